@@ -1,0 +1,61 @@
+#pragma once
+
+#include <linux/netlink.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string_view>
+#include <type_traits>
+
+namespace viaduct {
+
+/// Writes netlink messages one after the other into one contiguous buffer. Latching: the first overflow wins, every
+/// later call is a no-op, and FinishMessage() is the only place that reports it, after rolling the buffer back to the
+/// message's start so that the messages before it can still be sent.
+class MessageBuilder {
+ public:
+  explicit MessageBuilder(std::span<uint8_t> buffer) : buffer_(buffer) {}
+
+  /// Opens a message: nlmsghdr plus a zeroed, caller-filled family header of type T.
+  template <typename Header>
+  Header* BeginMessage(uint16_t type, uint16_t flags, uint32_t sequence) {
+    static_assert(std::is_trivially_copyable_v<Header>);
+    return reinterpret_cast<Header*>(BeginRaw(type, flags, sequence, sizeof(Header)));
+  }
+  /// Seals the open message. False: it did not fit; the buffer is as it was before BeginMessage().
+  bool FinishMessage();
+
+  void U8(uint16_t type, uint8_t value) { Put(type, &value, sizeof value); }
+  void U16(uint16_t type, uint16_t value) { Put(type, &value, sizeof value); }
+  void U32(uint16_t type, uint32_t value) { Put(type, &value, sizeof value); }
+  void Bytes(uint16_t type, std::span<const uint8_t> value) { Put(type, value.data(), value.size()); }
+  /// NUL-terminated string attribute.
+  void String(uint16_t type, std::string_view value);
+  /// `type` goes out as given: OR NLA_F_NESTED in where the family wants it (IPVS does not).
+  template <typename Body>
+  void Nest(uint16_t type, Body body) {
+    const size_t start = BeginNest(type);
+    body();
+    EndNest(start);
+  }
+
+  size_t size() const { return sealed_; }
+  std::span<const uint8_t> sealed() const { return buffer_.first(sealed_); }
+  void Clear() { used_ = sealed_ = 0, overflow_ = false; }
+
+ private:
+  uint8_t* BeginRaw(uint16_t type, uint16_t flags, uint32_t sequence, size_t header_size);
+  uint8_t* Reserve(size_t size);
+  void Put(uint16_t type, const void* data, size_t size);
+  size_t BeginNest(uint16_t type);
+  void EndNest(size_t start);
+
+  std::span<uint8_t> buffer_;
+  size_t used_ = 0;    ///< end of what is written, the open message included
+  size_t sealed_ = 0;  ///< end of the last finished message
+  bool overflow_ = false;
+};
+
+}  // namespace viaduct

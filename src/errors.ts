@@ -1,0 +1,73 @@
+// The four kinds of error that leave a room. Match on `code` or `name`, never on text.
+import { constants } from 'node:os'
+
+export type ErrnoName = keyof typeof constants.errno | `E${number}`
+
+const errnoNames = new Map<number, ErrnoName>()
+for (const [name, number] of Object.entries(constants.errno)) {
+  if (!errnoNames.has(number)) errnoNames.set(number, name as ErrnoName)
+}
+
+/** Name of a positive errno; `E<number>` for one that this platform does not name. */
+export function errnoName(errno: number): ErrnoName {
+  return errnoNames.get(errno) ?? `E${errno}`
+}
+
+export interface KernelErrorFields {
+  readonly errno: number
+  readonly subsystem: 'ipvs' | 'route' | 'sysctl' | 'addon'
+  readonly operation: string
+  readonly family?: 'ipv4' | 'ipv6' | 'none'
+  readonly object?: string
+  readonly extack?: string
+}
+
+/** The kernel refused something: what was tried, on which object, its errno and its own words. */
+export class KernelError extends Error {
+  override readonly name = 'KernelError'
+  readonly code: ErrnoName
+  readonly errno: number
+  readonly subsystem: KernelErrorFields['subsystem']
+  readonly operation: string
+  readonly family: 'ipv4' | 'ipv6' | 'none'
+  readonly object: string | undefined
+  readonly extack: string | undefined
+
+  constructor(fields: KernelErrorFields) {
+    const code = errnoName(fields.errno)
+    const object = fields.object === undefined ? '' : ` ${fields.object}`
+    const extack = fields.extack ? ` (${fields.extack})` : ''
+    super(`${fields.subsystem}: ${fields.operation}${object}: ${code}${extack}`)
+    this.code = code
+    this.errno = fields.errno
+    this.subsystem = fields.subsystem
+    this.operation = fields.operation
+    this.family = fields.family ?? 'none'
+    this.object = fields.object
+    this.extack = fields.extack
+  }
+}
+
+/** A setting, flag, manifest or object field is wrong: where, what it is, and what would be right. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError'
+  readonly path: string
+
+  constructor(path: string, problem: string) {
+    super(path === '' ? problem : `${path}: ${problem}`)
+    this.path = path
+  }
+}
+
+/** An invariant of ours broke. */
+export class BugError extends Error {
+  override readonly name = 'BugError'
+}
+
+export function isNotFound(error: KernelError): boolean {
+  return error.code === 'ENOENT' || error.code === 'ESRCH'
+}
+
+export function isExists(error: KernelError): boolean {
+  return error.code === 'EEXIST'
+}

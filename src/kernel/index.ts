@@ -1,0 +1,11 @@
+// In: typed operations (IpvsOp, RouteOp). Out: BatchOutcome, packed dumps.
+// Never: policy; who owns an object is the ledger's business.
+// Owner of: the addon's sockets.
+// Read next: ipvs.ts (the interface), records.ts (the bytes), native/ (the kernel).
+export type * from './ipvs.js'
+export { VirtualServerFlag } from './ipvs.js'
+export type * from './routes.js'
+export { viaductRouteProtocol } from './routes.js'
+export type * from './links.js'
+export type * from './sysctl.js'
+export type * from './outcome.js'
