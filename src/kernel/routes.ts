@@ -37,9 +37,10 @@ export type RouteOp = { readonly [K in keyof RouteOps]: { readonly op: K } & Rou
 /** Host routes of the local table and interface addresses: the two ways to make a VIP local. */
 export interface Routes {
   apply(ops: readonly RouteOp[]): Promise<BatchOutcome>
-  /** Host routes (/32, /128) of type local in table local, whoever made them. */
-  dumpLocalRoutes(family: IpFamily): Promise<readonly LocalRoute[]>
-  /** Addresses of one interface, or of all. */
-  dumpAddresses(family: IpFamily, interfaceIndex?: number): Promise<readonly InterfaceAddress[]>
+  /** Packed RouteRecords: host routes (/32, /128) of type local in table local, whoever made them. */
+  dumpLocalRoutes(family: IpFamily): Promise<Uint8Array>
+  /** Packed AddressRecords of one interface, or of all. */
+  dumpAddresses(family: IpFamily, interfaceIndex?: number): Promise<Uint8Array>
+  /** Waits for the batch in flight; idempotent. */
   close(): Promise<void>
 }
