@@ -1,0 +1,106 @@
+// Kubernetes objects reduced to the fields that kube-proxy reads (kube-proxy's behaviour: spec section 0.2), defaults of
+// the API server filled in. They end at routing/.
+
+export type ServiceProtocol = 'TCP' | 'UDP' | 'SCTP'
+
+export interface ObjectKey {
+  readonly namespace: string
+  readonly name: string
+}
+
+export interface ServicePortSpec {
+  /** Empty for the only, unnamed port. */
+  readonly name: string
+  readonly protocol: ServiceProtocol
+  readonly port: number
+  /** 0: none. */
+  readonly nodePort: number
+}
+
+export interface LoadBalancerIngress {
+  readonly ip: string
+  readonly ipMode: 'VIP' | 'Proxy'
+}
+
+export interface Service extends ObjectKey {
+  readonly kind: 'Service'
+  readonly labels: Readonly<Record<string, string>>
+  readonly annotations: Readonly<Record<string, string>>
+  readonly type: 'ClusterIP' | 'NodePort' | 'LoadBalancer' | 'ExternalName'
+  /** Empty: none yet; "None": headless. Text as written, not yet canonical. */
+  readonly clusterIP: string
+  readonly clusterIPs: readonly string[]
+  readonly ipFamilies: readonly ('IPv4' | 'IPv6')[]
+  readonly ports: readonly ServicePortSpec[]
+  readonly externalIPs: readonly string[]
+  readonly loadBalancerSourceRanges: readonly string[]
+  readonly loadBalancerIngress: readonly LoadBalancerIngress[]
+  readonly sessionAffinity: 'None' | 'ClientIP'
+  /** Seconds; 10800 unless set. */
+  readonly sessionAffinityTimeoutSeconds: number
+  readonly externalTrafficPolicy: 'Cluster' | 'Local'
+  readonly internalTrafficPolicy: 'Cluster' | 'Local'
+  /** 0: none. */
+  readonly healthCheckNodePort: number
+}
+
+export interface EndpointConditions {
+  /** nil in the API means true. */
+  readonly ready: boolean
+  /** nil in the API means true. */
+  readonly serving: boolean
+  readonly terminating: boolean
+}
+
+export interface SliceEndpoint {
+  /** Text as written; only the first counts. */
+  readonly addresses: readonly string[]
+  readonly nodeName: string | undefined
+  readonly conditions: EndpointConditions
+  readonly zoneHints: readonly string[]
+  readonly nodeHints: readonly string[]
+}
+
+export interface SlicePort {
+  /** undefined (nil in the API): the port is ignored; the empty string is a valid name. */
+  readonly name: string | undefined
+  readonly protocol: ServiceProtocol
+  /** undefined or 0: ignored. */
+  readonly port: number | undefined
+}
+
+export interface EndpointSlice extends ObjectKey {
+  readonly kind: 'EndpointSlice'
+  readonly labels: Readonly<Record<string, string>>
+  readonly annotations: Readonly<Record<string, string>>
+  /** Label kubernetes.io/service-name; undefined: the slice is ignored. */
+  readonly serviceName: string | undefined
+  readonly addressType: 'IPv4' | 'IPv6' | 'FQDN'
+  readonly ports: readonly SlicePort[]
+  readonly endpoints: readonly SliceEndpoint[]
+}
+
+export interface NodeObject extends ObjectKey {
+  readonly kind: 'Node'
+  readonly labels: Readonly<Record<string, string>>
+  readonly addresses: readonly { readonly type: string; readonly address: string }[]
+  readonly podCIDRs: readonly string[]
+  readonly taintKeys: readonly string[]
+  readonly deleted: boolean
+}
+
+export type KubernetesObject = Service | EndpointSlice | NodeObject
+
+/** One change of the world, or the word that the first listing of every kind is complete. */
+export type ObjectEvent =
+  | { readonly type: 'set'; readonly object: KubernetesObject }
+  | { readonly type: 'delete'; readonly kind: KubernetesObject['kind']; readonly key: ObjectKey }
+  | { readonly type: 'synced' }
+
+/** Where the objects come from. Events are delivered in order, in batches that were seen together. */
+export interface Source {
+  /** Resolves when the first listing has been delivered, `synced` included. Throws ConfigError when it can never work. */
+  start(deliver: (events: readonly ObjectEvent[]) => void): Promise<void>
+  /** Idempotent; after it resolves nothing more is delivered. */
+  stop(): Promise<void>
+}
