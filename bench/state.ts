@@ -1,0 +1,94 @@
+// The state that every contender programs: service i has the VIP 10.96.0.1 + i, TCP port 80, and M real servers
+// 10.128.0.1 + (i * M + j), port 8080. bench/floor/floor.c counts in the same way.
+import type { EndpointSlice, Service } from '../src/source/index.js'
+
+const firstVip = 0x0a600001
+const firstReal = 0x0a800001
+const vipPort = 80
+const realPort = 8080
+
+function ipv4(number: number): string {
+  return `${number >>> 24}.${(number >>> 16) & 255}.${(number >>> 8) & 255}.${number & 255}`
+}
+
+export function vip(service: number): string {
+  return ipv4(firstVip + service)
+}
+
+export function realServer(index: number): string {
+  return ipv4(firstReal + index)
+}
+
+/** Service `index` as the API would show it. */
+export function service(index: number): Service {
+  return {
+    kind: 'Service',
+    namespace: 'bench',
+    name: `service-${index}`,
+    labels: {},
+    annotations: {},
+    type: 'ClusterIP',
+    clusterIP: vip(index),
+    clusterIPs: [vip(index)],
+    ipFamilies: ['IPv4'],
+    ports: [{ name: '', protocol: 'TCP', port: vipPort, nodePort: 0 }],
+    externalIPs: [],
+    loadBalancerSourceRanges: [],
+    loadBalancerIngress: [],
+    sessionAffinity: 'None',
+    sessionAffinityTimeoutSeconds: 10800,
+    externalTrafficPolicy: 'Cluster',
+    internalTrafficPolicy: 'Cluster',
+    healthCheckNodePort: 0,
+  }
+}
+
+/** The slice of service `index` with these endpoint addresses. */
+export function slice(index: number, addresses: readonly string[]): EndpointSlice {
+  return {
+    kind: 'EndpointSlice',
+    namespace: 'bench',
+    name: `service-${index}-a`,
+    labels: { 'kubernetes.io/service-name': `service-${index}` },
+    annotations: {},
+    serviceName: `service-${index}`,
+    addressType: 'IPv4',
+    ports: [{ name: '', protocol: 'TCP', port: realPort }],
+    endpoints: addresses.map((address) => ({
+      addresses: [address],
+      nodeName: undefined,
+      conditions: { ready: true, serving: true, terminating: false },
+      zoneHints: [],
+      nodeHints: [],
+    })),
+  }
+}
+
+/** The real servers of service `index` when each has `reals`. */
+export function realServersOf(index: number, reals: number): string[] {
+  return Array.from({ length: reals }, (_, j) => realServer(index * reals + j))
+}
+
+/** Input of `ipvsadm -R` for the same state. */
+export function ipvsadmRestore(services: number, reals: number): string {
+  const lines: string[] = []
+  for (let i = 0; i < services; i++) {
+    const server = `${vip(i)}:${vipPort}`
+    lines.push(`-A -t ${server} -s rr`)
+    for (const real of realServersOf(i, reals)) lines.push(`-a -t ${server} -r ${real}:${realPort} -m -w 1`)
+  }
+  return `${lines.join('\n')}\n`
+}
+
+/** Input of `ip -batch` that binds the VIPs. */
+export function ipBatch(services: number, binding: 'routes' | 'addresses'): string {
+  const lines: string[] = []
+  for (let i = 0; i < services; i++) {
+    lines.push(
+      binding === 'routes'
+        ? `route add local ${vip(i)} dev lo table local proto 66 scope host`
+        : `addr add ${vip(i)}/32 dev kube-ipvs0`,
+    )
+  }
+  return `${lines.join('\n')}\n`
+}
