@@ -11,9 +11,9 @@
 
 namespace viaduct {
 
-/// Writes netlink messages one after the other into one contiguous buffer. Latching: the first overflow wins, every
-/// later call is a no-op, and FinishMessage() is the only place that reports it, after rolling the buffer back to the
-/// message's start so that the messages before it can still be sent.
+/// Writes netlink messages one after the other into one contiguous buffer. Latching: the first overflow wins,
+/// every later call is a no-op, and FinishMessage() is the only place that reports it, after rolling the
+/// buffer back to the message's start so that the messages before it can still be sent.
 class MessageBuilder {
  public:
   explicit MessageBuilder(std::span<uint8_t> buffer) : buffer_(buffer) {}

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <linux/netlink.h>
+
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -10,42 +12,95 @@
 #include "core/fd.h"
 #include "core/outcome.h"
 #include "core/result.h"
+#include "core/socket_calls.h"
 
 namespace viaduct {
 
 /// One netlink conversation with the kernel. Not thread-safe: the owner keeps one request in flight.
-/// Contract of the kernel that it builds on: requests run synchronously inside sendmsg, so that after it returns all
-/// errors are queued and an empty queue means that every request succeeded (docs/wire/netlink.md).
+/// Contract of the kernel that it builds on: requests run synchronously inside sendmsg, so that after it
+/// returns all errors are queued and an empty queue means that every request succeeded
+/// (docs/wire/netlink.md).
 class NetlinkSocket {
  public:
   struct Options {
     int protocol = 0;                            ///< NETLINK_ROUTE, NETLINK_GENERIC, ...
-    std::vector<uint32_t> groups;                ///< multicast groups to join; none on a request socket
+    std::vector<uint32_t> groups = {};           ///< multicast groups to join; none on a request socket
     std::chrono::milliseconds deadline{10'000};  ///< for one Request() or Dump() as a whole
-    int buffer_bytes = 4 << 20;                  ///< wanted send and receive buffer (SO_*BUFFORCE, else SO_*BUF)
+    int buffer_bytes = 4 << 20;       ///< wanted send and receive buffer (SO_*BUFFORCE, else SO_*BUF)
+    bool strict_check = false;        ///< NETLINK_GET_STRICT_CHK: dumps filtered by the kernel (route)
+    size_t receive_bytes = 32 << 10;  ///< one recv; the kernel sizes its dump skbs by the largest seen
+    SocketCalls* calls = &SocketCalls::Kernel();
   };
   static Result<NetlinkSocket> Open(const Options& options);
 
-  int fd() const;
-  uint32_t port_id() const;
+  int fd() const { return fd_.get(); }
+  uint32_t port_id() const { return port_id_; }
   /// Next sequence numbers, `count` in a row; never 0.
   uint32_t TakeSequence(uint32_t count = 1);
-  /// Largest sendmsg that fits the real send buffer, and the largest number of requests whose errors, all failing,
-  /// fit the real receive buffer.
-  size_t max_send_bytes() const;
-  uint32_t max_requests_per_send() const;
+  /// Largest sendmsg that fits the real send buffer, and the largest number of requests whose errors, all
+  /// failing, fit the real receive buffer.
+  size_t max_send_bytes() const { return max_send_bytes_; }
+  uint32_t max_requests_per_send() const { return max_requests_per_send_; }
 
-  /// Sends sealed messages with sequences first_sequence.. and reports those that the kernel refused. `index_base` is
-  /// added to (sequence - first_sequence) to make Failure::index. ENOBUFS or a time-out marks the undetermined rest as unknown.
-  void Transact(std::span<const uint8_t> messages, uint32_t first_sequence, uint32_t count, uint32_t index_base,
-                BatchOutcome& outcome);
+  /// Sends sealed messages with sequences first_sequence.. and reports those that the kernel refused.
+  /// `index_base` is added to (sequence - first_sequence) to make Failure::index. ENOBUFS marks every
+  /// unanswered message of the send as unknown. A send for which the kernel has no memory (EMSGSIZE, ENOBUFS,
+  /// ENOMEM) is split and tried again.
+  void Transact(std::span<const uint8_t> messages, uint32_t first_sequence, uint32_t count,
+                uint32_t index_base, BatchOutcome& outcome);
 
-  /// One request that is answered by at most one message (no NLM_F_DUMP; the implementation adds NLM_F_ACK).
-  /// `on_message` sees the reply: type, payload after nlmsghdr.
+  /// One request that is answered by at most one message (no NLM_F_DUMP; the implementation adds NLM_F_ACK
+  /// and the sequence). `on_message` sees the reply: type, payload after nlmsghdr.
   using OnMessage = std::function<void(uint16_t type, std::span<const uint8_t> payload)>;
   Status Request(std::span<const uint8_t> message, const OnMessage& on_message);
-  /// One dump. Restarts (bounded) when the kernel says NLM_F_DUMP_INTR; `on_restart` tells the caller to drop what it has.
-  Status Dump(std::span<const uint8_t> message, const OnMessage& on_message, const std::function<void()>& on_restart);
+  /// One dump; the implementation adds NLM_F_DUMP and the sequence. Restarts (bounded) when the kernel says
+  /// NLM_F_DUMP_INTR; `on_restart` tells the caller to drop what it has. EINTR: it was interrupted every
+  /// time. A dump that fails half-way reopens the socket, since the kernel refuses (EBUSY) a second one while
+  /// it runs.
+  Status Dump(std::span<const uint8_t> message, const OnMessage& on_message,
+              const std::function<void()>& on_restart);
+
+  /// One datagram without waiting. error: EAGAIN nothing there, ENOBUFS the kernel dropped some, EMSGSIZE
+  /// truncated, or another errno. Datagrams that are not from the kernel (nl_pid 0) are skipped. `data` lives
+  /// until the next call.
+  struct Received {
+    std::span<const uint8_t> data = {};
+    int error = 0;
+  };
+  Received Receive();
+
+ private:
+  enum class Progress : uint8_t { kMore, kDone, kFailed };
+  /// What a running Request() or Dump() waits for and what it has seen.
+  struct Exchange {
+    uint32_t sequence = 0;
+    bool interrupted = false;
+    const OnMessage* on_message = nullptr;
+    Error error = {};
+  };
+
+  explicit NetlinkSocket(const Options& options)
+      : options_(options), receive_buffer_(options.receive_bytes) {}
+  Status Connect();
+  void SizeBuffers();
+  void SetFlag(int option);
+  void Reopen();
+  int Send(std::span<const uint8_t> bytes);
+  void MarkUnanswered(uint32_t first_index, uint32_t count, int code, bool unknown, BatchOutcome& outcome);
+  int CollectErrors(uint32_t first_sequence, uint32_t count, uint32_t index_base, BatchOutcome& outcome);
+  Status Converse(std::span<const uint8_t> message, uint16_t flags, Exchange& exchange);
+  Progress Absorb(std::span<const uint8_t> data, Exchange& exchange);
+  Progress Await(std::chrono::nanoseconds deadline, Exchange& exchange);
+
+  Options options_;
+  Fd fd_;
+  uint32_t port_id_ = 0;
+  uint32_t next_sequence_ = 1;
+  size_t max_send_bytes_ = 0;
+  uint32_t max_requests_per_send_ = 0;
+  std::vector<uint8_t> receive_buffer_;
+  std::vector<uint8_t>
+      request_;  ///< copy of the message of Request() and Dump(), with our flags and sequence
 };
 
 }  // namespace viaduct

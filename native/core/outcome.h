@@ -14,7 +14,8 @@ struct Failure {
   std::string text;      ///< the kernel's own words (extended ACK) or empty
 };
 
-/// Accounts for every record of a batch: applied unless named in `failures` (sorted by index, one per record).
+/// Accounts for every record of a batch: applied unless named in `failures` (sorted by index, one per
+/// record).
 struct BatchOutcome {
   uint32_t applied = 0;
   std::vector<Failure> failures;

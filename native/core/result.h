@@ -9,9 +9,10 @@ namespace viaduct {
 
 /// Why a whole call failed. A single refused record of a batch is not an Error but a Failure (outcome.h).
 struct Error {
-  int code = 0;           ///< errno, positive
-  std::string operation;  ///< what was tried, in the words of our own API: "open netlink socket", "dump routes"
-  std::string text;       ///< the kernel's own words (extended ACK) or empty
+  int code = 0;  ///< errno, positive
+  std::string
+      operation;     ///< what was tried, in the words of our own API: "open netlink socket", "dump routes"
+  std::string text;  ///< the kernel's own words (extended ACK) or empty
 };
 
 /// A value or the Error that took its place. Factories return it, so that no constructor can half-succeed.

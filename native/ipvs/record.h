@@ -3,9 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 
-// The packed records that cross between TypeScript and C++ (src/kernel/records.ts mirrors them and checks itself
-// against `layout` at load). Little endian, host byte order for every number, padding zero. Addresses are 16 bytes in
-// network order; IPv4 uses the first four, the rest is zero.
+// The packed records that cross between TypeScript and C++ (src/kernel/records.ts mirrors them and checks
+// itself against `layout` at load). Little endian, host byte order for every number, padding zero. Addresses
+// are 16 bytes in network order; IPv4 uses the first four, the rest is zero.
 
 namespace viaduct::ipvs {
 
@@ -23,17 +23,17 @@ enum class Op : uint8_t {
 /// Identity and settings of a virtual server; the same shape in a batch and in a dump.
 struct VirtualServerRecord {
   uint8_t address[16];
-  char scheduler[16];         ///< NUL padded; IP_VS_SCHEDNAME_MAXLEN
-  uint32_t mark;              ///< not 0: a firewall-mark server; address, port and protocol are zero then
-  uint32_t flags;             ///< IP_VS_SVC_F_*, without HASHED
-  uint32_t flags_mask;        ///< which flag bits a batch sets; ~0 in a dump
-  uint32_t timeout_seconds;   ///< persistence time-out
-  uint32_t first_real;        ///< dump: index of its first RealServerRecord; 0 in a batch
-  uint32_t real_count;        ///< dump: how many follow; 0 in a batch
+  char scheduler[16];        ///< NUL padded; IP_VS_SCHEDNAME_MAXLEN
+  uint32_t mark;             ///< not 0: a firewall-mark server; address, port and protocol are zero then
+  uint32_t flags;            ///< IP_VS_SVC_F_*, without HASHED
+  uint32_t flags_mask;       ///< which flag bits a batch sets; ~0 in a dump
+  uint32_t timeout_seconds;  ///< persistence time-out
+  uint32_t first_real;       ///< dump: index of its first RealServerRecord; 0 in a batch
+  uint32_t real_count;       ///< dump: how many follow; 0 in a batch
   uint16_t port;
-  uint8_t family;             ///< AF_INET or AF_INET6
-  uint8_t protocol;           ///< IPPROTO_TCP, _UDP, _SCTP
-  uint8_t netmask_length;     ///< persistence granularity as prefix length: 0..32 or 0..128
+  uint8_t family;          ///< AF_INET or AF_INET6
+  uint8_t protocol;        ///< IPPROTO_TCP, _UDP, _SCTP
+  uint8_t netmask_length;  ///< persistence granularity as prefix length: 0..32 or 0..128
   uint8_t reserved[3];
 };
 static_assert(sizeof(VirtualServerRecord) == 64);
@@ -56,7 +56,8 @@ struct RealServerRecord {
 static_assert(sizeof(RealServerRecord) == 40);
 static_assert(offsetof(RealServerRecord, port) == 28);
 
-/// One request of a batch: indices into the batch's two tables. `real_server` is 0 for the virtual-server ops.
+/// One request of a batch: indices into the batch's two tables. `real_server` is 0 for the virtual-server
+/// ops.
 struct OpRecord {
   uint32_t virtual_server;
   uint32_t real_server;
@@ -72,7 +73,7 @@ struct CountersRecord {
   uint64_t out_packets;
   uint64_t in_bytes;
   uint64_t out_bytes;
-  uint32_t active_connections;      ///< real servers only, like the next two
+  uint32_t active_connections;  ///< real servers only, like the next two
   uint32_t inactive_connections;
   uint32_t persistent_connections;
   uint32_t reserved;

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "core/netlink_socket.h"
+#include "core/outcome.h"
+#include "core/result.h"
+#include "ipvs/record.h"
+
+namespace viaduct::ipvs {
+
+/// Operations in order, each on its own (no rollback). NB: indices are range-checked by the caller, here
+/// asserted.
+struct Batch {
+  std::span<const OpRecord> ops;
+  std::span<const VirtualServerRecord> virtual_servers;
+  std::span<const RealServerRecord> real_servers;
+};
+
+/// One family's virtual servers. The real servers of one lie together at first_real, sorted by address bytes,
+/// then port. The counters are parallel to the two tables, and empty when not asked for.
+struct Table {
+  std::vector<VirtualServerRecord> virtual_servers;
+  std::vector<RealServerRecord> real_servers;
+  std::vector<CountersRecord> virtual_server_counters;
+  std::vector<CountersRecord> real_server_counters;
+};
+
+struct Info {
+  uint32_t version = 0;  ///< 1.2.1 is 0x010201
+  uint32_t connection_table_size = 0;
+  uint32_t ipv4_virtual_servers = 0;  ///< of this network namespace
+};
+
+/// 0 in a set keeps the kernel's value (ip_vs_set_timeout).
+struct Timeouts {
+  uint32_t tcp_seconds = 0;
+  uint32_t tcp_fin_seconds = 0;
+  uint32_t udp_seconds = 0;
+};
+
+/// The kernel's IPVS table of the network namespace in which it was opened. Not thread-safe: one call at a
+/// time. Every call fails with ENOENT, operation "find generic netlink family IPVS", while the kernel has no
+/// IP_VS, and works from the moment on at which the module appears.
+class IpvsSocket {
+ public:
+  static Result<IpvsSocket> Open(SocketCalls& calls = SocketCalls::Kernel());
+
+  /// Error: nothing was sent. Otherwise every operation is accounted for in the outcome.
+  Result<BatchOutcome> Apply(const Batch& batch);
+
+  /// Family AF_INET (by socket options: 18-23 times faster) or AF_INET6 (by netlink). Empty tables when there
+  /// is nothing. NB: the kernel's dumps resume by position, a concurrent change may hide or repeat an entry.
+  /// IPv4 counters of connections and packets are the kernel's low 32 bits.
+  Result<Table> Dump(uint8_t family, bool with_counters);
+  /// The same by one netlink dump per virtual server, for both families; 64-bit counters. It is what Dump()
+  /// does for IPv6, and what the benchmark compares the socket options with.
+  Result<Table> DumpByNetlink(uint8_t family, bool with_counters);
+
+  Result<Info> GetInfo();
+  Result<Timeouts> GetTimeouts();
+  Status SetTimeouts(const Timeouts& timeouts);
+
+ private:
+  IpvsSocket(SocketCalls& calls, NetlinkSocket control, NetlinkSocket real_dumps, Fd options)
+      : calls_(&calls),
+        control_(std::move(control)),
+        real_dumps_(std::move(real_dumps)),
+        options_(std::move(options)) {}
+
+  Status FindFamily();
+  Result<bool> FamilyMoved();
+  Status AskFamily(const std::function<Status()>& ask);
+  void SendAll(const Batch& batch, BatchOutcome& outcome);
+  Status DumpServices(uint8_t family, bool with_counters, Table& table);
+  Status DumpRealServers(VirtualServerRecord& server, bool with_counters, Table& table);
+  Status ReadServices(bool with_counters, Table& table);
+  Status ReadRealServers(VirtualServerRecord& server, bool with_counters, Table& table);
+  Status FillRealServers(Table& table, bool with_counters, bool by_options);
+  int GetOption(int name, std::span<uint8_t> value);
+
+  SocketCalls* calls_;
+  NetlinkSocket control_;     ///< changes, requests and the dump of services
+  NetlinkSocket real_dumps_;  ///< dumps of one service's real servers: small receives
+  Fd options_;                ///< AF_INET datagram socket for getsockopt
+  uint16_t family_id_ = 0;    ///< 0: not looked up, or vanished
+  std::vector<uint8_t> buffer_;
+};
+
+}  // namespace viaduct::ipvs

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <vector>
+
+#include "core/fd.h"
+#include "core/netlink_socket.h"
+#include "core/result.h"
+#include "route/record.h"
+
+namespace viaduct::route {
+
+/// Subscription to changes of links and addresses in the network namespace in which it was opened.
+class RouteEvents {
+ public:
+  static Result<RouteEvents> Open(SocketCalls& calls = SocketCalls::Kernel());
+
+  /// Blocks until there are events or Wake() is called (empty vector then). Lost events (ENOBUFS) are an
+  /// event of kind 3. One call at a time.
+  Result<std::vector<EventRecord>> Next();
+  /// Makes the running Next(), or the next one, return. From any thread; NB: the object must outlive the
+  /// call.
+  void Wake() const;
+
+ private:
+  RouteEvents(SocketCalls& calls, NetlinkSocket socket, Fd wake)
+      : calls_(&calls), socket_(std::move(socket)), wake_(std::move(wake)) {}
+  Result<std::vector<EventRecord>> Drain();
+
+  SocketCalls* calls_;
+  NetlinkSocket socket_;
+  Fd wake_;  ///< eventfd
+};
+
+}  // namespace viaduct::route

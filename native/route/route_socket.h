@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "core/netlink_socket.h"
+#include "core/outcome.h"
+#include "core/result.h"
+#include "route/record.h"
+
+namespace viaduct::route {
+
+/// Links, addresses and routes of the network namespace in which it was opened. Not thread-safe: one call at
+/// a time.
+class RouteSocket {
+ public:
+  static Result<RouteSocket> Open(SocketCalls& calls = SocketCalls::Kernel());
+
+  /// In order, each on its own. Every record is accounted for; kAdd EEXIST, kRemove ESRCH (same protocol
+  /// only).
+  Result<BatchOutcome> ApplyRoutes(std::span<const RouteRecord> routes);
+  /// kAdd EEXIST, kRemove EADDRNOTAVAIL.
+  Result<BatchOutcome> ApplyAddresses(std::span<const AddressRecord> addresses);
+
+  /// Host routes (/32, /128) of type local in table local, whoever made them; empty when there is none.
+  Result<std::vector<RouteRecord>> DumpLocalRoutes(uint8_t family);
+  /// `interface_index` 0: of all. ENODEV: no such interface.
+  Result<std::vector<AddressRecord>> DumpAddresses(uint8_t family, uint32_t interface_index);
+  Result<std::vector<LinkRecord>> DumpLinks();
+
+  /// Index of the new device, which is down. EEXIST: name taken; EOPNOTSUPP: no dummy module.
+  Result<uint32_t> AddDummy(std::string_view name);
+  /// ENODEV: no such interface; so for RemoveLink().
+  Status SetUp(uint32_t interface_index);
+  Status RemoveLink(uint32_t interface_index);
+
+ private:
+  explicit RouteSocket(NetlinkSocket socket) : socket_(std::move(socket)) {}
+  template <typename Record, typename Encode>
+  BatchOutcome ApplyAll(std::span<const Record> records, Encode encode);
+
+  NetlinkSocket socket_;
+  std::vector<uint8_t> buffer_;
+};
+
+}  // namespace viaduct::route
