@@ -1,0 +1,138 @@
+// Runs a command in a QEMU guest with a stock Debian kernel (IP_VS, dummy, ...) that sees this machine's files.
+// Usage: node scripts/guest.mjs [--timeout SECONDS] [--work FOLDER] -- COMMAND [ARGUMENT...]
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtemp } from 'node:fs/promises'
+import { tmpdir, totalmem } from 'node:os'
+import { dirname, join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { prepareKernel } from './guest/kernel.mjs'
+import { isMain, root, run, runMain, StepError } from './steps.mjs'
+
+/**
+ * @typedef {object} GuestOptions
+ * @property {string} name for messages and the guest's host name
+ * @property {string} script lines of sh, run as root in the working tree's folder (read-only there) with `lo` up;
+ *   VIADUCT_WORK names a folder that is writable and shared with the host
+ * @property {number} timeoutSeconds from start to power-off
+ * @property {string} [work] the host's side of VIADUCT_WORK; default: a temporary folder
+ * @property {string} [log] file that receives the console
+ * @property {(text: string) => void} [onOutput] sees the console as it comes
+ */
+
+/**
+ * Boots the guest, runs the script, powers off. Throws StepError when the guest did not report a status.
+ * @param {GuestOptions} options
+ * @returns {Promise<{ readonly status: number, readonly output: string }>}
+ */
+export async function runGuest(options) {
+  const kernel = await prepareKernel()
+  const work = options.work ?? (await mkdtemp(join(tmpdir(), 'viaduct-guest-')))
+  const statusFile = join(work, 'guest-status')
+  try {
+    mkdirSync(work, { recursive: true })
+    rmSync(statusFile, { force: true })
+    writeFileSync(join(work, 'command.sh'), options.script)
+    writeFileSync(join(work, 'guest.sh'), guestScript(options.name))
+    const { status, output } = await run(qemuCommand(kernel, work), {
+      timeoutSeconds: options.timeoutSeconds,
+      log: options.log,
+      onOutput: withoutCarriageReturns(options.onOutput),
+    })
+    if (existsSync(statusFile))
+      return { status: Number(readFileSync(statusFile, 'utf8')), output: output.replaceAll('\r', '') }
+    const tail = output.replaceAll('\r', '').trimEnd().split('\n').slice(-15).join('\n')
+    const why =
+      status === 124
+        ? `was not done within ${options.timeoutSeconds} s`
+        : `ended without a status (qemu: ${status})`
+    throw new StepError(`guest ${options.name} ${why}; its console ended with:\n${tail}`)
+  } finally {
+    if (options.work === undefined) rmSync(work, { recursive: true, force: true })
+  }
+}
+
+/** @param {((text: string) => void) | undefined} sink */
+function withoutCarriageReturns(sink) {
+  return sink && ((text) => sink(text.replaceAll('\r', '')))
+}
+
+/**
+ * @param {import('./guest/kernel.mjs').GuestKernel} kernel
+ * @param {string} work
+ */
+function qemuCommand(kernel, work) {
+  const memoryMib = Math.min(4096, Math.floor(totalmem() / 2 ** 21))
+  const share = (path, tag, ...more) => [
+    '-virtfs',
+    [`local,path=${path.replaceAll(',', ',,')},mount_tag=${tag},security_model=none`, ...more].join(','),
+  ]
+  const readOnly = ['readonly=on', 'multidevs=remap']
+  return [
+    ...[
+      'qemu-system-x86_64',
+      '-accel',
+      kernel.accelerator,
+      '-cpu',
+      kernel.accelerator === 'kvm' ? 'host' : 'max',
+    ],
+    ...['-m', `${memoryMib}M`, '-smp', '2', '-kernel', kernel.image, '-initrd', kernel.initramfs],
+    ...['-append', 'console=ttyS0 quiet panic=-1', '-no-reboot', '-nic', 'none'],
+    ...['-display', 'none', '-monitor', 'none', '-serial', 'stdio'],
+    ...share('/', 'root', ...readOnly),
+    ...share(root, 'repo', ...readOnly),
+    ...share(kernel.folder, 'kernel', ...readOnly),
+    ...share(work, 'work'),
+  ]
+}
+
+/**
+ * Goes on after init.sh, on the host's files: the last set-up, the command, its status, power-off.
+ * The working tree is mounted once more, because it may lie under /tmp, which is the guest's own.
+ * @param {string} name
+ */
+function guestScript(name) {
+  return `export PATH=/run/guest/bin:${quote(dirname(process.execPath))}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+export HOME=/tmp LANG=C.UTF-8 VIADUCT_GUEST=1 VIADUCT_WORK=/mnt
+ln -s /proc/self/fd /dev/fd; ln -s /proc/self/fd/0 /dev/stdin; ln -s /proc/self/fd/1 /dev/stdout; ln -s /proc/self/fd/2 /dev/stderr
+mkdir -p /dev/pts /dev/shm /run/netns /run/lock
+mount -t devpts pts /dev/pts; mount -t tmpfs shm /dev/shm
+echo ${quote(`viaduct-${name}`)} > /proc/sys/kernel/hostname
+ip link set lo up
+mkdir -p ${quote(root)}
+mount -t 9p -o trans=virtio,version=9p2000.L,msize=524288,cache=loose,ro repo ${quote(root)}
+cd ${quote(root)} && sh /mnt/command.sh < /dev/null 2>&1
+echo $? > /mnt/guest-status
+sync
+echo 0 > /proc/sys/kernel/printk
+exec busybox poweroff -f
+`
+}
+
+/**
+ * @param {string} text
+ * @returns {string} one word of sh
+ */
+export function quote(text) {
+  return `'${text.replaceAll("'", `'\\''`)}'`
+}
+
+async function main() {
+  const { values, positionals } = parseArgs({
+    options: { timeout: { type: 'string', default: '600' }, work: { type: 'string' } },
+    allowPositionals: true,
+  })
+  const timeoutSeconds = Number(values.timeout)
+  if (positionals.length === 0 || !(timeoutSeconds > 0)) {
+    throw new StepError(
+      'usage: node scripts/guest.mjs [--timeout SECONDS] [--work FOLDER] -- COMMAND [ARGUMENT...]',
+    )
+  }
+  // One argument is a line of sh; several are a command and its words.
+  const script =
+    positionals.length === 1 ? `${positionals[0]}\n` : `exec ${positionals.map(quote).join(' ')}\n`
+  const onOutput = (text) => process.stdout.write(text)
+  const { status } = await runGuest({ name: 'guest', script, timeoutSeconds, onOutput, work: values.work })
+  process.exitCode = status
+}
+
+if (isMain(import.meta.url)) await runMain(main)
