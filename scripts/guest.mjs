@@ -62,27 +62,48 @@ function withoutCarriageReturns(sink) {
  */
 function qemuCommand(kernel, work) {
   const memoryMib = Math.min(4096, Math.floor(totalmem() / 2 ** 21))
-  const share = (path, tag, ...more) => [
-    '-virtfs',
-    [`local,path=${path.replaceAll(',', ',,')},mount_tag=${tag},security_model=none`, ...more].join(','),
+  const cpu = kernel.accelerator === 'kvm' ? 'host' : 'max'
+  // The guest ends with this process, however that ends.
+  const qemu = ['setpriv', '--pdeathsig', 'KILL', 'qemu-system-x86_64']
+  const machine = [
+    '-accel',
+    kernel.accelerator,
+    '-cpu',
+    cpu,
+    '-m',
+    `${memoryMib}M`,
+    '-smp',
+    '2',
+    '-nic',
+    'none',
   ]
-  const readOnly = ['readonly=on', 'multidevs=remap']
+  const boot = ['-kernel', kernel.image, '-initrd', kernel.initramfs, '-no-reboot']
+  const console = ['-display', 'none', '-monitor', 'none', '-serial', 'stdio']
+  const folders = [
+    share('/', 'root', 'readonly=on'),
+    share(root, 'repo', 'readonly=on'),
+    share(kernel.folder, 'kernel', 'readonly=on'),
+    share(work, 'work', 'readonly=off'),
+  ]
   return [
-    ...[
-      'qemu-system-x86_64',
-      '-accel',
-      kernel.accelerator,
-      '-cpu',
-      kernel.accelerator === 'kvm' ? 'host' : 'max',
-    ],
-    ...['-m', `${memoryMib}M`, '-smp', '2', '-kernel', kernel.image, '-initrd', kernel.initramfs],
-    ...['-append', 'console=ttyS0 quiet panic=-1', '-no-reboot', '-nic', 'none'],
-    ...['-display', 'none', '-monitor', 'none', '-serial', 'stdio'],
-    ...share('/', 'root', ...readOnly),
-    ...share(root, 'repo', ...readOnly),
-    ...share(kernel.folder, 'kernel', ...readOnly),
-    ...share(work, 'work'),
+    ...qemu,
+    ...machine,
+    ...boot,
+    '-append',
+    'console=ttyS0 quiet panic=-1',
+    ...console,
+    ...folders.flat(),
   ]
+}
+
+/**
+ * @param {string} path
+ * @param {string} tag
+ * @param {string} access
+ */
+function share(path, tag, access) {
+  const escaped = path.replaceAll(',', ',,')
+  return ['-virtfs', `local,path=${escaped},mount_tag=${tag},security_model=none,multidevs=remap,${access}`]
 }
 
 /**
@@ -116,6 +137,11 @@ export function quote(text) {
   return `'${text.replaceAll("'", `'\\''`)}'`
 }
 
+/** @param {string} text */
+function print(text) {
+  process.stdout.write(text)
+}
+
 async function main() {
   const { values, positionals } = parseArgs({
     options: { timeout: { type: 'string', default: '600' }, work: { type: 'string' } },
@@ -130,8 +156,13 @@ async function main() {
   // One argument is a line of sh; several are a command and its words.
   const script =
     positionals.length === 1 ? `${positionals[0]}\n` : `exec ${positionals.map(quote).join(' ')}\n`
-  const onOutput = (text) => process.stdout.write(text)
-  const { status } = await runGuest({ name: 'guest', script, timeoutSeconds, onOutput, work: values.work })
+  const { status } = await runGuest({
+    name: 'guest',
+    script,
+    timeoutSeconds,
+    onOutput: print,
+    work: values.work,
+  })
   process.exitCode = status
 }
 
