@@ -21,7 +21,7 @@ class MessageBuilder {
   /// Opens a message: nlmsghdr plus a zeroed, caller-filled family header of type T.
   template <typename Header>
   Header* BeginMessage(uint16_t type, uint16_t flags, uint32_t sequence) {
-    static_assert(std::is_trivially_copyable_v<Header>);
+    static_assert(std::is_trivially_copyable_v<Header> && sizeof(Header) <= sizeof(discarded_header_));
     return reinterpret_cast<Header*>(BeginRaw(type, flags, sequence, sizeof(Header)));
   }
   /// Seals the open message. False: it did not fit; the buffer is as it was before BeginMessage().
@@ -53,8 +53,9 @@ class MessageBuilder {
   void EndNest(size_t start);
 
   std::span<uint8_t> buffer_;
-  size_t used_ = 0;    ///< end of what is written, the open message included
-  size_t sealed_ = 0;  ///< end of the last finished message
+  alignas(8) uint8_t discarded_header_[16] = {};  ///< where the caller's family header goes after an overflow
+  size_t used_ = 0;                               ///< end of what is written, the open message included
+  size_t sealed_ = 0;                             ///< end of the last finished message
   bool overflow_ = false;
 };
 

@@ -70,27 +70,36 @@ class NetlinkSocket {
   Received Receive();
 
  private:
-  enum class Progress : uint8_t { kMore, kDone, kFailed };
   /// What a running Request() or Dump() waits for and what it has seen.
   struct Exchange {
     uint32_t sequence = 0;
-    bool interrupted = false;
     const OnMessage* on_message = nullptr;
+    bool interrupted = false;  ///< NLM_F_DUMP_INTR on any message
+    bool concluded = false;    ///< the kernel has said its last word: NLMSG_DONE or NLMSG_ERROR
     Error error = {};
+  };
+  /// One send of Transact(): which messages it holds.
+  struct Span {
+    std::span<const uint8_t> messages;
+    uint32_t first_sequence;
+    uint32_t count;
+    uint32_t first_index;  ///< Failure::index of its first message
   };
 
   explicit NetlinkSocket(const Options& options)
       : options_(options), receive_buffer_(options.receive_bytes) {}
   Status Connect();
-  void SizeBuffers();
-  void SetFlag(int option);
-  void Reopen();
+  Status Bind();
+  Status SizeBuffers();
+  int WantBuffer(int force_option, int option) const;
   int Send(std::span<const uint8_t> bytes);
-  void MarkUnanswered(uint32_t first_index, uint32_t count, int code, bool unknown, BatchOutcome& outcome);
-  int CollectErrors(uint32_t first_sequence, uint32_t count, uint32_t index_base, BatchOutcome& outcome);
+  void TransactSpan(const Span& span, BatchOutcome& outcome);
+  void SplitSpan(const Span& span, BatchOutcome& outcome);
+  void CollectErrors(const Span& span, BatchOutcome& outcome);
   Status Converse(std::span<const uint8_t> message, uint16_t flags, Exchange& exchange);
-  Progress Absorb(std::span<const uint8_t> data, Exchange& exchange);
-  Progress Await(std::chrono::nanoseconds deadline, Exchange& exchange);
+  Status AwaitConclusion(Exchange& exchange);
+  static void Absorb(std::span<const uint8_t> data, Exchange& exchange);
+  int WaitReadable(std::chrono::nanoseconds deadline);
 
   Options options_;
   Fd fd_;

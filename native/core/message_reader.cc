@@ -1,0 +1,74 @@
+#include "core/message_reader.h"
+
+#include <cstring>
+#include <limits>
+
+#include "core/attribute_reader.h"
+#include "core/policy.h"
+
+namespace viaduct {
+
+namespace {
+
+constexpr AttributePolicy kExtendedAckRows[] = {
+    {NLMSGERR_ATTR_MSG, "MSG", AttributeKind::kString, 0, 65531},
+    {NLMSGERR_ATTR_OFFS, "OFFS", AttributeKind::kU32},
+};
+constexpr Policy kExtendedAckPolicy{"NLMSGERR_ATTR", kExtendedAckRows};
+
+std::string ExtendedAckText(std::span<const uint8_t> bytes) {
+  AttributeTable<NLMSGERR_ATTR_OFFS> attributes;
+  if (!attributes.Parse(bytes, kExtendedAckPolicy)) return {};
+  return std::string(attributes.Text(NLMSGERR_ATTR_MSG));
+}
+
+/// The kernel writes -errno; anything else is a broken peer and becomes EPROTO.
+int PositiveErrno(int32_t error) {
+  if (error == 0) return 0;
+  return error < 0 && error != std::numeric_limits<int32_t>::min() ? -error : EPROTO;
+}
+
+}  // namespace
+
+std::optional<Message> MessageReader::Next() {
+  if (rest_.size() < NLMSG_HDRLEN) {
+    malformed_ = malformed_ || !rest_.empty();
+    return std::nullopt;
+  }
+  Message message{ReadAs<nlmsghdr>(rest_), {}};
+  const size_t length = message.header.nlmsg_len;
+  if (length < NLMSG_HDRLEN || length > rest_.size()) {
+    malformed_ = true;
+    rest_ = {};
+    return std::nullopt;
+  }
+  message.payload = rest_.subspan(NLMSG_HDRLEN, length - NLMSG_HDRLEN);
+  const size_t step = NLMSG_ALIGN(length);
+  rest_ = step < rest_.size() ? rest_.subspan(step) : std::span<const uint8_t>{};
+  return message;
+}
+
+std::optional<ErrorReport> DecodeError(const Message& message) {
+  if (message.payload.size() < sizeof(nlmsgerr)) return std::nullopt;
+  const auto fixed = ReadAs<nlmsgerr>(message.payload);
+  ErrorReport report{PositiveErrno(fixed.error), {}};
+  if ((message.header.nlmsg_flags & NLM_F_ACK_TLVS) == 0) return report;
+  size_t attributes = sizeof(nlmsgerr);
+  if ((message.header.nlmsg_flags & NLM_F_CAPPED) == 0) {
+    const size_t echoed = fixed.msg.nlmsg_len;
+    if (echoed < NLMSG_HDRLEN || echoed > message.payload.size()) return report;
+    attributes = sizeof(nlmsgerr::error) + NLMSG_ALIGN(echoed);
+  }
+  if (attributes < message.payload.size()) report.text = ExtendedAckText(message.payload.subspan(attributes));
+  return report;
+}
+
+std::optional<ErrorReport> DecodeDone(const Message& message) {
+  if (message.payload.size() < sizeof(int32_t)) return ErrorReport{};
+  ErrorReport report{PositiveErrno(ReadAs<int32_t>(message.payload)), {}};
+  if ((message.header.nlmsg_flags & NLM_F_ACK_TLVS) != 0)
+    report.text = ExtendedAckText(message.payload.subspan(sizeof(int32_t)));
+  return report;
+}
+
+}  // namespace viaduct

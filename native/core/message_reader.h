@@ -1,0 +1,46 @@
+#pragma once
+
+#include <linux/netlink.h>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace viaduct {
+
+/// One netlink message of a datagram: no copy.
+struct Message {
+  nlmsghdr header;
+  std::span<const uint8_t> payload;
+};
+
+/// Walks the messages of one datagram; the last one's length need not be aligned.
+class MessageReader {
+ public:
+  explicit MessageReader(std::span<const uint8_t> datagram) : rest_(datagram) {}
+  /// The next message; nothing at the end and at the first malformed length (see malformed()).
+  std::optional<Message> Next();
+  bool malformed() const { return malformed_; }
+
+ private:
+  std::span<const uint8_t> rest_;
+  bool malformed_ = false;
+};
+
+/// What an NLMSG_ERROR says.
+struct ErrorReport {
+  int code = 0;      ///< errno, positive; 0 is an acknowledgement
+  std::string text;  ///< the extended ACK's message, or empty
+};
+
+/// Decodes NLMSG_ERROR {s32 error; nlmsghdr of the request; its payload unless NLM_F_CAPPED; extended-ACK
+/// attributes if NLM_F_ACK_TLVS}. Nothing: shorter than the fixed part. Malformed attributes only lose the
+/// text.
+std::optional<ErrorReport> DecodeError(const Message& message);
+
+/// Decodes the s32 errno of NLMSG_DONE, positive; 0 when it carries none. Always a value: optional only to
+/// match DecodeError().
+std::optional<ErrorReport> DecodeDone(const Message& message);
+
+}  // namespace viaduct
