@@ -1,0 +1,29 @@
+// The guest suite: one boot, every test that needs IP_VS or the dummy device, then the demo.
+import { runGuest } from '../guest.mjs'
+import { compiledTests, inNewNamespace, judge } from './node-tests.mjs'
+
+/** Seconds for the whole boot; JavaScript runs about 15 times slower in there. */
+const limitSeconds = 900
+
+/**
+ * @param {string} log
+ * @returns {Promise<import('./node-tests.mjs').SuiteResult>}
+ */
+export async function guestSuite(log) {
+  const files = [
+    ...compiledTests('test/contract', (path) => path.includes('/kernel-guest')),
+    ...compiledTests('test/guest'),
+  ]
+  if (files.length === 0) return { passed: false, summary: 'no test file', details: 'no test file was found' }
+  const namespace = inNewNamespace.map((word) => `'${word}'`).join(' ')
+  const lines = [
+    'failed=0',
+    // The files' own processes are enough: `node --test` would start a second Node for each, at the guest's speed.
+    ...files.map((file) => `echo "# ${file}"; ${namespace} node --test-reporter=spec ${file} || failed=1`),
+    `echo '# demo'; ${namespace} node out/ts/test/traffic/demo.js || failed=1`,
+    'exit $failed',
+  ]
+  return judge(
+    await runGuest({ name: 'suite', script: `${lines.join('\n')}\n`, timeoutSeconds: limitSeconds, log }),
+  )
+}

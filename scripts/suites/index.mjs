@@ -1,0 +1,104 @@
+// Every suite of `npm test`, in the order in which they run: the quick ones that fail most often come first.
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { npmBin } from '../setup.mjs'
+import { root, run } from '../steps.mjs'
+import { guestSuite } from './guest.mjs'
+import { compiledTests, inNewNamespace, joined, judge, lastLines, runNodeTests } from './node-tests.mjs'
+
+/** @typedef {import('./node-tests.mjs').SuiteResult} SuiteResult */
+/** @typedef {{ readonly name: string, readonly run: (log: string) => Promise<SuiteResult> }} Suite `log`: its file */
+
+/** Seconds; far above what a suite needs, so that only a hang meets it. */
+const commandLimit = 600
+
+/** @type {readonly Suite[]} */
+export const suites = [
+  {
+    name: 'format',
+    run: (log) => commands(log, [node(npmBin('prettier'), '--check', '.'), script('native-format')]),
+  },
+  { name: 'lint', run: (log) => commands(log, [node(npmBin('oxlint'), '--type-aware')]) },
+  {
+    name: 'types',
+    run: (log) => commands(log, [node(npmBin('typescript', 'tsc'), '-p', 'tsconfig.json', '--noEmit')]),
+  },
+  { name: 'unit', run: (log) => runNodeTests(unitTests(), { log, timeoutSeconds: commandLimit }) },
+  { name: 'project', run: projectSuite },
+  {
+    name: 'contract-model',
+    run: (log) =>
+      runNodeTests(compiledTests('test/contract', isModel), { log, timeoutSeconds: commandLimit }),
+  },
+  { name: 'kernel', run: kernelSuite },
+  { name: 'addon-exports', run: (log) => commands(log, [script('addon-exports')]) },
+  { name: 'addon-sanitize', run: (log) => commands(log, [script('addon-sanitize')]) },
+  { name: 'native', run: (log) => commands(log, [script('native-test')]) },
+  { name: 'tidy', run: (log) => commands(log, [script('native-tidy')]) },
+  { name: 'fuzz', run: (log) => commands(log, [script('native-test', '--fuzz', '60')]) },
+  { name: 'guest', run: guestSuite },
+]
+
+/** @param {readonly string[]} args */
+function node(...args) {
+  return [process.execPath, ...args]
+}
+
+/**
+ * @param {string} name of a file in scripts/
+ * @param {readonly string[]} args
+ */
+function script(name, ...args) {
+  return node(`scripts/${name}.mjs`, ...args)
+}
+
+/**
+ * Runs commands one after the other, the later ones also after a failure.
+ * @param {string} log
+ * @param {readonly (readonly string[])[]} list
+ * @returns {Promise<SuiteResult>}
+ */
+async function commands(log, list) {
+  const results = []
+  for (const command of list) {
+    const { status, output } = await run(command, { log, timeoutSeconds: commandLimit })
+    results.push({ passed: status === 0, summary: '', details: status === 0 ? '' : lastLines(output) })
+  }
+  return joined(results)
+}
+
+/** @param {string} path */
+function isModel(path) {
+  return !path.includes('/kernel-')
+}
+
+function unitTests() {
+  return compiledTests('test/unit', (path) => !path.startsWith('test/unit/project/'))
+}
+
+/**
+ * Import graph, documents, sizes.
+ * @param {string} log
+ */
+async function projectSuite(log) {
+  const tests = await runNodeTests(compiledTests('test/unit/project'), { log, timeoutSeconds: commandLimit })
+  return joined([tests, await commands(log, [script('sizes')])])
+}
+
+/**
+ * What this machine's own kernel can show, each file in a network namespace of its own.
+ * @param {string} log
+ */
+async function kernelSuite(log) {
+  const host = 'test/contract/kernel-host.test.ts'
+  const files = [
+    ...(existsSync(join(root, host)) ? compiledTests('test/contract', (path) => path === host) : []),
+    ...compiledTests('test/kernel'),
+  ]
+  const outputs = []
+  for (const file of files) {
+    const command = [...inNewNamespace, process.execPath, '--test', '--test-reporter=spec', file]
+    outputs.push(judge(await run(command, { log, timeoutSeconds: commandLimit })))
+  }
+  return outputs.length === 0 ? { passed: false, summary: 'no test file', details: '' } : joined(outputs)
+}
