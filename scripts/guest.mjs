@@ -113,7 +113,7 @@ function share(path, tag, access) {
  */
 function guestScript(name) {
   return `export PATH=/run/guest/bin:${quote(dirname(process.execPath))}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-export HOME=/tmp LANG=C.UTF-8 VIADUCT_GUEST=1 VIADUCT_WORK=/mnt
+export HOME=/tmp LANG=C.UTF-8 TERM=dumb NO_COLOR=1 VIADUCT_GUEST=1 VIADUCT_WORK=/mnt
 ln -s /proc/self/fd /dev/fd; ln -s /proc/self/fd/0 /dev/stdin; ln -s /proc/self/fd/1 /dev/stdout; ln -s /proc/self/fd/2 /dev/stderr
 mkdir -p /dev/pts /dev/shm /run/netns /run/lock
 mount -t devpts pts /dev/pts; mount -t tmpfs shm /dev/shm

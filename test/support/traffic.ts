@@ -1,0 +1,84 @@
+// Servers that answer with their own name, and a client that says who answered.
+import { fileURLToPath } from 'node:url'
+import type { Namespace } from './namespaces.js'
+import type { Program } from './processes.js'
+
+export interface Target {
+  readonly protocol: 'tcp' | 'udp'
+  readonly address: string
+  readonly port: number
+}
+
+/** `answer`: from whom (`ADDRESS PORT`); the rest: nobody answered. */
+export type ProbeResult =
+  | { readonly kind: 'answer'; readonly from: string }
+  | { readonly kind: 'refused' | 'timeout' }
+  | { readonly kind: 'error'; readonly code: string }
+
+function program(name: string): string {
+  return fileURLToPath(new URL(`${name}.js`, import.meta.url))
+}
+
+/** Listens on every target, whose address must exist in the namespace; resolves when all do. */
+export async function serve(namespace: Namespace, targets: readonly Target[]): Promise<Program> {
+  const words = targets.map((target) => `${target.protocol} ${target.address} ${target.port}`)
+  const server = namespace.start(process.execPath, program('echo-server'), ...words)
+  await server.line((line) => line === 'listening')
+  return server
+}
+
+/** One process in the client's namespace that makes one connection at a time. */
+export class ProbeClient {
+  readonly #program: Program
+  #asked = 0
+  #last: Promise<unknown> = Promise.resolve()
+
+  constructor(namespace: Namespace) {
+    this.#program = namespace.start(process.execPath, program('probe-client'))
+  }
+
+  /** One new connection, or one datagram from a new port. The limit is for silence only; an answer comes as soon as it can. */
+  probe(target: Target, limitMs = 5000): Promise<ProbeResult> {
+    const result = this.#last.then(() => this.#ask(target, limitMs))
+    this.#last = result.catch(() => undefined)
+    return result
+  }
+
+  async #ask(target: Target, limitMs: number): Promise<ProbeResult> {
+    this.#program.write(`${target.protocol} ${target.address} ${target.port} ${limitMs}\n`)
+    const line = await this.#program.line(() => true, this.#asked++)
+    const space = line.indexOf(' ')
+    const [kind, rest] = space < 0 ? [line, ''] : [line.slice(0, space), line.slice(space + 1)]
+    if (kind === 'answer') return { kind, from: rest }
+    if (kind === 'refused' || kind === 'timeout') return { kind }
+    return { kind: 'error', code: rest }
+  }
+
+  /** Everyone who answers in `rounds` connections, sorted; throws on the first that nobody answers. */
+  async backends(target: Target, rounds: number): Promise<readonly string[]> {
+    const names = new Set<string>()
+    for (let round = 0; round < rounds; round++) {
+      const result = await this.probe(target)
+      if (result.kind !== 'answer')
+        throw new Error(`${target.protocol} ${target.address} ${target.port}: ${result.kind}`)
+      names.add(result.from)
+    }
+    return [...names].toSorted()
+  }
+}
+
+/**
+ * Waits until `read` gives a value that fits. Throws with the last value after the limit, which is for broken runs only.
+ */
+export async function eventually<T>(
+  read: () => Promise<T>,
+  fits: (value: T) => boolean,
+  limitMs = 60_000,
+): Promise<T> {
+  const limit = performance.now() + limitMs
+  for (;;) {
+    const value = await read()
+    if (fits(value)) return value
+    if (performance.now() > limit) throw new Error(`still ${JSON.stringify(value)} after ${limitMs} ms`)
+  }
+}
