@@ -1,6 +1,7 @@
 // The conversations of a NetlinkSocket: batches without acknowledgements, single requests, dumps.
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 #include "core/message_reader.h"
 #include "core/netlink_socket.h"

@@ -2,15 +2,19 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
-#include "core/netlink_socket.h"
 #include "core/outcome.h"
 #include "core/result.h"
+#include "core/socket_calls.h"
 #include "ipvs/record.h"
 
 namespace viaduct::ipvs {
+
+struct ServiceEntry;
+struct RealEntry;
 
 /// Operations in order, each on its own (no rollback). NB: indices are range-checked by the caller, here
 /// asserted.
@@ -47,6 +51,12 @@ struct Timeouts {
 /// IP_VS, and works from the moment on at which the module appears.
 class IpvsSocket {
  public:
+  ~IpvsSocket();
+  IpvsSocket(IpvsSocket&&) noexcept;
+  IpvsSocket& operator=(IpvsSocket&&) noexcept;
+  IpvsSocket(const IpvsSocket&) = delete;  // owns sockets
+  IpvsSocket& operator=(const IpvsSocket&) = delete;
+
   static Result<IpvsSocket> Open(SocketCalls& calls = SocketCalls::Kernel());
 
   /// Error: nothing was sent. Otherwise every operation is accounted for in the outcome.
@@ -65,28 +75,18 @@ class IpvsSocket {
   Status SetTimeouts(const Timeouts& timeouts);
 
  private:
-  IpvsSocket(SocketCalls& calls, NetlinkSocket control, NetlinkSocket real_dumps, Fd options)
-      : calls_(&calls),
-        control_(std::move(control)),
-        real_dumps_(std::move(real_dumps)),
-        options_(std::move(options)) {}
-
+  struct Sockets;
+  explicit IpvsSocket(std::unique_ptr<Sockets> sockets);
   Status FindFamily();
+  Status AskFamily(const char* operation, const std::function<Status()>& ask);
   Result<bool> FamilyMoved();
-  Status AskFamily(const std::function<Status()>& ask);
-  void SendAll(const Batch& batch, BatchOutcome& outcome);
-  Status DumpServices(uint8_t family, bool with_counters, Table& table);
-  Status DumpRealServers(VirtualServerRecord& server, bool with_counters, Table& table);
-  Status ReadServices(bool with_counters, Table& table);
-  Status ReadRealServers(VirtualServerRecord& server, bool with_counters, Table& table);
-  Status FillRealServers(Table& table, bool with_counters, bool by_options);
-  int GetOption(int name, std::span<uint8_t> value);
+  BatchOutcome SendAll(const Batch& batch);
+  Result<std::vector<ServiceEntry>> DumpServices(uint8_t family);
+  Status DumpRealServers(const VirtualServerRecord& server, std::vector<RealEntry>& reals);
+  Status ReadRealServers(const ServiceEntry& service, std::vector<RealEntry>& reals);
 
-  SocketCalls* calls_;
-  NetlinkSocket control_;     ///< changes, requests and the dump of services
-  NetlinkSocket real_dumps_;  ///< dumps of one service's real servers: small receives
-  Fd options_;                ///< AF_INET datagram socket for getsockopt
-  uint16_t family_id_ = 0;    ///< 0: not looked up, or vanished
+  std::unique_ptr<Sockets> sockets_;
+  uint16_t family_id_ = 0;  ///< 0: not looked up, or vanished
   std::vector<uint8_t> buffer_;
 };
 
