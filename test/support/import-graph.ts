@@ -1,0 +1,113 @@
+// The rule of the house about imports, and the reader that finds them.
+
+/** The flow: a room may import the rooms before it, never one after it. */
+const flow = ['source', 'model', 'routing', 'modes', 'ledger', 'sync']
+/** Beside the flow: the rooms of the flow may import these; what these may import themselves. */
+const beside: Readonly<Record<string, readonly string[]>> = {
+  kernel: [],
+  config: [],
+  node: ['kernel', 'source', 'config'],
+  server: ['config', 'node', 'sync'],
+  cli: ['config'],
+}
+/** Kubernetes objects end at routing/, kernel types begin at modes/. */
+const withoutKernel = ['source', 'model', 'routing']
+const withoutKubernetes = ['modes', 'ledger']
+const rootFiles = ['address.ts', 'errors.ts', 'log.ts', 'metrics.ts']
+const roomsOfManyDoors = ['modes']
+
+export interface Import {
+  readonly from: string
+  /** Path from the root of the tree, `.ts`; or the specifier itself when it is a package. */
+  readonly to: string
+  /** Of types alone: nothing is left of it when the program runs. */
+  readonly isType: boolean
+}
+
+/** Imports, re-exports and dynamic imports of a file. */
+export function importsOf(path: string, text: string): readonly Import[] {
+  const statement = /(?:\b(?:import|export)(\s+type)?\b[^';]*?\bfrom|\bimport)\s*\(?\s*'([^']+)'/g
+  return [...text.matchAll(statement)].map(([, type, specifier = '']) => ({
+    from: path,
+    to: resolved(path, specifier),
+    isType: type !== undefined,
+  }))
+}
+
+function resolved(from: string, specifier: string): string {
+  if (!specifier.startsWith('.')) return specifier
+  const path = new URL(specifier, `file:///${from}`).pathname.slice(1)
+  return path.replace(/\.js$/, '.ts')
+}
+
+/** The room's folder: `src/ledger`, `src/modes/ipvs`; undefined for files in src/ itself and outside of src/. */
+export function roomOf(path: string): string | undefined {
+  const [top, room, inner, ...rest] = path.split('/')
+  if (top !== 'src' || room === undefined || inner === undefined) return undefined
+  return roomsOfManyDoors.includes(room) && rest.length > 0 ? `src/${room}/${inner}` : `src/${room}`
+}
+
+/** One sentence for an import that the house forbids; undefined: it may stay. */
+export function objection({ from, to }: Pick<Import, 'from' | 'to'>): string | undefined {
+  if (!from.startsWith('src/') || !to.includes('/')) return undefined
+  if (to.startsWith('test/') || to.startsWith('bench/'))
+    return `${from} imports ${to}: src never imports tests`
+  if (to.startsWith('src/kernel/model') && !from.startsWith('src/kernel/model')) {
+    return `${from} imports ${to}: the kernel model is for tests`
+  }
+  if (!to.startsWith('src/')) return undefined
+  const room = roomOf(from)
+  const target = roomOf(to)
+  if (target === undefined || target === room) return rootObjection(from, to)
+  if (!to.endsWith('/index.ts')) return `${from} imports ${to}: only through the room's index.ts`
+  if (room === undefined)
+    return from === 'src/agent.ts' ? undefined : `${from} imports ${to}: root files import no room`
+  return mayImport(nameOf(room), nameOf(target)) ? undefined : `${from} imports ${to}: against the flow`
+}
+
+function rootObjection(from: string, to: string): string | undefined {
+  if (roomOf(to) !== undefined) return undefined
+  const file = to.slice('src/'.length)
+  if (rootFiles.includes(file) || file === 'agent.ts') {
+    return file === 'agent.ts' ? `${from} imports ${to}: nothing imports the agent` : undefined
+  }
+  return `${from} imports ${to}: not one of ${rootFiles.join(', ')}`
+}
+
+function nameOf(room: string): string {
+  return room.split('/')[1] ?? ''
+}
+
+function mayImport(room: string, target: string): boolean {
+  const own = beside[room]
+  if (own !== undefined) return own.includes(target)
+  if (target === 'kernel') return !withoutKernel.includes(room)
+  if (target === 'config' || target === 'node') return true
+  if (target === 'source' && withoutKubernetes.includes(room)) return false
+  const [position, other] = [flow.indexOf(room), flow.indexOf(target)]
+  return position >= 0 && other >= 0 && other < position
+}
+
+/** A circle of files that need each other to run, first file again at the end; undefined: there is none. */
+export function findCycle(imports: readonly Import[]): readonly string[] | undefined {
+  const targets = new Map<string, string[]>()
+  for (const { from, to, isType } of imports) {
+    if (!isType) targets.set(from, [...(targets.get(from) ?? []), to])
+  }
+  const done = new Set<string>()
+  const visit = (file: string, path: readonly string[]): readonly string[] | undefined => {
+    if (path.includes(file)) return [...path.slice(path.indexOf(file)), file]
+    if (done.has(file)) return undefined
+    for (const target of targets.get(file) ?? []) {
+      const cycle = visit(target, [...path, file])
+      if (cycle !== undefined) return cycle
+    }
+    done.add(file)
+    return undefined
+  }
+  for (const file of targets.keys()) {
+    const cycle = visit(file, [])
+    if (cycle !== undefined) return cycle
+  }
+  return undefined
+}

@@ -1,0 +1,82 @@
+import assert from 'node:assert/strict'
+import { existsSync } from 'node:fs'
+import { dirname, join, normalize } from 'node:path'
+import { describe, it } from 'node:test'
+import { treeFiles, treeRoot, treeText } from '../../support/tree.js'
+
+const documents = treeFiles('*.md')
+const packageJson = readPackage()
+
+function readPackage(): {
+  readonly scripts: readonly string[]
+  readonly shipped: readonly string[]
+  readonly versions: readonly string[]
+} {
+  const text: unknown = JSON.parse(treeText('package.json'))
+  const section = (name: string): readonly [string, string][] =>
+    Object.entries(Object(Reflect.get(Object(text), name)))
+  return {
+    scripts: section('scripts').map(([name]) => name),
+    shipped: section('dependencies').map(([name]) => name),
+    versions: [...section('dependencies'), ...section('devDependencies')].map(([, version]) => version),
+  }
+}
+
+function matches(path: string, pattern: RegExp): readonly string[] {
+  return [...treeText(path).matchAll(pattern)].map((match) => match[1] ?? '')
+}
+
+describe('the documents', () => {
+  it('are there', () => assert.ok(documents.includes('README.md') && documents.includes('CONTRIBUTING.md')))
+
+  it('link to files that exist', () => {
+    const broken = documents.flatMap((path) =>
+      matches(path, /\]\(([^)#:]+)(?:#[^)]*)?\)/g)
+        .filter((link) => !existsSync(join(treeRoot, normalize(join(dirname(path), link)))))
+        .map((link) => `${path}: ${link}`),
+    )
+    assert.deepEqual(broken, [])
+  })
+
+  it('name files and folders that exist', () => {
+    const inTree = /`((?:src|native|scripts|test|docs|bench|examples|\.ci)\/[\w./-]*)`/g
+    const broken = documents.flatMap((path) =>
+      matches(path, inTree)
+        .filter((name) => !existsSync(join(treeRoot, name)))
+        .map((name) => `${path}: ${name}`),
+    )
+    assert.deepEqual(broken, [])
+  })
+
+  it('name npm scripts that exist', () => {
+    const named = documents.flatMap((path) => matches(path, /npm run ([\w:]+)/g))
+    assert.deepEqual(
+      named.filter((name) => !packageJson.scripts.includes(name)),
+      [],
+    )
+  })
+
+  it('number each decision once', () => {
+    const numbers = treeFiles('docs/adr/*.md').map((path) =>
+      path.slice('docs/adr/'.length, 'docs/adr/0000'.length),
+    )
+    assert.deepEqual(numbers, [...new Set(numbers)])
+  })
+})
+
+describe('the package', () => {
+  it('names exact versions', () => {
+    assert.deepEqual(
+      packageJson.versions.filter((version) => !/^\d+\.\d+\.\d+$/.test(version)),
+      [],
+    )
+  })
+
+  it('keeps the addresses of registries out of the lockfile', () => {
+    assert.doesNotMatch(treeText('package-lock.json'), /"resolved"/)
+  })
+
+  it('can load every package of the shipped agent on this Node', async () => {
+    for (const name of packageJson.shipped) assert.ok(await import(name))
+  })
+})

@@ -1,0 +1,117 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { findCycle, importsOf, objection, roomOf } from '../../support/import-graph.js'
+import { treeFiles, treeText } from '../../support/tree.js'
+
+const sources = treeFiles('src/*.ts')
+const imports = sources.flatMap((path) => importsOf(path, treeText(path)))
+
+describe('the import rule', () => {
+  const allowed = [
+    ['src/model/tracker.ts', 'src/source/index.ts'],
+    ['src/modes/ipvs/compile.ts', 'src/routing/index.ts'],
+    ['src/ledger/ledger.ts', 'src/kernel/index.ts'],
+    ['src/sync/runner.ts', 'src/log.ts'],
+    ['src/source/manifests/parse.ts', 'src/source/objects.ts'],
+    ['src/agent.ts', 'src/sync/index.ts'],
+  ] as const
+  for (const [from, to] of allowed) {
+    it(`lets ${from} import ${to}`, () => assert.equal(objection({ from, to }), undefined))
+  }
+
+  const forbidden = [
+    ['src/model/tracker.ts', 'src/routing/index.ts', 'against the flow'],
+    ['src/routing/route.ts', 'src/kernel/index.ts', 'against the flow'],
+    ['src/ledger/ledger.ts', 'src/source/index.ts', 'against the flow'],
+    ['src/kernel/addon.ts', 'src/config/index.ts', 'against the flow'],
+    ['src/modes/ipvs/compile.ts', 'src/modes/iptables/index.ts', 'against the flow'],
+    ['src/sync/runner.ts', 'src/ledger/diff.ts', 'index.ts'],
+    ['src/log.ts', 'src/config/index.ts', 'root files'],
+    ['src/sync/runner.ts', 'test/support/tree.ts', 'never imports tests'],
+    ['src/sync/runner.ts', 'src/kernel/model/index.ts', 'for tests'],
+    ['src/sync/runner.ts', 'src/agent.ts', 'nothing imports the agent'],
+  ] as const
+  for (const [from, to, reason] of forbidden) {
+    it(`forbids ${from} to import ${to}`, () =>
+      assert.match(objection({ from, to }) ?? '', new RegExp(reason)))
+  }
+
+  it('finds imports, re-exports and dynamic imports', () => {
+    const text =
+      "import { a } from './b.js'\nimport type {\n  T,\n} from './t.js'\nexport * from '../c/index.js'\nawait import('node:fs')\nimport './d.js'"
+    const found = importsOf('src/x/a.ts', text)
+    assert.deepEqual(
+      found.map((edge) => edge.to),
+      ['src/x/b.ts', 'src/x/t.ts', 'src/c/index.ts', 'node:fs', 'src/x/d.ts'],
+    )
+    assert.deepEqual(
+      found.filter((edge) => edge.isType).map((edge) => edge.to),
+      ['src/x/t.ts'],
+    )
+  })
+
+  it('finds a circle', () => {
+    const edges = ['ab', 'bc', 'cb'].map((pair) => ({
+      from: pair.charAt(0),
+      to: pair.charAt(1),
+      isType: false,
+    }))
+    assert.deepEqual(findCycle(edges), ['b', 'c', 'b'])
+    assert.equal(findCycle(edges.map((edge) => ({ ...edge, isType: edge.from === 'c' }))), undefined)
+  })
+})
+
+describe('the tree', () => {
+  it('has sources that import each other', () => assert.ok(imports.length > sources.length))
+
+  it('has no import that the house forbids', () => {
+    assert.deepEqual(
+      imports.map(objection).filter((sentence) => sentence !== undefined),
+      [],
+    )
+  })
+
+  it('has no import that leads nowhere', () => {
+    const broken = imports.filter(({ to }) => to.startsWith('src/') && !sources.includes(to))
+    assert.deepEqual(broken, [])
+  })
+
+  it('has no circle', () => assert.equal(findCycle(imports), undefined))
+
+  it('has a door to every room, which opens with its five words', () => {
+    const rooms = new Set(sources.map(roomOf).filter((room) => room !== undefined))
+    for (const room of rooms) {
+      const opening = treeText(`${room}/index.ts`).split('\nexport')[0] ?? ''
+      for (const word of ['In: ', 'Out: ', 'Never: ', 'Owner of: ', 'Read next: ']) {
+        assert.ok(opening.includes(word), `${room}/index.ts does not say "${word}" before its first export`)
+      }
+    }
+  })
+
+  it('names the addon file only in the two files that load it', () => {
+    const naming = sources.filter((path) => /\.node['"`]/.test(treeText(path)))
+    const loading = ['src/kernel/addon.ts', 'src/kernel/loader.ts']
+    assert.deepEqual(
+      naming.filter((path) => !loading.includes(path)),
+      [],
+    )
+  })
+
+  it('includes napi.h only in native/binding', () => {
+    const including = treeFiles('native/*.h', 'native/*.cc').filter((path) =>
+      /#include <napi\.h>/.test(treeText(path)),
+    )
+    assert.ok(including.length > 0)
+    assert.deepEqual(
+      including.filter((path) => !path.startsWith('native/binding/')),
+      [],
+    )
+  })
+
+  it('starts no process from src', () => {
+    assert.deepEqual(
+      imports.filter(({ to }) => to === 'node:child_process' || to === 'child_process'),
+      [],
+    )
+  })
+})
