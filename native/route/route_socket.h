@@ -18,8 +18,8 @@ class RouteSocket {
  public:
   static Result<RouteSocket> Open(SocketCalls& calls = SocketCalls::Kernel());
 
-  /// In order, each on its own. Every record is accounted for; kAdd EEXIST, kRemove ESRCH (same protocol
-  /// only).
+  /// In order, each on its own. Every record is accounted for; never an Error today. kAdd EEXIST, kRemove
+  /// ESRCH (same protocol only).
   Result<BatchOutcome> ApplyRoutes(std::span<const RouteRecord> routes);
   /// kAdd EEXIST, kRemove EADDRNOTAVAIL.
   Result<BatchOutcome> ApplyAddresses(std::span<const AddressRecord> addresses);
@@ -38,8 +38,6 @@ class RouteSocket {
 
  private:
   explicit RouteSocket(NetlinkSocket socket) : socket_(std::move(socket)) {}
-  template <typename Record, typename Encode>
-  BatchOutcome ApplyAll(std::span<const Record> records, Encode encode);
 
   NetlinkSocket socket_;
   std::vector<uint8_t> buffer_;

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <linux/if_addr.h>
+#include <linux/if_link.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
+
+#include "core/policy.h"
+
+// Attribute grammar of the rtnetlink messages that we use: linux/rtnetlink.h, linux/if_addr.h,
+// linux/if_link.h. Only attributes that we send or read; the kernel sends many more.
+
+namespace viaduct::route {
+
+inline constexpr AttributePolicy kRouteRows[] = {
+    {RTA_DST, "DST", AttributeKind::kBinary, 4, 16}, {RTA_OIF, "OIF", AttributeKind::kU32},
+    {RTA_PRIORITY, "PRIORITY", AttributeKind::kU32}, {RTA_PREFSRC, "PREFSRC", AttributeKind::kBinary, 4, 16},
+    {RTA_TABLE, "TABLE", AttributeKind::kU32},
+};
+inline constexpr Policy kRoutePolicy{"RTA", kRouteRows};
+
+inline constexpr AttributePolicy kAddressRows[] = {
+    {IFA_ADDRESS, "ADDRESS", AttributeKind::kBinary, 4, 16},
+    {IFA_LOCAL, "LOCAL", AttributeKind::kBinary, 4, 16},
+    {IFA_FLAGS, "FLAGS", AttributeKind::kU32},
+};
+inline constexpr Policy kAddressPolicy{"IFA", kAddressRows};
+
+inline constexpr AttributePolicy kLinkInfoRows[] = {
+    {IFLA_INFO_KIND, "KIND", AttributeKind::kString, 0, 64},
+};
+inline constexpr Policy kLinkInfoPolicy{"IFLA_INFO", kLinkInfoRows};
+
+inline constexpr AttributePolicy kLinkRows[] = {
+    {IFLA_IFNAME, "IFNAME", AttributeKind::kString, 0, IFNAMSIZ - 1},
+    {IFLA_LINKINFO, "LINKINFO", AttributeKind::kNested, 0, 0, &kLinkInfoPolicy},
+};
+inline constexpr Policy kLinkPolicy{"IFLA", kLinkRows};
+
+}  // namespace viaduct::route

@@ -1,0 +1,146 @@
+#include "route/route_socket.h"
+
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "core/send_batch.h"
+#include "route/decode.h"
+#include "route/encode.h"
+#include "route/policy.h"
+
+namespace viaduct::route {
+
+namespace {
+
+using Request = std::array<uint8_t, kMaxRequestBytes>;
+
+/// Reads one table into records; `accept` picks those to keep.
+template <typename Record, typename Decode, typename Accept>
+Result<std::vector<Record>> DumpRecords(NetlinkSocket& socket, std::span<const uint8_t> message,
+                                        Decode decode, Accept accept) {
+  std::vector<Record> records;
+  bool is_malformed = false;
+  Status status = socket.Dump(
+      message,
+      [&](uint16_t, std::span<const uint8_t> payload) {
+        auto record = decode(payload);
+        is_malformed = is_malformed || !record;
+        if (record && accept(*record)) records.push_back(*record);
+      },
+      [&] { records.clear(); });
+  if (!status.ok()) return status.error();
+  if (is_malformed) return Error{EPROTO, {}, {}};
+  return records;
+}
+
+template <typename Record>
+Result<std::vector<Record>> Named(Result<std::vector<Record>> result, const char* operation) {
+  if (!result.ok()) result.error().operation = operation;
+  return result;
+}
+
+uint8_t HostPrefix(uint8_t family) { return family == AF_INET ? 32 : 128; }
+
+/// The kernel's messages without an answer.
+void NoReply(uint16_t, std::span<const uint8_t>) {}
+
+}  // namespace
+
+Result<RouteSocket> RouteSocket::Open(SocketCalls& calls) {
+  NetlinkSocket::Options options;
+  options.protocol = NETLINK_ROUTE;
+  options.strict_check = true;
+  options.calls = &calls;
+  auto socket = NetlinkSocket::Open(options);
+  if (!socket.ok()) return socket.error();
+  return RouteSocket(std::move(socket.value()));
+}
+
+Result<BatchOutcome> RouteSocket::ApplyRoutes(std::span<const RouteRecord> routes) {
+  return SendBatch(socket_, buffer_, static_cast<uint32_t>(routes.size()),
+                   [&](MessageBuilder& builder, uint32_t sequence, uint32_t index) {
+                     return EncodeRoute(builder, sequence, routes[index]);
+                   });
+}
+
+Result<BatchOutcome> RouteSocket::ApplyAddresses(std::span<const AddressRecord> addresses) {
+  return SendBatch(socket_, buffer_, static_cast<uint32_t>(addresses.size()),
+                   [&](MessageBuilder& builder, uint32_t sequence, uint32_t index) {
+                     return EncodeAddress(builder, sequence, addresses[index]);
+                   });
+}
+
+Result<std::vector<RouteRecord>> RouteSocket::DumpLocalRoutes(uint8_t family) {
+  Request request;
+  MessageBuilder builder(request);
+  EncodeDumpLocalRoutes(builder, family);
+  // A kernel without strict checking sends every table.
+  auto routes =
+      DumpRecords<RouteRecord>(socket_, builder.sealed(), DecodeRoute, [&](const RouteRecord& route) {
+        return route.family == family && route.table == RT_TABLE_LOCAL && route.type == RTN_LOCAL &&
+               route.prefix_length == HostPrefix(family);
+      });
+  // A namespace in which no address was ever set may not have the table yet.
+  if (!routes.ok() && routes.error().code == ENOENT) return std::vector<RouteRecord>{};
+  return Named(std::move(routes), "dump local routes");
+}
+
+Result<std::vector<AddressRecord>> RouteSocket::DumpAddresses(uint8_t family, uint32_t interface_index) {
+  Request request;
+  MessageBuilder builder(request);
+  EncodeDumpAddresses(builder, family, interface_index);
+  auto addresses =
+      DumpRecords<AddressRecord>(socket_, builder.sealed(), DecodeAddress, [&](const AddressRecord& address) {
+        return address.family == family &&
+               (interface_index == 0 || address.interface_index == interface_index);
+      });
+  return Named(std::move(addresses), "dump addresses");
+}
+
+Result<std::vector<LinkRecord>> RouteSocket::DumpLinks() {
+  Request request;
+  MessageBuilder builder(request);
+  EncodeDumpLinks(builder);
+  auto links =
+      DumpRecords<LinkRecord>(socket_, builder.sealed(), DecodeLink, [](const LinkRecord&) { return true; });
+  return Named(std::move(links), "dump links");
+}
+
+Result<uint32_t> RouteSocket::AddDummy(std::string_view name) {
+  constexpr const char* kOperation = "add dummy device";
+  Request request;
+  MessageBuilder add(request);
+  if (!EncodeAddDummy(add, name)) return Error{ENAMETOOLONG, kOperation, {}};
+  Status added = viaduct::Named(socket_.Request(add.sealed(), NoReply), kOperation);
+  if (!added.ok()) return added.error();
+  // The acknowledgement does not tell the index.
+  MessageBuilder find(request);
+  EncodeFindLink(find, name);
+  uint32_t index = 0;
+  Status found = socket_.Request(find.sealed(), [&](uint16_t, std::span<const uint8_t> payload) {
+    if (const auto link = DecodeLink(payload)) index = link->index;
+  });
+  found = viaduct::Named(std::move(found), kOperation);
+  if (!found.ok()) return found.error();
+  if (index == 0) return Error{EPROTO, kOperation, {}};
+  return index;
+}
+
+Status RouteSocket::SetUp(uint32_t interface_index) {
+  Request request;
+  MessageBuilder builder(request);
+  EncodeSetUp(builder, interface_index);
+  return viaduct::Named(socket_.Request(builder.sealed(), NoReply), "set interface up");
+}
+
+Status RouteSocket::RemoveLink(uint32_t interface_index) {
+  Request request;
+  MessageBuilder builder(request);
+  EncodeRemoveLink(builder, interface_index);
+  return viaduct::Named(socket_.Request(builder.sealed(), NoReply), "remove interface");
+}
+
+}  // namespace viaduct::route
