@@ -9,7 +9,12 @@ export interface Link {
 }
 
 export type LinkEvent =
-  | { readonly kind: 'link'; readonly change: 'add' | 'remove'; readonly name: string; readonly index: number }
+  | {
+      readonly kind: 'link'
+      readonly change: 'add' | 'remove'
+      readonly name: string
+      readonly index: number
+    }
   | {
       readonly kind: 'address'
       readonly change: 'add' | 'remove'
