@@ -1,0 +1,43 @@
+// From what became of a batch's records to what became of its operations.
+import type { IpFamily } from '../address.js'
+import { KernelError, type KernelErrorFields } from '../errors.js'
+import type { BatchOutcome, OperationFailure } from './outcome.js'
+
+/** How a subsystem speaks of its operations. */
+export interface OpWords<Op> {
+  readonly subsystem: KernelErrorFields['subsystem']
+  readonly describe: (op: Op) => string
+  readonly familyOf: (op: Op) => IpFamily
+}
+
+/** What was said about one operation that was not applied. */
+export interface RecordFailure {
+  readonly index: number
+  readonly errno: number
+  readonly unknown: boolean
+  /** Empty: the kernel said nothing. */
+  readonly text: string
+}
+
+/** Names the object in each failure. */
+export function nameFailures<Op extends { readonly op: string }>(
+  ops: readonly Op[],
+  failures: readonly RecordFailure[],
+  words: OpWords<Op>,
+): BatchOutcome {
+  const named: OperationFailure[] = []
+  for (const { index, errno, unknown, text } of failures) {
+    const op = ops[index]
+    if (op === undefined) throw new RangeError(`failure of operation ${index} in a batch of ${ops.length}`)
+    const error = new KernelError({
+      errno,
+      subsystem: words.subsystem,
+      operation: op.op,
+      family: words.familyOf(op),
+      object: words.describe(op),
+      ...(text === '' ? {} : { extack: text }),
+    })
+    named.push({ index, error, unknown })
+  }
+  return { applied: ops.length - named.length, failures: named }
+}

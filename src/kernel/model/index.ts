@@ -1,0 +1,57 @@
+// In: the same calls as kernel/. Out: the kernel's answers and errnos, from memory.
+// Never: imported by production code; it serves the tests of the rooms above.
+// Owner of: the state of one imagined network namespace.
+// Read next: ipvs.ts, network.ts; test/contract/ holds it equal to the real kernel.
+import { ModelIpvs } from './ipvs.js'
+import { ModelLinks } from './links.js'
+import { ModelNetwork } from './network.js'
+import { ModelRoutes } from './routes.js'
+import { ModelSysctl } from './sysctl.js'
+
+export type { Fault, FaultPlan, ModelBatches } from './faults.js'
+export type { ModelIpvs, ModelLinks, ModelRoutes, ModelSysctl }
+
+export interface ModelKernelOptions {
+  /** False: addDummy() fails with EOPNOTSUPP. Default true. */
+  readonly hasDummyModule?: boolean
+  /** The settings that exist, with their values. Default: those of IPVS and forwarding. */
+  readonly sysctls?: Readonly<Record<string, string>>
+}
+
+export interface ModelKernel {
+  readonly ipvs: ModelIpvs
+  readonly routes: ModelRoutes
+  readonly links: ModelLinks
+  readonly sysctl: ModelSysctl
+  close(): Promise<void>
+}
+
+const defaultSysctls = {
+  'net/ipv4/ip_forward': '0',
+  'net/ipv4/vs/conntrack': '0',
+  'net/ipv4/vs/conn_reuse_mode': '1',
+  'net/ipv4/vs/expire_nodest_conn': '0',
+  'net/ipv4/vs/expire_quiescent_template': '0',
+  'net/ipv4/conf/all/arp_ignore': '0',
+  'net/ipv4/conf/all/arp_announce': '0',
+  'net/ipv4/conf/all/route_localnet': '0',
+  'net/ipv6/conf/all/forwarding': '0',
+} as const
+
+/** A fresh network namespace with `lo` up and an empty IPVS table. */
+export function openModelKernel(options: ModelKernelOptions = {}): ModelKernel {
+  const network = new ModelNetwork()
+  const ipvs = new ModelIpvs()
+  const routes = new ModelRoutes(network)
+  const links = new ModelLinks(network, options.hasDummyModule ?? true)
+  const sysctl = new ModelSysctl(options.sysctls ?? defaultSysctls)
+  return {
+    ipvs,
+    routes,
+    links,
+    sysctl,
+    close: async () => {
+      await Promise.all([ipvs.close(), routes.close(), links.close()])
+    },
+  }
+}

@@ -1,0 +1,56 @@
+// The model's table as the packed records of a dump.
+import { writeAddress } from '../../address.js'
+import {
+  writeRealServerKey,
+  writeRealServerSettings,
+  writeVirtualServerKey,
+  writeVirtualServerSettings,
+} from '../ipvs-encode.js'
+import type { IpvsDump, RealServer, VirtualServerKey, VirtualServerSettings } from '../ipvs.js'
+import { countersLayout, realServerLayout, recordBuffer, virtualServerLayout } from '../records.js'
+
+export interface ModelVirtualServer {
+  readonly key: VirtualServerKey
+  settings: VirtualServerSettings
+  readonly reals: Map<string, RealServer>
+}
+
+const allFlags = 0xffffffff
+
+function compareRealServers(a: RealServer, b: RealServer): number {
+  const bytes = new Uint8Array(32)
+  writeAddress(a.key.address, bytes, 0)
+  writeAddress(b.key.address, bytes, 16)
+  for (let i = 0; i < 16; i++) {
+    const difference = (bytes[i] ?? 0) - (bytes[i + 16] ?? 0)
+    if (difference !== 0) return difference
+  }
+  return a.key.port - b.key.port
+}
+
+/** As the addon hands it over: real servers sorted by address bytes, then port. */
+export function encodeTable(servers: readonly ModelVirtualServer[], withCounters: boolean): IpvsDump {
+  const realCount = servers.reduce((sum, server) => sum + server.reals.size, 0)
+  const virtualServers = recordBuffer(servers.length * virtualServerLayout.size)
+  const realServers = recordBuffer(realCount * realServerLayout.size)
+  let firstReal = 0
+  for (const [index, server] of servers.entries()) {
+    const at = index * virtualServerLayout.size
+    writeVirtualServerKey(virtualServers, at, server.key)
+    writeVirtualServerSettings(virtualServers, at, server.settings, allFlags)
+    virtualServers.view.setUint32(at + virtualServerLayout.firstReal, firstReal, true)
+    virtualServers.view.setUint32(at + virtualServerLayout.realCount, server.reals.size, true)
+    for (const real of [...server.reals.values()].sort(compareRealServers)) {
+      writeRealServerKey(realServers, firstReal * realServerLayout.size, real.key)
+      writeRealServerSettings(realServers, firstReal * realServerLayout.size, real.settings)
+      firstReal++
+    }
+  }
+  const tables = { virtualServers: virtualServers.bytes, realServers: realServers.bytes }
+  if (!withCounters) return tables
+  return {
+    ...tables,
+    virtualServerCounters: new Uint8Array(servers.length * countersLayout.size),
+    realServerCounters: new Uint8Array(realCount * countersLayout.size),
+  }
+}

@@ -1,0 +1,93 @@
+import { constants } from 'node:os'
+import { KernelError } from '../../errors.js'
+import type { Link, LinkEvent, Links, LinkWatch } from '../links.js'
+import type { ModelLink, ModelNetwork } from './network.js'
+
+function refusal(operation: string, errno: number, object: string): KernelError {
+  return new KernelError({ errno, subsystem: 'route', operation, object })
+}
+
+function asLink({ name, index, kind, isUp }: ModelLink): Link {
+  return { name, index, kind, isUp }
+}
+
+/** Links in memory. */
+export class ModelLinks implements Links {
+  readonly #network: ModelNetwork
+  readonly #hasDummyModule: boolean
+  readonly #watches = new Set<ModelLinkWatch>()
+
+  constructor(network: ModelNetwork, hasDummyModule: boolean) {
+    this.#network = network
+    this.#hasDummyModule = hasDummyModule
+  }
+
+  async list(): Promise<readonly Link[]> {
+    return [...this.#network.links.values()].map(asLink)
+  }
+
+  async find(name: string): Promise<Link | undefined> {
+    return (await this.list()).find((link) => link.name === name)
+  }
+
+  async addDummy(name: string): Promise<Link> {
+    const link = this.#hasDummyModule ? this.#network.addDummy(name) : constants.errno.EOPNOTSUPP
+    if (typeof link === 'number') throw refusal('add-dummy', link, name)
+    return asLink(link)
+  }
+
+  async setUp(index: number): Promise<void> {
+    const errno = this.#network.setUp(index)
+    if (errno !== 0) throw refusal('set-up', errno, `interface ${index}`)
+  }
+
+  async remove(index: number): Promise<void> {
+    const errno = this.#network.removeLink(index)
+    if (errno !== 0) throw refusal('remove-link', errno, `interface ${index}`)
+  }
+
+  watch(): LinkWatch {
+    const watch = new ModelLinkWatch(this.#network)
+    this.#watches.add(watch)
+    return watch
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#watches].map((watch) => watch.close()))
+  }
+}
+
+class ModelLinkWatch implements LinkWatch {
+  readonly #network: ModelNetwork
+  #events: LinkEvent[] = []
+  #isClosed = false
+  /** Resumes the next() that waits. */
+  #wake: () => void = () => {}
+
+  constructor(network: ModelNetwork) {
+    this.#network = network
+    network.listeners.add(this.#listen)
+  }
+
+  async next(): Promise<readonly LinkEvent[] | undefined> {
+    if (this.#events.length === 0 && !this.#isClosed)
+      await new Promise<void>((resume) => {
+        this.#wake = resume
+      })
+    if (this.#isClosed) return undefined
+    const events = this.#events
+    this.#events = []
+    return events
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    this.#network.listeners.delete(this.#listen)
+    this.#wake()
+  }
+
+  readonly #listen = (event: LinkEvent): void => {
+    this.#events.push(event)
+    this.#wake()
+  }
+}

@@ -1,0 +1,167 @@
+// The part of a network namespace that Links and Routes share: interfaces, their addresses, the local table.
+import { constants } from 'node:os'
+import { familyOf, type IpAddress } from '../../address.js'
+import type { LinkEvent } from '../links.js'
+import type { InterfaceAddress, LocalRoute, RouteOp } from '../routes.js'
+
+const { EADDRNOTAVAIL, EEXIST, EINVAL, ENETDOWN, ENODEV, EOPNOTSUPP, ESRCH } = constants.errno
+
+/** RTPROT_KERNEL: routes that come and go with an interface address. */
+const kernelProtocol = 2
+const loopbackIndex = 1
+
+export interface ModelLink {
+  readonly name: string
+  readonly index: number
+  readonly kind: string
+  isUp: boolean
+}
+
+function isSameAddress(a: InterfaceAddress, b: InterfaceAddress): boolean {
+  const isSame = a.address === b.address && a.interfaceIndex === b.interfaceIndex
+  // IPv4 may hold one address with several prefix lengths (inet_insert_ifa), IPv6 not (ipv6_add_addr).
+  return isSame && (familyOf(a.address) === 'ipv6' || a.prefixLength === b.prefixLength)
+}
+
+/** Errnos as results; 0: done. */
+export class ModelNetwork {
+  readonly links = new Map<number, ModelLink>()
+  routes: LocalRoute[] = []
+  addresses: InterfaceAddress[] = []
+  /** Receives each change of links and addresses. */
+  readonly listeners = new Set<(event: LinkEvent) => void>()
+  #nextIndex = loopbackIndex + 1
+
+  constructor() {
+    this.links.set(loopbackIndex, { name: 'lo', index: loopbackIndex, kind: '', isUp: true })
+    for (const [address, prefixLength] of [
+      ['127.0.0.1', 8],
+      ['::1', 128],
+    ] as const)
+      this.addAddress({ address: address as IpAddress, prefixLength, interfaceIndex: loopbackIndex })
+  }
+
+  apply(op: RouteOp): number {
+    switch (op.op) {
+      case 'add-route':
+        return this.addRoute(op.route, false)
+      case 'replace-route':
+        return this.addRoute(op.route, true)
+      case 'remove-route':
+        return this.removeRoute(op.route)
+      case 'add-address':
+        return this.addAddress(op.address)
+      case 'remove-address':
+        return this.removeAddress(op.address)
+    }
+  }
+
+  addRoute(route: LocalRoute, mayReplace: boolean): number {
+    const errno = this.#checkRoute(route)
+    if (errno !== 0) return errno
+    const index = this.routes.findIndex(({ address }) => address === route.address)
+    if (index < 0) this.routes.push(route)
+    else if (mayReplace) this.routes[index] = route
+    else return EEXIST
+    return 0
+  }
+
+  removeRoute(route: LocalRoute): number {
+    const index = this.routes.findIndex(
+      ({ address, protocol, interfaceIndex }) =>
+        address === route.address && protocol === route.protocol && interfaceIndex === route.interfaceIndex,
+    )
+    if (index < 0) return ESRCH
+    this.routes.splice(index, 1)
+    return 0
+  }
+
+  addAddress(address: InterfaceAddress): number {
+    const { interfaceIndex } = address
+    if (!this.links.has(interfaceIndex)) return ENODEV
+    if (this.addresses.some((other) => isSameAddress(other, address))) return EEXIST
+    this.addresses.push(address)
+    const preferredSource = familyOf(address.address) === 'ipv4' ? { preferredSource: address.address } : {}
+    // The kernel appends its route even beside one of ours (fib_magic, NLM_F_APPEND).
+    this.routes.push({
+      address: address.address,
+      interfaceIndex,
+      ...preferredSource,
+      protocol: kernelProtocol,
+    })
+    this.#announceAddress('add', address)
+    return 0
+  }
+
+  removeAddress(address: InterfaceAddress): number {
+    if (!this.links.has(address.interfaceIndex)) return ENODEV
+    const index = this.addresses.findIndex((other) => isSameAddress(other, address))
+    if (index < 0) return EADDRNOTAVAIL
+    this.addresses.splice(index, 1)
+    const isKept = this.addresses.some(
+      (other) => other.address === address.address && other.interfaceIndex === address.interfaceIndex,
+    )
+    if (!isKept) this.#dropRoutes((route) => route.protocol === kernelProtocol && isRouteOf(route, address))
+    this.#announceAddress('remove', address)
+    return 0
+  }
+
+  /** The link, or the errno EEXIST. */
+  addDummy(name: string): ModelLink | number {
+    if ([...this.links.values()].some((link) => link.name === name)) return EEXIST
+    const link: ModelLink = { name, index: this.#nextIndex++, kind: 'dummy', isUp: false }
+    this.links.set(link.index, link)
+    this.#announce({ kind: 'link', change: 'add', name, index: link.index })
+    return link
+  }
+
+  setUp(index: number): number {
+    const link = this.links.get(index)
+    if (link === undefined) return ENODEV
+    link.isUp = true
+    this.#announce({ kind: 'link', change: 'add', name: link.name, index })
+    return 0
+  }
+
+  removeLink(index: number): number {
+    const link = this.links.get(index)
+    if (link === undefined) return ENODEV
+    if (index === loopbackIndex) return EOPNOTSUPP
+    for (const address of this.addresses.filter((other) => other.interfaceIndex === index))
+      this.removeAddress(address)
+    this.#dropRoutes((route) => route.interfaceIndex === index)
+    this.links.delete(index)
+    this.#announce({ kind: 'link', change: 'remove', name: link.name, index })
+    return 0
+  }
+
+  #checkRoute({ address, interfaceIndex, preferredSource }: LocalRoute): number {
+    const link = this.links.get(interfaceIndex)
+    if (link === undefined) return ENODEV
+    // fib6_nh_init() wants the device up; fib_create_info() takes a local route on any device.
+    const isIpv6 = familyOf(address) === 'ipv6'
+    if (isIpv6 && !link.isUp) return ENETDOWN
+    if (preferredSource === undefined || (!isIpv6 && preferredSource === address)) return 0
+    // IPv4 asks the local table (fib_valid_prefsrc), IPv6 the interfaces (ipv6_chk_addr).
+    const isLocal = isIpv6
+      ? this.addresses.some((other) => other.address === preferredSource)
+      : this.routes.some((route) => route.address === preferredSource)
+    return isLocal ? 0 : EINVAL
+  }
+
+  #dropRoutes(isDropped: (route: LocalRoute) => boolean): void {
+    this.routes = this.routes.filter((route) => !isDropped(route))
+  }
+
+  #announceAddress(change: 'add' | 'remove', { address, interfaceIndex }: InterfaceAddress): void {
+    this.#announce({ kind: 'address', change, index: interfaceIndex, family: familyOf(address), address })
+  }
+
+  #announce(event: LinkEvent): void {
+    for (const listener of this.listeners) listener(event)
+  }
+}
+
+function isRouteOf(route: LocalRoute, address: InterfaceAddress): boolean {
+  return route.address === address.address && route.interfaceIndex === address.interfaceIndex
+}

@@ -1,0 +1,52 @@
+import { familyOf, type IpFamily } from '../../address.js'
+import { describeRouteOp, familyOfRouteOp } from '../describe.js'
+import type { BatchOutcome } from '../outcome.js'
+import { addressLayout, recordBuffer, routeLayout } from '../records.js'
+import { routeOpNumber, writeInterfaceAddress, writeRoute } from '../route-records.js'
+import type { RouteOp, Routes } from '../routes.js'
+import { ModelBatches } from './faults.js'
+import type { ModelNetwork } from './network.js'
+
+/** Routes in memory. `batches` holds the injected faults and the log of operations. */
+export class ModelRoutes implements Routes {
+  readonly batches = new ModelBatches<RouteOp>({
+    subsystem: 'route',
+    describe: describeRouteOp,
+    familyOf: familyOfRouteOp,
+  })
+  readonly #network: ModelNetwork
+
+  constructor(network: ModelNetwork) {
+    this.#network = network
+  }
+
+  async apply(ops: readonly RouteOp[]): Promise<BatchOutcome> {
+    return this.batches.apply(ops, (op) => this.#network.apply(op))
+  }
+
+  async dumpLocalRoutes(family: IpFamily): Promise<Uint8Array> {
+    this.batches.enter('dumpLocalRoutes')
+    const routes = this.#network.routes.filter((route) => familyOf(route.address) === family)
+    const buffer = recordBuffer(routes.length * routeLayout.size)
+    for (const [index, route] of routes.entries())
+      writeRoute(buffer, index * routeLayout.size, route, routeOpNumber.none)
+    return buffer.bytes
+  }
+
+  async dumpAddresses(family: IpFamily, interfaceIndex?: number): Promise<Uint8Array> {
+    this.batches.enter('dumpAddresses')
+    const addresses = this.#network.addresses.filter(
+      (address) =>
+        familyOf(address.address) === family &&
+        (interfaceIndex === undefined || address.interfaceIndex === interfaceIndex),
+    )
+    const buffer = recordBuffer(addresses.length * addressLayout.size)
+    for (const [index, address] of addresses.entries())
+      writeInterfaceAddress(buffer, index * addressLayout.size, address, routeOpNumber.none)
+    return buffer.bytes
+  }
+
+  async close(): Promise<void> {
+    this.batches.close()
+  }
+}

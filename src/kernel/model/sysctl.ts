@@ -1,0 +1,28 @@
+import { constants } from 'node:os'
+import { KernelError } from '../../errors.js'
+import type { Sysctl } from '../sysctl.js'
+
+/** Sysctl in memory: numeric settings, and a count of the writes. */
+export class ModelSysctl implements Sysctl {
+  /** By path. */
+  readonly values: Map<string, string>
+  writes = 0
+  /** Replace it to inject: asked before each write, returns the errno of the refusal. */
+  fault: (path: string) => number | undefined = () => undefined
+
+  constructor(values: Readonly<Record<string, string>>) {
+    this.values = new Map(Object.entries(values))
+  }
+
+  async read(path: string): Promise<string | undefined> {
+    return this.values.get(path)
+  }
+
+  async write(path: string, value: string): Promise<void> {
+    this.writes++
+    const { ENOENT, EINVAL } = constants.errno
+    const errno = this.fault(path) ?? (this.values.has(path) ? (/^-?\d+$/.test(value) ? 0 : EINVAL) : ENOENT)
+    if (errno !== 0) throw new KernelError({ errno, subsystem: 'sysctl', operation: 'write', object: path })
+    this.values.set(path, value)
+  }
+}
