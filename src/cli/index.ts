@@ -1,0 +1,6 @@
+// In: the process's arguments. Out: Config, or a text and an exit code.
+// Never: exit, print, read files or the environment.
+// Owner of: flags' names and help.
+// Read next: flags.ts (the table); config/ (defaults and validation); docs/flags.md.
+export { flags, type Flag } from './flags.js'
+export { parseArguments, type Invocation } from './parse-arguments.js'

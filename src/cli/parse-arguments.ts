@@ -1,0 +1,104 @@
+import { Command, CommanderError, Option } from 'commander'
+import { resolveConfig, version, type Config, type ConfigInput } from '../config/index.js'
+import { ConfigError } from '../errors.js'
+import { flags, type Flag } from './flags.js'
+
+/** What the process is asked to do: run with `config`, or print `text` and exit. */
+export type Invocation =
+  | { readonly config: Config }
+  /** 0: help or version, for standard output; 2: usage error in one sentence, for standard error. */
+  | { readonly exitCode: 0 | 2; readonly text: string }
+
+/** Reads arguments as kube-proxy does (`argv` without the program's own two words). Never throws for what was written. */
+export function parseArguments(argv: readonly string[]): Invocation {
+  let input: ConfigInput = {}
+  let written = ''
+  const command = buildCommand((flag, text) => {
+    input = flag.take(input, text)
+  })
+  command.configureOutput({
+    writeOut: (text) => {
+      written += text
+    },
+    writeErr: () => undefined,
+  })
+  try {
+    command.parse(argv.map(normalizeWord), { from: 'user' })
+    if (command.args.length > 0)
+      return usage(`unexpected argument "${command.args[0]}": only flags are taken`)
+    return { config: resolveConfig(input) }
+  } catch (error) {
+    if (error instanceof ConfigError) return usage(describeConfigError(error))
+    if (!(error instanceof CommanderError)) throw error
+    if (error.exitCode === 0) return { exitCode: 0, text: written }
+    return usage(describeCommanderError(error, argv))
+  }
+}
+
+function buildCommand(take: (flag: Flag, text: string) => void): Command {
+  const command = new Command('viaduct')
+    .description('Keeps the load balancing of the kernel equal to the Services of the cluster.')
+    .version(`viaduct ${version}`, '--version', 'print the version and exit')
+    .helpOption('-h, --help', 'print this help and exit')
+    .usage('--manifests DIR [flags]')
+    .allowExcessArguments(true)
+    .exitOverride()
+  for (const flag of flags) {
+    const option = new Option(declaration(flag), flag.help)
+    // A boolean flag without a value means true.
+    if (flag.value === undefined) option.preset('true')
+    option.argParser<string>((text) => {
+      take(flag, text)
+      return text
+    })
+    command.addOption(option)
+  }
+  return command
+}
+
+function declaration({ name, value }: Flag): string {
+  const dashes = name.length === 1 ? `-${name}, --${name}` : `--${name}`
+  return value === undefined ? `${dashes} [BOOL]` : `${dashes} <${value}>`
+}
+
+/** `-v=4` as `--v=4`, and underscores in names as dashes: both are accepted by kube-proxy. */
+function normalizeWord(word: string): string {
+  const match = /^--?(?<name>[A-Za-z][\w-]*)(?<rest>=.*)?$/su.exec(word)
+  const { name, rest } = match?.groups ?? {}
+  if (name === undefined) return word
+  if (!word.startsWith('--')) return rest === undefined || name !== 'v' ? word : `--v${rest}`
+  return `--${name.replaceAll('_', '-')}${rest ?? ''}`
+}
+
+function usage(problem: string): Invocation {
+  return { exitCode: 2, text: `viaduct: ${problem} (see viaduct --help)\n` }
+}
+
+function describeConfigError({ path, message }: ConfigError): string {
+  const flag = flags.find(({ field }) => field === path)
+  if (flag === undefined) return message
+  return `${dashed(flag.name)}: ${message.slice(path.length + 2)}`
+}
+
+function describeCommanderError(error: CommanderError, argv: readonly string[]): string {
+  if (error.code === 'commander.optionMissingArgument') {
+    const flag = flags.find(({ name }) => error.message.includes(`--${name} `))
+    if (flag !== undefined) return `${dashed(flag.name)}: needs a value (${flag.value})`
+  }
+  const known = new Set(['help', 'version', 'h', ...flags.map(({ name }) => name)])
+  const unknown = argv.map(nameOf).find((name) => name !== undefined && !known.has(name))
+  if (error.code !== 'commander.unknownOption' || unknown === undefined) {
+    return error.message.replace(/^error: /u, '').replaceAll('\n', ' ')
+  }
+  const nearest = /Did you mean (?:one of )?(?<names>[^?]*)\?/u.exec(error.message)?.groups?.['names']
+  const hint = nearest === undefined ? '' : `; did you mean ${nearest}?`
+  return `unknown flag ${dashed(unknown)}${hint}`
+}
+
+function nameOf(word: string): string | undefined {
+  return /^--?(?<name>[A-Za-z][\w-]*)/u.exec(normalizeWord(word))?.groups?.['name']
+}
+
+function dashed(name: string): string {
+  return name.length === 1 ? `-${name}` : `--${name}`
+}

@@ -1,0 +1,150 @@
+import { parseCidr, type Cidr } from '../address.js'
+import { ConfigError } from '../errors.js'
+import { version } from './version.js'
+
+export type ProxyMode = 'ipvs'
+export type VipBinding = 'routes' | 'addresses'
+export type LoggingFormat = 'json' | 'text'
+
+export interface IpvsConfig {
+  /** Any scheduler that the kernel has; whether it has it is seen at start. */
+  readonly scheduler: string
+  readonly syncPeriodMs: number
+  /** 0: apply at once when idle. */
+  readonly minSyncPeriodMs: number
+  /** Virtual servers in these networks are never removed. */
+  readonly excludeCIDRs: readonly Cidr[]
+}
+
+/** Everything that an operator can set, after defaults and validation. */
+export interface Config {
+  /** Folder of manifests; undefined only when `cleanup` is set. */
+  readonly manifests: string | undefined
+  readonly mode: ProxyMode
+  /** Trimmed and lower-case; undefined: the host name of the operating system. */
+  readonly hostnameOverride: string | undefined
+  readonly ipvs: IpvsConfig
+  /** How VIPs become local. */
+  readonly vipBinding: VipBinding
+  /** Remove what we programmed, then exit. */
+  readonly cleanup: boolean
+  /** klog's V: 0 is quiet. */
+  readonly verbosity: number
+  readonly loggingFormat: LoggingFormat
+  readonly version: string
+}
+
+/** What an operator wrote, before defaults. Absent: not written. */
+export interface ConfigInput {
+  readonly manifests?: string | undefined
+  readonly mode?: string | undefined
+  readonly hostnameOverride?: string | undefined
+  readonly ipvs?: {
+    readonly scheduler?: string | undefined
+    readonly syncPeriodMs?: number | undefined
+    readonly minSyncPeriodMs?: number | undefined
+    readonly excludeCIDRs?: readonly string[] | undefined
+  }
+  readonly vipBinding?: string | undefined
+  readonly cleanup?: boolean | undefined
+  readonly verbosity?: number | undefined
+  readonly loggingFormat?: string | undefined
+}
+
+const modesOfThisBuild: readonly ProxyMode[] = ['ipvs']
+const modesOfKubeProxy: readonly string[] = ['iptables', 'ipvs', 'nftables']
+const vipBindings: readonly VipBinding[] = ['routes', 'addresses']
+const loggingFormats: readonly LoggingFormat[] = ['json', 'text']
+// A timer of Node with a longer delay than 2^31 - 1 ms fires at once.
+const longestPeriodHours = 596
+// linux/ip_vs.h IP_VS_SCHEDNAME_MAXLEN is 16 with its closing NUL.
+const schedulerName = /^[a-z0-9_-]{1,15}$/u
+
+/** Fills defaults and validates. Throws ConfigError whose `path` is the field's, such as `ipvs.scheduler`. */
+export function resolveConfig(input: ConfigInput): Config {
+  const cleanup = input.cleanup ?? false
+  return {
+    manifests: resolveManifests(input.manifests, cleanup),
+    mode: resolveMode(input.mode ?? ''),
+    hostnameOverride: resolveHostnameOverride(input.hostnameOverride ?? ''),
+    ipvs: resolveIpvs(input.ipvs ?? {}),
+    vipBinding: oneOf('vipBinding', vipBindings, input.vipBinding ?? 'routes'),
+    cleanup,
+    verbosity: resolveVerbosity(input.verbosity ?? 0),
+    loggingFormat: oneOf('loggingFormat', loggingFormats, input.loggingFormat ?? 'json'),
+    version,
+  }
+}
+
+function resolveManifests(directory: string | undefined, cleanup: boolean): string | undefined {
+  if (directory !== undefined && directory !== '') return directory
+  if (cleanup) return undefined
+  throw new ConfigError('manifests', 'is required: name the folder that holds the Service manifests')
+}
+
+function resolveMode(mode: string): ProxyMode {
+  // Blank means the best available in kube-proxy as well.
+  if (mode === '') return 'ipvs'
+  const known = modesOfThisBuild.find((candidate) => candidate === mode)
+  if (known !== undefined) return known
+  const has = modesOfThisBuild.join(', ')
+  if (modesOfKubeProxy.includes(mode)) {
+    throw new ConfigError('mode', `${mode} is not in this build, which has: ${has}`)
+  }
+  throw new ConfigError('mode', `must be one of the modes of this build (${has}), not "${mode}"`)
+}
+
+function resolveHostnameOverride(text: string): string | undefined {
+  if (text === '') return undefined
+  const name = text.trim().toLowerCase()
+  if (name === '') throw new ConfigError('hostnameOverride', 'empty hostname-override is invalid')
+  return name
+}
+
+function resolveIpvs(input: NonNullable<ConfigInput['ipvs']>): IpvsConfig {
+  const syncPeriodMs = input.syncPeriodMs ?? 30_000
+  const minSyncPeriodMs = input.minSyncPeriodMs ?? 0
+  if (!(syncPeriodMs > 0)) throw new ConfigError('ipvs.syncPeriod', 'must be greater than 0')
+  if (syncPeriodMs > longestPeriodHours * 3_600_000) {
+    throw new ConfigError('ipvs.syncPeriod', `must be at most ${longestPeriodHours}h`)
+  }
+  if (!(minSyncPeriodMs >= 0)) throw new ConfigError('ipvs.minSyncPeriod', 'must not be negative')
+  if (minSyncPeriodMs > syncPeriodMs) {
+    throw new ConfigError(
+      'ipvs.minSyncPeriod',
+      `must not be longer than the sync period (${syncPeriodMs} ms)`,
+    )
+  }
+  return {
+    scheduler: resolveScheduler(input.scheduler ?? ''),
+    syncPeriodMs,
+    minSyncPeriodMs,
+    excludeCIDRs: (input.excludeCIDRs ?? []).map(requireCidr),
+  }
+}
+
+function requireCidr(text: string): Cidr {
+  const cidr = parseCidr(text)
+  if (cidr !== undefined) return cidr
+  throw new ConfigError('ipvs.excludeCIDRs', `must be networks such as 10.0.0.0/8 or fd00::/8, not "${text}"`)
+}
+
+function resolveScheduler(name: string): string {
+  if (name === '') return 'rr'
+  if (schedulerName.test(name)) return name
+  throw new ConfigError(
+    'ipvs.scheduler',
+    `must be a scheduler of the kernel such as rr, lc or mh, not "${name}"`,
+  )
+}
+
+function resolveVerbosity(level: number): number {
+  if (Number.isSafeInteger(level) && level >= 0) return level
+  throw new ConfigError('verbosity', `must be a whole number from 0, not ${level}`)
+}
+
+function oneOf<T extends string>(path: string, choices: readonly T[], text: string): T {
+  const choice = choices.find((candidate) => candidate === text)
+  if (choice !== undefined) return choice
+  throw new ConfigError(path, `must be ${choices.join(' or ')}, not "${text}"`)
+}

@@ -1,0 +1,8 @@
+// In: what an operator wrote (ConfigInput). Out: Config, or ConfigError with the field's path.
+// Never: flags' names (cli/), the environment, files.
+// Owner of: defaults and their validation.
+// Read next: config.ts; then cli/ (who calls it) and agent.ts (who uses the result).
+export type { Config, ConfigInput, IpvsConfig, LoggingFormat, ProxyMode, VipBinding } from './config.js'
+export { resolveConfig } from './config.js'
+export { parseDuration } from './duration.js'
+export { version } from './version.js'

@@ -1,0 +1,170 @@
+// Logging: JSON lines (pino) on a synchronous destination, or the same lines for people. No transport, no thread.
+import { pino, type DestinationStream, type Logger } from 'pino'
+
+/** Keys that kube-proxy's users search for, spelled as kube-proxy spells them; others may be added. */
+export interface LogFields {
+  /** namespace/name, with `:port` when a port is meant. */
+  readonly service?: string
+  readonly endpoint?: string
+  readonly node?: string
+  readonly ipFamily?: 'IPv4' | 'IPv6'
+  readonly file?: string
+  /** Only its message (and code, where it has one) is written. */
+  readonly err?: unknown
+  readonly [key: string]: unknown
+}
+
+export interface Log {
+  error(message: string, fields?: LogFields): void
+  warn(message: string, fields?: LogFields): void
+  info(message: string, fields?: LogFields): void
+  /** Sync runs, ignored objects, reload sizes: kube-proxy's V(2) and V(3). */
+  debug(message: string, fields?: LogFields): void
+  /** One line per object: kube-proxy's V(4) and above. */
+  trace(message: string, fields?: LogFields): void
+  /** For lines whose fields cost something to make. */
+  writes(level: 'debug' | 'trace'): boolean
+}
+
+export interface LogOptions {
+  readonly format: 'json' | 'text'
+  /** The number of `-v`. */
+  readonly verbosity: number
+  /** Whole lines, in order. The agent passes a synchronous one, so that nothing is lost at exit. */
+  readonly destination: DestinationStream
+  /** Unix milliseconds. */
+  readonly now: () => number
+}
+
+type Level = 'error' | 'warn' | 'info' | 'debug' | 'trace'
+
+/** 0 and 1 show info, 2 and 3 also debug, 4 and more everything: kube-proxy's V levels, folded (spec section 8.1). */
+export function levelOfVerbosity(verbosity: number): 'info' | 'debug' | 'trace' {
+  if (verbosity >= 4) return 'trace'
+  return verbosity >= 2 ? 'debug' : 'info'
+}
+
+/** The only maker of logs. Line shape: level, ts (Unix milliseconds, as kube-proxy's JSON log), fields, msg. */
+export function openLog(options: LogOptions): Log {
+  const destination =
+    options.format === 'json' ? options.destination : new TextDestination(options.destination)
+  const logger = pino(
+    {
+      level: levelOfVerbosity(options.verbosity),
+      base: null,
+      timestamp: () => `,"ts":${options.now()}`,
+      formatters: { level: (label) => ({ level: label }) },
+      serializers: { err: describeError },
+    },
+    destination,
+  )
+  return new PinoLog(logger)
+}
+
+/** standard output of the process as a destination that has written when a call returns. */
+export function openStandardOutput(): DestinationStream {
+  return pino.destination({ fd: 1, sync: true })
+}
+
+class PinoLog implements Log {
+  readonly #logger: Logger
+
+  constructor(logger: Logger) {
+    this.#logger = logger
+  }
+
+  error(message: string, fields: LogFields = {}): void {
+    this.#logger.error(fields, message)
+  }
+
+  warn(message: string, fields: LogFields = {}): void {
+    this.#logger.warn(fields, message)
+  }
+
+  info(message: string, fields: LogFields = {}): void {
+    this.#logger.info(fields, message)
+  }
+
+  debug(message: string, fields: LogFields = {}): void {
+    this.#logger.debug(fields, message)
+  }
+
+  trace(message: string, fields: LogFields = {}): void {
+    this.#logger.trace(fields, message)
+  }
+
+  writes(level: 'debug' | 'trace'): boolean {
+    return this.#logger.isLevelEnabled(level)
+  }
+}
+
+function describeError(error: unknown): unknown {
+  return error instanceof Error ? error.message : error
+}
+
+/** Turns pino's JSON lines into `2026-01-31T12:00:00.000Z INFO  message key="value"`. */
+class TextDestination implements DestinationStream {
+  readonly #next: DestinationStream
+
+  constructor(next: DestinationStream) {
+    this.#next = next
+  }
+
+  write(line: string): void {
+    const { level, ts, msg, ...fields } = JSON.parse(line) as { level: Level; ts: number; msg: string }
+    const pairs = Object.entries(fields).map(([key, value]) => ` ${key}=${JSON.stringify(value)}`)
+    const time = new Date(ts).toISOString()
+    this.#next.write(`${time} ${level.toUpperCase().padEnd(5)} ${msg}${pairs.join('')}\n`)
+  }
+}
+
+/** One thing that is wrong now. Equal `text` means: the same state. */
+export interface Problem {
+  readonly text: string
+  readonly fields?: LogFields
+}
+
+export interface StateReporterOptions {
+  readonly log: Log
+  readonly level: 'error' | 'warn'
+  /** Start of each line, such as `manifest ignored`. */
+  readonly trouble: string
+  /** Line written when a problem has gone. */
+  readonly recovery: string
+  /** Told how many keys have a problem, whenever that number changes. */
+  readonly count: (problems: number) => void
+}
+
+/** Reports a problem once per change of its state: a failing object must not flood the log. */
+export class StateReporter {
+  readonly #options: StateReporterOptions
+  readonly #problems = new Map<string, Problem>()
+
+  constructor(options: StateReporterOptions) {
+    this.#options = options
+  }
+
+  /** undefined: `key` is well. Writes a line only when that is news. */
+  report(key: string, problem: Problem | undefined): void {
+    const before = this.#problems.get(key)
+    if (before?.text === problem?.text) return
+    const { log, level, trouble, recovery, count } = this.#options
+    if (problem === undefined) {
+      this.#problems.delete(key)
+      log.info(recovery, before?.fields)
+    } else {
+      this.#problems.set(key, problem)
+      log[level](`${trouble}: ${problem.text}`, problem.fields)
+    }
+    if ((before === undefined) !== (problem === undefined)) count(this.#problems.size)
+  }
+
+  /** Forgets `key` without a word: the object itself has gone. */
+  forget(key: string): void {
+    if (this.#problems.delete(key)) this.#options.count(this.#problems.size)
+  }
+
+  get size(): number {
+    return this.#problems.size
+  }
+}

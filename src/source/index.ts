@@ -1,0 +1,8 @@
+// In: a folder of manifests (YAML, JSON) and its changes. Out: ObjectEvents in batches, one `synced`.
+// Never: decide what is programmable (model/); delete because a file cannot be read.
+// Owner of: inotify watches, the last good objects of each file.
+// Read next: objects.ts (what comes out); manifests/manifest-source.ts (the story); model/.
+export type * from './objects.js'
+export { openSource, type SourceDependencies } from './open.js'
+export { nodeFileSystem, type FileSystem } from './manifests/file-system.js'
+export type { Timers } from './manifests/settler.js'

@@ -1,0 +1,86 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { KubernetesObject, ObjectEvent } from '../objects.js'
+import { objectKey } from './document.js'
+
+/** An object that several files have. */
+export interface Conflict {
+  /** `kind namespace/name`. */
+  readonly object: string
+  /** The file whose object is in force: the lexically first. */
+  readonly winner: string
+  readonly others: readonly string[]
+}
+
+type Objects = ReadonlyMap<string, KubernetesObject>
+
+/** Which file holds which objects, and which of them are in force. Pure: no file is touched here. */
+export class Catalog {
+  readonly #files = new Map<string, Objects>()
+  /** Object key to the files that have it, first one in force. */
+  readonly #holders = new Map<string, readonly string[]>()
+  readonly #inForce = new Map<string, KubernetesObject>()
+
+  /**
+   * Takes over the new contents of files (undefined: the file has gone) as one change of the world. Returns only what
+   * differs from what was in force, and the state of every object that several files have or had.
+   */
+  apply(changes: ReadonlyMap<string, readonly KubernetesObject[] | undefined>): {
+    readonly events: readonly ObjectEvent[]
+    readonly conflicts: ReadonlyMap<string, Conflict | undefined>
+  } {
+    const touched = new Set<string>()
+    for (const [file, objects] of changes) this.#replaceFile(file, objects ?? [], touched)
+    const events: ObjectEvent[] = []
+    const conflicts = new Map<string, Conflict | undefined>()
+    for (const key of touched) {
+      const event = this.#settle(key)
+      if (event !== undefined) events.push(event)
+      conflicts.set(key, this.#conflict(key))
+    }
+    return { events, conflicts }
+  }
+
+  #replaceFile(file: string, objects: readonly KubernetesObject[], touched: Set<string>): void {
+    const before: Objects = this.#files.get(file) ?? new Map()
+    const after: Objects = new Map(objects.map((object) => [objectKey(object), object]))
+    for (const key of before.keys()) {
+      touched.add(key)
+      if (!after.has(key)) this.#release(key, file)
+    }
+    for (const key of after.keys()) {
+      touched.add(key)
+      if (!before.has(key)) this.#hold(key, file)
+    }
+    if (after.size === 0) this.#files.delete(file)
+    else this.#files.set(file, after)
+  }
+
+  #hold(key: string, file: string): void {
+    this.#holders.set(key, [...(this.#holders.get(key) ?? []), file].sort())
+  }
+
+  #release(key: string, file: string): void {
+    const left = (this.#holders.get(key) ?? []).filter((holder) => holder !== file)
+    if (left.length === 0) this.#holders.delete(key)
+    else this.#holders.set(key, left)
+  }
+
+  #settle(key: string): ObjectEvent | undefined {
+    const before = this.#inForce.get(key)
+    const holder = this.#holders.get(key)?.[0]
+    const after = holder === undefined ? undefined : this.#files.get(holder)?.get(key)
+    if (after !== undefined) {
+      this.#inForce.set(key, after)
+      return isDeepStrictEqual(before, after) ? undefined : { type: 'set', object: after }
+    }
+    if (before === undefined) return undefined
+    this.#inForce.delete(key)
+    const { kind, namespace, name } = before
+    return { type: 'delete', kind, key: { namespace, name } }
+  }
+
+  #conflict(key: string): Conflict | undefined {
+    const [winner, ...others] = this.#holders.get(key) ?? []
+    return winner === undefined || others.length === 0 ? undefined : { object: key, winner, others }
+  }
+}

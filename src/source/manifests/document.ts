@@ -1,0 +1,110 @@
+// One document of a file: the objects in it, what is ignored, what is wrong.
+import { ConfigError } from '../../errors.js'
+import type { KubernetesObject } from '../objects.js'
+import { readEndpointSlice } from './endpoint-slice.js'
+import type { FieldProblem } from './fields.js'
+import { readNode } from './node.js'
+import { readService } from './service.js'
+
+type Reader = (document: unknown) => KubernetesObject | readonly FieldProblem[]
+
+const readers: Readonly<Record<string, Reader>> = {
+  'v1 Service': readService,
+  'discovery.k8s.io/v1 EndpointSlice': readEndpointSlice,
+  'v1 Node': readNode,
+}
+// Lists as the API server answers them: their items may lack apiVersion and kind.
+const typedLists: Readonly<Record<string, string>> = {
+  'v1 ServiceList': 'Service',
+  'discovery.k8s.io/v1 EndpointSliceList': 'EndpointSlice',
+  'v1 NodeList': 'Node',
+}
+
+/** What a file says so far. `where` names the place inside the file for people. */
+export class ManifestContents {
+  readonly objects: KubernetesObject[] = []
+  /** Places and kinds that are none of ours. */
+  readonly ignored: string[] = []
+  readonly problems: ConfigError[] = []
+  readonly #file: string
+  readonly #places = new Map<string, string>()
+
+  constructor(file: string) {
+    this.#file = file
+  }
+
+  /** Takes over one document as YAML or JSON gives it; undefined and null are empty documents. */
+  addDocument(document: unknown, where: string): void {
+    if (document === null || document === undefined) return
+    if (!isMapping(document))
+      return this.#wrong(where, 'must be a Kubernetes object (a mapping with apiVersion and kind)')
+    const { apiVersion, kind, items } = document
+    if (typeof apiVersion !== 'string' || apiVersion === '') {
+      return this.#wrong(`${where}: apiVersion`, 'is missing: must be text such as v1')
+    }
+    if (typeof kind !== 'string' || kind === '') {
+      return this.#wrong(`${where}: kind`, 'is missing: must be text such as Service')
+    }
+    const type = `${apiVersion} ${kind}`
+    if (type !== 'v1 List' && !(type in typedLists)) return this.#addObject(document, type, where)
+    if (!Array.isArray(items)) return this.#wrong(`${where} (${kind}): items`, 'must be a list')
+    for (const [index, item] of items.entries()) {
+      this.#addItem(item, { apiVersion, kind: typedLists[type] }, `${where}, item ${index + 1}`)
+    }
+  }
+
+  #addItem(item: unknown, list: { apiVersion: string; kind: string | undefined }, where: string): void {
+    if (!isMapping(item)) return this.#wrong(where, 'must be a Kubernetes object (a mapping)')
+    const apiVersion = item['apiVersion'] ?? (list.kind === undefined ? undefined : list.apiVersion)
+    const kind = item['kind'] ?? list.kind
+    if (typeof apiVersion !== 'string' || typeof kind !== 'string') {
+      return this.#wrong(where, 'must have apiVersion and kind')
+    }
+    this.#addObject(item, `${apiVersion} ${kind}`, where)
+  }
+
+  #addObject(document: Readonly<Record<string, unknown>>, type: string, where: string): void {
+    const place = `${where} (${describe(document, type)})`
+    const read = Object.hasOwn(readers, type) ? readers[type] : undefined
+    if (read === undefined) {
+      this.ignored.push(place)
+      return
+    }
+    const object = read(document)
+    if (isProblems(object)) {
+      for (const { path, problem } of object) this.#wrong(path === '' ? place : `${place}: ${path}`, problem)
+      return
+    }
+    const key = objectKey(object)
+    const earlier = this.#places.get(key)
+    if (earlier !== undefined) return this.#wrong(place, `is in ${earlier} too: an object may be there once`)
+    this.#places.set(key, where)
+    this.objects.push(object)
+  }
+
+  #wrong(where: string, problem: string): void {
+    this.problems.push(new ConfigError(`${this.#file}: ${where}`, problem))
+  }
+}
+
+/** Equal for objects that are the same one in the API. */
+export function objectKey(object: Pick<KubernetesObject, 'kind' | 'namespace' | 'name'>): string {
+  return `${object.kind} ${object.namespace}/${object.name}`
+}
+
+function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function isProblems(value: KubernetesObject | readonly FieldProblem[]): value is readonly FieldProblem[] {
+  return Array.isArray(value)
+}
+
+function describe(document: Readonly<Record<string, unknown>>, type: string): string {
+  const kind = type.slice(type.lastIndexOf(' ') + 1)
+  const metadata = document['metadata']
+  if (!isMapping(metadata) || typeof metadata['name'] !== 'string') return kind
+  if (kind === 'Node') return `${kind} ${metadata['name']}`
+  const namespace = typeof metadata['namespace'] === 'string' ? metadata['namespace'] : 'default'
+  return `${kind} ${namespace}/${metadata['name']}`
+}

@@ -1,0 +1,138 @@
+import { ConfigError } from '../../errors.js'
+import type { Log, Problem, StateReporter } from '../../log.js'
+import type { KubernetesObject, ObjectEvent, Source } from '../objects.js'
+import { Catalog, type Conflict } from './catalog.js'
+import type { FileSystem } from './file-system.js'
+import { parseManifest } from './parse.js'
+import { Settler, type Timers } from './settler.js'
+import { WatchedTree, type TreeChanges } from './watched-tree.js'
+
+export interface ManifestSourceOptions {
+  /** Absolute path of the folder. */
+  readonly root: string
+  readonly fileSystem: FileSystem
+  readonly timers: Timers
+  readonly log: Log
+  /** Told about files, folders and objects that are not in force as written. */
+  readonly problems: StateReporter
+}
+
+type Changes = Map<string, readonly KubernetesObject[] | undefined>
+
+// About 50 ms of parsing; then events, timers and the first syncs get their turn.
+const filesPerTurn = 256
+
+/** Services, EndpointSlices and Nodes from a folder of YAML and JSON files, and their changes. */
+export class ManifestSource implements Source {
+  readonly #options: ManifestSourceOptions
+  readonly #catalog = new Catalog()
+  readonly #tree: WatchedTree
+  readonly #settler: Settler
+  #deliver: (events: readonly ObjectEvent[]) => void = () => undefined
+  #work: Promise<void> = Promise.resolve()
+  #started = false
+  #stopped = false
+
+  constructor(options: ManifestSourceOptions) {
+    this.#options = options
+    this.#settler = new Settler(options.timers, () => this.#enqueue(() => this.#tree.take()))
+    this.#tree = new WatchedTree({
+      root: options.root,
+      fileSystem: options.fileSystem,
+      touched: () => {
+        if (this.#started && !this.#stopped) this.#settler.touch()
+      },
+      report: (path, problem) => options.problems.report(path, problem && describeProblem(path, [problem])),
+      forget: (path) => options.problems.forget(path),
+    })
+  }
+
+  async start(deliver: (events: readonly ObjectEvent[]) => void): Promise<void> {
+    this.#deliver = deliver
+    try {
+      const everything = this.#tree.open()
+      this.#started = true
+      // Events of the time before `started` wait in the tree; this touch makes sure that they are looked at.
+      this.#settler.touch()
+      this.#enqueue(() => everything, [{ type: 'synced' }])
+      await this.#work
+    } catch (error) {
+      await this.stop()
+      throw error
+    }
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true
+    this.#settler.cancel()
+    this.#tree.close()
+    await this.#work
+  }
+
+  #enqueue(look: () => TreeChanges, last: readonly ObjectEvent[] = []): void {
+    this.#work = this.#work.then(async () => {
+      if (this.#stopped) return
+      const changes = await this.#read(look())
+      if (this.#stopped) return
+      const events = this.#apply(changes)
+      if (events.length + last.length > 0) this.#deliver([...events, ...last])
+    })
+  }
+
+  async #read({ changed, gone }: TreeChanges): Promise<Changes> {
+    const changes: Changes = new Map()
+    for (const path of gone) changes.set(path, undefined)
+    let files = 0
+    for (const path of changed) {
+      files += 1
+      if (files % filesPerTurn === 0) await new Promise<void>((turn) => this.#options.timers.after(0, turn))
+      if (this.#stopped) break
+      this.#readFile(path, changes)
+    }
+    return changes
+  }
+
+  /** Enters the file's objects into `changes`; a file that cannot be used is reported and keeps its last good ones. */
+  #readFile(path: string, changes: Changes): void {
+    const { fileSystem, problems } = this.#options
+    try {
+      const contents = fileSystem.read(path)
+      // Gone since the look: the event that says so is on its way.
+      if (contents === undefined) return
+      if (contents.state.kind !== 'file') throw new ConfigError(path, 'must be a regular file')
+      if (!contents.stable) return this.#tree.touch(path)
+      const reading = parseManifest(path, contents.bytes)
+      if ('problems' in reading) return problems.report(path, describeProblem(path, reading.problems))
+      changes.set(path, reading.objects)
+      problems.report(path, undefined)
+      for (const ignored of reading.ignored) {
+        this.#options.log.debug(`object of a kind that is not read: ${ignored}`, { file: path })
+      }
+    } catch (error) {
+      if (!(error instanceof ConfigError)) throw error
+      problems.report(path, describeProblem(path, [error]))
+    }
+  }
+
+  #apply(changes: Changes): readonly ObjectEvent[] {
+    const { events, conflicts } = this.#catalog.apply(changes)
+    for (const [object, conflict] of conflicts) {
+      this.#options.problems.report(object, conflict && describeConflict(conflict))
+    }
+    return events
+  }
+}
+
+/** Problems of one file beyond these are counted only. */
+const problemsTold = 5
+
+function describeProblem(file: string, problems: readonly ConfigError[]): Problem {
+  const told = problems.slice(0, problemsTold).map(({ message }) => message)
+  const more = problems.length - told.length
+  return { text: told.join('; ') + (more > 0 ? `; and ${more} more` : ''), fields: { file } }
+}
+
+function describeConflict({ object, winner, others }: Conflict): Problem {
+  const text = `${object} is in several files: ${winner} is in force, ${others.join(', ')} is not`
+  return { text, fields: { file: winner, object } }
+}

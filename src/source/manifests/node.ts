@@ -1,0 +1,39 @@
+import * as v from 'valibot'
+import type { NodeObject } from '../objects.js'
+import * as f from './fields.js'
+import type { FieldProblem } from './fields.js'
+
+const NodeDocument = f.mapping({
+  metadata: f.mapping({ name: f.objectName, labels: f.labels, deletionTimestamp: v.nullish(f.text) }),
+  spec: v.nullish(
+    f.mapping({
+      podCIDR: v.nullish(f.text, ''),
+      podCIDRs: f.list(f.text),
+      taints: f.list(f.mapping({ key: f.text })),
+    }),
+    {},
+  ),
+  status: v.nullish(
+    // Kubernetes publishes addresses of other types, such as Hostname; they are no IP addresses.
+    f.mapping({ addresses: f.list(f.mapping({ type: f.text, address: f.text })) }),
+    {},
+  ),
+})
+
+/** A v1 Node, or what is wrong with it. Nodes have no namespace: it is empty. */
+export function readNode(document: unknown): NodeObject | readonly FieldProblem[] {
+  const reading = f.readFields(NodeDocument, document)
+  if ('problems' in reading) return reading.problems
+  const { metadata, spec, status } = reading.fields
+  const podCIDRs = spec.podCIDRs.length > 0 || spec.podCIDR === '' ? spec.podCIDRs : [spec.podCIDR]
+  return {
+    kind: 'Node',
+    namespace: '',
+    name: metadata.name,
+    labels: metadata.labels,
+    addresses: status.addresses,
+    podCIDRs,
+    taintKeys: spec.taints.map(({ key }) => key),
+    deleted: metadata.deletionTimestamp != null,
+  }
+}

@@ -1,0 +1,65 @@
+import { CORE_SCHEMA, Type, YAMLException, loadAll } from 'js-yaml'
+import { ConfigError } from '../../errors.js'
+import type { KubernetesObject } from '../objects.js'
+import { ManifestContents } from './document.js'
+
+/** A whole file: its objects, or everything that is wrong with it. */
+export type ManifestReading =
+  | { readonly objects: readonly KubernetesObject[]; readonly ignored: readonly string[] }
+  | { readonly problems: readonly ConfigError[] }
+
+// Core schema: dates stay text, as the Kubernetes API has them. Merge keys (`<<`) are what kubectl adds to it.
+const merge = new Type('tag:yaml.org,2002:merge', {
+  kind: 'scalar',
+  resolve: (data: unknown) => data === '<<' || data === null,
+})
+const schema = CORE_SCHEMA.extend({ implicit: [merge] })
+
+/** Parses YAML or JSON, one or several documents. `file` is the name for messages. Pure; never throws. */
+export function parseManifest(file: string, bytes: Uint8Array): ManifestReading {
+  const text = decodeUtf8(bytes)
+  if (text === undefined) return failed(new ConfigError(file, 'must be UTF-8 text'))
+  // A file without a byte is one that an editor or a full disk has cut off, not an empty list of objects.
+  if (text.trim() === '') {
+    return failed(new ConfigError(file, 'is empty: delete the file if its objects are to go'))
+  }
+  const contents = new ManifestContents(file)
+  try {
+    for (const [index, document] of documentsOf(file, text).entries()) {
+      contents.addDocument(document, `document ${index + 1}`)
+    }
+  } catch (error) {
+    if (error instanceof YAMLException) return failed(syntaxError(file, error))
+    throw error
+  }
+  return contents.problems.length > 0 ? { problems: contents.problems } : contents
+}
+
+function decodeUtf8(bytes: Uint8Array): string | undefined {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch {
+    return undefined
+  }
+}
+
+function failed(problem: ConfigError): ManifestReading {
+  return { problems: [problem] }
+}
+
+function documentsOf(file: string, text: string): unknown[] {
+  if (file.endsWith('.json')) {
+    try {
+      return [JSON.parse(text)]
+    } catch (error) {
+      // YAML reads what JSON allows, and says the line of what it does not.
+      if (!(error instanceof SyntaxError)) throw error
+    }
+  }
+  return loadAll(text, null, { schema })
+}
+
+function syntaxError(file: string, { mark, reason }: YAMLException): ConfigError {
+  const where = mark === undefined ? file : `${file}, line ${mark.line + 1}, column ${mark.column + 1}`
+  return new ConfigError(where, reason)
+}

@@ -1,0 +1,151 @@
+import * as v from 'valibot'
+import { familyOf, parseIpAddress } from '../../address.js'
+import type { Service, ServicePortSpec } from '../objects.js'
+import * as f from './fields.js'
+import type { FieldProblem } from './fields.js'
+
+const largestPort = 65535
+// The API server's default and limit (core/v1 DefaultClientIPServiceAffinitySeconds, MaxClientIPServiceAffinitySeconds).
+const affinityDefaultSeconds = 10800
+const affinityLargestSeconds = 86400
+
+const ServiceDocument = f.mapping({
+  metadata: f.metadata,
+  spec: f.mapping({
+    type: v.nullish(
+      v.picklist(
+        ['ClusterIP', 'NodePort', 'LoadBalancer', 'ExternalName'],
+        f.expected('ClusterIP, NodePort, LoadBalancer or ExternalName'),
+      ),
+      'ClusterIP',
+    ),
+    clusterIP: v.nullish(f.clusterIP, ''),
+    clusterIPs: f.list(f.clusterIP),
+    ipFamilies: f.list(v.picklist(['IPv4', 'IPv6'], f.expected('IPv4 or IPv6'))),
+    ports: f.list(
+      f.mapping({
+        name: v.nullish(v.union([v.literal(''), f.dnsLabel], f.expected('up to 63 of a-z, 0-9 and "-"')), ''),
+        protocol: f.protocol,
+        port: f.wholeNumber(1, largestPort),
+        nodePort: v.nullish(f.wholeNumber(0, largestPort), 0),
+      }),
+    ),
+    externalIPs: f.list(f.text),
+    loadBalancerSourceRanges: f.list(f.text),
+    sessionAffinity: v.nullish(v.picklist(['None', 'ClientIP'], f.expected('None or ClientIP')), 'None'),
+    sessionAffinityConfig: v.nullish(
+      f.mapping({
+        clientIP: v.nullish(
+          f.mapping({ timeoutSeconds: v.nullish(f.wholeNumber(1, affinityLargestSeconds)) }),
+        ),
+      }),
+    ),
+    externalTrafficPolicy: f.trafficPolicy,
+    internalTrafficPolicy: f.trafficPolicy,
+    healthCheckNodePort: v.nullish(f.wholeNumber(0, largestPort), 0),
+  }),
+  status: v.nullish(
+    f.mapping({
+      loadBalancer: v.nullish(
+        f.mapping({
+          ingress: f.list(
+            f.mapping({
+              ip: v.nullish(f.text, ''),
+              ipMode: v.nullish(v.picklist(['VIP', 'Proxy'], f.expected('VIP or Proxy')), 'VIP'),
+            }),
+          ),
+        }),
+      ),
+    }),
+  ),
+})
+
+type Fields = v.InferOutput<typeof ServiceDocument>
+
+/** A v1 Service with the API server's defaults, or what is wrong with it. Headless and address-less ones are valid. */
+export function readService(document: unknown): Service | readonly FieldProblem[] {
+  const reading = f.readFields(ServiceDocument, document)
+  if ('problems' in reading) return reading.problems
+  const service = buildService(reading.fields)
+  const problems = [...wrongPorts(service.ports), ...wrongAddresses(service)]
+  return problems.length === 0 ? service : problems
+}
+
+function buildService({ metadata, spec, status }: Fields): Service {
+  const clusterIPs = spec.clusterIPs.length > 0 || spec.clusterIP === '' ? spec.clusterIPs : [spec.clusterIP]
+  const ingress = status?.loadBalancer?.ingress ?? []
+  return {
+    kind: 'Service',
+    namespace: metadata.namespace ?? 'default',
+    name: metadata.name,
+    labels: metadata.labels,
+    annotations: metadata.annotations,
+    type: spec.type,
+    clusterIP: spec.clusterIP === '' ? (clusterIPs[0] ?? '') : spec.clusterIP,
+    clusterIPs,
+    ipFamilies: spec.ipFamilies.length > 0 ? spec.ipFamilies : familiesOf(clusterIPs),
+    ports: spec.ports,
+    externalIPs: spec.externalIPs,
+    loadBalancerSourceRanges: spec.loadBalancerSourceRanges,
+    loadBalancerIngress: ingress.filter(({ ip }) => ip !== ''),
+    sessionAffinity: spec.sessionAffinity,
+    sessionAffinityTimeoutSeconds:
+      spec.sessionAffinityConfig?.clientIP?.timeoutSeconds ?? affinityDefaultSeconds,
+    externalTrafficPolicy: spec.externalTrafficPolicy,
+    internalTrafficPolicy: spec.internalTrafficPolicy,
+    healthCheckNodePort: spec.healthCheckNodePort,
+  }
+}
+
+function familyName(text: string): 'IPv4' | 'IPv6' | undefined {
+  const address = parseIpAddress(text)
+  if (address === undefined) return undefined
+  return familyOf(address) === 'ipv4' ? 'IPv4' : 'IPv6'
+}
+
+function familiesOf(clusterIPs: readonly string[]): ('IPv4' | 'IPv6')[] {
+  return clusterIPs.map(familyName).filter((family) => family !== undefined)
+}
+
+function wrongPorts(ports: readonly ServicePortSpec[]): FieldProblem[] {
+  const problems: FieldProblem[] = []
+  const names = new Map<string, number>()
+  const numbers = new Map<string, number>()
+  for (const [index, { name, port, protocol }] of ports.entries()) {
+    const path = `spec.ports[${index}]`
+    const number = `${protocol} ${port}`
+    const sameName = names.get(name)
+    const sameNumber = numbers.get(number)
+    if (name === '' && ports.length > 1) {
+      problems.push({ path: `${path}.name`, problem: 'is missing: every one of several ports needs a name' })
+    } else if (sameName !== undefined) {
+      problems.push({ path: `${path}.name`, problem: `must be unique: port ${sameName} is "${name}" too` })
+    }
+    if (sameNumber !== undefined) {
+      problems.push({
+        path: `${path}.port`,
+        problem: `must be unique: ports[${sameNumber}] is ${number} too`,
+      })
+    }
+    names.set(name, index)
+    numbers.set(number, index)
+  }
+  return problems
+}
+
+function wrongAddresses({ clusterIP, clusterIPs, ipFamilies }: Service): FieldProblem[] {
+  const first = clusterIPs[0] ?? ''
+  if (clusterIP !== first) {
+    return [
+      { path: 'spec.clusterIPs[0]', problem: `must equal spec.clusterIP ("${clusterIP}"), not "${first}"` },
+    ]
+  }
+  const families = clusterIPs.map(familyName)
+  if (families.length > 2 || (families.length === 2 && families[0] === families[1])) {
+    return [{ path: 'spec.clusterIPs', problem: 'must be one address, or one of each IP family' }]
+  }
+  const wrong = families.findIndex((family, i) => family !== undefined && ipFamilies[i] !== family)
+  if (wrong === -1) return []
+  const problem = `must be ${families[wrong]}, the family of spec.clusterIPs[${wrong}]`
+  return [{ path: `spec.ipFamilies[${wrong}]`, problem }]
+}

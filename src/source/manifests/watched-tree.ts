@@ -1,0 +1,284 @@
+import { basename, dirname, join } from 'node:path'
+import { ConfigError } from '../../errors.js'
+import type { DirectoryEntry, FileState, FileSystem } from './file-system.js'
+import { LinkTargets } from './link-targets.js'
+import { RootAnchor } from './root-anchor.js'
+
+/** What a look at the touched places found. Paths begin with the root as it was given. */
+export interface TreeChanges {
+  /** Files to read. */
+  readonly changed: ReadonlySet<string>
+  readonly gone: ReadonlySet<string>
+}
+
+export interface WatchedTreeOptions {
+  readonly root: string
+  readonly fileSystem: FileSystem
+  /** Something may have changed: call `take()` soon. */
+  readonly touched: () => void
+  /** A place that cannot be looked at (or can again): what was known of it stays. */
+  readonly report: (path: string, problem: ConfigError | undefined) => void
+  /** A place has gone, and with it whatever was wrong there. */
+  readonly forget: (path: string) => void
+}
+
+interface Directory {
+  readonly identity: string
+  readonly realPath: string
+  readonly close: () => void
+  /** Manifest files by name, with the signature at the last look. */
+  readonly files: Map<string, string>
+  readonly children: Set<string>
+  /** Those of the files and children that are symbolic links. */
+  readonly links: Set<string>
+}
+
+const manifestName = /\.(?:yaml|yml|json)$/u
+// The kernel drops events when 16384 (sysctl fs.inotify.max_queued_events) are queued, and node:fs does not tell. So many
+// in one burst that a quarter of that came is doubt: look at everything.
+const doubtfulBurst = 4096
+
+const doNothing = (): void => undefined
+
+/** The manifest files below a folder, followed by one inotify watch per directory. Reads no file. */
+export class WatchedTree {
+  readonly #options: WatchedTreeOptions
+  readonly #fileSystem: FileSystem
+  readonly #anchor: RootAnchor
+  readonly #targets: LinkTargets
+  readonly #directories = new Map<string, Directory>()
+  #touchedDirectories = new Set<string>()
+  #touchedEntries = new Set<string>()
+  #events = 0
+  #changed = new Set<string>()
+  #gone = new Set<string>()
+  /** Directories that could not be watched, tried again at each look. */
+  readonly #unwatched = new Map<string, ConfigError>()
+
+  constructor(options: WatchedTreeOptions) {
+    this.#options = options
+    this.#fileSystem = options.fileSystem
+    this.#anchor = new RootAnchor(options.root, options.fileSystem, () => this.#touchDirectory(options.root))
+    this.#targets = new LinkTargets(options.fileSystem, (link) => this.touch(link))
+  }
+
+  /** The first look. Throws ConfigError when the root is no folder or cannot be watched. */
+  open(): TreeChanges {
+    const { root } = this.#options
+    const kind = this.#fileSystem.state(root)?.kind
+    if (kind === undefined) throw new ConfigError(root, 'does not exist: create the manifests folder first')
+    if (kind !== 'directory') throw new ConfigError(root, 'is not a folder')
+    this.#touchedDirectories.add(root)
+    const changes = this.take()
+    for (const failure of this.#unwatched.values()) throw failure
+    return changes
+  }
+
+  /** Looks at what was touched since the last call, and only at that. */
+  take(): TreeChanges {
+    const directories = this.#touchedDirectories
+    const entries = this.#touchedEntries
+    if (this.#events >= doubtfulBurst) directories.add(this.#options.root)
+    for (const path of this.#unwatched.keys()) directories.add(path)
+    this.#touchedDirectories = new Set()
+    this.#touchedEntries = new Set()
+    this.#events = 0
+    for (const path of directories) this.#lookAtDirectory(path)
+    for (const path of entries) this.#attempt(path, () => this.#lookAtEntry(path))
+    const changes = { changed: this.#changed, gone: this.#gone }
+    this.#changed = new Set()
+    this.#gone = new Set()
+    return changes
+  }
+
+  /** Makes the next `take()` name this file again. */
+  touch(path: string): void {
+    this.#touchedEntries.add(path)
+    this.#options.touched()
+  }
+
+  close(): void {
+    this.#anchor.close()
+    this.#targets.close()
+    for (const { close } of this.#directories.values()) close()
+    this.#directories.clear()
+  }
+
+  #touchDirectory(path: string): void {
+    this.#touchedDirectories.add(path)
+    this.#options.touched()
+  }
+
+  #event(path: string, name: string | undefined): void {
+    this.#events += 1
+    // inotify names the directory itself when it is deleted or renamed; an entry of that name is looked at as well.
+    if (name === undefined || name === basename(path)) return this.#touchDirectory(path)
+    // Dot names are no manifests, but links may lead through them (`..data` of a ConfigMap volume).
+    if (name.startsWith('.') && (this.#directories.get(path)?.links.size ?? 0) === 0) return
+    this.touch(join(path, name))
+  }
+
+  #attempt(path: string, look: () => void): void {
+    try {
+      look()
+    } catch (error) {
+      if (!(error instanceof ConfigError)) throw error
+      this.#options.report(path, error)
+    }
+  }
+
+  #lookAtDirectory(path: string): void {
+    const isRoot = path === this.#options.root
+    if (isRoot) this.#watchAboveRoot(path)
+    else if (!this.#directories.has(path)) return
+    this.#attempt(path, () => {
+      const state = this.#fileSystem.state(path)
+      if (state?.kind === 'directory') return this.#scan(path, state)
+      this.#drop(path)
+      if (isRoot) throw new ConfigError(path, 'does not exist: its objects are gone until it is back')
+    })
+  }
+
+  #watchAboveRoot(root: string): void {
+    const above = dirname(root)
+    this.#attempt(above, () => {
+      this.#anchor.renew()
+      this.#options.report(above, undefined)
+    })
+  }
+
+  /** Stats every entry below; files are named only when their signature is another one. */
+  #scan(path: string, state: FileState): void {
+    if (this.#isAbove(path, state.identity)) throw new ConfigError(path, 'is a link to a folder above itself')
+    const before = this.#directories.get(path)
+    before?.close()
+    // Watch, then list: what changes in between is seen by one of them.
+    const watch = this.#watch(path)
+    const directory: Directory = {
+      identity: state.identity,
+      realPath: this.#fileSystem.realPath(path) ?? path,
+      close: watch.close,
+      files: before?.files ?? new Map(),
+      children: before?.children ?? new Set(),
+      links: before?.links ?? new Set(),
+    }
+    this.#directories.set(path, directory)
+    const entries = this.#fileSystem.list(path)
+    if (entries === undefined) return this.#drop(path)
+    const names = new Set<string>()
+    for (const entry of entries) {
+      if (entry.name.startsWith('.')) continue
+      names.add(entry.name)
+      this.#attempt(join(path, entry.name), () => this.#scanEntry(path, directory, entry))
+    }
+    for (const name of [...directory.files.keys(), ...directory.children]) {
+      if (!names.has(name)) this.#dropEntry(path, directory, name)
+    }
+    this.#options.report(path, watch.failure)
+  }
+
+  #scanEntry(path: string, directory: Directory, entry: DirectoryEntry): void {
+    const child = join(path, entry.name)
+    const state = this.#fileSystem.state(child)
+    if (state === undefined) return this.#dropEntry(path, directory, entry.name)
+    if (entry.isLink) this.#noteLink(child, directory)
+    if (directory.files.get(entry.name) !== state.signature) this.#note(child, directory, state)
+  }
+
+  #lookAtEntry(path: string): void {
+    const parent = dirname(path)
+    const name = basename(path)
+    const directory = this.#directories.get(parent)
+    if (directory === undefined) return
+    if (name.startsWith('.')) return this.#lookAtLinks(parent, directory)
+    const state = this.#fileSystem.state(path)
+    if (state === undefined) return this.#dropEntry(parent, directory, name)
+    if (state.kind === 'directory' || manifestName.test(name)) this.#noteLink(path, directory)
+    this.#note(path, directory, state)
+  }
+
+  #lookAtLinks(parent: string, directory: Directory): void {
+    for (const name of [...directory.links]) {
+      const entry = { name, isLink: true }
+      this.#attempt(join(parent, name), () => this.#scanEntry(parent, directory, entry))
+    }
+  }
+
+  #note(path: string, directory: Directory, state: FileState): void {
+    const name = basename(path)
+    if (state.kind === 'directory') {
+      this.#dropFile(path, directory)
+      directory.children.add(name)
+      this.#scan(path, state)
+      return
+    }
+    if (directory.children.delete(name)) this.#drop(path)
+    if (!manifestName.test(name)) return this.#options.report(path, undefined)
+    directory.files.set(name, state.signature)
+    this.#gone.delete(path)
+    this.#changed.add(path)
+  }
+
+  #noteLink(path: string, directory: Directory): void {
+    const name = basename(path)
+    const target = this.#fileSystem.realPath(path)
+    if (target === undefined || target === join(directory.realPath, name)) {
+      directory.links.delete(name)
+      this.#targets.unfollow(path)
+      return
+    }
+    directory.links.add(name)
+    this.#targets.follow(path, target)
+  }
+
+  #dropEntry(parent: string, directory: Directory, name: string): void {
+    const path = join(parent, name)
+    directory.links.delete(name)
+    this.#targets.unfollow(path)
+    this.#options.forget(path)
+    this.#dropFile(path, directory)
+    if (directory.children.delete(name)) this.#drop(path)
+  }
+
+  #dropFile(path: string, directory: Directory): void {
+    if (!directory.files.delete(basename(path))) return
+    this.#changed.delete(path)
+    this.#gone.add(path)
+  }
+
+  /** Forgets a directory that has gone, with all that was below it. */
+  #drop(path: string): void {
+    const directory = this.#directories.get(path)
+    if (directory === undefined) return
+    directory.close()
+    this.#unwatched.delete(path)
+    this.#directories.delete(path)
+    for (const name of [...directory.files.keys(), ...directory.children])
+      this.#dropEntry(path, directory, name)
+    this.#options.forget(path)
+  }
+
+  #watch(path: string): { readonly close: () => void; readonly failure: ConfigError | undefined } {
+    this.#unwatched.delete(path)
+    try {
+      const close = this.#fileSystem.watch(path, {
+        changed: (name) => this.#event(path, name),
+        failed: () => this.#touchDirectory(path),
+      })
+      return { close: close ?? doNothing, failure: undefined }
+    } catch (error) {
+      if (!(error instanceof ConfigError)) throw error
+      this.#unwatched.set(path, error)
+      return { close: doNothing, failure: error }
+    }
+  }
+
+  #isAbove(path: string, identity: string): boolean {
+    for (let above = path; above !== this.#options.root;) {
+      above = dirname(above)
+      if (this.#directories.get(above)?.identity === identity) return true
+      if (above === dirname(above)) return false
+    }
+    return false
+  }
+}
