@@ -5,10 +5,12 @@ import { ProbeClient, serve, type Target } from '../support/traffic.js'
 
 /** Every address of an endpoint in examples/shop with its ports, whether ready or not: one that may not answer could. */
 const pods: readonly Target[] = [
-  ...['10.244.1.11', '10.244.1.12', '10.244.1.13', 'fd00:10:244::1:11', 'fd00:10:244::1:12'].flatMap((address) => [
-    { protocol: 'tcp' as const, address, port: 8080 },
-    { protocol: 'tcp' as const, address, port: 8443 },
-  ]),
+  ...['10.244.1.11', '10.244.1.12', '10.244.1.13', 'fd00:10:244::1:11', 'fd00:10:244::1:12'].flatMap(
+    (address) => [
+      { protocol: 'tcp' as const, address, port: 8080 },
+      { protocol: 'tcp' as const, address, port: 8443 },
+    ],
+  ),
   ...['10.244.2.11', '10.244.2.12', 'fd00:10:244::2:11'].flatMap((address) => [
     { protocol: 'udp' as const, address, port: 5353 },
     { protocol: 'tcp' as const, address, port: 5353 },
@@ -44,7 +46,8 @@ export async function buildShopLab(): Promise<ShopLab> {
   try {
     for (const name of ['client', 'node-a', 'pods']) namespaces.push(await Namespace.create(name))
     const [client, node, podNamespace] = namespaces
-    if (client === undefined || node === undefined || podNamespace === undefined) throw new Error('no namespaces')
+    if (client === undefined || node === undefined || podNamespace === undefined)
+      throw new Error('no namespaces')
     await join(client, node, podNamespace)
     await serve(podNamespace, pods)
     return { node, client: new ProbeClient(client), close }

@@ -1,0 +1,191 @@
+// The main job on a real kernel: examples/shop from YAML to answered requests. Runs in the guest: it needs IP_VS.
+import assert from 'node:assert/strict'
+import { cp, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { type RequestCounts, Trace, traced } from '../support/system-call-trace.js'
+import { eventually } from '../support/traffic.js'
+import { treeRoot } from '../support/tree.js'
+import { AgentProcess, agentCommand } from '../traffic/agent-process.js'
+import { interfaceNames, localAddresses, virtualServers } from '../traffic/node-state.js'
+import { buildShopLab, type ShopLab, tcp } from '../traffic/shop-lab.js'
+import { sessionsPort, shopAddresses, shopPorts, shopTable } from '../traffic/shop-services.js'
+
+const foreignServer = '-A -t 203.0.113.5:80 -s wlc'
+const reviews = `
+apiVersion: v1
+kind: Service
+metadata: { name: reviews, namespace: shop }
+spec: { clusterIP: 10.96.0.60, clusterIPs: [10.96.0.60], ports: [{ name: http, port: 80 }] }
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: { name: reviews-a, namespace: shop, labels: { kubernetes.io/service-name: reviews } }
+addressType: IPv4
+ports: [{ name: http, protocol: TCP, port: 9090 }]
+endpoints: [{ addresses: [10.244.3.11] }, { addresses: [10.244.3.12] }]
+`
+const reviewsTable = [
+  '-A -t 10.96.0.60:80 -s rr',
+  '-a -t 10.96.0.60:80 -r 10.244.3.11:9090 -m -w 1',
+  '-a -t 10.96.0.60:80 -r 10.244.3.12:9090 -m -w 1',
+]
+
+let lab: ShopLab
+let folder: string
+let agent: AgentProcess
+let trace: Trace
+
+/** The shop's table and what else is expected in it, sorted. */
+function tableWith(...more: readonly string[]): readonly string[] {
+  return [...shopTable, foreignServer, ...more].toSorted((a, b) => (a < b ? -1 : 1))
+}
+
+async function expectTable(expected: readonly string[]): Promise<void> {
+  const matches = (table: readonly string[]): boolean => table.join('\n') === expected.join('\n')
+  const table = await eventually(() => virtualServers(lab.node), matches).catch(() =>
+    virtualServers(lab.node),
+  )
+  assert.deepEqual(table, expected)
+}
+
+/** Every port of the shop is answered by exactly the backends that it has. */
+async function expectShopTraffic(): Promise<void> {
+  for (const { name, target, backends } of shopPorts) {
+    assert.deepEqual(await lab.client.backends(target, 2 * backends.length), backends, name)
+  }
+}
+
+async function startAgent(traceName: string): Promise<void> {
+  const file = join(folder, traceName)
+  trace = new Trace(file)
+  agent = AgentProcess.start({ node: lab.node, manifests: join(folder, 'shop'), before: traced(file) })
+  await agent.synced()
+}
+
+/** Replaces a manifest as an editor does: a new file over the old one. */
+async function edit(name: string, change: (text: string) => string): Promise<void> {
+  const path = join(folder, 'shop', name)
+  const text = await readFile(path, 'utf8')
+  assert.notEqual(change(text), text, 'the edit changes something')
+  await writeFile(join(folder, 'edited'), change(text))
+  await rename(join(folder, 'edited'), path)
+}
+
+async function expectWrites(expected: RequestCounts): Promise<void> {
+  assert.deepEqual(await trace.takeWrites(), expected)
+}
+
+describe('ClusterIP traffic through the agent', { timeout: 600_000 }, () => {
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'viaduct-traffic-'))
+    await cp(join(treeRoot, 'examples/shop'), join(folder, 'shop'), { recursive: true })
+    lab = await buildShopLab()
+    await lab.node.must('ipvsadm', '-A', '-t', '203.0.113.5:80', '-s', 'wlc')
+    await lab.node.must('ip', 'route', 'add', 'local', '203.0.113.6', 'dev', 'lo')
+    await lab.node.must('ip', 'link', 'add', 'foreign0', 'type', 'dummy')
+  })
+  after(async () => {
+    await lab.close()
+    await rm(folder, { recursive: true })
+  })
+
+  it('programs every ClusterIP port', async () => {
+    await startAgent('first.trace')
+    await expectTable(tableWith())
+    assert.deepEqual(await localAddresses(lab.node), [...shopAddresses, '203.0.113.6'].toSorted())
+    assert.ok((await interfaceNames(lab.node)).includes('kube-ipvs0'))
+    const { NEW_SERVICE, NEW_DEST, RTM_NEWROUTE } = await trace.takeWrites()
+    assert.deepEqual([NEW_SERVICE, NEW_DEST, RTM_NEWROUTE], [11, 22, shopAddresses.length])
+  })
+
+  it('lets a client reach every backend that may answer, and no other', expectShopTraffic)
+
+  it('keeps a client with its backend under session affinity', async () => {
+    const [backend, ...others] = await lab.client.backends(sessionsPort.target, 6)
+    assert.deepEqual(others, [])
+    assert.ok(sessionsPort.backends.includes(backend ?? ''))
+  })
+
+  it('refuses a port that no service has on a virtual IP', async () => {
+    assert.deepEqual(await lab.client.probe(tcp('10.96.0.20', 81)), { kind: 'refused' })
+  })
+
+  it('adds just the endpoint that became ready', async () => {
+    await edit('web.yaml', (text) =>
+      text.replace('{ ready: false, serving: false', '{ ready: true, serving: true'),
+    )
+    await expectTable(
+      tableWith(
+        '-a -t 10.96.0.20:443 -r 10.244.1.13:8443 -m -w 1',
+        '-a -t 10.96.0.20:80 -r 10.244.1.13:8080 -m -w 1',
+      ),
+    )
+    await expectWrites({ NEW_DEST: 2 })
+    const web = await lab.client.backends(tcp('10.96.0.20', 80), 6)
+    assert.deepEqual(web, ['10.244.1.11 8080', '10.244.1.12 8080', '10.244.1.13 8080'])
+  })
+
+  it('removes just the endpoint that is no longer ready', async () => {
+    await edit('web.yaml', (text) =>
+      text.replace(
+        '[10.244.1.13], conditions: { ready: true, serving: true',
+        '[10.244.1.13], conditions: { ready: false, serving: false',
+      ),
+    )
+    await expectTable(tableWith())
+    await expectWrites({ DEL_DEST: 2 })
+  })
+
+  it('adds a service with a new file', async () => {
+    await writeFile(join(folder, 'reviews.yaml'), reviews)
+    await rename(join(folder, 'reviews.yaml'), join(folder, 'shop/reviews.yaml'))
+    await expectTable(tableWith(...reviewsTable))
+    await expectWrites({ NEW_SERVICE: 1, NEW_DEST: 2, RTM_NEWROUTE: 1 })
+    assert.deepEqual(await lab.client.backends(tcp('10.96.0.60', 80), 4), [
+      '10.244.3.11 9090',
+      '10.244.3.12 9090',
+    ])
+  })
+
+  it('removes a service with its file', async () => {
+    await rm(join(folder, 'shop/reviews.yaml'))
+    await expectTable(tableWith())
+    // The address goes after its last virtual server: the table alone does not show that it has gone.
+    await eventually(
+      () => localAddresses(lab.node),
+      (addresses) => !addresses.includes('10.96.0.60'),
+    )
+    await expectWrites({ DEL_SERVICE: 1, RTM_DELROUTE: 1 })
+  })
+
+  it('executes no other program, from start to end', async () => {
+    assert.deepEqual(await trace.executed(), [process.execPath])
+  })
+
+  it('stops on SIGTERM and leaves the traffic as it is', async () => {
+    const { code, tookMs } = await agent.terminate()
+    assert.equal(code, 0)
+    assert.ok(tookMs < 1000, `took ${tookMs} ms`)
+    await expectWrites({})
+    await expectTable(tableWith())
+    await expectShopTraffic()
+  })
+
+  it('writes nothing when it starts again', async () => {
+    await startAgent('second.trace')
+    await expectWrites({})
+    await expectTable(tableWith())
+    assert.equal((await agent.terminate()).code, 0)
+    await expectWrites({})
+  })
+
+  it('cleans up everything of ours and nothing else', async () => {
+    const { code, stderr } = await lab.node.run(...agentCommand('--cleanup'))
+    assert.equal(code, 0, stderr)
+    assert.deepEqual(await virtualServers(lab.node), [foreignServer])
+    assert.deepEqual(await localAddresses(lab.node), ['203.0.113.6'])
+    assert.deepEqual(await interfaceNames(lab.node), ['eth0', 'foreign0', 'lo', 'pods0'])
+  })
+})

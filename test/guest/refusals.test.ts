@@ -1,0 +1,74 @@
+// What the agent cannot work with, it says in one sentence and exits. Runs in the guest, before IP_VS is loaded.
+import assert from 'node:assert/strict'
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { Namespace } from '../support/namespaces.js'
+import { treeRoot } from '../support/tree.js'
+import { agentCommand } from '../traffic/agent-process.js'
+
+const modprobeSetting = '/proc/sys/kernel/modprobe'
+const shop = join(treeRoot, 'examples/shop')
+const withoutNetAdmin = ['setpriv', '--bounding-set=-net_admin', '--inh-caps=-net_admin']
+
+let node: Namespace
+
+/** Exit code, and one sentence on standard error that names the trouble: no stack, no second line. */
+async function expectRefusal(
+  expected: { code: number; words: RegExp },
+  command: readonly string[],
+): Promise<void> {
+  const { code, stdout, stderr } = await node.run(...command)
+  assert.equal(code, expected.code, `${stdout}\n${stderr}`)
+  const sentences = stderr.split('\n').filter((line) => line !== '')
+  assert.equal(sentences.length, 1, stderr)
+  assert.match(sentences[0] ?? '', expected.words)
+}
+
+describe('what the agent refuses', { timeout: 300_000 }, () => {
+  before(async () => (node = await Namespace.create('node-a')))
+  after(() => node.close())
+
+  it('a kernel without IP_VS', async () => {
+    assert.doesNotMatch(
+      await readFile('/proc/modules', 'utf8'),
+      /^ip_vs /m,
+      'this file runs before IP_VS is loaded',
+    )
+    const modprobe = await readFile(modprobeSetting, 'utf8')
+    await writeFile(modprobeSetting, '/bin/false')
+    try {
+      await expectRefusal({ code: 1, words: /IP_VS/ }, agentCommand('--manifests', shop))
+    } finally {
+      await writeFile(modprobeSetting, modprobe.trim())
+    }
+  })
+
+  it('a process without CAP_NET_ADMIN', async () => {
+    await expectRefusal({ code: 1, words: /CAP_NET_ADMIN/ }, [
+      ...withoutNetAdmin,
+      ...agentCommand('--manifests', shop),
+    ])
+  })
+
+  it('a scheduler that the kernel does not have', async () => {
+    const command = agentCommand('--manifests', shop, '--ipvs-scheduler', 'nosuch')
+    await expectRefusal({ code: 1, words: /scheduler.*nosuch|nosuch.*scheduler/ }, command)
+  })
+
+  const usage = [
+    { what: 'an unknown flag', flags: ['--no-such-flag'], words: /--no-such-flag/ },
+    {
+      what: 'a bad duration',
+      flags: ['--ipvs-sync-period', 'soon'],
+      words: /ipvs-sync-period.*soon|soon.*ipvs-sync-period/i,
+    },
+    { what: 'a bad choice', flags: ['--vip-binding', 'wish'], words: /vip-binding/i },
+  ]
+  for (const { what, flags, words } of usage) {
+    it(what, () => expectRefusal({ code: 2, words }, agentCommand('--manifests', shop, ...flags)))
+  }
+
+  it('a folder that does not exist', () =>
+    expectRefusal({ code: 1, words: /no-such-folder/ }, agentCommand('--manifests', '/no-such-folder')))
+})

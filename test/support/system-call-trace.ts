@@ -1,0 +1,61 @@
+// What a program asks of the kernel, seen from outside by strace: the netlink requests that it sends and what it executes.
+import { readFile } from 'node:fs/promises'
+
+/** Commands of generic netlink family IPVS (linux/ip_vs.h IPVS_CMD_*). */
+const ipvsCommands = (
+  'UNSPEC NEW_SERVICE SET_SERVICE DEL_SERVICE GET_SERVICE NEW_DEST SET_DEST DEL_DEST GET_DEST ' +
+  'NEW_DAEMON DEL_DAEMON GET_DAEMON SET_CONFIG GET_CONFIG SET_INFO GET_INFO ZERO FLUSH'
+).split(' ')
+
+/** `NEW_DEST`, `RTM_NEWROUTE`, ...: how many of each were sent. */
+export type RequestCounts = Readonly<Record<string, number>>
+
+/**
+ * The prefix that traces a command into `file`. The traced program keeps the process number and the signals (-D), and system
+ * calls that are not looked at run at full speed.
+ */
+export function traced(file: string): readonly string[] {
+  const what = ['-e', 'trace=execve,sendmsg,sendto', '-e', 'signal=none', '-v', '-s', '256']
+  return ['strace', '-D', '-f', '--seccomp-bpf', '-o', file, ...what]
+}
+
+/** A trace that grows while it is read: each `take` returns what is new since the last. */
+export class Trace {
+  readonly #file: string
+  #read = 0
+
+  constructor(file: string) {
+    this.#file = file
+  }
+
+  /** Requests that change the kernel, sent since the last call; reads are left out. */
+  async takeWrites(): Promise<RequestCounts> {
+    const text = await readFile(this.#file, 'utf8')
+    const complete = text.slice(this.#read, text.lastIndexOf('\n') + 1)
+    this.#read += complete.length
+    const counts: Record<string, number> = {}
+    for (const name of requestNames(complete)) {
+      if (!/GET|INFO/.test(name)) counts[name] = (counts[name] ?? 0) + 1
+    }
+    return counts
+  }
+
+  /** Programs that were executed, the traced one first. */
+  async executed(): Promise<readonly string[]> {
+    const text = await readFile(this.#file, 'utf8')
+    return [...text.matchAll(/execve\("([^"]*)"/g)].map((match) => match[1] ?? '')
+  }
+}
+
+/** Names of all requests in lines of strace, in order; those of the generic netlink controller are left out. */
+export function requestNames(text: string): readonly string[] {
+  const names: string[] = []
+  // The type as strace knows it, then the rest of the header, then the first byte of what it could not decode.
+  for (const match of text.matchAll(/nlmsg_type=(\w+)[^}]*\}(?:, "\\x([0-9a-f]{2}))?/g)) {
+    const [, type = '', first] = match
+    if (type.startsWith('RTM_')) names.push(type)
+    else if (type !== 'nlctrl' && first !== undefined)
+      names.push(ipvsCommands[parseInt(first, 16)] ?? `command ${first}`)
+  }
+  return names
+}
