@@ -1,0 +1,66 @@
+// Builds native/test under AddressSanitizer and UBSan and runs it; with `--fuzz SECONDS` spends that time, in all, on
+// the libFuzzer targets instead. The first failure ends the run.
+import { spawnSync } from 'node:child_process'
+import { existsSync, mkdirSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { parseArgs } from 'node:util'
+
+const root = join(dirname(fileURLToPath(import.meta.url)), '..')
+const source = join(root, 'native/test')
+const fuzzers = ['error', 'ipvs_message', 'ipvs_option', 'message', 'route_event', 'route_message']
+
+function run(command, args) {
+  const result = spawnSync(command, args, { cwd: root, stdio: 'inherit' })
+  if (result.status === 0) return
+  console.error(result.error ? `${command}: ${result.error.message}` : `${command} ${args.join(' ')} failed`)
+  process.exit(1)
+}
+
+function isInstalled(command) {
+  return spawnSync(command, ['--version'], { stdio: 'ignore' }).status === 0
+}
+
+function build(name, options) {
+  const directory = join(root, 'out/native', name)
+  mkdirSync(directory, { recursive: true })
+  run('cmake', ['-S', source, '-B', directory, '-G', 'Ninja', '--log-level=WARNING', ...options])
+  run('ninja', ['-C', directory, '--quiet'])
+  return directory
+}
+
+function test() {
+  const compiler = isInstalled('g++') ? 'g++' : 'clang++-14'
+  const directory = build('test', [`-DCMAKE_CXX_COMPILER=${compiler}`])
+  run(join(directory, 'native_test'), ['--gtest_brief=1'])
+  if (process.getuid() !== 0) {
+    console.error('route_kernel_test needs root: it makes a network namespace of its own')
+    process.exit(1)
+  }
+  run('unshare', ['-n', join(directory, 'route_kernel_test'), '--gtest_brief=1'])
+}
+
+function fuzz(seconds) {
+  const directory = build('fuzz', ['-DCMAKE_CXX_COMPILER=clang++-14', '-DVIADUCT_FUZZ=ON'])
+  const each = Math.max(1, Math.floor(seconds / fuzzers.length))
+  for (const name of fuzzers) {
+    const finds = join(root, 'out/native/finds', name)
+    mkdirSync(finds, { recursive: true })
+    const corpus = join(source, 'fuzz/corpus', name)
+    if (!existsSync(corpus)) {
+      console.error(`${corpus} is missing`)
+      process.exit(1)
+    }
+    const limits = [`-max_total_time=${each}`, '-max_len=4096', '-verbosity=0', '-print_final_stats=0']
+    run(join(directory, `${name}_fuzz`), [...limits, `-artifact_prefix=${finds}/`, finds, corpus])
+  }
+  console.log(`fuzzed ${fuzzers.length} targets for ${each} s each, no find`)
+}
+
+const { values } = parseArgs({ options: { fuzz: { type: 'string' } } })
+if (values.fuzz === undefined) test()
+else if (/^[1-9]\d*$/.test(values.fuzz)) fuzz(Number(values.fuzz))
+else {
+  console.error('--fuzz takes a whole number of seconds')
+  process.exit(2)
+}
