@@ -2,6 +2,9 @@ import { Command, CommanderError, Option } from 'commander'
 import { resolveConfig, version, type Config, type ConfigInput } from '../config/index.js'
 import { ConfigError } from '../errors.js'
 import { flags, type Flag } from './flags.js'
+import { nearestName } from './nearest-name.js'
+
+const knownNames = ['help', 'version', 'h', ...flags.map(({ name }) => name)]
 
 /** What the process is asked to do: run with `config`, or print `text` and exit. */
 export type Invocation =
@@ -42,6 +45,7 @@ function buildCommand(take: (flag: Flag, text: string) => void): Command {
     .helpOption('-h, --help', 'print this help and exit')
     .usage('--manifests DIR [flags]')
     .allowExcessArguments(true)
+    .showSuggestionAfterError(false)
     .exitOverride()
   for (const flag of flags) {
     const option = new Option(declaration(flag), flag.help)
@@ -85,13 +89,12 @@ function describeCommanderError(error: CommanderError, argv: readonly string[]):
     const flag = flags.find(({ name }) => error.message.includes(`--${name} `))
     if (flag !== undefined) return `${dashed(flag.name)}: needs a value (${flag.value})`
   }
-  const known = new Set(['help', 'version', 'h', ...flags.map(({ name }) => name)])
-  const unknown = argv.map(nameOf).find((name) => name !== undefined && !known.has(name))
+  const unknown = argv.map(nameOf).find((name) => name !== undefined && !knownNames.includes(name))
   if (error.code !== 'commander.unknownOption' || unknown === undefined) {
     return error.message.replace(/^error: /u, '').replaceAll('\n', ' ')
   }
-  const nearest = /Did you mean (?:one of )?(?<names>[^?]*)\?/u.exec(error.message)?.groups?.['names']
-  const hint = nearest === undefined ? '' : `; did you mean ${nearest}?`
+  const nearest = nearestName(unknown, knownNames)
+  const hint = nearest === undefined ? '' : `; did you mean ${dashed(nearest)}?`
   return `unknown flag ${dashed(unknown)}${hint}`
 }
 

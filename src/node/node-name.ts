@@ -1,0 +1,10 @@
+import type { Config } from '../config/index.js'
+import { ConfigError } from '../errors.js'
+
+/** Name of this node: the override, else the machine's host name as Kubernetes writes it (F-107). */
+export function nodeName(config: Pick<Config, 'hostnameOverride'>, hostname: string): string {
+  if (config.hostnameOverride !== undefined) return config.hostnameOverride
+  const name = hostname.trim().toLowerCase()
+  if (name === '') throw new ConfigError('', 'empty hostname is invalid: set --hostname-override')
+  return name
+}

@@ -1,0 +1,113 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { describe, it } from 'node:test'
+import fc from 'fast-check'
+import { parseDuration, resolveConfig, version, type ConfigInput } from '../../../src/config/index.js'
+import { ConfigError } from '../../../src/errors.js'
+
+describe('parseDuration', () => {
+  const good: [string, number][] = [
+    ['0', 0],
+    ['+0', 0],
+    ['500ms', 500],
+    ['1m30s', 90_000],
+    ['1h', 3_600_000],
+    ['1.5s', 1500],
+    ['.5s', 500],
+    ['2.s', 2000],
+    ['-5s', -5000],
+    ['1500us', 1.5],
+    ['1500µs', 1.5],
+    ['1000000ns', 1],
+  ]
+  for (const [text, ms] of good) it(`reads ${text}`, () => assert.equal(parseDuration('x', text), ms))
+
+  for (const text of ['', '5', '1d', '10 minutes', 's', '1s ', '1s2', '1e3s', '.s', '--1s']) {
+    it(`refuses "${text}" and says what is right`, () => {
+      assert.throws(
+        () => parseDuration('ipvs.syncPeriod', text),
+        new ConfigError('ipvs.syncPeriod', `must be a duration such as 30s, 1m30s or 500ms, not "${text}"`),
+      )
+    })
+  }
+
+  it('adds its parts up', () => {
+    const part = fc.nat(10_000)
+    fc.assert(
+      fc.property(part, part, part, (h, s, ms) => {
+        assert.equal(parseDuration('x', `${h}h${s}s${ms}ms`), h * 3_600_000 + s * 1000 + ms)
+      }),
+    )
+  })
+})
+
+describe('resolveConfig', () => {
+  it('fills the defaults', () => {
+    assert.deepEqual(resolveConfig({ manifests: '/m' }), {
+      manifests: '/m',
+      mode: 'ipvs',
+      hostnameOverride: undefined,
+      ipvs: { scheduler: 'rr', syncPeriodMs: 30_000, minSyncPeriodMs: 0, excludeCIDRs: [] },
+      vipBinding: 'routes',
+      cleanup: false,
+      verbosity: 0,
+      loggingFormat: 'json',
+      version,
+    })
+  })
+
+  it('needs no manifests for a clean-up', () => {
+    assert.equal(resolveConfig({ cleanup: true }).manifests, undefined)
+  })
+
+  it('trims and lower-cases the host name', () => {
+    assert.equal(resolveConfig({ manifests: 'm', hostnameOverride: ' Node-A ' }).hostnameOverride, 'node-a')
+  })
+
+  it('parses excluded networks', () => {
+    const { ipvs } = resolveConfig({ manifests: 'm', ipvs: { excludeCIDRs: ['010.1.2.3/8', 'fd00::/8'] } })
+    assert.deepEqual(ipvs.excludeCIDRs, [
+      { family: 'ipv4', address: '10.0.0.0', prefixLength: 8 },
+      { family: 'ipv6', address: 'fd00::', prefixLength: 8 },
+    ])
+  })
+
+  const wrong: [ConfigInput, string][] = [
+    [{ manifests: '' }, 'manifests: is required: name the folder that holds the Service manifests'],
+    [{ mode: 'nftables' }, 'mode: nftables is not in this build, which has: ipvs'],
+    [{ mode: 'iptables' }, 'mode: iptables is not in this build, which has: ipvs'],
+    [{ mode: 'ebpf' }, 'mode: must be one of the modes of this build (ipvs), not "ebpf"'],
+    [{ hostnameOverride: ' \t' }, 'hostnameOverride: empty hostname-override is invalid'],
+    [
+      { ipvs: { scheduler: 'a scheduler' } },
+      'ipvs.scheduler: must be a scheduler of the kernel such as rr, lc or mh, not "a scheduler"',
+    ],
+    [{ ipvs: { syncPeriodMs: 0 } }, 'ipvs.syncPeriod: must be greater than 0'],
+    [{ ipvs: { syncPeriodMs: 597 * 3_600_000 } }, 'ipvs.syncPeriod: must be at most 596h'],
+    [{ ipvs: { minSyncPeriodMs: -1 } }, 'ipvs.minSyncPeriod: must not be negative'],
+    [
+      { ipvs: { syncPeriodMs: 1000, minSyncPeriodMs: 1001 } },
+      'ipvs.minSyncPeriod: must not be longer than the sync period (1000 ms)',
+    ],
+    [
+      { ipvs: { excludeCIDRs: ['10.0.0.0'] } },
+      'ipvs.excludeCIDRs: must be networks such as 10.0.0.0/8 or fd00::/8, not "10.0.0.0"',
+    ],
+    [{ vipBinding: 'route' }, 'vipBinding: must be routes or addresses, not "route"'],
+    [{ loggingFormat: 'xml' }, 'loggingFormat: must be json or text, not "xml"'],
+    [{ verbosity: 1.5 }, 'verbosity: must be a whole number from 0, not 1.5'],
+  ]
+  for (const [input, message] of wrong) {
+    it(`refuses ${JSON.stringify(input)}`, () => {
+      assert.throws(() => resolveConfig({ manifests: 'm', ...input }), { name: 'ConfigError', message })
+    })
+  }
+})
+
+describe('version', () => {
+  it('is that of package.json', () => {
+    const project: unknown = JSON.parse(readFileSync('package.json', 'utf8'))
+    assert.ok(typeof project === 'object' && project !== null && 'version' in project)
+    assert.equal(version, project.version)
+  })
+})

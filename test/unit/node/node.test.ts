@@ -1,0 +1,92 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { NodeTracker, nodeAddresses, nodeName } from '../../../src/node/index.js'
+import type { NodeObject, ObjectEvent } from '../../../src/source/index.js'
+
+const node: NodeObject = {
+  kind: 'Node',
+  namespace: '',
+  name: 'node-a',
+  labels: { 'topology.kubernetes.io/zone': 'west' },
+  addresses: [{ type: 'InternalIP', address: '192.0.2.1' }],
+  podCIDRs: [],
+  taintKeys: [],
+  deleted: false,
+}
+
+function set(changes: Partial<NodeObject>): ObjectEvent {
+  return { type: 'set', object: { ...node, ...changes } }
+}
+
+describe('nodeName', () => {
+  it('is the override, else the host name trimmed and in lower case', () => {
+    assert.equal(nodeName({ hostnameOverride: 'a' }, 'B'), 'a')
+    assert.equal(nodeName({ hostnameOverride: undefined }, ' Node-B\n'), 'node-b')
+  })
+
+  it('refuses a host name without a letter', () => {
+    assert.throws(() => nodeName({ hostnameOverride: undefined }, ' '), /empty hostname is invalid/u)
+  })
+})
+
+describe('nodeAddresses', () => {
+  const cases = [
+    {
+      name: 'prefers InternalIP whatever the order',
+      addresses: ['ExternalIP 203.0.113.1', 'InternalIP 192.0.2.1'],
+      expected: { ipv4: '192.0.2.1' },
+    },
+    {
+      name: 'takes the first of each family',
+      addresses: ['InternalIP 192.0.2.1', 'InternalIP 192.0.2.2', 'InternalIP 2001:DB8::1'],
+      expected: { ipv4: '192.0.2.1', ipv6: '2001:db8::1' },
+    },
+    {
+      name: 'takes ExternalIP for a family that has no InternalIP',
+      addresses: ['InternalIP 192.0.2.1', 'ExternalIP 2001:db8::2'],
+      expected: { ipv4: '192.0.2.1', ipv6: '2001:db8::2' },
+    },
+    { name: 'skips what is no address', addresses: ['Hostname node-a', 'InternalIP x'], expected: {} },
+  ]
+  for (const { name, addresses, expected } of cases) {
+    it(name, () => {
+      const listed = addresses.map((text) => {
+        const [type = '', address = ''] = text.split(' ')
+        return { type, address }
+      })
+      assert.deepEqual(nodeAddresses({ addresses: listed }), expected)
+    })
+  }
+})
+
+describe('NodeTracker', () => {
+  it('learns our Node and says what depends on it', () => {
+    const tracker = new NodeTracker('node-a')
+    assert.deepEqual(tracker.apply(set({})), { routing: true, vipBinding: true })
+    assert.deepEqual(tracker.facts, { name: 'node-a', zone: 'west', addresses: { ipv4: '192.0.2.1' } })
+  })
+
+  const changes: { name: string; event: ObjectEvent; routing: boolean; vipBinding: boolean }[] = [
+    { name: 'the same Node', event: set({ taintKeys: ['x'] }), routing: false, vipBinding: false },
+    { name: 'another zone', event: set({ labels: {} }), routing: true, vipBinding: false },
+    { name: 'other addresses', event: set({ addresses: [] }), routing: false, vipBinding: true },
+    { name: 'another Node', event: set({ name: 'node-b', labels: {} }), routing: false, vipBinding: false },
+    { name: 'synced', event: { type: 'synced' }, routing: false, vipBinding: false },
+  ]
+  for (const { name, event, routing, vipBinding } of changes) {
+    it(`judges ${name}`, () => {
+      const tracker = new NodeTracker('node-a')
+      tracker.apply(set({}))
+      assert.deepEqual(tracker.apply(event), { routing, vipBinding })
+    })
+  }
+
+  it('remembers zone and addresses of a deleted Node', () => {
+    const tracker = new NodeTracker('node-a')
+    tracker.apply(set({}))
+    const before = tracker.facts
+    const deletion: ObjectEvent = { type: 'delete', kind: 'Node', key: { namespace: '', name: 'node-a' } }
+    assert.deepEqual(tracker.apply(deletion), { routing: false, vipBinding: false })
+    assert.deepEqual(tracker.facts, before)
+  })
+})
