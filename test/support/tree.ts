@@ -1,17 +1,24 @@
-// The working tree's own files, for tests about the project.
-import { execFileSync } from 'node:child_process'
-import { existsSync, readFileSync } from 'node:fs'
+// The working tree's own files, for tests about the project. Read from disk: a copy without its history proves itself too.
+import { readdirSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 /** out/ts/test/support/ is four levels down. */
 export const treeRoot = resolve(fileURLToPath(import.meta.url), '../../../../..')
 
-/** Paths of files under version control or about to be, that exist, from the root. */
-export function treeFiles(...patterns: readonly string[]): readonly string[] {
-  const list = ['ls-files', '--cached', '--others', '--exclude-standard', '-z', '--', ...patterns]
-  const output = execFileSync('git', list, { cwd: treeRoot, encoding: 'utf8' })
-  return output.split('\0').filter((path) => path !== '' && existsSync(join(treeRoot, path)))
+/** What tools make; .gitignore names the same. */
+const made = /^(?:node_modules|out|dist|build(?:-.*)?|\.git)$/
+
+/** Paths from the root of the tree's files that fit, sorted. */
+export function treeFiles(fits: RegExp): readonly string[] {
+  const tops = readdirSync(treeRoot, { withFileTypes: true }).filter((entry) => !made.test(entry.name))
+  const paths = tops.flatMap((entry) => (entry.isDirectory() ? below(entry.name) : [entry.name]))
+  return paths.filter((path) => fits.test(path)).toSorted((a, b) => (a < b ? -1 : 1))
+}
+
+function below(folder: string): readonly string[] {
+  const names = readdirSync(join(treeRoot, folder), { recursive: true, encoding: 'utf8' })
+  return names.map((name) => `${folder}/${name}`)
 }
 
 /** Text of a file by its path from the root. */

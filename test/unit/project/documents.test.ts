@@ -4,7 +4,7 @@ import { dirname, join, normalize } from 'node:path'
 import { describe, it } from 'node:test'
 import { treeFiles, treeRoot, treeText } from '../../support/tree.js'
 
-const documents = treeFiles('*.md')
+const documents = treeFiles(/\.md$/)
 const packageJson = readPackage()
 
 function readPackage(): {
@@ -57,7 +57,7 @@ describe('the documents', () => {
   })
 
   it('number each decision once', () => {
-    const numbers = treeFiles('docs/adr/*.md').map((path) =>
+    const numbers = treeFiles(/^docs\/adr\/.*\.md$/).map((path) =>
       path.slice('docs/adr/'.length, 'docs/adr/0000'.length),
     )
     assert.deepEqual(numbers, [...new Set(numbers)])
@@ -78,5 +78,19 @@ describe('the package', () => {
 
   it('can load every package of the shipped agent on this Node', async () => {
     for (const name of packageJson.shipped) assert.ok(await import(name))
+  })
+})
+
+describe('the text of the tree', () => {
+  it('holds no path of one machine', () => {
+    // Written in pieces, so that this line is not one of them.
+    const somewhere = new RegExp(`(?<![\\w.])/(?:${['work', 'home', 'root'].join('|')})/[a-z]`)
+    const texts = treeFiles(/\.(?:ts|mjs|cc|c|h|sh|md|json|ya?ml|txt|gyp)$/).filter(
+      (path) => path !== 'package-lock.json',
+    )
+    assert.deepEqual(
+      texts.filter((path) => somewhere.test(treeText(path))),
+      [],
+    )
   })
 })
