@@ -1,0 +1,105 @@
+import type { AddressVirtualServerKey } from '../kernel/index.js'
+import type { ServicePortKey } from '../model/index.js'
+import type { DesiredVirtualServer } from '../modes/ipvs/index.js'
+import { type PackedId, type PackedState, packState } from './packed.js'
+import type { ServerState } from './diff.js'
+
+interface Claim {
+  readonly route: ServicePortKey
+  readonly service: string
+  readonly desired: DesiredVirtualServer
+  /** The winner that this claim was reported to have lost against. */
+  reportedWinner: ServicePortKey | undefined
+}
+
+/** A service port that may not have its virtual server because another one, sorting before it, claims the same. */
+export interface Conflict {
+  readonly server: AddressVirtualServerKey
+  readonly winner: ServicePortKey
+  readonly loser: ServicePortKey
+}
+
+/** One virtual server: who claims it, and what the kernel acknowledged. */
+export class Entry {
+  readonly key: AddressVirtualServerKey
+  readonly id: PackedId
+  /** What the kernel holds as far as we know; undefined: no such virtual server. */
+  acknowledged: ServerState | undefined
+  /** The acknowledged state may be wrong: nothing is done before the next reconcile. */
+  isStale = false
+  /** The reconcile that saw it last. */
+  seenBy = 0
+  /** Sorted by route; nearly always one. */
+  readonly #claims: Claim[] = []
+  /** `namespace/name` of the last winner; empty: no Service of this run. */
+  #service = ''
+  #packed: { readonly of: ServerState; readonly image: PackedState } | undefined
+
+  constructor(key: AddressVirtualServerKey, id: PackedId) {
+    this.key = key
+    this.id = id
+  }
+
+  /** The winner's wish; undefined: nobody wants this virtual server. */
+  get wanted(): DesiredVirtualServer | undefined {
+    return this.#claims[0]?.desired
+  }
+
+  /** The Service that messages name. */
+  get service(): string {
+    return this.#service
+  }
+
+  /** Sort key of a batch: the winning route. */
+  get route(): string {
+    return this.#claims[0]?.route ?? ''
+  }
+
+  get isUnused(): boolean {
+    return this.#claims.length === 0 && this.acknowledged === undefined
+  }
+
+  /** Whether its address has to be local now. */
+  get needsAddress(): boolean {
+    return this.acknowledged !== undefined && this.wanted?.bindAddress === true
+  }
+
+  claim(route: ServicePortKey, service: string, desired: DesiredVirtualServer): void {
+    const former = this.#claims.findIndex((claim) => claim.route === route)
+    const reportedWinner = former === -1 ? undefined : this.#claims[former]?.reportedWinner
+    const claim: Claim = { route, service, desired, reportedWinner }
+    if (former === -1) {
+      this.#claims.push(claim)
+      this.#claims.sort((a, b) => (a.route < b.route ? -1 : 1))
+    } else {
+      this.#claims[former] = claim
+    }
+    this.#service = this.#claims[0]?.service ?? this.#service
+  }
+
+  release(route: ServicePortKey): void {
+    const index = this.#claims.findIndex((claim) => claim.route === route)
+    if (index !== -1) this.#claims.splice(index, 1)
+    this.#service = this.#claims[0]?.service ?? this.#service
+  }
+
+  /** The claims that lost and were not reported since they lost to this winner. */
+  takeConflicts(): readonly Conflict[] {
+    const winner = this.#claims[0]
+    if (winner === undefined || this.#claims.length === 1) return []
+    winner.reportedWinner = undefined
+    const conflicts: Conflict[] = []
+    for (const loser of this.#claims.slice(1)) {
+      if (loser.reportedWinner === winner.route) continue
+      loser.reportedWinner = winner.route
+      conflicts.push({ server: this.key, winner: winner.route, loser: loser.route })
+    }
+    return conflicts
+  }
+
+  /** The bytes that a dump holds for `state`; kept until another state is asked for. */
+  packed(state: ServerState): PackedState {
+    if (this.#packed?.of !== state) this.#packed = { of: state, image: packState(this.key, state) }
+    return this.#packed.image
+  }
+}

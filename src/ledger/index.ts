@@ -1,0 +1,11 @@
+// In: the virtual servers that routes want; batch outcomes; packed dumps. Out: batches of operations that are still due.
+// Never: system calls, clocks, logs; it believes what the kernel acknowledged, and nothing else.
+// Owner of: acknowledged virtual servers and VIP bindings, who claims them, and which addresses are needed.
+// Read next: ledger.ts, diff.ts, vip-table.ts, then sync/family-pipeline.ts.
+export { advance, applyIpvsOps, diff, equalStates, type ServerState } from './diff.js'
+export { type Confirmation, Ledger, type LedgerBatch, type Refusal } from './ledger.js'
+export { type Conflict, type Entry } from './entry.js'
+export { type Drift, type DriftKind } from './drift.js'
+export { dummyDeviceName, VipTable, type VipBinding, type Vip, type VipBatch, type VipPlace, type VipRefusal } from './vip-table.js'
+export { includesAddress, hostAddresses, PackedRoutes } from './packed-bindings.js'
+export { PackedDump } from './packed.js'

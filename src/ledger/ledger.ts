@@ -1,0 +1,276 @@
+import type { IpAddress } from '../address.js'
+import { type KernelError, isExists, isNotFound } from '../errors.js'
+import type { BatchOutcome, IpvsDump, IpvsOp, OperationFailure } from '../kernel/index.js'
+import type { ServicePortKey } from '../model/index.js'
+import type { DesiredVirtualServer } from '../modes/ipvs/index.js'
+import { type ServerState, advance, diff, equalStates } from './diff.js'
+import { type Drift, DriftCounter } from './drift.js'
+import { type Conflict, Entry } from './entry.js'
+import { PackedDump, type PackedId, packedIdOf } from './packed.js'
+import type { VipTable } from './vip-table.js'
+
+interface Part {
+  readonly entry: Entry
+  /** Its operations are [from, to) of the batch. */
+  readonly from: number
+  readonly to: number
+  readonly target: ServerState | undefined
+}
+
+/** Operations for the kernel, and what each virtual server is when all of its operations were accepted. */
+export interface LedgerBatch {
+  readonly ops: readonly IpvsOp[]
+  readonly parts: readonly Part[]
+}
+
+/** An operation that the kernel refused, by the virtual server that it was for. */
+export interface Refusal {
+  readonly target: Entry
+  readonly error: KernelError
+}
+
+/** What an outcome meant. */
+export interface Confirmation {
+  readonly refusals: readonly Refusal[]
+  /** Some acknowledged states may be wrong now: reconcile soon. */
+  readonly hasStale: boolean
+}
+
+/** Above this a batch is closed, so that other work gets its turn; one batch of 1,000 routes × 10 stays whole. */
+const maxBatchOps = 16_384
+
+/** Every virtual server of one family that is ours. Work is proportional to what changed, but for `adopt`. */
+export class Ledger {
+  readonly #vips: VipTable
+  /** Addresses whose virtual servers are never removed (excludeCIDRs). */
+  readonly #isExcluded: (address: IpAddress) => boolean
+  readonly #entries = new Map<PackedId, Entry>()
+  readonly #entriesOf = new Map<ServicePortKey, readonly Entry[]>()
+  #dirty = new Set<Entry>()
+  #reconcile = 0
+
+  constructor(vips: VipTable, isExcluded: (address: IpAddress) => boolean) {
+    this.#vips = vips
+    this.#isExcluded = isExcluded
+  }
+
+  /** Replaces all that the route claims; an empty list releases it. */
+  claim(route: ServicePortKey, service: string, desired: readonly DesiredVirtualServer[]): void {
+    const former = this.#entriesOf.get(route) ?? []
+    const entries = desired.map((wish) => {
+      const entry = this.#entryOf(packedIdOf(wish.key), () => wish.key)
+      entry.claim(route, service, wish)
+      return entry
+    })
+    for (const entry of former) if (!entries.includes(entry)) entry.release(route)
+    for (const entry of [...former, ...entries]) this.#touch(entry)
+    if (entries.length > 0) this.#entriesOf.set(route, entries)
+    else this.#entriesOf.delete(route)
+  }
+
+  /** The virtual servers that may need work, in the order of their routes; each is returned once. */
+  takeDirty(): readonly Entry[] {
+    const dirty = [...this.#dirty]
+    this.#dirty = new Set()
+    return dirty.length < 2 ? dirty : dirty.toSorted(compareRoutes)
+  }
+
+  markDirty(entry: Entry): void {
+    this.#dirty.add(entry)
+  }
+
+  /** Conflicts among these entries that were not returned before. */
+  takeConflicts(entries: readonly Entry[]): readonly Conflict[] {
+    return entries.flatMap((entry) => entry.takeConflicts())
+  }
+
+  /** Everything but removals, for a prefix of `entries`; `rest` is for the next batch. */
+  planUpserts(entries: readonly Entry[]): { readonly batch: LedgerBatch; readonly rest: readonly Entry[] } {
+    const ops: IpvsOp[] = []
+    const parts: Part[] = []
+    let planned = 0
+    for (const entry of entries) {
+      if (ops.length >= maxBatchOps) break
+      planned++
+      const { wanted } = entry
+      if (wanted === undefined || entry.isStale) continue
+      pushPart(entry, { ops, parts, target: wanted })
+    }
+    return { batch: { ops, parts }, rest: entries.slice(planned) }
+  }
+
+  /** Removals of virtual servers that nobody wants; what nobody wants and nobody has is forgotten. */
+  planRemovals(entries: readonly Entry[]): LedgerBatch {
+    const ops: IpvsOp[] = []
+    const parts: Part[] = []
+    for (const entry of entries) {
+      if (entry.wanted !== undefined || entry.isStale) continue
+      const isKept = this.#isExcluded(entry.key.address)
+      if (isKept) entry.acknowledged = undefined
+      if (entry.acknowledged !== undefined) pushPart(entry, { ops, parts, target: undefined })
+      this.#updateNeed(entry)
+    }
+    return { ops, parts }
+  }
+
+  /** Takes in what the kernel accepted. Nothing is assumed: what it refused, or did not answer, is not acknowledged. */
+  confirm(batch: LedgerBatch, outcome: BatchOutcome): Confirmation {
+    const refusals: Refusal[] = []
+    const failures = outcome.failures
+    let hasStale = false
+    let next = 0
+    for (const part of batch.parts) {
+      const first = next
+      while ((failures[next]?.index ?? part.to) < part.to) next++
+      if (first === next) part.entry.acknowledged = part.target
+      else refusals.push(...confirmPartly(part, batch.ops, failures.slice(first, next)))
+      hasStale ||= part.entry.isStale
+      this.#updateNeed(part.entry)
+    }
+    return { refusals, hasStale }
+  }
+
+  /** Nothing is known about the batch: it could not be sent, or not be accounted for. */
+  disown(batch: LedgerBatch): void {
+    for (const { entry } of batch.parts) entry.isStale = true
+  }
+
+  /**
+   * Holds the kernel's table against the acknowledged states, which become what it says, and makes dirty what differs.
+   * A virtual server that nobody wants is ours only when its address carries our binding.
+   */
+  adopt(dump: IpvsDump): Drift {
+    const drift = new DriftCounter()
+    const packed = new PackedDump(dump)
+    this.#reconcile++
+    for (let index = 0; index < packed.length; index++) this.#adoptServer(packed, index, drift)
+    for (const entry of this.#entries.values()) {
+      if (entry.seenBy !== this.#reconcile) this.#acknowledge(entry, undefined, drift)
+    }
+    return drift.counts
+  }
+
+  /** Number of virtual servers that the kernel acknowledged. For status and tests; walks all. */
+  countAcknowledged(): number {
+    return [...this.#entries.values()].filter(({ acknowledged }) => acknowledged !== undefined).length
+  }
+
+  #adoptServer(dump: PackedDump, index: number, drift: DriftCounter): void {
+    const id = dump.id(index)
+    // Servers by firewall mark are never ours.
+    if (id === undefined) return
+    let entry = this.#entries.get(id)
+    if (entry === undefined) {
+      const key = dump.key(index)
+      if (!this.#vips.carriesOurBinding(key.address) || this.#isExcluded(key.address)) return
+      entry = this.#entryOf(id, () => key)
+    }
+    entry.seenBy = this.#reconcile
+    const expected = entry.acknowledged ?? entry.wanted
+    if (expected !== undefined && dump.equals(index, entry.packed(expected))) {
+      if (entry.acknowledged !== expected || entry.isStale) this.#acknowledge(entry, expected, drift)
+      return
+    }
+    this.#acknowledge(entry, dump.state(index), drift)
+  }
+
+  /** Takes the kernel's word for one entry, and counts as drift what we did not expect. */
+  #acknowledge(entry: Entry, state: ServerState | undefined, drift: DriftCounter): void {
+    const expected = entry.acknowledged
+    if (expected === undefined && state === undefined && !entry.isStale) return
+    if (!entry.isStale) {
+      // What nobody told us about is drift only where nobody wants it; otherwise it is adopted.
+      if (expected !== undefined) drift.addRepair(diff(entry.key, state, expected))
+      else if (entry.wanted === undefined) drift.add('virtual-server-unexpected')
+    }
+    entry.isStale = false
+    entry.acknowledged = state
+    this.#touch(entry)
+  }
+
+  #entryOf(id: PackedId, key: () => Entry['key']): Entry {
+    let entry = this.#entries.get(id)
+    if (entry === undefined) {
+      entry = new Entry(key(), id)
+      this.#entries.set(id, entry)
+    }
+    return entry
+  }
+
+  #touch(entry: Entry): void {
+    this.#dirty.add(entry)
+    this.#updateNeed(entry)
+  }
+
+  #updateNeed(entry: Entry): void {
+    if (entry.needsAddress) this.#vips.need(entry.key.address, entry)
+    else this.#vips.release(entry.key.address, entry)
+    // An entry that was forgotten may still be dirty, and its successor must stay.
+    const isForgettable = entry.isUnused && !entry.isStale && this.#entries.get(entry.id) === entry
+    if (isForgettable) this.#entries.delete(entry.id)
+  }
+}
+
+function compareRoutes(a: Entry, b: Entry): number {
+  if (a.route === b.route) return 0
+  return a.route < b.route ? -1 : 1
+}
+
+function pushPart(
+  entry: Entry,
+  into: { readonly ops: IpvsOp[]; readonly parts: Part[]; readonly target: ServerState | undefined },
+): void {
+  const ops = diff(entry.key, entry.acknowledged, into.target)
+  if (ops.length === 0) return
+  const from = into.ops.length
+  for (const op of ops) into.ops.push(op)
+  into.parts.push({ entry, from, to: into.ops.length, target: into.target })
+}
+
+/** Replays the operations of a part one by one, as some failed. */
+function confirmPartly(part: Part, ops: readonly IpvsOp[], failures: readonly OperationFailure[]): readonly Refusal[] {
+  const { entry } = part
+  const byIndex = new Map(failures.map((failure) => [failure.index, failure]))
+  const refusals: Refusal[] = []
+  let state = entry.acknowledged
+  for (let index = part.from; index < part.to; index++) {
+    const op = ops[index]
+    const failure = byIndex.get(index)
+    if (op === undefined) continue
+    const meaning = failure === undefined ? 'done' : meaningOf(op, failure, state)
+    if (meaning === 'done') state = advance(state, op)
+    else if (meaning === 'stale') entry.isStale = true
+    else if (meaning === 'refused' && failure !== undefined) refusals.push({ target: entry, error: failure.error })
+  }
+  // Equal to the target when only removals of absent things failed: keep one object, its packed image stays.
+  const isTarget = state !== undefined && part.target !== undefined && equalStates(state, part.target)
+  entry.acknowledged = isTarget ? part.target : state
+  return refusals
+}
+
+type Meaning = 'done' | 'stale' | 'refused' | 'consequence'
+
+/** What a failure says about the kernel's state (spec/kernel.md 2.1, errors). `state` is the one before the operation. */
+function meaningOf(op: IpvsOp, failure: OperationFailure, state: ServerState | undefined): Meaning {
+  const { error } = failure
+  if (failure.unknown) return 'stale'
+  switch (op.op) {
+    case 'remove-virtual-server':
+      return isNotFound(error) ? 'done' : 'refused'
+    case 'add-virtual-server':
+      return isExists(error) ? 'stale' : 'refused'
+    case 'remove-real-server':
+      // ESRCH: the virtual server itself is gone.
+      if (error.code === 'ENOENT') return 'done'
+      return error.code === 'ESRCH' ? 'stale' : 'refused'
+    case 'add-real-server':
+    case 'set-real-server':
+      // Without the virtual server, whose own failure was reported, nothing else can work.
+      if (error.code === 'ESRCH' && state === undefined) return 'consequence'
+      return isExists(error) || isNotFound(error) ? 'stale' : 'refused'
+    case 'set-virtual-server':
+    case 'zero-virtual-server':
+      // ENOENT is an unknown scheduler.
+      return error.code === 'ESRCH' ? 'stale' : 'refused'
+  }
+}

@@ -1,0 +1,307 @@
+// Which VIPs are local, by what, and which of them acknowledged virtual servers need (docs/adr/0004).
+import { type IpAddress, familyOf } from '../address.js'
+import { type KernelError, isExists, isNotFound } from '../errors.js'
+import { hostPrefixLength, viaductRouteProtocol } from '../kernel/index.js'
+import type { BatchOutcome, InterfaceAddress, LocalRoute, OperationFailure, RouteOp } from '../kernel/index.js'
+import { type Drift, DriftCounter } from './drift.js'
+import { type PackedAddress, packedAddressOf } from './packed.js'
+import { PackedRoutes, type RouteState, hostAddresses } from './packed-bindings.js'
+
+/** Device of the VIPs' addresses; kube-proxy's name, so that a takeover finds them. */
+export const dummyDeviceName = 'kube-ipvs0'
+
+/** How a VIP is made local: by a route on `lo`, or by an address on the dummy device. */
+export type VipBinding = 'routes' | 'addresses'
+
+/** Where the bindings of one family go. Changes only at a reconcile. */
+export interface VipPlace {
+  readonly loopbackIndex: number
+  /** undefined: this kernel has no dummy device. */
+  readonly dummyIndex: number | undefined
+  /** Source that the node itself uses towards VIPs; undefined: the kernel chooses. */
+  readonly preferredSource: IpAddress | undefined
+}
+
+/** Who needs a VIP; messages name it. */
+export interface VipHolder {
+  readonly service: string
+}
+
+/** One address that is a VIP of ours, or was. */
+export interface Vip {
+  readonly address: IpAddress
+  readonly holders: readonly VipHolder[]
+}
+
+/** A binding that the kernel refused. */
+export interface VipRefusal {
+  readonly target: Vip
+  readonly error: KernelError
+}
+
+class VipState implements Vip {
+  readonly address: IpAddress
+  readonly id: PackedAddress
+  readonly holders: VipHolder[] = []
+  /** Our route, as acknowledged. */
+  route: RouteState | undefined
+  /** An address of the dummy device, as acknowledged. */
+  isOnDummy = false
+  isStale = false
+
+  constructor(address: IpAddress, id: PackedAddress) {
+    this.address = address
+    this.id = id
+  }
+
+  get isOurs(): boolean {
+    return this.route !== undefined || this.isOnDummy
+  }
+}
+
+interface Step {
+  readonly vip: VipState
+  readonly op: RouteOp
+}
+
+/** Operations for the kernel, each with its VIP. */
+export interface VipBatch {
+  readonly ops: readonly RouteOp[]
+  readonly steps: readonly Step[]
+}
+
+export class VipTable {
+  readonly #binding: VipBinding
+  readonly #vips = new Map<PackedAddress, VipState>()
+  #place: VipPlace = { loopbackIndex: 1, dummyIndex: undefined, preferredSource: undefined }
+  /** Local by somebody else's doing, at the last reconcile. */
+  #foreign: ReadonlySet<PackedAddress> = new Set()
+  #dirty = new Set<VipState>()
+
+  constructor(binding: VipBinding) {
+    this.#binding = binding
+  }
+
+  /** Idempotent for one holder. */
+  need(address: IpAddress, holder: VipHolder): void {
+    const vip = this.#vipOf(address)
+    if (vip.holders.includes(holder)) return
+    vip.holders.push(holder)
+    if (vip.holders.length === 1) this.#dirty.add(vip)
+  }
+
+  release(address: IpAddress, holder: VipHolder): void {
+    const vip = this.#vips.get(packedAddressOf(address))
+    const index = vip?.holders.indexOf(holder) ?? -1
+    if (vip === undefined || index === -1) return
+    vip.holders.splice(index, 1)
+    if (vip.holders.length === 0) this.#dirty.add(vip)
+  }
+
+  isNeeded(address: IpAddress): boolean {
+    return (this.#vips.get(packedAddressOf(address))?.holders.length ?? 0) > 0
+  }
+
+  /** The kernel says, and nobody else could have said it, that this address is a VIP of ours. */
+  carriesOurBinding(address: IpAddress): boolean {
+    return this.#vips.get(packedAddressOf(address))?.isOurs ?? false
+  }
+
+  get place(): VipPlace {
+    return this.#place
+  }
+
+  /** The VIPs that may need work; each is returned once. */
+  takeDirty(): readonly Vip[] {
+    const dirty = [...this.#dirty]
+    this.#dirty = new Set()
+    return dirty
+  }
+
+  markDirty(address: IpAddress): void {
+    this.#dirty.add(this.#vipOf(address))
+  }
+
+  /** Makes needed VIPs local. */
+  planBinds(vips: readonly Vip[]): VipBatch {
+    return this.#plan(vips, (vip) => {
+      const op = vip.holders.length > 0 ? this.#bindOp(vip) : undefined
+      return op === undefined ? [] : [op]
+    })
+  }
+
+  /** Takes away what is not needed, and the other kind of binding where the right one is there. */
+  planUnbinds(vips: readonly Vip[]): VipBatch {
+    return this.#plan(vips, (vip) => this.#unbindOps(vip))
+  }
+
+  confirm(batch: VipBatch, outcome: BatchOutcome): { readonly refusals: readonly VipRefusal[]; readonly hasStale: boolean } {
+    const failures = new Map(outcome.failures.map((failure) => [failure.index, failure]))
+    const refusals: VipRefusal[] = []
+    let hasStale = false
+    for (const [index, { vip, op }] of batch.steps.entries()) {
+      const failure = failures.get(index)
+      const meaning = failure === undefined ? 'done' : meaningOf(op, failure)
+      if (meaning === 'done') enterStep(vip, op)
+      if (meaning === 'refused' && failure !== undefined) refusals.push({ target: vip, error: failure.error })
+      if (meaning === 'stale') vip.isStale = true
+      hasStale ||= vip.isStale
+      this.#forgetUnused(vip)
+    }
+    return { refusals, hasStale }
+  }
+
+  /** Nothing is known about the batch: it could not be sent, or not be accounted for. */
+  disown(batch: VipBatch): void {
+    for (const { vip } of batch.steps) vip.isStale = true
+  }
+
+  /**
+   * Takes the kernel's word for every binding of ours, and makes dirty what is not as it should be.
+   * `routes`: host routes of the local table; `addresses`: those of the dummy device, empty without it.
+   */
+  adopt(place: VipPlace, routes: Uint8Array, addresses: Uint8Array): Drift {
+    const drift = new DriftCounter()
+    this.#place = place
+    const formerRoutes = this.#adoptRoutes(routes)
+    const onDummy = new Set<VipState>()
+    for (const address of hostAddresses(addresses)) onDummy.add(this.#vipOf(address))
+    for (const vip of this.#vips.values()) {
+      const was = { route: formerRoutes.get(vip), isOnDummy: vip.isOnDummy }
+      vip.isOnDummy = onDummy.has(vip)
+      if (!vip.isStale) countDrift(vip, was, drift)
+      vip.isStale = false
+      this.#markWhereDue(vip)
+    }
+    return drift.counts
+  }
+
+  /** Sets every VIP's route and returns what each had before. */
+  #adoptRoutes(routes: Uint8Array): ReadonlyMap<VipState, RouteState> {
+    const former = new Map<VipState, RouteState>()
+    for (const vip of this.#vips.values()) {
+      if (vip.route !== undefined) former.set(vip, vip.route)
+      vip.route = undefined
+    }
+    const foreign = new Set<PackedAddress>()
+    const { loopbackIndex: interfaceIndex, preferredSource } = this.#place
+    const records = new PackedRoutes(routes, { interfaceIndex, preferredSource })
+    for (let index = 0; index < records.length; index++) {
+      const id = records.id(index)
+      if (records.protocol(index) === viaductRouteProtocol) {
+        const vip = this.#vips.get(id) ?? this.#vipOf(records.address(index))
+        vip.route = records.state(index)
+      } else if (records.interfaceIndex(index) !== this.#place.dummyIndex) foreign.add(id)
+    }
+    this.#foreign = foreign
+    return former
+  }
+
+  #vipOf(address: IpAddress): VipState {
+    const id = packedAddressOf(address)
+    let vip = this.#vips.get(id)
+    if (vip === undefined) {
+      vip = new VipState(address, id)
+      this.#vips.set(id, vip)
+    }
+    return vip
+  }
+
+  #plan(vips: readonly Vip[], opsFor: (vip: VipState) => readonly RouteOp[]): VipBatch {
+    const steps: Step[] = []
+    for (const { address } of vips) {
+      const vip = this.#vips.get(packedAddressOf(address))
+      if (vip === undefined || vip.isStale) continue
+      for (const op of opsFor(vip)) steps.push({ vip, op })
+      this.#forgetUnused(vip)
+    }
+    return { steps, ops: steps.map(({ op }) => op) }
+  }
+
+  #bindOp(vip: VipState): RouteOp | undefined {
+    if (this.#foreign.has(vip.id)) return undefined
+    const { loopbackIndex, dummyIndex, preferredSource } = this.#place
+    if (this.#binding === 'addresses') {
+      if (vip.isOnDummy || dummyIndex === undefined) return undefined
+      return { op: 'add-address', address: hostAddress(vip.address, dummyIndex) }
+    }
+    if (vip.route?.interfaceIndex === loopbackIndex && vip.route.preferredSource === preferredSource) return undefined
+    const route = localRoute(vip.address, { interfaceIndex: loopbackIndex, preferredSource })
+    // An address of the dummy device has a route of its own, which a plain add would find in the way.
+    return { op: vip.isOurs ? 'replace-route' : 'add-route', route }
+  }
+
+  #unbindOps(vip: VipState): readonly RouteOp[] {
+    const isNeeded = vip.holders.length > 0
+    const ops: RouteOp[] = []
+    const keepsRoute = isNeeded && (this.#binding === 'routes' || !vip.isOnDummy)
+    if (vip.route !== undefined && !keepsRoute) ops.push({ op: 'remove-route', route: localRoute(vip.address, vip.route) })
+    const keepsAddress = isNeeded && (this.#binding === 'addresses' || vip.route === undefined)
+    const { dummyIndex } = this.#place
+    if (vip.isOnDummy && dummyIndex !== undefined && !keepsAddress) {
+      ops.push({ op: 'remove-address', address: hostAddress(vip.address, dummyIndex) })
+    }
+    return ops
+  }
+
+  #markWhereDue(vip: VipState): void {
+    const isDue = (vip.holders.length > 0 && this.#bindOp(vip) !== undefined) || this.#unbindOps(vip).length > 0
+    if (isDue) this.#dirty.add(vip)
+    this.#forgetUnused(vip)
+  }
+
+  #forgetUnused(vip: VipState): void {
+    if (vip.holders.length === 0 && !vip.isOurs && !vip.isStale) this.#vips.delete(vip.id)
+  }
+}
+
+function hostAddress(address: IpAddress, interfaceIndex: number): InterfaceAddress {
+  return { address, prefixLength: hostPrefixLength(familyOf(address)), interfaceIndex }
+}
+
+function localRoute(address: IpAddress, { interfaceIndex, preferredSource }: RouteState): LocalRoute {
+  const route = { address, interfaceIndex, protocol: viaductRouteProtocol }
+  return preferredSource === undefined ? route : { ...route, preferredSource }
+}
+
+function enterStep(vip: VipState, op: RouteOp): void {
+  switch (op.op) {
+    case 'add-route':
+    case 'replace-route':
+      vip.route = { interfaceIndex: op.route.interfaceIndex, preferredSource: op.route.preferredSource }
+      return
+    case 'remove-route':
+      vip.route = undefined
+      return
+    case 'add-address':
+      vip.isOnDummy = true
+      return
+    case 'remove-address':
+      vip.isOnDummy = false
+  }
+}
+
+/** EEXIST: somebody made it local, and only a dump tells who. ENODEV: the dummy device is gone. */
+function meaningOf(op: RouteOp, { error, unknown }: OperationFailure): 'done' | 'stale' | 'refused' {
+  if (unknown) return 'stale'
+  const isRemoval = op.op === 'remove-route' || op.op === 'remove-address'
+  if (isRemoval) return isNotFound(error) || error.code === 'EADDRNOTAVAIL' || error.code === 'ENODEV' ? 'done' : 'refused'
+  return isExists(error) || error.code === 'ENODEV' ? 'stale' : 'refused'
+}
+
+function countDrift(
+  vip: VipState,
+  was: { readonly route: RouteState | undefined; readonly isOnDummy: boolean },
+  drift: DriftCounter,
+): void {
+  const isRouteLost = was.route !== undefined && vip.route === undefined
+  if (isRouteLost || (was.isOnDummy && !vip.isOnDummy)) drift.add('binding-missing')
+  else if (was.route !== undefined && !equalRoutes(was.route, vip.route)) drift.add('binding-changed')
+  else if (was.route === undefined && !was.isOnDummy && vip.isOurs && vip.holders.length === 0) {
+    drift.add('binding-unexpected')
+  }
+}
+
+function equalRoutes(a: RouteState, b: RouteState | undefined): boolean {
+  return a.interfaceIndex === b?.interfaceIndex && a.preferredSource === b.preferredSource
+}

@@ -1,0 +1,96 @@
+// One address and port behind a Service port (F-026 to F-030).
+import { type IpAddress, type IpFamily, familyOf, formatEndpoint, parseIpAddress } from '../address.js'
+import type { EndpointSlice, SliceEndpoint } from '../source/index.js'
+import { portIdOf } from './service-port.js'
+
+export interface Endpoint {
+  /** `address:port`, IPv6 in brackets: identity and sort key. */
+  readonly id: string
+  readonly address: IpAddress
+  readonly port: number
+  /** undefined: on no known node. */
+  readonly nodeName: string | undefined
+  readonly isReady: boolean
+  readonly isServing: boolean
+  readonly isTerminating: boolean
+  readonly zoneHints: readonly string[]
+  readonly nodeHints: readonly string[]
+}
+
+/** What one slice contributes, by `port-name/protocol`. */
+export interface SliceEndpoints {
+  readonly byPort: ReadonlyMap<string, readonly Endpoint[]>
+  readonly problems: readonly string[]
+}
+
+/** Reads the slice's endpoints; those that cannot be used are named in `problems`. */
+export function readSlice(slice: EndpointSlice, family: IpFamily): SliceEndpoints {
+  const problems: string[] = []
+  const addressed: { readonly address: IpAddress; readonly endpoint: SliceEndpoint }[] = []
+  for (const endpoint of slice.endpoints) {
+    const text = endpoint.addresses[0]
+    const address = text === undefined ? undefined : parseIpAddress(text)
+    if (address === undefined) problems.push(`endpoint address "${text ?? ''}" is not an IP address`)
+    else if (familyOf(address) !== family) problems.push(`endpoint address ${address} is not ${slice.addressType}`)
+    else addressed.push({ address, endpoint })
+  }
+  const byPort = new Map<string, Endpoint[]>()
+  for (const { name, protocol, port } of slice.ports) {
+    if (name === undefined) problems.push('a port without a name is ignored')
+    if (name === undefined || port === undefined || port === 0) continue
+    const portId = portIdOf(name, protocol)
+    const endpoints = byPort.get(portId) ?? []
+    for (const { address, endpoint } of addressed) endpoints.push(readEndpoint(address, port, endpoint))
+    byPort.set(portId, endpoints)
+  }
+  return { byPort, problems }
+}
+
+function readEndpoint(address: IpAddress, port: number, endpoint: SliceEndpoint): Endpoint {
+  return {
+    id: formatEndpoint(address, port),
+    address,
+    port,
+    nodeName: endpoint.nodeName,
+    isReady: endpoint.conditions.ready,
+    isServing: endpoint.conditions.serving,
+    isTerminating: endpoint.conditions.terminating,
+    zoneHints: endpoint.zoneHints,
+    nodeHints: endpoint.nodeHints,
+  }
+}
+
+/**
+ * One list without duplicates. A pod address may be reused while its former owner still terminates in another slice:
+ * an endpoint that does not terminate always wins, a terminating one never replaces another (F-030).
+ */
+export function mergeEndpoints(lists: readonly (readonly Endpoint[])[]): readonly Endpoint[] {
+  const merged = new Map<string, Endpoint>()
+  for (const list of lists) {
+    for (const endpoint of list) {
+      if (!endpoint.isTerminating || !merged.has(endpoint.id)) merged.set(endpoint.id, endpoint)
+    }
+  }
+  return [...merged.values()]
+}
+
+export function equalEndpoints(a: readonly Endpoint[], b: readonly Endpoint[]): boolean {
+  return a.length === b.length && a.every((endpoint, i) => equalEndpoint(endpoint, b[i]))
+}
+
+function equalEndpoint(a: Endpoint, b: Endpoint | undefined): boolean {
+  return (
+    b !== undefined &&
+    a.id === b.id &&
+    a.nodeName === b.nodeName &&
+    a.isReady === b.isReady &&
+    a.isServing === b.isServing &&
+    a.isTerminating === b.isTerminating &&
+    equalTexts(a.zoneHints, b.zoneHints) &&
+    equalTexts(a.nodeHints, b.nodeHints)
+  )
+}
+
+function equalTexts(a: readonly string[], b: readonly string[]): boolean {
+  return a.length === b.length && a.every((text, i) => text === b[i])
+}

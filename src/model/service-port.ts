@@ -1,0 +1,111 @@
+// The unit of programming: one port of one Service, in one IP family (F-001 to F-003, F-012 to F-021).
+import { type IpAddress, type IpFamily, familyOf, parseIpAddress } from '../address.js'
+import type { Service, ServicePortSpec, ServiceProtocol } from '../source/index.js'
+
+/** `namespace/name:port-name/protocol`; sorts bytewise, which settles conflicts between Services. */
+export type ServicePortKey = string & { readonly brand: 'ServicePortKey' }
+
+/** What routing needs to know of one Service port. */
+export interface ServicePort {
+  readonly key: ServicePortKey
+  /** `namespace/name`: how messages name it. */
+  readonly service: string
+  /** Key of its endpoints within the Service: `port-name/protocol`. */
+  readonly portId: string
+  readonly protocol: ServiceProtocol
+  readonly clusterIP: IpAddress
+  readonly port: number
+  /** 0: no session affinity. */
+  readonly affinitySeconds: number
+  /** internalTrafficPolicy: Local. */
+  readonly isInternalLocal: boolean
+  /** Reachable from outside by node port, external IP or load balancer (F-014). */
+  readonly isExternallyAccessible: boolean
+}
+
+/** The service ports of one Service in this family, or what is wrong with it. */
+export interface ReadService {
+  readonly ports: readonly ServicePort[]
+  readonly problems: readonly string[]
+}
+
+const nothing: ReadService = { ports: [], problems: [] }
+
+/** Label by which a Service or an EndpointSlice belongs to another proxy, whatever its value (F-005). */
+export const otherProxyLabel = 'service.kubernetes.io/service-proxy-name'
+
+export function portIdOf(name: string, protocol: ServiceProtocol): string {
+  return `${name}/${protocol}`
+}
+
+/** Key of one port of the Service `namespace/name`. */
+export function servicePortKey(service: string, portId: string): ServicePortKey {
+  return `${service}:${portId}` as ServicePortKey
+}
+
+/** Reads the service ports that this family programs; none for a Service that is headless, external or another proxy's. */
+export function readServicePorts(service: Service, family: IpFamily): ReadService {
+  if (otherProxyLabel in service.labels || service.type === 'ExternalName') return nothing
+  if (service.clusterIP === '' || service.clusterIP === 'None') return nothing
+  const text = clusterIPText(service, family)
+  if (text === undefined) return nothing
+  const address = parseIpAddress(text)
+  if (address === undefined) return { ports: [], problems: [`clusterIP "${text}" is not an IP address`] }
+  // Without ipFamilies the address itself tells the family (F-003); with them it must agree.
+  if (familyOf(address) !== family) {
+    if (service.ipFamilies.length === 0) return nothing
+    return { ports: [], problems: [`clusterIP ${text} is not of the family ${family} that ipFamilies says`] }
+  }
+  return { ports: service.ports.map((port) => readPort(service, port, { address, family })), problems: [] }
+}
+
+/** F-003. undefined: not of this family. */
+function clusterIPText(service: Service, family: IpFamily): string | undefined {
+  if (service.ipFamilies.length === 0) {
+    // An address that nobody can read belongs to no family: one of the two instances reports it.
+    const isUnreadable = parseIpAddress(service.clusterIP) === undefined
+    return isUnreadable && family !== 'ipv4' ? undefined : service.clusterIP
+  }
+  const index = service.ipFamilies.indexOf(family === 'ipv4' ? 'IPv4' : 'IPv6')
+  return index === -1 ? undefined : service.clusterIPs[index]
+}
+
+function readPort(
+  service: Service,
+  port: ServicePortSpec,
+  where: { readonly address: IpAddress; readonly family: IpFamily },
+): ServicePort {
+  const name = `${service.namespace}/${service.name}`
+  const portId = portIdOf(port.name, port.protocol)
+  return {
+    key: servicePortKey(name, portId),
+    service: name,
+    portId,
+    protocol: port.protocol,
+    clusterIP: where.address,
+    port: port.port,
+    affinitySeconds: service.sessionAffinity === 'ClientIP' ? service.sessionAffinityTimeoutSeconds : 0,
+    isInternalLocal: service.internalTrafficPolicy === 'Local',
+    isExternallyAccessible: port.nodePort !== 0 || hasExternalAddress(service, where.family),
+  }
+}
+
+/** Load-balancer VIPs (ipMode Proxy does not count, F-009) and external IPs of this family. */
+function hasExternalAddress(service: Service, family: IpFamily): boolean {
+  const balancerIPs = service.loadBalancerIngress.filter((ingress) => ingress.ipMode === 'VIP').map(({ ip }) => ip)
+  return [...balancerIPs, ...service.externalIPs].some((text) => {
+    const address = parseIpAddress(text)
+    return address !== undefined && familyOf(address) === family
+  })
+}
+
+export function equalServicePorts(a: ServicePort, b: ServicePort): boolean {
+  return (
+    a.key === b.key &&
+    a.clusterIP === b.clusterIP &&
+    a.port === b.port &&
+    a.affinitySeconds === b.affinitySeconds &&
+    a.isInternalLocal === b.isInternalLocal &&
+    a.isExternallyAccessible === b.isExternallyAccessible
+  )
+}

@@ -1,0 +1,126 @@
+import type { IpFamily } from '../address.js'
+import type { EndpointSlice, KubernetesObject, ObjectEvent, ObjectKey, Service } from '../source/index.js'
+import { type Endpoint, readSlice } from './endpoint.js'
+import { equalServicePorts, otherProxyLabel, readServicePorts, servicePortKey } from './service-port.js'
+import type { ServicePort, ServicePortKey } from './service-port.js'
+import { type ChangedPorts, SliceCache } from './slice-cache.js'
+
+/** What is wrong with an object now; called with an empty list when it is in order. */
+export type ReportProblems = (object: string, problems: readonly string[]) => void
+
+/** Slices of headless Services are nobody's business here (F-006). */
+const headlessLabel = 'service.kubernetes.io/headless'
+
+/** Turns events into dirty service ports of one IP family; the cost of an event does not depend on what else exists. */
+export class Tracker {
+  readonly #family: IpFamily
+  readonly #report: ReportProblems
+  readonly #ports = new Map<ServicePortKey, ServicePort>()
+  readonly #portsOf = new Map<string, readonly ServicePort[]>()
+  readonly #slices = new SliceCache()
+  #dirty = new Set<ServicePortKey>()
+
+  constructor(family: IpFamily, report: ReportProblems) {
+    this.#family = family
+    this.#report = report
+  }
+
+  /** Takes one event in; Nodes and `synced` are not its business. */
+  apply(event: ObjectEvent): void {
+    if (event.type === 'set') this.#set(event.object)
+    else if (event.type === 'delete') this.#delete(event.kind, event.key)
+  }
+
+  get hasDirty(): boolean {
+    return this.#dirty.size > 0
+  }
+
+  /** The service ports that changed since the last call. */
+  take(): ReadonlySet<ServicePortKey> {
+    const dirty = this.#dirty
+    this.#dirty = new Set()
+    return dirty
+  }
+
+  /** Makes every service port dirty: something that all of them may depend on changed, such as the node's zone. */
+  markAll(): void {
+    for (const key of this.#ports.keys()) this.#dirty.add(key)
+  }
+
+  /** undefined: there is no such service port (any more). */
+  servicePort(key: ServicePortKey): ServicePort | undefined {
+    return this.#ports.get(key)
+  }
+
+  /** Merged over the slices, without duplicates, in no particular order. */
+  endpoints(port: ServicePort): readonly Endpoint[] {
+    return this.#slices.endpoints(port.service, port.portId)
+  }
+
+  #set(object: KubernetesObject): void {
+    if (object.kind === 'Service') this.#setService(object)
+    else if (object.kind === 'EndpointSlice') this.#setSlice(object)
+  }
+
+  #delete(kind: KubernetesObject['kind'], key: ObjectKey): void {
+    const name = objectName(key)
+    if (kind === 'Service') this.#replacePorts(name, [])
+    else if (kind === 'EndpointSlice') this.#markChanged(this.#slices.remove(name))
+    else return
+    this.#report(`${kind} ${name}`, [])
+  }
+
+  #setService(service: Service): void {
+    const { ports, problems } = readServicePorts(service, this.#family)
+    const name = objectName(service)
+    this.#replacePorts(name, ports)
+    this.#report(`Service ${name}`, problems)
+  }
+
+  #replacePorts(service: string, ports: readonly ServicePort[]): void {
+    const gone = new Set((this.#portsOf.get(service) ?? []).map(({ key }) => key))
+    for (const port of ports) {
+      gone.delete(port.key)
+      const former = this.#ports.get(port.key)
+      if (former === undefined || !equalServicePorts(former, port)) this.#dirty.add(port.key)
+      this.#ports.set(port.key, port)
+    }
+    for (const key of gone) {
+      this.#ports.delete(key)
+      this.#dirty.add(key)
+    }
+    if (ports.length > 0) this.#portsOf.set(service, ports)
+    else this.#portsOf.delete(service)
+  }
+
+  #setSlice(slice: EndpointSlice): void {
+    const name = objectName(slice)
+    if (!this.#isOurs(slice) || slice.serviceName === undefined) {
+      this.#markChanged(this.#slices.remove(name))
+      return
+    }
+    const { byPort, problems } = readSlice(slice, this.#family)
+    this.#markChanged(this.#slices.set(name, `${slice.namespace}/${slice.serviceName}`, byPort))
+    this.#report(`EndpointSlice ${name}`, problems)
+  }
+
+  #isOurs(slice: EndpointSlice): boolean {
+    const family = slice.addressType === 'IPv4' ? 'ipv4' : 'ipv6'
+    if (slice.addressType === 'FQDN' || family !== this.#family) return false
+    return !(otherProxyLabel in slice.labels) && !(headlessLabel in slice.labels)
+  }
+
+  #markChanged(changes: readonly ChangedPorts[]): void {
+    for (const { service, portIds } of changes) {
+      for (const portId of portIds) {
+        const key = servicePortKey(service, portId)
+        // Without its Service a port is no work yet; the Service makes it dirty when it comes.
+        if (this.#ports.has(key)) this.#dirty.add(key)
+      }
+    }
+  }
+}
+
+function objectName(key: ObjectKey): string {
+  return `${key.namespace}/${key.name}`
+}

@@ -1,0 +1,32 @@
+// Which endpoints may take traffic: readiness, the fallback to terminating ones, and topology hints.
+import type { Endpoint } from '../model/index.js'
+import type { NodeView } from './route.js'
+
+/** For traffic policy Cluster (F-032): ready ones that the hints allow; else all that serve while they terminate. */
+export function usableClusterEndpoints(endpoints: readonly Endpoint[], node: NodeView): readonly Endpoint[] {
+  const ready = endpoints.filter(({ isReady }) => isReady)
+  if (ready.length === 0) return endpoints.filter(isServingTerminating)
+  return ready.filter(topologyFilter(ready, node))
+}
+
+/** For traffic policy Local (F-033); hints never count. */
+export function usableLocalEndpoints(endpoints: readonly Endpoint[], node: NodeView): readonly Endpoint[] {
+  const local = endpoints.filter(({ nodeName }) => nodeName !== undefined && nodeName === node.name)
+  const ready = local.filter(({ isReady }) => isReady)
+  return ready.length > 0 ? ready : local.filter(isServingTerminating)
+}
+
+function isServingTerminating({ isServing, isTerminating }: Endpoint): boolean {
+  return isServing && isTerminating
+}
+
+/** F-036: hints count only when every ready endpoint has them and one names this node, or its zone. */
+function topologyFilter(ready: readonly Endpoint[], node: NodeView): (endpoint: Endpoint) => boolean {
+  const isForNode = ({ nodeHints }: Endpoint): boolean => nodeHints.includes(node.name)
+  if (ready.every(({ nodeHints }) => nodeHints.length > 0) && ready.some(isForNode)) return isForNode
+  const { zone } = node
+  if (zone === undefined) return () => true
+  const isForZone = ({ zoneHints }: Endpoint): boolean => zoneHints.includes(zone)
+  if (ready.every(({ zoneHints }) => zoneHints.length > 0) && ready.some(isForZone)) return isForZone
+  return () => true
+}

@@ -1,0 +1,5 @@
+// In: one service port, its endpoints, this node. Out: its Route.
+// Never: proxy modes, kernel types, I/O, state.
+// Owner of: nothing; everything here is a function of its arguments.
+// Read next: route.ts, then modes/ipvs/compile.ts.
+export { route, type Backend, type NodeView, type Route } from './route.js'

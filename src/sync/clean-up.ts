@@ -1,0 +1,92 @@
+// --cleanup: removes what carries our binding, and nothing else.
+import { type IpAddress, type IpFamily } from '../address.js'
+import { KernelError, isNotFound } from '../errors.js'
+import { type BatchOutcome, type IpvsOp, type RouteOp, viaductRouteProtocol } from '../kernel/index.js'
+import { PackedDump, PackedRoutes, dummyDeviceName, hostAddresses } from '../ledger/index.js'
+import type { KernelDoors } from './prepare-kernel.js'
+
+/** What a clean-up removed, and what it could not. */
+export interface CleanUpReport {
+  readonly virtualServers: number
+  readonly routes: number
+  /** Addresses that went with the device. */
+  readonly addresses: number
+  readonly device: boolean
+  /** False: the kernel has no IP_VS, so that there was nothing to remove from it. */
+  readonly hasIpvs: boolean
+  readonly failures: readonly KernelError[]
+}
+
+/**
+ * Virtual servers whose address carries our binding go first, then the bindings, which are what tells ours from others;
+ * so a clean-up that was cut short can be repeated. Throws KernelError when the kernel could not be read.
+ */
+export async function cleanUp(
+  kernel: KernelDoors,
+  isExcluded: (address: IpAddress) => boolean,
+): Promise<CleanUpReport> {
+  const dummy = await kernel.links.find(dummyDeviceName)
+  const failures: KernelError[] = []
+  const removed = { virtualServers: 0, routes: 0, addresses: 0, hasIpvs: true }
+  for (const family of ['ipv4', 'ipv6'] as const) {
+    const addresses = dummy === undefined ? [] : hostAddresses(await kernel.routes.dumpAddresses(family, dummy.index))
+    const routeOps = await ourRoutes(kernel, family)
+    const bound = new Set([...addresses, ...routeOps.map(({ route }) => route.address)])
+    const serverOps = await ourServers(kernel, family, (address) => bound.has(address) && !isExcluded(address))
+    if (serverOps === undefined) removed.hasIpvs = false
+    else removed.virtualServers += count(serverOps, await kernel.ipvs.apply(serverOps), failures)
+    removed.routes += count(routeOps, await kernel.routes.apply(routeOps), failures)
+    removed.addresses += addresses.length
+  }
+  const isOurDevice = dummy !== undefined && dummy.kind === 'dummy'
+  if (isOurDevice) await kernel.links.remove(dummy.index)
+  return { ...removed, addresses: isOurDevice ? removed.addresses : 0, device: isOurDevice, failures }
+}
+
+async function ourRoutes(
+  { routes }: KernelDoors,
+  family: IpFamily,
+): Promise<readonly (RouteOp & { readonly op: 'remove-route' })[]> {
+  const dumped = new PackedRoutes(await routes.dumpLocalRoutes(family), { interfaceIndex: 0, preferredSource: undefined })
+  const ops: (RouteOp & { readonly op: 'remove-route' })[] = []
+  for (let index = 0; index < dumped.length; index++) {
+    if (dumped.protocol(index) !== viaductRouteProtocol) continue
+    const { interfaceIndex } = dumped.state(index)
+    const route = { address: dumped.address(index), interfaceIndex, protocol: viaductRouteProtocol }
+    ops.push({ op: 'remove-route', route })
+  }
+  return ops
+}
+
+/** undefined: the kernel has no IP_VS. */
+async function ourServers(
+  { ipvs }: KernelDoors,
+  family: IpFamily,
+  isOurs: (address: IpAddress) => boolean,
+): Promise<readonly IpvsOp[] | undefined> {
+  let dump: PackedDump
+  try {
+    dump = new PackedDump(await ipvs.dump(family))
+  } catch (error) {
+    if (error instanceof KernelError && isWithoutIpvs(error)) return undefined
+    throw error
+  }
+  const ops: IpvsOp[] = []
+  for (let index = 0; index < dump.length; index++) {
+    if (dump.id(index) === undefined) continue
+    const server = dump.key(index)
+    if (isOurs(server.address)) ops.push({ op: 'remove-virtual-server', server })
+  }
+  return ops
+}
+
+/** The generic netlink family or the socket option does not exist. */
+export function isWithoutIpvs(error: KernelError): boolean {
+  return error.subsystem === 'ipvs' && (error.code === 'ENOENT' || error.code === 'ENOPROTOOPT')
+}
+
+/** Operations done; what was gone already is no failure. */
+function count(ops: readonly unknown[], outcome: BatchOutcome, failures: KernelError[]): number {
+  failures.push(...outcome.failures.map(({ error }) => error).filter((error) => !isNotFound(error)))
+  return ops.length - outcome.failures.length
+}

@@ -1,0 +1,227 @@
+import type { IpAddress, IpFamily } from '../address.js'
+import { KernelError } from '../errors.js'
+import { type BatchOutcome, describeVirtualServer } from '../kernel/index.js'
+import { type Entry, Ledger, type LedgerBatch, type Vip, type VipBatch, type VipBinding, VipTable } from '../ledger/index.js'
+import type { Log, StateReporter } from '../log.js'
+import type { FamilyMetrics } from '../metrics.js'
+import { Tracker } from '../model/index.js'
+import { type IpvsModeSettings, compileRoute } from '../modes/ipvs/index.js'
+import { type NodeView, route } from '../routing/index.js'
+import type { ObjectEvent } from '../source/index.js'
+import type { Clock } from './clock.js'
+import { Failures } from './failures.js'
+import type { KernelDoors } from './prepare-kernel.js'
+import { Reconciler } from './reconciler.js'
+import { SyncReport } from './sync-report.js'
+
+/** This node, as it is now. */
+export interface NodeState {
+  readonly view: NodeView
+  /** The node's own address of a family; undefined: none known. */
+  ip(family: IpFamily): IpAddress | undefined
+}
+
+export interface FamilyPipelineOptions {
+  readonly family: IpFamily
+  readonly mode: IpvsModeSettings
+  readonly vipBinding: VipBinding
+  /** Time between two reconciles. */
+  readonly syncPeriodMs: number
+  /** Virtual servers of these addresses are not ours to remove (excludeCIDRs). */
+  readonly isExcluded: (address: IpAddress) => boolean
+  readonly kernel: KernelDoors
+  readonly node: NodeState
+  readonly clock: Clock
+  readonly log: Log
+  readonly metrics: FamilyMetrics
+  /** What cannot be programmed now, of both families. */
+  readonly problems: StateReporter
+}
+
+/** Bench and tests look for the first ones of a first sync: the API server and the cluster's DNS. */
+const firstRoutes = ['default/kubernetes:', 'kube-system/kube-dns:']
+
+/** Service ports compiled before other work gets its turn: some 10 ms. */
+const compileChunk = 1000
+
+/**
+ * One family's way from events to the kernel: observe, track, decide, compile, diff, apply, confirm. `runOnce` runs alone;
+ * `apply` and `requestReconcile` may come at any time.
+ */
+export class FamilyPipeline {
+  readonly #options: FamilyPipelineOptions
+  readonly #tracker: Tracker
+  readonly #vips: VipTable
+  readonly #ledger: Ledger
+  readonly #reconciler: Reconciler
+  readonly #failures: Failures
+  #isSynced = false
+  #isStopping = false
+  /** When the first event came that no run has seen. */
+  #oldestEventMs: number | undefined
+
+  constructor(options: FamilyPipelineOptions) {
+    const { family, clock, problems } = options
+    this.#options = options
+    this.#tracker = new Tracker(family, (object, found) => {
+      const text = found.join('; ')
+      problems.report(`${family} ${object}`, found.length === 0 ? undefined : { text: `${object}: ${text}` })
+    })
+    this.#vips = new VipTable(options.vipBinding)
+    this.#ledger = new Ledger(this.#vips, options.isExcluded)
+    this.#failures = new Failures({ family, clock, problems, metrics: options.metrics })
+    this.#reconciler = new Reconciler({ ...options, ledger: this.#ledger, vips: this.#vips })
+  }
+
+  /** Takes events in; the caller asks for a run. True: there is something to do. */
+  apply(events: readonly ObjectEvent[]): boolean {
+    for (const event of events) {
+      this.#tracker.apply(event)
+      if (event.type === 'synced') this.#isSynced = true
+    }
+    const isWork = this.#isSynced && (this.#tracker.hasDirty || !this.#reconciler.isAdopted)
+    if (isWork) {
+      this.#oldestEventMs ??= this.#options.clock.now()
+      this.#options.metrics.lastQueuedTimestampSeconds.set(this.#options.clock.unixSeconds())
+    }
+    return isWork
+  }
+
+  /** The node's zone changed: hints may choose otherwise everywhere. */
+  markAll(): void {
+    this.#tracker.markAll()
+  }
+
+  /** The next run begins with a reconcile. */
+  requestReconcile(): void {
+    this.#reconciler.request()
+  }
+
+  /** Whether a lost address of this node concerns our VIPs, or the source that the node uses towards them. */
+  concerns(address: IpAddress, change: 'add' | 'remove'): boolean {
+    if (address === this.#options.node.ip(this.#options.family)) return true
+    return change === 'remove' && this.#vips.isNeeded(address)
+  }
+
+  /** A run in progress ends at its next batch. */
+  stopSoon(): void {
+    this.#isStopping = true
+  }
+
+  /**
+   * One pass. Nothing happens before every object was listed: a half-known world would delete. Resolves with the
+   * milliseconds after which there is work without a new event.
+   */
+  async runOnce(): Promise<number | undefined> {
+    if (!this.#isSynced) return undefined
+    const { clock, family } = this.#options
+    const report = new SyncReport(family, { startMs: clock.now(), oldestEventMs: this.#oldestEventMs })
+    this.#oldestEventMs = undefined
+    for (const entry of this.#failures.dueServers()) this.#ledger.markDirty(entry)
+    for (const address of this.#failures.dueVips()) this.#vips.markDirty(address)
+    await this.#claimDirty()
+    if (this.#reconciler.isDue) report.isReconcile = await this.#reconciler.run()
+    if (this.#reconciler.isAdopted) await this.#applyDirty(report)
+    this.#reconciler.endPass()
+    report.finish(this.#options)
+    return Math.min(this.#failures.nextInMs() ?? Infinity, this.#reconciler.nextInMs())
+  }
+
+  async #claimDirty(): Promise<void> {
+    const { mode, node, clock } = this.#options
+    let sincePause = 0
+    for (const key of this.#tracker.take()) {
+      const port = this.#tracker.servicePort(key)
+      if (port === undefined) {
+        this.#ledger.claim(key, '', [])
+      } else {
+        const decided = route(port, this.#tracker.endpoints(port), node.view)
+        this.#ledger.claim(key, decided.service, compileRoute(decided, mode))
+      }
+      if (++sincePause % compileChunk === 0) await clock.pause()
+    }
+  }
+
+  /**
+   * Adds and changes, then binds what got its virtual server; at the end unbinds what nobody needs, and removes virtual
+   * servers last: a packet for a bound VIP never meets a missing virtual server.
+   */
+  async #applyDirty(report: SyncReport): Promise<void> {
+    const entries = this.#ledger.takeDirty()
+    this.#reportConflicts(entries)
+    const vips = new Set<Vip>()
+    for (const group of firstThenRest(entries)) {
+      for (let rest = group; rest.length > 0; ) {
+        if (this.#isStopping) return
+        const planned = this.#ledger.planUpserts(rest)
+        rest = planned.rest
+        await this.#applyServers(planned.batch, report)
+        await this.#bind(vips, report)
+        if (rest.length > 0) await this.#options.clock.pause()
+      }
+    }
+    await this.#bind(vips, report)
+    if (this.#isStopping) return
+    await this.#applyBindings(this.#vips.planUnbinds([...vips]), report)
+    await this.#applyServers(this.#ledger.planRemovals(entries), report)
+    this.#failures.settle({ entries, vips })
+  }
+
+  async #bind(all: Set<Vip>, report: SyncReport): Promise<void> {
+    const vips = this.#vips.takeDirty()
+    for (const vip of vips) all.add(vip)
+    await this.#applyBindings(this.#vips.planBinds(vips), report)
+  }
+
+  async #applyServers(batch: LedgerBatch, report: SyncReport): Promise<void> {
+    if (batch.ops.length === 0) return
+    const outcome = await this.#send(() => this.#options.kernel.ipvs.apply(batch.ops))
+    if (outcome === undefined) {
+      this.#ledger.disown(batch)
+      return
+    }
+    report.count(batch.ops, outcome)
+    const { refusals, hasStale } = this.#ledger.confirm(batch, outcome)
+    for (const { target, error } of refusals) this.#failures.refuseServer(target, error)
+    if (hasStale) this.#reconciler.requestAfterSurprise()
+  }
+
+  async #applyBindings(batch: VipBatch, report: SyncReport): Promise<void> {
+    if (batch.ops.length === 0) return
+    const outcome = await this.#send(() => this.#options.kernel.routes.apply(batch.ops))
+    if (outcome === undefined) {
+      this.#vips.disown(batch)
+      return
+    }
+    report.count(batch.ops, outcome)
+    const { refusals, hasStale } = this.#vips.confirm(batch, outcome)
+    for (const { target, error } of refusals) this.#failures.refuseVip(target, error)
+    if (hasStale) this.#reconciler.requestAfterSurprise()
+  }
+
+  /** undefined: the batch could not be sent or accounted for; a reconcile will tell what became of it. */
+  async #send(apply: () => Promise<BatchOutcome>): Promise<BatchOutcome | undefined> {
+    try {
+      const outcome = await apply()
+      this.#failures.reportKernel(undefined)
+      return outcome
+    } catch (error) {
+      if (!(error instanceof KernelError)) throw error
+      this.#failures.reportKernel(error)
+      this.#reconciler.requestAfterSurprise()
+      return undefined
+    }
+  }
+
+  #reportConflicts(entries: readonly Entry[]): void {
+    for (const { loser, winner, server } of this.#ledger.takeConflicts(entries)) {
+      const text = `${describeVirtualServer(server)} already belongs to ${winner}, which sorts first`
+      this.#options.log.warn(`Service port not programmed: ${text}`, { service: loser })
+    }
+  }
+}
+
+function firstThenRest(entries: readonly Entry[]): readonly (readonly Entry[])[] {
+  const isFirst = ({ route: key }: Entry): boolean => firstRoutes.some((prefix) => key.startsWith(prefix))
+  return [entries.filter(isFirst), entries.filter((entry) => !isFirst(entry))]
+}

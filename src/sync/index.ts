@@ -1,0 +1,12 @@
+// In: ObjectEvents, link events, time. Out: a kernel that equals them; metrics and log lines that say how.
+// Never: what a Service means (routing/), what the kernel holds (ledger/), how bytes look (kernel/).
+// Owner of: when something runs: the runners, retries, reconciles.
+// Read next: family-pipeline.ts, then bounded-runner.ts.
+export { cleanUp, type CleanUpReport } from './clean-up.js'
+export type { Clock } from './clock.js'
+export { BoundedRunner, type BoundedRunnerOptions } from './bounded-runner.js'
+export { FamilyPipeline, type FamilyPipelineOptions, type NodeState } from './family-pipeline.js'
+export { prepareKernel, type KernelDoors } from './prepare-kernel.js'
+export { RetryQueue } from './retry-queue.js'
+export { Synchronizer, type SynchronizerOptions } from './synchronizer.js'
+export { systemClock } from './system-clock.js'

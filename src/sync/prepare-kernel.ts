@@ -1,0 +1,95 @@
+// What the kernel must be able to do, and be set to, before the first sync (kube-proxy's behaviour: spec 3.1).
+import { type IpAddress, parseIpAddress } from '../address.js'
+import { BugError, ConfigError, KernelError, isExists } from '../errors.js'
+import { type AddressVirtualServerKey, type Ipvs, type Links, type Routes, type Sysctl, VirtualServerCursor } from '../kernel/index.js'
+import type { VipBinding } from '../ledger/index.js'
+import type { Log } from '../log.js'
+import { dummyAdvice, ensureDummyDevice } from './vip-place.js'
+
+/** The kernel's doors, shared by both families: calls are queued inside. */
+export interface KernelDoors {
+  readonly ipvs: Ipvs
+  readonly routes: Routes
+  readonly links: Links
+}
+
+export interface PrepareOptions {
+  readonly kernel: KernelDoors & { readonly sysctl: Sysctl }
+  readonly scheduler: string
+  readonly vipBinding: VipBinding
+  readonly log: Log
+}
+
+/** Throws ConfigError where an operator's setting cannot work on this kernel, KernelError where the kernel has no IPVS. */
+export async function prepareKernel({ kernel, scheduler, vipBinding, log }: PrepareOptions): Promise<void> {
+  await probeScheduler(kernel.ipvs, scheduler)
+  await writeSysctls(kernel.sysctl, log)
+  const dummy = await ensureDummyDevice(kernel.links)
+  if (dummy === undefined && vipBinding === 'addresses') throw new ConfigError('vip-binding', dummyAdvice(vipBinding))
+}
+
+/** TEST-NET-2, as kube-proxy probes: no Service can have it. */
+function probeServer(): AddressVirtualServerKey {
+  const address: IpAddress | undefined = parseIpAddress('198.51.100.0')
+  if (address === undefined) throw new BugError('the probe address does not parse')
+  return { family: 'ipv4', protocol: 'tcp', address, port: 20000 }
+}
+
+/** A scheduler that a virtual server uses works; otherwise one is added and removed again. */
+async function probeScheduler(ipvs: Ipvs, scheduler: string): Promise<void> {
+  for (const family of ['ipv4', 'ipv6'] as const) {
+    const servers = new VirtualServerCursor((await ipvs.dump(family)).virtualServers)
+    for (let index = 0; index < servers.length; index++) if (servers.scheduler(index) === scheduler) return
+  }
+  const key = probeServer()
+  const server = { key, settings: { scheduler, flags: 0, timeoutSeconds: 0, netmaskLength: 32 } }
+  const added = (await ipvs.apply([{ op: 'add-virtual-server', server }])).failures[0]?.error
+  // A probe that died left its server behind.
+  const isLeftover = added !== undefined && isExists(added)
+  const error = isLeftover ? (await ipvs.apply([{ op: 'set-virtual-server', server }])).failures[0]?.error : added
+  if (error === undefined || isLeftover) await ipvs.apply([{ op: 'remove-virtual-server', server: key }])
+  if (error === undefined) return
+  if (error.code !== 'ENOENT') throw error
+  throw new ConfigError(
+    'ipvs-scheduler',
+    `this kernel has no scheduler "${scheduler}": load the module ip_vs_${scheduler}, or choose another such as rr`,
+  )
+}
+
+interface Setting {
+  readonly path: string
+  readonly value: string
+}
+
+const settings: readonly Setting[] = [
+  { path: 'net/ipv4/vs/conntrack', value: '1' },
+  { path: 'net/ipv4/vs/expire_nodest_conn', value: '1' },
+  { path: 'net/ipv4/vs/expire_quiescent_template', value: '1' },
+  { path: 'net/ipv4/ip_forward', value: '1' },
+]
+
+/** Writes what differs. What cannot be written is told, and does not stop the agent: the node may be set up by others. */
+async function writeSysctls(sysctl: Sysctl, log: Log): Promise<void> {
+  const reuse = await connReuseMode(sysctl)
+  for (const { path, value } of reuse === undefined ? settings : [...settings, reuse]) {
+    try {
+      const before = await sysctl.read(path)
+      if (before === value) continue
+      await sysctl.write(path, value)
+      log.info('Kernel setting changed', { setting: path, from: before, to: value })
+    } catch (error) {
+      if (!(error instanceof KernelError)) throw error
+      log.error(`Kernel setting ${path} should be ${value}; set it on the node`, { setting: path, err: error })
+    }
+  }
+}
+
+/**
+ * Before Linux 5.9 a client port that came back waited a second for a new connection unless this was 0 (kubernetes issue
+ * 81775); from 5.9 on the kernel does it right, and 0 would do harm. The setting itself looks the same in both.
+ */
+async function connReuseMode(sysctl: Sysctl): Promise<Setting | undefined> {
+  const [major = 0, minor = 0] = ((await sysctl.read('kernel/osrelease')) ?? '').split('.').map((part) => parseInt(part, 10))
+  const isOld = major < 5 || (major === 5 && minor < 9)
+  return isOld ? { path: 'net/ipv4/vs/conn_reuse_mode', value: '0' } : undefined
+}

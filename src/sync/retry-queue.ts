@@ -1,0 +1,49 @@
+import type { Clock } from './clock.js'
+
+interface Retry {
+  readonly delayMs: number
+  readonly dueMs: number
+}
+
+/** Times of the next attempt of what failed: exponential back-off for each object by itself. */
+export class RetryQueue<T> {
+  readonly #clock: Clock
+  readonly #firstDelayMs: number
+  readonly #maxDelayMs: number
+  readonly #retries = new Map<T, Retry>()
+
+  constructor(clock: Clock, delays: { readonly firstMs: number; readonly maxMs: number }) {
+    this.#clock = clock
+    this.#firstDelayMs = delays.firstMs
+    this.#maxDelayMs = delays.maxMs
+  }
+
+  /** The object failed, again or for the first time. */
+  fail(item: T): void {
+    const former = this.#retries.get(item)
+    const delayMs = former === undefined ? this.#firstDelayMs : Math.min(former.delayMs * 2, this.#maxDelayMs)
+    this.#retries.set(item, { delayMs, dueMs: this.#clock.now() + delayMs })
+  }
+
+  /** The object is well, or gone. False: it had not failed. */
+  settle(item: T): boolean {
+    return this.#retries.delete(item)
+  }
+
+  has(item: T): boolean {
+    return this.#retries.has(item)
+  }
+
+  /** What is due now. It stays in the queue, with its delay, until it settles or fails again. */
+  due(): readonly T[] {
+    const now = this.#clock.now()
+    return [...this.#retries].filter(([, { dueMs }]) => dueMs <= now).map(([item]) => item)
+  }
+
+  /** Milliseconds until something is due; undefined: nothing failed. */
+  nextInMs(): number | undefined {
+    if (this.#retries.size === 0) return undefined
+    const next = Math.min(...[...this.#retries.values()].map(({ dueMs }) => dueMs))
+    return Math.max(0, next - this.#clock.now())
+  }
+}

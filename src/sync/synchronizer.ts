@@ -1,0 +1,106 @@
+import { type Cidr, type IpAddress, type IpFamily, cidrContains } from '../address.js'
+import type { LinkEvent, LinkWatch } from '../kernel/index.js'
+import { type VipBinding, dummyDeviceName } from '../ledger/index.js'
+import type { Log, StateReporter } from '../log.js'
+import type { Metrics } from '../metrics.js'
+import type { IpvsModeSettings } from '../modes/ipvs/index.js'
+import type { ObjectEvent } from '../source/index.js'
+import { BoundedRunner } from './bounded-runner.js'
+import type { Clock } from './clock.js'
+import { FamilyPipeline, type NodeState } from './family-pipeline.js'
+import type { KernelDoors } from './prepare-kernel.js'
+
+/** What a Node event changed for this node. */
+export interface NodeChange {
+  /** Hints may choose other endpoints. */
+  readonly isViewChanged: boolean
+  /** VIP routes may need another preferred source. */
+  readonly isIpChanged: boolean
+}
+
+export interface SynchronizerOptions {
+  readonly mode: IpvsModeSettings
+  readonly vipBinding: VipBinding
+  readonly syncPeriodMs: number
+  readonly minSyncPeriodMs: number
+  readonly excludeCidrs: readonly Cidr[]
+  readonly kernel: KernelDoors
+  readonly node: NodeState & { apply(event: ObjectEvent): NodeChange }
+  readonly clock: Clock
+  readonly log: Log
+  readonly metrics: Pick<Metrics, 'ipv4' | 'ipv6'>
+  readonly problems: StateReporter
+  /** Something broke that is no refusal of the kernel. */
+  readonly onCrash: (error: unknown) => void
+}
+
+interface FamilyRun {
+  readonly pipeline: FamilyPipeline
+  readonly runner: BoundedRunner
+}
+
+/** The pipelines of both families, each with its runner, fed by one stream of events and one watch of the links. */
+export class Synchronizer {
+  readonly #options: SynchronizerOptions
+  readonly #families: readonly FamilyRun[]
+  #watch: LinkWatch | undefined
+  #watching: Promise<void> = Promise.resolve()
+
+  constructor(options: SynchronizerOptions) {
+    this.#options = options
+    this.#families = (['ipv4', 'ipv6'] as const).map((family) => this.#open(family))
+  }
+
+  /** Events that were seen together; the runs that they need start in the same turn. */
+  deliver(events: readonly ObjectEvent[]): void {
+    const changes = events.map((event) => this.#options.node.apply(event))
+    for (const { pipeline, runner } of this.#families) {
+      if (changes.some(({ isViewChanged }) => isViewChanged)) pipeline.markAll()
+      if (changes.some(({ isIpChanged }) => isIpChanged)) pipeline.requestReconcile()
+      const isWork = pipeline.apply(events)
+      if (isWork || changes.some(({ isIpChanged }) => isIpChanged)) runner.request()
+    }
+  }
+
+  /** Idempotent. */
+  start(): void {
+    if (this.#watch !== undefined) return
+    for (const { runner } of this.#families) runner.start()
+    const watch = this.#options.kernel.links.watch()
+    this.#watch = watch
+    this.#watching = this.#follow(watch).catch(this.#options.onCrash)
+  }
+
+  /** Ends runs in progress at their next batch; nothing runs after it resolves. Idempotent. */
+  async stop(): Promise<void> {
+    for (const { pipeline } of this.#families) pipeline.stopSoon()
+    await Promise.all([this.#watch?.close(), ...this.#families.map(({ runner }) => runner.stop())])
+    await this.#watching
+  }
+
+  #open(family: IpFamily): FamilyRun {
+    const { metrics, excludeCidrs, clock, minSyncPeriodMs, syncPeriodMs, onCrash } = this.#options
+    const isExcluded = (address: IpAddress): boolean => excludeCidrs.some((cidr) => cidrContains(cidr, address))
+    const pipeline = new FamilyPipeline({ ...this.#options, family, isExcluded, metrics: metrics[family] })
+    const run = async (): Promise<number | undefined> => await pipeline.runOnce()
+    const runner = new BoundedRunner({ run, clock, onCrash, minIntervalMs: minSyncPeriodMs, maxIntervalMs: syncPeriodMs })
+    return { pipeline, runner }
+  }
+
+  /** Somebody deletes our device or an address that our VIPs need: repaired now, not at the next period. */
+  async #follow(watch: LinkWatch): Promise<void> {
+    for (let events = await watch.next(); events !== undefined; events = await watch.next()) {
+      for (const { pipeline, runner } of this.#families) {
+        if (!events.some((event) => concernsUs(event, pipeline))) continue
+        pipeline.requestReconcile()
+        runner.request()
+      }
+    }
+  }
+}
+
+function concernsUs(event: LinkEvent, pipeline: FamilyPipeline): boolean {
+  if (event.kind === 'overrun') return true
+  if (event.kind === 'link') return event.change === 'remove' && event.name === dummyDeviceName
+  return pipeline.concerns(event.address, event.change)
+}
