@@ -25,9 +25,13 @@ export class AgentProcess {
     return new AgentProcess(options.node.start(...(options.before ?? []), ...agentCommand(...flags)))
   }
 
-  /** Resolves when everything that the manifests say has been programmed; throws when the agent ended before. */
+  /** Resolves when both families have had their first sync; throws when the agent ended before. */
   async synced(): Promise<void> {
-    await this.#program.line((line) => messageOf(line) === 'first sync complete')
+    for (const family of ['IPv4', 'IPv6']) {
+      await this.#program.line(
+        (line) => fieldOf(line, 'msg') === 'Sync done' && fieldOf(line, 'ipFamily') === family,
+      )
+    }
   }
 
   /** Sends SIGTERM and waits for the end. */
@@ -48,10 +52,9 @@ export function agentCommand(...flags: readonly string[]): readonly string[] {
   return [process.execPath, agent, '--proxy-mode', 'ipvs', '--hostname-override', 'node-a', ...flags]
 }
 
-/** `msg` of a JSON log line; empty when it is none. */
-export function messageOf(line: string): string {
-  if (!line.startsWith('{')) return ''
+/** A field of a JSON log line; undefined when the line has none. */
+function fieldOf(line: string, name: string): unknown {
+  if (!line.startsWith('{')) return undefined
   const fields: unknown = JSON.parse(line)
-  const message: unknown = Reflect.get(Object(fields), 'msg')
-  return typeof message === 'string' ? message : ''
+  return Reflect.get(Object(fields), name)
 }
