@@ -1,0 +1,134 @@
+import { describe, it } from 'node:test'
+import assert from 'node:assert/strict'
+import { endpoint, port, remove, service, set, slice, synced } from '../support/objects.js'
+import { PipelineLab, snapshot } from '../support/pipeline-lab.js'
+
+const web = service('web', '10.96.0.1')
+
+async function labWithWeb(...endpoints: readonly string[]): Promise<PipelineLab> {
+  const lab = new PipelineLab()
+  await lab.deliver(set(web), set(slice('web-1', 'web', endpoints)), synced)
+  lab.takeOps()
+  return lab
+}
+
+describe('one Service', () => {
+  it('becomes a virtual server with real servers, then its VIP is bound', async () => {
+    const lab = new PipelineLab()
+    await lab.deliver(set(web), set(slice('web-1', 'web', ['10.1.0.1', '10.1.0.2'])))
+    assert.deepEqual(lab.takeOps(), [], 'nothing before every object was listed')
+    await lab.deliver(synced)
+    assert.deepEqual(lab.takeOps(), [
+      'add-virtual-server tcp 10.96.0.1:80',
+      'add-real-server tcp 10.96.0.1:80 10.1.0.1:8080',
+      'add-real-server tcp 10.96.0.1:80 10.1.0.2:8080',
+      'add-route 10.96.0.1',
+    ])
+    assert.deepEqual(await snapshot(lab.kernel), [
+      'route 10.96.0.1 dev lo',
+      'tcp 10.96.0.1:80 rr 0 0 10.1.0.1:8080 masquerade 1 10.1.0.2:8080 masquerade 1',
+    ])
+    assert.equal((await lab.kernel.links.find('kube-ipvs0'))?.isUp, false)
+    await lab.stop()
+  })
+
+  it('costs exactly two operations when one endpoint is replaced', async () => {
+    const lab = await labWithWeb('10.1.0.1', '10.1.0.2')
+    await lab.deliver(set(slice('web-1', 'web', ['10.1.0.1', '10.1.0.3'])))
+    assert.deepEqual(lab.takeOps(), [
+      'add-real-server tcp 10.96.0.1:80 10.1.0.3:8080',
+      'remove-real-server tcp 10.96.0.1:80 10.1.0.2:8080',
+    ])
+    await lab.stop()
+  })
+
+  it('costs nothing when an object is delivered again', async () => {
+    const lab = await labWithWeb('10.1.0.1')
+    await lab.deliver(set({ ...web }), set(slice('web-1', 'web', ['10.1.0.1'])))
+    assert.deepEqual(lab.takeOps(), [])
+    await lab.stop()
+  })
+
+  it('keeps its virtual server without endpoints', async () => {
+    const lab = await labWithWeb('10.1.0.1')
+    await lab.deliver(remove('EndpointSlice', 'web-1'))
+    assert.deepEqual(lab.takeOps(), ['remove-real-server tcp 10.96.0.1:80 10.1.0.1:8080'])
+    await lab.stop()
+  })
+
+  it('is unbound, then removed, when it goes', async () => {
+    const lab = await labWithWeb('10.1.0.1')
+    const order: string[] = []
+    lab.kernel.ipvs.batches.plan = { fault: (op) => void order.push(op.op) }
+    lab.kernel.routes.batches.plan = { fault: (op) => void order.push(op.op) }
+    await lab.deliver(remove('Service', 'web'))
+    assert.deepEqual(order, ['remove-route', 'remove-virtual-server'])
+    assert.deepEqual(await snapshot(lab.kernel), [])
+    await lab.deliver(set(web))
+    assert.equal((await snapshot(lab.kernel)).length, 2, 'comes back with the endpoints of its slices')
+    await lab.stop()
+  })
+
+  it('shares its VIP among its ports until the last one goes', async () => {
+    const lab = await labWithWeb('10.1.0.1')
+    await lab.deliver(set({ ...web, ports: [port(80), port(53, { name: 'dns', protocol: 'UDP' })] }))
+    assert.deepEqual(lab.takeOps(), ['add-virtual-server udp 10.96.0.1:53'])
+    await lab.deliver(set({ ...web, ports: [port(53, { name: 'dns', protocol: 'UDP' })] }))
+    assert.deepEqual(lab.takeOps(), ['remove-virtual-server tcp 10.96.0.1:80'])
+    await lab.stop()
+  })
+
+  it('sets session affinity in place', async () => {
+    const lab = await labWithWeb('10.1.0.1')
+    await lab.deliver(set({ ...web, sessionAffinity: 'ClientIP' }))
+    assert.deepEqual(lab.takeOps(), ['set-virtual-server tcp 10.96.0.1:80'])
+    assert.match((await snapshot(lab.kernel)).join(), /rr 1 10800/)
+    await lab.stop()
+  })
+
+  it('is programmed in both families', async () => {
+    const lab = new PipelineLab()
+    const clusterIPs = ['10.96.0.1', 'fd00::1']
+    const v6 = slice('web-6', 'web', ['fd00:1::1'])
+    await lab.deliver(
+      set(service('web', '10.96.0.1', { clusterIPs, ipFamilies: ['IPv4', 'IPv6'] })),
+      set(slice('web-4', 'web', ['10.1.0.1'])),
+      set(v6),
+      synced,
+    )
+    assert.deepEqual(await snapshot(lab.kernel), [
+      'route 10.96.0.1 dev lo',
+      'route fd00::1 dev lo',
+      'tcp 10.96.0.1:80 rr 0 0 10.1.0.1:8080 masquerade 1',
+      'tcp fd00::1:80 rr 0 0 fd00:1::1:8080 masquerade 1',
+    ])
+    await lab.stop()
+  })
+
+  it('follows the zone of the node', async () => {
+    const lab = new PipelineLab()
+    const hinted = [endpoint('10.1.0.1', { zoneHints: ['a'] }), endpoint('10.1.0.2', { zoneHints: ['b'] })]
+    lab.node.zone = 'a'
+    await lab.deliver(set(web), set(slice('web-1', 'web', hinted)), synced)
+    lab.takeOps()
+    lab.node.zone = 'b'
+    const node = { labels: {}, addresses: [], podCIDRs: [], taintKeys: [], deleted: false, namespace: '', name: 'here' }
+    await lab.deliver(set({ kind: 'Node', ...node }))
+    assert.deepEqual(lab.takeOps(), [
+      'add-real-server tcp 10.96.0.1:80 10.1.0.2:8080',
+      'remove-real-server tcp 10.96.0.1:80 10.1.0.1:8080',
+    ])
+    await lab.stop()
+  })
+
+  it('reports a cluster IP that is none, once, and lives on when it is right', async () => {
+    const lab = await labWithWeb('10.1.0.1')
+    await lab.deliver(set(service('bad', 'banana')))
+    await lab.deliver(set(service('bad', 'banana', { labels: { again: '' } })))
+    assert.equal(lab.log.find('error', 'Service default/bad: clusterIP "banana" is not an IP address').length, 1)
+    await lab.deliver(set(service('bad', '10.96.0.2')))
+    assert.equal(lab.log.find('info', 'programmed again').length, 1)
+    assert.deepEqual(lab.takeOps(), ['add-virtual-server tcp 10.96.0.2:80', 'add-route 10.96.0.2'])
+    await lab.stop()
+  })
+})

@@ -1,0 +1,56 @@
+import { setImmediate } from 'node:timers/promises'
+import type { Clock } from '../../src/sync/index.js'
+
+interface Timer {
+  readonly dueMs: number
+  readonly wake: () => void
+}
+
+/** Time that passes only when a test says so. */
+export class ManualClock implements Clock {
+  #nowMs = 0
+  readonly #timers = new Set<Timer>()
+  pauses = 0
+
+  now(): number {
+    return this.#nowMs
+  }
+
+  unixSeconds(): number {
+    return 1_700_000_000 + this.#nowMs / 1000
+  }
+
+  schedule(delayMs: number, wake: () => void): () => void {
+    const timer = { dueMs: this.#nowMs + delayMs, wake }
+    this.#timers.add(timer)
+    return () => this.#timers.delete(timer)
+  }
+
+  async pause(): Promise<void> {
+    this.pauses++
+  }
+
+  get pending(): number {
+    return this.#timers.size
+  }
+
+  /** Lets `ms` pass; timers fire in order, each with all that follows from it. */
+  async advance(ms: number): Promise<void> {
+    const end = this.#nowMs + ms
+    for (;;) {
+      await settle()
+      const next = [...this.#timers].toSorted((a, b) => a.dueMs - b.dueMs)[0]
+      if (next === undefined || next.dueMs > end) break
+      this.#timers.delete(next)
+      this.#nowMs = Math.max(this.#nowMs, next.dueMs)
+      next.wake()
+    }
+    this.#nowMs = end
+    await settle()
+  }
+}
+
+/** Everything that can run without time passing has run: promises only, as the model kernel does no I/O. */
+export async function settle(): Promise<void> {
+  await setImmediate()
+}

@@ -1,0 +1,85 @@
+// Services and EndpointSlices as a source delivers them, with the defaults of the API server.
+import type {
+  EndpointSlice,
+  KubernetesObject,
+  ObjectEvent,
+  Service,
+  ServicePortSpec,
+  SliceEndpoint,
+} from '../../src/source/index.js'
+
+export function service(name: string, clusterIP: string, rest: Partial<Service> = {}): Service {
+  const [namespace = 'default', plain = name] = name.includes('/') ? name.split('/') : ['default', name]
+  return {
+    kind: 'Service',
+    namespace,
+    name: plain,
+    labels: {},
+    annotations: {},
+    type: 'ClusterIP',
+    clusterIP,
+    clusterIPs: [clusterIP],
+    ipFamilies: [],
+    ports: [port(80)],
+    externalIPs: [],
+    loadBalancerSourceRanges: [],
+    loadBalancerIngress: [],
+    sessionAffinity: 'None',
+    sessionAffinityTimeoutSeconds: 10800,
+    externalTrafficPolicy: 'Cluster',
+    internalTrafficPolicy: 'Cluster',
+    healthCheckNodePort: 0,
+    ...rest,
+  }
+}
+
+export function port(number: number, rest: Partial<ServicePortSpec> = {}): ServicePortSpec {
+  return { name: '', protocol: 'TCP', port: number, nodePort: 0, ...rest }
+}
+
+export function slice(
+  name: string,
+  serviceName: string | undefined,
+  endpoints: readonly (string | SliceEndpoint)[],
+  rest: Partial<EndpointSlice> = {},
+): EndpointSlice {
+  const all = endpoints.map((entry) => (typeof entry === 'string' ? endpoint(entry) : entry))
+  const isIpv6 = all.some(({ addresses }) => addresses[0]?.includes(':'))
+  return {
+    kind: 'EndpointSlice',
+    namespace: 'default',
+    name,
+    labels: {},
+    annotations: {},
+    serviceName,
+    addressType: isIpv6 ? 'IPv6' : 'IPv4',
+    ports: [{ name: '', protocol: 'TCP', port: 8080 }],
+    endpoints: all,
+    ...rest,
+  }
+}
+
+type EndpointRest = Partial<Omit<SliceEndpoint, 'conditions'>> & Partial<SliceEndpoint['conditions']>
+
+export function endpoint(address: string, rest: EndpointRest = {}): SliceEndpoint {
+  const { ready = true, serving = true, terminating = false, ...fields } = rest
+  return {
+    addresses: [address],
+    nodeName: undefined,
+    conditions: { ready, serving, terminating },
+    zoneHints: [],
+    nodeHints: [],
+    ...fields,
+  }
+}
+
+export function set(object: KubernetesObject): ObjectEvent {
+  return { type: 'set', object }
+}
+
+export function remove(kind: KubernetesObject['kind'], name: string): ObjectEvent {
+  const [namespace = 'default', plain = name] = name.includes('/') ? name.split('/') : ['default', name]
+  return { type: 'delete', kind, key: { namespace, name: plain } }
+}
+
+export const synced: ObjectEvent = { type: 'synced' }

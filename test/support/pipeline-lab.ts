@@ -1,0 +1,184 @@
+// The whole agent between source and kernel, on the model kernel and a clock that tests move.
+import { Registry } from 'prom-client'
+import { parseCidr, parseIpAddress, type IpAddress, type IpFamily } from '../../src/address.js'
+import { BugError } from '../../src/errors.js'
+import { AddressCursor, RealServerCursor, RouteCursor, VirtualServerCursor } from '../../src/kernel/index.js'
+import { openModelKernel, type ModelKernel } from '../../src/kernel/model/index.js'
+import type { VipBinding } from '../../src/ledger/index.js'
+import { StateReporter, type Log, type LogFields } from '../../src/log.js'
+import { openMetrics } from '../../src/metrics.js'
+import type { ObjectEvent } from '../../src/source/index.js'
+import { Synchronizer } from '../../src/sync/index.js'
+import { ManualClock, settle } from './manual-clock.js'
+
+export function ip(text: string): IpAddress {
+  const address = parseIpAddress(text)
+  if (address === undefined) throw new BugError(`${text} is no address`)
+  return address
+}
+
+export interface LabOptions {
+  readonly kernel?: ModelKernel
+  readonly vipBinding?: VipBinding
+  readonly scheduler?: string
+  readonly minSyncPeriodMs?: number
+  readonly excludeCidrs?: readonly string[]
+}
+
+export interface LogLine {
+  readonly level: 'error' | 'warn' | 'info' | 'debug'
+  readonly message: string
+  readonly fields: LogFields
+}
+
+/** A log that remembers. */
+export class MemoryLog implements Log {
+  readonly lines: LogLine[] = []
+
+  error(message: string, fields: LogFields = {}): void {
+    this.lines.push({ level: 'error', message, fields })
+  }
+
+  warn(message: string, fields: LogFields = {}): void {
+    this.lines.push({ level: 'warn', message, fields })
+  }
+
+  info(message: string, fields: LogFields = {}): void {
+    this.lines.push({ level: 'info', message, fields })
+  }
+
+  debug(message: string, fields: LogFields = {}): void {
+    this.lines.push({ level: 'debug', message, fields })
+  }
+
+  trace(): void {}
+
+  writes(): boolean {
+    return true
+  }
+
+  /** Messages of a level that contain the text. */
+  find(level: LogLine['level'], text: string): readonly LogLine[] {
+    return this.lines.filter((line) => line.level === level && line.message.includes(text))
+  }
+}
+
+/** This node: named `here`, with its addresses; a test may move it. */
+class LabNode {
+  zone: string | undefined
+  readonly ips: { ipv4: IpAddress | undefined; ipv6: IpAddress | undefined } = { ipv4: undefined, ipv6: undefined }
+
+  get view() {
+    return { name: 'here', zone: this.zone }
+  }
+
+  ip(family: IpFamily): IpAddress | undefined {
+    return this.ips[family]
+  }
+
+  apply(event: ObjectEvent) {
+    const isNode = event.type === 'set' && event.object.kind === 'Node'
+    return { isViewChanged: isNode, isIpChanged: isNode }
+  }
+}
+
+export class PipelineLab {
+  readonly kernel: ModelKernel
+  readonly clock = new ManualClock()
+  readonly log = new MemoryLog()
+  readonly node = new LabNode()
+  readonly registry = new Registry()
+  readonly synchronizer: Synchronizer
+  readonly crashes: unknown[] = []
+
+  constructor(options: LabOptions = {}) {
+    this.kernel = options.kernel ?? openModelKernel()
+    const metrics = openMetrics(this.registry)
+    this.synchronizer = new Synchronizer({
+      mode: { scheduler: options.scheduler ?? 'rr' },
+      vipBinding: options.vipBinding ?? 'routes',
+      syncPeriodMs: 30_000,
+      minSyncPeriodMs: options.minSyncPeriodMs ?? 0,
+      excludeCidrs: (options.excludeCidrs ?? []).map((text) => parseCidr(text)).filter((cidr) => cidr !== undefined),
+      kernel: this.kernel,
+      node: this.node,
+      clock: this.clock,
+      log: this.log,
+      metrics,
+      problems: new StateReporter({
+        log: this.log,
+        level: 'error',
+        trouble: 'not programmed',
+        recovery: 'programmed again',
+        count: (count) => metrics.objectsFailed.set(count),
+      }),
+      onCrash: (error) => this.crashes.push(error),
+    })
+    this.synchronizer.start()
+  }
+
+  /** Delivers events, and waits until everything that follows at once is done. */
+  async deliver(...events: readonly ObjectEvent[]): Promise<void> {
+    this.synchronizer.deliver(events)
+    await settle()
+  }
+
+  /** Operations since the last call, in order, as words. */
+  takeOps(): readonly string[] {
+    const { ipvs, routes } = this.kernel
+    return [...ipvs.batches.take(), ...routes.batches.take()].map(describeOp)
+  }
+
+  async stop(): Promise<void> {
+    await this.synchronizer.stop()
+  }
+}
+
+type LabOp = ReturnType<ModelKernel['ipvs']['batches']['take']>[number] | ReturnType<ModelKernel['routes']['batches']['take']>[number]
+
+function describeOp(op: LabOp): string {
+  if ('route' in op) return `${op.op} ${op.route.address}`
+  if ('address' in op) return `${op.op} ${op.address.address}`
+  const key = 'key' in op.server ? op.server.key : op.server
+  const server = 'mark' in key ? `mark ${key.mark}` : `${key.protocol} ${key.address}:${key.port}`
+  if (!('real' in op)) return `${op.op} ${server}`
+  const real = 'key' in op.real ? op.real.key : op.real
+  return `${op.op} ${server} ${real.address}:${real.port}`
+}
+
+/** All that the kernel holds, as sorted lines: equal states are equal texts. */
+export async function snapshot(kernel: ModelKernel): Promise<readonly string[]> {
+  const lines: string[] = []
+  const links = new Map((await kernel.links.list()).map(({ index, name }) => [index, name]))
+  for (const family of ['ipv4', 'ipv6'] as const) {
+    lines.push(...(await virtualServerLines(kernel, family)))
+    const routes = new RouteCursor(await kernel.routes.dumpLocalRoutes(family))
+    for (let i = 0; i < routes.length; i++) {
+      const { address, interfaceIndex, preferredSource, protocol } = routes.route(i)
+      const source = preferredSource === undefined ? '' : ` src ${preferredSource}`
+      if (protocol === 0x42) lines.push(`route ${address} dev ${links.get(interfaceIndex) ?? '?'}${source}`)
+    }
+    const addresses = new AddressCursor(await kernel.routes.dumpAddresses(family))
+    for (let i = 0; i < addresses.length; i++) {
+      const link = links.get(addresses.interfaceIndex(i)) ?? '?'
+      if (link !== 'lo') lines.push(`address ${addresses.address(i)}/${addresses.prefixLength(i)} dev ${link}`)
+    }
+  }
+  return lines.toSorted()
+}
+
+async function virtualServerLines(kernel: ModelKernel, family: IpFamily): Promise<readonly string[]> {
+  const dump = await kernel.ipvs.dump(family)
+  const servers = new VirtualServerCursor(dump.virtualServers)
+  const reals = new RealServerCursor(dump.realServers)
+  return Array.from({ length: servers.length }, (_, i) => {
+    const { scheduler, flags, timeoutSeconds } = servers.settings(i)
+    const first = servers.firstReal(i)
+    const words = Array.from({ length: servers.realCount(i) }, (_unused, j) => {
+      const { weight, forwarding } = reals.settings(first + j)
+      return ` ${reals.address(first + j)}:${reals.port(first + j)} ${forwarding} ${weight}`
+    })
+    const settings = `${scheduler} ${flags} ${timeoutSeconds}`
+    return `${servers.protocol(i)} ${servers.address(i)}:${servers.port(i)} ${settings}${words.toSorted().join('')}`
+  })
+}
