@@ -22,7 +22,9 @@ export async function bundle() {
     target: 'node20',
     external: ['*.node'],
     banner: { js: banner },
-    logLevel: 'warning',
+    logLevel: 'silent',
+  }).catch((error) => {
+    throw new StepError(error.message)
   })
   const addon = ['build/Release/viaduct.node', 'build/viaduct.node']
     .map((path) => join(root, path))

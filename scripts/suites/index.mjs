@@ -72,8 +72,10 @@ function isModel(path) {
   return !path.includes('/kernel-')
 }
 
+/** Tests that need no kernel: the rooms alone, and all of them together on the model. */
 function unitTests() {
-  return compiledTests('test/unit', (path) => !path.startsWith('test/unit/project/'))
+  const rooms = compiledTests('test/unit', (path) => !path.startsWith('test/unit/project/'))
+  return [...rooms, ...compiledTests('test/scenario')]
 }
 
 /**

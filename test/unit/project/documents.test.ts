@@ -82,6 +82,14 @@ describe('the package', () => {
 })
 
 describe('the text of the tree', () => {
+  it('has no test outside of the folders whose tests a suite runs', () => {
+    const run = /^test\/(?:unit|scenario|contract|kernel|guest)\//
+    assert.deepEqual(
+      treeFiles(/\.test\.ts$/).filter((path) => !run.test(path)),
+      [],
+    )
+  })
+
   it('holds no path of one machine', () => {
     // Written in pieces, so that this line is not one of them.
     const somewhere = new RegExp(`(?<![\\w.])/(?:${['work', 'home', 'root'].join('|')})/[a-z]`)
