@@ -1,5 +1,6 @@
 // Which VIPs are local, by what, and which of them acknowledged virtual servers need (docs/adr/0004).
 import { type IpAddress, familyOf } from '../address.js'
+import type { VipBinding } from '../config/index.js'
 import { type KernelError, isExists, isNotFound } from '../errors.js'
 import { hostPrefixLength, viaductRouteProtocol } from '../kernel/index.js'
 import type { BatchOutcome, InterfaceAddress, LocalRoute, OperationFailure, RouteOp } from '../kernel/index.js'
@@ -9,9 +10,6 @@ import { PackedRoutes, type RouteState, hostAddresses } from './packed-bindings.
 
 /** Device of the VIPs' addresses; kube-proxy's name, so that a takeover finds them. */
 export const dummyDeviceName = 'kube-ipvs0'
-
-/** How a VIP is made local: by a route on `lo`, or by an address on the dummy device. */
-export type VipBinding = 'routes' | 'addresses'
 
 /** Where the bindings of one family go. Changes only at a reconcile. */
 export interface VipPlace {

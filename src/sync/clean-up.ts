@@ -80,6 +80,15 @@ async function ourServers(
   return ops
 }
 
+/** One sentence for the operator. */
+export function describeCleanUp(report: CleanUpReport): string {
+  const { virtualServers, routes, addresses } = report
+  const device = report.device ? `, the device ${dummyDeviceName} with ${addresses} addresses` : ''
+  const ipvs = report.hasIpvs ? '' : ' (this kernel has no IP_VS: no virtual servers to remove)'
+  const failures = report.failures.map(({ message }) => `; failed: ${message}`).join('')
+  return `removed ${virtualServers} virtual servers, ${routes} VIP routes${device}${ipvs}${failures}`
+}
+
 /** The generic netlink family or the socket option does not exist. */
 export function isWithoutIpvs(error: KernelError): boolean {
   return error.subsystem === 'ipvs' && (error.code === 'ENOENT' || error.code === 'ENOPROTOOPT')

@@ -1,25 +1,20 @@
 import type { IpAddress, IpFamily } from '../address.js'
+import type { VipBinding } from '../config/index.js'
 import { KernelError } from '../errors.js'
 import { type BatchOutcome, describeVirtualServer } from '../kernel/index.js'
-import { type Entry, Ledger, type LedgerBatch, type Vip, type VipBatch, type VipBinding, VipTable } from '../ledger/index.js'
+import { type Entry, Ledger, type LedgerBatch, type Vip, type VipBatch, VipTable } from '../ledger/index.js'
 import type { Log, StateReporter } from '../log.js'
 import type { FamilyMetrics } from '../metrics.js'
 import { Tracker } from '../model/index.js'
 import { type IpvsModeSettings, compileRoute } from '../modes/ipvs/index.js'
-import { type NodeView, route } from '../routing/index.js'
+import type { NodeFacts } from '../node/index.js'
+import { route } from '../routing/index.js'
 import type { ObjectEvent } from '../source/index.js'
 import type { Clock } from './clock.js'
 import { Failures } from './failures.js'
 import type { KernelDoors } from './prepare-kernel.js'
 import { Reconciler } from './reconciler.js'
 import { SyncReport } from './sync-report.js'
-
-/** This node, as it is now. */
-export interface NodeState {
-  readonly view: NodeView
-  /** The node's own address of a family; undefined: none known. */
-  ip(family: IpFamily): IpAddress | undefined
-}
 
 export interface FamilyPipelineOptions {
   readonly family: IpFamily
@@ -30,7 +25,8 @@ export interface FamilyPipelineOptions {
   /** Virtual servers of these addresses are not ours to remove (excludeCIDRs). */
   readonly isExcluded: (address: IpAddress) => boolean
   readonly kernel: KernelDoors
-  readonly node: NodeState
+  /** This node, as it is now. */
+  readonly node: { readonly facts: NodeFacts }
   readonly clock: Clock
   readonly log: Log
   readonly metrics: FamilyMetrics
@@ -99,7 +95,7 @@ export class FamilyPipeline {
 
   /** Whether a lost address of this node concerns our VIPs, or the source that the node uses towards them. */
   concerns(address: IpAddress, change: 'add' | 'remove'): boolean {
-    if (address === this.#options.node.ip(this.#options.family)) return true
+    if (address === this.#options.node.facts.addresses[this.#options.family]) return true
     return change === 'remove' && this.#vips.isNeeded(address)
   }
 
@@ -135,7 +131,7 @@ export class FamilyPipeline {
       if (port === undefined) {
         this.#ledger.claim(key, '', [])
       } else {
-        const decided = route(port, this.#tracker.endpoints(port), node.view)
+        const decided = route(port, this.#tracker.endpoints(port), node.facts)
         this.#ledger.claim(key, decided.service, compileRoute(decided, mode))
       }
       if (++sincePause % compileChunk === 0) await clock.pause()

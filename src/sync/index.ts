@@ -2,10 +2,11 @@
 // Never: what a Service means (routing/), what the kernel holds (ledger/), how bytes look (kernel/).
 // Owner of: when something runs: the runners, retries, reconciles.
 // Read next: family-pipeline.ts, then bounded-runner.ts.
-export { cleanUp, type CleanUpReport } from './clean-up.js'
+export { adviceOn } from './advice.js'
+export { cleanUp, describeCleanUp, type CleanUpReport } from './clean-up.js'
 export type { Clock } from './clock.js'
 export { BoundedRunner, type BoundedRunnerOptions } from './bounded-runner.js'
-export { FamilyPipeline, type FamilyPipelineOptions, type NodeState } from './family-pipeline.js'
+export { FamilyPipeline, type FamilyPipelineOptions } from './family-pipeline.js'
 export { prepareKernel, type KernelDoors } from './prepare-kernel.js'
 export { RetryQueue } from './retry-queue.js'
 export { Synchronizer, type SynchronizerOptions } from './synchronizer.js'

@@ -1,8 +1,8 @@
 // What the kernel must be able to do, and be set to, before the first sync (kube-proxy's behaviour: spec 3.1).
 import { type IpAddress, parseIpAddress } from '../address.js'
+import type { VipBinding } from '../config/index.js'
 import { BugError, ConfigError, KernelError, isExists } from '../errors.js'
 import { type AddressVirtualServerKey, type Ipvs, type Links, type Routes, type Sysctl, VirtualServerCursor } from '../kernel/index.js'
-import type { VipBinding } from '../ledger/index.js'
 import type { Log } from '../log.js'
 import { dummyAdvice, ensureDummyDevice } from './vip-place.js'
 

@@ -1,9 +1,11 @@
-import type { IpAddress, IpFamily } from '../address.js'
+import type { IpFamily } from '../address.js'
+import type { VipBinding } from '../config/index.js'
 import { KernelError } from '../errors.js'
 import type { IpvsDump } from '../kernel/index.js'
-import { type Drift, type Ledger, type VipBinding, type VipPlace, type VipTable } from '../ledger/index.js'
+import { type Drift, type Ledger, type VipPlace, type VipTable } from '../ledger/index.js'
 import type { Log, StateReporter } from '../log.js'
 import type { FamilyMetrics } from '../metrics.js'
+import type { NodeFacts } from '../node/index.js'
 import type { Clock } from './clock.js'
 import type { KernelDoors } from './prepare-kernel.js'
 import { logFamily } from './sync-report.js'
@@ -14,7 +16,7 @@ export interface ReconcilerOptions {
   readonly vipBinding: VipBinding
   readonly syncPeriodMs: number
   readonly kernel: KernelDoors
-  readonly node: { ip(family: IpFamily): IpAddress | undefined }
+  readonly node: { readonly facts: NodeFacts }
   readonly clock: Clock
   readonly log: Log
   readonly metrics: FamilyMetrics
@@ -107,7 +109,7 @@ export class Reconciler {
     const dummy = await ensureDummyDevice(kernel.links)
     const advice = dummy === undefined ? { text: dummyAdvice(vipBinding) } : undefined
     problems.report('dummy device', advice)
-    const nodeIp = node.ip(family)
+    const nodeIp = node.facts.addresses[family]
     const { place, isNodeIpForeign } = await findVipPlace(kernel, dummy, nodeIp)
     const isUnusable = isNodeIpForeign && vipBinding === 'routes'
     const text = `the node's address ${nodeIp ?? ''} is on no interface: VIP routes have no preferred source`

@@ -1,22 +1,16 @@
 import { type Cidr, type IpAddress, type IpFamily, cidrContains } from '../address.js'
+import type { VipBinding } from '../config/index.js'
 import type { LinkEvent, LinkWatch } from '../kernel/index.js'
-import { type VipBinding, dummyDeviceName } from '../ledger/index.js'
+import { dummyDeviceName } from '../ledger/index.js'
 import type { Log, StateReporter } from '../log.js'
 import type { Metrics } from '../metrics.js'
 import type { IpvsModeSettings } from '../modes/ipvs/index.js'
+import type { NodeTracker } from '../node/index.js'
 import type { ObjectEvent } from '../source/index.js'
 import { BoundedRunner } from './bounded-runner.js'
 import type { Clock } from './clock.js'
-import { FamilyPipeline, type NodeState } from './family-pipeline.js'
+import { FamilyPipeline } from './family-pipeline.js'
 import type { KernelDoors } from './prepare-kernel.js'
-
-/** What a Node event changed for this node. */
-export interface NodeChange {
-  /** Hints may choose other endpoints. */
-  readonly isViewChanged: boolean
-  /** VIP routes may need another preferred source. */
-  readonly isIpChanged: boolean
-}
 
 export interface SynchronizerOptions {
   readonly mode: IpvsModeSettings
@@ -25,7 +19,7 @@ export interface SynchronizerOptions {
   readonly minSyncPeriodMs: number
   readonly excludeCidrs: readonly Cidr[]
   readonly kernel: KernelDoors
-  readonly node: NodeState & { apply(event: ObjectEvent): NodeChange }
+  readonly node: NodeTracker
   readonly clock: Clock
   readonly log: Log
   readonly metrics: Pick<Metrics, 'ipv4' | 'ipv6'>
@@ -54,11 +48,12 @@ export class Synchronizer {
   /** Events that were seen together; the runs that they need start in the same turn. */
   deliver(events: readonly ObjectEvent[]): void {
     const changes = events.map((event) => this.#options.node.apply(event))
+    const isRoutingChanged = changes.some(({ routing }) => routing)
+    const isBindingChanged = changes.some(({ vipBinding }) => vipBinding)
     for (const { pipeline, runner } of this.#families) {
-      if (changes.some(({ isViewChanged }) => isViewChanged)) pipeline.markAll()
-      if (changes.some(({ isIpChanged }) => isIpChanged)) pipeline.requestReconcile()
-      const isWork = pipeline.apply(events)
-      if (isWork || changes.some(({ isIpChanged }) => isIpChanged)) runner.request()
+      if (isRoutingChanged) pipeline.markAll()
+      if (isBindingChanged) pipeline.requestReconcile()
+      if (pipeline.apply(events) || isBindingChanged) runner.request()
     }
   }
 

@@ -1,8 +1,9 @@
 // Where the VIPs of a family are bound: lo, the dummy device, and the node's own address.
 import { type IpAddress, familyOf } from '../address.js'
+import type { VipBinding } from '../config/index.js'
 import { KernelError, isExists } from '../errors.js'
 import type { Link, Links, Routes } from '../kernel/index.js'
-import { type VipBinding, type VipPlace, dummyDeviceName, includesAddress } from '../ledger/index.js'
+import { type VipPlace, dummyDeviceName, includesAddress } from '../ledger/index.js'
 
 /** Finds the dummy device, or creates it; undefined on a kernel that has no such devices. */
 export async function ensureDummyDevice(links: Links): Promise<Link | undefined> {

@@ -1,6 +1,6 @@
 import { describe, it } from 'node:test'
 import assert from 'node:assert/strict'
-import { endpoint, port, remove, service, set, slice, synced } from '../support/objects.js'
+import { endpoint, node, port, remove, service, set, slice, synced } from '../support/objects.js'
 import { PipelineLab, snapshot } from '../support/pipeline-lab.js'
 
 const web = service('web', '10.96.0.1')
@@ -108,12 +108,9 @@ describe('one Service', () => {
   it('follows the zone of the node', async () => {
     const lab = new PipelineLab()
     const hinted = [endpoint('10.1.0.1', { zoneHints: ['a'] }), endpoint('10.1.0.2', { zoneHints: ['b'] })]
-    lab.node.zone = 'a'
-    await lab.deliver(set(web), set(slice('web-1', 'web', hinted)), synced)
+    await lab.deliver(set(node('here', { zone: 'a' })), set(web), set(slice('web-1', 'web', hinted)), synced)
     lab.takeOps()
-    lab.node.zone = 'b'
-    const node = { labels: {}, addresses: [], podCIDRs: [], taintKeys: [], deleted: false, namespace: '', name: 'here' }
-    await lab.deliver(set({ kind: 'Node', ...node }))
+    await lab.deliver(set(node('here', { zone: 'b' })))
     assert.deepEqual(lab.takeOps(), [
       'add-real-server tcp 10.96.0.1:80 10.1.0.2:8080',
       'remove-real-server tcp 10.96.0.1:80 10.1.0.1:8080',

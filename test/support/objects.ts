@@ -2,6 +2,7 @@
 import type {
   EndpointSlice,
   KubernetesObject,
+  NodeObject,
   ObjectEvent,
   Service,
   ServicePortSpec,
@@ -71,6 +72,12 @@ export function endpoint(address: string, rest: EndpointRest = {}): SliceEndpoin
     nodeHints: [],
     ...fields,
   }
+}
+
+export function node(name: string, facts: { readonly zone?: string; readonly ips?: readonly string[] }): NodeObject {
+  const labels = facts.zone === undefined ? {} : { 'topology.kubernetes.io/zone': facts.zone }
+  const addresses = (facts.ips ?? []).map((address) => ({ type: 'InternalIP', address }))
+  return { kind: 'Node', namespace: '', name, labels, addresses, podCIDRs: [], taintKeys: [], deleted: false }
 }
 
 export function set(object: KubernetesObject): ObjectEvent {

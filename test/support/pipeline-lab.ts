@@ -4,9 +4,10 @@ import { parseCidr, parseIpAddress, type IpAddress, type IpFamily } from '../../
 import { BugError } from '../../src/errors.js'
 import { AddressCursor, RealServerCursor, RouteCursor, VirtualServerCursor } from '../../src/kernel/index.js'
 import { openModelKernel, type ModelKernel } from '../../src/kernel/model/index.js'
-import type { VipBinding } from '../../src/ledger/index.js'
+import type { VipBinding } from '../../src/config/index.js'
 import { StateReporter, type Log, type LogFields } from '../../src/log.js'
 import { openMetrics } from '../../src/metrics.js'
+import { NodeTracker } from '../../src/node/index.js'
 import type { ObjectEvent } from '../../src/source/index.js'
 import { Synchronizer } from '../../src/sync/index.js'
 import { ManualClock, settle } from './manual-clock.js'
@@ -63,30 +64,11 @@ export class MemoryLog implements Log {
   }
 }
 
-/** This node: named `here`, with its addresses; a test may move it. */
-class LabNode {
-  zone: string | undefined
-  readonly ips: { ipv4: IpAddress | undefined; ipv6: IpAddress | undefined } = { ipv4: undefined, ipv6: undefined }
-
-  get view() {
-    return { name: 'here', zone: this.zone }
-  }
-
-  ip(family: IpFamily): IpAddress | undefined {
-    return this.ips[family]
-  }
-
-  apply(event: ObjectEvent) {
-    const isNode = event.type === 'set' && event.object.kind === 'Node'
-    return { isViewChanged: isNode, isIpChanged: isNode }
-  }
-}
-
 export class PipelineLab {
   readonly kernel: ModelKernel
   readonly clock = new ManualClock()
   readonly log = new MemoryLog()
-  readonly node = new LabNode()
+  readonly node = new NodeTracker('here')
   readonly registry = new Registry()
   readonly synchronizer: Synchronizer
   readonly crashes: unknown[] = []
