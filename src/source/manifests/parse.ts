@@ -32,7 +32,8 @@ export function parseManifest(file: string, bytes: Uint8Array): ManifestReading 
     if (error instanceof YAMLException) return failed(syntaxError(file, error))
     throw error
   }
-  return contents.problems.length > 0 ? { problems: contents.problems } : contents
+  const { objects, ignored, problems } = contents
+  return problems.length > 0 ? { problems } : { objects, ignored }
 }
 
 function decodeUtf8(bytes: Uint8Array): string | undefined {

@@ -119,7 +119,7 @@ function wrongPorts(ports: readonly ServicePortSpec[]): FieldProblem[] {
     if (name === '' && ports.length > 1) {
       problems.push({ path: `${path}.name`, problem: 'is missing: every one of several ports needs a name' })
     } else if (sameName !== undefined) {
-      problems.push({ path: `${path}.name`, problem: `must be unique: port ${sameName} is "${name}" too` })
+      problems.push({ path: `${path}.name`, problem: `must be unique: ports[${sameName}] is "${name}" too` })
     }
     if (sameNumber !== undefined) {
       problems.push({

@@ -1,0 +1,105 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { openLog } from '../../src/log.js'
+import { nodeFileSystem, openSource } from '../../src/source/index.js'
+import type { FileSystem, ObjectEvent, Source, Timers } from '../../src/source/index.js'
+
+/** The real timers, as the agent wires them. */
+export const realTimers: Timers = {
+  now: () => performance.now(),
+  after: (delayMs, run) => {
+    const timer = setTimeout(run, delayMs)
+    return () => clearTimeout(timer)
+  },
+}
+
+/** One line per event: `+Service default/web 10.96.0.1`, `-Service default/web`, `synced`. */
+export function describeEvent(event: ObjectEvent): string {
+  if (event.type === 'synced') return 'synced'
+  if (event.type === 'delete') return `-${event.kind} ${event.key.namespace}/${event.key.name}`
+  const { object } = event
+  const detail = object.kind === 'Service' ? ` ${object.clusterIP}` : ''
+  return `+${object.kind} ${object.namespace}/${object.name}${detail}`
+}
+
+/** A source over a temporary folder, with what it delivered and logged. */
+export class ManifestFolder {
+  readonly base = mkdtempSync(join(tmpdir(), 'viaduct-source-'))
+  readonly root = join(this.base, 'manifests')
+  readonly batches: string[][] = []
+  readonly log: string[] = []
+  readonly read: string[] = []
+  errors = 0
+  #source: Source | undefined
+  #wake: () => void = () => undefined
+
+  path(name: string): string {
+    return join(this.root, name)
+  }
+
+  async start(fileSystem: Partial<FileSystem> = {}, timers: Timers = realTimers): Promise<void> {
+    const counting: FileSystem = {
+      ...nodeFileSystem,
+      ...fileSystem,
+      read: (path) => {
+        this.read.push(path.slice(this.root.length + 1))
+        return (fileSystem.read ?? nodeFileSystem.read)(path)
+      },
+    }
+    const destination = { write: (line: string) => this.#note(line) }
+    this.#source = openSource(
+      { manifests: this.root },
+      {
+        fileSystem: counting,
+        timers,
+        log: openLog({ format: 'json', verbosity: 0, destination, now: () => 0 }),
+        metrics: { manifestErrors: { set: (count) => (this.errors = count) } },
+      },
+    )
+    await this.#source.start((events) => {
+      this.batches.push(events.map(describeEvent))
+      this.#wake()
+    })
+  }
+
+  /** Waits until everything delivered so far, in one list, ends with `last`; returns the list since the call before. */
+  async until(isThere: () => boolean): Promise<void> {
+    while (!isThere()) {
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve
+      })
+    }
+  }
+
+  /** The next batch after those that were there when `act` began. */
+  async after(act: () => void): Promise<readonly string[]> {
+    const before = this.batches.length
+    act()
+    await this.until(() => this.batches.length > before)
+    return this.batches[before] ?? []
+  }
+
+  /** The next line of the log after `act`. */
+  async loggedAfter(act: () => void): Promise<string> {
+    const before = this.log.length
+    act()
+    await this.until(() => this.log.length > before)
+    return this.log[before] ?? ''
+  }
+
+  async stop(): Promise<void> {
+    await this.#source?.stop()
+  }
+
+  async close(): Promise<void> {
+    await this.stop()
+    rmSync(this.base, { recursive: true, force: true })
+  }
+
+  #note(line: string): void {
+    const { msg } = JSON.parse(line) as { msg: string }
+    this.log.push(msg.replaceAll(`${this.root}/`, '').replaceAll(this.root, '.'))
+    this.#wake()
+  }
+}

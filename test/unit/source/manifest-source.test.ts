@@ -1,0 +1,422 @@
+import assert from 'node:assert/strict'
+import {
+  appendFileSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import { ConfigError } from '../../../src/errors.js'
+import { nodeFileSystem } from '../../../src/source/index.js'
+import { ManifestFolder } from '../../support/manifest-folder.js'
+
+let folder: ManifestFolder
+
+function service(name: string, clusterIP: string): string {
+  return `apiVersion: v1\nkind: Service\nmetadata: {name: ${name}}\nspec: {clusterIP: ${clusterIP}, ports: [{port: 80}]}\n`
+}
+
+function write(name: string, text: string): void {
+  writeFileSync(folder.path(name), text)
+}
+
+beforeEach(() => {
+  folder = new ManifestFolder()
+  mkdirSync(folder.root)
+})
+afterEach(() => folder.close())
+
+describe('ManifestSource: first listing', () => {
+  it('delivers everything, sub-folders too, then synced', async () => {
+    write('a.yaml', service('a', '10.96.0.1'))
+    write('b.json', '{"apiVersion":"v1","kind":"Node","metadata":{"name":"n"}}')
+    write('.hidden.yaml', service('hidden', '10.96.0.9'))
+    write('notes.txt', 'no manifest')
+    mkdirSync(folder.path('sub/deep'), { recursive: true })
+    mkdirSync(folder.path('.git'))
+    write('.git/x.yaml', service('x', '10.96.0.9'))
+    write('sub/deep/c.yml', service('c', '10.96.0.3'))
+    await folder.start()
+    const [first = [], ...rest] = folder.batches
+    const sets = ['+Node /n', '+Service default/a 10.96.0.1', '+Service default/c 10.96.0.3']
+    assert.deepEqual(first.slice(0, -1).toSorted(), sets)
+    assert.equal(first.at(-1), 'synced')
+    assert.deepEqual(rest, [])
+  })
+
+  it('is synced in an empty folder', async () => {
+    await folder.start()
+    assert.deepEqual(folder.batches, [['synced']])
+  })
+
+  it('reports a bad file by file, document and field; the others are in force', async () => {
+    write('a.yaml', service('a', '10.96.0.1'))
+    write('bad.yaml', service('bad', '10.96.0.300'))
+    await folder.start()
+    assert.deepEqual(folder.batches, [['+Service default/a 10.96.0.1', 'synced']])
+    assert.deepEqual(folder.log, [
+      'manifests: not in force as written: bad.yaml: document 1 (Service default/bad): ' +
+        'spec.clusterIP: must be an IP address, "" or None, not the text "10.96.0.300"',
+    ])
+    assert.equal(folder.errors, 1)
+  })
+
+  const impossible: { name: string; prepare: () => void; problem: RegExp }[] = [
+    {
+      name: 'an absent folder',
+      prepare: () => rmSync(folder.root, { recursive: true }),
+      problem: /does not exist/u,
+    },
+    {
+      name: 'a file in place of the folder',
+      prepare: () => {
+        rmSync(folder.root, { recursive: true })
+        writeFileSync(folder.root, '')
+      },
+      problem: /is not a folder/u,
+    },
+  ]
+  for (const { name, prepare, problem } of impossible) {
+    it(`refuses ${name}`, async () => {
+      prepare()
+      await assert.rejects(
+        folder.start(),
+        (error) => error instanceof ConfigError && problem.test(error.message),
+      )
+      assert.deepEqual(folder.batches, [])
+    })
+  }
+
+  it('refuses to start when inotify is exhausted, and names the sysctl', async () => {
+    const problem = new ConfigError(
+      folder.root,
+      'cannot be watched: raise sysctl fs.inotify.max_user_watches',
+    )
+    const watch = () => {
+      throw problem
+    }
+    await assert.rejects(folder.start({ watch }), problem)
+  })
+})
+
+describe('ManifestSource: changes', () => {
+  beforeEach(async () => {
+    write('a.yaml', service('a', '10.96.0.1'))
+    write('b.yaml', service('b', '10.96.0.2'))
+    await folder.start()
+    folder.read.length = 0
+  })
+
+  const changes: { name: string; act: () => void; batch: string[]; read: string[] }[] = [
+    {
+      name: 'a file written in place',
+      act: () => write('a.yaml', service('a', '10.96.0.11')),
+      batch: ['+Service default/a 10.96.0.11'],
+      read: ['a.yaml'],
+    },
+    {
+      name: 'a file renamed over, as editors do',
+      act: () => {
+        write('a.yaml.tmp~', service('a', '10.96.0.12'))
+        renameSync(folder.path('a.yaml.tmp~'), folder.path('a.yaml'))
+      },
+      batch: ['+Service default/a 10.96.0.12'],
+      read: ['a.yaml'],
+    },
+    {
+      name: 'a new file',
+      act: () => write('c.yaml', service('c', '10.96.0.3')),
+      batch: ['+Service default/c 10.96.0.3'],
+      read: ['c.yaml'],
+    },
+    {
+      name: 'a deleted file',
+      act: () => unlinkSync(folder.path('a.yaml')),
+      batch: ['-Service default/a'],
+      read: [],
+    },
+    {
+      name: 'an object that leaves its file',
+      act: () => appendAndCut(),
+      batch: ['-Service default/a', '+Service default/z 10.96.0.26'],
+      read: ['a.yaml'],
+    },
+    {
+      name: 'a renamed file with one more change, in one batch',
+      act: () => {
+        renameSync(folder.path('a.yaml'), folder.path('z.yaml'))
+        write('b.yaml', service('b', '10.96.0.22'))
+      },
+      batch: ['+Service default/b 10.96.0.22'],
+      read: ['b.yaml', 'z.yaml'],
+    },
+    {
+      name: 'a new sub-folder with a file',
+      act: () => {
+        mkdirSync(folder.path('sub/deep'), { recursive: true })
+        write('sub/deep/c.yaml', service('c', '10.96.0.3'))
+      },
+      batch: ['+Service default/c 10.96.0.3'],
+      read: ['sub/deep/c.yaml'],
+    },
+    {
+      name: 'a sub-folder moved in from elsewhere',
+      act: () => {
+        const elsewhere = join(folder.base, 'elsewhere')
+        mkdirSync(elsewhere)
+        writeFileSync(join(elsewhere, 'c.yaml'), service('c', '10.96.0.3'))
+        renameSync(elsewhere, folder.path('sub'))
+      },
+      batch: ['+Service default/c 10.96.0.3'],
+      read: ['sub/c.yaml'],
+    },
+  ]
+  function appendAndCut(): void {
+    write('a.yaml', service('z', '10.96.0.26'))
+  }
+  for (const { name, act, batch, read } of changes) {
+    it(`delivers only what changed: ${name}`, async () => {
+      assert.deepEqual(await folder.after(act), batch)
+      assert.deepEqual(folder.read.toSorted(), read)
+    })
+  }
+
+  it('delivers nothing for a file that says the same again', async () => {
+    write('a.yaml', `# another comment\n${service('a', '10.96.0.1')}`)
+    assert.deepEqual(await folder.after(() => write('b.yaml', service('b', '10.96.0.22'))), [
+      '+Service default/b 10.96.0.22',
+    ])
+  })
+
+  it('never sees the empty file of an editor that truncates and then writes', async () => {
+    const batch = await folder.after(() => {
+      write('a.yaml', '')
+      appendFileSync(folder.path('a.yaml'), service('a', '10.96.0.13'))
+    })
+    assert.deepEqual(batch, ['+Service default/a 10.96.0.13'])
+    assert.deepEqual(folder.log, [])
+  })
+
+  it('keeps the last good objects of a file that turns bad, reports it once, and says when it is well', async () => {
+    const bad = await folder.loggedAfter(() => write('a.yaml', 'apiVersion: [v1'))
+    assert.match(bad, /^manifests: not in force as written: a\.yaml, line 2, column 1: /u)
+    write('a.yaml', 'apiVersion: [v1')
+    assert.deepEqual(await folder.after(() => write('b.yaml', service('b', '10.96.0.22'))), [
+      '+Service default/b 10.96.0.22',
+    ])
+    assert.deepEqual(folder.log, [bad])
+    assert.equal(folder.errors, 1)
+    const well = await folder.loggedAfter(() => write('a.yaml', service('a', '10.96.0.1')))
+    assert.equal(well, 'manifests: in force again')
+    assert.equal(folder.errors, 0)
+  })
+
+  it('deletes the objects of a bad file that is deleted, and forgets its problem', async () => {
+    await folder.loggedAfter(() => write('a.yaml', ''))
+    assert.deepEqual(await folder.after(() => unlinkSync(folder.path('a.yaml'))), ['-Service default/a'])
+    assert.equal(folder.errors, 0)
+    assert.equal(folder.log.length, 1)
+  })
+
+  it('reports an object in two files; the lexically first wins, the other takes over', async () => {
+    const conflict = await folder.loggedAfter(() => write('b2.yaml', service('a', '10.96.0.9')))
+    assert.match(conflict, /Service default\/a is in several files: a\.yaml is in force, b2\.yaml is not/u)
+    const taken = await folder.after(() => unlinkSync(folder.path('a.yaml')))
+    assert.deepEqual(taken, ['+Service default/a 10.96.0.9'])
+    assert.equal(folder.errors, 0)
+  })
+
+  it('refuses what is no regular file without waiting for it', async () => {
+    mkdirSync(folder.path('d.yaml'))
+    write('d.yaml/e.yaml', service('e', '10.96.0.5'))
+    await folder.until(() => folder.batches.length === 2)
+    const log = await folder.loggedAfter(() => symlinkSync('/dev/null', folder.path('f.yaml')))
+    assert.match(log, /f\.yaml: must be a regular file/u)
+    assert.deepEqual(folder.batches.at(-1), ['+Service default/e 10.96.0.5'])
+  })
+
+  it('reads again when the file changed while it was read', async () => {
+    await folder.stop()
+    const other = new ManifestFolder()
+    try {
+      mkdirSync(other.root)
+      writeFileSync(other.path('a.yaml'), service('a', '10.96.0.1'))
+      let reads = 0
+      await other.start({
+        read: (path) => {
+          const contents = nodeFileSystem.read(path)
+          reads += 1
+          return reads === 1 && contents !== undefined ? { ...contents, stable: false } : contents
+        },
+      })
+      await other.until(() => other.batches.length === 2)
+      assert.deepEqual(other.batches, [['synced'], ['+Service default/a 10.96.0.1']])
+    } finally {
+      await other.close()
+    }
+  })
+
+  it('delivers nothing after stop', async () => {
+    const before = folder.batches.length
+    write('a.yaml', service('a', '10.96.0.14'))
+    await folder.stop()
+    write('b.yaml', service('b', '10.96.0.24'))
+    await folder.stop()
+    assert.equal(folder.batches.length, before)
+    assert.deepEqual(
+      process.getActiveResourcesInfo().filter((name) => name === 'FSEventWrap'),
+      [],
+    )
+  })
+})
+
+describe('ManifestSource: folders that come and go', () => {
+  beforeEach(async () => {
+    mkdirSync(folder.path('sub'))
+    write('sub/a.yaml', service('a', '10.96.0.1'))
+    await folder.start()
+  })
+
+  it('deletes the objects of a deleted sub-folder, and follows one of the same name', async () => {
+    const remove = () => rmSync(folder.path('sub'), { recursive: true })
+    assert.deepEqual(await folder.after(remove), ['-Service default/a'])
+    const create = () => {
+      mkdirSync(folder.path('sub'))
+      write('sub/b.yaml', service('b', '10.96.0.2'))
+    }
+    assert.deepEqual(await folder.after(create), ['+Service default/b 10.96.0.2'])
+    const edit = () => write('sub/b.yaml', service('b', '10.96.0.3'))
+    assert.deepEqual(await folder.after(edit), ['+Service default/b 10.96.0.3'])
+  })
+
+  it('follows the manifests folder itself when it is deleted and made again', async () => {
+    await folder.after(() => rmSync(folder.root, { recursive: true }))
+    await folder.until(() => folder.errors === 1)
+    assert.match(folder.log.at(-1) ?? '', /does not exist: its objects are gone until it is back/u)
+    const back = await folder.after(() => {
+      mkdirSync(folder.root)
+      write('b.yaml', service('b', '10.96.0.2'))
+    })
+    assert.deepEqual(back, ['+Service default/b 10.96.0.2'])
+    assert.equal(folder.errors, 0)
+    const edit = () => write('b.yaml', service('b', '10.96.0.3'))
+    assert.deepEqual(await folder.after(edit), ['+Service default/b 10.96.0.3'])
+  })
+
+  it('finds the manifests folder again when the folder above it went too', async () => {
+    await folder.after(() => rmSync(folder.base, { recursive: true }))
+    await folder.until(() => folder.errors === 1)
+    const back = await folder.after(() => {
+      mkdirSync(folder.root, { recursive: true })
+      write('b.yaml', service('b', '10.96.0.2'))
+    })
+    assert.deepEqual(back, ['+Service default/b 10.96.0.2'])
+  })
+
+  it('replaces everything when another folder is renamed into its place', async () => {
+    const next = join(folder.base, 'next')
+    mkdirSync(next)
+    writeFileSync(join(next, 'b.yaml'), service('b', '10.96.0.2'))
+    const batch = await folder.after(() => {
+      renameSync(folder.root, join(folder.base, 'old'))
+      renameSync(next, folder.root)
+    })
+    assert.deepEqual(batch.toSorted(), ['+Service default/b 10.96.0.2', '-Service default/a'])
+  })
+
+  it('does not follow a link to a folder above itself', async () => {
+    const log = await folder.loggedAfter(() => symlinkSync('..', folder.path('sub/loop')))
+    assert.match(log, /sub\/loop: is a link to a folder above itself/u)
+  })
+})
+
+describe('ManifestSource: symbolic links', () => {
+  /** What the kubelet does with a ConfigMap volume: a new data folder, then `..data` is swapped by one rename. */
+  function project(version: string, files: Record<string, string>): void {
+    const old = readdirSync(folder.root).filter((name) => name.startsWith('..2'))
+    mkdirSync(folder.path(version))
+    for (const [name, text] of Object.entries(files)) {
+      mkdirSync(join(folder.path(version), name, '..'), { recursive: true })
+      write(`${version}/${name}`, text)
+    }
+    symlinkSync(version, folder.path('..data_tmp'))
+    renameSync(folder.path('..data_tmp'), folder.path('..data'))
+    for (const name of old) rmSync(folder.path(name), { recursive: true })
+  }
+
+  it('follows the swap of a ConfigMap volume, in one batch', async () => {
+    project('..2026_01', {
+      'a.yaml': service('a', '10.96.0.1'),
+      'b.yaml': service('b', '10.96.0.2'),
+      'sub/c.yaml': service('c', '10.96.0.3'),
+    })
+    for (const name of ['a.yaml', 'b.yaml', 'sub']) symlinkSync(`..data/${name}`, folder.path(name))
+    await folder.start()
+    assert.equal(folder.batches[0]?.length, 4)
+    for (const version of ['..2026_02', '..2026_03']) {
+      const last = version.at(-1)
+      const batch = await folder.after(() =>
+        project(version, {
+          'a.yaml': service('a', `10.96.${last}.1`),
+          'b.yaml': service('b', '10.96.0.2'),
+          'sub/c.yaml': service('c', `10.96.${last}.3`),
+        }),
+      )
+      const expected = [`+Service default/a 10.96.${last}.1`, `+Service default/c 10.96.${last}.3`]
+      assert.deepEqual(batch.toSorted(), expected)
+    }
+    assert.deepEqual(folder.log, [])
+  })
+
+  it('follows a linked file that is written where it lies', async () => {
+    const target = join(folder.base, 'target.yaml')
+    writeFileSync(target, service('a', '10.96.0.1'))
+    symlinkSync(target, folder.path('a.yaml'))
+    await folder.start()
+    const edit = () => writeFileSync(target, service('a', '10.96.0.2'))
+    assert.deepEqual(await folder.after(edit), ['+Service default/a 10.96.0.2'])
+  })
+
+  it('follows a manifests folder that is a link, and the link itself', async () => {
+    const [one, two] = [join(folder.base, 'one'), join(folder.base, 'two')]
+    for (const [path, ip] of [
+      [one, '10.96.0.1'],
+      [two, '10.96.0.2'],
+    ] as const) {
+      mkdirSync(path)
+      writeFileSync(join(path, 'a.yaml'), service('a', ip))
+    }
+    rmSync(folder.root, { recursive: true })
+    symlinkSync(one, folder.root)
+    await folder.start()
+    const edit = () => writeFileSync(join(one, 'a.yaml'), service('a', '10.96.0.11'))
+    assert.deepEqual(await folder.after(edit), ['+Service default/a 10.96.0.11'])
+    const swap = () => {
+      symlinkSync(two, join(folder.base, 'link'))
+      renameSync(join(folder.base, 'link'), folder.root)
+    }
+    assert.deepEqual(await folder.after(swap), ['+Service default/a 10.96.0.2'])
+  })
+})
+
+describe('ManifestSource: many files', () => {
+  it('reads one file for one change among 2,000, and looks at all after a burst that may have lost events', async () => {
+    for (let i = 0; i < 2000; i++) write(`${i}.yaml`, service(`s${i}`, `10.97.${i >> 8}.${i & 255}`))
+    await folder.start()
+    assert.equal(folder.batches[0]?.length, 2001)
+    folder.read.length = 0
+    assert.deepEqual(await folder.after(() => write('7.yaml', service('s7', '10.98.0.7'))), [
+      '+Service default/s7 10.98.0.7',
+    ])
+    assert.deepEqual(folder.read, ['7.yaml'])
+    const delivered = folder.batches.length
+    for (let i = 0; i < 2000; i++) write(`${i}.yaml`, service(`s${i}`, `10.99.${i >> 8}.${i & 255}`))
+    await folder.until(() => folder.batches.slice(delivered).flat().length >= 2000)
+    assert.equal(new Set(folder.batches.slice(delivered).flat()).size, 2000)
+  })
+})
