@@ -1,0 +1,18 @@
+{
+  "targets": [
+    {
+      "target_name": "viaduct",
+      "sources": ["<!@(cat native/core_sources.txt native/addon_sources.txt)"],
+      "include_dirs": ["native", "<!(node -p \"require('node-addon-api').include_dir\")"],
+      "defines": [
+        "NAPI_VERSION=9",
+        "NODE_ADDON_API_DISABLE_DEPRECATED",
+        "NODE_ADDON_API_CPP_EXCEPTIONS_ALL",
+        "NODE_API_SWALLOW_UNTHROWABLE_EXCEPTIONS"
+      ],
+      "cflags!": ["-fno-exceptions"],
+      "cflags_cc!": ["-fno-exceptions", "-fno-rtti", "-std=gnu++17", "-std=gnu++1y"],
+      "cflags_cc": ["-std=c++20", "-fvisibility=hidden", "-Wall", "-Wextra"]
+    }
+  ]
+}

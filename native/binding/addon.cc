@@ -1,0 +1,24 @@
+#include <napi.h>
+
+#include "binding/ipvs_socket_wrap.h"
+#include "binding/layout.h"
+#include "binding/route_events_wrap.h"
+#include "binding/route_socket_wrap.h"
+
+namespace viaduct::binding {
+
+/// The module's state of one environment; src/kernel/addon.ts declares the exports.
+class Addon : public Napi::Addon<Addon> {
+ public:
+  Addon(Napi::Env env, Napi::Object exports) {
+    DefineAddon(exports, {InstanceValue("IpvsSocket", IpvsSocketWrap::Define(env), napi_enumerable),
+                          InstanceValue("RouteSocket", RouteSocketWrap::Define(env), napi_enumerable),
+                          InstanceValue("RouteEvents", RouteEventsWrap::Define(env), napi_enumerable),
+                          InstanceValue("layout", MakeLayout(env), napi_enumerable)});
+  }
+};
+
+}  // namespace viaduct::binding
+
+using viaduct::binding::Addon;
+NODE_API_ADDON(Addon)

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <napi.h>
+
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "binding/values.h"
+#include "core/result.h"
+
+namespace viaduct::binding {
+
+/// One call on libuv's pool and the promise that it settles. Deletes itself (AsyncWorker).
+/// NB: `work` runs off the JavaScript thread and touches no Napi:: type; the rest runs on it.
+template <typename T>
+class BatchWorker : public Napi::AsyncWorker {
+ public:
+  struct Call {
+    std::function<Result<T>()> work;
+    std::function<Napi::Value(Napi::Env, T&&)> to_value;
+    std::function<void(Napi::Env)> after;  ///< when the promise has been settled, or can no longer be
+  };
+
+  /// References the receiver and every argument of the call, so that the memory that `work` reads stays.
+  static Napi::Value Start(const Napi::CallbackInfo& info, Call call) {
+    auto* worker = new BatchWorker(info, std::move(call));
+    const Napi::Value promise = worker->deferred_.Promise();
+    worker->Queue();
+    return promise;
+  }
+
+ protected:
+  void Execute() override { result_ = call_.work(); }
+
+  void OnOK() override {
+    const After after{call_, Env()};
+    if (result_.ok())
+      deferred_.Resolve(call_.to_value(Env(), std::move(result_.value())));
+    else
+      deferred_.Reject(MakeError(Env(), result_.error()).Value());
+  }
+
+  /// `work` threw: bad_alloc, in practice.
+  void OnError(const Napi::Error& error) override {
+    const After after{call_, Env()};
+    deferred_.Reject(error.Value());
+  }
+
+ private:
+  /// Runs `after` however the settling ends: an environment that is torn down refuses it.
+  struct After {
+    const Call& call;
+    Napi::Env env;
+    ~After() { call.after(env); }
+  };
+
+  BatchWorker(const Napi::CallbackInfo& info, Call call)
+      : Napi::AsyncWorker(info.Env(), "viaduct"),
+        call_(std::move(call)),
+        deferred_(Napi::Promise::Deferred::New(info.Env())) {
+    Keep(info.This());
+    for (size_t i = 0; i < info.Length(); ++i) Keep(info[i]);
+  }
+
+  void Keep(const Napi::Value& value) {
+    if (value.IsObject()) kept_.push_back(Napi::Persistent(value.As<Napi::Object>()));
+  }
+
+  Call call_;
+  Napi::Promise::Deferred deferred_;
+  std::vector<Napi::ObjectReference> kept_;
+  Result<T> result_ = Error{};
+};
+
+}  // namespace viaduct::binding
