@@ -1,0 +1,158 @@
+import assert from 'node:assert/strict'
+import { constants } from 'node:os'
+import { describe, it } from 'node:test'
+import fc from 'fast-check'
+import type { VipBinding } from '../../../src/config/index.js'
+import { openModelKernel, type Fault, type ModelKernel } from '../../../src/kernel/model/index.js'
+import type { ObjectEvent } from '../../../src/source/index.js'
+import { synced } from '../../support/objects.js'
+import { PipelineLab, snapshot } from '../../support/pipeline-lab.js'
+import { anyHistory, finalObjects } from './worlds.js'
+
+const { ENOMEM, ENOBUFS, EEXIST, ESRCH, ENOENT, EINVAL } = constants.errno
+
+const binding = fc.constantFrom<VipBinding>('routes', 'addresses')
+
+/** The kernel of an agent that saw this history batch by batch, and was stopped then. */
+async function live(history: readonly (readonly ObjectEvent[])[], vipBinding: VipBinding, kernel = openModelKernel()) {
+  const lab = new PipelineLab({ kernel, vipBinding })
+  await lab.deliver(synced)
+  for (const events of history) await lab.deliver(...events)
+  assert.deepEqual(lab.crashes, [])
+  await lab.stop()
+  return lab
+}
+
+async function fresh(objects: readonly ObjectEvent[], vipBinding: VipBinding, kernel = openModelKernel()) {
+  const lab = new PipelineLab({ kernel, vipBinding })
+  await lab.deliver(...objects, synced)
+  await lab.stop()
+  return lab
+}
+
+describe('properties of the pipeline', () => {
+  it('incremental equals full: step by step leads where a fresh start with the final objects leads', async () => {
+    await fc.assert(
+      fc.asyncProperty(anyHistory, binding, async (history, vipBinding) => {
+        const stepwise = await live(history, vipBinding)
+        const full = await fresh(finalObjects(history), vipBinding)
+        assert.deepEqual(await snapshot(stepwise.kernel), await snapshot(full.kernel))
+      }),
+      { numRuns: 300 },
+    )
+  })
+
+  it('the order in which final objects come does not matter', async () => {
+    const shuffled = anyHistory.chain((history) => {
+      const objects = [...finalObjects(history)]
+      return fc.tuple(fc.constant(objects), fc.shuffledSubarray(objects, { minLength: objects.length }))
+    })
+    await fc.assert(
+      fc.asyncProperty(shuffled, async ([objects, others]) => {
+        const one = await fresh(objects, 'routes')
+        const batches = others.map((event) => [event])
+        assert.deepEqual(await snapshot((await live(batches, 'routes')).kernel), await snapshot(one.kernel))
+      }),
+      { numRuns: 150 },
+    )
+  })
+
+  it('a second sync and a restart write nothing', async () => {
+    await fc.assert(
+      fc.asyncProperty(anyHistory, binding, async (history, vipBinding) => {
+        const kernel = openModelKernel()
+        const lab = new PipelineLab({ kernel, vipBinding })
+        await lab.deliver(...history.flat(), synced)
+        lab.takeOps()
+        await lab.deliver(...finalObjects(history))
+        await lab.clock.advance(31_000)
+        assert.deepEqual(lab.takeOps(), [], 'second sync and reconcile')
+        await lab.stop()
+        const restarted = await fresh(finalObjects(history), vipBinding, kernel)
+        assert.deepEqual(restarted.takeOps(), [], 'restart')
+      }),
+      { numRuns: 150 },
+    )
+  })
+
+  it('a restart with other objects, or another binding, leads where a fresh start leads', async () => {
+    await fc.assert(
+      fc.asyncProperty(anyHistory, anyHistory, fc.tuple(binding, binding), async (before, after, [first, second]) => {
+        const { kernel } = await live(before, first)
+        await fresh(finalObjects(after), second, kernel)
+        const expected = await fresh(finalObjects(after), second)
+        assert.deepEqual(await snapshot(kernel), await snapshot(expected.kernel))
+      }),
+      { numRuns: 150 },
+    )
+  })
+
+  it('whatever the kernel refuses or does not answer for a while, the end is the same', async () => {
+    const fault = fc.constantFrom<Fault>(undefined, undefined, undefined, 'unknown', 'lost', ENOMEM, ENOBUFS, EEXIST, ESRCH, ENOENT, EINVAL)
+    const faults = fc.array(fault, { minLength: 1, maxLength: 12 })
+    await fc.assert(
+      fc.asyncProperty(anyHistory, faults, binding, async (history, plan, vipBinding) => {
+        const lab = new PipelineLab({ vipBinding })
+        injectFaults(lab.kernel, plan)
+        await lab.deliver(synced)
+        for (const events of history) await lab.deliver(...events)
+        injectFaults(lab.kernel, [])
+        await lab.clock.advance(120_000)
+        assert.deepEqual(lab.crashes, [])
+        await lab.stop()
+        const full = await fresh(finalObjects(history), vipBinding)
+        assert.deepEqual(await snapshot(lab.kernel), await snapshot(full.kernel))
+      }),
+      { numRuns: 300 },
+    )
+  })
+
+  it('any prefix of what was sent, then a restart, equals the whole', async () => {
+    await fc.assert(
+      fc.asyncProperty(anyHistory, fc.nat(40), binding, async (history, sent, vipBinding) => {
+        const kernel = openModelKernel()
+        dieAfter(kernel, sent)
+        await live(history, vipBinding, kernel)
+        injectFaults(kernel, [])
+        const restarted = new PipelineLab({ kernel, vipBinding })
+        await restarted.deliver(...finalObjects(history), synced)
+        // What sits on a VIP that was bound only now is known as ours at the next reconcile.
+        await restarted.clock.advance(31_000)
+        await restarted.stop()
+        const full = await fresh(finalObjects(history), vipBinding)
+        // docs/adr/0005: a death between unbinding and removal leaves a virtual server that nothing marks as ours.
+        const expected = await snapshot(full.kernel)
+        const bound = new Set(expected.map(addressOf))
+        const reached = (await snapshot(kernel)).filter((line) => /^(route|address)/.test(line) || bound.has(addressOf(line)) || expected.includes(line))
+        assert.deepEqual(reached, expected)
+      }),
+      { numRuns: 200 },
+    )
+  })
+})
+
+function addressOf(line: string): string {
+  const [, place = ''] = line.split(' ')
+  return line.startsWith('address') ? place.replace(/\/\d+$/, '') : place.replace(/:\d+$/, '')
+}
+
+/** Faults for the next operations, in turn and over again; empty: none. */
+function injectFaults(kernel: ModelKernel, plan: readonly Fault[]): void {
+  let next = 0
+  const fault = ({ op }: { readonly op: string }): Fault => {
+    const chosen = plan[next++ % plan.length]
+    // A kernel that says "not found" of something that is there does not exist, and the ledger believes it.
+    const isLie = op.startsWith('remove') && (chosen === ESRCH || chosen === ENOENT)
+    return isLie ? undefined : chosen
+  }
+  kernel.ipvs.batches.plan = plan.length === 0 ? {} : { fault }
+  kernel.routes.batches.plan = plan.length === 0 ? {} : { fault }
+}
+
+/** After `count` operations nothing reaches the kernel any more, as if the process had died. */
+function dieAfter(kernel: ModelKernel, count: number): void {
+  let sent = 0
+  const fault = (): Fault => (sent++ < count ? undefined : 'lost')
+  kernel.ipvs.batches.plan = { fault }
+  kernel.routes.batches.plan = { fault }
+}

@@ -1,0 +1,77 @@
+// Small random worlds: few names and few addresses, so that everything meets everything.
+import fc from 'fast-check'
+import type { EndpointSlice, ObjectEvent, Service } from '../../../src/source/index.js'
+import { endpoint, port, remove, service, set, slice } from '../../support/objects.js'
+
+const serviceNames = ['a', 'b', 'c', 'd'] as const
+const clusterIPs = ['10.96.0.1', '10.96.0.2', '10.96.0.3'] as const
+const endpointIPs = ['10.1.0.1', '10.1.0.2', '10.1.0.3', '10.1.0.4', '10.1.0.5'] as const
+
+const ports = fc.constantFrom(
+  [port(80)],
+  [port(80), port(53, { name: 'dns', protocol: 'UDP' as const })],
+  [port(53, { name: 'dns', protocol: 'UDP' as const })],
+  [port(81)],
+)
+
+const anyService: fc.Arbitrary<Service> = fc
+  .record({
+    name: fc.constantFrom(...serviceNames),
+    address: fc.constantFrom(...clusterIPs),
+    ports,
+    sessionAffinity: fc.constantFrom('None' as const, 'ClientIP' as const),
+    internalTrafficPolicy: fc.constantFrom('Cluster' as const, 'Cluster' as const, 'Local' as const),
+    isDualStack: fc.boolean(),
+  })
+  .map(({ name, address, isDualStack, ...rest }) => {
+    const dual = { clusterIPs: [address, `fd00::${address.at(-1)}`], ipFamilies: ['IPv4', 'IPv6'] as const }
+    return service(name, address, isDualStack ? { ...rest, ...dual } : rest)
+  })
+
+const anyEndpoint = fc
+  .record({
+    last: fc.constantFrom(...endpointIPs),
+    nodeName: fc.constantFrom('here', 'there', undefined),
+    ready: fc.boolean(),
+    serving: fc.boolean(),
+    terminating: fc.boolean(),
+  })
+  .map(({ last, ...rest }) => endpoint(last, rest))
+
+const anySlice: fc.Arbitrary<EndpointSlice> = fc
+  .record({
+    name: fc.constantFrom('s1', 's2', 's3', 's4', 's5'),
+    serviceName: fc.constantFrom(...serviceNames, undefined),
+    endpoints: fc.array(anyEndpoint, { maxLength: 4 }),
+    isIpv6: fc.boolean(),
+    portNames: fc.subarray(['', 'dns'] as const),
+  })
+  .map(({ name, serviceName, endpoints, isIpv6, portNames }) => {
+    const moved = endpoints.map((one) => ({ ...one, addresses: [`fd01::${one.addresses[0]?.at(-1) ?? ''}`] }))
+    const slicePorts = portNames.map((portName) =>
+      portName === '' ? { name: '', protocol: 'TCP' as const, port: 8080 } : { name: 'dns', protocol: 'UDP' as const, port: 53 },
+    )
+    const addressType = isIpv6 ? ('IPv6' as const) : ('IPv4' as const)
+    return slice(name, serviceName, isIpv6 ? moved : endpoints, { addressType, ports: slicePorts })
+  })
+
+/** A change of the world. */
+export const anyEvent: fc.Arbitrary<ObjectEvent> = fc.oneof(
+  { arbitrary: anyService.map(set), weight: 4 },
+  { arbitrary: anySlice.map(set), weight: 5 },
+  { arbitrary: fc.constantFrom(...serviceNames).map((name) => remove('Service', name)), weight: 1 },
+  { arbitrary: fc.constantFrom('s1', 's2', 's3', 's4', 's5').map((name) => remove('EndpointSlice', name)), weight: 1 },
+)
+
+/** Batches of events, as a source sees them. */
+export const anyHistory = fc.array(fc.array(anyEvent, { maxLength: 5 }), { maxLength: 8 })
+
+/** The events of the objects that are there at the end of a history. */
+export function finalObjects(history: readonly (readonly ObjectEvent[])[]): readonly ObjectEvent[] {
+  const objects = new Map<string, ObjectEvent>()
+  for (const event of history.flat()) {
+    if (event.type === 'set') objects.set(`${event.object.kind} ${event.object.namespace}/${event.object.name}`, event)
+    if (event.type === 'delete') objects.delete(`${event.kind} ${event.key.namespace}/${event.key.name}`)
+  }
+  return [...objects.values()]
+}
