@@ -49,8 +49,14 @@ function parseIpv4(text: string, start: number): number {
   return octet < 0 || dots !== 3 ? -1 : value * 256 + octet
 }
 
+/** The one place that may call text canonical. */
+function brand(canonical: string): IpAddress {
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a brand has no other origin
+  return canonical as IpAddress
+}
+
 function formatIpv4(value: number): IpAddress {
-  return `${value >>> 24}.${(value >>> 16) & 255}.${(value >>> 8) & 255}.${value & 255}` as IpAddress
+  return brand(`${value >>> 24}.${(value >>> 16) & 255}.${(value >>> 8) & 255}.${value & 255}`)
 }
 
 function writeIpv4(value: number, bytes: Uint8Array, offset: number): void {
@@ -142,7 +148,7 @@ function formatIpv6(bytes: Uint8Array, offset: number): IpAddress {
     if (text !== '' && !text.endsWith(':')) text += ':'
     text += readUint16(bytes, offset + 2 * group).toString(16)
   }
-  return text as IpAddress
+  return brand(text)
 }
 
 /** ::ffff:0:0/96, which Go's net package, and so kube-proxy, takes for IPv4. */

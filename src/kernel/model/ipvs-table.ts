@@ -40,7 +40,7 @@ export function encodeTable(servers: readonly ModelVirtualServer[], withCounters
     writeVirtualServerSettings(virtualServers, at, server.settings, allFlags)
     virtualServers.view.setUint32(at + virtualServerLayout.firstReal, firstReal, true)
     virtualServers.view.setUint32(at + virtualServerLayout.realCount, server.reals.size, true)
-    for (const real of [...server.reals.values()].sort(compareRealServers)) {
+    for (const real of [...server.reals.values()].toSorted(compareRealServers)) {
       writeRealServerKey(realServers, firstReal * realServerLayout.size, real.key)
       writeRealServerSettings(realServers, firstReal * realServerLayout.size, real.settings)
       firstReal++

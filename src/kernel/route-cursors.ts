@@ -1,61 +1,21 @@
-// Route, address and link records: operations to packed records, cursors over dumps, events.
-import { familyOf, writeAddress, type IpAddress, type IpFamily } from '../address.js'
+// Cursors over packed routes and addresses; links and events as objects.
+import type { IpAddress, IpFamily } from '../address.js'
 import type { Link, LinkEvent } from './links.js'
 import {
-  addressFamily,
   addressLayout,
   eventLayout,
   familyFromByte,
-  hostPrefixLength,
   linkLayout,
   RecordTable,
   routeLayout,
-  type RecordBuffer,
 } from './records.js'
+import { routeOpNumber } from './route-encode.js'
 import type { InterfaceAddress, LocalRoute } from './routes.js'
 
-/** Numbers of route::Op. */
-export const routeOpNumber = { none: 0, add: 1, replace: 2, remove: 3 } as const
-
-/** linux/rtnetlink.h */
-const routeTableLocal = 255
-const routeTypeLocal = 2
-const routeScopeHost = 254
 /** IFF_UP of linux/if.h */
 export const linkIsUp = 1
 
 const eventKind = { link: 1, address: 2 } as const
-
-/** Writes a local route into a zeroed RouteRecord at byte `at`. */
-export function writeRoute(buffer: RecordBuffer, at: number, route: LocalRoute, op: number): void {
-  const { bytes, view } = buffer
-  const family = familyOf(route.address)
-  writeAddress(route.address, bytes, at + routeLayout.destination)
-  if (route.preferredSource !== undefined)
-    writeAddress(route.preferredSource, bytes, at + routeLayout.preferredSource)
-  view.setUint32(at + routeLayout.interfaceIndex, route.interfaceIndex, true)
-  view.setUint32(at + routeLayout.table, routeTableLocal, true)
-  bytes[at + routeLayout.op] = op
-  bytes[at + routeLayout.family] = addressFamily[family]
-  bytes[at + routeLayout.prefixLength] = hostPrefixLength(family)
-  bytes[at + routeLayout.protocol] = route.protocol
-  bytes[at + routeLayout.type] = routeTypeLocal
-  bytes[at + routeLayout.scope] = routeScopeHost
-}
-
-/** Writes an interface address into a zeroed AddressRecord at byte `at`. */
-export function writeInterfaceAddress(
-  buffer: RecordBuffer,
-  at: number,
-  address: InterfaceAddress,
-  op: number,
-): void {
-  writeAddress(address.address, buffer.bytes, at + addressLayout.address)
-  buffer.view.setUint32(at + addressLayout.interfaceIndex, address.interfaceIndex, true)
-  buffer.bytes[at + addressLayout.op] = op
-  buffer.bytes[at + addressLayout.family] = addressFamily[familyOf(address.address)]
-  buffer.bytes[at + addressLayout.prefixLength] = address.prefixLength
-}
 
 /** Host routes of Routes.dumpLocalRoutes(), by index. */
 export class RouteCursor extends RecordTable {

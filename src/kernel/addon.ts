@@ -1,0 +1,89 @@
+// The addon's exports, declared by hand (native/binding/). Methods that return a promise run on libuv's pool, one call at
+// a time per socket: a second one throws EBUSY, after close() all throw EBADF. Arrays that are passed in are read by the
+// pool: leave them alone until the promise settles. A whole call that failed rejects with RawError.
+
+/** Failures are FailureRecords, ascending by index; their texts lie in `text`. */
+export interface RawOutcome {
+  readonly applied: number
+  readonly failures: Uint8Array
+  readonly text: string
+}
+
+/** What a call of the addon rejects with, or throws when it cannot start. */
+export interface RawError extends Error {
+  /** Positive. */
+  readonly errno: number
+  /** "dump local routes" */
+  readonly operation: string
+  /** The kernel's own words, or empty. */
+  readonly text: string
+}
+
+export interface RawIpvsTable {
+  readonly virtualServers: Uint8Array
+  readonly realServers: Uint8Array
+  /** Only with counters. */
+  readonly virtualServerCounters?: Uint8Array
+  readonly realServerCounters?: Uint8Array
+}
+
+/** AF_INET or AF_INET6 of linux/socket.h. */
+export type RawFamily = 2 | 10
+
+export interface RawIpvsSocket {
+  /** OpRecords, VirtualServerRecords, RealServerRecords. */
+  apply(ops: Uint8Array, virtualServers: Uint8Array, realServers: Uint8Array): Promise<RawOutcome>
+  dump(family: RawFamily, withCounters: boolean): Promise<RawIpvsTable>
+  info(): Promise<{
+    readonly version: number
+    readonly connectionTableSize: number
+    readonly ipv4VirtualServers: number
+  }>
+  timeouts(): Promise<{
+    readonly tcpSeconds: number
+    readonly tcpFinSeconds: number
+    readonly udpSeconds: number
+  }>
+  setTimeouts(tcpSeconds: number, tcpFinSeconds: number, udpSeconds: number): Promise<void>
+  /** Resolves when the call in flight is done and the socket closed. Any number of times. */
+  close(): Promise<void>
+}
+
+export interface RawRouteSocket {
+  /** RouteRecords. */
+  applyRoutes(routes: Uint8Array): Promise<RawOutcome>
+  /** AddressRecords. */
+  applyAddresses(addresses: Uint8Array): Promise<RawOutcome>
+  dumpLocalRoutes(family: RawFamily): Promise<Uint8Array>
+  /** `interfaceIndex` 0: of all. */
+  dumpAddresses(family: RawFamily, interfaceIndex: number): Promise<Uint8Array>
+  /** LinkRecords. */
+  dumpLinks(): Promise<Uint8Array>
+  /** Index of the new device. At most 15 bytes. */
+  addDummy(name: string): Promise<number>
+  setUp(interfaceIndex: number): Promise<void>
+  removeLink(interfaceIndex: number): Promise<void>
+  close(): Promise<void>
+}
+
+export interface RawRouteEvents {
+  /**
+   * EventRecords. Waits on a thread of libuv's pool, which has four (UV_THREADPOOL_SIZE); the wait ends from time to time
+   * with no records at all, so that a worker that is terminated can end: ask again.
+   */
+  next(): Promise<Uint8Array>
+  /** Ends a wait. */
+  close(): Promise<void>
+}
+
+/** Constructors open their sockets in the network namespace of the calling thread, and throw RawError. */
+export interface Addon {
+  readonly IpvsSocket: new () => RawIpvsSocket
+  readonly RouteSocket: new () => RawRouteSocket
+  readonly RouteEvents: new () => RawRouteEvents
+  /** Size and offsets of each record (records.ts). */
+  readonly layout: Readonly<Record<string, Readonly<Record<string, number>>>>
+}
+
+/** The addon's file name. */
+export const addonFile = 'viaduct.node'

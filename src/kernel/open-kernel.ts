@@ -1,0 +1,49 @@
+import type { Addon } from './addon.js'
+import type { Ipvs } from './ipvs.js'
+import type { Links } from './links.js'
+import { loadAddon } from './loader.js'
+import { RealIpvs } from './real-ipvs.js'
+import { RealLinks } from './real-links.js'
+import { RealRoutes } from './real-routes.js'
+import { RealSysctl } from './real-sysctl.js'
+import type { Routes } from './routes.js'
+import type { Sysctl } from './sysctl.js'
+
+/** Everything of the kernel that Viaduct programs. */
+export interface Kernel {
+  readonly ipvs: Ipvs
+  readonly routes: Routes
+  readonly links: Links
+  readonly sysctl: Sysctl
+  /** Waits for what is in flight; idempotent. */
+  close(): Promise<void>
+}
+
+export interface KernelOptions {
+  /** The addon's file (VIADUCT_ADDON); default: beside the program, or in its build folder. */
+  readonly addonPath?: string | undefined
+  /** Default /proc/sys. */
+  readonly sysctlRoot?: string
+}
+
+/**
+ * The real kernel. Nothing is opened yet: the first call of each part loads the addon (ConfigError when there is none)
+ * and opens its socket in the network namespace of that moment.
+ */
+export function openKernel(options: KernelOptions = {}): Kernel {
+  let loaded: Addon | undefined
+  const addon = (): Addon =>
+    (loaded ??= loadAddon({ addonPath: options.addonPath, moduleUrl: import.meta.url }))
+  const ipvs = new RealIpvs(addon)
+  const routes = new RealRoutes(addon)
+  const links = new RealLinks(addon)
+  return {
+    ipvs,
+    routes,
+    links,
+    sysctl: new RealSysctl(options.sysctlRoot ?? '/proc/sys'),
+    close: async () => {
+      await Promise.all([ipvs.close(), routes.close(), links.close()])
+    },
+  }
+}

@@ -1,0 +1,73 @@
+import type { IpFamily } from '../address.js'
+import type { Addon, RawIpvsSocket, RawOutcome } from './addon.js'
+import { nameFailures, type RecordFailure } from './batch.js'
+import { describeIpvsOp, familyOfIpvsOp } from './describe.js'
+import { encodeIpvsBatch } from './ipvs-encode.js'
+import type { Ipvs, IpvsDump, IpvsInfo, IpvsOp, IpvsTimeouts } from './ipvs.js'
+import type { BatchOutcome } from './outcome.js'
+import { addressFamily, failureLayout, RecordTable } from './records.js'
+import { RequestQueue } from './request-queue.js'
+
+class FailureCursor extends RecordTable {
+  constructor(bytes: Uint8Array) {
+    super(bytes, failureLayout)
+  }
+
+  failure(index: number, text: string): RecordFailure {
+    const offset = this.u32(index, failureLayout.textOffset)
+    return {
+      index: this.u32(index, failureLayout.index),
+      errno: this.i32(index, failureLayout.errno),
+      unknown: this.u8(index, failureLayout.unknown) !== 0,
+      text: text.slice(offset, offset + this.u32(index, failureLayout.textLength)),
+    }
+  }
+}
+
+/** The failures of a batch as objects. */
+export function decodeFailures(outcome: RawOutcome): readonly RecordFailure[] {
+  const cursor = new FailureCursor(outcome.failures)
+  return Array.from({ length: cursor.length }, (_, index) => cursor.failure(index, outcome.text))
+}
+
+/** The IPVS table of the kernel that we run on. */
+export class RealIpvs implements Ipvs {
+  readonly #queue: RequestQueue<RawIpvsSocket>
+
+  constructor(addon: () => Addon) {
+    this.#queue = new RequestQueue(() => new (addon().IpvsSocket)(), 'ipvs')
+  }
+
+  async apply(ops: readonly IpvsOp[]): Promise<BatchOutcome> {
+    if (ops.length === 0) return { applied: 0, failures: [] }
+    const batch = encodeIpvsBatch(ops)
+    const outcome = await this.#queue.run((socket) =>
+      socket.apply(batch.ops, batch.virtualServers, batch.realServers),
+    )
+    return nameFailures(ops, decodeFailures(outcome), {
+      subsystem: 'ipvs',
+      describe: describeIpvsOp,
+      familyOf: familyOfIpvsOp,
+    })
+  }
+
+  dump(family: IpFamily, options?: { readonly counters?: boolean }): Promise<IpvsDump> {
+    return this.#queue.run((socket) => socket.dump(addressFamily[family], options?.counters ?? false))
+  }
+
+  info(): Promise<IpvsInfo> {
+    return this.#queue.run((socket) => socket.info())
+  }
+
+  timeouts(): Promise<IpvsTimeouts> {
+    return this.#queue.run((socket) => socket.timeouts())
+  }
+
+  setTimeouts({ tcpSeconds, tcpFinSeconds, udpSeconds }: IpvsTimeouts): Promise<void> {
+    return this.#queue.run((socket) => socket.setTimeouts(tcpSeconds, tcpFinSeconds, udpSeconds))
+  }
+
+  close(): Promise<void> {
+    return this.#queue.close()
+  }
+}

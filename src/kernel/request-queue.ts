@@ -1,0 +1,66 @@
+import { constants } from 'node:os'
+import { KernelError, type KernelErrorFields } from '../errors.js'
+import type { RawError } from './addon.js'
+
+function isRawError(error: unknown): error is RawError {
+  return error instanceof Error && 'errno' in error && 'operation' in error && 'text' in error
+}
+
+/** The addon's error as a KernelError; anything else as it is. */
+export function toKernelError(
+  error: unknown,
+  subsystem: KernelErrorFields['subsystem'],
+  object?: string,
+): unknown {
+  if (!isRawError(error)) return error
+  return new KernelError({
+    errno: error.errno,
+    subsystem,
+    operation: error.operation,
+    ...(object === undefined ? {} : { object }),
+    ...(error.text === '' ? {} : { extack: error.text }),
+  })
+}
+
+interface Closable {
+  close(): Promise<void>
+}
+
+/** Calls on one socket of the addon, one after the other; opens it for the first. */
+export class RequestQueue<Socket extends Closable> {
+  readonly #open: () => Socket
+  readonly #subsystem: KernelErrorFields['subsystem']
+  #socket: Socket | undefined
+  /** Settles when the last call that was asked for is done; never rejects. */
+  #tail: Promise<unknown> = Promise.resolve()
+  #isClosed = false
+
+  constructor(open: () => Socket, subsystem: KernelErrorFields['subsystem']) {
+    this.#open = open
+    this.#subsystem = subsystem
+  }
+
+  /** Throws KernelError; EBADF after close(). `object` names in it what the call is about. */
+  async run<T>(request: (socket: Socket) => Promise<T>, object?: string): Promise<T> {
+    if (this.#isClosed)
+      throw new KernelError({
+        errno: constants.errno.EBADF,
+        subsystem: this.#subsystem,
+        operation: 'use a closed socket',
+      })
+    const answer = this.#tail.then(() => request((this.#socket ??= this.#open())))
+    this.#tail = answer.catch(() => {})
+    try {
+      return await answer
+    } catch (error) {
+      throw toKernelError(error, this.#subsystem, object)
+    }
+  }
+
+  /** Waits for the calls that were asked for. Idempotent. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    await this.#tail
+    await this.#socket?.close()
+  }
+}
