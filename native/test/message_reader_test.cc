@@ -16,7 +16,7 @@ std::optional<ErrorReport> Decode(std::string_view hex) {
 
 TEST(DecodeError, ReadsErrnoAndText) {
   const auto report = Decode(R"(
-    38 00 00 00  02 00  00 03    # NLMSG_ERROR, CAPPED | ACK_TLVS
+    34 00 00 00  02 00  00 03    # NLMSG_ERROR, CAPPED | ACK_TLVS
     01 00 00 00  00 00 00 00
     ea ff ff ff                  # -22
     24 00 00 00 18 00 05 00 01 00 00 00 00 00 00 00   # request header
@@ -30,7 +30,7 @@ TEST(DecodeError, ReadsErrnoAndText) {
 
 TEST(DecodeError, SkipsTheEchoedPayload) {
   const auto report = Decode(R"(
-    34 00 00 00  02 00  00 02    # NLMSG_ERROR, ACK_TLVS, not CAPPED
+    30 00 00 00  02 00  00 02    # NLMSG_ERROR, ACK_TLVS, not CAPPED
     01 00 00 00  00 00 00 00
     ea ff ff ff
     14 00 00 00 18 00 05 00 01 00 00 00 00 00 00 00   # request header: 20 bytes in all

@@ -26,6 +26,7 @@ int ScriptedKernel::Socket(int, int, int) {
   // A real descriptor, since its owner will close it.
   const int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
   queues_[fd].clear();
+  last_socket_ = fd;
   return fd;
 }
 

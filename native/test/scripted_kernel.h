@@ -42,6 +42,7 @@ class ScriptedKernel : public SocketCalls {
 
   std::deque<Datagram>& queue(int fd) { return queues_[fd]; }
   const std::vector<Bytes>& sent() const { return sent_; }
+  int last_socket() const { return last_socket_; }
   int sockets_opened() const { return sockets_opened_; }
   bool has_option(int level, int name) const { return options_.contains({level, name}); }
   std::chrono::nanoseconds elapsed() const { return now_; }
@@ -63,6 +64,7 @@ class ScriptedKernel : public SocketCalls {
   std::map<int, int> buffers_;  ///< by option name
   std::set<std::pair<int, int>> options_;
   std::vector<Bytes> sent_;
+  int last_socket_ = -1;
   int sockets_opened_ = 0;
   std::chrono::nanoseconds now_{1};
 };

@@ -1,0 +1,110 @@
+#include "route/decode.h"
+
+#include <gtest/gtest.h>
+#include <linux/if_addr.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
+#include <netinet/in.h>
+
+#include "hex.h"
+
+namespace viaduct::route {
+namespace {
+
+constexpr const char* kRoute = R"(
+  02 20 00 00  ff 42 fe 02  00 00 00 00   # rtmsg
+  08 00 0f 00  ff 00 00 00                # TABLE
+  08 00 01 00  0a 60 00 0a                # DST
+  08 00 07 00  c0 a8 01 02                # PREFSRC
+  08 00 04 00  01 00 00 00                # OIF
+)";
+
+TEST(DecodeRoute, ReadsAll) {
+  const auto route = DecodeRoute(FromHex(kRoute));
+  ASSERT_TRUE(route);
+  EXPECT_EQ(route->destination[3], 10);
+  EXPECT_EQ(route->preferred_source[0], 192);
+  EXPECT_EQ(route->interface_index, 1U);
+  EXPECT_EQ(route->table, 255U);
+  EXPECT_EQ(route->protocol, 0x42);
+  EXPECT_EQ(route->type, RTN_LOCAL);
+  EXPECT_EQ(route->prefix_length, 32);
+  EXPECT_EQ(route->op, Op::kNone);
+}
+
+TEST(DecodeRoute, DefaultRouteHasNoDestination) {
+  EXPECT_TRUE(DecodeRoute(FromHex("02 00 00 00 fe 02 00 01 00 00 00 00")));
+}
+
+TEST(DecodeRoute, RefusesWhatIsNotWhole) {
+  EXPECT_FALSE(DecodeRoute(FromHex("02 20 00 00 ff 42 fe 02 00 00 00 00"))) << "no destination";
+  EXPECT_FALSE(DecodeRoute(FromHex("0a 80 00 00 ff 42 fe 02 00 00 00 00 08 00 01 00 01 02 03 04")))
+      << "IPv4 address in an IPv6 route";
+  EXPECT_FALSE(DecodeRoute(FromHex("02 20 00 00 ff 42 fe 02 00 00 00"))) << "short header";
+  EXPECT_FALSE(DecodeRoute(FromHex("02 20 00 00 ff 42 fe 02 00 00 00 00 07 00 01 00 01 02 03 00")))
+      << "short address";
+  EXPECT_FALSE(DecodeRoute(FromHex("05 20 00 00 ff 42 fe 02 00 00 00 00 08 00 01 00 01 02 03 04")))
+      << "unknown family";
+}
+
+TEST(DecodeAddress, PrefersTheLocalOne) {
+  const auto address = DecodeAddress(FromHex(R"(
+    02 18 80 00  03 00 00 00
+    08 00 01 00  0a 00 00 02    # ADDRESS: the peer
+    08 00 02 00  0a 00 00 01    # LOCAL
+    08 00 08 00  80 02 00 00    # FLAGS PERMANENT | NOPREFIXROUTE: more than fit the header
+  )"));
+  ASSERT_TRUE(address);
+  EXPECT_EQ(address->address[3], 1);
+  EXPECT_EQ(address->prefix_length, 24);
+  EXPECT_EQ(address->interface_index, 3U);
+  EXPECT_EQ(address->flags, uint32_t{IFA_F_PERMANENT | IFA_F_NOPREFIXROUTE});
+}
+
+TEST(DecodeAddress, NeedsAnAddressOfItsFamily) {
+  EXPECT_FALSE(DecodeAddress(FromHex("02 18 80 00 03 00 00 00")));
+  EXPECT_FALSE(DecodeAddress(FromHex("0a 40 80 00 03 00 00 00 08 00 01 00 0a 00 00 02")));
+}
+
+constexpr const char* kLink = R"(
+  00 00 01 00  05 00 00 00  82 00 00 00  00 00 00 00   # ifinfomsg: index 5, BROADCAST | NOARP
+  0f 00 03 00  6b 75 62 65  2d 69 70 76  73 30 00 00   # IFNAME "kube-ipvs0"
+  10 00 12 00                                          # LINKINFO
+  0a 00 01 00  64 75 6d 6d  79 00 00 00                #   INFO_KIND "dummy"
+)";
+
+TEST(DecodeLink, ReadsNameAndKind) {
+  const auto link = DecodeLink(FromHex(kLink));
+  ASSERT_TRUE(link);
+  EXPECT_STREQ(link->name, "kube-ipvs0");
+  EXPECT_STREQ(link->kind, "dummy");
+  EXPECT_EQ(link->index, 5U);
+  EXPECT_EQ(link->flags & IFF_UP, 0U);
+}
+
+TEST(DecodeLink, RefusesWhatIsNotWhole) {
+  EXPECT_FALSE(DecodeLink(FromHex("00 00 01 00 05 00 00 00 00 00 00 00 00 00 00 00"))) << "no name";
+  EXPECT_FALSE(DecodeLink(FromHex("00 00 01 00 00 00 00 00 00 00 00 00 00 00 00 00 06 00 03 00 6c 6f 00 00")))
+      << "no index";
+}
+
+TEST(DecodeEvent, TellsLinksAndAddressesApart) {
+  const auto link = DecodeEvent(RTM_DELLINK, FromHex(kLink));
+  ASSERT_TRUE(link);
+  EXPECT_EQ(link->kind, 1);
+  EXPECT_EQ(link->op, Op::kRemove);
+  EXPECT_STREQ(link->name, "kube-ipvs0");
+
+  const auto address = DecodeEvent(RTM_NEWADDR, FromHex("02 20 80 00 03 00 00 00 08 00 02 00 0a 00 00 01"));
+  ASSERT_TRUE(address);
+  EXPECT_EQ(address->kind, 2);
+  EXPECT_EQ(address->op, Op::kAdd);
+  EXPECT_EQ(address->family, AF_INET);
+  EXPECT_EQ(address->prefix_length, 32);
+  EXPECT_EQ(address->address[3], 1);
+
+  EXPECT_FALSE(DecodeEvent(RTM_NEWROUTE, FromHex(kRoute)));
+}
+
+}  // namespace
+}  // namespace viaduct::route
