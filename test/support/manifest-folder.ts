@@ -31,6 +31,8 @@ export class ManifestFolder {
   readonly log: string[] = []
   readonly read: string[] = []
   errors = 0
+  /** Watches that are open now. */
+  watches = 0
   #source: Source | undefined
   #wake: () => void = () => undefined
 
@@ -45,6 +47,15 @@ export class ManifestFolder {
       read: (path) => {
         this.read.push(path.slice(this.root.length + 1))
         return (fileSystem.read ?? nodeFileSystem.read)(path)
+      },
+      watch: (path, listener) => {
+        const close = (fileSystem.watch ?? nodeFileSystem.watch)(path, listener)
+        if (close === undefined) return undefined
+        this.watches += 1
+        return () => {
+          this.watches -= 1
+          close()
+        }
       },
     }
     const destination = { write: (line: string) => this.#note(line) }
@@ -63,7 +74,7 @@ export class ManifestFolder {
     })
   }
 
-  /** Waits until everything delivered so far, in one list, ends with `last`; returns the list since the call before. */
+  /** Waits for deliveries and log lines until the claim holds. */
   async until(isThere: () => boolean): Promise<void> {
     while (!isThere()) {
       await new Promise<void>((resolve) => {
