@@ -1,11 +1,21 @@
 #include "binding/route_events_wrap.h"
 
+#include <chrono>
 #include <vector>
 
 namespace viaduct::binding {
 
 using route::EventRecord;
 using route::RouteEvents;
+
+namespace {
+
+// Node waits for the pool before it runs cleanup hooks (Environment::CleanupHandles), so that nobody can wake
+// a wait when a worker is terminated or the process exits: it has to end by itself. So long is the delay at
+// most.
+constexpr std::chrono::milliseconds kLongestWait{250};
+
+}  // namespace
 
 Napi::Function RouteEventsWrap::Define(Napi::Env env) {
   return DefineClass(
@@ -17,7 +27,7 @@ RouteEventsWrap::RouteEventsWrap(const Napi::CallbackInfo& info) : SocketWrap(in
 
 Napi::Value RouteEventsWrap::Next(const Napi::CallbackInfo& info) {
   return Slot(info).Fly<std::vector<EventRecord>>(
-      info, {[](RouteEvents& events) { return events.Next(); }, RecordsToValue<EventRecord>});
+      info, {[](RouteEvents& events) { return events.Next(kLongestWait); }, RecordsToValue<EventRecord>});
 }
 
 Napi::Value RouteEventsWrap::Close(const Napi::CallbackInfo& info) {

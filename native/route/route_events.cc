@@ -35,12 +35,13 @@ Result<RouteEvents> RouteEvents::Open(SocketCalls& calls) {
   return RouteEvents(calls, std::move(socket.value()), std::move(wake));
 }
 
-Result<std::vector<EventRecord>> RouteEvents::Next() {
+Result<std::vector<EventRecord>> RouteEvents::Next(std::chrono::milliseconds longest) {
   for (;;) {
     pollfd fds[] = {{socket_.fd(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
-    const int ready = calls_->Poll(fds, std::size(fds), -1);
+    const int ready = calls_->Poll(fds, std::size(fds), static_cast<int>(longest.count()));
     if (ready < 0 && errno == EINTR) continue;
     if (ready < 0) return Error{errno, "wait for events", {}};
+    if (ready == 0) return std::vector<EventRecord>{};
     if (fds[1].revents != 0) {
       uint64_t count = 0;
       // Ignoring the result: the descriptor does not block, and an empty one means that another Next() was

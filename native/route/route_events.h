@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <vector>
 
 #include "core/fd.h"
@@ -14,9 +15,9 @@ class RouteEvents {
  public:
   static Result<RouteEvents> Open(SocketCalls& calls = SocketCalls::Kernel());
 
-  /// Blocks until there are events or Wake() is called (empty vector then). Lost events (ENOBUFS) are an
-  /// event of kind 3. One call at a time.
-  Result<std::vector<EventRecord>> Next();
+  /// Blocks until there are events, Wake() is called or `longest` is over (empty vector then; negative: no
+  /// limit). Lost events (ENOBUFS) are an event of kind 3. One call at a time.
+  Result<std::vector<EventRecord>> Next(std::chrono::milliseconds longest = std::chrono::milliseconds(-1));
   /// Makes the running Next(), or the next one, return. From any thread; NB: the object must outlive the
   /// call.
   void Wake() const;
