@@ -1,5 +1,11 @@
 // The difference between two states of one virtual server as operations, and operations applied to a state.
-import type { IpvsOp, RealServer, RealServerKey, VirtualServerKey, VirtualServerSettings } from '../kernel/index.js'
+import type {
+  IpvsOp,
+  RealServer,
+  RealServerKey,
+  VirtualServerKey,
+  VirtualServerSettings,
+} from '../kernel/index.js'
 
 /** All of a virtual server but its identity. */
 export interface ServerState {
@@ -62,14 +68,22 @@ export function advance(state: ServerState | undefined, op: IpvsOp): ServerState
       return state
     case 'add-real-server':
     case 'set-real-server':
-      return state && { settings: state.settings, realServers: [...without(state.realServers, op.real.key), op.real] }
+      return (
+        state && {
+          settings: state.settings,
+          realServers: [...without(state.realServers, op.real.key), op.real],
+        }
+      )
     case 'remove-real-server':
       return state && { settings: state.settings, realServers: without(state.realServers, op.real) }
   }
 }
 
 /** `advance` over a list. */
-export function applyIpvsOps(state: ServerState | undefined, ops: readonly IpvsOp[]): ServerState | undefined {
+export function applyIpvsOps(
+  state: ServerState | undefined,
+  ops: readonly IpvsOp[],
+): ServerState | undefined {
   return ops.reduce(advance, state)
 }
 

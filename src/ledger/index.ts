@@ -6,6 +6,13 @@ export { advance, applyIpvsOps, diff, equalStates, type ServerState } from './di
 export { type Confirmation, Ledger, type LedgerBatch, type Refusal } from './ledger.js'
 export { type Conflict, type Entry } from './entry.js'
 export { type Drift, type DriftKind } from './drift.js'
-export { dummyDeviceName, VipTable, type Vip, type VipBatch, type VipPlace, type VipRefusal } from './vip-table.js'
+export {
+  dummyDeviceName,
+  VipTable,
+  type Vip,
+  type VipBatch,
+  type VipPlace,
+  type VipRefusal,
+} from './vip-table.js'
 export { includesAddress, hostAddresses, PackedRoutes } from './packed-bindings.js'
 export { PackedDump } from './packed.js'

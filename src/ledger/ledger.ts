@@ -228,7 +228,11 @@ function pushPart(
 }
 
 /** Replays the operations of a part one by one, as some failed. */
-function confirmPartly(part: Part, ops: readonly IpvsOp[], failures: readonly OperationFailure[]): readonly Refusal[] {
+function confirmPartly(
+  part: Part,
+  ops: readonly IpvsOp[],
+  failures: readonly OperationFailure[],
+): readonly Refusal[] {
   const { entry } = part
   const byIndex = new Map(failures.map((failure) => [failure.index, failure]))
   const refusals: Refusal[] = []
@@ -240,7 +244,8 @@ function confirmPartly(part: Part, ops: readonly IpvsOp[], failures: readonly Op
     const meaning = failure === undefined ? 'done' : meaningOf(op, failure, state)
     if (meaning === 'done') state = advance(state, op)
     else if (meaning === 'stale') entry.isStale = true
-    else if (meaning === 'refused' && failure !== undefined) refusals.push({ target: entry, error: failure.error })
+    else if (meaning === 'refused' && failure !== undefined)
+      refusals.push({ target: entry, error: failure.error })
   }
   // Equal to the target when only removals of absent things failed: keep one object, its packed image stays.
   const isTarget = state !== undefined && part.target !== undefined && equalStates(state, part.target)

@@ -123,6 +123,8 @@ export class PackedDump {
     const { size } = virtualServerLayout
     if (this.#serverBytes.compare(server, 0, size, index * size, (index + 1) * size) !== 0) return false
     const start = first * realServerLayout.size
-    return this.#realBytes.compare(realServers, 0, realServers.length, start, start + realServers.length) === 0
+    return (
+      this.#realBytes.compare(realServers, 0, realServers.length, start, start + realServers.length) === 0
+    )
   }
 }

@@ -3,7 +3,13 @@ import { type IpAddress, familyOf } from '../address.js'
 import type { VipBinding } from '../config/index.js'
 import { type KernelError, isExists, isNotFound } from '../errors.js'
 import { hostPrefixLength, viaductRouteProtocol } from '../kernel/index.js'
-import type { BatchOutcome, InterfaceAddress, LocalRoute, OperationFailure, RouteOp } from '../kernel/index.js'
+import type {
+  BatchOutcome,
+  InterfaceAddress,
+  LocalRoute,
+  OperationFailure,
+  RouteOp,
+} from '../kernel/index.js'
 import { type Drift, DriftCounter } from './drift.js'
 import { type PackedAddress, packedAddressOf } from './packed.js'
 import { PackedRoutes, type RouteState, hostAddresses } from './packed-bindings.js'
@@ -133,7 +139,10 @@ export class VipTable {
     return this.#plan(vips, (vip) => this.#unbindOps(vip))
   }
 
-  confirm(batch: VipBatch, outcome: BatchOutcome): { readonly refusals: readonly VipRefusal[]; readonly hasStale: boolean } {
+  confirm(
+    batch: VipBatch,
+    outcome: BatchOutcome,
+  ): { readonly refusals: readonly VipRefusal[]; readonly hasStale: boolean } {
     const failures = new Map(outcome.failures.map((failure) => [failure.index, failure]))
     const refusals: VipRefusal[] = []
     let hasStale = false
@@ -223,7 +232,8 @@ export class VipTable {
       if (vip.isOnDummy || dummyIndex === undefined) return undefined
       return { op: 'add-address', address: hostAddress(vip.address, dummyIndex) }
     }
-    if (vip.route?.interfaceIndex === loopbackIndex && vip.route.preferredSource === preferredSource) return undefined
+    if (vip.route?.interfaceIndex === loopbackIndex && vip.route.preferredSource === preferredSource)
+      return undefined
     const route = localRoute(vip.address, { interfaceIndex: loopbackIndex, preferredSource })
     // An address of the dummy device has a route of its own, which a plain add would find in the way.
     return { op: vip.isOurs ? 'replace-route' : 'add-route', route }
@@ -233,7 +243,8 @@ export class VipTable {
     const isNeeded = vip.holders.length > 0
     const ops: RouteOp[] = []
     const keepsRoute = isNeeded && (this.#binding === 'routes' || !vip.isOnDummy)
-    if (vip.route !== undefined && !keepsRoute) ops.push({ op: 'remove-route', route: localRoute(vip.address, vip.route) })
+    if (vip.route !== undefined && !keepsRoute)
+      ops.push({ op: 'remove-route', route: localRoute(vip.address, vip.route) })
     const keepsAddress = isNeeded && (this.#binding === 'addresses' || vip.route === undefined)
     const { dummyIndex } = this.#place
     if (vip.isOnDummy && dummyIndex !== undefined && !keepsAddress) {
@@ -243,7 +254,8 @@ export class VipTable {
   }
 
   #markWhereDue(vip: VipState): void {
-    const isDue = (vip.holders.length > 0 && this.#bindOp(vip) !== undefined) || this.#unbindOps(vip).length > 0
+    const isDue =
+      (vip.holders.length > 0 && this.#bindOp(vip) !== undefined) || this.#unbindOps(vip).length > 0
     if (isDue) this.#dirty.add(vip)
     this.#forgetUnused(vip)
   }
@@ -283,7 +295,8 @@ function enterStep(vip: VipState, op: RouteOp): void {
 function meaningOf(op: RouteOp, { error, unknown }: OperationFailure): 'done' | 'stale' | 'refused' {
   if (unknown) return 'stale'
   const isRemoval = op.op === 'remove-route' || op.op === 'remove-address'
-  if (isRemoval) return isNotFound(error) || error.code === 'EADDRNOTAVAIL' || error.code === 'ENODEV' ? 'done' : 'refused'
+  if (isRemoval)
+    return isNotFound(error) || error.code === 'EADDRNOTAVAIL' || error.code === 'ENODEV' ? 'done' : 'refused'
   return isExists(error) || error.code === 'ENODEV' ? 'stale' : 'refused'
 }
 

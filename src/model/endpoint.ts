@@ -31,7 +31,8 @@ export function readSlice(slice: EndpointSlice, family: IpFamily): SliceEndpoint
     const text = endpoint.addresses[0]
     const address = text === undefined ? undefined : parseIpAddress(text)
     if (address === undefined) problems.push(`endpoint address "${text ?? ''}" is not an IP address`)
-    else if (familyOf(address) !== family) problems.push(`endpoint address ${address} is not ${slice.addressType}`)
+    else if (familyOf(address) !== family)
+      problems.push(`endpoint address ${address} is not ${slice.addressType}`)
     else addressed.push({ address, endpoint })
   }
   const byPort = new Map<string, Endpoint[]>()

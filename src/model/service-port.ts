@@ -92,7 +92,9 @@ function readPort(
 
 /** Load-balancer VIPs (ipMode Proxy does not count, F-009) and external IPs of this family. */
 function hasExternalAddress(service: Service, family: IpFamily): boolean {
-  const balancerIPs = service.loadBalancerIngress.filter((ingress) => ingress.ipMode === 'VIP').map(({ ip }) => ip)
+  const balancerIPs = service.loadBalancerIngress
+    .filter((ingress) => ingress.ipMode === 'VIP')
+    .map(({ ip }) => ip)
   return [...balancerIPs, ...service.externalIPs].some((text) => {
     const address = parseIpAddress(text)
     return address !== undefined && familyOf(address) === family

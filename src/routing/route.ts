@@ -42,7 +42,11 @@ export function route(port: ServicePort, endpoints: readonly Endpoint[], node: N
   }
 }
 
-function chooseEndpoints(port: ServicePort, endpoints: readonly Endpoint[], node: NodeView): readonly Endpoint[] {
+function chooseEndpoints(
+  port: ServicePort,
+  endpoints: readonly Endpoint[],
+  node: NodeView,
+): readonly Endpoint[] {
   if (!port.isInternalLocal) return usableClusterEndpoints(endpoints, node)
   const local = usableLocalEndpoints(endpoints, node)
   // kube-proxy's ipvs mode falls back to the cluster's endpoints where the Service has them for outside traffic (§3.4).

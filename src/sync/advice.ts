@@ -4,7 +4,8 @@ import { isWithoutIpvs } from './clean-up.js'
 /** One sentence on an error that ends the agent: what is wrong, and what to do. */
 export function adviceOn(error: unknown): string {
   if (error instanceof ConfigError) return error.message
-  if (!(error instanceof KernelError)) return error instanceof Error ? (error.stack ?? error.message) : String(error)
+  if (!(error instanceof KernelError))
+    return error instanceof Error ? (error.stack ?? error.message) : String(error)
   if (error.code === 'EPERM' || error.code === 'EACCES') {
     return `CAP_NET_ADMIN is missing: run as root, or give the container that capability (${error.message})`
   }

@@ -1,5 +1,5 @@
 // --cleanup: removes what carries our binding, and nothing else.
-import { type IpAddress, type IpFamily } from '../address.js'
+import { type Cidr, type IpAddress, type IpFamily, cidrContains } from '../address.js'
 import { KernelError, isNotFound } from '../errors.js'
 import { type BatchOutcome, type IpvsOp, type RouteOp, viaductRouteProtocol } from '../kernel/index.js'
 import { PackedDump, PackedRoutes, dummyDeviceName, hostAddresses } from '../ledger/index.js'
@@ -21,18 +21,21 @@ export interface CleanUpReport {
  * Virtual servers whose address carries our binding go first, then the bindings, which are what tells ours from others;
  * so a clean-up that was cut short can be repeated. Throws KernelError when the kernel could not be read.
  */
-export async function cleanUp(
-  kernel: KernelDoors,
-  isExcluded: (address: IpAddress) => boolean,
-): Promise<CleanUpReport> {
+export async function cleanUp(kernel: KernelDoors, excludeCidrs: readonly Cidr[]): Promise<CleanUpReport> {
+  const isExcluded = (address: IpAddress): boolean => excludeCidrs.some((cidr) => cidrContains(cidr, address))
   const dummy = await kernel.links.find(dummyDeviceName)
   const failures: KernelError[] = []
   const removed = { virtualServers: 0, routes: 0, addresses: 0, hasIpvs: true }
   for (const family of ['ipv4', 'ipv6'] as const) {
-    const addresses = dummy === undefined ? [] : hostAddresses(await kernel.routes.dumpAddresses(family, dummy.index))
+    const addresses =
+      dummy === undefined ? [] : hostAddresses(await kernel.routes.dumpAddresses(family, dummy.index))
     const routeOps = await ourRoutes(kernel, family)
     const bound = new Set([...addresses, ...routeOps.map(({ route }) => route.address)])
-    const serverOps = await ourServers(kernel, family, (address) => bound.has(address) && !isExcluded(address))
+    const serverOps = await ourServers(
+      kernel,
+      family,
+      (address) => bound.has(address) && !isExcluded(address),
+    )
     if (serverOps === undefined) removed.hasIpvs = false
     else removed.virtualServers += count(serverOps, await kernel.ipvs.apply(serverOps), failures)
     removed.routes += count(routeOps, await kernel.routes.apply(routeOps), failures)
@@ -47,7 +50,10 @@ async function ourRoutes(
   { routes }: KernelDoors,
   family: IpFamily,
 ): Promise<readonly (RouteOp & { readonly op: 'remove-route' })[]> {
-  const dumped = new PackedRoutes(await routes.dumpLocalRoutes(family), { interfaceIndex: 0, preferredSource: undefined })
+  const dumped = new PackedRoutes(await routes.dumpLocalRoutes(family), {
+    interfaceIndex: 0,
+    preferredSource: undefined,
+  })
   const ops: (RouteOp & { readonly op: 'remove-route' })[] = []
   for (let index = 0; index < dumped.length; index++) {
     if (dumped.protocol(index) !== viaductRouteProtocol) continue

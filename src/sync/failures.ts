@@ -86,7 +86,12 @@ export class Failures {
     const isNews = errors !== undefined || this.#vips.has(vip.address)
     if (errors !== undefined) this.#vips.fail(vip.address)
     else this.#vips.settle(vip.address)
-    if (isNews) this.#report(`vip ${vip.address}`, errors, vip.holders.map(({ service }) => service))
+    if (isNews)
+      this.#report(
+        `vip ${vip.address}`,
+        errors,
+        vip.holders.map(({ service }) => service),
+      )
   }
 
   #report(key: string, errors: readonly KernelError[] | undefined, services: readonly string[]): void {

@@ -147,7 +147,7 @@ export class FamilyPipeline {
     this.#reportConflicts(entries)
     const vips = new Set<Vip>()
     for (const group of firstThenRest(entries)) {
-      for (let rest = group; rest.length > 0; ) {
+      for (let rest = group; rest.length > 0;) {
         if (this.#isStopping) return
         const planned = this.#ledger.planUpserts(rest)
         rest = planned.rest

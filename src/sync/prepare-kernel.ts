@@ -2,7 +2,14 @@
 import { type IpAddress, parseIpAddress } from '../address.js'
 import type { VipBinding } from '../config/index.js'
 import { BugError, ConfigError, KernelError, isExists } from '../errors.js'
-import { type AddressVirtualServerKey, type Ipvs, type Links, type Routes, type Sysctl, VirtualServerCursor } from '../kernel/index.js'
+import {
+  type AddressVirtualServerKey,
+  type Ipvs,
+  type Links,
+  type Routes,
+  type Sysctl,
+  VirtualServerCursor,
+} from '../kernel/index.js'
 import type { Log } from '../log.js'
 import { dummyAdvice, ensureDummyDevice } from './vip-place.js'
 
@@ -25,7 +32,8 @@ export async function prepareKernel({ kernel, scheduler, vipBinding, log }: Prep
   await probeScheduler(kernel.ipvs, scheduler)
   await writeSysctls(kernel.sysctl, log)
   const dummy = await ensureDummyDevice(kernel.links)
-  if (dummy === undefined && vipBinding === 'addresses') throw new ConfigError('vip-binding', dummyAdvice(vipBinding))
+  if (dummy === undefined && vipBinding === 'addresses')
+    throw new ConfigError('vip-binding', dummyAdvice(vipBinding))
 }
 
 /** TEST-NET-2, as kube-proxy probes: no Service can have it. */
@@ -46,7 +54,9 @@ async function probeScheduler(ipvs: Ipvs, scheduler: string): Promise<void> {
   const added = (await ipvs.apply([{ op: 'add-virtual-server', server }])).failures[0]?.error
   // A probe that died left its server behind.
   const isLeftover = added !== undefined && isExists(added)
-  const error = isLeftover ? (await ipvs.apply([{ op: 'set-virtual-server', server }])).failures[0]?.error : added
+  const error = isLeftover
+    ? (await ipvs.apply([{ op: 'set-virtual-server', server }])).failures[0]?.error
+    : added
   if (error === undefined || isLeftover) await ipvs.apply([{ op: 'remove-virtual-server', server: key }])
   if (error === undefined) return
   if (error.code !== 'ENOENT') throw error
@@ -79,7 +89,10 @@ async function writeSysctls(sysctl: Sysctl, log: Log): Promise<void> {
       log.info('Kernel setting changed', { setting: path, from: before, to: value })
     } catch (error) {
       if (!(error instanceof KernelError)) throw error
-      log.error(`Kernel setting ${path} should be ${value}; set it on the node`, { setting: path, err: error })
+      log.error(`Kernel setting ${path} should be ${value}; set it on the node`, {
+        setting: path,
+        err: error,
+      })
     }
   }
 }
@@ -89,7 +102,9 @@ async function writeSysctls(sysctl: Sysctl, log: Log): Promise<void> {
  * 81775); from 5.9 on the kernel does it right, and 0 would do harm. The setting itself looks the same in both.
  */
 async function connReuseMode(sysctl: Sysctl): Promise<Setting | undefined> {
-  const [major = 0, minor = 0] = ((await sysctl.read('kernel/osrelease')) ?? '').split('.').map((part) => parseInt(part, 10))
+  const [major = 0, minor = 0] = ((await sysctl.read('kernel/osrelease')) ?? '')
+    .split('.')
+    .map((part) => parseInt(part, 10))
   const isOld = major < 5 || (major === 5 && minor < 9)
   return isOld ? { path: 'net/ipv4/vs/conn_reuse_mode', value: '0' } : undefined
 }

@@ -92,7 +92,9 @@ export class Reconciler {
     } catch (error) {
       if (!(error instanceof KernelError)) throw error
       metrics.kernelError(error.operation, error.code)
-      problems.report(`read ${family}`, { text: `${logFamily(family)} state of the kernel: ${error.message}` })
+      problems.report(`read ${family}`, {
+        text: `${logFamily(family)} state of the kernel: ${error.message}`,
+      })
       this.requestAfterSurprise()
       return false
     }
@@ -117,7 +119,8 @@ export class Reconciler {
     return {
       place,
       routes: await kernel.routes.dumpLocalRoutes(family),
-      addresses: dummy === undefined ? new Uint8Array() : await kernel.routes.dumpAddresses(family, dummy.index),
+      addresses:
+        dummy === undefined ? new Uint8Array() : await kernel.routes.dumpAddresses(family, dummy.index),
       table: await kernel.ipvs.dump(family),
     }
   }
@@ -127,7 +130,11 @@ export class Reconciler {
     const { family, ledger, log, metrics } = this.#options
     const ipFamily = logFamily(family)
     if (!this.#isAdopted) {
-      log.info('Kernel read', { ipFamily, adopted: ledger.countAcknowledged(), bytes: table.virtualServers.byteLength })
+      log.info('Kernel read', {
+        ipFamily,
+        adopted: ledger.countAcknowledged(),
+        bytes: table.virtualServers.byteLength,
+      })
       return
     }
     for (const [kind, count] of drift) metrics.drift(kind).inc(count)

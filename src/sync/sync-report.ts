@@ -19,7 +19,10 @@ export class SyncReport {
   readonly #counts = new Map<Op, Count>()
   isReconcile = false
 
-  constructor(family: IpFamily, times: { readonly startMs: number; readonly oldestEventMs: number | undefined }) {
+  constructor(
+    family: IpFamily,
+    times: { readonly startMs: number; readonly oldestEventMs: number | undefined },
+  ) {
     this.#family = family
     this.#startMs = times.startMs
     this.#oldestEventMs = times.oldestEventMs
@@ -36,10 +39,19 @@ export class SyncReport {
     }
   }
 
-  finish({ clock, log, metrics }: { readonly clock: Clock; readonly log: Log; readonly metrics: FamilyMetrics }): void {
+  finish({
+    clock,
+    log,
+    metrics,
+  }: {
+    readonly clock: Clock
+    readonly log: Log
+    readonly metrics: FamilyMetrics
+  }): void {
     const nowMs = clock.now()
     metrics.syncDurationSeconds.observe((nowMs - this.#startMs) / 1000)
-    if (this.#oldestEventMs !== undefined) metrics.eventToKernelSeconds.observe((nowMs - this.#oldestEventMs) / 1000)
+    if (this.#oldestEventMs !== undefined)
+      metrics.eventToKernelSeconds.observe((nowMs - this.#oldestEventMs) / 1000)
     let failed = 0
     for (const [op, count] of this.#counts) {
       const bound = metrics.operation(op)

@@ -75,10 +75,17 @@ export class Synchronizer {
 
   #open(family: IpFamily): FamilyRun {
     const { metrics, excludeCidrs, clock, minSyncPeriodMs, syncPeriodMs, onCrash } = this.#options
-    const isExcluded = (address: IpAddress): boolean => excludeCidrs.some((cidr) => cidrContains(cidr, address))
+    const isExcluded = (address: IpAddress): boolean =>
+      excludeCidrs.some((cidr) => cidrContains(cidr, address))
     const pipeline = new FamilyPipeline({ ...this.#options, family, isExcluded, metrics: metrics[family] })
     const run = async (): Promise<number | undefined> => await pipeline.runOnce()
-    const runner = new BoundedRunner({ run, clock, onCrash, minIntervalMs: minSyncPeriodMs, maxIntervalMs: syncPeriodMs })
+    const runner = new BoundedRunner({
+      run,
+      clock,
+      onCrash,
+      minIntervalMs: minSyncPeriodMs,
+      maxIntervalMs: syncPeriodMs,
+    })
     return { pipeline, runner }
   }
 

@@ -122,7 +122,10 @@ describe('one Service', () => {
     const lab = await labWithWeb('10.1.0.1')
     await lab.deliver(set(service('bad', 'banana')))
     await lab.deliver(set(service('bad', 'banana', { labels: { again: '' } })))
-    assert.equal(lab.log.find('error', 'Service default/bad: clusterIP "banana" is not an IP address').length, 1)
+    assert.equal(
+      lab.log.find('error', 'Service default/bad: clusterIP "banana" is not an IP address').length,
+      1,
+    )
     await lab.deliver(set(service('bad', '10.96.0.2')))
     assert.equal(lab.log.find('info', 'programmed again').length, 1)
     assert.deepEqual(lab.takeOps(), ['add-virtual-server tcp 10.96.0.2:80', 'add-route 10.96.0.2'])

@@ -81,7 +81,9 @@ export class PipelineLab {
       vipBinding: options.vipBinding ?? 'routes',
       syncPeriodMs: 30_000,
       minSyncPeriodMs: options.minSyncPeriodMs ?? 0,
-      excludeCidrs: (options.excludeCidrs ?? []).map((text) => parseCidr(text)).filter((cidr) => cidr !== undefined),
+      excludeCidrs: (options.excludeCidrs ?? [])
+        .map((text) => parseCidr(text))
+        .filter((cidr) => cidr !== undefined),
       kernel: this.kernel,
       node: this.node,
       clock: this.clock,
@@ -116,7 +118,9 @@ export class PipelineLab {
   }
 }
 
-type LabOp = ReturnType<ModelKernel['ipvs']['batches']['take']>[number] | ReturnType<ModelKernel['routes']['batches']['take']>[number]
+type LabOp =
+  | ReturnType<ModelKernel['ipvs']['batches']['take']>[number]
+  | ReturnType<ModelKernel['routes']['batches']['take']>[number]
 
 function describeOp(op: LabOp): string {
   if ('route' in op) return `${op.op} ${op.route.address}`
@@ -143,7 +147,8 @@ export async function snapshot(kernel: ModelKernel): Promise<readonly string[]> 
     const addresses = new AddressCursor(await kernel.routes.dumpAddresses(family))
     for (let i = 0; i < addresses.length; i++) {
       const link = links.get(addresses.interfaceIndex(i)) ?? '?'
-      if (link !== 'lo') lines.push(`address ${addresses.address(i)}/${addresses.prefixLength(i)} dev ${link}`)
+      if (link !== 'lo')
+        lines.push(`address ${addresses.address(i)}/${addresses.prefixLength(i)} dev ${link}`)
     }
   }
   return lines.toSorted()

@@ -14,7 +14,11 @@ const { ENOMEM, ENOBUFS, EEXIST, ESRCH, ENOENT, EINVAL } = constants.errno
 const binding = fc.constantFrom<VipBinding>('routes', 'addresses')
 
 /** The kernel of an agent that saw this history batch by batch, and was stopped then. */
-async function live(history: readonly (readonly ObjectEvent[])[], vipBinding: VipBinding, kernel = openModelKernel()) {
+async function live(
+  history: readonly (readonly ObjectEvent[])[],
+  vipBinding: VipBinding,
+  kernel = openModelKernel(),
+) {
   const lab = new PipelineLab({ kernel, vipBinding })
   await lab.deliver(synced)
   for (const events of history) await lab.deliver(...events)
@@ -77,18 +81,35 @@ describe('properties of the pipeline', () => {
 
   it('a restart with other objects, or another binding, leads where a fresh start leads', async () => {
     await fc.assert(
-      fc.asyncProperty(anyHistory, anyHistory, fc.tuple(binding, binding), async (before, after, [first, second]) => {
-        const { kernel } = await live(before, first)
-        await fresh(finalObjects(after), second, kernel)
-        const expected = await fresh(finalObjects(after), second)
-        assert.deepEqual(await snapshot(kernel), await snapshot(expected.kernel))
-      }),
+      fc.asyncProperty(
+        anyHistory,
+        anyHistory,
+        fc.tuple(binding, binding),
+        async (before, after, [first, second]) => {
+          const { kernel } = await live(before, first)
+          await fresh(finalObjects(after), second, kernel)
+          const expected = await fresh(finalObjects(after), second)
+          assert.deepEqual(await snapshot(kernel), await snapshot(expected.kernel))
+        },
+      ),
       { numRuns: 150 },
     )
   })
 
   it('whatever the kernel refuses or does not answer for a while, the end is the same', async () => {
-    const fault = fc.constantFrom<Fault>(undefined, undefined, undefined, 'unknown', 'lost', ENOMEM, ENOBUFS, EEXIST, ESRCH, ENOENT, EINVAL)
+    const fault = fc.constantFrom<Fault>(
+      undefined,
+      undefined,
+      undefined,
+      'unknown',
+      'lost',
+      ENOMEM,
+      ENOBUFS,
+      EEXIST,
+      ESRCH,
+      ENOENT,
+      EINVAL,
+    )
     const faults = fc.array(fault, { minLength: 1, maxLength: 12 })
     await fc.assert(
       fc.asyncProperty(anyHistory, faults, binding, async (history, plan, vipBinding) => {
@@ -123,7 +144,9 @@ describe('properties of the pipeline', () => {
         // docs/adr/0005: a death between unbinding and removal leaves a virtual server that nothing marks as ours.
         const expected = await snapshot(full.kernel)
         const bound = new Set(expected.map(addressOf))
-        const reached = (await snapshot(kernel)).filter((line) => /^(route|address)/.test(line) || bound.has(addressOf(line)) || expected.includes(line))
+        const reached = (await snapshot(kernel)).filter(
+          (line) => /^(route|address)/.test(line) || bound.has(addressOf(line)) || expected.includes(line),
+        )
         assert.deepEqual(reached, expected)
       }),
       { numRuns: 200 },

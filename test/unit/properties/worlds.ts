@@ -49,7 +49,9 @@ const anySlice: fc.Arbitrary<EndpointSlice> = fc
   .map(({ name, serviceName, endpoints, isIpv6, portNames }) => {
     const moved = endpoints.map((one) => ({ ...one, addresses: [`fd01::${one.addresses[0]?.at(-1) ?? ''}`] }))
     const slicePorts = portNames.map((portName) =>
-      portName === '' ? { name: '', protocol: 'TCP' as const, port: 8080 } : { name: 'dns', protocol: 'UDP' as const, port: 53 },
+      portName === ''
+        ? { name: '', protocol: 'TCP' as const, port: 8080 }
+        : { name: 'dns', protocol: 'UDP' as const, port: 53 },
     )
     const addressType = isIpv6 ? ('IPv6' as const) : ('IPv4' as const)
     return slice(name, serviceName, isIpv6 ? moved : endpoints, { addressType, ports: slicePorts })
@@ -60,7 +62,10 @@ export const anyEvent: fc.Arbitrary<ObjectEvent> = fc.oneof(
   { arbitrary: anyService.map(set), weight: 4 },
   { arbitrary: anySlice.map(set), weight: 5 },
   { arbitrary: fc.constantFrom(...serviceNames).map((name) => remove('Service', name)), weight: 1 },
-  { arbitrary: fc.constantFrom('s1', 's2', 's3', 's4', 's5').map((name) => remove('EndpointSlice', name)), weight: 1 },
+  {
+    arbitrary: fc.constantFrom('s1', 's2', 's3', 's4', 's5').map((name) => remove('EndpointSlice', name)),
+    weight: 1,
+  },
 )
 
 /** Batches of events, as a source sees them. */
@@ -70,7 +75,8 @@ export const anyHistory = fc.array(fc.array(anyEvent, { maxLength: 5 }), { maxLe
 export function finalObjects(history: readonly (readonly ObjectEvent[])[]): readonly ObjectEvent[] {
   const objects = new Map<string, ObjectEvent>()
   for (const event of history.flat()) {
-    if (event.type === 'set') objects.set(`${event.object.kind} ${event.object.namespace}/${event.object.name}`, event)
+    if (event.type === 'set')
+      objects.set(`${event.object.kind} ${event.object.namespace}/${event.object.name}`, event)
     if (event.type === 'delete') objects.delete(`${event.kind} ${event.key.namespace}/${event.key.name}`)
   }
   return [...objects.values()]

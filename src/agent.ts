@@ -1,0 +1,112 @@
+// The story: build, wire, start, wait, stop. No logic.
+import { hostname } from 'node:os'
+import { Registry } from 'prom-client'
+import { parseArguments } from './cli/index.js'
+import type { Config } from './config/index.js'
+import { openKernel, type Kernel } from './kernel/index.js'
+import { openLog, openStandardOutput, StateReporter, type Log } from './log.js'
+import { openMetrics } from './metrics.js'
+import { nodeName, NodeTracker } from './node/index.js'
+import { nodeFileSystem, openSource, type Source } from './source/index.js'
+import { adviceOn, cleanUp, describeCleanUp, prepareKernel, Synchronizer, systemClock } from './sync/index.js'
+
+/** Everything that runs between start and stop. */
+interface Agent {
+  readonly source: Source
+  readonly synchronizer: Synchronizer
+  /** Resolves with the error that nobody expected. */
+  readonly crash: Promise<unknown>
+}
+
+function build(config: Config, kernel: Kernel, log: Log): Agent {
+  const metrics = openMetrics(new Registry())
+  let crashed: (error: unknown) => void = () => {}
+  const crash = new Promise<unknown>((resolve) => {
+    crashed = resolve
+  })
+  const synchronizer = new Synchronizer({
+    mode: { scheduler: config.ipvs.scheduler },
+    vipBinding: config.vipBinding,
+    syncPeriodMs: config.ipvs.syncPeriodMs,
+    minSyncPeriodMs: config.ipvs.minSyncPeriodMs,
+    excludeCidrs: config.ipvs.excludeCIDRs,
+    kernel,
+    node: new NodeTracker(nodeName(config, hostname())),
+    clock: systemClock,
+    log,
+    metrics,
+    problems: new StateReporter({
+      log,
+      level: 'error',
+      trouble: 'not programmed',
+      recovery: 'programmed again',
+      count: (count) => metrics.objectsFailed.set(count),
+    }),
+    onCrash: crashed,
+  })
+  const timers = { now: systemClock.now, after: systemClock.schedule }
+  const source = openSource(config, { fileSystem: nodeFileSystem, timers, log, metrics })
+  return { source, synchronizer, crash }
+}
+
+/** Resolves with the exit code. */
+async function run(config: Config, kernel: Kernel, log: Log): Promise<number> {
+  const stopped = stopSignal()
+  const { source, synchronizer, crash } = build(config, kernel, log)
+  await prepareKernel({ kernel, scheduler: config.ipvs.scheduler, vipBinding: config.vipBinding, log })
+  log.info('viaduct starts', { version: config.version, mode: config.mode, vipBinding: config.vipBinding })
+  synchronizer.start()
+  let end: unknown
+  try {
+    await source.start((events) => synchronizer.deliver(events))
+    end = await Promise.race([stopped, crash])
+  } finally {
+    await source.stop()
+    await synchronizer.stop()
+  }
+  if (typeof end !== 'string') throw end
+  log.info('viaduct stops; the kernel stays as it is', { signal: end })
+  return 0
+}
+
+async function stopSignal(): Promise<NodeJS.Signals> {
+  return await new Promise((resolve) => {
+    process.once('SIGTERM', resolve)
+    process.once('SIGINT', resolve)
+  })
+}
+
+async function runCleanUp(config: Config, kernel: Kernel): Promise<number> {
+  const report = await cleanUp(kernel, config.ipvs.excludeCIDRs)
+  process.stdout.write(`viaduct: ${describeCleanUp(report)}\n`)
+  return report.failures.length === 0 ? 0 : 1
+}
+
+async function main(): Promise<number> {
+  const invocation = parseArguments(process.argv.slice(2))
+  if ('exitCode' in invocation) {
+    const output = invocation.exitCode === 0 ? process.stdout : process.stderr
+    output.write(invocation.text)
+    return invocation.exitCode
+  }
+  const { config } = invocation
+  const destination = openStandardOutput()
+  const log = openLog({
+    format: config.loggingFormat,
+    verbosity: config.verbosity,
+    destination,
+    now: Date.now,
+  })
+  const kernel = openKernel({ addonPath: process.env['VIADUCT_ADDON'] })
+  try {
+    return config.cleanup ? await runCleanUp(config, kernel) : await run(config, kernel, log)
+  } catch (error) {
+    process.stderr.write(`viaduct: ${adviceOn(error)}\n`)
+    return 1
+  } finally {
+    await kernel.close()
+  }
+}
+
+// NB: exit, not exitCode: nothing that still holds the loop may delay the end beyond a second.
+process.exit(await main())
