@@ -41,15 +41,15 @@ export class ManifestFolder {
   }
 
   async start(fileSystem: Partial<FileSystem> = {}, timers: Timers = realTimers): Promise<void> {
+    const inner: FileSystem = { ...nodeFileSystem, ...fileSystem }
     const counting: FileSystem = {
-      ...nodeFileSystem,
-      ...fileSystem,
+      ...inner,
       read: (path) => {
         this.read.push(path.slice(this.root.length + 1))
-        return (fileSystem.read ?? nodeFileSystem.read)(path)
+        return inner.read(path)
       },
       watch: (path, listener) => {
-        const close = (fileSystem.watch ?? nodeFileSystem.watch)(path, listener)
+        const close = inner.watch(path, listener)
         if (close === undefined) return undefined
         this.watches += 1
         return () => {
@@ -109,7 +109,7 @@ export class ManifestFolder {
   }
 
   #note(line: string): void {
-    const { msg } = JSON.parse(line) as { msg: string }
+    const { msg }: { msg: string } = JSON.parse(line)
     this.log.push(msg.replaceAll(`${this.root}/`, '').replaceAll(this.root, '.'))
     this.#wake()
   }

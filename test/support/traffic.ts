@@ -1,4 +1,5 @@
 // Servers that answer with their own name, and a client that says who answered.
+import { setImmediate as turn } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import type { Namespace } from './namespaces.js'
 import type { Program } from './processes.js'
@@ -80,5 +81,6 @@ export async function eventually<T>(
     const value = await read()
     if (fits(value)) return value
     if (performance.now() > limit) throw new Error(`still ${JSON.stringify(value)} after ${limitMs} ms`)
+    await turn()
   }
 }
