@@ -3,7 +3,11 @@ import { constants } from 'node:os'
 
 export type ErrnoName = keyof typeof constants.errno | `E${number}`
 
-const errnoNames = new Map<number, ErrnoName>()
+// Two names for one number: the one that the kernel's sources use.
+const errnoNames = new Map<number, ErrnoName>([
+  [constants.errno.EOPNOTSUPP, 'EOPNOTSUPP'],
+  [constants.errno.EAGAIN, 'EAGAIN'],
+])
 for (const [name, number] of Object.entries(constants.errno)) {
   if (!errnoNames.has(number)) errnoNames.set(number, name as ErrnoName)
 }

@@ -1,0 +1,159 @@
+import assert from 'node:assert/strict'
+import { constants } from 'node:os'
+import { describe, it } from 'node:test'
+import type { IpvsOp, RouteOp } from '../../src/kernel/index.js'
+import { remove, service, set, slice, synced } from '../support/objects.js'
+import { PipelineLab, ip, snapshot } from '../support/pipeline-lab.js'
+
+const { EACCES, EEXIST, EINVAL, ENOBUFS, ENOMEM } = constants.errno
+const web = [set(service('web', '10.96.0.1')), set(slice('web-1', 'web', ['10.1.0.1', '10.1.0.2']))]
+const shop = [set(service('shop', '10.96.0.2')), set(slice('shop-1', 'shop', ['10.1.0.3']))]
+const whole = [
+  'route 10.96.0.1 dev lo',
+  'route 10.96.0.2 dev lo',
+  'tcp 10.96.0.1:80 rr 0 0 10.1.0.1:8080 masquerade 1 10.1.0.2:8080 masquerade 1',
+  'tcp 10.96.0.2:80 rr 0 0 10.1.0.3:8080 masquerade 1',
+]
+
+function isAbout(op: IpvsOp | RouteOp, address: string): boolean {
+  return JSON.stringify(op).includes(`"${address}"`)
+}
+
+describe('what the kernel refuses', () => {
+  it('a virtual server: its Service is named once, the others work, it is tried again with back-off', async () => {
+    const lab = new PipelineLab()
+    lab.kernel.ipvs.batches.plan = {
+      fault: (op) => (op.op === 'add-virtual-server' && isAbout(op, '10.96.0.1') ? ENOMEM : undefined),
+    }
+    await lab.deliver(...web, ...shop, synced)
+    assert.deepEqual(await snapshot(lab.kernel), [whole[1], whole[3]], 'no VIP without its virtual server')
+    const reports = lab.log.find(
+      'error',
+      'Service default/web: ipvs: add-virtual-server tcp 10.96.0.1:80: ENOMEM',
+    )
+    assert.equal(reports.length, 1)
+    assert.equal(
+      reports[0]?.message.includes('more'),
+      false,
+      'its real servers fail in consequence, and are not told',
+    )
+    lab.takeOps()
+    await lab.clock.advance(999)
+    assert.deepEqual(lab.takeOps(), [])
+    await lab.clock.advance(1)
+    assert.equal(lab.takeOps()[0], 'add-virtual-server tcp 10.96.0.1:80')
+    await lab.clock.advance(1999)
+    assert.deepEqual(lab.takeOps(), [], 'the second delay is twice the first')
+    lab.kernel.ipvs.batches.plan = {}
+    await lab.clock.advance(1)
+    assert.deepEqual(await snapshot(lab.kernel), whole)
+    assert.equal(lab.log.find('error', 'default/web').length, 1)
+    assert.equal(lab.log.find('info', 'programmed again').length, 1)
+    await lab.stop()
+  })
+
+  it('a real server: the rest of its Service works', async () => {
+    const lab = new PipelineLab()
+    const fault = (op: IpvsOp) =>
+      op.op === 'add-real-server' && isAbout(op, '10.1.0.2') ? EINVAL : undefined
+    lab.kernel.ipvs.batches.plan = { fault }
+    await lab.deliver(...web, synced)
+    assert.equal((await snapshot(lab.kernel))[1], 'tcp 10.96.0.1:80 rr 0 0 10.1.0.1:8080 masquerade 1')
+    assert.equal(lab.log.find('error', '10.96.0.1:80 -> 10.1.0.2:8080: EINVAL').length, 1)
+    const failed = await lab.registry.getSingleMetricAsString('viaduct_objects_failed')
+    assert.match(failed, /viaduct_objects_failed 1/)
+    await lab.deliver(set(slice('web-1', 'web', ['10.1.0.1'])))
+    assert.match(
+      await lab.registry.getSingleMetricAsString('viaduct_objects_failed'),
+      /viaduct_objects_failed 0/,
+    )
+    await lab.stop()
+  })
+
+  it('a VIP: its virtual server is there, the Service is named, the binding is tried again', async () => {
+    const lab = new PipelineLab()
+    lab.kernel.routes.batches.plan = { fault: (op) => (op.op === 'add-route' ? EACCES : undefined) }
+    await lab.deliver(...web, synced)
+    assert.equal(lab.log.find('error', 'Service default/web: route: add-route 10.96.0.1').length, 1)
+    lab.kernel.routes.batches.plan = {}
+    await lab.clock.advance(1000)
+    assert.deepEqual(await snapshot(lab.kernel), [whole[0], whole[2]])
+    await lab.stop()
+  })
+
+  it('a Service that goes while it is refused is forgotten', async () => {
+    const lab = new PipelineLab()
+    lab.kernel.ipvs.batches.plan = { fault: (op) => (op.op === 'add-virtual-server' ? ENOMEM : undefined) }
+    await lab.deliver(...web, synced)
+    await lab.deliver(remove('Service', 'web'))
+    lab.takeOps()
+    await lab.clock.advance(60_000)
+    assert.deepEqual(lab.takeOps(), [])
+    assert.equal(lab.log.find('info', 'programmed again').length, 0)
+    await lab.stop()
+  })
+
+  it('a whole batch: nothing is assumed, and the next read tells', async () => {
+    const lab = new PipelineLab()
+    let left = 1
+    lab.kernel.ipvs.batches.plan = {
+      callFault: (call) => (call === 'apply' && left-- > 0 ? ENOBUFS : undefined),
+    }
+    await lab.deliver(...web, ...shop, synced)
+    await lab.clock.advance(0)
+    assert.deepEqual(await snapshot(lab.kernel), whole)
+    await lab.stop()
+  })
+
+  it('to be read: nothing is applied before it was read once', async () => {
+    const lab = new PipelineLab()
+    lab.kernel.ipvs.batches.plan = { callFault: (call) => (call === 'dump' ? ENOMEM : undefined) }
+    await lab.deliver(...web, ...shop, synced)
+    await lab.clock.advance(900)
+    assert.deepEqual(lab.takeOps(), [])
+    lab.kernel.ipvs.batches.plan = {}
+    await lab.clock.advance(10_000)
+    assert.deepEqual(await snapshot(lab.kernel), whole)
+    await lab.stop()
+  })
+})
+
+describe('answers that contradict the ledger, or are lost', () => {
+  for (const fault of ['unknown', 'lost'] as const) {
+    it(`${fault} in the middle of a batch: a reconcile finds out at once`, async () => {
+      const lab = new PipelineLab()
+      let left = 3
+      lab.kernel.ipvs.batches.plan = { fault: () => (left-- > 0 ? undefined : left > -3 ? fault : undefined) }
+      await lab.deliver(...web, ...shop, synced)
+      await lab.clock.advance(0)
+      assert.deepEqual(await snapshot(lab.kernel), whole)
+      assert.equal(lab.log.find('error', '').length, 0, 'nobody was refused anything')
+      await lab.stop()
+    })
+  }
+
+  it('EEXIST by a foreign hand: the virtual server is taken over and set right', async () => {
+    const lab = new PipelineLab()
+    await lab.deliver(...web, synced)
+    const key = { family: 'ipv4', protocol: 'tcp', address: ip('10.96.0.2'), port: 80 } as const
+    const settings = { scheduler: 'lc', flags: 0, timeoutSeconds: 0, netmaskLength: 32 }
+    await lab.kernel.ipvs.apply([{ op: 'add-virtual-server', server: { key, settings } }])
+    await lab.deliver(...shop)
+    await lab.clock.advance(0)
+    assert.deepEqual(await snapshot(lab.kernel), whole)
+    await lab.stop()
+  })
+
+  it('a lie that repeats itself does not spin', async () => {
+    const lab = new PipelineLab()
+    await lab.deliver(...web, synced)
+    lab.takeOps()
+    const fault = (op: IpvsOp) => (op.op === 'add-virtual-server' ? EEXIST : undefined)
+    lab.kernel.ipvs.batches.plan = { fault }
+    await lab.deliver(...shop)
+    await lab.clock.advance(10_000)
+    const attempts = lab.takeOps().filter((op) => op.startsWith('add-virtual-server')).length
+    assert.ok(attempts > 1 && attempts < 8, `${attempts} attempts in 10 s`)
+    await lab.stop()
+  })
+})
