@@ -142,7 +142,7 @@ TEST(EncodeLink, CreatesFindsSetsUpAndRemoves) {
   ASSERT_TRUE(EncodeSetUp(builder, 5));
   ASSERT_TRUE(EncodeRemoveLink(builder, 5));
   EXPECT_TRUE(HasBytes(builder.sealed(), R"(
-    44 00 00 00  10 00  01 06  00 00 00 00  00 00 00 00   # RTM_NEWLINK, REQUEST | CREATE | EXCL
+    40 00 00 00  10 00  01 06  00 00 00 00  00 00 00 00   # RTM_NEWLINK, REQUEST | CREATE | EXCL
     00 00 00 00  00 00 00 00  00 00 00 00  00 00 00 00    # family, type, index, flags, change
     0e 00 03 00  6b 75 62 65  2d 69 70 76  73 30 00 00    # IFLA_IFNAME "kube-ipvs0"
     10 00 12 80                                           # IFLA_LINKINFO, NLA_F_NESTED
