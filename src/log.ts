@@ -9,7 +9,7 @@ export interface LogFields {
   readonly node?: string
   readonly ipFamily?: 'IPv4' | 'IPv6'
   readonly file?: string
-  /** Only its message (and code, where it has one) is written. */
+  /** Of an Error, only the message is written. */
   readonly err?: unknown
   readonly [key: string]: unknown
 }
@@ -111,7 +111,8 @@ class TextDestination implements DestinationStream {
   }
 
   write(line: string): void {
-    const { level, ts, msg, ...fields } = JSON.parse(line) as { level: Level; ts: number; msg: string }
+    const record: { level: Level; ts: number; msg: string } = JSON.parse(line)
+    const { level, ts, msg, ...fields } = record
     const pairs = Object.entries(fields).map(([key, value]) => ` ${key}=${JSON.stringify(value)}`)
     const time = new Date(ts).toISOString()
     this.#next.write(`${time} ${level.toUpperCase().padEnd(5)} ${msg}${pairs.join('')}\n`)

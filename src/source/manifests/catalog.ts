@@ -56,7 +56,7 @@ export class Catalog {
   }
 
   #hold(key: string, file: string): void {
-    this.#holders.set(key, [...(this.#holders.get(key) ?? []), file].sort())
+    this.#holders.set(key, [...(this.#holders.get(key) ?? []), file].toSorted())
   }
 
   #release(key: string, file: string): void {

@@ -179,9 +179,10 @@ export class WatchedTree {
 
   #scanEntry(path: string, directory: Directory, entry: DirectoryEntry): void {
     const child = join(path, entry.name)
+    // Before the look, so that what changes in between is seen by one of them.
+    if (entry.isLink) this.#noteLink(child, directory)
     const state = this.#fileSystem.state(child)
     if (state === undefined) return this.#dropEntry(path, directory, entry.name)
-    if (entry.isLink) this.#noteLink(child, directory)
     if (directory.files.get(entry.name) !== state.signature) this.#note(child, directory, state)
   }
 
@@ -198,7 +199,7 @@ export class WatchedTree {
   }
 
   #lookAtLinks(parent: string, directory: Directory): void {
-    for (const name of [...directory.links]) {
+    for (const name of Array.from(directory.links)) {
       const entry = { name, isLink: true }
       this.#attempt(join(parent, name), () => this.#scanEntry(parent, directory, entry))
     }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { describe, it } from 'node:test'
-import fc from 'fast-check'
+import * as fc from 'fast-check'
 import { parseDuration, resolveConfig, version, type ConfigInput } from '../../../src/config/index.js'
 import { ConfigError } from '../../../src/errors.js'
 

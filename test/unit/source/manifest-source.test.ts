@@ -12,7 +12,7 @@ import {
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { ConfigError } from '../../../src/errors.js'
-import { nodeFileSystem } from '../../../src/source/index.js'
+import { nodeFileSystem, type WatchListener } from '../../../src/source/index.js'
 import { ManifestFolder } from '../../support/manifest-folder.js'
 
 let folder: ManifestFolder
@@ -142,7 +142,7 @@ describe('ManifestSource: changes', () => {
     },
     {
       name: 'an object that leaves its file',
-      act: () => appendAndCut(),
+      act: () => write('a.yaml', service('z', '10.96.0.26')),
       batch: ['-Service default/a', '+Service default/z 10.96.0.26'],
       read: ['a.yaml'],
     },
@@ -176,9 +176,6 @@ describe('ManifestSource: changes', () => {
       read: ['sub/c.yaml'],
     },
   ]
-  function appendAndCut(): void {
-    write('a.yaml', service('z', '10.96.0.26'))
-  }
   for (const { name, act, batch, read } of changes) {
     it(`delivers only what changed: ${name}`, async () => {
       assert.deepEqual(await folder.after(act), batch)
@@ -288,8 +285,9 @@ describe('ManifestSource: folders that come and go', () => {
       write('sub/b.yaml', service('b', '10.96.0.2'))
     }
     assert.deepEqual(await folder.after(create), ['+Service default/b 10.96.0.2'])
-    const edit = () => write('sub/b.yaml', service('b', '10.96.0.3'))
-    assert.deepEqual(await folder.after(edit), ['+Service default/b 10.96.0.3'])
+    assert.deepEqual(await folder.after(() => write('sub/b.yaml', service('b', '10.96.0.3'))), [
+      '+Service default/b 10.96.0.3',
+    ])
   })
 
   it('follows the manifests folder itself when it is deleted and made again', async () => {
@@ -302,8 +300,9 @@ describe('ManifestSource: folders that come and go', () => {
     })
     assert.deepEqual(back, ['+Service default/b 10.96.0.2'])
     assert.equal(folder.errors, 0)
-    const edit = () => write('b.yaml', service('b', '10.96.0.3'))
-    assert.deepEqual(await folder.after(edit), ['+Service default/b 10.96.0.3'])
+    assert.deepEqual(await folder.after(() => write('b.yaml', service('b', '10.96.0.3'))), [
+      '+Service default/b 10.96.0.3',
+    ])
   })
 
   it('finds the manifests folder again when the folder above it went too', async () => {
@@ -333,20 +332,20 @@ describe('ManifestSource: folders that come and go', () => {
   })
 })
 
-describe('ManifestSource: symbolic links', () => {
-  /** What the kubelet does with a ConfigMap volume: a new data folder, then `..data` is swapped by one rename. */
-  function project(version: string, files: Record<string, string>): void {
-    const old = readdirSync(folder.root).filter((name) => name.startsWith('..2'))
-    mkdirSync(folder.path(version))
-    for (const [name, text] of Object.entries(files)) {
-      mkdirSync(join(folder.path(version), name, '..'), { recursive: true })
-      write(`${version}/${name}`, text)
-    }
-    symlinkSync(version, folder.path('..data_tmp'))
-    renameSync(folder.path('..data_tmp'), folder.path('..data'))
-    for (const name of old) rmSync(folder.path(name), { recursive: true })
+/** What the kubelet does with a ConfigMap volume: a new data folder, then `..data` is swapped by one rename. */
+function project(version: string, files: Record<string, string>): void {
+  const old = readdirSync(folder.root).filter((name) => name.startsWith('..2'))
+  mkdirSync(folder.path(version))
+  for (const [name, text] of Object.entries(files)) {
+    mkdirSync(join(folder.path(version), name, '..'), { recursive: true })
+    write(`${version}/${name}`, text)
   }
+  symlinkSync(version, folder.path('..data_tmp'))
+  renameSync(folder.path('..data_tmp'), folder.path('..data'))
+  for (const name of old) rmSync(folder.path(name), { recursive: true })
+}
 
+describe('ManifestSource: symbolic links', () => {
   it('follows the swap of a ConfigMap volume, in one batch', async () => {
     project('..2026_01', {
       'a.yaml': service('a', '10.96.0.1'),
@@ -416,5 +415,62 @@ describe('ManifestSource: many files', () => {
     for (let i = 0; i < 2000; i++) write(`${i}.yaml`, service(`s${i}`, `10.99.${i >> 8}.${i & 255}`))
     await folder.until(() => folder.batches.slice(delivered).flat().length >= 2000)
     assert.equal(new Set(folder.batches.slice(delivered).flat()).size, 2000)
+  })
+
+  it('looks at everything after a burst so long that the kernel may have dropped events', async () => {
+    write('a.yaml', service('a', '10.96.0.1'))
+    write('b.yaml', service('b', '10.96.0.2'))
+    const told = new Map<string, WatchListener>()
+    await folder.start({
+      watch: (path, listener) => {
+        told.set(path, listener)
+        return () => undefined
+      },
+    })
+    folder.read.length = 0
+    const batch = await folder.after(() => {
+      write('b.yaml', service('b', '10.96.0.22'))
+      for (let i = 0; i < 4096; i++) told.get(folder.root)?.changed('a.yaml')
+    })
+    assert.deepEqual(batch, ['+Service default/b 10.96.0.22'])
+    assert.deepEqual(folder.read.toSorted(), ['a.yaml', 'b.yaml'])
+  })
+
+  it('looks at a whole folder when the system does not say what changed', async () => {
+    write('a.yaml', service('a', '10.96.0.1'))
+    const told = new Map<string, WatchListener>()
+    await folder.start({
+      watch: (path, listener) => {
+        told.set(path, listener)
+        return () => undefined
+      },
+    })
+    const batch = await folder.after(() => {
+      write('b.yaml', service('b', '10.96.0.2'))
+      told.get(folder.root)?.changed(undefined)
+    })
+    assert.deepEqual(batch, ['+Service default/b 10.96.0.2'])
+  })
+
+  it('tries a folder again that could not be watched', async () => {
+    await folder.start({
+      watch: (path, listener) => {
+        if (path === folder.path('sub') && folder.errors === 0 && folder.log.length === 0) {
+          throw new ConfigError(path, 'cannot be watched')
+        }
+        return nodeFileSystem.watch(path, listener)
+      },
+    })
+    const create = () => {
+      mkdirSync(folder.path('sub'))
+      write('sub/a.yaml', service('a', '10.96.0.1'))
+    }
+    assert.deepEqual(await folder.after(create), ['+Service default/a 10.96.0.1'])
+    assert.equal(folder.errors, 1)
+    await folder.after(() => write('b.yaml', service('b', '10.96.0.2')))
+    assert.equal(folder.errors, 0)
+    assert.deepEqual(await folder.after(() => write('sub/a.yaml', service('a', '10.96.0.3'))), [
+      '+Service default/a 10.96.0.3',
+    ])
   })
 })

@@ -1,0 +1,81 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { Registry } from 'prom-client'
+import { openMetrics } from '../../src/metrics.js'
+
+/** Sample lines of one metric in the text that Prometheus scrapes. */
+async function samples(registry: Registry, name: string): Promise<string[]> {
+  const text = await registry.metrics()
+  return text.split('\n').filter((line) => line.startsWith(name))
+}
+
+describe('openMetrics', () => {
+  it("has kube-proxy's names and our own, and no other", () => {
+    const registry = new Registry()
+    openMetrics(registry)
+    const names = registry.getMetricsAsArray().map(({ name }) => name)
+    assert.deepEqual(names.toSorted(), [
+      'kubeproxy_sync_proxy_rules_duration_seconds',
+      'kubeproxy_sync_proxy_rules_endpoint_changes_pending',
+      'kubeproxy_sync_proxy_rules_endpoint_changes_total',
+      'kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds',
+      'kubeproxy_sync_proxy_rules_last_timestamp_seconds',
+      'kubeproxy_sync_proxy_rules_service_changes_pending',
+      'kubeproxy_sync_proxy_rules_service_changes_total',
+      'viaduct_drift_total',
+      'viaduct_event_to_kernel_seconds',
+      'viaduct_kernel_errors_total',
+      'viaduct_manifest_errors',
+      'viaduct_objects_failed',
+      'viaduct_sync_operations_total',
+    ])
+  })
+
+  it('counts operations by family, operation and result', async () => {
+    const registry = new Registry()
+    const { ipv4, ipv6 } = openMetrics(registry)
+    ipv4.operation('set-real-server').applied.inc(3)
+    ipv4.operation('set-real-server').failed.inc()
+    ipv6.operation('set-real-server').applied.inc()
+    assert.equal(ipv4.operation('x'), ipv4.operation('x'))
+    assert.deepEqual((await samples(registry, 'viaduct_sync_operations_total{')).slice(0, 3), [
+      'viaduct_sync_operations_total{ip_family="IPv4",operation="set-real-server",result="applied"} 3',
+      'viaduct_sync_operations_total{ip_family="IPv4",operation="set-real-server",result="failed"} 1',
+      'viaduct_sync_operations_total{ip_family="IPv6",operation="set-real-server",result="applied"} 1',
+    ])
+  })
+
+  it('counts kernel errors and drift', async () => {
+    const registry = new Registry()
+    const { ipv6 } = openMetrics(registry)
+    ipv6.kernelError('add-virtual-server', 'EINVAL')
+    ipv6.drift('missing').inc(2)
+    assert.deepEqual(await samples(registry, 'viaduct_kernel_errors_total{'), [
+      'viaduct_kernel_errors_total{ip_family="IPv6",operation="add-virtual-server",code="EINVAL"} 1',
+    ])
+    assert.deepEqual(await samples(registry, 'viaduct_drift_total{'), [
+      'viaduct_drift_total{ip_family="IPv6",kind="missing"} 2',
+    ])
+  })
+
+  it("has kube-proxy's buckets for syncs, and 100 microseconds first for single events", async () => {
+    const registry = new Registry()
+    const { ipv4 } = openMetrics(registry)
+    ipv4.syncDurationSeconds.observe(0.0015)
+    ipv4.eventToKernelSeconds.observe(0.00005)
+    const bounds = async (name: string): Promise<(string | undefined)[]> =>
+      (await samples(registry, `${name}_bucket`)).map(
+        (line) => /le="(?<le>[^"]+)"/u.exec(line)?.groups?.['le'],
+      )
+    const sync = await bounds('kubeproxy_sync_proxy_rules_duration_seconds')
+    assert.deepEqual([sync[0], sync[14], sync[15]], ['0.001', '16.384', '+Inf'])
+    assert.equal((await bounds('viaduct_event_to_kernel_seconds'))[0], '0.0001')
+  })
+
+  it('keeps registries apart', async () => {
+    const [one, two] = [new Registry(), new Registry()]
+    openMetrics(one).manifestErrors.set(7)
+    openMetrics(two)
+    assert.deepEqual(await samples(two, 'viaduct_manifest_errors'), ['viaduct_manifest_errors 0'])
+  })
+})
