@@ -17,6 +17,14 @@ function run(command, args) {
   process.exit(1)
 }
 
+/** Shows the output only of a command that fails. */
+function runQuietly(command, args) {
+  const result = spawnSync(command, args, { cwd: root, encoding: 'utf8' })
+  if (result.status === 0) return
+  console.error(result.error ? `${command}: ${result.error.message}` : result.stdout + result.stderr)
+  process.exit(1)
+}
+
 function isInstalled(command) {
   return spawnSync(command, ['--version'], { stdio: 'ignore' }).status === 0
 }
@@ -24,8 +32,8 @@ function isInstalled(command) {
 function build(name, options) {
   const directory = join(root, 'out/native', name)
   mkdirSync(directory, { recursive: true })
-  run('cmake', ['-S', source, '-B', directory, '-G', 'Ninja', '--log-level=WARNING', ...options])
-  run('ninja', ['-C', directory, '--quiet'])
+  runQuietly('cmake', ['-S', source, '-B', directory, '-G', 'Ninja', ...options])
+  runQuietly('ninja', ['-C', directory])
   return directory
 }
 
@@ -52,7 +60,7 @@ function fuzz(seconds) {
       process.exit(1)
     }
     const limits = [`-max_total_time=${each}`, '-max_len=4096', '-verbosity=0', '-print_final_stats=0']
-    run(join(directory, `${name}_fuzz`), [...limits, `-artifact_prefix=${finds}/`, finds, corpus])
+    runQuietly(join(directory, `${name}_fuzz`), [...limits, `-artifact_prefix=${finds}/`, finds, corpus])
   }
   console.log(`fuzzed ${fuzzers.length} targets for ${each} s each, no find`)
 }

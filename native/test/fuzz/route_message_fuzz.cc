@@ -1,0 +1,32 @@
+// rtnetlink messages: routes, addresses, links.
+#include <linux/rtnetlink.h>
+#include <netinet/in.h>
+
+#include <cstdlib>
+
+#include "policy_attributes.h"
+#include "route/decode.h"
+#include "route/policy.h"
+
+using namespace viaduct;
+using namespace viaduct::route;
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  FuzzedDataProvider input(data, size);
+  switch (input.ConsumeIntegralInRange<int>(0, 2)) {
+    case 0:
+      (void)DecodeRoute(MakePayload(input, sizeof(rtmsg), kRoutePolicy));
+      break;
+    case 1: {
+      const auto address = DecodeAddress(MakePayload(input, sizeof(ifaddrmsg), kAddressPolicy));
+      if (address && address->family != AF_INET && address->family != AF_INET6) abort();
+      break;
+    }
+    default: {
+      const auto link = DecodeLink(MakePayload(input, sizeof(ifinfomsg), kLinkPolicy));
+      if (link && (link->name[15] != 0 || link->kind[15] != 0 || link->name[0] == 0 || link->index == 0))
+        abort();
+    }
+  }
+  return 0;
+}
