@@ -16,6 +16,7 @@ export class ModelLinks implements Links {
   readonly #network: ModelNetwork
   readonly #hasDummyModule: boolean
   readonly #watches = new Set<ModelLinkWatch>()
+  #isClosed = false
 
   constructor(network: ModelNetwork, hasDummyModule: boolean) {
     this.#network = network
@@ -23,6 +24,7 @@ export class ModelLinks implements Links {
   }
 
   async list(): Promise<readonly Link[]> {
+    this.#enter('dump links')
     return [...this.#network.links.values()].map(asLink)
   }
 
@@ -31,19 +33,22 @@ export class ModelLinks implements Links {
   }
 
   async addDummy(name: string): Promise<Link> {
+    this.#enter('add dummy device')
     const link = this.#hasDummyModule ? this.#network.addDummy(name) : constants.errno.EOPNOTSUPP
-    if (typeof link === 'number') throw refusal('add-dummy', link, name)
+    if (typeof link === 'number') throw refusal('add dummy device', link, name)
     return asLink(link)
   }
 
   async setUp(index: number): Promise<void> {
+    this.#enter('set interface up')
     const errno = this.#network.setUp(index)
-    if (errno !== 0) throw refusal('set-up', errno, `interface ${index}`)
+    if (errno !== 0) throw refusal('set interface up', errno, `interface ${index}`)
   }
 
   async remove(index: number): Promise<void> {
+    this.#enter('remove interface')
     const errno = this.#network.removeLink(index)
-    if (errno !== 0) throw refusal('remove-link', errno, `interface ${index}`)
+    if (errno !== 0) throw refusal('remove interface', errno, `interface ${index}`)
   }
 
   watch(): LinkWatch {
@@ -53,7 +58,12 @@ export class ModelLinks implements Links {
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true
     await Promise.all([...this.#watches].map((watch) => watch.close()))
+  }
+
+  #enter(operation: string): void {
+    if (this.#isClosed) throw refusal(operation, constants.errno.EBADF, 'a closed socket')
   }
 }
 

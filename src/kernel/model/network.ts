@@ -1,6 +1,6 @@
 // The part of a network namespace that Links and Routes share: interfaces, their addresses, the local table.
 import { constants } from 'node:os'
-import { familyOf, type IpAddress } from '../../address.js'
+import { familyOf, parseIpAddress } from '../../address.js'
 import type { LinkEvent } from '../links.js'
 import type { InterfaceAddress, LocalRoute, RouteOp } from '../routes.js'
 
@@ -23,6 +23,13 @@ function isSameAddress(a: InterfaceAddress, b: InterfaceAddress): boolean {
   return isSame && (familyOf(a.address) === 'ipv6' || a.prefixLength === b.prefixLength)
 }
 
+/** What EXCL and REPLACE compare: the kernel's own IPv6 routes have another metric (0) than those of users (1024). */
+function isSameRoute(a: LocalRoute, b: LocalRoute): boolean {
+  const hasSameMetric =
+    familyOf(a.address) === 'ipv4' || (a.protocol === kernelProtocol) === (b.protocol === kernelProtocol)
+  return a.address === b.address && hasSameMetric
+}
+
 /** Errnos as results; 0: done. */
 export class ModelNetwork {
   readonly links = new Map<number, ModelLink>()
@@ -34,11 +41,12 @@ export class ModelNetwork {
 
   constructor() {
     this.links.set(loopbackIndex, { name: 'lo', index: loopbackIndex, kind: '', isUp: true })
-    for (const [address, prefixLength] of [
-      ['127.0.0.1', 8],
-      ['::1', 128],
-    ] as const)
-      this.addAddress({ address: address as IpAddress, prefixLength, interfaceIndex: loopbackIndex })
+    for (const cidr of ['127.0.0.1/8', '::1/128']) {
+      const [text = '', length] = cidr.split('/')
+      const address = parseIpAddress(text)
+      if (address !== undefined)
+        this.addAddress({ address, prefixLength: Number(length), interfaceIndex: loopbackIndex })
+    }
   }
 
   apply(op: RouteOp): number {
@@ -59,7 +67,7 @@ export class ModelNetwork {
   addRoute(route: LocalRoute, mayReplace: boolean): number {
     const errno = this.#checkRoute(route)
     if (errno !== 0) return errno
-    const index = this.routes.findIndex(({ address }) => address === route.address)
+    const index = this.routes.findIndex((other) => isSameRoute(other, route))
     if (index < 0) this.routes.push(route)
     else if (mayReplace) this.routes[index] = route
     else return EEXIST

@@ -1,0 +1,47 @@
+// What the contract suites have in common.
+import assert from 'node:assert/strict'
+import { parseIpAddress, type IpAddress } from '../../src/address.js'
+import { KernelError } from '../../src/errors.js'
+import type { BatchOutcome } from '../../src/kernel/index.js'
+
+/** A canonical address of a test. */
+export function ip(text: string): IpAddress {
+  const address = parseIpAddress(text)
+  assert.ok(address !== undefined, `${text} is no address`)
+  return address
+}
+
+/** The call must reject with a KernelError of that code. */
+export async function rejectsWith(call: Promise<unknown>, code: string): Promise<void> {
+  await assert.rejects(call, (error) => {
+    assert.ok(error instanceof KernelError, String(error))
+    assert.equal(error.code, code)
+    return true
+  })
+}
+
+/** `index code` of each failure. */
+export function failures(outcome: BatchOutcome): readonly string[] {
+  return outcome.failures.map(({ index, error }) => `${index} ${error.code}`)
+}
+
+/** Applies and expects that nothing was refused. */
+export async function applyAll<Op>(
+  kernel: { apply(ops: readonly Op[]): Promise<BatchOutcome> },
+  ops: readonly Op[],
+): Promise<void> {
+  const outcome = await kernel.apply(ops)
+  assert.deepEqual(failures(outcome), [])
+  assert.equal(outcome.applied, ops.length)
+}
+
+/** Applies one operation and expects that it is refused with that code. */
+export async function refusedWith<Op>(
+  kernel: { apply(ops: readonly Op[]): Promise<BatchOutcome> },
+  op: Op,
+  code: string,
+): Promise<void> {
+  const outcome = await kernel.apply([op])
+  assert.deepEqual(failures(outcome), [`0 ${code}`])
+  assert.equal(outcome.applied, 0)
+}
