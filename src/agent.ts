@@ -1,4 +1,5 @@
 // The story: build, wire, start, wait, stop. No logic.
+import { EventEmitter, once } from 'node:events'
 import { hostname } from 'node:os'
 import { Registry } from 'prom-client'
 import { parseArguments } from './cli/index.js'
@@ -15,15 +16,12 @@ interface Agent {
   readonly source: Source
   readonly synchronizer: Synchronizer
   /** Resolves with the error that nobody expected. */
-  readonly crash: Promise<unknown>
+  readonly crash: Promise<readonly unknown[]>
 }
 
 function build(config: Config, kernel: Kernel, log: Log): Agent {
   const metrics = openMetrics(new Registry())
-  let crashed: (error: unknown) => void = () => {}
-  const crash = new Promise<unknown>((resolve) => {
-    crashed = resolve
-  })
+  const crash = new EventEmitter<{ crash: [unknown] }>()
   const synchronizer = new Synchronizer({
     mode: { scheduler: config.ipvs.scheduler },
     vipBinding: config.vipBinding,
@@ -42,11 +40,11 @@ function build(config: Config, kernel: Kernel, log: Log): Agent {
       recovery: 'programmed again',
       count: (count) => metrics.objectsFailed.set(count),
     }),
-    onCrash: crashed,
+    onCrash: (error) => crash.emit('crash', error),
   })
   const timers = { now: systemClock.now, after: systemClock.schedule }
   const source = openSource(config, { fileSystem: nodeFileSystem, timers, log, metrics })
-  return { source, synchronizer, crash }
+  return { source, synchronizer, crash: once(crash, 'crash') }
 }
 
 /** Resolves with the exit code. */
@@ -56,7 +54,7 @@ async function run(config: Config, kernel: Kernel, log: Log): Promise<number> {
   await prepareKernel({ kernel, scheduler: config.ipvs.scheduler, vipBinding: config.vipBinding, log })
   log.info('viaduct starts', { version: config.version, mode: config.mode, vipBinding: config.vipBinding })
   synchronizer.start()
-  let end: unknown
+  let end: NodeJS.Signals | readonly unknown[]
   try {
     await source.start((events) => synchronizer.deliver(events))
     end = await Promise.race([stopped, crash])
@@ -64,7 +62,7 @@ async function run(config: Config, kernel: Kernel, log: Log): Promise<number> {
     await source.stop()
     await synchronizer.stop()
   }
-  if (typeof end !== 'string') throw end
+  if (typeof end !== 'string') throw end[0]
   log.info('viaduct stops; the kernel stays as it is', { signal: end })
   return 0
 }

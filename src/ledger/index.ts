@@ -15,4 +15,4 @@ export {
   type VipRefusal,
 } from './vip-table.js'
 export { includesAddress, hostAddresses, PackedRoutes } from './packed-bindings.js'
-export { PackedDump } from './packed.js'
+export { PackedDump, packState } from './packed.js'

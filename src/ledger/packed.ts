@@ -35,6 +35,7 @@ export function packedAddressOf(address: IpAddress): PackedAddress {
 
 export function packedAddressAt(bytes: Buffer, offset: number, family: IpFamily): PackedAddress {
   const id = family === 'ipv4' ? bytes.readUInt32BE(offset) : bytes.toString('latin1', offset, offset + 16)
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a brand has no other origin
   return id as PackedAddress
 }
 
@@ -46,6 +47,7 @@ export function packedIdOf(key: AddressVirtualServerKey): PackedId {
 function joinId(address: PackedAddress, port: number, protocol: number): PackedId {
   const rest = port * 4 + protocol
   const id = typeof address === 'number' ? address * 2 ** 18 + rest : `${address}${rest}`
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a brand has no other origin
   return id as PackedId
 }
 

@@ -40,6 +40,7 @@ export function portIdOf(name: string, protocol: ServiceProtocol): string {
 
 /** Key of one port of the Service `namespace/name`. */
 export function servicePortKey(service: string, portId: string): ServicePortKey {
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a brand has no other origin
   return `${service}:${portId}` as ServicePortKey
 }
 

@@ -38,7 +38,9 @@ export function route(port: ServicePort, endpoints: readonly Endpoint[], node: N
     clusterIP: port.clusterIP,
     port: port.port,
     affinitySeconds: port.affinitySeconds,
-    backends: chosen.toSorted(compareIds).map(({ address, port }) => ({ address, port })),
+    backends: chosen
+      .toSorted(compareIds)
+      .map((endpoint) => ({ address: endpoint.address, port: endpoint.port })),
   }
 }
 

@@ -34,7 +34,7 @@ export interface FamilyPipelineOptions {
   readonly problems: StateReporter
 }
 
-/** Bench and tests look for the first ones of a first sync: the API server and the cluster's DNS. */
+/** They come first: without the API server and the cluster's DNS nothing else works. */
 const firstRoutes = ['default/kubernetes:', 'kube-system/kube-dns:']
 
 /** Service ports compiled before other work gets its turn: some 10 ms. */
@@ -217,7 +217,10 @@ export class FamilyPipeline {
   }
 }
 
+function isFirst({ route: key }: Entry): boolean {
+  return firstRoutes.some((prefix) => key.startsWith(prefix))
+}
+
 function firstThenRest(entries: readonly Entry[]): readonly (readonly Entry[])[] {
-  const isFirst = ({ route: key }: Entry): boolean => firstRoutes.some((prefix) => key.startsWith(prefix))
   return [entries.filter(isFirst), entries.filter((entry) => !isFirst(entry))]
 }

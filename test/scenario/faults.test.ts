@@ -15,6 +15,14 @@ const whole = [
   'tcp 10.96.0.2:80 rr 0 0 10.1.0.3:8080 masquerade 1',
 ]
 
+function refuseSecondReal(op: IpvsOp): number | undefined {
+  return op.op === 'add-real-server' && isAbout(op, '10.1.0.2') ? EINVAL : undefined
+}
+
+function denyExistence(op: IpvsOp): number | undefined {
+  return op.op === 'add-virtual-server' ? EEXIST : undefined
+}
+
 function isAbout(op: IpvsOp | RouteOp, address: string): boolean {
   return JSON.stringify(op).includes(`"${address}"`)
 }
@@ -54,9 +62,7 @@ describe('what the kernel refuses', () => {
 
   it('a real server: the rest of its Service works', async () => {
     const lab = new PipelineLab()
-    const fault = (op: IpvsOp) =>
-      op.op === 'add-real-server' && isAbout(op, '10.1.0.2') ? EINVAL : undefined
-    lab.kernel.ipvs.batches.plan = { fault }
+    lab.kernel.ipvs.batches.plan = { fault: refuseSecondReal }
     await lab.deliver(...web, synced)
     assert.equal((await snapshot(lab.kernel))[1], 'tcp 10.96.0.1:80 rr 0 0 10.1.0.1:8080 masquerade 1')
     assert.equal(lab.log.find('error', '10.96.0.1:80 -> 10.1.0.2:8080: EINVAL').length, 1)
@@ -148,8 +154,7 @@ describe('answers that contradict the ledger, or are lost', () => {
     const lab = new PipelineLab()
     await lab.deliver(...web, synced)
     lab.takeOps()
-    const fault = (op: IpvsOp) => (op.op === 'add-virtual-server' ? EEXIST : undefined)
-    lab.kernel.ipvs.batches.plan = { fault }
+    lab.kernel.ipvs.batches.plan = { fault: denyExistence }
     await lab.deliver(...shop)
     await lab.clock.advance(10_000)
     const attempts = lab.takeOps().filter((op) => op.startsWith('add-virtual-server')).length

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
-import fc from 'fast-check'
+import * as fc from 'fast-check'
 import type { VipBinding } from '../../../src/config/index.js'
 import { openModelKernel, type Fault, type ModelKernel } from '../../../src/kernel/model/index.js'
 import type { ObjectEvent } from '../../../src/source/index.js'

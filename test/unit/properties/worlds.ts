@@ -1,5 +1,5 @@
 // Small random worlds: few names and few addresses, so that everything meets everything.
-import fc from 'fast-check'
+import * as fc from 'fast-check'
 import type { EndpointSlice, ObjectEvent, Service } from '../../../src/source/index.js'
 import { endpoint, port, remove, service, set, slice } from '../../support/objects.js'
 

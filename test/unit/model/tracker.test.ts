@@ -1,0 +1,230 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import type { IpFamily } from '../../../src/address.js'
+import { Tracker } from '../../../src/model/index.js'
+import type { ObjectEvent } from '../../../src/source/index.js'
+import { endpoint, port, remove, service, set, slice } from '../../support/objects.js'
+
+class Tracked {
+  readonly problems: string[] = []
+  readonly tracker: Tracker
+
+  constructor(family: IpFamily = 'ipv4') {
+    this.tracker = new Tracker(family, (object, found) => {
+      this.problems.push(...found.map((problem) => `${object}: ${problem}`))
+    })
+  }
+
+  /** Dirty keys after these events. */
+  after(...events: readonly ObjectEvent[]): readonly string[] {
+    for (const event of events) this.tracker.apply(event)
+    return [...this.tracker.take()].toSorted()
+  }
+
+  /** Endpoints of the first port of each name, as `id flags`. */
+  endpoints(key: string): readonly string[] {
+    for (const dirty of this.all()) {
+      const found = this.tracker.servicePort(dirty)
+      if (dirty === key && found !== undefined) {
+        return this.tracker
+          .endpoints(found)
+          .map(({ id, isTerminating }) => (isTerminating ? `${id} terminating` : id))
+      }
+    }
+    return []
+  }
+
+  all() {
+    this.tracker.markAll()
+    return this.tracker.take()
+  }
+}
+
+const webKey = 'default/web:/TCP'
+
+describe('which Services are programmed', () => {
+  const dual = { clusterIPs: ['10.0.0.1', 'fd00::1'], ipFamilies: ['IPv4', 'IPv6'] as const }
+  const cases: readonly (readonly [string, ObjectEvent, readonly string[], readonly string[]])[] = [
+    ['without ipFamilies by its address', set(service('web', '10.0.0.1')), ['10.0.0.1'], []],
+    ['IPv6 without ipFamilies', set(service('web', 'fd00::1')), [], ['fd00::1']],
+    ['dual-stack', set(service('web', '10.0.0.1', dual)), ['10.0.0.1'], ['fd00::1']],
+    [
+      'dual-stack, IPv6 first',
+      set(service('web', 'fd00::1', { clusterIPs: ['fd00::1', '10.0.0.1'], ipFamilies: ['IPv6', 'IPv4'] })),
+      ['10.0.0.1'],
+      ['fd00::1'],
+    ],
+    ['sloppy address', set(service('web', '172.30.0.041')), ['172.30.0.41'], []],
+    ['headless', set(service('web', 'None')), [], []],
+    ['without address yet', set(service('web', '')), [], []],
+    ['ExternalName, even with an address', set(service('web', '10.0.0.1', { type: 'ExternalName' })), [], []],
+    [
+      "another proxy's, whatever the label says",
+      set(service('web', '10.0.0.1', { labels: { 'service.kubernetes.io/service-proxy-name': '' } })),
+      [],
+      [],
+    ],
+    [
+      'ipFamilies without the address',
+      set(service('web', '10.0.0.1', { clusterIPs: ['10.0.0.1'], ipFamilies: ['IPv4', 'IPv6'] })),
+      ['10.0.0.1'],
+      [],
+    ],
+  ]
+  for (const [name, event, ipv4, ipv6] of cases) {
+    it(name, () => {
+      for (const [family, expected] of [
+        ['ipv4', ipv4],
+        ['ipv6', ipv6],
+      ] as const) {
+        const tracked = new Tracked(family)
+        const found =
+          tracked.after(event).length === 0
+            ? []
+            : [...tracked.all()].map((key) => tracked.tracker.servicePort(key)?.clusterIP)
+        assert.deepEqual(found, expected)
+        assert.deepEqual(tracked.problems, [])
+      }
+    })
+  }
+
+  it('an address that cannot be read is a problem of one family only', () => {
+    const events = [set(service('web', '10.0.0'))]
+    const [ipv4, ipv6] = [new Tracked('ipv4'), new Tracked('ipv6')]
+    assert.deepEqual([ipv4.after(...events), ipv6.after(...events)], [[], []])
+    assert.deepEqual(ipv4.problems, ['Service default/web: clusterIP "10.0.0" is not an IP address'])
+    assert.deepEqual(ipv6.problems, [])
+  })
+})
+
+describe('what a change makes dirty', () => {
+  const two = [port(80, { name: 'http' }), port(443, { name: 'https' })]
+
+  it('each port for itself, protocol included', () => {
+    const tracked = new Tracked()
+    assert.deepEqual(tracked.after(set(service('web', '10.0.0.1', { ports: two }))), [
+      'default/web:http/TCP',
+      'default/web:https/TCP',
+    ])
+    const moved = [port(80, { name: 'http' }), port(444, { name: 'https' })]
+    assert.deepEqual(tracked.after(set(service('web', '10.0.0.1', { ports: moved }))), [
+      'default/web:https/TCP',
+    ])
+    const udp = [port(80, { name: 'http' }), port(444, { name: 'https', protocol: 'UDP' })]
+    assert.deepEqual(tracked.after(set(service('web', '10.0.0.1', { ports: udp }))), [
+      'default/web:https/TCP',
+      'default/web:https/UDP',
+    ])
+  })
+
+  it('nothing when nothing that counts changed', () => {
+    const tracked = new Tracked()
+    tracked.after(set(service('web', '10.0.0.1')), set(slice('s', 'web', ['10.1.0.1'])))
+    assert.deepEqual(
+      tracked.after(set(service('web', '10.0.0.1', { labels: { x: 'y' }, externalTrafficPolicy: 'Local' }))),
+      [],
+    )
+    assert.deepEqual(tracked.after(set(slice('s', 'web', ['10.1.0.1']))), [])
+    assert.deepEqual(tracked.after(remove('EndpointSlice', 'unknown'), remove('Service', 'unknown')), [])
+  })
+
+  it('only the ports whose endpoints changed', () => {
+    const tracked = new Tracked()
+    const ports = (https: number) => ({
+      ports: [
+        { name: 'http', protocol: 'TCP' as const, port: 1 },
+        { name: 'https', protocol: 'TCP' as const, port: https },
+      ],
+    })
+    tracked.after(
+      set(service('web', '10.0.0.1', { ports: two })),
+      set(slice('s', 'web', ['10.1.0.1'], ports(2))),
+    )
+    assert.deepEqual(tracked.after(set(slice('s', 'web', ['10.1.0.1'], ports(3)))), ['default/web:https/TCP'])
+  })
+
+  it('both Services when a slice moves from one to the other', () => {
+    const tracked = new Tracked()
+    tracked.after(
+      set(service('a', '10.0.0.1')),
+      set(service('b', '10.0.0.2')),
+      set(slice('s', 'a', ['10.1.0.1'])),
+    )
+    assert.deepEqual(tracked.after(set(slice('s', 'b', ['10.1.0.1']))), ['default/a:/TCP', 'default/b:/TCP'])
+    assert.deepEqual(tracked.endpoints('default/a:/TCP'), [])
+    assert.deepEqual(tracked.endpoints('default/b:/TCP'), ['10.1.0.1:8080'])
+    assert.deepEqual(tracked.after(set(slice('s', undefined, ['10.1.0.1']))), ['default/b:/TCP'])
+  })
+
+  it('a Service that comes after its slices, and again after it was deleted', () => {
+    const tracked = new Tracked()
+    assert.deepEqual(tracked.after(set(slice('s', 'web', ['10.1.0.1']))), [])
+    assert.deepEqual(tracked.after(set(service('web', '10.0.0.1'))), [webKey])
+    assert.deepEqual(tracked.after(remove('Service', 'web')), [webKey])
+    assert.deepEqual(tracked.after(set(service('web', '10.0.0.1'))), [webKey])
+    assert.deepEqual(tracked.endpoints(webKey), ['10.1.0.1:8080'])
+  })
+})
+
+describe('endpoints of several slices', () => {
+  const leaving = endpoint('10.1.0.1', { ready: false, terminating: true })
+  const cases = [
+    {
+      name: 'duplicates are one',
+      slices: [['10.1.0.1'], ['10.1.0.1', '10.1.0.2']],
+      expected: ['10.1.0.1:8080', '10.1.0.2:8080'],
+    },
+    {
+      name: 'one that stays wins over one that leaves',
+      slices: [[leaving], ['10.1.0.1']],
+      expected: ['10.1.0.1:8080'],
+    },
+    {
+      name: 'in whatever order they are named',
+      slices: [['10.1.0.1'], [leaving]],
+      expected: ['10.1.0.1:8080'],
+    },
+    {
+      name: 'one that leaves alone is there',
+      slices: [[leaving], [leaving]],
+      expected: ['10.1.0.1:8080 terminating'],
+    },
+  ] as const
+  for (const { name, slices, expected } of cases) {
+    for (const order of [
+      [0, 1],
+      [1, 0],
+    ] as const) {
+      it(`${name}, slice ${order[0]} first`, () => {
+        const tracked = new Tracked()
+        tracked.after(set(service('web', '10.0.0.1')))
+        for (const index of order) tracked.after(set(slice(`s${index}`, 'web', slices[index])))
+        assert.deepEqual(tracked.endpoints(webKey).toSorted(), expected)
+      })
+    }
+  }
+
+  it('only what can be used: named ports, own family, readable addresses, no headless slices', () => {
+    const tracked = new Tracked()
+    tracked.after(set(service('web', '10.0.0.1')))
+    const noName = {
+      ports: [
+        { name: undefined, protocol: 'TCP' as const, port: 1 },
+        { name: '', protocol: 'TCP' as const, port: undefined },
+      ],
+    }
+    tracked.after(
+      set(slice('unnamed', 'web', ['10.1.0.1'], noName)),
+      set(slice('six', 'web', ['fd00::1'])),
+      set(slice('fqdn', 'web', ['10.1.0.2'], { addressType: 'FQDN' })),
+      set(slice('headless', 'web', ['10.1.0.3'], { labels: { 'service.kubernetes.io/headless': '' } })),
+      set(slice('bad', 'web', [endpoint('10.1.0'), { ...endpoint(''), addresses: [] }, '10.1.0.4'])),
+    )
+    assert.deepEqual(tracked.endpoints(webKey), ['10.1.0.4:8080'])
+    assert.deepEqual(tracked.problems, [
+      'EndpointSlice default/unnamed: a port without a name is ignored',
+      'EndpointSlice default/bad: endpoint address "10.1.0" is not an IP address',
+      'EndpointSlice default/bad: endpoint address "" is not an IP address',
+    ])
+  })
+})

@@ -1,0 +1,70 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { servicePortKey } from '../../../src/model/index.js'
+import { compileRoute } from '../../../src/modes/ipvs/index.js'
+import type { Route } from '../../../src/routing/index.js'
+import { ip } from '../../support/pipeline-lab.js'
+
+const plain: Route = {
+  key: servicePortKey('default/web', '/TCP'),
+  service: 'default/web',
+  protocol: 'TCP',
+  clusterIP: ip('10.96.0.1'),
+  port: 80,
+  affinitySeconds: 0,
+  backends: [],
+}
+
+describe('a route as a virtual server', () => {
+  const none = { scheduler: 'rr', flags: 0, timeoutSeconds: 0, netmaskLength: 32 }
+  const cases = [
+    { name: 'plain', route: {}, scheduler: 'rr', settings: none },
+    {
+      name: 'IPv6 masks 128 bits',
+      route: { clusterIP: ip('fd00::1') },
+      scheduler: 'rr',
+      settings: { ...none, netmaskLength: 128 },
+    },
+    {
+      name: 'affinity is persistence',
+      route: { affinitySeconds: 600 },
+      scheduler: 'rr',
+      settings: { ...none, flags: 0x1, timeoutSeconds: 600 },
+    },
+    {
+      name: 'mh hashes the port',
+      route: {},
+      scheduler: 'mh',
+      settings: { ...none, scheduler: 'mh', flags: 0x10 },
+    },
+    {
+      name: 'mh with affinity',
+      route: { affinitySeconds: 1 },
+      scheduler: 'mh',
+      settings: { scheduler: 'mh', flags: 0x11, timeoutSeconds: 1, netmaskLength: 32 },
+    },
+    { name: 'sh has no flags', route: {}, scheduler: 'sh', settings: { ...none, scheduler: 'sh' } },
+  ] as const
+  for (const { name, route, scheduler, settings } of cases) {
+    it(name, () => {
+      const [server, ...others] = compileRoute({ ...plain, ...route }, { scheduler })
+      assert.deepEqual(server?.settings, settings)
+      assert.deepEqual(others, [])
+    })
+  }
+
+  it('protocols, port and real servers as they are', () => {
+    for (const [protocol, expected] of [
+      ['TCP', 'tcp'],
+      ['UDP', 'udp'],
+      ['SCTP', 'sctp'],
+    ] as const) {
+      const backends = [{ address: ip('10.1.0.1'), port: 8080 }]
+      const [server] = compileRoute({ ...plain, protocol, backends }, { scheduler: 'rr' })
+      assert.deepEqual(server?.key, { family: 'ipv4', protocol: expected, address: '10.96.0.1', port: 80 })
+      const settings = { weight: 1, forwarding: 'masquerade', upperThreshold: 0, lowerThreshold: 0 }
+      assert.deepEqual(server?.realServers, [{ key: backends[0], settings }])
+      assert.equal(server?.bindAddress, true)
+    }
+  })
+})

@@ -1,0 +1,88 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import * as fc from 'fast-check'
+import type { IpvsOp } from '../../../src/kernel/index.js'
+import { openModelKernel } from '../../../src/kernel/model/index.js'
+import {
+  applyIpvsOps,
+  diff,
+  equalStates,
+  PackedDump,
+  packState,
+  type ServerState,
+} from '../../../src/ledger/index.js'
+import { ip } from '../../support/pipeline-lab.js'
+
+const key = { family: 'ipv4', protocol: 'tcp', address: ip('10.96.0.1'), port: 80 } as const
+
+const realServer = fc
+  .record({
+    address: fc.constantFrom(...['10.0.0.9', '10.0.0.10', '9.255.0.1', '200.1.1.1'].map(ip)),
+    port: fc.constantFrom(1, 255, 256, 65535),
+    weight: fc.nat(2),
+  })
+  .map(({ address, port, weight }) => ({
+    key: { address, port },
+    settings: { weight, forwarding: 'masquerade' as const, upperThreshold: 0, lowerThreshold: 0 },
+  }))
+
+const state: fc.Arbitrary<ServerState> = fc.record({
+  settings: fc.record({
+    scheduler: fc.constantFrom('rr', 'lc', 'mh'),
+    flags: fc.constantFrom(0, 1, 0x10),
+    timeoutSeconds: fc.nat(10800),
+    netmaskLength: fc.constantFrom(24, 32),
+  }),
+  realServers: fc.uniqueArray(realServer, {
+    selector: (real) => `${real.key.address} ${real.key.port}`,
+    maxLength: 8,
+  }),
+})
+const maybe = fc.option(state, { nil: undefined })
+
+describe('properties of diff', () => {
+  it('apply(diff(a, b)) = b on the kernel, without a refusal, and in the ledger', async () => {
+    await fc.assert(
+      fc.asyncProperty(maybe, maybe, async (a, b) => {
+        const { ipvs } = openModelKernel()
+        await ipvs.apply(diff(key, undefined, a))
+        const ops = diff(key, a, b)
+        assert.deepEqual((await ipvs.apply(ops)).failures, [])
+        const dump = new PackedDump(await ipvs.dump('ipv4'))
+        const reached = dump.length === 0 ? undefined : dump.state(0)
+        assert.ok(isSame(reached, b))
+        assert.ok(isSame(applyIpvsOps(a, ops), b))
+      }),
+    )
+  })
+
+  it('is empty exactly when nothing differs', () => {
+    fc.assert(fc.property(maybe, maybe, (a, b) => assert.equal(diff(key, a, b).length === 0, isSame(a, b))))
+  })
+
+  it('never removes a real server before all additions are made', () => {
+    fc.assert(
+      fc.property(state, state, (a, b) => {
+        const ops = diff(key, a, b).map(({ op }: IpvsOp) => op)
+        const firstRemoval = ops.indexOf('remove-real-server')
+        if (firstRemoval !== -1) assert.ok(ops.slice(firstRemoval).every((op) => op === 'remove-real-server'))
+      }),
+    )
+  })
+
+  it('packed bytes are equal exactly when the states are', async () => {
+    await fc.assert(
+      fc.asyncProperty(state, fc.oneof(state, fc.constant(undefined)), async (held, other) => {
+        const { ipvs } = openModelKernel()
+        await ipvs.apply(diff(key, undefined, held))
+        const dump = new PackedDump(await ipvs.dump('ipv4'))
+        const asked = other ?? { ...held, realServers: held.realServers.toReversed() }
+        assert.equal(dump.equals(0, packState(key, asked)), equalStates(held, asked))
+      }),
+    )
+  })
+})
+
+function isSame(a: ServerState | undefined, b: ServerState | undefined): boolean {
+  return a === undefined || b === undefined ? a === b : equalStates(a, b)
+}
