@@ -31,6 +31,8 @@ export class ManifestSource implements Source {
   #deliver: (events: readonly ObjectEvent[]) => void = () => undefined
   #work: Promise<void> = Promise.resolve()
   #started = false
+  /** Problems of the first look: told when it succeeds; when it fails, its error says it all. */
+  readonly #early: [path: string, problem: ConfigError | undefined][] = []
   #stopped = false
 
   constructor(options: ManifestSourceOptions) {
@@ -42,7 +44,7 @@ export class ManifestSource implements Source {
       touched: () => {
         if (this.#started && !this.#stopped) this.#settler.touch()
       },
-      report: (path, problem) => options.problems.report(path, problem && describeProblem(path, [problem])),
+      report: (path, problem) => this.#report(path, problem),
       forget: (path) => options.problems.forget(path),
     })
   }
@@ -52,6 +54,7 @@ export class ManifestSource implements Source {
     try {
       const everything = this.#tree.open()
       this.#started = true
+      for (const [path, problem] of this.#early) this.#report(path, problem)
       // Events of the time before `started` wait in the tree; this touch makes sure that they are looked at.
       this.#settler.touch()
       this.#enqueue(() => everything, [{ type: 'synced' }])
@@ -67,6 +70,11 @@ export class ManifestSource implements Source {
     this.#settler.cancel()
     this.#tree.close()
     await this.#work
+  }
+
+  #report(path: string, problem: ConfigError | undefined): void {
+    if (!this.#started) this.#early.push([path, problem])
+    else this.#options.problems.report(path, problem && describeProblem(path, [problem]))
   }
 
   #enqueue(look: () => TreeChanges, last: readonly ObjectEvent[] = []): void {

@@ -101,6 +101,7 @@ describe('ManifestSource: first listing', () => {
       throw problem
     }
     await assert.rejects(folder.start({ watch }), problem)
+    assert.deepEqual(folder.log, [])
   })
 })
 
