@@ -59,15 +59,31 @@ export function packState(key: AddressVirtualServerKey, state: ServerState): Pac
   return { server, realServers: sortRealServers(bufferOver(batch.realServers)) }
 }
 
-/** By address bytes, then by port as a number: how dumps come. */
+/** By address bytes, then by port as a number: how dumps come. A copy, so that the batch's larger buffer can go. */
 function sortRealServers(records: Buffer): Buffer {
-  const { size, address, port } = realServerLayout
+  const { size } = realServerLayout
+  if (isSorted(records)) return Buffer.from(records)
   const offsets = Array.from({ length: records.length / size }, (_, i) => i * size)
-  offsets.sort((a, b) => {
-    const order = records.compare(records, b + address, b + address + 16, a + address, a + address + 16)
-    return order === 0 ? records.readUInt16LE(a + port) - records.readUInt16LE(b + port) : order
-  })
-  return Buffer.concat(offsets.map((offset) => records.subarray(offset, offset + size)))
+  const sorted = offsets.toSorted((a, b) => compareRealServers(records, a, b))
+  return Buffer.concat(sorted.map((offset) => records.subarray(offset, offset + size)))
+}
+
+function isSorted(records: Buffer): boolean {
+  const { size } = realServerLayout
+  for (let at = size; at < records.length; at += size) {
+    if (compareRealServers(records, at - size, at) > 0) return false
+  }
+  return true
+}
+
+/** Of the records at these offsets. */
+function compareRealServers(records: Buffer, a: number, b: number): number {
+  const { address, port } = realServerLayout
+  for (let i = address; i < address + 16; i++) {
+    const order = (records[a + i] ?? 0) - (records[b + i] ?? 0)
+    if (order !== 0) return order
+  }
+  return records.readUInt16LE(a + port) - records.readUInt16LE(b + port)
 }
 
 export function bufferOver(bytes: Uint8Array): Buffer {

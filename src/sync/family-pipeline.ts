@@ -1,7 +1,7 @@
 import type { IpAddress, IpFamily } from '../address.js'
 import type { VipBinding } from '../config/index.js'
 import { KernelError } from '../errors.js'
-import { type BatchOutcome, describeVirtualServer } from '../kernel/index.js'
+import { type BatchOutcome, type LinkEvent, describeVirtualServer } from '../kernel/index.js'
 import { type Entry, Ledger, type LedgerBatch, type Vip, type VipBatch, VipTable } from '../ledger/index.js'
 import type { Log, StateReporter } from '../log.js'
 import type { FamilyMetrics } from '../metrics.js'
@@ -33,6 +33,9 @@ export interface FamilyPipelineOptions {
   /** What cannot be programmed now, of both families. */
   readonly problems: StateReporter
 }
+
+/** An address that an interface got or lost. */
+export type AddressEvent = Extract<LinkEvent, { readonly kind: 'address' }>
 
 /** They come first: without the API server and the cluster's DNS nothing else works. */
 const firstRoutes = ['default/kubernetes:', 'kube-system/kube-dns:']
@@ -93,10 +96,13 @@ export class FamilyPipeline {
     this.#reconciler.request()
   }
 
-  /** Whether a lost address of this node concerns our VIPs, or the source that the node uses towards them. */
-  concerns(address: IpAddress, change: 'add' | 'remove'): boolean {
-    if (address === this.#options.node.facts.addresses[this.#options.family]) return true
-    return change === 'remove' && this.#vips.isNeeded(address)
+  /** Whether a changed address concerns our VIPs, or the source that the node uses towards them. */
+  concerns({ address, change, index }: AddressEvent): boolean {
+    const { family, node, vipBinding } = this.#options
+    if (address === node.facts.addresses[family]) return true
+    // What leaves the dummy device while routes bind is what this pipeline removed itself.
+    const isOwnDoing = vipBinding === 'routes' && index === this.#vips.place.dummyIndex
+    return change === 'remove' && !isOwnDoing && this.#vips.isNeeded(address)
   }
 
   /** A run in progress ends at its next batch. */

@@ -104,5 +104,5 @@ export class Synchronizer {
 function concernsUs(event: LinkEvent, pipeline: FamilyPipeline): boolean {
   if (event.kind === 'overrun') return true
   if (event.kind === 'link') return event.change === 'remove' && event.name === dummyDeviceName
-  return pipeline.concerns(event.address, event.change)
+  return pipeline.concerns(event)
 }
