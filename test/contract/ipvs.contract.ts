@@ -187,6 +187,9 @@ function realServerLaws(law: Law): void {
     [web, backend],
     [web6, backend6],
     [marked, backend],
+    [web, real('0.1.2.3')],
+    [web, real('127.0.0.1')],
+    [web, real('240.0.0.1')],
     [web, real('10.244.1.5', { weight: 0 })],
     [web, real('10.244.1.5', { weight: 65_535 })],
     [web, real('10.244.1.5', { upperThreshold: 1000, lowerThreshold: 800 })],
@@ -290,7 +293,7 @@ function refusalLaws(law: Law): void {
       'a GUE tunnel without a port',
       addReal(web, real('10.244.1.9', { forwarding: 'tunnel', tunnel: { type: 'gue', port: 0, flags: 0 } })),
     ],
-    ...['224.0.0.1', '239.1.2.3', '255.255.255.255', '0.0.0.0', '0.1.2.3'].map(
+    ...['224.0.0.1', '239.1.2.3', '255.255.255.255', '0.0.0.0'].map(
       (text) => ['EINVAL', `the backend ${text}`, addReal(web, real(text))] as const,
     ),
   ]

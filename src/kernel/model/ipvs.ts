@@ -41,7 +41,7 @@ function canBeRealServer(address: IpAddress): boolean {
   const [first = 0, second = 0] = bytes
   if (familyOf(address) === 'ipv4') {
     const isMulticast = first >= 224 && first < 240
-    return first !== 0 && !isMulticast && address !== '255.255.255.255'
+    return address !== '0.0.0.0' && !isMulticast && address !== '255.255.255.255'
   }
   const isLinkLocal = first === 0xfe && (second & 0xc0) === 0x80
   return address !== '::' && first !== 0xff && !isLinkLocal

@@ -1,0 +1,246 @@
+// The life of the addon and its sockets: loaded twice, in a worker, torn down while work is in flight.
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { once } from 'node:events'
+import { describe, it } from 'node:test'
+import { promisify } from 'node:util'
+import { Worker } from 'node:worker_threads'
+import type { Addon, RawRouteSocket } from '../../../src/kernel/addon.js'
+import { loadAddon } from '../../../src/kernel/loader.js'
+import { layouts, recordBuffer, routeLayout } from '../../../src/kernel/records.js'
+import { RequestQueue } from '../../../src/kernel/request-queue.js'
+
+const addonPath = process.env['VIADUCT_ADDON']
+const inet = 2
+const program = new URL('addon-program.js', import.meta.url)
+
+function load(): Addon {
+  return loadAddon({ addonPath, moduleUrl: import.meta.url })
+}
+
+function methods(constructor: { readonly prototype: object }): readonly string[] {
+  return Object.getOwnPropertyNames(constructor.prototype)
+    .filter((name) => name !== 'constructor')
+    .toSorted()
+}
+
+/** Runs addon-program.js in a process of its own. */
+async function runProgram(
+  part: string,
+  ...flags: string[]
+): Promise<{ readonly code: number; readonly output: string }> {
+  try {
+    const { stdout } = await promisify(execFile)(process.execPath, [...flags, program.pathname, part])
+    return { code: 0, output: stdout.trim() }
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && 'stderr' in error)) throw error
+    return { code: Number(error.code), output: String(error.stderr) }
+  }
+}
+
+/** Calls with arguments that the types forbid. */
+function callWith(socket: RawRouteSocket, method: keyof RawRouteSocket, args: readonly unknown[]): unknown {
+  return Reflect.apply(Reflect.get(socket, method), socket, args)
+}
+
+/** Runs addon-program.js in a worker thread until it says that its work is in flight. */
+async function startWorker(part: string): Promise<Worker> {
+  const worker = new Worker(program, { argv: [part] })
+  const [message] = await once(worker, 'message')
+  assert.equal(message, 'in flight')
+  return worker
+}
+
+describe('the addon', () => {
+  it('exports what addon.ts declares', () => {
+    const addon = load()
+    assert.deepEqual(Object.keys(addon).toSorted(), ['IpvsSocket', 'RouteEvents', 'RouteSocket', 'layout'])
+    assert.deepEqual(methods(addon.IpvsSocket), ['apply', 'close', 'dump', 'info', 'setTimeouts', 'timeouts'])
+    assert.deepEqual(methods(addon.RouteSocket), [
+      'addDummy',
+      'applyAddresses',
+      'applyRoutes',
+      'close',
+      'dumpAddresses',
+      'dumpLinks',
+      'dumpLocalRoutes',
+      'removeLink',
+      'setUp',
+    ])
+    assert.deepEqual(methods(addon.RouteEvents), ['close', 'next'])
+  })
+
+  it('loads twice, and both copies work', async () => {
+    const sockets = [load(), load()].map((addon) => new addon.RouteSocket())
+    const dumps = await Promise.all(sockets.map((socket) => socket.dumpLinks()))
+    assert.deepEqual(dumps[0], dumps[1])
+    await Promise.all(sockets.map((socket) => socket.close()))
+  })
+
+  it('works in a worker thread, which ends by itself when its sockets are closed', async () => {
+    const worker = new Worker(program, { argv: ['dump and close'] })
+    const [[message], [code]] = await Promise.all([once(worker, 'message'), once(worker, 'exit')])
+    assert.deepEqual([message, code], ['closed', 0])
+  })
+
+  it('survives the end of a worker while a wait for events and a batch are in flight', async () => {
+    const worker = await startWorker('wait and dump')
+    assert.equal(await worker.terminate(), 1)
+    const socket = new (load().RouteSocket)()
+    assert.ok((await socket.dumpLinks()).length > 0)
+    await socket.close()
+  })
+
+  it('lets the process exit while a wait for events and a batch are in flight', async () => {
+    assert.deepEqual(await runProgram('exit'), { code: 7, output: '' })
+  })
+
+  it('gives back memory and descriptors of sockets that nobody closed', async () => {
+    const { code, output } = await runProgram('leak', '--expose-gc')
+    assert.equal(code, 0, output)
+    const [descriptors = Number.NaN, megabytes = Number.NaN] = output.split(' ').map(Number)
+    // 300 sockets and 300 dumps of 64 KiB and more would be 300 descriptors and 20 MB.
+    assert.ok(descriptors <= 2, `${descriptors} descriptors more than before`)
+    assert.ok(megabytes < 16, `${megabytes} MB more than before`)
+  })
+})
+
+describe('a socket of the addon', () => {
+  it('takes one call at a time', async () => {
+    const socket = new (load().RouteSocket)()
+    const dump = socket.dumpLinks()
+    assert.throws(() => socket.dumpLinks(), { errno: 16 })
+    await dump
+    await socket.dumpLinks()
+    await socket.close()
+  })
+
+  it('close waits for the flight, any number of times, and ends the socket', async () => {
+    const socket = new (load().RouteSocket)()
+    const order: string[] = []
+    const dump = socket.dumpLinks().then(() => order.push('dump'))
+    await Promise.all([socket.close().then(() => order.push('close')), socket.close()])
+    await dump
+    assert.deepEqual(order, ['dump', 'close'])
+    await socket.close()
+    assert.throws(() => socket.dumpLinks(), { errno: 9 })
+  })
+
+  it('close ends a wait for events with no records', async () => {
+    const events = new (load().RouteEvents)()
+    const next = events.next()
+    await events.close()
+    assert.equal((await next).length, 0)
+  })
+
+  it('does not run on the memory of another class', () => {
+    const { IpvsSocket, RouteSocket } = load()
+    const routes = new RouteSocket()
+    assert.throws(() => Reflect.apply(IpvsSocket.prototype.info, routes, []), TypeError)
+    assert.throws(() => Reflect.apply(RouteSocket.prototype.dumpLinks, {}, []), TypeError)
+  })
+})
+
+describe('arguments of the addon', () => {
+  const detached = new Uint8Array(routeLayout.size)
+  structuredClone(detached.buffer, { transfer: [detached.buffer] })
+  const resizable: ArrayBuffer = Reflect.construct(ArrayBuffer, [routeLayout.size, { maxByteLength: 4096 }])
+  const wrongRecords: readonly (readonly [what: string, value: unknown, message: RegExp])[] = [
+    ['nothing', undefined, /^routes: a Uint8Array/],
+    ['a plain array', [1, 2, 3], /^routes: a Uint8Array/],
+    ['another typed array', new Uint16Array(28), /^routes: a Uint8Array/],
+    ['a shared buffer', new Uint8Array(new SharedArrayBuffer(routeLayout.size)), /^routes: .*shared/],
+    ['a detached buffer', detached, /^routes: .*detached/],
+    ['a resizable buffer', new Uint8Array(resizable), /^routes: .*resizable/],
+    ['a broken record', new Uint8Array(routeLayout.size + 1), /^routes: must hold whole records of 56 bytes/],
+    [
+      'an unaligned record',
+      new Uint8Array(new ArrayBuffer(60), 1, routeLayout.size),
+      /^routes: must be aligned/,
+    ],
+    ['an unknown operation', new Uint8Array(routeLayout.size), /^routes: record 0/],
+  ]
+  for (const [what, value, message] of wrongRecords) {
+    it(`records: ${what} is refused`, async () => {
+      const socket = new (load().RouteSocket)()
+      assert.throws(() => callWith(socket, 'applyRoutes', [value]), { message })
+      await socket.close()
+    })
+  }
+
+  const wrongCalls: readonly (readonly [
+    method: keyof RawRouteSocket,
+    args: readonly unknown[],
+    message: RegExp,
+  ])[] = [
+    ['dumpLocalRoutes', ['ipv4'], /^family: a number/],
+    ['dumpLocalRoutes', [3], /^family: AF_INET/],
+    ['dumpAddresses', [inet, -1], /^interfaceIndex: a whole number from 0 to 2147483647/],
+    ['dumpAddresses', [inet, 2 ** 31], /^interfaceIndex: a whole number/],
+    ['dumpAddresses', [inet, 1.5], /^interfaceIndex: a whole number/],
+    ['dumpAddresses', [inet, Number.NaN], /^interfaceIndex: a whole number/],
+    ['addDummy', [''], /^name: 1 to 15 bytes/],
+    ['addDummy', ['sixteen-letters!'], /^name: 1 to 15 bytes/],
+    ['addDummy', ['a\0b'], /^name: .*without NUL/],
+    ['addDummy', [7], /^name: a string/],
+  ]
+  for (const [method, args, message] of wrongCalls) {
+    it(`${method}(${JSON.stringify(args)}) is refused`, async () => {
+      const socket = new (load().RouteSocket)()
+      assert.throws(() => callWith(socket, method, args), { message })
+      await socket.close()
+    })
+  }
+
+  it('indices of an IPVS batch are held against the tables', async () => {
+    const { op, virtualServer, realServer } = layouts
+    const socket = new (load().IpvsSocket)()
+    const servers = new Uint8Array(virtualServer.size)
+    const reals = new Uint8Array(realServer.size)
+    for (const [number, server, real] of [
+      [1, 1, 0],
+      [4, 0, 1],
+      [4, 1, 0],
+      [0, 0, 0],
+      [8, 0, 0],
+    ] as const) {
+      const ops = recordBuffer(op.size)
+      ops.view.setUint32(op.virtualServer, server, true)
+      ops.view.setUint32(op.realServer, real, true)
+      ops.view.setUint8(op.op, number)
+      assert.throws(() => socket.apply(ops.bytes, servers, reals), { message: /^ops: record 0/ })
+    }
+    const endless = new Uint8Array(virtualServer.size).fill(0x61)
+    assert.throws(() => socket.apply(new Uint8Array(0), endless, reals), {
+      message: /^virtualServers: .*not terminated/,
+    })
+    await socket.close()
+  })
+})
+
+describe('RequestQueue', () => {
+  it('puts calls in order, opens once, and goes on after a failure', async () => {
+    const log: string[] = []
+    const queue = new RequestQueue(() => {
+      log.push('open')
+      return { close: async () => void log.push('close') }
+    }, 'route')
+    const first = queue.run(async () => {
+      await Promise.resolve()
+      log.push('first')
+    })
+    const second = queue.run(() =>
+      Promise.reject(Object.assign(new Error('no'), { errno: 1, operation: 'x', text: 'y' })),
+    )
+    const third = queue.run(async () => void log.push('third'))
+    await assert.rejects(second, { name: 'KernelError', code: 'EPERM', operation: 'x', extack: 'y' })
+    await queue.close()
+    await Promise.all([first, third])
+    assert.deepEqual(log, ['open', 'first', 'third', 'close'])
+    await assert.rejects(
+      queue.run(async () => {}),
+      { code: 'EBADF' },
+    )
+    await queue.close()
+  })
+})

@@ -1,0 +1,81 @@
+// What addon-life.test.ts runs in a worker thread or in a process of its own; the first argument says which part.
+import assert from 'node:assert/strict'
+import { readdirSync } from 'node:fs'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { parentPort } from 'node:worker_threads'
+import { loadAddon } from '../../../src/kernel/loader.js'
+
+const addon = loadAddon({ addonPath: process.env['VIADUCT_ADDON'], moduleUrl: import.meta.url })
+
+function tell(message: string): void {
+  // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a port, not a window
+  parentPort?.postMessage(message)
+}
+
+/** Neither is waited for: the environment ends first. */
+function startWork(): void {
+  void new addon.RouteEvents().next()
+  void new addon.RouteSocket().dumpLinks()
+}
+
+async function useAndForget(): Promise<void> {
+  for (let i = 0; i < 300; i++) {
+    // oxlint-disable-next-line eslint/no-await-in-loop
+    const [links, table] = await Promise.all([
+      new addon.RouteSocket().dumpLinks(),
+      new addon.IpvsSocket().dump(2, true).catch(() => undefined),
+    ])
+    assert.ok(links.length > 0 && (table === undefined || table.virtualServers.length >= 0))
+  }
+}
+
+/** Finalizers run in turns of their own after a collection. */
+async function collect(): Promise<void> {
+  assert.ok(globalThis.gc !== undefined, 'needs --expose-gc')
+  for (let i = 0; i < 5; i++) {
+    globalThis.gc()
+    // oxlint-disable-next-line eslint/no-await-in-loop
+    await nextTurn()
+  }
+}
+
+function measure(): readonly [descriptors: number, bytes: number] {
+  return [readdirSync('/proc/self/fd').length, process.memoryUsage().rss]
+}
+
+/** Prints what a second run adds to the first, which fills the engine's own pools. */
+async function measureLeak(): Promise<void> {
+  await useAndForget()
+  await collect()
+  const [descriptors, bytes] = measure()
+  await useAndForget()
+  await collect()
+  const [descriptorsAfter, bytesAfter] = measure()
+  const megabytes = Math.round((bytesAfter - bytes) / 2 ** 20)
+  console.log(`${descriptorsAfter - descriptors} ${megabytes}`)
+}
+
+switch (process.argv[2]) {
+  case 'dump and close': {
+    const socket = new addon.RouteSocket()
+    const events = new addon.RouteEvents()
+    const next = events.next()
+    await socket.dumpLinks()
+    await Promise.all([socket.close(), events.close(), next])
+    tell('closed')
+    break
+  }
+  case 'wait and dump':
+    startWork()
+    tell('in flight')
+    break
+  case 'exit':
+    startWork()
+    process.exit(7)
+    break
+  case 'leak':
+    await measureLeak()
+    break
+  default:
+    throw new Error(`no such part: ${process.argv[2]}`)
+}

@@ -1,0 +1,201 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import * as fc from 'fast-check'
+import { parseIpAddress, type IpAddress } from '../../../src/address.js'
+import { BugError } from '../../../src/errors.js'
+import type { IpvsOp, RealServer, RouteOp, VirtualServer } from '../../../src/kernel/index.js'
+import {
+  AddressCursor,
+  RealServerCursor,
+  RouteCursor,
+  VirtualServerCursor,
+} from '../../../src/kernel/index.js'
+import { encodeIpvsBatch, ipvsOpNumber } from '../../../src/kernel/ipvs-encode.js'
+import { loadAddon } from '../../../src/kernel/loader.js'
+import { checkLayouts, layouts, opLayout, RecordTable } from '../../../src/kernel/records.js'
+import { encodeRouteRun } from '../../../src/kernel/route-encode.js'
+
+class OpCursor extends RecordTable {
+  constructor(bytes: Uint8Array) {
+    super(bytes, opLayout)
+  }
+
+  op(index: number): readonly [op: number, virtualServer: number, realServer: number] {
+    return [
+      this.u8(index, opLayout.op),
+      this.u32(index, opLayout.virtualServer),
+      this.u32(index, opLayout.realServer),
+    ]
+  }
+}
+
+function ip(text: string): IpAddress {
+  const address = parseIpAddress(text)
+  assert.ok(address !== undefined)
+  return address
+}
+
+/** assert.deepEqual tells objects without a prototype from ours. */
+const plainRecord = <T>(fields: { [K in keyof T]: fc.Arbitrary<T[K]> }): fc.Arbitrary<T> =>
+  fc.record(fields, { noNullPrototype: true })
+
+const port = fc.integer({ min: 0, max: 65_535 })
+const u32 = fc.nat(0xffffffff)
+const anyAddress = fc.oneof(fc.ipV4(), fc.ipV6()).map(ip)
+
+const anyServer: fc.Arbitrary<VirtualServer> = plainRecord({
+  address: anyAddress,
+  port,
+  protocol: fc.constantFrom('tcp', 'udp', 'sctp'),
+  mark: fc.option(fc.integer({ min: 1, max: 0xffffffff }), { nil: undefined, freq: 4 }),
+  settings: plainRecord({
+    scheduler: fc.stringMatching(/^[a-z]{1,15}$/),
+    flags: u32,
+    timeoutSeconds: u32,
+    netmaskLength: fc.nat(128),
+  }),
+}).map(({ address, mark, settings, ...rest }) => {
+  const family = address.includes(':') ? 'ipv6' : 'ipv4'
+  return { key: mark === undefined ? { family, address, ...rest } : { family, mark }, settings }
+})
+
+const anyReal: fc.Arbitrary<RealServer> = plainRecord({
+  key: plainRecord({ address: anyAddress, port }),
+  weight: fc.integer({ min: -5, max: 0x7fffffff }),
+  thresholds: fc.tuple(u32, u32),
+  forwarding: fc.constantFrom('masquerade', 'local', 'tunnel', 'direct'),
+  tunnel: plainRecord({ type: fc.constantFrom('ipip', 'gue', 'gre'), port, flags: port }),
+}).map(({ key, weight, thresholds: [upperThreshold, lowerThreshold], forwarding, tunnel }) => {
+  const settings = { weight, forwarding, upperThreshold, lowerThreshold } as const
+  const isPlain = tunnel.type === 'ipip' && tunnel.port === 0 && tunnel.flags === 0
+  return {
+    key: { ...key },
+    settings: forwarding === 'tunnel' && !isPlain ? { ...settings, tunnel } : settings,
+  }
+})
+
+const opNames = [
+  'add-virtual-server',
+  'set-virtual-server',
+  'remove-virtual-server',
+  'add-real-server',
+  'set-real-server',
+  'remove-real-server',
+  'zero-virtual-server',
+] as const satisfies readonly IpvsOp['op'][]
+
+const anyOp: fc.Arbitrary<IpvsOp> = fc
+  .tuple(fc.constantFrom<IpvsOp['op'][]>(...opNames), anyServer, anyReal)
+  .map(([op, server, real]): IpvsOp => {
+    if (op === 'add-virtual-server' || op === 'set-virtual-server') return { op, server }
+    if (op === 'add-real-server' || op === 'set-real-server') return { op, server: server.key, real }
+    return op === 'remove-real-server'
+      ? { op, server: server.key, real: real.key }
+      : { op, server: server.key }
+  })
+
+describe('encodeIpvsBatch', () => {
+  it('keeps every field of every operation', () => {
+    fc.assert(
+      fc.property(fc.array(anyOp), (ops) => {
+        const batch = encodeIpvsBatch(ops)
+        const [records, servers, reals] = [
+          new OpCursor(batch.ops),
+          new VirtualServerCursor(batch.virtualServers),
+          new RealServerCursor(batch.realServers),
+        ]
+        assert.equal(records.length, ops.length)
+        for (const [index, op] of ops.entries()) {
+          const [number, server, real] = records.op(index)
+          assert.equal(number, ipvsOpNumber[op.op])
+          if (op.op === 'add-virtual-server' || op.op === 'set-virtual-server')
+            assert.deepEqual(
+              [servers.key(server), servers.settings(server)],
+              [op.server.key, op.server.settings],
+            )
+          else assert.deepEqual(servers.key(server), op.server)
+          if (op.op === 'add-real-server' || op.op === 'set-real-server')
+            assert.deepEqual([reals.key(real), reals.settings(real)], [op.real.key, op.real.settings])
+          if (op.op === 'remove-real-server') assert.deepEqual(reals.key(real), op.real)
+        }
+      }),
+    )
+  })
+
+  it('shares the record of a virtual server among its neighbours, but never one with other settings', () => {
+    const key = { family: 'ipv4', protocol: 'tcp', address: ip('10.96.0.1'), port: 80 } as const
+    const settings = { scheduler: 'rr', flags: 0, timeoutSeconds: 0, netmaskLength: 32 }
+    const real = { address: ip('10.244.0.1'), port: 8080 }
+    const ops: readonly IpvsOp[] = [
+      { op: 'add-virtual-server', server: { key, settings } },
+      { op: 'remove-real-server', server: { ...key }, real },
+      { op: 'remove-real-server', server: { ...key }, real },
+      { op: 'set-virtual-server', server: { key, settings: { ...settings, scheduler: 'wrr' } } },
+      { op: 'zero-virtual-server', server: key },
+      { op: 'zero-virtual-server', server: { ...key, port: 81 } },
+      { op: 'zero-virtual-server', server: key },
+    ]
+    const records = new OpCursor(encodeIpvsBatch(ops).ops)
+    assert.deepEqual(
+      ops.map((_, index) => records.op(index)[1]),
+      [0, 0, 0, 1, 1, 2, 3],
+    )
+  })
+
+  it('refuses a scheduler that the kernel could not keep', () => {
+    const key = { family: 'ipv4', mark: 1 } as const
+    const settings = { scheduler: 'sixteen-letters!', flags: 0, timeoutSeconds: 0, netmaskLength: 32 }
+    assert.throws(() => encodeIpvsBatch([{ op: 'add-virtual-server', server: { key, settings } }]), BugError)
+  })
+})
+
+describe('encodeRouteRun', () => {
+  it('keeps every field of a route and of an address', () => {
+    const base = plainRecord({ address: anyAddress, interfaceIndex: fc.nat(0x7fffffff) })
+    fc.assert(
+      fc.property(fc.array(fc.tuple(base, fc.nat(255), fc.boolean())), (rows) => {
+        const routes = rows.map(([row, protocol, hasSource]) => {
+          const isUsable = hasSource && row.address !== '::' && row.address !== '0.0.0.0'
+          return { ...row, protocol, ...(isUsable ? { preferredSource: row.address } : {}) }
+        })
+        const routeOps = routes.map((route): RouteOp => ({ op: 'add-route', route }))
+        const cursor = new RouteCursor(encodeRouteRun({ kind: 'routes', start: 0, ops: routeOps }))
+        assert.deepEqual(
+          routes.map((_, i) => cursor.route(i)),
+          routes,
+        )
+        const addresses = rows.map(([row, byte]) => ({ ...row, prefixLength: byte & 127 }))
+        const addressOps = addresses.map((address): RouteOp => ({ op: 'add-address', address }))
+        const read = new AddressCursor(encodeRouteRun({ kind: 'addresses', start: 0, ops: addressOps }))
+        assert.deepEqual(
+          addresses.map((_, i) => read.interfaceAddress(i)),
+          addresses,
+        )
+      }),
+    )
+  })
+})
+
+describe('the layouts', () => {
+  it('are those of the addon', () => {
+    const { layout } = loadAddon({ addonPath: process.env['VIADUCT_ADDON'], moduleUrl: import.meta.url })
+    assert.deepEqual(layout, layouts)
+  })
+
+  const { realServer } = layouts
+  const wrongLayouts = [
+    ['a field elsewhere', { ...layouts, realServer: { ...realServer, port: 26 } }, /realServer\.port/],
+    ['another size', { ...layouts, realServer: { ...realServer, size: 44 } }, /realServer\.size/],
+    ['a field more', { ...layouts, realServer: { ...realServer, zone: 37 } }, /realServer\.zone/],
+    ['no such record', {}, /virtualServer\.size/],
+  ] as const
+  for (const [what, native, message] of wrongLayouts) {
+    it(`BugError names the field: ${what}`, () => {
+      assert.throws(() => checkLayouts(native), { name: 'BugError', message })
+    })
+  }
+
+  it('a table that ends within a record is a BugError', () => {
+    assert.throws(() => new RouteCursor(new Uint8Array(57)), BugError)
+  })
+})
