@@ -42,7 +42,10 @@ function build(config: Config, kernel: Kernel, log: Log): Agent {
     }),
     onCrash: (error) => crash.emit('crash', error),
   })
-  const timers = { now: systemClock.now, after: systemClock.schedule }
+  const timers = {
+    now: () => systemClock.now(),
+    after: (delayMs: number, wake: () => void) => systemClock.schedule(delayMs, wake),
+  }
   const source = openSource(config, { fileSystem: nodeFileSystem, timers, log, metrics })
   return { source, synchronizer, crash: once(crash, 'crash') }
 }

@@ -32,6 +32,8 @@ export interface FamilyPipelineOptions {
   readonly metrics: FamilyMetrics
   /** What cannot be programmed now, of both families. */
   readonly problems: StateReporter
+  /** What the operator should know about the place of the VIPs. */
+  readonly hints: StateReporter
 }
 
 /** An address that an interface got or lost. */

@@ -21,6 +21,8 @@ export interface ReconcilerOptions {
   readonly log: Log
   readonly metrics: FamilyMetrics
   readonly problems: StateReporter
+  /** What the operator should know about the place of the VIPs; shared by the families. */
+  readonly hints: StateReporter
   readonly ledger: Ledger
   readonly vips: VipTable
 }
@@ -107,15 +109,15 @@ export class Reconciler {
   }
 
   async #read(): Promise<KernelState> {
-    const { family, kernel, node, vipBinding, problems } = this.#options
+    const { family, kernel, node, vipBinding, hints } = this.#options
     const dummy = await ensureDummyDevice(kernel.links)
     const advice = dummy === undefined ? { text: dummyAdvice(vipBinding) } : undefined
-    problems.report('dummy device', advice)
+    hints.report('dummy device', advice)
     const nodeIp = node.facts.addresses[family]
     const { place, isNodeIpForeign } = await findVipPlace(kernel, dummy, nodeIp)
     const isUnusable = isNodeIpForeign && vipBinding === 'routes'
     const text = `the node's address ${nodeIp ?? ''} is on no interface: VIP routes have no preferred source`
-    problems.report(`node address ${family}`, isUnusable ? { text } : undefined)
+    hints.report(`node address ${family}`, isUnusable ? { text } : undefined)
     return {
       place,
       routes: await kernel.routes.dumpLocalRoutes(family),

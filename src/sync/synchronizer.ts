@@ -2,7 +2,7 @@ import { type Cidr, type IpAddress, type IpFamily, cidrContains } from '../addre
 import type { VipBinding } from '../config/index.js'
 import type { LinkEvent, LinkWatch } from '../kernel/index.js'
 import { dummyDeviceName } from '../ledger/index.js'
-import type { Log, StateReporter } from '../log.js'
+import { type Log, StateReporter } from '../log.js'
 import type { Metrics } from '../metrics.js'
 import type { IpvsModeSettings } from '../modes/ipvs/index.js'
 import type { NodeTracker } from '../node/index.js'
@@ -37,11 +37,19 @@ interface FamilyRun {
 export class Synchronizer {
   readonly #options: SynchronizerOptions
   readonly #families: readonly FamilyRun[]
+  readonly #hints: StateReporter
   #watch: LinkWatch | undefined
   #watching: Promise<void> = Promise.resolve()
 
   constructor(options: SynchronizerOptions) {
     this.#options = options
+    this.#hints = new StateReporter({
+      log: options.log,
+      level: 'warn',
+      trouble: 'VIP binding',
+      recovery: 'VIP binding: in order again',
+      count: () => {},
+    })
     this.#families = (['ipv4', 'ipv6'] as const).map((family) => this.#open(family))
   }
 
@@ -77,7 +85,14 @@ export class Synchronizer {
     const { metrics, excludeCidrs, clock, minSyncPeriodMs, syncPeriodMs, onCrash } = this.#options
     const isExcluded = (address: IpAddress): boolean =>
       excludeCidrs.some((cidr) => cidrContains(cidr, address))
-    const pipeline = new FamilyPipeline({ ...this.#options, family, isExcluded, metrics: metrics[family] })
+    const hints = this.#hints
+    const pipeline = new FamilyPipeline({
+      ...this.#options,
+      hints,
+      family,
+      isExcluded,
+      metrics: metrics[family],
+    })
     const run = async (): Promise<number | undefined> => await pipeline.runOnce()
     const runner = new BoundedRunner({
       run,

@@ -97,6 +97,15 @@ describe('which Services are programmed', () => {
   })
 })
 
+function portsWith(https: number) {
+  return {
+    ports: [
+      { name: 'http', protocol: 'TCP' as const, port: 1 },
+      { name: 'https', protocol: 'TCP' as const, port: https },
+    ],
+  }
+}
+
 describe('what a change makes dirty', () => {
   const two = [port(80, { name: 'http' }), port(443, { name: 'https' })]
 
@@ -130,17 +139,13 @@ describe('what a change makes dirty', () => {
 
   it('only the ports whose endpoints changed', () => {
     const tracked = new Tracked()
-    const ports = (https: number) => ({
-      ports: [
-        { name: 'http', protocol: 'TCP' as const, port: 1 },
-        { name: 'https', protocol: 'TCP' as const, port: https },
-      ],
-    })
     tracked.after(
       set(service('web', '10.0.0.1', { ports: two })),
-      set(slice('s', 'web', ['10.1.0.1'], ports(2))),
+      set(slice('s', 'web', ['10.1.0.1'], portsWith(2))),
     )
-    assert.deepEqual(tracked.after(set(slice('s', 'web', ['10.1.0.1'], ports(3)))), ['default/web:https/TCP'])
+    assert.deepEqual(tracked.after(set(slice('s', 'web', ['10.1.0.1'], portsWith(3)))), [
+      'default/web:https/TCP',
+    ])
   })
 
   it('both Services when a slice moves from one to the other', () => {

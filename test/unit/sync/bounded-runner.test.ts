@@ -38,6 +38,10 @@ class Bench {
   }
 }
 
+async function failIfRun(): Promise<undefined> {
+  assert.fail('ran')
+}
+
 describe('the bounded runner', () => {
   it('runs at once when idle, and once for all requests of a turn', async () => {
     const bench = new Bench()
@@ -116,8 +120,13 @@ describe('the bounded runner', () => {
 
   it('does not run before it was started, or when stopped in the same turn', async () => {
     const clock = new ManualClock()
-    const run = async (): Promise<undefined> => assert.fail('ran')
-    const runner = new BoundedRunner({ clock, run, minIntervalMs: 0, maxIntervalMs: 1, onCrash: () => assert.fail() })
+    const runner = new BoundedRunner({
+      clock,
+      run: failIfRun,
+      minIntervalMs: 0,
+      maxIntervalMs: 1,
+      onCrash: () => assert.fail(),
+    })
     runner.request()
     await settle()
     runner.start()

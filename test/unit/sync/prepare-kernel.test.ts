@@ -13,6 +13,10 @@ async function prepare(kernel: ModelKernel, scheduler = 'rr', vipBinding: 'route
   return log
 }
 
+function dumpError(errno: number): KernelError {
+  return new KernelError({ errno, subsystem: 'ipvs', operation: 'dump' })
+}
+
 describe('preparing the kernel', () => {
   it('probes the scheduler and leaves nothing behind', async () => {
     const kernel = openModelKernel()
@@ -108,9 +112,8 @@ describe('preparing the kernel', () => {
   })
 
   it('has a sentence for what ends the agent', () => {
-    const error = (errno: number) => new KernelError({ errno, subsystem: 'ipvs', operation: 'dump' })
-    assert.match(adviceOn(error(constants.errno.EPERM)), /CAP_NET_ADMIN is missing: run as root/)
-    assert.match(adviceOn(error(constants.errno.ENOENT)), /no IP_VS: load it with "modprobe ip_vs"/)
+    assert.match(adviceOn(dumpError(constants.errno.EPERM)), /CAP_NET_ADMIN is missing: run as root/)
+    assert.match(adviceOn(dumpError(constants.errno.ENOENT)), /no IP_VS: load it with "modprobe ip_vs"/)
   })
 })
 
