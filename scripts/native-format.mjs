@@ -8,7 +8,7 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 const files = readdirSync(join(root, 'native'), { recursive: true })
   .filter((name) => /\.(h|cc)$/.test(name))
   .map((name) => join('native', name))
-  .sort()
+  .toSorted()
 
 const mode = process.argv.includes('--write') ? ['-i'] : ['--dry-run', '--Werror']
 const result = spawnSync('clang-format-14', [...mode, ...files], { cwd: root, stdio: 'inherit' })

@@ -18,7 +18,9 @@ class SocketCalls {
   SocketCalls() = default;
   virtual ~SocketCalls() = default;
   SocketCalls(const SocketCalls&) = delete;  // sockets keep its address
+  SocketCalls(SocketCalls&&) = delete;
   SocketCalls& operator=(const SocketCalls&) = delete;
+  SocketCalls& operator=(SocketCalls&&) = delete;
 
   /// The real ones; lives as long as the process and has no state.
   static SocketCalls& Kernel();
