@@ -1,0 +1,189 @@
+// One contender run of Viaduct, alone in its network namespace: prints one JSON line.
+//
+//   node viaduct.js ledger N M           desired virtual servers → ledger, encoder, addon → last acknowledgement; then read
+//                                        back, adopt in a fresh pipeline, reconcile without a change, change one endpoint
+//   node viaduct.js pipeline N M BINDING Kubernetes objects → whole pipeline with VIPs bound by routes or addresses
+import { Registry } from 'prom-client'
+import type { Ipvs, Routes } from '../src/kernel/index.js'
+import { openKernel } from '../src/kernel/index.js'
+import type { VipBinding } from '../src/config/index.js'
+import { Ledger, VipTable } from '../src/ledger/index.js'
+import { openLog, StateReporter } from '../src/log.js'
+import { openMetrics } from '../src/metrics.js'
+import { Tracker } from '../src/model/index.js'
+import { compileRoute } from '../src/modes/ipvs/index.js'
+import { route } from '../src/routing/index.js'
+import type { ObjectEvent } from '../src/source/index.js'
+import { FamilyPipeline, type KernelDoors, systemClock } from '../src/sync/index.js'
+import { realServer, realServersOf, service, slice } from './state.js'
+
+const changes = 100
+const mode = { scheduler: 'rr' }
+const facts = { name: 'node-a', zone: undefined, addresses: {} }
+
+/** Passes everything through and counts what is sent. */
+class CountedDoors {
+  messages = 0
+  readonly doors: KernelDoors
+
+  constructor(kernel: KernelDoors) {
+    const count = (ops: readonly unknown[]): void => {
+      this.messages += ops.length
+    }
+    const ipvs: Ipvs = Object.create(kernel.ipvs) as Ipvs
+    ipvs.apply = async (ops) => {
+      count(ops)
+      return await kernel.ipvs.apply(ops)
+    }
+    ipvs.dump = async (family, options) => await kernel.ipvs.dump(family, options)
+    const routes: Routes = Object.create(kernel.routes) as Routes
+    routes.apply = async (ops) => {
+      count(ops)
+      return await kernel.routes.apply(ops)
+    }
+    routes.dumpLocalRoutes = async (family) => await kernel.routes.dumpLocalRoutes(family)
+    routes.dumpAddresses = async (family, index) => await kernel.routes.dumpAddresses(family, index)
+    this.doors = { ipvs, routes, links: kernel.links }
+  }
+}
+
+async function seconds(work: () => Promise<unknown>): Promise<number> {
+  const start = process.hrtime.bigint()
+  await work()
+  return Number(process.hrtime.bigint() - start) / 1e9
+}
+
+function objectEvents(services: number, reals: number): ObjectEvent[] {
+  const events: ObjectEvent[] = []
+  for (let i = 0; i < services; i++) {
+    events.push({ type: 'set', object: service(i) })
+    events.push({ type: 'set', object: slice(i, realServersOf(i, reals)) })
+  }
+  return events
+}
+
+function openPipeline(kernel: KernelDoors, vipBinding: VipBinding): FamilyPipeline {
+  const log = openLog({ format: 'json', verbosity: 0, destination: process.stderr, now: Date.now })
+  const metrics = openMetrics(new Registry())
+  const problems = new StateReporter({
+    log,
+    level: 'error',
+    trouble: 'not programmed',
+    recovery: 'programmed again',
+    count: (number) => metrics.objectsFailed.set(number),
+  })
+  return new FamilyPipeline({
+    family: 'ipv4',
+    mode,
+    vipBinding,
+    syncPeriodMs: 30_000,
+    isExcluded: () => false,
+    kernel,
+    node: { facts },
+    clock: systemClock,
+    log,
+    metrics: metrics.ipv4,
+    problems,
+  })
+}
+
+/** The ledger's way alone, without VIPs: what ipvsadm -R and the C loop do. */
+async function applyByLedger(kernel: KernelDoors, events: readonly ObjectEvent[]): Promise<number> {
+  const tracker = new Tracker('ipv4', () => {})
+  for (const event of events) tracker.apply(event)
+  const wanted = [...tracker.take()].flatMap((key) => {
+    const port = tracker.servicePort(key)
+    if (port === undefined) return []
+    const decided = route(port, tracker.endpoints(port), facts)
+    return [{ key, service: decided.service, desired: compileRoute(decided, mode) }]
+  })
+  const ledger = new Ledger(new VipTable('routes'), () => false)
+  return await seconds(async () => {
+    for (const { key, service: name, desired } of wanted) ledger.claim(key, name, desired)
+    for (let rest = ledger.takeDirty(); rest.length > 0;) {
+      const planned = ledger.planUpserts(rest)
+      rest = planned.rest
+      const outcome = await kernel.ipvs.apply(planned.batch.ops)
+      if (outcome.failures.length > 0) throw outcome.failures[0]?.error ?? new Error('refused')
+      ledger.confirm(planned.batch, outcome)
+    }
+  })
+}
+
+/** Median seconds and most messages of one endpoint changed, again and again, in service 7. */
+async function changeEndpoint(
+  pipeline: FamilyPipeline,
+  counted: CountedDoors,
+  addresses: string[],
+): Promise<{ readonly seconds: number; readonly messages: number }> {
+  const times: number[] = []
+  let messages = 0
+  for (let i = 0; i < changes; i++) {
+    addresses[0] = realServer(0x400000 + i)
+    const before = counted.messages
+    times.push(
+      await seconds(async () => {
+        pipeline.apply([{ type: 'set', object: slice(7, addresses) }])
+        await pipeline.runOnce()
+      }),
+    )
+    messages = Math.max(messages, counted.messages - before)
+  }
+  times.sort((a, b) => a - b)
+  return { seconds: times[Math.floor(times.length / 2)] ?? Number.NaN, messages }
+}
+
+async function runLedger(services: number, reals: number): Promise<Record<string, number>> {
+  const kernel = openKernel({ addonPath: undefined })
+  await kernel.ipvs.info()
+  const events = objectEvents(services, reals)
+  const apply = await applyByLedger(kernel, events)
+  const read = await seconds(async () => await kernel.ipvs.dump('ipv4'))
+
+  const counted = new CountedDoors(kernel)
+  const pipeline = openPipeline(counted.doors, 'routes')
+  pipeline.apply([...events, { type: 'synced' }])
+  await pipeline.runOnce()
+  const before = counted.messages
+  const reconciles: number[] = []
+  for (let i = 0; i < 5; i++) {
+    pipeline.requestReconcile()
+    reconciles.push(await seconds(async () => await pipeline.runOnce()))
+  }
+  const reconcileMessages = counted.messages - before
+  const change = await changeEndpoint(pipeline, counted, realServersOf(7, reals))
+  await kernel.close()
+  return {
+    apply,
+    read,
+    reconcile: Math.min(...reconciles),
+    reconcileMessages,
+    change: change.seconds,
+    changeMessages: change.messages,
+  }
+}
+
+async function runPipeline(
+  services: number,
+  reals: number,
+  binding: VipBinding,
+): Promise<Record<string, number>> {
+  const kernel = openKernel({ addonPath: undefined })
+  await kernel.ipvs.info()
+  const counted = new CountedDoors(kernel)
+  const events = objectEvents(services, reals)
+  const whole = await seconds(async () => {
+    const pipeline = openPipeline(counted.doors, binding)
+    pipeline.apply([...events, { type: 'synced' }])
+    await pipeline.runOnce()
+  })
+  await kernel.close()
+  return { whole, messages: counted.messages }
+}
+
+const [what, services, reals, binding] = process.argv.slice(2)
+const result =
+  what === 'ledger'
+    ? await runLedger(Number(services), Number(reals))
+    : await runPipeline(Number(services), Number(reals), binding === 'addresses' ? 'addresses' : 'routes')
+process.stdout.write(`${JSON.stringify(result)}\n`)

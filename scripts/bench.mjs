@@ -1,0 +1,108 @@
+// The 10,000-service benchmark: boots the guest, runs every contender there, prints the table, writes out/bench/figures.json.
+// Ratios within one run count; absolute times are those of an emulated machine.
+import { mkdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { runGuest } from './guest.mjs'
+import { setUp, setUpGuest } from './setup.mjs'
+import { must, root, runMain, step } from './steps.mjs'
+
+const folder = join(root, 'out/bench')
+const limitSeconds = 1500
+
+/** @param {number} value */
+const ms = (value) => `${(value * 1000).toFixed(value < 0.01 ? 2 : 0)} ms`
+/** @param {number} value */
+const times = (value) => `${value.toFixed(1)}x`
+
+/** @param {any} figures */
+function table(figures) {
+  const { small, one, ten, ipvsadmRestore, binding } = figures
+  const floorWithRoutes = one.floorOneAck + binding.floorRoutes
+  const floorWithAddresses = one.floorOneAck + binding.floorAddresses
+  return [
+    ['10,000 x 1: apply, desired objects to last acknowledgement', ms(one.viaduct.apply), ''],
+    [
+      '  C loop, one message and one acknowledgement per send',
+      ms(one.floorOneAck),
+      `Viaduct ${times(one.viaduct.apply / one.floorOneAck)} of it (<= 2.5x)`,
+    ],
+    [
+      '  C loop, batches without acknowledgements',
+      ms(one.floorBatch),
+      `Viaduct ${times(one.viaduct.apply / one.floorBatch)} of it`,
+    ],
+    ['  ipvsadm -R', ms(ipvsadmRestore), `${times(ipvsadmRestore / one.viaduct.apply)} slower (>= 10x)`],
+    [
+      '10,000 x 10: apply',
+      ms(ten.viaduct.apply),
+      `Viaduct ${times(ten.viaduct.apply / ten.floorOneAck)} of the C loop's ${ms(ten.floorOneAck)}`,
+    ],
+    [
+      '10,000 x 1: read back',
+      ms(one.viaduct.read),
+      `one dump per service ${ms(one.floorReadPerService)}: ${times(one.floorReadPerService / one.viaduct.read)}`,
+    ],
+    [
+      '10,000 x 10: read back',
+      ms(ten.viaduct.read),
+      `one dump per service ${ms(ten.floorReadPerService)}: ${times(ten.floorReadPerService / ten.viaduct.read)} (>= 10x)`,
+    ],
+    [
+      '10,000 x 1: no-change reconcile',
+      ms(one.viaduct.reconcile),
+      `${one.viaduct.reconcileMessages} messages written`,
+    ],
+    [
+      '10,000 x 10: no-change reconcile',
+      ms(ten.viaduct.reconcile),
+      `${ten.viaduct.reconcileMessages} messages written; ${times(ten.viaduct.reconcile / ten.viaduct.read)} of the read`,
+    ],
+    ['one endpoint changed among 100 x 1', ms(small.change), `${small.changeMessages} messages`],
+    [
+      'one endpoint changed among 10,000 x 1',
+      ms(one.viaduct.change),
+      `${one.viaduct.changeMessages} messages; ${times(one.viaduct.change / small.change)} of the above`,
+    ],
+    [
+      'one endpoint changed among 10,000 x 10',
+      ms(ten.viaduct.change),
+      `${ten.viaduct.changeMessages} messages`,
+    ],
+    [
+      '10,000 x 1: objects to everything, VIPs by routes',
+      ms(binding.viaductRoutes.whole),
+      `C loops ${ms(floorWithRoutes)}; ipvsadm -R + ip -batch ${ms(ipvsadmRestore + binding.ipBatchRoutes)}`,
+    ],
+    [
+      '10,000 x 1: objects to everything, VIPs by addresses',
+      ms(binding.viaductAddresses.whole),
+      `C loops ${ms(floorWithAddresses)}; ipvsadm -R + ip -batch ${ms(ipvsadmRestore + binding.ipBatchAddresses)}`,
+    ],
+  ]
+}
+
+async function main() {
+  await setUp('demo')
+  await setUpGuest()
+  const floor = join(folder, 'floor')
+  mkdirSync(folder, { recursive: true })
+  await step('Compiling the C floor', () =>
+    must(['gcc', '-O2', '-Wall', '-Wextra', '-o', floor, 'bench/floor/floor.c']),
+  )
+  await step('Running the contenders in the guest', async () => {
+    const script = `node out/ts/bench/run.js ${floor} "$VIADUCT_WORK/figures.json"\n`
+    const { status, output } = await runGuest({
+      name: 'bench',
+      script,
+      timeoutSeconds: limitSeconds,
+      work: folder,
+    })
+    if (status !== 0) throw new Error(`the benchmark ended with ${status}:\n${output}`)
+  })
+  const figures = JSON.parse(readFileSync(join(folder, 'figures.json'), 'utf8'))
+  console.log(`\nkernel ${figures.kernel} (emulated), node ${figures.node}: ratios within this run count\n`)
+  for (const [what, value, note] of table(figures))
+    console.log(`${what.padEnd(60)} ${value.padStart(10)}   ${note}`)
+}
+
+await runMain(main)
