@@ -138,6 +138,25 @@ describe('answers that contradict the ledger, or are lost', () => {
     })
   }
 
+  it('what is gone already counts as removed', async () => {
+    const lab = new PipelineLab()
+    await lab.deliver(...web, synced)
+    const key = { family: 'ipv4', protocol: 'tcp', address: ip('10.96.0.1'), port: 80 } as const
+    const real = { address: ip('10.1.0.2'), port: 8080 }
+    await lab.kernel.ipvs.apply([{ op: 'remove-real-server', server: key, real }])
+    await lab.deliver(set(slice('web-1', 'web', ['10.1.0.1'])))
+    await lab.kernel.ipvs.apply([{ op: 'remove-virtual-server', server: key }])
+    await lab.kernel.routes.apply([
+      { op: 'remove-route', route: { address: ip('10.96.0.1'), interfaceIndex: 1, protocol: 0x42 } },
+    ])
+    await lab.deliver(remove('Service', 'web'))
+    assert.deepEqual(lab.log.find('error', ''), [])
+    lab.takeOps()
+    await lab.clock.advance(60_000)
+    assert.deepEqual(lab.takeOps(), [])
+    await lab.stop()
+  })
+
   it('EEXIST by a foreign hand: the virtual server is taken over and set right', async () => {
     const lab = new PipelineLab()
     await lab.deliver(...web, synced)

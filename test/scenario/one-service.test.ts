@@ -16,7 +16,9 @@ describe('one Service', () => {
   it('becomes a virtual server with real servers, then its VIP is bound', async () => {
     const lab = new PipelineLab()
     await lab.deliver(set(web), set(slice('web-1', 'web', ['10.1.0.1', '10.1.0.2'])))
+    await lab.clock.advance(31_000)
     assert.deepEqual(lab.takeOps(), [], 'nothing before every object was listed')
+    assert.equal(await lab.kernel.links.find('kube-ipvs0'), undefined)
     await lab.deliver(synced)
     assert.deepEqual(lab.takeOps(), [
       'add-virtual-server tcp 10.96.0.1:80',
