@@ -1,5 +1,5 @@
 // The whole contract, on a kernel with IP_VS and the dummy device (scripts/guest.mjs), in a namespace of its own.
-import { openKernel } from '../../src/kernel/index.js'
+import { openRealKernel } from './real-kernel.js'
 import { requireFreshNamespace } from './fresh-namespace.js'
 import { ipvsContract } from './ipvs.contract.js'
 import { linksContract } from './links.contract.js'
@@ -7,7 +7,7 @@ import { routesContract } from './routes.contract.js'
 import { sysctlContract } from './sysctl.contract.js'
 
 requireFreshNamespace()
-ipvsContract('kernel', () => openKernel().ipvs)
-routesContract('kernel', () => openKernel().routes)
-linksContract('kernel', openKernel, true)
-sysctlContract('kernel', () => openKernel().sysctl)
+ipvsContract('kernel', () => openRealKernel().ipvs)
+routesContract('kernel', () => openRealKernel().routes)
+linksContract('kernel', openRealKernel, true)
+sysctlContract('kernel', () => openRealKernel().sysctl)

@@ -1,0 +1,52 @@
+// Builds the addon by both doors, cmake-js and node-gyp, and compares what the two binaries export.
+import { existsSync, mkdirSync, rmSync, symlinkSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { isMain, must, root, runMain, StepError } from './steps.mjs'
+
+/** Prints the names of the exports, of the classes' methods, and the layouts. */
+const describeAddon = `
+const loaded = { exports: {} }
+process.dlopen(loaded, process.argv[1], require('node:os').constants.dlopen.RTLD_NOW)
+const describe = (value) => typeof value === 'function' ? Object.getOwnPropertyNames(value.prototype).sort() : value
+const entries = Object.entries(loaded.exports).map(([name, value]) => [name, describe(value)])
+console.log(JSON.stringify(Object.fromEntries(entries.sort()), undefined, 2))
+`
+
+async function buildByCmake() {
+  await must([process.execPath, join(root, 'node_modules/cmake-js/bin/cmake-js'), 'compile'])
+  return join(root, 'build/Release/viaduct.node')
+}
+
+/** node-gyp builds into ./build, which is cmake's: it gets a folder of links to build in. */
+async function buildByGyp() {
+  const folder = join(root, 'build-gyp')
+  rmSync(folder, { recursive: true, force: true })
+  mkdirSync(folder)
+  for (const name of ['binding.gyp', 'native', 'node_modules', 'package.json'])
+    symlinkSync(join(root, name), join(folder, name))
+  const nodeGyp = join(root, 'node_modules/node-gyp/bin/node-gyp.js')
+  await must([process.execPath, nodeGyp, 'rebuild', '-C', folder, ...headerArguments()], {
+    env: { npm_config_nodedir: undefined },
+  })
+  return join(folder, 'build/Release/viaduct.node')
+}
+
+/** The headers that came with this Node; without them node-gyp downloads some. */
+function headerArguments() {
+  const prefix = dirname(dirname(process.execPath))
+  return existsSync(join(prefix, 'include/node/node_api.h')) ? [`--nodedir=${prefix}`] : []
+}
+
+/** @param {string} path */
+function describe(path) {
+  return must([process.execPath, '-e', describeAddon, path])
+}
+
+async function main() {
+  const cmake = await describe(await buildByCmake())
+  const gyp = await describe(await buildByGyp())
+  if (cmake === gyp) return
+  throw new StepError(`the two builds export different things:\ncmake-js:\n${cmake}\nnode-gyp:\n${gyp}`)
+}
+
+if (isMain(import.meta.url)) await runMain(main)
