@@ -8,7 +8,14 @@ import { isMain, must, root, run, runMain, step, StepError } from './steps.mjs'
 const buildPackages = ['g++', 'make', 'cmake', 'ninja-build']
 const guestPackages = ['qemu-system-x86', 'busybox-static', 'cpio', 'kmod']
 const kernelTools = ['ipvsadm', 'iproute2', 'strace', 'util-linux']
-const nativeChecks = ['clang-14', 'libclang-rt-14-dev', 'clang-format-14', 'clang-tidy-14', 'libgtest-dev']
+const nativeChecks = [
+  'clang-14',
+  'libclang-rt-14-dev',
+  'clang-format-14',
+  'clang-tidy-14',
+  'libgtest-dev',
+  'python3',
+]
 
 /** Debian packages by purpose. */
 const packages = {
