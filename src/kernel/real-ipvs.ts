@@ -1,34 +1,13 @@
 import type { IpFamily } from '../address.js'
-import type { Addon, RawIpvsSocket, RawOutcome } from './addon.js'
-import { nameFailures, type RecordFailure } from './batch.js'
+import type { Addon, RawIpvsSocket } from './addon.js'
+import { nameFailures } from './batch.js'
+import { decodeFailures } from './decode-failures.js'
 import { describeIpvsOp, familyOfIpvsOp } from './describe.js'
 import { encodeIpvsBatch } from './ipvs-encode.js'
 import type { Ipvs, IpvsDump, IpvsInfo, IpvsOp, IpvsTimeouts } from './ipvs.js'
 import type { BatchOutcome } from './outcome.js'
-import { addressFamily, failureLayout, RecordTable } from './records.js'
+import { addressFamily } from './records.js'
 import { RequestQueue } from './request-queue.js'
-
-class FailureCursor extends RecordTable {
-  constructor(bytes: Uint8Array) {
-    super(bytes, failureLayout)
-  }
-
-  failure(index: number, text: string): RecordFailure {
-    const offset = this.u32(index, failureLayout.textOffset)
-    return {
-      index: this.u32(index, failureLayout.index),
-      errno: this.i32(index, failureLayout.errno),
-      unknown: this.u8(index, failureLayout.unknown) !== 0,
-      text: text.slice(offset, offset + this.u32(index, failureLayout.textLength)),
-    }
-  }
-}
-
-/** The failures of a batch as objects. */
-export function decodeFailures(outcome: RawOutcome): readonly RecordFailure[] {
-  const cursor = new FailureCursor(outcome.failures)
-  return Array.from({ length: cursor.length }, (_, index) => cursor.failure(index, outcome.text))
-}
 
 /** The IPVS table of the kernel that we run on. */
 export class RealIpvs implements Ipvs {
