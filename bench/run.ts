@@ -5,6 +5,7 @@ import { mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { number, parse, record, string } from 'valibot'
 import { ipBatch, ipvsadmRestore } from './state.js'
 
 const services = 10_000
@@ -24,7 +25,7 @@ function inNamespace(line: string): string {
 /** The JSON line that the last command of `line` prints. */
 function measured(line: string): Record<string, number> {
   const lines = inNamespace(line).trim().split('\n')
-  return JSON.parse(lines.at(-1) ?? '') as Record<string, number>
+  return parse(record(string(), number()), JSON.parse(lines.at(-1) ?? ''))
 }
 
 /** Seconds of a tool that reads `input`. */

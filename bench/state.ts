@@ -11,8 +11,8 @@ function ipv4(number: number): string {
   return `${number >>> 24}.${(number >>> 16) & 255}.${(number >>> 8) & 255}.${number & 255}`
 }
 
-export function vip(service: number): string {
-  return ipv4(firstVip + service)
+export function vip(index: number): string {
+  return ipv4(firstVip + index)
 }
 
 export function realServer(index: number): string {

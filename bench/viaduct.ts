@@ -30,19 +30,26 @@ class CountedDoors {
     const count = (ops: readonly unknown[]): void => {
       this.messages += ops.length
     }
-    const ipvs: Ipvs = Object.create(kernel.ipvs) as Ipvs
-    ipvs.apply = async (ops) => {
-      count(ops)
-      return await kernel.ipvs.apply(ops)
+    const ipvs: Ipvs = {
+      apply: async (ops) => {
+        count(ops)
+        return await kernel.ipvs.apply(ops)
+      },
+      dump: async (family, options) => await kernel.ipvs.dump(family, options),
+      info: async () => await kernel.ipvs.info(),
+      timeouts: async () => await kernel.ipvs.timeouts(),
+      setTimeouts: async (timeouts) => await kernel.ipvs.setTimeouts(timeouts),
+      close: async () => await kernel.ipvs.close(),
     }
-    ipvs.dump = async (family, options) => await kernel.ipvs.dump(family, options)
-    const routes: Routes = Object.create(kernel.routes) as Routes
-    routes.apply = async (ops) => {
-      count(ops)
-      return await kernel.routes.apply(ops)
+    const routes: Routes = {
+      apply: async (ops) => {
+        count(ops)
+        return await kernel.routes.apply(ops)
+      },
+      dumpLocalRoutes: async (family) => await kernel.routes.dumpLocalRoutes(family),
+      dumpAddresses: async (family, index) => await kernel.routes.dumpAddresses(family, index),
+      close: async () => await kernel.routes.close(),
     }
-    routes.dumpLocalRoutes = async (family) => await kernel.routes.dumpLocalRoutes(family)
-    routes.dumpAddresses = async (family, index) => await kernel.routes.dumpAddresses(family, index)
     this.doors = { ipvs, routes, links: kernel.links }
   }
 }
@@ -68,7 +75,7 @@ function openPipeline(kernel: KernelDoors, vipBinding: VipBinding): FamilyPipeli
   const problems = new StateReporter({
     log,
     level: 'error',
-    trouble: 'not programmed',
+    trouble: 'benchmark',
     recovery: 'programmed again',
     count: (number) => metrics.objectsFailed.set(number),
   })
@@ -84,6 +91,7 @@ function openPipeline(kernel: KernelDoors, vipBinding: VipBinding): FamilyPipeli
     log,
     metrics: metrics.ipv4,
     problems,
+    hints: problems,
   })
 }
 

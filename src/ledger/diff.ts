@@ -101,7 +101,7 @@ export function equalStates(a: ServerState, b: ServerState): boolean {
   })
 }
 
-function realServerId({ address, port }: RealServerKey): string {
+export function realServerId({ address, port }: RealServerKey): string {
   return `${address} ${port}`
 }
 

@@ -2,7 +2,7 @@ import type { AddressVirtualServerKey } from '../kernel/index.js'
 import type { ServicePortKey } from '../model/index.js'
 import type { DesiredVirtualServer } from '../modes/ipvs/index.js'
 import { type PackedId, type PackedState, packState } from './packed.js'
-import type { ServerState } from './diff.js'
+import { type ServerState, realServerId } from './diff.js'
 
 interface Claim {
   readonly route: ServicePortKey
@@ -29,6 +29,9 @@ export class Entry {
   isStale = false
   /** The reconcile that saw it last. */
   seenBy = 0
+  /** What the kernel had at start and no route has claimed; kept while parts of the world are unknown. */
+  #leftover: ServerState | undefined
+  #wanted: DesiredVirtualServer | undefined
   /** Sorted by route; nearly always one. */
   readonly #claims: Claim[] = []
   /** `namespace/name` of the last winner; empty: no Service of this run. */
@@ -40,9 +43,13 @@ export class Entry {
     this.id = id
   }
 
-  /** The winner's wish; undefined: nobody wants this virtual server. */
+  /** The winner's wish, and what is kept from before; undefined: nobody wants this virtual server. */
   get wanted(): DesiredVirtualServer | undefined {
-    return this.#claims[0]?.desired
+    return this.#wanted
+  }
+
+  get hasLeftover(): boolean {
+    return this.#leftover !== undefined
   }
 
   /** The Service that messages name. */
@@ -56,7 +63,7 @@ export class Entry {
   }
 
   get isUnused(): boolean {
-    return this.#claims.length === 0 && this.acknowledged === undefined
+    return this.#wanted === undefined && this.acknowledged === undefined
   }
 
   /** Whether its address has to be local now. */
@@ -75,12 +82,40 @@ export class Entry {
       this.#claims[former] = claim
     }
     this.#service = this.#claims[0]?.service ?? this.#service
+    this.#settle(this.#leftover)
   }
 
   release(route: ServicePortKey): void {
     const index = this.#claims.findIndex((claim) => claim.route === route)
     if (index !== -1) this.#claims.splice(index, 1)
     this.#service = this.#claims[0]?.service ?? this.#service
+    // Its last Service is known, and gone.
+    this.#settle(this.#claims.length === 0 ? undefined : this.#leftover)
+  }
+
+  /** What the kernel has is wanted too, until a claim covers it or `dropLeftover`. */
+  keepLeftover(state: ServerState): void {
+    this.#settle(state)
+  }
+
+  dropLeftover(): void {
+    this.#settle(undefined)
+  }
+
+  #settle(leftover: ServerState | undefined): void {
+    const desired = this.#claims[0]?.desired
+    if (leftover === undefined || desired === undefined) {
+      this.#leftover = leftover
+      this.#wanted = desired ?? (leftover && { key: this.key, ...leftover, bindAddress: true })
+      return
+    }
+    const claimed = new Set(desired.realServers.map(({ key }) => realServerId(key)))
+    const realServers = leftover.realServers.filter(({ key }) => !claimed.has(realServerId(key)))
+    this.#leftover = realServers.length === 0 ? undefined : { settings: leftover.settings, realServers }
+    this.#wanted =
+      realServers.length === 0
+        ? desired
+        : { ...desired, realServers: [...desired.realServers, ...realServers] }
   }
 
   /** The claims that lost and were not reported since they lost to this winner. */

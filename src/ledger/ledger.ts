@@ -48,6 +48,7 @@ export class Ledger {
   readonly #entriesOf = new Map<ServicePortKey, readonly Entry[]>()
   #dirty = new Set<Entry>()
   #reconcile = 0
+  #keepsLeftovers = false
 
   constructor(vips: VipTable, isExcluded: (address: IpAddress) => boolean) {
     this.#vips = vips
@@ -73,6 +74,10 @@ export class Ledger {
     const dirty = [...this.#dirty]
     this.#dirty = new Set()
     return dirty.length < 2 ? dirty : dirty.toSorted(compareRoutes)
+  }
+
+  get hasDirty(): boolean {
+    return this.#dirty.size > 0
   }
 
   markDirty(entry: Entry): void {
@@ -137,17 +142,28 @@ export class Ledger {
 
   /**
    * Holds the kernel's table against the acknowledged states, which become what it says, and makes dirty what differs.
-   * A virtual server that nobody wants is ours only when its address carries our binding.
+   * A virtual server that nobody wants is ours only when its address carries our binding. With `keepLeftovers`, which
+   * counts at the first call, what nobody has claimed stays until `dropLeftovers`.
    */
-  adopt(dump: IpvsDump): Drift {
+  adopt(dump: IpvsDump, { keepLeftovers }: { readonly keepLeftovers: boolean }): Drift {
     const drift = new DriftCounter()
     const packed = new PackedDump(dump)
+    this.#keepsLeftovers = keepLeftovers && this.#reconcile === 0
     this.#reconcile++
     for (let index = 0; index < packed.length; index++) this.#adoptServer(packed, index, drift)
     for (const entry of this.#entries.values()) {
       if (entry.seenBy !== this.#reconcile) this.#acknowledge(entry, undefined, drift)
     }
     return drift.counts
+  }
+
+  /** The whole world is known: what nobody claimed of what was there at start is in nobody's use. Walks all, once. */
+  dropLeftovers(): void {
+    for (const entry of this.#entries.values()) {
+      if (!entry.hasLeftover) continue
+      entry.dropLeftover()
+      this.#touch(entry)
+    }
   }
 
   /** Number of virtual servers that the kernel acknowledged. For status and tests; walks all. */
@@ -185,6 +201,7 @@ export class Ledger {
     }
     entry.isStale = false
     entry.acknowledged = state
+    if (this.#keepsLeftovers && state !== undefined && state !== entry.wanted) entry.keepLeftover(state)
     this.#touch(entry)
   }
 

@@ -91,15 +91,18 @@ export interface NodeObject extends ObjectKey {
 
 export type KubernetesObject = Service | EndpointSlice | NodeObject
 
-/** One change of the world, or the word that the first listing of every kind is complete. */
+/** One change of the world, or the word on how much of it is known. */
 export type ObjectEvent =
   | { readonly type: 'set'; readonly object: KubernetesObject }
   | { readonly type: 'delete'; readonly kind: KubernetesObject['kind']; readonly key: ObjectKey }
+  /** Everything that can be read has been delivered, but parts of the world could not be: `synced` follows when they can. */
+  | { readonly type: 'listed' }
+  /** The whole world has been delivered; comes once. */
   | { readonly type: 'synced' }
 
 /** Where the objects come from. Events are delivered in order, in batches that were seen together. */
 export interface Source {
-  /** Resolves when the first listing has been delivered, `synced` included. Throws ConfigError when it can never work. */
+  /** Resolves when the first listing has been delivered, `synced` or `listed` included. Throws ConfigError when it can never work. */
   start(deliver: (events: readonly ObjectEvent[]) => void): Promise<void>
   /** Idempotent; after it resolves nothing more is delivered. */
   stop(): Promise<void>

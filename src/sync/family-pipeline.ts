@@ -56,7 +56,8 @@ export class FamilyPipeline {
   readonly #ledger: Ledger
   readonly #reconciler: Reconciler
   readonly #failures: Failures
-  #isSynced = false
+  /** How much of the world has been delivered. */
+  #known: 'nothing' | 'listed' | 'synced' = 'nothing'
   #isStopping = false
   /** When the first event came that no run has seen. */
   #oldestEventMs: number | undefined
@@ -78,9 +79,11 @@ export class FamilyPipeline {
   apply(events: readonly ObjectEvent[]): boolean {
     for (const event of events) {
       this.#tracker.apply(event)
-      if (event.type === 'synced') this.#isSynced = true
+      if (event.type === 'listed' || event.type === 'synced') this.#know(event.type)
     }
-    const isWork = this.#isSynced && (this.#tracker.hasDirty || !this.#reconciler.isAdopted)
+    const isWork =
+      this.#known !== 'nothing' &&
+      (this.#tracker.hasDirty || this.#ledger.hasDirty || !this.#reconciler.isAdopted)
     if (isWork) {
       this.#oldestEventMs ??= this.#options.clock.now()
       this.#options.metrics.lastQueuedTimestampSeconds.set(this.#options.clock.unixSeconds())
@@ -113,22 +116,29 @@ export class FamilyPipeline {
   }
 
   /**
-   * One pass. Nothing happens before every object was listed: a half-known world would delete. Resolves with the
+   * One pass. Nothing happens before the objects were listed; what was in the kernel before stays until all are known. Resolves with the
    * milliseconds after which there is work without a new event.
    */
   async runOnce(): Promise<number | undefined> {
-    if (!this.#isSynced) return undefined
+    if (this.#known === 'nothing') return undefined
     const { clock, family } = this.#options
     const report = new SyncReport(family, { startMs: clock.now(), oldestEventMs: this.#oldestEventMs })
     this.#oldestEventMs = undefined
     for (const entry of this.#failures.dueServers()) this.#ledger.markDirty(entry)
     for (const address of this.#failures.dueVips()) this.#vips.markDirty(address)
     await this.#claimDirty()
-    if (this.#reconciler.isDue) report.isReconcile = await this.#reconciler.run()
+    if (this.#reconciler.isDue) {
+      report.isReconcile = await this.#reconciler.run({ keepLeftovers: this.#known !== 'synced' })
+    }
     if (this.#reconciler.isAdopted) await this.#applyDirty(report)
     this.#reconciler.endPass()
     report.finish(this.#options)
     return Math.min(this.#failures.nextInMs() ?? Infinity, this.#reconciler.nextInMs())
+  }
+
+  #know(known: 'listed' | 'synced'): void {
+    if (known === 'synced' && this.#known === 'listed') this.#ledger.dropLeftovers()
+    this.#known = known
   }
 
   async #claimDirty(): Promise<void> {

@@ -85,7 +85,7 @@ export class Reconciler {
   }
 
   /** False: the kernel could not be read; it is tried again with back-off. */
-  async run(): Promise<boolean> {
+  async run(options: { readonly keepLeftovers: boolean }): Promise<boolean> {
     const { clock, family, ledger, metrics, problems, syncPeriodMs, vips } = this.#options
     this.#nextMs = clock.now() + syncPeriodMs
     let state: KernelState
@@ -103,7 +103,7 @@ export class Reconciler {
     problems.report(`read ${family}`, undefined)
     // Bindings first: they say which unknown virtual servers are ours.
     const bindings = vips.adopt(state.place, state.routes, state.addresses)
-    this.#tell(state.table, new Map([...bindings, ...ledger.adopt(state.table)]))
+    this.#tell(state.table, new Map([...bindings, ...ledger.adopt(state.table, options)]))
     this.#isAdopted = true
     return true
   }

@@ -16,7 +16,7 @@ export const realTimers: Timers = {
 
 /** One line per event: `+Service default/web 10.96.0.1`, `-Service default/web`, `synced`. */
 export function describeEvent(event: ObjectEvent): string {
-  if (event.type === 'synced') return 'synced'
+  if (event.type === 'synced' || event.type === 'listed') return event.type
   if (event.type === 'delete') return `-${event.kind} ${event.key.namespace}/${event.key.name}`
   const { object } = event
   const detail = object.kind === 'Service' ? ` ${object.clusterIP}` : ''

@@ -40,6 +40,11 @@ export class Catalog {
     return { events, conflicts }
   }
 
+  /** Whether objects of this file are known. */
+  holds(file: string): boolean {
+    return this.#files.has(file)
+  }
+
   #replaceFile(file: string, objects: readonly KubernetesObject[], touched: Set<string>): void {
     const before: Objects = this.#files.get(file) ?? new Map()
     const after: Objects = new Map(objects.map((object) => [objectKey(object), object]))

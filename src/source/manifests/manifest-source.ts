@@ -31,6 +31,9 @@ export class ManifestSource implements Source {
   #deliver: (events: readonly ObjectEvent[]) => void = () => undefined
   #work: Promise<void> = Promise.resolve()
   #started = false
+  #isSynced = false
+  /** Files and folders that never had a good state: nobody knows which objects they stand for. */
+  readonly #unread = new Set<string>()
   /** Problems of the first look: told when it succeeds; when it fails, its error says it all. */
   readonly #early: [path: string, problem: ConfigError | undefined][] = []
   #stopped = false
@@ -45,7 +48,10 @@ export class ManifestSource implements Source {
         if (this.#started && !this.#stopped) this.#settler.touch()
       },
       report: (path, problem) => this.#report(path, problem),
-      forget: (path) => options.problems.forget(path),
+      forget: (path) => {
+        this.#unread.delete(path)
+        options.problems.forget(path)
+      },
     })
   }
 
@@ -57,7 +63,7 @@ export class ManifestSource implements Source {
       for (const [path, problem] of this.#early) this.#report(path, problem)
       // Events of the time before `started` wait in the tree; this touch makes sure that they are looked at.
       this.#settler.touch()
-      this.#enqueue(() => everything, [{ type: 'synced' }])
+      this.#enqueue(() => everything, true)
       await this.#work
     } catch (error) {
       await this.stop()
@@ -73,23 +79,36 @@ export class ManifestSource implements Source {
   }
 
   #report(path: string, problem: ConfigError | undefined): void {
+    if (problem === undefined) this.#unread.delete(path)
+    else this.#miss(path)
     if (!this.#started) this.#early.push([path, problem])
     else this.#options.problems.report(path, problem && describeProblem(path, [problem]))
   }
 
-  #enqueue(look: () => TreeChanges, last: readonly ObjectEvent[] = []): void {
+  #enqueue(look: () => TreeChanges, isFirst = false): void {
     this.#work = this.#work.then(async () => {
       if (this.#stopped) return
       const changes = await this.#read(look())
       if (this.#stopped) return
-      const events = this.#apply(changes)
-      if (events.length + last.length > 0) this.#deliver([...events, ...last])
+      const events = [...this.#apply(changes), ...this.#progress(isFirst)]
+      if (events.length > 0) this.#deliver(events)
     })
+  }
+
+  /** The word on how much of the world is known, where it is news. */
+  #progress(isFirst: boolean): readonly ObjectEvent[] {
+    if (this.#isSynced) return []
+    this.#isSynced = this.#unread.size === 0
+    if (this.#isSynced) return [{ type: 'synced' }]
+    return isFirst ? [{ type: 'listed' }] : []
   }
 
   async #read({ changed, gone }: TreeChanges): Promise<Changes> {
     const changes: Changes = new Map()
-    for (const path of gone) changes.set(path, undefined)
+    for (const path of gone) {
+      changes.set(path, undefined)
+      this.#unread.delete(path)
+    }
     let files = 0
     for (const path of changed) {
       files += 1
@@ -108,18 +127,31 @@ export class ManifestSource implements Source {
       // Gone since the look: the event that says so is on its way.
       if (contents === undefined) return
       if (contents.state.kind !== 'file') throw new ConfigError(path, 'must be a regular file')
-      if (!contents.stable) return this.#tree.touch(path)
+      if (!contents.stable) {
+        this.#miss(path)
+        return this.#tree.touch(path)
+      }
       const reading = parseManifest(path, contents.bytes)
-      if ('problems' in reading) return problems.report(path, describeProblem(path, reading.problems))
+      if ('problems' in reading) return this.#refuse(path, reading.problems)
       changes.set(path, reading.objects)
+      this.#unread.delete(path)
       problems.report(path, undefined)
       for (const ignored of reading.ignored) {
         this.#options.log.debug(`object of a kind that is not read: ${ignored}`, { file: path })
       }
     } catch (error) {
       if (!(error instanceof ConfigError)) throw error
-      problems.report(path, describeProblem(path, [error]))
+      this.#refuse(path, [error])
     }
+  }
+
+  #miss(path: string): void {
+    if (!this.#isSynced && !this.#catalog.holds(path)) this.#unread.add(path)
+  }
+
+  #refuse(path: string, found: readonly ConfigError[]): void {
+    this.#miss(path)
+    this.#options.problems.report(path, describeProblem(path, found))
   }
 
   #apply(changes: Changes): readonly ObjectEvent[] {

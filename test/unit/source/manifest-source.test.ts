@@ -32,6 +32,17 @@ beforeEach(() => {
 afterEach(() => folder.close())
 
 describe('ManifestSource: first listing', () => {
+  it('is synced when the last file that could not be read is well, or gone', async () => {
+    write('bad.yaml', service('bad', '10.96.0.300'))
+    write('worse.yaml', '')
+    await folder.start()
+    assert.deepEqual(folder.batches, [['listed']])
+    assert.deepEqual(await folder.after(() => write('bad.yaml', service('bad', '10.96.0.3'))), [
+      '+Service default/bad 10.96.0.3',
+    ])
+    assert.deepEqual(await folder.after(() => unlinkSync(folder.path('worse.yaml'))), ['synced'])
+  })
+
   it('delivers everything, sub-folders too, then synced', async () => {
     write('a.yaml', service('a', '10.96.0.1'))
     write('b.json', '{"apiVersion":"v1","kind":"Node","metadata":{"name":"n"}}')
@@ -58,7 +69,7 @@ describe('ManifestSource: first listing', () => {
     write('a.yaml', service('a', '10.96.0.1'))
     write('bad.yaml', service('bad', '10.96.0.300'))
     await folder.start()
-    assert.deepEqual(folder.batches, [['+Service default/a 10.96.0.1', 'synced']])
+    assert.deepEqual(folder.batches, [['+Service default/a 10.96.0.1', 'listed']])
     assert.deepEqual(folder.log, [
       'manifests: not in force as written: bad.yaml: document 1 (Service default/bad): ' +
         'spec.clusterIP: must be an IP address, "" or None, not the text "10.96.0.300"',
@@ -253,7 +264,7 @@ describe('ManifestSource: changes', () => {
         },
       })
       await other.until(() => other.batches.length === 2)
-      assert.deepEqual(other.batches, [['synced'], ['+Service default/a 10.96.0.1']])
+      assert.deepEqual(other.batches, [['listed'], ['+Service default/a 10.96.0.1', 'synced']])
     } finally {
       await other.close()
     }

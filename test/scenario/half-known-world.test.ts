@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import type { ObjectEvent } from '../../src/source/index.js'
+import { remove, service, set, slice, synced } from '../support/objects.js'
+import { PipelineLab, ip, snapshot } from '../support/pipeline-lab.js'
+
+const listed: ObjectEvent = { type: 'listed' }
+const web = [set(service('web', '10.96.0.1')), set(slice('web-1', 'web', ['10.1.0.1', '10.1.0.2']))]
+const moreWeb = set(slice('web-2', 'web', ['10.1.0.3']))
+const shop = [set(service('shop', '10.96.0.2')), set(slice('shop-1', 'shop', ['10.2.0.1']))]
+
+/** A kernel as a former run left it, and a new run on it. */
+async function restarted(): Promise<PipelineLab> {
+  const former = new PipelineLab()
+  await former.deliver(...web, moreWeb, ...shop, synced)
+  await former.stop()
+  const lab = new PipelineLab({ kernel: former.kernel })
+  lab.takeOps()
+  return lab
+}
+
+describe('a restart while parts of the world cannot be read', () => {
+  it('removes nothing that may belong to what is unknown', async () => {
+    const lab = await restarted()
+    const before = await snapshot(lab.kernel)
+    await lab.deliver(...web, listed)
+    assert.deepEqual(lab.takeOps(), [])
+    assert.deepEqual(await snapshot(lab.kernel), before)
+    await lab.stop()
+  })
+
+  it('follows every change of what is known', async () => {
+    const lab = await restarted()
+    await lab.deliver(...web, listed)
+    await lab.deliver(set(slice('web-1', 'web', ['10.1.0.1', '10.1.0.9'])))
+    assert.deepEqual(lab.takeOps(), [
+      'add-real-server tcp 10.96.0.1:80 10.1.0.9:8080',
+      'remove-real-server tcp 10.96.0.1:80 10.1.0.2:8080',
+    ])
+    await lab.deliver(remove('Service', 'web'))
+    assert.deepEqual(lab.takeOps().toSorted(), [
+      'remove-route 10.96.0.1',
+      'remove-virtual-server tcp 10.96.0.1:80',
+    ])
+    await lab.stop()
+  })
+
+  it('adds what is new', async () => {
+    const lab = await restarted()
+    await lab.deliver(...web, set(service('new', '10.96.0.7')), listed)
+    assert.deepEqual(lab.takeOps(), ['add-virtual-server tcp 10.96.0.7:80', 'add-route 10.96.0.7'])
+    await lab.stop()
+  })
+
+  it('repairs what somebody takes away from what is kept', async () => {
+    const lab = await restarted()
+    await lab.deliver(...web, listed)
+    const before = await snapshot(lab.kernel)
+    const key = { family: 'ipv4', protocol: 'tcp', address: ip('10.96.0.2'), port: 80 } as const
+    await lab.kernel.ipvs.apply([{ op: 'remove-virtual-server', server: key }])
+    await lab.clock.advance(30_000)
+    assert.deepEqual(await snapshot(lab.kernel), before)
+    await lab.stop()
+  })
+
+  it('writes nothing when the rest turns out to be the same, and removes what is gone when all is known', async () => {
+    const lab = await restarted()
+    await lab.deliver(...web, listed)
+    await lab.deliver(moreWeb)
+    await lab.deliver(synced)
+    assert.deepEqual(lab.takeOps().toSorted(), [
+      'remove-route 10.96.0.2',
+      'remove-virtual-server tcp 10.96.0.2:80',
+    ])
+    await lab.stop()
+  })
+})
