@@ -3,6 +3,7 @@
 #include <napi.h>
 
 #include <functional>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -24,36 +25,42 @@ class BatchWorker : public Napi::AsyncWorker {
 
   /// References the receiver and every argument of the call, so that the memory that `work` reads stays.
   static Napi::Value Start(const Napi::CallbackInfo& info, Call call) {
-    auto* worker = new BatchWorker(info, std::move(call));
+    std::unique_ptr<BatchWorker> worker(new BatchWorker(info, std::move(call)));
     const Napi::Value promise = worker->deferred_.Promise();
     worker->Queue();
-    return promise;
+    (void)worker.release();
+    return promise;  // NOLINT(clang-analyzer-cplusplus.NewDeleteLeaks): the worker deletes itself
   }
 
  protected:
   void Execute() override { result_ = call_.work(); }
 
   void OnOK() override {
-    const After after{call_, Env()};
-    if (result_.ok())
-      deferred_.Resolve(call_.to_value(Env(), std::move(result_.value())));
-    else
-      deferred_.Reject(MakeError(Env(), result_.error()).Value());
+    Settle([&] {
+      if (result_.ok())
+        deferred_.Resolve(call_.to_value(Env(), std::move(result_.value())));
+      else
+        deferred_.Reject(MakeError(Env(), result_.error()).Value());
+    });
   }
 
   /// `work` threw: bad_alloc, in practice.
   void OnError(const Napi::Error& error) override {
-    const After after{call_, Env()};
-    deferred_.Reject(error.Value());
+    Settle([&] { deferred_.Reject(error.Value()); });
   }
 
  private:
   /// Runs `after` however the settling ends: an environment that is torn down refuses it.
-  struct After {
-    const Call& call;
-    Napi::Env env;
-    ~After() { call.after(env); }
-  };
+  template <typename Body>
+  void Settle(Body body) {
+    try {
+      body();
+    } catch (...) {
+      call_.after(Env());
+      throw;
+    }
+    call_.after(Env());
+  }
 
   BatchWorker(const Napi::CallbackInfo& info, Call call)
       : Napi::AsyncWorker(info.Env(), "viaduct"),
