@@ -9,7 +9,11 @@ const errnoNames = new Map<number, ErrnoName>([
   [constants.errno.EAGAIN, 'EAGAIN'],
 ])
 for (const [name, number] of Object.entries(constants.errno)) {
-  if (!errnoNames.has(number)) errnoNames.set(number, name as ErrnoName)
+  if (!errnoNames.has(number) && isErrnoName(name)) errnoNames.set(number, name)
+}
+
+function isErrnoName(name: string): name is keyof typeof constants.errno {
+  return name in constants.errno
 }
 
 /** Name of a positive errno; `E<number>` for one that this platform does not name. */

@@ -40,10 +40,10 @@ export interface FamilyMetrics {
 export interface Metrics {
   readonly ipv4: FamilyMetrics
   readonly ipv6: FamilyMetrics
+  /** Service events seen, whatever they changed. */
   readonly serviceChanges: CountUp
-  readonly serviceChangesPending: Level
+  /** EndpointSlice events seen, whatever they changed. */
   readonly endpointChanges: CountUp
-  readonly endpointChangesPending: Level
   /** Manifest files and objects in them that are not in force as written. */
   readonly manifestErrors: Level
   /** Objects that the kernel refuses at the moment. */
@@ -64,14 +64,8 @@ export function openMetrics(registry: Registry): Metrics {
     serviceChanges: counter(registry, 'kubeproxy_sync_proxy_rules_service_changes_total', {
       help: '[ALPHA] Cumulative proxy rules Service changes',
     }),
-    serviceChangesPending: gauge(registry, 'kubeproxy_sync_proxy_rules_service_changes_pending', {
-      help: '[ALPHA] Pending proxy rules Service changes',
-    }),
     endpointChanges: counter(registry, 'kubeproxy_sync_proxy_rules_endpoint_changes_total', {
       help: '[ALPHA] Cumulative proxy rules Endpoint changes',
-    }),
-    endpointChangesPending: gauge(registry, 'kubeproxy_sync_proxy_rules_endpoint_changes_pending', {
-      help: '[ALPHA] Pending proxy rules Endpoint changes',
     }),
     manifestErrors: gauge(registry, 'viaduct_manifest_errors', {
       help: 'Manifest files, and objects in them, that are not in force as written',

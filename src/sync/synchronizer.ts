@@ -22,7 +22,7 @@ export interface SynchronizerOptions {
   readonly node: NodeTracker
   readonly clock: Clock
   readonly log: Log
-  readonly metrics: Pick<Metrics, 'ipv4' | 'ipv6'>
+  readonly metrics: Pick<Metrics, 'ipv4' | 'ipv6' | 'serviceChanges' | 'endpointChanges'>
   readonly problems: StateReporter
   /** Something broke that is no refusal of the kernel. */
   readonly onCrash: (error: unknown) => void
@@ -56,12 +56,22 @@ export class Synchronizer {
   /** Events that were seen together; the runs that they need start in the same turn. */
   deliver(events: readonly ObjectEvent[]): void {
     const changes = events.map((event) => this.#options.node.apply(event))
+    this.#count(events)
     const isRoutingChanged = changes.some(({ routing }) => routing)
     const isBindingChanged = changes.some(({ vipBinding }) => vipBinding)
     for (const { pipeline, runner } of this.#families) {
       if (isRoutingChanged) pipeline.markAll()
       if (isBindingChanged) pipeline.requestReconcile()
       if (pipeline.apply(events) || isBindingChanged) runner.request()
+    }
+  }
+
+  #count(events: readonly ObjectEvent[]): void {
+    const { serviceChanges, endpointChanges } = this.#options.metrics
+    for (const event of events) {
+      const kind = event.type === 'set' ? event.object.kind : event.type === 'delete' ? event.kind : undefined
+      if (kind === 'Service') serviceChanges.inc()
+      else if (kind === 'EndpointSlice') endpointChanges.inc()
     }
   }
 

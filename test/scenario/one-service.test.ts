@@ -134,3 +134,13 @@ describe('one Service', () => {
     await lab.stop()
   })
 })
+
+it('counts the events of Services and EndpointSlices', async () => {
+  const lab = new PipelineLab()
+  await lab.deliver(set(service('web', '10.96.0.1')), set(slice('web-1', 'web', ['10.1.0.1'])), synced)
+  await lab.deliver(remove('EndpointSlice', 'web-1'))
+  const text = await lab.registry.metrics()
+  assert.match(text, /^kubeproxy_sync_proxy_rules_service_changes_total 1$/mu)
+  assert.match(text, /^kubeproxy_sync_proxy_rules_endpoint_changes_total 2$/mu)
+  await lab.stop()
+})

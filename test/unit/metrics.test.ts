@@ -16,11 +16,9 @@ describe('openMetrics', () => {
     const names = registry.getMetricsAsArray().map(({ name }) => name)
     assert.deepEqual(names.toSorted(), [
       'kubeproxy_sync_proxy_rules_duration_seconds',
-      'kubeproxy_sync_proxy_rules_endpoint_changes_pending',
       'kubeproxy_sync_proxy_rules_endpoint_changes_total',
       'kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds',
       'kubeproxy_sync_proxy_rules_last_timestamp_seconds',
-      'kubeproxy_sync_proxy_rules_service_changes_pending',
       'kubeproxy_sync_proxy_rules_service_changes_total',
       'viaduct_drift_total',
       'viaduct_event_to_kernel_seconds',
