@@ -27,6 +27,8 @@ export class Entry {
   acknowledged: ServerState | undefined
   /** The acknowledged state may be wrong: nothing is done before the next reconcile. */
   isStale = false
+  /** Whether it is a holder of its VIP. */
+  holdsAddress = false
   /** The reconcile that saw it last. */
   seenBy = 0
   /** What the kernel had at start and no route has claimed; kept while parts of the world are unknown. */

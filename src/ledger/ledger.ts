@@ -220,8 +220,12 @@ export class Ledger {
   }
 
   #updateNeed(entry: Entry): void {
-    if (entry.needsAddress) this.#vips.need(entry.key.address, entry)
-    else this.#vips.release(entry.key.address, entry)
+    const { needsAddress } = entry
+    if (needsAddress !== entry.holdsAddress) {
+      entry.holdsAddress = needsAddress
+      if (needsAddress) this.#vips.need(entry.key.address, entry)
+      else this.#vips.release(entry.key.address, entry)
+    }
     // An entry that was forgotten may still be dirty, and its successor must stay.
     const isForgettable = entry.isUnused && !entry.isStale && this.#entries.get(entry.id) === entry
     if (isForgettable) this.#entries.delete(entry.id)
