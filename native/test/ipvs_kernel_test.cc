@@ -11,8 +11,20 @@
 namespace viaduct::ipvs {
 namespace {
 
+constexpr int kUnusableKernel = 77;
+
 class IpvsKernel : public testing::Test {
  protected:
+  /// The tests remove their virtual servers, so only a namespace that has none will do.
+  static void SetUpTestSuite() {
+    auto socket = IpvsSocket::Open();
+    ASSERT_TRUE(socket.ok());
+    auto info = socket.value().GetInfo();
+    if (info.ok() && info.value().ipv4_virtual_servers == 0) return;
+    fprintf(stderr, "ipvs_kernel_test: needs IP_VS and a namespace without virtual servers\n");
+    exit(kUnusableKernel);
+  }
+
   void SetUp() override {
     auto opened = IpvsSocket::Open();
     ASSERT_TRUE(opened.ok());
@@ -176,23 +188,5 @@ TEST_F(IpvsKernel, TimeoutsAreSetAndZeroKeeps) {
   EXPECT_TRUE(socket->SetTimeouts(before.value()).ok());
 }
 
-/// The tests remove their virtual servers, so only a namespace that has none.
-bool IsUsable() {
-  auto socket = IpvsSocket::Open();
-  if (!socket.ok()) return false;
-  auto info = socket.value().GetInfo();
-  if (!info.ok()) fprintf(stderr, "%s: errno %d\n", info.error().operation.c_str(), info.error().code);
-  return info.ok() && info.value().ipv4_virtual_servers == 0;
-}
-
 }  // namespace
 }  // namespace viaduct::ipvs
-
-int main(int argc, char** argv) {
-  testing::InitGoogleTest(&argc, argv);
-  if (!viaduct::ipvs::IsUsable()) {
-    fprintf(stderr, "ipvs_kernel_test: needs IP_VS and a namespace without virtual servers\n");
-    return 77;
-  }
-  return RUN_ALL_TESTS();
-}
