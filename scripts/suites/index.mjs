@@ -10,7 +10,7 @@ import { compiledTests, inNewNamespace, joined, judge, lastLines, runNodeTests }
 /** @typedef {{ readonly name: string, readonly run: (log: string) => Promise<SuiteResult> }} Suite `log`: its file */
 
 /** Seconds; far above what a suite needs, so that only a hang meets it. */
-const commandLimit = 600
+const commandLimit = 900
 
 /** @type {readonly Suite[]} */
 export const suites = [
