@@ -59,8 +59,8 @@ async function run(config: Config, kernel: Kernel, log: Log): Promise<number> {
   synchronizer.start()
   let end: NodeJS.Signals | readonly unknown[]
   try {
-    await source.start((events) => synchronizer.deliver(events))
-    end = await Promise.race([stopped, crash])
+    const start = source.start((events) => synchronizer.deliver(events))
+    end = await Promise.race([stopped, crash, failureOf(start)])
   } finally {
     await source.stop()
     await synchronizer.stop()
@@ -68,6 +68,12 @@ async function run(config: Config, kernel: Kernel, log: Log): Promise<number> {
   if (typeof end !== 'string') throw end[0]
   log.info('viaduct stops; the kernel stays as it is', { signal: end })
   return 0
+}
+
+/** Rejects when `start` does, and never resolves: a start that succeeds ends nothing. */
+async function failureOf(start: Promise<void>): Promise<never> {
+  await start
+  return await new Promise<never>(() => undefined)
 }
 
 async function stopSignal(): Promise<NodeJS.Signals> {

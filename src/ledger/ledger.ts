@@ -148,7 +148,7 @@ export class Ledger {
   adopt(dump: IpvsDump, { keepLeftovers }: { readonly keepLeftovers: boolean }): Drift {
     const drift = new DriftCounter()
     const packed = new PackedDump(dump)
-    this.#keepsLeftovers = keepLeftovers && this.#reconcile === 0
+    if (this.#reconcile === 0) this.#keepsLeftovers = keepLeftovers
     this.#reconcile++
     for (let index = 0; index < packed.length; index++) this.#adoptServer(packed, index, drift)
     for (const entry of this.#entries.values()) {
@@ -157,8 +157,14 @@ export class Ledger {
     return drift.counts
   }
 
-  /** The whole world is known: what nobody claimed of what was there at start is in nobody's use. Walks all, once. */
+  /** Whether `dropLeftovers` is owed as soon as the whole world is known. */
+  get keepsLeftovers(): boolean {
+    return this.#keepsLeftovers
+  }
+
+  /** The whole world is claimed: what nobody claimed of what was there at start is in nobody's use. Walks all, once. */
   dropLeftovers(): void {
+    this.#keepsLeftovers = false
     for (const entry of this.#entries.values()) {
       if (!entry.hasLeftover) continue
       entry.dropLeftover()
@@ -201,7 +207,8 @@ export class Ledger {
     }
     entry.isStale = false
     entry.acknowledged = state
-    if (this.#keepsLeftovers && state !== undefined && state !== entry.wanted) entry.keepLeftover(state)
+    const isAtStart = this.#keepsLeftovers && this.#reconcile === 1
+    if (isAtStart && state !== undefined && state !== entry.wanted) entry.keepLeftover(state)
     this.#touch(entry)
   }
 

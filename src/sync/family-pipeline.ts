@@ -79,11 +79,12 @@ export class FamilyPipeline {
   apply(events: readonly ObjectEvent[]): boolean {
     for (const event of events) {
       this.#tracker.apply(event)
-      if (event.type === 'listed' || event.type === 'synced') this.#know(event.type)
+      if (event.type === 'listed' || event.type === 'synced') this.#known = event.type
     }
+    const isDropOwed = this.#known === 'synced' && this.#ledger.keepsLeftovers
     const isWork =
       this.#known !== 'nothing' &&
-      (this.#tracker.hasDirty || this.#ledger.hasDirty || !this.#reconciler.isAdopted)
+      (isDropOwed || this.#tracker.hasDirty || this.#ledger.hasDirty || !this.#reconciler.isAdopted)
     if (isWork) {
       this.#oldestEventMs ??= this.#options.clock.now()
       this.#options.metrics.lastQueuedTimestampSeconds.set(this.#options.clock.unixSeconds())
@@ -120,7 +121,9 @@ export class FamilyPipeline {
    * milliseconds after which there is work without a new event.
    */
   async runOnce(): Promise<number | undefined> {
-    if (this.#known === 'nothing') return undefined
+    // Of the same turn as the events that `#claimDirty` takes: what comes meanwhile is the next run's.
+    const known = this.#known
+    if (known === 'nothing') return undefined
     const { clock, family } = this.#options
     const report = new SyncReport(family, { startMs: clock.now(), oldestEventMs: this.#oldestEventMs })
     this.#oldestEventMs = undefined
@@ -128,17 +131,13 @@ export class FamilyPipeline {
     for (const address of this.#failures.dueVips()) this.#vips.markDirty(address)
     await this.#claimDirty()
     if (this.#reconciler.isDue) {
-      report.isReconcile = await this.#reconciler.run({ keepLeftovers: this.#known !== 'synced' })
+      report.isReconcile = await this.#reconciler.run({ keepLeftovers: known !== 'synced' })
     }
+    if (known === 'synced' && this.#ledger.keepsLeftovers) this.#ledger.dropLeftovers()
     if (this.#reconciler.isAdopted) await this.#applyDirty(report)
     this.#reconciler.endPass()
     report.finish(this.#options)
     return Math.min(this.#failures.nextInMs() ?? Infinity, this.#reconciler.nextInMs())
-  }
-
-  #know(known: 'listed' | 'synced'): void {
-    if (known === 'synced' && this.#known === 'listed') this.#ledger.dropLeftovers()
-    this.#known = known
   }
 
   async #claimDirty(): Promise<void> {

@@ -74,4 +74,56 @@ describe('a restart while parts of the world cannot be read', () => {
     ])
     await lab.stop()
   })
+
+  it('drops what is gone when all is known while the kernel is read', async () => {
+    const lab = await restarted()
+    const { ipvs } = lab.kernel
+    const dump = ipvs.dump.bind(ipvs)
+    ipvs.dump = async (family) => {
+      const read = await dump(family)
+      ipvs.dump = dump
+      lab.synchronizer.deliver([synced])
+      return read
+    }
+    await lab.deliver(...web, moreWeb, listed)
+    assert.deepEqual(lab.takeOps().toSorted(), [
+      'remove-route 10.96.0.2',
+      'remove-virtual-server tcp 10.96.0.2:80',
+    ])
+    await lab.stop()
+  })
+
+  it('leaves alone what becomes known during the first apply', async () => {
+    const lab = await restarted()
+    const { ipvs } = lab.kernel
+    const apply = ipvs.apply.bind(ipvs)
+    ipvs.apply = async (ops) => {
+      const outcome = await apply(ops)
+      ipvs.apply = apply
+      lab.synchronizer.deliver([...shop, synced])
+      return outcome
+    }
+    await lab.deliver(...web, moreWeb, set(service('new', '10.96.0.7')), listed)
+    assert.deepEqual(lab.takeOps(), ['add-virtual-server tcp 10.96.0.7:80', 'add-route 10.96.0.7'])
+    await lab.stop()
+  })
+
+  it('leaves alone what becomes known while claims are made', async () => {
+    const former = new PipelineLab()
+    const many = Array.from({ length: 1000 }, (_, i) => set(service(`m${i}`, `10.97.${i >> 8}.${i & 255}`)))
+    await former.deliver(...many, ...shop, synced)
+    await former.stop()
+    const lab = new PipelineLab({ kernel: former.kernel })
+    lab.takeOps()
+    const rest = [[...shop, synced]]
+    lab.clock.pause = () => {
+      const events = rest.pop()
+      if (events !== undefined) lab.synchronizer.deliver(events)
+      return Promise.resolve()
+    }
+    await lab.deliver(...many, listed)
+    assert.deepEqual(rest, [])
+    assert.deepEqual(lab.takeOps(), [])
+    await lab.stop()
+  })
 })
