@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
-import { addAddress, connect, Namespace } from '../support/namespaces.js'
+import { connect, Namespace } from '../support/namespaces.js'
 import { Program } from '../support/processes.js'
 import { eventually, ProbeClient, serve } from '../support/traffic.js'
 
@@ -16,9 +16,12 @@ describe('the network lab', { timeout: 60_000 }, () => {
     right = await Namespace.create('right')
     await connect(
       { namespace: left, interfaceName: 'eth0', addresses: ['192.0.2.1/24', 'fd00:1::1/64'] },
-      { namespace: right, interfaceName: 'eth0', addresses: ['192.0.2.2/24', 'fd00:1::2/64'] },
+      {
+        namespace: right,
+        interfaceName: 'eth0',
+        addresses: ['192.0.2.2/24', '192.0.2.3/24', 'fd00:1::2/64'],
+      },
     )
-    await addAddress(right, 'eth0', '192.0.2.3/24')
     await serve(right, [
       { protocol: 'tcp', address: '192.0.2.2', port: 80 },
       { protocol: 'tcp', address: '192.0.2.3', port: 80 },

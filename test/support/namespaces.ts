@@ -35,6 +35,11 @@ export class Namespace {
     return mustRun(this.#entered(command))
   }
 
+  /** Runs commands of ip in here, all in one process: `address add 192.0.2.1/24 dev eth0`. The first failure throws. */
+  async ip(...lines: readonly string[]): Promise<void> {
+    await this.must('sh', '-c', 'printf "%s\\n" "$@" | ip -batch -', 'sh', ...lines)
+  }
+
   /** Starts a program in here that ends with the namespace at the latest. */
   start(...command: readonly string[]): Program {
     const program = new Program(this.#entered(command))
@@ -60,32 +65,24 @@ export interface LinkEnd {
   readonly addresses: readonly string[]
 }
 
-/** Joins two namespaces by a veth pair, up and with addresses at both ends (IPv6 without duplicate detection). */
+/** Joins two namespaces by a veth pair, up and with addresses at both ends. */
 export async function connect(left: LinkEnd, right: LinkEnd): Promise<void> {
-  const peer = ['peer', 'name', right.interfaceName, 'netns', String(right.namespace.pid)]
-  await left.namespace.must('ip', 'link', 'add', left.interfaceName, 'type', 'veth', ...peer)
-  for (const end of [left, right]) {
-    for (const address of end.addresses) await addAddress(end.namespace, end.interfaceName, address)
-    await end.namespace.must('ip', 'link', 'set', end.interfaceName, 'up')
+  const peer = `peer name ${right.interfaceName} netns ${right.namespace.pid}`
+  await left.namespace.ip(`link add ${left.interfaceName} type veth ${peer}`)
+  for (const { namespace, interfaceName, addresses } of [left, right]) {
+    const lines = addresses.map((address) => addressLine(address, interfaceName))
+    await namespace.ip(...lines, `link set ${interfaceName} up`)
   }
 }
 
-/** Adds an address that is usable at once. */
-export async function addAddress(
-  namespace: Namespace,
-  interfaceName: string,
-  address: string,
-): Promise<void> {
-  const flags = address.includes(':') ? ['nodad'] : []
-  await namespace.must('ip', 'address', 'add', address, 'dev', interfaceName, ...flags)
+/** Line of ip that adds an address which is usable at once: IPv6 without duplicate detection. */
+function addressLine(address: string, interfaceName: string): string {
+  return `address add ${address} dev ${interfaceName}${address.includes(':') ? ' nodad' : ''}`
 }
 
 /** Writes settings under /proc/sys as this namespace sees it: `net.ipv4.ip_forward=1`. */
 export async function setSysctls(namespace: Namespace, ...settings: readonly string[]): Promise<void> {
-  for (const setting of settings) {
-    const [name, value] = setting.split('=')
-    if (name === undefined || value === undefined) throw new Error(`not a setting: ${setting}`)
-    const path = `/proc/sys/${name.replaceAll('.', '/')}`
-    await namespace.must('sh', '-c', 'echo "$0" > "$1"', value, path)
-  }
+  const script =
+    'for setting; do name=${setting%%=*}; echo "${setting#*=}" > "/proc/sys/$(echo "$name" | tr . /)"; done'
+  await namespace.must('sh', '-e', '-c', script, 'sh', ...settings)
 }

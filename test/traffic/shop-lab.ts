@@ -1,6 +1,6 @@
 // The network of examples/shop: a client, the node that runs the agent, and every pod of the manifests, joined by two links.
 //   client 192.168.50.10 ── node-a 192.168.50.1 | 10.244.0.1 ── pods 10.244.x.y, one server for all
-import { addAddress, connect, Namespace, setSysctls } from '../support/namespaces.js'
+import { connect, Namespace, setSysctls } from '../support/namespaces.js'
 import { ProbeClient, serve, type Target } from '../support/traffic.js'
 
 /** Every address of an endpoint in examples/shop with its ports, whether ready or not: one that may not answer could. */
@@ -62,17 +62,16 @@ async function join(client: Namespace, node: Namespace, podNamespace: Namespace)
     { namespace: client, interfaceName: 'eth0', addresses: ['192.168.50.10/24', 'fd00:192:168:50::10/64'] },
     { namespace: node, interfaceName: 'eth0', addresses: ['192.168.50.1/24', 'fd00:192:168:50::1/64'] },
   )
+  const podAddresses = [...new Set(pods.map((pod) => pod.address))]
   await connect(
     { namespace: node, interfaceName: 'pods0', addresses: ['10.244.0.1/16', 'fd00:10:244::1/64'] },
-    { namespace: podNamespace, interfaceName: 'eth0', addresses: [] },
+    {
+      namespace: podNamespace,
+      interfaceName: 'eth0',
+      addresses: podAddresses.map((address) => `${address}/${address.includes(':') ? 64 : 16}`),
+    },
   )
-  const addresses = new Set(pods.map((pod) => pod.address))
-  for (const address of addresses) {
-    await addAddress(podNamespace, 'eth0', `${address}/${address.includes(':') ? 64 : 16}`)
-  }
   await setSysctls(node, 'net.ipv4.ip_forward=1', 'net.ipv6.conf.all.forwarding=1')
-  await client.must('ip', 'route', 'add', 'default', 'via', '192.168.50.1')
-  await client.must('ip', 'route', 'add', 'default', 'via', 'fd00:192:168:50::1')
-  await podNamespace.must('ip', 'route', 'add', 'default', 'via', '10.244.0.1')
-  await podNamespace.must('ip', 'route', 'add', 'default', 'via', 'fd00:10:244::1')
+  await client.ip('route add default via 192.168.50.1', 'route add default via fd00:192:168:50::1')
+  await podNamespace.ip('route add default via 10.244.0.1', 'route add default via fd00:10:244::1')
 }
