@@ -4,9 +4,11 @@ import {
   closeSync,
   constants,
   fstatSync,
+  lstatSync,
   openSync,
   readSync,
   readdirSync,
+  readlinkSync,
   realpathSync,
   statSync,
   watch,
@@ -46,6 +48,8 @@ export interface FileSystem {
   state(path: string): FileState | undefined
   list(path: string): readonly DirectoryEntry[] | undefined
   realPath(path: string): string | undefined
+  /** What a symbolic link says, whether that exists or not; undefined for anything else. */
+  linkText(path: string): string | undefined
   /** Bytes of a regular file; none of anything else. */
   read(path: string): FileContents | undefined
   /** Events of one directory, not of those below. Returns what closes it; undefined: the directory is absent. */
@@ -66,6 +70,8 @@ export const nodeFileSystem: FileSystem = {
       })),
     ),
   realPath: (path) => unlessAbsent(path, () => realpathSync(path)),
+  linkText: (path) =>
+    unlessAbsent(path, () => (lstatSync(path).isSymbolicLink() ? readlinkSync(path) : undefined)),
   read: (path) => unlessAbsent(path, () => readRegularFile(path)),
   watch: (path, listener) => unlessAbsent(path, () => watchDirectory(path, listener)),
 }

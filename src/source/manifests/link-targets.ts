@@ -1,5 +1,32 @@
-import { basename, dirname } from 'node:path'
+import { basename, dirname, join, relative, resolve } from 'node:path'
 import type { FileSystem } from './file-system.js'
+
+// As many links in a row as Linux follows (path_resolution(7)).
+const mostHops = 40
+
+/**
+ * Where a path would lead: its real path or, when it leads to nothing, the first entry that is missing, in a directory
+ * that exists. undefined: nobody can tell.
+ */
+export function leadsTo(path: string, fileSystem: FileSystem): string | undefined {
+  const found = fileSystem.realPath(path)
+  if (found !== undefined) return found
+  let sought = path
+  for (let hops = 0; hops < mostHops; hops++) {
+    let child = sought
+    let parent = fileSystem.realPath(dirname(child))
+    while (parent === undefined) {
+      child = dirname(child)
+      if (child === dirname(child)) return undefined
+      parent = fileSystem.realPath(dirname(child))
+    }
+    const missing = join(parent, basename(child))
+    const text = fileSystem.linkText(missing)
+    if (text === undefined) return missing
+    sought = resolve(parent, text, relative(child, sought))
+  }
+  return undefined
+}
 
 interface WatchedTarget {
   readonly close: () => void
@@ -19,7 +46,7 @@ export class LinkTargets {
     this.#changed = changed
   }
 
-  /** `target`: the real path that `link` leads to now. */
+  /** `target`: where `link` leads to now (`leadsTo`). */
   follow(link: string, target: string): void {
     if (this.#targetOf.get(link) === target) return
     this.unfollow(link)

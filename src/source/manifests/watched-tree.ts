@@ -1,7 +1,7 @@
 import { basename, dirname, join } from 'node:path'
 import { ConfigError } from '../../errors.js'
 import type { DirectoryEntry, FileState, FileSystem } from './file-system.js'
-import { LinkTargets } from './link-targets.js'
+import { leadsTo, LinkTargets } from './link-targets.js'
 import { RootAnchor } from './root-anchor.js'
 
 /** What a look at the touched places found. Paths begin with the root as it was given. */
@@ -29,7 +29,7 @@ interface Directory {
   /** Manifest files by name, with the signature at the last look. */
   readonly files: Map<string, string>
   readonly children: Set<string>
-  /** Those of the files and children that are symbolic links. */
+  /** Entries that are symbolic links, those that lead to nothing too. */
   readonly links: Set<string>
 }
 
@@ -39,6 +39,10 @@ const manifestName = /\.(?:yaml|yml|json)$/u
 const doubtfulBurst = 4096
 
 const doNothing = (): void => undefined
+
+function namesIn(directory: Directory): ReadonlySet<string> {
+  return new Set([...directory.files.keys(), ...directory.children, ...directory.links])
+}
 
 /** The manifest files below a folder, followed by one inotify watch per directory. Reads no file. */
 export class WatchedTree {
@@ -171,7 +175,7 @@ export class WatchedTree {
       names.add(entry.name)
       this.#attempt(join(path, entry.name), () => this.#scanEntry(path, directory, entry))
     }
-    for (const name of [...directory.files.keys(), ...directory.children]) {
+    for (const name of namesIn(directory)) {
       if (!names.has(name)) this.#dropEntry(path, directory, name)
     }
     this.#options.report(path, watch.failure)
@@ -179,10 +183,10 @@ export class WatchedTree {
 
   #scanEntry(path: string, directory: Directory, entry: DirectoryEntry): void {
     const child = join(path, entry.name)
-    // Before the look, so that what changes in between is seen by one of them.
     if (entry.isLink) this.#noteLink(child, directory)
+    else this.#dropLink(child, directory)
     const state = this.#fileSystem.state(child)
-    if (state === undefined) return this.#dropEntry(path, directory, entry.name)
+    if (state === undefined) return this.#dropContents(child, directory)
     if (directory.files.get(entry.name) !== state.signature) this.#note(child, directory, state)
   }
 
@@ -192,9 +196,9 @@ export class WatchedTree {
     const directory = this.#directories.get(parent)
     if (directory === undefined) return
     if (name.startsWith('.')) return this.#lookAtLinks(parent, directory)
+    this.#noteLink(path, directory)
     const state = this.#fileSystem.state(path)
-    if (state === undefined) return this.#dropEntry(parent, directory, name)
-    if (state.kind === 'directory' || manifestName.test(name)) this.#noteLink(path, directory)
+    if (state === undefined) return this.#dropContents(path, directory)
     this.#note(path, directory, state)
   }
 
@@ -220,25 +224,32 @@ export class WatchedTree {
     this.#changed.add(path)
   }
 
+  /** To be called before the look, so that what changes in between is seen by one of them. */
   #noteLink(path: string, directory: Directory): void {
     const name = basename(path)
-    const target = this.#fileSystem.realPath(path)
-    if (target === undefined || target === join(directory.realPath, name)) {
-      directory.links.delete(name)
-      this.#targets.unfollow(path)
-      return
-    }
+    const target = leadsTo(path, this.#fileSystem)
+    if (target === undefined || target === join(directory.realPath, name))
+      return this.#dropLink(path, directory)
     directory.links.add(name)
     this.#targets.follow(path, target)
   }
 
+  #dropLink(path: string, directory: Directory): void {
+    directory.links.delete(basename(path))
+    this.#targets.unfollow(path)
+  }
+
   #dropEntry(parent: string, directory: Directory, name: string): void {
     const path = join(parent, name)
-    directory.links.delete(name)
-    this.#targets.unfollow(path)
+    this.#dropLink(path, directory)
+    this.#dropContents(path, directory)
+  }
+
+  /** Forgets what an entry led to; a link that leads to nothing is still followed. */
+  #dropContents(path: string, directory: Directory): void {
     this.#options.forget(path)
     this.#dropFile(path, directory)
-    if (directory.children.delete(name)) this.#drop(path)
+    if (directory.children.delete(basename(path))) this.#drop(path)
   }
 
   #dropFile(path: string, directory: Directory): void {
@@ -254,8 +265,7 @@ export class WatchedTree {
     directory.close()
     this.#unwatched.delete(path)
     this.#directories.delete(path)
-    for (const name of [...directory.files.keys(), ...directory.children])
-      this.#dropEntry(path, directory, name)
+    for (const name of namesIn(directory)) this.#dropEntry(path, directory, name)
     this.#options.forget(path)
   }
 

@@ -391,6 +391,63 @@ describe('ManifestSource: symbolic links', () => {
     assert.deepEqual(await folder.after(edit), ['+Service default/a 10.96.0.2'])
   })
 
+  const away: { name: string; leave: () => void; comeBack: (text: string) => void }[] = [
+    {
+      name: 'a file',
+      leave: () => unlinkSync(join(folder.base, 'out/deep/a.yaml')),
+      comeBack: (text) => writeFileSync(join(folder.base, 'out/deep/a.yaml'), text),
+    },
+    {
+      name: 'the folders above it',
+      leave: () => rmSync(join(folder.base, 'out'), { recursive: true }),
+      comeBack: (text) => {
+        mkdirSync(join(folder.base, 'out/deep'), { recursive: true })
+        writeFileSync(join(folder.base, 'out/deep/a.yaml'), text)
+      },
+    },
+  ]
+  for (const { name, leave, comeBack } of away) {
+    it(`follows a link whose target went and came back: ${name}`, async () => {
+      mkdirSync(join(folder.base, 'out/deep'), { recursive: true })
+      writeFileSync(join(folder.base, 'out/deep/a.yaml'), service('a', '10.96.0.1'))
+      symlinkSync('../out/deep/a.yaml', folder.path('a.yaml'))
+      await folder.start()
+      assert.deepEqual(await folder.after(leave), ['-Service default/a'])
+      const back = await folder.after(() => comeBack(service('a', '10.96.0.2')))
+      assert.deepEqual(back, ['+Service default/a 10.96.0.2'])
+      const edited = await folder.after(() => comeBack(service('a', '10.96.0.3')))
+      assert.deepEqual(edited, ['+Service default/a 10.96.0.3'])
+    })
+  }
+
+  it('follows links that led to nothing at the start, one through another, until they are deleted', async () => {
+    symlinkSync('b.yaml', folder.path('a.yaml'))
+    symlinkSync('../out/c.yaml', folder.path('b.yaml'))
+    symlinkSync('../out', folder.path('sub'))
+    await folder.start()
+    assert.deepEqual(folder.batches, [['synced']])
+    const arrive = () => {
+      mkdirSync(join(folder.base, 'out'))
+      writeFileSync(join(folder.base, 'out/c.yaml'), service('c', '10.96.0.1'))
+    }
+    assert.deepEqual(await folder.after(arrive), ['+Service default/c 10.96.0.1'])
+    for (const name of ['a.yaml', 'b.yaml']) unlinkSync(folder.path(name))
+    const edit = () => writeFileSync(join(folder.base, 'out/c.yaml'), service('c', '10.96.0.2'))
+    assert.deepEqual(await folder.after(edit), ['+Service default/c 10.96.0.2'])
+    assert.deepEqual(await folder.after(() => unlinkSync(folder.path('sub'))), ['-Service default/c'])
+  })
+
+  it('leaves no watch behind for a link that leads to nothing', async () => {
+    await folder.start()
+    const before = folder.watches
+    symlinkSync('../out/c.yaml', folder.path('z.yaml'))
+    await folder.after(() => write('a.yaml', service('a', '10.96.0.1')))
+    assert.equal(folder.watches, before + 1)
+    unlinkSync(folder.path('z.yaml'))
+    await folder.after(() => unlinkSync(folder.path('a.yaml')))
+    assert.equal(folder.watches, before)
+  })
+
   it('follows a manifests folder that is a link, and the link itself', async () => {
     const [one, two] = [join(folder.base, 'one'), join(folder.base, 'two')]
     for (const [path, ip] of [
