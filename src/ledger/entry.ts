@@ -68,9 +68,9 @@ export class Entry {
     return this.#wanted === undefined && this.acknowledged === undefined
   }
 
-  /** Whether its address has to be local now. */
+  /** Whether its address has to be local: until its removal is confirmed, as the binding marks it as ours. */
   get needsAddress(): boolean {
-    return this.acknowledged !== undefined && this.wanted?.bindAddress === true
+    return this.acknowledged !== undefined && this.wanted?.bindAddress !== false
   }
 
   claim(route: ServicePortKey, service: string, desired: DesiredVirtualServer): void {

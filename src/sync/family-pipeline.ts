@@ -156,8 +156,9 @@ export class FamilyPipeline {
   }
 
   /**
-   * Adds and changes, then binds what got its virtual server; at the end unbinds what nobody needs, and removes virtual
-   * servers last: a packet for a bound VIP never meets a missing virtual server.
+   * Adds and changes, then binds what got its virtual server: a client of an unbound VIP tries again, one of a bound VIP
+   * without virtual server is refused. At the end removes virtual servers, and unbinds last what nobody needs: a virtual
+   * server that a death leaves behind still carries the mark of ours (docs/adr/0005).
    */
   async #applyDirty(report: SyncReport): Promise<void> {
     const entries = this.#ledger.takeDirty()
@@ -175,8 +176,9 @@ export class FamilyPipeline {
     }
     await this.#bind(vips, report)
     if (this.#isStopping) return
-    await this.#applyBindings(this.#vips.planUnbinds([...vips]), report)
     await this.#applyServers(this.#ledger.planRemovals(entries), report)
+    for (const vip of this.#vips.takeDirty()) vips.add(vip)
+    await this.#applyBindings(this.#vips.planUnbinds([...vips]), report)
     this.#failures.settle({ entries, vips })
   }
 

@@ -99,6 +99,25 @@ describe('what the kernel refuses', () => {
     await lab.stop()
   })
 
+  for (const fault of [EINVAL, 'lost'] as const) {
+    it(`a removal (${fault}): the VIP stays bound, and marks what is left for the next run`, async () => {
+      const lab = new PipelineLab()
+      await lab.deliver(...web, synced)
+      const before = await snapshot(lab.kernel)
+      lab.kernel.ipvs.batches.plan = {
+        fault: ({ op }) => (op === 'remove-virtual-server' ? fault : undefined),
+      }
+      await lab.deliver(remove('Service', 'web'))
+      assert.deepEqual(await snapshot(lab.kernel), before)
+      await lab.stop()
+      lab.kernel.ipvs.batches.plan = {}
+      const next = new PipelineLab({ kernel: lab.kernel })
+      await next.deliver(synced)
+      assert.deepEqual(await snapshot(lab.kernel), [])
+      await next.stop()
+    })
+  }
+
   it('a whole batch: nothing is assumed, and the next read tells', async () => {
     const lab = new PipelineLab()
     let left = 1

@@ -58,13 +58,13 @@ describe('one Service', () => {
     await lab.stop()
   })
 
-  it('is unbound, then removed, when it goes', async () => {
+  it('is removed, then unbound, when it goes', async () => {
     const lab = await labWithWeb('10.1.0.1')
     const order: string[] = []
     lab.kernel.ipvs.batches.plan = { fault: (op) => void order.push(op.op) }
     lab.kernel.routes.batches.plan = { fault: (op) => void order.push(op.op) }
     await lab.deliver(remove('Service', 'web'))
-    assert.deepEqual(order, ['remove-route', 'remove-virtual-server'])
+    assert.deepEqual(order, ['remove-virtual-server', 'remove-route'])
     assert.deepEqual(await snapshot(lab.kernel), [])
     await lab.deliver(set(web))
     assert.equal((await snapshot(lab.kernel)).length, 2, 'comes back with the endpoints of its slices')

@@ -141,7 +141,7 @@ describe('properties of the pipeline', () => {
         await restarted.clock.advance(31_000)
         await restarted.stop()
         const full = await fresh(finalObjects(history), vipBinding)
-        // docs/adr/0005: a death between unbinding and removal leaves a virtual server that nothing marks as ours.
+        // docs/adr/0005: a death between adding and binding leaves a virtual server that nothing marks as ours.
         const expected = await snapshot(full.kernel)
         const bound = new Set(expected.map(addressOf))
         const reached = (await snapshot(kernel)).filter(
