@@ -3,14 +3,14 @@
 // Owner of: acknowledged virtual servers and VIP bindings, who claims them, and which addresses are needed.
 // Read next: ledger.ts, diff.ts, vip-table.ts, then sync/family-pipeline.ts.
 export { advance, applyIpvsOps, diff, equalStates, type ServerState } from './diff.js'
-export { type Confirmation, Ledger, type LedgerBatch, type Refusal } from './ledger.js'
+export { type Confirmation, Ledger, type LedgerCut, type Refusal } from './ledger.js'
 export { type Conflict, type Entry } from './entry.js'
 export { type Drift, type DriftKind } from './drift.js'
 export {
   dummyDeviceName,
   VipTable,
   type Vip,
-  type VipBatch,
+  type VipCut,
   type VipPlace,
   type VipRefusal,
 } from './vip-table.js'

@@ -39,6 +39,15 @@ export interface Confirmation {
 /** Above this a batch is closed, so that other work gets its turn; one batch of 1,000 routes × 10 stays whole. */
 const maxBatchOps = 16_384
 
+/** Of removals, each of which takes its real servers along. */
+const maxRemovals = 4096
+
+/** Operations for a prefix of what was to be planned; `rest` is for the next batch. */
+export interface LedgerCut {
+  readonly batch: LedgerBatch
+  readonly rest: readonly Entry[]
+}
+
 /** Every virtual server of one family that is ours. Work is proportional to what changed, but for `adopt`. */
 export class Ledger {
   readonly #vips: VipTable
@@ -89,8 +98,8 @@ export class Ledger {
     return entries.flatMap((entry) => entry.takeConflicts())
   }
 
-  /** Everything but removals, for a prefix of `entries`; `rest` is for the next batch. */
-  planUpserts(entries: readonly Entry[]): { readonly batch: LedgerBatch; readonly rest: readonly Entry[] } {
+  /** Everything but removals. */
+  planUpserts(entries: readonly Entry[]): LedgerCut {
     const ops: IpvsOp[] = []
     const parts: Part[] = []
     let planned = 0
@@ -105,17 +114,20 @@ export class Ledger {
   }
 
   /** Removals of virtual servers that nobody wants; what nobody wants and nobody has is forgotten. */
-  planRemovals(entries: readonly Entry[]): LedgerBatch {
+  planRemovals(entries: readonly Entry[]): LedgerCut {
     const ops: IpvsOp[] = []
     const parts: Part[] = []
+    let planned = 0
     for (const entry of entries) {
+      if (ops.length >= maxRemovals) break
+      planned++
       if (entry.wanted !== undefined || entry.isStale) continue
       const isKept = this.#isExcluded(entry.key.address)
       if (isKept) entry.acknowledged = undefined
       if (entry.acknowledged !== undefined) pushPart(entry, { ops, parts, target: undefined })
       this.#updateNeed(entry)
     }
-    return { ops, parts }
+    return { batch: { ops, parts }, rest: entries.slice(planned) }
   }
 
   /** Takes in what the kernel accepted. Nothing is assumed: what it refused, or did not answer, is not acknowledged. */

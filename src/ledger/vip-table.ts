@@ -74,6 +74,17 @@ export interface VipBatch {
   readonly steps: readonly Step[]
 }
 
+/** Operations for a prefix of what was to be planned; `rest` is for the next batch. */
+export interface VipCut {
+  readonly batch: VipBatch
+  readonly rest: readonly Vip[]
+}
+
+/** A batch must leave a stop well under a second: 4,096 routes, or 512 addresses, each of which costs 200 µs and more. */
+const maxBatchCost = 4096
+const addressCost = 8
+
+/** Which VIPs are bound, and by what; who needs them. */
 export class VipTable {
   readonly #binding: VipBinding
   readonly #vips = new Map<PackedAddress, VipState>()
@@ -127,7 +138,7 @@ export class VipTable {
   }
 
   /** Makes needed VIPs local. */
-  planBinds(vips: readonly Vip[]): VipBatch {
+  planBinds(vips: readonly Vip[]): VipCut {
     return this.#plan(vips, (vip) => {
       const op = vip.holders.length > 0 ? this.#bindOp(vip) : undefined
       return op === undefined ? [] : [op]
@@ -135,7 +146,7 @@ export class VipTable {
   }
 
   /** Takes away what is not needed, and the other kind of binding where the right one is there. */
-  planUnbinds(vips: readonly Vip[]): VipBatch {
+  planUnbinds(vips: readonly Vip[]): VipCut {
     return this.#plan(vips, (vip) => this.#unbindOps(vip))
   }
 
@@ -214,15 +225,22 @@ export class VipTable {
     return vip
   }
 
-  #plan(vips: readonly Vip[], opsFor: (vip: VipState) => readonly RouteOp[]): VipBatch {
+  #plan(vips: readonly Vip[], opsFor: (vip: VipState) => readonly RouteOp[]): VipCut {
     const steps: Step[] = []
+    let planned = 0
+    let cost = 0
     for (const { address } of vips) {
+      if (cost >= maxBatchCost) break
+      planned++
       const vip = this.#vips.get(packedAddressOf(address))
       if (vip === undefined || vip.isStale) continue
-      for (const op of opsFor(vip)) steps.push({ vip, op })
+      for (const op of opsFor(vip)) {
+        steps.push({ vip, op })
+        cost += 'address' in op ? addressCost : 1
+      }
       this.#forgetUnused(vip)
     }
-    return { steps, ops: steps.map(({ op }) => op) }
+    return { batch: { steps, ops: steps.map(({ op }) => op) }, rest: vips.slice(planned) }
   }
 
   #bindOp(vip: VipState): RouteOp | undefined {

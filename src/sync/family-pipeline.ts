@@ -2,7 +2,7 @@ import type { IpAddress, IpFamily } from '../address.js'
 import type { VipBinding } from '../config/index.js'
 import { KernelError } from '../errors.js'
 import { type BatchOutcome, type LinkEvent, describeVirtualServer } from '../kernel/index.js'
-import { type Entry, Ledger, type LedgerBatch, type Vip, type VipBatch, VipTable } from '../ledger/index.js'
+import { type Entry, Ledger, type LedgerCut, type Vip, type VipCut, VipTable } from '../ledger/index.js'
 import type { Log, StateReporter } from '../log.js'
 import type { FamilyMetrics } from '../metrics.js'
 import { Tracker } from '../model/index.js'
@@ -164,54 +164,72 @@ export class FamilyPipeline {
     const entries = this.#ledger.takeDirty()
     this.#reportConflicts(entries)
     const vips = new Set<Vip>()
+    const bind = async (): Promise<void> =>
+      await this.#inCuts(
+        this.#takeVips(vips),
+        async (rest) => await this.#applyBindings(this.#vips.planBinds(rest), report),
+      )
     for (const group of firstThenRest(entries)) {
-      for (let rest = group; rest.length > 0;) {
-        if (this.#isStopping) return
-        const planned = this.#ledger.planUpserts(rest)
-        rest = planned.rest
-        await this.#applyServers(planned.batch, report)
-        await this.#bind(vips, report)
-        if (rest.length > 0) await this.#options.clock.pause()
-      }
+      await this.#inCuts(group, async (rest) => {
+        const left = await this.#applyServers(this.#ledger.planUpserts(rest), report)
+        await bind()
+        return left
+      })
     }
-    await this.#bind(vips, report)
-    if (this.#isStopping) return
-    await this.#applyServers(this.#ledger.planRemovals(entries), report)
-    for (const vip of this.#vips.takeDirty()) vips.add(vip)
-    await this.#applyBindings(this.#vips.planUnbinds([...vips]), report)
-    this.#failures.settle({ entries, vips })
+    await bind()
+    await this.#inCuts(
+      entries,
+      async (rest) => await this.#applyServers(this.#ledger.planRemovals(rest), report),
+    )
+    this.#takeVips(vips)
+    await this.#inCuts(
+      [...vips],
+      async (rest) => await this.#applyBindings(this.#vips.planUnbinds(rest), report),
+    )
+    if (!this.#isStopping) this.#failures.settle({ entries, vips })
   }
 
-  async #bind(all: Set<Vip>, report: SyncReport): Promise<void> {
+  /** Those that may need work now; `all` gathers the pass's. */
+  #takeVips(all: Set<Vip>): readonly Vip[] {
     const vips = this.#vips.takeDirty()
     for (const vip of vips) all.add(vip)
-    await this.#applyBindings(this.#vips.planBinds(vips), report)
+    return vips
   }
 
-  async #applyServers(batch: LedgerBatch, report: SyncReport): Promise<void> {
-    if (batch.ops.length === 0) return
+  /** Works off a prefix at a time; in between other work gets its turn, and a stop ends it. */
+  async #inCuts<T>(items: readonly T[], apply: (rest: readonly T[]) => Promise<readonly T[]>): Promise<void> {
+    for (let rest = items; rest.length > 0 && !this.#isStopping;) {
+      rest = await apply(rest)
+      if (rest.length > 0) await this.#options.clock.pause()
+    }
+  }
+
+  async #applyServers({ batch, rest }: LedgerCut, report: SyncReport): Promise<readonly Entry[]> {
+    if (batch.ops.length === 0) return rest
     const outcome = await this.#send(() => this.#options.kernel.ipvs.apply(batch.ops))
     if (outcome === undefined) {
       this.#ledger.disown(batch)
-      return
+      return rest
     }
     report.count(batch.ops, outcome)
     const { refusals, hasStale } = this.#ledger.confirm(batch, outcome)
     for (const { target, error } of refusals) this.#failures.refuseServer(target, error)
     if (hasStale) this.#reconciler.requestAfterSurprise()
+    return rest
   }
 
-  async #applyBindings(batch: VipBatch, report: SyncReport): Promise<void> {
-    if (batch.ops.length === 0) return
+  async #applyBindings({ batch, rest }: VipCut, report: SyncReport): Promise<readonly Vip[]> {
+    if (batch.ops.length === 0) return rest
     const outcome = await this.#send(() => this.#options.kernel.routes.apply(batch.ops))
     if (outcome === undefined) {
       this.#vips.disown(batch)
-      return
+      return rest
     }
     report.count(batch.ops, outcome)
     const { refusals, hasStale } = this.#vips.confirm(batch, outcome)
     for (const { target, error } of refusals) this.#failures.refuseVip(target, error)
     if (hasStale) this.#reconciler.requestAfterSurprise()
+    return rest
   }
 
   /** undefined: the batch could not be sent or accounted for; a reconcile will tell what became of it. */

@@ -1,0 +1,61 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import type { VipBinding } from '../../src/config/index.js'
+import type { BatchOutcome } from '../../src/kernel/index.js'
+import { remove, service, set, synced } from '../support/objects.js'
+import { PipelineLab } from '../support/pipeline-lab.js'
+
+const names = Array.from({ length: 5000 }, (_, i) => `s${i}`)
+const services = names.map((name, i) => set(service(name, `10.97.${i >> 8}.${i & 255}`)))
+
+/** Accepts everything at once, and notes the size of each batch. */
+function accept(sizes: number[], then: () => void) {
+  return async (ops: readonly unknown[]): Promise<BatchOutcome> => {
+    sizes.push(ops.length)
+    then()
+    return { applied: ops.length, failures: [] }
+  }
+}
+
+/** A lab whose kernel accepts everything; the agent is stopped during the batch that `stopAfter` numbers. */
+function quickLab(vipBinding: VipBinding) {
+  const lab = new PipelineLab({ vipBinding })
+  const sent = { ipvs: new Array<number>(), routes: new Array<number>(), stopAfter: Infinity }
+  const then = (): void => {
+    if (sent.ipvs.length + sent.routes.length === sent.stopAfter) void lab.stop()
+  }
+  lab.kernel.ipvs.apply = accept(sent.ipvs, then)
+  lab.kernel.routes.apply = accept(sent.routes, then)
+  return { lab, sent }
+}
+
+const tenCuts = [...Array.from({ length: 9 }, () => 512), 392]
+
+describe('a stop finds the agent between two batches', () => {
+  const cases = [
+    ['routes', [4096, 904]],
+    ['addresses', tenCuts],
+  ] as const
+  for (const [vipBinding, cuts] of cases) {
+    it(`as none of them is long (${vipBinding})`, async () => {
+      const { lab, sent } = quickLab(vipBinding)
+      await lab.deliver(...services, synced)
+      assert.deepEqual(sent.routes.splice(0), cuts)
+      assert.deepEqual(sent.ipvs.splice(0), [5000])
+      await lab.deliver(...names.map((name) => remove('Service', name)))
+      assert.deepEqual(sent.routes, cuts)
+      assert.deepEqual(sent.ipvs, [4096, 904])
+      await lab.stop()
+    })
+  }
+
+  for (const stopAfter of [1, 2, 5]) {
+    it(`and nothing is sent after batch ${stopAfter}, in which it came`, async () => {
+      const { lab, sent } = quickLab('addresses')
+      sent.stopAfter = stopAfter
+      await lab.deliver(...services, synced)
+      assert.equal(sent.ipvs.length + sent.routes.length, stopAfter)
+      await lab.stop()
+    })
+  }
+})
