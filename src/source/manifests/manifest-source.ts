@@ -2,8 +2,9 @@ import { ConfigError } from '../../errors.js'
 import type { Log, Problem, StateReporter } from '../../log.js'
 import type { KubernetesObject, ObjectEvent, Source } from '../objects.js'
 import { Catalog, type Conflict } from './catalog.js'
-import type { FileSystem } from './file-system.js'
+import type { FileContents, FileSystem } from './file-system.js'
 import { parseManifest } from './parse.js'
+import { RetryTimer } from './retry-timer.js'
 import { Settler, type Timers } from './settler.js'
 import { WatchedTree, type TreeChanges } from './watched-tree.js'
 
@@ -28,6 +29,7 @@ export class ManifestSource implements Source {
   readonly #catalog = new Catalog()
   readonly #tree: WatchedTree
   readonly #settler: Settler
+  readonly #retryTimer: RetryTimer
   #deliver: (events: readonly ObjectEvent[]) => void = () => undefined
   #work: Promise<void> = Promise.resolve()
   #started = false
@@ -41,6 +43,7 @@ export class ManifestSource implements Source {
   constructor(options: ManifestSourceOptions) {
     this.#options = options
     this.#settler = new Settler(options.timers, () => this.#enqueue(() => this.#tree.take()))
+    this.#retryTimer = new RetryTimer(options.timers, () => this.#settler.touch())
     this.#tree = new WatchedTree({
       root: options.root,
       fileSystem: options.fileSystem,
@@ -74,6 +77,7 @@ export class ManifestSource implements Source {
   async stop(): Promise<void> {
     this.#stopped = true
     this.#settler.cancel()
+    this.#retryTimer.cancel()
     this.#tree.close()
     await this.#work
   }
@@ -90,6 +94,7 @@ export class ManifestSource implements Source {
       if (this.#stopped) return
       const changes = await this.#read(look())
       if (this.#stopped) return
+      this.#retryTimer.update(this.#tree.hasFailures)
       const events = [...this.#apply(changes), ...this.#progress(isFirst)]
       if (events.length > 0) this.#deliver(events)
     })
@@ -121,27 +126,32 @@ export class ManifestSource implements Source {
 
   /** Enters the file's objects into `changes`; a file that cannot be used is reported and keeps its last good ones. */
   #readFile(path: string, changes: Changes): void {
-    const { fileSystem, problems } = this.#options
     try {
-      const contents = fileSystem.read(path)
+      const contents = this.#options.fileSystem.read(path)
+      if (contents !== undefined) return this.#take(path, contents, changes)
       // Gone since the look: the event that says so is on its way.
-      if (contents === undefined) return
-      if (contents.state.kind !== 'file') throw new ConfigError(path, 'must be a regular file')
-      if (!contents.stable) {
-        this.#miss(path)
-        return this.#tree.touch(path)
-      }
-      const reading = parseManifest(path, contents.bytes)
-      if ('problems' in reading) return this.#refuse(path, reading.problems)
-      changes.set(path, reading.objects)
-      this.#unread.delete(path)
-      problems.report(path, undefined)
-      for (const ignored of reading.ignored) {
-        this.#options.log.debug(`object of a kind that is not read: ${ignored}`, { file: path })
-      }
     } catch (error) {
       if (!(error instanceof ConfigError)) throw error
       this.#refuse(path, [error])
+      this.#tree.retry(path)
+    }
+  }
+
+  #take(path: string, contents: FileContents, changes: Changes): void {
+    if (contents.state.kind !== 'file') {
+      return this.#refuse(path, [new ConfigError(path, 'must be a regular file')])
+    }
+    if (!contents.stable) {
+      this.#miss(path)
+      return this.#tree.touch(path)
+    }
+    const reading = parseManifest(path, contents.bytes)
+    if ('problems' in reading) return this.#refuse(path, reading.problems)
+    changes.set(path, reading.objects)
+    this.#unread.delete(path)
+    this.#options.problems.report(path, undefined)
+    for (const ignored of reading.ignored) {
+      this.#options.log.debug(`object of a kind that is not read: ${ignored}`, { file: path })
     }
   }
 

@@ -58,6 +58,8 @@ export class WatchedTree {
   #gone = new Set<string>()
   /** Directories that could not be watched, tried again at each look. */
   readonly #unwatched = new Map<string, ConfigError>()
+  /** Places where the file system failed otherwise, tried again at each look. */
+  #failed = new Set<string>()
 
   constructor(options: WatchedTreeOptions) {
     this.#options = options
@@ -80,10 +82,16 @@ export class WatchedTree {
 
   /** Looks at what was touched since the last call, and only at that. */
   take(): TreeChanges {
+    const { root } = this.#options
     const directories = this.#touchedDirectories
     const entries = this.#touchedEntries
-    if (this.#events >= doubtfulBurst) directories.add(this.#options.root)
+    if (this.#events >= doubtfulBurst) directories.add(root)
     for (const path of this.#unwatched.keys()) directories.add(path)
+    for (const path of this.#failed) {
+      if (path === root || path === dirname(root)) directories.add(root)
+      else (this.#directories.has(path) ? directories : entries).add(path)
+    }
+    this.#failed = new Set()
     this.#touchedDirectories = new Set()
     this.#touchedEntries = new Set()
     this.#events = 0
@@ -99,6 +107,16 @@ export class WatchedTree {
   touch(path: string): void {
     this.#touchedEntries.add(path)
     this.#options.touched()
+  }
+
+  /** Makes the next `take()`, whatever it is called for, name this file again. */
+  retry(path: string): void {
+    this.#failed.add(path)
+  }
+
+  /** Whether a look later may find more, although no event announces it. */
+  get hasFailures(): boolean {
+    return this.#failed.size + this.#unwatched.size > 0
   }
 
   close(): void {
@@ -127,6 +145,7 @@ export class WatchedTree {
       look()
     } catch (error) {
       if (!(error instanceof ConfigError)) throw error
+      this.#failed.add(path)
       this.#options.report(path, error)
     }
   }

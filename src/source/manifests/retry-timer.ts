@@ -1,0 +1,37 @@
+import type { Timers } from './settler.js'
+
+// A process that is short of file descriptors or memory often is so for a moment; a disk that fails, for long.
+const firstDelayMs = 100
+const longestDelayMs = 10_000
+
+/** Calls `retry` after a delay that doubles until the trouble is over. */
+export class RetryTimer {
+  readonly #timers: Timers
+  readonly #retry: () => void
+  #cancel: (() => void) | undefined
+  #delayMs = firstDelayMs
+
+  constructor(timers: Timers, retry: () => void) {
+    this.#timers = timers
+    this.#retry = retry
+  }
+
+  /** To be called after each attempt. */
+  update(isInTrouble: boolean): void {
+    if (!isInTrouble) {
+      this.cancel()
+      this.#delayMs = firstDelayMs
+    } else if (this.#cancel === undefined) {
+      this.#cancel = this.#timers.after(this.#delayMs, () => {
+        this.#cancel = undefined
+        this.#delayMs = Math.min(2 * this.#delayMs, longestDelayMs)
+        this.#retry()
+      })
+    }
+  }
+
+  cancel(): void {
+    this.#cancel?.()
+    this.#cancel = undefined
+  }
+}
