@@ -18,16 +18,18 @@ export class RetryQueue<T> {
     this.#maxDelayMs = delays.maxMs
   }
 
-  /** The object failed, again or for the first time. */
+  /** The object failed, again or for the first time. An attempt that something else brought about before it was due does not count. */
   fail(item: T): void {
+    const now = this.#clock.now()
     const former = this.#retries.get(item)
+    if (former !== undefined && former.dueMs > now) return
     const delayMs = former === undefined ? this.#firstDelayMs : Math.min(former.delayMs * 2, this.#maxDelayMs)
-    this.#retries.set(item, { delayMs, dueMs: this.#clock.now() + delayMs })
+    this.#retries.set(item, { delayMs, dueMs: now + delayMs })
   }
 
-  /** The object is well, or gone. False: it had not failed. */
-  settle(item: T): boolean {
-    return this.#retries.delete(item)
+  /** The object is well, or gone. */
+  settle(item: T): void {
+    this.#retries.delete(item)
   }
 
   has(item: T): boolean {
@@ -43,7 +45,8 @@ export class RetryQueue<T> {
   /** Milliseconds until something is due; undefined: nothing failed. */
   nextInMs(): number | undefined {
     if (this.#retries.size === 0) return undefined
-    const next = Math.min(...[...this.#retries.values()].map(({ dueMs }) => dueMs))
+    let next = Infinity
+    for (const { dueMs } of this.#retries.values()) next = Math.min(next, dueMs)
     return Math.max(0, next - this.#clock.now())
   }
 }

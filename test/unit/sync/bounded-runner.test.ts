@@ -143,14 +143,31 @@ describe('the retry queue', () => {
     for (let i = 0; i < 7; i++) {
       queue.fail('a')
       delays.push(queue.nextInMs())
+      await clock.advance(delays.at(-1) ?? 0)
     }
     assert.deepEqual(delays, [1000, 2000, 4000, 8000, 16_000, 30_000, 30_000])
+    queue.fail('a')
     queue.fail('b')
     assert.equal(queue.nextInMs(), 1000)
     await clock.advance(1000)
     assert.deepEqual(queue.due(), ['b'])
-    assert.deepEqual([queue.settle('b'), queue.settle('b')], [true, false])
+    queue.settle('b')
     queue.settle('a')
     assert.equal(queue.nextInMs(), undefined)
+  })
+
+  it('is not put off by attempts before the time', async () => {
+    const clock = new ManualClock()
+    const queue = new RetryQueue<string>(clock, { firstMs: 1000, maxMs: 30_000 })
+    queue.fail('a')
+    await clock.advance(400)
+    queue.fail('a')
+    assert.equal(queue.nextInMs(), 600)
+  })
+
+  it('holds more than a call has arguments', () => {
+    const queue = new RetryQueue<number>(new ManualClock(), { firstMs: 1000, maxMs: 30_000 })
+    for (let i = 0; i < 200_000; i++) queue.fail(i)
+    assert.equal(queue.nextInMs(), 1000)
   })
 })
