@@ -107,9 +107,8 @@ Status NetlinkSocket::Dump(std::span<const uint8_t> message, const OnMessage& on
     exchange.on_message = &on_message;
     Status status = Converse(message, NLM_F_DUMP, exchange);
     if (!exchange.concluded) {
-      // The kernel still takes the dump for running and would answer the next one with EBUSY. A failure to
-      // reopen shows as EBADF in the next call.
-      fd_.Reset();
+      // The kernel still takes the dump for running and would answer the next one with EBUSY. Ignoring the
+      // result: the next Send() tries again.
       (void)Connect();
     }
     if (!status.ok()) return status;

@@ -30,8 +30,15 @@ Result<NetlinkSocket> NetlinkSocket::Open(const Options& options) {
 }
 
 Status NetlinkSocket::Connect() {
+  fd_.Reset();  // first, so that its descriptor is free again
   fd_ = Fd(options_.calls->Socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, options_.protocol));
   if (!fd_.is_open()) return SystemError("open netlink socket");
+  Status prepared = Prepare();
+  if (!prepared.ok()) fd_.Reset();
+  return prepared;
+}
+
+Status NetlinkSocket::Prepare() {
   Status sized = SizeBuffers();
   if (!sized.ok()) return sized;
   std::vector<int> wanted = {NETLINK_EXT_ACK, NETLINK_CAP_ACK};
@@ -96,6 +103,10 @@ uint32_t NetlinkSocket::TakeSequence(uint32_t count) {
 }
 
 int NetlinkSocket::Send(std::span<const uint8_t> bytes) {
+  if (!fd_.is_open()) {  // a dump failed, and there was no other socket to be had
+    const Status connected = Connect();
+    if (!connected.ok()) return connected.error().code;
+  }
   DebugMessages("sent", bytes);
   sockaddr_nl kernel{};
   kernel.nl_family = AF_NETLINK;

@@ -56,7 +56,7 @@ class NetlinkSocket {
   /// One dump; the implementation adds NLM_F_DUMP and the sequence. Restarts (bounded) when the kernel says
   /// NLM_F_DUMP_INTR; `on_restart` tells the caller to drop what it has. EINTR: it was interrupted every
   /// time. A dump that fails half-way reopens the socket, since the kernel refuses (EBUSY) a second one while
-  /// it runs.
+  /// it runs; when that fails, the next call of any kind tries again.
   Status Dump(std::span<const uint8_t> message, const OnMessage& on_message,
               const std::function<void()>& on_restart);
 
@@ -88,7 +88,9 @@ class NetlinkSocket {
 
   explicit NetlinkSocket(const Options& options)
       : options_(options), receive_buffer_(options.receive_bytes) {}
+  /// Opens a socket in the place of the one that is there; leaves none when it fails.
   Status Connect();
+  Status Prepare();
   Status Bind();
   Status SizeBuffers();
   int WantBuffer(int force_option, int option) const;

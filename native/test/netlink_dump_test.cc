@@ -155,6 +155,40 @@ INSTANTIATE_TEST_SUITE_P(All, AbortedDump,
                                          Abort{"Malformed", Datagram{Bytes(5)}, EPROTO}),
                          [](const auto& info) { return std::string(info.param.name); });
 
+struct Reopening {
+  const char* name;
+  int ScriptedKernel::*refusal;
+};
+
+class FailedReopening : public NetlinkDump, public testing::WithParamInterface<Reopening> {};
+
+TEST_P(FailedReopening, IsTriedAgainByTheNextCall) {
+  bool is_first = true;
+  kernel.on_send = [&](int fd, const Bytes& sent) {
+    if (std::exchange(is_first, false)) {
+      kernel.queue(fd).push_back({{}, ENOBUFS});
+      kernel.*GetParam().refusal = EMFILE;
+    } else {
+      AnswerWhole(fd, HeadersOf(sent)[0].nlmsg_seq);
+    }
+    return 0;
+  };
+  auto status = Run();
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().code, ENOBUFS);
+  status = Again();
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().code, EMFILE);
+  kernel.*GetParam().refusal = 0;
+  EXPECT_TRUE(Again().ok());
+  EXPECT_EQ(entries, (std::vector<uint8_t>{1, 2, 3}));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, FailedReopening,
+                         testing::Values(Reopening{"NoDescriptor", &ScriptedKernel::socket_error},
+                                         Reopening{"NoPort", &ScriptedKernel::bind_error}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
 TEST_F(NetlinkDump, ReportsTheErrorOfTheSend) {
   kernel.on_send = [](int, const Bytes&) { return ENOBUFS; };
   const auto status = Run();

@@ -63,6 +63,7 @@ int ScriptedKernel::GetOption(int, int level, int name, void* value, socklen_t* 
 }
 
 ssize_t ScriptedKernel::Send(int fd, const msghdr* message, int) {
+  if (fd < 0) return Fail(EBADF);
   const auto* start = static_cast<const uint8_t*>(message->msg_iov[0].iov_base);
   const Bytes bytes(start, start + message->msg_iov[0].iov_len);
   const int code = on_send(fd, bytes);
