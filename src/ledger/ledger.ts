@@ -1,8 +1,9 @@
 import type { IpAddress } from '../address.js'
-import { type KernelError, isExists, isNotFound } from '../errors.js'
+import { isExists, isNotFound } from '../errors.js'
 import type { BatchOutcome, IpvsDump, IpvsOp, OperationFailure } from '../kernel/index.js'
 import type { ServicePortKey } from '../model/index.js'
 import type { DesiredVirtualServer } from '../modes/ipvs/index.js'
+import type { Confirmation, Cut, Failed } from './batch.js'
 import { type ServerState, advance, diff, equalStates } from './diff.js'
 import { type Drift, DriftCounter } from './drift.js'
 import { type Conflict, Entry } from './entry.js'
@@ -23,30 +24,13 @@ export interface LedgerBatch {
   readonly parts: readonly Part[]
 }
 
-/** An operation that the kernel refused, by the virtual server that it was for. */
-export interface Refusal {
-  readonly target: Entry
-  readonly error: KernelError
-}
-
-/** What an outcome meant. */
-export interface Confirmation {
-  readonly refusals: readonly Refusal[]
-  /** Some acknowledged states may be wrong now: reconcile soon. */
-  readonly hasStale: boolean
-}
-
 /** Above this a batch is closed, so that other work gets its turn; one batch of 1,000 routes × 10 stays whole. */
 const maxBatchOps = 16_384
 
 /** Of removals, each of which takes its real servers along. */
 const maxRemovals = 4096
 
-/** Operations for a prefix of what was to be planned; `rest` is for the next batch. */
-export interface LedgerCut {
-  readonly batch: LedgerBatch
-  readonly rest: readonly Entry[]
-}
+export type LedgerCut = Cut<LedgerBatch, Entry>
 
 /** Every virtual server of one family that is ours. Work is proportional to what changed, but for `adopt`. */
 export class Ledger {
@@ -131,20 +115,18 @@ export class Ledger {
   }
 
   /** Takes in what the kernel accepted. Nothing is assumed: what it refused, or did not answer, is not acknowledged. */
-  confirm(batch: LedgerBatch, outcome: BatchOutcome): Confirmation {
-    const refusals: Refusal[] = []
+  confirm(batch: LedgerBatch, outcome: BatchOutcome): Confirmation<Entry> {
+    const into = { refusals: new Array<Failed<Entry>>(), surprises: new Array<Failed<Entry>>() }
     const failures = outcome.failures
-    let hasStale = false
     let next = 0
     for (const part of batch.parts) {
       const first = next
       while ((failures[next]?.index ?? part.to) < part.to) next++
       if (first === next) part.entry.acknowledged = part.target
-      else refusals.push(...confirmPartly(part, batch.ops, failures.slice(first, next)))
-      hasStale ||= part.entry.isStale
+      else confirmPartly(part, batch.ops, { failures: failures.slice(first, next), ...into })
       this.#updateNeed(part.entry)
     }
-    return { refusals, hasStale }
+    return into
   }
 
   /** Nothing is known about the batch: it could not be sent, or not be accounted for. */
@@ -271,11 +253,18 @@ function pushPart(
 function confirmPartly(
   part: Part,
   ops: readonly IpvsOp[],
-  failures: readonly OperationFailure[],
-): readonly Refusal[] {
+  {
+    failures,
+    refusals,
+    surprises,
+  }: {
+    readonly failures: readonly OperationFailure[]
+    readonly refusals: Failed<Entry>[]
+    readonly surprises: Failed<Entry>[]
+  },
+): void {
   const { entry } = part
   const byIndex = new Map(failures.map((failure) => [failure.index, failure]))
-  const refusals: Refusal[] = []
   let state = entry.acknowledged
   for (let index = part.from; index < part.to; index++) {
     const op = ops[index]
@@ -283,14 +272,14 @@ function confirmPartly(
     if (op === undefined) continue
     const meaning = failure === undefined ? 'done' : meaningOf(op, failure, state)
     if (meaning === 'done') state = advance(state, op)
-    else if (meaning === 'stale') entry.isStale = true
-    else if (meaning === 'refused' && failure !== undefined)
-      refusals.push({ target: entry, error: failure.error })
+    if (meaning === 'stale') entry.isStale = true
+    if (failure === undefined) continue
+    if (meaning === 'refused') refusals.push({ target: entry, error: failure.error })
+    if (meaning === 'stale') surprises.push({ target: entry, error: failure.error })
   }
   // Equal to the target when only removals of absent things failed: keep one object, its packed image stays.
   const isTarget = state !== undefined && part.target !== undefined && equalStates(state, part.target)
   entry.acknowledged = isTarget ? part.target : state
-  return refusals
 }
 
 type Meaning = 'done' | 'stale' | 'refused' | 'consequence'

@@ -1,7 +1,7 @@
 // Which VIPs are local, by what, and which of them acknowledged virtual servers need (docs/adr/0004).
 import { type IpAddress, familyOf } from '../address.js'
 import type { VipBinding } from '../config/index.js'
-import { type KernelError, isExists, isNotFound } from '../errors.js'
+import { isExists, isNotFound } from '../errors.js'
 import { hostPrefixLength, viaductRouteProtocol } from '../kernel/index.js'
 import type {
   BatchOutcome,
@@ -10,6 +10,7 @@ import type {
   OperationFailure,
   RouteOp,
 } from '../kernel/index.js'
+import type { Confirmation, Cut, Failed } from './batch.js'
 import { type Drift, DriftCounter } from './drift.js'
 import { type PackedAddress, packedAddressOf } from './packed.js'
 import { PackedRoutes, type RouteState, hostAddresses } from './packed-bindings.js'
@@ -35,12 +36,8 @@ export interface VipHolder {
 export interface Vip {
   readonly address: IpAddress
   readonly holders: readonly VipHolder[]
-}
-
-/** A binding that the kernel refused. */
-export interface VipRefusal {
-  readonly target: Vip
-  readonly error: KernelError
+  /** What is acknowledged may be wrong: nothing is done before the next reconcile. */
+  readonly isStale: boolean
 }
 
 class VipState implements Vip {
@@ -74,11 +71,7 @@ export interface VipBatch {
   readonly steps: readonly Step[]
 }
 
-/** Operations for a prefix of what was to be planned; `rest` is for the next batch. */
-export interface VipCut {
-  readonly batch: VipBatch
-  readonly rest: readonly Vip[]
-}
+export type VipCut = Cut<VipBatch, Vip>
 
 /** A batch must leave a stop well under a second: 4,096 routes, or 512 addresses, each of which costs 200 µs and more. */
 const maxBatchCost = 4096
@@ -150,23 +143,20 @@ export class VipTable {
     return this.#plan(vips, (vip) => this.#unbindOps(vip))
   }
 
-  confirm(
-    batch: VipBatch,
-    outcome: BatchOutcome,
-  ): { readonly refusals: readonly VipRefusal[]; readonly hasStale: boolean } {
+  confirm(batch: VipBatch, outcome: BatchOutcome): Confirmation<Vip> {
     const failures = new Map(outcome.failures.map((failure) => [failure.index, failure]))
-    const refusals: VipRefusal[] = []
-    let hasStale = false
+    const refusals: Failed<Vip>[] = []
+    const surprises: Failed<Vip>[] = []
     for (const [index, { vip, op }] of batch.steps.entries()) {
       const failure = failures.get(index)
       const meaning = failure === undefined ? 'done' : meaningOf(op, failure)
       if (meaning === 'done') enterStep(vip, op)
-      if (meaning === 'refused' && failure !== undefined) refusals.push({ target: vip, error: failure.error })
       if (meaning === 'stale') vip.isStale = true
-      hasStale ||= vip.isStale
+      if (meaning === 'refused' && failure !== undefined) refusals.push({ target: vip, error: failure.error })
+      if (meaning === 'stale' && failure !== undefined) surprises.push({ target: vip, error: failure.error })
       this.#forgetUnused(vip)
     }
-    return { refusals, hasStale }
+    return { refusals, surprises }
   }
 
   /** Nothing is known about the batch: it could not be sent, or not be accounted for. */
@@ -188,6 +178,8 @@ export class VipTable {
       const was = { route: formerRoutes.get(vip), isOnDummy: vip.isOnDummy }
       vip.isOnDummy = onDummy.has(vip)
       if (!vip.isStale) countDrift(vip, was, drift)
+      // Whether it is well again is told by the pass that finds nothing to do.
+      else this.#dirty.add(vip)
       vip.isStale = false
       this.#markWhereDue(vip)
     }
@@ -279,7 +271,9 @@ export class VipTable {
   }
 
   #forgetUnused(vip: VipState): void {
-    if (vip.holders.length === 0 && !vip.isOurs && !vip.isStale) this.#vips.delete(vip.id)
+    if (vip.holders.length > 0 || vip.isOurs || vip.isStale) return
+    this.#vips.delete(vip.id)
+    this.#dirty.delete(vip)
   }
 }
 

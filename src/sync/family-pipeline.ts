@@ -1,8 +1,22 @@
 import type { IpAddress, IpFamily } from '../address.js'
 import type { VipBinding } from '../config/index.js'
 import { KernelError } from '../errors.js'
-import { type BatchOutcome, type LinkEvent, describeVirtualServer } from '../kernel/index.js'
-import { type Entry, Ledger, type LedgerCut, type Vip, type VipCut, VipTable } from '../ledger/index.js'
+import {
+  type BatchOutcome,
+  type IpvsOp,
+  type LinkEvent,
+  type RouteOp,
+  describeVirtualServer,
+} from '../kernel/index.js'
+import {
+  type Confirmation,
+  type Entry,
+  Ledger,
+  type LedgerCut,
+  type Vip,
+  type VipCut,
+  VipTable,
+} from '../ledger/index.js'
 import type { Log, StateReporter } from '../log.js'
 import type { FamilyMetrics } from '../metrics.js'
 import { Tracker } from '../model/index.js'
@@ -38,6 +52,12 @@ export interface FamilyPipelineOptions {
 
 /** An address that an interface got or lost. */
 export type AddressEvent = Extract<LinkEvent, { readonly kind: 'address' }>
+
+interface Sending {
+  readonly part: 'ipvs' | 'routes'
+  readonly ops: readonly (IpvsOp | RouteOp)[]
+  readonly send: () => Promise<BatchOutcome>
+}
 
 /** They come first: without the API server and the cluster's DNS nothing else works. */
 const firstRoutes = ['default/kubernetes:', 'kube-system/kube-dns:']
@@ -127,8 +147,8 @@ export class FamilyPipeline {
     const { clock, family } = this.#options
     const report = new SyncReport(family, { startMs: clock.now(), oldestEventMs: this.#oldestEventMs })
     this.#oldestEventMs = undefined
-    for (const entry of this.#failures.dueServers()) this.#ledger.markDirty(entry)
-    for (const address of this.#failures.dueVips()) this.#vips.markDirty(address)
+    for (const entry of this.#failures.servers.due()) this.#ledger.markDirty(entry)
+    for (const address of this.#failures.vips.due()) this.#vips.markDirty(address)
     await this.#claimDirty()
     if (this.#reconciler.isDue) {
       report.isReconcile = await this.#reconciler.run({ keepLeftovers: known !== 'synced' })
@@ -186,7 +206,9 @@ export class FamilyPipeline {
       [...vips],
       async (rest) => await this.#applyBindings(this.#vips.planUnbinds(rest), report),
     )
-    if (!this.#isStopping) this.#failures.settle({ entries, vips })
+    if (this.#isStopping) return
+    this.#failures.servers.settle(entries)
+    this.#failures.vips.settle(vips)
   }
 
   /** Those that may need work now; `all` gathers the pass's. */
@@ -205,42 +227,42 @@ export class FamilyPipeline {
   }
 
   async #applyServers({ batch, rest }: LedgerCut, report: SyncReport): Promise<readonly Entry[]> {
-    if (batch.ops.length === 0) return rest
-    const outcome = await this.#send(() => this.#options.kernel.ipvs.apply(batch.ops))
-    if (outcome === undefined) {
-      this.#ledger.disown(batch)
-      return rest
-    }
-    report.count(batch.ops, outcome)
-    const { refusals, hasStale } = this.#ledger.confirm(batch, outcome)
-    for (const { target, error } of refusals) this.#failures.refuseServer(target, error)
-    if (hasStale) this.#reconciler.requestAfterSurprise()
+    const { ipvs } = this.#options.kernel
+    const send = async (): Promise<BatchOutcome> => await ipvs.apply(batch.ops)
+    const outcome = await this.#send({ part: 'ipvs', ops: batch.ops, send }, report)
+    if (outcome === undefined) this.#ledger.disown(batch)
+    else this.#note(this.#failures.servers, this.#ledger.confirm(batch, outcome))
     return rest
   }
 
   async #applyBindings({ batch, rest }: VipCut, report: SyncReport): Promise<readonly Vip[]> {
-    if (batch.ops.length === 0) return rest
-    const outcome = await this.#send(() => this.#options.kernel.routes.apply(batch.ops))
-    if (outcome === undefined) {
-      this.#vips.disown(batch)
-      return rest
-    }
-    report.count(batch.ops, outcome)
-    const { refusals, hasStale } = this.#vips.confirm(batch, outcome)
-    for (const { target, error } of refusals) this.#failures.refuseVip(target, error)
-    if (hasStale) this.#reconciler.requestAfterSurprise()
+    const { routes } = this.#options.kernel
+    const send = async (): Promise<BatchOutcome> => await routes.apply(batch.ops)
+    const outcome = await this.#send({ part: 'routes', ops: batch.ops, send }, report)
+    if (outcome === undefined) this.#vips.disown(batch)
+    else this.#note(this.#failures.vips, this.#vips.confirm(batch, outcome))
     return rest
   }
 
+  #note<T extends Entry | Vip>(
+    failed: { note(answers: Confirmation<T>): void },
+    answers: Confirmation<T>,
+  ): void {
+    failed.note(answers)
+    if (answers.surprises.length > 0) this.#reconciler.requestAfterSurprise()
+  }
+
   /** undefined: the batch could not be sent or accounted for; a reconcile will tell what became of it. */
-  async #send(apply: () => Promise<BatchOutcome>): Promise<BatchOutcome | undefined> {
+  async #send({ part, ops, send }: Sending, report: SyncReport): Promise<BatchOutcome | undefined> {
+    if (ops.length === 0) return { applied: 0, failures: [] }
     try {
-      const outcome = await apply()
-      this.#failures.reportKernel(undefined)
+      const outcome = await send()
+      this.#failures.reportKernel(part, undefined)
+      report.count(ops, outcome)
       return outcome
     } catch (error) {
       if (!(error instanceof KernelError)) throw error
-      this.#failures.reportKernel(error)
+      this.#failures.reportKernel(part, error)
       this.#reconciler.requestAfterSurprise()
       return undefined
     }

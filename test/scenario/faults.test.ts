@@ -130,6 +130,36 @@ describe('what the kernel refuses', () => {
     await lab.stop()
   })
 
+  it('a whole batch after a refusal: the Service is not told to work again before it does', async () => {
+    const lab = new PipelineLab()
+    lab.kernel.ipvs.batches.plan = { fault: (op) => (op.op === 'add-virtual-server' ? EINVAL : undefined) }
+    await lab.deliver(...web, synced)
+    lab.kernel.ipvs.batches.plan = { callFault: (call) => (call === 'apply' ? ENOBUFS : undefined) }
+    await lab.clock.advance(60_000)
+    assert.deepEqual(lab.log.find('info', 'programmed again'), [])
+    lab.takeOps()
+    lab.kernel.ipvs.batches.plan = {}
+    await lab.clock.advance(60_000)
+    assert.deepEqual(await snapshot(lab.kernel), [whole[0], whole[2]])
+    assert.equal(lab.log.find('info', 'programmed again').length, 2, 'the kernel, and the Service')
+    await lab.stop()
+  })
+
+  it('every batch of routes, while virtual servers work: told once', async () => {
+    const lab = new PipelineLab()
+    await lab.deliver(synced)
+    lab.kernel.routes.batches.plan = { callFault: (call) => (call === 'apply' ? ENOBUFS : undefined) }
+    await lab.deliver(...web)
+    await lab.deliver(...shop)
+    await lab.clock.advance(60_000)
+    assert.equal(lab.log.find('error', '').length, 1)
+    assert.equal(lab.log.find('info', 'programmed again').length, 0)
+    lab.kernel.routes.batches.plan = {}
+    await lab.clock.advance(60_000)
+    assert.deepEqual(await snapshot(lab.kernel), whole)
+    await lab.stop()
+  })
+
   it('to be read: nothing is applied before it was read once', async () => {
     const lab = new PipelineLab()
     lab.kernel.ipvs.batches.plan = { callFault: (call) => (call === 'dump' ? ENOMEM : undefined) }
@@ -186,6 +216,35 @@ describe('answers that contradict the ledger, or are lost', () => {
     await lab.clock.advance(0)
     assert.deepEqual(await snapshot(lab.kernel), whole)
     await lab.stop()
+  })
+
+  it('a lie or a silence that repeats itself is told, counted, and over when it is', async () => {
+    for (const fault of ['lost', EEXIST] as const) {
+      for (const part of ['ipvs', 'routes'] as const) {
+        const lab = new PipelineLab()
+        const op = part === 'ipvs' ? 'add-virtual-server' : 'add-route'
+        lab.kernel[part].batches.plan = {
+          fault: (tried: IpvsOp | RouteOp) => (tried.op === op ? fault : undefined),
+        }
+        await lab.deliver(...web, synced)
+        await lab.clock.advance(600_000)
+        const lines = lab.log.find(
+          'error',
+          `Service default/web: ${part === 'ipvs' ? part : 'route'}: ${op} `,
+        )
+        assert.equal(lines.length, 1)
+        const failed = await lab.registry.getSingleMetricAsString('viaduct_objects_failed')
+        assert.match(failed, /viaduct_objects_failed 1/)
+        const errors = await lab.registry.getSingleMetricAsString('viaduct_kernel_errors_total')
+        assert.match(errors, new RegExp(`operation="${op}",code="E`))
+        assert.equal(lab.log.find('info', 'programmed again').length, 0)
+        lab.kernel[part].batches.plan = {}
+        await lab.clock.advance(60_000)
+        assert.deepEqual(await snapshot(lab.kernel), [whole[0], whole[2]])
+        assert.equal(lab.log.find('info', 'programmed again').length, 1)
+        await lab.stop()
+      }
+    }
   })
 
   it('a lie that repeats itself does not spin', async () => {
