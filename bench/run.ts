@@ -52,6 +52,7 @@ function measure(reals: number): Record<string, unknown> {
       'seconds'
     ],
     viaduct: measured(`${viaduct} ledger ${size}`),
+    viaductWarm: measured(`${viaduct} warm ${size}`),
   }
 }
 
