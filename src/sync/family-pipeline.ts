@@ -79,7 +79,7 @@ export class FamilyPipeline {
   /** How much of the world has been delivered. */
   #known: 'nothing' | 'listed' | 'synced' = 'nothing'
   #isStopping = false
-  /** When the first event came that no run has seen. */
+  /** When the first event came that no run has brought into the kernel. */
   #oldestEventMs: number | undefined
 
   constructor(options: FamilyPipelineOptions) {
@@ -145,17 +145,21 @@ export class FamilyPipeline {
     const known = this.#known
     if (known === 'nothing') return undefined
     const { clock, family } = this.#options
-    const report = new SyncReport(family, { startMs: clock.now(), oldestEventMs: this.#oldestEventMs })
+    const oldestEventMs = this.#oldestEventMs
+    const report = new SyncReport(family, { startMs: clock.now(), oldestEventMs })
     this.#oldestEventMs = undefined
     for (const entry of this.#failures.servers.due()) this.#ledger.markDirty(entry)
     for (const address of this.#failures.vips.due()) this.#vips.markDirty(address)
     await this.#claimDirty()
     if (this.#reconciler.isDue) {
-      report.isReconcile = await this.#reconciler.run({ keepLeftovers: known !== 'synced' })
+      report.isReconcile = true
+      report.isFailed = !(await this.#reconciler.run({ keepLeftovers: known !== 'synced' }))
     }
     if (known === 'synced' && this.#ledger.keepsLeftovers) this.#ledger.dropLeftovers()
     if (this.#reconciler.isAdopted) await this.#applyDirty(report)
     this.#reconciler.endPass()
+    // Events that are not in force are as old as they are.
+    if (report.isFailed) this.#oldestEventMs = oldestEventMs ?? this.#oldestEventMs
     report.finish(this.#options)
     return Math.min(this.#failures.nextInMs() ?? Infinity, this.#reconciler.nextInMs())
   }
@@ -206,6 +210,7 @@ export class FamilyPipeline {
       [...vips],
       async (rest) => await this.#applyBindings(this.#vips.planUnbinds(rest), report),
     )
+    report.isFailed ||= this.#isStopping
     if (this.#isStopping) return
     this.#failures.servers.settle(entries)
     this.#failures.vips.settle(vips)
@@ -264,6 +269,7 @@ export class FamilyPipeline {
       if (!(error instanceof KernelError)) throw error
       this.#failures.reportKernel(part, error)
       this.#reconciler.requestAfterSurprise()
+      report.isFailed = true
       return undefined
     }
   }

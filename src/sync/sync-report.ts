@@ -18,6 +18,8 @@ export class SyncReport {
   readonly #oldestEventMs: number | undefined
   readonly #counts = new Map<Op, Count>()
   isReconcile = false
+  /** The kernel could not be read, or a batch could not be sent: nothing is known to be in force. */
+  isFailed = false
 
   constructor(
     family: IpFamily,
@@ -50,7 +52,7 @@ export class SyncReport {
   }): void {
     const nowMs = clock.now()
     metrics.syncDurationSeconds.observe((nowMs - this.#startMs) / 1000)
-    if (this.#oldestEventMs !== undefined)
+    if (this.#oldestEventMs !== undefined && !this.isFailed)
       metrics.eventToKernelSeconds.observe((nowMs - this.#oldestEventMs) / 1000)
     let failed = 0
     for (const [op, count] of this.#counts) {
@@ -59,12 +61,13 @@ export class SyncReport {
       bound.failed.inc(count.failed)
       failed += count.failed
     }
-    if (failed === 0) metrics.lastSyncTimestampSeconds.set(clock.unixSeconds())
+    if (failed === 0 && !this.isFailed) metrics.lastSyncTimestampSeconds.set(clock.unixSeconds())
     if (!log.writes('debug')) return
     log.debug('Sync done', {
       ipFamily: logFamily(this.#family),
       elapsed: `${(nowMs - this.#startMs).toFixed(1)}ms`,
       reconcile: this.isReconcile,
+      complete: !this.isFailed,
       failed,
       operations: Object.fromEntries([...this.#counts].map(([op, { applied }]) => [op, applied])),
     })

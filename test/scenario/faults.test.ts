@@ -173,6 +173,31 @@ describe('what the kernel refuses', () => {
   })
 })
 
+describe('metrics of a sync that failed', () => {
+  const calls = ['dump', 'apply'] as const
+  for (const call of calls) {
+    it(`(${call}) say so, and count the time until it succeeds`, async () => {
+      const lab = new PipelineLab()
+      lab.kernel.ipvs.batches.plan = { callFault: (called) => (called === call ? ENOBUFS : undefined) }
+      await lab.deliver(...web, synced)
+      await lab.clock.advance(5000)
+      const last = /^kubeproxy_sync_proxy_rules_last_timestamp_seconds\{ip_family="IPv4"\}/mu
+      const delay = /^viaduct_event_to_kernel_seconds_(sum|count)\{ip_family="IPv4"\} (.*)$/gmu
+      const failed = await lab.registry.metrics()
+      assert.doesNotMatch(failed, last)
+      assert.deepEqual([...failed.matchAll(delay)], [])
+      lab.kernel.ipvs.batches.plan = {}
+      await lab.clock.advance(60_000)
+      const text = await lab.registry.metrics()
+      assert.match(text, last)
+      const [sum, count] = [...text.matchAll(delay)].map(([, , value]) => Number(value))
+      assert.ok(sum !== undefined && sum >= 5, `${sum} s`)
+      assert.equal(count, 1)
+      await lab.stop()
+    })
+  }
+})
+
 describe('answers that contradict the ledger, or are lost', () => {
   for (const fault of ['unknown', 'lost'] as const) {
     it(`${fault} in the middle of a batch: a reconcile finds out at once`, async () => {
