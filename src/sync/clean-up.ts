@@ -4,6 +4,7 @@ import { KernelError, isNotFound } from '../errors.js'
 import { type BatchOutcome, type IpvsOp, type RouteOp, viaductRouteProtocol } from '../kernel/index.js'
 import { PackedDump, PackedRoutes, dummyDeviceName, hostAddresses } from '../ledger/index.js'
 import type { KernelDoors } from './prepare-kernel.js'
+import { findDummyDevice } from './vip-place.js'
 
 /** What a clean-up removed, and what it could not. */
 export interface CleanUpReport {
@@ -23,7 +24,7 @@ export interface CleanUpReport {
  */
 export async function cleanUp(kernel: KernelDoors, excludeCidrs: readonly Cidr[]): Promise<CleanUpReport> {
   const isExcluded = (address: IpAddress): boolean => excludeCidrs.some((cidr) => cidrContains(cidr, address))
-  const dummy = await kernel.links.find(dummyDeviceName)
+  const dummy = await findDummyDevice(kernel.links)
   const failures: KernelError[] = []
   const removed = { virtualServers: 0, routes: 0, addresses: 0, hasIpvs: true }
   for (const family of ['ipv4', 'ipv6'] as const) {
@@ -41,9 +42,8 @@ export async function cleanUp(kernel: KernelDoors, excludeCidrs: readonly Cidr[]
     removed.routes += count(routeOps, await kernel.routes.apply(routeOps), failures)
     removed.addresses += addresses.length
   }
-  const isOurDevice = dummy !== undefined && dummy.kind === 'dummy'
-  if (isOurDevice) await kernel.links.remove(dummy.index)
-  return { ...removed, addresses: isOurDevice ? removed.addresses : 0, device: isOurDevice, failures }
+  if (dummy !== undefined) await kernel.links.remove(dummy.index)
+  return { ...removed, device: dummy !== undefined, failures }
 }
 
 async function ourRoutes(

@@ -32,8 +32,8 @@ export async function prepareKernel({ kernel, scheduler, vipBinding, log }: Prep
   await probeScheduler(kernel.ipvs, scheduler)
   await writeSysctls(kernel.sysctl, log)
   const dummy = await ensureDummyDevice(kernel.links)
-  if (dummy === undefined && vipBinding === 'addresses')
-    throw new ConfigError('vip-binding', dummyAdvice(vipBinding))
+  if (typeof dummy === 'string' && vipBinding === 'addresses')
+    throw new ConfigError('vip-binding', dummyAdvice(dummy, vipBinding))
 }
 
 /** TEST-NET-2, as kube-proxy probes: no Service can have it. */

@@ -110,9 +110,10 @@ export class Reconciler {
 
   async #read(): Promise<KernelState> {
     const { family, kernel, node, vipBinding, hints } = this.#options
-    const dummy = await ensureDummyDevice(kernel.links)
-    const advice = dummy === undefined ? { text: dummyAdvice(vipBinding) } : undefined
-    hints.report('dummy device', advice)
+    const found = await ensureDummyDevice(kernel.links)
+    const isMissing = typeof found === 'string'
+    hints.report('dummy device', isMissing ? { text: dummyAdvice(found, vipBinding) } : undefined)
+    const dummy = isMissing ? undefined : found
     const nodeIp = node.facts.addresses[family]
     const { place, isNodeIpForeign } = await findVipPlace(kernel, dummy, nodeIp)
     const isUnusable = isNodeIpForeign && vipBinding === 'routes'

@@ -5,19 +5,33 @@ import { KernelError, isExists } from '../errors.js'
 import type { Link, Links, Routes } from '../kernel/index.js'
 import { type VipPlace, dummyDeviceName, includesAddress } from '../ledger/index.js'
 
-/** Finds the dummy device, or creates it; undefined on a kernel that has no such devices. */
-export async function ensureDummyDevice(links: Links): Promise<Link | undefined> {
+/** Why there is no dummy device of ours: the kernel has none at all, or a device of another kind has its name. */
+export type DummyProblem = 'no-module' | 'name-taken'
+
+/** Finds the dummy device, or creates it. */
+export async function ensureDummyDevice(links: Links): Promise<Link | DummyProblem> {
   const present = await links.find(dummyDeviceName)
-  if (present !== undefined) return present
+  if (present !== undefined) return isOurs(present) ? present : 'name-taken'
   try {
     return await links.addDummy(dummyDeviceName)
   } catch (error) {
     if (!(error instanceof KernelError)) throw error
-    if (error.code === 'EOPNOTSUPP') return undefined
+    if (error.code === 'EOPNOTSUPP') return 'no-module'
     // The other family's pipeline was faster.
-    if (isExists(error)) return await links.find(dummyDeviceName)
-    throw error
+    const other = isExists(error) ? await findDummyDevice(links) : undefined
+    if (other === undefined) throw error
+    return other
   }
+}
+
+/** undefined: there is none, or what has its name is no dummy device, and so not ours. */
+export async function findDummyDevice(links: Links): Promise<Link | undefined> {
+  const present = await links.find(dummyDeviceName)
+  return present !== undefined && isOurs(present) ? present : undefined
+}
+
+function isOurs({ kind }: Link): boolean {
+  return kind === 'dummy'
 }
 
 /** What `findVipPlace` found, and what the operator should know about it. */
@@ -49,9 +63,13 @@ async function isLocalAddress(routes: Routes, address: IpAddress, dummy: Link | 
   return includesAddress(await routes.dumpAddresses(familyOf(address)), address, dummy?.index)
 }
 
-/** What an operator can do about a kernel without dummy devices. */
-export function dummyAdvice(binding: VipBinding): string {
+/** What an operator can do where there is no dummy device of ours. */
+export function dummyAdvice(problem: DummyProblem, binding: VipBinding): string {
+  const [trouble, remedy] =
+    problem === 'no-module'
+      ? ['this kernel has no dummy devices', 'load the module dummy']
+      : [`the device ${dummyDeviceName} is no dummy device, and not ours`, 'rename or remove it']
   return binding === 'addresses'
-    ? `this kernel has no dummy devices, which --vip-binding=addresses needs: load the module dummy, or use --vip-binding=routes`
-    : `this kernel has no dummy devices: VIPs are bound by routes on lo only, and ${dummyDeviceName} is missing`
+    ? `${trouble}; --vip-binding=addresses needs one: ${remedy}, or use --vip-binding=routes`
+    : `${trouble}: VIPs are bound by routes on lo only, and there is no ${dummyDeviceName} of ours`
 }

@@ -144,6 +144,27 @@ describe('--cleanup', () => {
     })
   }
 
+  it('leaves a device of another kind that has the name of ours, and so does the agent', async () => {
+    const kernel = openModelKernel()
+    const { index: interfaceIndex } = await kernel.links.addDummy('kube-ipvs0')
+    const list = kernel.links.list.bind(kernel.links)
+    kernel.links.list = async () => (await list()).map((link) => ({ ...link, kind: 'veth' }))
+    const address = ip('192.0.2.7')
+    const key = { family: 'ipv4', protocol: 'tcp', address, port: 53 } as const
+    const settings = { scheduler: 'rr', flags: 0, timeoutSeconds: 0, netmaskLength: 32 }
+    await kernel.routes.apply([{ op: 'add-address', address: { address, prefixLength: 32, interfaceIndex } }])
+    await kernel.ipvs.apply([{ op: 'add-virtual-server', server: { key, settings } }])
+    const before = await snapshot(kernel)
+    const lab = new PipelineLab({ kernel })
+    await lab.deliver(synced)
+    assert.deepEqual(await snapshot(kernel), before)
+    assert.equal(lab.log.find('warn', 'kube-ipvs0 is no dummy device').length, 1)
+    await lab.stop()
+    await assert.rejects(prepare(kernel, 'rr', 'addresses'), /rename or remove it/)
+    assert.equal(describeCleanUp(await cleanUp(kernel, [])), 'removed 0 virtual servers, 0 VIP routes')
+    assert.deepEqual(await snapshot(kernel), before)
+  })
+
   it('works without IP_VS, and says so', async () => {
     const kernel = openModelKernel()
     kernel.ipvs.batches.plan = { callFault: () => constants.errno.ENOENT }
