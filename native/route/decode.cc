@@ -89,7 +89,9 @@ std::optional<EventRecord> DecodeEvent(uint16_t type, std::span<const uint8_t> p
   EventRecord event{};
   if (type == RTM_NEWLINK || type == RTM_DELLINK) {
     const auto link = DecodeLink(payload);
-    if (!link) return std::nullopt;
+    // The bridge tells of its ports in the same words (br_ifinfo_notify): that a port goes does not mean that
+    // its interface does.
+    if (!link || ReadAs<ifinfomsg>(payload).ifi_family != AF_UNSPEC) return std::nullopt;
     event.kind = kLinkEvent;
     event.interface_index = link->index;
     memcpy(event.name, link->name, sizeof event.name);

@@ -58,6 +58,17 @@ TEST_F(RouteEventsTest, IgnoresForgedAndMalformedMessages) {
   EXPECT_EQ(result.value()[0].op, Op::kRemove);
 }
 
+TEST_F(RouteEventsTest, ABridgePortThatGoesIsNoInterfaceThatGoes) {
+  Bytes port = kLink;
+  port[0] = AF_BRIDGE;
+  kernel.queue(fd).push_back({MakeMessage(RTM_DELLINK, 0, 0, port)});
+  kernel.queue(fd).push_back({MakeMessage(RTM_NEWLINK, 0, 0, kLink)});
+  auto result = events->Next();
+  ASSERT_TRUE(result.ok());
+  ASSERT_EQ(result.value().size(), 1U);
+  EXPECT_EQ(result.value()[0].op, Op::kAdd);
+}
+
 TEST_F(RouteEventsTest, ReportsABrokenSocket) {
   kernel.queue(fd).push_back({{}, EBADF});
   auto result = events->Next();
