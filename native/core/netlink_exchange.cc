@@ -96,15 +96,18 @@ void NetlinkSocket::CollectErrors(const Span& span, BatchOutcome& outcome) {
 Status NetlinkSocket::Request(std::span<const uint8_t> message, const OnMessage& on_message) {
   Exchange exchange;
   exchange.on_message = &on_message;
+  exchange.deadline = Deadline();
   return Converse(message, NLM_F_ACK, exchange);
 }
 
 Status NetlinkSocket::Dump(std::span<const uint8_t> message, const OnMessage& on_message,
                            const std::function<void()>& on_restart) {
+  const auto deadline = Deadline();
   for (int attempt = 0; attempt < kMaxDumpAttempts; ++attempt) {
     if (attempt > 0) on_restart();
     Exchange exchange;
     exchange.on_message = &on_message;
+    exchange.deadline = deadline;
     Status status = Converse(message, NLM_F_DUMP, exchange);
     if (!exchange.concluded) {
       // The kernel still takes the dump for running and would answer the next one with EBUSY. Ignoring the
@@ -116,6 +119,8 @@ Status NetlinkSocket::Dump(std::span<const uint8_t> message, const OnMessage& on
   }
   return Error{EINTR, {}, "the table changed during each attempt to read it"};
 }
+
+std::chrono::nanoseconds NetlinkSocket::Deadline() const { return options_.calls->Now() + options_.deadline; }
 
 Status NetlinkSocket::Converse(std::span<const uint8_t> message, uint16_t flags, Exchange& exchange) {
   if (message.size() < NLMSG_HDRLEN) return Error{EINVAL, {}, {}};
@@ -134,11 +139,10 @@ Status NetlinkSocket::Converse(std::span<const uint8_t> message, uint16_t flags,
 }
 
 Status NetlinkSocket::AwaitConclusion(Exchange& exchange) {
-  const auto deadline = options_.calls->Now() + options_.deadline;
   for (;;) {
     const Received received = Receive();
     if (received.error == EAGAIN) {
-      const int code = WaitReadable(deadline);
+      const int code = WaitReadable(exchange.deadline);
       if (code != 0) return Error{code, {}, {}};
       continue;
     }
@@ -146,7 +150,7 @@ Status NetlinkSocket::AwaitConclusion(Exchange& exchange) {
     Absorb(received.data, exchange);
     if (exchange.error.code != 0) return exchange.error;
     if (exchange.concluded) return Ok();
-    if (options_.calls->Now() >= deadline) return Error{ETIMEDOUT, {}, {}};
+    if (options_.calls->Now() >= exchange.deadline) return Error{ETIMEDOUT, {}, {}};
   }
 }
 

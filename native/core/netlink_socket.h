@@ -74,8 +74,9 @@ class NetlinkSocket {
   struct Exchange {
     uint32_t sequence = 0;
     const OnMessage* on_message = nullptr;
-    bool interrupted = false;  ///< NLM_F_DUMP_INTR on any message
-    bool concluded = false;    ///< the kernel has said its last word: NLMSG_DONE or NLMSG_ERROR
+    std::chrono::nanoseconds deadline{};  ///< on the clock of SocketCalls::Now()
+    bool interrupted = false;             ///< NLM_F_DUMP_INTR on any message
+    bool concluded = false;               ///< the kernel has said its last word: NLMSG_DONE or NLMSG_ERROR
     Error error = {};
   };
   /// One send of Transact(): which messages it holds.
@@ -98,6 +99,7 @@ class NetlinkSocket {
   void TransactSpan(const Span& span, BatchOutcome& outcome);
   void SplitSpan(const Span& span, BatchOutcome& outcome);
   void CollectErrors(const Span& span, BatchOutcome& outcome);
+  std::chrono::nanoseconds Deadline() const;
   Status Converse(std::span<const uint8_t> message, uint16_t flags, Exchange& exchange);
   Status AwaitConclusion(Exchange& exchange);
   static void Absorb(std::span<const uint8_t> data, Exchange& exchange);

@@ -96,6 +96,20 @@ TEST_F(NetlinkDump, GivesUpWhenItIsAlwaysInterrupted) {
   EXPECT_EQ(dumps, 8);
 }
 
+TEST_F(NetlinkDump, HasOneDeadlineForAllAttempts) {
+  int dumps = 0;
+  kernel.on_send = [&](int fd, const Bytes& sent) {
+    ++dumps;
+    kernel.Pass(std::chrono::milliseconds(60));  // of 100
+    AnswerWhole(fd, HeadersOf(sent)[0].nlmsg_seq, NLM_F_DUMP_INTR);
+    return 0;
+  };
+  const auto status = Run();
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().code, ETIMEDOUT);
+  EXPECT_EQ(dumps, 2);
+}
+
 TEST_F(NetlinkDump, KeepsTheSocketWhenTheKernelRefuses) {
   kernel.on_send = [&](int fd, const Bytes& sent) {
     kernel.queue(fd).push_back({MakeError(HeadersOf(sent)[0].nlmsg_seq, ENODEV)});

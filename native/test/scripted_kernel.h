@@ -46,6 +46,7 @@ class ScriptedKernel : public SocketCalls {
   int sockets_opened() const { return sockets_opened_; }
   bool has_option(int level, int name) const { return options_.contains({level, name}); }
   std::chrono::nanoseconds elapsed() const { return now_; }
+  void Pass(std::chrono::milliseconds time) { now_ += time; }
   /// errnos that the next receives return first, whatever is queued.
   std::deque<int> receive_errors;
 
