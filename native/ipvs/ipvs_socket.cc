@@ -168,7 +168,10 @@ Result<std::vector<ServiceEntry>> IpvsSocket::DumpServices(uint8_t family) {
         is_malformed = is_malformed || !service;
         if (service && service->record.family == family) services.push_back(*service);
       },
-      [&] { services.clear(); });
+      [&] {
+        services.clear();
+        is_malformed = false;
+      });
   if (!status.ok()) return status.error();
   if (is_malformed) return Error{EPROTO, {}, {}};
   return services;
@@ -186,7 +189,10 @@ Status IpvsSocket::DumpRealServers(const VirtualServerRecord& server, std::vecto
         is_malformed = is_malformed || !real;
         if (real) reals.push_back(*real);
       },
-      [&] { reals.clear(); });
+      [&] {
+        reals.clear();
+        is_malformed = false;
+      });
   if (status.ok() && is_malformed) return Error{EPROTO, {}, {}};
   return status;
 }

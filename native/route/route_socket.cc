@@ -30,7 +30,10 @@ Result<std::vector<Record>> DumpRecords(NetlinkSocket& socket, std::span<const u
         is_malformed = is_malformed || !record;
         if (record && accept(*record)) records.push_back(*record);
       },
-      [&] { records.clear(); });
+      [&] {
+        records.clear();
+        is_malformed = false;
+      });
   if (!status.ok()) return status.error();
   if (is_malformed) return Error{EPROTO, {}, {}};
   return records;

@@ -5,6 +5,8 @@
 #include <netinet/in.h>
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "core/attribute_reader.h"
 #include "core/message_builder.h"
@@ -50,6 +52,10 @@ class IpvsSocketTest : public testing::Test {
 
   void Dump(int fd, uint32_t sequence, uint8_t command) {
     const auto& replies = command == IPVS_CMD_GET_SERVICE ? services : reals;
+    if (std::exchange(is_interrupted[command], false)) {
+      Push(fd, MakeMessage(family_id, NLM_F_MULTI | NLM_F_DUMP_INTR, sequence, {1, 2}));
+      return Push(fd, MakeDone(sequence));
+    }
     for (const Bytes& reply : replies) Push(fd, MakeMessage(family_id, NLM_F_MULTI, sequence, reply));
     Push(fd, MakeDone(sequence));
   }
@@ -106,6 +112,7 @@ class IpvsSocketTest : public testing::Test {
   int command_error = 0;
   int option_error = 0;
   uint16_t vanished_port = 0;
+  std::map<uint8_t, bool> is_interrupted;  ///< by command: its next dump, which starts with a malformed entry
   std::vector<uint8_t> commands;
   std::vector<Bytes> services;
   std::vector<Bytes> reals;
@@ -152,6 +159,16 @@ Bytes NetlinkReal(uint8_t last, uint8_t method) {
 /// SERVICE with AF and FWMARK.
 Bytes NetlinkMark(uint8_t family, uint8_t mark) {
   return {IPVS_CMD_NEW_SERVICE, 1, 0, 0, 20, 0, 1, 0, 6, 0, 1, 0, family, 0, 0, 0, 8, 0, 5, 0, mark, 0, 0, 0};
+}
+
+TEST_F(IpvsSocketTest, ForgetsMalformedEntriesOfInterruptedDumps) {
+  services = {NetlinkMark(AF_INET, 7)};
+  reals = {NetlinkReal(5, IP_VS_CONN_F_MASQ)};
+  is_interrupted = {{IPVS_CMD_GET_SERVICE, true}, {IPVS_CMD_GET_DEST, true}};
+  auto table = socket->DumpByNetlink(AF_INET, false);
+  ASSERT_TRUE(table.ok());
+  EXPECT_EQ(table.value().virtual_servers.size(), 1U);
+  EXPECT_EQ(table.value().real_servers.size(), 1U);
 }
 
 TEST_F(IpvsSocketTest, LooksTheFamilyUpOnce) {

@@ -1,0 +1,39 @@
+#include "route/route_socket.h"
+
+#include <gtest/gtest.h>
+#include <linux/rtnetlink.h>
+
+#include "hex.h"
+#include "scripted_kernel.h"
+
+namespace viaduct::route {
+namespace {
+
+const Bytes kLink = FromHex("00 00 01 00 05 00 00 00 00 00 00 00 00 00 00 00 06 00 03 00 64 30 00 00");
+
+class RouteSocketTest : public testing::Test {
+ protected:
+  void SetUp() override { socket.emplace(std::move(RouteSocket::Open(kernel).value())); }
+
+  ScriptedKernel kernel;
+  std::optional<RouteSocket> socket;
+};
+
+TEST_F(RouteSocketTest, ForgetsAMalformedEntryOfAnInterruptedDump) {
+  bool is_first = true;
+  kernel.on_send = [&](int fd, const Bytes& sent) {
+    const uint32_t sequence = HeadersOf(sent)[0].nlmsg_seq;
+    const bool is_interrupted = std::exchange(is_first, false);
+    const uint16_t flags = is_interrupted ? NLM_F_MULTI | NLM_F_DUMP_INTR : NLM_F_MULTI;
+    const Bytes entry = is_interrupted ? Bytes{1, 2} : kLink;
+    kernel.queue(fd).push_back(
+        {Concatenate({MakeMessage(RTM_NEWLINK, flags, sequence, entry), MakeDone(sequence)})});
+    return 0;
+  };
+  auto links = socket->DumpLinks();
+  ASSERT_TRUE(links.ok());
+  EXPECT_EQ(links.value().size(), 1U);
+}
+
+}  // namespace
+}  // namespace viaduct::route
