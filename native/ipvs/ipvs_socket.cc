@@ -57,8 +57,9 @@ void Append(ServiceEntry& service, const std::vector<RealEntry>& reals, bool wit
   for (const RealEntry& real : reals) table.real_server_counters.push_back(real.counters);
 }
 
-/// `read(service, reals)` reads the real servers of one service; one that has vanished meanwhile (ESRCH) is
-/// left out.
+/// `read(service, reals)` reads the real servers of one service. One that has vanished meanwhile is left out
+/// when the socket options say so (ESRCH); a netlink dump of its real servers ends without any
+/// (ip_vs_genl_dump_dests), and the service stays as it was seen.
 template <typename Read>
 Status Fill(std::vector<ServiceEntry>& services, bool with_counters, Table& table, Read read) {
   std::vector<RealEntry> reals;
