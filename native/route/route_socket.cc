@@ -115,15 +115,21 @@ Result<std::vector<LinkRecord>> RouteSocket::DumpLinks() {
 Result<uint32_t> RouteSocket::AddDummy(std::string_view name) {
   constexpr const char* kOperation = "add dummy device";
   Request request;
-  MessageBuilder add(request);
-  if (!EncodeAddDummy(add, name)) return Error{ENAMETOOLONG, kOperation, {}};
-  Status added = viaduct::Named(socket_.Request(add.sealed(), NoReply), kOperation);
+  MessageBuilder builder(request);
+  if (!EncodeAddDummy(builder, name)) return Error{ENAMETOOLONG, kOperation, {}};
+  Status added = viaduct::Named(socket_.Request(builder.sealed(), NoReply), kOperation);
   if (!added.ok()) return added.error();
-  // The acknowledgement does not tell the index.
-  MessageBuilder find(request);
-  EncodeFindLink(find, name);
+  return FindNewDummy(name);
+}
+
+/// The acknowledgement of the creation does not tell the index.
+Result<uint32_t> RouteSocket::FindNewDummy(std::string_view name) {
+  constexpr const char* kOperation = "find new dummy device";
+  Request request;
+  MessageBuilder builder(request);
+  EncodeFindLink(builder, name);
   uint32_t index = 0;
-  Status found = socket_.Request(find.sealed(), [&](uint16_t, std::span<const uint8_t> payload) {
+  Status found = socket_.Request(builder.sealed(), [&](uint16_t, std::span<const uint8_t> payload) {
     if (const auto link = DecodeLink(payload)) index = link->index;
   });
   found = viaduct::Named(std::move(found), kOperation);

@@ -30,7 +30,8 @@ class RouteSocket {
   Result<std::vector<AddressRecord>> DumpAddresses(uint8_t family, uint32_t interface_index);
   Result<std::vector<LinkRecord>> DumpLinks();
 
-  /// Index of the new device, which is down. EEXIST: name taken; EOPNOTSUPP: no dummy module.
+  /// Index of the new device, which is down. EEXIST: name taken; EOPNOTSUPP: no dummy module. An error
+  /// with the operation "find new dummy device" comes after the creation: the device may be there.
   Result<uint32_t> AddDummy(std::string_view name);
   /// ENODEV: no such interface; so for RemoveLink().
   Status SetUp(uint32_t interface_index);
@@ -38,6 +39,7 @@ class RouteSocket {
 
  private:
   explicit RouteSocket(NetlinkSocket socket) : socket_(std::move(socket)) {}
+  Result<uint32_t> FindNewDummy(std::string_view name);
 
   NetlinkSocket socket_;
   std::vector<uint8_t> buffer_;

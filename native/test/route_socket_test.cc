@@ -35,5 +35,24 @@ TEST_F(RouteSocketTest, ForgetsAMalformedEntryOfAnInterruptedDump) {
   EXPECT_EQ(links.value().size(), 1U);
 }
 
+TEST_F(RouteSocketTest, TellsAFailedCreationFromAFailedLookup) {
+  struct Row {
+    uint16_t refused;
+    const char* operation;
+  };
+  for (const Row& row : {Row{RTM_NEWLINK, "add dummy device"}, Row{RTM_GETLINK, "find new dummy device"}}) {
+    kernel.on_send = [&](int fd, const Bytes& sent) {
+      const nlmsghdr header = HeadersOf(sent)[0];
+      kernel.queue(fd).push_back(
+          {MakeError(header.nlmsg_seq, header.nlmsg_type == row.refused ? ENODEV : 0)});
+      return 0;
+    };
+    auto index = socket->AddDummy("d0");
+    ASSERT_FALSE(index.ok());
+    EXPECT_EQ(index.error().code, ENODEV);
+    EXPECT_EQ(index.error().operation, row.operation);
+  }
+}
+
 }  // namespace
 }  // namespace viaduct::route
