@@ -23,6 +23,9 @@ type Changes = Map<string, readonly KubernetesObject[] | undefined>
 // About 50 ms of parsing; then events, timers and the first syncs get their turn.
 const filesPerTurn = 256
 
+// Files that moved from where we had not looked to where we had are found by their events, which come within a turn.
+const secondLookMs = 10
+
 /** Services, EndpointSlices and Nodes from a folder of YAML and JSON files, and their changes. */
 export class ManifestSource implements Source {
   readonly #options: ManifestSourceOptions
@@ -92,7 +95,12 @@ export class ManifestSource implements Source {
   #enqueue(look: () => TreeChanges, isFirst = false): void {
     this.#work = this.#work.then(async () => {
       if (this.#stopped) return
-      const changes = await this.#read(look())
+      const changes: Changes = new Map()
+      await this.#read(look(), changes)
+      if (isFirst) {
+        await this.#pause(secondLookMs)
+        if (!this.#stopped) await this.#read(this.#tree.take(), changes)
+      }
       if (this.#stopped) return
       this.#retryTimer.update(this.#tree.hasFailures)
       const events = [...this.#apply(changes), ...this.#progress(isFirst)]
@@ -108,8 +116,11 @@ export class ManifestSource implements Source {
     return isFirst ? [{ type: 'listed' }] : []
   }
 
-  async #read({ changed, gone }: TreeChanges): Promise<Changes> {
-    const changes: Changes = new Map()
+  async #pause(delayMs: number): Promise<void> {
+    await new Promise<void>((resolve) => this.#options.timers.after(delayMs, resolve))
+  }
+
+  async #read({ changed, gone }: TreeChanges, changes: Changes): Promise<void> {
     for (const path of gone) {
       changes.set(path, undefined)
       this.#unread.delete(path)
@@ -117,11 +128,10 @@ export class ManifestSource implements Source {
     let files = 0
     for (const path of changed) {
       files += 1
-      if (files % filesPerTurn === 0) await new Promise<void>((turn) => this.#options.timers.after(0, turn))
+      if (files % filesPerTurn === 0) await this.#pause(0)
       if (this.#stopped) break
       this.#readFile(path, changes)
     }
-    return changes
   }
 
   /** Enters the file's objects into `changes`; a file that cannot be used is reported and keeps its last good ones. */
@@ -129,7 +139,9 @@ export class ManifestSource implements Source {
     try {
       const contents = this.#options.fileSystem.read(path)
       if (contents !== undefined) return this.#take(path, contents, changes)
-      // Gone since the look: the event that says so is on its way.
+      // Gone since the look, perhaps to another name: the next look knows, so `synced` waits for it.
+      this.#miss(path)
+      this.#tree.touch(path)
     } catch (error) {
       if (!(error instanceof ConfigError)) throw error
       this.#refuse(path, [error])

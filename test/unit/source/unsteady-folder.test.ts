@@ -1,0 +1,104 @@
+import assert from 'node:assert/strict'
+import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import { ConfigError } from '../../../src/errors.js'
+import { nodeFileSystem } from '../../../src/source/index.js'
+import { ManifestFolder, realTimers } from '../../support/manifest-folder.js'
+
+let folder: ManifestFolder
+
+function service(name: string, clusterIP: string): string {
+  return `apiVersion: v1\nkind: Service\nmetadata: {name: ${name}}\nspec: {clusterIP: ${clusterIP}, ports: [{port: 80}]}\n`
+}
+
+function write(name: string, text: string): void {
+  writeFileSync(folder.path(name), text)
+}
+
+beforeEach(() => {
+  folder = new ManifestFolder()
+  mkdirSync(folder.root)
+})
+afterEach(() => folder.close())
+
+describe('ManifestSource: a file system that fails for a moment', () => {
+  const inner = nodeFileSystem
+  for (const call of ['read', 'state', 'list'] as const) {
+    it(`is synced in the end, without another event: ${call}`, async () => {
+      mkdirSync(folder.path('sub'))
+      write('a.yaml', service('a', '10.96.0.1'))
+      write('sub/b.yaml', service('b', '10.96.0.2'))
+      const failing = folder.path(call === 'list' ? 'sub' : 'a.yaml')
+      let failures = 3
+      const guard = <T>(path: string, answer: () => T): T => {
+        if (path !== failing || failures === 0) return answer()
+        failures -= 1
+        throw new ConfigError(path, 'cannot be read: too many open files')
+      }
+      await folder.start({ [call]: (path: string) => guard(path, () => inner[call](path)) })
+      assert.equal(folder.batches[0]?.at(-1), 'listed')
+      await folder.until(() => folder.batches.length === 2)
+      const sets = folder.batches.flat().filter((event) => event.startsWith('+'))
+      assert.deepEqual(sets.toSorted(), ['+Service default/a 10.96.0.1', '+Service default/b 10.96.0.2'])
+      assert.equal(folder.batches[1]?.at(-1), 'synced')
+      assert.deepEqual([failures, folder.errors, folder.log.length], [0, 0, 2])
+    })
+  }
+
+  it('tries the file again when it looks at another one', async () => {
+    write('a.yaml', service('a', '10.96.0.1'))
+    let isFailing = true
+    const never = { now: () => 0, after: () => () => undefined }
+    const timers = {
+      ...realTimers,
+      after: (ms: number, run: () => void) => (ms < 100 ? realTimers : never).after(ms, run),
+    }
+    const read = (path: string) => {
+      if (isFailing) throw new ConfigError(path, 'cannot be read: input/output error')
+      return inner.read(path)
+    }
+    await folder.start({ read }, timers)
+    assert.deepEqual(folder.batches, [['listed']])
+    isFailing = false
+    const batch = await folder.after(() => write('b.yaml', service('b', '10.96.0.2')))
+    assert.deepEqual(batch.toSorted(), [
+      '+Service default/a 10.96.0.1',
+      '+Service default/b 10.96.0.2',
+      'synced',
+    ])
+  })
+})
+
+describe('ManifestSource: files that move while they are listed', () => {
+  const moves = [
+    { name: 'after the look, before it is read', call: 'read', when: 'z/a.yaml' },
+    { name: 'to a folder that was listed, from one that was not', call: 'list', when: 'z' },
+  ] as const
+  for (const { name, call, when } of moves) {
+    it(`is not synced without the file: ${name}`, async () => {
+      mkdirSync(folder.path('b'))
+      mkdirSync(folder.path('z'))
+      write('z/a.yaml', service('a', '10.96.0.1'))
+      let hasMoved = false
+      await folder.start({
+        // The order of a listing is the file system's own.
+        list: (path) => {
+          if (call === 'list') move(path)
+          return nodeFileSystem.list(path)?.toSorted((a, b) => (a.name < b.name ? -1 : 1))
+        },
+        read: (path) => {
+          if (call === 'read') move(path)
+          return nodeFileSystem.read(path)
+        },
+      })
+      function move(path: string): void {
+        if (hasMoved || path !== folder.path(when)) return
+        hasMoved = true
+        renameSync(folder.path('z/a.yaml'), folder.path('b/a.yaml'))
+      }
+      await folder.until(() => folder.batches.flat().includes('synced'))
+      assert.deepEqual(folder.batches.flat(), ['+Service default/a 10.96.0.1', 'synced'])
+      assert.deepEqual(folder.log, [])
+    })
+  }
+})
