@@ -5,8 +5,8 @@ import { equalServicePorts, otherProxyLabel, readServicePorts, servicePortKey } 
 import type { ServicePort, ServicePortKey } from './service-port.js'
 import { type ChangedPorts, SliceCache } from './slice-cache.js'
 
-/** What is wrong with an object now; called with an empty list when it is in order. */
-export type ReportProblems = (object: string, problems: readonly string[]) => void
+/** What is wrong with an object now; an empty list: it is in order; undefined: it is gone, or not our business. */
+export type ReportProblems = (object: string, problems: readonly string[] | undefined) => void
 
 /** Slices of headless Services are nobody's business here (F-006). */
 const headlessLabel = 'service.kubernetes.io/headless'
@@ -67,14 +67,15 @@ export class Tracker {
     if (kind === 'Service') this.#replacePorts(name, [])
     else if (kind === 'EndpointSlice') this.#markChanged(this.#slices.remove(name))
     else return
-    this.#report(`${kind} ${name}`, [])
+    this.#report(`${kind} ${name}`, undefined)
   }
 
   #setService(service: Service): void {
     const { ports, problems } = readServicePorts(service, this.#family)
     const name = objectName(service)
     this.#replacePorts(name, ports)
-    this.#report(`Service ${name}`, problems)
+    const isOurs = ports.length > 0 || problems.length > 0
+    this.#report(`Service ${name}`, isOurs ? problems : undefined)
   }
 
   #replacePorts(service: string, ports: readonly ServicePort[]): void {
@@ -97,6 +98,7 @@ export class Tracker {
     const name = objectName(slice)
     if (!this.#isOurs(slice) || slice.serviceName === undefined) {
       this.#markChanged(this.#slices.remove(name))
+      this.#report(`EndpointSlice ${name}`, undefined)
       return
     }
     const { byPort, problems } = readSlice(slice, this.#family)

@@ -86,8 +86,9 @@ export class FamilyPipeline {
     const { family, clock, problems } = options
     this.#options = options
     this.#tracker = new Tracker(family, (object, found) => {
-      const text = found.join('; ')
-      problems.report(`${family} ${object}`, found.length === 0 ? undefined : { text: `${object}: ${text}` })
+      const key = `${family} ${object}`
+      if (found === undefined) problems.forget(key)
+      else problems.report(key, found.length === 0 ? undefined : { text: `${object}: ${found.join('; ')}` })
     })
     this.#vips = new VipTable(options.vipBinding)
     this.#ledger = new Ledger(this.#vips, options.isExcluded)

@@ -135,6 +135,31 @@ describe('one Service', () => {
   })
 })
 
+describe('an object that is wrong', () => {
+  const otherProxy = { labels: { 'service.kubernetes.io/service-proxy-name': 'x' } }
+  const cases = [
+    ['a Service is deleted', set(service('bad', 'banana')), remove('Service', 'bad')],
+    ['a Service is relabelled', set(service('bad', 'banana')), set(service('bad', 'banana', otherProxy))],
+    ['a slice is deleted', set(slice('bad', 'web', ['banana'])), remove('EndpointSlice', 'bad')],
+    [
+      'a slice is relabelled',
+      set(slice('bad', 'web', ['banana'])),
+      set(slice('bad', 'web', ['banana'], otherProxy)),
+    ],
+  ] as const
+  for (const [name, bad, end] of cases) {
+    it(`is forgotten without a word when it is nobody's business any more: ${name}`, async () => {
+      const lab = await labWithWeb('10.1.0.1')
+      await lab.deliver(bad)
+      assert.match(await lab.registry.metrics(), /^viaduct_objects_failed 1$/mu)
+      await lab.deliver(end)
+      assert.match(await lab.registry.metrics(), /^viaduct_objects_failed 0$/mu)
+      assert.deepEqual(lab.log.find('info', 'programmed again'), [])
+      await lab.stop()
+    })
+  }
+})
+
 it('counts the events of Services and EndpointSlices', async () => {
   const lab = new PipelineLab()
   await lab.deliver(set(service('web', '10.96.0.1')), set(slice('web-1', 'web', ['10.1.0.1'])), synced)

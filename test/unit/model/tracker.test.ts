@@ -11,7 +11,7 @@ class Tracked {
 
   constructor(family: IpFamily = 'ipv4') {
     this.tracker = new Tracker(family, (object, found) => {
-      this.problems.push(...found.map((problem) => `${object}: ${problem}`))
+      this.problems.push(...(found ?? []).map((problem) => `${object}: ${problem}`))
     })
   }
 
