@@ -102,3 +102,29 @@ describe('ManifestSource: files that move while they are listed', () => {
     })
   }
 })
+
+describe('ManifestSource: long work', () => {
+  it('lets others have their turn between files that take long', async () => {
+    for (const name of ['a', 'b', 'c']) write(`${name}.yaml`, service(name, '10.96.0.1'))
+    let nowMs = 0
+    const turns: number[] = []
+    const timers = {
+      // Each look at the clock finds that a second has passed.
+      now: () => (nowMs += 1000),
+      after: (delayMs: number, run: () => void) => {
+        if (delayMs === 0) turns.push(folder.read.length)
+        return realTimers.after(delayMs, run)
+      },
+    }
+    await folder.start({}, timers)
+    assert.deepEqual(turns, [0, 1, 2])
+  })
+
+  it('refuses a file that takes too long, and says what to do', async () => {
+    write('a.yaml', '#'.repeat(1024 * 1024 + 1))
+    write('b.yaml', `${service('b', '10.96.0.1')}#`.padEnd(1024 * 1024, '#'))
+    await folder.start()
+    assert.deepEqual(folder.batches, [['+Service default/b 10.96.0.1', 'listed']])
+    assert.match(folder.log[0] ?? '', /a\.yaml: must be at most 1048576 bytes, not 1048577: split it$/u)
+  })
+})
