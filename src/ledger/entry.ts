@@ -8,16 +8,17 @@ interface Claim {
   readonly route: ServicePortKey
   readonly service: string
   readonly desired: DesiredVirtualServer
-  /** The winner that this claim was reported to have lost against. */
-  reportedWinner: ServicePortKey | undefined
 }
 
 /** A service port that may not have its virtual server because another one, sorting before it, claims the same. */
 export interface Conflict {
   readonly server: AddressVirtualServerKey
-  readonly winner: ServicePortKey
   readonly loser: ServicePortKey
+  /** Who has it: the loser itself when it lost at the last call and won since; undefined when it claims it no more. */
+  readonly winner: ServicePortKey | undefined
 }
+
+const nobody: ReadonlySet<ServicePortKey> = new Set()
 
 /** One virtual server: who claims it, and what the kernel acknowledged. */
 export class Entry {
@@ -36,6 +37,8 @@ export class Entry {
   #wanted: DesiredVirtualServer | undefined
   /** Sorted by route; nearly always one. */
   readonly #claims: Claim[] = []
+  /** At the last `takeConflicts`. */
+  #losers: ReadonlySet<ServicePortKey> = nobody
   /** `namespace/name` of the last winner; empty: no Service of this run. */
   #service = ''
   #packed: { readonly of: ServerState; readonly image: PackedState } | undefined
@@ -75,8 +78,7 @@ export class Entry {
 
   claim(route: ServicePortKey, service: string, desired: DesiredVirtualServer): void {
     const former = this.#claims.findIndex((claim) => claim.route === route)
-    const reportedWinner = former === -1 ? undefined : this.#claims[former]?.reportedWinner
-    const claim: Claim = { route, service, desired, reportedWinner }
+    const claim: Claim = { route, service, desired }
     if (former === -1) {
       this.#claims.push(claim)
       this.#claims.sort((a, b) => (a.route < b.route ? -1 : 1))
@@ -120,17 +122,16 @@ export class Entry {
         : { ...desired, realServers: [...desired.realServers, ...realServers] }
   }
 
-  /** The claims that lost and were not reported since they lost to this winner. */
+  /** The claims that lose, and those that did at the last call. */
   takeConflicts(): readonly Conflict[] {
-    const winner = this.#claims[0]
-    if (winner === undefined || this.#claims.length === 1) return []
-    winner.reportedWinner = undefined
-    const conflicts: Conflict[] = []
-    for (const loser of this.#claims.slice(1)) {
-      if (loser.reportedWinner === winner.route) continue
-      loser.reportedWinner = winner.route
-      conflicts.push({ server: this.key, winner: winner.route, loser: loser.route })
-    }
+    if (this.#claims.length < 2 && this.#losers.size === 0) return []
+    const winner = this.#claims[0]?.route
+    const losers = new Set(this.#claims.slice(1).map(({ route }) => route))
+    const conflicts = [...new Set([...this.#losers, ...losers])].map((loser) => {
+      const isClaimed = loser === winner || losers.has(loser)
+      return { server: this.key, loser, winner: isClaimed ? winner : undefined }
+    })
+    this.#losers = losers
     return conflicts
   }
 

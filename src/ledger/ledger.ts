@@ -77,7 +77,7 @@ export class Ledger {
     this.#dirty.add(entry)
   }
 
-  /** Conflicts among these entries that were not returned before. */
+  /** Conflicts among these entries, and those that ended since the last call. */
   takeConflicts(entries: readonly Entry[]): readonly Conflict[] {
     return entries.flatMap((entry) => entry.takeConflicts())
   }

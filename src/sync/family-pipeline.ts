@@ -28,7 +28,7 @@ import type { Clock } from './clock.js'
 import { Failures } from './failures.js'
 import type { KernelDoors } from './prepare-kernel.js'
 import { Reconciler } from './reconciler.js'
-import { SyncReport } from './sync-report.js'
+import { SyncReport, logFamily } from './sync-report.js'
 
 export interface FamilyPipelineOptions {
   readonly family: IpFamily
@@ -187,7 +187,6 @@ export class FamilyPipeline {
    */
   async #applyDirty(report: SyncReport): Promise<void> {
     const entries = this.#ledger.takeDirty()
-    this.#reportConflicts(entries)
     const vips = new Set<Vip>()
     const bind = async (): Promise<void> =>
       await this.#inCuts(
@@ -213,6 +212,8 @@ export class FamilyPipeline {
     )
     report.isFailed ||= this.#isStopping
     if (this.#isStopping) return
+    // Last, as a loser that won may be told to work only when nothing is in its way.
+    this.#reportConflicts(entries.filter(({ isStale }) => !isStale))
     this.#failures.servers.settle(entries)
     this.#failures.vips.settle(vips)
   }
@@ -276,9 +277,14 @@ export class FamilyPipeline {
   }
 
   #reportConflicts(entries: readonly Entry[]): void {
+    const { family, problems } = this.#options
     for (const { loser, winner, server } of this.#ledger.takeConflicts(entries)) {
-      const text = `${describeVirtualServer(server)} already belongs to ${winner}, which sorts first`
-      this.#options.log.warn(`Service port not programmed: ${text}`, { service: loser })
+      const object = describeVirtualServer(server)
+      const key = `${object} of ${loser}`
+      const text = `Service port ${loser}: ${object} already belongs to ${winner}, which sorts first`
+      const problem = { text, fields: { service: loser, ipFamily: logFamily(family) } }
+      if (winner === undefined) problems.forget(key)
+      else problems.report(key, winner === loser ? undefined : problem)
     }
   }
 }

@@ -218,16 +218,28 @@ describe('two Services with one frontend', () => {
         )
       }
       assert.match((await snapshot(lab.kernel)).join(), /10\.1\.0\.1:8080/)
-      const lines = lab.log.find('warn', 'already belongs to default/a:/TCP')
+      const lines = lab.log.find('error', 'already belongs to default/a:/TCP')
       assert.equal(lines.length, 1)
       assert.equal(lines[0]?.fields.service, 'default/b:/TCP')
       await lab.deliver(set(slice('b', 'b', ['10.1.0.3'])))
-      assert.equal(lab.log.find('warn', 'already belongs').length, 1, 'told once')
+      assert.equal(lab.log.find('error', 'already belongs').length, 1, 'told once')
+      assert.match(await lab.registry.metrics(), /^viaduct_objects_failed 1$/mu)
       await lab.deliver(remove('Service', 'a'))
+      assert.match(await lab.registry.metrics(), /^viaduct_objects_failed 0$/mu)
+      assert.equal(lab.log.find('info', 'programmed again')[0]?.fields.service, 'default/b:/TCP')
       assert.match((await snapshot(lab.kernel)).join(), /10\.1\.0\.3:8080/)
       await lab.stop()
     })
   }
+})
+
+it('a Service that loses its frontend is forgotten without a word when it goes', async () => {
+  const lab = new PipelineLab()
+  await lab.deliver(set(service('a', '10.96.0.1')), set(service('b', '10.96.0.1')), synced)
+  await lab.deliver(remove('Service', 'b'))
+  assert.match(await lab.registry.metrics(), /^viaduct_objects_failed 0$/mu)
+  assert.deepEqual(lab.log.find('info', 'programmed again'), [])
+  await lab.stop()
 })
 
 describe('a restart', () => {
