@@ -69,6 +69,8 @@ async function probeScheduler(ipvs: Ipvs, scheduler: string): Promise<void> {
 interface Setting {
   readonly path: string
   readonly value: string
+  /** Only for kernels before this release: major, minor. */
+  readonly before?: readonly [number, number]
 }
 
 const settings: readonly Setting[] = [
@@ -76,20 +78,21 @@ const settings: readonly Setting[] = [
   { path: 'net/ipv4/vs/expire_nodest_conn', value: '1' },
   { path: 'net/ipv4/vs/expire_quiescent_template', value: '1' },
   { path: 'net/ipv4/ip_forward', value: '1' },
+  // Before Linux 5.9 a client port that came back waited a second for a new connection unless this was 0 (kubernetes
+  // issue 81775); from 5.9 on the kernel does it right, and 0 would do harm. The setting itself looks the same in both.
+  { path: 'net/ipv4/vs/conn_reuse_mode', value: '0', before: [5, 9] },
 ]
 
 /** Writes what differs. What cannot be written is told, and does not stop the agent: the node may be set up by others. */
 async function writeSysctls(sysctl: Sysctl, log: Log): Promise<void> {
-  const reuse = await connReuseMode(sysctl)
-  for (const { path, value } of reuse === undefined ? settings : [...settings, reuse]) {
+  for (const setting of settings) {
+    const { path, value, before } = setting
     try {
-      const before = await sysctl.read(path)
-      if (before === value) continue
-      await sysctl.write(path, value)
-      log.info('Kernel setting changed', { setting: path, from: before, to: value })
+      await writeSysctl(sysctl, setting, log)
     } catch (error) {
       if (!(error instanceof KernelError)) throw error
-      log.error(`Kernel setting ${path} should be ${value}; set it on the node`, {
+      const release = before === undefined ? '' : ` before Linux ${before.join('.')}`
+      log.error(`Kernel setting ${path} should be ${value}${release}; set it on the node`, {
         setting: path,
         err: error,
       })
@@ -97,14 +100,16 @@ async function writeSysctls(sysctl: Sysctl, log: Log): Promise<void> {
   }
 }
 
-/**
- * Before Linux 5.9 a client port that came back waited a second for a new connection unless this was 0 (kubernetes issue
- * 81775); from 5.9 on the kernel does it right, and 0 would do harm. The setting itself looks the same in both.
- */
-async function connReuseMode(sysctl: Sysctl): Promise<Setting | undefined> {
-  const [major = 0, minor = 0] = ((await sysctl.read('kernel/osrelease')) ?? '')
-    .split('.')
-    .map((part) => parseInt(part, 10))
-  const isOld = major < 5 || (major === 5 && minor < 9)
-  return isOld ? { path: 'net/ipv4/vs/conn_reuse_mode', value: '0' } : undefined
+async function writeSysctl(sysctl: Sysctl, { path, value, before }: Setting, log: Log): Promise<void> {
+  if (before !== undefined && !(await isOlder(sysctl, before))) return
+  const present = await sysctl.read(path)
+  if (present === value) return
+  await sysctl.write(path, value)
+  log.info('Kernel setting changed', { setting: path, from: present, to: value })
+}
+
+async function isOlder(sysctl: Sysctl, [major, minor]: readonly [number, number]): Promise<boolean> {
+  const release = ((await sysctl.read('kernel/osrelease')) ?? '').split('.')
+  const [ownMajor = 0, ownMinor = 0] = release.map((part) => parseInt(part, 10))
+  return ownMajor < major || (ownMajor === major && ownMinor < minor)
 }

@@ -114,7 +114,7 @@ export class Synchronizer {
     return { pipeline, runner }
   }
 
-  /** Somebody deletes our device or an address that our VIPs need: repaired now, not at the next period. */
+  /** Somebody deletes our device, takes lo down, or an address that our VIPs need: repaired now, not at the next period. */
   async #follow(watch: LinkWatch): Promise<void> {
     for (let events = await watch.next(); events !== undefined; events = await watch.next()) {
       for (const { pipeline, runner } of this.#families) {
@@ -128,6 +128,8 @@ export class Synchronizer {
 
 function concernsUs(event: LinkEvent, pipeline: FamilyPipeline): boolean {
   if (event.kind === 'overrun') return true
-  if (event.kind === 'link') return event.change === 'remove' && event.name === dummyDeviceName
+  // The kernel takes all routes from lo when it goes down, and tells only about the link.
+  if (event.kind === 'link')
+    return event.name === 'lo' || (event.change === 'remove' && event.name === dummyDeviceName)
   return pipeline.concerns(event)
 }

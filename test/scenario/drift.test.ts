@@ -112,6 +112,18 @@ describe('what somebody else changed', () => {
     }
   })
 
+  it('lo goes down and up: its routes are back at once', async () => {
+    const lab = await startedLab()
+    const before = await snapshot(lab.kernel)
+    await lab.kernel.routes.apply([{ op: 'remove-route', route }])
+    await lab.clock.advance(0)
+    assert.notDeepEqual(await snapshot(lab.kernel), before)
+    await lab.kernel.links.setUp(1)
+    await lab.clock.advance(0)
+    assert.deepEqual(await snapshot(lab.kernel), before)
+    await lab.stop()
+  })
+
   it('what is foreign stays: other virtual servers, marks, excluded networks, other routes', async () => {
     const kernel = openModelKernel()
     const foreign: readonly IpvsOp[] = [

@@ -111,6 +111,17 @@ describe('preparing the kernel', () => {
     assert.equal(kernel.sysctl.values.get('net/ipv4/ip_forward'), '1')
   })
 
+  it('goes on where the release of the kernel cannot be read', async () => {
+    const kernel = openModelKernel()
+    const read = kernel.sysctl.read.bind(kernel.sysctl)
+    kernel.sysctl.read = async (path) => {
+      if (path !== 'kernel/osrelease') return await read(path)
+      throw new KernelError({ errno: constants.errno.EACCES, subsystem: 'sysctl', operation: 'read' })
+    }
+    const log = await prepare(kernel)
+    assert.equal(log.find('error', 'conn_reuse_mode should be 0 before Linux 5.9').length, 1)
+  })
+
   it('has a sentence for what ends the agent', () => {
     assert.match(adviceOn(dumpError(constants.errno.EPERM)), /CAP_NET_ADMIN is missing: run as root/)
     assert.match(adviceOn(dumpError(constants.errno.ENOENT)), /no IP_VS: load it with "modprobe ip_vs"/)
