@@ -2,6 +2,8 @@
 
 #include <linux/netlink.h>
 
+#include <array>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -11,12 +13,19 @@
 
 namespace viaduct {
 
+/// Room for one request on the stack: family headers are written in place.
+template <size_t Size>
+struct alignas(NLMSG_ALIGNTO) RequestBuffer : std::array<uint8_t, Size> {};
+
 /// Writes netlink messages one after the other into one contiguous buffer. Latching: the first overflow wins,
 /// every later call is a no-op, and FinishMessage() is the only place that reports it, after rolling the
 /// buffer back to the message's start so that the messages before it can still be sent.
 class MessageBuilder {
  public:
-  explicit MessageBuilder(std::span<uint8_t> buffer) : buffer_(buffer) {}
+  /// NB: `buffer` is aligned to NLMSG_ALIGNTO.
+  explicit MessageBuilder(std::span<uint8_t> buffer) : buffer_(buffer) {
+    assert(reinterpret_cast<uintptr_t>(buffer.data()) % NLMSG_ALIGNTO == 0);
+  }
 
   /// Opens a message: nlmsghdr plus a zeroed, caller-filled family header of type T.
   template <typename Header>

@@ -22,7 +22,7 @@ namespace {
 constexpr size_t kRealServerReceiveBytes = 8 << 10;
 constexpr const char* kFindFamily = "find generic netlink family IPVS";
 
-using Request = std::array<uint8_t, kMaxOperationBytes>;
+using Request = RequestBuffer<kMaxOperationBytes>;
 
 /// The one message that `encode` adds to `buffer`. It always fits.
 template <typename Encode>

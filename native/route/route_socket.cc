@@ -2,7 +2,6 @@
 
 #include <sys/socket.h>
 
-#include <array>
 #include <cerrno>
 #include <utility>
 
@@ -15,7 +14,7 @@ namespace viaduct::route {
 
 namespace {
 
-using Request = std::array<uint8_t, kMaxRequestBytes>;
+using Request = RequestBuffer<kMaxRequestBytes>;
 
 /// Reads one table into records; `accept` picks those to keep.
 template <typename Record, typename Decode, typename Accept>
