@@ -1,6 +1,7 @@
 // Finds and loads the addon.
+import { readFileSync, statSync } from 'node:fs'
 import { constants } from 'node:os'
-import { dirname, join } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { dlopen } from 'node:process'
 import { fileURLToPath } from 'node:url'
 import { ConfigError } from '../errors.js'
@@ -8,42 +9,66 @@ import { addonFile, type Addon } from './addon.js'
 import { checkLayouts } from './records.js'
 
 export interface LoaderOptions {
-  /** VIADUCT_ADDON: the only candidate when set. */
+  /** VIADUCT_ADDON: the only candidate when set; relative to the working directory. */
   readonly addonPath?: string | undefined
   /** Where this code runs from: the bundle in dist/, or a compiled file below out/ts. */
   readonly moduleUrl: string
 }
 
-/** The paths that are tried, in order: beside the code, then the build's output in each folder above it. */
+const advice = 'build it with `npm run build:native`, or name the file in VIADUCT_ADDON'
+
+/** The paths that are tried, in order: beside the code, then the build's output in our package. */
 export function addonCandidates({ addonPath, moduleUrl }: LoaderOptions): readonly string[] {
-  if (addonPath !== undefined && addonPath !== '') return [addonPath]
+  if (addonPath !== undefined && addonPath !== '') return [resolve(addonPath)]
   const start = dirname(fileURLToPath(moduleUrl))
-  const candidates = [join(start, addonFile)]
+  const root = packageFolder(start)
+  const beside = join(start, addonFile)
+  if (root === undefined) return [beside]
+  // cmake-js and node-gyp write to Release, plain cmake does not.
+  return [beside, join(root, 'build', 'Release', addonFile), join(root, 'build', addonFile)]
+}
+
+/** The folder above that holds our package.json: root must not load what lies in a stranger's. undefined: none. */
+function packageFolder(start: string): string | undefined {
   for (let folder = start; ; folder = dirname(folder)) {
-    // cmake-js and node-gyp write to Release, plain cmake does not.
-    candidates.push(join(folder, 'build', 'Release', addonFile), join(folder, 'build', addonFile))
-    if (folder === dirname(folder)) return candidates
+    if (isOurPackage(join(folder, 'package.json'))) return folder
+    if (folder === dirname(folder)) return undefined
   }
 }
 
-/** Throws ConfigError that lists each path with its error, and BugError when the addon is of another build. */
-export function loadAddon(options: LoaderOptions): Addon {
-  const problems: string[] = []
-  for (const path of addonCandidates(options)) {
-    const loaded: { exports: Partial<Addon> } = { exports: {} }
-    try {
-      // RTLD_NOW: a missing symbol fails here and not in traffic.
-      dlopen(loaded, path, constants.dlopen.RTLD_NOW)
-    } catch (error) {
-      problems.push(
-        `  ${path}: ${error instanceof Error ? (error.message.split('\n')[0] ?? '') : String(error)}`,
-      )
-      continue
-    }
-    return checkAddon(loaded.exports)
+function isOurPackage(path: string): boolean {
+  try {
+    const content: unknown = JSON.parse(readFileSync(path, 'utf8'))
+    return typeof content === 'object' && content !== null && 'name' in content && content.name === 'viaduct'
+  } catch {
+    return false // absent, or somebody else's
   }
-  const advice = 'build it with `npm run build:native`, or name the file in VIADUCT_ADDON'
-  throw new ConfigError('', `the native addon could not be loaded (${advice}); tried\n${problems.join('\n')}`)
+}
+
+/** Throws ConfigError with the paths that were tried or the file's error, and BugError when the addon is of another build. */
+export function loadAddon(options: LoaderOptions): Addon {
+  const candidates = addonCandidates(options)
+  const path = candidates.find((candidate) => !isAbsent(candidate))
+  if (path === undefined)
+    throw new ConfigError('', `there is no native addon (${advice}); tried\n  ${candidates.join('\n  ')}`)
+  const loaded: { exports: Partial<Addon> } = { exports: {} }
+  try {
+    // RTLD_NOW: a missing symbol fails here and not in traffic.
+    dlopen(loaded, path, constants.dlopen.RTLD_NOW)
+  } catch (error) {
+    // Another candidate, of another build perhaps, must not hide that this one is broken.
+    const words = error instanceof Error ? (error.message.split('\n')[0] ?? '') : String(error)
+    throw new ConfigError('', `the native addon could not be loaded (${advice})\n  ${path}: ${words}`)
+  }
+  return checkAddon(loaded.exports)
+}
+
+function isAbsent(path: string): boolean {
+  try {
+    return statSync(path, { throwIfNoEntry: false }) === undefined
+  } catch {
+    return false // dlopen() will say why it cannot be read
+  }
 }
 
 function checkAddon({ IpvsSocket, RouteSocket, RouteEvents, layout = {} }: Partial<Addon>): Addon {

@@ -1,54 +1,103 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { pathToFileURL } from 'node:url'
 import { openKernel } from '../../../src/kernel/index.js'
 import { addonCandidates, loadAddon } from '../../../src/kernel/loader.js'
 
+/** A folder with these files, for as long as `use` runs. */
+function withFiles(files: Readonly<Record<string, string>>, use: (folder: string) => void): void {
+  const folder = mkdtempSync(join(tmpdir(), 'viaduct-loader-'))
+  try {
+    for (const [path, content] of Object.entries(files)) {
+      mkdirSync(dirname(join(folder, path)), { recursive: true })
+      writeFileSync(join(folder, path), content)
+    }
+    use(folder)
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+}
+
+const ourPackage = { 'package.json': '{ "name": "viaduct" }' }
+const moduleIn = (folder: string): string => pathToFileURL(join(folder, 'out/ts/agent.js')).href
+
 describe('addonCandidates', () => {
-  it('looks beside the code, then in the build folders above it', () => {
-    assert.deepEqual(addonCandidates({ moduleUrl: 'file:///opt/viaduct/dist/agent.js' }).slice(0, 5), [
-      '/opt/viaduct/dist/viaduct.node',
-      '/opt/viaduct/dist/build/Release/viaduct.node',
-      '/opt/viaduct/dist/build/viaduct.node',
-      '/opt/viaduct/build/Release/viaduct.node',
-      '/opt/viaduct/build/viaduct.node',
-    ])
+  it('looks beside the code, then in the build folder of our package', () => {
+    withFiles(ourPackage, (folder) => {
+      const expected = ['out/ts/viaduct.node', 'build/Release/viaduct.node', 'build/viaduct.node']
+      assert.deepEqual(
+        addonCandidates({ moduleUrl: moduleIn(folder) }),
+        expected.map((path) => join(folder, path)),
+      )
+    })
   })
+  for (const [what, files] of [
+    ['no package', {}],
+    ["somebody else's package", { 'package.json': '{ "name": "other" }' }],
+    ['a package.json that is none', { 'package.json': 'null' }],
+  ] as const) {
+    it(`looks only beside the code in ${what}`, () => {
+      withFiles(files, (folder) => {
+        assert.deepEqual(addonCandidates({ moduleUrl: moduleIn(folder) }), [
+          join(folder, 'out/ts/viaduct.node'),
+        ])
+      })
+    })
+  }
   it('takes the named file and no other', () => {
     assert.deepEqual(addonCandidates({ addonPath: '/a/b.node', moduleUrl: 'file:///opt/agent.js' }), [
       '/a/b.node',
     ])
   })
+  it('takes a named file relative to the working directory', () => {
+    // dlopen() looks for a name without a slash in the folders of the system.
+    assert.deepEqual(addonCandidates({ addonPath: 'b.node', moduleUrl: 'file:///opt/agent.js' }), [
+      join(process.cwd(), 'b.node'),
+    ])
+  })
 })
 
+/** The message of the ConfigError that loading throws, by lines. */
+function refusal(moduleUrl: string): readonly string[] {
+  let lines: readonly string[] = []
+  assert.throws(
+    () => loadAddon({ moduleUrl }),
+    (error: unknown) => {
+      assert.ok(error instanceof Error)
+      assert.equal(error.name, 'ConfigError')
+      assert.match(error.message, /npm run build:native/)
+      assert.match(error.message, /VIADUCT_ADDON/)
+      lines = error.message.split('\n')
+      return true
+    },
+  )
+  return lines
+}
+
 describe('loadAddon', () => {
-  it('lists each path with its error, and says what to do', () => {
-    const folder = mkdtempSync(join(tmpdir(), 'viaduct-loader-'))
-    try {
-      const path = join(folder, 'viaduct.node')
-      writeFileSync(path, 'no library')
-      const moduleUrl = pathToFileURL(join(folder, 'agent.js')).href
-      assert.throws(
-        () => loadAddon({ moduleUrl }),
-        (error: unknown) => {
-          assert.ok(error instanceof Error)
-          assert.equal(error.name, 'ConfigError')
-          assert.match(error.message, /npm run build:native/)
-          assert.match(error.message, /VIADUCT_ADDON/)
-          const lines = error.message.split('\n').slice(1)
-          assert.equal(lines.length, addonCandidates({ moduleUrl }).length)
-          assert.ok(lines[0]?.includes(path))
-          assert.match(lines[0] ?? '', /invalid ELF header|file too short/)
-          assert.match(lines[1] ?? '', /No such file/)
-          return true
-        },
+  it('lists each path when there is no addon, and says what to do', () => {
+    withFiles(ourPackage, (folder) => {
+      const moduleUrl = moduleIn(folder)
+      assert.deepEqual(
+        refusal(moduleUrl).slice(1),
+        addonCandidates({ moduleUrl }).map((path) => `  ${path}`),
       )
-    } finally {
-      rmSync(folder, { recursive: true })
-    }
+    })
+  })
+
+  it('fails with the error of the first file that is there', () => {
+    withFiles(
+      { ...ourPackage, 'build/Release/viaduct.node': 'no library', 'build/viaduct.node': 'nor this' },
+      (folder) => {
+        const lines = refusal(moduleIn(folder)).slice(1)
+        assert.equal(lines.length, 1)
+        assert.ok(lines[0]?.includes(join(folder, 'build/Release/viaduct.node')))
+        assert.match(lines[0] ?? '', /invalid ELF header|file too short/)
+      },
+    )
   })
 
   it('is not asked for before the first call', async () => {
