@@ -79,14 +79,6 @@ export function advance(state: ServerState | undefined, op: IpvsOp): ServerState
   }
 }
 
-/** `advance` over a list. */
-export function applyIpvsOps(
-  state: ServerState | undefined,
-  ops: readonly IpvsOp[],
-): ServerState | undefined {
-  return ops.reduce(advance, state)
-}
-
 function without(realServers: readonly RealServer[], key: RealServerKey): readonly RealServer[] {
   return realServers.filter((real) => real.key.address !== key.address || real.key.port !== key.port)
 }

@@ -2,11 +2,11 @@
 // Never: system calls, clocks, logs; it believes what the kernel acknowledged, and nothing else.
 // Owner of: acknowledged virtual servers and VIP bindings, who claims them, and which addresses are needed.
 // Read next: ledger.ts, diff.ts, vip-table.ts, then sync/family-pipeline.ts.
-export { advance, applyIpvsOps, diff, equalStates, type ServerState } from './diff.js'
+export { advance, diff, equalStates, type ServerState } from './diff.js'
 export type { Confirmation } from './batch.js'
 export { Ledger, type LedgerCut } from './ledger.js'
 export { type Conflict, type Entry } from './entry.js'
-export { type Drift, type DriftKind } from './drift.js'
+export { type Drift } from './drift.js'
 export { dummyDeviceName, VipTable, type Vip, type VipCut, type VipPlace } from './vip-table.js'
 export { includesAddress, hostAddresses, PackedRoutes } from './packed-bindings.js'
 export { PackedDump, packState } from './packed.js'

@@ -123,7 +123,7 @@ export class Ledger {
       const first = next
       while ((failures[next]?.index ?? part.to) < part.to) next++
       if (first === next) part.entry.acknowledged = part.target
-      else confirmPartly(part, batch.ops, { failures: failures.slice(first, next), ...into })
+      else confirmPartly(part, batch.ops, failures.slice(first, next), into)
       this.#updateNeed(part.entry)
     }
     return into
@@ -253,15 +253,8 @@ function pushPart(
 function confirmPartly(
   part: Part,
   ops: readonly IpvsOp[],
-  {
-    failures,
-    refusals,
-    surprises,
-  }: {
-    readonly failures: readonly OperationFailure[]
-    readonly refusals: Failed<Entry>[]
-    readonly surprises: Failed<Entry>[]
-  },
+  failures: readonly OperationFailure[],
+  { refusals, surprises }: { readonly refusals: Failed<Entry>[]; readonly surprises: Failed<Entry>[] },
 ): void {
   const { entry } = part
   const byIndex = new Map(failures.map((failure) => [failure.index, failure]))

@@ -3,7 +3,7 @@
 // Owner of: when something runs: the runners, retries, reconciles.
 // Read next: family-pipeline.ts, then bounded-runner.ts.
 export { adviceOn } from './advice.js'
-export { cleanUp, describeCleanUp, type CleanUpReport } from './clean-up.js'
+export { cleanUp, describeCleanUp } from './clean-up.js'
 export type { Clock } from './clock.js'
 export { BoundedRunner, type BoundedRunnerOptions } from './bounded-runner.js'
 export { FamilyPipeline, type FamilyPipelineOptions } from './family-pipeline.js'
