@@ -31,7 +31,9 @@ export class RealIpvs implements Ipvs {
   }
 
   dump(family: IpFamily, options?: { readonly counters?: boolean }): Promise<IpvsDump> {
-    return this.#queue.run((socket) => socket.dump(addressFamily[family], options?.counters ?? false))
+    return this.#queue.run((socket) => socket.dump(addressFamily[family], options?.counters ?? false), {
+      family,
+    })
   }
 
   info(): Promise<IpvsInfo> {

@@ -23,16 +23,16 @@ export class RealLinks implements Links {
   }
 
   async addDummy(name: string): Promise<Link> {
-    const index = await this.#queue.run((socket) => socket.addDummy(name), name)
+    const index = await this.#queue.run((socket) => socket.addDummy(name), { object: name })
     return { name, index, kind: 'dummy', isUp: false }
   }
 
   setUp(index: number): Promise<void> {
-    return this.#queue.run((socket) => socket.setUp(index), `interface ${index}`)
+    return this.#queue.run((socket) => socket.setUp(index), { object: `interface ${index}` })
   }
 
   remove(index: number): Promise<void> {
-    return this.#queue.run((socket) => socket.removeLink(index), `interface ${index}`)
+    return this.#queue.run((socket) => socket.removeLink(index), { object: `interface ${index}` })
   }
 
   watch(): LinkWatch {

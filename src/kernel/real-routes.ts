@@ -42,11 +42,14 @@ export class RealRoutes implements Routes {
   }
 
   dumpLocalRoutes(family: IpFamily): Promise<Uint8Array> {
-    return this.#queue.run((socket) => socket.dumpLocalRoutes(addressFamily[family]))
+    return this.#queue.run((socket) => socket.dumpLocalRoutes(addressFamily[family]), { family })
   }
 
   dumpAddresses(family: IpFamily, interfaceIndex = 0): Promise<Uint8Array> {
-    return this.#queue.run((socket) => socket.dumpAddresses(addressFamily[family], interfaceIndex))
+    return this.#queue.run((socket) => socket.dumpAddresses(addressFamily[family], interfaceIndex), {
+      family,
+      ...(interfaceIndex === 0 ? {} : { object: `interface ${interfaceIndex}` }),
+    })
   }
 
   close(): Promise<void> {

@@ -6,18 +6,21 @@ function isRawError(error: unknown): error is RawError {
   return error instanceof Error && 'errno' in error && 'operation' in error && 'text' in error
 }
 
+/** What a call is about, for its errors. */
+export type Subject = Pick<KernelErrorFields, 'family' | 'object'>
+
 /** The addon's error as a KernelError; anything else as it is. */
 export function toKernelError(
   error: unknown,
   subsystem: KernelErrorFields['subsystem'],
-  object?: string,
+  subject: Subject = {},
 ): unknown {
   if (!isRawError(error)) return error
   return new KernelError({
     errno: error.errno,
     subsystem,
     operation: error.operation,
-    ...(object === undefined ? {} : { object }),
+    ...subject,
     ...(error.text === '' ? {} : { extack: error.text }),
   })
 }
@@ -40,20 +43,21 @@ export class RequestQueue<Socket extends Closable> {
     this.#subsystem = subsystem
   }
 
-  /** Throws KernelError; EBADF after close(). `object` names in it what the call is about. */
-  async run<T>(request: (socket: Socket) => Promise<T>, object?: string): Promise<T> {
+  /** Throws KernelError; EBADF after close(). `subject` says in it what the call is about. */
+  async run<T>(request: (socket: Socket) => Promise<T>, subject: Subject = {}): Promise<T> {
     if (this.#isClosed)
       throw new KernelError({
         errno: constants.errno.EBADF,
         subsystem: this.#subsystem,
         operation: 'use a closed socket',
+        ...subject,
       })
     const answer = this.#tail.then(() => request((this.#socket ??= this.#open())))
     this.#tail = answer.catch(() => {})
     try {
       return await answer
     } catch (error) {
-      throw toKernelError(error, this.#subsystem, object)
+      throw toKernelError(error, this.#subsystem, subject)
     }
   }
 

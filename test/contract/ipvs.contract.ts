@@ -85,7 +85,7 @@ export function ipvsContract(subject: string, open: () => Ipvs): void {
     after(async () => {
       await clear(ipvs)
       await ipvs.close()
-      await rejectsWith(ipvs.dump('ipv4'), 'EBADF')
+      await assert.rejects(ipvs.dump('ipv6'), { code: 'EBADF', family: 'ipv6' })
     })
     const law = (name: string, run: (ipvs: Ipvs) => Promise<void>): void => {
       it(name, () => run(ipvs))

@@ -4,7 +4,7 @@ import { after, before, beforeEach, describe, it } from 'node:test'
 import type { IpFamily } from '../../src/address.js'
 import { AddressCursor, RouteCursor, viaductRouteProtocol } from '../../src/kernel/index.js'
 import type { InterfaceAddress, LocalRoute, RouteOp, Routes } from '../../src/kernel/index.js'
-import { applyAll, failures, ip, refusedWith, rejectsWith } from './law.js'
+import { applyAll, failures, ip, refusedWith } from './law.js'
 
 /** The loopback interface, which every namespace has. */
 const lo = 1
@@ -67,7 +67,9 @@ export function routesContract(subject: string, open: () => Routes): void {
     beforeEach(() => clear(routes))
     after(async () => {
       await routes.close()
-      await rejectsWith(routes.dumpLocalRoutes('ipv4'), 'EBADF')
+      await assert.rejects(routes.dumpLocalRoutes('ipv4'), { code: 'EBADF', family: 'ipv4' })
+      const about = { family: 'ipv6', object: 'interface 1' }
+      await assert.rejects(routes.dumpAddresses('ipv6', 1), { code: 'EBADF', ...about })
     })
     const law: Law = (name, run) => {
       it(name, () => run(routes))

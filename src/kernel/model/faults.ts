@@ -1,8 +1,9 @@
 // What a test may inject into the model, and what it may ask afterwards.
 import { constants } from 'node:os'
-import { KernelError, type KernelErrorFields } from '../../errors.js'
+import { KernelError } from '../../errors.js'
 import { nameFailures, type OpWords, type RecordFailure } from '../batch.js'
 import type { BatchOutcome } from '../outcome.js'
+import type { Subject } from '../request-queue.js'
 
 /** `unknown`: applied, but the answer is lost. `lost`: not applied, and the answer is lost too. */
 export type Fault = number | 'unknown' | 'lost' | undefined
@@ -50,9 +51,9 @@ export class ModelBatches<Op extends { readonly op: string }> {
   }
 
   /** Throws what the plan says for a whole call, or EBADF after close(). */
-  enter(call: string): void {
+  enter(call: string, subject: Subject = {}): void {
     const errno = this.#closed ? constants.errno.EBADF : this.plan.callFault?.(call)
-    if (errno !== undefined) throw this.#refusal(call, errno)
+    if (errno !== undefined) throw this.#refusal(call, errno, subject)
   }
 
   /** Applies in order, each on its own; `applyOne` returns an errno or 0. */
@@ -71,7 +72,7 @@ export class ModelBatches<Op extends { readonly op: string }> {
     return nameFailures(ops, failures, this.#words)
   }
 
-  #refusal(operation: string, errno: number): KernelError {
-    return new KernelError({ errno, operation, subsystem: this.#words.subsystem } satisfies KernelErrorFields)
+  #refusal(operation: string, errno: number, subject: Subject): KernelError {
+    return new KernelError({ errno, operation, subsystem: this.#words.subsystem, ...subject })
   }
 }

@@ -76,7 +76,7 @@ export class ModelIpvs implements Ipvs {
   }
 
   async dump(family: IpFamily, options?: { readonly counters?: boolean }): Promise<IpvsDump> {
-    this.batches.enter('dump')
+    this.batches.enter('dump', { family })
     const servers = [...this.#table.values()].filter((server) => server.key.family === family)
     return encodeTable(servers, options?.counters ?? false)
   }

@@ -25,7 +25,7 @@ export class ModelRoutes implements Routes {
   }
 
   async dumpLocalRoutes(family: IpFamily): Promise<Uint8Array> {
-    this.batches.enter('dumpLocalRoutes')
+    this.batches.enter('dumpLocalRoutes', { family })
     const routes = this.#network.routes.filter((route) => familyOf(route.address) === family)
     const buffer = recordBuffer(routes.length * routeLayout.size)
     for (const [index, route] of routes.entries())
@@ -34,7 +34,10 @@ export class ModelRoutes implements Routes {
   }
 
   async dumpAddresses(family: IpFamily, interfaceIndex?: number): Promise<Uint8Array> {
-    this.batches.enter('dumpAddresses')
+    this.batches.enter('dumpAddresses', {
+      family,
+      ...(interfaceIndex === undefined ? {} : { object: `interface ${interfaceIndex}` }),
+    })
     const addresses = this.#network.addresses.filter(
       (address) =>
         familyOf(address.address) === family &&

@@ -232,8 +232,14 @@ describe('RequestQueue', () => {
     const second = queue.run(() =>
       Promise.reject(Object.assign(new Error('no'), { errno: 1, operation: 'x', text: 'y' })),
     )
+    const about = { family: 'ipv6', object: 'interface 7' } as const
+    const refused = queue.run(
+      () => Promise.reject(Object.assign(new Error('no'), { errno: 19, operation: 'x', text: '' })),
+      about,
+    )
     const third = queue.run(async () => void log.push('third'))
     await assert.rejects(second, { name: 'KernelError', code: 'EPERM', operation: 'x', extack: 'y' })
+    await assert.rejects(refused, { code: 'ENODEV', ...about })
     await queue.close()
     await Promise.all([first, third])
     assert.deepEqual(log, ['open', 'first', 'third', 'close'])
