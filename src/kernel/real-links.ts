@@ -1,13 +1,15 @@
 import type { Addon, RawRouteEvents, RawRouteSocket } from './addon.js'
 import type { Link, LinkEvent, Links, LinkWatch } from './links.js'
-import { RequestQueue, toKernelError } from './request-queue.js'
+import { closedError, RequestQueue, toKernelError } from './request-queue.js'
 import { decodeEvents, decodeLinks } from './route-cursors.js'
 
 /** The network interfaces of the kernel that we run on. */
 export class RealLinks implements Links {
   readonly #addon: () => Addon
   readonly #queue: RequestQueue<RawRouteSocket>
+  /** Those that are open. */
   readonly #watches = new Set<RealLinkWatch>()
+  #isClosed = false
 
   constructor(addon: () => Addon) {
     this.#addon = addon
@@ -36,12 +38,14 @@ export class RealLinks implements Links {
   }
 
   watch(): LinkWatch {
-    const watch = new RealLinkWatch(this.#addon)
+    if (this.#isClosed) throw closedError('route')
+    const watch = new RealLinkWatch(this.#addon, () => this.#watches.delete(watch))
     this.#watches.add(watch)
     return watch
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true
     await Promise.all([...this.#watches].map((watch) => watch.close()))
     await this.#queue.close()
   }
@@ -50,9 +54,11 @@ export class RealLinks implements Links {
 class RealLinkWatch implements LinkWatch {
   readonly #queue: RequestQueue<RawRouteEvents>
   readonly #events: RawRouteEvents
+  readonly #forget: () => void
   #isClosed = false
 
-  constructor(addon: () => Addon) {
+  constructor(addon: () => Addon, forget: () => void) {
+    this.#forget = forget
     // At once, not with the first next(): events between the two are kept by the kernel.
     const events = openEvents(addon)
     this.#events = events
@@ -75,8 +81,8 @@ class RealLinkWatch implements LinkWatch {
 
   async close(): Promise<void> {
     this.#isClosed = true
-    await this.#events.close() // ends the wait in flight, for which the queue would wait
-    await this.#queue.close()
+    await this.#events.close() // ends the wait in flight; any number of times
+    this.#forget()
   }
 }
 

@@ -25,6 +25,16 @@ export function toKernelError(
   })
 }
 
+/** EBADF: the call came after close(). */
+export function closedError(subsystem: KernelErrorFields['subsystem'], subject: Subject = {}): KernelError {
+  return new KernelError({
+    errno: constants.errno.EBADF,
+    subsystem,
+    operation: 'use a closed socket',
+    ...subject,
+  })
+}
+
 interface Closable {
   close(): Promise<void>
 }
@@ -45,13 +55,7 @@ export class RequestQueue<Socket extends Closable> {
 
   /** Throws KernelError; EBADF after close(). `subject` says in it what the call is about. */
   async run<T>(request: (socket: Socket) => Promise<T>, subject: Subject = {}): Promise<T> {
-    if (this.#isClosed)
-      throw new KernelError({
-        errno: constants.errno.EBADF,
-        subsystem: this.#subsystem,
-        operation: 'use a closed socket',
-        ...subject,
-      })
+    if (this.#isClosed) throw closedError(this.#subsystem, subject)
     const answer = this.#tail.then(() => request((this.#socket ??= this.#open())))
     this.#tail = answer.catch(() => {})
     try {

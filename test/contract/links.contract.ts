@@ -50,6 +50,7 @@ export function linksContract(subject: string, open: () => LinksSubject, hasDumm
       await links.close()
       await routes.close()
       await rejectsWith(links.setUp(1), 'EBADF')
+      assert.throws(() => links.watch(), { name: 'KernelError', code: 'EBADF' })
     })
 
     it('finds lo, which is up', async () => {

@@ -52,7 +52,8 @@ export class ModelLinks implements Links {
   }
 
   watch(): LinkWatch {
-    const watch = new ModelLinkWatch(this.#network)
+    this.#enter('watch links')
+    const watch = new ModelLinkWatch(this.#network, () => this.#watches.delete(watch))
     this.#watches.add(watch)
     return watch
   }
@@ -69,13 +70,15 @@ export class ModelLinks implements Links {
 
 class ModelLinkWatch implements LinkWatch {
   readonly #network: ModelNetwork
+  readonly #forget: () => void
   #events: LinkEvent[] = []
   #isClosed = false
   /** Resumes the next() that waits. */
   #wake: () => void = () => {}
 
-  constructor(network: ModelNetwork) {
+  constructor(network: ModelNetwork, forget: () => void) {
     this.#network = network
+    this.#forget = forget
     network.listeners.add(this.#listen)
   }
 
@@ -93,6 +96,7 @@ class ModelLinkWatch implements LinkWatch {
   async close(): Promise<void> {
     this.#isClosed = true
     this.#network.listeners.delete(this.#listen)
+    this.#forget()
     this.#wake()
   }
 

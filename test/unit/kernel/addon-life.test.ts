@@ -8,6 +8,7 @@ import { Worker } from 'node:worker_threads'
 import type { Addon, RawRouteSocket } from '../../../src/kernel/addon.js'
 import { loadAddon } from '../../../src/kernel/loader.js'
 import { layouts, recordBuffer, routeLayout } from '../../../src/kernel/records.js'
+import { RealLinks } from '../../../src/kernel/real-links.js'
 import { RequestQueue } from '../../../src/kernel/request-queue.js'
 
 const addonPath = process.env['VIADUCT_ADDON']
@@ -138,6 +139,25 @@ describe('a socket of the addon', () => {
     const routes = new RouteSocket()
     assert.throws(() => Reflect.apply(IpvsSocket.prototype.info, routes, []), TypeError)
     assert.throws(() => Reflect.apply(RouteSocket.prototype.dumpLinks, {}, []), TypeError)
+  })
+})
+
+describe('RealLinks', () => {
+  it('closes a watch once, by itself or with the rest', async () => {
+    const addon = load()
+    const closed: number[] = []
+    class CountedEvents {
+      readonly #number = closed.push(0) - 1
+      next = async (): Promise<Uint8Array> => new Uint8Array(0)
+      close = async (): Promise<void> => {
+        closed[this.#number] = (closed[this.#number] ?? 0) + 1
+      }
+    }
+    const links = new RealLinks(() => ({ ...addon, RouteEvents: CountedEvents }))
+    await links.watch().close()
+    links.watch()
+    await links.close()
+    assert.deepEqual(closed, [1, 1])
   })
 })
 
