@@ -2,6 +2,7 @@
 
 #include <napi.h>
 
+#include <exception>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -37,10 +38,22 @@ class BatchWorker : public Napi::AsyncWorker {
 
   void OnOK() override {
     Settle([&] {
-      if (result_.ok())
-        deferred_.Resolve(call_.to_value(Env(), std::move(result_.value())));
-      else
+      if (!result_.ok()) {
         deferred_.Reject(MakeError(Env(), result_.error()).Value());
+        return;
+      }
+      // NB: not around Resolve(), which uses the deferred up even when it throws.
+      Napi::Value value;
+      try {
+        value = call_.to_value(Env(), std::move(result_.value()));
+      } catch (const Napi::Error& error) {
+        deferred_.Reject(error.Value());
+        return;
+      } catch (const std::exception& error) {
+        deferred_.Reject(Napi::Error::New(Env(), error.what()).Value());
+        return;
+      }
+      deferred_.Resolve(value);
     });
   }
 

@@ -116,6 +116,24 @@ describe('a socket of the addon', () => {
     await socket.close()
   })
 
+  it('rejects when the answer cannot be made into a value', async () => {
+    const socket = new (load().RouteSocket)()
+    // The answer is a plain object: its prototype is the one door through which a script can make that fail.
+    Object.defineProperty(Object.prototype, 'applied', {
+      configurable: true,
+      set() {
+        throw new Error('no such field')
+      },
+    })
+    try {
+      await assert.rejects(socket.applyRoutes(new Uint8Array(0)), { message: 'no such field' })
+    } finally {
+      Reflect.deleteProperty(Object.prototype, 'applied')
+    }
+    assert.equal((await socket.applyRoutes(new Uint8Array(0))).applied, 0)
+    await socket.close()
+  })
+
   it('close waits for the flight, any number of times, and ends the socket', async () => {
     const socket = new (load().RouteSocket)()
     const order: string[] = []
