@@ -20,7 +20,7 @@ export interface CleanUpReport {
 
 /**
  * Virtual servers whose address carries our binding go first, then the bindings, which are what tells ours from others;
- * so a clean-up that was cut short can be repeated. Throws KernelError when the kernel could not be read.
+ * after a failure they stay, so a clean-up that was cut short can be repeated. Throws KernelError when the kernel could not be read.
  */
 export async function cleanUp(kernel: KernelDoors, excludeCidrs: readonly Cidr[]): Promise<CleanUpReport> {
   const isExcluded = (address: IpAddress): boolean => excludeCidrs.some((cidr) => cidrContains(cidr, address))
@@ -39,11 +39,13 @@ export async function cleanUp(kernel: KernelDoors, excludeCidrs: readonly Cidr[]
     )
     if (serverOps === undefined) removed.hasIpvs = false
     else removed.virtualServers += count(serverOps, await kernel.ipvs.apply(serverOps), failures)
+    if (failures.length > 0) continue
     removed.routes += count(routeOps, await kernel.routes.apply(routeOps), failures)
     removed.addresses += addresses.length
   }
-  if (dummy !== undefined) await kernel.links.remove(dummy.index)
-  return { ...removed, device: dummy !== undefined, failures }
+  const removesDevice = dummy !== undefined && failures.length === 0
+  if (removesDevice) await kernel.links.remove(dummy.index)
+  return { ...removed, addresses: removesDevice ? removed.addresses : 0, device: removesDevice, failures }
 }
 
 async function ourRoutes(

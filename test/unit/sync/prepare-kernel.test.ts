@@ -155,6 +155,20 @@ describe('--cleanup', () => {
     })
   }
 
+  for (const vipBinding of ['routes', 'addresses'] as const) {
+    it(`keeps the bindings (${vipBinding}) of what the kernel would not remove, and can be repeated`, async () => {
+      const lab = new PipelineLab({ vipBinding })
+      await lab.deliver(set(service('web', '10.96.0.1')), synced)
+      await lab.stop()
+      const { kernel } = lab
+      kernel.ipvs.batches.plan = { fault: () => constants.errno.ENOMEM }
+      assert.match(describeCleanUp(await cleanUp(kernel, [])), /^removed 0 .*; failed: .*ENOMEM$/u)
+      kernel.ipvs.batches.plan = {}
+      await cleanUp(kernel, [])
+      assert.deepEqual(await snapshot(kernel), [])
+    })
+  }
+
   it('leaves a device of another kind that has the name of ours, and so does the agent', async () => {
     const kernel = openModelKernel()
     const { index: interfaceIndex } = await kernel.links.addDummy('kube-ipvs0')
