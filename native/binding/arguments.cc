@@ -16,7 +16,12 @@ namespace {
 
 /// The worker reads the memory while JavaScript runs on: it must neither move nor be shared.
 void CheckMemory(Napi::Env env, const Parameter& parameter, const Napi::TypedArray& array) {
-  const Napi::Value memory = array.Get("buffer");
+  // Not its property "buffer", in whose place a script may have put another.
+  napi_value underlying = nullptr;
+  const napi_status status =
+      napi_get_typedarray_info(env, array, nullptr, nullptr, nullptr, &underlying, nullptr);
+  if (status != napi_ok) throw Napi::Error::New(env);
+  const Napi::Value memory(env, underlying);
   if (!memory.IsArrayBuffer()) ThrowType(env, parameter, "its buffer must not be shared");
   const auto buffer = memory.As<Napi::ArrayBuffer>();
   if (buffer.IsDetached()) ThrowType(env, parameter, "its buffer is detached");

@@ -183,11 +183,14 @@ describe('arguments of the addon', () => {
   const detached = new Uint8Array(routeLayout.size)
   structuredClone(detached.buffer, { transfer: [detached.buffer] })
   const resizable: ArrayBuffer = Reflect.construct(ArrayBuffer, [routeLayout.size, { maxByteLength: 4096 }])
+  const disguised = new Uint8Array(new SharedArrayBuffer(routeLayout.size))
+  Object.defineProperty(disguised, 'buffer', { value: new ArrayBuffer(routeLayout.size) })
   const wrongRecords: readonly (readonly [what: string, value: unknown, message: RegExp])[] = [
     ['nothing', undefined, /^routes: a Uint8Array/],
     ['a plain array', [1, 2, 3], /^routes: a Uint8Array/],
     ['another typed array', new Uint16Array(28), /^routes: a Uint8Array/],
     ['a shared buffer', new Uint8Array(new SharedArrayBuffer(routeLayout.size)), /^routes: .*shared/],
+    ['a shared buffer that names another', disguised, /^routes: .*shared/],
     ['a detached buffer', detached, /^routes: .*detached/],
     ['a resizable buffer', new Uint8Array(resizable), /^routes: .*resizable/],
     ['a broken record', new Uint8Array(routeLayout.size + 1), /^routes: must hold whole records of 56 bytes/],
