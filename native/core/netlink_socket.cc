@@ -59,10 +59,6 @@ Status NetlinkSocket::Bind() {
   const auto* generic = reinterpret_cast<const sockaddr*>(&address);
   if (options_.calls->Bind(fd_.get(), generic, sizeof address) != 0)
     return SystemError("bind netlink socket");
-  socklen_t length = sizeof address;
-  if (options_.calls->GetName(fd_.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0)
-    return SystemError("read netlink port id");
-  port_id_ = address.nl_pid;
   for (const uint32_t group : options_.groups) {
     const std::span<const uint8_t> value{reinterpret_cast<const uint8_t*>(&group), sizeof group};
     if (options_.calls->SetOption(fd_.get(), SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, value) != 0)

@@ -34,7 +34,6 @@ class NetlinkSocket {
   static Result<NetlinkSocket> Open(const Options& options);
 
   int fd() const { return fd_.get(); }
-  uint32_t port_id() const { return port_id_; }
   /// Next sequence numbers, `count` in a row; never 0.
   uint32_t TakeSequence(uint32_t count = 1);
   /// Largest sendmsg that fits the real send buffer, and the largest number of requests whose errors, all
@@ -107,7 +106,6 @@ class NetlinkSocket {
 
   Options options_;
   Fd fd_;
-  uint32_t port_id_ = 0;
   uint32_t next_sequence_ = 1;
   size_t max_send_bytes_ = 0;
   uint32_t max_requests_per_send_ = 0;

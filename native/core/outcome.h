@@ -9,7 +9,8 @@ namespace viaduct {
 /// What became of one record of a batch that was not applied.
 struct Failure {
   uint32_t index = 0;  ///< of the record in the batch
-  int code = 0;        ///< errno, positive; with `unknown` the errno that hid the result (ENOBUFS, ETIMEDOUT)
+  int code =
+      0;  ///< errno, positive; with `unknown` the errno that hid the result (ENOBUFS, EMSGSIZE, EPROTO)
   bool unknown = false;  ///< true: the kernel's answer was lost, the record may have been applied
   std::string text;      ///< the kernel's own words (extended ACK) or empty
 };

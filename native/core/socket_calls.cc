@@ -10,9 +10,6 @@ class KernelCalls final : public SocketCalls {
  public:
   int Socket(int domain, int type, int protocol) override { return socket(domain, type, protocol); }
   int Bind(int fd, const sockaddr* address, socklen_t length) override { return bind(fd, address, length); }
-  int GetName(int fd, sockaddr* address, socklen_t* length) override {
-    return getsockname(fd, address, length);
-  }
   int SetOption(int fd, int level, int name, std::span<const uint8_t> value) override {
     return setsockopt(fd, level, name, value.data(), static_cast<socklen_t>(value.size()));
   }

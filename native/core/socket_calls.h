@@ -27,7 +27,6 @@ class SocketCalls {
 
   virtual int Socket(int domain, int type, int protocol) = 0;
   virtual int Bind(int fd, const sockaddr* address, socklen_t length) = 0;
-  virtual int GetName(int fd, sockaddr* address, socklen_t* length) = 0;
   virtual int SetOption(int fd, int level, int name, std::span<const uint8_t> value) = 0;
   /// `length` goes in and out as with getsockopt().
   virtual int GetOption(int fd, int level, int name, void* value, socklen_t* length) = 0;

@@ -32,14 +32,6 @@ int ScriptedKernel::Socket(int, int, int) {
 
 int ScriptedKernel::Bind(int, const sockaddr*, socklen_t) { return bind_error != 0 ? Fail(bind_error) : 0; }
 
-int ScriptedKernel::GetName(int, sockaddr* address, socklen_t* length) {
-  sockaddr_nl name{};
-  name.nl_family = AF_NETLINK;
-  name.nl_pid = kPortId;
-  memcpy(address, &name, std::min<size_t>(*length, sizeof name));
-  return 0;
-}
-
 int ScriptedKernel::SetOption(int, int level, int name, std::span<const uint8_t> value) {
   options_.insert({level, name});
   if (level != SOL_SOCKET) return 0;

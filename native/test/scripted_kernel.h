@@ -52,7 +52,6 @@ class ScriptedKernel : public SocketCalls {
 
   int Socket(int domain, int type, int protocol) override;
   int Bind(int fd, const sockaddr* address, socklen_t length) override;
-  int GetName(int fd, sockaddr* address, socklen_t* length) override;
   int SetOption(int fd, int level, int name, std::span<const uint8_t> value) override;
   int GetOption(int fd, int level, int name, void* value, socklen_t* length) override;
   ssize_t Send(int fd, const msghdr* message, int flags) override;

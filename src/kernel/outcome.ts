@@ -5,7 +5,7 @@ export interface OperationFailure {
   /** Index of the operation in the batch. */
   readonly index: number
   readonly error: KernelError
-  /** True: the kernel's answer was lost (overrun, deadline); the operation may have been applied. */
+  /** True: the kernel's answer was lost (overrun, a malformed or truncated answer); the operation may have been applied. */
   readonly unknown: boolean
 }
 

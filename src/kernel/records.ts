@@ -96,7 +96,7 @@ export const eventLayout = {
   name: 24,
 } as const satisfies RecordLayout
 
-/** One failed record of a batch (native/binding/outcome_value.h). */
+/** One failed record of a batch (native/binding/values.h). */
 export const failureLayout = {
   size: 20,
   index: 0,
