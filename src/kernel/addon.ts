@@ -68,8 +68,8 @@ export interface RawRouteSocket {
 
 export interface RawRouteEvents {
   /**
-   * EventRecords. Waits on a thread of libuv's pool, which has four (UV_THREADPOOL_SIZE); the wait ends from time to time
-   * with no records at all, so that a worker that is terminated can end: ask again.
+   * EventRecords. Waits on a thread of libuv's pool (open-kernel.ts counts them); the wait ends from time to time with no
+   * records at all, so that a worker that is terminated can end: ask again.
    */
   next(): Promise<Uint8Array>
   /** Ends a wait. */

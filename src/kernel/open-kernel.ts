@@ -29,6 +29,10 @@ export interface KernelOptions {
 /**
  * The real kernel. Nothing is opened yet: the first call of each part loads the addon (ConfigError when there is none)
  * and opens its socket in the network namespace of that moment.
+ *
+ * Each part has one call in flight, for both families: with one watch, at most four threads of libuv's pool, which has
+ * four, and three while nobody asks `links` (start-up, reconcile, clean-up). UV_THREADPOOL_SIZE needs no setting: a wait
+ * for events ends within 250 ms and queues again behind the files and names that were asked for meanwhile.
  */
 export function openKernel(options: KernelOptions = {}): Kernel {
   let loaded: Addon | undefined
