@@ -119,6 +119,7 @@ describe('a socket of the addon', () => {
   it('rejects when the answer cannot be made into a value', async () => {
     const socket = new (load().RouteSocket)()
     // The answer is a plain object: its prototype is the one door through which a script can make that fail.
+    // oxlint-disable-next-line eslint/no-extend-native
     Object.defineProperty(Object.prototype, 'applied', {
       configurable: true,
       set() {
