@@ -15,7 +15,7 @@ import { Tracker } from '../src/model/index.js'
 import { compileRoute } from '../src/modes/ipvs/index.js'
 import { route } from '../src/routing/index.js'
 import type { ObjectEvent } from '../src/source/index.js'
-import { FamilyPipeline, type KernelDoors, systemClock } from '../src/sync/index.js'
+import { FamilyPipeline, inOverlappingCuts, type KernelDoors, systemClock } from '../src/sync/index.js'
 import { realServer, realServersOf, service, slice } from './state.js'
 
 const changes = 100
@@ -109,13 +109,15 @@ async function applyByLedger(kernel: KernelDoors, events: readonly ObjectEvent[]
   const ledger = new Ledger(new VipTable('routes'), () => false)
   return await seconds(async () => {
     for (const { key, service: name, desired } of wanted) ledger.claim(key, name, desired)
-    for (let rest = ledger.takeDirty(); rest.length > 0;) {
-      const planned = ledger.planUpserts(rest)
-      rest = planned.rest
-      const outcome = await kernel.ipvs.apply(planned.batch.ops)
-      if (outcome.failures.length > 0) throw outcome.failures[0]?.error ?? new Error('refused')
-      ledger.confirm(planned.batch, outcome)
-    }
+    await inOverlappingCuts(ledger.takeDirty(), {
+      plan: (entries) => ledger.planUpserts(entries),
+      apply: async ({ batch }) => {
+        const outcome = await kernel.ipvs.apply(batch.ops)
+        if (outcome.failures.length > 0) throw outcome.failures[0]?.error ?? new Error('refused')
+        ledger.confirm(batch, outcome)
+      },
+      isStopping: () => false,
+    })
   })
 }
 

@@ -24,8 +24,8 @@ export interface LedgerBatch {
   readonly parts: readonly Part[]
 }
 
-/** Above this a batch is closed, so that other work gets its turn; one batch of 1,000 routes × 10 stays whole. */
-const maxBatchOps = 16_384
+/** Above this a batch is closed: some 10 ms of the kernel, while which the next one is made. */
+const maxBatchOps = 4096
 
 /** Of removals, each of which takes its real servers along. */
 const maxRemovals = 4096
@@ -50,14 +50,18 @@ export class Ledger {
 
   /** Replaces all that the route claims; an empty list releases it. */
   claim(route: ServicePortKey, service: string, desired: readonly DesiredVirtualServer[]): void {
-    const former = this.#entriesOf.get(route) ?? []
-    const entries = desired.map((wish) => {
-      const entry = this.#entryOf(packedIdOf(wish.key), () => wish.key)
+    const entries: Entry[] = []
+    for (const wish of desired) {
+      const entry = this.#entryOf(packedIdOf(wish.key), wish.key)
       entry.claim(route, service, wish)
-      return entry
-    })
-    for (const entry of former) if (!entries.includes(entry)) entry.release(route)
-    for (const entry of [...former, ...entries]) this.#touch(entry)
+      this.#touch(entry)
+      entries.push(entry)
+    }
+    for (const entry of this.#entriesOf.get(route) ?? []) {
+      if (entries.includes(entry)) continue
+      entry.release(route)
+      this.#touch(entry)
+    }
     if (entries.length > 0) this.#entriesOf.set(route, entries)
     else this.#entriesOf.delete(route)
   }
@@ -179,7 +183,7 @@ export class Ledger {
     if (entry === undefined) {
       const key = dump.key(index)
       if (!this.#vips.carriesOurBinding(key.address) || this.#isExcluded(key.address)) return
-      entry = this.#entryOf(id, () => key)
+      entry = this.#entryOf(id, key)
     }
     entry.seenBy = this.#reconcile
     const expected = entry.acknowledged ?? entry.wanted
@@ -206,10 +210,10 @@ export class Ledger {
     this.#touch(entry)
   }
 
-  #entryOf(id: PackedId, key: () => Entry['key']): Entry {
+  #entryOf(id: PackedId, key: Entry['key']): Entry {
     let entry = this.#entries.get(id)
     if (entry === undefined) {
-      entry = new Entry(key(), id)
+      entry = new Entry(key, id)
       this.#entries.set(id, entry)
     }
     return entry

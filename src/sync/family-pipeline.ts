@@ -27,6 +27,7 @@ import type { ObjectEvent } from '../source/index.js'
 import type { Clock } from './clock.js'
 import { Failures } from './failures.js'
 import type { KernelDoors } from './prepare-kernel.js'
+import { inOverlappingCuts } from './overlapping-cuts.js'
 import { Reconciler } from './reconciler.js'
 import { SyncReport, logFamily } from './sync-report.js'
 
@@ -194,10 +195,13 @@ export class FamilyPipeline {
         async (rest) => await this.#applyBindings(this.#vips.planBinds(rest), report),
       )
     for (const group of firstThenRest(entries)) {
-      await this.#inCuts(group, async (rest) => {
-        const left = await this.#applyServers(this.#ledger.planUpserts(rest), report)
-        await bind()
-        return left
+      await inOverlappingCuts(group, {
+        plan: (rest) => this.#ledger.planUpserts(rest),
+        apply: async (cut) => {
+          await this.#applyServers(cut, report)
+          await bind()
+        },
+        isStopping: () => this.#isStopping,
       })
     }
     await bind()

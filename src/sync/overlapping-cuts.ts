@@ -1,0 +1,30 @@
+/** A prefix of some work that makes one batch, and what it leaves. */
+interface PlannedCut<T> {
+  readonly rest: readonly T[]
+}
+
+export interface OverlapOptions<T, C extends PlannedCut<T>> {
+  readonly plan: (items: readonly T[]) => C
+  /** NB: encodes before it first waits; its batches come back in order. */
+  readonly apply: (cut: C) => Promise<unknown>
+  readonly isStopping: () => boolean
+}
+
+/**
+ * Works off `items` a cut at a time, with two in flight: the next one is planned and encoded while the kernel works on the
+ * one before. Plans must not depend on the results of other cuts. A stop ends it after those in flight.
+ */
+export async function inOverlappingCuts<T, C extends PlannedCut<T>>(
+  items: readonly T[],
+  { plan, apply, isStopping }: OverlapOptions<T, C>,
+): Promise<void> {
+  let before: Promise<unknown> = Promise.resolve()
+  for (let rest = items; rest.length > 0 && !isStopping();) {
+    const cut = plan(rest)
+    rest = cut.rest
+    const current = apply(cut)
+    await before
+    before = current
+  }
+  await before
+}
