@@ -97,7 +97,10 @@ function openPipeline(kernel: KernelDoors, vipBinding: VipBinding): FamilyPipeli
 }
 
 /** The ledger's way alone, without VIPs: what ipvsadm -R and the C loop do. */
-async function applyByLedger(kernel: KernelDoors, events: readonly ObjectEvent[]): Promise<number> {
+async function applyByLedger(
+  kernel: KernelDoors,
+  events: readonly ObjectEvent[],
+): Promise<{ readonly apply: number; readonly claim: number }> {
   const tracker = new Tracker('ipv4', () => {})
   for (const event of events) tracker.apply(event)
   const wanted = [...tracker.take()].flatMap((key) => {
@@ -107,8 +110,11 @@ async function applyByLedger(kernel: KernelDoors, events: readonly ObjectEvent[]
     return [{ key, service: decided.service, desired: compileRoute(decided, mode) }]
   })
   const ledger = new Ledger(new VipTable('routes'), () => false)
-  return await seconds(async () => {
+  let claim = 0
+  const start = process.hrtime.bigint()
+  const apply = await seconds(async () => {
     for (const { key, service: name, desired } of wanted) ledger.claim(key, name, desired)
+    claim = Number(process.hrtime.bigint() - start) / 1e9
     await inOverlappingCuts(ledger.takeDirty(), {
       plan: (entries) => ledger.planUpserts(entries),
       apply: async ({ batch }) => {
@@ -119,6 +125,7 @@ async function applyByLedger(kernel: KernelDoors, events: readonly ObjectEvent[]
       isStopping: () => false,
     })
   })
+  return { apply, claim }
 }
 
 /** Median seconds and most messages of one endpoint changed, again and again, in service 7. */
@@ -148,7 +155,7 @@ async function runLedger(services: number, reals: number): Promise<Record<string
   const kernel = openKernel({ addonPath: undefined })
   await kernel.ipvs.info()
   const events = objectEvents(services, reals)
-  const apply = await applyByLedger(kernel, events)
+  const applied = await applyByLedger(kernel, events)
   const read = await seconds(async () => await kernel.ipvs.dump('ipv4'))
 
   const counted = new CountedDoors(kernel)
@@ -165,7 +172,7 @@ async function runLedger(services: number, reals: number): Promise<Record<string
   const change = await changeEndpoint(pipeline, counted, realServersOf(7, reals))
   await kernel.close()
   return {
-    apply,
+    ...applied,
     read,
     reconcile: Math.min(...reconciles),
     reconcileMessages,
@@ -182,9 +189,9 @@ async function runWarm(services: number, reals: number): Promise<Record<string, 
   for (let i = 0; i < warmUps; i++) {
     await applyByLedger(kernel, objectEvents(perWarmUp, reals, services + i * perWarmUp))
   }
-  const apply = await applyByLedger(kernel, objectEvents(services, reals))
+  const applied = await applyByLedger(kernel, objectEvents(services, reals))
   await kernel.close()
-  return { apply }
+  return applied
 }
 
 async function runPipeline(
