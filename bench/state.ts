@@ -1,6 +1,7 @@
 // The state that every contender programs: service i has the VIP 10.96.0.1 + i, TCP port 80, and M real servers
 // 10.128.0.1 + (i * M + j), port 8080. bench/floor/floor.c counts in the same way.
 import type { EndpointSlice, Service } from '../src/source/index.js'
+import { service as testService, slice as testSlice } from '../test/support/objects.js'
 
 const firstVip = 0x0a600001
 const firstReal = 0x0a800001
@@ -21,47 +22,12 @@ export function realServer(index: number): string {
 
 /** Service `index` as the API would show it. */
 export function service(index: number): Service {
-  return {
-    kind: 'Service',
-    namespace: 'bench',
-    name: `service-${index}`,
-    labels: {},
-    annotations: {},
-    type: 'ClusterIP',
-    clusterIP: vip(index),
-    clusterIPs: [vip(index)],
-    ipFamilies: ['IPv4'],
-    ports: [{ name: '', protocol: 'TCP', port: vipPort, nodePort: 0 }],
-    externalIPs: [],
-    loadBalancerSourceRanges: [],
-    loadBalancerIngress: [],
-    sessionAffinity: 'None',
-    sessionAffinityTimeoutSeconds: 10800,
-    externalTrafficPolicy: 'Cluster',
-    internalTrafficPolicy: 'Cluster',
-    healthCheckNodePort: 0,
-  }
+  return testService(`service-${index}`, vip(index))
 }
 
 /** The slice of service `index` with these endpoint addresses. */
 export function slice(index: number, addresses: readonly string[]): EndpointSlice {
-  return {
-    kind: 'EndpointSlice',
-    namespace: 'bench',
-    name: `service-${index}-a`,
-    labels: { 'kubernetes.io/service-name': `service-${index}` },
-    annotations: {},
-    serviceName: `service-${index}`,
-    addressType: 'IPv4',
-    ports: [{ name: '', protocol: 'TCP', port: realPort }],
-    endpoints: addresses.map((address) => ({
-      addresses: [address],
-      nodeName: undefined,
-      conditions: { ready: true, serving: true, terminating: false },
-      zoneHints: [],
-      nodeHints: [],
-    })),
-  }
+  return testSlice(`service-${index}-a`, `service-${index}`, addresses)
 }
 
 /** The real servers of service `index` when each has `reals`. */

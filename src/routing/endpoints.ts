@@ -1,6 +1,12 @@
 // Which endpoints may take traffic: readiness, the fallback to terminating ones, and topology hints.
 import type { Endpoint } from '../model/index.js'
-import type { NodeView } from './route.js'
+
+/** What routing knows about the node that it runs on. */
+export interface NodeView {
+  readonly name: string
+  /** Label topology.kubernetes.io/zone; undefined: none. */
+  readonly zone: string | undefined
+}
 
 /** For traffic policy Cluster (F-032): ready ones that the hints allow; else all that serve while they terminate. */
 export function usableClusterEndpoints(endpoints: readonly Endpoint[], node: NodeView): readonly Endpoint[] {

@@ -2,4 +2,5 @@
 // Never: proxy modes, kernel types, I/O, state.
 // Owner of: nothing; everything here is a function of its arguments.
 // Read next: route.ts, then modes/ipvs/compile.ts.
-export { route, type Backend, type NodeView, type Route } from './route.js'
+export type { NodeView } from './endpoints.js'
+export { route, type Backend, type Route } from './route.js'

@@ -1,13 +1,6 @@
 import type { IpAddress } from '../address.js'
 import type { Endpoint, ServicePort, ServicePortKey } from '../model/index.js'
-import { usableClusterEndpoints, usableLocalEndpoints } from './endpoints.js'
-
-/** What routing knows about the node that it runs on. */
-export interface NodeView {
-  readonly name: string
-  /** Label topology.kubernetes.io/zone; undefined: none. */
-  readonly zone: string | undefined
-}
+import { type NodeView, usableClusterEndpoints, usableLocalEndpoints } from './endpoints.js'
 
 export interface Backend {
   readonly address: IpAddress
