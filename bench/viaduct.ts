@@ -61,6 +61,10 @@ async function seconds(work: () => Promise<unknown>): Promise<number> {
   return Number(process.hrtime.bigint() - start) / 1e9
 }
 
+function median(figures: readonly number[]): number {
+  return figures.toSorted((a, b) => a - b)[Math.floor(figures.length / 2)] ?? Number.NaN
+}
+
 function objectEvents(services: number, reals: number, first = 0): ObjectEvent[] {
   const events: ObjectEvent[] = []
   for (let i = first; i < first + services; i++) {
@@ -147,8 +151,7 @@ async function changeEndpoint(
     )
     messages = Math.max(messages, counted.messages - before)
   }
-  times.sort((a, b) => a - b)
-  return { seconds: times[Math.floor(times.length / 2)] ?? Number.NaN, messages }
+  return { seconds: median(times), messages }
 }
 
 async function runLedger(services: number, reals: number): Promise<Record<string, number>> {
@@ -156,7 +159,8 @@ async function runLedger(services: number, reals: number): Promise<Record<string
   await kernel.ipvs.info()
   const events = objectEvents(services, reals)
   const applied = await applyByLedger(kernel, events)
-  const read = await seconds(async () => await kernel.ipvs.dump('ipv4'))
+  const reads: number[] = []
+  for (let i = 0; i < 5; i++) reads.push(await seconds(async () => await kernel.ipvs.dump('ipv4')))
 
   const counted = new CountedDoors(kernel)
   const pipeline = openPipeline(counted.doors, 'routes')
@@ -173,8 +177,8 @@ async function runLedger(services: number, reals: number): Promise<Record<string
   await kernel.close()
   return {
     ...applied,
-    read,
-    reconcile: Math.min(...reconciles),
+    read: median(reads),
+    reconcile: median(reconciles),
     reconcileMessages,
     change: change.seconds,
     changeMessages: change.messages,

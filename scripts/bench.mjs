@@ -14,29 +14,35 @@ const ms = (value) => `${(value * 1000).toFixed(value < 0.01 ? 2 : 0)} ms`
 /** @param {number} value */
 const times = (value) => `${value.toFixed(1)}x`
 
+/**
+ * Desired objects to last acknowledgement: in a new process, and in one that has compiled its code on other services.
+ * @param {string} size
+ * @param {any} figures
+ */
+function applyRows(size, { viaduct, viaductWarm, floorOneAck }) {
+  const ratio = (/** @type {{ apply: number }} */ { apply }) =>
+    `${times(apply / floorOneAck)} of the C loop (<= 2.5x)`
+  return [
+    [`${size}: apply, in a new process`, ms(viaduct.apply), ratio(viaduct)],
+    [`${size}: apply, in a warm process`, ms(viaductWarm.apply), ratio(viaductWarm)],
+    ['  C loop, one message and one acknowledgement per send', ms(floorOneAck), ''],
+  ]
+}
+
 /** @param {any} figures */
 function table(figures) {
   const { small, one, ten, ipvsadmRestore, binding } = figures
   const floorWithRoutes = one.floorOneAck + binding.floorRoutes
   const floorWithAddresses = one.floorOneAck + binding.floorAddresses
   return [
-    ['10,000 x 1: apply, desired objects to last acknowledgement', ms(one.viaduct.apply), ''],
+    ...applyRows('10,000 x 1', one),
+    ['  C loop, batches without acknowledgements', ms(one.floorBatch), ''],
     [
-      '  C loop, one message and one acknowledgement per send',
-      ms(one.floorOneAck),
-      `Viaduct ${times(one.viaduct.apply / one.floorOneAck)} of it (<= 2.5x)`,
+      '  ipvsadm -R',
+      ms(ipvsadmRestore),
+      `${times(ipvsadmRestore / one.viaduct.apply)} slower, ${times(ipvsadmRestore / one.viaductWarm.apply)} warm (>= 10x)`,
     ],
-    [
-      '  C loop, batches without acknowledgements',
-      ms(one.floorBatch),
-      `Viaduct ${times(one.viaduct.apply / one.floorBatch)} of it`,
-    ],
-    ['  ipvsadm -R', ms(ipvsadmRestore), `${times(ipvsadmRestore / one.viaduct.apply)} slower (>= 10x)`],
-    [
-      '10,000 x 10: apply',
-      ms(ten.viaduct.apply),
-      `Viaduct ${times(ten.viaduct.apply / ten.floorOneAck)} of the C loop's ${ms(ten.floorOneAck)}`,
-    ],
+    ...applyRows('10,000 x 10', ten),
     [
       '10,000 x 1: read back',
       ms(one.viaduct.read),

@@ -185,11 +185,7 @@ std::optional<ServiceEntry> DecodeServiceEntry(const ip_vs_service_entry& entry)
   return result;
 }
 
-std::optional<RealEntry> DecodeDestinationEntry(const ip_vs_dest_entry& entry) {
-  // ip_vs_new_dest() takes only unicast and local addresses, so 0.0.0.0 is an entry that the kernel did not
-  // need.
-  if (entry.addr == 0) return std::nullopt;
-  RealEntry result;
+void DecodeDestinationEntry(const ip_vs_dest_entry& entry, RealEntry& result) {
   RealServerRecord& record = result.record;
   record.family = AF_INET;
   memcpy(record.address, &entry.addr, sizeof entry.addr);
@@ -202,7 +198,6 @@ std::optional<RealEntry> DecodeDestinationEntry(const ip_vs_dest_entry& entry) {
   result.counters.inactive_connections = entry.inactconns;
   result.counters.persistent_connections = entry.persistconns;
   CopyStats(entry.stats, result.counters);
-  return result;
 }
 
 }  // namespace viaduct::ipvs

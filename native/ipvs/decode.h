@@ -32,8 +32,9 @@ std::optional<ServiceEntry> DecodeService(std::span<const uint8_t> payload);
 /// `service_family`: a kernel that sends no ADDR_FAMILY means this one.
 std::optional<RealEntry> DecodeDestination(std::span<const uint8_t> payload, uint8_t service_family);
 
-/// Entries of IP_VS_SO_GET_SERVICES and IP_VS_SO_GET_DESTS; nothing: the kernel left this entry unused.
+/// An entry of IP_VS_SO_GET_SERVICES; nothing: the kernel left it unused.
 std::optional<ServiceEntry> DecodeServiceEntry(const ip_vs_service_entry& entry);
-std::optional<RealEntry> DecodeDestinationEntry(const ip_vs_dest_entry& entry);
+/// A used entry of IP_VS_SO_GET_DESTS, into a zeroed `result`.
+void DecodeDestinationEntry(const ip_vs_dest_entry& entry, RealEntry& result);
 
 }  // namespace viaduct::ipvs

@@ -1,10 +1,12 @@
 #include "ipvs/ipvs_socket.h"
 
+#include <endian.h>
 #include <linux/genetlink.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <tuple>
 
 #include "core/netlink_socket.h"
@@ -32,19 +34,20 @@ std::span<const uint8_t> Compose(Request& buffer, Encode encode) {
   return builder.sealed();
 }
 
-auto SortKey(const RealServerRecord& real) {
-  return std::tuple(std::string_view(reinterpret_cast<const char*>(real.address), sizeof real.address),
-                    real.port, real.family);
+/// Orders by address bytes, then port. Numbers instead of memcmp(): a dump compares each real server.
+auto SortKey(const RealEntry& real) {
+  uint64_t halves[2];
+  memcpy(halves, real.record.address, sizeof halves);
+  return std::tuple(be64toh(halves[0]), be64toh(halves[1]), real.record.port, real.record.family);
 }
 
-/// A dump that resumes by position may repeat an entry.
+/// A dump that resumes by position may repeat an entry. Nearly always all are in order already.
 void SortAndDeduplicate(std::vector<RealEntry>& reals) {
-  std::sort(reals.begin(), reals.end(),
-            [](const RealEntry& a, const RealEntry& b) { return SortKey(a.record) < SortKey(b.record); });
-  const auto end = std::unique(reals.begin(), reals.end(), [](const RealEntry& a, const RealEntry& b) {
-    return SortKey(a.record) == SortKey(b.record);
-  });
-  reals.erase(end, reals.end());
+  const auto is_before = [](const RealEntry& a, const RealEntry& b) { return SortKey(a) < SortKey(b); };
+  const auto is_not_before = [&](const RealEntry& a, const RealEntry& b) { return !is_before(a, b); };
+  if (std::adjacent_find(reals.begin(), reals.end(), is_not_before) == reals.end()) return;
+  std::sort(reals.begin(), reals.end(), is_before);
+  reals.erase(std::unique(reals.begin(), reals.end(), is_not_before), reals.end());
 }
 
 void Append(ServiceEntry& service, const std::vector<RealEntry>& reals, bool with_counters, Table& table) {
@@ -62,6 +65,10 @@ void Append(ServiceEntry& service, const std::vector<RealEntry>& reals, bool wit
 /// (ip_vs_genl_dump_dests), and the service stays as it was seen.
 template <typename Read>
 Status Fill(std::vector<ServiceEntry>& services, bool with_counters, Table& table, Read read) {
+  size_t real_count = 0;
+  for (const ServiceEntry& service : services) real_count += service.real_count;
+  table.virtual_servers.reserve(services.size());
+  table.real_servers.reserve(real_count);
   std::vector<RealEntry> reals;
   for (ServiceEntry& service : services) {
     reals.clear();

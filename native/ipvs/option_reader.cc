@@ -69,6 +69,19 @@ Result<std::vector<ServiceEntry>> OptionReader::ReadServices() {
   return Error{EAGAIN, {}, "the table grew during each attempt to read it"};
 }
 
+/// How many entries the kernel filled: it takes only unicast and local addresses, so 0.0.0.0 is one it did
+/// not need.
+uint32_t OptionReader::CountDestinations(uint32_t capacity) const {
+  const uint8_t* entries = destinations_.data() + kDestinationsHeader;
+  for (uint32_t used = 0; used < capacity; ++used) {
+    __be32 address = 0;
+    memcpy(&address, entries + used * sizeof(ip_vs_dest_entry) + offsetof(ip_vs_dest_entry, addr),
+           sizeof address);
+    if (address == 0) return used;
+  }
+  return capacity;
+}
+
 // __ip_vs_get_dest_entries() fills from the start and skips real servers of the other family.
 Status OptionReader::ReadRealServers(const ServiceEntry& service, std::vector<RealEntry>& reals) {
   uint32_t capacity = service.real_count + kDestinationSlack;
@@ -88,11 +101,11 @@ Status OptionReader::ReadRealServers(const ServiceEntry& service, std::vector<Re
       return status;
     }
     reals.clear();
-    uint32_t used = 0;
-    for (; used < capacity; ++used) {
-      auto real = DecodeDestinationEntry(EntryAt<ip_vs_dest_entry>(destinations_, kDestinationsHeader, used));
-      if (!real) break;
-      reals.push_back(*real);
+    const uint32_t used = CountDestinations(capacity);
+    // ip_vs_add_dest() puts the newest first: backwards they come nearly in the order in which Dump() sorts.
+    for (uint32_t i = used; i-- > 0;) {
+      DecodeDestinationEntry(EntryAt<ip_vs_dest_entry>(destinations_, kDestinationsHeader, i),
+                             reals.emplace_back());
     }
     memset(destinations_.data() + kDestinationsHeader, 0, used * sizeof(ip_vs_dest_entry));
     if (used < capacity) return Ok();

@@ -22,13 +22,14 @@ class OptionReader {
 
   Result<ip_vs_getinfo> ReadInfo();
   Result<std::vector<ServiceEntry>> ReadServices();
-  /// Replaces what is in `reals`. NB: real servers of another family, and tunnel types, are not shown by the
-  /// kernel.
+  /// Replaces what is in `reals`, oldest first. NB: real servers of another family, and tunnel types, are not
+  /// shown by the kernel.
   Status ReadRealServers(const ServiceEntry& service, std::vector<RealEntry>& reals);
 
  private:
   OptionReader(SocketCalls& calls, Fd fd) : calls_(&calls), fd_(std::move(fd)) {}
   Status Get(int name, std::span<uint8_t> value);
+  uint32_t CountDestinations(uint32_t capacity) const;
 
   SocketCalls* calls_;
   Fd fd_;

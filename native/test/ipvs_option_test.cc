@@ -127,7 +127,7 @@ TEST_F(OptionReaderTest, TableThatGrewIsReadAgain) {
 }
 
 TEST_F(OptionReaderTest, ReadsRealServersByKey) {
-  table.dests = {Dest(1), Dest(2)};
+  table.dests = {Dest(2), Dest(1)};  // the kernel names the newest first
   ServiceEntry service{WebServer(), {}, 2};
   std::vector<RealEntry> reals;
   ASSERT_TRUE(reader.ReadRealServers(service, reals).ok());

@@ -16,8 +16,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (decoded && (decoded->record.scheduler[15] != 0 || decoded->record.netmask_length > 32)) abort();
     ip_vs_dest_entry dest;
     memcpy(&dest, data, sizeof dest);
-    const auto real = DecodeDestinationEntry(dest);
-    if (real && real->record.forwarding > IP_VS_CONN_F_FWD_MASK) abort();
+    RealEntry real;
+    DecodeDestinationEntry(dest, real);
+    if (real.record.forwarding > IP_VS_CONN_F_FWD_MASK) abort();
   }
   return 0;
 }
