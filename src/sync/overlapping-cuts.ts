@@ -12,19 +12,24 @@ export interface OverlapOptions<T, C extends PlannedCut<T>> {
 
 /**
  * Works off `items` a cut at a time, with two in flight: the next one is planned and encoded while the kernel works on the
- * one before. Plans must not depend on the results of other cuts. A stop ends it after those in flight.
+ * one before. Plans must not depend on the results of other cuts. A stop, or a
+ * failure, ends it after those in flight.
  */
 export async function inOverlappingCuts<T, C extends PlannedCut<T>>(
   items: readonly T[],
   { plan, apply, isStopping }: OverlapOptions<T, C>,
 ): Promise<void> {
-  let before: Promise<unknown> = Promise.resolve()
-  for (let rest = items; rest.length > 0 && !isStopping();) {
-    const cut = plan(rest)
-    rest = cut.rest
-    const current = apply(cut)
-    await before
-    before = current
+  let newest: Promise<unknown> = Promise.resolve()
+  try {
+    for (let rest = items; rest.length > 0 && !isStopping();) {
+      const before = newest
+      const cut = plan(rest)
+      rest = cut.rest
+      newest = apply(cut)
+      await before
+    }
+  } finally {
+    // After a failure too: nothing runs on behind it.
+    await newest
   }
-  await before
 }
