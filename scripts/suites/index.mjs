@@ -18,7 +18,13 @@ export const suites = [
     name: 'format',
     run: (log) => commands(log, [node(npmBin('prettier'), '--check', '.'), script('native-format')]),
   },
-  { name: 'lint', run: (log) => commands(log, [node(npmBin('oxlint'), '--type-aware')]) },
+  {
+    name: 'lint',
+    run: (log) =>
+      commands(log, [
+        node(npmBin('oxlint'), '--type-aware', '--report-unused-disable-directives-severity=error'),
+      ]),
+  },
   {
     name: 'types',
     run: (log) => commands(log, [node(npmBin('typescript', 'tsc'), '-p', 'tsconfig.json', '--noEmit')]),

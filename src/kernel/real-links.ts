@@ -67,7 +67,7 @@ class RealLinkWatch implements LinkWatch {
 
   async next(): Promise<readonly LinkEvent[] | undefined> {
     while (!this.#isClosed) {
-      // oxlint-disable-next-line eslint/no-await-in-loop -- an empty answer is a pause of the wait
+      // An empty answer is a pause of the wait.
       const records = await this.#queue
         .run((events) => events.next())
         .catch((error: unknown) => {

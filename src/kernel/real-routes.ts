@@ -65,7 +65,6 @@ async function applyRuns(
   for (const run of runs) {
     const records = encodeRouteRun(run)
     // In order: a route's preferred source may be an address of the run before it.
-    // oxlint-disable-next-line eslint/no-await-in-loop
     const outcome = await (run.kind === 'routes'
       ? socket.applyRoutes(records)
       : socket.applyAddresses(records))

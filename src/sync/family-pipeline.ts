@@ -139,8 +139,8 @@ export class FamilyPipeline {
   }
 
   /**
-   * One pass. Nothing happens before the objects were listed; what was in the kernel before stays until all are known. Resolves with the
-   * milliseconds after which there is work without a new event.
+   * One pass. Nothing happens before the objects were listed; what was in the kernel before stays until all are known.
+   * Resolves with the milliseconds after which there is work without a new event.
    */
   async runOnce(): Promise<number | undefined> {
     // Of the same turn as the events that `#claimDirty` takes: what comes meanwhile is the next run's.

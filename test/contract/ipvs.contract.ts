@@ -64,9 +64,7 @@ async function table(ipvs: Ipvs, family: IpFamily): Promise<readonly Entry[]> {
 
 async function clear(ipvs: Ipvs): Promise<void> {
   for (const family of ['ipv4', 'ipv6'] as const) {
-    // oxlint-disable-next-line eslint/no-await-in-loop
     const entries = await table(ipvs, family)
-    // oxlint-disable-next-line eslint/no-await-in-loop
     await applyAll(
       ipvs,
       entries.map(({ key }): IpvsOp => ({ op: 'remove-virtual-server', server: key })),

@@ -13,7 +13,6 @@ export interface LinksSubject {
 /** The events of a watch, one by one, until it is closed. */
 async function* eventsOf(watch: LinkWatch): AsyncGenerator<LinkEvent, undefined> {
   for (;;) {
-    // oxlint-disable-next-line eslint/no-await-in-loop
     const batch = await watch.next()
     if (batch === undefined) return undefined
     assert.ok(batch.length > 0, 'an empty batch of events')
@@ -27,7 +26,6 @@ async function until(
   matches: (event: LinkEvent) => boolean,
 ): Promise<LinkEvent> {
   for (;;) {
-    // oxlint-disable-next-line eslint/no-await-in-loop
     const { value } = await events.next()
     assert.ok(value !== undefined, 'the watch was closed')
     if (matches(value)) return value
@@ -73,7 +71,6 @@ export function linksContract(subject: string, open: () => LinksSubject, hasDumm
       ])
       const events = eventsOf(watch)
       for (const change of ['add', 'remove'] as const) {
-        // oxlint-disable-next-line eslint/no-await-in-loop
         const event = await until(
           events,
           (seen) => seen.kind === 'address' && seen.change === change && seen.address === address.address,

@@ -48,9 +48,7 @@ async function addresses(routes: Routes, family: IpFamily): Promise<readonly str
 
 async function clear(routes: Routes): Promise<void> {
   for (const family of ['ipv4', 'ipv6'] as const) {
-    // oxlint-disable-next-line eslint/no-await-in-loop
     const made = await madeRoutes(routes, family)
-    // oxlint-disable-next-line eslint/no-await-in-loop
     await applyAll(routes, made.map(remove))
   }
 }

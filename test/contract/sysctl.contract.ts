@@ -12,9 +12,7 @@ export function sysctlContract(subject: string, open: () => Sysctl): void {
     it('reads what was written, without the line end', async () => {
       const sysctl = open()
       for (const value of ['1', '2', '0']) {
-        // oxlint-disable-next-line eslint/no-await-in-loop
         await sysctl.write(setting, value)
-        // oxlint-disable-next-line eslint/no-await-in-loop
         assert.equal(await sysctl.read(setting), value)
       }
     })

@@ -20,7 +20,6 @@ function startWork(): void {
 
 async function useAndForget(): Promise<void> {
   for (let i = 0; i < 300; i++) {
-    // oxlint-disable-next-line eslint/no-await-in-loop
     const [links, table] = await Promise.all([
       new addon.RouteSocket().dumpLinks(),
       new addon.IpvsSocket().dump(2, true).catch(() => undefined),
@@ -34,7 +33,6 @@ async function collect(): Promise<void> {
   assert.ok(globalThis.gc !== undefined, 'needs --expose-gc')
   for (let i = 0; i < 5; i++) {
     globalThis.gc()
-    // oxlint-disable-next-line eslint/no-await-in-loop
     await nextTurn()
   }
 }
