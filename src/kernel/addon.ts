@@ -76,6 +76,34 @@ export interface RawRouteEvents {
   close(): Promise<void>
 }
 
+/** What became of an apply (xtables.ts, XtOutcome). */
+export interface RawXtOutcome {
+  readonly isWritten: boolean
+  readonly entries: number
+  readonly bytes: number
+  readonly repeats: number
+  readonly lockWaitMs: number
+}
+
+export interface RawXtablesTable {
+  /**
+   * ChainRecords, RuleRecords, and the texts that they name: `texts` holds NUL-ended UTF-8 one after the other, a text's
+   * number is its place among them. `prune`: chain names or patterns, NUL-ended as well.
+   */
+  apply(
+    chains: Uint8Array,
+    rules: Uint8Array,
+    texts: Uint8Array,
+    prune: Uint8Array,
+    lockTimeoutMs: number,
+  ): Promise<RawXtOutcome>
+  check(): Promise<boolean>
+  compare(): Promise<{ readonly missing: readonly string[]; readonly changed: readonly string[] }>
+  /** Parallel arrays. */
+  chains(): Promise<{ readonly names: readonly string[]; readonly rules: Uint32Array }>
+  close(): Promise<void>
+}
+
 /** Constructors open their sockets in the network namespace of the calling thread, and throw RawError. */
 export interface Addon {
   readonly IpvsSocket: new () => RawIpvsSocket

@@ -96,6 +96,50 @@ export const eventLayout = {
   name: 24,
 } as const satisfies RecordLayout
 
+/** One operation on an x_tables table (native/xtables/record.h). */
+export const xtChainLayout = {
+  size: 16,
+  name: 0,
+  firstRule: 4,
+  ruleCount: 8,
+  op: 12,
+} as const satisfies RecordLayout
+
+export const xtRuleLayout = {
+  size: 120,
+  source: 0,
+  destination: 16,
+  natAddress: 32,
+  inInterface: 48,
+  outInterface: 52,
+  comment: 56,
+  targetChain: 60,
+  recentList: 64,
+  setName: 68,
+  markValue: 72,
+  markMask: 76,
+  targetValue: 80,
+  targetMask: 84,
+  probability: 88,
+  recentSeconds: 92,
+  sourcePortFrom: 96,
+  sourcePortTo: 98,
+  destinationPortFrom: 100,
+  destinationPortTo: 102,
+  natPort: 104,
+  state: 106,
+  matches: 108,
+  inverts: 110,
+  sourcePrefix: 112,
+  destinationPrefix: 113,
+  protocol: 114,
+  target: 115,
+  recentCheck: 116,
+  addressType: 117,
+  setDimensions: 118,
+  setSources: 119,
+} as const satisfies RecordLayout
+
 /** One failed record of a batch (native/binding/values.h). */
 export const failureLayout = {
   size: 20,

@@ -1,0 +1,153 @@
+// One table of legacy x_tables (nat, filter, mangle, raw) of one family: what we own of it, written by whole-table replacement.
+import type { IpAddress, IpFamily } from '../address.js'
+import type { Protocol } from './ipvs.js'
+
+export type XtTableName = 'nat' | 'filter' | 'mangle' | 'raw'
+
+/** Chains of the kernel that packets enter by themselves. */
+export type XtHook = 'PREROUTING' | 'INPUT' | 'FORWARD' | 'OUTPUT' | 'POSTROUTING'
+
+/** Bits of the conntrack match's state mask (linux/netfilter/xt_conntrack.h; IP_CT_* + 1). */
+export const XtState = {
+  invalid: 0x01,
+  established: 0x02,
+  related: 0x04,
+  new: 0x08,
+  /** The destination of the connection was rewritten. */
+  dnat: 0x80,
+} as const
+
+/** XT_ADDRTYPE_LOCAL (linux/netfilter/xt_addrtype.h). */
+export interface XtAddressType {
+  readonly of: 'source' | 'destination'
+  readonly isInverted?: boolean
+}
+
+export interface XtNetwork {
+  readonly address: IpAddress
+  readonly prefixLength: number
+  readonly isInverted?: boolean
+}
+
+export interface XtInterface {
+  /** A name, or a prefix of names that ends in `+`. At most 15 characters. */
+  readonly name: string
+  readonly isInverted?: boolean
+}
+
+/** The `recent` match: addresses seen, by source. */
+export interface XtRecent {
+  /** List in /proc/net/xt_recent; at most 200 bytes. */
+  readonly list: string
+  /** `set` enters the source and always matches; `check` matches who was entered within `seconds`, and forgets older ones. */
+  readonly action: 'set' | 'check'
+  readonly seconds?: number
+}
+
+export interface XtSet {
+  readonly name: string
+  /** Which side of the packet each dimension of the set is taken from. */
+  readonly directions: readonly ('src' | 'dst')[]
+  readonly isInverted?: boolean
+}
+
+export type XtTarget =
+  | { readonly kind: 'jump' | 'goto'; readonly chain: string }
+  | { readonly kind: 'accept' | 'drop' | 'return' }
+  /** Sets the bits `value` of `mask`: new = (old & ~mask) ^ value. `or 0x4000` is value 0x4000, mask 0x4000; `xor` has mask 0. */
+  | { readonly kind: 'mark'; readonly value: number; readonly mask: number }
+  | { readonly kind: 'dnat'; readonly address: IpAddress; readonly port: number }
+  | { readonly kind: 'masquerade'; readonly isRandomFully: boolean }
+  /** ICMP (ICMPv6) port unreachable. */
+  | { readonly kind: 'reject' }
+
+/** One rule: every match that is present must hold. */
+export interface XtRule {
+  readonly source?: XtNetwork
+  readonly destination?: XtNetwork
+  readonly inInterface?: XtInterface
+  readonly outInterface?: XtInterface
+  readonly protocol?: Protocol
+  /** Inclusive; only with a protocol. */
+  readonly sourcePorts?: readonly [number, number]
+  readonly destinationPorts?: readonly [number, number]
+  readonly mark?: { readonly value: number; readonly mask: number; readonly isInverted?: boolean }
+  readonly state?: { readonly bits: number; readonly isInverted?: boolean }
+  readonly addressType?: XtAddressType
+  readonly set?: XtSet
+  /** The packet's source is its destination (a bpf match): after DNAT, a client that was sent to itself. */
+  readonly isSourceDestination?: boolean
+  readonly recent?: XtRecent
+  /** Chance from 0 to 1 (exclusive) that the rule matches. */
+  readonly probability?: number
+  readonly comment?: string
+  readonly target: XtTarget
+}
+
+/** Every operation of a batch. All of one batch become visible to packets at once. */
+export interface XtOps {
+  /** Makes the chain ours with exactly these rules; counters of rules that stay are kept. At most 28 characters. */
+  'set-chain': { readonly chain: string; readonly rules: readonly XtRule[] }
+  /** Absent: nothing to do. */
+  'remove-chain': { readonly chain: string }
+  /**
+   * The rules of ours in a chain of the kernel. Present ones in this order stay where they are; otherwise they are taken
+   * out and put at the head. Rules of a hook that jump to chains of ours and are not named here are removed.
+   */
+  'set-hook': { readonly chain: XtHook; readonly rules: readonly XtRule[] }
+}
+export type XtOp = { readonly [K in keyof XtOps]: { readonly op: K } & XtOps[K] }[keyof XtOps]
+
+export interface XtApplyOptions {
+  /**
+   * Chains of a former owner: those whose names match (`KUBE-SVC-*`; without `*` the exact name) and that were not set
+   * count as ours and go, together with the jumps to them from hooks and other chains of ours. Default: none.
+   */
+  readonly prune?: readonly string[]
+  /** How long to wait for the lock of other programs. Default 5 s. */
+  readonly lockTimeoutMs?: number
+}
+
+export interface XtOutcome {
+  /** False: the kernel's table was right already, and was not written. */
+  readonly isWritten: boolean
+  /** Of the whole table, foreign ones included. */
+  readonly entries: number
+  readonly bytes: number
+  /** Times that another program changed the table between our reading and writing. */
+  readonly repeats: number
+  readonly lockWaitMs: number
+}
+
+/** What somebody else did to chains, rules and hooks of ours, by name. Empty lists: nothing. */
+export interface XtDrift {
+  readonly missing: readonly string[]
+  readonly changed: readonly string[]
+}
+
+export interface XtChainSummary {
+  readonly chain: string
+  readonly rules: number
+}
+
+/**
+ * A table and what we want of it. The wanted state is kept in native memory: `apply` changes it and then makes the kernel
+ * equal to it. Everything else in the table stays byte for byte, in its order, with its counters.
+ */
+export interface Xtables {
+  readonly family: IpFamily
+  readonly table: XtTableName
+  /**
+   * Throws KernelError; ENOPROTOOPT or ENOENT: no legacy x_tables here; EAGAIN: another program held the lock or kept
+   * changing the table. What was wanted stays wanted: a later apply, of no operations too, brings it about.
+   */
+  apply(ops: readonly XtOp[], options?: XtApplyOptions): Promise<XtOutcome>
+  /** The cheap check (one system call): false when the table cannot be as we left it. */
+  check(): Promise<boolean>
+  /** The full comparison of what is ours with what the kernel has; writes nothing. */
+  compare(): Promise<XtDrift>
+  /** All chains but those of the kernel, whoever made them. */
+  chains(): Promise<readonly XtChainSummary[]>
+  /** Waits for the call in flight; afterwards every call throws KernelError EBADF. Idempotent. */
+  close(): Promise<void>
+}
