@@ -220,6 +220,11 @@ export function parseCidr(text: string): Cidr | undefined {
   return { family, address: readAddress(bytes, 0, family), prefixLength }
 }
 
+/** `10.0.0.0/8`: equal networks are equal strings. */
+export function formatCidr({ address, prefixLength }: Cidr): string {
+  return `${address}/${prefixLength}`
+}
+
 export function cidrContains(cidr: Cidr, address: IpAddress): boolean {
   if (familyOf(address) !== cidr.family) return false
   const bytes = new Uint8Array(16)

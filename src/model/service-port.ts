@@ -1,6 +1,7 @@
 // The unit of programming: one port of one Service, in one IP family (F-001 to F-003, F-012 to F-021).
-import { type IpAddress, type IpFamily, familyOf, parseIpAddress } from '../address.js'
+import { type Cidr, type IpAddress, type IpFamily, familyOf, formatCidr, parseIpAddress } from '../address.js'
 import type { Service, ServicePortSpec, ServiceProtocol } from '../source/index.js'
+import { type Exposure, readExposure } from './exposure.js'
 
 /** `namespace/name:port-name/protocol`; sorts bytewise, which settles conflicts between Services. */
 export type ServicePortKey = string & { readonly brand: 'ServicePortKey' }
@@ -10,17 +11,31 @@ export interface ServicePort {
   readonly key: ServicePortKey
   /** `namespace/name`: how messages name it. */
   readonly service: string
+  /** Empty: the port has no name. */
+  readonly portName: string
   /** Key of its endpoints within the Service: `port-name/protocol`. */
   readonly portId: string
   readonly protocol: ServiceProtocol
   readonly clusterIP: IpAddress
   readonly port: number
+  /** 0: none. */
+  readonly nodePort: number
+  /** Of this family, each once, without the cluster IP (F-010). */
+  readonly externalIPs: readonly IpAddress[]
+  /** Load-balancer VIPs of this family, each once, without those that are frontends already (F-009). */
+  readonly loadBalancerIPs: readonly IpAddress[]
+  /** Sources that may reach the load-balancer VIPs; empty: all (F-017). */
+  readonly sourceRanges: readonly Cidr[]
   /** 0: no session affinity. */
   readonly affinitySeconds: number
   /** internalTrafficPolicy: Local. */
   readonly isInternalLocal: boolean
+  /** externalTrafficPolicy: Local, where it counts (F-012). */
+  readonly isExternalLocal: boolean
   /** Reachable from outside by node port, external IP or load balancer (F-014). */
   readonly isExternallyAccessible: boolean
+  /** Of the whole Service; 0: none (F-018). */
+  readonly healthCheckNodePort: number
 }
 
 /** The service ports of one Service in this family, or what is wrong with it. */
@@ -50,14 +65,15 @@ export function readServicePorts(service: Service, family: IpFamily): ReadServic
   if (service.clusterIP === '' || service.clusterIP === 'None') return nothing
   const text = clusterIPText(service, family)
   if (text === undefined) return nothing
-  const address = parseIpAddress(text)
-  if (address === undefined) return { ports: [], problems: [`clusterIP "${text}" is not an IP address`] }
+  const clusterIP = parseIpAddress(text)
+  if (clusterIP === undefined) return { ports: [], problems: [`clusterIP "${text}" is not an IP address`] }
   // Without ipFamilies the address itself tells the family (F-003); with them it must agree.
-  if (familyOf(address) !== family) {
+  if (familyOf(clusterIP) !== family) {
     if (service.ipFamilies.length === 0) return nothing
     return { ports: [], problems: [`clusterIP ${text} is not of the family ${family} that ipFamilies says`] }
   }
-  return { ports: service.ports.map((port) => readPort(service, port, { address, family })), problems: [] }
+  const { exposure, problems } = readExposure(service, clusterIP)
+  return { ports: service.ports.map((port) => readPort(service, port, { clusterIP, exposure })), problems }
 }
 
 /** F-003. undefined: not of this family. */
@@ -74,32 +90,25 @@ function clusterIPText(service: Service, family: IpFamily): string | undefined {
 function readPort(
   service: Service,
   port: ServicePortSpec,
-  where: { readonly address: IpAddress; readonly family: IpFamily },
+  shared: { readonly clusterIP: IpAddress; readonly exposure: Exposure },
 ): ServicePort {
   const name = `${service.namespace}/${service.name}`
   const portId = portIdOf(port.name, port.protocol)
+  const { hasExternalAddress, ...exposure } = shared.exposure
   return {
     key: servicePortKey(name, portId),
     service: name,
+    portName: port.name,
     portId,
     protocol: port.protocol,
-    clusterIP: where.address,
+    clusterIP: shared.clusterIP,
     port: port.port,
+    nodePort: port.nodePort,
     affinitySeconds: service.sessionAffinity === 'ClientIP' ? service.sessionAffinityTimeoutSeconds : 0,
     isInternalLocal: service.internalTrafficPolicy === 'Local',
-    isExternallyAccessible: port.nodePort !== 0 || hasExternalAddress(service, where.family),
+    isExternallyAccessible: port.nodePort !== 0 || hasExternalAddress,
+    ...exposure,
   }
-}
-
-/** Load-balancer VIPs (ipMode Proxy does not count, F-009) and external IPs of this family. */
-function hasExternalAddress(service: Service, family: IpFamily): boolean {
-  const balancerIPs = service.loadBalancerIngress
-    .filter((ingress) => ingress.ipMode === 'VIP')
-    .map(({ ip }) => ip)
-  return [...balancerIPs, ...service.externalIPs].some((text) => {
-    const address = parseIpAddress(text)
-    return address !== undefined && familyOf(address) === family
-  })
 }
 
 export function equalServicePorts(a: ServicePort, b: ServicePort): boolean {
@@ -107,8 +116,18 @@ export function equalServicePorts(a: ServicePort, b: ServicePort): boolean {
     a.key === b.key &&
     a.clusterIP === b.clusterIP &&
     a.port === b.port &&
+    a.nodePort === b.nodePort &&
     a.affinitySeconds === b.affinitySeconds &&
     a.isInternalLocal === b.isInternalLocal &&
-    a.isExternallyAccessible === b.isExternallyAccessible
+    a.isExternalLocal === b.isExternalLocal &&
+    a.isExternallyAccessible === b.isExternallyAccessible &&
+    a.healthCheckNodePort === b.healthCheckNodePort &&
+    equalTexts(a.externalIPs, b.externalIPs) &&
+    equalTexts(a.loadBalancerIPs, b.loadBalancerIPs) &&
+    equalTexts(a.sourceRanges.map(formatCidr), b.sourceRanges.map(formatCidr))
   )
+}
+
+function equalTexts(a: readonly string[], b: readonly string[]): boolean {
+  return a.length === b.length && a.every((text, i) => text === b[i])
 }

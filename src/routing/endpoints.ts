@@ -36,3 +36,8 @@ function topologyFilter(ready: readonly Endpoint[], node: NodeView): (endpoint: 
   if (ready.every(({ zoneHints }) => zoneHints.length > 0) && ready.some(isForZone)) return isForZone
   return () => true
 }
+
+/** F-034, for a Service that uses local endpoints: somebody could take traffic, be it on another node. */
+export function hasAnyEndpoint(endpoints: readonly Endpoint[]): boolean {
+  return endpoints.some((endpoint) => endpoint.isReady || isServingTerminating(endpoint))
+}

@@ -1,52 +1,45 @@
 import type { IpAddress } from '../address.js'
-import type { Endpoint, ServicePort, ServicePortKey } from '../model/index.js'
-import { type NodeView, usableClusterEndpoints, usableLocalEndpoints } from './endpoints.js'
+import type { Endpoint, ServicePort } from '../model/index.js'
+import { hasAnyEndpoint, type NodeView, usableClusterEndpoints, usableLocalEndpoints } from './endpoints.js'
 
 export interface Backend {
   readonly address: IpAddress
   readonly port: number
 }
 
-/** One service port with its frontend and its chosen backends: all that a proxy mode needs to know. */
-export interface Route {
-  readonly key: ServicePortKey
-  /** `namespace/name`: how messages name it. */
-  readonly service: string
-  readonly protocol: ServicePort['protocol']
-  readonly clusterIP: IpAddress
-  readonly port: number
-  /** 0: no session affinity. */
-  readonly affinitySeconds: number
-  /** In bytewise order of `address:port` (F-031); empty: nobody can take a connection. */
-  readonly backends: readonly Backend[]
+/**
+ * One service port with its frontends and its chosen backends: all that a proxy mode needs to know. Every list of backends
+ * is in bytewise order of `address:port` (F-031).
+ */
+export interface Route extends Omit<ServicePort, 'portId' | 'isExternallyAccessible'> {
+  /** For traffic under policy Cluster (F-032). Empty too when no traffic of this port is (F-015). */
+  readonly clusterBackends: readonly Backend[]
+  /** For traffic under policy Local (F-033). Empty too when no traffic of this port is (F-016). */
+  readonly localBackends: readonly Backend[]
+  /** False: there is nobody, here or elsewhere: refuse. True with an empty list: somebody is elsewhere: drop (F-034). */
+  readonly hasEndpoints: boolean
+  /** UDP only: those to whom flows may go on (F-071); empty for other protocols. */
+  readonly servingBackends: readonly Backend[]
 }
 
 /** Decides which endpoints take the traffic of this service port on this node. */
 export function route(port: ServicePort, endpoints: readonly Endpoint[], node: NodeView): Route {
-  const chosen = chooseEndpoints(port, endpoints, node)
+  const { portId: _, isExternallyAccessible, ...facts } = port
+  // F-015: pods and the node itself reach an external address under any policy by all endpoints of the cluster.
+  const usesCluster = !port.isInternalLocal || isExternallyAccessible
+  const usesLocal = port.isInternalLocal || (port.isExternalLocal && isExternallyAccessible)
+  const clusterBackends = usesCluster ? backends(usableClusterEndpoints(endpoints, node)) : []
   return {
-    key: port.key,
-    service: port.service,
-    protocol: port.protocol,
-    clusterIP: port.clusterIP,
-    port: port.port,
-    affinitySeconds: port.affinitySeconds,
-    backends: chosen
-      .toSorted(compareIds)
-      .map((endpoint) => ({ address: endpoint.address, port: endpoint.port })),
+    ...facts,
+    clusterBackends,
+    localBackends: usesLocal ? backends(usableLocalEndpoints(endpoints, node)) : [],
+    hasEndpoints: clusterBackends.length > 0 || (usesLocal && hasAnyEndpoint(endpoints)),
+    servingBackends: port.protocol === 'UDP' ? backends(endpoints.filter(({ isServing }) => isServing)) : [],
   }
 }
 
-function chooseEndpoints(
-  port: ServicePort,
-  endpoints: readonly Endpoint[],
-  node: NodeView,
-): readonly Endpoint[] {
-  if (!port.isInternalLocal) return usableClusterEndpoints(endpoints, node)
-  const local = usableLocalEndpoints(endpoints, node)
-  // kube-proxy's ipvs mode falls back to the cluster's endpoints where the Service has them for outside traffic (§3.4).
-  if (local.length > 0 || !port.isExternallyAccessible) return local
-  return usableClusterEndpoints(endpoints, node)
+function backends(endpoints: readonly Endpoint[]): readonly Backend[] {
+  return endpoints.toSorted(compareIds).map(({ address, port }) => ({ address, port }))
 }
 
 function compareIds(a: Endpoint, b: Endpoint): number {

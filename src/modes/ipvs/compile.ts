@@ -1,7 +1,7 @@
 import { familyOf } from '../../address.js'
 import { type AddressVirtualServerKey, type RealServer, VirtualServerFlag } from '../../kernel/index.js'
 import type { RealServerSettings, VirtualServerSettings } from '../../kernel/index.js'
-import type { Route } from '../../routing/index.js'
+import type { Backend, Route } from '../../routing/index.js'
 
 export interface IpvsModeSettings {
   /** Kernel name of the scheduler: rr, lc, sh, mh, ... */
@@ -42,8 +42,13 @@ export function compileRoute(route: Route, settings: IpvsModeSettings): readonly
         timeoutSeconds: route.affinitySeconds,
         netmaskLength: family === 'ipv4' ? 32 : 128,
       },
-      realServers: route.backends.map((key) => ({ key, settings: realServerSettings })),
+      realServers: backendsOf(route).map((key) => ({ key, settings: realServerSettings })),
       bindAddress: true,
     },
   ]
+}
+
+/** kube-proxy's ipvs mode falls back to the cluster's endpoints where the Service has them for outside traffic (§3.4). */
+function backendsOf({ isInternalLocal, localBackends, clusterBackends }: Route): readonly Backend[] {
+  return isInternalLocal && localBackends.length > 0 ? localBackends : clusterBackends
 }

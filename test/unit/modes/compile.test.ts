@@ -1,19 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { servicePortKey } from '../../../src/model/index.js'
 import { compileRoute } from '../../../src/modes/ipvs/index.js'
-import type { Route } from '../../../src/routing/index.js'
-import { ip } from '../../support/pipeline-lab.js'
-
-const plain: Route = {
-  key: servicePortKey('default/web', '/TCP'),
-  service: 'default/web',
-  protocol: 'TCP',
-  clusterIP: ip('10.96.0.1'),
-  port: 80,
-  affinitySeconds: 0,
-  backends: [],
-}
+import { backends, ip, plainRoute } from '../../support/routes.js'
 
 describe('a route as a virtual server', () => {
   const none = { scheduler: 'rr', flags: 0, timeoutSeconds: 0, netmaskLength: 32 }
@@ -47,7 +35,7 @@ describe('a route as a virtual server', () => {
   ] as const
   for (const { name, route, scheduler, settings } of cases) {
     it(name, () => {
-      const [server, ...others] = compileRoute({ ...plain, ...route }, { scheduler })
+      const [server, ...others] = compileRoute(plainRoute(route), { scheduler })
       assert.deepEqual(server?.settings, settings)
       assert.deepEqual(others, [])
     })
@@ -59,12 +47,39 @@ describe('a route as a virtual server', () => {
       ['UDP', 'udp'],
       ['SCTP', 'sctp'],
     ] as const) {
-      const backends = [{ address: ip('10.1.0.1'), port: 8080 }]
-      const [server] = compileRoute({ ...plain, protocol, backends }, { scheduler: 'rr' })
+      const clusterBackends = backends(8080, '10.1.0.1')
+      const [server] = compileRoute(plainRoute({ protocol, clusterBackends }), { scheduler: 'rr' })
       assert.deepEqual(server?.key, { family: 'ipv4', protocol: expected, address: '10.96.0.1', port: 80 })
       const settings = { weight: 1, forwarding: 'masquerade', upperThreshold: 0, lowerThreshold: 0 }
-      assert.deepEqual(server?.realServers, [{ key: backends[0], settings }])
+      assert.deepEqual(server?.realServers, [{ key: clusterBackends[0], settings }])
       assert.equal(server?.bindAddress, true)
     }
   })
+
+  const clusterBackends = backends(80, '10.1.0.1', '10.1.0.2')
+  const localBackends = backends(80, '10.1.0.1')
+  const choices = [
+    { name: 'Cluster', route: { clusterBackends }, expected: clusterBackends },
+    { name: 'Local', route: { isInternalLocal: true, localBackends }, expected: localBackends },
+    { name: 'Local without any here', route: { isInternalLocal: true, hasEndpoints: true }, expected: [] },
+    {
+      name: 'Local without any here, but the cluster has some for outside traffic',
+      route: { isInternalLocal: true, clusterBackends },
+      expected: clusterBackends,
+    },
+    {
+      name: 'Local for outside traffic only',
+      route: { isExternalLocal: true, clusterBackends, localBackends },
+      expected: clusterBackends,
+    },
+  ]
+  for (const { name, route, expected } of choices) {
+    it(`real servers of policy ${name}`, () => {
+      const [server] = compileRoute(plainRoute(route), { scheduler: 'rr' })
+      assert.deepEqual(
+        server?.realServers.map(({ key }) => key),
+        expected,
+      )
+    })
+  }
 })

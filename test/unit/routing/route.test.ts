@@ -148,7 +148,10 @@ describe('which endpoints take the traffic', () => {
       assert.ok(found !== undefined)
       const decided = route(found, tracker.endpoints(found), { name: 'here', zone })
       assert.deepEqual(
-        decided.backends.map(({ address }) => String(address)),
+        (decided.isInternalLocal && decided.localBackends.length > 0
+          ? decided.localBackends
+          : decided.clusterBackends
+        ).map(({ address }) => String(address)),
         expected,
       )
     })

@@ -1,0 +1,96 @@
+// How a Service is reached from outside its cluster, in one IP family (F-009, F-010, F-012, F-014, F-017, F-018).
+import { type Cidr, type IpAddress, familyOf, parseCidr, parseIpAddress } from '../address.js'
+import type { Service } from '../source/index.js'
+import type { ServicePort } from './service-port.js'
+
+/** What all ports of a Service share. */
+export interface Exposure extends Pick<
+  ServicePort,
+  'externalIPs' | 'loadBalancerIPs' | 'sourceRanges' | 'isExternalLocal' | 'healthCheckNodePort'
+> {
+  /** An external IP or a load-balancer VIP of this family was written, whatever became of it. */
+  readonly hasExternalAddress: boolean
+}
+
+/** What is written in one field, read for one family. */
+interface Texts<T> {
+  readonly ofFamily: readonly T[]
+  /** Neither of this family nor of the other one. */
+  readonly unreadable: readonly string[]
+}
+
+/** Addresses and networks of the other family are its instance's business, and skipped without a word. */
+export function readExposure(
+  service: Service,
+  clusterIP: IpAddress,
+): { readonly exposure: Exposure; readonly problems: readonly string[] } {
+  const family = familyOf(clusterIP)
+  const vips = service.loadBalancerIngress.filter(({ ipMode }) => ipMode === 'VIP').map(({ ip }) => ip)
+  const balancerIPs = readTexts(vips, (text) => ofFamily(parseIpAddress(text), familyOf, family))
+  const externalIPs = readTexts(service.externalIPs, (text) =>
+    ofFamily(parseIpAddress(text), familyOf, family),
+  )
+  const ranges = readTexts(service.loadBalancerSourceRanges, (text) =>
+    ofFamily(parseCidr(text), (cidr) => cidr.family, family),
+  )
+  const frontends = new Set([clusterIP])
+  const isExternalLocal = service.externalTrafficPolicy === 'Local' && obeysExternalPolicy(service)
+  const needsHealthCheck = isExternalLocal && service.type === 'LoadBalancer'
+  const exposure: Exposure = {
+    externalIPs: newOnes(externalIPs.ofFamily, frontends),
+    // Of two rules for one address kube-proxy's first counts: the external IP's.
+    loadBalancerIPs: newOnes(balancerIPs.ofFamily, frontends),
+    sourceRanges: ranges.ofFamily.some(isEverything) ? [] : ranges.ofFamily,
+    isExternalLocal,
+    healthCheckNodePort: needsHealthCheck ? service.healthCheckNodePort : 0,
+    hasExternalAddress: externalIPs.ofFamily.length + balancerIPs.ofFamily.length > 0,
+  }
+  // Both families see what neither can read: the one of spec.clusterIP reports it.
+  if (parseIpAddress(service.clusterIP) !== clusterIP) return { exposure, problems: [] }
+  const problems = [
+    ...externalIPs.unreadable.map((text) => `spec.externalIPs: "${text}" is not an IP address`),
+    ...balancerIPs.unreadable.map((text) => `status.loadBalancer.ingress: "${text}" is not an IP address`),
+    ...ranges.unreadable.map(
+      (text) => `spec.loadBalancerSourceRanges: "${text}" is not a network in CIDR form`,
+    ),
+  ]
+  if (needsHealthCheck && service.healthCheckNodePort === 0) {
+    problems.push('spec.healthCheckNodePort is missing: nothing tells a load balancer about local endpoints')
+  }
+  return { exposure, problems }
+}
+
+/** F-012: the type decides, and external IPs of whatever family. */
+function obeysExternalPolicy({ type, externalIPs }: Service): boolean {
+  return type === 'NodePort' || type === 'LoadBalancer' || (type === 'ClusterIP' && externalIPs.length > 0)
+}
+
+function isEverything({ prefixLength }: Cidr): boolean {
+  return prefixLength === 0
+}
+
+/** undefined: unreadable. null: of the other family. */
+function ofFamily<T>(value: T | undefined, read: (value: T) => string, family: string): T | null | undefined {
+  return value === undefined || read(value) === family ? value : null
+}
+
+/** Blanks around a text do not count, and blank texts are skipped without a word. */
+function readTexts<T>(texts: readonly string[], read: (text: string) => T | null | undefined): Texts<T> {
+  const found: T[] = []
+  const unreadable: string[] = []
+  for (const text of texts.map((written) => written.trim()).filter((trimmed) => trimmed !== '')) {
+    const value = read(text)
+    if (value === undefined) unreadable.push(text)
+    else if (value !== null) found.push(value)
+  }
+  return { ofFamily: found, unreadable }
+}
+
+/** Those that were not met before, in their order; each is then met. */
+function newOnes(addresses: readonly IpAddress[], met: Set<IpAddress>): readonly IpAddress[] {
+  return addresses.filter((address) => {
+    const isNew = !met.has(address)
+    met.add(address)
+    return isNew
+  })
+}

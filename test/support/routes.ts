@@ -1,0 +1,49 @@
+// Routes as routing/ decides them: a plain ClusterIP port, and what a case says about it.
+import { type Cidr, type IpAddress, parseCidr, parseIpAddress } from '../../src/address.js'
+import { servicePortKey } from '../../src/model/index.js'
+import type { Backend, Route } from '../../src/routing/index.js'
+
+/** `1.2.3.4` as an address; throws for anything else. */
+export function ip(text: string): IpAddress {
+  const address = parseIpAddress(text)
+  if (address === undefined) throw new TypeError(`"${text}" is not an IP address`)
+  return address
+}
+
+/** `10.0.0.0/8` as a network; throws for anything else. */
+export function cidr(text: string): Cidr {
+  const network = parseCidr(text)
+  if (network === undefined) throw new TypeError(`"${text}" is not a network`)
+  return network
+}
+
+/** Addresses behind a Service port, all on `port`. */
+export function backends(port: number, ...addresses: readonly string[]): readonly Backend[] {
+  return addresses.map((address) => ({ address: ip(address), port }))
+}
+
+/** default/web, 10.96.0.1:80/TCP without endpoints, reachable from inside only; `rest` says otherwise. */
+export function plainRoute(rest: Partial<Route> = {}): Route {
+  const { portName = '', protocol = 'TCP', service = 'default/web' } = rest
+  return {
+    key: servicePortKey(service, `${portName}/${protocol}`),
+    service,
+    portName,
+    protocol,
+    clusterIP: ip('10.96.0.1'),
+    port: 80,
+    nodePort: 0,
+    externalIPs: [],
+    loadBalancerIPs: [],
+    sourceRanges: [],
+    affinitySeconds: 0,
+    isInternalLocal: false,
+    isExternalLocal: false,
+    healthCheckNodePort: 0,
+    clusterBackends: [],
+    localBackends: [],
+    hasEndpoints: (rest.clusterBackends?.length ?? 0) + (rest.localBackends?.length ?? 0) > 0,
+    servingBackends: [],
+    ...rest,
+  }
+}
