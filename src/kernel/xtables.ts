@@ -7,6 +7,14 @@ export type XtTableName = 'nat' | 'filter' | 'mangle' | 'raw'
 /** Chains of the kernel that packets enter by themselves. */
 export type XtHook = 'PREROUTING' | 'INPUT' | 'FORWARD' | 'OUTPUT' | 'POSTROUTING'
 
+/** The hooks of each table, in the kernel's order. */
+export const xtHooks: Readonly<Record<XtTableName, readonly XtHook[]>> = {
+  nat: ['PREROUTING', 'INPUT', 'OUTPUT', 'POSTROUTING'],
+  filter: ['INPUT', 'FORWARD', 'OUTPUT'],
+  mangle: ['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING'],
+  raw: ['PREROUTING', 'OUTPUT'],
+}
+
 /** Bits of the conntrack match's state mask (linux/netfilter/xt_conntrack.h; IP_CT_* + 1). */
 export const XtState = {
   invalid: 0x01,
