@@ -1,0 +1,237 @@
+"""Program: servers that say who they are and whom they see, and probes that say what came of a request.
+
+One JSON object a line on standard input is a request, one a line on standard output is its answer; both carry `id`. Requests
+run side by side. Python, because Node has no SCTP and no raw sockets, and takes long to start in the guest.
+"""
+import asyncio
+import errno
+import json
+import os
+import socket
+import struct
+import sys
+import traceback
+
+KINDS = {
+    "TCP": (socket.SOCK_STREAM, socket.IPPROTO_TCP),
+    "UDP": (socket.SOCK_DGRAM, socket.IPPROTO_UDP),
+    "SCTP": (socket.SOCK_STREAM, socket.IPPROTO_SCTP),
+}
+# linux/in.h IP_RECVERR, linux/in6.h IPV6_RECVERR: without it SCTP keeps an ICMP refusal to itself.
+RECEIVE_ERRORS = {socket.AF_INET: (socket.IPPROTO_IP, 11), socket.AF_INET6: (socket.IPPROTO_IPV6, 25)}
+TCP_SYN_ACK, TCP_RST = 0x12, 0x04
+
+sessions = {}
+
+
+def family_of(address):
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
+
+
+def new_socket(protocol, address):
+    kind, number = KINDS[protocol]
+    made = socket.socket(family_of(address), kind, number)
+    made.setblocking(False)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    return made
+
+
+def identity(local, peer):
+    return json.dumps({"by": f"{local[0]} {local[1]}", "sees": peer[0], "seesPort": peer[1]}).encode() + b"\n"
+
+
+async def ready(sock, add, remove):
+    future = asyncio.get_running_loop().create_future()
+    add(sock.fileno(), lambda: future.done() or future.set_result(None))
+    try:
+        await future
+    finally:
+        remove(sock.fileno())
+
+
+async def readable(sock):
+    loop = asyncio.get_running_loop()
+    await ready(sock, loop.add_reader, loop.remove_reader)
+
+
+async def writable(sock):
+    loop = asyncio.get_running_loop()
+    await ready(sock, loop.add_writer, loop.remove_writer)
+
+
+async def receive(sock):
+    while True:
+        try:
+            return sock.recv(65536)
+        except BlockingIOError:
+            await readable(sock)
+
+
+async def serve(request):
+    for protocol, address, port in request["targets"]:
+        listener = new_socket(protocol, address)
+        listener.bind((address, port))
+        if protocol == "UDP":
+            asyncio.get_running_loop().add_reader(listener.fileno(), answer_datagrams, listener)
+        else:
+            listener.listen(512)
+            asyncio.get_running_loop().add_reader(listener.fileno(), accept, listener)
+    return {"kind": "done"}
+
+
+def answer_datagrams(listener):
+    while True:
+        try:
+            _, peer = listener.recvfrom(65536)
+            listener.sendto(identity(listener.getsockname(), peer), peer)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            # The reply cannot leave: the client sees silence, and the reason is told.
+            print(f"no reply from {listener.getsockname()}: {error}", file=sys.stderr)
+
+
+def accept(listener):
+    connection, peer = listener.accept()
+    connection.setblocking(False)
+    task = asyncio.ensure_future(answer_lines(connection, peer))
+    serving.add(task)
+    task.add_done_callback(serving.discard)
+
+
+serving = set()
+
+
+async def answer_lines(connection, peer):
+    """Says who it is for every line until the client goes, in whatever way it goes."""
+    with connection:
+        try:
+            while await receive(connection):
+                connection.send(identity(connection.getsockname(), peer))
+        except OSError:
+            pass
+
+
+async def connect(request):
+    protocol, address = request["protocol"], request["address"]
+    sock = new_socket(protocol, address)
+    try:
+        if protocol == "SCTP":
+            level, option = RECEIVE_ERRORS[sock.family]
+            sock.setsockopt(level, option, 1)
+        elif protocol == "TCP":
+            # Closed with a reset: no connection lingers in the clients or in the node's table.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        if "sourceAddress" in request or "sourcePort" in request:
+            anywhere = "::" if sock.family == socket.AF_INET6 else "0.0.0.0"
+            sock.bind((request.get("sourceAddress", anywhere), request.get("sourcePort", 0)))
+        code = sock.connect_ex((address, request["port"]))
+        if code == errno.EINPROGRESS:
+            await writable(sock)
+            code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code != 0:
+            raise OSError(code, os.strerror(code))
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+async def ask(sock):
+    sock.send(b"who\n")
+    text = await receive(sock)
+    if not text:
+        raise ConnectionResetError(errno.ECONNRESET, "closed")
+    return {"kind": "answer", **json.loads(text)}
+
+
+async def probe(request):
+    sock = await connect(request)
+    with sock:
+        return await ask(sock)
+
+
+async def ask_session(request):
+    """Asks over the socket of this name, which is opened by the first request and stays open."""
+    name = request["session"]
+    if name not in sessions:
+        sessions[name] = await connect(request)
+    return await ask(sessions[name])
+
+
+async def exchange(request):
+    """Sends the text and returns everything that comes until the server closes."""
+    sock = await connect(request)
+    with sock:
+        sock.send(request["text"].encode())
+        text = b""
+        while part := await receive(sock):
+            text += part
+        return {"kind": "answer", "text": text.decode()}
+
+
+def checksum(data):
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
+
+
+async def stray(request):
+    """Sends a SYN-ACK that belongs to no connection; `refused`: it arrived, for its receiver sent a reset."""
+    address, port = request["address"], request["port"]
+    family = family_of(address)
+    with socket.socket(family, socket.SOCK_DGRAM) as route:
+        route.connect((address, port))
+        source, own_port = route.getsockname()[:2]
+        segment = struct.pack("!HHIIBBHHH", own_port, port, 1, 1, 5 << 4, TCP_SYN_ACK, 1024, 0, 0)
+        ends = socket.inet_pton(family, source) + socket.inet_pton(family, address)
+        sealed = checksum(ends + struct.pack("!HH", socket.IPPROTO_TCP, len(segment)) + segment)
+        segment = segment[:16] + struct.pack("!H", sealed) + segment[18:]
+        with socket.socket(family, socket.SOCK_RAW, socket.IPPROTO_TCP) as raw:
+            raw.setblocking(False)
+            raw.sendto(segment, (address, 0))
+            while True:
+                packet = await receive(raw)
+                answer = packet[(packet[0] & 0x0F) * 4 :] if family == socket.AF_INET else packet
+                if answer[:4] == struct.pack("!HH", port, own_port) and answer[13] & TCP_RST:
+                    return {"kind": "refused"}
+
+
+OPERATIONS = {"serve": serve, "probe": probe, "ask": ask_session, "exchange": exchange, "stray": stray}
+REFUSALS = (errno.ECONNREFUSED,)
+# A rule of the sender's own machine dropped it: the system call says so at once.
+DROPS = (errno.EPERM,)
+
+
+async def run(request):
+    try:
+        result = await asyncio.wait_for(OPERATIONS[request["op"]](request), request["limitMs"] / 1000)
+    except (TimeoutError, asyncio.TimeoutError):
+        result = {"kind": "dropped"}
+    except OSError as error:
+        if error.errno in REFUSALS:
+            result = {"kind": "refused"}
+        elif error.errno in DROPS:
+            result = {"kind": "dropped"}
+        else:
+            result = {"kind": "error", "code": errno.errorcode.get(error.errno, str(error))}
+    except Exception:
+        # A fault of this program: it ends, so that whoever waits for the answer sees why.
+        traceback.print_exc()
+        os._exit(70)
+    print(json.dumps({"id": request["id"], **result}), flush=True)
+
+
+async def main():
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=1 << 20)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    tasks = set()
+    while line := await reader.readline():
+        task = asyncio.ensure_future(run(json.loads(line)))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+
+asyncio.run(main())

@@ -1,0 +1,98 @@
+// Probes and servers of one network namespace: one long-lived process that does many of them side by side.
+import { join } from 'node:path'
+import type { Namespace } from './namespaces.js'
+import type { Program } from './processes.js'
+import { treeRoot } from './tree.js'
+
+export interface ProbeTarget {
+  readonly protocol: 'TCP' | 'UDP' | 'SCTP'
+  readonly address: string
+  readonly port: number
+}
+
+/** What the client's socket is bound to; absent: what the kernel chooses. */
+export interface ProbeSource {
+  readonly sourceAddress?: string
+  readonly sourcePort?: number
+}
+
+/**
+ * `answer`: from which server (`ADDRESS PORT` of its own) and whom that server saw. `dropped`: silence until the limit, or a
+ * packet that was not let out. `error`: anything else, such as no route.
+ */
+export type ProbeOutcome =
+  | { readonly kind: 'answer'; readonly by: string; readonly sees: string; readonly seesPort: number }
+  | { readonly kind: 'refused' | 'dropped' }
+  | { readonly kind: 'error'; readonly code: string }
+
+type Reply = Readonly<Record<string, unknown>>
+
+/** Runs test/support/probes.py in a namespace, and ends with it. */
+export class Prober {
+  readonly #program: Program
+  readonly #waiting = new Map<
+    number,
+    { readonly resolve: (reply: Reply) => void; readonly reject: (reason: unknown) => void }
+  >()
+  #requests = 0
+
+  constructor(namespace: Namespace) {
+    this.#program = namespace.start('python3', join(treeRoot, 'test/support/probes.py'))
+    this.#dispatch().catch((error: unknown) => {
+      for (const { reject } of this.#waiting.values()) reject(error)
+    })
+  }
+
+  /** Listens on every target; resolves when all do. */
+  async serve(targets: readonly ProbeTarget[]): Promise<void> {
+    const list = targets.map(({ protocol, address, port }) => [protocol, address, port])
+    await this.#send({ op: 'serve', targets: list }, 10_000)
+  }
+
+  /** One new connection or datagram flow with one request. An answer comes as soon as it can: the limit is for silence. */
+  async probe(target: ProbeTarget & ProbeSource, limitMs: number): Promise<ProbeOutcome> {
+    return outcomeOf(await this.#send({ op: 'probe', ...target }, limitMs))
+  }
+
+  /** One more request over the socket of that name, which the first request opens. */
+  async ask(session: string, target: ProbeTarget & ProbeSource, limitMs: number): Promise<ProbeOutcome> {
+    return outcomeOf(await this.#send({ op: 'ask', session, ...target }, limitMs))
+  }
+
+  /** Sends a text over a new TCP connection and returns all that comes until the server closes; throws without an answer. */
+  async exchange(address: string, port: number, text: string): Promise<string> {
+    const reply = await this.#send({ op: 'exchange', protocol: 'TCP', address, port, text }, 5000)
+    const answer = reply['text']
+    if (typeof answer === 'string') return answer
+    throw new Error(`no answer from ${address} port ${port}: ${JSON.stringify(reply)}`)
+  }
+
+  /** Sends a TCP segment that belongs to no connection: `refused` when it arrived, `dropped` when not. */
+  async stray(address: string, port: number, limitMs: number): Promise<ProbeOutcome> {
+    return outcomeOf(await this.#send({ op: 'stray', address, port }, limitMs))
+  }
+
+  #send(request: object, limitMs: number): Promise<Reply> {
+    const id = this.#requests++
+    const reply = new Promise<Reply>((resolve, reject) => this.#waiting.set(id, { resolve, reject }))
+    this.#program.write(`${JSON.stringify({ id, limitMs, ...request })}\n`)
+    return reply
+  }
+
+  /** Ends, by an error, with the program. */
+  async #dispatch(): Promise<never> {
+    for (let index = 0; ; index++) {
+      const reply: Reply = JSON.parse(await this.#program.line(() => true, index))
+      const id = Number(reply['id'])
+      this.#waiting.get(id)?.resolve(reply)
+      this.#waiting.delete(id)
+    }
+  }
+}
+
+function outcomeOf(reply: Reply): ProbeOutcome {
+  const { kind, by, sees, seesPort, code } = reply
+  if (kind === 'answer') return { kind, by: String(by), sees: String(sees), seesPort: Number(seesPort) }
+  if (kind === 'refused' || kind === 'dropped') return { kind }
+  return { kind: 'error', code: String(code) }
+}
