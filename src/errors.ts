@@ -23,7 +23,7 @@ export function errnoName(errno: number): ErrnoName {
 
 export interface KernelErrorFields {
   readonly errno: number
-  readonly subsystem: 'ipvs' | 'route' | 'sysctl' | 'xtables' | 'conntrack' | 'addon'
+  readonly subsystem: 'ipvs' | 'route' | 'sysctl' | 'xtables' | 'conntrack' | 'nftables' | 'addon'
   readonly operation: string
   readonly family?: 'ipv4' | 'ipv6' | 'none'
   readonly object?: string

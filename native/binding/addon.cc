@@ -1,7 +1,9 @@
 #include <napi.h>
 
+#include "binding/conntrack_socket_wrap.h"
 #include "binding/ipvs_socket_wrap.h"
 #include "binding/layout.h"
+#include "binding/nft_socket_wrap.h"
 #include "binding/route_events_wrap.h"
 #include "binding/route_socket_wrap.h"
 
@@ -14,6 +16,8 @@ class Addon : public Napi::Addon<Addon> {
     DefineAddon(exports, {InstanceValue("IpvsSocket", IpvsSocketWrap::Define(env), napi_enumerable),
                           InstanceValue("RouteSocket", RouteSocketWrap::Define(env), napi_enumerable),
                           InstanceValue("RouteEvents", RouteEventsWrap::Define(env), napi_enumerable),
+                          InstanceValue("ConntrackSocket", ConntrackSocketWrap::Define(env), napi_enumerable),
+                          InstanceValue("NftSocket", NftSocketWrap::Define(env), napi_enumerable),
                           InstanceValue("layout", MakeLayout(env), napi_enumerable)});
   }
 };

@@ -4,6 +4,7 @@
 #include <initializer_list>
 
 #include "binding/values.h"
+#include "conntrack/record.h"
 #include "ipvs/record.h"
 #include "route/record.h"
 
@@ -109,6 +110,24 @@ Napi::Object Event(Napi::Env env) {
                      {"name", offsetof(R, name)}});
 }
 
+Napi::Object ConntrackFrontend(Napi::Env env) {
+  using R = conntrack::FrontendRecord;
+  return MakeRecord(env, sizeof(R),
+                    {{"address", offsetof(R, address)},
+                     {"backendSet", offsetof(R, backend_set)},
+                     {"port", offsetof(R, port)},
+                     {"protocol", offsetof(R, protocol)},
+                     {"isAnyAddress", offsetof(R, is_any_address)}});
+}
+
+Napi::Object ConntrackBackend(Napi::Env env) {
+  using R = conntrack::BackendRecord;
+  return MakeRecord(env, sizeof(R),
+                    {{"address", offsetof(R, address)},
+                     {"backendSet", offsetof(R, backend_set)},
+                     {"port", offsetof(R, port)}});
+}
+
 }  // namespace
 
 Napi::Object MakeLayout(Napi::Env env) {
@@ -131,6 +150,8 @@ Napi::Object MakeLayout(Napi::Env env) {
                                  {"flags", offsetof(LinkRecord, flags)},
                                  {"op", offsetof(LinkRecord, op)}}));
   layout.Set("event", Event(env));
+  layout.Set("conntrackFrontend", ConntrackFrontend(env));
+  layout.Set("conntrackBackend", ConntrackBackend(env));
   layout.Set("failure", MakeRecord(env, sizeof(FailureRecord),
                                    {{"index", offsetof(FailureRecord, index)},
                                     {"errno", offsetof(FailureRecord, code)},

@@ -76,6 +76,22 @@ export interface RawRouteEvents {
   close(): Promise<void>
 }
 
+export interface RawConntrackSocket {
+  /** ConntrackFrontendRecords and ConntrackBackendRecords. `isFiltered`: only flows of the frontends were seen. */
+  deleteStale(
+    family: RawFamily,
+    frontends: Uint8Array,
+    backends: Uint8Array,
+  ): Promise<{ readonly seen: number; readonly isFiltered: boolean; readonly deleted: number }>
+  close(): Promise<void>
+}
+
+export interface RawNftSocket {
+  /** UTF-8: of each chain its table and its name, both ended by NUL. Rejects with EINVAL without nf_tables. */
+  listChains(family: RawFamily): Promise<Uint8Array>
+  close(): Promise<void>
+}
+
 /** What became of an apply (xtables.ts, XtOutcome). */
 export interface RawXtOutcome {
   readonly isWritten: boolean
@@ -109,6 +125,8 @@ export interface Addon {
   readonly IpvsSocket: new () => RawIpvsSocket
   readonly RouteSocket: new () => RawRouteSocket
   readonly RouteEvents: new () => RawRouteEvents
+  readonly ConntrackSocket: new () => RawConntrackSocket
+  readonly NftSocket: new () => RawNftSocket
   /** Size and offsets of each record (records.ts). */
   readonly layout: Readonly<Record<string, Readonly<Record<string, number>>>>
 }

@@ -71,12 +71,25 @@ function isAbsent(path: string): boolean {
   }
 }
 
-function checkAddon({ IpvsSocket, RouteSocket, RouteEvents, layout = {} }: Partial<Addon>): Addon {
-  checkLayouts(layout)
-  if (IpvsSocket === undefined || RouteSocket === undefined || RouteEvents === undefined)
-    throw new ConfigError(
-      '',
-      'the native addon is of another build: build it again with `npm run build:native`',
-    )
-  return { IpvsSocket, RouteSocket, RouteEvents, layout }
+/** All of them: the compiler knows when one is missing. */
+const exportNames = {
+  IpvsSocket: true,
+  RouteSocket: true,
+  RouteEvents: true,
+  ConntrackSocket: true,
+  NftSocket: true,
+  layout: true,
+} as const satisfies Record<keyof Addon, true>
+
+function isWhole(exports: Partial<Addon>): exports is Addon {
+  return Object.keys(exportNames).every((name) => name in exports)
+}
+
+function checkAddon(exports: Partial<Addon>): Addon {
+  checkLayouts(exports.layout ?? {})
+  if (isWhole(exports)) return exports
+  throw new ConfigError(
+    '',
+    'the native addon is of another build: build it again with `npm run build:native`',
+  )
 }

@@ -1,9 +1,13 @@
 import type { Addon } from './addon.js'
+import type { Conntrack } from './conntrack.js'
 import type { Ipvs } from './ipvs.js'
 import type { Links } from './links.js'
 import { loadAddon } from './loader.js'
+import type { NftChains } from './nft-chains.js'
+import { RealConntrack } from './real-conntrack.js'
 import { RealIpvs } from './real-ipvs.js'
 import { RealLinks } from './real-links.js'
+import { RealNftChains } from './real-nft-chains.js'
 import { RealRoutes } from './real-routes.js'
 import { RealSysctl } from './real-sysctl.js'
 import type { Routes } from './routes.js'
@@ -15,6 +19,8 @@ export interface Kernel {
   readonly routes: Routes
   readonly links: Links
   readonly sysctl: Sysctl
+  readonly conntrack: Conntrack
+  readonly nftChains: NftChains
   /** Waits for what is in flight; idempotent. */
   close(): Promise<void>
 }
@@ -41,13 +47,17 @@ export function openKernel(options: KernelOptions = {}): Kernel {
   const ipvs = new RealIpvs(addon)
   const routes = new RealRoutes(addon)
   const links = new RealLinks(addon)
+  const conntrack = new RealConntrack(addon)
+  const nftChains = new RealNftChains(addon)
   return {
     ipvs,
     routes,
     links,
+    conntrack,
+    nftChains,
     sysctl: new RealSysctl(options.sysctlRoot ?? '/proc/sys'),
     close: async () => {
-      await Promise.all([ipvs.close(), routes.close(), links.close()])
+      await Promise.all([ipvs, routes, links, conntrack, nftChains].map((part) => part.close()))
     },
   }
 }

@@ -140,6 +140,23 @@ export const xtRuleLayout = {
   setSources: 119,
 } as const satisfies RecordLayout
 
+/** native/conntrack/record.h */
+export const conntrackFrontendLayout = {
+  size: 24,
+  address: 0,
+  backendSet: 16,
+  port: 20,
+  protocol: 22,
+  isAnyAddress: 23,
+} as const satisfies RecordLayout
+
+export const conntrackBackendLayout = {
+  size: 24,
+  address: 0,
+  backendSet: 16,
+  port: 20,
+} as const satisfies RecordLayout
+
 /** One failed record of a batch (native/binding/values.h). */
 export const failureLayout = {
   size: 20,
@@ -160,6 +177,8 @@ export const layouts = {
   address: addressLayout,
   link: linkLayout,
   event: eventLayout,
+  conntrackFrontend: conntrackFrontendLayout,
+  conntrackBackend: conntrackBackendLayout,
   failure: failureLayout,
 } as const
 

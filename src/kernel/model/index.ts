@@ -2,14 +2,16 @@
 // Never: imported by production code; it serves the tests of the rooms above.
 // Owner of: the state of one imagined network namespace.
 // Read next: ipvs.ts, network.ts; test/contract/ holds it equal to the real kernel.
+import { ModelConntrack, type ModelFlow } from './conntrack.js'
 import { ModelIpvs } from './ipvs.js'
 import { ModelLinks } from './links.js'
 import { ModelNetwork } from './network.js'
+import { ModelNftChains } from './nft-chains.js'
 import { ModelRoutes } from './routes.js'
 import { ModelSysctl } from './sysctl.js'
 
 export type { Fault, FaultPlan, ModelBatches } from './faults.js'
-export type { ModelIpvs, ModelLinks, ModelRoutes, ModelSysctl }
+export type { ModelConntrack, ModelFlow, ModelIpvs, ModelLinks, ModelNftChains, ModelRoutes, ModelSysctl }
 
 export interface ModelKernelOptions {
   /** False: addDummy() fails with EOPNOTSUPP. Default true. */
@@ -23,6 +25,8 @@ export interface ModelKernel {
   readonly routes: ModelRoutes
   readonly links: ModelLinks
   readonly sysctl: ModelSysctl
+  readonly conntrack: ModelConntrack
+  readonly nftChains: ModelNftChains
   close(): Promise<void>
 }
 
@@ -44,14 +48,18 @@ export function openModelKernel(options: ModelKernelOptions = {}): ModelKernel {
   const ipvs = new ModelIpvs()
   const routes = new ModelRoutes(network)
   const links = new ModelLinks(network, options.hasDummyModule ?? true)
+  const conntrack = new ModelConntrack()
+  const nftChains = new ModelNftChains()
   const sysctl = new ModelSysctl(options.sysctls ?? defaultSysctls)
   return {
     ipvs,
     routes,
     links,
     sysctl,
+    conntrack,
+    nftChains,
     close: async () => {
-      await Promise.all([ipvs.close(), routes.close(), links.close()])
+      await Promise.all([ipvs, routes, links, conntrack, nftChains].map((part) => part.close()))
     },
   }
 }

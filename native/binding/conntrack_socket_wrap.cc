@@ -1,0 +1,62 @@
+#include "binding/conntrack_socket_wrap.h"
+
+#include <string>
+
+#include "binding/arguments.h"
+
+namespace viaduct::binding {
+
+namespace {
+
+using conntrack::BackendRecord;
+using conntrack::Cleaning;
+using conntrack::ConntrackSocket;
+using conntrack::FrontendRecord;
+
+/// Core trusts the protocol and the port: a frontend without them would take other flows for its own.
+void CheckFrontends(Napi::Env env, std::span<const FrontendRecord> frontends) {
+  for (size_t i = 0; i < frontends.size(); ++i) {
+    const FrontendRecord& frontend = frontends[i];
+    if (!conntrack::HasPorts(frontend.protocol) || frontend.port == 0 || frontend.is_any_address > 1)
+      throw Napi::RangeError::New(
+          env, "frontends: record " + std::to_string(i) + " has no such protocol, port or address");
+  }
+}
+
+Napi::Value CleaningToValue(Napi::Env env, Cleaning&& cleaning) {
+  auto result = Napi::Object::New(env);
+  result.Set("seen", Napi::Number::New(env, cleaning.seen));
+  result.Set("isFiltered", Napi::Boolean::New(env, cleaning.is_filtered));
+  result.Set("deleted", Napi::Number::New(env, cleaning.deleted));
+  return result;
+}
+
+}  // namespace
+
+Napi::Function ConntrackSocketWrap::Define(Napi::Env env) {
+  return DefineClass(env, "ConntrackSocket",
+                     {InstanceMethod<&ConntrackSocketWrap::DeleteStale>("deleteStale"),
+                      InstanceMethod<&ConntrackSocketWrap::Close>("close")});
+}
+
+ConntrackSocketWrap::ConntrackSocketWrap(const Napi::CallbackInfo& info)
+    : SocketWrap(info, ConntrackSocket::Open()) {}
+
+Napi::Value ConntrackSocketWrap::DeleteStale(const Napi::CallbackInfo& info) {
+  auto& slot = Slot(info);
+  const Arguments arguments(info, {Parameter::U32("family"), Parameter::Records<FrontendRecord>("frontends"),
+                                   Parameter::Records<BackendRecord>("backends")});
+  const uint8_t family = CheckFamily(info.Env(), arguments.U32(0));
+  const auto frontends = arguments.Records<FrontendRecord>(1);
+  const auto backends = arguments.Records<BackendRecord>(2);
+  CheckFrontends(info.Env(), frontends);
+  return slot.Fly<Cleaning>(
+      info, {[=](ConntrackSocket& socket) { return socket.DeleteStale(family, frontends, backends); },
+             CleaningToValue});
+}
+
+Napi::Value ConntrackSocketWrap::Close(const Napi::CallbackInfo& info) {
+  return Slot(info).Close(info.Env());
+}
+
+}  // namespace viaduct::binding

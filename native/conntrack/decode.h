@@ -1,0 +1,15 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "conntrack/flow.h"
+
+namespace viaduct::conntrack {
+
+/// IPCTNL_MSG_CT_NEW, the answer of a dump, after nlmsghdr. Nothing: malformed, breaks the policy, or lacks
+/// what names the flow.
+std::optional<Flow> DecodeFlow(std::span<const uint8_t> payload);
+
+}  // namespace viaduct::conntrack

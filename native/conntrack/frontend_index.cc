@@ -1,0 +1,74 @@
+#include "conntrack/frontend_index.h"
+
+#include <cstring>
+
+namespace viaduct::conntrack {
+
+namespace {
+
+constexpr uint8_t kAnyAddress[16] = {};
+
+}  // namespace
+
+FrontendIndex::FrontendIndex(std::span<const FrontendRecord> frontends,
+                             std::span<const BackendRecord> backends) {
+  frontends_.reserve(frontends.size());
+  for (const FrontendRecord& frontend : frontends) {
+    const bool is_any = frontend.is_any_address != 0;
+    const uint64_t rest = FrontendRest(frontend.protocol, frontend.port, is_any);
+    frontends_.emplace(MakeKey(is_any ? kAnyAddress : frontend.address, rest), frontend.backend_set);
+  }
+  backends_.reserve(backends.size());
+  for (const BackendRecord& backend : backends)
+    backends_.insert(MakeKey(backend.address, BackendRest(backend.backend_set, backend.port)));
+}
+
+bool FrontendIndex::IsStale(const Flow& flow) const {
+  const uint32_t* const backend_set = FindBackendSet(flow.original);
+  if (backend_set == nullptr) return false;
+  const Endpoint& answering = flow.reply_source;
+  return !backends_.contains(MakeKey(answering.address, BackendRest(*backend_set, answering.port)));
+}
+
+const uint32_t* FrontendIndex::FindBackendSet(const Tuple& tuple) const {
+  const Endpoint& wanted = tuple.destination;
+  auto found = frontends_.find(MakeKey(wanted.address, FrontendRest(tuple.protocol, wanted.port, false)));
+  if (found == frontends_.end())
+    found = frontends_.find(MakeKey(kAnyAddress, FrontendRest(tuple.protocol, wanted.port, true)));
+  return found == frontends_.end() ? nullptr : &found->second;
+}
+
+FrontendIndex::Key FrontendIndex::MakeKey(const uint8_t (&address)[16], uint64_t rest) {
+  Key key{0, 0, rest};
+  memcpy(&key.high, address, sizeof key.high);
+  memcpy(&key.low, address + sizeof key.high, sizeof key.low);
+  return key;
+}
+
+uint64_t FrontendIndex::FrontendRest(uint8_t protocol, uint16_t port, bool is_any_address) {
+  return uint64_t{is_any_address} << 32 | uint64_t{protocol} << 16 | port;
+}
+
+uint64_t FrontendIndex::BackendRest(uint32_t backend_set, uint16_t port) {
+  return uint64_t{backend_set} << 16 | port;
+}
+
+size_t FrontendIndex::KeyHash::operator()(const Key& key) const {
+  // Multiplies by the golden ratio's bits: neighbouring addresses and ports must not share a bucket.
+  constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;
+  uint64_t hash = 0;
+  for (const uint64_t part : {key.high, key.low, key.rest}) {
+    hash = (hash ^ part) * kOdd;
+    hash ^= hash >> 32;
+  }
+  return hash;
+}
+
+bool Fits(const FrontendRecord& frontend, const Flow& flow) {
+  const Tuple& tuple = flow.original;
+  if (tuple.protocol != frontend.protocol || tuple.destination.port != frontend.port) return false;
+  return frontend.is_any_address != 0 ||
+         memcmp(tuple.destination.address, frontend.address, sizeof frontend.address) == 0;
+}
+
+}  // namespace viaduct::conntrack

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "conntrack/flow.h"
+#include "conntrack/record.h"
+
+namespace viaduct::conntrack {
+
+/// Says of a flow whether it has to go, in constant time however many frontends there are.
+class FrontendIndex {
+ public:
+  /// Of equal frontends the first counts.
+  FrontendIndex(std::span<const FrontendRecord> frontends, std::span<const BackendRecord> backends);
+
+  /// Whether the flow goes to a frontend and does not lead to one of its backends. A frontend with an address
+  /// comes before a node port of the same number.
+  bool IsStale(const Flow& flow) const;
+
+ private:
+  /// An address with whatever else makes a key: protocol and port, or set and port.
+  struct Key {
+    uint64_t high;
+    uint64_t low;
+    uint64_t rest;
+    bool operator==(const Key&) const = default;
+  };
+  struct KeyHash {
+    size_t operator()(const Key& key) const;
+  };
+
+  static Key MakeKey(const uint8_t (&address)[16], uint64_t rest);
+  static uint64_t FrontendRest(uint8_t protocol, uint16_t port, bool is_any_address);
+  static uint64_t BackendRest(uint32_t backend_set, uint16_t port);
+  /// The number of the backend set; nothing: the flow is nobody's.
+  const uint32_t* FindBackendSet(const Tuple& tuple) const;
+
+  std::unordered_map<Key, uint32_t, KeyHash> frontends_;
+  std::unordered_set<Key, KeyHash> backends_;
+};
+
+/// Whether a filtered dump for the frontend had to name the flow.
+bool Fits(const FrontendRecord& frontend, const Flow& flow);
+
+}  // namespace viaduct::conntrack

@@ -1,0 +1,62 @@
+#include "nftables/nft_socket.h"
+
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
+
+#include <cerrno>
+#include <string_view>
+
+#include "core/message_builder.h"
+#include "core/send_batch.h"
+#include "nftables/decode.h"
+
+namespace viaduct::nftables {
+
+namespace {
+
+void AppendText(std::vector<uint8_t>& texts, std::string_view text) {
+  texts.insert(texts.end(), text.begin(), text.end());
+  texts.push_back('\0');
+}
+
+}  // namespace
+
+Result<NftSocket> NftSocket::Open(SocketCalls& calls) {
+  NetlinkSocket::Options options;
+  options.protocol = NETLINK_NETFILTER;
+  options.calls = &calls;
+  auto socket = NetlinkSocket::Open(options);
+  if (!socket.ok()) return socket.error();
+  return NftSocket(std::move(socket.value()));
+}
+
+// linux/netfilter/nf_tables.h NFT_MSG_GETCHAIN with NLM_F_DUMP: nf_tables_dump_chains().
+Result<std::vector<uint8_t>> NftSocket::ListChains(uint8_t family) {
+  RequestBuffer<NLMSG_LENGTH(sizeof(nfgenmsg))> request;
+  MessageBuilder builder(request);
+  auto* header =
+      builder.BeginMessage<nfgenmsg>(NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETCHAIN, NLM_F_REQUEST, 0);
+  header->nfgen_family = family;
+  header->version = NFNETLINK_V0;
+  builder.FinishMessage();
+  std::vector<uint8_t> names;
+  bool is_malformed = false;
+  Status dumped = socket_.Dump(
+      builder.sealed(),
+      [&](uint16_t, std::span<const uint8_t> payload) {
+        const auto name = DecodeChainName(payload);
+        is_malformed = is_malformed || !name;
+        if (!name) return;
+        AppendText(names, name->table);
+        AppendText(names, name->chain);
+      },
+      [&] {
+        names.clear();
+        is_malformed = false;
+      });
+  if (dumped.ok() && is_malformed) dumped = Error{EPROTO, {}, {}};
+  if (!dumped.ok()) return Named(std::move(dumped), "dump nf_tables chains").error();
+  return names;
+}
+
+}  // namespace viaduct::nftables

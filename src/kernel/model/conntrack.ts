@@ -1,0 +1,59 @@
+import { constants } from 'node:os'
+import { familyOf, type IpAddress, type IpFamily } from '../../address.js'
+import { KernelError } from '../../errors.js'
+import type { Conntrack, ConntrackFrontend, ConntrackOutcome } from '../conntrack.js'
+import type { Protocol } from '../ipvs.js'
+
+/** One entry of the table: what the client sent, and who answers it. */
+export interface ModelFlow {
+  readonly protocol: Protocol
+  readonly source: IpAddress
+  readonly sourcePort: number
+  readonly destination: IpAddress
+  readonly destinationPort: number
+  /** The backend of a translated flow; the destination itself of one that is not translated. */
+  readonly replySource: IpAddress
+  readonly replySourcePort: number
+}
+
+/** Conntrack in memory: tests put flows in, and see which are left. */
+export class ModelConntrack implements Conntrack {
+  flows: readonly ModelFlow[] = []
+  /** What was asked of it, in order. */
+  readonly calls: { readonly family: IpFamily; readonly frontends: readonly ConntrackFrontend[] }[] = []
+  /** Replace it to inject: asked before each call, returns the errno of the refusal. */
+  fault: () => number | undefined = () => undefined
+  #isClosed = false
+
+  async deleteStale(family: IpFamily, frontends: readonly ConntrackFrontend[]): Promise<ConntrackOutcome> {
+    if (this.#isClosed) throw refusal('use a closed socket', constants.errno.EBADF, family)
+    this.calls.push({ family, frontends })
+    const errno = this.fault()
+    if (errno !== undefined) throw refusal('dump conntrack entries', errno, family)
+    const seen = this.flows.filter(({ destination }) => familyOf(destination) === family)
+    const stale = new Set(seen.filter((flow) => isStale(flow, frontends)))
+    this.flows = this.flows.filter((flow) => !stale.has(flow))
+    return { seen: seen.length, deleted: stale.size }
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+  }
+}
+
+function isStale(flow: ModelFlow, frontends: readonly ConntrackFrontend[]): boolean {
+  const asked = frontends.filter(
+    ({ protocol, port }) => protocol === flow.protocol && port === flow.destinationPort,
+  )
+  const frontend =
+    asked.find(({ address }) => address === flow.destination) ??
+    asked.find(({ address }) => address === undefined)
+  if (frontend === undefined) return false
+  return !frontend.backends.some(
+    ({ address, port }) => address === flow.replySource && port === flow.replySourcePort,
+  )
+}
+
+function refusal(operation: string, errno: number, family: IpFamily): KernelError {
+  return new KernelError({ errno, subsystem: 'conntrack', operation, family })
+}

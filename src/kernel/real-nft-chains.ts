@@ -1,0 +1,41 @@
+import type { IpFamily } from '../address.js'
+import { KernelError } from '../errors.js'
+import type { Addon, RawNftSocket } from './addon.js'
+import type { NftChain, NftChains } from './nft-chains.js'
+import { addressFamily } from './records.js'
+import { RequestQueue } from './request-queue.js'
+
+/** No nfnetlink at all; no nf_tables behind it (nfnetlink_rcv_msg() knows no other word for that). */
+const absences: ReadonlySet<string> = new Set(['EPROTONOSUPPORT', 'EINVAL'])
+
+/** The nf_tables of the kernel that we run on. */
+export class RealNftChains implements NftChains {
+  readonly #queue: RequestQueue<RawNftSocket>
+
+  constructor(addon: () => Addon) {
+    this.#queue = new RequestQueue(() => new (addon().NftSocket)(), 'nftables')
+  }
+
+  async list(family: IpFamily): Promise<readonly NftChain[]> {
+    try {
+      const names = await this.#queue.run((socket) => socket.listChains(addressFamily[family]), { family })
+      return decodeChains(names)
+    } catch (error) {
+      if (error instanceof KernelError && absences.has(error.code)) return []
+      throw error
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#queue.close()
+  }
+}
+
+/** Table and chain in turn, each ended by NUL. */
+function decodeChains(names: Uint8Array): readonly NftChain[] {
+  const texts = new TextDecoder().decode(names).split('\0')
+  const chains: NftChain[] = []
+  for (let index = 0; index + 1 < texts.length; index += 2)
+    chains.push({ table: texts[index] ?? '', chain: texts[index + 1] ?? '' })
+  return chains
+}
