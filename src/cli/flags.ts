@@ -1,17 +1,7 @@
-import { parseDuration, type ConfigInput } from '../config/index.js'
-import { ConfigError } from '../errors.js'
-
-/** One flag: its name without dashes, the field of Config that it sets, and how its text is taken over. */
-export interface Flag {
-  readonly name: string
-  /** Upper-case word for the help; undefined: a boolean flag. */
-  readonly value: string | undefined
-  /** Path in Config, as ConfigError names it. */
-  readonly field: string
-  readonly help: string
-  /** Returns `input` with the flag's value. Throws ConfigError for text that is no value of its type. */
-  readonly take: (input: ConfigInput, text: string) => ConfigInput
-}
+import { parseDuration } from '../config/index.js'
+import type { Flag } from './flag.js'
+import { iptablesFlags } from './iptables-flags.js'
+import { parseBoolean, parseNumber, splitList } from './values.js'
 
 /** Every flag of this build: kube-proxy's names and meanings where kube-proxy has the flag. */
 export const flags: readonly Flag[] = [
@@ -26,7 +16,7 @@ export const flags: readonly Flag[] = [
     name: 'proxy-mode',
     value: 'MODE',
     field: 'mode',
-    help: 'how services are programmed: ipvs (blank: the same)',
+    help: 'how services are programmed: iptables or ipvs (blank: ipvs)',
     take: (input, text) => ({ ...input, mode: text }),
   },
   {
@@ -36,6 +26,14 @@ export const flags: readonly Flag[] = [
     help: "name of this node, instead of the machine's host name",
     take: (input, text) => ({ ...input, hostnameOverride: text }),
   },
+  {
+    name: 'bind-address',
+    value: 'IP',
+    field: 'bindAddress',
+    help: "this node's own IP, instead of the Node object's; nothing listens there (default 0.0.0.0: unset)",
+    take: (input, text) => ({ ...input, bindAddress: text }),
+  },
+  ...iptablesFlags,
   {
     name: 'ipvs-scheduler',
     value: 'NAME',
@@ -69,8 +67,7 @@ export const flags: readonly Flag[] = [
     field: 'ipvs.excludeCIDRs',
     help: 'networks, separated by commas, whose virtual servers are never removed; may be repeated',
     take: (input, text) => {
-      const added = text.split(',').map((cidr) => cidr.trim())
-      const excludeCIDRs = [...(input.ipvs?.excludeCIDRs ?? []), ...added.filter((cidr) => cidr !== '')]
+      const excludeCIDRs = [...(input.ipvs?.excludeCIDRs ?? []), ...splitList(text)]
       return { ...input, ipvs: { ...input.ipvs, excludeCIDRs } }
     },
   },
@@ -93,7 +90,7 @@ export const flags: readonly Flag[] = [
     value: 'LEVEL',
     field: 'verbosity',
     help: 'how much is logged: 0 and 1 little, 2 and 3 syncs, 4 and more every object (default 0)',
-    take: (input, text) => ({ ...input, verbosity: parseLevel('verbosity', text) }),
+    take: (input, text) => ({ ...input, verbosity: parseNumber('verbosity', text) }),
   },
   {
     name: 'logging-format',
@@ -103,19 +100,3 @@ export const flags: readonly Flag[] = [
     take: (input, text) => ({ ...input, loggingFormat: text }),
   },
 ]
-
-// strconv.ParseBool of Go.
-const trueTexts = ['true', 'True', 'TRUE', 't', 'T', '1']
-const falseTexts = ['false', 'False', 'FALSE', 'f', 'F', '0']
-
-/** A boolean as Go's flags write it. Throws ConfigError with `field`. */
-export function parseBoolean(field: string, text: string): boolean {
-  if (trueTexts.includes(text)) return true
-  if (falseTexts.includes(text)) return false
-  throw new ConfigError(field, `must be true or false, not "${text}"`)
-}
-
-function parseLevel(field: string, text: string): number {
-  if (/^\d{1,9}$/u.test(text)) return Number(text)
-  throw new ConfigError(field, `must be a whole number from 0, not "${text}"`)
-}

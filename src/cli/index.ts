@@ -2,5 +2,6 @@
 // Never: exit, print, read files or the environment.
 // Owner of: flags' names and help.
 // Read next: flags.ts (the table); config/ (defaults and validation); docs/flags.md.
-export { flags, type Flag } from './flags.js'
+export type { Flag } from './flag.js'
+export { flags } from './flags.js'
 export { parseArguments, type Invocation } from './parse-arguments.js'

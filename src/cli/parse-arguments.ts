@@ -1,7 +1,8 @@
 import { Command, CommanderError, Option } from 'commander'
 import { resolveConfig, version, type Config, type ConfigInput } from '../config/index.js'
 import { ConfigError } from '../errors.js'
-import { flags, type Flag } from './flags.js'
+import type { Flag } from './flag.js'
+import { flags } from './flags.js'
 import { nearestName } from './nearest-name.js'
 
 const knownNames = ['help', 'version', 'h', ...flags.map(({ name }) => name)]

@@ -1,19 +1,37 @@
-import { parseCidr, type Cidr } from '../address.js'
+import { parseCidr, type Cidr, type IpAddress } from '../address.js'
 import { ConfigError } from '../errors.js'
+import {
+  resolveBindAddress,
+  resolveClusterCIDR,
+  resolveDetectLocal,
+  resolveDetectLocalMode,
+  resolveNodePortAddresses,
+  type DetectLocal,
+  type DetectLocalInput,
+  type DetectLocalMode,
+  type NodePortAddresses,
+} from './local-traffic.js'
+import { resolvePeriods, type SyncPeriods, type SyncPeriodsInput } from './periods.js'
 import { version } from './version.js'
 
-export type ProxyMode = 'ipvs'
+export type ProxyMode = 'iptables' | 'ipvs'
 export type VipBinding = 'routes' | 'addresses'
 export type LoggingFormat = 'json' | 'text'
 
-export interface IpvsConfig {
+export interface IpvsConfig extends SyncPeriods {
   /** Any scheduler that the kernel has; whether it has it is seen at start. */
   readonly scheduler: string
-  readonly syncPeriodMs: number
-  /** 0: apply at once when idle. */
-  readonly minSyncPeriodMs: number
   /** Virtual servers in these networks are never removed. */
   readonly excludeCIDRs: readonly Cidr[]
+}
+
+export interface IptablesConfig extends SyncPeriods {
+  /** Bit of the packet mark that asks for masquerading: 0 to 31. */
+  readonly masqueradeBit: number
+  /** Masquerade everything that goes to a cluster IP. */
+  readonly masqueradeAll: boolean
+  /** Node ports on loopback addresses too; IPv4 only. */
+  readonly localhostNodePorts: boolean
 }
 
 /** Everything that an operator can set, after defaults and validation. */
@@ -23,7 +41,15 @@ export interface Config {
   readonly mode: ProxyMode
   /** Trimmed and lower-case; undefined: the host name of the operating system. */
   readonly hostnameOverride: string | undefined
+  /** Stands for the node's own IP; undefined: the Node object's addresses. No socket is bound to it. */
+  readonly bindAddress: IpAddress | undefined
   readonly ipvs: IpvsConfig
+  readonly iptables: IptablesConfig
+  readonly detectLocalMode: DetectLocalMode
+  readonly detectLocal: DetectLocal
+  /** The pods' networks: none, one, or one of each family. */
+  readonly clusterCIDR: readonly Cidr[]
+  readonly nodePortAddresses: NodePortAddresses
   /** How VIPs become local. */
   readonly vipBinding: VipBinding
   /** Remove what we programmed, then exit. */
@@ -39,35 +65,44 @@ export interface ConfigInput {
   readonly manifests?: string | undefined
   readonly mode?: string | undefined
   readonly hostnameOverride?: string | undefined
-  readonly ipvs?: {
+  readonly bindAddress?: string | undefined
+  readonly ipvs?: SyncPeriodsInput & {
     readonly scheduler?: string | undefined
-    readonly syncPeriodMs?: number | undefined
-    readonly minSyncPeriodMs?: number | undefined
     readonly excludeCIDRs?: readonly string[] | undefined
   }
+  readonly iptables?: { readonly [K in keyof IptablesConfig]?: IptablesConfig[K] | undefined }
+  readonly detectLocalMode?: string | undefined
+  readonly detectLocal?: DetectLocalInput
+  readonly clusterCIDR?: readonly string[] | undefined
+  readonly nodePortAddresses?: readonly string[] | undefined
   readonly vipBinding?: string | undefined
   readonly cleanup?: boolean | undefined
   readonly verbosity?: number | undefined
   readonly loggingFormat?: string | undefined
 }
 
-const modesOfThisBuild: readonly ProxyMode[] = ['ipvs']
+const modesOfThisBuild: readonly ProxyMode[] = ['iptables', 'ipvs']
 const modesOfKubeProxy: readonly string[] = ['iptables', 'ipvs', 'nftables']
 const vipBindings: readonly VipBinding[] = ['routes', 'addresses']
 const loggingFormats: readonly LoggingFormat[] = ['json', 'text']
-// A timer of Node with a longer delay than 2^31 - 1 ms fires at once.
-const longestPeriodHours = 596
 // linux/ip_vs.h IP_VS_SCHEDNAME_MAXLEN is 16 with its closing NUL.
 const schedulerName = /^[a-z0-9_-]{1,15}$/u
 
 /** Fills defaults and validates. Throws ConfigError whose `path` is the field's, such as `ipvs.scheduler`. */
 export function resolveConfig(input: ConfigInput): Config {
   const cleanup = input.cleanup ?? false
+  const detectLocalMode = resolveDetectLocalMode(input.detectLocalMode ?? '')
   return {
     manifests: resolveManifests(input.manifests, cleanup),
     mode: resolveMode(input.mode ?? ''),
     hostnameOverride: resolveHostnameOverride(input.hostnameOverride ?? ''),
+    bindAddress: resolveBindAddress(input.bindAddress ?? '0.0.0.0'),
     ipvs: resolveIpvs(input.ipvs ?? {}),
+    iptables: resolveIptables(input.iptables ?? {}),
+    detectLocalMode,
+    detectLocal: resolveDetectLocal(detectLocalMode, input.detectLocal ?? {}),
+    clusterCIDR: resolveClusterCIDR(detectLocalMode, input.clusterCIDR ?? []),
+    nodePortAddresses: resolveNodePortAddresses(input.nodePortAddresses ?? []),
     vipBinding: oneOf('vipBinding', vipBindings, input.vipBinding ?? 'routes'),
     cleanup,
     verbosity: resolveVerbosity(input.verbosity ?? 0),
@@ -102,25 +137,19 @@ function resolveHostnameOverride(text: string): string | undefined {
 }
 
 function resolveIpvs(input: NonNullable<ConfigInput['ipvs']>): IpvsConfig {
-  const syncPeriodMs = input.syncPeriodMs ?? 30_000
-  const minSyncPeriodMs = input.minSyncPeriodMs ?? 0
-  if (!(syncPeriodMs > 0)) throw new ConfigError('ipvs.syncPeriod', 'must be greater than 0')
-  if (syncPeriodMs > longestPeriodHours * 3_600_000) {
-    throw new ConfigError('ipvs.syncPeriod', `must be at most ${longestPeriodHours}h`)
-  }
-  if (!(minSyncPeriodMs >= 0)) throw new ConfigError('ipvs.minSyncPeriod', 'must not be negative')
-  if (minSyncPeriodMs > syncPeriodMs) {
-    throw new ConfigError(
-      'ipvs.minSyncPeriod',
-      `must not be longer than the sync period (${syncPeriodMs} ms)`,
-    )
-  }
   return {
+    ...resolvePeriods('ipvs', input),
     scheduler: resolveScheduler(input.scheduler ?? ''),
-    syncPeriodMs,
-    minSyncPeriodMs,
     excludeCIDRs: (input.excludeCIDRs ?? []).map(requireCidr),
   }
+}
+
+function resolveIptables(input: NonNullable<ConfigInput['iptables']>): IptablesConfig {
+  const { masqueradeBit = 14, masqueradeAll = false, localhostNodePorts = true } = input
+  if (!(Number.isInteger(masqueradeBit) && masqueradeBit >= 0 && masqueradeBit <= 31)) {
+    throw new ConfigError('iptables.masqueradeBit', `must be within the range [0, 31], not ${masqueradeBit}`)
+  }
+  return { ...resolvePeriods('iptables', input), masqueradeBit, masqueradeAll, localhostNodePorts }
 }
 
 function requireCidr(text: string): Cidr {

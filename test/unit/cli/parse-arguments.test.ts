@@ -29,6 +29,36 @@ describe('parseArguments', () => {
       ['--manifests=m', '--ipvs-exclude-cidrs=10.0.0.0/8, fd00::/8', '--ipvs-exclude-cidrs=192.0.2.0/24'],
       { ipvs: { excludeCIDRs: ['10.0.0.0/8', 'fd00::/8', '192.0.2.0/24'] } },
     ],
+    [['--manifests=m', '--proxy-mode=iptables'], { mode: 'iptables' }],
+    [['--manifests=m', '--bind-address=192.0.2.1'], { bindAddress: '192.0.2.1' }],
+    [['--manifests=m', '--iptables-masquerade-bit=0'], { iptables: { masqueradeBit: 0 } }],
+    [
+      ['--manifests=m', '--masquerade-all', '--iptables-localhost-nodeports=false'],
+      { iptables: { masqueradeAll: true, localhostNodePorts: false } },
+    ],
+    [
+      ['--manifests=m', '--iptables-sync-period=1m', '--iptables-min-sync-period=1s'],
+      { iptables: { syncPeriodMs: 60_000, minSyncPeriodMs: 1000 } },
+    ],
+    [
+      ['--manifests=m', '--cluster-cidr=10.244.0.0/16,fd00:10:244::/56'],
+      { clusterCIDR: ['10.244.0.0/16', 'fd00:10:244::/56'] },
+    ],
+    [['--manifests=m', '--cluster-cidr='], {}],
+    [['--manifests=m', '--detect-local-mode=NodeCIDR'], { detectLocalMode: 'NodeCIDR' }],
+    [
+      ['--manifests=m', '--detect-local-mode=BridgeInterface', '--pod-bridge-interface=cni0'],
+      { detectLocalMode: 'BridgeInterface', detectLocal: { bridgeInterface: 'cni0' } },
+    ],
+    [
+      ['--manifests=m', '--detect-local-mode=InterfaceNamePrefix', '--pod-interface-name-prefix=veth'],
+      { detectLocalMode: 'InterfaceNamePrefix', detectLocal: { interfaceNamePrefix: 'veth' } },
+    ],
+    [['--manifests=m', '--nodeport-addresses=primary'], { nodePortAddresses: ['primary'] }],
+    [
+      ['--manifests=m', '--nodeport-addresses=10.0.0.0/8, fd00::/8', '--nodeport-addresses=192.0.2.0/24'],
+      { nodePortAddresses: ['10.0.0.0/8', 'fd00::/8', '192.0.2.0/24'] },
+    ],
     [['--manifests=m', '--vip-binding=addresses'], { vipBinding: 'addresses' }],
     [['--manifests=m', '--logging-format=text'], { loggingFormat: 'text' }],
   ]
@@ -52,7 +82,7 @@ describe('parseArguments', () => {
     [['--manifests=m', '-v=high'], '-v: must be a whole number from 0, not "high"'],
     [
       ['--manifests=m', '--proxy-mode=nftables'],
-      '--proxy-mode: nftables is not in this build, which has: ipvs',
+      '--proxy-mode: nftables is not in this build, which has: iptables, ipvs',
     ],
     [
       ['--manifests=m', '--ipvs-sync-period=5'],
@@ -61,6 +91,23 @@ describe('parseArguments', () => {
     [['--manifests=m', '--ipvs-sync-period', '0'], '--ipvs-sync-period: must be greater than 0'],
     [['--manifests=m', '--ipvs-sync-period', '-5s'], '--ipvs-sync-period: must be greater than 0'],
     [['--manifests=m', '--hostname-override= '], '--hostname-override: empty hostname-override is invalid'],
+    [
+      ['--manifests=m', '--iptables-masquerade-bit=-1'],
+      '--iptables-masquerade-bit: must be a whole number from 0, not "-1"',
+    ],
+    [
+      ['--manifests=m', '--iptables-masquerade-bit=32'],
+      '--iptables-masquerade-bit: must be within the range [0, 31], not 32',
+    ],
+    [
+      ['--manifests=m', '--detect-local-mode=BridgeInterface'],
+      `--pod-bridge-interface: must be the name of the pods' bridge, 1 to 15 characters, in mode BridgeInterface, not ""`,
+    ],
+    [
+      ['--manifests=m', '--nodeport-addresses=primary,10.0.0.0/8'],
+      "--nodeport-addresses: can't use both 'primary' and CIDRs",
+    ],
+    [['--manifests=m', '--masquerade-all=yes'], '--masquerade-all: must be true or false, not "yes"'],
     [['--manifests=m', '--vip-binding=x'], '--vip-binding: must be routes or addresses, not "x"'],
   ]
   for (const [argv, sentence] of wrong) {

@@ -47,6 +47,18 @@ describe('resolveConfig', () => {
       manifests: '/m',
       mode: 'ipvs',
       hostnameOverride: undefined,
+      bindAddress: undefined,
+      iptables: {
+        masqueradeBit: 14,
+        masqueradeAll: false,
+        localhostNodePorts: true,
+        syncPeriodMs: 30_000,
+        minSyncPeriodMs: 0,
+      },
+      detectLocalMode: 'ClusterCIDR',
+      detectLocal: { bridgeInterface: '', interfaceNamePrefix: '' },
+      clusterCIDR: [],
+      nodePortAddresses: [],
       ipvs: { scheduler: 'rr', syncPeriodMs: 30_000, minSyncPeriodMs: 0, excludeCIDRs: [] },
       vipBinding: 'routes',
       cleanup: false,
@@ -72,11 +84,48 @@ describe('resolveConfig', () => {
     ])
   })
 
+  it('reads what iptables mode needs', () => {
+    const config = resolveConfig({
+      manifests: 'm',
+      mode: 'iptables',
+      bindAddress: '192.0.2.007',
+      iptables: { masqueradeBit: 0, masqueradeAll: true, localhostNodePorts: false, minSyncPeriodMs: 5 },
+      clusterCIDR: ['10.244.0.000/16', 'fd00:10:244::/56'],
+      nodePortAddresses: ['192.0.2.0/24', '::/0'],
+    })
+    assert.equal(config.mode, 'iptables')
+    assert.equal(config.bindAddress, '192.0.2.7')
+    assert.deepEqual(config.iptables, {
+      masqueradeBit: 0,
+      masqueradeAll: true,
+      localhostNodePorts: false,
+      syncPeriodMs: 30_000,
+      minSyncPeriodMs: 5,
+    })
+    assert.deepEqual(config.clusterCIDR, [
+      { family: 'ipv4', address: '10.244.0.0', prefixLength: 16 },
+      { family: 'ipv6', address: 'fd00:10:244::', prefixLength: 56 },
+    ])
+    assert.deepEqual(config.nodePortAddresses, [
+      { family: 'ipv4', address: '192.0.2.0', prefixLength: 24 },
+      { family: 'ipv6', address: '::', prefixLength: 0 },
+    ])
+    assert.equal(
+      resolveConfig({ manifests: 'm', nodePortAddresses: ['primary'] }).nodePortAddresses,
+      'primary',
+    )
+    assert.equal(resolveConfig({ manifests: 'm', bindAddress: '::' }).bindAddress, undefined)
+  })
+
+  it('looks at the cluster CIDRs only in the mode that uses them', () => {
+    const input = { manifests: 'm', clusterCIDR: ['x', '10.0.0.0/8', '10.0.0.0/9'] }
+    assert.equal(resolveConfig({ ...input, detectLocalMode: 'NodeCIDR' }).clusterCIDR.length, 2)
+  })
+
   const wrong: [ConfigInput, string][] = [
     [{ manifests: '' }, 'manifests: is required: name the folder that holds the Service manifests'],
-    [{ mode: 'nftables' }, 'mode: nftables is not in this build, which has: ipvs'],
-    [{ mode: 'iptables' }, 'mode: iptables is not in this build, which has: ipvs'],
-    [{ mode: 'ebpf' }, 'mode: must be one of the modes of this build (ipvs), not "ebpf"'],
+    [{ mode: 'nftables' }, 'mode: nftables is not in this build, which has: iptables, ipvs'],
+    [{ mode: 'ebpf' }, 'mode: must be one of the modes of this build (iptables, ipvs), not "ebpf"'],
     [{ hostnameOverride: ' \t' }, 'hostnameOverride: empty hostname-override is invalid'],
     [
       { ipvs: { scheduler: 'a scheduler' } },
@@ -92,6 +141,48 @@ describe('resolveConfig', () => {
     [
       { ipvs: { excludeCIDRs: ['10.0.0.0'] } },
       'ipvs.excludeCIDRs: must be networks such as 10.0.0.0/8 or fd00::/8, not "10.0.0.0"',
+    ],
+    [{ iptables: { masqueradeBit: 32 } }, 'iptables.masqueradeBit: must be within the range [0, 31], not 32'],
+    [{ iptables: { syncPeriodMs: 0 } }, 'iptables.syncPeriod: must be greater than 0'],
+    [
+      { iptables: { syncPeriodMs: 1000, minSyncPeriodMs: 1001 } },
+      'iptables.minSyncPeriod: must not be longer than the sync period (1000 ms)',
+    ],
+    [
+      { bindAddress: 'node' },
+      'bindAddress: must be a valid IP address (e.g. 10.9.8.7 or 2001:db8::ffff), not "node"',
+    ],
+    [
+      { detectLocalMode: 'clusterCIDR' },
+      'detectLocalMode: must be ClusterCIDR, NodeCIDR, BridgeInterface, InterfaceNamePrefix or blank, not "clusterCIDR"',
+    ],
+    [
+      { detectLocalMode: 'BridgeInterface' },
+      `detectLocal.bridgeInterface: must be the name of the pods' bridge, 1 to 15 characters, in mode BridgeInterface, not ""`,
+    ],
+    [
+      { detectLocalMode: 'InterfaceNamePrefix', detectLocal: { interfaceNamePrefix: 'longer-than-14c' } },
+      `detectLocal.interfaceNamePrefix: must be how names of the pods' interfaces begin, 1 to 14 characters, in mode InterfaceNamePrefix, not "longer-than-14c"`,
+    ],
+    [
+      { clusterCIDR: ['10.0.0.0'] },
+      'clusterCIDR: must be a valid CIDR block (e.g. 10.100.0.0/16 or fde4:8dba:82e1::/48), not "10.0.0.0"',
+    ],
+    [
+      { clusterCIDR: ['10.0.0.0/8', 'fd00::/8', 'fc00::/8'] },
+      'clusterCIDR: only one CIDR allowed or a valid DualStack CIDR (e.g. 10.100.0.0/16,fde4:8dba:82e1::/48)',
+    ],
+    [
+      { clusterCIDR: ['10.0.0.0/8', '11.0.0.0/8'] },
+      'clusterCIDR: must be a valid DualStack CIDR (e.g. 10.100.0.0/16,fde4:8dba:82e1::/48): one of each family',
+    ],
+    [
+      { nodePortAddresses: ['primary', '10.0.0.0/8'] },
+      "nodePortAddresses: can't use both 'primary' and CIDRs",
+    ],
+    [
+      { nodePortAddresses: ['eth0'] },
+      'nodePortAddresses: must be a valid CIDR, or primary alone, not "eth0"',
     ],
     [{ vipBinding: 'route' }, 'vipBinding: must be routes or addresses, not "route"'],
     [{ loggingFormat: 'xml' }, 'loggingFormat: must be json or text, not "xml"'],

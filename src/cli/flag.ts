@@ -1,0 +1,13 @@
+import type { ConfigInput } from '../config/index.js'
+
+/** One flag: its name without dashes, the field of Config that it sets, and how its text is taken over. */
+export interface Flag {
+  readonly name: string
+  /** Upper-case word for the help; undefined: a boolean flag. */
+  readonly value: string | undefined
+  /** Path in Config, as ConfigError names it. */
+  readonly field: string
+  readonly help: string
+  /** Returns `input` with the flag's value. Throws ConfigError for text that is no value of its type. */
+  readonly take: (input: ConfigInput, text: string) => ConfigInput
+}

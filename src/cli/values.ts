@@ -1,0 +1,27 @@
+// The texts of flags' values.
+import { ConfigError } from '../errors.js'
+
+// strconv.ParseBool of Go.
+const trueTexts = ['true', 'True', 'TRUE', 't', 'T', '1']
+const falseTexts = ['false', 'False', 'FALSE', 'f', 'F', '0']
+
+/** A boolean as Go's flags write it. Throws ConfigError with `field`. */
+export function parseBoolean(field: string, text: string): boolean {
+  if (trueTexts.includes(text)) return true
+  if (falseTexts.includes(text)) return false
+  throw new ConfigError(field, `must be true or false, not "${text}"`)
+}
+
+/** A whole number without sign. Throws ConfigError with `field`. */
+export function parseNumber(field: string, text: string): number {
+  if (/^\d{1,9}$/u.test(text)) return Number(text)
+  throw new ConfigError(field, `must be a whole number from 0, not "${text}"`)
+}
+
+/** Entries separated by commas; blank ones do not count. */
+export function splitList(text: string): readonly string[] {
+  return text
+    .split(',')
+    .map((entry) => entry.trim())
+    .filter((entry) => entry !== '')
+}
