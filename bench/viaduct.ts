@@ -28,7 +28,7 @@ class CountedDoors {
   readonly doors: KernelDoors
 
   constructor(kernel: KernelDoors) {
-    const count = (ops: readonly unknown[]): void => {
+    const count = (ops: { readonly length: number }): void => {
       this.messages += ops.length
     }
     const ipvs: Ipvs = {

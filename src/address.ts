@@ -174,14 +174,15 @@ export function familyOf(address: IpAddress): IpFamily {
   return address.includes(':') ? 'ipv6' : 'ipv4'
 }
 
-/** Writes the address as 16 bytes in network order; IPv4 fills the first four, the rest becomes zero. */
-export function writeAddress(address: IpAddress, bytes: Uint8Array, offset: number): void {
-  if (address.includes(':')) {
+/** Writes the address into 16 zeroed bytes, in network order; IPv4 fills the first four. Returns its family. */
+export function writeAddress(address: IpAddress, bytes: Uint8Array, offset: number): IpFamily {
+  const value = parseIpv4(address, 0)
+  if (value < 0) {
     parseIpv6(address, bytes, offset)
-  } else {
-    writeIpv4(parseIpv4(address, 0), bytes, offset)
-    bytes.fill(0, offset + 4, offset + 16)
+    return 'ipv6'
   }
+  writeIpv4(value, bytes, offset)
+  return 'ipv4'
 }
 
 /** Reverse of writeAddress(). */

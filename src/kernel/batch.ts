@@ -19,15 +19,21 @@ export interface RecordFailure {
   readonly text: string
 }
 
+/** Operations by index: an array, or a batch that was packed already. */
+export interface Operations<Op> {
+  readonly length: number
+  at(index: number): Op | undefined
+}
+
 /** Names the object in each failure. */
 export function nameFailures<Op extends { readonly op: string }>(
-  ops: readonly Op[],
+  ops: Operations<Op>,
   failures: readonly RecordFailure[],
   words: OpWords<Op>,
 ): BatchOutcome {
   const named: OperationFailure[] = []
   for (const { index, errno, unknown, text } of failures) {
-    const op = ops[index]
+    const op = ops.at(index)
     if (op === undefined) throw new RangeError(`failure of operation ${index} in a batch of ${ops.length}`)
     const error = new KernelError({
       errno,

@@ -1,4 +1,5 @@
 import type { IpAddress, IpFamily } from '../address.js'
+import type { IpvsBatch } from './ipvs-batch.js'
 import type { BatchOutcome } from './outcome.js'
 
 export type Protocol = 'tcp' | 'udp' | 'sctp'
@@ -118,7 +119,7 @@ export interface IpvsTimeouts {
 /** The kernel's IPVS table. Operations of one batch are applied in order, each on its own: no rollback. */
 export interface Ipvs {
   /** Applies all operations; throws KernelError only if the whole batch could not be sent or accounted for. */
-  apply(ops: readonly IpvsOp[]): Promise<BatchOutcome>
+  apply(ops: readonly IpvsOp[] | IpvsBatch): Promise<BatchOutcome>
   /** Empty tables when there is nothing; throws KernelError when the kernel could not be asked. */
   dump(family: IpFamily, options?: { readonly counters?: boolean }): Promise<IpvsDump>
   info(): Promise<IpvsInfo>

@@ -3,7 +3,7 @@ import type { Addon, RawIpvsSocket } from './addon.js'
 import { nameFailures } from './batch.js'
 import { decodeFailures } from './decode-failures.js'
 import { describeIpvsOp, familyOfIpvsOp } from './describe.js'
-import { encodeIpvsBatch } from './ipvs-encode.js'
+import { IpvsBatch } from './ipvs-batch.js'
 import type { Ipvs, IpvsDump, IpvsInfo, IpvsOp, IpvsTimeouts } from './ipvs.js'
 import type { BatchOutcome } from './outcome.js'
 import { addressFamily } from './records.js'
@@ -17,13 +17,14 @@ export class RealIpvs implements Ipvs {
     this.#queue = new RequestQueue(() => new (addon().IpvsSocket)(), 'ipvs')
   }
 
-  async apply(ops: readonly IpvsOp[]): Promise<BatchOutcome> {
+  async apply(ops: readonly IpvsOp[] | IpvsBatch): Promise<BatchOutcome> {
     if (ops.length === 0) return { applied: 0, failures: [] }
-    const batch = encodeIpvsBatch(ops)
+    const batch = ops instanceof IpvsBatch ? ops : IpvsBatch.of(ops)
+    const { encoded } = batch
     const outcome = await this.#queue.run((socket) =>
-      socket.apply(batch.ops, batch.virtualServers, batch.realServers),
+      socket.apply(encoded.ops, encoded.virtualServers, encoded.realServers),
     )
-    return nameFailures(ops, decodeFailures(outcome), {
+    return nameFailures(batch, decodeFailures(outcome), {
       subsystem: 'ipvs',
       describe: describeIpvsOp,
       familyOf: familyOfIpvsOp,

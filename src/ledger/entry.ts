@@ -1,7 +1,7 @@
 import type { AddressVirtualServerKey } from '../kernel/index.js'
 import type { ServicePortKey } from '../model/index.js'
 import type { DesiredVirtualServer } from '../modes/ipvs/index.js'
-import { type PackedId, type PackedState, packState } from './packed.js'
+import { type PackedId, type PackedState, packState, packedIdOf } from './packed.js'
 import { type ServerState, realServerId } from './diff.js'
 
 interface Claim {
@@ -18,12 +18,20 @@ export interface Conflict {
   readonly winner: ServicePortKey | undefined
 }
 
+/** Identity of a virtual server in a Map, from its key's text; it is never shown. */
+export type ServerId = string & { readonly brand: 'ServerId' }
+
+export function serverIdOf({ address, port, protocol }: AddressVirtualServerKey): ServerId {
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a brand has no other origin
+  return `${address} ${port} ${protocol}` as ServerId
+}
+
 const nobody: ReadonlySet<ServicePortKey> = new Set()
 
 /** One virtual server: who claims it, and what the kernel acknowledged. */
 export class Entry {
   readonly key: AddressVirtualServerKey
-  readonly id: PackedId
+  readonly id: ServerId
   /** What the kernel holds as far as we know; undefined: no such virtual server. */
   acknowledged: ServerState | undefined
   /** The acknowledged state may be wrong: nothing is done before the next reconcile. */
@@ -36,16 +44,23 @@ export class Entry {
   #leftover: ServerState | undefined
   #wanted: DesiredVirtualServer | undefined
   /** Sorted by route; nearly always one. */
-  readonly #claims: Claim[] = []
+  #claims: readonly Claim[] = []
   /** At the last `takeConflicts`. */
   #losers: ReadonlySet<ServicePortKey> = nobody
   /** `namespace/name` of the last winner; empty: no Service of this run. */
   #service = ''
   #packed: { readonly of: ServerState; readonly image: PackedState } | undefined
 
-  constructor(key: AddressVirtualServerKey, id: PackedId) {
+  #packedId: PackedId | undefined
+
+  constructor(key: AddressVirtualServerKey, id: ServerId) {
     this.key = key
     this.id = id
+  }
+
+  /** As a dump identifies it; made when first asked for. */
+  get packedId(): PackedId {
+    return (this.#packedId ??= packedIdOf(this.key))
   }
 
   /** The winner's wish, and what is kept from before; undefined: nobody wants this virtual server. */
@@ -77,24 +92,23 @@ export class Entry {
   }
 
   claim(route: ServicePortKey, service: string, desired: DesiredVirtualServer): void {
-    const former = this.#claims.findIndex((claim) => claim.route === route)
     const claim: Claim = { route, service, desired }
-    if (former === -1) {
-      this.#claims.push(claim)
-      this.#claims.sort((a, b) => (a.route < b.route ? -1 : 1))
-    } else {
-      this.#claims[former] = claim
-    }
+    const others = this.#claimsBut(route)
+    this.#claims =
+      others.length === 0 ? [claim] : [...others, claim].toSorted((a, b) => (a.route < b.route ? -1 : 1))
     this.#service = this.#claims[0]?.service ?? this.#service
     this.#settle(this.#leftover)
   }
 
   release(route: ServicePortKey): void {
-    const index = this.#claims.findIndex((claim) => claim.route === route)
-    if (index !== -1) this.#claims.splice(index, 1)
+    this.#claims = this.#claimsBut(route)
     this.#service = this.#claims[0]?.service ?? this.#service
     // Its last Service is known, and gone.
     this.#settle(this.#claims.length === 0 ? undefined : this.#leftover)
+  }
+
+  #claimsBut(route: ServicePortKey): readonly Claim[] {
+    return this.#claims.length === 0 ? this.#claims : this.#claims.filter((claim) => claim.route !== route)
   }
 
   /** What the kernel has is wanted too, until a claim covers it or `dropLeftover`. */

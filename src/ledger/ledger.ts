@@ -1,13 +1,19 @@
 import type { IpAddress } from '../address.js'
 import { isExists, isNotFound } from '../errors.js'
-import type { BatchOutcome, IpvsDump, IpvsOp, OperationFailure } from '../kernel/index.js'
+import {
+  type BatchOutcome,
+  IpvsBatch,
+  type IpvsDump,
+  type IpvsOp,
+  type OperationFailure,
+} from '../kernel/index.js'
 import type { ServicePortKey } from '../model/index.js'
 import type { DesiredVirtualServer } from '../modes/ipvs/index.js'
 import type { Confirmation, Cut, Failed } from './batch.js'
 import { type ServerState, advance, diff, equalStates } from './diff.js'
 import { type Drift, DriftCounter } from './drift.js'
-import { type Conflict, Entry } from './entry.js'
-import { PackedDump, type PackedId, packedIdOf } from './packed.js'
+import { type Conflict, Entry, type ServerId, serverIdOf } from './entry.js'
+import { PackedDump, type PackedId } from './packed.js'
 import type { VipTable } from './vip-table.js'
 
 interface Part {
@@ -20,7 +26,7 @@ interface Part {
 
 /** Operations for the kernel, and what each virtual server is when all of its operations were accepted. */
 export interface LedgerBatch {
-  readonly ops: readonly IpvsOp[]
+  readonly ops: IpvsBatch
   readonly parts: readonly Part[]
 }
 
@@ -37,7 +43,7 @@ export class Ledger {
   readonly #vips: VipTable
   /** Addresses whose virtual servers are never removed (excludeCIDRs). */
   readonly #isExcluded: (address: IpAddress) => boolean
-  readonly #entries = new Map<PackedId, Entry>()
+  readonly #entries = new Map<ServerId, Entry>()
   readonly #entriesOf = new Map<ServicePortKey, readonly Entry[]>()
   #dirty = new Set<Entry>()
   #reconcile = 0
@@ -52,7 +58,7 @@ export class Ledger {
   claim(route: ServicePortKey, service: string, desired: readonly DesiredVirtualServer[]): void {
     const entries: Entry[] = []
     for (const wish of desired) {
-      const entry = this.#entryOf(packedIdOf(wish.key), wish.key)
+      const entry = this.#entryOf(wish.key)
       entry.claim(route, service, wish)
       this.#touch(entry)
       entries.push(entry)
@@ -88,7 +94,7 @@ export class Ledger {
 
   /** Everything but removals. */
   planUpserts(entries: readonly Entry[]): LedgerCut {
-    const ops: IpvsOp[] = []
+    const ops = new IpvsBatch(Math.min(2 * entries.length, maxBatchOps))
     const parts: Part[] = []
     let planned = 0
     for (const entry of entries) {
@@ -103,7 +109,7 @@ export class Ledger {
 
   /** Removals of virtual servers that nobody wants; what nobody wants and nobody has is forgotten. */
   planRemovals(entries: readonly Entry[]): LedgerCut {
-    const ops: IpvsOp[] = []
+    const ops = new IpvsBatch()
     const parts: Part[] = []
     let planned = 0
     for (const entry of entries) {
@@ -148,7 +154,10 @@ export class Ledger {
     const packed = new PackedDump(dump)
     if (this.#reconcile === 0) this.#keepsLeftovers = keepLeftovers
     this.#reconcile++
-    for (let index = 0; index < packed.length; index++) this.#adoptServer(packed, index, drift)
+    // Made anew each time, as nobody else needs it: claims, which are many more, do without the packed identities.
+    const entries = new Map<PackedId, Entry>()
+    if (packed.length > 0) for (const entry of this.#entries.values()) entries.set(entry.packedId, entry)
+    for (let index = 0; index < packed.length; index++) this.#adoptServer(packed, index, { entries, drift })
     for (const entry of this.#entries.values()) {
       if (entry.seenBy !== this.#reconcile) this.#acknowledge(entry, undefined, drift)
     }
@@ -175,15 +184,19 @@ export class Ledger {
     return [...this.#entries.values()].filter(({ acknowledged }) => acknowledged !== undefined).length
   }
 
-  #adoptServer(dump: PackedDump, index: number, drift: DriftCounter): void {
+  #adoptServer(
+    dump: PackedDump,
+    index: number,
+    { entries, drift }: { readonly entries: ReadonlyMap<PackedId, Entry>; readonly drift: DriftCounter },
+  ): void {
     const id = dump.id(index)
     // Servers by firewall mark are never ours.
     if (id === undefined) return
-    let entry = this.#entries.get(id)
+    let entry = entries.get(id)
     if (entry === undefined) {
       const key = dump.key(index)
       if (!this.#vips.carriesOurBinding(key.address) || this.#isExcluded(key.address)) return
-      entry = this.#entryOf(id, key)
+      entry = this.#entryOf(key)
     }
     entry.seenBy = this.#reconcile
     const expected = entry.acknowledged ?? entry.wanted
@@ -210,7 +223,8 @@ export class Ledger {
     this.#touch(entry)
   }
 
-  #entryOf(id: PackedId, key: Entry['key']): Entry {
+  #entryOf(key: Entry['key']): Entry {
+    const id = serverIdOf(key)
     let entry = this.#entries.get(id)
     if (entry === undefined) {
       entry = new Entry(key, id)
@@ -244,19 +258,29 @@ function compareRoutes(a: Entry, b: Entry): number {
 
 function pushPart(
   entry: Entry,
-  into: { readonly ops: IpvsOp[]; readonly parts: Part[]; readonly target: ServerState | undefined },
+  {
+    ops,
+    parts,
+    target,
+  }: { readonly ops: IpvsBatch; readonly parts: Part[]; readonly target: ServerState | undefined },
 ): void {
-  const ops = diff(entry.key, entry.acknowledged, into.target)
-  if (ops.length === 0) return
-  const from = into.ops.length
-  for (const op of ops) into.ops.push(op)
-  into.parts.push({ entry, from, to: into.ops.length, target: into.target })
+  const { key, acknowledged } = entry
+  if (acknowledged === target) return
+  const from = ops.length
+  if (acknowledged === undefined && target !== undefined) {
+    // What diff() would say, without an object for each: most of a first sync.
+    ops.addVirtualServer(key, target.settings)
+    for (const real of target.realServers) ops.addRealServer(key, real)
+  } else {
+    for (const op of diff(key, acknowledged, target)) ops.push(op)
+  }
+  if (ops.length > from) parts.push({ entry, from, to: ops.length, target })
 }
 
 /** Replays the operations of a part one by one, as some failed. */
 function confirmPartly(
   part: Part,
-  ops: readonly IpvsOp[],
+  ops: IpvsBatch,
   failures: readonly OperationFailure[],
   { refusals, surprises }: { readonly refusals: Failed<Entry>[]; readonly surprises: Failed<Entry>[] },
 ): void {
@@ -264,7 +288,7 @@ function confirmPartly(
   const byIndex = new Map(failures.map((failure) => [failure.index, failure]))
   let state = entry.acknowledged
   for (let index = part.from; index < part.to; index++) {
-    const op = ops[index]
+    const op = ops.at(index)
     const failure = byIndex.get(index)
     if (op === undefined) continue
     const meaning = failure === undefined ? 'done' : meaningOf(op, failure, state)

@@ -3,10 +3,10 @@
 import { type IpAddress, type IpFamily, writeAddress } from '../address.js'
 import {
   type AddressVirtualServerKey,
+  IpvsBatch,
   type IpvsDump,
   RealServerCursor,
   VirtualServerCursor,
-  encodeIpvsBatch,
   realServerLayout,
   virtualServerLayout,
 } from '../kernel/index.js'
@@ -53,7 +53,7 @@ function joinId(address: PackedAddress, port: number, protocol: number): PackedI
 
 /** The records of a virtual server in that state, real servers in a dump's order. */
 export function packState(key: AddressVirtualServerKey, state: ServerState): PackedState {
-  const batch = encodeIpvsBatch(diff(key, undefined, state))
+  const batch = IpvsBatch.of(diff(key, undefined, state)).encoded
   const server = Buffer.from(batch.virtualServers)
   server.writeUInt32LE(state.realServers.length, virtualServerLayout.realCount)
   return { server, realServers: sortRealServers(bufferOver(batch.realServers)) }

@@ -42,17 +42,22 @@ export interface Vip {
 
 class VipState implements Vip {
   readonly address: IpAddress
-  readonly id: PackedAddress
-  readonly holders: VipHolder[] = []
+  holders: readonly VipHolder[] = []
   /** Our route, as acknowledged. */
   route: RouteState | undefined
   /** An address of the dummy device, as acknowledged. */
   isOnDummy = false
   isStale = false
 
-  constructor(address: IpAddress, id: PackedAddress) {
+  #id: PackedAddress | undefined
+
+  constructor(address: IpAddress) {
     this.address = address
-    this.id = id
+  }
+
+  /** As a dump identifies it; made when first asked for. */
+  get id(): PackedAddress {
+    return (this.#id ??= packedAddressOf(this.address))
   }
 
   get isOurs(): boolean {
@@ -80,7 +85,7 @@ const addressCost = 8
 /** Which VIPs are bound, and by what; who needs them. */
 export class VipTable {
   readonly #binding: VipBinding
-  readonly #vips = new Map<PackedAddress, VipState>()
+  readonly #vips = new Map<IpAddress, VipState>()
   #place: VipPlace = { loopbackIndex: 1, dummyIndex: undefined, preferredSource: undefined }
   /** Local by somebody else's doing, at the last reconcile. */
   #foreign: ReadonlySet<PackedAddress> = new Set()
@@ -94,25 +99,24 @@ export class VipTable {
   need(address: IpAddress, holder: VipHolder): void {
     const vip = this.#vipOf(address)
     if (vip.holders.includes(holder)) return
-    vip.holders.push(holder)
+    vip.holders = [...vip.holders, holder]
     if (vip.holders.length === 1) this.#dirty.add(vip)
   }
 
   release(address: IpAddress, holder: VipHolder): void {
-    const vip = this.#vips.get(packedAddressOf(address))
-    const index = vip?.holders.indexOf(holder) ?? -1
-    if (vip === undefined || index === -1) return
-    vip.holders.splice(index, 1)
+    const vip = this.#vips.get(address)
+    if (vip === undefined || !vip.holders.includes(holder)) return
+    vip.holders = vip.holders.filter((other) => other !== holder)
     if (vip.holders.length === 0) this.#dirty.add(vip)
   }
 
   isNeeded(address: IpAddress): boolean {
-    return (this.#vips.get(packedAddressOf(address))?.holders.length ?? 0) > 0
+    return (this.#vips.get(address)?.holders.length ?? 0) > 0
   }
 
   /** The kernel says, and nobody else could have said it, that this address is a VIP of ours. */
   carriesOurBinding(address: IpAddress): boolean {
-    return this.#vips.get(packedAddressOf(address))?.isOurs ?? false
+    return this.#vips.get(address)?.isOurs ?? false
   }
 
   get place(): VipPlace {
@@ -196,10 +200,12 @@ export class VipTable {
     const foreign = new Set<PackedAddress>()
     const { loopbackIndex: interfaceIndex, preferredSource } = this.#place
     const records = new PackedRoutes(routes, { interfaceIndex, preferredSource })
+    const vips = new Map<PackedAddress, VipState>()
+    if (records.length > 0) for (const vip of this.#vips.values()) vips.set(vip.id, vip)
     for (let index = 0; index < records.length; index++) {
       const id = records.id(index)
       if (records.protocol(index) === viaductRouteProtocol) {
-        const vip = this.#vips.get(id) ?? this.#vipOf(records.address(index))
+        const vip = vips.get(id) ?? this.#vipOf(records.address(index))
         vip.route = records.state(index)
       } else if (records.interfaceIndex(index) !== this.#place.dummyIndex) foreign.add(id)
     }
@@ -208,11 +214,10 @@ export class VipTable {
   }
 
   #vipOf(address: IpAddress): VipState {
-    const id = packedAddressOf(address)
-    let vip = this.#vips.get(id)
+    let vip = this.#vips.get(address)
     if (vip === undefined) {
-      vip = new VipState(address, id)
-      this.#vips.set(id, vip)
+      vip = new VipState(address)
+      this.#vips.set(address, vip)
     }
     return vip
   }
@@ -224,7 +229,7 @@ export class VipTable {
     for (const { address } of vips) {
       if (cost >= maxBatchCost) break
       planned++
-      const vip = this.#vips.get(packedAddressOf(address))
+      const vip = this.#vips.get(address)
       if (vip === undefined || vip.isStale) continue
       for (const op of opsFor(vip)) {
         steps.push({ vip, op })
@@ -236,7 +241,7 @@ export class VipTable {
   }
 
   #bindOp(vip: VipState): RouteOp | undefined {
-    if (this.#foreign.has(vip.id)) return undefined
+    if (this.#foreign.size > 0 && this.#foreign.has(vip.id)) return undefined
     const { loopbackIndex, dummyIndex, preferredSource } = this.#place
     if (this.#binding === 'addresses') {
       if (vip.isOnDummy || dummyIndex === undefined) return undefined
@@ -272,7 +277,7 @@ export class VipTable {
 
   #forgetUnused(vip: VipState): void {
     if (vip.holders.length > 0 || vip.isOurs || vip.isStale) return
-    this.#vips.delete(vip.id)
+    this.#vips.delete(vip.address)
     this.#dirty.delete(vip)
   }
 }

@@ -1,13 +1,7 @@
 import type { IpAddress, IpFamily } from '../address.js'
 import type { VipBinding } from '../config/index.js'
 import { KernelError } from '../errors.js'
-import {
-  type BatchOutcome,
-  type IpvsOp,
-  type LinkEvent,
-  type RouteOp,
-  describeVirtualServer,
-} from '../kernel/index.js'
+import { type BatchOutcome, type LinkEvent, describeVirtualServer } from '../kernel/index.js'
 import {
   type Confirmation,
   type Entry,
@@ -29,7 +23,7 @@ import { Failures } from './failures.js'
 import type { KernelDoors } from './prepare-kernel.js'
 import { inOverlappingCuts } from './overlapping-cuts.js'
 import { Reconciler } from './reconciler.js'
-import { SyncReport, logFamily } from './sync-report.js'
+import { type CountedOps, SyncReport, logFamily } from './sync-report.js'
 
 export interface FamilyPipelineOptions {
   readonly family: IpFamily
@@ -56,7 +50,7 @@ export type AddressEvent = Extract<LinkEvent, { readonly kind: 'address' }>
 
 interface Sending {
   readonly part: 'ipvs' | 'routes'
-  readonly ops: readonly (IpvsOp | RouteOp)[]
+  readonly ops: CountedOps
   readonly send: () => Promise<BatchOutcome>
 }
 

@@ -1,10 +1,13 @@
 import type { IpFamily } from '../address.js'
-import type { BatchOutcome, IpvsOp, RouteOp } from '../kernel/index.js'
+import type { BatchOutcome, IpvsBatch, IpvsOp, RouteOp } from '../kernel/index.js'
 import type { Log } from '../log.js'
 import type { FamilyMetrics } from '../metrics.js'
 import type { Clock } from './clock.js'
 
 type Op = (IpvsOp | RouteOp)['op']
+
+/** The operations of one batch. */
+export type CountedOps = IpvsBatch | readonly { readonly op: Op }[]
 
 interface Count {
   applied: number
@@ -30,10 +33,10 @@ export class SyncReport {
     this.#oldestEventMs = times.oldestEventMs
   }
 
-  count(ops: readonly { readonly op: Op }[], outcome: BatchOutcome): void {
-    for (const { op } of ops) this.#countOf(op).applied++
+  count(ops: CountedOps, outcome: BatchOutcome): void {
+    for (const [op, number] of countsOf(ops)) if (number > 0) this.#countOf(op).applied += number
     for (const { index } of outcome.failures) {
-      const op = ops[index]?.op
+      const op = ops.at(index)?.op
       if (op === undefined) continue
       const count = this.#countOf(op)
       count.applied--
@@ -81,6 +84,13 @@ export class SyncReport {
     }
     return count
   }
+}
+
+function countsOf(ops: CountedOps): Iterable<readonly [Op, number]> {
+  if ('counts' in ops) return ops.counts
+  const counts = new Map<Op, number>()
+  for (const { op } of ops) counts.set(op, (counts.get(op) ?? 0) + 1)
+  return counts
 }
 
 /** As kube-proxy writes it. */

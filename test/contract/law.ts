@@ -28,7 +28,7 @@ export function failures(outcome: BatchOutcome): readonly string[] {
 /** Applies and expects that nothing was refused. */
 export async function applyAll<Op>(
   kernel: { apply(ops: readonly Op[]): Promise<BatchOutcome> },
-  ops: readonly Op[],
+  ops: readonly NoInfer<Op>[],
 ): Promise<void> {
   const outcome = await kernel.apply(ops)
   assert.deepEqual(failures(outcome), [])
@@ -38,7 +38,7 @@ export async function applyAll<Op>(
 /** Applies one operation and expects that it is refused with that code. */
 export async function refusedWith<Op>(
   kernel: { apply(ops: readonly Op[]): Promise<BatchOutcome> },
-  op: Op,
+  op: NoInfer<Op>,
   code: string,
 ): Promise<void> {
   const outcome = await kernel.apply([op])

@@ -10,7 +10,7 @@ const services = names.map((name, i) => set(service(name, `10.97.${i >> 8}.${i &
 
 /** Accepts everything at once, and notes the size of each batch. */
 function accept(sizes: number[], then: () => void) {
-  return async (ops: readonly unknown[]): Promise<BatchOutcome> => {
+  return async (ops: { readonly length: number }): Promise<BatchOutcome> => {
     sizes.push(ops.length)
     then()
     return { applied: ops.length, failures: [] }

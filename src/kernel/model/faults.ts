@@ -1,7 +1,7 @@
 // What a test may inject into the model, and what it may ask afterwards.
 import { constants } from 'node:os'
 import { KernelError } from '../../errors.js'
-import { nameFailures, type OpWords, type RecordFailure } from '../batch.js'
+import { nameFailures, type Operations, type OpWords, type RecordFailure } from '../batch.js'
 import type { BatchOutcome } from '../outcome.js'
 import type { Subject } from '../request-queue.js'
 
@@ -57,11 +57,13 @@ export class ModelBatches<Op extends { readonly op: string }> {
   }
 
   /** Applies in order, each on its own; `applyOne` returns an errno or 0. */
-  apply(ops: readonly Op[], applyOne: (op: Op) => number): BatchOutcome {
+  apply(ops: Operations<Op>, applyOne: (op: Op) => number): BatchOutcome {
     this.enter('apply')
     if (ops.length > 0) this.#batches++
     const failures: RecordFailure[] = []
-    for (const [index, op] of ops.entries()) {
+    for (let index = 0; index < ops.length; index++) {
+      const op = ops.at(index)
+      if (op === undefined) break
       this.#ops.push(op)
       const fault = this.plan.fault?.(op)
       const isLost = fault === 'unknown' || fault === 'lost'

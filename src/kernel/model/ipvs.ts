@@ -2,6 +2,7 @@
 import { constants } from 'node:os'
 import { familyOf, writeAddress, type IpAddress, type IpFamily } from '../../address.js'
 import { KernelError } from '../../errors.js'
+import type { IpvsBatch } from '../ipvs-batch.js'
 import { describeIpvsOp, familyOfIpvsOp } from '../describe.js'
 import type {
   Ipvs,
@@ -71,7 +72,7 @@ export class ModelIpvs implements Ipvs {
   readonly #table = new Map<string, ModelVirtualServer>()
   #timeouts: IpvsTimeouts = { tcpSeconds: 900, tcpFinSeconds: 120, udpSeconds: 300 }
 
-  async apply(ops: readonly IpvsOp[]): Promise<BatchOutcome> {
+  async apply(ops: readonly IpvsOp[] | IpvsBatch): Promise<BatchOutcome> {
     return this.batches.apply(ops, (op) => this.#applyOne(op))
   }
 

@@ -10,7 +10,8 @@ import {
   RouteCursor,
   VirtualServerCursor,
 } from '../../../src/kernel/index.js'
-import { encodeIpvsBatch, ipvsOpNumber } from '../../../src/kernel/ipvs-encode.js'
+import { IpvsBatch } from '../../../src/kernel/ipvs-batch.js'
+import { ipvsOpNumber } from '../../../src/kernel/ipvs-encode.js'
 import { loadAddon } from '../../../src/kernel/loader.js'
 import { checkLayouts, layouts, opLayout, RecordTable } from '../../../src/kernel/records.js'
 import { encodeRouteRun } from '../../../src/kernel/route-encode.js'
@@ -94,11 +95,11 @@ const anyOp: fc.Arbitrary<IpvsOp> = fc
       : { op, server: server.key }
   })
 
-describe('encodeIpvsBatch', () => {
+describe('IpvsBatch', () => {
   it('keeps every field of every operation', () => {
     fc.assert(
       fc.property(fc.array(anyOp), (ops) => {
-        const batch = encodeIpvsBatch(ops)
+        const batch = IpvsBatch.of(ops).encoded
         const [records, servers, reals] = [
           new OpCursor(batch.ops),
           new VirtualServerCursor(batch.virtualServers),
@@ -135,7 +136,7 @@ describe('encodeIpvsBatch', () => {
       { op: 'zero-virtual-server', server: { ...key, port: 81 } },
       { op: 'zero-virtual-server', server: key },
     ]
-    const records = new OpCursor(encodeIpvsBatch(ops).ops)
+    const records = new OpCursor(IpvsBatch.of(ops).encoded.ops)
     assert.deepEqual(
       ops.map((_, index) => records.op(index)[1]),
       [0, 0, 0, 1, 1, 2, 3],
@@ -145,7 +146,7 @@ describe('encodeIpvsBatch', () => {
   it('refuses a scheduler that the kernel could not keep', () => {
     const key = { family: 'ipv4', mark: 1 } as const
     const settings = { scheduler: 'sixteen-letters!', flags: 0, timeoutSeconds: 0, netmaskLength: 32 }
-    assert.throws(() => encodeIpvsBatch([{ op: 'add-virtual-server', server: { key, settings } }]), BugError)
+    assert.throws(() => IpvsBatch.of([{ op: 'add-virtual-server', server: { key, settings } }]), BugError)
   })
 })
 

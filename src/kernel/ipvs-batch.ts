@@ -1,0 +1,275 @@
+// Ipvs operations as the packed records in which they cross: written once, without an object per operation.
+import type { IpvsOp, RealServer, VirtualServerKey } from './ipvs.js'
+import type { RealServerSettings, VirtualServerSettings } from './ipvs.js'
+import {
+  ipvsOpNumber,
+  writeRealServerKey,
+  writeRealServerSettings,
+  writeVirtualServerKey,
+  writeVirtualServerSettings,
+} from './ipvs-encode.js'
+import {
+  opLayout,
+  realServerLayout as real,
+  recordBuffer,
+  type RecordBuffer,
+  type RecordLayout,
+  virtualServerLayout as virtual,
+} from './records.js'
+
+/** A batch as it crosses: operations by index into two tables. */
+export interface EncodedIpvsBatch {
+  readonly ops: Uint8Array
+  readonly virtualServers: Uint8Array
+  readonly realServers: Uint8Array
+}
+
+const allFlags = 0xffffffff
+const kinds: readonly IpvsOp['op'][] = [
+  'add-virtual-server',
+  'set-virtual-server',
+  'remove-virtual-server',
+  'add-real-server',
+  'set-real-server',
+  'remove-real-server',
+  'zero-virtual-server',
+]
+
+function isSameKey(a: VirtualServerKey, b: VirtualServerKey): boolean {
+  if (a === b) return true
+  if ('mark' in a) return 'mark' in b && a.mark === b.mark && a.family === b.family
+  return (
+    !('mark' in b) &&
+    a.port === b.port &&
+    a.protocol === b.protocol &&
+    a.family === b.family &&
+    a.address === b.address
+  )
+}
+
+function isSameSettings(a: VirtualServerSettings, b: VirtualServerSettings): boolean {
+  if (a === b) return true
+  return (
+    a.scheduler === b.scheduler &&
+    a.flags === b.flags &&
+    a.timeoutSeconds === b.timeoutSeconds &&
+    a.netmaskLength === b.netmaskLength
+  )
+}
+
+/** A table of equal records that grows at its end. */
+class GrowingTable {
+  #buffer: RecordBuffer
+  #length = 0
+  readonly #size: number
+
+  constructor({ size }: RecordLayout, capacity: number) {
+    this.#size = size
+    this.#buffer = recordBuffer(capacity * size)
+  }
+
+  get length(): number {
+    return this.#length
+  }
+
+  /** Where records are written; valid until the next `add`. */
+  get buffer(): RecordBuffer {
+    return this.#buffer
+  }
+
+  /** The written records; more may be added behind them. */
+  get bytes(): Uint8Array {
+    return this.#buffer.bytes.subarray(0, this.#length * this.#size)
+  }
+
+  /** Byte offset of a new zeroed record. */
+  add(): number {
+    const at = this.#length * this.#size
+    this.#length++
+    if (at + this.#size > this.#buffer.bytes.length) {
+      const grown = recordBuffer(Math.max(8 * this.#size, 2 * this.#buffer.bytes.length))
+      grown.bytes.set(this.#buffer.bytes)
+      this.#buffer = grown
+    }
+    return at
+  }
+}
+
+/** The bytes of settings that many records share, which are copied rather than written again. */
+class SettingsTemplate<Settings> {
+  readonly #record: RecordBuffer
+  readonly #isSame: (a: Settings, b: Settings) => boolean
+  readonly #write: (record: RecordBuffer, settings: Settings) => void
+  #settings: Settings | undefined
+
+  constructor(
+    { size }: RecordLayout,
+    isSame: (a: Settings, b: Settings) => boolean,
+    write: (record: RecordBuffer, settings: Settings) => void,
+  ) {
+    this.#record = recordBuffer(size)
+    this.#isSame = isSame
+    this.#write = write
+  }
+
+  copy(settings: Settings, into: RecordBuffer, at: number): void {
+    if (this.#settings === undefined || !this.#isSame(this.#settings, settings)) {
+      this.#record.bytes.fill(0)
+      this.#write(this.#record, settings)
+      this.#settings = settings
+    }
+    into.bytes.set(this.#record.bytes, at)
+  }
+}
+
+/** A batch under construction; consecutive operations on one virtual server share its record. */
+export class IpvsBatch {
+  readonly #ops: GrowingTable
+  readonly #virtualServers: GrowingTable
+  readonly #realServers: GrowingTable
+  readonly #serverSettings = new SettingsTemplate<VirtualServerSettings>(
+    virtual,
+    isSameSettings,
+    (record, settings) => writeVirtualServerSettings(record, 0, settings, allFlags),
+  )
+  readonly #realSettings = new SettingsTemplate<RealServerSettings>(
+    real,
+    (a, b) => a === b,
+    (record, settings) => writeRealServerSettings(record, 0, settings),
+  )
+  /** Each operation, or the key of the virtual server that it adds, or adds to. */
+  readonly #subjects: (IpvsOp | VirtualServerKey)[] = []
+  /** What such an operation adds. */
+  readonly #added: (VirtualServerSettings | RealServer | undefined)[] = []
+  /** By number of the operation. */
+  readonly #counts = new Uint32Array(kinds.length + 1)
+  /** Key of the last virtual server record, which the next operations may share. */
+  #lastKey: VirtualServerKey | undefined
+
+  /** Room for so many operations is taken at once; there may be more. */
+  constructor(capacity = 0) {
+    this.#ops = new GrowingTable(opLayout, capacity)
+    this.#virtualServers = new GrowingTable(virtual, capacity)
+    this.#realServers = new GrowingTable(real, capacity)
+  }
+
+  static of(ops: readonly IpvsOp[]): IpvsBatch {
+    const batch = new IpvsBatch(ops.length)
+    for (const op of ops) batch.push(op)
+    return batch
+  }
+
+  /** Number of operations. */
+  get length(): number {
+    return this.#subjects.length
+  }
+
+  addVirtualServer(server: VirtualServerKey, settings: VirtualServerSettings): void {
+    this.#writeServer(server, settings, allFlags)
+    this.#writeOp(ipvsOpNumber['add-virtual-server'], server, settings)
+  }
+
+  addRealServer(server: VirtualServerKey, added: RealServer): void {
+    this.#shareServer(server)
+    this.#writeReal(added)
+    this.#writeOp(ipvsOpNumber['add-real-server'], server, added)
+  }
+
+  push(op: IpvsOp): void {
+    switch (op.op) {
+      case 'add-virtual-server':
+        this.#writeServer(op.server.key, op.server.settings, allFlags)
+        break
+      case 'set-virtual-server':
+        this.#writeServer(op.server.key, op.server.settings, op.flagsMask ?? allFlags)
+        break
+      case 'remove-virtual-server':
+      case 'zero-virtual-server':
+        this.#shareServer(op.server)
+        break
+      case 'add-real-server':
+      case 'set-real-server':
+        this.#shareServer(op.server)
+        this.#writeReal(op.real)
+        break
+      case 'remove-real-server':
+        this.#shareServer(op.server)
+        writeRealServerKey(this.#realServers.buffer, this.#realServers.add(), op.real)
+        break
+    }
+    this.#writeOp(ipvsOpNumber[op.op], op, undefined)
+  }
+
+  /** One operation as an object; undefined: there is none of that index. */
+  at(index: number): IpvsOp | undefined {
+    const subject = this.#subjects[index]
+    if (subject === undefined || 'op' in subject) return subject
+    const added = this.#added[index]
+    if (added === undefined) return undefined
+    if ('key' in added) return { op: 'add-real-server', server: subject, real: added }
+    return { op: 'add-virtual-server', server: { key: subject, settings: added } }
+  }
+
+  /** How many operations of each kind there are. */
+  get counts(): ReadonlyMap<IpvsOp['op'], number> {
+    return new Map(kinds.map((kind) => [kind, this.#counts[ipvsOpNumber[kind]] ?? 0]))
+  }
+
+  get encoded(): EncodedIpvsBatch {
+    return {
+      ops: this.#ops.bytes,
+      virtualServers: this.#virtualServers.bytes,
+      realServers: this.#realServers.bytes,
+    }
+  }
+
+  #shareServer(key: VirtualServerKey): void {
+    if (this.#lastKey === undefined || !isSameKey(this.#lastKey, key)) {
+      const at = this.#virtualServers.add()
+      writeVirtualServerKey(this.#virtualServers.buffer, at, key)
+      this.#lastKey = key
+    }
+  }
+
+  #writeServer(key: VirtualServerKey, settings: VirtualServerSettings, flagsMask: number): void {
+    const at = this.#virtualServers.add()
+    const { buffer } = this.#virtualServers
+    this.#serverSettings.copy(settings, buffer, at)
+    if (flagsMask !== allFlags) buffer.view.setUint32(at + virtual.flagsMask, flagsMask, true)
+    writeVirtualServerKey(buffer, at, key)
+    this.#lastKey = key
+  }
+
+  #writeReal({ key, settings }: RealServer): void {
+    const at = this.#realServers.add()
+    const { buffer } = this.#realServers
+    this.#realSettings.copy(settings, buffer, at)
+    writeRealServerKey(buffer, at, key)
+  }
+
+  #writeOp(
+    number: number,
+    subject: IpvsOp | VirtualServerKey,
+    added: VirtualServerSettings | RealServer | undefined,
+  ): void {
+    const at = this.#ops.add()
+    const { bytes } = this.#ops.buffer
+    writeIndex(bytes, at + opLayout.virtualServer, this.#virtualServers.length - 1)
+    if (hasRealServer(number)) writeIndex(bytes, at + opLayout.realServer, this.#realServers.length - 1)
+    bytes[at + opLayout.op] = number
+    this.#subjects.push(subject)
+    this.#added.push(added)
+    this.#counts[number] = (this.#counts[number] ?? 0) + 1
+  }
+}
+
+function hasRealServer(number: number): boolean {
+  return number >= ipvsOpNumber['add-real-server'] && number <= ipvsOpNumber['remove-real-server']
+}
+
+function writeIndex(bytes: Uint8Array, at: number, index: number): void {
+  bytes[at] = index
+  bytes[at + 1] = index >>> 8
+  bytes[at + 2] = index >>> 16
+  bytes[at + 3] = index >>> 24
+}
