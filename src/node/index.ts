@@ -1,6 +1,16 @@
-// In: ObjectEvents, Config, the host name. Out: NodeFacts (name, zone, addresses) and whether they changed.
+// In: ObjectEvents, Config, the host name, the machine's addresses. Out: NodeFacts (name, zone, addresses, pods' networks) and
+// whether they changed; what the modes' settings follow from them.
 // Never: ask the kernel or the network; decide what follows from a change.
 // Owner of: the last known facts of our own Node.
-// Read next: node-tracker.ts; routing/ (zone and name), sync/ (addresses).
+// Read next: node-tracker.ts; local-detector.ts and node-port-addresses.ts; routing/ (zone and name), sync/ (the rest).
+export { configWarnings } from './config-warnings.js'
+export { localDetectorOf, type LocalDetector } from './local-detector.js'
 export { nodeName } from './node-name.js'
+export {
+  healthCheckAddressesOf,
+  nodePortAddressesOf,
+  servesLocalhostNodePorts,
+  type LocalAddresses,
+  type NodePortFacts,
+} from './node-port-addresses.js'
 export { NodeTracker, nodeAddresses, type NodeChange, type NodeFacts } from './node-tracker.js'

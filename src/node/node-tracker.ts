@@ -1,4 +1,12 @@
-import { familyOf, parseIpAddress, type IpAddress, type IpFamily } from '../address.js'
+import {
+  familyOf,
+  formatCidr,
+  parseCidr,
+  parseIpAddress,
+  type Cidr,
+  type IpAddress,
+  type IpFamily,
+} from '../address.js'
 import type { NodeObject, ObjectEvent } from '../source/index.js'
 
 /** What the cluster says about the node that we run on. */
@@ -8,6 +16,8 @@ export interface NodeFacts {
   readonly zone: string | undefined
   /** The node's IP of each family; absent: not known. Remembered as well: the machine keeps its addresses. */
   readonly addresses: Readonly<Partial<Record<IpFamily, IpAddress>>>
+  /** Networks of this node's pods, as the Node says; remembered as well. What cannot be read is left out. */
+  readonly podCIDRs: readonly Cidr[]
 }
 
 /** Which decisions an event may have changed. */
@@ -16,17 +26,22 @@ export interface NodeChange {
   readonly routing: boolean
   /** The preferred source of VIP routes may be another one. */
   readonly vipBinding: boolean
+  /** What the rules of a mode say of this node: its IPs, and with detectLocalMode NodeCIDR its pods' networks. */
+  readonly modeSettings: boolean
 }
 
 const zoneLabel = 'topology.kubernetes.io/zone'
-const nothing: NodeChange = { routing: false, vipBinding: false }
+const nothing: NodeChange = { routing: false, vipBinding: false, modeSettings: false }
 
 /** Keeps the facts of our own Node; other Nodes are none of ours. Pure. */
 export class NodeTracker {
+  readonly #bindAddress: NodeFacts['addresses']
   #facts: NodeFacts
 
-  constructor(name: string) {
-    this.#facts = { name, zone: undefined, addresses: {} }
+  /** `bindAddress` stands for the Node's own IP of its family, whatever the Node says (F-082). */
+  constructor(name: string, bindAddress?: IpAddress) {
+    this.#bindAddress = bindAddress === undefined ? {} : { [familyOf(bindAddress)]: bindAddress }
+    this.#facts = { name, zone: undefined, addresses: this.#bindAddress, podCIDRs: [] }
   }
 
   get facts(): NodeFacts {
@@ -38,11 +53,17 @@ export class NodeTracker {
     const before = this.#facts
     if (event.object.name !== before.name) return nothing
     const zone = event.object.labels[zoneLabel]
-    const addresses = nodeAddresses(event.object)
-    this.#facts = { name: before.name, zone, addresses }
+    const addresses = { ...nodeAddresses(event.object), ...this.#bindAddress }
+    const podCIDRs = event.object.podCIDRs.map(parseCidr).filter((network) => network !== undefined)
+    this.#facts = { name: before.name, zone, addresses, podCIDRs }
     const isSame = addresses.ipv4 === before.addresses.ipv4 && addresses.ipv6 === before.addresses.ipv6
-    return { routing: zone !== before.zone, vipBinding: !isSame }
+    const hasSamePods = formatAll(podCIDRs) === formatAll(before.podCIDRs)
+    return { routing: zone !== before.zone, vipBinding: !isSame, modeSettings: !isSame || !hasSamePods }
   }
+}
+
+function formatAll(networks: readonly Cidr[]): string {
+  return networks.map(formatCidr).join()
 }
 
 /** First address of each family, InternalIPs before ExternalIPs, in the Node's order (F-081). Others are skipped. */

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { NodeTracker, nodeAddresses, nodeName } from '../../../src/node/index.js'
+import { NodeTracker, nodeAddresses, nodeName, type NodeChange } from '../../../src/node/index.js'
 import type { NodeObject, ObjectEvent } from '../../../src/source/index.js'
+import { cidr, ip } from '../../support/routes.js'
 
 const node: NodeObject = {
   kind: 'Node',
@@ -62,22 +63,49 @@ describe('nodeAddresses', () => {
 describe('NodeTracker', () => {
   it('learns our Node and says what depends on it', () => {
     const tracker = new NodeTracker('node-a')
-    assert.deepEqual(tracker.apply(set({})), { routing: true, vipBinding: true })
-    assert.deepEqual(tracker.facts, { name: 'node-a', zone: 'west', addresses: { ipv4: '192.0.2.1' } })
+    assert.deepEqual(tracker.apply(set({ podCIDRs: ['10.244.1.0/24', 'x'] })), {
+      routing: true,
+      vipBinding: true,
+      modeSettings: true,
+    })
+    assert.deepEqual(tracker.facts, {
+      name: 'node-a',
+      zone: 'west',
+      addresses: { ipv4: '192.0.2.1' },
+      podCIDRs: [cidr('10.244.1.0/24')],
+    })
   })
 
-  const changes: { name: string; event: ObjectEvent; routing: boolean; vipBinding: boolean }[] = [
-    { name: 'the same Node', event: set({ taintKeys: ['x'] }), routing: false, vipBinding: false },
-    { name: 'another zone', event: set({ labels: {} }), routing: true, vipBinding: false },
-    { name: 'other addresses', event: set({ addresses: [] }), routing: false, vipBinding: true },
-    { name: 'another Node', event: set({ name: 'node-b', labels: {} }), routing: false, vipBinding: false },
-    { name: 'synced', event: { type: 'synced' }, routing: false, vipBinding: false },
+  it('takes the bind address for the IP of its family, Node or not (F-082)', () => {
+    const tracker = new NodeTracker('node-a', ip('198.51.100.9'))
+    assert.deepEqual(tracker.facts.addresses, { ipv4: '198.51.100.9' })
+    const addresses = ['192.0.2.1', 'fd00::1'].map((address) => ({ type: 'InternalIP', address }))
+    tracker.apply(set({ addresses }))
+    assert.deepEqual(tracker.facts.addresses, { ipv4: '198.51.100.9', ipv6: 'fd00::1' })
+  })
+
+  const nothing = { routing: false, vipBinding: false, modeSettings: false }
+  const changes: { name: string; event: ObjectEvent; expected: NodeChange }[] = [
+    { name: 'the same Node', event: set({ taintKeys: ['x'] }), expected: nothing },
+    { name: 'another zone', event: set({ labels: {} }), expected: { ...nothing, routing: true } },
+    {
+      name: 'other addresses',
+      event: set({ addresses: [] }),
+      expected: { routing: false, vipBinding: true, modeSettings: true },
+    },
+    {
+      name: "other pods' networks",
+      event: set({ podCIDRs: ['10.244.1.0/24'] }),
+      expected: { ...nothing, modeSettings: true },
+    },
+    { name: 'another Node', event: set({ name: 'node-b', labels: {} }), expected: nothing },
+    { name: 'synced', event: { type: 'synced' }, expected: nothing },
   ]
-  for (const { name, event, routing, vipBinding } of changes) {
+  for (const { name, event, expected } of changes) {
     it(`judges ${name}`, () => {
       const tracker = new NodeTracker('node-a')
       tracker.apply(set({}))
-      assert.deepEqual(tracker.apply(event), { routing, vipBinding })
+      assert.deepEqual(tracker.apply(event), expected)
     })
   }
 
@@ -86,7 +114,7 @@ describe('NodeTracker', () => {
     tracker.apply(set({}))
     const before = tracker.facts
     const deletion: ObjectEvent = { type: 'delete', kind: 'Node', key: { namespace: '', name: 'node-a' } }
-    assert.deepEqual(tracker.apply(deletion), { routing: false, vipBinding: false })
+    assert.deepEqual(tracker.apply(deletion), nothing)
     assert.deepEqual(tracker.facts, before)
   })
 })

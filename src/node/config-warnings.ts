@@ -1,0 +1,72 @@
+// What an operator should know about settings that are valid, but leave something open (F-065, F-083, F-086).
+import type { Cidr, IpFamily } from '../address.js'
+import type { Config } from '../config/index.js'
+import type { NodeFacts } from './node-tracker.js'
+
+export type WarnedConfig = Pick<
+  Config,
+  'mode' | 'nodePortAddresses' | 'detectLocalMode' | 'clusterCIDR' | 'ipvs'
+>
+
+const names: Readonly<Record<IpFamily, string>> = { ipv4: 'IPv4', ipv6: 'IPv6' }
+
+/** One sentence each; none: all is said. What the node is not known to have counts as IPv4 only (F-083). */
+export function configWarnings(
+  config: WarnedConfig,
+  node: Pick<NodeFacts, 'addresses' | 'podCIDRs'>,
+): readonly string[] {
+  const known = (['ipv4', 'ipv6'] as const).filter((family) => node.addresses[family] !== undefined)
+  const families: readonly IpFamily[] = known.length === 0 ? ['ipv4'] : known
+  const byMode =
+    config.mode === 'iptables'
+      ? [...nodePortWarnings(config, families), ...detectionWarnings(config, node, families)]
+      : excludeWarnings(config, families)
+  const unknown =
+    "this node's IP is not known: no load balancer source range will admit the node itself; name it by --bind-address"
+  return known.length === 0 ? [unknown, ...byMode] : byMode
+}
+
+function nodePortWarnings({ nodePortAddresses }: WarnedConfig, families: readonly IpFamily[]): string[] {
+  if (nodePortAddresses === 'primary') return []
+  if (nodePortAddresses.length === 0) {
+    return [
+      'nodePortAddresses is unset; NodePort connections will be accepted on all local IPs. Consider using `--nodeport-addresses primary`',
+    ]
+  }
+  return withoutNetwork(nodePortAddresses, families).map(
+    (family) =>
+      `nodePortAddresses has no ${names[family]} network; NodePort connections will be accepted on all local ${names[family]} addresses`,
+  )
+}
+
+/** Without a network nobody can tell a pod of this family from a stranger. */
+function detectionWarnings(
+  { detectLocalMode, clusterCIDR }: WarnedConfig,
+  { podCIDRs }: Pick<NodeFacts, 'podCIDRs'>,
+  families: readonly IpFamily[],
+): string[] {
+  const source = {
+    ClusterCIDR: clusterCIDR,
+    NodeCIDR: podCIDRs,
+    BridgeInterface: undefined,
+    InterfaceNamePrefix: undefined,
+  }
+  const networks = source[detectLocalMode]
+  if (networks === undefined) return []
+  const place = detectLocalMode === 'ClusterCIDR' ? 'clusterCIDR' : 'spec.podCIDRs of this Node'
+  return withoutNetwork(networks, families).map(
+    (family) =>
+      `${place} has no ${names[family]} network; traffic of pods cannot be told from other ${names[family]} traffic (detectLocalMode ${detectLocalMode})`,
+  )
+}
+
+function excludeWarnings({ ipvs }: WarnedConfig, families: readonly IpFamily[]): string[] {
+  const isAllForeign = ipvs.excludeCIDRs.length > 0 && withoutNetwork(ipvs.excludeCIDRs, families).length > 0
+  const [family, second] = families
+  if (!isAllForeign || family === undefined || second !== undefined) return []
+  return [`ipvs.excludeCIDRs has no ${names[family]} network, but this node has only ${names[family]}`]
+}
+
+function withoutNetwork(networks: readonly Cidr[], families: readonly IpFamily[]): readonly IpFamily[] {
+  return families.filter((family) => !networks.some((network) => network.family === family))
+}

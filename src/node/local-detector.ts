@@ -1,0 +1,34 @@
+import type { Cidr, IpFamily } from '../address.js'
+import type { Config } from '../config/index.js'
+import type { NodeFacts } from './node-tracker.js'
+
+/** How traffic of this node's pods is told from other traffic (spec section 2.5). */
+export type LocalDetector =
+  | { readonly kind: 'cidr'; readonly cidr: Cidr }
+  /** The exact name of a bridge, or a prefix of names that ends in `+`. */
+  | { readonly kind: 'interface'; readonly name: string }
+
+export type LocalDetectorConfig = Pick<Config, 'detectLocalMode' | 'detectLocal' | 'clusterCIDR'>
+
+/** undefined: nobody can tell, as no network of this family is known. */
+export function localDetectorOf(
+  config: LocalDetectorConfig,
+  family: IpFamily,
+  node: Pick<NodeFacts, 'podCIDRs'>,
+): LocalDetector | undefined {
+  switch (config.detectLocalMode) {
+    case 'ClusterCIDR':
+      return byFirst(config.clusterCIDR, family)
+    case 'NodeCIDR':
+      return byFirst(node.podCIDRs, family)
+    case 'BridgeInterface':
+      return { kind: 'interface', name: config.detectLocal.bridgeInterface }
+    case 'InterfaceNamePrefix':
+      return { kind: 'interface', name: `${config.detectLocal.interfaceNamePrefix}+` }
+  }
+}
+
+function byFirst(networks: readonly Cidr[], family: IpFamily): LocalDetector | undefined {
+  const cidr = networks.find((network) => network.family === family)
+  return cidr === undefined ? undefined : { kind: 'cidr', cidr }
+}

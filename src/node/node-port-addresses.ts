@@ -1,0 +1,77 @@
+// Which addresses of the machine take node ports (F-060 to F-064), and the listeners of health checks (F-066).
+import {
+  cidrContains,
+  parseCidr,
+  parseIpAddress,
+  type Cidr,
+  type IpAddress,
+  type IpFamily,
+} from '../address.js'
+import type { Config } from '../config/index.js'
+import type { NodeFacts } from './node-tracker.js'
+
+/** `all`: every local address, those to come too. */
+export type LocalAddresses = 'all' | readonly IpAddress[]
+
+/** What the answers depend on. */
+export interface NodePortFacts {
+  readonly family: IpFamily
+  readonly config: Pick<Config, 'nodePortAddresses'> & {
+    readonly iptables: Pick<Config['iptables'], 'localhostNodePorts'>
+  }
+  readonly node: Pick<NodeFacts, 'addresses'>
+}
+
+// A network that is no part of 127.0.0.0/8 holds all of it, or nothing: its first address tells.
+const firstLoopback = parseIpAddress('127.0.0.0')
+
+/** Whether node ports are on the node's loopback addresses too, which needs route_localnet: IPv4 only (F-064). */
+export function servesLocalhostNodePorts({ family, config, node }: NodePortFacts): boolean {
+  if (family !== 'ipv4' || !config.iptables.localhostNodePorts) return false
+  const networks = networksOf(config, family, node)
+  return networks === 'all' || networks.some(includesLoopback)
+}
+
+/** Those of the machine's own addresses of this family that take node ports, in bytewise order, each once. */
+export function nodePortAddressesOf(facts: NodePortFacts, machine: readonly IpAddress[]): LocalAddresses {
+  const found = healthCheckAddressesOf(facts, machine)
+  if (found === 'all' || servesLocalhostNodePorts(facts)) return found
+  return found.filter((address) => !isLoopback(address))
+}
+
+/** Where health checks of Services listen: as node ports, and on loopback addresses wherever those are named (F-066). */
+export function healthCheckAddressesOf(facts: NodePortFacts, machine: readonly IpAddress[]): LocalAddresses {
+  const networks = networksOf(facts.config, facts.family, facts.node)
+  if (networks === 'all') return 'all'
+  const isNamed = (address: IpAddress): boolean => networks.some((network) => cidrContains(network, address))
+  return [...new Set(machine.filter(isNamed))].toSorted()
+}
+
+/** F-060, F-061: what names nothing of this family means all of it, as in kube-proxy (its quirk Q-01). */
+function networksOf(
+  { nodePortAddresses }: NodePortFacts['config'],
+  family: IpFamily,
+  node: NodePortFacts['node'],
+): 'all' | readonly Cidr[] {
+  const networks = nodePortAddresses === 'primary' ? primaryNetworks(node) : nodePortAddresses
+  const ofFamily = networks.filter((network) => network.family === family)
+  const isEverything = ofFamily.length === 0 || ofFamily.some(({ prefixLength }) => prefixLength === 0)
+  return isEverything ? 'all' : ofFamily
+}
+
+function primaryNetworks({ addresses }: NodePortFacts['node']): readonly Cidr[] {
+  const { ipv4, ipv6 } = addresses
+  const networks = [
+    ipv4 === undefined || isLoopback(ipv4) ? undefined : parseCidr(`${ipv4}/32`),
+    ipv6 === undefined || isLoopback(ipv6) ? undefined : parseCidr(`${ipv6}/128`),
+  ]
+  return networks.filter((network) => network !== undefined)
+}
+
+function includesLoopback(network: Cidr): boolean {
+  return isLoopback(network.address) || (firstLoopback !== undefined && cidrContains(network, firstLoopback))
+}
+
+function isLoopback(address: IpAddress): boolean {
+  return address.startsWith('127.') || address === '::1'
+}

@@ -1,0 +1,279 @@
+// What settings of a mode follow from the configuration and this node (spec sections 1.4 and 2.5).
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import type { IpFamily } from '../../../src/address.js'
+import { resolveConfig, type ConfigInput } from '../../../src/config/index.js'
+import {
+  configWarnings,
+  healthCheckAddressesOf,
+  localDetectorOf,
+  nodePortAddressesOf,
+  servesLocalhostNodePorts,
+  type LocalDetector,
+} from '../../../src/node/index.js'
+import { cidr, ip } from '../../support/routes.js'
+
+function configOf(input: ConfigInput) {
+  return resolveConfig({ manifests: 'm', mode: 'iptables', ...input })
+}
+
+function byCidr(text: string): LocalDetector {
+  return { kind: 'cidr', cidr: cidr(text) }
+}
+
+function byName(name: string): LocalDetector {
+  return { kind: 'interface', name }
+}
+
+describe('how traffic of pods is known', () => {
+  const podCIDRs = [cidr('fd00:1::/64'), cidr('10.244.1.0/24'), cidr('10.244.2.0/24')]
+  const both = ['10.244.0.0/16', 'fd00:10::/56']
+  const cases: readonly {
+    name: string
+    config: ConfigInput
+    ipv4: LocalDetector | undefined
+    ipv6: LocalDetector | undefined
+  }[] = [
+    {
+      name: 'ClusterCIDR',
+      config: { clusterCIDR: both },
+      ipv4: byCidr('10.244.0.0/16'),
+      ipv6: byCidr('fd00:10::/56'),
+    },
+    {
+      name: 'ClusterCIDR of one family',
+      config: { clusterCIDR: ['10.244.0.0/16'] },
+      ipv4: byCidr('10.244.0.0/16'),
+      ipv6: undefined,
+    },
+    { name: 'ClusterCIDR without any', config: {}, ipv4: undefined, ipv6: undefined },
+    {
+      name: 'NodeCIDR, the first of each family',
+      config: { detectLocalMode: 'NodeCIDR', clusterCIDR: both },
+      ipv4: byCidr('10.244.1.0/24'),
+      ipv6: byCidr('fd00:1::/64'),
+    },
+    {
+      name: 'BridgeInterface',
+      config: { detectLocalMode: 'BridgeInterface', detectLocal: { bridgeInterface: 'cni0' } },
+      ipv4: byName('cni0'),
+      ipv6: byName('cni0'),
+    },
+    {
+      name: 'InterfaceNamePrefix',
+      config: { detectLocalMode: 'InterfaceNamePrefix', detectLocal: { interfaceNamePrefix: 'veth' } },
+      ipv4: byName('veth+'),
+      ipv6: byName('veth+'),
+    },
+  ]
+  for (const { name, config, ipv4, ipv6 } of cases) {
+    it(name, () => {
+      assert.deepEqual(localDetectorOf(configOf(config), 'ipv4', { podCIDRs }), ipv4)
+      assert.deepEqual(localDetectorOf(configOf(config), 'ipv6', { podCIDRs }), ipv6)
+    })
+  }
+
+  it('not at all by a Node without networks', () => {
+    const config = configOf({ detectLocalMode: 'NodeCIDR' })
+    assert.equal(localDetectorOf(config, 'ipv4', { podCIDRs: [] }), undefined)
+  })
+})
+
+describe('which addresses take node ports', () => {
+  const machine = {
+    ipv4: ['192.0.2.9', '127.0.0.1', '198.51.100.1', '192.0.2.10', '192.0.2.9'].map(ip),
+    ipv6: ['::1', 'fd00::9', 'fe80::1'].map(ip),
+  }
+  interface Case {
+    readonly name: string
+    readonly nodePortAddresses?: readonly string[]
+    readonly family?: IpFamily
+    readonly localhostNodePorts?: boolean
+    readonly node?: { readonly ipv4?: string; readonly ipv6?: string }
+    readonly expected: 'all' | readonly string[]
+    readonly health?: readonly string[]
+    readonly localhost: boolean
+  }
+  const cases: readonly Case[] = [
+    { name: 'F-062 unset: all', expected: 'all', localhost: true },
+    { name: 'F-064 all, but for loopback', localhostNodePorts: false, expected: 'all', localhost: false },
+    { name: 'F-064 never loopback in IPv6', family: 'ipv6', expected: 'all', localhost: false },
+    {
+      name: 'F-060 networks, in order, each once',
+      nodePortAddresses: ['192.0.2.0/24'],
+      expected: ['192.0.2.10', '192.0.2.9'],
+      localhost: false,
+    },
+    {
+      name: 'F-060 a network with nothing in it',
+      nodePortAddresses: ['203.0.113.0/24'],
+      expected: [],
+      localhost: false,
+    },
+    {
+      name: 'F-060 of the other family only: all',
+      nodePortAddresses: ['fd00::/8'],
+      expected: 'all',
+      localhost: true,
+    },
+    {
+      name: 'F-060 a network of everything: all',
+      nodePortAddresses: ['192.0.2.0/24', '0.0.0.0/0'],
+      expected: 'all',
+      localhost: true,
+    },
+    {
+      name: 'F-060 everything of the other family is not all',
+      nodePortAddresses: ['192.0.2.0/24', '::/0'],
+      expected: ['192.0.2.10', '192.0.2.9'],
+      localhost: false,
+    },
+    {
+      name: 'F-064 loopback where it is named',
+      nodePortAddresses: ['127.0.0.1/32', '198.51.100.0/24'],
+      expected: ['127.0.0.1', '198.51.100.1'],
+      localhost: true,
+    },
+    {
+      name: 'F-064 loopback in a wider network',
+      nodePortAddresses: ['0.0.0.0/1'],
+      expected: ['127.0.0.1'],
+      localhost: true,
+    },
+    {
+      name: 'F-064, F-066 loopback that is named but not wanted serves health checks only',
+      nodePortAddresses: ['127.0.0.0/8', '198.51.100.0/24'],
+      localhostNodePorts: false,
+      expected: ['198.51.100.1'],
+      health: ['127.0.0.1', '198.51.100.1'],
+      localhost: false,
+    },
+    {
+      name: 'F-064, F-066 the same in IPv6',
+      family: 'ipv6',
+      nodePortAddresses: ['::1/128', 'fd00::/8'],
+      expected: ['fd00::9'],
+      health: ['::1', 'fd00::9'],
+      localhost: false,
+    },
+    {
+      name: 'F-061 primary',
+      nodePortAddresses: ['primary'],
+      node: { ipv4: '192.0.2.9' },
+      expected: ['192.0.2.9'],
+      localhost: false,
+    },
+    {
+      name: 'F-061, Q-01 primary in a family that the node is not known to have: all',
+      nodePortAddresses: ['primary'],
+      family: 'ipv6',
+      node: { ipv4: '192.0.2.9' },
+      expected: 'all',
+      localhost: false,
+    },
+    {
+      name: 'F-061 primary of an unknown node: all',
+      nodePortAddresses: ['primary'],
+      expected: 'all',
+      localhost: true,
+    },
+    {
+      name: 'F-061 loopback is no primary address',
+      nodePortAddresses: ['primary'],
+      node: { ipv4: '127.0.0.1' },
+      expected: 'all',
+      localhost: true,
+    },
+  ]
+  for (const { name, node = {}, family = 'ipv4', expected, localhost, ...rest } of cases) {
+    it(name, () => {
+      const { nodePortAddresses, localhostNodePorts, health = expected } = rest
+      const addresses = Object.fromEntries(Object.entries(node).map(([key, text]) => [key, ip(text)]))
+      const config = configOf({ nodePortAddresses, iptables: { localhostNodePorts } })
+      const facts = { family, config, node: { addresses } }
+      assert.deepEqual(nodePortAddressesOf(facts, machine[family]), expected)
+      assert.deepEqual(healthCheckAddressesOf(facts, machine[family]), health)
+      assert.equal(servesLocalhostNodePorts(facts), localhost)
+    })
+  }
+})
+
+describe('what an operator should know of valid settings', () => {
+  const ipv4 = ip('192.0.2.9')
+  const ipv6 = ip('fd00::9')
+  const quiet: ConfigInput = { nodePortAddresses: ['primary'], clusterCIDR: ['10.0.0.0/8', 'fd00::/8'] }
+  const cases: readonly {
+    name: string
+    config: ConfigInput
+    node: Parameters<typeof configWarnings>[1]['addresses']
+    expected: readonly RegExp[]
+  }[] = [
+    { name: 'nothing', config: quiet, node: { ipv4, ipv6 }, expected: [] },
+    {
+      name: 'F-065 all local IPs take node ports',
+      config: { ...quiet, nodePortAddresses: [] },
+      node: { ipv4 },
+      expected: [/^nodePortAddresses is unset; NodePort connections will be accepted on all local IPs\. /u],
+    },
+    {
+      name: 'F-065 networks of one family on a node of both',
+      config: { ...quiet, nodePortAddresses: ['192.0.2.0/24'] },
+      node: { ipv4, ipv6 },
+      expected: [/^nodePortAddresses has no IPv6 network; .* on all local IPv6 addresses$/u],
+    },
+    {
+      name: 'F-065 networks of the wrong family',
+      config: { ...quiet, nodePortAddresses: ['fd00::/8'] },
+      node: { ipv4 },
+      expected: [/^nodePortAddresses has no IPv4 network/u],
+    },
+    {
+      name: 'F-083 a node without IP',
+      config: quiet,
+      node: {},
+      expected: [/^this node's IP is not known: .* --bind-address$/u],
+    },
+    {
+      name: 'F-086 cluster CIDRs of the wrong family',
+      config: { ...quiet, clusterCIDR: ['fd00::/8'] },
+      node: { ipv4 },
+      expected: [/^clusterCIDR has no IPv4 network; .*ClusterCIDR\)$/u],
+    },
+    {
+      name: "F-086 the Node's own networks of the wrong family",
+      config: { ...quiet, detectLocalMode: 'NodeCIDR' },
+      node: { ipv4, ipv6 },
+      expected: [/^spec\.podCIDRs of this Node has no IPv6 network/u],
+    },
+    {
+      name: 'nothing on networks where interfaces tell',
+      config: {
+        nodePortAddresses: ['primary'],
+        detectLocalMode: 'BridgeInterface',
+        detectLocal: { bridgeInterface: 'cni0' },
+      },
+      node: { ipv4 },
+      expected: [],
+    },
+    {
+      name: 'F-086 excluded networks of the wrong family, in ipvs mode',
+      config: { mode: 'ipvs', ipvs: { excludeCIDRs: ['fd00::/8'] } },
+      node: { ipv4 },
+      expected: [/^ipvs\.excludeCIDRs has no IPv4 network/u],
+    },
+    {
+      name: 'not on a node of both',
+      config: { mode: 'ipvs', ipvs: { excludeCIDRs: ['fd00::/8'] } },
+      node: { ipv4, ipv6 },
+      expected: [],
+    },
+  ]
+  for (const { name, config, node, expected } of cases) {
+    it(name, () => {
+      const podCIDRs = [cidr('10.244.1.0/24')]
+      const sentences = configWarnings(configOf(config), { addresses: node, podCIDRs })
+      assert.equal(sentences.length, expected.length, sentences.join('\n'))
+      for (const [i, pattern] of expected.entries()) assert.match(sentences[i] ?? '', pattern)
+    })
+  }
+})
