@@ -20,7 +20,7 @@ import { realServer, realServersOf, service, slice } from './state.js'
 
 const changes = 100
 const mode = { scheduler: 'rr' }
-const facts = { name: 'node-a', zone: undefined, addresses: {} }
+const facts = { name: 'node-a', zone: undefined, addresses: {}, podCIDRs: [] }
 
 /** Passes everything through and counts what is sent. */
 class CountedDoors {
