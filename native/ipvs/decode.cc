@@ -185,8 +185,7 @@ std::optional<ServiceEntry> DecodeServiceEntry(const ip_vs_service_entry& entry)
   return result;
 }
 
-void DecodeDestinationEntry(const ip_vs_dest_entry& entry, RealEntry& result) {
-  RealServerRecord& record = result.record;
+void DecodeDestinationEntry(const ip_vs_dest_entry& entry, RealServerRecord& record) {
   record.family = AF_INET;
   memcpy(record.address, &entry.addr, sizeof entry.addr);
   record.port = be16toh(entry.port);
@@ -194,10 +193,13 @@ void DecodeDestinationEntry(const ip_vs_dest_entry& entry, RealEntry& result) {
   record.weight = entry.weight;
   record.upper_threshold = entry.u_threshold;
   record.lower_threshold = entry.l_threshold;
-  result.counters.active_connections = entry.activeconns;
-  result.counters.inactive_connections = entry.inactconns;
-  result.counters.persistent_connections = entry.persistconns;
-  CopyStats(entry.stats, result.counters);
+}
+
+void DecodeDestinationCounters(const ip_vs_dest_entry& entry, CountersRecord& counters) {
+  counters.active_connections = entry.activeconns;
+  counters.inactive_connections = entry.inactconns;
+  counters.persistent_connections = entry.persistconns;
+  CopyStats(entry.stats, counters);
 }
 
 }  // namespace viaduct::ipvs

@@ -35,6 +35,7 @@ std::optional<RealEntry> DecodeDestination(std::span<const uint8_t> payload, uin
 /// An entry of IP_VS_SO_GET_SERVICES; nothing: the kernel left it unused.
 std::optional<ServiceEntry> DecodeServiceEntry(const ip_vs_service_entry& entry);
 /// A used entry of IP_VS_SO_GET_DESTS, into a zeroed `result`.
-void DecodeDestinationEntry(const ip_vs_dest_entry& entry, RealEntry& result);
+void DecodeDestinationEntry(const ip_vs_dest_entry& entry, RealServerRecord& record);
+void DecodeDestinationCounters(const ip_vs_dest_entry& entry, CountersRecord& counters);
 
 }  // namespace viaduct::ipvs

@@ -206,8 +206,9 @@ Status IpvsSocket::DumpRealServers(const VirtualServerRecord& server, std::vecto
 }
 
 /// By socket option, and by netlink where that shows less: it has no tunnel types and no IPv6 real servers.
-Status IpvsSocket::ReadRealServers(const ServiceEntry& service, std::vector<RealEntry>& reals) {
-  Status status = sockets_->options.ReadRealServers(service, reals);
+Status IpvsSocket::ReadRealServers(const ServiceEntry& service, bool with_counters,
+                                   std::vector<RealEntry>& reals) {
+  Status status = sockets_->options.ReadRealServers(service, with_counters, reals);
   if (!status.ok()) return status;
   const bool is_whole = reals.size() >= service.real_count &&
                         std::none_of(reals.begin(), reals.end(), [](const RealEntry& real) {
@@ -227,8 +228,9 @@ Result<Table> IpvsSocket::Dump(uint8_t family, bool with_counters) {
     // The module went away: to the socket options the family's ENOENT has another name.
     if (!services.ok() && services.error().code == ENOPROTOOPT) return Error{ENOENT, {}, {}};
     if (!services.ok()) return services.error();
-    return Fill(services.value(), with_counters, table,
-                [this](const ServiceEntry& service, auto& reals) { return ReadRealServers(service, reals); });
+    return Fill(services.value(), with_counters, table, [&](const ServiceEntry& service, auto& reals) {
+      return ReadRealServers(service, with_counters, reals);
+    });
   });
   if (!status.ok()) return status.error();
   return table;

@@ -83,7 +83,7 @@ class IpvsSocket {
   BatchOutcome SendAll(const Batch& batch);
   Result<std::vector<ServiceEntry>> DumpServices(uint8_t family);
   Status DumpRealServers(const VirtualServerRecord& server, std::vector<RealEntry>& reals);
-  Status ReadRealServers(const ServiceEntry& service, std::vector<RealEntry>& reals);
+  Status ReadRealServers(const ServiceEntry& service, bool with_counters, std::vector<RealEntry>& reals);
 
   std::unique_ptr<Sockets> sockets_;
   uint16_t family_id_ = 0;  ///< 0: not looked up, or vanished

@@ -83,7 +83,8 @@ uint32_t OptionReader::CountDestinations(uint32_t capacity) const {
 }
 
 // __ip_vs_get_dest_entries() fills from the start and skips real servers of the other family.
-Status OptionReader::ReadRealServers(const ServiceEntry& service, std::vector<RealEntry>& reals) {
+Status OptionReader::ReadRealServers(const ServiceEntry& service, bool with_counters,
+                                     std::vector<RealEntry>& reals) {
   uint32_t capacity = service.real_count + kDestinationSlack;
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt, capacity *= 2) {
     const size_t size = kDestinationsHeader + size_t{capacity} * sizeof(ip_vs_dest_entry);
@@ -104,8 +105,10 @@ Status OptionReader::ReadRealServers(const ServiceEntry& service, std::vector<Re
     const uint32_t used = CountDestinations(capacity);
     // ip_vs_add_dest() puts the newest first: backwards they come nearly in the order in which Dump() sorts.
     for (uint32_t i = used; i-- > 0;) {
-      DecodeDestinationEntry(EntryAt<ip_vs_dest_entry>(destinations_, kDestinationsHeader, i),
-                             reals.emplace_back());
+      const auto entry = EntryAt<ip_vs_dest_entry>(destinations_, kDestinationsHeader, i);
+      RealEntry& real = reals.emplace_back();
+      DecodeDestinationEntry(entry, real.record);
+      if (with_counters) DecodeDestinationCounters(entry, real.counters);
     }
     memset(destinations_.data() + kDestinationsHeader, 0, used * sizeof(ip_vs_dest_entry));
     if (used < capacity) return Ok();

@@ -22,9 +22,9 @@ class OptionReader {
 
   Result<ip_vs_getinfo> ReadInfo();
   Result<std::vector<ServiceEntry>> ReadServices();
-  /// Replaces what is in `reals`, oldest first. NB: real servers of another family, and tunnel types, are not
-  /// shown by the kernel.
-  Status ReadRealServers(const ServiceEntry& service, std::vector<RealEntry>& reals);
+  /// Replaces what is in `reals`, oldest first; counters stay zero unless asked for. NB: real servers of
+  /// another family, and tunnel types, are not shown by the kernel.
+  Status ReadRealServers(const ServiceEntry& service, bool with_counters, std::vector<RealEntry>& reals);
 
  private:
   OptionReader(SocketCalls& calls, Fd fd) : calls_(&calls), fd_(std::move(fd)) {}

@@ -130,7 +130,7 @@ TEST_F(OptionReaderTest, ReadsRealServersByKey) {
   table.dests = {Dest(2), Dest(1)};  // the kernel names the newest first
   ServiceEntry service{WebServer(), {}, 2};
   std::vector<RealEntry> reals;
-  ASSERT_TRUE(reader.ReadRealServers(service, reals).ok());
+  ASSERT_TRUE(reader.ReadRealServers(service, true, reals).ok());
   ASSERT_EQ(reals.size(), 2U);
   EXPECT_EQ(reals[1].record.address[3], 2);
   EXPECT_EQ(reals[1].record.port, 8080);
@@ -144,24 +144,24 @@ TEST_F(OptionReaderTest, ReadsRealServersByKey) {
 TEST_F(OptionReaderTest, FewerRealServersAfterMoreLeaveNothingBehind) {
   std::vector<RealEntry> reals;
   for (int i = 0; i < 100; ++i) table.dests.push_back(Dest(static_cast<uint8_t>(i + 1)));
-  ASSERT_TRUE(reader.ReadRealServers({WebServer(), {}, 100}, reals).ok());
+  ASSERT_TRUE(reader.ReadRealServers({WebServer(), {}, 100}, true, reals).ok());
   EXPECT_EQ(reals.size(), 100U);
   table.dests.resize(1);
-  ASSERT_TRUE(reader.ReadRealServers({WebServer(), {}, 1}, reals).ok());
+  ASSERT_TRUE(reader.ReadRealServers({WebServer(), {}, 1}, true, reals).ok());
   EXPECT_EQ(reals.size(), 1U);
 }
 
 TEST_F(OptionReaderTest, ServiceThatGrewIsReadAgain) {
   std::vector<RealEntry> reals;
   for (int i = 0; i < 200; ++i) table.dests.push_back(Dest(static_cast<uint8_t>(i + 1)));
-  ASSERT_TRUE(reader.ReadRealServers({WebServer(), {}, 1}, reals).ok());
+  ASSERT_TRUE(reader.ReadRealServers({WebServer(), {}, 1}, true, reals).ok());
   EXPECT_EQ(reals.size(), 200U);
 }
 
 TEST_F(OptionReaderTest, GivesTheErrno) {
   table.error = ESRCH;
   std::vector<RealEntry> reals;
-  const auto status = reader.ReadRealServers({WebServer(), {}, 1}, reals);
+  const auto status = reader.ReadRealServers({WebServer(), {}, 1}, true, reals);
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().code, ESRCH);
   table.error = EPERM;

@@ -17,7 +17,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     ip_vs_dest_entry dest;
     memcpy(&dest, data, sizeof dest);
     RealEntry real;
-    DecodeDestinationEntry(dest, real);
+    DecodeDestinationEntry(dest, real.record);
+    DecodeDestinationCounters(dest, real.counters);
     if (real.record.forwarding > IP_VS_CONN_F_FWD_MASK) abort();
   }
   return 0;
