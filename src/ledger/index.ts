@@ -1,7 +1,7 @@
 // In: the virtual servers that routes want; batch outcomes; packed dumps. Out: batches of operations that are still due.
 // Never: system calls, clocks, logs; it believes what the kernel acknowledged, and nothing else.
 // Owner of: acknowledged virtual servers and VIP bindings, who claims them, and which addresses are needed.
-// Read next: ledger.ts, diff.ts, vip-table.ts, then sync/family-pipeline.ts.
+// Read next: ledger.ts, diff.ts, vip-table.ts, then sync/family-pipeline.ts; of iptables mode: iptables-ledger.ts.
 export { advance, diff, equalStates, type ServerState } from './diff.js'
 export type { Confirmation } from './batch.js'
 export { Ledger, type LedgerCut } from './ledger.js'
@@ -10,3 +10,5 @@ export { type Drift } from './drift.js'
 export { dummyDeviceName, VipTable, type Vip, type VipCut, type VipPlace } from './vip-table.js'
 export { includesAddress, hostAddresses, PackedRoutes } from './packed-bindings.js'
 export { PackedDump, packState } from './packed.js'
+export type { FrontendConflict } from './iptables-frontends.js'
+export { IptablesLedger } from './iptables-ledger.js'

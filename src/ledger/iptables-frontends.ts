@@ -1,0 +1,154 @@
+import type { ServicePortKey } from '../model/index.js'
+import type { DesiredFrontend, Frontend } from '../modes/iptables/index.js'
+
+interface Claim {
+  readonly route: ServicePortKey
+  readonly service: string
+  /** One for each dispatch chain that has to know the frontend. */
+  readonly desired: readonly DesiredFrontend[]
+}
+
+/** A service port that may not have its frontend because another one, sorting before it, claims the same (docs/adr/0007). */
+export interface FrontendConflict {
+  /** `tcp 10.96.0.1:80`. */
+  readonly frontend: string
+  readonly loser: ServicePortKey
+  /** `namespace/name` of the loser. */
+  readonly service: string
+  /** Who has it: the loser itself when it lost at the last call and won since; undefined when it claims it no more. */
+  readonly winner: ServicePortKey | undefined
+}
+
+const nobody: ReadonlyMap<ServicePortKey, string> = new Map()
+
+/** One frontend and the service ports that want it. */
+class Entry {
+  readonly name: string
+  /** Sorted by route; nearly always one. */
+  readonly #claims: Claim[] = []
+  /** Those that lost at the last `takeConflicts`, with their Services. */
+  #losers = nobody
+
+  constructor(name: string) {
+    this.name = name
+  }
+
+  get winner(): Claim | undefined {
+    return this.#claims[0]
+  }
+
+  get isForgettable(): boolean {
+    return this.#claims.length === 0 && this.#losers.size === 0
+  }
+
+  put(claim: Claim): void {
+    this.remove(claim.route)
+    this.#claims.push(claim)
+    if (this.#claims.length > 1) this.#claims.sort((a, b) => (a.route < b.route ? -1 : 1))
+  }
+
+  remove(route: ServicePortKey): void {
+    const index = this.#claims.findIndex((claim) => claim.route === route)
+    if (index !== -1) this.#claims.splice(index, 1)
+  }
+
+  takeConflicts(): readonly FrontendConflict[] {
+    if (this.#claims.length < 2 && this.#losers.size === 0) return []
+    const winner = this.#claims[0]?.route
+    // Ports of one Service may share what belongs to the Service as a whole, such as its health check port.
+    const rivals = this.#claims.slice(1).filter(({ service }) => service !== this.#claims[0]?.service)
+    const losers = new Map(rivals.map(({ route, service }) => [route, service]))
+    const conflicts = [...new Map([...this.#losers, ...losers])].map(([loser, service]) => {
+      const isClaimed = this.#claims.some(({ route }) => route === loser)
+      const isBeaten = losers.has(loser)
+      return {
+        frontend: this.name,
+        loser,
+        service,
+        winner: isBeaten ? winner : isClaimed ? loser : undefined,
+      }
+    })
+    this.#losers = losers
+    return conflicts
+  }
+}
+
+/** How the rules of a frontend changed: undefined: there are none (any more). */
+export interface FrontendChange {
+  readonly before: readonly DesiredFrontend[]
+  readonly after: readonly DesiredFrontend[]
+}
+
+/**
+ * Who owns which frontend. A frontend has one owner in all of its dispatch chains together: a Service that is refused in one
+ * table must not be served in another.
+ */
+export class FrontendTable {
+  readonly #entries = new Map<string, Entry>()
+  readonly #namesOf = new Map<ServicePortKey, readonly string[]>()
+  readonly #touched = new Set<Entry>()
+
+  /** Replaces all frontends that the route claims; an empty list releases it. Returns what that changes in dispatch chains. */
+  claim(
+    route: ServicePortKey,
+    service: string,
+    desired: readonly DesiredFrontend[],
+  ): readonly FrontendChange[] {
+    const wanted = new Map<string, DesiredFrontend[]>()
+    for (const wish of desired) {
+      const name = nameOf(wish)
+      const known = wanted.get(name)
+      if (known === undefined) wanted.set(name, [wish])
+      else known.push(wish)
+    }
+    const changes: FrontendChange[] = []
+    for (const [name, wishes] of wanted) {
+      this.#change(name, (entry) => entry.put({ route, service, desired: wishes }), changes)
+    }
+    for (const name of this.#namesOf.get(route) ?? []) {
+      if (!wanted.has(name)) this.#change(name, (entry) => entry.remove(route), changes)
+    }
+    if (wanted.size > 0) this.#namesOf.set(route, [...wanted.keys()])
+    else this.#namesOf.delete(route)
+    return changes
+  }
+
+  /** Conflicts of the frontends that were claimed or released since the last call, and those that ended. */
+  takeConflicts(): readonly FrontendConflict[] {
+    const conflicts: FrontendConflict[] = []
+    for (const entry of this.#touched) {
+      conflicts.push(...entry.takeConflicts())
+      // One that was forgotten may have a successor of the same name.
+      if (entry.isForgettable && this.#entries.get(entry.name) === entry) this.#entries.delete(entry.name)
+    }
+    this.#touched.clear()
+    return conflicts
+  }
+
+  /** What every owner wants now. Walks all. */
+  *owned(): Iterable<DesiredFrontend> {
+    for (const { winner } of this.#entries.values()) yield* winner?.desired ?? []
+  }
+
+  #change(name: string, change: (entry: Entry) => void, changes: FrontendChange[]): void {
+    let entry = this.#entries.get(name)
+    if (entry === undefined) this.#entries.set(name, (entry = new Entry(name)))
+    const before = entry.winner
+    change(entry)
+    this.#touched.add(entry)
+    const after = entry.winner
+    if (before !== after) changes.push({ before: before?.desired ?? [], after: after?.desired ?? [] })
+  }
+}
+
+/** Health check ports are opened, not dispatched, so they are no rivals of frontends of the same number. */
+function nameOf({ dispatch, frontend }: DesiredFrontend): string {
+  const isHealthCheck = dispatch.table === 'filter' && dispatch.chain === 'KUBE-NODEPORTS'
+  return `${isHealthCheck ? 'health check ' : ''}${describeFrontend(frontend)}`
+}
+
+/** `tcp 10.96.0.1:80`, `udp [fd00::1]:53`, `tcp node port 30080`. */
+export function describeFrontend({ address, protocol, port }: Frontend): string {
+  if (address === undefined) return `${protocol} node port ${port}`
+  return `${protocol} ${address.includes(':') ? `[${address}]` : address}:${port}`
+}

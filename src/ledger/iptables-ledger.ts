@@ -1,0 +1,271 @@
+import { createHash } from 'node:crypto'
+import { isDeepStrictEqual } from 'node:util'
+import { BugError } from '../errors.js'
+import type { XtHook, XtOp, XtRule } from '../kernel/index.js'
+import type { ServicePortKey } from '../model/index.js'
+import {
+  type DesiredChain,
+  type DesiredFrontend,
+  type DesiredRoute,
+  type DispatchChain,
+  DispatchTree,
+  type Frontend,
+  type IptablesTable,
+  type Skeleton,
+  dispatchChains,
+} from '../modes/iptables/index.js'
+import {
+  type FrontendChange,
+  type FrontendConflict,
+  FrontendTable,
+  describeFrontend,
+} from './iptables-frontends.js'
+import { PendingTable } from './iptables-pending.js'
+import { standInFor } from './iptables-stand-ins.js'
+
+interface OwnedChain {
+  readonly owner: ServicePortKey
+  /**
+   * Digest of the rules that were sent. Undefined until the chain is claimed a second time: a start, which claims every chain
+   * once, need not make any.
+   */
+  digest: string | undefined
+}
+
+type ChainName = Pick<DesiredChain, 'table' | 'chain'>
+
+interface Dispatch {
+  readonly table: IptablesTable
+  /** Under which the base chain stands in the table. */
+  readonly chain: string
+  readonly tree: DispatchTree
+  /** Chains that it has in the table. */
+  readonly present: Set<string>
+}
+
+const nothing: DesiredRoute = { chains: [], frontends: [] }
+
+/**
+ * Everything that is ours in the tables nat and filter of one family: who claims which frontend and chain, and what the
+ * tables have still to be told. Work is proportional to what changed.
+ *
+ * A frontend that filter refuses no more stays refused until `dropRefusals`: nat rewrites a served packet before filter sees
+ * it, so that a refusal too many harms nobody, and one too few lets a client wait for nothing.
+ */
+export class IptablesLedger {
+  readonly #frontends = new FrontendTable()
+  readonly #pending: Readonly<Record<IptablesTable, PendingTable>> = {
+    nat: new PendingTable(),
+    filter: new PendingTable(),
+  }
+  readonly #dispatches = new Map<string, Dispatch>()
+  readonly #chains = new Map<string, OwnedChain>()
+  readonly #chainsOf = new Map<ServicePortKey, readonly ChainName[]>()
+  /** Chains of routes that a chain of the former owner may still lead to: they are empty, and go with it. */
+  readonly #emptied = new Map<string, ChainName>()
+  /** Frontends that filter refuses still, by their names. */
+  readonly #spentRefusals = new Map<string, DesiredFrontend>()
+  #skeleton: Skeleton | undefined
+  #skeletonDigests = new Map<string, string>()
+  #isBeside: boolean
+
+  /**
+   * `isBeside`: base chains of a former owner are there and stay, as they serve what is not known yet; ours stand beside
+   * them under other names, and are asked first.
+   */
+  constructor({ isBeside }: { readonly isBeside: boolean }) {
+    this.#isBeside = isBeside
+    for (const dispatch of Object.values(dispatchChains)) this.#open(dispatch)
+  }
+
+  get isBeside(): boolean {
+    return this.#isBeside
+  }
+
+  /** What the mode itself wants; what is the same as before is not sent again. */
+  setSkeleton(skeleton: Skeleton): void {
+    const former = this.#skeleton
+    this.#skeleton = skeleton
+    for (const { table, chain, rules } of skeleton.chains) {
+      const digest = digestOf(rules)
+      const id = chainId(table, chain)
+      if (this.#skeletonDigests.get(id) === digest) continue
+      this.#skeletonDigests.set(id, digest)
+      this.#pending[table].setChain(chain, rules)
+    }
+    for (const { dispatch, rules } of skeleton.tails)
+      this.#dispatchOf(dispatch).tree.setTail(rules.map((rule) => this.#redirect(dispatch.table, rule)))
+    for (const hook of skeleton.hooks) {
+      const { table, chain } = hook
+      const before = former?.hooks.find((other) => other.table === table && other.chain === chain)
+      if (!isDeepStrictEqual(before, hook)) this.#setHook(table, chain, hook.rules)
+    }
+  }
+
+  /** Replaces all that the route claims; undefined releases it. Throws BugError, and changes nothing, when a chain is another's. */
+  claim(route: ServicePortKey, service: string, desired: DesiredRoute | undefined): void {
+    const { chains, frontends } = desired ?? nothing
+    this.#claimChains(route, chains)
+    for (const change of this.#frontends.claim(route, service, frontends)) this.#dispatch(change)
+  }
+
+  /** Conflicts of what was claimed or released since the last call, and those that ended. */
+  takeConflicts(): readonly FrontendConflict[] {
+    return this.#frontends.takeConflicts()
+  }
+
+  /** What the table has still to be told; empty: nothing. */
+  pending(table: IptablesTable): readonly XtOp[] {
+    const pending = this.#pending[table]
+    for (const dispatch of this.#dispatches.values()) {
+      if (dispatch.table !== table) continue
+      const { set, removed } = dispatch.tree.take()
+      for (const { chain, rules } of set) {
+        pending.setChain(chain, rules)
+        dispatch.present.add(chain)
+      }
+      for (const chain of removed) {
+        pending.removeChain(chain)
+        dispatch.present.delete(chain)
+      }
+    }
+    return pending.ops()
+  }
+
+  /** The table was told everything that `pending` gave last. */
+  confirm(table: IptablesTable): void {
+    this.#pending[table].clear()
+  }
+
+  get hasSpentRefusals(): boolean {
+    return this.#spentRefusals.size > 0
+  }
+
+  /** nat serves everything that it should: what it serves need not be refused any more. */
+  dropRefusals(): void {
+    for (const { dispatch, frontend } of this.#spentRefusals.values())
+      this.#dispatchOf(dispatch).tree.remove(frontend)
+    this.#spentRefusals.clear()
+  }
+
+  /** Everything is known: our base chains take the place of those of the former owner. Walks all, once. */
+  standAlone(): void {
+    if (!this.#isBeside) return
+    this.#isBeside = false
+    const former = [...this.#dispatches.values()]
+    this.#dispatches.clear()
+    for (const { table, present } of former)
+      for (const chain of present) this.#pending[table].removeChain(chain)
+    for (const { table, chain } of this.#emptied.values()) this.#pending[table].removeChain(chain)
+    this.#emptied.clear()
+    for (const dispatch of Object.values(dispatchChains)) this.#open(dispatch)
+    this.#spentRefusals.clear()
+    for (const { dispatch, frontend, rules } of this.#frontends.owned())
+      this.#dispatchOf(dispatch).tree.set(frontend, rules)
+    const { hooks = [], tails = [] } = this.#skeleton ?? {}
+    for (const { table, chain, rules } of hooks) this.#setHook(table, chain, rules)
+    for (const { dispatch, rules } of tails) this.#dispatchOf(dispatch).tree.setTail(rules)
+  }
+
+  /** Rules of ours in the table, as soon as it was told everything. */
+  countRules(table: IptablesTable): number {
+    return this.#pending[table].rules
+  }
+
+  #setHook(table: IptablesTable, chain: XtHook, rules: readonly XtRule[]): void {
+    this.#pending[table].setHook(
+      chain,
+      rules.map((rule) => this.#redirect(table, rule)),
+    )
+  }
+
+  #claimChains(route: ServicePortKey, wanted: readonly DesiredChain[]): void {
+    for (const wish of wanted) {
+      const owner = this.#chains.get(idOf(wish))?.owner
+      if (owner !== undefined && owner !== route)
+        throw new BugError(`chain ${wish.chain} of ${route} has the name of one of ${owner}`)
+    }
+    const left = new Map((this.#chainsOf.get(route) ?? []).map((name) => [idOf(name), name]))
+    for (const { table, chain, rules } of wanted) {
+      const id = chainId(table, chain)
+      left.delete(id)
+      this.#emptied.delete(id)
+      const present = this.#chains.get(id)
+      const digest = present === undefined ? undefined : digestOf(rules)
+      if (digest !== undefined && present?.digest === digest) continue
+      this.#chains.set(id, { owner: route, digest })
+      this.#pending[table].setChain(chain, rules)
+    }
+    for (const [id, name] of left) {
+      this.#chains.delete(id)
+      if (this.#isBeside) {
+        this.#emptied.set(id, name)
+        this.#pending[name.table].setChain(name.chain, [])
+      } else {
+        this.#pending[name.table].removeChain(name.chain)
+      }
+    }
+    if (wanted.length === 0) this.#chainsOf.delete(route)
+    else
+      this.#chainsOf.set(
+        route,
+        wanted.map(({ table, chain }) => ({ table, chain })),
+      )
+  }
+
+  #dispatch({ before, after }: FrontendChange): void {
+    const names = new Set(after.map(nameOf))
+    for (const wish of before) {
+      if (names.has(nameOf(wish))) continue
+      if (wish.dispatch.table === 'filter') this.#spentRefusals.set(nameOf(wish), wish)
+      else this.#dispatchOf(wish.dispatch).tree.remove(wish.frontend)
+    }
+    for (const wish of after) {
+      this.#spentRefusals.delete(nameOf(wish))
+      this.#dispatchOf(wish.dispatch).tree.set(wish.frontend, wish.rules)
+    }
+  }
+
+  #open(dispatch: DispatchChain): void {
+    const { table } = dispatch
+    const chain = this.#isBeside ? standInFor(dispatch) : dispatch.chain
+    const tree = new DispatchTree({ table, chain })
+    this.#dispatches.set(chainId(table, dispatch.chain), { table, chain, tree, present: new Set() })
+  }
+
+  #dispatchOf({ table, chain }: DispatchChain): Dispatch {
+    const dispatch = this.#dispatches.get(chainId(table, chain))
+    if (dispatch === undefined) throw new BugError(`${table} ${chain} is no dispatch chain`)
+    return dispatch
+  }
+
+  /** The rule, with a jump to a dispatch chain leading to where that one stands. */
+  #redirect(table: IptablesTable, rule: XtRule): XtRule {
+    const { target } = rule
+    if (!this.#isBeside || target.kind !== 'jump') return rule
+    const dispatch = this.#dispatches.get(chainId(table, target.chain))
+    return dispatch === undefined ? rule : { ...rule, target: { kind: 'jump', chain: dispatch.chain } }
+  }
+}
+
+function idOf({ table, chain }: ChainName): string {
+  return chainId(table, chain)
+}
+
+function chainId(table: IptablesTable, chain: string): string {
+  return `${table} ${chain}`
+}
+
+function nameOf({
+  dispatch,
+  frontend,
+}: {
+  readonly dispatch: DispatchChain
+  readonly frontend: Frontend
+}): string {
+  return `${dispatch.table} ${dispatch.chain} ${describeFrontend(frontend)}`
+}
+
+function digestOf(rules: readonly XtRule[]): string {
+  return createHash('sha256').update(JSON.stringify(rules)).digest('base64')
+}

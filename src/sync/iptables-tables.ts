@@ -1,0 +1,202 @@
+import type { IpFamily } from '../address.js'
+import { KernelError } from '../errors.js'
+import type { XtDrift, XtOutcome, Xtables } from '../kernel/index.js'
+import type { IptablesLedger } from '../ledger/index.js'
+import type { Log, StateReporter } from '../log.js'
+import type { FamilyMetrics } from '../metrics.js'
+import { type IptablesTable, ownedChains } from '../modes/iptables/index.js'
+import type { Clock } from './clock.js'
+import { RetryQueue } from './retry-queue.js'
+import { logFamily } from './sync-report.js'
+
+/** The tables of one family. */
+export type IptablesDoors = Readonly<Record<IptablesTable, Xtables>>
+
+export interface IptablesTablesOptions {
+  readonly family: IpFamily
+  readonly doors: IptablesDoors
+  readonly ledger: IptablesLedger
+  readonly clock: Clock
+  readonly log: Log
+  readonly metrics: FamilyMetrics
+  /** What cannot be programmed now, of both families. */
+  readonly problems: StateReporter
+}
+
+/** What became of a pass, by table; a table that is absent had nothing to be told. */
+export type WriteReport = Partial<Record<IptablesTable, XtOutcome>>
+
+const delays = { firstMs: 1000, maxMs: 30_000 }
+
+/** kube-proxy in ipvs mode has these, and other chains that iptables mode has too. */
+const chainsOfIpvsMode: Readonly<Record<IptablesTable, readonly string[]>> = {
+  nat: ['KUBE-NODE-PORT', 'KUBE-LOAD-BALANCER'],
+  filter: ['KUBE-NODE-PORT', 'KUBE-SOURCE-RANGES-FIREWALL', 'KUBE-IPVS-FILTER', 'KUBE-IPVS-OUT-FILTER'],
+}
+
+/** Chains of the table that this mode, or kube-proxy in whatever mode, may have left. */
+export function prunedChains(table: IptablesTable): readonly string[] {
+  return [...ownedChains[table], ...chainsOfIpvsMode[table]]
+}
+
+/** Brings the tables of one family to what the ledger says, and watches that they stay so. */
+export class IptablesTables {
+  readonly #options: IptablesTablesOptions
+  /** Tables that have to be written, or looked at, though the ledger has nothing to tell them. */
+  readonly #owed = new Set<IptablesTable>(['nat', 'filter'])
+  /** Tables in which chains of a former owner may stand. */
+  readonly #unpruned = new Set<IptablesTable>(['nat', 'filter'])
+  readonly #retries: RetryQueue<IptablesTable>
+
+  constructor(options: IptablesTablesOptions) {
+    this.#options = options
+    this.#retries = new RetryQueue(options.clock, delays)
+  }
+
+  /** Both tables were written once. */
+  get isAdopted(): boolean {
+    return !this.#owed.has('nat') && !this.#owed.has('filter')
+  }
+
+  /** Milliseconds until a table that failed is due; undefined: none failed. */
+  nextInMs(): number | undefined {
+    return this.#retries.nextInMs()
+  }
+
+  get isRetryDue(): boolean {
+    return this.#retries.due().length > 0
+  }
+
+  /** Chains of a former owner go with the next write. */
+  pruneSoon(): void {
+    for (const table of ['nat', 'filter'] as const) {
+      this.#unpruned.add(table)
+      this.#owed.add(table)
+    }
+  }
+
+  /**
+   * Tells the tables what is pending, in an order in which no client sees a gap (the two cannot be replaced at once): refusals
+   * that are new, then nat, then filter without the refusals that nat made needless. A Service that loses its last endpoint
+   * is refused before it is not served any more; one that gets its first is served before it is not refused any more.
+   */
+  async write({ mayPrune }: { readonly mayPrune: boolean }): Promise<WriteReport | undefined> {
+    const { ledger } = this.#options
+    const report: WriteReport = {}
+    const isRefusing = await this.#apply('filter', mayPrune, report)
+    const isServing = await this.#apply('nat', mayPrune, report)
+    if (!isServing) return undefined
+    if (ledger.hasSpentRefusals) {
+      ledger.dropRefusals()
+      if (!(await this.#apply('filter', mayPrune, report))) return undefined
+    }
+    return isRefusing ? report : undefined
+  }
+
+  /** The cheap look: a table that cannot be as we left it is compared, and put right by the next write. True: one is not. */
+  async check(): Promise<boolean> {
+    return await this.#look(async (door) => ((await door.check()) ? undefined : await door.compare()))
+  }
+
+  /** The full look. */
+  async compare(): Promise<boolean> {
+    return await this.#look(async (door) => {
+      const drift = await door.compare()
+      return isDifferent(drift) || !(await door.check()) ? drift : undefined
+    })
+  }
+
+  /** Looks at each table that holds what it was told; `find` resolves with undefined where nothing happened to it. */
+  async #look(find: (door: Xtables) => Promise<XtDrift | undefined>): Promise<boolean> {
+    let isOwed = false
+    for (const table of ['filter', 'nat'] as const) {
+      if (this.#owed.has(table)) continue
+      const drift = await this.#ask(table, async (door) => await find(door))
+      if (drift === 'failed' || drift === undefined) continue
+      this.#owed.add(table)
+      isOwed = true
+      this.#tell(table, drift)
+    }
+    return isOwed
+  }
+
+  #tell(table: IptablesTable, { missing, changed }: XtDrift): void {
+    if (missing.length + changed.length === 0) return
+    // Somebody restored an older table, perhaps with chains that are no more.
+    this.#unpruned.add(table)
+    const { family, log, metrics } = this.#options
+    metrics.drift('chain-missing').inc(missing.length)
+    metrics.drift('chain-changed').inc(changed.length)
+    log.info('Kernel differs, repairing', {
+      ipFamily: logFamily(family),
+      table,
+      missing: shortened(missing),
+      changed: shortened(changed),
+    })
+  }
+
+  /** False: the table could not be written. */
+  async #apply(table: IptablesTable, mayPrune: boolean, report: WriteReport): Promise<boolean> {
+    const { ledger, metrics } = this.#options
+    const ops = ledger.pending(table)
+    if (ops.length === 0 && !this.#owed.has(table)) return true
+    const isPruned = mayPrune && this.#unpruned.has(table)
+    const outcome = await this.#ask(
+      table,
+      async (door) => await door.apply(ops, isPruned ? { prune: prunedChains(table) } : {}),
+    )
+    if (outcome === 'failed') {
+      // The door wants what it was told; whether it took all of it, nobody knows.
+      this.#owed.add(table)
+      return false
+    }
+    ledger.confirm(table)
+    this.#owed.delete(table)
+    if (isPruned) this.#unpruned.delete(table)
+    let rules = 0
+    for (const op of ops) if (op.op !== 'remove-chain') rules += op.rules.length
+    metrics.iptablesRules(table).last.set(rules)
+    metrics.iptablesRules(table).total.set(ledger.countRules(table))
+    metrics.xtablesLockWaitSeconds.observe(outcome.lockWaitMs / 1000)
+    metrics.operation(`write-${table}`).applied.inc(outcome.isWritten ? 1 : 0)
+    report[table] = outcome
+    return true
+  }
+
+  async #ask<T>(table: IptablesTable, question: (door: Xtables) => Promise<T>): Promise<T | 'failed'> {
+    const { family, doors, metrics, problems } = this.#options
+    const key = `kernel ${family} ${table}`
+    try {
+      const answer = await question(doors[table])
+      this.#retries.settle(table)
+      problems.report(key, undefined)
+      return answer
+    } catch (error) {
+      if (!(error instanceof KernelError)) throw error
+      this.#retries.fail(table)
+      metrics.kernelError(error.operation, error.code)
+      metrics.operation(`write-${table}`).failed.inc()
+      const ipFamily = logFamily(family)
+      problems.report(key, {
+        text: `${ipFamily} table ${table}: ${error.message}${hintOn(error)}`,
+        fields: { ipFamily, table, code: error.code },
+      })
+      return 'failed'
+    }
+  }
+}
+
+function hintOn({ code }: KernelError): string {
+  if (code === 'EAGAIN') return ': another program holds /run/xtables.lock, or keeps changing the table'
+  if (code === 'ENOMEM') return ': the kernel has no memory for a table of this size'
+  return ''
+}
+
+function isDifferent({ missing, changed }: XtDrift): boolean {
+  return missing.length + changed.length > 0
+}
+
+/** Ten names are enough for a log line. */
+function shortened(names: readonly string[]): readonly string[] {
+  return names.length <= 10 ? names : [...names.slice(0, 10), `and ${names.length - 10} more`]
+}
