@@ -183,18 +183,14 @@ class XtBatchWriter {
 
   #writeNetwork(at: number, address: IpAddress, prefixLength: number): void {
     this.#writeAddress(at, address)
-    if (prefixLength === this.#hostPrefix) return
-    if (!(prefixLength >= 0 && prefixLength < this.#hostPrefix))
+    if (!(prefixLength >= 0 && prefixLength <= this.#hostPrefix))
       this.#failRule(`${address}/${prefixLength} is no network`)
-    // Such a rule would match nothing: the kernel masks the packet's address only.
-    if (hasBitsBehind(this.#rules.bytes, at, prefixLength))
-      this.#failRule(`${address}/${prefixLength} has bits behind its prefix`)
   }
 
   #writeAddress(at: number, address: IpAddress): void {
-    if (address.includes(':') !== (this.#place.family === 'ipv6'))
-      this.#failRule(`${address} is not of ${this.#place.family}`)
-    writeAddress(address, this.#rules.bytes, at)
+    const { family } = this.#place
+    if (writeAddress(address, this.#rules.bytes, at) !== family)
+      this.#failRule(`${address} is not of ${family}`)
   }
 
   #writeInterfaces({ inInterface, outInterface }: XtRule): void {
@@ -367,14 +363,6 @@ function invertsOf(rule: XtRule): number {
   if (rule.addressType?.isInverted === true) inverts |= invert.addressType
   if (rule.set?.isInverted === true) inverts |= invert.set
   return inverts
-}
-
-/** Whether an address of 16 bytes at `at` has a bit set behind the prefix. */
-function hasBitsBehind(bytes: Uint8Array, at: number, prefixLength: number): boolean {
-  const whole = prefixLength >>> 3
-  if (((bytes[at + whole] ?? 0) & (0xff >>> (prefixLength & 7))) !== 0) return true
-  for (let i = whole + 1; i < 16; i++) if (bytes[at + i] !== 0) return true
-  return false
 }
 
 /** Packs a batch. Throws BugError that names chain and rule when the kernel could not hold it. */

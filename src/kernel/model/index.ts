@@ -2,6 +2,8 @@
 // Never: imported by production code; it serves the tests of the rooms above.
 // Owner of: the state of one imagined network namespace.
 // Read next: ipvs.ts, network.ts; test/contract/ holds it equal to the real kernel.
+import type { IpFamily } from '../../address.js'
+import type { XtTableName } from '../xtables.js'
 import { ModelConntrack, type ModelFlow } from './conntrack.js'
 import { ModelIpvs } from './ipvs.js'
 import { ModelLinks } from './links.js'
@@ -9,15 +11,21 @@ import { ModelNetwork } from './network.js'
 import { ModelNftChains } from './nft-chains.js'
 import { ModelRoutes } from './routes.js'
 import { ModelSysctl } from './sysctl.js'
+import { ModelXtNamespace, type ModelXtTable, type XtChains } from './xtables-table.js'
+import { ModelXtables } from './xtables.js'
 
 export type { Fault, FaultPlan, ModelBatches } from './faults.js'
 export type { ModelConntrack, ModelFlow, ModelIpvs, ModelLinks, ModelNftChains, ModelRoutes, ModelSysctl }
+export type { ModelXtables, ModelXtTable, XtChains }
+export { ModelXtNamespace }
 
 export interface ModelKernelOptions {
   /** False: addDummy() fails with EOPNOTSUPP. Default true. */
   readonly hasDummyModule?: boolean
   /** The settings that exist, with their values. Default: those of IPVS and forwarding. */
   readonly sysctls?: Readonly<Record<string, string>>
+  /** Tables that another model kernel programs as well, or did before a restart. Default: empty ones. */
+  readonly xtNamespace?: ModelXtNamespace
 }
 
 export interface ModelKernel {
@@ -27,6 +35,9 @@ export interface ModelKernel {
   readonly sysctl: ModelSysctl
   readonly conntrack: ModelConntrack
   readonly nftChains: ModelNftChains
+  readonly xtNamespace: ModelXtNamespace
+  /** One of each family and table. */
+  xtables(family: IpFamily, table: XtTableName): ModelXtables
   close(): Promise<void>
 }
 
@@ -42,7 +53,7 @@ const defaultSysctls = {
   'net/ipv6/conf/all/forwarding': '0',
 } as const
 
-/** A fresh network namespace with `lo` up and an empty IPVS table. */
+/** A fresh network namespace with `lo` up, an empty IPVS table and empty x_tables. */
 export function openModelKernel(options: ModelKernelOptions = {}): ModelKernel {
   const network = new ModelNetwork()
   const ipvs = new ModelIpvs()
@@ -50,6 +61,8 @@ export function openModelKernel(options: ModelKernelOptions = {}): ModelKernel {
   const links = new ModelLinks(network, options.hasDummyModule ?? true)
   const conntrack = new ModelConntrack()
   const nftChains = new ModelNftChains()
+  const xtNamespace = options.xtNamespace ?? new ModelXtNamespace()
+  const xtables = new Map<ModelXtTable, ModelXtables>()
   const sysctl = new ModelSysctl(options.sysctls ?? defaultSysctls)
   return {
     ipvs,
@@ -58,8 +71,19 @@ export function openModelKernel(options: ModelKernelOptions = {}): ModelKernel {
     sysctl,
     conntrack,
     nftChains,
+    xtNamespace,
+    xtables: (family, table) => {
+      const kernel = xtNamespace.table(family, table)
+      const known = xtables.get(kernel)
+      if (known !== undefined) return known
+      const made = new ModelXtables(kernel)
+      xtables.set(kernel, made)
+      return made
+    },
     close: async () => {
-      await Promise.all([ipvs, routes, links, conntrack, nftChains].map((part) => part.close()))
+      await Promise.all(
+        [ipvs, routes, links, conntrack, nftChains, ...xtables.values()].map((part) => part.close()),
+      )
     },
   }
 }

@@ -1,0 +1,182 @@
+// One legacy table of an imagined network namespace, as the kernel keeps it, and what other programs do to it.
+import { constants } from 'node:os'
+import type { IpFamily } from '../../address.js'
+import { KernelError } from '../../errors.js'
+import { describeXtRule } from '../describe-xtables.js'
+import { xtHooks, type XtRule, type XtTableName } from '../xtables.js'
+import { entryBytes, closingBytes, headBytes, ruleBytes } from './xtables-size.js'
+
+const { EBUSY, EEXIST, ENOENT, ENOTEMPTY } = constants.errno
+
+/** Chains with their rules, in the kernel's order. */
+export type XtChains = ReadonlyMap<string, readonly XtRule[]>
+
+/** The chain that a rule leads to. */
+export function chainOf(rule: XtRule): string | undefined {
+  return rule.target.kind === 'jump' || rule.target.kind === 'goto' ? rule.target.chain : undefined
+}
+
+/** The kernel's table. Without counters: the model passes no packets. */
+export class ModelXtTable {
+  readonly family: IpFamily
+  readonly table: XtTableName
+  readonly #hooks: readonly string[]
+  #chains: Map<string, readonly XtRule[]>
+  /** Whole-table replacements, by whomever. */
+  writes = 0
+  readonly #texts = new WeakMap<XtRule, string>()
+  readonly #sizes = new WeakMap<readonly XtRule[], number>()
+
+  constructor(family: IpFamily, table: XtTableName) {
+    this.family = family
+    this.table = table
+    this.#hooks = xtHooks[table]
+    this.#chains = new Map(this.#hooks.map((hook) => [hook, []]))
+  }
+
+  /** The kernel's own chains first, in the order of the hooks. */
+  get chains(): XtChains {
+    return this.#chains
+  }
+
+  isHook(chain: string): boolean {
+    return this.#hooks.includes(chain)
+  }
+
+  get entries(): number {
+    // A chain of the kernel has its policy, another one a head and an end; one entry closes the table.
+    let entries = 1
+    for (const [chain, rules] of this.#chains) entries += rules.length + (this.isHook(chain) ? 1 : 2)
+    return entries
+  }
+
+  get bytes(): number {
+    return this.#bytesOf(this.#chains.keys()) + headBytes(this.family)
+  }
+
+  /** What the kernel says of the table without listing it: entries, size, where its own chains lie. */
+  get info(): string {
+    return [this.entries, this.bytes, ...this.#hooks.map((hook) => this.#bytesOf([hook]))].join(' ')
+  }
+
+  /** Equal rules have equal text. */
+  text(rule: XtRule): string {
+    const known = this.#texts.get(rule)
+    if (known !== undefined) return known
+    const text = describeXtRule(rule, this.family)
+    this.#texts.set(rule, text)
+    return text
+  }
+
+  isSame(some: readonly XtRule[], others: readonly XtRule[]): boolean {
+    if (some === others) return true
+    return (
+      some.length === others.length &&
+      some.every((rule, i) => {
+        const other = others[i]
+        return other !== undefined && (rule === other || this.text(rule) === this.text(other))
+      })
+    )
+  }
+
+  /** The table as iptables-save prints it, without counters. */
+  save(): string {
+    const lines = [`*${this.table}`]
+    for (const chain of this.#chains.keys()) lines.push(`:${chain} ${this.isHook(chain) ? 'ACCEPT' : '-'}`)
+    for (const [chain, rules] of this.#chains)
+      for (const rule of rules) lines.push(`-A ${chain} ${this.text(rule)}`)
+    return [...lines, 'COMMIT', ''].join('\n')
+  }
+
+  /** Makes these the table's chains; those of the kernel are among them. */
+  replace(chains: XtChains): void {
+    this.#chains = new Map(chains)
+    this.writes++
+  }
+
+  // What other programs do: iptables -N, -A, -I, -D, -F, -X.
+
+  addChain(chain: string): void {
+    if (this.#chains.has(chain)) throw this.#refusal('add chain', EEXIST, chain)
+    this.#set(chain, [])
+  }
+
+  append(chain: string, ...rules: readonly XtRule[]): void {
+    this.#set(chain, [...this.#rulesOf('append', chain), ...rules])
+  }
+
+  prepend(chain: string, ...rules: readonly XtRule[]): void {
+    this.#set(chain, [...rules, ...this.#rulesOf('prepend', chain)])
+  }
+
+  /** `index` counts from 0. */
+  deleteRule(chain: string, index: number): void {
+    const rules = this.#rulesOf('delete rule', chain)
+    if (index >= rules.length) throw this.#refusal('delete rule', ENOENT, `${index} of ${chain}`)
+    this.#set(chain, rules.toSpliced(index, 1))
+  }
+
+  /** Without a chain: all of them. */
+  flush(chain?: string): void {
+    if (chain !== undefined) this.#rulesOf('flush', chain)
+    const flushed = chain === undefined ? [...this.#chains.keys()] : [chain]
+    for (const name of flushed) this.#set(name, [])
+  }
+
+  /** Its rules go first, and the jumps to it. */
+  removeChain(chain: string): void {
+    if (this.#rulesOf('remove chain', chain).length > 0) throw this.#refusal('remove chain', ENOTEMPTY, chain)
+    for (const rules of this.#chains.values())
+      if (rules.some((rule) => chainOf(rule) === chain)) throw this.#refusal('remove chain', EBUSY, chain)
+    this.#chains.delete(chain)
+    this.writes++
+  }
+
+  #set(chain: string, rules: readonly XtRule[]): void {
+    const missing = rules.map(chainOf).find((target) => target !== undefined && !this.#chains.has(target))
+    if (missing !== undefined) throw this.#refusal('jump to', ENOENT, missing)
+    this.#chains.set(chain, rules)
+    this.writes++
+  }
+
+  #rulesOf(operation: string, chain: string): readonly XtRule[] {
+    const rules = this.#chains.get(chain)
+    if (rules === undefined) throw this.#refusal(operation, ENOENT, chain)
+    return rules
+  }
+
+  #bytesOf(chains: Iterable<string>): number {
+    let bytes = 0
+    for (const chain of chains) {
+      const ends = closingBytes(this.family) + (this.isHook(chain) ? 0 : headBytes(this.family))
+      bytes += ends + this.#ruleBytes(this.#chains.get(chain) ?? [])
+    }
+    return bytes
+  }
+
+  #ruleBytes(rules: readonly XtRule[]): number {
+    const known = this.#sizes.get(rules)
+    if (known !== undefined) return known
+    const bytes = rules.reduce((sum, rule) => sum + entryBytes(this.family) + ruleBytes(rule, this.family), 0)
+    this.#sizes.set(rules, bytes)
+    return bytes
+  }
+
+  #refusal(operation: string, errno: number, object: string): KernelError {
+    return new KernelError({ errno, subsystem: 'xtables', operation, family: this.family, object })
+  }
+}
+
+/** Every table of one imagined network namespace. */
+export class ModelXtNamespace {
+  readonly #tables = new Map<string, ModelXtTable>()
+
+  table(family: IpFamily, table: XtTableName): ModelXtTable {
+    const key = `${family} ${table}`
+    const known = this.#tables.get(key)
+    if (known !== undefined) return known
+    const made = new ModelXtTable(family, table)
+    this.#tables.set(key, made)
+    return made
+  }
+}

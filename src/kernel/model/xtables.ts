@@ -1,0 +1,233 @@
+// Xtables in memory: the same laws as native/xtables (table_plan.cc), on a table of the model.
+import { constants } from 'node:os'
+import { KernelError } from '../../errors.js'
+import { closedError } from '../request-queue.js'
+import { encodeXtBatch } from '../xtables-encode.js'
+import type { XtApplyOptions, XtChainSummary, XtDrift, XtOp, XtOutcome, XtRule, Xtables } from '../xtables.js'
+import type { FaultPlan } from './faults.js'
+import { chainOf, type ModelXtTable } from './xtables-table.js'
+
+const { EBUSY, ENOENT } = constants.errno
+
+interface WantedHook {
+  readonly rules: readonly XtRule[]
+  /** What it had before, and the table may still have. */
+  readonly former: readonly XtRule[]
+}
+
+/** What the table must become. */
+interface Plan {
+  readonly chains: ReadonlyMap<string, readonly XtRule[]>
+  readonly drift: XtDrift
+  readonly isDone: boolean
+}
+
+function matches(name: string, pattern: string): boolean {
+  return pattern.endsWith('*') ? name.startsWith(pattern.slice(0, -1)) : name === pattern
+}
+
+/** A client of one table: several on the same table are several programs, or one before and after its restart. */
+export class ModelXtables implements Xtables {
+  /** The kernel's table: what it holds, and how other programs change it. */
+  readonly kernel: ModelXtTable
+  /** Calls that fail, from now on; replace it at any time. An `apply` that fails has changed what is wanted. */
+  plan: Pick<FaultPlan<XtOp>, 'callFault'> = {}
+  readonly #wanted = new Map<string, readonly XtRule[]>()
+  readonly #unwanted = new Set<string>()
+  readonly #hooks = new Map<string, WantedHook>()
+  /** The table's info after the last apply. */
+  #left: string | undefined
+  #ops: XtOp[] = []
+  #applies = 0
+  #isClosed = false
+
+  constructor(kernel: ModelXtTable) {
+    this.kernel = kernel
+  }
+
+  get family(): Xtables['family'] {
+    return this.kernel.family
+  }
+
+  get table(): Xtables['table'] {
+    return this.kernel.table
+  }
+
+  /** Applies since the last take(), failed ones included. */
+  get applies(): number {
+    return this.#applies
+  }
+
+  /** Operations since the last take(), in order. */
+  get ops(): readonly XtOp[] {
+    return this.#ops
+  }
+
+  /** Returns the operations so far and forgets them. */
+  take(): readonly XtOp[] {
+    const ops = this.#ops
+    this.#ops = []
+    this.#applies = 0
+    return ops
+  }
+
+  async apply(ops: readonly XtOp[], options: XtApplyOptions = {}): Promise<XtOutcome> {
+    if (this.#isClosed) throw closedError('xtables', this.#subject)
+    encodeXtBatch(ops, this) // refuses what the kernel could not hold
+    this.#applies++
+    this.#ops.push(...ops)
+    for (const op of ops) this.#want(op)
+    this.#enter('apply')
+    const plan = this.#makePlan(options.prune ?? [])
+    if (!plan.isDone) this.kernel.replace(plan.chains)
+    this.#settle()
+    const { entries, bytes } = this.kernel
+    return { isWritten: !plan.isDone, entries, bytes, repeats: 0, lockWaitMs: 0 }
+  }
+
+  async check(): Promise<boolean> {
+    this.#enter('check')
+    return this.#left === this.kernel.info
+  }
+
+  async compare(): Promise<XtDrift> {
+    this.#enter('compare')
+    return this.#makePlan([]).drift
+  }
+
+  async chains(): Promise<readonly XtChainSummary[]> {
+    this.#enter('chains')
+    return [...this.kernel.chains]
+      .filter(([chain]) => !this.kernel.isHook(chain))
+      .map(([chain, rules]) => ({ chain, rules: rules.length }))
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+  }
+
+  get #subject(): { readonly family: Xtables['family']; readonly object: string } {
+    return { family: this.family, object: `table ${this.table}` }
+  }
+
+  #enter(call: string): void {
+    if (this.#isClosed) throw closedError('xtables', this.#subject)
+    const errno = this.plan.callFault?.(call)
+    if (errno !== undefined) throw this.#refusal(errno, call)
+  }
+
+  #refusal(errno: number, operation: string, extack = ''): KernelError {
+    return new KernelError({ errno, subsystem: 'xtables', operation, extack, ...this.#subject })
+  }
+
+  #want(op: XtOp): void {
+    switch (op.op) {
+      case 'set-chain':
+        this.#unwanted.delete(op.chain)
+        this.#wanted.set(op.chain, op.rules)
+        break
+      case 'remove-chain':
+        this.#wanted.delete(op.chain)
+        this.#unwanted.add(op.chain)
+        break
+      case 'set-hook': {
+        const old = this.#hooks.get(op.chain)
+        const former = old === undefined ? [] : [...old.former, ...old.rules]
+        this.#hooks.set(op.chain, { rules: op.rules, former })
+        break
+      }
+    }
+  }
+
+  /** The table is as wanted: what was unwanted or former is forgotten. */
+  #settle(): void {
+    this.#unwanted.clear()
+    for (const [hook, { rules }] of this.#hooks) this.#hooks.set(hook, { rules, former: [] })
+    this.#left = this.kernel.info
+  }
+
+  #makePlan(prune: readonly string[]): Plan {
+    const present = this.kernel.chains
+    const pruned = new Set(
+      [...present.keys()].filter(
+        (chain) =>
+          !this.kernel.isHook(chain) &&
+          !this.#wanted.has(chain) &&
+          !this.#unwanted.has(chain) &&
+          prune.some((pattern) => matches(chain, pattern)),
+      ),
+    )
+    const gone = this.#spareReferenced(pruned)
+    const next = new Map<string, readonly XtRule[]>()
+    const changed: string[] = []
+    for (const [chain, rules] of present) {
+      if (this.kernel.isHook(chain) || gone.has(chain)) continue
+      const wanted = this.#wanted.get(chain)
+      if (wanted !== undefined && !this.kernel.isSame(rules, wanted)) changed.push(chain)
+      next.set(chain, wanted ?? rules)
+    }
+    const missing = [...this.#wanted.keys()].filter((chain) => !present.has(chain))
+    for (const chain of missing) next.set(chain, this.#wanted.get(chain) ?? [])
+    const hooks = new Map<string, readonly XtRule[]>()
+    for (const [chain, rules] of present) {
+      if (!this.kernel.isHook(chain)) continue
+      const after = this.#hookAfter(chain, rules, (target) => gone.has(target) || pruned.has(target))
+      hooks.set(chain, after)
+      if (!this.kernel.isSame(rules, after)) changed.push(chain)
+    }
+    changed.push(...gone)
+    this.#checkJumps(next)
+    const drift = { missing, changed }
+    return { chains: new Map([...hooks, ...next]), drift, isDone: missing.length + changed.length === 0 }
+  }
+
+  /** Chains that go. What chains of others jump to stays when only its name condemned it. */
+  #spareReferenced(pruned: ReadonlySet<string>): ReadonlySet<string> {
+    const present = this.kernel.chains
+    const gone = new Set([...this.#unwanted, ...pruned].filter((chain) => present.has(chain)))
+    const foreign = [...present.keys()].filter(
+      (chain) => !this.kernel.isHook(chain) && !this.#wanted.has(chain) && !gone.has(chain),
+    )
+    for (let chain; (chain = foreign.pop()) !== undefined;) {
+      for (const rule of present.get(chain) ?? []) {
+        const target = chainOf(rule)
+        if (target === undefined || !gone.has(target)) continue
+        if (!pruned.has(target)) {
+          const words = `chain ${target} cannot be removed: chain ${chain} jumps to it`
+          throw this.#refusal(EBUSY, 'change the table', words)
+        }
+        gone.delete(target)
+        foreign.push(target)
+      }
+    }
+    return gone
+  }
+
+  #hookAfter(hook: string, rules: readonly XtRule[], isGone: (chain: string) => boolean): readonly XtRule[] {
+    const wanted = this.#hooks.get(hook)
+    const texts = new Set(
+      [...(wanted?.rules ?? []), ...(wanted?.former ?? [])].map((rule) => this.kernel.text(rule)),
+    )
+    const isOurs = (rule: XtRule): boolean => {
+      const target = chainOf(rule)
+      if (target !== undefined && isGone(target)) return true
+      if (wanted === undefined) return false
+      return (target !== undefined && this.#wanted.has(target)) || texts.has(this.kernel.text(rule))
+    }
+    const ours = rules.filter(isOurs)
+    if (this.kernel.isSame(ours, wanted?.rules ?? [])) return rules
+    return [...(wanted?.rules ?? []), ...rules.filter((rule) => !isOurs(rule))]
+  }
+
+  #checkJumps(next: ReadonlyMap<string, readonly XtRule[]>): void {
+    const wanted = [...this.#wanted, ...[...this.#hooks].map(([hook, { rules }]) => [hook, rules] as const)]
+    for (const [chain, rules] of wanted) {
+      for (const rule of rules) {
+        const target = chainOf(rule)
+        if (target === undefined || next.has(target)) continue
+        const words = `chain ${chain} jumps to ${target}, which is not there`
+        throw this.#refusal(ENOENT, 'change the table', words)
+      }
+    }
+  }
+}
