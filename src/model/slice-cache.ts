@@ -45,6 +45,12 @@ export class SliceCache {
     const names = slices.size === 1 ? [...slices.keys()] : [...slices.keys()].toSorted(compareTexts)
     return mergeEndpoints(names.map((name) => slices.get(name)?.get(portId) ?? []))
   }
+
+  /** Every port name and protocol that slices of the Service have, whether the Service has it or not. */
+  portIds(service: string): ReadonlySet<string> {
+    const slices = this.#byService.get(service)?.values() ?? []
+    return new Set([...slices].flatMap((byPort) => [...byPort.keys()]))
+  }
 }
 
 function compareTexts(a: string, b: string): number {

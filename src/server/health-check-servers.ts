@@ -1,0 +1,185 @@
+// Health checks of Services (healthCheckNodePort): they tell a load balancer which nodes have local endpoints (F-018, F-092).
+import { createServer, type Server, type ServerResponse } from 'node:http'
+import { formatEndpoint, parseIpAddress, type IpAddress, type IpFamily } from '../address.js'
+
+/** One Service to answer for. */
+export interface HealthCheck {
+  readonly namespace: string
+  readonly name: string
+  readonly port: number
+  /** Distinct addresses of local endpoints that are ready (F-093). */
+  readonly localEndpoints: number
+}
+
+/** A Service whose port could not be opened, in the shape of a Kubernetes event. */
+export interface HealthCheckFailure {
+  readonly type: 'Warning'
+  readonly reason: 'FailedToStartServiceHealthcheck'
+  readonly action: 'Listen'
+  readonly regarding: { readonly kind: 'Service'; readonly namespace: string; readonly name: string }
+  readonly note: string
+}
+
+export interface HealthCheckOptions {
+  readonly family: IpFamily
+  readonly nodeName: string
+  /** Whether the data plane is up to date; asked per request. */
+  readonly isHealthy: () => boolean
+}
+
+/** The servers of one Service by `address:port`. */
+type Listeners = Map<string, Server>
+
+/**
+ * Listeners of one IP family. Those that need not change are not touched, so a load balancer sees no gap. What cannot be
+ * opened is tried again by the next `sync`.
+ */
+export class HealthCheckServers {
+  readonly #options: HealthCheckOptions
+  readonly #listeners = new Map<string, Listeners>()
+  /** Servers that take no more connections, but finish what they began. */
+  readonly #closing = new Set<Server>()
+  #desired: ReadonlyMap<string, HealthCheck> = new Map()
+  #work: Promise<unknown> = Promise.resolve()
+  #isStopped = false
+
+  constructor(options: HealthCheckOptions) {
+    this.#options = options
+  }
+
+  /**
+   * Makes the listeners equal to `desired` (by `namespace/name`) on these addresses, and resolves with what failed. Calls
+   * are worked off in order; replies speak of the newest from its call on.
+   */
+  async sync(
+    desired: ReadonlyMap<string, HealthCheck>,
+    addresses: 'all' | readonly IpAddress[],
+  ): Promise<readonly HealthCheckFailure[]> {
+    this.#desired = desired
+    const hosts = addresses === 'all' ? [anyAddress[this.#options.family]] : addresses
+    const work = this.#work.then(async () => await this.#change(desired, hosts))
+    this.#work = work.catch(() => undefined)
+    return await work
+  }
+
+  /** Closes every connection; idempotent. */
+  async stop(): Promise<void> {
+    this.#isStopped = true
+    await this.#work
+    for (const service of this.#listeners.keys()) this.#closeAll(service)
+    const closed = [...this.#closing].map(
+      async (server) => await new Promise((resolve) => server.once('close', resolve)),
+    )
+    for (const server of this.#closing) server.closeAllConnections()
+    await Promise.all(closed)
+  }
+
+  async #change(
+    desired: ReadonlyMap<string, HealthCheck>,
+    hosts: readonly string[],
+  ): Promise<readonly HealthCheckFailure[]> {
+    // First what goes: its port may be another Service's now.
+    for (const [service, listeners] of this.#listeners) {
+      const check = desired.get(service)
+      const wanted = new Set(check === undefined ? [] : hosts.map((host) => placeOf(host, check.port)))
+      for (const place of listeners.keys()) {
+        if (!wanted.has(place)) this.#close(service, place)
+      }
+    }
+    const failures: HealthCheckFailure[] = []
+    for (const [service, check] of desired) {
+      if (this.#isStopped) return failures
+      const error = await this.#openAll(service, check.port, hosts)
+      if (error !== undefined) failures.push(this.#failureOf(check, error))
+    }
+    return failures
+  }
+
+  /** All or none: half of a health check misleads. undefined: they are open. */
+  async #openAll(service: string, port: number, hosts: readonly string[]): Promise<Error | undefined> {
+    for (const host of hosts) {
+      if (this.#listeners.get(service)?.has(placeOf(host, port)) === true) continue
+      try {
+        await this.#open(service, host, port)
+      } catch (error) {
+        this.#closeAll(service)
+        if (error instanceof Error) return error
+        throw error
+      }
+    }
+    return undefined
+  }
+
+  async #open(service: string, host: string, port: number): Promise<void> {
+    const server = createServer((_request, response) => this.#reply(service, response))
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', reject)
+      server.listen({ host, port, ipv6Only: this.#options.family === 'ipv6' }, () => {
+        server.removeListener('error', reject)
+        resolve()
+      })
+    })
+    const place = placeOf(host, port)
+    // A listener that broke is opened again by the next sync.
+    server.on('error', () => this.#close(service, place))
+    const listeners = this.#listeners.get(service) ?? new Map<string, Server>()
+    this.#listeners.set(service, listeners.set(place, server))
+  }
+
+  /** The port is free at once; requests that are being read still get their reply. */
+  #close(service: string, place: string): void {
+    const listeners = this.#listeners.get(service)
+    const server = listeners?.get(place)
+    if (listeners === undefined || server === undefined) return
+    listeners.delete(place)
+    if (listeners.size === 0) this.#listeners.delete(service)
+    this.#closing.add(server)
+    server.close(() => this.#closing.delete(server))
+    server.closeIdleConnections()
+  }
+
+  #closeAll(service: string): void {
+    for (const place of this.#listeners.get(service)?.keys() ?? []) this.#close(service, place)
+  }
+
+  /** Every path and every method gets the same reply (F-092). */
+  #reply(service: string, response: ServerResponse): void {
+    const check = this.#desired.get(service)
+    if (check === undefined) {
+      // kube-proxy's handler writes nothing for a Service that has gone meanwhile.
+      response.setHeader('Connection', 'close')
+      response.end()
+      return
+    }
+    const isHealthy = this.#options.isHealthy()
+    response.statusCode = check.localEndpoints > 0 && isHealthy ? 200 : 503
+    response.setHeader('Content-Type', 'application/json')
+    response.setHeader('X-Content-Type-Options', 'nosniff')
+    response.setHeader('X-Load-Balancing-Endpoint-Weight', String(check.localEndpoints))
+    response.end(replyBody(check, isHealthy))
+  }
+
+  #failureOf({ namespace, name, port }: HealthCheck, error: Error): HealthCheckFailure {
+    const { nodeName } = this.#options
+    return {
+      type: 'Warning',
+      reason: 'FailedToStartServiceHealthcheck',
+      action: 'Listen',
+      regarding: { kind: 'Service', namespace, name },
+      note: `node ${nodeName} failed to start healthcheck "${namespace}/${name}" on port ${port}: ${error.message}`,
+    }
+  }
+}
+
+const anyAddress: Readonly<Record<IpFamily, string>> = { ipv4: '0.0.0.0', ipv6: '::' }
+
+function placeOf(host: string, port: number): string {
+  const address = parseIpAddress(host)
+  return address === undefined ? `${host}:${port}` : formatEndpoint(address, port)
+}
+
+/** Byte for byte what kube-proxy replies: tabs, no line break at the end (spec section 1.9). */
+function replyBody({ namespace, name, localEndpoints }: HealthCheck, isHealthy: boolean): string {
+  const body = { service: { namespace, name }, localEndpoints, serviceProxyHealthy: isHealthy }
+  return JSON.stringify(body, null, '\t')
+}
