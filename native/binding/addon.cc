@@ -6,6 +6,7 @@
 #include "binding/nft_socket_wrap.h"
 #include "binding/route_events_wrap.h"
 #include "binding/route_socket_wrap.h"
+#include "binding/xtables_wrap.h"
 
 namespace viaduct::binding {
 
@@ -18,6 +19,7 @@ class Addon : public Napi::Addon<Addon> {
                           InstanceValue("RouteEvents", RouteEventsWrap::Define(env), napi_enumerable),
                           InstanceValue("ConntrackSocket", ConntrackSocketWrap::Define(env), napi_enumerable),
                           InstanceValue("NftSocket", NftSocketWrap::Define(env), napi_enumerable),
+                          InstanceValue("XtablesTable", XtablesWrap::Define(env), napi_enumerable),
                           InstanceValue("layout", MakeLayout(env), napi_enumerable)});
   }
 };

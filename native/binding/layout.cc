@@ -7,6 +7,7 @@
 #include "conntrack/record.h"
 #include "ipvs/record.h"
 #include "route/record.h"
+#include "xtables/record.h"
 
 namespace viaduct::binding {
 
@@ -128,6 +129,51 @@ Napi::Object ConntrackBackend(Napi::Env env) {
                      {"port", offsetof(R, port)}});
 }
 
+Napi::Object XtChain(Napi::Env env) {
+  using R = xtables::ChainRecord;
+  return MakeRecord(env, sizeof(R),
+                    {{"name", offsetof(R, name)},
+                     {"firstRule", offsetof(R, first_rule)},
+                     {"ruleCount", offsetof(R, rule_count)},
+                     {"op", offsetof(R, op)}});
+}
+
+Napi::Object XtRule(Napi::Env env) {
+  using R = xtables::RuleRecord;
+  return MakeRecord(env, sizeof(R),
+                    {{"source", offsetof(R, source)},
+                     {"destination", offsetof(R, destination)},
+                     {"natAddress", offsetof(R, nat_address)},
+                     {"inInterface", offsetof(R, in_interface)},
+                     {"outInterface", offsetof(R, out_interface)},
+                     {"comment", offsetof(R, comment)},
+                     {"targetChain", offsetof(R, target_chain)},
+                     {"recentList", offsetof(R, recent_list)},
+                     {"setName", offsetof(R, set_name)},
+                     {"markValue", offsetof(R, mark_value)},
+                     {"markMask", offsetof(R, mark_mask)},
+                     {"targetValue", offsetof(R, target_value)},
+                     {"targetMask", offsetof(R, target_mask)},
+                     {"probability", offsetof(R, probability)},
+                     {"recentSeconds", offsetof(R, recent_seconds)},
+                     {"sourcePortFrom", offsetof(R, source_port_from)},
+                     {"sourcePortTo", offsetof(R, source_port_to)},
+                     {"destinationPortFrom", offsetof(R, destination_port_from)},
+                     {"destinationPortTo", offsetof(R, destination_port_to)},
+                     {"natPort", offsetof(R, nat_port)},
+                     {"state", offsetof(R, state)},
+                     {"matches", offsetof(R, matches)},
+                     {"inverts", offsetof(R, inverts)},
+                     {"sourcePrefix", offsetof(R, source_prefix)},
+                     {"destinationPrefix", offsetof(R, destination_prefix)},
+                     {"protocol", offsetof(R, protocol)},
+                     {"target", offsetof(R, target)},
+                     {"recentCheck", offsetof(R, recent_check)},
+                     {"addressType", offsetof(R, address_type)},
+                     {"setDimensions", offsetof(R, set_dimensions)},
+                     {"setSources", offsetof(R, set_sources)}});
+}
+
 }  // namespace
 
 Napi::Object MakeLayout(Napi::Env env) {
@@ -152,6 +198,8 @@ Napi::Object MakeLayout(Napi::Env env) {
   layout.Set("event", Event(env));
   layout.Set("conntrackFrontend", ConntrackFrontend(env));
   layout.Set("conntrackBackend", ConntrackBackend(env));
+  layout.Set("xtChain", XtChain(env));
+  layout.Set("xtRule", XtRule(env));
   layout.Set("failure", MakeRecord(env, sizeof(FailureRecord),
                                    {{"index", offsetof(FailureRecord, index)},
                                     {"errno", offsetof(FailureRecord, code)},

@@ -127,6 +127,7 @@ export interface Addon {
   readonly RouteEvents: new () => RawRouteEvents
   readonly ConntrackSocket: new () => RawConntrackSocket
   readonly NftSocket: new () => RawNftSocket
+  readonly XtablesTable: new (family: RawFamily, table: string) => RawXtablesTable
   /** Size and offsets of each record (records.ts). */
   readonly layout: Readonly<Record<string, Readonly<Record<string, number>>>>
 }

@@ -78,6 +78,7 @@ const exportNames = {
   RouteEvents: true,
   ConntrackSocket: true,
   NftSocket: true,
+  XtablesTable: true,
   layout: true,
 } as const satisfies Record<keyof Addon, true>
 

@@ -177,6 +177,8 @@ export const layouts = {
   address: addressLayout,
   link: linkLayout,
   event: eventLayout,
+  xtChain: xtChainLayout,
+  xtRule: xtRuleLayout,
   conntrackFrontend: conntrackFrontendLayout,
   conntrackBackend: conntrackBackendLayout,
   failure: failureLayout,

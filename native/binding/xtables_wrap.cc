@@ -1,0 +1,122 @@
+#include "binding/xtables_wrap.h"
+
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "binding/arguments.h"
+
+namespace viaduct::binding {
+
+namespace {
+
+using xtables::ChainRecord;
+using xtables::RuleRecord;
+using xtables::XtablesTable;
+
+// An hour: who wants to wait longer has lost the unit.
+constexpr uint32_t kLongestWaitMs = 3'600'000;
+
+Result<XtablesTable> OpenTable(const Napi::CallbackInfo& info) {
+  const Arguments arguments(info,
+                            {Parameter::U32("family"), Parameter::Text("table", XT_TABLE_MAXNAMELEN - 1)});
+  return XtablesTable::Open(CheckFamily(info.Env(), arguments.U32(0)), arguments.Text(1));
+}
+
+/// Core trusts the ranges of rules.
+void CheckBatch(Napi::Env env, const xtables::Batch& batch) {
+  for (size_t i = 0; i < batch.ops.size(); ++i) {
+    const ChainRecord& op = batch.ops[i];
+    if (op.first_rule <= batch.rules.size() && op.rule_count <= batch.rules.size() - op.first_rule) continue;
+    throw Napi::RangeError::New(env, "chains: record " + std::to_string(i) + " points outside the rules");
+  }
+}
+
+std::vector<std::string> ToStrings(std::span<const uint8_t> texts) {
+  std::vector<std::string> strings;
+  const xtables::Texts views(texts);
+  for (uint32_t i = 0; i < views.size(); ++i) strings.emplace_back(*views.At(i));
+  return strings;
+}
+
+Napi::Value ToArray(Napi::Env env, const std::vector<std::string>& texts) {
+  auto array = Napi::Array::New(env, texts.size());
+  for (uint32_t i = 0; i < texts.size(); ++i) array.Set(i, Napi::String::New(env, texts[i]));
+  return array;
+}
+
+Napi::Value XtOutcomeToValue(Napi::Env env, xtables::Outcome&& outcome) {
+  auto result = Napi::Object::New(env);
+  result.Set("isWritten", Napi::Boolean::New(env, outcome.is_written));
+  result.Set("entries", Napi::Number::New(env, outcome.entries));
+  result.Set("bytes", Napi::Number::New(env, outcome.bytes));
+  result.Set("repeats", Napi::Number::New(env, outcome.repeats));
+  result.Set("lockWaitMs", Napi::Number::New(env, static_cast<double>(outcome.lock_wait.count())));
+  return result;
+}
+
+Napi::Value DriftToValue(Napi::Env env, xtables::Drift&& drift) {
+  auto result = Napi::Object::New(env);
+  result.Set("missing", ToArray(env, drift.missing));
+  result.Set("changed", ToArray(env, drift.changed));
+  return result;
+}
+
+Napi::Value ChainsToValue(Napi::Env env, xtables::Chains&& chains) {
+  auto rules = Napi::Uint32Array::New(env, chains.rules.size());
+  std::copy(chains.rules.begin(), chains.rules.end(), rules.Data());
+  auto result = Napi::Object::New(env);
+  result.Set("names", ToArray(env, chains.names));
+  result.Set("rules", rules);
+  return result;
+}
+
+}  // namespace
+
+Napi::Function XtablesWrap::Define(Napi::Env env) {
+  return DefineClass(
+      env, "XtablesTable",
+      {InstanceMethod<&XtablesWrap::Apply>("apply"), InstanceMethod<&XtablesWrap::Check>("check"),
+       InstanceMethod<&XtablesWrap::Compare>("compare"), InstanceMethod<&XtablesWrap::Chains>("chains"),
+       InstanceMethod<&XtablesWrap::Close>("close")});
+}
+
+XtablesWrap::XtablesWrap(const Napi::CallbackInfo& info) : SocketWrap(info, OpenTable(info)) {}
+
+Napi::Value XtablesWrap::Apply(const Napi::CallbackInfo& info) {
+  auto& slot = Slot(info);
+  const Arguments arguments(
+      info, {Parameter::Records<ChainRecord>("chains"), Parameter::Records<RuleRecord>("rules"),
+             Parameter::Records<uint8_t>("texts"), Parameter::Records<uint8_t>("prune"),
+             Parameter::U32("lockTimeoutMs", kLongestWaitMs)});
+  const xtables::Batch batch{arguments.Records<ChainRecord>(0), arguments.Records<RuleRecord>(1),
+                             arguments.Records<uint8_t>(2)};
+  CheckBatch(info.Env(), batch);
+  const std::chrono::milliseconds timeout(arguments.U32(4));
+  return slot.Fly<xtables::Outcome>(
+      info, {[batch, prune = ToStrings(arguments.Records<uint8_t>(3)), timeout](XtablesTable& table) {
+               return table.Apply(batch, prune, timeout);
+             },
+             XtOutcomeToValue});
+}
+
+Napi::Value XtablesWrap::Check(const Napi::CallbackInfo& info) {
+  return Slot(info).Fly<bool>(
+      info, {[](XtablesTable& table) { return table.Check(); },
+             [](Napi::Env env, bool&& is_same) -> Napi::Value { return Napi::Boolean::New(env, is_same); }});
+}
+
+Napi::Value XtablesWrap::Compare(const Napi::CallbackInfo& info) {
+  return Slot(info).Fly<xtables::Drift>(info,
+                                        {[](XtablesTable& table) { return table.Compare(); }, DriftToValue});
+}
+
+Napi::Value XtablesWrap::Chains(const Napi::CallbackInfo& info) {
+  return Slot(info).Fly<xtables::Chains>(
+      info, {[](XtablesTable& table) { return table.ListChains(); }, ChainsToValue});
+}
+
+Napi::Value XtablesWrap::Close(const Napi::CallbackInfo& info) { return Slot(info).Close(info.Env()); }
+
+}  // namespace viaduct::binding

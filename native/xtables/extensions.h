@@ -1,0 +1,55 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "core/result.h"
+#include "core/socket_calls.h"
+#include "xtables/shape.h"
+
+namespace viaduct::xtables {
+
+/// Matches and targets that we make.
+enum class Extension : uint8_t {
+  kTcp,
+  kUdp,
+  kSctp,
+  kMark,
+  kConntrack,
+  kAddressType,
+  kSet,
+  kBpf,
+  kStatistic,
+  kRecent,
+  kComment,
+  kMarkTarget,
+  kDnat,
+  kMasquerade,
+  kReject,
+};
+
+/// Its name in the kernel.
+const char* NameOf(Extension extension);
+
+/// Which revision of each extension this kernel has, asked once each (which may load its module).
+class Extensions {
+ public:
+  /// `fd`: a socket of the shape's family, which outlives this.
+  Extensions(const Shape& shape, SocketCalls& calls, int fd) : shape_(&shape), calls_(&calls), fd_(fd) {}
+
+  /// The newest revision that both know. EPROTONOSUPPORT: none; the text names the extension. ENOPROTOOPT:
+  /// the kernel has no legacy x_tables.
+  Result<uint8_t> Revision(Extension extension);
+
+ private:
+  static constexpr size_t kCount = static_cast<size_t>(Extension::kReject) + 1;
+
+  const Shape* shape_;
+  SocketCalls* calls_;
+  int fd_;
+  std::array<std::optional<uint8_t>, kCount> known_ = {};
+};
+
+}  // namespace viaduct::xtables

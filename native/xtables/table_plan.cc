@@ -1,0 +1,254 @@
+#include "xtables/table_plan.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "xtables/entry_builder.h"
+
+namespace viaduct::xtables {
+
+namespace {
+
+using State = WantedChain::State;
+
+Error Refused(int code, std::string text) { return {code, "change the table", std::move(text)}; }
+
+bool IsMatch(std::string_view name, std::string_view pattern) {
+  if (!pattern.ends_with('*')) return name == pattern;
+  return name.starts_with(pattern.substr(0, pattern.size() - 1));
+}
+
+size_t HeadSize(const Shape& shape) { return shape.header + kErrorTarget; }
+
+}  // namespace
+
+TablePlan::TablePlan(const TableImage& image, const WantedTable& wanted)
+    : image_(&image),
+      wanted_(&wanted),
+      image_of_(wanted.size(), kNone),
+      rules_of_(wanted.size(), kNone),
+      chains_(image.chains().size()),
+      hooks_(image.built_in().size()) {
+  AddReturn(image.shape(), closing_);
+}
+
+Result<TablePlan> TablePlan::Make(const TableImage& image, const WantedTable& wanted,
+                                  std::span<const std::string> prune) {
+  TablePlan plan(image, wanted);
+  plan.MatchChains(prune);
+  Status status = plan.SpareReferenced();
+  if (!status.ok()) return status.error();
+  for (size_t i = 0; i < plan.hooks_.size(); ++i) {
+    status = plan.SortHook(image.built_in()[i], plan.hooks_[i]);
+    if (!status.ok()) return status.error();
+  }
+  plan.CompareChains();
+  plan.Place();
+  status = plan.CheckWanted();
+  if (!status.ok()) return status.error();
+  return plan;
+}
+
+void TablePlan::MatchChains(std::span<const std::string> prune) {
+  for (uint32_t i = 0; i < chains_.size(); ++i) {
+    Chain& chain = chains_[i];
+    const std::string_view name = image_->chains()[i].name;
+    const uint32_t number = wanted_->Find(name);
+    State state = State::kNamed;
+    if (number != kNone && image_of_[number] == kNone) {
+      image_of_[number] = i;
+      state = wanted_->chain(number).state;
+    }
+    if (state == State::kWanted) {
+      chain.wanted = number;
+      chain.fate = Fate::kChanged;
+    } else if (state == State::kUnwanted) {
+      chain.fate = Fate::kGone;
+    } else if (std::ranges::any_of(prune, [&](const auto& pattern) { return IsMatch(name, pattern); })) {
+      chain.fate = Fate::kGone;
+      chain.is_pruned = true;
+    }
+  }
+  for (uint32_t number = 0; number < wanted_->size(); ++number) {
+    if (image_of_[number] == kNone && wanted_->chain(number).state == State::kWanted)
+      added_.push_back(number);
+  }
+}
+
+/// Follows the jumps of foreign chains: what they lead to stays, and is foreign itself.
+Status TablePlan::SpareReferenced() {
+  std::vector<uint32_t> foreign;
+  for (uint32_t i = 0; i < chains_.size(); ++i)
+    if (chains_[i].fate == Fate::kForeign) foreign.push_back(i);
+  while (!foreign.empty()) {
+    const ImageChain& there = image_->chains()[foreign.back()];
+    foreign.pop_back();
+    for (uint32_t offset = there.rules; offset < there.end; offset += image_->At(offset).size()) {
+      auto jump = image_->JumpAt(offset);
+      if (!jump.ok()) return jump.error();
+      if (!jump.value() || jump.value()->chain == kNone) continue;
+      const uint32_t target = jump.value()->chain;
+      if (chains_[target].fate != Fate::kGone) continue;
+      if (!chains_[target].is_pruned)
+        return Refused(EBUSY, "chain " + std::string(image_->chains()[target].name) +
+                                  " cannot be removed: chain " + std::string(there.name) + " jumps to it");
+      chains_[target].fate = Fate::kForeign;
+      foreign.push_back(target);
+    }
+  }
+  return Ok();
+}
+
+/// A rule of a hook is ours when it leads to a chain of ours, or is one that we set.
+Result<bool> TablePlan::IsOurs(uint32_t offset, const WantedHook& wanted) const {
+  auto jump = image_->JumpAt(offset);
+  if (!jump.ok()) return jump.error();
+  if (jump.value() && jump.value()->chain != kNone) {
+    const Fate fate = chains_[jump.value()->chain].fate;
+    if (fate == Fate::kGone || chains_[jump.value()->chain].is_pruned) return true;
+    if (fate != Fate::kForeign && wanted.is_set) return true;
+  }
+  if (!wanted.is_set) return false;
+  const RuleMatcher matcher = this->matcher();
+  return matcher.HasRule(wanted.rules, offset) ||
+         std::ranges::any_of(wanted.former,
+                             [&](const Segment& former) { return matcher.HasRule(former, offset); });
+}
+
+Status TablePlan::SortHook(const ImageChain& there, Hook& hook) const {
+  const WantedHook& wanted = wanted_->hook(there.hook);
+  for (uint32_t offset = there.rules; offset < there.last; offset += image_->At(offset).size()) {
+    auto is_ours = IsOurs(offset, wanted);
+    if (!is_ours.ok()) return is_ours.error();
+    if (is_ours.value()) hook.ours.push_back(offset);
+  }
+  if (!wanted.is_set) {
+    hook.is_same = hook.ours.empty();
+    return Ok();
+  }
+  const RuleMatcher matcher = this->matcher();
+  auto next = hook.ours.begin();
+  hook.is_same = wanted.rules.entries == hook.ours.size();
+  if (hook.is_same)
+    matcher.ForEach(wanted.rules, [&](const RuleMatcher::Rule& rule) {
+      hook.is_same = matcher.IsSame(rule, *next++);
+      return hook.is_same;
+    });
+  return Ok();
+}
+
+void TablePlan::CompareChains() {
+  const RuleMatcher matcher = this->matcher();
+  const Shape& shape = image_->shape();
+  for (uint32_t i = 0; i < chains_.size(); ++i) {
+    Chain& chain = chains_[i];
+    if (chain.wanted == kNone) continue;
+    const ImageChain& there = image_->chains()[i];
+    const bool is_same =
+        there.end - there.last == closing_.size() &&
+        IsSameEntry(shape, closing_.data(), image_->At(there.last).bytes(), closing_.size(), 0) &&
+        matcher.IsSame(wanted_->chain(chain.wanted).rules, there.rules, there.last);
+    if (is_same) chain.fate = Fate::kSame;
+  }
+}
+
+uint32_t TablePlan::PlaceHook(const ImageChain& there, Hook& hook, uint32_t offset) {
+  info_.hook_entry[there.hook] = offset;
+  hook.first_entry = info_.entries;
+  uint32_t size = there.end - there.begin;
+  info_.entries += there.entries;
+  if (!hook.is_same) {
+    const Segment& rules = wanted_->hook(there.hook).rules;
+    for (const uint32_t ours : hook.ours) size -= image_->At(ours).size();
+    size += static_cast<uint32_t>(rules.bytes.size());
+    info_.entries += rules.entries - static_cast<uint32_t>(hook.ours.size());
+  }
+  info_.underflow[there.hook] = offset + size - (there.end - there.last);
+  return offset + size;
+}
+
+/// Gives every chain its place. Chains of the image keep their order, others follow.
+void TablePlan::Place() {
+  bool is_done = added_.empty();
+  uint32_t offset = 0;
+  for (size_t i = 0; i < hooks_.size(); ++i) {
+    const ImageChain& there = image_->built_in()[i];
+    info_.valid_hooks |= 1U << there.hook;
+    offset = PlaceHook(there, hooks_[i], offset);
+    is_done = is_done && hooks_[i].is_same;
+  }
+  const auto head = static_cast<uint32_t>(HeadSize(image_->shape()));
+  const auto closing = static_cast<uint32_t>(closing_.size());
+  const auto place_ours = [&](const Segment& segment) {
+    offset += head + static_cast<uint32_t>(segment.bytes.size()) + closing;
+    info_.entries += segment.entries + 2;
+  };
+  for (size_t i = 0; i < chains_.size(); ++i) {
+    Chain& chain = chains_[i];
+    const ImageChain& there = image_->chains()[i];
+    is_done = is_done && (chain.fate == Fate::kForeign || chain.fate == Fate::kSame);
+    if (chain.fate == Fate::kGone) continue;
+    chain.first_entry = info_.entries;
+    if (chain.wanted != kNone) {
+      chain.rules = offset + head;
+      place_ours(wanted_->chain(chain.wanted).rules);
+      continue;
+    }
+    chain.rules = offset + (there.rules - there.begin);
+    offset += there.end - there.begin;
+    info_.entries += there.entries;
+  }
+  for (uint32_t number = 0; number < rules_of_.size(); ++number)
+    if (image_of_[number] != kNone) rules_of_[number] = chains_[image_of_[number]].rules;
+  for (const uint32_t number : added_) {
+    rules_of_[number] = offset + head;
+    place_ours(wanted_->chain(number).rules);
+  }
+  info_.bytes = offset + image_->At(image_->final()).size();
+  ++info_.entries;
+  is_done_ = is_done;
+}
+
+Status TablePlan::CheckJumps(const Segment& segment, std::string_view owner) const {
+  for (const auto& relocation : segment.relocations) {
+    if (rules_of_[relocation.chain] != kNone) continue;
+    return Refused(ENOENT, "chain " + std::string(owner) + " jumps to " +
+                               wanted_->chain(relocation.chain).name + ", which is not there");
+  }
+  return Ok();
+}
+
+Status TablePlan::CheckWanted() const {
+  uint64_t bytes = image_->bytes().size();
+  for (uint32_t number = 0; number < wanted_->size(); ++number) {
+    const WantedChain& chain = wanted_->chain(number);
+    if (chain.state != State::kWanted) continue;
+    Status status = CheckJumps(chain.rules, chain.name);
+    if (!status.ok()) return status;
+    bytes += chain.rules.bytes.size() + HeadSize(image_->shape()) + closing_.size();
+  }
+  if (bytes > INT32_MAX) return Refused(ENOMEM, "the table would be larger than 2 GiB");
+  for (uint32_t hook = 0; hook < NF_INET_NUMHOOKS; ++hook) {
+    const WantedHook& wanted = wanted_->hook(hook);
+    if (wanted.rules.entries != 0 && (info_.valid_hooks >> hook & 1) == 0)
+      return Refused(EINVAL, std::string("the table has no chain ") + HookName(hook));
+    Status status = CheckJumps(wanted.rules, HookName(hook));
+    if (!status.ok()) return status;
+  }
+  return Ok();
+}
+
+Drift TablePlan::FindDrift() const {
+  Drift drift;
+  for (const uint32_t number : added_) drift.missing.push_back(wanted_->chain(number).name);
+  for (size_t i = 0; i < chains_.size(); ++i) {
+    const bool is_right = chains_[i].fate == Fate::kForeign || chains_[i].fate == Fate::kSame;
+    if (!is_right) drift.changed.emplace_back(image_->chains()[i].name);
+  }
+  for (size_t i = 0; i < hooks_.size(); ++i)
+    if (!hooks_[i].is_same) drift.changed.emplace_back(image_->built_in()[i].name);
+  return drift;
+}
+
+}  // namespace viaduct::xtables

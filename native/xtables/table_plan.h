@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/result.h"
+#include "xtables/rule_matcher.h"
+#include "xtables/table_image.h"
+#include "xtables/wanted_table.h"
+
+namespace viaduct::xtables {
+
+/// What is wanted and not there, by chain; the kernel's own chains too.
+struct Drift {
+  std::vector<std::string> missing;
+  std::vector<std::string> changed;
+};
+
+/// What the kernel's table must become: everything foreign as it is, and what we want. Both inputs outlive
+/// it, unchanged.
+class TablePlan {
+ public:
+  /// EBUSY: a foreign chain jumps to one that is to be removed. ENOENT: a chain of ours jumps to one that is
+  /// not there. EPROTO: the image is no table. `prune`: names and patterns (`KUBE-SVC-*`) of chains that were
+  /// not set, and go all the same unless a foreign chain jumps to them.
+  static Result<TablePlan> Make(const TableImage& image, const WantedTable& wanted,
+                                std::span<const std::string> prune);
+
+  /// The image is as it should be.
+  bool is_done() const { return is_done_; }
+  Drift FindDrift() const;
+  /// What GET_INFO will say of the new table.
+  const TableInfo& info() const { return info_; }
+  /// Writes the new table, info().bytes long, with every jump at its place.
+  void Write(std::span<uint8_t> table) const;
+  /// Fills the counters of entries that stay; by number of entry in the image and in the new table.
+  void CarryCounters(std::span<const xt_counters> old, std::span<xt_counters> next) const;
+
+ private:
+  enum class Fate : uint8_t { kForeign, kSame, kChanged, kGone };
+  /// A user chain of the image.
+  struct Chain {
+    Fate fate = Fate::kForeign;
+    bool is_pruned = false;   ///< gone for its name alone
+    uint32_t wanted = kNone;  ///< its number, of ours
+    uint32_t rules = kNone;   ///< offset in the new table; kNone: gone
+    uint32_t first_entry = 0;
+  };
+  /// A chain of the kernel.
+  struct Hook {
+    std::vector<uint32_t> ours;  ///< offsets of rules in the image
+    bool is_same = true;
+    uint32_t first_entry = 0;
+  };
+
+  TablePlan(const TableImage& image, const WantedTable& wanted);
+  void MatchChains(std::span<const std::string> prune);
+  Status SpareReferenced();
+  Status SortHook(const ImageChain& there, Hook& hook) const;
+  Result<bool> IsOurs(uint32_t offset, const WantedHook& wanted) const;
+  void CompareChains();
+  void Place();
+  uint32_t PlaceHook(const ImageChain& there, Hook& hook, uint32_t offset);
+  Status CheckWanted() const;
+  Status CheckJumps(const Segment& segment, std::string_view owner) const;
+
+  RuleMatcher matcher() const { return {*image_, image_of_}; }
+  void WriteHook(const ImageChain& there, const Hook& hook, uint32_t to, std::span<uint8_t> table) const;
+  void WriteSegment(const Segment& segment, uint32_t to, std::span<uint8_t> table) const;
+  void WriteChain(uint32_t wanted, std::span<uint8_t> table) const;
+  void CopyForeign(uint32_t begin, uint32_t end, uint32_t to, std::span<uint8_t> table) const;
+  void CarryChanged(const ImageChain& there, const Chain& chain, std::span<const xt_counters> old,
+                    std::span<xt_counters> next) const;
+  void CarryHook(const ImageChain& there, const Hook& hook, std::span<const xt_counters> old,
+                 std::span<xt_counters> next) const;
+
+  const TableImage* image_;
+  const WantedTable* wanted_;
+  std::vector<uint32_t> image_of_;  ///< chain of the image, by number of the wanted table; kNone: not there
+  std::vector<uint32_t>
+      rules_of_;                 ///< offset in the new table, by number of the wanted table; kNone: not there
+  std::vector<uint32_t> added_;  ///< wanted chains that the image has not
+  std::vector<Chain> chains_;    ///< as image.chains()
+  std::vector<Hook> hooks_;      ///< as image.built_in()
+  std::vector<uint8_t> closing_;  ///< the entry that ends a chain of ours
+  TableInfo info_;
+  bool is_done_ = false;
+};
+
+}  // namespace viaduct::xtables

@@ -1,0 +1,149 @@
+// The second half of a plan: the bytes of the new table, and the counters that go with them.
+#include <algorithm>
+
+#include "xtables/entry_builder.h"
+#include "xtables/table_plan.h"
+
+namespace viaduct::xtables {
+
+namespace {
+
+void Copy(std::span<const uint8_t> from, uint32_t to, std::span<uint8_t> table) {
+  if (!from.empty()) memcpy(table.data() + to, from.data(), from.size());
+}
+
+/// Carries the counters of `count` entries in a row.
+struct CounterRun {
+  std::span<const xt_counters> old;
+  std::span<xt_counters> next;
+
+  void operator()(uint32_t from, uint32_t to, uint32_t count) const {
+    std::ranges::copy(old.subspan(from, count), next.begin() + to);
+  }
+};
+
+}  // namespace
+
+void TablePlan::Write(std::span<uint8_t> table) const {
+  for (size_t i = 0; i < hooks_.size(); ++i) {
+    const ImageChain& there = image_->built_in()[i];
+    WriteHook(there, hooks_[i], info_.hook_entry[there.hook], table);
+  }
+  for (size_t i = 0; i < chains_.size(); ++i) {
+    const Chain& chain = chains_[i];
+    const ImageChain& there = image_->chains()[i];
+    if (chain.fate == Fate::kGone) continue;
+    if (chain.wanted != kNone)
+      WriteChain(chain.wanted, table);
+    else
+      CopyForeign(there.begin, there.end, chain.rules - (there.rules - there.begin), table);
+  }
+  for (const uint32_t number : added_) WriteChain(number, table);
+  const auto final = image_->bytes().subspan(image_->final());
+  Copy(final, static_cast<uint32_t>(table.size() - final.size()), table);
+}
+
+void TablePlan::WriteSegment(const Segment& segment, uint32_t to, std::span<uint8_t> table) const {
+  Copy(segment.bytes, to, table);
+  for (const auto& relocation : segment.relocations)
+    Store(table.data() + to + relocation.verdict, rules_of_[relocation.chain]);
+}
+
+void TablePlan::WriteChain(uint32_t wanted, std::span<uint8_t> table) const {
+  const WantedChain& chain = wanted_->chain(wanted);
+  const Shape& shape = image_->shape();
+  std::vector<uint8_t> head;
+  AddHead(shape, chain.name, head);
+  const uint32_t rules = rules_of_[wanted];
+  Copy(head, rules - static_cast<uint32_t>(head.size()), table);
+  WriteSegment(chain.rules, rules, table);
+  Copy(closing_, rules + static_cast<uint32_t>(chain.rules.bytes.size()), table);
+}
+
+/// Copies entries of the image that somebody else made, and leads their jumps to where the chains are now.
+void TablePlan::CopyForeign(uint32_t begin, uint32_t end, uint32_t to, std::span<uint8_t> table) const {
+  Copy(image_->bytes().subspan(begin, end - begin), to, table);
+  for (uint32_t offset = begin; offset < end;) {
+    const uint32_t next = offset + image_->At(offset).size();
+    const auto jump = image_->JumpAt(offset);  // Make() has seen that it is sound
+    if (jump.value()) {
+      const auto& [verdict, chain] = *jump.value();
+      Store(table.data() + to + (verdict - begin),
+            chain == kNone ? to + (next - begin) : chains_[chain].rules);
+    }
+    offset = next;
+  }
+}
+
+void TablePlan::WriteHook(const ImageChain& there, const Hook& hook, uint32_t to,
+                          std::span<uint8_t> table) const {
+  if (hook.is_same) return CopyForeign(there.begin, there.end, to, table);
+  const Segment& rules = wanted_->hook(there.hook).rules;
+  WriteSegment(rules, to, table);
+  to += static_cast<uint32_t>(rules.bytes.size());
+  uint32_t begin = there.begin;
+  const auto copy_until = [&](uint32_t end) {
+    CopyForeign(begin, end, to, table);
+    to += end - begin;
+  };
+  for (const uint32_t ours : hook.ours) {
+    copy_until(ours);
+    begin = ours + image_->At(ours).size();
+  }
+  copy_until(there.end);
+}
+
+void TablePlan::CarryCounters(std::span<const xt_counters> old, std::span<xt_counters> next) const {
+  const CounterRun carry{old, next};
+  for (size_t i = 0; i < hooks_.size(); ++i) {
+    const ImageChain& there = image_->built_in()[i];
+    if (hooks_[i].is_same)
+      carry(there.first_entry, hooks_[i].first_entry, there.entries);
+    else
+      CarryHook(there, hooks_[i], old, next);
+  }
+  for (size_t i = 0; i < chains_.size(); ++i) {
+    const ImageChain& there = image_->chains()[i];
+    if (chains_[i].fate == Fate::kChanged)
+      CarryChanged(there, chains_[i], old, next);
+    else if (chains_[i].fate != Fate::kGone)
+      carry(there.first_entry, chains_[i].first_entry, there.entries);
+  }
+}
+
+void TablePlan::CarryChanged(const ImageChain& there, const Chain& chain, std::span<const xt_counters> old,
+                             std::span<xt_counters> next) const {
+  const CounterRun carry{old, next};
+  const Segment& segment = wanted_->chain(chain.wanted).rules;
+  std::vector<uint32_t> offsets;
+  for (uint32_t offset = there.rules; offset < there.last; offset += image_->At(offset).size())
+    offsets.push_back(offset);
+  // After the ERROR entry of both come the rules, then the closing entry.
+  const std::vector<uint32_t> matches = matcher().Match(segment, offsets);
+  for (uint32_t rule = 0; rule < matches.size(); ++rule)
+    if (matches[rule] != kNone) carry(there.first_entry + 1 + matches[rule], chain.first_entry + 1 + rule, 1);
+  carry(there.first_entry + there.entries - 1, chain.first_entry + 1 + segment.entries, 1);
+}
+
+void TablePlan::CarryHook(const ImageChain& there, const Hook& hook, std::span<const xt_counters> old,
+                          std::span<xt_counters> next) const {
+  const CounterRun carry{old, next};
+  const Segment& segment = wanted_->hook(there.hook).rules;
+  std::vector<uint32_t> ours_entries;
+  uint32_t from = there.first_entry;
+  uint32_t to = hook.first_entry + segment.entries;
+  auto ours = hook.ours.begin();
+  for (uint32_t offset = there.begin; offset < there.end; offset += image_->At(offset).size(), ++from) {
+    if (ours != hook.ours.end() && *ours == offset) {
+      ours_entries.push_back(from);
+      ++ours;
+      continue;
+    }
+    carry(from, to++, 1);
+  }
+  const std::vector<uint32_t> matches = matcher().Match(segment, hook.ours);
+  for (uint32_t rule = 0; rule < matches.size(); ++rule)
+    if (matches[rule] != kNone) carry(ours_entries[matches[rule]], hook.first_entry + rule, 1);
+}
+
+}  // namespace viaduct::xtables

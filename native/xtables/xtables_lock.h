@@ -1,0 +1,29 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "core/fd.h"
+#include "core/result.h"
+
+namespace viaduct::xtables {
+
+/// The lock that the iptables tools take around reading and writing a table; held while this lives.
+class XtablesLock {
+ public:
+  /// XTABLES_LOCKFILE, or where the tools have it.
+  static std::string DefaultPath();
+
+  /// EAGAIN: another program held it all the time.
+  static Result<XtablesLock> Take(const std::string& path, std::chrono::milliseconds timeout);
+
+  std::chrono::milliseconds waited() const { return waited_; }
+
+ private:
+  XtablesLock(Fd fd, std::chrono::milliseconds waited) : fd_(std::move(fd)), waited_(waited) {}
+
+  Fd fd_;  ///< closing it unlocks
+  std::chrono::milliseconds waited_;
+};
+
+}  // namespace viaduct::xtables

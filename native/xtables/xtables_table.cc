@@ -1,0 +1,139 @@
+#include "xtables/xtables_table.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace viaduct::xtables {
+
+namespace {
+
+// Tools that take no lock leave the table alone again after a few milliseconds.
+constexpr uint32_t kMaxRepeats = 10;
+
+bool HasCounted(const xt_counters& counters) { return counters.pcnt != 0 || counters.bcnt != 0; }
+
+}  // namespace
+
+Result<XtablesTable> XtablesTable::Open(uint8_t family, const std::string& table, std::string lock_path,
+                                        SocketCalls& calls) {
+  auto socket = TableSocket::Open(ShapeOf(family), table, calls);
+  if (!socket.ok()) return socket.error();
+  return XtablesTable(std::move(socket.value()), calls, std::move(lock_path));
+}
+
+XtablesTable::XtablesTable(TableSocket socket, SocketCalls& calls, std::string lock_path)
+    : socket_(std::move(socket)),
+      encoder_(socket_.shape(), calls, socket_.fd()),
+      lock_path_(std::move(lock_path)) {}
+
+Result<Outcome> XtablesTable::Apply(const Batch& batch, const std::vector<std::string>& prune,
+                                    std::chrono::milliseconds lock_timeout) {
+  Status status = wanted_.Change(batch, encoder_);
+  if (!status.ok()) return status.error();
+  for (const std::string& pattern : prune)
+    if (std::ranges::find(prune_, pattern) == prune_.end()) prune_.push_back(pattern);
+  status = wanted_.Complete(encoder_);
+  if (!status.ok()) return status.error();
+  auto lock = XtablesLock::Take(lock_path_, lock_timeout);
+  if (!lock.ok()) return lock.error();
+  return Write({.lock_wait = lock.value().waited()});
+}
+
+Result<Outcome> XtablesTable::Write(Outcome outcome) {
+  for (;;) {
+    Status status = WriteOnce(outcome);
+    if (status.ok()) return outcome;
+    if (status.error().code != EAGAIN) return status.error();
+    if (outcome.repeats == kMaxRepeats) {
+      status.error().text = "another program keeps changing it";
+      return status.error();
+    }
+    ++outcome.repeats;
+  }
+}
+
+/// EAGAIN: the table changed under us, once.
+Status XtablesTable::WriteOnce(Outcome& outcome) {
+  auto there = ReadOnce();
+  if (!there.ok()) return there.error();
+  auto plan = TablePlan::Make(there.value().image, wanted_, prune_);
+  if (!plan.ok()) return plan.error();
+  if (plan.value().is_done()) {
+    Settle(there.value().entries.info, outcome);
+    return Ok();
+  }
+  TableSocket::Draft draft = TableSocket::MakeDraft(plan.value().info());
+  plan.value().Write(draft.bytes());
+  std::vector<xt_counters> old(there.value().image.entries());
+  Status status = socket_.Replace(draft, old);
+  if (!status.ok()) return status;
+  outcome.is_written = true;
+  status = RestoreCounters(plan.value(), old);
+  if (!status.ok()) return status;
+  Settle(plan.value().info(), outcome);
+  return Ok();
+}
+
+Status XtablesTable::RestoreCounters(const TablePlan& plan, std::span<const xt_counters> old) {
+  if (std::ranges::none_of(old, HasCounted)) return Ok();
+  std::vector<xt_counters> next(plan.info().entries);
+  plan.CarryCounters(old, next);
+  if (std::ranges::none_of(next, HasCounted)) return Ok();
+  Status status = socket_.AddCounters(next);
+  // Somebody has replaced our table already: there is nothing left to restore, and ours must be made again.
+  if (!status.ok() && status.error().code == EINVAL) status.error().code = EAGAIN;
+  return status;
+}
+
+void XtablesTable::Settle(const TableInfo& info, Outcome& outcome) {
+  wanted_.Settle();
+  prune_.clear();
+  left_ = info;
+  outcome.entries = info.entries;
+  outcome.bytes = info.bytes;
+}
+
+Result<bool> XtablesTable::Check() {
+  auto info = socket_.ReadInfo();
+  if (!info.ok()) return info.error();
+  return left_ == info.value();
+}
+
+Result<XtablesTable::Snapshot> XtablesTable::ReadOnce() {
+  auto entries = socket_.ReadEntries();
+  if (!entries.ok()) return entries.error();
+  auto image = TableImage::Parse(socket_.shape(), entries.value().bytes(), entries.value().info);
+  if (!image.ok()) return image.error();
+  return Snapshot{std::move(entries.value()), std::move(image.value())};
+}
+
+Result<XtablesTable::Snapshot> XtablesTable::Read() {
+  for (uint32_t repeats = 0;; ++repeats) {
+    auto there = ReadOnce();
+    if (there.ok() || there.error().code != EAGAIN || repeats == kMaxRepeats) return there;
+  }
+}
+
+Result<Drift> XtablesTable::Compare() {
+  Status status = wanted_.Complete(encoder_);
+  if (!status.ok()) return status.error();
+  auto there = Read();
+  if (!there.ok()) return there.error();
+  auto plan = TablePlan::Make(there.value().image, wanted_, prune_);
+  if (!plan.ok()) return plan.error();
+  return plan.value().FindDrift();
+}
+
+Result<Chains> XtablesTable::ListChains() {
+  auto there = Read();
+  if (!there.ok()) return there.error();
+  Chains chains;
+  for (const ImageChain& chain : there.value().image.chains()) {
+    chains.names.emplace_back(chain.name);
+    chains.rules.push_back(chain.entries - 2);  // without ERROR and closing entry
+  }
+  return chains;
+}
+
+}  // namespace viaduct::xtables

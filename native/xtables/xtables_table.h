@@ -1,0 +1,78 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/result.h"
+#include "core/socket_calls.h"
+#include "xtables/rule_encoder.h"
+#include "xtables/table_plan.h"
+#include "xtables/table_socket.h"
+#include "xtables/wanted_table.h"
+#include "xtables/xtables_lock.h"
+
+namespace viaduct::xtables {
+
+/// What became of an Apply().
+struct Outcome {
+  bool is_written = false;  ///< false: the kernel's table was right already
+  uint32_t entries = 0;     ///< of the whole table
+  uint32_t bytes = 0;
+  uint32_t repeats = 0;  ///< times that another program changed the table between our reading and writing
+  std::chrono::milliseconds lock_wait{0};
+};
+
+/// User chains and how many rules each has; in the table's order.
+struct Chains {
+  std::vector<std::string> names;
+  std::vector<uint32_t> rules;
+};
+
+/// A table of legacy x_tables in the network namespace in which it was opened, and what we want of it. Not
+/// thread-safe: one call at a time.
+class XtablesTable {
+ public:
+  /// `family`: AF_INET or AF_INET6.
+  static Result<XtablesTable> Open(uint8_t family, const std::string& table,
+                                   std::string lock_path = XtablesLock::DefaultPath(),
+                                   SocketCalls& calls = SocketCalls::Kernel());
+
+  /// Changes what is wanted and makes the kernel's table so. What was wanted stays so after an error, and an
+  /// empty batch brings it about. EINVAL from an operation that cannot be: nothing of the batch was taken.
+  /// EAGAIN: another program held the lock, or kept changing the table.
+  Result<Outcome> Apply(const Batch& batch, const std::vector<std::string>& prune,
+                        std::chrono::milliseconds lock_timeout);
+  /// Whether the table can be as we left it: one system call.
+  Result<bool> Check();
+  /// Reads the table and says where it is not as wanted.
+  Result<Drift> Compare();
+  Result<Chains> ListChains();
+
+ private:
+  XtablesTable(TableSocket socket, SocketCalls& calls, std::string lock_path);
+  /// The kernel's table, cut into chains.
+  struct Snapshot {
+    TableSocket::Entries entries;
+    TableImage image;  ///< of `entries`
+  };
+  /// EAGAIN: the table changed meanwhile.
+  Result<Snapshot> ReadOnce();
+  /// Reads until nobody changes the table meanwhile.
+  Result<Snapshot> Read();
+  Result<Outcome> Write(Outcome outcome);
+  Status WriteOnce(Outcome& outcome);
+  Status RestoreCounters(const TablePlan& plan, std::span<const xt_counters> old);
+  void Settle(const TableInfo& info, Outcome& outcome);
+
+  TableSocket socket_;
+  RuleEncoder encoder_;
+  WantedTable wanted_;
+  std::vector<std::string> prune_;  ///< of this apply, and of those that failed before it
+  std::optional<TableInfo> left_;   ///< as we left it, if we did
+  std::string lock_path_;
+};
+
+}  // namespace viaduct::xtables
