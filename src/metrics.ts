@@ -22,6 +22,14 @@ export interface OperationMetrics {
   readonly failed: CountUp
 }
 
+/** Rules of one table of iptables mode. */
+export interface RuleMetrics {
+  /** Of ours in the kernel. */
+  readonly total: Level
+  /** Given to the kernel by the last sync that changed any. */
+  readonly last: Level
+}
+
 /** Metrics of one IP family's pipeline, labels bound in advance. */
 export interface FamilyMetrics {
   readonly syncDurationSeconds: Observation
@@ -31,6 +39,17 @@ export interface FamilyMetrics {
   readonly lastQueuedTimestampSeconds: Level
   /** From the moment the source saw a change to the kernel's last acknowledgement for it. */
   readonly eventToKernelSeconds: Observation
+  /** Syncs of iptables mode that brought about, or compared, everything. */
+  readonly fullSyncDurationSeconds: Observation
+  /** Syncs of iptables mode that brought about what changed. */
+  readonly partialSyncDurationSeconds: Observation
+  /** Tables of iptables mode that could not be written. */
+  readonly iptablesRestoreFailures: CountUp
+  /** Wait for the lock that iptables takes as well; one observation per write. */
+  readonly xtablesLockWaitSeconds: Observation
+  iptablesRules(table: 'filter' | 'nat'): RuleMetrics
+  /** Service ports of traffic policy Local with endpoints, but none here. */
+  noLocalEndpoints(policy: 'internal' | 'external'): Level
   operation(name: string): OperationMetrics
   kernelError(operation: string, code: string): void
   /** kind: what was found different in the kernel, such as `missing`, `changed`, `surplus`. */
@@ -53,7 +72,7 @@ export interface Metrics {
 // kube-proxy's buckets E: 1 ms, doubled 14 times.
 const kubeProxyBuckets = Array.from({ length: 15 }, (_, i) => 0.001 * 2 ** i)
 // From 100 us, the cost of one change on an idle machine, to 3.3 s.
-const eventToKernelBuckets = Array.from({ length: 16 }, (_, i) => 0.0001 * 2 ** i)
+const shortBuckets = Array.from({ length: 16 }, (_, i) => 0.0001 * 2 ** i)
 
 /** Registers every metric in `registry`, once; a second call with the same registry throws. */
 export function openMetrics(registry: Registry): Metrics {
@@ -105,6 +124,13 @@ function histogram(
 class FamilyVectors {
   readonly #syncDuration: Histogram<'ip_family'>
   readonly #eventToKernel: Histogram<'ip_family'>
+  readonly #fullSyncDuration: Histogram<'ip_family'>
+  readonly #partialSyncDuration: Histogram<'ip_family'>
+  readonly #lockWait: Histogram<'ip_family'>
+  readonly #restoreFailures: Counter<'ip_family'>
+  readonly #rulesTotal: Gauge<'ip_family' | 'table'>
+  readonly #rulesLast: Gauge<'ip_family' | 'table'>
+  readonly #noLocalEndpoints: Gauge<'ip_family' | 'traffic_policy'>
   readonly #lastSync: Gauge<'ip_family'>
   readonly #lastQueued: Gauge<'ip_family'>
   readonly #operations: Counter<'ip_family' | 'operation' | 'result'>
@@ -122,8 +148,42 @@ class FamilyVectors {
       registry,
       'viaduct_event_to_kernel_seconds',
       'From the change of an object to the last acknowledgement of the kernel',
-      eventToKernelBuckets,
+      shortBuckets,
     )
+    this.#fullSyncDuration = histogram(
+      registry,
+      'kubeproxy_sync_full_proxy_rules_duration_seconds',
+      '[ALPHA] SyncProxyRules latency in seconds for full resyncs',
+      kubeProxyBuckets,
+    )
+    this.#partialSyncDuration = histogram(
+      registry,
+      'kubeproxy_sync_partial_proxy_rules_duration_seconds',
+      '[ALPHA] SyncProxyRules latency in seconds for partial resyncs',
+      kubeProxyBuckets,
+    )
+    this.#lockWait = histogram(
+      registry,
+      'viaduct_xtables_lock_wait_seconds',
+      'Wait for the lock that iptables takes as well, per write of a table',
+      shortBuckets,
+    )
+    this.#restoreFailures = counter(registry, 'kubeproxy_sync_proxy_rules_iptables_restore_failures_total', {
+      help: '[ALPHA] Cumulative proxy iptables restore failures',
+      labelNames: ['ip_family'],
+    })
+    this.#rulesTotal = gauge(registry, 'kubeproxy_sync_proxy_rules_iptables_total', {
+      help: '[ALPHA] Total number of iptables rules owned by kube-proxy',
+      labelNames: ['ip_family', 'table'],
+    })
+    this.#rulesLast = gauge(registry, 'kubeproxy_sync_proxy_rules_iptables_last', {
+      help: '[ALPHA] Number of iptables rules written by kube-proxy in last sync',
+      labelNames: ['ip_family', 'table'],
+    })
+    this.#noLocalEndpoints = gauge(registry, 'kubeproxy_sync_proxy_rules_no_local_endpoints_total', {
+      help: '[ALPHA] Number of services with a Local traffic policy and no endpoints',
+      labelNames: ['ip_family', 'traffic_policy'],
+    })
     this.#lastSync = gauge(registry, 'kubeproxy_sync_proxy_rules_last_timestamp_seconds', {
       help: '[ALPHA] The last time proxy rules were successfully synced',
       labelNames: ['ip_family'],
@@ -152,6 +212,15 @@ class FamilyVectors {
     return {
       syncDurationSeconds: this.#syncDuration.labels(label),
       eventToKernelSeconds: this.#eventToKernel.labels(label),
+      fullSyncDurationSeconds: this.#fullSyncDuration.labels(label),
+      partialSyncDurationSeconds: this.#partialSyncDuration.labels(label),
+      xtablesLockWaitSeconds: this.#lockWait.labels(label),
+      iptablesRestoreFailures: this.#restoreFailures.labels(label),
+      iptablesRules: (table) => ({
+        total: this.#rulesTotal.labels({ ...label, table }),
+        last: this.#rulesLast.labels({ ...label, table }),
+      }),
+      noLocalEndpoints: (policy) => this.#noLocalEndpoints.labels({ ...label, traffic_policy: policy }),
       lastSyncTimestampSeconds: this.#lastSync.labels(label),
       lastQueuedTimestampSeconds: this.#lastQueued.labels(label),
       operation: (name) => {

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
 import { describe, it } from 'node:test'
 import { Registry } from 'prom-client'
 import { openMetrics } from '../../src/metrics.js'
@@ -15,10 +16,16 @@ describe('openMetrics', () => {
     openMetrics(registry)
     const names = registry.getMetricsAsArray().map(({ name }) => name)
     assert.deepEqual(names.toSorted(), [
+      'kubeproxy_sync_full_proxy_rules_duration_seconds',
+      'kubeproxy_sync_partial_proxy_rules_duration_seconds',
       'kubeproxy_sync_proxy_rules_duration_seconds',
       'kubeproxy_sync_proxy_rules_endpoint_changes_total',
+      'kubeproxy_sync_proxy_rules_iptables_last',
+      'kubeproxy_sync_proxy_rules_iptables_restore_failures_total',
+      'kubeproxy_sync_proxy_rules_iptables_total',
       'kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds',
       'kubeproxy_sync_proxy_rules_last_timestamp_seconds',
+      'kubeproxy_sync_proxy_rules_no_local_endpoints_total',
       'kubeproxy_sync_proxy_rules_service_changes_total',
       'viaduct_drift_total',
       'viaduct_event_to_kernel_seconds',
@@ -26,6 +33,36 @@ describe('openMetrics', () => {
       'viaduct_manifest_errors',
       'viaduct_objects_failed',
       'viaduct_sync_operations_total',
+      'viaduct_xtables_lock_wait_seconds',
+    ])
+  })
+
+  it('is documented metric by metric, with its type', async () => {
+    const registry = new Registry()
+    openMetrics(registry)
+    const rows = readFileSync('docs/metrics.md', 'utf8').matchAll(/^\| `(?<name>\w+)` \| (?<type>\w+) \|/gmu)
+    const documented = [...rows].map(({ groups }) => `${groups?.['name']} ${groups?.['type']}`)
+    const types = (await registry.metrics()).matchAll(/^# TYPE (?<name>\w+) (?<type>\w+)$/gmu)
+    const registered = [...types].map(({ groups }) => `${groups?.['name']} ${groups?.['type']}`)
+    assert.deepEqual(documented.toSorted(), registered.toSorted())
+  })
+
+  it('counts rules and missing local endpoints of iptables mode', async () => {
+    const registry = new Registry()
+    const { ipv4, ipv6 } = openMetrics(registry)
+    ipv4.iptablesRules('nat').total.set(70)
+    ipv4.iptablesRules('nat').last.set(3)
+    ipv6.iptablesRules('filter').last.set(1)
+    ipv6.iptablesRestoreFailures.inc()
+    ipv4.noLocalEndpoints('external').set(2)
+    assert.deepEqual(await samples(registry, 'kubeproxy_sync_proxy_rules_iptables_'), [
+      'kubeproxy_sync_proxy_rules_iptables_restore_failures_total{ip_family="IPv6"} 1',
+      'kubeproxy_sync_proxy_rules_iptables_total{ip_family="IPv4",table="nat"} 70',
+      'kubeproxy_sync_proxy_rules_iptables_last{ip_family="IPv4",table="nat"} 3',
+      'kubeproxy_sync_proxy_rules_iptables_last{ip_family="IPv6",table="filter"} 1',
+    ])
+    assert.deepEqual(await samples(registry, 'kubeproxy_sync_proxy_rules_no_local_endpoints_total'), [
+      'kubeproxy_sync_proxy_rules_no_local_endpoints_total{ip_family="IPv4",traffic_policy="external"} 2',
     ])
   })
 
