@@ -23,14 +23,14 @@ const protocols: readonly Protocol[] = ['tcp', 'udp', 'sctp']
 /** Bytes of a key behind the address. */
 const tailBytes = 3
 
-export function dispatchKey(frontend: Frontend): DispatchKey {
-  const addressBytes = frontend.address === undefined ? 0 : addressSize(frontend.address)
-  const bytes = new Uint8Array(16 + tailBytes)
-  if (frontend.address !== undefined) writeAddress(frontend.address, bytes, 0)
-  bytes[addressBytes] = protocols.indexOf(frontend.protocol)
-  bytes[addressBytes + 1] = frontend.port >>> 8
-  bytes[addressBytes + 2] = frontend.port
-  return bytes.subarray(0, addressBytes + tailBytes)
+export function dispatchKey({ address, protocol, port }: Frontend): DispatchKey {
+  const addressBytes = address === undefined ? 0 : addressSize(address)
+  const key = new Uint8Array(addressBytes + tailBytes)
+  if (address !== undefined) writeAddress(address, key, 0)
+  key[addressBytes] = protocols.indexOf(protocol)
+  key[addressBytes + 1] = port >>> 8
+  key[addressBytes + 2] = port
+  return key
 }
 
 function addressSize(address: IpAddress): number {

@@ -25,7 +25,7 @@ const flatLimit = 16
 const inlineLimit = 4
 
 /** What a chain is made of: the rules of a frontend, or the way to a bucket. Compared by identity. */
-type Content = readonly (readonly XtRule[])[]
+type Content = (readonly XtRule[])[]
 
 interface Leaf {
   readonly key: DispatchKey
@@ -42,10 +42,16 @@ interface Branch {
   count: number
   /** A chain of it, or below it, may have to change. */
   isTouched: boolean
-  /** Undefined: it has no bucket chain now. */
-  content: Content | undefined
+  /** Undefined: it has no chain now. */
+  bucket: Bucket | undefined
+}
+
+/** The chain of a branch, and the one rule that leads to it. */
+interface Bucket {
   readonly chain: string
-  readonly ways: Readonly<Record<'jump' | 'goto', readonly XtRule[]>>
+  readonly jump: readonly XtRule[]
+  readonly goto: readonly XtRule[]
+  content: Content
 }
 
 type Tree = Leaf | Branch
@@ -96,9 +102,9 @@ export class DispatchTree {
   /** The chains that changed since the last call; the first call has the base chain, even when it is empty. */
   take(): DispatchChange {
     const content = [...this.#baseContent(), this.#tail]
-    if (!isSame(this.#content, content)) {
+    if (this.#content === undefined || !isSame(this.#content, content)) {
       this.#content = content
-      this.#set.push({ ...this.#dispatch, rules: content.flat() })
+      this.#set.push({ ...this.#dispatch, rules: flattened(content) })
     }
     const change = { set: this.#set, removed: [...this.#removed] }
     this.#set = []
@@ -110,11 +116,15 @@ export class DispatchTree {
     if (tree === undefined) return leaf
     const place = firstDifference(tree.key, leaf.key)
     if (!isBranch(tree)) {
-      if (place < 4 * leaf.key.length) return this.#join(tree, leaf, place)
+      if (place < 4 * leaf.key.length) return join(tree, leaf, place)
       return isDeepStrictEqual(tree.rules, leaf.rules) ? tree : leaf
     }
-    if (place < tree.place) return this.#join(tree, leaf, place)
-    return this.#replaceChild(tree, digitAt(leaf.key, tree.place), (child) => this.#insert(child, leaf))
+    if (place < tree.place) return join(tree, leaf, place)
+    const digit = digitAt(leaf.key, tree.place)
+    const child = tree.children[digit]
+    const before = countOf(child)
+    replaceChild(tree, digit, this.#insert(child, leaf), before)
+    return tree
   }
 
   #delete(tree: Tree | undefined, key: DispatchKey): Tree | undefined {
@@ -122,91 +132,97 @@ export class DispatchTree {
     const place = firstDifference(tree.key, key)
     if (!isBranch(tree)) return place < 4 * key.length ? tree : undefined
     if (place < tree.place) return tree
-    this.#replaceChild(tree, digitAt(key, tree.place), (child) => this.#delete(child, key))
-    const [first, ...others] = tree.children.filter((child) => child !== undefined)
+    const digit = digitAt(key, tree.place)
+    const child = tree.children[digit]
+    const before = countOf(child)
+    replaceChild(tree, digit, this.#delete(child, key), before)
+    const [first, ...others] = tree.children.filter((remaining) => remaining !== undefined)
     if (first === undefined || others.length > 0) return tree
-    this.#dropChain(tree)
+    this.#dropBucket(tree)
     return first
   }
 
-  #replaceChild(
-    branch: Branch,
-    digit: number,
-    replace: (child: Tree | undefined) => Tree | undefined,
-  ): Branch {
-    const child = branch.children[digit]
-    const before = countOf(child)
-    const after = replace(child)
-    branch.children[digit] = after
-    branch.count += countOf(after) - before
-    branch.isTouched = true
-    return branch
-  }
-
-  #join(tree: Tree, leaf: Leaf, place: number): Branch {
-    const { match, text } = partOf(leaf.key, place)
-    const chain = bucketChain(this.#dispatch, text)
-    const children: (Tree | undefined)[] = [undefined, undefined, undefined, undefined]
-    children[digitAt(tree.key, place)] = tree
-    children[digitAt(leaf.key, place)] = leaf
-    const ways = {
-      jump: [{ ...match, target: { kind: 'jump', chain } }],
-      goto: [{ ...match, target: { kind: 'goto', chain } }],
-    } as const
-    const count = countOf(tree) + 1
-    return { key: leaf.key, place, children, count, isTouched: true, content: undefined, chain, ways }
-  }
-
   #baseContent(): Content {
-    const roots = [this.#addressed, this.#ports].filter((root) => root !== undefined)
-    if (this.size <= flatLimit) return roots.flatMap((root) => this.#leaves(root))
+    const content: Content = []
+    const roots = [this.#addressed, this.#ports]
+    if (this.size <= flatLimit) {
+      for (const root of roots) this.#collect(root, content)
+      return content
+    }
     // A bucket of everything would be one more step for every packet: its children stand in the base chain.
     const tops = roots.flatMap((root) =>
-      isBranch(root) && isWholePart(root.key, root.place) ? root.children : [root],
+      root !== undefined && isBranch(root) && isWholePart(root.key, root.place) ? root.children : [root],
     )
-    return this.#split(tops, 'jump')
+    this.#split(tops, 'jump', content)
+    return content
   }
 
   /** Ways to the big trees first: who goes on to another chain passes none of the small ones. */
-  #split(trees: readonly (Tree | undefined)[], way: 'jump' | 'goto'): Content {
-    const ways: (readonly XtRule[])[] = []
-    const rules: (readonly XtRule[])[] = []
-    for (const tree of trees) {
-      if (tree === undefined) continue
-      if (isBranch(tree) && tree.count > inlineLimit) {
-        this.#publish(tree)
-        ways.push(tree.ways[way])
-      } else {
-        rules.push(...this.#leaves(tree))
-      }
-    }
-    return [...ways, ...rules]
+  #split(trees: readonly (Tree | undefined)[], way: 'jump' | 'goto', content: Content): void {
+    for (const tree of trees) if (isBig(tree)) content.push(this.#publish(tree)[way])
+    for (const tree of trees) if (!isBig(tree)) this.#collect(tree, content)
   }
 
   /** Brings the bucket chain of the branch up to date, and those below it. */
-  #publish(branch: Branch): void {
-    if (!branch.isTouched && branch.content !== undefined) return
+  #publish(branch: Branch): Bucket {
+    if (!branch.isTouched && branch.bucket !== undefined) return branch.bucket
     branch.isTouched = false
+    const content: Content = []
     // Nothing returns from one bucket to another: a packet that no rule wants goes back to the base chain at once.
-    const content = branch.count <= flatLimit ? this.#leaves(branch) : this.#split(branch.children, 'goto')
-    if (isSame(branch.content, content)) return
-    branch.content = content
-    this.#removed.delete(branch.chain)
-    this.#set.push({ table: this.#dispatch.table, chain: branch.chain, rules: content.flat() })
+    if (branch.count > flatLimit) this.#split(branch.children, 'goto', content)
+    else for (const child of branch.children) this.#collect(child, content)
+    if (branch.bucket !== undefined && isSame(branch.bucket.content, content)) return branch.bucket
+    const bucket = (branch.bucket ??= bucketOf(this.#dispatch, branch))
+    bucket.content = content
+    this.#removed.delete(bucket.chain)
+    this.#set.push({ table: this.#dispatch.table, chain: bucket.chain, rules: flattened(content) })
+    return bucket
   }
 
-  /** The rules of all frontends below, which has no bucket chains then. */
-  #leaves(tree: Tree): Content {
-    if (!isBranch(tree)) return [tree.rules]
-    this.#dropChain(tree)
-    return tree.children.flatMap((child) => (child === undefined ? [] : this.#leaves(child)))
+  /** The rules of all frontends below, which needs no bucket chains for it. */
+  #collect(tree: Tree | undefined, content: Content): void {
+    if (tree === undefined) return
+    if (!isBranch(tree)) {
+      content.push(tree.rules)
+      return
+    }
+    this.#dropBucket(tree)
+    for (const child of tree.children) this.#collect(child, content)
   }
 
-  #dropChain(branch: Branch): void {
-    if (branch.content === undefined) return
-    branch.content = undefined
-    this.#removed.add(branch.chain)
+  #dropBucket(branch: Branch): void {
+    if (branch.bucket === undefined) return
+    this.#removed.add(branch.bucket.chain)
+    branch.bucket = undefined
   }
+}
+
+function join(tree: Tree, leaf: Leaf, place: number): Branch {
+  const children: (Tree | undefined)[] = [undefined, undefined, undefined, undefined]
+  children[digitAt(tree.key, place)] = tree
+  children[digitAt(leaf.key, place)] = leaf
+  return { key: leaf.key, place, children, count: countOf(tree) + 1, isTouched: true, bucket: undefined }
+}
+
+function replaceChild(branch: Branch, digit: number, child: Tree | undefined, before: number): void {
+  branch.children[digit] = child
+  branch.count += countOf(child) - before
+  branch.isTouched = true
+}
+
+function bucketOf(dispatch: DispatchChain, branch: Branch): Bucket {
+  const { match, text } = partOf(branch.key, branch.place)
+  const chain = bucketChain(dispatch, text)
+  return {
+    chain,
+    jump: [{ ...match, target: { kind: 'jump', chain } }],
+    goto: [{ ...match, target: { kind: 'goto', chain } }],
+    content: [],
+  }
+}
+
+function isBig(tree: Tree | undefined): tree is Branch {
+  return tree !== undefined && isBranch(tree) && tree.count > inlineLimit
 }
 
 function isBranch(tree: Tree): tree is Branch {
@@ -218,6 +234,13 @@ function countOf(tree: Tree | undefined): number {
   return isBranch(tree) ? tree.count : 1
 }
 
-function isSame(a: Content | undefined, b: Content): boolean {
-  return a !== undefined && a.length === b.length && a.every((rules, i) => rules === b[i])
+function isSame(a: Content, b: Content): boolean {
+  return a.length === b.length && a.every((rules, i) => rules === b[i])
+}
+
+/** As flat(), which costs more than all the rest of a take(). */
+function flattened(content: Content): readonly XtRule[] {
+  const flat: XtRule[] = []
+  for (const rules of content) for (const rule of rules) flat.push(rule)
+  return flat
 }

@@ -1,0 +1,150 @@
+// Whole tables from routes, without a kernel: to walk, to list and to weigh.
+import type { IpFamily } from '../../src/address.js'
+import type { XtHook, XtRule, XtTarget } from '../../src/kernel/index.js'
+import {
+  compileRoute,
+  compileSkeleton,
+  type DispatchChain,
+  DispatchTree,
+  type IptablesModeSettings,
+  type IptablesTable,
+} from '../../src/modes/iptables/index.js'
+import type { Route } from '../../src/routing/index.js'
+import type { ModelTable, ModelTables } from './packet-model.js'
+
+interface OpenTable extends ModelTable {
+  readonly chains: Map<string, readonly XtRule[]>
+  readonly hooks: Map<XtHook, readonly XtRule[]>
+}
+
+const treeName = ({ table, chain }: DispatchChain) => `${table} ${chain}`
+
+const emptyTable = (): OpenTable => ({ chains: new Map(), hooks: new Map() })
+
+/** The tables that these routes make, of which no two want the same frontend. */
+export function tablesOf(routes: readonly Route[], settings: IptablesModeSettings): ModelTables {
+  const tables: Record<IptablesTable, OpenTable> = { nat: emptyTable(), filter: emptyTable() }
+  const skeleton = compileSkeleton(settings)
+  const desired = routes.map((route) => compileRoute(route, settings))
+  const trees = new Map(
+    skeleton.tails.map(({ dispatch, rules }) => [treeName(dispatch), new DispatchTree(dispatch, rules)]),
+  )
+  for (const { dispatch, frontend, rules } of desired.flatMap(({ frontends }) => frontends)) {
+    trees.get(treeName(dispatch))?.set(frontend, rules)
+  }
+  const chains = [
+    ...skeleton.chains,
+    ...desired.flatMap((route) => route.chains),
+    ...[...trees.values()].flatMap((tree) => tree.take().set),
+  ]
+  for (const { table, chain, rules } of chains) tables[table].chains.set(chain, rules)
+  for (const { table, chain, rules } of skeleton.hooks) tables[table].hooks.set(chain, rules)
+  return tables
+}
+
+/** Chains in bytewise order, a rule a line, much as iptables-save writes them. */
+export function listing(chains: ReadonlyMap<string, readonly XtRule[]>): string {
+  return [...chains]
+    .toSorted(([a], [b]) => (a < b ? -1 : 1))
+    .flatMap(([chain, rules]) => [`:${chain}`, ...rules.map(formatRule)])
+    .join('\n')
+}
+
+const not = (matched: { readonly isInverted?: boolean }) => (matched.isInverted === true ? '! ' : '')
+
+export function formatRule(rule: XtRule): string {
+  const { source, destination, inInterface, protocol, mark, state, addressType, recent } = rule
+  const words = [
+    source && `${not(source)}-s ${source.address}/${source.prefixLength}`,
+    destination && `${not(destination)}-d ${destination.address}/${destination.prefixLength}`,
+    inInterface && `${not(inInterface)}-i ${inInterface.name}`,
+    protocol && `-p ${protocol}`,
+    rule.destinationPorts && `--dport ${[...new Set(rule.destinationPorts)].join(':')}`,
+    rule.comment !== undefined && `"${rule.comment}"`,
+    mark && `${not(mark)}--mark ${hex(mark.value)}/${hex(mark.mask)}`,
+    state && `${not(state)}--ctstate ${stateNames(state.bits)}`,
+    addressType && (addressType.of === 'source' ? '--src-type LOCAL' : '--dst-type LOCAL'),
+    rule.isSourceDestination === true && 'source = destination',
+    recent &&
+      `--name ${recent.list} ${recent.action === 'set' ? '--set' : `--rcheck --seconds ${recent.seconds} --reap`}`,
+    rule.probability !== undefined && `--probability ${rule.probability.toFixed(10)}`,
+    formatTarget(rule.target),
+  ]
+  return words.filter((word) => typeof word === 'string').join(' ')
+}
+
+function formatTarget(target: XtTarget): string {
+  switch (target.kind) {
+    case 'jump':
+      return `-j ${target.chain}`
+    case 'goto':
+      return `-g ${target.chain}`
+    case 'mark':
+      return `-j MARK ${hex(target.value)}/${hex(target.mask)}`
+    case 'dnat':
+      return `-j DNAT ${target.address} ${target.port}`
+    case 'masquerade':
+      return `-j MASQUERADE${target.isRandomFully ? ' --random-fully' : ''}`
+    default:
+      return `-j ${target.kind.toUpperCase()}`
+  }
+}
+
+const hex = (value: number) => `0x${value.toString(16)}`
+
+function stateNames(bits: number): string {
+  const names = [
+    [0x01, 'INVALID'],
+    [0x04, 'RELATED'],
+    [0x02, 'ESTABLISHED'],
+    [0x08, 'NEW'],
+    [0x80, 'DNAT'],
+  ] as const
+  return names.flatMap(([bit, name]) => ((bits & bit) === 0 ? [] : [name])).join(',')
+}
+
+/** What chains cost in the kernel's table: each has its head and its closing return beside its rules. */
+export interface Weight {
+  readonly chains: number
+  readonly entries: number
+  readonly bytes: number
+}
+
+/** Bytes of an entry of the table, with x_tables' headers (linux/netfilter/x_tables.h and the xt_*.h of each match). */
+const entryBytes: Readonly<Record<IpFamily, number>> = { ipv4: 112, ipv6: 168 }
+const standardTarget = 40
+const errorTarget = 64
+const portMatchBytes = { tcp: 48, udp: 48, sctp: 328 } as const
+
+export function weightOf(chains: ReadonlyMap<string, readonly XtRule[]>, family: IpFamily): Weight {
+  const entry = entryBytes[family]
+  const rules = [...chains.values()].flat()
+  const frame = entry + errorTarget + entry + standardTarget
+  return {
+    chains: chains.size,
+    entries: rules.length + 2 * chains.size,
+    bytes: rules.reduce((sum, rule) => sum + entry + ruleBytes(rule, family), frame * chains.size),
+  }
+}
+
+function ruleBytes(rule: XtRule, family: IpFamily): number {
+  const hasPorts = rule.destinationPorts !== undefined || rule.sourcePorts !== undefined
+  const parts = [
+    hasPorts && rule.protocol !== undefined ? portMatchBytes[rule.protocol] : 0,
+    rule.comment === undefined ? 0 : 288,
+    rule.mark === undefined ? 0 : 48,
+    rule.state === undefined ? 0 : 200,
+    rule.addressType === undefined ? 0 : 40,
+    rule.isSourceDestination === true ? 560 : 0,
+    rule.recent === undefined ? 0 : 264,
+    rule.probability === undefined ? 0 : 56,
+    targetBytes(rule.target, family),
+  ]
+  return parts.reduce((sum, bytes) => sum + bytes, 0)
+}
+
+function targetBytes(target: XtTarget, family: IpFamily): number {
+  if (target.kind === 'dnat') return 80
+  if (target.kind === 'masquerade') return family === 'ipv4' ? 56 : 72
+  return standardTarget
+}
