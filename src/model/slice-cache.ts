@@ -46,10 +46,12 @@ export class SliceCache {
     return mergeEndpoints(names.map((name) => slices.get(name)?.get(portId) ?? []))
   }
 
-  /** Every port name and protocol that slices of the Service have, whether the Service has it or not. */
-  portIds(service: string): ReadonlySet<string> {
+  /** The merged endpoints of every port that slices of the Service have, whether the Service has it or not. */
+  *allEndpoints(service: string): Iterable<Endpoint> {
     const slices = this.#byService.get(service)?.values() ?? []
-    return new Set([...slices].flatMap((byPort) => [...byPort.keys()]))
+    for (const portId of new Set([...slices].flatMap((byPort) => [...byPort.keys()]))) {
+      yield* this.endpoints(service, portId)
+    }
   }
 }
 

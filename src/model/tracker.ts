@@ -1,6 +1,7 @@
 import type { IpFamily } from '../address.js'
 import type { EndpointSlice, KubernetesObject, ObjectEvent, ObjectKey, Service } from '../source/index.js'
 import { type Endpoint, readSlice } from './endpoint.js'
+import { type HealthCheck, HealthChecks } from './health-checks.js'
 import { equalServicePorts, otherProxyLabel, readServicePorts, servicePortKey } from './service-port.js'
 import type { ServicePort, ServicePortKey } from './service-port.js'
 import { type ChangedPorts, SliceCache } from './slice-cache.js'
@@ -18,6 +19,7 @@ export class Tracker {
   readonly #ports = new Map<ServicePortKey, ServicePort>()
   readonly #portsOf = new Map<string, readonly ServicePort[]>()
   readonly #slices = new SliceCache()
+  readonly #healthChecks = new HealthChecks((service) => this.#slices.allEndpoints(service))
   #dirty = new Set<ServicePortKey>()
 
   constructor(family: IpFamily, report: ReportProblems) {
@@ -57,6 +59,14 @@ export class Tracker {
     return this.#slices.endpoints(port.service, port.portId)
   }
 
+  /**
+   * Health checks that load balancers may ask on this node, by `namespace/name`. The same map as before as long as nothing
+   * changed; `nodeName` is always the same.
+   */
+  healthChecks(nodeName: string): ReadonlyMap<string, HealthCheck> {
+    return this.#healthChecks.current(nodeName)
+  }
+
   #set(object: KubernetesObject): void {
     if (object.kind === 'Service') this.#setService(object)
     else if (object.kind === 'EndpointSlice') this.#setSlice(object)
@@ -90,6 +100,7 @@ export class Tracker {
       this.#ports.delete(key)
       this.#dirty.add(key)
     }
+    this.#healthChecks.setService(service, ports)
     if (ports.length > 0) this.#portsOf.set(service, ports)
     else this.#portsOf.delete(service)
   }
@@ -114,6 +125,7 @@ export class Tracker {
 
   #markChanged(changes: readonly ChangedPorts[]): void {
     for (const { service, portIds } of changes) {
+      this.#healthChecks.markChanged(service)
       for (const portId of portIds) {
         const key = servicePortKey(service, portId)
         // Without its Service a port is no work yet; the Service makes it dirty when it comes.
