@@ -22,6 +22,13 @@ export interface WatchedTreeOptions {
   readonly forget: (path: string) => void
 }
 
+/** An entry of a directory that was listed, and is still to be looked at. */
+interface Sighting {
+  readonly path: string
+  readonly directory: Directory
+  readonly entry: DirectoryEntry
+}
+
 interface Directory {
   readonly identity: string
   readonly realPath: string
@@ -38,6 +45,9 @@ const manifestName = /\.(?:yaml|yml|json)$/u
 // in one burst that a quarter of that came is doubt: look at everything.
 const doubtfulBurst = 4096
 
+// Entries that one look takes on: some 10 ms.
+const entriesPerLook = 400
+
 const doNothing = (): void => undefined
 
 function namesIn(directory: Directory): ReadonlySet<string> {
@@ -51,6 +61,8 @@ export class WatchedTree {
   readonly #anchor: RootAnchor
   readonly #targets: LinkTargets
   readonly #directories = new Map<string, Directory>()
+  /** Of directories that were listed, the newest last. */
+  #sightings: Sighting[] = []
   #touchedDirectories = new Set<string>()
   #touchedEntries = new Set<string>()
   #events = 0
@@ -80,7 +92,7 @@ export class WatchedTree {
     return changes
   }
 
-  /** Looks at what was touched since the last call, and only at that. */
+  /** Looks at what was touched since the last call, and only at that; as long as `hasMore`, another call goes on. */
   take(): TreeChanges {
     const { root } = this.#options
     const directories = this.#touchedDirectories
@@ -97,10 +109,16 @@ export class WatchedTree {
     this.#events = 0
     for (const path of directories) this.#lookAtDirectory(path)
     for (const path of entries) this.#attempt(path, () => this.#lookAtEntry(path))
+    this.#lookAtSightings()
     const changes = { changed: this.#changed, gone: this.#gone }
     this.#changed = new Set()
     this.#gone = new Set()
     return changes
+  }
+
+  /** Whether directories were too large for the last look. */
+  get hasMore(): boolean {
+    return this.#sightings.length > 0
   }
 
   /** Makes the next `take()` name this file again. */
@@ -192,12 +210,23 @@ export class WatchedTree {
     for (const entry of entries) {
       if (entry.name.startsWith('.')) continue
       names.add(entry.name)
-      this.#attempt(join(path, entry.name), () => this.#scanEntry(path, directory, entry))
+      this.#sightings.push({ path, directory, entry })
     }
     for (const name of namesIn(directory)) {
       if (!names.has(name)) this.#dropEntry(path, directory, name)
     }
     this.#options.report(path, watch.failure)
+  }
+
+  #lookAtSightings(): void {
+    for (let left = entriesPerLook; left > 0; left--) {
+      const sighting = this.#sightings.pop()
+      if (sighting === undefined) return
+      const { path, directory, entry } = sighting
+      // A directory that was listed again, or has gone, has other sightings, or none.
+      if (this.#directories.get(path) !== directory) continue
+      this.#attempt(join(path, entry.name), () => this.#scanEntry(path, directory, entry))
+    }
   }
 
   #scanEntry(path: string, directory: Directory, entry: DirectoryEntry): void {

@@ -12,7 +12,7 @@ import {
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { ConfigError } from '../../../src/errors.js'
-import { nodeFileSystem, type WatchListener } from '../../../src/source/index.js'
+import { type FileSystem, nodeFileSystem, type WatchListener } from '../../../src/source/index.js'
 import { ManifestFolder } from '../../support/manifest-folder.js'
 
 let folder: ManifestFolder
@@ -541,5 +541,22 @@ describe('ManifestSource: many files', () => {
     assert.deepEqual(await folder.after(() => write('sub/a.yaml', service('a', '10.96.0.3'))), [
       '+Service default/a 10.96.0.3',
     ])
+  })
+})
+
+describe('ManifestSource: a large folder', () => {
+  it('ends its first look at a large folder when it is stopped', async () => {
+    const files = 2000
+    for (let i = 0; i < files; i++) writeFileSync(folder.path(`s${i}.yaml`), '')
+    let looks = 0
+    const state: FileSystem['state'] = (path) => {
+      looks++
+      return nodeFileSystem.state(path)
+    }
+    const start = folder.start({ state })
+    await folder.stop()
+    await start
+    assert.ok(looks < files, `${looks} looks`)
+    assert.deepEqual(folder.batches, [])
   })
 })
