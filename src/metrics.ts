@@ -50,6 +50,10 @@ export interface FamilyMetrics {
   iptablesRules(table: 'filter' | 'nat'): RuleMetrics
   /** Service ports of traffic policy Local with endpoints, but none here. */
   noLocalEndpoints(policy: 'internal' | 'external'): Level
+  /** One clean-up of the table of connections. */
+  readonly conntrackSyncSeconds: Observation
+  /** Flows that clean-ups deleted. */
+  readonly conntrackDeleted: CountUp
   operation(name: string): OperationMetrics
   kernelError(operation: string, code: string): void
   /** kind: what was found different in the kernel, such as `missing`, `changed`, `surplus`. */
@@ -133,6 +137,8 @@ class FamilyVectors {
   readonly #noLocalEndpoints: Gauge<'ip_family' | 'traffic_policy'>
   readonly #lastSync: Gauge<'ip_family'>
   readonly #lastQueued: Gauge<'ip_family'>
+  readonly #conntrackSync: Histogram<'ip_family'>
+  readonly #conntrackDeleted: Counter<'ip_family'>
   readonly #operations: Counter<'ip_family' | 'operation' | 'result'>
   readonly #errors: Counter<'ip_family' | 'operation' | 'code'>
   readonly #drift: Counter<'ip_family' | 'kind'>
@@ -192,6 +198,16 @@ class FamilyVectors {
       help: '[ALPHA] The last time a sync of proxy rules was queued',
       labelNames: ['ip_family'],
     })
+    this.#conntrackSync = histogram(
+      registry,
+      'kubeproxy_conntrack_reconciler_sync_duration_seconds',
+      '[ALPHA] ReconcileConntrackFlowsLatency latency in seconds',
+      kubeProxyBuckets,
+    )
+    this.#conntrackDeleted = counter(registry, 'kubeproxy_conntrack_reconciler_deleted_entries_total', {
+      help: '[ALPHA] Cumulative conntrack flows deleted by conntrack reconciler',
+      labelNames: ['ip_family'],
+    })
     this.#operations = counter(registry, 'viaduct_sync_operations_total', {
       help: 'Kernel operations by outcome',
       labelNames: ['ip_family', 'operation', 'result'],
@@ -223,6 +239,8 @@ class FamilyVectors {
       noLocalEndpoints: (policy) => this.#noLocalEndpoints.labels({ ...label, traffic_policy: policy }),
       lastSyncTimestampSeconds: this.#lastSync.labels(label),
       lastQueuedTimestampSeconds: this.#lastQueued.labels(label),
+      conntrackSyncSeconds: this.#conntrackSync.labels(label),
+      conntrackDeleted: this.#conntrackDeleted.labels(label),
       operation: (name) => {
         const known = operations.get(name)
         if (known !== undefined) return known

@@ -16,6 +16,8 @@ describe('openMetrics', () => {
     openMetrics(registry)
     const names = registry.getMetricsAsArray().map(({ name }) => name)
     assert.deepEqual(names.toSorted(), [
+      'kubeproxy_conntrack_reconciler_deleted_entries_total',
+      'kubeproxy_conntrack_reconciler_sync_duration_seconds',
       'kubeproxy_sync_full_proxy_rules_duration_seconds',
       'kubeproxy_sync_partial_proxy_rules_duration_seconds',
       'kubeproxy_sync_proxy_rules_duration_seconds',

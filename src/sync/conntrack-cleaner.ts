@@ -1,0 +1,88 @@
+import type { IpFamily } from '../address.js'
+import { KernelError } from '../errors.js'
+import type { Conntrack } from '../kernel/index.js'
+import type { Log, StateReporter } from '../log.js'
+import type { FamilyMetrics } from '../metrics.js'
+import type { ServicePortKey } from '../model/index.js'
+import type { Clock } from './clock.js'
+import { logFamily } from './sync-report.js'
+import { formatPlace, type FrontendPlace, UdpFrontends, type UdpRoute } from './udp-frontends.js'
+
+export interface ConntrackCleanerOptions {
+  readonly family: IpFamily
+  readonly conntrack: Conntrack
+  readonly clock: Clock
+  readonly metrics: FamilyMetrics
+  readonly log: Log
+  readonly problems: StateReporter
+}
+
+/**
+ * Ends UDP flows that lead to an endpoint which serves no longer, or to none (F-070, F-071): a client that keeps sending
+ * would renew its flow for ever. Beyond kube-proxy, also those of a Service that lost its last endpoint, of one that is gone,
+ * and of a frontend that it lost. TCP and SCTP end by themselves and are never touched.
+ */
+export class ConntrackCleaner {
+  readonly #options: ConntrackCleanerOptions
+  readonly #frontends = new UdpFrontends()
+  /** What is still to be looked at, by its text. */
+  #pending = new Map<string, FrontendPlace>()
+  /** What was there before us is not known: the first time, everything is looked at. */
+  #isAllPending = true
+
+  constructor(options: ConntrackCleanerOptions) {
+    this.#options = options
+  }
+
+  /** Somebody took rules away for a while: the next clean() looks at every frontend. */
+  recheck(): void {
+    this.#isAllPending = true
+  }
+
+  /**
+   * To be called when the kernel has taken all of these changes, and not before: a flow that is deleted while the old rules
+   * are in force comes back. Undefined: the route is gone. What could not be cleaned is tried again by the next call, which
+   * may be one without changes. Rejects only for what is no KernelError.
+   */
+  async clean(changes: Iterable<readonly [ServicePortKey, UdpRoute | undefined]>): Promise<void> {
+    for (const [key, route] of changes) this.#remember(this.#frontends.set(key, route))
+    if (this.#isAllPending) this.#remember(this.#frontends.places)
+    this.#isAllPending = false
+    const taken = [...this.#pending.values()]
+    this.#pending = new Map()
+    if (taken.length > 0) await this.#cleanPlaces(taken)
+  }
+
+  async #cleanPlaces(places: readonly FrontendPlace[]): Promise<void> {
+    const { clock, conntrack, family, metrics } = this.#options
+    const startMs = clock.now()
+    try {
+      const frontends = places.map((place) => this.#frontends.frontendAt(place))
+      const { deleted } = await conntrack.deleteStale(family, frontends)
+      metrics.conntrackDeleted.inc(deleted)
+      this.#report(undefined)
+      this.#logDone(places.length, deleted)
+    } catch (error) {
+      if (!(error instanceof KernelError)) throw error
+      this.#remember(places)
+      this.#report(error)
+    }
+    metrics.conntrackSyncSeconds.observe((clock.now() - startMs) / 1000)
+  }
+
+  #remember(places: readonly FrontendPlace[]): void {
+    for (const place of places) this.#pending.set(formatPlace(place), place)
+  }
+
+  #logDone(frontends: number, deleted: number): void {
+    const fields = { ipFamily: logFamily(this.#options.family), frontends, deleted }
+    if (deleted > 0) this.#options.log.debug('deleted stale conntrack entries', fields)
+  }
+
+  #report(error: KernelError | undefined): void {
+    const { family, metrics, problems } = this.#options
+    if (error !== undefined) metrics.kernelError(error.operation, error.code)
+    const text = `${logFamily(family)}: ${error?.message ?? ''}`
+    problems.report(`kernel ${family} conntrack`, error && { text, fields: { ipFamily: logFamily(family) } })
+  }
+}
