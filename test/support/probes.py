@@ -137,7 +137,19 @@ async def connect(request):
     return sock
 
 
+def forget_late(sock):
+    """What comes for an earlier request is no answer to the next one."""
+    while sock.type == socket.SOCK_DGRAM:
+        try:
+            sock.recv(65536)
+        except BlockingIOError:
+            return
+        except OSError:
+            continue
+
+
 async def ask(sock):
+    forget_late(sock)
     sock.send(b"who\n")
     text = await receive(sock)
     if not text:

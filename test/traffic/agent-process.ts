@@ -1,5 +1,6 @@
 // The shipped agent as a process in the node's namespace of the shop.
 import { join } from 'node:path'
+import type { ProxyMode } from '../../src/config/index.js'
 import type { Namespace } from '../support/namespaces.js'
 import type { Finished, Program } from '../support/processes.js'
 import { treeRoot } from '../support/tree.js'
@@ -7,6 +8,8 @@ import { treeRoot } from '../support/tree.js'
 export interface AgentOptions {
   readonly node: Namespace
   readonly manifests: string
+  /** Default: ipvs. */
+  readonly mode?: ProxyMode
   /** Put in front of the command, such as strace. */
   readonly before?: readonly string[]
   readonly flags?: readonly string[]
@@ -22,7 +25,8 @@ export class AgentProcess {
 
   static start(options: AgentOptions): AgentProcess {
     const flags = ['--manifests', options.manifests, '-v', '2', ...(options.flags ?? [])]
-    return new AgentProcess(options.node.start(...(options.before ?? []), ...agentCommand(...flags)))
+    const command = commandIn(options.mode ?? 'ipvs', flags)
+    return new AgentProcess(options.node.start(...(options.before ?? []), ...command))
   }
 
   /** Resolves when both families have had their first sync; throws when the agent ended before. */
@@ -48,8 +52,12 @@ export class AgentProcess {
 
 /** The agent in ipvs mode on node-a; flags are added. */
 export function agentCommand(...flags: readonly string[]): readonly string[] {
+  return commandIn('ipvs', flags)
+}
+
+function commandIn(mode: ProxyMode, flags: readonly string[]): readonly string[] {
   const agent = join(treeRoot, 'dist/agent.js')
-  return [process.execPath, agent, '--proxy-mode', 'ipvs', '--hostname-override', 'node-a', ...flags]
+  return [process.execPath, agent, '--proxy-mode', mode, '--hostname-override', 'node-a', ...flags]
 }
 
 /** A field of a JSON log line; undefined when the line has none. */

@@ -1,0 +1,220 @@
+// Runs the traffic table: one start of the subject for each group, cases of a group side by side.
+import assert from 'node:assert/strict'
+import { mkdtemp, mkdir, rename, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import type { ProxyMode } from '../../src/config/index.js'
+import type { KubernetesObject } from '../../src/source/index.js'
+import { setSysctls } from '../support/namespaces.js'
+import { Topology } from '../support/topology.js'
+import { AgentProcess } from './agent-process.js'
+import { failureOf, type Patience } from './table-checks.js'
+import { type Check, flagsOf, type Step, type TrafficCase, type TrafficGroup } from './table/case.js'
+import { manifestText } from './table/manifest.js'
+import { nodeObject } from './table/slot.js'
+import type { Protocol } from './table/world.js'
+
+/** Whatever programs node-a. */
+export interface Subject {
+  /** Resolves when everything in the folder is in effect. */
+  start(topology: Topology, group: TrafficGroup, folder: string): Promise<void>
+  /** Leaves the traffic as it is. Idempotent. */
+  stop(): Promise<void>
+}
+
+/** The shipped agent. */
+export class AgentSubject implements Subject {
+  readonly #mode: ProxyMode
+  #agent: AgentProcess | undefined
+
+  constructor(mode: ProxyMode) {
+    this.#mode = mode
+  }
+
+  async start(topology: Topology, group: TrafficGroup, folder: string): Promise<void> {
+    const flags = flagsOf(group.settings)
+    this.#agent = AgentProcess.start({ node: topology.node, manifests: folder, mode: this.#mode, flags })
+    await this.#agent.synced()
+  }
+
+  async stop(): Promise<void> {
+    const agent = this.#agent
+    this.#agent = undefined
+    if (agent === undefined) return
+    const { code, stderr } = await agent.terminate()
+    assert.equal(code, 0, `the agent ended with ${code ?? 'a signal'}: ${stderr}`)
+  }
+}
+
+export interface TableOptions {
+  readonly subject: Subject
+  readonly protocols: readonly Protocol[]
+  readonly patience?: Patience
+  /** Whether the subject follows changes: without it a case ends with its first checks. */
+  readonly followsChanges?: boolean
+}
+
+const defaultPatience: Patience = { silenceMs: 500, answerMs: 5000 }
+/** For changes to take effect; met by broken runs only. */
+const changeLimitMs = 20_000
+/** A check that is repeated until it holds waits no longer than this for one answer. */
+const retryPatience: Patience = { silenceMs: 500, answerMs: 1000 }
+const casesAtOnce = 48
+
+/** Registers a suite for each group, on one topology. */
+export function runTable(title: string, groups: readonly TrafficGroup[], options: TableOptions): void {
+  describe(title, { timeout: 600_000 }, () => {
+    let topology: Topology
+    let folder: string
+    before(async () => {
+      folder = await mkdtemp(join(tmpdir(), 'viaduct-table-'))
+      topology = await Topology.build(options.protocols)
+    })
+    after(async () => {
+      await topology.close()
+      await rm(folder, { recursive: true })
+    })
+    for (const [index, group] of groups.entries()) {
+      const concurrency = group.isSequential === true ? 1 : casesAtOnce
+      describe(group.name, { concurrency }, () => {
+        let run: GroupRun
+        before(async () => {
+          run = new GroupRun(topology, group, join(folder, `group-${index}`), options)
+          await run.start()
+        })
+        after(() => run.stop())
+        for (const [position, row] of group.cases.entries()) it(row.name, () => run.case(position, row))
+      })
+    }
+  })
+}
+
+/** One group on the topology, between the start and the stop of the subject. */
+class GroupRun {
+  readonly #topology: Topology
+  readonly #group: TrafficGroup
+  readonly #folder: string
+  readonly #options: TableOptions
+
+  constructor(topology: Topology, group: TrafficGroup, folder: string, options: TableOptions) {
+    this.#topology = topology
+    this.#group = group
+    this.#folder = folder
+    this.#options = options
+  }
+
+  async start(): Promise<void> {
+    const { node, cases } = this.#group
+    await mkdir(this.#folder)
+    await this.#write('node', [nodeObject])
+    for (const [position, row] of cases.entries()) await this.#writeCase(position, row.objects)
+    await this.#firewall(node?.firewall ?? [])
+    await setSysctls(this.#topology.node, ...(node?.sysctls ?? []))
+    await this.#nodeAddresses('add')
+    await this.#options.subject.start(this.#topology, this.#group, this.#folder)
+  }
+
+  async stop(): Promise<void> {
+    await this.#options.subject.stop()
+    await this.#nodeAddresses('del')
+    await this.#firewall(this.#group.node?.undo ?? [])
+  }
+
+  /** Throws with every check of the case that does not hold. */
+  async case(position: number, row: TrafficCase): Promise<void> {
+    const rules = `(${row.rules.join(', ')})`
+    await this.#expect(row.checks, `with its objects ${rules}`)
+    if (this.#options.followsChanges === false) return
+    for (const [index, step] of (row.steps ?? []).entries())
+      await this.#step(position, step, `in step ${index + 1} ${rules}`)
+  }
+
+  async #step(position: number, step: Step, where: string): Promise<void> {
+    const { subject } = this.#options
+    switch (step.do) {
+      case 'set':
+        return this.#writeCase(position, step.objects)
+      case 'check':
+        return this.#expect(step.checks, where)
+      case 'until':
+        return this.#expectSoon(step.checks, where)
+      case 'restart':
+        await subject.stop()
+        if (step.objects !== undefined) await this.#writeCase(position, step.objects)
+        return subject.start(this.#topology, this.#group, this.#folder)
+    }
+  }
+
+  async #expect(checks: readonly Check[], where: string): Promise<void> {
+    const failures = await this.#failures(checks, this.#options.patience ?? defaultPatience)
+    assert.equal(failures.length, 0, `${where}:\n${failures.join('\n')}`)
+  }
+
+  /** Repeats the checks that fail until all of them have held. */
+  async #expectSoon(checks: readonly Check[], where: string): Promise<void> {
+    const limit = performance.now() + changeLimitMs
+    let failing: readonly Check[] = checks
+    for (;;) {
+      const { left, failures } = await this.#failing(failing)
+      if (left.length === 0) return
+      assert.ok(
+        performance.now() < limit,
+        `${where}, ${changeLimitMs} ms after the change:\n${failures.join('\n')}`,
+      )
+      failing = left
+    }
+  }
+
+  async #failing(
+    checks: readonly Check[],
+  ): Promise<{ readonly left: readonly Check[]; readonly failures: readonly string[] }> {
+    const results = await Promise.all(
+      checks.map(async (check) => ({
+        check,
+        failure: await failureOf(this.#topology, check, retryPatience),
+      })),
+    )
+    const failed = results.filter(({ failure }) => failure !== undefined)
+    return { left: failed.map(({ check }) => check), failures: failed.map(({ failure }) => failure ?? '') }
+  }
+
+  async #failures(checks: readonly Check[], patience: Patience): Promise<readonly string[]> {
+    const all = await Promise.all(checks.map((check) => failureOf(this.#topology, check, patience)))
+    return all.filter((failure) => failure !== undefined)
+  }
+
+  /** A case has a file of its own; the Node object has one for all of them. */
+  async #writeCase(position: number, objects: readonly KubernetesObject[]): Promise<void> {
+    const nodes = objects.filter(({ kind }) => kind === 'Node')
+    if (nodes.length > 0) await this.#write('node', nodes)
+    await this.#write(
+      `case-${position}`,
+      objects.filter(({ kind }) => kind !== 'Node'),
+    )
+  }
+
+  /** As an editor does it: a new file over the old one. */
+  async #write(name: string, objects: readonly KubernetesObject[]): Promise<void> {
+    const draft = `${this.#folder}.${name}`
+    await writeFile(draft, manifestText(objects))
+    await rename(draft, join(this.#folder, `${name}.json`))
+  }
+
+  async #nodeAddresses(verb: 'add' | 'del'): Promise<void> {
+    const addresses = this.#group.cases.flatMap((row) => row.nodeAddresses ?? [])
+    const lines = addresses.map((address) => {
+      const isIpv6 = address.includes(':')
+      const options = isIpv6 && verb === 'add' ? ' nodad' : ''
+      return `address ${verb} ${address}/${isIpv6 ? 128 : 32} dev lo${options}`
+    })
+    if (lines.length > 0) await this.#topology.node.ip(...lines)
+  }
+
+  async #firewall(lines: readonly string[]): Promise<void> {
+    for (const line of lines) {
+      for (const program of ['iptables-legacy', 'ip6tables-legacy'])
+        await this.#topology.node.must(program, '-w', ...line.split(' '))
+    }
+  }
+}

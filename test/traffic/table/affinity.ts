@@ -1,0 +1,80 @@
+// Session affinity: a client keeps its server, over all frontends of a port, until it has been away for long enough.
+import { type CaseAt, frontends, servicePort, type Slot, targetPort } from './slot.js'
+import { families, type Family, type Place, type Protocol, server } from './world.js'
+
+const everywhere: readonly Place[] = ['a0', 'a1', 'b0', 'b1']
+/** Longer than the shortest time-out that there is. */
+const pauseMs = 1300
+
+function withAffinity(slot: Slot, seconds: number): ReturnType<Slot['exposed']> {
+  return slot.exposed({ sessionAffinity: 'ClientIP', sessionAffinityTimeoutSeconds: seconds })
+}
+
+function servers(family: Family, places: readonly Place[]): readonly string[] {
+  return places.map((place) => server(place, family, targetPort))
+}
+
+function clusterIPTarget(slot: Slot, family: Family, protocol: Protocol) {
+  return { protocol, address: slot.address('clusterIP')[family], port: servicePort }
+}
+
+export const affinityCases: readonly CaseAt[] = [
+  (slot) => ({
+    name: 'a client keeps its server over every frontend of a port',
+    rules: ['F-019', 'F-040'],
+    objects: [withAffinity(slot, 600), ...slot.slices(everywhere)],
+    checks: slot.flows.flatMap((flow) =>
+      (['a2', 'outside'] as const).map((from) => ({
+        kind: 'affinity',
+        from,
+        to: frontends.map((frontend) => slot.to(frontend, flow)),
+        by: servers(flow.family, everywhere),
+      })),
+    ),
+  }),
+  (slot) => ({
+    name: 'under policy Local a client keeps its server among those here',
+    rules: ['F-019', 'F-040'],
+    objects: [
+      { ...withAffinity(slot, 600), externalTrafficPolicy: 'Local', internalTrafficPolicy: 'Local' },
+      ...slot.slices(everywhere),
+    ],
+    checks: slot.flows.map((flow) => ({
+      kind: 'affinity',
+      from: 'outside',
+      to: frontends.map((frontend) => slot.to(frontend, flow)),
+      by: servers(flow.family, ['a0', 'a1']),
+    })),
+  }),
+  (slot) => ({
+    name: 'a client whose server goes away gets another one and keeps that',
+    rules: ['F-019', 'F-032'],
+    objects: [withAffinity(slot, 600), ...slot.slices(['a0'])],
+    checks: slot.flowsTo(['clusterIP'], 'a2', { by: ['a0'], sees: 'kept' }),
+    steps: [
+      { do: 'set', objects: [withAffinity(slot, 600), ...slot.slices(['b0', 'b1'])] },
+      {
+        do: 'until',
+        checks: slot.flows.map(({ family, protocol }) => ({
+          kind: 'affinity',
+          from: 'a2',
+          to: [clusterIPTarget(slot, family, protocol)],
+          by: servers(family, ['b0', 'b1']),
+        })),
+      },
+    ],
+  }),
+  (slot) => ({
+    name: 'the session ends after its time-out',
+    rules: ['F-019', 'F-040'],
+    objects: [withAffinity(slot, 1), ...slot.slices(everywhere)],
+    checks: families.flatMap((family) =>
+      slot.protocols.slice(0, 1).map((protocol) => ({
+        kind: 'expiry',
+        from: 'a2',
+        to: clusterIPTarget(slot, family, protocol),
+        pauseMs,
+      })),
+    ),
+  }),
+]

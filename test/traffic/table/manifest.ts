@@ -1,0 +1,72 @@
+// Objects of a case as a user would write them: the text of a manifest file.
+import type { EndpointSlice, KubernetesObject, NodeObject, Service } from '../../../src/source/index.js'
+
+/** A JSON manifest with all of the objects. */
+export function manifestText(objects: readonly KubernetesObject[]): string {
+  return JSON.stringify({ apiVersion: 'v1', kind: 'List', items: objects.map(documentOf) }, null, 1)
+}
+
+function documentOf(object: KubernetesObject): object {
+  if (object.kind === 'Service') return serviceDocument(object)
+  return object.kind === 'Node' ? nodeDocument(object) : sliceDocument(object)
+}
+
+function serviceDocument(service: Service): object {
+  const { namespace, name, labels, annotations, type, clusterIP, clusterIPs, ipFamilies, ports } = service
+  const { externalIPs, loadBalancerSourceRanges, sessionAffinity, healthCheckNodePort } = service
+  const { externalTrafficPolicy, internalTrafficPolicy } = service
+  const timeoutSeconds = service.sessionAffinityTimeoutSeconds
+  return {
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: { namespace, name, labels, annotations },
+    spec: {
+      type,
+      clusterIP,
+      clusterIPs,
+      ipFamilies,
+      ports,
+      externalIPs,
+      loadBalancerSourceRanges,
+      sessionAffinity,
+      ...(sessionAffinity === 'ClientIP' ? { sessionAffinityConfig: { clientIP: { timeoutSeconds } } } : {}),
+      externalTrafficPolicy,
+      internalTrafficPolicy,
+      healthCheckNodePort,
+    },
+    status: { loadBalancer: { ingress: service.loadBalancerIngress } },
+  }
+}
+
+function sliceDocument(slice: EndpointSlice): object {
+  const { namespace, name, labels, annotations, serviceName, addressType, ports } = slice
+  return {
+    apiVersion: 'discovery.k8s.io/v1',
+    kind: 'EndpointSlice',
+    metadata: {
+      namespace,
+      name,
+      annotations,
+      labels: serviceName === undefined ? labels : { ...labels, 'kubernetes.io/service-name': serviceName },
+    },
+    addressType,
+    ports,
+    endpoints: slice.endpoints.map(({ zoneHints, nodeHints, ...endpoint }) => ({
+      ...endpoint,
+      hints: {
+        forZones: zoneHints.map((hint) => ({ name: hint })),
+        forNodes: nodeHints.map((hint) => ({ name: hint })),
+      },
+    })),
+  }
+}
+
+function nodeDocument({ name, labels, podCIDRs, taintKeys, addresses }: NodeObject): object {
+  return {
+    apiVersion: 'v1',
+    kind: 'Node',
+    metadata: { name, labels },
+    spec: { podCIDRs, taints: taintKeys.map((key) => ({ key, effect: 'NoSchedule' })) },
+    status: { addresses },
+  }
+}

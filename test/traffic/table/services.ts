@@ -1,0 +1,267 @@
+// What is and what is not served: kinds of Services, labels, ports, families, addresses.
+import { endpoint, port, slice } from '../../support/objects.js'
+import {
+  type CaseAt,
+  expected,
+  externalFrontends,
+  flowCheck,
+  frontends,
+  servicePort,
+  targetPort,
+} from './slot.js'
+import { addresses, families, hostNetworkPort, secondNodeAddress, server } from './world.js'
+
+const here = ['a0'] as const
+const everywhere = ['a0', 'b0'] as const
+
+/** The last byte with leading zeros. */
+function sloppy(address: string): string {
+  return address.replace(/\.(\d+)$/, (_, last) => `.${last.padStart(3, '0')}`)
+}
+
+export const serviceCases: readonly CaseAt[] = [
+  (slot) => ({
+    name: 'a headless Service is ignored',
+    rules: ['F-002', 'F-006'],
+    objects: [
+      slot.service({ clusterIP: 'None', clusterIPs: ['None'] }),
+      ...slot.slices(here, { labels: { 'service.kubernetes.io/headless': '' } }),
+    ],
+    checks: slot.flowsTo(['clusterIP'], 'a1', 'dropped'),
+  }),
+  (slot) => ({
+    name: 'an ExternalName Service is ignored, even with a cluster IP and a node port',
+    rules: ['F-002'],
+    objects: [
+      slot.service({ type: 'ExternalName', ports: slot.ports({ nodePort: slot.nodePort() }) }),
+      ...slot.slices(here),
+    ],
+    checks: [
+      ...slot.flowsTo(['clusterIP'], 'a1', 'dropped'),
+      // Not translated: the node has no server of its own there.
+      ...slot.flowsTo(['nodePort'], 'outside', 'refused'),
+    ],
+  }),
+  (slot) => ({
+    name: 'a Service with the label of another proxy is ignored, whatever the value',
+    rules: ['F-005'],
+    objects: [
+      slot.service({ labels: { 'service.kubernetes.io/service-proxy-name': '' } }),
+      ...slot.slices(here),
+      slot.service({ labels: { 'service.kubernetes.io/service-proxy-name': 'other' } }, 1),
+      ...slot.slices(here, {}, 1),
+    ],
+    checks: [0, 1].flatMap((which) => slot.flowsTo(['clusterIP'], 'a1', 'dropped', which)),
+  }),
+  (slot) => ({
+    name: 'an address of a load balancer in mode Proxy is left alone, one in mode VIP is served',
+    rules: ['F-009'],
+    objects: [
+      slot.exposed({
+        loadBalancerIngress: families.flatMap((family) => [
+          { ip: slot.address('loadBalancer', 0)[family], ipMode: 'VIP' as const },
+          { ip: slot.address('loadBalancer', 1)[family], ipMode: 'Proxy' as const },
+        ]),
+        loadBalancerSourceRanges: ['192.0.2.0/24', '2001:db8:2::/64'],
+      }),
+      ...slot.slices(here),
+    ],
+    checks: [
+      ...slot.flowsTo(['loadBalancer'], 'outside', { by: here, sees: 'node' }),
+      ...slot.flowsTo(['loadBalancer'], 'outside', 'dropped', 1),
+    ],
+  }),
+  (slot) => ({
+    name: 'external IPs work on a ClusterIP Service, and its external policy Local counts',
+    rules: ['F-010', 'F-012'],
+    objects: [
+      slot.service({
+        externalIPs: families.map((family) => slot.address('externalIP')[family]),
+        externalTrafficPolicy: 'Local',
+      }),
+      ...slot.slices(everywhere),
+    ],
+    checks: [
+      ...slot.flowsTo(['externalIP'], 'outside', { by: here, sees: 'kept' }),
+      ...slot.flowsTo(['clusterIP'], 'a1', { by: everywhere, sees: 'kept' }),
+    ],
+  }),
+  (slot) => ({
+    name: 'a port that the Service does not have is not translated',
+    rules: ['F-055'],
+    objects: [slot.service(), ...slot.slices(here)],
+    checks: slot.flows.map((flow) =>
+      flowCheck('a1', { ...slot.to('clusterIP', flow), port: servicePort + 1 }, { kind: 'dropped' }),
+    ),
+  }),
+  (slot) => ({
+    name: 'several named ports go each to its own target port',
+    rules: ['F-001', 'F-026'],
+    objects: [
+      slot.service({
+        ports: slot.protocols.flatMap((protocol) => [
+          port(80, { name: `${protocol.toLowerCase()}-web`, protocol }),
+          port(443, { name: `${protocol.toLowerCase()}-tls`, protocol }),
+        ]),
+      }),
+      ...slot.slices(here, {
+        ports: slot.protocols.flatMap((protocol) => [
+          { name: `${protocol.toLowerCase()}-tls`, protocol, port: 8443 },
+          { name: `${protocol.toLowerCase()}-web`, protocol, port: 8080 },
+        ]),
+      }),
+    ],
+    checks: slot.flows.flatMap((flow) =>
+      [
+        { from: 80, to: 8080 },
+        { from: 443, to: 8443 },
+      ].map(({ from, to }) =>
+        flowCheck(
+          'a1',
+          { ...slot.to('clusterIP', flow), port: from },
+          expected({ by: here, sees: 'kept', port: to }, flow.family),
+        ),
+      ),
+    ),
+  }),
+  (slot) => ({
+    name: 'ports of one number and different protocols are independent',
+    rules: ['F-001', 'F-020'],
+    objects: [
+      slot.service(),
+      // Only the first protocol of the table has an endpoint.
+      ...slot.slices(here, {
+        ports: slot.protocols
+          .slice(0, 1)
+          .map((protocol) => ({ name: protocol.toLowerCase(), protocol, port: targetPort })),
+      }),
+    ],
+    checks: slot.flows.map((flow) =>
+      flowCheck(
+        'a1',
+        slot.to('clusterIP', flow),
+        expected(flow.protocol === slot.protocols[0] ? { by: here, sees: 'kept' } : 'refused', flow.family),
+      ),
+    ),
+  }),
+  (slot) => ({
+    name: 'an unnamed port finds the unnamed port of the slice',
+    rules: ['F-001', 'F-026'],
+    objects: [
+      slot.service({ ports: slot.ports({ name: '' }).slice(0, 1) }),
+      ...slot.slices(here, {
+        ports: slot.protocols.slice(0, 1).map((protocol) => ({ name: '', protocol, port: targetPort })),
+      }),
+    ],
+    checks: slot.flows
+      .filter(({ protocol }) => protocol === slot.protocols[0])
+      .map((flow) =>
+        flowCheck('a1', slot.to('clusterIP', flow), expected({ by: here, sees: 'kept' }, flow.family)),
+      ),
+  }),
+  (slot) => ({
+    name: 'the families are independent: endpoints in one do not help the other',
+    rules: ['F-003', 'F-021'],
+    objects: [slot.service(), slot.slice('IPv6', here)],
+    checks: slot.flows.map((flow) =>
+      flowCheck(
+        'a1',
+        slot.to('clusterIP', flow),
+        expected(flow.family === 'IPv6' ? { by: here, sees: 'kept' } : 'refused', flow.family),
+      ),
+    ),
+  }),
+  (slot) => ({
+    name: 'a Service of one family ignores slices and external addresses of the other',
+    rules: ['F-003', 'F-009', 'F-010', 'F-021'],
+    objects: [
+      slot.exposed({ clusterIPs: [slot.address('clusterIP').IPv4], ipFamilies: ['IPv4'] }),
+      ...slot.slices(here),
+    ],
+    checks: [...slot.flowsTo(['loadBalancer', 'externalIP'], 'outside', { by: here, sees: 'node' })].map(
+      (check) =>
+        check.to.address.includes(':') ? flowCheck(check.from, check.to, { kind: 'dropped' }) : check,
+    ),
+  }),
+  (slot) => {
+    const zeroed = {
+      clusterIP: sloppy(slot.address('clusterIP').IPv4),
+      externalIP: sloppy(slot.address('externalIP').IPv4),
+    }
+    return {
+      name: 'addresses and networks with leading zeros mean what people meant',
+      rules: ['F-004'],
+      objects: [
+        slot.exposed({
+          clusterIP: zeroed.clusterIP,
+          clusterIPs: [zeroed.clusterIP],
+          ipFamilies: ['IPv4'],
+          externalIPs: [zeroed.externalIP],
+          loadBalancerIngress: [{ ip: sloppy(slot.address('loadBalancer').IPv4), ipMode: 'VIP' }],
+          loadBalancerSourceRanges: ['192.000.002.000/024'],
+        }),
+        slot.slice('IPv4', here),
+      ],
+      checks: [
+        ...slot.flowsTo(frontends, 'outside', { by: here, sees: 'node' }),
+        ...slot.flowsTo(['loadBalancer'], 'a1', 'dropped'),
+      ].filter((check) => !check.to.address.includes(':')),
+    }
+  },
+  (slot) => ({
+    name: 'endpoints come from all slices of the Service',
+    rules: ['F-025', 'F-031'],
+    objects: [
+      slot.service(),
+      ...slot.slices(['a0']),
+      ...slot.slices(['b0', 'b1']).map((other) => ({ ...other, name: `${other.name}-more` })),
+    ],
+    checks: slot.flowsTo(['clusterIP'], 'a1', { by: ['a0', 'b0', 'b1'], sees: 'kept' }),
+  }),
+  (slot) => ({
+    name: 'a node port is served on every address of the node',
+    rules: ['F-008', 'F-060', 'F-062', 'F-063'],
+    objects: [slot.exposed(), ...slot.slices(here)],
+    checks: slot.flows.flatMap((flow) =>
+      [addresses.node, secondNodeAddress].map((own) =>
+        flowCheck(
+          'outside',
+          { ...slot.to('nodePort', flow), address: own[flow.family] },
+          expected({ by: here, sees: 'node' }, flow.family),
+        ),
+      ),
+    ),
+  }),
+  (slot) => ({
+    name: "a backend in the host's network is reached, and sees a client of policy Local as it is",
+    rules: ['F-028', 'F-049'],
+    objects: [
+      slot.exposed({
+        ports: [port(servicePort, { name: 'tcp', nodePort: slot.nodePort() })],
+        externalTrafficPolicy: 'Local',
+      }),
+      ...families.map((family) =>
+        slice(
+          `${slot.name()}-${family.toLowerCase()}`,
+          slot.name(),
+          [endpoint(addresses.node[family], { nodeName: 'node-a' })],
+          { ports: [{ name: 'tcp', protocol: 'TCP', port: hostNetworkPort }] },
+        ),
+      ),
+    ],
+    checks: families.flatMap((family) => [
+      ...externalFrontends.map((frontend) =>
+        flowCheck('outside', slot.to(frontend, { family, protocol: 'TCP' }), {
+          kind: 'answer',
+          by: [server('node', family, hostNetworkPort)],
+          sees: 'kept',
+        }),
+      ),
+      flowCheck('a1', slot.to('clusterIP', { family, protocol: 'TCP' }), {
+        kind: 'answer',
+        by: [server('node', family, hostNetworkPort)],
+        sees: 'kept',
+      }),
+    ]),
+  }),
+]
