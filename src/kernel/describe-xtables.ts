@@ -1,6 +1,6 @@
 // Rules of x_tables in the words of iptables-save.
 import { formatEndpoint, type IpFamily } from '../address.js'
-import { XtState, type XtRule, type XtTarget } from './xtables.js'
+import { XtState, type XtRule, type XtTableName, type XtTarget } from './xtables.js'
 
 /** In the order in which iptables-save names them. */
 const stateNames = [
@@ -116,4 +116,9 @@ function targetWords(target: XtTarget, family: IpFamily): string {
 /** `-d 10.96.0.10/32 -p tcp -m tcp --dport 80 -j KUBE-SVC-X`: what iptables-save prints of the rule behind its chain. */
 export function describeXtRule(rule: XtRule, family: IpFamily): string {
   return [...headerWords(rule), ...matchWords(rule, family), targetWords(rule.target, family)].join(' ')
+}
+
+/** `ipv4 nat`. */
+export function describeXtTable(family: IpFamily, table: XtTableName): string {
+  return `${family} ${table}`
 }

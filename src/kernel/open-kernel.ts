@@ -1,5 +1,7 @@
+import type { IpFamily } from '../address.js'
 import type { Addon } from './addon.js'
 import type { Conntrack } from './conntrack.js'
+import { describeXtTable } from './describe-xtables.js'
 import type { Ipvs } from './ipvs.js'
 import type { Links } from './links.js'
 import { loadAddon } from './loader.js'
@@ -10,8 +12,10 @@ import { RealLinks } from './real-links.js'
 import { RealNftChains } from './real-nft-chains.js'
 import { RealRoutes } from './real-routes.js'
 import { RealSysctl } from './real-sysctl.js'
+import { RealXtables } from './real-xtables.js'
 import type { Routes } from './routes.js'
 import type { Sysctl } from './sysctl.js'
+import type { XtTableName, Xtables } from './xtables.js'
 
 /** Everything of the kernel that Viaduct programs. */
 export interface Kernel {
@@ -21,6 +25,8 @@ export interface Kernel {
   readonly sysctl: Sysctl
   readonly conntrack: Conntrack
   readonly nftChains: NftChains
+  /** The one of this family and table: what is wanted of it lives as long as the kernel is open. */
+  xtables(family: IpFamily, table: XtTableName): Xtables
   /** Waits for what is in flight; idempotent. */
   close(): Promise<void>
 }
@@ -38,7 +44,8 @@ export interface KernelOptions {
  *
  * Each part has one call in flight, for both families: with one watch, at most four threads of libuv's pool, which has
  * four, and three while nobody asks `links` (start-up, reconcile, clean-up). UV_THREADPOOL_SIZE needs no setting: a wait
- * for events ends within 250 ms and queues again behind the files and names that were asked for meanwhile.
+ * for events ends within 250 ms and queues again behind the files and names that were asked for meanwhile. Each table of
+ * x_tables is a part of its own, and holds its thread while it waits for the lock: of two families' tables two at a time.
  */
 export function openKernel(options: KernelOptions = {}): Kernel {
   let loaded: Addon | undefined
@@ -49,6 +56,7 @@ export function openKernel(options: KernelOptions = {}): Kernel {
   const links = new RealLinks(addon)
   const conntrack = new RealConntrack(addon)
   const nftChains = new RealNftChains(addon)
+  const xtables = new Map<string, RealXtables>()
   return {
     ipvs,
     routes,
@@ -56,8 +64,17 @@ export function openKernel(options: KernelOptions = {}): Kernel {
     conntrack,
     nftChains,
     sysctl: new RealSysctl(options.sysctlRoot ?? '/proc/sys'),
+    xtables: (family, table) => {
+      const key = describeXtTable(family, table)
+      const known = xtables.get(key)
+      if (known !== undefined) return known
+      const made = new RealXtables(addon, family, table)
+      xtables.set(key, made)
+      return made
+    },
     close: async () => {
-      await Promise.all([ipvs, routes, links, conntrack, nftChains].map((part) => part.close()))
+      const parts = [ipvs, routes, links, conntrack, nftChains, ...xtables.values()]
+      await Promise.all(parts.map((part) => part.close()))
     },
   }
 }

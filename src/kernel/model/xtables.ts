@@ -1,6 +1,7 @@
 // Xtables in memory: the same laws as native/xtables (table_plan.cc), on a table of the model.
 import { constants } from 'node:os'
 import { KernelError } from '../../errors.js'
+import { describeXtTable } from '../describe-xtables.js'
 import { closedError } from '../request-queue.js'
 import { encodeXtBatch } from '../xtables-encode.js'
 import type { XtApplyOptions, XtChainSummary, XtDrift, XtOp, XtOutcome, XtRule, Xtables } from '../xtables.js'
@@ -35,6 +36,8 @@ export class ModelXtables implements Xtables {
   readonly #wanted = new Map<string, readonly XtRule[]>()
   readonly #unwanted = new Set<string>()
   readonly #hooks = new Map<string, WantedHook>()
+  /** Of this apply, and of those that failed before it. */
+  readonly #prune = new Set<string>()
   /** The table's info after the last apply. */
   #left: string | undefined
   #ops: XtOp[] = []
@@ -77,8 +80,9 @@ export class ModelXtables implements Xtables {
     this.#applies++
     this.#ops.push(...ops)
     for (const op of ops) this.#want(op)
+    for (const pattern of options.prune ?? []) this.#prune.add(pattern)
     this.#enter('apply')
-    const plan = this.#makePlan(options.prune ?? [])
+    const plan = this.#makePlan()
     if (!plan.isDone) this.kernel.replace(plan.chains)
     this.#settle()
     const { entries, bytes } = this.kernel
@@ -92,7 +96,7 @@ export class ModelXtables implements Xtables {
 
   async compare(): Promise<XtDrift> {
     this.#enter('compare')
-    return this.#makePlan([]).drift
+    return this.#makePlan().drift
   }
 
   async chains(): Promise<readonly XtChainSummary[]> {
@@ -107,7 +111,7 @@ export class ModelXtables implements Xtables {
   }
 
   get #subject(): { readonly family: Xtables['family']; readonly object: string } {
-    return { family: this.family, object: `table ${this.table}` }
+    return { family: this.family, object: describeXtTable(this.family, this.table) }
   }
 
   #enter(call: string): void {
@@ -142,11 +146,12 @@ export class ModelXtables implements Xtables {
   /** The table is as wanted: what was unwanted or former is forgotten. */
   #settle(): void {
     this.#unwanted.clear()
+    this.#prune.clear()
     for (const [hook, { rules }] of this.#hooks) this.#hooks.set(hook, { rules, former: [] })
     this.#left = this.kernel.info
   }
 
-  #makePlan(prune: readonly string[]): Plan {
+  #makePlan(): Plan {
     const present = this.kernel.chains
     const pruned = new Set(
       [...present.keys()].filter(
@@ -154,7 +159,7 @@ export class ModelXtables implements Xtables {
           !this.kernel.isHook(chain) &&
           !this.#wanted.has(chain) &&
           !this.#unwanted.has(chain) &&
-          prune.some((pattern) => matches(chain, pattern)),
+          [...this.#prune].some((pattern) => matches(chain, pattern)),
       ),
     )
     const gone = this.#spareReferenced(pruned)

@@ -1,0 +1,83 @@
+import type { IpFamily } from '../address.js'
+import { KernelError } from '../errors.js'
+import type { Addon, RawXtablesTable } from './addon.js'
+import { describeXtTable } from './describe-xtables.js'
+import { addressFamily } from './records.js'
+import { RequestQueue, type Subject } from './request-queue.js'
+import { encodeTexts, encodeXtBatch } from './xtables-encode.js'
+import type {
+  XtApplyOptions,
+  XtChainSummary,
+  XtDrift,
+  XtOp,
+  XtOutcome,
+  XtTableName,
+  Xtables,
+} from './xtables.js'
+
+const defaultLockTimeoutMs = 5000
+
+/** A table of the kernel that we run on. */
+export class RealXtables implements Xtables {
+  readonly family: IpFamily
+  readonly table: XtTableName
+  readonly #queue: RequestQueue<RawXtablesTable>
+  readonly #subject: Subject
+
+  constructor(addon: () => Addon, family: IpFamily, table: XtTableName) {
+    this.family = family
+    this.table = table
+    this.#queue = new RequestQueue(() => new (addon().XtablesTable)(addressFamily[family], table), 'xtables')
+    this.#subject = { family, object: describeXtTable(family, table) }
+  }
+
+  apply(ops: readonly XtOp[], options: XtApplyOptions = {}): Promise<XtOutcome> {
+    const { prune = [], lockTimeoutMs = defaultLockTimeoutMs } = options
+    const { chains, rules, texts } = encodeXtBatch(ops, this)
+    return this.#run((table) => table.apply(chains, rules, texts, encodeTexts(prune), lockTimeoutMs))
+  }
+
+  check(): Promise<boolean> {
+    return this.#run((table) => table.check())
+  }
+
+  compare(): Promise<XtDrift> {
+    return this.#run((table) => table.compare())
+  }
+
+  chains(): Promise<readonly XtChainSummary[]> {
+    return this.#run(async (table) => {
+      const { names, rules } = await table.chains()
+      return names.map((chain, i) => ({ chain, rules: rules[i] ?? 0 }))
+    })
+  }
+
+  close(): Promise<void> {
+    return this.#queue.close()
+  }
+
+  async #run<T>(request: (table: RawXtablesTable) => Promise<T>): Promise<T> {
+    try {
+      return await this.#queue.run(request, this.#subject)
+    } catch (error) {
+      if (error instanceof KernelError && (await this.#isAbsent(error))) throw this.#absent(error)
+      throw error
+    }
+  }
+
+  /** Whether the kernel has no such table. ENOENT also says that a chain or a set is missing. */
+  async #isAbsent(error: KernelError): Promise<boolean> {
+    if (error.code !== 'ENOENT') return error.code === 'ENOPROTOOPT'
+    try {
+      await this.#queue.run((table) => table.check())
+      return false
+    } catch {
+      return true // a check asks for the table and nothing else
+    }
+  }
+
+  #absent({ errno, operation, subsystem }: KernelError): KernelError {
+    const extack = 'this kernel has no legacy x_tables of that name: use --proxy-mode=nftables'
+    return new KernelError({ errno, subsystem, operation, extack, ...this.#subject })
+  }
+}

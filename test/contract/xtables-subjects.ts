@@ -1,0 +1,116 @@
+// The x_tables of the model and of the kernel, each with another program that changes them too.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { IpFamily } from '../../src/address.js'
+import { describeXtRule } from '../../src/kernel/index.js'
+import type { Xtables, XtRule, XtTableName } from '../../src/kernel/index.js'
+import { ModelXtNamespace, openModelKernel } from '../../src/kernel/model/index.js'
+import { mustRun } from '../support/processes.js'
+import { openRealKernel } from './real-kernel.js'
+import { setName } from './xtables-kinds.js'
+
+/** A client of the tables: us, or us before and after a restart. */
+export interface XtClient {
+  xtables(family: IpFamily, table: XtTableName): Xtables
+  close(): Promise<void>
+}
+
+/** What iptables does to one table. `index` counts from 0. */
+export interface OtherProgram {
+  addChain(chain: string): Promise<void>
+  append(chain: string, rule: XtRule): Promise<void>
+  prepend(chain: string, rule: XtRule): Promise<void>
+  deleteRule(chain: string, index: number): Promise<void>
+  flush(chain: string): Promise<void>
+  removeChain(chain: string): Promise<void>
+  /** Each chain with its rules in the words of iptables-save. */
+  list(): Promise<Readonly<Record<string, readonly string[]>>>
+}
+
+/** A namespace with empty tables. */
+export interface XtSubject {
+  open(): XtClient
+  other(family: IpFamily, table: XtTableName): OtherProgram
+  close(): Promise<void>
+}
+
+export async function openModelSubject(): Promise<XtSubject> {
+  const xtNamespace = new ModelXtNamespace()
+  return {
+    open: () => openModelKernel({ xtNamespace }),
+    other: (family, table) => {
+      const kernel = xtNamespace.table(family, table)
+      return {
+        addChain: async (chain) => kernel.addChain(chain),
+        append: async (chain, rule) => kernel.append(chain, rule),
+        prepend: async (chain, rule) => kernel.prepend(chain, rule),
+        deleteRule: async (chain, index) => kernel.deleteRule(chain, index),
+        flush: async (chain) => kernel.flush(chain),
+        removeChain: async (chain) => kernel.removeChain(chain),
+        list: async () =>
+          Object.fromEntries(
+            [...kernel.chains].map(([chain, rules]) => [chain, rules.map((rule) => kernel.text(rule))]),
+          ),
+      }
+    },
+    close: async () => {},
+  }
+}
+
+const families = ['ipv4', 'ipv6'] as const
+const tables = ['nat', 'filter', 'mangle', 'raw'] as const
+const programOf = { ipv4: 'iptables-legacy', ipv6: 'ip6tables-legacy' } as const
+
+/** iptables of one family and table. Words go through a shell, which reads quotes as iptables-save writes them. */
+export function iptables(family: IpFamily, table: XtTableName, words: string): Promise<string> {
+  return mustRun(['sh', '-c', `${programOf[family]} -w 10 -t ${table} ${words}`])
+}
+
+/** The table as iptables-save prints it. */
+export function save(family: IpFamily, table: XtTableName, ...flags: readonly string[]): Promise<string> {
+  return mustRun([`${programOf[family]}-save`, '-t', table, ...flags])
+}
+
+/** In the namespace of this process, with a lock file of its own. */
+export async function openRealSubject(): Promise<XtSubject> {
+  const folder = mkdtempSync(join(tmpdir(), 'viaduct-xtables-'))
+  process.env['XTABLES_LOCKFILE'] = join(folder, 'lock')
+  for (const family of families) {
+    const type = `hash:ip,port family ${family === 'ipv4' ? 'inet' : 'inet6'}`
+    await mustRun(['sh', '-c', `ipset create -exist ${setName[family]} ${type}`])
+    for (const table of tables) await iptables(family, table, `-F`).then(() => iptables(family, table, '-X'))
+  }
+  return {
+    open: openRealKernel,
+    other: otherProgram,
+    close: async () => {
+      delete process.env['XTABLES_LOCKFILE']
+      rmSync(folder, { recursive: true })
+    },
+  }
+}
+
+function otherProgram(family: IpFamily, table: XtTableName): OtherProgram {
+  const run = async (words: string): Promise<void> => {
+    await iptables(family, table, words)
+  }
+  return {
+    addChain: (chain) => run(`-N ${chain}`),
+    append: (chain, rule) => run(`-A ${chain} ${describeXtRule(rule, family)}`),
+    prepend: (chain, rule) => run(`-I ${chain} ${describeXtRule(rule, family)}`),
+    deleteRule: (chain, index) => run(`-D ${chain} ${index + 1}`),
+    flush: (chain) => run(`-F ${chain}`),
+    removeChain: (chain) => run(`-X ${chain}`),
+    list: async () => {
+      const chains: Record<string, string[]> = {}
+      for (const line of (await save(family, table)).split('\n')) {
+        const [, chain = '', rule] = /^(?::|-A )(\S+) (.*)$/.exec(line) ?? []
+        if (chain === '' || rule === undefined) continue
+        if (line.startsWith(':')) chains[chain] = []
+        else chains[chain]?.push(rule)
+      }
+      return chains
+    },
+  }
+}

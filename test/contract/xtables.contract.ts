@@ -1,0 +1,521 @@
+// Laws of Xtables, for the model and the kernel alike.
+import assert from 'node:assert/strict'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import type { IpFamily } from '../../src/address.js'
+import { KernelError } from '../../src/errors.js'
+import { xtHooks, XtState } from '../../src/kernel/index.js'
+import type { Xtables, XtHook, XtOp, XtRule, XtTableName } from '../../src/kernel/index.js'
+import { ip } from './law.js'
+import { ruleKinds } from './xtables-kinds.js'
+import type { OtherProgram, XtClient, XtSubject } from './xtables-subjects.js'
+
+const jump = (chain: string, rule: Omit<XtRule, 'target'> = {}): XtRule => ({
+  ...rule,
+  target: { kind: 'jump', chain },
+})
+const accept: XtRule = { protocol: 'tcp', destinationPorts: [22, 22], target: { kind: 'accept' } }
+const acceptText = '-p tcp -m tcp --dport 22 -j ACCEPT'
+const drop: XtRule = { protocol: 'udp', target: { kind: 'drop' } }
+const dropText = '-p udp -j DROP'
+const mark: XtRule = { target: { kind: 'mark', value: 0x4000, mask: 0x4000 } }
+const markText = '-j MARK --set-xmark 0x4000/0x4000'
+const masquerade: XtRule = { target: { kind: 'masquerade', isRandomFully: true } }
+
+const set = (chain: string, ...rules: readonly XtRule[]): XtOp => ({ op: 'set-chain', chain, rules })
+const remove = (chain: string): XtOp => ({ op: 'remove-chain', chain })
+const hook = (chain: XtHook, ...rules: readonly XtRule[]): XtOp => ({ op: 'set-hook', chain, rules })
+
+/** One table, and another program that changes it. */
+interface Lab {
+  readonly family: IpFamily
+  readonly xtables: Xtables
+  readonly other: OtherProgram
+  /** A client that knows nothing of what the first one wants. */
+  restarted(): Xtables
+  of(table: XtTableName): Xtables
+}
+
+type Law = (name: string, run: (lab: Lab) => Promise<void>) => void
+
+const nothingDrifted = { missing: [], changed: [] }
+
+/** The chains that are not the kernel's, and those of the kernel that have rules. */
+async function content({ other }: Lab): Promise<Readonly<Record<string, readonly string[]>>> {
+  const builtIn = new Set<string>(xtHooks.nat)
+  const chains = Object.entries(await other.list())
+  return Object.fromEntries(chains.filter(([chain, rules]) => rules.length > 0 || !builtIn.has(chain)))
+}
+
+async function written(xtables: Xtables, ops: readonly XtOp[], prune?: readonly string[]): Promise<boolean> {
+  const outcome = await xtables.apply(ops, prune === undefined ? {} : { prune })
+  assert.equal(await xtables.check(), true)
+  assert.deepEqual(await xtables.compare(), nothingDrifted)
+  return outcome.isWritten
+}
+
+async function refused(call: Promise<unknown>, code: string, ...words: readonly string[]): Promise<void> {
+  await assert.rejects(call, (error) => {
+    assert.ok(error instanceof KernelError, String(error))
+    assert.equal(error.code, code)
+    for (const word of words) assert.ok(error.message.includes(word), error.message)
+    return true
+  })
+}
+
+/** Runs each law for both families, on table nat of a namespace with empty tables. */
+export function xtablesContract(subject: string, openSubject: () => Promise<XtSubject>): void {
+  for (const family of ['ipv4', 'ipv6'] as const) {
+    describe(`${subject}: Xtables, ${family}`, () => {
+      let namespace: XtSubject
+      let clients: XtClient[] = []
+      const open = (table: XtTableName): Xtables => {
+        const client = namespace.open()
+        clients.push(client)
+        return client.xtables(family, table)
+      }
+      beforeEach(async () => {
+        namespace = await openSubject()
+      })
+      afterEach(async () => {
+        await Promise.all(clients.map((client) => client.close()))
+        clients = []
+        await namespace.close()
+      })
+      const law: Law = (name, run) => {
+        it(name, () =>
+          run({
+            family,
+            xtables: open('nat'),
+            other: namespace.other(family, 'nat'),
+            restarted: () => open('nat'),
+            of: open,
+          }),
+        )
+      }
+      chainLaws(law)
+      hookLaws(law)
+      foreignLaws(law)
+      pruneLaws(law)
+      driftLaws(law)
+      refusalLaws(law)
+      for (const table of ['nat', 'filter', 'mangle', 'raw'] as const)
+        it(`every kind of rule of table ${table} is as iptables-save prints it`, () =>
+          printsEveryKind(open(table), namespace.other(family, table)))
+    })
+  }
+}
+
+async function printsEveryKind(xtables: Xtables, other: OtherProgram): Promise<void> {
+  const kinds = ruleKinds(xtables.family, xtables.table)
+  const rules = kinds.map(({ rule }) => rule)
+  await xtables.apply([set('VIADUCT-TARGET'), set('VIADUCT-RULES', ...rules)])
+  const printed = (await other.list())['VIADUCT-RULES']
+  assert.deepEqual(
+    printed,
+    kinds.map(({ text }) => text),
+  )
+  assert.deepEqual(await xtables.compare(), nothingDrifted)
+  assert.equal((await xtables.apply([])).isWritten, false)
+}
+
+function chainLaws(law: Law): void {
+  law('an empty table is right when nothing is wanted', async ({ family, xtables }) => {
+    const outcome = await xtables.apply([])
+    // Four policies, and the entry that ends the table.
+    const bytes = family === 'ipv4' ? 4 * 152 + 176 : 4 * 208 + 232
+    assert.deepEqual([outcome.isWritten, outcome.entries, outcome.bytes], [false, 5, bytes])
+    assert.deepEqual(await xtables.chains(), [])
+  })
+
+  law('a chain is set, replaced, and removed', async (lab) => {
+    const { xtables } = lab
+    assert.equal(await written(xtables, [set('KUBE-A', accept, mark)]), true)
+    assert.deepEqual(await content(lab), { 'KUBE-A': [acceptText, markText] })
+    assert.deepEqual(await xtables.chains(), [{ chain: 'KUBE-A', rules: 2 }])
+    assert.equal(await written(xtables, [set('KUBE-A', drop)]), true)
+    assert.deepEqual(await content(lab), { 'KUBE-A': [dropText] })
+    assert.equal(await written(xtables, [remove('KUBE-A')]), true)
+    assert.deepEqual(await content(lab), {})
+  })
+
+  law('what is there already is not written again', async ({ xtables, restarted }) => {
+    const ops = [set('KUBE-A', jump('KUBE-B'), mark), set('KUBE-B', accept), hook('OUTPUT', jump('KUBE-A'))]
+    const first = await xtables.apply(ops)
+    const again = await xtables.apply(ops)
+    assert.deepEqual([first.isWritten, again.isWritten], [true, false])
+    assert.deepEqual([again.entries, again.bytes], [first.entries, first.bytes])
+    assert.equal(await written(xtables, []), false)
+    assert.equal(await written(restarted(), ops), false)
+  })
+
+  law('chains of one batch jump to each other, whatever their order', async (lab) => {
+    const ops = [
+      set('KUBE-1', jump('KUBE-2'), jump('KUBE-3', { protocol: 'tcp' })),
+      set('KUBE-3', { target: { kind: 'goto', chain: 'KUBE-4' } }),
+      set('KUBE-2', jump('KUBE-4')),
+      set('KUBE-4', { target: { kind: 'return' } }),
+    ]
+    const expected = {
+      'KUBE-1': ['-j KUBE-2', '-p tcp -j KUBE-3'],
+      'KUBE-3': ['-g KUBE-4'],
+      'KUBE-2': ['-j KUBE-4'],
+      'KUBE-4': ['-j RETURN'],
+    }
+    assert.equal(await written(lab.xtables, ops), true)
+    assert.deepEqual(await content(lab), expected)
+    // Every jump moves.
+    await written(lab.xtables, [
+      set('KUBE-1', mark, mark, ...(ops[0]?.op === 'set-chain' ? ops[0].rules : [])),
+    ])
+    const before = [markText, markText]
+    assert.deepEqual(await content(lab), { ...expected, 'KUBE-1': [...before, ...expected['KUBE-1']] })
+  })
+
+  law('a chain goes together with the jump to it', async (lab) => {
+    await written(lab.xtables, [set('KUBE-A', jump('KUBE-B'), mark), set('KUBE-B', accept)])
+    await written(lab.xtables, [remove('KUBE-B'), set('KUBE-A', mark)])
+    assert.deepEqual(await content(lab), { 'KUBE-A': [markText] })
+  })
+
+  law('of several operations on one chain the last one counts', async (lab) => {
+    await written(lab.xtables, [set('KUBE-A', accept), set('KUBE-A', drop), set('KUBE-B'), remove('KUBE-B')])
+    assert.deepEqual(await content(lab), { 'KUBE-A': [dropText] })
+    await written(lab.xtables, [remove('KUBE-A'), set('KUBE-A', mark)])
+    assert.deepEqual(await content(lab), { 'KUBE-A': [markText] })
+  })
+
+  law('the removal of a chain that is not there is nothing to do', async ({ xtables }) => {
+    assert.equal(await written(xtables, [remove('KUBE-NONE')]), false)
+  })
+
+  law('chains that are there keep their places, new ones follow', async ({ xtables }) => {
+    await written(xtables, [set('KUBE-M', mark), set('KUBE-A', mark)])
+    await written(xtables, [set('KUBE-B', mark), set('KUBE-M', accept)])
+    const names = (await xtables.chains()).map(({ chain }) => chain)
+    assert.deepEqual(names, ['KUBE-M', 'KUBE-A', 'KUBE-B'])
+  })
+
+  law('thousands of chains in one batch', async ({ xtables }) => {
+    const names = Array.from({ length: 2000 }, (_, i) => `KUBE-SVC-${String(i).padStart(16, '0')}`)
+    const ops = names.map((chain, i) => set(chain, mark, ...(i === 0 ? [] : [jump(names[0] ?? '')])))
+    const outcome = await xtables.apply(ops)
+    assert.equal(outcome.entries, 5 + 2000 * 4 - 1)
+    assert.equal((await xtables.chains()).length, 2000)
+    await written(xtables, names.map(remove))
+    assert.deepEqual(await xtables.chains(), [])
+  })
+
+  law('tables do not see each other', async ({ xtables, of }) => {
+    const filter = of('filter')
+    await written(filter, [set('KUBE-A', drop), hook('FORWARD', jump('KUBE-A'))])
+    assert.deepEqual(await xtables.chains(), [])
+    assert.deepEqual(await filter.chains(), [{ chain: 'KUBE-A', rules: 1 }])
+  })
+
+  law('EBADF after close()', async ({ xtables }) => {
+    await xtables.apply([])
+    await xtables.close()
+    await xtables.close()
+    for (const call of [xtables.apply([]), xtables.check(), xtables.compare(), xtables.chains()])
+      await refused(call, 'EBADF')
+  })
+}
+
+function hookLaws(law: Law): void {
+  const toA = '-j KUBE-A'
+  const setUp = [set('KUBE-A', mark), set('KUBE-B', accept), hook('PREROUTING', jump('KUBE-A'))]
+
+  law('rules of a hook go to its head, before those of others', async (lab) => {
+    await lab.other.append('PREROUTING', accept)
+    await written(lab.xtables, setUp)
+    assert.deepEqual((await content(lab))['PREROUTING'], [toA, acceptText])
+  })
+
+  law('they stay where they are behind rules of others', async (lab) => {
+    await written(lab.xtables, setUp)
+    await lab.other.prepend('PREROUTING', accept)
+    await lab.other.append('PREROUTING', drop)
+    assert.equal(await written(lab.xtables, setUp), false)
+    await written(lab.xtables, [set('KUBE-A', drop)])
+    assert.deepEqual((await content(lab))['PREROUTING'], [acceptText, toA, dropText])
+    assert.equal(await written(lab.restarted(), [...setUp, set('KUBE-A', drop)]), false)
+  })
+
+  law('rules of others may stand between them', async (lab) => {
+    await written(lab.xtables, [...setUp, hook('PREROUTING', jump('KUBE-A'), jump('KUBE-B'))])
+    await lab.other.deleteRule('PREROUTING', 1)
+    await lab.other.append('PREROUTING', accept)
+    await lab.other.append('PREROUTING', jump('KUBE-B'))
+    assert.equal((await lab.xtables.apply([])).isWritten, false)
+    assert.deepEqual((await content(lab))['PREROUTING'], [toA, acceptText, '-j KUBE-B'])
+  })
+
+  law('they go to the head when their order is another one', async (lab) => {
+    await written(lab.xtables, setUp)
+    await lab.other.prepend('PREROUTING', accept)
+    await written(lab.xtables, [hook('PREROUTING', jump('KUBE-B'), jump('KUBE-A'))])
+    assert.deepEqual((await content(lab))['PREROUTING'], ['-j KUBE-B', toA, acceptText])
+  })
+
+  law('what the hook had before goes, rules that do not jump as well', async (lab) => {
+    const invalid: XtRule = { state: { bits: XtState.invalid }, target: { kind: 'accept' } }
+    await written(lab.xtables, [...setUp, hook('PREROUTING', invalid, jump('KUBE-A'))])
+    await lab.other.append('PREROUTING', accept)
+    await written(lab.xtables, [hook('PREROUTING', jump('KUBE-B'))])
+    assert.deepEqual((await content(lab))['PREROUTING'], ['-j KUBE-B', acceptText])
+    await written(lab.xtables, [hook('PREROUTING')])
+    assert.deepEqual((await content(lab))['PREROUTING'], [acceptText])
+  })
+
+  law('jumps to chains of ours that are not wanted any more go', async (lab) => {
+    await written(lab.xtables, setUp)
+    await lab.other.append('PREROUTING', jump('KUBE-A', { protocol: 'tcp' }))
+    await lab.other.append('OUTPUT', jump('KUBE-A'))
+    const restarted = lab.restarted()
+    await written(restarted, [...setUp, hook('OUTPUT', jump('KUBE-B'))])
+    const { PREROUTING, OUTPUT } = await content(lab)
+    assert.deepEqual({ PREROUTING, OUTPUT }, { PREROUTING: [toA], OUTPUT: ['-j KUBE-B'] })
+  })
+
+  law(
+    'a chain that is removed takes the jumps from hooks with it, also from those that were never set',
+    async (lab) => {
+      await written(lab.xtables, setUp)
+      await lab.other.append('OUTPUT', jump('KUBE-A'))
+      await lab.other.append('OUTPUT', accept)
+      await written(lab.restarted(), [remove('KUBE-A')])
+      const after = await content(lab)
+      assert.deepEqual(
+        [after['PREROUTING'], after['OUTPUT'], after['KUBE-A']],
+        [undefined, [acceptText], undefined],
+      )
+    },
+  )
+
+  law('every hook of the table', async (lab) => {
+    await written(lab.xtables, [
+      set('KUBE-A', mark),
+      ...xtHooks.nat.map((name) => hook(name, jump('KUBE-A'))),
+    ])
+    const after = await content(lab)
+    assert.deepEqual(
+      xtHooks.nat.map((name) => after[name]),
+      xtHooks.nat.map(() => [toA]),
+    )
+  })
+}
+
+function foreignLaws(law: Law): void {
+  law('chains and rules of others stay, in their order', async (lab) => {
+    const { other, xtables, family } = lab
+    const source = { address: ip(family === 'ipv4' ? '192.0.2.0' : '2001:db8::'), prefixLength: 32 }
+    for (const chain of ['DOCKER', 'ALPHA']) await other.addChain(chain)
+    await other.append('DOCKER', jump('ALPHA', { inInterface: { name: 'docker0', isInverted: true } }))
+    await other.append('ALPHA', { source, target: { kind: 'return' } })
+    await other.append('POSTROUTING', masquerade)
+    await other.append('POSTROUTING', jump('DOCKER'))
+    const before = await content(lab)
+    await written(xtables, [
+      set('KUBE-A', mark),
+      set('KUBE-B', jump('KUBE-A')),
+      hook('OUTPUT', jump('KUBE-B')),
+    ])
+    await written(xtables, [set('KUBE-A', mark, mark), hook('POSTROUTING', jump('KUBE-A'))])
+    const { POSTROUTING = [], ...rest } = before
+    assert.deepEqual(await content(lab), {
+      ...rest,
+      OUTPUT: ['-j KUBE-B'],
+      POSTROUTING: ['-j KUBE-A', ...POSTROUTING],
+      'KUBE-A': [markText, markText],
+      'KUBE-B': ['-j KUBE-A'],
+    })
+    await written(xtables, [hook('POSTROUTING'), hook('OUTPUT'), remove('KUBE-B'), remove('KUBE-A')])
+    assert.deepEqual(await content(lab), before)
+  })
+
+  law('ours may jump to a chain of others', async (lab) => {
+    await lab.other.addChain('DOCKER')
+    await written(lab.xtables, [set('KUBE-A', jump('DOCKER'))])
+    assert.deepEqual(await content(lab), { DOCKER: [], 'KUBE-A': ['-j DOCKER'] })
+  })
+
+  law('others may jump to a chain of ours', async (lab) => {
+    await written(lab.xtables, [set('KUBE-A', mark)])
+    await lab.other.addChain('DOCKER')
+    await lab.other.append('DOCKER', jump('KUBE-A'))
+    await written(lab.xtables, [set('KUBE-B', mark), set('KUBE-A', mark, mark)])
+    assert.deepEqual((await content(lab))['DOCKER'], ['-j KUBE-A'])
+  })
+
+  law('a chain of the same name becomes ours', async (lab) => {
+    await lab.other.addChain('KUBE-A')
+    await lab.other.append('KUBE-A', accept)
+    await written(lab.xtables, [set('KUBE-A', mark)])
+    assert.deepEqual(await content(lab), { 'KUBE-A': [markText] })
+  })
+}
+
+function pruneLaws(law: Law): void {
+  const leftovers = [
+    set('KUBE-SVC-OLD', jump('KUBE-SEP-OLD')),
+    set('KUBE-SEP-OLD', mark),
+    set('KUBE-SERVICES', jump('KUBE-SVC-OLD')),
+    set('KUBE-PROXY-CANARY'),
+    hook('OUTPUT', jump('KUBE-SERVICES')),
+    hook('INPUT', jump('KUBE-SVC-OLD')),
+  ]
+
+  law('chains of a former owner go, with the jumps to them', async (lab) => {
+    await written(lab.xtables, leftovers)
+    await lab.other.addChain('DOCKER')
+    await lab.other.append('INPUT', jump('DOCKER'))
+    const next = [set('KUBE-SERVICES', mark), hook('OUTPUT', jump('KUBE-SERVICES'))]
+    const restarted = lab.restarted()
+    assert.equal(await written(restarted, next, ['KUBE-SVC-*', 'KUBE-SEP-*', 'KUBE-PROXY-CANARY']), true)
+    assert.deepEqual(await content(lab), {
+      DOCKER: [],
+      'KUBE-SERVICES': [markText],
+      INPUT: ['-j DOCKER'],
+      OUTPUT: ['-j KUBE-SERVICES'],
+    })
+    assert.equal(await written(restarted, [], ['KUBE-SVC-*']), false)
+  })
+
+  law('without patterns nothing goes, and names match as a whole', async (lab) => {
+    await written(lab.xtables, leftovers)
+    const restarted = lab.restarted()
+    assert.equal(await written(restarted, []), false)
+    assert.equal(await written(restarted, [], ['KUBE-SVC', 'KUBE', 'SVC-*']), false)
+    assert.equal(await written(restarted, [], ['KUBE-PROXY-CANARY']), true)
+    assert.equal('KUBE-PROXY-CANARY' in (await content(lab)), false)
+  })
+
+  law('what is wanted stays, though its name matches', async (lab) => {
+    await written(lab.xtables, [...leftovers, set('KUBE-SVC-NEW', mark)])
+    assert.equal(await written(lab.xtables, [], ['KUBE-*']), false)
+  })
+
+  law('a chain to which others jump stays', async (lab) => {
+    await written(lab.xtables, leftovers)
+    await lab.other.addChain('DOCKER')
+    await lab.other.append('DOCKER', jump('KUBE-SVC-OLD'))
+    await written(lab.restarted(), [], ['KUBE-*'])
+    assert.deepEqual(await content(lab), {
+      DOCKER: ['-j KUBE-SVC-OLD'],
+      'KUBE-SVC-OLD': ['-j KUBE-SEP-OLD'],
+      'KUBE-SEP-OLD': [markText],
+    })
+  })
+}
+
+function driftLaws(law: Law): void {
+  const ops = [
+    set('KUBE-A', jump('KUBE-B'), mark),
+    set('KUBE-B', accept),
+    hook('OUTPUT', jump('KUBE-A')),
+    hook('PREROUTING', jump('KUBE-A')),
+  ]
+
+  law('the check fails before the first apply', async ({ xtables }) => {
+    assert.equal(await xtables.check(), false)
+  })
+
+  law('nothing is missing when nothing is wanted', async ({ xtables, other }) => {
+    await other.append('OUTPUT', accept)
+    assert.deepEqual(await xtables.compare(), nothingDrifted)
+  })
+
+  const drifts: readonly (readonly [
+    what: string,
+    drift: (other: OtherProgram) => Promise<void>,
+    expected: { readonly missing: readonly string[]; readonly changed: readonly string[] },
+  ])[] = [
+    ['a rule of another program', (other) => other.append('INPUT', accept), nothingDrifted],
+    ['a chain of another program', (other) => other.addChain('DOCKER'), nothingDrifted],
+    ['a rule deleted', (other) => other.deleteRule('KUBE-A', 1), { missing: [], changed: ['KUBE-A'] }],
+    ['a rule added', (other) => other.append('KUBE-B', drop), { missing: [], changed: ['KUBE-B'] }],
+    ['a chain flushed', (other) => other.flush('KUBE-A'), { missing: [], changed: ['KUBE-A'] }],
+    ['a hook flushed', (other) => other.flush('OUTPUT'), { missing: [], changed: ['OUTPUT'] }],
+    [
+      'a chain removed',
+      async (other) => {
+        await other.flush('KUBE-A')
+        await other.flush('KUBE-B')
+        await other.removeChain('KUBE-B')
+      },
+      { missing: ['KUBE-B'], changed: ['KUBE-A'] },
+    ],
+    [
+      'everything gone',
+      async (other) => {
+        for (const chain of ['OUTPUT', 'PREROUTING', 'KUBE-A', 'KUBE-B']) await other.flush(chain)
+        for (const chain of ['KUBE-A', 'KUBE-B']) await other.removeChain(chain)
+      },
+      { missing: ['KUBE-A', 'KUBE-B'], changed: ['OUTPUT', 'PREROUTING'] },
+    ],
+  ]
+  for (const [what, drift, expected] of drifts) {
+    law(`${what}: the check sees it, the comparison names it, an empty apply repairs it`, async (lab) => {
+      const { xtables, other } = lab
+      await written(xtables, ops)
+      const before = await content(lab)
+      await drift(other)
+      assert.equal(await xtables.check(), false)
+      const { missing, changed } = await xtables.compare()
+      assert.deepEqual({ missing: missing.toSorted(), changed: changed.toSorted() }, expected)
+      const isOurs = missing.length + changed.length > 0
+      assert.equal(await written(xtables, []), isOurs)
+      if (isOurs) assert.deepEqual(await content(lab), before)
+    })
+  }
+
+  law('a change of the same size is seen by the comparison only', async ({ xtables, other }) => {
+    await written(xtables, ops)
+    await other.append('KUBE-B', { ...accept, destinationPorts: [23, 23] })
+    await other.deleteRule('KUBE-B', 0)
+    assert.equal(await xtables.check(), true)
+    assert.deepEqual(await xtables.compare(), { missing: [], changed: ['KUBE-B'] })
+    assert.equal(await written(xtables, []), true)
+  })
+}
+
+function refusalLaws(law: Law): void {
+  law(
+    'ENOENT names a chain that is not there; nothing is written, and what was wanted stays so',
+    async (lab) => {
+      const { xtables } = lab
+      await written(xtables, [set('KUBE-A', mark)])
+      const call = xtables.apply([set('KUBE-A', accept), set('KUBE-B', jump('KUBE-NONE'))])
+      await refused(call, 'ENOENT', 'KUBE-B', 'KUBE-NONE', lab.family, 'nat')
+      assert.deepEqual(await content(lab), { 'KUBE-A': [markText] })
+      await refused(xtables.apply([]), 'ENOENT', 'KUBE-NONE')
+      assert.equal(await written(xtables, [set('KUBE-NONE')]), true)
+      assert.deepEqual(await content(lab), {
+        'KUBE-A': [acceptText],
+        'KUBE-B': ['-j KUBE-NONE'],
+        'KUBE-NONE': [],
+      })
+    },
+  )
+
+  law('ENOENT for a hook that jumps to a chain that is not there', async (lab) => {
+    await refused(lab.xtables.apply([hook('OUTPUT', jump('KUBE-NONE'))]), 'ENOENT', 'OUTPUT', 'KUBE-NONE')
+    assert.deepEqual(await content(lab), {})
+    assert.equal(await written(lab.xtables, [hook('OUTPUT')]), false)
+  })
+
+  law(
+    'EBUSY for a removal when a chain of others jumps there; it is done when that has gone',
+    async (lab) => {
+      const { xtables, other } = lab
+      await written(xtables, [set('KUBE-A', mark)])
+      await other.addChain('DOCKER')
+      await other.append('DOCKER', jump('KUBE-A'))
+      await refused(xtables.apply([remove('KUBE-A')]), 'EBUSY', 'KUBE-A', 'DOCKER')
+      assert.deepEqual((await content(lab))['KUBE-A'], [markText])
+      await other.flush('DOCKER')
+      assert.equal(await written(xtables, []), true)
+      assert.deepEqual(await content(lab), { DOCKER: [] })
+    },
+  )
+}
