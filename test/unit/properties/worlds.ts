@@ -12,6 +12,23 @@ const ports = fc.constantFrom(
   [port(80), port(53, { name: 'dns', protocol: 'UDP' as const })],
   [port(53, { name: 'dns', protocol: 'UDP' as const })],
   [port(81)],
+  [port(80, { nodePort: 30080 })],
+)
+
+/** How a Service is reached from outside; most are not. */
+const exposure = fc.constantFrom<Partial<Service>>(
+  {},
+  {},
+  {},
+  { externalIPs: ['203.0.113.7', 'fd00::2:7'] },
+  { type: 'NodePort', externalTrafficPolicy: 'Local' },
+  {
+    type: 'LoadBalancer',
+    externalTrafficPolicy: 'Local',
+    healthCheckNodePort: 30100,
+    loadBalancerIngress: [{ ip: '198.51.100.1', ipMode: 'VIP' }],
+    loadBalancerSourceRanges: ['192.0.2.0/24', 'nonsense'],
+  },
 )
 
 const anyService: fc.Arbitrary<Service> = fc
@@ -22,8 +39,10 @@ const anyService: fc.Arbitrary<Service> = fc
     sessionAffinity: fc.constantFrom('None' as const, 'ClientIP' as const),
     internalTrafficPolicy: fc.constantFrom('Cluster' as const, 'Cluster' as const, 'Local' as const),
     isDualStack: fc.boolean(),
+    exposure,
   })
-  .map(({ name, address, isDualStack, ...rest }) => {
+  .map(({ name, address, isDualStack, exposure: exposed, ...others }) => {
+    const rest = { ...others, ...exposed }
     const dual = { clusterIPs: [address, `fd00::${address.at(-1)}`], ipFamilies: ['IPv4', 'IPv6'] as const }
     return service(name, address, isDualStack ? { ...rest, ...dual } : rest)
   })
@@ -35,6 +54,7 @@ const anyEndpoint = fc
     ready: fc.boolean(),
     serving: fc.boolean(),
     terminating: fc.boolean(),
+    zoneHints: fc.constantFrom([], ['a'], ['b']),
   })
   .map(({ last, ...rest }) => endpoint(last, rest))
 

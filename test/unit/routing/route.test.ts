@@ -1,159 +1,280 @@
+// Which endpoints take the traffic of a Service port, one table per rule of kube-proxy (spec section 1.2).
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { Tracker } from '../../../src/model/index.js'
-import { route } from '../../../src/routing/index.js'
+import { route, type Backend, type Route } from '../../../src/routing/index.js'
 import type { Service, SliceEndpoint } from '../../../src/source/index.js'
 import { endpoint, port, service, set, slice } from '../../support/objects.js'
+
+const leaving = { ready: false, serving: true, terminating: true }
+const gone = { ready: false, serving: false, terminating: true }
+const here = { nodeName: 'here' }
+const there = { nodeName: 'there' }
+const nodePort = { ports: [port(80, { nodePort: 30080 })] }
+
+const internal = { internalTrafficPolicy: 'Local' } as const
+const external = { ...nodePort, type: 'NodePort', externalTrafficPolicy: 'Local' } as const
+
+/** 10.1.0.x */
+function at(last: number, rest: Parameters<typeof endpoint>[1] = {}): SliceEndpoint {
+  return endpoint(`10.1.0.${last}`, rest)
+}
+
+function decide(endpoints: readonly SliceEndpoint[], rest: Partial<Service> = {}, zone?: string): Route {
+  const tracker = new Tracker('ipv4', () => {})
+  tracker.apply(set(service('web', '10.0.0.1', rest)))
+  const [{ protocol } = { protocol: 'TCP' as const }] = rest.ports ?? []
+  tracker.apply(set(slice('s', 'web', endpoints, { ports: [{ name: '', protocol, port: 8080 }] })))
+  const [found] = [...tracker.take()].map((key) => tracker.servicePort(key))
+  assert.ok(found !== undefined)
+  return route(found, tracker.endpoints(found), { name: 'here', zone })
+}
+
+function lasts(backends: readonly Backend[]): readonly number[] {
+  return backends.map(({ address }) => Number(address.split('.').at(-1)))
+}
 
 interface Case {
   readonly name: string
   readonly endpoints: readonly SliceEndpoint[]
-  readonly service?: Partial<Service>
   readonly zone?: string
-  readonly expected: readonly string[]
+  readonly expected: readonly number[]
 }
 
-const leaving = { ready: false, serving: true, terminating: true }
-const local = { internalTrafficPolicy: 'Local' as const }
-
-const cases: readonly Case[] = [
-  {
-    name: 'ready ones, sorted bytewise',
-    endpoints: [endpoint('10.1.0.9'), endpoint('10.1.0.10')],
-    expected: ['10.1.0.10', '10.1.0.9'],
-  },
-  {
-    name: 'not those that are not ready',
-    endpoints: [endpoint('10.1.0.1'), endpoint('10.1.0.2', { ready: false })],
-    expected: ['10.1.0.1'],
-  },
-  {
-    name: 'those that serve while they terminate only when none is ready',
-    endpoints: [endpoint('10.1.0.1'), endpoint('10.1.0.2', leaving)],
-    expected: ['10.1.0.1'],
-  },
-  {
-    name: 'else them',
-    endpoints: [
-      endpoint('10.1.0.1', { ready: false, serving: false, terminating: true }),
-      endpoint('10.1.0.2', leaving),
-    ],
-    expected: ['10.1.0.2'],
-  },
-  { name: 'nobody', endpoints: [endpoint('10.1.0.1', { ready: false })], expected: [] },
-  {
-    name: 'Local: those of this node',
-    service: local,
-    endpoints: [
-      endpoint('10.1.0.1', { nodeName: 'here' }),
-      endpoint('10.1.0.2', { nodeName: 'there' }),
-      endpoint('10.1.0.3'),
-    ],
-    expected: ['10.1.0.1'],
-  },
-  {
-    name: 'Local: those that leave, when none here is ready',
-    service: local,
-    endpoints: [
-      endpoint('10.1.0.1', { ...leaving, nodeName: 'here' }),
-      endpoint('10.1.0.2', { nodeName: 'there' }),
-    ],
-    expected: ['10.1.0.1'],
-  },
-  {
-    name: 'Local: nobody here',
-    service: local,
-    endpoints: [endpoint('10.1.0.2', { nodeName: 'there' })],
-    expected: [],
-  },
-  {
-    name: 'Local, nobody here, but reachable from outside',
-    service: { ...local, ports: [port(80, { nodePort: 30080 })] },
-    endpoints: [endpoint('10.1.0.2', { nodeName: 'there' })],
-    expected: ['10.1.0.2'],
-  },
-  {
-    name: 'Local, reachable through an external IP of the other family only',
-    service: { ...local, externalIPs: ['fd00::9'] },
-    endpoints: [endpoint('10.1.0.2', { nodeName: 'there' })],
-    expected: [],
-  },
-  {
-    name: 'zone hints when all have them',
-    zone: 'a',
-    endpoints: [endpoint('10.1.0.1', { zoneHints: ['a'] }), endpoint('10.1.0.2', { zoneHints: ['b'] })],
-    expected: ['10.1.0.1'],
-  },
-  {
-    name: 'no zone hints when one has none',
-    zone: 'a',
-    endpoints: [endpoint('10.1.0.1', { zoneHints: ['a'] }), endpoint('10.1.0.2')],
-    expected: ['10.1.0.1', '10.1.0.2'],
-  },
-  {
-    name: 'no zone hints when none names this zone',
-    zone: 'c',
-    endpoints: [endpoint('10.1.0.1', { zoneHints: ['a'] }), endpoint('10.1.0.2', { zoneHints: ['b'] })],
-    expected: ['10.1.0.1', '10.1.0.2'],
-  },
-  {
-    name: 'no zone hints without a zone',
-    endpoints: [endpoint('10.1.0.1', { zoneHints: ['a'] }), endpoint('10.1.0.2', { zoneHints: ['b'] })],
-    expected: ['10.1.0.1', '10.1.0.2'],
-  },
-  {
-    name: 'hints of endpoints that are not ready do not count',
-    zone: 'a',
-    endpoints: [
-      endpoint('10.1.0.1', { zoneHints: ['a'] }),
-      endpoint('10.1.0.2', { zoneHints: ['b'] }),
-      endpoint('10.1.0.3', { ready: false }),
-    ],
-    expected: ['10.1.0.1'],
-  },
-  {
-    name: 'node hints before zone hints',
-    zone: 'a',
-    endpoints: [
-      endpoint('10.1.0.1', { zoneHints: ['a'], nodeHints: ['there'] }),
-      endpoint('10.1.0.2', { zoneHints: ['b'], nodeHints: ['here'] }),
-    ],
-    expected: ['10.1.0.2'],
-  },
-  {
-    name: 'hints never count for those that leave',
-    zone: 'a',
-    endpoints: [endpoint('10.1.0.1', { ...leaving, zoneHints: ['b'] })],
-    expected: ['10.1.0.1'],
-  },
-  {
-    name: 'hints never count for Local',
-    service: local,
-    zone: 'a',
-    endpoints: [
-      endpoint('10.1.0.1', { nodeName: 'here', zoneHints: ['b'] }),
-      endpoint('10.1.0.2', { nodeName: 'there', zoneHints: ['a'] }),
-    ],
-    expected: ['10.1.0.1'],
-  },
-]
-
-describe('which endpoints take the traffic', () => {
-  for (const { name, endpoints, service: rest, zone, expected } of cases) {
+describe('policy Cluster', () => {
+  const cases: readonly Case[] = [
+    { name: 'F-031 in bytewise order', endpoints: [at(9), at(10)], expected: [10, 9] },
+    { name: 'F-032 the ready ones', endpoints: [at(1), at(2, { ready: false })], expected: [1] },
+    {
+      name: 'F-032 those that serve while they terminate only when none is ready',
+      endpoints: [at(1), at(2, leaving)],
+      expected: [1],
+    },
+    { name: 'F-032 else them', endpoints: [at(1, gone), at(2, leaving)], expected: [2] },
+    { name: 'F-032 nobody', endpoints: [at(1, { ready: false })], expected: [] },
+    {
+      name: 'F-036 zone hints when all have them',
+      zone: 'a',
+      endpoints: [at(1, { zoneHints: ['a'] }), at(2, { zoneHints: ['b'] }), at(3, { zoneHints: ['b', 'a'] })],
+      expected: [1, 3],
+    },
+    {
+      name: 'F-036 no zone hints when one has none',
+      zone: 'a',
+      endpoints: [at(1, { zoneHints: ['a'] }), at(2)],
+      expected: [1, 2],
+    },
+    {
+      name: 'F-036 no zone hints when none names this zone',
+      zone: 'c',
+      endpoints: [at(1, { zoneHints: ['a'] }), at(2, { zoneHints: ['b'] })],
+      expected: [1, 2],
+    },
+    {
+      name: 'F-036 no zone hints without a zone',
+      endpoints: [at(1, { zoneHints: ['a'] }), at(2, { zoneHints: ['b'] })],
+      expected: [1, 2],
+    },
+    {
+      name: 'F-036 hints of endpoints that are not ready do not count',
+      zone: 'a',
+      endpoints: [at(1, { zoneHints: ['a'] }), at(2, { zoneHints: ['b'] }), at(3, { ready: false })],
+      expected: [1],
+    },
+    {
+      name: 'F-036 node hints before zone hints',
+      zone: 'a',
+      endpoints: [
+        at(1, { zoneHints: ['a'], nodeHints: ['there'] }),
+        at(2, { zoneHints: ['b'], nodeHints: ['here'] }),
+      ],
+      expected: [2],
+    },
+    {
+      name: 'F-036 zone hints when one lacks a node hint',
+      zone: 'a',
+      endpoints: [at(1, { zoneHints: ['a'] }), at(2, { zoneHints: ['b'], nodeHints: ['here'] })],
+      expected: [1],
+    },
+    {
+      name: 'F-036 zone hints when no node hint names this node',
+      zone: 'a',
+      endpoints: [
+        at(1, { zoneHints: ['a'], nodeHints: ['there'] }),
+        at(2, { zoneHints: ['b'], nodeHints: ['there'] }),
+      ],
+      expected: [1],
+    },
+    {
+      name: 'F-036 hints never count for those that leave',
+      zone: 'a',
+      endpoints: [at(1, { ...leaving, zoneHints: ['b'] })],
+      expected: [1],
+    },
+  ]
+  for (const { name, endpoints, zone, expected } of cases) {
     it(name, () => {
-      const tracker = new Tracker('ipv4', () => {})
-      tracker.apply(set(service('web', '10.0.0.1', rest ?? {})))
-      tracker.apply(set(slice('s', 'web', endpoints)))
-      const [found] = [...tracker.take()].map((key) => tracker.servicePort(key))
-      assert.ok(found !== undefined)
-      const decided = route(found, tracker.endpoints(found), { name: 'here', zone })
-      assert.deepEqual(
-        (decided.isInternalLocal && decided.localBackends.length > 0
-          ? decided.localBackends
-          : decided.clusterBackends
-        ).map(({ address }) => String(address)),
-        expected,
-      )
+      const decided = decide(endpoints, {}, zone)
+      assert.deepEqual(lasts(decided.clusterBackends), expected)
+      assert.deepEqual(decided.localBackends, [], 'F-016')
+      assert.equal(decided.hasEndpoints, expected.length > 0, 'F-034')
     })
   }
+})
+
+describe('policy Local', () => {
+  const cases: readonly Case[] = [
+    { name: 'F-033 those of this node', endpoints: [at(1, here), at(2, there), at(3)], expected: [1] },
+    {
+      name: 'F-033 those that leave when none here is ready, whoever is ready elsewhere',
+      endpoints: [at(1, { ...leaving, ...here }), at(2, there)],
+      expected: [1],
+    },
+    {
+      name: 'F-033 not those that leave when one here is ready',
+      endpoints: [at(1, { ...leaving, ...here }), at(2, here)],
+      expected: [2],
+    },
+    { name: 'F-033 nobody here', endpoints: [at(2, there)], expected: [] },
+    {
+      name: 'F-036 hints never count',
+      zone: 'a',
+      endpoints: [at(1, { ...here, zoneHints: ['b'] }), at(2, { ...there, zoneHints: ['a'] })],
+      expected: [1],
+    },
+  ]
+  for (const { name, endpoints, zone, expected } of cases) {
+    for (const [policy, rest] of [
+      ['internal', internal],
+      ['external', external],
+    ] as const) {
+      it(`${name} (${policy})`, () => {
+        assert.deepEqual(lasts(decide(endpoints, rest, zone).localBackends), expected)
+      })
+    }
+  }
+})
+
+describe('which lists there are', () => {
+  const endpoints = [at(1, here), at(2, there)]
+  const vip = { loadBalancerIngress: [{ ip: '198.51.100.1', ipMode: 'VIP' as const }] }
+  const cases: readonly {
+    name: string
+    service: Partial<Service>
+    cluster: readonly number[]
+    local: readonly number[]
+  }[] = [
+    { name: 'F-015 Cluster', service: {}, cluster: [1, 2], local: [] },
+    { name: 'F-015 internal Local, inside only', service: internal, cluster: [], local: [1] },
+    {
+      name: 'F-015 internal Local, reachable by node port',
+      service: { ...internal, ...nodePort },
+      cluster: [1, 2],
+      local: [1],
+    },
+    {
+      name: 'F-015 internal Local, reachable by a load balancer',
+      service: { ...internal, ...vip },
+      cluster: [1, 2],
+      local: [1],
+    },
+    {
+      name: 'F-015 internal Local, with an external IP of the other family only',
+      service: { ...internal, externalIPs: ['fd00::9'] },
+      cluster: [],
+      local: [1],
+    },
+    { name: 'F-016 external Local', service: external, cluster: [1, 2], local: [1] },
+    {
+      name: 'F-016 external Local that nothing leads to',
+      service: { type: 'LoadBalancer', externalTrafficPolicy: 'Local', healthCheckNodePort: 1 },
+      cluster: [1, 2],
+      local: [],
+    },
+    { name: 'F-016 both Local', service: { ...external, ...internal }, cluster: [1, 2], local: [1] },
+  ]
+  for (const { name, service: rest, cluster, local } of cases) {
+    it(name, () => {
+      const decided = decide(endpoints, rest)
+      assert.deepEqual(lasts(decided.clusterBackends), cluster)
+      assert.deepEqual(lasts(decided.localBackends), local)
+    })
+  }
+})
+
+describe('F-034 whether there is anybody: refuse or drop', () => {
+  const cases: readonly (readonly [string, Partial<Service>, SliceEndpoint, boolean])[] = [
+    ['internal Local, ready elsewhere', internal, at(1, there), true],
+    ['internal Local, leaving elsewhere', internal, at(1, { ...there, ...leaving }), true],
+    ['internal Local, gone', internal, at(1, { ...here, ...gone }), false],
+    ['internal Local, not ready', internal, at(1, { ...here, ready: false }), false],
+    ['external Local, ready elsewhere', external, at(1, there), true],
+    ['external Local, gone', external, at(1, gone), false],
+    ['Cluster, leaving', {}, at(1, leaving), true],
+    ['Cluster, gone', {}, at(1, gone), false],
+  ]
+  for (const [name, rest, one, expected] of cases) {
+    it(name, () => assert.equal(decide([one], rest).hasEndpoints, expected))
+  }
+
+  it('is independent of who is here: internal Local with one leaving here and one ready elsewhere', () => {
+    const decided = decide([at(1, { ...here, ...leaving }), at(2, there)], internal)
+    assert.deepEqual([lasts(decided.localBackends), decided.hasEndpoints], [[1], true])
+  })
+})
+
+describe('F-071 to whom UDP flows may go on', () => {
+  const udp = { ports: [port(53, { protocol: 'UDP' })] }
+  const endpoints = [at(3, leaving), at(1, here), at(2, { ready: false, serving: false }), at(4, gone)]
+
+  it('everyone who serves, wherever, whatever the policy', () => {
+    for (const policy of [{}, internal]) {
+      assert.deepEqual(lasts(decide(endpoints, { ...udp, ...policy }).servingBackends), [1, 3])
+    }
+  })
+
+  it('is no question for other protocols', () => {
+    assert.deepEqual(decide(endpoints).servingBackends, [])
+  })
+})
+
+describe('F-038 another zone', () => {
+  it('chooses others', () => {
+    const endpoints = [at(1, { zoneHints: ['a'] }), at(2, { zoneHints: ['b'] })]
+    assert.deepEqual(lasts(decide(endpoints, {}, 'a').clusterBackends), [1])
+    assert.deepEqual(lasts(decide(endpoints, {}, 'b').clusterBackends), [2])
+  })
+})
+
+it('a route carries what its Service says, and nothing of how it is tracked', () => {
+  const rest: Partial<Service> = {
+    ...external,
+    ports: [port(443, { name: 'tls', nodePort: 30443 })],
+    type: 'LoadBalancer',
+    healthCheckNodePort: 30100,
+    externalIPs: ['203.0.113.7'],
+    loadBalancerIngress: [{ ip: '198.51.100.1', ipMode: 'VIP' }],
+    loadBalancerSourceRanges: ['192.0.2.0/24'],
+    sessionAffinity: 'ClientIP',
+  }
+  assert.deepEqual(decide([], rest), {
+    key: 'default/web:tls/TCP',
+    service: 'default/web',
+    portName: 'tls',
+    protocol: 'TCP',
+    clusterIP: '10.0.0.1',
+    port: 443,
+    nodePort: 30443,
+    externalIPs: ['203.0.113.7'],
+    loadBalancerIPs: ['198.51.100.1'],
+    sourceRanges: [{ family: 'ipv4', address: '192.0.2.0', prefixLength: 24 }],
+    affinitySeconds: 10800,
+    isInternalLocal: false,
+    isExternalLocal: true,
+    healthCheckNodePort: 30100,
+    clusterBackends: [],
+    localBackends: [],
+    hasEndpoints: false,
+    servingBackends: [],
+  })
 })

@@ -1,0 +1,75 @@
+// F-093: what a load balancer is told of local endpoints.
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { Tracker } from '../../../src/model/index.js'
+import type { SliceEndpoint } from '../../../src/source/index.js'
+import { endpoint, port, remove, service, set, slice } from '../../support/objects.js'
+
+const balanced = {
+  type: 'LoadBalancer',
+  externalTrafficPolicy: 'Local',
+  healthCheckNodePort: 30100,
+  ports: [port(80, { name: 'http' }), port(443, { name: 'https' })],
+} as const
+const both = {
+  ports: [
+    { name: 'http', protocol: 'TCP' as const, port: 8080 },
+    { name: 'https', protocol: 'TCP' as const, port: 8443 },
+  ],
+}
+
+function trackerWith(...endpoints: readonly SliceEndpoint[]): Tracker {
+  const tracker = new Tracker('ipv4', () => {})
+  tracker.apply(set(service('web', '10.0.0.1', balanced)))
+  tracker.apply(set(slice('s', 'web', endpoints, both)))
+  return tracker
+}
+
+describe('local endpoints of a health check', () => {
+  const here = { nodeName: 'here' }
+  const cases: readonly (readonly [string, readonly SliceEndpoint[], number])[] = [
+    ['none', [], 0],
+    ['each address once, over all ports', [endpoint('10.1.0.1', here), endpoint('10.1.0.2', here)], 2],
+    [
+      'not those elsewhere, or nowhere',
+      [endpoint('10.1.0.1', { nodeName: 'there' }), endpoint('10.1.0.2')],
+      0,
+    ],
+    ['not those that are not ready', [endpoint('10.1.0.1', { ...here, ready: false })], 0],
+    [
+      'not those that serve while they terminate',
+      [endpoint('10.1.0.1', { ...here, ready: false, terminating: true })],
+      0,
+    ],
+  ]
+  for (const [name, endpoints, localEndpoints] of cases) {
+    it(name, () => {
+      assert.deepEqual(
+        trackerWith(...endpoints).healthChecks('here'),
+        new Map([['default/web', { namespace: 'default', name: 'web', port: 30100, localEndpoints }]]),
+      )
+    })
+  }
+
+  it('of ports that only the slice has count too', () => {
+    const tracker = trackerWith()
+    const ports = [{ name: 'other', protocol: 'TCP' as const, port: 1 }]
+    tracker.apply(set(slice('t', 'web', [endpoint('10.1.0.9', here)], { ports })))
+    assert.equal(tracker.healthChecks('here').get('default/web')?.localEndpoints, 1)
+  })
+
+  it('are the same map until something about them changes', () => {
+    const tracker = trackerWith(endpoint('10.1.0.1', here))
+    const first = tracker.healthChecks('here')
+    tracker.apply(set(service('plain', '10.0.0.2')))
+    tracker.apply(set(slice('p', 'plain', ['10.1.0.7'])))
+    assert.equal(tracker.healthChecks('here'), first)
+    tracker.apply(remove('EndpointSlice', 's'))
+    assert.equal(tracker.healthChecks('here').get('default/web')?.localEndpoints, 0)
+    assert.equal(first.get('default/web')?.localEndpoints, 1)
+    tracker.apply(set(service('web', '10.0.0.1', { ...balanced, healthCheckNodePort: 30101 })))
+    assert.equal(tracker.healthChecks('here').get('default/web')?.port, 30101)
+    tracker.apply(remove('Service', 'web'))
+    assert.equal(tracker.healthChecks('here').size, 0)
+  })
+})
