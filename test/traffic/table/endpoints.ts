@@ -174,15 +174,20 @@ function localCase({ name, rules, endpoints, by }: Selection): CaseAt {
   })
 }
 
-/** Nobody is there who may answer: every frontend refuses, whoever asks (F-053). */
+/**
+ * Nobody is there who may answer: every frontend refuses, whoever asks (F-053). One exception is kube-proxy's: what the node
+ * itself sends to external addresses passes no KUBE-EXTERNAL-SERVICES (spec 4.4) and goes out as it is, here to nowhere.
+ */
 function refusingCase(name: string, endpoints: readonly EndpointSpec[], policy = {}): CaseAt {
   return (slot) => ({
     name,
     rules: ['F-034', 'F-053'],
     objects: [slot.exposed(policy), ...(endpoints.length === 0 ? [] : slot.slices(endpoints))],
-    checks: (['a1', 'b1', 'node', 'outside'] as const).flatMap((from) =>
-      slot.flowsTo(frontends, from, 'refused'),
-    ),
+    checks: [
+      ...(['a1', 'b1', 'outside'] as const).flatMap((from) => slot.flowsTo(frontends, from, 'refused')),
+      ...slot.flowsTo(['clusterIP', 'nodePort'], 'node', 'refused'),
+      ...slot.flowsTo(['loadBalancer', 'externalIP'], 'node', 'dropped'),
+    ],
   })
 }
 

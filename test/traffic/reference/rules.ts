@@ -1,0 +1,307 @@
+// kube-proxy's own iptables rules for the objects of a group, in the layout that it writes (spec 4.5), for iptables-restore:
+// what the traffic table expects must hold of them, or the table is wrong.
+import type { KubernetesObject, Service } from '../../../src/source/index.js'
+import type { TrafficSettings } from '../table/case.js'
+import { addresses, type Family, familyOf, podNetwork, secondNodeAddress } from '../table/world.js'
+import { type ReferenceEndpoint, referenceEndpoints } from './endpoints.js'
+
+interface Tables {
+  readonly nat: string[]
+  readonly filter: string[]
+  readonly natChains: Set<string>
+}
+
+interface World {
+  readonly family: Family
+  readonly settings: TrafficSettings
+  readonly objects: readonly KubernetesObject[]
+}
+
+/** One service port with everything that its rules are made of. */
+interface Port {
+  readonly world: World
+  readonly service: Service
+  readonly clusterIP: string
+  readonly match: (address: string) => string
+  readonly protocol: string
+  readonly nodePort: number
+  /** Part of the names of its chains. */
+  readonly id: string
+  readonly cluster: readonly ReferenceEndpoint[]
+  readonly local: readonly ReferenceEndpoint[]
+  readonly hasEndpoints: boolean
+}
+
+const natChains = ['KUBE-SERVICES', 'KUBE-NODEPORTS', 'KUBE-POSTROUTING', 'KUBE-MARK-MASQ']
+const filterChains = [
+  'KUBE-SERVICES',
+  'KUBE-EXTERNAL-SERVICES',
+  'KUBE-FORWARD',
+  'KUBE-NODEPORTS',
+  'KUBE-PROXY-FIREWALL',
+  'KUBE-FIREWALL',
+]
+const isNew = '-m conntrack --ctstate NEW'
+
+/** The jumps from the kernel's chains, which are made once (spec 4.4). */
+const natJumps = [
+  '-A PREROUTING -j KUBE-SERVICES',
+  '-A OUTPUT -j KUBE-SERVICES',
+  '-A POSTROUTING -j KUBE-POSTROUTING',
+]
+const filterJumps = [
+  ...['INPUT', 'FORWARD', 'OUTPUT'].map((hook) => `-A ${hook} ${isNew} -j KUBE-PROXY-FIREWALL`),
+  '-A FORWARD -j KUBE-FORWARD',
+  `-A FORWARD ${isNew} -j KUBE-SERVICES`,
+  `-A FORWARD ${isNew} -j KUBE-EXTERNAL-SERVICES`,
+  '-A INPUT -j KUBE-NODEPORTS',
+  `-A INPUT ${isNew} -j KUBE-EXTERNAL-SERVICES`,
+  '-A INPUT -j KUBE-FIREWALL',
+  `-A OUTPUT ${isNew} -j KUBE-SERVICES`,
+  '-A OUTPUT -j KUBE-FIREWALL',
+]
+
+/** Input for iptables-restore or ip6tables-restore with --noflush. Chains of ours must not exist yet. */
+export function kubeProxyRules(world: World, isLiberal: boolean): string {
+  const tables: Tables = { nat: [], filter: [], natChains: new Set(natChains) }
+  for (const object of world.objects) {
+    if (object.kind !== 'Service') continue
+    for (const port of portsOf(world, object)) addPort(tables, port)
+  }
+  addSkeleton(tables, world, isLiberal)
+  const table = (name: string, chains: Iterable<string>, rules: readonly string[]): readonly string[] => [
+    `*${name}`,
+    ...[...chains].map((chain) => `:${chain} - [0:0]`),
+    ...rules,
+    'COMMIT',
+  ]
+  return [
+    ...table('filter', filterChains, [...filterJumps, ...tables.filter]),
+    ...table('nat', tables.natChains, [...natJumps, ...tables.nat]),
+    '',
+  ].join('\n')
+}
+
+/** No octet and no prefix length keeps leading zeros (F-004). */
+function canonical(text: string): string {
+  return text.includes(':') ? text.trim() : text.trim().replaceAll(/\b0+(?=\d)/g, '')
+}
+
+function ofFamily(texts: readonly string[], family: Family): readonly string[] {
+  return texts.map(canonical).filter((text) => text !== '' && familyOf(text) === family)
+}
+
+function mark({ settings }: World): string {
+  return `0x${(2 ** (settings.masqueradeBit ?? 14)).toString(16)}`
+}
+
+function portsOf(world: World, service: Service): readonly Port[] {
+  const { family, objects } = world
+  const index = service.ipFamilies.indexOf(family)
+  const clusterIP = canonical(service.clusterIPs[index] ?? '')
+  const isOther = 'service.kubernetes.io/service-proxy-name' in service.labels
+  if (isOther || service.type === 'ExternalName' || clusterIP === '' || clusterIP === 'None') return []
+  return service.ports.map((port, position) => {
+    const protocol = port.protocol.toLowerCase()
+    const { cluster, local, hasAny } = referenceEndpoints(service, port, family, objects)
+    return {
+      world,
+      service,
+      clusterIP,
+      protocol,
+      nodePort: port.nodePort,
+      match: (address) => `-d ${address} -p ${protocol} -m ${protocol} --dport ${port.port}`,
+      id: `${service.name.toUpperCase()}-${position}`,
+      cluster,
+      local,
+      hasEndpoints: cluster.length > 0 || hasAny,
+    }
+  })
+}
+
+function localMatches({
+  settings: { detectLocal },
+  family,
+}: World): { readonly is: string; readonly isNot: string } | undefined {
+  if (detectLocal === undefined) return undefined
+  const both = (match: string): { readonly is: string; readonly isNot: string } => ({
+    is: match,
+    isNot: `! ${match}`,
+  })
+  switch (detectLocal.mode) {
+    case 'ClusterCIDR':
+      return both(`-s ${detectLocal.networks[family]}`)
+    case 'NodeCIDR':
+      return both(`-s ${podNetwork[family]}`)
+    case 'BridgeInterface':
+      return both(`-i ${detectLocal.name}`)
+    case 'InterfaceNamePrefix':
+      return both(`-i ${detectLocal.prefix}+`)
+  }
+}
+
+function addPort(tables: Tables, port: Port): void {
+  const { service, clusterIP, match, local, hasEndpoints } = port
+  const isInternalLocal = service.internalTrafficPolicy === 'Local'
+  const isExternalLocal = service.externalTrafficPolicy === 'Local'
+  const hasInternal = hasEndpoints && (isInternalLocal ? local : port.cluster).length > 0
+  const hasExternal = hasEndpoints && (isExternalLocal ? local : port.cluster).length > 0
+  const refusal = hasEndpoints ? 'DROP' : 'REJECT'
+  const internal = `KUBE-${isInternalLocal ? 'SVL' : 'SVC'}-${port.id}`
+  if (hasInternal) {
+    tables.nat.push(`-A KUBE-SERVICES ${match(clusterIP)} -j ${internal}`)
+    addClusterIPMasquerade(tables, port, internal)
+  } else tables.filter.push(`-A KUBE-SERVICES ${match(clusterIP)} -j ${refusal}`)
+  addExternal(tables, port, { hasExternal, refusal })
+  if (hasEndpoints) {
+    addExternalChain(tables, port, hasExternal, isExternalLocal)
+    addEndpointChain(tables, port, `KUBE-SVC-${port.id}`, port.cluster)
+    addEndpointChain(tables, port, `KUBE-SVL-${port.id}`, local)
+  }
+}
+
+function addClusterIPMasquerade(tables: Tables, { world, clusterIP, match }: Port, chain: string): void {
+  tables.natChains.add(chain)
+  const detector = localMatches(world)
+  if (world.settings.masqueradeAll === true)
+    tables.nat.push(`-A ${chain} ${match(clusterIP)} -j KUBE-MARK-MASQ`)
+  else if (detector !== undefined)
+    tables.nat.push(`-A ${chain} ${match(clusterIP)} ${detector.isNot} -j KUBE-MARK-MASQ`)
+}
+
+function addExternal(
+  tables: Tables,
+  port: Port,
+  { hasExternal, refusal }: { readonly hasExternal: boolean; readonly refusal: string },
+): void {
+  const { world, service, match, nodePort, protocol, hasEndpoints } = port
+  const kept = ofFamily(service.loadBalancerSourceRanges, world.family)
+  const ranges = kept.some((range) => range.endsWith('/0')) ? [] : kept
+  const balancers = service.loadBalancerIngress.filter(({ ipMode }) => ipMode === 'VIP').map(({ ip }) => ip)
+  const guarded = hasEndpoints && ranges.length > 0 ? ofFamily(balancers, world.family) : []
+  const external = `KUBE-EXT-${port.id}`
+  for (const address of ofFamily([...service.externalIPs, ...balancers], world.family)) {
+    const chain = guarded.includes(address) ? `KUBE-FW-${port.id}` : external
+    if (hasEndpoints) tables.nat.push(`-A KUBE-SERVICES ${match(address)} -j ${chain}`)
+    if (guarded.includes(address)) tables.filter.push(`-A KUBE-PROXY-FIREWALL ${match(address)} -j DROP`)
+    if (!hasExternal) tables.filter.push(`-A KUBE-EXTERNAL-SERVICES ${match(address)} -j ${refusal}`)
+  }
+  if (guarded.length > 0) addFirewallChain(tables, port, ranges, guarded)
+  if (nodePort === 0) return
+  const toNode = `-p ${protocol} -m ${protocol} --dport ${nodePort}`
+  if (hasEndpoints) tables.nat.push(`-A KUBE-NODEPORTS ${toNode} -j ${external}`)
+  if (!hasExternal)
+    tables.filter.push(`-A KUBE-EXTERNAL-SERVICES -m addrtype --dst-type LOCAL ${toNode} -j ${refusal}`)
+}
+
+function addFirewallChain(
+  tables: Tables,
+  port: Port,
+  ranges: readonly string[],
+  guarded: readonly string[],
+): void {
+  const chain = `KUBE-FW-${port.id}`
+  tables.natChains.add(chain)
+  const { family } = port.world
+  // The table's ranges that hold the node's address are its own network.
+  const network = addresses.node[family].replace(/[^.:]+$/, '')
+  const ownAddresses = ranges.some((range) => range.startsWith(network)) ? guarded : []
+  for (const source of [...ranges, ...ownAddresses])
+    tables.nat.push(`-A ${chain} -s ${source} -j KUBE-EXT-${port.id}`)
+}
+
+function addExternalChain(tables: Tables, port: Port, hasExternal: boolean, isLocal: boolean): void {
+  const chain = `KUBE-EXT-${port.id}`
+  tables.natChains.add(chain)
+  if (isLocal) {
+    const detector = localMatches(port.world)
+    // Without endpoints of the cluster there is no chain to jump to.
+    const everywhere = port.cluster.length > 0 ? `KUBE-SVC-${port.id}` : 'RETURN'
+    if (detector !== undefined) tables.nat.push(`-A ${chain} ${detector.is} -j ${everywhere}`)
+    tables.nat.push(
+      `-A ${chain} -m addrtype --src-type LOCAL -j KUBE-MARK-MASQ`,
+      `-A ${chain} -m addrtype --src-type LOCAL -j ${everywhere}`,
+    )
+  } else tables.nat.push(`-A ${chain} -j KUBE-MARK-MASQ`)
+  if (hasExternal) tables.nat.push(`-A ${chain} -j KUBE-${isLocal ? 'SVL' : 'SVC'}-${port.id}`)
+}
+
+function addEndpointChain(
+  tables: Tables,
+  port: Port,
+  chain: string,
+  endpoints: readonly ReferenceEndpoint[],
+): void {
+  if (endpoints.length === 0) return
+  tables.natChains.add(chain)
+  const { service, protocol, id } = port
+  const hasAffinity = service.sessionAffinity === 'ClientIP'
+  const separate = ({ address, port: number }: ReferenceEndpoint): string =>
+    `KS-${id}-${address.slice(-5).replaceAll(/[.:]/g, '')}-${number}`
+  if (hasAffinity) {
+    const recent = `--rcheck --seconds ${service.sessionAffinityTimeoutSeconds} --reap`
+    for (const endpoint of endpoints)
+      tables.nat.push(`-A ${chain} -m recent --name ${separate(endpoint)} ${recent} -j ${separate(endpoint)}`)
+  }
+  for (const [index, endpoint] of endpoints.entries()) {
+    const left = endpoints.length - index
+    const chance = left > 1 ? `-m statistic --mode random --probability ${(1 / left).toFixed(10)} ` : ''
+    const name = separate(endpoint)
+    tables.nat.push(`-A ${chain} ${chance}-j ${name}`)
+    if (tables.natChains.has(name)) continue
+    tables.natChains.add(name)
+    const { address, port: number } = endpoint
+    const to = address.includes(':') ? `[${address}]:${number}` : `${address}:${number}`
+    const entered = hasAffinity ? `-m recent --name ${name} --set ` : ''
+    tables.nat.push(
+      `-A ${name} -s ${address} -j KUBE-MARK-MASQ`,
+      `-A ${name} ${entered}-p ${protocol} -m ${protocol} -j DNAT --to-destination ${to}`,
+    )
+  }
+}
+
+function addSkeleton(tables: Tables, world: World, isLiberal: boolean): void {
+  const { family, settings } = world
+  const bit = mark(world)
+  const hasLocalhost = family === 'IPv4' && settings.localhostNodePorts !== false
+  if (hasLocalhost) {
+    tables.filter.push(
+      '-A KUBE-FIREWALL -d 127.0.0.0/8 ! -s 127.0.0.0/8 -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP',
+    )
+  }
+  if (!isLiberal) tables.filter.push('-A KUBE-FORWARD -m conntrack --ctstate INVALID -j DROP')
+  for (const service of world.objects) {
+    if (service.kind === 'Service' && service.healthCheckNodePort !== 0)
+      tables.filter.push(`-A KUBE-NODEPORTS -p tcp -m tcp --dport ${service.healthCheckNodePort} -j ACCEPT`)
+  }
+  tables.filter.push(
+    `-A KUBE-FORWARD -m mark --mark ${bit}/${bit} -j ACCEPT`,
+    '-A KUBE-FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT',
+  )
+  const loopback = family === 'IPv4' ? '127.0.0.0/8' : '::1/128'
+  const own = nodePortAddresses(world)
+  const tail =
+    own === undefined
+      ? [
+          `-A KUBE-SERVICES -m addrtype --dst-type LOCAL ${hasLocalhost ? '' : `! -d ${loopback} `}-j KUBE-NODEPORTS`,
+        ]
+      : own.map((address) => `-A KUBE-SERVICES -d ${address} -j KUBE-NODEPORTS`)
+  tables.nat.push(
+    ...tail,
+    `-A KUBE-POSTROUTING -m mark ! --mark ${bit}/${bit} -j RETURN`,
+    `-A KUBE-POSTROUTING -j MARK --xor-mark ${bit}`,
+    '-A KUBE-POSTROUTING -j MASQUERADE --random-fully',
+    `-A KUBE-MARK-MASQ -j MARK --or-mark ${bit}`,
+  )
+}
+
+/** undefined: all. The groups name whole networks of node-a's two addresses, so that a common beginning is enough. */
+function nodePortAddresses({ family, settings }: World): readonly string[] | undefined {
+  if (settings.nodePortAddresses?.[0] === 'primary') return [addresses.node[family]]
+  const networks = ofFamily(settings.nodePortAddresses ?? [], family)
+  if (networks.length === 0) return undefined
+  const prefixes = networks.map((network) => network.replace(/(?:0|:)\/\d+$/, ''))
+  return [addresses.node, secondNodeAddress]
+    .map((own) => own[family])
+    .filter((own) => prefixes.some((prefix) => own.startsWith(prefix)))
+}
