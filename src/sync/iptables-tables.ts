@@ -53,18 +53,15 @@ export class IptablesTables {
     this.#retries = new RetryQueue(options.clock, delays)
   }
 
-  /** Both tables were written once. */
-  get isAdopted(): boolean {
-    return !this.#owed.has('nat') && !this.#owed.has('filter')
-  }
-
   /** Milliseconds until a table that failed is due; undefined: none failed. */
   nextInMs(): number | undefined {
     return this.#retries.nextInMs()
   }
 
-  get isRetryDue(): boolean {
-    return this.#retries.due().length > 0
+  /** A table has to be written though the ledger has nothing new; one that failed, when its time has come. */
+  get isWriteDue(): boolean {
+    const due = this.#retries.due()
+    return [...this.#owed].some((table) => !this.#retries.has(table) || due.includes(table))
   }
 
   /** Chains of a former owner go with the next write. */
@@ -93,7 +90,7 @@ export class IptablesTables {
     return isRefusing ? report : undefined
   }
 
-  /** The cheap look: a table that cannot be as we left it is compared, and put right by the next write. True: one is not. */
+  /** The cheap look: a table that cannot be as we left it is compared, and put right by the next write. True: one lacks something. */
   async check(): Promise<boolean> {
     return await this.#look(async (door) => ((await door.check()) ? undefined : await door.compare()))
   }
@@ -102,26 +99,27 @@ export class IptablesTables {
   async compare(): Promise<boolean> {
     return await this.#look(async (door) => {
       const drift = await door.compare()
-      return isDifferent(drift) || !(await door.check()) ? drift : undefined
+      return isAny(drift) || !(await door.check()) ? drift : undefined
     })
   }
 
   /** Looks at each table that holds what it was told; `find` resolves with undefined where nothing happened to it. */
   async #look(find: (door: Xtables) => Promise<XtDrift | undefined>): Promise<boolean> {
-    let isOwed = false
+    let isDifferent = false
     for (const table of ['filter', 'nat'] as const) {
       if (this.#owed.has(table)) continue
-      const drift = await this.#ask(table, async (door) => await find(door))
-      if (drift === 'failed' || drift === undefined) continue
+      const drift = await this.#ask(table, find)
+      if (drift === undefined) continue
+      // Where somebody changed only what is theirs, the write finds nothing to do, and knows the table again.
       this.#owed.add(table)
-      isOwed = true
+      if (drift === 'failed' || !isAny(drift)) continue
+      isDifferent = true
       this.#tell(table, drift)
     }
-    return isOwed
+    return isDifferent
   }
 
   #tell(table: IptablesTable, { missing, changed }: XtDrift): void {
-    if (missing.length + changed.length === 0) return
     // Somebody restored an older table, perhaps with chains that are no more.
     this.#unpruned.add(table)
     const { family, log, metrics } = this.#options
@@ -146,19 +144,22 @@ export class IptablesTables {
       async (door) => await door.apply(ops, isPruned ? { prune: prunedChains(table) } : {}),
     )
     if (outcome === 'failed') {
-      // The door wants what it was told; whether it took all of it, nobody knows.
+      // The door may have taken what it was told, or not: it is told again.
       this.#owed.add(table)
+      metrics.iptablesRestoreFailures.inc()
+      metrics.operation(`write-${table}`).failed.inc()
       return false
     }
     ledger.confirm(table)
     this.#owed.delete(table)
     if (isPruned) this.#unpruned.delete(table)
-    let rules = 0
-    for (const op of ops) if (op.op !== 'remove-chain') rules += op.rules.length
-    metrics.iptablesRules(table).last.set(rules)
-    metrics.iptablesRules(table).total.set(ledger.countRules(table))
     metrics.xtablesLockWaitSeconds.observe(outcome.lockWaitMs / 1000)
-    metrics.operation(`write-${table}`).applied.inc(outcome.isWritten ? 1 : 0)
+    if (outcome.isWritten) metrics.operation(`write-${table}`).applied.inc()
+    if (ops.length > 0) {
+      const { total, last } = metrics.iptablesRules(table)
+      total.set(ledger.countRules(table))
+      last.set(ops.reduce((sum, op) => sum + (op.op === 'remove-chain' ? 0 : op.rules.length), 0))
+    }
     report[table] = outcome
     return true
   }
@@ -175,7 +176,6 @@ export class IptablesTables {
       if (!(error instanceof KernelError)) throw error
       this.#retries.fail(table)
       metrics.kernelError(error.operation, error.code)
-      metrics.operation(`write-${table}`).failed.inc()
       const ipFamily = logFamily(family)
       problems.report(key, {
         text: `${ipFamily} table ${table}: ${error.message}${hintOn(error)}`,
@@ -192,7 +192,7 @@ function hintOn({ code }: KernelError): string {
   return ''
 }
 
-function isDifferent({ missing, changed }: XtDrift): boolean {
+function isAny({ missing, changed }: XtDrift): boolean {
   return missing.length + changed.length > 0
 }
 

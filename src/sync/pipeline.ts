@@ -15,4 +15,6 @@ export interface Pipeline {
   stopSoon(): void
   /** One pass. Resolves with the milliseconds after which there is work without a new event; undefined: there is none. */
   runOnce(): Promise<number | undefined>
+  /** Gives back what it holds, when no run will come any more. */
+  close(): Promise<void>
 }

@@ -1,0 +1,355 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { IpAddress, IpFamily } from '../address.js'
+import { KernelError } from '../errors.js'
+import type { Conntrack, LinkEvent, Links, Routes } from '../kernel/index.js'
+import { IptablesLedger } from '../ledger/index.js'
+import type { Log, StateReporter } from '../log.js'
+import type { FamilyMetrics } from '../metrics.js'
+import { type HealthCheck, type ServicePortKey, Tracker } from '../model/index.js'
+import {
+  type IptablesModeSettings,
+  compileRoute,
+  compileSkeleton,
+  dispatchChains,
+} from '../modes/iptables/index.js'
+import { type NodeFacts, healthCheckAddressesOf } from '../node/index.js'
+import { type Route, route } from '../routing/index.js'
+import type { ObjectEvent } from '../source/index.js'
+import { ClusterSize } from './cluster-size.js'
+import type { Clock } from './clock.js'
+import { ConntrackCleaner } from './conntrack-cleaner.js'
+import { reportPass } from './iptables-report.js'
+import {
+  type IptablesModeConfig,
+  iptablesSettings,
+  looksAtAddresses,
+  machineAddresses,
+} from './iptables-settings.js'
+import { type IptablesDoors, IptablesTables } from './iptables-tables.js'
+import type { Pipeline } from './pipeline.js'
+import { LocalPolicyGaps } from './local-policy-gaps.js'
+import { logFamily } from './sync-report.js'
+
+/** Health checks of Services as listeners of one family; `server/` has them. */
+export interface HealthCheckListeners {
+  /** Resolves with those that could not be opened. */
+  sync(
+    checks: ReadonlyMap<string, HealthCheck>,
+    addresses: 'all' | readonly IpAddress[],
+  ): Promise<
+    readonly {
+      readonly regarding: { readonly namespace: string; readonly name: string }
+      readonly note: string
+    }[]
+  >
+  stop(): Promise<void>
+}
+
+export interface IptablesPipelineOptions {
+  readonly family: IpFamily
+  readonly config: IptablesModeConfig
+  /** nf_conntrack_tcp_be_liberal was 0 at start. */
+  readonly dropsInvalid: boolean
+  /** Time between two full comparisons. */
+  readonly syncPeriodMs: number
+  readonly doors: IptablesDoors
+  readonly conntrack: Conntrack
+  readonly links: Links
+  readonly routes: Routes
+  /** This node, as it is now. */
+  readonly node: { readonly facts: NodeFacts }
+  readonly clock: Clock
+  readonly log: Log
+  readonly metrics: FamilyMetrics
+  /** What cannot be programmed now, of both families. */
+  readonly problems: StateReporter
+  /** What a Service asks for and does not get, of both families. */
+  readonly warnings: StateReporter
+  /** `isHealthy`: whether the tables are up to date; asked at any time. */
+  readonly openHealthChecks: (isHealthy: () => boolean) => HealthCheckListeners
+}
+
+interface State {
+  readonly ledger: IptablesLedger
+  readonly tables: IptablesTables
+}
+
+/** Between two cheap looks at the tables. */
+const checkPeriodMs = 1000
+
+/** Compiling may hold the event loop so long; then other work gets its turn. */
+const sliceMs = 8
+
+/**
+ * One family's way from events to the tables nat and filter. Of the first sync no part comes first: a table is replaced
+ * as a whole, so that the API server's Service and the cluster's DNS are served in the same moment as all others.
+ */
+export class IptablesPipeline implements Pipeline {
+  readonly #options: IptablesPipelineOptions
+  readonly #tracker: Tracker
+  readonly #cleaner: ConntrackCleaner
+  readonly #healthChecks: HealthCheckListeners
+  readonly #size = new ClusterSize()
+  readonly #gaps = new LocalPolicyGaps()
+  /** What the cleaner of flows has not been told yet. */
+  #unsettled = new Map<ServicePortKey, Route | undefined>()
+  #state: State | undefined
+  #hasTakenOver = false
+  /** Services whose health check could not be opened. */
+  #unhealthy: ReadonlySet<string> = new Set()
+  #known: 'nothing' | 'listed' | 'synced' = 'nothing'
+  #settings: IptablesModeSettings | undefined
+  #machine: readonly IpAddress[] | undefined
+  #isStopping = false
+  #oldestEventMs: number | undefined
+  #checkDueMs = 0
+  #compareDueMs = 0
+
+  constructor(options: IptablesPipelineOptions) {
+    const { family, problems } = options
+    this.#options = options
+    this.#cleaner = new ConntrackCleaner(options)
+    this.#healthChecks = options.openHealthChecks(() => this.#isHealthy())
+    this.#tracker = new Tracker(family, (object, found) => {
+      const key = `${family} ${object}`
+      if (found === undefined) problems.forget(key)
+      else problems.report(key, found.length === 0 ? undefined : { text: `${object}: ${found.join('; ')}` })
+    })
+  }
+
+  apply(events: readonly ObjectEvent[]): boolean {
+    for (const event of events) {
+      this.#tracker.apply(event)
+      if (event.type === 'listed' || event.type === 'synced') this.#known = event.type
+    }
+    const isUnsettled = this.#state === undefined || (this.#known === 'synced' && !this.#hasTakenOver)
+    const isWork = this.#known !== 'nothing' && (isUnsettled || this.#tracker.hasDirty)
+    if (isWork) this.#noteEvent()
+    return isWork
+  }
+
+  markAll(): void {
+    this.#tracker.markAll()
+  }
+
+  requestReconcile(): void {
+    this.#machine = undefined
+    this.#compareDueMs = 0
+  }
+
+  concerns(event: LinkEvent): boolean {
+    const { family, config, node } = this.#options
+    if (event.kind === 'link' || !looksAtAddresses(config, family, node.facts)) return false
+    return event.kind === 'overrun' || event.family === family
+  }
+
+  stopSoon(): void {
+    this.#isStopping = true
+  }
+
+  async close(): Promise<void> {
+    await this.#healthChecks.stop()
+  }
+
+  async runOnce(): Promise<number | undefined> {
+    // Of the same turn as the events that `#claimDirty` takes: what comes meanwhile is the next run's.
+    const known = this.#known
+    if (known === 'nothing') return undefined
+    const { clock, family } = this.#options
+    const startMs = clock.now()
+    const oldestEventMs = this.#oldestEventMs
+    this.#oldestEventMs = undefined
+    const state = await this.#prepare(known)
+    if (state === undefined) {
+      this.#oldestEventMs = oldestEventMs
+      return checkPeriodMs
+    }
+    const { ledger, tables } = state
+    const isRenewed = this.#renewSettings(ledger)
+    const routes = await this.#claimDirty(ledger)
+    const isTakenOver = known === 'synced' && this.#takeOver(state)
+    if (this.#isStopping) return undefined
+    const look = await this.#look(tables)
+    if (look === 'different') this.#cleaner.recheck()
+    if (routes > 0 || isRenewed || isTakenOver || tables.isWriteDue) {
+      const isFull = isTakenOver || isRenewed || look !== 'none'
+      const written = await tables.write({ mayPrune: known === 'synced' })
+      reportPass(family, { startMs, oldestEventMs, routes, isFull, written }, this.#options)
+      if (written === undefined) this.#oldestEventMs = oldestEventMs ?? this.#oldestEventMs
+      else await this.#settle(ledger)
+    } else if (look === 'full') {
+      // Listeners and flows that failed are tried again.
+      await this.#settle(ledger)
+    }
+    return Math.min(Math.max(0, this.#checkDueMs - clock.now()), tables.nextInMs() ?? Infinity)
+  }
+
+  /** Everything that a pass needs to know of the kernel; undefined: it could not be read. */
+  async #prepare(known: 'listed' | 'synced'): Promise<State | undefined> {
+    const { family, config, node, clock, doors, metrics, problems, syncPeriodMs } = this.#options
+    const key = `read ${family}`
+    try {
+      if (this.#machine === undefined)
+        this.#machine = looksAtAddresses(config, family, node.facts)
+          ? await machineAddresses(family, this.#options)
+          : []
+      if (this.#state === undefined) {
+        const ledger = new IptablesLedger({ isBeside: known === 'listed' && (await hasFormerOwner(doors)) })
+        this.#state = { ledger, tables: new IptablesTables({ ...this.#options, ledger }) }
+        this.#compareDueMs = clock.now() + syncPeriodMs
+      }
+    } catch (error) {
+      if (!(error instanceof KernelError)) throw error
+      metrics.kernelError(error.operation, error.code)
+      problems.report(key, { text: `${logFamily(family)} state of the kernel: ${error.message}` })
+      return undefined
+    }
+    problems.report(key, undefined)
+    return this.#state
+  }
+
+  /** True: the skeleton may be another one. What routes are compiled from makes all of them dirty. */
+  #renewSettings(ledger: IptablesLedger): boolean {
+    const { family, config, dropsInvalid, node } = this.#options
+    const former = this.#settings
+    const settings = iptablesSettings(family, config, {
+      node: node.facts,
+      machine: this.#machine ?? [],
+      dropsInvalid,
+      withComments: !this.#size.isLarge,
+    })
+    if (isDeepStrictEqual(settings, former)) return false
+    this.#settings = settings
+    ledger.setSkeleton(compileSkeleton(settings))
+    if (former !== undefined && !isDeepStrictEqual(forRoutes(settings), forRoutes(former)))
+      this.#tracker.markAll()
+    return true
+  }
+
+  /** Resolves with the number of service ports that changed. */
+  async #claimDirty(ledger: IptablesLedger): Promise<number> {
+    const { clock } = this.#options
+    let sliceStartMs = clock.now()
+    let claimed = 0
+    let dirty: readonly ServicePortKey[] = [...this.#tracker.take()]
+    for (let next = 0; next < dirty.length && !this.#isStopping;) {
+      const key = dirty[next++]
+      if (key === undefined) break
+      claimed++
+      if (this.#claim(ledger, key)) {
+        // Rules of all service ports get comments, or lose them.
+        this.#renewSettings(ledger)
+        dirty = [...new Set([...dirty.slice(next), ...this.#tracker.take()])]
+        next = 0
+      }
+      if (clock.now() - sliceStartMs < sliceMs) continue
+      await clock.pause()
+      sliceStartMs = clock.now()
+    }
+    return claimed
+  }
+
+  /** True: the cluster became large, or small again. */
+  #claim(ledger: IptablesLedger, key: ServicePortKey): boolean {
+    const { node } = this.#options
+    const port = this.#tracker.servicePort(key)
+    const endpoints = port === undefined ? [] : this.#tracker.endpoints(port)
+    const decided = port && route(port, endpoints, node.facts)
+    const desired = decided && this.#settings && compileRoute(decided, this.#settings)
+    ledger.claim(key, port?.service ?? '', desired)
+    this.#gaps.put(key, decided)
+    this.#unsettled.set(key, decided)
+    return this.#size.put(key, endpoints.length)
+  }
+
+  /** The whole world is known: what a former owner left of it is in nobody's use. True: that is news. */
+  #takeOver({ ledger, tables }: State): boolean {
+    if (this.#hasTakenOver) return false
+    this.#hasTakenOver = true
+    ledger.standAlone()
+    tables.pruneSoon()
+    return true
+  }
+
+  async #look(tables: IptablesTables): Promise<'none' | 'cheap' | 'full' | 'different'> {
+    const nowMs = this.#options.clock.now()
+    if (nowMs < Math.min(this.#checkDueMs, this.#compareDueMs)) return 'none'
+    const isFull = nowMs >= this.#compareDueMs
+    if (isFull) this.#compareDueMs = nowMs + this.#options.syncPeriodMs
+    this.#checkDueMs = nowMs + checkPeriodMs
+    const isDifferent = isFull ? await tables.compare() : await tables.check()
+    if (isDifferent) return 'different'
+    return isFull ? 'full' : 'cheap'
+  }
+
+  /** What follows when everything is in the kernel; a loser that won may be told to work only now. */
+  async #settle(ledger: IptablesLedger): Promise<void> {
+    const { family, metrics, warnings } = this.#options
+    for (const { frontend, loser, service, winner } of ledger.takeConflicts()) {
+      const key = `${family} ${frontend} of ${loser}`
+      const text = `Service port ${loser}: ${frontend} already belongs to ${winner ?? ''}, which sorts first`
+      const fields = { service: loser, ipFamily: logFamily(family), event: conflictEvent(service, text) }
+      if (winner === undefined) warnings.forget(key)
+      else warnings.report(key, winner === loser ? undefined : { text, fields })
+    }
+    for (const policy of ['internal', 'external'] as const)
+      metrics.noLocalEndpoints(policy).set(this.#gaps.count(policy))
+    const changes = this.#unsettled
+    this.#unsettled = new Map()
+    await this.#cleaner.clean(changes)
+    await this.#syncHealthChecks()
+  }
+
+  async #syncHealthChecks(): Promise<void> {
+    const { family, config, node, warnings } = this.#options
+    const checks = this.#tracker.healthChecks(node.facts.name)
+    const addresses = healthCheckAddressesOf({ family, config, node: node.facts }, this.#machine ?? [])
+    const failures = await this.#healthChecks.sync(checks, addresses)
+    const failed = new Set<string>()
+    for (const failure of failures) {
+      const service = `${failure.regarding.namespace}/${failure.regarding.name}`
+      failed.add(service)
+      const fields = { service, ipFamily: logFamily(family), event: failure }
+      warnings.report(`${family} health check of ${service}`, { text: failure.note, fields })
+    }
+    for (const service of this.#unhealthy) {
+      const key = `${family} health check of ${service}`
+      if (!checks.has(service)) warnings.forget(key)
+      else if (!failed.has(service)) warnings.report(key, undefined)
+    }
+    this.#unhealthy = failed
+  }
+
+  /** F-090: nothing has waited for two periods. A family that was never in order counts as healthy. */
+  #isHealthy(): boolean {
+    const { clock, syncPeriodMs } = this.#options
+    const waitingSinceMs = this.#hasTakenOver ? this.#oldestEventMs : undefined
+    return waitingSinceMs === undefined || clock.now() - waitingSinceMs < 2 * syncPeriodMs
+  }
+
+  #noteEvent(): void {
+    const { clock, metrics } = this.#options
+    this.#oldestEventMs ??= clock.now()
+    metrics.lastQueuedTimestampSeconds.set(clock.unixSeconds())
+  }
+}
+
+/** All that an Event of the API needs, but for who reports it and when. */
+function conflictEvent(service: string, note: string): Readonly<Record<string, unknown>> {
+  const [namespace, name] = service.split('/')
+  const regarding = { apiVersion: 'v1', kind: 'Service', namespace, name }
+  return { type: 'Warning', reason: 'FrontendConflict', action: 'Sync', regarding, note }
+}
+
+/** The settings without what only the skeleton is made of. */
+function forRoutes(settings: IptablesModeSettings): IptablesModeSettings {
+  return { ...settings, nodePortAddresses: 'all', dropsInvalid: true, localhostNodePorts: true }
+}
+
+/** Whether somebody's base chains are there already: kube-proxy's, or those of a former run. Throws KernelError. */
+async function hasFormerOwner(doors: IptablesDoors): Promise<boolean> {
+  for (const { table, chain } of Object.values(dispatchChains)) {
+    if ((await doors[table].chains()).some((summary) => summary.chain === chain)) return true
+  }
+  return false
+}

@@ -1,0 +1,45 @@
+import type { IpFamily } from '../address.js'
+import type { XtOutcome } from '../kernel/index.js'
+import type { Log } from '../log.js'
+import type { FamilyMetrics } from '../metrics.js'
+import type { IptablesTable } from '../modes/iptables/index.js'
+import type { Clock } from './clock.js'
+import { logFamily } from './sync-report.js'
+
+export interface IptablesPass {
+  readonly startMs: number
+  /** When the first event came that the pass brought into the kernel; undefined: it was for no event. */
+  readonly oldestEventMs: number | undefined
+  /** Service ports that were compiled. */
+  readonly routes: number
+  /** It brought about, or compared, everything. */
+  readonly isFull: boolean
+  /** By table; undefined: not everything is in force. */
+  readonly written: Partial<Record<IptablesTable, XtOutcome>> | undefined
+}
+
+/** Tells what one pass that wrote, or wanted to, did: metrics and a log line. */
+export function reportPass(
+  family: IpFamily,
+  { startMs, oldestEventMs, routes, isFull, written }: IptablesPass,
+  { clock, log, metrics }: { readonly clock: Clock; readonly log: Log; readonly metrics: FamilyMetrics },
+): void {
+  const nowMs = clock.now()
+  const seconds = (nowMs - startMs) / 1000
+  metrics.syncDurationSeconds.observe(seconds)
+  if (isFull) metrics.fullSyncDurationSeconds.observe(seconds)
+  else metrics.partialSyncDurationSeconds.observe(seconds)
+  if (written !== undefined) {
+    metrics.lastSyncTimestampSeconds.set(clock.unixSeconds())
+    if (oldestEventMs !== undefined) metrics.eventToKernelSeconds.observe((nowMs - oldestEventMs) / 1000)
+  }
+  if (!log.writes('debug')) return
+  log.debug('Sync done', {
+    ipFamily: logFamily(family),
+    elapsed: `${(nowMs - startMs).toFixed(1)}ms`,
+    full: isFull,
+    complete: written !== undefined,
+    routes,
+    tables: written,
+  })
+}
