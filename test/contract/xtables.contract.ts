@@ -15,8 +15,8 @@ const jump = (chain: string, rule: Omit<XtRule, 'target'> = {}): XtRule => ({
 })
 const accept: XtRule = { protocol: 'tcp', destinationPorts: [22, 22], target: { kind: 'accept' } }
 const acceptText = '-p tcp -m tcp --dport 22 -j ACCEPT'
-const drop: XtRule = { protocol: 'udp', target: { kind: 'drop' } }
-const dropText = '-p udp -j DROP'
+const leave: XtRule = { protocol: 'udp', target: { kind: 'return' } }
+const leaveText = '-p udp -j RETURN'
 const mark: XtRule = { target: { kind: 'mark', value: 0x4000, mask: 0x4000 } }
 const markText = '-j MARK --set-xmark 0x4000/0x4000'
 const masquerade: XtRule = { target: { kind: 'masquerade', isRandomFully: true } }
@@ -31,8 +31,8 @@ interface Lab {
   readonly xtables: Xtables
   readonly other: OtherProgram
   /** A client that knows nothing of what the first one wants. */
-  restarted(): Xtables
-  of(table: XtTableName): Xtables
+  readonly restarted: () => Xtables
+  readonly of: (table: XtTableName) => Xtables
 }
 
 type Law = (name: string, run: (lab: Lab) => Promise<void>) => void
@@ -132,8 +132,8 @@ function chainLaws(law: Law): void {
     assert.equal(await written(xtables, [set('KUBE-A', accept, mark)]), true)
     assert.deepEqual(await content(lab), { 'KUBE-A': [acceptText, markText] })
     assert.deepEqual(await xtables.chains(), [{ chain: 'KUBE-A', rules: 2 }])
-    assert.equal(await written(xtables, [set('KUBE-A', drop)]), true)
-    assert.deepEqual(await content(lab), { 'KUBE-A': [dropText] })
+    assert.equal(await written(xtables, [set('KUBE-A', leave)]), true)
+    assert.deepEqual(await content(lab), { 'KUBE-A': [leaveText] })
     assert.equal(await written(xtables, [remove('KUBE-A')]), true)
     assert.deepEqual(await content(lab), {})
   })
@@ -178,8 +178,8 @@ function chainLaws(law: Law): void {
   })
 
   law('of several operations on one chain the last one counts', async (lab) => {
-    await written(lab.xtables, [set('KUBE-A', accept), set('KUBE-A', drop), set('KUBE-B'), remove('KUBE-B')])
-    assert.deepEqual(await content(lab), { 'KUBE-A': [dropText] })
+    await written(lab.xtables, [set('KUBE-A', accept), set('KUBE-A', leave), set('KUBE-B'), remove('KUBE-B')])
+    assert.deepEqual(await content(lab), { 'KUBE-A': [leaveText] })
     await written(lab.xtables, [remove('KUBE-A'), set('KUBE-A', mark)])
     assert.deepEqual(await content(lab), { 'KUBE-A': [markText] })
   })
@@ -207,7 +207,7 @@ function chainLaws(law: Law): void {
 
   law('tables do not see each other', async ({ xtables, of }) => {
     const filter = of('filter')
-    await written(filter, [set('KUBE-A', drop), hook('FORWARD', jump('KUBE-A'))])
+    await written(filter, [set('KUBE-A', leave), hook('FORWARD', jump('KUBE-A'))])
     assert.deepEqual(await xtables.chains(), [])
     assert.deepEqual(await filter.chains(), [{ chain: 'KUBE-A', rules: 1 }])
   })
@@ -234,11 +234,11 @@ function hookLaws(law: Law): void {
   law('they stay where they are behind rules of others', async (lab) => {
     await written(lab.xtables, setUp)
     await lab.other.prepend('PREROUTING', accept)
-    await lab.other.append('PREROUTING', drop)
+    await lab.other.append('PREROUTING', leave)
     assert.equal(await written(lab.xtables, setUp), false)
-    await written(lab.xtables, [set('KUBE-A', drop)])
-    assert.deepEqual((await content(lab))['PREROUTING'], [acceptText, toA, dropText])
-    assert.equal(await written(lab.restarted(), [...setUp, set('KUBE-A', drop)]), false)
+    await written(lab.xtables, [set('KUBE-A', leave)])
+    assert.deepEqual((await content(lab))['PREROUTING'], [acceptText, toA, leaveText])
+    assert.equal(await written(lab.restarted(), [...setUp, set('KUBE-A', leave)]), false)
   })
 
   law('rules of others may stand between them', async (lab) => {
@@ -433,7 +433,7 @@ function driftLaws(law: Law): void {
     ['a rule of another program', (other) => other.append('INPUT', accept), nothingDrifted],
     ['a chain of another program', (other) => other.addChain('DOCKER'), nothingDrifted],
     ['a rule deleted', (other) => other.deleteRule('KUBE-A', 1), { missing: [], changed: ['KUBE-A'] }],
-    ['a rule added', (other) => other.append('KUBE-B', drop), { missing: [], changed: ['KUBE-B'] }],
+    ['a rule added', (other) => other.append('KUBE-B', leave), { missing: [], changed: ['KUBE-B'] }],
     ['a chain flushed', (other) => other.flush('KUBE-A'), { missing: [], changed: ['KUBE-A'] }],
     ['a hook flushed', (other) => other.flush('OUTPUT'), { missing: [], changed: ['OUTPUT'] }],
     [
