@@ -7,7 +7,7 @@ import { isMain, must, root, run, runMain, step, StepError } from './steps.mjs'
 
 const buildPackages = ['g++', 'make', 'cmake', 'ninja-build']
 const guestPackages = ['qemu-system-x86', 'busybox-static', 'cpio', 'kmod']
-const kernelTools = ['ipvsadm', 'iproute2', 'strace', 'util-linux']
+const kernelTools = ['ipvsadm', 'iproute2', 'strace', 'util-linux', 'iptables', 'ipset', 'conntrack']
 const nativeChecks = [
   'clang-14',
   'libclang-rt-14-dev',
