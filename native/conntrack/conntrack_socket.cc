@@ -59,27 +59,24 @@ Status ConntrackSocket::SweepFiltered(std::span<const FrontendRecord> frontends,
     Request request;
     MessageBuilder builder(request);
     EncodeFilteredDump(builder, sweep.family, frontend);
+    bool is_filtered = true;
     Status swept = SweepDump(
         builder.sealed(),
-        [&](const Flow& flow) { kernel_filters_ = kernel_filters_ && Fits(frontend, flow); }, sweep);
-    if (!swept.ok() && RefusesFilter(swept.error())) {
-      // The same errno also says that there is no ctnetlink at all: what the whole dump says counts.
+        [&](const Flow& flow) { is_filtered = is_filtered && IsWithinFilter(frontend, flow); }, sweep);
+    if (swept.ok() ? !is_filtered : RefusesFilter(swept.error())) {
       Status all = SweepAll(sweep);
+      // The errno of a refusal also says that there is no ctnetlink at all: then nothing is known of filters.
       kernel_filters_ = !all.ok();
       return all;
     }
     if (!swept.ok()) return swept;
-    if (!kernel_filters_) {
-      // This dump was of the whole table, and every flow of it was looked at.
-      sweep.cleaning.is_filtered = false;
-      return Ok();
-    }
   }
   return Ok();
 }
 
 Status ConntrackSocket::SweepAll(Sweep& sweep) {
   sweep.cleaning.is_filtered = false;
+  sweep.cleaning.seen = 0;
   Request request;
   MessageBuilder builder(request);
   EncodeDump(builder, sweep.family);

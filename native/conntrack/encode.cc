@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <cassert>
+#include <cstring>
 
 #include "conntrack/policy.h"
 
@@ -39,6 +40,12 @@ std::span<const uint8_t> AddressBytes(const uint8_t (&address)[16], uint8_t fami
   return std::span(address).first(family == AF_INET ? sizeof(in_addr) : sizeof(in6_addr));
 }
 
+/// NB: not in IPv6. ctnetlink_filter_match_tuple() takes ipv6_addr_cmp(), which is 0 for equal ones, for an
+/// equality, and answers with the flows of all other addresses (seen on 6.18).
+bool FiltersByAddress(uint8_t family, const FrontendRecord& frontend) {
+  return family == AF_INET && frontend.is_any_address == 0;
+}
+
 uint16_t DestinationType(uint8_t family) { return family == AF_INET ? CTA_IP_V4_DST : CTA_IP_V6_DST; }
 uint16_t SourceType(uint8_t family) { return family == AF_INET ? CTA_IP_V4_SRC : CTA_IP_V6_SRC; }
 
@@ -53,7 +60,7 @@ bool EncodeDump(MessageBuilder& builder, uint8_t family) {
 // CTA_FILTER: ctnetlink_alloc_filter(), which wants in the tuple what the flags name. The flags are in host
 // order, unlike everything else here.
 bool EncodeFilteredDump(MessageBuilder& builder, uint8_t family, const FrontendRecord& frontend) {
-  const bool has_address = frontend.is_any_address == 0;
+  const bool has_address = FiltersByAddress(family, frontend);
   Begin(builder, IPCTNL_MSG_CT_GET, 0, family);
   builder.Nest(Nested(CTA_TUPLE_ORIG), [&] {
     if (has_address) {
@@ -71,6 +78,13 @@ bool EncodeFilteredDump(MessageBuilder& builder, uint8_t family, const FrontendR
     builder.U32(CTA_FILTER_REPLY_FLAGS, 0);
   });
   return Finish(builder);
+}
+
+bool IsWithinFilter(const FrontendRecord& frontend, const Flow& flow) {
+  const Tuple& tuple = flow.original;
+  if (tuple.protocol != frontend.protocol || tuple.destination.port != frontend.port) return false;
+  return !FiltersByAddress(flow.family, frontend) ||
+         memcmp(tuple.destination.address, frontend.address, sizeof frontend.address) == 0;
 }
 
 // IPCTNL_MSG_CT_DELETE: ctnetlink_del_conntrack().

@@ -64,11 +64,4 @@ size_t FrontendIndex::KeyHash::operator()(const Key& key) const {
   return hash;
 }
 
-bool Fits(const FrontendRecord& frontend, const Flow& flow) {
-  const Tuple& tuple = flow.original;
-  if (tuple.protocol != frontend.protocol || tuple.destination.port != frontend.port) return false;
-  return frontend.is_any_address != 0 ||
-         memcmp(tuple.destination.address, frontend.address, sizeof frontend.address) == 0;
-}
-
 }  // namespace viaduct::conntrack

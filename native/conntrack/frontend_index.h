@@ -43,7 +43,4 @@ class FrontendIndex {
   std::unordered_set<Key, KeyHash> backends_;
 };
 
-/// Whether a filtered dump for the frontend had to name the flow.
-bool Fits(const FrontendRecord& frontend, const Flow& flow);
-
 }  // namespace viaduct::conntrack

@@ -1,0 +1,185 @@
+// Laws of Conntrack, for the model and the kernel alike.
+import assert from 'node:assert/strict'
+import { after, before, beforeEach, describe, it } from 'node:test'
+import type { Conntrack, ConntrackFrontend } from '../../src/kernel/index.js'
+import type { ModelFlow } from '../../src/kernel/model/index.js'
+import { ip, rejectsWith } from './law.js'
+
+export interface ConntrackSubject {
+  readonly conntrack: Conntrack
+  /** Puts these flows in the place of those that are there. */
+  fill(flows: readonly ModelFlow[]): Promise<void>
+  /** Names of the flows that are there (test/support/conntrack-flows.ts), sorted. */
+  list(): Promise<readonly string[]>
+}
+
+type Named<T> = Readonly<Record<string, T>>
+
+const near = ip('10.244.0.9')
+const service = ip('10.96.0.10')
+const node = ip('192.0.2.1')
+
+function flow(
+  sourcePort: number,
+  to: readonly [string, number],
+  answering: readonly [string, number],
+): ModelFlow {
+  return {
+    protocol: 'udp',
+    source: to[0].includes(':') ? ip('fd00:244::9') : near,
+    sourcePort,
+    destination: ip(to[0]),
+    destinationPort: to[1],
+    replySource: ip(answering[0]),
+    replySourcePort: answering[1],
+  }
+}
+
+const flows = {
+  toFirst: flow(1, ['10.96.0.10', 53], ['10.244.1.5', 5353]),
+  toSecond: flow(2, ['10.96.0.10', 53], ['10.244.1.6', 5353]),
+  toOtherPortOfFirst: flow(3, ['10.96.0.10', 53], ['10.244.1.5', 5354]),
+  untranslated: flow(4, ['10.96.0.10', 53], ['10.96.0.10', 53]),
+  otherPort: flow(5, ['10.96.0.10', 54], ['10.244.1.6', 5353]),
+  otherAddress: flow(6, ['10.96.0.11', 53], ['10.244.1.6', 5353]),
+  nodePortToFirst: flow(7, ['192.0.2.1', 30053], ['10.244.1.5', 5353]),
+  nodePortToSecond: flow(8, ['192.0.2.2', 30053], ['10.244.1.6', 5353]),
+  tcp: { ...flow(9, ['10.96.0.10', 53], ['10.244.1.6', 5353]), protocol: 'tcp' },
+  sctp: { ...flow(10, ['10.96.0.10', 53], ['10.244.1.6', 5353]), protocol: 'sctp' },
+  six: flow(11, ['fd00:96::10', 53], ['fd00:244:1::5', 5353]),
+  sixUntranslated: flow(12, ['fd00:96::10', 53], ['fd00:96::10', 53]),
+  sixNodePort: flow(13, ['fd00::1', 30053], ['fd00:244:1::6', 5353]),
+} as const satisfies Named<ModelFlow>
+type FlowName = keyof typeof flows
+
+const first = [{ address: ip('10.244.1.5'), port: 5353 }]
+const sixFirst = [{ address: ip('fd00:244:1::5'), port: 5353 }]
+
+function at(
+  address: string | undefined,
+  port: number,
+  backends: ConntrackFrontend['backends'],
+  protocol: ConntrackFrontend['protocol'] = 'udp',
+): ConntrackFrontend {
+  return { protocol, address: address === undefined ? undefined : ip(address), port, backends }
+}
+
+interface Law {
+  readonly name: string
+  readonly family?: 'ipv6'
+  readonly frontends: readonly ConntrackFrontend[]
+  readonly deleted: readonly FlowName[]
+}
+
+const laws: readonly Law[] = [
+  { name: 'nothing without a frontend', frontends: [], deleted: [] },
+  {
+    name: 'what leads to none of the backends, or is not translated',
+    frontends: [at(service, 53, first)],
+    deleted: ['toSecond', 'toOtherPortOfFirst', 'untranslated'],
+  },
+  {
+    name: 'everything of a frontend without backends',
+    frontends: [at(service, 53, [])],
+    deleted: ['toFirst', 'toSecond', 'toOtherPortOfFirst', 'untranslated'],
+  },
+  {
+    name: 'at a node port whatever the destination is',
+    frontends: [at(undefined, 30053, first)],
+    deleted: ['nodePortToSecond'],
+  },
+  {
+    name: 'by the frontend with the address rather than by the node port',
+    frontends: [at(undefined, 30053, []), at(node, 30053, first)],
+    deleted: ['nodePortToSecond'],
+  },
+  {
+    name: 'by the first of two equal frontends',
+    frontends: [at(service, 53, first), at(service, 53, [])],
+    deleted: ['toSecond', 'toOtherPortOfFirst', 'untranslated'],
+  },
+  {
+    name: 'only flows of the frontend’s protocol: TCP',
+    frontends: [at(service, 53, first, 'tcp')],
+    deleted: ['tcp'],
+  },
+  {
+    name: 'only flows of the frontend’s protocol: SCTP',
+    frontends: [at(service, 53, first, 'sctp')],
+    deleted: ['sctp'],
+  },
+  {
+    name: 'of several frontends, each by its own backends',
+    frontends: [
+      at(service, 53, first),
+      at('10.96.0.11', 53, [{ address: ip('10.244.1.6'), port: 5353 }]),
+      at(undefined, 30053, []),
+    ],
+    deleted: ['toSecond', 'toOtherPortOfFirst', 'untranslated', 'nodePortToFirst', 'nodePortToSecond'],
+  },
+  {
+    name: 'in IPv6 as in IPv4',
+    family: 'ipv6',
+    frontends: [at('fd00:96::10', 53, sixFirst), at(undefined, 30053, sixFirst)],
+    deleted: ['sixUntranslated', 'sixNodePort'],
+  },
+]
+
+/** Frontends of nobody: with them there are more than the kernel is asked for one by one. */
+function nobodys(count: number, family: 'ipv4' | 'ipv6'): readonly ConntrackFrontend[] {
+  const prefix = family === 'ipv4' ? '10.97.0.' : 'fd00:97::'
+  return Array.from({ length: count }, (_, index) => at(`${prefix}${index + 1}`, 53, []))
+}
+
+/** Runs each law in one network namespace, whose table of connections is ours. */
+export function conntrackContract(
+  subject: string,
+  open: () => ConntrackSubject,
+  nameFlow: (flow: ModelFlow) => string,
+): void {
+  describe(`${subject}: Conntrack deletes`, () => {
+    let table: ConntrackSubject
+    before(() => {
+      table = open()
+    })
+    beforeEach(() => table.fill(Object.values(flows)))
+    after(async () => {
+      await table.fill([])
+      await table.conntrack.close()
+      await table.conntrack.close()
+      await rejectsWith(table.conntrack.deleteStale('ipv4', [at(service, 53, [])]), 'EBADF')
+    })
+
+    const sizes = [
+      { others: 0, which: '' },
+      { others: 100, which: ', among a hundred frontends' },
+    ]
+    for (const { name, family = 'ipv4', frontends, deleted } of laws) {
+      for (const { others, which } of sizes) {
+        it(`${name}${which}`, async () => {
+          const all = [...frontends, ...nobodys(others, family)]
+          const outcome = await table.conntrack.deleteStale(family, all)
+          const gone = new Set<string>(deleted.map((key) => nameFlow(flows[key])))
+          const left = Object.values(flows)
+            .map(nameFlow)
+            .filter((text) => !gone.has(text))
+          assert.deepEqual(await table.list(), left.toSorted())
+          assert.equal(outcome.deleted, deleted.length)
+          const again = await table.conntrack.deleteStale(family, all)
+          assert.equal(again.deleted, 0)
+        })
+      }
+    }
+
+    it('takes calls for both families at once', async () => {
+      const outcomes = await Promise.all([
+        table.conntrack.deleteStale('ipv4', [at(service, 53, [])]),
+        table.conntrack.deleteStale('ipv6', [at('fd00:96::10', 53, [])]),
+      ])
+      assert.deepEqual(
+        outcomes.map(({ deleted }) => deleted),
+        [4, 2],
+      )
+    })
+  })
+}
