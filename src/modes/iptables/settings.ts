@@ -1,11 +1,8 @@
 // What the whole mode depends on, in one IP family.
-import type { Cidr, IpAddress, IpFamily } from '../../address.js'
+import type { IpAddress, IpFamily } from '../../address.js'
+import type { LocalDetector } from '../../node/index.js'
 
-/** How traffic of this node's own pods is told from other traffic (detectLocalMode). */
-export type LocalDetector =
-  | { readonly kind: 'cidr'; readonly cidr: Cidr }
-  /** The exact name of a bridge, or a prefix of names that ends in `+`. */
-  | { readonly kind: 'interface'; readonly name: string }
+export type { LocalDetector }
 
 export interface IptablesModeSettings {
   readonly family: IpFamily
