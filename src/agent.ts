@@ -29,7 +29,7 @@ function build(config: Config, kernel: Kernel, log: Log): Agent {
     minSyncPeriodMs: config.ipvs.minSyncPeriodMs,
     excludeCidrs: config.ipvs.excludeCIDRs,
     kernel,
-    node: new NodeTracker(nodeName(config, hostname())),
+    node: new NodeTracker(nodeName(config, hostname()), config.bindAddress),
     clock: systemClock,
     log,
     metrics,
