@@ -1,0 +1,63 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/socket_calls.h"
+#include "xtables/shape.h"
+#include "xtables/table_image.h"
+
+namespace viaduct::xtables {
+
+using Bytes = std::vector<uint8_t>;
+
+/// The socket options of one IPv4 table, "nat", with the kernel's checks of counts and sizes, and its scratch
+/// in what it hands out. Every revision exists, unless `missing` names the extension.
+class ModelTable : public SocketCalls {
+ public:
+  /// Without a rule, every policy ACCEPT.
+  ModelTable();
+
+  /// Called before a replacement is looked at: somebody else's turn.
+  std::function<void()> before_replace = [] {};
+  int replace_error = 0;  ///< the next replacement fails with it
+  int info_error = 0;
+  std::string missing;
+
+  /// The table in words: "OUTPUT: 1>KUBE-A, ACCEPT" in a line per chain, of each rule the last byte of its
+  /// destination (none: no destination) and where it leads; counters, if any, in brackets: "1>KUBE-A[7]".
+  std::string Text() const;
+  /// Replaces the table by one in the same words; policies are ACCEPT.
+  void SetText(std::string_view text);
+
+  const TableInfo& info() const { return info_; }
+  const Bytes& bytes() const { return bytes_; }
+  int replacements() const { return replacements_; }
+  int counter_additions() const { return counter_additions_; }
+
+  int Socket(int domain, int type, int protocol) override;
+  int Bind(int fd, const sockaddr* address, socklen_t length) override;
+  int SetOption(int fd, int level, int name, std::span<const uint8_t> value) override;
+  int GetOption(int fd, int level, int name, void* value, socklen_t* length) override;
+  ssize_t Send(int fd, const msghdr* message, int flags) override;
+  ssize_t Receive(int fd, msghdr* message, int flags) override;
+  int Poll(pollfd* fds, nfds_t count, int timeout_ms) override;
+  std::chrono::nanoseconds Now() override { return {}; }
+
+ private:
+  int Get(int name, void* value, socklen_t length);
+  int GetRevision(void* value) const;
+  int GetEntries(uint8_t* value, socklen_t length);
+  int Replace(std::span<const uint8_t> value);
+  int AddCounters(std::span<const uint8_t> value);
+
+  TableInfo info_;
+  Bytes bytes_;
+  std::vector<xt_counters> counters_;
+  int replacements_ = 0;
+  int counter_additions_ = 0;
+};
+
+}  // namespace viaduct::xtables

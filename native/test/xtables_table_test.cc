@@ -1,0 +1,450 @@
+// What becomes of a table when something is wanted of it, told in the words of ModelTable::Text().
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/file.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+
+#include "core/fd.h"
+#include "xtables/xtables_table.h"
+#include "xtables_batch.h"
+#include "xtables_model.h"
+
+namespace viaduct::xtables {
+namespace {
+
+using std::chrono::milliseconds;
+
+class XtablesTableTest : public testing::Test {
+ protected:
+  void SetUp() override { Open(); }
+  void TearDown() override { std::filesystem::remove(lock_path); }
+
+  /// Another process, which knows nothing of what the first one wanted.
+  void Open() {
+    auto opened = XtablesTable::Open(AF_INET, "nat", lock_path, kernel);
+    ASSERT_TRUE(opened.ok());
+    table.emplace(std::move(opened.value()));
+  }
+
+  Outcome Apply(const BatchBuilder& batch, const std::vector<std::string>& prune = {}) {
+    auto outcome = table->Apply(batch.batch(), prune, milliseconds(0));
+    EXPECT_TRUE(outcome.ok()) << outcome.error().operation << ": " << outcome.error().text;
+    return outcome.ok() ? outcome.value() : Outcome();
+  }
+  Error Refused(const BatchBuilder& batch, const std::vector<std::string>& prune = {}) {
+    auto outcome = table->Apply(batch.batch(), prune, milliseconds(0));
+    EXPECT_FALSE(outcome.ok());
+    return outcome.ok() ? Error() : outcome.error();
+  }
+  Drift Compare() { return table->Compare().value(); }
+  bool Check() { return table->Check().value(); }
+
+  const std::string lock_path = testing::TempDir() + "xtables_table_test." + std::to_string(getpid());
+  ModelTable kernel;
+  std::optional<XtablesTable> table;
+};
+
+/// KUBE-A with one rule, reached from OUTPUT.
+BatchBuilder Small() {
+  BatchBuilder batch;
+  batch.SetHook("OUTPUT").To(1, "KUBE-A").SetChain("KUBE-A").To(2, "KUBE-B").Accept(3).SetChain("KUBE-B");
+  batch.Accept(4);
+  return batch;
+}
+
+constexpr const char* kSmall =
+    "PREROUTING: ACCEPT\n"
+    "INPUT: ACCEPT\n"
+    "OUTPUT: 1>KUBE-A, ACCEPT\n"
+    "POSTROUTING: ACCEPT\n"
+    "KUBE-A: 2>KUBE-B, 3>ACCEPT, RETURN\n"
+    "KUBE-B: 4>ACCEPT, RETURN\n";
+
+TEST_F(XtablesTableTest, MakesChainsAndLeadsToThem) {
+  const Outcome outcome = Apply(Small());
+  EXPECT_EQ(kernel.Text(), kSmall);
+  EXPECT_TRUE(outcome.is_written);
+  EXPECT_EQ(outcome.entries, 13U);
+  EXPECT_EQ(outcome.bytes, kernel.bytes().size());
+  EXPECT_TRUE(Check());
+}
+
+TEST_F(XtablesTableTest, SecondApplyWritesNothing) {
+  Apply(Small());
+  EXPECT_FALSE(Apply(Small()).is_written);
+  EXPECT_FALSE(Apply({}).is_written);
+  EXPECT_EQ(kernel.replacements(), 1);
+}
+
+TEST_F(XtablesTableTest, AnotherProcessFindsItsOwnTableRight) {
+  Apply(Small());
+  Open();
+  EXPECT_FALSE(Check());  // it has not looked yet
+  EXPECT_FALSE(Apply(Small()).is_written);
+  EXPECT_TRUE(Check());
+}
+
+TEST_F(XtablesTableTest, ForeignPartStaysWithOrderAndCounters) {
+  kernel.SetText(
+      "PREROUTING: 9>next[1], ACCEPT[2]\n"
+      "INPUT: ACCEPT\n"
+      "OUTPUT: 5>THEIRS[3], 6>DROP[4], ACCEPT[5]\n"
+      "POSTROUTING: ACCEPT\n"
+      "LATER: 7>next[6], 8>THEIRS[7], RETURN[8]\n"
+      "THEIRS: 9>ACCEPT[9], RETURN\n");
+  Apply(Small());
+  const char* with_ours =
+      "PREROUTING: 9>next[1], ACCEPT[2]\n"
+      "INPUT: ACCEPT\n"
+      "OUTPUT: 1>KUBE-A, 5>THEIRS[3], 6>DROP[4], ACCEPT[5]\n"
+      "POSTROUTING: ACCEPT\n"
+      "LATER: 7>next[6], 8>THEIRS[7], RETURN[8]\n"
+      "THEIRS: 9>ACCEPT[9], RETURN\n"
+      "KUBE-A: 2>KUBE-B, 3>ACCEPT, RETURN\n"
+      "KUBE-B: 4>ACCEPT, RETURN\n";
+  EXPECT_EQ(kernel.Text(), with_ours);
+  BatchBuilder away;
+  away.SetHook("OUTPUT").RemoveChain("KUBE-A").RemoveChain("KUBE-B");
+  Apply(away);
+  EXPECT_EQ(kernel.Text(),
+            "PREROUTING: 9>next[1], ACCEPT[2]\n"
+            "INPUT: ACCEPT\n"
+            "OUTPUT: 5>THEIRS[3], 6>DROP[4], ACCEPT[5]\n"
+            "POSTROUTING: ACCEPT\n"
+            "LATER: 7>next[6], 8>THEIRS[7], RETURN[8]\n"
+            "THEIRS: 9>ACCEPT[9], RETURN\n");
+}
+
+TEST_F(XtablesTableTest, RulesThatStayKeepTheirCounters) {
+  kernel.SetText(
+      "PREROUTING: ACCEPT\nINPUT: ACCEPT\n"
+      "OUTPUT: 1>KUBE-A[1], ACCEPT[2]\n"
+      "POSTROUTING: ACCEPT\n"
+      "KUBE-A: 3>ACCEPT[3], 9>ACCEPT[9], 2>KUBE-B[4], RETURN[5]\n"
+      "KUBE-B: 4>ACCEPT[6], RETURN[7]\n");
+  Apply(Small());
+  EXPECT_EQ(kernel.Text(),
+            "PREROUTING: ACCEPT\nINPUT: ACCEPT\n"
+            "OUTPUT: 1>KUBE-A[1], ACCEPT[2]\n"
+            "POSTROUTING: ACCEPT\n"
+            "KUBE-A: 2>KUBE-B[4], 3>ACCEPT[3], RETURN[5]\n"
+            "KUBE-B: 4>ACCEPT[6], RETURN[7]\n");
+}
+
+TEST_F(XtablesTableTest, EqualRulesTakeDifferentCounters) {
+  kernel.SetText(
+      "PREROUTING: ACCEPT\nINPUT: ACCEPT\nOUTPUT: ACCEPT\nPOSTROUTING: ACCEPT\n"
+      "KUBE-A: 4>ACCEPT[1], 4>ACCEPT[1], RETURN\n");
+  BatchBuilder batch;
+  batch.SetChain("KUBE-A").Accept(4).Accept(4).Accept(4);
+  Apply(batch);
+  EXPECT_NE(kernel.Text().find("KUBE-A: 4>ACCEPT[1], 4>ACCEPT[1], 4>ACCEPT, RETURN"), std::string::npos)
+      << kernel.Text();
+}
+
+TEST_F(XtablesTableTest, WithoutCountersNoneAreAdded) {
+  Apply(Small());
+  EXPECT_EQ(kernel.counter_additions(), 0);
+}
+
+TEST_F(XtablesTableTest, ChangedChainKeepsItsPlace) {
+  Apply(Small());
+  BatchBuilder batch;
+  batch.SetChain("KUBE-A").Accept(7).To(8, "KUBE-B").Accept(9);
+  Apply(batch);
+  EXPECT_NE(kernel.Text().find("KUBE-A: 7>ACCEPT, 8>KUBE-B, 9>ACCEPT, RETURN\nKUBE-B: 4>ACCEPT, RETURN\n"),
+            std::string::npos)
+      << kernel.Text();
+}
+
+struct HookCase {
+  const char* what;
+  const char* before;  ///< of OUTPUT
+  const char* after;
+  bool is_written;
+};
+
+class HookTest : public XtablesTableTest, public testing::WithParamInterface<HookCase> {};
+
+TEST_P(HookTest, RulesOfOursInAHook) {
+  const HookCase& param = GetParam();
+  const auto text = [](const char* output) {
+    return std::string("PREROUTING: ACCEPT\nINPUT: ACCEPT\nOUTPUT: ") + output +
+           "\nPOSTROUTING: ACCEPT\nKUBE-A: 4>ACCEPT, RETURN\nKUBE-B: 4>ACCEPT, RETURN\n";
+  };
+  kernel.SetText(text(param.before));
+  BatchBuilder batch;
+  batch.SetChain("KUBE-A").Accept(4).SetChain("KUBE-B").Accept(4);
+  batch.SetHook("OUTPUT").To(1, "KUBE-A").Accept(2).To(3, "KUBE-B");
+  EXPECT_EQ(Apply(batch).is_written, param.is_written);
+  EXPECT_EQ(kernel.Text(), text(param.after));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, HookTest,
+    testing::Values(
+        HookCase{"absent", "7>DROP[1], ACCEPT", "1>KUBE-A, 2>ACCEPT, 3>KUBE-B, 7>DROP[1], ACCEPT", true},
+        HookCase{"between foreign ones", "7>DROP, 1>KUBE-A, 8>DROP, 2>ACCEPT, 3>KUBE-B, 9>DROP, ACCEPT",
+                 "7>DROP, 1>KUBE-A, 8>DROP, 2>ACCEPT, 3>KUBE-B, 9>DROP, ACCEPT", false},
+        HookCase{"in another order", "7>DROP, 3>KUBE-B[3], 2>ACCEPT[2], 8>DROP[8], 1>KUBE-A[1], ACCEPT",
+                 "1>KUBE-A[1], 2>ACCEPT[2], 3>KUBE-B[3], 7>DROP, 8>DROP[8], ACCEPT", true},
+        HookCase{"one missing", "7>DROP, 1>KUBE-A, 2>ACCEPT, ACCEPT",
+                 "1>KUBE-A, 2>ACCEPT, 3>KUBE-B, 7>DROP, ACCEPT", true},
+        HookCase{"one twice", "1>KUBE-A, 2>ACCEPT, 3>KUBE-B, 7>DROP, 1>KUBE-A, ACCEPT",
+                 "1>KUBE-A, 2>ACCEPT, 3>KUBE-B, 7>DROP, ACCEPT", true},
+        HookCase{"another way to a chain of ours", "1>KUBE-A, 9>KUBE-A, 2>ACCEPT, 3>KUBE-B, ACCEPT",
+                 "1>KUBE-A, 2>ACCEPT, 3>KUBE-B, ACCEPT", true}),
+    [](const auto& tested) {
+      std::string name = tested.param.what;
+      std::ranges::replace(name, ' ', '_');
+      return name;
+    });
+
+TEST_F(XtablesTableTest, RulesThatAHookNoLongerHasGo) {
+  Apply(Small());
+  BatchBuilder batch;
+  batch.SetHook("OUTPUT").Accept(8);
+  Apply(batch);
+  EXPECT_NE(kernel.Text().find("OUTPUT: 8>ACCEPT, ACCEPT\n"), std::string::npos) << kernel.Text();
+  BatchBuilder none;
+  none.SetHook("OUTPUT");
+  Apply(none);
+  EXPECT_NE(kernel.Text().find("OUTPUT: ACCEPT\n"), std::string::npos) << kernel.Text();
+}
+
+TEST_F(XtablesTableTest, HookThatWasNeverSetKeepsItsJumps) {
+  kernel.SetText(
+      "PREROUTING: 1>KUBE-A, ACCEPT\nINPUT: ACCEPT\nOUTPUT: ACCEPT\nPOSTROUTING: ACCEPT\n"
+      "KUBE-A: RETURN\n");
+  BatchBuilder batch;
+  batch.SetChain("KUBE-A").Accept(4);
+  Apply(batch);
+  EXPECT_NE(kernel.Text().find("PREROUTING: 1>KUBE-A, ACCEPT\n"), std::string::npos) << kernel.Text();
+  BatchBuilder remove;
+  remove.RemoveChain("KUBE-A");
+  Apply(remove);
+  EXPECT_NE(kernel.Text().find("PREROUTING: ACCEPT\n"), std::string::npos) << kernel.Text();
+}
+
+TEST_F(XtablesTableTest, RemovingWhatIsAbsentDoesNothing) {
+  BatchBuilder batch;
+  batch.RemoveChain("KUBE-A");
+  EXPECT_FALSE(Apply(batch).is_written);
+}
+
+TEST_F(XtablesTableTest, ChainThatAForeignOneJumpsToIsNotRemoved) {
+  Apply(Small());
+  kernel.SetText(std::string(kSmall) + "THEIRS: 5>KUBE-B, RETURN\n");
+  BatchBuilder batch;
+  batch.SetChain("KUBE-A").RemoveChain("KUBE-B");
+  const Error error = Refused(batch);
+  EXPECT_EQ(error.code, EBUSY);
+  EXPECT_EQ(error.text, "chain KUBE-B cannot be removed: chain THEIRS jumps to it");
+  kernel.SetText(kSmall);
+  Apply({});  // the foreign jump is gone: what was wanted comes about
+  EXPECT_EQ(kernel.Text().find("KUBE-B"), std::string::npos) << kernel.Text();
+}
+
+TEST_F(XtablesTableTest, JumpToAChainThatIsNotThere) {
+  BatchBuilder batch;
+  batch.SetChain("KUBE-A").To(1, "NOWHERE");
+  const Error error = Refused(batch);
+  EXPECT_EQ(error.code, ENOENT);
+  EXPECT_EQ(error.text, "chain KUBE-A jumps to NOWHERE, which is not there");
+  BatchBuilder missing;
+  missing.SetChain("NOWHERE");
+  EXPECT_TRUE(Apply(missing).is_written);
+}
+
+TEST_F(XtablesTableTest, JumpToAForeignChain) {
+  kernel.SetText(
+      "PREROUTING: ACCEPT\nINPUT: ACCEPT\nOUTPUT: ACCEPT\nPOSTROUTING: ACCEPT\n"
+      "THEIRS: 5>DROP, RETURN\n");
+  BatchBuilder batch;
+  batch.SetChain("KUBE-A").To(1, "THEIRS");
+  Apply(batch);
+  EXPECT_NE(kernel.Text().find("KUBE-A: 1>THEIRS, RETURN\n"), std::string::npos) << kernel.Text();
+  EXPECT_FALSE(Apply({}).is_written);
+}
+
+TEST_F(XtablesTableTest, PrunesAFormerOwnersChains) {
+  kernel.SetText(
+      "PREROUTING: 1>KUBE-OLD, ACCEPT\nINPUT: ACCEPT\n"
+      "OUTPUT: 7>DROP[7], 2>KUBE-SVC-1, ACCEPT\nPOSTROUTING: ACCEPT\n"
+      "KUBE-OLD: 1>KUBE-SVC-1, RETURN\n"
+      "KUBE-SVC-1: 1>KUBE-SEP-1, RETURN\n"
+      "KUBE-SEP-1: 1>ACCEPT, RETURN\n"
+      "KUBE-OLDER: 9>DROP[9], RETURN\n");
+  Apply(Small(), {"KUBE-OLD", "KUBE-SVC-*", "KUBE-SEP-*"});
+  EXPECT_EQ(kernel.Text(),
+            "PREROUTING: ACCEPT\nINPUT: ACCEPT\n"
+            "OUTPUT: 1>KUBE-A, 7>DROP[7], ACCEPT\nPOSTROUTING: ACCEPT\n"
+            "KUBE-OLDER: 9>DROP[9], RETURN\n"
+            "KUBE-A: 2>KUBE-B, 3>ACCEPT, RETURN\n"
+            "KUBE-B: 4>ACCEPT, RETURN\n");
+}
+
+TEST_F(XtablesTableTest, PruningSparesWhatForeignChainsLeadTo) {
+  const char* before =
+      "PREROUTING: ACCEPT\nINPUT: ACCEPT\nOUTPUT: ACCEPT\nPOSTROUTING: ACCEPT\n"
+      "KUBE-SVC-1: 1>KUBE-SEP-1, RETURN\n"
+      "KUBE-SEP-1: 1>ACCEPT, RETURN\n"
+      "KUBE-SVC-2: RETURN\n"
+      "THEIRS: 1>KUBE-SVC-1, RETURN\n";
+  kernel.SetText(before);
+  Apply({}, {"KUBE-*"});
+  EXPECT_EQ(kernel.Text(),
+            "PREROUTING: ACCEPT\nINPUT: ACCEPT\nOUTPUT: ACCEPT\nPOSTROUTING: ACCEPT\n"
+            "KUBE-SVC-1: 1>KUBE-SEP-1, RETURN\n"
+            "KUBE-SEP-1: 1>ACCEPT, RETURN\n"
+            "THEIRS: 1>KUBE-SVC-1, RETURN\n");
+}
+
+TEST_F(XtablesTableTest, PruningIsNotForgottenWhenItFails) {
+  kernel.SetText("PREROUTING: ACCEPT\nINPUT: ACCEPT\nOUTPUT: ACCEPT\nPOSTROUTING: ACCEPT\nKUBE-X: RETURN\n");
+  kernel.replace_error = ENOMEM;
+  EXPECT_EQ(Refused(Small(), {"KUBE-*"}).code, ENOMEM);
+  Apply({});
+  EXPECT_EQ(kernel.Text(), kSmall);
+  kernel.SetText(std::string(kSmall) + "KUBE-X: RETURN\n");
+  EXPECT_FALSE(Apply({}).is_written);  // nor kept when it is done
+}
+
+TEST_F(XtablesTableTest, InterleavingProgramIsSeenAndNotLost) {
+  int turns = 0;
+  kernel.before_replace = [&] {
+    if (turns++ > 1) return;
+    kernel.SetText(std::string("PREROUTING: ACCEPT\nINPUT: ACCEPT\nOUTPUT: ") +
+                   (turns == 1 ? "" : "8>DROP[1], ") + "9>DROP[1], ACCEPT\nPOSTROUTING: ACCEPT\n");
+  };
+  const Outcome outcome = Apply(Small());
+  EXPECT_EQ(outcome.repeats, 2U);
+  EXPECT_NE(kernel.Text().find("OUTPUT: 1>KUBE-A, 8>DROP[1], 9>DROP[1], ACCEPT\n"), std::string::npos)
+      << kernel.Text();
+}
+
+TEST_F(XtablesTableTest, ProgramThatNeverStopsIsNamed) {
+  std::string rules;
+  kernel.before_replace = [&] {
+    rules += "9>DROP, ";
+    kernel.SetText("PREROUTING: ACCEPT\nINPUT: ACCEPT\nOUTPUT: " + rules + "ACCEPT\nPOSTROUTING: ACCEPT\n");
+  };
+  const Error error = Refused(Small());
+  EXPECT_EQ(error.code, EAGAIN);
+  EXPECT_EQ(error.text, "another program keeps changing it");
+}
+
+TEST_F(XtablesTableTest, SeesWhatOthersDid) {
+  Apply(Small());
+  EXPECT_TRUE(Compare().missing.empty() && Compare().changed.empty());
+  kernel.SetText(
+      "PREROUTING: ACCEPT\nINPUT: ACCEPT\nOUTPUT: ACCEPT\nPOSTROUTING: ACCEPT\n"
+      "KUBE-B: 5>ACCEPT, RETURN\n");
+  EXPECT_FALSE(Check());
+  const Drift drift = Compare();
+  EXPECT_EQ(drift.missing, std::vector<std::string>{"KUBE-A"});
+  EXPECT_EQ(drift.changed, (std::vector<std::string>{"KUBE-B", "OUTPUT"}));
+  EXPECT_EQ(kernel.replacements(), 1);
+  Apply({});
+  EXPECT_TRUE(Check());
+  EXPECT_TRUE(Compare().missing.empty() && Compare().changed.empty());
+}
+
+TEST_F(XtablesTableTest, ListsChains) {
+  Apply(Small());
+  const Chains chains = table->ListChains().value();
+  EXPECT_EQ(chains.names, (std::vector<std::string>{"KUBE-A", "KUBE-B"}));
+  EXPECT_EQ(chains.rules, (std::vector<uint32_t>{2, 1}));
+}
+
+TEST_F(XtablesTableTest, WhatFailedIsStillWanted) {
+  kernel.replace_error = EINVAL;
+  EXPECT_EQ(Refused(Small()).code, EINVAL);
+  EXPECT_TRUE(Apply({}).is_written);
+  EXPECT_EQ(kernel.Text(), kSmall);
+}
+
+TEST_F(XtablesTableTest, RulesThatTheKernelCouldNotHaveComeLater) {
+  kernel.missing = "mark";
+  BatchBuilder batch = Small();
+  batch.Rule(Target::kAccept).matches = kMark;  // of KUBE-B
+  const Error error = Refused(batch);
+  EXPECT_EQ(error.code, EPROTONOSUPPORT);
+  EXPECT_EQ(error.operation, "encode a rule of chain KUBE-B");
+  EXPECT_EQ(error.text, "this kernel has no match mark of revision 1");
+  EXPECT_EQ(kernel.replacements(), 0);
+  kernel.missing.clear();
+  Apply({});
+  EXPECT_NE(kernel.Text().find("KUBE-B: 4>ACCEPT, ACCEPT, RETURN\n"), std::string::npos) << kernel.Text();
+}
+
+TEST_F(XtablesTableTest, ImpossibleOperationsLeaveNothing) {
+  const std::tuple<Op, const char*, const char*> cases[] = {
+      {Op::kSetChain, "", "chain name \"\" has not 1 to 28 bytes"},
+      {Op::kSetChain, "KUBE-45678901234567890123456789",
+       "chain name \"KUBE-45678901234567890123456789\" has not 1 to 28 bytes"},
+      {Op::kSetChain, "OUTPUT", "\"OUTPUT\" is a chain of the kernel"},
+      {Op::kRemoveChain, "INPUT", "\"INPUT\" is a chain of the kernel"},
+      {Op::kSetHook, "KUBE-A", "\"KUBE-A\" is no chain of the kernel"},
+      {static_cast<Op>(9), "KUBE-A", "there is no operation 9"},
+  };
+  for (const auto& [op, name, text] : cases) {
+    BatchBuilder batch = Small();
+    batch.Begin(op, name);
+    const Error error = Refused(batch);
+    EXPECT_EQ(error.code, EINVAL);
+    EXPECT_EQ(error.text, text);
+  }
+  EXPECT_FALSE(Apply({}).is_written);
+}
+
+TEST_F(XtablesTableTest, HookThatTheTableHasNot) {
+  BatchBuilder batch;
+  batch.SetHook("FORWARD").Accept(1);
+  EXPECT_EQ(Refused(batch).text, "the table has no chain FORWARD");
+}
+
+TEST_F(XtablesTableTest, KernelWithoutTheTable) {
+  kernel.info_error = ENOPROTOOPT;
+  const Error error = Refused(Small());
+  EXPECT_EQ(error.code, ENOPROTOOPT);
+  EXPECT_EQ(error.operation, "inspect IPv4 table nat");
+  EXPECT_EQ(error.text, "this kernel has no legacy x_tables");
+}
+
+TEST_F(XtablesTableTest, LockOfAnotherProgram) {
+  const Fd holder(open(lock_path.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC, 0600));
+  ASSERT_EQ(flock(holder.get(), LOCK_EX), 0);
+  const Error error = Refused(Small());
+  EXPECT_EQ(error.code, EAGAIN);
+  EXPECT_EQ(error.operation, "lock " + lock_path);
+  EXPECT_EQ(error.text, "another program has held it for 0 ms");
+  ASSERT_EQ(flock(holder.get(), LOCK_UN), 0);
+  EXPECT_TRUE(Apply({}).is_written);
+}
+
+TEST_F(XtablesTableTest, LockThatCannotBe) {
+  auto opened = XtablesTable::Open(AF_INET, "nat", testing::TempDir() + "no/such/folder", kernel);
+  auto outcome = opened.value().Apply(Small().batch(), {}, milliseconds(0));
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_EQ(outcome.error().code, ENOENT);
+}
+
+TEST_F(XtablesTableTest, NamesComeAndGo) {
+  for (int round = 0; round < 3; ++round) {
+    BatchBuilder add;
+    for (int i = 0; i < 50; ++i)
+      add.SetChain("KUBE-" + std::to_string(round * 50 + i)).To(1, "KUBE-" + std::to_string(round * 50));
+    Apply(add);
+    BatchBuilder remove;
+    for (int i = 0; i < 50; ++i) remove.RemoveChain("KUBE-" + std::to_string(round * 50 + i));
+    Apply(remove);
+  }
+  EXPECT_EQ(kernel.Text(), "PREROUTING: ACCEPT\nINPUT: ACCEPT\nOUTPUT: ACCEPT\nPOSTROUTING: ACCEPT\n");
+}
+
+}  // namespace
+}  // namespace viaduct::xtables
