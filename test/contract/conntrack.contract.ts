@@ -8,7 +8,7 @@ import { ip, rejectsWith } from './law.js'
 export interface ConntrackSubject {
   readonly conntrack: Conntrack
   /** Puts these flows in the place of those that are there. */
-  fill(flows: readonly ModelFlow[]): Promise<void>
+  put(flows: readonly ModelFlow[]): Promise<void>
   /** Names of the flows that are there (test/support/conntrack-flows.ts), sorted. */
   list(): Promise<readonly string[]>
 }
@@ -142,9 +142,9 @@ export function conntrackContract(
     before(() => {
       table = open()
     })
-    beforeEach(() => table.fill(Object.values(flows)))
+    beforeEach(() => table.put(Object.values(flows)))
     after(async () => {
-      await table.fill([])
+      await table.put([])
       await table.conntrack.close()
       await table.conntrack.close()
       await rejectsWith(table.conntrack.deleteStale('ipv4', [at(service, 53, [])]), 'EBADF')

@@ -1,12 +1,50 @@
 // The contract on the kernel of this machine: what needs neither IP_VS nor a dummy device. Run it in a namespace of its
 // own: unshare -n sh -c 'ip link set lo up && node --test out/ts/test/contract/kernel-host.test.js'
+import { flushFlows, insertFlows, listFlows, nameFlow } from '../support/conntrack-flows.js'
+import { mustRun } from '../support/processes.js'
+import { conntrackContract, type ConntrackSubject } from './conntrack.contract.js'
 import { openRealKernel } from './real-kernel.js'
 import { requireFreshNamespace } from './fresh-namespace.js'
 import { linksContract } from './links.contract.js'
+import { nftChainsContract, type NftChainsSubject } from './nft-chains.contract.js'
 import { routesContract } from './routes.contract.js'
 import { sysctlContract } from './sysctl.contract.js'
+import { openRealSubject } from './xtables-subjects.js'
+import { xtablesContract } from './xtables.contract.js'
 
 requireFreshNamespace()
 routesContract('kernel', () => openRealKernel().routes)
 linksContract('kernel', openRealKernel, false)
 sysctlContract('kernel', () => openRealKernel().sysctl)
+xtablesContract('kernel', openRealSubject)
+
+function realConntrack(): ConntrackSubject {
+  const { conntrack } = openRealKernel()
+  return {
+    conntrack,
+    put: async (flows) => {
+      await flushFlows()
+      if (flows.length > 0) await insertFlows(flows)
+    },
+    list: listFlows,
+  }
+}
+
+conntrackContract('kernel', realConntrack, nameFlow)
+
+function realNftChains(): NftChainsSubject {
+  const { nftChains } = openRealKernel()
+  return {
+    nftChains,
+    addChains: async (family, chains) => {
+      const restore = family === 'ipv4' ? 'iptables-nft-restore' : 'ip6tables-nft-restore'
+      const tables = [...new Set(chains.map(({ table }) => table))]
+      const names = (table: string): string =>
+        chains.flatMap((made) => (made.table === table ? [`:${made.chain} - [0:0]\n`] : [])).join('')
+      const text = tables.map((table) => `*${table}\n${names(table)}COMMIT\n`).join('')
+      await mustRun(['sh', '-c', `${restore} --noflush <<'EOF'\n${text}EOF\n`])
+    },
+  }
+}
+
+nftChainsContract('kernel', realNftChains)

@@ -1,6 +1,9 @@
 import { openModelKernel } from '../../src/kernel/model/index.js'
+import { nameFlow } from '../support/conntrack-flows.js'
+import { conntrackContract, type ConntrackSubject } from './conntrack.contract.js'
 import { ipvsContract } from './ipvs.contract.js'
 import { linksContract } from './links.contract.js'
+import { nftChainsContract, type NftChainsSubject } from './nft-chains.contract.js'
 import { routesContract } from './routes.contract.js'
 import { sysctlContract } from './sysctl.contract.js'
 import { openModelSubject } from './xtables-subjects.js'
@@ -11,3 +14,28 @@ routesContract('model', () => openModelKernel().routes)
 linksContract('model', openModelKernel, true)
 sysctlContract('model', () => openModelKernel().sysctl)
 xtablesContract('model', openModelSubject)
+
+function modelConntrack(): ConntrackSubject {
+  const { conntrack } = openModelKernel()
+  return {
+    conntrack,
+    put: async (flows) => {
+      conntrack.flows = flows
+    },
+    list: async () => conntrack.flows.map(nameFlow).toSorted(),
+  }
+}
+
+conntrackContract('model', modelConntrack, nameFlow)
+
+function modelNftChains(): NftChainsSubject {
+  const { nftChains } = openModelKernel()
+  return {
+    nftChains,
+    addChains: async (family, chains) => {
+      nftChains.chains[family] = [...nftChains.chains[family], ...chains]
+    },
+  }
+}
+
+nftChainsContract('model', modelNftChains)

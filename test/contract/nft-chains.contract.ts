@@ -1,0 +1,62 @@
+// Laws of NftChains, for the model and the kernel alike.
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import type { IpFamily } from '../../src/address.js'
+import type { NftChain, NftChains } from '../../src/kernel/index.js'
+import { rejectsWith } from './law.js'
+
+export interface NftChainsSubject {
+  readonly nftChains: NftChains
+  /** As a kube-proxy that works through iptables-nft does. */
+  addChains(family: IpFamily, chains: readonly NftChain[]): Promise<void>
+}
+
+const kubeChains: readonly NftChain[] = [
+  { table: 'nat', chain: 'KUBE-SERVICES' },
+  { table: 'nat', chain: 'KUBE-SVC-TCOU7JCQXEZGVUNU' },
+  { table: 'filter', chain: 'KUBE-FORWARD' },
+]
+
+/** By table and name. */
+async function sorted(nftChains: NftChains, family: IpFamily): Promise<readonly string[]> {
+  return (await nftChains.list(family)).map(({ table, chain }) => `${table} ${chain}`).toSorted()
+}
+
+/** Runs the laws in order in one network namespace without rules. */
+export function nftChainsContract(subject: string, open: () => NftChainsSubject): void {
+  describe(`${subject}: NftChains`, () => {
+    let namespace: NftChainsSubject
+    before(() => {
+      namespace = open()
+    })
+    after(async () => {
+      await namespace.nftChains.close()
+      await namespace.nftChains.close()
+      await rejectsWith(namespace.nftChains.list('ipv4'), 'EBADF')
+    })
+
+    it('lists nothing where nobody made a table', async () => {
+      assert.deepEqual(await namespace.nftChains.list('ipv4'), [])
+      assert.deepEqual(await namespace.nftChains.list('ipv6'), [])
+    })
+    for (const [family, other] of [
+      ['ipv6', 'ipv4'],
+      ['ipv4', undefined],
+    ] as const) {
+      it(`lists the chains of ${family} with their tables`, async () => {
+        await namespace.addChains(family, kubeChains)
+        assert.deepEqual(
+          await sorted(namespace.nftChains, family),
+          kubeChains.map(({ table, chain }) => `${table} ${chain}`).toSorted(),
+        )
+        if (other !== undefined) assert.deepEqual(await namespace.nftChains.list(other), [])
+      })
+    }
+    it('lists thousands', async () => {
+      const many = Array.from({ length: 3000 }, (_, index) => ({ table: 'nat', chain: `KUBE-SEP-${index}` }))
+      await namespace.addChains('ipv4', many)
+      const names = new Set((await namespace.nftChains.list('ipv4')).map(({ chain }) => chain))
+      assert.equal(names.size, many.length + kubeChains.length)
+    })
+  })
+}
