@@ -1,7 +1,6 @@
 // The whole agent between source and kernel, on the model kernel and a clock that tests move.
 import { Registry } from 'prom-client'
-import { parseCidr, parseIpAddress, type IpAddress, type IpFamily } from '../../src/address.js'
-import { BugError } from '../../src/errors.js'
+import { parseCidr, type IpFamily } from '../../src/address.js'
 import { AddressCursor, RealServerCursor, RouteCursor, VirtualServerCursor } from '../../src/kernel/index.js'
 import { openModelKernel, type ModelKernel } from '../../src/kernel/model/index.js'
 import type { VipBinding } from '../../src/config/index.js'
@@ -12,11 +11,7 @@ import type { ObjectEvent } from '../../src/source/index.js'
 import { Synchronizer } from '../../src/sync/index.js'
 import { ManualClock, settle } from './manual-clock.js'
 
-export function ip(text: string): IpAddress {
-  const address = parseIpAddress(text)
-  if (address === undefined) throw new BugError(`${text} is no address`)
-  return address
-}
+export { ip } from './routes.js'
 
 export interface LabOptions {
   readonly kernel?: ModelKernel
