@@ -2,7 +2,14 @@
 // with its probability. Above the kernel, in microseconds; test/traffic/ holds it against real packets.
 import { cidrContains, familyOf, parseCidr, type IpAddress } from '../../src/address.js'
 import { BugError } from '../../src/errors.js'
-import { type Protocol, type XtHook, type XtNetwork, type XtRule, XtState } from '../../src/kernel/index.js'
+import {
+  hostPrefixLength,
+  type Protocol,
+  type XtHook,
+  type XtNetwork,
+  type XtRule,
+  XtState,
+} from '../../src/kernel/index.js'
 import type { IptablesTable } from '../../src/modes/iptables/index.js'
 
 export interface ModelTable {
@@ -136,21 +143,22 @@ class Walker {
 
   #chain(place: Place, rules: readonly XtRule[], before: Flow, first = 0): readonly Ending[] {
     const endings: Ending[] = []
-    let flow = before
+    let probability = before.probability
     for (let i = first; i < rules.length; i++) {
       const rule = rules[i]
       if (rule === undefined) break
-      flow = { ...flow, rules: flow.rules + 1 }
-      if (!this.#matches(place, rule, flow)) continue
+      if (!this.#matches(place, rule, before)) continue
       const chance = rule.probability ?? 1
-      const taken = { ...flow, probability: flow.probability * chance }
+      const looked = before.rules + i + 1 - first
+      const taken = { ...before, rules: looked, probability: probability * chance }
       for (const ending of this.#target(place, rule, taken)) {
         if (ending.verdict === 'continue') endings.push(...this.#chain(place, rules, ending.flow, i + 1))
         else endings.push({ flow: ending.flow, verdict: ending.verdict })
       }
       if (chance === 1) return endings
-      flow = { ...flow, probability: flow.probability * (1 - chance) }
+      probability *= 1 - chance
     }
+    const flow = { ...before, rules: before.rules + rules.length - first, probability }
     return [...endings, { flow, verdict: 'return' }]
   }
 
@@ -247,8 +255,13 @@ const loopbacks = ['127.0.0.0/8', '::1/128']
 
 function isIn(network: XtNetwork | undefined, address: IpAddress): boolean {
   if (network === undefined) return true
-  const cidr = { ...network, family: familyOf(network.address) }
-  return cidrContains(cidr, address) !== (network.isInverted ?? false)
+  const { address: first, prefixLength, isInverted = false } = network
+  const family = familyOf(first)
+  const isHost = prefixLength === hostPrefixLength(family)
+  const isInside = isHost
+    ? first === address
+    : cidrContains({ address: first, prefixLength, family }, address)
+  return isInside !== isInverted
 }
 
 function isInterface(pattern: string, name: string | undefined): boolean {

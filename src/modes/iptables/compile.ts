@@ -1,6 +1,12 @@
 // One route as chains and frontends of iptables mode, with kube-proxy's meaning of every branch.
 import { cidrContains, type Cidr, type IpAddress } from '../../address.js'
-import { hostPrefixLength, type Protocol, type XtNetwork, type XtRule } from '../../kernel/index.js'
+import {
+  hostPrefixLength,
+  type Protocol,
+  type XtNetwork,
+  type XtRule,
+  type XtTarget,
+} from '../../kernel/index.js'
 import type { Backend, Route } from '../../routing/index.js'
 import type { DesiredChain, DesiredFrontend, DesiredRoute, DispatchChain } from './desired.js'
 import { chainNames, dispatchChains, endpointChain, type ServiceChains } from './names.js'
@@ -65,39 +71,40 @@ function planOf(route: Route, settings: IptablesModeSettings): Plan {
 
 /** EXT: outside traffic gets this node's address, unless it is to stay with this node's endpoints (F-049, F-051). */
 function externalChain(plan: Plan): readonly DesiredChain[] {
-  const { route, settings, name, chains, external } = plan
+  const { route, chains, external } = plan
   if (!plan.usesExternal) return []
-  const rules: XtRule[] = []
-  if (!route.isExternalLocal) {
-    rules.push({
-      ...comment(plan, `masquerade traffic for ${name} external destinations`),
-      target: jump(chainNames.markMasquerade),
-    })
-  } else if (route.clusterBackends.length > 0) {
-    const { localDetector } = settings
-    const isFromNode = { addressType: { of: 'source' } } as const
-    if (localDetector !== undefined) {
-      rules.push({
-        ...comment(plan, `pod traffic for ${name} external destinations`),
-        ...sourceMatch(localDetector, false),
-        target: jump(chains.cluster),
-      })
-    }
-    rules.push(
-      {
-        ...comment(plan, `masquerade LOCAL traffic for ${name} external destinations`),
-        ...isFromNode,
-        target: jump(chainNames.markMasquerade),
-      },
-      {
-        ...comment(plan, `route LOCAL traffic for ${name} external destinations`),
-        ...isFromNode,
-        target: jump(chains.cluster),
-      },
-    )
-  }
-  if (external !== undefined) rules.push({ target: jump(external) })
-  return [{ table: 'nat', chain: chains.external, rules }]
+  const rules = route.isExternalLocal ? shortCircuitRules(plan) : [markRule(plan, 'traffic')]
+  const last = external === undefined ? [] : [{ target: jump(external) }]
+  return [{ table: 'nat', chain: chains.external, rules: [...rules, ...last] }]
+}
+
+/** Pods, and the node itself, reach the endpoints of the whole cluster; the node's answers come back to it. */
+function shortCircuitRules(plan: Plan): readonly XtRule[] {
+  const { route, settings, name, chains } = plan
+  if (route.clusterBackends.length === 0) return []
+  const { localDetector } = settings
+  const target = jump(chains.cluster)
+  const fromPods =
+    localDetector === undefined
+      ? []
+      : [
+          commented(plan, `pod traffic for ${name} external destinations`, {
+            ...sourceMatch(localDetector, false),
+            target,
+          }),
+        ]
+  return [
+    ...fromPods,
+    markRule(plan, 'LOCAL traffic', isFromNode),
+    commented(plan, `route LOCAL traffic for ${name} external destinations`, { ...isFromNode, target }),
+  ]
+}
+
+const isFromNode: Partial<XtRule> = { addressType: { of: 'source' } }
+
+function markRule(plan: Plan, what: string, match: Partial<XtRule> = {}): XtRule {
+  const target = jump(chainNames.markMasquerade)
+  return commented(plan, `masquerade ${what} for ${plan.name} external destinations`, { ...match, target })
 }
 
 /** FW: sources that may go on; whom it sends nowhere, KUBE-PROXY-FIREWALL drops (F-056). */
@@ -112,11 +119,8 @@ function firewallChain(plan: Plan): readonly DesiredChain[] {
     ...route.sourceRanges.map(networkOf),
     ...(isNodeAllowed ? route.loadBalancerIPs.map((address) => host(plan, address)) : []),
   ]
-  const rules = sources.map((source) => ({
-    ...comment(plan, `${name} loadbalancer IP`),
-    source,
-    target: jump(chains.external),
-  }))
+  const target = jump(chains.external)
+  const rules = sources.map((source) => commented(plan, `${name} loadbalancer IP`, { source, target }))
   return [{ table: 'nat', chain: chains.firewall, rules }]
 }
 
@@ -124,21 +128,19 @@ function firewallChain(plan: Plan): readonly DesiredChain[] {
 function backendsChain(plan: Plan, chain: string, backends: readonly Backend[]): readonly DesiredChain[] {
   if (backends.length === 0) return []
   const rules = chain === plan.internal ? [...masqueradeRules(plan)] : []
-  const seconds = plan.route.affinitySeconds
-  if (seconds > 0) {
-    for (const backend of backends) {
-      const list = endpointChain(plan.name, plan.protocol, backend)
-      rules.push({ recent: { list, action: 'check', seconds }, target: jump(list) })
-    }
+  const { route, name, protocol } = plan
+  const targets =
+    route.affinitySeconds > 0
+      ? backends.map((backend) => jump(endpointChain(name, protocol, backend)))
+      : backends.map(({ address, port }) => ({ kind: 'dnat', address, port }) as const)
+  for (const target of targets) {
+    if (target.kind === 'dnat') break
+    const recent = { list: target.chain, action: 'check', seconds: route.affinitySeconds } as const
+    rules.push({ recent, target })
   }
-  for (const [i, backend] of backends.entries()) {
-    const others = backends.length - i
-    const chance = others > 1 ? { probability: 1 / others } : {}
-    const rule =
-      seconds > 0
-        ? { target: jump(endpointChain(plan.name, plan.protocol, backend)) }
-        : { protocol: plan.protocol, target: { kind: 'dnat', ...backend } as const }
-    rules.push({ ...chance, ...rule })
+  for (const [i, target] of targets.entries()) {
+    const others = targets.length - i
+    rules.push(others > 1 ? { protocol, probability: 1 / others, target } : { protocol, target })
   }
   return [{ table: 'nat', chain, rules }]
 }
@@ -148,14 +150,9 @@ function masqueradeRules(plan: Plan): readonly XtRule[] {
   const { masqueradeAll, localDetector } = plan.settings
   if (!masqueradeAll && localDetector === undefined) return []
   const source = masqueradeAll || localDetector === undefined ? {} : sourceMatch(localDetector, true)
-  return [
-    {
-      ...comment(plan, `${plan.name} cluster IP`),
-      ...source,
-      destination: host(plan, plan.route.clusterIP),
-      target: jump(chainNames.markMasquerade),
-    },
-  ]
+  const destination = host(plan, plan.route.clusterIP)
+  const target = jump(chainNames.markMasquerade)
+  return [commented(plan, `${plan.name} cluster IP`, { ...source, destination, target })]
 }
 
 /** SEP: an endpoint that has to remember its clients; SVC and SVL share it. */
@@ -165,50 +162,64 @@ function endpointChains(plan: Plan): readonly DesiredChain[] {
   const chains = new Map<string, DesiredChain>()
   for (const backend of [...route.clusterBackends, ...route.localBackends]) {
     const chain = endpointChain(name, protocol, backend)
-    const rule: XtRule = {
-      ...comment(plan, name),
+    const rule = commented(plan, name, {
       protocol,
       recent: { list: chain, action: 'set' },
-      target: { kind: 'dnat', ...backend },
-    }
+      target: { kind: 'dnat', address: backend.address, port: backend.port },
+    })
     chains.set(chain, { table: 'nat', chain, rules: [rule] })
   }
   return [...chains.values()]
 }
 
+/** What is done with packets to a frontend. */
+interface Action {
+  readonly text: string
+  readonly target: XtTarget
+}
+
 function clusterIPFrontends(plan: Plan): readonly DesiredFrontend[] {
   const { route, name, internal } = plan
-  const rule =
-    internal === undefined
-      ? refusal(plan, route.isInternalLocal)
-      : { ...comment(plan, `${name} cluster IP`), target: jump(internal) }
-  const dispatch = internal === undefined ? dispatchChains.refusedServices : dispatchChains.services
-  return [addressFrontend(plan, dispatch, route.clusterIP, rule)]
+  return internal === undefined
+    ? [
+        addressFrontend(
+          plan,
+          dispatchChains.refusedServices,
+          route.clusterIP,
+          refusal(plan, route.isInternalLocal),
+        ),
+      ]
+    : [
+        addressFrontend(plan, dispatchChains.services, route.clusterIP, {
+          text: `${name} cluster IP`,
+          target: jump(internal),
+        }),
+      ]
 }
 
 function externalIPFrontends(plan: Plan): readonly DesiredFrontend[] {
-  const target = { ...comment(plan, `${plan.name} external IP`), target: jump(plan.chains.external) }
-  return plan.route.externalIPs.flatMap((address) => outsideFrontends(plan, address, target))
+  const action = { text: `${plan.name} external IP`, target: jump(plan.chains.external) }
+  return plan.route.externalIPs.flatMap((address) => outsideFrontends(plan, address, action))
 }
 
 function loadBalancerFrontends(plan: Plan): readonly DesiredFrontend[] {
   const { route, name, chains, usesFirewall } = plan
   const chain = usesFirewall ? chains.firewall : chains.external
-  const target = { ...comment(plan, `${name} loadbalancer IP`), target: jump(chain) }
-  const drop: XtRule = {
-    ...comment(plan, `${name} traffic not accepted by ${chains.firewall}`),
+  const action = { text: `${name} loadbalancer IP`, target: jump(chain) }
+  const drop: Action = {
+    text: `${name} traffic not accepted by ${chains.firewall}`,
     target: { kind: 'drop' },
   }
   return route.loadBalancerIPs.flatMap((address) => [
-    ...outsideFrontends(plan, address, target),
+    ...outsideFrontends(plan, address, action),
     ...(usesFirewall ? [addressFrontend(plan, dispatchChains.firewall, address, drop)] : []),
   ])
 }
 
 /** An address for outside traffic: where it goes, and what happens to packets that went nowhere. */
-function outsideFrontends(plan: Plan, address: IpAddress, rule: XtRule): readonly DesiredFrontend[] {
+function outsideFrontends(plan: Plan, address: IpAddress, action: Action): readonly DesiredFrontend[] {
   const frontends: DesiredFrontend[] = []
-  if (plan.usesExternal) frontends.push(addressFrontend(plan, dispatchChains.services, address, rule))
+  if (plan.usesExternal) frontends.push(addressFrontend(plan, dispatchChains.services, address, action))
   if (plan.external === undefined) {
     const refused = refusal(plan, plan.route.isExternalLocal)
     frontends.push(addressFrontend(plan, dispatchChains.refusedExternal, address, refused))
@@ -217,17 +228,18 @@ function outsideFrontends(plan: Plan, address: IpAddress, rule: XtRule): readonl
 }
 
 function nodePortFrontends(plan: Plan): readonly DesiredFrontend[] {
-  const { route, name, chains } = plan
+  const { route, name, chains, protocol } = plan
   if (route.nodePort === 0) return []
   const frontends: DesiredFrontend[] = []
+  const match = matchOf(protocol, route.nodePort)
   if (plan.usesExternal) {
-    const rule = { ...comment(plan, name), target: jump(chains.external) }
-    frontends.push(portFrontend(dispatchChains.nodePorts, plan.protocol, route.nodePort, rule))
+    const rule = commented(plan, name, { ...match, target: jump(chains.external) })
+    frontends.push(portFrontend(dispatchChains.nodePorts, rule, match))
   }
   if (plan.external === undefined) {
-    const isToNode = { addressType: { of: 'destination' } } as const
-    const rule = { ...isToNode, ...refusal(plan, route.isExternalLocal) }
-    frontends.push(portFrontend(dispatchChains.refusedExternal, plan.protocol, route.nodePort, rule))
+    const { text, target } = refusal(plan, route.isExternalLocal)
+    const rule = commented(plan, text, { ...match, addressType: { of: 'destination' }, target })
+    frontends.push(portFrontend(dispatchChains.refusedExternal, rule, match))
   }
   return frontends
 }
@@ -239,46 +251,45 @@ function nodePortFrontends(plan: Plan): readonly DesiredFrontend[] {
 function healthCheckFrontends(plan: Plan): readonly DesiredFrontend[] {
   const { healthCheckNodePort, service } = plan.route
   if (healthCheckNodePort === 0) return []
-  const rule: XtRule = {
-    ...comment(plan, `${service} health check node port`),
-    target: { kind: 'accept' },
-  }
-  return [portFrontend(dispatchChains.healthChecks, 'tcp', healthCheckNodePort, rule)]
+  const match = matchOf('tcp', healthCheckNodePort)
+  const rule = commented(plan, `${service} health check node port`, { ...match, target: { kind: 'accept' } })
+  return [portFrontend(dispatchChains.healthChecks, rule, match)]
 }
 
 /** F-053, F-054: refused when nobody is there; silently dropped when somebody is, but not on this node. */
-function refusal(plan: Plan, isLocal: boolean): XtRule {
+function refusal(plan: Plan, isLocal: boolean): Action {
   return isLocal && plan.route.hasEndpoints
-    ? { ...comment(plan, `${plan.name} has no local endpoints`), target: { kind: 'drop' } }
-    : { ...comment(plan, `${plan.name} has no endpoints`), target: { kind: 'reject' } }
+    ? { text: `${plan.name} has no local endpoints`, target: { kind: 'drop' } }
+    : { text: `${plan.name} has no endpoints`, target: { kind: 'reject' } }
 }
 
 function addressFrontend(
   plan: Plan,
   dispatch: DispatchChain,
   address: IpAddress,
-  rule: XtRule,
+  { text, target }: Action,
 ): DesiredFrontend {
-  const { protocol, route } = plan
-  const destination = host(plan, address)
-  return {
-    dispatch,
-    frontend: { address, protocol, port: route.port },
-    rules: [{ ...rule, destination, protocol, destinationPorts: [route.port, route.port] }],
-  }
+  const { protocol } = plan
+  const { port } = plan.route
+  const rule = { destination: host(plan, address), protocol, destinationPorts: [port, port], target } as const
+  return { dispatch, frontend: { address, protocol, port }, rules: [commented(plan, text, rule)] }
+}
+
+interface PortMatch {
+  readonly protocol: Protocol
+  readonly destinationPorts: readonly [number, number]
+}
+
+function matchOf(protocol: Protocol, port: number): PortMatch {
+  return { protocol, destinationPorts: [port, port] }
 }
 
 function portFrontend(
   dispatch: DispatchChain,
-  protocol: Protocol,
-  port: number,
   rule: XtRule,
+  { protocol, destinationPorts: [port] }: PortMatch,
 ): DesiredFrontend {
-  return {
-    dispatch,
-    frontend: { address: undefined, protocol, port },
-    rules: [{ ...rule, protocol, destinationPorts: [port, port] }],
-  }
+  return { dispatch, frontend: { address: undefined, protocol, port }, rules: [rule] }
 }
 
 /** The detector's match, or that it does not match. */
@@ -292,8 +303,8 @@ function sourceMatch(
     : { inInterface: { name: detector.name, ...inverted } }
 }
 
-function comment(plan: Plan, text: string): { readonly comment?: string } {
-  return plan.settings.withComments ? { comment: text } : {}
+function commented(plan: Plan, text: string, rule: XtRule): XtRule {
+  return plan.settings.withComments ? { comment: text, ...rule } : rule
 }
 
 function jump(chain: string): { readonly kind: 'jump'; readonly chain: string } {

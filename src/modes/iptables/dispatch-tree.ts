@@ -144,16 +144,12 @@ export class DispatchTree {
 
   #baseContent(): Content {
     const content: Content = []
-    const roots = [this.#addressed, this.#ports]
-    if (this.size <= flatLimit) {
-      for (const root of roots) this.#collect(root, content)
-      return content
+    const isFlat = this.size <= flatLimit
+    // Addresses before node ports, which may be any address.
+    for (const root of [this.#addressed, this.#ports]) {
+      if (isFlat) this.#collect(root, content)
+      else this.#split(topsOf(root), 'jump', content)
     }
-    // A bucket of everything would be one more step for every packet: its children stand in the base chain.
-    const tops = roots.flatMap((root) =>
-      root !== undefined && isBranch(root) && isWholePart(root.key, root.place) ? root.children : [root],
-    )
-    this.#split(tops, 'jump', content)
     return content
   }
 
@@ -219,6 +215,11 @@ function bucketOf(dispatch: DispatchChain, branch: Branch): Bucket {
     goto: [{ ...match, target: { kind: 'goto', chain } }],
     content: [],
   }
+}
+
+/** A bucket of everything would be one more step for every packet: its children stand in the base chain themselves. */
+function topsOf(root: Tree | undefined): readonly (Tree | undefined)[] {
+  return root !== undefined && isBranch(root) && isWholePart(root.key, root.place) ? root.children : [root]
 }
 
 function isBig(tree: Tree | undefined): tree is Branch {

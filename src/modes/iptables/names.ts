@@ -1,5 +1,5 @@
 // Names of chains: kube-proxy's, hashes included, so that people and scripts find what they know.
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { formatEndpoint } from '../../address.js'
 import type { Protocol } from '../../kernel/index.js'
 import type { Backend, Route } from '../../routing/index.js'
@@ -82,12 +82,12 @@ const base32Digits = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'
 
 /** The first 16 digits (80 bits) of the RFC 4648 base32 of SHA-256. */
 function chainHash(text: string): string {
-  const digest = createHash('sha256').update(text).digest()
+  const digest = hash('sha256', text, 'binary')
   let digits = ''
   let value = 0
   let bits = 0
   for (let i = 0; i < 10; i++) {
-    value = ((value << 8) | (digest[i] ?? 0)) & 0xfff
+    value = ((value << 8) | digest.charCodeAt(i)) & 0xfff
     bits += 8
     while (bits >= 5) {
       bits -= 5
@@ -115,12 +115,12 @@ export interface ServiceChains {
 }
 
 export function serviceChains(name: string, protocol: Protocol): ServiceChains {
-  const hash = chainHash(name + protocol)
+  const digits = chainHash(name + protocol)
   return {
-    cluster: `KUBE-SVC-${hash}`,
-    local: `KUBE-SVL-${hash}`,
-    external: `KUBE-EXT-${hash}`,
-    firewall: `KUBE-FW-${hash}`,
+    cluster: `KUBE-SVC-${digits}`,
+    local: `KUBE-SVL-${digits}`,
+    external: `KUBE-EXT-${digits}`,
+    firewall: `KUBE-FW-${digits}`,
   }
 }
 
