@@ -69,17 +69,15 @@ export function kubeProxyRules(world: World, isLiberal: boolean): string {
     for (const port of portsOf(world, object)) addPort(tables, port)
   }
   addSkeleton(tables, world, isLiberal)
-  const table = (name: string, chains: Iterable<string>, rules: readonly string[]): readonly string[] => [
-    `*${name}`,
-    ...[...chains].map((chain) => `:${chain} - [0:0]`),
-    ...rules,
-    'COMMIT',
-  ]
   return [
-    ...table('filter', filterChains, [...filterJumps, ...tables.filter]),
-    ...table('nat', tables.natChains, [...natJumps, ...tables.nat]),
+    ...tableText('filter', filterChains, [...filterJumps, ...tables.filter]),
+    ...tableText('nat', tables.natChains, [...natJumps, ...tables.nat]),
     '',
   ].join('\n')
+}
+
+function tableText(name: string, chains: Iterable<string>, rules: readonly string[]): readonly string[] {
+  return [`*${name}`, ...[...chains].map((chain) => `:${chain} - [0:0]`), ...rules, 'COMMIT']
 }
 
 /** No octet and no prefix length keeps leading zeros (F-004). */
@@ -119,24 +117,27 @@ function portsOf(world: World, service: Service): readonly Port[] {
   })
 }
 
-function localMatches({
-  settings: { detectLocal },
-  family,
-}: World): { readonly is: string; readonly isNot: string } | undefined {
-  if (detectLocal === undefined) return undefined
-  const both = (match: string): { readonly is: string; readonly isNot: string } => ({
-    is: match,
-    isNot: `! ${match}`,
-  })
-  switch (detectLocal.mode) {
+interface LocalMatch {
+  readonly is: string
+  readonly isNot: string
+}
+
+function matching(match: string): LocalMatch {
+  return { is: match, isNot: `! ${match}` }
+}
+
+function localMatch({ settings: { detectLocal }, family }: World): LocalMatch | undefined {
+  switch (detectLocal?.mode) {
+    case undefined:
+      return undefined
     case 'ClusterCIDR':
-      return both(`-s ${detectLocal.networks[family]}`)
+      return matching(`-s ${detectLocal.networks[family]}`)
     case 'NodeCIDR':
-      return both(`-s ${podNetwork[family]}`)
+      return matching(`-s ${podNetwork[family]}`)
     case 'BridgeInterface':
-      return both(`-i ${detectLocal.name}`)
+      return matching(`-i ${detectLocal.name}`)
     case 'InterfaceNamePrefix':
-      return both(`-i ${detectLocal.prefix}+`)
+      return matching(`-i ${detectLocal.prefix}+`)
   }
 }
 
@@ -162,7 +163,7 @@ function addPort(tables: Tables, port: Port): void {
 
 function addClusterIPMasquerade(tables: Tables, { world, clusterIP, match }: Port, chain: string): void {
   tables.natChains.add(chain)
-  const detector = localMatches(world)
+  const detector = localMatch(world)
   if (world.settings.masqueradeAll === true)
     tables.nat.push(`-A ${chain} ${match(clusterIP)} -j KUBE-MARK-MASQ`)
   else if (detector !== undefined)
@@ -214,7 +215,7 @@ function addExternalChain(tables: Tables, port: Port, hasExternal: boolean, isLo
   const chain = `KUBE-EXT-${port.id}`
   tables.natChains.add(chain)
   if (isLocal) {
-    const detector = localMatches(port.world)
+    const detector = localMatch(port.world)
     // Without endpoints of the cluster there is no chain to jump to.
     const everywhere = port.cluster.length > 0 ? `KUBE-SVC-${port.id}` : 'RETURN'
     if (detector !== undefined) tables.nat.push(`-A ${chain} ${detector.is} -j ${everywhere}`)
