@@ -5,13 +5,15 @@ import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Registry } from 'prom-client'
+import { resolveConfig } from '../src/config/index.js'
 import { openKernel } from '../src/kernel/index.js'
 import { openModelKernel } from '../src/kernel/model/index.js'
 import { openLog, StateReporter } from '../src/log.js'
 import { openMetrics } from '../src/metrics.js'
 import { NodeTracker } from '../src/node/index.js'
+import { HealthCheckServers } from '../src/server/index.js'
 import { nodeFileSystem, openSource } from '../src/source/index.js'
-import { Synchronizer, systemClock } from '../src/sync/index.js'
+import { ipvsMode, Synchronizer, systemClock } from '../src/sync/index.js'
 import { vip } from './state.js'
 
 const edits = 100
@@ -28,15 +30,12 @@ const problems = new StateReporter({
 })
 let acknowledged: () => void = () => {}
 
-const synchronizer = new Synchronizer({
-  mode: { scheduler: 'rr' },
-  vipBinding: 'routes',
-  syncPeriodMs: 30_000,
-  minSyncPeriodMs: 0,
-  excludeCidrs: [],
+const node = new NodeTracker('node-a')
+const mode = ipvsMode({
+  config: resolveConfig({ manifests: folder, mode: 'ipvs' }),
   kernel: {
+    ...real,
     ipvs: openModelKernel().ipvs,
-    links: real.links,
     routes: {
       apply: async (ops) => {
         const outcome = await real.routes.apply(ops)
@@ -48,11 +47,21 @@ const synchronizer = new Synchronizer({
       close: async () => await real.routes.close(),
     },
   },
-  node: new NodeTracker('node-a'),
+  node,
   clock: systemClock,
   log,
   metrics,
   problems,
+  openHealthChecks: (family, isHealthy) =>
+    new HealthCheckServers({ family, isHealthy, nodeName: node.facts.name }),
+})
+const synchronizer = new Synchronizer({
+  mode,
+  onInForce: async () => {},
+  links: real.links,
+  node,
+  clock: systemClock,
+  metrics,
   onCrash: (error) => {
     throw error
   },

@@ -7,9 +7,18 @@ import type { Config } from './config/index.js'
 import { openKernel, type Kernel } from './kernel/index.js'
 import { openLog, openStandardOutput, StateReporter, type Log } from './log.js'
 import { openMetrics } from './metrics.js'
-import { nodeName, NodeTracker } from './node/index.js'
+import { configWarnings, nodeName, NodeTracker } from './node/index.js'
+import { HealthCheckServers } from './server/index.js'
 import { nodeFileSystem, openSource, type Source } from './source/index.js'
-import { adviceOn, cleanUp, describeCleanUp, prepareKernel, Synchronizer, systemClock } from './sync/index.js'
+import {
+  adviceOn,
+  cleanUpAll,
+  openIptablesMode,
+  openIpvsMode,
+  Synchronizer,
+  systemClock,
+  type ModeOptions,
+} from './sync/index.js'
 
 /** Everything that runs between start and stop. */
 interface Agent {
@@ -19,27 +28,41 @@ interface Agent {
   readonly crash: Promise<readonly unknown[]>
 }
 
-function build(config: Config, kernel: Kernel, log: Log): Agent {
+/** Throws KernelError or ConfigError where the mode cannot work on this kernel. */
+async function build(config: Config, kernel: Kernel, log: Log): Promise<Agent> {
   const metrics = openMetrics(new Registry())
   const crash = new EventEmitter<{ crash: [unknown] }>()
-  const synchronizer = new Synchronizer({
-    mode: { scheduler: config.ipvs.scheduler },
-    vipBinding: config.vipBinding,
-    syncPeriodMs: config.ipvs.syncPeriodMs,
-    minSyncPeriodMs: config.ipvs.minSyncPeriodMs,
-    excludeCidrs: config.ipvs.excludeCIDRs,
+  const node = new NodeTracker(nodeName(config, hostname()), config.bindAddress)
+  const problems = new StateReporter({
+    log,
+    level: 'error',
+    trouble: 'not programmed',
+    recovery: 'programmed again',
+    count: (count) => metrics.objectsFailed.set(count),
+  })
+  const openHealthChecks: ModeOptions['openHealthChecks'] = (family, isHealthy) =>
+    new HealthCheckServers({ family, isHealthy, nodeName: node.facts.name })
+  const open = config.mode === 'iptables' ? openIptablesMode : openIpvsMode
+  const mode = await open({
+    config,
     kernel,
-    node: new NodeTracker(nodeName(config, hostname()), config.bindAddress),
+    node,
     clock: systemClock,
     log,
     metrics,
-    problems: new StateReporter({
-      log,
-      level: 'error',
-      trouble: 'not programmed',
-      recovery: 'programmed again',
-      count: (count) => metrics.objectsFailed.set(count),
-    }),
+    problems,
+    openHealthChecks,
+  })
+  const synchronizer = new Synchronizer({
+    mode,
+    onInForce: async () => {
+      for (const warning of configWarnings(config, node.facts)) log.warn(warning)
+      await mode.leaveOthers()
+    },
+    links: kernel.links,
+    node,
+    clock: systemClock,
+    metrics,
     onCrash: (error) => crash.emit('crash', error),
   })
   const timers = {
@@ -53,9 +76,8 @@ function build(config: Config, kernel: Kernel, log: Log): Agent {
 /** Resolves with the exit code. */
 async function run(config: Config, kernel: Kernel, log: Log): Promise<number> {
   const stopped = stopSignal()
-  const { source, synchronizer, crash } = build(config, kernel, log)
-  await prepareKernel({ kernel, scheduler: config.ipvs.scheduler, vipBinding: config.vipBinding, log })
-  log.info('viaduct starts', { version: config.version, mode: config.mode, vipBinding: config.vipBinding })
+  const { source, synchronizer, crash } = await build(config, kernel, log)
+  log.info('viaduct starts', { version: config.version, mode: config.mode })
   synchronizer.start()
   let end: NodeJS.Signals | readonly unknown[]
   try {
@@ -84,9 +106,9 @@ async function stopSignal(): Promise<NodeJS.Signals> {
 }
 
 async function runCleanUp(config: Config, kernel: Kernel): Promise<number> {
-  const report = await cleanUp(kernel, config.ipvs.excludeCIDRs)
-  process.stdout.write(`viaduct: ${describeCleanUp(report)}\n`)
-  return report.failures.length === 0 ? 0 : 1
+  const { text, isComplete } = await cleanUpAll(kernel, config.ipvs.excludeCIDRs)
+  process.stdout.write(`viaduct: ${text}\n`)
+  return isComplete ? 0 : 1
 }
 
 async function main(): Promise<number> {

@@ -1,4 +1,5 @@
 import type { IpFamily } from '../address.js'
+import { readActiveTables } from './active-tables.js'
 import type { Addon } from './addon.js'
 import type { Conntrack } from './conntrack.js'
 import { describeXtTable } from './describe-xtables.js'
@@ -27,6 +28,8 @@ export interface Kernel {
   readonly nftChains: NftChains
   /** The one of this family and table: what is wanted of it lives as long as the kernel is open. */
   xtables(family: IpFamily, table: XtTableName): Xtables
+  /** The legacy tables that exist, whoever made them; asking one of the others would make it. Throws KernelError. */
+  activeTables(family: IpFamily): Promise<readonly XtTableName[]>
   /** Waits for what is in flight; idempotent. */
   close(): Promise<void>
 }
@@ -72,6 +75,7 @@ export function openKernel(options: KernelOptions = {}): Kernel {
       xtables.set(key, made)
       return made
     },
+    activeTables: async (family) => await readActiveTables(family, '/proc/net'),
     close: async () => {
       const parts = [ipvs, routes, links, conntrack, nftChains, ...xtables.values()]
       await Promise.all(parts.map((part) => part.close()))

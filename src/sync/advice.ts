@@ -1,5 +1,6 @@
 import { ConfigError, KernelError } from '../errors.js'
 import { isWithoutIpvs } from './clean-up.js'
+import { isWithoutXtables } from './iptables-mode.js'
 
 /** One sentence on an error that ends the agent: what is wrong, and what to do. */
 export function adviceOn(error: unknown): string {
@@ -11,6 +12,9 @@ export function adviceOn(error: unknown): string {
   }
   if (isWithoutIpvs(error)) {
     return `this kernel has no IP_VS: load it with "modprobe ip_vs", or run a kernel that has it (${error.message})`
+  }
+  if (isWithoutXtables(error)) {
+    return `this kernel has no legacy x_tables: load the modules iptable_nat and iptable_filter, or use --proxy-mode=nftables (${error.message})`
   }
   return error.message
 }

@@ -6,16 +6,24 @@ export interface BoundedRunnerOptions {
   readonly clock: Clock
   /** Pause between the completion of a run and the next requested one. */
   readonly minIntervalMs: number
+  /**
+   * A requested run waits for so many times the duration of the last one, but no longer than `longestRestMs`: where runs are
+   * long and requests frequent, more of them share a run, and at most 1 / (1 + factor) of the time is spent on runs. Default 0.
+   */
+  readonly restFactor?: number
   /** A run starts at the latest this long after the last one ended. */
   readonly maxIntervalMs: number
   /** A run threw; it is asked for again after maxIntervalMs. */
   readonly onCrash: (error: unknown) => void
 }
 
+/** A kernel that hangs is no reason to let the next change wait longer. */
+const longestRestMs = 1000
+
 /**
  * Runs one function at a time, at bounded frequency (kube-proxy's runner, spec 1.8): requests are one deep, the minimum
  * interval counts from completion, and the first request is not delayed. With a minimum of 0 it adapts: an idle runner
- * starts in the same turn, a busy one gathers all requests of its run into the next.
+ * starts in the same turn, a busy one gathers all requests of its run, and of the rest after it, into the next.
  */
 export class BoundedRunner {
   readonly #options: BoundedRunnerOptions
@@ -81,7 +89,8 @@ export class BoundedRunner {
   }
 
   async #run(): Promise<void> {
-    const { run, clock, minIntervalMs, maxIntervalMs, onCrash } = this.#options
+    const { run, clock, minIntervalMs, maxIntervalMs, restFactor = 0, onCrash } = this.#options
+    const startMs = clock.now()
     let againInMs: number | undefined
     try {
       againInMs = await run()
@@ -90,8 +99,10 @@ export class BoundedRunner {
     }
     if (this.#state === 'stopped') return
     this.#state = 'idle'
-    this.#earliest = clock.now() + minIntervalMs
-    this.#latest = clock.now() + Math.min(againInMs ?? maxIntervalMs, maxIntervalMs)
+    const endMs = clock.now()
+    const restMs = Math.min((endMs - startMs) * restFactor, longestRestMs)
+    this.#earliest = endMs + Math.max(minIntervalMs, restMs)
+    this.#latest = endMs + Math.min(againInMs ?? maxIntervalMs, maxIntervalMs)
     this.#arm()
   }
 }

@@ -6,7 +6,7 @@ import { PackedDump, PackedRoutes, dummyDeviceName, hostAddresses } from '../led
 import type { KernelDoors } from './prepare-kernel.js'
 import { findDummyDevice } from './vip-place.js'
 
-/** What a clean-up removed, and what it could not. */
+/** What a clean-up of ipvs mode removed, and what it could not. */
 export interface CleanUpReport {
   readonly virtualServers: number
   readonly routes: number
@@ -32,13 +32,12 @@ export async function cleanUp(kernel: KernelDoors, excludeCidrs: readonly Cidr[]
       dummy === undefined ? [] : hostAddresses(await kernel.routes.dumpAddresses(family, dummy.index))
     const routeOps = await ourRoutes(kernel, family)
     const bound = new Set([...addresses, ...routeOps.map(({ route }) => route.address)])
-    const serverOps = await ourServers(
-      kernel,
-      family,
-      (address) => bound.has(address) && !isExcluded(address),
-    )
+    // Where nothing is bound nothing is ours, and a kernel that is not asked for IP_VS need not load it.
+    const isOurs = (address: IpAddress): boolean => bound.has(address) && !isExcluded(address)
+    const serverOps = bound.size === 0 ? [] : await ourServers(kernel, family, isOurs)
     if (serverOps === undefined) removed.hasIpvs = false
-    else removed.virtualServers += count(serverOps, await kernel.ipvs.apply(serverOps), failures)
+    else if (serverOps.length > 0)
+      removed.virtualServers += count(serverOps, await kernel.ipvs.apply(serverOps), failures)
     if (failures.length > 0) continue
     removed.routes += count(routeOps, await kernel.routes.apply(routeOps), failures)
     removed.addresses += addresses.length

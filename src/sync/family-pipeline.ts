@@ -74,6 +74,7 @@ export class FamilyPipeline {
   /** How much of the world has been delivered. */
   #known: 'nothing' | 'listed' | 'synced' = 'nothing'
   #isStopping = false
+  #isInForce = false
   /** When the first event came that no run has brought into the kernel. */
   #oldestEventMs: number | undefined
 
@@ -127,6 +128,11 @@ export class FamilyPipeline {
     return change === 'remove' && !isOwnDoing && this.#vips.isNeeded(address)
   }
 
+  /** The whole world was in the kernel once. */
+  get isInForce(): boolean {
+    return this.#isInForce
+  }
+
   /** A run in progress ends at its next batch. */
   stopSoon(): void {
     this.#isStopping = true
@@ -156,6 +162,7 @@ export class FamilyPipeline {
     this.#reconciler.endPass()
     // Events that are not in force are as old as they are.
     if (report.isFailed) this.#oldestEventMs = oldestEventMs ?? this.#oldestEventMs
+    this.#isInForce ||= known === 'synced' && !report.isFailed
     report.finish(this.#options)
     return Math.min(this.#failures.nextInMs() ?? Infinity, this.#reconciler.nextInMs())
   }

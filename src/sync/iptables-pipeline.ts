@@ -5,14 +5,14 @@ import type { Conntrack, LinkEvent, Links, Routes } from '../kernel/index.js'
 import { IptablesLedger } from '../ledger/index.js'
 import type { Log, StateReporter } from '../log.js'
 import type { FamilyMetrics } from '../metrics.js'
-import { type HealthCheck, type ServicePortKey, Tracker } from '../model/index.js'
+import { type ServicePortKey, Tracker } from '../model/index.js'
 import {
   type IptablesModeSettings,
   compileRoute,
   compileSkeleton,
   dispatchChains,
 } from '../modes/iptables/index.js'
-import { type NodeFacts, healthCheckAddressesOf } from '../node/index.js'
+import { type NodeChange, type NodeFacts, healthCheckAddressesOf } from '../node/index.js'
 import { type Route, route } from '../routing/index.js'
 import type { ObjectEvent } from '../source/index.js'
 import { ClusterSize } from './cluster-size.js'
@@ -26,24 +26,10 @@ import {
   machineAddresses,
 } from './iptables-settings.js'
 import { type IptablesDoors, IptablesTables } from './iptables-tables.js'
+import type { HealthCheckListeners } from './mode.js'
 import type { Pipeline } from './pipeline.js'
 import { LocalPolicyGaps } from './local-policy-gaps.js'
 import { logFamily } from './sync-report.js'
-
-/** Health checks of Services as listeners of one family; `server/` has them. */
-export interface HealthCheckListeners {
-  /** Resolves with those that could not be opened. */
-  sync(
-    checks: ReadonlyMap<string, HealthCheck>,
-    addresses: 'all' | readonly IpAddress[],
-  ): Promise<
-    readonly {
-      readonly regarding: { readonly namespace: string; readonly name: string }
-      readonly note: string
-    }[]
-  >
-  stop(): Promise<void>
-}
 
 export interface IptablesPipelineOptions {
   readonly family: IpFamily
@@ -100,6 +86,7 @@ export class IptablesPipeline implements Pipeline {
   #known: 'nothing' | 'listed' | 'synced' = 'nothing'
   #settings: IptablesModeSettings | undefined
   #machine: readonly IpAddress[] | undefined
+  #isInForce = false
   #isStopping = false
   #oldestEventMs: number | undefined
   #checkDueMs = 0
@@ -128,23 +115,28 @@ export class IptablesPipeline implements Pipeline {
     return isWork
   }
 
-  markAll(): void {
-    this.#tracker.markAll()
+  applyNode({ routing, modeSettings }: NodeChange): boolean {
+    if (routing) this.#tracker.markAll()
+    if (modeSettings) this.#machine = undefined
+    return modeSettings
   }
 
-  requestReconcile(): void {
-    this.#machine = undefined
-    this.#compareDueMs = 0
-  }
-
-  concerns(event: LinkEvent): boolean {
+  applyLinks(events: readonly LinkEvent[]): boolean {
     const { family, config, node } = this.#options
-    if (event.kind === 'link' || !looksAtAddresses(config, family, node.facts)) return false
-    return event.kind === 'overrun' || event.family === family
+    if (!looksAtAddresses(config, family, node.facts)) return false
+    const isConcerned = events.some(
+      (event) => event.kind === 'overrun' || (event.kind === 'address' && event.family === family),
+    )
+    if (isConcerned) this.#machine = undefined
+    return isConcerned
   }
 
   stopSoon(): void {
     this.#isStopping = true
+  }
+
+  get isInForce(): boolean {
+    return this.#isInForce
   }
 
   async close(): Promise<void> {
@@ -177,6 +169,7 @@ export class IptablesPipeline implements Pipeline {
       reportPass(family, { startMs, oldestEventMs, routes, isFull, written }, this.#options)
       if (written === undefined) this.#oldestEventMs = oldestEventMs ?? this.#oldestEventMs
       else await this.#settle(ledger)
+      this.#isInForce ||= written !== undefined && this.#hasTakenOver
     } else if (look === 'full') {
       // Listeners and flows that failed are tried again.
       await this.#settle(ledger)

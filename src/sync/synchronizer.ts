@@ -1,35 +1,27 @@
-import { type Cidr, type IpAddress, type IpFamily, cidrContains } from '../address.js'
-import type { VipBinding } from '../config/index.js'
-import type { LinkEvent, LinkWatch } from '../kernel/index.js'
-import { dummyDeviceName } from '../ledger/index.js'
-import { type Log, StateReporter } from '../log.js'
+import type { IpFamily } from '../address.js'
+import type { LinkWatch, Links } from '../kernel/index.js'
 import type { Metrics } from '../metrics.js'
-import type { IpvsModeSettings } from '../modes/ipvs/index.js'
 import type { NodeTracker } from '../node/index.js'
 import type { ObjectEvent } from '../source/index.js'
 import { BoundedRunner } from './bounded-runner.js'
 import type { Clock } from './clock.js'
-import { FamilyPipeline } from './family-pipeline.js'
-import type { KernelDoors } from './prepare-kernel.js'
+import type { Mode } from './mode.js'
+import type { Pipeline } from './pipeline.js'
 
 export interface SynchronizerOptions {
-  readonly mode: IpvsModeSettings
-  readonly vipBinding: VipBinding
-  readonly syncPeriodMs: number
-  readonly minSyncPeriodMs: number
-  readonly excludeCidrs: readonly Cidr[]
-  readonly kernel: KernelDoors
+  readonly mode: Omit<Mode, 'leaveOthers'>
+  /** Called once, when everything was in the kernel for the first time; runs wait for it. */
+  readonly onInForce: () => Promise<void>
+  readonly links: Links
   readonly node: NodeTracker
   readonly clock: Clock
-  readonly log: Log
-  readonly metrics: Pick<Metrics, 'ipv4' | 'ipv6' | 'serviceChanges' | 'endpointChanges'>
-  readonly problems: StateReporter
+  readonly metrics: Pick<Metrics, 'serviceChanges' | 'endpointChanges'>
   /** Something broke that is no refusal of the kernel. */
   readonly onCrash: (error: unknown) => void
 }
 
 interface FamilyRun {
-  readonly pipeline: FamilyPipeline
+  readonly pipeline: Pipeline
   readonly runner: BoundedRunner
 }
 
@@ -37,32 +29,27 @@ interface FamilyRun {
 export class Synchronizer {
   readonly #options: SynchronizerOptions
   readonly #families: readonly FamilyRun[]
-  readonly #hints: StateReporter
+  #isInForce = false
   #watch: LinkWatch | undefined
   #watching: Promise<void> = Promise.resolve()
 
   constructor(options: SynchronizerOptions) {
     this.#options = options
-    this.#hints = new StateReporter({
-      log: options.log,
-      level: 'warn',
-      trouble: 'VIP binding',
-      recovery: 'VIP binding: in order again',
-      count: () => {},
-    })
-    this.#families = (['ipv4', 'ipv6'] as const).map((family) => this.#open(family))
+    this.#families = options.mode.families.map((family) => this.#open(family))
   }
 
   /** Events that were seen together; the runs that they need start in the same turn. */
   deliver(events: readonly ObjectEvent[]): void {
     const changes = events.map((event) => this.#options.node.apply(event))
     this.#count(events)
-    const isRoutingChanged = changes.some(({ routing }) => routing)
-    const isBindingChanged = changes.some(({ vipBinding }) => vipBinding)
+    const change = {
+      routing: changes.some(({ routing }) => routing),
+      vipBinding: changes.some(({ vipBinding }) => vipBinding),
+      modeSettings: changes.some(({ modeSettings }) => modeSettings),
+    }
     for (const { pipeline, runner } of this.#families) {
-      if (isRoutingChanged) pipeline.markAll()
-      if (isBindingChanged) pipeline.requestReconcile()
-      if (pipeline.apply(events) || isBindingChanged) runner.request()
+      const isNodeConcerned = pipeline.applyNode(change)
+      if (pipeline.apply(events) || isNodeConcerned) runner.request()
     }
   }
 
@@ -79,7 +66,7 @@ export class Synchronizer {
   start(): void {
     if (this.#watch !== undefined) return
     for (const { runner } of this.#families) runner.start()
-    const watch = this.#options.kernel.links.watch()
+    const watch = this.#options.links.watch()
     this.#watch = watch
     this.#watching = this.#follow(watch).catch(this.#options.onCrash)
   }
@@ -89,47 +76,36 @@ export class Synchronizer {
     for (const { pipeline } of this.#families) pipeline.stopSoon()
     await Promise.all([this.#watch?.close(), ...this.#families.map(({ runner }) => runner.stop())])
     await this.#watching
+    await Promise.all(this.#families.map(({ pipeline }) => pipeline.close()))
   }
 
   #open(family: IpFamily): FamilyRun {
-    const { metrics, excludeCidrs, clock, minSyncPeriodMs, syncPeriodMs, onCrash } = this.#options
-    const isExcluded = (address: IpAddress): boolean =>
-      excludeCidrs.some((cidr) => cidrContains(cidr, address))
-    const hints = this.#hints
-    const pipeline = new FamilyPipeline({
-      ...this.#options,
-      hints,
-      family,
-      isExcluded,
-      metrics: metrics[family],
-    })
-    const run = async (): Promise<number | undefined> => await pipeline.runOnce()
+    const { clock, mode, onCrash } = this.#options
+    const { minSyncPeriodMs, syncPeriodMs, restFactor } = mode
+    const pipeline = mode.openPipeline(family)
     const runner = new BoundedRunner({
-      run,
+      run: async () => await this.#run(pipeline),
       clock,
       onCrash,
       minIntervalMs: minSyncPeriodMs,
       maxIntervalMs: syncPeriodMs,
+      restFactor,
     })
     return { pipeline, runner }
   }
 
-  /** Somebody deletes our device, takes lo down, or an address that our VIPs need: repaired now, not at the next period. */
+  async #run(pipeline: Pipeline): Promise<number | undefined> {
+    const againInMs = await pipeline.runOnce()
+    if (!this.#isInForce && this.#families.every((family) => family.pipeline.isInForce)) {
+      this.#isInForce = true
+      await this.#options.onInForce()
+    }
+    return againInMs
+  }
+
   async #follow(watch: LinkWatch): Promise<void> {
     for (let events = await watch.next(); events !== undefined; events = await watch.next()) {
-      for (const { pipeline, runner } of this.#families) {
-        if (!events.some((event) => concernsUs(event, pipeline))) continue
-        pipeline.requestReconcile()
-        runner.request()
-      }
+      for (const { pipeline, runner } of this.#families) if (pipeline.applyLinks(events)) runner.request()
     }
   }
-}
-
-function concernsUs(event: LinkEvent, pipeline: FamilyPipeline): boolean {
-  if (event.kind === 'overrun') return true
-  // The kernel takes all routes from lo when it goes down, and tells only about the link.
-  if (event.kind === 'link')
-    return event.name === 'lo' || (event.change === 'remove' && event.name === dummyDeviceName)
-  return pipeline.concerns(event)
 }

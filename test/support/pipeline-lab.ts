@@ -1,14 +1,14 @@
 // The whole agent between source and kernel, on the model kernel and a clock that tests move.
 import { Registry } from 'prom-client'
-import { parseCidr, type IpFamily } from '../../src/address.js'
+import type { IpFamily } from '../../src/address.js'
 import { AddressCursor, RealServerCursor, RouteCursor, VirtualServerCursor } from '../../src/kernel/index.js'
 import { openModelKernel, type ModelKernel } from '../../src/kernel/model/index.js'
-import type { VipBinding } from '../../src/config/index.js'
+import { resolveConfig, type ConfigInput, type VipBinding } from '../../src/config/index.js'
 import { StateReporter, type Log, type LogFields } from '../../src/log.js'
 import { openMetrics } from '../../src/metrics.js'
 import { NodeTracker } from '../../src/node/index.js'
 import type { ObjectEvent } from '../../src/source/index.js'
-import { Synchronizer } from '../../src/sync/index.js'
+import { iptablesMode, ipvsMode, Synchronizer, type HealthCheckListeners } from '../../src/sync/index.js'
 import { ManualClock, settle } from './manual-clock.js'
 
 export { ip } from './routes.js'
@@ -19,6 +19,8 @@ export interface LabOptions {
   readonly scheduler?: string
   readonly minSyncPeriodMs?: number
   readonly excludeCidrs?: readonly string[]
+  /** Whatever else is configured; the mode is ipvs unless it says so. */
+  readonly config?: ConfigInput
 }
 
 export interface LogLine {
@@ -59,7 +61,22 @@ export class MemoryLog implements Log {
   }
 }
 
+/** Health checks that nobody can ask, by what they were told last. */
+export class MemoryHealthChecks implements HealthCheckListeners {
+  checks: Parameters<HealthCheckListeners['sync']>[0] = new Map()
+  addresses: Parameters<HealthCheckListeners['sync']>[1] = []
+  failures: Awaited<ReturnType<HealthCheckListeners['sync']>> = []
+
+  async sync(checks: typeof this.checks, addresses: typeof this.addresses): Promise<typeof this.failures> {
+    if (checks.size > 0) Object.assign(this, { checks, addresses })
+    return checks.size > 0 ? this.failures : []
+  }
+
+  async stop(): Promise<void> {}
+}
+
 export class PipelineLab {
+  readonly healthChecks = new MemoryHealthChecks()
   readonly kernel: ModelKernel
   readonly clock = new ManualClock()
   readonly log = new MemoryLog()
@@ -71,14 +88,18 @@ export class PipelineLab {
   constructor(options: LabOptions = {}) {
     this.kernel = options.kernel ?? openModelKernel()
     const metrics = openMetrics(this.registry)
-    this.synchronizer = new Synchronizer({
-      mode: { scheduler: options.scheduler ?? 'rr' },
-      vipBinding: options.vipBinding ?? 'routes',
-      syncPeriodMs: 30_000,
-      minSyncPeriodMs: options.minSyncPeriodMs ?? 0,
-      excludeCidrs: (options.excludeCidrs ?? [])
-        .map((text) => parseCidr(text))
-        .filter((cidr) => cidr !== undefined),
+    const config = resolveConfig({
+      manifests: 'none',
+      ...options.config,
+      vipBinding: options.vipBinding,
+      ipvs: {
+        scheduler: options.scheduler,
+        minSyncPeriodMs: options.minSyncPeriodMs,
+        excludeCIDRs: options.excludeCidrs,
+      },
+    })
+    const modeOptions = {
+      config,
       kernel: this.kernel,
       node: this.node,
       clock: this.clock,
@@ -91,6 +112,19 @@ export class PipelineLab {
         recovery: 'programmed again',
         count: (count) => metrics.objectsFailed.set(count),
       }),
+      openHealthChecks: () => this.healthChecks,
+    }
+    const mode =
+      config.mode === 'iptables'
+        ? iptablesMode(modeOptions, { families: ['ipv4', 'ipv6'], dropsInvalid: true })
+        : ipvsMode(modeOptions)
+    this.synchronizer = new Synchronizer({
+      mode,
+      onInForce: mode.leaveOthers,
+      links: this.kernel.links,
+      node: this.node,
+      clock: this.clock,
+      metrics,
       onCrash: (error) => this.crashes.push(error),
     })
     this.synchronizer.start()

@@ -38,6 +38,7 @@ export interface ModelKernel {
   readonly xtNamespace: ModelXtNamespace
   /** One of each family and table. */
   xtables(family: IpFamily, table: XtTableName): ModelXtables
+  activeTables(family: IpFamily): Promise<readonly XtTableName[]>
   close(): Promise<void>
 }
 
@@ -80,6 +81,7 @@ export function openModelKernel(options: ModelKernelOptions = {}): ModelKernel {
       xtables.set(kernel, made)
       return made
     },
+    activeTables: async (family) => xtNamespace.active(family),
     close: async () => {
       await Promise.all(
         [ipvs, routes, links, conntrack, nftChains, ...xtables.values()].map((part) => part.close()),

@@ -179,4 +179,9 @@ export class ModelXtNamespace {
     this.#tables.set(key, made)
     return made
   }
+
+  /** Tables that somebody has asked for. */
+  active(family: IpFamily): readonly XtTableName[] {
+    return [...this.#tables.values()].filter((table) => table.family === family).map(({ table }) => table)
+  }
 }

@@ -1,0 +1,90 @@
+// What iptables mode, ours or kube-proxy's, leaves behind: removed by --cleanup, and when another mode has taken over.
+import type { IpFamily } from '../address.js'
+import { KernelError } from '../errors.js'
+import type { NftChains, XtTableName, Xtables } from '../kernel/index.js'
+import { prunedChains } from './iptables-tables.js'
+import { logFamily } from './sync-report.js'
+
+export interface XtablesDoors {
+  xtables(family: IpFamily, table: XtTableName): Xtables
+  activeTables(family: IpFamily): Promise<readonly XtTableName[]>
+}
+
+/** What became of one table. */
+export interface CleanedTable {
+  readonly family: IpFamily
+  readonly table: XtTableName
+  /** Chains that went. */
+  readonly removed: readonly string[]
+  readonly error: KernelError | undefined
+}
+
+const families = ['ipv4', 'ipv6'] as const
+
+/** kube-proxy has only its canary in mangle. KUBE-FIREWALL, and what starts otherwise, is kubelet's too and stays (F-102). */
+function leftovers(table: XtTableName): readonly string[] {
+  if (table === 'nat' || table === 'filter') return prunedChains(table)
+  return table === 'mangle' ? ['KUBE-PROXY-CANARY'] : []
+}
+
+/** Removes the chains of iptables mode, and of kube-proxy's ipvs mode, and the jumps to them from every table that exists; no table is made for it. */
+export async function cleanUpIptables(doors: XtablesDoors): Promise<readonly CleanedTable[]> {
+  const cleaned: CleanedTable[] = []
+  for (const family of families) {
+    for (const table of await doors.activeTables(family)) {
+      const prune = leftovers(table)
+      if (prune.length > 0) cleaned.push(await cleanTable(doors.xtables(family, table), prune))
+    }
+  }
+  return cleaned
+}
+
+async function cleanTable(door: Xtables, prune: readonly string[]): Promise<CleanedTable> {
+  const { family, table } = door
+  try {
+    const before = await door.chains()
+    await door.apply([], { prune })
+    const after = new Set((await door.chains()).map(({ chain }) => chain))
+    const removed = before.map(({ chain }) => chain).filter((chain) => !after.has(chain))
+    return { family, table, removed, error: undefined }
+  } catch (error) {
+    if (!(error instanceof KernelError)) throw error
+    return { family, table, removed: [], error }
+  }
+}
+
+/** `removed 12 chains from IPv4 nat, 4 chains from IPv4 filter`. */
+export function describeCleanedTables(cleaned: readonly CleanedTable[]): string {
+  const removed = cleaned
+    .filter(({ removed: chains }) => chains.length > 0)
+    .map(({ family, table, removed: chains }) => `${chains.length} chains from ${logFamily(family)} ${table}`)
+  const failures = cleaned.flatMap(({ error }) => (error === undefined ? [] : [`; failed: ${error.message}`]))
+  return `removed ${removed.length === 0 ? 'no chains' : removed.join(', ')}${failures.join('')}`
+}
+
+/**
+ * One sentence on what a kube-proxy has in nf_tables, which is another place than the legacy tables; undefined: nothing. Its
+ * rules are not ours to remove: they were made by a program that could run still.
+ */
+export async function describeNftLeftovers(nftChains: NftChains): Promise<string | undefined> {
+  const found: string[] = []
+  for (const family of families) {
+    for (const { table, chain } of await nftChains.list(family)) {
+      const isIptablesNft = (table === 'nat' || table === 'filter') && isOneOf(chain, prunedChains(table))
+      if (isIptablesNft || table === 'kube-proxy') found.push(`${logFamily(family)} ${table} ${chain}`)
+    }
+  }
+  if (found.length === 0) return undefined
+  const names =
+    found.length > 5 ? `${found.slice(0, 5).join(', ')} and ${found.length - 5} more` : found.join(', ')
+  return (
+    `nf_tables has chains of a kube-proxy (${names}): stop it, and remove them with "kube-proxy --cleanup" of the image that ` +
+    'made them'
+  )
+}
+
+function isOneOf(chain: string, patterns: readonly string[]): boolean {
+  return patterns.some((pattern) =>
+    pattern.endsWith('*') ? chain.startsWith(pattern.slice(0, -1)) : chain === pattern,
+  )
+}

@@ -1,0 +1,106 @@
+import type { IpFamily } from '../address.js'
+import { KernelError } from '../errors.js'
+import type { Sysctl } from '../kernel/index.js'
+import { type Log, StateReporter } from '../log.js'
+import { servesLocalhostNodePorts } from '../node/index.js'
+import { cleanUp, describeCleanUp } from './clean-up.js'
+import { describeNftLeftovers } from './iptables-clean-up.js'
+import { IptablesPipeline } from './iptables-pipeline.js'
+import { type Mode, type ModeKernel, type ModeOptions, warnIfRefused } from './mode.js'
+
+/** At 10,000 services a write takes some 50 ms of a core: a rest of 1.5 times that leaves 0.6 of it to others. */
+const restFactor = 1.5
+
+/** Makes the kernel ready. Throws KernelError where it has no legacy x_tables, or we may not use them. */
+export async function openIptablesMode(options: ModeOptions): Promise<Mode> {
+  const { kernel, log } = options
+  const families = await availableFamilies(kernel, log)
+  await warnOfNft(kernel, log)
+  await serveLocalhost(options)
+  return iptablesMode(options, { families, dropsInvalid: await findsInvalid(kernel.sysctl) })
+}
+
+/** On a kernel that is ready, and known. */
+export function iptablesMode(
+  options: ModeOptions,
+  { families, dropsInvalid }: { readonly families: readonly IpFamily[]; readonly dropsInvalid: boolean },
+): Mode {
+  const { config, kernel, log, metrics } = options
+  const warnings = new StateReporter({
+    log,
+    level: 'warn',
+    trouble: 'not as asked',
+    recovery: 'as asked now',
+    count: () => {},
+  })
+  const { syncPeriodMs, minSyncPeriodMs } = config.iptables
+  const openPipeline = (family: IpFamily): IptablesPipeline =>
+    new IptablesPipeline({
+      ...options,
+      ...kernel,
+      family,
+      dropsInvalid,
+      syncPeriodMs,
+      warnings,
+      doors: { nat: kernel.xtables(family, 'nat'), filter: kernel.xtables(family, 'filter') },
+      metrics: metrics[family],
+      openHealthChecks: (isHealthy) => options.openHealthChecks(family, isHealthy),
+    })
+  const removeOthers = async (): Promise<void> => {
+    const report = await cleanUp(kernel, config.ipvs.excludeCIDRs)
+    if (report.virtualServers + report.routes + report.addresses > 0 || report.device)
+      log.info(`What ipvs mode left: ${describeCleanUp(report)}`)
+  }
+  const leaveOthers = async (): Promise<void> => await warnIfRefused(log, removeOthers)
+  return { families, openPipeline, syncPeriodMs, minSyncPeriodMs, restFactor, leaveOthers }
+}
+
+/** IPv4 must be there; a kernel without ip6_tables is one without IPv6 Services. */
+async function availableFamilies(kernel: ModeKernel, log: Log): Promise<readonly IpFamily[]> {
+  for (const table of ['nat', 'filter'] as const) await kernel.xtables('ipv4', table).check()
+  try {
+    for (const table of ['nat', 'filter'] as const) await kernel.xtables('ipv6', table).check()
+    return ['ipv4', 'ipv6']
+  } catch (error) {
+    if (!(error instanceof KernelError) || !isWithoutXtables(error)) throw error
+    log.warn('IPv6 Services are not programmed', { ipFamily: 'IPv6', err: error })
+    return ['ipv4']
+  }
+}
+
+/** The table, or its module, does not exist. */
+export function isWithoutXtables(error: KernelError): boolean {
+  return error.subsystem === 'xtables' && (error.code === 'ENOPROTOOPT' || error.code === 'ENOENT')
+}
+
+async function warnOfNft({ nftChains }: ModeKernel, log: Log): Promise<void> {
+  try {
+    const leftovers = await describeNftLeftovers(nftChains)
+    if (leftovers !== undefined) log.warn(leftovers)
+  } catch (error) {
+    if (!(error instanceof KernelError)) throw error
+    log.warn('Chains of nf_tables could not be listed', { err: error })
+  }
+}
+
+/** F-064: without it the kernel drops what comes from loopback addresses and leaves for endpoints. */
+async function serveLocalhost({ config, kernel, log, node }: ModeOptions): Promise<void> {
+  const path = 'net/ipv4/conf/all/route_localnet'
+  if (!servesLocalhostNodePorts({ family: 'ipv4', config, node: node.facts })) return
+  try {
+    const present = await kernel.sysctl.read(path)
+    if (present === '1') return
+    await kernel.sysctl.write(path, '1')
+    log.info('Kernel setting changed', { setting: path, from: present, to: '1' })
+  } catch (error) {
+    if (!(error instanceof KernelError)) throw error
+    const remedy = 'set it on the node, or use --iptables-localhost-nodeports=false'
+    log.error(`Kernel setting ${path} should be 1: ${remedy}`, { setting: path, err: error })
+  }
+}
+
+/** F-058: a liberal conntrack takes packets for valid that a strict one does not know; then none is dropped. */
+async function findsInvalid(sysctl: Sysctl): Promise<boolean> {
+  const liberal = await sysctl.read('net/netfilter/nf_conntrack_tcp_be_liberal')
+  return liberal === undefined || liberal === '0'
+}

@@ -1,0 +1,84 @@
+import { type IpAddress, type IpFamily, cidrContains } from '../address.js'
+import type { LinkEvent } from '../kernel/index.js'
+import { dummyDeviceName } from '../ledger/index.js'
+import { StateReporter } from '../log.js'
+import { FamilyPipeline } from './family-pipeline.js'
+import { cleanUpIptables, describeCleanedTables } from './iptables-clean-up.js'
+import { type Mode, type ModeOptions, warnIfRefused } from './mode.js'
+import type { Pipeline } from './pipeline.js'
+import { prepareKernel } from './prepare-kernel.js'
+
+/** Makes the kernel ready. Throws ConfigError where a setting cannot work on it, KernelError where it has no IP_VS. */
+export async function openIpvsMode(options: ModeOptions): Promise<Mode> {
+  const { config, kernel, log } = options
+  await prepareKernel({ kernel, scheduler: config.ipvs.scheduler, vipBinding: config.vipBinding, log })
+  return ipvsMode(options)
+}
+
+/** On a kernel that is ready. */
+export function ipvsMode(options: ModeOptions): Mode {
+  const { config, kernel, log, metrics } = options
+  const { scheduler, excludeCIDRs, syncPeriodMs, minSyncPeriodMs } = config.ipvs
+  const { vipBinding } = config
+  const hints = new StateReporter({
+    log,
+    level: 'warn',
+    trouble: 'VIP binding',
+    recovery: 'VIP binding: in order again',
+    count: () => {},
+  })
+  const isExcluded = (address: IpAddress): boolean => excludeCIDRs.some((cidr) => cidrContains(cidr, address))
+  const openPipeline = (family: IpFamily): Pipeline =>
+    asPipeline(
+      new FamilyPipeline({
+        ...options,
+        mode: { scheduler },
+        vipBinding,
+        syncPeriodMs,
+        isExcluded,
+        hints,
+        family,
+        metrics: metrics[family],
+      }),
+    )
+  const removeOthers = async (): Promise<void> => {
+    const cleaned = (await cleanUpIptables(kernel)).filter(
+      ({ removed, error }) => removed.length > 0 || error !== undefined,
+    )
+    if (cleaned.length > 0) log.info(`What iptables mode left: ${describeCleanedTables(cleaned)}`)
+  }
+  const leaveOthers = async (): Promise<void> => await warnIfRefused(log, removeOthers)
+  const families = ['ipv4', 'ipv6'] as const
+  return { families, openPipeline, syncPeriodMs, minSyncPeriodMs, restFactor: 0, leaveOthers }
+}
+
+function asPipeline(pipeline: FamilyPipeline): Pipeline {
+  return {
+    apply: (events) => pipeline.apply(events),
+    applyNode: ({ routing, vipBinding }) => {
+      if (routing) pipeline.markAll()
+      if (vipBinding) pipeline.requestReconcile()
+      return vipBinding
+    },
+    // Somebody deletes our device, takes lo down, or an address that our VIPs need: repaired now, not at the next period.
+    applyLinks: (events) => {
+      const isConcerned = events.some((event) => concerns(event, pipeline))
+      if (isConcerned) pipeline.requestReconcile()
+      return isConcerned
+    },
+    stopSoon: () => pipeline.stopSoon(),
+    runOnce: async () => await pipeline.runOnce(),
+    get isInForce() {
+      return pipeline.isInForce
+    },
+    close: async () => {},
+  }
+}
+
+function concerns(event: LinkEvent, pipeline: FamilyPipeline): boolean {
+  if (event.kind === 'overrun') return true
+  // The kernel takes all routes from lo when it goes down, and tells only about the link.
+  if (event.kind === 'link')
+    return event.name === 'lo' || (event.change === 'remove' && event.name === dummyDeviceName)
+  return pipeline.concerns(event)
+}

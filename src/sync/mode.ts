@@ -1,0 +1,64 @@
+// A proxy mode as the agent sees it: what it needs of the kernel is in order, and pipelines can be opened.
+import type { IpAddress, IpFamily } from '../address.js'
+import type { Config } from '../config/index.js'
+import { KernelError } from '../errors.js'
+import type { Kernel } from '../kernel/index.js'
+import type { Log, StateReporter } from '../log.js'
+import type { Metrics } from '../metrics.js'
+import type { HealthCheck } from '../model/index.js'
+import type { NodeFacts } from '../node/index.js'
+import type { Clock } from './clock.js'
+import type { Pipeline } from './pipeline.js'
+
+/** What modes use of the kernel; its parts are shared by all pipelines, which queue inside. */
+export type ModeKernel = Omit<Kernel, 'close'>
+
+/** Health checks of Services as listeners of one family; `server/` has them. */
+export interface HealthCheckListeners {
+  /** Resolves with those that could not be opened. */
+  sync(
+    checks: ReadonlyMap<string, HealthCheck>,
+    addresses: 'all' | readonly IpAddress[],
+  ): Promise<
+    readonly {
+      readonly regarding: { readonly namespace: string; readonly name: string }
+      readonly note: string
+    }[]
+  >
+  stop(): Promise<void>
+}
+
+export interface ModeOptions {
+  readonly config: Config
+  readonly kernel: ModeKernel
+  /** This node, as it is now. */
+  readonly node: { readonly facts: NodeFacts }
+  readonly clock: Clock
+  readonly log: Log
+  readonly metrics: Readonly<Pick<Metrics, IpFamily>>
+  /** What cannot be programmed now. */
+  readonly problems: StateReporter
+  /** `isHealthy`: whether the kernel is up to date; asked at any time. */
+  readonly openHealthChecks: (family: IpFamily, isHealthy: () => boolean) => HealthCheckListeners
+}
+
+export interface Mode {
+  /** Those that this kernel can be programmed for. */
+  readonly families: readonly IpFamily[]
+  readonly openPipeline: (family: IpFamily) => Pipeline
+  readonly syncPeriodMs: number
+  readonly minSyncPeriodMs: number
+  readonly restFactor: number
+  /** Removes what the other modes left, now that this one stands; says what could not be removed, and never throws KernelError. */
+  readonly leaveOthers: () => Promise<void>
+}
+
+/** `removeOthers` with a refusal of the kernel as a warning. */
+export async function warnIfRefused(log: Log, removeOthers: () => Promise<void>): Promise<void> {
+  try {
+    await removeOthers()
+  } catch (error) {
+    if (!(error instanceof KernelError)) throw error
+    log.warn('What another mode left could not be removed; --cleanup tries again', { err: error })
+  }
+}
