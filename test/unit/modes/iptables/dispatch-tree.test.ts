@@ -5,7 +5,7 @@ import type { XtRule } from '../../../../src/kernel/index.js'
 import { dispatchChains, DispatchTree, type Frontend } from '../../../../src/modes/iptables/index.js'
 import { type ModelTables, walk } from '../../../support/packet-model.js'
 import { formatRule, listing } from '../../../support/packet-model-tables.js'
-import { ip } from '../../../support/pipeline-lab.js'
+import { ip } from '../../../support/routes.js'
 
 const tail: readonly XtRule[] = [{ comment: 'tail', target: { kind: 'return' } }]
 const backend = ip('10.0.0.1')

@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { compileRoute, compileSkeleton, ownedChains } from '../../../../src/modes/iptables/index.js'
-import { backends, makeRoute, makeSettings } from '../../../support/packet-model-routes.js'
+import { makeSettings } from '../../../support/packet-model-settings.js'
 import { tablesOf } from '../../../support/packet-model-tables.js'
-import { ip } from '../../../support/pipeline-lab.js'
+import { backends, ip, plainRoute } from '../../../support/routes.js'
 
 describe('names of chains', () => {
-  const route = makeRoute('ns1/svc1', '172.30.0.41', {
+  const route = plainRoute({
+    service: 'ns1/svc1',
     portName: 'p80',
     affinitySeconds: 10,
     nodePort: 30080,
@@ -28,11 +29,16 @@ describe('names of chains', () => {
 
   it('differ by port name, protocol and endpoint', () => {
     const others = [
-      makeRoute('ns1/svc1', '172.30.0.41', { clusterBackends: backends('10.180.0.1') }),
-      makeRoute('ns1/svc1', '172.30.0.41', { clusterBackends: backends('10.180.0.1'), protocol: 'UDP' }),
-      makeRoute('ns1/svc1:p80', '172.30.0.41', { clusterBackends: backends('10.180.0.1'), protocol: 'SCTP' }),
-      makeRoute('ns1/svc1', 'fd00::1', {
-        clusterBackends: backends('fd00:1::1', 'fd00:1::2'),
+      plainRoute({ service: 'ns1/svc1', clusterBackends: backends(8080, '10.180.0.1') }),
+      plainRoute({ service: 'ns1/svc1', clusterBackends: backends(8080, '10.180.0.1'), protocol: 'UDP' }),
+      plainRoute({
+        service: 'ns1/svc1:p80',
+        clusterBackends: backends(8080, '10.180.0.1'),
+        protocol: 'SCTP',
+      }),
+      plainRoute({
+        service: 'ns1/svc1',
+        clusterBackends: backends(8080, 'fd00:1::1', 'fd00:1::2'),
         portName: 'p81',
         affinitySeconds: 1,
       }),
@@ -45,7 +51,12 @@ describe('names of chains', () => {
 
   it('are in the patterns by which the mode knows its own, whatever it makes', () => {
     const many = Array.from({ length: 40 }, (_, i) => [
-      makeRoute(`ns/refused-${i}`, `10.96.1.${i}`, { nodePort: 31000 + i, externalIPs: [ip(`5.6.7.${i}`)] }),
+      plainRoute({
+        service: `ns/refused-${i}`,
+        clusterIP: ip(`10.96.1.${i}`),
+        nodePort: 31000 + i,
+        externalIPs: [ip(`5.6.7.${i}`)],
+      }),
       {
         ...route,
         service: `ns/served-${i}`,

@@ -1,0 +1,160 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { compileSkeleton, type IptablesModeSettings } from '../../../../src/modes/iptables/index.js'
+import { makeSettings } from '../../../support/packet-model-settings.js'
+import { formatRule, listing, tablesOf } from '../../../support/packet-model-tables.js'
+import { ip } from '../../../support/routes.js'
+
+function hooksOf(settings: IptablesModeSettings): string {
+  return compileSkeleton(settings)
+    .hooks.flatMap(({ table, chain, rules }) => [`*${table} ${chain}`, ...rules.map(formatRule)])
+    .join('\n')
+}
+
+/** The rules behind all frontends of KUBE-SERVICES in nat. */
+function tailOf(settings: IptablesModeSettings): readonly string[] {
+  const tails = compileSkeleton(settings).tails.filter(({ rules }) => rules.length > 0)
+  return tails.flatMap(({ dispatch, rules }) =>
+    rules.map((rule) => `${dispatch.table} ${dispatch.chain} ${formatRule(rule)}`),
+  )
+}
+
+describe('the skeleton', () => {
+  it('in nat: who is marked leaves with an address of the node, and without the mark', () => {
+    const { chains } = tablesOf([], makeSettings('ipv4', { localhostNodePorts: false })).nat
+    assert.equal(
+      listing(chains),
+      `
+:KUBE-MARK-MASQ
+-j MARK 0x4000/0x4000
+:KUBE-NODEPORTS
+:KUBE-POSTROUTING
+--ctstate DNAT source = destination -j KUBE-MARK-MASQ
+! --mark 0x4000/0x4000 -j RETURN
+-j MARK 0x4000/0x0
+"kubernetes service traffic requiring SNAT" -j MASQUERADE --random-fully
+:KUBE-PROXY-CANARY
+:KUBE-SERVICES
+! -d 127.0.0.0/8 "kubernetes service nodeports; NOTE: this must be the last rule in this chain" --dst-type LOCAL -j KUBE-NODEPORTS
+`.trim(),
+    )
+  })
+
+  it('in filter: what is forwarded, and what may not come to 127.0.0.0/8', () => {
+    const { chains } = tablesOf([], makeSettings()).filter
+    assert.equal(
+      listing(chains),
+      `
+:KUBE-EXTERNAL-SERVICES
+:KUBE-FIREWALL
+! -s 127.0.0.0/8 -d 127.0.0.0/8 "block incoming localnet connections" ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP
+:KUBE-FORWARD
+--ctstate INVALID -j DROP
+"kubernetes forwarding rules" --mark 0x4000/0x4000 -j ACCEPT
+"kubernetes forwarding conntrack rule" --ctstate RELATED,ESTABLISHED -j ACCEPT
+"kubernetes forwarding rules" --ctstate DNAT source = destination -j ACCEPT
+:KUBE-NODEPORTS
+:KUBE-PROXY-CANARY
+:KUBE-PROXY-FIREWALL
+:KUBE-SERVICES
+`.trim(),
+    )
+  })
+
+  it("leads from the kernel's chains to its own as kube-proxy does", () => {
+    assert.equal(
+      hooksOf(makeSettings()),
+      `
+*filter INPUT
+-j KUBE-FIREWALL
+"kubernetes load balancer firewall" --ctstate NEW -j KUBE-PROXY-FIREWALL
+"kubernetes health check service ports" -j KUBE-NODEPORTS
+"kubernetes externally-visible service portals" --ctstate NEW -j KUBE-EXTERNAL-SERVICES
+*filter FORWARD
+"kubernetes load balancer firewall" --ctstate NEW -j KUBE-PROXY-FIREWALL
+"kubernetes forwarding rules" -j KUBE-FORWARD
+"kubernetes service portals" --ctstate NEW -j KUBE-SERVICES
+"kubernetes externally-visible service portals" --ctstate NEW -j KUBE-EXTERNAL-SERVICES
+*filter OUTPUT
+-j KUBE-FIREWALL
+"kubernetes load balancer firewall" --ctstate NEW -j KUBE-PROXY-FIREWALL
+"kubernetes service portals" --ctstate NEW -j KUBE-SERVICES
+*nat PREROUTING
+"kubernetes service portals" -j KUBE-SERVICES
+*nat OUTPUT
+"kubernetes service portals" -j KUBE-SERVICES
+*nat POSTROUTING
+"kubernetes postrouting rules" -j KUBE-POSTROUTING
+`.trim(),
+    )
+  })
+
+  it("leaves kubelet's chain alone where it has nothing to drop", () => {
+    for (const settings of [makeSettings('ipv6'), makeSettings('ipv4', { localhostNodePorts: false })]) {
+      assert.ok(!hooksOf(settings).includes('KUBE-FIREWALL'))
+      assert.ok(!compileSkeleton(settings).chains.some(({ chain }) => chain === 'KUBE-FIREWALL'))
+    }
+  })
+
+  it('forwards what conntrack does not know, if told so', () => {
+    const { chains } = tablesOf([], makeSettings('ipv6', { dropsInvalid: false })).filter
+    assert.ok(!listing(chains).includes('INVALID'))
+  })
+
+  it('marks with the bit that it is told', () => {
+    const { nat, filter } = tablesOf([], makeSettings('ipv4', { masqueradeMark: 0x2 }))
+    assert.match(listing(nat.chains), /! --mark 0x2\/0x2 -j RETURN\n-j MARK 0x2\/0x0\n/)
+    assert.match(listing(nat.chains), /:KUBE-MARK-MASQ\n-j MARK 0x2\/0x2\n/)
+    assert.match(listing(filter.chains), /--mark 0x2\/0x2 -j ACCEPT/)
+  })
+})
+
+describe('the way to node ports', () => {
+  const text = '"kubernetes service nodeports; NOTE: this must be the last rule in this chain"'
+  const some = ['192.168.0.1', '127.0.0.1', '10.0.0.1'].map(ip)
+  const cases: readonly {
+    readonly name: string
+    readonly settings: IptablesModeSettings
+    readonly rules: readonly string[]
+  }[] = [
+    {
+      name: 'any local address',
+      settings: makeSettings(),
+      rules: [`${text} --dst-type LOCAL -j KUBE-NODEPORTS`],
+    },
+    {
+      name: 'any local address but 127.0.0.0/8',
+      settings: makeSettings('ipv4', { localhostNodePorts: false }),
+      rules: [`! -d 127.0.0.0/8 ${text} --dst-type LOCAL -j KUBE-NODEPORTS`],
+    },
+    {
+      name: 'any local IPv6 address but ::1',
+      settings: makeSettings('ipv6'),
+      rules: [`! -d ::1/128 ${text} --dst-type LOCAL -j KUBE-NODEPORTS`],
+    },
+    {
+      name: 'given addresses',
+      settings: makeSettings('ipv4', { nodePortAddresses: some }),
+      rules: some.map((address) => `-d ${address}/32 ${text} -j KUBE-NODEPORTS`),
+    },
+    {
+      name: 'given addresses without loopback',
+      settings: makeSettings('ipv4', { nodePortAddresses: some, localhostNodePorts: false }),
+      rules: ['192.168.0.1', '10.0.0.1'].map((address) => `-d ${address}/32 ${text} -j KUBE-NODEPORTS`),
+    },
+    {
+      name: 'given IPv6 addresses without loopback',
+      settings: makeSettings('ipv6', { nodePortAddresses: [ip('fd00::1'), ip('::1')] }),
+      rules: [`-d fd00::1/128 ${text} -j KUBE-NODEPORTS`],
+    },
+    { name: 'no address', settings: makeSettings('ipv4', { nodePortAddresses: [] }), rules: [] },
+  ]
+  for (const { name, settings, rules } of cases) {
+    it(name, () => {
+      assert.deepEqual(
+        tailOf(settings),
+        rules.map((rule) => `nat KUBE-SERVICES ${rule}`),
+      )
+    })
+  }
+})
