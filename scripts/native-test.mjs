@@ -8,7 +8,16 @@ import { parseArgs } from 'node:util'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 const source = join(root, 'native/test')
-const fuzzers = ['error', 'ipvs_message', 'ipvs_option', 'message', 'route_event', 'route_message']
+const fuzzers = [
+  'conntrack_message',
+  'error',
+  'ipvs_message',
+  'ipvs_option',
+  'message',
+  'nft_message',
+  'route_event',
+  'route_message',
+]
 
 function run(command, args) {
   const result = spawnSync(command, args, { cwd: root, stdio: 'inherit' })

@@ -1,0 +1,93 @@
+#include "nftables/nft_socket.h"
+
+#include <gtest/gtest.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
+
+#include <optional>
+#include <string>
+
+#include "hex.h"
+#include "nftables/decode.h"
+#include "scripted_kernel.h"
+
+namespace viaduct::nftables {
+namespace {
+
+constexpr uint16_t kNewChain = NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_NEWCHAIN;
+
+constexpr const char* kChain = R"(
+  02 00 00 0a                                          # nfgenmsg
+  08 00 01 00  6e 61 74 00                             # TABLE "nat"
+  0c 00 02 00  00 00 00 00  00 00 00 05                # HANDLE, which we do not read
+  12 00 03 00  4b 55 42 45  2d 53 45 52  56 49 43 45  53 00 00 00   # NAME "KUBE-SERVICES"
+)";
+
+TEST(DecodeChainName, ReadsTableAndName) {
+  const Bytes message = FromHex(kChain);
+  const auto name = DecodeChainName(message);
+  ASSERT_TRUE(name);
+  EXPECT_EQ(name->table, "nat");
+  EXPECT_EQ(name->chain, "KUBE-SERVICES");
+}
+
+TEST(DecodeChainName, RefusesWhatIsNotWhole) {
+  EXPECT_FALSE(DecodeChainName(FromHex("02 00 00"))) << "short header";
+  EXPECT_FALSE(DecodeChainName(FromHex("02 00 00 00 08 00 01 00 6e 61 74 00"))) << "no name";
+  EXPECT_FALSE(DecodeChainName(FromHex("02 00 00 00 05 00 01 00 00 00 00 00 06 00 03 00 4b 00 00 00")))
+      << "no table";
+}
+
+class NftSocketTest : public testing::Test {
+ protected:
+  void SetUp() override { socket.emplace(std::move(NftSocket::Open(kernel).value())); }
+
+  ScriptedKernel kernel;
+  std::optional<NftSocket> socket;
+};
+
+TEST_F(NftSocketTest, ListsNamesAndForgetsThoseOfAnInterruptedDump) {
+  bool is_first = true;
+  kernel.on_send = [&](int fd, const Bytes& sent) {
+    EXPECT_TRUE(HasBytes(std::span(sent).first(6), "14 00 00 00 04 0a")) << "NFT_MSG_GETCHAIN";
+    const uint32_t sequence = HeadersOf(sent)[0].nlmsg_seq;
+    const bool is_interrupted = std::exchange(is_first, false);
+    const uint16_t flags = is_interrupted ? NLM_F_MULTI | NLM_F_DUMP_INTR : NLM_F_MULTI;
+    const Bytes chain = is_interrupted ? Bytes{1, 2} : FromHex(kChain);
+    kernel.queue(fd).push_back({MakeMessage(kNewChain, flags, sequence, FromHex(kChain))});
+    kernel.queue(fd).push_back({MakeMessage(kNewChain, flags, sequence, chain)});
+    kernel.queue(fd).push_back({MakeDone(sequence)});
+    return 0;
+  };
+  auto names = socket->ListChains(AF_INET);
+  ASSERT_TRUE(names.ok());
+  const std::string once("nat\0KUBE-SERVICES\0", 18);
+  EXPECT_EQ(std::string(names.value().begin(), names.value().end()), once + once);
+}
+
+TEST_F(NftSocketTest, NamesTheOperationThatFailed) {
+  kernel.on_send = [&](int fd, const Bytes& sent) {
+    const uint32_t sequence = HeadersOf(sent)[0].nlmsg_seq;
+    kernel.queue(fd).push_back({MakeError(sequence, EINVAL)});
+    return 0;
+  };
+  auto names = socket->ListChains(AF_INET);
+  ASSERT_FALSE(names.ok());
+  EXPECT_EQ(names.error().code, EINVAL);
+  EXPECT_EQ(names.error().operation, "dump nf_tables chains");
+}
+
+TEST_F(NftSocketTest, AMalformedAnswerIsAnError) {
+  kernel.on_send = [&](int fd, const Bytes& sent) {
+    const uint32_t sequence = HeadersOf(sent)[0].nlmsg_seq;
+    kernel.queue(fd).push_back(
+        {Concatenate({MakeMessage(kNewChain, NLM_F_MULTI, sequence, {1, 2}), MakeDone(sequence)})});
+    return 0;
+  };
+  auto names = socket->ListChains(AF_INET);
+  ASSERT_FALSE(names.ok());
+  EXPECT_EQ(names.error().code, EPROTO);
+}
+
+}  // namespace
+}  // namespace viaduct::nftables
