@@ -1,0 +1,498 @@
+// iptables mode over time: order of writes, drift, faults, restarts, and what others left.
+import assert from 'node:assert/strict'
+import { constants } from 'node:os'
+import { describe, it } from 'node:test'
+import type { XtRule } from '../../src/kernel/index.js'
+import { openModelKernel } from '../../src/kernel/model/index.js'
+import type { ObjectEvent } from '../../src/source/index.js'
+import { cleanUpAll } from '../../src/sync/index.js'
+import { IptablesLab, jumpTo, linesWith, ruleLines } from '../support/iptables-lab.js'
+import { endpoint, node, port, remove, service, set, slice, synced } from '../support/objects.js'
+import { ip, PipelineLab, snapshot } from '../support/pipeline-lab.js'
+
+const listed: ObjectEvent = { type: 'listed' }
+const web = [set(service('web', '10.96.0.1')), set(slice('web-1', 'web', ['10.1.0.1', '10.1.0.2']))]
+const shop = [set(service('shop', '10.96.0.2')), set(slice('shop-1', 'shop', ['10.2.0.1']))]
+const noEndpoints = set(slice('web-1', 'web', []))
+
+async function started(...events: readonly ObjectEvent[]): Promise<IptablesLab> {
+  const lab = new IptablesLab()
+  await lab.deliver(...events, synced)
+  lab.takeTold()
+  return lab
+}
+
+function dnatTo(address: string): string {
+  return `--to-destination ${address}:8080`
+}
+
+describe('the order of two tables that cannot be replaced at once', () => {
+  const rows: readonly {
+    readonly name: string
+    readonly before: readonly ObjectEvent[]
+    readonly change: readonly ObjectEvent[]
+    readonly told: readonly string[]
+  }[] = [
+    {
+      name: 'other endpoints: nat alone',
+      before: web,
+      change: [set(slice('web-1', 'web', ['10.1.0.9']))],
+      told: ['nat'],
+    },
+    {
+      name: 'the last endpoint goes: refused before it is not served',
+      before: web,
+      change: [noEndpoints],
+      told: ['filter', 'nat'],
+    },
+    {
+      name: 'the first endpoint comes: served before it is not refused',
+      before: [...web, noEndpoints],
+      change: web.slice(1),
+      told: ['nat', 'filter'],
+    },
+    {
+      name: 'one of each: refused, served, not refused',
+      before: [...web, noEndpoints, ...shop],
+      change: [...web.slice(1), set(slice('shop-1', 'shop', []))],
+      told: ['filter', 'nat', 'filter'],
+    },
+    {
+      name: 'nothing that a rule depends on: none',
+      before: web,
+      change: [set(service('web', '10.96.0.1', { labels: { a: 'b' } }))],
+      told: [],
+    },
+  ]
+  for (const { name, before, change, told } of rows) {
+    it(name, async () => {
+      const lab = await started(...before)
+      await lab.deliver(...change)
+      assert.deepEqual(lab.takeTold(), told)
+      await lab.stop()
+    })
+  }
+
+  it('holds when a table fails in between: nothing is lost, and nothing is unrefused that is not served', async () => {
+    const lab = await started(...web, noEndpoints)
+    const nat = lab.kernel.xtables('ipv4', 'nat')
+    nat.plan = { callFault: (call) => (call === 'apply' ? constants.errno.ENOMEM : undefined) }
+    await lab.deliver(...web.slice(1))
+    assert.equal(linesWith(lab.kernel.xtNamespace, 'REJECT').length, 1)
+    nat.plan = {}
+    await lab.clock.advance(1000)
+    assert.equal(linesWith(lab.kernel.xtNamespace, 'REJECT').length, 0)
+    assert.equal(linesWith(lab.kernel.xtNamespace, dnatTo('10.1.0.1')).length, 1)
+    await lab.stop()
+  })
+})
+
+describe('a kernel that refuses', () => {
+  it('is told once, tried again with back-off, and told when it works', async () => {
+    const lab = new IptablesLab()
+    const doors = (['nat', 'filter'] as const).map((table) => lab.kernel.xtables('ipv4', table))
+    for (const door of doors) door.plan = { callFault: () => constants.errno.EAGAIN }
+    await lab.deliver(...web, synced)
+    assert.deepEqual(lab.takeTold(), ['filter', 'nat'])
+    await lab.clock.advance(10_000)
+    // After 1, 3 and 7 seconds.
+    assert.deepEqual(lab.takeTold(), ['filter', 'nat', 'filter', 'nat', 'filter', 'nat'])
+    const errors = lab.log.find('error', 'not programmed')
+    assert.equal(errors.length, 2)
+    assert.match(errors[0]?.message ?? '', /IPv4 table filter: .*EAGAIN.*xtables\.lock/u)
+    for (const door of doors) door.plan = {}
+    await lab.clock.advance(10_000)
+    assert.equal(linesWith(lab.kernel.xtNamespace, dnatTo('10.1.0.1')).length, 1)
+    assert.equal(lab.log.find('info', 'programmed again').length, 2)
+    await lab.stop()
+  })
+
+  it('refuses one table: the other is programmed', async () => {
+    const lab = new IptablesLab()
+    lab.kernel.xtables('ipv4', 'filter').plan = { callFault: () => constants.errno.ENOENT }
+    await lab.deliver(...web, synced)
+    assert.equal(linesWith(lab.kernel.xtNamespace, dnatTo('10.1.0.1')).length, 1)
+    await lab.stop()
+  })
+
+  it('could not be looked at: looked at again later, without a storm', async () => {
+    const lab = await started(...web)
+    const filter = lab.kernel.xtables('ipv4', 'filter')
+    filter.plan = { callFault: () => constants.errno.ENOMEM }
+    await lab.clock.advance(10_000)
+    assert.deepEqual(lab.takeTold(), ['filter', 'filter', 'filter'])
+    filter.plan = {}
+    await lab.clock.advance(10_000)
+    assert.equal(lab.log.find('info', 'programmed again').length, 1)
+    await lab.stop()
+  })
+})
+
+describe('what somebody else does to the tables', () => {
+  it('flushes them: they are back within a second, with the names of what was gone', async () => {
+    const lab = await started(...web)
+    const before = ruleLines(lab.kernel.xtNamespace)
+    lab.kernel.xtNamespace.table('ipv4', 'nat').flush()
+    await lab.clock.advance(1000)
+    assert.deepEqual(ruleLines(lab.kernel.xtNamespace), before)
+    const [line, ...more] = lab.log.find('info', 'Kernel differs')
+    assert.equal(more.length, 0)
+    assert.equal(line?.fields['table'], 'nat')
+    assert.match(JSON.stringify(line?.fields['changed']), /KUBE-SERVICES.*PREROUTING/u)
+    assert.match(await lab.registry.metrics(), /viaduct_drift_total\{[^}]*kind="chain-changed"[^}]*\} [1-9]/u)
+    await lab.stop()
+  })
+
+  it('replaces a rule by one of the same size: found within a sync period', async () => {
+    const lab = await started(...web)
+    const before = ruleLines(lab.kernel.xtNamespace)
+    const nat = lab.kernel.xtNamespace.table('ipv4', 'nat')
+    const [chain] = [...nat.chains.keys()].filter((name) => name.startsWith('KUBE-SVC-'))
+    const rules = nat.chains.get(chain ?? '') ?? []
+    nat.flush(chain)
+    nat.append(chain ?? '', ...rules.toReversed())
+    await lab.clock.advance(29_000)
+    assert.notDeepEqual(ruleLines(lab.kernel.xtNamespace), before)
+    await lab.clock.advance(1000)
+    assert.deepEqual(ruleLines(lab.kernel.xtNamespace), before)
+    await lab.stop()
+  })
+
+  it('adds rules of its own: they stay, are not called drift, and nothing is written for them', async () => {
+    const lab = await started(...web)
+    const filter = lab.kernel.xtNamespace.table('ipv4', 'filter')
+    filter.append('INPUT', {
+      source: { address: ip('192.0.2.1'), prefixLength: 32 },
+      target: { kind: 'drop' },
+    })
+    const { writes } = lab
+    await lab.clock.advance(90_000)
+    assert.equal(lab.writes, writes)
+    assert.equal(lab.log.find('info', 'Kernel differs').length, 0)
+    assert.deepEqual(lab.takeTold(), ['filter'], 'once, to know the table again')
+    await lab.stop()
+  })
+
+  it('restores an old table, with a chain of a Service that is no more: it goes again', async () => {
+    const lab = await started(...web)
+    const before = ruleLines(lab.kernel.xtNamespace)
+    const nat = lab.kernel.xtNamespace.table('ipv4', 'nat')
+    nat.addChain('KUBE-SVC-AAAAAAAAAAAAAAAA')
+    nat.prepend('KUBE-SERVICES', jumpTo('KUBE-SVC-AAAAAAAAAAAAAAAA'))
+    await lab.clock.advance(1000)
+    assert.deepEqual(ruleLines(lab.kernel.xtNamespace), before)
+    await lab.stop()
+  })
+})
+
+describe('a start', () => {
+  it('on what a former run left writes nothing', async () => {
+    const former = await started(...web, ...shop)
+    await former.stop()
+    const { xtNamespace } = former.kernel
+    const { writes } = former
+    const lab = new IptablesLab({ xtNamespace })
+    await lab.deliver(...web, ...shop, synced)
+    await lab.clock.advance(60_000)
+    assert.equal(lab.writes, writes)
+    assert.equal(lab.log.find('info', 'Kernel differs').length, 0)
+    await lab.stop()
+  })
+
+  it('removes what a former run had for Services that went meanwhile', async () => {
+    const former = await started(...web, ...shop)
+    await former.stop()
+    const lab = new IptablesLab({ xtNamespace: former.kernel.xtNamespace })
+    await lab.deliver(...web, synced)
+    const fresh = await started(...web)
+    assert.deepEqual(ruleLines(lab.kernel.xtNamespace), ruleLines(fresh.kernel.xtNamespace))
+    await Promise.all([lab.stop(), fresh.stop()])
+  })
+
+  it("takes over from kube-proxy's tables in one write each, and leaves what is not kube-proxy's", async () => {
+    const kernel = openModelKernel()
+    layKubeProxyTables(kernel)
+    const lab = new IptablesLab({ kernel })
+    const { writes } = lab
+    await lab.deliver(...web, synced)
+    assert.equal(lab.writes - writes, 4, 'two tables of two families')
+    const kept = ['MINE', 'KUBE-FIREWALL', 'KUBE-KUBELET-CANARY']
+    const lines = linesWith(kernel.xtNamespace, '')
+    for (const chain of kept) assert.ok(lines.includes(`ipv4 nat ${chain}`), chain)
+    for (const gone of ['KUBE-SEP-', 'KUBE-SVC-OLD', 'KUBE-NODE-PORT', 'KUBE-LOAD-BALANCER'])
+      assert.deepEqual(linesWith(kernel.xtNamespace, gone), [])
+    await lab.stop()
+  })
+
+  it('while parts of the world are unknown keeps what serves them, and serves what is known before it', async () => {
+    const former = await started(...web, ...shop)
+    await former.stop()
+    const { xtNamespace } = former.kernel
+    const before = linesWith(xtNamespace, 'nat KUBE-SERVICES ')
+    const lab = new IptablesLab({ xtNamespace })
+    await lab.deliver(...web.slice(0, 1), set(slice('web-1', 'web', ['10.1.0.9'])), listed)
+    assert.deepEqual(linesWith(xtNamespace, 'nat KUBE-SERVICES '), before, 'the former dispatch stays')
+    assert.equal(linesWith(xtNamespace, dnatTo('10.2.0.1')).length, 1, 'shop, which is not known')
+    assert.equal(linesWith(xtNamespace, dnatTo('10.1.0.9')).length, 1, 'web, as it is now')
+    assert.equal(linesWith(xtNamespace, dnatTo('10.1.0.2')).length, 0)
+    const [first] = linesWith(xtNamespace, 'nat PREROUTING -')
+    assert.match(first ?? '', /-j KUBE-FW-_S$/u)
+    await lab.deliver(remove('Service', 'web'))
+    await lab.deliver(...web, ...shop, synced)
+    const fresh = await started(...web, ...shop)
+    assert.deepEqual(ruleLines(xtNamespace), ruleLines(fresh.kernel.xtNamespace))
+    await Promise.all([lab.stop(), fresh.stop()])
+  })
+
+  it('on empty tables serves what is known, whatever is unknown', async () => {
+    const lab = new IptablesLab()
+    await lab.deliver(...web, listed)
+    const before = ruleLines(lab.kernel.xtNamespace)
+    assert.equal(linesWith(lab.kernel.xtNamespace, dnatTo('10.1.0.1')).length, 1)
+    await lab.deliver(synced)
+    assert.deepEqual(ruleLines(lab.kernel.xtNamespace), before)
+    await lab.stop()
+  })
+})
+
+/** What iptables-save shows of a node on which kube-proxy ran, in this mode or another. */
+function layKubeProxyTables(kernel: ReturnType<typeof openModelKernel>): void {
+  const nat = kernel.xtNamespace.table('ipv4', 'nat')
+  const chains =
+    'KUBE-SERVICES KUBE-SVC-OLDAAAAAAAAAAAAA KUBE-SEP-OLDAAAAAAAAAAAAA KUBE-MARK-MASQ KUBE-NODE-PORT'
+  for (const chain of `${chains} KUBE-LOAD-BALANCER KUBE-FIREWALL KUBE-KUBELET-CANARY MINE`.split(' '))
+    nat.addChain(chain)
+  const mark: XtRule = { target: { kind: 'mark', value: 0x4000, mask: 0x4000 } }
+  nat.append('KUBE-MARK-MASQ', mark)
+  nat.append('KUBE-SEP-OLDAAAAAAAAAAAAA', jumpTo('KUBE-MARK-MASQ'))
+  nat.append('KUBE-SVC-OLDAAAAAAAAAAAAA', jumpTo('KUBE-SEP-OLDAAAAAAAAAAAAA'))
+  nat.append('KUBE-SERVICES', jumpTo('KUBE-SVC-OLDAAAAAAAAAAAAA'), jumpTo('KUBE-NODE-PORT'))
+  nat.append('KUBE-LOAD-BALANCER', jumpTo('KUBE-MARK-MASQ'))
+  nat.append('PREROUTING', jumpTo('KUBE-SERVICES', { comment: 'kubernetes service portals' }), jumpTo('MINE'))
+  nat.append('OUTPUT', jumpTo('KUBE-SERVICES', { comment: 'kubernetes service portals' }))
+}
+
+describe('two Services that want one frontend', () => {
+  const rival = [set(service('awaits', '10.96.0.1')), set(slice('awaits-1', 'awaits', ['10.3.0.1']))]
+
+  it('the one that sorts first has it; the other is named, and takes over', async () => {
+    const lab = await started(...web, ...rival)
+    assert.match(
+      linesWith(lab.kernel.xtNamespace, 'KUBE-SERVICES -d 10.96.0.1').join(),
+      /default\/awaits cluster IP/u,
+    )
+    const [warning, ...more] = lab.log.find('warn', 'tcp 10.96.0.1:80 already belongs to default/awaits:/TCP')
+    assert.equal(more.length, 0)
+    assert.deepEqual(warning?.fields['event'], {
+      type: 'Warning',
+      reason: 'FrontendConflict',
+      action: 'Sync',
+      regarding: { apiVersion: 'v1', kind: 'Service', namespace: 'default', name: 'web' },
+      note: 'Service port default/web:/TCP: tcp 10.96.0.1:80 already belongs to default/awaits:/TCP, which sorts first',
+    })
+    await lab.deliver(remove('Service', 'awaits'))
+    assert.match(
+      linesWith(lab.kernel.xtNamespace, 'KUBE-SERVICES -d 10.96.0.1').join(),
+      /default\/web cluster IP/u,
+    )
+    assert.equal(lab.log.find('info', 'as asked now').length, 1)
+    await lab.stop()
+  })
+
+  it('a loser is not served where the winner is refused', async () => {
+    const lab = await started(...web, ...rival, set(slice('awaits-1', 'awaits', [])))
+    assert.equal(linesWith(lab.kernel.xtNamespace, 'nat KUBE-SERVICES -d 10.96.0.1').length, 0)
+    assert.match(
+      linesWith(lab.kernel.xtNamespace, 'filter KUBE-SERVICES -d 10.96.0.1').join(),
+      /awaits has no endpoints/u,
+    )
+    await lab.stop()
+  })
+
+  it('ports of one Service share its health check', async () => {
+    const balancer = service('lb', '10.96.0.5', {
+      type: 'LoadBalancer',
+      ports: [port(80, { name: 'a' }), port(443, { name: 'b' })],
+      loadBalancerIngress: [{ ip: '192.0.2.5', ipMode: 'VIP' }],
+      externalTrafficPolicy: 'Local',
+      healthCheckNodePort: 30999,
+    })
+    const lab = await started(set(balancer))
+    assert.equal(linesWith(lab.kernel.xtNamespace, '--dport 30999').length, 1)
+    assert.equal(lab.log.find('warn', '').length, 0)
+    await lab.stop()
+  })
+})
+
+describe('a switch of the mode', () => {
+  it('to iptables: IPVS loses what is ours when the rules stand', async () => {
+    const former = new PipelineLab()
+    await former.deliver(...web, synced)
+    await former.stop()
+    const { kernel } = former
+    assert.notDeepEqual(await snapshot(kernel), [])
+    const lab = new IptablesLab({ kernel })
+    let wasServed = false
+    const ipvs = kernel.ipvs.apply.bind(kernel.ipvs)
+    kernel.ipvs.apply = async (ops) => {
+      wasServed = linesWith(kernel.xtNamespace, dnatTo('10.1.0.1')).length === 1
+      return await ipvs(ops)
+    }
+    await lab.deliver(...web, synced)
+    assert.ok(wasServed)
+    assert.deepEqual(await snapshot(kernel), [])
+    assert.equal(lab.log.find('info', 'What ipvs mode left: removed 1 virtual servers').length, 1)
+    await lab.stop()
+  })
+
+  it('to ipvs: the tables lose what is ours when the virtual servers stand', async () => {
+    const former = await started(...web)
+    await former.stop()
+    const { xtNamespace } = former.kernel
+    const lab = new PipelineLab({ kernel: openModelKernel({ xtNamespace }) })
+    await lab.deliver(...web, synced)
+    assert.deepEqual(linesWith(xtNamespace, 'KUBE-S'), [])
+    assert.match(
+      lab.log
+        .find('info', 'What iptables mode left')
+        .map(({ message }) => message)
+        .join(),
+      /chains from IPv4 nat/u,
+    )
+    await lab.stop()
+  })
+
+  it('to ipvs on a kernel without tables makes none', async () => {
+    const lab = new PipelineLab()
+    await lab.deliver(...web, synced)
+    assert.deepEqual(await lab.kernel.activeTables('ipv4'), [])
+    await lab.stop()
+  })
+})
+
+describe('--cleanup', () => {
+  it('leaves the tables as they were before, whatever mode it is told', async () => {
+    const kernel = openModelKernel()
+    kernel.xtNamespace.table('ipv4', 'filter').append('INPUT', { target: { kind: 'accept' } })
+    const before = ruleLines(kernel.xtNamespace)
+    const lab = new IptablesLab({ kernel, config: { iptables: { localhostNodePorts: false } } })
+    await lab.deliver(...web, ...shop, synced)
+    await lab.stop()
+    const again = openModelKernel({ xtNamespace: kernel.xtNamespace })
+    const { text, isComplete } = await cleanUpAll(again, [])
+    assert.ok(isComplete)
+    assert.match(text, /removed \d+ chains from IPv4 filter/u)
+    assert.deepEqual(ruleLines(kernel.xtNamespace), before)
+    const { writes } = kernel.xtNamespace.table('ipv4', 'nat')
+    assert.match((await cleanUpAll(again, [])).text, /removed no chains/u)
+    assert.equal(kernel.xtNamespace.table('ipv4', 'nat').writes, writes)
+  })
+
+  it("leaves kubelet's chain, with its rule and its jumps", async () => {
+    const lab = await started(...web)
+    await lab.stop()
+    await cleanUpAll(openModelKernel({ xtNamespace: lab.kernel.xtNamespace }), [])
+    assert.equal(linesWith(lab.kernel.xtNamespace, '-j KUBE-FIREWALL').length, 2)
+  })
+
+  it('goes on with the other tables when one fails, and says so', async () => {
+    const lab = await started(...web)
+    await lab.stop()
+    const kernel = openModelKernel({ xtNamespace: lab.kernel.xtNamespace })
+    kernel.xtables('ipv4', 'nat').plan = { callFault: () => constants.errno.EAGAIN }
+    const { text, isComplete } = await cleanUpAll(kernel, [])
+    assert.ok(!isComplete)
+    assert.match(text, /chains from IPv4 filter.*; failed: .*EAGAIN/u)
+  })
+})
+
+describe('what follows a sync', () => {
+  const local = service('lb', '10.96.0.5', {
+    type: 'LoadBalancer',
+    loadBalancerIngress: [{ ip: '192.0.2.5', ipMode: 'VIP' }],
+    externalTrafficPolicy: 'Local',
+    healthCheckNodePort: 30999,
+  })
+  const elsewhere = set(slice('lb-1', 'lb', [endpoint('10.1.0.1', { nodeName: 'there' })]))
+
+  it('health checks are told, and one that cannot be opened is named and tried again', async () => {
+    const lab = new IptablesLab()
+    const regarding = { kind: 'Service', namespace: 'default', name: 'lb' }
+    lab.healthChecks.failures = [{ regarding, note: 'port 30999 is taken' }]
+    await lab.deliver(set(local), elsewhere, synced)
+    assert.deepEqual(
+      [...lab.healthChecks.checks.values()],
+      [{ namespace: 'default', name: 'lb', port: 30999, localEndpoints: 0 }],
+    )
+    assert.equal(lab.healthChecks.addresses, 'all')
+    assert.equal(lab.log.find('warn', 'port 30999 is taken').length, 1)
+    lab.healthChecks.failures = []
+    await lab.clock.advance(30_000)
+    assert.equal(lab.log.find('info', 'as asked now').length, 1)
+    await lab.stop()
+  })
+
+  it('metrics count rules, and Services without endpoints here', async () => {
+    const lab = await started(set(local), elsewhere)
+    const text = await lab.registry.metrics()
+    assert.match(
+      text,
+      /no_local_endpoints_total\{[^}]*ip_family="IPv4"[^}]*traffic_policy="external"[^}]*\} 1|no_local_endpoints_total\{[^}]*traffic_policy="external"[^}]*ip_family="IPv4"[^}]*\} 1/u,
+    )
+    const total =
+      /iptables_total\{[^}]*table="nat"[^}]*IPv4[^}]*\} (\d+)|iptables_total\{[^}]*IPv4[^}]*table="nat"[^}]*\} (\d+)/u.exec(
+        text,
+      )
+    const rules = linesWith(lab.kernel.xtNamespace, 'ipv4 nat').filter((line) => line.includes(' -j ')).length
+    assert.equal(Number(total?.[1] ?? total?.[2]), rules)
+    await lab.stop()
+  })
+})
+
+describe('what the rules depend on', () => {
+  it('node port addresses: those of the machine that are named, as they come and go', async () => {
+    const kernel = openModelKernel()
+    const { index: interfaceIndex } = await kernel.links.addDummy('eth0')
+    const address = { address: ip('192.0.2.7'), prefixLength: 24, interfaceIndex }
+    const lab = new IptablesLab({ kernel, config: { nodePortAddresses: ['192.0.2.0/24'] } })
+    await lab.deliver(...web, synced)
+    const ways = (): readonly string[] => linesWith(kernel.xtNamespace, 'this must be the last rule')
+    assert.equal(ways().length, 0)
+    await kernel.routes.apply([{ op: 'add-address', address }])
+    await lab.clock.advance(0)
+    assert.match(ways().join(), /-d 192\.0\.2\.7/u)
+    await kernel.routes.apply([{ op: 'remove-address', address }])
+    await lab.clock.advance(0)
+    assert.equal(ways().length, 0)
+    await lab.stop()
+  })
+
+  it("the node's address: source ranges admit the node by it", async () => {
+    const balancer = service('lb', '10.96.0.5', {
+      type: 'LoadBalancer',
+      loadBalancerIngress: [{ ip: '192.0.2.5', ipMode: 'VIP' }],
+      loadBalancerSourceRanges: ['198.51.100.0/24'],
+    })
+    const lab = await started(set(balancer), set(slice('lb-1', 'lb', ['10.1.0.1'])))
+    const allowed = (): number => linesWith(lab.kernel.xtNamespace, '-s 192.0.2.5').length
+    assert.equal(allowed(), 0)
+    await lab.deliver(set(node('here', { ips: ['198.51.100.9'] })))
+    assert.equal(allowed(), 1)
+    await lab.stop()
+  })
+
+  it('the size of the cluster: comments go above 1,000 endpoints, and come back below 800', async () => {
+    const addresses = (count: number): readonly string[] =>
+      Array.from({ length: count }, (_, i) => `10.9.${i >> 8}.${i & 255}`)
+    const big = (count: number): ObjectEvent => set(slice('big', 'big', addresses(count)))
+    const lab = await started(...web, set(service('big', '10.96.0.9')), big(998))
+    const comments = (): number => linesWith(lab.kernel.xtNamespace, 'default/web cluster IP').length
+    const seen: number[] = [comments()]
+    for (const count of [999, 801, 798, 900]) {
+      await lab.deliver(big(count))
+      seen.push(comments())
+    }
+    assert.deepEqual(seen, [1, 0, 0, 1, 1])
+    await lab.stop()
+  })
+})

@@ -1,0 +1,70 @@
+// The lab of pipeline-lab.ts in iptables mode: what the tables hold, and which were written in which order.
+import type { IpFamily } from '../../src/address.js'
+import type { ConfigInput } from '../../src/config/index.js'
+import type { XtRule } from '../../src/kernel/index.js'
+import { type ModelKernel, type ModelXtNamespace, openModelKernel } from '../../src/kernel/model/index.js'
+import { PipelineLab } from './pipeline-lab.js'
+
+type Table = 'nat' | 'filter'
+
+export interface IptablesLabOptions {
+  /** Tables as somebody else, or a former run, left them. */
+  readonly xtNamespace?: ModelXtNamespace
+  readonly kernel?: ModelKernel
+  readonly config?: ConfigInput
+}
+
+export class IptablesLab extends PipelineLab {
+  /** `filter`, `nat`: IPv4 tables that were told something since the last call, in order. */
+  readonly #told: Table[] = []
+
+  constructor({ xtNamespace, kernel, config = {} }: IptablesLabOptions = {}) {
+    const opened = kernel ?? openModelKernel(xtNamespace === undefined ? {} : { xtNamespace })
+    super({ kernel: opened, config: { ...config, mode: 'iptables' } })
+    for (const table of ['nat', 'filter'] as const) {
+      const door = opened.xtables('ipv4', table)
+      const apply = door.apply.bind(door)
+      door.apply = async (ops, options) => {
+        this.#told.push(table)
+        return await apply(ops, options)
+      }
+    }
+  }
+
+  takeTold(): readonly Table[] {
+    return this.#told.splice(0)
+  }
+
+  /** Whole-table replacements of all tables so far. */
+  get writes(): number {
+    return everyTable
+      .map(([family, table]) => this.kernel.xtNamespace.table(family, table).writes)
+      .reduce((sum, writes) => sum + writes, 0)
+  }
+}
+
+const everyTable = (['ipv4', 'ipv6'] as const).flatMap((family) =>
+  (['filter', 'nat'] as const).map((table): readonly [IpFamily, Table] => [family, table]),
+)
+
+/** Every rule of every table, chains in the order of their names: equal states are equal lists. */
+export function ruleLines(namespace: ModelXtNamespace): readonly string[] {
+  return everyTable.flatMap(([family, table]) => {
+    const kernel = namespace.table(family, table)
+    return [...kernel.chains]
+      .toSorted(([a], [b]) => (a < b ? -1 : 1))
+      .flatMap(([chain, rules]) => {
+        const place = `${family} ${table} ${chain}`
+        return [place, ...rules.map((rule) => `${place} ${kernel.text(rule)}`)]
+      })
+  })
+}
+
+/** Lines of the IPv4 tables that contain the text. */
+export function linesWith(namespace: ModelXtNamespace, text: string): readonly string[] {
+  return ruleLines(namespace).filter((line) => line.startsWith('ipv4') && line.includes(text))
+}
+
+export function jumpTo(chain: string, rest: Partial<XtRule> = {}): XtRule {
+  return { ...rest, target: { kind: 'jump', chain } }
+}
