@@ -12,8 +12,8 @@ export interface DesiredChain {
 }
 
 /**
- * A base chain whose rules are found by frontend: KUBE-SERVICES and KUBE-NODEPORTS of nat, KUBE-SERVICES,
- * KUBE-EXTERNAL-SERVICES and KUBE-PROXY-FIREWALL of filter. It is reached through bucket chains, never by a walk of all.
+ * A base chain whose rules are found by frontend (dispatchChains in names.ts): KUBE-SERVICES and KUBE-NODEPORTS of both
+ * tables, KUBE-EXTERNAL-SERVICES and KUBE-PROXY-FIREWALL of filter. It leads on through bucket chains, never by a walk of all.
  */
 export interface DispatchChain {
   readonly table: IptablesTable

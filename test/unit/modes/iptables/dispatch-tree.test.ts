@@ -24,6 +24,8 @@ type Chains = Map<string, readonly XtRule[]>
 function takeInto(tree: DispatchTree, chains: Chains): Chains {
   const { set, removed } = tree.take()
   for (const chain of removed) assert.ok(chains.delete(chain), `${chain} was not there`)
+  const both = set.filter(({ chain }) => removed.includes(chain))
+  assert.deepEqual(both, [], 'no chain is set and removed at once')
   for (const { table, chain, rules } of set) {
     assert.equal(table, 'nat')
     chains.set(chain, rules)
