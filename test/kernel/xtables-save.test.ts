@@ -191,7 +191,7 @@ for (const family of ['ipv4', 'ipv6'] as const) {
         'nat',
         '-A POSTROUTING -c 7 700 -o docker0 -m physdev --physdev-is-bridged -j OTHER',
       )
-      const before = await saved(family, 'nat')
+      const original = await saved(family, 'nat')
       const client = namespace.open()
       const xtables = client.xtables(family, 'nat')
       const ops = natOps(addresses[family])
@@ -203,7 +203,7 @@ for (const family of ['ipv4', 'ipv6'] as const) {
         op.op === 'set-hook' ? { ...op, rules: [] } : { op: 'remove-chain', chain: op.chain },
       )
       await xtables.apply(removals)
-      assert.equal(await saved(family, 'nat'), before)
+      assert.equal(await saved(family, 'nat'), original)
       await client.close()
     })
 
@@ -220,13 +220,13 @@ for (const family of ['ipv4', 'ipv6'] as const) {
       const client = namespace.open()
       const xtables = client.xtables(family, 'nat')
       await xtables.apply(natOps(addresses[family]))
-      const before = await saved(family, 'nat')
+      const original = await saved(family, 'nat')
       const program = family === 'ipv4' ? 'iptables-legacy' : 'ip6tables-legacy'
       await mustRun(['sh', '-c', `${program}-save -c -t nat | ${program}-restore -c -w 10`])
-      assert.equal(await saved(family, 'nat'), before)
+      assert.equal(await saved(family, 'nat'), original)
       await xtables.apply([])
       assert.deepEqual(await xtables.compare(), { missing: [], changed: [] })
-      assert.equal(await saved(family, 'nat'), before)
+      assert.equal(await saved(family, 'nat'), original)
       await client.close()
     })
   })
