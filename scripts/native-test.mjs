@@ -17,7 +17,10 @@ const fuzzers = [
   'nft_message',
   'route_event',
   'route_message',
+  'xtables_image',
 ]
+/** Each in a network namespace of its own. */
+const kernelTests = ['route_kernel_test', 'xtables_kernel_test']
 
 function run(command, args) {
   const result = spawnSync(command, args, { cwd: root, stdio: 'inherit' })
@@ -51,10 +54,10 @@ function test() {
   const directory = build('test', [`-DCMAKE_CXX_COMPILER=${compiler}`])
   run(join(directory, 'native_test'), ['--gtest_brief=1'])
   if (process.getuid() !== 0) {
-    console.error('route_kernel_test needs root: it makes a network namespace of its own')
+    console.error('the kernel tests need root: each makes a network namespace of its own')
     process.exit(1)
   }
-  run('unshare', ['-n', join(directory, 'route_kernel_test'), '--gtest_brief=1'])
+  for (const name of kernelTests) run('unshare', ['-n', join(directory, name), '--gtest_brief=1'])
 }
 
 function fuzz(seconds) {

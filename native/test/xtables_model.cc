@@ -130,6 +130,16 @@ void ModelTable::SetText(std::string_view text) {
   }
 }
 
+void ModelTable::LeadAstray(std::string_view chain) {
+  const TableImage image = TableImage::Parse(kIpv4, bytes_, info_).value();
+  for (uint32_t offset = 0; offset < bytes_.size(); offset += image.At(offset).size()) {
+    const auto jump = image.JumpAt(offset).value();
+    if (!jump || jump->chain == kNone || image.chains()[jump->chain].name != chain) continue;
+    Store(bytes_.data() + jump->verdict, image.chains()[jump->chain].begin);
+    return;
+  }
+}
+
 std::string ModelTable::Text() const {
   auto image = TableImage::Parse(kIpv4, bytes_, info_);
   if (!image.ok()) return image.error().text;

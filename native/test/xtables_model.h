@@ -32,6 +32,9 @@ class ModelTable : public SocketCalls {
   /// Replaces the table by one in the same words; policies are ACCEPT.
   void SetText(std::string_view text);
 
+  /// Lets the first jump to a chain lead to its ERROR entry, where nothing may lead.
+  void LeadAstray(std::string_view chain);
+
   const TableInfo& info() const { return info_; }
   const Bytes& bytes() const { return bytes_; }
   int replacements() const { return replacements_; }

@@ -407,6 +407,17 @@ TEST_F(XtablesTableTest, HookThatTheTableHasNot) {
   EXPECT_EQ(Refused(batch).text, "the table has no chain FORWARD");
 }
 
+TEST_F(XtablesTableTest, TableThatIsNone) {
+  for (const char* where : {"PREROUTING: 1>A, ACCEPT", "PREROUTING: A", "PREROUTING: ACCEPT"}) {
+    kernel.SetText(std::string(where) +
+                   "\nINPUT: ACCEPT\nOUTPUT: ACCEPT\nPOSTROUTING: ACCEPT\nTHEIRS: 1>A, RETURN\nA: RETURN\n");
+    kernel.LeadAstray("A");
+    const Error error = Refused({});
+    EXPECT_EQ(error.code, EPROTO);
+    EXPECT_NE(error.text.find("a jump to no chain at byte "), std::string::npos) << error.text;
+  }
+}
+
 TEST_F(XtablesTableTest, KernelWithoutTheTable) {
   kernel.info_error = ENOPROTOOPT;
   const Error error = Refused(Small());

@@ -54,7 +54,8 @@ class EntryBuilder {
     bytes_->resize(at + size);
     uint8_t* extension = bytes_->data() + at;
     Store(extension, static_cast<uint16_t>(size));
-    memcpy(extension + kExtensionName, name, strlen(name));
+    std::string_view(name).copy(reinterpret_cast<char*>(extension) + kExtensionName,
+                                kExtensionRevision - kExtensionName - 1);
     extension[kExtensionRevision] = revision;
     memcpy(extension + kExtensionHeader, &data, sizeof data);
   }

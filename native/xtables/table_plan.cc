@@ -19,8 +19,6 @@ bool IsMatch(std::string_view name, std::string_view pattern) {
   return name.starts_with(pattern.substr(0, pattern.size() - 1));
 }
 
-size_t HeadSize(const Shape& shape) { return shape.header + kErrorTarget; }
-
 }  // namespace
 
 TablePlan::TablePlan(const TableImage& image, const WantedTable& wanted)
@@ -30,6 +28,7 @@ TablePlan::TablePlan(const TableImage& image, const WantedTable& wanted)
       rules_of_(wanted.size(), kNone),
       chains_(image.chains().size()),
       hooks_(image.built_in().size()) {
+  AddHead(image.shape(), {}, head_);
   AddReturn(image.shape(), closing_);
 }
 
@@ -123,6 +122,8 @@ Status TablePlan::SortHook(const ImageChain& there, Hook& hook) const {
     if (!is_ours.ok()) return is_ours.error();
     if (is_ours.value()) hook.ours.push_back(offset);
   }
+  auto policy = image_->JumpAt(there.last);
+  if (!policy.ok()) return policy.error();
   if (!wanted.is_set) {
     hook.is_same = hook.ours.empty();
     return Ok();
@@ -178,7 +179,7 @@ void TablePlan::Place() {
     offset = PlaceHook(there, hooks_[i], offset);
     is_done = is_done && hooks_[i].is_same;
   }
-  const auto head = static_cast<uint32_t>(HeadSize(image_->shape()));
+  const auto head = static_cast<uint32_t>(head_.size());
   const auto closing = static_cast<uint32_t>(closing_.size());
   const auto place_ours = [&](const Segment& segment) {
     offset += head + static_cast<uint32_t>(segment.bytes.size()) + closing;
@@ -226,7 +227,7 @@ Status TablePlan::CheckWanted() const {
     if (chain.state != State::kWanted) continue;
     Status status = CheckJumps(chain.rules, chain.name);
     if (!status.ok()) return status;
-    bytes += chain.rules.bytes.size() + HeadSize(image_->shape()) + closing_.size();
+    bytes += chain.rules.bytes.size() + head_.size() + closing_.size();
   }
   if (bytes > INT32_MAX) return Refused(ENOMEM, "the table would be larger than 2 GiB");
   for (uint32_t hook = 0; hook < NF_INET_NUMHOOKS; ++hook) {

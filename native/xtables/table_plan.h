@@ -85,7 +85,8 @@ class TablePlan {
   std::vector<uint32_t> added_;  ///< wanted chains that the image has not
   std::vector<Chain> chains_;    ///< as image.chains()
   std::vector<Hook> hooks_;      ///< as image.built_in()
-  std::vector<uint8_t> closing_;  ///< the entry that ends a chain of ours
+  std::vector<uint8_t> head_;    ///< the entry that begins a chain of ours, still without its name
+  std::vector<uint8_t> closing_;  ///< the one that ends it
   TableInfo info_;
   bool is_done_ = false;
 };

@@ -1,7 +1,6 @@
 // The second half of a plan: the bytes of the new table, and the counters that go with them.
 #include <algorithm>
 
-#include "xtables/entry_builder.h"
 #include "xtables/table_plan.h"
 
 namespace viaduct::xtables {
@@ -51,11 +50,11 @@ void TablePlan::WriteSegment(const Segment& segment, uint32_t to, std::span<uint
 
 void TablePlan::WriteChain(uint32_t wanted, std::span<uint8_t> table) const {
   const WantedChain& chain = wanted_->chain(wanted);
-  const Shape& shape = image_->shape();
-  std::vector<uint8_t> head;
-  AddHead(shape, chain.name, head);
   const uint32_t rules = rules_of_[wanted];
-  Copy(head, rules - static_cast<uint32_t>(head.size()), table);
+  const uint32_t begin = rules - static_cast<uint32_t>(head_.size());
+  Copy(head_, begin, table);
+  const size_t name = image_->shape().header + offsetof(xt_error_target, errorname);
+  chain.name.copy(reinterpret_cast<char*>(table.data()) + begin + name, kChainName);
   WriteSegment(chain.rules, rules, table);
   Copy(closing_, rules + static_cast<uint32_t>(chain.rules.bytes.size()), table);
 }
