@@ -1,0 +1,78 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { formatEndpoint } from '../../../src/address.js'
+import type { ConntrackFrontend } from '../../../src/kernel/index.js'
+import { encodeFrontends } from '../../../src/kernel/conntrack-encode.js'
+import { protocolNumber } from '../../../src/kernel/ipvs-encode.js'
+import { conntrackBackendLayout, conntrackFrontendLayout, RecordTable } from '../../../src/kernel/records.js'
+import { backends, ip } from '../../support/routes.js'
+
+class FrontendCursor extends RecordTable {
+  constructor(bytes: Uint8Array) {
+    super(bytes, conntrackFrontendLayout)
+  }
+
+  /** `17 10.96.0.10:53 set 0`, `17 any:30053 set 0`. */
+  get lines(): readonly string[] {
+    return Array.from({ length: this.length }, (_, index) => {
+      const port = this.u16(index, conntrackFrontendLayout.port)
+      const isAny = this.u8(index, conntrackFrontendLayout.isAnyAddress) === 1
+      const address = this.ip(index, conntrackFrontendLayout.address, 'ipv4')
+      const place = isAny && address === '0.0.0.0' ? `any:${port}` : formatEndpoint(address, port)
+      const protocol = this.u8(index, conntrackFrontendLayout.protocol)
+      return `${protocol} ${place} set ${this.u32(index, conntrackFrontendLayout.backendSet)}`
+    })
+  }
+}
+
+class BackendCursor extends RecordTable {
+  constructor(bytes: Uint8Array) {
+    super(bytes, conntrackBackendLayout)
+  }
+
+  get lines(): readonly string[] {
+    return Array.from({ length: this.length }, (_, index) => {
+      const address = this.ip(index, conntrackBackendLayout.address, 'ipv4')
+      const place = formatEndpoint(address, this.u16(index, conntrackBackendLayout.port))
+      return `${place} set ${this.u32(index, conntrackBackendLayout.backendSet)}`
+    })
+  }
+}
+
+describe('encodeFrontends', () => {
+  const dns = backends(5353, '10.244.1.5', '10.244.1.6')
+  const udp = protocolNumber.udp
+  const frontend = (rest: Partial<ConntrackFrontend>): ConntrackFrontend => ({
+    protocol: 'udp',
+    address: ip('10.96.0.10'),
+    port: 53,
+    backends: dns,
+    ...rest,
+  })
+
+  it('writes each array of backends once', () => {
+    const encoded = encodeFrontends([
+      frontend({}),
+      frontend({ address: undefined, port: 30053 }),
+      frontend({ address: ip('10.96.0.11'), protocol: 'sctp', backends: [...dns] }),
+      frontend({ port: 54, backends: [] }),
+    ])
+    assert.deepEqual(new FrontendCursor(encoded.frontends).lines, [
+      `${udp} 10.96.0.10:53 set 0`,
+      `${udp} any:30053 set 0`,
+      `${protocolNumber.sctp} 10.96.0.11:53 set 1`,
+      `${udp} 10.96.0.10:54 set 2`,
+    ])
+    assert.deepEqual(new BackendCursor(encoded.backends).lines, [
+      '10.244.1.5:5353 set 0',
+      '10.244.1.6:5353 set 0',
+      '10.244.1.5:5353 set 1',
+      '10.244.1.6:5353 set 1',
+    ])
+  })
+
+  it('writes nothing for no frontends', () => {
+    const { frontends, backends: none } = encodeFrontends([])
+    assert.equal(frontends.length + none.length, 0)
+  })
+})
