@@ -63,6 +63,9 @@ export class IptablesLedger {
   readonly #chainsOf = new Map<ServicePortKey, readonly ChainName[]>()
   /** Chains of routes that a chain of the former owner may still lead to: they are empty, and go with it. */
   readonly #emptied = new Map<string, ChainName>()
+  /** Names of frontends that filter was told to refuse, and of those that it is to be told. */
+  readonly #toldRefusals = new Set<string>()
+  readonly #newRefusals = new Set<string>()
   /** Frontends that filter refuses still, by their names. */
   readonly #spentRefusals = new Map<string, DesiredFrontend>()
   #skeleton: Skeleton | undefined
@@ -135,6 +138,9 @@ export class IptablesLedger {
   /** The table was told everything that `pending` gave last. */
   confirm(table: IptablesTable): void {
     this.#pending[table].clear()
+    if (table === 'nat') return
+    for (const name of this.#newRefusals) this.#toldRefusals.add(name)
+    this.#newRefusals.clear()
   }
 
   get hasSpentRefusals(): boolean {
@@ -145,7 +151,7 @@ export class IptablesLedger {
   dropRefusals(): void {
     for (const { dispatch, frontend } of this.#spentRefusals.values())
       this.#dispatchOf(dispatch).tree.remove(frontend)
-    this.#spentRefusals.clear()
+    this.#forgetSpent()
   }
 
   /** Everything is known: our base chains take the place of those of the former owner. Walks all, once. */
@@ -159,7 +165,7 @@ export class IptablesLedger {
     for (const { table, chain } of this.#emptied.values()) this.#pending[table].removeChain(chain)
     this.#emptied.clear()
     for (const dispatch of Object.values(dispatchChains)) this.#open(dispatch)
-    this.#spentRefusals.clear()
+    this.#forgetSpent()
     for (const { dispatch, frontend, rules } of this.#frontends.owned())
       this.#dispatchOf(dispatch).tree.set(frontend, rules)
     const { hooks = [], tails = [] } = this.#skeleton ?? {}
@@ -216,14 +222,23 @@ export class IptablesLedger {
   #dispatch({ before, after }: FrontendChange): void {
     const names = new Set(after.map(nameOf))
     for (const wish of before) {
-      if (names.has(nameOf(wish))) continue
-      if (wish.dispatch.table === 'filter') this.#spentRefusals.set(nameOf(wish), wish)
+      const name = nameOf(wish)
+      if (names.has(name)) continue
+      this.#newRefusals.delete(name)
+      if (this.#toldRefusals.has(name)) this.#spentRefusals.set(name, wish)
       else this.#dispatchOf(wish.dispatch).tree.remove(wish.frontend)
     }
     for (const wish of after) {
-      this.#spentRefusals.delete(nameOf(wish))
+      const name = nameOf(wish)
+      this.#spentRefusals.delete(name)
+      if (wish.dispatch.table === 'filter' && !this.#toldRefusals.has(name)) this.#newRefusals.add(name)
       this.#dispatchOf(wish.dispatch).tree.set(wish.frontend, wish.rules)
     }
+  }
+
+  #forgetSpent(): void {
+    for (const name of this.#spentRefusals.keys()) this.#toldRefusals.delete(name)
+    this.#spentRefusals.clear()
   }
 
   #open(dispatch: DispatchChain): void {

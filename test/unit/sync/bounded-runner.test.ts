@@ -94,6 +94,29 @@ describe('the bounded runner', () => {
     assert.deepEqual(bench.starts, [0, 5000, 10_000, 40_000])
   })
 
+  it('rests for a multiple of the last run, so that frequent requests share runs, but never for long', async () => {
+    for (const [runMs, restMs] of [
+      [0, 0],
+      [100, 150],
+      [5000, 1000],
+    ] as const) {
+      const bench = new Bench({ restFactor: 1.5, isSlow: true })
+      bench.runner.request()
+      await bench.clock.advance(runMs)
+      bench.runner.request()
+      await bench.endRun()
+      await bench.clock.advance(restMs - 1)
+      assert.equal(bench.starts.length, restMs === 0 ? 2 : 1)
+      await bench.clock.advance(1)
+      assert.equal(bench.starts.length, 2)
+      await bench.endRun()
+      await bench.clock.advance(2000)
+      bench.runner.request()
+      await settle()
+      assert.equal(bench.starts.length, 3, 'at once when idle')
+    }
+  })
+
   it('survives a run that throws', async () => {
     const bench = new Bench({ run: async () => Promise.reject(new Error('broken')) })
     bench.runner.request()
