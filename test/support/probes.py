@@ -72,6 +72,8 @@ async def serve(request):
         listener = new_socket(protocol, address)
         listener.bind((address, port))
         if protocol == "UDP":
+            # socket.h SO_RCVBUFFORCE: what many clients send at one moment is not lost for want of room.
+            listener.setsockopt(socket.SOL_SOCKET, 33, 1 << 22)
             asyncio.get_running_loop().add_reader(listener.fileno(), answer_datagrams, listener)
         else:
             listener.listen(512)
@@ -158,7 +160,11 @@ async def ask(sock):
     text = await receive(sock)
     if not text:
         raise ConnectionResetError(errno.ECONNRESET, "closed")
-    return {"kind": "answer", **json.loads(text)}
+    try:
+        return {"kind": "answer", **json.loads(text)}
+    except ValueError:
+        # Somebody who is none of our servers.
+        return {"kind": "answer", "by": f"a stranger: {text[:60]!r}", "sees": "", "seesPort": 0}
 
 
 async def probe(request):

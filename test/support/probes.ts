@@ -35,11 +35,14 @@ export class Prober {
     { readonly resolve: (reply: Reply) => void; readonly reject: (reason: unknown) => void }
   >()
   #requests = 0
+  /** Why there are no more answers; undefined: there are. */
+  #end: Error | undefined
 
   constructor(namespace: Namespace) {
     this.#program = namespace.start('python3', join(treeRoot, 'test/support/probes.py'))
     this.#dispatch().catch((error: unknown) => {
-      for (const { reject } of this.#waiting.values()) reject(error)
+      this.#end = new Error(`the probes in ${namespace.name} have ended`, { cause: error })
+      for (const { reject } of this.#waiting.values()) reject(this.#end)
     })
   }
 
@@ -73,6 +76,7 @@ export class Prober {
   }
 
   #send(request: object, limitMs: number): Promise<Reply> {
+    if (this.#end !== undefined) return Promise.reject(this.#end)
     const id = this.#requests++
     const reply = new Promise<Reply>((resolve, reject) => this.#waiting.set(id, { resolve, reject }))
     this.#program.write(`${JSON.stringify({ id, limitMs, ...request })}\n`)

@@ -239,8 +239,8 @@ function targets(
 }
 
 /**
- * Every namespace forwards (pods have nothing to forward), answers every refusal, and sends no redirects: node-a passes on
- * what came in by the same link.
+ * Every namespace forwards (pods have nothing to forward), answers every refusal, has its addresses at once, and sends no
+ * redirects: node-a passes on what came in by the same link.
  */
 async function prepare(namespace: Namespace): Promise<void> {
   await setSysctls(
@@ -251,7 +251,9 @@ async function prepare(namespace: Namespace): Promise<void> {
     'net.ipv4.conf.default.rp_filter=0',
     'net.ipv4.conf.all.send_redirects=0',
     'net.ipv4.conf.default.send_redirects=0',
-    'net.ipv4.icmp_ratelimit=0',
-    'net.ipv6.icmp.ratelimit=0',
+    'net.ipv6.conf.default.accept_dad=0',
+    // No type of message is limited; types of ICMPv6 that exist are none of 255.
+    'net.ipv4.icmp_ratemask=0',
+    'net.ipv6.icmp.ratemask=255',
   )
 }

@@ -54,7 +54,7 @@ function problemOf(probers: Probers, check: Check, patience: Patience): Promise<
     case 'stray':
       return strayProblem(probers.prober(check.from), check, patience)
     case 'http':
-      return httpProblem(probers.prober(check.from), check)
+      return httpProblem(probers.prober(check.from), check, patience)
   }
 }
 
@@ -148,7 +148,20 @@ async function strayProblem(
   return seen === check.expect ? undefined : `expected: ${check.expect}; saw: ${seen}`
 }
 
-async function httpProblem(prober: Prober, check: HttpCheck): Promise<string | undefined> {
+/** Servers open after the rules are in force: a reply that is not there yet is waited for. */
+async function httpProblem(
+  prober: Prober,
+  check: HttpCheck,
+  { answerMs }: Patience,
+): Promise<string | undefined> {
+  const limit = performance.now() + answerMs
+  for (;;) {
+    const problem = await replyProblem(prober, check)
+    if (problem === undefined || performance.now() > limit) return problem
+  }
+}
+
+async function replyProblem(prober: Prober, check: HttpCheck): Promise<string | undefined> {
   const request = 'GET /anything HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n'
   let text: string
   try {

@@ -58,9 +58,13 @@ export interface TableOptions {
 const defaultPatience: Patience = { silenceMs: 500, answerMs: 5000 }
 /** For changes to take effect; met by broken runs only. */
 const changeLimitMs = 20_000
-/** A check that is repeated until it holds waits no longer than this for one answer. */
-const retryPatience: Patience = { silenceMs: 500, answerMs: 1000 }
-const casesAtOnce = 48
+/**
+ * A check that is repeated until it holds waits no longer than this for one answer. A refusal that meets the socket still busy
+ * with its SYN counts only when the next SYN, a second later, is refused as well.
+ */
+const retryPatience: Patience = { silenceMs: 500, answerMs: 1500 }
+/** Bounds what is in flight at one moment: a row meets rules, not full queues. */
+const casesAtOnce = 6
 
 /** Registers a suite for each group, on one topology. */
 export function runTable(title: string, groups: readonly TrafficGroup[], options: TableOptions): void {

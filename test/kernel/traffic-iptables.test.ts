@@ -1,0 +1,10 @@
+// The traffic table through the shipped agent in iptables mode: real connections through this machine's kernel.
+import { AgentSubject, runTable } from '../traffic/table-runner.js'
+import { trafficTable } from '../traffic/table/index.js'
+
+const protocols = ['TCP', 'UDP'] as const
+
+runTable('the traffic table in iptables mode', trafficTable(protocols), {
+  subject: new AgentSubject('iptables'),
+  protocols,
+})
