@@ -422,7 +422,7 @@ TEST_F(XtablesTableTest, KernelWithoutTheTable) {
   kernel.info_error = ENOPROTOOPT;
   const Error error = Refused(Small());
   EXPECT_EQ(error.code, ENOPROTOOPT);
-  EXPECT_EQ(error.operation, "inspect IPv4 table nat");
+  EXPECT_EQ(error.operation, "inspect the table");
   EXPECT_EQ(error.text, "this kernel has no legacy x_tables");
 }
 

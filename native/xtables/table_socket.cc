@@ -32,6 +32,9 @@ const char* WordsFor(int code) {
   }
 }
 
+/// Which table it is says the caller.
+Error Failed(int code, const char* what) { return {code, std::string(what) + " the table", WordsFor(code)}; }
+
 }  // namespace
 
 Result<TableSocket> TableSocket::Open(const Shape& shape, std::string table, SocketCalls& calls) {
@@ -40,11 +43,6 @@ Result<TableSocket> TableSocket::Open(const Shape& shape, std::string table, Soc
   if (!fd.is_open())
     return Error{errno, shape.family == AF_INET ? "open IPv4 socket" : "open IPv6 socket", {}};
   return TableSocket(shape, std::move(table), calls, std::move(fd));
-}
-
-Error TableSocket::Failed(int code, const char* what) const {
-  const char* family = shape_->family == AF_INET ? "IPv4" : "IPv6";
-  return {code, std::string(what) + " " + family + " table " + table_, WordsFor(code)};
 }
 
 // net/ipv4/netfilter/ip_tables.c get_info()

@@ -47,7 +47,6 @@ class TableSocket {
  private:
   TableSocket(const Shape& shape, std::string table, SocketCalls& calls, Fd fd)
       : shape_(&shape), table_(std::move(table)), calls_(&calls), fd_(std::move(fd)) {}
-  Error Failed(int code, const char* what) const;
 
   const Shape* shape_;
   std::string table_;
