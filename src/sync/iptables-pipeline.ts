@@ -287,10 +287,15 @@ export class IptablesPipeline implements Pipeline {
     }
     for (const policy of ['internal', 'external'] as const)
       metrics.noLocalEndpoints(policy).set(this.#gaps.count(policy))
+    if (this.#hasTakenOver) await this.#cleanFlows()
+    await this.#syncHealthChecks()
+  }
+
+  /** Not before everything is known: the flows of endpoints that were not read yet are not stale. */
+  async #cleanFlows(): Promise<void> {
     const changes = this.#unsettled
     this.#unsettled = new Map()
     await this.#cleaner.clean(changes)
-    await this.#syncHealthChecks()
   }
 
   async #syncHealthChecks(): Promise<void> {
