@@ -55,7 +55,15 @@ async function startWorker(part: string): Promise<Worker> {
 describe('the addon', () => {
   it('exports what addon.ts declares', () => {
     const addon = load()
-    assert.deepEqual(Object.keys(addon).toSorted(), ['IpvsSocket', 'RouteEvents', 'RouteSocket', 'layout'])
+    assert.deepEqual(Object.keys(addon).toSorted(), [
+      'ConntrackSocket',
+      'IpvsSocket',
+      'NftSocket',
+      'RouteEvents',
+      'RouteSocket',
+      'XtablesTable',
+      'layout',
+    ])
     assert.deepEqual(methods(addon.IpvsSocket), ['apply', 'close', 'dump', 'info', 'setTimeouts', 'timeouts'])
     assert.deepEqual(methods(addon.RouteSocket), [
       'addDummy',
@@ -69,6 +77,9 @@ describe('the addon', () => {
       'setUp',
     ])
     assert.deepEqual(methods(addon.RouteEvents), ['close', 'next'])
+    assert.deepEqual(methods(addon.ConntrackSocket), ['close', 'deleteStale'])
+    assert.deepEqual(methods(addon.NftSocket), ['close', 'listChains'])
+    assert.deepEqual(methods(addon.XtablesTable), ['apply', 'chains', 'check', 'close', 'compare'])
   })
 
   it('loads twice, and both copies work', async () => {
