@@ -20,11 +20,15 @@ function startWork(): void {
 
 async function useAndForget(): Promise<void> {
   for (let i = 0; i < 300; i++) {
-    const [links, table] = await Promise.all([
+    const [links, table, cleaning] = await Promise.all([
       new addon.RouteSocket().dumpLinks(),
       new addon.IpvsSocket().dump(2, true).catch(() => undefined),
+      // Without a frontend it touches no flow.
+      new addon.ConntrackSocket().deleteStale(2, new Uint8Array(0), new Uint8Array(0)),
+      new addon.NftSocket().close(),
     ])
     assert.ok(links.length > 0 && (table === undefined || table.virtualServers.length >= 0))
+    assert.equal(cleaning.deleted, 0)
   }
 }
 
