@@ -11,6 +11,8 @@ export interface Cidr {
   readonly prefixLength: number
 }
 
+/** In an IPv4 address. */
+const leadingZero = /(?:^|\.)0\d/u
 const dot = 0x2e
 const colon = 0x3a
 
@@ -163,7 +165,9 @@ function isIpv4Mapped(bytes: Uint8Array): boolean {
 export function parseIpAddress(text: string): IpAddress | undefined {
   if (!text.includes(':')) {
     const value = parseIpv4(text, 0)
-    return value < 0 ? undefined : formatIpv4(value)
+    if (value < 0) return undefined
+    // Nearly always it is canonical: then there is one text less to keep.
+    return leadingZero.test(text) ? formatIpv4(value) : brand(text)
   }
   const bytes = new Uint8Array(16)
   if (!parseIpv6(text, bytes, 0)) return undefined

@@ -4,8 +4,6 @@ import type { EndpointSlice, SliceEndpoint } from '../source/index.js'
 import { portIdOf } from './service-port.js'
 
 export interface Endpoint {
-  /** `address:port`, IPv6 in brackets: identity and sort key. */
-  readonly id: string
   readonly address: IpAddress
   readonly port: number
   /** undefined: on no known node. */
@@ -17,9 +15,15 @@ export interface Endpoint {
   readonly nodeHints: readonly string[]
 }
 
-/** What one slice contributes, by `port-name/protocol`. */
+/** The endpoints of one port (`port-name/protocol`). */
+export interface PortEndpoints {
+  readonly portId: string
+  readonly endpoints: readonly Endpoint[]
+}
+
+/** What one slice contributes; each port once. */
 export interface SliceEndpoints {
-  readonly byPort: ReadonlyMap<string, readonly Endpoint[]>
+  readonly ports: readonly PortEndpoints[]
   readonly problems: readonly string[]
 }
 
@@ -44,12 +48,17 @@ export function readSlice(slice: EndpointSlice, family: IpFamily): SliceEndpoint
     for (const { address, endpoint } of addressed) endpoints.push(readEndpoint(address, port, endpoint))
     byPort.set(portId, endpoints)
   }
-  return { byPort, problems }
+  const ports = Array.from(byPort, ([portId, endpoints]) => ({ portId, endpoints }))
+  return { ports, problems }
+}
+
+/** `address:port`, IPv6 in brackets: identity and sort key. */
+export function endpointId({ address, port }: Pick<Endpoint, 'address' | 'port'>): string {
+  return formatEndpoint(address, port)
 }
 
 function readEndpoint(address: IpAddress, port: number, endpoint: SliceEndpoint): Endpoint {
   return {
-    id: formatEndpoint(address, port),
     address,
     port,
     nodeName: endpoint.nodeName,
@@ -66,10 +75,13 @@ function readEndpoint(address: IpAddress, port: number, endpoint: SliceEndpoint)
  * an endpoint that does not terminate always wins, a terminating one never replaces another (F-030).
  */
 export function mergeEndpoints(lists: readonly (readonly Endpoint[])[]): readonly Endpoint[] {
+  const [first = []] = lists
+  if (lists.length < 2 && first.length < 2) return first
   const merged = new Map<string, Endpoint>()
   for (const list of lists) {
     for (const endpoint of list) {
-      if (!endpoint.isTerminating || !merged.has(endpoint.id)) merged.set(endpoint.id, endpoint)
+      const id = endpointId(endpoint)
+      if (!endpoint.isTerminating || !merged.has(id)) merged.set(id, endpoint)
     }
   }
   return [...merged.values()]
@@ -82,7 +94,8 @@ export function equalEndpoints(a: readonly Endpoint[], b: readonly Endpoint[]): 
 function equalEndpoint(a: Endpoint, b: Endpoint | undefined): boolean {
   return (
     b !== undefined &&
-    a.id === b.id &&
+    a.address === b.address &&
+    a.port === b.port &&
     a.nodeName === b.nodeName &&
     a.isReady === b.isReady &&
     a.isServing === b.isServing &&

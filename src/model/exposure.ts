@@ -12,6 +12,11 @@ export interface Exposure extends Pick<
   readonly hasExternalAddress: boolean
 }
 
+interface ReadExposure {
+  readonly exposure: Exposure
+  readonly problems: readonly string[]
+}
+
 /** What is written in one field, read for one family. */
 interface Texts<T> {
   readonly ofFamily: readonly T[]
@@ -19,11 +24,28 @@ interface Texts<T> {
   readonly unreadable: readonly string[]
 }
 
+/** Most Services are: they share what is said of them. */
+function isInternal(service: Service): boolean {
+  const { externalIPs, loadBalancerIngress, loadBalancerSourceRanges } = service
+  const lists = externalIPs.length + loadBalancerIngress.length + loadBalancerSourceRanges.length
+  return lists === 0 && service.externalTrafficPolicy === 'Cluster'
+}
+
+const internal = {
+  exposure: {
+    externalIPs: [],
+    loadBalancerIPs: [],
+    sourceRanges: [],
+    isExternalLocal: false,
+    healthCheckNodePort: 0,
+    hasExternalAddress: false,
+  },
+  problems: [],
+} satisfies ReadExposure
+
 /** Addresses and networks of the other family are its instance's business, and skipped without a word. */
-export function readExposure(
-  service: Service,
-  clusterIP: IpAddress,
-): { readonly exposure: Exposure; readonly problems: readonly string[] } {
+export function readExposure(service: Service, clusterIP: IpAddress): ReadExposure {
+  if (isInternal(service)) return internal
   const family = familyOf(clusterIP)
   const vips = service.loadBalancerIngress.filter(({ ipMode }) => ipMode === 'VIP').map(({ ip }) => ip)
   const balancerIPs = readTexts(vips, (text) => ofFamily(parseIpAddress(text), familyOf, family))

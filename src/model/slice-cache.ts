@@ -1,5 +1,5 @@
 // What every EndpointSlice contributes to its Service (F-025). Work is proportional to the slice that changed.
-import { type Endpoint, type SliceEndpoints, equalEndpoints, mergeEndpoints } from './endpoint.js'
+import { type Endpoint, type PortEndpoints, equalEndpoints, mergeEndpoints } from './endpoint.js'
 
 /** A Service whose ports (`port-name/protocol`) got other endpoints. */
 export interface ChangedPorts {
@@ -7,21 +7,25 @@ export interface ChangedPorts {
   readonly portIds: readonly string[]
 }
 
-const noEndpoints: SliceEndpoints['byPort'] = new Map()
+interface Slice {
+  /** Its key. */
+  readonly name: string
+  readonly ports: readonly PortEndpoints[]
+}
+
+const nothing: readonly PortEndpoints[] = []
 
 export class SliceCache {
-  readonly #byService = new Map<string, Map<string, SliceEndpoints['byPort']>>()
+  /** In the order of their names, so that every history gives one result. Lists, as nearly all have one slice with one port. */
+  readonly #byService = new Map<string, readonly Slice[]>()
   /** Slice key → the Service that it named last; its label may change. */
   readonly #ownerOf = new Map<string, string>()
 
   /** Puts `slice` (its key) under `service`, and says which ports changed, of its former Service too. */
-  set(slice: string, service: string, byPort: SliceEndpoints['byPort']): readonly ChangedPorts[] {
+  set(slice: string, service: string, ports: readonly PortEndpoints[]): readonly ChangedPorts[] {
     const former = this.#ownerOf.get(slice)
     const moved = former !== undefined && former !== service ? this.remove(slice) : []
-    const slices = this.#byService.get(service) ?? new Map<string, SliceEndpoints['byPort']>()
-    const portIds = differingPorts(slices.get(slice) ?? noEndpoints, byPort)
-    slices.set(slice, byPort)
-    this.#byService.set(service, slices)
+    const portIds = this.#replace(service, slice, ports)
     this.#ownerOf.set(slice, service)
     return portIds.length === 0 ? moved : [...moved, { service, portIds }]
   }
@@ -31,37 +35,47 @@ export class SliceCache {
     const service = this.#ownerOf.get(slice)
     if (service === undefined) return []
     this.#ownerOf.delete(slice)
-    const slices = this.#byService.get(service)
-    const portIds = differingPorts(slices?.get(slice) ?? noEndpoints, noEndpoints)
-    slices?.delete(slice)
-    if (slices?.size === 0) this.#byService.delete(service)
+    const portIds = this.#replace(service, slice, undefined)
     return portIds.length === 0 ? [] : [{ service, portIds }]
   }
 
-  /** The merged endpoints of one port; slices in the order of their names, so that every history gives one result. */
+  /** The merged endpoints of one port. */
   endpoints(service: string, portId: string): readonly Endpoint[] {
-    const slices = this.#byService.get(service)
-    if (slices === undefined) return []
-    const names = slices.size === 1 ? [...slices.keys()] : [...slices.keys()].toSorted(compareTexts)
-    return mergeEndpoints(names.map((name) => slices.get(name)?.get(portId) ?? []))
+    const slices = this.#byService.get(service) ?? []
+    return mergeEndpoints(slices.map(({ ports }) => endpointsOf(ports, portId)))
   }
 
   /** The merged endpoints of every port that slices of the Service have, whether the Service has it or not. */
   *allEndpoints(service: string): Iterable<Endpoint> {
-    const slices = this.#byService.get(service)?.values() ?? []
-    for (const portId of new Set([...slices].flatMap((byPort) => [...byPort.keys()]))) {
+    const slices = this.#byService.get(service) ?? []
+    for (const portId of new Set(slices.flatMap(({ ports }) => ports.map((port) => port.portId)))) {
       yield* this.endpoints(service, portId)
     }
   }
+
+  /** Returns the ports that changed. */
+  #replace(service: string, name: string, ports: readonly PortEndpoints[] | undefined): readonly string[] {
+    const slices = this.#byService.get(service) ?? []
+    const before = slices.find((slice) => slice.name === name)?.ports ?? nothing
+    const others = slices.filter((slice) => slice.name !== name)
+    const after = ports === undefined ? others : [...others, { name, ports }]
+    if (after.length === 0) this.#byService.delete(service)
+    else this.#byService.set(service, after.length === 1 ? after : after.toSorted(compareNames))
+    return differingPorts(before, ports ?? nothing)
+  }
 }
 
-function compareTexts(a: string, b: string): number {
-  if (a === b) return 0
-  return a < b ? -1 : 1
+function compareNames(a: Slice, b: Slice): number {
+  if (a.name === b.name) return 0
+  return a.name < b.name ? -1 : 1
+}
+
+function endpointsOf(ports: readonly PortEndpoints[], portId: string): readonly Endpoint[] {
+  return ports.find((port) => port.portId === portId)?.endpoints ?? []
 }
 
 /** Ports whose endpoints differ; a port without endpoints is the same as no port. */
-function differingPorts(a: SliceEndpoints['byPort'], b: SliceEndpoints['byPort']): readonly string[] {
-  const portIds = new Set([...a.keys(), ...b.keys()])
-  return [...portIds].filter((portId) => !equalEndpoints(a.get(portId) ?? [], b.get(portId) ?? []))
+function differingPorts(a: readonly PortEndpoints[], b: readonly PortEndpoints[]): readonly string[] {
+  const portIds = new Set([...a, ...b].map(({ portId }) => portId))
+  return [...portIds].filter((portId) => !equalEndpoints(endpointsOf(a, portId), endpointsOf(b, portId)))
 }

@@ -112,8 +112,8 @@ export class Tracker {
       this.#report(`EndpointSlice ${name}`, undefined)
       return
     }
-    const { byPort, problems } = readSlice(slice, this.#family)
-    this.#markChanged(this.#slices.set(name, `${slice.namespace}/${slice.serviceName}`, byPort))
+    const { ports, problems } = readSlice(slice, this.#family)
+    this.#markChanged(this.#slices.set(name, `${slice.namespace}/${slice.serviceName}`, ports))
     this.#report(`EndpointSlice ${name}`, problems)
   }
 

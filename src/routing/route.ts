@@ -1,5 +1,5 @@
 import type { IpAddress } from '../address.js'
-import type { Endpoint, ServicePort } from '../model/index.js'
+import { type Endpoint, endpointId, type ServicePort } from '../model/index.js'
 import { hasAnyEndpoint, type NodeView, usableClusterEndpoints, usableLocalEndpoints } from './endpoints.js'
 
 export interface Backend {
@@ -22,27 +22,36 @@ export interface Route extends Omit<ServicePort, 'portId' | 'isExternallyAccessi
   readonly servingBackends: readonly Backend[]
 }
 
+const nobody: readonly Backend[] = []
+
 /** Decides which endpoints take the traffic of this service port on this node. */
 export function route(port: ServicePort, endpoints: readonly Endpoint[], node: NodeView): Route {
   const { portId: _, isExternallyAccessible, ...facts } = port
   // F-015: pods and the node itself reach an external address under any policy by all endpoints of the cluster.
   const usesCluster = !port.isInternalLocal || isExternallyAccessible
   const usesLocal = port.isInternalLocal || (port.isExternalLocal && isExternallyAccessible)
-  const clusterBackends = usesCluster ? backends(usableClusterEndpoints(endpoints, node)) : []
+  const clusterBackends = usesCluster ? backends(usableClusterEndpoints(endpoints, node)) : nobody
   return {
     ...facts,
     clusterBackends,
-    localBackends: usesLocal ? backends(usableLocalEndpoints(endpoints, node)) : [],
+    localBackends: usesLocal ? backends(usableLocalEndpoints(endpoints, node)) : nobody,
     hasEndpoints: clusterBackends.length > 0 || (usesLocal && hasAnyEndpoint(endpoints)),
-    servingBackends: port.protocol === 'UDP' ? backends(endpoints.filter(({ isServing }) => isServing)) : [],
+    servingBackends:
+      port.protocol === 'UDP' ? backends(endpoints.filter(({ isServing }) => isServing)) : nobody,
   }
 }
 
 function backends(endpoints: readonly Endpoint[]): readonly Backend[] {
-  return endpoints.toSorted(compareIds).map(({ address, port }) => ({ address, port }))
+  if (endpoints.length === 0) return nobody
+  const identified = endpoints.map(({ address, port }) => ({
+    id: endpointId({ address, port }),
+    address,
+    port,
+  }))
+  return identified.toSorted(compareIds).map(({ address, port }) => ({ address, port }))
 }
 
-function compareIds(a: Endpoint, b: Endpoint): number {
+function compareIds(a: { readonly id: string }, b: { readonly id: string }): number {
   if (a.id === b.id) return 0
   return a.id < b.id ? -1 : 1
 }

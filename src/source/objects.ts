@@ -25,7 +25,6 @@ export interface LoadBalancerIngress {
 export interface Service extends ObjectKey {
   readonly kind: 'Service'
   readonly labels: Readonly<Record<string, string>>
-  readonly annotations: Readonly<Record<string, string>>
   readonly type: 'ClusterIP' | 'NodePort' | 'LoadBalancer' | 'ExternalName'
   /** Empty: none yet; "None": headless. Text as written, not yet canonical. */
   readonly clusterIP: string
@@ -72,7 +71,6 @@ export interface SlicePort {
 export interface EndpointSlice extends ObjectKey {
   readonly kind: 'EndpointSlice'
   readonly labels: Readonly<Record<string, string>>
-  readonly annotations: Readonly<Record<string, string>>
   /** Label kubernetes.io/service-name; undefined: the slice is ignored. */
   readonly serviceName: string | undefined
   readonly addressType: 'IPv4' | 'IPv6' | 'FQDN'

@@ -62,7 +62,6 @@ export function readEndpointSlice(document: unknown): EndpointSlice | readonly F
     namespace: metadata.namespace ?? 'default',
     name: metadata.name,
     labels: metadata.labels,
-    annotations: metadata.annotations,
     serviceName: metadata.labels[serviceNameLabel],
     addressType,
     ports: ports.map(({ name, protocol, port }) => ({ name, protocol, port: port ?? undefined })),
@@ -70,8 +69,8 @@ export function readEndpointSlice(document: unknown): EndpointSlice | readonly F
       addresses,
       nodeName: nodeName ?? undefined,
       conditions,
-      zoneHints: hints.forZones.map(({ name }) => name),
-      nodeHints: hints.forNodes.map(({ name }) => name),
+      zoneHints: f.shared(hints.forZones.map(({ name }) => name)),
+      nodeHints: f.shared(hints.forNodes.map(({ name }) => name)),
     })),
   }
 }

@@ -51,7 +51,6 @@ export const metadata = mapping({
   name: objectName,
   namespace: v.nullish(dnsLabel),
   labels,
-  annotations: labels,
 })
 
 function matching(pattern: RegExp, what: string) {
@@ -73,6 +72,13 @@ export function wholeNumber(from: number, to: number) {
 export function list<S extends v.GenericSchema>(item: S) {
   return v.nullish(v.array(item, expected('a list')), [])
 }
+
+/** Most lists of most objects are empty: they need not be one list each. */
+export function shared<T>(items: readonly T[]): readonly T[] {
+  return items.length === 0 ? none : items
+}
+
+const none: readonly never[] = []
 
 /** An address of the API: leading zeros in IPv4 are accepted (kube-proxy's F-004), the text is kept as written. */
 export function address(family?: IpFamily) {

@@ -12,14 +12,14 @@ function documentOf(object: KubernetesObject): object {
 }
 
 function serviceDocument(service: Service): object {
-  const { namespace, name, labels, annotations, type, clusterIP, clusterIPs, ipFamilies, ports } = service
+  const { namespace, name, labels, type, clusterIP, clusterIPs, ipFamilies, ports } = service
   const { externalIPs, loadBalancerSourceRanges, sessionAffinity, healthCheckNodePort } = service
   const { externalTrafficPolicy, internalTrafficPolicy } = service
   const timeoutSeconds = service.sessionAffinityTimeoutSeconds
   return {
     apiVersion: 'v1',
     kind: 'Service',
-    metadata: { namespace, name, labels, annotations },
+    metadata: { namespace, name, labels },
     spec: {
       type,
       clusterIP,
@@ -39,14 +39,13 @@ function serviceDocument(service: Service): object {
 }
 
 function sliceDocument(slice: EndpointSlice): object {
-  const { namespace, name, labels, annotations, serviceName, addressType, ports } = slice
+  const { namespace, name, labels, serviceName, addressType, ports } = slice
   return {
     apiVersion: 'discovery.k8s.io/v1',
     kind: 'EndpointSlice',
     metadata: {
       namespace,
       name,
-      annotations,
       labels: serviceName === undefined ? labels : { ...labels, 'kubernetes.io/service-name': serviceName },
     },
     addressType,

@@ -37,7 +37,6 @@ describe('parseManifest: Service', () => {
       namespace: 'default',
       name: 'web',
       labels: {},
-      annotations: {},
       type: 'ClusterIP',
       clusterIP: '10.96.0.10',
       clusterIPs: ['10.96.0.10'],
@@ -83,7 +82,6 @@ status:
       namespace: 'shop',
       name: 'web',
       labels: { app: 'web' },
-      annotations: { note: '2026-01-01' },
       type: 'LoadBalancer',
       clusterIP: 'fd00::10',
       clusterIPs: ['fd00::10', '10.96.0.010'],
@@ -201,7 +199,6 @@ describe('parseManifest: EndpointSlice', () => {
       namespace: 'default',
       name: 'web-a',
       labels: { 'kubernetes.io/service-name': 'web' },
-      annotations: {},
       serviceName: 'web',
       addressType: 'IPv4',
       ports: [
