@@ -244,7 +244,7 @@ describe('iptables mode on the kernel', { timeout: 120_000 }, () => {
   it('puts back what others flush, and says what it was', async () => {
     const agent = lab.start('third')
     await agent.synced()
-    const before = await rulesOf(lab)
+    const whole = await rulesOf(lab)
     for (const table of ['nat', 'filter']) {
       const from = agent.seen
       await lab.node.must('iptables-legacy', '-t', table, '-F')
@@ -255,7 +255,7 @@ describe('iptables mode on the kernel', { timeout: 120_000 }, () => {
     const foreign = untouched.filter((line) => line.startsWith('[')).map(withoutCounters)
     assert.deepEqual(
       await rulesOf(lab),
-      before.filter((line) => !foreign.includes(line)),
+      whole.filter((line) => !foreign.includes(line)),
       'all but what is not ours',
     )
     await held.ask()
@@ -317,14 +317,16 @@ describe('iptables mode on the kernel', { timeout: 120_000 }, () => {
     )
     assert.deepEqual(await probes.backends(vip, 20), all.slice(0, 1))
     const agent = lab.start('sixth')
-    const isServed = async (): Promise<boolean> => (await probes.probe(vip)).kind === 'answer'
-    let isSynced = false
-    const synced = agent.synced().then(() => {
-      isSynced = true
-    })
-    while (!isSynced) assert.ok(await isServed())
-    await synced
+    const synced = agent.synced().then(() => 'synced' as const)
+    const answers = new Set<string>()
+    const next = async (): Promise<string> => {
+      const { kind } = await probes.probe(vip)
+      answers.add(kind)
+      return kind
+    }
+    for (let event = ''; event !== 'synced';) event = await Promise.race([synced, next()])
     assert.deepEqual(await probes.backends(vip, 40), all)
+    assert.deepEqual([...answers], ['answer'])
     const chains = (await lab.save()).filter((line) => line.startsWith(':KUBE-')).join('\n')
     assert.doesNotMatch(chains, /KUBE-SEP-|XPGD46QRK7WJZT7O/)
     await agent.stop()

@@ -449,6 +449,10 @@ describe('what follows a sync', () => {
   })
 })
 
+function addresses(count: number): readonly string[] {
+  return Array.from({ length: count }, (_, i) => `10.9.${i >> 8}.${i & 255}`)
+}
+
 describe('what the rules depend on', () => {
   it('node port addresses: those of the machine that are named, as they come and go', async () => {
     const kernel = openModelKernel()
@@ -482,8 +486,6 @@ describe('what the rules depend on', () => {
   })
 
   it('the size of the cluster: comments go above 1,000 endpoints, and come back below 800', async () => {
-    const addresses = (count: number): readonly string[] =>
-      Array.from({ length: count }, (_, i) => `10.9.${i >> 8}.${i & 255}`)
     const big = (count: number): ObjectEvent => set(slice('big', 'big', addresses(count)))
     const lab = await started(...web, set(service('big', '10.96.0.9')), big(998))
     const comments = (): number => linesWith(lab.kernel.xtNamespace, 'default/web cluster IP').length
