@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -76,6 +77,11 @@ class XtablesKernel : public testing::TestWithParam<uint8_t> {
     }
     fprintf(stderr, "xtables_kernel_test: needs root and a network namespace of its own\n");
     exit(1);
+  }
+
+  static void TearDownTestSuite() {
+    for (const char* name : {"xtables_kernel_test.lock", "other.lock"})
+      std::filesystem::remove(testing::TempDir() + name);
   }
 
   void TearDown() override {
