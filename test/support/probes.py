@@ -5,6 +5,7 @@ run side by side. Python, because Node has no SCTP and no raw sockets, and takes
 """
 import asyncio
 import errno
+import itertools
 import json
 import os
 import socket
@@ -20,6 +21,10 @@ KINDS = {
 # linux/in.h IP_RECVERR, linux/in6.h IPV6_RECVERR: without it SCTP keeps an ICMP refusal to itself.
 RECEIVE_ERRORS = {socket.AF_INET: (socket.IPPROTO_IP, 11), socket.AF_INET6: (socket.IPPROTO_IPV6, 25)}
 TCP_SYN_ACK, TCP_RST = 0x12, 0x04
+
+# Below the kernel's own choice (ip_local_port_range). Conntrack remembers a datagram's ports for minutes: a port that chance
+# picks a second time would meet the decision of the first.
+OWN_PORTS = itertools.cycle(range(10240, 32768))
 
 sessions = {}
 
@@ -124,9 +129,9 @@ async def connect(request):
         elif protocol == "TCP":
             # Closed with a reset: no connection lingers in the clients or in the node's table.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        if "sourceAddress" in request or "sourcePort" in request:
-            anywhere = "::" if sock.family == socket.AF_INET6 else "0.0.0.0"
-            sock.bind((request.get("sourceAddress", anywhere), request.get("sourcePort", 0)))
+        anywhere = "::" if sock.family == socket.AF_INET6 else "0.0.0.0"
+        port = 0 if protocol == "TCP" else next(OWN_PORTS)
+        sock.bind((request.get("sourceAddress", anywhere), request.get("sourcePort", port)))
         code = sock.connect_ex((address, request["port"]))
         if code == errno.EINPROGRESS:
             await writable(sock)

@@ -86,7 +86,7 @@ function canonical(text: string): string {
 }
 
 function ofFamily(texts: readonly string[], family: Family): readonly string[] {
-  return texts.map(canonical).filter((text) => text !== '' && familyOf(text) === family)
+  return texts.map(canonical).filter((text) => /^[\da-f.:/]+$/.test(text) && familyOf(text) === family)
 }
 
 function mark({ settings }: World): string {

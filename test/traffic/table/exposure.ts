@@ -192,6 +192,12 @@ export const closedFirewallCases: readonly CaseAt[] = [
     checks: slot.flowsTo(externalFrontends, 'outside', served),
   }),
   (slot) => ({
+    name: 'a pod that is its own server passes as well',
+    rules: ['F-050', 'F-057'],
+    objects: [slot.exposed({ externalTrafficPolicy: 'Local' }), ...slot.slices(here)],
+    checks: slot.flowsTo(['clusterIP', 'loadBalancer'], 'a0', served),
+  }),
+  (slot) => ({
     name: 'what is not masqueraded is the business of that firewall',
     rules: ['F-057'],
     objects: [slot.exposed({ externalTrafficPolicy: 'Local' }), ...slot.slices(here)],

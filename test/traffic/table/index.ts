@@ -129,7 +129,12 @@ const groups: readonly GroupAt[] = [
   },
 ]
 
-/** Every group with its cases in these protocols. */
+/** Every group with its cases in these protocols. No two cases share an address, whatever their groups. */
 export function trafficTable(protocols: readonly Protocol[]): readonly TrafficGroup[] {
-  return groups.map((group) => ({ ...group, cases: placed(group.cases, protocols) }))
+  let first = 1
+  return groups.map((group) => {
+    const cases = placed(group.cases, protocols, first)
+    first += cases.length
+    return { ...group, cases }
+  })
 }

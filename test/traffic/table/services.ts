@@ -219,6 +219,37 @@ export const serviceCases: readonly CaseAt[] = [
     checks: slot.flowsTo(['clusterIP'], 'a1', { by: ['a0', 'b0', 'b1'], sees: 'kept' }),
   }),
   (slot) => ({
+    name: 'an external IP that is no address is skipped, the others are served',
+    rules: ['F-010'],
+    objects: [
+      slot.service({
+        externalIPs: ['', 'example.org', ...families.map((family) => slot.address('externalIP')[family])],
+      }),
+      ...slot.slices(here),
+    ],
+    checks: slot.flowsTo(['externalIP'], 'outside', { by: here, sees: 'node' }),
+  }),
+  (slot) => ({
+    name: 'only the first address of an endpoint counts, and slices of host names not at all',
+    rules: ['F-021', 'F-027'],
+    objects: [
+      slot.service(),
+      ...families.map((family) =>
+        slot.slice(family, here, {
+          endpoints: [
+            endpoint(addresses.a0[family], { addresses: [addresses.a0[family], addresses.b0[family]] }),
+          ],
+        }),
+      ),
+      slot.slice('IPv4', [], {
+        name: `${slot.name()}-names`,
+        addressType: 'FQDN',
+        endpoints: [endpoint('pod.example')],
+      }),
+    ],
+    checks: slot.flowsTo(['clusterIP'], 'a1', { by: here, sees: 'kept' }),
+  }),
+  (slot) => ({
     name: 'a node port is served on every address of the node',
     rules: ['F-008', 'F-060', 'F-062', 'F-063'],
     objects: [slot.exposed(), ...slot.slices(here)],

@@ -189,7 +189,11 @@ export const nodeObject: NodeObject = {
 /** A case before it has its place. */
 export type CaseAt = (slot: Slot) => TrafficCase
 
-/** Gives each case a place of its own. */
-export function placed(cases: readonly CaseAt[], protocols: readonly Protocol[]): readonly TrafficCase[] {
-  return cases.map((at, index) => at(new Slot(index + 1, protocols)))
+/** Gives each case a place of its own, counted from `first`. */
+export function placed(
+  cases: readonly CaseAt[],
+  protocols: readonly Protocol[],
+  first: number,
+): readonly TrafficCase[] {
+  return cases.map((at, index) => at(new Slot(first + index, protocols)))
 }
