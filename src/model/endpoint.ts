@@ -39,14 +39,13 @@ export function readSlice(slice: EndpointSlice, family: IpFamily): SliceEndpoint
       problems.push(`endpoint address ${address} is not ${slice.addressType}`)
     else addressed.push({ address, endpoint })
   }
-  const byPort = new Map<string, Endpoint[]>()
+  const byPort = new Map<string, readonly Endpoint[]>()
   for (const { name, protocol, port } of slice.ports) {
     if (name === undefined) problems.push('a port without a name is ignored')
     if (name === undefined || port === undefined || port === 0) continue
     const portId = portIdOf(name, protocol)
-    const endpoints = byPort.get(portId) ?? []
-    for (const { address, endpoint } of addressed) endpoints.push(readEndpoint(address, port, endpoint))
-    byPort.set(portId, endpoints)
+    const endpoints = addressed.map(({ address, endpoint }) => readEndpoint(address, port, endpoint))
+    byPort.set(portId, byPort.get(portId)?.concat(endpoints) ?? endpoints)
   }
   const ports = Array.from(byPort, ([portId, endpoints]) => ({ portId, endpoints }))
   return { ports, problems }

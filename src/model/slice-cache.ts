@@ -58,7 +58,7 @@ export class SliceCache {
     const slices = this.#byService.get(service) ?? []
     const before = slices.find((slice) => slice.name === name)?.ports ?? nothing
     const others = slices.filter((slice) => slice.name !== name)
-    const after = ports === undefined ? others : [...others, { name, ports }]
+    const after = ports === undefined ? others : others.concat({ name, ports })
     if (after.length === 0) this.#byService.delete(service)
     else this.#byService.set(service, after.length === 1 ? after : after.toSorted(compareNames))
     return differingPorts(before, ports ?? nothing)

@@ -66,11 +66,11 @@ export function readEndpointSlice(document: unknown): EndpointSlice | readonly F
     addressType,
     ports: ports.map(({ name, protocol, port }) => ({ name, protocol, port: port ?? undefined })),
     endpoints: endpoints.map(({ addresses, nodeName, conditions, hints }) => ({
-      addresses,
+      addresses: f.kept(addresses),
       nodeName: nodeName ?? undefined,
       conditions,
-      zoneHints: f.shared(hints.forZones.map(({ name }) => name)),
-      nodeHints: f.shared(hints.forNodes.map(({ name }) => name)),
+      zoneHints: f.kept(hints.forZones.map(({ name }) => name)),
+      nodeHints: f.kept(hints.forNodes.map(({ name }) => name)),
     })),
   }
 }

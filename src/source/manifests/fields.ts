@@ -73,9 +73,9 @@ export function list<S extends v.GenericSchema>(item: S) {
   return v.nullish(v.array(item, expected('a list')), [])
 }
 
-/** Most lists of most objects are empty: they need not be one list each. */
-export function shared<T>(items: readonly T[]): readonly T[] {
-  return items.length === 0 ? none : items
+/** A list to keep: without the room to grow that its reading left, and one for all when it is empty, as most are. */
+export function kept<T>(items: readonly T[]): readonly T[] {
+  return items.length === 0 ? none : items.slice()
 }
 
 const none: readonly never[] = []
