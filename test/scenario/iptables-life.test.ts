@@ -449,8 +449,14 @@ describe('what follows a sync', () => {
   })
 })
 
-function addresses(count: number): readonly string[] {
-  return Array.from({ length: count }, (_, i) => `10.9.${i >> 8}.${i & 255}`)
+function big(count: number): ObjectEvent {
+  return set(
+    slice(
+      'big',
+      'big',
+      Array.from({ length: count }, (_, i) => `10.9.${i >> 8}.${i & 255}`),
+    ),
+  )
 }
 
 describe('what the rules depend on', () => {
@@ -486,7 +492,6 @@ describe('what the rules depend on', () => {
   })
 
   it('the size of the cluster: comments go above 1,000 endpoints, and come back below 800', async () => {
-    const big = (count: number): ObjectEvent => set(slice('big', 'big', addresses(count)))
     const lab = await started(...web, set(service('big', '10.96.0.9')), big(998))
     const comments = (): number => linesWith(lab.kernel.xtNamespace, 'default/web cluster IP').length
     const seen: number[] = [comments()]

@@ -28,7 +28,7 @@ class Tracked {
       if (dirty === key && found !== undefined) {
         return this.tracker
           .endpoints(found)
-          .map((endpoint) => `${endpointId(endpoint)}${endpoint.isTerminating ? ' terminating' : ''}`)
+          .map((one) => `${endpointId(one)}${one.isTerminating ? ' terminating' : ''}`)
       }
     }
     return []
