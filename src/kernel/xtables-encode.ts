@@ -1,15 +1,10 @@
 // Operations on x_tables to packed records (native/xtables/record.h).
 import { writeAddress, type IpAddress, type IpFamily } from '../address.js'
 import { BugError } from '../errors.js'
+import { GrowingTable } from './growing-table.js'
 import { protocolNumber } from './ipvs-encode.js'
-import {
-  hostPrefixLength,
-  recordBuffer,
-  type RecordBuffer,
-  xtChainLayout as chainLayout,
-  xtRuleLayout as layout,
-} from './records.js'
-import { xtHooks, type XtOp, type XtRule, type XtTableName, type XtTarget } from './xtables.js'
+import { hostPrefixLength, xtChainLayout as chainLayout, xtRuleLayout as layout } from './records.js'
+import { xtHooks, type XtBatch, type XtOp, type XtRule, type XtTableName, type XtTarget } from './xtables.js'
 
 /** Numbers of xtables::Op. */
 const opNumber = { 'set-chain': 1, 'remove-chain': 2, 'set-hook': 3 } as const satisfies Record<
@@ -96,13 +91,13 @@ export function encodeTexts(texts: readonly string[]): Uint8Array {
   return texts.length === 0 ? new Uint8Array() : Buffer.from(`${texts.join('\0')}\0`, 'utf8')
 }
 
-/** Fills tables that are large enough and zeroed. No object is made per rule: a cold start has 100,000 of them. */
-class XtBatchWriter {
+/** A batch under construction. No object is made per rule: a cold start has 100,000 of them. */
+export class XtRecordBatch implements XtBatch {
   readonly #place: XtPlace
   readonly #hostPrefix: number
   readonly #hooks: readonly string[]
-  readonly #chains: RecordBuffer
-  readonly #rules: RecordBuffer
+  readonly #chains = new GrowingTable(chainLayout, 0)
+  readonly #rules = new GrowingTable(layout, 0)
   readonly #texts: string[] = []
   readonly #numbers: Readonly<Record<TextKind, Map<string, number>>> = {
     chain: new Map(),
@@ -111,36 +106,38 @@ class XtBatchWriter {
     set: new Map(),
     comment: new Map(),
   }
-  #nextChain = 0
-  #nextRule = 0
-  /** For errors: the chain, and its number of the first rule. */
+  /** Where the rule that is written begins. */
+  #at = 0
+  /** For errors: the chain, and how many rules there were before its own. */
   #chain = ''
   #firstRule = 0
 
-  constructor(place: XtPlace, chainCount: number, ruleCount: number) {
+  constructor(place: XtPlace) {
     this.#place = place
     this.#hostPrefix = hostPrefixLength(place.family)
     this.#hooks = xtHooks[place.table]
-    this.#chains = recordBuffer(chainCount * chainLayout.size)
-    this.#rules = recordBuffer(ruleCount * layout.size)
   }
 
-  write(op: XtOp): void {
+  get length(): number {
+    return this.#chains.length
+  }
+
+  add(op: XtOp): void {
     const rules = op.op === 'remove-chain' ? [] : op.rules
-    const at = this.#nextChain
-    const { view, bytes } = this.#chains
     this.#chain = op.chain
-    this.#firstRule = this.#nextRule
+    this.#firstRule = this.#rules.length
     this.#checkChain(op)
+    const at = this.#chains.add()
+    const { view, bytes } = this.#chains.buffer
     view.setUint32(at + chainLayout.name, this.#text('chain', op.chain), true)
-    view.setUint32(at + chainLayout.firstRule, this.#nextRule / layout.size, true)
+    view.setUint32(at + chainLayout.firstRule, this.#firstRule, true)
     view.setUint32(at + chainLayout.ruleCount, rules.length, true)
     bytes[at + chainLayout.op] = opNumber[op.op]
-    this.#nextChain += chainLayout.size
     for (const rule of rules) this.#writeRule(rule)
   }
 
-  finish(): EncodedXtBatch {
+  /** What was added so far. */
+  get encoded(): EncodedXtBatch {
     return { chains: this.#chains.bytes, rules: this.#rules.bytes, texts: encodeTexts(this.#texts) }
   }
 
@@ -151,10 +148,11 @@ class XtBatchWriter {
   }
 
   #writeRule(rule: XtRule): void {
+    this.#at = this.#rules.add()
     this.#writeNetworks(rule)
     this.#writeInterfaces(rule)
-    const { view, bytes } = this.#rules
-    const at = this.#nextRule
+    const { view, bytes } = this.#rules.buffer
+    const at = this.#at
     if (rule.protocol !== undefined) bytes[at + layout.protocol] = protocolNumber[rule.protocol]
     view.setUint32(
       at + layout.comment,
@@ -165,12 +163,11 @@ class XtBatchWriter {
     view.setUint16(at + layout.matches, matches, true)
     view.setUint16(at + layout.inverts, invertsOf(rule), true)
     this.#writeTarget(rule)
-    this.#nextRule += layout.size
   }
 
   #writeNetworks({ source, destination }: XtRule): void {
-    const { bytes } = this.#rules
-    const at = this.#nextRule
+    const { bytes } = this.#rules.buffer
+    const at = this.#at
     if (source !== undefined) {
       this.#writeNetwork(at + layout.source, source.address, source.prefixLength)
       bytes[at + layout.sourcePrefix] = source.prefixLength
@@ -189,13 +186,13 @@ class XtBatchWriter {
 
   #writeAddress(at: number, address: IpAddress): void {
     const { family } = this.#place
-    if (writeAddress(address, this.#rules.bytes, at) !== family)
+    if (writeAddress(address, this.#rules.buffer.bytes, at) !== family)
       this.#failRule(`${address} is not of ${family}`)
   }
 
   #writeInterfaces({ inInterface, outInterface }: XtRule): void {
-    const { view } = this.#rules
-    const at = this.#nextRule
+    const { view } = this.#rules.buffer
+    const at = this.#at
     const into = inInterface === undefined ? noText : this.#text('interface', inInterface.name)
     const out = outInterface === undefined ? noText : this.#text('interface', outInterface.name)
     view.setUint32(at + layout.inInterface, into, true)
@@ -205,8 +202,8 @@ class XtBatchWriter {
   /** Returns Match bits, as the two after it. */
   #writePorts({ protocol, sourcePorts, destinationPorts }: XtRule): number {
     if (sourcePorts === undefined && destinationPorts === undefined) return 0
-    const { view } = this.#rules
-    const at = this.#nextRule
+    const { view } = this.#rules.buffer
+    const at = this.#at
     let matches = 0
     if (protocol === undefined) this.#failRule('has ports without a protocol')
     if (sourcePorts !== undefined) {
@@ -230,8 +227,8 @@ class XtBatchWriter {
   }
 
   #writeMatches({ mark, state, addressType, isSourceDestination, probability }: XtRule): number {
-    const { view, bytes } = this.#rules
-    const at = this.#nextRule
+    const { view, bytes } = this.#rules.buffer
+    const at = this.#at
     let matches = isSourceDestination === true ? match.sourceDestination : 0
     if (mark !== undefined) {
       this.#writeNumber(layout.markValue, mark.value)
@@ -256,8 +253,8 @@ class XtBatchWriter {
   }
 
   #writeNamedMatches({ set, recent }: XtRule): number {
-    const { view, bytes } = this.#rules
-    const at = this.#nextRule
+    const { view, bytes } = this.#rules.buffer
+    const at = this.#at
     let matches = 0
     view.setUint32(at + layout.setName, set === undefined ? noText : this.#text('set', set.name), true)
     if (set !== undefined) {
@@ -284,8 +281,8 @@ class XtBatchWriter {
   }
 
   #writeTarget({ target, protocol }: XtRule): void {
-    const { view, bytes } = this.#rules
-    const at = this.#nextRule
+    const { view, bytes } = this.#rules.buffer
+    const at = this.#at
     const only = tableOfTarget[target.kind]
     if (only !== undefined && only !== this.#place.table)
       this.#failRule(`${target.kind} is possible in table ${only} only`)
@@ -322,7 +319,7 @@ class XtBatchWriter {
 
   #writeNumber(field: number, value: number): void {
     if (value >>> 0 !== value) this.#failRule(`${value} is no number of 32 bits`)
-    this.#rules.view.setUint32(this.#nextRule + field, value, true)
+    this.#rules.buffer.view.setUint32(this.#at + field, value, true)
   }
 
   /** The text's number. */
@@ -343,7 +340,7 @@ class XtBatchWriter {
   }
 
   #failRule(problem: string): never {
-    const number = (this.#nextRule - this.#firstRule) / layout.size + 1
+    const number = this.#rules.length - this.#firstRule
     this.#fail(`rule ${number}: ${problem}`)
   }
 }
@@ -367,9 +364,7 @@ function invertsOf(rule: XtRule): number {
 
 /** Packs a batch. Throws BugError that names chain and rule when the kernel could not hold it. */
 export function encodeXtBatch(ops: readonly XtOp[], place: XtPlace): EncodedXtBatch {
-  let rules = 0
-  for (const op of ops) if (op.op !== 'remove-chain') rules += op.rules.length
-  const writer = new XtBatchWriter(place, ops.length, rules)
-  for (const op of ops) writer.write(op)
-  return writer.finish()
+  const batch = new XtRecordBatch(place)
+  for (const op of ops) batch.add(op)
+  return batch.encoded
 }
