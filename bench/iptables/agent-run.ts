@@ -1,0 +1,68 @@
+// The shipped agent as a process, seen from outside.
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import type { Namespace } from '../../test/support/namespaces.js'
+import type { Program } from '../../test/support/processes.js'
+
+const bundle = fileURLToPath(new URL('../../../../dist/agent.js', import.meta.url))
+/** USER_HZ of every Linux that we know: the unit of the times in /proc/PID/stat. */
+const ticksPerSecond = 100
+
+export interface AgentOptions {
+  /** Flags of Node itself. */
+  readonly node?: readonly string[]
+  readonly flags?: readonly string[]
+  /** Runs the agent: `strace ...`. */
+  readonly under?: readonly string[]
+}
+
+export interface Memory {
+  readonly restMiB: number
+  readonly peakMiB: number
+}
+
+/** One run of `node dist/agent.js` on a folder of manifests. */
+export class AgentRun {
+  /** Just before the process was made: nanoseconds as process.hrtime.bigint(). */
+  readonly startNs = process.hrtime.bigint()
+  readonly #program: Program
+
+  constructor(place: Namespace, folder: string, { node = [], flags = [], under = [] }: AgentOptions = {}) {
+    const own = ['--manifests', folder, '--proxy-mode', 'iptables', '--hostname-override', 'node-a']
+    this.#program = place.start(...under, process.execPath, ...node, bundle, ...own, ...flags)
+  }
+
+  /** Lines of its log. */
+  get log(): readonly string[] {
+    return this.#program.lines
+  }
+
+  /** Resolves when IPv4 is in the kernel; the agent must log its passes (`-v 2`). */
+  async inForce(): Promise<void> {
+    await this.#program.line((line) =>
+      ['"Sync done"', '"IPv4"', '"complete":true'].every((part) => line.includes(part)),
+    )
+  }
+
+  /** Seconds of a core that it has used, of all its threads. */
+  cpuSeconds(): number {
+    const stat = readFileSync(`/proc/${this.#program.pid}/stat`, 'utf8')
+    // The name in parentheses may hold anything; utime and stime are fields 14 and 15.
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond
+  }
+
+  memory(): Memory {
+    const status = readFileSync(`/proc/${this.#program.pid}/status`, 'utf8')
+    const mebibytes = (field: string): number =>
+      Number(new RegExp(`^${field}:\\s+(\\d+) kB`, 'm').exec(status)?.[1] ?? Number.NaN) / 1024
+    return { restMiB: mebibytes('VmRSS'), peakMiB: mebibytes('VmHWM') }
+  }
+
+  /** Ends it as a user would; the kernel stays as it is. Throws what it wrote when it had ended otherwise. */
+  async stop(): Promise<void> {
+    this.#program.signal('SIGTERM')
+    const { code, stdout, stderr } = await this.#program.ended
+    if (code !== 0) throw new Error(`the agent ended with ${code ?? 'a signal'}:\n${stdout}\n${stderr}`)
+  }
+}

@@ -1,0 +1,28 @@
+/** The middle one; NaN of none. */
+export function median(figures: readonly number[]): number {
+  return figures.toSorted((a, b) => a - b)[Math.floor(figures.length / 2)] ?? Number.NaN
+}
+
+/** Milliseconds between two moments of process.hrtime.bigint(). */
+export function millisecondsBetween(startNs: bigint, endNs: bigint): number {
+  return Number(endNs - startNs) / 1e6
+}
+
+/** Splits a stretch of time into named phases. */
+export class Stopwatch {
+  readonly #laps = new Map<string, number>()
+  #last = performance.now()
+  readonly #start = this.#last
+
+  /** The time since the last lap belongs to `phase`. */
+  lap(phase: string): void {
+    const now = performance.now()
+    this.#laps.set(phase, (this.#laps.get(phase) ?? 0) + now - this.#last)
+    this.#last = now
+  }
+
+  /** Milliseconds of each phase, and `total`. */
+  laps(): Readonly<Record<string, number>> {
+    return { ...Object.fromEntries(this.#laps), total: this.#last - this.#start }
+  }
+}

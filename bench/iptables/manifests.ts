@@ -1,0 +1,111 @@
+// The same cluster as bench/state.ts, as a folder of JSON manifests.
+import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { realServer, realServersOf, vip } from '../state.js'
+
+export interface Size {
+  readonly services: number
+  /** Endpoints of each. */
+  readonly reals: number
+}
+
+/** A file holds so many Services and their slices: with 10 endpoints each some 100 KiB. */
+const servicesPerFile = 100
+/** The last services' slices, which change, have files of their own: what is timed is one object, as a watch brings it. */
+export const changingServices = 20
+/** Endpoints that come by a change; no service begins with one of them. */
+const firstNewReal = 0x80000
+
+/** A folder that an agent follows. Removed by `remove`. */
+export class Manifests {
+  readonly size: Size
+  readonly folder: string
+  readonly #parent: string
+  #changes = 0
+
+  constructor(size: Size) {
+    this.size = size
+    this.#parent = mkdtempSync(join(tmpdir(), 'viaduct-bench-'))
+    this.folder = join(this.#parent, 'manifests')
+    mkdirSync(this.folder)
+    const { services, reals } = size
+    for (let first = 0; first < services; first += servicesPerFile) {
+      const items: unknown[] = []
+      for (let i = first; i < Math.min(first + servicesPerFile, services); i++) {
+        items.push(serviceObject(i))
+        if (i < services - changingServices) items.push(sliceObject(i, realServersOf(i, reals)))
+        else this.#write(`slice-${i}.json`, sliceObject(i, realServersOf(i, reals)))
+      }
+      this.#write(`services-${first}.json`, { apiVersion: 'v1', kind: 'List', items })
+    }
+  }
+
+  /** VIP of the service that is last in every walk. */
+  get lastVip(): string {
+    return vip(this.size.services - 1)
+  }
+
+  /** An endpoint of service `index`, one of those that change. */
+  firstRealOf(index: number): string {
+    return realServer(index * this.size.reals)
+  }
+
+  /** Gives one of the changing services another first endpoint, by a rename into the folder. */
+  change(): { readonly vip: string; readonly endpoint: string } {
+    const { services, reals } = this.size
+    const index = services - 1 - (this.#changes % changingServices)
+    const endpoint = realServer(firstNewReal + this.#changes++)
+    this.#write(
+      `slice-${index}.json`,
+      sliceObject(index, [endpoint, ...realServersOf(index, reals).slice(1)]),
+    )
+    return { vip: vip(index), endpoint }
+  }
+
+  remove(): void {
+    rmSync(this.#parent, { recursive: true })
+  }
+
+  /** Written elsewhere, so that the folder sees one event. */
+  #write(name: string, object: unknown): void {
+    const draft = join(this.#parent, name)
+    writeFileSync(draft, JSON.stringify(object))
+    renameSync(draft, join(this.folder, name))
+  }
+}
+
+function serviceObject(index: number): unknown {
+  return {
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: { name: `service-${index}`, namespace: 'default', labels: { app: `app-${index}` } },
+    spec: {
+      type: 'ClusterIP',
+      clusterIP: vip(index),
+      clusterIPs: [vip(index)],
+      ipFamilies: ['IPv4'],
+      ports: [{ port: 80, protocol: 'TCP', targetPort: 8080 }],
+      selector: { app: `app-${index}` },
+    },
+  }
+}
+
+function sliceObject(index: number, addresses: readonly string[]): unknown {
+  return {
+    apiVersion: 'discovery.k8s.io/v1',
+    kind: 'EndpointSlice',
+    metadata: {
+      name: `service-${index}-a`,
+      namespace: 'default',
+      labels: { 'kubernetes.io/service-name': `service-${index}` },
+    },
+    addressType: 'IPv4',
+    ports: [{ name: '', port: 8080, protocol: 'TCP' }],
+    endpoints: addresses.map((address) => ({
+      addresses: [address],
+      conditions: { ready: true, serving: true, terminating: false },
+      nodeName: 'node-b',
+    })),
+  }
+}
