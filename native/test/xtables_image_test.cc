@@ -125,6 +125,18 @@ TEST_F(XtablesImage, RefusesHooksThatDoNotFit) {
   EXPECT_EQ(Problem(), "another number of entries than announced at byte 2048");
 }
 
+TEST_F(XtablesImage, RefusesAPolicyThatIsNoVerdict) {
+  const TableImage image = TableImage::Parse(kIpv4, bytes, info).value();
+  const ImageChain& input = image.built_in()[1];
+  const auto verdict = input.last + *image.At(input.last).VerdictOffset();
+  for (const int32_t bad : {int32_t{0}, static_cast<int32_t>(image.chains()[0].rules), kReturnVerdict}) {
+    Store(bytes.data() + verdict, bad);
+    EXPECT_EQ(Problem(), "a chain of the kernel without a policy at byte 304") << bad;
+  }
+  Store(bytes.data() + verdict, kDropVerdict);
+  EXPECT_EQ(Problem(), "");
+}
+
 TEST_F(XtablesImage, RefusesAChainWithoutAnEnd) {
   bytes.clear();
   info = {0, {}, {}, 2, 0};

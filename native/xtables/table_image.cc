@@ -16,6 +16,14 @@ Error Malformed(const char* what, uint32_t offset) {
   return {EPROTO, "read the table's entries", std::string(what) + " at byte " + std::to_string(offset)};
 }
 
+/// The kernel takes nothing else (check_underflow()).
+bool IsPolicy(const EntryView& entry) {
+  const auto at = entry.VerdictOffset();
+  if (!at) return false;
+  const auto verdict = Load<int32_t>(entry.bytes() + *at);
+  return verdict == kAcceptVerdict || verdict == kDropVerdict;
+}
+
 }  // namespace
 
 const char* HookName(uint32_t hook) { return hook < NF_INET_NUMHOOKS ? kHookNames[hook] : nullptr; }
@@ -91,8 +99,10 @@ Status TableImage::Walker::Step(uint32_t offset) {
     return OpenUser(*name, offset);
   }
   if (!is_open) return Malformed("an entry outside every chain", offset);
-  if (open.hook != kNone && info.underflow[open.hook] == offset)
+  if (open.hook != kNone && info.underflow[open.hook] == offset) {
+    if (!IsPolicy(entry)) return Malformed("a chain of the kernel without a policy", offset);
     Close(offset, end, image.entries_ + 1, image.built_in_);
+  }
   return Ok();
 }
 

@@ -54,12 +54,11 @@ void TablePlan::MatchChains(std::span<const std::string> prune) {
     Chain& chain = chains_[i];
     const std::string_view name = image_->chains()[i].name;
     const uint32_t number = wanted_->Find(name);
-    State state = State::kNamed;
-    if (number != kNone && image_of_[number] == kNone) {
-      image_of_[number] = i;
-      state = wanted_->chain(number).state;
-    }
-    if (state == State::kWanted) {
+    // The kernel takes two chains of one name. Ours is the first; what is to go goes with all of its name.
+    const bool is_first = number != kNone && image_of_[number] == kNone;
+    if (is_first) image_of_[number] = i;
+    const State state = number == kNone ? State::kNamed : wanted_->chain(number).state;
+    if (state == State::kWanted && is_first) {
       chain.wanted = number;
       chain.fate = Fate::kChanged;
     } else if (state == State::kUnwanted) {
@@ -122,8 +121,6 @@ Status TablePlan::SortHook(const ImageChain& there, Hook& hook) const {
     if (!is_ours.ok()) return is_ours.error();
     if (is_ours.value()) hook.ours.push_back(offset);
   }
-  auto policy = image_->JumpAt(there.last);
-  if (!policy.ok()) return policy.error();
   if (!wanted.is_set) {
     hook.is_same = hook.ours.empty();
     return Ok();
