@@ -1,13 +1,12 @@
 import type { IpFamily } from '../address.js'
-import { BugError, KernelError } from '../errors.js'
+import { KernelError } from '../errors.js'
 import type { Addon, RawXtablesTable } from './addon.js'
 import { describeXtTable } from './describe-xtables.js'
 import { addressFamily } from './records.js'
 import { RequestQueue, type Subject } from './request-queue.js'
-import { type EncodedXtBatch, encodeTexts, encodeXtBatch, XtRecordBatch } from './xtables-encode.js'
+import { encodeTexts, encodeXtBatch } from './xtables-encode.js'
 import type {
   XtApplyOptions,
-  XtBatch,
   XtChainSummary,
   XtDrift,
   XtOp,
@@ -32,14 +31,10 @@ export class RealXtables implements Xtables {
     this.#subject = { family, object: describeXtTable(family, table) }
   }
 
-  apply(ops: readonly XtOp[] | XtBatch, options: XtApplyOptions = {}): Promise<XtOutcome> {
+  apply(ops: readonly XtOp[], options: XtApplyOptions = {}): Promise<XtOutcome> {
     const { prune = [], lockTimeoutMs = defaultLockTimeoutMs } = options
-    const { chains, rules, texts } = this.#encoded(ops)
+    const { chains, rules, texts } = encodeXtBatch(ops, this)
     return this.#run((table) => table.apply(chains, rules, texts, encodeTexts(prune), lockTimeoutMs))
-  }
-
-  newBatch(): XtBatch {
-    return new XtRecordBatch(this)
   }
 
   check(): Promise<boolean> {
@@ -59,12 +54,6 @@ export class RealXtables implements Xtables {
 
   close(): Promise<void> {
     return this.#queue.close()
-  }
-
-  #encoded(ops: readonly XtOp[] | XtBatch): EncodedXtBatch {
-    if (ops instanceof XtRecordBatch) return ops.encoded
-    if ('add' in ops) throw new BugError('a batch that another kernel made')
-    return encodeXtBatch(ops, this)
   }
 
   async #run<T>(request: (table: RawXtablesTable) => Promise<T>): Promise<T> {

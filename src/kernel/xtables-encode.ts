@@ -1,10 +1,15 @@
 // Operations on x_tables to packed records (native/xtables/record.h).
 import { writeAddress, type IpAddress, type IpFamily } from '../address.js'
 import { BugError } from '../errors.js'
-import { GrowingTable } from './growing-table.js'
 import { protocolNumber } from './ipvs-encode.js'
-import { hostPrefixLength, xtChainLayout as chainLayout, xtRuleLayout as layout } from './records.js'
-import { xtHooks, type XtBatch, type XtOp, type XtRule, type XtTableName, type XtTarget } from './xtables.js'
+import {
+  hostPrefixLength,
+  recordBuffer,
+  type RecordBuffer,
+  xtChainLayout as chainLayout,
+  xtRuleLayout as layout,
+} from './records.js'
+import { xtHooks, type XtOp, type XtRule, type XtTableName, type XtTarget } from './xtables.js'
 
 /** Numbers of xtables::Op. */
 const opNumber = { 'set-chain': 1, 'remove-chain': 2, 'set-hook': 3 } as const satisfies Record<
@@ -91,13 +96,13 @@ export function encodeTexts(texts: readonly string[]): Uint8Array {
   return texts.length === 0 ? new Uint8Array() : Buffer.from(`${texts.join('\0')}\0`, 'utf8')
 }
 
-/** A batch under construction. No object is made per rule: a cold start has 100,000 of them. */
-export class XtRecordBatch implements XtBatch {
+/** Fills tables that are large enough and zeroed. No object is made per rule: a cold start has 100,000 of them. */
+class XtBatchWriter {
   readonly #place: XtPlace
   readonly #hostPrefix: number
   readonly #hooks: readonly string[]
-  readonly #chains = new GrowingTable(chainLayout, 0)
-  readonly #rules = new GrowingTable(layout, 0)
+  readonly #chains: RecordBuffer
+  readonly #rules: RecordBuffer
   readonly #texts: string[] = []
   readonly #numbers: Readonly<Record<TextKind, Map<string, number>>> = {
     chain: new Map(),
@@ -106,38 +111,36 @@ export class XtRecordBatch implements XtBatch {
     set: new Map(),
     comment: new Map(),
   }
-  /** Where the rule that is written begins. */
-  #at = 0
-  /** For errors: the chain, and how many rules there were before its own. */
+  #nextChain = 0
+  #nextRule = 0
+  /** For errors: the chain, and its number of the first rule. */
   #chain = ''
   #firstRule = 0
 
-  constructor(place: XtPlace) {
+  constructor(place: XtPlace, chainCount: number, ruleCount: number) {
     this.#place = place
     this.#hostPrefix = hostPrefixLength(place.family)
     this.#hooks = xtHooks[place.table]
+    this.#chains = recordBuffer(chainCount * chainLayout.size)
+    this.#rules = recordBuffer(ruleCount * layout.size)
   }
 
-  get length(): number {
-    return this.#chains.length
-  }
-
-  add(op: XtOp): void {
+  write(op: XtOp): void {
     const rules = op.op === 'remove-chain' ? [] : op.rules
+    const at = this.#nextChain
+    const { view, bytes } = this.#chains
     this.#chain = op.chain
-    this.#firstRule = this.#rules.length
+    this.#firstRule = this.#nextRule
     this.#checkChain(op)
-    const at = this.#chains.add()
-    const { view, bytes } = this.#chains.buffer
     view.setUint32(at + chainLayout.name, this.#text('chain', op.chain), true)
-    view.setUint32(at + chainLayout.firstRule, this.#firstRule, true)
+    view.setUint32(at + chainLayout.firstRule, this.#nextRule / layout.size, true)
     view.setUint32(at + chainLayout.ruleCount, rules.length, true)
     bytes[at + chainLayout.op] = opNumber[op.op]
+    this.#nextChain += chainLayout.size
     for (const rule of rules) this.#writeRule(rule)
   }
 
-  /** What was added so far. */
-  get encoded(): EncodedXtBatch {
+  finish(): EncodedXtBatch {
     return { chains: this.#chains.bytes, rules: this.#rules.bytes, texts: encodeTexts(this.#texts) }
   }
 
@@ -148,11 +151,10 @@ export class XtRecordBatch implements XtBatch {
   }
 
   #writeRule(rule: XtRule): void {
-    this.#at = this.#rules.add()
     this.#writeNetworks(rule)
     this.#writeInterfaces(rule)
-    const { view, bytes } = this.#rules.buffer
-    const at = this.#at
+    const { view, bytes } = this.#rules
+    const at = this.#nextRule
     if (rule.protocol !== undefined) bytes[at + layout.protocol] = protocolNumber[rule.protocol]
     view.setUint32(
       at + layout.comment,
@@ -163,11 +165,12 @@ export class XtRecordBatch implements XtBatch {
     view.setUint16(at + layout.matches, matches, true)
     view.setUint16(at + layout.inverts, invertsOf(rule), true)
     this.#writeTarget(rule)
+    this.#nextRule += layout.size
   }
 
   #writeNetworks({ source, destination }: XtRule): void {
-    const { bytes } = this.#rules.buffer
-    const at = this.#at
+    const { bytes } = this.#rules
+    const at = this.#nextRule
     if (source !== undefined) {
       this.#writeNetwork(at + layout.source, source.address, source.prefixLength)
       bytes[at + layout.sourcePrefix] = source.prefixLength
@@ -186,13 +189,13 @@ export class XtRecordBatch implements XtBatch {
 
   #writeAddress(at: number, address: IpAddress): void {
     const { family } = this.#place
-    if (writeAddress(address, this.#rules.buffer.bytes, at) !== family)
+    if (writeAddress(address, this.#rules.bytes, at) !== family)
       this.#failRule(`${address} is not of ${family}`)
   }
 
   #writeInterfaces({ inInterface, outInterface }: XtRule): void {
-    const { view } = this.#rules.buffer
-    const at = this.#at
+    const { view } = this.#rules
+    const at = this.#nextRule
     const into = inInterface === undefined ? noText : this.#text('interface', inInterface.name)
     const out = outInterface === undefined ? noText : this.#text('interface', outInterface.name)
     view.setUint32(at + layout.inInterface, into, true)
@@ -202,8 +205,8 @@ export class XtRecordBatch implements XtBatch {
   /** Returns Match bits, as the two after it. */
   #writePorts({ protocol, sourcePorts, destinationPorts }: XtRule): number {
     if (sourcePorts === undefined && destinationPorts === undefined) return 0
-    const { view } = this.#rules.buffer
-    const at = this.#at
+    const { view } = this.#rules
+    const at = this.#nextRule
     let matches = 0
     if (protocol === undefined) this.#failRule('has ports without a protocol')
     if (sourcePorts !== undefined) {
@@ -227,8 +230,8 @@ export class XtRecordBatch implements XtBatch {
   }
 
   #writeMatches({ mark, state, addressType, isSourceDestination, probability }: XtRule): number {
-    const { view, bytes } = this.#rules.buffer
-    const at = this.#at
+    const { view, bytes } = this.#rules
+    const at = this.#nextRule
     let matches = isSourceDestination === true ? match.sourceDestination : 0
     if (mark !== undefined) {
       this.#writeNumber(layout.markValue, mark.value)
@@ -253,8 +256,8 @@ export class XtRecordBatch implements XtBatch {
   }
 
   #writeNamedMatches({ set, recent }: XtRule): number {
-    const { view, bytes } = this.#rules.buffer
-    const at = this.#at
+    const { view, bytes } = this.#rules
+    const at = this.#nextRule
     let matches = 0
     view.setUint32(at + layout.setName, set === undefined ? noText : this.#text('set', set.name), true)
     if (set !== undefined) {
@@ -281,8 +284,8 @@ export class XtRecordBatch implements XtBatch {
   }
 
   #writeTarget({ target, protocol }: XtRule): void {
-    const { view, bytes } = this.#rules.buffer
-    const at = this.#at
+    const { view, bytes } = this.#rules
+    const at = this.#nextRule
     const only = tableOfTarget[target.kind]
     if (only !== undefined && only !== this.#place.table)
       this.#failRule(`${target.kind} is possible in table ${only} only`)
@@ -319,7 +322,7 @@ export class XtRecordBatch implements XtBatch {
 
   #writeNumber(field: number, value: number): void {
     if (value >>> 0 !== value) this.#failRule(`${value} is no number of 32 bits`)
-    this.#rules.buffer.view.setUint32(this.#at + field, value, true)
+    this.#rules.view.setUint32(this.#nextRule + field, value, true)
   }
 
   /** The text's number. */
@@ -340,7 +343,7 @@ export class XtRecordBatch implements XtBatch {
   }
 
   #failRule(problem: string): never {
-    const number = this.#rules.length - this.#firstRule
+    const number = (this.#nextRule - this.#firstRule) / layout.size + 1
     this.#fail(`rule ${number}: ${problem}`)
   }
 }
@@ -364,7 +367,9 @@ function invertsOf(rule: XtRule): number {
 
 /** Packs a batch. Throws BugError that names chain and rule when the kernel could not hold it. */
 export function encodeXtBatch(ops: readonly XtOp[], place: XtPlace): EncodedXtBatch {
-  const batch = new XtRecordBatch(place)
-  for (const op of ops) batch.add(op)
-  return batch.encoded
+  let rules = 0
+  for (const op of ops) if (op.op !== 'remove-chain') rules += op.rules.length
+  const writer = new XtBatchWriter(place, ops.length, rules)
+  for (const op of ops) writer.write(op)
+  return writer.finish()
 }

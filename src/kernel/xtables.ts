@@ -106,14 +106,6 @@ export interface XtOps {
 }
 export type XtOp = { readonly [K in keyof XtOps]: { readonly op: K } & XtOps[K] }[keyof XtOps]
 
-/** Operations that are written down as they come, so that no single call has to do it for a whole table. */
-export interface XtBatch {
-  /** Throws BugError that names chain and rule when the kernel could not hold it; the batch is of no use then. */
-  add(op: XtOp): void
-  /** Operations so far. */
-  readonly length: number
-}
-
 export interface XtApplyOptions {
   /**
    * Chains of a former owner: those whose names match (`KUBE-SVC-*`; without `*` the exact name) and that were not set
@@ -157,9 +149,7 @@ export interface Xtables {
    * Throws KernelError; ENOPROTOOPT or ENOENT: no legacy x_tables here; EAGAIN: another program held the lock or kept
    * changing the table. What was wanted stays wanted: a later apply, of no operations too, brings it about.
    */
-  apply(ops: readonly XtOp[] | XtBatch, options?: XtApplyOptions): Promise<XtOutcome>
-  /** An empty batch for this table; once applied, nothing may be added to it. */
-  newBatch(): XtBatch
+  apply(ops: readonly XtOp[], options?: XtApplyOptions): Promise<XtOutcome>
   /** The cheap check (one system call): false when the table cannot be as we left it. */
   check(): Promise<boolean>
   /** The full comparison of what is ours with what the kernel has; writes nothing. */

@@ -1,19 +1,10 @@
 // Xtables in memory: the same laws as native/xtables (table_plan.cc), on a table of the model.
 import { constants } from 'node:os'
-import { BugError, KernelError } from '../../errors.js'
+import { KernelError } from '../../errors.js'
 import { describeXtTable } from '../describe-xtables.js'
 import { closedError } from '../request-queue.js'
-import { encodeXtBatch, XtRecordBatch } from '../xtables-encode.js'
-import type {
-  XtApplyOptions,
-  XtBatch,
-  XtChainSummary,
-  XtDrift,
-  XtOp,
-  XtOutcome,
-  XtRule,
-  Xtables,
-} from '../xtables.js'
+import { encodeXtBatch } from '../xtables-encode.js'
+import type { XtApplyOptions, XtChainSummary, XtDrift, XtOp, XtOutcome, XtRule, Xtables } from '../xtables.js'
 import type { FaultPlan } from './faults.js'
 import { chainOf, type ModelXtTable } from './xtables-table.js'
 
@@ -34,16 +25,6 @@ interface Plan {
 
 function matches(name: string, pattern: string): boolean {
   return pattern.endsWith('*') ? name.startsWith(pattern.slice(0, -1)) : name === pattern
-}
-
-/** Operations in order; what it refuses is what the packed records refuse. */
-class ModelXtBatch extends XtRecordBatch {
-  readonly ops: XtOp[] = []
-
-  override add(op: XtOp): void {
-    super.add(op)
-    this.ops.push(op)
-  }
 }
 
 /** A client of one table: several on the same table are several programs, or one before and after its restart. */
@@ -93,13 +74,9 @@ export class ModelXtables implements Xtables {
     return ops
   }
 
-  newBatch(): XtBatch {
-    return new ModelXtBatch(this)
-  }
-
-  async apply(batch: readonly XtOp[] | XtBatch, options: XtApplyOptions = {}): Promise<XtOutcome> {
+  async apply(ops: readonly XtOp[], options: XtApplyOptions = {}): Promise<XtOutcome> {
     if (this.#isClosed) throw closedError('xtables', this.#subject)
-    const ops = this.#opsOf(batch)
+    encodeXtBatch(ops, this) // refuses what the kernel could not hold
     this.#applies++
     this.#ops.push(...ops)
     for (const op of ops) this.#want(op)
@@ -110,13 +87,6 @@ export class ModelXtables implements Xtables {
     this.#settle()
     const { entries, bytes } = this.kernel
     return { isWritten: !plan.isDone, entries, bytes, repeats: 0, lockWaitMs: 0 }
-  }
-
-  #opsOf(batch: readonly XtOp[] | XtBatch): readonly XtOp[] {
-    if (batch instanceof ModelXtBatch) return batch.ops
-    if ('add' in batch) throw new BugError('a batch that another kernel made')
-    encodeXtBatch(batch, this) // refuses what the kernel could not hold
-    return batch
   }
 
   async check(): Promise<boolean> {
