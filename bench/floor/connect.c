@@ -2,7 +2,8 @@
 //
 //   connect serve PORT             answers every connection with the address that it was reached on
 //   connect probe TICK_US BURST    reads lines `ID ADDRESS PORT EXPECTED`; tries each of them BURST times a tick until a new
-//                                  connection is answered by EXPECTED; then prints `ID NANOSECONDS` (CLOCK_MONOTONIC)
+//                                  connection is answered by EXPECTED (`any`: by whomever); then prints `ID NANOSECONDS`
+//                                  (CLOCK_MONOTONIC)
 //   connect rate ADDRESS PORT N    N connections one after the other, to a listener on port 8080 of its own, so that nobody
 //                                  else has to be scheduled; prints {"perSecond": .., "p50Us": .., "p99Us": ..}
 #define _GNU_SOURCE
@@ -88,7 +89,7 @@ static void Serve(int port) {
 typedef struct {
   char id[32];
   struct sockaddr_in to;
-  struct in_addr expected;
+  struct in_addr expected;  // 0.0.0.0: any
 } Target;
 
 static int IsAnswered(const Target* target) {
@@ -97,7 +98,7 @@ static int IsAnswered(const Target* target) {
   int is_answered = 0;
   if (!connect(fd, (const struct sockaddr*)&target->to, sizeof target->to) &&
       recv(fd, &answer, sizeof answer, MSG_WAITALL) == sizeof answer)
-    is_answered = answer.s_addr == target->expected.s_addr;
+    is_answered = !target->expected.s_addr || answer.s_addr == target->expected.s_addr;
   close(fd);
   return is_answered;
 }
@@ -111,7 +112,7 @@ static void ReadTarget(Target* target) {
     exit(1);
   }
   target->to = Address(address, port);
-  target->expected = Address(expected, 0).sin_addr;
+  target->expected = Address(strcmp(expected, "any") ? expected : "0.0.0.0", 0).sin_addr;
 }
 
 static void Probe(int tick_us, int burst) {

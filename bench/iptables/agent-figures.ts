@@ -3,79 +3,17 @@ import { readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { array, number, object, parse } from 'valibot'
-import type { Namespace } from '../../test/support/namespaces.js'
-import { AgentRun, type AgentOptions } from './agent-run.js'
-import { median, millisecondsBetween } from './figures.js'
-import { nowMs, type Gap } from './loop-watch.js'
-import { Manifests, type Size } from './manifests.js'
-import { openPlace, Prober, serve } from './place.js'
+import { median } from './figures.js'
+import { changeMs, changesMs, onStage, type Setting, type Stage } from './stage.js'
 
-const coldStarts = 3
+const coldStarts = 5
 const changes = 25
-/** Between two changes: longer than a pass and the rest after it. */
-const betweenChangesMs = 600
+const shortRestMs = 3000
+const longRestMs = 45_000
 const churnSeconds = 15
 const churnPeriodMs = 50
-const tickUs = 1000
-const loopWatch = new URL('./loop-watch.js', import.meta.url).href
 
-/** A namespace with a server, a client and an agent whose rules are in force. */
-interface Stage {
-  readonly place: Namespace
-  readonly manifests: Manifests
-  readonly agent: AgentRun
-  readonly prober: Prober
-  /** Milliseconds from the agent's start until the last service answered. */
-  readonly coldMs: number
-}
-
-/** Runs `use` on a fresh stage. */
-async function onStage<T>(
-  connect: string,
-  size: Size,
-  use: (stage: Stage) => Promise<T>,
-  options: AgentOptions = {},
-): Promise<T> {
-  const manifests = new Manifests(size)
-  const place = await openPlace('bench')
-  try {
-    await serve(place, connect)
-    const last = size.services - 1
-    const prober = new Prober(place, connect, { tickUs, burst: size.reals * 2 })
-    const waiting = prober.answered({
-      address: manifests.lastVip,
-      port: 80,
-      expected: manifests.firstRealOf(last),
-    })
-    const agent = new AgentRun(place, manifests.folder, options)
-    const coldMs = millisecondsBetween(agent.startNs, await waiting)
-    const result = await use({ place, manifests, agent, prober, coldMs })
-    await agent.stop()
-    return result
-  } finally {
-    await place.close()
-    manifests.remove()
-  }
-}
-
-/** Milliseconds from the rename of a manifest to the first new connection that the new endpoint answers. */
-async function changeMs({ manifests, prober }: Stage): Promise<number> {
-  const startNs = process.hrtime.bigint()
-  const { vip, endpoint } = manifests.change()
-  return millisecondsBetween(startNs, await prober.answered({ address: vip, port: 80, expected: endpoint }))
-}
-
-async function changesMs(stage: Stage): Promise<readonly number[]> {
-  const times: number[] = []
-  for (let i = 0; i < changes; i++) {
-    times.push(await changeMs(stage))
-    await sleep(betweenChangesMs)
-  }
-  return times
-}
-
-/** Changes at a steady rate, whatever becomes of them. */
+/** 20 changes per second, whatever becomes of them. */
 async function churn(stage: Stage): Promise<Record<string, number>> {
   const lags: Promise<number>[] = []
   const cpuBefore = stage.agent.cpuSeconds()
@@ -90,94 +28,70 @@ async function churn(stage: Stage): Promise<Record<string, number>> {
   return { cores, medianLagMs: median(times), maxLagMs: Math.max(...times), changes: times.length }
 }
 
-export interface AgentFigures {
-  readonly coldMs: readonly number[]
-  readonly changeMs: readonly number[]
-  readonly restMiB: number
-  readonly peakMiB: number
-  readonly churn: Record<string, number>
-}
-
-/** Cold start again and again; on the last one everything else. */
-export async function agentFigures(connect: string, size: Size): Promise<AgentFigures> {
+/** Every cold start, and of the last one the changes. */
+export async function agentFigures(setting: Setting): Promise<Record<string, unknown>> {
   const coldMs: number[] = []
+  const coldCpuSeconds: number[] = []
+  const start = ({ agent, coldMs: ms }: Stage): void => {
+    coldCpuSeconds.push(agent.cpuSeconds())
+    coldMs.push(ms)
+  }
   for (let i = 1; i < coldStarts; i++)
-    coldMs.push(await onStage(connect, size, async (stage) => await Promise.resolve(stage.coldMs)))
-  return await onStage(connect, size, async (stage) => {
-    coldMs.push(stage.coldMs)
-    await sleep(3000)
-    const { restMiB } = stage.agent.memory()
-    const times = await changesMs(stage)
-    const churned = await churn(stage)
-    return { coldMs, changeMs: times, restMiB, peakMiB: stage.agent.memory().peakMiB, churn: churned }
+    await onStage(setting, async (stage) => {
+      start(stage)
+      // Ended at once it would be in the middle of what follows its first pass.
+      await sleep(shortRestMs)
+    })
+  return await onStage(setting, async (stage) => {
+    start(stage)
+    await sleep(shortRestMs)
+    const times = await changesMs(stage, changes)
+    return {
+      coldMs: median(coldMs),
+      coldMaxMs: Math.max(...coldMs),
+      coldCpuSeconds: median(coldCpuSeconds),
+      changeMs: median(times),
+      changeMaxMs: Math.max(...times),
+    }
   })
 }
 
-export interface LoopFigures {
-  /** From the first tick of the loop until the last service answered. */
-  readonly coldGapMs: number
-  readonly changeGapMs: number
-  /** Two seconds in which nothing happens but the cheap looks. */
-  readonly idleGapMs: number
-  /** Log lines of the passes. */
-  readonly passes: readonly string[]
+/** Memory at rest, then a storm of changes, then memory again. */
+export async function churnFigures(setting: Setting): Promise<Record<string, unknown>> {
+  return await onStage(setting, async (stage) => {
+    await sleep(shortRestMs)
+    const soon = stage.agent.memory()
+    await sleep(longRestMs - shortRestMs)
+    const late = stage.agent.memory()
+    const churned = await churn(stage)
+    await sleep(shortRestMs)
+    const { restMiB, peakMiB } = stage.agent.memory()
+    return {
+      ...churned,
+      restMiB: { soon: soon.restMiB, late: late.restMiB, afterChurn: restMiB },
+      peakMiB: { cold: soon.peakMiB, afterChurn: peakMiB },
+    }
+  })
 }
 
-/** When the agent's event loop is not free. Not timed otherwise: the watch itself costs. */
-export async function loopFigures(connect: string, size: Size): Promise<LoopFigures> {
-  const output = join(tmpdir(), `viaduct-bench-${process.pid}-loop.json`)
-  process.env['LOOP_WATCH'] = output
-  const options: AgentOptions = { node: ['--import', loopWatch], flags: ['-v', '2'] }
-  const marks = await onStage(
-    connect,
-    size,
+/** Programs that the agent executes, itself left out: every thread and child is traced. */
+export async function executedPrograms(setting: Setting): Promise<Record<string, number>> {
+  const tracedChanges = 3
+  const trace = join(tmpdir(), 'programs.trace')
+  // Calls that did not succeed count too.
+  const executed = (): number => readFileSync(trace, 'utf8').match(/ execve(at)?\(/g)?.length ?? 0
+  const under = ['strace', '-D', '-f', '-qq', '--seccomp-bpf', '-e', 'trace=execve,execveat', '-o', trace]
+  const counts = await onStage(
+    setting,
     async (stage) => {
-      await sleep(1000)
-      const changeFrom = nowMs()
-      for (let i = 0; i < 5; i++) {
-        await changeMs(stage)
-        await sleep(betweenChangesMs)
-      }
-      const idleFrom = nowMs()
-      await sleep(2000)
-      return { changeFrom, idleFrom, idleTo: nowMs(), log: stage.agent.log }
-    },
-    options,
-  )
-  delete process.env['LOOP_WATCH']
-  const gaps = parse(
-    array(object({ endMs: number(), ms: number() })),
-    JSON.parse(readFileSync(output, 'utf8')),
-  )
-  rmSync(output)
-  const { changeFrom, idleFrom, idleTo, log } = marks
-  return {
-    // The first gap is the loading of the program itself.
-    coldGapMs: longest(gaps.slice(1), 0, changeFrom),
-    changeGapMs: longest(gaps, changeFrom, idleFrom),
-    idleGapMs: longest(gaps, idleFrom, idleTo),
-    passes: log.filter((line) => line.includes('Sync done')),
-  }
-}
-
-function longest(gaps: readonly Gap[], fromMs: number, toMs: number): number {
-  return Math.max(0, ...gaps.filter(({ endMs }) => endMs >= fromMs && endMs < toMs).map(({ ms }) => ms))
-}
-
-/** Programs that the agent executes from its start over a few changes: every thread and child is traced. */
-export async function executedPrograms(connect: string, size: Size): Promise<number> {
-  const trace = join(tmpdir(), `viaduct-bench-${process.pid}-trace`)
-  const under = ['strace', '-f', '-qq', '-e', 'trace=execve,execveat', '-e', 'signal=none', '-o', trace]
-  const count = await onStage(
-    connect,
-    size,
-    async (stage) => {
-      for (let i = 0; i < 3; i++) await changeMs(stage)
-      // strace's own first line is the agent itself.
-      return readFileSync(trace, 'utf8').trim().split('\n').length - 1
+      await sleep(shortRestMs)
+      const start = executed() - 1
+      await changesMs(stage, tracedChanges)
+      return { start, perChange: (executed() - 1 - start) / tracedChanges }
     },
     { under },
   )
   rmSync(trace)
-  return count
+  if (counts.start < 0) throw new Error('strace did not see the agent itself start')
+  return counts
 }

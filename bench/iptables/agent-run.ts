@@ -12,7 +12,7 @@ export interface AgentOptions {
   /** Flags of Node itself. */
   readonly node?: readonly string[]
   readonly flags?: readonly string[]
-  /** Runs the agent: `strace ...`. */
+  /** Becomes the agent in the same process: `env NAME=value`, `strace -D ...`. */
   readonly under?: readonly string[]
 }
 

@@ -3,6 +3,12 @@ export function median(figures: readonly number[]): number {
   return figures.toSorted((a, b) => a - b)[Math.floor(figures.length / 2)] ?? Number.NaN
 }
 
+/** Median of each field; one that is missing counts as 0. */
+export function medians(runs: readonly Readonly<Record<string, number>>[]): Record<string, number> {
+  const fields = new Set(runs.flatMap((run) => Object.keys(run)))
+  return Object.fromEntries([...fields].map((field) => [field, median(runs.map((run) => run[field] ?? 0))]))
+}
+
 /** Milliseconds between two moments of process.hrtime.bigint(). */
 export function millisecondsBetween(startNs: bigint, endNs: bigint): number {
   return Number(endNs - startNs) / 1e6

@@ -9,7 +9,7 @@ export interface Gap {
 }
 
 const periodMs = 1
-const worthTellingMs = 4
+const worthTellingMs = 2
 
 /** Milliseconds of CLOCK_MONOTONIC, the same in every process. */
 export function nowMs(): number {
@@ -27,6 +27,11 @@ export function watchLoop(): readonly Gap[] {
     last = endMs
   }, periodMs).unref()
   return gaps
+}
+
+/** The longest gap that ended in a stretch of time; 0: none is worth telling. */
+export function longestGap(gaps: readonly Gap[], fromMs: number, toMs: number): number {
+  return Math.max(0, ...gaps.filter(({ endMs }) => endMs >= fromMs && endMs < toMs).map(({ ms }) => ms))
 }
 
 const output = process.env['LOOP_WATCH']

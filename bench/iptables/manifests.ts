@@ -10,10 +10,15 @@ export interface Size {
   readonly reals: number
 }
 
+/** Whether kube-proxy, and Viaduct, leave out the comments of endpoints: more than 1,000 of them. */
+export function isLargeCluster({ services, reals }: Size): boolean {
+  return services * reals > 1000
+}
+
 /** A file holds so many Services and their slices: with 10 endpoints each some 100 KiB. */
 const servicesPerFile = 100
 /** The last services' slices, which change, have files of their own: what is timed is one object, as a watch brings it. */
-export const changingServices = 20
+const changingServices = 100
 /** Endpoints that come by a change; no service begins with one of them. */
 const firstNewReal = 0x80000
 
@@ -44,11 +49,6 @@ export class Manifests {
   /** VIP of the service that is last in every walk. */
   get lastVip(): string {
     return vip(this.size.services - 1)
-  }
-
-  /** An endpoint of service `index`, one of those that change. */
-  firstRealOf(index: number): string {
-    return realServer(index * this.size.reals)
   }
 
   /** Gives one of the changing services another first endpoint, by a rename into the folder. */

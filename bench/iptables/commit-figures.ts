@@ -1,0 +1,53 @@
+// Desired objects to the kernel, beside the tool that kube-proxy uses for the same: in turn, so that ratios hold on a busy machine.
+import { fileURLToPath } from 'node:url'
+import { number, object, parse, record, string, type InferOutput } from 'valibot'
+import { median, medians } from './figures.js'
+import type { Size } from './manifests.js'
+import { withPlace } from './place.js'
+import { restoreFigures, type RestoreFigures } from './restore-figures.js'
+
+const rounds = 3
+const commit = fileURLToPath(new URL('./commit.js', import.meta.url))
+const Phases = record(string(), number())
+const Commit = object({
+  first: Phases,
+  change: Phases,
+  compareMs: number(),
+  compareGapMs: number(),
+  checkUs: number(),
+  entries: number(),
+  bytes: number(),
+})
+type Commit = InferOutput<typeof Commit>
+
+/** One round in a process and a namespace of its own. */
+async function commitOnce({ services, reals }: Size): Promise<Commit> {
+  const line = await withPlace(
+    async (place) => await place.must(process.execPath, commit, String(services), String(reals)),
+  )
+  return parse(Commit, JSON.parse(line))
+}
+
+/** Medians of the rounds. */
+export async function commitFigures(size: Size): Promise<Record<string, unknown>> {
+  const ours: Commit[] = []
+  const tools: RestoreFigures[] = []
+  for (let round = 0; round < rounds; round++) {
+    ours.push(await commitOnce(size))
+    tools.push(await restoreFigures(size))
+  }
+  const [firstRound] = ours
+  return {
+    first: medians(ours.map(({ first }) => first)),
+    change: medians(ours.map(({ change }) => change)),
+    checkUs: median(ours.map(({ checkUs }) => checkUs)),
+    compareMs: median(ours.map(({ compareMs }) => compareMs)),
+    compareGapMs: Math.max(...ours.map(({ compareGapMs }) => compareGapMs)),
+    entries: firstRound?.entries,
+    bytes: firstRound?.bytes,
+    tool: {
+      firstMs: median(tools.map(({ firstMs }) => firstMs)),
+      oneChainMs: median(tools.map(({ oneChainMs }) => oneChainMs)),
+    },
+  }
+}

@@ -1,0 +1,126 @@
+// Desired objects to the kernel, alone in its process and network namespace: prints one JSON line.
+//
+//   node commit.js N M     first commit, one endpoint changed, the cheap look, the full comparison
+import { openKernel, type Kernel, type XtOutcome } from '../../src/kernel/index.js'
+import { IptablesLedger } from '../../src/ledger/index.js'
+import { Tracker } from '../../src/model/index.js'
+import { compileRoute, compileSkeleton, type IptablesModeSettings } from '../../src/modes/iptables/index.js'
+import { route, type Route } from '../../src/routing/index.js'
+import { realServer, realServersOf, service, slice } from '../state.js'
+import { median, medians, Stopwatch } from './figures.js'
+import { longestGap, nowMs, watchLoop } from './loop-watch.js'
+import { isLargeCluster } from './manifests.js'
+
+const changes = 21
+const checks = 200
+const compares = 5
+
+const [services = 0, reals = 0] = process.argv.slice(2).map(Number)
+const facts = { name: 'node-a', zone: undefined, addresses: {}, podCIDRs: [] }
+const settings: IptablesModeSettings = {
+  family: 'ipv4',
+  masqueradeMark: 0x4000,
+  masqueradeAll: false,
+  localDetector: undefined,
+  nodePortAddresses: 'all',
+  localhostNodePorts: true,
+  dropsInvalid: true,
+  nodeIP: undefined,
+  withComments: !isLargeCluster({ services, reals }),
+}
+
+/** What the agent's rooms do between the events and the kernel, one after the other. */
+class Rooms {
+  readonly tracker = new Tracker('ipv4', () => {})
+  readonly ledger = new IptablesLedger({ isBeside: false })
+  readonly #kernel: Kernel
+
+  constructor(kernel: Kernel) {
+    this.#kernel = kernel
+  }
+
+  /** Routes of all that is dirty. */
+  routes(): readonly Route[] {
+    return [...this.tracker.take()].flatMap((key) => {
+      const port = this.tracker.servicePort(key)
+      return port === undefined ? [] : [route(port, this.tracker.endpoints(port), facts)]
+    })
+  }
+
+  /** Milliseconds of each phase. */
+  async commit(routes: readonly Route[]): Promise<Readonly<Record<string, number>>> {
+    const watch = new Stopwatch()
+    const desired = routes.map((decided) => compileRoute(decided, settings))
+    watch.lap('compile')
+    for (const [i, { key, service: name }] of routes.entries()) this.ledger.claim(key, name, desired[i])
+    watch.lap('claim')
+    for (const table of ['filter', 'nat'] as const) {
+      const ops = this.ledger.pending(table)
+      watch.lap('pending')
+      if (ops.length === 0) continue
+      const applied: Promise<XtOutcome> = this.#kernel.xtables('ipv4', table).apply(ops)
+      watch.lap('encode')
+      await applied
+      watch.lap(`native ${table}`)
+      this.ledger.confirm(table)
+    }
+    return watch.laps()
+  }
+}
+
+async function changeEndpoint(rooms: Rooms): Promise<Record<string, number>> {
+  const addresses = realServersOf(7, reals)
+  const runs: Readonly<Record<string, number>>[] = []
+  for (let i = 0; i < changes; i++) {
+    addresses[0] = realServer(0x80000 + i)
+    rooms.tracker.apply({ type: 'set', object: slice(7, addresses) })
+    runs.push(await rooms.commit(rooms.routes()))
+  }
+  return medians(runs)
+}
+
+async function checkMicroseconds(kernel: Kernel): Promise<number> {
+  const times: number[] = []
+  for (let i = 0; i < checks; i++) {
+    const start = performance.now()
+    if (!(await kernel.xtables('ipv4', 'nat').check())) throw new Error('table nat is not as we left it')
+    times.push((performance.now() - start) * 1000)
+  }
+  return median(times)
+}
+
+async function compareMs(kernel: Kernel): Promise<number> {
+  const times: number[] = []
+  for (let i = 0; i < compares; i++) {
+    const start = performance.now()
+    const { missing, changed } = await kernel.xtables('ipv4', 'nat').compare()
+    times.push(performance.now() - start)
+    if (missing.length + changed.length > 0) throw new Error('table nat is not what is wanted')
+  }
+  return median(times)
+}
+
+async function measure(kernel: Kernel): Promise<Record<string, unknown>> {
+  const rooms = new Rooms(kernel)
+  for (let i = 0; i < services; i++) {
+    rooms.tracker.apply({ type: 'set', object: service(i) })
+    rooms.tracker.apply({ type: 'set', object: slice(i, realServersOf(i, reals)) })
+  }
+  const routes = rooms.routes()
+  for (const table of ['filter', 'nat'] as const) await kernel.xtables('ipv4', table).check()
+  rooms.ledger.setSkeleton(compileSkeleton(settings))
+  const first = await rooms.commit(routes)
+  const gaps = watchLoop()
+  const change = await changeEndpoint(rooms)
+  const compareFrom = nowMs()
+  const compare = await compareMs(kernel)
+  const compareGapMs = longestGap(gaps, compareFrom, nowMs())
+  const checkUs = await checkMicroseconds(kernel)
+  const { entries, bytes } = await kernel.xtables('ipv4', 'nat').apply([])
+  return { first, change, compareMs: compare, compareGapMs, checkUs, entries, bytes }
+}
+
+const kernel = openKernel()
+const result = await measure(kernel)
+await kernel.close()
+process.stdout.write(`${JSON.stringify(result)}\n`)

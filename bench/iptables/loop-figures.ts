@@ -1,0 +1,57 @@
+// When the agent's event loop is not free for others. Nothing else is timed meanwhile: the watch itself costs.
+import { readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { array, number, object, parse } from 'valibot'
+import { longestGap, nowMs } from './loop-watch.js'
+import { changesMs, onStage, type Setting } from './stage.js'
+
+const changes = 10
+/** With full comparisons among the cheap looks. */
+const syncPeriodSeconds = 3
+const restMs = 2000
+const idleMs = 10_000
+/** Gaps of a cold start that are told one by one. */
+const notableMs = 10
+const watch = new URL('./loop-watch.js', import.meta.url).href
+const Gaps = array(object({ endMs: number(), ms: number() }))
+
+/** The longest gap of each stretch, those of the start with their moments, and the agent's log lines of its passes. */
+export async function loopFigures(setting: Setting): Promise<Record<string, unknown>> {
+  const output = join(tmpdir(), 'loop.json')
+  const marks = await onStage(
+    setting,
+    async (stage) => {
+      const { agent, coldMs } = stage
+      const startMs = Number(agent.startNs) / 1e6
+      await sleep(restMs)
+      const changeFrom = nowMs()
+      await changesMs(stage, changes)
+      const idleFrom = nowMs()
+      await sleep(idleMs)
+      return { startMs, inForceMs: startMs + coldMs, changeFrom, idleFrom, idleTo: nowMs(), log: agent.log }
+    },
+    {
+      under: ['env', `LOOP_WATCH=${output}`],
+      node: ['--import', watch],
+      flags: ['-v', '2', '--iptables-sync-period', `${syncPeriodSeconds}s`],
+    },
+  )
+  const gaps = parse(Gaps, JSON.parse(readFileSync(output, 'utf8')))
+  rmSync(output)
+  const { startMs, inForceMs, changeFrom, idleFrom, idleTo, log } = marks
+  // The first gap is the loading of the program itself.
+  const [loading, ...working] = gaps
+  return {
+    loadMs: loading?.ms,
+    coldGapMs: longestGap(working, startMs, changeFrom),
+    changeGapMs: longestGap(working, changeFrom, idleFrom),
+    idleGapMs: longestGap(working, idleFrom, idleTo),
+    inForceMs: inForceMs - startMs,
+    coldGaps: working
+      .filter(({ endMs, ms }) => endMs < changeFrom && ms >= notableMs)
+      .map(({ endMs, ms }) => `${ms.toFixed(0)} ms until ${(endMs - startMs).toFixed(0)} ms`),
+    passes: log.filter((line) => line.includes('Sync done')),
+  }
+}

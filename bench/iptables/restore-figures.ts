@@ -1,0 +1,47 @@
+// The tool that kube-proxy uses, on kube-proxy's layout of the same services.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Namespace } from '../../test/support/namespaces.js'
+import { realServer } from '../state.js'
+import { median } from './figures.js'
+import type { Size } from './manifests.js'
+import { withPlace } from './place.js'
+import { oneChainText, servicesText, skeletonText } from './restore.js'
+
+const changes = 3
+const changedService = 7
+
+/** Milliseconds that iptables-restore takes for `text`, with the flags that kube-proxy gives it. */
+async function restore(place: Namespace, text: string): Promise<number> {
+  const folder = mkdtempSync(join(tmpdir(), 'viaduct-bench-'))
+  const file = join(folder, 'rules')
+  writeFileSync(file, text)
+  const start = performance.now()
+  await place.must('iptables-legacy-restore', '--noflush', '--counters', file)
+  const ms = performance.now() - start
+  rmSync(folder, { recursive: true })
+  return ms
+}
+
+/** Makes everything that kube-proxy would; returns milliseconds of its largest part, the services. */
+export async function restoreServices(place: Namespace, size: Size): Promise<number> {
+  await restore(place, skeletonText())
+  return await restore(place, servicesText(size))
+}
+
+export interface RestoreFigures {
+  readonly firstMs: number
+  readonly oneChainMs: number
+}
+
+/** In a namespace of its own. */
+export async function restoreFigures(size: Size): Promise<RestoreFigures> {
+  const text = oneChainText(changedService, realServer(changedService * size.reals), size)
+  return await withPlace(async (place) => {
+    const firstMs = await restoreServices(place, size)
+    const times: number[] = []
+    for (let i = 0; i < changes; i++) times.push(await restore(place, text))
+    return { firstMs, oneChainMs: median(times) }
+  })
+}

@@ -1,0 +1,33 @@
+// Measures one part of iptables mode on this machine's own kernel, in network namespaces, and prints the figures as one JSON line:
+//   node run.js PART CONNECT_BINARY SERVICES
+// Everything that it writes is under TMPDIR.
+import { fileURLToPath } from 'node:url'
+import { agentFigures, churnFigures, executedPrograms } from './agent-figures.js'
+import { commitFigures } from './commit-figures.js'
+import { connectionFigures } from './connections.js'
+import { loopFigures } from './loop-figures.js'
+import type { Setting } from './stage.js'
+
+const [part = '', connect = '', services = ''] = process.argv.slice(2)
+const one: Setting = { connect, size: { services: Number(services), reals: 1 } }
+const ten: Setting = { connect, size: { services: Number(services), reals: 10 } }
+
+async function both(measure: (setting: Setting) => Promise<unknown>): Promise<unknown> {
+  return { one: await measure(one), ten: await measure(ten) }
+}
+
+/** scripts/bench/iptables.mjs has a row for every figure that counts. */
+const parts: Readonly<Record<string, () => Promise<unknown>>> = {
+  agent: async () => await both(agentFigures),
+  churn: async () => await churnFigures(one),
+  programs: async () => await executedPrograms(one),
+  loop: async () => await both(loopFigures),
+  commit: async () => await both(async ({ size }) => await commitFigures(size)),
+  connections: async () => await connectionFigures(one),
+}
+
+const measure = parts[part]
+if (measure === undefined)
+  throw new Error(`${fileURLToPath(import.meta.url)}: no part ${part}, only ${Object.keys(parts).join(' ')}`)
+const figures = await measure()
+process.stdout.write(`${JSON.stringify(figures)}\n`)

@@ -1,0 +1,70 @@
+// An agent at work among a server and a client: the ground of everything that is measured of a whole agent.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { realServersOf } from '../state.js'
+import { AgentRun, type AgentOptions } from './agent-run.js'
+import { millisecondsBetween } from './figures.js'
+import { Manifests, type Size } from './manifests.js'
+import { Prober, serve, withPlace } from './place.js'
+
+/** Between two changes: longer than a pass and the rest after it. */
+const betweenChangesMs = 600
+
+/** A namespace with a server, a client and an agent whose rules are in force. */
+export interface Stage {
+  readonly manifests: Manifests
+  readonly agent: AgentRun
+  readonly prober: Prober
+  /** Milliseconds from the agent's start until the last service answered. */
+  readonly coldMs: number
+}
+
+/** What a stage is made of. */
+export interface Setting {
+  /** The program of bench/floor/connect.c. */
+  readonly connect: string
+  readonly size: Size
+}
+
+/** Runs `use` on a fresh stage. */
+export async function onStage<T>(
+  { connect, size }: Setting,
+  use: (stage: Stage) => Promise<T>,
+  options: AgentOptions = {},
+): Promise<T> {
+  const manifests = new Manifests(size)
+  try {
+    return await withPlace(async (place) => {
+      await serve(place, connect)
+      // Of many endpoints one is waited for: more tries, and fewer of them, or the client is what is measured.
+      const tickUs = size.reals === 1 ? 1000 : 5000
+      const prober = new Prober(place, connect, { tickUs, burst: size.reals })
+      const all = realServersOf(size.services - 1, size.reals)
+      const expected = all.length === 1 ? all[0] : undefined
+      const waiting = prober.answered({ address: manifests.lastVip, port: 80, expected })
+      const agent = new AgentRun(place, manifests.folder, options)
+      const coldMs = millisecondsBetween(agent.startNs, await waiting)
+      const result = await use({ manifests, agent, prober, coldMs })
+      await agent.stop()
+      return result
+    })
+  } finally {
+    manifests.remove()
+  }
+}
+
+/** Milliseconds from the rename of a manifest to the first new connection that the new endpoint answers. */
+export async function changeMs({ manifests, prober }: Stage): Promise<number> {
+  const startNs = process.hrtime.bigint()
+  const { vip, endpoint } = manifests.change()
+  return millisecondsBetween(startNs, await prober.answered({ address: vip, port: 80, expected: endpoint }))
+}
+
+/** So many changes, one after the other, each when the agent rests. */
+export async function changesMs(stage: Stage, count: number): Promise<readonly number[]> {
+  const times: number[] = []
+  for (let i = 0; i < count; i++) {
+    times.push(await changeMs(stage))
+    await sleep(betweenChangesMs)
+  }
+  return times
+}
