@@ -1,122 +1,18 @@
-// The 10,000-service benchmark: boots the guest, runs every contender there, prints the table, writes out/bench/figures.json.
-// Ratios within one run count; absolute times are those of an emulated machine.
-import { mkdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { runGuest } from './guest.mjs'
-import { setUp, setUpGuest } from './setup.mjs'
-import { must, root, runMain, step } from './steps.mjs'
-
-const folder = join(root, 'out/bench')
-const limitSeconds = 1500
-
-/** @param {number} value */
-const ms = (value) => `${(value * 1000).toFixed(value < 0.01 ? 2 : 0)} ms`
-/** @param {number} value */
-const times = (value) => `${value.toFixed(1)}x`
-
-/**
- * Desired objects to last acknowledgement: in a new process, and in one that has compiled its code on other services.
- * @param {string} size
- * @param {any} figures
- */
-function applyRows(size, { viaduct, viaductWarm, floorOneAck }) {
-  const ratio = (/** @type {{ apply: number }} */ { apply }) =>
-    `${times(apply / floorOneAck)} of the C loop (<= 2.5x)`
-  return [
-    [`${size}: apply, in a new process`, ms(viaduct.apply), ratio(viaduct)],
-    [`${size}: apply, in a warm process`, ms(viaductWarm.apply), ratio(viaductWarm)],
-    ['  C loop, one message and one acknowledgement per send', ms(floorOneAck), ''],
-  ]
-}
-
-/** @param {any} figures */
-function table(figures) {
-  const { small, one, ten, ipvsadmRestore, binding } = figures
-  const floorWithRoutes = one.floorOneAck + binding.floorRoutes
-  const floorWithAddresses = one.floorOneAck + binding.floorAddresses
-  return [
-    ...applyRows('10,000 x 1', one),
-    ['  C loop, batches without acknowledgements', ms(one.floorBatch), ''],
-    [
-      '  ipvsadm -R',
-      ms(ipvsadmRestore),
-      `${times(ipvsadmRestore / one.viaduct.apply)} slower, ${times(ipvsadmRestore / one.viaductWarm.apply)} warm (>= 10x)`,
-    ],
-    ...applyRows('10,000 x 10', ten),
-    [
-      '10,000 x 1: read back',
-      ms(one.viaduct.read),
-      `one dump per service ${ms(one.floorReadPerService)}: ${times(one.floorReadPerService / one.viaduct.read)}`,
-    ],
-    [
-      '10,000 x 10: read back',
-      ms(ten.viaduct.read),
-      `one dump per service ${ms(ten.floorReadPerService)}: ${times(ten.floorReadPerService / ten.viaduct.read)} (>= 10x)`,
-    ],
-    [
-      '10,000 x 1: no-change reconcile',
-      ms(one.viaduct.reconcile),
-      `${one.viaduct.reconcileMessages} messages written`,
-    ],
-    [
-      '10,000 x 10: no-change reconcile',
-      ms(ten.viaduct.reconcile),
-      `${ten.viaduct.reconcileMessages} messages written; ${times(ten.viaduct.reconcile / ten.viaduct.read)} of the read`,
-    ],
-    ['one endpoint changed among 100 x 1', ms(small.change), `${small.changeMessages} messages`],
-    [
-      'one endpoint changed among 10,000 x 1',
-      ms(one.viaduct.change),
-      `${one.viaduct.changeMessages} messages; ${times(one.viaduct.change / small.change)} of the above`,
-    ],
-    [
-      'one endpoint changed among 10,000 x 10',
-      ms(ten.viaduct.change),
-      `${ten.viaduct.changeMessages} messages`,
-    ],
-    [
-      '10,000 x 1: objects to everything, VIPs by routes',
-      ms(binding.viaductRoutes.whole),
-      `C loops ${ms(floorWithRoutes)}; ipvsadm -R + ip -batch ${ms(ipvsadmRestore + binding.ipBatchRoutes)}`,
-    ],
-    [
-      '10,000 x 1: objects to everything, VIPs by addresses',
-      ms(binding.viaductAddresses.whole),
-      `C loops ${ms(floorWithAddresses)}; ipvsadm -R + ip -batch ${ms(ipvsadmRestore + binding.ipBatchAddresses)}`,
-    ],
-  ]
-}
+// The benchmarks: node scripts/bench.mjs [ipvs | iptables [--services N] [PART...]], both without a name.
+import { setUp } from './setup.mjs'
+import { runMain, StepError } from './steps.mjs'
+import { benchIptables, parseIptables } from './bench/iptables.mjs'
+import { benchIpvs } from './bench/ipvs.mjs'
 
 async function main() {
+  const [name, ...rest] = process.argv.slice(2)
+  if (name !== undefined && name !== 'ipvs' && name !== 'iptables')
+    throw new StepError(`no benchmark ${name}, only ipvs and iptables`)
+  if (name === 'ipvs' && rest.length > 0) throw new StepError('ipvs has no parts')
+  const iptables = parseIptables(rest)
   await setUp('demo')
-  await setUpGuest()
-  const floor = join(folder, 'floor')
-  mkdirSync(folder, { recursive: true })
-  await step('Compiling the C floor', () =>
-    must(['gcc', '-O2', '-Wall', '-Wextra', '-o', floor, 'bench/floor/floor.c']),
-  )
-  await step('Running the contenders in the guest', async () => {
-    const script = `node out/ts/bench/run.js ${floor} "$VIADUCT_WORK/figures.json"\n`
-    const { status, output } = await runGuest({
-      name: 'bench',
-      script,
-      timeoutSeconds: limitSeconds,
-      work: folder,
-    })
-    if (status !== 0) throw new Error(`the benchmark ended with ${status}:\n${output}`)
-  })
-  const edit = await step("Editing a manifest on this machine's own kernel", async () => {
-    const line = `ip link set lo up; ${process.execPath} out/ts/bench/edit.js 2>/dev/null`
-    return JSON.parse(await must(['unshare', '-n', 'sh', '-ec', line]))
-  })
-  const figures = JSON.parse(readFileSync(join(folder, 'figures.json'), 'utf8'))
-  console.log(`\nkernel ${figures.kernel} (emulated), node ${figures.node}: ratios within this run count\n`)
-  for (const [what, value, note] of table(figures))
-    console.log(`${what.padEnd(60)} ${value.padStart(10)}   ${note}`)
-  console.log(
-    `\nthis machine, IPVS modelled: a manifest renamed into place is in the kernel after ${edit.medianMs.toFixed(1)} ms`,
-  )
-  console.log(`(median; at most ${edit.maxMs.toFixed(1)} ms)`)
+  if (name !== 'ipvs') await benchIptables(iptables)
+  if (name !== 'iptables') await benchIpvs()
 }
 
 await runMain(main)

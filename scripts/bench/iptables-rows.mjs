@@ -1,0 +1,223 @@
+// What each part of the iptables benchmark shows of its figures, and the targets of step 2.
+
+/**
+ * @typedef {object} Row
+ * @property {string} what
+ * @property {number} value
+ * @property {(value: number) => string} format
+ * @property {readonly ['<=' | '>=', number]} [target]
+ * @property {string} [note]
+ */
+/** @typedef {{ readonly title: string, readonly rows: (figures: any) => readonly Row[] }} Part */
+
+/** @param {number} value */
+const ms = (value) => `${value.toFixed(value < 10 ? 1 : 0)} ms`
+/** @param {number} value */
+const us = (value) => `${value.toFixed(0)} us`
+/** @param {number} value */
+const mebibytes = (value) => `${value.toFixed(0)} MiB`
+/** @param {number} value */
+const percent = (value) => `${(value * 100).toFixed(1)} %`
+/** @param {number} value */
+const times = (value) => `${value.toFixed(1)}x`
+/** @param {number} value */
+const cores = (value) => `${value.toFixed(2)} cores`
+/** @param {number} value */
+const count = (value) => String(value)
+
+/** How long the event loop may be busy at a time. */
+const gapLimit = /** @type {const} */ (['<=', 20])
+
+/** @type {Readonly<Record<string, Part>>} */
+export const parts = {
+  agent: { title: 'the agent: start and change', rows: agentRows },
+  churn: { title: 'the agent: 20 changes per second, memory', rows: churnRows },
+  programs: { title: 'the agent: programs executed', rows: programRows },
+  loop: { title: 'the agent: longest gap of the event loop', rows: loopRows },
+  commit: { title: 'desired objects to the kernel', rows: commitRows },
+  connections: { title: 'new connections', rows: connectionRows },
+}
+
+/** @param {any} figures */
+function agentRows({ one, ten }) {
+  return [
+    coldRow('x 1: process start to first answer of the last service', one, 800),
+    coldRow('x 10: the same', ten, 2000),
+    changeRow('x 1: one endpoint changed, rename to first answer', one, 75),
+    changeRow('x 10: the same', ten, 250),
+  ]
+}
+
+/**
+ * @param {string} what
+ * @param {any} figures
+ * @param {number} limit
+ * @returns {Row}
+ */
+function coldRow(what, { coldMs, coldMaxMs, coldCpuSeconds }, limit) {
+  const note = `median; at most ${ms(coldMaxMs)}; CPU ${ms(coldCpuSeconds * 1000)}`
+  return { what, value: coldMs, format: ms, target: ['<=', limit], note }
+}
+
+/**
+ * @param {string} what
+ * @param {any} figures
+ * @param {number} limit
+ * @returns {Row}
+ */
+function changeRow(what, { changeMs, changeMaxMs }, limit) {
+  return {
+    what,
+    value: changeMs,
+    format: ms,
+    target: ['<=', limit],
+    note: `median; at most ${ms(changeMaxMs)}`,
+  }
+}
+
+/**
+ * @param {any} figures
+ * @returns {readonly Row[]}
+ */
+function churnRows({ cores: used, medianLagMs, maxLagMs, restMiB, peakMiB }) {
+  const afterChurn = `after the changes ${mebibytes(restMiB.afterChurn)}`
+  const peak = `at most ${mebibytes(peakMiB.cold)} at start, ${mebibytes(peakMiB.afterChurn)} later`
+  return [
+    { what: 'x 1: CPU', value: used, format: cores, target: ['<=', 0.4] },
+    {
+      what: 'x 1: lag of a change',
+      value: medianLagMs,
+      format: ms,
+      target: ['<=', 300],
+      note: `median; at most ${ms(maxLagMs)}`,
+    },
+    {
+      what: 'x 1: resident 3 s after the first answer',
+      value: restMiB.soon,
+      format: mebibytes,
+      target: ['<=', 120],
+      note: peak,
+    },
+    {
+      what: 'x 1: resident 45 s after the first answer',
+      value: restMiB.late,
+      format: mebibytes,
+      target: ['<=', 120],
+      note: afterChurn,
+    },
+  ]
+}
+
+/**
+ * @param {any} figures
+ * @returns {readonly Row[]}
+ */
+function programRows({ start, perChange }) {
+  return [
+    { what: 'x 1: programs executed at start', value: start, format: count, target: ['<=', 0] },
+    { what: 'x 1: programs executed per change', value: perChange, format: count, target: ['<=', 0] },
+  ]
+}
+
+/**
+ * @param {any} figures
+ * @returns {readonly Row[]}
+ */
+function loopRows(figures) {
+  return ['one', 'ten'].flatMap((size) => {
+    const label = size === 'one' ? 'x 1' : 'x 10'
+    const { coldGapMs, changeGapMs, idleGapMs, loadMs } = figures[size]
+    return [
+      {
+        what: `${label}: cold start`,
+        value: coldGapMs,
+        format: ms,
+        target: gapLimit,
+        note: `loading the program before: ${ms(loadMs)}`,
+      },
+      { what: `${label}: one endpoint changed`, value: changeGapMs, format: ms, target: gapLimit },
+      {
+        what: `${label}: idle, a full comparison every 3 s`,
+        value: idleGapMs,
+        format: ms,
+        target: gapLimit,
+      },
+    ]
+  })
+}
+
+/**
+ * @param {any} figures
+ * @returns {readonly Row[]}
+ */
+function commitRows({ one, ten }) {
+  const { first, change, tool, checkUs, compareMs, compareGapMs, entries, bytes } = ten
+  return [
+    ratioRow('x 1: first commit, iptables-legacy-restore against ours', one.tool.firstMs, one.first),
+    ratioRow('x 1: one endpoint, restoring one chain against ours', one.tool.oneChainMs, one.change),
+    {
+      ...ratioRow('x 10: first commit, iptables-legacy-restore against ours', tool.firstMs, first),
+      target: ['>=', 8],
+    },
+    {
+      ...ratioRow('x 10: one endpoint, restoring one chain against ours', tool.oneChainMs, change),
+      target: ['>=', 6],
+    },
+    { what: 'x 10: look for a change', value: checkUs, format: us, target: ['<=', 1000] },
+    {
+      what: 'x 10: full comparison',
+      value: compareMs,
+      format: ms,
+      note: `${entries} entries, ${(bytes / 1e6).toFixed(1)} MB`,
+    },
+    {
+      what: 'x 10: longest gap of the event loop meanwhile',
+      value: compareGapMs,
+      format: ms,
+      target: gapLimit,
+    },
+  ]
+}
+
+/**
+ * @param {string} what
+ * @param {number} toolMs
+ * @param {Readonly<Record<string, number>>} ours milliseconds by phase, and `total`
+ * @returns {Row}
+ */
+function ratioRow(what, toolMs, { total, ...phases }) {
+  const shares = Object.entries(phases).map(
+    ([phase, value]) => `${phase} ${value.toFixed(value < 10 ? 1 : 0)}`,
+  )
+  const note = `${ms(toolMs)} by ${ms(total)} (${shares.join(', ')})`
+  return { what, value: toolMs / total, format: times, note }
+}
+
+/**
+ * @param {any} figures
+ * @returns {readonly Row[]}
+ */
+function connectionRows({ rates, lastByFirst, podByEmpty, podByBare, ...kubeProxy }) {
+  return [
+    {
+      what: 'x 1: to the last service against the first',
+      value: lastByFirst,
+      format: percent,
+      target: ['>=', 0.9],
+      note: `kube-proxy's rules ${percent(kubeProxy.kubeProxyLastByFirst)}`,
+    },
+    {
+      what: 'x 1: straight to a pod against a node without services',
+      value: podByEmpty,
+      format: percent,
+      target: ['>=', 0.95],
+      note: `kube-proxy's rules ${percent(kubeProxy.kubeProxyPodByEmpty)}; against no rules at all ${percent(podByBare)}`,
+    },
+    ...Object.entries(rates).map(([what, { perSecond, p50Us, p99Us }]) => ({
+      what: `  ${what}`,
+      value: perSecond,
+      format: (/** @type {number} */ value) => `${value}/s`,
+      note: `connect() ${p50Us.toFixed(1)} us, p99 ${p99Us.toFixed(1)} us`,
+    })),
+  ]
+}

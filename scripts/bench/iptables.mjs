@@ -1,0 +1,96 @@
+// iptables mode on this machine's own kernel, in network namespaces: runs the parts one after the other, prints every figure beside
+// its target, writes out/bench/iptables.json.
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { cpus, loadavg, release } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { run, step, StepError } from '../steps.mjs'
+import { parts } from './iptables-rows.mjs'
+import { benchFolder, compileProgram } from './programs.mjs'
+
+/** What the targets are meant for. */
+const fullSize = 10_000
+const limitSeconds = 600
+
+/** @typedef {import('./iptables-rows.mjs').Row} Row */
+/** @typedef {{ readonly services: number, readonly names: readonly string[] }} Request */
+
+/**
+ * @param {readonly string[]} args `[--services N] [PART...]`
+ * @returns {Request}
+ */
+export function parseIptables(args) {
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    options: { services: { type: 'string', default: String(fullSize) } },
+    allowPositionals: true,
+  })
+  const services = Number(values.services)
+  // As many as there are VIPs, and enough for those that change.
+  if (!Number.isInteger(services) || services < 200 || services > 50_000)
+    throw new StepError(`--services ${values.services} is not from 200 to 50000`)
+  for (const name of positionals)
+    if (!(name in parts)) throw new StepError(`no part ${name}, only ${Object.keys(parts).join(', ')}`)
+  return { services, names: positionals.length === 0 ? Object.keys(parts) : positionals }
+}
+
+/**
+ * Everything is compiled and bundled already.
+ * @param {Request} request
+ */
+export async function benchIptables({ services, names }) {
+  const connect = await compileProgram('connect')
+  const machine = { kernel: release(), node: process.version, cores: cpus().length }
+  /** @type {Record<string, { load: number, figures: any }>} */
+  const results = {}
+  for (const name of names) {
+    const load = loadavg()[0] ?? Number.NaN
+    const figures = await step(`Measuring ${parts[name].title}`, () => measure(name, connect, services))
+    results[name] = { load, figures }
+  }
+  const figures = { ...machine, date: new Date().toISOString(), services, parts: results }
+  writeFileSync(join(benchFolder, 'iptables.json'), `${JSON.stringify(figures, undefined, 2)}\n`)
+  console.log(
+    `\n${services} services, kernel ${machine.kernel}, node ${machine.node}, ${machine.cores} cores`,
+  )
+  for (const [name, { load, figures: found }] of Object.entries(results)) {
+    console.log(`\n${parts[name].title} (load before: ${load.toFixed(2)})`)
+    for (const row of parts[name].rows(found)) console.log(line(row, services === fullSize))
+  }
+}
+
+/**
+ * Runs one part in a process of its own, with a folder of its own, which holds the lock of the tables too: whoever uses the machine's
+ * tables, in other namespaces, takes the same file otherwise.
+ * @param {string} name
+ * @param {string} connect
+ * @param {number} services
+ * @returns {Promise<any>} its figures
+ */
+async function measure(name, connect, services) {
+  const folder = join(benchFolder, 'iptables')
+  rmSync(folder, { recursive: true, force: true })
+  mkdirSync(folder)
+  try {
+    const command = [process.execPath, 'out/ts/bench/iptables/run.js', name, connect, String(services)]
+    const env = { TMPDIR: folder, XTABLES_LOCKFILE: join(folder, 'xtables.lock') }
+    const { status, output } = await run(command, { env, timeoutSeconds: limitSeconds })
+    const lines = output.trim().split('\n')
+    if (status !== 0) throw new StepError(`part ${name} ended with ${status}:\n${lines.join('\n')}`)
+    return JSON.parse(lines.at(-1) ?? '')
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+/**
+ * @param {Row} row
+ * @param {boolean} hasTargets the targets are for this size
+ */
+function line({ what, value, format, target, note = '' }, hasTargets) {
+  const figure = `  ${what.padEnd(64)} ${format(value).padStart(10)}`
+  if (target === undefined || !hasTargets) return `${figure}   ${note}`.trimEnd()
+  const [sign, limit] = target
+  const isMet = sign === '<=' ? value <= limit : value >= limit
+  return `${figure}   ${`${sign} ${format(limit)}`.padEnd(12)} ${isMet ? 'met' : 'NOT MET'}   ${note}`.trimEnd()
+}
