@@ -19,8 +19,9 @@ export interface DetectLocalInput {
 }
 
 // linux/if.h IFNAMSIZ is 16 with its closing NUL; rules end a prefix with "+". Letters as dev_valid_name() has them.
-const interfaceName = /^[^\s/:]{1,15}$/u
-const interfacePrefix = /^[^\s/:]{1,14}$/u
+const interfaceLetters = /^[^\s/:]+$/u
+const longestInterface = 15
+const longestPrefix = longestInterface - 1
 
 /** Blank: ClusterCIDR, as in kube-proxy. */
 export function resolveDetectLocalMode(text: string): DetectLocalMode {
@@ -32,15 +33,20 @@ export function resolveDetectLocalMode(text: string): DetectLocalMode {
 
 export function resolveDetectLocal(mode: DetectLocalMode, input: DetectLocalInput): DetectLocal {
   const { bridgeInterface = '', interfaceNamePrefix = '' } = input
-  if (mode === 'BridgeInterface' && !interfaceName.test(bridgeInterface)) {
-    const problem = `must be the name of the pods' bridge, 1 to 15 characters, in mode ${mode}, not "${bridgeInterface}"`
+  if (mode === 'BridgeInterface' && !isInterfaceText(bridgeInterface, longestInterface)) {
+    const problem = `must be the name of the pods' bridge, 1 to ${longestInterface} bytes, in mode ${mode}, not "${bridgeInterface}"`
     throw new ConfigError('detectLocal.bridgeInterface', problem)
   }
-  if (mode === 'InterfaceNamePrefix' && !interfacePrefix.test(interfaceNamePrefix)) {
-    const problem = `must be how names of the pods' interfaces begin, 1 to 14 characters, in mode ${mode}, not "${interfaceNamePrefix}"`
+  if (mode === 'InterfaceNamePrefix' && !isInterfaceText(interfaceNamePrefix, longestPrefix)) {
+    const problem = `must be how names of the pods' interfaces begin, 1 to ${longestPrefix} bytes, in mode ${mode}, not "${interfaceNamePrefix}"`
     throw new ConfigError('detectLocal.interfaceNamePrefix', problem)
   }
   return { bridgeInterface, interfaceNamePrefix }
+}
+
+/** The kernel counts bytes. */
+function isInterfaceText(text: string, longest: number): boolean {
+  return interfaceLetters.test(text) && Buffer.byteLength(text) <= longest
 }
 
 /** One network, or one of each family; other modes than ClusterCIDR do not look at it, and neither does their validation. */

@@ -101,7 +101,7 @@ describe('parseArguments', () => {
     ],
     [
       ['--manifests=m', '--detect-local-mode=BridgeInterface'],
-      `--pod-bridge-interface: must be the name of the pods' bridge, 1 to 15 characters, in mode BridgeInterface, not ""`,
+      `--pod-bridge-interface: must be the name of the pods' bridge, 1 to 15 bytes, in mode BridgeInterface, not ""`,
     ],
     [
       ['--manifests=m', '--nodeport-addresses=primary,10.0.0.0/8'],

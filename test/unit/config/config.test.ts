@@ -158,11 +158,15 @@ describe('resolveConfig', () => {
     ],
     [
       { detectLocalMode: 'BridgeInterface' },
-      `detectLocal.bridgeInterface: must be the name of the pods' bridge, 1 to 15 characters, in mode BridgeInterface, not ""`,
+      `detectLocal.bridgeInterface: must be the name of the pods' bridge, 1 to 15 bytes, in mode BridgeInterface, not ""`,
+    ],
+    [
+      { detectLocalMode: 'BridgeInterface', detectLocal: { bridgeInterface: 'brückenü-größe' } },
+      `detectLocal.bridgeInterface: must be the name of the pods' bridge, 1 to 15 bytes, in mode BridgeInterface, not "brückenü-größe"`,
     ],
     [
       { detectLocalMode: 'InterfaceNamePrefix', detectLocal: { interfaceNamePrefix: 'longer-than-14c' } },
-      `detectLocal.interfaceNamePrefix: must be how names of the pods' interfaces begin, 1 to 14 characters, in mode InterfaceNamePrefix, not "longer-than-14c"`,
+      `detectLocal.interfaceNamePrefix: must be how names of the pods' interfaces begin, 1 to 14 bytes, in mode InterfaceNamePrefix, not "longer-than-14c"`,
     ],
     [
       { clusterCIDR: ['10.0.0.0'] },
