@@ -10,7 +10,8 @@ const affinityDefaultSeconds = 10800
 const affinityLargestSeconds = 86400
 
 const ServiceDocument = f.mapping({
-  metadata: f.metadata,
+  // Stricter than other objects' names: rules carry it in comments, which have an end.
+  metadata: f.mapping({ ...f.metadata.entries, name: f.dnsLabel }),
   spec: f.mapping({
     type: v.nullish(
       v.picklist(

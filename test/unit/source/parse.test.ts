@@ -185,6 +185,14 @@ status:
       assert.deepEqual(problemsOf(serviceYaml(spec)), [`${at}: ${problem}`])
     })
   }
+
+  it('refuses a name that is no DNS label: rules carry it, and have no room for more', () => {
+    for (const name of ['a'.repeat(64), 'web.shop']) {
+      assert.deepEqual(problemsOf(serviceYaml('ports: [{port: 80}]').replace('name: web', `name: ${name}`)), [
+        `a.yaml: document 1 (Service default/${name}): metadata.name: must be up to 63 of a-z, 0-9 and "-", not the text "${name}"`,
+      ])
+    }
+  })
 })
 
 describe('parseManifest: EndpointSlice', () => {
@@ -367,7 +375,7 @@ describe('parseManifest: files', () => {
       name: 'a name with a slash',
       text: web.replace('name: web', 'name: a/b'),
       problem:
-        'a.yaml: document 1 (Service default/a/b): metadata.name: must be up to 253 of a-z, 0-9, "-" and ".", not the text "a/b"',
+        'a.yaml: document 1 (Service default/a/b): metadata.name: must be up to 63 of a-z, 0-9 and "-", not the text "a/b"',
     },
     {
       name: 'a label that is no text',

@@ -248,6 +248,22 @@ describe('a route as chains and frontends', () => {
     it(name, () => assert.equal(compiled(route, settings), listing.trimStart()))
   }
 
+  it('with the longest names that there are, in comments that the kernel takes', () => {
+    const name = 'a'.repeat(63)
+    const names = { service: `${name}/${name}`, portName: name, ...everywhere }
+    const ranges = [cidr('10.0.0.0/8')]
+    for (const rest of [{}, { clusterBackends: three, sourceRanges: ranges, isExternalLocal: true }]) {
+      const { chains, frontends } = compileRoute(
+        plainRoute({ ...names, ...rest }),
+        makeSettings('ipv4', { localDetector: pods }),
+      )
+      const comments = [...chains, ...frontends].flatMap(({ rules }) =>
+        rules.map(({ comment = '' }) => comment.length),
+      )
+      assert.ok(Math.max(...comments) <= 255, String(comments))
+    }
+  })
+
   it('in IPv6, and in every protocol', () => {
     for (const [protocol, expected] of [
       ['TCP', 'tcp'],
