@@ -24,13 +24,16 @@ Result<XtablesTable> OpenTable(const Napi::CallbackInfo& info) {
   return XtablesTable::Open(CheckFamily(info.Env(), arguments.U32(0)), arguments.Text(1));
 }
 
-/// Core trusts the ranges of rules.
-void CheckBatch(Napi::Env env, const xtables::Batch& batch) {
+/// The first three arguments. Core trusts the ranges of rules.
+xtables::Batch BatchOf(Napi::Env env, const Arguments& arguments) {
+  const xtables::Batch batch{arguments.Records<ChainRecord>(0), arguments.Records<RuleRecord>(1),
+                             arguments.Records<uint8_t>(2)};
   for (size_t i = 0; i < batch.ops.size(); ++i) {
     const ChainRecord& op = batch.ops[i];
     if (op.first_rule <= batch.rules.size() && op.rule_count <= batch.rules.size() - op.first_rule) continue;
     throw Napi::RangeError::New(env, "chains: record " + std::to_string(i) + " points outside the rules");
   }
+  return batch;
 }
 
 std::vector<std::string> ToStrings(std::span<const uint8_t> texts) {
@@ -77,12 +80,27 @@ Napi::Value ChainsToValue(Napi::Env env, xtables::Chains&& chains) {
 Napi::Function XtablesWrap::Define(Napi::Env env) {
   return DefineClass(
       env, "XtablesTable",
-      {InstanceMethod<&XtablesWrap::Apply>("apply"), InstanceMethod<&XtablesWrap::Check>("check"),
-       InstanceMethod<&XtablesWrap::Compare>("compare"), InstanceMethod<&XtablesWrap::Chains>("chains"),
-       InstanceMethod<&XtablesWrap::Close>("close")});
+      {InstanceMethod<&XtablesWrap::Stage>("stage"), InstanceMethod<&XtablesWrap::Apply>("apply"),
+       InstanceMethod<&XtablesWrap::Check>("check"), InstanceMethod<&XtablesWrap::Compare>("compare"),
+       InstanceMethod<&XtablesWrap::Chains>("chains"), InstanceMethod<&XtablesWrap::Close>("close")});
 }
 
 XtablesWrap::XtablesWrap(const Napi::CallbackInfo& info) : SocketWrap(info, OpenTable(info)) {}
+
+Napi::Value XtablesWrap::Stage(const Napi::CallbackInfo& info) {
+  auto& slot = Slot(info);
+  const Arguments arguments(
+      info, {Parameter::Records<ChainRecord>("chains"), Parameter::Records<RuleRecord>("rules"),
+             Parameter::Records<uint8_t>("texts")});
+  const xtables::Batch batch = BatchOf(info.Env(), arguments);
+  return slot.Fly<std::monostate>(
+      info, {[batch](XtablesTable& table) -> Result<std::monostate> {
+               Status status = table.Stage(batch);
+               if (!status.ok()) return status.error();
+               return std::monostate();
+             },
+             [](Napi::Env env, std::monostate&&) -> Napi::Value { return env.Undefined(); }});
+}
 
 Napi::Value XtablesWrap::Apply(const Napi::CallbackInfo& info) {
   auto& slot = Slot(info);
@@ -90,9 +108,7 @@ Napi::Value XtablesWrap::Apply(const Napi::CallbackInfo& info) {
       info, {Parameter::Records<ChainRecord>("chains"), Parameter::Records<RuleRecord>("rules"),
              Parameter::Records<uint8_t>("texts"), Parameter::Records<uint8_t>("prune"),
              Parameter::U32("lockTimeoutMs", kLongestWaitMs)});
-  const xtables::Batch batch{arguments.Records<ChainRecord>(0), arguments.Records<RuleRecord>(1),
-                             arguments.Records<uint8_t>(2)};
-  CheckBatch(info.Env(), batch);
+  const xtables::Batch batch = BatchOf(info.Env(), arguments);
   const std::chrono::milliseconds timeout(arguments.U32(4));
   return slot.Fly<xtables::Outcome>(
       info, {[batch, prune = ToStrings(arguments.Records<uint8_t>(3)), timeout](XtablesTable& table) {

@@ -15,6 +15,7 @@ class XtablesWrap : public SocketWrap<XtablesWrap, xtables::XtablesTable> {
   explicit XtablesWrap(const Napi::CallbackInfo& info);
 
  private:
+  Napi::Value Stage(const Napi::CallbackInfo& info);
   Napi::Value Apply(const Napi::CallbackInfo& info);
   Napi::Value Check(const Napi::CallbackInfo& info);
   Napi::Value Compare(const Napi::CallbackInfo& info);

@@ -27,9 +27,11 @@ XtablesTable::XtablesTable(TableSocket socket, SocketCalls& calls, std::string l
       encoder_(socket_.shape(), calls, socket_.fd()),
       lock_path_(std::move(lock_path)) {}
 
+Status XtablesTable::Stage(const Batch& batch) { return wanted_.Change(batch, encoder_); }
+
 Result<Outcome> XtablesTable::Apply(const Batch& batch, const std::vector<std::string>& prune,
                                     std::chrono::milliseconds lock_timeout) {
-  Status status = wanted_.Change(batch, encoder_);
+  Status status = Stage(batch);
   if (!status.ok()) return status.error();
   for (const std::string& pattern : prune)
     if (std::ranges::find(prune_, pattern) == prune_.end()) prune_.push_back(pattern);

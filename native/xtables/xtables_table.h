@@ -40,6 +40,8 @@ class XtablesTable {
                                    std::string lock_path = XtablesLock::DefaultPath(),
                                    SocketCalls& calls = SocketCalls::Kernel());
 
+  /// Changes what is wanted, for the next Apply(). EINVAL as there.
+  Status Stage(const Batch& batch);
   /// Changes what is wanted and makes the kernel's table so. What was wanted stays so after an error, and an
   /// empty batch brings it about. EINVAL from an operation that cannot be: nothing of the batch was taken.
   /// EAGAIN: another program held the lock, or kept changing the table.

@@ -104,8 +104,10 @@ export interface RawXtOutcome {
 export interface RawXtablesTable {
   /**
    * ChainRecords, RuleRecords, and the texts that they name: `texts` holds NUL-ended UTF-8 one after the other, a text's
-   * number is its place among them. `prune`: chain names or patterns, NUL-ended as well.
+   * number is its place among them.
    */
+  stage(chains: Uint8Array, rules: Uint8Array, texts: Uint8Array): Promise<void>
+  /** The first three as `stage`. `prune`: chain names or patterns, NUL-ended as well. */
   apply(
     chains: Uint8Array,
     rules: Uint8Array,

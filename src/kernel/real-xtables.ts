@@ -31,6 +31,11 @@ export class RealXtables implements Xtables {
     this.#subject = { family, object: describeXtTable(family, table) }
   }
 
+  stage(ops: readonly XtOp[]): Promise<void> {
+    const { chains, rules, texts } = encodeXtBatch(ops, this)
+    return this.#run((table) => table.stage(chains, rules, texts))
+  }
+
   apply(ops: readonly XtOp[], options: XtApplyOptions = {}): Promise<XtOutcome> {
     const { prune = [], lockTimeoutMs = defaultLockTimeoutMs } = options
     const { chains, rules, texts } = encodeXtBatch(ops, this)

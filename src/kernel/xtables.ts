@@ -145,6 +145,8 @@ export interface XtChainSummary {
 export interface Xtables {
   readonly family: IpFamily
   readonly table: XtTableName
+  /** Changes what is wanted, and no more: the next `apply` brings it about. So a large change need not be one call. */
+  stage(ops: readonly XtOp[]): Promise<void>
   /**
    * Throws KernelError; ENOPROTOOPT or ENOENT: no legacy x_tables here; EAGAIN: another program held the lock or kept
    * changing the table. What was wanted stays wanted: a later apply, of no operations too, brings it about.

@@ -184,6 +184,18 @@ function chainLaws(law: Law): void {
     assert.deepEqual(await content(lab), { 'KUBE-A': [markText] })
   })
 
+  law('what is staged is in force with the next apply, and not before', async (lab) => {
+    const { xtables } = lab
+    await written(xtables, [set('KUBE-A', accept), set('KUBE-C', leave)])
+    await xtables.stage([set('KUBE-A', jump('KUBE-B')), remove('KUBE-C')])
+    await xtables.stage([set('KUBE-B', mark)])
+    assert.deepEqual(await content(lab), { 'KUBE-A': [acceptText], 'KUBE-C': [leaveText] })
+    assert.deepEqual((await xtables.compare()).missing, ['KUBE-B'])
+    assert.equal(await written(xtables, []), true)
+    assert.deepEqual(await content(lab), { 'KUBE-A': ['-j KUBE-B'], 'KUBE-B': [markText] })
+    assert.equal(await written(xtables, []), false)
+  })
+
   law('the removal of a chain that is not there is nothing to do', async ({ xtables }) => {
     assert.equal(await written(xtables, [remove('KUBE-NONE')]), false)
   })
@@ -216,8 +228,8 @@ function chainLaws(law: Law): void {
     await xtables.apply([])
     await xtables.close()
     await xtables.close()
-    for (const call of [xtables.apply([]), xtables.check(), xtables.compare(), xtables.chains()])
-      await refused(call, 'EBADF')
+    const calls = [xtables.stage([]), xtables.apply([]), xtables.check(), xtables.compare(), xtables.chains()]
+    for (const call of calls) await refused(call, 'EBADF')
   })
 }
 

@@ -74,12 +74,16 @@ export class ModelXtables implements Xtables {
     return ops
   }
 
-  async apply(ops: readonly XtOp[], options: XtApplyOptions = {}): Promise<XtOutcome> {
+  async stage(ops: readonly XtOp[]): Promise<void> {
     if (this.#isClosed) throw closedError('xtables', this.#subject)
     encodeXtBatch(ops, this) // refuses what the kernel could not hold
-    this.#applies++
     this.#ops.push(...ops)
     for (const op of ops) this.#want(op)
+  }
+
+  async apply(ops: readonly XtOp[], options: XtApplyOptions = {}): Promise<XtOutcome> {
+    await this.stage(ops)
+    this.#applies++
     for (const pattern of options.prune ?? []) this.#prune.add(pattern)
     this.#enter('apply')
     const plan = this.#makePlan()
