@@ -122,7 +122,10 @@ class TextDestination implements DestinationStream {
 /** One thing that is wrong now. Equal `text` means: the same state. */
 export interface Problem {
   readonly text: string
+  /** Of the line, and of the one that says that it has gone. */
   readonly fields?: LogFields
+  /** What an Event of the API would say of it; field `event` of the line. */
+  readonly event?: object
 }
 
 export interface StateReporterOptions {
@@ -155,7 +158,8 @@ export class StateReporter {
       log.info(recovery, before?.fields)
     } else {
       this.#problems.set(key, problem)
-      log[level](`${trouble}: ${problem.text}`, problem.fields)
+      const { fields, event } = problem
+      log[level](`${trouble}: ${problem.text}`, event === undefined ? fields : { ...fields, event })
     }
     if ((before === undefined) !== (problem === undefined)) count(this.#problems.size)
   }

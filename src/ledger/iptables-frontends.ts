@@ -24,13 +24,16 @@ const nobody: ReadonlyMap<ServicePortKey, string> = new Map()
 /** One frontend and the service ports that want it. */
 class Entry {
   readonly name: string
+  /** Ports of one Service are no rivals: they want it for the Service as a whole. */
+  readonly #isShared: boolean
   /** Sorted by route; nearly always one. */
   readonly #claims: Claim[] = []
   /** Those that lost at the last `takeConflicts`, with their Services. */
   #losers = nobody
 
-  constructor(name: string) {
+  constructor(name: string, { isShared }: { readonly isShared: boolean }) {
     this.name = name
+    this.#isShared = isShared
   }
 
   get winner(): Claim | undefined {
@@ -54,9 +57,9 @@ class Entry {
 
   takeConflicts(): readonly FrontendConflict[] {
     if (this.#claims.length < 2 && this.#losers.size === 0) return []
-    const winner = this.#claims[0]?.route
-    // Ports of one Service may share what belongs to the Service as a whole, such as its health check port.
-    const rivals = this.#claims.slice(1).filter(({ service }) => service !== this.#claims[0]?.service)
+    const [first, ...others] = this.#claims
+    const winner = first?.route
+    const rivals = others.filter(({ service }) => !this.#isShared || service !== first?.service)
     const losers = new Map(rivals.map(({ route, service }) => [route, service]))
     const conflicts = [...new Map([...this.#losers, ...losers])].map(([loser, service]) => {
       const isClaimed = this.#claims.some(({ route }) => route === loser)
@@ -132,7 +135,7 @@ export class FrontendTable {
 
   #change(name: string, change: (entry: Entry) => void, changes: FrontendChange[]): void {
     let entry = this.#entries.get(name)
-    if (entry === undefined) this.#entries.set(name, (entry = new Entry(name)))
+    if (entry === undefined) this.#entries.set(name, (entry = new Entry(name, { isShared: name.startsWith(healthCheckPrefix) })))
     const before = entry.winner
     change(entry)
     this.#touched.add(entry)
@@ -141,10 +144,12 @@ export class FrontendTable {
   }
 }
 
+const healthCheckPrefix = 'health check '
+
 /** Health check ports are opened, not dispatched, so they are no rivals of frontends of the same number. */
 function nameOf({ dispatch, frontend }: DesiredFrontend): string {
   const isHealthCheck = dispatch.table === 'filter' && dispatch.chain === 'KUBE-NODEPORTS'
-  return `${isHealthCheck ? 'health check ' : ''}${describeFrontend(frontend)}`
+  return `${isHealthCheck ? healthCheckPrefix : ''}${describeFrontend(frontend)}`
 }
 
 /** `tcp 10.96.0.1:80`, `udp [fd00::1]:53`, `tcp node port 30080`. */

@@ -59,7 +59,10 @@ export class IptablesLedger {
     filter: new PendingTable(),
   }
   readonly #dispatches = new Map<string, Dispatch>()
-  readonly #chains = new Map<string, OwnedChain>()
+  readonly #chains: Readonly<Record<IptablesTable, Map<string, OwnedChain>>> = {
+    nat: new Map(),
+    filter: new Map(),
+  }
   readonly #chainsOf = new Map<ServicePortKey, readonly ChainName[]>()
   /** Chains of routes that a chain of the former owner may still lead to: they are empty, and go with it. */
   readonly #emptied = new Map<string, ChainName>()
@@ -117,8 +120,13 @@ export class IptablesLedger {
     return this.#frontends.takeConflicts()
   }
 
-  /** What the table has still to be told; empty: nothing. */
-  pending(table: IptablesTable): readonly XtOp[] {
+  /** What the table has to be told of chains of routes and of the skeleton since the last call; what leads to them follows by `take`. */
+  takeChains(table: IptablesTable): readonly XtOp[] {
+    return this.#pending[table].take()
+  }
+
+  /** What the table has to be told since the last call; it is then taken for told. Empty: nothing. */
+  take(table: IptablesTable): readonly XtOp[] {
     const pending = this.#pending[table]
     for (const dispatch of this.#dispatches.values()) {
       if (dispatch.table !== table) continue
@@ -132,15 +140,11 @@ export class IptablesLedger {
         dispatch.present.delete(chain)
       }
     }
-    return pending.ops()
-  }
-
-  /** The table was told everything that `pending` gave last. */
-  confirm(table: IptablesTable): void {
-    this.#pending[table].clear()
-    if (table === 'nat') return
-    for (const name of this.#newRefusals) this.#toldRefusals.add(name)
-    this.#newRefusals.clear()
+    if (table === 'filter') {
+      for (const name of this.#newRefusals) this.#toldRefusals.add(name)
+      this.#newRefusals.clear()
+    }
+    return pending.take()
   }
 
   get hasSpentRefusals(): boolean {
@@ -186,29 +190,29 @@ export class IptablesLedger {
   }
 
   #claimChains(route: ServicePortKey, wanted: readonly DesiredChain[]): void {
-    for (const wish of wanted) {
-      const owner = this.#chains.get(idOf(wish))?.owner
+    for (const { table, chain } of wanted) {
+      const owner = this.#chains[table].get(chain)?.owner
       if (owner !== undefined && owner !== route)
-        throw new BugError(`chain ${wish.chain} of ${route} has the name of one of ${owner}`)
+        throw new BugError(`chain ${chain} of ${route} has the name of one of ${owner}`)
     }
-    const left = new Map((this.#chainsOf.get(route) ?? []).map((name) => [idOf(name), name]))
+    const former = this.#chainsOf.get(route) ?? []
     for (const { table, chain, rules } of wanted) {
-      const id = chainId(table, chain)
-      left.delete(id)
-      this.#emptied.delete(id)
-      const present = this.#chains.get(id)
+      if (this.#isBeside) this.#emptied.delete(chainId(table, chain))
+      const present = this.#chains[table].get(chain)
       const digest = present === undefined ? undefined : digestOf(rules)
       if (digest !== undefined && present?.digest === digest) continue
-      this.#chains.set(id, { owner: route, digest })
+      this.#chains[table].set(chain, { owner: route, digest })
       this.#pending[table].setChain(chain, rules)
     }
-    for (const [id, name] of left) {
-      this.#chains.delete(id)
+    for (const name of former) {
+      const { table, chain } = name
+      if (wanted.some((wish) => wish.table === table && wish.chain === chain)) continue
+      this.#chains[table].delete(chain)
       if (this.#isBeside) {
-        this.#emptied.set(id, name)
-        this.#pending[name.table].setChain(name.chain, [])
+        this.#emptied.set(chainId(table, chain), name)
+        this.#pending[table].setChain(chain, [])
       } else {
-        this.#pending[name.table].removeChain(name.chain)
+        this.#pending[table].removeChain(chain)
       }
     }
     if (wanted.length === 0) this.#chainsOf.delete(route)
@@ -220,20 +224,22 @@ export class IptablesLedger {
   }
 
   #dispatch({ before, after }: FrontendChange): void {
-    const names = new Set(after.map(nameOf))
     for (const wish of before) {
       const name = nameOf(wish)
-      if (names.has(name)) continue
+      if (after.some((other) => nameOf(other) === name)) continue
       this.#newRefusals.delete(name)
       if (this.#toldRefusals.has(name)) this.#spentRefusals.set(name, wish)
       else this.#dispatchOf(wish.dispatch).tree.remove(wish.frontend)
     }
     for (const wish of after) {
-      const name = nameOf(wish)
-      this.#spentRefusals.delete(name)
-      if (wish.dispatch.table === 'filter' && !this.#toldRefusals.has(name)) this.#newRefusals.add(name)
+      if (wish.dispatch.table === 'filter') this.#refuse(nameOf(wish))
       this.#dispatchOf(wish.dispatch).tree.set(wish.frontend, wish.rules)
     }
+  }
+
+  #refuse(name: string): void {
+    this.#spentRefusals.delete(name)
+    if (!this.#toldRefusals.has(name)) this.#newRefusals.add(name)
   }
 
   #forgetSpent(): void {
@@ -261,10 +267,6 @@ export class IptablesLedger {
     const dispatch = this.#dispatches.get(chainId(table, target.chain))
     return dispatch === undefined ? rule : { ...rule, target: { kind: 'jump', chain: dispatch.chain } }
   }
-}
-
-function idOf({ table, chain }: ChainName): string {
-  return chainId(table, chain)
 }
 
 function chainId(table: IptablesTable, chain: string): string {

@@ -24,27 +24,20 @@ export class PendingTable {
     this.#resize(chain, rules.length)
   }
 
-  get isEmpty(): boolean {
-    return this.#chains.size === 0 && this.#hooks.size === 0
-  }
-
   /** Rules of ours in the table, once it was told all. */
   get rules(): number {
     return this.#rules
   }
 
-  ops(): readonly XtOp[] {
+  /** What came since the last call. */
+  take(): readonly XtOp[] {
     const ops: XtOp[] = []
     for (const [chain, rules] of this.#chains)
       ops.push(rules === undefined ? { op: 'remove-chain', chain } : { op: 'set-chain', chain, rules })
     for (const [chain, rules] of this.#hooks) ops.push({ op: 'set-hook', chain, rules })
-    return ops
-  }
-
-  /** The table was told. */
-  clear(): void {
     this.#chains.clear()
     this.#hooks.clear()
+    return ops
   }
 
   #resize(chain: string, size: number | undefined): void {

@@ -39,15 +39,16 @@ export function readSlice(slice: EndpointSlice, family: IpFamily): SliceEndpoint
       problems.push(`endpoint address ${address} is not ${slice.addressType}`)
     else addressed.push({ address, endpoint })
   }
-  const byPort = new Map<string, readonly Endpoint[]>()
+  const ports: PortEndpoints[] = []
   for (const { name, protocol, port } of slice.ports) {
     if (name === undefined) problems.push('a port without a name is ignored')
     if (name === undefined || port === undefined || port === 0) continue
     const portId = portIdOf(name, protocol)
     const endpoints = addressed.map(({ address, endpoint }) => readEndpoint(address, port, endpoint))
-    byPort.set(portId, byPort.get(portId)?.concat(endpoints) ?? endpoints)
+    const same = ports.findIndex((known) => known.portId === portId)
+    if (same === -1) ports.push({ portId, endpoints })
+    else ports[same] = { portId, endpoints: [...(ports[same]?.endpoints ?? []), ...endpoints] }
   }
-  const ports = Array.from(byPort, ([portId, endpoints]) => ({ portId, endpoints }))
   return { ports, problems }
 }
 

@@ -94,7 +94,7 @@ function readPort(
 ): ServicePort {
   const name = `${service.namespace}/${service.name}`
   const portId = portIdOf(port.name, port.protocol)
-  const { hasExternalAddress, ...exposure } = shared.exposure
+  const { exposure } = shared
   return {
     key: servicePortKey(name, portId),
     service: name,
@@ -104,10 +104,14 @@ function readPort(
     clusterIP: shared.clusterIP,
     port: port.port,
     nodePort: port.nodePort,
+    externalIPs: exposure.externalIPs,
+    loadBalancerIPs: exposure.loadBalancerIPs,
+    sourceRanges: exposure.sourceRanges,
     affinitySeconds: service.sessionAffinity === 'ClientIP' ? service.sessionAffinityTimeoutSeconds : 0,
     isInternalLocal: service.internalTrafficPolicy === 'Local',
-    isExternallyAccessible: port.nodePort !== 0 || hasExternalAddress,
-    ...exposure,
+    isExternalLocal: exposure.isExternalLocal,
+    isExternallyAccessible: port.nodePort !== 0 || exposure.hasExternalAddress,
+    healthCheckNodePort: exposure.healthCheckNodePort,
   }
 }
 

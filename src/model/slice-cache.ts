@@ -55,13 +55,20 @@ export class SliceCache {
 
   /** Returns the ports that changed. */
   #replace(service: string, name: string, ports: readonly PortEndpoints[] | undefined): readonly string[] {
-    const slices = this.#byService.get(service) ?? []
+    const slices = this.#byService.get(service)
+    if (slices === undefined) return this.#open(service, name, ports ?? nothing)
     const before = slices.find((slice) => slice.name === name)?.ports ?? nothing
     const others = slices.filter((slice) => slice.name !== name)
     const after = ports === undefined ? others : others.concat({ name, ports })
     if (after.length === 0) this.#byService.delete(service)
     else this.#byService.set(service, after.length === 1 ? after : after.toSorted(compareNames))
     return differingPorts(before, ports ?? nothing)
+  }
+
+  /** Of a Service that had none. */
+  #open(service: string, name: string, ports: readonly PortEndpoints[]): readonly string[] {
+    this.#byService.set(service, [{ name, ports }])
+    return ports.filter(({ endpoints }) => endpoints.length > 0).map(({ portId }) => portId)
   }
 }
 

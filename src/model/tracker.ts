@@ -20,8 +20,11 @@ export class Tracker {
   readonly #portsOf = new Map<string, readonly ServicePort[]>()
   readonly #slices = new SliceCache()
   readonly #healthChecks = new HealthChecks((service) => this.#slices.allEndpoints(service))
+  /** Objects with problems that were reported. */
+  readonly #troubled = new Set<string>()
   #dirty = new Set<ServicePortKey>()
 
+  /** `report` is told of an object that has problems, and of one that has none any more. */
   constructor(family: IpFamily, report: ReportProblems) {
     this.#family = family
     this.#report = report
@@ -77,7 +80,7 @@ export class Tracker {
     if (kind === 'Service') this.#replacePorts(name, [])
     else if (kind === 'EndpointSlice') this.#markChanged(this.#slices.remove(name))
     else return
-    this.#report(`${kind} ${name}`, undefined)
+    this.#tell(kind, name, undefined)
   }
 
   #setService(service: Service): void {
@@ -85,36 +88,45 @@ export class Tracker {
     const name = objectName(service)
     this.#replacePorts(name, ports)
     const isOurs = ports.length > 0 || problems.length > 0
-    this.#report(`Service ${name}`, isOurs ? problems : undefined)
+    this.#tell('Service', name, isOurs ? problems : undefined)
+  }
+
+  #tell(kind: KubernetesObject['kind'], name: string, problems: readonly string[] | undefined): void {
+    const isTroubled = problems !== undefined && problems.length > 0
+    if (!isTroubled && this.#troubled.size === 0) return
+    const object = `${kind} ${name}`
+    if (isTroubled) this.#troubled.add(object)
+    else if (!this.#troubled.delete(object)) return
+    this.#report(object, problems)
   }
 
   #replacePorts(service: string, ports: readonly ServicePort[]): void {
-    const gone = new Set((this.#portsOf.get(service) ?? []).map(({ key }) => key))
+    const before = this.#portsOf.get(service)
     for (const port of ports) {
-      gone.delete(port.key)
       const former = this.#ports.get(port.key)
       if (former === undefined || !equalServicePorts(former, port)) this.#dirty.add(port.key)
       this.#ports.set(port.key, port)
     }
-    for (const key of gone) {
+    for (const { key } of before ?? []) {
+      if (ports.some((port) => port.key === key)) continue
       this.#ports.delete(key)
       this.#dirty.add(key)
     }
     this.#healthChecks.setService(service, ports)
     if (ports.length > 0) this.#portsOf.set(service, ports)
-    else this.#portsOf.delete(service)
+    else if (before !== undefined) this.#portsOf.delete(service)
   }
 
   #setSlice(slice: EndpointSlice): void {
     const name = objectName(slice)
     if (!this.#isOurs(slice) || slice.serviceName === undefined) {
       this.#markChanged(this.#slices.remove(name))
-      this.#report(`EndpointSlice ${name}`, undefined)
+      this.#tell('EndpointSlice', name, undefined)
       return
     }
     const { ports, problems } = readSlice(slice, this.#family)
     this.#markChanged(this.#slices.set(name, `${slice.namespace}/${slice.serviceName}`, ports))
-    this.#report(`EndpointSlice ${name}`, problems)
+    this.#tell('EndpointSlice', name, problems)
   }
 
   #isOurs(slice: EndpointSlice): boolean {

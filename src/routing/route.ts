@@ -11,7 +11,7 @@ export interface Backend {
  * One service port with its frontends and its chosen backends: all that a proxy mode needs to know. Every list of backends
  * is in bytewise order of `address:port` (F-031).
  */
-export interface Route extends Omit<ServicePort, 'portId' | 'isExternallyAccessible'> {
+export interface Route extends ServicePort {
   /** For traffic under policy Cluster (F-032). Empty too when no traffic of this port is (F-015). */
   readonly clusterBackends: readonly Backend[]
   /** For traffic under policy Local (F-033). Empty too when no traffic of this port is (F-016). */
@@ -26,13 +26,12 @@ const nobody: readonly Backend[] = []
 
 /** Decides which endpoints take the traffic of this service port on this node. */
 export function route(port: ServicePort, endpoints: readonly Endpoint[], node: NodeView): Route {
-  const { portId: _, isExternallyAccessible, ...facts } = port
   // F-015: pods and the node itself reach an external address under any policy by all endpoints of the cluster.
-  const usesCluster = !port.isInternalLocal || isExternallyAccessible
-  const usesLocal = port.isInternalLocal || (port.isExternalLocal && isExternallyAccessible)
+  const usesCluster = !port.isInternalLocal || port.isExternallyAccessible
+  const usesLocal = port.isInternalLocal || (port.isExternalLocal && port.isExternallyAccessible)
   const clusterBackends = usesCluster ? backends(usableClusterEndpoints(endpoints, node)) : nobody
   return {
-    ...facts,
+    ...port,
     clusterBackends,
     localBackends: usesLocal ? backends(usableLocalEndpoints(endpoints, node)) : nobody,
     hasEndpoints: clusterBackends.length > 0 || (usesLocal && hasAnyEndpoint(endpoints)),
@@ -43,12 +42,13 @@ export function route(port: ServicePort, endpoints: readonly Endpoint[], node: N
 
 function backends(endpoints: readonly Endpoint[]): readonly Backend[] {
   if (endpoints.length === 0) return nobody
-  const identified = endpoints.map(({ address, port }) => ({
-    id: endpointId({ address, port }),
-    address,
-    port,
-  }))
-  return identified.toSorted(compareIds).map(({ address, port }) => ({ address, port }))
+  if (endpoints.length === 1) return endpoints.map(backendOf)
+  const identified = endpoints.map((endpoint) => ({ id: endpointId(endpoint), endpoint }))
+  return identified.toSorted(compareIds).map(({ endpoint }) => backendOf(endpoint))
+}
+
+function backendOf({ address, port }: Endpoint): Backend {
+  return { address, port }
 }
 
 function compareIds(a: { readonly id: string }, b: { readonly id: string }): number {

@@ -157,12 +157,13 @@ export class IptablesPipeline implements Pipeline {
       return checkPeriodMs
     }
     const { ledger, tables } = state
-    const isRenewed = this.#renewSettings(ledger)
-    const routes = await this.#claimDirty(ledger)
-    const isTakenOver = known === 'synced' && this.#takeOver(state)
-    if (this.#isStopping) return undefined
+    // Before the tables are told anything: what they miss then, somebody took.
     const look = await this.#look(tables)
     if (look === 'different') this.#cleaner.recheck()
+    const isRenewed = this.#renewSettings(ledger)
+    const routes = await this.#claimDirty(state)
+    const isTakenOver = known === 'synced' && this.#takeOver(state)
+    if (this.#isStopping) return undefined
     if (routes > 0 || isRenewed || isTakenOver || tables.isWriteDue) {
       const isFull = isTakenOver || isRenewed || look !== 'none'
       const written = await tables.write({ mayPrune: known === 'synced' })
@@ -220,9 +221,10 @@ export class IptablesPipeline implements Pipeline {
   }
 
   /** Resolves with the number of service ports that changed. */
-  async #claimDirty(ledger: IptablesLedger): Promise<number> {
+  async #claimDirty({ ledger, tables }: State): Promise<number> {
     const { clock } = this.#options
     let sliceStartMs = clock.now()
+    let staging: Promise<void> = Promise.resolve()
     let claimed = 0
     let dirty: readonly ServicePortKey[] = [...this.#tracker.take()]
     for (let next = 0; next < dirty.length && !this.#isStopping;) {
@@ -236,9 +238,15 @@ export class IptablesPipeline implements Pipeline {
         next = 0
       }
       if (clock.now() - sliceStartMs < sliceMs) continue
+      // While the next ones are compiled.
+      await staging
+      staging = tables.stage()
+      // What it may throw is thrown where it is waited for.
+      staging.catch(() => {})
       await clock.pause()
       sliceStartMs = clock.now()
     }
+    await staging
     return claimed
   }
 
@@ -251,7 +259,7 @@ export class IptablesPipeline implements Pipeline {
     const desired = decided && this.#settings && compileRoute(decided, this.#settings)
     ledger.claim(key, port?.service ?? '', desired)
     this.#gaps.put(key, decided)
-    this.#unsettled.set(key, decided)
+    if (decided === undefined || decided.protocol === 'UDP') this.#unsettled.set(key, decided)
     return this.#size.put(key, endpoints.length)
   }
 
@@ -281,9 +289,10 @@ export class IptablesPipeline implements Pipeline {
     for (const { frontend, loser, service, winner } of ledger.takeConflicts()) {
       const key = `${family} ${frontend} of ${loser}`
       const text = `Service port ${loser}: ${frontend} already belongs to ${winner ?? ''}, which sorts first`
-      const fields = { service: loser, ipFamily: logFamily(family), event: conflictEvent(service, text) }
+      const fields = { service: loser, frontend, ipFamily: logFamily(family) }
+      const event = conflictEvent(service, text)
       if (winner === undefined) warnings.forget(key)
-      else warnings.report(key, winner === loser ? undefined : { text, fields })
+      else warnings.report(key, winner === loser ? undefined : { text, fields, event })
     }
     for (const policy of ['internal', 'external'] as const)
       metrics.noLocalEndpoints(policy).set(this.#gaps.count(policy))
@@ -307,8 +316,8 @@ export class IptablesPipeline implements Pipeline {
     for (const failure of failures) {
       const service = `${failure.regarding.namespace}/${failure.regarding.name}`
       failed.add(service)
-      const fields = { service, ipFamily: logFamily(family), event: failure }
-      warnings.report(`${family} health check of ${service}`, { text: failure.note, fields })
+      const fields = { service, ipFamily: logFamily(family) }
+      warnings.report(`${family} health check of ${service}`, { text: failure.note, fields, event: failure })
     }
     for (const service of this.#unhealthy) {
       const key = `${family} health check of ${service}`

@@ -1,6 +1,6 @@
 import type { IpFamily } from '../address.js'
 import { KernelError } from '../errors.js'
-import type { XtDrift, XtOutcome, Xtables } from '../kernel/index.js'
+import type { XtDrift, XtOp, XtOutcome, Xtables } from '../kernel/index.js'
 import type { IptablesLedger } from '../ledger/index.js'
 import type { Log, StateReporter } from '../log.js'
 import type { FamilyMetrics } from '../metrics.js'
@@ -47,6 +47,8 @@ export class IptablesTables {
   /** Tables in which chains of a former owner may stand. */
   readonly #unpruned = new Set<IptablesTable>(['nat', 'filter'])
   readonly #retries: RetryQueue<IptablesTable>
+  /** Rules that a table was told of since it was written. */
+  readonly #staged: Record<IptablesTable, number> = { nat: 0, filter: 0 }
 
   constructor(options: IptablesTablesOptions) {
     this.#options = options
@@ -69,6 +71,18 @@ export class IptablesTables {
     for (const table of ['nat', 'filter'] as const) {
       this.#unpruned.add(table)
       this.#owed.add(table)
+    }
+  }
+
+  /** Tells the tables a part of what the next write brings about. A look in between would take it for drift. */
+  async stage(): Promise<void> {
+    const { doors, ledger } = this.#options
+    for (const table of ['filter', 'nat'] as const) {
+      const ops = ledger.takeChains(table)
+      if (ops.length === 0) continue
+      this.#owed.add(table)
+      this.#staged[table] += countRules(ops)
+      await doors[table].stage(ops)
     }
   }
 
@@ -136,29 +150,30 @@ export class IptablesTables {
   /** False: the table could not be written. */
   async #apply(table: IptablesTable, mayPrune: boolean, report: WriteReport): Promise<boolean> {
     const { ledger, metrics } = this.#options
-    const ops = ledger.pending(table)
+    const ops = ledger.take(table)
     if (ops.length === 0 && !this.#owed.has(table)) return true
+    this.#staged[table] += countRules(ops)
     const isPruned = mayPrune && this.#unpruned.has(table)
     const outcome = await this.#ask(
       table,
       async (door) => await door.apply(ops, isPruned ? { prune: prunedChains(table) } : {}),
     )
     if (outcome === 'failed') {
-      // The door may have taken what it was told, or not: it is told again.
+      // What it was told it wants still.
       this.#owed.add(table)
       metrics.iptablesRestoreFailures.inc()
       metrics.operation(`write-${table}`).failed.inc()
       return false
     }
-    ledger.confirm(table)
     this.#owed.delete(table)
     if (isPruned) this.#unpruned.delete(table)
     metrics.xtablesLockWaitSeconds.observe(outcome.lockWaitMs / 1000)
     if (outcome.isWritten) metrics.operation(`write-${table}`).applied.inc()
-    if (ops.length > 0) {
+    if (ops.length > 0 || this.#staged[table] > 0) {
       const { total, last } = metrics.iptablesRules(table)
       total.set(ledger.countRules(table))
-      last.set(ops.reduce((sum, op) => sum + (op.op === 'remove-chain' ? 0 : op.rules.length), 0))
+      last.set(this.#staged[table])
+      this.#staged[table] = 0
     }
     report[table] = outcome
     return true
@@ -184,6 +199,10 @@ export class IptablesTables {
       return 'failed'
     }
   }
+}
+
+function countRules(ops: readonly XtOp[]): number {
+  return ops.reduce((sum, op) => sum + (op.op === 'remove-chain' ? 0 : op.rules.length), 0)
 }
 
 function hintOn({ code }: KernelError): string {

@@ -40,13 +40,14 @@ export class Synchronizer {
 
   /** Events that were seen together; the runs that they need start in the same turn. */
   deliver(events: readonly ObjectEvent[]): void {
-    const changes = events.map((event) => this.#options.node.apply(event))
-    this.#count(events)
-    const change = {
-      routing: changes.some(({ routing }) => routing),
-      vipBinding: changes.some(({ vipBinding }) => vipBinding),
-      modeSettings: changes.some(({ modeSettings }) => modeSettings),
+    const change = { routing: false, vipBinding: false, modeSettings: false }
+    for (const event of events) {
+      const { routing, vipBinding, modeSettings } = this.#options.node.apply(event)
+      change.routing ||= routing
+      change.vipBinding ||= vipBinding
+      change.modeSettings ||= modeSettings
     }
+    this.#count(events)
     for (const { pipeline, runner } of this.#families) {
       const isNodeConcerned = pipeline.applyNode(change)
       if (pipeline.apply(events) || isNodeConcerned) runner.request()
@@ -55,11 +56,13 @@ export class Synchronizer {
 
   #count(events: readonly ObjectEvent[]): void {
     const { serviceChanges, endpointChanges } = this.#options.metrics
+    const counts = { Service: 0, EndpointSlice: 0, Node: 0 }
     for (const event of events) {
-      const kind = event.type === 'set' ? event.object.kind : event.type === 'delete' ? event.kind : undefined
-      if (kind === 'Service') serviceChanges.inc()
-      else if (kind === 'EndpointSlice') endpointChanges.inc()
+      if (event.type === 'set') counts[event.object.kind]++
+      else if (event.type === 'delete') counts[event.kind]++
     }
+    serviceChanges.inc(counts.Service)
+    endpointChanges.inc(counts.EndpointSlice)
   }
 
   /** Idempotent. */

@@ -35,23 +35,18 @@ interface Plan {
 /** Everything that the route wants. Each chain that a rule jumps to is the route's own or the skeleton's. */
 export function compileRoute(route: Route, settings: IptablesModeSettings): DesiredRoute {
   const plan = planOf(route, settings)
-  const chains = [
-    ...externalChain(plan),
-    ...firewallChain(plan),
-    ...backendsChain(plan, plan.chains.cluster, route.clusterBackends),
-    ...backendsChain(plan, plan.chains.local, route.localBackends),
-    ...endpointChains(plan),
-  ]
-  return {
-    chains,
-    frontends: [
-      ...clusterIPFrontends(plan),
-      ...externalIPFrontends(plan),
-      ...loadBalancerFrontends(plan),
-      ...nodePortFrontends(plan),
-      ...healthCheckFrontends(plan),
-    ],
-  }
+  const chains: DesiredChain[] = []
+  addExternalChain(plan, chains)
+  addFirewallChain(plan, chains)
+  addBackendsChain(plan, { chain: plan.chains.cluster, backends: route.clusterBackends }, chains)
+  addBackendsChain(plan, { chain: plan.chains.local, backends: route.localBackends }, chains)
+  if (route.affinitySeconds > 0) chains.push(...endpointChains(plan))
+  const frontends = [clusterIPFrontend(plan)]
+  for (const address of route.externalIPs) addExternalIP(plan, address, frontends)
+  for (const address of route.loadBalancerIPs) addLoadBalancerIP(plan, address, frontends)
+  if (route.nodePort !== 0) addNodePort(plan, frontends)
+  if (route.healthCheckNodePort !== 0) frontends.push(healthCheckFrontend(plan))
+  return { chains, frontends }
 }
 
 function planOf(route: Route, settings: IptablesModeSettings): Plan {
@@ -70,12 +65,12 @@ function planOf(route: Route, settings: IptablesModeSettings): Plan {
 }
 
 /** EXT: outside traffic gets this node's address, unless it is to stay with this node's endpoints (F-049, F-051). */
-function externalChain(plan: Plan): readonly DesiredChain[] {
-  const { route, chains, external } = plan
-  if (!plan.usesExternal) return []
+function addExternalChain(plan: Plan, chains: DesiredChain[]): void {
+  const { route, external } = plan
+  if (!plan.usesExternal) return
   const rules = route.isExternalLocal ? shortCircuitRules(plan) : [markRule(plan, 'traffic')]
   const last = external === undefined ? [] : [{ target: jump(external) }]
-  return [{ table: 'nat', chain: chains.external, rules: [...rules, ...last] }]
+  chains.push({ table: 'nat', chain: plan.chains.external, rules: [...rules, ...last] })
 }
 
 /** Pods, and the node itself, reach the endpoints of the whole cluster; the node's answers come back to it. */
@@ -108,9 +103,9 @@ function markRule(plan: Plan, what: string, match: Partial<XtRule> = {}): XtRule
 }
 
 /** FW: sources that may go on; whom it sends nowhere, KUBE-PROXY-FIREWALL drops (F-056). */
-function firewallChain(plan: Plan): readonly DesiredChain[] {
-  const { route, settings, name, chains } = plan
-  if (!plan.usesFirewall) return []
+function addFirewallChain(plan: Plan, chains: DesiredChain[]): void {
+  const { route, settings, name } = plan
+  if (!plan.usesFirewall) return
   const { nodeIP } = settings
   const isNodeAllowed =
     nodeIP !== undefined && route.sourceRanges.some((range) => cidrContains(range, nodeIP))
@@ -119,53 +114,56 @@ function firewallChain(plan: Plan): readonly DesiredChain[] {
     ...route.sourceRanges.map(networkOf),
     ...(isNodeAllowed ? route.loadBalancerIPs.map((address) => host(plan, address)) : []),
   ]
-  const target = jump(chains.external)
+  const target = jump(plan.chains.external)
   const rules = sources.map((source) => commented(plan, `${name} loadbalancer IP`, { source, target }))
-  return [{ table: 'nat', chain: chains.firewall, rules }]
+  chains.push({ table: 'nat', chain: plan.chains.firewall, rules })
 }
 
 /** SVC and SVL: masquerade what comes to the cluster IP from elsewhere, keep who has affinity, else choose by chance. */
-function backendsChain(plan: Plan, chain: string, backends: readonly Backend[]): readonly DesiredChain[] {
-  if (backends.length === 0) return []
-  const rules = chain === plan.internal ? [...masqueradeRules(plan)] : []
+function addBackendsChain(
+  plan: Plan,
+  { chain, backends }: { readonly chain: string; readonly backends: readonly Backend[] },
+  chains: DesiredChain[],
+): void {
+  if (backends.length === 0) return
   const { route, name, protocol } = plan
-  const targets =
-    route.affinitySeconds > 0
-      ? backends.map((backend) => jump(endpointChain(name, protocol, backend)))
-      : backends.map(({ address, port }) => ({ kind: 'dnat', address, port }) as const)
+  const rules: XtRule[] = []
+  if (chain === plan.internal) addMasqueradeRule(plan, rules)
+  const seconds = route.affinitySeconds
+  const targets = backends.map((backend) =>
+    seconds > 0 ? jump(endpointChain(name, protocol, backend)) : dnat(backend),
+  )
   for (const target of targets) {
     if (target.kind === 'dnat') break
-    const recent = { list: target.chain, action: 'check', seconds: route.affinitySeconds } as const
-    rules.push({ recent, target })
+    rules.push({ recent: { list: target.chain, action: 'check', seconds }, target })
   }
   for (const [i, target] of targets.entries()) {
     const others = targets.length - i
     rules.push(others > 1 ? { protocol, probability: 1 / others, target } : { protocol, target })
   }
-  return [{ table: 'nat', chain, rules }]
+  chains.push({ table: 'nat', chain, rules })
 }
 
 /** F-047, F-048. Traffic that came by way of EXT has another destination. */
-function masqueradeRules(plan: Plan): readonly XtRule[] {
+function addMasqueradeRule(plan: Plan, rules: XtRule[]): void {
   const { masqueradeAll, localDetector } = plan.settings
-  if (!masqueradeAll && localDetector === undefined) return []
+  if (!masqueradeAll && localDetector === undefined) return
   const source = masqueradeAll || localDetector === undefined ? {} : sourceMatch(localDetector, true)
   const destination = host(plan, plan.route.clusterIP)
   const target = jump(chainNames.markMasquerade)
-  return [commented(plan, `${plan.name} cluster IP`, { ...source, destination, target })]
+  rules.push(commented(plan, `${plan.name} cluster IP`, { ...source, destination, target }))
 }
 
 /** SEP: an endpoint that has to remember its clients; SVC and SVL share it. */
 function endpointChains(plan: Plan): readonly DesiredChain[] {
   const { route, name, protocol } = plan
-  if (route.affinitySeconds === 0) return []
   const chains = new Map<string, DesiredChain>()
   for (const backend of [...route.clusterBackends, ...route.localBackends]) {
     const chain = endpointChain(name, protocol, backend)
     const rule = commented(plan, name, {
       protocol,
       recent: { list: chain, action: 'set' },
-      target: { kind: 'dnat', address: backend.address, port: backend.port },
+      target: dnat(backend),
     })
     chains.set(chain, { table: 'nat', chain, rules: [rule] })
   }
@@ -178,59 +176,46 @@ interface Action {
   readonly target: XtTarget
 }
 
-function clusterIPFrontends(plan: Plan): readonly DesiredFrontend[] {
+function clusterIPFrontend(plan: Plan): DesiredFrontend {
   const { route, name, internal } = plan
-  return internal === undefined
-    ? [
-        addressFrontend(
-          plan,
-          dispatchChains.refusedServices,
-          route.clusterIP,
-          refusal(plan, route.isInternalLocal),
-        ),
-      ]
-    : [
-        addressFrontend(plan, dispatchChains.services, route.clusterIP, {
-          text: `${name} cluster IP`,
-          target: jump(internal),
-        }),
-      ]
-}
-
-function externalIPFrontends(plan: Plan): readonly DesiredFrontend[] {
-  const action = { text: `${plan.name} external IP`, target: jump(plan.chains.external) }
-  return plan.route.externalIPs.flatMap((address) => outsideFrontends(plan, address, action))
-}
-
-function loadBalancerFrontends(plan: Plan): readonly DesiredFrontend[] {
-  const { route, name, chains, usesFirewall } = plan
-  const chain = usesFirewall ? chains.firewall : chains.external
-  const action = { text: `${name} loadbalancer IP`, target: jump(chain) }
-  const drop: Action = {
-    text: `${name} traffic not accepted by ${chains.firewall}`,
-    target: { kind: 'drop' },
+  const { clusterIP } = route
+  if (internal === undefined) {
+    const refused = refusal(plan, route.isInternalLocal)
+    return addressFrontend(plan, dispatchChains.refusedServices, clusterIP, refused)
   }
-  return route.loadBalancerIPs.flatMap((address) => [
-    ...outsideFrontends(plan, address, action),
-    ...(usesFirewall ? [addressFrontend(plan, dispatchChains.firewall, address, drop)] : []),
-  ])
+  const action = { text: `${name} cluster IP`, target: jump(internal) }
+  return addressFrontend(plan, dispatchChains.services, clusterIP, action)
+}
+
+function addExternalIP(plan: Plan, address: IpAddress, frontends: DesiredFrontend[]): void {
+  const action = { text: `${plan.name} external IP`, target: jump(plan.chains.external) }
+  addOutside(plan, { address, action }, frontends)
+}
+
+function addLoadBalancerIP(plan: Plan, address: IpAddress, frontends: DesiredFrontend[]): void {
+  const { name, chains, usesFirewall } = plan
+  const chain = usesFirewall ? chains.firewall : chains.external
+  addOutside(plan, { address, action: { text: `${name} loadbalancer IP`, target: jump(chain) } }, frontends)
+  if (!usesFirewall) return
+  const text = `${name} traffic not accepted by ${chains.firewall}`
+  const drop: Action = { text, target: { kind: 'drop' } }
+  frontends.push(addressFrontend(plan, dispatchChains.firewall, address, drop))
 }
 
 /** An address for outside traffic: where it goes, and what happens to packets that went nowhere. */
-function outsideFrontends(plan: Plan, address: IpAddress, action: Action): readonly DesiredFrontend[] {
-  const frontends: DesiredFrontend[] = []
+function addOutside(
+  plan: Plan,
+  { address, action }: { readonly address: IpAddress; readonly action: Action },
+  frontends: DesiredFrontend[],
+): void {
   if (plan.usesExternal) frontends.push(addressFrontend(plan, dispatchChains.services, address, action))
-  if (plan.external === undefined) {
-    const refused = refusal(plan, plan.route.isExternalLocal)
-    frontends.push(addressFrontend(plan, dispatchChains.refusedExternal, address, refused))
-  }
-  return frontends
+  if (plan.external !== undefined) return
+  const refused = refusal(plan, plan.route.isExternalLocal)
+  frontends.push(addressFrontend(plan, dispatchChains.refusedExternal, address, refused))
 }
 
-function nodePortFrontends(plan: Plan): readonly DesiredFrontend[] {
+function addNodePort(plan: Plan, frontends: DesiredFrontend[]): void {
   const { route, name, chains, protocol } = plan
-  if (route.nodePort === 0) return []
-  const frontends: DesiredFrontend[] = []
   const match = matchOf(protocol, route.nodePort)
   if (plan.usesExternal) {
     const rule = commented(plan, name, { ...match, target: jump(chains.external) })
@@ -241,19 +226,17 @@ function nodePortFrontends(plan: Plan): readonly DesiredFrontend[] {
     const rule = commented(plan, text, { ...match, addressType: { of: 'destination' }, target })
     frontends.push(portFrontend(dispatchChains.refusedExternal, rule, match))
   }
-  return frontends
 }
 
 /**
  * The load balancer may ask this node for its health whatever the firewall says. One frontend for the whole Service: all
  * of its ports want the same rule.
  */
-function healthCheckFrontends(plan: Plan): readonly DesiredFrontend[] {
+function healthCheckFrontend(plan: Plan): DesiredFrontend {
   const { healthCheckNodePort, service } = plan.route
-  if (healthCheckNodePort === 0) return []
   const match = matchOf('tcp', healthCheckNodePort)
   const rule = commented(plan, `${service} health check node port`, { ...match, target: { kind: 'accept' } })
-  return [portFrontend(dispatchChains.healthChecks, rule, match)]
+  return portFrontend(dispatchChains.healthChecks, rule, match)
 }
 
 /** F-053, F-054: refused when nobody is there; silently dropped when somebody is, but not on this node. */
@@ -297,10 +280,9 @@ function sourceMatch(
   detector: NonNullable<IptablesModeSettings['localDetector']>,
   isInverted: boolean,
 ): Partial<XtRule> {
-  const inverted = isInverted ? { isInverted } : {}
-  return detector.kind === 'cidr'
-    ? { source: { ...networkOf(detector.cidr), ...inverted } }
-    : { inInterface: { name: detector.name, ...inverted } }
+  if (detector.kind === 'interface') return { inInterface: { name: detector.name, isInverted } }
+  const { address, prefixLength } = detector.cidr
+  return { source: { address, prefixLength, isInverted } }
 }
 
 function commented(plan: Plan, text: string, rule: XtRule): XtRule {
@@ -309,6 +291,10 @@ function commented(plan: Plan, text: string, rule: XtRule): XtRule {
 
 function jump(chain: string): { readonly kind: 'jump'; readonly chain: string } {
   return { kind: 'jump', chain }
+}
+
+function dnat({ address, port }: Backend) {
+  return { kind: 'dnat', address, port } as const
 }
 
 function host(plan: Plan, address: IpAddress): XtNetwork {

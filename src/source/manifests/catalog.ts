@@ -19,10 +19,12 @@ export class Catalog {
   /** Object key to the files that have it, first one in force. */
   readonly #holders = new Map<string, readonly string[]>()
   readonly #inForce = new Map<string, KubernetesObject>()
+  /** Keys of objects that several files have. */
+  readonly #contested = new Set<string>()
 
   /**
    * Takes over the new contents of files (undefined: the file has gone) as one change of the world. Returns only what
-   * differs from what was in force, and the state of every object that several files have or had.
+   * differs from what was in force, and each object that several files have, or had until now (undefined).
    */
   apply(changes: ReadonlyMap<string, readonly KubernetesObject[] | undefined>): {
     readonly events: readonly ObjectEvent[]
@@ -35,7 +37,10 @@ export class Catalog {
     for (const key of touched) {
       const event = this.#settle(key)
       if (event !== undefined) events.push(event)
-      conflicts.set(key, this.#conflict(key))
+      const conflict = this.#conflict(key)
+      if (conflict !== undefined) this.#contested.add(key)
+      else if (!this.#contested.delete(key)) continue
+      conflicts.set(key, conflict)
     }
     return { events, conflicts }
   }
@@ -52,16 +57,19 @@ export class Catalog {
       touched.add(key)
       if (!after.has(key)) this.#release(key, file)
     }
+    const alone = [file]
     for (const key of after.keys()) {
       touched.add(key)
-      if (!before.has(key)) this.#hold(key, file)
+      if (!before.has(key)) this.#hold(key, alone)
     }
     if (after.size === 0) this.#files.delete(file)
     else this.#files.set(file, after)
   }
 
-  #hold(key: string, file: string): void {
-    this.#holders.set(key, [...(this.#holders.get(key) ?? []), file].toSorted())
+  /** `alone`: the file, which is all that most objects are in. */
+  #hold(key: string, alone: readonly string[]): void {
+    const others = this.#holders.get(key)
+    this.#holders.set(key, others === undefined ? alone : [...others, ...alone].toSorted())
   }
 
   #release(key: string, file: string): void {
@@ -76,7 +84,8 @@ export class Catalog {
     const after = holder === undefined ? undefined : this.#files.get(holder)?.get(key)
     if (after !== undefined) {
       this.#inForce.set(key, after)
-      return isDeepStrictEqual(before, after) ? undefined : { type: 'set', object: after }
+      if (before !== undefined && isDeepStrictEqual(before, after)) return undefined
+      return { type: 'set', object: after }
     }
     if (before === undefined) return undefined
     this.#inForce.delete(key)
@@ -85,7 +94,9 @@ export class Catalog {
   }
 
   #conflict(key: string): Conflict | undefined {
-    const [winner, ...others] = this.#holders.get(key) ?? []
-    return winner === undefined || others.length === 0 ? undefined : { object: key, winner, others }
+    const holders = this.#holders.get(key)
+    if (holders === undefined || holders.length < 2) return undefined
+    const [winner = '', ...others] = holders
+    return { object: key, winner, others }
   }
 }

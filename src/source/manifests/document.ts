@@ -64,20 +64,22 @@ export class ManifestContents {
   }
 
   #addObject(document: Readonly<Record<string, unknown>>, type: string, where: string): void {
-    const place = `${where} (${describe(document, type)})`
+    const place = (): string => `${where} (${describe(document, type)})`
     const read = Object.hasOwn(readers, type) ? readers[type] : undefined
     if (read === undefined) {
-      this.ignored.push(place)
+      this.ignored.push(place())
       return
     }
     const object = read(document)
     if (isProblems(object)) {
-      for (const { path, problem } of object) this.#wrong(path === '' ? place : `${place}: ${path}`, problem)
+      for (const { path, problem } of object)
+        this.#wrong(path === '' ? place() : `${place()}: ${path}`, problem)
       return
     }
     const key = objectKey(object)
     const earlier = this.#places.get(key)
-    if (earlier !== undefined) return this.#wrong(place, `is in ${earlier} too: an object may be there once`)
+    if (earlier !== undefined)
+      return this.#wrong(place(), `is in ${earlier} too: an object may be there once`)
     this.#places.set(key, where)
     this.objects.push(object)
   }

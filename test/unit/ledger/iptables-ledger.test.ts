@@ -32,10 +32,7 @@ function web(...addresses: readonly string[]): DesiredRoute {
 
 /** What the tables are told, by name; they take it. */
 function take(ledger: IptablesLedger): Readonly<Record<'nat' | 'filter', readonly string[]>> {
-  const told = { nat: ledger.pending('nat').map(nameOf), filter: ledger.pending('filter').map(nameOf) }
-  ledger.confirm('nat')
-  ledger.confirm('filter')
-  return told
+  return { nat: ledger.take('nat').map(nameOf), filter: ledger.take('filter').map(nameOf) }
 }
 
 function nameOf({ op, chain }: XtOp): string {
@@ -58,16 +55,11 @@ describe('the ledger of iptables mode', () => {
     assert.deepEqual(take(ledger), { nat: [], filter: [] })
   })
 
-  it('tells it again until it was taken', () => {
-    const ledger = started()
-    ledger.claim(key, 'default/web', web('10.1.0.2'))
-    const first = ledger.pending('nat').map(nameOf)
-    assert.deepEqual(
-      [first, ledger.pending('nat').map(nameOf)],
-      [['set-chain KUBE-SVC'], ['set-chain KUBE-SVC']],
-    )
-    ledger.confirm('nat')
-    assert.deepEqual(ledger.pending('nat'), [])
+  it('tells chains of routes before what leads to them', () => {
+    const ledger = new IptablesLedger({ isBeside: false })
+    ledger.claim(key, 'default/web', web('10.1.0.1'))
+    assert.deepEqual(ledger.takeChains('nat').map(nameOf), ['set-chain KUBE-SVC'])
+    assert.deepEqual(take(ledger).nat, ['set-chain KUBE-SERVICES', 'set-chain KUBE-NODEPORTS'])
   })
 
   it('sends only chains whose rules are others, once it has seen them twice', () => {
@@ -143,7 +135,7 @@ describe('the ledger beside a former owner', () => {
     assert.ok(!nat.includes('set-chain KUBE-SERVICES'))
     assert.ok(nat.includes('set-chain KUBE-FW-_S'))
     ledger.claim(key, '', undefined)
-    const emptied = ledger.pending('nat').find(({ chain }) => chain.startsWith('KUBE-SVC-'))
+    const emptied = ledger.take('nat').find(({ chain }) => chain.startsWith('KUBE-SVC-'))
     assert.deepEqual(emptied && { ...emptied, chain: '' }, { op: 'set-chain', chain: '', rules: [] })
     take(ledger)
     ledger.standAlone()

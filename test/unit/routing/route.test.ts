@@ -246,7 +246,7 @@ describe('F-038 another zone', () => {
   })
 })
 
-it('a route carries what its Service says, and nothing of how it is tracked', () => {
+it('a route carries what its Service says', () => {
   const rest: Partial<Service> = {
     ...external,
     ports: [port(443, { name: 'tls', nodePort: 30443 })],
@@ -261,6 +261,7 @@ it('a route carries what its Service says, and nothing of how it is tracked', ()
     key: 'default/web:tls/TCP',
     service: 'default/web',
     portName: 'tls',
+    portId: 'tls/TCP',
     protocol: 'TCP',
     clusterIP: '10.0.0.1',
     port: 443,
@@ -271,6 +272,7 @@ it('a route carries what its Service says, and nothing of how it is tracked', ()
     affinitySeconds: 10800,
     isInternalLocal: false,
     isExternalLocal: true,
+    isExternallyAccessible: true,
     healthCheckNodePort: 30100,
     clusterBackends: [],
     localBackends: [],
