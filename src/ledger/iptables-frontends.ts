@@ -135,7 +135,8 @@ export class FrontendTable {
 
   #change(name: string, change: (entry: Entry) => void, changes: FrontendChange[]): void {
     let entry = this.#entries.get(name)
-    if (entry === undefined) this.#entries.set(name, (entry = new Entry(name, { isShared: name.startsWith(healthCheckPrefix) })))
+    if (entry === undefined)
+      this.#entries.set(name, (entry = new Entry(name, { isShared: name.startsWith(healthCheckPrefix) })))
     const before = entry.winner
     change(entry)
     this.#touched.add(entry)

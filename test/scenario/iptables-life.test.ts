@@ -295,7 +295,18 @@ describe('two Services that want one frontend', () => {
       linesWith(lab.kernel.xtNamespace, 'KUBE-SERVICES -d 10.96.0.1').join(),
       /default\/web cluster IP/u,
     )
-    assert.equal(lab.log.find('info', 'as asked now').length, 1)
+    assert.deepEqual(
+      lab.log.find('info', 'as asked now').map(({ fields }) => fields),
+      [{ service: 'default/web:/TCP', frontend: 'tcp 10.96.0.1:80', ipFamily: 'IPv4' }],
+    )
+    await lab.stop()
+  })
+
+  it('two ports of one Service are rivals too', async () => {
+    const ports = [port(80, { name: 'a', nodePort: 30080 }), port(443, { name: 'b', nodePort: 30080 })]
+    const lab = await started(set(service('web', '10.96.0.1', { type: 'NodePort', ports })))
+    const warning = 'tcp node port 30080 already belongs to default/web:a/TCP'
+    assert.equal(lab.log.find('warn', warning).length, 1)
     await lab.stop()
   })
 
