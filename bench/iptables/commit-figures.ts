@@ -13,7 +13,7 @@ const Commit = object({
   first: Phases,
   change: Phases,
   compareMs: number(),
-  compareGapMs: number(),
+  compareGap: object({ ms: number(), wallMs: number() }),
   checkUs: number(),
   entries: number(),
   bytes: number(),
@@ -42,7 +42,10 @@ export async function commitFigures(size: Size): Promise<Record<string, unknown>
     change: medians(ours.map(({ change }) => change)),
     checkUs: median(ours.map(({ checkUs }) => checkUs)),
     compareMs: median(ours.map(({ compareMs }) => compareMs)),
-    compareGapMs: Math.max(...ours.map(({ compareGapMs }) => compareGapMs)),
+    compareGap: {
+      ms: Math.max(...ours.map(({ compareGap }) => compareGap.ms)),
+      wallMs: Math.max(...ours.map(({ compareGap }) => compareGap.wallMs)),
+    },
     entries: firstRound?.entries,
     bytes: firstRound?.bytes,
     tool: {

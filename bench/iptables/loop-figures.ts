@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { array, number, object, parse } from 'valibot'
-import { longestGap, nowMs } from './loop-watch.js'
+import { gapsWithin, longestGap, nowMs } from './loop-watch.js'
 import { changesMs, onStage, type Setting } from './stage.js'
 
 const changes = 10
@@ -15,7 +15,7 @@ const idleMs = 10_000
 /** Gaps of a cold start that are told one by one. */
 const notableMs = 10
 const watch = new URL('./loop-watch.js', import.meta.url).href
-const Gaps = array(object({ endMs: number(), ms: number() }))
+const Gaps = array(object({ endMs: number(), ms: number(), wallMs: number() }))
 
 /** The longest gap of each stretch, those of the start with their moments, and the agent's log lines of its passes. */
 export async function loopFigures(setting: Setting): Promise<Record<string, unknown>> {
@@ -43,14 +43,15 @@ export async function loopFigures(setting: Setting): Promise<Record<string, unkn
   const { startMs, inForceMs, changeFrom, idleFrom, idleTo, log } = marks
   // The first gap is the loading of the program itself.
   const [loading, ...working] = gaps
+  const cold = gapsWithin(working, startMs, changeFrom)
   return {
     loadMs: loading?.ms,
-    coldGapMs: longestGap(working, startMs, changeFrom),
-    changeGapMs: longestGap(working, changeFrom, idleFrom),
-    idleGapMs: longestGap(working, idleFrom, idleTo),
+    cold: longestGap(cold),
+    change: longestGap(gapsWithin(working, changeFrom, idleFrom)),
+    idle: longestGap(gapsWithin(working, idleFrom, idleTo)),
     inForceMs: inForceMs - startMs,
-    coldGaps: working
-      .filter(({ endMs, ms }) => endMs < changeFrom && ms >= notableMs)
+    coldGaps: cold
+      .filter(({ ms }) => ms >= notableMs)
       .map(({ endMs, ms }) => `${ms.toFixed(0)} ms until ${(endMs - startMs).toFixed(0)} ms`),
     passes: log.filter((line) => line.includes('Sync done')),
   }

@@ -1,11 +1,13 @@
 // Loaded before the agent (node --import): when its event loop was not free for others. Writes JSON to LOOP_WATCH at the end.
-import { writeFileSync } from 'node:fs'
+import { openSync, readSync, writeFileSync } from 'node:fs'
 
 /** A stretch in which no timer ran. */
 export interface Gap {
   /** End of it: milliseconds of CLOCK_MONOTONIC. */
   readonly endMs: number
+  /** Without what the machine, busy with others, let the thread wait for a core. */
   readonly ms: number
+  readonly wallMs: number
 }
 
 const periodMs = 1
@@ -19,19 +21,38 @@ export function nowMs(): number {
 /** Begins to watch this process; the timer keeps nothing alive. */
 export function watchLoop(): readonly Gap[] {
   const gaps: Gap[] = []
+  const waitedMs = openWaited()
   let last = nowMs()
+  let lastWaitedMs = waitedMs()
   setInterval(() => {
     const endMs = nowMs()
-    const ms = endMs - last - periodMs
-    if (ms >= worthTellingMs) gaps.push({ endMs, ms })
+    const waited = waitedMs()
+    const wallMs = endMs - last - periodMs
+    const ms = wallMs - (waited - lastWaitedMs)
+    if (wallMs >= worthTellingMs) gaps.push({ endMs, ms, wallMs })
     last = endMs
+    lastWaitedMs = waited
   }, periodMs).unref()
   return gaps
 }
 
-/** The longest gap that ended in a stretch of time; 0: none is worth telling. */
-export function longestGap(gaps: readonly Gap[], fromMs: number, toMs: number): number {
-  return Math.max(0, ...gaps.filter(({ endMs }) => endMs >= fromMs && endMs < toMs).map(({ ms }) => ms))
+/** Reads how many milliseconds the main thread has been ready to run without a core. */
+function openWaited(): () => number {
+  // Of a process this file tells its first thread's times: on a core, waiting, and how often.
+  const file = openSync('/proc/self/schedstat', 'r')
+  const buffer = Buffer.alloc(128)
+  return () => Number(buffer.toString('latin1', 0, readSync(file, buffer, 0, 128, 0)).split(' ')[1]) / 1e6
+}
+
+/** Those that ended in a stretch of time. */
+export function gapsWithin(gaps: readonly Gap[], fromMs: number, toMs: number): readonly Gap[] {
+  return gaps.filter(({ endMs }) => endMs >= fromMs && endMs < toMs)
+}
+
+/** What the longest took; 0: none is worth telling. */
+export function longestGap(gaps: readonly Gap[]): Omit<Gap, 'endMs'> {
+  const [ms, wallMs] = [gaps.map((gap) => gap.ms), gaps.map((gap) => gap.wallMs)]
+  return { ms: Math.max(0, ...ms), wallMs: Math.max(0, ...wallMs) }
 }
 
 const output = process.env['LOOP_WATCH']
