@@ -82,7 +82,7 @@ function addressLine(address: string, interfaceName: string): string {
 
 /** Writes settings under /proc/sys as this namespace sees it: `net.ipv4.ip_forward=1`. */
 export async function setSysctls(namespace: Namespace, ...settings: readonly string[]): Promise<void> {
-  const script =
-    'for setting; do name=${setting%%=*}; echo "${setting#*=}" > "/proc/sys/$(echo "$name" | tr . /)"; done'
-  await namespace.must('sh', '-e', '-c', script, 'sh', ...settings)
+  const script = 'for setting; do echo "${setting#*=}" > "/proc/sys/${setting%%=*}"; done'
+  const paths = settings.map((setting) => setting.replace(/^[^=]*/, (name) => name.replaceAll('.', '/')))
+  await namespace.must('sh', '-e', '-c', script, 'sh', ...paths)
 }
