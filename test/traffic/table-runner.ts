@@ -50,19 +50,23 @@ export class AgentSubject implements Subject {
 export interface TableOptions {
   readonly subject: Subject
   readonly protocols: readonly Protocol[]
-  readonly patience?: Patience
+  readonly patience?: TablePatience
   /** Whether the subject follows changes: without it a case ends with its first checks. */
   readonly followsChanges?: boolean
 }
 
-const defaultPatience: Patience = { silenceMs: 500, answerMs: 5000 }
-/** For changes to take effect; met by broken runs only. */
-const changeLimitMs = 20_000
-/**
- * A check that is repeated until it holds waits no longer than this for one answer. A refusal that meets the socket still busy
- * with its SYN counts only when the next SYN, a second later, is refused as well.
- */
-const retryPatience: Patience = { silenceMs: 500, answerMs: 1500 }
+/** What `Patience` says, and what a run of the table needs beyond it. */
+export interface TablePatience extends Patience {
+  /**
+   * A check that is repeated until it holds waits no longer than this for one answer. A refusal that meets the socket still
+   * busy with its SYN counts only when the next SYN, a second later, is refused as well.
+   */
+  readonly retryMs: number
+  /** For changes to take effect; met by broken runs only. */
+  readonly changeMs: number
+}
+
+const defaultPatience: TablePatience = { silenceMs: 500, answerMs: 5000, retryMs: 1500, changeMs: 20_000 }
 /** Bounds what is in flight at one moment: a row meets rules, not full queues. */
 const casesAtOnce = 6
 
@@ -100,12 +104,14 @@ class GroupRun {
   readonly #group: TrafficGroup
   readonly #folder: string
   readonly #options: TableOptions
+  readonly #patience: TablePatience
 
   constructor(topology: Topology, group: TrafficGroup, folder: string, options: TableOptions) {
     this.#topology = topology
     this.#group = group
     this.#folder = folder
     this.#options = options
+    this.#patience = options.patience ?? defaultPatience
   }
 
   async start(): Promise<void> {
@@ -151,20 +157,21 @@ class GroupRun {
   }
 
   async #expect(checks: readonly Check[], where: string): Promise<void> {
-    const failures = await this.#failures(checks, this.#options.patience ?? defaultPatience)
+    const failures = await this.#failures(checks, this.#patience)
     assert.equal(failures.length, 0, `${where}:\n${failures.join('\n')}`)
   }
 
   /** Repeats the checks that fail until all of them have held. */
   async #expectSoon(checks: readonly Check[], where: string): Promise<void> {
-    const limit = performance.now() + changeLimitMs
+    const { changeMs } = this.#patience
+    const limit = performance.now() + changeMs
     let failing: readonly Check[] = checks
     for (;;) {
       const { left, failures } = await this.#failing(failing)
       if (left.length === 0) return
       assert.ok(
         performance.now() < limit,
-        `${where}, ${changeLimitMs} ms after the change:\n${failures.join('\n')}`,
+        `${where}, ${changeMs} ms after the change:\n${failures.join('\n')}`,
       )
       failing = left
     }
@@ -173,10 +180,11 @@ class GroupRun {
   async #failing(
     checks: readonly Check[],
   ): Promise<{ readonly left: readonly Check[]; readonly failures: readonly string[] }> {
+    const { silenceMs, retryMs } = this.#patience
     const results = await Promise.all(
       checks.map(async (check) => ({
         check,
-        failure: await failureOf(this.#topology, check, retryPatience),
+        failure: await failureOf(this.#topology, check, { silenceMs, answerMs: retryMs }),
       })),
     )
     const failed = results.filter(({ failure }) => failure !== undefined)
