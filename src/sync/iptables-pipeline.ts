@@ -88,7 +88,10 @@ export class IptablesPipeline implements Pipeline {
   #machine: readonly IpAddress[] | undefined
   #isInForce = false
   #isStopping = false
+  /** Of events that no run has begun with. */
   #oldestEventMs: number | undefined
+  /** Of those that the run in progress is for. */
+  #inWorkSinceMs: number | undefined
   #checkDueMs = 0
   #compareDueMs = 0
 
@@ -151,9 +154,10 @@ export class IptablesPipeline implements Pipeline {
     const startMs = clock.now()
     const oldestEventMs = this.#oldestEventMs
     this.#oldestEventMs = undefined
+    this.#inWorkSinceMs = oldestEventMs
     const state = await this.#prepare(known)
     if (state === undefined) {
-      this.#oldestEventMs = oldestEventMs
+      this.#waitOn()
       return checkPeriodMs
     }
     const { ledger, tables } = state
@@ -168,14 +172,21 @@ export class IptablesPipeline implements Pipeline {
       const isFull = isTakenOver || isRenewed || look !== 'none'
       const written = await tables.write({ mayPrune: known === 'synced' })
       reportPass(family, { startMs, oldestEventMs, routes, isFull, written }, this.#options)
-      if (written === undefined) this.#oldestEventMs = oldestEventMs ?? this.#oldestEventMs
-      else await this.#settle(ledger)
+      if (written !== undefined) await this.#settle(ledger)
       this.#isInForce ||= written !== undefined && this.#hasTakenOver
     } else if (look === 'full') {
       // Listeners and flows that failed are tried again.
       await this.#settle(ledger)
     }
+    if (tables.isBehind) this.#waitOn()
+    else this.#inWorkSinceMs = undefined
     return Math.min(Math.max(0, this.#checkDueMs - clock.now()), tables.nextInMs() ?? Infinity)
+  }
+
+  /** What the run was for is still to be done. */
+  #waitOn(): void {
+    this.#oldestEventMs = this.#inWorkSinceMs ?? this.#oldestEventMs
+    this.#inWorkSinceMs = undefined
   }
 
   /** Everything that a pass needs to know of the kernel; undefined: it could not be read. */
@@ -330,7 +341,7 @@ export class IptablesPipeline implements Pipeline {
   /** F-090: nothing has waited for two periods. A family that was never in order counts as healthy. */
   #isHealthy(): boolean {
     const { clock, syncPeriodMs } = this.#options
-    const waitingSinceMs = this.#hasTakenOver ? this.#oldestEventMs : undefined
+    const waitingSinceMs = this.#hasTakenOver ? (this.#inWorkSinceMs ?? this.#oldestEventMs) : undefined
     return waitingSinceMs === undefined || clock.now() - waitingSinceMs < 2 * syncPeriodMs
   }
 

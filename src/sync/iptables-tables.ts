@@ -66,6 +66,11 @@ export class IptablesTables {
     return [...this.#owed].some((table) => !this.#retries.has(table) || due.includes(table))
   }
 
+  /** A table is not as it should be. */
+  get isBehind(): boolean {
+    return this.#owed.size > 0
+  }
+
   /** Chains of a former owner go with the next write. */
   pruneSoon(): void {
     for (const table of ['nat', 'filter'] as const) {

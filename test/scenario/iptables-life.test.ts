@@ -107,6 +107,24 @@ describe('a kernel that refuses', () => {
     await lab.stop()
   })
 
+  it('makes the data plane unhealthy once a change has waited for two periods, until it is in force', async () => {
+    const lab = await started(...web)
+    const nat = lab.kernel.xtables('ipv4', 'nat')
+    nat.plan = { callFault: () => constants.errno.EAGAIN }
+    await lab.deliver(set(slice('web-1', 'web', ['10.1.0.9'])))
+    const seen: boolean[] = []
+    for (let second = 0; second < 120; second++) {
+      seen.push(lab.isHealthy.ipv4())
+      await lab.clock.advance(1000)
+    }
+    assert.deepEqual([seen.lastIndexOf(true), seen.indexOf(false)], [59, 60])
+    assert.ok(lab.isHealthy.ipv6())
+    nat.plan = {}
+    await lab.clock.advance(30_000)
+    assert.ok(lab.isHealthy.ipv4())
+    await lab.stop()
+  })
+
   it('refuses one table: the other is programmed', async () => {
     const lab = new IptablesLab()
     lab.kernel.xtables('ipv4', 'filter').plan = { callFault: () => constants.errno.ENOENT }

@@ -84,6 +84,8 @@ export class PipelineLab {
   readonly registry = new Registry()
   readonly synchronizer: Synchronizer
   readonly crashes: unknown[] = []
+  /** What health checks of Services say of the data plane: asked at any time. */
+  readonly isHealthy = { ipv4: () => true, ipv6: () => true }
 
   constructor(options: LabOptions = {}) {
     this.kernel = options.kernel ?? openModelKernel()
@@ -112,7 +114,10 @@ export class PipelineLab {
         recovery: 'programmed again',
         count: (count) => metrics.objectsFailed.set(count),
       }),
-      openHealthChecks: () => this.healthChecks,
+      openHealthChecks: (family: IpFamily, isHealthy: () => boolean) => {
+        this.isHealthy[family] = isHealthy
+        return this.healthChecks
+      },
     }
     const mode =
       config.mode === 'iptables'
