@@ -30,13 +30,32 @@ export function route(port: ServicePort, endpoints: readonly Endpoint[], node: N
   const usesCluster = !port.isInternalLocal || port.isExternallyAccessible
   const usesLocal = port.isInternalLocal || (port.isExternalLocal && port.isExternallyAccessible)
   const clusterBackends = usesCluster ? backends(usableClusterEndpoints(endpoints, node)) : nobody
+  const localBackends = usesLocal ? backends(usableLocalEndpoints(endpoints, node)) : nobody
+  const hasEndpoints = clusterBackends.length > 0 || (usesLocal && hasAnyEndpoint(endpoints))
+  const serving = port.protocol === 'UDP' ? endpoints.filter(({ isServing }) => isServing) : []
+  const servingBackends = backends(serving)
+  // Field by field: V8 makes a literal that spreads a large object many times slower.
   return {
-    ...port,
+    key: port.key,
+    service: port.service,
+    portName: port.portName,
+    portId: port.portId,
+    protocol: port.protocol,
+    clusterIP: port.clusterIP,
+    port: port.port,
+    nodePort: port.nodePort,
+    externalIPs: port.externalIPs,
+    loadBalancerIPs: port.loadBalancerIPs,
+    sourceRanges: port.sourceRanges,
+    affinitySeconds: port.affinitySeconds,
+    isInternalLocal: port.isInternalLocal,
+    isExternalLocal: port.isExternalLocal,
+    isExternallyAccessible: port.isExternallyAccessible,
+    healthCheckNodePort: port.healthCheckNodePort,
     clusterBackends,
-    localBackends: usesLocal ? backends(usableLocalEndpoints(endpoints, node)) : nobody,
-    hasEndpoints: clusterBackends.length > 0 || (usesLocal && hasAnyEndpoint(endpoints)),
-    servingBackends:
-      port.protocol === 'UDP' ? backends(endpoints.filter(({ isServing }) => isServing)) : nobody,
+    localBackends,
+    hasEndpoints,
+    servingBackends,
   }
 }
 

@@ -83,10 +83,11 @@ function shortCircuitRules(plan: Plan): readonly XtRule[] {
     localDetector === undefined
       ? []
       : [
-          commented(plan, `pod traffic for ${name} external destinations`, {
-            ...sourceMatch(localDetector, false),
-            target,
-          }),
+          commented(
+            plan,
+            `pod traffic for ${name} external destinations`,
+            withSource({ target }, localDetector, { isInverted: false }),
+          ),
         ]
   return [
     ...fromPods,
@@ -139,7 +140,8 @@ function addBackendsChain(
   }
   for (const [i, target] of targets.entries()) {
     const others = targets.length - i
-    rules.push(others > 1 ? { protocol, probability: 1 / others, target } : { protocol, target })
+    if (others > 1) rules.push({ protocol, probability: 1 / others, target })
+    else rules.push({ protocol, target })
   }
   chains.push({ table: 'nat', chain, rules })
 }
@@ -148,10 +150,12 @@ function addBackendsChain(
 function addMasqueradeRule(plan: Plan, rules: XtRule[]): void {
   const { masqueradeAll, localDetector } = plan.settings
   if (!masqueradeAll && localDetector === undefined) return
-  const source = masqueradeAll || localDetector === undefined ? {} : sourceMatch(localDetector, true)
   const destination = host(plan, plan.route.clusterIP)
   const target = jump(chainNames.markMasquerade)
-  rules.push(commented(plan, `${plan.name} cluster IP`, { ...source, destination, target }))
+  const all: XtRule = { destination, target }
+  const rule =
+    masqueradeAll || localDetector === undefined ? all : withSource(all, localDetector, { isInverted: true })
+  rules.push(commented(plan, `${plan.name} cluster IP`, rule))
 }
 
 /** SEP: an endpoint that has to remember its clients; SVC and SVL share it. */
@@ -275,14 +279,15 @@ function portFrontend(
   return { dispatch, frontend: { address: undefined, protocol, port }, rules: [rule] }
 }
 
-/** The detector's match, or that it does not match. */
-function sourceMatch(
+/** The rule for what the detector takes for local, or for all else. */
+function withSource(
+  rule: Pick<XtRule, 'destination' | 'target'>,
   detector: NonNullable<IptablesModeSettings['localDetector']>,
-  isInverted: boolean,
-): Partial<XtRule> {
-  if (detector.kind === 'interface') return { inInterface: { name: detector.name, isInverted } }
+  { isInverted }: { readonly isInverted: boolean },
+): XtRule {
+  if (detector.kind === 'interface') return { inInterface: { name: detector.name, isInverted }, ...rule }
   const { address, prefixLength } = detector.cidr
-  return { source: { address, prefixLength, isInverted } }
+  return { source: { address, prefixLength, isInverted }, ...rule }
 }
 
 function commented(plan: Plan, text: string, rule: XtRule): XtRule {
