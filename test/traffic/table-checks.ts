@@ -162,7 +162,7 @@ async function httpProblem(
 }
 
 async function replyProblem(prober: Prober, check: HttpCheck): Promise<string | undefined> {
-  const request = 'GET /anything HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n'
+  const request = `${check.method} /anything HTTP/1.1\r\nHost: node\r\nContent-Length: 0\r\nConnection: close\r\n\r\n`
   let text: string
   try {
     text = await prober.exchange(check.to.address, check.to.port, request)

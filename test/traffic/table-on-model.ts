@@ -9,19 +9,34 @@ import { type Route, route } from '../../src/routing/index.js'
 import type { KubernetesObject } from '../../src/source/index.js'
 import { iptablesSettings } from '../../src/sync/iptables-settings.js'
 import { set } from '../support/objects.js'
-import { type ModelNode, type Outcome, walk } from '../support/packet-model.js'
+import { type ModelNode, type Outcome, type RecentLists, walk } from '../support/packet-model.js'
 import { tablesOf } from '../support/packet-model-tables.js'
 import { ip } from '../support/routes.js'
 import {
+  type AffinityCheck,
+  type AskCheck,
+  type Check,
   describeCheck,
   describeExpectation,
+  type ExpiryCheck,
   flagsOf,
   type FlowCheck,
+  type HttpCheck,
+  type StrayCheck,
+  type Target,
   type TrafficCase,
   type TrafficGroup,
 } from './table/case.js'
 import { nodeObject } from './table/slot.js'
-import { addresses, families, nodeName, type Place, podGateway, secondNodeAddress } from './table/world.js'
+import {
+  addresses,
+  families,
+  loopback,
+  nodeName,
+  type Place,
+  podGateway,
+  secondNodeAddress,
+} from './table/world.js'
 
 /** By which interface node-a gets what a place sends. */
 const interfaces: Readonly<Record<Place, string | undefined>> = {
@@ -42,11 +57,20 @@ const protocols: Readonly<Record<FlowCheck['to']['protocol'], Protocol>> = {
 /** Addresses on which node-a has servers of its own; to any other, what is not translated meets nobody. */
 const ownServers: readonly string[] = ['127.0.0.1', ...Object.values(addresses.node)]
 
-type Tables = ReturnType<typeof tablesOf>
+/** A chance in the kernel's 31 bits, several of them multiplied. */
+const chanceError = 1e-6
 
-/** What the flow checks of a case meet in the model: a line for each that does not hold. */
+type Tables = ReturnType<typeof tablesOf>
+/** Health checks are servers of the agent, not rules. */
+export type ModelCheck = Exclude<Check, HttpCheck>
+
+/** The checks of a case that the model can show: what holds before anything changes. */
+export function modelChecks(row: TrafficCase): readonly ModelCheck[] {
+  return row.checks.filter((check) => check.kind !== 'http')
+}
+
+/** What the checks of a case meet in the model: a line for each that does not hold. */
 export function failuresOnModel(group: TrafficGroup, row: TrafficCase): readonly string[] {
-  const flows = row.checks.filter((check) => check.kind === 'flow')
   const tables = new Map<IpFamily, Tables>()
   const node: ModelNode = {
     addresses: [addresses.node, secondNodeAddress, podGateway]
@@ -54,13 +78,31 @@ export function failuresOnModel(group: TrafficGroup, row: TrafficCase): readonly
       .concat((row.nodeAddresses ?? []).map((address) => ip(address))),
     forwardPolicy: group.node?.firewall?.includes('-P FORWARD DROP') === true ? 'drop' : 'accept',
   }
-  return flows.flatMap((check) => {
-    const family = familyOf(ip(check.to.address))
+  return modelChecks(row).flatMap((check) => {
+    const family = familyOf(ip(targetsOf(check)[0]?.address ?? ''))
     const familyTables = tables.get(family) ?? compiled(family, group, row.objects)
     tables.set(family, familyTables)
-    const problem = flowProblem(check, familyTables, node)
+    const problem = problemOf(check, familyTables, node)
     return problem === undefined ? [] : [`${describeCheck(check)}: ${problem}`]
   })
+}
+
+function targetsOf(check: ModelCheck): readonly { readonly address: string }[] {
+  return check.kind === 'affinity' ? check.to : [check.to]
+}
+
+function problemOf(check: ModelCheck, tables: Tables, node: ModelNode): string | undefined {
+  switch (check.kind) {
+    case 'flow':
+    case 'ask':
+      return flowProblem(check, tables, node)
+    case 'affinity':
+      return affinityProblem(check, tables, node)
+    case 'expiry':
+      return expiryProblem(check, tables, node)
+    case 'stray':
+      return strayProblem(check, tables, node)
+  }
 }
 
 /** The tables of this family, as all rooms above the kernel make them. */
@@ -71,10 +113,10 @@ function compiled(family: IpFamily, group: TrafficGroup, objects: readonly Kuber
   node.apply(set(nodeObject))
   const settings = iptablesSettings(family, invocation.config, {
     node: node.facts,
-    machine: [addresses.node, secondNodeAddress, podGateway]
+    machine: [loopback, addresses.node, secondNodeAddress, podGateway]
       .flatMap((pair) => Object.values(pair).map((address) => ip(address)))
       .filter((address) => familyOf(address) === family),
-    dropsInvalid: true,
+    dropsInvalid: group.node?.sysctls?.includes('net.netfilter.nf_conntrack_tcp_be_liberal=1') !== true,
     withComments: true,
   })
   const tracker = new Tracker(family, () => undefined)
@@ -89,16 +131,78 @@ function routesOf(tracker: Tracker, node: NodeTracker): readonly Route[] {
   })
 }
 
-function flowProblem(check: FlowCheck, tables: Tables, node: ModelNode): string | undefined {
-  const outcomes = walk(tables, node, packetOf(check, node))
+/** Every server answers as often as any other (F-045). */
+function flowProblem(check: FlowCheck | AskCheck, tables: Tables, node: ModelNode): string | undefined {
   const { expect } = check
-  const seen = outcomes.map((outcome) => meeting(outcome, node))
+  const seen = new Map<string, number>()
+  for (const outcome of walk(tables, node, packetOf(check, node))) {
+    const meets = meeting(outcome, node)
+    seen.set(meets, (seen.get(meets) ?? 0) + outcome.probability)
+  }
   const expected = expect.kind === 'answer' ? answers(check) : [expect.kind]
-  const isRight = [...new Set(seen)].toSorted().join() === [...expected].toSorted().join()
-  return isRight ? undefined : `expected ${describeExpectation(expect)}; the model says ${seen.join(', ')}`
+  const isRight = [...seen.keys()].toSorted().join() === [...expected].toSorted().join()
+  const isEven = [...seen.values()].every((chance) => Math.abs(chance - 1 / seen.size) < chanceError)
+  if (isRight && isEven) return undefined
+  const chances = [...seen].map(([meets, chance]) => `${meets} (${chance.toFixed(4)})`)
+  return `expected ${describeExpectation(expect)}; the model says ${chances.join(', ')}`
 }
 
-function packetOf({ from, to }: FlowCheck, node: ModelNode): Parameters<typeof walk>[2] {
+/** Wherever a new client is sent by any of the targets, every target sends it there from then on. */
+function affinityProblem(check: AffinityCheck, tables: Tables, node: ModelNode): string | undefined {
+  const servers = new Set<string>()
+  for (const to of check.to) {
+    for (const outcome of walk(tables, node, packetOf({ from: check.from, to }, node))) {
+      const server = serverOf(outcome)
+      servers.add(server)
+      const later = check.to.flatMap((again) => {
+        const known = { ...node, recent: rememberedBy({ from: check.from, to: again }, outcome, node, 0) }
+        return walk(tables, known, packetOf({ from: check.from, to: again }, node)).map(serverOf)
+      })
+      if (later.some((other) => other !== server))
+        return `a client of ${server} later meets ${[...new Set(later)].join(', ')}`
+    }
+  }
+  const isRight = [...servers].toSorted().join() === [...check.by].toSorted().join()
+  return isRight ? undefined : `expected ${check.by.join(', ')}; the model says ${[...servers].join(', ')}`
+}
+
+/** After the pause a client may meet anybody again. */
+function expiryProblem(check: ExpiryCheck, tables: Tables, node: ModelNode): string | undefined {
+  const packet = packetOf(check, node)
+  const all = walk(tables, node, packet)
+  const [first] = all
+  if (first === undefined) return 'the model knows no outcome'
+  const recent = rememberedBy(check, first, node, check.pauseMs / 1000)
+  const later = walk(tables, { ...node, recent }, packet)
+  return later.length === all.length && all.length > 1
+    ? undefined
+    : `of ${all.length} servers the model has ${later.length} after the pause`
+}
+
+/** A segment of no connection, on its way through the node. */
+function strayProblem({ from, to, expect }: StrayCheck, tables: Tables, node: ModelNode): string | undefined {
+  const packet = packetOf({ from, to: { protocol: 'TCP', ...to } }, node)
+  const verdicts = walk(tables, node, { ...packet, state: 'invalid' }).map(({ verdict }) => verdict)
+  const isRight = verdicts.every((verdict) => verdict === (expect === 'arrives' ? 'accept' : 'drop'))
+  return isRight ? undefined : `expected: ${expect}; the model says ${verdicts.join(', ')}`
+}
+
+function serverOf({ address, port }: Outcome): string {
+  return `${address} ${port}`
+}
+
+/** The lists that the first packet of this client was entered into, so many seconds later. */
+function rememberedBy(asker: Asker, { remembered }: Outcome, node: ModelNode, seconds: number): RecentLists {
+  const { source } = packetOf(asker, node)
+  return new Map(remembered.map((list) => [list, new Map([[source, seconds]])]))
+}
+
+interface Asker {
+  readonly from: Place
+  readonly to: Target
+}
+
+function packetOf({ from, to }: Asker, node: ModelNode): Parameters<typeof walk>[2] {
   const destination = ip(to.address)
   return {
     inInterface: interfaces[from],
@@ -126,7 +230,7 @@ function meeting(outcome: Outcome, node: ModelNode): string {
   return isToNode || outcome.address === '127.0.0.1' ? 'refused' : 'dropped'
 }
 
-function answers({ expect }: FlowCheck): readonly string[] {
+function answers({ expect }: FlowCheck | AskCheck): readonly string[] {
   if (expect.kind !== 'answer') return []
   return expect.by.map((server) => (expect.sees === 'node' ? `${server} masqueraded` : server))
 }

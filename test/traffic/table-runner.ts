@@ -9,19 +9,13 @@ import type { KubernetesObject } from '../../src/source/index.js'
 import { setSysctls } from '../support/namespaces.js'
 import { Topology } from '../support/topology.js'
 import { AgentProcess } from './agent-process.js'
+import { KubeProxyRules } from './reference/subject.js'
+import type { Subject } from './subject.js'
 import { failureOf, type Patience } from './table-checks.js'
 import { type Check, flagsOf, type Step, type TrafficCase, type TrafficGroup } from './table/case.js'
 import { manifestText } from './table/manifest.js'
 import { nodeObject } from './table/slot.js'
 import type { Protocol } from './table/world.js'
-
-/** Whatever programs node-a. */
-export interface Subject {
-  /** Resolves when everything in the folder is in effect. */
-  start(topology: Topology, group: TrafficGroup, folder: string): Promise<void>
-  /** Leaves the traffic as it is. Idempotent. */
-  stop(): Promise<void>
-}
 
 /** The shipped agent. */
 export class AgentSubject implements Subject {
@@ -51,7 +45,7 @@ export interface TableOptions {
   readonly subject: Subject
   readonly protocols: readonly Protocol[]
   readonly patience?: TablePatience
-  /** Whether the subject follows changes: without it a case ends with its first checks. */
+  /** Whether the subject follows changes: without it a case ends with its first checks, and has no predecessor. */
   readonly followsChanges?: boolean
 }
 
@@ -105,6 +99,8 @@ class GroupRun {
   readonly #folder: string
   readonly #options: TableOptions
   readonly #patience: TablePatience
+  /** Who programmed node-a last. */
+  #subject: Subject
 
   constructor(topology: Topology, group: TrafficGroup, folder: string, options: TableOptions) {
     this.#topology = topology
@@ -112,6 +108,8 @@ class GroupRun {
     this.#folder = folder
     this.#options = options
     this.#patience = options.patience ?? defaultPatience
+    const hasPredecessor = group.predecessor !== undefined && options.followsChanges !== false
+    this.#subject = hasPredecessor ? new KubeProxyRules() : options.subject
   }
 
   async start(): Promise<void> {
@@ -120,13 +118,14 @@ class GroupRun {
     await this.#write('node', [nodeObject])
     for (const [position, row] of cases.entries()) await this.#writeCase(position, row.objects)
     await this.#firewall(node?.firewall ?? [])
-    await setSysctls(this.#topology.node, ...(node?.sysctls ?? []))
+    // What another group's agent switched on is no setting of this one.
+    await setSysctls(this.#topology.node, 'net.ipv4.conf.all.route_localnet=0', ...(node?.sysctls ?? []))
     await this.#nodeAddresses('add')
-    await this.#options.subject.start(this.#topology, this.#group, this.#folder)
+    await this.#subject.start(this.#topology, this.#group, this.#folder)
   }
 
   async stop(): Promise<void> {
-    await this.#options.subject.stop()
+    await this.#subject.stop()
     await this.#nodeAddresses('del')
     await this.#firewall(this.#group.node?.undo ?? [])
   }
@@ -134,6 +133,7 @@ class GroupRun {
   /** Throws with every check of the case that does not hold. */
   async case(position: number, row: TrafficCase): Promise<void> {
     const rules = `(${row.rules.join(', ')})`
+    assert.ok(row.checks.length > 0, `shows nothing with ${this.#options.protocols.join(' and ')} ${rules}`)
     await this.#expect(row.checks, `with its objects ${rules}`)
     if (this.#options.followsChanges === false) return
     for (const [index, step] of (row.steps ?? []).entries())
@@ -141,7 +141,6 @@ class GroupRun {
   }
 
   async #step(position: number, step: Step, where: string): Promise<void> {
-    const { subject } = this.#options
     switch (step.do) {
       case 'set':
         return this.#writeCase(position, step.objects)
@@ -150,9 +149,10 @@ class GroupRun {
       case 'until':
         return this.#expectSoon(step.checks, where)
       case 'restart':
-        await subject.stop()
+        await this.#subject.stop()
         if (step.objects !== undefined) await this.#writeCase(position, step.objects)
-        return subject.start(this.#topology, this.#group, this.#folder)
+        this.#subject = this.#options.subject
+        return this.#subject.start(this.#topology, this.#group, this.#folder)
     }
   }
 

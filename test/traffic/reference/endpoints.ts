@@ -15,6 +15,11 @@ export interface ReferenceEndpoints {
   readonly hasAny: boolean
 }
 
+/** No octet and no prefix length keeps leading zeros (F-004). */
+export function canonical(text: string): string {
+  return text.includes(':') ? text.trim() : text.trim().replaceAll(/\b0+(?=\d)/g, '')
+}
+
 /** Endpoints of one port of a Service in one family. */
 export function referenceEndpoints(
   service: Service,
@@ -57,7 +62,7 @@ function endpointsOf(
           number === undefined || number === 0
             ? []
             : slice.endpoints.map((endpoint) => ({
-                address: endpoint.addresses[0] ?? '',
+                address: canonical(endpoint.addresses[0] ?? ''),
                 port: number,
                 endpoint,
               })),

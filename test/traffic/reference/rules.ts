@@ -1,9 +1,10 @@
 // kube-proxy's own iptables rules for the objects of a group, in the layout that it writes (spec 4.5), for iptables-restore:
 // what the traffic table expects must hold of them, or the table is wrong.
+import { createHash } from 'node:crypto'
 import type { KubernetesObject, Service } from '../../../src/source/index.js'
 import type { TrafficSettings } from '../table/case.js'
-import { addresses, type Family, familyOf, podNetwork, secondNodeAddress } from '../table/world.js'
-import { type ReferenceEndpoint, referenceEndpoints } from './endpoints.js'
+import { addresses, type Family, familyOf, loopback, podNetwork, secondNodeAddress } from '../table/world.js'
+import { canonical, type ReferenceEndpoint, referenceEndpoints } from './endpoints.js'
 
 interface Tables {
   readonly nat: string[]
@@ -25,6 +26,8 @@ interface Port {
   readonly match: (address: string) => string
   readonly protocol: string
   readonly nodePort: number
+  /** Its name with its protocol: what the names of its chains are made of. */
+  readonly text: string
   /** Part of the names of its chains. */
   readonly id: string
   readonly cluster: readonly ReferenceEndpoint[]
@@ -45,21 +48,27 @@ const isNew = '-m conntrack --ctstate NEW'
 
 /** The jumps from the kernel's chains, which are made once (spec 4.4). */
 const natJumps = [
-  '-A PREROUTING -j KUBE-SERVICES',
-  '-A OUTPUT -j KUBE-SERVICES',
-  '-A POSTROUTING -j KUBE-POSTROUTING',
+  jump('PREROUTING', 'KUBE-SERVICES', 'kubernetes service portals'),
+  jump('OUTPUT', 'KUBE-SERVICES', 'kubernetes service portals'),
+  jump('POSTROUTING', 'KUBE-POSTROUTING', 'kubernetes postrouting rules'),
 ]
 const filterJumps = [
-  ...['INPUT', 'FORWARD', 'OUTPUT'].map((hook) => `-A ${hook} ${isNew} -j KUBE-PROXY-FIREWALL`),
-  '-A FORWARD -j KUBE-FORWARD',
-  `-A FORWARD ${isNew} -j KUBE-SERVICES`,
-  `-A FORWARD ${isNew} -j KUBE-EXTERNAL-SERVICES`,
-  '-A INPUT -j KUBE-NODEPORTS',
-  `-A INPUT ${isNew} -j KUBE-EXTERNAL-SERVICES`,
+  ...['INPUT', 'FORWARD', 'OUTPUT'].map((hook) =>
+    jump(hook, 'KUBE-PROXY-FIREWALL', 'kubernetes load balancer firewall', isNew),
+  ),
+  jump('FORWARD', 'KUBE-FORWARD', 'kubernetes forwarding rules'),
+  ...['FORWARD', 'OUTPUT'].map((hook) => jump(hook, 'KUBE-SERVICES', 'kubernetes service portals', isNew)),
+  ...['FORWARD', 'INPUT'].map((hook) =>
+    jump(hook, 'KUBE-EXTERNAL-SERVICES', 'kubernetes externally-visible service portals', isNew),
+  ),
+  jump('INPUT', 'KUBE-NODEPORTS', 'kubernetes health check service ports'),
   '-A INPUT -j KUBE-FIREWALL',
-  `-A OUTPUT ${isNew} -j KUBE-SERVICES`,
   '-A OUTPUT -j KUBE-FIREWALL',
 ]
+
+function jump(hook: string, chain: string, comment: string, match = ''): string {
+  return `-A ${hook} ${match} -m comment --comment "${comment}" -j ${chain}`
+}
 
 /** Input for iptables-restore or ip6tables-restore with --noflush. Chains of ours must not exist yet. */
 export function kubeProxyRules(world: World, isLiberal: boolean): string {
@@ -80,9 +89,15 @@ function tableText(name: string, chains: Iterable<string>, rules: readonly strin
   return [`*${name}`, ...[...chains].map((chain) => `:${chain} - [0:0]`), ...rules, 'COMMIT']
 }
 
-/** No octet and no prefix length keeps leading zeros (F-004). */
-function canonical(text: string): string {
-  return text.includes(':') ? text.trim() : text.trim().replaceAll(/\b0+(?=\d)/g, '')
+/** The end of a chain's name (spec 4.3): 16 letters of RFC 4648's base 32 for the first 80 bits of the SHA-256 of this text. */
+function hashed(text: string): string {
+  const bits = [...createHash('sha256').update(text).digest()]
+    .map((byte) => byte.toString(2).padStart(8, '0'))
+    .join('')
+  const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'
+  return Array.from({ length: 16 }, (_, i) => letters[Number.parseInt(bits.slice(5 * i, 5 * i + 5), 2)]).join(
+    '',
+  )
 }
 
 function ofFamily(texts: readonly string[], family: Family): readonly string[] {
@@ -99,8 +114,10 @@ function portsOf(world: World, service: Service): readonly Port[] {
   const clusterIP = canonical(service.clusterIPs[index] ?? '')
   const isOther = 'service.kubernetes.io/service-proxy-name' in service.labels
   if (isOther || service.type === 'ExternalName' || clusterIP === '' || clusterIP === 'None') return []
-  return service.ports.map((port, position) => {
+  return service.ports.map((port) => {
     const protocol = port.protocol.toLowerCase()
+    const portName = port.name === '' ? '' : `:${port.name}`
+    const text = `${service.namespace}/${service.name}${portName}${protocol}`
     const { cluster, local, hasAny } = referenceEndpoints(service, port, family, objects)
     return {
       world,
@@ -109,7 +126,8 @@ function portsOf(world: World, service: Service): readonly Port[] {
       protocol,
       nodePort: port.nodePort,
       match: (address) => `-d ${address} -p ${protocol} -m ${protocol} --dport ${port.port}`,
-      id: `${service.name.toUpperCase()}-${position}`,
+      text,
+      id: hashed(text),
       cluster,
       local,
       hasEndpoints: cluster.length > 0 || hasAny,
@@ -130,8 +148,10 @@ function localMatch({ settings: { detectLocal }, family }: World): LocalMatch | 
   switch (detectLocal?.mode) {
     case undefined:
       return undefined
-    case 'ClusterCIDR':
-      return matching(`-s ${detectLocal.networks[family]}`)
+    case 'ClusterCIDR': {
+      const network = detectLocal.networks[family]
+      return network === undefined ? undefined : matching(`-s ${network}`)
+    }
     case 'NodeCIDR':
       return matching(`-s ${podNetwork[family]}`)
     case 'BridgeInterface':
@@ -235,10 +255,9 @@ function addEndpointChain(
 ): void {
   if (endpoints.length === 0) return
   tables.natChains.add(chain)
-  const { service, protocol, id } = port
+  const { service, protocol, text } = port
   const hasAffinity = service.sessionAffinity === 'ClientIP'
-  const separate = ({ address, port: number }: ReferenceEndpoint): string =>
-    `KS-${id}-${address.slice(-5).replaceAll(/[.:]/g, '')}-${number}`
+  const separate = (endpoint: ReferenceEndpoint): string => `KUBE-SEP-${hashed(text + destination(endpoint))}`
   if (hasAffinity) {
     const recent = `--rcheck --seconds ${service.sessionAffinityTimeoutSeconds} --reap`
     for (const endpoint of endpoints)
@@ -251,20 +270,22 @@ function addEndpointChain(
     tables.nat.push(`-A ${chain} ${chance}-j ${name}`)
     if (tables.natChains.has(name)) continue
     tables.natChains.add(name)
-    const { address, port: number } = endpoint
-    const to = address.includes(':') ? `[${address}]:${number}` : `${address}:${number}`
     const entered = hasAffinity ? `-m recent --name ${name} --set ` : ''
     tables.nat.push(
-      `-A ${name} -s ${address} -j KUBE-MARK-MASQ`,
-      `-A ${name} ${entered}-p ${protocol} -m ${protocol} -j DNAT --to-destination ${to}`,
+      `-A ${name} -s ${endpoint.address} -j KUBE-MARK-MASQ`,
+      `-A ${name} ${entered}-p ${protocol} -m ${protocol} -j DNAT --to-destination ${destination(endpoint)}`,
     )
   }
 }
 
+function destination({ address, port }: ReferenceEndpoint): string {
+  return address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`
+}
+
 function addSkeleton(tables: Tables, world: World, isLiberal: boolean): void {
-  const { family, settings } = world
+  const { family } = world
   const bit = mark(world)
-  const hasLocalhost = family === 'IPv4' && settings.localhostNodePorts !== false
+  const hasLocalhost = servesLoopback(world)
   if (hasLocalhost) {
     tables.filter.push(
       '-A KUBE-FIREWALL -d 127.0.0.0/8 ! -s 127.0.0.0/8 -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP',
@@ -279,12 +300,12 @@ function addSkeleton(tables: Tables, world: World, isLiberal: boolean): void {
     `-A KUBE-FORWARD -m mark --mark ${bit}/${bit} -j ACCEPT`,
     '-A KUBE-FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT',
   )
-  const loopback = family === 'IPv4' ? '127.0.0.0/8' : '::1/128'
+  const never = family === 'IPv4' ? '127.0.0.0/8' : '::1/128'
   const own = nodePortAddresses(world)
   const tail =
     own === undefined
       ? [
-          `-A KUBE-SERVICES -m addrtype --dst-type LOCAL ${hasLocalhost ? '' : `! -d ${loopback} `}-j KUBE-NODEPORTS`,
+          `-A KUBE-SERVICES -m addrtype --dst-type LOCAL ${hasLocalhost ? '' : `! -d ${never} `}-j KUBE-NODEPORTS`,
         ]
       : own.map((address) => `-A KUBE-SERVICES -d ${address} -j KUBE-NODEPORTS`)
   tables.nat.push(
@@ -296,13 +317,20 @@ function addSkeleton(tables: Tables, world: World, isLiberal: boolean): void {
   )
 }
 
-/** undefined: all. The groups name whole networks of node-a's two addresses, so that a common beginning is enough. */
+/** F-064. */
+export function servesLoopback(world: World): boolean {
+  const isWanted = world.family === 'IPv4' && world.settings.localhostNodePorts !== false
+  return isWanted && (nodePortAddresses(world)?.includes(loopback.IPv4) ?? true)
+}
+
+/** undefined: all. The groups name whole networks of node-a's addresses, so that a common beginning is enough. */
 function nodePortAddresses({ family, settings }: World): readonly string[] | undefined {
   if (settings.nodePortAddresses?.[0] === 'primary') return [addresses.node[family]]
   const networks = ofFamily(settings.nodePortAddresses ?? [], family)
-  if (networks.length === 0) return undefined
+  if (networks.length === 0 || networks.some((network) => network.endsWith('/0'))) return undefined
   const prefixes = networks.map((network) => network.replace(/(?:0|:)\/\d+$/, ''))
-  return [addresses.node, secondNodeAddress]
+  const isServed = family === 'IPv4' && settings.localhostNodePorts !== false
+  return [addresses.node, secondNodeAddress, ...(isServed ? [loopback] : [])]
     .map((own) => own[family])
     .filter((own) => prefixes.some((prefix) => own.startsWith(prefix)))
 }

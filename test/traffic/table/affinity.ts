@@ -1,13 +1,14 @@
 // Session affinity: a client keeps its server, over all frontends of a port, until it has been away for long enough.
+import type { AffinityCheck } from './case.js'
 import { type CaseAt, frontends, servicePort, type Slot, targetPort } from './slot.js'
-import { families, type Family, type Place, type Protocol, server } from './world.js'
+import { type Family, type Place, type Protocol, server } from './world.js'
 
 const everywhere: readonly Place[] = ['a0', 'a1', 'b0', 'b1']
 /** Longer than the shortest time-out that there is. */
 const pauseMs = 1300
 
-function withAffinity(slot: Slot, seconds: number): ReturnType<Slot['exposed']> {
-  return slot.exposed({ sessionAffinity: 'ClientIP', sessionAffinityTimeoutSeconds: seconds })
+export function withAffinity(slot: Slot, seconds: number, which = 0): ReturnType<Slot['exposed']> {
+  return slot.exposed({ sessionAffinity: 'ClientIP', sessionAffinityTimeoutSeconds: seconds }, which)
 }
 
 function servers(family: Family, places: readonly Place[]): readonly string[] {
@@ -16,6 +17,16 @@ function servers(family: Family, places: readonly Place[]): readonly string[] {
 
 function clusterIPTarget(slot: Slot, family: Family, protocol: Protocol) {
   return { protocol, address: slot.address('clusterIP')[family], port: servicePort }
+}
+
+/** A client that was sent to a0 before there was anybody else. */
+export function staysWithFirst(slot: Slot, which = 0): readonly AffinityCheck[] {
+  return slot.flows.map((flow) => ({
+    kind: 'affinity',
+    from: 'a2',
+    to: frontends.map((frontend) => slot.to(frontend, flow, which)),
+    by: servers(flow.family, ['a0']),
+  }))
 }
 
 export const affinityCases: readonly CaseAt[] = [
@@ -65,16 +76,34 @@ export const affinityCases: readonly CaseAt[] = [
     ],
   }),
   (slot) => ({
+    name: 'a client keeps its server while others come',
+    rules: ['F-019', 'F-040'],
+    objects: [withAffinity(slot, 600), ...slot.slices(['a0'])],
+    checks: staysWithFirst(slot),
+    steps: [
+      {
+        do: 'set',
+        objects: [
+          withAffinity(slot, 600),
+          ...slot.slices(everywhere),
+          slot.service({}, 1),
+          ...slot.slices(['a1'], {}, 1),
+        ],
+      },
+      // Of the same file: when it is served, the others are there as well.
+      { do: 'until', checks: slot.flowsTo(['clusterIP'], 'a2', { by: ['a1'], sees: 'kept' }, 1) },
+      { do: 'check', checks: staysWithFirst(slot) },
+    ],
+  }),
+  (slot) => ({
     name: 'the session ends after its time-out',
     rules: ['F-019', 'F-040'],
     objects: [withAffinity(slot, 1), ...slot.slices(everywhere)],
-    checks: families.flatMap((family) =>
-      slot.protocols.slice(0, 1).map((protocol) => ({
-        kind: 'expiry',
-        from: 'a2',
-        to: clusterIPTarget(slot, family, protocol),
-        pauseMs,
-      })),
-    ),
+    checks: slot.flows.map(({ family, protocol }) => ({
+      kind: 'expiry',
+      from: 'a2',
+      to: clusterIPTarget(slot, family, protocol),
+      pauseMs,
+    })),
   }),
 ]

@@ -70,6 +70,7 @@ export interface StrayCheck {
 /** An HTTP request to node-a. */
 export interface HttpCheck {
   readonly kind: 'http'
+  readonly method: 'GET' | 'POST'
   readonly from: Place
   readonly to: { readonly address: string; readonly port: number }
   readonly status: number
@@ -105,7 +106,8 @@ export interface TrafficCase {
 }
 
 export type LocalDetection =
-  | { readonly mode: 'ClusterCIDR'; readonly networks: Pair }
+  /** In a family without a network nothing is detected. */
+  | { readonly mode: 'ClusterCIDR'; readonly networks: Partial<Pair> }
   | { readonly mode: 'NodeCIDR' }
   | { readonly mode: 'BridgeInterface'; readonly name: string }
   | { readonly mode: 'InterfaceNamePrefix'; readonly prefix: string }
@@ -130,6 +132,8 @@ export interface TrafficGroup {
     readonly firewall?: readonly string[]
     readonly undo?: readonly string[]
   }
+  /** kube-proxy itself programmed node-a and has gone: the first `restart` is the takeover. One case. */
+  readonly predecessor?: 'kube-proxy'
   /** The cases change the agent itself: one after the other. */
   readonly isSequential?: boolean
   readonly cases: readonly TrafficCase[]
@@ -142,7 +146,7 @@ export function flagsOf(settings: TrafficSettings): readonly string[] {
   if (detectLocal !== undefined) {
     flags.push(`--detect-local-mode=${detectLocal.mode}`)
     if (detectLocal.mode === 'ClusterCIDR')
-      flags.push(`--cluster-cidr=${detectLocal.networks.IPv4},${detectLocal.networks.IPv6}`)
+      flags.push(`--cluster-cidr=${Object.values(detectLocal.networks).join(',')}`)
     if (detectLocal.mode === 'BridgeInterface') flags.push(`--pod-bridge-interface=${detectLocal.name}`)
     if (detectLocal.mode === 'InterfaceNamePrefix')
       flags.push(`--pod-interface-name-prefix=${detectLocal.prefix}`)

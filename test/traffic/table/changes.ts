@@ -9,7 +9,7 @@ import {
   frontends,
   type Slot,
 } from './slot.js'
-import { families, type Place } from './world.js'
+import { families, familyOf, type Place, secondNodeAddress } from './world.js'
 
 type Objects = Extract<Step, { readonly do: 'set' }>['objects']
 
@@ -52,6 +52,16 @@ function keptOnClusterIP(expect: FlowExpectation): FlowExpectation {
 export function by(...places: readonly Place[]): FlowExpectation {
   return { by: places, sees: 'node' }
 }
+
+/** UDP sessions to the node port at the address of node-a that is not its own in the Node object. */
+function sessionsBySecondAddress(slot: Slot, expect: FlowExpectation): readonly AskCheck[] {
+  return sessions(slot, 'UDP', ['nodePort'], expect).map((session) => ({
+    ...session,
+    to: { ...session.to, address: secondNodeAddress[familyOf(session.to.address)] },
+  }))
+}
+
+const local = { externalTrafficPolicy: 'Local', internalTrafficPolicy: 'Local' } as const
 
 /** UDP clients keep their port, and so their entry in conntrack: it must go when it leads nowhere. */
 const udpCases: readonly CaseAt[] = [
@@ -109,6 +119,39 @@ const udpCases: readonly CaseAt[] = [
         ...sessions(slot, 'UDP', ['nodePort'], 'refused'),
       ),
     ],
+  }),
+  (slot) => ({
+    name: 'a UDP flow by a frontend that its Service loses ends, and the others go on',
+    rules: ['F-070', 'beyond kube-proxy'],
+    objects: [slot.exposed(), ...slot.slices(['a0'])],
+    checks: sessions(slot, 'UDP', frontends, by('a0')),
+    steps: [
+      set(slot.service(), ...slot.slices(['a0'])),
+      until(
+        ...sessions(slot, 'UDP', ['loadBalancer', 'externalIP'], 'dropped'),
+        ...sessions(slot, 'UDP', ['nodePort'], 'refused'),
+      ),
+      check(...sessions(slot, 'UDP', ['clusterIP'], by('a0'))),
+    ],
+  }),
+  (slot) => ({
+    name: 'a UDP flow under policy Local ends with the last server here, and is served by the next',
+    rules: ['F-054', 'F-071'],
+    objects: [slot.exposed(local), ...slot.slices(['a0', 'b0'])],
+    checks: sessions(slot, 'UDP', ['clusterIP'], by('a0')),
+    steps: [
+      set(slot.exposed(local), ...slot.slices(['b0'])),
+      until(...sessions(slot, 'UDP', ['clusterIP'], 'dropped')),
+      set(slot.exposed(local), ...slot.slices(['a1', 'b0'])),
+      until(...sessions(slot, 'UDP', ['clusterIP'], by('a1'))),
+    ],
+  }),
+  (slot) => ({
+    name: 'a UDP flow to a node port moves with its backend, whatever address of the node it uses',
+    rules: ['F-063', 'F-071'],
+    objects: [slot.exposed(), ...slot.slices(['a0'])],
+    checks: sessionsBySecondAddress(slot, by('a0')),
+    steps: [set(slot.exposed(), ...slot.slices(['b0'])), until(...sessionsBySecondAddress(slot, by('b0')))],
   }),
   (slot) => ({
     name: 'a UDP flow that began before its Service existed is served by it',

@@ -11,7 +11,15 @@ import {
   servicePort,
   type Slot,
 } from './slot.js'
-import { addresses, families, type Pair, privatePort, secondNodeAddress, serverPorts } from './world.js'
+import {
+  addresses,
+  families,
+  loopback,
+  type Pair,
+  privatePort,
+  secondNodeAddress,
+  serverPorts,
+} from './world.js'
 
 const here = ['a0'] as const
 const outsideRanges = ['192.0.2.0/24', '2001:db8:2::/64'] as const
@@ -70,6 +78,18 @@ export const sourceRangeCases: readonly CaseAt[] = [
     ...slot.flowsTo(['loadBalancer'], 'outside', 'dropped'),
   ]),
   (slot) => ({
+    name: 'source ranges and policy Local go together: who is let in is seen as it is',
+    rules: ['F-049', 'F-056'],
+    objects: [
+      slot.exposed({ loadBalancerSourceRanges: outsideRanges, externalTrafficPolicy: 'Local' }),
+      ...slot.slices(['a0', 'b0']),
+    ],
+    checks: [
+      ...slot.flowsTo(['loadBalancer'], 'outside', { by: here, sees: 'kept' }),
+      ...slot.flowsTo(['loadBalancer'], 'b1', 'dropped'),
+    ],
+  }),
+  (slot) => ({
     name: 'without endpoints a guarded load balancer refuses whoever asks',
     rules: ['F-053', 'F-056'],
     objects: [slot.exposed({ loadBalancerSourceRanges: outsideRanges })],
@@ -105,7 +125,6 @@ function nodePortChecks(
 }
 
 function loopbackChecks(slot: Slot, expect: { readonly IPv4: typeof served | 'refused' }): readonly Check[] {
-  const loopback: Pair = { IPv4: '127.0.0.1', IPv6: '::1' }
   const expects = { ...expect, IPv6: 'refused' } as const
   return slot.flows.map((flow) =>
     flowCheck(
@@ -168,6 +187,14 @@ export function nodePortAddressCase(
   })
 }
 
+/** The health check port is where node ports are (F-066). */
+export const healthAddressCase: CaseAt = (slot) => ({
+  name: 'a health check answers on the addresses that take node ports, and on no other',
+  rules: ['F-066', 'F-092'],
+  objects: [healthService(slot), ...slot.slices(here)],
+  checks: [...healthReplies(slot, 1, secondNodeAddress), ...healthPortRefuses(slot)],
+})
+
 /** Segments that conntrack knows nothing of, on their way to a pod (F-058). */
 export function strayCase(expect: 'arrives' | 'dropped'): CaseAt {
   return () => ({
@@ -221,8 +248,8 @@ function healthService(slot: Slot): ReturnType<Slot['exposed']> {
   return slot.exposed({ externalTrafficPolicy: 'Local', healthCheckNodePort: healthPort(slot) })
 }
 
-/** The exact reply, as kube-proxy writes it (spec 1.9). */
-function healthReplies(slot: Slot, localEndpoints: number): readonly HttpCheck[] {
+/** The exact reply, as kube-proxy writes it (spec 1.9), whatever is asked. */
+function healthReplies(slot: Slot, localEndpoints: number, own = addresses.node): readonly HttpCheck[] {
   const lines = [
     '{',
     '\t"service": {',
@@ -233,18 +260,21 @@ function healthReplies(slot: Slot, localEndpoints: number): readonly HttpCheck[]
     '\t"serviceProxyHealthy": true',
     '}',
   ]
-  return families.map((family) => ({
-    kind: 'http',
-    from: 'outside',
-    to: { address: addresses.node[family], port: healthPort(slot) },
-    status: localEndpoints > 0 ? 200 : 503,
-    headers: {
-      'content-type': 'application/json',
-      'x-content-type-options': 'nosniff',
-      'x-load-balancing-endpoint-weight': `${localEndpoints}`,
-    },
-    body: lines.join('\n'),
-  }))
+  return families.flatMap((family) =>
+    (['GET', 'POST'] as const).map((method) => ({
+      kind: 'http',
+      method,
+      from: 'outside',
+      to: { address: own[family], port: healthPort(slot) },
+      status: localEndpoints > 0 ? 200 : 503,
+      headers: {
+        'content-type': 'application/json',
+        'x-content-type-options': 'nosniff',
+        'x-load-balancing-endpoint-weight': `${localEndpoints}`,
+      },
+      body: lines.join('\n'),
+    })),
+  )
 }
 
 function healthPortRefuses(slot: Slot): readonly Check[] {

@@ -6,6 +6,7 @@ import { endpointCases } from './endpoints.js'
 import {
   closedFirewallCases,
   foreignMarkCases,
+  healthAddressCase,
   healthCases,
   loopbackCases,
   noLoopbackCases,
@@ -14,8 +15,8 @@ import {
   sourceRangeCases,
   strayCase,
 } from './exposure.js'
-import { lifeCases } from './life.js'
-import { matrix } from './matrix.js'
+import { lifeCases, takeoverCases } from './life.js'
+import { ipv4ClusterCIDR, matrix, oneFamilyCase } from './matrix.js'
 import { serviceCases } from './services.js'
 import { type CaseAt, placed } from './slot.js'
 import { addresses, clusterNetwork, type Protocol, secondNodeAddress } from './world.js'
@@ -66,6 +67,11 @@ const groups: readonly GroupAt[] = [
     cases: matrixOf({ detectLocal }),
   })),
   {
+    name: 'local traffic of IPv4 alone known by ClusterCIDR',
+    settings: { detectLocal: ipv4ClusterCIDR },
+    cases: [oneFamilyCase],
+  },
+  {
     name: 'masquerade all, by another bit; no localhost node ports; liberal conntrack',
     settings: masqueradeAll,
     node: {
@@ -109,6 +115,32 @@ const groups: readonly GroupAt[] = [
         IPv4: [secondNodeAddress],
         IPv6: [secondNodeAddress],
       }),
+      healthAddressCase,
+    ],
+  },
+  {
+    name: 'node ports on one network and the loopback',
+    settings: {
+      detectLocal: clusterCIDR,
+      nodePortAddresses: ['192.168.62.0/24', '127.0.0.0/8', 'fd00:192:168:62::/64'],
+    },
+    cases: [
+      nodePortAddressCase('the loopback among the networks shuts out no less', {
+        IPv4: [secondNodeAddress],
+        IPv6: [secondNodeAddress],
+      }),
+      ...loopbackCases,
+    ],
+  },
+  {
+    name: 'node ports on a network of everything beside others',
+    settings: { detectLocal: clusterCIDR, nodePortAddresses: ['192.168.62.0/24', '0.0.0.0/0', '::/0'] },
+    cases: [
+      nodePortAddressCase('every address serves', {
+        IPv4: [addresses.node, secondNodeAddress],
+        IPv6: [addresses.node, secondNodeAddress],
+      }),
+      ...loopbackCases,
     ],
   },
   {
@@ -126,6 +158,13 @@ const groups: readonly GroupAt[] = [
     settings: { detectLocal: clusterCIDR },
     isSequential: true,
     cases: lifeCases,
+  },
+  {
+    name: 'the agent after kube-proxy',
+    settings: { detectLocal: clusterCIDR },
+    predecessor: 'kube-proxy',
+    isSequential: true,
+    cases: takeoverCases,
   },
 ]
 

@@ -1,5 +1,6 @@
 // What the agent itself goes through while clients are there, one after the other.
 import type { NodeObject } from '../../../src/source/index.js'
+import { staysWithFirst, withAffinity } from './affinity.js'
 import { by, connections, sessions } from './changes.js'
 import { type CaseAt, frontends, nodeObject } from './slot.js'
 import { zone } from './world.js'
@@ -7,6 +8,39 @@ import { zone } from './world.js'
 function inZone(name: string): NodeObject {
   return { ...nodeObject, labels: { 'topology.kubernetes.io/zone': name } }
 }
+
+/** kube-proxy programmed node-a, has gone, and leaves its rules to the agent. */
+export const takeoverCases: readonly CaseAt[] = [
+  (slot) => {
+    const flows = [...connections(slot, by('a0')), ...sessions(slot, 'UDP', frontends, by('a0'))]
+    const sticky = withAffinity(slot, 600, 1)
+    return {
+      name: "connections, UDP flows and affinity go on over a takeover from kube-proxy's rules",
+      rules: ['F-039', 'F-040', 'F-071', 'F-120'],
+      objects: [slot.exposed(), ...slot.slices(['a0']), sticky, ...slot.slices(['a0'], {}, 1)],
+      checks: [...flows, ...staysWithFirst(slot, 1)],
+      steps: [
+        {
+          do: 'restart',
+          objects: [
+            slot.exposed(),
+            ...slot.slices(['a0', 'b0']),
+            sticky,
+            ...slot.slices(['a0', 'b0'], {}, 1),
+          ],
+        },
+        {
+          do: 'check',
+          checks: [
+            ...flows,
+            ...staysWithFirst(slot, 1),
+            ...slot.flowsTo(['clusterIP'], 'a1', { by: ['a0', 'b0'], sees: 'kept' }),
+          ],
+        },
+      ],
+    }
+  },
+]
 
 export const lifeCases: readonly CaseAt[] = [
   (slot) => ({
@@ -24,6 +58,16 @@ export const lifeCases: readonly CaseAt[] = [
           ...slot.flowsTo(['clusterIP'], 'a1', { by: ['a0'], sees: 'kept' }),
         ],
       },
+    ],
+  }),
+  (slot) => ({
+    name: 'a client keeps its server over a restart of the agent',
+    rules: ['F-040', 'F-120'],
+    objects: [withAffinity(slot, 600), ...slot.slices(['a0'])],
+    checks: staysWithFirst(slot),
+    steps: [
+      { do: 'restart', objects: [withAffinity(slot, 600), ...slot.slices(['a0', 'b0', 'b1'])] },
+      { do: 'check', checks: staysWithFirst(slot) },
     ],
   }),
   (slot) => ({

@@ -10,7 +10,7 @@ import {
   flowCheck,
   expected,
 } from './slot.js'
-import type { Place } from './world.js'
+import { clusterNetwork, type Place } from './world.js'
 
 type Policy = 'Cluster' | 'Local'
 
@@ -31,6 +31,11 @@ export function isDetected(detection: LocalDetection | undefined, from: Place): 
     InterfaceNamePrefix: ['a0', 'a1'],
   }
   return detected[detection.mode].includes(from)
+}
+
+export const ipv4ClusterCIDR: LocalDetection = {
+  mode: 'ClusterCIDR',
+  networks: { IPv4: clusterNetwork.IPv4 },
 }
 
 export interface MatrixAxes {
@@ -128,6 +133,23 @@ function mixedCase(internal: Policy, external: Policy, axes: MatrixAxes): CaseAt
     ]),
   })
 }
+
+/** A detector that knows the networks of IPv4 alone leaves IPv6 without any (spec 2.5). */
+export const oneFamilyCase: CaseAt = (slot) => ({
+  name: 'a cluster network of IPv4 alone: IPv6 has no detector',
+  rules: ['F-048', 'F-051'],
+  objects: [slot.exposed({ externalTrafficPolicy: 'Local' }), ...slot.slices(everywhere)],
+  checks: (['a1', 'outside'] as const).flatMap((from) =>
+    frontends.flatMap((frontend) =>
+      slot.flows.map((flow) => {
+        const axes = { detection: flow.family === 'IPv4' ? ipv4ClusterCIDR : undefined, masqueradeAll: false }
+        const policy = frontend === 'clusterIP' ? 'Cluster' : 'Local'
+        const cell = expectation({ ...axes, from, frontend, policy, endpoints: everywhere })
+        return flowCheck(from, slot.to(frontend, flow), expected(cell, flow.family))
+      }),
+    ),
+  ),
+})
 
 /** Every cell, as cases: one for each policy, and for what stands between the cells. */
 export function matrix(axes: MatrixAxes): readonly CaseAt[] {

@@ -87,6 +87,33 @@ export const serviceCases: readonly CaseAt[] = [
     ],
   }),
   (slot) => ({
+    name: 'each of several external addresses is served',
+    rules: ['F-009', 'F-010'],
+    objects: [
+      slot.exposed({
+        externalIPs: [0, 1].flatMap((which) => Object.values(slot.address('externalIP', which))),
+        loadBalancerIngress: [0, 1].flatMap((which) =>
+          Object.values(slot.address('loadBalancer', which)).map((ip) => ({ ip, ipMode: 'VIP' as const })),
+        ),
+      }),
+      ...slot.slices(here),
+    ],
+    checks: [0, 1].flatMap((which) =>
+      slot.flowsTo(['loadBalancer', 'externalIP'], 'outside', { by: here, sees: 'node' }, which),
+    ),
+  }),
+  (slot) => ({
+    name: 'an external IP that the node itself has is served to everybody, the node too',
+    rules: ['F-010', 'F-051'],
+    objects: [slot.exposed({ externalTrafficPolicy: 'Local' }), ...slot.slices(everywhere)],
+    nodeAddresses: Object.values(slot.address('externalIP')),
+    checks: [
+      ...slot.flowsTo(['externalIP'], 'outside', { by: here, sees: 'kept' }),
+      ...slot.flowsTo(['externalIP'], 'a1', { by: everywhere, sees: 'kept' }),
+      ...slot.flowsTo(['externalIP'], 'node', { by: everywhere, sees: 'node' }),
+    ],
+  }),
+  (slot) => ({
     name: 'a port that the Service does not have is not translated',
     rules: ['F-055'],
     objects: [slot.service(), ...slot.slices(here)],
@@ -190,7 +217,8 @@ export const serviceCases: readonly CaseAt[] = [
     }
     return {
       name: 'addresses and networks with leading zeros mean what people meant',
-      rules: ['F-004'],
+      rules: ['F-004', 'F-027'],
+      // F-027: the endpoint's address as well.
       objects: [
         slot.exposed({
           clusterIP: zeroed.clusterIP,
@@ -200,7 +228,7 @@ export const serviceCases: readonly CaseAt[] = [
           loadBalancerIngress: [{ ip: sloppy(slot.address('loadBalancer').IPv4), ipMode: 'VIP' }],
           loadBalancerSourceRanges: ['192.000.002.000/024'],
         }),
-        slot.slice('IPv4', here),
+        slot.slice('IPv4', here, { endpoints: [endpoint(sloppy(addresses.a0.IPv4))] }),
       ],
       checks: [
         ...slot.flowsTo(frontends, 'outside', { by: here, sees: 'node' }),

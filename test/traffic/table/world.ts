@@ -42,6 +42,8 @@ export const secondNodeAddress = pair('192.168.62.11', 'fd00:192:168:62::11')
 /** node-a as its pods see it: their router, and the source of what is masqueraded towards them. */
 export const podGateway = pair('10.244.1.1', 'fd00:10:244:1::1')
 
+export const loopback = pair('127.0.0.1', '::1')
+
 export const podNetwork = pair('10.244.1.0/24', 'fd00:10:244:1::/64')
 export const otherPodNetwork = pair('10.244.2.0/24', 'fd00:10:244:2::/64')
 export const clusterNetwork = pair('10.244.0.0/16', 'fd00:10:244::/48')

@@ -1,0 +1,11 @@
+// Who can be held against the traffic table.
+import type { Topology } from '../support/topology.js'
+import type { TrafficGroup } from './table/case.js'
+
+/** Whatever programs node-a. */
+export interface Subject {
+  /** Resolves when everything in the folder is in effect. */
+  start(topology: Topology, group: TrafficGroup, folder: string): Promise<void>
+  /** Leaves the traffic as it is. Idempotent. */
+  stop(): Promise<void>
+}
