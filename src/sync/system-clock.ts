@@ -1,4 +1,4 @@
-import { setImmediate } from 'node:timers/promises'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Clock } from './clock.js'
 
 /** The real clock; only agent.ts uses it. */
@@ -6,10 +6,15 @@ export const systemClock: Clock = {
   now: () => performance.now(),
   unixSeconds: () => Date.now() / 1000,
   schedule: (delayMs, wake) => {
+    if (delayMs <= 0) {
+      // A timer of 0 ms is one of 1 ms.
+      const immediate = setImmediate(wake)
+      return () => clearImmediate(immediate)
+    }
     const timer = setTimeout(wake, delayMs)
     return () => clearTimeout(timer)
   },
   pause: async () => {
-    await setImmediate()
+    await nextTurn()
   },
 }

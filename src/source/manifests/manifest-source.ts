@@ -22,7 +22,10 @@ type Changes = Map<string, readonly KubernetesObject[] | undefined>
 
 // After so much reading and parsing, events, timers and the first syncs get their turn. A turn is longer by what cannot be
 // divided: one file (0.3 s at the largest size that is taken), and the listing of one folder.
-const turnMs = 40
+const turnMs = 10
+
+// So many events are some 10 ms of work for who takes them.
+const eventsPerTurn = 1000
 
 // Files that moved from where we had not looked to where we had are found by their events, which come within a turn.
 const secondLookMs = 10
@@ -107,8 +110,15 @@ export class ManifestSource implements Source {
       if (this.#stopped) return
       this.#retryTimer.update(this.#tree.hasFailures)
       const events = [...this.#apply(changes), ...this.#progress(isFirst)]
-      if (events.length > 0) this.#deliver(events)
+      await this.#deliverInTurns(events)
     })
+  }
+
+  async #deliverInTurns(events: readonly ObjectEvent[]): Promise<void> {
+    for (let from = 0; from < events.length && !this.#stopped; from += eventsPerTurn) {
+      if (from > 0) await this.#pause(0)
+      this.#deliver(events.slice(from, from + eventsPerTurn))
+    }
   }
 
   /** The word on how much of the world is known, where it is news. */
