@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <thread>
 
 #include "core/fd.h"
 #include "xtables/xtables_table.h"
@@ -174,6 +175,19 @@ TEST_F(XtablesTableTest, ChangedChainKeepsItsPlace) {
   EXPECT_NE(kernel.Text().find("KUBE-A: 7>ACCEPT, 8>KUBE-B, 9>ACCEPT, RETURN\nKUBE-B: 4>ACCEPT, RETURN\n"),
             std::string::npos)
       << kernel.Text();
+}
+
+TEST_F(XtablesTableTest, ChangeOfTheSameSizeTouchesNothingElse) {
+  const std::string before =
+      "PREROUTING: ACCEPT\nINPUT: ACCEPT\nOUTPUT: 5>THEIRS[1], 1>KUBE-A[2], ACCEPT[3]\n"
+      "POSTROUTING: ACCEPT\nTHEIRS: 6>next[4], 7>KUBE-B[5], RETURN[6]\nKUBE-A: ";
+  const std::string after = "KUBE-B: 4>ACCEPT[9], RETURN[10]\nLAST: 8>THEIRS[11], RETURN\n";
+  kernel.SetText(before + "2>KUBE-B[7], 3>ACCEPT[8], RETURN\n" + after);
+  BatchBuilder batch = Small();
+  batch.SetChain("KUBE-A").Accept(9).To(2, "KUBE-B");
+  Apply(batch);
+  EXPECT_EQ(kernel.Text(), before + "9>ACCEPT, 2>KUBE-B[7], RETURN\n" + after);
+  EXPECT_FALSE(Apply({}).is_written);
 }
 
 struct HookCase {

@@ -169,12 +169,14 @@ uint32_t TablePlan::PlaceHook(const ImageChain& there, Hook& hook, uint32_t offs
 /// Gives every chain its place. Chains of the image keep their order, others follow.
 void TablePlan::Place() {
   bool is_done = added_.empty();
+  bool is_in_place = is_done;
   uint32_t offset = 0;
   for (size_t i = 0; i < hooks_.size(); ++i) {
     const ImageChain& there = image_->built_in()[i];
     info_.valid_hooks |= 1U << there.hook;
     offset = PlaceHook(there, hooks_[i], offset);
     is_done = is_done && hooks_[i].is_same;
+    is_in_place = is_in_place && hooks_[i].is_same;
   }
   const auto head = static_cast<uint32_t>(head_.size());
   const auto closing = static_cast<uint32_t>(closing_.size());
@@ -187,9 +189,11 @@ void TablePlan::Place() {
     const ImageChain& there = image_->chains()[i];
     is_done = is_done && (chain.fate == Fate::kForeign || chain.fate == Fate::kSame);
     if (chain.fate == Fate::kGone) continue;
+    is_in_place = is_in_place && offset == there.begin;
     chain.first_entry = info_.entries;
     if (chain.wanted != kNone) {
       chain.rules = offset + head;
+      is_in_place = is_in_place && chain.rules == there.rules;
       place_ours(wanted_->chain(chain.wanted).rules);
       continue;
     }
@@ -206,6 +210,7 @@ void TablePlan::Place() {
   info_.bytes = offset + image_->At(image_->final()).size();
   ++info_.entries;
   is_done_ = is_done;
+  is_in_place_ = is_in_place && offset == image_->final();
 }
 
 Status TablePlan::CheckJumps(const Segment& segment, std::string_view owner) const {

@@ -34,10 +34,20 @@ class TablePlan {
   Drift FindDrift() const;
   /// What GET_INFO will say of the new table.
   const TableInfo& info() const { return info_; }
-  /// Writes the new table, info().bytes long, with every jump at its place.
+  /// Writes the new table, info().bytes long and zero, with every jump at its place.
   void Write(std::span<uint8_t> table) const;
-  /// Fills the counters of entries that stay; by number of entry in the image and in the new table.
-  void CarryCounters(std::span<const xt_counters> old, std::span<xt_counters> next) const;
+  /// Every chain keeps its place: Patch() will do.
+  bool is_in_place() const { return is_in_place_; }
+  /// Turns the image's own memory into the new table. NB: the image is of no use then, nor is the plan.
+  void Patch(std::span<uint8_t> image) const;
+
+  /// Entries in a row that stay, by their numbers in the image and in the new table.
+  struct Stay {
+    uint32_t from;
+    uint32_t to;
+    uint32_t count;
+  };
+  std::vector<Stay> FindStays() const;
 
  private:
   enum class Fate : uint8_t { kForeign, kSame, kChanged, kGone };
@@ -72,10 +82,9 @@ class TablePlan {
   void WriteSegment(const Segment& segment, uint32_t to, std::span<uint8_t> table) const;
   void WriteChain(uint32_t wanted, std::span<uint8_t> table) const;
   void CopyForeign(uint32_t begin, uint32_t end, uint32_t to, std::span<uint8_t> table) const;
-  void CarryChanged(const ImageChain& there, const Chain& chain, std::span<const xt_counters> old,
-                    std::span<xt_counters> next) const;
-  void CarryHook(const ImageChain& there, const Hook& hook, std::span<const xt_counters> old,
-                 std::span<xt_counters> next) const;
+  class Stays;
+  void FindStaysIn(const ImageChain& there, const Chain& chain, Stays& stays) const;
+  void FindStaysIn(const ImageChain& there, const Hook& hook, Stays& stays) const;
 
   const TableImage* image_;
   const WantedTable* wanted_;
@@ -89,6 +98,7 @@ class TablePlan {
   std::vector<uint8_t> closing_;  ///< the one that ends it
   TableInfo info_;
   bool is_done_ = false;
+  bool is_in_place_ = false;
 };
 
 }  // namespace viaduct::xtables

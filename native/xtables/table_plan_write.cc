@@ -11,17 +11,23 @@ void Copy(std::span<const uint8_t> from, uint32_t to, std::span<uint8_t> table) 
   if (!from.empty()) memcpy(table.data() + to, from.data(), from.size());
 }
 
-/// Carries the counters of `count` entries in a row.
-struct CounterRun {
-  std::span<const xt_counters> old;
-  std::span<xt_counters> next;
-
-  void operator()(uint32_t from, uint32_t to, uint32_t count) const {
-    std::ranges::copy(old.subspan(from, count), next.begin() + to);
-  }
-};
-
 }  // namespace
+
+/// Collects; what follows on what came before is one.
+class TablePlan::Stays {
+ public:
+  void Add(uint32_t from, uint32_t to, uint32_t count) {
+    if (!all_.empty() && all_.back().from + all_.back().count == from &&
+        all_.back().to + all_.back().count == to)
+      all_.back().count += count;
+    else
+      all_.push_back({from, to, count});
+  }
+  std::vector<Stay> Take() { return std::move(all_); }
+
+ private:
+  std::vector<Stay> all_;
+};
 
 void TablePlan::Write(std::span<uint8_t> table) const {
   for (size_t i = 0; i < hooks_.size(); ++i) {
@@ -40,6 +46,11 @@ void TablePlan::Write(std::span<uint8_t> table) const {
   for (const uint32_t number : added_) WriteChain(number, table);
   const auto final = image_->bytes().subspan(image_->final());
   Copy(final, static_cast<uint32_t>(table.size() - final.size()), table);
+}
+
+void TablePlan::Patch(std::span<uint8_t> image) const {
+  for (const Chain& chain : chains_)
+    if (chain.fate == Fate::kChanged) WriteChain(chain.wanted, image);
 }
 
 void TablePlan::WriteSegment(const Segment& segment, uint32_t to, std::span<uint8_t> table) const {
@@ -92,27 +103,26 @@ void TablePlan::WriteHook(const ImageChain& there, const Hook& hook, uint32_t to
   copy_until(there.end);
 }
 
-void TablePlan::CarryCounters(std::span<const xt_counters> old, std::span<xt_counters> next) const {
-  const CounterRun carry{old, next};
+std::vector<TablePlan::Stay> TablePlan::FindStays() const {
+  Stays stays;
   for (size_t i = 0; i < hooks_.size(); ++i) {
     const ImageChain& there = image_->built_in()[i];
     if (hooks_[i].is_same)
-      carry(there.first_entry, hooks_[i].first_entry, there.entries);
+      stays.Add(there.first_entry, hooks_[i].first_entry, there.entries);
     else
-      CarryHook(there, hooks_[i], old, next);
+      FindStaysIn(there, hooks_[i], stays);
   }
   for (size_t i = 0; i < chains_.size(); ++i) {
     const ImageChain& there = image_->chains()[i];
     if (chains_[i].fate == Fate::kChanged)
-      CarryChanged(there, chains_[i], old, next);
+      FindStaysIn(there, chains_[i], stays);
     else if (chains_[i].fate != Fate::kGone)
-      carry(there.first_entry, chains_[i].first_entry, there.entries);
+      stays.Add(there.first_entry, chains_[i].first_entry, there.entries);
   }
+  return stays.Take();
 }
 
-void TablePlan::CarryChanged(const ImageChain& there, const Chain& chain, std::span<const xt_counters> old,
-                             std::span<xt_counters> next) const {
-  const CounterRun carry{old, next};
+void TablePlan::FindStaysIn(const ImageChain& there, const Chain& chain, Stays& stays) const {
   const Segment& segment = wanted_->chain(chain.wanted).rules;
   std::vector<uint32_t> offsets;
   for (uint32_t offset = there.rules; offset < there.last; offset += image_->At(offset).size())
@@ -120,13 +130,12 @@ void TablePlan::CarryChanged(const ImageChain& there, const Chain& chain, std::s
   // After the ERROR entry of both come the rules, then the closing entry.
   const std::vector<uint32_t> matches = matcher().Match(segment, offsets);
   for (uint32_t rule = 0; rule < matches.size(); ++rule)
-    if (matches[rule] != kNone) carry(there.first_entry + 1 + matches[rule], chain.first_entry + 1 + rule, 1);
-  carry(there.first_entry + there.entries - 1, chain.first_entry + 1 + segment.entries, 1);
+    if (matches[rule] != kNone)
+      stays.Add(there.first_entry + 1 + matches[rule], chain.first_entry + 1 + rule, 1);
+  stays.Add(there.first_entry + there.entries - 1, chain.first_entry + 1 + segment.entries, 1);
 }
 
-void TablePlan::CarryHook(const ImageChain& there, const Hook& hook, std::span<const xt_counters> old,
-                          std::span<xt_counters> next) const {
-  const CounterRun carry{old, next};
+void TablePlan::FindStaysIn(const ImageChain& there, const Hook& hook, Stays& stays) const {
   const Segment& segment = wanted_->hook(there.hook).rules;
   std::vector<uint32_t> ours_entries;
   uint32_t from = there.first_entry;
@@ -138,11 +147,11 @@ void TablePlan::CarryHook(const ImageChain& there, const Hook& hook, std::span<c
       ++ours;
       continue;
     }
-    carry(from, to++, 1);
+    stays.Add(from, to++, 1);
   }
   const std::vector<uint32_t> matches = matcher().Match(segment, hook.ours);
   for (uint32_t rule = 0; rule < matches.size(); ++rule)
-    if (matches[rule] != kNone) carry(ours_entries[matches[rule]], hook.first_entry + rule, 1);
+    if (matches[rule] != kNone) stays.Add(ours_entries[matches[rule]], hook.first_entry + rule, 1);
 }
 
 }  // namespace viaduct::xtables

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <vector>
 
 #include "xtables/entry.h"
 
@@ -16,6 +15,9 @@ constexpr size_t kEntriesHeader = offsetof(ipt_get_entries, entrytable);
 constexpr size_t kReplaceHeader = offsetof(ipt_replace, entries);
 constexpr size_t kCountersHeader = offsetof(xt_counters_info, counters);
 static_assert(kEntriesHeader == 40 && kReplaceHeader == 96 && kCountersHeader == 40);
+// Where the value of GET_ENTRIES begins, so that the entries lie where SET_REPLACE has them.
+constexpr size_t kEntriesStart = kReplaceHeader - kEntriesHeader;
+static_assert(kEntriesStart % alignof(ipt_get_entries) == 0);
 
 const char* WordsFor(int code) {
   switch (code) {
@@ -62,61 +64,66 @@ Result<TableInfo> TableSocket::ReadInfo() {
   return info;
 }
 
-std::span<const uint8_t> TableSocket::Entries::bytes() const {
-  return memory.bytes().subspan(kEntriesHeader, info.bytes);
+std::span<uint8_t> TableSocket::Table::bytes() { return memory.bytes().subspan(kReplaceHeader); }
+std::span<const uint8_t> TableSocket::Table::bytes() const { return memory.bytes().subspan(kReplaceHeader); }
+
+TableSocket::Table TableSocket::MakeTable(const TableInfo& info) {
+  return {info, Pages(kReplaceHeader + info.bytes)};
 }
 
 // get_entries(): EAGAIN when the size is not the table's. NB: of the names of matches and targets the kernel
 // writes only as much as there is, so that the memory must be zero.
-Result<TableSocket::Entries> TableSocket::ReadEntries() {
+Result<TableSocket::Table> TableSocket::ReadTable() {
   auto info = ReadInfo();
   if (!info.ok()) return info.error();
-  Pages memory(kEntriesHeader + info.value().bytes);
+  Table table = MakeTable(info.value());
+  const auto value = table.memory.bytes().subspan(kEntriesStart);
   ipt_get_entries header{};
   table_.copy(header.name, sizeof header.name - 1);
   header.size = info.value().bytes;
-  memcpy(memory.bytes().data(), &header, kEntriesHeader);
-  auto length = static_cast<socklen_t>(memory.bytes().size());
-  if (calls_->GetOption(fd_.get(), shape_->level, IPT_SO_GET_ENTRIES, memory.bytes().data(), &length) != 0)
+  memcpy(value.data(), &header, kEntriesHeader);
+  auto length = static_cast<socklen_t>(value.size());
+  if (calls_->GetOption(fd_.get(), shape_->level, IPT_SO_GET_ENTRIES, value.data(), &length) != 0)
     return Failed(errno, "read");
   // Another table of the same size may have come between the two calls.
   auto again = ReadInfo();
   if (!again.ok()) return again.error();
   if (again.value() != info.value()) return Failed(EAGAIN, "read");
-  return Entries{info.value(), std::move(memory)};
+  return table;
 }
 
-std::span<uint8_t> TableSocket::Draft::bytes() { return memory.bytes().subspan(kReplaceHeader); }
+std::span<xt_counters> TableSocket::Counters::all() {
+  return {reinterpret_cast<xt_counters*>(memory.bytes().data() + kCountersHeader), entries};
+}
 
-TableSocket::Draft TableSocket::MakeDraft(const TableInfo& info) {
-  return {info, Pages(kReplaceHeader + info.bytes)};
+TableSocket::Counters TableSocket::MakeCounters(uint32_t entries) {
+  return {entries, Pages(kCountersHeader + entries * sizeof(xt_counters))};
 }
 
 // do_replace(), translate_table(), __do_replace()
-Status TableSocket::Replace(Draft& draft, std::span<xt_counters> old) {
+Status TableSocket::Replace(Table& table, Counters& old) {
   ipt_replace header{};
   table_.copy(header.name, sizeof header.name - 1);
-  header.valid_hooks = draft.info.valid_hooks;
-  header.num_entries = draft.info.entries;
-  header.size = draft.info.bytes;
-  std::ranges::copy(draft.info.hook_entry, header.hook_entry);
-  std::ranges::copy(draft.info.underflow, header.underflow);
-  header.num_counters = static_cast<uint32_t>(old.size());
-  header.counters = old.data();
-  memcpy(draft.memory.bytes().data(), &header, kReplaceHeader);
-  if (calls_->SetOption(fd_.get(), shape_->level, IPT_SO_SET_REPLACE, draft.memory.bytes()) == 0) return Ok();
+  header.valid_hooks = table.info.valid_hooks;
+  header.num_entries = table.info.entries;
+  header.size = table.info.bytes;
+  std::ranges::copy(table.info.hook_entry, header.hook_entry);
+  std::ranges::copy(table.info.underflow, header.underflow);
+  header.num_counters = old.entries;
+  header.counters = old.all().data();
+  memcpy(table.memory.bytes().data(), &header, kReplaceHeader);
+  if (calls_->SetOption(fd_.get(), shape_->level, IPT_SO_SET_REPLACE, table.memory.bytes()) == 0) return Ok();
   return Failed(errno, "replace");
 }
 
 // do_add_counters()
-Status TableSocket::AddCounters(std::span<const xt_counters> counters) {
-  std::vector<uint8_t> value(kCountersHeader + counters.size_bytes());
+Status TableSocket::AddCounters(Counters& counters) {
   xt_counters_info header{};
   table_.copy(header.name, sizeof header.name - 1);
-  header.num_counters = static_cast<uint32_t>(counters.size());
-  memcpy(value.data(), &header, kCountersHeader);
-  memcpy(value.data() + kCountersHeader, counters.data(), counters.size_bytes());
-  if (calls_->SetOption(fd_.get(), shape_->level, IPT_SO_SET_ADD_COUNTERS, value) == 0) return Ok();
+  header.num_counters = counters.entries;
+  memcpy(counters.memory.bytes().data(), &header, kCountersHeader);
+  if (calls_->SetOption(fd_.get(), shape_->level, IPT_SO_SET_ADD_COUNTERS, counters.memory.bytes()) == 0)
+    return Ok();
   return Failed(errno, "restore counters of");
 }
 

@@ -23,26 +23,30 @@ class TableSocket {
   const Shape& shape() const { return *shape_; }
 
   Result<TableInfo> ReadInfo();
-  /// The table's entries. EAGAIN: it changed in between.
-  struct Entries {
-    TableInfo info;
-    Pages memory;
-    std::span<const uint8_t> bytes() const;
-  };
-  Result<Entries> ReadEntries();
-
-  /// Memory for a table of so many bytes, and where in it the entries go.
-  struct Draft {
+  /// Memory for a table of so many bytes, all zero: what was read, or what is to be written. There is room in
+  /// front of the entries for what either call has there.
+  struct Table {
     TableInfo info;
     Pages memory;
     std::span<uint8_t> bytes();
+    std::span<const uint8_t> bytes() const;
   };
-  static Draft MakeDraft(const TableInfo& info);
-  /// Puts the draft in the place of a table of `old.size()` entries, whose counters come back there. EAGAIN:
-  /// the kernel's table has another number of entries by now.
-  Status Replace(Draft& draft, std::span<xt_counters> old);
+  static Table MakeTable(const TableInfo& info);
+  /// The kernel's table. EAGAIN: it changed in between.
+  Result<Table> ReadTable();
+
+  /// Counters of so many entries, all zero.
+  struct Counters {
+    uint32_t entries;
+    Pages memory;
+    std::span<xt_counters> all();
+  };
+  static Counters MakeCounters(uint32_t entries);
+  /// Puts `table` in the place of one of `old.entries` entries, whose counters come back there. EAGAIN: the
+  /// kernel's table has another number of entries by now.
+  Status Replace(Table& table, Counters& old);
   /// Adds to the counters of every entry. EINVAL: the kernel's table has another number of entries by now.
-  Status AddCounters(std::span<const xt_counters> counters);
+  Status AddCounters(Counters& counters);
 
  private:
   TableSocket(const Shape& shape, std::string table, SocketCalls& calls, Fd fd)

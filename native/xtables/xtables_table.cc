@@ -13,6 +13,18 @@ constexpr uint32_t kMaxRepeats = 10;
 
 bool HasCounted(const xt_counters& counters) { return counters.pcnt != 0 || counters.bcnt != 0; }
 
+/// The table that is planned, made in the memory of the one that was read if that is possible.
+TableSocket::Table Draw(const TablePlan& plan, TableSocket::Table read) {
+  if (plan.is_in_place()) {
+    plan.Patch(read.bytes());
+    read.info = plan.info();
+    return read;
+  }
+  TableSocket::Table table = TableSocket::MakeTable(plan.info());
+  plan.Write(table.bytes());
+  return table;
+}
+
 }  // namespace
 
 Result<XtablesTable> XtablesTable::Open(uint8_t family, const std::string& table, std::string lock_path,
@@ -57,31 +69,42 @@ Result<Outcome> XtablesTable::Write(Outcome outcome) {
 
 /// EAGAIN: the table changed under us, once.
 Status XtablesTable::WriteOnce(Outcome& outcome) {
-  auto there = ReadOnce();
-  if (!there.ok()) return there.error();
-  auto plan = TablePlan::Make(there.value().image, wanted_, prune_);
+  auto read = ReadOnce();
+  if (!read.ok()) return read.error();
+  auto& [table, image] = read.value();
+  auto plan = TablePlan::Make(image, wanted_, prune_);
   if (!plan.ok()) return plan.error();
   if (plan.value().is_done()) {
-    Settle(there.value().entries.info, outcome);
+    Settle(table.info, outcome);
     return Ok();
   }
-  TableSocket::Draft draft = TableSocket::MakeDraft(plan.value().info());
-  plan.value().Write(draft.bytes());
-  std::vector<xt_counters> old(there.value().image.entries());
-  Status status = socket_.Replace(draft, old);
+  const std::vector<TablePlan::Stay> stays = plan.value().FindStays();
+  const uint32_t entries = table.info.entries;
+  const TableInfo info = plan.value().info();
+  Status status = Replace(Draw(plan.value(), std::move(table)), entries, stays, outcome);
   if (!status.ok()) return status;
-  outcome.is_written = true;
-  status = RestoreCounters(plan.value(), old);
-  if (!status.ok()) return status;
-  Settle(plan.value().info(), outcome);
+  Settle(info, outcome);
   return Ok();
 }
 
-Status XtablesTable::RestoreCounters(const TablePlan& plan, std::span<const xt_counters> old) {
-  if (std::ranges::none_of(old, HasCounted)) return Ok();
-  std::vector<xt_counters> next(plan.info().entries);
-  plan.CarryCounters(old, next);
-  if (std::ranges::none_of(next, HasCounted)) return Ok();
+Status XtablesTable::Replace(TableSocket::Table next, uint32_t entries,
+                             std::span<const TablePlan::Stay> stays, Outcome& outcome) {
+  TableSocket::Counters old = TableSocket::MakeCounters(entries);
+  Status status = socket_.Replace(next, old);
+  if (!status.ok()) return status;
+  outcome.is_written = true;
+  return RestoreCounters(stays, old.all(), next.info.entries);
+}
+
+Status XtablesTable::RestoreCounters(std::span<const TablePlan::Stay> stays, std::span<const xt_counters> old,
+                                     uint32_t entries) {
+  const auto has_counted = [&](const TablePlan::Stay& stay) {
+    return std::ranges::any_of(old.subspan(stay.from, stay.count), HasCounted);
+  };
+  if (std::ranges::none_of(stays, has_counted)) return Ok();
+  TableSocket::Counters next = TableSocket::MakeCounters(entries);
+  for (const TablePlan::Stay& stay : stays)
+    std::ranges::copy(old.subspan(stay.from, stay.count), next.all().begin() + stay.to);
   Status status = socket_.AddCounters(next);
   // Somebody has replaced our table already: there is nothing left to restore, and ours must be made again.
   if (!status.ok() && status.error().code == EINVAL) status.error().code = EAGAIN;
@@ -103,11 +126,11 @@ Result<bool> XtablesTable::Check() {
 }
 
 Result<XtablesTable::Snapshot> XtablesTable::ReadOnce() {
-  auto entries = socket_.ReadEntries();
-  if (!entries.ok()) return entries.error();
-  auto image = TableImage::Parse(socket_.shape(), entries.value().bytes(), entries.value().info);
+  auto table = socket_.ReadTable();
+  if (!table.ok()) return table.error();
+  auto image = TableImage::Parse(socket_.shape(), table.value().bytes(), table.value().info);
   if (!image.ok()) return image.error();
-  return Snapshot{std::move(entries.value()), std::move(image.value())};
+  return Snapshot{std::move(table.value()), std::move(image.value())};
 }
 
 Result<XtablesTable::Snapshot> XtablesTable::Read() {

@@ -57,8 +57,8 @@ class XtablesTable {
   XtablesTable(TableSocket socket, SocketCalls& calls, std::string lock_path);
   /// The kernel's table, cut into chains.
   struct Snapshot {
-    TableSocket::Entries entries;
-    TableImage image;  ///< of `entries`
+    TableSocket::Table table;
+    TableImage image;  ///< of `table`
   };
   /// EAGAIN: the table changed meanwhile.
   Result<Snapshot> ReadOnce();
@@ -66,7 +66,11 @@ class XtablesTable {
   Result<Snapshot> Read();
   Result<Outcome> Write(Outcome outcome);
   Status WriteOnce(Outcome& outcome);
-  Status RestoreCounters(const TablePlan& plan, std::span<const xt_counters> old);
+  /// Puts `next` in the place of a table of `entries` entries; its `stays` get their counters back.
+  Status Replace(TableSocket::Table next, uint32_t entries, std::span<const TablePlan::Stay> stays,
+                 Outcome& outcome);
+  Status RestoreCounters(std::span<const TablePlan::Stay> stays, std::span<const xt_counters> old,
+                         uint32_t entries);
   void Settle(const TableInfo& info, Outcome& outcome);
 
   TableSocket socket_;

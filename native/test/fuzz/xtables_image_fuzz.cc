@@ -26,6 +26,11 @@ const WantedTable& Wanted(const Shape& shape) {
   return wanted;
 }
 
+const std::vector<std::string>& Prune() {
+  static const std::vector<std::string> prune = {"KUBE-*", "D"};
+  return prune;
+}
+
 void CheckImage(const TableImage& image) {
   uint32_t end = 0;
   uint32_t entries = 0;
@@ -44,6 +49,20 @@ void CheckImage(const TableImage& image) {
   if (end != image.final() || entries + 1 != image.entries()) abort();
 }
 
+void CheckStays(std::span<const TablePlan::Stay> stays, uint32_t before, uint32_t after) {
+  for (const TablePlan::Stay& stay : stays)
+    if (stay.count == 0 || stay.from + stay.count > before || stay.to + stay.count > after) abort();
+}
+
+/// What was written can be read again, and then nothing is left to do.
+void CheckDone(const Shape& shape, std::span<const uint8_t> table, const TableInfo& info) {
+  auto written = TableImage::Parse(shape, table, info);
+  if (!written.ok()) abort();
+  CheckImage(written.value());
+  auto again = TablePlan::Make(written.value(), Wanted(shape), Prune());
+  if (!again.ok() || !again.value().is_done()) abort();
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -58,20 +77,17 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   auto image = TableImage::Parse(shape, {data + kHeader, size - kHeader}, info);
   if (!image.ok()) return 0;
   CheckImage(image.value());
-  const std::vector<std::string> prune = {"KUBE-*", "D"};
-  auto plan = TablePlan::Make(image.value(), Wanted(shape), prune);
+  auto plan = TablePlan::Make(image.value(), Wanted(shape), Prune());
   if (!plan.ok()) return 0;
   (void)plan.value().FindDrift();
   std::vector<uint8_t> table(plan.value().info().bytes);
   plan.value().Write(table);
-  const std::vector<xt_counters> old(image.value().entries(), {1, 1});
-  std::vector<xt_counters> next(plan.value().info().entries);
-  plan.value().CarryCounters(old, next);
-
-  auto written = TableImage::Parse(shape, table, plan.value().info());
-  if (!written.ok()) abort();
-  CheckImage(written.value());
-  auto again = TablePlan::Make(written.value(), Wanted(shape), prune);
-  if (!again.ok() || !again.value().is_done()) abort();
+  CheckStays(plan.value().FindStays(), info.entries, plan.value().info().entries);
+  if (plan.value().is_in_place()) {
+    std::vector<uint8_t> patched(data + kHeader, data + size);
+    plan.value().Patch(patched);
+    CheckDone(shape, patched, plan.value().info());
+  }
+  CheckDone(shape, table, plan.value().info());
   return 0;
 }
