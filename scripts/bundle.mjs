@@ -1,5 +1,5 @@
 // Makes the shipped artefact: dist/agent.js, one file, and dist/viaduct.node beside it.
-import { copyFileSync, existsSync, mkdirSync } from 'node:fs'
+import { copyFileSync, existsSync, mkdirSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { isMain, root, runMain, StepError } from './steps.mjs'
 
@@ -30,7 +30,18 @@ export async function bundle() {
     .map((path) => join(root, path))
     .find(existsSync)
   if (addon === undefined) throw new StepError('no addon to ship: run `npm run build:native` first')
-  copyFileSync(addon, join(dist, 'viaduct.node'))
+  replaceFile(addon, join(dist, 'viaduct.node'))
+}
+
+/** A copy under another name first: an agent that runs has the old file mapped, and dies when its bytes change. */
+function replaceFile(source, target) {
+  const fresh = `${target}.${process.pid}`
+  try {
+    copyFileSync(source, fresh)
+    renameSync(fresh, target)
+  } finally {
+    rmSync(fresh, { force: true })
+  }
 }
 
 if (isMain(import.meta.url)) await runMain(bundle)
