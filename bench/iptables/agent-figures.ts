@@ -20,7 +20,7 @@ async function churn(stage: Stage): Promise<Record<string, number>> {
   const start = performance.now()
   for (let i = 0; i < (churnSeconds * 1000) / churnPeriodMs; i++) {
     await sleep(Math.max(0, start + i * churnPeriodMs - performance.now()))
-    lags.push(changeMs(stage))
+    lags.push(changeMs(stage, 'replace'))
   }
   const times = await Promise.all(lags)
   const seconds = (performance.now() - start) / 1000
@@ -45,13 +45,14 @@ export async function agentFigures(setting: Setting): Promise<Record<string, unk
   return await onStage(setting, async (stage) => {
     start(stage)
     await sleep(shortRestMs)
-    const times = await changesMs(stage, changes)
+    const replaced = await changesMs(stage, 'replace', changes)
+    const added = await changesMs(stage, 'add', changes)
     return {
       coldMs: median(coldMs),
       coldMaxMs: Math.max(...coldMs),
       coldCpuSeconds: median(coldCpuSeconds),
-      changeMs: median(times),
-      changeMaxMs: Math.max(...times),
+      replace: { medianMs: median(replaced), maxMs: Math.max(...replaced) },
+      add: { medianMs: median(added), maxMs: Math.max(...added) },
     }
   })
 }
@@ -86,7 +87,7 @@ export async function executedPrograms(setting: Setting): Promise<Record<string,
     async (stage) => {
       await sleep(shortRestMs)
       const start = executed() - 1
-      await changesMs(stage, tracedChanges)
+      await changesMs(stage, 'add', tracedChanges)
       return { start, perChange: (executed() - 1 - start) / tracedChanges }
     },
     { under },

@@ -12,6 +12,7 @@ const Phases = record(string(), number())
 const Commit = object({
   first: Phases,
   change: Phases,
+  resize: Phases,
   compareMs: number(),
   compareGap: object({ ms: number(), wallMs: number() }),
   checkUs: number(),
@@ -40,6 +41,7 @@ export async function commitFigures(size: Size): Promise<Record<string, unknown>
   return {
     first: medians(ours.map(({ first }) => first)),
     change: medians(ours.map(({ change }) => change)),
+    resize: medians(ours.map(({ resize }) => resize)),
     checkUs: median(ours.map(({ checkUs }) => checkUs)),
     compareMs: median(ours.map(({ compareMs }) => compareMs)),
     compareGap: {

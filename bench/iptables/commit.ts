@@ -94,12 +94,23 @@ class Rooms {
   }
 }
 
+/** Another address in place of the first, again and again. */
 async function changeEndpoint(rooms: Rooms): Promise<Record<string, number>> {
   const addresses = realServersOf(7, reals)
   const runs: Readonly<Record<string, number>>[] = []
   for (let i = 0; i < changes; i++) {
     addresses[0] = realServer(0x80000 + i)
     rooms.tracker.apply({ type: 'set', object: slice(7, addresses) })
+    runs.push(await rooms.commit(rooms.routes()))
+  }
+  return medians(runs)
+}
+
+/** One endpoint more, one less, again and again. */
+async function resizeService(rooms: Rooms): Promise<Record<string, number>> {
+  const runs: Readonly<Record<string, number>>[] = []
+  for (let i = 0; i < changes; i++) {
+    rooms.tracker.apply({ type: 'set', object: slice(8, realServersOf(8, reals + 1 - (i % 2))) })
     runs.push(await rooms.commit(rooms.routes()))
   }
   return medians(runs)
@@ -138,12 +149,13 @@ async function measure(kernel: Kernel): Promise<Record<string, unknown>> {
   const first = await rooms.commit(routes)
   const gaps = watchLoop()
   const change = await changeEndpoint(rooms)
+  const resize = await resizeService(rooms)
   const compareFrom = nowMs()
   const compare = await compareMs(kernel)
   const compareGap = longestGap(gapsWithin(gaps, compareFrom, nowMs()))
   const checkUs = await checkMicroseconds(kernel)
   const { entries, bytes } = await kernel.xtables('ipv4', 'nat').apply([])
-  return { first, change, compareMs: compare, compareGap, checkUs, entries, bytes }
+  return { first, change, resize, compareMs: compare, compareGap, checkUs, entries, bytes }
 }
 
 const kernel = openKernel()

@@ -27,7 +27,8 @@ export async function loopFigures(setting: Setting): Promise<Record<string, unkn
       const startMs = Number(agent.startNs) / 1e6
       await sleep(restMs)
       const changeFrom = nowMs()
-      await changesMs(stage, changes)
+      await changesMs(stage, 'replace', changes)
+      await changesMs(stage, 'add', changes)
       const idleFrom = nowMs()
       await sleep(idleMs)
       return { startMs, inForceMs: startMs + coldMs, changeFrom, idleFrom, idleTo: nowMs(), log: agent.log }

@@ -10,6 +10,9 @@ export interface Size {
   readonly reals: number
 }
 
+/** A replaced endpoint leaves the tables as big as they are, an added one does not. */
+export type ChangeKind = 'replace' | 'add'
+
 /** Whether kube-proxy, and Viaduct, leave out the comments of endpoints: more than 1,000 of them. */
 export function isLargeCluster({ services, reals }: Size): boolean {
   return services * reals > 1000
@@ -51,14 +54,14 @@ export class Manifests {
     return vip(this.size.services - 1)
   }
 
-  /** Gives one of the changing services another first endpoint, by a rename into the folder. */
-  change(): { readonly vip: string; readonly endpoint: string } {
+  /** Gives one of the changing services a new first endpoint, by a rename into the folder: in place of its first, or one more. */
+  change(kind: ChangeKind): { readonly vip: string; readonly endpoint: string } {
     const { services, reals } = this.size
     const index = services - 1 - (this.#changes % changingServices)
     const endpoint = realServer(firstNewReal + this.#changes++)
     this.#write(
       `slice-${index}.json`,
-      sliceObject(index, [endpoint, ...realServersOf(index, reals).slice(1)]),
+      sliceObject(index, [endpoint, ...realServersOf(index, reals).slice(kind === 'replace' ? 1 : 0)]),
     )
     return { vip: vip(index), endpoint }
   }

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { realServersOf } from '../state.js'
 import { AgentRun, type AgentOptions } from './agent-run.js'
 import { millisecondsBetween } from './figures.js'
-import { Manifests, type Size } from './manifests.js'
+import { Manifests, type ChangeKind, type Size } from './manifests.js'
 import { Prober, serve, withPlace } from './place.js'
 
 /** Between two changes: longer than a pass and the rest after it. */
@@ -53,17 +53,17 @@ export async function onStage<T>(
 }
 
 /** Milliseconds from the rename of a manifest to the first new connection that the new endpoint answers. */
-export async function changeMs({ manifests, prober }: Stage): Promise<number> {
+export async function changeMs({ manifests, prober }: Stage, kind: ChangeKind): Promise<number> {
   const startNs = process.hrtime.bigint()
-  const { vip, endpoint } = manifests.change()
+  const { vip, endpoint } = manifests.change(kind)
   return millisecondsBetween(startNs, await prober.answered({ address: vip, port: 80, expected: endpoint }))
 }
 
 /** So many changes, one after the other, each when the agent rests. */
-export async function changesMs(stage: Stage, count: number): Promise<readonly number[]> {
+export async function changesMs(stage: Stage, kind: ChangeKind, count: number): Promise<readonly number[]> {
   const times: number[] = []
   for (let i = 0; i < count; i++) {
-    times.push(await changeMs(stage))
+    times.push(await changeMs(stage, kind))
     await sleep(betweenChangesMs)
   }
   return times
