@@ -1,6 +1,8 @@
 // The network namespaces of the traffic table (test/traffic/table/world.ts): made, joined, served and removed.
+import { servicePort } from '../traffic/table/slot.js'
 import {
   addresses,
+  elsewhere,
   type Family,
   families,
   type Pair,
@@ -77,6 +79,7 @@ export class Topology {
       await Promise.all(names.map(async (name) => topology.#add(name, await Namespace.create(name))))
       await Promise.all(names.map((name) => prepare(topology.namespace(name))))
       await topology.#joinFabric()
+      await topology.#joinElsewhere()
       await topology.#joinLocalPods()
       await topology.#joinRemotePods()
       await topology.#joinNeighbour()
@@ -139,6 +142,16 @@ export class Topology {
       // What node-a did not translate goes round in no circle.
       ...virtualNetworks.map((network) => `rule add iif to-a to ${network[family]} blackhole`),
     ])
+  }
+
+  /** They are the client outside, which never sends by these addresses. */
+  async #joinElsewhere(): Promise<void> {
+    const lines = Object.values(elsewhere).flatMap((machine) =>
+      both(machine, hostPrefix).map(
+        (address) => `address add ${address} dev eth0 ${nodad(address)} preferred_lft 0`,
+      ),
+    )
+    await this.namespace('outside').ip(...lines)
   }
 
   async #joinLocalPods(): Promise<void> {
@@ -220,7 +233,10 @@ export class Topology {
       ...targets(addresses.node, ['TCP'], [hostNetworkPort]),
       { protocol: 'TCP', address: '127.0.0.1', port: privatePort },
     ])
-    await Promise.all([...pods, node])
+    const others = this.prober('outside').serve(
+      Object.values(elsewhere).flatMap((machine) => targets(machine, protocols, [servicePort])),
+    )
+    await Promise.all([...pods, node, others])
   }
 }
 

@@ -30,6 +30,7 @@ import {
 import { nodeObject } from './table/slot.js'
 import {
   addresses,
+  elsewhere,
   families,
   loopback,
   nodeName,
@@ -54,8 +55,11 @@ const protocols: Readonly<Record<FlowCheck['to']['protocol'], Protocol>> = {
   UDP: 'udp',
   SCTP: 'sctp',
 }
-/** Addresses on which node-a has servers of its own; to any other, what is not translated meets nobody. */
-const ownServers: readonly string[] = ['127.0.0.1', ...Object.values(addresses.node)]
+/** Addresses with servers that no Service leads to; to any other, what is not translated meets nobody. */
+const ownServers: readonly string[] = [
+  '127.0.0.1',
+  ...[addresses.node, ...Object.values(elsewhere)].flatMap((pair) => Object.values(pair)),
+]
 
 /** A chance in the kernel's 31 bits, several of them multiplied. */
 const chanceError = 1e-6

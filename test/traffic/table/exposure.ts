@@ -103,11 +103,13 @@ export const sourceRangeCases: readonly CaseAt[] = [
     checks: slot.flowsTo(['loadBalancer'], 'node', served),
   }),
   (slot) => ({
-    name: "the node that carries the load balancer's address is dropped when its own address is in no range",
+    name: "on a node that carries the load balancer's address the ranges hold, for the node itself as well",
     rules: ['F-056'],
     objects: [slot.exposed({ loadBalancerSourceRanges: outsideRanges }), ...slot.slices(here)],
     nodeAddresses: Object.values(slot.address('loadBalancer')),
-    checks: slot.flowsTo(['loadBalancer'], 'node', 'dropped'),
+    checks: (['node', 'b1', 'neighbour'] as const).flatMap((from) =>
+      slot.flowsTo(['loadBalancer'], from, 'dropped'),
+    ),
   }),
 ]
 

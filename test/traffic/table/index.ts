@@ -2,6 +2,7 @@
 import { affinityCases } from './affinity.js'
 import type { LocalDetection, TrafficGroup, TrafficSettings } from './case.js'
 import { changeCases } from './changes.js'
+import { elsewhereCases, occupiedNodePortCase } from './elsewhere.js'
 import { endpointCases } from './endpoints.js'
 import {
   closedFirewallCases,
@@ -53,6 +54,7 @@ const groups: readonly GroupAt[] = [
       singleProtocolCase,
       ...endpointCases,
       ...sourceRangeCases,
+      ...elsewhereCases,
       ...loopbackCases,
       ...healthCases,
       ...affinityCases,
@@ -60,7 +62,7 @@ const groups: readonly GroupAt[] = [
       ...changeCases,
     ],
   },
-  { name: 'local traffic not known', settings: {}, cases: matrixOf({}) },
+  { name: 'local traffic not known', settings: {}, cases: [...matrixOf({}), occupiedNodePortCase] },
   ...detections.map((detectLocal) => ({
     name: `local traffic known by ${detectLocal.mode}`,
     settings: { detectLocal },

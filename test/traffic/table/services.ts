@@ -54,24 +54,6 @@ export const serviceCases: readonly CaseAt[] = [
     checks: [0, 1].flatMap((which) => slot.flowsTo(['clusterIP'], 'a1', 'dropped', which)),
   }),
   (slot) => ({
-    name: 'an address of a load balancer in mode Proxy is left alone, one in mode VIP is served',
-    rules: ['F-009'],
-    objects: [
-      slot.exposed({
-        loadBalancerIngress: families.flatMap((family) => [
-          { ip: slot.address('loadBalancer', 0)[family], ipMode: 'VIP' as const },
-          { ip: slot.address('loadBalancer', 1)[family], ipMode: 'Proxy' as const },
-        ]),
-        loadBalancerSourceRanges: ['192.0.2.0/24', '2001:db8:2::/64'],
-      }),
-      ...slot.slices(here),
-    ],
-    checks: [
-      ...slot.flowsTo(['loadBalancer'], 'outside', { by: here, sees: 'node' }),
-      ...slot.flowsTo(['loadBalancer'], 'outside', 'dropped', 1),
-    ],
-  }),
-  (slot) => ({
     name: 'external IPs work on a ClusterIP Service, and its external policy Local counts',
     rules: ['F-010', 'F-012'],
     objects: [

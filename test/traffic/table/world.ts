@@ -55,6 +55,16 @@ export const virtualNetworks: readonly Pair[] = [
   pair('10.98.0.0/16', 'fd00:10:98::/48'),
 ]
 
+/**
+ * Machines outside that answer on the port of a service: whatever node-a neither translates nor refuses nor drops gets there.
+ */
+export const elsewhere = {
+  proxied: pair('192.0.2.101', '2001:db8:2::101'),
+  guarded: pair('192.0.2.102', '2001:db8:2::102'),
+  internal: pair('192.0.2.103', '2001:db8:2::103'),
+  external: pair('192.0.2.104', '2001:db8:2::104'),
+} as const
+
 /** Every server of a pod listens on these, in every protocol. */
 export const serverPorts: readonly number[] = [8080, 8443]
 /** TCP servers of node-a itself: a backend in the host's network, and a service that only the node may use (127.0.0.1). */
