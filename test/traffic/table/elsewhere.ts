@@ -85,28 +85,30 @@ export const elsewhereCases: readonly CaseAt[] = [
   }),
 ]
 
+function flowsToHostPort(from: Place, expect: FlowExpectation): readonly FlowCheck[] {
+  return families.map((family) =>
+    flowCheck(
+      from,
+      { protocol: 'TCP', address: addresses.node[family], port: hostNetworkPort },
+      expected(expect, family),
+    ),
+  )
+}
+
 /**
  * In a group of its own: kube-proxy refuses by this number after translation as well, and so what a backend in the host's
  * network gets.
  */
 export const occupiedNodePortCase: CaseAt = (slot) => {
   const ports = [port(servicePort, { name: 'tcp', nodePort: hostNetworkPort })]
-  const checks = (from: Place, expect: FlowExpectation): readonly FlowCheck[] =>
-    families.map((family) =>
-      flowCheck(
-        from,
-        { protocol: 'TCP', address: addresses.node[family], port: hostNetworkPort },
-        expected(expect, family),
-      ),
-    )
   return {
     name: 'a node port has its number to itself: without endpoints it refuses, though a server of the node listens there',
     rules: ['F-008', 'F-053'],
     objects: [slot.service({ type: 'NodePort', ports })],
-    checks: (['outside', 'a1', 'node'] as const).flatMap((from) => checks(from, 'refused')),
+    checks: (['outside', 'a1', 'node'] as const).flatMap((from) => flowsToHostPort(from, 'refused')),
     steps: [
       { do: 'set', objects: [slot.service({ type: 'NodePort', ports }), ...slot.slices(['a0'])] },
-      { do: 'until', checks: checks('outside', { by: ['a0'], sees: 'node' }) },
+      { do: 'until', checks: flowsToHostPort('outside', { by: ['a0'], sees: 'node' }) },
     ],
   }
 }
