@@ -9,7 +9,13 @@ import { type Route, route } from '../../src/routing/index.js'
 import type { KubernetesObject } from '../../src/source/index.js'
 import { iptablesSettings } from '../../src/sync/iptables-settings.js'
 import { set } from '../support/objects.js'
-import { type ModelNode, type Outcome, type RecentLists, walk } from '../support/packet-model.js'
+import {
+  type ModelNode,
+  type ModelTables,
+  type Outcome,
+  type RecentLists,
+  walk,
+} from '../support/packet-model.js'
 import { tablesOf } from '../support/packet-model-tables.js'
 import { ip } from '../support/routes.js'
 import {
@@ -64,18 +70,29 @@ const ownServers: readonly string[] = [
 /** A chance in the kernel's 31 bits, several of them multiplied. */
 const chanceError = 1e-6
 
-type Tables = ReturnType<typeof tablesOf>
 /** Health checks are servers of the agent, not rules. */
 export type ModelCheck = Exclude<Check, HttpCheck>
 
 /** The checks of a case that the model can show: what holds before anything changes. */
-export function modelChecks(row: TrafficCase): readonly ModelCheck[] {
+function modelChecks(row: TrafficCase): readonly ModelCheck[] {
   return row.checks.filter((check) => check.kind !== 'http')
 }
 
-/** What the checks of a case meet in the model: a line for each that does not hold. */
-export function failuresOnModel(group: TrafficGroup, row: TrafficCase): readonly string[] {
-  const tables = new Map<IpFamily, Tables>()
+/** Two Services that want the same frontend are settled by the ledger (ADR 7), which is not part of the model. */
+export function isOnModel(row: TrafficCase): boolean {
+  return !row.rules.includes('ADR 7') && modelChecks(row).length > 0
+}
+
+/**
+ * What the checks of a case meet in the model: a line for each that does not hold. `changed` may give them other tables than
+ * those of the mode.
+ */
+export function failuresOnModel(
+  group: TrafficGroup,
+  row: TrafficCase,
+  changed: (tables: ModelTables) => ModelTables = (tables) => tables,
+): readonly string[] {
+  const tables = new Map<IpFamily, ModelTables>()
   const node: ModelNode = {
     addresses: [addresses.node, secondNodeAddress, podGateway]
       .flatMap((pair) => families.map((family) => ip(pair[family])))
@@ -84,7 +101,7 @@ export function failuresOnModel(group: TrafficGroup, row: TrafficCase): readonly
   }
   return modelChecks(row).flatMap((check) => {
     const family = familyOf(ip(targetsOf(check)[0]?.address ?? ''))
-    const familyTables = tables.get(family) ?? compiled(family, group, row.objects)
+    const familyTables = tables.get(family) ?? changed(compiled(family, group, row.objects))
     tables.set(family, familyTables)
     const problem = problemOf(check, familyTables, node)
     return problem === undefined ? [] : [`${describeCheck(check)}: ${problem}`]
@@ -95,7 +112,7 @@ function targetsOf(check: ModelCheck): readonly { readonly address: string }[] {
   return check.kind === 'affinity' ? check.to : [check.to]
 }
 
-function problemOf(check: ModelCheck, tables: Tables, node: ModelNode): string | undefined {
+function problemOf(check: ModelCheck, tables: ModelTables, node: ModelNode): string | undefined {
   switch (check.kind) {
     case 'flow':
     case 'ask':
@@ -110,7 +127,7 @@ function problemOf(check: ModelCheck, tables: Tables, node: ModelNode): string |
 }
 
 /** The tables of this family, as all rooms above the kernel make them. */
-function compiled(family: IpFamily, group: TrafficGroup, objects: readonly KubernetesObject[]): Tables {
+function compiled(family: IpFamily, group: TrafficGroup, objects: readonly KubernetesObject[]): ModelTables {
   const invocation = parseArguments(['--manifests=.', '--proxy-mode=iptables', ...flagsOf(group.settings)])
   if (!('config' in invocation)) throw new BugError(`the flags of group ${group.name}: ${invocation.text}`)
   const node = new NodeTracker(nodeName)
@@ -136,7 +153,7 @@ function routesOf(tracker: Tracker, node: NodeTracker): readonly Route[] {
 }
 
 /** Every server answers as often as any other (F-045). */
-function flowProblem(check: FlowCheck | AskCheck, tables: Tables, node: ModelNode): string | undefined {
+function flowProblem(check: FlowCheck | AskCheck, tables: ModelTables, node: ModelNode): string | undefined {
   const { expect } = check
   const seen = new Map<string, number>()
   for (const outcome of walk(tables, node, packetOf(check, node))) {
@@ -152,7 +169,7 @@ function flowProblem(check: FlowCheck | AskCheck, tables: Tables, node: ModelNod
 }
 
 /** Wherever a new client is sent by any of the targets, every target sends it there from then on. */
-function affinityProblem(check: AffinityCheck, tables: Tables, node: ModelNode): string | undefined {
+function affinityProblem(check: AffinityCheck, tables: ModelTables, node: ModelNode): string | undefined {
   const servers = new Set<string>()
   for (const to of check.to) {
     for (const outcome of walk(tables, node, packetOf({ from: check.from, to }, node))) {
@@ -171,7 +188,7 @@ function affinityProblem(check: AffinityCheck, tables: Tables, node: ModelNode):
 }
 
 /** After the pause a client may meet anybody again. */
-function expiryProblem(check: ExpiryCheck, tables: Tables, node: ModelNode): string | undefined {
+function expiryProblem(check: ExpiryCheck, tables: ModelTables, node: ModelNode): string | undefined {
   const packet = packetOf(check, node)
   const all = walk(tables, node, packet)
   const [first] = all
@@ -184,7 +201,11 @@ function expiryProblem(check: ExpiryCheck, tables: Tables, node: ModelNode): str
 }
 
 /** A segment of no connection, on its way through the node. */
-function strayProblem({ from, to, expect }: StrayCheck, tables: Tables, node: ModelNode): string | undefined {
+function strayProblem(
+  { from, to, expect }: StrayCheck,
+  tables: ModelTables,
+  node: ModelNode,
+): string | undefined {
   const packet = packetOf({ from, to: { protocol: 'TCP', ...to } }, node)
   const verdicts = walk(tables, node, { ...packet, state: 'invalid' }).map(({ verdict }) => verdict)
   const isRight = verdicts.every((verdict) => verdict === (expect === 'arrives' ? 'accept' : 'drop'))

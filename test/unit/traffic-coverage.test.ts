@@ -1,0 +1,97 @@
+// No rule of iptables mode is there for nothing: without it, some case of the traffic table fails on the packet model.
+import assert from 'node:assert/strict'
+import { it } from 'node:test'
+import type { XtRule } from '../../src/kernel/index.js'
+import type { ModelTables } from '../support/packet-model.js'
+import { failuresOnModel, isOnModel } from '../traffic/table-on-model.js'
+import { type TrafficCase, type TrafficGroup, trafficTable } from '../traffic/table/index.js'
+
+/** What new connections on the model cannot show, each with what shows it. */
+const shownElsewhere: readonly string[] = [
+  // Health checks are servers: *the health check port is let in*, on the kernel.
+  'filter INPUT: comment target, jump KUBE-NODEPORTS',
+  'filter KUBE-NODEPORTS: comment destinationPorts protocol target, accept',
+  // Replies: *what is masqueraded passes a firewall that forwards nothing, with its replies*, on the kernel.
+  'filter KUBE-FORWARD: comment state target, accept',
+  // What the node sends to itself passes INPUT as well, which leads there too.
+  'filter OUTPUT: target, jump KUBE-FIREWALL',
+  // The mark is cleared for a packet that comes by once more, in a tunnel: test/unit/modes/iptables/skeleton.test.ts.
+  'nat KUBE-POSTROUTING: target, mark',
+]
+
+interface Spot {
+  readonly kind: string
+  /** The tables without this very rule. */
+  readonly without: (tables: ModelTables) => ModelTables
+}
+
+const tableNames = ['nat', 'filter'] as const
+const parts = ['chains', 'hooks'] as const
+
+/** Every rule of these tables. */
+function spotsOf(tables: ModelTables): readonly Spot[] {
+  return tableNames.flatMap((table) =>
+    parts.flatMap((part) =>
+      [...tables[table][part]].flatMap(([chain, rules]) =>
+        rules.map((rule) => ({
+          kind: kindOf(table, chain, rule),
+          without: (others) => ({
+            ...others,
+            [table]: { ...others[table], [part]: withoutRule(others[table][part], chain, rule) },
+          }),
+        })),
+      ),
+    ),
+  )
+}
+
+/** Tables are compiled anew for each look, equal to the last bit. */
+function withoutRule(
+  chains: ReadonlyMap<string, readonly XtRule[]>,
+  chain: string,
+  rule: XtRule,
+): ReadonlyMap<string, readonly XtRule[]> {
+  const text = JSON.stringify(rule)
+  const rest = (chains.get(chain) ?? []).filter((other) => JSON.stringify(other) !== text)
+  return new Map([...chains, [chain, rest]])
+}
+
+/** Where the rule is, by what it matches, and what it does; names and addresses left out. */
+function kindOf(table: string, chain: string, rule: XtRule): string {
+  const target =
+    'chain' in rule.target ? `${rule.target.kind} ${kindOfChain(rule.target.chain)}` : rule.target.kind
+  return `${table} ${kindOfChain(chain)}: ${Object.keys(rule).toSorted().join(' ')}, ${target}`
+}
+
+function kindOfChain(chain: string): string {
+  return chain.replace(/^(KUBE-(?:SVC|SVL|EXT|FW|SEP))-.*/, '$1')
+}
+
+function ruleSpots(group: TrafficGroup, row: TrafficCase): readonly Spot[] {
+  const spots: Spot[] = []
+  failuresOnModel(group, row, (tables) => {
+    spots.push(...spotsOf(tables))
+    return tables
+  })
+  return spots
+}
+
+it('every kind of rule is missed when it is gone', () => {
+  const kinds = new Map<string, boolean>()
+  for (const group of trafficTable(['TCP'])) {
+    for (const row of group.cases) {
+      if (!isOnModel(row)) continue
+      for (const spot of ruleSpots(group, row)) {
+        const isKnown = kinds.get(spot.kind) === true || shownElsewhere.includes(spot.kind)
+        kinds.set(spot.kind, isKnown || failuresOnModel(group, row, spot.without).length > 0)
+      }
+    }
+  }
+  const unnoticed = [...kinds].filter(([, noticed]) => !noticed).map(([kind]) => kind)
+  assert.deepEqual(unnoticed, [])
+  assert.deepEqual(
+    shownElsewhere.filter((kind) => !kinds.has(kind)),
+    [],
+    'kinds of rules that there are no more',
+  )
+})
