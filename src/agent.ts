@@ -84,6 +84,7 @@ async function run(config: Config, kernel: Kernel, log: Log): Promise<number> {
     const start = source.start((events) => synchronizer.deliver(events))
     end = await Promise.race([stopped, crash, failureOf(start)])
   } finally {
+    kernel.hurry()
     await source.stop()
     await synchronizer.stop()
   }

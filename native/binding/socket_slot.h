@@ -44,6 +44,11 @@ class SocketSlot {
     return promise;
   }
 
+  /// Touches the socket beside the call in flight, which `hurry` may shorten; nothing when it is closed.
+  void Hurry(const std::function<void(Socket&)>& hurry) {
+    if (socket_) hurry(*socket_);
+  }
+
   /// A promise that resolves when the socket is closed: at once, or after the flight, which `hurry` shortens.
   Napi::Value Close(Napi::Env env, const std::function<void(Socket&)>& hurry = {}) {
     is_closing_ = true;

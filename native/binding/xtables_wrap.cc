@@ -82,7 +82,8 @@ Napi::Function XtablesWrap::Define(Napi::Env env) {
       env, "XtablesTable",
       {InstanceMethod<&XtablesWrap::Stage>("stage"), InstanceMethod<&XtablesWrap::Apply>("apply"),
        InstanceMethod<&XtablesWrap::Check>("check"), InstanceMethod<&XtablesWrap::Compare>("compare"),
-       InstanceMethod<&XtablesWrap::Chains>("chains"), InstanceMethod<&XtablesWrap::Close>("close")});
+       InstanceMethod<&XtablesWrap::Chains>("chains"), InstanceMethod<&XtablesWrap::Hurry>("hurry"),
+       InstanceMethod<&XtablesWrap::Close>("close")});
 }
 
 XtablesWrap::XtablesWrap(const Napi::CallbackInfo& info) : SocketWrap(info, OpenTable(info)) {}
@@ -131,6 +132,10 @@ Napi::Value XtablesWrap::Compare(const Napi::CallbackInfo& info) {
 Napi::Value XtablesWrap::Chains(const Napi::CallbackInfo& info) {
   return Slot(info).Fly<xtables::Chains>(
       info, {[](XtablesTable& table) { return table.ListChains(); }, ChainsToValue});
+}
+
+void XtablesWrap::Hurry(const Napi::CallbackInfo& info) {
+  Slot(info).Hurry([](XtablesTable& table) { table.Hurry(); });
 }
 
 Napi::Value XtablesWrap::Close(const Napi::CallbackInfo& info) { return Slot(info).Close(info.Env()); }

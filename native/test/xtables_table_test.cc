@@ -467,6 +467,17 @@ TEST_F(XtablesTableTest, LockOfAnotherProgram) {
   EXPECT_TRUE(Apply({}).is_written);
 }
 
+TEST_F(XtablesTableTest, LockThatIsNotWaitedForAnyMore) {
+  const Fd holder(open(lock_path.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC, 0600));
+  ASSERT_EQ(flock(holder.get(), LOCK_EX), 0);
+  std::optional<Error> error;
+  std::thread waiter([&] { error = table->Apply(Small().batch(), {}, std::chrono::hours(1)).error(); });
+  table->Hurry();
+  waiter.join();
+  EXPECT_EQ(error->code, EAGAIN);
+  EXPECT_EQ(table->Apply({}, {}, std::chrono::hours(1)).error().code, EAGAIN);
+}
+
 TEST_F(XtablesTableTest, LockThatCannotBe) {
   auto opened = XtablesTable::Open(AF_INET, "nat", testing::TempDir() + "no/such/folder", kernel);
   auto outcome = opened.value().Apply(Small().batch(), {}, milliseconds(0));

@@ -33,7 +33,8 @@ std::string XtablesLock::DefaultPath() {
 
 // iptables/xshared.c xtables_lock(). It waits in flock() and is woken by an alarm; a thread of a pool asks
 // again instead.
-Result<XtablesLock> XtablesLock::Take(const std::string& path, milliseconds timeout) {
+Result<XtablesLock> XtablesLock::Take(const std::string& path, milliseconds timeout,
+                                      const std::atomic<bool>& is_hurried) {
   const std::string operation = "lock " + path;
   Fd fd(open(path.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC, 0600));
   if (!fd.is_open()) return Error{errno, operation, {}};
@@ -41,10 +42,11 @@ Result<XtablesLock> XtablesLock::Take(const std::string& path, milliseconds time
   for (auto pause = kShortestPause;; pause = std::min(pause * 2, kLongestPause)) {
     if (flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return XtablesLock(std::move(fd), Since(start));
     if (errno != EWOULDBLOCK && errno != EINTR) return Error{errno, operation, {}};
-    const milliseconds left = timeout - Since(start);
-    if (left <= milliseconds::zero())
+    const milliseconds waited = Since(start);
+    const milliseconds left = timeout - waited;
+    if (left <= milliseconds::zero() || is_hurried)
       return Error{EAGAIN, operation,
-                   "another program has held it for " + std::to_string(timeout.count()) + " ms"};
+                   "another program has held it for " + std::to_string(waited.count()) + " ms"};
     std::this_thread::sleep_for(std::min(pause, left));
   }
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <string>
 
@@ -14,8 +15,9 @@ class XtablesLock {
   /// XTABLES_LOCKFILE, or where the tools have it.
   static std::string DefaultPath();
 
-  /// EAGAIN: another program held it all the time.
-  static Result<XtablesLock> Take(const std::string& path, std::chrono::milliseconds timeout);
+  /// EAGAIN: another program held it all the time, or until `is_hurried` was set.
+  static Result<XtablesLock> Take(const std::string& path, std::chrono::milliseconds timeout,
+                                  const std::atomic<bool>& is_hurried);
 
   std::chrono::milliseconds waited() const { return waited_; }
 

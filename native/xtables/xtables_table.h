@@ -1,7 +1,9 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,7 +34,7 @@ struct Chains {
 };
 
 /// A table of legacy x_tables in the network namespace in which it was opened, and what we want of it. Not
-/// thread-safe: one call at a time.
+/// thread-safe but for Hurry(): one call at a time.
 class XtablesTable {
  public:
   /// `family`: AF_INET or AF_INET6.
@@ -47,6 +49,8 @@ class XtablesTable {
   /// EAGAIN: another program held the lock, or kept changing the table.
   Result<Outcome> Apply(const Batch& batch, const std::vector<std::string>& prune,
                         std::chrono::milliseconds lock_timeout);
+  /// Ends the wait for the lock, of an Apply() in flight and of those to come.
+  void Hurry() { *is_hurried_ = true; }
   /// Whether the table can be as we left it: one system call.
   Result<bool> Check();
   /// Reads the table and says where it is not as wanted.
@@ -79,6 +83,7 @@ class XtablesTable {
   std::vector<std::string> prune_;  ///< of this apply, and of those that failed before it
   std::optional<TableInfo> left_;   ///< as we left it, if we did
   std::string lock_path_;
+  std::unique_ptr<std::atomic<bool>> is_hurried_ = std::make_unique<std::atomic<bool>>(false);
 };
 
 }  // namespace viaduct::xtables

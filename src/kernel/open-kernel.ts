@@ -30,6 +30,8 @@ export interface Kernel {
   xtables(family: IpFamily, table: XtTableName): Xtables
   /** The legacy tables that exist, whoever made them; asking one of the others would make it. Throws KernelError. */
   activeTables(family: IpFamily): Promise<readonly XtTableName[]>
+  /** From now on nobody waits for the lock of other programs, and what waits throws EAGAIN. For a stop. */
+  hurry(): void
   /** Waits for what is in flight; idempotent. */
   close(): Promise<void>
 }
@@ -61,6 +63,7 @@ export function openKernel(options: KernelOptions = {}): Kernel {
   const conntrack = new RealConntrack(addon)
   const nftChains = new RealNftChains(addon)
   const xtables = new Map<string, RealXtables>()
+  let isHurried = false
   return {
     ipvs,
     routes,
@@ -73,10 +76,15 @@ export function openKernel(options: KernelOptions = {}): Kernel {
       const known = xtables.get(key)
       if (known !== undefined) return known
       const made = new RealXtables(addon, family, table)
+      if (isHurried) made.hurry()
       xtables.set(key, made)
       return made
     },
     activeTables: async (family) => await readActiveTables(family, '/proc/net'),
+    hurry: () => {
+      isHurried = true
+      for (const table of xtables.values()) table.hurry()
+    },
     close: async () => {
       const parts = [ipvs, routes, links, conntrack, nftChains, ...xtables.values()]
       await Promise.all(parts.map((part) => part.close()))

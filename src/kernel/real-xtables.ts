@@ -23,6 +23,7 @@ export class RealXtables implements Xtables {
   readonly table: XtTableName
   readonly #queue: RequestQueue<RawXtablesTable>
   readonly #subject: Subject
+  #isHurried = false
 
   constructor(addon: () => Addon, family: IpFamily, table: XtTableName) {
     this.family = family
@@ -39,7 +40,8 @@ export class RealXtables implements Xtables {
   apply(ops: readonly XtOp[], options: XtApplyOptions = {}): Promise<XtOutcome> {
     const { prune = [], lockTimeoutMs = defaultLockTimeoutMs } = options
     const { chains, rules, texts } = encodeXtBatch(ops, this)
-    return this.#run((table) => table.apply(chains, rules, texts, encodeTexts(prune), lockTimeoutMs))
+    const waitMs = (): number => (this.#isHurried ? 0 : lockTimeoutMs)
+    return this.#run((table) => table.apply(chains, rules, texts, encodeTexts(prune), waitMs()))
   }
 
   check(): Promise<boolean> {
@@ -55,6 +57,12 @@ export class RealXtables implements Xtables {
       const { names, rules } = await table.chains()
       return names.map((chain, i) => ({ chain, rules: rules[i] ?? 0 }))
     })
+  }
+
+  /** From now on no call waits for the lock of other programs, the one in flight neither: it throws EAGAIN instead. */
+  hurry(): void {
+    this.#isHurried = true
+    this.#queue.touch((table) => table.hurry())
   }
 
   close(): Promise<void> {

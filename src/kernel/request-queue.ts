@@ -65,6 +65,11 @@ export class RequestQueue<Socket extends Closable> {
     }
   }
 
+  /** Touches the socket at once, beside the call in flight; nothing where it is not open. */
+  touch(act: (socket: Socket) => void): void {
+    if (this.#socket !== undefined && !this.#isClosed) act(this.#socket)
+  }
+
   /** Waits for the calls that were asked for. Idempotent. */
   async close(): Promise<void> {
     this.#isClosed = true

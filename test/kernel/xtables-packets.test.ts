@@ -8,6 +8,7 @@ import type { IpFamily } from '../../src/address.js'
 import { XtState, type XtOp, type XtRule, type Xtables, type XtTableName } from '../../src/kernel/index.js'
 import { requireFreshNamespace } from '../contract/fresh-namespace.js'
 import { ip } from '../contract/law.js'
+import { openRealKernel } from '../contract/real-kernel.js'
 import { setName } from '../contract/xtables-kinds.js'
 import {
   iptables,
@@ -371,5 +372,18 @@ describe('the lock of the tools', () => {
     assert.deepEqual(await us.xtables('ipv4', 'nat').chains(), [])
     await holder.kill()
     assert.equal((await applied).isWritten, true)
+  })
+
+  it('is not waited for any more by who has to stop', async () => {
+    const kernel = openRealKernel()
+    const opened = kernel.xtables('ipv4', 'nat')
+    await opened.check()
+    const aboutToOpen = kernel.xtables('ipv6', 'nat')
+    const waits = { lockTimeoutMs: 3_600_000 }
+    const calls = [opened.apply([set('KUBE-A')], waits), aboutToOpen.apply([set('KUBE-A')], waits)]
+    kernel.hurry()
+    calls.push(kernel.xtables('ipv4', 'filter').apply([set('KUBE-A')], waits))
+    await Promise.all(calls.map((call) => assert.rejects(call, { code: 'EAGAIN' })))
+    await kernel.close()
   })
 })

@@ -142,6 +142,7 @@ function tableThat(refuses: (call: 'apply' | 'check') => Refusal | undefined): R
     async chains(): ReturnType<RawXtablesTable['chains']> {
       return { names: ['KUBE-A'], rules: new Uint32Array([3]) }
     }
+    hurry(): void {}
     async close(): Promise<void> {}
   }
   return new RealXtables(() => ({ ...addon, XtablesTable: Table }), 'ipv6', 'filter')
