@@ -6,7 +6,7 @@ import { servesLocalhostNodePorts } from '../node/index.js'
 import { cleanUp, describeCleanUp } from './clean-up.js'
 import { describeNftLeftovers } from './iptables-clean-up.js'
 import { IptablesPipeline } from './iptables-pipeline.js'
-import { type Mode, type ModeKernel, type ModeOptions, warnIfRefused } from './mode.js'
+import { type LeftoverReport, type Mode, type ModeKernel, type ModeOptions, leaveMode } from './mode.js'
 
 /** At 10,000 services a write takes some 50 ms of a core: a rest of 1.5 times that leaves 0.6 of it to others. */
 const restFactor = 1.5
@@ -46,12 +46,13 @@ export function iptablesMode(
       metrics: metrics[family],
       openHealthChecks: (isHealthy) => options.openHealthChecks(family, isHealthy),
     })
-  const removeOthers = async (): Promise<void> => {
+  const removeOthers = async (): Promise<LeftoverReport> => {
     const report = await cleanUp(kernel, config.ipvs.excludeCIDRs)
-    if (report.virtualServers + report.routes + report.addresses > 0 || report.device)
-      log.info(`What ipvs mode left: ${describeCleanUp(report)}`)
+    const isComplete = report.failures.length === 0
+    const isNothing = isComplete && report.virtualServers + report.routes === 0 && !report.device
+    return { text: isNothing ? '' : describeCleanUp(report), isComplete }
   }
-  const leaveOthers = async (): Promise<void> => await warnIfRefused(log, removeOthers)
+  const leaveOthers = async (): Promise<void> => await leaveMode('ipvs', log, removeOthers)
   return { families, openPipeline, syncPeriodMs, minSyncPeriodMs, restFactor, leaveOthers }
 }
 

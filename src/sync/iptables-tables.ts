@@ -211,7 +211,6 @@ function countRules(ops: readonly XtOp[]): number {
 }
 
 function hintOn({ code }: KernelError): string {
-  if (code === 'EAGAIN') return ': another program holds /run/xtables.lock, or keeps changing the table'
   if (code === 'ENOMEM') return ': the kernel has no memory for a table of this size'
   return ''
 }

@@ -4,7 +4,7 @@ import { dummyDeviceName } from '../ledger/index.js'
 import { StateReporter } from '../log.js'
 import { FamilyPipeline } from './family-pipeline.js'
 import { cleanUpIptables, describeCleanedTables } from './iptables-clean-up.js'
-import { type Mode, type ModeOptions, warnIfRefused } from './mode.js'
+import { type LeftoverReport, type Mode, type ModeOptions, leaveMode } from './mode.js'
 import type { Pipeline } from './pipeline.js'
 import { prepareKernel } from './prepare-kernel.js'
 
@@ -41,13 +41,13 @@ export function ipvsMode(options: ModeOptions): Mode {
         metrics: metrics[family],
       }),
     )
-  const removeOthers = async (): Promise<void> => {
-    const cleaned = (await cleanUpIptables(kernel)).filter(
-      ({ removed, error }) => removed.length > 0 || error !== undefined,
-    )
-    if (cleaned.length > 0) log.info(`What iptables mode left: ${describeCleanedTables(cleaned)}`)
+  const removeOthers = async (): Promise<LeftoverReport> => {
+    const cleaned = await cleanUpIptables(kernel)
+    const isComplete = cleaned.every(({ error }) => error === undefined)
+    const isNothing = isComplete && cleaned.every(({ removed }) => removed.length === 0)
+    return { text: isNothing ? '' : describeCleanedTables(cleaned), isComplete }
   }
-  const leaveOthers = async (): Promise<void> => await warnIfRefused(log, removeOthers)
+  const leaveOthers = async (): Promise<void> => await leaveMode('iptables', log, removeOthers)
   const families = ['ipv4', 'ipv6'] as const
   return { families, openPipeline, syncPeriodMs, minSyncPeriodMs, restFactor: 0, leaveOthers }
 }

@@ -53,12 +53,26 @@ export interface Mode {
   readonly leaveOthers: () => Promise<void>
 }
 
-/** `removeOthers` with a refusal of the kernel as a warning. */
-export async function warnIfRefused(log: Log, removeOthers: () => Promise<void>): Promise<void> {
+/** What was done about another mode's leftovers. */
+export interface LeftoverReport {
+  /** Empty: there were none. */
+  readonly text: string
+  readonly isComplete: boolean
+}
+
+/** Removes what the other mode left, and says so; a refusal of the kernel is a warning. */
+export async function leaveMode(
+  other: 'iptables' | 'ipvs',
+  log: Log,
+  remove: () => Promise<LeftoverReport>,
+): Promise<void> {
   try {
-    await removeOthers()
+    const { text, isComplete } = await remove()
+    if (!isComplete)
+      log.warn(`What ${other} mode left could not all be removed; --cleanup tries again: ${text}`)
+    else if (text !== '') log.info(`What ${other} mode left: ${text}`)
   } catch (error) {
     if (!(error instanceof KernelError)) throw error
-    log.warn('What another mode left could not be removed; --cleanup tries again', { err: error })
+    log.warn(`What ${other} mode left could not be removed; --cleanup tries again`, { err: error })
   }
 }
