@@ -16,6 +16,14 @@ Error Malformed(const char* what, uint32_t offset) {
   return {EPROTO, "read the table's entries", std::string(what) + " at byte " + std::to_string(offset)};
 }
 
+/// Where an entry begins stands in the one before it: unless asked for in time, each is a wait for memory.
+void FetchAhead(std::span<const uint8_t> bytes, size_t offset) {
+  constexpr size_t kAhead = 1024;
+  constexpr size_t kLine = 64;
+  const size_t end = std::min(bytes.size(), offset + kAhead + 4 * kLine);
+  for (size_t line = offset + kAhead; line < end; line += kLine) __builtin_prefetch(&bytes[line]);
+}
+
 /// The kernel takes nothing else (check_underflow()).
 bool IsPolicy(const EntryView& entry) {
   const auto at = entry.VerdictOffset();
@@ -113,6 +121,7 @@ Result<TableImage> TableImage::Parse(const Shape& shape, std::span<const uint8_t
   Walker walker{image, info};
   uint32_t offset = 0;
   while (offset < bytes.size()) {
+    FetchAhead(bytes, offset);
     if (!EntryView::Check(shape, bytes, offset)) return Malformed("no entry", offset);
     Status status = walker.Step(offset);
     if (!status.ok()) return status.error();

@@ -50,10 +50,12 @@ Result<TablePlan> TablePlan::Make(const TableImage& image, const WantedTable& wa
 }
 
 void TablePlan::MatchChains(std::span<const std::string> prune) {
+  uint32_t last = kNone;
   for (uint32_t i = 0; i < chains_.size(); ++i) {
     Chain& chain = chains_[i];
     const std::string_view name = image_->chains()[i].name;
-    const uint32_t number = wanted_->Find(name);
+    const uint32_t number = wanted_->Find(name, last + 1);
+    if (number != kNone) last = number;
     // The kernel takes two chains of one name. Ours is the first; what is to go goes with all of its name.
     const bool is_first = number != kNone && image_of_[number] == kNone;
     if (is_first) image_of_[number] = i;

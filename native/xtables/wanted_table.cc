@@ -176,7 +176,8 @@ uint32_t WantedTable::Intern(std::string_view name) {
   return number;
 }
 
-uint32_t WantedTable::Find(std::string_view name) const {
+uint32_t WantedTable::Find(std::string_view name, uint32_t guess) const {
+  if (guess < size() && !name.empty() && chains_[guess].name == name) return guess;
   const auto known = numbers_.find(name);
   return known == numbers_.end() ? kNone : known->second;
 }

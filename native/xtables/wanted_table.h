@@ -78,8 +78,8 @@ class WantedTable {
   /// The kernel's table is as wanted: what was unwanted or former is forgotten.
   void Settle();
 
-  /// kNone: the name is unknown.
-  uint32_t Find(std::string_view name) const;
+  /// kNone: the name is unknown. `guess` is looked at first: in tables that we wrote, numbers mostly ascend.
+  uint32_t Find(std::string_view name, uint32_t guess) const;
   const WantedChain& chain(uint32_t number) const { return chains_[number]; }
   /// Numbers are below this; some are of no chain (kNamed, without references).
   uint32_t size() const { return static_cast<uint32_t>(chains_.size()); }
