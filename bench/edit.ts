@@ -56,8 +56,8 @@ const mode = ipvsMode({
     new HealthCheckServers({ family, isHealthy, nodeName: node.facts.name }),
 })
 const synchronizer = new Synchronizer({
-  mode,
-  onInForce: async () => {},
+  mode: { ...mode, leaveOthers: async () => true },
+  onInForce: () => {},
   links: real.links,
   node,
   clock: systemClock,

@@ -55,9 +55,8 @@ async function build(config: Config, kernel: Kernel, log: Log): Promise<Agent> {
   })
   const synchronizer = new Synchronizer({
     mode,
-    onInForce: async () => {
+    onInForce: () => {
       for (const warning of configWarnings(config, node.facts)) log.warn(warning)
-      await mode.leaveOthers()
     },
     links: kernel.links,
     node,

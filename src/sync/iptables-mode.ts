@@ -6,7 +6,7 @@ import { servesLocalhostNodePorts } from '../node/index.js'
 import { cleanUp, describeCleanUp } from './clean-up.js'
 import { describeNftLeftovers } from './iptables-clean-up.js'
 import { IptablesPipeline } from './iptables-pipeline.js'
-import { type LeftoverReport, type Mode, type ModeKernel, type ModeOptions, leaveMode } from './mode.js'
+import { type LeftoverReport, type Mode, type ModeKernel, type ModeOptions, leaving } from './mode.js'
 
 /** At 10,000 services a write takes some 50 ms of a core: a rest of 1.5 times that leaves 0.6 of it to others. */
 const restFactor = 1.5
@@ -52,7 +52,7 @@ export function iptablesMode(
     const isNothing = isComplete && report.virtualServers + report.routes === 0 && !report.device
     return { text: isNothing ? '' : describeCleanUp(report), isComplete }
   }
-  const leaveOthers = async (): Promise<void> => await leaveMode('ipvs', log, removeOthers)
+  const leaveOthers = leaving('ipvs', log, removeOthers)
   return { families, openPipeline, syncPeriodMs, minSyncPeriodMs, restFactor, leaveOthers }
 }
 

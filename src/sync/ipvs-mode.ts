@@ -4,7 +4,7 @@ import { dummyDeviceName } from '../ledger/index.js'
 import { StateReporter } from '../log.js'
 import { FamilyPipeline } from './family-pipeline.js'
 import { cleanUpIptables, describeCleanedTables } from './iptables-clean-up.js'
-import { type LeftoverReport, type Mode, type ModeOptions, leaveMode } from './mode.js'
+import { type LeftoverReport, type Mode, type ModeOptions, leaving } from './mode.js'
 import type { Pipeline } from './pipeline.js'
 import { prepareKernel } from './prepare-kernel.js'
 
@@ -47,7 +47,7 @@ export function ipvsMode(options: ModeOptions): Mode {
     const isNothing = isComplete && cleaned.every(({ removed }) => removed.length === 0)
     return { text: isNothing ? '' : describeCleanedTables(cleaned), isComplete }
   }
-  const leaveOthers = async (): Promise<void> => await leaveMode('iptables', log, removeOthers)
+  const leaveOthers = leaving('iptables', log, removeOthers)
   const families = ['ipv4', 'ipv6'] as const
   return { families, openPipeline, syncPeriodMs, minSyncPeriodMs, restFactor: 0, leaveOthers }
 }

@@ -3,7 +3,7 @@ import type { IpAddress, IpFamily } from '../address.js'
 import type { Config } from '../config/index.js'
 import { KernelError } from '../errors.js'
 import type { Kernel } from '../kernel/index.js'
-import type { Log, StateReporter } from '../log.js'
+import { type Log, StateReporter } from '../log.js'
 import type { Metrics } from '../metrics.js'
 import type { HealthCheck } from '../model/index.js'
 import type { NodeFacts } from '../node/index.js'
@@ -49,8 +49,8 @@ export interface Mode {
   readonly syncPeriodMs: number
   readonly minSyncPeriodMs: number
   readonly restFactor: number
-  /** Removes what the other modes left, now that this one stands; says what could not be removed, and never throws KernelError. */
-  readonly leaveOthers: () => Promise<void>
+  /** Removes what the other modes left, now that this one stands. False: something is left still; never throws KernelError. */
+  readonly leaveOthers: () => Promise<boolean>
 }
 
 /** What was done about another mode's leftovers. */
@@ -60,19 +60,31 @@ export interface LeftoverReport {
   readonly isComplete: boolean
 }
 
-/** Removes what the other mode left, and says so; a refusal of the kernel is a warning. */
-export async function leaveMode(
+/** `leaveOthers` of a mode: says what was removed, and once what could not be. */
+export function leaving(
   other: 'iptables' | 'ipvs',
   log: Log,
   remove: () => Promise<LeftoverReport>,
-): Promise<void> {
-  try {
-    const { text, isComplete } = await remove()
-    if (!isComplete)
-      log.warn(`What ${other} mode left could not all be removed; --cleanup tries again: ${text}`)
-    else if (text !== '') log.info(`What ${other} mode left: ${text}`)
-  } catch (error) {
-    if (!(error instanceof KernelError)) throw error
-    log.warn(`What ${other} mode left could not be removed; --cleanup tries again`, { err: error })
+): () => Promise<boolean> {
+  const warnings = new StateReporter({
+    log,
+    level: 'warn',
+    trouble: `What ${other} mode left cannot all be removed`,
+    recovery: `What ${other} mode left could be removed now`,
+    count: () => {},
+  })
+  const tryIt = async (): Promise<LeftoverReport> => {
+    try {
+      return await remove()
+    } catch (error) {
+      if (!(error instanceof KernelError)) throw error
+      return { text: error.message, isComplete: false }
+    }
+  }
+  return async () => {
+    const { text, isComplete } = await tryIt()
+    warnings.report(other, isComplete ? undefined : { text })
+    if (isComplete && text !== '') log.info(`What ${other} mode left: ${text}`)
+    return isComplete
   }
 }

@@ -9,9 +9,9 @@ import type { Mode } from './mode.js'
 import type { Pipeline } from './pipeline.js'
 
 export interface SynchronizerOptions {
-  readonly mode: Omit<Mode, 'leaveOthers'>
-  /** Called once, when everything was in the kernel for the first time; runs wait for it. */
-  readonly onInForce: () => Promise<void>
+  readonly mode: Mode
+  /** Called once, when everything was in the kernel for the first time. */
+  readonly onInForce: () => void
   readonly links: Links
   readonly node: NodeTracker
   readonly clock: Clock
@@ -30,6 +30,8 @@ export class Synchronizer {
   readonly #options: SynchronizerOptions
   readonly #families: readonly FamilyRun[]
   #isInForce = false
+  /** When other modes' leftovers are to be removed, once everything is in force; a run waits for it. */
+  #leaveDueMs = -Infinity
   #watch: LinkWatch | undefined
   #watching: Promise<void> = Promise.resolve()
 
@@ -101,9 +103,18 @@ export class Synchronizer {
     const againInMs = await pipeline.runOnce()
     if (!this.#isInForce && this.#families.every((family) => family.pipeline.isInForce)) {
       this.#isInForce = true
-      await this.#options.onInForce()
+      this.#options.onInForce()
     }
+    if (this.#isInForce) await this.#leaveOthers()
     return againInMs
+  }
+
+  /** Until nothing is left, with a sync period in between. */
+  async #leaveOthers(): Promise<void> {
+    const { clock, mode } = this.#options
+    if (clock.now() < this.#leaveDueMs) return
+    this.#leaveDueMs = Infinity // the other family's run comes here too
+    if (!(await mode.leaveOthers())) this.#leaveDueMs = clock.now() + mode.syncPeriodMs
   }
 
   async #follow(watch: LinkWatch): Promise<void> {

@@ -397,21 +397,26 @@ describe('a switch of the mode', () => {
     ['iptables', 'ipvs'],
     ['ipvs', 'iptables'],
   ] as const) {
-    it(`to ${mode}: what cannot be removed is told as a warning`, async () => {
+    it(`to ${mode}: what cannot be removed is told, and tried again until it is`, async () => {
       const former = other === 'ipvs' ? new PipelineLab() : await started(...web)
       await former.deliver(...web, synced)
       await former.stop()
-      const { kernel } = former
+      const { xtNamespace } = former.kernel
+      const kernel = other === 'ipvs' ? former.kernel : openModelKernel({ xtNamespace })
+      const nat = kernel.xtables('ipv4', 'nat')
       if (other === 'ipvs') kernel.ipvs.batches.plan = { fault: refuse }
-      const doors = kernel.xtables('ipv4', 'nat')
-      if (other === 'iptables') doors.plan = { callFault: refuse }
+      else nat.plan = { callFault: refuse }
       const lab = mode === 'iptables' ? new IptablesLab({ kernel }) : new PipelineLab({ kernel })
       await lab.deliver(...web, synced)
-      const told = lab.log.find(
-        'warn',
-        `What ${other} mode left could not all be removed; --cleanup tries again`,
-      )
-      assert.match(told[0]?.message ?? '', /failed: .*EAGAIN/u)
+      await lab.clock.advance(65_000)
+      const told = lab.log.find('warn', `What ${other} mode left cannot all be removed`)
+      assert.match(told.map(({ message }) => message).join('\n'), /^.*failed: .*EAGAIN.*$/u)
+      kernel.ipvs.batches.plan = {}
+      nat.plan = {}
+      await lab.clock.advance(30_000)
+      assert.equal(lab.log.find('info', `What ${other} mode left: removed`).length, 1)
+      if (other === 'ipvs') assert.deepEqual(await snapshot(kernel), [])
+      else assert.deepEqual(linesWith(xtNamespace, 'KUBE-SVC-'), [])
       await lab.stop()
     })
   }

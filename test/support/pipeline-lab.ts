@@ -125,7 +125,7 @@ export class PipelineLab {
         : ipvsMode(modeOptions)
     this.synchronizer = new Synchronizer({
       mode,
-      onInForce: mode.leaveOthers,
+      onInForce: () => {},
       links: this.kernel.links,
       node: this.node,
       clock: this.clock,
