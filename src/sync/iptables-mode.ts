@@ -48,9 +48,9 @@ export function iptablesMode(
     })
   const removeOthers = async (): Promise<LeftoverReport> => {
     const report = await cleanUp(kernel, config.ipvs.excludeCIDRs)
-    const isComplete = report.failures.length === 0
-    const isNothing = isComplete && report.virtualServers + report.routes === 0 && !report.device
-    return { text: isNothing ? '' : describeCleanUp(report), isComplete }
+    const { failures } = report
+    const isNothing = report.virtualServers + report.routes === 0 && !report.device
+    return { removed: isNothing ? undefined : describeCleanUp({ ...report, failures: [] }), failures }
   }
   const leaveOthers = leaving('ipvs', log, removeOthers)
   return { families, openPipeline, syncPeriodMs, minSyncPeriodMs, restFactor, leaveOthers }

@@ -43,9 +43,11 @@ export function ipvsMode(options: ModeOptions): Mode {
     )
   const removeOthers = async (): Promise<LeftoverReport> => {
     const cleaned = await cleanUpIptables(kernel)
-    const isComplete = cleaned.every(({ error }) => error === undefined)
-    const isNothing = isComplete && cleaned.every(({ removed }) => removed.length === 0)
-    return { text: isNothing ? '' : describeCleanedTables(cleaned), isComplete }
+    const gone = cleaned.filter(({ removed }) => removed.length > 0)
+    return {
+      removed: gone.length === 0 ? undefined : describeCleanedTables(gone),
+      failures: cleaned.map(({ error }) => error).filter((error) => error !== undefined),
+    }
   }
   const leaveOthers = leaving('iptables', log, removeOthers)
   const families = ['ipv4', 'ipv6'] as const

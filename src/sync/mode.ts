@@ -55,9 +55,10 @@ export interface Mode {
 
 /** What was done about another mode's leftovers. */
 export interface LeftoverReport {
-  /** Empty: there were none. */
-  readonly text: string
-  readonly isComplete: boolean
+  /** What went; undefined: nothing. */
+  readonly removed: string | undefined
+  /** Empty: nothing is left. */
+  readonly failures: readonly KernelError[]
 }
 
 /** `leaveOthers` of a mode: says what was removed, and once what could not be. */
@@ -78,13 +79,14 @@ export function leaving(
       return await remove()
     } catch (error) {
       if (!(error instanceof KernelError)) throw error
-      return { text: error.message, isComplete: false }
+      return { removed: undefined, failures: [error] }
     }
   }
   return async () => {
-    const { text, isComplete } = await tryIt()
-    warnings.report(other, isComplete ? undefined : { text })
-    if (isComplete && text !== '') log.info(`What ${other} mode left: ${text}`)
-    return isComplete
+    const { removed, failures } = await tryIt()
+    if (removed !== undefined) log.info(`What ${other} mode left: ${removed}`)
+    const text = failures.map(({ message }) => message).join('; ')
+    warnings.report(other, failures.length === 0 ? undefined : { text })
+    return failures.length === 0
   }
 }
