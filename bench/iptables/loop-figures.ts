@@ -42,11 +42,12 @@ export async function loopFigures(setting: Setting): Promise<Record<string, unkn
   const gaps = parse(Gaps, JSON.parse(readFileSync(output, 'utf8')))
   rmSync(output)
   const { startMs, inForceMs, changeFrom, idleFrom, idleTo, log } = marks
-  // The first gap is the loading of the program itself.
-  const [loading, ...working] = gaps
+  const startedMs = startOf(log)
+  // Before that it is the program that is loaded.
+  const working = gaps.filter(({ endMs, wallMs }) => endMs - wallMs >= startedMs)
   const cold = gapsWithin(working, startMs, changeFrom)
   return {
-    loadMs: loading?.ms,
+    loadMs: startedMs - startMs,
     cold: longestGap(cold),
     change: longestGap(gapsWithin(working, changeFrom, idleFrom)),
     idle: longestGap(gapsWithin(working, idleFrom, idleTo)),
@@ -56,4 +57,11 @@ export async function loopFigures(setting: Setting): Promise<Record<string, unkn
       .map(({ endMs, ms }) => `${ms.toFixed(0)} ms until ${(endMs - startMs).toFixed(0)} ms`),
     passes: log.filter((line) => line.includes('Sync done')),
   }
+}
+
+/** When the agent said that it starts: milliseconds of CLOCK_MONOTONIC. */
+function startOf(log: readonly string[]): number {
+  const line = log.find((text) => text.includes('"viaduct starts"'))
+  if (line === undefined) throw new Error('the agent did not say that it starts')
+  return parse(object({ ts: number() }), JSON.parse(line)).ts - (Date.now() - nowMs())
 }

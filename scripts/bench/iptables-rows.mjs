@@ -120,7 +120,7 @@ function loopRows(figures) {
   return ['one', 'ten'].flatMap((size) => {
     const label = size === 'one' ? 'x 1' : 'x 10'
     const { cold, change, idle, loadMs } = figures[size]
-    const loading = `; loading the program before: ${ms(loadMs)}`
+    const loading = `; not counted: loading the program, ${ms(loadMs)}`
     return [
       gapRow(`${label}: cold start`, cold, loading),
       gapRow(`${label}: endpoints replaced, added`, change),
