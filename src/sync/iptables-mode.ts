@@ -2,7 +2,6 @@ import type { IpFamily } from '../address.js'
 import { KernelError } from '../errors.js'
 import type { Sysctl } from '../kernel/index.js'
 import { type Log, StateReporter } from '../log.js'
-import { servesLocalhostNodePorts } from '../node/index.js'
 import { cleanUp, describeCleanUp } from './clean-up.js'
 import { describeNftLeftovers } from './iptables-clean-up.js'
 import { IptablesPipeline } from './iptables-pipeline.js'
@@ -16,7 +15,6 @@ export async function openIptablesMode(options: ModeOptions): Promise<Mode> {
   const { kernel, log } = options
   const families = await availableFamilies(kernel, log)
   await warnOfNft(kernel, log)
-  await serveLocalhost(options)
   return iptablesMode(options, { families, dropsInvalid: await findsInvalid(kernel.sysctl) })
 }
 
@@ -42,6 +40,7 @@ export function iptablesMode(
       dropsInvalid,
       syncPeriodMs,
       warnings,
+      serveLocalhost: async () => await serveLocalhost(options),
       doors: { nat: kernel.xtables(family, 'nat'), filter: kernel.xtables(family, 'filter') },
       metrics: metrics[family],
       openHealthChecks: (isHealthy) => options.openHealthChecks(family, isHealthy),
@@ -85,9 +84,8 @@ async function warnOfNft({ nftChains }: ModeKernel, log: Log): Promise<void> {
 }
 
 /** F-064: without it the kernel drops what comes from loopback addresses and leaves for endpoints. */
-async function serveLocalhost({ config, kernel, log, node }: ModeOptions): Promise<void> {
+async function serveLocalhost({ kernel, log }: ModeOptions): Promise<void> {
   const path = 'net/ipv4/conf/all/route_localnet'
-  if (!servesLocalhostNodePorts({ family: 'ipv4', config, node: node.facts })) return
   try {
     const present = await kernel.sysctl.read(path)
     if (present === '1') return

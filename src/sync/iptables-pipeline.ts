@@ -51,6 +51,8 @@ export interface IptablesPipelineOptions {
   readonly problems: StateReporter
   /** What a Service asks for and does not get, of both families. */
   readonly warnings: StateReporter
+  /** Makes the kernel let packets from loopback addresses out; says itself what is in the way. */
+  readonly serveLocalhost: () => Promise<void>
   /** `isHealthy`: whether the tables are up to date; asked at any time. */
   readonly openHealthChecks: (isHealthy: () => boolean) => HealthCheckListeners
 }
@@ -165,6 +167,8 @@ export class IptablesPipeline implements Pipeline {
     const look = await this.#look(tables)
     if (look === 'different') this.#cleaner.recheck()
     const isRenewed = this.#renewSettings(ledger)
+    // Not at the start already: which addresses take node ports may depend on the Node.
+    if (isRenewed && this.#settings?.localhostNodePorts === true) await this.#options.serveLocalhost()
     const routes = await this.#claimDirty(state)
     const isTakenOver = known === 'synced' && this.#takeOver(state)
     if (this.#isStopping) return undefined

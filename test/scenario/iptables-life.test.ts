@@ -536,6 +536,23 @@ describe('what the rules depend on', () => {
     await lab.stop()
   })
 
+  it('loopback addresses are let out where they take node ports, which the Node may say', async () => {
+    const home = set(node('here', { ips: ['192.0.2.7'] }))
+    const cases = [
+      [{}, [], '1'],
+      [{ iptables: { localhostNodePorts: false } }, [], '0'],
+      [{ nodePortAddresses: ['127.0.0.0/8'] }, [], '1'],
+      [{ nodePortAddresses: ['192.0.2.0/24'] }, [], '0'],
+      [{ nodePortAddresses: ['primary'] }, [home], '0'],
+    ] as const
+    for (const [config, objects, expected] of cases) {
+      const lab = new IptablesLab({ config })
+      await lab.deliver(...objects, synced)
+      assert.equal(await lab.kernel.sysctl.read('net/ipv4/conf/all/route_localnet'), expected)
+      await lab.stop()
+    }
+  })
+
   it("the node's address: source ranges admit the node by it", async () => {
     const balancer = service('lb', '10.96.0.5', {
       type: 'LoadBalancer',
