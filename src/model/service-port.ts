@@ -1,6 +1,6 @@
 // The unit of programming: one port of one Service, in one IP family (F-001 to F-003, F-012 to F-021).
 import { type Cidr, type IpAddress, type IpFamily, familyOf, formatCidr, parseIpAddress } from '../address.js'
-import type { Service, ServicePortSpec, ServiceProtocol } from '../source/index.js'
+import { type Service, type ServicePortSpec, type ServiceProtocol, readLabels } from '../source/index.js'
 import { type Exposure, readExposure } from './exposure.js'
 
 /** `namespace/name:port-name/protocol`; sorts bytewise, which settles conflicts between Services. */
@@ -46,9 +46,6 @@ export interface ReadService {
 
 const nothing: ReadService = { ports: [], problems: [] }
 
-/** Label by which a Service or an EndpointSlice belongs to another proxy, whatever its value (F-005). */
-export const otherProxyLabel = 'service.kubernetes.io/service-proxy-name'
-
 export function portIdOf(name: string, protocol: ServiceProtocol): string {
   return `${name}/${protocol}`
 }
@@ -61,7 +58,7 @@ export function servicePortKey(service: string, portId: string): ServicePortKey 
 
 /** Reads the service ports that this family programs; none for a Service that is headless, external or another proxy's. */
 export function readServicePorts(service: Service, family: IpFamily): ReadService {
-  if (otherProxyLabel in service.labels || service.type === 'ExternalName') return nothing
+  if (readLabels.otherProxy in service.labels || service.type === 'ExternalName') return nothing
   if (service.clusterIP === '' || service.clusterIP === 'None') return nothing
   const text = clusterIPText(service, family)
   if (text === undefined) return nothing

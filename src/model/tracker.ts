@@ -1,16 +1,20 @@
 import type { IpFamily } from '../address.js'
-import type { EndpointSlice, KubernetesObject, ObjectEvent, ObjectKey, Service } from '../source/index.js'
+import {
+  type EndpointSlice,
+  type KubernetesObject,
+  type ObjectEvent,
+  type ObjectKey,
+  readLabels,
+  type Service,
+} from '../source/index.js'
 import { type Endpoint, readSlice } from './endpoint.js'
 import { type HealthCheck, HealthChecks } from './health-checks.js'
-import { equalServicePorts, otherProxyLabel, readServicePorts, servicePortKey } from './service-port.js'
+import { equalServicePorts, readServicePorts, servicePortKey } from './service-port.js'
 import type { ServicePort, ServicePortKey } from './service-port.js'
 import { type ChangedPorts, SliceCache } from './slice-cache.js'
 
 /** What is wrong with an object now; an empty list: it is in order; undefined: it is gone, or not our business. */
 export type ReportProblems = (object: string, problems: readonly string[] | undefined) => void
-
-/** Slices of headless Services are nobody's business here (F-006). */
-const headlessLabel = 'service.kubernetes.io/headless'
 
 /** Turns events into dirty service ports of one IP family; the cost of an event does not depend on what else exists. */
 export class Tracker {
@@ -132,7 +136,7 @@ export class Tracker {
   #isOurs(slice: EndpointSlice): boolean {
     const family = slice.addressType === 'IPv4' ? 'ipv4' : 'ipv6'
     if (slice.addressType === 'FQDN' || family !== this.#family) return false
-    return !(otherProxyLabel in slice.labels) && !(headlessLabel in slice.labels)
+    return !(readLabels.otherProxy in slice.labels) && !(readLabels.headless in slice.labels)
   }
 
   #markChanged(changes: readonly ChangedPorts[]): void {

@@ -7,7 +7,7 @@ import {
   type IpAddress,
   type IpFamily,
 } from '../address.js'
-import type { NodeObject, ObjectEvent } from '../source/index.js'
+import { type NodeObject, type ObjectEvent, readLabels } from '../source/index.js'
 
 /** What the cluster says about the node that we run on. */
 export interface NodeFacts {
@@ -30,7 +30,6 @@ export interface NodeChange {
   readonly modeSettings: boolean
 }
 
-const zoneLabel = 'topology.kubernetes.io/zone'
 const nothing: NodeChange = { routing: false, vipBinding: false, modeSettings: false }
 
 /** Keeps the facts of our own Node; other Nodes are none of ours. Pure. */
@@ -52,7 +51,7 @@ export class NodeTracker {
     if (event.type !== 'set' || event.object.kind !== 'Node') return nothing
     const before = this.#facts
     if (event.object.name !== before.name) return nothing
-    const zone = event.object.labels[zoneLabel]
+    const zone = event.object.labels[readLabels.zone]
     const addresses = { ...nodeAddresses(event.object), ...this.#bindAddress }
     const podCIDRs = event.object.podCIDRs.map(parseCidr).filter((network) => network !== undefined)
     this.#facts = { name: before.name, zone, addresses, podCIDRs }

@@ -1,6 +1,19 @@
 // Kubernetes objects reduced to the fields that kube-proxy reads (kube-proxy's behaviour: spec section 0.2), defaults of
 // the API server filled in. They end at routing/.
 
+/** The labels that are read; objects carry no others. */
+export const readLabels = {
+  /** On Service and EndpointSlice: it belongs to another proxy, whatever the value (F-005). */
+  otherProxy: 'service.kubernetes.io/service-proxy-name',
+  /** On EndpointSlice: of a headless Service, which is nobody's business here (F-006). */
+  headless: 'service.kubernetes.io/headless',
+  /** On Node. */
+  zone: 'topology.kubernetes.io/zone',
+} as const
+
+/** Values by `readLabels`. */
+export type Labels = Readonly<Partial<Record<(typeof readLabels)[keyof typeof readLabels], string>>>
+
 export type ServiceProtocol = 'TCP' | 'UDP' | 'SCTP'
 
 export interface ObjectKey {
@@ -24,7 +37,7 @@ export interface LoadBalancerIngress {
 
 export interface Service extends ObjectKey {
   readonly kind: 'Service'
-  readonly labels: Readonly<Record<string, string>>
+  readonly labels: Labels
   readonly type: 'ClusterIP' | 'NodePort' | 'LoadBalancer' | 'ExternalName'
   /** Empty: none yet; "None": headless. Text as written, not yet canonical. */
   readonly clusterIP: string
@@ -70,7 +83,7 @@ export interface SlicePort {
 
 export interface EndpointSlice extends ObjectKey {
   readonly kind: 'EndpointSlice'
-  readonly labels: Readonly<Record<string, string>>
+  readonly labels: Labels
   /** Label kubernetes.io/service-name; undefined: the slice is ignored. */
   readonly serviceName: string | undefined
   readonly addressType: 'IPv4' | 'IPv6' | 'FQDN'
@@ -80,7 +93,7 @@ export interface EndpointSlice extends ObjectKey {
 
 export interface NodeObject extends ObjectKey {
   readonly kind: 'Node'
-  readonly labels: Readonly<Record<string, string>>
+  readonly labels: Labels
   readonly addresses: readonly { readonly type: string; readonly address: string }[]
   readonly podCIDRs: readonly string[]
   readonly taintKeys: readonly string[]

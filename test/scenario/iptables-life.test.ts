@@ -60,7 +60,7 @@ describe('the order of two tables that cannot be replaced at once', () => {
     {
       name: 'nothing that a rule depends on: none',
       before: web,
-      change: [set(service('web', '10.96.0.1', { labels: { a: 'b' } }))],
+      change: [set(service('web', '10.96.0.1', { labels: { 'topology.kubernetes.io/zone': 'b' } }))],
       told: [],
     },
   ]

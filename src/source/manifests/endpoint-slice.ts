@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import type { EndpointSlice, SliceEndpoint } from '../objects.js'
+import type { EndpointConditions, EndpointSlice, SliceEndpoint } from '../objects.js'
 import * as f from './fields.js'
 import type { FieldProblem } from './fields.js'
 
@@ -62,7 +62,7 @@ export function readEndpointSlice(document: unknown): EndpointSlice | readonly F
     kind: 'EndpointSlice',
     namespace: metadata.namespace ?? 'default',
     name: metadata.name,
-    labels: metadata.labels,
+    labels: f.keptLabels(metadata.labels),
     serviceName: metadata.labels[serviceNameLabel],
     addressType,
     ports: ports.map(({ name, protocol, port }) => ({ name, protocol, port: port ?? undefined })),
@@ -76,5 +76,13 @@ function buildEndpoint({ addresses, nodeName, conditions, hints }: EndpointField
   const node = nodeName ?? undefined
   const zoneHints = f.kept(hints.forZones.map(({ name }) => name))
   const nodeHints = f.kept(hints.forNodes.map(({ name }) => name))
-  return { addresses: kept, nodeName: node, conditions, zoneHints, nodeHints }
+  return { addresses: kept, nodeName: node, conditions: shared(conditions), zoneHints, nodeHints }
 }
+
+/** One object for all endpoints that are in the same state. */
+function shared({ ready, serving, terminating }: EndpointConditions): EndpointConditions {
+  const state = (ready ? 4 : 0) + (serving ? 2 : 0) + (terminating ? 1 : 0)
+  return (states[state] ??= { ready, serving, terminating })
+}
+
+const states: EndpointConditions[] = []

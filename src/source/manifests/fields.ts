@@ -1,6 +1,7 @@
 // What the fields of Kubernetes objects may hold, and sentences for those that hold something else.
 import * as v from 'valibot'
 import { familyOf, parseIpAddress, type IpFamily } from '../../address.js'
+import { type Labels, readLabels } from '../objects.js'
 
 /** One wrong field: where (dotted) and what would be right. */
 export interface FieldProblem {
@@ -79,6 +80,18 @@ export function kept<T>(items: readonly T[]): readonly T[] {
 }
 
 const none: readonly never[] = []
+
+/** The labels that are read; one object for all who have none of them. */
+export function keptLabels(written: Readonly<Record<string, string>>): Labels {
+  let found = noLabels
+  for (const label of Object.values(readLabels)) {
+    const value = written[label]
+    if (value !== undefined) found = { ...found, [label]: value }
+  }
+  return found
+}
+
+const noLabels: Labels = {}
 
 /** An address of the API: leading zeros in IPv4 are accepted (kube-proxy's F-004), the text is kept as written. */
 export function address(family?: IpFamily) {

@@ -30,7 +30,7 @@ export function readNode(document: unknown): NodeObject | readonly FieldProblem[
     kind: 'Node',
     namespace: '',
     name: metadata.name,
-    labels: metadata.labels,
+    labels: f.keptLabels(metadata.labels),
     addresses: status.addresses,
     podCIDRs,
     taintKeys: spec.taints.map(({ key }) => key),

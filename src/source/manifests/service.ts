@@ -79,7 +79,7 @@ function buildService({ metadata, spec, status }: Fields): Service {
     kind: 'Service',
     namespace: metadata.namespace ?? 'default',
     name: metadata.name,
-    labels: metadata.labels,
+    labels: f.keptLabels(metadata.labels),
     type: spec.type,
     clusterIP: spec.clusterIP === '' ? (clusterIPs[0] ?? '') : spec.clusterIP,
     clusterIPs: f.kept(clusterIPs),

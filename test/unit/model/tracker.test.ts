@@ -130,7 +130,14 @@ describe('what a change makes dirty', () => {
     const tracked = new Tracked()
     tracked.after(set(service('web', '10.0.0.1')), set(slice('s', 'web', ['10.1.0.1'])))
     assert.deepEqual(
-      tracked.after(set(service('web', '10.0.0.1', { labels: { x: 'y' }, externalTrafficPolicy: 'Local' }))),
+      tracked.after(
+        set(
+          service('web', '10.0.0.1', {
+            labels: { 'topology.kubernetes.io/zone': 'y' },
+            externalTrafficPolicy: 'Local',
+          }),
+        ),
+      ),
       [],
     )
     assert.deepEqual(tracked.after(set(slice('s', 'web', ['10.1.0.1']))), [])

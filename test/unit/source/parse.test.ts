@@ -57,7 +57,7 @@ describe('parseManifest: Service', () => {
     const [service] = objectsOf(`
 apiVersion: v1
 kind: Service
-metadata: {name: web, namespace: shop, labels: {app: web}, annotations: {note: "2026-01-01"}, uid: 1}
+metadata: {name: web, namespace: shop, labels: {app: web, service.kubernetes.io/service-proxy-name: other}, annotations: {note: "2026-01-01"}, uid: 1}
 spec:
   type: LoadBalancer
   clusterIP: fd00::10
@@ -81,7 +81,7 @@ status:
       kind: 'Service',
       namespace: 'shop',
       name: 'web',
-      labels: { app: 'web' },
+      labels: { 'service.kubernetes.io/service-proxy-name': 'other' },
       type: 'LoadBalancer',
       clusterIP: 'fd00::10',
       clusterIPs: ['fd00::10', '10.96.0.010'],
@@ -206,7 +206,7 @@ describe('parseManifest: EndpointSlice', () => {
       kind: 'EndpointSlice',
       namespace: 'default',
       name: 'web-a',
-      labels: { 'kubernetes.io/service-name': 'web' },
+      labels: {},
       serviceName: 'web',
       addressType: 'IPv4',
       ports: [
