@@ -8,6 +8,7 @@ import { openKernel, type Kernel } from './kernel/index.js'
 import { openLog, openStandardOutput, StateReporter, type Log } from './log.js'
 import { openMetrics } from './metrics.js'
 import { configWarnings, nodeName, NodeTracker } from './node/index.js'
+import { releaseMemory } from './release-memory.js'
 import { HealthCheckServers } from './server/index.js'
 import { nodeFileSystem, openSource, type Source } from './source/index.js'
 import {
@@ -57,6 +58,7 @@ async function build(config: Config, kernel: Kernel, log: Log): Promise<Agent> {
     mode,
     onInForce: () => {
       for (const warning of configWarnings(config, node.facts)) log.warn(warning)
+      releaseMemory().catch((error: unknown) => crash.emit('crash', error))
     },
     links: kernel.links,
     node,

@@ -1,0 +1,18 @@
+import { Session } from 'node:inspector'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+
+/**
+ * Gives back to the system what only the start needed: V8 keeps the room for young objects, and holes between old ones, until
+ * it finds itself idle, which a proxy that looks at its tables every second never is. Takes some 0.1 s with 10,000 Services,
+ * in which nothing else runs.
+ */
+export async function releaseMemory(): Promise<void> {
+  const session = new Session()
+  session.connect()
+  await new Promise((resolve) => {
+    session.post('HeapProfiler.collectGarbage', resolve)
+  })
+  // The answer comes from within the session, which cannot end there.
+  await nextTurn()
+  session.disconnect()
+}
