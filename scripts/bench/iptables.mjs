@@ -20,11 +20,7 @@ const limitSeconds = 600
  * @returns {Request}
  */
 export function parseIptables(args) {
-  const { values, positionals } = parseArgs({
-    args: [...args],
-    options: { services: { type: 'string', default: String(fullSize) } },
-    allowPositionals: true,
-  })
+  const { values, positionals } = read(args)
   const services = Number(values.services)
   // As many as there are VIPs, and enough for those that change.
   if (!Number.isInteger(services) || services < 200 || services > 50_000)
@@ -32,6 +28,19 @@ export function parseIptables(args) {
   for (const name of positionals)
     if (!(name in parts)) throw new StepError(`no part ${name}, only ${Object.keys(parts).join(', ')}`)
   return { services, names: positionals.length === 0 ? Object.keys(parts) : positionals }
+}
+
+/** @param {readonly string[]} args */
+function read(args) {
+  try {
+    return parseArgs({
+      args: [...args],
+      options: { services: { type: 'string', default: String(fullSize) } },
+      allowPositionals: true,
+    })
+  } catch (error) {
+    throw new StepError(error.message)
+  }
 }
 
 /**
