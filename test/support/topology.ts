@@ -78,11 +78,15 @@ export class Topology {
       const names = [...places, 'other-node', 'fabric']
       await Promise.all(names.map(async (name) => topology.#add(name, await Namespace.create(name))))
       await Promise.all(names.map((name) => prepare(topology.namespace(name))))
-      await topology.#joinFabric()
-      await topology.#joinElsewhere()
-      await topology.#joinLocalPods()
-      await topology.#joinRemotePods()
-      await topology.#joinNeighbour()
+      // They take their time to start, in the guest above all.
+      for (const place of places) topology.#probers.set(place, new Prober(topology.namespace(place)))
+      await Promise.all([
+        topology.#joinFabric().then(() => topology.#joinElsewhere()),
+        topology.#joinLocalPods(),
+        topology.#joinRemotePods(),
+        topology.#joinNeighbour(),
+      ])
+      await topology.#leadRemotePods()
       await topology.#serve(protocols)
       return topology
     } catch (error) {
@@ -157,7 +161,7 @@ export class Topology {
   async #joinLocalPods(): Promise<void> {
     const { node } = this
     await node.ip('link add cbr0 type bridge', 'link set cbr0 up')
-    for (const { place, link } of localPods) await this.#joinPod(node, place, link)
+    await Promise.all(localPods.map(({ place, link }) => this.#joinPod(node, place, link)))
     await node.ip('link set pod2 master cbr0')
     const gateway = both(podGateway, hostPrefix)
     await node.ip(
@@ -169,13 +173,13 @@ export class Topology {
     await routes(node, (family) =>
       (['a0', 'a1', 'a2'] as const).map((pod) => `route add ${addresses[pod][family]} dev ${ways[pod]}`),
     )
-    for (const { place } of localPods) await this.#leavePod(place, podGateway)
+    await Promise.all(localPods.map(({ place }) => this.#leavePod(place, podGateway)))
   }
 
   async #joinRemotePods(): Promise<void> {
     const otherNode = this.namespace('other-node')
     const gateway = pair('10.244.2.1', 'fd00:10:244:2::1')
-    for (const { place, link } of remotePods) {
+    const joins = remotePods.map(async ({ place, link }) => {
       await this.#joinPod(otherNode, place, link)
       await otherNode.ip(
         ...both(gateway, hostPrefix).map((address) => `address add ${address} dev ${link} ${nodad(address)}`),
@@ -185,8 +189,13 @@ export class Topology {
         `rule add iif ${link} lookup ${detourTable}`,
       ])
       await this.#leavePod(place, gateway)
-    }
-    await routes(otherNode, (family) => [
+    })
+    await Promise.all(joins)
+  }
+
+  /** By way of the fabric, which is joined by now. */
+  async #leadRemotePods(): Promise<void> {
+    await routes(this.namespace('other-node'), (family) => [
       `route add default via ${underlay.otherNode.fabric[family]} table ${detourTable}`,
     ])
   }
@@ -225,7 +234,6 @@ export class Topology {
   }
 
   async #serve(protocols: readonly Protocol[]): Promise<void> {
-    for (const place of places) this.#probers.set(place, new Prober(this.namespace(place)))
     const pods = [...localPods, ...remotePods].map(({ place }) =>
       this.prober(place).serve(targets(addresses[place], protocols, serverPorts)),
     )
