@@ -42,11 +42,10 @@ Result<XtablesLock> XtablesLock::Take(const std::string& path, milliseconds time
   for (auto pause = kShortestPause;; pause = std::min(pause * 2, kLongestPause)) {
     if (flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return XtablesLock(std::move(fd), Since(start));
     if (errno != EWOULDBLOCK && errno != EINTR) return Error{errno, operation, {}};
-    const milliseconds waited = Since(start);
-    const milliseconds left = timeout - waited;
+    const milliseconds left = timeout - Since(start);
+    // The same text however long it was, so that it is told once.
     if (left <= milliseconds::zero() || is_hurried)
-      return Error{EAGAIN, operation,
-                   "another program has held it for " + std::to_string(waited.count()) + " ms"};
+      return Error{EAGAIN, operation, "another program holds it"};
     std::this_thread::sleep_for(std::min(pause, left));
   }
 }
