@@ -30,8 +30,9 @@ export class Synchronizer {
   readonly #options: SynchronizerOptions
   readonly #families: readonly FamilyRun[]
   #isInForce = false
-  /** When other modes' leftovers are to be removed, once everything is in force; a run waits for it. */
+  /** When other modes' leftovers are to be removed, once everything is in force. */
   #leaveDueMs = -Infinity
+  #leaving: Promise<void> = Promise.resolve()
   #watch: LinkWatch | undefined
   #watching: Promise<void> = Promise.resolve()
 
@@ -80,7 +81,7 @@ export class Synchronizer {
   async stop(): Promise<void> {
     for (const { pipeline } of this.#families) pipeline.stopSoon()
     await Promise.all([this.#watch?.close(), ...this.#families.map(({ runner }) => runner.stop())])
-    await this.#watching
+    await Promise.all([this.#watching, this.#leaving])
     await Promise.all(this.#families.map(({ pipeline }) => pipeline.close()))
   }
 
@@ -105,15 +106,17 @@ export class Synchronizer {
       this.#isInForce = true
       this.#options.onInForce()
     }
-    if (this.#isInForce) await this.#leaveOthers()
+    if (this.#isInForce && this.#options.clock.now() >= this.#leaveDueMs) {
+      this.#leaveDueMs = Infinity
+      // No run waits for it: it may have to wait for the lock of another program, once for each table.
+      this.#leaving = this.#leaveOthers().catch(this.#options.onCrash)
+    }
     return againInMs
   }
 
   /** Until nothing is left, with a sync period in between. */
   async #leaveOthers(): Promise<void> {
     const { clock, mode } = this.#options
-    if (clock.now() < this.#leaveDueMs) return
-    this.#leaveDueMs = Infinity // the other family's run comes here too
     if (!(await mode.leaveOthers())) this.#leaveDueMs = clock.now() + mode.syncPeriodMs
   }
 

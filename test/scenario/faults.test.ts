@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { EventEmitter, once } from 'node:events'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
 import type { IpvsOp, RouteOp } from '../../src/kernel/index.js'
@@ -282,5 +283,28 @@ describe('answers that contradict the ledger, or are lost', () => {
     const attempts = lab.takeOps().filter((op) => op.startsWith('add-virtual-server')).length
     assert.ok(attempts > 1 && attempts < 8, `${attempts} attempts in 10 s`)
     await lab.stop()
+  })
+})
+
+describe("another program's lock", () => {
+  it('keeps what iptables mode left, and no change waits for it; a stop does', async () => {
+    const lab = new PipelineLab()
+    const { kernel } = lab
+    kernel.xtNamespace.table('ipv4', 'nat').addChain('KUBE-SERVICES')
+    const lock = new EventEmitter()
+    const free = once(lock, 'free')
+    const nat = kernel.xtables('ipv4', 'nat')
+    const apply = nat.apply.bind(nat)
+    nat.apply = async (...words) => {
+      await free
+      return await apply(...words)
+    }
+    await lab.deliver(...web, synced)
+    await lab.deliver(...shop)
+    assert.deepEqual(await snapshot(kernel), whole)
+    const stopped = lab.stop()
+    lock.emit('free')
+    await stopped
+    assert.deepEqual(await nat.chains(), [])
   })
 })
