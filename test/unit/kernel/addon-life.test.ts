@@ -79,7 +79,15 @@ describe('the addon', () => {
     assert.deepEqual(methods(addon.RouteEvents), ['close', 'next'])
     assert.deepEqual(methods(addon.ConntrackSocket), ['close', 'deleteStale'])
     assert.deepEqual(methods(addon.NftSocket), ['close', 'listChains'])
-    assert.deepEqual(methods(addon.XtablesTable), ['apply', 'chains', 'check', 'close', 'compare', 'hurry', 'stage'])
+    assert.deepEqual(methods(addon.XtablesTable), [
+      'apply',
+      'chains',
+      'check',
+      'close',
+      'compare',
+      'hurry',
+      'stage',
+    ])
   })
 
   it('loads twice, and both copies work', async () => {
