@@ -78,10 +78,12 @@ export class HealthCheckServers {
     desired: ReadonlyMap<string, HealthCheck>,
     hosts: readonly string[],
   ): Promise<readonly HealthCheckFailure[]> {
+    const owners = ownersOf(desired)
     // First what goes: its port may be another Service's now.
     for (const [service, listeners] of this.#listeners) {
-      const check = desired.get(service)
-      const wanted = new Set(check === undefined ? [] : hosts.map((host) => placeOf(host, check.port)))
+      const port = desired.get(service)?.port
+      const isOwner = port !== undefined && owners.get(port) === service
+      const wanted = new Set(isOwner ? hosts.map((host) => placeOf(host, port)) : [])
       for (const place of listeners.keys()) {
         if (!wanted.has(place)) this.#close(service, place)
       }
@@ -89,8 +91,12 @@ export class HealthCheckServers {
     const failures: HealthCheckFailure[] = []
     for (const [service, check] of desired) {
       if (this.#isStopped) return failures
-      const error = await this.#openAll(service, check.port, hosts)
-      if (error !== undefined) failures.push(this.#failureOf(check, error))
+      const owner = owners.get(check.port)
+      const problem =
+        owner === service
+          ? (await this.#openAll(service, check.port, hosts))?.message
+          : `it is the one of ${owner ?? ''}, which sorts first`
+      if (problem !== undefined) failures.push(this.#failureOf(check, problem))
     }
     return failures
   }
@@ -159,16 +165,26 @@ export class HealthCheckServers {
     response.end(replyBody(check, isHealthy))
   }
 
-  #failureOf({ namespace, name, port }: HealthCheck, error: Error): HealthCheckFailure {
+  #failureOf({ namespace, name, port }: HealthCheck, problem: string): HealthCheckFailure {
     const { nodeName } = this.#options
     return {
       type: 'Warning',
       reason: 'FailedToStartServiceHealthcheck',
       action: 'Listen',
       regarding: { kind: 'Service', namespace, name },
-      note: `node ${nodeName} failed to start healthcheck "${namespace}/${name}" on port ${port}: ${error.message}`,
+      note: `node ${nodeName} failed to start healthcheck "${namespace}/${name}" on port ${port}: ${problem}`,
     }
   }
+}
+
+/** Of Services that want one port, the one that sorts first has it (docs/adr/0007). By port. */
+function ownersOf(desired: ReadonlyMap<string, HealthCheck>): ReadonlyMap<number, string> {
+  const owners = new Map<number, string>()
+  for (const [service, { port }] of desired) {
+    const owner = owners.get(port)
+    if (owner === undefined || service < owner) owners.set(port, service)
+  }
+  return owners
 }
 
 const anyAddress: Readonly<Record<IpFamily, string>> = { ipv4: '0.0.0.0', ipv6: '::' }
