@@ -58,7 +58,7 @@ async function build(config: Config, kernel: Kernel, log: Log): Promise<Agent> {
     mode,
     onInForce: () => {
       for (const warning of configWarnings(config, node.facts)) log.warn(warning)
-      releaseMemory().catch((error: unknown) => crash.emit('crash', error))
+      releaseMemory().catch((error: unknown) => log.debug('Memory of the start is kept', { err: error }))
     },
     links: kernel.links,
     node,

@@ -102,11 +102,15 @@ export class IptablesPipeline implements Pipeline {
     this.#options = options
     this.#cleaner = new ConntrackCleaner(options)
     this.#healthChecks = options.openHealthChecks(() => this.#isHealthy())
-    this.#tracker = new Tracker(family, (object, found) => {
-      const key = `${family} ${object}`
-      if (found === undefined) problems.forget(key)
-      else problems.report(key, found.length === 0 ? undefined : { text: `${object}: ${found.join('; ')}` })
-    })
+    this.#tracker = new Tracker(
+      family,
+      (object, found) => {
+        const key = `${family} ${object}`
+        if (found === undefined) problems.forget(key)
+        else problems.report(key, found.length === 0 ? undefined : { text: `${object}: ${found.join('; ')}` })
+      },
+      { allowsExternalIPs: options.config.featureGates.AllowServiceExternalIPs },
+    )
   }
 
   apply(events: readonly ObjectEvent[]): boolean {
@@ -370,8 +374,10 @@ function forRoutes(settings: IptablesModeSettings): IptablesModeSettings {
 
 /** Whether somebody's base chains are there already: kube-proxy's, or those of a former run. Throws KernelError. */
 async function hasFormerOwner(doors: IptablesDoors): Promise<boolean> {
-  for (const { table, chain } of Object.values(dispatchChains)) {
-    if ((await doors[table].chains()).some((summary) => summary.chain === chain)) return true
+  const wanted = Object.values(dispatchChains)
+  for (const table of ['nat', 'filter'] as const) {
+    const present = new Set((await doors[table].chains()).map(({ chain }) => chain))
+    if (wanted.some((base) => base.table === table && present.has(base.chain))) return true
   }
   return false
 }
