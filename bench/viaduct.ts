@@ -88,6 +88,7 @@ function openPipeline(kernel: KernelDoors, vipBinding: VipBinding): FamilyPipeli
     family: 'ipv4',
     mode,
     vipBinding,
+    allowsExternalIPs: true,
     syncPeriodMs: 30_000,
     isExcluded: () => false,
     kernel,

@@ -1,6 +1,8 @@
 // Measures one part of iptables mode on this machine's own kernel, in network namespaces, and prints the figures as one JSON line:
 //   node run.js PART CONNECT_BINARY SERVICES
 // Everything that it writes is under TMPDIR.
+import { existsSync, writeFileSync } from 'node:fs'
+import { getPriority } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { agentFigures, churnFigures, executedPrograms } from './agent-figures.js'
 import { commitFigures } from './commit-figures.js'
@@ -25,6 +27,10 @@ const parts: Readonly<Record<string, () => Promise<unknown>>> = {
   commit: async () => await both(async ({ size }) => await commitFigures(size)),
   connections: async () => await connectionFigures(one),
 }
+
+// The kernel shares the cores among sessions first: of `nice` before this one nothing would be left without this file.
+const sessionNiceness = '/proc/self/autogroup'
+if (getPriority() !== 0 && existsSync(sessionNiceness)) writeFileSync(sessionNiceness, String(getPriority()))
 
 const measure = parts[part]
 if (measure === undefined)
