@@ -1,7 +1,7 @@
 import { parseDuration } from '../config/index.js'
 import type { Flag } from './flag.js'
 import { iptablesFlags } from './iptables-flags.js'
-import { parseBoolean, parseNumber, splitList } from './values.js'
+import { parseBoolean, parseBooleans, parseNumber, splitList } from './values.js'
 
 /** Every flag of this build: kube-proxy's names and meanings where kube-proxy has the flag. */
 export const flags: readonly Flag[] = [
@@ -77,6 +77,16 @@ export const flags: readonly Flag[] = [
     field: 'vipBinding',
     help: 'how VIPs become local: routes or addresses (default routes)',
     take: (input, text) => ({ ...input, vipBinding: text }),
+  },
+  {
+    name: 'feature-gates',
+    value: 'GATES',
+    field: 'featureGates',
+    help: 'NAME=true,OTHER=false; AllowServiceExternalIPs (default true): serve external IPs; may be repeated',
+    take: (input, text) => ({
+      ...input,
+      featureGates: { ...input.featureGates, ...parseBooleans('featureGates', text) },
+    }),
   },
   {
     name: 'cleanup',

@@ -18,6 +18,20 @@ export function parseNumber(field: string, text: string): number {
   throw new ConfigError(field, `must be a whole number from 0, not "${text}"`)
 }
 
+/** `NAME=true,OTHER=false`, as Go's maps of booleans are written. Throws ConfigError with `field`. */
+export function parseBooleans(field: string, text: string): Readonly<Record<string, boolean>> {
+  const pairs = splitList(text).map((pair): readonly [string, boolean] => {
+    const { name, value } = /^(?<name>[^=]*)=(?<value>.*)$/su.exec(pair)?.groups ?? {}
+    if (name === undefined || value === undefined)
+      throw new ConfigError(field, `must be written NAME=true,OTHER=false, not "${pair}"`)
+    const isBoolean = trueTexts.includes(value.trim()) || falseTexts.includes(value.trim())
+    if (!isBoolean)
+      throw new ConfigError(field, `${name.trim()} must be true or false, not "${value.trim()}"`)
+    return [name.trim(), trueTexts.includes(value.trim())]
+  })
+  return Object.fromEntries(pairs)
+}
+
 /** Entries separated by commas; blank ones do not count. */
 export function splitList(text: string): readonly string[] {
   return text

@@ -1,5 +1,6 @@
 import { parseCidr, type Cidr, type IpAddress } from '../address.js'
 import { ConfigError } from '../errors.js'
+import { type FeatureGates, resolveFeatureGates } from './feature-gates.js'
 import {
   resolveBindAddress,
   resolveClusterCIDR,
@@ -52,6 +53,7 @@ export interface Config {
   readonly nodePortAddresses: NodePortAddresses
   /** How VIPs become local. */
   readonly vipBinding: VipBinding
+  readonly featureGates: FeatureGates
   /** Remove what we programmed, then exit. */
   readonly cleanup: boolean
   /** klog's V: 0 is quiet. */
@@ -76,6 +78,8 @@ export interface ConfigInput {
   readonly clusterCIDR?: readonly string[] | undefined
   readonly nodePortAddresses?: readonly string[] | undefined
   readonly vipBinding?: string | undefined
+  /** By the gate's name. */
+  readonly featureGates?: Readonly<Record<string, boolean>>
   readonly cleanup?: boolean | undefined
   readonly verbosity?: number | undefined
   readonly loggingFormat?: string | undefined
@@ -104,6 +108,7 @@ export function resolveConfig(input: ConfigInput): Config {
     clusterCIDR: resolveClusterCIDR(detectLocalMode, input.clusterCIDR ?? []),
     nodePortAddresses: resolveNodePortAddresses(input.nodePortAddresses ?? []),
     vipBinding: oneOf('vipBinding', vipBindings, input.vipBinding ?? 'routes'),
+    featureGates: resolveFeatureGates(input.featureGates ?? {}),
     cleanup,
     verbosity: resolveVerbosity(input.verbosity ?? 0),
     loggingFormat: oneOf('loggingFormat', loggingFormats, input.loggingFormat ?? 'json'),

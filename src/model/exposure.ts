@@ -1,4 +1,4 @@
-// How a Service is reached from outside its cluster, in one IP family (F-009, F-010, F-012, F-014, F-017, F-018).
+// How a Service is reached from outside its cluster, in one IP family (F-009, F-010 to F-012, F-014, F-017, F-018).
 import { type Cidr, type IpAddress, familyOf, parseCidr, parseIpAddress } from '../address.js'
 import type { Service } from '../source/index.js'
 import type { ServicePort } from './service-port.js'
@@ -43,8 +43,18 @@ const internal = {
   problems: [],
 } satisfies ReadExposure
 
+/** What the operator says about all Services. */
+export interface ExposureRules {
+  /** False: external IPs are no frontends, though whoever has some is reachable from outside still (F-011). */
+  readonly allowsExternalIPs: boolean
+}
+
 /** Addresses and networks of the other family are its instance's business, and skipped without a word. */
-export function readExposure(service: Service, clusterIP: IpAddress): ReadExposure {
+export function readExposure(
+  service: Service,
+  clusterIP: IpAddress,
+  { allowsExternalIPs }: ExposureRules,
+): ReadExposure {
   if (isInternal(service)) return internal
   const family = familyOf(clusterIP)
   const vips = service.loadBalancerIngress.filter(({ ipMode }) => ipMode === 'VIP').map(({ ip }) => ip)
@@ -59,7 +69,7 @@ export function readExposure(service: Service, clusterIP: IpAddress): ReadExposu
   const isExternalLocal = service.externalTrafficPolicy === 'Local' && obeysExternalPolicy(service)
   const needsHealthCheck = isExternalLocal && service.type === 'LoadBalancer'
   const exposure: Exposure = {
-    externalIPs: newOnes(externalIPs.ofFamily, frontends),
+    externalIPs: allowsExternalIPs ? newOnes(externalIPs.ofFamily, frontends) : [],
     // Of two rules for one address kube-proxy's first counts: the external IP's.
     loadBalancerIPs: newOnes(balancerIPs.ofFamily, frontends),
     sourceRanges: ranges.ofFamily.some(isEverything) ? [] : ranges.ofFamily,

@@ -1,7 +1,7 @@
 // The unit of programming: one port of one Service, in one IP family (F-001 to F-003, F-012 to F-021).
 import { type Cidr, type IpAddress, type IpFamily, familyOf, formatCidr, parseIpAddress } from '../address.js'
 import { type Service, type ServicePortSpec, type ServiceProtocol, readLabels } from '../source/index.js'
-import { type Exposure, readExposure } from './exposure.js'
+import { type Exposure, type ExposureRules, readExposure } from './exposure.js'
 
 /** `namespace/name:port-name/protocol`; sorts bytewise, which settles conflicts between Services. */
 export type ServicePortKey = string & { readonly brand: 'ServicePortKey' }
@@ -20,7 +20,7 @@ export interface ServicePort {
   readonly port: number
   /** 0: none. */
   readonly nodePort: number
-  /** Of this family, each once, without the cluster IP (F-010). */
+  /** Of this family, each once, without the cluster IP; none where they are not allowed (F-010, F-011). */
   readonly externalIPs: readonly IpAddress[]
   /** Load-balancer VIPs of this family, each once, without those that are frontends already (F-009). */
   readonly loadBalancerIPs: readonly IpAddress[]
@@ -57,7 +57,7 @@ export function servicePortKey(service: string, portId: string): ServicePortKey 
 }
 
 /** Reads the service ports that this family programs; none for a Service that is headless, external or another proxy's. */
-export function readServicePorts(service: Service, family: IpFamily): ReadService {
+export function readServicePorts(service: Service, family: IpFamily, rules: ExposureRules): ReadService {
   if (readLabels.otherProxy in service.labels || service.type === 'ExternalName') return nothing
   if (service.clusterIP === '' || service.clusterIP === 'None') return nothing
   const text = clusterIPText(service, family)
@@ -69,7 +69,7 @@ export function readServicePorts(service: Service, family: IpFamily): ReadServic
     if (service.ipFamilies.length === 0) return nothing
     return { ports: [], problems: [`clusterIP ${text} is not of the family ${family} that ipFamilies says`] }
   }
-  const { exposure, problems } = readExposure(service, clusterIP)
+  const { exposure, problems } = readExposure(service, clusterIP, rules)
   return { ports: service.ports.map((port) => readPort(service, port, { clusterIP, exposure })), problems }
 }
 

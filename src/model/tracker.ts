@@ -8,6 +8,7 @@ import {
   type Service,
 } from '../source/index.js'
 import { type Endpoint, readSlice } from './endpoint.js'
+import type { ExposureRules } from './exposure.js'
 import { type HealthCheck, HealthChecks } from './health-checks.js'
 import { equalServicePorts, readServicePorts, servicePortKey } from './service-port.js'
 import type { ServicePort, ServicePortKey } from './service-port.js'
@@ -20,6 +21,7 @@ export type ReportProblems = (object: string, problems: readonly string[] | unde
 export class Tracker {
   readonly #family: IpFamily
   readonly #report: ReportProblems
+  readonly #rules: ExposureRules
   readonly #ports = new Map<ServicePortKey, ServicePort>()
   readonly #portsOf = new Map<string, readonly ServicePort[]>()
   readonly #slices = new SliceCache()
@@ -29,9 +31,10 @@ export class Tracker {
   #dirty = new Set<ServicePortKey>()
 
   /** `report` is told of an object that has problems, and of one that has none any more. */
-  constructor(family: IpFamily, report: ReportProblems) {
+  constructor(family: IpFamily, report: ReportProblems, rules: ExposureRules = { allowsExternalIPs: true }) {
     this.#family = family
     this.#report = report
+    this.#rules = rules
   }
 
   /** Takes one event in; Nodes and `synced` are not its business. */
@@ -88,7 +91,7 @@ export class Tracker {
   }
 
   #setService(service: Service): void {
-    const { ports, problems } = readServicePorts(service, this.#family)
+    const { ports, problems } = readServicePorts(service, this.#family, this.#rules)
     const name = objectName(service)
     this.#replacePorts(name, ports)
     const isOurs = ports.length > 0 || problems.length > 0

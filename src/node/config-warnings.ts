@@ -5,7 +5,7 @@ import type { NodeFacts } from './node-tracker.js'
 
 export type WarnedConfig = Pick<
   Config,
-  'mode' | 'nodePortAddresses' | 'detectLocalMode' | 'clusterCIDR' | 'ipvs'
+  'mode' | 'featureGates' | 'nodePortAddresses' | 'detectLocalMode' | 'clusterCIDR' | 'ipvs'
 >
 
 const names: Readonly<Record<IpFamily, string>> = { ipv4: 'IPv4', ipv6: 'IPv6' }
@@ -23,7 +23,12 @@ export function configWarnings(
       : excludeWarnings(config, families)
   const unknown =
     "this node's IP is not known: no load balancer source range will admit the node itself; name it by --bind-address"
-  return known.length === 0 ? [unknown, ...byMode] : byMode
+  return [...(known.length === 0 ? [unknown] : []), ...byMode, ...gateWarnings(config)]
+}
+
+function gateWarnings({ featureGates: { withoutEffect } }: WarnedConfig): string[] {
+  if (withoutEffect.length === 0) return []
+  return [`feature gates without effect in this build: ${withoutEffect.join(', ')}`]
 }
 
 function nodePortWarnings({ nodePortAddresses }: WarnedConfig, families: readonly IpFamily[]): string[] {

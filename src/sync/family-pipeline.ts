@@ -29,6 +29,7 @@ export interface FamilyPipelineOptions {
   readonly family: IpFamily
   readonly mode: IpvsModeSettings
   readonly vipBinding: VipBinding
+  readonly allowsExternalIPs: boolean
   /** Time between two reconciles. */
   readonly syncPeriodMs: number
   /** Virtual servers of these addresses are not ours to remove (excludeCIDRs). */
@@ -81,11 +82,15 @@ export class FamilyPipeline {
   constructor(options: FamilyPipelineOptions) {
     const { family, clock, problems } = options
     this.#options = options
-    this.#tracker = new Tracker(family, (object, found) => {
-      const key = `${family} ${object}`
-      if (found === undefined) problems.forget(key)
-      else problems.report(key, found.length === 0 ? undefined : { text: `${object}: ${found.join('; ')}` })
-    })
+    this.#tracker = new Tracker(
+      family,
+      (object, found) => {
+        const key = `${family} ${object}`
+        if (found === undefined) problems.forget(key)
+        else problems.report(key, found.length === 0 ? undefined : { text: `${object}: ${found.join('; ')}` })
+      },
+      { allowsExternalIPs: options.allowsExternalIPs },
+    )
     this.#vips = new VipTable(options.vipBinding)
     this.#ledger = new Ledger(this.#vips, options.isExcluded)
     this.#failures = new Failures({ family, clock, problems, metrics: options.metrics })

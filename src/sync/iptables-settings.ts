@@ -14,7 +14,7 @@ import {
 /** The part of the configuration that the mode looks at. */
 export type IptablesModeConfig = Pick<
   Config,
-  'iptables' | 'detectLocalMode' | 'detectLocal' | 'clusterCIDR' | 'nodePortAddresses'
+  'iptables' | 'featureGates' | 'detectLocalMode' | 'detectLocal' | 'clusterCIDR' | 'nodePortAddresses'
 >
 
 /** What is not written anywhere, but seen. */

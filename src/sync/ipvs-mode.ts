@@ -34,6 +34,7 @@ export function ipvsMode(options: ModeOptions): Mode {
         ...options,
         mode: { scheduler },
         vipBinding,
+        allowsExternalIPs: config.featureGates.AllowServiceExternalIPs,
         syncPeriodMs,
         isExcluded,
         hints,

@@ -140,7 +140,8 @@ function compiled(family: IpFamily, group: TrafficGroup, objects: readonly Kuber
     dropsInvalid: group.node?.sysctls?.includes('net.netfilter.nf_conntrack_tcp_be_liberal=1') !== true,
     withComments: true,
   })
-  const tracker = new Tracker(family, () => undefined)
+  const { AllowServiceExternalIPs: allowsExternalIPs } = invocation.config.featureGates
+  const tracker = new Tracker(family, () => undefined, { allowsExternalIPs })
   for (const object of objects) tracker.apply(set(object))
   return tablesOf(routesOf(tracker, node), settings)
 }

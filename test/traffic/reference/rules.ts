@@ -201,7 +201,8 @@ function addExternal(
   const balancers = service.loadBalancerIngress.filter(({ ipMode }) => ipMode === 'VIP').map(({ ip }) => ip)
   const guarded = hasEndpoints && ranges.length > 0 ? ofFamily(balancers, world.family) : []
   const external = `KUBE-EXT-${port.id}`
-  for (const address of ofFamily([...service.externalIPs, ...balancers], world.family)) {
+  const externalIPs = world.settings.allowsExternalIPs === false ? [] : service.externalIPs
+  for (const address of ofFamily([...externalIPs, ...balancers], world.family)) {
     const chain = guarded.includes(address) ? `KUBE-FW-${port.id}` : external
     if (hasEndpoints) tables.nat.push(`-A KUBE-SERVICES ${match(address)} -j ${chain}`)
     if (guarded.includes(address)) tables.filter.push(`-A KUBE-PROXY-FIREWALL ${match(address)} -j DROP`)

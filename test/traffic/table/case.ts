@@ -119,6 +119,7 @@ export interface TrafficSettings {
   readonly masqueradeAll?: boolean
   readonly localhostNodePorts?: boolean
   readonly nodePortAddresses?: readonly string[]
+  readonly allowsExternalIPs?: boolean
 }
 
 /** Cases that share one run of the agent. */
@@ -156,6 +157,8 @@ export function flagsOf(settings: TrafficSettings): readonly string[] {
   if (settings.localhostNodePorts !== undefined)
     flags.push(`--iptables-localhost-nodeports=${settings.localhostNodePorts}`)
   if (nodePortAddresses !== undefined) flags.push(`--nodeport-addresses=${nodePortAddresses.join(',')}`)
+  if (settings.allowsExternalIPs !== undefined)
+    flags.push(`--feature-gates=AllowServiceExternalIPs=${settings.allowsExternalIPs}`)
   return flags
 }
 

@@ -85,6 +85,25 @@ export const elsewhereCases: readonly CaseAt[] = [
   }),
 ]
 
+/** For an agent that does not allow them. */
+export const closedExternalIPCase: CaseAt = (slot) => ({
+  name: 'external IPs that the feature gate does not allow are left alone, the other frontends are served',
+  rules: ['F-011'],
+  objects: [
+    slot.exposed({
+      externalIPs: Object.values(elsewhere.external),
+      loadBalancerIngress: ingress(slot.address('loadBalancer'), 'VIP'),
+    }),
+    ...slot.slices(['a0']),
+  ],
+  checks: [
+    ...flowsToMachine(slot, elsewhere.external, 'a1', 'by itself'),
+    ...flowsToMachine(slot, elsewhere.external, 'node', 'by itself'),
+    ...slot.flowsTo(['clusterIP'], 'a1', { by: ['a0'], sees: 'kept' }),
+    ...slot.flowsTo(['nodePort', 'loadBalancer'], 'outside', { by: ['a0'], sees: 'node' }),
+  ],
+})
+
 function flowsToHostPort(from: Place, expect: FlowExpectation): readonly FlowCheck[] {
   return families.map((family) =>
     flowCheck(

@@ -2,7 +2,7 @@
 import { affinityCases } from './affinity.js'
 import type { LocalDetection, TrafficGroup, TrafficSettings } from './case.js'
 import { changeCases } from './changes.js'
-import { elsewhereCases, occupiedNodePortCase } from './elsewhere.js'
+import { closedExternalIPCase, elsewhereCases, occupiedNodePortCase } from './elsewhere.js'
 import { endpointCases } from './endpoints.js'
 import {
   closedFirewallCases,
@@ -154,6 +154,11 @@ const groups: readonly GroupAt[] = [
         IPv6: [addresses.node],
       }),
     ],
+  },
+  {
+    name: 'external IPs not allowed',
+    settings: { detectLocal: clusterCIDR, allowsExternalIPs: false },
+    cases: [closedExternalIPCase],
   },
   {
     name: 'the life of the agent',

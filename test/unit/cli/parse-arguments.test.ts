@@ -59,6 +59,15 @@ describe('parseArguments', () => {
       ['--manifests=m', '--nodeport-addresses=10.0.0.0/8, fd00::/8', '--nodeport-addresses=192.0.2.0/24'],
       { nodePortAddresses: ['10.0.0.0/8', 'fd00::/8', '192.0.2.0/24'] },
     ],
+    [['--manifests=m', '--feature-gates='], {}],
+    [
+      [
+        '--manifests=m',
+        '--feature-gates=AllAlpha=T, AllowServiceExternalIPs=false',
+        '--feature-gates=AllAlpha=f',
+      ],
+      { featureGates: { AllAlpha: false, AllowServiceExternalIPs: false } },
+    ],
     [['--manifests=m', '--vip-binding=addresses'], { vipBinding: 'addresses' }],
     [['--manifests=m', '--logging-format=text'], { loggingFormat: 'text' }],
   ]
@@ -108,6 +117,15 @@ describe('parseArguments', () => {
       "--nodeport-addresses: can't use both 'primary' and CIDRs",
     ],
     [['--manifests=m', '--masquerade-all=yes'], '--masquerade-all: must be true or false, not "yes"'],
+    [
+      ['--manifests=m', '--feature-gates=AllowServiceExternalIPs'],
+      '--feature-gates: must be written NAME=true,OTHER=false, not "AllowServiceExternalIPs"',
+    ],
+    [
+      ['--manifests=m', '--feature-gates=AllowServiceExternalIPs=no'],
+      '--feature-gates: AllowServiceExternalIPs must be true or false, not "no"',
+    ],
+    [['--manifests=m', '--feature-gates=Nope=true'], '--feature-gates: unrecognized feature gate: Nope'],
     [['--manifests=m', '--vip-binding=x'], '--vip-binding: must be routes or addresses, not "x"'],
   ]
   for (const [argv, sentence] of wrong) {

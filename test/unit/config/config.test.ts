@@ -61,6 +61,7 @@ describe('resolveConfig', () => {
       nodePortAddresses: [],
       ipvs: { scheduler: 'rr', syncPeriodMs: 30_000, minSyncPeriodMs: 0, excludeCIDRs: [] },
       vipBinding: 'routes',
+      featureGates: { AllowServiceExternalIPs: true, withoutEffect: [] },
       cleanup: false,
       verbosity: 0,
       loggingFormat: 'json',
@@ -115,6 +116,19 @@ describe('resolveConfig', () => {
       'primary',
     )
     assert.equal(resolveConfig({ manifests: 'm', bindAddress: '::' }).bindAddress, undefined)
+  })
+
+  it('tells the feature gate that it obeys from those without effect', () => {
+    const featureGates = {
+      NativeHistograms: true,
+      AllowServiceExternalIPs: false,
+      NFTablesProxyMode: true,
+      AllAlpha: false,
+    }
+    assert.deepEqual(resolveConfig({ manifests: 'm', featureGates }).featureGates, {
+      AllowServiceExternalIPs: false,
+      withoutEffect: ['NativeHistograms', 'NFTablesProxyMode', 'AllAlpha'],
+    })
   })
 
   it('looks at the cluster CIDRs only in the mode that uses them', () => {
@@ -187,6 +201,11 @@ describe('resolveConfig', () => {
     [
       { nodePortAddresses: ['eth0'] },
       'nodePortAddresses: must be a valid CIDR, or primary alone, not "eth0"',
+    ],
+    [{ featureGates: { NoSuchGate: true } }, 'featureGates: unrecognized feature gate: NoSuchGate'],
+    [
+      { featureGates: { AllowServiceExternalIPs: true, MultiCIDRServiceAllocator: false } },
+      'featureGates: cannot set feature gate MultiCIDRServiceAllocator to false, feature is locked to true',
     ],
     [{ vipBinding: 'route' }, 'vipBinding: must be routes or addresses, not "route"'],
     [{ loggingFormat: 'xml' }, 'loggingFormat: must be json or text, not "xml"'],

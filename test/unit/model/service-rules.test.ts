@@ -19,16 +19,17 @@ function portsOf(tracker: Tracker): readonly ServicePort[] {
 function read(
   rest: Partial<Service>,
   family: IpFamily = 'ipv4',
+  rules = { allowsExternalIPs: true },
 ): { readonly ports: readonly ServicePort[]; readonly problems: readonly string[] } {
   const problems: string[] = []
-  const tracker = new Tracker(family, (_object, found) => problems.push(...(found ?? [])))
+  const tracker = new Tracker(family, (_object, found) => problems.push(...(found ?? [])), rules)
   tracker.apply(set(service('web', '10.0.0.1', rest)))
   return { ports: portsOf(tracker), problems }
 }
 
 /** The first port, of a Service that must be in order. */
-function readOne(rest: Partial<Service>, family: IpFamily = 'ipv4'): ServicePort {
-  const { ports, problems } = read(rest, family)
+function readOne(rest: Partial<Service>, family: IpFamily = 'ipv4', allowsExternalIPs = true): ServicePort {
+  const { ports, problems } = read(rest, family, { allowsExternalIPs })
   const [first] = ports
   assert.ok(first !== undefined)
   assert.deepEqual(problems, [])
@@ -72,11 +73,12 @@ describe("F-005 a Service that becomes another proxy's goes, and comes back with
   })
 })
 
-describe('F-004, F-009, F-010, F-014 frontends', () => {
+describe('F-004, F-009 to F-011, F-014 frontends', () => {
   interface Case {
     readonly name: string
     readonly service: Partial<Service>
     readonly family?: IpFamily
+    readonly allowsExternalIPs?: boolean
     readonly externalIPs?: readonly string[]
     readonly loadBalancerIPs?: readonly string[]
     readonly isAccessible: boolean
@@ -129,10 +131,20 @@ describe('F-004, F-009, F-010, F-014 frontends', () => {
       service: { ...dual, externalIPs: ['fd00::9'], loadBalancerIngress: [vip('fd00::2')] },
       isAccessible: false,
     },
+    {
+      name: 'F-011 external IPs that are not allowed: no frontends, but reachable from outside; the balancer has the address',
+      allowsExternalIPs: false,
+      service: {
+        externalIPs: ['203.0.113.7', '198.51.100.1'],
+        loadBalancerIngress: [vip('198.51.100.1')],
+      },
+      loadBalancerIPs: ['198.51.100.1'],
+      isAccessible: true,
+    },
   ]
-  for (const { name, service: rest, family, isAccessible, ...expected } of cases) {
+  for (const { name, service: rest, family, allowsExternalIPs, isAccessible, ...expected } of cases) {
     it(name, () => {
-      const found = readOne(rest, family)
+      const found = readOne(rest, family, allowsExternalIPs)
       assert.deepEqual(found.externalIPs, expected.externalIPs ?? [])
       assert.deepEqual(found.loadBalancerIPs, expected.loadBalancerIPs ?? [])
       assert.equal(found.isExternallyAccessible, isAccessible)

@@ -267,6 +267,12 @@ describe('what an operator should know of valid settings', () => {
       node: { ipv4, ipv6 },
       expected: [],
     },
+    {
+      name: 'feature gates without effect',
+      config: { ...quiet, featureGates: { AllAlpha: true, AllowServiceExternalIPs: true, AllBeta: false } },
+      node: { ipv4 },
+      expected: [/^feature gates without effect in this build: AllAlpha, AllBeta$/u],
+    },
   ]
   for (const { name, config, node, expected } of cases) {
     it(name, () => {
