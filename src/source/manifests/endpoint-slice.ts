@@ -34,7 +34,7 @@ function documentWith<A extends v.GenericSchema<string, string>>(address: A) {
           }),
           {},
         ),
-        hints: v.nullish(f.mapping({ forZones: names, forNodes: names }), {}),
+        hints: v.nullish(f.mapping({ forZones: names, forNodes: names })),
       }),
     ),
   })
@@ -74,9 +74,13 @@ export function readEndpointSlice(document: unknown): EndpointSlice | readonly F
 function buildEndpoint({ addresses, nodeName, conditions, hints }: EndpointFields): SliceEndpoint {
   const kept = f.kept(addresses)
   const node = nodeName ?? undefined
-  const zoneHints = f.kept(hints.forZones.map(({ name }) => name))
-  const nodeHints = f.kept(hints.forNodes.map(({ name }) => name))
+  const zoneHints = namesOf(hints?.forZones)
+  const nodeHints = namesOf(hints?.forNodes)
   return { addresses: kept, nodeName: node, conditions: shared(conditions), zoneHints, nodeHints }
+}
+
+function namesOf(hints: readonly { readonly name: string }[] = []): readonly string[] {
+  return f.kept(hints.map(({ name }) => name))
 }
 
 /** One object for all endpoints that are in the same state. */
