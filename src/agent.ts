@@ -4,7 +4,7 @@ import { hostname } from 'node:os'
 import { Registry } from 'prom-client'
 import { parseArguments } from './cli/index.js'
 import type { Config } from './config/index.js'
-import { openKernel, type Kernel } from './kernel/index.js'
+import { countCpus, openKernel, type Kernel } from './kernel/index.js'
 import { openLog, openStandardOutput, StateReporter, type Log } from './log.js'
 import { openMetrics } from './metrics.js'
 import { configWarnings, nodeName, NodeTracker } from './node/index.js'
@@ -16,10 +16,13 @@ import {
   cleanUpAll,
   openIptablesMode,
   openIpvsMode,
+  setConntrack,
   Synchronizer,
   systemClock,
   type ModeOptions,
 } from './sync/index.js'
+
+const onlineCpus = '/sys/devices/system/cpu/online'
 
 /** Everything that runs between start and stop. */
 interface Agent {
@@ -43,6 +46,7 @@ async function build(config: Config, kernel: Kernel, log: Log): Promise<Agent> {
   })
   const openHealthChecks: ModeOptions['openHealthChecks'] = (family, isHealthy) =>
     new HealthCheckServers({ family, isHealthy, nodeName: node.facts.name })
+  await setConntrack({ config: config.conntrack, cpus: await countCpus(onlineCpus), kernel, log })
   const open = config.mode === 'iptables' ? openIptablesMode : openIpvsMode
   const mode = await open({
     config,

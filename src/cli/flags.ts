@@ -1,4 +1,5 @@
 import { parseDuration } from '../config/index.js'
+import { conntrackFlags } from './conntrack-flags.js'
 import type { Flag } from './flag.js'
 import { iptablesFlags } from './iptables-flags.js'
 import { parseBoolean, parseBooleans, parseNumber, splitList } from './values.js'
@@ -78,6 +79,7 @@ export const flags: readonly Flag[] = [
     help: 'how VIPs become local: routes or addresses (default routes)',
     take: (input, text) => ({ ...input, vipBinding: text }),
   },
+  ...conntrackFlags,
   {
     name: 'feature-gates',
     value: 'GATES',

@@ -1,5 +1,6 @@
 import { parseCidr, type Cidr, type IpAddress } from '../address.js'
 import { ConfigError } from '../errors.js'
+import { type ConntrackConfig, type ConntrackInput, resolveConntrack } from './conntrack.js'
 import { type FeatureGates, resolveFeatureGates } from './feature-gates.js'
 import {
   resolveBindAddress,
@@ -54,6 +55,7 @@ export interface Config {
   /** How VIPs become local. */
   readonly vipBinding: VipBinding
   readonly featureGates: FeatureGates
+  readonly conntrack: ConntrackConfig
   /** Remove what we programmed, then exit. */
   readonly cleanup: boolean
   /** klog's V: 0 is quiet. */
@@ -80,6 +82,7 @@ export interface ConfigInput {
   readonly vipBinding?: string | undefined
   /** By the gate's name. */
   readonly featureGates?: Readonly<Record<string, boolean>>
+  readonly conntrack?: ConntrackInput
   readonly cleanup?: boolean | undefined
   readonly verbosity?: number | undefined
   readonly loggingFormat?: string | undefined
@@ -109,6 +112,7 @@ export function resolveConfig(input: ConfigInput): Config {
     nodePortAddresses: resolveNodePortAddresses(input.nodePortAddresses ?? []),
     vipBinding: oneOf('vipBinding', vipBindings, input.vipBinding ?? 'routes'),
     featureGates: resolveFeatureGates(input.featureGates ?? {}),
+    conntrack: resolveConntrack(input.conntrack ?? {}),
     cleanup,
     verbosity: resolveVerbosity(input.verbosity ?? 0),
     loggingFormat: oneOf('loggingFormat', loggingFormats, input.loggingFormat ?? 'json'),

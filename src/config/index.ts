@@ -6,6 +6,7 @@ export type { Config, ConfigInput, IptablesConfig, IpvsConfig, LoggingFormat } f
 export type { ProxyMode, VipBinding } from './config.js'
 export { resolveConfig } from './config.js'
 export { parseDuration } from './duration.js'
+export type { ConntrackConfig } from './conntrack.js'
 export type { FeatureGates } from './feature-gates.js'
 export type { DetectLocal, DetectLocalMode, NodePortAddresses } from './local-traffic.js'
 export { version } from './version.js'

@@ -19,4 +19,5 @@ export { describeIpvsOp, describeRouteOp, describeVirtualServer } from './descri
 export { describeXtRule } from './describe-xtables.js'
 export { IpvsBatch } from './ipvs-batch.js'
 export { hostPrefixLength, realServerLayout, routeLayout, virtualServerLayout } from './records.js'
+export { countCpus } from './cpus.js'
 export { openKernel, type Kernel, type KernelOptions } from './open-kernel.js'

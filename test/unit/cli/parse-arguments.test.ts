@@ -68,6 +68,27 @@ describe('parseArguments', () => {
       ],
       { featureGates: { AllAlpha: false, AllowServiceExternalIPs: false } },
     ],
+    [
+      ['--manifests=m', '--conntrack-max-per-core=0', '--conntrack-min=1', '--conntrack-tcp-be-liberal'],
+      { conntrack: { maxPerCore: 0, min: 1, tcpBeLiberal: true } },
+    ],
+    [
+      [
+        '--manifests=m',
+        '--conntrack-tcp-timeout-established=1h',
+        '--conntrack-tcp-timeout-close-wait=0',
+        '--conntrack-udp-timeout=30s',
+        '--conntrack-udp-timeout-stream=2m',
+      ],
+      {
+        conntrack: {
+          tcpEstablishedTimeoutMs: 3_600_000,
+          tcpCloseWaitTimeoutMs: 0,
+          udpTimeoutMs: 30_000,
+          udpStreamTimeoutMs: 120_000,
+        },
+      },
+    ],
     [['--manifests=m', '--vip-binding=addresses'], { vipBinding: 'addresses' }],
     [['--manifests=m', '--logging-format=text'], { loggingFormat: 'text' }],
   ]
@@ -126,6 +147,11 @@ describe('parseArguments', () => {
       '--feature-gates: AllowServiceExternalIPs must be true or false, not "no"',
     ],
     [['--manifests=m', '--feature-gates=Nope=true'], '--feature-gates: unrecognized feature gate: Nope'],
+    [['--manifests=m', '--conntrack-min=-1'], '--conntrack-min: must be a whole number from 0, not "-1"'],
+    [
+      ['--manifests=m', '--conntrack-udp-timeout', '-1s'],
+      '--conntrack-udp-timeout: must be greater than or equal to 0',
+    ],
     [['--manifests=m', '--vip-binding=x'], '--vip-binding: must be routes or addresses, not "x"'],
   ]
   for (const [argv, sentence] of wrong) {

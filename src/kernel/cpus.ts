@@ -1,0 +1,20 @@
+import { readFile } from 'node:fs/promises'
+import { availableParallelism } from 'node:os'
+
+/** `0-3,8`. */
+const ranges = /^\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*$/u
+
+/**
+ * The machine's CPUs that are online, whichever of them we may use. `file`: /sys/devices/system/cpu/online. Where nobody can
+ * read it, those that we may use.
+ */
+export async function countCpus(file: string): Promise<number> {
+  const text = await readFile(file, 'utf8').catch(() => '')
+  if (!ranges.test(text.trim())) return availableParallelism()
+  let count = 0
+  for (const range of text.split(',')) {
+    const [first = 0, last = first] = range.split('-').map(Number)
+    count += last - first + 1
+  }
+  return count
+}

@@ -1,0 +1,140 @@
+// The settings of connection tracking, before anything is programmed (F-073, spec section 2.4).
+import { type IpAddress, parseIpAddress } from '../address.js'
+import type { ConntrackConfig } from '../config/index.js'
+import { BugError, ConfigError, KernelError } from '../errors.js'
+import type { Conntrack, Sysctl } from '../kernel/index.js'
+import type { Log } from '../log.js'
+
+/** However many CPUs there are. */
+const mostConnections = 1_048_576
+const connectionsPerBucket = 4
+const folder = 'net/netfilter'
+/** What the kernel says of a setting that this network namespace may not change, or that its modules do not have. */
+const refusals: ReadonlySet<string> = new Set(['EACCES', 'EPERM', 'EROFS', 'ENOENT'])
+
+interface Setting {
+  /** Below net/netfilter. */
+  readonly name: string
+  /** 0: left alone. */
+  readonly value: number
+  /** A larger one is as good. */
+  readonly isLeast?: boolean
+  /** The flag that leaves it alone. */
+  readonly off: string
+}
+
+export interface ConntrackOptions {
+  readonly config: ConntrackConfig
+  /** CPUs of the machine. */
+  readonly cpus: number
+  readonly kernel: { readonly sysctl: Sysctl; readonly conntrack: Conntrack }
+  readonly log: Log
+}
+
+/**
+ * Writes what differs. What is not for this network namespace to set is told, and does not stop the agent. Throws
+ * ConfigError, in kube-proxy's words, for any other failure.
+ */
+export async function setConntrack(options: ConntrackOptions): Promise<void> {
+  const { config, cpus } = options
+  const max = wantedMax(config, cpus)
+  const timeouts = timeoutSettings(config)
+  const settings = timeouts.filter(({ value }) => value > 0)
+  if (max === 0 && settings.length === 0) return
+  await loadConntrack(options)
+  if (max > 0) await setLimits(max, options)
+  for (const setting of settings) await set(setting, options)
+}
+
+function timeoutSettings(config: ConntrackConfig): readonly Setting[] {
+  return [
+    timeout('tcp_timeout_established', config.tcpEstablishedTimeoutMs, 'tcp-timeout-established'),
+    timeout('tcp_timeout_close_wait', config.tcpCloseWaitTimeoutMs, 'tcp-timeout-close-wait'),
+    {
+      name: 'nf_conntrack_tcp_be_liberal',
+      value: config.tcpBeLiberal ? 1 : 0,
+      off: '--conntrack-tcp-be-liberal=false',
+    },
+    timeout('udp_timeout', config.udpTimeoutMs, 'udp-timeout'),
+    timeout('udp_timeout_stream', config.udpStreamTimeoutMs, 'udp-timeout-stream'),
+  ]
+}
+
+function timeout(name: string, ms: number, flag: string): Setting {
+  return { name: `nf_conntrack_${name}`, value: Math.floor(ms / 1000), off: `--conntrack-${flag}=0` }
+}
+
+/** 0: left alone. The cap goes before the floor, as in kube-proxy. */
+function wantedMax({ maxPerCore, min }: ConntrackConfig, cpus: number): number {
+  if (maxPerCore === 0) return 0
+  const scaled = maxPerCore * cpus
+  return scaled > mostConnections ? mostConnections : Math.max(scaled, min)
+}
+
+/**
+ * The hash is as large for all network namespaces. kube-proxy writes it as the module's parameter `hashsize`, which any of
+ * them may; as a setting, the same number is for the initial one alone to write.
+ */
+async function setLimits(max: number, options: ConntrackOptions): Promise<void> {
+  const off = '--conntrack-max-per-core=0'
+  if (!(await set({ name: 'nf_conntrack_max', value: max, off }, options))) return
+  const value = Math.floor(max / connectionsPerBucket)
+  if (value > 0) await set({ name: 'nf_conntrack_buckets', value, isLeast: true, off }, options)
+}
+
+/** False: not ours to set. */
+async function set({ name, value, isLeast, off }: Setting, options: ConntrackOptions): Promise<boolean> {
+  const { sysctl } = options.kernel
+  const path = `${folder}/${name}`
+  try {
+    const present = await readOrNothing(sysctl, path)
+    const isInOrder = isLeast === true ? Number(present) >= value : present === String(value)
+    if (isInOrder) return true
+    await sysctl.write(path, String(value))
+    options.log.info('Kernel setting changed', { setting: path, from: present, to: String(value) })
+    return true
+  } catch (error) {
+    if (!(error instanceof KernelError)) throw error
+    if (!refusals.has(error.code)) throw refusal(path, value, error, off)
+    const remedy = `set it on the node, or use ${off}`
+    options.log.warn(`Kernel setting ${path} should be ${value}, and cannot be set from here: ${remedy}`, {
+      setting: path,
+      err: error,
+    })
+    return false
+  }
+}
+
+/** What cannot be read counts as different. */
+async function readOrNothing(sysctl: Sysctl, path: string): Promise<string | undefined> {
+  try {
+    return await sysctl.read(path)
+  } catch (error) {
+    if (!(error instanceof KernelError)) throw error
+    return undefined
+  }
+}
+
+function refusal(path: string, value: number, error: KernelError, off: string): ConfigError {
+  const problem = `${path} cannot be ${value} (${error.message}); ${off} leaves it as it is`
+  return new ConfigError('', `could not set conntrack parameters from kube-proxy configuration: ${problem}`)
+}
+
+/** The kernel loads the module of the table, and with it the settings, when the table is asked; nobody executes modprobe. */
+async function loadConntrack({ kernel }: ConntrackOptions): Promise<void> {
+  if ((await readOrNothing(kernel.sysctl, `${folder}/nf_conntrack_max`)) !== undefined) return
+  try {
+    await kernel.conntrack.deleteStale('ipv4', [
+      { protocol: 'udp', address: documentationAddress(), port: 9, backends: [] },
+    ])
+  } catch (error) {
+    if (!(error instanceof KernelError)) throw error
+  }
+}
+
+/** TEST-NET-2: no flow has it, and a table that is not there has none. */
+function documentationAddress(): IpAddress {
+  const address = parseIpAddress('198.51.100.0')
+  if (address === undefined) throw new BugError('the probe address does not parse')
+  return address
+}
