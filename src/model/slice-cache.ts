@@ -45,6 +45,12 @@ export class SliceCache {
     return mergeEndpoints(slices.map(({ ports }) => endpointsOf(ports, portId)))
   }
 
+  /** How many endpoints its slices have for one port; one that is in several counts as often. */
+  countEndpoints(service: string, portId: string): number {
+    const slices = this.#byService.get(service) ?? []
+    return slices.reduce((sum, { ports }) => sum + endpointsOf(ports, portId).length, 0)
+  }
+
   /** The merged endpoints of every port that slices of the Service have, whether the Service has it or not. */
   *allEndpoints(service: string): Iterable<Endpoint> {
     const slices = this.#byService.get(service) ?? []

@@ -69,6 +69,11 @@ export class Tracker {
     return this.#slices.endpoints(port.service, port.portId)
   }
 
+  /** As many as `endpoints`, or more: one that several slices have counts as often. */
+  countEndpoints(port: ServicePort): number {
+    return this.#slices.countEndpoints(port.service, port.portId)
+  }
+
   /**
    * Health checks that load balancers may ask on this node, by `namespace/name`. The same map as before as long as nothing
    * changed; `nodeName` is always the same.

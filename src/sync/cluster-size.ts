@@ -16,13 +16,11 @@ export class ClusterSize {
     return this.#isLarge
   }
 
-  /** 0 endpoints: none, or no such service port any more. True: the cluster became large, or small again. */
-  put(port: ServicePortKey, endpoints: number): boolean {
+  /** 0 endpoints: none, or no such service port any more. */
+  put(port: ServicePortKey, endpoints: number): void {
     this.#total += endpoints - (this.#endpoints.get(port) ?? 0)
     if (endpoints === 0) this.#endpoints.delete(port)
     else this.#endpoints.set(port, endpoints)
-    const wasLarge = this.#isLarge
-    this.#isLarge = this.#total > (wasLarge ? smallBelow : largeAbove)
-    return this.#isLarge !== wasLarge
+    this.#isLarge = this.#total > (this.#isLarge ? smallBelow : largeAbove)
   }
 }

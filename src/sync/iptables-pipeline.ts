@@ -244,18 +244,10 @@ export class IptablesPipeline implements Pipeline {
     const { clock } = this.#options
     let sliceStartMs = clock.now()
     let staging: Promise<void> = Promise.resolve()
-    let claimed = 0
-    let dirty: readonly ServicePortKey[] = [...this.#tracker.take()]
-    for (let next = 0; next < dirty.length && !this.#isStopping;) {
-      const key = dirty[next++]
-      if (key === undefined) break
-      claimed++
-      if (this.#claim(ledger, key)) {
-        // Rules of all service ports get comments, or lose them.
-        this.#renewSettings(ledger)
-        dirty = [...new Set([...dirty.slice(next), ...this.#tracker.take()])]
-        next = 0
-      }
+    const dirty = this.#takeDirty(ledger)
+    for (const key of dirty) {
+      if (this.#isStopping) break
+      this.#claim(ledger, key)
       if (clock.now() - sliceStartMs < sliceMs) continue
       // While the next ones are compiled.
       await staging
@@ -266,11 +258,23 @@ export class IptablesPipeline implements Pipeline {
       sliceStartMs = clock.now()
     }
     await staging
-    return claimed
+    return dirty.size
   }
 
-  /** True: the cluster became large, or small again. */
-  #claim(ledger: IptablesLedger, key: ServicePortKey): boolean {
+  /** The service ports that changed; all of them when their rules get comments, or lose them. */
+  #takeDirty(ledger: IptablesLedger): ReadonlySet<ServicePortKey> {
+    const dirty = this.#tracker.take()
+    const wasLarge = this.#size.isLarge
+    for (const key of dirty) {
+      const port = this.#tracker.servicePort(key)
+      this.#size.put(key, port === undefined ? 0 : this.#tracker.countEndpoints(port))
+    }
+    if (this.#size.isLarge === wasLarge) return dirty
+    this.#renewSettings(ledger)
+    return new Set([...dirty, ...this.#tracker.take()])
+  }
+
+  #claim(ledger: IptablesLedger, key: ServicePortKey): void {
     const { node } = this.#options
     const port = this.#tracker.servicePort(key)
     const endpoints = port === undefined ? [] : this.#tracker.endpoints(port)
@@ -279,7 +283,6 @@ export class IptablesPipeline implements Pipeline {
     ledger.claim(key, port?.service ?? '', desired)
     this.#gaps.put(key, decided)
     if (decided === undefined || decided.protocol === 'UDP') this.#unsettled.set(key, decided)
-    return this.#size.put(key, endpoints.length)
   }
 
   /** The whole world is known: what a former owner left of it is in nobody's use. True: that is news. */

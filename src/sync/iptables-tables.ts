@@ -26,6 +26,9 @@ export interface IptablesTablesOptions {
 /** What became of a pass, by table; a table that is absent had nothing to be told. */
 export type WriteReport = Partial<Record<IptablesTable, XtOutcome>>
 
+/** So many take some milliseconds to be encoded. */
+const opsPerTurn = 256
+
 const delays = { firstMs: 1000, maxMs: 30_000 }
 
 /** kube-proxy in ipvs mode has these, and other chains that iptables mode has too. */
@@ -159,9 +162,10 @@ export class IptablesTables {
     if (ops.length === 0 && !this.#owed.has(table)) return true
     this.#staged[table] += countRules(ops)
     const isPruned = mayPrune && this.#unpruned.has(table)
+    const last = await this.#stageInTurns(table, ops)
     const outcome = await this.#ask(
       table,
-      async (door) => await door.apply(ops, isPruned ? { prune: prunedChains(table) } : {}),
+      async (door) => await door.apply(last, isPruned ? { prune: prunedChains(table) } : {}),
     )
     if (outcome === 'failed') {
       // What it was told it wants still.
@@ -175,13 +179,24 @@ export class IptablesTables {
     metrics.xtablesLockWaitSeconds.observe(outcome.lockWaitMs / 1000)
     if (outcome.isWritten) metrics.operation(`write-${table}`).applied.inc()
     if (ops.length > 0 || this.#staged[table] > 0) {
-      const { total, last } = metrics.iptablesRules(table)
-      total.set(ledger.countRules(table))
-      last.set(this.#staged[table])
+      const rules = metrics.iptablesRules(table)
+      rules.total.set(ledger.countRules(table))
+      rules.last.set(this.#staged[table])
       this.#staged[table] = 0
     }
     report[table] = outcome
     return true
+  }
+
+  /** Stages all but the last turn's operations, which it returns. */
+  async #stageInTurns(table: IptablesTable, ops: readonly XtOp[]): Promise<readonly XtOp[]> {
+    const { clock, doors } = this.#options
+    let from = 0
+    for (; from + opsPerTurn < ops.length; from += opsPerTurn) {
+      await doors[table].stage(ops.slice(from, from + opsPerTurn))
+      await clock.pause()
+    }
+    return ops.slice(from)
   }
 
   async #ask<T>(table: IptablesTable, question: (door: Xtables) => Promise<T>): Promise<T | 'failed'> {
