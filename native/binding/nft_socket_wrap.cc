@@ -11,6 +11,7 @@ using nftables::NftSocket;
 Napi::Function NftSocketWrap::Define(Napi::Env env) {
   return DefineClass(env, "NftSocket",
                      {InstanceMethod<&NftSocketWrap::ListChains>("listChains"),
+                      InstanceMethod<&NftSocketWrap::LoadXtables>("loadXtables"),
                       InstanceMethod<&NftSocketWrap::Close>("close")});
 }
 
@@ -22,6 +23,14 @@ Napi::Value NftSocketWrap::ListChains(const Napi::CallbackInfo& info) {
   const uint8_t family = CheckFamily(info.Env(), arguments.U32(0));
   return slot.Fly<std::vector<uint8_t>>(
       info, {[=](NftSocket& socket) { return socket.ListChains(family); }, RecordsToValue<uint8_t>});
+}
+
+Napi::Value NftSocketWrap::LoadXtables(const Napi::CallbackInfo& info) {
+  auto& slot = Slot(info);
+  const Arguments arguments(info, {Parameter::U32("family")});
+  const uint8_t family = CheckFamily(info.Env(), arguments.U32(0));
+  return slot.Fly<std::monostate>(
+      info, {[=](NftSocket& socket) { return socket.LoadXtables(family); }, NothingToValue});
 }
 
 Napi::Value NftSocketWrap::Close(const Napi::CallbackInfo& info) { return Slot(info).Close(info.Env()); }

@@ -1,5 +1,7 @@
 #include "core/socket_calls.h"
 
+#include <net/if.h>
+
 #include <ctime>
 
 namespace viaduct {
@@ -19,6 +21,7 @@ class KernelCalls final : public SocketCalls {
   ssize_t Send(int fd, const msghdr* message, int flags) override { return sendmsg(fd, message, flags); }
   ssize_t Receive(int fd, msghdr* message, int flags) override { return recvmsg(fd, message, flags); }
   int Poll(pollfd* fds, nfds_t count, int timeout_ms) override { return poll(fds, count, timeout_ms); }
+  unsigned InterfaceIndex(const char* name) override { return if_nametoindex(name); }
   std::chrono::nanoseconds Now() override {
     timespec now{};
     clock_gettime(CLOCK_MONOTONIC, &now);

@@ -33,6 +33,8 @@ class SocketCalls {
   virtual ssize_t Send(int fd, const msghdr* message, int flags) = 0;
   virtual ssize_t Receive(int fd, msghdr* message, int flags) = 0;
   virtual int Poll(pollfd* fds, nfds_t count, int timeout_ms) = 0;
+  /// if_nametoindex(); 0: no such interface in our network namespace.
+  virtual unsigned InterfaceIndex(const char* name) = 0;
   /// CLOCK_MONOTONIC.
   virtual std::chrono::nanoseconds Now() = 0;
 };

@@ -1,6 +1,8 @@
 #include "nftables/nft_socket.h"
 
+#include <arpa/inet.h>
 #include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nf_tables_compat.h>
 #include <linux/netfilter/nfnetlink.h>
 
 #include <cerrno>
@@ -27,7 +29,7 @@ Result<NftSocket> NftSocket::Open(SocketCalls& calls) {
   options.calls = &calls;
   auto socket = NetlinkSocket::Open(options);
   if (!socket.ok()) return socket.error();
-  return NftSocket(std::move(socket.value()));
+  return NftSocket(std::move(socket.value()), calls);
 }
 
 // linux/netfilter/nf_tables.h NFT_MSG_GETCHAIN with NLM_F_DUMP: nf_tables_dump_chains().
@@ -57,6 +59,28 @@ Result<std::vector<uint8_t>> NftSocket::ListChains(uint8_t family) {
   if (dumped.ok() && is_malformed) dumped = Error{EPROTO, {}, {}};
   if (!dumped.ok()) return Named(std::move(dumped), "dump nf_tables chains").error();
   return names;
+}
+
+// Two ways, since neither serves every kernel and every process. dev_load() of net/core/dev_ioctl.c takes the
+// name of an unknown interface for that of a module, if we have CAP_SYS_MODULE. nfnl_compat_get_rcu() of
+// net/netfilter/nft_compat.c requests the module of a match, here ipt_icmp or ip6t_icmp6, which are other
+// names of ip_tables and ip6_tables before Linux 6.4, and of xt_tcpudp since.
+Status NftSocket::LoadXtables(uint8_t family) {
+  const bool is_ipv4 = family == AF_INET;
+  calls_->InterfaceIndex(is_ipv4 ? "ip_tables" : "ip6_tables");
+  constexpr uint32_t kRevision = 0;
+  constexpr uint32_t kMatch = 0;
+  RequestBuffer<128> request;
+  MessageBuilder builder(request);
+  auto* header =
+      builder.BeginMessage<nfgenmsg>(NFNL_SUBSYS_NFT_COMPAT << 8 | NFNL_MSG_COMPAT_GET, NLM_F_REQUEST, 0);
+  header->nfgen_family = family;
+  header->version = NFNETLINK_V0;
+  builder.String(NFTA_COMPAT_NAME, is_ipv4 ? "icmp" : "icmp6");
+  builder.U32(NFTA_COMPAT_REV, htonl(kRevision));
+  builder.U32(NFTA_COMPAT_TYPE, htonl(kMatch));
+  builder.FinishMessage();
+  return Named(socket_.Request(builder.sealed(), [](uint16_t, std::span<const uint8_t>) {}), "load x_tables");
 }
 
 }  // namespace viaduct::nftables

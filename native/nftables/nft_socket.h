@@ -19,10 +19,16 @@ class NftSocket {
   /// without nf_tables. NB: asking makes the kernel load the module where there is one.
   Result<std::vector<uint8_t>> ListChains(uint8_t family);
 
+  /// Makes the kernel load ip_tables or ip6_tables, by asking for things that it believes to be in them;
+  /// whether it did shows only in the tables themselves. Not Ok: it could not be asked by netlink, or knows
+  /// no such match.
+  Status LoadXtables(uint8_t family);
+
  private:
-  explicit NftSocket(NetlinkSocket socket) : socket_(std::move(socket)) {}
+  NftSocket(NetlinkSocket socket, SocketCalls& calls) : socket_(std::move(socket)), calls_(&calls) {}
 
   NetlinkSocket socket_;
+  SocketCalls* calls_;
 };
 
 }  // namespace viaduct::nftables

@@ -89,5 +89,46 @@ TEST_F(NftSocketTest, AMalformedAnswerIsAnError) {
   EXPECT_EQ(names.error().code, EPROTO);
 }
 
+TEST_F(NftSocketTest, AsksForWhatIsInTheModuleByBothWays) {
+  std::vector<Bytes> requests;
+  kernel.on_send = [&](int fd, const Bytes& sent) {
+    requests.push_back(sent);
+    const uint32_t sequence = HeadersOf(sent)[0].nlmsg_seq;
+    constexpr uint16_t kType = NFNL_SUBSYS_NFT_COMPAT << 8;
+    kernel.queue(fd).push_back({MakeMessage(kType, 0, sequence, {2, 0, 0, 0})});
+    kernel.queue(fd).push_back({MakeError(sequence, 0)});
+    return 0;
+  };
+  EXPECT_TRUE(socket->LoadXtables(AF_INET).ok());
+  EXPECT_TRUE(socket->LoadXtables(AF_INET6).ok());
+  EXPECT_EQ(kernel.interfaces_asked, (std::vector<std::string>{"ip_tables", "ip6_tables"}));
+  ASSERT_EQ(requests.size(), 2u);
+  EXPECT_TRUE(HasBytes(requests[0], R"(
+    30 00 00 00  00 0b 05 00  01 00 00 00  00 00 00 00   # NFNL_MSG_COMPAT_GET, REQUEST and ACK
+    02 00 00 00                                          # nfgenmsg: AF_INET
+    09 00 01 00  69 63 6d 70  00 00 00 00                # NAME "icmp"
+    08 00 02 00  00 00 00 00                             # REV 0
+    08 00 03 00  00 00 00 00                             # TYPE 0: a match
+  )"));
+  EXPECT_TRUE(HasBytes(requests[1], R"(
+    30 00 00 00  00 0b 05 00  02 00 00 00  00 00 00 00
+    0a 00 00 00
+    0a 00 01 00  69 63 6d 70  36 00 00 00                # NAME "icmp6"
+    08 00 02 00  00 00 00 00
+    08 00 03 00  00 00 00 00
+  )"));
+}
+
+TEST_F(NftSocketTest, AKernelWithoutTheCompatibilityLayerSaysSo) {
+  kernel.on_send = [&](int fd, const Bytes& sent) {
+    kernel.queue(fd).push_back({MakeError(HeadersOf(sent)[0].nlmsg_seq, EINVAL)});
+    return 0;
+  };
+  const Status loaded = socket->LoadXtables(AF_INET);
+  ASSERT_FALSE(loaded.ok());
+  EXPECT_EQ(loaded.error().code, EINVAL);
+  EXPECT_EQ(loaded.error().operation, "load x_tables");
+}
+
 }  // namespace
 }  // namespace viaduct::nftables

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -49,6 +50,7 @@ class ScriptedKernel : public SocketCalls {
   void Pass(std::chrono::milliseconds time) { now_ += time; }
   /// errnos that the next receives return first, whatever is queued.
   std::deque<int> receive_errors;
+  std::vector<std::string> interfaces_asked;
 
   int Socket(int domain, int type, int protocol) override;
   int Bind(int fd, const sockaddr* address, socklen_t length) override;
@@ -57,6 +59,10 @@ class ScriptedKernel : public SocketCalls {
   ssize_t Send(int fd, const msghdr* message, int flags) override;
   ssize_t Receive(int fd, msghdr* message, int flags) override;
   int Poll(pollfd* fds, nfds_t count, int timeout_ms) override;
+  unsigned InterfaceIndex(const char* name) override {
+    interfaces_asked.emplace_back(name);
+    return 0;
+  }
   std::chrono::nanoseconds Now() override { return now_; }
 
  private:

@@ -37,6 +37,7 @@ class Revisions : public SocketCalls {
   ssize_t Send(int, const msghdr*, int) override { return Fail(ENOSYS); }
   ssize_t Receive(int, msghdr*, int) override { return Fail(ENOSYS); }
   int Poll(pollfd*, nfds_t, int) override { return Fail(ENOSYS); }
+  unsigned InterfaceIndex(const char*) override { return 0; }
   std::chrono::nanoseconds Now() override { return {}; }
 
   std::vector<std::pair<int, int>> asked;  ///< level, option

@@ -54,6 +54,7 @@ class Interleaver : public SocketCalls {
   ssize_t Send(int fd, const msghdr* message, int flags) override { return real_.Send(fd, message, flags); }
   ssize_t Receive(int fd, msghdr* message, int flags) override { return real_.Receive(fd, message, flags); }
   int Poll(pollfd* fds, nfds_t count, int timeout_ms) override { return real_.Poll(fds, count, timeout_ms); }
+  unsigned InterfaceIndex(const char* name) override { return real_.InterfaceIndex(name); }
   std::chrono::nanoseconds Now() override { return real_.Now(); }
 
  private:

@@ -47,6 +47,7 @@ class ModelTable : public SocketCalls {
   ssize_t Send(int fd, const msghdr* message, int flags) override;
   ssize_t Receive(int fd, msghdr* message, int flags) override;
   int Poll(pollfd* fds, nfds_t count, int timeout_ms) override;
+  unsigned InterfaceIndex(const char*) override { return 0; }
   std::chrono::nanoseconds Now() override { return {}; }
 
  private:

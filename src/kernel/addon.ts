@@ -89,6 +89,8 @@ export interface RawConntrackSocket {
 export interface RawNftSocket {
   /** UTF-8: of each chain its table and its name, both ended by NUL. Rejects with EINVAL without nf_tables. */
   listChains(family: RawFamily): Promise<Uint8Array>
+  /** Rejects where the kernel could not be asked, or knows nothing of the kind; both ways were tried then. */
+  loadXtables(family: RawFamily): Promise<void>
   close(): Promise<void>
 }
 

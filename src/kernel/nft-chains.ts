@@ -1,4 +1,5 @@
-// The names of the chains in nf_tables: by them a kube-proxy that works through iptables-nft is recognised.
+// The names of the chains in nf_tables: by them a kube-proxy that works through iptables-nft is recognised. Its layer of
+// compatibility also brings the modules of the legacy tables.
 import type { IpFamily } from '../address.js'
 
 export interface NftChain {
@@ -13,6 +14,11 @@ export interface NftChains {
    * nf_tables. Throws KernelError. NB: asking makes the kernel load the module where there is one.
    */
   list(family: IpFamily): Promise<readonly NftChain[]>
+  /**
+   * Asks for what the kernel looks for in ip_tables or ip6_tables, so that it loads that module by itself; nobody here
+   * executes modprobe. Resolves as well where none came: that shows in the tables. Throws KernelError.
+   */
+  loadXtables(family: IpFamily): Promise<void>
   /** Waits for the call in flight; afterwards every call throws KernelError EBADF. Idempotent. */
   close(): Promise<void>
 }

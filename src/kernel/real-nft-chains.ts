@@ -26,6 +26,15 @@ export class RealNftChains implements NftChains {
     }
   }
 
+  async loadXtables(family: IpFamily): Promise<void> {
+    try {
+      await this.#queue.run((socket) => socket.loadXtables(addressFamily[family]), { family })
+    } catch (error) {
+      if (!(error instanceof KernelError) || !(absences.has(error.code) || error.code === 'ENOENT'))
+        throw error
+    }
+  }
+
   close(): Promise<void> {
     return this.#queue.close()
   }

@@ -14,7 +14,7 @@ export function adviceOn(error: unknown): string {
     return `this kernel has no IP_VS: load it with "modprobe ip_vs", or run a kernel that has it (${error.message})`
   }
   if (isWithoutXtables(error)) {
-    return `this kernel has no legacy x_tables: load the modules iptable_nat and iptable_filter, or use --proxy-mode=nftables (${error.message})`
+    return `this kernel has no legacy x_tables: load it with "modprobe ip_tables", or use --proxy-mode=nftables (${error.message})`
   }
   return error.message
 }

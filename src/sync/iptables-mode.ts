@@ -57,14 +57,38 @@ export function iptablesMode(
 
 /** IPv4 must be there; a kernel without ip6_tables is one without IPv6 Services. */
 async function availableFamilies(kernel: ModeKernel, log: Log): Promise<readonly IpFamily[]> {
-  for (const table of ['nat', 'filter'] as const) await kernel.xtables('ipv4', table).check()
+  await findTables(kernel, 'ipv4')
   try {
-    for (const table of ['nat', 'filter'] as const) await kernel.xtables('ipv6', table).check()
+    await findTables(kernel, 'ipv6')
     return ['ipv4', 'ipv6']
   } catch (error) {
     if (!(error instanceof KernelError) || !isWithoutXtables(error)) throw error
     log.warn('IPv6 Services are not programmed', { ipFamily: 'IPv6', err: error })
     return ['ipv4']
+  }
+}
+
+/** A node that nobody used iptables on has not loaded the modules yet: they are asked for once. */
+async function findTables(kernel: ModeKernel, family: IpFamily): Promise<void> {
+  try {
+    await checkTables(kernel, family)
+  } catch (error) {
+    if (!(error instanceof KernelError) || !isWithoutXtables(error)) throw error
+    await loadXtables(kernel, family)
+    await checkTables(kernel, family)
+  }
+}
+
+async function checkTables(kernel: ModeKernel, family: IpFamily): Promise<void> {
+  for (const table of ['nat', 'filter'] as const) await kernel.xtables(family, table).check()
+}
+
+/** What is in the way shows in the tables. */
+async function loadXtables({ nftChains }: ModeKernel, family: IpFamily): Promise<void> {
+  try {
+    await nftChains.loadXtables(family)
+  } catch (error) {
+    if (!(error instanceof KernelError)) throw error
   }
 }
 

@@ -33,6 +33,7 @@ export function nftChainsContract(subject: string, open: () => NftChainsSubject)
       await namespace.nftChains.close()
       await namespace.nftChains.close()
       await rejectsWith(namespace.nftChains.list('ipv4'), 'EBADF')
+      await rejectsWith(namespace.nftChains.loadXtables('ipv4'), 'EBADF')
     })
 
     it('lists nothing where nobody made a table', async () => {
@@ -52,6 +53,10 @@ export function nftChainsContract(subject: string, open: () => NftChainsSubject)
         if (other !== undefined) assert.deepEqual(await namespace.nftChains.list(other), [])
       })
     }
+    it('asks for the legacy tables, whether or not they are there', async () => {
+      await namespace.nftChains.loadXtables('ipv4')
+      await namespace.nftChains.loadXtables('ipv6')
+    })
     it('lists thousands', async () => {
       const many = Array.from({ length: 3000 }, (_, index) => ({ table: 'nat', chain: `KUBE-SEP-${index}` }))
       await namespace.addChains('ipv4', many)

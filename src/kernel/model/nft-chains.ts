@@ -6,16 +6,27 @@ import type { NftChain, NftChains } from '../nft-chains.js'
 /** NftChains in memory: tests say which chains there are. */
 export class ModelNftChains implements NftChains {
   readonly chains: Record<IpFamily, readonly NftChain[]> = { ipv4: [], ipv6: [] }
+  /** What comes of a request for the modules of the legacy tables. */
+  onLoadXtables: (family: IpFamily) => void = () => {}
   #isClosed = false
 
   async list(family: IpFamily): Promise<readonly NftChain[]> {
-    const { EBADF: errno } = constants.errno
-    if (this.#isClosed)
-      throw new KernelError({ errno, subsystem: 'nftables', operation: 'use a closed socket', family })
+    this.#refuseClosed(family)
     return this.chains[family]
+  }
+
+  async loadXtables(family: IpFamily): Promise<void> {
+    this.#refuseClosed(family)
+    this.onLoadXtables(family)
   }
 
   async close(): Promise<void> {
     this.#isClosed = true
+  }
+
+  #refuseClosed(family: IpFamily): void {
+    const { EBADF: errno } = constants.errno
+    if (this.#isClosed)
+      throw new KernelError({ errno, subsystem: 'nftables', operation: 'use a closed socket', family })
   }
 }

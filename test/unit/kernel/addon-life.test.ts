@@ -78,7 +78,7 @@ describe('the addon', () => {
     ])
     assert.deepEqual(methods(addon.RouteEvents), ['close', 'next'])
     assert.deepEqual(methods(addon.ConntrackSocket), ['close', 'deleteStale'])
-    assert.deepEqual(methods(addon.NftSocket), ['close', 'listChains'])
+    assert.deepEqual(methods(addon.NftSocket), ['close', 'listChains', 'loadXtables'])
     assert.deepEqual(methods(addon.XtablesTable), [
       'apply',
       'chains',

@@ -1,0 +1,80 @@
+// The first look at the tables, on kernels that have them, load them when they are asked to, or never will.
+import assert from 'node:assert/strict'
+import { constants } from 'node:os'
+import { describe, it } from 'node:test'
+import { Registry } from 'prom-client'
+import type { IpFamily } from '../../../src/address.js'
+import { resolveConfig } from '../../../src/config/index.js'
+import { KernelError } from '../../../src/errors.js'
+import { openModelKernel } from '../../../src/kernel/model/index.js'
+import { StateReporter } from '../../../src/log.js'
+import { openMetrics } from '../../../src/metrics.js'
+import { NodeTracker } from '../../../src/node/index.js'
+import { adviceOn, openIptablesMode } from '../../../src/sync/index.js'
+import { ManualClock } from '../../support/manual-clock.js'
+import { MemoryHealthChecks, MemoryLog } from '../../support/pipeline-lab.js'
+
+const families = ['ipv4', 'ipv6'] as const
+
+/** A kernel without the modules of the legacy tables; `loadable`: those that it can load. */
+function openNode(loadable: readonly IpFamily[]) {
+  const kernel = openModelKernel()
+  const loaded = new Set<IpFamily>()
+  const asked: IpFamily[] = []
+  for (const family of families) {
+    const callFault = (): number | undefined => (loaded.has(family) ? undefined : constants.errno.ENOPROTOOPT)
+    for (const table of ['nat', 'filter'] as const) kernel.xtables(family, table).plan = { callFault }
+  }
+  kernel.nftChains.onLoadXtables = (family) => {
+    asked.push(family)
+    if (loadable.includes(family)) loaded.add(family)
+  }
+  const log = new MemoryLog()
+  const reporter = new StateReporter({ log, level: 'error', trouble: '', recovery: '', count: () => {} })
+  const open = () =>
+    openIptablesMode({
+      config: resolveConfig({ manifests: 'none', mode: 'iptables' }),
+      kernel,
+      node: new NodeTracker('here'),
+      clock: new ManualClock(),
+      log,
+      metrics: openMetrics(new Registry()),
+      problems: reporter,
+      openHealthChecks: () => new MemoryHealthChecks(),
+    })
+  return { kernel, asked, log, open }
+}
+
+describe('a node on which nobody used iptables', () => {
+  it('has its modules asked for, once each', async () => {
+    const { asked, open } = openNode(families)
+    assert.deepEqual((await open()).families, families)
+    assert.deepEqual(asked, families)
+    await open()
+    assert.deepEqual(asked, families, 'not where they are')
+  })
+
+  it('goes without IPv6 where that module does not come', async () => {
+    const { asked, log, open } = openNode(['ipv4'])
+    assert.deepEqual((await open()).families, ['ipv4'])
+    assert.deepEqual(asked, families)
+    assert.equal(log.find('warn', 'IPv6 Services are not programmed').length, 1)
+  })
+
+  it('is refused in one sentence where none comes, also when asking fails', async () => {
+    for (const errno of [undefined, constants.errno.EPERM]) {
+      const { kernel, open } = openNode([])
+      kernel.nftChains.onLoadXtables = (family) => {
+        if (errno === undefined) return
+        throw new KernelError({ errno, subsystem: 'nftables', operation: 'load x_tables', family })
+      }
+      await assert.rejects(open(), (error) => {
+        assert.match(
+          adviceOn(error),
+          /no legacy x_tables: load it with "modprobe ip_tables", or use --proxy-mode=nftables/,
+        )
+        return true
+      })
+    }
+  })
+})
