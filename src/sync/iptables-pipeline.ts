@@ -243,21 +243,21 @@ export class IptablesPipeline implements Pipeline {
   async #claimDirty({ ledger, tables }: State): Promise<number> {
     const { clock } = this.#options
     let sliceStartMs = clock.now()
-    let staging: Promise<void> = Promise.resolve()
+    const stagings: Promise<void>[] = []
     const dirty = this.#takeDirty(ledger)
     for (const key of dirty) {
       if (this.#isStopping) break
       this.#claim(ledger, key)
       if (clock.now() - sliceStartMs < sliceMs) continue
       // While the next ones are compiled.
-      await staging
-      staging = tables.stage()
+      const staging = tables.stage()
       // What it may throw is thrown where it is waited for.
       staging.catch(() => {})
+      stagings.push(staging)
       await clock.pause()
       sliceStartMs = clock.now()
     }
-    await staging
+    await Promise.all(stagings)
     return dirty.size
   }
 
