@@ -11,7 +11,7 @@ import { ipBatch, ipvsadmRestore } from './state.js'
 const services = 10_000
 const contenderLimitMs = 600_000
 const [floor = '', output = ''] = process.argv.slice(2)
-const viaduct = `${process.execPath} ${fileURLToPath(new URL('./viaduct.js', import.meta.url))}`
+const viaduct = `${process.execPath} --expose-gc ${fileURLToPath(new URL('./viaduct.js', import.meta.url))}`
 const folder = mkdtempSync(join(tmpdir(), 'viaduct-bench-'))
 const device = 'ip link add kube-ipvs0 type dummy'
 

@@ -116,6 +116,8 @@ async function applyByLedger(
   })
   const ledger = new Ledger(new VipTable('routes'), () => false)
   let claim = 0
+  // What the making of the desired objects left is not the apply's to collect, at the emulated machine's speed.
+  globalThis.gc?.()
   const start = process.hrtime.bigint()
   const apply = await seconds(async () => {
     for (const { key, service: name, desired } of wanted) ledger.claim(key, name, desired)
