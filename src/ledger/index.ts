@@ -1,5 +1,5 @@
 // In: the virtual servers that routes want; batch outcomes; packed dumps. Out: batches of operations that are still due.
-// Never: system calls, clocks, logs; it believes what the kernel acknowledged, and nothing else.
+// Never: system calls, clocks, logs; it believes what the kernel acknowledged (of iptables mode: docs/adr/0010), and nothing else.
 // Owner of: acknowledged virtual servers and VIP bindings, who claims them, and which addresses are needed.
 // Read next: ledger.ts, diff.ts, vip-table.ts, then sync/family-pipeline.ts; of iptables mode: iptables-ledger.ts.
 export { advance, diff, equalStates, type ServerState } from './diff.js'
