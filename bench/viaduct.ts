@@ -88,7 +88,7 @@ function openPipeline(kernel: KernelDoors, vipBinding: VipBinding): FamilyPipeli
     family: 'ipv4',
     mode,
     vipBinding,
-    allowsExternalIPs: true,
+    config: { featureGates: { AllowServiceExternalIPs: true } },
     syncPeriodMs: 30_000,
     isExcluded: () => false,
     kernel,

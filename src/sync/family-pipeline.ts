@@ -13,7 +13,7 @@ import {
 } from '../ledger/index.js'
 import type { Log, StateReporter } from '../log.js'
 import type { FamilyMetrics } from '../metrics.js'
-import { Tracker } from '../model/index.js'
+import type { Tracker } from '../model/index.js'
 import { type IpvsModeSettings, compileRoute } from '../modes/ipvs/index.js'
 import type { NodeFacts } from '../node/index.js'
 import { route } from '../routing/index.js'
@@ -23,13 +23,14 @@ import { Failures } from './failures.js'
 import type { KernelDoors } from './prepare-kernel.js'
 import { inOverlappingCuts } from './overlapping-cuts.js'
 import { Reconciler } from './reconciler.js'
+import { type OpenTrackerOptions, openTracker } from './open-tracker.js'
 import { type CountedOps, SyncReport, logFamily } from './sync-report.js'
 
 export interface FamilyPipelineOptions {
   readonly family: IpFamily
   readonly mode: IpvsModeSettings
   readonly vipBinding: VipBinding
-  readonly allowsExternalIPs: boolean
+  readonly config: OpenTrackerOptions['config']
   /** Time between two reconciles. */
   readonly syncPeriodMs: number
   /** Virtual servers of these addresses are not ours to remove (excludeCIDRs). */
@@ -82,15 +83,7 @@ export class FamilyPipeline {
   constructor(options: FamilyPipelineOptions) {
     const { family, clock, problems } = options
     this.#options = options
-    this.#tracker = new Tracker(
-      family,
-      (object, found) => {
-        const key = `${family} ${object}`
-        if (found === undefined) problems.forget(key)
-        else problems.report(key, found.length === 0 ? undefined : { text: `${object}: ${found.join('; ')}` })
-      },
-      { allowsExternalIPs: options.allowsExternalIPs },
-    )
+    this.#tracker = openTracker(options)
     this.#vips = new VipTable(options.vipBinding)
     this.#ledger = new Ledger(this.#vips, options.isExcluded)
     this.#failures = new Failures({ family, clock, problems, metrics: options.metrics })

@@ -5,7 +5,7 @@ import type { Conntrack, LinkEvent, Links, Routes } from '../kernel/index.js'
 import { IptablesLedger } from '../ledger/index.js'
 import type { Log, StateReporter } from '../log.js'
 import type { FamilyMetrics } from '../metrics.js'
-import { type ServicePortKey, Tracker } from '../model/index.js'
+import type { ServicePortKey, Tracker } from '../model/index.js'
 import {
   type IptablesModeSettings,
   compileRoute,
@@ -27,6 +27,7 @@ import {
 } from './iptables-settings.js'
 import { type IptablesDoors, IptablesTables } from './iptables-tables.js'
 import type { HealthCheckListeners } from './mode.js'
+import { openTracker } from './open-tracker.js'
 import type { Pipeline } from './pipeline.js'
 import { LocalPolicyGaps } from './local-policy-gaps.js'
 import { logFamily } from './sync-report.js'
@@ -98,19 +99,10 @@ export class IptablesPipeline implements Pipeline {
   #compareDueMs = 0
 
   constructor(options: IptablesPipelineOptions) {
-    const { family, problems } = options
     this.#options = options
     this.#cleaner = new ConntrackCleaner(options)
     this.#healthChecks = options.openHealthChecks(() => this.#isHealthy())
-    this.#tracker = new Tracker(
-      family,
-      (object, found) => {
-        const key = `${family} ${object}`
-        if (found === undefined) problems.forget(key)
-        else problems.report(key, found.length === 0 ? undefined : { text: `${object}: ${found.join('; ')}` })
-      },
-      { allowsExternalIPs: options.config.featureGates.AllowServiceExternalIPs },
-    )
+    this.#tracker = openTracker(options)
   }
 
   apply(events: readonly ObjectEvent[]): boolean {

@@ -34,7 +34,6 @@ export function ipvsMode(options: ModeOptions): Mode {
         ...options,
         mode: { scheduler },
         vipBinding,
-        allowsExternalIPs: config.featureGates.AllowServiceExternalIPs,
         syncPeriodMs,
         isExcluded,
         hints,
