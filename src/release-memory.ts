@@ -9,10 +9,16 @@ export async function releaseMemory(): Promise<void> {
   const { Session } = await import('node:inspector')
   const session = new Session()
   session.connect()
-  await new Promise((resolve) => {
-    session.post('HeapProfiler.collectGarbage', resolve)
-  })
-  // The answer comes from within the session, which cannot end there.
-  await nextTurn()
-  session.disconnect()
+  try {
+    await new Promise<void>((resolve, reject) => {
+      session.post('HeapProfiler.collectGarbage', (error) => {
+        if (error === null) resolve()
+        else reject(error)
+      })
+    })
+  } finally {
+    // The answer comes from within the session, which cannot end there.
+    await nextTurn()
+    session.disconnect()
+  }
 }

@@ -1,0 +1,18 @@
+import assert from 'node:assert/strict'
+import { it } from 'node:test'
+import { releaseMemory } from '../../src/release-memory.js'
+
+it(
+  'releaseMemory() leaves nothing that nobody needs, and the process goes on',
+  { timeout: 20_000 },
+  async () => {
+    const kept = { name: 'kept' }
+    const needed = new WeakRef(kept)
+    const garbage = new WeakRef({ name: 'garbage' })
+    await releaseMemory()
+    assert.equal(garbage.deref(), undefined)
+    assert.equal(needed.deref(), kept)
+    // A second session can be opened: the first one has ended.
+    await releaseMemory()
+  },
+)
