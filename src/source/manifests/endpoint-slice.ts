@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import type { EndpointConditions, EndpointSlice, SliceEndpoint } from '../objects.js'
+import type { EndpointConditions, EndpointSlice, SliceEndpoint, SlicePort } from '../objects.js'
 import * as f from './fields.js'
 import type { FieldProblem } from './fields.js'
 
@@ -13,8 +13,7 @@ function documentWith<A extends v.GenericSchema<string, string>>(address: A) {
     metadata: f.metadata,
     ports: f.list(
       f.mapping({
-        // The API server's default of an absent name is the empty one.
-        name: v.nullish(v.union([v.literal(''), f.dnsLabel], f.expected('up to 63 of a-z, 0-9 and "-"')), ''),
+        name: v.nullish(f.portName),
         protocol: f.protocol,
         port: v.nullish(f.wholeNumber(0, largestPort)),
       }),
@@ -28,11 +27,10 @@ function documentWith<A extends v.GenericSchema<string, string>>(address: A) {
         nodeName: v.nullish(f.text),
         conditions: v.nullish(
           f.mapping({
-            ready: v.nullish(f.flag, true),
-            serving: v.nullish(f.flag, true),
-            terminating: v.nullish(f.flag, false),
+            ready: v.nullish(f.flag),
+            serving: v.nullish(f.flag),
+            terminating: v.nullish(f.flag),
           }),
-          {},
         ),
         hints: v.nullish(f.mapping({ forZones: names, forNodes: names })),
       }),
@@ -45,7 +43,9 @@ const documents = {
   IPv6: documentWith(f.address('ipv6')),
   FQDN: documentWith(f.text),
 }
-type EndpointFields = v.InferOutput<(typeof documents)['FQDN']>['endpoints'][number]
+type Fields = v.InferOutput<(typeof documents)['FQDN']>
+type PortFields = NonNullable<Fields['ports']>[number]
+type EndpointFields = NonNullable<Fields['endpoints']>[number]
 const AddressType = f.mapping({
   addressType: v.picklist(['IPv4', 'IPv6', 'FQDN'], f.expected('IPv4, IPv6 or FQDN')),
 })
@@ -58,16 +58,22 @@ export function readEndpointSlice(document: unknown): EndpointSlice | readonly F
   const reading = f.readFields(documents[addressType], document)
   if ('problems' in reading) return reading.problems
   const { metadata, ports, endpoints } = reading.fields
+  const labels = f.keptLabels(metadata.labels)
   return {
     kind: 'EndpointSlice',
     namespace: metadata.namespace ?? 'default',
     name: metadata.name,
-    labels: f.keptLabels(metadata.labels),
-    serviceName: metadata.labels[serviceNameLabel],
+    labels,
+    serviceName: metadata.labels?.[serviceNameLabel],
     addressType,
-    ports: ports.map(({ name, protocol, port }) => ({ name, protocol, port: port ?? undefined })),
-    endpoints: endpoints.map(buildEndpoint),
+    ports: f.kept(ports).map(buildPort),
+    endpoints: f.kept(endpoints).map(buildEndpoint),
   }
+}
+
+// The API server's default of an absent name is the empty one.
+function buildPort({ name, protocol, port }: PortFields): SlicePort {
+  return { name: name ?? '', protocol: protocol ?? 'TCP', port: port ?? undefined }
 }
 
 // Values before the literal, here and elsewhere on the way of every object: V8 makes one with calls in it much slower.
@@ -76,15 +82,19 @@ function buildEndpoint({ addresses, nodeName, conditions, hints }: EndpointField
   const node = nodeName ?? undefined
   const zoneHints = namesOf(hints?.forZones)
   const nodeHints = namesOf(hints?.forNodes)
-  return { addresses: kept, nodeName: node, conditions: shared(conditions), zoneHints, nodeHints }
+  const { ready, serving, terminating } = conditions ?? noConditions
+  const state = shared(ready ?? true, serving ?? true, terminating ?? false)
+  return { addresses: kept, nodeName: node, conditions: state, zoneHints, nodeHints }
 }
 
-function namesOf(hints: readonly { readonly name: string }[] = []): readonly string[] {
-  return f.kept(hints.map(({ name }) => name))
+const noConditions: NonNullable<EndpointFields['conditions']> = {}
+
+function namesOf(hints: readonly { readonly name: string }[] | null | undefined): readonly string[] {
+  return f.kept(hints).map(({ name }) => name)
 }
 
 /** One object for all endpoints that are in the same state. */
-function shared({ ready, serving, terminating }: EndpointConditions): EndpointConditions {
+function shared(ready: boolean, serving: boolean, terminating: boolean): EndpointConditions {
   const state = (ready ? 4 : 0) + (serving ? 2 : 0) + (terminating ? 1 : 0)
   return (states[state] ??= { ready, serving, terminating })
 }

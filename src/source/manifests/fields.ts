@@ -33,20 +33,20 @@ export function mapping<E extends v.ObjectEntries>(entries: E): v.ObjectSchema<E
 }
 
 const labelText = /^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/u
+const portNameText = /^(?:[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)?$/u
 const subdomainText = /^[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?$/u
 
 export const text = v.string(expected('text (quote it)'))
-/** DNS label (RFC 1123): namespaces and port names. */
+/** DNS label (RFC 1123): namespaces. */
 export const dnsLabel = matching(labelText, 'up to 63 of a-z, 0-9 and "-"')
+/** DNS label or nothing: one pattern, as a union makes an issue for every name that is not empty. */
+export const portName = matching(portNameText, 'up to 63 of a-z, 0-9 and "-"')
 /** DNS subdomain: names of objects. */
 export const objectName = matching(subdomainText, 'up to 253 of a-z, 0-9, "-" and "."')
-export const labels = v.nullish(v.record(v.string(), text, expected('a mapping')), {})
-export const protocol = v.nullish(v.picklist(['TCP', 'UDP', 'SCTP'], expected('TCP, UDP or SCTP')), 'TCP')
+export const labels = v.nullish(v.record(v.string(), text, expected('a mapping')))
+export const protocol = v.nullish(v.picklist(['TCP', 'UDP', 'SCTP'], expected('TCP, UDP or SCTP')))
 export const flag = v.boolean(expected('true or false'))
-export const trafficPolicy = v.nullish(
-  v.picklist(['Cluster', 'Local'], expected('Cluster or Local')),
-  'Cluster',
-)
+export const trafficPolicy = v.nullish(v.picklist(['Cluster', 'Local'], expected('Cluster or Local')))
 
 export const metadata = mapping({
   name: objectName,
@@ -71,18 +71,19 @@ export function wholeNumber(from: number, to: number) {
 }
 
 export function list<S extends v.GenericSchema>(item: S) {
-  return v.nullish(v.array(item, expected('a list')), [])
+  return v.nullish(v.array(item, expected('a list')))
 }
 
-/** A list to keep: without the room to grow that its reading left, and one for all when it is empty, as most are. */
-export function kept<T>(items: readonly T[]): readonly T[] {
-  return items.length === 0 ? none : items.slice()
+/** A list to keep: without the room to grow that its reading left, and one for all when it is empty or absent, as most are. */
+export function kept<T>(items: readonly T[] | null | undefined): readonly T[] {
+  return items === null || items === undefined || items.length === 0 ? none : items.slice()
 }
 
 const none: readonly never[] = []
 
 /** The labels that are read; one object for all who have none of them. */
-export function keptLabels(written: Readonly<Record<string, string>>): Labels {
+export function keptLabels(written: Readonly<Record<string, string>> | null | undefined): Labels {
+  if (written === null || written === undefined) return noLabels
   let found = noLabels
   for (const label of Object.values(readLabels)) {
     const value = written[label]

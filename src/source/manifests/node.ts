@@ -7,16 +7,14 @@ const NodeDocument = f.mapping({
   metadata: f.mapping({ name: f.objectName, labels: f.labels, deletionTimestamp: v.nullish(f.text) }),
   spec: v.nullish(
     f.mapping({
-      podCIDR: v.nullish(f.text, ''),
+      podCIDR: v.nullish(f.text),
       podCIDRs: f.list(f.text),
       taints: f.list(f.mapping({ key: f.text })),
     }),
-    {},
   ),
   status: v.nullish(
     // Kubernetes publishes addresses of other types, such as Hostname; they are no IP addresses.
     f.mapping({ addresses: f.list(f.mapping({ type: f.text, address: f.text })) }),
-    {},
   ),
 })
 
@@ -25,15 +23,16 @@ export function readNode(document: unknown): NodeObject | readonly FieldProblem[
   const reading = f.readFields(NodeDocument, document)
   if ('problems' in reading) return reading.problems
   const { metadata, spec, status } = reading.fields
-  const podCIDRs = spec.podCIDRs.length > 0 || spec.podCIDR === '' ? spec.podCIDRs : [spec.podCIDR]
+  const written = f.kept(spec?.podCIDRs)
+  const one = spec?.podCIDR ?? ''
   return {
     kind: 'Node',
     namespace: '',
     name: metadata.name,
     labels: f.keptLabels(metadata.labels),
-    addresses: status.addresses,
-    podCIDRs,
-    taintKeys: spec.taints.map(({ key }) => key),
+    addresses: f.kept(status?.addresses),
+    podCIDRs: written.length > 0 || one === '' ? written : [one],
+    taintKeys: f.kept(spec?.taints).map(({ key }) => key),
     deleted: metadata.deletionTimestamp != null,
   }
 }

@@ -1,6 +1,6 @@
 import * as v from 'valibot'
 import { familyOf, parseIpAddress } from '../../address.js'
-import type { Service, ServicePortSpec } from '../objects.js'
+import type { LoadBalancerIngress, Service, ServicePortSpec } from '../objects.js'
 import * as f from './fields.js'
 import type { FieldProblem } from './fields.js'
 
@@ -18,22 +18,21 @@ const ServiceDocument = f.mapping({
         ['ClusterIP', 'NodePort', 'LoadBalancer', 'ExternalName'],
         f.expected('ClusterIP, NodePort, LoadBalancer or ExternalName'),
       ),
-      'ClusterIP',
     ),
-    clusterIP: v.nullish(f.clusterIP, ''),
+    clusterIP: v.nullish(f.clusterIP),
     clusterIPs: f.list(f.clusterIP),
     ipFamilies: f.list(v.picklist(['IPv4', 'IPv6'], f.expected('IPv4 or IPv6'))),
     ports: f.list(
       f.mapping({
-        name: v.nullish(v.union([v.literal(''), f.dnsLabel], f.expected('up to 63 of a-z, 0-9 and "-"')), ''),
+        name: v.nullish(f.portName),
         protocol: f.protocol,
         port: f.wholeNumber(1, largestPort),
-        nodePort: v.nullish(f.wholeNumber(0, largestPort), 0),
+        nodePort: v.nullish(f.wholeNumber(0, largestPort)),
       }),
     ),
     externalIPs: f.list(f.text),
     loadBalancerSourceRanges: f.list(f.text),
-    sessionAffinity: v.nullish(v.picklist(['None', 'ClientIP'], f.expected('None or ClientIP')), 'None'),
+    sessionAffinity: v.nullish(v.picklist(['None', 'ClientIP'], f.expected('None or ClientIP'))),
     sessionAffinityConfig: v.nullish(
       f.mapping({
         clientIP: v.nullish(
@@ -43,7 +42,7 @@ const ServiceDocument = f.mapping({
     ),
     externalTrafficPolicy: f.trafficPolicy,
     internalTrafficPolicy: f.trafficPolicy,
-    healthCheckNodePort: v.nullish(f.wholeNumber(0, largestPort), 0),
+    healthCheckNodePort: v.nullish(f.wholeNumber(0, largestPort)),
   }),
   status: v.nullish(
     f.mapping({
@@ -51,8 +50,8 @@ const ServiceDocument = f.mapping({
         f.mapping({
           ingress: f.list(
             f.mapping({
-              ip: v.nullish(f.text, ''),
-              ipMode: v.nullish(v.picklist(['VIP', 'Proxy'], f.expected('VIP or Proxy')), 'VIP'),
+              ip: v.nullish(f.text),
+              ipMode: v.nullish(v.picklist(['VIP', 'Proxy'], f.expected('VIP or Proxy'))),
             }),
           ),
         }),
@@ -62,6 +61,10 @@ const ServiceDocument = f.mapping({
 })
 
 type Fields = v.InferOutput<typeof ServiceDocument>
+type PortFields = NonNullable<Fields['spec']['ports']>[number]
+type IngressFields = NonNullable<
+  NonNullable<NonNullable<Fields['status']>['loadBalancer']>['ingress']
+>[number]
 
 /** A v1 Service with the API server's defaults, or what is wrong with it. Headless and address-less ones are valid. */
 export function readService(document: unknown): Service | readonly FieldProblem[] {
@@ -73,28 +76,41 @@ export function readService(document: unknown): Service | readonly FieldProblem[
 }
 
 function buildService({ metadata, spec, status }: Fields): Service {
-  const clusterIPs = spec.clusterIPs.length > 0 || spec.clusterIP === '' ? spec.clusterIPs : [spec.clusterIP]
-  const ingress = status?.loadBalancer?.ingress ?? []
+  const written = f.kept(spec.clusterIPs)
+  const one = spec.clusterIP ?? ''
+  const clusterIPs = written.length > 0 || one === '' ? written : [one]
+  const ipFamilies = f.kept(spec.ipFamilies)
+  const affinity = spec.sessionAffinityConfig?.clientIP?.timeoutSeconds ?? affinityDefaultSeconds
+  const ports = f.kept(spec.ports).map(buildPort)
+  const ingress = f.kept(status?.loadBalancer?.ingress).map(buildIngress)
+  const labels = f.keptLabels(metadata.labels)
   return {
     kind: 'Service',
     namespace: metadata.namespace ?? 'default',
     name: metadata.name,
-    labels: f.keptLabels(metadata.labels),
-    type: spec.type,
-    clusterIP: spec.clusterIP === '' ? (clusterIPs[0] ?? '') : spec.clusterIP,
-    clusterIPs: f.kept(clusterIPs),
-    ipFamilies: f.kept(spec.ipFamilies.length > 0 ? spec.ipFamilies : familiesOf(clusterIPs)),
-    ports: f.kept(spec.ports),
+    labels,
+    type: spec.type ?? 'ClusterIP',
+    clusterIP: one === '' ? (clusterIPs[0] ?? '') : one,
+    clusterIPs,
+    ipFamilies: ipFamilies.length > 0 ? ipFamilies : familiesOf(clusterIPs),
+    ports,
     externalIPs: f.kept(spec.externalIPs),
     loadBalancerSourceRanges: f.kept(spec.loadBalancerSourceRanges),
-    loadBalancerIngress: f.kept(ingress.filter(({ ip }) => ip !== '')),
-    sessionAffinity: spec.sessionAffinity,
-    sessionAffinityTimeoutSeconds:
-      spec.sessionAffinityConfig?.clientIP?.timeoutSeconds ?? affinityDefaultSeconds,
-    externalTrafficPolicy: spec.externalTrafficPolicy,
-    internalTrafficPolicy: spec.internalTrafficPolicy,
-    healthCheckNodePort: spec.healthCheckNodePort,
+    loadBalancerIngress: ingress.filter(({ ip }) => ip !== ''),
+    sessionAffinity: spec.sessionAffinity ?? 'None',
+    sessionAffinityTimeoutSeconds: affinity,
+    externalTrafficPolicy: spec.externalTrafficPolicy ?? 'Cluster',
+    internalTrafficPolicy: spec.internalTrafficPolicy ?? 'Cluster',
+    healthCheckNodePort: spec.healthCheckNodePort ?? 0,
   }
+}
+
+function buildPort({ name, protocol, port, nodePort }: PortFields): ServicePortSpec {
+  return { name: name ?? '', protocol: protocol ?? 'TCP', port, nodePort: nodePort ?? 0 }
+}
+
+function buildIngress({ ip, ipMode }: IngressFields): LoadBalancerIngress {
+  return { ip: ip ?? '', ipMode: ipMode ?? 'VIP' }
 }
 
 function familyName(text: string): 'IPv4' | 'IPv6' | undefined {
