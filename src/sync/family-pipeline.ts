@@ -14,7 +14,7 @@ import {
 import type { Log, StateReporter } from '../log.js'
 import type { FamilyMetrics } from '../metrics.js'
 import type { Tracker } from '../model/index.js'
-import { type IpvsModeSettings, compileRoute } from '../modes/ipvs/index.js'
+import { type SchedulingSettings, compileRoute } from '../modes/ipvs/index.js'
 import type { NodeFacts } from '../node/index.js'
 import { route } from '../routing/index.js'
 import type { ObjectEvent } from '../source/index.js'
@@ -28,7 +28,7 @@ import { type CountedOps, SyncReport, logFamily } from './sync-report.js'
 
 export interface FamilyPipelineOptions {
   readonly family: IpFamily
-  readonly mode: IpvsModeSettings
+  readonly mode: SchedulingSettings
   readonly vipBinding: VipBinding
   readonly config: OpenTrackerOptions['config']
   /** Time between two reconciles. */

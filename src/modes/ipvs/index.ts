@@ -2,4 +2,5 @@
 // Never: a clock, I/O, what the kernel holds (ledger/), Kubernetes objects.
 // Owner of: nothing; compiling is a function.
 // Read next: compile.ts, then ledger/ledger.ts.
-export { compileRoute, type DesiredVirtualServer, type IpvsModeSettings } from './compile.js'
+export { compileRoute, type DesiredVirtualServer } from './compile.js'
+export type { SchedulingSettings } from './server-settings.js'
