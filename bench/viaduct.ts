@@ -37,6 +37,7 @@ class CountedDoors {
         return await kernel.ipvs.apply(ops)
       },
       dump: async (family, options) => await kernel.ipvs.dump(family, options),
+      read: async (keys, options) => await kernel.ipvs.read(keys, options),
       info: async () => await kernel.ipvs.info(),
       timeouts: async () => await kernel.ipvs.timeouts(),
       setTimeouts: async (timeouts) => await kernel.ipvs.setTimeouts(timeouts),

@@ -63,7 +63,8 @@ Napi::Function IpvsSocketWrap::Define(Napi::Env env) {
   return DefineClass(
       env, "IpvsSocket",
       {InstanceMethod<&IpvsSocketWrap::Apply>("apply"), InstanceMethod<&IpvsSocketWrap::Dump>("dump"),
-       InstanceMethod<&IpvsSocketWrap::Info>("info"), InstanceMethod<&IpvsSocketWrap::Timeouts>("timeouts"),
+       InstanceMethod<&IpvsSocketWrap::Read>("read"), InstanceMethod<&IpvsSocketWrap::Info>("info"),
+       InstanceMethod<&IpvsSocketWrap::Timeouts>("timeouts"),
        InstanceMethod<&IpvsSocketWrap::SetTimeouts>("setTimeouts"),
        InstanceMethod<&IpvsSocketWrap::Close>("close")});
 }
@@ -90,6 +91,20 @@ Napi::Value IpvsSocketWrap::Dump(const Napi::CallbackInfo& info) {
   const bool with_counters = arguments.Bool(1);
   return slot.Fly<ipvs::Table>(info,
                                {[=](ipvs::IpvsSocket& socket) { return socket.Dump(family, with_counters); },
+                                [=](Napi::Env env, ipvs::Table&& table) {
+                                  return TableToValue(env, std::move(table), with_counters);
+                                }});
+}
+
+Napi::Value IpvsSocketWrap::Read(const Napi::CallbackInfo& info) {
+  auto& slot = Slot(info);
+  const Arguments arguments(
+      info, {Parameter::Records<ipvs::VirtualServerRecord>("keys"), Parameter::Bool("withCounters")});
+  const auto keys = arguments.Records<ipvs::VirtualServerRecord>(0);
+  const bool with_counters = arguments.Bool(1);
+  for (const ipvs::VirtualServerRecord& key : keys) CheckFamily(info.Env(), key.family);
+  return slot.Fly<ipvs::Table>(info,
+                               {[=](ipvs::IpvsSocket& socket) { return socket.Read(keys, with_counters); },
                                 [=](Napi::Env env, ipvs::Table&& table) {
                                   return TableToValue(env, std::move(table), with_counters);
                                 }});

@@ -17,6 +17,7 @@ class IpvsSocketWrap : public SocketWrap<IpvsSocketWrap, ipvs::IpvsSocket> {
  private:
   Napi::Value Apply(const Napi::CallbackInfo& info);
   Napi::Value Dump(const Napi::CallbackInfo& info);
+  Napi::Value Read(const Napi::CallbackInfo& info);
   Napi::Value Info(const Napi::CallbackInfo& info);
   Napi::Value Timeouts(const Napi::CallbackInfo& info);
   Napi::Value SetTimeouts(const Napi::CallbackInfo& info);

@@ -142,6 +142,13 @@ bool EncodeDumpServices(MessageBuilder& builder, uint16_t family_id) {
   return Finish(builder, kCommandPolicy);
 }
 
+// Handled by ip_vs_genl_get_cmd().
+bool EncodeGetService(MessageBuilder& builder, uint16_t family_id, const VirtualServerRecord& server) {
+  Begin(builder, {family_id, 0}, IPVS_CMD_GET_SERVICE);
+  builder.Nest(IPVS_CMD_ATTR_SERVICE, [&] { PutServiceKey(builder, server); });
+  return Finish(builder, kCommandPolicy);
+}
+
 // Handled by ip_vs_genl_dump_dests().
 bool EncodeDumpDestinations(MessageBuilder& builder, uint16_t family_id, const VirtualServerRecord& server) {
   Begin(builder, {family_id, 0}, IPVS_CMD_GET_DEST);

@@ -28,6 +28,8 @@ bool EncodeOperation(MessageBuilder& builder, const Envelope& envelope, const Ba
 bool EncodeFindFamily(MessageBuilder& builder);
 /// IPVS_CMD_GET_SERVICE; a dump is asked for by flag, by NetlinkSocket::Dump().
 bool EncodeDumpServices(MessageBuilder& builder, uint16_t family_id);
+/// IPVS_CMD_GET_SERVICE of one service.
+bool EncodeGetService(MessageBuilder& builder, uint16_t family_id, const VirtualServerRecord& server);
 /// IPVS_CMD_GET_DEST of one service.
 bool EncodeDumpDestinations(MessageBuilder& builder, uint16_t family_id, const VirtualServerRecord& server);
 /// IPVS_CMD_GET_CONFIG.

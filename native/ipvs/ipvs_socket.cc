@@ -250,6 +250,45 @@ Result<Table> IpvsSocket::DumpByNetlink(uint8_t family, bool with_counters) {
   return table;
 }
 
+/// The error is ESRCH when there is none. IPv4 by socket option, which says how many real servers it has.
+Result<ServiceEntry> IpvsSocket::GetService(const VirtualServerRecord& key) {
+  if (key.family == AF_INET) {
+    auto service = sockets_->options.ReadService(key);
+    // The module went away: to the socket options the family's ENOENT has another name.
+    if (!service.ok() && service.error().code == ENOPROTOOPT) return Error{ENOENT, {}, {}};
+    return service;
+  }
+  Request request;
+  const auto message =
+      Compose(request, [&](MessageBuilder& builder) { return EncodeGetService(builder, family_id_, key); });
+  std::optional<ServiceEntry> service;
+  Status status = sockets_->control.Request(
+      message, [&](uint16_t, std::span<const uint8_t> payload) { service = DecodeService(payload); });
+  if (!status.ok()) return status.error();
+  if (!service) return Error{EPROTO, {}, {}};
+  return *service;
+}
+
+Result<Table> IpvsSocket::Read(std::span<const VirtualServerRecord> keys, bool with_counters) {
+  Table table;
+  Status status = AskFamily("read virtual servers", [&]() -> Status {
+    table = {};
+    std::vector<ServiceEntry> services;
+    services.reserve(keys.size());
+    for (const VirtualServerRecord& key : keys) {
+      auto service = GetService(key);
+      if (service.ok()) services.push_back(service.value());
+      if (!service.ok() && service.error().code != ESRCH) return service.error();
+    }
+    return Fill(services, with_counters, table, [&](const ServiceEntry& service, auto& reals) {
+      return service.record.family == AF_INET ? ReadRealServers(service, with_counters, reals)
+                                              : DumpRealServers(service.record, reals);
+    });
+  });
+  if (!status.ok()) return status.error();
+  return table;
+}
+
 Result<Info> IpvsSocket::GetInfo() {
   Info info;
   Status status = AskFamily("get info", [&]() -> Status {

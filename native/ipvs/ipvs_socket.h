@@ -70,6 +70,10 @@ class IpvsSocket {
   /// does for IPv6, and what the benchmark compares the socket options with.
   Result<Table> DumpByNetlink(uint8_t family, bool with_counters);
 
+  /// Just these virtual servers, in their order and as they are now; those that do not exist are left out.
+  /// Work grows with what is asked for, not with the table.
+  Result<Table> Read(std::span<const VirtualServerRecord> keys, bool with_counters);
+
   Result<Info> GetInfo();
   Result<Timeouts> GetTimeouts();
   Status SetTimeouts(const Timeouts& timeouts);
@@ -82,6 +86,7 @@ class IpvsSocket {
   Result<bool> FamilyMoved();
   BatchOutcome SendAll(const Batch& batch);
   Result<std::vector<ServiceEntry>> DumpServices(uint8_t family);
+  Result<ServiceEntry> GetService(const VirtualServerRecord& key);
   Status DumpRealServers(const VirtualServerRecord& server, std::vector<RealEntry>& reals);
   Status ReadRealServers(const ServiceEntry& service, bool with_counters, std::vector<RealEntry>& reals);
 

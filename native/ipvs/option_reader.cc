@@ -69,6 +69,20 @@ Result<std::vector<ServiceEntry>> OptionReader::ReadServices() {
   return Error{EAGAIN, {}, "the table grew during each attempt to read it"};
 }
 
+// do_ip_vs_get_ctl() finds the service by the key in the entry, and fills in the rest.
+Result<ServiceEntry> OptionReader::ReadService(const VirtualServerRecord& key) {
+  ip_vs_service_entry entry{};
+  entry.protocol = key.protocol;
+  memcpy(&entry.addr, key.address, sizeof entry.addr);
+  entry.port = htobe16(key.port);
+  entry.fwmark = key.mark;
+  Status status = Get(IP_VS_SO_GET_SERVICE, {reinterpret_cast<uint8_t*>(&entry), sizeof entry});
+  if (!status.ok()) return status.error();
+  auto service = DecodeServiceEntry(entry);
+  if (!service) return Error{EPROTO, {}, {}};
+  return *service;
+}
+
 /// How many entries the kernel filled: it takes only unicast and local addresses, so 0.0.0.0 is one it did
 /// not need.
 uint32_t OptionReader::CountDestinations(uint32_t capacity) const {

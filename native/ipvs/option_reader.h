@@ -22,6 +22,8 @@ class OptionReader {
 
   Result<ip_vs_getinfo> ReadInfo();
   Result<std::vector<ServiceEntry>> ReadServices();
+  /// The IPv4 service of that key.
+  Result<ServiceEntry> ReadService(const VirtualServerRecord& key);
   /// Replaces what is in `reals`, oldest first; counters stay zero unless asked for. NB: real servers of
   /// another family, and tunnel types, are not shown by the kernel.
   Status ReadRealServers(const ServiceEntry& service, bool with_counters, std::vector<RealEntry>& reals);

@@ -199,12 +199,18 @@ TEST(IpvsEncodeRequests, DumpsAndTimeouts) {
   std::vector<uint8_t> buffer(512);
   MessageBuilder builder(buffer);
   ASSERT_TRUE(EncodeDumpServices(builder, 0x1c));
+  ASSERT_TRUE(EncodeGetService(builder, 0x1c, MarkServer()));
   ASSERT_TRUE(EncodeDumpDestinations(builder, 0x1c, MarkServer()));
   ASSERT_TRUE(EncodeGetTimeouts(builder, 0x1c));
   ASSERT_TRUE(EncodeSetTimeouts(builder, 0x1c, {900, 120, 300}));
   EXPECT_TRUE(HasBytes(builder.sealed(), R"(
     14 00 00 00  1c 00  01 00  00 00 00 00  00 00 00 00
     04 01 00 00                 # IPVS_CMD_GET_SERVICE
+    28 00 00 00  1c 00  01 00  00 00 00 00  00 00 00 00
+    04 01 00 00                 # IPVS_CMD_GET_SERVICE of one
+    14 00 01 00                 # SERVICE
+    06 00 01 00  02 00 00 00    #   AF
+    08 00 05 00  77 00 00 00    #   FWMARK
     28 00 00 00  1c 00  01 00  00 00 00 00  00 00 00 00
     08 01 00 00                 # IPVS_CMD_GET_DEST
     14 00 01 00                 # SERVICE

@@ -45,6 +45,8 @@ class IpvsSocketTest : public testing::Test {
     commands.push_back(command);
     if ((message.header.nlmsg_flags & NLM_F_DUMP) == NLM_F_DUMP) return Dump(fd, sequence, command);
     if (command_error != 0) return Push(fd, MakeError(sequence, command_error));
+    if (command == IPVS_CMD_GET_SERVICE && !services.empty())
+      Push(fd, MakeMessage(family_id, 0, sequence, services[0]));
     if (command == IPVS_CMD_GET_CONFIG)
       Push(fd, MakeMessage(family_id, 0, sequence, {IPVS_CMD_SET_CONFIG, 1, 0, 0, 8, 0, 4, 0, 99, 0, 0, 0}));
     if ((message.header.nlmsg_flags & NLM_F_ACK) != 0) Push(fd, MakeError(sequence, 0));
@@ -69,6 +71,8 @@ class IpvsSocketTest : public testing::Test {
     } else if (name == IP_VS_SO_GET_SERVICES && !option_services.empty()) {
       memcpy(bytes + offsetof(ip_vs_get_services, entrytable), option_services.data(),
              option_services.size() * sizeof(ip_vs_service_entry));
+    } else if (name == IP_VS_SO_GET_SERVICE) {
+      return FindService(static_cast<ip_vs_service_entry*>(value));
     } else if (name == IP_VS_SO_GET_DESTS) {
       ip_vs_get_dests query{};
       memcpy(&query, value, offsetof(ip_vs_get_dests, entrytable));
@@ -78,6 +82,15 @@ class IpvsSocketTest : public testing::Test {
                option_dests.size() * sizeof(ip_vs_dest_entry));
     }
     return 0;
+  }
+
+  int FindService(ip_vs_service_entry* wanted) {
+    for (const auto& service : option_services) {
+      if (service.port != wanted->port || service.fwmark != wanted->fwmark) continue;
+      *wanted = service;
+      return 0;
+    }
+    return ESRCH;
   }
 
   void Push(int fd, Bytes bytes) { kernel.queue(fd).push_back({std::move(bytes)}); }
@@ -286,6 +299,41 @@ TEST_F(IpvsSocketTest, DumpsIpv6ByNetlinkWithoutTheOtherFamily) {
   ASSERT_EQ(table.value().virtual_servers.size(), 1U);
   EXPECT_EQ(table.value().virtual_servers[0].mark, 2U);
   EXPECT_EQ(commands, (std::vector<uint8_t>{IPVS_CMD_GET_SERVICE, IPVS_CMD_GET_DEST}));
+}
+
+TEST_F(IpvsSocketTest, ReadsSingleServersInTheirOrderWithoutThoseThatAreGone) {
+  AddService(80, 1);
+  AddService(443, 1);
+  AddDest(1, 8080);
+  services = {NetlinkMark(AF_INET6, 2)};
+  VirtualServerRecord keys[4] = {WebServer(), WebServer(), SixServer(), WebServer()};
+  keys[0].port = 443;
+  keys[1].port = 81;
+  keys[3].port = 80;
+  auto table = socket->Read(keys, true);
+  ASSERT_TRUE(table.ok());
+  const auto& servers = table.value().virtual_servers;
+  ASSERT_EQ(servers.size(), 3U);
+  EXPECT_EQ(servers[0].port, 443);
+  EXPECT_EQ(servers[1].mark, 2U);
+  EXPECT_EQ(servers[1].real_count, 0U);
+  EXPECT_EQ(servers[2].port, 80);
+  EXPECT_EQ(servers[2].first_real, 1U);
+  EXPECT_EQ(table.value().real_server_counters.size(), 2U);
+  EXPECT_EQ(commands, (std::vector<uint8_t>{IPVS_CMD_GET_SERVICE, IPVS_CMD_GET_DEST}));
+}
+
+TEST_F(IpvsSocketTest, ReadOfSingleServersSaysWhyItFailed) {
+  const VirtualServerRecord keys[] = {SixServer()};
+  services = {Bytes{1, 1, 0, 0, 4, 0, 1, 0}};
+  auto malformed = socket->Read(keys, false);
+  ASSERT_FALSE(malformed.ok());
+  EXPECT_EQ(malformed.error().code, EPROTO);
+  command_error = EPERM;
+  auto refused = socket->Read(keys, false);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, EPERM);
+  EXPECT_EQ(refused.error().operation, "read virtual servers");
 }
 
 TEST_F(IpvsSocketTest, MalformedEntryFailsTheDump) {

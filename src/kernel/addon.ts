@@ -34,6 +34,8 @@ export interface RawIpvsSocket {
   /** OpRecords, VirtualServerRecords, RealServerRecords. */
   apply(ops: Uint8Array, virtualServers: Uint8Array, realServers: Uint8Array): Promise<RawOutcome>
   dump(family: RawFamily, withCounters: boolean): Promise<RawIpvsTable>
+  /** VirtualServerRecords, of which the key counts. */
+  read(keys: Uint8Array, withCounters: boolean): Promise<RawIpvsTable>
   info(): Promise<{
     readonly version: number
     readonly connectionTableSize: number

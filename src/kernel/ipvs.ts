@@ -122,6 +122,11 @@ export interface Ipvs {
   apply(ops: readonly IpvsOp[] | IpvsBatch): Promise<BatchOutcome>
   /** Empty tables when there is nothing; throws KernelError when the kernel could not be asked. */
   dump(family: IpFamily, options?: { readonly counters?: boolean }): Promise<IpvsDump>
+  /**
+   * Just these virtual servers, in their order and as they are now; those that do not exist are left out. Work grows with
+   * what is asked for, not with the table. Throws KernelError when the kernel could not be asked.
+   */
+  read(keys: readonly VirtualServerKey[], options?: { readonly counters?: boolean }): Promise<IpvsDump>
   info(): Promise<IpvsInfo>
   timeouts(): Promise<IpvsTimeouts>
   setTimeouts(timeouts: IpvsTimeouts): Promise<void>

@@ -4,9 +4,10 @@ import { nameFailures } from './batch.js'
 import { decodeFailures } from './decode-failures.js'
 import { describeIpvsOp, familyOfIpvsOp } from './describe.js'
 import { IpvsBatch } from './ipvs-batch.js'
-import type { Ipvs, IpvsDump, IpvsInfo, IpvsOp, IpvsTimeouts } from './ipvs.js'
+import type { Ipvs, IpvsDump, IpvsInfo, IpvsOp, IpvsTimeouts, VirtualServerKey } from './ipvs.js'
 import type { BatchOutcome } from './outcome.js'
-import { addressFamily } from './records.js'
+import { writeVirtualServerKey } from './ipvs-encode.js'
+import { addressFamily, recordBuffer, virtualServerLayout } from './records.js'
 import { RequestQueue } from './request-queue.js'
 
 /** The IPVS table of the kernel that we run on. */
@@ -35,6 +36,16 @@ export class RealIpvs implements Ipvs {
     return this.#queue.run((socket) => socket.dump(addressFamily[family], options?.counters ?? false), {
       family,
     })
+  }
+
+  async read(
+    keys: readonly VirtualServerKey[],
+    options?: { readonly counters?: boolean },
+  ): Promise<IpvsDump> {
+    const { size } = virtualServerLayout
+    const records = recordBuffer(keys.length * size)
+    for (const [index, key] of keys.entries()) writeVirtualServerKey(records, index * size, key)
+    return await this.#queue.run((socket) => socket.read(records.bytes, options?.counters ?? false))
   }
 
   info(): Promise<IpvsInfo> {

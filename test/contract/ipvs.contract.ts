@@ -4,7 +4,14 @@ import { after, before, beforeEach, describe, it } from 'node:test'
 import type { IpFamily } from '../../src/address.js'
 import { describeVirtualServer, RealServerCursor, VirtualServerCursor } from '../../src/kernel/index.js'
 import { CountersCursor, VirtualServerFlag as Flag } from '../../src/kernel/index.js'
-import type { Ipvs, IpvsOp, RealServer, VirtualServer, VirtualServerKey } from '../../src/kernel/index.js'
+import type {
+  Ipvs,
+  IpvsDump,
+  IpvsOp,
+  RealServer,
+  VirtualServer,
+  VirtualServerKey,
+} from '../../src/kernel/index.js'
 import { applyAll, failures, ip, refusedWith, rejectsWith } from './law.js'
 
 type RealSettings = RealServer['settings']
@@ -48,10 +55,14 @@ interface Entry {
 
 /** The table as objects, virtual servers sorted by their text: the kernel's order is that of its hash. */
 async function table(ipvs: Ipvs, family: IpFamily): Promise<readonly Entry[]> {
-  const dump = await ipvs.dump(family)
+  const entries = entriesOf(await ipvs.dump(family))
+  return entries.toSorted((a, b) => (describeVirtualServer(a.key) < describeVirtualServer(b.key) ? -1 : 1))
+}
+
+function entriesOf(dump: IpvsDump): readonly Entry[] {
   const servers = new VirtualServerCursor(dump.virtualServers)
   const reals = new RealServerCursor(dump.realServers)
-  const entries = Array.from({ length: servers.length }, (_, i) => ({
+  return Array.from({ length: servers.length }, (_, i) => ({
     key: servers.key(i),
     settings: servers.settings(i),
     reals: Array.from({ length: servers.realCount(i) }, (__, j) => ({
@@ -59,7 +70,6 @@ async function table(ipvs: Ipvs, family: IpFamily): Promise<readonly Entry[]> {
       settings: reals.settings(servers.firstReal(i) + j),
     })),
   }))
-  return entries.toSorted((a, b) => (describeVirtualServer(a.key) < describeVirtualServer(b.key) ? -1 : 1))
 }
 
 async function clear(ipvs: Ipvs): Promise<void> {
@@ -91,6 +101,7 @@ export function ipvsContract(subject: string, open: () => Ipvs): void {
     virtualServerLaws(law)
     realServerLaws(law)
     refusalLaws(law)
+    readLaws(law)
     wholeTableLaws(law)
   })
 }
@@ -310,6 +321,53 @@ function refusalLaws(law: Law): void {
       assert.deepEqual(await table(ipvs, 'ipv6'), [{ ...web6, reals: [] }])
     })
   }
+}
+
+function readLaws(law: Law): void {
+  const persistent = withSettings(web, { scheduler: 'wrr', flags: Flag.persistent, timeoutSeconds: 600 })
+  const drained = real('10.244.1.6', { weight: 0 })
+
+  law('read: what is asked for, in its order, as a dump says it, without what is absent', async (ipvs) => {
+    const absent = { family: 'ipv4', mark: 8 } as const
+    const other = { ...marked, key: { family: 'ipv6', mark: 9 }, settings: plain6 } as const
+    await applyAll(ipvs, [
+      addServer(marked),
+      addServer(persistent),
+      addReal(persistent, drained),
+      addReal(persistent, backend),
+      addServer(web6),
+      addReal(web6, backend6),
+      addServer(other),
+    ])
+    assert.deepEqual(entriesOf(await ipvs.read([web6.key, absent, persistent.key, marked.key])), [
+      { ...web6, reals: [backend6] },
+      { ...persistent, reals: [backend, drained] },
+      { ...marked, reals: [] },
+    ])
+    assert.deepEqual(entriesOf(await ipvs.read([])), [])
+  })
+
+  for (const [server, realServer] of [
+    [web, backend],
+    [web6, backend6],
+  ] as const) {
+    law(`read: counters of ${server.key.family} lie beside the records, when asked for`, async (ipvs) => {
+      await applyAll(ipvs, [addServer(server), addReal(server, realServer)])
+      assert.equal((await ipvs.read([server.key])).realServerCounters, undefined)
+      const { realServerCounters, virtualServerCounters } = await ipvs.read([server.key], { counters: true })
+      assert.ok(realServerCounters !== undefined && virtualServerCounters !== undefined)
+      const counters = new CountersCursor(realServerCounters)
+      assert.equal(counters.length, 1)
+      assert.deepEqual([counters.activeConnections(0), counters.inactiveConnections(0)], [0, 0])
+    })
+  }
+
+  law('read: a tunnel is told as a dump tells it', async (ipvs) => {
+    const tunnel = { type: 'gue', port: 5555, flags: 1 } as const
+    const tunnelled = real('10.244.1.7', { forwarding: 'tunnel', tunnel })
+    await applyAll(ipvs, [addServer(web), addReal(web, tunnelled)])
+    assert.deepEqual(entriesOf(await ipvs.read([web.key])), [{ ...web, reals: [tunnelled] }])
+  })
 }
 
 function wholeTableLaws(law: Law): void {

@@ -6,14 +6,31 @@ import {
   writeVirtualServerKey,
   writeVirtualServerSettings,
 } from '../ipvs-encode.js'
-import type { IpvsDump, RealServer, VirtualServerKey, VirtualServerSettings } from '../ipvs.js'
-import { countersLayout, realServerLayout, recordBuffer, virtualServerLayout } from '../records.js'
+import type { IpvsDump, RealServer, RealServerKey, VirtualServerKey, VirtualServerSettings } from '../ipvs.js'
+import {
+  countersLayout,
+  realServerLayout,
+  type RecordBuffer,
+  recordBuffer,
+  virtualServerLayout,
+} from '../records.js'
 
 export interface ModelVirtualServer {
   readonly key: VirtualServerKey
   settings: VirtualServerSettings
   readonly reals: Map<string, RealServer>
 }
+
+/** Of a real server; what is absent is 0. */
+export interface ModelTraffic {
+  readonly activeConnections?: number
+  readonly inactiveConnections?: number
+  readonly inPackets?: number
+  readonly outPackets?: number
+}
+
+/** Counters of the real servers of a dump. */
+export type TrafficOf = (server: VirtualServerKey, real: RealServerKey) => ModelTraffic
 
 const allFlags = 0xffffffff
 
@@ -28,11 +45,15 @@ function compareRealServers(a: RealServer, b: RealServer): number {
   return a.key.port - b.key.port
 }
 
-/** As the addon hands it over: real servers sorted by address bytes, then port. */
-export function encodeTable(servers: readonly ModelVirtualServer[], withCounters: boolean): IpvsDump {
+/** As the addon hands it over: real servers sorted by address bytes, then port; with `trafficOf` also counters. */
+export function encodeTable(
+  servers: readonly ModelVirtualServer[],
+  trafficOf: TrafficOf | undefined,
+): IpvsDump {
   const realCount = servers.reduce((sum, server) => sum + server.reals.size, 0)
   const virtualServers = recordBuffer(servers.length * virtualServerLayout.size)
   const realServers = recordBuffer(realCount * realServerLayout.size)
+  const counters = recordBuffer(trafficOf === undefined ? 0 : realCount * countersLayout.size)
   let firstReal = 0
   for (const [index, server] of servers.entries()) {
     const at = index * virtualServerLayout.size
@@ -43,14 +64,23 @@ export function encodeTable(servers: readonly ModelVirtualServer[], withCounters
     for (const real of [...server.reals.values()].toSorted(compareRealServers)) {
       writeRealServerKey(realServers, firstReal * realServerLayout.size, real.key)
       writeRealServerSettings(realServers, firstReal * realServerLayout.size, real.settings)
+      if (trafficOf !== undefined)
+        writeCounters(counters, firstReal * countersLayout.size, trafficOf(server.key, real.key))
       firstReal++
     }
   }
   const tables = { virtualServers: virtualServers.bytes, realServers: realServers.bytes }
-  if (!withCounters) return tables
+  if (trafficOf === undefined) return tables
   return {
     ...tables,
     virtualServerCounters: new Uint8Array(servers.length * countersLayout.size),
-    realServerCounters: new Uint8Array(realCount * countersLayout.size),
+    realServerCounters: counters.bytes,
   }
+}
+
+function writeCounters({ view }: RecordBuffer, at: number, traffic: ModelTraffic): void {
+  view.setUint32(at + countersLayout.activeConnections, traffic.activeConnections ?? 0, true)
+  view.setUint32(at + countersLayout.inactiveConnections, traffic.inactiveConnections ?? 0, true)
+  view.setUint32(at + countersLayout.inPackets, traffic.inPackets ?? 0, true)
+  view.setUint32(at + countersLayout.outPackets, traffic.outPackets ?? 0, true)
 }

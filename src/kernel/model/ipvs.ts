@@ -17,7 +17,7 @@ import type {
 } from '../ipvs.js'
 import type { BatchOutcome } from '../outcome.js'
 import { hostPrefixLength } from '../records.js'
-import { encodeTable, type ModelVirtualServer } from './ipvs-table.js'
+import { encodeTable, type ModelTraffic, type ModelVirtualServer } from './ipvs-table.js'
 import { ModelBatches } from './faults.js'
 
 const { EEXIST, EINVAL, ENOENT, ERANGE, ESRCH } = constants.errno
@@ -69,6 +69,8 @@ export class ModelIpvs implements Ipvs {
     describe: describeIpvsOp,
     familyOf: familyOfIpvsOp,
   })
+  /** Replace it: what a real server's counters say, as the model passes no traffic itself. */
+  traffic: (server: VirtualServerKey, real: RealServerKey) => ModelTraffic = () => ({})
   readonly #table = new Map<string, ModelVirtualServer>()
   #timeouts: IpvsTimeouts = { tcpSeconds: 900, tcpFinSeconds: 120, udpSeconds: 300 }
 
@@ -79,7 +81,18 @@ export class ModelIpvs implements Ipvs {
   async dump(family: IpFamily, options?: { readonly counters?: boolean }): Promise<IpvsDump> {
     this.batches.enter('dump', { family })
     const servers = [...this.#table.values()].filter((server) => server.key.family === family)
-    return encodeTable(servers, options?.counters ?? false)
+    return encodeTable(servers, options?.counters === true ? this.traffic : undefined)
+  }
+
+  async read(
+    keys: readonly VirtualServerKey[],
+    options?: { readonly counters?: boolean },
+  ): Promise<IpvsDump> {
+    this.batches.enter('read')
+    const servers = keys
+      .map((key) => this.#table.get(virtualServerText(key)))
+      .filter((server) => server !== undefined)
+    return encodeTable(servers, options?.counters === true ? this.traffic : undefined)
   }
 
   async info(): Promise<IpvsInfo> {

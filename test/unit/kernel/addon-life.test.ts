@@ -64,7 +64,15 @@ describe('the addon', () => {
       'XtablesTable',
       'layout',
     ])
-    assert.deepEqual(methods(addon.IpvsSocket), ['apply', 'close', 'dump', 'info', 'setTimeouts', 'timeouts'])
+    assert.deepEqual(methods(addon.IpvsSocket), [
+      'apply',
+      'close',
+      'dump',
+      'info',
+      'read',
+      'setTimeouts',
+      'timeouts',
+    ])
     assert.deepEqual(methods(addon.RouteSocket), [
       'addDummy',
       'applyAddresses',
