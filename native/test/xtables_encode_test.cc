@@ -408,6 +408,23 @@ const TargetCase kTargetCases[] = {
 INSTANTIATE_TEST_SUITE_P(Cases, TargetTest, testing::ValuesIn(kTargetCases),
                          [](const auto& tested) { return std::string(tested.param.name); });
 
+TEST_F(XtablesEncode, MarkOfASet) {
+  const uint32_t name = batch.Text("KUBE-CLUSTER-IP");
+  RuleRecord& rule = batch.Rule(Target::kMapMark);
+  rule.set_name = name;
+  rule.set_dimensions = 2;
+  rule.set_sources = 0b10;
+  EXPECT_TRUE(HasBytes(TargetBytes(kIpv4), Expand("38 00 53 45 54 zero 26 03  # SET, revision 3\n"
+                                                  "ff ff 00 00                # nothing to add to\n"
+                                                  "ff ff 00 00                # nothing to delete from\n"
+                                                  "34 12 02 04                # index, dimensions; the second is of the source\n"
+                                                  "00 01 00 00                # maps the mark\n"
+                                                  "ff ff ff ff                # no time-out\n"
+                                                  "zero 4\n")));
+  batch.rules().back().matches = kSet;
+  EXPECT_EQ(Refused().text, "a rule names one set: to match, or to map");
+}
+
 TEST_F(XtablesEncode, DnatOfTheNewestRevision) {
   RuleRecord& rule = batch.Rule(Target::kDnat);
   const uint8_t address[] = {10, 244, 1, 5};

@@ -32,6 +32,7 @@ constexpr Known kKnown[] = {
     {"DNAT", true, {2, 1}},
     {"MASQUERADE", true, {0, kNoRevision}},
     {"REJECT", true, {0, kNoRevision}},
+    {"SET", true, {3, kNoRevision}},
 };
 
 const Known& KnownOf(Extension extension) { return kKnown[static_cast<size_t>(extension)]; }

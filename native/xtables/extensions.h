@@ -28,6 +28,7 @@ enum class Extension : uint8_t {
   kDnat,
   kMasquerade,
   kReject,
+  kSetTarget,
 };
 
 /// Its name in the kernel.
@@ -44,7 +45,7 @@ class Extensions {
   Result<uint8_t> Revision(Extension extension);
 
  private:
-  static constexpr size_t kCount = static_cast<size_t>(Extension::kReject) + 1;
+  static constexpr size_t kCount = static_cast<size_t>(Extension::kSetTarget) + 1;
 
   const Shape* shape_;
   SocketCalls* calls_;

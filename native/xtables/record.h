@@ -66,6 +66,7 @@ enum class Target : uint8_t {
   kDnat = 7,        ///< nat_address, nat_port
   kMasquerade = 8,  ///< target_value: 1 = random-fully
   kReject = 9,
+  kMapMark = 10,  ///< set_name, set_dimensions, set_sources: the mark becomes that of the set's entry
 };
 
 /// One rule, of either family.

@@ -90,11 +90,13 @@ struct RuleEncoder::Scope {
   Status SetInterfaces(Header& header);
   Status AddMatches();
   Status AddPortMatch();
+  Result<uint16_t> FindSet() const;
   Status AddSetMatch();
   Status AddRecentMatch();
   Status AddCommentMatch();
   Status SetTarget();
   Status SetExtensionTarget();
+  Status SetMapMarkTarget();
   Status SetJump();
 
   /// `add` is called with the revision that the kernel has.
@@ -171,11 +173,15 @@ Status RuleEncoder::Scope::AddPortMatch() {
   return With(*extension, [&](uint8_t) { AddPorts(rule, *extension, entry); });
 }
 
-Status RuleEncoder::Scope::AddSetMatch() {
+Result<uint16_t> RuleEncoder::Scope::FindSet() const {
   auto name = Text(rule.set_name, SIZE_MAX, "set");
   if (!name.ok()) return name.error();
   if (rule.set_dimensions == 0 || rule.set_dimensions > 6) return Invalid("a set has 1 to 6 dimensions");
-  auto index = FindSetIndex(*encoder.calls_, encoder.fd_, encoder.shape_->family, std::string(name.value()));
+  return FindSetIndex(*encoder.calls_, encoder.fd_, encoder.shape_->family, std::string(name.value()));
+}
+
+Status RuleEncoder::Scope::AddSetMatch() {
+  auto index = FindSet();
   if (!index.ok()) return index.error();
   return With(Extension::kSet, [&](uint8_t revision) { AddSet(rule, index.value(), revision, entry); });
 }
@@ -241,9 +247,19 @@ Status RuleEncoder::Scope::SetExtensionTarget() {
                   [&](uint8_t revision) { SetMasquerade(shape, rule, revision, entry); });
     case Target::kReject:
       return With(Extension::kReject, [&](uint8_t revision) { SetReject(shape, revision, entry); });
+    case Target::kMapMark:
+      return SetMapMarkTarget();
     default:
       return Invalid("there is no target " + std::to_string(rule.target));
   }
+}
+
+Status RuleEncoder::Scope::SetMapMarkTarget() {
+  if ((rule.matches & kSet) != 0) return Invalid("a rule names one set: to match, or to map");
+  auto index = FindSet();
+  if (!index.ok()) return index.error();
+  return With(Extension::kSetTarget,
+              [&](uint8_t revision) { SetMapMark(rule, index.value(), revision, entry); });
 }
 
 Status RuleEncoder::Scope::SetTarget() {

@@ -1,8 +1,10 @@
 #include "xtables/target_encoder.h"
 
 #include <endian.h>
+#include <linux/netfilter/ipset/ip_set.h>
 #include <linux/netfilter/nf_nat.h>
 #include <linux/netfilter/xt_mark.h>
+#include <linux/netfilter/xt_set.h>
 #include <linux/netfilter_ipv4/ipt_REJECT.h>
 #include <linux/netfilter_ipv6/ip6t_REJECT.h>
 
@@ -66,6 +68,23 @@ void SetReject(const Shape& shape, uint8_t revision, EntryBuilder& entry) {
   const uint32_t with = shape.family == AF_INET6 ? static_cast<uint32_t>(IP6T_ICMP6_PORT_UNREACH)
                                                  : static_cast<uint32_t>(IPT_ICMP_PORT_UNREACHABLE);
   entry.SetTarget<uint32_t>(NameOf(Extension::kReject), revision, [=](uint32_t& data) { data = with; });
+}
+
+// net/netfilter/xt_set.c set_target_v3(): all three sets are looked at, IPSET_INVALID_ID is none.
+void SetMapMark(const RuleRecord& rule, uint16_t index, uint8_t revision, EntryBuilder& entry) {
+  constexpr uint16_t kNoSet = 0xffff;  // IPSET_INVALID_ID
+  static_assert(sizeof(xt_set_info_target_v3) == 24);
+  entry.SetTarget<xt_set_info_target_v3>(NameOf(Extension::kSetTarget), revision,
+                                         [&](xt_set_info_target_v3& set) {
+                                           set.add_set.index = kNoSet;
+                                           set.del_set.index = kNoSet;
+                                           set.map_set.index = index;
+                                           set.map_set.dim = rule.set_dimensions;
+                                           set.map_set.flags =
+                                               static_cast<uint8_t>(rule.set_sources << IPSET_DIM_ONE);
+                                           set.flags = IPSET_FLAG_MAP_SKBMARK;
+                                           set.timeout = 0xffffffff;  // as the tools do: none is given
+                                         });
 }
 
 }  // namespace viaduct::xtables

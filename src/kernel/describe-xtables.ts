@@ -108,6 +108,8 @@ function targetWords(target: XtTarget, family: IpFamily): string {
       return `-j DNAT --to-destination ${formatEndpoint(target.address, target.port)}`
     case 'masquerade':
       return `-j MASQUERADE${target.isRandomFully ? ' --random-fully' : ''}`
+    case 'map-mark':
+      return `-j SET --map-set ${target.set.name} ${target.set.directions.join(',')} --map-mark`
     case 'reject':
       return `-j REJECT --reject-with ${family === 'ipv4' ? 'icmp' : 'icmp6'}-port-unreachable`
   }

@@ -9,7 +9,7 @@ import {
   xtChainLayout as chainLayout,
   xtRuleLayout as layout,
 } from './records.js'
-import { xtHooks, type XtOp, type XtRule, type XtTableName, type XtTarget } from './xtables.js'
+import { xtHooks, type XtOp, type XtRule, type XtSet, type XtTableName, type XtTarget } from './xtables.js'
 
 /** Numbers of xtables::Op. */
 const opNumber = { 'set-chain': 1, 'remove-chain': 2, 'set-hook': 3 } as const satisfies Record<
@@ -53,6 +53,7 @@ const targetNumber = {
   dnat: 7,
   masquerade: 8,
   reject: 9,
+  'map-mark': 10,
 } as const satisfies Record<XtTarget['kind'], number>
 
 /** Targets that the kernel takes in one table only. */
@@ -60,6 +61,7 @@ const tableOfTarget: Readonly<Partial<Record<XtTarget['kind'], XtTableName>>> = 
   dnat: 'nat',
   masquerade: 'nat',
   reject: 'filter',
+  'map-mark': 'mangle',
 }
 
 const noText = 0xffffffff
@@ -255,21 +257,14 @@ class XtBatchWriter {
     return matches
   }
 
-  #writeNamedMatches({ set, recent }: XtRule): number {
+  #writeNamedMatches({ set, recent, target }: XtRule): number {
     const { view, bytes } = this.#rules
     const at = this.#nextRule
     let matches = 0
-    view.setUint32(at + layout.setName, set === undefined ? noText : this.#text('set', set.name), true)
-    if (set !== undefined) {
-      const { directions } = set
-      if (!(directions.length >= 1 && directions.length <= maxSetDimensions))
-        this.#failRule(`set ${set.name} with ${directions.length} dimensions`)
-      bytes[at + layout.setDimensions] = directions.length
-      let sources = 0
-      for (let i = 0; i < directions.length; i++) if (directions[i] === 'src') sources |= 1 << i
-      bytes[at + layout.setSources] = sources
-      matches |= match.set
-    }
+    const mapped = target.kind === 'map-mark' ? target.set : undefined
+    if (set !== undefined && mapped !== undefined) this.#failRule(`names two sets, ${set.name} and ${mapped.name}`)
+    this.#writeSet(set ?? mapped)
+    if (set !== undefined) matches |= match.set
     view.setUint32(
       at + layout.recentList,
       recent === undefined ? noText : this.#text('recent', recent.list),
@@ -281,6 +276,20 @@ class XtBatchWriter {
       matches |= match.recent
     }
     return matches
+  }
+
+  #writeSet(set: XtSet | undefined): void {
+    const { view, bytes } = this.#rules
+    const at = this.#nextRule
+    view.setUint32(at + layout.setName, set === undefined ? noText : this.#text('set', set.name), true)
+    if (set === undefined) return
+    const { directions } = set
+    if (!(directions.length >= 1 && directions.length <= maxSetDimensions))
+      this.#failRule(`set ${set.name} with ${directions.length} dimensions`)
+    bytes[at + layout.setDimensions] = directions.length
+    let sources = 0
+    for (let i = 0; i < directions.length; i++) if (directions[i] === 'src') sources |= 1 << i
+    bytes[at + layout.setSources] = sources
   }
 
   #writeTarget({ target, protocol }: XtRule): void {
@@ -315,6 +324,7 @@ class XtBatchWriter {
       case 'drop':
       case 'return':
       case 'reject':
+      case 'map-mark': // #writeNamedMatches
         break
     }
     view.setUint32(at + layout.targetChain, chain, true)

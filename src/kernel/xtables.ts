@@ -66,6 +66,8 @@ export type XtTarget =
   | { readonly kind: 'mark'; readonly value: number; readonly mask: number }
   | { readonly kind: 'dnat'; readonly address: IpAddress; readonly port: number }
   | { readonly kind: 'masquerade'; readonly isRandomFully: boolean }
+  /** The packet's mark becomes that of the set's entry; without an entry it stays. Possible in table mangle, and in a rule without `set`. */
+  | { readonly kind: 'map-mark'; readonly set: XtSet }
   /** ICMP (ICMPv6) port unreachable. */
   | { readonly kind: 'reject' }
 

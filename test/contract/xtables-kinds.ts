@@ -123,6 +123,11 @@ const targetsOf: Readonly<Record<IpFamily, typeof targets>> = {
   ipv4: [
     ['-j REJECT --reject-with icmp-port-unreachable', 'filter', { target: { kind: 'reject' } }],
     [
+      '-j SET --map-set viaduct-4 dst,dst --map-mark',
+      'mangle',
+      { target: { kind: 'map-mark', set: { name: 'viaduct-4', directions: ['dst', 'dst'] } } },
+    ],
+    [
       '-p tcp -j DNAT --to-destination 10.244.1.5:8080',
       'nat',
       { protocol: 'tcp', target: { kind: 'dnat', address: ip('10.244.1.5'), port: 8080 } },
@@ -130,6 +135,11 @@ const targetsOf: Readonly<Record<IpFamily, typeof targets>> = {
   ],
   ipv6: [
     ['-j REJECT --reject-with icmp6-port-unreachable', 'filter', { target: { kind: 'reject' } }],
+    [
+      '-p udp -j SET --map-set viaduct-6 src,dst --map-mark',
+      'mangle',
+      { protocol: 'udp', target: { kind: 'map-mark', set: { name: 'viaduct-6', directions: ['src', 'dst'] } } },
+    ],
     [
       '-p udp -j DNAT --to-destination [fd00:244::5]:53',
       'nat',

@@ -182,6 +182,8 @@ class Walker {
       }
       case 'masquerade':
         return [{ flow: { ...flow, isMasqueraded: true }, verdict: 'accept' }]
+      case 'map-mark':
+        throw new BugError('no table of iptables mode maps a mark')
       case 'goto':
         return this.#chain(place, this.#rulesOf(place, target.chain), flow)
       case 'jump':

@@ -16,6 +16,7 @@ const targetBytes: Readonly<Record<XtTarget['kind'], Readonly<Record<IpFamily, n
   dnat: { ipv4: 80, ipv6: 80 },
   masquerade: { ipv4: 56, ipv6: 72 },
   reject: { ipv4: 40, ipv6: 40 },
+  'map-mark': { ipv4: 56, ipv6: 56 },
 }
 
 const portsBytes = { tcp: 48, udp: 48, sctp: 328 } as const

@@ -123,6 +123,7 @@ class RuleCursor extends RecordTable {
       'dnat',
       'masquerade',
       'reject',
+      'map-mark',
     ] as const
     const kind = kinds[this.u8(i, layout.target) - 1]
     switch (kind) {
@@ -144,6 +145,8 @@ class RuleCursor extends RecordTable {
       case 'return':
       case 'reject':
         return { kind }
+      case 'map-mark':
+        return { kind, set: { name: this.#text(i, layout.setName) ?? '', directions: this.#directions(i) } }
       default:
         throw new Error(`rule ${i} has no target`)
     }
@@ -341,6 +344,14 @@ describe('encodeXtBatch', () => {
     ['no state', { state: { bits: 0 }, target: accept }, /0 is no mask of states/],
     ['a probability of 1', { probability: 1, target: accept }, /1 is no probability/],
     ['a probability of NaN', { probability: Number.NaN, target: accept }, /NaN is no probability/],
+    [
+      'two sets',
+      {
+        set: { name: 'A', directions: ['dst'] },
+        target: { kind: 'map-mark', set: { name: 'B', directions: ['dst'] } },
+      },
+      /names two sets, A and B/,
+    ],
     ['reject in nat', { target: { kind: 'reject' } }, /reject is possible in table filter only/],
   ]
   for (const [what, rule, message] of bad) {
