@@ -13,7 +13,7 @@ import { openMetrics } from '../src/metrics.js'
 import { NodeTracker } from '../src/node/index.js'
 import { HealthCheckServers } from '../src/server/index.js'
 import { nodeFileSystem, openSource } from '../src/source/index.js'
-import { ipvsMode, Synchronizer, systemClock } from '../src/sync/index.js'
+import { ipvsMode, IpvsSettings, type ModeOptions, Synchronizer, systemClock } from '../src/sync/index.js'
 import { vip } from './state.js'
 
 const edits = 100
@@ -31,8 +31,10 @@ const problems = new StateReporter({
 let acknowledged: () => void = () => {}
 
 const node = new NodeTracker('node-a')
-const mode = ipvsMode({
-  config: resolveConfig({ manifests: folder, mode: 'ipvs' }),
+const config = resolveConfig({ manifests: folder, mode: 'ipvs' })
+const settings = new IpvsSettings({ config: config.ipvs, kernel: openModelKernel(), log })
+const options: ModeOptions = {
+  config,
   kernel: {
     ...real,
     ipvs: openModelKernel().ipvs,
@@ -54,7 +56,8 @@ const mode = ipvsMode({
   problems,
   openHealthChecks: (family, isHealthy) =>
     new HealthCheckServers({ family, isHealthy, nodeName: node.facts.name }),
-})
+}
+const mode = ipvsMode(options, settings)
 const synchronizer = new Synchronizer({
   mode: { ...mode, leaveOthers: async () => true },
   onInForce: () => {},

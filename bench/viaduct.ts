@@ -7,7 +7,7 @@
 import { Registry } from 'prom-client'
 import type { Ipvs, Routes } from '../src/kernel/index.js'
 import { openKernel } from '../src/kernel/index.js'
-import type { VipBinding } from '../src/config/index.js'
+import type { Scheduling, VipBinding } from '../src/config/index.js'
 import { Ledger, VipTable } from '../src/ledger/index.js'
 import { openLog, StateReporter } from '../src/log.js'
 import { openMetrics } from '../src/metrics.js'
@@ -15,11 +15,18 @@ import { Tracker } from '../src/model/index.js'
 import { compileRoute } from '../src/modes/ipvs/index.js'
 import { route } from '../src/routing/index.js'
 import type { ObjectEvent } from '../src/source/index.js'
-import { FamilyPipeline, inOverlappingCuts, type KernelDoors, systemClock } from '../src/sync/index.js'
+import {
+  FamilyPipeline,
+  inOverlappingCuts,
+  type KernelDoors,
+  ServiceScheduling,
+  systemClock,
+} from '../src/sync/index.js'
 import { realServer, realServersOf, service, slice } from './state.js'
 
 const changes = 100
-const mode = { scheduler: 'rr' }
+const scheduling: Scheduling = { scheduler: 'rr', schedulerFlags: [] }
+const mode = { ...scheduling, missing: new Set<string>() }
 const facts = { name: 'node-a', zone: undefined, addresses: {}, podCIDRs: [] }
 
 /** Passes everything through and counts what is sent. */
@@ -87,7 +94,8 @@ function openPipeline(kernel: KernelDoors, vipBinding: VipBinding): FamilyPipeli
   })
   return new FamilyPipeline({
     family: 'ipv4',
-    mode,
+    scheduling: new ServiceScheduling({ family: 'ipv4', ipvs: kernel.ipvs, scheduling, warnings: problems }),
+    keepSettings: async () => {},
     vipBinding,
     config: { featureGates: { AllowServiceExternalIPs: true } },
     syncPeriodMs: 30_000,

@@ -1,8 +1,8 @@
-import { parseDuration } from '../config/index.js'
 import { conntrackFlags } from './conntrack-flags.js'
 import type { Flag } from './flag.js'
 import { iptablesFlags } from './iptables-flags.js'
-import { parseBoolean, parseBooleans, parseNumber, splitList } from './values.js'
+import { ipvsFlags } from './ipvs-flags.js'
+import { parseBoolean, parseBooleans, parseNumber } from './values.js'
 
 /** Every flag of this build: kube-proxy's names and meanings where kube-proxy has the flag. */
 export const flags: readonly Flag[] = [
@@ -17,7 +17,7 @@ export const flags: readonly Flag[] = [
     name: 'proxy-mode',
     value: 'MODE',
     field: 'mode',
-    help: 'how services are programmed: iptables or ipvs (blank: ipvs)',
+    help: 'how services are programmed: iptables or ipvs (blank: ipvs where the kernel has it, else iptables)',
     take: (input, text) => ({ ...input, mode: text }),
   },
   {
@@ -35,43 +35,7 @@ export const flags: readonly Flag[] = [
     take: (input, text) => ({ ...input, bindAddress: text }),
   },
   ...iptablesFlags,
-  {
-    name: 'ipvs-scheduler',
-    value: 'NAME',
-    field: 'ipvs.scheduler',
-    help: 'scheduler of every virtual server, any that the kernel has (default rr)',
-    take: (input, text) => ({ ...input, ipvs: { ...input.ipvs, scheduler: text } }),
-  },
-  {
-    name: 'ipvs-sync-period',
-    value: 'DURATION',
-    field: 'ipvs.syncPeriod',
-    help: 'how often the kernel is compared with what it should hold (default 30s)',
-    take: (input, text) => ({
-      ...input,
-      ipvs: { ...input.ipvs, syncPeriodMs: parseDuration('ipvs.syncPeriod', text) },
-    }),
-  },
-  {
-    name: 'ipvs-min-sync-period',
-    value: 'DURATION',
-    field: 'ipvs.minSyncPeriod',
-    help: 'shortest time between two syncs (default 0: at once when idle)',
-    take: (input, text) => ({
-      ...input,
-      ipvs: { ...input.ipvs, minSyncPeriodMs: parseDuration('ipvs.minSyncPeriod', text) },
-    }),
-  },
-  {
-    name: 'ipvs-exclude-cidrs',
-    value: 'CIDRS',
-    field: 'ipvs.excludeCIDRs',
-    help: 'networks, separated by commas, whose virtual servers are never removed; may be repeated',
-    take: (input, text) => {
-      const excludeCIDRs = [...(input.ipvs?.excludeCIDRs ?? []), ...splitList(text)]
-      return { ...input, ipvs: { ...input.ipvs, excludeCIDRs } }
-    },
-  },
+  ...ipvsFlags,
   {
     name: 'vip-binding',
     value: 'HOW',

@@ -1,7 +1,8 @@
-import { parseCidr, type Cidr, type IpAddress } from '../address.js'
+import type { Cidr, IpAddress } from '../address.js'
 import { ConfigError } from '../errors.js'
 import { type ConntrackConfig, type ConntrackInput, resolveConntrack } from './conntrack.js'
 import { type FeatureGates, resolveFeatureGates } from './feature-gates.js'
+import { resolveIpvs, type IpvsConfig, type IpvsInput } from './ipvs.js'
 import {
   resolveBindAddress,
   resolveClusterCIDR,
@@ -13,19 +14,12 @@ import {
   type DetectLocalMode,
   type NodePortAddresses,
 } from './local-traffic.js'
-import { resolvePeriods, type SyncPeriods, type SyncPeriodsInput } from './periods.js'
+import { resolvePeriods, type SyncPeriods } from './periods.js'
 import { version } from './version.js'
 
 export type ProxyMode = 'iptables' | 'ipvs'
 export type VipBinding = 'routes' | 'addresses'
 export type LoggingFormat = 'json' | 'text'
-
-export interface IpvsConfig extends SyncPeriods {
-  /** Any scheduler that the kernel has; whether it has it is seen at start. */
-  readonly scheduler: string
-  /** Virtual servers in these networks are never removed. */
-  readonly excludeCIDRs: readonly Cidr[]
-}
 
 export interface IptablesConfig extends SyncPeriods {
   /** Bit of the packet mark that asks for masquerading: 0 to 31. */
@@ -40,7 +34,8 @@ export interface IptablesConfig extends SyncPeriods {
 export interface Config {
   /** Folder of manifests; undefined only when `cleanup` is set. */
   readonly manifests: string | undefined
-  readonly mode: ProxyMode
+  /** undefined: the first of ipvs and iptables that this kernel can run. */
+  readonly mode: ProxyMode | undefined
   /** Trimmed and lower-case; undefined: the host name of the operating system. */
   readonly hostnameOverride: string | undefined
   /** Stands for the node's own IP; undefined: the Node object's addresses. No socket is bound to it. */
@@ -70,10 +65,7 @@ export interface ConfigInput {
   readonly mode?: string | undefined
   readonly hostnameOverride?: string | undefined
   readonly bindAddress?: string | undefined
-  readonly ipvs?: SyncPeriodsInput & {
-    readonly scheduler?: string | undefined
-    readonly excludeCIDRs?: readonly string[] | undefined
-  }
+  readonly ipvs?: IpvsInput | undefined
   readonly iptables?: { readonly [K in keyof IptablesConfig]?: IptablesConfig[K] | undefined }
   readonly detectLocalMode?: string | undefined
   readonly detectLocal?: DetectLocalInput
@@ -92,8 +84,6 @@ const modesOfThisBuild: readonly ProxyMode[] = ['iptables', 'ipvs']
 const modesOfKubeProxy: readonly string[] = ['iptables', 'ipvs', 'nftables']
 const vipBindings: readonly VipBinding[] = ['routes', 'addresses']
 const loggingFormats: readonly LoggingFormat[] = ['json', 'text']
-// linux/ip_vs.h IP_VS_SCHEDNAME_MAXLEN is 16 with its closing NUL.
-const schedulerName = /^[a-z0-9_-]{1,15}$/u
 
 /** Fills defaults and validates. Throws ConfigError whose `path` is the field's, such as `ipvs.scheduler`. */
 export function resolveConfig(input: ConfigInput): Config {
@@ -126,9 +116,9 @@ function resolveManifests(directory: string | undefined, cleanup: boolean): stri
   throw new ConfigError('manifests', 'is required: name the folder that holds the Service manifests')
 }
 
-function resolveMode(mode: string): ProxyMode {
-  // Blank means the best available in kube-proxy as well.
-  if (mode === '') return 'ipvs'
+/** Blank means the best available in kube-proxy as well. */
+function resolveMode(mode: string): ProxyMode | undefined {
+  if (mode === '') return undefined
   const known = modesOfThisBuild.find((candidate) => candidate === mode)
   if (known !== undefined) return known
   const has = modesOfThisBuild.join(', ')
@@ -145,35 +135,12 @@ function resolveHostnameOverride(text: string): string | undefined {
   return name
 }
 
-function resolveIpvs(input: NonNullable<ConfigInput['ipvs']>): IpvsConfig {
-  return {
-    ...resolvePeriods('ipvs', input),
-    scheduler: resolveScheduler(input.scheduler ?? ''),
-    excludeCIDRs: (input.excludeCIDRs ?? []).map(requireCidr),
-  }
-}
-
 function resolveIptables(input: NonNullable<ConfigInput['iptables']>): IptablesConfig {
   const { masqueradeBit = 14, masqueradeAll = false, localhostNodePorts = true } = input
   if (!(Number.isInteger(masqueradeBit) && masqueradeBit >= 0 && masqueradeBit <= 31)) {
     throw new ConfigError('iptables.masqueradeBit', `must be within the range [0, 31], not ${masqueradeBit}`)
   }
   return { ...resolvePeriods('iptables', input), masqueradeBit, masqueradeAll, localhostNodePorts }
-}
-
-function requireCidr(text: string): Cidr {
-  const cidr = parseCidr(text)
-  if (cidr !== undefined) return cidr
-  throw new ConfigError('ipvs.excludeCIDRs', `must be networks such as 10.0.0.0/8 or fd00::/8, not "${text}"`)
-}
-
-function resolveScheduler(name: string): string {
-  if (name === '') return 'rr'
-  if (schedulerName.test(name)) return name
-  throw new ConfigError(
-    'ipvs.scheduler',
-    `must be a scheduler of the kernel such as rr, lc or mh, not "${name}"`,
-  )
 }
 
 function resolveVerbosity(level: number): number {

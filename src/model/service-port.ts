@@ -1,6 +1,12 @@
 // The unit of programming: one port of one Service, in one IP family (F-001 to F-003, F-012 to F-021).
 import { type Cidr, type IpAddress, type IpFamily, familyOf, formatCidr, parseIpAddress } from '../address.js'
-import { type Service, type ServicePortSpec, type ServiceProtocol, readLabels } from '../source/index.js'
+import {
+  type SchedulingWish,
+  type Service,
+  type ServicePortSpec,
+  type ServiceProtocol,
+  readLabels,
+} from '../source/index.js'
 import { type Exposure, type ExposureRules, readExposure } from './exposure.js'
 
 /** `namespace/name:port-name/protocol`; sorts bytewise, which settles conflicts between Services. */
@@ -36,6 +42,8 @@ export interface ServicePort {
   readonly isExternallyAccessible: boolean
   /** Of the whole Service; 0: none (F-018). */
   readonly healthCheckNodePort: number
+  /** What the whole Service asks of ipvs mode. */
+  readonly scheduling: SchedulingWish
 }
 
 /** The service ports of one Service in this family, or what is wrong with it. */
@@ -109,6 +117,7 @@ function readPort(
     isExternalLocal: exposure.isExternalLocal,
     isExternallyAccessible: port.nodePort !== 0 || exposure.hasExternalAddress,
     healthCheckNodePort: exposure.healthCheckNodePort,
+    scheduling: service.scheduling,
   }
 }
 
@@ -123,10 +132,15 @@ export function equalServicePorts(a: ServicePort, b: ServicePort): boolean {
     a.isExternalLocal === b.isExternalLocal &&
     a.isExternallyAccessible === b.isExternallyAccessible &&
     a.healthCheckNodePort === b.healthCheckNodePort &&
+    equalWishes(a.scheduling, b.scheduling) &&
     equalTexts(a.externalIPs, b.externalIPs) &&
     equalTexts(a.loadBalancerIPs, b.loadBalancerIPs) &&
     equalTexts(a.sourceRanges.map(formatCidr), b.sourceRanges.map(formatCidr))
   )
+}
+
+function equalWishes(a: SchedulingWish, b: SchedulingWish): boolean {
+  return a.scheduler === b.scheduler && a.schedulerFlags === b.schedulerFlags && a.weights === b.weights
 }
 
 function equalTexts(a: readonly string[], b: readonly string[]): boolean {

@@ -4,7 +4,7 @@
 // Owner of: inotify watches, the last good objects of each file.
 // Read next: objects.ts (what comes out); manifests/manifest-source.ts (the story); model/.
 export type * from './objects.js'
-export { readLabels } from './objects.js'
+export { readLabels, schedulingAnnotations } from './objects.js'
 export { openSource, type SourceDependencies } from './open.js'
 export { nodeFileSystem, type FileSystem, type WatchListener } from './manifests/file-system.js'
 export type { Timers } from './manifests/settler.js'

@@ -14,6 +14,16 @@ export const readLabels = {
 /** Values by `readLabels`. */
 export type Labels = Readonly<Partial<Record<(typeof readLabels)[keyof typeof readLabels], string>>>
 
+/** The annotations of Services that are read, all of them our own; what they mean: docs/flags.md. */
+export const schedulingAnnotations = {
+  scheduler: 'viaduct.dev/ipvs-scheduler',
+  schedulerFlags: 'viaduct.dev/ipvs-scheduler-flags',
+  weights: 'viaduct.dev/ipvs-weights',
+} as const
+
+/** Their texts as written; absent: not written. */
+export type SchedulingWish = { readonly [K in keyof typeof schedulingAnnotations]?: string | undefined }
+
 export type ServiceProtocol = 'TCP' | 'UDP' | 'SCTP'
 
 export interface ObjectKey {
@@ -38,6 +48,7 @@ export interface LoadBalancerIngress {
 export interface Service extends ObjectKey {
   readonly kind: 'Service'
   readonly labels: Labels
+  readonly scheduling: SchedulingWish
   readonly type: 'ClusterIP' | 'NodePort' | 'LoadBalancer' | 'ExternalName'
   /** Empty: none yet; "None": headless. Text as written, not yet canonical. */
   readonly clusterIP: string

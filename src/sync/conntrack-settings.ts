@@ -4,6 +4,7 @@ import type { ConntrackConfig } from '../config/index.js'
 import { BugError, ConfigError, KernelError } from '../errors.js'
 import type { Conntrack, Sysctl } from '../kernel/index.js'
 import type { Log } from '../log.js'
+import { ensureSetting, readOrNothing } from './kernel-settings.js'
 
 /** However many CPUs there are. */
 const mostConnections = 1_048_576
@@ -83,36 +84,21 @@ async function setLimits(max: number, options: ConntrackOptions): Promise<void> 
 }
 
 /** False: not ours to set. */
-async function set({ name, value, isLeast, off }: Setting, options: ConntrackOptions): Promise<boolean> {
-  const { sysctl } = options.kernel
+async function set(
+  { name, value, isLeast = false, off }: Setting,
+  options: ConntrackOptions,
+): Promise<boolean> {
+  const { kernel, log } = options
   const path = `${folder}/${name}`
-  try {
-    const present = await readOrNothing(sysctl, path)
-    const isInOrder = isLeast === true ? Number(present) >= value : present === String(value)
-    if (isInOrder) return true
-    await sysctl.write(path, String(value))
-    options.log.info('Kernel setting changed', { setting: path, from: present, to: String(value) })
-    return true
-  } catch (error) {
-    if (!(error instanceof KernelError)) throw error
-    if (!refusals.has(error.code)) throw refusal(path, value, error, off)
-    const remedy = `set it on the node, or use ${off}`
-    options.log.warn(`Kernel setting ${path} should be ${value}, and cannot be set from here: ${remedy}`, {
-      setting: path,
-      err: error,
-    })
-    return false
-  }
-}
-
-/** What cannot be read counts as different. */
-async function readOrNothing(sysctl: Sysctl, path: string): Promise<string | undefined> {
-  try {
-    return await sysctl.read(path)
-  } catch (error) {
-    if (!(error instanceof KernelError)) throw error
-    return undefined
-  }
+  const error = await ensureSetting({ path, value, isLeast }, { sysctl: kernel.sysctl, log })
+  if (error === undefined) return true
+  if (!refusals.has(error.code)) throw refusal(path, value, error, off)
+  const remedy = `set it on the node, or use ${off}`
+  log.warn(`Kernel setting ${path} should be ${value}, and cannot be set from here: ${remedy}`, {
+    setting: path,
+    err: error,
+  })
+  return false
 }
 
 function refusal(path: string, value: number, error: KernelError, off: string): ConfigError {

@@ -14,7 +14,7 @@ import {
 import type { Log, StateReporter } from '../log.js'
 import type { FamilyMetrics } from '../metrics.js'
 import type { Tracker } from '../model/index.js'
-import { type SchedulingSettings, compileRoute } from '../modes/ipvs/index.js'
+import { compileRoute } from '../modes/ipvs/index.js'
 import type { NodeFacts } from '../node/index.js'
 import { route } from '../routing/index.js'
 import type { ObjectEvent } from '../source/index.js'
@@ -24,11 +24,15 @@ import type { KernelDoors } from './prepare-kernel.js'
 import { inOverlappingCuts } from './overlapping-cuts.js'
 import { Reconciler } from './reconciler.js'
 import { type OpenTrackerOptions, openTracker } from './open-tracker.js'
+import type { ServiceScheduling } from './service-scheduling.js'
 import { type CountedOps, SyncReport, logFamily } from './sync-report.js'
 
 export interface FamilyPipelineOptions {
   readonly family: IpFamily
-  readonly mode: SchedulingSettings
+  /** What Services ask of the scheduler. */
+  readonly scheduling: ServiceScheduling
+  /** Sets the kernel as the mode needs it, where somebody changed it. */
+  readonly keepSettings: () => Promise<void>
   readonly vipBinding: VipBinding
   readonly config: OpenTrackerOptions['config']
   /** Time between two reconciles. */
@@ -150,6 +154,7 @@ export class FamilyPipeline {
     this.#oldestEventMs = undefined
     for (const entry of this.#failures.servers.due()) this.#ledger.markDirty(entry)
     for (const address of this.#failures.vips.due()) this.#vips.markDirty(address)
+    if (this.#reconciler.isDue) await this.#keepKernel()
     await this.#claimDirty()
     if (this.#reconciler.isDue) {
       report.isReconcile = true
@@ -165,16 +170,25 @@ export class FamilyPipeline {
     return Math.min(this.#failures.nextInMs() ?? Infinity, this.#reconciler.nextInMs())
   }
 
+  /** What a reconcile does beside the table: settings that somebody changed, schedulers that somebody loaded. */
+  async #keepKernel(): Promise<void> {
+    const { keepSettings, scheduling } = this.#options
+    await keepSettings()
+    if (await scheduling.recheck()) this.#tracker.markAll()
+  }
+
   async #claimDirty(): Promise<void> {
-    const { mode, node, clock } = this.#options
+    const { scheduling, node, clock } = this.#options
     let sincePause = 0
     for (const key of this.#tracker.take()) {
       const port = this.#tracker.servicePort(key)
       if (port === undefined) {
         this.#ledger.claim(key, '', [])
+        scheduling.forget(key)
       } else {
         const decided = route(port, this.#tracker.endpoints(port), node.facts)
-        this.#ledger.claim(key, decided.service, compileRoute(decided, mode))
+        if (scheduling.concerns(decided)) await scheduling.settle(decided)
+        this.#ledger.claim(key, decided.service, compileRoute(decided, scheduling.settings))
       }
       if (++sincePause % compileChunk === 0) await clock.pause()
     }

@@ -5,6 +5,7 @@ import { type Log, StateReporter } from '../log.js'
 import { cleanUp, describeCleanUp } from './clean-up.js'
 import { describeNftLeftovers } from './iptables-clean-up.js'
 import { IptablesPipeline } from './iptables-pipeline.js'
+import { ensureSetting } from './kernel-settings.js'
 import { type LeftoverReport, type Mode, type ModeKernel, type ModeOptions, leaving } from './mode.js'
 
 /** At 10,000 services a write takes some 50 ms of a core: a rest of 1.5 times that leaves 0.6 of it to others. */
@@ -110,16 +111,10 @@ async function warnOfNft({ nftChains }: ModeKernel, log: Log): Promise<void> {
 /** F-064: without it the kernel drops what comes from loopback addresses and leaves for endpoints. */
 async function serveLocalhost({ kernel, log }: ModeOptions): Promise<void> {
   const path = 'net/ipv4/conf/all/route_localnet'
-  try {
-    const present = await kernel.sysctl.read(path)
-    if (present === '1') return
-    await kernel.sysctl.write(path, '1')
-    log.info('Kernel setting changed', { setting: path, from: present, to: '1' })
-  } catch (error) {
-    if (!(error instanceof KernelError)) throw error
-    const remedy = 'set it on the node, or use --iptables-localhost-nodeports=false'
+  const error = await ensureSetting({ path, value: 1 }, { sysctl: kernel.sysctl, log })
+  const remedy = 'set it on the node, or use --iptables-localhost-nodeports=false'
+  if (error !== undefined)
     log.error(`Kernel setting ${path} should be 1: ${remedy}`, { setting: path, err: error })
-  }
 }
 
 /** F-058: a liberal conntrack takes packets for valid that a strict one does not know; then none is dropped. */

@@ -4,21 +4,25 @@ import { dummyDeviceName } from '../ledger/index.js'
 import { StateReporter } from '../log.js'
 import { FamilyPipeline } from './family-pipeline.js'
 import { cleanUpIptables, describeCleanedTables } from './iptables-clean-up.js'
+import { IpvsSettings } from './ipvs-settings.js'
 import { type LeftoverReport, type Mode, type ModeOptions, leaving } from './mode.js'
 import type { Pipeline } from './pipeline.js'
 import { prepareKernel } from './prepare-kernel.js'
+import { ServiceScheduling } from './service-scheduling.js'
 
 /** Makes the kernel ready. Throws ConfigError where a setting cannot work on it, KernelError where it has no IP_VS. */
 export async function openIpvsMode(options: ModeOptions): Promise<Mode> {
   const { config, kernel, log } = options
-  await prepareKernel({ kernel, scheduler: config.ipvs.scheduler, vipBinding: config.vipBinding, log })
-  return ipvsMode(options)
+  const settings = new IpvsSettings({ config: config.ipvs, kernel, log })
+  const { vipBinding } = config
+  await prepareKernel({ kernel, scheduler: config.ipvs.scheduler, vipBinding, settings })
+  return ipvsMode(options, settings)
 }
 
-/** On a kernel that is ready. */
-export function ipvsMode(options: ModeOptions): Mode {
+/** On a kernel that is ready, whose `settings` are kept as they should be. */
+export function ipvsMode(options: ModeOptions, settings: IpvsSettings): Mode {
   const { config, kernel, log, metrics } = options
-  const { scheduler, excludeCIDRs, syncPeriodMs, minSyncPeriodMs } = config.ipvs
+  const { excludeCIDRs, syncPeriodMs, minSyncPeriodMs } = config.ipvs
   const { vipBinding } = config
   const hints = new StateReporter({
     log,
@@ -27,12 +31,26 @@ export function ipvsMode(options: ModeOptions): Mode {
     recovery: 'VIP binding: in order again',
     count: () => {},
   })
+  const warnings = new StateReporter({
+    log,
+    level: 'warn',
+    trouble: 'not as asked',
+    recovery: 'as asked now',
+    count: () => {},
+  })
   const isExcluded = (address: IpAddress): boolean => excludeCIDRs.some((cidr) => cidrContains(cidr, address))
   const openPipeline = (family: IpFamily): Pipeline =>
     asPipeline(
       new FamilyPipeline({
         ...options,
-        mode: { scheduler },
+        scheduling: new ServiceScheduling({
+          family,
+          ipvs: kernel.ipvs,
+          scheduling: config.ipvs,
+          warnings,
+        }),
+        // They are of no family.
+        keepSettings: async () => (family === 'ipv4' ? await settings.ensure() : undefined),
         vipBinding,
         syncPeriodMs,
         isExcluded,

@@ -16,6 +16,7 @@ export function service(name: string, clusterIP: string, rest: Partial<Service> 
     namespace,
     name: plain,
     labels: {},
+    scheduling: {},
     type: 'ClusterIP',
     clusterIP,
     clusterIPs: [clusterIP],

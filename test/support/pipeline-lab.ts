@@ -8,7 +8,13 @@ import { StateReporter, type Log, type LogFields } from '../../src/log.js'
 import { openMetrics } from '../../src/metrics.js'
 import { NodeTracker } from '../../src/node/index.js'
 import type { ObjectEvent } from '../../src/source/index.js'
-import { iptablesMode, ipvsMode, Synchronizer, type HealthCheckListeners } from '../../src/sync/index.js'
+import {
+  iptablesMode,
+  ipvsMode,
+  IpvsSettings,
+  Synchronizer,
+  type HealthCheckListeners,
+} from '../../src/sync/index.js'
 import { ManualClock, settle } from './manual-clock.js'
 
 export { ip } from './routes.js'
@@ -122,7 +128,7 @@ export class PipelineLab {
     const mode =
       config.mode === 'iptables'
         ? iptablesMode(modeOptions, { families: ['ipv4', 'ipv6'], dropsInvalid: true })
-        : ipvsMode(modeOptions)
+        : ipvsMode(modeOptions, new IpvsSettings({ ...modeOptions, config: config.ipvs }))
     this.synchronizer = new Synchronizer({
       mode,
       onInForce: () => {},

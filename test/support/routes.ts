@@ -46,6 +46,8 @@ export function plainRoute(rest: Partial<Route> = {}): Route {
     localBackends: [],
     hasEndpoints: (rest.clusterBackends?.length ?? 0) + (rest.localBackends?.length ?? 0) > 0,
     servingBackends: [],
+    scheduling: {},
+    backendNodes: new Map(),
     ...rest,
   }
 }

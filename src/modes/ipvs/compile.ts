@@ -1,7 +1,8 @@
 import { familyOf } from '../../address.js'
 import type { AddressVirtualServerKey, RealServer, VirtualServerSettings } from '../../kernel/index.js'
 import type { Backend, Route } from '../../routing/index.js'
-import { realServersFor, type SchedulingSettings, virtualServerSettings } from './server-settings.js'
+import type { SchedulingSettings } from './scheduling.js'
+import { realServersFor, virtualServerSettings } from './server-settings.js'
 
 /** A virtual server as one route wants it. */
 export interface DesiredVirtualServer {

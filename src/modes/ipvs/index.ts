@@ -3,4 +3,4 @@
 // Owner of: nothing; compiling is a function.
 // Read next: compile.ts, then ledger/ledger.ts.
 export { compileRoute, type DesiredVirtualServer } from './compile.js'
-export type { SchedulingSettings } from './server-settings.js'
+export { asksForScheduling, unmetWishes, type SchedulingSettings } from './scheduling.js'

@@ -1,5 +1,6 @@
 // What virtual servers and real servers are set to, whatever address they are for.
 import { familyOf } from '../../address.js'
+import type { SchedulerFlag } from '../../config/index.js'
 import {
   type RealServer,
   type RealServerSettings,
@@ -7,14 +8,9 @@ import {
   type VirtualServerSettings,
 } from '../../kernel/index.js'
 import type { Backend, Route } from '../../routing/index.js'
+import { schedulerOf, type SchedulingSettings, weightsOf } from './scheduling.js'
 
-/** How connections are spread where a Service does not say. */
-export interface SchedulingSettings {
-  /** Kernel name of the scheduler: rr, lc, sh, mh, ... */
-  readonly scheduler: string
-}
-
-/** kube-proxy's: weight 1, masquerade, no thresholds. */
+/** As kube-proxy sets them; the weight is the Service's to choose. */
 const realServerSettings: RealServerSettings = {
   weight: 1,
   forwarding: 'masquerade',
@@ -22,23 +18,33 @@ const realServerSettings: RealServerSettings = {
   lowerThreshold: 0,
 }
 
+/** IP_VS_SVC_F_SCHED_SH_*, IP_VS_SVC_F_SCHED_MH_* of linux/ip_vs.h. */
+const flagBits: Readonly<Record<SchedulerFlag, number>> = {
+  'sh-fallback': VirtualServerFlag.scheduler1,
+  'sh-port': VirtualServerFlag.scheduler2,
+  'mh-fallback': VirtualServerFlag.scheduler1,
+  'mh-port': VirtualServerFlag.scheduler2,
+}
+
 /** The settings of every virtual server of the route. */
-export function virtualServerSettings(
-  { clusterIP, affinitySeconds }: Route,
-  { scheduler }: SchedulingSettings,
-): VirtualServerSettings {
+export function virtualServerSettings(route: Route, settings: SchedulingSettings): VirtualServerSettings {
+  const { clusterIP, affinitySeconds } = route
+  const { scheduler, schedulerFlags } = schedulerOf(route, settings)
   const persistent = affinitySeconds > 0 ? VirtualServerFlag.persistent : 0
-  // kube-proxy hashes the source port too with Maglev: mh-port.
-  const hashed = scheduler === 'mh' ? VirtualServerFlag.scheduler2 : 0
   return {
     scheduler,
-    flags: persistent | hashed,
+    flags: schedulerFlags.reduce((bits, flag) => bits | flagBits[flag], persistent),
     timeoutSeconds: affinitySeconds,
     netmaskLength: familyOf(clusterIP) === 'ipv4' ? 32 : 128,
   }
 }
 
 /** The real servers for backends of the route, in their order. */
-export function realServersFor(_route: Route, backends: readonly Backend[]): readonly RealServer[] {
-  return backends.map((key) => ({ key, settings: realServerSettings }))
+export function realServersFor(route: Route, backends: readonly Backend[]): readonly RealServer[] {
+  const weights = weightsOf(route)
+  if (weights.size === 0) return backends.map((key) => ({ key, settings: realServerSettings }))
+  return backends.map((key) => {
+    const weight = weights.get(route.backendNodes.get(key.address) ?? '') ?? 1
+    return { key, settings: { ...realServerSettings, weight } }
+  })
 }

@@ -1,7 +1,7 @@
 // What the fields of Kubernetes objects may hold, and sentences for those that hold something else.
 import * as v from 'valibot'
 import { familyOf, parseIpAddress, type IpFamily } from '../../address.js'
-import { type Labels, readLabels } from '../objects.js'
+import { type Labels, readLabels, schedulingAnnotations, type SchedulingWish } from '../objects.js'
 
 /** One wrong field: where (dotted) and what would be right. */
 export interface FieldProblem {
@@ -44,6 +44,7 @@ export const portName = matching(portNameText, 'up to 63 of a-z, 0-9 and "-"')
 /** DNS subdomain: names of objects. */
 export const objectName = matching(subdomainText, 'up to 253 of a-z, 0-9, "-" and "."')
 export const labels = v.nullish(v.record(v.string(), text, expected('a mapping')))
+export const annotations = labels
 export const protocol = v.nullish(v.picklist(['TCP', 'UDP', 'SCTP'], expected('TCP, UDP or SCTP')))
 export const flag = v.boolean(expected('true or false'))
 export const trafficPolicy = v.nullish(v.picklist(['Cluster', 'Local'], expected('Cluster or Local')))
@@ -93,6 +94,20 @@ export function keptLabels(written: Readonly<Record<string, string>> | null | un
 }
 
 const noLabels: Labels = {}
+
+/** What annotations say of scheduling; one object for all who say nothing. */
+export function keptScheduling(written: Readonly<Record<string, string>> | null | undefined): SchedulingWish {
+  if (written === null || written === undefined) return noWish
+  const { scheduler, schedulerFlags, weights } = schedulingAnnotations
+  if (!(scheduler in written || schedulerFlags in written || weights in written)) return noWish
+  return {
+    scheduler: written[scheduler],
+    schedulerFlags: written[schedulerFlags],
+    weights: written[weights],
+  }
+}
+
+const noWish: SchedulingWish = {}
 
 /** An address of the API: leading zeros in IPv4 are accepted (kube-proxy's F-004), the text is kept as written. */
 export function address(family?: IpFamily) {

@@ -11,7 +11,7 @@ const affinityLargestSeconds = 86400
 
 const ServiceDocument = f.mapping({
   // Stricter than other objects' names: rules carry it in comments, which have an end.
-  metadata: f.mapping({ ...f.metadata.entries, name: f.dnsLabel }),
+  metadata: f.mapping({ ...f.metadata.entries, name: f.dnsLabel, annotations: f.annotations }),
   spec: f.mapping({
     type: v.nullish(
       v.picklist(
@@ -84,11 +84,13 @@ function buildService({ metadata, spec, status }: Fields): Service {
   const ports = f.kept(spec.ports).map(buildPort)
   const ingress = f.kept(status?.loadBalancer?.ingress).map(buildIngress)
   const labels = f.keptLabels(metadata.labels)
+  const scheduling = f.keptScheduling(metadata.annotations)
   return {
     kind: 'Service',
     namespace: metadata.namespace ?? 'default',
     name: metadata.name,
     labels,
+    scheduling,
     type: spec.type ?? 'ClusterIP',
     clusterIP: one === '' ? (clusterIPs[0] ?? '') : one,
     clusterIPs,

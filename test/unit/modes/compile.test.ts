@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { resolveConfig } from '../../../src/config/index.js'
 import { compileRoute } from '../../../src/modes/ipvs/index.js'
 import { backends, ip, plainRoute } from '../../support/routes.js'
+
+/** As the configuration resolves the name. */
+function scheduled(scheduler: string) {
+  return { ...resolveConfig({ manifests: 'none', ipvs: { scheduler } }).ipvs, missing: new Set<string>() }
+}
 
 describe('a route as a virtual server', () => {
   const none = { scheduler: 'rr', flags: 0, timeoutSeconds: 0, netmaskLength: 32 }
@@ -35,7 +41,7 @@ describe('a route as a virtual server', () => {
   ] as const
   for (const { name, route, scheduler, settings } of cases) {
     it(name, () => {
-      const [server, ...others] = compileRoute(plainRoute(route), { scheduler })
+      const [server, ...others] = compileRoute(plainRoute(route), scheduled(scheduler))
       assert.deepEqual(server?.settings, settings)
       assert.deepEqual(others, [])
     })
@@ -48,7 +54,7 @@ describe('a route as a virtual server', () => {
       ['SCTP', 'sctp'],
     ] as const) {
       const clusterBackends = backends(8080, '10.1.0.1')
-      const [server] = compileRoute(plainRoute({ protocol, clusterBackends }), { scheduler: 'rr' })
+      const [server] = compileRoute(plainRoute({ protocol, clusterBackends }), scheduled('rr'))
       assert.deepEqual(server?.key, { family: 'ipv4', protocol: expected, address: '10.96.0.1', port: 80 })
       const settings = { weight: 1, forwarding: 'masquerade', upperThreshold: 0, lowerThreshold: 0 }
       assert.deepEqual(server?.realServers, [{ key: clusterBackends[0], settings }])
@@ -75,7 +81,7 @@ describe('a route as a virtual server', () => {
   ]
   for (const { name, route, expected } of choices) {
     it(`real servers of policy ${name}`, () => {
-      const [server] = compileRoute(plainRoute(route), { scheduler: 'rr' })
+      const [server] = compileRoute(plainRoute(route), scheduled('rr'))
       assert.deepEqual(
         server?.realServers.map(({ key }) => key),
         expected,

@@ -1,15 +1,18 @@
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
+import { resolveConfig } from '../../../src/config/index.js'
 import { ConfigError, KernelError } from '../../../src/errors.js'
 import { openModelKernel, type ModelKernel } from '../../../src/kernel/model/index.js'
-import { adviceOn, cleanUp, describeCleanUp, prepareKernel } from '../../../src/sync/index.js'
+import { adviceOn, cleanUp, describeCleanUp, IpvsSettings, prepareKernel } from '../../../src/sync/index.js'
 import { service, set, slice, synced } from '../../support/objects.js'
 import { ip, MemoryLog, PipelineLab, snapshot } from '../../support/pipeline-lab.js'
 
 async function prepare(kernel: ModelKernel, scheduler = 'rr', vipBinding: 'routes' | 'addresses' = 'routes') {
   const log = new MemoryLog()
-  await prepareKernel({ kernel, scheduler, vipBinding, log })
+  const { ipvs } = resolveConfig({ manifests: 'none' })
+  const settings = new IpvsSettings({ config: ipvs, kernel, log })
+  await prepareKernel({ kernel, scheduler, vipBinding, settings })
   return log
 }
 

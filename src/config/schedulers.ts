@@ -1,0 +1,72 @@
+// Schedulers of IPVS, and their flags by the names of ipvsadm.
+import { ConfigError } from '../errors.js'
+
+/** Flags by scheduler; a scheduler that is not here has none (net/netfilter/ipvs/ip_vs_sh.c, ip_vs_mh.c). */
+const flagsByScheduler = {
+  sh: ['sh-fallback', 'sh-port'],
+  mh: ['mh-fallback', 'mh-port'],
+} as const
+
+export type SchedulerFlag = (typeof flagsByScheduler)[keyof typeof flagsByScheduler][number]
+
+/** How virtual servers spread connections. */
+export interface Scheduling {
+  /** Any that the kernel has; whether it has it is seen when it is used. */
+  readonly scheduler: string
+  readonly schedulerFlags: readonly SchedulerFlag[]
+}
+
+export interface SchedulingText {
+  readonly scheduler?: string | undefined
+  /** Names; `none` alone for no flag at all. Absent or empty: those that kube-proxy sets. */
+  readonly schedulerFlags?: readonly string[] | undefined
+}
+
+/** Of which field, and in one sentence. */
+export interface SchedulingProblem {
+  readonly field: keyof SchedulingText
+  readonly problem: string
+}
+
+// linux/ip_vs.h IP_VS_SCHEDNAME_MAXLEN is 16 with its closing NUL.
+const schedulerName = /^[a-z0-9_-]{1,15}$/u
+
+/** Whether the kernel could have a scheduler of that name. */
+export function isSchedulerName(text: string): boolean {
+  return schedulerName.test(text)
+}
+
+/** What is written, with `rr` as the scheduler of nobody's choice; or what is wrong with it. */
+export function readScheduling(text: SchedulingText): Scheduling | SchedulingProblem {
+  const scheduler = text.scheduler === undefined || text.scheduler === '' ? 'rr' : text.scheduler
+  if (!isSchedulerName(scheduler)) {
+    const problem = `must be a scheduler of the kernel such as rr, lc or mh, not "${scheduler}"`
+    return { field: 'scheduler', problem }
+  }
+  const written = text.schedulerFlags ?? []
+  if (written.length === 0) return { scheduler, schedulerFlags: flagsOfKubeProxy(scheduler) }
+  if (written.length === 1 && written[0] === 'none') return { scheduler, schedulerFlags: [] }
+  const known = flagsOf(scheduler)
+  const wrong = written.find((name) => !known.some((flag) => flag === name))
+  if (wrong !== undefined) {
+    const has = known.length === 0 ? 'which has none' : `which has: ${known.join(', ')}`
+    return { field: 'schedulerFlags', problem: `"${wrong}" is no flag of the scheduler ${scheduler}, ${has}` }
+  }
+  return { scheduler, schedulerFlags: known.filter((flag) => written.includes(flag)) }
+}
+
+/** The same for the configuration. Throws ConfigError. */
+export function resolveScheduling(text: SchedulingText): Scheduling {
+  const scheduling = readScheduling(text)
+  if (!('problem' in scheduling)) return scheduling
+  throw new ConfigError(`ipvs.${scheduling.field}`, scheduling.problem)
+}
+
+function flagsOf(scheduler: string): readonly SchedulerFlag[] {
+  return scheduler === 'sh' || scheduler === 'mh' ? flagsByScheduler[scheduler] : []
+}
+
+/** It hashes the source port too with Maglev (F-113). */
+function flagsOfKubeProxy(scheduler: string): readonly SchedulerFlag[] {
+  return scheduler === 'mh' ? ['mh-port'] : []
+}
