@@ -29,6 +29,16 @@ describe('parseArguments', () => {
       ['--manifests=m', '--ipvs-exclude-cidrs=10.0.0.0/8, fd00::/8', '--ipvs-exclude-cidrs=192.0.2.0/24'],
       { ipvs: { excludeCIDRs: ['10.0.0.0/8', 'fd00::/8', '192.0.2.0/24'] } },
     ],
+    [
+      ['--manifests=m', '--ipvs-scheduler=mh', '--ipvs-scheduler-flags=mh-port, mh-fallback'],
+      { ipvs: { scheduler: 'mh', schedulerFlags: ['mh-port', 'mh-fallback'] } },
+    ],
+    [['--manifests=m', '--ipvs-strict-arp'], { ipvs: { strictARP: true } }],
+    [
+      ['--manifests=m', '--ipvs-tcp-timeout=15m', '--ipvs-tcpfin-timeout=2m', '--ipvs-udp-timeout=30s'],
+      { ipvs: { tcpTimeoutMs: 900_000, tcpFinTimeoutMs: 120_000, udpTimeoutMs: 30_000 } },
+    ],
+    [['--manifests=m', '--ipvs-run-estimation=false'], { ipvs: { runEstimation: false } }],
     [['--manifests=m', '--proxy-mode=iptables'], { mode: 'iptables' }],
     [['--manifests=m', '--bind-address=192.0.2.1'], { bindAddress: '192.0.2.1' }],
     [['--manifests=m', '--iptables-masquerade-bit=0'], { iptables: { masqueradeBit: 0 } }],
@@ -118,6 +128,15 @@ describe('parseArguments', () => {
       ['--manifests=m', '--ipvs-sync-period=5'],
       '--ipvs-sync-period: must be a duration such as 30s, 1m30s or 500ms, not "5"',
     ],
+    [
+      ['--manifests=m', '--ipvs-scheduler=wlc', '--ipvs-scheduler-flags=sh-port'],
+      '--ipvs-scheduler-flags: "sh-port" is no flag of the scheduler wlc, which has none',
+    ],
+    [
+      ['--manifests=m', '--ipvs-tcp-timeout', '-1s'],
+      '--ipvs-tcp-timeout: must be greater than or equal to 0',
+    ],
+    [['--manifests=m', '--ipvs-strict-arp=on'], '--ipvs-strict-arp: must be true or false, not "on"'],
     [['--manifests=m', '--ipvs-sync-period', '0'], '--ipvs-sync-period: must be greater than 0'],
     [['--manifests=m', '--ipvs-sync-period', '-5s'], '--ipvs-sync-period: must be greater than 0'],
     [['--manifests=m', '--hostname-override= '], '--hostname-override: empty hostname-override is invalid'],

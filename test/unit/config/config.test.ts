@@ -45,7 +45,7 @@ describe('resolveConfig', () => {
   it('fills the defaults', () => {
     assert.deepEqual(resolveConfig({ manifests: '/m' }), {
       manifests: '/m',
-      mode: 'ipvs',
+      mode: undefined,
       hostnameOverride: undefined,
       bindAddress: undefined,
       iptables: {
@@ -59,7 +59,19 @@ describe('resolveConfig', () => {
       detectLocal: { bridgeInterface: '', interfaceNamePrefix: '' },
       clusterCIDR: [],
       nodePortAddresses: [],
-      ipvs: { scheduler: 'rr', syncPeriodMs: 30_000, minSyncPeriodMs: 0, excludeCIDRs: [] },
+      ipvs: {
+        scheduler: 'rr',
+        schedulerFlags: [],
+        syncPeriodMs: 30_000,
+        minSyncPeriodMs: 0,
+        excludeCIDRs: [],
+        strictARP: false,
+        tcpTimeoutSeconds: 0,
+        tcpFinTimeoutSeconds: 0,
+        udpTimeoutSeconds: 0,
+        gracefulPeriodMs: 3_600_000,
+        runEstimation: undefined,
+      },
       vipBinding: 'routes',
       featureGates: { AllowServiceExternalIPs: true, withoutEffect: [] },
       conntrack: {
@@ -140,6 +152,52 @@ describe('resolveConfig', () => {
     })
   })
 
+  const schedulings: readonly {
+    readonly name: string
+    readonly written: NonNullable<ConfigInput['ipvs']>
+    readonly scheduler: string
+    readonly flags: readonly string[]
+  }[] = [
+    { name: 'a scheduler without flags', written: { scheduler: 'wlc' }, scheduler: 'wlc', flags: [] },
+    { name: 'mh as kube-proxy sets it', written: { scheduler: 'mh' }, scheduler: 'mh', flags: ['mh-port'] },
+    {
+      name: 'mh without any',
+      written: { scheduler: 'mh', schedulerFlags: ['none'] },
+      scheduler: 'mh',
+      flags: [],
+    },
+    {
+      name: 'mh with both',
+      written: { scheduler: 'mh', schedulerFlags: ['mh-port', 'mh-fallback'] },
+      scheduler: 'mh',
+      flags: ['mh-fallback', 'mh-port'],
+    },
+    { name: 'sh as kube-proxy sets it', written: { scheduler: 'sh' }, scheduler: 'sh', flags: [] },
+    {
+      name: 'sh with a fallback',
+      written: { scheduler: 'sh', schedulerFlags: ['sh-fallback'] },
+      scheduler: 'sh',
+      flags: ['sh-fallback'],
+    },
+    { name: 'blank', written: { scheduler: '', schedulerFlags: [] }, scheduler: 'rr', flags: [] },
+  ]
+  for (const { name, written, scheduler, flags } of schedulings) {
+    it(`F-113 ${name}`, () => {
+      const { ipvs } = resolveConfig({ manifests: 'm', ipvs: written })
+      assert.deepEqual([ipvs.scheduler, ipvs.schedulerFlags], [scheduler, flags])
+    })
+  }
+
+  it('counts time-outs of IPVS in whole seconds', () => {
+    const written = { tcpTimeoutMs: 900_000, tcpFinTimeoutMs: 1999, udpTimeoutMs: 999, runEstimation: false }
+    const { ipvs } = resolveConfig({ manifests: 'm', ipvs: written })
+    const { tcpTimeoutSeconds, tcpFinTimeoutSeconds, udpTimeoutSeconds, runEstimation } = ipvs
+    assert.deepEqual(
+      [tcpTimeoutSeconds, tcpFinTimeoutSeconds, udpTimeoutSeconds, runEstimation],
+      [900, 1, 0, false],
+    )
+  })
+
   it('looks at the cluster CIDRs only in the mode that uses them', () => {
     const input = { manifests: 'm', clusterCIDR: ['x', '10.0.0.0/8', '10.0.0.0/9'] }
     assert.equal(resolveConfig({ ...input, detectLocalMode: 'NodeCIDR' }).clusterCIDR.length, 2)
@@ -154,6 +212,17 @@ describe('resolveConfig', () => {
       { ipvs: { scheduler: 'a scheduler' } },
       'ipvs.scheduler: must be a scheduler of the kernel such as rr, lc or mh, not "a scheduler"',
     ],
+    [
+      { ipvs: { scheduler: 'mh', schedulerFlags: ['sh-port'] } },
+      'ipvs.schedulerFlags: "sh-port" is no flag of the scheduler mh, which has: mh-fallback, mh-port',
+    ],
+    [
+      { ipvs: { schedulerFlags: ['none', 'mh-port'] } },
+      'ipvs.schedulerFlags: "none" is no flag of the scheduler rr, which has none',
+    ],
+    [{ ipvs: { tcpTimeoutMs: -1 } }, 'ipvs.tcpTimeout: must be greater than or equal to 0'],
+    [{ ipvs: { tcpFinTimeoutMs: -1 } }, 'ipvs.tcpFinTimeout: must be greater than or equal to 0'],
+    [{ ipvs: { udpTimeoutMs: 597 * 3_600_000 } }, 'ipvs.udpTimeout: must be at most 596h'],
     [{ ipvs: { syncPeriodMs: 0 } }, 'ipvs.syncPeriod: must be greater than 0'],
     [{ ipvs: { syncPeriodMs: 597 * 3_600_000 } }, 'ipvs.syncPeriod: must be at most 596h'],
     [{ ipvs: { minSyncPeriodMs: -1 } }, 'ipvs.minSyncPeriod: must not be negative'],

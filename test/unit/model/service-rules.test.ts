@@ -286,6 +286,9 @@ describe('a change of what is seen from outside makes the port dirty', () => {
     ['sessionAffinity', { sessionAffinity: 'ClientIP' }],
     ['timeout', { sessionAffinity: 'ClientIP', sessionAffinityTimeoutSeconds: 1 }],
     ['clusterIP', { clusterIP: '10.0.0.2' }],
+    ['scheduler', { scheduling: { scheduler: 'mh' } }],
+    ['its flags', { scheduling: { schedulerFlags: 'mh-port' } }],
+    ['weights', { scheduling: { weights: 'node-a=2' } }],
   ]
   for (const [field, change] of changes) {
     it(field, () => {

@@ -256,6 +256,7 @@ it('a route carries what its Service says', () => {
     loadBalancerIngress: [{ ip: '198.51.100.1', ipMode: 'VIP' }],
     loadBalancerSourceRanges: ['192.0.2.0/24'],
     sessionAffinity: 'ClientIP',
+    scheduling: { scheduler: 'mh' },
   }
   assert.deepEqual(decide([], rest), {
     key: 'default/web:tls/TCP',
@@ -278,5 +279,19 @@ it('a route carries what its Service says', () => {
     localBackends: [],
     hasEndpoints: false,
     servingBackends: [],
+    scheduling: { scheduler: 'mh' },
+    backendNodes: new Map(),
   })
+})
+
+it('a route knows the nodes of its backends when its Service weighs them', () => {
+  const endpoints = [at(1, here), at(2, there), at(3)]
+  assert.deepEqual(decide(endpoints).backendNodes, new Map())
+  assert.deepEqual(
+    decide(endpoints, { scheduling: { weights: 'there=2' } }).backendNodes,
+    new Map([
+      ['10.1.0.1', 'here'],
+      ['10.1.0.2', 'there'],
+    ]),
+  )
 })

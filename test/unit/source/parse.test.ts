@@ -37,6 +37,7 @@ describe('parseManifest: Service', () => {
       namespace: 'default',
       name: 'web',
       labels: {},
+      scheduling: {},
       type: 'ClusterIP',
       clusterIP: '10.96.0.10',
       clusterIPs: ['10.96.0.10'],
@@ -57,7 +58,7 @@ describe('parseManifest: Service', () => {
     const [service] = objectsOf(`
 apiVersion: v1
 kind: Service
-metadata: {name: web, namespace: shop, labels: {app: web, service.kubernetes.io/service-proxy-name: other}, annotations: {note: "2026-01-01"}, uid: 1}
+metadata: {name: web, namespace: shop, labels: {app: web, service.kubernetes.io/service-proxy-name: other}, annotations: {note: "2026-01-01", viaduct.dev/ipvs-scheduler: mh, viaduct.dev/ipvs-weights: node-a=3}, uid: 1}
 spec:
   type: LoadBalancer
   clusterIP: fd00::10
@@ -82,6 +83,7 @@ status:
       namespace: 'shop',
       name: 'web',
       labels: { 'service.kubernetes.io/service-proxy-name': 'other' },
+      scheduling: { scheduler: 'mh', schedulerFlags: undefined, weights: 'node-a=3' },
       type: 'LoadBalancer',
       clusterIP: 'fd00::10',
       clusterIPs: ['fd00::10', '10.96.0.010'],

@@ -1,0 +1,134 @@
+// What a Service asks of the scheduler by annotation, and what it gets.
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { resolveConfig, type ConfigInput } from '../../../src/config/index.js'
+import { unmetWishes, type SchedulingSettings } from '../../../src/modes/ipvs/index.js'
+import { realServersFor, virtualServerSettings } from '../../../src/modes/ipvs/server-settings.js'
+import type { Route } from '../../../src/routing/index.js'
+import { backends, ip, plainRoute } from '../../support/routes.js'
+
+type Wish = Route['scheduling']
+
+function settings(ipvs: ConfigInput['ipvs'] = {}, missing: readonly string[] = []): SchedulingSettings {
+  return { ...resolveConfig({ manifests: 'none', ipvs }).ipvs, missing: new Set(missing) }
+}
+
+interface Case {
+  readonly name: string
+  readonly wish: Wish
+  /** Default: rr, and a kernel that lacks nothing. */
+  readonly from?: SchedulingSettings
+  readonly scheduler: string
+  readonly flags?: number
+  /** Of each wish that is not met. */
+  readonly unmet?: readonly RegExp[]
+}
+
+describe('the scheduler of a Service', () => {
+  const mh = settings({ scheduler: 'mh', schedulerFlags: ['mh-fallback'] })
+  const cases: readonly Case[] = [
+    { name: 'as everybody', wish: {}, scheduler: 'rr' },
+    { name: 'as everybody, with flags', wish: {}, from: mh, scheduler: 'mh', flags: 0x8 },
+    { name: 'its own', wish: { scheduler: 'wlc' }, from: mh, scheduler: 'wlc' },
+    { name: 'mh hashes the port', wish: { scheduler: 'mh' }, from: mh, scheduler: 'mh', flags: 0x10 },
+    {
+      name: 'its own, with flags',
+      wish: { scheduler: 'sh', schedulerFlags: 'sh-port, sh-fallback' },
+      scheduler: 'sh',
+      flags: 0x18,
+    },
+    { name: 'without flags', wish: { scheduler: 'mh', schedulerFlags: 'none' }, scheduler: 'mh' },
+    {
+      name: 'flags alone',
+      wish: { schedulerFlags: 'mh-port' },
+      from: mh,
+      scheduler: 'mh',
+      flags: 0x10,
+    },
+    {
+      name: 'no name of a scheduler',
+      wish: { scheduler: 'a scheduler' },
+      scheduler: 'rr',
+      unmet: [/^scheduler must be a scheduler .*"a scheduler"; this Service uses rr$/],
+    },
+    { name: 'no name at all', wish: { scheduler: '' }, scheduler: 'rr', unmet: [/^scheduler must be/] },
+    {
+      name: 'one that the kernel lacks',
+      wish: { scheduler: 'wlc', schedulerFlags: 'mh-port' },
+      from: { ...mh, missing: new Set(['wlc']) },
+      scheduler: 'mh',
+      flags: 0x8,
+      unmet: [/^scheduler .*no scheduler "wlc": load the module ip_vs_wlc; .* uses mh with mh-fallback$/],
+    },
+    {
+      name: "another scheduler's flag",
+      wish: { scheduler: 'mh', schedulerFlags: 'sh-port' },
+      scheduler: 'mh',
+      flags: 0x10,
+      unmet: [/^schedulerFlags "sh-port" is no flag of the scheduler mh.* uses mh with mh-port$/],
+    },
+    {
+      name: "a flag that everybody's scheduler has not",
+      wish: { schedulerFlags: '' },
+      scheduler: 'rr',
+      unmet: [/^schedulerFlags "" is no flag of the scheduler rr, which has none; this Service uses rr$/],
+    },
+  ]
+  for (const { name, wish, from = settings(), scheduler, flags = 0, unmet = [] } of cases) {
+    it(name, () => {
+      const route = plainRoute({ scheduling: wish })
+      const got = virtualServerSettings(route, from)
+      assert.deepEqual([got.scheduler, got.flags], [scheduler, flags])
+      const told = unmetWishes(route, from).map(({ wish: field, problem }) => `${field} ${problem}`)
+      assert.equal(told.length, unmet.length, told.join('\n'))
+      for (const [index, words] of unmet.entries()) assert.match(told[index] ?? '', words)
+    })
+  }
+
+  it('affinity goes with it', () => {
+    const route = plainRoute({ scheduling: { scheduler: 'mh' }, affinitySeconds: 60 })
+    const { flags, timeoutSeconds } = virtualServerSettings(route, settings())
+    assert.deepEqual([flags, timeoutSeconds], [0x11, 60])
+  })
+})
+
+describe('the weights of backends', () => {
+  const clusterBackends = backends(80, '10.1.0.1', '10.1.0.2', '10.1.0.3')
+  const backendNodes = new Map([
+    [ip('10.1.0.1'), 'node-a'],
+    [ip('10.1.0.2'), 'node-b'],
+  ])
+  const bad = /^weights must be written NODE=WEIGHT.*; every backend weighs 1$/
+  const cases: readonly {
+    readonly text: string | undefined
+    readonly weights: readonly number[]
+    readonly unmet?: RegExp
+    readonly scheduler?: string
+  }[] = [
+    { text: undefined, weights: [1, 1, 1] },
+    { text: 'node-b=65535', weights: [1, 65_535, 1] },
+    { text: ' node-a=3 , node-b=2', weights: [3, 2, 1] },
+    { text: 'node-z=9', weights: [1, 1, 1] },
+    { text: 'node-a=0', weights: [1, 1, 1], unmet: bad },
+    { text: 'node-a=65536', weights: [1, 1, 1], unmet: bad },
+    { text: 'node-a=1.5', weights: [1, 1, 1], unmet: bad },
+    { text: 'node-a', weights: [1, 1, 1], unmet: bad },
+    { text: '', weights: [1, 1, 1], unmet: bad },
+    { text: 'node-a=1,node-a=2', weights: [1, 1, 1], unmet: bad },
+    { text: 'node-a=2,', weights: [1, 1, 1], unmet: bad },
+    { text: 'node-a=2', scheduler: 'rr', weights: [2, 1, 1], unmet: /^weights has no effect: .* rr / },
+  ]
+  for (const { text, weights, unmet, scheduler = 'wrr' } of cases) {
+    it(`${text ?? 'none'} with ${scheduler}`, () => {
+      const route = plainRoute({ scheduling: { scheduler, weights: text }, clusterBackends, backendNodes })
+      const reals = realServersFor(route, clusterBackends)
+      assert.deepEqual(
+        reals.map(({ settings: { weight } }) => weight),
+        weights,
+      )
+      const [told] = unmetWishes(route, settings())
+      if (unmet === undefined) assert.equal(told, undefined)
+      else assert.match(`${told?.wish} ${told?.problem}`, unmet)
+    })
+  }
+})
