@@ -30,6 +30,7 @@ import type { HealthCheckListeners } from './mode.js'
 import { openTracker } from './open-tracker.js'
 import type { Pipeline } from './pipeline.js'
 import { LocalPolicyGaps } from './local-policy-gaps.js'
+import { ServiceHealthChecks } from './service-health-checks.js'
 import { logFamily } from './sync-report.js'
 
 export interface IptablesPipelineOptions {
@@ -77,15 +78,13 @@ export class IptablesPipeline implements Pipeline {
   readonly #options: IptablesPipelineOptions
   readonly #tracker: Tracker
   readonly #cleaner: ConntrackCleaner
-  readonly #healthChecks: HealthCheckListeners
+  readonly #healthChecks: ServiceHealthChecks
   readonly #size = new ClusterSize()
   readonly #gaps = new LocalPolicyGaps()
   /** What the cleaner of flows has not been told yet. */
   #unsettled = new Map<ServicePortKey, Route | undefined>()
   #state: State | undefined
   #hasTakenOver = false
-  /** Services whose health check could not be opened. */
-  #unhealthy: ReadonlySet<string> = new Set()
   #known: 'nothing' | 'listed' | 'synced' = 'nothing'
   #settings: IptablesModeSettings | undefined
   #machine: readonly IpAddress[] | undefined
@@ -101,7 +100,8 @@ export class IptablesPipeline implements Pipeline {
   constructor(options: IptablesPipelineOptions) {
     this.#options = options
     this.#cleaner = new ConntrackCleaner(options)
-    this.#healthChecks = options.openHealthChecks(() => this.#isHealthy())
+    const listeners = options.openHealthChecks(() => this.#isHealthy())
+    this.#healthChecks = new ServiceHealthChecks(options.family, { ...options, listeners })
     this.#tracker = openTracker(options)
   }
 
@@ -322,23 +322,10 @@ export class IptablesPipeline implements Pipeline {
   }
 
   async #syncHealthChecks(): Promise<void> {
-    const { family, config, node, warnings } = this.#options
+    const { family, config, node } = this.#options
     const checks = this.#tracker.healthChecks(node.facts.name)
     const addresses = healthCheckAddressesOf({ family, config, node: node.facts }, this.#machine ?? [])
-    const failures = await this.#healthChecks.sync(checks, addresses)
-    const failed = new Set<string>()
-    for (const failure of failures) {
-      const service = `${failure.regarding.namespace}/${failure.regarding.name}`
-      failed.add(service)
-      const fields = { service, ipFamily: logFamily(family) }
-      warnings.report(`${family} health check of ${service}`, { text: failure.note, fields, event: failure })
-    }
-    for (const service of this.#unhealthy) {
-      const key = `${family} health check of ${service}`
-      if (!checks.has(service)) warnings.forget(key)
-      else if (!failed.has(service)) warnings.report(key, undefined)
-    }
-    this.#unhealthy = failed
+    await this.#healthChecks.sync(checks, addresses)
   }
 
   /** F-090: nothing has waited for two periods. A family that was never in order counts as healthy. */
