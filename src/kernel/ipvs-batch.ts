@@ -137,14 +137,10 @@ export class IpvsBatch {
     (a, b) => a === b,
     (record, settings) => writeRealServerSettings(record, 0, settings),
   )
-  /** Each operation, or the key of the virtual server that it adds, or adds to. */
-  readonly #subjects: (IpvsOp | VirtualServerKey)[] = []
-  /** What such an operation adds. */
-  readonly #added: (VirtualServerSettings | RealServer | undefined)[] = []
-  /** By number of the operation. */
-  readonly #counts = new Uint32Array(kinds.length + 1)
-  /** Key of the last virtual server record, which the next operations may share. */
-  #lastKey: VirtualServerKey | undefined
+  /** Each operation, or what it adds. */
+  readonly #subjects: (IpvsOp | VirtualServerSettings | RealServer)[] = []
+  /** Of the virtual server records; operations share the last one. */
+  readonly #keys: VirtualServerKey[] = []
 
   /** Room for so many operations is taken at once; there may be more. */
   constructor(capacity = 0) {
@@ -164,15 +160,18 @@ export class IpvsBatch {
     return this.#subjects.length
   }
 
-  addVirtualServer(server: VirtualServerKey, settings: VirtualServerSettings): void {
+  /** A virtual server, and all of its real servers. */
+  addVirtualServer(
+    server: VirtualServerKey,
+    settings: VirtualServerSettings,
+    realServers: readonly RealServer[],
+  ): void {
     this.#writeServer(server, settings, allFlags)
-    this.#writeOp(ipvsOpNumber['add-virtual-server'], server, settings)
-  }
-
-  addRealServer(server: VirtualServerKey, added: RealServer): void {
-    this.#shareServer(server)
-    this.#writeReal(added)
-    this.#writeOp(ipvsOpNumber['add-real-server'], server, added)
+    this.#writeOp(ipvsOpNumber['add-virtual-server'], settings)
+    for (const added of realServers) {
+      this.#writeReal(added)
+      this.#writeOp(ipvsOpNumber['add-real-server'], added)
+    }
   }
 
   push(op: IpvsOp): void {
@@ -197,22 +196,29 @@ export class IpvsBatch {
         writeRealServerKey(this.#realServers.buffer, this.#realServers.add(), op.real)
         break
     }
-    this.#writeOp(ipvsOpNumber[op.op], op, undefined)
+    this.#writeOp(ipvsOpNumber[op.op], op)
   }
 
   /** One operation as an object; undefined: there is none of that index. */
   at(index: number): IpvsOp | undefined {
     const subject = this.#subjects[index]
     if (subject === undefined || 'op' in subject) return subject
-    const added = this.#added[index]
-    if (added === undefined) return undefined
-    if ('key' in added) return { op: 'add-real-server', server: subject, real: added }
-    return { op: 'add-virtual-server', server: { key: subject, settings: added } }
+    const server =
+      this.#keys[this.#ops.buffer.view.getUint32(index * opLayout.size + opLayout.virtualServer, true)]
+    if (server === undefined) return undefined
+    if ('key' in subject) return { op: 'add-real-server', server, real: subject }
+    return { op: 'add-virtual-server', server: { key: server, settings: subject } }
   }
 
   /** How many operations of each kind there are. */
   get counts(): ReadonlyMap<IpvsOp['op'], number> {
-    return new Map(kinds.map((kind) => [kind, this.#counts[ipvsOpNumber[kind]] ?? 0]))
+    const byNumber = new Uint32Array(kinds.length + 1)
+    const { bytes } = this.#ops
+    for (let at = opLayout.op; at < bytes.length; at += opLayout.size) {
+      const number = bytes[at] ?? 0
+      byNumber[number] = (byNumber[number] ?? 0) + 1
+    }
+    return new Map(kinds.map((kind) => [kind, byNumber[ipvsOpNumber[kind]] ?? 0]))
   }
 
   get encoded(): EncodedIpvsBatch {
@@ -224,11 +230,11 @@ export class IpvsBatch {
   }
 
   #shareServer(key: VirtualServerKey): void {
-    if (this.#lastKey === undefined || !isSameKey(this.#lastKey, key)) {
-      const at = this.#virtualServers.add()
-      writeVirtualServerKey(this.#virtualServers.buffer, at, key)
-      this.#lastKey = key
-    }
+    const last = this.#keys.at(-1)
+    if (last !== undefined && isSameKey(last, key)) return
+    const at = this.#virtualServers.add()
+    writeVirtualServerKey(this.#virtualServers.buffer, at, key)
+    this.#keys.push(key)
   }
 
   #writeServer(key: VirtualServerKey, settings: VirtualServerSettings, flagsMask: number): void {
@@ -237,7 +243,7 @@ export class IpvsBatch {
     this.#serverSettings.copy(settings, buffer, at)
     if (flagsMask !== allFlags) buffer.view.setUint32(at + virtual.flagsMask, flagsMask, true)
     writeVirtualServerKey(buffer, at, key)
-    this.#lastKey = key
+    this.#keys.push(key)
   }
 
   #writeReal({ key, settings }: RealServer): void {
@@ -247,29 +253,16 @@ export class IpvsBatch {
     writeRealServerKey(buffer, at, key)
   }
 
-  #writeOp(
-    number: number,
-    subject: IpvsOp | VirtualServerKey,
-    added: VirtualServerSettings | RealServer | undefined,
-  ): void {
+  #writeOp(number: number, subject: IpvsOp | VirtualServerSettings | RealServer): void {
     const at = this.#ops.add()
-    const { bytes } = this.#ops.buffer
-    writeIndex(bytes, at + opLayout.virtualServer, this.#virtualServers.length - 1)
-    if (hasRealServer(number)) writeIndex(bytes, at + opLayout.realServer, this.#realServers.length - 1)
+    const { bytes, view } = this.#ops.buffer
+    view.setUint32(at + opLayout.virtualServer, this.#virtualServers.length - 1, true)
+    if (hasRealServer(number)) view.setUint32(at + opLayout.realServer, this.#realServers.length - 1, true)
     bytes[at + opLayout.op] = number
     this.#subjects.push(subject)
-    this.#added.push(added)
-    this.#counts[number] = (this.#counts[number] ?? 0) + 1
   }
 }
 
 function hasRealServer(number: number): boolean {
   return number >= ipvsOpNumber['add-real-server'] && number <= ipvsOpNumber['remove-real-server']
-}
-
-function writeIndex(bytes: Uint8Array, at: number, index: number): void {
-  bytes[at] = index
-  bytes[at + 1] = index >>> 8
-  bytes[at + 2] = index >>> 16
-  bytes[at + 3] = index >>> 24
 }

@@ -77,7 +77,7 @@ export class Entry {
     return this.#service
   }
 
-  /** Sort key of a batch: the winning route. */
+  /** The winning one. */
   get route(): string {
     return this.#claims[0]?.route ?? ''
   }

@@ -30,8 +30,8 @@ export interface LedgerBatch {
   readonly parts: readonly Part[]
 }
 
-/** Above this a batch is closed: some 10 ms of the kernel, while which the next one is made. */
-const maxBatchOps = 4096
+/** Above this a batch is closed: some 3 ms of the kernel, while which the next one is made. */
+const maxBatchOps = 1024
 
 /** Of removals, each of which takes its real servers along. */
 const maxRemovals = 4096
@@ -72,11 +72,11 @@ export class Ledger {
     else this.#entriesOf.delete(route)
   }
 
-  /** The virtual servers that may need work, in the order of their routes; each is returned once. */
+  /** The virtual servers that may need work; each is returned once. */
   takeDirty(): readonly Entry[] {
     const dirty = [...this.#dirty]
     this.#dirty = new Set()
-    return dirty.length < 2 ? dirty : dirty.toSorted(compareRoutes)
+    return dirty
   }
 
   get hasDirty(): boolean {
@@ -251,11 +251,6 @@ export class Ledger {
   }
 }
 
-function compareRoutes(a: Entry, b: Entry): number {
-  if (a.route === b.route) return 0
-  return a.route < b.route ? -1 : 1
-}
-
 function pushPart(
   entry: Entry,
   {
@@ -269,8 +264,7 @@ function pushPart(
   const from = ops.length
   if (acknowledged === undefined && target !== undefined) {
     // What diff() would say, without an object for each: most of a first sync.
-    ops.addVirtualServer(key, target.settings)
-    for (const real of target.realServers) ops.addRealServer(key, real)
+    ops.addVirtualServer(key, target.settings, target.realServers)
   } else {
     for (const op of diff(key, acknowledged, target)) ops.push(op)
   }
