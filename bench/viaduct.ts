@@ -5,7 +5,7 @@
 //   node viaduct.js warm N M             the apply alone, in a process that has applied others before
 //   node viaduct.js pipeline N M BINDING Kubernetes objects → whole pipeline with VIPs bound by routes or addresses
 import { Registry } from 'prom-client'
-import type { Ipvs, Routes } from '../src/kernel/index.js'
+import type { Ipvs, Kernel, Routes } from '../src/kernel/index.js'
 import { openKernel } from '../src/kernel/index.js'
 import type { Scheduling, VipBinding } from '../src/config/index.js'
 import { Ledger, VipTable } from '../src/ledger/index.js'
@@ -29,12 +29,14 @@ const scheduling: Scheduling = { scheduler: 'rr', schedulerFlags: [] }
 const mode = { ...scheduling, missing: new Set<string>() }
 const facts = { name: 'node-a', zone: undefined, addresses: {}, podCIDRs: [] }
 
+type Doors = KernelDoors & Pick<Kernel, 'sysctl'>
+
 /** Passes everything through and counts what is sent. */
 class CountedDoors {
   messages = 0
-  readonly doors: KernelDoors
+  readonly doors: Doors
 
-  constructor(kernel: KernelDoors) {
+  constructor(kernel: Doors) {
     const count = (ops: { readonly length: number }): void => {
       this.messages += ops.length
     }
@@ -59,7 +61,7 @@ class CountedDoors {
       dumpAddresses: async (family, index) => await kernel.routes.dumpAddresses(family, index),
       close: async () => await kernel.routes.close(),
     }
-    this.doors = { ipvs, routes, links: kernel.links }
+    this.doors = { ipvs, routes, links: kernel.links, sysctl: kernel.sysctl }
   }
 }
 
@@ -82,7 +84,7 @@ function objectEvents(services: number, reals: number, first = 0): ObjectEvent[]
   return events
 }
 
-function openPipeline(kernel: KernelDoors, vipBinding: VipBinding): FamilyPipeline {
+function openPipeline(kernel: Doors, vipBinding: VipBinding): FamilyPipeline {
   const log = openLog({ format: 'json', verbosity: 0, destination: process.stderr, now: Date.now })
   const metrics = openMetrics(new Registry())
   const problems = new StateReporter({
@@ -100,6 +102,7 @@ function openPipeline(kernel: KernelDoors, vipBinding: VipBinding): FamilyPipeli
     config: { featureGates: { AllowServiceExternalIPs: true } },
     syncPeriodMs: 30_000,
     isExcluded: () => false,
+    gracefulPeriodMs: 3_600_000,
     kernel,
     node: { facts },
     clock: systemClock,
@@ -123,7 +126,11 @@ async function applyByLedger(
     const decided = route(port, tracker.endpoints(port), facts)
     return [{ key, service: decided.service, desired: compileRoute(decided, mode) }]
   })
-  const ledger = new Ledger(new VipTable('routes'), () => false)
+  const ledger = new Ledger(
+    new VipTable('routes'),
+    () => false,
+    () => false,
+  )
   let claim = 0
   // What the making of the desired objects left is not the apply's to collect, at the emulated machine's speed.
   globalThis.gc?.()

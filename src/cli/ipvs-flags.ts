@@ -71,6 +71,13 @@ export const ipvsFlags: readonly Flag[] = [
     take: (input, text) => withIpvs(input, { udpTimeoutMs: parseDuration('ipvs.udpTimeout', text) }),
   },
   {
+    name: 'ipvs-graceful-period',
+    value: 'DURATION',
+    field: 'ipvs.gracefulPeriod',
+    help: 'how long a backend that left its Service may keep its connections; 0: none at all (default 1h)',
+    take: (input, text) => withIpvs(input, { gracefulPeriodMs: parseDuration('ipvs.gracefulPeriod', text) }),
+  },
+  {
     name: 'ipvs-run-estimation',
     value: undefined,
     field: 'ipvs.runEstimation',

@@ -16,6 +16,8 @@ export interface IpvsConfig extends SyncPeriods, Scheduling, IpvsTimeoutConfig {
   readonly excludeCIDRs: readonly Cidr[]
   /** The node answers for an address only on the interface that has it. */
   readonly strictARP: boolean
+  /** How long a backend that no Service wants any more may keep its connections; 0: none at all. */
+  readonly gracefulPeriodMs: number
   /** Whether the kernel keeps rates of connections and bytes; undefined: as it is. */
   readonly runEstimation: boolean | undefined
 }
@@ -26,6 +28,7 @@ export interface IpvsInput extends SyncPeriodsInput, SchedulingText {
   readonly tcpTimeoutMs?: number | undefined
   readonly tcpFinTimeoutMs?: number | undefined
   readonly udpTimeoutMs?: number | undefined
+  readonly gracefulPeriodMs?: number | undefined
   readonly runEstimation?: boolean | undefined
 }
 
@@ -38,8 +41,16 @@ export function resolveIpvs(input: IpvsInput): IpvsConfig {
     tcpTimeoutSeconds: timeoutSeconds('tcpTimeout', input.tcpTimeoutMs),
     tcpFinTimeoutSeconds: timeoutSeconds('tcpFinTimeout', input.tcpFinTimeoutMs),
     udpTimeoutSeconds: timeoutSeconds('udpTimeout', input.udpTimeoutMs),
+    gracefulPeriodMs: resolveGracefulPeriod(input.gracefulPeriodMs),
     runEstimation: input.runEstimation,
   }
+}
+
+const defaultGracefulPeriodMs = 3_600_000
+
+function resolveGracefulPeriod(ms = defaultGracefulPeriodMs): number {
+  if (ms >= 0) return ms
+  throw new ConfigError('ipvs.gracefulPeriod', 'must be greater than or equal to 0')
 }
 
 function requireCidr(text: string): Cidr {

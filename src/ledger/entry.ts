@@ -1,4 +1,4 @@
-import type { AddressVirtualServerKey } from '../kernel/index.js'
+import type { AddressVirtualServerKey, RealServer, VirtualServer } from '../kernel/index.js'
 import type { ServicePortKey } from '../model/index.js'
 import type { DesiredVirtualServer } from '../modes/ipvs/index.js'
 import { type PackedId, type PackedState, packState, packedIdOf } from './packed.js'
@@ -26,7 +26,14 @@ export function serverIdOf({ address, port, protocol }: AddressVirtualServerKey)
   return `${address} ${port} ${protocol}` as ServerId
 }
 
+/**
+ * Whether a real server of this virtual server that nobody wants any more keeps its connections, with weight 0, until they
+ * end; otherwise it is removed at once.
+ */
+export type DrainPolicy = (server: VirtualServer) => boolean
+
 const nobody: ReadonlySet<ServicePortKey> = new Set()
+const nothingDrains: ReadonlyMap<string, RealServer> = new Map()
 
 /** One virtual server: who claims it, and what the kernel acknowledged. */
 export class Entry {
@@ -38,10 +45,15 @@ export class Entry {
   isStale = false
   /** Whether it is a holder of its VIP. */
   holdsAddress = false
+  /** Whether the ledger counts it as acknowledged. */
+  isCounted = false
   /** The reconcile that saw it last. */
   seenBy = 0
+  readonly #drains: DrainPolicy
   /** What the kernel had at start and no route has claimed; kept while parts of the world are unknown. */
   #leftover: ServerState | undefined
+  /** By identity, with weight 0: what the kernel acknowledged and nobody wants any more. */
+  #draining = nothingDrains
   #wanted: DesiredVirtualServer | undefined
   /** Sorted by route; nearly always one. */
   #claims: readonly Claim[] = []
@@ -53,9 +65,10 @@ export class Entry {
 
   #packedId: PackedId | undefined
 
-  constructor(key: AddressVirtualServerKey, id: ServerId) {
+  constructor(key: AddressVirtualServerKey, id: ServerId, drains: DrainPolicy) {
     this.key = key
     this.id = id
+    this.#drains = drains
   }
 
   /** As a dump identifies it; made when first asked for. */
@@ -63,13 +76,36 @@ export class Entry {
     return (this.#packedId ??= packedIdOf(this.key))
   }
 
-  /** The winner's wish, and what is kept from before; undefined: nobody wants this virtual server. */
+  /** The winner's wish, what is kept from before, and what drains; undefined: nobody wants this virtual server. */
   get wanted(): DesiredVirtualServer | undefined {
     return this.#wanted
   }
 
   get hasLeftover(): boolean {
     return this.#leftover !== undefined
+  }
+
+  /** Real servers that only keep the connections that they have, by identity (`realServerId`). */
+  get draining(): ReadonlyMap<string, RealServer> {
+    return this.#draining
+  }
+
+  /** Whether the kernel acknowledged that the real server gets no new connections. */
+  holdsBack(id: string): boolean {
+    const realServers = this.acknowledged?.realServers ?? []
+    return realServers.some(({ key, settings }) => settings.weight === 0 && realServerId(key) === id)
+  }
+
+  /** Whether the kernel gives a real server no new connections that has to get some: its Service may be dead. */
+  get isHeldBack(): boolean {
+    const { acknowledged, wanted } = this
+    if (acknowledged === undefined || wanted === undefined) return false
+    const held = acknowledged.realServers.filter(({ settings }) => settings.weight === 0)
+    if (held.length === 0) return false
+    const weights = new Map(
+      wanted.realServers.map(({ key, settings }) => [realServerId(key), settings.weight]),
+    )
+    return held.some(({ key }) => (weights.get(realServerId(key)) ?? 0) > 0)
   }
 
   /** The Service that messages name. */
@@ -120,20 +156,53 @@ export class Entry {
     this.#settle(undefined)
   }
 
+  /** The acknowledged state was replaced by what the kernel says. */
+  resettle(): void {
+    this.#settle(this.#leftover)
+  }
+
+  /** These have no connection left, or had their time: they are wanted no more. */
+  finishDraining(ids: ReadonlySet<string>): void {
+    this.#draining = new Map([...this.#draining].filter(([id]) => !ids.has(id)))
+    this.#want()
+  }
+
   #settle(leftover: ServerState | undefined): void {
     const desired = this.#claims[0]?.desired
-    if (leftover === undefined || desired === undefined) {
-      this.#leftover = leftover
-      this.#wanted = desired ?? (leftover && { key: this.key, ...leftover, bindAddress: true })
-      return
+    this.#leftover = leftover
+    this.#draining = nothingDrains
+    if (desired !== undefined && (leftover !== undefined || this.acknowledged !== undefined)) {
+      const claimed = new Set(desired.realServers.map(({ key }) => realServerId(key)))
+      this.#keep(leftover, claimed)
+      if (this.#drains(desired)) this.#drain(claimed)
     }
-    const claimed = new Set(desired.realServers.map(({ key }) => realServerId(key)))
-    const realServers = leftover.realServers.filter(({ key }) => !claimed.has(realServerId(key)))
-    this.#leftover = realServers.length === 0 ? undefined : { settings: leftover.settings, realServers }
-    this.#wanted =
-      realServers.length === 0
-        ? desired
-        : { ...desired, realServers: [...desired.realServers, ...realServers] }
+    this.#want()
+  }
+
+  /** Of a leftover, what is not claimed. */
+  #keep(leftover: ServerState | undefined, claimed: Set<string>): void {
+    const realServers = leftover?.realServers.filter(({ key }) => !claimed.has(realServerId(key))) ?? []
+    this.#leftover = leftover && realServers.length > 0 ? { ...leftover, realServers } : undefined
+    for (const { key } of realServers) claimed.add(realServerId(key))
+  }
+
+  /** What the kernel has beyond what is claimed. */
+  #drain(claimed: ReadonlySet<string>): void {
+    const unwanted = this.acknowledged?.realServers.filter(({ key }) => !claimed.has(realServerId(key))) ?? []
+    if (unwanted.length > 0)
+      this.#draining = new Map(unwanted.map((real) => [realServerId(real.key), withoutWeight(real)]))
+  }
+
+  #want(): void {
+    const desired = this.#claims[0]?.desired
+    const kept = this.#leftover?.realServers ?? []
+    if (desired === undefined)
+      this.#wanted = this.#leftover && { key: this.key, ...this.#leftover, bindAddress: true }
+    else if (kept.length === 0 && this.#draining.size === 0) this.#wanted = desired
+    else {
+      const realServers = [...desired.realServers, ...kept, ...this.#draining.values()]
+      this.#wanted = { ...desired, realServers }
+    }
   }
 
   /** The claims that lose, and those that did at the last call. */
@@ -154,4 +223,9 @@ export class Entry {
     if (this.#packed?.of !== state) this.#packed = { of: state, image: packState(this.key, state) }
     return this.#packed.image
   }
+}
+
+function withoutWeight(real: RealServer): RealServer {
+  const { key, settings } = real
+  return settings.weight === 0 ? real : { key, settings: { ...settings, weight: 0 } }
 }

@@ -2,10 +2,10 @@
 // Never: system calls, clocks, logs; it believes what the kernel acknowledged (of iptables mode: docs/adr/0010), and nothing else.
 // Owner of: acknowledged virtual servers and VIP bindings, who claims them, and which addresses are needed.
 // Read next: ledger.ts, diff.ts, vip-table.ts, then sync/family-pipeline.ts; of iptables mode: iptables-ledger.ts.
-export { advance, diff, equalStates, type ServerState } from './diff.js'
+export { advance, diff, equalStates, realServerId, type ServerState } from './diff.js'
 export type { Confirmation } from './batch.js'
 export { Ledger, type LedgerCut } from './ledger.js'
-export { type Conflict, type Entry } from './entry.js'
+export { type Conflict, type DrainPolicy, type Entry } from './entry.js'
 export { type Drift } from './drift.js'
 export { dummyDeviceName, VipTable, type Vip, type VipCut, type VipPlace } from './vip-table.js'
 export { includesAddress, hostAddresses, PackedRoutes } from './packed-bindings.js'

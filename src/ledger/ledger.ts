@@ -12,7 +12,7 @@ import type { DesiredVirtualServer } from '../modes/ipvs/index.js'
 import type { Confirmation, Cut, Failed } from './batch.js'
 import { type ServerState, advance, diff, equalStates } from './diff.js'
 import { type Drift, DriftCounter } from './drift.js'
-import { type Conflict, Entry, type ServerId, serverIdOf } from './entry.js'
+import { type Conflict, type DrainPolicy, Entry, type ServerId, serverIdOf } from './entry.js'
 import { PackedDump, type PackedId } from './packed.js'
 import type { VipTable } from './vip-table.js'
 
@@ -43,15 +43,23 @@ export class Ledger {
   readonly #vips: VipTable
   /** Addresses whose virtual servers are never removed (excludeCIDRs). */
   readonly #isExcluded: (address: IpAddress) => boolean
+  readonly #drains: DrainPolicy
   readonly #entries = new Map<ServerId, Entry>()
   readonly #entriesOf = new Map<ServicePortKey, readonly Entry[]>()
+  /** Those with real servers that drain. */
+  readonly #draining = new Set<Entry>()
   #dirty = new Set<Entry>()
   #reconcile = 0
   #keepsLeftovers = false
+  #acknowledgedCount = 0
+  /** Of the last dump, firewall marks included. */
+  #foreignCount = 0
+  #sampling: Iterator<Entry> | undefined
 
-  constructor(vips: VipTable, isExcluded: (address: IpAddress) => boolean) {
+  constructor(vips: VipTable, isExcluded: (address: IpAddress) => boolean, drains: DrainPolicy) {
     this.#vips = vips
     this.#isExcluded = isExcluded
+    this.#drains = drains
   }
 
   /** Replaces all that the route claims; an empty list releases it. */
@@ -85,6 +93,17 @@ export class Ledger {
 
   markDirty(entry: Entry): void {
     this.#dirty.add(entry)
+  }
+
+  /** Virtual servers with real servers that drain: weight 0 now or with the next batch. */
+  get draining(): ReadonlySet<Entry> {
+    return this.#draining
+  }
+
+  /** These real servers of the entry (`realServerId`) go: nothing is left to wait for. */
+  finishDraining(entry: Entry, ids: ReadonlySet<string>): void {
+    entry.finishDraining(ids)
+    this.#touch(entry)
   }
 
   /** Conflicts among these entries, and those that ended since the last call. */
@@ -161,6 +180,7 @@ export class Ledger {
     for (const entry of this.#entries.values()) {
       if (entry.seenBy !== this.#reconcile) this.#acknowledge(entry, undefined, drift)
     }
+    this.#foreignCount = packed.length - this.#acknowledgedCount
     return drift.counts
   }
 
@@ -179,9 +199,38 @@ export class Ledger {
     }
   }
 
-  /** Number of virtual servers that the kernel acknowledged. For status and tests; walks all. */
-  countAcknowledged(): number {
-    return [...this.#entries.values()].filter(({ acknowledged }) => acknowledged !== undefined).length
+  /** Number of virtual servers of ours that the kernel acknowledged. */
+  get acknowledgedCount(): number {
+    return this.#acknowledgedCount
+  }
+
+  /** Number of virtual servers that the kernel has, if nobody but us changed anything since the last dump. */
+  get expectedCount(): number {
+    return this.#acknowledgedCount + this.#foreignCount
+  }
+
+  /** Up to `count` acknowledged virtual servers, and the next ones at the next call: all in turn. */
+  takeSample(count: number): readonly Entry[] {
+    const sample: Entry[] = []
+    // As many steps as there are entries, and one over their end: none comes twice.
+    for (let left = this.#entries.size; left >= 0 && sample.length < count; left--) {
+      this.#sampling ??= this.#entries.values()
+      const { value: entry, done } = this.#sampling.next()
+      if (done === true) this.#sampling = undefined
+      else if (entry.acknowledged !== undefined && !entry.isStale) sample.push(entry)
+    }
+    return sample
+  }
+
+  /** Whether a dump that holds these, and perhaps others, says of them what was acknowledged. */
+  isAsAcknowledged(entries: readonly Entry[], dump: IpvsDump): boolean {
+    const packed = new PackedDump(dump)
+    const indices = new Map(Array.from({ length: packed.length }, (_, index) => [packed.id(index), index]))
+    return entries.every((entry) => {
+      const index = indices.get(entry.packedId)
+      if (index === undefined || entry.acknowledged === undefined) return false
+      return packed.equals(index, entry.packed(entry.acknowledged))
+    })
   }
 
   #adoptServer(
@@ -218,6 +267,7 @@ export class Ledger {
     }
     entry.isStale = false
     entry.acknowledged = state
+    entry.resettle()
     const isAtStart = this.#keepsLeftovers && this.#reconcile === 1
     if (isAtStart && state !== undefined && state !== entry.wanted) entry.keepLeftover(state)
     this.#touch(entry)
@@ -227,7 +277,7 @@ export class Ledger {
     const id = serverIdOf(key)
     let entry = this.#entries.get(id)
     if (entry === undefined) {
-      entry = new Entry(key, id)
+      entry = new Entry(key, id, this.#drains)
       this.#entries.set(id, entry)
     }
     return entry
@@ -245,6 +295,11 @@ export class Ledger {
       if (needsAddress) this.#vips.need(entry.key.address, entry)
       else this.#vips.release(entry.key.address, entry)
     }
+    if (entry.draining.size > 0) this.#draining.add(entry)
+    else if (this.#draining.size > 0) this.#draining.delete(entry)
+    const isAcknowledged = entry.acknowledged !== undefined
+    if (isAcknowledged !== entry.isCounted) this.#acknowledgedCount += isAcknowledged ? 1 : -1
+    entry.isCounted = isAcknowledged
     // An entry that was forgotten may still be dirty, and its successor must stay.
     const isForgettable = entry.isUnused && !entry.isStale && this.#entries.get(entry.id) === entry
     if (isForgettable) this.#entries.delete(entry.id)

@@ -130,6 +130,10 @@ export class VipTable {
     return dirty
   }
 
+  get hasDirty(): boolean {
+    return this.#dirty.size > 0
+  }
+
   markDirty(address: IpAddress): void {
     this.#dirty.add(this.#vipOf(address))
   }

@@ -1,7 +1,7 @@
 import type { IpAddress, IpFamily } from '../address.js'
 import type { VipBinding } from '../config/index.js'
 import { KernelError } from '../errors.js'
-import { type BatchOutcome, type LinkEvent, describeVirtualServer } from '../kernel/index.js'
+import { type BatchOutcome, type LinkEvent, type Sysctl, describeVirtualServer } from '../kernel/index.js'
 import {
   type Confirmation,
   type Entry,
@@ -19,7 +19,10 @@ import type { NodeFacts } from '../node/index.js'
 import { route } from '../routing/index.js'
 import type { ObjectEvent } from '../source/index.js'
 import type { Clock } from './clock.js'
+import { DrainChoice } from './drain-choice.js'
+import { Draining } from './draining.js'
 import { Failures } from './failures.js'
+import { IpvsDriftCheck } from './ipvs-drift-check.js'
 import type { KernelDoors } from './prepare-kernel.js'
 import { inOverlappingCuts } from './overlapping-cuts.js'
 import { Reconciler } from './reconciler.js'
@@ -39,7 +42,9 @@ export interface FamilyPipelineOptions {
   readonly syncPeriodMs: number
   /** Virtual servers of these addresses are not ours to remove (excludeCIDRs). */
   readonly isExcluded: (address: IpAddress) => boolean
-  readonly kernel: KernelDoors
+  /** How long a real server that nobody wants may keep its connections; 0: it is removed at once. */
+  readonly gracefulPeriodMs: number
+  readonly kernel: KernelDoors & { readonly sysctl: Sysctl }
   /** This node, as it is now. */
   readonly node: { readonly facts: NodeFacts }
   readonly clock: Clock
@@ -77,6 +82,9 @@ export class FamilyPipeline {
   readonly #ledger: Ledger
   readonly #reconciler: Reconciler
   readonly #failures: Failures
+  readonly #drainChoice: DrainChoice
+  readonly #draining: Draining
+  readonly #driftCheck: IpvsDriftCheck
   /** How much of the world has been delivered. */
   #known: 'nothing' | 'listed' | 'synced' = 'nothing'
   #isStopping = false
@@ -85,13 +93,17 @@ export class FamilyPipeline {
   #oldestEventMs: number | undefined
 
   constructor(options: FamilyPipelineOptions) {
-    const { family, clock, problems } = options
+    const { family, clock, problems, kernel } = options
+    const { ipvs, sysctl } = kernel
     this.#options = options
     this.#tracker = openTracker(options)
     this.#vips = new VipTable(options.vipBinding)
-    this.#ledger = new Ledger(this.#vips, options.isExcluded)
+    this.#drainChoice = new DrainChoice({ ...options, sysctl })
+    this.#ledger = new Ledger(this.#vips, options.isExcluded, this.#drainChoice.drains)
     this.#failures = new Failures({ family, clock, problems, metrics: options.metrics })
     this.#reconciler = new Reconciler({ ...options, ledger: this.#ledger, vips: this.#vips })
+    this.#draining = new Draining({ ...options, ipvs, ledger: this.#ledger })
+    this.#driftCheck = new IpvsDriftCheck({ family, ipvs, clock, ledger: this.#ledger })
   }
 
   /** Takes events in; the caller asks for a run. True: there is something to do. */
@@ -145,9 +157,11 @@ export class FamilyPipeline {
    * Resolves with the milliseconds after which there is work without a new event.
    */
   async runOnce(): Promise<number | undefined> {
+    await this.#lookAtKernel()
     // Of the same turn as the events that `#claimDirty` takes: what comes meanwhile is the next run's.
     const known = this.#known
     if (known === 'nothing') return undefined
+    if (this.#isIdle(known)) return this.#nextInMs()
     const { clock, family } = this.#options
     const oldestEventMs = this.#oldestEventMs
     const report = new SyncReport(family, { startMs: clock.now(), oldestEventMs })
@@ -157,6 +171,7 @@ export class FamilyPipeline {
     if (this.#reconciler.isDue) await this.#keepKernel()
     await this.#claimDirty()
     if (this.#reconciler.isDue) {
+      await this.#drainChoice.refresh()
       report.isReconcile = true
       report.isFailed = !(await this.#reconciler.run({ keepLeftovers: known !== 'synced' }))
     }
@@ -167,7 +182,27 @@ export class FamilyPipeline {
     if (report.isFailed) this.#oldestEventMs = oldestEventMs ?? this.#oldestEventMs
     this.#isInForce ||= known === 'synced' && !report.isFailed
     report.finish(this.#options)
-    return Math.min(this.#failures.nextInMs() ?? Infinity, this.#reconciler.nextInMs())
+    return this.#nextInMs()
+  }
+
+  /** What needs no event to change: connections that end, and what others do. It is no sync, and counts as none. */
+  async #lookAtKernel(): Promise<void> {
+    if (!this.#reconciler.isAdopted || this.#reconciler.isDue) return
+    const isAsExpected = (await this.#draining.look()) && !(await this.#driftCheck.findsDrift())
+    if (!isAsExpected) this.#reconciler.request()
+  }
+
+  /** Nothing is to be done but to look again later. */
+  #isIdle(known: 'listed' | 'synced'): boolean {
+    const isDropOwed = known === 'synced' && this.#ledger.keepsLeftovers
+    const isDirty = this.#tracker.hasDirty || this.#ledger.hasDirty || this.#vips.hasDirty
+    const isRetryDue = this.#failures.nextInMs() === 0
+    return this.#isInForce && !(isDropOwed || isDirty || isRetryDue || this.#reconciler.isDue)
+  }
+
+  #nextInMs(): number {
+    const looks = [this.#draining.nextInMs(), this.#driftCheck.nextInMs(), this.#failures.nextInMs()]
+    return Math.min(...looks.map((ms) => ms ?? Infinity), this.#reconciler.nextInMs())
   }
 
   /** What a reconcile does beside the table: settings that somebody changed, schedulers that somebody loaded. */
@@ -207,7 +242,7 @@ export class FamilyPipeline {
         this.#takeVips(vips),
         async (rest) => await this.#applyBindings(this.#vips.planBinds(rest), report),
       )
-    for (const group of firstThenRest(entries)) {
+    for (const group of inTurns(entries)) {
       await inOverlappingCuts(group, {
         plan: (rest) => this.#ledger.planUpserts(rest),
         apply: async (cut) => {
@@ -310,6 +345,9 @@ function isFirst({ route: key }: Entry): boolean {
   return firstRoutes.some((prefix) => key.startsWith(prefix))
 }
 
-function firstThenRest(entries: readonly Entry[]): readonly (readonly Entry[])[] {
-  return [entries.filter(isFirst), entries.filter((entry) => !isFirst(entry))]
+/** Before all else those that a drained real server may leave dead (kubernetes issue 108319), then who comes first. */
+function inTurns(entries: readonly Entry[]): readonly (readonly Entry[])[] {
+  const dead = entries.filter(({ isHeldBack }) => isHeldBack)
+  const others = dead.length === 0 ? entries : entries.filter((entry) => !entry.isHeldBack)
+  return [dead, others.filter(isFirst), others.filter((entry) => !isFirst(entry))]
 }

@@ -22,7 +22,7 @@ export async function openIpvsMode(options: ModeOptions): Promise<Mode> {
 /** On a kernel that is ready, whose `settings` are kept as they should be. */
 export function ipvsMode(options: ModeOptions, settings: IpvsSettings): Mode {
   const { config, kernel, log, metrics } = options
-  const { excludeCIDRs, syncPeriodMs, minSyncPeriodMs } = config.ipvs
+  const { excludeCIDRs, gracefulPeriodMs, syncPeriodMs, minSyncPeriodMs } = config.ipvs
   const { vipBinding } = config
   const hints = new StateReporter({
     log,
@@ -54,6 +54,7 @@ export function ipvsMode(options: ModeOptions, settings: IpvsSettings): Mode {
         vipBinding,
         syncPeriodMs,
         isExcluded,
+        gracefulPeriodMs,
         hints,
         family,
         metrics: metrics[family],

@@ -135,7 +135,7 @@ export class Reconciler {
     if (!this.#isAdopted) {
       log.info('Kernel read', {
         ipFamily,
-        adopted: ledger.countAcknowledged(),
+        adopted: ledger.acknowledgedCount,
         bytes: table.virtualServers.byteLength,
       })
       return

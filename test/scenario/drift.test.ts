@@ -62,7 +62,8 @@ const cases: readonly {
     name: 'a stranger joins',
     kind: 'real-server-unexpected',
     by: [{ op: 'add-real-server', server: key, real: { key: stranger, settings: plain } }],
-    repair: ['remove-real-server tcp 10.96.0.1:80 10.9.9.9:1'],
+    // It keeps the connections that it may have.
+    repair: ['set-real-server tcp 10.96.0.1:80 10.9.9.9:1', 'remove-real-server tcp 10.96.0.1:80 10.9.9.9:1'],
   },
   {
     name: 'a virtual server appears on our VIP',

@@ -35,7 +35,7 @@ describe('a restart while parts of the world cannot be read', () => {
     await lab.deliver(set(slice('web-1', 'web', ['10.1.0.1', '10.1.0.9'])))
     assert.deepEqual(lab.takeOps(), [
       'add-real-server tcp 10.96.0.1:80 10.1.0.9:8080',
-      'remove-real-server tcp 10.96.0.1:80 10.1.0.2:8080',
+      'set-real-server tcp 10.96.0.1:80 10.1.0.2:8080',
     ])
     await lab.deliver(remove('Service', 'web'))
     assert.deepEqual(lab.takeOps().toSorted(), [

@@ -101,6 +101,7 @@ export class PipelineLab {
       ...options.config,
       vipBinding: options.vipBinding,
       ipvs: {
+        ...options.config?.ipvs,
         scheduler: options.scheduler,
         minSyncPeriodMs: options.minSyncPeriodMs,
         excludeCIDRs: options.excludeCidrs,

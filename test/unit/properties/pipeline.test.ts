@@ -3,6 +3,12 @@ import { constants } from 'node:os'
 import { describe, it } from 'node:test'
 import * as fc from 'fast-check'
 import type { VipBinding } from '../../../src/config/index.js'
+import {
+  describeVirtualServer,
+  type IpvsOp,
+  type RealServerKey,
+  type VirtualServerKey,
+} from '../../../src/kernel/index.js'
 import { openModelKernel, type Fault, type ModelKernel } from '../../../src/kernel/model/index.js'
 import type { ObjectEvent } from '../../../src/source/index.js'
 import { synced } from '../../support/objects.js'
@@ -13,6 +19,9 @@ const { ENOMEM, ENOBUFS, EEXIST, ESRCH, ENOENT, EINVAL } = constants.errno
 
 const binding = fc.constantFrom<VipBinding>('routes', 'addresses')
 
+/** In this time real servers without connections have drained. */
+const drainMs = 5000
+
 /** The kernel of an agent that saw this history batch by batch, and was stopped then. */
 async function live(
   history: readonly (readonly ObjectEvent[])[],
@@ -22,6 +31,7 @@ async function live(
   const lab = new PipelineLab({ kernel, vipBinding })
   await lab.deliver(synced)
   for (const events of history) await lab.deliver(...events)
+  await lab.clock.advance(drainMs)
   assert.deepEqual(lab.crashes, [])
   await lab.stop()
   return lab
@@ -30,6 +40,7 @@ async function live(
 async function fresh(objects: readonly ObjectEvent[], vipBinding: VipBinding, kernel = openModelKernel()) {
   const lab = new PipelineLab({ kernel, vipBinding })
   await lab.deliver(...objects, synced)
+  await lab.clock.advance(drainMs)
   await lab.stop()
   return lab
 }
@@ -128,6 +139,29 @@ describe('properties of the pipeline', () => {
     )
   })
 
+  it('with connections that come and go, drained real servers go, and no connection of a TCP client is cut', async () => {
+    const counts = fc.infiniteStream(fc.constantFrom(0, 0, 1))
+    await fc.assert(
+      fc.asyncProperty(anyHistory, counts, binding, async (history, connections, vipBinding) => {
+        const lab = new PipelineLab({ vipBinding })
+        const open = holdConnections(lab.kernel, connections)
+        await lab.deliver(synced)
+        for (const events of history) {
+          await lab.deliver(...events)
+          await lab.clock.advance(2500)
+        }
+        assert.deepEqual(open.cut, [])
+        open.closeAll()
+        await lab.clock.advance(60_000)
+        assert.deepEqual(lab.crashes, [])
+        await lab.stop()
+        const full = await fresh(finalObjects(history), vipBinding)
+        assert.deepEqual(await snapshot(lab.kernel), await snapshot(full.kernel))
+      }),
+      { numRuns: 200 },
+    )
+  })
+
   it('any prefix of what was sent, then a restart, equals the whole', async () => {
     await fc.assert(
       fc.asyncProperty(anyHistory, fc.nat(40), binding, async (history, sent, vipBinding) => {
@@ -170,6 +204,27 @@ function injectFaults(kernel: ModelKernel, plan: readonly Fault[]): void {
   }
   kernel.ipvs.batches.plan = plan.length === 0 ? {} : { fault }
   kernel.routes.batches.plan = plan.length === 0 ? {} : { fault }
+}
+
+function textOf(server: VirtualServerKey, { address, port }: RealServerKey): string {
+  return `${describeVirtualServer(server)} ${address} ${port}`
+}
+
+/** Each TCP real server has the connections that the stream says when it is added, until all are closed. */
+function holdConnections(kernel: ModelKernel, counts: Iterator<number>) {
+  const open = new Map<string, number>()
+  const cut: string[] = []
+  kernel.sysctl.values.set('net/ipv4/vs/expire_quiescent_template', '1')
+  kernel.ipvs.traffic = (server, real) => ({ activeConnections: open.get(textOf(server, real)) ?? 0 })
+  const fault = (op: IpvsOp): undefined => {
+    if (op.op === 'add-real-server' && 'protocol' in op.server && op.server.protocol === 'tcp')
+      open.set(textOf(op.server, op.real.key), counts.next().value ?? 0)
+    if (op.op !== 'remove-real-server') return
+    const text = textOf(op.server, op.real)
+    if ((open.get(text) ?? 0) > 0) cut.push(text)
+  }
+  kernel.ipvs.batches.plan = { fault }
+  return { cut, closeAll: () => open.clear() }
 }
 
 /** After `count` operations nothing reaches the kernel any more, as if the process had died. */

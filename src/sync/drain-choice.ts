@@ -1,0 +1,38 @@
+import { KernelError } from '../errors.js'
+import { type Sysctl, VirtualServerFlag } from '../kernel/index.js'
+import type { DrainPolicy } from '../ledger/index.js'
+
+/** With 1, a client that session affinity binds to a real server of weight 0 gets another one for its next connection. */
+const expireSetting = 'net/ipv4/vs/expire_quiescent_template'
+
+/** Which real servers may keep their connections when nobody wants them any more; the others go at once. */
+export class DrainChoice {
+  readonly #sysctl: Sysctl
+  readonly #gracefulPeriodMs: number
+  #letsClientsGo = false
+
+  constructor(options: { readonly sysctl: Sysctl; readonly gracefulPeriodMs: number }) {
+    this.#sysctl = options.sysctl
+    this.#gracefulPeriodMs = options.gracefulPeriodMs
+  }
+
+  /** Asks the kernel again how it treats clients that are bound to a server. */
+  async refresh(): Promise<void> {
+    try {
+      this.#letsClientsGo = (await this.#sysctl.read(expireSetting)) === '1'
+    } catch (error) {
+      if (!(error instanceof KernelError)) throw error
+      this.#letsClientsGo = false
+    }
+  }
+
+  /**
+   * A UDP client that keeps sending would never leave (the five minutes without DNS of kubernetes issue 71514). Nor would
+   * one with session affinity where the kernel does not let it go (71809).
+   */
+  readonly drains: DrainPolicy = ({ key, settings }) => {
+    if (this.#gracefulPeriodMs === 0) return false
+    if (!('protocol' in key) || key.protocol === 'udp') return false
+    return (settings.flags & VirtualServerFlag.persistent) === 0 || this.#letsClientsGo
+  }
+}

@@ -1,0 +1,276 @@
+import assert from 'node:assert/strict'
+import { constants } from 'node:os'
+import { describe, it } from 'node:test'
+import { openModelKernel, type ModelKernel } from '../../src/kernel/model/index.js'
+import type { ServicePortSpec } from '../../src/source/index.js'
+import { port, remove, service, set, slice, synced } from '../support/objects.js'
+import { PipelineLab, ip, snapshot } from '../support/pipeline-lab.js'
+
+const { EACCES, ENOMEM } = constants.errno
+const both = set(slice('web-1', 'web', ['10.1.0.1', '10.1.0.2']))
+const one = set(slice('web-1', 'web', ['10.1.0.1']))
+const real = 'tcp 10.96.0.1:80 10.1.0.2:8080'
+const settle = 'net/ipv4/vs/expire_quiescent_template'
+
+interface Traffic {
+  activeConnections: number
+  inactiveConnections: number
+  inPackets: number
+  outPackets: number
+}
+
+/** A Service with two endpoints, and what the kernel counts for both. */
+async function startedLab(
+  options: ConstructorParameters<typeof PipelineLab>[0] = {},
+  rest: Parameters<typeof service>[2] = {},
+): Promise<{ readonly lab: PipelineLab; readonly traffic: Traffic }> {
+  const lab = new PipelineLab(options)
+  const traffic = { activeConnections: 1, inactiveConnections: 0, inPackets: 10, outPackets: 10 }
+  lab.kernel.ipvs.traffic = () => traffic
+  await lab.deliver(set(service('web', '10.96.0.1', rest)), both, synced)
+  lab.takeOps()
+  return { lab, traffic }
+}
+
+describe('a real server whose endpoint goes', () => {
+  it('gets no new connections, and goes when the last one has ended', async () => {
+    const { lab, traffic } = await startedLab()
+    await lab.deliver(one)
+    assert.deepEqual(lab.takeOps(), [`set-real-server ${real}`])
+    const [, line] = await snapshot(lab.kernel)
+    assert.equal(line, 'tcp 10.96.0.1:80 rr 0 0 10.1.0.1:8080 masquerade 1 10.1.0.2:8080 masquerade 0')
+    await lab.clock.advance(600_000)
+    assert.deepEqual(lab.takeOps(), [], 'as long as somebody is connected')
+    Object.assign(traffic, { activeConnections: 0, inactiveConnections: 1 })
+    await lab.clock.advance(60_000)
+    assert.deepEqual(lab.takeOps(), [], 'a connection that closes may still carry an answer')
+    traffic.inactiveConnections = 0
+    await lab.clock.advance(10_000)
+    assert.deepEqual(lab.takeOps(), [`remove-real-server ${real}`])
+    await lab.clock.advance(60_000)
+    assert.deepEqual(lab.takeOps(), [])
+    await lab.stop()
+  })
+
+  it('gets its weight back with its endpoint, and is neither removed nor added', async () => {
+    const { lab } = await startedLab()
+    const before = await snapshot(lab.kernel)
+    await lab.deliver(one)
+    await lab.clock.advance(20_000)
+    await lab.deliver(both)
+    assert.deepEqual(lab.takeOps(), [`set-real-server ${real}`, `set-real-server ${real}`])
+    assert.deepEqual(await snapshot(lab.kernel), before)
+    await lab.stop()
+  })
+
+  it('goes with its virtual server', async () => {
+    const { lab } = await startedLab()
+    await lab.deliver(one)
+    lab.takeOps()
+    await lab.deliver(remove('Service', 'web'))
+    assert.deepEqual(lab.takeOps(), ['remove-virtual-server tcp 10.96.0.1:80', 'remove-route 10.96.0.1'])
+    await lab.clock.advance(60_000)
+    assert.deepEqual(lab.takeOps(), [])
+    await lab.stop()
+  })
+
+  it('that was drained and goes by a foreign hand is not missed', async () => {
+    const { lab } = await startedLab()
+    await lab.deliver(one)
+    const key = { family: 'ipv4', protocol: 'tcp', address: ip('10.96.0.1'), port: 80 } as const
+    await lab.kernel.ipvs.apply([
+      { op: 'remove-real-server', server: key, real: { address: ip('10.1.0.2'), port: 8080 } },
+    ])
+    lab.takeOps()
+    await lab.clock.advance(60_000)
+    assert.deepEqual(lab.takeOps(), [])
+    assert.equal(lab.log.find('info', 'Kernel differs').length, 1)
+    await lab.stop()
+  })
+
+  const protocols = [
+    ['UDP', 'remove-real-server'],
+    ['SCTP', 'set-real-server'],
+  ] as const
+  for (const [protocol, op] of protocols) {
+    it(`by ${protocol}: ${op}`, async () => {
+      const spec: ServicePortSpec = port(80, { protocol })
+      const { lab } = await startedLab({}, { ports: [spec] })
+      const ports = [{ name: '', protocol, port: 8080 }]
+      await lab.deliver(set(slice('web-1', 'web', ['10.1.0.1', '10.1.0.2'], { ports })))
+      lab.takeOps()
+      await lab.deliver(set(slice('web-1', 'web', ['10.1.0.1'], { ports })))
+      assert.deepEqual(lab.takeOps(), [`${op} ${protocol.toLowerCase()} 10.96.0.1:80 10.1.0.2:8080`])
+      await lab.stop()
+    })
+  }
+
+  const affinity = [
+    ['1', 'set-real-server'],
+    ['0', 'remove-real-server'],
+  ] as const
+  for (const [value, op] of affinity) {
+    it(`under session affinity, where the kernel's ${settle} is ${value}: ${op}`, async () => {
+      const kernel = openModelKernel({ sysctls: { [settle]: value } })
+      kernel.sysctl.fault = () => EACCES
+      const { lab } = await startedLab({ kernel }, { sessionAffinity: 'ClientIP' })
+      await lab.deliver(one)
+      assert.deepEqual(lab.takeOps(), [`${op} ${real}`])
+      await lab.stop()
+    })
+  }
+})
+
+describe('how long a real server may drain', () => {
+  it('at most the graceful period, an hour if nothing else is said', async () => {
+    for (const [gracefulPeriodMs, periodMs] of [
+      [undefined, 3_600_000],
+      [120_000, 120_000],
+    ] as const) {
+      const { lab } = await startedLab({ config: { ipvs: { gracefulPeriodMs } } })
+      await lab.deliver(one)
+      lab.takeOps()
+      await lab.clock.advance(periodMs - 1000)
+      assert.deepEqual(lab.takeOps(), [])
+      await lab.clock.advance(15_000)
+      assert.deepEqual(lab.takeOps(), [`remove-real-server ${real}`])
+      const [line] = lab.log.find('info', 'Real server is removed with its connections')
+      assert.equal(line?.fields['object'], 'tcp 10.96.0.1:80 -> 10.1.0.2 8080')
+      assert.equal(line.fields['reason'], 'grace period over')
+      await lab.stop()
+    }
+  })
+
+  it('not at all with a period of 0', async () => {
+    const { lab } = await startedLab({ config: { ipvs: { gracefulPeriodMs: 0 } } })
+    await lab.deliver(one)
+    assert.deepEqual(lab.takeOps(), [`remove-real-server ${real}`])
+    await lab.stop()
+  })
+
+  it('no longer than half a minute when its clients ask in vain', async () => {
+    const { lab, traffic } = await startedLab()
+    await lab.deliver(one)
+    await lab.clock.advance(60_000)
+    lab.takeOps()
+    traffic.inPackets += 5
+    await lab.clock.advance(15_000)
+    assert.deepEqual(lab.takeOps(), [`remove-real-server ${real}`])
+    assert.equal(lab.log.find('info', 'removed with its connections')[0]?.fields['reason'], 'no answers')
+    await lab.stop()
+  })
+
+  it('on while it answers, or while nobody asks', async () => {
+    const { lab, traffic } = await startedLab()
+    await lab.deliver(one)
+    lab.takeOps()
+    for (let minute = 0; minute < 10; minute++) {
+      traffic.inPackets += 100
+      traffic.outPackets += 1
+      await lab.clock.advance(20_000)
+    }
+    traffic.inPackets += 2
+    await lab.clock.advance(600_000)
+    assert.deepEqual(lab.takeOps(), [])
+    await lab.stop()
+  })
+})
+
+/** Counts the reads, but for those of the check for drift, which reads without counters. */
+function countReads(kernel: ModelKernel): { count: number } {
+  const reads = { count: 0 }
+  const { ipvs } = kernel
+  const read = ipvs.read.bind(ipvs)
+  ipvs.read = async (keys, options) => {
+    if (options?.counters === true) reads.count++
+    return await read(keys, options)
+  }
+  return reads
+}
+
+describe('looks at connections', () => {
+  it('happen only while something drains, and less often the longer it takes', async () => {
+    const { lab } = await startedLab()
+    const reads = countReads(lab.kernel)
+    await lab.clock.advance(100_000)
+    assert.equal(reads.count, 0)
+    await lab.deliver(one)
+    await lab.clock.advance(100_000)
+    assert.ok(reads.count >= 10 && reads.count <= 14, `${reads.count} reads in 100 s`)
+    await lab.deliver(both)
+    reads.count = 0
+    await lab.clock.advance(100_000)
+    assert.equal(reads.count, 0)
+    await lab.stop()
+  })
+
+  it('that the kernel refuses are told once and tried again', async () => {
+    const { lab, traffic } = await startedLab()
+    traffic.activeConnections = 0
+    lab.kernel.ipvs.batches.plan = { callFault: (call) => (call === 'read' ? ENOMEM : undefined) }
+    await lab.deliver(one)
+    lab.takeOps()
+    await lab.clock.advance(60_000)
+    assert.deepEqual(lab.takeOps(), [])
+    assert.equal(lab.log.find('error', 'IPv4 connections of draining real servers: ').length, 1)
+    lab.kernel.ipvs.batches.plan = {}
+    await lab.clock.advance(15_000)
+    assert.deepEqual(lab.takeOps(), [`remove-real-server ${real}`])
+    assert.equal(lab.log.find('info', 'programmed again').length, 1)
+    await lab.stop()
+  })
+
+  it('are no syncs', async () => {
+    const { lab } = await startedLab()
+    await lab.deliver(one)
+    const count = async (): Promise<string | undefined> =>
+      /^kubeproxy_sync_proxy_rules_duration_seconds_count\{ip_family="IPv4"\} .*$/mu.exec(
+        await lab.registry.metrics(),
+      )?.[0]
+    const before = await count()
+    await lab.clock.advance(20_000)
+    assert.equal(await count(), before)
+    await lab.stop()
+  })
+})
+
+describe('a restart', () => {
+  it('gives a drained real server whose endpoint is back its weight before anything else happens', async () => {
+    const { lab } = await startedLab()
+    await lab.deliver(one)
+    await lab.stop()
+    const next = new PipelineLab({ kernel: lab.kernel })
+    next.takeOps()
+    const others = ['kubernetes', 'a', 'b'].map((name, i) => set(service(name, `10.96.1.${i + 1}`)))
+    await next.deliver(...others, set(service('web', '10.96.0.1')), both, synced)
+    assert.equal(next.takeOps()[0], `set-real-server ${real}`)
+    await next.stop()
+  })
+
+  it('lets one drain on whose endpoint is not back, and no connection is cut before all is known', async () => {
+    const { lab, traffic } = await startedLab()
+    await lab.deliver(one)
+    await lab.stop()
+    const next = new PipelineLab({ kernel: lab.kernel })
+    next.takeOps()
+    await next.deliver(set(service('web', '10.96.0.1')), { type: 'listed' })
+    await next.clock.advance(20_000)
+    await next.deliver(one, synced)
+    await next.clock.advance(20_000)
+    assert.deepEqual(next.takeOps(), [])
+    traffic.activeConnections = 0
+    await next.clock.advance(10_000)
+    assert.deepEqual(next.takeOps(), [`remove-real-server ${real}`])
+    await next.stop()
+  })
+
+  it('drains what nobody wants of what is there', async () => {
+    const { lab } = await startedLab()
+    await lab.stop()
+    const next = new PipelineLab({ kernel: lab.kernel })
+    next.takeOps()
+    await next.deliver(set(service('web', '10.96.0.1')), one, synced)
+    assert.deepEqual(next.takeOps(), [`set-real-server ${real}`])
+    await next.stop()
+  })
+})

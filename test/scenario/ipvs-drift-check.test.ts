@@ -1,0 +1,144 @@
+import assert from 'node:assert/strict'
+import { constants } from 'node:os'
+import { describe, it } from 'node:test'
+import type { IpvsOp, VirtualServerKey } from '../../src/kernel/index.js'
+import { service, set, slice, synced } from '../support/objects.js'
+import { PipelineLab, ip, snapshot } from '../support/pipeline-lab.js'
+
+const web = { family: 'ipv4', protocol: 'tcp', address: ip('10.96.0.1'), port: 80 } as const
+const web6 = { family: 'ipv6', protocol: 'tcp', address: ip('fd00::1'), port: 80 } as const
+const settings = { scheduler: 'rr', flags: 0, timeoutSeconds: 0, netmaskLength: 32 }
+const plain = { weight: 1, forwarding: 'masquerade', upperThreshold: 0, lowerThreshold: 0 } as const
+const addresses = ['10.96.0.1', 'fd00::1']
+
+async function startedLab(): Promise<PipelineLab> {
+  const lab = new PipelineLab()
+  await lab.deliver(
+    set(service('web', '10.96.0.1', { clusterIPs: addresses, ipFamilies: ['IPv4', 'IPv6'] })),
+    set(slice('web-4', 'web', ['10.1.0.1'])),
+    set(slice('web-6', 'web', ['fd01::1'])),
+    synced,
+  )
+  await lab.clock.advance(500)
+  return lab
+}
+
+function removal(server: VirtualServerKey): IpvsOp {
+  return { op: 'remove-virtual-server', server }
+}
+
+function drained(server: VirtualServerKey, address: string): IpvsOp {
+  const key = { address: ip(address), port: 8080 }
+  return { op: 'set-real-server', server, real: { key, settings: { ...plain, weight: 0 } } }
+}
+
+describe('within a second', () => {
+  const cases: readonly { readonly name: string; readonly by: readonly IpvsOp[]; readonly drift: object }[] =
+    [
+      { name: 'an IPv4 table that is flushed', by: [removal(web)], drift: { 'virtual-server-missing': 1 } },
+      { name: 'an IPv6 table that is flushed', by: [removal(web6)], drift: { 'virtual-server-missing': 1 } },
+      {
+        name: 'a weight',
+        by: [drained(web, '10.1.0.1')],
+        drift: { 'real-server-changed': 1 },
+      },
+      {
+        name: 'a weight of IPv6',
+        by: [drained(web6, 'fd01::1')],
+        drift: { 'real-server-changed': 1 },
+      },
+      {
+        name: 'a scheduler',
+        by: [{ op: 'set-virtual-server', server: { key: web, settings: { ...settings, scheduler: 'lc' } } }],
+        drift: { 'virtual-server-changed': 1 },
+      },
+      {
+        name: 'a virtual server on our VIP',
+        by: [{ op: 'add-virtual-server', server: { key: { ...web, port: 443 }, settings } }],
+        drift: { 'virtual-server-unexpected': 1 },
+      },
+    ]
+  for (const { name, by, drift } of cases) {
+    it(`${name} is noticed, repaired, counted and told once`, async () => {
+      const lab = await startedLab()
+      const before = await snapshot(lab.kernel)
+      await lab.kernel.ipvs.apply(by)
+      await lab.clock.advance(1000)
+      assert.deepEqual(await snapshot(lab.kernel), before)
+      await lab.clock.advance(60_000)
+      const lines = lab.log.find('info', 'Kernel differs')
+      assert.deepEqual(
+        lines.map(({ fields }) => fields['drift']),
+        [drift],
+      )
+      assert.match(
+        await lab.registry.metrics(),
+        new RegExp(`viaduct_drift_total\\{.*${Object.keys(drift)[0]}`),
+      )
+      await lab.stop()
+    })
+  }
+})
+
+it('a foreign virtual server asks for one reconcile, and is then expected', async () => {
+  const lab = await startedLab()
+  await lab.kernel.ipvs.apply([
+    { op: 'add-virtual-server', server: { key: { ...web, address: ip('192.0.2.1') }, settings } },
+  ])
+  let dumps = 0
+  lab.kernel.ipvs.batches.plan = {
+    callFault: (call) => {
+      if (call === 'dump') dumps++
+      return undefined
+    },
+  }
+  await lab.clock.advance(25_000)
+  assert.equal(dumps, 1)
+  assert.equal(lab.log.find('info', 'Kernel differs').length, 0)
+  await lab.stop()
+})
+
+it('own changes are expected', async () => {
+  const lab = await startedLab()
+  await lab.deliver(set(service('shop', '10.96.0.2')), set(slice('shop-1', 'shop', ['10.1.0.3'])))
+  let dumps = 0
+  lab.kernel.ipvs.batches.plan = {
+    callFault: (call) => {
+      if (call === 'dump') dumps++
+      return undefined
+    },
+  }
+  await lab.clock.advance(25_000)
+  assert.equal(dumps, 0)
+  await lab.stop()
+})
+
+it('a large table is looked at in turn, a little at a time', async () => {
+  const lab = new PipelineLab()
+  const events = Array.from({ length: 95 }, (_, i) => set(service(`s${i}`, `10.96.1.${i + 1}`)))
+  await lab.deliver(...events, synced)
+  const asked: number[] = []
+  const seen = new Set<string>()
+  const { ipvs } = lab.kernel
+  const read = ipvs.read.bind(ipvs)
+  ipvs.read = async (keys, options) => {
+    asked.push(keys.length)
+    for (const key of keys) seen.add('mark' in key ? '' : key.address)
+    return await read(keys, options)
+  }
+  await lab.clock.advance(11_000)
+  assert.ok(Math.max(...asked) <= 10)
+  assert.equal(seen.size, 95)
+  await lab.stop()
+})
+
+it('a kernel that does not answer the check is nobody else’s trouble', async () => {
+  const lab = await startedLab()
+  lab.kernel.ipvs.batches.plan = {
+    callFault: (call) => (call === 'read' || call === 'info' ? constants.errno.ENOMEM : undefined),
+  }
+  await lab.clock.advance(5000)
+  assert.deepEqual(lab.crashes, [])
+  assert.deepEqual(lab.log.find('error', ''), [])
+  await lab.stop()
+})
