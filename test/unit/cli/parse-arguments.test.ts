@@ -38,6 +38,7 @@ describe('parseArguments', () => {
       ['--manifests=m', '--ipvs-tcp-timeout=15m', '--ipvs-tcpfin-timeout=2m', '--ipvs-udp-timeout=30s'],
       { ipvs: { tcpTimeoutMs: 900_000, tcpFinTimeoutMs: 120_000, udpTimeoutMs: 30_000 } },
     ],
+    [['--manifests=m', '--ipvs-graceful-period=10m'], { ipvs: { gracefulPeriodMs: 600_000 } }],
     [['--manifests=m', '--ipvs-run-estimation=false'], { ipvs: { runEstimation: false } }],
     [['--manifests=m', '--proxy-mode=iptables'], { mode: 'iptables' }],
     [['--manifests=m', '--bind-address=192.0.2.1'], { bindAddress: '192.0.2.1' }],

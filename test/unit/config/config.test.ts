@@ -208,6 +208,7 @@ describe('resolveConfig', () => {
     [{ mode: 'nftables' }, 'mode: nftables is not in this build, which has: iptables, ipvs'],
     [{ mode: 'ebpf' }, 'mode: must be one of the modes of this build (iptables, ipvs), not "ebpf"'],
     [{ hostnameOverride: ' \t' }, 'hostnameOverride: empty hostname-override is invalid'],
+    [{ ipvs: { gracefulPeriodMs: -1 } }, 'ipvs.gracefulPeriod: must be greater than or equal to 0'],
     [
       { ipvs: { scheduler: 'a scheduler' } },
       'ipvs.scheduler: must be a scheduler of the kernel such as rr, lc or mh, not "a scheduler"',
