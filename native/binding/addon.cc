@@ -1,6 +1,7 @@
 #include <napi.h>
 
 #include "binding/conntrack_socket_wrap.h"
+#include "binding/ipset_socket_wrap.h"
 #include "binding/ipvs_socket_wrap.h"
 #include "binding/layout.h"
 #include "binding/nft_socket_wrap.h"
@@ -18,6 +19,7 @@ class Addon : public Napi::Addon<Addon> {
                           InstanceValue("RouteSocket", RouteSocketWrap::Define(env), napi_enumerable),
                           InstanceValue("RouteEvents", RouteEventsWrap::Define(env), napi_enumerable),
                           InstanceValue("ConntrackSocket", ConntrackSocketWrap::Define(env), napi_enumerable),
+                          InstanceValue("IpsetSocket", IpsetSocketWrap::Define(env), napi_enumerable),
                           InstanceValue("NftSocket", NftSocketWrap::Define(env), napi_enumerable),
                           InstanceValue("XtablesTable", XtablesWrap::Define(env), napi_enumerable),
                           InstanceValue("layout", MakeLayout(env), napi_enumerable)});

@@ -5,6 +5,7 @@
 
 #include "binding/values.h"
 #include "conntrack/record.h"
+#include "ipset/record.h"
 #include "ipvs/record.h"
 #include "route/record.h"
 #include "xtables/record.h"
@@ -129,6 +130,41 @@ Napi::Object ConntrackBackend(Napi::Env env) {
                      {"port", offsetof(R, port)}});
 }
 
+Napi::Object IpsetSet(Napi::Env env) {
+  using R = ipset::SetRecord;
+  return MakeRecord(env, sizeof(R),
+                    {{"name", offsetof(R, name)},
+                     {"type", offsetof(R, type)},
+                     {"maxElements", offsetof(R, max_elements)},
+                     {"hashSize", offsetof(R, hash_size)},
+                     {"references", offsetof(R, references)},
+                     {"elementCount", offsetof(R, element_count)},
+                     {"family", offsetof(R, family)},
+                     {"extensions", offsetof(R, extensions)}});
+}
+
+Napi::Object IpsetEntry(Napi::Env env) {
+  using R = ipset::EntryRecord;
+  return MakeRecord(env, sizeof(R),
+                    {{"address", offsetof(R, address)},
+                     {"secondAddress", offsetof(R, second_address)},
+                     {"mark", offsetof(R, mark)},
+                     {"markMask", offsetof(R, mark_mask)},
+                     {"commentOffset", offsetof(R, comment_offset)},
+                     {"port", offsetof(R, port)},
+                     {"family", offsetof(R, family)},
+                     {"protocol", offsetof(R, protocol)},
+                     {"prefixLength", offsetof(R, prefix_length)},
+                     {"commentLength", offsetof(R, comment_length)},
+                     {"isException", offsetof(R, is_exception)}});
+}
+
+Napi::Object IpsetOp(Napi::Env env) {
+  using R = ipset::OpRecord;
+  return MakeRecord(env, sizeof(R),
+                    {{"set", offsetof(R, set)}, {"object", offsetof(R, object)}, {"op", offsetof(R, op)}});
+}
+
 Napi::Object XtChain(Napi::Env env) {
   using R = xtables::ChainRecord;
   return MakeRecord(env, sizeof(R),
@@ -198,6 +234,9 @@ Napi::Object MakeLayout(Napi::Env env) {
   layout.Set("event", Event(env));
   layout.Set("conntrackFrontend", ConntrackFrontend(env));
   layout.Set("conntrackBackend", ConntrackBackend(env));
+  layout.Set("ipsetSet", IpsetSet(env));
+  layout.Set("ipsetEntry", IpsetEntry(env));
+  layout.Set("ipsetOp", IpsetOp(env));
   layout.Set("xtChain", XtChain(env));
   layout.Set("xtRule", XtRule(env));
   layout.Set("failure", MakeRecord(env, sizeof(FailureRecord),

@@ -51,6 +51,9 @@ class MessageBuilder {
   }
 
   size_t size() const { return sealed_; }
+  /// Bytes of the open message so far, and how many there is still room for. NB: not after an overflow.
+  size_t open_size() const { return used_ - sealed_; }
+  size_t room() const { return buffer_.size() - used_; }
   std::span<const uint8_t> sealed() const { return buffer_.first(sealed_); }
   void Clear() { used_ = sealed_ = 0, overflow_ = false; }
 

@@ -52,13 +52,15 @@ std::optional<ErrorReport> DecodeError(const Message& message) {
   if (message.payload.size() < sizeof(nlmsgerr)) return std::nullopt;
   const auto fixed = ReadAs<nlmsgerr>(message.payload);
   ErrorReport report{PositiveErrno(fixed.error), {}};
-  if ((message.header.nlmsg_flags & NLM_F_ACK_TLVS) == 0) return report;
   size_t attributes = sizeof(nlmsgerr);
   if ((message.header.nlmsg_flags & NLM_F_CAPPED) == 0) {
     const size_t echoed = fixed.msg.nlmsg_len;
-    if (echoed < NLMSG_HDRLEN || echoed > message.payload.size()) return report;
+    const size_t room = message.payload.size() - sizeof(nlmsgerr::error);
+    if (echoed < NLMSG_HDRLEN || echoed > room) return report;
+    report.request = message.payload.subspan(sizeof(nlmsgerr), echoed - NLMSG_HDRLEN);
     attributes = sizeof(nlmsgerr::error) + NLMSG_ALIGN(echoed);
   }
+  if ((message.header.nlmsg_flags & NLM_F_ACK_TLVS) == 0) return report;
   if (attributes < message.payload.size()) report.text = ExtendedAckText(message.payload.subspan(attributes));
   return report;
 }

@@ -32,6 +32,8 @@ class MessageReader {
 struct ErrorReport {
   int code = 0;      ///< errno, positive; 0 is an acknowledgement
   std::string text;  ///< the extended ACK's message, or empty
+  /// The refused message behind its nlmsghdr, as the kernel sends it back; empty where it does not.
+  std::span<const uint8_t> request = {};
 };
 
 /// Decodes NLMSG_ERROR {s32 error; nlmsghdr of the request; its payload unless NLM_F_CAPPED; extended-ACK

@@ -81,8 +81,12 @@ void NetlinkSocket::CollectErrors(const Span& span, BatchOutcome& outcome) {
         continue;
       }
       answered[offset] = true;
-      if (report->code != 0)
-        failures.push_back({span.first_index + offset, report->code, false, std::move(report->text)});
+      if (report->code == 0) continue;
+      failures.push_back({span.first_index + offset,
+                          report->code,
+                          false,
+                          std::move(report->text),
+                          {report->request.begin(), report->request.end()}});
     }
     if (reader.malformed()) lost = EPROTO;
   }

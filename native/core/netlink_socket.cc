@@ -86,6 +86,7 @@ Status NetlinkSocket::SizeBuffers() {
   const int receive = WantBuffer(SO_RCVBUFFORCE, SO_RCVBUF);
   if (receive < 0) return SystemError("read size of receive buffer");
   max_send_bytes_ = std::min(static_cast<size_t>(std::max(send - kSendOverhead, 0)), kMaxSendBytes);
+  queue_bytes_ = static_cast<size_t>(receive);
   max_requests_per_send_ = static_cast<uint32_t>(std::max(receive / kErrorTruesize, 1));
   return Ok();
 }

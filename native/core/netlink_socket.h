@@ -40,6 +40,9 @@ class NetlinkSocket {
   /// failing, fit the real receive buffer.
   size_t max_send_bytes() const { return max_send_bytes_; }
   uint32_t max_requests_per_send() const { return max_requests_per_send_; }
+  /// What the kernel may keep for us until we receive: of each answer some 1,000 bytes more than it has, or
+  /// twice its size.
+  size_t queue_bytes() const { return queue_bytes_; }
 
   /// Sends sealed messages with sequences first_sequence.. and reports those that the kernel refused.
   /// `index_base` is added to (sequence - first_sequence) to make Failure::index. ENOBUFS marks every
@@ -109,6 +112,7 @@ class NetlinkSocket {
   uint32_t next_sequence_ = 1;
   size_t max_send_bytes_ = 0;
   uint32_t max_requests_per_send_ = 0;
+  size_t queue_bytes_ = 0;
   std::vector<uint8_t> receive_buffer_;
   std::vector<uint8_t>
       request_;  ///< copy of the message of Request() and Dump(), with our flags and sequence

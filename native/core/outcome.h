@@ -13,6 +13,9 @@ struct Failure {
       0;  ///< errno, positive; with `unknown` the errno that hid the result (ENOBUFS, EMSGSIZE, EPROTO)
   bool unknown = false;  ///< true: the kernel's answer was lost, the record may have been applied
   std::string text;      ///< the kernel's own words (extended ACK) or empty
+  /// What the kernel sent back of the refused message, behind its nlmsghdr; nearly always nothing
+  /// (NETLINK_CAP_ACK).
+  std::vector<uint8_t> request = {};
 };
 
 /// Accounts for every record of a batch: applied unless named in `failures` (sorted by index, one per

@@ -73,7 +73,7 @@ void SetReject(const Shape& shape, uint8_t revision, EntryBuilder& entry) {
 // net/netfilter/xt_set.c set_target_v3(): all three sets are looked at, IPSET_INVALID_ID is none.
 void SetMapMark(const RuleRecord& rule, uint16_t index, uint8_t revision, EntryBuilder& entry) {
   constexpr uint16_t kNoSet = 0xffff;  // IPSET_INVALID_ID
-  static_assert(sizeof(xt_set_info_target_v3) == 24);
+  static_assert(sizeof(xt_set_info_target_v3) == 20);
   entry.SetTarget<xt_set_info_target_v3>(NameOf(Extension::kSetTarget), revision,
                                          [&](xt_set_info_target_v3& set) {
                                            set.add_set.index = kNoSet;

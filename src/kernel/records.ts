@@ -157,6 +157,36 @@ export const conntrackBackendLayout = {
   port: 20,
 } as const satisfies RecordLayout
 
+/** A set (native/ipset/record.h). */
+export const ipsetSetLayout = {
+  size: 84,
+  name: 0,
+  type: 32,
+  maxElements: 64,
+  hashSize: 68,
+  references: 72,
+  elementCount: 76,
+  family: 80,
+  extensions: 81,
+} as const satisfies RecordLayout
+
+export const ipsetEntryLayout = {
+  size: 52,
+  address: 0,
+  secondAddress: 16,
+  mark: 32,
+  markMask: 36,
+  commentOffset: 40,
+  port: 44,
+  family: 46,
+  protocol: 47,
+  prefixLength: 48,
+  commentLength: 49,
+  isException: 50,
+} as const satisfies RecordLayout
+
+export const ipsetOpLayout = { size: 12, set: 0, object: 4, op: 8 } as const satisfies RecordLayout
+
 /** One failed record of a batch (native/binding/values.h). */
 export const failureLayout = {
   size: 20,
@@ -181,6 +211,9 @@ export const layouts = {
   xtRule: xtRuleLayout,
   conntrackFrontend: conntrackFrontendLayout,
   conntrackBackend: conntrackBackendLayout,
+  ipsetSet: ipsetSetLayout,
+  ipsetEntry: ipsetEntryLayout,
+  ipsetOp: ipsetOpLayout,
   failure: failureLayout,
 } as const
 

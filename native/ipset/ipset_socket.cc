@@ -1,0 +1,247 @@
+#include "ipset/ipset_socket.h"
+
+#include <linux/netfilter/ipset/ip_set.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+
+#include "core/send_batch.h"
+#include "ipset/decode.h"
+#include "ipset/encode.h"
+#include "ipset/set_type.h"
+
+namespace viaduct::ipset {
+
+namespace {
+
+using Request = RequestBuffer<kMaxRequestBytes>;
+
+// An error to packed entries brings the whole message back, 64 KiB at the most.
+constexpr size_t kReceiveBytes = 128 << 10;
+
+constexpr const char* kNegotiate = "negotiate ipset protocol";
+constexpr const char* kFindType = "find set type";
+constexpr const char* kListSets = "list sets";
+constexpr const char* kListEntries = "list entries";
+
+/// The one message that `encode` adds to `buffer`. It always fits.
+template <typename Encode>
+std::span<const uint8_t> Compose(Request& buffer, Encode encode) {
+  MessageBuilder builder(buffer);
+  encode(builder);
+  return builder.sealed();
+}
+
+std::string RangeText(const char* what, const Range& range) {
+  return std::string(what) + ' ' + std::to_string(range.lowest) + " to " + std::to_string(range.highest);
+}
+
+/// Whether the kernel may have done it all the same.
+bool HidesResult(int code) { return code == ENOBUFS || code == ETIMEDOUT || code == EPROTO; }
+
+}  // namespace
+
+Result<IpsetSocket> IpsetSocket::Open(SocketCalls& calls) {
+  NetlinkSocket::Options options;
+  options.protocol = NETLINK_NETFILTER;
+  options.receive_bytes = kReceiveBytes;
+  options.calls = &calls;
+  auto socket = NetlinkSocket::Open(options);
+  if (!socket.ok()) return socket.error();
+  return IpsetSocket(std::move(socket.value()));
+}
+
+Status IpsetSocket::Negotiate() {
+  if (protocol_ != 0) return Ok();
+  Request request;
+  std::optional<Range> spoken;
+  Status asked =
+      socket_.Request(Compose(request, EncodeProtocol),
+                      [&](uint16_t, std::span<const uint8_t> payload) { spoken = DecodeProtocol(payload); });
+  // EINVAL is the only word of nfnetlink_rcv_msg() for a subsystem that is absent and cannot be loaded.
+  if (!asked.ok() && asked.error().code == EINVAL)
+    return Error{EPROTONOSUPPORT, kNegotiate, "the kernel has no ip_set: load the module ip_set"};
+  if (!asked.ok()) return Named(std::move(asked), kNegotiate);
+  if (!spoken) return Error{EPROTO, kNegotiate, {}};
+  const uint8_t highest = std::min<uint8_t>(spoken->highest, IPSET_PROTOCOL);
+  if (highest < std::max<uint8_t>(spoken->lowest, IPSET_PROTOCOL_MIN))
+    return Error{EPROTONOSUPPORT, kNegotiate, RangeText("the kernel speaks versions", *spoken)};
+  protocol_ = highest;
+  return Ok();
+}
+
+Result<uint8_t> IpsetSocket::FindRevision(const SetRecord& set) {
+  const std::string_view name{set.type, strnlen(set.type, sizeof set.type)};
+  const auto [place, is_new] = revisions_.try_emplace({std::string(name), set.family}, uint8_t{0});
+  if (!is_new) return place->second;
+  Request request;
+  std::optional<Range> found;
+  Status asked = socket_.Request(
+      Compose(request, [&](MessageBuilder& builder) { return EncodeFindType(builder, protocol_, set); }),
+      [&](uint16_t, std::span<const uint8_t> payload) { found = DecodeRevisions(payload); });
+  if (asked.ok() && !found) asked = Error{EPROTO, {}, {}};
+  const uint8_t ours = FindSetType(name)->revision;
+  if (asked.ok() && found->lowest > ours)
+    asked = Error{EPROTONOSUPPORT, {}, RangeText("the kernel has revisions", *found)};
+  if (!asked.ok()) {
+    revisions_.erase(place);
+    return Named(std::move(asked), kFindType).error();
+  }
+  return place->second = std::min(found->highest, ours);
+}
+
+Status IpsetSocket::Create(const SetRecord& set) {
+  auto revision = FindRevision(set);
+  if (!revision.ok()) return revision.error();
+  Request request;
+  Status created = socket_.Request(Compose(request,
+                                           [&](MessageBuilder& builder) {
+                                             return EncodeCreate(builder, protocol_, set, revision.value());
+                                           }),
+                                   [](uint16_t, std::span<const uint8_t>) {});
+  return created.ok() ? CheckFamily(set) : created;
+}
+
+/// The kernel takes an IPv6 set for equal to an IPv4 one: mtype_same_set() of ip_set_hash_gen.h compares no
+/// families (seen on 6.18).
+Status IpsetSocket::CheckFamily(const SetRecord& set) {
+  Request request;
+  std::optional<SetRecord> there;
+  const std::string_view name{set.name, strnlen(set.name, sizeof set.name)};
+  Status asked = socket_.Request(
+      Compose(request, [&](MessageBuilder& builder) { return EncodeHeader(builder, protocol_, name); }),
+      [&](uint16_t, std::span<const uint8_t> payload) { there = DecodeSet(payload); });
+  if (!asked.ok()) return asked;
+  if (!there) return Error{EPROTO, {}, {}};
+  if (there->family != 0 && there->family != set.family)
+    return Error{EEXIST, {}, "the set of this name holds addresses of the other family"};
+  return Ok();
+}
+
+Result<BatchOutcome> IpsetSocket::Apply(const Batch& batch) {
+  Status negotiated = Negotiate();
+  if (!negotiated.ok()) return negotiated.error();
+  // Half of the queue: every message may come back, in twice its size.
+  buffer_.resize(std::min(socket_.max_send_bytes(), socket_.queue_bytes() / 2));
+  Progress progress;
+  while (progress.next < batch.ops.size()) {
+    const OpRecord& op = batch.ops[progress.next];
+    if (op.op != Op::kCreateSet) {
+      SendMessages(batch, progress);
+      continue;
+    }
+    Status created = Create(batch.sets[op.set]);
+    if (!created.ok())
+      progress.failures.push_back({progress.next, created.error().code, HidesResult(created.error().code),
+                                   std::move(created.error().text)});
+    ++progress.next;
+  }
+  const auto applied = static_cast<uint32_t>(batch.ops.size() - progress.failures.size());
+  return BatchOutcome{applied, std::move(progress.failures)};
+}
+
+/// Adds as many operations as may go in one send, and returns the index behind the last.
+uint32_t IpsetSocket::ComposeMessages(const Batch& batch, const Progress& progress, MessageBuilder& builder,
+                                      uint32_t first_sequence) {
+  uint32_t next = progress.next;
+  const uint32_t limit = socket_.max_requests_per_send();
+  pieces_.clear();
+  while (next < batch.ops.size() && pieces_.size() < limit) {
+    const OpRecord& op = batch.ops[next];
+    const bool is_packed = IsEntryOp(op.op) && next >= progress.single_until;
+    // Packed entries may have to be sent again, and must then meet the sets as they were.
+    const bool has_packed = !pieces_.empty() && pieces_.back().is_packed;
+    if (op.op == Op::kCreateSet || (has_packed && !is_packed)) break;
+    const Envelope envelope{protocol_, first_sequence + static_cast<uint32_t>(pieces_.size())};
+    const uint32_t count = is_packed ? EncodeEntries(builder, envelope, batch, next)
+                                     : static_cast<uint32_t>(EncodeOperation(builder, envelope, batch, op));
+    if (count == 0) break;
+    pieces_.push_back({next, count, is_packed});
+    next += count;
+  }
+  return next;
+}
+
+void IpsetSocket::SendMessages(const Batch& batch, Progress& progress) {
+  MessageBuilder builder(buffer_);
+  const uint32_t first_sequence = socket_.TakeSequence(socket_.max_requests_per_send());
+  const uint32_t end = ComposeMessages(batch, progress, builder, first_sequence);
+  if (pieces_.empty()) {
+    // One operation alone is larger than the send buffer.
+    progress.failures.push_back({progress.next++, EMSGSIZE, false, {}});
+    return;
+  }
+  BatchOutcome sent;
+  socket_.Transact(builder.sealed(), first_sequence, static_cast<uint32_t>(pieces_.size()), 0, sent);
+  Settle(sent.failures, end, progress);
+}
+
+/// From refused messages to refused operations. The kernel leaves packed entries at the first one that it
+/// refuses (ip_set_ad()): what lies behind it in this send is done again, entry by entry, whether it was in
+/// the same message or not, so that the order of the batch holds.
+void IpsetSocket::Settle(std::vector<Failure>& refusals, uint32_t end, Progress& progress) {
+  progress.next = end;
+  for (Failure& refusal : refusals) {
+    const Piece& piece = pieces_[refusal.index];
+    refusal.index = piece.first;
+    if (piece.is_packed) {
+      const uint32_t line = refusal.unknown ? 0 : DecodeLine(refusal.request);
+      const bool names_entry = line > piece.first && line <= piece.first + piece.count;
+      progress.single_until = end;
+      progress.next = names_entry ? line : piece.first;
+      if (!names_entry) return;
+      refusal.index = line - 1;
+    }
+    refusal.request.clear();
+    progress.failures.push_back(std::move(refusal));
+    if (piece.is_packed) return;
+  }
+}
+
+template <typename Read>
+Status IpsetSocket::DumpList(std::span<const uint8_t> request, const Read& read,
+                             const std::function<void()>& on_restart) {
+  bool is_malformed = false;
+  Status dumped = socket_.Dump(
+      request,
+      [&](uint16_t, std::span<const uint8_t> payload) { is_malformed = !read(payload) || is_malformed; },
+      [&] {
+        on_restart();
+        is_malformed = false;
+      });
+  return dumped.ok() && is_malformed ? Error{EPROTO, {}, {}} : dumped;
+}
+
+Result<std::vector<SetRecord>> IpsetSocket::ListSets() {
+  Status negotiated = Negotiate();
+  if (!negotiated.ok()) return negotiated.error();
+  Request request;
+  std::vector<SetRecord> sets;
+  Status dumped = DumpList(
+      Compose(request, [this](MessageBuilder& builder) { return EncodeListSets(builder, protocol_); }),
+      [&](std::span<const uint8_t> payload) {
+        const auto set = DecodeSet(payload);
+        if (set) sets.push_back(*set);
+        return set.has_value();
+      },
+      [&] { sets.clear(); });
+  if (!dumped.ok()) return Named(std::move(dumped), kListSets).error();
+  return sets;
+}
+
+Result<std::vector<EntryRecord>> IpsetSocket::ListEntries(std::string_view name) {
+  Status negotiated = Negotiate();
+  if (!negotiated.ok()) return negotiated.error();
+  Request request;
+  std::vector<EntryRecord> entries;
+  Status dumped = DumpList(
+      Compose(request, [&](MessageBuilder& builder) { return EncodeListEntries(builder, protocol_, name); }),
+      [&](std::span<const uint8_t> payload) { return DecodeEntries(payload, entries); },
+      [&] { entries.clear(); });
+  if (!dumped.ok()) return Named(std::move(dumped), kListEntries).error();
+  return entries;
+}
+
+}  // namespace viaduct::ipset
