@@ -3,7 +3,7 @@ import { EventEmitter, once } from 'node:events'
 import { hostname } from 'node:os'
 import { Registry } from 'prom-client'
 import { parseArguments } from './cli/index.js'
-import type { Config } from './config/index.js'
+import type { Config, ProxyMode } from './config/index.js'
 import { countCpus, openKernel, type Kernel } from './kernel/index.js'
 import { openLog, openStandardOutput, StateReporter, type Log } from './log.js'
 import { openMetrics } from './metrics.js'
@@ -14,8 +14,7 @@ import { nodeFileSystem, openSource, type Source } from './source/index.js'
 import {
   adviceOn,
   cleanUpAll,
-  openIptablesMode,
-  openIpvsMode,
+  openMode,
   setConntrack,
   Synchronizer,
   systemClock,
@@ -26,6 +25,7 @@ const onlineCpus = '/sys/devices/system/cpu/online'
 
 /** Everything that runs between start and stop. */
 interface Agent {
+  readonly mode: ProxyMode
   readonly source: Source
   readonly synchronizer: Synchronizer
   /** Resolves with the error that nobody expected. */
@@ -47,8 +47,7 @@ async function build(config: Config, kernel: Kernel, log: Log): Promise<Agent> {
   const openHealthChecks: ModeOptions['openHealthChecks'] = (family, isHealthy) =>
     new HealthCheckServers({ family, isHealthy, nodeName: node.facts.name })
   await setConntrack({ config: config.conntrack, cpus: await countCpus(onlineCpus), kernel, log })
-  const open = config.mode === 'iptables' ? openIptablesMode : openIpvsMode
-  const mode = await open({
+  const mode = await openMode({
     config,
     kernel,
     node,
@@ -61,7 +60,7 @@ async function build(config: Config, kernel: Kernel, log: Log): Promise<Agent> {
   const synchronizer = new Synchronizer({
     mode,
     onInForce: () => {
-      for (const warning of configWarnings(config, node.facts)) log.warn(warning)
+      for (const warning of configWarnings({ ...config, mode: mode.name }, node.facts)) log.warn(warning)
       releaseMemory().catch((error: unknown) => log.debug('Memory of the start is kept', { err: error }))
     },
     links: kernel.links,
@@ -75,14 +74,14 @@ async function build(config: Config, kernel: Kernel, log: Log): Promise<Agent> {
     after: (delayMs: number, wake: () => void) => systemClock.schedule(delayMs, wake),
   }
   const source = openSource(config, { fileSystem: nodeFileSystem, timers, log, metrics })
-  return { source, synchronizer, crash: once(crash, 'crash') }
+  return { mode: mode.name, source, synchronizer, crash: once(crash, 'crash') }
 }
 
 /** Resolves with the exit code. */
 async function run(config: Config, kernel: Kernel, log: Log): Promise<number> {
   const stopped = stopSignal()
-  const { source, synchronizer, crash } = await build(config, kernel, log)
-  log.info('viaduct starts', { version: config.version, mode: config.mode })
+  const { mode, source, synchronizer, crash } = await build(config, kernel, log)
+  log.info('viaduct starts', { version: config.version, mode })
   synchronizer.start()
   let end: NodeJS.Signals | readonly unknown[]
   try {

@@ -16,9 +16,10 @@ export {
   type CleanedTable,
 } from './iptables-clean-up.js'
 export { iptablesMode, openIptablesMode } from './iptables-mode.js'
-export { ipvsMode, openIpvsMode } from './ipvs-mode.js'
+export { ipvsMode } from './ipvs-mode.js'
 export { IpvsSettings } from './ipvs-settings.js'
 export type { HealthCheckListeners, Mode, ModeKernel, ModeOptions } from './mode.js'
+export { openMode } from './open-mode.js'
 export { inOverlappingCuts } from './overlapping-cuts.js'
 export type { Pipeline } from './pipeline.js'
 export { setConntrack } from './conntrack-settings.js'

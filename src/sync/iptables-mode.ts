@@ -53,7 +53,7 @@ export function iptablesMode(
     return { removed: isNothing ? undefined : describeCleanUp({ ...report, failures: [] }), failures }
   }
   const leaveOthers = leaving('ipvs', log, removeOthers)
-  return { families, openPipeline, syncPeriodMs, minSyncPeriodMs, restFactor, leaveOthers }
+  return { name: 'iptables', families, openPipeline, syncPeriodMs, minSyncPeriodMs, restFactor, leaveOthers }
 }
 
 /** IPv4 must be there; a kernel without ip6_tables is one without IPv6 Services. */

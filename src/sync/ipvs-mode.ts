@@ -70,7 +70,7 @@ export function ipvsMode(options: ModeOptions, settings: IpvsSettings): Mode {
   }
   const leaveOthers = leaving('iptables', log, removeOthers)
   const families = ['ipv4', 'ipv6'] as const
-  return { families, openPipeline, syncPeriodMs, minSyncPeriodMs, restFactor: 0, leaveOthers }
+  return { name: 'ipvs', families, openPipeline, syncPeriodMs, minSyncPeriodMs, restFactor: 0, leaveOthers }
 }
 
 function asPipeline(pipeline: FamilyPipeline): Pipeline {

@@ -1,6 +1,6 @@
 // A proxy mode as the agent sees it: what it needs of the kernel is in order, and pipelines can be opened.
 import type { IpAddress, IpFamily } from '../address.js'
-import type { Config } from '../config/index.js'
+import type { Config, ProxyMode } from '../config/index.js'
 import { KernelError } from '../errors.js'
 import type { Kernel } from '../kernel/index.js'
 import { type Log, StateReporter } from '../log.js'
@@ -43,6 +43,7 @@ export interface ModeOptions {
 }
 
 export interface Mode {
+  readonly name: ProxyMode
   /** Those that this kernel can be programmed for. */
   readonly families: readonly IpFamily[]
   readonly openPipeline: (family: IpFamily) => Pipeline

@@ -105,6 +105,7 @@ export class PipelineLab {
         scheduler: options.scheduler,
         minSyncPeriodMs: options.minSyncPeriodMs,
         excludeCIDRs: options.excludeCidrs,
+        ...options.config?.ipvs,
       },
     })
     const modeOptions = {

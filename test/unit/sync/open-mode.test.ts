@@ -1,0 +1,155 @@
+// Which mode runs when none is named, and what a named one that cannot run says.
+import assert from 'node:assert/strict'
+import { constants } from 'node:os'
+import { describe, it } from 'node:test'
+import { Registry } from 'prom-client'
+import { resolveConfig, type ConfigInput } from '../../../src/config/index.js'
+import {
+  openModelKernel,
+  type ModelKernel,
+  type ModelKernelOptions,
+} from '../../../src/kernel/model/index.js'
+import { StateReporter } from '../../../src/log.js'
+import { openMetrics } from '../../../src/metrics.js'
+import { NodeTracker } from '../../../src/node/index.js'
+import { adviceOn, type Mode, openMode } from '../../../src/sync/index.js'
+import { ManualClock } from '../../support/manual-clock.js'
+import { MemoryHealthChecks, MemoryLog } from '../../support/pipeline-lab.js'
+
+const { ENOENT, ENOMEM, ENOPROTOOPT, EPERM } = constants.errno
+
+async function open(kernel: ModelKernel, input: ConfigInput): Promise<{ mode: Mode; log: MemoryLog }> {
+  const log = new MemoryLog()
+  const problems = new StateReporter({
+    log,
+    level: 'error',
+    trouble: 'not programmed',
+    recovery: 'programmed again',
+    count: () => {},
+  })
+  const mode = await openMode({
+    config: resolveConfig({ manifests: 'none', ...input }),
+    kernel,
+    node: new NodeTracker('here'),
+    clock: new ManualClock(),
+    log,
+    metrics: openMetrics(new Registry()),
+    problems,
+    openHealthChecks: () => new MemoryHealthChecks(),
+  })
+  return { mode, log }
+}
+
+/** A kernel that lacks things. */
+function kernelWithout(...lacks: readonly ('IP_VS' | 'dummy' | 'x_tables')[]): ModelKernel {
+  const options: ModelKernelOptions = { hasDummyModule: !lacks.includes('dummy') }
+  const kernel = openModelKernel(options)
+  if (lacks.includes('IP_VS')) kernel.ipvs.batches.plan = { callFault: () => ENOENT }
+  if (lacks.includes('x_tables'))
+    for (const family of ['ipv4', 'ipv6'] as const)
+      for (const table of ['nat', 'filter'] as const)
+        kernel.xtables(family, table).plan = { callFault: () => ENOPROTOOPT }
+  return kernel
+}
+
+describe('the mode that runs', () => {
+  const addresses: ConfigInput = { vipBinding: 'addresses' }
+  const cases: readonly {
+    readonly name: string
+    readonly kernel: () => ModelKernel
+    readonly input?: ConfigInput
+    readonly mode: Mode['name']
+    /** What the fall-back is told with. */
+    readonly because?: RegExp
+  }[] = [
+    { name: 'ipvs where nothing is named', kernel: kernelWithout, mode: 'ipvs' },
+    {
+      name: 'iptables where it is named',
+      kernel: kernelWithout,
+      input: { mode: 'iptables' },
+      mode: 'iptables',
+    },
+    {
+      name: 'iptables without IP_VS',
+      kernel: () => kernelWithout('IP_VS'),
+      mode: 'iptables',
+      because: /instead: this kernel has no IP_VS: load it with "modprobe ip_vs"/,
+    },
+    {
+      name: 'iptables without the scheduler',
+      kernel: kernelWithout,
+      input: { ipvs: { scheduler: 'nosuch' } },
+      mode: 'iptables',
+      because: /no scheduler "nosuch": load the module ip_vs_nosuch/,
+    },
+    {
+      name: 'iptables without dummy devices, when addresses need one',
+      kernel: () => kernelWithout('dummy'),
+      input: addresses,
+      mode: 'iptables',
+      because: /load the module dummy/,
+    },
+    { name: 'ipvs without dummy devices, by routes', kernel: () => kernelWithout('dummy'), mode: 'ipvs' },
+  ]
+  for (const { name, kernel, input = {}, mode: expected, because } of cases) {
+    it(name, async () => {
+      const { mode, log } = await open(kernel(), input)
+      assert.equal(mode.name, expected)
+      const told = log.find('warn', 'ipvs mode cannot run here, iptables mode runs instead')
+      assert.equal(told.length, because === undefined ? 0 : 1)
+      if (because !== undefined) assert.match(told[0]?.message ?? '', because)
+    })
+  }
+
+  const refusals: readonly {
+    readonly name: string
+    readonly kernel: () => ModelKernel
+    readonly input?: ConfigInput
+    readonly words: RegExp
+  }[] = [
+    {
+      name: 'ipvs by name without IP_VS',
+      kernel: () => kernelWithout('IP_VS'),
+      input: { mode: 'ipvs' },
+      words: /^this kernel has no IP_VS/,
+    },
+    {
+      name: 'ipvs by name without the scheduler',
+      kernel: kernelWithout,
+      input: { mode: 'ipvs', ipvs: { scheduler: 'nosuch' } },
+      words: /^ipvs-scheduler: this kernel has no scheduler "nosuch"/,
+    },
+    {
+      name: 'none without either',
+      kernel: () => kernelWithout('IP_VS', 'x_tables'),
+      words:
+        /^no mode can run here: ipvs: this kernel has no IP_VS.*; iptables: this kernel has no legacy x_tables/,
+    },
+    {
+      name: 'a process that may not: nothing to fall back to',
+      kernel: () => {
+        const kernel = kernelWithout()
+        kernel.ipvs.batches.plan = { callFault: () => EPERM }
+        return kernel
+      },
+      words: /^CAP_NET_ADMIN is missing/,
+    },
+    {
+      name: 'a kernel short of memory: that passes',
+      kernel: () => {
+        const kernel = kernelWithout()
+        kernel.ipvs.batches.plan = { callFault: () => ENOMEM }
+        return kernel
+      },
+      words: /ENOMEM/,
+    },
+  ]
+  for (const { name, kernel, input = {}, words } of refusals) {
+    it(name, async () => {
+      await assert.rejects(open(kernel(), input), (error) => {
+        assert.match(adviceOn(error), words)
+        return true
+      })
+    })
+  }
+})
