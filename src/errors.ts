@@ -1,7 +1,26 @@
 // The four kinds of error that leave a room. Match on `code` or `name`, never on text.
 import { constants } from 'node:os'
 
-export type ErrnoName = keyof typeof constants.errno | `E${number}`
+/**
+ * Codes of linux/netfilter/ipset/ip_set.h and ip_set_hash.h for which there is no errno; above all of those (the others:
+ * src/kernel/ipset-errors.ts).
+ */
+export const ipsetErrno = {
+  IPSET_ERR_PROTOCOL: 4097,
+  IPSET_ERR_FIND_TYPE: 4098,
+  IPSET_ERR_MAX_SETS: 4099,
+  IPSET_ERR_TYPE_MISMATCH: 4102,
+  IPSET_ERR_INVALID_CIDR: 4104,
+  IPSET_ERR_INVALID_FAMILY: 4106,
+  IPSET_ERR_COMMENT: 4112,
+  IPSET_ERR_SKBINFO: 4114,
+  IPSET_ERR_HASH_FULL: 4352,
+  IPSET_ERR_HASH_ELEM: 4353,
+  IPSET_ERR_INVALID_PROTO: 4354,
+  IPSET_ERR_MISSING_PROTO: 4355,
+} as const
+
+export type ErrnoName = keyof typeof constants.errno | keyof typeof ipsetErrno | `E${number}`
 
 // Two names for one number: the one that the kernel's sources use.
 const errnoNames = new Map<number, ErrnoName>([
@@ -12,8 +31,10 @@ for (const [name, number] of Object.entries(constants.errno)) {
   if (!errnoNames.has(number) && isErrnoName(name)) errnoNames.set(number, name)
 }
 
-function isErrnoName(name: string): name is keyof typeof constants.errno {
-  return name in constants.errno
+for (const [name, number] of Object.entries(ipsetErrno)) if (isErrnoName(name)) errnoNames.set(number, name)
+
+function isErrnoName(name: string): name is keyof typeof constants.errno | keyof typeof ipsetErrno {
+  return name in constants.errno || name in ipsetErrno
 }
 
 /** Name of a positive errno; `E<number>` for one that this platform does not name. */
@@ -23,7 +44,7 @@ export function errnoName(errno: number): ErrnoName {
 
 export interface KernelErrorFields {
   readonly errno: number
-  readonly subsystem: 'ipvs' | 'route' | 'sysctl' | 'xtables' | 'conntrack' | 'nftables' | 'addon'
+  readonly subsystem: 'ipvs' | 'route' | 'sysctl' | 'xtables' | 'conntrack' | 'nftables' | 'ipset' | 'addon'
   readonly operation: string
   readonly family?: 'ipv4' | 'ipv6' | 'none'
   readonly object?: string

@@ -30,9 +30,9 @@ const SetType& TypeOf(const SetRecord& set) {
   return *type;
 }
 
-void Begin(MessageBuilder& builder, ipset_cmd command, const Envelope& envelope) {
-  auto* header =
-      builder.BeginMessage<nfgenmsg>(NFNL_SUBSYS_IPSET << 8 | command, NLM_F_REQUEST, envelope.sequence);
+void Begin(MessageBuilder& builder, ipset_cmd command, const Envelope& envelope, uint16_t flags = 0) {
+  auto* header = builder.BeginMessage<nfgenmsg>(NFNL_SUBSYS_IPSET << 8 | command, NLM_F_REQUEST | flags,
+                                                envelope.sequence);
   header->nfgen_family = AF_INET;  // the core looks at FAMILY only
   header->version = NFNETLINK_V0;
   builder.U8(IPSET_ATTR_PROTOCOL, envelope.protocol);
@@ -93,6 +93,22 @@ void PutEntry(MessageBuilder& builder, const SetType& type, const EntryRecord& e
   if (entry.comment_length == 0) return;
   const auto comment = texts.subspan(entry.comment_offset, entry.comment_length);
   builder.String(IPSET_ATTR_COMMENT, {reinterpret_cast<const char*>(comment.data()), comment.size()});
+}
+
+ipset_cmd SetCommand(Op op) {
+  switch (op) {
+    case Op::kDestroySet:
+      return IPSET_CMD_DESTROY;
+    case Op::kFlushSet:
+      return IPSET_CMD_FLUSH;
+    case Op::kSwapSets:
+      return IPSET_CMD_SWAP;
+    case Op::kRenameSet:
+      return IPSET_CMD_RENAME;
+    default:
+      assert(!"operation not checked by the caller");
+      return IPSET_CMD_NONE;
+  }
 }
 
 ipset_cmd EntryCommand(Op op) { return op == Op::kAddEntry ? IPSET_CMD_ADD : IPSET_CMD_DEL; }
@@ -158,12 +174,9 @@ bool EncodeOperation(MessageBuilder& builder, const Envelope& envelope, const Ba
     return Finish(builder, kEntryCommandPolicy);
   }
   const bool has_other = op.op == Op::kSwapSets || op.op == Op::kRenameSet;
-  Begin(builder,
-        op.op == Op::kDestroySet ? IPSET_CMD_DESTROY
-        : op.op == Op::kFlushSet ? IPSET_CMD_FLUSH
-        : op.op == Op::kSwapSets ? IPSET_CMD_SWAP
-                                 : IPSET_CMD_RENAME,
-        envelope);
+  // NLM_F_EXCL: without it newer kernels say nothing when the set is absent.
+  const uint16_t flags = op.op == Op::kDestroySet ? NLM_F_EXCL : 0;
+  Begin(builder, SetCommand(op.op), envelope, flags);
   builder.String(IPSET_ATTR_SETNAME, Name(set.name));
   assert(!has_other || op.object < batch.sets.size());
   if (has_other) builder.String(IPSET_ATTR_SETNAME2, Name(batch.sets[op.object].name));

@@ -88,6 +88,16 @@ export interface RawConntrackSocket {
   close(): Promise<void>
 }
 
+export interface RawIpsetSocket {
+  /** IpsetOpRecords, IpsetSetRecords, IpsetEntryRecords, and the comments to which these point. */
+  apply(ops: Uint8Array, sets: Uint8Array, entries: Uint8Array, texts: Uint8Array): Promise<RawOutcome>
+  /** IpsetSetRecords. */
+  listSets(): Promise<Uint8Array>
+  /** IpsetEntryRecords. */
+  listEntries(name: string): Promise<Uint8Array>
+  close(): Promise<void>
+}
+
 export interface RawNftSocket {
   /** UTF-8: of each chain its table and its name, both ended by NUL. Rejects with EINVAL without nf_tables. */
   listChains(family: RawFamily): Promise<Uint8Array>
@@ -134,6 +144,7 @@ export interface Addon {
   readonly RouteSocket: new () => RawRouteSocket
   readonly RouteEvents: new () => RawRouteEvents
   readonly ConntrackSocket: new () => RawConntrackSocket
+  readonly IpsetSocket: new () => RawIpsetSocket
   readonly NftSocket: new () => RawNftSocket
   readonly XtablesTable: new (family: RawFamily, table: string) => RawXtablesTable
   /** Size and offsets of each record (records.ts). */

@@ -7,7 +7,7 @@ import type { BatchOutcome, OperationFailure } from './outcome.js'
 export interface OpWords<Op> {
   readonly subsystem: KernelErrorFields['subsystem']
   readonly describe: (op: Op) => string
-  readonly familyOf: (op: Op) => IpFamily
+  readonly familyOf: (op: Op) => IpFamily | 'none'
 }
 
 /** What was said about one operation that was not applied. */

@@ -13,9 +13,15 @@ export interface IpsetSettings {
   readonly type: IpsetType
   /** Of its addresses; a bitmap:port, which has none, is made with `ipv4` and the kernel keeps it as unspecified. */
   readonly family: IpFamily
-  /** Entries that the kernel takes, then IPSET_ERR_HASH_FULL; a bitmap:port holds every port. */
+  /**
+   * Entries that the kernel takes, then IPSET_ERR_HASH_FULL; a bitmap:port holds every port. NB: of more than 1,024 buckets
+   * each 1,024 have their share of the room, and it is only looked at where that is used up: the kernel may take some more.
+   */
   readonly maxElements: number
-  /** Initial buckets of a hash; 1.5 to 2 times the expected entries save the waits of its growth. */
+  /**
+   * Initial buckets of a hash; 1.5 to 2 times the expected entries save the waits of its growth, ten times the rest. The
+   * kernel rounds up to a power of two, 64 at the least, and compares it with nothing.
+   */
   readonly hashSize: number
   /** Entries may carry a mark, which the SET target copies into the packet. */
   readonly hasMarks: boolean
@@ -25,34 +31,47 @@ export interface IpsetSettings {
 
 /** One member. Which fields it has follows from the set's type. */
 export interface IpsetEntry {
+  /** Of a set of networks: without bits behind the prefix length, which the kernel drops. */
   readonly address?: IpAddress
-  readonly protocol?: Protocol
+  /** A number (IPPROTO_*): another protocol, in an entry that somebody else made. Absent in a bitmap:port. */
+  readonly protocol?: Protocol | number
   readonly port?: number
   /** The second address of hash:ip,port,ip, or the network of hash:ip,port,net. */
   readonly secondAddress?: IpAddress
   /** Of the network of hash:net and hash:ip,port,net; 0 is not possible in the kernel: two halves stand for it. */
   readonly prefixLength?: number
-  /** Only where the set has marks. */
+  /** Only where the set has marks; value and mask 0 are none. */
   readonly mark?: { readonly value: number; readonly mask: number }
-  /** At most 255 bytes; only where the set has comments. */
+  /** At most 255 bytes, without `"`, which ends it in what the tool saves; only where the set has comments. */
   readonly comment?: string
 }
 
 /** Every operation of a batch, by name. */
 export interface IpsetOps {
-  /** EEXIST when a set of that name is there with other settings; nothing happens when it has the same. */
+  /**
+   * EEXIST when a set of that name is there with another type, family, `maxElements` or extension (time-outs and counters
+   * are some, too); nothing happens when it has the same. IPSET_ERR_FIND_TYPE: the kernel has no such type.
+   */
   'create-set': { readonly set: IpsetSettings }
   /** ENOENT when absent, EBUSY while a rule or another set refers to it. */
   'destroy-set': { readonly name: string }
   /** Removes every entry. ENOENT when absent. */
   'flush-set': { readonly name: string }
-  /** Exchanges the contents, and the references, of two sets of one type. */
+  /**
+   * Two sets exchange their names at once for packets: a rule that refers to one has the entries of the other then, and its
+   * size and extensions. ENOENT when one is absent. IPSET_ERR_TYPE_MISMATCH when they hold different things (type or family),
+   * whether somebody refers to them or not: then rules must let go of the one, before it is destroyed and made anew.
+   */
   'swap-sets': { readonly name: string; readonly other: string }
   /** EEXIST when `to` is there, EBUSY while referred to. */
   'rename-set': { readonly name: string; readonly to: string }
-  /** Nothing happens when it is there already; its mark and comment become these. */
+  /**
+   * Nothing happens when it is there already; its mark and comment become these, or go. ENOENT without the set,
+   * IPSET_ERR_HASH_FULL when it is new and there is no room. NB: `set` must be what is there, which a `create-set` before
+   * shows: the kernel takes from an entry what its own type needs.
+   */
   'add-entry': { readonly set: IpsetSettings; readonly entry: IpsetEntry }
-  /** Nothing happens when it is absent. */
+  /** Nothing happens when it is absent. ENOENT without the set. */
   'delete-entry': { readonly set: IpsetSettings; readonly entry: IpsetEntry }
 }
 export type IpsetOp = { readonly [K in keyof IpsetOps]: { readonly op: K } & IpsetOps[K] }[keyof IpsetOps]
@@ -63,6 +82,7 @@ export interface IpsetHeader {
   /** Also of types that Viaduct does not use. */
   readonly type: string
   readonly family: IpFamily | undefined
+  /** Of a bitmap:port the ports in its range; 0 where the type has no such limit. */
   readonly maxElements: number
   readonly hasMarks: boolean
   readonly hasComments: boolean
@@ -71,15 +91,23 @@ export interface IpsetHeader {
   readonly elements: number
 }
 
-/** Sets of the kernel, of both families. Operations of one batch are applied in order, each on its own: no rollback. */
+/**
+ * Sets of the kernel, of both families. Operations of one batch are applied in order, each on its own: no rollback, and none
+ * waits for the success of another. So what follows only when a set is full and whole, such as its swap, belongs into a later batch.
+ *
+ * Neighbouring entries of one set cross the kernel's door together: a batch ordered by set is several times faster.
+ *
+ * EBUSY of swap, rename and destroy may be another program's listing, which ends. EPROTONOSUPPORT of every call: the kernel has
+ * no ipset (module ip_set).
+ */
 export interface Ipset {
   /** Applies all operations; throws KernelError only if the whole batch could not be sent or accounted for. */
   apply(ops: readonly IpsetOp[]): Promise<BatchOutcome>
-  /** All sets, without their entries. */
+  /** All sets, without their entries: a cheap look at whether something was changed. */
   sets(): Promise<readonly IpsetHeader[]>
   /**
    * The entries of a set of a type that Viaduct uses as packed records without comments, in no particular order; read them
-   * with the cursor of ipset-cursor.ts: no object per record. Throws KernelError ENOENT when the set is absent.
+   * with IpsetEntryCursor: no object per record. Throws KernelError ENOENT when the set is absent.
    */
   entries(name: string): Promise<Uint8Array>
   /** Waits for the batch in flight; afterwards every call throws KernelError EBADF. Idempotent. */

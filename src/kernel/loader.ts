@@ -77,6 +77,7 @@ const exportNames = {
   RouteSocket: true,
   RouteEvents: true,
   ConntrackSocket: true,
+  IpsetSocket: true,
   NftSocket: true,
   XtablesTable: true,
   layout: true,

@@ -3,11 +3,13 @@ import { readActiveTables } from './active-tables.js'
 import type { Addon } from './addon.js'
 import type { Conntrack } from './conntrack.js'
 import { describeXtTable } from './describe-xtables.js'
+import type { Ipset } from './ipset.js'
 import type { Ipvs } from './ipvs.js'
 import type { Links } from './links.js'
 import { loadAddon } from './loader.js'
 import type { NftChains } from './nft-chains.js'
 import { RealConntrack } from './real-conntrack.js'
+import { RealIpset } from './real-ipset.js'
 import { RealIpvs } from './real-ipvs.js'
 import { RealLinks } from './real-links.js'
 import { RealNftChains } from './real-nft-chains.js'
@@ -25,6 +27,7 @@ export interface Kernel {
   readonly links: Links
   readonly sysctl: Sysctl
   readonly conntrack: Conntrack
+  readonly ipset: Ipset
   readonly nftChains: NftChains
   /** The one of this family and table: what is wanted of it lives as long as the kernel is open. */
   xtables(family: IpFamily, table: XtTableName): Xtables
@@ -47,8 +50,8 @@ export interface KernelOptions {
  * The real kernel. Nothing is opened yet: the first call of each part loads the addon (ConfigError when there is none)
  * and opens its socket in the network namespace of that moment.
  *
- * Each part has one call in flight, for both families: with one watch, at most four threads of libuv's pool, which has
- * four, and three while nobody asks `links` (start-up, reconcile, clean-up). UV_THREADPOOL_SIZE needs no setting: a wait
+ * Each part has one call in flight, for both families: with one watch, at most five threads of libuv's pool, which has
+ * four, and four while nobody asks `links` (start-up, reconcile, clean-up). UV_THREADPOOL_SIZE needs no setting: a wait
  * for events ends within 250 ms and queues again behind the files and names that were asked for meanwhile. Each table of
  * x_tables is a part of its own, and holds its thread while it waits for the lock: of two families' tables two at a time.
  * A clean-up of flows holds one as long as it takes, 0.2 s for 100,000 of them.
@@ -61,6 +64,7 @@ export function openKernel(options: KernelOptions = {}): Kernel {
   const routes = new RealRoutes(addon)
   const links = new RealLinks(addon)
   const conntrack = new RealConntrack(addon)
+  const ipset = new RealIpset(addon)
   const nftChains = new RealNftChains(addon)
   const xtables = new Map<string, RealXtables>()
   let isHurried = false
@@ -69,6 +73,7 @@ export function openKernel(options: KernelOptions = {}): Kernel {
     routes,
     links,
     conntrack,
+    ipset,
     nftChains,
     sysctl: new RealSysctl(options.sysctlRoot ?? '/proc/sys'),
     xtables: (family, table) => {
@@ -86,7 +91,7 @@ export function openKernel(options: KernelOptions = {}): Kernel {
       for (const table of xtables.values()) table.hurry()
     },
     close: async () => {
-      const parts = [ipvs, routes, links, conntrack, nftChains, ...xtables.values()]
+      const parts = [ipvs, routes, links, conntrack, ipset, nftChains, ...xtables.values()]
       await Promise.all(parts.map((part) => part.close()))
     },
   }

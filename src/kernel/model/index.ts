@@ -5,6 +5,7 @@
 import type { IpFamily } from '../../address.js'
 import type { XtTableName } from '../xtables.js'
 import { ModelConntrack, type ModelFlow } from './conntrack.js'
+import { ModelIpset } from './ipset.js'
 import { ModelIpvs } from './ipvs.js'
 import { ModelLinks } from './links.js'
 import { ModelNetwork } from './network.js'
@@ -15,7 +16,16 @@ import { ModelXtNamespace, type ModelXtTable, type XtChains } from './xtables-ta
 import { ModelXtables } from './xtables.js'
 
 export type { Fault, FaultPlan, ModelBatches } from './faults.js'
-export type { ModelConntrack, ModelFlow, ModelIpvs, ModelLinks, ModelNftChains, ModelRoutes, ModelSysctl }
+export type {
+  ModelConntrack,
+  ModelFlow,
+  ModelIpset,
+  ModelIpvs,
+  ModelLinks,
+  ModelNftChains,
+  ModelRoutes,
+  ModelSysctl,
+}
 export type { ModelXtables, ModelXtTable, XtChains }
 export { ModelXtNamespace }
 
@@ -34,6 +44,7 @@ export interface ModelKernel {
   readonly links: ModelLinks
   readonly sysctl: ModelSysctl
   readonly conntrack: ModelConntrack
+  readonly ipset: ModelIpset
   readonly nftChains: ModelNftChains
   readonly xtNamespace: ModelXtNamespace
   /** One of each family and table. */
@@ -61,6 +72,7 @@ export function openModelKernel(options: ModelKernelOptions = {}): ModelKernel {
   const routes = new ModelRoutes(network)
   const links = new ModelLinks(network, options.hasDummyModule ?? true)
   const conntrack = new ModelConntrack()
+  const ipset = new ModelIpset()
   const nftChains = new ModelNftChains()
   const xtNamespace = options.xtNamespace ?? new ModelXtNamespace()
   const xtables = new Map<ModelXtTable, ModelXtables>()
@@ -71,6 +83,7 @@ export function openModelKernel(options: ModelKernelOptions = {}): ModelKernel {
     links,
     sysctl,
     conntrack,
+    ipset,
     nftChains,
     xtNamespace,
     xtables: (family, table) => {
@@ -84,7 +97,7 @@ export function openModelKernel(options: ModelKernelOptions = {}): ModelKernel {
     activeTables: async (family) => xtNamespace.active(family),
     close: async () => {
       await Promise.all(
-        [ipvs, routes, links, conntrack, nftChains, ...xtables.values()].map((part) => part.close()),
+        [ipvs, routes, links, conntrack, ipset, nftChains, ...xtables.values()].map((part) => part.close()),
       )
     },
   }
