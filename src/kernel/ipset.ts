@@ -14,8 +14,9 @@ export interface IpsetSettings {
   /** Of its addresses; a bitmap:port, which has none, is made with `ipv4` and the kernel keeps it as unspecified. */
   readonly family: IpFamily
   /**
-   * Entries that the kernel takes, then IPSET_ERR_HASH_FULL; a bitmap:port holds every port. NB: of more than 1,024 buckets
-   * each 1,024 have their share of the room, and it is only looked at where that is used up: the kernel may take some more.
+   * Entries that the kernel takes, then IPSET_ERR_HASH_FULL; a bitmap:port holds every port. NB: not sharp: places of deleted
+   * entries are used beyond it, and of more than 1,024 buckets each 1,024 have their share, and only where that is used up
+   * are all counted.
    */
   readonly maxElements: number
   /**

@@ -1,6 +1,8 @@
 // The whole contract, on a kernel with IP_VS and the dummy device (scripts/guest.mjs), in a namespace of its own.
 import { openRealKernel } from './real-kernel.js'
 import { requireFreshNamespace } from './fresh-namespace.js'
+import { openRealIpset } from './ipset-subjects.js'
+import { ipsetContract } from './ipset.contract.js'
 import { ipvsContract } from './ipvs.contract.js'
 import { linksContract } from './links.contract.js'
 import { routesContract } from './routes.contract.js'
@@ -8,6 +10,7 @@ import { sysctlContract } from './sysctl.contract.js'
 
 requireFreshNamespace()
 ipvsContract('kernel', () => openRealKernel().ipvs)
+ipsetContract('kernel', openRealIpset)
 routesContract('kernel', () => openRealKernel().routes)
 linksContract('kernel', openRealKernel, true)
 sysctlContract('kernel', () => openRealKernel().sysctl)

@@ -3,6 +3,8 @@
 import { flushFlows, insertFlows, listFlows, nameFlow } from '../support/conntrack-flows.js'
 import { mustRun } from '../support/processes.js'
 import { conntrackContract, type ConntrackSubject } from './conntrack.contract.js'
+import { openRealIpset } from './ipset-subjects.js'
+import { ipsetContract } from './ipset.contract.js'
 import { openRealKernel } from './real-kernel.js'
 import { requireFreshNamespace } from './fresh-namespace.js'
 import { linksContract } from './links.contract.js'
@@ -13,6 +15,7 @@ import { openRealSubject } from './xtables-subjects.js'
 import { xtablesContract } from './xtables.contract.js'
 
 requireFreshNamespace()
+ipsetContract('kernel', openRealIpset)
 routesContract('kernel', () => openRealKernel().routes)
 linksContract('kernel', openRealKernel, false)
 sysctlContract('kernel', () => openRealKernel().sysctl)

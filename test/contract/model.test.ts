@@ -1,6 +1,8 @@
 import { openModelKernel } from '../../src/kernel/model/index.js'
 import { nameFlow } from '../support/conntrack-flows.js'
 import { conntrackContract, type ConntrackSubject } from './conntrack.contract.js'
+import { openModelIpset } from './ipset-subjects.js'
+import { ipsetContract } from './ipset.contract.js'
 import { ipvsContract } from './ipvs.contract.js'
 import { linksContract } from './links.contract.js'
 import { nftChainsContract, type NftChainsSubject } from './nft-chains.contract.js'
@@ -9,6 +11,7 @@ import { sysctlContract } from './sysctl.contract.js'
 import { openModelSubject } from './xtables-subjects.js'
 import { xtablesContract } from './xtables.contract.js'
 
+ipsetContract('model', openModelIpset)
 ipvsContract('model', () => openModelKernel().ipvs)
 routesContract('model', () => openModelKernel().routes)
 linksContract('model', openModelKernel, true)

@@ -138,7 +138,10 @@ const targetsOf: Readonly<Record<IpFamily, typeof targets>> = {
     [
       '-p udp -j SET --map-set viaduct-6 src,dst --map-mark',
       'mangle',
-      { protocol: 'udp', target: { kind: 'map-mark', set: { name: 'viaduct-6', directions: ['src', 'dst'] } } },
+      {
+        protocol: 'udp',
+        target: { kind: 'map-mark', set: { name: 'viaduct-6', directions: ['src', 'dst'] } },
+      },
     ],
     [
       '-p udp -j DNAT --to-destination [fd00:244::5]:53',

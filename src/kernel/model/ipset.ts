@@ -42,7 +42,8 @@ function canHold(
 ): number {
   if (entry.mark !== undefined && !hasMarks) return ipsetErrno.IPSET_ERR_SKBINFO
   if (entry.comment !== undefined && !hasComments) return ipsetErrno.IPSET_ERR_COMMENT
-  if (type === 'hash:ip' && entry.address === '0.0.0.0') return ipsetErrno.IPSET_ERR_HASH_ELEM
+  const isNoAddress = entry.address === '0.0.0.0' || entry.address === '::'
+  if (type === 'hash:ip' && isNoAddress) return ipsetErrno.IPSET_ERR_HASH_ELEM
   const { prefixLength } = entry
   const isNetwork = ipsetShapes[type].hasNetwork && prefixLength !== undefined
   const isWrong = isNetwork && (prefixLength === 0 || prefixLength > hostPrefixLength(family))

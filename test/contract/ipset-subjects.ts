@@ -1,0 +1,27 @@
+// The two that keep the laws of ipset.contract.ts.
+import { openModelKernel } from '../../src/kernel/model/index.js'
+import type { IpsetSubject } from './ipset.contract.js'
+import { openRealKernel } from './real-kernel.js'
+
+export function openModelIpset(): IpsetSubject {
+  const { ipset } = openModelKernel()
+  return {
+    ipset,
+    refer: async (name) => {
+      ipset.references.clear()
+      if (name !== undefined) ipset.references.set(name, 1)
+    },
+  }
+}
+
+export function openRealIpset(): IpsetSubject {
+  const { ipset, xtables } = openRealKernel()
+  return {
+    ipset,
+    refer: async (name) => {
+      const set = name === undefined ? [] : [{ name, directions: ['dst'] } as const]
+      const rules = set.map((match) => ({ set: match, target: { kind: 'return' } as const }))
+      await xtables('ipv4', 'filter').apply([{ op: 'set-hook', chain: 'INPUT', rules }])
+    },
+  }
+}
