@@ -1,5 +1,5 @@
 // Input of iptables-restore for what kube-proxy 1.36 writes for the services of bench/state.ts (spec kube-proxy.md 4.4, 4.5).
-import { endpointChain, serviceChains } from '../../src/modes/iptables/names.js'
+import { endpointChain, ServiceChains } from '../../src/modes/iptables/names.js'
 import { ip } from '../../test/support/routes.js'
 import { realServersOf, vip } from '../state.js'
 import { isLargeCluster, type Size } from './manifests.js'
@@ -56,7 +56,7 @@ export function servicesText(size: Size): string {
   const rules: string[] = []
   for (let i = 0; i < size.services; i++) {
     const name = serviceName(i)
-    const { cluster } = serviceChains(name, protocol)
+    const { cluster } = new ServiceChains(name, protocol)
     const addresses = realServersOf(i, size.reals)
     chains.push(`:${cluster} - [0:0]`)
     rules.push(

@@ -9,8 +9,7 @@ import {
 } from '../../kernel/index.js'
 import type { Backend, Route } from '../../routing/index.js'
 import type { DesiredChain, DesiredFrontend, DesiredRoute, DispatchChain } from './desired.js'
-import { chainNames, dispatchChains, endpointChain, type ServiceChains } from './names.js'
-import { serviceChains, servicePortName } from './names.js'
+import { chainNames, dispatchChains, endpointChain, ServiceChains, servicePortName } from './names.js'
 import type { IptablesModeSettings } from './settings.js'
 
 const protocols = { TCP: 'tcp', UDP: 'udp', SCTP: 'sctp' } as const
@@ -52,7 +51,7 @@ export function compileRoute(route: Route, settings: IptablesModeSettings): Desi
 function planOf(route: Route, settings: IptablesModeSettings): Plan {
   const name = servicePortName(route)
   const protocol = protocols[route.protocol]
-  const chains = serviceChains(name, protocol)
+  const chains = new ServiceChains(name, protocol)
   const cluster = route.clusterBackends.length > 0 ? chains.cluster : undefined
   const local = route.localBackends.length > 0 ? chains.local : undefined
   const external = route.isExternalLocal ? local : cluster

@@ -78,23 +78,30 @@ export const ownedChains: Readonly<Record<IptablesTable, readonly string[]>> = {
   ],
 }
 
-const base32Digits = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'
+const base32Digits = [...'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567']
+/** By ten bits: every start makes 10,000 hashes. */
+const digitPairs = base32Digits.flatMap((first) => base32Digits.map((second) => first + second))
 
 /** The first 16 digits (80 bits) of the RFC 4648 base32 of SHA-256. */
 function chainHash(text: string): string {
   const digest = hash('sha256', text, 'binary')
-  let digits = ''
-  let value = 0
-  let bits = 0
-  for (let i = 0; i < 10; i++) {
-    value = ((value << 8) | digest.charCodeAt(i)) & 0xfff
-    bits += 8
-    while (bits >= 5) {
-      bits -= 5
-      digits += base32Digits.charAt((value >>> bits) & 31)
-    }
-  }
-  return digits
+  return eightDigits(digest, 0) + eightDigits(digest, 5)
+}
+
+/** Of the five bytes from `at`. */
+function eightDigits(digest: string, at: number): string {
+  const high = (digest.charCodeAt(at) << 16) | (digest.charCodeAt(at + 1) << 8) | digest.charCodeAt(at + 2)
+  const low = (digest.charCodeAt(at + 3) << 8) | digest.charCodeAt(at + 4)
+  return (
+    pairAt(high >>> 14) +
+    pairAt((high >>> 4) & 0x3ff) +
+    pairAt(((high & 15) << 6) | (low >>> 10)) +
+    pairAt(low & 0x3ff)
+  )
+}
+
+function pairAt(bits: number): string {
+  return digitPairs[bits] ?? ''
 }
 
 /** `namespace/name:port`, as kube-proxy writes a service port in comments and hashes. */
@@ -102,25 +109,30 @@ export function servicePortName(route: Pick<Route, 'service' | 'portName'>): str
   return route.portName === '' ? route.service : `${route.service}:${route.portName}`
 }
 
-/** Chains that one service port may have. */
-export interface ServiceChains {
+/** Chains that one service port may have; most have the first one alone. */
+export class ServiceChains {
+  readonly #digits: string
   /** To an endpoint of the cluster. */
   readonly cluster: string
-  /** To an endpoint of this node. */
-  readonly local: string
-  /** Traffic from outside the cluster, whichever way it came. */
-  readonly external: string
-  /** Sources that may use the load balancer. */
-  readonly firewall: string
-}
 
-export function serviceChains(name: string, protocol: Protocol): ServiceChains {
-  const digits = chainHash(name + protocol)
-  return {
-    cluster: `KUBE-SVC-${digits}`,
-    local: `KUBE-SVL-${digits}`,
-    external: `KUBE-EXT-${digits}`,
-    firewall: `KUBE-FW-${digits}`,
+  constructor(name: string, protocol: Protocol) {
+    this.#digits = chainHash(name + protocol)
+    this.cluster = `KUBE-SVC-${this.#digits}`
+  }
+
+  /** To an endpoint of this node. */
+  get local(): string {
+    return `KUBE-SVL-${this.#digits}`
+  }
+
+  /** Traffic from outside the cluster, whichever way it came. */
+  get external(): string {
+    return `KUBE-EXT-${this.#digits}`
+  }
+
+  /** Sources that may use the load balancer. */
+  get firewall(): string {
+    return `KUBE-FW-${this.#digits}`
   }
 }
 
