@@ -22,6 +22,7 @@ import {
   ServiceScheduling,
   systemClock,
 } from '../src/sync/index.js'
+import { limitInlining } from '../src/v8-options.js'
 import { realServer, realServersOf, service, slice } from './state.js'
 
 const changes = 100
@@ -235,6 +236,8 @@ async function runPipeline(
   return { whole, messages: counted.messages }
 }
 
+// As the agent does.
+limitInlining()
 const [what, services, reals, binding] = process.argv.slice(2)
 const size = [Number(services), Number(reals)] as const
 const result =

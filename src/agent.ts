@@ -20,6 +20,7 @@ import {
   systemClock,
   type ModeOptions,
 } from './sync/index.js'
+import { limitInlining } from './v8-options.js'
 
 const onlineCpus = '/sys/devices/system/cpu/online'
 
@@ -117,6 +118,7 @@ async function runCleanUp(config: Config, kernel: Kernel): Promise<number> {
 }
 
 async function main(): Promise<number> {
+  limitInlining()
   const invocation = parseArguments(process.argv.slice(2))
   if ('exitCode' in invocation) {
     const output = invocation.exitCode === 0 ? process.stdout : process.stderr
