@@ -1,6 +1,7 @@
 import { ConfigError, KernelError } from '../errors.js'
 import { isWithoutIpvs } from './clean-up.js'
 import { isWithoutXtables } from './iptables-mode.js'
+import { isWithoutIpset } from './set-types.js'
 
 /** One sentence on an error that ends the agent: what is wrong, and what to do. */
 export function adviceOn(error: unknown): string {
@@ -12,6 +13,11 @@ export function adviceOn(error: unknown): string {
   }
   if (isWithoutIpvs(error)) {
     return `this kernel has no IP_VS: load it with "modprobe ip_vs", or run a kernel that has it (${error.message})`
+  }
+  if (isWithoutIpset(error)) {
+    const lack =
+      error.code === 'EPROTONOSUPPORT' ? 'has no ipset: load it with "modprobe ip_set"' : 'lacks a type of sets: load it'
+    return `this kernel ${lack}, or use --proxy-mode=iptables (${error.message})`
   }
   if (isWithoutXtables(error)) {
     return `this kernel has no legacy x_tables: load it with "modprobe ip_tables", or use --proxy-mode=nftables (${error.message})`

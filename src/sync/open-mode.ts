@@ -5,6 +5,7 @@ import { isWithoutIpvs } from './clean-up.js'
 import { openIptablesMode } from './iptables-mode.js'
 import { openIpvsMode } from './ipvs-mode.js'
 import type { Mode, ModeOptions } from './mode.js'
+import { isWithoutIpset } from './set-types.js'
 
 /** Makes the kernel ready. Throws ConfigError or KernelError where the mode, or every one of them, cannot work on it. */
 export async function openMode(options: ModeOptions): Promise<Mode> {
@@ -32,6 +33,6 @@ async function openLast(options: ModeOptions, former: unknown): Promise<Mode> {
 
 /** The kernel lacks what ipvs mode needs; what any mode would lack is nothing to fall back from. */
 function isForAnotherMode(error: unknown): boolean {
-  if (error instanceof KernelError) return isWithoutIpvs(error)
+  if (error instanceof KernelError) return isWithoutIpvs(error) || isWithoutIpset(error)
   return error instanceof ConfigError && ['ipvs-scheduler', 'vip-binding'].includes(error.path)
 }

@@ -64,7 +64,7 @@ export class ServiceScheduling {
   /** Looks again for schedulers that were missing: somebody may have loaded them. Resolves with whether one has come. */
   async recheck(): Promise<boolean> {
     const before = this.#missing.size
-    for (const scheduler of [...this.#missing]) await this.#ask(scheduler)
+    for (const scheduler of this.#missing) await this.#ask(scheduler)
     return this.#missing.size < before
   }
 
@@ -76,10 +76,12 @@ export class ServiceScheduling {
   async #ask(scheduler: string): Promise<void> {
     const { family, ipvs } = this.#options
     try {
-      const isPresent = await hasScheduler(ipvs, family, scheduler)
-      this.#missing.delete(scheduler)
-      if (isPresent) this.#present.add(scheduler)
-      else this.#missing.add(scheduler)
+      if (await hasScheduler(ipvs, family, scheduler)) {
+        this.#missing.delete(scheduler)
+        this.#present.add(scheduler)
+      } else {
+        this.#missing.add(scheduler)
+      }
     } catch (error) {
       if (!(error instanceof KernelError)) throw error
     }

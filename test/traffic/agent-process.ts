@@ -38,6 +38,16 @@ export class AgentProcess {
     }
   }
 
+  /** How many lines it has written. */
+  get lineCount(): number {
+    return this.#program.lines.length
+  }
+
+  /** The first line at or after `from` that fits; throws when the agent ended without one. */
+  async line(fits: RegExp, from: number): Promise<string> {
+    return await this.#program.line((line) => fits.test(line), from)
+  }
+
   /** Sends SIGTERM and waits for the end. */
   async terminate(): Promise<Finished & { readonly tookMs: number }> {
     const started = performance.now()

@@ -66,11 +66,6 @@ function chooseScheduler({ scheduling: wish }: Route, settings: SchedulingSettin
   if (wish.scheduler === undefined && wish.schedulerFlags === undefined) return { scheduling: settings }
   const scheduler = wish.scheduler ?? settings.scheduler
   const schedulerFlags = wish.schedulerFlags?.split(',').map((name) => name.trim())
-  const refusal = (field: keyof Scheduling, scheduling: Scheduling, problem: string): Choice => {
-    const { scheduler: used, schedulerFlags: flags } = scheduling
-    const instead = flags.length === 0 ? used : `${used} with ${flags.join(', ')}`
-    return { scheduling, unmet: { wish: field, problem: `${problem}; this Service uses ${instead}` } }
-  }
   if (settings.missing.has(scheduler)) {
     const problem = `this kernel has no scheduler "${scheduler}": load the module ip_vs_${scheduler}`
     return refusal('scheduler', settings, problem)
@@ -82,6 +77,13 @@ function chooseScheduler({ scheduling: wish }: Route, settings: SchedulingSettin
   if (read.field === 'scheduler') return refusal('scheduler', settings, read.problem)
   const plain = wish.scheduler === undefined ? settings : readScheduling({ scheduler })
   return refusal('schedulerFlags', 'problem' in plain ? settings : plain, read.problem)
+}
+
+/** What holds instead of a wish. */
+function refusal(wish: keyof Scheduling, scheduling: Scheduling, problem: string): Choice {
+  const { scheduler: used, schedulerFlags: flags } = scheduling
+  const instead = flags.length === 0 ? used : `${used} with ${flags.join(', ')}`
+  return { scheduling, unmet: { wish, problem: `${problem}; this Service uses ${instead}` } }
 }
 
 /** Or what is wrong with the text. */
