@@ -1,12 +1,15 @@
 // What an operator should know about settings that are valid, but leave something open (F-065, F-083, F-086).
 import type { Cidr, IpFamily } from '../address.js'
-import type { Config } from '../config/index.js'
+import type { Config, ProxyMode } from '../config/index.js'
 import type { NodeFacts } from './node-tracker.js'
 
-export type WarnedConfig = Pick<
+export interface WarnedConfig extends Pick<
   Config,
-  'mode' | 'featureGates' | 'nodePortAddresses' | 'detectLocalMode' | 'clusterCIDR' | 'ipvs'
->
+  'featureGates' | 'nodePortAddresses' | 'detectLocalMode' | 'clusterCIDR' | 'ipvs'
+> {
+  /** The one that runs. */
+  readonly mode: ProxyMode
+}
 
 const names: Readonly<Record<IpFamily, string>> = { ipv4: 'IPv4', ipv6: 'IPv6' }
 
@@ -17,13 +20,15 @@ export function configWarnings(
 ): readonly string[] {
   const known = (['ipv4', 'ipv6'] as const).filter((family) => node.addresses[family] !== undefined)
   const families: readonly IpFamily[] = known.length === 0 ? ['ipv4'] : known
-  const byMode =
-    config.mode === 'iptables'
-      ? [...nodePortWarnings(config, families), ...detectionWarnings(config, node, families)]
-      : excludeWarnings(config, families)
   const unknown =
     "this node's IP is not known: no load balancer source range will admit the node itself; name it by --bind-address"
-  return [...(known.length === 0 ? [unknown] : []), ...byMode, ...gateWarnings(config)]
+  return [
+    ...(known.length === 0 ? [unknown] : []),
+    ...nodePortWarnings(config, families),
+    ...detectionWarnings(config, node, families),
+    ...(config.mode === 'ipvs' ? excludeWarnings(config, families) : []),
+    ...gateWarnings(config),
+  ]
 }
 
 function gateWarnings({ featureGates: { withoutEffect } }: WarnedConfig): string[] {

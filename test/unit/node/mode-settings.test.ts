@@ -257,13 +257,13 @@ describe('what an operator should know of valid settings', () => {
     },
     {
       name: 'F-086 excluded networks of the wrong family, in ipvs mode',
-      config: { mode: 'ipvs', ipvs: { excludeCIDRs: ['fd00::/8'] } },
+      config: { ...quiet, mode: 'ipvs', ipvs: { excludeCIDRs: ['fd00::/8'] } },
       node: { ipv4 },
       expected: [/^ipvs\.excludeCIDRs has no IPv4 network/u],
     },
     {
       name: 'not on a node of both',
-      config: { mode: 'ipvs', ipvs: { excludeCIDRs: ['fd00::/8'] } },
+      config: { ...quiet, mode: 'ipvs', ipvs: { excludeCIDRs: ['fd00::/8'] } },
       node: { ipv4, ipv6 },
       expected: [],
     },
@@ -277,7 +277,8 @@ describe('what an operator should know of valid settings', () => {
   for (const { name, config, node, expected } of cases) {
     it(name, () => {
       const podCIDRs = [cidr('10.244.1.0/24')]
-      const sentences = configWarnings(configOf(config), { addresses: node, podCIDRs })
+      const warned = { ...configOf(config), mode: config.mode === 'ipvs' ? 'ipvs' : 'iptables' } as const
+      const sentences = configWarnings(warned, { addresses: node, podCIDRs })
       assert.equal(sentences.length, expected.length, sentences.join('\n'))
       for (const [i, pattern] of expected.entries()) assert.match(sentences[i] ?? '', pattern)
     })
