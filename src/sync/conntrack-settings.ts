@@ -90,13 +90,13 @@ async function set(
 ): Promise<boolean> {
   const { kernel, log } = options
   const path = `${folder}/${name}`
-  const error = await ensureSetting({ path, value, isLeast }, { sysctl: kernel.sysctl, log })
-  if (error === undefined) return true
-  if (!refusals.has(error.code)) throw refusal(path, value, error, off)
+  const outcome = await ensureSetting({ path, value, isLeast }, { sysctl: kernel.sysctl, log })
+  if (!(outcome instanceof KernelError)) return true
+  if (!refusals.has(outcome.code)) throw refusal(path, value, outcome, off)
   const remedy = `set it on the node, or use ${off}`
   log.warn(`Kernel setting ${path} should be ${value}, and cannot be set from here: ${remedy}`, {
     setting: path,
-    err: error,
+    err: outcome,
   })
   return false
 }

@@ -111,10 +111,10 @@ async function warnOfNft({ nftChains }: ModeKernel, log: Log): Promise<void> {
 /** F-064: without it the kernel drops what comes from loopback addresses and leaves for endpoints. */
 async function serveLocalhost({ kernel, log }: ModeOptions): Promise<void> {
   const path = 'net/ipv4/conf/all/route_localnet'
-  const error = await ensureSetting({ path, value: 1 }, { sysctl: kernel.sysctl, log })
+  const outcome = await ensureSetting({ path, value: 1 }, { sysctl: kernel.sysctl, log })
   const remedy = 'set it on the node, or use --iptables-localhost-nodeports=false'
-  if (error !== undefined)
-    log.error(`Kernel setting ${path} should be 1: ${remedy}`, { setting: path, err: error })
+  if (outcome instanceof KernelError)
+    log.error(`Kernel setting ${path} should be 1: ${remedy}`, { setting: path, err: outcome })
 }
 
 /** F-058: a liberal conntrack takes packets for valid that a strict one does not know; then none is dropped. */

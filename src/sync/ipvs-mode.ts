@@ -49,8 +49,10 @@ export function ipvsMode(options: ModeOptions, settings: IpvsSettings): Mode {
           scheduling: config.ipvs,
           warnings,
         }),
-        // They are of no family.
-        keepSettings: async () => (family === 'ipv4' ? await settings.ensure() : undefined),
+        keepSettings: async () => {
+          // Most have IPv4 in their names, and all are there once.
+          if (family === 'ipv4') metrics.ipv4.drift('setting').inc(await settings.ensure())
+        },
         vipBinding,
         syncPeriodMs,
         isExcluded,

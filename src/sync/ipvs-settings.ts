@@ -3,7 +3,12 @@ import type { IpvsConfig } from '../config/index.js'
 import { KernelError } from '../errors.js'
 import type { Ipvs, IpvsTimeouts, Sysctl } from '../kernel/index.js'
 import { type Log, StateReporter } from '../log.js'
-import { ensureSetting, type KernelSetting } from './kernel-settings.js'
+import {
+  ensureSetting,
+  type KernelSetting,
+  type SettingDoors,
+  type SettingOutcome,
+} from './kernel-settings.js'
 
 export interface IpvsSettingsOptions {
   readonly config: Pick<
@@ -59,60 +64,68 @@ export class IpvsSettings {
     })
   }
 
-  /** Writes what differs. Never throws KernelError. */
-  async ensure(): Promise<void> {
-    for (const setting of this.#settings) await this.#ensure(setting)
-    await this.#ensureTimeouts()
+  /** Writes what differs. Resolves with how many did; never throws KernelError. */
+  async ensure(): Promise<number> {
+    const outcomes: SettingOutcome[] = []
+    for (const setting of this.#settings) outcomes.push(await this.#ensure(setting))
+    outcomes.push(await this.#ensureTimeouts())
+    return outcomes.filter((outcome) => outcome === 'written').length
   }
 
-  async #ensure(setting: Setting): Promise<void> {
+  async #ensure(setting: Setting): Promise<SettingOutcome> {
     const { kernel, log } = this.#options
     const { path, value, before, off } = setting
-    const error = await this.#refusal(setting, { sysctl: kernel.sysctl, log })
+    const outcome = await ensureWhereNeeded(setting, { sysctl: kernel.sysctl, log })
     const release = before === undefined ? '' : ` before Linux ${before.join('.')}`
-    const remedy =
-      error?.code === 'ENOENT'
-        ? 'this kernel has no such setting'
-        : `set it on the node${off === undefined ? '' : `, or use ${off}`}`
-    const text = `${path} should be ${value}${release}: ${remedy}`
-    this.#problems.report(path, error && { text, fields: { setting: path, err: error } })
-  }
-
-  async #refusal(
-    setting: Setting,
-    doors: { readonly sysctl: Sysctl; readonly log: Log },
-  ): Promise<KernelError | undefined> {
-    try {
-      if (setting.before !== undefined && !(await isOlder(doors.sysctl, setting.before))) return undefined
-    } catch (error) {
-      if (error instanceof KernelError) return error
-      throw error
-    }
-    return await ensureSetting(setting, doors)
+    this.#tell(outcome, path, (error) => {
+      const leave = off === undefined ? '' : `, or use ${off}`
+      const remedy =
+        error.code === 'ENOENT' ? 'this kernel has no such setting' : `set it on the node${leave}`
+      return `${path} should be ${value}${release}: ${remedy}`
+    })
+    return outcome
   }
 
   /** F-112: all three in one; 0 keeps what the kernel has. */
-  async #ensureTimeouts(): Promise<void> {
+  async #ensureTimeouts(): Promise<SettingOutcome> {
     const { config, kernel, log } = this.#options
     const wanted = {
       tcpSeconds: config.tcpTimeoutSeconds,
       tcpFinSeconds: config.tcpFinTimeoutSeconds,
       udpSeconds: config.udpTimeoutSeconds,
     }
-    if (Math.max(...Object.values(wanted)) === 0) return
-    const error = await setTimeouts(wanted, kernel.ipvs, log)
-    const text = `time-outs of IPVS should be ${describeTimeouts(wanted)}`
-    this.#problems.report('timeouts', error && { text, fields: { err: error } })
+    if (Math.max(...Object.values(wanted)) === 0) return 'right'
+    const outcome = await ensureTimeouts(wanted, kernel.ipvs, log)
+    this.#tell(outcome, 'timeouts', () => `time-outs of IPVS should be ${describeTimeouts(wanted)}`)
+    return outcome
+  }
+
+  #tell(outcome: SettingOutcome, key: string, describe: (error: KernelError) => string): void {
+    const isRefused = outcome instanceof KernelError
+    const problem = isRefused
+      ? { text: describe(outcome), fields: { setting: key, err: outcome } }
+      : undefined
+    this.#problems.report(key, problem)
   }
 }
 
-async function setTimeouts(wanted: IpvsTimeouts, ipvs: Ipvs, log: Log): Promise<KernelError | undefined> {
+async function ensureWhereNeeded(setting: Setting, doors: SettingDoors): Promise<SettingOutcome> {
+  try {
+    if (setting.before !== undefined && !(await isOlder(doors.sysctl, setting.before))) return 'right'
+  } catch (error) {
+    if (error instanceof KernelError) return error
+    throw error
+  }
+  return await ensureSetting(setting, doors)
+}
+
+async function ensureTimeouts(wanted: IpvsTimeouts, ipvs: Ipvs, log: Log): Promise<SettingOutcome> {
   try {
     const present = await ipvs.timeouts()
-    if (hasTimeouts(present, wanted)) return undefined
+    if (hasTimeouts(present, wanted)) return 'right'
     await ipvs.setTimeouts(wanted)
     log.info('Time-outs of IPVS changed', { from: present, to: await ipvs.timeouts() })
-    return undefined
+    return 'written'
   } catch (error) {
     if (error instanceof KernelError) return error
     throw error

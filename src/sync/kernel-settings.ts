@@ -16,18 +16,21 @@ export interface SettingDoors {
   readonly log: Log
 }
 
-/** Writes the setting if it is another. Resolves with what the kernel says against it; undefined: it is as wanted. */
+/** What became of a setting: it was as wanted, it is now, or what the kernel says against it. */
+export type SettingOutcome = 'right' | 'written' | KernelError
+
+/** Writes the setting if it is another. */
 export async function ensureSetting(
   { path, value, isLeast }: KernelSetting,
   { sysctl, log }: SettingDoors,
-): Promise<KernelError | undefined> {
+): Promise<SettingOutcome> {
   try {
     const present = await readOrNothing(sysctl, path)
     const isInOrder = isLeast === true ? Number(present) >= value : present === String(value)
-    if (isInOrder) return undefined
+    if (isInOrder) return 'right'
     await sysctl.write(path, String(value))
     log.info('Kernel setting changed', { setting: path, from: present, to: String(value) })
-    return undefined
+    return 'written'
   } catch (error) {
     if (error instanceof KernelError) return error
     throw error

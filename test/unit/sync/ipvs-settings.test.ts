@@ -131,7 +131,9 @@ it('what somebody changed is as it should be after the next sync period', async 
   const path = 'net/ipv4/vs/conntrack'
   lab.kernel.sysctl.values.set(path, '0')
   await lab.kernel.ipvs.setTimeouts({ tcpSeconds: 0, tcpFinSeconds: 0, udpSeconds: 7 })
+  lab.registry.resetMetrics()
   await lab.clock.advance(30_000)
+  assert.match(await lab.registry.metrics(), /^viaduct_drift_total\{ip_family="IPv4",kind="setting"\} 2$/mu)
   assert.equal(lab.kernel.sysctl.values.get(path), '1')
   assert.equal((await lab.kernel.ipvs.timeouts()).udpSeconds, 30)
   await lab.stop()
