@@ -262,7 +262,8 @@ class XtBatchWriter {
     const at = this.#nextRule
     let matches = 0
     const mapped = target.kind === 'map-mark' ? target.set : undefined
-    if (set !== undefined && mapped !== undefined) this.#failRule(`names two sets, ${set.name} and ${mapped.name}`)
+    if (set !== undefined && mapped !== undefined)
+      this.#failRule(`names two sets, ${set.name} and ${mapped.name}`)
     this.#writeSet(set ?? mapped)
     if (set !== undefined) matches |= match.set
     view.setUint32(

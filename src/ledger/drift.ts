@@ -11,6 +11,9 @@ export type DriftKind =
   | 'binding-missing'
   | 'binding-changed'
   | 'binding-unexpected'
+  | 'set-missing'
+  | 'set-entry-missing'
+  | 'set-entry-unexpected'
 
 export type Drift = ReadonlyMap<DriftKind, number>
 

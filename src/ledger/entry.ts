@@ -1,4 +1,4 @@
-import type { AddressVirtualServerKey, RealServer, VirtualServer } from '../kernel/index.js'
+import type { RealServer, VirtualServer, VirtualServerKey } from '../kernel/index.js'
 import type { ServicePortKey } from '../model/index.js'
 import type { DesiredVirtualServer } from '../modes/ipvs/index.js'
 import { type PackedId, type PackedState, packState, packedIdOf } from './packed.js'
@@ -12,7 +12,7 @@ interface Claim {
 
 /** A service port that may not have its virtual server because another one, sorting before it, claims the same. */
 export interface Conflict {
-  readonly server: AddressVirtualServerKey
+  readonly server: VirtualServerKey
   readonly loser: ServicePortKey
   /** Who has it: the loser itself when it lost at the last call and won since; undefined when it claims it no more. */
   readonly winner: ServicePortKey | undefined
@@ -21,9 +21,10 @@ export interface Conflict {
 /** Identity of a virtual server in a Map, from its key's text; it is never shown. */
 export type ServerId = string & { readonly brand: 'ServerId' }
 
-export function serverIdOf({ address, port, protocol }: AddressVirtualServerKey): ServerId {
+export function serverIdOf(key: VirtualServerKey): ServerId {
+  const text = 'mark' in key ? `mark ${key.mark}` : `${key.address} ${key.port} ${key.protocol}`
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a brand has no other origin
-  return `${address} ${port} ${protocol}` as ServerId
+  return text as ServerId
 }
 
 /**
@@ -32,12 +33,15 @@ export function serverIdOf({ address, port, protocol }: AddressVirtualServerKey)
  */
 export type DrainPolicy = (server: VirtualServer) => boolean
 
+/** What is known of a virtual server that no route of this run has claimed. */
+const nothingElse = { bindAddress: true, entries: [] } as const
+
 const nobody: ReadonlySet<ServicePortKey> = new Set()
 const nothingDrains: ReadonlyMap<string, RealServer> = new Map()
 
 /** One virtual server: who claims it, and what the kernel acknowledged. */
 export class Entry {
-  readonly key: AddressVirtualServerKey
+  readonly key: VirtualServerKey
   readonly id: ServerId
   /** What the kernel holds as far as we know; undefined: no such virtual server. */
   acknowledged: ServerState | undefined
@@ -55,6 +59,8 @@ export class Entry {
   /** By identity, with weight 0: what the kernel acknowledged and nobody wants any more. */
   #draining = nothingDrains
   #wanted: DesiredVirtualServer | undefined
+  /** The last wish, which counts for what is still to be removed. */
+  #bindsAddress = true
   /** Sorted by route; nearly always one. */
   #claims: readonly Claim[] = []
   /** At the last `takeConflicts`. */
@@ -65,7 +71,7 @@ export class Entry {
 
   #packedId: PackedId | undefined
 
-  constructor(key: AddressVirtualServerKey, id: ServerId, drains: DrainPolicy) {
+  constructor(key: VirtualServerKey, id: ServerId, drains: DrainPolicy) {
     this.key = key
     this.id = id
     this.#drains = drains
@@ -124,7 +130,7 @@ export class Entry {
 
   /** Whether its address has to be local: until its removal is confirmed, as the binding marks it as ours. */
   get needsAddress(): boolean {
-    return this.acknowledged !== undefined && this.wanted?.bindAddress !== false
+    return this.acknowledged !== undefined && this.#bindsAddress && !('mark' in this.key)
   }
 
   claim(route: ServicePortKey, service: string, desired: DesiredVirtualServer): void {
@@ -195,9 +201,10 @@ export class Entry {
 
   #want(): void {
     const desired = this.#claims[0]?.desired
+    if (desired !== undefined) this.#bindsAddress = desired.bindAddress
     const kept = this.#leftover?.realServers ?? []
     if (desired === undefined)
-      this.#wanted = this.#leftover && { key: this.key, ...this.#leftover, bindAddress: true }
+      this.#wanted = this.#leftover && { key: this.key, ...this.#leftover, ...nothingElse }
     else if (kept.length === 0 && this.#draining.size === 0) this.#wanted = desired
     else {
       const realServers = [...desired.realServers, ...kept, ...this.#draining.values()]

@@ -4,7 +4,7 @@
 // Read next: ledger.ts, diff.ts, vip-table.ts, then sync/family-pipeline.ts; of iptables mode: iptables-ledger.ts.
 export { advance, diff, equalStates, realServerId, type ServerState } from './diff.js'
 export type { Confirmation } from './batch.js'
-export { Ledger, type LedgerCut } from './ledger.js'
+export { type AdoptOptions, Ledger, type LedgerCut } from './ledger.js'
 export { type Conflict, type DrainPolicy, type Entry } from './entry.js'
 export { type Drift } from './drift.js'
 export { dummyDeviceName, VipTable, type Vip, type VipCut, type VipPlace } from './vip-table.js'
@@ -12,3 +12,5 @@ export { includesAddress, hostAddresses, PackedRoutes } from './packed-bindings.
 export { PackedDump, packState } from './packed.js'
 export type { FrontendConflict } from './iptables-frontends.js'
 export { IptablesLedger } from './iptables-ledger.js'
+export { type DumpedSet, type IpsetBatch, IpsetTable, standInName } from './ipset-table.js'
+export { MarkTable } from './ipset-marks.js'

@@ -1,11 +1,12 @@
 import type { IpAddress } from '../address.js'
-import { isExists, isNotFound } from '../errors.js'
+import { BugError, isExists, isNotFound } from '../errors.js'
 import {
   type BatchOutcome,
   IpvsBatch,
   type IpvsDump,
   type IpvsOp,
   type OperationFailure,
+  type VirtualServerKey,
 } from '../kernel/index.js'
 import type { ServicePortKey } from '../model/index.js'
 import type { DesiredVirtualServer } from '../modes/ipvs/index.js'
@@ -37,6 +38,13 @@ const maxBatchOps = 1024
 const maxRemovals = 4096
 
 export type LedgerCut = Cut<LedgerBatch, Entry>
+
+export interface AdoptOptions {
+  /** Parts of the world are unknown. */
+  readonly keepLeftovers: boolean
+  /** Whether a set of ours says that this virtual server, whose address is not bound by us, is ours all the same. */
+  readonly isMarkedOurs: (server: VirtualServerKey) => boolean
+}
 
 /** Every virtual server of one family that is ours. Work is proportional to what changed, but for `adopt`. */
 export class Ledger {
@@ -135,7 +143,7 @@ export class Ledger {
       if (ops.length >= maxRemovals) break
       planned++
       if (entry.wanted !== undefined || entry.isStale) continue
-      const isKept = this.#isExcluded(entry.key.address)
+      const isKept = 'address' in entry.key && this.#isExcluded(entry.key.address)
       if (isKept) entry.acknowledged = undefined
       if (entry.acknowledged !== undefined) pushPart(entry, { ops, parts, target: undefined })
       this.#updateNeed(entry)
@@ -165,10 +173,10 @@ export class Ledger {
 
   /**
    * Holds the kernel's table against the acknowledged states, which become what it says, and makes dirty what differs.
-   * A virtual server that nobody wants is ours only when its address carries our binding. With `keepLeftovers`, which
+   * A virtual server that nobody wants is ours only when its address carries our binding, or a set of ours has it. With `keepLeftovers`, which
    * counts at the first call, what nobody has claimed stays until `dropLeftovers`.
    */
-  adopt(dump: IpvsDump, { keepLeftovers }: { readonly keepLeftovers: boolean }): Drift {
+  adopt(dump: IpvsDump, { keepLeftovers, isMarkedOurs }: AdoptOptions): Drift {
     const drift = new DriftCounter()
     const packed = new PackedDump(dump)
     if (this.#reconcile === 0) this.#keepsLeftovers = keepLeftovers
@@ -176,7 +184,8 @@ export class Ledger {
     // Made anew each time, as nobody else needs it: claims, which are many more, do without the packed identities.
     const entries = new Map<PackedId, Entry>()
     if (packed.length > 0) for (const entry of this.#entries.values()) entries.set(entry.packedId, entry)
-    for (let index = 0; index < packed.length; index++) this.#adoptServer(packed, index, { entries, drift })
+    for (let index = 0; index < packed.length; index++)
+      this.#adoptServer(packed, index, { entries, drift, isMarkedOurs })
     for (const entry of this.#entries.values()) {
       if (entry.seenBy !== this.#reconcile) this.#acknowledge(entry, undefined, drift)
     }
@@ -236,15 +245,19 @@ export class Ledger {
   #adoptServer(
     dump: PackedDump,
     index: number,
-    { entries, drift }: { readonly entries: ReadonlyMap<PackedId, Entry>; readonly drift: DriftCounter },
+    {
+      entries,
+      drift,
+      isMarkedOurs,
+    }: Pick<AdoptOptions, 'isMarkedOurs'> & {
+      readonly entries: ReadonlyMap<PackedId, Entry>
+      readonly drift: DriftCounter
+    },
   ): void {
-    const id = dump.id(index)
-    // Servers by firewall mark are never ours.
-    if (id === undefined) return
-    let entry = entries.get(id)
+    let entry = entries.get(dump.id(index))
     if (entry === undefined) {
       const key = dump.key(index)
-      if (!this.#vips.carriesOurBinding(key.address) || this.#isExcluded(key.address)) return
+      if (!this.#isOurs(key, isMarkedOurs)) return
       entry = this.#entryOf(key)
     }
     entry.seenBy = this.#reconcile
@@ -273,6 +286,12 @@ export class Ledger {
     this.#touch(entry)
   }
 
+  #isOurs(key: Entry['key'], isMarkedOurs: AdoptOptions['isMarkedOurs']): boolean {
+    if ('mark' in key) return isMarkedOurs(key)
+    if (this.#isExcluded(key.address)) return false
+    return this.#vips.carriesOurBinding(key.address) || isMarkedOurs(key)
+  }
+
   #entryOf(key: Entry['key']): Entry {
     const id = serverIdOf(key)
     let entry = this.#entries.get(id)
@@ -292,8 +311,10 @@ export class Ledger {
     const { needsAddress } = entry
     if (needsAddress !== entry.holdsAddress) {
       entry.holdsAddress = needsAddress
-      if (needsAddress) this.#vips.need(entry.key.address, entry)
-      else this.#vips.release(entry.key.address, entry)
+      const { key } = entry
+      if ('mark' in key) throw new BugError(`${entry.id} has no address to bind`)
+      if (needsAddress) this.#vips.need(key.address, entry)
+      else this.#vips.release(key.address, entry)
     }
     if (entry.draining.size > 0) this.#draining.add(entry)
     else if (this.#draining.size > 0) this.#draining.delete(entry)

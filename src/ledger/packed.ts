@@ -2,11 +2,11 @@
 // (an object per kernel object costs 500-900 ns, a comparison of a whole virtual server some 100 ns).
 import { type IpAddress, type IpFamily, writeAddress } from '../address.js'
 import {
-  type AddressVirtualServerKey,
   IpvsBatch,
   type IpvsDump,
   RealServerCursor,
   VirtualServerCursor,
+  type VirtualServerKey,
   realServerLayout,
   virtualServerLayout,
 } from '../kernel/index.js'
@@ -39,8 +39,15 @@ export function packedAddressAt(bytes: Buffer, offset: number, family: IpFamily)
   return id as PackedAddress
 }
 
-export function packedIdOf(key: AddressVirtualServerKey): PackedId {
+export function packedIdOf(key: VirtualServerKey): PackedId {
+  if ('mark' in key) return markId(key.mark)
   return joinId(packedAddressOf(key.address), key.port, shortProtocol[key.protocol])
+}
+
+/** No address of IPv6 is so short, and no identity of IPv4 a text. */
+function markId(mark: number): PackedId {
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a brand has no other origin
+  return `mark ${mark}` as PackedId
 }
 
 /** 32 + 16 + 2 bits fit a double exactly. */
@@ -52,7 +59,7 @@ function joinId(address: PackedAddress, port: number, protocol: number): PackedI
 }
 
 /** The records of a virtual server in that state, real servers in a dump's order. */
-export function packState(key: AddressVirtualServerKey, state: ServerState): PackedState {
+export function packState(key: VirtualServerKey, state: ServerState): PackedState {
   const batch = IpvsBatch.of(diff(key, undefined, state)).encoded
   const server = Buffer.from(batch.virtualServers)
   server.writeUInt32LE(state.realServers.length, virtualServerLayout.realCount)
@@ -106,18 +113,20 @@ export class PackedDump {
     this.length = this.#servers.length
   }
 
-  /** undefined: a server by firewall mark. */
-  id(index: number): PackedId | undefined {
-    if (this.#servers.mark(index) !== 0) return undefined
+  id(index: number): PackedId {
+    const mark = this.#servers.mark(index)
+    if (mark !== 0) return markId(mark)
     const offset = index * virtualServerLayout.size + virtualServerLayout.address
     const address = packedAddressAt(this.#serverBytes, offset, this.#servers.family(index))
     return joinId(address, this.#servers.port(index), shortProtocol[this.#servers.protocol(index)])
   }
 
-  /** Only where `id` is not undefined. */
-  key(index: number): AddressVirtualServerKey {
+  key(index: number): VirtualServerKey {
+    const family = this.#servers.family(index)
+    const mark = this.#servers.mark(index)
+    if (mark !== 0) return { family, mark }
     return {
-      family: this.#servers.family(index),
+      family,
       protocol: this.#servers.protocol(index),
       address: this.#servers.address(index),
       port: this.#servers.port(index),

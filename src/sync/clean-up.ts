@@ -80,9 +80,9 @@ async function ourServers(
   }
   const ops: IpvsOp[] = []
   for (let index = 0; index < dump.length; index++) {
-    if (dump.id(index) === undefined) continue
     const server = dump.key(index)
-    if (isOurs(server.address)) ops.push({ op: 'remove-virtual-server', server })
+    // What is found by mark goes with the sets that say whose it is (ipvs-sets.ts).
+    if ('address' in server && isOurs(server.address)) ops.push({ op: 'remove-virtual-server', server })
   }
   return ops
 }

@@ -14,7 +14,6 @@ import {
 import type { Log, StateReporter } from '../log.js'
 import type { FamilyMetrics } from '../metrics.js'
 import type { Tracker } from '../model/index.js'
-import { compileRoute } from '../modes/ipvs/index.js'
 import type { NodeFacts } from '../node/index.js'
 import { route } from '../routing/index.js'
 import type { ObjectEvent } from '../source/index.js'
@@ -23,6 +22,8 @@ import { DrainChoice } from './drain-choice.js'
 import { Draining } from './draining.js'
 import { Failures } from './failures.js'
 import { IpvsDriftCheck } from './ipvs-drift-check.js'
+import { IpvsPolicies, type IpvsPoliciesOptions } from './ipvs-policies.js'
+import type { ModeOptions } from './mode.js'
 import type { KernelDoors } from './prepare-kernel.js'
 import { inOverlappingCuts } from './overlapping-cuts.js'
 import { Reconciler } from './reconciler.js'
@@ -37,14 +38,14 @@ export interface FamilyPipelineOptions {
   /** Sets the kernel as the mode needs it, where somebody changed it. */
   readonly keepSettings: () => Promise<void>
   readonly vipBinding: VipBinding
-  readonly config: OpenTrackerOptions['config']
+  readonly config: OpenTrackerOptions['config'] & IpvsPoliciesOptions['config']
   /** Time between two reconciles. */
   readonly syncPeriodMs: number
   /** Virtual servers of these addresses are not ours to remove (excludeCIDRs). */
   readonly isExcluded: (address: IpAddress) => boolean
   /** How long a real server that nobody wants may keep its connections; 0: it is removed at once. */
   readonly gracefulPeriodMs: number
-  readonly kernel: KernelDoors & { readonly sysctl: Sysctl }
+  readonly kernel: KernelDoors & IpvsPoliciesOptions['kernel'] & { readonly sysctl: Sysctl }
   /** This node, as it is now. */
   readonly node: { readonly facts: NodeFacts }
   readonly clock: Clock
@@ -54,6 +55,9 @@ export interface FamilyPipelineOptions {
   readonly problems: StateReporter
   /** What the operator should know about the place of the VIPs. */
   readonly hints: StateReporter
+  /** What a Service asks for and does not get, of both families. */
+  readonly warnings: StateReporter
+  readonly openHealthChecks: ModeOptions['openHealthChecks']
 }
 
 /** An address that an interface got or lost. */
@@ -85,6 +89,7 @@ export class FamilyPipeline {
   readonly #drainChoice: DrainChoice
   readonly #draining: Draining
   readonly #driftCheck: IpvsDriftCheck
+  readonly #policies: IpvsPolicies
   /** How much of the world has been delivered. */
   #known: 'nothing' | 'listed' | 'synced' = 'nothing'
   #isStopping = false
@@ -103,6 +108,8 @@ export class FamilyPipeline {
     this.#failures = new Failures({ family, clock, problems, metrics: options.metrics })
     this.#reconciler = new Reconciler({ ...options, ledger: this.#ledger, vips: this.#vips })
     this.#draining = new Draining({ ...options, ipvs, ledger: this.#ledger })
+    const listeners = options.openHealthChecks(family, () => this.#isHealthy())
+    this.#policies = new IpvsPolicies({ ...options, tracker: this.#tracker, listeners })
     this.#driftCheck = new IpvsDriftCheck({ family, ipvs, clock, ledger: this.#ledger })
   }
 
@@ -133,9 +140,13 @@ export class FamilyPipeline {
     this.#reconciler.request()
   }
 
-  /** Whether a changed address concerns our VIPs, or the source that the node uses towards them. */
-  concerns({ address, change, index }: AddressEvent): boolean {
+  /** Whether a changed address concerns our VIPs, the source that the node uses towards them, or its node ports. */
+  concerns({ address, change, index, family: changed }: AddressEvent): boolean {
     const { family, node, vipBinding } = this.#options
+    if (changed === family && index !== this.#vips.place.dummyIndex) {
+      this.#policies.noteAddresses()
+      return true
+    }
     if (address === node.facts.addresses[family]) return true
     // What leaves the dummy device while routes bind is what this pipeline removed itself.
     const isOwnDoing = vipBinding === 'routes' && index === this.#vips.place.dummyIndex
@@ -168,15 +179,21 @@ export class FamilyPipeline {
     this.#oldestEventMs = undefined
     for (const entry of this.#failures.servers.due()) this.#ledger.markDirty(entry)
     for (const address of this.#failures.vips.due()) this.#vips.markDirty(address)
-    if (this.#reconciler.isDue) await this.#keepKernel()
-    await this.#claimDirty()
-    if (this.#reconciler.isDue) {
+    const isReconcileDue = this.#reconciler.isDue
+    if (isReconcileDue) await this.#keepKernel()
+    if (!(await this.#preparePolicies(isReconcileDue, known))) report.isFailed = true
+    else await this.#claimDirty()
+    if (this.#reconciler.isDue && !report.isFailed) {
       await this.#drainChoice.refresh()
       report.isReconcile = true
-      report.isFailed = !(await this.#reconciler.run({ keepLeftovers: known !== 'synced' }))
+      report.isFailed = !(await this.#reconciler.run({
+        keepLeftovers: known !== 'synced',
+        isMarkedOurs: (server) => this.#policies.marksOurs(server),
+      }))
     }
     if (known === 'synced' && this.#ledger.keepsLeftovers) this.#ledger.dropLeftovers()
-    if (this.#reconciler.isAdopted) await this.#applyDirty(report)
+    if (known === 'synced') this.#policies.dropLeftovers()
+    if (this.#reconciler.isAdopted) await this.#applyDirty(report, known)
     this.#reconciler.endPass()
     // Events that are not in force are as old as they are.
     if (report.isFailed) this.#oldestEventMs = oldestEventMs ?? this.#oldestEventMs
@@ -188,7 +205,10 @@ export class FamilyPipeline {
   /** What needs no event to change: connections that end, and what others do. It is no sync, and counts as none. */
   async #lookAtKernel(): Promise<void> {
     if (!this.#reconciler.isAdopted || this.#reconciler.isDue) return
-    const isAsExpected = (await this.#draining.look()) && !(await this.#driftCheck.findsDrift())
+    const isAsExpected =
+      (await this.#draining.look()) &&
+      !(await this.#driftCheck.findsDrift()) &&
+      !(await this.#policies.findsDrift())
     if (!isAsExpected) this.#reconciler.request()
   }
 
@@ -197,11 +217,17 @@ export class FamilyPipeline {
     const isDropOwed = known === 'synced' && this.#ledger.keepsLeftovers
     const isDirty = this.#tracker.hasDirty || this.#ledger.hasDirty || this.#vips.hasDirty
     const isRetryDue = this.#failures.nextInMs() === 0
-    return this.#isInForce && !(isDropOwed || isDirty || isRetryDue || this.#reconciler.isDue)
+    const isRenewDue = this.#policies.isRenewDue
+    return this.#isInForce && !(isDropOwed || isDirty || isRetryDue || isRenewDue || this.#reconciler.isDue)
   }
 
   #nextInMs(): number {
-    const looks = [this.#draining.nextInMs(), this.#driftCheck.nextInMs(), this.#failures.nextInMs()]
+    const looks = [
+      this.#draining.nextInMs(),
+      this.#driftCheck.nextInMs(),
+      this.#failures.nextInMs(),
+      this.#policies.nextInMs(),
+    ]
     return Math.min(...looks.map((ms) => ms ?? Infinity), this.#reconciler.nextInMs())
   }
 
@@ -212,6 +238,27 @@ export class FamilyPipeline {
     if (await scheduling.recheck()) this.#tracker.markAll()
   }
 
+  /** False: nothing can be compiled before the kernel could be read. */
+  async #preparePolicies(isReconcileDue: boolean, known: 'listed' | 'synced'): Promise<boolean> {
+    const renewed = await this.#policies.renew()
+    if (renewed === 'changed') this.#tracker.markAll()
+    const isRead = !isReconcileDue || (await this.#policies.read({ keepLeftovers: known !== 'synced' }))
+    if (renewed === 'failed' || !isRead) this.#reconciler.requestAfterSurprise()
+    return renewed !== 'failed' && this.#policies.isAdopted
+  }
+
+  /** F-090: nothing has waited for two periods. A family that was never in order counts as healthy. */
+  #isHealthy(): boolean {
+    const { clock, syncPeriodMs } = this.#options
+    const waitingSinceMs = this.#isInForce ? this.#oldestEventMs : undefined
+    return waitingSinceMs === undefined || clock.now() - waitingSinceMs < 2 * syncPeriodMs
+  }
+
+  /** Gives back what it holds, when no run will come any more. Idempotent. */
+  async close(): Promise<void> {
+    await this.#policies.close()
+  }
+
   async #claimDirty(): Promise<void> {
     const { scheduling, node, clock } = this.#options
     let sincePause = 0
@@ -220,10 +267,11 @@ export class FamilyPipeline {
       if (port === undefined) {
         this.#ledger.claim(key, '', [])
         scheduling.forget(key)
+        this.#policies.forget(key)
       } else {
         const decided = route(port, this.#tracker.endpoints(port), node.facts)
         if (scheduling.concerns(decided)) await scheduling.settle(decided)
-        this.#ledger.claim(key, decided.service, compileRoute(decided, scheduling.settings))
+        this.#ledger.claim(key, decided.service, this.#policies.compile(decided, scheduling.settings))
       }
       if (++sincePause % compileChunk === 0) await clock.pause()
     }
@@ -234,8 +282,9 @@ export class FamilyPipeline {
    * without virtual server is refused. At the end removes virtual servers, and unbinds last what nobody needs: a virtual
    * server that a death leaves behind still carries the mark of ours (docs/adr/0005).
    */
-  async #applyDirty(report: SyncReport): Promise<void> {
+  async #applyDirty(report: SyncReport, known: 'listed' | 'synced'): Promise<void> {
     const entries = this.#ledger.takeDirty()
+    if (!(await this.#policies.admit(entries))) this.#failPolicies(report)
     const vips = new Set<Vip>()
     const bind = async (): Promise<void> =>
       await this.#inCuts(
@@ -264,10 +313,18 @@ export class FamilyPipeline {
     )
     report.isFailed ||= this.#isStopping
     if (this.#isStopping) return
+    const isComplete = known === 'synced' && !report.isFailed
+    if (!(await this.#policies.settle(entries, { isComplete }))) this.#failPolicies(report)
     // Last, as a loser that won may be told to work only when nothing is in its way.
     this.#reportConflicts(entries.filter(({ isStale }) => !isStale))
     this.#failures.servers.settle(entries)
     this.#failures.vips.settle(vips)
+  }
+
+  /** A reconcile will tell what is missing. */
+  #failPolicies(report: SyncReport): void {
+    report.isFailed = true
+    this.#reconciler.requestAfterSurprise()
   }
 
   /** Those that may need work now; `all` gathers the pass's. */

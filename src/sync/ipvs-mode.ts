@@ -58,6 +58,7 @@ export function ipvsMode(options: ModeOptions, settings: IpvsSettings): Mode {
         isExcluded,
         gracefulPeriodMs,
         hints,
+        warnings,
         family,
         metrics: metrics[family],
       }),
@@ -94,7 +95,7 @@ function asPipeline(pipeline: FamilyPipeline): Pipeline {
     get isInForce() {
       return pipeline.isInForce
     },
-    close: async () => {},
+    close: async () => await pipeline.close(),
   }
 }
 

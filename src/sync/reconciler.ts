@@ -2,7 +2,7 @@ import type { IpFamily } from '../address.js'
 import type { VipBinding } from '../config/index.js'
 import { KernelError } from '../errors.js'
 import type { IpvsDump } from '../kernel/index.js'
-import { type Drift, type Ledger, type VipPlace, type VipTable } from '../ledger/index.js'
+import { type AdoptOptions, type Drift, type Ledger, type VipPlace, type VipTable } from '../ledger/index.js'
 import type { Log, StateReporter } from '../log.js'
 import type { FamilyMetrics } from '../metrics.js'
 import type { NodeFacts } from '../node/index.js'
@@ -85,7 +85,7 @@ export class Reconciler {
   }
 
   /** False: the kernel could not be read; it is tried again with back-off. */
-  async run(options: { readonly keepLeftovers: boolean }): Promise<boolean> {
+  async run(options: AdoptOptions): Promise<boolean> {
     const { clock, family, ledger, metrics, problems, syncPeriodMs, vips } = this.#options
     this.#nextMs = clock.now() + syncPeriodMs
     let state: KernelState

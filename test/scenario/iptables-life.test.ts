@@ -382,7 +382,8 @@ describe('a switch of the mode', () => {
     const { xtNamespace } = former.kernel
     const lab = new PipelineLab({ kernel: openModelKernel({ xtNamespace }) })
     await lab.deliver(...web, synced)
-    assert.deepEqual(linesWith(xtNamespace, 'KUBE-S'), [])
+    assert.deepEqual(linesWith(xtNamespace, 'KUBE-SVC'), [])
+    assert.deepEqual(linesWith(xtNamespace, 'KUBE-SEP'), [])
     assert.match(
       lab.log
         .find('info', 'What iptables mode left')

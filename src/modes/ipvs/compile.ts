@@ -1,34 +1,184 @@
-import { familyOf } from '../../address.js'
-import type { AddressVirtualServerKey, RealServer, VirtualServerSettings } from '../../kernel/index.js'
+// One route as virtual servers and entries of sets, with the meaning that traffic policies have in iptables mode.
+import { cidrContains, familyOf, type IpAddress } from '../../address.js'
+import type { IpsetEntry, VirtualServerKey } from '../../kernel/index.js'
 import type { Backend, Route } from '../../routing/index.js'
+import type { DesiredVirtualServer } from './desired.js'
 import type { SchedulingSettings } from './scheduling.js'
 import { realServersFor, virtualServerSettings } from './server-settings.js'
+import type { DesiredSetEntry, SetKey } from './sets.js'
 
-/** A virtual server as one route wants it. */
-export interface DesiredVirtualServer {
-  readonly key: AddressVirtualServerKey
-  readonly settings: VirtualServerSettings
-  readonly realServers: readonly RealServer[]
-  /** Its address has to be local to this node. */
-  readonly bindAddress: boolean
+/** What the virtual servers of all routes depend on, in one IP family. */
+export interface IpvsModeSettings extends SchedulingSettings {
+  /** Addresses of this node that serve node ports. */
+  readonly nodePortAddresses: readonly IpAddress[]
+  /** Addresses of this node: a Service that has one of them for its own does not make it a VIP. */
+  readonly nodeAddresses: ReadonlySet<IpAddress>
+  /** The node's primary address, which loadBalancerSourceRanges may allow (F-056). */
+  readonly nodeIP: IpAddress | undefined
 }
 
 const protocols = { TCP: 'tcp', UDP: 'udp', SCTP: 'sctp' } as const
 
-/** The virtual servers of a route: one for its cluster IP. Without backends it has no real servers, and refuses. */
-export function compileRoute(route: Route, settings: SchedulingSettings): readonly DesiredVirtualServer[] {
+const nodePortSets = {
+  TCP: { all: 'nodePortTcp', local: 'nodePortLocalTcp' },
+  UDP: { all: 'nodePortUdp', local: 'nodePortLocalUdp' },
+  SCTP: { all: 'nodePortSctp', local: 'nodePortLocalSctp' },
+} as const satisfies Readonly<Record<Route['protocol'], Readonly<Record<'all' | 'local', SetKey>>>>
+
+/** Whether the outside is to see this node's endpoints alone, pods and the node all of them: that takes a mark. */
+export function needsMark(route: Route): boolean {
+  return route.isExternalLocal && route.isExternallyAccessible
+}
+
+/** A frontend of a route before it is a virtual server. */
+interface Frontend {
+  readonly address: IpAddress
+  readonly port: number
+  readonly backends: readonly Backend[]
+  readonly isBound: boolean
+  readonly entries: readonly DesiredSetEntry[]
+}
+
+/**
+ * The virtual servers of a route: one for each frontend, and with a mark one more, for connections from outside. The
+ * cluster IP's comes first. `mark`: the one that is the route's own; undefined unless `needsMark`.
+ */
+export function compileRoute(
+  route: Route,
+  settings: IpvsModeSettings,
+  mark: number | undefined,
+): readonly DesiredVirtualServer[] {
+  const frontends = [clusterIPFrontend(route, settings)]
+  for (const address of route.externalIPs) frontends.push(externalIPFrontend(route, settings, mark, address))
+  for (const address of route.loadBalancerIPs)
+    frontends.push(loadBalancerFrontend(route, settings, mark, address))
+  if (route.nodePort !== 0) {
+    for (const address of settings.nodePortAddresses) frontends.push(nodePortFrontend(route, mark, address))
+  }
   const family = familyOf(route.clusterIP)
+  const protocol = protocols[route.protocol]
+  const serverSettings = virtualServerSettings(route, settings)
+  const servers = frontends.map(({ address, port, backends, isBound, entries }) => ({
+    key: { family, protocol, address, port } satisfies VirtualServerKey,
+    settings: serverSettings,
+    realServers: realServersFor(route, backends),
+    bindAddress: isBound,
+    entries,
+  }))
+  if (mark === undefined) return servers
+  const realServers = realServersFor(route, route.localBackends)
   return [
+    ...servers,
     {
-      key: { family, protocol: protocols[route.protocol], address: route.clusterIP, port: route.port },
-      settings: virtualServerSettings(route, settings),
-      realServers: realServersFor(route, backendsOf(route)),
-      bindAddress: true,
+      key: { family, mark },
+      settings: serverSettings,
+      realServers,
+      bindAddress: false,
+      entries: [{ set: 'marks', entry: { port: mark } }],
     },
   ]
 }
 
-/** kube-proxy's ipvs mode falls back to the cluster's endpoints where the Service has them for outside traffic (§3.4). */
-function backendsOf({ isInternalLocal, localBackends, clusterBackends }: Route): readonly Backend[] {
-  return isInternalLocal && localBackends.length > 0 ? localBackends : clusterBackends
+function clusterIPFrontend(route: Route, settings: IpvsModeSettings): Frontend {
+  const { clusterIP: address, port, isInternalLocal } = route
+  const backends = isInternalLocal ? route.localBackends : route.clusterBackends
+  const own = entryOf(route, address, port)
+  const entries: DesiredSetEntry[] = [{ set: 'clusterIP', entry: own }]
+  if (backends.length === 0) {
+    // F-053, F-054: refused when nobody is there; silently dropped when somebody is, but not on this node.
+    entries.push({ set: isInternalLocal && route.hasEndpoints ? 'dropped' : 'refused', entry: own })
+  }
+  if (route.healthCheckNodePort !== 0)
+    entries.push({ set: 'healthCheckNodePort', entry: { port: route.healthCheckNodePort } })
+  return bound({ address, port, backends, entries }, settings)
+}
+
+function externalIPFrontend(
+  route: Route,
+  settings: IpvsModeSettings,
+  mark: number | undefined,
+  address: IpAddress,
+): Frontend {
+  const { port, isExternalLocal, clusterBackends: backends } = route
+  const entries: readonly DesiredSetEntry[] = [
+    { set: isExternalLocal ? 'externalIPLocal' : 'externalIP', entry: entryOf(route, address, port) },
+    ...policyEntries(route, mark, address, port),
+  ]
+  return bound({ address, port, backends, entries }, settings)
+}
+
+function loadBalancerFrontend(
+  route: Route,
+  settings: IpvsModeSettings,
+  mark: number | undefined,
+  address: IpAddress,
+): Frontend {
+  const { port, isExternalLocal, clusterBackends: backends } = route
+  const own = entryOf(route, address, port)
+  const entries: DesiredSetEntry[] = [{ set: 'loadBalancer', entry: own }]
+  if (isExternalLocal) entries.push({ set: 'loadBalancerLocal', entry: own })
+  entries.push(...sourceEntries(route, settings, own), ...policyEntries(route, mark, address, port))
+  return bound({ address, port, backends, entries }, settings)
+}
+
+function nodePortFrontend(route: Route, mark: number | undefined, address: IpAddress): Frontend {
+  const { nodePort: port, isExternalLocal, protocol, clusterBackends: backends } = route
+  const sets = nodePortSets[protocol]
+  const own = protocol === 'SCTP' ? entryOf(route, address, port) : { port }
+  const entries: DesiredSetEntry[] = [{ set: sets.all, entry: own }]
+  if (isExternalLocal) entries.push({ set: sets.local, entry: own })
+  entries.push(...policyEntries(route, mark, address, port))
+  return { address, port, backends, entries, isBound: false }
+}
+
+/**
+ * What becomes of connections from outside that the frontend's own virtual server must not have. Under policy Local it has
+ * the whole cluster's endpoints, for pods and the node.
+ */
+function policyEntries(
+  route: Route,
+  mark: number | undefined,
+  address: IpAddress,
+  port: number,
+): readonly DesiredSetEntry[] {
+  const entry = entryOf(route, address, port)
+  const { isExternalLocal, hasEndpoints, clusterBackends, localBackends } = route
+  const entries: DesiredSetEntry[] = []
+  if (mark !== undefined)
+    entries.push({ set: 'marked', entry: { ...entry, mark: { value: mark, mask: 0xffffffff } } })
+  const own = isExternalLocal ? localBackends : clusterBackends
+  if (own.length === 0)
+    entries.push({ set: isExternalLocal && hasEndpoints ? 'droppedOutside' : 'refused', entry })
+  return entries
+}
+
+/** F-056. Without endpoints whoever asks is refused. */
+function sourceEntries(
+  { sourceRanges, clusterBackends, localBackends }: Route,
+  { nodeIP }: IpvsModeSettings,
+  own: HostEntry,
+): readonly DesiredSetEntry[] {
+  if (sourceRanges.length === 0 || clusterBackends.length + localBackends.length === 0) return []
+  const entries: DesiredSetEntry[] = [{ set: 'loadBalancerGuarded', entry: own }]
+  for (const { address, prefixLength } of sourceRanges)
+    entries.push({ set: 'loadBalancerSources', entry: { ...own, secondAddress: address, prefixLength } })
+  // What the node itself sends to a VIP that is an address has the VIP for its source.
+  if (nodeIP !== undefined && sourceRanges.some((range) => cidrContains(range, nodeIP)))
+    entries.push({ set: 'loadBalancerOwnSource', entry: { ...own, secondAddress: own.address } })
+  return entries
+}
+
+interface HostEntry extends IpsetEntry {
+  readonly address: IpAddress
+}
+
+function entryOf({ protocol }: Route, address: IpAddress, port: number): HostEntry {
+  return { address, protocol: protocols[protocol], port }
+}
+
+function bound(frontend: Omit<Frontend, 'isBound'>, { nodeAddresses }: IpvsModeSettings): Frontend {
+  const isBound = !nodeAddresses.has(frontend.address)
+  if (!isBound) return { ...frontend, isBound }
+  const vip: DesiredSetEntry = { set: 'vips', entry: { address: frontend.address } }
+  return { ...frontend, isBound, entries: [...frontend.entries, vip] }
 }

@@ -1,6 +1,24 @@
-// In: Routes. Out: the virtual servers that they want in the kernel's IPVS table.
+// In: Routes, and the settings of the mode. Out: the virtual servers and set entries that they want; the fixed chains.
 // Never: a clock, I/O, what the kernel holds (ledger/), Kubernetes objects.
 // Owner of: nothing; compiling is a function.
-// Read next: compile.ts, then ledger/ledger.ts.
-export { compileRoute, type DesiredVirtualServer } from './compile.js'
+// Read next: compile.ts (a route), sets.ts, chains.ts (rules on the sets), docs/ipvs.md, then ledger/ledger.ts.
+export { compileRoute, type IpvsModeSettings, needsMark } from './compile.js'
+export {
+  compileChains,
+  type FixedChain,
+  type IpvsChainSettings,
+  type IpvsTable,
+  ipvsTables,
+  mangleChains,
+} from './chains.js'
+export type { DesiredVirtualServer } from './desired.js'
 export { asksForScheduling, unmetWishes, type SchedulingSettings } from './scheduling.js'
+export {
+  type DesiredSetEntry,
+  familySetName,
+  formerSets,
+  type SetKey,
+  setKeys,
+  setName,
+  setSpec,
+} from './sets.js'

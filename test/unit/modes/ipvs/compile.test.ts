@@ -1,12 +1,16 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { resolveConfig } from '../../../src/config/index.js'
-import { compileRoute } from '../../../src/modes/ipvs/index.js'
-import { backends, ip, plainRoute } from '../../support/routes.js'
+import { resolveConfig } from '../../../../src/config/index.js'
+import { compileRoute, type IpvsModeSettings, needsMark, setName } from '../../../../src/modes/ipvs/index.js'
+import type { Route } from '../../../../src/routing/index.js'
+import { backends, cidr, ip, plainRoute } from '../../../support/routes.js'
 
-/** As the configuration resolves the name. */
-function scheduled(scheduler: string) {
-  return { ...resolveConfig({ manifests: 'none', ipvs: { scheduler } }).ipvs, missing: new Set<string>() }
+/** As the configuration resolves the name, on a node of two addresses. */
+function scheduled(scheduler: string): IpvsModeSettings {
+  const { ipvs } = resolveConfig({ manifests: 'none', ipvs: { scheduler } })
+  const nodePortAddresses = [ip('192.168.60.11'), ip('192.168.62.11')]
+  const node = { nodePortAddresses, nodeAddresses: new Set(nodePortAddresses), nodeIP: nodePortAddresses[0] }
+  return { ...ipvs, missing: new Set<string>(), ...node }
 }
 
 describe('a route as a virtual server', () => {
@@ -41,7 +45,7 @@ describe('a route as a virtual server', () => {
   ] as const
   for (const { name, route, scheduler, settings } of cases) {
     it(name, () => {
-      const [server, ...others] = compileRoute(plainRoute(route), scheduled(scheduler))
+      const [server, ...others] = compileRoute(plainRoute(route), scheduled(scheduler), undefined)
       assert.deepEqual(server?.settings, settings)
       assert.deepEqual(others, [])
     })
@@ -54,7 +58,7 @@ describe('a route as a virtual server', () => {
       ['SCTP', 'sctp'],
     ] as const) {
       const clusterBackends = backends(8080, '10.1.0.1')
-      const [server] = compileRoute(plainRoute({ protocol, clusterBackends }), scheduled('rr'))
+      const [server] = compileRoute(plainRoute({ protocol, clusterBackends }), scheduled('rr'), undefined)
       assert.deepEqual(server?.key, { family: 'ipv4', protocol: expected, address: '10.96.0.1', port: 80 })
       const settings = { weight: 1, forwarding: 'masquerade', upperThreshold: 0, lowerThreshold: 0 }
       assert.deepEqual(server?.realServers, [{ key: clusterBackends[0], settings }])
@@ -69,9 +73,9 @@ describe('a route as a virtual server', () => {
     { name: 'Local', route: { isInternalLocal: true, localBackends }, expected: localBackends },
     { name: 'Local without any here', route: { isInternalLocal: true, hasEndpoints: true }, expected: [] },
     {
-      name: 'Local without any here, but the cluster has some for outside traffic',
+      name: 'Local without any here, though the cluster has some for outside traffic',
       route: { isInternalLocal: true, clusterBackends },
-      expected: clusterBackends,
+      expected: [],
     },
     {
       name: 'Local for outside traffic only',
@@ -81,11 +85,139 @@ describe('a route as a virtual server', () => {
   ]
   for (const { name, route, expected } of choices) {
     it(`real servers of policy ${name}`, () => {
-      const [server] = compileRoute(plainRoute(route), scheduled('rr'))
+      const [server] = compileRoute(plainRoute(route), scheduled('rr'), undefined)
       assert.deepEqual(
         server?.realServers.map(({ key }) => key),
         expected,
       )
     })
   }
+})
+
+/** `tcp 10.98.0.1:80 -> 10.1.0.1:80 in KUBE-EXTERNAL-IP`; `!`: its address is not bound. */
+function lines(rest: Partial<Route>, mark?: number): readonly string[] {
+  return compileRoute(plainRoute(rest), scheduled('rr'), mark).map((server) => {
+    const { key, realServers, bindAddress, entries } = server
+    const name = 'mark' in key ? `mark ${key.mark}` : `${key.protocol} ${key.address}:${key.port}`
+    const reals = realServers.map((real) => `${real.key.address}:${real.key.port}`)
+    const sets = entries.map(({ set, entry }) => {
+      const { address, secondAddress, prefixLength, mark: mapped, port } = entry
+      const source = prefixLength === undefined ? secondAddress : `${secondAddress}/${prefixLength}`
+      const words = [source, mapped && `mark ${mapped.value}`, address === undefined && `port ${port ?? ''}`]
+      const about = words.filter((word) => typeof word === 'string').join(' ')
+      return setName(set, 'ipv4').replace('KUBE-', '') + (about === '' ? '' : `(${about})`)
+    })
+    const to = reals.length === 0 ? 'nobody' : reals.join(' ')
+    return `${bindAddress ? '' : '!'}${name} -> ${to} in ${sets.join(' ')}`
+  })
+}
+
+describe('the frontends of a route, golden', () => {
+  const clusterBackends = backends(80, '10.1.0.1', '10.1.0.2')
+  const localBackends = backends(80, '10.1.0.1')
+  const exposed: Partial<Route> = {
+    nodePort: 30_080,
+    externalIPs: [ip('10.98.0.1')],
+    loadBalancerIPs: [ip('10.97.0.1')],
+    isExternallyAccessible: true,
+    clusterBackends,
+    hasEndpoints: true,
+  }
+  const both = '10.1.0.1:80 10.1.0.2:80'
+  const cases: readonly {
+    readonly name: string
+    readonly route: Partial<Route>
+    readonly mark?: number
+    readonly expected: readonly string[]
+  }[] = [
+    {
+      name: 'policy Cluster',
+      route: exposed,
+      expected: [
+        `tcp 10.96.0.1:80 -> ${both} in CLUSTER-IP IPVS-IPS`,
+        `tcp 10.98.0.1:80 -> ${both} in EXTERNAL-IP IPVS-IPS`,
+        `tcp 10.97.0.1:80 -> ${both} in LOAD-BALANCER IPVS-IPS`,
+        `!tcp 192.168.60.11:30080 -> ${both} in NODE-PORT-TCP(port 30080)`,
+        `!tcp 192.168.62.11:30080 -> ${both} in NODE-PORT-TCP(port 30080)`,
+      ],
+    },
+    {
+      name: 'policy Local with an endpoint here',
+      route: { ...exposed, isExternalLocal: true, localBackends },
+      mark: 7,
+      expected: [
+        `tcp 10.96.0.1:80 -> ${both} in CLUSTER-IP IPVS-IPS`,
+        `tcp 10.98.0.1:80 -> ${both} in EXTERNAL-IP-LOCAL EXTERNAL-LOCAL-MARK(mark 7) IPVS-IPS`,
+        `tcp 10.97.0.1:80 -> ${both} in LOAD-BALANCER LOAD-BALANCER-LOCAL EXTERNAL-LOCAL-MARK(mark 7) IPVS-IPS`,
+        `!tcp 192.168.60.11:30080 -> ${both} in NODE-PORT-TCP(port 30080) NODE-PORT-LOCAL-TCP(port 30080) EXTERNAL-LOCAL-MARK(mark 7)`,
+        `!tcp 192.168.62.11:30080 -> ${both} in NODE-PORT-TCP(port 30080) NODE-PORT-LOCAL-TCP(port 30080) EXTERNAL-LOCAL-MARK(mark 7)`,
+        '!mark 7 -> 10.1.0.1:80 in EXTERNAL-LOCAL-MARKS(port 7)',
+      ],
+    },
+    {
+      name: 'policy Local without an endpoint here',
+      route: {
+        ...exposed,
+        nodePort: 0,
+        loadBalancerIPs: [],
+        isExternalLocal: true,
+        isInternalLocal: true,
+        healthCheckNodePort: 32_000,
+      },
+      mark: 7,
+      expected: [
+        'tcp 10.96.0.1:80 -> nobody in CLUSTER-IP NO-LOCAL-ENDPOINTS HEALTH-CHECK-NODE-PORT(port 32000) IPVS-IPS',
+        `tcp 10.98.0.1:80 -> ${both} in EXTERNAL-IP-LOCAL EXTERNAL-LOCAL-MARK(mark 7) EXTERNAL-NO-LOCAL IPVS-IPS`,
+        '!mark 7 -> nobody in EXTERNAL-LOCAL-MARKS(port 7)',
+      ],
+    },
+    {
+      name: 'without endpoints, guarded',
+      route: {
+        ...exposed,
+        protocol: 'SCTP',
+        clusterBackends: [],
+        hasEndpoints: false,
+        sourceRanges: [cidr('192.168.60.0/24')],
+      },
+      expected: [
+        'sctp 10.96.0.1:80 -> nobody in CLUSTER-IP NO-ENDPOINTS IPVS-IPS',
+        'sctp 10.98.0.1:80 -> nobody in EXTERNAL-IP NO-ENDPOINTS IPVS-IPS',
+        'sctp 10.97.0.1:80 -> nobody in LOAD-BALANCER NO-ENDPOINTS IPVS-IPS',
+        '!sctp 192.168.60.11:30080 -> nobody in NODE-PORT-SCTP-HASH NO-ENDPOINTS',
+        '!sctp 192.168.62.11:30080 -> nobody in NODE-PORT-SCTP-HASH NO-ENDPOINTS',
+      ],
+    },
+    {
+      name: 'source ranges, with the node in one; an external IP that is the node itself',
+      route: {
+        ...exposed,
+        nodePort: 0,
+        externalIPs: [ip('192.168.62.11')],
+        sourceRanges: [cidr('192.168.60.0/24'), cidr('10.0.0.0/8')],
+      },
+      expected: [
+        `tcp 10.96.0.1:80 -> ${both} in CLUSTER-IP IPVS-IPS`,
+        `!tcp 192.168.62.11:80 -> ${both} in EXTERNAL-IP`,
+        `tcp 10.97.0.1:80 -> ${both} in LOAD-BALANCER LOAD-BALANCER-FW LOAD-BALANCER-SOURCE-CIDR(192.168.60.0/24) ` +
+          'LOAD-BALANCER-SOURCE-CIDR(10.0.0.0/8) LOAD-BALANCER-SOURCE-IP(10.97.0.1) IPVS-IPS',
+      ],
+    },
+  ]
+  for (const { name, route, mark, expected } of cases) {
+    it(name, () => assert.deepEqual(lines(route, mark), expected))
+  }
+
+  it('a mark is needed where policy Local counts', () => {
+    const marked = (rest: Partial<Route>) => needsMark(plainRoute(rest))
+    assert.equal(marked({ isExternalLocal: true, isExternallyAccessible: true }), true)
+    assert.equal(marked({ isExternalLocal: true }), false)
+    assert.equal(marked({ isExternallyAccessible: true }), false)
+  })
+
+  it('names of IPv6 are cut as kube-proxy cuts them', () => {
+    assert.equal(setName('loadBalancerSources', 'ipv6'), 'KUBE-6-LOAD-BALANCER-SOURCE-CID')
+    assert.equal(setName('nodePortLocalSctp', 'ipv6'), 'KUBE-6-NODE-PORT-LOCAL-SCTP-HAS')
+    assert.equal(setName('clusterIP', 'ipv6'), 'KUBE-6-CLUSTER-IP')
+  })
 })

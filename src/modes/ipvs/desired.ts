@@ -1,0 +1,14 @@
+// What one route wants of IPVS, of the routes to its VIPs and of the sets.
+import type { RealServer, VirtualServerKey, VirtualServerSettings } from '../../kernel/index.js'
+import type { DesiredSetEntry } from './sets.js'
+
+/** A virtual server as one route wants it. */
+export interface DesiredVirtualServer {
+  readonly key: VirtualServerKey
+  readonly settings: VirtualServerSettings
+  readonly realServers: readonly RealServer[]
+  /** Its address has to be local to this node, and is not one of the node's own. Never of one that is found by mark. */
+  readonly bindAddress: boolean
+  /** What sets say of its frontend; theirs who owns the virtual server. */
+  readonly entries: readonly DesiredSetEntry[]
+}

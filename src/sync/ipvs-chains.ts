@@ -1,0 +1,147 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { IpFamily } from '../address.js'
+import { KernelError } from '../errors.js'
+import type { XtDrift, XtOp, Xtables } from '../kernel/index.js'
+import type { Log, StateReporter } from '../log.js'
+import type { FamilyMetrics } from '../metrics.js'
+import {
+  compileChains,
+  type FixedChain,
+  type IpvsChainSettings,
+  type IpvsTable,
+  ipvsTables,
+} from '../modes/ipvs/index.js'
+import { logFamily } from './sync-report.js'
+
+export interface IpvsChainsOptions {
+  readonly family: IpFamily
+  readonly doors: Readonly<Record<IpvsTable, Xtables>>
+  readonly log: Log
+  readonly metrics: FamilyMetrics
+  readonly problems: StateReporter
+}
+
+/** Keeps the fixed chains of one family in the kernel. After the first write they are looked at, and not written. */
+export class IpvsChains {
+  readonly #options: IpvsChainsOptions
+  #settings: IpvsChainSettings | undefined
+  /** Operations that a table has not been told. */
+  readonly #pending = new Map<IpvsTable, readonly XtOp[]>()
+  /** Tables that are to be written, or looked at. */
+  readonly #owed = new Set<IpvsTable>(ipvsTables)
+  /** Rules of iptables mode are there, and serve until virtual servers do; undefined: not asked yet. */
+  #isBeside: boolean | undefined
+
+  constructor(options: IpvsChainsOptions) {
+    this.#options = options
+  }
+
+  /** What the rules depend on; the same as before changes nothing. */
+  set(settings: IpvsChainSettings): void {
+    if (isDeepStrictEqual(settings, this.#settings)) return
+    this.#settings = settings
+    const chains = compileChains(settings)
+    for (const table of ipvsTables) {
+      this.#pending.set(table, chains.filter((chain) => chain.table === table).map(opOf))
+      this.#owed.add(table)
+    }
+  }
+
+  get isWriteDue(): boolean {
+    return this.#owed.size > 0
+  }
+
+  /**
+   * Writes what is owed. While rules of iptables mode translate connections by themselves, nothing is written unless
+   * `isComplete`: every virtual server stands. False: a table could not be written.
+   */
+  async write({ isComplete }: { readonly isComplete: boolean }): Promise<boolean> {
+    if (!this.isWriteDue) return true
+    this.#isBeside ??= await this.#findsIptablesMode()
+    if (this.#isBeside && !isComplete) return true
+    this.#isBeside = false
+    let isDone = true
+    for (const table of ipvsTables)
+      if (this.#owed.has(table)) isDone = (await this.#writeTable(table)) && isDone
+    return isDone
+  }
+
+  /** Holds the kernel's rules against ours; what differs is owed. */
+  async compare(): Promise<void> {
+    await this.#look(async (door) => {
+      const drift = await door.compare()
+      return isAny(drift) || !(await door.check()) ? drift : undefined
+    })
+  }
+
+  /** The cheap look, at where a table cannot be as it was left. True: something is owed. */
+  async check(): Promise<boolean> {
+    await this.#look(async (door) => ((await door.check()) ? undefined : await door.compare()))
+    return this.isWriteDue && this.#isBeside === false
+  }
+
+  async #writeTable(table: IpvsTable): Promise<boolean> {
+    const { metrics } = this.#options
+    const ops = this.#pending.get(table) ?? []
+    const outcome = await this.#ask(table, async (door) => await door.apply(ops))
+    if (outcome === undefined) {
+      metrics.iptablesRestoreFailures.inc()
+      metrics.operation(`write-${table}`).failed.inc()
+      return false
+    }
+    this.#pending.delete(table)
+    this.#owed.delete(table)
+    if (outcome.isWritten) metrics.operation(`write-${table}`).applied.inc()
+    return true
+  }
+
+  async #look(find: (door: Xtables) => Promise<XtDrift | undefined>): Promise<void> {
+    const { family, log, metrics } = this.#options
+    for (const table of ipvsTables) {
+      if (this.#owed.has(table)) continue
+      const drift = await this.#ask(table, find)
+      if (drift === undefined) continue
+      // Where somebody changed only what is theirs, the write finds nothing to do, and knows the table again.
+      this.#owed.add(table)
+      if (!isAny(drift)) continue
+      const { missing, changed } = drift
+      metrics.drift('chain-missing').inc(missing.length)
+      metrics.drift('chain-changed').inc(changed.length)
+      log.info('Kernel differs, repairing', { ipFamily: logFamily(family), table, missing, changed })
+    }
+  }
+
+  async #findsIptablesMode(): Promise<boolean> {
+    const chains = await this.#ask('nat', async (door) => await door.chains())
+    return chains?.some(({ chain }) => /^KUBE-(SVC|SEP)-/u.test(chain)) ?? false
+  }
+
+  async #ask<T>(table: IpvsTable, question: (door: Xtables) => Promise<T>): Promise<T | undefined> {
+    const { doors, family, metrics, problems } = this.#options
+    const key = `kernel ${family} ${table}`
+    try {
+      const answer = await question(doors[table])
+      problems.report(key, undefined)
+      return answer
+    } catch (error) {
+      if (!(error instanceof KernelError)) throw error
+      metrics.kernelError(error.operation, error.code)
+      const ipFamily = logFamily(family)
+      problems.report(key, {
+        text: `${ipFamily} table ${table}: ${error.message}`,
+        fields: { ipFamily, table, code: error.code },
+      })
+      return undefined
+    }
+  }
+}
+
+function isAny({ missing, changed }: XtDrift): boolean {
+  return missing.length + changed.length > 0
+}
+
+function opOf(chain: FixedChain): XtOp {
+  const { rules } = chain
+  if ('hook' in chain) return { op: 'set-hook', chain: chain.hook, rules }
+  return { op: 'set-chain', chain: chain.chain, rules }
+}

@@ -1,0 +1,296 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { IpAddress, IpFamily } from '../address.js'
+import { KernelError } from '../errors.js'
+import type { Route } from '../routing/index.js'
+import type { VirtualServerKey } from '../kernel/index.js'
+import { type Entry, IpsetTable, MarkTable } from '../ledger/index.js'
+import type { Log, StateReporter } from '../log.js'
+import type { FamilyMetrics } from '../metrics.js'
+import type { ServicePortKey, Tracker } from '../model/index.js'
+import {
+  compileRoute,
+  type DesiredVirtualServer,
+  type IpvsModeSettings,
+  needsMark,
+  type SchedulingSettings,
+} from '../modes/ipvs/index.js'
+import {
+  healthCheckAddressesOf,
+  localDetectorOf,
+  nodePortAddressesOf,
+  type NodeFacts,
+} from '../node/index.js'
+import type { Clock } from './clock.js'
+import { ConntrackCleaner } from './conntrack-cleaner.js'
+import { type IptablesModeConfig, machineAddresses } from './iptables-settings.js'
+import { IpvsChains } from './ipvs-chains.js'
+import { IpvsSets } from './ipvs-sets.js'
+import { LocalPolicyGaps } from './local-policy-gaps.js'
+import type { HealthCheckListeners, ModeKernel } from './mode.js'
+import { ServiceHealthChecks } from './service-health-checks.js'
+import { logFamily } from './sync-report.js'
+
+export interface IpvsPoliciesOptions {
+  readonly family: IpFamily
+  readonly config: IptablesModeConfig
+  readonly kernel: Pick<ModeKernel, 'ipset' | 'xtables' | 'conntrack' | 'links' | 'routes'>
+  /** This node, as it is now. */
+  readonly node: { readonly facts: NodeFacts }
+  readonly tracker: Tracker
+  readonly clock: Clock
+  readonly log: Log
+  readonly metrics: FamilyMetrics
+  /** What cannot be programmed now, of both families. */
+  readonly problems: StateReporter
+  /** What a Service asks for and does not get, of both families. */
+  readonly warnings: StateReporter
+  readonly listeners: HealthCheckListeners
+}
+
+/** What of the node the routes are compiled from. */
+type NodeSettings = Omit<IpvsModeSettings, keyof SchedulingSettings>
+
+const checkPeriodMs = 1000
+
+/** The kernel gives them to an interface itself, and nobody reaches a node by them from elsewhere. */
+const notTheNodes = /^(?:127\.|::1$|fe[89ab])/u
+
+/**
+ * Whatever of ipvs mode is no virtual server: sets, fixed chains and marks, which make traffic policies what they are in
+ * iptables mode; flows that outlive their endpoints, health checks of Services.
+ */
+export class IpvsPolicies {
+  readonly #options: IpvsPoliciesOptions
+  readonly #table: IpsetTable
+  readonly #sets: IpvsSets
+  readonly #chains: IpvsChains
+  readonly #marks: MarkTable
+  readonly #cleaner: ConntrackCleaner
+  readonly #healthChecks: ServiceHealthChecks
+  readonly #gaps = new LocalPolicyGaps()
+  /** What the cleaner of flows has not been told yet. */
+  #unsettled = new Map<ServicePortKey, Route | undefined>()
+  #machine: readonly IpAddress[] = []
+  #isMachineKnown = false
+  #node: NodeSettings | undefined
+  /** Of the last `compile`. */
+  #settings: { readonly of: SchedulingSettings; readonly all: IpvsModeSettings } | undefined
+  #checkDueMs: number
+
+  constructor(options: IpvsPoliciesOptions) {
+    const { family, config, kernel, clock } = options
+    this.#options = options
+    this.#table = new IpsetTable(family)
+    this.#sets = new IpvsSets({ ...options, ipset: kernel.ipset, table: this.#table })
+    const doors = {
+      mangle: kernel.xtables(family, 'mangle'),
+      filter: kernel.xtables(family, 'filter'),
+      nat: kernel.xtables(family, 'nat'),
+    }
+    this.#chains = new IpvsChains({ ...options, doors })
+    this.#marks = new MarkTable(2 ** config.iptables.masqueradeBit)
+    this.#cleaner = new ConntrackCleaner({ ...options, conntrack: kernel.conntrack })
+    this.#healthChecks = new ServiceHealthChecks(family, options)
+    this.#checkDueMs = clock.now() + checkPeriodMs
+  }
+
+  /** The addresses of the machine changed: the next run asks for them. */
+  noteAddresses(): void {
+    this.#isMachineKnown = false
+  }
+
+  /** Whether `renew` may find something new. */
+  get isRenewDue(): boolean {
+    return !this.#isMachineKnown || !isDeepStrictEqual(this.#nodeSettings(), this.#node)
+  }
+
+  /**
+   * Takes in what is known of the node. `changed`: all routes are to be compiled anew. `failed`: the machine's addresses
+   * could not be read, and nothing can be compiled.
+   */
+  async renew(): Promise<'same' | 'changed' | 'failed'> {
+    if (!(await this.#readAddresses())) return 'failed'
+    const { family, config, node } = this.#options
+    this.#chains.set({
+      family,
+      masqueradeMark: 2 ** config.iptables.masqueradeBit,
+      masqueradeAll: config.iptables.masqueradeAll,
+      localDetector: localDetectorOf(config, family, node.facts),
+    })
+    const settings = this.#nodeSettings()
+    if (isDeepStrictEqual(settings, this.#node)) return 'same'
+    this.#node = settings
+    this.#settings = undefined
+    this.#table.want(
+      this,
+      settings.nodePortAddresses.map((address) => ({ set: 'nodePortIPs', entry: { address } })),
+    )
+    return 'changed'
+  }
+
+  /** Holds sets and chains of the kernel against what they should be. False: they could not be read. */
+  async read(options: { readonly keepLeftovers: boolean }): Promise<boolean> {
+    this.#checkDueMs = this.#options.clock.now() + checkPeriodMs
+    await this.#chains.compare()
+    return await this.#sets.read(options)
+  }
+
+  /** False: the sets were not read yet, and nothing can be compiled. */
+  get isAdopted(): boolean {
+    return this.#table.isAdopted
+  }
+
+  /** Whether a set says that a virtual server is ours. */
+  marksOurs(server: VirtualServerKey): boolean {
+    return this.#table.marksOurs(server)
+  }
+
+  /** What the route wants of IPVS and of the sets; only after `renew`. */
+  compile(route: Route, scheduling: SchedulingSettings): readonly DesiredVirtualServer[] {
+    this.#gaps.put(route.key, route)
+    if (route.protocol === 'UDP') this.#unsettled.set(route.key, route)
+    const settings = this.#settingsFor(scheduling)
+    if (!needsMark(route)) {
+      this.#marks.release(route.key)
+      return compileRoute(route, settings, undefined)
+    }
+    return compileRoute(route, settings, this.#markOf(route, settings))
+  }
+
+  /** There is no such service port any more. */
+  forget(key: ServicePortKey): void {
+    this.#gaps.put(key, undefined)
+    this.#marks.release(key)
+    this.#unsettled.set(key, undefined)
+    this.#options.warnings.forget(this.#markProblem(key))
+  }
+
+  /**
+   * Before anything is told to IPVS: sets, their entries, chains. A Service that loses its last endpoint is refused before it
+   * is not served any more. False: something is missing.
+   */
+  async admit(entries: readonly Entry[]): Promise<boolean> {
+    for (const entry of entries) if (entry.wanted !== undefined) this.#table.want(entry, entry.wanted.entries)
+    const isComplete = await this.#sets.add()
+    return (await this.#chains.write({ isComplete: false })) && isComplete
+  }
+
+  /**
+   * After everything was told to IPVS: a Service that got its first endpoint is served before it is not refused any more, and
+   * a virtual server that a death leaves behind is known as ours by its entry. `isComplete`: the whole world is in force.
+   */
+  async settle(
+    entries: readonly Entry[],
+    { isComplete }: { readonly isComplete: boolean },
+  ): Promise<boolean> {
+    for (const entry of entries) {
+      const { acknowledged, isStale, wanted } = entry
+      if (wanted === undefined && acknowledged === undefined && !isStale) this.#table.want(entry, [])
+    }
+    const isDiscarded = await this.#sets.discard()
+    if (!isComplete) return isDiscarded
+    const isWritten = await this.#chains.write({ isComplete: true })
+    if (isWritten) await this.#sets.destroyFormer()
+    const { metrics } = this.#options
+    for (const policy of ['internal', 'external'] as const)
+      metrics.noLocalEndpoints(policy).set(this.#gaps.count(policy))
+    const changes = this.#unsettled
+    this.#unsettled = new Map()
+    await this.#cleaner.clean(changes)
+    await this.#syncHealthChecks()
+    return isDiscarded && isWritten
+  }
+
+  dropLeftovers(): void {
+    this.#table.dropLeftovers()
+  }
+
+  /** Milliseconds until the next cheap look. */
+  nextInMs(): number {
+    return Math.max(0, this.#checkDueMs - this.#options.clock.now())
+  }
+
+  /** When it is time: whether somebody changed sets or rules, as far as a cheap look tells. */
+  async findsDrift(): Promise<boolean> {
+    const { clock } = this.#options
+    if (!this.#table.isAdopted || clock.now() < this.#checkDueMs) return false
+    this.#checkDueMs = clock.now() + checkPeriodMs
+    const areChainsOwed = await this.#chains.check()
+    const isDifferent = areChainsOwed || (await this.#sets.findsDrift())
+    if (isDifferent) this.#cleaner.recheck()
+    return isDifferent
+  }
+
+  async close(): Promise<void> {
+    await this.#healthChecks.stop()
+  }
+
+  #settingsFor(scheduling: SchedulingSettings): IpvsModeSettings {
+    if (this.#settings?.of !== scheduling) {
+      const node = this.#node ?? this.#nodeSettings()
+      this.#settings = { of: scheduling, all: { ...scheduling, ...node } }
+    }
+    return this.#settings.all
+  }
+
+  #nodeSettings(): NodeSettings {
+    const { family, config, node } = this.#options
+    const own = this.#machine.filter((address) => !notTheNodes.test(address))
+    const named = nodePortAddressesOf({ family, config, node: node.facts }, own)
+    return {
+      nodePortAddresses: named === 'all' ? own : named,
+      nodeAddresses: new Set(own),
+      nodeIP: node.facts.addresses[family],
+    }
+  }
+
+  #markOf(route: Route, settings: IpvsModeSettings): number | undefined {
+    const { warnings, family } = this.#options
+    const mark = this.#marks.take(route.key, {
+      former: () => this.#formerMark(route, settings),
+      isReserved: (taken) => this.#table.isMarkTaken(taken),
+    })
+    const text = `externalTrafficPolicy Local of ${route.key}: no mark is left, and clients may meet endpoints of other nodes`
+    const fields = { service: route.service, ipFamily: logFamily(family) }
+    warnings.report(this.#markProblem(route.key), mark === undefined ? { text, fields } : undefined)
+    return mark
+  }
+
+  #markProblem(key: ServicePortKey): string {
+    return `${this.#options.family} mark of ${key}`
+  }
+
+  /** What the kernel has for one of its frontends. */
+  #formerMark(route: Route, settings: IpvsModeSettings): number | undefined {
+    for (const { key } of compileRoute(route, settings, undefined)) {
+      const mark = this.#table.markAt(key)
+      if (mark !== undefined) return mark
+    }
+    return undefined
+  }
+
+  /** False: they could not be read, and nobody knows them from before. */
+  async #readAddresses(): Promise<boolean> {
+    if (this.#isMachineKnown) return true
+    const { family, kernel, metrics, problems } = this.#options
+    const key = `addresses ${family}`
+    try {
+      this.#machine = await machineAddresses(family, kernel)
+      this.#isMachineKnown = true
+      problems.report(key, undefined)
+      return true
+    } catch (error) {
+      if (!(error instanceof KernelError)) throw error
+      metrics.kernelError(error.operation, error.code)
+      problems.report(key, { text: `${logFamily(family)} addresses of this machine: ${error.message}` })
+      return this.#node !== undefined
+    }
+  }
+
+  async #syncHealthChecks(): Promise<void> {
+    const { family, config, node, tracker } = this.#options
+    const checks = tracker.healthChecks(node.facts.name)
+    const addresses = healthCheckAddressesOf({ family, config, node: node.facts }, this.#machine)
+    await this.#healthChecks.sync(checks, addresses)
+  }
+}
