@@ -11,6 +11,7 @@ const source = join(root, 'native/test')
 const fuzzers = [
   'conntrack_message',
   'error',
+  'ipset_message',
   'ipvs_message',
   'ipvs_option',
   'message',
