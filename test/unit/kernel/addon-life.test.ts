@@ -57,6 +57,7 @@ describe('the addon', () => {
     const addon = load()
     assert.deepEqual(Object.keys(addon).toSorted(), [
       'ConntrackSocket',
+      'IpsetSocket',
       'IpvsSocket',
       'NftSocket',
       'RouteEvents',
@@ -86,6 +87,7 @@ describe('the addon', () => {
     ])
     assert.deepEqual(methods(addon.RouteEvents), ['close', 'next'])
     assert.deepEqual(methods(addon.ConntrackSocket), ['close', 'deleteStale'])
+    assert.deepEqual(methods(addon.IpsetSocket), ['apply', 'close', 'listEntries', 'listSets'])
     assert.deepEqual(methods(addon.NftSocket), ['close', 'listChains', 'loadXtables'])
     assert.deepEqual(methods(addon.XtablesTable), [
       'apply',
