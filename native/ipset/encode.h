@@ -20,7 +20,7 @@ struct Envelope {
 /// Largest entry with everything that one may have, comment included, and largest message but a packed one.
 inline constexpr size_t kMaxEntryBytes = 400;
 inline constexpr size_t kMaxRequestBytes = 512;
-/// Of the entries in one message: an attribute holds 65,535 bytes, and an error sends them all back.
+/// Of a message of entries: an attribute holds 65,535 bytes, and an error sends them all back.
 inline constexpr size_t kMaxPackedBytes = 60'000;
 
 /// PROTOCOL, in the version of our headers.

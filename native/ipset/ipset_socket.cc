@@ -18,8 +18,9 @@ namespace {
 
 using Request = RequestBuffer<kMaxRequestBytes>;
 
-// An error to packed entries brings the whole message back, 64 KiB at the most.
-constexpr size_t kReceiveBytes = 128 << 10;
+// An error to packed entries brings the whole message back, behind 20 bytes of its own.
+constexpr size_t kReceiveBytes = 64 << 10;
+static_assert(kReceiveBytes >= kMaxPackedBytes + NLMSG_SPACE(sizeof(int)));
 
 constexpr const char* kNegotiate = "negotiate ipset protocol";
 constexpr const char* kFindType = "find set type";

@@ -57,21 +57,23 @@ function writeSettings({ bytes, view }: RecordBuffer, at: number, set: IpsetSett
 
 /** Settings, or a name alone, to a SetRecord; operations that name the same thing in a row share it. */
 class SetWriter {
-  readonly #buffer: RecordBuffer
+  #buffer = recordBuffer(8 * setLayout.size)
   #length = 0
   #last: IpsetSettings | undefined
-
-  constructor(capacity: number) {
-    this.#buffer = recordBuffer(capacity * setLayout.size)
-  }
 
   get bytes(): Uint8Array {
     return this.#buffer.bytes.subarray(0, this.#length * setLayout.size)
   }
 
   addName(name: string): number {
+    const at = this.#length * setLayout.size
+    if (at === this.#buffer.bytes.length) {
+      const grown = recordBuffer(2 * at)
+      grown.bytes.set(this.#buffer.bytes)
+      this.#buffer = grown
+    }
     this.#last = undefined
-    writeName(this.#buffer.bytes, this.#length * setLayout.size + setLayout.name, name)
+    writeName(this.#buffer.bytes, at + setLayout.name, name)
     return this.#length++
   }
 
@@ -167,7 +169,7 @@ function countEntries(ops: readonly IpsetOp[]): number {
 /** Throws BugError for an entry that is none of its set's type or family. */
 export function encodeIpsetOps(ops: readonly IpsetOp[]): EncodedIpsetBatch {
   const records = recordBuffer(ops.length * opLayout.size)
-  const sets = new SetWriter(2 * ops.length)
+  const sets = new SetWriter()
   const entries = new EntryWriter(countEntries(ops))
   let entryIndex = 0
   for (const [index, op] of ops.entries()) {

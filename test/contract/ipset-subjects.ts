@@ -15,16 +15,16 @@ export function openModelIpset(): IpsetSubject {
 }
 
 export function openRealIpset(): IpsetSubject {
-  const { ipset, nftChains, xtables } = openRealKernel()
+  const kernel = openRealKernel()
   let isReferred = false
   return {
-    ipset,
+    ipset: kernel.ipset,
     refer: async (name) => {
       if (name === undefined && !isReferred) return
-      await nftChains.loadXtables('ipv4') // the guest's kernel has not loaded ip_tables
+      await kernel.nftChains.loadXtables('ipv4') // the guest's kernel has not loaded ip_tables
       const set = name === undefined ? [] : [{ name, directions: ['dst'] } as const]
       const rules = set.map((match) => ({ set: match, target: { kind: 'return' } as const }))
-      await xtables('ipv4', 'filter').apply([{ op: 'set-hook', chain: 'INPUT', rules }])
+      await kernel.xtables('ipv4', 'filter').apply([{ op: 'set-hook', chain: 'INPUT', rules }])
       isReferred = name !== undefined
     },
   }

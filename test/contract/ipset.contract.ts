@@ -15,7 +15,7 @@ import { applyAll, failures, ip, refusedWith, rejectsWith } from './law.js'
 export interface IpsetSubject {
   readonly ipset: Ipset
   /** Makes a rule refer to a set of one dimension, or to none. */
-  refer(name: string | undefined): Promise<void>
+  readonly refer: (name: string | undefined) => Promise<void>
 }
 
 const plain: IpsetSettings = {
@@ -71,10 +71,10 @@ async function headerOf(ipset: Ipset, name: string): Promise<IpsetHeader | undef
 }
 
 /** As the kernel lists an empty set of these settings. */
-function emptyHeader({ hashSize: _, ...settings }: IpsetSettings): IpsetHeader {
-  const counts = { references: 0, elements: 0 }
-  if (settings.type !== 'bitmap:port') return { ...settings, ...counts }
-  return { ...settings, ...counts, family: undefined, maxElements: 65_536 }
+function emptyHeader({ name, type, family, maxElements, hasMarks, hasComments }: IpsetSettings): IpsetHeader {
+  const rest = { name, type, hasMarks, hasComments, references: 0, elements: 0 }
+  if (type === 'bitmap:port') return { ...rest, family: undefined, maxElements: 65_536 }
+  return { ...rest, family, maxElements }
 }
 
 type Law = (name: string, run: (subject: IpsetSubject) => Promise<void>) => void
