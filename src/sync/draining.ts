@@ -37,25 +37,37 @@ const maxDelayMs = 10_000
 const restFactor = 50
 
 /**
- * A backend that sends nothing for so long while its clients send at least so many packets is dead: each of those
- * connections would wait for the kernel's time-out (900 s for TCP), where a removal makes the client try elsewhere at once.
+ * A backend that has sent nothing for so long since its clients began to ask, and then this often, is dead. Each of those
+ * connections would wait for the kernel's time-out (900 s for TCP), where a removal lets the client try elsewhere at once.
  */
 const silentMs = 30_000
 const packetsInVain = 3
 
+/**
+ * The kernel keeps what is removed for up to so long in one list, and every added real server walks it (some 50 ns an entry:
+ * spec/kernel.md 2.3). So only so many go at once; the others, which are in nobody's way, when those are forgotten.
+ */
+const trashMs = 180_000
+const trashRoom = 200
+
 /** What is remembered of a real server from look to look. */
 interface Watched {
   readonly sinceMs: number
-  /** When a packet of the backend was last seen, or the first look. */
-  answeredMs: number
-  /** Counters then. */
-  inPackets: number
+  /** When it was first seen without a connection: it will not get any more. */
+  emptyMs: number | undefined
+  /** What the backend has sent. */
   outPackets: number
+  /** What its clients had sent when all was quiet after its last packet, which they acknowledge; undefined: it is too early. */
+  inPackets: number | undefined
+  /** When more than that was first seen, without an answer. */
+  unansweredMs: number | undefined
 }
 
 interface Schedule {
   dueMs: number
   delayMs: number
+  /** Real servers that drained when it was last looked at. */
+  count: number
   readonly reals: Map<string, Watched>
 }
 
@@ -78,6 +90,8 @@ export class Draining {
   readonly #schedules = new Map<Entry, Schedule>()
   /** Whether somebody is due is not asked before, so that frequent runs do not walk all each time. */
   #nextMs = -Infinity
+  /** When each went that the kernel may still keep. */
+  #trash: number[] = []
 
   constructor(options: DrainingOptions) {
     this.#options = options
@@ -96,6 +110,7 @@ export class Draining {
     if (ledger.draining.size === 0 || startMs < this.#nextMs) return true
     this.#nextMs = startMs + firstDelayMs
     for (const entry of this.#schedules.keys()) if (!ledger.draining.has(entry)) this.#schedules.delete(entry)
+    this.#trash = this.#trash.filter((ms) => startMs - ms < trashMs)
     const due = [...ledger.draining].filter((entry) => this.#isDue(entry, startMs))
     if (due.length === 0) return true
     const dump = await this.#read(due)
@@ -135,9 +150,15 @@ export class Draining {
   #scheduleOf(entry: Entry, nowMs: number): Schedule {
     let schedule = this.#schedules.get(entry)
     if (schedule === undefined) {
-      schedule = { dueMs: nowMs + firstDelayMs, delayMs: firstDelayMs, reals: new Map() }
+      schedule = { dueMs: Infinity, delayMs: firstDelayMs, count: 0, reals: new Map() }
       this.#schedules.set(entry, schedule)
     }
+    const { size } = entry.draining
+    if (size > schedule.count) {
+      schedule.delayMs = firstDelayMs
+      schedule.dueMs = Math.min(schedule.dueMs, nowMs + firstDelayMs)
+    }
+    schedule.count = size
     return schedule
   }
 
@@ -146,8 +167,10 @@ export class Draining {
     const { clock, ledger } = this.#options
     const nowMs = clock.now()
     const schedule = this.#scheduleOf(entry, nowMs)
+    for (const id of schedule.reals.keys()) if (!entry.draining.has(id)) schedule.reals.delete(id)
     const ended = new Set<string>()
     let isAsExpected = true
+    let waiting = 0
     for (const [id, real] of entry.draining) {
       if (!entry.holdsBack(id)) continue
       const now = seen?.get(id)
@@ -155,16 +178,29 @@ export class Draining {
         isAsExpected = false
         continue
       }
-      const end = this.#endOf({ real, now, watched: watch(schedule, id, now, nowMs), nowMs })
-      if (end === undefined) continue
+      const watched = watch(schedule, id, now, nowMs)
+      const end = this.#endOf({ real, now, watched, nowMs })
+      if (end === undefined) {
+        if (watched.emptyMs !== undefined) waiting++
+        continue
+      }
       ended.add(id)
+      this.#trash.push(nowMs)
       schedule.reals.delete(id)
       this.#logEnd(entry, real, end)
     }
     schedule.delayMs = Math.min(schedule.delayMs * 2, maxDelayMs)
-    schedule.dueMs = nowMs + schedule.delayMs
     if (ended.size > 0) ledger.finishDraining(entry, ended)
+    schedule.count = entry.draining.size
+    // Those that only wait for room in the trash need no look.
+    schedule.dueMs = nowMs + (waiting === schedule.count ? trashMs : schedule.delayMs)
     return isAsExpected
+  }
+
+  /** Whether a real server that is empty since then may go. */
+  #hasRoom(emptyMs: number, nowMs: number): boolean {
+    if (nowMs - emptyMs >= trashMs) return true
+    return this.#trash.length < trashRoom
   }
 
   #endOf({
@@ -178,13 +214,12 @@ export class Draining {
     readonly watched: Watched
     readonly nowMs: number
   }): End | undefined {
-    if (now.connections === 0) return 'no connections'
+    if (watched.emptyMs !== undefined)
+      return this.#hasRoom(watched.emptyMs, nowMs) ? 'no connections' : undefined
     if (nowMs - watched.sinceMs >= this.#options.gracefulPeriodMs) return 'grace period over'
     // Answers pass this node only where it translates addresses.
     const isHeard = real.settings.forwarding === 'masquerade'
-    const isSilent =
-      nowMs - watched.answeredMs >= silentMs && now.inPackets - watched.inPackets >= packetsInVain
-    return isHeard && isSilent ? 'no answers' : undefined
+    return isHeard && isSilent(watched, now, nowMs) ? 'no answers' : undefined
   }
 
   #logEnd(entry: Entry, { key }: RealServer, reason: End): void {
@@ -202,12 +237,28 @@ function watch({ reals }: Schedule, id: string, now: Seen, nowMs: number): Watch
   const { inPackets, outPackets } = now
   let watched = reals.get(id)
   if (watched === undefined) {
-    watched = { sinceMs: nowMs, answeredMs: nowMs, inPackets, outPackets }
+    watched = {
+      sinceMs: nowMs,
+      emptyMs: undefined,
+      outPackets,
+      inPackets: undefined,
+      unansweredMs: undefined,
+    }
     reals.set(id, watched)
   } else if (watched.outPackets !== outPackets) {
-    Object.assign(watched, { answeredMs: nowMs, inPackets, outPackets })
+    Object.assign(watched, { outPackets, inPackets: undefined, unansweredMs: undefined })
+  } else if (watched.inPackets === undefined) {
+    watched.inPackets = inPackets
+  } else if (watched.inPackets !== inPackets) {
+    watched.unansweredMs ??= nowMs
   }
+  watched.emptyMs = now.connections > 0 ? undefined : (watched.emptyMs ?? nowMs)
   return watched
+}
+
+function isSilent({ inPackets, unansweredMs }: Watched, now: Seen, nowMs: number): boolean {
+  if (inPackets === undefined || unansweredMs === undefined) return false
+  return nowMs - unansweredMs >= silentMs && now.inPackets - inPackets >= packetsInVain
 }
 
 /** By the virtual server's words and the real server's identity. */

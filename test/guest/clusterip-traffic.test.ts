@@ -60,7 +60,13 @@ async function expectShopTraffic(): Promise<void> {
 async function startAgent(traceName: string): Promise<void> {
   const file = join(folder, traceName)
   trace = new Trace(file)
-  agent = AgentProcess.start({ node: lab.node, manifests: join(folder, 'shop'), before: traced(file) })
+  agent = AgentProcess.start({
+    node: lab.node,
+    manifests: join(folder, 'shop'),
+    before: traced(file),
+    // What drains goes when its connections do, some time: graceful-termination.test.ts.
+    flags: ['--ipvs-graceful-period', '0'],
+  })
   await agent.synced()
 }
 

@@ -154,7 +154,9 @@ describe('how long a real server may drain', () => {
     await lab.clock.advance(60_000)
     lab.takeOps()
     traffic.inPackets += 5
-    await lab.clock.advance(15_000)
+    await lab.clock.advance(25_000)
+    assert.deepEqual(lab.takeOps(), [])
+    await lab.clock.advance(25_000)
     assert.deepEqual(lab.takeOps(), [`remove-real-server ${real}`])
     assert.equal(lab.log.find('info', 'removed with its connections')[0]?.fields['reason'], 'no answers')
     await lab.stop()
@@ -187,6 +189,26 @@ function countReads(kernel: ModelKernel): { count: number } {
   }
   return reads
 }
+
+describe('the end of many at once', () => {
+  it('waits where the kernel still keeps those that went before: every new real server would pay for them', async () => {
+    const { lab, traffic } = await startedLab()
+    traffic.activeConnections = 0
+    const many = Array.from({ length: 500 }, (_, i) => `10.2.${i >> 8}.${i & 255}`)
+    await lab.deliver(set(slice('web-1', 'web', many)))
+    await lab.clock.advance(5000)
+    await lab.deliver(one)
+    await lab.clock.advance(5000)
+    const removed = (): number => lab.takeOps().filter((op) => op.startsWith('remove-real-server')).length
+    const first = removed()
+    assert.ok(first >= 100 && first <= 300, `${first}`)
+    await lab.clock.advance(150_000)
+    assert.equal(removed(), 0)
+    await lab.clock.advance(240_000)
+    assert.equal(first + removed(), 502)
+    await lab.stop()
+  })
+})
 
 describe('looks at connections', () => {
   it('happen only while something drains, and less often the longer it takes', async () => {

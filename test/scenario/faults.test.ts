@@ -131,6 +131,42 @@ describe('what the kernel refuses', () => {
     await lab.stop()
   })
 
+  for (const after of [0, 1, 3]) {
+    it(`ENOBUFS from operation ${after} of a batch on: what is unknown is read back, nothing is assumed`, async () => {
+      const lab = new PipelineLab()
+      await lab.deliver(...web, synced)
+      lab.takeOps()
+      let sent = 0
+      let reads = 0
+      // What came through and what did not is mixed.
+      lab.kernel.ipvs.batches.plan = {
+        fault: () => {
+          if (sent++ < after || reads > 0) return undefined
+          return sent % 2 === 0 ? 'unknown' : 'lost'
+        },
+        callFault: (call) => {
+          if (call !== 'apply') reads++
+          // Until the kernel was asked, every write would be a guess.
+          else if (sent > after) assert.ok(reads > 0)
+          return undefined
+        },
+      }
+      const moved = set(slice('web-1', 'web', ['10.1.0.2', '10.1.0.4', '10.1.0.5']))
+      lab.synchronizer.deliver([moved, ...shop])
+      await lab.clock.advance(0)
+      assert.ok(reads > 0)
+      lab.kernel.ipvs.batches.plan = {}
+      await lab.clock.advance(5000)
+      assert.deepEqual(await snapshot(lab.kernel), [
+        ...whole.slice(0, 2),
+        'tcp 10.96.0.1:80 rr 0 0 10.1.0.2:8080 masquerade 1 10.1.0.4:8080 masquerade 1 10.1.0.5:8080 masquerade 1',
+        ...whole.slice(3),
+      ])
+      assert.deepEqual(lab.log.find('error', 'default/'), [], 'what was settled by reading is no failure')
+      await lab.stop()
+    })
+  }
+
   it('a whole batch after a refusal: the Service is not told to work again before it does', async () => {
     const lab = new PipelineLab()
     lab.kernel.ipvs.batches.plan = { fault: (op) => (op.op === 'add-virtual-server' ? EINVAL : undefined) }

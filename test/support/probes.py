@@ -186,6 +186,12 @@ async def ask_session(request):
     return await ask(sessions[name])
 
 
+async def close_session(request):
+    """TCP by a reset, as all clients here."""
+    sessions.pop(request["session"]).close()
+    return {"kind": "done"}
+
+
 async def exchange(request):
     """Sends the text and returns everything that comes until the server closes."""
     sock = await connect(request)
@@ -225,7 +231,7 @@ async def stray(request):
                     return {"kind": "refused"}
 
 
-OPERATIONS = {"serve": serve, "probe": probe, "ask": ask_session, "exchange": exchange, "stray": stray}
+OPERATIONS = {"serve": serve, "probe": probe, "ask": ask_session, "close": close_session, "exchange": exchange, "stray": stray}
 
 
 async def run(request):

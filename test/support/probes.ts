@@ -62,6 +62,11 @@ export class Prober {
     return outcomeOf(await this.#send({ op: 'ask', session, ...target }, limitMs))
   }
 
+  /** Closes the socket of that name. */
+  async close(session: string): Promise<void> {
+    await this.#send({ op: 'close', session }, 10_000)
+  }
+
   /** Sends a text over a new TCP connection and returns all that comes until the server closes; throws without an answer. */
   async exchange(address: string, port: number, text: string): Promise<string> {
     const reply = await this.#send({ op: 'exchange', protocol: 'TCP', address, port, text }, 5000)

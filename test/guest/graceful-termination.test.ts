@@ -1,0 +1,289 @@
+// What becomes of a client whose backend leaves its Service, in ipvs mode. Runs in the guest: it needs IP_VS.
+import assert from 'node:assert/strict'
+import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { connect, Namespace, setSysctls } from '../support/namespaces.js'
+import { Prober, type ProbeOutcome, type ProbeTarget } from '../support/probes.js'
+import { eventually } from '../support/traffic.js'
+import { AgentProcess } from '../traffic/agent-process.js'
+import { virtualServers } from '../traffic/node-state.js'
+
+type Protocol = ProbeTarget['protocol']
+
+interface Case {
+  readonly name: string
+  readonly protocol: Protocol
+  readonly address: string
+  readonly affinity?: boolean
+}
+
+/** A Service each, with two pods of its own on port 8080. */
+const services = {
+  tcp: { name: 'tcp', protocol: 'TCP', address: '10.96.0.1' },
+  tcp6: { name: 'tcp6', protocol: 'TCP', address: 'fd00:10:96::1' },
+  sctp: { name: 'sctp', protocol: 'SCTP', address: '10.96.0.2' },
+  udp: { name: 'udp', protocol: 'UDP', address: '10.96.0.3' },
+  udp6: { name: 'udp6', protocol: 'UDP', address: 'fd00:10:96::3' },
+  sticky: { name: 'sticky', protocol: 'TCP', address: '10.96.0.4', affinity: true },
+  stickyUdp: { name: 'sticky-udp', protocol: 'UDP', address: '10.96.0.5', affinity: true },
+  dead: { name: 'dead', protocol: 'TCP', address: '10.96.0.6' },
+  back: { name: 'back', protocol: 'TCP', address: '10.96.0.7' },
+  reuse: { name: 'reuse', protocol: 'TCP', address: '10.96.0.8' },
+} as const satisfies Readonly<Record<string, Case>>
+const cases: readonly Case[] = Object.values(services)
+
+const answerMs = 60_000
+const silenceMs = 3000
+
+let folder: string
+let client: Namespace
+let node: Namespace
+let pods: Namespace
+let clients: Prober
+let agent: AgentProcess
+/** It takes a while: under way while the others are tried. */
+let dying: ReturnType<typeof askDying>
+/** The pods that are left of Services whose other pod had a connection that has ended. */
+const left = new Map<Case, string>()
+
+function isIpv6({ address }: Case): boolean {
+  return address.includes(':')
+}
+
+function podsOf(of: Case): readonly [string, string] {
+  const number = cases.indexOf(of) + 1
+  return isIpv6(of)
+    ? [`fd00:10:244::${number}:1`, `fd00:10:244::${number}:2`]
+    : [`10.244.${number}.1`, `10.244.${number}.2`]
+}
+
+function targetOf({ protocol, address }: Case): ProbeTarget {
+  return { protocol, address, port: 80 }
+}
+
+/** Writes the Service with these of its pods, as an editor does: a new file over the old one. */
+async function publish(of: Case, addresses: readonly string[]): Promise<void> {
+  const { name, protocol, address, affinity } = of
+  const metadata = { namespace: 'default', name }
+  const family = isIpv6(of) ? 'IPv6' : 'IPv4'
+  const items = [
+    {
+      apiVersion: 'v1',
+      kind: 'Service',
+      metadata,
+      spec: {
+        clusterIP: address,
+        clusterIPs: [address],
+        ipFamilies: [family],
+        ports: [{ port: 80, protocol }],
+        ...(affinity === true ? { sessionAffinity: 'ClientIP' } : {}),
+      },
+    },
+    {
+      apiVersion: 'discovery.k8s.io/v1',
+      kind: 'EndpointSlice',
+      metadata: { ...metadata, labels: { 'kubernetes.io/service-name': name } },
+      addressType: family,
+      ports: [{ port: 8080, protocol }],
+      endpoints: addresses.map((text) => ({ addresses: [text] })),
+    },
+  ]
+  await writeFile(join(folder, 'edited'), JSON.stringify({ apiVersion: 'v1', kind: 'List', items }))
+  await rename(join(folder, 'edited'), join(folder, `manifests/${name}.json`))
+}
+
+async function startAgent(): Promise<AgentProcess> {
+  const started = AgentProcess.start({ node, manifests: join(folder, 'manifests') })
+  await started.synced()
+  return started
+}
+
+/** Weights of the Service's real servers by address, as ipvsadm shows them. */
+async function weights(of: Case): Promise<Readonly<Record<string, string>>> {
+  const place = `-${of.protocol === 'UDP' ? 'u' : 't'} ${isIpv6(of) ? `[${of.address}]` : of.address}:80 `
+  const sctp = `--sctp-service ${of.address}:80 `
+  const found = (await virtualServers(node)).flatMap((line) => {
+    const isOurs = line.includes(of.protocol === 'SCTP' ? sctp : place)
+    const parts = /-r \[?([0-9a-f.:]+?)\]?:8080 -m -w (\d+)/.exec(line)
+    return isOurs && parts !== null ? [[parts[1] ?? '', parts[2] ?? ''] as const] : []
+  })
+  return Object.fromEntries(found)
+}
+
+async function expectWeights(
+  of: Case,
+  expected: Readonly<Record<string, string>>,
+  limitMs = 60_000,
+): Promise<void> {
+  const text = JSON.stringify(expected, Object.keys(expected).toSorted())
+  const read = async (): Promise<string> => {
+    const found = await weights(of)
+    return JSON.stringify(found, Object.keys(found).toSorted())
+  }
+  await eventually(read, (found) => found === text, limitMs)
+}
+
+/** The pod's address. */
+function answerer(outcome: ProbeOutcome): string {
+  assert.equal(outcome.kind, 'answer', JSON.stringify(outcome))
+  return outcome.kind === 'answer' ? (outcome.by.split(' ')[0] ?? '') : ''
+}
+
+async function askNew(of: Case): Promise<string> {
+  return answerer(await clients.probe(targetOf(of), answerMs))
+}
+
+async function ask(session: string, of: Case): Promise<string> {
+  return answerer(await clients.ask(session, targetOf(of), answerMs))
+}
+
+/** A request over an open connection whose pod dies and leaves its Service meanwhile. */
+async function askDying(of: Case): Promise<{ readonly outcome: ProbeOutcome; readonly afterMs: number }> {
+  const [chosen, other] = await openSession(of.name, of)
+  await pods.ip(`address del ${chosen}/16 dev eth0`)
+  await publish(of, [other])
+  await expectWeights(of, { [chosen]: '0', [other]: '1' })
+  const started = performance.now()
+  const outcome = await clients.ask(of.name, targetOf(of), 180_000)
+  return { outcome, afterMs: performance.now() - started }
+}
+
+/** The pod that answers the session, and the other one. */
+async function openSession(session: string, of: Case): Promise<readonly [string, string]> {
+  const [first, second] = podsOf(of)
+  const chosen = await ask(session, of)
+  assert.ok(chosen === first || chosen === second, chosen)
+  return [chosen, chosen === first ? second : first]
+}
+
+describe('graceful termination', { timeout: 600_000 }, () => {
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'viaduct-graceful-'))
+    await mkdir(join(folder, 'manifests'))
+    client = await Namespace.create('client')
+    node = await Namespace.create('node-a')
+    pods = await Namespace.create('pods')
+    await connect(
+      { namespace: client, interfaceName: 'eth0', addresses: ['192.168.50.10/24', 'fd00:192::10/64'] },
+      { namespace: node, interfaceName: 'eth0', addresses: ['192.168.50.1/24', 'fd00:192::1/64'] },
+    )
+    const addresses = cases.flatMap(podsOf)
+    await connect(
+      { namespace: node, interfaceName: 'pods0', addresses: ['10.244.0.254/16', 'fd00:10:244::fe/64'] },
+      {
+        namespace: pods,
+        interfaceName: 'eth0',
+        addresses: addresses.map((address) => `${address}/${address.includes(':') ? 64 : 16}`),
+      },
+    )
+    await setSysctls(node, 'net.ipv4.ip_forward=1', 'net.ipv6.conf.all.forwarding=1')
+    await client.ip('route add default via 192.168.50.1', 'route add default via fd00:192::1')
+    await pods.ip('route add default via 10.244.0.254', 'route add default via fd00:10:244::fe')
+    await new Prober(pods).serve(
+      cases.flatMap((of) => podsOf(of).map((address) => ({ protocol: of.protocol, address, port: 8080 }))),
+    )
+    clients = new Prober(client)
+    for (const of of cases) await publish(of, podsOf(of))
+    agent = await startAgent()
+    dying = askDying(services.dead)
+  })
+  after(async () => {
+    await agent.terminate()
+    await Promise.all([client, node, pods].map((namespace) => namespace.close()))
+    await rm(folder, { recursive: true })
+  })
+
+  for (const of of [services.tcp, services.tcp6, services.sctp]) {
+    it(`${of.name}: a connection outlives its endpoint in the Service`, async () => {
+      const [chosen, other] = await openSession(of.name, of)
+      await publish(of, [other])
+      await expectWeights(of, { [chosen]: '0', [other]: '1' })
+      for (let i = 0; i < 4; i++) assert.equal(await askNew(of), other)
+      assert.equal(await ask(of.name, of), chosen)
+      await clients.close(of.name)
+      left.set(of, other)
+    })
+  }
+
+  for (const of of [services.udp, services.udp6]) {
+    it(`${of.name}: a client that keeps its socket is answered by another pod at once`, async () => {
+      const [chosen, other] = await openSession(of.name, of)
+      await publish(of, [other])
+      await expectWeights(of, { [other]: '1' })
+      const outcomes: ProbeOutcome[] = []
+      for (let i = 0; i < 5; i++) outcomes.push(await clients.ask(of.name, targetOf(of), silenceMs))
+      const lost = outcomes.filter(({ kind }) => kind !== 'answer').length
+      assert.ok(lost <= 1, `${chosen} left; ${JSON.stringify(outcomes)}`)
+      assert.deepEqual([...new Set(outcomes.slice(1).map(answerer))], [other])
+    })
+  }
+
+  it('session affinity: the next connection goes to a living pod, the open one stays', async () => {
+    const of = services.sticky
+    const [chosen, other] = await openSession('sticky', of)
+    for (let i = 0; i < 3; i++) assert.equal(await askNew(of), chosen)
+    await publish(of, [other])
+    await expectWeights(of, { [chosen]: '0', [other]: '1' })
+    for (let i = 0; i < 3; i++) assert.equal(await askNew(of), other)
+    assert.equal(await ask('sticky', of), chosen)
+    await publish(of, podsOf(of))
+    await expectWeights(of, { [chosen]: '1', [other]: '1' })
+    assert.equal(await askNew(of), other, 'and stays there')
+  })
+
+  it('session affinity by UDP: the client is answered by another pod at once', async () => {
+    const of = services.stickyUdp
+    const [, other] = await openSession('sticky-udp', of)
+    await publish(of, [other])
+    await expectWeights(of, { [other]: '1' })
+    const outcomes: ProbeOutcome[] = []
+    for (let i = 0; i < 3; i++) outcomes.push(await clients.ask('sticky-udp', targetOf(of), silenceMs))
+    assert.deepEqual([...new Set(outcomes.slice(1).map(answerer))], [other])
+    assert.equal(await askNew(of), other)
+  })
+
+  it('a client that uses its port again while its old backend drains gets a living one', async () => {
+    const of = services.reuse
+    const target = { ...targetOf(of), sourcePort: 5000 }
+    const first = answerer(await clients.ask('reuse', target, answerMs))
+    const other = podsOf(of).find((address) => address !== first) ?? ''
+    await publish(of, [other])
+    await expectWeights(of, { [first]: '0', [other]: '1' })
+    await clients.close('reuse')
+    for (let i = 0; i < 2; i++) assert.equal(answerer(await clients.probe(target, answerMs)), other)
+  })
+
+  it('the open connection to a dead pod is reset, where the kernel alone would let it wait', async (context) => {
+    const { outcome, afterMs } = await dying
+    assert.deepEqual(outcome, { kind: 'error', code: 'ECONNRESET' })
+    context.diagnostic(`reset after ${Math.round(afterMs / 1000)} s`)
+    const answerers = [await askNew(services.dead), await askNew(services.dead)]
+    assert.equal(new Set(answerers).size, 1)
+    await expectWeights(services.dead, { [answerers[0] ?? '']: '1' })
+  })
+
+  it('a killed agent: the endpoint that is back has its weight, the one that is not drains on', async () => {
+    const of = services.back
+    const [chosen, other] = await openSession('back', of)
+    await publish(of, [other])
+    await expectWeights(of, { [chosen]: '0', [other]: '1' })
+    await agent.kill()
+    agent = await startAgent()
+    assert.deepEqual(await weights(of), { [chosen]: '0', [other]: '1' })
+    assert.equal(await ask('back', of), chosen)
+    await agent.kill()
+    await publish(of, [chosen])
+    agent = await startAgent()
+    await expectWeights(of, { [chosen]: '1' })
+    assert.equal(await ask('back', of), chosen)
+    assert.equal(await askNew(of), chosen)
+  })
+
+  it('real servers go when their last connection has', async () => {
+    assert.equal(left.size, 3)
+    // The kernel remembers an SCTP association for a minute after its end.
+    for (const [of, other] of left) await expectWeights(of, { [other]: '1' }, 120_000)
+  })
+})
