@@ -1,6 +1,6 @@
 import { ConfigError, KernelError } from '../errors.js'
 import { isWithoutIpvs } from './clean-up.js'
-import { isWithoutXtables } from './iptables-mode.js'
+import { isWithoutXtables } from './find-xtables.js'
 import { isWithoutIpset } from './set-types.js'
 
 /** One sentence on an error that ends the agent: what is wrong, and what to do. */
@@ -16,7 +16,9 @@ export function adviceOn(error: unknown): string {
   }
   if (isWithoutIpset(error)) {
     const lack =
-      error.code === 'EPROTONOSUPPORT' ? 'has no ipset: load it with "modprobe ip_set"' : 'lacks a type of sets: load it'
+      error.code === 'EPROTONOSUPPORT'
+        ? 'has no ipset: load it with "modprobe ip_set"'
+        : 'lacks a type of sets: load it'
     return `this kernel ${lack}, or use --proxy-mode=iptables (${error.message})`
   }
   if (isWithoutXtables(error)) {

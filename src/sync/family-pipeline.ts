@@ -217,7 +217,7 @@ export class FamilyPipeline {
     const isDropOwed = known === 'synced' && this.#ledger.keepsLeftovers
     const isDirty = this.#tracker.hasDirty || this.#ledger.hasDirty || this.#vips.hasDirty
     const isRetryDue = this.#failures.nextInMs() === 0
-    const isRenewDue = this.#policies.isRenewDue
+    const isRenewDue = this.#policies.isRenewDue || this.#policies.isWriteDue
     return this.#isInForce && !(isDropOwed || isDirty || isRetryDue || isRenewDue || this.#reconciler.isDue)
   }
 

@@ -3,6 +3,7 @@ import { KernelError } from '../errors.js'
 import type { Sysctl } from '../kernel/index.js'
 import { type Log, StateReporter } from '../log.js'
 import { cleanUp, describeCleanUp } from './clean-up.js'
+import { familiesWithXtables } from './find-xtables.js'
 import { describeNftLeftovers } from './iptables-clean-up.js'
 import { IptablesPipeline } from './iptables-pipeline.js'
 import { ensureSetting } from './kernel-settings.js'
@@ -14,7 +15,7 @@ const restFactor = 1.5
 /** Makes the kernel ready. Throws KernelError where it has no legacy x_tables, or we may not use them. */
 export async function openIptablesMode(options: ModeOptions): Promise<Mode> {
   const { kernel, log } = options
-  const families = await availableFamilies(kernel, log)
+  const families = await familiesWithXtables(kernel, ['nat', 'filter'], log)
   await warnOfNft(kernel, log)
   return iptablesMode(options, { families, dropsInvalid: await findsInvalid(kernel.sysctl) })
 }
@@ -54,48 +55,6 @@ export function iptablesMode(
   }
   const leaveOthers = leaving('ipvs', log, removeOthers)
   return { name: 'iptables', families, openPipeline, syncPeriodMs, minSyncPeriodMs, restFactor, leaveOthers }
-}
-
-/** IPv4 must be there; a kernel without ip6_tables is one without IPv6 Services. */
-async function availableFamilies(kernel: ModeKernel, log: Log): Promise<readonly IpFamily[]> {
-  await findTables(kernel, 'ipv4')
-  try {
-    await findTables(kernel, 'ipv6')
-    return ['ipv4', 'ipv6']
-  } catch (error) {
-    if (!(error instanceof KernelError) || !isWithoutXtables(error)) throw error
-    log.warn('IPv6 Services are not programmed', { ipFamily: 'IPv6', err: error })
-    return ['ipv4']
-  }
-}
-
-/** A node that nobody used iptables on has not loaded the modules yet: they are asked for once. */
-async function findTables(kernel: ModeKernel, family: IpFamily): Promise<void> {
-  try {
-    await checkTables(kernel, family)
-  } catch (error) {
-    if (!(error instanceof KernelError) || !isWithoutXtables(error)) throw error
-    await loadXtables(kernel, family)
-    await checkTables(kernel, family)
-  }
-}
-
-async function checkTables(kernel: ModeKernel, family: IpFamily): Promise<void> {
-  for (const table of ['nat', 'filter'] as const) await kernel.xtables(family, table).check()
-}
-
-/** What is in the way shows in the tables. */
-async function loadXtables({ nftChains }: ModeKernel, family: IpFamily): Promise<void> {
-  try {
-    await nftChains.loadXtables(family)
-  } catch (error) {
-    if (!(error instanceof KernelError)) throw error
-  }
-}
-
-/** The table, or its module, does not exist. */
-export function isWithoutXtables(error: KernelError): boolean {
-  return error.subsystem === 'xtables' && (error.code === 'ENOPROTOOPT' || error.code === 'ENOENT')
 }
 
 async function warnOfNft({ nftChains }: ModeKernel, log: Log): Promise<void> {

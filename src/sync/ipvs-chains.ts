@@ -74,10 +74,9 @@ export class IpvsChains {
     })
   }
 
-  /** The cheap look, at where a table cannot be as it was left. True: something is owed. */
+  /** The cheap look, at where a table cannot be as it was left. True: one is to be written. */
   async check(): Promise<boolean> {
-    await this.#look(async (door) => ((await door.check()) ? undefined : await door.compare()))
-    return this.isWriteDue && this.#isBeside === false
+    return await this.#look(async (door) => ((await door.check()) ? undefined : await door.compare()))
   }
 
   async #writeTable(table: IpvsTable): Promise<boolean> {
@@ -95,7 +94,8 @@ export class IpvsChains {
     return true
   }
 
-  async #look(find: (door: Xtables) => Promise<XtDrift | undefined>): Promise<void> {
+  async #look(find: (door: Xtables) => Promise<XtDrift | undefined>): Promise<boolean> {
+    let isOwed = false
     const { family, log, metrics } = this.#options
     for (const table of ipvsTables) {
       if (this.#owed.has(table)) continue
@@ -103,12 +103,14 @@ export class IpvsChains {
       if (drift === undefined) continue
       // Where somebody changed only what is theirs, the write finds nothing to do, and knows the table again.
       this.#owed.add(table)
+      isOwed = true
       if (!isAny(drift)) continue
       const { missing, changed } = drift
       metrics.drift('chain-missing').inc(missing.length)
       metrics.drift('chain-changed').inc(changed.length)
       log.info('Kernel differs, repairing', { ipFamily: logFamily(family), table, missing, changed })
     }
+    return isOwed
   }
 
   async #findsIptablesMode(): Promise<boolean> {

@@ -2,7 +2,9 @@ import { type IpAddress, type IpFamily, cidrContains } from '../address.js'
 import type { LinkEvent } from '../kernel/index.js'
 import { dummyDeviceName } from '../ledger/index.js'
 import { StateReporter } from '../log.js'
+import { ipvsTables } from '../modes/ipvs/index.js'
 import { FamilyPipeline } from './family-pipeline.js'
+import { familiesWithXtables } from './find-xtables.js'
 import { cleanUpIptables, describeCleanedTables } from './iptables-clean-up.js'
 import { IpvsSettings } from './ipvs-settings.js'
 import { type LeftoverReport, type Mode, type ModeOptions, leaving } from './mode.js'
@@ -16,11 +18,16 @@ export async function openIpvsMode(options: ModeOptions): Promise<Mode> {
   const settings = new IpvsSettings({ config: config.ipvs, kernel, log })
   const { vipBinding } = config
   await prepareKernel({ kernel, scheduler: config.ipvs.scheduler, vipBinding, settings })
-  return ipvsMode(options, settings)
+  const families = await familiesWithXtables(kernel, ipvsTables, log)
+  return ipvsMode(options, settings, families)
 }
 
 /** On a kernel that is ready, whose `settings` are kept as they should be. */
-export function ipvsMode(options: ModeOptions, settings: IpvsSettings): Mode {
+export function ipvsMode(
+  options: ModeOptions,
+  settings: IpvsSettings,
+  families: readonly IpFamily[] = ['ipv4', 'ipv6'],
+): Mode {
   const { config, kernel, log, metrics } = options
   const { excludeCIDRs, gracefulPeriodMs, syncPeriodMs, minSyncPeriodMs } = config.ipvs
   const { vipBinding } = config
@@ -72,7 +79,6 @@ export function ipvsMode(options: ModeOptions, settings: IpvsSettings): Mode {
     }
   }
   const leaveOthers = leaving('iptables', log, removeOthers)
-  const families = ['ipv4', 'ipv6'] as const
   return { name: 'ipvs', families, openPipeline, syncPeriodMs, minSyncPeriodMs, restFactor: 0, leaveOthers }
 }
 

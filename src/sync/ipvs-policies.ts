@@ -140,6 +140,11 @@ export class IpvsPolicies {
     return this.#table.isAdopted
   }
 
+  /** Rules are to be written, whatever else there is to do. */
+  get isWriteDue(): boolean {
+    return this.#chains.isWriteDue
+  }
+
   /** Whether a set says that a virtual server is ours. */
   marksOurs(server: VirtualServerKey): boolean {
     return this.#table.marksOurs(server)
@@ -210,15 +215,13 @@ export class IpvsPolicies {
     return Math.max(0, this.#checkDueMs - this.#options.clock.now())
   }
 
-  /** When it is time: whether somebody changed sets or rules, as far as a cheap look tells. */
+  /** When it is time, a cheap look: rules that somebody changed are owed, sets take a reconcile. */
   async findsDrift(): Promise<boolean> {
     const { clock } = this.#options
     if (!this.#table.isAdopted || clock.now() < this.#checkDueMs) return false
     this.#checkDueMs = clock.now() + checkPeriodMs
-    const areChainsOwed = await this.#chains.check()
-    const isDifferent = areChainsOwed || (await this.#sets.findsDrift())
-    if (isDifferent) this.#cleaner.recheck()
-    return isDifferent
+    if (await this.#chains.check()) this.#cleaner.recheck()
+    return await this.#sets.findsDrift()
   }
 
   async close(): Promise<void> {

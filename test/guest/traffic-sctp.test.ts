@@ -3,13 +3,13 @@
 import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { before } from 'node:test'
+import { type ChosenCases, chosenGroups } from '../traffic/chosen-groups.js'
 import { AgentSubject, runTable } from '../traffic/table-runner.js'
-import { type TrafficGroup, trafficTable } from '../traffic/table/index.js'
 
 const protocols = ['SCTP'] as const
 
 /** Cases by the names of their groups: two starts of the agent. */
-const chosen: Readonly<Record<string, readonly string[]>> = {
+const chosen: ChosenCases = {
   'local traffic known by ClusterCIDR': [
     'policy Cluster: everybody to every frontend',
     'policy Local: everybody to every frontend',
@@ -24,25 +24,13 @@ const chosen: Readonly<Record<string, readonly string[]>> = {
   'the life of the agent': ['established connections and UDP flows go on over a restart of the agent'],
 }
 
-function chosenGroups(): readonly TrafficGroup[] {
-  const table = trafficTable(protocols)
-  return Object.entries(chosen).map(([groupName, names]) => {
-    const group = table.find(({ name }) => name === groupName)
-    assert.ok(group !== undefined, `the traffic table has no group "${groupName}"`)
-    const cases = group.cases.filter(({ name }) => names.includes(name))
-    const found = cases.map(({ name }) => name)
-    assert.deepEqual(found.toSorted(), names.toSorted(), `cases of "${groupName}"`)
-    return { ...group, cases }
-  })
-}
-
 // A node on which nobody used iptables: the agent, which executes no modprobe, makes the kernel load what it needs.
 before(async () => {
   const modules = await readFile('/proc/modules', 'utf8')
   assert.doesNotMatch(modules, /^ip6?_tables /m, 'this file runs before x_tables are loaded')
 })
 
-runTable('the traffic table in iptables mode, by SCTP', chosenGroups(), {
+runTable('the traffic table in iptables mode, by SCTP', chosenGroups(chosen, protocols), {
   subject: new AgentSubject('iptables'),
   protocols,
   // Everything takes an order of magnitude longer here; silence is still silence.

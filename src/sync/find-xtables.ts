@@ -1,0 +1,60 @@
+// Legacy x_tables, which a node that nobody used iptables on has not loaded yet.
+import type { IpFamily } from '../address.js'
+import { KernelError } from '../errors.js'
+import type { XtTableName } from '../kernel/index.js'
+import type { Log } from '../log.js'
+import type { ModeKernel } from './mode.js'
+
+/** IPv4 must be there, or KernelError is thrown; a kernel without ip6_tables is one without IPv6 Services. */
+export async function familiesWithXtables(
+  kernel: ModeKernel,
+  tables: readonly XtTableName[],
+  log: Log,
+): Promise<readonly IpFamily[]> {
+  await findTables(kernel, 'ipv4', tables)
+  try {
+    await findTables(kernel, 'ipv6', tables)
+    return ['ipv4', 'ipv6']
+  } catch (error) {
+    if (!(error instanceof KernelError) || !isWithoutXtables(error)) throw error
+    log.warn('IPv6 Services are not programmed', { ipFamily: 'IPv6', err: error })
+    return ['ipv4']
+  }
+}
+
+/** The table, or its module, does not exist. */
+export function isWithoutXtables(error: KernelError): boolean {
+  return error.subsystem === 'xtables' && (error.code === 'ENOPROTOOPT' || error.code === 'ENOENT')
+}
+
+/** Where they are not loaded, they are asked for once. */
+async function findTables(
+  kernel: ModeKernel,
+  family: IpFamily,
+  tables: readonly XtTableName[],
+): Promise<void> {
+  try {
+    await checkTables(kernel, family, tables)
+  } catch (error) {
+    if (!(error instanceof KernelError) || !isWithoutXtables(error)) throw error
+    await loadXtables(kernel, family)
+    await checkTables(kernel, family, tables)
+  }
+}
+
+async function checkTables(
+  kernel: ModeKernel,
+  family: IpFamily,
+  tables: readonly XtTableName[],
+): Promise<void> {
+  for (const table of tables) await kernel.xtables(family, table).check()
+}
+
+/** What is in the way shows in the tables. */
+async function loadXtables({ nftChains }: ModeKernel, family: IpFamily): Promise<void> {
+  try {
+    await nftChains.loadXtables(family)
+  } catch (error) {
+    if (!(error instanceof KernelError)) throw error
+  }
+}
