@@ -122,6 +122,7 @@ int NetlinkSocket::Send(std::span<const uint8_t> bytes) {
 }
 
 NetlinkSocket::Received NetlinkSocket::Receive() {
+  receive_buffer_.resize(options_.receive_bytes);  // at the first call: not every socket is used
   for (;;) {
     sockaddr_nl sender{};
     iovec vector{receive_buffer_.data(), receive_buffer_.size()};

@@ -89,8 +89,7 @@ class NetlinkSocket {
     uint32_t first_index;  ///< Failure::index of its first message
   };
 
-  explicit NetlinkSocket(const Options& options)
-      : options_(options), receive_buffer_(options.receive_bytes) {}
+  explicit NetlinkSocket(const Options& options) : options_(options) {}
   /// Opens a socket in the place of the one that is there; leaves none when it fails.
   Status Connect();
   Status Prepare();
