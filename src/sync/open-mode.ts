@@ -2,6 +2,7 @@
 import { ConfigError, KernelError } from '../errors.js'
 import { adviceOn } from './advice.js'
 import { isWithoutIpvs } from './clean-up.js'
+import { isWithoutXtables } from './find-xtables.js'
 import { openIptablesMode } from './iptables-mode.js'
 import { openIpvsMode } from './ipvs-mode.js'
 import type { Mode, ModeOptions } from './mode.js'
@@ -33,6 +34,7 @@ async function openLast(options: ModeOptions, former: unknown): Promise<Mode> {
 
 /** The kernel lacks what ipvs mode needs; what any mode would lack is nothing to fall back from. */
 function isForAnotherMode(error: unknown): boolean {
-  if (error instanceof KernelError) return isWithoutIpvs(error) || isWithoutIpset(error)
+  if (error instanceof KernelError)
+    return isWithoutIpvs(error) || isWithoutIpset(error) || isWithoutXtables(error)
   return error instanceof ConfigError && ['ipvs-scheduler', 'vip-binding'].includes(error.path)
 }

@@ -1,9 +1,11 @@
 // What the kernel must be able to do, and be set to, before the first sync (kube-proxy's behaviour: spec 3.1).
 import type { VipBinding } from '../config/index.js'
 import { ConfigError } from '../errors.js'
-import { type Ipvs, type Links, type Routes, VirtualServerCursor } from '../kernel/index.js'
+import { type Ipset, type Ipvs, type Links, type Routes, VirtualServerCursor } from '../kernel/index.js'
+import { setKeys, setSpec } from '../modes/ipvs/index.js'
 import type { IpvsSettings } from './ipvs-settings.js'
 import { hasScheduler } from './scheduler-probe.js'
+import { checkSetTypes } from './set-types.js'
 import { dummyAdvice, ensureDummyDevice } from './vip-place.js'
 
 /** The kernel's doors, shared by both families: calls are queued inside. */
@@ -14,7 +16,7 @@ export interface KernelDoors {
 }
 
 export interface PrepareOptions {
-  readonly kernel: KernelDoors
+  readonly kernel: KernelDoors & { readonly ipset: Ipset }
   readonly scheduler: string
   readonly vipBinding: VipBinding
   readonly settings: IpvsSettings
@@ -24,6 +26,7 @@ export interface PrepareOptions {
 export async function prepareKernel(options: PrepareOptions): Promise<void> {
   const { kernel, scheduler, vipBinding, settings } = options
   await checkScheduler(kernel.ipvs, scheduler)
+  await checkSetTypes(kernel.ipset, setKeys.map(setSpec))
   await settings.ensure()
   const dummy = await ensureDummyDevice(kernel.links)
   if (typeof dummy === 'string' && vipBinding === 'addresses')

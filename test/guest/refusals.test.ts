@@ -1,6 +1,7 @@
 // What the agent cannot work with, it says in one sentence and exits. Runs in the guest, before IP_VS is loaded.
 import assert from 'node:assert/strict'
-import { readFile, writeFile } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { Namespace } from '../support/namespaces.js'
@@ -25,6 +26,22 @@ async function expectRefusal(
   assert.match(sentences[0] ?? '', expected.words)
 }
 
+/** Meanwhile the kernel loads no module whose name is like one of `patterns`, as `case` of sh has them. */
+async function withoutModules(patterns: string, work: () => Promise<void>): Promise<void> {
+  const modprobe = (await readFile(modprobeSetting, 'utf8')).trim()
+  const folder = await mkdtemp(join(tmpdir(), 'viaduct-modprobe-'))
+  const script = join(folder, 'modprobe')
+  const lines = ['#!/bin/sh', `case "$*" in ${patterns}) exit 1 ;; esac`, `exec ${modprobe} "$@"`, '']
+  await writeFile(script, lines.join('\n'), { mode: 0o755 })
+  await writeFile(modprobeSetting, script)
+  try {
+    await work()
+  } finally {
+    await writeFile(modprobeSetting, modprobe)
+    await rm(folder, { recursive: true })
+  }
+}
+
 describe('what the agent refuses', { timeout: 300_000 }, () => {
   before(async () => (node = await Namespace.create('node-a')))
   after(() => node.close())
@@ -35,14 +52,36 @@ describe('what the agent refuses', { timeout: 300_000 }, () => {
       /^ip_vs /m,
       'this file runs before IP_VS is loaded',
     )
-    const modprobe = await readFile(modprobeSetting, 'utf8')
-    await writeFile(modprobeSetting, '/bin/false')
-    try {
-      await expectRefusal({ code: 1, words: /IP_VS/ }, agentCommand('--manifests', shop))
-    } finally {
-      await writeFile(modprobeSetting, modprobe.trim())
-    }
+    await withoutModules('*', () =>
+      expectRefusal({ code: 1, words: /IP_VS.*modprobe ip_vs/ }, agentCommand('--manifests', shop)),
+    )
   })
+
+  it('no mode to be named: without IP_VS it is iptables, and the agent says so', () =>
+    withoutModules('*IPVS*|*ip_vs*', async () => {
+      const agent = node.start(...agentCommand('--manifests', shop, '--proxy-mode', ''))
+      await agent.line((line) => /"level":"warn".*ipvs mode cannot run here, .*modprobe ip_vs/.test(line))
+      await agent.line((line) => /"mode":"iptables".*viaduct starts/.test(line))
+      agent.signal('SIGTERM')
+      assert.equal((await agent.ended).code, 0)
+    }))
+
+  const lacking = [
+    { what: 'ipset', modules: '*nfnetlink-subsys-6*|*ip_set*', words: /no ipset.*modprobe ip_set/ },
+    { what: 'a type of set', modules: '*ip_set_bitmap*', words: /load the module ip_set_bitmap_port/ },
+    {
+      what: 'dummy devices, for addresses',
+      modules: '*dummy*',
+      flags: ['--vip-binding', 'addresses'],
+      words: /load the module dummy/,
+    },
+  ]
+  for (const { what, modules, flags = [], words } of lacking) {
+    it(`a kernel without ${what}`, () =>
+      withoutModules(modules, () =>
+        expectRefusal({ code: 1, words }, agentCommand('--manifests', shop, ...flags)),
+      ))
+  }
 
   it('a process without CAP_NET_ADMIN', async () => {
     await expectRefusal({ code: 1, words: /CAP_NET_ADMIN/ }, [

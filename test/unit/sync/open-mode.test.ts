@@ -4,6 +4,8 @@ import { constants } from 'node:os'
 import { describe, it } from 'node:test'
 import { Registry } from 'prom-client'
 import { resolveConfig, type ConfigInput } from '../../../src/config/index.js'
+import { ipsetErrno } from '../../../src/errors.js'
+import type { IpsetOp } from '../../../src/kernel/index.js'
 import {
   openModelKernel,
   type ModelKernel,
@@ -16,7 +18,7 @@ import { adviceOn, type Mode, openMode } from '../../../src/sync/index.js'
 import { ManualClock } from '../../support/manual-clock.js'
 import { MemoryHealthChecks, MemoryLog } from '../../support/pipeline-lab.js'
 
-const { ENOENT, ENOMEM, ENOPROTOOPT, EPERM } = constants.errno
+const { ENOENT, ENOMEM, ENOPROTOOPT, EPERM, EPROTONOSUPPORT } = constants.errno
 
 async function open(kernel: ModelKernel, input: ConfigInput): Promise<{ mode: Mode; log: MemoryLog }> {
   const log = new MemoryLog()
@@ -40,17 +42,38 @@ async function open(kernel: ModelKernel, input: ConfigInput): Promise<{ mode: Mo
   return { mode, log }
 }
 
+type Lack = 'IP_VS' | 'ipset' | 'bitmap:port' | 'dummy' | 'mangle' | 'x_tables'
+
+function isBitmap(op: IpsetOp): boolean {
+  return op.op === 'create-set' && op.set.type === 'bitmap:port'
+}
+
 /** A kernel that lacks things. */
-function kernelWithout(...lacks: readonly ('IP_VS' | 'dummy' | 'x_tables')[]): ModelKernel {
+function kernelWithout(...lacks: readonly Lack[]): ModelKernel {
   const options: ModelKernelOptions = { hasDummyModule: !lacks.includes('dummy') }
   const kernel = openModelKernel(options)
   if (lacks.includes('IP_VS')) kernel.ipvs.batches.plan = { callFault: () => ENOENT }
+  if (lacks.includes('ipset')) kernel.ipset.batches.plan = { callFault: () => EPROTONOSUPPORT }
+  if (lacks.includes('bitmap:port')) {
+    kernel.ipset.batches.plan = {
+      fault: (op) => (isBitmap(op) ? ipsetErrno.IPSET_ERR_FIND_TYPE : undefined),
+    }
+  }
+  if (lacks.includes('mangle')) kernel.xtables('ipv4', 'mangle').plan = { callFault: () => ENOENT }
   if (lacks.includes('x_tables'))
     for (const family of ['ipv4', 'ipv6'] as const)
       for (const table of ['nat', 'filter'] as const)
         kernel.xtables(family, table).plan = { callFault: () => ENOPROTOOPT }
   return kernel
 }
+
+it('leaves no set behind from looking for their types', async () => {
+  const kernel = kernelWithout()
+  await open(kernel, { mode: 'ipvs' })
+  assert.deepEqual(await kernel.ipset.sets(), [])
+  const types = kernel.ipset.batches.take().flatMap((op) => (op.op === 'create-set' ? [op.set.type] : []))
+  assert.ok(types.includes('hash:ip,port,net') && types.includes('bitmap:port'), types.join(' '))
+})
 
 describe('the mode that runs', () => {
   const addresses: ConfigInput = { vipBinding: 'addresses' }
@@ -83,6 +106,24 @@ describe('the mode that runs', () => {
       because: /no scheduler "nosuch": load the module ip_vs_nosuch/,
     },
     {
+      name: 'iptables without ipset',
+      kernel: () => kernelWithout('ipset'),
+      mode: 'iptables',
+      because: /instead: this kernel has no ipset: load it with "modprobe ip_set"/,
+    },
+    {
+      name: 'iptables without a type of set',
+      kernel: () => kernelWithout('bitmap:port'),
+      mode: 'iptables',
+      because: /instead: this kernel lacks a type of sets: load it.*IPSET_ERR_FIND_TYPE/,
+    },
+    {
+      name: 'iptables without the table mangle',
+      kernel: () => kernelWithout('mangle'),
+      mode: 'iptables',
+      because: /instead: this kernel has no legacy x_tables.*mangle/,
+    },
+    {
       name: 'iptables without dummy devices, when addresses need one',
       kernel: () => kernelWithout('dummy'),
       input: addresses,
@@ -112,6 +153,12 @@ describe('the mode that runs', () => {
       kernel: () => kernelWithout('IP_VS'),
       input: { mode: 'ipvs' },
       words: /^this kernel has no IP_VS/,
+    },
+    {
+      name: 'ipvs by name without ipset',
+      kernel: () => kernelWithout('ipset'),
+      input: { mode: 'ipvs' },
+      words: /^this kernel has no ipset/,
     },
     {
       name: 'ipvs by name without the scheduler',
