@@ -5,39 +5,40 @@
 //   node viaduct.js warm N M             the apply alone, in a process that has applied others before
 //   node viaduct.js pipeline N M BINDING Kubernetes objects → whole pipeline with VIPs bound by routes or addresses
 import { Registry } from 'prom-client'
-import type { Ipvs, Kernel, Routes } from '../src/kernel/index.js'
+import type { IpFamily } from '../src/address.js'
+import type { Ipset, Ipvs, Kernel, Routes } from '../src/kernel/index.js'
 import { openKernel } from '../src/kernel/index.js'
-import type { Scheduling, VipBinding } from '../src/config/index.js'
+import { resolveConfig, type VipBinding } from '../src/config/index.js'
 import { Ledger, VipTable } from '../src/ledger/index.js'
 import { openLog, StateReporter } from '../src/log.js'
 import { openMetrics } from '../src/metrics.js'
 import { Tracker } from '../src/model/index.js'
-import { compileRoute } from '../src/modes/ipvs/index.js'
+import { compileRoute, type IpvsModeSettings } from '../src/modes/ipvs/index.js'
+import { NodeTracker } from '../src/node/index.js'
 import { route } from '../src/routing/index.js'
+import { HealthCheckServers } from '../src/server/index.js'
 import type { ObjectEvent } from '../src/source/index.js'
-import {
-  FamilyPipeline,
-  inOverlappingCuts,
-  type KernelDoors,
-  ServiceScheduling,
-  systemClock,
-} from '../src/sync/index.js'
+import { inOverlappingCuts, ipvsMode, IpvsSettings, type Pipeline, systemClock } from '../src/sync/index.js'
 import { limitInlining } from '../src/v8-options.js'
 import { realServer, realServersOf, service, slice } from './state.js'
 
 const changes = 100
-const scheduling: Scheduling = { scheduler: 'rr', schedulerFlags: [] }
-const mode = { ...scheduling, missing: new Set<string>() }
-const facts = { name: 'node-a', zone: undefined, addresses: {}, podCIDRs: [] }
-
-type Doors = KernelDoors & Pick<Kernel, 'sysctl'>
+const node = new NodeTracker('node-a')
+const mode: IpvsModeSettings = {
+  scheduler: 'rr',
+  schedulerFlags: [],
+  missing: new Set(),
+  nodePortAddresses: [],
+  nodeAddresses: new Set(),
+  nodeIP: undefined,
+}
 
 /** Passes everything through and counts what is sent. */
-class CountedDoors {
+class CountedKernel {
   messages = 0
-  readonly doors: Doors
+  readonly kernel: Kernel
 
-  constructor(kernel: Doors) {
+  constructor(kernel: Kernel) {
     const count = (ops: { readonly length: number }): void => {
       this.messages += ops.length
     }
@@ -62,7 +63,16 @@ class CountedDoors {
       dumpAddresses: async (family, index) => await kernel.routes.dumpAddresses(family, index),
       close: async () => await kernel.routes.close(),
     }
-    this.doors = { ipvs, routes, links: kernel.links, sysctl: kernel.sysctl }
+    const ipset: Ipset = {
+      apply: async (ops) => {
+        count(ops)
+        return await kernel.ipset.apply(ops)
+      },
+      sets: async () => await kernel.ipset.sets(),
+      entries: async (name) => await kernel.ipset.entries(name),
+      close: async () => await kernel.ipset.close(),
+    }
+    this.kernel = { ...kernel, ipvs, routes, ipset }
   }
 }
 
@@ -85,7 +95,7 @@ function objectEvents(services: number, reals: number, first = 0): ObjectEvent[]
   return events
 }
 
-function openPipeline(kernel: Doors, vipBinding: VipBinding): FamilyPipeline {
+function openPipeline(kernel: Kernel, vipBinding: VipBinding): Pipeline {
   const log = openLog({ format: 'json', verbosity: 0, destination: process.stderr, now: Date.now })
   const metrics = openMetrics(new Registry())
   const problems = new StateReporter({
@@ -95,28 +105,24 @@ function openPipeline(kernel: Doors, vipBinding: VipBinding): FamilyPipeline {
     recovery: 'programmed again',
     count: (number) => metrics.objectsFailed.set(number),
   })
-  return new FamilyPipeline({
-    family: 'ipv4',
-    scheduling: new ServiceScheduling({ family: 'ipv4', ipvs: kernel.ipvs, scheduling, warnings: problems }),
-    keepSettings: async () => {},
-    vipBinding,
-    config: { featureGates: { AllowServiceExternalIPs: true } },
-    syncPeriodMs: 30_000,
-    isExcluded: () => false,
-    gracefulPeriodMs: 3_600_000,
+  const config = resolveConfig({ manifests: 'none', mode: 'ipvs', vipBinding })
+  const options = {
+    config,
     kernel,
-    node: { facts },
+    node,
     clock: systemClock,
     log,
-    metrics: metrics.ipv4,
+    metrics,
     problems,
-    hints: problems,
-  })
+    openHealthChecks: (family: IpFamily, isHealthy: () => boolean) =>
+      new HealthCheckServers({ family, isHealthy, nodeName: node.facts.name }),
+  }
+  return ipvsMode(options, new IpvsSettings({ config: config.ipvs, kernel, log })).openPipeline('ipv4')
 }
 
 /** The ledger's way alone, without VIPs: what ipvsadm -R and the C loop do. */
 async function applyByLedger(
-  kernel: KernelDoors,
+  kernel: Kernel,
   events: readonly ObjectEvent[],
 ): Promise<{ readonly apply: number; readonly claim: number }> {
   const tracker = new Tracker('ipv4', () => {})
@@ -124,8 +130,8 @@ async function applyByLedger(
   const wanted = [...tracker.take()].flatMap((key) => {
     const port = tracker.servicePort(key)
     if (port === undefined) return []
-    const decided = route(port, tracker.endpoints(port), facts)
-    return [{ key, service: decided.service, desired: compileRoute(decided, mode) }]
+    const decided = route(port, tracker.endpoints(port), node.facts)
+    return [{ key, service: decided.service, desired: compileRoute(decided, mode, undefined) }]
   })
   const ledger = new Ledger(
     new VipTable('routes'),
@@ -154,8 +160,8 @@ async function applyByLedger(
 
 /** Median seconds and most messages of one endpoint changed, again and again, in service 7. */
 async function changeEndpoint(
-  pipeline: FamilyPipeline,
-  counted: CountedDoors,
+  pipeline: Pipeline,
+  counted: CountedKernel,
   addresses: string[],
 ): Promise<{ readonly seconds: number; readonly messages: number }> {
   const times: number[] = []
@@ -182,14 +188,14 @@ async function runLedger(services: number, reals: number): Promise<Record<string
   const reads: number[] = []
   for (let i = 0; i < 5; i++) reads.push(await seconds(async () => await kernel.ipvs.dump('ipv4')))
 
-  const counted = new CountedDoors(kernel)
-  const pipeline = openPipeline(counted.doors, 'routes')
+  const counted = new CountedKernel(kernel)
+  const pipeline = openPipeline(counted.kernel, 'routes')
   pipeline.apply([...events, { type: 'synced' }])
   await pipeline.runOnce()
   const before = counted.messages
   const reconciles: number[] = []
   for (let i = 0; i < 5; i++) {
-    pipeline.requestReconcile()
+    pipeline.applyNode({ routing: false, vipBinding: true, modeSettings: false })
     reconciles.push(await seconds(async () => await pipeline.runOnce()))
   }
   const reconcileMessages = counted.messages - before
@@ -225,10 +231,10 @@ async function runPipeline(
 ): Promise<Record<string, number>> {
   const kernel = openKernel({ addonPath: undefined })
   await kernel.ipvs.info()
-  const counted = new CountedDoors(kernel)
+  const counted = new CountedKernel(kernel)
   const events = objectEvents(services, reals)
   const whole = await seconds(async () => {
-    const pipeline = openPipeline(counted.doors, binding)
+    const pipeline = openPipeline(counted.kernel, binding)
     pipeline.apply([...events, { type: 'synced' }])
     await pipeline.runOnce()
   })

@@ -9,6 +9,8 @@ const bundle = fileURLToPath(new URL('../../../../dist/agent.js', import.meta.ur
 const ticksPerSecond = 100
 
 export interface AgentOptions {
+  /** Default: iptables. */
+  readonly mode?: 'iptables' | 'ipvs'
   /** Flags of Node itself. */
   readonly node?: readonly string[]
   readonly flags?: readonly string[]
@@ -27,8 +29,12 @@ export class AgentRun {
   readonly startNs = process.hrtime.bigint()
   readonly #program: Program
 
-  constructor(place: Namespace, folder: string, { node = [], flags = [], under = [] }: AgentOptions = {}) {
-    const own = ['--manifests', folder, '--proxy-mode', 'iptables', '--hostname-override', 'node-a']
+  constructor(
+    place: Namespace,
+    folder: string,
+    { mode = 'iptables', node = [], flags = [], under = [] }: AgentOptions = {},
+  ) {
+    const own = ['--manifests', folder, '--proxy-mode', mode, '--hostname-override', 'node-a']
     this.#program = place.start(...under, process.execPath, ...node, bundle, ...own, ...flags)
   }
 
@@ -37,9 +43,14 @@ export class AgentRun {
     return this.#program.lines
   }
 
+  /** The first line of its log at or after `from` that fits. */
+  async line(fits: (line: string) => boolean, from = 0): Promise<string> {
+    return await this.#program.line(fits, from)
+  }
+
   /** Resolves when IPv4 is in the kernel; the agent must log its passes (`-v 2`). */
   async inForce(): Promise<void> {
-    await this.#program.line((line) =>
+    await this.line((line) =>
       ['"Sync done"', '"IPv4"', '"complete":true'].every((part) => line.includes(part)),
     )
   }
