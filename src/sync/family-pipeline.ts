@@ -226,7 +226,7 @@ export class FamilyPipeline {
       this.#draining.nextInMs(),
       this.#driftCheck.nextInMs(),
       this.#failures.nextInMs(),
-      this.#policies.nextInMs(),
+      this.#isInForce ? this.#policies.nextInMs() : undefined,
     ]
     return Math.min(...looks.map((ms) => ms ?? Infinity), this.#reconciler.nextInMs())
   }
