@@ -74,17 +74,16 @@ void SetReject(const Shape& shape, uint8_t revision, EntryBuilder& entry) {
 void SetMapMark(const RuleRecord& rule, uint16_t index, uint8_t revision, EntryBuilder& entry) {
   constexpr uint16_t kNoSet = 0xffff;  // IPSET_INVALID_ID
   static_assert(sizeof(xt_set_info_target_v3) == 20);
-  entry.SetTarget<xt_set_info_target_v3>(NameOf(Extension::kSetTarget), revision,
-                                         [&](xt_set_info_target_v3& set) {
-                                           set.add_set.index = kNoSet;
-                                           set.del_set.index = kNoSet;
-                                           set.map_set.index = index;
-                                           set.map_set.dim = rule.set_dimensions;
-                                           set.map_set.flags =
-                                               static_cast<uint8_t>(rule.set_sources << IPSET_DIM_ONE);
-                                           set.flags = IPSET_FLAG_MAP_SKBMARK;
-                                           set.timeout = 0xffffffff;  // as the tools do: none is given
-                                         });
+  entry.SetTarget<xt_set_info_target_v3>(
+      NameOf(Extension::kSetTarget), revision, [&](xt_set_info_target_v3& set) {
+        set.add_set.index = kNoSet;
+        set.del_set.index = kNoSet;
+        set.map_set.index = index;
+        set.map_set.dim = rule.set_dimensions;
+        set.map_set.flags = static_cast<uint8_t>(rule.set_sources << IPSET_DIM_ONE);
+        set.flags = IPSET_FLAG_MAP_SKBMARK;
+        set.timeout = 0xffffffff;  // as the tools do: none is given
+      });
 }
 
 }  // namespace viaduct::xtables
