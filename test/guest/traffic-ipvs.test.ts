@@ -1,9 +1,11 @@
-// The traffic table through the shipped agent in ipvs mode. Runs in the guest: it needs IP_VS.
+// The traffic table through the shipped agent in ipvs mode, in every protocol. Runs in the guest: it needs IP_VS.
 import { type ChosenCases, chosenGroups } from '../traffic/chosen-groups.js'
+import { inIpvs } from '../traffic/table-in-ipvs.js'
 import { AgentSubject, runTable } from '../traffic/table-runner.js'
 
-const protocols = ['TCP'] as const
+const protocols = ['TCP', 'UDP', 'SCTP'] as const
 
+/** Cases by the names of their groups. The whole table takes a quarter of an hour here: docs/ipvs.md says how to run it. */
 const chosen: ChosenCases = {
   'local traffic known by ClusterCIDR': [
     'policy Cluster: everybody to every frontend',
@@ -12,14 +14,30 @@ const chosen: ChosenCases = {
     'policy Local: a pod to itself by every frontend',
     'internal policy Local with external policy Cluster',
     'internal policy Cluster with external policy Local',
+    'an external IP that the node itself has is served to everybody, the node too',
+    'a port that the Service does not have is not translated',
+    'several named ports go each to its own target port',
     'a Service without a slice refuses',
     'without an endpoint here, policy Local drops; the node and its pods reach the others',
+    'internal policy Local without an endpoint here drops, and the outside is served as ever',
     "a load balancer's source ranges let in who is in them, and guard its addresses alone",
-    'several named ports go each to its own target port',
+    'source ranges and policy Local go together: who is let in is seen as it is',
+    'a health check counts the addresses of ready endpoints here, and follows them',
+    'under policy Local a client keeps its server among those here',
+    'a UDP flow whose backend goes away is served by another',
+    'a UDP flow under policy Local ends with the last server here, and is served by the next',
+    'an established connection outlives the endpoint in the Service, new ones go elsewhere',
+    'a change of the traffic policies takes effect, both ways',
+    'of two Services with the same external frontends one has them all, and the other takes over',
   ],
+  'local traffic not known': ['policy Local: everybody to every frontend'],
+  'masquerade all, by another bit; no localhost node ports; liberal conntrack': [
+    'policy Local: everybody to every frontend',
+  ],
+  'node ports on networks of both families': ['only the addresses in the networks serve'],
 }
 
-runTable('the traffic table in ipvs mode', chosenGroups(chosen, protocols), {
+runTable('the traffic table in ipvs mode', inIpvs(chosenGroups(chosen, protocols)), {
   subject: new AgentSubject('ipvs'),
   protocols,
   // Everything takes an order of magnitude longer here; silence is still silence.

@@ -4,7 +4,7 @@ import type { IpsetEntry, VirtualServerKey } from '../../kernel/index.js'
 import type { Backend, Route } from '../../routing/index.js'
 import type { DesiredVirtualServer } from './desired.js'
 import type { SchedulingSettings } from './scheduling.js'
-import { realServersFor, virtualServerSettings } from './server-settings.js'
+import { markedServerSettings, realServersFor, virtualServerSettings } from './server-settings.js'
 import type { DesiredSetEntry, SetKey } from './sets.js'
 
 /** What the virtual servers of all routes depend on, in one IP family. */
@@ -71,7 +71,7 @@ export function compileRoute(
     ...servers,
     {
       key: { family, mark },
-      settings: serverSettings,
+      settings: markedServerSettings(route, settings),
       realServers,
       bindAddress: false,
       entries: [{ set: 'marks', entry: { port: mark } }],

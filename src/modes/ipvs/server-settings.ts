@@ -39,13 +39,16 @@ export function virtualServerSettings(route: Route, settings: SchedulingSettings
   }
 }
 
+/** Whose server only keeps its connections gets another one: sh-fallback. */
+const byClientAddress = { scheduler: 'sh', flags: VirtualServerFlag.scheduler1, timeoutSeconds: 0 } as const
+
 /**
  * Of the virtual server that is found by mark. The kernel sends what persists there to the port that the client used, not to
  * the real server's (ip_vs_sched_persist() of ip_vs_core.c): a client keeps its server by the hash of its address instead.
  */
 export function markedServerSettings(route: Route, settings: SchedulingSettings): VirtualServerSettings {
   const own = virtualServerSettings(route, settings)
-  return route.affinitySeconds === 0 ? own : { ...own, scheduler: 'sh', flags: 0, timeoutSeconds: 0 }
+  return route.affinitySeconds === 0 ? own : { ...own, ...byClientAddress }
 }
 
 /** The real servers for backends of the route, in their order. */
