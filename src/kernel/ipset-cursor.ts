@@ -19,6 +19,8 @@ const protocols: ReadonlyMap<number, Protocol> = new Map([
   [protocolNumber.sctp, 'sctp'],
 ])
 
+type Writable<T> = { -readonly [K in keyof T]: T[K] }
+
 /** Entries of a listing, by index. What a set of the type does not have is 0. */
 export class IpsetEntryCursor extends RecordTable {
   readonly #shape: IpsetShape
@@ -71,15 +73,15 @@ export class IpsetEntryCursor extends RecordTable {
   /** As an object, without a comment. */
   entry(index: number): IpsetEntry {
     const { hasAddress, hasPort, hasSecondAddress, hasNetwork } = this.#shape
+    const entry: Writable<IpsetEntry> = {}
+    if (hasAddress) entry.address = this.address(index)
+    if (hasAddress && hasPort) entry.protocol = this.protocol(index)
+    if (hasPort) entry.port = this.port(index)
+    if (hasSecondAddress) entry.secondAddress = this.secondAddress(index)
+    if (hasNetwork) entry.prefixLength = this.prefixLength(index)
     const [value, mask] = [this.mark(index), this.markMask(index)]
-    return {
-      ...(hasAddress ? { address: this.address(index) } : {}),
-      ...(hasAddress && hasPort ? { protocol: this.protocol(index) } : {}),
-      ...(hasPort ? { port: this.port(index) } : {}),
-      ...(hasSecondAddress ? { secondAddress: this.secondAddress(index) } : {}),
-      ...(hasNetwork ? { prefixLength: this.prefixLength(index) } : {}),
-      ...(value !== 0 || mask !== 0 ? { mark: { value, mask } } : {}),
-    }
+    if (value !== 0 || mask !== 0) entry.mark = { value, mask }
+    return entry
   }
 
   /** What tells it from the others: describeIpsetEntry(). */
