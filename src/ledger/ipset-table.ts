@@ -153,6 +153,11 @@ export class IpsetTable {
     }
   }
 
+  /** Whether the kernel has no entry in any of the sets. */
+  get isEmpty(): boolean {
+    return [...this.#sets.values()].every(({ acknowledgedCount }) => acknowledgedCount === 0)
+  }
+
   /** Whether acknowledged entries say that a virtual server is ours, whatever its address carries. */
   marksOurs(server: VirtualServerKey): boolean {
     if ('mark' in server) return this.#has('marks', entryIdOf({ port: server.mark }))

@@ -1,8 +1,16 @@
 // --cleanup: removes what carries our binding, and nothing else.
 import { type Cidr, type IpAddress, type IpFamily, cidrContains } from '../address.js'
 import { KernelError, isNotFound } from '../errors.js'
-import { type BatchOutcome, type IpvsOp, type RouteOp, viaductRouteProtocol } from '../kernel/index.js'
+import {
+  type BatchOutcome,
+  type Ipset,
+  type IpvsOp,
+  type RouteOp,
+  type VirtualServerKey,
+  viaductRouteProtocol,
+} from '../kernel/index.js'
 import { PackedDump, PackedRoutes, dummyDeviceName, hostAddresses } from '../ledger/index.js'
+import { cleanUpSets, readOwnSets } from './ipvs-clean-up.js'
 import type { KernelDoors } from './prepare-kernel.js'
 import { findDummyDevice } from './vip-place.js'
 
@@ -13,6 +21,7 @@ export interface CleanUpReport {
   /** Addresses that went with the device. */
   readonly addresses: number
   readonly device: boolean
+  readonly sets: number
   /** False: the kernel has no IP_VS, so that there was nothing to remove from it. */
   readonly hasIpvs: boolean
   readonly failures: readonly KernelError[]
@@ -22,7 +31,10 @@ export interface CleanUpReport {
  * Virtual servers whose address carries our binding go first, then the bindings, which are what tells ours from others;
  * after a failure they stay, so a clean-up that was cut short can be repeated. Throws KernelError when the kernel could not be read.
  */
-export async function cleanUp(kernel: KernelDoors, excludeCidrs: readonly Cidr[]): Promise<CleanUpReport> {
+export async function cleanUp(
+  kernel: KernelDoors & { readonly ipset: Ipset },
+  excludeCidrs: readonly Cidr[],
+): Promise<CleanUpReport> {
   const isExcluded = (address: IpAddress): boolean => excludeCidrs.some((cidr) => cidrContains(cidr, address))
   const dummy = await findDummyDevice(kernel.links)
   const failures: KernelError[] = []
@@ -32,9 +44,13 @@ export async function cleanUp(kernel: KernelDoors, excludeCidrs: readonly Cidr[]
       dummy === undefined ? [] : hostAddresses(await kernel.routes.dumpAddresses(family, dummy.index))
     const routeOps = await ourRoutes(kernel, family)
     const bound = new Set([...addresses, ...routeOps.map(({ route }) => route.address)])
+    const sets = await readOwnSets(kernel.ipset, family)
+    const isOurs = (server: VirtualServerKey): boolean => {
+      if ('mark' in server) return sets.marksOurs(server)
+      return (bound.has(server.address) || sets.marksOurs(server)) && !isExcluded(server.address)
+    }
     // Where nothing is bound nothing is ours, and a kernel that is not asked for IP_VS need not load it.
-    const isOurs = (address: IpAddress): boolean => bound.has(address) && !isExcluded(address)
-    const serverOps = bound.size === 0 ? [] : await ourServers(kernel, family, isOurs)
+    const serverOps = bound.size === 0 && sets.isEmpty ? [] : await ourServers(kernel, family, isOurs)
     if (serverOps === undefined) removed.hasIpvs = false
     else if (serverOps.length > 0)
       removed.virtualServers += count(serverOps, await kernel.ipvs.apply(serverOps), failures)
@@ -44,7 +60,14 @@ export async function cleanUp(kernel: KernelDoors, excludeCidrs: readonly Cidr[]
   }
   const removesDevice = dummy !== undefined && failures.length === 0
   if (removesDevice) await kernel.links.remove(dummy.index)
-  return { ...removed, addresses: removesDevice ? removed.addresses : 0, device: removesDevice, failures }
+  const sets = failures.length === 0 ? await cleanUpSets(kernel.ipset) : { removed: 0, failures: [] }
+  return {
+    ...removed,
+    addresses: removesDevice ? removed.addresses : 0,
+    device: removesDevice,
+    sets: sets.removed,
+    failures: [...failures, ...sets.failures],
+  }
 }
 
 async function ourRoutes(
@@ -69,7 +92,7 @@ async function ourRoutes(
 async function ourServers(
   { ipvs }: KernelDoors,
   family: IpFamily,
-  isOurs: (address: IpAddress) => boolean,
+  isOurs: (server: VirtualServerKey) => boolean,
 ): Promise<readonly IpvsOp[] | undefined> {
   let dump: PackedDump
   try {
@@ -81,19 +104,18 @@ async function ourServers(
   const ops: IpvsOp[] = []
   for (let index = 0; index < dump.length; index++) {
     const server = dump.key(index)
-    // What is found by mark goes with the sets that say whose it is (ipvs-sets.ts).
-    if ('address' in server && isOurs(server.address)) ops.push({ op: 'remove-virtual-server', server })
+    if (isOurs(server)) ops.push({ op: 'remove-virtual-server', server })
   }
   return ops
 }
 
 /** One sentence for the operator. */
 export function describeCleanUp(report: CleanUpReport): string {
-  const { virtualServers, routes, addresses } = report
+  const { virtualServers, routes, addresses, sets } = report
   const device = report.device ? `, the device ${dummyDeviceName} with ${addresses} addresses` : ''
   const ipvs = report.hasIpvs ? '' : ' (this kernel has no IP_VS: no virtual servers to remove)'
   const failures = report.failures.map(({ message }) => `; failed: ${message}`).join('')
-  return `removed ${virtualServers} virtual servers, ${routes} VIP routes${device}${ipvs}${failures}`
+  return `removed ${virtualServers} virtual servers, ${routes} VIP routes${device}${sets === 0 ? '' : `, ${sets} sets`}${ipvs}${failures}`
 }
 
 /** The generic netlink family or the socket option does not exist. */

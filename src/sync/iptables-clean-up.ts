@@ -2,6 +2,7 @@
 import type { IpFamily } from '../address.js'
 import { KernelError } from '../errors.js'
 import type { NftChains, XtTableName, Xtables } from '../kernel/index.js'
+import { mangleChains } from '../modes/ipvs/index.js'
 import { prunedChains } from './iptables-tables.js'
 import { logFamily } from './sync-report.js'
 
@@ -24,7 +25,7 @@ const families = ['ipv4', 'ipv6'] as const
 /** kube-proxy has only its canary in mangle. KUBE-FIREWALL, and what starts otherwise, is kubelet's too and stays (F-102). */
 function leftovers(table: XtTableName): readonly string[] {
   if (table === 'nat' || table === 'filter') return prunedChains(table)
-  return table === 'mangle' ? ['KUBE-PROXY-CANARY'] : []
+  return table === 'mangle' ? ['KUBE-PROXY-CANARY', ...mangleChains] : []
 }
 
 /** Removes the chains of iptables mode, and of kube-proxy's ipvs mode, and the jumps to them from every table that exists; no table is made for it. */

@@ -4,6 +4,7 @@ import type { Sysctl } from '../kernel/index.js'
 import { type Log, StateReporter } from '../log.js'
 import { cleanUp, describeCleanUp } from './clean-up.js'
 import { familiesWithXtables } from './find-xtables.js'
+import { cleanUpMangle } from './ipvs-clean-up.js'
 import { describeNftLeftovers } from './iptables-clean-up.js'
 import { IptablesPipeline } from './iptables-pipeline.js'
 import { ensureSetting } from './kernel-settings.js'
@@ -48,9 +49,10 @@ export function iptablesMode(
       openHealthChecks: (isHealthy) => options.openHealthChecks(family, isHealthy),
     })
   const removeOthers = async (): Promise<LeftoverReport> => {
+    await cleanUpMangle(kernel)
     const report = await cleanUp(kernel, config.ipvs.excludeCIDRs)
     const { failures } = report
-    const isNothing = report.virtualServers + report.routes === 0 && !report.device
+    const isNothing = report.virtualServers + report.routes + report.sets === 0 && !report.device
     return { removed: isNothing ? undefined : describeCleanUp({ ...report, failures: [] }), failures }
   }
   const leaveOthers = leaving('ipvs', log, removeOthers)

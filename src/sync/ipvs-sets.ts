@@ -12,7 +12,7 @@ import {
 import { type Drift, type DumpedSet, type IpsetBatch, type IpsetTable, standInName } from '../ledger/index.js'
 import type { Log, StateReporter } from '../log.js'
 import type { FamilyMetrics } from '../metrics.js'
-import { familySetName, formerSets, type SetKey, setSpec } from '../modes/ipvs/index.js'
+import { familySetName, formerSets, type SetKey, setKeys, setName, setSpec } from '../modes/ipvs/index.js'
 import type { Clock } from './clock.js'
 import { logFamily } from './sync-report.js'
 
@@ -44,7 +44,7 @@ export class IpvsSets {
   async read(options: { readonly keepLeftovers: boolean }): Promise<boolean> {
     const { table } = this.#options
     const wasAdopted = table.isAdopted
-    const dumped = await this.#ask('read', async () => await this.#dump())
+    const dumped = await this.#ask('read', async () => await dumpSets(this.#options.ipset, table))
     if (dumped === undefined) return false
     const drift = table.adopt(dumped, options)
     if (wasAdopted) this.#tell(drift)
@@ -69,7 +69,7 @@ export class IpvsSets {
   async destroyFormer(): Promise<void> {
     if (!this.#ownsFormer) return
     const { family, ipset } = this.#options
-    const names = new Set([...formerSets.map((name) => familySetName(name, family)), standInName(family)])
+    const names = new Set(formerNames(family))
     const isDone = await this.#ask('clean', async () => {
       const present = (await ipset.sets()).filter(
         ({ name, references }) => names.has(name) && references === 0,
@@ -86,20 +86,6 @@ export class IpvsSets {
     const { ipset, table } = this.#options
     const headers = await this.#ask('read', async () => await ipset.sets())
     return headers !== undefined && !table.isLike(headers)
-  }
-
-  async #dump(): Promise<ReadonlyMap<SetKey, DumpedSet>> {
-    const { ipset, table } = this.#options
-    const headers = new Map((await ipset.sets()).map((header) => [header.name, header]))
-    const dumped = new Map<SetKey, DumpedSet>()
-    for (const [key, name] of table.names) {
-      const header = headers.get(name)
-      if (header === undefined) continue
-      const { type } = setSpec(key)
-      const isReadable = header.type === type && header.elements > 0
-      dumped.set(key, { header, entries: isReadable ? entriesOf(await ipset.entries(name), type) : [] })
-    }
-    return dumped
   }
 
   #tell(drift: Drift): void {
@@ -172,7 +158,31 @@ export class IpvsSets {
   }
 }
 
+/** The sets of the table as the kernel has them. Throws KernelError. */
+export async function dumpSets(ipset: Ipset, table: IpsetTable): Promise<ReadonlyMap<SetKey, DumpedSet>> {
+  const headers = new Map((await ipset.sets()).map((header) => [header.name, header]))
+  const dumped = new Map<SetKey, DumpedSet>()
+  for (const [key, name] of table.names) {
+    const header = headers.get(name)
+    if (header === undefined) continue
+    const { type } = setSpec(key)
+    const isReadable = header.type === type && header.elements > 0
+    dumped.set(key, { header, entries: isReadable ? entriesOf(await ipset.entries(name), type) : [] })
+  }
+  return dumped
+}
+
 function* entriesOf(records: Uint8Array, type: IpsetType): Generator<IpsetEntry> {
   const cursor = new IpsetEntryCursor(records, type)
   for (let index = 0; index < cursor.length; index++) yield cursor.entry(index)
+}
+
+/** kube-proxy's that the mode does without, and what a death in the middle of a change may have left. */
+function formerNames(family: IpFamily): readonly string[] {
+  return [...formerSets.map((name) => familySetName(name, family)), standInName(family)]
+}
+
+/** Names of all sets of a family that the mode, or kube-proxy before it, may have made. */
+export function ownedSetNames(family: IpFamily): ReadonlySet<string> {
+  return new Set([...setKeys.map((key) => setName(key, family)), ...formerNames(family)])
 }

@@ -153,7 +153,7 @@ describe('--cleanup', () => {
         vipBinding === 'routes'
           ? '2 VIP routes, the device kube-ipvs0 with 0 addresses'
           : '0 VIP routes, the device kube-ipvs0 with 2 addresses'
-      assert.equal(describeCleanUp(report), `removed 2 virtual servers, ${bound}`)
+      assert.equal(describeCleanUp(report), `removed 2 virtual servers, ${bound}, 44 sets`)
       assert.equal(describeCleanUp(await cleanUp(kernel, [])), 'removed 0 virtual servers, 0 VIP routes')
     })
   }
@@ -189,7 +189,8 @@ describe('--cleanup', () => {
     assert.equal(lab.log.find('warn', 'kube-ipvs0 is no dummy device').length, 1)
     await lab.stop()
     await assert.rejects(prepare(kernel, 'rr', 'addresses'), /rename or remove it/)
-    assert.equal(describeCleanUp(await cleanUp(kernel, [])), 'removed 0 virtual servers, 0 VIP routes')
+    const text = describeCleanUp(await cleanUp(kernel, []))
+    assert.equal(text, 'removed 0 virtual servers, 0 VIP routes, 44 sets')
     assert.deepEqual(await snapshot(kernel), before)
   })
 
