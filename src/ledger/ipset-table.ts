@@ -15,7 +15,7 @@ import { type EntryId, entryIdOf, frontendIdOf, markOf, type Member, SetState } 
 import { DriftCounter, type Drift } from './drift.js'
 
 /** Whoever wants entries: a virtual server of the ledger. */
-export type SetHolder = object
+export type SetHolder = object | string
 
 interface Step {
   readonly op: IpsetOp

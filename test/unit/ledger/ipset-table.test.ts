@@ -1,0 +1,209 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { IpsetEntryCursor, type IpsetHeader } from '../../../src/kernel/index.js'
+import { openModelKernel, type ModelKernel } from '../../../src/kernel/model/index.js'
+import { type DumpedSet, type IpsetBatch, IpsetTable, MarkTable } from '../../../src/ledger/index.js'
+import { servicePortKey } from '../../../src/model/index.js'
+import { type DesiredSetEntry, type SetKey, setSpec } from '../../../src/modes/ipvs/index.js'
+import { ip } from '../../support/routes.js'
+
+type Ipset = ModelKernel['ipset']
+
+function frontend(set: SetKey, address: string, port = 80): DesiredSetEntry {
+  return { set, entry: { address: ip(address), protocol: 'tcp', port } }
+}
+
+function marked(address: string, mark: number): DesiredSetEntry {
+  return {
+    set: 'marked',
+    entry: { ...frontend('marked', address).entry, mark: { value: mark, mask: 0xffffffff } },
+  }
+}
+
+async function adopt(table: IpsetTable, ipset: Ipset, keepLeftovers = false): Promise<readonly string[]> {
+  const headers = new Map((await ipset.sets()).map((header) => [header.name, header]))
+  const dumped = new Map<SetKey, DumpedSet>()
+  for (const [key, name] of table.names) {
+    const header = headers.get(name)
+    if (header === undefined) continue
+    const isOurs = header.type === setSpec(key).type
+    const cursor = isOurs ? new IpsetEntryCursor(await ipset.entries(name), setSpec(key).type) : undefined
+    const entries = Array.from({ length: cursor?.length ?? 0 }, (_, i) => cursor?.entry(i) ?? {})
+    dumped.set(key, { header, entries })
+  }
+  return [...table.adopt(dumped, { keepLeftovers })].map(([kind, count]) => `${kind} ${count}`)
+}
+
+/** Applies plan after plan until there is nothing to do; resolves with the operations. */
+async function run(
+  table: IpsetTable,
+  ipset: Ipset,
+  ...plans: (() => IpsetBatch)[]
+): Promise<readonly string[]> {
+  const done: string[] = []
+  for (const plan of plans) {
+    for (let batch = plan(); batch.ops.length > 0; batch = plan()) {
+      table.confirm(batch, await ipset.apply(batch.ops))
+      done.push(...batch.ops.map(({ op }) => op))
+    }
+  }
+  return done
+}
+
+async function settled(table: IpsetTable, ipset: Ipset): Promise<readonly string[]> {
+  return await run(
+    table,
+    ipset,
+    () => table.planSets(),
+    () => table.planAdds(),
+    () => table.planDeletes(),
+  )
+}
+
+async function opened(ipset: Ipset, keepLeftovers = false): Promise<IpsetTable> {
+  const table = new IpsetTable('ipv4')
+  await adopt(table, ipset, keepLeftovers)
+  return table
+}
+
+async function headerOf(ipset: Ipset, name: string): Promise<IpsetHeader | undefined> {
+  return (await ipset.sets()).find((header) => header.name === name)
+}
+
+describe('the table of sets', () => {
+  it('makes every set, adds what is wanted, and then has nothing to do', async () => {
+    const { ipset } = openModelKernel()
+    const table = await opened(ipset)
+    table.want('a', [frontend('clusterIP', '10.96.0.1'), marked('10.97.0.1', 7)])
+    const ops = await settled(table, ipset)
+    assert.equal(ops.filter((op) => op === 'create-set').length, table.names.size)
+    assert.equal(ops.filter((op) => op === 'add-entry').length, 2)
+    assert.deepEqual(await settled(table, ipset), [])
+    assert.ok(table.isLike(await ipset.sets()))
+    const again = await opened(ipset)
+    again.want('a', [frontend('clusterIP', '10.96.0.1'), marked('10.97.0.1', 7)])
+    assert.deepEqual(await settled(again, ipset), [], 'after a restart')
+  })
+
+  it('keeps an entry until nobody wants it', async () => {
+    const { ipset } = openModelKernel()
+    const table = await opened(ipset)
+    const port: DesiredSetEntry = { set: 'nodePortTcp', entry: { port: 30080 } }
+    table.want('a', [port])
+    table.want('b', [port])
+    await settled(table, ipset)
+    table.want('a', [])
+    assert.deepEqual(await settled(table, ipset), [])
+    table.want('b', [])
+    assert.deepEqual(await settled(table, ipset), ['delete-entry'])
+  })
+
+  it('writes an entry anew when its mark changed', async () => {
+    const { ipset } = openModelKernel()
+    const table = await opened(ipset)
+    table.want('a', [marked('10.97.0.1', 7)])
+    await settled(table, ipset)
+    table.want('a', [marked('10.97.0.1', 8)])
+    assert.deepEqual(await settled(table, ipset), ['add-entry'])
+    const key = { family: 'ipv4', protocol: 'tcp', address: ip('10.97.0.1'), port: 80 } as const
+    assert.equal(table.markAt(key), 8)
+  })
+
+  it('what was there at start stays until the world is known, but for what forbids', async () => {
+    const { ipset } = openModelKernel()
+    const former = await opened(ipset)
+    former.want('a', [frontend('externalIP', '10.98.0.1'), frontend('refused', '10.98.0.1')])
+    await settled(former, ipset)
+    const table = await opened(ipset, true)
+    assert.deepEqual(await settled(table, ipset), ['delete-entry'])
+    assert.ok(table.marksOurs({ family: 'ipv4', protocol: 'tcp', address: ip('10.98.0.1'), port: 80 }))
+    assert.ok(!table.marksOurs({ family: 'ipv4', protocol: 'udp', address: ip('10.98.0.1'), port: 80 }))
+    table.dropLeftovers()
+    assert.deepEqual(await settled(table, ipset), ['delete-entry'])
+  })
+
+  it('repairs and counts what somebody else did', async () => {
+    const { ipset } = openModelKernel()
+    const table = await opened(ipset)
+    table.want('a', [frontend('clusterIP', '10.96.0.1'), frontend('clusterIP', '10.96.0.2')])
+    await settled(table, ipset)
+    const set = await headerOf(ipset, 'KUBE-CLUSTER-IP')
+    assert.ok(set !== undefined)
+    const settings = { ...set, type: 'hash:ip,port', family: 'ipv4', hashSize: 1024 } as const
+    await ipset.apply([
+      { op: 'delete-entry', set: settings, entry: frontend('clusterIP', '10.96.0.1').entry },
+      { op: 'add-entry', set: settings, entry: frontend('clusterIP', '10.96.0.9').entry },
+      { op: 'destroy-set', name: 'KUBE-IPVS-IPS' },
+    ])
+    assert.ok(!table.isLike(await ipset.sets()))
+    assert.deepEqual((await adopt(table, ipset)).toSorted(), [
+      'set-entry-missing 1',
+      'set-entry-unexpected 1',
+      'set-missing 1',
+    ])
+    assert.deepEqual(await settled(table, ipset), ['create-set', 'add-entry', 'delete-entry'])
+  })
+
+  it('a set that is too small is exchanged for a larger one in one batch', async () => {
+    const { ipset } = openModelKernel()
+    const small = { name: 'KUBE-CLUSTER-IP', type: 'hash:ip,port', family: 'ipv4', maxElements: 2 } as const
+    const settings = { ...small, hashSize: 64, hasMarks: false, hasComments: false }
+    await ipset.apply([{ op: 'create-set', set: settings }])
+    const table = await opened(ipset)
+    const wanted = [1, 2, 3].map((last) => frontend('clusterIP', `10.96.0.${last}`))
+    table.want('a', wanted)
+    const ops = await settled(table, ipset)
+    assert.ok(ops.includes('swap-sets'))
+    const header = await headerOf(ipset, 'KUBE-CLUSTER-IP')
+    assert.equal(header?.elements, 3)
+    assert.equal(header?.maxElements, 65_536)
+    assert.deepEqual(await settled(table, ipset), [])
+  })
+
+  it('a set of another type makes room', async () => {
+    const { ipset } = openModelKernel()
+    const foreign = { name: 'KUBE-CLUSTER-IP', type: 'hash:ip', family: 'ipv4', maxElements: 9 } as const
+    await ipset.apply([
+      { op: 'create-set', set: { ...foreign, hashSize: 64, hasMarks: false, hasComments: false } },
+    ])
+    const table = await opened(ipset)
+    table.want('a', [frontend('clusterIP', '10.96.0.1')])
+    await settled(table, ipset)
+    assert.equal((await headerOf(ipset, 'KUBE-CLUSTER-IP'))?.type, 'hash:ip,port')
+    assert.equal((await headerOf(ipset, 'KUBE-CLUSTER-IP'))?.elements, 1)
+  })
+})
+
+describe('marks', () => {
+  const free = { former: () => undefined, isReserved: () => false }
+  const key = (name: string) => servicePortKey(`default/${name}`, '/TCP')
+
+  it('are the same for a service port every time, and never ask for masquerading', () => {
+    const some = new MarkTable(0x20)
+    const others = new MarkTable(0x20)
+    for (let i = 0; i < 1000; i++) {
+      const mark = some.take(key(`s${i}`), free)
+      assert.ok(mark !== undefined && mark > 0 && mark < 0x4000 && (mark & 0x20) === 0)
+      assert.equal(others.take(key(`s${i}`), { ...free, former: () => mark }), mark)
+      assert.equal(some.take(key(`s${i}`), free), mark)
+    }
+  })
+
+  it("are nobody else's, and end", () => {
+    const table = new MarkTable(0x4000)
+    const taken = new Set<number | undefined>()
+    for (let i = 1; i < 0x4000; i++) taken.add(table.take(key(`s${i}`), free))
+    assert.equal(taken.size, 0x3fff)
+    assert.equal(table.take(key('late'), free), undefined)
+    table.release(key('s1'))
+    assert.ok(table.take(key('late'), free) !== undefined)
+  })
+
+  it('that are reserved go to who had them alone', () => {
+    const table = new MarkTable(0x4000)
+    const first = table.take(key('a'), free)
+    table.release(key('a'))
+    const isReserved = (mark: number): boolean => mark === first
+    assert.notEqual(table.take(key('a'), { ...free, isReserved }), first)
+  })
+})
