@@ -1,4 +1,4 @@
-import type { RealServer, VirtualServer, VirtualServerKey } from '../kernel/index.js'
+import type { RealServer, VirtualServerKey } from '../kernel/index.js'
 import type { ServicePortKey } from '../model/index.js'
 import type { DesiredVirtualServer } from '../modes/ipvs/index.js'
 import { type PackedId, type PackedState, packState, packedIdOf } from './packed.js'
@@ -31,10 +31,10 @@ export function serverIdOf(key: VirtualServerKey): ServerId {
  * Whether a real server of this virtual server that nobody wants any more keeps its connections, with weight 0, until they
  * end; otherwise it is removed at once.
  */
-export type DrainPolicy = (server: VirtualServer) => boolean
+export type DrainPolicy = (server: Pick<DesiredVirtualServer, 'protocol' | 'settings'>) => boolean
 
 /** What is known of a virtual server that no route of this run has claimed. */
-const nothingElse = { bindAddress: true, entries: [] } as const
+const nothingElse = { protocol: undefined, bindAddress: true, entries: [] } as const
 
 const nobody: ReadonlySet<ServicePortKey> = new Set()
 const nothingDrains: ReadonlyMap<string, RealServer> = new Map()

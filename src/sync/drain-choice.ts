@@ -1,5 +1,5 @@
 import { KernelError } from '../errors.js'
-import { type Sysctl, VirtualServerFlag } from '../kernel/index.js'
+import { type Sysctl, VirtualServerFlag, type VirtualServerSettings } from '../kernel/index.js'
 import type { DrainPolicy } from '../ledger/index.js'
 
 /** With 1, a client that session affinity binds to a real server of weight 0 gets another one for its next connection. */
@@ -30,9 +30,18 @@ export class DrainChoice {
    * A UDP client that keeps sending would never leave (the five minutes without DNS of kubernetes issue 71514). Nor would
    * one with session affinity where the kernel does not let it go (71809).
    */
-  readonly drains: DrainPolicy = ({ key, settings }) => {
-    if (this.#gracefulPeriodMs === 0) return false
-    if (!('protocol' in key) || key.protocol === 'udp') return false
+  readonly drains: DrainPolicy = ({ protocol, settings }) => {
+    if (this.#gracefulPeriodMs === 0 || protocol === 'udp' || protocol === undefined) return false
+    if (!leavesOut(settings)) return false
     return (settings.flags & VirtualServerFlag.persistent) === 0 || this.#letsClientsGo
   }
+}
+
+/**
+ * Whether the scheduler spreads all clients over those that have a weight. These two give a server without weight its share of
+ * the clients all the same, and then refuse them (ip_vs_sh.c, ip_vs_dh.c); one of them has a flag against it.
+ */
+function leavesOut({ scheduler, flags }: VirtualServerSettings): boolean {
+  if (scheduler === 'sh') return (flags & VirtualServerFlag.scheduler1) !== 0
+  return scheduler !== 'dh'
 }

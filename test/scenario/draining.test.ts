@@ -105,6 +105,21 @@ describe('a real server whose endpoint goes', () => {
     })
   }
 
+  const schedulers = [
+    ['sh', undefined, 'remove-real-server'],
+    ['sh', ['sh-fallback'], 'set-real-server'],
+    ['dh', undefined, 'remove-real-server'],
+    ['mh', undefined, 'set-real-server'],
+  ] as const
+  for (const [scheduler, schedulerFlags, op] of schedulers) {
+    it(`with the scheduler ${scheduler}, ${schedulerFlags?.join('') ?? 'no flag'}: ${op}`, async () => {
+      const { lab } = await startedLab({ scheduler, config: { ipvs: { schedulerFlags } } })
+      await lab.deliver(one)
+      assert.deepEqual(lab.takeOps(), [`${op} ${real}`])
+      await lab.stop()
+    })
+  }
+
   const affinity = [
     ['1', 'set-real-server'],
     ['0', 'remove-real-server'],

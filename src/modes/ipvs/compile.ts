@@ -60,6 +60,7 @@ export function compileRoute(
   const serverSettings = virtualServerSettings(route, settings)
   const servers = frontends.map(({ address, port, backends, isBound, entries }) => ({
     key: { family, protocol, address, port } satisfies VirtualServerKey,
+    protocol,
     settings: serverSettings,
     realServers: realServersFor(route, backends),
     bindAddress: isBound,
@@ -71,6 +72,7 @@ export function compileRoute(
     ...servers,
     {
       key: { family, mark },
+      protocol,
       settings: markedServerSettings(route, settings),
       realServers,
       bindAddress: false,

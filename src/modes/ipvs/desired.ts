@@ -1,10 +1,12 @@
 // What one route wants of IPVS, of the routes to its VIPs and of the sets.
-import type { RealServer, VirtualServerKey, VirtualServerSettings } from '../../kernel/index.js'
+import type { Protocol, RealServer, VirtualServerKey, VirtualServerSettings } from '../../kernel/index.js'
 import type { DesiredSetEntry } from './sets.js'
 
 /** A virtual server as one route wants it. */
 export interface DesiredVirtualServer {
   readonly key: VirtualServerKey
+  /** Of its clients, also where it is found by mark; undefined: no route of this run has claimed it. */
+  readonly protocol: Protocol | undefined
   readonly settings: VirtualServerSettings
   readonly realServers: readonly RealServer[]
   /** Its address has to be local to this node, and is not one of the node's own. Never of one that is found by mark. */

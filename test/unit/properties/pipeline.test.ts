@@ -81,10 +81,10 @@ describe('properties of the pipeline', () => {
         lab.takeOps()
         await lab.deliver(...finalObjects(history))
         await lab.clock.advance(31_000)
-        assert.deepEqual(lab.takeOps(), [], 'second sync and reconcile')
+        assert.deepEqual(lab.takeOps().filter(isLasting), [], 'second sync and reconcile')
         await lab.stop()
         const restarted = await fresh(finalObjects(history), vipBinding, kernel)
-        assert.deepEqual(restarted.takeOps(), [], 'restart')
+        assert.deepEqual(restarted.takeOps().filter(isLasting), [], 'restart')
       }),
       { numRuns: 150 },
     )
@@ -187,6 +187,11 @@ describe('properties of the pipeline', () => {
     )
   })
 })
+
+/** A virtual server that is added and removed to see whether the kernel has a scheduler changes nothing. */
+function isLasting(op: string): boolean {
+  return !op.endsWith(' tcp 198.51.100.0:20000')
+}
 
 function addressOf(line: string): string {
   const [, place = ''] = line.split(' ')
