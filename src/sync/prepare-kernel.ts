@@ -1,10 +1,10 @@
 // What the kernel must be able to do, and be set to, before the first sync (kube-proxy's behaviour: spec 3.1).
 import type { VipBinding } from '../config/index.js'
 import { ConfigError } from '../errors.js'
-import { type Ipset, type Ipvs, type Links, type Routes, VirtualServerCursor } from '../kernel/index.js'
+import type { Ipset, Ipvs, Links, Routes } from '../kernel/index.js'
 import { setKeys, setSpec } from '../modes/ipvs/index.js'
 import type { IpvsSettings } from './ipvs-settings.js'
-import { hasScheduler } from './scheduler-probe.js'
+import { hasScheduler, schedulersInUse } from './scheduler-probe.js'
 import { checkSetTypes } from './set-types.js'
 import { dummyAdvice, ensureDummyDevice } from './vip-place.js'
 
@@ -27,18 +27,16 @@ export async function prepareKernel(options: PrepareOptions): Promise<void> {
   const { kernel, scheduler, vipBinding, settings } = options
   await checkScheduler(kernel.ipvs, scheduler)
   await checkSetTypes(kernel.ipset, setKeys.map(setSpec))
-  await settings.ensure()
   const dummy = await ensureDummyDevice(kernel.links)
   if (typeof dummy === 'string' && vipBinding === 'addresses')
     throw new ConfigError('vip-binding', dummyAdvice(dummy, vipBinding))
+  await settings.ensure()
 }
 
 /** A scheduler that a virtual server uses works; another one is tried. */
 async function checkScheduler(ipvs: Ipvs, scheduler: string): Promise<void> {
-  for (const family of ['ipv4', 'ipv6'] as const) {
-    const servers = new VirtualServerCursor((await ipvs.dump(family)).virtualServers)
-    for (let index = 0; index < servers.length; index++) if (servers.scheduler(index) === scheduler) return
-  }
+  for (const family of ['ipv4', 'ipv6'] as const)
+    if ((await schedulersInUse(ipvs, family)).has(scheduler)) return
   if (await hasScheduler(ipvs, 'ipv4', scheduler)) return
   throw new ConfigError(
     'ipvs-scheduler',

@@ -8,7 +8,7 @@ import type { ServicePortKey } from '../model/index.js'
 import { asksForScheduling, type SchedulingSettings, unmetWishes } from '../modes/ipvs/index.js'
 import type { Route } from '../routing/index.js'
 import { schedulingAnnotations } from '../source/index.js'
-import { hasScheduler } from './scheduler-probe.js'
+import { hasScheduler, removeProbe, schedulersInUse } from './scheduler-probe.js'
 
 export interface ServiceSchedulingOptions {
   readonly family: IpFamily
@@ -23,14 +23,17 @@ export interface ServiceSchedulingOptions {
 export class ServiceScheduling {
   readonly settings: SchedulingSettings
   readonly #options: ServiceSchedulingOptions
-  readonly #present: Set<string>
+  /** Those that are known; undefined: nobody asked yet. */
+  #present: Set<string> | undefined
   readonly #missing = new Set<string>()
   /** Service ports that do not get all that they ask for, with their Services. */
   readonly #unmet = new Map<ServicePortKey, string>()
 
+  /** A probe may have stayed in the kernel. */
+  #owesRemoval = false
+
   constructor(options: ServiceSchedulingOptions) {
     this.#options = options
-    this.#present = new Set([options.scheduling.scheduler])
     this.settings = { ...options.scheduling, missing: this.#missing }
   }
 
@@ -63,25 +66,44 @@ export class ServiceScheduling {
 
   /** Looks again for schedulers that were missing: somebody may have loaded them. Resolves with whether one has come. */
   async recheck(): Promise<boolean> {
+    const { family, ipvs } = this.#options
+    if (this.#owesRemoval) {
+      await this.#try(async () => {
+        await removeProbe(ipvs, family)
+        this.#owesRemoval = false
+      })
+    }
     const before = this.#missing.size
     for (const scheduler of this.#missing) await this.#ask(scheduler)
     return this.#missing.size < before
   }
 
   async #learn(scheduler: string): Promise<void> {
-    if (!this.#present.has(scheduler) && !this.#missing.has(scheduler)) await this.#ask(scheduler)
+    const { family, ipvs, scheduling } = this.#options
+    if (scheduler === scheduling.scheduler || this.#missing.has(scheduler)) return
+    if (this.#present === undefined)
+      await this.#try(async () => {
+        this.#present = new Set(await schedulersInUse(ipvs, family))
+      })
+    if (this.#present?.has(scheduler) !== true) await this.#ask(scheduler)
+  }
+
+  async #ask(scheduler: string): Promise<void> {
+    const { family, ipvs } = this.#options
+    this.#owesRemoval = true
+    await this.#try(async () => {
+      const isPresent = await hasScheduler(ipvs, family, scheduler)
+      this.#owesRemoval = false
+      if (isPresent) this.#missing.delete(scheduler)
+      else this.#missing.add(scheduler)
+      if (isPresent) this.#present?.add(scheduler)
+    })
   }
 
   /** A kernel that does not answer is asked again next time; until then what it has shows in the virtual servers. */
-  async #ask(scheduler: string): Promise<void> {
-    const { family, ipvs } = this.#options
+  async #try(work: () => Promise<void>): Promise<void> {
     try {
-      if (await hasScheduler(ipvs, family, scheduler)) {
-        this.#missing.delete(scheduler)
-        this.#present.add(scheduler)
-      } else {
-        this.#missing.add(scheduler)
-      }
+      await work()
     } catch (error) {
       if (!(error instanceof KernelError)) throw error
     }

@@ -40,6 +40,14 @@ const anyService: fc.Arbitrary<Service> = fc
     internalTrafficPolicy: fc.constantFrom('Cluster' as const, 'Cluster' as const, 'Local' as const),
     isDualStack: fc.boolean(),
     exposure,
+    scheduling: fc.constantFrom(
+      {},
+      {},
+      // Another scheduler is tried before it is used, which is a write.
+      { scheduler: 'rr', weights: 'here=3' },
+      { schedulerFlags: 'sh-port' },
+      { weights: 'here' },
+    ),
   })
   .map(({ name, address, isDualStack, exposure: exposed, ...others }) => {
     const rest = { ...others, ...exposed }
