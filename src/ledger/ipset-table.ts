@@ -256,16 +256,15 @@ export class IpsetTable {
       for (const member of set.members.values()) this.#acknowledge(member, undefined)
       for (const member of members) this.#acknowledge(member, { mark: markOf(member.entry) })
     }
-    const nothing = (): void => {}
     return [
-      { op: { op: 'create-set', set: beside }, done: nothing },
-      { op: { op: 'flush-set', name: beside.name }, done: nothing },
+      { op: { op: 'create-set', set: beside }, done: nothingFollows },
+      { op: { op: 'flush-set', name: beside.name }, done: nothingFollows },
       ...members.map(({ entry }) => ({
         op: { op: 'add-entry', set: beside, entry } as const,
-        done: nothing,
+        done: nothingFollows,
       })),
       { op: { op: 'swap-sets', name, other: beside.name }, done: swapped },
-      { op: { op: 'destroy-set', name: beside.name }, done: nothing },
+      { op: { op: 'destroy-set', name: beside.name }, done: nothingFollows },
     ]
   }
 
@@ -305,6 +304,8 @@ export class IpsetTable {
     else member.isLeftover = this.#keepsLeftovers && !forbiddingSets.has(set.key)
   }
 }
+
+function nothingFollows(): void {}
 
 /** Beside which set it stands changes; it is there for the time of one batch. */
 export function standInName(family: IpFamily): string {

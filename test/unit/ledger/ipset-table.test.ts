@@ -174,9 +174,10 @@ describe('the table of sets', () => {
   })
 })
 
+const key = (name: string) => servicePortKey(`default/${name}`, '/TCP')
+
 describe('marks', () => {
   const free = { former: () => undefined, isReserved: () => false }
-  const key = (name: string) => servicePortKey(`default/${name}`, '/TCP')
 
   it('are the same for a service port every time, and never ask for masquerading', () => {
     const some = new MarkTable(0x20)

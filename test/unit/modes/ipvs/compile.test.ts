@@ -112,6 +112,8 @@ function lines(rest: Partial<Route>, mark?: number): readonly string[] {
   })
 }
 
+const isMarked = (rest: Partial<Route>): boolean => needsMark(plainRoute(rest))
+
 describe('the frontends of a route, golden', () => {
   const clusterBackends = backends(80, '10.1.0.1', '10.1.0.2')
   const localBackends = backends(80, '10.1.0.1')
@@ -209,10 +211,9 @@ describe('the frontends of a route, golden', () => {
   }
 
   it('a mark is needed where policy Local counts', () => {
-    const marked = (rest: Partial<Route>) => needsMark(plainRoute(rest))
-    assert.equal(marked({ isExternalLocal: true, isExternallyAccessible: true }), true)
-    assert.equal(marked({ isExternalLocal: true }), false)
-    assert.equal(marked({ isExternallyAccessible: true }), false)
+    assert.equal(isMarked({ isExternalLocal: true, isExternallyAccessible: true }), true)
+    assert.equal(isMarked({ isExternalLocal: true }), false)
+    assert.equal(isMarked({ isExternallyAccessible: true }), false)
   })
 
   it('names of IPv6 are cut as kube-proxy cuts them', () => {
