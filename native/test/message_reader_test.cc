@@ -26,6 +26,7 @@ TEST(DecodeError, ReadsErrnoAndText) {
   ASSERT_TRUE(report);
   EXPECT_EQ(report->code, EINVAL);
   EXPECT_EQ(report->text, "bad");
+  EXPECT_TRUE(report->request.empty()) << "capped";
 }
 
 TEST(DecodeError, SkipsTheEchoedPayload) {
@@ -39,6 +40,7 @@ TEST(DecodeError, SkipsTheEchoedPayload) {
   )");
   ASSERT_TRUE(report);
   EXPECT_EQ(report->text, "yes");
+  EXPECT_TRUE(HasBytes(report->request, "08 00 01 00")) << "behind its header";
 }
 
 TEST(DecodeError, BrokenAttributesCostOnlyTheText) {
@@ -63,6 +65,7 @@ TEST(DecodeError, EchoedLengthBeyondTheMessageCostsOnlyTheText) {
   )");
   ASSERT_TRUE(report);
   EXPECT_EQ(report->text, "");
+  EXPECT_TRUE(report->request.empty());
 }
 
 TEST(DecodeError, NeedsTheFixedPart) {
