@@ -2,12 +2,11 @@
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
-import { KernelError } from '../../src/errors.js'
 import type { XtRule } from '../../src/kernel/index.js'
-import { openModelKernel, type ModelXtables } from '../../src/kernel/model/index.js'
+import { openModelKernel } from '../../src/kernel/model/index.js'
 import type { ObjectEvent } from '../../src/source/index.js'
 import { cleanUpAll } from '../../src/sync/index.js'
-import { IptablesLab, jumpTo, linesWith, ruleLines } from '../support/iptables-lab.js'
+import { IptablesLab, jumpTo, linesWith, refusePruning, ruleLines } from '../support/iptables-lab.js'
 import { endpoint, node, port, remove, service, set, slice, synced } from '../support/objects.js'
 import { ip, PipelineLab, snapshot } from '../support/pipeline-lab.js'
 
@@ -355,24 +354,6 @@ describe('two Services that want one frontend', () => {
 })
 
 const refuse = (): number => constants.errno.EAGAIN
-let isPruningRefused = false
-
-/** The fixed chains of ipvs mode are written, what another mode left is not taken away. */
-function refusePruning(door: ModelXtables): void {
-  isPruningRefused = true
-  const apply = door.apply.bind(door)
-  door.apply = async (ops, options = {}) => {
-    if (isPruningRefused && options.prune !== undefined)
-      throw new KernelError({
-        errno: refuse(),
-        subsystem: 'xtables',
-        operation: 'apply',
-        family: door.family,
-        object: door.table,
-      })
-    return await apply(ops, options)
-  }
-}
 
 describe('a switch of the mode', () => {
   it('to iptables: IPVS loses what is ours when the rules stand', async () => {
@@ -425,7 +406,7 @@ describe('a switch of the mode', () => {
       const kernel = other === 'ipvs' ? former.kernel : openModelKernel({ xtNamespace })
       const nat = kernel.xtables('ipv4', 'nat')
       if (other === 'ipvs') kernel.ipvs.batches.plan = { fault: refuse }
-      else refusePruning(nat)
+      const allowPruning = other === 'ipvs' ? undefined : refusePruning(nat)
       const lab = mode === 'iptables' ? new IptablesLab({ kernel }) : new PipelineLab({ kernel })
       await lab.deliver(...web, synced)
       await lab.clock.advance(65_000)
@@ -433,7 +414,7 @@ describe('a switch of the mode', () => {
       assert.match(told.map(({ message }) => message).join('\n'), /^.*cannot all be removed: .*EAGAIN.*$/u)
       kernel.ipvs.batches.plan = {}
       nat.plan = {}
-      isPruningRefused = false
+      allowPruning?.()
       await lab.clock.advance(30_000)
       assert.equal(lab.log.find('info', `What ${other} mode left could be removed now`).length, 1)
       if (other === 'ipvs') assert.deepEqual(await snapshot(kernel), [])

@@ -1,8 +1,15 @@
 // The lab of pipeline-lab.ts in iptables mode: what the tables hold, and which were written in which order.
+import { constants } from 'node:os'
 import type { IpFamily } from '../../src/address.js'
 import type { ConfigInput } from '../../src/config/index.js'
+import { KernelError } from '../../src/errors.js'
 import type { XtRule } from '../../src/kernel/index.js'
-import { type ModelKernel, type ModelXtNamespace, openModelKernel } from '../../src/kernel/model/index.js'
+import {
+  type ModelKernel,
+  type ModelXtables,
+  type ModelXtNamespace,
+  openModelKernel,
+} from '../../src/kernel/model/index.js'
 import { PipelineLab } from './pipeline-lab.js'
 
 type Table = 'nat' | 'filter'
@@ -67,4 +74,18 @@ export function linesWith(namespace: ModelXtNamespace, text: string): readonly s
 
 export function jumpTo(chain: string, rest: Partial<XtRule> = {}): XtRule {
   return { ...rest, target: { kind: 'jump', chain } }
+}
+
+/** From now on nothing is taken away that another mode left, as if somebody held the lock; call the result to end it. */
+export function refusePruning(door: ModelXtables): () => void {
+  const apply = door.apply.bind(door)
+  door.apply = async (ops, options = {}) => {
+    if (options.prune === undefined) return await apply(ops, options)
+    const { family, table } = door
+    const errno = constants.errno.EAGAIN
+    throw new KernelError({ errno, subsystem: 'xtables', operation: 'apply', family, object: table })
+  }
+  return () => {
+    door.apply = apply
+  }
 }
