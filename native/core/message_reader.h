@@ -32,7 +32,8 @@ class MessageReader {
 struct ErrorReport {
   int code = 0;      ///< errno, positive; 0 is an acknowledgement
   std::string text;  ///< the extended ACK's message, or empty
-  /// The refused message behind its nlmsghdr, as the kernel sends it back; empty where it does not.
+  /// The refused message behind its nlmsghdr, as the kernel sends it back; empty where it does not. Points
+  /// into the message.
   std::span<const uint8_t> request = {};
 };
 

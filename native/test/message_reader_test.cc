@@ -30,7 +30,7 @@ TEST(DecodeError, ReadsErrnoAndText) {
 }
 
 TEST(DecodeError, SkipsTheEchoedPayload) {
-  const auto report = Decode(R"(
+  const auto bytes = FromHex(R"(
     30 00 00 00  02 00  00 02    # NLMSG_ERROR, ACK_TLVS, not CAPPED
     01 00 00 00  00 00 00 00
     ea ff ff ff
@@ -38,6 +38,9 @@ TEST(DecodeError, SkipsTheEchoedPayload) {
     08 00 01 00                  # echoed payload, looks like an attribute
     08 00 01 00 79 65 73 00      # MSG "yes"
   )");
+  const auto message = MessageReader(bytes).Next();
+  ASSERT_TRUE(message);
+  const auto report = DecodeError(*message);
   ASSERT_TRUE(report);
   EXPECT_EQ(report->text, "yes");
   EXPECT_TRUE(HasBytes(report->request, "08 00 01 00")) << "behind its header";
