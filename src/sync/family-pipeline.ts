@@ -58,6 +58,8 @@ export interface FamilyPipelineOptions {
   /** What a Service asks for and does not get, of both families. */
   readonly warnings: StateReporter
   readonly openHealthChecks: ModeOptions['openHealthChecks']
+  /** nf_conntrack_tcp_be_liberal was 0 at start. */
+  readonly dropsInvalid: boolean
 }
 
 /** An address that an interface got or lost. */

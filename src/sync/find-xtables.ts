@@ -1,7 +1,7 @@
 // Legacy x_tables, which a node that nobody used iptables on has not loaded yet.
 import type { IpFamily } from '../address.js'
 import { KernelError } from '../errors.js'
-import type { XtTableName } from '../kernel/index.js'
+import type { Sysctl, XtTableName } from '../kernel/index.js'
 import type { Log } from '../log.js'
 import type { ModeKernel } from './mode.js'
 
@@ -57,4 +57,10 @@ async function loadXtables({ nftChains }: ModeKernel, family: IpFamily): Promise
   } catch (error) {
     if (!(error instanceof KernelError)) throw error
   }
+}
+
+/** F-058: a liberal conntrack takes packets for valid that a strict one does not know; then none is dropped. */
+export async function findsInvalid(sysctl: Sysctl): Promise<boolean> {
+  const liberal = await sysctl.read('net/netfilter/nf_conntrack_tcp_be_liberal')
+  return liberal === undefined || liberal === '0'
 }

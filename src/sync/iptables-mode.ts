@@ -1,9 +1,8 @@
 import type { IpFamily } from '../address.js'
 import { KernelError } from '../errors.js'
-import type { Sysctl } from '../kernel/index.js'
 import { type Log, StateReporter } from '../log.js'
 import { cleanUp, describeCleanUp } from './clean-up.js'
-import { familiesWithXtables } from './find-xtables.js'
+import { familiesWithXtables, findsInvalid } from './find-xtables.js'
 import { cleanUpMangle } from './ipvs-clean-up.js'
 import { describeNftLeftovers } from './iptables-clean-up.js'
 import { IptablesPipeline } from './iptables-pipeline.js'
@@ -76,10 +75,4 @@ async function serveLocalhost({ kernel, log }: ModeOptions): Promise<void> {
   const remedy = 'set it on the node, or use --iptables-localhost-nodeports=false'
   if (outcome instanceof KernelError)
     log.error(`Kernel setting ${path} should be 1: ${remedy}`, { setting: path, err: outcome })
-}
-
-/** F-058: a liberal conntrack takes packets for valid that a strict one does not know; then none is dropped. */
-async function findsInvalid(sysctl: Sysctl): Promise<boolean> {
-  const liberal = await sysctl.read('net/netfilter/nf_conntrack_tcp_be_liberal')
-  return liberal === undefined || liberal === '0'
 }

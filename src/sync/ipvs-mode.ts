@@ -4,13 +4,20 @@ import { dummyDeviceName } from '../ledger/index.js'
 import { StateReporter } from '../log.js'
 import { ipvsTables } from '../modes/ipvs/index.js'
 import { FamilyPipeline } from './family-pipeline.js'
-import { familiesWithXtables } from './find-xtables.js'
+import { familiesWithXtables, findsInvalid } from './find-xtables.js'
 import { cleanUpIptables, describeCleanedTables } from './iptables-clean-up.js'
 import { IpvsSettings } from './ipvs-settings.js'
 import { type LeftoverReport, type Mode, type ModeOptions, leaving } from './mode.js'
 import type { Pipeline } from './pipeline.js'
 import { prepareKernel } from './prepare-kernel.js'
 import { ServiceScheduling } from './service-scheduling.js'
+
+/** What this kernel's x_tables were found to be. */
+interface XtablesFacts {
+  readonly families: readonly IpFamily[]
+  /** nf_conntrack_tcp_be_liberal was 0 at start. */
+  readonly dropsInvalid: boolean
+}
 
 /** Makes the kernel ready. Throws ConfigError where a setting cannot work on it, KernelError where it has no IP_VS. */
 export async function openIpvsMode(options: ModeOptions): Promise<Mode> {
@@ -19,14 +26,14 @@ export async function openIpvsMode(options: ModeOptions): Promise<Mode> {
   const { vipBinding } = config
   await prepareKernel({ kernel, scheduler: config.ipvs.scheduler, vipBinding, settings })
   const families = await familiesWithXtables(kernel, ipvsTables, log)
-  return ipvsMode(options, settings, families)
+  return ipvsMode(options, settings, { families, dropsInvalid: await findsInvalid(kernel.sysctl) })
 }
 
 /** On a kernel that is ready, whose `settings` are kept as they should be. */
 export function ipvsMode(
   options: ModeOptions,
   settings: IpvsSettings,
-  families: readonly IpFamily[] = ['ipv4', 'ipv6'],
+  { families, dropsInvalid }: XtablesFacts = { families: ['ipv4', 'ipv6'], dropsInvalid: true },
 ): Mode {
   const { config, kernel, log, metrics } = options
   const { excludeCIDRs, gracefulPeriodMs, syncPeriodMs, minSyncPeriodMs } = config.ipvs
@@ -66,6 +73,7 @@ export function ipvsMode(
         gracefulPeriodMs,
         hints,
         warnings,
+        dropsInvalid,
         family,
         metrics: metrics[family],
       }),

@@ -45,6 +45,8 @@ export interface IpvsPoliciesOptions {
   /** What a Service asks for and does not get, of both families. */
   readonly warnings: StateReporter
   readonly listeners: HealthCheckListeners
+  /** nf_conntrack_tcp_be_liberal was 0 at start. */
+  readonly dropsInvalid: boolean
 }
 
 /** What of the node the routes are compiled from. */
@@ -110,12 +112,13 @@ export class IpvsPolicies {
    */
   async renew(): Promise<'same' | 'changed' | 'failed'> {
     if (!(await this.#readAddresses())) return 'failed'
-    const { family, config, node } = this.#options
+    const { family, config, dropsInvalid, node } = this.#options
     this.#chains.set({
       family,
       masqueradeMark: 2 ** config.iptables.masqueradeBit,
       masqueradeAll: config.iptables.masqueradeAll,
       localDetector: localDetectorOf(config, family, node.facts),
+      dropsInvalid,
     })
     const settings = this.#nodeSettings()
     if (isDeepStrictEqual(settings, this.#node)) return 'same'

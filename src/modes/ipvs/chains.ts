@@ -13,6 +13,8 @@ export interface IpvsChainSettings {
   readonly masqueradeAll: boolean
   /** undefined: nobody can tell traffic of pods (F-048). */
   readonly localDetector: LocalDetector | undefined
+  /** Packets that conntrack does not know are dropped instead of forwarded (F-058). */
+  readonly dropsInvalid: boolean
 }
 
 export type IpvsTable = Exclude<XtTableName, 'raw'>
@@ -176,8 +178,11 @@ class Rules {
   }
 
   forward(): readonly XtRule[] {
-    const { masqueradeMark: mark } = this.#settings
+    const { masqueradeMark: mark, dropsInvalid } = this.#settings
+    const invalid: readonly XtRule[] = [{ state: { bits: XtState.invalid }, target: drop }]
     return [
+      // What a server of SCTP sends to a further address of its client, and that answers, too: it would end the connection.
+      ...(dropsInvalid ? invalid : []),
       {
         comment: 'kubernetes forwarding rules',
         mark: { value: mark, mask: mark },

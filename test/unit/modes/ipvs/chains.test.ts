@@ -8,6 +8,7 @@ const byCidr: IpvsChainSettings = {
   family: 'ipv4',
   masqueradeMark: 0x4000,
   masqueradeAll: false,
+  dropsInvalid: true,
   localDetector: { kind: 'cidr', cidr: cidr('10.244.0.0/16') },
 }
 
@@ -67,6 +68,7 @@ nat KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000
 nat PREROUTING -j KUBE-SERVICES
 nat OUTPUT -j KUBE-SERVICES
 nat POSTROUTING -j KUBE-POSTROUTING
+filter KUBE-FORWARD -m conntrack --ctstate INVALID -j DROP
 filter KUBE-FORWARD -m mark --mark 0x4000/0x4000 -j ACCEPT
 filter KUBE-FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
 filter KUBE-NODE-PORT -m set --match-set KUBE-HEALTH-CHECK-NODE-PORT dst -j ACCEPT
