@@ -31,22 +31,25 @@ function quickLab(vipBinding: VipBinding) {
 
 const descending = (a: number, b: number): number => b - a
 const tenCuts = [...Array.from({ length: 9 }, () => 512), 392]
+const upserts = [1024, 1024, 1024, 1024, 904]
+const removals = [4096, 904]
 
 describe('a stop finds the agent between two batches', () => {
   const cases = [
-    ['routes', [4096, 904]],
-    ['addresses', tenCuts],
+    // Bound as soon as their servers are there.
+    ['routes', upserts, removals],
+    ['addresses', tenCuts, tenCuts],
   ] as const
-  for (const [vipBinding, cuts] of cases) {
+  for (const [vipBinding, binds, unbinds] of cases) {
     it(`as none of them is long (${vipBinding})`, async () => {
       const { lab, sent } = quickLab(vipBinding)
       await lab.deliver(...services, synced)
       // Two cuts are in flight: their binds take turns.
-      assert.deepEqual(sent.routes.splice(0).toSorted(descending), cuts)
-      assert.deepEqual(sent.ipvs.splice(0), [4096, 904])
+      assert.deepEqual(sent.routes.splice(0).toSorted(descending), binds)
+      assert.deepEqual(sent.ipvs.splice(0), upserts)
       await lab.deliver(...names.map((name) => remove('Service', name)))
-      assert.deepEqual(sent.routes, cuts)
-      assert.deepEqual(sent.ipvs, [4096, 904])
+      assert.deepEqual(sent.routes, unbinds)
+      assert.deepEqual(sent.ipvs, removals)
       await lab.stop()
     })
   }
