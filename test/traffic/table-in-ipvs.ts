@@ -50,9 +50,6 @@ export const ipvsDifferences: Readonly<Record<string, Difference>> = {
     reason:
       'the kernel remembers a client while it remembers one of its connections, two minutes after its end',
   },
-  'a segment that belongs to no connection: dropped': {
-    reason: 'kube-proxy drops such segments in iptables mode alone (F-058)',
-  },
 }
 
 /** The groups as ipvs mode has to meet them. */
