@@ -66,7 +66,8 @@ export function compileRoute(
     bindAddress: isBound,
     entries,
   }))
-  if (mark === undefined) return servers
+  // Without a frontend of this family for the outside nothing would lead to it, and nothing remember the mark.
+  if (mark === undefined || frontends.length === 1) return servers
   const realServers = realServersFor(route, route.localBackends)
   return [
     ...servers,
