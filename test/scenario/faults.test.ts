@@ -331,8 +331,8 @@ describe("another program's lock", () => {
     const free = once(lock, 'free')
     const nat = kernel.xtables('ipv4', 'nat')
     const apply = nat.apply.bind(nat)
-    nat.apply = async (ops, options = {}) => {
-      if (options.prune !== undefined) await free
+    nat.apply = async (ops, options) => {
+      if (options?.prune !== undefined) await free
       return await apply(ops, options)
     }
     await lab.deliver(...web, synced)

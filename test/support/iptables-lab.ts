@@ -79,8 +79,8 @@ export function jumpTo(chain: string, rest: Partial<XtRule> = {}): XtRule {
 /** From now on nothing is taken away that another mode left, as if somebody held the lock; call the result to end it. */
 export function refusePruning(door: ModelXtables): () => void {
   const apply = door.apply.bind(door)
-  door.apply = async (ops, options = {}) => {
-    if (options.prune === undefined) return await apply(ops, options)
+  door.apply = async (ops, options) => {
+    if (options?.prune === undefined) return await apply(ops, options)
     const { family, table } = door
     const errno = constants.errno.EAGAIN
     throw new KernelError({ errno, subsystem: 'xtables', operation: 'apply', family, object: table })
