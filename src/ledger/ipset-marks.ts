@@ -19,20 +19,24 @@ export class MarkTable {
 
   /**
    * The mark of a service port, from now until it is released. `former`: what the kernel has for it, so that a restart changes
-   * nothing; `isReserved`: marks that are somebody's still. undefined: all are taken.
+   * nothing, given the mark that it would have if it could choose; `isReserved`: marks that are somebody's still. undefined:
+   * all are taken.
    */
   take(
     key: ServicePortKey,
     {
       former,
       isReserved,
-    }: { readonly former: () => number | undefined; readonly isReserved: (mark: number) => boolean },
+    }: {
+      readonly former: (preferred: number) => number | undefined
+      readonly isReserved: (mark: number) => boolean
+    },
   ): number | undefined {
     const known = this.#marks.get(key)
     if (known !== undefined) return known
-    const before = former()
-    const mark =
-      before !== undefined && this.#isFree(before) ? before : this.#findFree(hashOf(key), isReserved)
+    const preferred = hashOf(key)
+    const before = former(preferred)
+    const mark = before !== undefined && this.#isFree(before) ? before : this.#findFree(preferred, isReserved)
     if (mark === undefined) return undefined
     this.#marks.set(key, mark)
     this.#taken.add(mark)

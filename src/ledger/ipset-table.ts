@@ -190,6 +190,13 @@ export class IpsetTable {
     return member?.acknowledged !== undefined && member.holders === 0
   }
 
+  /** Whether such a virtual server is there to which no frontend leads: who has it lost all of its frontends to others. */
+  isMarkIdle(mark: number): boolean {
+    if (!this.isMarkTaken(mark)) return false
+    const leads = [...this.#set('marked').members.values()]
+    return !leads.some(({ acknowledged }) => acknowledged?.mark === mark)
+  }
+
   #has(key: SetKey, id: EntryId): boolean {
     return this.#set(key).members.get(id)?.acknowledged !== undefined
   }

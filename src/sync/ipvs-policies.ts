@@ -253,7 +253,8 @@ export class IpvsPolicies {
   #markOf(route: Route, settings: IpvsModeSettings): number | undefined {
     const { warnings, family } = this.#options
     const mark = this.#marks.take(route.key, {
-      former: () => this.#formerMark(route, settings),
+      former: (preferred) =>
+        this.#table.isMarkIdle(preferred) ? preferred : this.#formerMark(route, settings),
       isReserved: (taken) => this.#table.isMarkTaken(taken),
     })
     const text = `externalTrafficPolicy Local of ${route.key}: no mark is left, and clients may meet endpoints of other nodes`
