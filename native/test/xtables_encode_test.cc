@@ -414,13 +414,14 @@ TEST_F(XtablesEncode, MarkOfASet) {
   rule.set_name = name;
   rule.set_dimensions = 2;
   rule.set_sources = 0b10;
-  EXPECT_TRUE(HasBytes(TargetBytes(kIpv4), Expand("38 00 53 45 54 zero 26 03  # SET, revision 3\n"
-                                                  "ff ff 00 00                # nothing to add to\n"
-                                                  "ff ff 00 00                # nothing to delete from\n"
-                                                  "34 12 02 04                # index, dimensions; the second is of the source\n"
-                                                  "00 01 00 00                # maps the mark\n"
-                                                  "ff ff ff ff                # no time-out\n"
-                                                  "zero 4\n")));
+  EXPECT_TRUE(HasBytes(TargetBytes(kIpv4),
+                       Expand("38 00 53 45 54 zero 26 03  # SET, revision 3\n"
+                              "ff ff 00 00                # nothing to add to\n"
+                              "ff ff 00 00                # nothing to delete from\n"
+                              "34 12 02 04                # index, dimensions; the second is of the source\n"
+                              "00 01 00 00                # maps the mark\n"
+                              "ff ff ff ff                # no time-out\n"
+                              "zero 4\n")));
   batch.rules().back().matches = kSet;
   EXPECT_EQ(Refused().text, "a rule names one set: to match, or to map");
 }
