@@ -1,4 +1,4 @@
-// What the agent cannot work with, it says in one sentence and exits. Runs in the guest, before IP_VS is loaded.
+// What the agent cannot work with, it says in one sentence and exits. Runs in the guest, before IP_VS and x_tables are loaded.
 import assert from 'node:assert/strict'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -8,6 +8,7 @@ import { Namespace } from '../support/namespaces.js'
 import { treeRoot } from '../support/tree.js'
 import { agentCommand } from '../traffic/agent-process.js'
 
+const xTables = /^ip6?_tables /m
 const modprobeSetting = '/proc/sys/kernel/modprobe'
 const shop = join(treeRoot, 'examples/shop')
 const withoutNetAdmin = ['setpriv', '--bounding-set=-net_admin', '--inh-caps=-net_admin']
@@ -58,10 +59,18 @@ describe('what the agent refuses', { timeout: 300_000 }, () => {
   })
 
   it('no mode to be named: without IP_VS it is iptables, and the agent says so', () =>
-    withoutModules('*IPVS*|*ip_vs*', async () => {
-      const agent = node.start(...agentCommand('--manifests', shop, '--proxy-mode', ''))
+    withoutModules('*IPVS*|*ip_vs*|*nfnetlink-subsys-6*|*ip_set*', async () => {
+      assert.doesNotMatch(
+        await readFile('/proc/modules', 'utf8'),
+        xTables,
+        'this case comes before x_tables are loaded',
+      )
+      const agent = node.start(...agentCommand('--manifests', shop, '--proxy-mode', '', '-v', '2'))
       await agent.line((line) => /"level":"warn".*ipvs mode cannot run here, .*modprobe ip_vs/.test(line))
       await agent.line((line) => /"mode":"iptables".*viaduct starts/.test(line))
+      // Nobody used iptables on this node: the agent, which executes no modprobe, makes the kernel load what it needs.
+      await agent.line((line) => /"complete":true.*"Sync done"/.test(line))
+      assert.match(await readFile('/proc/modules', 'utf8'), xTables)
       agent.signal('SIGTERM')
       assert.equal((await agent.ended).code, 0)
     }))

@@ -1,8 +1,5 @@
 // SCTP through the shipped agent in iptables mode: the cases of the traffic table that show each thing that is done with a
 // connection. Runs in the guest: sockets of SCTP exist only there, and every start of a program is dear there.
-import assert from 'node:assert/strict'
-import { readFile } from 'node:fs/promises'
-import { before } from 'node:test'
 import { type ChosenCases, chosenGroups } from '../traffic/chosen-groups.js'
 import { AgentSubject, runTable } from '../traffic/table-runner.js'
 
@@ -23,12 +20,6 @@ const chosen: ChosenCases = {
   ],
   'the life of the agent': ['established connections and UDP flows go on over a restart of the agent'],
 }
-
-// A node on which nobody used iptables: the agent, which executes no modprobe, makes the kernel load what it needs.
-before(async () => {
-  const modules = await readFile('/proc/modules', 'utf8')
-  assert.doesNotMatch(modules, /^ip6?_tables /m, 'this file runs before x_tables are loaded')
-})
 
 runTable('the traffic table in iptables mode, by SCTP', chosenGroups(chosen, protocols), {
   subject: new AgentSubject('iptables'),
