@@ -163,7 +163,7 @@ export class IpsetTable {
     if ('mark' in server) return this.#has('marks', entryIdOf({ port: server.mark }))
     const { address, port, protocol } = server
     const id = frontendIdOf(address, protocol, port)
-    const isFrontend = (['externalIP', 'externalIPLocal', 'loadBalancer'] as const).some((key) =>
+    const isFrontend = (['clusterIP', 'externalIP', 'externalIPLocal', 'loadBalancer'] as const).some((key) =>
       this.#has(key, id),
     )
     if (isFrontend) return true
