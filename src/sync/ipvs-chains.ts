@@ -58,6 +58,7 @@ export class IpvsChains {
   async write({ isComplete }: { readonly isComplete: boolean }): Promise<boolean> {
     if (!this.isWriteDue) return true
     this.#isBeside ??= await this.#findsIptablesMode()
+    if (this.#isBeside === undefined) return false
     if (this.#isBeside && !isComplete) return true
     this.#isBeside = false
     let isDone = true
@@ -113,9 +114,10 @@ export class IpvsChains {
     return isOwed
   }
 
-  async #findsIptablesMode(): Promise<boolean> {
+  /** undefined: the kernel could not be asked. */
+  async #findsIptablesMode(): Promise<boolean | undefined> {
     const chains = await this.#ask('nat', async (door) => await door.chains())
-    return chains?.some(({ chain }) => /^KUBE-(SVC|SEP)-/u.test(chain)) ?? false
+    return chains?.some(({ chain }) => /^KUBE-(SVC|SEP)-/u.test(chain))
   }
 
   async #ask<T>(table: IpvsTable, question: (door: Xtables) => Promise<T>): Promise<T | undefined> {

@@ -74,11 +74,11 @@ export class IpvsSets {
       const present = (await ipset.sets()).filter(
         ({ name, references }) => names.has(name) && references === 0,
       )
-      if (present.length > 0)
-        await ipset.apply(present.map(({ name }) => ({ op: 'destroy-set', name }) as const))
-      return true
+      const outcome = await ipset.apply(present.map(({ name }) => ({ op: 'destroy-set', name }) as const))
+      // Somebody may have listed one just then: the next sync tries again.
+      return outcome.failures.length === 0
     })
-    if (isDone !== undefined) this.#ownsFormer = false
+    if (isDone === true) this.#ownsFormer = false
   }
 
   /** The cheap look: whether a set has another number of entries than the kernel acknowledged. */
