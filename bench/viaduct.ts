@@ -19,7 +19,7 @@ import { route } from '../src/routing/index.js'
 import { HealthCheckServers } from '../src/server/index.js'
 import type { ObjectEvent } from '../src/source/index.js'
 import { inOverlappingCuts, ipvsMode, IpvsSettings, type Pipeline, systemClock } from '../src/sync/index.js'
-import { limitInlining } from '../src/v8-options.js'
+import { prepareV8 } from '../src/v8-options.js'
 import { realServer, realServersOf, service, slice } from './state.js'
 
 const changes = 100
@@ -243,7 +243,7 @@ async function runPipeline(
 }
 
 // As the agent does.
-limitInlining()
+prepareV8()
 const [what, services, reals, binding] = process.argv.slice(2)
 const size = [Number(services), Number(reals)] as const
 const result =

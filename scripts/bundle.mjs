@@ -1,36 +1,65 @@
-// Makes the shipped artefact: dist/agent.js, one file, and dist/viaduct.node beside it.
-import { copyFileSync, existsSync, mkdirSync, renameSync, rmSync } from 'node:fs'
+// Makes the shipped artefact: dist/agent.js, which launches the bundle beside it, and dist/viaduct.node.
+import { createHash } from 'node:crypto'
+import { copyFileSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setFlagsFromString } from 'node:v8'
+import { Script } from 'node:vm'
 import { isMain, root, runMain, StepError } from './steps.mjs'
 
-// pino and commander are CommonJS: their calls of require() need one in an ES module.
-const banner = `import { createRequire as viaductCreateRequire } from 'node:module'
-const require = viaductCreateRequire(import.meta.url)`
+// The bundle is a script that is one function, which the launcher calls.
+const banner = `(function (require, __filename) { 'use strict'
+const viaductModuleUrl = require('node:url').pathToFileURL(__filename).href`
+const footer = '})'
 
-/** Bundles src/agent.ts and copies the addon. Throws StepError when the addon has not been built. */
+/** Bundles src/agent.ts, compiles it, and copies the addon. Throws StepError when the addon has not been built. */
 export async function bundle() {
-  const { build } = await import('esbuild')
   const dist = join(root, 'dist')
   mkdirSync(dist, { recursive: true })
-  await build({
-    absWorkingDir: root,
+  await bundleTo(join(dist, 'agent.js'), { entryPoints: ['src/launch.cts'] })
+  await bundleTo(join(dist, 'bundle.js'), {
     entryPoints: ['src/agent.ts'],
-    outfile: join(dist, 'agent.js'),
-    bundle: true,
-    format: 'esm',
-    platform: 'node',
-    target: 'node20',
-    external: ['*.node'],
     banner: { js: banner },
-    logLevel: 'silent',
-  }).catch((error) => {
-    throw new StepError(error.message)
+    footer: { js: footer },
+    define: { 'import.meta.url': 'viaductModuleUrl' },
+    supported: { 'dynamic-import': false },
   })
+  writeFileSync(join(dist, 'bundle.bytecode'), bytecodeOf(readFileSync(join(dist, 'bundle.js'))))
+  writeFileSync(join(dist, 'package.json'), '{ "type": "commonjs" }\n')
   const addon = ['build/Release/viaduct.node', 'build/viaduct.node']
     .map((path) => join(root, path))
     .find(existsSync)
   if (addon === undefined) throw new StepError('no addon to ship: run `npm run build:native` first')
   replaceFile(addon, join(dist, 'viaduct.node'))
+}
+
+/** @param {string} outfile @param {import('esbuild').BuildOptions} options */
+async function bundleTo(outfile, options) {
+  const { build } = await import('esbuild')
+  await build({
+    absWorkingDir: root,
+    outfile,
+    bundle: true,
+    format: 'cjs',
+    platform: 'node',
+    target: 'node20',
+    charset: 'ascii',
+    external: ['*.node'],
+    logLevel: 'silent',
+    ...options,
+  }).catch((error) => {
+    throw new StepError(error.message)
+  })
+}
+
+/**
+ * The hash of the source, then all of its functions as V8's bytecode. V8 takes it from the same version with the same flags.
+ * @param {Buffer} source
+ */
+function bytecodeOf(source) {
+  setFlagsFromString('--no-lazy')
+  const script = new Script(source.toString('latin1'))
+  setFlagsFromString('--lazy')
+  return Buffer.concat([createHash('sha256').update(source).digest(), script.createCachedData()])
 }
 
 /** A copy under another name first: an agent that runs has the old file mapped, and dies when its bytes change. */

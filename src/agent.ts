@@ -20,7 +20,7 @@ import {
   systemClock,
   type ModeOptions,
 } from './sync/index.js'
-import { limitInlining } from './v8-options.js'
+import { prepareV8 } from './v8-options.js'
 
 const onlineCpus = '/sys/devices/system/cpu/online'
 
@@ -118,7 +118,7 @@ async function runCleanUp(config: Config, kernel: Kernel): Promise<number> {
 }
 
 async function main(): Promise<number> {
-  limitInlining()
+  prepareV8()
   const invocation = parseArguments(process.argv.slice(2))
   if ('exitCode' in invocation) {
     const output = invocation.exitCode === 0 ? process.stdout : process.stderr
@@ -145,4 +145,4 @@ async function main(): Promise<number> {
 }
 
 // NB: exit, not exitCode: nothing that still holds the loop may delay the end beyond a second.
-process.exit(await main())
+void main().then((exitCode) => process.exit(exitCode))

@@ -1,0 +1,64 @@
+// dist/agent.js: the launcher of the bundle, in a folder of the test and as the build made it.
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, describe, test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { Script } from 'node:vm'
+
+const launcher = fileURLToPath(new URL('../../src/launch.cjs', import.meta.url))
+const dist = fileURLToPath(new URL('../../../../dist/', import.meta.url))
+
+const folder = mkdtempSync(join(tmpdir(), 'viaduct-launch-'))
+after(() => rmSync(folder, { recursive: true }))
+
+const bundleThatSays = (word: string): string =>
+  `(function (require, filename) { console.log('${word}', require('node:path').basename(filename)) })`
+
+function hashOf(source: string): Buffer {
+  return createHash('sha256').update(source).digest()
+}
+
+describe('the launcher runs the bundle beside it', () => {
+  const source = bundleThatSays('right')
+  const ofAnother = new Script(bundleThatSays('wrong')).createCachedData()
+  const cases: readonly { readonly name: string; readonly bytecode?: Buffer }[] = [
+    { name: 'without bytecode' },
+    {
+      name: 'with its bytecode',
+      bytecode: Buffer.concat([hashOf(source), new Script(source).createCachedData()]),
+    },
+    {
+      name: 'and not the bytecode of another source of the same length',
+      bytecode: Buffer.concat([hashOf(bundleThatSays('wrong')), ofAnother]),
+    },
+    {
+      name: 'with bytecode that V8 refuses',
+      bytecode: Buffer.concat([hashOf(source), Buffer.alloc(500, 1)]),
+    },
+    { name: 'with bytecode that is cut off', bytecode: hashOf(source).subarray(0, 20) },
+  ]
+  for (const { name, bytecode } of cases) {
+    test(name, () => {
+      copyFileSync(launcher, join(folder, 'agent.cjs'))
+      writeFileSync(join(folder, 'bundle.js'), source)
+      rmSync(join(folder, 'bundle.bytecode'), { force: true })
+      if (bytecode !== undefined) writeFileSync(join(folder, 'bundle.bytecode'), bytecode)
+      const { status, stdout, stderr } = spawnSync(process.execPath, [join(folder, 'agent.cjs')], {
+        encoding: 'utf8',
+      })
+      assert.deepEqual({ status, stdout, stderr }, { status: 0, stdout: 'right agent.cjs\n', stderr: '' })
+    })
+  }
+})
+
+test('V8 takes the bytecode that the build made', () => {
+  const bundle = readFileSync(join(dist, 'bundle.js'))
+  const bytecode = readFileSync(join(dist, 'bundle.bytecode'))
+  assert.deepEqual(bytecode.subarray(0, 32), createHash('sha256').update(bundle).digest())
+  const script = new Script(bundle.toString('latin1'), { cachedData: bytecode.subarray(32) })
+  assert.equal(script.cachedDataRejected, false)
+})
