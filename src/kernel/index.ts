@@ -15,12 +15,20 @@ export type * from './ipset.js'
 export type * from './xtables.js'
 export { xtHooks, XtState } from './xtables.js'
 export { CountersCursor, RealServerCursor, VirtualServerCursor } from './ipvs-cursors.js'
-export { IpsetEntryCursor } from './ipset-cursor.js'
+export { decodeIpsetHeaders, IpsetEntryCursor } from './ipset-cursor.js'
+export { writeIpsetEntry } from './ipset-encode.js'
 export { describeIpsetEntry, describeIpsetOp } from './describe-ipset.js'
 export { AddressCursor, RouteCursor } from './route-cursors.js'
 export { describeIpvsOp, describeRouteOp, describeVirtualServer } from './describe.js'
 export { describeXtRule } from './describe-xtables.js'
 export { IpvsBatch } from './ipvs-batch.js'
-export { hostPrefixLength, realServerLayout, routeLayout, virtualServerLayout } from './records.js'
+export {
+  hostPrefixLength,
+  ipsetEntryLayout,
+  realServerLayout,
+  recordBuffer,
+  routeLayout,
+  virtualServerLayout,
+} from './records.js'
 export { countCpus } from './cpus.js'
 export { openKernel, type Kernel, type KernelOptions } from './open-kernel.js'

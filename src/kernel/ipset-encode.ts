@@ -2,7 +2,7 @@
 import { writeAddress, type IpAddress } from '../address.js'
 import { BugError } from '../errors.js'
 import { describeIpsetOp } from './describe-ipset.js'
-import type { IpsetEntry, IpsetOp, IpsetSettings } from './ipset.js'
+import type { IpsetEntry, IpsetHeader, IpsetOp, IpsetSettings } from './ipset.js'
 import { ipsetShapes } from './ipset-types.js'
 import { protocolNumber } from './ipvs-encode.js'
 import {
@@ -51,8 +51,7 @@ function writeSettings({ bytes, view }: RecordBuffer, at: number, set: IpsetSett
   view.setUint32(at + setLayout.maxElements, set.maxElements, true)
   view.setUint32(at + setLayout.hashSize, set.hashSize, true)
   bytes[at + setLayout.family] = addressFamily[set.family]
-  bytes[at + setLayout.extensions] =
-    (set.hasMarks ? ipsetExtension.marks : 0) | (set.hasComments ? ipsetExtension.comments : 0)
+  bytes[at + setLayout.extensions] = extensionsOf(set)
 }
 
 /** Settings, or a name alone, to a SetRecord; operations that name the same thing in a row share it. */
@@ -86,6 +85,54 @@ class SetWriter {
   }
 }
 
+/**
+ * Writes all of an entry but its comment into a zeroed EntryRecord, as a listing has it. False: it is none of the set's type or
+ * family.
+ */
+export function writeIpsetEntry(
+  buffer: RecordBuffer,
+  at: number,
+  { type, family }: Pick<IpsetSettings, 'type' | 'family'>,
+  entry: IpsetEntry,
+): boolean {
+  const { bytes, view } = buffer
+  const shape = ipsetShapes[type]
+  const { address, secondAddress, port, protocol, mark } = entry
+  const number = addressFamily[family]
+  if (shape.hasAddress) {
+    if (!writeAddressOf(number, address, bytes, at + entryLayout.address)) return false
+    bytes[at + entryLayout.family] = number
+  }
+  if (shape.hasSecondAddress && !writeAddressOf(number, secondAddress, bytes, at + entryLayout.secondAddress))
+    return false
+  if (shape.hasPort) {
+    if (port === undefined) return false
+    view.setUint16(at + entryLayout.port, port, true)
+  }
+  if (shape.hasPort && shape.hasAddress) {
+    if (protocol === undefined) return false
+    bytes[at + entryLayout.protocol] = typeof protocol === 'number' ? protocol : protocolNumber[protocol]
+  }
+  if (shape.hasNetwork) {
+    if (entry.prefixLength === undefined) return false
+    bytes[at + entryLayout.prefixLength] = entry.prefixLength
+  }
+  if (mark !== undefined) {
+    view.setUint32(at + entryLayout.mark, mark.value, true)
+    view.setUint32(at + entryLayout.markMask, mark.mask, true)
+  }
+  return true
+}
+
+function writeAddressOf(
+  family: number,
+  address: IpAddress | undefined,
+  bytes: Uint8Array,
+  at: number,
+): boolean {
+  return address !== undefined && addressFamily[writeAddress(address, bytes, at)] === family
+}
+
 /** Entries to EntryRecords, and their comments to one string of bytes. */
 class EntryWriter {
   readonly #buffer: RecordBuffer
@@ -107,41 +154,12 @@ class EntryWriter {
   }
 
   /** False: the entry is none of the set's type or family. */
-  add({ type, family }: IpsetSettings, entry: IpsetEntry): boolean {
-    const { bytes, view } = this.#buffer
-    const shape = ipsetShapes[type]
+  add(set: IpsetSettings, entry: IpsetEntry): boolean {
     const at = this.#length * entryLayout.size
-    const { address, secondAddress, port, protocol, mark } = entry
-    const number = addressFamily[family]
-    if (shape.hasAddress) {
-      if (!this.#writeAddress(address, at + entryLayout.address, number)) return false
-      bytes[at + entryLayout.family] = number
-    }
-    if (shape.hasSecondAddress && !this.#writeAddress(secondAddress, at + entryLayout.secondAddress, number))
-      return false
-    if (shape.hasPort) {
-      if (port === undefined) return false
-      view.setUint16(at + entryLayout.port, port, true)
-    }
-    if (shape.hasPort && shape.hasAddress) {
-      if (protocol === undefined) return false
-      bytes[at + entryLayout.protocol] = typeof protocol === 'number' ? protocol : protocolNumber[protocol]
-    }
-    if (shape.hasNetwork) {
-      if (entry.prefixLength === undefined) return false
-      bytes[at + entryLayout.prefixLength] = entry.prefixLength
-    }
-    if (mark !== undefined) {
-      view.setUint32(at + entryLayout.mark, mark.value, true)
-      view.setUint32(at + entryLayout.markMask, mark.mask, true)
-    }
+    if (!writeIpsetEntry(this.#buffer, at, set, entry)) return false
     if (entry.comment !== undefined) this.#writeComment(entry.comment, at)
     this.#length++
     return true
-  }
-
-  #writeAddress(address: IpAddress | undefined, at: number, family: number): boolean {
-    return address !== undefined && addressFamily[writeAddress(address, this.#buffer.bytes, at)] === family
   }
 
   #writeComment(comment: string, at: number): void {
@@ -158,6 +176,27 @@ class EntryWriter {
     this.#buffer.bytes[at + entryLayout.commentLength] = text.length
     this.#textsLength += text.length
   }
+}
+
+/** A listing of sets, as the kernel's comes. */
+export function encodeIpsetHeaders(headers: readonly IpsetHeader[]): Uint8Array {
+  const records = recordBuffer(headers.length * setLayout.size)
+  for (const [index, header] of headers.entries()) {
+    const at = index * setLayout.size
+    const { bytes, view } = records
+    writeName(bytes, at + setLayout.name, header.name)
+    writeName(bytes, at + setLayout.type, header.type)
+    view.setUint32(at + setLayout.maxElements, header.maxElements, true)
+    view.setUint32(at + setLayout.references, header.references, true)
+    view.setUint32(at + setLayout.elementCount, header.elements, true)
+    if (header.family !== undefined) bytes[at + setLayout.family] = addressFamily[header.family]
+    bytes[at + setLayout.extensions] = extensionsOf(header)
+  }
+  return records.bytes
+}
+
+function extensionsOf({ hasMarks, hasComments }: Pick<IpsetSettings, 'hasMarks' | 'hasComments'>): number {
+  return (hasMarks ? ipsetExtension.marks : 0) | (hasComments ? ipsetExtension.comments : 0)
 }
 
 function countEntries(ops: readonly IpsetOp[]): number {

@@ -33,7 +33,11 @@ export class RealIpset implements Ipset {
   }
 
   async sets(): Promise<readonly IpsetHeader[]> {
-    return decodeIpsetHeaders(await this.#queue.run((socket) => socket.listSets()))
+    return decodeIpsetHeaders(await this.listing())
+  }
+
+  listing(): Promise<Uint8Array> {
+    return this.#queue.run((socket) => socket.listSets())
   }
 
   entries(name: string): Promise<Uint8Array> {

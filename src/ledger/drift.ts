@@ -13,6 +13,7 @@ export type DriftKind =
   | 'binding-unexpected'
   | 'set-missing'
   | 'set-entry-missing'
+  | 'set-entry-changed'
   | 'set-entry-unexpected'
 
 export type Drift = ReadonlyMap<DriftKind, number>

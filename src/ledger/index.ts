@@ -12,5 +12,7 @@ export { includesAddress, hostAddresses, PackedRoutes } from './packed-bindings.
 export { PackedDump, packState } from './packed.js'
 export type { FrontendConflict } from './iptables-frontends.js'
 export { IptablesLedger } from './iptables-ledger.js'
-export { type DumpedSet, type IpsetBatch, IpsetTable, standInName } from './ipset-table.js'
+export { standInName } from './ipset-exchange.js'
+export { type DumpedSet, type IpsetBatch, IpsetTable } from './ipset-table.js'
+export type { SetState } from './ipset-set.js'
 export { MarkTable } from './ipset-marks.js'

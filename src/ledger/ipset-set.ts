@@ -1,20 +1,11 @@
-import type { IpAddress, IpFamily } from '../address.js'
-import type { IpsetEntry, IpsetHeader, IpsetSettings, Protocol } from '../kernel/index.js'
+import type { IpFamily } from '../address.js'
+import type { KernelError } from '../errors.js'
+import type { IpsetEntry, IpsetHeader, IpsetSettings, IpsetType } from '../kernel/index.js'
 import { type SetKey, setName, setSpec } from '../modes/ipvs/index.js'
+import { type CarriedMark, type EntryId, entryIdOf } from './ipset-id.js'
 
-/** Identity of an entry within its set: all but what it carries. */
-export type EntryId = string & { readonly brand: 'EntryId' }
-
-export function entryIdOf({ address, protocol, port, secondAddress, prefixLength }: IpsetEntry): EntryId {
-  const second = secondAddress === undefined ? '' : ` ${secondAddress}/${prefixLength ?? ''}`
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a brand has no other origin
-  return `${address ?? ''} ${protocol ?? ''} ${port ?? ''}${second}` as EntryId
-}
-
-/** The identity of what most sets hold. */
-export function frontendIdOf(address: IpAddress, protocol: Protocol, port: number): EntryId {
-  return entryIdOf({ address, protocol, port })
-}
+/** What the kernel has of an entry that it does not have. */
+export const absent: CarriedMark = -1
 
 /** One entry: who wants it, and what the kernel acknowledged. */
 export class Member {
@@ -24,9 +15,11 @@ export class Member {
   entry: IpsetEntry
   /** Virtual servers that want it: several may want one entry. */
   holders = 0
-  #acknowledged: { readonly mark: number } | undefined
+  #acknowledged: CarriedMark = absent
   /** There at start, and of nobody yet. */
   isLeftover = false
+  /** The last reading in which it was found. */
+  seenIn = 0
 
   constructor(set: SetState, id: EntryId, entry: IpsetEntry) {
     this.set = set
@@ -34,31 +27,34 @@ export class Member {
     this.entry = entry
   }
 
-  /** undefined: the kernel does not have it. */
-  get acknowledged(): { readonly mark: number } | undefined {
+  /** What the kernel has it with; `absent`: the kernel does not have it. */
+  get acknowledged(): CarriedMark {
     return this.#acknowledged
   }
 
-  set acknowledged(value: { readonly mark: number } | undefined) {
-    const change = (value === undefined ? 0 : 1) - (this.#acknowledged === undefined ? 0 : 1)
-    this.set.acknowledgedCount += change
+  set acknowledged(value: CarriedMark) {
+    this.set.acknowledgedCount += (value === absent ? 0 : 1) - (this.#acknowledged === absent ? 0 : 1)
     this.#acknowledged = value
   }
 
+  get isThere(): boolean {
+    return this.#acknowledged !== absent
+  }
+
   get isMissing(): boolean {
-    return this.holders > 0 && this.acknowledged?.mark !== markOf(this.entry)
+    return this.holders > 0 && this.#acknowledged !== markOf(this.entry)
   }
 
   get isSurplus(): boolean {
-    return this.holders === 0 && this.acknowledged !== undefined && !this.isLeftover
+    return this.holders === 0 && this.isThere && !this.isLeftover
   }
 
   get isForgettable(): boolean {
-    return this.holders === 0 && this.acknowledged === undefined
+    return this.holders === 0 && !this.isThere
   }
 }
 
-export function markOf({ mark }: IpsetEntry): number {
+export function markOf({ mark }: IpsetEntry): CarriedMark {
   return mark?.value ?? 0
 }
 
@@ -67,91 +63,174 @@ const leastElements = 65_536
 const leastBuckets = 1024
 
 /** What becomes of a set before entries can be added to it. */
-export type SetNeed = 'nothing' | 'create' | 'rebuild'
+export type SetNeed = 'nothing' | 'create' | 'replace' | 'exchange'
+
+/** Why the kernel does not hold what is wanted of a set. */
+export interface SetTrouble {
+  /** The first of them: others are mostly like it. */
+  readonly error: KernelError
+  /** Entries that it refused; 0: the set itself could not be made. */
+  readonly entries: number
+}
+
+type Present = Pick<IpsetHeader, 'type' | 'family' | 'maxElements' | 'hasMarks' | 'hasComments'> & {
+  readonly references?: number
+}
 
 /** One set of one family. */
 export class SetState {
   readonly key: SetKey
   readonly name: string
+  readonly type: IpsetType
   readonly members = new Map<EntryId, Member>()
   acknowledgedCount = 0
+  /** Members that may need work. */
+  readonly dirty = new Set<Member>()
+  /** Members whose work the kernel refused, or which have no set to be in; they are dirty again after `wake`. */
+  readonly waiting = new Set<Member>()
+  trouble: SetTrouble | undefined
+  /** It was not as it was left: nothing is to be done with it before it was read. */
+  isDoubtful = false
+  /** It was read because of that; not as it was left again is trouble. Until it is well. */
+  wasDoubtful = false
   readonly #family: IpFamily
+  readonly #hasMarks: boolean
   /** As the kernel has it; undefined: there is no such set. */
-  #present: Pick<IpsetHeader, 'type' | 'family' | 'maxElements' | 'hasMarks' | 'hasComments'> | undefined
+  #present: Present | undefined
+  #presentSettings: IpsetSettings | undefined
 
   constructor(key: SetKey, family: IpFamily) {
+    const { type, hasMarks = false } = setSpec(key)
     this.key = key
-    this.#family = family
+    this.type = type
     this.name = setName(key, family)
+    this.#family = family
+    this.#hasMarks = hasMarks
   }
 
   /** Who made it chose its size; what it is made with must be ours. */
   get need(): SetNeed {
     const present = this.#present
     if (present === undefined) return 'create'
-    const { type, hasMarks } = this.settings
-    if (present.type !== type || present.hasMarks !== hasMarks) return 'rebuild'
-    if (type === 'bitmap:port') return 'nothing'
-    const isRoomy = this.members.size <= present.maxElements
-    return present.family === this.#family && isRoomy ? 'nothing' : 'rebuild'
+    if (!this.isOfOurType) return 'replace'
+    const isRoomy = this.type === 'bitmap:port' || this.members.size <= present.maxElements
+    return isRoomy && this.isOurs ? 'nothing' : 'exchange'
+  }
+
+  /** What it holds is like what we would put into it, but for marks. */
+  get isOfOurType(): boolean {
+    const present = this.#present
+    if (present?.type !== this.type) return false
+    return this.type === 'bitmap:port' || present.family === this.#family
+  }
+
+  /** The kernel has it, and it holds what we would put into it. */
+  get isOurs(): boolean {
+    return this.isOfOurType && this.#present?.hasMarks === this.#hasMarks
+  }
+
+  /** Entries of it may be written. To another's set, the kernel would take of them what its type needs. */
+  get isWritable(): boolean {
+    return this.isOurs && !this.isDoubtful
+  }
+
+  /** Another's set of this name, as the kernel names its type. */
+  get foreignType(): string | undefined {
+    const present = this.#present
+    if (present === undefined || this.isOurs) return undefined
+    const family =
+      present.family === undefined || present.family === this.#family ? '' : ` of ${present.family}`
+    return `${present.type}${present.hasMarks ? ' with marks' : ''}${family}`
+  }
+
+  /** How many entries the kernel's takes. */
+  get capacity(): number {
+    return this.#present?.maxElements ?? 0
   }
 
   /** Whether the kernel could say this of it, if nobody but us changed it. */
   isLike(header: IpsetHeader | undefined): boolean {
-    if (header === undefined) return this.need === 'create'
-    return (
-      this.#present !== undefined &&
-      header.type === this.#present.type &&
-      header.elements === this.acknowledgedCount
-    )
-  }
-
-  /** A rebuild cannot exchange it for the new one: it holds something else. */
-  get isOfOtherType(): boolean {
     const present = this.#present
-    if (present === undefined) return false
-    const { type } = this.settings
-    return present.type !== type || (type !== 'bitmap:port' && present.family !== this.#family)
+    if (header === undefined || present === undefined) return header === present
+    if (header.type !== present.type || header.family !== present.family) return false
+    if (this.isOurs) return header.elements === this.acknowledgedCount
+    // What is in another's set is nobody's business, but that it can be had now.
+    return header.references > 0 || present.references === 0
   }
 
   /** With room for twice of what is wanted, so that a set which grows is not made anew at each step. */
   get settings(): IpsetSettings {
-    const { type, hasMarks = false } = setSpec(this.key)
     const wanted = 2 * this.members.size
-    const isBitmap = type === 'bitmap:port'
+    const isBitmap = this.type === 'bitmap:port'
     return {
       name: this.name,
-      type,
+      type: this.type,
       family: isBitmap ? 'ipv4' : this.#family,
       maxElements: isBitmap ? leastElements : Math.max(leastElements, powerOfTwo(wanted)),
       hashSize: isBitmap ? leastBuckets : Math.max(leastBuckets, powerOfTwo(wanted)),
-      hasMarks,
+      hasMarks: this.#hasMarks,
       hasComments: false,
     }
   }
 
-  /** As entries of it are written: what counts is the type, not the size. */
+  /**
+   * As entries of it are written: what counts is the type, not the size. NB: the same object for each, as entries of one set go
+   * into one message.
+   */
   get presentSettings(): IpsetSettings {
-    return { ...this.settings, hasComments: this.#present?.hasComments ?? false }
+    this.#presentSettings ??= { ...this.settings, hasComments: this.#present?.hasComments ?? false }
+    return this.#presentSettings
   }
 
   /** The kernel has it so, or not at all. */
   see(header: IpsetHeader | undefined): void {
     this.#present = header
+    this.#presentSettings = undefined
+    this.wasDoubtful ||= this.isDoubtful
+    this.isDoubtful = false
+    this.wake()
   }
 
   /** It was made with our settings. */
   made(settings: IpsetSettings): void {
-    this.#present = settings
+    this.#present = { ...settings, family: this.type === 'bitmap:port' ? undefined : settings.family }
+    this.#presentSettings = undefined
+    this.isDoubtful = false
+    this.wake()
   }
 
-  member(entry: IpsetEntry, id = entryIdOf(entry)): Member {
+  /** What was refused may be tried again. */
+  wake(): void {
+    this.trouble = undefined
+    for (const member of this.waiting) this.dirty.add(member)
+    this.waiting.clear()
+  }
+
+  /** `entries`: how many of them the kernel refused. */
+  blame(error: KernelError, entries: number): void {
+    const { trouble } = this
+    this.trouble = { error: trouble?.error ?? error, entries: (trouble?.entries ?? 0) + entries }
+  }
+
+  idOf(entry: IpsetEntry): EntryId {
+    return entryIdOf(this.type, this.#family, entry)
+  }
+
+  member(entry: IpsetEntry, id = this.idOf(entry)): Member {
     let member = this.members.get(id)
     if (member === undefined) {
       member = new Member(this, id, entry)
       this.members.set(id, member)
     }
     return member
+  }
+
+  /** Nobody wants it, and the kernel does not have it. */
+  forgetUnused(member: Member): void {
+    if (!member.isForgettable) return
+    this.members.delete(member.id)
+    this.dirty.delete(member)
+    this.waiting.delete(member)
   }
 }
 

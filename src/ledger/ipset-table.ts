@@ -1,41 +1,51 @@
 // Which entries the sets of one family should have, who wants them, and what the kernel acknowledged.
 import type { IpFamily } from '../address.js'
 import { BugError } from '../errors.js'
-import type {
-  BatchOutcome,
-  IpsetEntry,
-  IpsetHeader,
-  IpsetOp,
-  IpsetSettings,
-  OperationFailure,
-  VirtualServerKey,
+import {
+  type BatchOutcome,
+  type IpsetEntry,
+  IpsetEntryCursor,
+  ipsetEntryLayout,
+  type IpsetHeader,
+  type IpsetOp,
+  type OperationFailure,
+  type VirtualServerKey,
 } from '../kernel/index.js'
-import { type DesiredSetEntry, type SetKey, setKeys } from '../modes/ipvs/index.js'
-import { type EntryId, entryIdOf, frontendIdOf, markOf, type Member, SetState } from './ipset-set.js'
+import { type DesiredSetEntry, type SetKey, setKeys, type UnfitSets } from '../modes/ipvs/index.js'
 import { DriftCounter, type Drift } from './drift.js'
+import { SetExchange } from './ipset-exchange.js'
+import {
+  type CarriedMark,
+  carriedMarkAt,
+  type EntryId,
+  entryIdAt,
+  entryIdOf,
+  frontendIdOf,
+} from './ipset-id.js'
+import { absent, markOf, type Member, SetState } from './ipset-set.js'
+import type { SetStep } from './ipset-step.js'
+import { bufferOver } from './packed.js'
 
 /** Whoever wants entries: a virtual server of the ledger. */
 export type SetHolder = object | string
 
-interface Step {
-  readonly op: IpsetOp
-  /** What is acknowledged when the kernel took it. */
-  readonly done: () => void
-  /** What it was for, which waits for the next `adopt` when the kernel refused it. */
-  readonly member?: Member
-}
-
 /** Operations for the kernel, and what each of them means. */
 export interface IpsetBatch {
   readonly ops: readonly IpsetOp[]
-  readonly steps: readonly Step[]
+  readonly steps: readonly SetStep[]
 }
 
 /** A set as a dump has it; without entries: it is of a type that is not ours. */
 export interface DumpedSet {
   readonly header: IpsetHeader
-  readonly entries: Iterable<IpsetEntry>
+  /** Packed, as Ipset.entries() gives them. */
+  readonly entries: Uint8Array
 }
+
+const noGaps: UnfitSets = { unusable: new Set(), incomplete: new Set() }
+
+/** What says that the kernel's set is not as it was left, or none at all: EINVAL is nfnetlink's word for a kernel without ip_set. */
+const surprising: ReadonlySet<string> = new Set(['ENOENT', 'EINVAL', 'EEXIST', 'EPROTONOSUPPORT'])
 
 /** Some milliseconds of the kernel, after which others get their turn. */
 const maxBatchOps = 4096
@@ -48,7 +58,9 @@ export class IpsetTable {
   readonly #family: IpFamily
   readonly #sets: ReadonlyMap<SetKey, SetState>
   readonly #held = new Map<SetHolder, readonly Member[]>()
-  #dirty = new Set<Member>()
+  #exchange: SetExchange | undefined
+  /** How often the kernel was read. */
+  #readings = 0
   #isAdopted = false
   #keepsLeftovers = false
 
@@ -77,15 +89,20 @@ export class IpsetTable {
     else this.#held.set(holder, members)
   }
 
-  /** Everything that has to be there before an entry can be: sets that are missing, or too small, or other than ours. */
+  /**
+   * What has to be there before an entry can be: sets that are missing, or too small, or other than ours. Call it until there is
+   * nothing; a set that the kernel refuses is left out until `retry` or the next `adopt`.
+   */
   planSets(): IpsetBatch {
-    const steps: Step[] = []
+    const steps: SetStep[] = []
     for (const set of this.#sets.values()) {
-      const { need } = set
-      if (need === 'create') steps.push(this.#creation(set))
-      if (need === 'rebuild') steps.push(...this.#rebuild(set))
+      if (set.trouble !== undefined || set.isDoubtful) continue
+      if (set.need === 'replace') steps.push(removal(set))
+      if (set.need === 'create' || set.need === 'replace') steps.push(creation(set))
     }
-    return batchOf(steps)
+    if (steps.length > 0) return batchOf(steps)
+    this.#exchange ??= this.#nextExchange()
+    return batchOf(this.#exchange?.plan(maxBatchOps) ?? [])
   }
 
   /** Entries that are wanted and missing; call it until there are none. */
@@ -94,11 +111,11 @@ export class IpsetTable {
       (member) => member.isMissing,
       (member) => {
         const { entry, set } = member
-        const acknowledged = { mark: markOf(entry) }
         return {
+          set,
           member,
           op: { op: 'add-entry', set: set.presentSettings, entry },
-          done: () => this.#acknowledge(member, acknowledged),
+          done: () => acknowledge(member, markOf(entry)),
         }
       },
     )
@@ -109,21 +126,64 @@ export class IpsetTable {
     return this.#plan(
       (member) => member.isSurplus,
       (member) => ({
+        set: member.set,
         member,
         op: { op: 'delete-entry', set: member.set.presentSettings, entry: member.entry },
-        done: () => this.#acknowledge(member, undefined),
+        done: () => acknowledge(member, absent),
       }),
     )
   }
 
-  /** Takes in what the kernel accepted; returns what it did not. */
-  confirm(batch: IpsetBatch, outcome: BatchOutcome): readonly OperationFailure[] {
-    const failed = new Set(outcome.failures.map(({ index }) => index))
-    for (const [index, { done, member }] of batch.steps.entries()) {
-      if (!failed.has(index)) done()
-      else if (member !== undefined) this.#dirty.delete(member)
+  /** Takes in what the kernel accepted; what it refused is the trouble of its set, which `troubles` names. */
+  confirm(batch: IpsetBatch, outcome: BatchOutcome): void {
+    const failures = new Map(outcome.failures.map((failure) => [failure.index, failure]))
+    let isRefused = false
+    for (const [index, step] of batch.steps.entries()) {
+      const failure = failures.get(index)
+      if (failure === undefined) step.done()
+      else if (step.mayBeAbsent !== true || failure.error.code !== 'ENOENT') {
+        isRefused = true
+        noteFailure(step, failure)
+      }
     }
-    return outcome.failures
+    const exchange = this.#exchange
+    if (exchange?.set !== batch.steps[0]?.set || batch.steps[0]?.member !== undefined) return
+    exchange?.confirm({ isRefused })
+    if (exchange?.isDone === true) this.#exchange = undefined
+  }
+
+  /** Sets that are not as they were left: read them. */
+  get isDoubtful(): boolean {
+    return [...this.#sets.values()].some((set) => set.isDoubtful)
+  }
+
+  /** Sets that do not hold what is wanted, as the kernel refuses it. */
+  get troubles(): readonly SetState[] {
+    return [...this.#sets.values()].filter(({ trouble }) => trouble !== undefined)
+  }
+
+  /** What was refused of this set may be planned again. */
+  retry(set: SetState): void {
+    set.wake()
+    if (this.#exchange?.set === set) this.#exchange.giveUp()
+  }
+
+  /** Ends a pass: a set without trouble that is not as it was left is a surprise again. */
+  endPass(): void {
+    for (const set of this.#sets.values())
+      if (set.trouble === undefined && !set.isDoubtful) set.wasDoubtful = false
+  }
+
+  /** The same object while there are none. */
+  get gaps(): UnfitSets {
+    const { troubles } = this
+    if (troubles.length === 0) return noGaps
+    const unusable = troubles.filter(({ isOurs }) => !isOurs)
+    const incomplete = troubles.filter(({ isOurs, waiting }) => !isOurs || waiting.size > 0)
+    return {
+      unusable: new Set(unusable.map(({ key }) => key)),
+      incomplete: new Set(incomplete.map(({ key }) => key)),
+    }
   }
 
   /**
@@ -135,6 +195,8 @@ export class IpsetTable {
     { keepLeftovers }: { readonly keepLeftovers: boolean },
   ): Drift {
     const drift = new DriftCounter()
+    this.#readings++
+    this.#exchange?.giveUp()
     if (!this.#isAdopted) this.#keepsLeftovers = keepLeftovers
     for (const [key, set] of this.#sets) this.#adoptSet(set, dumped.get(key), drift)
     this.#isAdopted = true
@@ -148,7 +210,7 @@ export class IpsetTable {
     for (const { members } of this.#sets.values()) {
       for (const member of members.values()) {
         member.isLeftover = false
-        if (member.isSurplus) this.#dirty.add(member)
+        if (member.isSurplus) member.set.dirty.add(member)
       }
     }
   }
@@ -160,7 +222,7 @@ export class IpsetTable {
 
   /** Whether acknowledged entries say that a virtual server is ours, whatever its address carries. */
   marksOurs(server: VirtualServerKey): boolean {
-    if ('mark' in server) return this.#has('marks', entryIdOf({ port: server.mark }))
+    if ('mark' in server) return this.#has('marks', portIdOf(server.mark))
     const { address, port, protocol } = server
     const id = frontendIdOf(address, protocol, port)
     const isFrontend = (['clusterIP', 'externalIP', 'externalIPLocal', 'loadBalancer'] as const).some((key) =>
@@ -168,14 +230,15 @@ export class IpsetTable {
     )
     if (isFrontend) return true
     if (protocol === 'sctp') return this.#has('nodePortSctp', id)
-    return this.#has(protocol === 'tcp' ? 'nodePortTcp' : 'nodePortUdp', entryIdOf({ port }))
+    return this.#has(protocol === 'tcp' ? 'nodePortTcp' : 'nodePortUdp', portIdOf(port))
   }
 
   /** The mark to which the kernel leads a frontend; undefined: to none. */
   markAt(server: VirtualServerKey): number | undefined {
     if ('mark' in server) return undefined
     const id = frontendIdOf(server.address, server.protocol, server.port)
-    return this.#set('marked').members.get(id)?.acknowledged?.mark
+    const mark = this.#set('marked').members.get(id)?.acknowledged ?? absent
+    return mark > 0 ? mark : undefined
   }
 
   /** The cheap check: whether the kernel's sets can be as they were left. */
@@ -186,19 +249,19 @@ export class IpsetTable {
 
   /** Whether the kernel has a virtual server of this mark from before, which nobody has claimed. */
   isMarkTaken(mark: number): boolean {
-    const member = this.#set('marks').members.get(entryIdOf({ port: mark }))
-    return member?.acknowledged !== undefined && member.holders === 0
+    const member = this.#set('marks').members.get(portIdOf(mark))
+    return member !== undefined && member.isThere && member.holders === 0
   }
 
   /** Whether such a virtual server is there to which no frontend leads: who has it lost all of its frontends to others. */
   isMarkIdle(mark: number): boolean {
     if (!this.isMarkTaken(mark)) return false
     const leads = [...this.#set('marked').members.values()]
-    return !leads.some(({ acknowledged }) => acknowledged?.mark === mark)
+    return !leads.some(({ acknowledged }) => acknowledged === mark)
   }
 
   #has(key: SetKey, id: EntryId): boolean {
-    return this.#set(key).members.get(id)?.acknowledged !== undefined
+    return this.#set(key).members.get(id)?.isThere === true
   }
 
   #set(key: SetKey): SetState {
@@ -212,117 +275,130 @@ export class IpsetTable {
     member.entry = entry
     member.isLeftover = false
     member.holders++
-    if (member.isMissing) this.#dirty.add(member)
+    if (member.isMissing && !member.set.waiting.has(member)) member.set.dirty.add(member)
     return member
   }
 
   #release(member: Member): void {
     member.holders--
-    if (member.holders === 0) this.#dirty.add(member)
+    if (member.holders === 0) member.set.dirty.add(member)
   }
 
-  #acknowledge(member: Member, acknowledged: Member['acknowledged']): void {
-    member.acknowledged = acknowledged
-    // What changed in the meantime stays dirty.
-    if (!member.isMissing && !member.isSurplus) this.#dirty.delete(member)
-    forgetUnused(member)
-  }
-
-  #plan(isDue: (member: Member) => boolean, stepOf: (member: Member) => Step): IpsetBatch {
-    const steps: Step[] = []
-    for (const member of this.#dirty) {
-      if (steps.length >= maxBatchOps) break
-      if (isDue(member)) steps.push(stepOf(member))
-      else if (!member.isMissing && !member.isSurplus) {
-        this.#dirty.delete(member)
-        forgetUnused(member)
+  /** In the order of sets: neighbours cross the kernel's door together. */
+  #plan(isDue: (member: Member) => boolean, stepOf: (member: Member) => SetStep): IpsetBatch {
+    const steps: SetStep[] = []
+    for (const set of this.#sets.values()) {
+      for (const member of set.dirty) {
+        if (steps.length >= maxBatchOps) return batchOf(steps)
+        if (!member.isMissing && !member.isSurplus) {
+          set.dirty.delete(member)
+          set.forgetUnused(member)
+        } else if (!set.isWritable) {
+          set.dirty.delete(member)
+          set.waiting.add(member)
+        } else if (isDue(member)) steps.push(stepOf(member))
       }
     }
     return batchOf(steps)
   }
 
-  #creation(set: SetState): Step {
-    const { settings } = set
-    return { op: { op: 'create-set', set: settings }, done: () => set.made(settings) }
-  }
-
-  /** A set beside it that has everything takes its place at once; one of another type has to go first. */
-  #rebuild(set: SetState): readonly Step[] {
-    const { name, settings } = set
-    if (set.isOfOtherType) {
-      const gone = (): void => {
-        set.see(undefined)
-        for (const member of set.members.values()) this.#lose(member)
-      }
-      return [{ op: { op: 'destroy-set', name }, done: gone }, this.#creation(set)]
+  #nextExchange(): SetExchange | undefined {
+    for (const set of this.#sets.values()) {
+      const isFree = set.trouble === undefined && !set.isDoubtful
+      if (isFree && set.need === 'exchange') return new SetExchange(set, this.#family)
     }
-    const beside: IpsetSettings = { ...settings, name: standInName(this.#family) }
-    const members = [...set.members.values()].filter(({ holders, isLeftover }) => holders > 0 || isLeftover)
-    const swapped = (): void => {
-      set.made(settings)
-      for (const member of set.members.values()) this.#acknowledge(member, undefined)
-      for (const member of members) this.#acknowledge(member, { mark: markOf(member.entry) })
-    }
-    return [
-      { op: { op: 'create-set', set: beside }, done: nothingFollows },
-      { op: { op: 'flush-set', name: beside.name }, done: nothingFollows },
-      ...members.map(({ entry }) => ({
-        op: { op: 'add-entry', set: beside, entry } as const,
-        done: nothingFollows,
-      })),
-      { op: { op: 'swap-sets', name, other: beside.name }, done: swapped },
-      { op: { op: 'destroy-set', name: beside.name }, done: nothingFollows },
-    ]
-  }
-
-  #lose(member: Member): void {
-    member.acknowledged = undefined
-    if (member.isMissing) this.#dirty.add(member)
-    forgetUnused(member)
+    return undefined
   }
 
   #adoptSet(set: SetState, dumped: DumpedSet | undefined, drift: DriftCounter): void {
-    const had = new Set<Member>()
-    for (const member of set.members.values()) {
-      if (member.acknowledged !== undefined) had.add(member)
-      member.acknowledged = undefined
-    }
+    const before = set.acknowledgedCount
     if (this.#isAdopted && dumped === undefined && set.need !== 'create') drift.add('set-missing')
     set.see(dumped?.header)
-    for (const entry of dumped?.entries ?? []) this.#adoptEntry(set, entry, { had, drift })
+    const kept = dumped === undefined || !set.isOfOurType ? 0 : this.#adoptEntries(set, dumped.entries, drift)
+    if (kept === before) return
     for (const member of set.members.values()) {
-      if (had.has(member) && member.acknowledged === undefined && dumped !== undefined)
-        drift.add('set-entry-missing')
-      if (member.isMissing || member.isSurplus) this.#dirty.add(member)
-      forgetUnused(member)
+      if (member.seenIn === this.#readings || !member.isThere) continue
+      if (dumped !== undefined) drift.add('set-entry-missing')
+      member.acknowledged = absent
+      if (member.isMissing) set.dirty.add(member)
+      set.forgetUnused(member)
     }
   }
 
-  #adoptEntry(
-    set: SetState,
-    entry: IpsetEntry,
-    { had, drift }: { readonly had: ReadonlySet<Member>; readonly drift: DriftCounter },
-  ): void {
-    const member = set.member(entry)
-    member.acknowledged = { mark: markOf(entry) }
-    if (member.holders > 0 || had.has(member)) return
-    member.entry = entry
-    if (this.#isAdopted) drift.add('set-entry-unexpected')
-    else member.isLeftover = this.#keepsLeftovers && !forbiddingSets.has(set.key)
+  /** Compares bytes, and makes objects only for what is new. Returns how many of those that were acknowledged are still there. */
+  #adoptEntries(set: SetState, entries: Uint8Array, drift: DriftCounter): number {
+    const bytes = bufferOver(entries)
+    const { type, members } = set
+    let kept = 0
+    for (let at = 0; at < bytes.length; at += ipsetEntryLayout.size) {
+      const id = entryIdAt(type, this.#family, bytes, at)
+      const mark = carriedMarkAt(bytes, at)
+      const member = members.get(id)
+      if (member?.isThere === true) kept++
+      if (member?.acknowledged === mark) member.seenIn = this.#readings
+      else this.#adoptEntry(member ?? newMember(set, id, bytes.subarray(at)), mark, drift)
+    }
+    return kept
+  }
+
+  #adoptEntry(member: Member, mark: CarriedMark, drift: DriftCounter): void {
+    const wasThere = member.isThere
+    member.seenIn = this.#readings
+    member.acknowledged = mark
+    if (this.#isAdopted && wasThere) drift.add('set-entry-changed')
+    else if (this.#isAdopted && member.holders === 0) drift.add('set-entry-unexpected')
+    if (!this.#isAdopted && member.holders === 0)
+      member.isLeftover = this.#keepsLeftovers && !forbiddingSets.has(member.set.key)
+    if (member.isMissing || member.isSurplus) member.set.dirty.add(member)
   }
 }
 
-function nothingFollows(): void {}
-
-/** Beside which set it stands changes; it is there for the time of one batch. */
-export function standInName(family: IpFamily): string {
-  return `viaduct-${family}-swap`
+function acknowledge(member: Member, mark: CarriedMark): void {
+  member.acknowledged = mark
+  member.set.waiting.delete(member)
+  // What changed in the meantime stays dirty.
+  if (!member.isMissing && !member.isSurplus) member.set.dirty.delete(member)
+  member.set.forgetUnused(member)
 }
 
-function forgetUnused(member: Member): void {
-  if (member.isForgettable) member.set.members.delete(member.id)
+/** At first a set that is not as it was left is read; what a reading does not help is the set's trouble. */
+function noteFailure({ set, member }: SetStep, { error, unknown }: OperationFailure): void {
+  if (member !== undefined) {
+    set.dirty.delete(member)
+    set.waiting.add(member)
+  }
+  const isSurprise = (unknown || surprising.has(error.code)) && set.trouble === undefined
+  if (isSurprise && (set.isDoubtful || !set.wasDoubtful)) set.isDoubtful = true
+  else set.blame(error, member === undefined ? 0 : 1)
 }
 
-function batchOf(steps: readonly Step[]): IpsetBatch {
+function creation(set: SetState): SetStep {
+  const { settings } = set
+  return { set, op: { op: 'create-set', set: settings }, done: () => set.made(settings) }
+}
+
+/** Of another's set: it cannot be exchanged for one that holds something else. */
+function removal(set: SetState): SetStep {
+  const gone = (): void => {
+    set.see(undefined)
+    for (const member of set.members.values()) {
+      member.acknowledged = absent
+      if (member.isMissing) set.dirty.add(member)
+      set.forgetUnused(member)
+    }
+  }
+  return { set, op: { op: 'destroy-set', name: set.name }, done: gone, mayBeAbsent: true }
+}
+
+function newMember(set: SetState, id: EntryId, record: Buffer): Member {
+  const cursor = new IpsetEntryCursor(record.subarray(0, ipsetEntryLayout.size), set.type)
+  return set.member(cursor.entry(0), id)
+}
+
+function portIdOf(port: number): EntryId {
+  return entryIdOf('bitmap:port', 'ipv4', { port })
+}
+
+function batchOf(steps: readonly SetStep[]): IpsetBatch {
   return { steps, ops: steps.map(({ op }) => op) }
 }

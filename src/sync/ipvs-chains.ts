@@ -10,6 +10,7 @@ import {
   type IpvsChainSettings,
   type IpvsTable,
   ipvsTables,
+  type UnfitSets,
 } from '../modes/ipvs/index.js'
 import { logFamily } from './sync-report.js'
 
@@ -25,6 +26,7 @@ export interface IpvsChainsOptions {
 export class IpvsChains {
   readonly #options: IpvsChainsOptions
   #settings: IpvsChainSettings | undefined
+  #gaps: UnfitSets | undefined
   /** Operations that a table has not been told. */
   readonly #pending = new Map<IpvsTable, readonly XtOp[]>()
   /** Tables that are to be written, or looked at. */
@@ -40,7 +42,19 @@ export class IpvsChains {
   set(settings: IpvsChainSettings): void {
     if (isDeepStrictEqual(settings, this.#settings)) return
     this.#settings = settings
-    const chains = compileChains(settings)
+    this.#compile()
+  }
+
+  /** Sets that rules are to do without; the same as before changes nothing. */
+  leaveOut(gaps: UnfitSets): void {
+    if (gaps === this.#gaps || isDeepStrictEqual(gaps, this.#gaps)) return
+    this.#gaps = gaps
+    this.#compile()
+  }
+
+  #compile(): void {
+    if (this.#settings === undefined) return
+    const chains = compileChains(this.#settings, this.#gaps)
     for (const table of ipvsTables) {
       this.#pending.set(table, chains.filter((chain) => chain.table === table).map(opOf))
       this.#owed.add(table)

@@ -143,9 +143,9 @@ export class IpvsPolicies {
     return this.#table.isAdopted
   }
 
-  /** Rules are to be written, whatever else there is to do. */
+  /** Rules or sets are to be written, whatever else there is to do. */
   get isWriteDue(): boolean {
-    return this.#chains.isWriteDue
+    return this.#chains.isWriteDue || this.#sets.isRetryDue
   }
 
   /** Whether a set says that a virtual server is ours. */
@@ -180,6 +180,7 @@ export class IpvsPolicies {
   async admit(entries: readonly Entry[]): Promise<boolean> {
     for (const entry of entries) if (entry.wanted !== undefined) this.#table.want(entry, entry.wanted.entries)
     const isComplete = await this.#sets.add()
+    this.#chains.leaveOut(this.#sets.gaps)
     return (await this.#chains.write({ isComplete: false })) && isComplete
   }
 
@@ -213,9 +214,10 @@ export class IpvsPolicies {
     this.#table.dropLeftovers()
   }
 
-  /** Milliseconds until the next cheap look. */
+  /** Milliseconds until the next cheap look, or attempt. */
   nextInMs(): number {
-    return Math.max(0, this.#checkDueMs - this.#options.clock.now())
+    const checkMs = Math.max(0, this.#checkDueMs - this.#options.clock.now())
+    return Math.min(checkMs, this.#sets.nextInMs() ?? checkMs)
   }
 
   /** When it is time, a cheap look: rules that somebody changed are owed, sets take a reconcile. */

@@ -1,19 +1,27 @@
 import type { IpFamily } from '../address.js'
 import { KernelError } from '../errors.js'
+import { type BatchOutcome, decodeIpsetHeaders, type Ipset } from '../kernel/index.js'
 import {
-  type BatchOutcome,
-  type Ipset,
-  type IpsetEntry,
-  IpsetEntryCursor,
-  type IpsetOp,
-  type IpsetType,
-  type OperationFailure,
-} from '../kernel/index.js'
-import { type Drift, type DumpedSet, type IpsetBatch, type IpsetTable, standInName } from '../ledger/index.js'
+  type Drift,
+  type DumpedSet,
+  type IpsetBatch,
+  type IpsetTable,
+  type SetState,
+  standInName,
+} from '../ledger/index.js'
 import type { Log, StateReporter } from '../log.js'
 import type { FamilyMetrics } from '../metrics.js'
-import { familySetName, formerSets, type SetKey, setKeys, setName, setSpec } from '../modes/ipvs/index.js'
+import {
+  familySetName,
+  formerSets,
+  type SetKey,
+  setKeys,
+  setName,
+  setSpec,
+  type UnfitSets,
+} from '../modes/ipvs/index.js'
 import type { Clock } from './clock.js'
+import { RetryQueue } from './retry-queue.js'
 import { logFamily } from './sync-report.js'
 
 export interface IpvsSetsOptions {
@@ -26,18 +34,22 @@ export interface IpvsSetsOptions {
   readonly table: IpsetTable
 }
 
-interface Refused {
-  readonly failure: OperationFailure
-  readonly op: IpsetOp | undefined
-}
+const delays = { firstMs: 1000, maxMs: 30_000 }
 
-/** Brings the sets of one family to what the table says. Every failure is told; what is left to do shows at the next read. */
+/**
+ * Brings the sets of one family to what the table says. A set that the kernel refuses, or entries of it, stop nothing else: they
+ * are named, counted and tried again with back-off.
+ */
 export class IpvsSets {
   readonly #options: IpvsSetsOptions
+  readonly #retries: RetryQueue<SetState>
+  /** What the kernel listed when the sets were as they were left. */
+  #listing: Buffer | undefined
   #ownsFormer = true
 
   constructor(options: IpvsSetsOptions) {
     this.#options = options
+    this.#retries = new RetryQueue(options.clock, delays)
   }
 
   /** Holds the kernel against the table. False: it could not be read. */
@@ -51,18 +63,40 @@ export class IpvsSets {
     return true
   }
 
-  /** Makes sets, and adds what is wanted. False: something is missing still. */
+  /** Makes sets, and adds what is wanted. False: the sets are to be read before it can go on. */
   async add(): Promise<boolean> {
     const { table } = this.#options
-    return (
-      (await this.#applyAll('make', () => table.planSets())) &&
-      (await this.#applyAll('add', () => table.planAdds()))
-    )
+    for (const set of this.#retries.due()) table.retry(set)
+    const isSent =
+      (await this.#applyAll(() => table.planSets())) && (await this.#applyAll(() => table.planAdds()))
+    this.#reportTroubles()
+    return isSent && !table.isDoubtful
   }
 
-  /** Deletes what is not wanted. False: something is left. */
+  /** Deletes what is not wanted, and so ends a pass. False: the sets are to be read before it can go on. */
   async discard(): Promise<boolean> {
-    return await this.#applyAll('delete', () => this.#options.table.planDeletes())
+    const { table } = this.#options
+    const isSent = await this.#applyAll(() => table.planDeletes())
+    this.#reportTroubles()
+    if (!isSent || table.isDoubtful) return false
+    this.#reportRecoveries()
+    table.endPass()
+    return true
+  }
+
+  /** What of the sets is not as it should be while the kernel refuses it. */
+  get gaps(): UnfitSets {
+    return this.#options.table.gaps
+  }
+
+  /** Whether `add` has something to try again. */
+  get isRetryDue(): boolean {
+    return this.#retries.nextInMs() === 0
+  }
+
+  /** Milliseconds until then; undefined: nothing is refused. */
+  nextInMs(): number | undefined {
+    return this.#retries.nextInMs()
   }
 
   /** Destroys kube-proxy's sets that this mode has no use for; no rule refers to them any more. */
@@ -81,11 +115,15 @@ export class IpvsSets {
     if (isDone === true) this.#ownsFormer = false
   }
 
-  /** The cheap look: whether a set has another number of entries than the kernel acknowledged. */
+  /** The cheap look, at whether a set has another number of entries than the kernel acknowledged: no object while nothing changed. */
   async findsDrift(): Promise<boolean> {
     const { ipset, table } = this.#options
-    const headers = await this.#ask('read', async () => await ipset.sets())
-    return headers !== undefined && !table.isLike(headers)
+    const listing = await this.#ask('read', async () => await ipset.listing())
+    if (listing === undefined) return false
+    if (this.#listing?.equals(listing) === true) return false
+    const isLike = table.isLike(decodeIpsetHeaders(listing))
+    this.#listing = isLike ? Buffer.from(listing) : undefined
+    return !isLike
   }
 
   #tell(drift: Drift): void {
@@ -96,26 +134,21 @@ export class IpvsSets {
     log.info('Kernel differs, repairing', { ipFamily, drift: Object.fromEntries(drift) })
   }
 
-  /** False: some operations failed, or could not be sent. */
-  async #applyAll(what: 'make' | 'add' | 'delete', plan: () => IpsetBatch): Promise<boolean> {
+  /** False: a batch could not be sent. */
+  async #applyAll(plan: () => IpsetBatch): Promise<boolean> {
     const { clock, table } = this.#options
-    let refused: Refused | undefined
     for (let batch = plan(); batch.ops.length > 0; batch = plan()) {
       const outcome = await this.#apply(batch)
       if (outcome === undefined) return false
-      const failures = table.confirm(batch, outcome)
-      const [failure] = failures
-      if (failure !== undefined) refused ??= { failure, op: batch.ops[failure.index] }
-      // A set that could not be made is not tried twice.
-      if (what === 'make') break
+      table.confirm(batch, outcome)
       await clock.pause()
     }
-    this.#report(what, refused)
-    return refused === undefined
+    return true
   }
 
   async #apply({ ops }: IpsetBatch): Promise<BatchOutcome | undefined> {
     const { ipset, metrics } = this.#options
+    this.#listing = undefined
     const outcome = await this.#ask('write', async () => await ipset.apply(ops))
     const failed = new Set(outcome?.failures.map(({ index }) => index))
     for (const [index, { op }] of ops.entries()) {
@@ -127,18 +160,24 @@ export class IpvsSets {
     return outcome
   }
 
-  /** Of what the kernel refused, the first: the others are mostly like it. */
-  #report(what: string, refused: Refused | undefined): void {
-    const { family, metrics, problems } = this.#options
-    const key = `${what} ${family} ipset entries`
-    if (refused === undefined) {
-      problems.report(key, undefined)
-      return
+  #reportTroubles(): void {
+    const { family, metrics, problems, table } = this.#options
+    for (const set of table.troubles) {
+      if (set.trouble === undefined) continue
+      const { error } = set.trouble
+      metrics.kernelError(error.operation, error.code)
+      this.#retries.fail(set)
+      const fields = { ipFamily: logFamily(family), set: set.name, code: error.code }
+      problems.report(problemOf(set), { text: `${logFamily(family)} ${describeTrouble(set)}`, fields })
     }
-    const { error } = refused.failure
-    metrics.kernelError(error.operation, error.code)
-    const fields = { ipFamily: logFamily(family), operation: refused.op?.op, code: error.code }
-    problems.report(key, { text: `${logFamily(family)} sets: ${error.message}`, fields })
+  }
+
+  #reportRecoveries(): void {
+    for (const set of this.#retries.items()) {
+      if (set.trouble !== undefined) continue
+      this.#retries.settle(set)
+      this.#options.problems.report(problemOf(set), undefined)
+    }
   }
 
   async #ask<T>(what: string, question: () => Promise<T>): Promise<T | undefined> {
@@ -158,6 +197,22 @@ export class IpvsSets {
   }
 }
 
+function problemOf({ name }: SetState): string {
+  return `set ${name}`
+}
+
+/** `set NAME: what of it is not as it should be: what the kernel says`. */
+function describeTrouble({ name, need, foreignType, capacity, trouble }: SetState): string {
+  const count = trouble?.entries ?? 0
+  const of: Readonly<Record<SetState['need'], string>> = {
+    create: 'it cannot be made, and its entries wait',
+    replace: `somebody's ${foreignType} has its name and does not go, so that its entries wait`,
+    exchange: `it cannot be exchanged for one with room for more than ${capacity} entries, and the others wait`,
+    nothing: `${count} of its entries are refused`,
+  }
+  return `set ${name}: ${of[need]}: ${trouble?.error.message}`
+}
+
 /** The sets of the table as the kernel has them. Throws KernelError. */
 export async function dumpSets(ipset: Ipset, table: IpsetTable): Promise<ReadonlyMap<SetKey, DumpedSet>> {
   const headers = new Map((await ipset.sets()).map((header) => [header.name, header]))
@@ -165,16 +220,10 @@ export async function dumpSets(ipset: Ipset, table: IpsetTable): Promise<Readonl
   for (const [key, name] of table.names) {
     const header = headers.get(name)
     if (header === undefined) continue
-    const { type } = setSpec(key)
-    const isReadable = header.type === type && header.elements > 0
-    dumped.set(key, { header, entries: isReadable ? entriesOf(await ipset.entries(name), type) : [] })
+    const isReadable = header.type === setSpec(key).type && header.elements > 0
+    dumped.set(key, { header, entries: isReadable ? await ipset.entries(name) : new Uint8Array() })
   }
   return dumped
-}
-
-function* entriesOf(records: Uint8Array, type: IpsetType): Generator<IpsetEntry> {
-  const cursor = new IpsetEntryCursor(records, type)
-  for (let index = 0; index < cursor.length; index++) yield cursor.entry(index)
 }
 
 /** kube-proxy's that the mode does without, and what a death in the middle of a change may have left. */

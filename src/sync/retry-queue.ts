@@ -32,6 +32,11 @@ export class RetryQueue<T> {
     this.#retries.delete(item)
   }
 
+  /** Everything that failed. */
+  items(): readonly T[] {
+    return [...this.#retries.keys()]
+  }
+
   has(item: T): boolean {
     return this.#retries.has(item)
   }

@@ -3,7 +3,8 @@ import { constants } from 'node:os'
 import type { IpFamily } from '../../address.js'
 import { ipsetErrno, KernelError } from '../../errors.js'
 import { describeIpsetEntry, describeIpsetOp, familyOfIpsetOp } from '../describe-ipset.js'
-import { encodeIpsetOps } from '../ipset-encode.js'
+import { decodeIpsetHeaders } from '../ipset-cursor.js'
+import { encodeIpsetHeaders, encodeIpsetOps } from '../ipset-encode.js'
 import type { Ipset, IpsetEntry, IpsetHeader, IpsetOp, IpsetSettings } from '../ipset.js'
 import { ipsetShapes } from '../ipset-types.js'
 import type { BatchOutcome } from '../outcome.js'
@@ -67,7 +68,15 @@ export class ModelIpset implements Ipset {
   }
 
   async sets(): Promise<readonly IpsetHeader[]> {
+    return decodeIpsetHeaders(await this.listing())
+  }
+
+  async listing(): Promise<Uint8Array> {
     this.batches.enter('sets')
+    return encodeIpsetHeaders(this.#headers())
+  }
+
+  #headers(): readonly IpsetHeader[] {
     return Array.from(this.#sets, ([name, { settings, entries }]) => ({
       name,
       type: settings.type,

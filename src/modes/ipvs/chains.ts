@@ -55,9 +55,33 @@ const isNew = { state: { bits: XtState.new } } as const
 const isFromNode = { addressType: { of: 'source' } } as const
 const isFromElsewhere = { addressType: { of: 'source', isInverted: true } } as const
 
-/** Every chain and hook. A rule on an empty set matches nothing, and so is always there. */
-export function compileChains(settings: IpvsChainSettings): readonly FixedChain[] {
-  const rules = new Rules(settings)
+/** Sets that do not hold what they should. */
+export interface UnfitSets {
+  /** They are not there, or are somebody else's. */
+  readonly unusable: ReadonlySet<SetKey>
+  /** These, and those that lack entries. */
+  readonly incomplete: ReadonlySet<SetKey>
+}
+
+const allFit: UnfitSets = { unusable: new Set(), incomplete: new Set() }
+
+/**
+ * Every chain and hook. A rule on an empty set matches nothing, and so is always there, but for one whose set is unusable:
+ * the kernel would refuse the table, or the rule would match what somebody else put into the set.
+ */
+export function compileChains(settings: IpvsChainSettings, unfit: UnfitSets = allFit): readonly FixedChain[] {
+  const unusable = new Set([...unfit.unusable].map((key) => setName(key, settings.family)))
+  const isUsable = ({ set, target }: XtRule): boolean => {
+    const name = set?.name ?? (target.kind === 'map-mark' ? target.set.name : undefined)
+    return name === undefined || !unusable.has(name)
+  }
+  return allChains(new Rules(settings, unfit)).map((chain) => ({
+    ...chain,
+    rules: chain.rules.filter(isUsable),
+  }))
+}
+
+function allChains(rules: Rules): readonly FixedChain[] {
   return [
     { table: 'mangle', chain: chains.sourceRanges, rules: rules.sourceRanges() },
     { table: 'mangle', chain: chains.input, rules: rules.input() },
@@ -97,9 +121,11 @@ const forwardHook: readonly XtRule[] = [
 /** The rules of each chain, in one family. */
 class Rules {
   readonly #settings: IpvsChainSettings
+  readonly #unfit: UnfitSets
 
-  constructor(settings: IpvsChainSettings) {
+  constructor(settings: IpvsChainSettings, unfit: UnfitSets) {
     this.#settings = settings
+    this.#unfit = unfit
   }
 
   /** A rule for packets that the set has, by one direction for each of its dimensions. */
@@ -211,6 +237,10 @@ class Rules {
   filter(): readonly XtRule[] {
     const { masqueradeMark: mark } = this.#settings
     const known = ['loadBalancer', 'clusterIP', 'externalIP', 'externalIPLocal'] as const
+    // A Service that a set lacks must not pass for a port that no Service has.
+    const isAnyLacking = [...known, 'healthCheckNodePort' as const].some((set) =>
+      this.#unfit.incomplete.has(set),
+    )
     return [
       // Before IPVS, which would write a line of the kernel's log for each (F-053).
       this.on('refused', 'dst,dst', { kind: 'reject' }, isNew),
@@ -218,7 +248,9 @@ class Rules {
       { comment: 'kubernetes forwarding rules', mark: { value: mark, mask: mark }, target: accept },
       ...known.map((set) => ({ set: this.#setOf(set, 'dst,dst'), target: backToCaller })),
       { set: this.#setOf('healthCheckNodePort', 'dst'), target: backToCaller },
-      { ...isNew, set: this.#setOf('vips', 'dst'), target: { kind: 'reject' } },
+      ...(isAnyLacking
+        ? []
+        : [{ ...isNew, set: this.#setOf('vips', 'dst'), target: { kind: 'reject' } } as const]),
     ]
   }
 

@@ -10,6 +10,7 @@ export {
   type IpvsTable,
   ipvsTables,
   mangleChains,
+  type UnfitSets,
 } from './chains.js'
 export type { DesiredVirtualServer } from './desired.js'
 export { asksForScheduling, unmetWishes, type SchedulingSettings } from './scheduling.js'

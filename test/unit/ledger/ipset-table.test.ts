@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { IpsetEntryCursor, type IpsetHeader } from '../../../src/kernel/index.js'
+import type { IpsetHeader } from '../../../src/kernel/index.js'
 import { openModelKernel, type ModelKernel } from '../../../src/kernel/model/index.js'
 import { type DumpedSet, type IpsetBatch, IpsetTable, MarkTable } from '../../../src/ledger/index.js'
 import { servicePortKey } from '../../../src/model/index.js'
@@ -27,9 +27,7 @@ async function adopt(table: IpsetTable, ipset: Ipset, keepLeftovers = false): Pr
     const header = headers.get(name)
     if (header === undefined) continue
     const isOurs = header.type === setSpec(key).type
-    const cursor = isOurs ? new IpsetEntryCursor(await ipset.entries(name), setSpec(key).type) : undefined
-    const entries = Array.from({ length: cursor?.length ?? 0 }, (_, i) => cursor?.entry(i) ?? {})
-    dumped.set(key, { header, entries })
+    dumped.set(key, { header, entries: isOurs ? await ipset.entries(name) : new Uint8Array() })
   }
   return [...table.adopt(dumped, { keepLeftovers })].map(([kind, count]) => `${kind} ${count}`)
 }

@@ -1,0 +1,198 @@
+// A set that cannot be as it should be stops nothing but its own entries.
+import assert from 'node:assert/strict'
+import { constants } from 'node:os'
+import { describe, it } from 'node:test'
+import { ipsetErrno } from '../../src/errors.js'
+import { describeIpsetEntry, IpsetEntryCursor, type IpsetOp, type XtRule } from '../../src/kernel/index.js'
+import { openModelKernel, type ModelKernel } from '../../src/kernel/model/index.js'
+import { setKeys, setName, setSpec, type SetKey } from '../../src/modes/ipvs/index.js'
+import { service, set, slice, synced } from '../support/objects.js'
+import { ip, PipelineLab, snapshot } from '../support/pipeline-lab.js'
+
+const { EINVAL, ENOMEM } = constants.errno
+
+const balanced = {
+  type: 'LoadBalancer',
+  externalTrafficPolicy: 'Local',
+  healthCheckNodePort: 32_000,
+  loadBalancerIngress: [{ ip: '198.51.100.1', ipMode: 'VIP' }],
+} as const
+const shop = [set(service('shop', '10.96.0.1', balanced)), set(slice('shop-1', 'shop', ['10.1.0.1']))]
+const late = [set(service('late', '10.96.0.2')), set(slice('late-1', 'late', ['10.1.0.2']))]
+
+const foreign = {
+  name: 'KUBE-CLUSTER-IP',
+  type: 'hash:ip',
+  family: 'ipv4',
+  maxElements: 100,
+  hashSize: 64,
+  hasMarks: false,
+  hasComments: false,
+} as const
+
+async function entriesOf({ ipset }: ModelKernel, key: SetKey): Promise<readonly string[]> {
+  const cursor = new IpsetEntryCursor(await ipset.entries(setName(key, 'ipv4')), setSpec(key).type)
+  const entries = Array.from({ length: cursor.length }, (_, index) => cursor.entry(index))
+  return entries.map(describeIpsetEntry).toSorted()
+}
+
+/** All IPv4 rules. */
+function rulesOf({ xtNamespace }: ModelKernel): readonly XtRule[] {
+  const tables = (['mangle', 'filter', 'nat'] as const).map((table) => xtNamespace.table('ipv4', table))
+  return tables.flatMap(({ chains }) => [...chains.values()].flat())
+}
+
+function setsInRules(kernel: ModelKernel): ReadonlySet<string> {
+  const names = rulesOf(kernel).map(({ set: match, target }) =>
+    target.kind === 'map-mark' ? target.set.name : match?.name,
+  )
+  return new Set(names.filter((name) => name !== undefined))
+}
+
+function isRejecting(kernel: ModelKernel, key: SetKey): boolean {
+  return rulesOf(kernel).some(
+    (rule) => rule.target.kind === 'reject' && rule.set?.name === setName(key, 'ipv4'),
+  )
+}
+
+/** Everything but what the set is for stands, and the agent is in force: it tells health checks. */
+async function assertGoesOn(lab: PipelineLab, broken: SetKey): Promise<void> {
+  const { kernel } = lab
+  const servers = await snapshot(kernel)
+  for (const server of ['tcp 10.96.0.1:80', 'tcp 198.51.100.1:80'])
+    assert.ok(
+      servers.some((line) => line.startsWith(server)),
+      `${server} in ${servers.join('\n')}`,
+    )
+  const wanted: readonly (readonly [SetKey, readonly string[]])[] = [
+    ['clusterIP', ['10.96.0.1,tcp:80']],
+    ['loadBalancer', ['198.51.100.1,tcp:80']],
+    ['vips', ['10.96.0.1', '198.51.100.1']],
+  ]
+  for (const [key, entries] of wanted)
+    if (key !== broken) assert.deepEqual(await entriesOf(kernel, key), entries, key)
+  for (const key of setKeys)
+    assert.equal(setsInRules(kernel).has(setName(key, 'ipv4')), key !== broken && isWanted(lab, key), key)
+  assert.equal(lab.healthChecks.checks.size, 1)
+}
+
+/** While it cannot be told which ports of VIPs no Service has, none is refused. */
+function isWanted({ kernel }: PipelineLab, key: SetKey): boolean {
+  if (key === 'vips') return isRejecting(kernel, 'vips')
+  return key !== 'marks'
+}
+
+async function assertWhole(lab: PipelineLab): Promise<void> {
+  await assertGoesOn(lab, 'marks')
+  assert.ok(isRejecting(lab.kernel, 'vips'))
+  assert.equal(lab.log.find('info', 'programmed again').length, 1)
+}
+
+describe('a set that the kernel refuses stops only its own entries', () => {
+  it('somebody else’s set of another type is not written to, and gives way when its rule lets go', async () => {
+    const kernel = openModelKernel()
+    const { ipset } = kernel
+    await ipset.apply([
+      { op: 'create-set', set: foreign },
+      { op: 'add-entry', set: foreign, entry: { address: ip('192.0.2.1') } },
+    ])
+    ipset.references.set(foreign.name, 1)
+    ipset.batches.take()
+    const lab = new PipelineLab({ kernel })
+    await lab.deliver(...shop, synced)
+    await assertGoesOn(lab, 'clusterIP')
+    assert.ok(!isRejecting(kernel, 'vips'), 'the cluster IP would pass for a port without a Service')
+    await lab.deliver(...late)
+    await lab.clock.advance(40_000)
+    const isWrite = (op: IpsetOp): boolean => 'entry' in op && op.set.name === foreign.name
+    assert.deepEqual(ipset.batches.take().filter(isWrite), [])
+    const cursor = new IpsetEntryCursor(await ipset.entries(foreign.name), 'hash:ip')
+    assert.deepEqual([cursor.length, cursor.key(0)], [1, '192.0.2.1'])
+    assert.deepEqual(await entriesOf(kernel, 'vips'), ['10.96.0.1', '10.96.0.2', '198.51.100.1'])
+    assert.deepEqual(
+      lab.log.find('error', '').map(({ message }) => message),
+      [
+        "not programmed: IPv4 set KUBE-CLUSTER-IP: somebody's hash:ip has its name and does not go, so that its entries wait: ipset: destroy-set KUBE-CLUSTER-IP: EBUSY",
+      ],
+    )
+
+    ipset.references.clear()
+    await lab.clock.advance(1000)
+    assert.deepEqual(await entriesOf(kernel, 'clusterIP'), ['10.96.0.1,tcp:80', '10.96.0.2,tcp:80'])
+    assert.ok(setsInRules(kernel).has(foreign.name))
+    assert.ok(isRejecting(kernel, 'vips'))
+    assert.equal(lab.log.find('info', 'programmed again').length, 1)
+    await lab.stop()
+  })
+
+  for (const key of ['clusterIP', 'loadBalancer', 'marked', 'nodePortIPs'] as const) {
+    it(`${setName(key, 'ipv4')} cannot be made, and is tried again`, async () => {
+      const kernel = openModelKernel()
+      const { batches } = kernel.ipset
+      batches.plan = {
+        fault: (op) => (op.op === 'create-set' && op.set.name === setName(key, 'ipv4') ? ENOMEM : undefined),
+      }
+      const lab = new PipelineLab({ kernel })
+      await lab.deliver(...shop, synced)
+      await assertGoesOn(lab, key)
+      await lab.clock.advance(10_000)
+      const attempts = batches.take().filter(({ op }) => op === 'create-set')
+      assert.equal(attempts.filter((op) => 'set' in op && op.set.name === setName(key, 'ipv4')).length, 4)
+      const [line] = lab.log.find('error', '')
+      assert.match(line?.message ?? '', new RegExp(`set ${setName(key, 'ipv4')}: it cannot be made.*ENOMEM`))
+      assert.equal(lab.log.find('error', '').length, 1)
+
+      batches.plan = {}
+      await lab.clock.advance(30_000)
+      await assertWhole(lab)
+      await lab.stop()
+    })
+  }
+
+  it('one entry is refused: the others are there', async () => {
+    const kernel = openModelKernel()
+    const { batches } = kernel.ipset
+    const isRefused = (op: IpsetOp): boolean =>
+      op.op === 'add-entry' && op.set.name === 'KUBE-CLUSTER-IP' && op.entry.address === ip('10.96.0.1')
+    batches.plan = { fault: (op) => (isRefused(op) ? ipsetErrno.IPSET_ERR_HASH_FULL : undefined) }
+    const lab = new PipelineLab({ kernel })
+    await lab.deliver(...shop, ...late, synced)
+    assert.deepEqual(await entriesOf(kernel, 'clusterIP'), ['10.96.0.2,tcp:80'])
+    assert.equal(lab.healthChecks.checks.size, 1)
+    assert.ok(setsInRules(kernel).has('KUBE-CLUSTER-IP'))
+    assert.ok(!isRejecting(kernel, 'vips'), 'the cluster IP would pass for a port without a Service')
+    const [line] = lab.log.find('error', '')
+    assert.match(
+      line?.message ?? '',
+      /set KUBE-CLUSTER-IP: 1 of its entries are refused: .*10\.96\.0\.1,tcp:80: IPSET_ERR_HASH_FULL/,
+    )
+    batches.plan = {}
+    await lab.clock.advance(2000)
+    assert.deepEqual(await entriesOf(kernel, 'clusterIP'), ['10.96.0.1,tcp:80', '10.96.0.2,tcp:80'])
+    assert.ok(isRejecting(kernel, 'vips'))
+    await lab.stop()
+  })
+
+  it('ip_set was unloaded and loaded again: the sets are made anew, whatever an entry was answered', async () => {
+    const lab = new PipelineLab()
+    const { ipset } = lab.kernel
+    await lab.deliver(...shop, synced)
+    await ipset.apply((await ipset.sets()).map(({ name }) => ({ op: 'destroy-set', name })))
+    let isUnloaded = true
+    ipset.batches.plan = {
+      fault: ({ op }) => (isUnloaded && op === 'add-entry' ? EINVAL : undefined),
+      callFault: (call) => {
+        // Whoever lists the sets has the module loaded.
+        if (call === 'sets') isUnloaded = false
+        return undefined
+      },
+    }
+    ipset.batches.take()
+    await lab.deliver(...late)
+    const ops = ipset.batches.take().map(({ op }) => op)
+    assert.equal(ops.filter((op) => op === 'create-set').length, setKeys.length, 'of one family')
+    assert.deepEqual(await entriesOf(lab.kernel, 'clusterIP'), ['10.96.0.1,tcp:80', '10.96.0.2,tcp:80'])
+    assert.deepEqual(lab.log.find('error', ''), [])
+    await lab.stop()
+  })
+})
