@@ -6,14 +6,15 @@ import { parseArguments } from './cli/index.js'
 import type { Config, ProxyMode } from './config/index.js'
 import { countCpus, openKernel, type Kernel } from './kernel/index.js'
 import { openLog, openStandardOutput, StateReporter, type Log } from './log.js'
-import { openMetrics } from './metrics.js'
+import { openMetrics, type Metrics } from './metrics.js'
 import { configWarnings, nodeName, NodeTracker } from './node/index.js'
 import { releaseMemory } from './release-memory.js'
 import { HealthCheckServers } from './server/index.js'
-import { nodeFileSystem, openSource, type Source } from './source/index.js'
+import { nodeFileSystem, openSource } from './source/index.js'
 import {
   adviceOn,
   cleanUpAll,
+  Inbox,
   openMode,
   setConntrack,
   Synchronizer,
@@ -24,18 +25,23 @@ import { prepareV8 } from './v8-options.js'
 
 const onlineCpus = '/sys/devices/system/cpu/online'
 
-/** Everything that runs between start and stop. */
+/** What brings the world into the kernel. */
 interface Agent {
   readonly mode: ProxyMode
-  readonly source: Source
   readonly synchronizer: Synchronizer
   /** Resolves with the error that nobody expected. */
   readonly crash: Promise<readonly unknown[]>
 }
 
+interface BuildOptions {
+  readonly config: Config
+  readonly kernel: Kernel
+  readonly log: Log
+  readonly metrics: Metrics
+}
+
 /** Throws KernelError or ConfigError where the mode cannot work on this kernel. */
-async function build(config: Config, kernel: Kernel, log: Log): Promise<Agent> {
-  const metrics = openMetrics(new Registry())
+async function build({ config, kernel, log, metrics }: BuildOptions): Promise<Agent> {
   const crash = new EventEmitter<{ crash: [unknown] }>()
   const node = new NodeTracker(nodeName(config, hostname()), config.bindAddress)
   const problems = new StateReporter({
@@ -70,28 +76,35 @@ async function build(config: Config, kernel: Kernel, log: Log): Promise<Agent> {
     metrics,
     onCrash: (error) => crash.emit('crash', error),
   })
-  const timers = {
-    now: () => systemClock.now(),
-    after: (delayMs: number, wake: () => void) => systemClock.schedule(delayMs, wake),
-  }
-  const source = openSource(config, { fileSystem: nodeFileSystem, timers, log, metrics })
-  return { mode: mode.name, source, synchronizer, crash: once(crash, 'crash') }
+  return { mode: mode.name, synchronizer, crash: once(crash, 'crash') }
+}
+
+const timers = {
+  now: () => systemClock.now(),
+  after: (delayMs: number, wake: () => void) => systemClock.schedule(delayMs, wake),
 }
 
 /** Resolves with the exit code. */
 async function run(config: Config, kernel: Kernel, log: Log): Promise<number> {
   const stopped = stopSignal()
-  const { mode, source, synchronizer, crash } = await build(config, kernel, log)
-  log.info('viaduct starts', { version: config.version, mode })
-  synchronizer.start()
+  const metrics = openMetrics(new Registry())
+  const source = openSource(config, { fileSystem: nodeFileSystem, timers, log, metrics })
+  const inbox = new Inbox()
+  // The kernel may be loading its modules meanwhile.
+  const reading = failureOf(source.start((events) => inbox.deliver(events)))
+  let synchronizer: Synchronizer | undefined
   let end: NodeJS.Signals | readonly unknown[]
   try {
-    const start = source.start((events) => synchronizer.deliver(events))
-    end = await Promise.race([stopped, crash, failureOf(start)])
+    const agent = await Promise.race([build({ config, kernel, log, metrics }), reading])
+    ;({ synchronizer } = agent)
+    log.info('viaduct starts', { version: config.version, mode: agent.mode })
+    agent.synchronizer.start()
+    inbox.open((events) => agent.synchronizer.deliver(events))
+    end = await Promise.race([stopped, agent.crash, reading])
   } finally {
     kernel.hurry()
     await source.stop()
-    await synchronizer.stop()
+    await synchronizer?.stop()
   }
   if (typeof end !== 'string') throw end[0]
   log.info('viaduct stops; the kernel stays as it is', { signal: end })

@@ -1,18 +1,14 @@
 // dist/agent.js: runs the agent's bundle with the bytecode that the build made of it. Compiling it anew at each start would
 // cost a third of the time until the first 10,000 services are in the kernel (docs/benchmarks.md).
-import crypto = require('node:crypto')
 import fs = require('node:fs')
 import path = require('node:path')
 import vm = require('node:vm')
 
-const hashLength = 32
-
-/** The bytecode, when it was made of this very source: V8 itself compares no more than its length. Anything else is no harm but a slow start. */
+/** The file begins with the source that its bytecode was made of, as V8 itself compares no more than the length. Another source, or no such file, is no harm but a slow start. */
 function bytecodeOf(source: Buffer, file: string): Buffer | undefined {
   if (!fs.existsSync(file)) return undefined
-  const cache = fs.readFileSync(file)
-  const hash = crypto.createHash('sha256').update(source).digest()
-  return hash.equals(cache.subarray(0, hashLength)) ? cache.subarray(hashLength) : undefined
+  const made = fs.readFileSync(file)
+  return made.subarray(0, source.length).equals(source) ? made.subarray(source.length) : undefined
 }
 
 const file = path.join(__dirname, 'bundle.js')

@@ -1,5 +1,5 @@
-import { open, readFile } from 'node:fs/promises'
-import { constants as fileConstants } from 'node:fs'
+import { constants as fileConstants, readFileSync } from 'node:fs'
+import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { KernelError } from '../errors.js'
 import type { Sysctl } from './sysctl.js'
@@ -10,7 +10,10 @@ function toKernelError(error: unknown, operation: string, path: string): unknown
   return new KernelError({ errno: -error.errno, subsystem: 'sysctl', operation, object: path })
 }
 
-/** Settings as files below a folder: /proc/sys, or a test's own. */
+/**
+ * Settings as files below a folder: /proc/sys, or a test's own. The kernel says at once what they are, which a thread of
+ * the pool would be slower to ask; what a write sets off may take its time.
+ */
 export class RealSysctl implements Sysctl {
   readonly #root: string
 
@@ -20,7 +23,7 @@ export class RealSysctl implements Sysctl {
 
   async read(path: string): Promise<string | undefined> {
     try {
-      return (await readFile(join(this.#root, path), 'utf8')).trim()
+      return readFileSync(join(this.#root, path), 'utf8').trim()
     } catch (error) {
       const kernelError = toKernelError(error, 'read', path)
       if (kernelError instanceof KernelError && kernelError.code === 'ENOENT') return undefined

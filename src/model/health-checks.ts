@@ -27,6 +27,7 @@ export class HealthChecks {
   /** The Service's ports as they are now; none: it is gone. */
   setService(service: string, ports: readonly ServicePort[]): void {
     const port = ports[0]?.healthCheckNodePort ?? 0
+    if (port === 0 && this.#portOf.size === 0) return
     if (port === (this.#portOf.get(service) ?? 0)) return
     if (port === 0) this.#portOf.delete(service)
     else this.#portOf.set(service, port)
@@ -35,7 +36,7 @@ export class HealthChecks {
 
   /** The Service has other endpoints. */
   markChanged(service: string): void {
-    if (this.#portOf.has(service)) this.#dirty.add(service)
+    if (this.#portOf.size > 0 && this.#portOf.has(service)) this.#dirty.add(service)
   }
 
   /** By `namespace/name`. The same map as before as long as nothing changed. */

@@ -32,6 +32,8 @@ export class SliceCache {
 
   /** Forgets the slice; nothing changes when it is unknown. */
   remove(slice: string): readonly ChangedPorts[] {
+    // The other family's, where a cluster has one: a look-up would make the text of its name.
+    if (this.#ownerOf.size === 0) return []
     const service = this.#ownerOf.get(slice)
     if (service === undefined) return []
     this.#ownerOf.delete(slice)

@@ -113,6 +113,7 @@ export class Tracker {
   }
 
   #replacePorts(service: string, ports: readonly ServicePort[]): void {
+    if (ports.length === 0 && this.#portsOf.size === 0) return
     const before = this.#portsOf.get(service)
     for (const port of ports) {
       const former = this.#ports.get(port.key)

@@ -3,6 +3,7 @@ import type { IpFamily } from '../address.js'
 import { KernelError } from '../errors.js'
 import type { Sysctl, XtTableName } from '../kernel/index.js'
 import type { Log } from '../log.js'
+import { inOrder } from './in-order.js'
 import type { ModeKernel } from './mode.js'
 
 /** IPv4 must be there, or KernelError is thrown; a kernel without ip6_tables is one without IPv6 Services. */
@@ -11,14 +12,27 @@ export async function familiesWithXtables(
   tables: readonly XtTableName[],
   log: Log,
 ): Promise<readonly IpFamily[]> {
-  await findTables(kernel, 'ipv4', tables)
+  const [, lacking] = await inOrder([
+    findTables(kernel, 'ipv4', tables),
+    lackOfTables(kernel, 'ipv6', tables),
+  ])
+  if (lacking === undefined) return ['ipv4', 'ipv6']
+  log.warn('IPv6 Services are not programmed', { ipFamily: 'IPv6', err: lacking })
+  return ['ipv4']
+}
+
+/** undefined: they are there. */
+async function lackOfTables(
+  kernel: ModeKernel,
+  family: IpFamily,
+  tables: readonly XtTableName[],
+): Promise<KernelError | undefined> {
   try {
-    await findTables(kernel, 'ipv6', tables)
-    return ['ipv4', 'ipv6']
+    await findTables(kernel, family, tables)
+    return undefined
   } catch (error) {
-    if (!(error instanceof KernelError) || !isWithoutXtables(error)) throw error
-    log.warn('IPv6 Services are not programmed', { ipFamily: 'IPv6', err: error })
-    return ['ipv4']
+    if (error instanceof KernelError && isWithoutXtables(error)) return error
+    throw error
   }
 }
 
@@ -47,7 +61,7 @@ async function checkTables(
   family: IpFamily,
   tables: readonly XtTableName[],
 ): Promise<void> {
-  for (const table of tables) await kernel.xtables(family, table).check()
+  await inOrder(tables.map((table) => kernel.xtables(family, table).check()))
 }
 
 /** What is in the way shows in the tables. */

@@ -15,6 +15,7 @@ export {
   describeNftLeftovers,
   type CleanedTable,
 } from './iptables-clean-up.js'
+export { Inbox } from './inbox.js'
 export { iptablesMode, openIptablesMode } from './iptables-mode.js'
 export { ipvsMode } from './ipvs-mode.js'
 export { IpvsSettings } from './ipvs-settings.js'

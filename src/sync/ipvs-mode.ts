@@ -5,6 +5,7 @@ import { StateReporter } from '../log.js'
 import { ipvsTables } from '../modes/ipvs/index.js'
 import { FamilyPipeline } from './family-pipeline.js'
 import { familiesWithXtables, findsInvalid } from './find-xtables.js'
+import { inOrder } from './in-order.js'
 import { cleanUpIptables, describeCleanedTables } from './iptables-clean-up.js'
 import { IpvsSettings } from './ipvs-settings.js'
 import { type LeftoverReport, type Mode, type ModeOptions, leaving } from './mode.js'
@@ -24,8 +25,10 @@ export async function openIpvsMode(options: ModeOptions): Promise<Mode> {
   const { config, kernel, log } = options
   const settings = new IpvsSettings({ config: config.ipvs, kernel, log })
   const { vipBinding } = config
-  await prepareKernel({ kernel, scheduler: config.ipvs.scheduler, vipBinding, settings })
-  const families = await familiesWithXtables(kernel, ipvsTables, log)
+  const [, families] = await inOrder([
+    prepareKernel({ kernel, scheduler: config.ipvs.scheduler, vipBinding, settings }),
+    familiesWithXtables(kernel, ipvsTables, log),
+  ])
   return ipvsMode(options, settings, { families, dropsInvalid: await findsInvalid(kernel.sysctl) })
 }
 

@@ -4,6 +4,7 @@ import { ConfigError } from '../errors.js'
 import type { Ipset, Ipvs, Links, Routes } from '../kernel/index.js'
 import { setKeys, setSpec } from '../modes/ipvs/index.js'
 import type { IpvsSettings } from './ipvs-settings.js'
+import { inOrder } from './in-order.js'
 import { hasScheduler, schedulersInUse } from './scheduler-probe.js'
 import { checkSetTypes } from './set-types.js'
 import { dummyAdvice, ensureDummyDevice } from './vip-place.js'
@@ -25,9 +26,11 @@ export interface PrepareOptions {
 /** Throws ConfigError where an operator's setting cannot work on this kernel, KernelError where the kernel has no IPVS. */
 export async function prepareKernel(options: PrepareOptions): Promise<void> {
   const { kernel, scheduler, vipBinding, settings } = options
-  await checkScheduler(kernel.ipvs, scheduler)
-  await checkSetTypes(kernel.ipset, setKeys.map(setSpec))
-  const dummy = await ensureDummyDevice(kernel.links)
+  const [, , dummy] = await inOrder([
+    checkScheduler(kernel.ipvs, scheduler),
+    checkSetTypes(kernel.ipset, setKeys.map(setSpec)),
+    ensureDummyDevice(kernel.links),
+  ])
   if (typeof dummy === 'string' && vipBinding === 'addresses')
     throw new ConfigError('vip-binding', dummyAdvice(dummy, vipBinding))
   await settings.ensure()
