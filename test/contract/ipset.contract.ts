@@ -1,7 +1,7 @@
 // Laws of Ipset, for the model and the kernel alike.
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, it } from 'node:test'
-import { describeIpsetEntry, IpsetEntryCursor } from '../../src/kernel/index.js'
+import { decodeIpsetHeaders, describeIpsetEntry, IpsetEntryCursor } from '../../src/kernel/index.js'
 import type {
   Ipset,
   IpsetEntry,
@@ -138,6 +138,19 @@ function setLaws(law: Law): void {
       assert.deepEqual(await ipset.sets(), [])
     })
   }
+
+  law('the listing changes when a set does, and only then', async ({ ipset }) => {
+    await applyAll(ipset, [create(plain), create(bitmap)])
+    const before = Buffer.from(await ipset.listing())
+    assert.deepEqual(decodeIpsetHeaders(before), await ipset.sets())
+    assert.ok(before.equals(await ipset.listing()))
+    await applyAll(ipset, [add(plain, web)])
+    assert.ok(!before.equals(await ipset.listing()))
+    await applyAll(ipset, [remove(plain, web)])
+    assert.ok(before.equals(await ipset.listing()))
+    await applyAll(ipset, [destroy(bitmap.name)])
+    assert.ok(!before.equals(await ipset.listing()))
+  })
 
   for (const [what, set] of [
     ['another size', { ...plain, maxElements: 65_535 }],

@@ -82,6 +82,9 @@ function isWanted({ kernel }: PipelineLab, key: SetKey): boolean {
   return key !== 'marks'
 }
 
+const isRefused = (op: IpsetOp): boolean =>
+  op.op === 'add-entry' && op.set.name === 'KUBE-CLUSTER-IP' && op.entry.address === ip('10.96.0.1')
+
 async function assertWhole(lab: PipelineLab): Promise<void> {
   await assertGoesOn(lab, 'marks')
   assert.ok(isRejecting(lab.kernel, 'vips'))
@@ -152,8 +155,6 @@ describe('a set that the kernel refuses stops only its own entries', () => {
   it('one entry is refused: the others are there', async () => {
     const kernel = openModelKernel()
     const { batches } = kernel.ipset
-    const isRefused = (op: IpsetOp): boolean =>
-      op.op === 'add-entry' && op.set.name === 'KUBE-CLUSTER-IP' && op.entry.address === ip('10.96.0.1')
     batches.plan = { fault: (op) => (isRefused(op) ? ipsetErrno.IPSET_ERR_HASH_FULL : undefined) }
     const lab = new PipelineLab({ kernel })
     await lab.deliver(...shop, ...late, synced)

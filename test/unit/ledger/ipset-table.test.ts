@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict'
+import { constants } from 'node:os'
 import { describe, it } from 'node:test'
-import type { IpsetHeader } from '../../../src/kernel/index.js'
+import type { IpsetHeader, IpsetOp } from '../../../src/kernel/index.js'
 import { openModelKernel, type ModelKernel } from '../../../src/kernel/model/index.js'
 import { type DumpedSet, type IpsetBatch, IpsetTable, MarkTable } from '../../../src/ledger/index.js'
 import { servicePortKey } from '../../../src/model/index.js'
 import { type DesiredSetEntry, type SetKey, setSpec } from '../../../src/modes/ipvs/index.js'
 import { ip } from '../../support/routes.js'
+
+const { EBUSY } = constants.errno
 
 type Ipset = ModelKernel['ipset']
 
@@ -62,6 +65,26 @@ async function opened(ipset: Ipset, keepLeftovers = false): Promise<IpsetTable> 
   const table = new IpsetTable('ipv4')
   await adopt(table, ipset, keepLeftovers)
   return table
+}
+
+/** A set with room for two entries, which has both of them; a third is its exchange. */
+async function openedSmall(ipset: Ipset): Promise<IpsetTable> {
+  const small = { name: 'KUBE-CLUSTER-IP', type: 'hash:ip,port', family: 'ipv4', maxElements: 2 } as const
+  const settings = { ...small, hashSize: 64, hasMarks: false, hasComments: false }
+  await ipset.apply([{ op: 'create-set', set: settings }])
+  const table = await opened(ipset)
+  table.want(
+    'a',
+    [1, 2].map((last) => frontend('clusterIP', `10.96.0.${last}`)),
+  )
+  await settled(table, ipset)
+  return table
+}
+
+/** The operations of one, with so many entries. */
+function exchange(entries: number): readonly IpsetOp['op'][] {
+  const added = Array.from({ length: entries }, () => 'add-entry' as const)
+  return ['destroy-set', 'create-set', ...added, 'swap-sets', 'destroy-set']
 }
 
 async function headerOf(ipset: Ipset, name: string): Promise<IpsetHeader | undefined> {
@@ -142,20 +165,100 @@ describe('the table of sets', () => {
     assert.deepEqual(await settled(table, ipset), ['create-set', 'add-entry', 'delete-entry'])
   })
 
-  it('a set that is too small is exchanged for a larger one in one batch', async () => {
+  it('a set that is too small is exchanged for a larger one, whole all the time', async () => {
     const { ipset } = openModelKernel()
-    const small = { name: 'KUBE-CLUSTER-IP', type: 'hash:ip,port', family: 'ipv4', maxElements: 2 } as const
-    const settings = { ...small, hashSize: 64, hasMarks: false, hasComments: false }
-    await ipset.apply([{ op: 'create-set', set: settings }])
-    const table = await opened(ipset)
-    const wanted = [1, 2, 3].map((last) => frontend('clusterIP', `10.96.0.${last}`))
-    table.want('a', wanted)
-    const ops = await settled(table, ipset)
-    assert.ok(ops.includes('swap-sets'))
+    const table = await openedSmall(ipset)
+    table.want('b', [frontend('clusterIP', '10.96.0.3')])
+    assert.deepEqual(await settled(table, ipset), [...exchange(2), 'add-entry'])
     const header = await headerOf(ipset, 'KUBE-CLUSTER-IP')
     assert.equal(header?.elements, 3)
     assert.equal(header?.maxElements, 65_536)
+    assert.equal(await headerOf(ipset, 'viaduct-ipv4-swap'), undefined)
     assert.deepEqual(await settled(table, ipset), [])
+  })
+
+  const refusals: readonly (readonly [IpsetOp['op'], readonly string[]])[] = [
+    ['create-set', ['destroy-set', 'create-set', 'destroy-set']],
+    ['add-entry', ['destroy-set', 'create-set', 'add-entry', 'add-entry', 'destroy-set']],
+    ['swap-sets', exchange(2)],
+  ]
+  for (const [refused, steps] of refusals) {
+    it(`an exchange that ends at ${refused} leaves the set as it is, and is tried again`, async () => {
+      const { ipset } = openModelKernel()
+      const table = await openedSmall(ipset)
+      table.want('b', [frontend('clusterIP', '10.96.0.3')])
+      const isBeside = (op: IpsetOp): boolean => 'set' in op && op.set.name === 'viaduct-ipv4-swap'
+      ipset.batches.plan = {
+        fault: (op) => (op.op === refused && (isBeside(op) || op.op === 'swap-sets') ? EBUSY : undefined),
+      }
+      // What is not in the set yet finds no room in it.
+      assert.deepEqual(await settled(table, ipset), [...steps, 'add-entry'])
+      assert.equal((await headerOf(ipset, 'KUBE-CLUSTER-IP'))?.elements, 2)
+      assert.equal(await headerOf(ipset, 'viaduct-ipv4-swap'), undefined)
+      assert.deepEqual(
+        table.troubles.map(({ name, trouble }) => `${name} ${trouble?.error.code}`),
+        ['KUBE-CLUSTER-IP EBUSY'],
+      )
+      assert.deepEqual([...table.gaps.unusable], [])
+      assert.deepEqual([...table.gaps.incomplete], ['clusterIP'])
+      ipset.batches.plan = {}
+      for (const set of table.troubles) table.retry(set)
+      assert.deepEqual(await settled(table, ipset), [...exchange(2), 'add-entry'])
+      assert.equal((await headerOf(ipset, 'KUBE-CLUSTER-IP'))?.elements, 3)
+    })
+  }
+
+  it('a set beside that somebody lists is destroyed later', async () => {
+    const { ipset } = openModelKernel()
+    const table = await openedSmall(ipset)
+    table.want('b', [frontend('clusterIP', '10.96.0.3')])
+    let isSwapped = false
+    ipset.batches.plan = {
+      fault: ({ op }) => {
+        isSwapped ||= op === 'swap-sets'
+        return isSwapped && op === 'destroy-set' ? EBUSY : undefined
+      },
+    }
+    await settled(table, ipset)
+    assert.equal((await headerOf(ipset, 'KUBE-CLUSTER-IP'))?.elements, 3)
+    assert.notEqual(await headerOf(ipset, 'viaduct-ipv4-swap'), undefined)
+    ipset.batches.plan = {}
+    for (const set of table.troubles) table.retry(set)
+    assert.deepEqual(await settled(table, ipset), ['destroy-set'])
+    assert.deepEqual(table.troubles, [])
+  })
+
+  it('an exchange whose swap was not answered is settled by reading', async () => {
+    const { ipset } = openModelKernel()
+    const table = await openedSmall(ipset)
+    const wanted = [1, 2, 3].map((last) => frontend('clusterIP', `10.96.0.${last}`))
+    table.want('a', wanted)
+    ipset.batches.plan = { fault: ({ op }) => (op === 'swap-sets' ? 'unknown' : undefined) }
+    await settled(table, ipset)
+    assert.ok(table.isDoubtful)
+    assert.deepEqual(table.troubles, [])
+    ipset.batches.plan = {}
+    await adopt(table, ipset)
+    await settled(table, ipset)
+    assert.equal((await headerOf(ipset, 'KUBE-CLUSTER-IP'))?.elements, 3)
+    assert.equal(await headerOf(ipset, 'viaduct-ipv4-swap'), undefined)
+    assert.ok(table.isLike(await ipset.sets()))
+  })
+
+  it('a batch that was never answered begins anew, and does not swap back', async () => {
+    const { ipset } = openModelKernel()
+    const table = await openedSmall(ipset)
+    table.want('b', [frontend('clusterIP', '10.96.0.3')])
+    for (let batch = table.planSets(); batch.ops.length > 0; batch = table.planSets()) {
+      const outcome = await ipset.apply(batch.ops)
+      if (batch.ops[0]?.op === 'swap-sets') break
+      table.confirm(batch, outcome)
+    }
+    assert.equal(table.planSets().ops[0]?.op, 'destroy-set')
+    await adopt(table, ipset)
+    await settled(table, ipset)
+    assert.equal((await headerOf(ipset, 'KUBE-CLUSTER-IP'))?.elements, 3)
+    assert.equal((await headerOf(ipset, 'KUBE-CLUSTER-IP'))?.maxElements, 65_536)
   })
 
   it('a set of another type makes room', async () => {
