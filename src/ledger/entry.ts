@@ -102,16 +102,24 @@ export class Entry {
     return realServers.some(({ key, settings }) => settings.weight === 0 && realServerId(key) === id)
   }
 
-  /** Whether the kernel gives a real server no new connections that has to get some: its Service may be dead. */
-  get isHeldBack(): boolean {
+  /**
+   * The acknowledged state, but that real servers which get no new connections have their weight where they have to get some:
+   * its Service may be dead (kubernetes issue 108319). undefined: there are none.
+   */
+  get restored(): ServerState | undefined {
     const { acknowledged, wanted } = this
-    if (acknowledged === undefined || wanted === undefined) return false
-    const held = acknowledged.realServers.filter(({ settings }) => settings.weight === 0)
-    if (held.length === 0) return false
-    const weights = new Map(
-      wanted.realServers.map(({ key, settings }) => [realServerId(key), settings.weight]),
+    if (acknowledged === undefined || wanted === undefined) return undefined
+    if (acknowledged.realServers.every(({ settings }) => settings.weight > 0)) return undefined
+    const due = new Map(
+      wanted.realServers
+        .filter(({ settings }) => settings.weight > 0)
+        .map((real) => [realServerId(real.key), real]),
     )
-    return held.some(({ key }) => (weights.get(realServerId(key)) ?? 0) > 0)
+    const realServers = acknowledged.realServers.map((real) =>
+      real.settings.weight > 0 ? real : (due.get(realServerId(real.key)) ?? real),
+    )
+    const isDue = realServers.some((real, index) => real !== acknowledged.realServers[index])
+    return isDue ? { settings: acknowledged.settings, realServers } : undefined
   }
 
   /** The Service that messages name. */

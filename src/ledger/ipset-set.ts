@@ -33,6 +33,8 @@ export class Member {
   }
 
   set acknowledged(value: CarriedMark) {
+    if (value === this.#acknowledged) return
+    this.set.reading = undefined
     this.set.acknowledgedCount += (value === absent ? 0 : 1) - (this.#acknowledged === absent ? 0 : 1)
     this.#acknowledged = value
   }
@@ -88,6 +90,11 @@ export class SetState {
   readonly dirty = new Set<Member>()
   /** Members whose work the kernel refused, or which have no set to be in; they are dirty again after `wake`. */
   readonly waiting = new Set<Member>()
+  /**
+   * The last dump, while it is what is acknowledged: a set that nobody changed is dumped in the same order, and its bytes tell
+   * that faster than its entries. 52 bytes each.
+   */
+  reading: Buffer | undefined
   trouble: SetTrouble | undefined
   /** It was not as it was left: nothing is to be done with it before it was read. */
   isDoubtful = false

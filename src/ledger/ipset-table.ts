@@ -314,11 +314,18 @@ export class IpsetTable {
     const before = set.acknowledgedCount
     if (this.#isAdopted && dumped === undefined && set.need !== 'create') drift.add('set-missing')
     set.see(dumped?.header)
-    const kept = dumped === undefined || !set.isOfOurType ? 0 : this.#adoptEntries(set, dumped.entries, drift)
-    if (kept === before) return
+    const bytes = dumped !== undefined && set.isOfOurType ? bufferOver(dumped.entries) : Buffer.alloc(0)
+    if (set.reading?.equals(bytes) === true) return
+    const kept = this.#adoptEntries(set, bytes, drift)
+    if (kept !== before) this.#loseOthers(set, dumped === undefined ? undefined : drift)
+    set.reading = bytes
+  }
+
+  /** What this reading did not find. */
+  #loseOthers(set: SetState, drift: DriftCounter | undefined): void {
     for (const member of set.members.values()) {
       if (member.seenIn === this.#readings || !member.isThere) continue
-      if (dumped !== undefined) drift.add('set-entry-missing')
+      drift?.add('set-entry-missing')
       member.acknowledged = absent
       if (member.isMissing) set.dirty.add(member)
       set.forgetUnused(member)
@@ -326,15 +333,14 @@ export class IpsetTable {
   }
 
   /** Compares bytes, and makes objects only for what is new. Returns how many of those that were acknowledged are still there. */
-  #adoptEntries(set: SetState, entries: Uint8Array, drift: DriftCounter): number {
-    const bytes = bufferOver(entries)
+  #adoptEntries(set: SetState, bytes: Buffer, drift: DriftCounter): number {
     const { type, members } = set
     let kept = 0
     for (let at = 0; at < bytes.length; at += ipsetEntryLayout.size) {
       const id = entryIdAt(type, this.#family, bytes, at)
       const mark = carriedMarkAt(bytes, at)
       const member = members.get(id)
-      if (member?.isThere === true) kept++
+      if (member?.isThere === true && member.seenIn !== this.#readings) kept++
       if (member?.acknowledged === mark) member.seenIn = this.#readings
       else this.#adoptEntry(member ?? newMember(set, id, bytes.subarray(at)), mark, drift)
     }

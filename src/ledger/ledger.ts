@@ -119,6 +119,23 @@ export class Ledger {
     return entries.flatMap((entry) => entry.takeConflicts())
   }
 
+  /**
+   * Of these entries, weights of real servers that get no new connections and have to get some: those that a stop left
+   * behind while they drained. It needs nothing of what the rest of their state may need.
+   */
+  planRestores(entries: readonly Entry[]): LedgerCut {
+    const ops = new IpvsBatch()
+    const parts: Part[] = []
+    let planned = 0
+    for (const entry of entries) {
+      if (ops.length >= maxBatchOps) break
+      planned++
+      const target = entry.isStale ? undefined : entry.restored
+      if (target !== undefined) pushPart(entry, { ops, parts, target })
+    }
+    return { batch: { ops, parts }, rest: entries.slice(planned) }
+  }
+
   /** Everything but removals. */
   planUpserts(entries: readonly Entry[]): LedgerCut {
     const ops = new IpvsBatch(Math.min(2 * entries.length, maxBatchOps))

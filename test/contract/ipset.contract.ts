@@ -141,15 +141,15 @@ function setLaws(law: Law): void {
 
   law('the listing changes when a set does, and only then', async ({ ipset }) => {
     await applyAll(ipset, [create(plain), create(bitmap)])
-    const before = Buffer.from(await ipset.listing())
-    assert.deepEqual(decodeIpsetHeaders(before), await ipset.sets())
-    assert.ok(before.equals(await ipset.listing()))
+    const first = Buffer.from(await ipset.listing())
+    assert.deepEqual(decodeIpsetHeaders(first), await ipset.sets())
+    assert.ok(first.equals(await ipset.listing()))
     await applyAll(ipset, [add(plain, web)])
-    assert.ok(!before.equals(await ipset.listing()))
+    assert.ok(!first.equals(await ipset.listing()))
     await applyAll(ipset, [remove(plain, web)])
-    assert.ok(before.equals(await ipset.listing()))
+    assert.ok(first.equals(await ipset.listing()))
     await applyAll(ipset, [destroy(bitmap.name)])
-    assert.ok(!before.equals(await ipset.listing()))
+    assert.ok(!first.equals(await ipset.listing()))
   })
 
   for (const [what, set] of [

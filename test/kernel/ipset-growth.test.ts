@@ -201,10 +201,7 @@ describe('sets of ipvs mode on the kernel', () => {
       ['KUBE-LOAD-BALANCER EBUSY'],
     )
     assert.deepEqual([...table.gaps.unusable], ['loadBalancer'])
-    assert.match(
-      await mustRun(['ipset', 'save', 'KUBE-LOAD-BALANCER']),
-      /hash:ip .*\nadd \S+ 192\.0\.2\.1$/u,
-    )
+    assert.match(await mustRun(['ipset', 'save', 'KUBE-LOAD-BALANCER']), /hash:ip .*\nadd \S+ 192\.0\.2\.1$/u)
     assert.match(await mustRun(['ipset', 'save', 'KUBE-CLUSTER-IP']), /\nadd \S+ 10\.96\.0\.1,tcp:80$/u)
     assert.equal((await kernel.ipset.sets()).length, table.names.size)
 
@@ -220,9 +217,10 @@ async function ipsetSaveCount(name: string): Promise<number> {
   return Number(await mustRun(['sh', '-c', `ipset save ${name} | grep -c ^add`]))
 }
 
-async function clear({ ipset, xtables }: Kernel): Promise<void> {
+async function clear(kernel: Kernel): Promise<void> {
+  const { ipset } = kernel
   for (const family of ['ipv4', 'ipv6'] as const)
-    await xtables(family, 'filter').apply([{ op: 'set-hook', chain: 'OUTPUT', rules: [] }])
+    await kernel.xtables(family, 'filter').apply([{ op: 'set-hook', chain: 'OUTPUT', rules: [] }])
   await applyAll(
     ipset,
     (await ipset.sets()).map(({ name }) => ({ op: 'destroy-set', name }) as const),

@@ -81,6 +81,9 @@ async function openedSmall(ipset: Ipset): Promise<IpsetTable> {
   return table
 }
 
+/** Whether it is about the set beside. */
+const isBeside = (op: IpsetOp): boolean => 'set' in op && op.set.name === 'viaduct-ipv4-swap'
+
 /** The operations of one, with so many entries. */
 function exchange(entries: number): readonly IpsetOp['op'][] {
   const added = Array.from({ length: entries }, () => 'add-entry' as const)
@@ -187,7 +190,6 @@ describe('the table of sets', () => {
       const { ipset } = openModelKernel()
       const table = await openedSmall(ipset)
       table.want('b', [frontend('clusterIP', '10.96.0.3')])
-      const isBeside = (op: IpsetOp): boolean => 'set' in op && op.set.name === 'viaduct-ipv4-swap'
       ipset.batches.plan = {
         fault: (op) => (op.op === refused && (isBeside(op) || op.op === 'swap-sets') ? EBUSY : undefined),
       }
