@@ -280,12 +280,17 @@ export class FamilyPipeline {
   }
 
   /**
-   * Adds and changes, then binds what got its virtual server: a client of an unbound VIP tries again, one of a bound VIP
+   * First of all real servers that a stop left draining have their weight again, whatever else is to be waited for. Then
+   * adds and changes, then binds what got its virtual server: a client of an unbound VIP tries again, one of a bound VIP
    * without virtual server is refused. At the end removes virtual servers, and unbinds last what nobody needs: a virtual
    * server that a death leaves behind still carries the mark of ours (docs/adr/0005).
    */
   async #applyDirty(report: SyncReport, known: 'listed' | 'synced'): Promise<void> {
     const entries = this.#ledger.takeDirty()
+    await this.#inCuts(
+      entries,
+      async (rest) => await this.#applyServers(this.#ledger.planRestores(rest), report),
+    )
     if (!(await this.#policies.admit(entries))) this.#failPolicies(report)
     const vips = new Set<Vip>()
     const bind = async (): Promise<void> =>
@@ -404,9 +409,7 @@ function isFirst({ route: key }: Entry): boolean {
   return firstRoutes.some((prefix) => key.startsWith(prefix))
 }
 
-/** Before all else those that a drained real server may leave dead (kubernetes issue 108319), then who comes first. */
+/** Who comes first, then the others. */
 function inTurns(entries: readonly Entry[]): readonly (readonly Entry[])[] {
-  const dead = entries.filter(({ isHeldBack }) => isHeldBack)
-  const others = dead.length === 0 ? entries : entries.filter((entry) => !entry.isHeldBack)
-  return [dead, others.filter(isFirst), others.filter((entry) => !isFirst(entry))]
+  return [entries.filter(isFirst), entries.filter((entry) => !isFirst(entry))]
 }
