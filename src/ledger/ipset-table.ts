@@ -1,5 +1,5 @@
 // Which entries the sets of one family should have, who wants them, and what the kernel acknowledged.
-import type { IpFamily } from '../address.js'
+import { familyOf, type IpAddress, type IpFamily } from '../address.js'
 import { BugError } from '../errors.js'
 import {
   type BatchOutcome,
@@ -220,8 +220,11 @@ export class IpsetTable {
     return [...this.#sets.values()].every(({ acknowledgedCount }) => acknowledgedCount === 0)
   }
 
-  /** Whether acknowledged entries say that a virtual server is ours, whatever its address carries. */
-  marksOurs(server: VirtualServerKey): boolean {
+  /**
+   * Whether acknowledged entries say that a virtual server is ours, whatever its address carries. Most node ports have no address
+   * in their set: they are ours at addresses of the node only, those that it has, or had when it served them.
+   */
+  marksOurs(server: VirtualServerKey, isOfNode: (address: IpAddress) => boolean): boolean {
     if ('mark' in server) return this.#has('marks', portIdOf(server.mark))
     const { address, port, protocol } = server
     const id = frontendIdOf(address, protocol, port)
@@ -230,6 +233,7 @@ export class IpsetTable {
     )
     if (isFrontend) return true
     if (protocol === 'sctp') return this.#has('nodePortSctp', id)
+    if (!isOfNode(address) && !this.#has('nodePortIPs', addressIdOf(address))) return false
     return this.#has(protocol === 'tcp' ? 'nodePortTcp' : 'nodePortUdp', portIdOf(port))
   }
 
@@ -399,6 +403,11 @@ function removal(set: SetState): SetStep {
 function newMember(set: SetState, id: EntryId, record: Buffer): Member {
   const cursor = new IpsetEntryCursor(record.subarray(0, ipsetEntryLayout.size), set.type)
   return set.member(cursor.entry(0), id)
+}
+
+/** Of the sets of addresses. */
+function addressIdOf(address: IpAddress): EntryId {
+  return entryIdOf('hash:ip', familyOf(address), { address })
 }
 
 function portIdOf(port: number): EntryId {

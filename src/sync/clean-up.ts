@@ -10,6 +10,7 @@ import {
   viaductRouteProtocol,
 } from '../kernel/index.js'
 import { PackedDump, PackedRoutes, dummyDeviceName, hostAddresses } from '../ledger/index.js'
+import { machineAddresses } from './iptables-settings.js'
 import { cleanUpSets, readOwnSets } from './ipvs-clean-up.js'
 import type { KernelDoors } from './prepare-kernel.js'
 import { findDummyDevice } from './vip-place.js'
@@ -45,9 +46,12 @@ export async function cleanUp(
     const routeOps = await ourRoutes(kernel, family)
     const bound = new Set([...addresses, ...routeOps.map(({ route }) => route.address)])
     const sets = await readOwnSets(kernel.ipset, family)
+    const own = new Set(await machineAddresses(family, kernel))
+    const isMarkedOurs = (server: VirtualServerKey): boolean =>
+      sets.marksOurs(server, (address) => own.has(address))
     const isOurs = (server: VirtualServerKey): boolean => {
-      if ('mark' in server) return sets.marksOurs(server)
-      return (bound.has(server.address) || sets.marksOurs(server)) && !isExcluded(server.address)
+      if ('mark' in server) return isMarkedOurs(server)
+      return (bound.has(server.address) || isMarkedOurs(server)) && !isExcluded(server.address)
     }
     // Where nothing is bound nothing is ours, and a kernel that is not asked for IP_VS need not load it.
     const serverOps = bound.size === 0 && sets.isEmpty ? [] : await ourServers(kernel, family, isOurs)

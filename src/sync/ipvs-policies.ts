@@ -150,7 +150,7 @@ export class IpvsPolicies {
 
   /** Whether a set says that a virtual server is ours. */
   marksOurs(server: VirtualServerKey): boolean {
-    return this.#table.marksOurs(server)
+    return this.#table.marksOurs(server, (address) => this.#machine.includes(address))
   }
 
   /** What the route wants of IPVS and of the sets; only after `renew`. */

@@ -140,8 +140,10 @@ describe('the table of sets', () => {
     await settled(former, ipset)
     const table = await opened(ipset, true)
     assert.deepEqual(await settled(table, ipset), ['delete-entry'])
-    assert.ok(table.marksOurs({ family: 'ipv4', protocol: 'tcp', address: ip('10.98.0.1'), port: 80 }))
-    assert.ok(!table.marksOurs({ family: 'ipv4', protocol: 'udp', address: ip('10.98.0.1'), port: 80 }))
+    const marksOurs = (protocol: 'tcp' | 'udp'): boolean =>
+      table.marksOurs({ family: 'ipv4', protocol, address: ip('10.98.0.1'), port: 80 }, () => false)
+    assert.ok(marksOurs('tcp'))
+    assert.ok(!marksOurs('udp'))
     table.dropLeftovers()
     assert.deepEqual(await settled(table, ipset), ['delete-entry'])
   })
