@@ -69,7 +69,7 @@ class CountedKernel {
         return await kernel.ipset.apply(ops)
       },
       sets: async () => await kernel.ipset.sets(),
-      listing: async () => await kernel.ipset.listing(),
+      headers: async (names) => await kernel.ipset.headers(names),
       entries: async (name) => await kernel.ipset.entries(name),
       close: async () => await kernel.ipset.close(),
     }

@@ -3,6 +3,7 @@
 #include <linux/netfilter/ipset/ip_set.h>
 
 #include <cstring>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -49,10 +50,15 @@ bool IsFitting(const Batch& batch, const OpRecord& record) {
          entry.comment_length <= texts - entry.comment_offset;
 }
 
+void CheckNames(Napi::Env env, const char* parameter, std::span<const SetRecord> sets) {
+  for (size_t i = 0; i < sets.size(); ++i)
+    if (!IsName(sets[i].name))
+      throw Napi::RangeError::New(env,
+                                  std::string(parameter) + ": record " + std::to_string(i) + " has no name");
+}
+
 void CheckBatch(Napi::Env env, const Batch& batch) {
-  for (size_t i = 0; i < batch.sets.size(); ++i)
-    if (!IsName(batch.sets[i].name))
-      throw Napi::RangeError::New(env, "sets: record " + std::to_string(i) + " has no name");
+  CheckNames(env, "sets", batch.sets);
   for (size_t i = 0; i < batch.ops.size(); ++i) {
     const bool is_in_range = IsInRange(batch, batch.ops[i]);
     if (is_in_range && IsFitting(batch, batch.ops[i])) continue;
@@ -86,8 +92,12 @@ Napi::Value IpsetSocketWrap::Apply(const Napi::CallbackInfo& info) {
 }
 
 Napi::Value IpsetSocketWrap::ListSets(const Napi::CallbackInfo& info) {
-  return Slot(info).Fly<std::vector<SetRecord>>(
-      info, {[](IpsetSocket& socket) { return socket.ListSets(); }, RecordsToValue<SetRecord>});
+  auto& slot = Slot(info);
+  const Arguments arguments(info, {Parameter::Records<SetRecord>("wanted")});
+  const auto wanted = arguments.Records<SetRecord>(0);
+  CheckNames(info.Env(), "wanted", wanted);
+  return slot.Fly<std::vector<SetRecord>>(
+      info, {[wanted](IpsetSocket& socket) { return socket.ListSets(wanted); }, RecordsToValue<SetRecord>});
 }
 
 Napi::Value IpsetSocketWrap::ListEntries(const Napi::CallbackInfo& info) {

@@ -148,8 +148,9 @@ bool EncodeHeader(MessageBuilder& builder, uint8_t protocol, std::string_view na
 }
 
 // Handled by ip_set_dump(), as the next.
-bool EncodeListSets(MessageBuilder& builder, uint8_t protocol) {
+bool EncodeListSets(MessageBuilder& builder, uint8_t protocol, std::string_view name) {
   Begin(builder, IPSET_CMD_LIST, {protocol, 0});
+  if (!name.empty()) builder.String(IPSET_ATTR_SETNAME, name);
   PutU32(builder, IPSET_ATTR_FLAGS, IPSET_FLAG_LIST_HEADER);
   return Finish(builder, kSetCommandPolicy);
 }

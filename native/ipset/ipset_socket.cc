@@ -42,6 +42,14 @@ std::string RangeText(const char* what, const Range& range) {
 /// Whether the kernel may have done it all the same.
 bool HidesResult(int code) { return code == ENOBUFS || code == ETIMEDOUT || code == EPROTO; }
 
+/// Of packed entries without a line: there is no such set, or no ip_set at all. Each of them would be told
+/// the same.
+bool IsOfAllEntries(const Failure& failure) {
+  return !failure.unknown && (failure.code == ENOENT || failure.code == EINVAL);
+}
+
+std::string_view NameOf(const SetRecord& set) { return {set.name, strnlen(set.name, sizeof set.name)}; }
+
 }  // namespace
 
 Result<IpsetSocket> IpsetSocket::Open(SocketCalls& calls) {
@@ -71,6 +79,23 @@ Status IpsetSocket::Negotiate() {
     return Error{EPROTONOSUPPORT, kNegotiate, RangeText("the kernel speaks versions", *spoken)};
   protocol_ = highest;
   return Ok();
+}
+
+/// EINVAL is nfnetlink's word for a module that went away; what it becomes after it came back is asked anew.
+template <typename Question>
+Status IpsetSocket::Ask(const Question& ask) {
+  Status negotiated = Negotiate();
+  if (!negotiated.ok()) return negotiated;
+  Status asked = ask();
+  if (asked.ok() || asked.error().code != EINVAL) return asked;
+  Forget();
+  negotiated = Negotiate();
+  return negotiated.ok() ? ask() : negotiated;
+}
+
+void IpsetSocket::Forget() {
+  protocol_ = 0;
+  revisions_.clear();
 }
 
 Result<uint8_t> IpsetSocket::FindRevision(const SetRecord& set) {
@@ -110,9 +135,9 @@ Status IpsetSocket::Create(const SetRecord& set) {
 Status IpsetSocket::CheckFamily(const SetRecord& set) {
   Request request;
   std::optional<SetRecord> there;
-  const std::string_view name{set.name, strnlen(set.name, sizeof set.name)};
   Status asked = socket_.Request(
-      Compose(request, [&](MessageBuilder& builder) { return EncodeHeader(builder, protocol_, name); }),
+      Compose(request,
+              [&](MessageBuilder& builder) { return EncodeHeader(builder, protocol_, NameOf(set)); }),
       [&](uint16_t, std::span<const uint8_t> payload) { there = DecodeSet(payload); });
   if (!asked.ok()) return asked;
   if (!there) return Error{EPROTO, {}, {}};
@@ -139,6 +164,8 @@ Result<BatchOutcome> IpsetSocket::Apply(const Batch& batch) {
                                    std::move(created.error().text)});
     ++progress.next;
   }
+  if (std::ranges::any_of(progress.failures, [](const Failure& failure) { return failure.code == EINVAL; }))
+    Forget();
   const auto applied = static_cast<uint32_t>(batch.ops.size() - progress.failures.size());
   return BatchOutcome{applied, std::move(progress.failures)};
 }
@@ -190,6 +217,11 @@ void IpsetSocket::Settle(std::vector<Failure>& refusals, uint32_t end, Progress&
     if (piece.is_packed) {
       const uint32_t line = refusal.unknown ? 0 : DecodeLine(refusal.request);
       const bool names_entry = line > piece.first && line <= piece.first + piece.count;
+      if (!names_entry && IsOfAllEntries(refusal)) {
+        for (uint32_t i = 0; i < piece.count; ++i)
+          progress.failures.push_back({piece.first + i, refusal.code, false, refusal.text});
+        continue;
+      }
       progress.single_until = end;
       progress.next = names_entry ? line : piece.first;
       if (!names_entry) return;
@@ -215,33 +247,54 @@ Status IpsetSocket::DumpList(std::span<const uint8_t> request, const Read& read,
   return dumped.ok() && is_malformed ? Error{EPROTO, {}, {}} : dumped;
 }
 
-Result<std::vector<SetRecord>> IpsetSocket::ListSets() {
-  Status negotiated = Negotiate();
-  if (!negotiated.ok()) return negotiated.error();
+Status IpsetSocket::DumpSets(std::string_view name, std::vector<SetRecord>& sets) {
   Request request;
-  std::vector<SetRecord> sets;
+  const size_t before = sets.size();
   Status dumped = DumpList(
-      Compose(request, [this](MessageBuilder& builder) { return EncodeListSets(builder, protocol_); }),
+      Compose(request, [&](MessageBuilder& builder) { return EncodeListSets(builder, protocol_, name); }),
       [&](std::span<const uint8_t> payload) {
         const auto set = DecodeSet(payload);
         if (set) sets.push_back(*set);
         return set.has_value();
       },
-      [&] { sets.clear(); });
-  if (!dumped.ok()) return Named(std::move(dumped), kListSets).error();
+      [&] { sets.resize(before); });
+  return dumped.ok() ? dumped : Named(std::move(dumped), kListSets);
+}
+
+Result<std::vector<SetRecord>> IpsetSocket::ListSets(std::span<const SetRecord> wanted) {
+  std::vector<SetRecord> sets;
+  const auto dump_all = [&] {
+    sets.clear();
+    if (wanted.empty()) return DumpSets({}, sets);
+    for (const SetRecord& set : wanted) {
+      Status dumped = DumpSets(NameOf(set), sets);
+      if (!dumped.ok() && dumped.error().code != ENOENT) return dumped;
+      if (!dumped.ok()) {
+        SetRecord& absent = sets.emplace_back();
+        NameOf(set).copy(absent.name, sizeof absent.name - 1);
+      }
+    }
+    return Ok();
+  };
+  Status dumped = Ask(dump_all);
+  if (!dumped.ok()) return dumped.error();
   return sets;
 }
 
 Result<std::vector<EntryRecord>> IpsetSocket::ListEntries(std::string_view name) {
-  Status negotiated = Negotiate();
-  if (!negotiated.ok()) return negotiated.error();
-  Request request;
   std::vector<EntryRecord> entries;
-  Status dumped = DumpList(
-      Compose(request, [&](MessageBuilder& builder) { return EncodeListEntries(builder, protocol_, name); }),
-      [&](std::span<const uint8_t> payload) { return DecodeEntries(payload, entries); },
-      [&] { entries.clear(); });
-  if (!dumped.ok()) return Named(std::move(dumped), kListEntries).error();
+  const auto dump = [&] {
+    entries.clear();
+    Request request;
+    Status dumped = DumpList(
+        Compose(request,
+                [&](MessageBuilder& builder) { return EncodeListEntries(builder, protocol_, name); }),
+        [&](std::span<const uint8_t> payload) { return DecodeEntries(payload, entries); },
+        [&] { entries.clear(); });
+    return dumped.ok() ? dumped : Named(std::move(dumped), kListEntries);
+  };
+  Status dumped = Ask(dump);
+  if (!dumped.ok()) return dumped.error();
   return entries;
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,7 +20,8 @@ namespace viaduct::ipset {
 
 /// The sets of the network namespace in which it was opened. Not thread-safe: one call at a time. Every call
 /// fails with EPROTONOSUPPORT, operation "negotiate ipset protocol", while the kernel has no ip_set, and
-/// works from the moment on at which the module appears. Codes above 4096 are IPSET_ERR_*.
+/// works from the moment on at which the module appears, or another version of it. Codes above 4096 are
+/// IPSET_ERR_*.
 class IpsetSocket {
  public:
   static Result<IpsetSocket> Open(SocketCalls& calls = SocketCalls::Kernel());
@@ -27,8 +29,8 @@ class IpsetSocket {
   /// Error: nothing was sent. Otherwise every operation is accounted for in the outcome.
   Result<BatchOutcome> Apply(const Batch& batch);
 
-  /// All sets, of all types.
-  Result<std::vector<SetRecord>> ListSets();
+  /// All sets, of all types; or those that are named, each in its place, without a type where there is none.
+  Result<std::vector<SetRecord>> ListSets(std::span<const SetRecord> wanted = {});
   /// The entries of one set, in no order. ENOENT: there is none of this name.
   Result<std::vector<EntryRecord>> ListEntries(std::string_view name);
 
@@ -49,6 +51,9 @@ class IpsetSocket {
 
   explicit IpsetSocket(NetlinkSocket socket) : socket_(std::move(socket)) {}
   Status Negotiate();
+  void Forget();
+  template <typename Question>
+  Status Ask(const Question& ask);
   Result<uint8_t> FindRevision(const SetRecord& set);
   Status Create(const SetRecord& set);
   Status CheckFamily(const SetRecord& set);
@@ -56,6 +61,7 @@ class IpsetSocket {
   uint32_t ComposeMessages(const Batch& batch, const Progress& progress, MessageBuilder& builder,
                            uint32_t first_sequence);
   void Settle(std::vector<Failure>& refusals, uint32_t end, Progress& progress);
+  Status DumpSets(std::string_view name, std::vector<SetRecord>& sets);
   template <typename Read>
   Status DumpList(std::span<const uint8_t> request, const Read& read,
                   const std::function<void()>& on_restart);

@@ -68,6 +68,11 @@ class IpsetSocketTest : public testing::Test {
     AttributeTable<IPSET_ATTR_LINENO> command;
     ASSERT_TRUE(command.Parse(bytes, kEntryCommandPolicy));
     const bool is_packed = command.Has(IPSET_ATTR_ADT);
+    const int whole = command.Text(IPSET_ATTR_SETNAME) == absent ? ENOENT : gone;
+    if (whole != 0) {
+      words += is_packed ? "pack " : "one ";
+      return kernel.queue(fd).push_back({MakeError(message.header.nlmsg_seq, whole)});
+    }
     if (lost.contains(++answers)) return Lose(fd);
     uint32_t count = 0;
     const auto visit = [&](std::span<const uint8_t> nest) {
@@ -141,6 +146,8 @@ class IpsetSocketTest : public testing::Test {
   int protocol_error = 0;
   int type_error = 0;
   int create_error = 0;
+  int gone = 0;  ///< answer to all entries
+  std::string absent;
   std::set<uint16_t> refused;
   bool tells_line = true;
   std::set<int> lost;  ///< messages of entries whose answers are, by number from 1; they do nothing
@@ -266,6 +273,73 @@ TEST_F(IpsetSocketTest, AnErrorWithoutALineLeavesNothingAssumed) {
   refused = {2};
   EXPECT_EQ(Apply(Ports(3)), "2 applied, 1 4114");
   EXPECT_EQ(added, (std::vector<uint16_t>{1, 1, 3}));
+}
+
+TEST_F(IpsetSocketTest, AnErrorOfTheWholeSetIsThatOfEachEntry) {
+  Records records = Ports(2);
+  records.AddEntry(Op::kAddEntry, 1, MakeEntry(0, 3));
+  absent = "A";
+  EXPECT_EQ(Apply(records), "1 applied, 0 2, 1 2");
+  EXPECT_EQ(added, (std::vector<uint16_t>{3}));
+  EXPECT_EQ(sends.size(), 1U) << "nothing is sent again";
+}
+
+TEST_F(IpsetSocketTest, AsksAnewWhatAModuleIsThatWentAway) {
+  EXPECT_EQ(Apply(Ports(1)), "1 applied");
+  gone = EINVAL;
+  EXPECT_EQ(Apply(Ports(2)), "0 applied, 0 22, 1 22");
+  protocol_error = EINVAL;
+  EXPECT_EQ(Apply(Ports(1)), "negotiate ipset protocol " + std::to_string(EPROTONOSUPPORT));
+  protocol = FromHex("02 00 00 00  05 00 01 00 06 00 00 00");
+  protocol_error = gone = 0;
+  EXPECT_EQ(Apply(Ports(1)), "1 applied");
+  EXPECT_TRUE(HasBytes(std::span(kernel.sent().back()).subspan(NLMSG_HDRLEN + kFamilyHeader, 8),
+                       "05 00 01 00 06 00 00 00"));
+}
+
+TEST_F(IpsetSocketTest, AListingAsksAnewToo) {
+  int refusals = 0;
+  kernel.on_send = [&](int fd, const Bytes& sent) {
+    const nlmsghdr request = HeadersOf(sent)[0];
+    if (request.nlmsg_type != Type(IPSET_CMD_LIST))
+      Answer(fd, sent);
+    else if (refusals-- > 0)
+      kernel.queue(fd).push_back({MakeError(request.nlmsg_seq, EINVAL)});
+    else
+      kernel.queue(fd).push_back({MakeDone(request.nlmsg_seq)});
+    return 0;
+  };
+  refusals = 1;
+  EXPECT_TRUE(socket->ListSets().ok());
+  EXPECT_EQ(kernel.sent().size(), 4U) << "PROTOCOL, LIST, and both again";
+  refusals = 1;
+  protocol_error = EINVAL;
+  EXPECT_EQ(socket->ListEntries("A").error().code, EPROTONOSUPPORT);
+}
+
+TEST_F(IpsetSocketTest, ListsTheSetsThatAreNamed) {
+  kernel.on_send = [&](int fd, const Bytes& sent) {
+    const nlmsghdr request = HeadersOf(sent)[0];
+    if (request.nlmsg_type != Type(IPSET_CMD_LIST)) {
+      Answer(fd, sent);
+      return 0;
+    }
+    if (HasBytes(std::span(sent).subspan(NLMSG_HDRLEN + kFamilyHeader + 8), "06 00 02 00 41 00 00 00")) {
+      kernel.queue(fd).push_back({MakeMessage(request.nlmsg_type, NLM_F_MULTI, request.nlmsg_seq, kHeader)});
+      kernel.queue(fd).push_back({MakeDone(request.nlmsg_seq)});
+    } else {
+      kernel.queue(fd).push_back({MakeError(request.nlmsg_seq, ENOENT)});
+    }
+    return 0;
+  };
+  const std::vector<SetRecord> wanted{MakeSet("B", ""), MakeSet("A", "")};
+  const auto sets = socket->ListSets(wanted);
+  ASSERT_TRUE(sets.ok());
+  ASSERT_EQ(sets.value().size(), 2U);
+  EXPECT_STREQ(sets.value()[0].name, "B");
+  EXPECT_STREQ(sets.value()[0].type, "");
+  EXPECT_STREQ(sets.value()[1].name, "A");
+  EXPECT_STREQ(sets.value()[1].type, "T");
 }
 
 TEST_F(IpsetSocketTest, ALostAnswerIsAskedForAgain) {

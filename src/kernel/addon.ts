@@ -91,8 +91,11 @@ export interface RawConntrackSocket {
 export interface RawIpsetSocket {
   /** IpsetOpRecords, IpsetSetRecords, IpsetEntryRecords, and the comments to which these point. */
   apply(ops: Uint8Array, sets: Uint8Array, entries: Uint8Array, texts: Uint8Array): Promise<RawOutcome>
-  /** IpsetSetRecords. */
-  listSets(): Promise<Uint8Array>
+  /**
+   * IpsetSetRecords: of those whose names stand in `wanted`, each in its place, without a type where there is none; of all where
+   * it is empty.
+   */
+  listSets(wanted: Uint8Array): Promise<Uint8Array>
   /** IpsetEntryRecords. */
   listEntries(name: string): Promise<Uint8Array>
   close(): Promise<void>

@@ -119,7 +119,7 @@ class HeaderCursor extends RecordTable {
   }
 }
 
-/** The sets of a listing. */
+/** The sets of a listing; one that is absent has no type. */
 export function decodeIpsetHeaders(bytes: Uint8Array): readonly IpsetHeader[] {
   const cursor = new HeaderCursor(bytes)
   return Array.from({ length: cursor.length }, (_, index) => cursor.header(index))

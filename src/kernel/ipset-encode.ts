@@ -178,13 +178,21 @@ class EntryWriter {
   }
 }
 
-/** A listing of sets, as the kernel's comes. */
-export function encodeIpsetHeaders(headers: readonly IpsetHeader[]): Uint8Array {
+/** Sets by their names alone. */
+export function encodeIpsetNames(names: readonly string[]): Uint8Array {
+  const { bytes } = recordBuffer(names.length * setLayout.size)
+  for (const [index, name] of names.entries()) writeName(bytes, index * setLayout.size + setLayout.name, name)
+  return bytes
+}
+
+/** A listing of sets, as the kernel's comes; a name alone is a set that is absent. */
+export function encodeIpsetHeaders(headers: readonly (IpsetHeader | string)[]): Uint8Array {
   const records = recordBuffer(headers.length * setLayout.size)
   for (const [index, header] of headers.entries()) {
     const at = index * setLayout.size
     const { bytes, view } = records
-    writeName(bytes, at + setLayout.name, header.name)
+    writeName(bytes, at + setLayout.name, typeof header === 'string' ? header : header.name)
+    if (typeof header === 'string') continue
     writeName(bytes, at + setLayout.type, header.type)
     view.setUint32(at + setLayout.maxElements, header.maxElements, true)
     view.setUint32(at + setLayout.references, header.references, true)

@@ -106,8 +106,11 @@ export interface Ipset {
   apply(ops: readonly IpsetOp[]): Promise<BatchOutcome>
   /** All sets, without their entries: a cheap look at whether something was changed. */
   sets(): Promise<readonly IpsetHeader[]>
-  /** The same as packed records: equal bytes, equal sets. decodeIpsetHeaders() reads them. */
-  listing(): Promise<Uint8Array>
+  /**
+   * The same of some sets, as packed records, each in its place: equal bytes, equal sets. decodeIpsetHeaders() reads them; one
+   * that is absent has no type. NB: three system calls for each set, and the kernel counts its entries one by one.
+   */
+  headers(names: readonly string[]): Promise<Uint8Array>
   /**
    * The entries of a set of a type that Viaduct uses as packed records without comments, in no particular order; read them
    * with IpsetEntryCursor: no object per record. Throws KernelError ENOENT when the set is absent.

@@ -57,8 +57,11 @@ const forbiddingSets: ReadonlySet<SetKey> = new Set(['refused', 'dropped', 'drop
 export class IpsetTable {
   readonly #family: IpFamily
   readonly #sets: ReadonlyMap<SetKey, SetState>
+  readonly #inOrder: readonly SetState[]
   readonly #held = new Map<SetHolder, readonly Member[]>()
   #exchange: SetExchange | undefined
+  readonly #usedTurn = new Turn()
+  readonly #otherTurn = new Turn()
   /** How often the kernel was read. */
   #readings = 0
   #isAdopted = false
@@ -66,7 +69,8 @@ export class IpsetTable {
 
   constructor(family: IpFamily) {
     this.#family = family
-    this.#sets = new Map(setKeys.map((key) => [key, new SetState(key, family)]))
+    this.#inOrder = setKeys.map((key) => new SetState(key, family))
+    this.#sets = new Map(this.#inOrder.map((set) => [set.key, set]))
   }
 
   /** Names of all sets. */
@@ -95,7 +99,7 @@ export class IpsetTable {
    */
   planSets(): IpsetBatch {
     const steps: SetStep[] = []
-    for (const set of this.#sets.values()) {
+    for (const set of this.#inOrder) {
       if (set.trouble !== undefined || set.isDoubtful) continue
       if (set.need === 'replace') steps.push(removal(set))
       if (set.need === 'create' || set.need === 'replace') steps.push(creation(set))
@@ -154,12 +158,12 @@ export class IpsetTable {
 
   /** Sets that are not as they were left: read them. */
   get isDoubtful(): boolean {
-    return [...this.#sets.values()].some((set) => set.isDoubtful)
+    return this.#inOrder.some((set) => set.isDoubtful)
   }
 
   /** Sets that do not hold what is wanted, as the kernel refuses it. */
   get troubles(): readonly SetState[] {
-    return [...this.#sets.values()].filter(({ trouble }) => trouble !== undefined)
+    return this.#inOrder.filter(({ trouble }) => trouble !== undefined)
   }
 
   /** What was refused of this set may be planned again. */
@@ -170,8 +174,7 @@ export class IpsetTable {
 
   /** Ends a pass: a set without trouble that is not as it was left is a surprise again. */
   endPass(): void {
-    for (const set of this.#sets.values())
-      if (set.trouble === undefined && !set.isDoubtful) set.wasDoubtful = false
+    for (const set of this.#inOrder) if (set.trouble === undefined && !set.isDoubtful) set.wasDoubtful = false
   }
 
   /** The same object while there are none. */
@@ -207,7 +210,7 @@ export class IpsetTable {
   dropLeftovers(): void {
     if (!this.#keepsLeftovers) return
     this.#keepsLeftovers = false
-    for (const { members } of this.#sets.values()) {
+    for (const { members } of this.#inOrder) {
       for (const member of members.values()) {
         member.isLeftover = false
         if (member.isSurplus) member.set.dirty.add(member)
@@ -217,7 +220,7 @@ export class IpsetTable {
 
   /** Whether the kernel has no entry in any of the sets. */
   get isEmpty(): boolean {
-    return [...this.#sets.values()].every(({ acknowledgedCount }) => acknowledgedCount === 0)
+    return this.#inOrder.every(({ acknowledgedCount }) => acknowledgedCount === 0)
   }
 
   /**
@@ -245,10 +248,21 @@ export class IpsetTable {
     return mark > 0 ? mark : undefined
   }
 
-  /** The cheap check: whether the kernel's sets can be as they were left. */
-  isLike(headers: readonly IpsetHeader[]): boolean {
-    const byName = new Map(headers.map((header) => [header.name, header]))
-    return [...this.#sets.values()].every((set) => set.isLike(byName.get(set.name)))
+  /**
+   * Sets for the cheap check, all of them in turn: one of those that have entries, so that it is noticed at once when somebody
+   * emptied all of them, and one that the kernel refuses, which may be had now, or of the others.
+   */
+  takeSample(): readonly SetState[] {
+    const used = this.#usedTurn.next(this.#inOrder, (set) => set.acknowledgedCount > 0)
+    const other =
+      this.#otherTurn.next(this.#inOrder, (set) => set.trouble !== undefined) ??
+      this.#otherTurn.next(this.#inOrder, (set) => set.acknowledgedCount === 0)
+    return [used, other].filter((set) => set !== undefined)
+  }
+
+  /** Whether the kernel's sets can be as they were left; `sets`: those that were asked for. */
+  isLike(headers: readonly IpsetHeader[], sets: readonly SetState[] = this.#inOrder): boolean {
+    return sets.every((set) => set.isLike(headers.find(({ name, type }) => name === set.name && type !== '')))
   }
 
   /** Whether the kernel has a virtual server of this mark from before, which nobody has claimed. */
@@ -291,7 +305,7 @@ export class IpsetTable {
   /** In the order of sets: neighbours cross the kernel's door together. */
   #plan(isDue: (member: Member) => boolean, stepOf: (member: Member) => SetStep): IpsetBatch {
     const steps: SetStep[] = []
-    for (const set of this.#sets.values()) {
+    for (const set of this.#inOrder) {
       for (const member of set.dirty) {
         if (steps.length >= maxBatchOps) return batchOf(steps)
         if (!member.isMissing && !member.isSurplus) {
@@ -307,7 +321,7 @@ export class IpsetTable {
   }
 
   #nextExchange(): SetExchange | undefined {
-    for (const set of this.#sets.values()) {
+    for (const set of this.#inOrder) {
       const isFree = set.trouble === undefined && !set.isDoubtful
       if (isFree && set.need === 'exchange') return new SetExchange(set, this.#family)
     }
@@ -360,6 +374,22 @@ export class IpsetTable {
     if (!this.#isAdopted && member.holders === 0)
       member.isLeftover = this.#keepsLeftovers && !forbiddingSets.has(member.set.key)
     if (member.isMissing || member.isSurplus) member.set.dirty.add(member)
+  }
+}
+
+/** Goes round, past those that do not qualify. */
+class Turn {
+  #last = -1
+
+  next(sets: readonly SetState[], qualifies: (set: SetState) => boolean): SetState | undefined {
+    for (let step = 1; step <= sets.length; step++) {
+      const index = (this.#last + step) % sets.length
+      const set = sets[index]
+      if (set === undefined || !qualifies(set)) continue
+      this.#last = index
+      return set
+    }
+    return undefined
   }
 }
 

@@ -3,7 +3,6 @@ import { constants } from 'node:os'
 import type { IpFamily } from '../../address.js'
 import { ipsetErrno, KernelError } from '../../errors.js'
 import { describeIpsetEntry, describeIpsetOp, familyOfIpsetOp } from '../describe-ipset.js'
-import { decodeIpsetHeaders } from '../ipset-cursor.js'
 import { encodeIpsetHeaders, encodeIpsetOps } from '../ipset-encode.js'
 import type { Ipset, IpsetEntry, IpsetHeader, IpsetOp, IpsetSettings } from '../ipset.js'
 import { ipsetShapes } from '../ipset-types.js'
@@ -68,12 +67,14 @@ export class ModelIpset implements Ipset {
   }
 
   async sets(): Promise<readonly IpsetHeader[]> {
-    return decodeIpsetHeaders(await this.listing())
+    this.batches.enter('sets')
+    return this.#headers()
   }
 
-  async listing(): Promise<Uint8Array> {
-    this.batches.enter('sets')
-    return encodeIpsetHeaders(this.#headers())
+  async headers(names: readonly string[]): Promise<Uint8Array> {
+    this.batches.enter('headers')
+    const headers = new Map(this.#headers().map((header) => [header.name, header]))
+    return encodeIpsetHeaders(names.map((name) => headers.get(name) ?? name))
   }
 
   #headers(): readonly IpsetHeader[] {
