@@ -3,6 +3,7 @@
 #include "binding/conntrack_socket_wrap.h"
 #include "binding/ipset_socket_wrap.h"
 #include "binding/ipvs_socket_wrap.h"
+#include "binding/kernel_look_wrap.h"
 #include "binding/layout.h"
 #include "binding/nft_socket_wrap.h"
 #include "binding/route_events_wrap.h"
@@ -21,6 +22,7 @@ class Addon : public Napi::Addon<Addon> {
                           InstanceValue("ConntrackSocket", ConntrackSocketWrap::Define(env), napi_enumerable),
                           InstanceValue("IpsetSocket", IpsetSocketWrap::Define(env), napi_enumerable),
                           InstanceValue("NftSocket", NftSocketWrap::Define(env), napi_enumerable),
+                          InstanceValue("KernelLook", KernelLookWrap::Define(env), napi_enumerable),
                           InstanceValue("XtablesTable", XtablesWrap::Define(env), napi_enumerable),
                           InstanceValue("layout", MakeLayout(env), napi_enumerable)});
   }

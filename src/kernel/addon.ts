@@ -69,10 +69,7 @@ export interface RawRouteSocket {
 }
 
 export interface RawRouteEvents {
-  /**
-   * EventRecords. Waits on a thread of libuv's pool (open-kernel.ts counts them); the wait ends from time to time with no
-   * records at all, so that a worker that is terminated can end: ask again.
-   */
+  /** EventRecords; none where close() ended the wait. Waits on a thread of its own. */
   next(): Promise<Uint8Array>
   /** Ends a wait. */
   close(): Promise<void>
@@ -106,6 +103,12 @@ export interface RawNftSocket {
   listChains(family: RawFamily): Promise<Uint8Array>
   /** Rejects where the kernel could not be asked, or knows nothing of the kind; both ways were tried then. */
   loadXtables(family: RawFamily): Promise<void>
+  close(): Promise<void>
+}
+
+export interface RawKernelLook {
+  /** Rejects never: what the kernel says against a question is part of the answer. */
+  take(): Promise<Uint8Array>
   close(): Promise<void>
 }
 
@@ -149,6 +152,7 @@ export interface Addon {
   readonly ConntrackSocket: new () => RawConntrackSocket
   readonly IpsetSocket: new () => RawIpsetSocket
   readonly NftSocket: new () => RawNftSocket
+  readonly KernelLook: new (family: RawFamily) => RawKernelLook
   readonly XtablesTable: new (family: RawFamily, table: string) => RawXtablesTable
   /** Size and offsets of each record (records.ts). */
   readonly layout: Readonly<Record<string, Readonly<Record<string, number>>>>

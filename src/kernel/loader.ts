@@ -79,6 +79,7 @@ const exportNames = {
   ConntrackSocket: true,
   IpsetSocket: true,
   NftSocket: true,
+  KernelLook: true,
   XtablesTable: true,
   layout: true,
 } as const satisfies Record<keyof Addon, true>

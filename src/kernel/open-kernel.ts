@@ -5,12 +5,14 @@ import type { Conntrack } from './conntrack.js'
 import { describeXtTable } from './describe-xtables.js'
 import type { Ipset } from './ipset.js'
 import type { Ipvs } from './ipvs.js'
+import type { KernelLook } from './kernel-look.js'
 import type { Links } from './links.js'
 import { loadAddon } from './loader.js'
 import type { NftChains } from './nft-chains.js'
 import { RealConntrack } from './real-conntrack.js'
 import { RealIpset } from './real-ipset.js'
 import { RealIpvs } from './real-ipvs.js'
+import { RealKernelLook } from './real-kernel-look.js'
 import { RealLinks } from './real-links.js'
 import { RealNftChains } from './real-nft-chains.js'
 import { RealRoutes } from './real-routes.js'
@@ -33,6 +35,7 @@ export interface Kernel {
   xtables(family: IpFamily, table: XtTableName): Xtables
   /** The legacy tables that exist, whoever made them; asking one of the others would make it. Throws KernelError. */
   activeTables(family: IpFamily): Promise<readonly XtTableName[]>
+  look(family: IpFamily): KernelLook
   /** From now on nobody waits for the lock of other programs, and what waits throws EAGAIN. For a stop. */
   hurry(): void
   /** Waits for what is in flight; idempotent. */
@@ -50,10 +53,10 @@ export interface KernelOptions {
  * The real kernel. Nothing is opened yet: the first call of each part loads the addon (ConfigError when there is none)
  * and opens its socket in the network namespace of that moment.
  *
- * Each part has one call in flight, for both families: with one watch, at most four for libuv's pool, which has four
- * threads, and five when somebody asks `links` (start-up, reconcile, clean-up): one of them waits some milliseconds then.
- * UV_THREADPOOL_SIZE needs no setting: a wait for events ends within 250 ms and queues again behind the files and names that were asked for meanwhile. Each table of
- * x_tables is a part of its own, and holds its thread while it waits for the lock: of two families' tables two at a time.
+ * Each part has one call in flight, for both families: at most three for libuv's pool, which has four threads, and four
+ * when somebody asks `links` (start-up, reconcile, clean-up). The watch of the links waits on a thread of its own.
+ * UV_THREADPOOL_SIZE needs no setting. Each table of x_tables is a part of its own, and holds its thread while it waits for
+ * the lock: of two families' tables two at a time.
  * A clean-up of flows holds one as long as it takes, 0.2 s for 100,000 of them.
  */
 export function openKernel(options: KernelOptions = {}): Kernel {
@@ -67,6 +70,7 @@ export function openKernel(options: KernelOptions = {}): Kernel {
   const ipset = new RealIpset(addon)
   const nftChains = new RealNftChains(addon)
   const xtables = new Map<string, RealXtables>()
+  const looks = { ipv4: new RealKernelLook(addon, 'ipv4'), ipv6: new RealKernelLook(addon, 'ipv6') }
   let isHurried = false
   return {
     ipvs,
@@ -86,12 +90,23 @@ export function openKernel(options: KernelOptions = {}): Kernel {
       return made
     },
     activeTables: async (family) => await readActiveTables(family, '/proc/net'),
+    look: (family) => looks[family],
     hurry: () => {
       isHurried = true
       for (const table of xtables.values()) table.hurry()
     },
     close: async () => {
-      const parts = [ipvs, routes, links, conntrack, ipset, nftChains, ...xtables.values()]
+      const parts = [
+        ipvs,
+        routes,
+        links,
+        conntrack,
+        ipset,
+        nftChains,
+        looks.ipv4,
+        looks.ipv6,
+        ...xtables.values(),
+      ]
       await Promise.all(parts.map((part) => part.close()))
     },
   }

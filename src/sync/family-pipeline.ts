@@ -1,7 +1,7 @@
 import type { IpAddress, IpFamily } from '../address.js'
 import type { VipBinding } from '../config/index.js'
 import { KernelError } from '../errors.js'
-import { type BatchOutcome, type LinkEvent, type Sysctl, describeVirtualServer } from '../kernel/index.js'
+import { type BatchOutcome, type LinkEvent, describeVirtualServer } from '../kernel/index.js'
 import {
   type Confirmation,
   type Entry,
@@ -17,13 +17,13 @@ import type { Tracker } from '../model/index.js'
 import type { NodeFacts } from '../node/index.js'
 import { route } from '../routing/index.js'
 import type { ObjectEvent } from '../source/index.js'
+import { CheapLook } from './cheap-look.js'
 import type { Clock } from './clock.js'
 import { DrainChoice } from './drain-choice.js'
 import { Draining } from './draining.js'
 import { Failures } from './failures.js'
-import { IpvsDriftCheck } from './ipvs-drift-check.js'
 import { IpvsPolicies, type IpvsPoliciesOptions } from './ipvs-policies.js'
-import type { ModeOptions } from './mode.js'
+import type { ModeKernel, ModeOptions } from './mode.js'
 import type { KernelDoors } from './prepare-kernel.js'
 import { inOverlappingCuts } from './overlapping-cuts.js'
 import { Reconciler } from './reconciler.js'
@@ -45,7 +45,7 @@ export interface FamilyPipelineOptions {
   readonly isExcluded: (address: IpAddress) => boolean
   /** How long a real server that nobody wants may keep its connections; 0: it is removed at once. */
   readonly gracefulPeriodMs: number
-  readonly kernel: KernelDoors & IpvsPoliciesOptions['kernel'] & { readonly sysctl: Sysctl }
+  readonly kernel: KernelDoors & IpvsPoliciesOptions['kernel'] & Pick<ModeKernel, 'look' | 'sysctl'>
   /** This node, as it is now. */
   readonly node: { readonly facts: NodeFacts }
   readonly clock: Clock
@@ -90,8 +90,8 @@ export class FamilyPipeline {
   readonly #failures: Failures
   readonly #drainChoice: DrainChoice
   readonly #draining: Draining
-  readonly #driftCheck: IpvsDriftCheck
   readonly #policies: IpvsPolicies
+  readonly #cheapLook: CheapLook
   /** How much of the world has been delivered. */
   #known: 'nothing' | 'listed' | 'synced' = 'nothing'
   #isStopping = false
@@ -112,7 +112,15 @@ export class FamilyPipeline {
     this.#draining = new Draining({ ...options, ipvs, ledger: this.#ledger })
     const listeners = options.openHealthChecks(family, () => this.#isHealthy())
     this.#policies = new IpvsPolicies({ ...options, tracker: this.#tracker, listeners })
-    this.#driftCheck = new IpvsDriftCheck({ family, ipvs, clock, ledger: this.#ledger })
+    const look = kernel.look(family)
+    this.#cheapLook = new CheapLook({
+      family,
+      look,
+      ipvs,
+      clock,
+      ledger: this.#ledger,
+      policies: this.#policies,
+    })
   }
 
   /** Takes events in; the caller asks for a run. True: there is something to do. */
@@ -207,10 +215,7 @@ export class FamilyPipeline {
   /** What needs no event to change: connections that end, and what others do. It is no sync, and counts as none. */
   async #lookAtKernel(): Promise<void> {
     if (!this.#reconciler.isAdopted || this.#reconciler.isDue) return
-    const isAsExpected =
-      (await this.#draining.look()) &&
-      !(await this.#driftCheck.findsDrift()) &&
-      !(await this.#policies.findsDrift())
+    const isAsExpected = (await this.#draining.look()) && !(await this.#cheapLook.findsDrift())
     if (!isAsExpected) this.#reconciler.request()
   }
 
@@ -226,9 +231,9 @@ export class FamilyPipeline {
   #nextInMs(): number {
     const looks = [
       this.#draining.nextInMs(),
-      this.#driftCheck.nextInMs(),
       this.#failures.nextInMs(),
-      this.#isInForce ? this.#policies.nextInMs() : undefined,
+      this.#policies.nextInMs(),
+      this.#isInForce ? this.#cheapLook.nextInMs() : undefined,
     ]
     return Math.min(...looks.map((ms) => ms ?? Infinity), this.#reconciler.nextInMs())
   }

@@ -52,8 +52,6 @@ export interface IpvsPoliciesOptions {
 /** What of the node the routes are compiled from. */
 type NodeSettings = Omit<IpvsModeSettings, keyof SchedulingSettings>
 
-const checkPeriodMs = 1000
-
 /** The kernel gives them to an interface itself, and nobody reaches a node by them from elsewhere. */
 const notTheNodes = /^(?:127\.|::1$|fe[89ab])/u
 
@@ -75,12 +73,13 @@ export class IpvsPolicies {
   #machine: readonly IpAddress[] = []
   #isMachineKnown = false
   #node: NodeSettings | undefined
+  /** What `renew` took in last. */
+  #facts: NodeFacts | undefined
   /** Of the last `compile`. */
   #settings: { readonly of: SchedulingSettings; readonly all: IpvsModeSettings } | undefined
-  #checkDueMs: number
 
   constructor(options: IpvsPoliciesOptions) {
-    const { family, config, kernel, clock } = options
+    const { family, config, kernel } = options
     this.#options = options
     this.#table = new IpsetTable(family)
     this.#sets = new IpvsSets({ ...options, ipset: kernel.ipset, table: this.#table })
@@ -93,7 +92,6 @@ export class IpvsPolicies {
     this.#marks = new MarkTable(2 ** config.iptables.masqueradeBit)
     this.#cleaner = new ConntrackCleaner({ ...options, conntrack: kernel.conntrack })
     this.#healthChecks = new ServiceHealthChecks(family, options)
-    this.#checkDueMs = clock.now() + checkPeriodMs
   }
 
   /** The addresses of the machine changed: the next run asks for them. */
@@ -103,7 +101,7 @@ export class IpvsPolicies {
 
   /** Whether `renew` may find something new. */
   get isRenewDue(): boolean {
-    return !this.#isMachineKnown || !isDeepStrictEqual(this.#nodeSettings(), this.#node)
+    return !this.#isMachineKnown || this.#options.node.facts !== this.#facts
   }
 
   /**
@@ -113,6 +111,7 @@ export class IpvsPolicies {
   async renew(): Promise<'same' | 'changed' | 'failed'> {
     if (!(await this.#readAddresses())) return 'failed'
     const { family, config, dropsInvalid, node } = this.#options
+    this.#facts = node.facts
     this.#chains.set({
       family,
       masqueradeMark: 2 ** config.iptables.masqueradeBit,
@@ -133,7 +132,6 @@ export class IpvsPolicies {
 
   /** Holds sets and chains of the kernel against what they should be. False: they could not be read. */
   async read(options: { readonly keepLeftovers: boolean }): Promise<boolean> {
-    this.#checkDueMs = this.#options.clock.now() + checkPeriodMs
     await this.#chains.compare()
     return await this.#sets.read(options)
   }
@@ -214,19 +212,21 @@ export class IpvsPolicies {
     this.#table.dropLeftovers()
   }
 
-  /** Milliseconds until the next cheap look, or attempt. */
-  nextInMs(): number {
-    const checkMs = Math.max(0, this.#checkDueMs - this.#options.clock.now())
-    return Math.min(checkMs, this.#sets.nextInMs() ?? checkMs)
+  /** Milliseconds until a set is tried again; undefined: none is refused. */
+  nextInMs(): number | undefined {
+    return this.#sets.nextInMs()
   }
 
-  /** When it is time, a cheap look: rules that somebody changed are owed, sets take a reconcile. */
-  async findsDrift(): Promise<boolean> {
-    const { clock } = this.#options
-    if (!this.#table.isAdopted || clock.now() < this.#checkDueMs) return false
-    this.#checkDueMs = clock.now() + checkPeriodMs
-    if (await this.#chains.check()) this.#cleaner.recheck()
-    return await this.#sets.findsDrift()
+  /** Whether rules are not what they were left as; they are owed then. */
+  async findsOtherRules(): Promise<boolean> {
+    const areOwed = await this.#chains.check()
+    if (areOwed) this.#cleaner.recheck()
+    return areOwed
+  }
+
+  /** Whether a set has another number of entries than the kernel acknowledged. */
+  async findsOtherSets(): Promise<boolean> {
+    return this.#table.isAdopted && (await this.#sets.findsDrift())
   }
 
   async close(): Promise<void> {

@@ -4,6 +4,7 @@ import { requireFreshNamespace } from './fresh-namespace.js'
 import { openRealIpset } from './ipset-subjects.js'
 import { ipsetContract } from './ipset.contract.js'
 import { ipvsContract } from './ipvs.contract.js'
+import { kernelLookContract } from './kernel-look.contract.js'
 import { linksContract } from './links.contract.js'
 import { routesContract } from './routes.contract.js'
 import { sysctlContract } from './sysctl.contract.js'
@@ -13,4 +14,5 @@ ipvsContract('kernel', () => openRealKernel().ipvs)
 ipsetContract('kernel', openRealIpset)
 routesContract('kernel', () => openRealKernel().routes)
 linksContract('kernel', openRealKernel, true)
+kernelLookContract('kernel', openRealKernel, { hasIpvs: true })
 sysctlContract('kernel', () => openRealKernel().sysctl)

@@ -4,6 +4,7 @@ import { conntrackContract, type ConntrackSubject } from './conntrack.contract.j
 import { openModelIpset } from './ipset-subjects.js'
 import { ipsetContract } from './ipset.contract.js'
 import { ipvsContract } from './ipvs.contract.js'
+import { kernelLookContract } from './kernel-look.contract.js'
 import { linksContract } from './links.contract.js'
 import { nftChainsContract, type NftChainsSubject } from './nft-chains.contract.js'
 import { routesContract } from './routes.contract.js'
@@ -15,6 +16,7 @@ ipsetContract('model', openModelIpset)
 ipvsContract('model', () => openModelKernel().ipvs)
 routesContract('model', () => openModelKernel().routes)
 linksContract('model', openModelKernel, true)
+kernelLookContract('model', openModelKernel, { hasIpvs: true })
 sysctlContract('model', () => openModelKernel().sysctl)
 xtablesContract('model', openModelSubject)
 

@@ -7,6 +7,7 @@ import type { XtTableName } from '../xtables.js'
 import { ModelConntrack, type ModelFlow } from './conntrack.js'
 import { ModelIpset } from './ipset.js'
 import { ModelIpvs } from './ipvs.js'
+import { ModelKernelLook } from './kernel-look.js'
 import { ModelLinks } from './links.js'
 import { ModelNetwork } from './network.js'
 import { ModelNftChains } from './nft-chains.js'
@@ -50,6 +51,7 @@ export interface ModelKernel {
   /** One of each family and table. */
   xtables(family: IpFamily, table: XtTableName): ModelXtables
   activeTables(family: IpFamily): Promise<readonly XtTableName[]>
+  look(family: IpFamily): ModelKernelLook
   close(): Promise<void>
 }
 
@@ -76,6 +78,10 @@ export function openModelKernel(options: ModelKernelOptions = {}): ModelKernel {
   const nftChains = new ModelNftChains()
   const xtNamespace = options.xtNamespace ?? new ModelXtNamespace()
   const xtables = new Map<ModelXtTable, ModelXtables>()
+  const looks = {
+    ipv4: new ModelKernelLook('ipv4', { xtNamespace, ipvs }),
+    ipv6: new ModelKernelLook('ipv6', { xtNamespace, ipvs }),
+  }
   const sysctl = new ModelSysctl(options.sysctls ?? defaultSysctls)
   return {
     ipvs,
@@ -95,10 +101,20 @@ export function openModelKernel(options: ModelKernelOptions = {}): ModelKernel {
       return made
     },
     activeTables: async (family) => xtNamespace.active(family),
+    look: (family) => looks[family],
     close: async () => {
-      await Promise.all(
-        [ipvs, routes, links, conntrack, ipset, nftChains, ...xtables.values()].map((part) => part.close()),
-      )
+      const parts = [
+        ipvs,
+        routes,
+        links,
+        conntrack,
+        ipset,
+        nftChains,
+        looks.ipv4,
+        looks.ipv6,
+        ...xtables.values(),
+      ]
+      await Promise.all(parts.map((part) => part.close()))
     },
   }
 }

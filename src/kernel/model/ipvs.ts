@@ -97,8 +97,12 @@ export class ModelIpvs implements Ipvs {
 
   async info(): Promise<IpvsInfo> {
     this.batches.enter('info')
-    const ipv4 = [...this.#table.values()].filter((server) => server.key.family === 'ipv4')
-    return { version: 0x010201, connectionTableSize: 4096, ipv4VirtualServers: ipv4.length }
+    return { version: 0x010201, connectionTableSize: 4096, ipv4VirtualServers: this.countIpv4() }
+  }
+
+  /** Virtual servers of IPv4; no call of the kernel. */
+  countIpv4(): number {
+    return [...this.#table.values()].filter((server) => server.key.family === 'ipv4').length
   }
 
   async timeouts(): Promise<IpvsTimeouts> {

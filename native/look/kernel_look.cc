@@ -1,0 +1,48 @@
+#include "look/kernel_look.h"
+
+#include <sys/socket.h>
+
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+namespace viaduct::look {
+
+namespace {
+
+template <typename T>
+void Append(std::vector<uint8_t>& bytes, const T& value) {
+  static_assert(std::has_unique_object_representations_v<T>, "padding differs by chance");
+  const size_t size = bytes.size();
+  bytes.resize(size + sizeof value);
+  memcpy(bytes.data() + size, &value, sizeof value);
+}
+
+}  // namespace
+
+Result<KernelLook> KernelLook::Open(uint8_t family, SocketCalls& calls) {
+  std::vector<xtables::TableSocket> tables;
+  for (const char* table : {"nat", "mangle", "filter"}) {
+    auto socket = xtables::TableSocket::Open(xtables::ShapeOf(family), table, calls);
+    if (!socket.ok()) return socket.error();
+    tables.push_back(std::move(socket.value()));
+  }
+  auto servers = ipvs::OptionReader::Open(calls);
+  if (!servers.ok()) return servers.error();
+  return KernelLook(std::move(tables), std::move(servers.value()));
+}
+
+std::vector<uint8_t> KernelLook::Take() {
+  std::vector<uint8_t> bytes;
+  for (xtables::TableSocket& table : tables_) {
+    const auto info = table.ReadInfo();
+    Append(bytes, info.ok() ? 0 : info.error().code);
+    if (info.ok()) Append(bytes, info.value());
+  }
+  const auto servers = servers_.ReadInfo();
+  Append(bytes, servers.ok() ? 0 : servers.error().code);
+  if (servers.ok()) Append(bytes, servers.value().num_services);
+  return bytes;
+}
+
+}  // namespace viaduct::look

@@ -1,0 +1,65 @@
+// Laws of KernelLook, for the model and the kernel alike.
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import type { IpFamily } from '../../src/address.js'
+import type { Ipvs, KernelLook, Xtables, XtTableName } from '../../src/kernel/index.js'
+import { ip, rejectsWith } from './law.js'
+
+export interface KernelLookSubject {
+  look(family: IpFamily): KernelLook
+  xtables(family: IpFamily, table: XtTableName): Xtables
+  readonly ipvs: Ipvs
+  close(): Promise<void>
+}
+
+const families = ['ipv4', 'ipv6'] as const
+const chain = 'VIADUCT-LOOK'
+
+/** Runs the laws in order in one network namespace without rules. `hasIpvs`: IP_VS is there. */
+export function kernelLookContract(
+  subject: string,
+  open: () => KernelLookSubject,
+  { hasIpvs }: { readonly hasIpvs: boolean },
+): void {
+  describe(`${subject}: KernelLook`, () => {
+    let kernel: KernelLookSubject
+    before(() => {
+      kernel = open()
+    })
+    after(async () => {
+      await kernel.look('ipv4').close()
+      await kernel.look('ipv4').close()
+      await rejectsWith(kernel.look('ipv4').take(), 'EBADF')
+      await kernel.close()
+    })
+    const take = async (family: IpFamily): Promise<string> =>
+      Buffer.from(await kernel.look(family).take()).toString('hex')
+
+    for (const family of families) {
+      it(`${family}: is the same while nothing happens`, async () => {
+        assert.notEqual(await take(family), '')
+        assert.equal(await take(family), await take(family))
+      })
+      for (const table of ['nat', 'mangle', 'filter'] as const) {
+        it(`${family}: tells a chain more and less in ${table}`, async () => {
+          const door = kernel.xtables(family, table)
+          const empty = await take(family)
+          await door.apply([{ op: 'set-chain', chain, rules: [{ target: { kind: 'return' } }] }])
+          assert.notEqual(await take(family), empty)
+          await door.apply([{ op: 'remove-chain', chain }])
+          assert.equal(await take(family), empty)
+        })
+      }
+    }
+
+    it('tells an IPv4 virtual server more and less', { skip: !hasIpvs }, async () => {
+      const key = { family: 'ipv4', protocol: 'tcp', address: ip('192.0.2.7'), port: 80 } as const
+      const settings = { scheduler: 'rr', flags: 0, timeoutSeconds: 0, netmaskLength: 32 }
+      const empty = await take('ipv4')
+      await kernel.ipvs.apply([{ op: 'add-virtual-server', server: { key, settings } }])
+      assert.notEqual(await take('ipv4'), empty)
+      await kernel.ipvs.apply([{ op: 'remove-virtual-server', server: key }])
+      assert.equal(await take('ipv4'), empty)
+    })
+  })
+}
