@@ -324,7 +324,7 @@ TEST_F(IpsetSocketTest, ListsTheSetsThatAreNamed) {
       Answer(fd, sent);
       return 0;
     }
-    if (HasBytes(std::span(sent).subspan(NLMSG_HDRLEN + kFamilyHeader + 8), "06 00 02 00 41 00 00 00")) {
+    if (HasBytes(std::span(sent).subspan(NLMSG_HDRLEN + kFamilyHeader + 8, 8), "06 00 02 00 41 00 00 00")) {
       kernel.queue(fd).push_back({MakeMessage(request.nlmsg_type, NLM_F_MULTI, request.nlmsg_seq, kHeader)});
       kernel.queue(fd).push_back({MakeDone(request.nlmsg_seq)});
     } else {
