@@ -59,3 +59,26 @@ export function requestNames(text: string): readonly string[] {
   }
   return names
 }
+
+/** As `traced`, with the system calls by which x_tables are written. */
+export function tracedWrites(file: string): readonly string[] {
+  const what = ['-e', 'trace=sendmsg,sendto,setsockopt', '-e', 'signal=none', '-v', '-s', '32']
+  return ['strace', '-D', '-f', '--seccomp-bpf', '-o', file, ...what]
+}
+
+/** Kinds of writes in the order in which each came first, of virtual servers, rules, routes and addresses. */
+export function orderOfWrites(text: string): Readonly<Record<'IPv4' | 'IPv6', readonly string[]>> {
+  const order = { IPv4: new Set<string>(), IPv6: new Set<string>() }
+  for (const line of text.split('\n')) {
+    const rules = /IP(6?)T_SO_(SET_REPLACE)/u.exec(line)
+    const binding = /nlmsg_type=(RTM_(?:NEW|DEL)(?:ROUTE|ADDR)),.*?_family=AF_INET(6?)/u.exec(line)
+    // The command, its version, and then the family as the first attribute of a virtual server.
+    const server = /nlmsg_type=IPVS,[^}]*\}, "\\x0([1-7])(?:\\x..){3}(?:\\x..){8}\\x(0[2a])/u.exec(line)
+    if (rules !== null) order[rules[1] === '6' ? 'IPv6' : 'IPv4'].add(rules[2] ?? '')
+    if (binding !== null) order[binding[2] === '6' ? 'IPv6' : 'IPv4'].add(binding[1] ?? '')
+    const command = ipvsCommands[Number(server?.[1])]
+    if (command !== undefined && command !== 'GET_SERVICE')
+      order[server?.[2] === '0a' ? 'IPv6' : 'IPv4'].add(command)
+  }
+  return { IPv4: [...order.IPv4], IPv6: [...order.IPv6] }
+}

@@ -1,0 +1,136 @@
+// Whoever takes a node over from kube-proxy in ipvs mode, restarts, or is killed: no connection fails. Runs in the guest: it
+// needs IP_VS.
+import assert from 'node:assert/strict'
+import { readFile } from 'node:fs/promises'
+import { after, before, describe, it, type TestContext } from 'node:test'
+import { type LoadCounts, sumOf } from '../support/load.js'
+import type { Namespace } from '../support/namespaces.js'
+import { orderOfWrites, tracedWrites } from '../support/system-call-trace.js'
+import { eventually } from '../support/traffic.js'
+import { AgentProcess } from '../traffic/agent-process.js'
+import { virtualServers } from '../traffic/node-state.js'
+import { families } from '../traffic/table/world.js'
+import { type NodeState, programmed, TakeoverLab, theirs, theirServers } from '../traffic/takeover-lab.js'
+import { clusterCidrs, leftoverPath, webWithOneEndpoint } from '../traffic/takeover-services.js'
+
+const flags = [`--cluster-cidr=${families.map((family) => clusterCidrs[family]).join(',')}`]
+/** Of each path, after what a run is about. */
+const triedAfter = 5
+/** Of an endpoint that is gone, with its client; it has a place in no manifest. */
+const leftover = `-a -t ${leftoverPath.address}:${leftoverPath.port} -r ${leftoverPath.by[0] ?? ''}:8080 -m -w 0`
+
+describe('takeover in ipvs mode', { timeout: 300_000 }, () => {
+  let lab: TakeoverLab
+  let agent: AgentProcess
+  let untouched: readonly string[]
+  /** What a first start makes of the same objects on a node that nobody programmed. */
+  let fresh: NodeState
+  /** Who answered the client that has to keep its server. */
+  const kept = new Set<string>()
+
+  before(async () => {
+    lab = await TakeoverLab.create()
+    const built = lab.build()
+    fresh = await stateOfFreshStart()
+    await built
+    untouched = await theirs(lab.node)
+    await lab.startLoad()
+  })
+  after(async () => {
+    await lab.close()
+  })
+
+  async function start(node: Namespace, ...prefix: readonly string[]): Promise<AgentProcess> {
+    const started = AgentProcess.start({ node, manifests: lab.manifests, flags, before: prefix })
+    await started.synced()
+    return started
+  }
+
+  async function stateOfFreshStart(): Promise<NodeState> {
+    const started = await start(lab.freshNode)
+    const state = await programmed(lab.freshNode)
+    await started.kill()
+    return state
+  }
+
+  /** Prints what was tried and what failed while `run` lasts and for a while after; nothing may have failed. */
+  async function underLoad(context: TestContext, title: string, run: () => Promise<void>): Promise<void> {
+    await lab.take()
+    await run()
+    let counts = await lab.take()
+    let later: LoadCounts = {}
+    await eventually(
+      async () => (later = sumOf(later, await lab.take())),
+      (sum) => Object.keys(sum).length > 0 && Object.values(sum).every(({ tried }) => tried >= triedAfter),
+    )
+    counts = sumOf(counts, later)
+    const all = Object.entries(counts)
+    const total = (of: 'tried' | 'failed' | 'retransmitted'): number =>
+      all.reduce((sum, [, path]) => sum + path[of], 0)
+    const slowest = Math.max(...all.map(([, { slowestMs }]) => slowestMs))
+    for (const [name, { tried, failed }] of all)
+      context.diagnostic(`  ${name}: ${tried} tried, ${failed} failed`)
+    context.diagnostic(
+      `${title}: ${total('tried')} tried, ${total('failed')} failed, ${total('retransmitted')} retransmitted, slowest ${slowest} ms`,
+    )
+    for (const [name, { by }] of all) if (name.includes('sticky')) for (const address of by) kept.add(address)
+    const failures = all.flatMap(([name, path]) => path.failures.map((failure) => `${name}: ${failure}`))
+    assert.deepEqual(failures, [])
+    assert.equal(kept.size, 1, 'session affinity holds')
+  }
+
+  /** What nobody needs has gone by now, or goes. */
+  async function expectState(expected: NodeState): Promise<void> {
+    const count = expected.servers.length + theirServers
+    await eventually(
+      async () => await virtualServers(lab.node),
+      ({ length }) => length === count,
+    )
+    assert.deepEqual(await programmed(lab.node), expected)
+    assert.deepEqual(await theirs(lab.node), untouched)
+  }
+
+  it('kube-proxy alone', async (context) => {
+    await underLoad(context, 'kube-proxy alone', async () => {})
+  })
+
+  it('takeover: no connection fails, and the node is as after a first start', async (context) => {
+    const trace = lab.file('trace')
+    await underLoad(context, 'takeover', async () => {
+      agent = await start(lab.node, ...tracedWrites(trace))
+    })
+    const servers = [...fresh.servers, leftover].toSorted()
+    await expectState({ ...fresh, servers })
+    const order = orderOfWrites(await readFile(trace, 'utf8'))
+    // Back first, then what decides on connections, then the ways to the VIPs: the new one, then the old one is dropped.
+    const expected = ['SET_DEST', 'SET_REPLACE', 'RTM_NEWROUTE', 'RTM_DELADDR']
+    for (const family of families)
+      assert.deepEqual(
+        order[family].filter((write) => expected.includes(write)),
+        expected,
+        `${family}: ${order[family].join(', ')}`,
+      )
+  })
+
+  it('a restart: no connection fails, and nothing is written', async (context) => {
+    await underLoad(context, 'restart', async () => {
+      assert.equal((await agent.terminate()).code, 0)
+      const trace = lab.file('trace of the second')
+      agent = await start(lab.node, ...tracedWrites(trace))
+      assert.deepEqual(orderOfWrites(await readFile(trace, 'utf8')), { IPv4: [], IPv6: [] })
+    })
+  })
+
+  it('kill -9 in the middle of a change: no connection fails, and the next start puts all right', async (context) => {
+    await lab.endLeftover()
+    const web = lab.manifestOf('web')
+    await underLoad(context, 'kill -9', async () => {
+      await lab.publish('web', webWithOneEndpoint())
+      await agent.line(/"Sync done"/u, agent.lineCount)
+      await lab.publish('web', web)
+      await agent.kill()
+      agent = await start(lab.node)
+    })
+    await expectState(fresh)
+  })
+})

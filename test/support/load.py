@@ -1,0 +1,129 @@
+"""Program: makes connections without end, exchanges over open ones, and queries; counts them, and names those that fail.
+
+The first line on standard input is a JSON list of what to do, each item side by side with the others, beside servers of
+probes.py: {"name", "kind": "connection" | "exchange" | "query", "address", "port", "by": who may answer, "sees": whom the
+server has to see, or null}. Then each line is a request: `take` prints counts since the last one as a line of JSON, `close
+NAME` ends an open connection by a reset. Threads, since the guest takes long for anything more.
+"""
+import errno
+import json
+import socket
+import struct
+import sys
+import threading
+import time
+
+PAUSE_S = 0.1
+# For silence only: an answer counts whenever it comes, and a guest may be slow.
+SILENCE_S = {"connection": 30, "exchange": 30, "query": 10}
+# linux/tcp.h struct tcp_info: tcpi_total_retrans.
+RETRANSMITTED_AT = 100
+
+
+def retransmitted(sock):
+    info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, RETRANSMITTED_AT + 4)
+    return struct.unpack_from("I", info, RETRANSMITTED_AT)[0]
+
+
+class Path:
+    """One thing that is done again and again."""
+
+    def __init__(self, what):
+        self.what = what
+        self.lock = threading.Lock()
+        self.counts = self.zero()
+        self.sock = None
+        self.closed = False
+
+    def zero(self):
+        return {"tried": 0, "failed": 0, "retransmitted": 0, "slowestMs": 0, "by": [], "failures": []}
+
+    def take(self):
+        with self.lock:
+            counts, self.counts = self.counts, self.zero()
+            return counts
+
+    def open(self):
+        kind = socket.SOCK_DGRAM if self.what["kind"] == "query" else socket.SOCK_STREAM
+        sock = socket.socket(socket.AF_INET6 if ":" in self.what["address"] else socket.AF_INET, kind)
+        sock.settimeout(SILENCE_S[self.what["kind"]])
+        try:
+            sock.connect((self.what["address"], self.what["port"]))
+        except BaseException:
+            sock.close()
+            raise
+        return sock
+
+    def ask(self, sock):
+        sock.send(b"who\n")
+        text = sock.recv(65536)
+        if not text:
+            return "closed by the server"
+        answer = json.loads(text)
+        by = answer["by"].split(" ")[0]
+        with self.lock:
+            if by not in self.counts["by"]:
+                self.counts["by"].append(by)
+        if by not in self.what["by"]:
+            return f"answered by {by}"
+        if self.what["sees"] not in (None, answer["sees"]):
+            return f"the server saw {answer['sees']}"
+        return None
+
+    def once(self):
+        """Why it failed, or None; and how many segments were sent again."""
+        if self.what["kind"] == "exchange":
+            self.sock = self.sock or self.open()
+            return self.ask(self.sock), 0
+        with self.open() as sock:
+            failure = self.ask(sock)
+            return failure, 0 if self.what["kind"] == "query" else retransmitted(sock)
+
+    def run(self):
+        while True:
+            started = time.monotonic()
+            again = 0
+            try:
+                failure, again = self.once()
+            except socket.timeout:
+                failure = "silence"
+            except OSError as error:
+                failure = errno.errorcode.get(error.errno, str(error))
+            ms = round((time.monotonic() - started) * 1000)
+            if self.closed:
+                return
+            with self.lock:
+                self.counts["tried"] += 1
+                self.counts["retransmitted"] += 1 if again > 0 else 0
+                self.counts["slowestMs"] = max(self.counts["slowestMs"], ms)
+                if failure is not None:
+                    self.counts["failed"] += 1
+                    self.counts["failures"].append(failure)
+            if failure is not None and self.sock is not None:
+                self.sock.close()
+                self.sock = None
+            time.sleep(PAUSE_S)
+
+    def close(self):
+        self.closed = True
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.sock.close()
+
+
+paths = {}
+
+
+def start(items):
+    for item in items:
+        paths[item["name"]] = path = Path(item)
+        threading.Thread(target=path.run, daemon=True).start()
+
+
+for line in sys.stdin:
+    if line.startswith("["):
+        start(json.loads(line))
+        continue
+    words = line.split()
+    if words[0] == "close":
+        paths.pop(" ".join(words[1:])).close()
+    print(json.dumps({name: path.take() for name, path in paths.items()}), flush=True)

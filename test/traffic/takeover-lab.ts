@@ -1,0 +1,306 @@
+// A node that kube-proxy programmed in ipvs mode, among things of others, with its clients and pods.
+//   client 192.168.50.10 ── node-a 192.168.50.1 | 10.244.0.1 ─┬─ every pod that serves, in one namespace
+//                                                            └─ 10.244.255.9, a pod that asks
+import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { feed, KubeProxyState } from '../support/kube-proxy-ipvs.js'
+import { Load, type LoadCounts } from '../support/load.js'
+import { connect, type LinkEnd, Namespace, setSysctls } from '../support/namespaces.js'
+import { Prober } from '../support/probes.js'
+import { eventually } from '../support/traffic.js'
+import { localAddresses } from './node-state.js'
+import { families, type Pair } from './table/world.js'
+import {
+  clientAddresses,
+  kubeProxyNode,
+  leftoverPath,
+  nodeAddresses,
+  podClientAddresses,
+  takeoverLoad,
+  takeoverManifests,
+  takeoverServers,
+} from './takeover-services.js'
+
+/** What kube-proxy sets, beside forwarding. */
+const kubeProxySysctls = [
+  'net.ipv4.ip_forward=1',
+  'net.ipv6.conf.all.forwarding=1',
+  'net.ipv4.vs.conntrack=1',
+  'net.ipv4.vs.expire_nodest_conn=1',
+  'net.ipv4.vs.expire_quiescent_template=1',
+]
+
+/** Of somebody else; none of it counts packets of this test. */
+const foreign = {
+  servers: [
+    '-A -t 192.0.2.77:80 -s wrr',
+    '-a -t 192.0.2.77:80 -r 10.244.77.1:8080 -m -w 3',
+    // On the port of a node port, at an address that is not the node's.
+    '-A -t 192.0.2.77:30080 -s wrr',
+    '-a -t 192.0.2.77:30080 -r 10.244.77.1:8080 -m -w 5',
+    '-A -f 77 -s lc',
+    '-a -f 77 -r 10.244.77.2:0 -g -w 1',
+  ],
+  sets: ['create THEIRS hash:net comment', 'add THEIRS 192.0.2.0/25 comment "not the agent\'s"'],
+  rules: [
+    '*filter',
+    ':THEIRS - [0:0]',
+    '[7:420] -A INPUT -s 192.0.2.99/32 -j DROP',
+    '[3:180] -A FORWARD -m set --match-set THEIRS src -j THEIRS',
+    '[11:660] -A THEIRS -d 192.0.2.128/25 -j DROP',
+    'COMMIT',
+    '*nat',
+    '[5:300] -A POSTROUTING -d 192.0.2.7/32 -j MASQUERADE',
+    'COMMIT',
+    '*mangle',
+    '[9:540] -A PREROUTING -d 192.0.2.8/32 -j MARK --set-xmark 0x77/0xffffffff',
+    'COMMIT',
+  ],
+  rules6: ['*filter', '[2:144] -A INPUT -s 2001:db8:77::1/128 -j DROP', 'COMMIT'],
+} as const
+
+/** How many lines of `ipvsadm -Sn` they have. */
+export const theirServers = foreign.servers.length
+
+/** What the node's kernel holds, as foreign tools print it. */
+export interface NodeState {
+  readonly servers: readonly string[]
+  readonly sets: readonly string[]
+  readonly chains: readonly string[]
+  /** Addresses that local routes have. */
+  readonly routes: readonly string[]
+  /** Of the dummy device. */
+  readonly addresses: readonly string[]
+}
+
+/** All of it; a `close` ends everything. */
+export class TakeoverLab {
+  readonly #namespaces: readonly Namespace[]
+  readonly #folder: string
+  readonly #joined: Joined
+  readonly #loads: Readonly<Record<string, Load>>
+  readonly node: Namespace
+  /** Of the same addresses, joined with nobody, and as nobody programmed it. */
+  readonly freshNode: Namespace
+
+  private constructor(folder: string, namespaces: readonly Namespace[]) {
+    this.#folder = folder
+    this.#namespaces = namespaces
+    const [client, node, pods, podClient, freshNode] = namespaces
+    if (!client || !node || !pods || !podClient || !freshNode) throw new Error('no namespaces')
+    this.#joined = { client, node, pods, podClient }
+    this.node = node
+    this.freshNode = freshNode
+    this.#loads = { pod: new Load(podClient), node: new Load(node), outside: new Load(client) }
+  }
+
+  /** Namespaces and manifests; nobody is joined. */
+  static async create(): Promise<TakeoverLab> {
+    const names = ['client', 'node-a', 'pods', 'pod-client', 'fresh-node']
+    const namespaces = await Promise.all(names.map((name) => Namespace.create(name)))
+    const folder = await mkdtemp(join(tmpdir(), 'viaduct-takeover-'))
+    const lab = new TakeoverLab(folder, namespaces)
+    await mkdir(lab.manifests)
+    for (const [name, text] of takeoverManifests()) await lab.publish(name, text)
+    await addressAlike(lab.freshNode)
+    return lab
+  }
+
+  /** Everybody answers, kube-proxy's state is loaded, nobody asks. */
+  async build(): Promise<void> {
+    const { node } = this
+    const pods = new Prober(this.#joined.pods)
+    const served = joinAll(this.#joined).then(() => pods.serve(takeoverServers))
+    await node.ip('link add kube-ipvs0 type dummy')
+    const states = families.map((family) => new KubeProxyState(kubeProxyNode(family)).load(node))
+    await Promise.all([served, loadForeign(node), ...states])
+    // There, since ipvsadm made the kernel load IP_VS.
+    await setSysctls(node, ...kubeProxySysctls)
+  }
+
+  get manifests(): string {
+    return join(this.#folder, 'manifests')
+  }
+
+  /** A file beside the manifests. */
+  file(name: string): string {
+    return join(this.#folder, name)
+  }
+
+  /** What it is at first. */
+  manifestOf(name: string): string {
+    return takeoverManifests().get(name) ?? ''
+  }
+
+  /** As an editor does: a new file over the old one. */
+  async publish(name: string, text: string): Promise<void> {
+    await writeFile(this.file('edited'), text)
+    await rename(this.file('edited'), join(this.manifests, `${name}.json`))
+  }
+
+  /** Begins the load, with a client that stays on the real server that is gone from its Service, as kube-proxy drained it. */
+  async startLoad(): Promise<void> {
+    const { address, port } = leftoverPath
+    const server = `${address}:${port}`
+    const weigh = async (weights: readonly string[]): Promise<void> => {
+      const [stale = '', ...others] = leftoverPath.by
+      const all = [stale, ...others, stale.replace(/3$/u, '1')]
+      for (const [index, real] of all.entries())
+        await this.node.must(
+          'ipvsadm',
+          '-e',
+          '-t',
+          server,
+          '-r',
+          `${real}:8080`,
+          '-m',
+          '-w',
+          weights[index] ?? '',
+        )
+    }
+    await weigh(['1', '0'])
+    this.#loads['outside']?.add([leftoverPath])
+    // It is the only one under way.
+    const isTried = (counts: LoadCounts): boolean => Object.values(counts).some(({ tried }) => tried > 0)
+    await eventually(async () => await this.take(), isTried)
+    await weigh(['0', '1'])
+    for (const [place, paths] of Object.entries(takeoverLoad)) this.#loads[place]?.add(paths)
+  }
+
+  /** What came to its end since the last call, by place and path. */
+  async take(): Promise<LoadCounts> {
+    const places = await Promise.all(
+      Object.entries(this.#loads).map(async ([place, load]) =>
+        Object.entries(await load.take()).map(([name, count]) => [`${place}, ${name}`, count] as const),
+      ),
+    )
+    return Object.fromEntries(places.flat())
+  }
+
+  /** The client leaves the real server that drains. */
+  async endLeftover(): Promise<void> {
+    await this.#loads['outside']?.close(leftoverPath.name)
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#namespaces.map((namespace) => namespace.close()))
+    await rm(this.#folder, { recursive: true })
+  }
+}
+
+interface Joined {
+  readonly client: Namespace
+  readonly node: Namespace
+  readonly pods: Namespace
+  readonly podClient: Namespace
+}
+
+/** With the length of a prefix. */
+function sized(address: string, [ipv4, ipv6]: readonly [number, number]): string {
+  return `${address}/${address.includes(':') ? ipv6 : ipv4}`
+}
+
+const wire = [24, 64] as const
+const podNetwork = [16, 64] as const
+const host = [32, 128] as const
+
+async function joinAll({ client, node, pods, podClient }: Joined): Promise<void> {
+  const towardsClient = families.map((family) => nodeAddresses[family][0])
+  const towardsPods = families.map((family) => nodeAddresses[family][1])
+  const of = (pair: Pair): readonly string[] => families.map((family) => pair[family])
+  const end = (
+    namespace: Namespace,
+    interfaceName: string,
+    addresses: readonly string[],
+    size: readonly [number, number],
+  ): LinkEnd => ({ namespace, interfaceName, addresses: addresses.map((address) => sized(address, size)) })
+  const serving = [...new Set(takeoverServers.map(({ address }) => address))]
+  await connect(end(client, 'eth0', of(clientAddresses), wire), end(node, 'eth0', towardsClient, wire))
+  await connect(end(node, 'pods0', towardsPods, podNetwork), end(pods, 'eth0', serving, host))
+  await connect(end(node, 'pod1', towardsPods, host), end(podClient, 'eth0', of(podClientAddresses), host))
+  const byNode = towardsPods.flatMap((address) => [
+    `route add ${address} dev eth0`,
+    `route add default via ${address}`,
+  ])
+  await Promise.all([
+    node.ip(...of(podClientAddresses).map((address) => `route add ${address} dev pod1`)),
+    client.ip(...towardsClient.map((address) => `route add default via ${address}`)),
+    pods.ip(...byNode),
+    podClient.ip(...byNode),
+  ])
+}
+
+/** The node's addresses on devices that lead nowhere. */
+async function addressAlike(node: Namespace): Promise<void> {
+  const lines = families.flatMap((family) =>
+    nodeAddresses[family].map((address) => `address add ${sized(address, host)} dev eth0`),
+  )
+  await node.ip('link add eth0 type dummy', 'link set eth0 up', ...lines)
+}
+
+async function loadForeign(node: Namespace): Promise<void> {
+  const { servers, sets, rules, rules6 } = foreign
+  const restore = ['--wait', '--noflush', '--counters']
+  await Promise.all([
+    feed(node, servers, 'ipvsadm', '-R'),
+    feed(node, sets, 'ipset', 'restore').then(() => feed(node, rules, 'iptables-legacy-restore', ...restore)),
+    feed(node, rules6, 'ip6tables-legacy-restore', ...restore),
+  ])
+}
+
+/** What is theirs, with counters: virtual servers, the set, their rules in order. */
+export async function theirs(node: Namespace): Promise<readonly string[]> {
+  const servers = await linesOf(node, 'ipvsadm', '-Sn')
+  const rules = [
+    ...(await linesOf(node, 'iptables-legacy-save', '-c')),
+    ...(await linesOf(node, 'ip6tables-legacy-save', '-c')),
+  ]
+  return [
+    ...servers.filter((line) => / 192\.0\.2\.77:| -f 77 /u.test(line)),
+    ...(await linesOf(node, 'ipset', 'save')).filter((line) => line.includes('THEIRS')),
+    ...rules.filter((line) => line.includes('THEIRS') || / (?:192\.0\.2\.|2001:db8:77)/u.test(line)),
+  ]
+}
+
+/** What the agent keeps, without what chance, time and packets make of it; `theirs` left out. */
+export async function programmed(node: Namespace): Promise<NodeState> {
+  const others = new Set(await theirs(node))
+  const ours = (line: string): boolean => !others.has(line)
+  const sets = await linesOf(node, 'ipset', 'save')
+  const chains = await Promise.all(
+    ['iptables-legacy-save', 'ip6tables-legacy-save'].map(async (tool) =>
+      byChain((await linesOf(node, tool, '-c')).filter(ours)).map((line) => `${tool}: ${line}`),
+    ),
+  )
+  const addresses = await linesOf(node, 'ip', '-brief', 'address', 'show', 'dev', 'kube-ipvs0')
+  return {
+    servers: (await linesOf(node, 'ipvsadm', '-Sn')).filter(ours).toSorted(),
+    sets: sets
+      .filter(ours)
+      .map((line) => line.replace(/ (?:bucketsize|initval) \S+/gu, ''))
+      .toSorted(),
+    chains: chains.flat(),
+    routes: await localAddresses(node),
+    addresses,
+  }
+}
+
+/** Rules of each chain in their order, without counters; which table and chain was made first is nobody's concern. */
+function byChain(saved: readonly string[]): readonly string[] {
+  const found: { readonly place: string; readonly line: string }[] = []
+  let table = ''
+  for (const line of saved) {
+    if (line.startsWith('*')) table = line.slice(1)
+    const rule = line.replace(/^\[\d+:\d+\] | \[\d+:\d+\]$/gu, '')
+    const chain = /^(?::|-A )(\S+)/u.exec(rule)?.[1]
+    if (chain !== undefined) found.push({ place: `${table} ${chain}`, line: `${table}: ${rule}` })
+  }
+  const places = [...new Set(found.map(({ place }) => place))].toSorted()
+  return places.flatMap((place) => found.filter((rule) => rule.place === place).map(({ line }) => line))
+}
+
+async function linesOf(node: Namespace, ...command: readonly string[]): Promise<readonly string[]> {
+  const text = await node.must(...command)
+  return text.split('\n').filter((line) => line !== '' && !line.startsWith('#'))
+}
