@@ -10,7 +10,7 @@ import { eventually } from '../support/traffic.js'
 import { AgentProcess } from '../traffic/agent-process.js'
 import { virtualServers } from '../traffic/node-state.js'
 import { families } from '../traffic/table/world.js'
-import { type NodeState, programmed, TakeoverLab, theirs, theirServers } from '../traffic/takeover-lab.js'
+import { lookAt, type NodeState, TakeoverLab, theirServers } from '../traffic/takeover-lab.js'
 import { clusterCidrs, leftoverPath, webWithOneEndpoint } from '../traffic/takeover-services.js'
 
 const flags = [`--cluster-cidr=${families.map((family) => clusterCidrs[family]).join(',')}`]
@@ -33,7 +33,7 @@ describe('takeover in ipvs mode', { timeout: 300_000 }, () => {
     const built = lab.build()
     fresh = await stateOfFreshStart()
     await built
-    untouched = await theirs(lab.node)
+    untouched = (await lookAt(lab.node)).theirs
     await lab.startLoad()
   })
   after(async () => {
@@ -48,9 +48,9 @@ describe('takeover in ipvs mode', { timeout: 300_000 }, () => {
 
   async function stateOfFreshStart(): Promise<NodeState> {
     const started = await start(lab.freshNode)
-    const state = await programmed(lab.freshNode)
+    const { ours } = await lookAt(lab.freshNode)
     await started.kill()
-    return state
+    return ours
   }
 
   /** Prints what was tried and what failed while `run` lasts and for a while after; nothing may have failed. */
@@ -86,8 +86,7 @@ describe('takeover in ipvs mode', { timeout: 300_000 }, () => {
       async () => await virtualServers(lab.node),
       ({ length }) => length === count,
     )
-    assert.deepEqual(await programmed(lab.node), expected)
-    assert.deepEqual(await theirs(lab.node), untouched)
+    assert.deepEqual(await lookAt(lab.node), { ours: expected, theirs: untouched })
   }
 
   it('kube-proxy alone', async (context) => {

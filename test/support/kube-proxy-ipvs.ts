@@ -130,8 +130,6 @@ export class KubeProxyState {
 
   /** Chains in the order of spec 3.5; each jump is put before all others, one after the other. */
   get tables(): readonly string[] {
-    const jump = (hook: string, chain: string, comment: string): string =>
-      `-I ${hook} -m comment --comment "${comment}" -j ${chain}`
     const nat = ['SERVICES', 'POSTROUTING', 'NODE-PORT', 'LOAD-BALANCER', 'MARK-MASQ']
     const filter = [
       'FORWARD',
@@ -250,22 +248,13 @@ export class KubeProxyState {
         .map((set) => `-A KUBE-SERVICES -m set --match-set ${this.#set(set)} dst,dst -j ACCEPT`),
       ...this.#onSet('KUBE-LOAD-BALANCER', 'KUBE-LOAD-BALANCER-LOCAL', 'dst,dst', '-j RETURN'),
       `-A KUBE-LOAD-BALANCER -j ${masquerade}`,
-      ...(['TCP', 'UDP'] as const).flatMap((protocol) => [
-        ...this.#onSet(
-          'KUBE-NODE-PORT',
-          `KUBE-NODE-PORT-LOCAL-${protocol}`,
-          'dst',
-          '-j RETURN',
-          protocol.toLowerCase(),
-        ),
-        ...this.#onSet(
-          'KUBE-NODE-PORT',
-          `KUBE-NODE-PORT-${protocol}`,
-          'dst',
-          `-j ${masquerade}`,
-          protocol.toLowerCase(),
-        ),
-      ]),
+      ...(['TCP', 'UDP'] as const).flatMap((protocol) => {
+        const place = `KUBE-NODE-PORT -p ${protocol.toLowerCase()}`
+        return [
+          ...this.#onSet(place, `KUBE-NODE-PORT-LOCAL-${protocol}`, 'dst', '-j RETURN'),
+          ...this.#onSet(place, `KUBE-NODE-PORT-${protocol}`, 'dst', `-j ${masquerade}`),
+        ]
+      }),
       ...this.#onSet('KUBE-POSTROUTING', 'KUBE-LOOP-BACK', 'dst,dst,src', '-j MASQUERADE'),
       `-A KUBE-POSTROUTING -m mark ! --mark ${mark}/${mark} -j RETURN`,
       `-A KUBE-POSTROUTING -j MARK --xor-mark ${mark}`,
@@ -298,18 +287,11 @@ export class KubeProxyState {
     ]
   }
 
-  /** A rule on a set, which kube-proxy makes only where the set has entries. */
-  #onSet(
-    chain: string,
-    set: SetName,
-    directions: string,
-    rest: string,
-    protocol?: string,
-  ): readonly string[] {
+  /** A rule on a set, which kube-proxy makes only where the set has entries; `place`: its chain, and what comes first. */
+  #onSet(place: string, set: SetName, directions: string, rest: string): readonly string[] {
     if (!this.#entries.has(set)) return []
-    const ofProtocol = protocol === undefined ? '' : ` -p ${protocol}`
     const comment = `-m comment --comment "${comments[set] ?? ''}"`
-    return [`-A ${chain}${ofProtocol} ${comment} -m set --match-set ${this.#set(set)} ${directions} ${rest}`]
+    return [`-A ${place} ${comment} -m set --match-set ${this.#set(set)} ${directions} ${rest}`]
   }
 
   #enter(set: SetName, entry: string): void {
@@ -321,6 +303,10 @@ export class KubeProxyState {
   #set(name: SetName): string {
     return this.#node.family === 'IPv4' ? name : name.replace('KUBE-', 'KUBE-6-').slice(0, 31)
   }
+}
+
+function jump(hook: string, chain: string, comment: string): string {
+  return `-I ${hook} -m comment --comment "${comment}" -j ${chain}`
 }
 
 function bracketed(address: string): string {

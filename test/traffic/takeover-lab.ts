@@ -4,8 +4,9 @@
 import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { dummyDeviceName } from '../../src/ledger/index.js'
 import { feed, KubeProxyState } from '../support/kube-proxy-ipvs.js'
-import { Load, type LoadCounts } from '../support/load.js'
+import { Load, type LoadCount, type LoadCounts } from '../support/load.js'
 import { connect, type LinkEnd, Namespace, setSysctls } from '../support/namespaces.js'
 import { Prober } from '../support/probes.js'
 import { eventually } from '../support/traffic.js'
@@ -162,8 +163,7 @@ export class TakeoverLab {
     await weigh(['1', '0'])
     this.#loads['outside']?.add([leftoverPath])
     // It is the only one under way.
-    const isTried = (counts: LoadCounts): boolean => Object.values(counts).some(({ tried }) => tried > 0)
-    await eventually(async () => await this.take(), isTried)
+    await eventually(async () => Object.values(await this.take()), isTried)
     await weigh(['0', '1'])
     for (const [place, paths] of Object.entries(takeoverLoad)) this.#loads[place]?.add(paths)
   }
@@ -189,6 +189,10 @@ export class TakeoverLab {
   }
 }
 
+function isTried(counts: readonly LoadCount[]): boolean {
+  return counts.some(({ tried }) => tried > 0)
+}
+
 interface Joined {
   readonly client: Namespace
   readonly node: Namespace
@@ -205,26 +209,32 @@ const wire = [24, 64] as const
 const podNetwork = [16, 64] as const
 const host = [32, 128] as const
 
+function both(addresses: Pair): readonly string[] {
+  return families.map((family) => addresses[family])
+}
+
+function end(
+  namespace: Namespace,
+  interfaceName: string,
+  addresses: readonly string[],
+  size: readonly [number, number],
+): LinkEnd {
+  return { namespace, interfaceName, addresses: addresses.map((address) => sized(address, size)) }
+}
+
 async function joinAll({ client, node, pods, podClient }: Joined): Promise<void> {
   const towardsClient = families.map((family) => nodeAddresses[family][0])
   const towardsPods = families.map((family) => nodeAddresses[family][1])
-  const of = (pair: Pair): readonly string[] => families.map((family) => pair[family])
-  const end = (
-    namespace: Namespace,
-    interfaceName: string,
-    addresses: readonly string[],
-    size: readonly [number, number],
-  ): LinkEnd => ({ namespace, interfaceName, addresses: addresses.map((address) => sized(address, size)) })
   const serving = [...new Set(takeoverServers.map(({ address }) => address))]
-  await connect(end(client, 'eth0', of(clientAddresses), wire), end(node, 'eth0', towardsClient, wire))
+  await connect(end(client, 'eth0', both(clientAddresses), wire), end(node, 'eth0', towardsClient, wire))
   await connect(end(node, 'pods0', towardsPods, podNetwork), end(pods, 'eth0', serving, host))
-  await connect(end(node, 'pod1', towardsPods, host), end(podClient, 'eth0', of(podClientAddresses), host))
+  await connect(end(node, 'pod1', towardsPods, host), end(podClient, 'eth0', both(podClientAddresses), host))
   const byNode = towardsPods.flatMap((address) => [
     `route add ${address} dev eth0`,
     `route add default via ${address}`,
   ])
   await Promise.all([
-    node.ip(...of(podClientAddresses).map((address) => `route add ${address} dev pod1`)),
+    node.ip(...both(podClientAddresses).map((address) => `route add ${address} dev pod1`)),
     client.ip(...towardsClient.map((address) => `route add default via ${address}`)),
     pods.ip(...byNode),
     podClient.ip(...byNode),
@@ -249,41 +259,37 @@ async function loadForeign(node: Namespace): Promise<void> {
   ])
 }
 
-/** What is theirs, with counters: virtual servers, the set, their rules in order. */
-export async function theirs(node: Namespace): Promise<readonly string[]> {
-  const servers = await linesOf(node, 'ipvsadm', '-Sn')
-  const rules = [
-    ...(await linesOf(node, 'iptables-legacy-save', '-c')),
-    ...(await linesOf(node, 'ip6tables-legacy-save', '-c')),
-  ]
-  return [
-    ...servers.filter((line) => / 192\.0\.2\.77:| -f 77 /u.test(line)),
-    ...(await linesOf(node, 'ipset', 'save')).filter((line) => line.includes('THEIRS')),
-    ...rules.filter((line) => line.includes('THEIRS') || / (?:192\.0\.2\.|2001:db8:77)/u.test(line)),
-  ]
-}
-
-/** What the agent keeps, without what chance, time and packets make of it; `theirs` left out. */
-export async function programmed(node: Namespace): Promise<NodeState> {
-  const others = new Set(await theirs(node))
-  const ours = (line: string): boolean => !others.has(line)
-  const sets = await linesOf(node, 'ipset', 'save')
-  const chains = await Promise.all(
-    ['iptables-legacy-save', 'ip6tables-legacy-save'].map(async (tool) =>
-      byChain((await linesOf(node, tool, '-c')).filter(ours)).map((line) => `${tool}: ${line}`),
-    ),
-  )
-  const addresses = await linesOf(node, 'ip', '-brief', 'address', 'show', 'dev', 'kube-ipvs0')
-  return {
-    servers: (await linesOf(node, 'ipvsadm', '-Sn')).filter(ours).toSorted(),
+/** What the node holds: `theirs` in the order of the tools, with counters; `ours` without what chance, time and packets make. */
+export async function lookAt(
+  node: Namespace,
+): Promise<{ readonly ours: NodeState; readonly theirs: readonly string[] }> {
+  const [servers, sets, rules, rules6, addresses, routes] = await Promise.all([
+    linesOf(node, 'ipvsadm', '-Sn'),
+    linesOf(node, 'ipset', 'save'),
+    linesOf(node, 'iptables-legacy-save', '-c'),
+    linesOf(node, 'ip6tables-legacy-save', '-c'),
+    linesOf(node, 'ip', '-brief', 'address', 'show', 'dev', dummyDeviceName),
+    localAddresses(node),
+  ])
+  const ours = {
+    servers: servers.filter(isOurs).toSorted(),
     sets: sets
-      .filter(ours)
+      .filter(isOurs)
       .map((line) => line.replace(/ (?:bucketsize|initval) \S+/gu, ''))
       .toSorted(),
-    chains: chains.flat(),
-    routes: await localAddresses(node),
+    chains: [
+      ...byChain(rules.filter(isOurs)),
+      ...byChain(rules6.filter(isOurs)).map((line) => `IPv6 ${line}`),
+    ],
+    routes,
     addresses,
   }
+  return { ours, theirs: [...servers, ...sets, ...rules, ...rules6].filter((line) => !isOurs(line)) }
+}
+
+/** By their names and addresses. */
+function isOurs(line: string): boolean {
+  return !/THEIRS|192\.0\.2\.(?:[789]|77|99|128)[/:]|-f 77 |2001:db8:77:/u.test(line)
 }
 
 /** Rules of each chain in their order, without counters; which table and chain was made first is nobody's concern. */
