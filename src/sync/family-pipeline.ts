@@ -383,6 +383,7 @@ export class FamilyPipeline {
   /** undefined: the batch could not be sent or accounted for; a reconcile will tell what became of it. */
   async #send({ part, ops, send }: Sending, report: SyncReport): Promise<BatchOutcome | undefined> {
     if (ops.length === 0) return { applied: 0, failures: [] }
+    this.#reconciler.noteChange()
     try {
       const outcome = await send()
       this.#failures.reportKernel(part, undefined)

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { IpFamily } from '../address.js'
 import type { VipBinding } from '../config/index.js'
 import { KernelError } from '../errors.js'
@@ -47,6 +48,8 @@ export class Reconciler {
   /** Passes in a row that met a surprise or a kernel that could not be read. */
   #surprises = 0
   #isSurprised = false
+  /** The reading that was as the ledger has it, with nobody's but ours; nothing was applied since. */
+  #inOrder: KernelState | undefined
 
   constructor(options: ReconcilerOptions) {
     this.#options = options
@@ -78,6 +81,11 @@ export class Reconciler {
     this.#nextMs = Math.min(this.#nextMs, this.#options.clock.now() + delayMs)
   }
 
+  /** Something is applied: what was read last is not what is there. */
+  noteChange(): void {
+    this.#inOrder = undefined
+  }
+
   /** Ends a pass: without a surprise the next one is a first one again. */
   endPass(): void {
     if (!this.#isSurprised) this.#surprises = 0
@@ -101,10 +109,15 @@ export class Reconciler {
       return false
     }
     problems.report(`read ${family}`, undefined)
+    if (this.#inOrder !== undefined && isSame(this.#inOrder, state)) return true
     // Bindings first: they say which unknown virtual servers are ours.
     const bindings = vips.adopt(state.place, state.routes, state.addresses)
-    this.#tell(state.table, new Map([...bindings, ...ledger.adopt(state.table, options)]))
+    const drift = new Map([...bindings, ...ledger.adopt(state.table, options)])
+    this.#tell(state.table, drift)
     this.#isAdopted = true
+    const isAllOurs = ledger.acknowledgedCount === ledger.expectedCount && !options.keepLeftovers
+    const isInOrder = isAllOurs && drift.size === 0 && !ledger.hasDirty && !vips.hasDirty
+    this.#inOrder = isInOrder ? state : undefined
     return true
   }
 
@@ -143,4 +156,18 @@ export class Reconciler {
     for (const [kind, count] of drift) metrics.drift(kind).inc(count)
     if (drift.size > 0) log.info('Kernel differs, repairing', { ipFamily, drift: Object.fromEntries(drift) })
   }
+}
+
+function isSame(a: KernelState, b: KernelState): boolean {
+  return (
+    isDeepStrictEqual(a.place, b.place) &&
+    areSameBytes(a.routes, b.routes) &&
+    areSameBytes(a.addresses, b.addresses) &&
+    areSameBytes(a.table.virtualServers, b.table.virtualServers) &&
+    areSameBytes(a.table.realServers, b.table.realServers)
+  )
+}
+
+function areSameBytes(a: Uint8Array, b: Uint8Array): boolean {
+  return Buffer.compare(a, b) === 0
 }
