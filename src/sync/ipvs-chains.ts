@@ -114,7 +114,10 @@ export class IpvsChains {
     const { family, log, metrics } = this.#options
     for (const table of ipvsTables) {
       if (this.#owed.has(table)) continue
-      const drift = await this.#ask(table, find)
+      const answer = await this.#ask(table, async (door) => ({ drift: await find(door) }))
+      // Nobody knows: a set that its rules ask may be missing, which is made before the write.
+      if (answer === undefined) this.#owed.add(table)
+      const drift = answer?.drift
       if (drift === undefined) continue
       // Where somebody changed only what is theirs, the write finds nothing to do, and knows the table again.
       this.#owed.add(table)

@@ -9,7 +9,7 @@ import { setKeys, setName, setSpec, type SetKey } from '../../src/modes/ipvs/ind
 import { service, set, slice, synced } from '../support/objects.js'
 import { ip, PipelineLab, snapshot } from '../support/pipeline-lab.js'
 
-const { EINVAL, ENOMEM } = constants.errno
+const { EINVAL, ENOENT, ENOMEM } = constants.errno
 
 const balanced = {
   type: 'LoadBalancer',
@@ -194,6 +194,25 @@ describe('a set that the kernel refuses stops only its own entries', () => {
     assert.equal(ops.filter((op) => op === 'create-set').length, setKeys.length, 'of one family')
     assert.deepEqual(await entriesOf(lab.kernel, 'clusterIP'), ['10.96.0.1,tcp:80', '10.96.0.2,tcp:80'])
     assert.deepEqual(lab.log.find('error', ''), [])
+    await lab.stop()
+  })
+
+  it('rules that could not be compared, as their sets were missing, are written when these are there', async () => {
+    const lab = new PipelineLab()
+    const { ipset } = lab.kernel
+    await lab.deliver(...shop, synced)
+    await ipset.apply((await ipset.sets()).map(({ name }) => ({ op: 'destroy-set', name })))
+    let isMissing = true
+    for (const table of ['mangle', 'filter', 'nat'] as const) {
+      const door = lab.kernel.xtables('ipv4', table)
+      for (const chain of door.kernel.chains.keys()) door.kernel.flush(chain)
+      door.plan = { callFault: (call) => (isMissing && call === 'compare' ? ENOENT : undefined) }
+    }
+    await lab.clock.advance(1000)
+    assert.ok((await ipset.sets()).length > 0)
+    isMissing = false
+    await lab.clock.advance(1000)
+    await assertGoesOn(lab, 'marks')
     await lab.stop()
   })
 })
