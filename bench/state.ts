@@ -7,6 +7,13 @@ const firstVip = 0x0a600001
 const firstReal = 0x0a800001
 const vipPort = 80
 const realPort = 8080
+/** Of service 0; the next ones have the next ones. */
+export const firstNodePort = 30_000
+
+/** The first so many services have a node port where some have. */
+export function nodePortServices(services: number): number {
+  return services / 10
+}
 
 function ipv4(number: number): string {
   return `${number >>> 24}.${(number >>> 16) & 255}.${(number >>> 8) & 255}.${number & 255}`
@@ -35,14 +42,30 @@ export function realServersOf(index: number, reals: number): string[] {
   return Array.from({ length: reals }, (_, j) => realServer(index * reals + j))
 }
 
-/** Input of `ipvsadm -R` for the same state. */
-export function ipvsadmRestore(services: number, reals: number): string {
+/** Input of `ipvsadm -R` for the same state; with node ports where the node has an address. */
+export function ipvsadmRestore(services: number, reals: number, nodeAddress?: string): string {
   const lines: string[] = []
-  for (let i = 0; i < services; i++) {
-    const server = `${vip(i)}:${vipPort}`
+  const add = (server: string, i: number): void => {
     lines.push(`-A -t ${server} -s rr`)
     for (const real of realServersOf(i, reals)) lines.push(`-a -t ${server} -r ${real}:${realPort} -m -w 1`)
   }
+  for (let i = 0; i < services; i++) {
+    add(`${vip(i)}:${vipPort}`, i)
+    if (nodeAddress !== undefined && i < nodePortServices(services))
+      add(`${nodeAddress}:${firstNodePort + i}`, i)
+  }
+  return `${lines.join('\n')}\n`
+}
+
+/** Input of `ipset restore` for the same state with node ports: kube-proxy's sets of it. */
+export function ipsetRestore(services: number): string {
+  const lines = [
+    'create KUBE-CLUSTER-IP hash:ip,port family inet maxelem 65536 comment',
+    'create KUBE-NODE-PORT-TCP bitmap:port range 0-65535 comment',
+  ]
+  for (let i = 0; i < services; i++) lines.push(`add KUBE-CLUSTER-IP ${vip(i)},tcp:${vipPort}`)
+  for (let i = 0; i < nodePortServices(services); i++)
+    lines.push(`add KUBE-NODE-PORT-TCP ${firstNodePort + i}`)
   return `${lines.join('\n')}\n`
 }
 

@@ -4,26 +4,20 @@
 //                                        back, adopt in a fresh pipeline, reconcile without a change, change one endpoint
 //   node viaduct.js warm N M             the apply alone, in a process that has applied others before
 //   node viaduct.js pipeline N M BINDING Kubernetes objects → whole pipeline with VIPs bound by routes or addresses
-import { Registry } from 'prom-client'
-import type { IpFamily } from '../src/address.js'
-import type { Ipset, Ipvs, Kernel, Routes } from '../src/kernel/index.js'
+import type { Kernel } from '../src/kernel/index.js'
 import { openKernel } from '../src/kernel/index.js'
-import { resolveConfig, type VipBinding } from '../src/config/index.js'
+import type { VipBinding } from '../src/config/index.js'
 import { Ledger, VipTable } from '../src/ledger/index.js'
-import { openLog, StateReporter } from '../src/log.js'
-import { openMetrics } from '../src/metrics.js'
 import { Tracker } from '../src/model/index.js'
 import { compileRoute, type IpvsModeSettings } from '../src/modes/ipvs/index.js'
-import { NodeTracker } from '../src/node/index.js'
 import { route } from '../src/routing/index.js'
-import { HealthCheckServers } from '../src/server/index.js'
 import type { ObjectEvent } from '../src/source/index.js'
-import { inOverlappingCuts, ipvsMode, IpvsSettings, type Pipeline, systemClock } from '../src/sync/index.js'
+import { inOverlappingCuts, type Pipeline } from '../src/sync/index.js'
 import { prepareV8 } from '../src/v8-options.js'
+import { CountedKernel, median, node, openPipeline, seconds } from './pipeline.js'
 import { realServer, realServersOf, service, slice } from './state.js'
 
 const changes = 100
-const node = new NodeTracker('node-a')
 const mode: IpvsModeSettings = {
   scheduler: 'rr',
   schedulerFlags: [],
@@ -33,60 +27,6 @@ const mode: IpvsModeSettings = {
   nodeIP: undefined,
 }
 
-/** Passes everything through and counts what is sent. */
-class CountedKernel {
-  messages = 0
-  readonly kernel: Kernel
-
-  constructor(kernel: Kernel) {
-    const count = (ops: { readonly length: number }): void => {
-      this.messages += ops.length
-    }
-    const ipvs: Ipvs = {
-      apply: async (ops) => {
-        count(ops)
-        return await kernel.ipvs.apply(ops)
-      },
-      dump: async (family, options) => await kernel.ipvs.dump(family, options),
-      read: async (keys, options) => await kernel.ipvs.read(keys, options),
-      info: async () => await kernel.ipvs.info(),
-      timeouts: async () => await kernel.ipvs.timeouts(),
-      setTimeouts: async (timeouts) => await kernel.ipvs.setTimeouts(timeouts),
-      close: async () => await kernel.ipvs.close(),
-    }
-    const routes: Routes = {
-      apply: async (ops) => {
-        count(ops)
-        return await kernel.routes.apply(ops)
-      },
-      dumpLocalRoutes: async (family) => await kernel.routes.dumpLocalRoutes(family),
-      dumpAddresses: async (family, index) => await kernel.routes.dumpAddresses(family, index),
-      close: async () => await kernel.routes.close(),
-    }
-    const ipset: Ipset = {
-      apply: async (ops) => {
-        count(ops)
-        return await kernel.ipset.apply(ops)
-      },
-      sets: async () => await kernel.ipset.sets(),
-      headers: async (names) => await kernel.ipset.headers(names),
-      entries: async (name) => await kernel.ipset.entries(name),
-      close: async () => await kernel.ipset.close(),
-    }
-    this.kernel = { ...kernel, ipvs, routes, ipset }
-  }
-}
-
-async function seconds(work: () => Promise<unknown>): Promise<number> {
-  const start = process.hrtime.bigint()
-  await work()
-  return Number(process.hrtime.bigint() - start) / 1e9
-}
-
-function median(figures: readonly number[]): number {
-  return figures.toSorted((a, b) => a - b)[Math.floor(figures.length / 2)] ?? Number.NaN
-}
-
 function objectEvents(services: number, reals: number, first = 0): ObjectEvent[] {
   const events: ObjectEvent[] = []
   for (let i = first; i < first + services; i++) {
@@ -94,31 +34,6 @@ function objectEvents(services: number, reals: number, first = 0): ObjectEvent[]
     events.push({ type: 'set', object: slice(i, realServersOf(i, reals)) })
   }
   return events
-}
-
-function openPipeline(kernel: Kernel, vipBinding: VipBinding): Pipeline {
-  const log = openLog({ format: 'json', verbosity: 0, destination: process.stderr, now: Date.now })
-  const metrics = openMetrics(new Registry())
-  const problems = new StateReporter({
-    log,
-    level: 'error',
-    trouble: 'benchmark',
-    recovery: 'programmed again',
-    count: (number) => metrics.objectsFailed.set(number),
-  })
-  const config = resolveConfig({ manifests: 'none', mode: 'ipvs', vipBinding })
-  const options = {
-    config,
-    kernel,
-    node,
-    clock: systemClock,
-    log,
-    metrics,
-    problems,
-    openHealthChecks: (family: IpFamily, isHealthy: () => boolean) =>
-      new HealthCheckServers({ family, isHealthy, nodeName: node.facts.name }),
-  }
-  return ipvsMode(options, new IpvsSettings({ config: config.ipvs, kernel, log })).openPipeline('ipv4')
 }
 
 /** The ledger's way alone, without VIPs: what ipvsadm -R and the C loop do. */
@@ -190,7 +105,7 @@ async function runLedger(services: number, reals: number): Promise<Record<string
   for (let i = 0; i < 5; i++) reads.push(await seconds(async () => await kernel.ipvs.dump('ipv4')))
 
   const counted = new CountedKernel(kernel)
-  const pipeline = openPipeline(counted.kernel, 'routes')
+  const pipeline = await openPipeline(counted.kernel, 'routes')
   pipeline.apply([...events, { type: 'synced' }])
   await pipeline.runOnce()
   const before = counted.messages
@@ -234,8 +149,8 @@ async function runPipeline(
   await kernel.ipvs.info()
   const counted = new CountedKernel(kernel)
   const events = objectEvents(services, reals)
+  const pipeline = await openPipeline(counted.kernel, binding)
   const whole = await seconds(async () => {
-    const pipeline = openPipeline(counted.kernel, binding)
     pipeline.apply([...events, { type: 'synced' }])
     await pipeline.runOnce()
   })

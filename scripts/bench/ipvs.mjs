@@ -29,6 +29,42 @@ function applyRows(size, { viaduct, viaductWarm, floorOneAck }) {
   ]
 }
 
+/**
+ * 10,000 x 10, a tenth of them with a node port: sets, rules, routes, virtual servers.
+ * @param {any} figures
+ */
+function wholeRows({ viaduct, small, floorBatch, floorRoutes, ipvsadmRestore, ipsetRestore, ipBatch }) {
+  const floor = floorBatch + floorRoutes
+  const tools = ipvsadmRestore + ipsetRestore + ipBatch
+  return [
+    [
+      '10,000 x 10 with node ports: objects to everything',
+      ms(viaduct.whole),
+      `${viaduct.wholeMessages} messages; ${times(viaduct.whole / floor)} of the C loops ${ms(floor)} (<= 2.5x)`,
+    ],
+    [
+      '  ipvsadm -R, ipset restore, ip -batch',
+      ms(tools),
+      `${times(tools / viaduct.whole)} slower (>= 20x); ${ms(ipvsadmRestore)}, ${ms(ipsetRestore)}, ${ms(ipBatch)}`,
+    ],
+    [
+      '  no-change reconcile',
+      ms(viaduct.reconcile),
+      `${viaduct.reconcileMessages} messages written; ${times(viaduct.reconcile / viaduct.read)} of the read (<= 2x)`,
+    ],
+    [
+      '  one endpoint changed',
+      ms(viaduct.change),
+      `${viaduct.changeMessages} messages (<= 5); ${times(viaduct.change / small.change)} of that among 100 x 1`,
+    ],
+    [
+      '  100 changes per second for 60 s: CPU per change',
+      ms(viaduct.churnCpu),
+      `${times(viaduct.churnCpu / small.churnCpu)} of that among 100 x 1`,
+    ],
+  ]
+}
+
 /** @param {any} figures */
 function table(figures) {
   const { small, one, ten, ipvsadmRestore, binding } = figures
@@ -84,6 +120,7 @@ function table(figures) {
       ms(binding.viaductAddresses.whole),
       `C loops ${ms(floorWithAddresses)}; ipvsadm -R + ip -batch ${ms(ipvsadmRestore + binding.ipBatchAddresses)}`,
     ],
+    ...wholeRows(figures.whole),
   ]
 }
 

@@ -59,6 +59,7 @@ describe('the addon', () => {
       'ConntrackSocket',
       'IpsetSocket',
       'IpvsSocket',
+      'KernelLook',
       'NftSocket',
       'RouteEvents',
       'RouteSocket',
@@ -88,6 +89,7 @@ describe('the addon', () => {
     assert.deepEqual(methods(addon.RouteEvents), ['close', 'next'])
     assert.deepEqual(methods(addon.ConntrackSocket), ['close', 'deleteStale'])
     assert.deepEqual(methods(addon.IpsetSocket), ['apply', 'close', 'listEntries', 'listSets'])
+    assert.deepEqual(methods(addon.KernelLook), ['close', 'take'])
     assert.deepEqual(methods(addon.NftSocket), ['close', 'listChains', 'loadXtables'])
     assert.deepEqual(methods(addon.XtablesTable), [
       'apply',

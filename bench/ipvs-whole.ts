@@ -1,0 +1,122 @@
+// Everything of ipvs mode in one process, on a kernel with IP_VS: virtual servers, real servers, sets, routes and rules of
+// SERVICES services with REALS endpoints each, a tenth of them with a node port. Prints one JSON line.
+//
+//   node ipvs-whole.js SERVICES REALS
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Kernel } from '../src/kernel/index.js'
+import { openKernel } from '../src/kernel/index.js'
+import type { ObjectEvent } from '../src/source/index.js'
+import type { Pipeline } from '../src/sync/index.js'
+import { prepareV8 } from '../src/v8-options.js'
+import { port } from '../test/support/objects.js'
+import { CountedKernel, median, openPipeline, seconds } from './pipeline.js'
+import { firstNodePort, nodePortServices, realServer, realServersOf, service, slice } from './state.js'
+
+const changes = 100
+const churnPerSecond = 100
+const churnSeconds = 60
+
+function world(services: number, reals: number): ObjectEvent[] {
+  const events: ObjectEvent[] = []
+  for (let i = 0; i < services; i++) {
+    const plain = service(i)
+    const object =
+      i < nodePortServices(services)
+        ? { ...plain, type: 'NodePort' as const, ports: [port(80, { nodePort: firstNodePort + i })] }
+        : plain
+    events.push({ type: 'set', object })
+    events.push({ type: 'set', object: slice(i, realServersOf(i, reals)) })
+  }
+  return [...events, { type: 'synced' }]
+}
+
+/** All that a reconcile reads, without a look at it. */
+async function readAll(kernel: Kernel): Promise<void> {
+  await kernel.ipvs.dump('ipv4')
+  await kernel.routes.dumpLocalRoutes('ipv4')
+  for (const { name } of await kernel.ipset.sets()) await kernel.ipset.entries(name)
+  for (const table of ['mangle', 'filter', 'nat'] as const) await kernel.xtables('ipv4', table).compare()
+}
+
+/** Gives service 7 another endpoint. */
+class Changer {
+  readonly #pipeline: Pipeline
+  readonly #addresses: string[]
+  #count = 0
+
+  constructor(pipeline: Pipeline, reals: number) {
+    this.#pipeline = pipeline
+    this.#addresses = realServersOf(7, reals)
+  }
+
+  change(): void {
+    this.#addresses[0] = realServer(0x400000 + this.#count++)
+    this.#pipeline.apply([{ type: 'set', object: slice(7, this.#addresses) }])
+  }
+}
+
+/** Changes at a steady rate, whatever is late together, as an agent does. CPU seconds of all threads per change. */
+async function churn(pipeline: Pipeline, changer: Changer): Promise<number> {
+  const before = process.cpuUsage()
+  const start = performance.now()
+  const all = churnPerSecond * churnSeconds
+  for (let made = 0; made < all;) {
+    const due = Math.min(all, Math.floor(((performance.now() - start) / 1000) * churnPerSecond))
+    if (made === due) await sleep(1000 / churnPerSecond)
+    while (made < due) {
+      changer.change()
+      made++
+    }
+    await pipeline.runOnce()
+  }
+  const { user, system } = process.cpuUsage(before)
+  return (user + system) / 1e6 / all
+}
+
+async function run(services: number, reals: number): Promise<Record<string, number>> {
+  const kernel = openKernel({ addonPath: undefined })
+  await kernel.ipvs.info()
+  const counted = new CountedKernel(kernel)
+  const events = world(services, reals)
+  globalThis.gc?.()
+  const pipeline = await openPipeline(counted.kernel, 'routes')
+  const whole = await seconds(async () => {
+    pipeline.apply(events)
+    await pipeline.runOnce()
+  })
+  const wholeMessages = counted.messages
+  const reads: number[] = []
+  const reconciles: number[] = []
+  for (let i = 0; i < 5; i++) {
+    reads.push(await seconds(async () => await readAll(kernel)))
+    pipeline.applyNode({ routing: false, vipBinding: true, modeSettings: false })
+    reconciles.push(await seconds(async () => await pipeline.runOnce()))
+  }
+  const reconcileMessages = counted.messages - wholeMessages
+  const changer = new Changer(pipeline, reals)
+  const times: number[] = []
+  let changeMessages = 0
+  for (let i = 0; i < changes; i++) {
+    const before = counted.messages
+    changer.change()
+    times.push(await seconds(async () => await pipeline.runOnce()))
+    changeMessages = Math.max(changeMessages, counted.messages - before)
+  }
+  const churnCpu = await churn(pipeline, changer)
+  await kernel.close()
+  return {
+    whole,
+    wholeMessages,
+    read: median(reads),
+    reconcile: median(reconciles),
+    reconcileMessages,
+    change: median(times),
+    changeMessages,
+    churnCpu,
+  }
+}
+
+// As the agent does.
+prepareV8()
+const [services, reals] = process.argv.slice(2).map(Number)
+process.stdout.write(`${JSON.stringify(await run(services ?? 0, reals ?? 0))}\n`)

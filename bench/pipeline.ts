@@ -1,0 +1,116 @@
+// What the programs that run Viaduct's rooms in one process have in common.
+import { Registry } from 'prom-client'
+import type { IpFamily } from '../src/address.js'
+import type { Ipset, Ipvs, Kernel, Routes, XtTableName, Xtables } from '../src/kernel/index.js'
+import { resolveConfig, type VipBinding } from '../src/config/index.js'
+import { openLog, StateReporter } from '../src/log.js'
+import { openMetrics } from '../src/metrics.js'
+import { NodeTracker } from '../src/node/index.js'
+import { HealthCheckServers } from '../src/server/index.js'
+import { openMode, type Pipeline, systemClock } from '../src/sync/index.js'
+
+export const node = new NodeTracker('node-a')
+
+/** Passes everything through and counts what is sent: operations, and tables that are written. */
+export class CountedKernel {
+  messages = 0
+  readonly kernel: Kernel
+
+  constructor(kernel: Kernel) {
+    const count = (ops: { readonly length: number }): void => {
+      this.messages += ops.length
+    }
+    const ipvs: Ipvs = {
+      apply: async (ops) => {
+        count(ops)
+        return await kernel.ipvs.apply(ops)
+      },
+      dump: async (family, options) => await kernel.ipvs.dump(family, options),
+      read: async (keys, options) => await kernel.ipvs.read(keys, options),
+      info: async () => await kernel.ipvs.info(),
+      timeouts: async () => await kernel.ipvs.timeouts(),
+      setTimeouts: async (timeouts) => await kernel.ipvs.setTimeouts(timeouts),
+      close: async () => await kernel.ipvs.close(),
+    }
+    const routes: Routes = {
+      apply: async (ops) => {
+        count(ops)
+        return await kernel.routes.apply(ops)
+      },
+      dumpLocalRoutes: async (family) => await kernel.routes.dumpLocalRoutes(family),
+      dumpAddresses: async (family, index) => await kernel.routes.dumpAddresses(family, index),
+      close: async () => await kernel.routes.close(),
+    }
+    const ipset: Ipset = {
+      apply: async (ops) => {
+        count(ops)
+        return await kernel.ipset.apply(ops)
+      },
+      sets: async () => await kernel.ipset.sets(),
+      headers: async (names) => await kernel.ipset.headers(names),
+      entries: async (name) => await kernel.ipset.entries(name),
+      close: async () => await kernel.ipset.close(),
+    }
+    const tables = new Map<Xtables, Xtables>()
+    const xtables = (family: IpFamily, table: XtTableName): Xtables => {
+      const door = kernel.xtables(family, table)
+      const known = tables.get(door) ?? this.#countWrites(door)
+      tables.set(door, known)
+      return known
+    }
+    this.kernel = { ...kernel, ipvs, routes, ipset, xtables }
+  }
+
+  #countWrites(door: Xtables): Xtables {
+    return {
+      family: door.family,
+      table: door.table,
+      apply: async (ops, options) => {
+        const outcome = await door.apply(ops, options)
+        if (outcome.isWritten) this.messages++
+        return outcome
+      },
+      stage: async (ops) => await door.stage(ops),
+      check: async () => await door.check(),
+      compare: async () => await door.compare(),
+      chains: async () => await door.chains(),
+      close: async () => await door.close(),
+    }
+  }
+}
+
+export async function seconds(work: () => Promise<unknown>): Promise<number> {
+  const start = process.hrtime.bigint()
+  await work()
+  return Number(process.hrtime.bigint() - start) / 1e9
+}
+
+export function median(figures: readonly number[]): number {
+  return figures.toSorted((a, b) => a - b)[Math.floor(figures.length / 2)] ?? Number.NaN
+}
+
+/** The pipeline of IPv4, on a kernel that is made ready. */
+export async function openPipeline(kernel: Kernel, vipBinding: VipBinding): Promise<Pipeline> {
+  const log = openLog({ format: 'json', verbosity: 0, destination: process.stderr, now: Date.now })
+  const metrics = openMetrics(new Registry())
+  const problems = new StateReporter({
+    log,
+    level: 'error',
+    trouble: 'benchmark',
+    recovery: 'programmed again',
+    count: (number) => metrics.objectsFailed.set(number),
+  })
+  const config = resolveConfig({ manifests: 'none', mode: 'ipvs', vipBinding })
+  const options = {
+    config,
+    kernel,
+    node,
+    clock: systemClock,
+    log,
+    metrics,
+    problems,
+    openHealthChecks: (family: IpFamily, isHealthy: () => boolean) =>
+      new HealthCheckServers({ family, isHealthy, nodeName: node.facts.name }),
+  }
+  return (await openMode(options)).openPipeline('ipv4')
+}
