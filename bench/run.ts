@@ -75,7 +75,7 @@ function measureWhole(): Record<string, unknown> {
   const reals = 10
   const address = '192.0.2.1'
   const withAddress = `ip addr add ${address}/32 dev lo`
-  const viaductWhole = `${viaduct.replace('viaduct.js', 'ipvs-whole.js')}`
+  const viaductWhole = viaduct.replace('viaduct.js', 'ipvs-whole.js')
   const run = (size: string): Record<string, number> => measured(`${withAddress}; ${viaductWhole} ${size}`)
   return {
     viaduct: run(`${services} ${reals}`),

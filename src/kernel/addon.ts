@@ -69,7 +69,10 @@ export interface RawRouteSocket {
 }
 
 export interface RawRouteEvents {
-  /** EventRecords; none where close() ended the wait. Waits on a thread of its own. */
+  /**
+   * EventRecords. Waits on a thread of libuv's pool (open-kernel.ts counts them); the wait ends from time to time with no
+   * records at all, so that a worker that is terminated can end: ask again.
+   */
   next(): Promise<Uint8Array>
   /** Ends a wait. */
   close(): Promise<void>

@@ -53,9 +53,10 @@ export interface KernelOptions {
  * The real kernel. Nothing is opened yet: the first call of each part loads the addon (ConfigError when there is none)
  * and opens its socket in the network namespace of that moment.
  *
- * Each part has one call in flight, for both families: at most three for libuv's pool, which has four threads, and four
- * when somebody asks `links` (start-up, reconcile, clean-up). The watch of the links waits on a thread of its own.
- * UV_THREADPOOL_SIZE needs no setting. Each table of x_tables is a part of its own, and holds its thread while it waits for
+ * Each part has one call in flight, for both families: with one watch, at most four for libuv's pool, which has four
+ * threads, and five when somebody asks `links` (start-up, reconcile, clean-up): one of them waits some milliseconds then.
+ * UV_THREADPOOL_SIZE needs no setting: a wait for events ends within a second and queues again behind the files and names
+ * that were asked for meanwhile. Each table of x_tables is a part of its own, and holds its thread while it waits for
  * the lock: of two families' tables two at a time.
  * A clean-up of flows holds one as long as it takes, 0.2 s for 100,000 of them.
  */

@@ -67,6 +67,7 @@ class RealLinkWatch implements LinkWatch {
 
   async next(): Promise<readonly LinkEvent[] | undefined> {
     while (!this.#isClosed) {
+      // An empty answer is a pause of the wait.
       const records = await this.#queue
         .run((events) => events.next())
         .catch((error: unknown) => {
