@@ -89,7 +89,7 @@ async function run(config: Config, kernel: Kernel, log: Log): Promise<number> {
   const stopped = stopSignal()
   const metrics = openMetrics(new Registry())
   const source = openSource(config, { fileSystem: nodeFileSystem, timers, log, metrics })
-  const inbox = new Inbox()
+  const inbox = new Inbox(systemClock)
   // The kernel may be loading its modules meanwhile.
   const reading = failureOf(source.start((events) => inbox.deliver(events)))
   let synchronizer: Synchronizer | undefined
@@ -99,8 +99,8 @@ async function run(config: Config, kernel: Kernel, log: Log): Promise<number> {
     ;({ synchronizer } = agent)
     log.info('viaduct starts', { version: config.version, mode: agent.mode })
     agent.synchronizer.start()
-    inbox.open((events) => agent.synchronizer.deliver(events))
-    end = await Promise.race([stopped, agent.crash, reading])
+    const handing = failureOf(inbox.open((events) => agent.synchronizer.deliver(events)))
+    end = await Promise.race([stopped, agent.crash, reading, handing])
   } finally {
     kernel.hurry()
     await source.stop()
