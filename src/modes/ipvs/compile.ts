@@ -103,7 +103,7 @@ function externalIPFrontend(
   address: IpAddress,
 ): Frontend {
   const { port, isExternalLocal, clusterBackends: backends } = route
-  const entries: readonly DesiredSetEntry[] = [
+  const entries: DesiredSetEntry[] = [
     { set: isExternalLocal ? 'externalIPLocal' : 'externalIP', entry: entryOf(route, address, port) },
     ...policyEntries(route, mark, address, port),
   ]
@@ -179,9 +179,12 @@ function entryOf({ protocol }: Route, address: IpAddress, port: number): HostEnt
   return { address, protocol: protocols[protocol], port }
 }
 
-function bound(frontend: Omit<Frontend, 'isBound'>, { nodeAddresses }: IpvsModeSettings): Frontend {
-  const isBound = !nodeAddresses.has(frontend.address)
-  if (!isBound) return { ...frontend, isBound }
-  const vip: DesiredSetEntry = { set: 'vips', entry: { address: frontend.address } }
-  return { ...frontend, isBound, entries: [...frontend.entries, vip] }
+/** The frontend of an address that is bound, unless it is the node's own; takes `entries` over. */
+function bound(
+  { address, port, backends, entries }: Omit<Frontend, 'isBound'> & { readonly entries: DesiredSetEntry[] },
+  { nodeAddresses }: IpvsModeSettings,
+): Frontend {
+  const isBound = !nodeAddresses.has(address)
+  if (isBound) entries.push({ set: 'vips', entry: { address } })
+  return { address, port, backends, isBound, entries }
 }
