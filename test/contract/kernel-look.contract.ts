@@ -52,7 +52,8 @@ export function kernelLookContract(
       }
     }
 
-    it('tells an IPv4 virtual server more and less', { skip: !hasIpvs }, async () => {
+    if (!hasIpvs) return
+    it('tells an IPv4 virtual server more and less', async () => {
       const key = { family: 'ipv4', protocol: 'tcp', address: ip('192.0.2.7'), port: 80 } as const
       const settings = { scheduler: 'rr', flags: 0, timeoutSeconds: 0, netmaskLength: 32 }
       const empty = await take('ipv4')
