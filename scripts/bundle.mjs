@@ -1,5 +1,7 @@
-// Makes the shipped artefact: dist/agent.js, which launches the bundle beside it, and dist/viaduct.node.
+// Makes the shipped artefact in dist/: agent.js, which launches bundle.js with bundle.bytecode; package.json, which says that they
+// are scripts; viaduct.node.
 import { copyFileSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { setFlagsFromString } from 'node:v8'
 import { Script } from 'node:vm'
@@ -23,7 +25,7 @@ export async function bundle() {
     supported: { 'dynamic-import': false },
     plugins: [withoutUnused],
   })
-  writeFileSync(join(dist, 'bundle.bytecode'), bytecodeOf(readFileSync(join(dist, 'bundle.js'))))
+  writeFileSync(join(dist, 'bundle.bytecode'), await bytecodeOf(readFileSync(join(dist, 'bundle.js'))))
   writeFileSync(join(dist, 'package.json'), '{ "type": "commonjs" }\n')
   const addon = ['build/Release/viaduct.node', 'build/viaduct.node']
     .map((path) => join(root, path))
@@ -65,14 +67,17 @@ async function bundleTo(outfile, options) {
 }
 
 /**
- * The source, then all of its functions as V8's bytecode, which the same version with the same flags takes.
+ * All functions of the source as V8's bytecode, which the same Node with the same flags takes.
  * @param {Buffer} source
  */
-function bytecodeOf(source) {
+async function bytecodeOf(source) {
+  const sealer = join(root, 'out', 'bytecode.cjs')
+  await bundleTo(sealer, { entryPoints: ['src/bytecode.cts'] })
   setFlagsFromString('--no-lazy')
   const script = new Script(source.toString('latin1'))
   setFlagsFromString('--lazy')
-  return Buffer.concat([source, script.createCachedData()])
+  const { seal } = createRequire(import.meta.url)(sealer)
+  return seal(source, script.createCachedData())
 }
 
 /** A copy under another name first: an agent that runs has the old file mapped, and dies when its bytes change. */

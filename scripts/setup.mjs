@@ -37,7 +37,7 @@ export async function setUp(purpose) {
   await step('TypeScript: tsc into out/ts', () =>
     must([process.execPath, npmBin('typescript', 'tsc'), '-p', 'tsconfig.json']),
   )
-  await step('bundle: dist/agent.js and dist/viaduct.node', () =>
+  await step('bundle: agent.js, its bundle and the addon into dist', () =>
     must([process.execPath, 'scripts/bundle.mjs']),
   )
 }

@@ -90,17 +90,21 @@ async function run(config: Config, kernel: Kernel, log: Log): Promise<number> {
   const metrics = openMetrics(new Registry())
   const source = openSource(config, { fileSystem: nodeFileSystem, timers, log, metrics })
   const inbox = new Inbox(systemClock)
-  // The kernel may be loading its modules meanwhile.
+  // The kernel may be loading its modules meanwhile; what it lacks is told before what the world lacks.
   const reading = failureOf(source.start((events) => inbox.deliver(events)))
+  reading.catch(() => undefined)
   let synchronizer: Synchronizer | undefined
   let end: NodeJS.Signals | readonly unknown[]
   try {
-    const agent = await Promise.race([build({ config, kernel, log, metrics }), reading])
-    ;({ synchronizer } = agent)
-    log.info('viaduct starts', { version: config.version, mode: agent.mode })
-    agent.synchronizer.start()
-    const handing = failureOf(inbox.open((events) => agent.synchronizer.deliver(events)))
-    end = await Promise.race([stopped, agent.crash, reading, handing])
+    const agent = await Promise.race([build({ config, kernel, log, metrics }), stopped])
+    if (typeof agent === 'string') end = agent
+    else {
+      ;({ synchronizer } = agent)
+      log.info('viaduct starts', { version: config.version, mode: agent.mode })
+      agent.synchronizer.start()
+      const handing = failureOf(inbox.open((events) => agent.synchronizer.deliver(events)))
+      end = await Promise.race([stopped, agent.crash, reading, handing])
+    }
   } finally {
     kernel.hurry()
     await source.stop()

@@ -1,14 +1,17 @@
 // dist/agent.js: runs the agent's bundle with the bytecode that the build made of it. Compiling it anew at each start would
-// cost a third of the time until the first 10,000 services are in the kernel (docs/benchmarks.md).
+// cost a tenth of the time until the first 10,000 services are in the kernel (docs/adr/0012).
 import fs = require('node:fs')
 import path = require('node:path')
 import vm = require('node:vm')
+import bytecode = require('./bytecode.cjs')
 
-/** The file begins with the source that its bytecode was made of, as V8 itself compares no more than the length. Another source, or no such file, is no harm but a slow start. */
+/** Bytecode that cannot be read, or is not of this source and Node, is no harm but a slow start. */
 function bytecodeOf(source: Buffer, file: string): Buffer | undefined {
-  if (!fs.existsSync(file)) return undefined
-  const made = fs.readFileSync(file)
-  return made.subarray(0, source.length).equals(source) ? made.subarray(source.length) : undefined
+  try {
+    return bytecode.unseal(source, fs.readFileSync(file))
+  } catch {
+    return undefined
+  }
 }
 
 const file = path.join(__dirname, 'bundle.js')

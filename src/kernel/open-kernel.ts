@@ -53,8 +53,9 @@ export interface KernelOptions {
  * The real kernel. Nothing is opened yet: the first call of each part loads the addon (ConfigError when there is none)
  * and opens its socket in the network namespace of that moment.
  *
- * Each part has one call in flight, for both families: with one watch, at most four for libuv's pool, which has four
- * threads, and five when somebody asks `links` (start-up, reconcile, clean-up): one of them waits some milliseconds then.
+ * Each part has one call in flight, for both families, on libuv's pool, which has four threads: one of them waits for events, and
+ * a call that finds none free waits some milliseconds. At a start, when the parts are asked beside each other, it may wait
+ * for modules that the kernel loads, and so do the files of the world.
  * UV_THREADPOOL_SIZE needs no setting: a wait for events ends within a second and queues again behind the files and names
  * that were asked for meanwhile. Each table of x_tables is a part of its own, and holds its thread while it waits for
  * the lock: of two families' tables two at a time.

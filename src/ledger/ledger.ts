@@ -161,7 +161,10 @@ export class Ledger {
       planned++
       if (entry.wanted !== undefined || entry.isStale) continue
       const isKept = 'address' in entry.key && this.#isExcluded(entry.key.address)
-      if (isKept) entry.acknowledged = undefined
+      if (isKept && entry.acknowledged !== undefined) {
+        entry.acknowledged = undefined
+        this.#foreignCount++
+      }
       if (entry.acknowledged !== undefined) pushPart(entry, { ops, parts, target: undefined })
       this.#updateNeed(entry)
     }

@@ -21,10 +21,10 @@ const periodMs = 1000
 const sampleSize = 4
 
 /**
- * Once a second, what the kernel counts: entries of the tables and of the sets, virtual servers (IPv4). Bytes that are as they
- * were found in order say at once that nothing was added or removed. And a few virtual servers of ours byte for byte, which are all
- * of them in turn. So a table that was flushed or grew is noticed within a second, a change within a small one too; one
- * somewhere in a large one by the reconcile at the latest.
+ * Once a second. How many entries the tables have, and virtual servers (IPv4): bytes that are those that were found in order say at
+ * once that nothing was added or removed. In turn: two sets by their numbers of entries, and a few virtual servers of ours byte for
+ * byte. So what was flushed or grew among tables and IPv4 servers is noticed within a second, and any change within a
+ * small table; one somewhere in a large one by the reconcile at the latest.
  */
 export class CheapLook {
   readonly #options: CheapLookOptions
@@ -47,26 +47,27 @@ export class CheapLook {
     const { clock, policies } = this.#options
     if (clock.now() < this.#dueMs) return false
     this.#dueMs = nextDueMs(clock)
-    try {
-      if (await this.#isCountWrong()) return true
-      if (await policies.findsOtherSets()) return true
-      return await this.#isSampleWrong()
-    } catch (error) {
-      // Whoever needs the kernel next says what is wrong with it.
-      if (error instanceof KernelError) return false
-      throw error
-    }
+    return (
+      (await unlessRefused(async () => await this.#isCountWrong())) ||
+      (await policies.findsOtherSets()) ||
+      (await unlessRefused(async () => await this.#isSampleWrong()))
+    )
+  }
+
+  /** Something was done: the same bytes need not mean the same any more. */
+  forget(): void {
+    this.#seen = undefined
   }
 
   async #isCountWrong(): Promise<boolean> {
     const { family, look, ipvs, ledger, policies } = this.#options
-    const taken = await look.take()
-    if (this.#seen?.equals(taken) === true) return false
+    const taken = await takenOf(look)
+    if (taken !== undefined && this.#seen?.equals(taken) === true) return false
     this.#seen = undefined
     const areRulesOwed = await policies.findsOtherRules()
     if (family === 'ipv4' && ledger.acknowledgedCount > 0)
       if ((await ipvs.info()).ipv4VirtualServers !== ledger.expectedCount) return true
-    if (!areRulesOwed) this.#seen = Buffer.from(taken)
+    if (!areRulesOwed && taken !== undefined) this.#seen = Buffer.from(taken)
     return false
   }
 
@@ -81,4 +82,24 @@ export class CheapLook {
 /** On the second: both families look at the same time, and an idle machine wakes up once for them. */
 function nextDueMs(clock: Clock): number {
   return (Math.floor(clock.now() / periodMs) + 1) * periodMs
+}
+
+/** undefined: it cannot be had, and what it stands for is asked itself. */
+async function takenOf(look: KernelLook): Promise<Uint8Array | undefined> {
+  try {
+    return await look.take()
+  } catch (error) {
+    if (error instanceof KernelError) return undefined
+    throw error
+  }
+}
+
+/** False where the kernel cannot be asked: whoever needs it next says what is wrong with it. */
+async function unlessRefused(find: () => Promise<boolean>): Promise<boolean> {
+  try {
+    return await find()
+  } catch (error) {
+    if (error instanceof KernelError) return false
+    throw error
+  }
 }

@@ -183,6 +183,7 @@ export class FamilyPipeline {
     const known = this.#known
     if (known === 'nothing') return undefined
     if (this.#isIdle(known)) return this.#nextInMs()
+    this.#cheapLook.forget()
     const { clock, family } = this.#options
     const oldestEventMs = this.#oldestEventMs
     const report = new SyncReport(family, { startMs: clock.now(), oldestEventMs })

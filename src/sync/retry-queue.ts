@@ -18,13 +18,17 @@ export class RetryQueue<T> {
     this.#maxDelayMs = delays.maxMs
   }
 
-  /** The object failed, again or for the first time. An attempt that something else brought about before it was due does not count. */
-  fail(item: T): void {
+  /**
+   * The object failed, again or for the first time. False: something else brought the attempt about before it was due, and it does
+   * not count.
+   */
+  fail(item: T): boolean {
     const now = this.#clock.now()
     const former = this.#retries.get(item)
-    if (former !== undefined && former.dueMs > now) return
+    if (former !== undefined && former.dueMs > now) return false
     const delayMs = former === undefined ? this.#firstDelayMs : Math.min(former.delayMs * 2, this.#maxDelayMs)
     this.#retries.set(item, { delayMs, dueMs: now + delayMs })
+    return true
   }
 
   /** The object is well, or gone. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
 import type { IpvsOp, VirtualServerKey } from '../../src/kernel/index.js'
-import { service, set, slice, synced } from '../support/objects.js'
+import { port, service, set, slice, synced } from '../support/objects.js'
 import { PipelineLab, ip, snapshot } from '../support/pipeline-lab.js'
 
 const web = { family: 'ipv4', protocol: 'tcp', address: ip('10.96.0.1'), port: 80 } as const
@@ -109,6 +109,39 @@ it('own changes are expected', async () => {
     },
   }
   await lab.clock.advance(25_000)
+  assert.equal(dumps, 0)
+  await lab.stop()
+})
+
+it('what others remove in the second in which we add as many is noticed', async () => {
+  const lab = new PipelineLab()
+  const many = Array.from({ length: 200 }, (_, i) => set(service(`s${i}`, `10.96.1.${i + 1}`)))
+  await lab.deliver(...many, synced)
+  await lab.clock.advance(1500)
+  await lab.kernel.ipvs.apply([removal({ ...web, address: ip('10.96.1.150') })])
+  await lab.deliver(set(service('web', '10.96.0.1')))
+  await lab.clock.advance(1000)
+  assert.equal((await lab.kernel.ipvs.info()).ipv4VirtualServers, 201)
+  await lab.stop()
+})
+
+it('a virtual server that is left to others because it is excluded asks for no reconcile', async () => {
+  const lab = new PipelineLab({ excludeCidrs: ['10.96.0.0/24'] })
+  const ports = [port(80), port(443, { name: 'tls' })]
+  await lab.deliver(set(service('web', '10.96.0.1', { ports })), synced)
+  await lab.clock.advance(31_000)
+  await lab.deliver(set(service('web', '10.96.0.1', { ports: ports.slice(0, 1) })))
+  assert.equal((await lab.kernel.ipvs.info()).ipv4VirtualServers, 2)
+  await lab.clock.advance(1500)
+  lab.kernel.xtNamespace.table('ipv4', 'nat').addChain('SOMEBODYS')
+  let dumps = 0
+  lab.kernel.ipvs.batches.plan = {
+    callFault: (call) => {
+      if (call === 'dump') dumps++
+      return undefined
+    },
+  }
+  await lab.clock.advance(20_000)
   assert.equal(dumps, 0)
   await lab.stop()
 })

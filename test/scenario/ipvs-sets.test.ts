@@ -167,6 +167,8 @@ describe('a set that the kernel refuses stops only its own entries', () => {
       line?.message ?? '',
       /set KUBE-CLUSTER-IP: 1 of its entries are refused: .*10\.96\.0\.1,tcp:80: IPSET_ERR_HASH_FULL/,
     )
+    const refused = /viaduct_kernel_errors_total\{[^}]*code="IPSET_ERR_HASH_FULL"\} 1$/mu
+    assert.match(await lab.registry.getSingleMetricAsString('viaduct_kernel_errors_total'), refused)
     batches.plan = {}
     await lab.clock.advance(2000)
     assert.deepEqual(await entriesOf(kernel, 'clusterIP'), ['10.96.0.1,tcp:80', '10.96.0.2,tcp:80'])

@@ -7,8 +7,9 @@ import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { Script } from 'node:vm'
+import bytecodeFile = require('../../src/bytecode.cjs')
 
-const launcher = fileURLToPath(new URL('../../src/launch.cjs', import.meta.url))
+const { seal, unseal } = bytecodeFile
 const dist = fileURLToPath(new URL('../../../../dist/', import.meta.url))
 
 const folder = mkdtempSync(join(tmpdir(), 'viaduct-launch-'))
@@ -19,25 +20,36 @@ const bundleThatSays = (word: string): string =>
 
 const bytecodeOf = (source: string): Buffer => new Script(source).createCachedData()
 
+function sealed(source: string, bytecode = bytecodeOf(source)): Buffer {
+  return seal(Buffer.from(source), bytecode)
+}
+
+function damaged(file: Buffer, damage: (bytes: Buffer) => void): Buffer {
+  damage(file)
+  return file
+}
+
 describe('the launcher runs the bundle beside it', () => {
   const source = bundleThatSays('right')
   const another = bundleThatSays('wrong')
   const cases: readonly { readonly name: string; readonly bytecode?: Buffer }[] = [
     { name: 'without bytecode' },
-    { name: 'with its bytecode', bytecode: Buffer.concat([Buffer.from(source), bytecodeOf(source)]) },
+    { name: 'with its bytecode', bytecode: sealed(source) },
+    { name: 'and not the bytecode of another source of the same length', bytecode: sealed(another) },
+    { name: 'with bytecode that V8 refuses', bytecode: sealed(source, Buffer.alloc(500, 1)) },
     {
-      name: 'and not the bytecode of another source of the same length',
-      bytecode: Buffer.concat([Buffer.from(another), bytecodeOf(another)]),
+      name: 'with bytecode whose end was never written',
+      bytecode: damaged(sealed(source), (bytes) => bytes.fill(0, bytes.length / 2)),
     },
     {
-      name: 'with bytecode that V8 refuses',
-      bytecode: Buffer.concat([Buffer.from(source), Buffer.alloc(500, 1)]),
+      name: 'with bytecode that has another bit',
+      bytecode: damaged(sealed(source), (bytes) => bytes.writeUInt8(bytes.readUInt8(100) ^ 1, 100)),
     },
-    { name: 'with a file that is cut off', bytecode: Buffer.from(source).subarray(0, 20) },
+    { name: 'with a file that is cut off', bytecode: sealed(source).subarray(0, 3) },
   ]
   for (const { name, bytecode } of cases) {
     test(name, () => {
-      copyFileSync(launcher, join(folder, 'agent.cjs'))
+      copyFileSync(join(dist, 'agent.js'), join(folder, 'agent.cjs'))
       writeFileSync(join(folder, 'bundle.js'), source)
       rmSync(join(folder, 'bundle.bytecode'), { force: true })
       if (bytecode !== undefined) writeFileSync(join(folder, 'bundle.bytecode'), bytecode)
@@ -51,8 +63,8 @@ describe('the launcher runs the bundle beside it', () => {
 
 test('V8 takes the bytecode that the build made', () => {
   const bundle = readFileSync(join(dist, 'bundle.js'))
-  const made = readFileSync(join(dist, 'bundle.bytecode'))
-  assert.ok(made.subarray(0, bundle.length).equals(bundle))
-  const script = new Script(bundle.toString('latin1'), { cachedData: made.subarray(bundle.length) })
+  const cachedData = unseal(bundle, readFileSync(join(dist, 'bundle.bytecode')))
+  assert.ok(cachedData !== undefined)
+  const script = new Script(bundle.toString('latin1'), { cachedData })
   assert.equal(script.cachedDataRejected, false)
 })
