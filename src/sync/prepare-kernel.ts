@@ -26,11 +26,9 @@ export interface PrepareOptions {
 /** Throws ConfigError where an operator's setting cannot work on this kernel, KernelError where the kernel has no IPVS. */
 export async function prepareKernel(options: PrepareOptions): Promise<void> {
   const { kernel, scheduler, vipBinding, settings } = options
-  const [, , dummy] = await inOrder([
-    checkScheduler(kernel.ipvs, scheduler),
-    checkSetTypes(kernel.ipset, setKeys.map(setSpec)),
-    ensureDummyDevice(kernel.links),
-  ])
+  await inOrder([checkScheduler(kernel.ipvs, scheduler), checkSetTypes(kernel.ipset, setKeys.map(setSpec))])
+  // Only then: it stays, and a node where the mode cannot run has no use for it.
+  const dummy = await ensureDummyDevice(kernel.links)
   if (typeof dummy === 'string' && vipBinding === 'addresses')
     throw new ConfigError('vip-binding', dummyAdvice(dummy, vipBinding))
   await settings.ensure()
