@@ -32,6 +32,18 @@ function drained(server: VirtualServerKey, address: string): IpvsOp {
   return { op: 'set-real-server', server, real: { key, settings: { ...plain, weight: 0 } } }
 }
 
+/** Dumps of the IPVS table from now on. */
+function countDumps({ kernel }: PipelineLab): () => number {
+  let dumps = 0
+  kernel.ipvs.batches.plan = {
+    callFault: (call) => {
+      if (call === 'dump') dumps++
+      return undefined
+    },
+  }
+  return () => dumps
+}
+
 describe('within a second', () => {
   const cases: readonly { readonly name: string; readonly by: readonly IpvsOp[]; readonly drift: object }[] =
     [
@@ -85,15 +97,9 @@ it('a foreign virtual server asks for one reconcile, and is then expected', asyn
   await lab.kernel.ipvs.apply([
     { op: 'add-virtual-server', server: { key: { ...web, address: ip('192.0.2.1') }, settings } },
   ])
-  let dumps = 0
-  lab.kernel.ipvs.batches.plan = {
-    callFault: (call) => {
-      if (call === 'dump') dumps++
-      return undefined
-    },
-  }
+  const dumps = countDumps(lab)
   await lab.clock.advance(25_000)
-  assert.equal(dumps, 1)
+  assert.equal(dumps(), 1)
   assert.equal(lab.log.find('info', 'Kernel differs').length, 0)
   await lab.stop()
 })
@@ -101,15 +107,9 @@ it('a foreign virtual server asks for one reconcile, and is then expected', asyn
 it('own changes are expected', async () => {
   const lab = await startedLab()
   await lab.deliver(set(service('shop', '10.96.0.2')), set(slice('shop-1', 'shop', ['10.1.0.3'])))
-  let dumps = 0
-  lab.kernel.ipvs.batches.plan = {
-    callFault: (call) => {
-      if (call === 'dump') dumps++
-      return undefined
-    },
-  }
+  const dumps = countDumps(lab)
   await lab.clock.advance(25_000)
-  assert.equal(dumps, 0)
+  assert.equal(dumps(), 0)
   await lab.stop()
 })
 
@@ -134,15 +134,9 @@ it('a virtual server that is left to others because it is excluded asks for no r
   assert.equal((await lab.kernel.ipvs.info()).ipv4VirtualServers, 2)
   await lab.clock.advance(1500)
   lab.kernel.xtNamespace.table('ipv4', 'nat').addChain('SOMEBODYS')
-  let dumps = 0
-  lab.kernel.ipvs.batches.plan = {
-    callFault: (call) => {
-      if (call === 'dump') dumps++
-      return undefined
-    },
-  }
+  const dumps = countDumps(lab)
   await lab.clock.advance(20_000)
-  assert.equal(dumps, 0)
+  assert.equal(dumps(), 0)
   await lab.stop()
 })
 
