@@ -35,8 +35,7 @@ export async function bundle() {
 }
 
 /**
- * What prom-client loads at once and the agent never calls: with it come HTTP, TLS and the cluster module of Node, 12 ms of
- * every start.
+ * What prom-client loads at once and the agent never calls: with it come HTTP, TLS and the cluster module of Node.
  * @type {import('esbuild').Plugin}
  */
 const withoutUnused = {

@@ -2,7 +2,7 @@ import { setFlagsFromString } from 'node:v8'
 
 /**
  * Sets V8 for a start, which makes and runs everything once, 10,000 times, on a node's few cores (docs/benchmarks.md has what
- * each saves). To be called when all modules are loaded: those of Node that come later are compiled without its cache.
+ * it saves). To be called when all modules are loaded: those of Node that come later are compiled without its cache.
  */
 export function prepareV8(): void {
   // Functions up to 100 bytes of bytecode in all are inlined, not 920: V8's compiler takes its time from the start itself.

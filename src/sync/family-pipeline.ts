@@ -293,6 +293,8 @@ export class FamilyPipeline {
    */
   async #applyDirty(report: SyncReport, known: 'listed' | 'synced'): Promise<void> {
     const entries = this.#ledger.takeDirty()
+    // Also where nothing is sent: an excluded virtual server is given up without a word to the kernel.
+    if (entries.length > 0) this.#reconciler.noteChange()
     await this.#inCuts(
       entries,
       async (rest) => await this.#applyServers(this.#ledger.planRestores(rest), report),
