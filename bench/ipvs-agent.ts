@@ -2,7 +2,8 @@
 //   node ipvs-agent.js SERVICES REALS
 // Times are those of the agent's own log, which has milliseconds: what watches it in an emulated guest would be slower.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { literal, number, object, parse, safeParse } from 'valibot'
+import { Type } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
 import { Namespace } from '../test/support/namespaces.js'
 import { AgentRun } from './iptables/agent-run.js'
 import { median } from './iptables/figures.js'
@@ -14,17 +15,17 @@ const betweenChangesMs = 1000
 const restMs = 10_000
 const idleMs = 60_000
 
-const SyncDone = object({
-  msg: literal('Sync done'),
-  ipFamily: literal('IPv4'),
-  complete: literal(true),
-  ts: number(),
+const SyncDone = Type.Object({
+  msg: Type.Literal('Sync done'),
+  ipFamily: Type.Literal('IPv4'),
+  complete: Type.Literal(true),
+  ts: Type.Number(),
 })
 
 /** Milliseconds since 1970 of the first pass of IPv4 that ended, at or behind the line `from` of the log. */
 async function synced(agent: AgentRun, from: number): Promise<number> {
-  const line = await agent.line((text) => safeParse(SyncDone, JSON.parse(text)).success, from)
-  return parse(SyncDone, JSON.parse(line)).ts
+  const line = await agent.line((text) => Value.Check(SyncDone, JSON.parse(text)), from)
+  return Value.Parse(SyncDone, JSON.parse(line)).ts
 }
 
 async function run(place: Namespace, manifests: Manifests): Promise<Record<string, number>> {

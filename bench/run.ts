@@ -5,7 +5,8 @@ import { mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { number, parse, record, string } from 'valibot'
+import { Type } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
 import { ipBatch, ipsetRestore, ipvsadmRestore, nodePortServices } from './state.js'
 
 const services = 10_000
@@ -25,7 +26,7 @@ function inNamespace(line: string): string {
 /** The JSON line that the last command of `line` prints. */
 function measured(line: string): Record<string, number> {
   const lines = inNamespace(line).trim().split('\n')
-  return parse(record(string(), number()), JSON.parse(lines.at(-1) ?? ''))
+  return Value.Parse(Type.Record(Type.String(), Type.Number()), JSON.parse(lines.at(-1) ?? ''))
 }
 
 /** Seconds of a tool that reads `input`. */

@@ -21,7 +21,7 @@ import {
   systemClock,
   type ModeOptions,
 } from './sync/index.js'
-import { prepareV8 } from './v8-options.js'
+import { endStartOfV8, prepareV8 } from './v8-options.js'
 
 const onlineCpus = '/sys/devices/system/cpu/online'
 
@@ -68,6 +68,7 @@ async function build({ config, kernel, log, metrics }: BuildOptions): Promise<Ag
     mode,
     onInForce: () => {
       for (const warning of configWarnings({ ...config, mode: mode.name }, node.facts)) log.warn(warning)
+      endStartOfV8()
       releaseMemory().catch((error: unknown) => log.debug('Memory of the start is kept', { err: error }))
     },
     links: kernel.links,

@@ -1,6 +1,7 @@
 // Desired objects to the kernel, beside the tool that kube-proxy uses for the same: in turn, so that ratios hold on a busy machine.
 import { fileURLToPath } from 'node:url'
-import { number, object, parse, record, string, type InferOutput } from 'valibot'
+import { Type, type Static } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
 import { median, medians } from './figures.js'
 import type { Size } from './manifests.js'
 import { withPlace } from './place.js'
@@ -8,25 +9,25 @@ import { restoreFigures, type RestoreFigures } from './restore-figures.js'
 
 const rounds = 3
 const commit = fileURLToPath(new URL('./commit.js', import.meta.url))
-const Phases = record(string(), number())
-const Commit = object({
+const Phases = Type.Record(Type.String(), Type.Number())
+const Commit = Type.Object({
   first: Phases,
   change: Phases,
   resize: Phases,
-  compareMs: number(),
-  compareGap: object({ ms: number(), wallMs: number() }),
-  checkUs: number(),
-  entries: number(),
-  bytes: number(),
+  compareMs: Type.Number(),
+  compareGap: Type.Object({ ms: Type.Number(), wallMs: Type.Number() }),
+  checkUs: Type.Number(),
+  entries: Type.Number(),
+  bytes: Type.Number(),
 })
-type Commit = InferOutput<typeof Commit>
+type Commit = Static<typeof Commit>
 
 /** One round in a process and a namespace of its own. */
 async function commitOnce({ services, reals }: Size): Promise<Commit> {
   const line = await withPlace(
     async (place) => await place.must(process.execPath, commit, String(services), String(reals)),
   )
-  return parse(Commit, JSON.parse(line))
+  return Value.Parse(Commit, JSON.parse(line))
 }
 
 /** Medians of the rounds. */

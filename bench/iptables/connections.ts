@@ -1,5 +1,6 @@
 // New connections per second, one after the other, as rules make them slower.
-import { number, object, parse, type InferOutput } from 'valibot'
+import { Type, type Static } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
 import type { Namespace } from '../../test/support/namespaces.js'
 import { realServer, vip } from '../state.js'
 import { AgentRun } from './agent-run.js'
@@ -13,8 +14,8 @@ const rounds = 15
 const connectionsPerRound = 4000
 const realPort = 8080
 
-const Rate = object({ perSecond: number(), p50Us: number(), p99Us: number() })
-type Rate = InferOutput<typeof Rate>
+const Rate = Type.Object({ perSecond: Type.Number(), p50Us: Type.Number(), p99Us: Type.Number() })
+type Rate = Static<typeof Rate>
 
 /** Who connects whereto. */
 interface Way {
@@ -44,7 +45,7 @@ async function track(place: Namespace): Promise<void> {
 
 async function rateOf({ place, address, port }: Way, connect: string): Promise<Rate> {
   const output = await place.must(connect, 'rate', address, String(port), String(connectionsPerRound))
-  return parse(Rate, JSON.parse(output))
+  return Value.Parse(Rate, JSON.parse(output))
 }
 
 /** Rounds go over all ways in turn, each beginning with another one: a busy moment of the machine is nobody's. */

@@ -3,7 +3,8 @@ import { readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { array, number, object, parse } from 'valibot'
+import { Type } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
 import { gapsWithin, longestGap, nowMs } from './loop-watch.js'
 import { changesMs, onStage, type Setting } from './stage.js'
 
@@ -15,7 +16,7 @@ const idleMs = 10_000
 /** Gaps of a cold start that are told one by one. */
 const notableMs = 10
 const watch = new URL('./loop-watch.js', import.meta.url).href
-const Gaps = array(object({ endMs: number(), ms: number(), wallMs: number() }))
+const Gaps = Type.Array(Type.Object({ endMs: Type.Number(), ms: Type.Number(), wallMs: Type.Number() }))
 
 /** The longest gap of each stretch, those of the start with their moments, and the agent's log lines of its passes. */
 export async function loopFigures(setting: Setting): Promise<Record<string, unknown>> {
@@ -39,7 +40,7 @@ export async function loopFigures(setting: Setting): Promise<Record<string, unkn
       flags: ['-v', '2', '--iptables-sync-period', `${syncPeriodSeconds}s`],
     },
   )
-  const gaps = parse(Gaps, JSON.parse(readFileSync(output, 'utf8')))
+  const gaps = Value.Parse(Gaps, JSON.parse(readFileSync(output, 'utf8')))
   rmSync(output)
   const { startMs, inForceMs, changeFrom, idleFrom, idleTo, log } = marks
   const startedMs = startOf(log)
@@ -63,5 +64,5 @@ export async function loopFigures(setting: Setting): Promise<Record<string, unkn
 function startOf(log: readonly string[]): number {
   const line = log.find((text) => text.includes('"viaduct starts"'))
   if (line === undefined) throw new Error('the agent did not say that it starts')
-  return parse(object({ ts: number() }), JSON.parse(line)).ts - (Date.now() - nowMs())
+  return Value.Parse(Type.Object({ ts: Type.Number() }), JSON.parse(line)).ts - (Date.now() - nowMs())
 }

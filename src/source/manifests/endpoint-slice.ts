@@ -1,4 +1,4 @@
-import * as v from 'valibot'
+import { Type, type Static, type TSchema } from '@sinclair/typebox'
 import type { EndpointConditions, EndpointSlice, SliceEndpoint, SlicePort } from '../objects.js'
 import * as f from './fields.js'
 import type { FieldProblem } from './fields.js'
@@ -8,54 +8,43 @@ const serviceNameLabel = 'kubernetes.io/service-name'
 
 const names = f.list(f.mapping({ name: f.text }))
 
-function documentWith<A extends v.GenericSchema<string, string>>(address: A) {
+function documentWith<A extends TSchema>(address: A) {
   return f.mapping({
-    metadata: f.metadata,
+    metadata: f.mapping(f.metadata),
     ports: f.list(
       f.mapping({
-        name: v.nullish(f.portName),
+        name: f.portName,
         protocol: f.protocol,
-        port: v.nullish(f.wholeNumber(0, largestPort)),
+        port: Type.Optional(f.wholeNumber(0, largestPort)),
       }),
     ),
     endpoints: f.list(
       f.mapping({
-        addresses: v.pipe(
-          v.array(address, f.expected('a list of addresses')),
-          v.minLength(1, 'must hold an address'),
-        ),
-        nodeName: v.nullish(f.text),
-        conditions: v.nullish(
-          f.mapping({
-            ready: v.nullish(f.flag),
-            serving: v.nullish(f.flag),
-            terminating: v.nullish(f.flag),
-          }),
-        ),
-        hints: v.nullish(f.mapping({ forZones: names, forNodes: names })),
+        addresses: Type.Array(address, { ...f.expected('a list of addresses'), minItems: 1 }),
+        nodeName: Type.Optional(f.text),
+        conditions: Type.Optional(f.mapping({ ready: f.flag, serving: f.flag, terminating: f.flag })),
+        hints: Type.Optional(f.mapping({ forZones: names, forNodes: names })),
       }),
     ),
   })
 }
 
-const documents = {
-  IPv4: documentWith(f.address('ipv4')),
-  IPv6: documentWith(f.address('ipv6')),
-  FQDN: documentWith(f.text),
+const readers = {
+  IPv4: f.fieldsBy(documentWith(f.address('ipv4'))),
+  IPv6: f.fieldsBy(documentWith(f.address('ipv6'))),
+  FQDN: f.fieldsBy(documentWith(f.text)),
 }
-type Fields = v.InferOutput<(typeof documents)['FQDN']>
+type Fields = Static<ReturnType<typeof documentWith<typeof f.text>>>
 type PortFields = NonNullable<Fields['ports']>[number]
 type EndpointFields = NonNullable<Fields['endpoints']>[number]
-const AddressType = f.mapping({
-  addressType: v.picklist(['IPv4', 'IPv6', 'FQDN'], f.expected('IPv4, IPv6 or FQDN')),
-})
+const readAddressType = f.fieldsBy(f.mapping({ addressType: f.oneOf('IPv4', 'IPv6', 'FQDN') }))
 
 /** A discovery.k8s.io/v1 EndpointSlice with the API server's defaults (conditions: F-029), or what is wrong with it. */
 export function readEndpointSlice(document: unknown): EndpointSlice | readonly FieldProblem[] {
-  const type = f.readFields(AddressType, document)
+  const type = readAddressType(document)
   if ('problems' in type) return type.problems
   const { addressType } = type.fields
-  const reading = f.readFields(documents[addressType], document)
+  const reading = readers[addressType](document)
   if ('problems' in reading) return reading.problems
   const { metadata, ports, endpoints } = reading.fields
   const labels = f.keptLabels(metadata.labels)

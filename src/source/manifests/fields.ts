@@ -1,5 +1,14 @@
 // What the fields of Kubernetes objects may hold, and sentences for those that hold something else.
-import * as v from 'valibot'
+import {
+  FormatRegistry,
+  Type,
+  type SchemaOptions,
+  type Static,
+  type TObject,
+  type TProperties,
+  type TSchema,
+} from '@sinclair/typebox'
+import { TypeCompiler, type TypeCheck, type ValueError } from '@sinclair/typebox/compiler'
 import { familyOf, parseIpAddress, type IpFamily } from '../../address.js'
 import { type Labels, readLabels, schedulingAnnotations, type SchedulingWish } from '../objects.js'
 
@@ -9,70 +18,61 @@ export interface FieldProblem {
   readonly problem: string
 }
 
-type Message = (issue: v.BaseIssue<unknown>) => string
-
-/** Message of a schema that accepts only `what`. */
-export function expected(what: string): Message {
-  return ({ input }) =>
-    input === undefined ? `is missing: must be ${what}` : `must be ${what}, not ${show(input)}`
-}
-
-function show(value: unknown): string {
-  if (typeof value === 'string') return `the text ${JSON.stringify(value)}`
-  if (Array.isArray(value)) return 'a list'
-  if (typeof value === 'object' && value !== null) return 'a mapping'
-  return String(value)
+/** Options of a schema that accepts only `what`, for its message. */
+export function expected(what: string): SchemaOptions & { readonly expected: string } {
+  return { expected: what }
 }
 
 /** A mapping with these fields; others are ignored, as Kubernetes objects have many that we do not read. */
-export function mapping<E extends v.ObjectEntries>(entries: E): v.ObjectSchema<E, Message> {
-  // valibot asks the mapping, not the field, for the message of a field that is absent: `expected` is then its quoted name.
-  return v.object(entries, (issue) =>
-    issue.expected?.startsWith('"') ? 'is missing' : expected('a mapping')(issue),
-  )
+export function mapping<P extends TProperties>(fields: P): TObject<P> {
+  return Type.Object(fields, expected('a mapping'))
 }
 
-const labelText = /^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/u
-const portNameText = /^(?:[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)?$/u
-const subdomainText = /^[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?$/u
-
-export const text = v.string(expected('text (quote it)'))
+export const text = Type.String(expected('text (quote it)'))
 /** DNS label (RFC 1123): namespaces. */
-export const dnsLabel = matching(labelText, 'up to 63 of a-z, 0-9 and "-"')
-/** DNS label or nothing: one pattern, as a union makes an issue for every name that is not empty. */
-export const portName = matching(portNameText, 'up to 63 of a-z, 0-9 and "-"')
+export const dnsLabel = matching('[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?', 'up to 63 of a-z, 0-9 and "-"')
+/** DNS label or nothing. */
+const portNameText = '(?:[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)?'
+export const portName = Type.Optional(matching(portNameText, 'up to 63 of a-z, 0-9 and "-"'))
 /** DNS subdomain: names of objects. */
-export const objectName = matching(subdomainText, 'up to 253 of a-z, 0-9, "-" and "."')
-export const labels = v.nullish(v.record(v.string(), text, expected('a mapping')))
+export const objectName = matching(
+  '[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?',
+  'up to 253 of a-z, 0-9, "-" and "."',
+)
+export const labels = Type.Optional(
+  Type.Unsafe<Readonly<Record<string, string>>>(
+    Type.Object({}, { ...expected('a mapping'), additionalProperties: text }),
+  ),
+)
 export const annotations = labels
-export const protocol = v.nullish(v.picklist(['TCP', 'UDP', 'SCTP'], expected('TCP, UDP or SCTP')))
-export const flag = v.boolean(expected('true or false'))
-export const trafficPolicy = v.nullish(v.picklist(['Cluster', 'Local'], expected('Cluster or Local')))
+export const protocol = Type.Optional(oneOf('TCP', 'UDP', 'SCTP'))
+export const flag = Type.Optional(Type.Boolean(expected('true or false')))
+export const trafficPolicy = Type.Optional(oneOf('Cluster', 'Local'))
 
-export const metadata = mapping({
-  name: objectName,
-  namespace: v.nullish(dnsLabel),
-  labels,
-})
+export const metadata = { name: objectName, namespace: Type.Optional(dnsLabel), labels }
 
-function matching(pattern: RegExp, what: string) {
-  const message = expected(what)
-  return v.pipe(
-    v.string(message),
-    v.check((input) => pattern.test(input), message),
+function matching(pattern: string, what: string) {
+  return Type.String({ ...expected(what), pattern: `^${pattern}$` })
+}
+
+/** One of these words. */
+export function oneOf<const W extends string>(...words: readonly [W, ...W[]]) {
+  const last = words.at(-1)
+  const what = words.length === 1 ? words[0] : `${words.slice(0, -1).join(', ')} or ${last}`
+  return Type.Unsafe<W>(
+    Type.Union(
+      words.map((word) => Type.Literal(word)),
+      expected(what),
+    ),
   )
 }
 
 export function wholeNumber(from: number, to: number) {
-  const message = expected(`a whole number from ${from} to ${to}`)
-  return v.pipe(
-    v.number(message),
-    v.check((input) => Number.isInteger(input) && input >= from && input <= to, message),
-  )
+  return Type.Integer({ ...expected(`a whole number from ${from} to ${to}`), minimum: from, maximum: to })
 }
 
-export function list<S extends v.GenericSchema>(item: S) {
-  return v.nullish(v.array(item, expected('a list')))
+export function list<S extends TSchema>(item: S) {
+  return Type.Optional(Type.Array(item, expected('a list')))
 }
 
 /** A list to keep: without the room to grow that its reading left, and one for all when it is empty or absent, as most are. */
@@ -109,44 +109,78 @@ export function keptScheduling(written: Readonly<Record<string, string>> | null 
 
 const noWish: SchedulingWish = {}
 
+const names = { ipv4: 'an IPv4 address', ipv6: 'an IPv6 address' }
+for (const family of ['ipv4', 'ipv6'] as const) {
+  FormatRegistry.Set(family, (written) => {
+    const parsed = parseIpAddress(written)
+    return parsed !== undefined && familyOf(parsed) === family
+  })
+}
+FormatRegistry.Set(
+  'cluster-ip',
+  (written) => written === '' || written === 'None' || parseIpAddress(written) !== undefined,
+)
+
 /** An address of the API: leading zeros in IPv4 are accepted (kube-proxy's F-004), the text is kept as written. */
-export function address(family?: IpFamily) {
-  const names = { ipv4: 'an IPv4 address', ipv6: 'an IPv6 address' }
-  const message = expected(family === undefined ? 'an IP address' : names[family])
-  return v.pipe(
-    v.string(message),
-    v.check((input) => {
-      const parsed = parseIpAddress(input)
-      return parsed !== undefined && (family === undefined || familyOf(parsed) === family)
-    }, message),
-  )
+export function address(family: IpFamily) {
+  return Type.String({ ...expected(names[family]), format: family })
 }
 
 /** A clusterIP: also empty (none yet) or "None" (headless). */
-export const clusterIP = v.pipe(
-  v.string(expected('an IP address, "" or None')),
-  v.check(
-    (input) => input === '' || input === 'None' || parseIpAddress(input) !== undefined,
-    expected('an IP address, "" or None'),
-  ),
-)
+export const clusterIP = Type.String({ ...expected('an IP address, "" or None'), format: 'cluster-ip' })
 
-/** The fields of `document` by `schema`, or every field that is wrong. */
-export function readFields<S extends v.GenericSchema>(
-  schema: S,
+/** Reads a document by a schema: its fields, or every one that is wrong. Others of its fields are there too. */
+export type FieldsReader<S extends TSchema> = (
   document: unknown,
-): { readonly fields: v.InferOutput<S> } | { readonly problems: readonly FieldProblem[] } {
-  const result = v.safeParse(schema, document)
-  if (result.success) return { fields: result.output }
-  const problems = result.issues.map((issue) => ({ path: dottedPath(issue.path), problem: issue.message }))
-  return { problems }
+) => { readonly fields: Static<S> } | { readonly problems: readonly FieldProblem[] }
+
+/** The reader by `schema`, which is compiled when it reads first. A field that is null is absent, as for the API server. */
+export function fieldsBy<S extends TSchema>(schema: S): FieldsReader<S> {
+  let compiled: TypeCheck<S> | undefined
+  return (document) => {
+    compiled ??= TypeCompiler.Compile(schema)
+    if (compiled.Check(document)) return { fields: document }
+    const fields = withoutNulls(document)
+    return compiled.Check(fields) ? { fields } : { problems: problemsOf(compiled.Errors(fields)) }
+  }
 }
 
-function dottedPath(path: v.BaseIssue<unknown>['path']): string {
+function withoutNulls(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withoutNulls)
+  if (typeof value !== 'object' || value === null) return value
+  const written = Object.entries(value).filter(([, field]) => field !== null)
+  return Object.fromEntries(written.map(([key, field]) => [key, withoutNulls(field)]))
+}
+
+// A field may be wrong in several ways: the first says it.
+function problemsOf(errors: Iterable<ValueError>): FieldProblem[] {
+  const problems = new Map<string, string>()
+  for (const { path, value, schema } of errors) {
+    if (!problems.has(path)) problems.set(path, problemOf(value, schema))
+  }
+  return [...problems].map(([path, problem]) => ({ path: dottedPath(path), problem }))
+}
+
+function problemOf(value: unknown, schema: TSchema): string {
+  if (value === undefined) return 'is missing'
+  if (Array.isArray(value) && value.length === 0) return 'must hold an address'
+  return `must be ${String(schema['expected'])}, not ${show(value)}`
+}
+
+function show(value: unknown): string {
+  if (typeof value === 'string') return `the text ${JSON.stringify(value)}`
+  if (Array.isArray(value)) return 'a list'
+  if (typeof value === 'object' && value !== null) return 'a mapping'
+  return String(value)
+}
+
+/** A JSON pointer (RFC 6901) as people write it: `ports[0].name`, `labels["app.example/on"]`. */
+function dottedPath(pointer: string): string {
   let dotted = ''
-  for (const { key } of path ?? []) {
-    if (typeof key === 'number') dotted += `[${key}]`
-    else if (typeof key === 'string' && /^\w+$/u.test(key)) dotted += dotted === '' ? key : `.${key}`
+  for (const step of pointer.split('/').slice(1)) {
+    const key = step.replaceAll('~1', '/').replaceAll('~0', '~')
+    if (/^\d+$/u.test(key)) dotted += `[${key}]`
+    else if (/^\w+$/u.test(key)) dotted += dotted === '' ? key : `.${key}`
     else dotted += `[${JSON.stringify(key)}]`
   }
   return dotted

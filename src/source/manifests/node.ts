@@ -1,26 +1,28 @@
-import * as v from 'valibot'
+import { Type } from '@sinclair/typebox'
 import type { NodeObject } from '../objects.js'
 import * as f from './fields.js'
 import type { FieldProblem } from './fields.js'
 
 const NodeDocument = f.mapping({
-  metadata: f.mapping({ name: f.objectName, labels: f.labels, deletionTimestamp: v.nullish(f.text) }),
-  spec: v.nullish(
+  metadata: f.mapping({ name: f.objectName, labels: f.labels, deletionTimestamp: Type.Optional(f.text) }),
+  spec: Type.Optional(
     f.mapping({
-      podCIDR: v.nullish(f.text),
+      podCIDR: Type.Optional(f.text),
       podCIDRs: f.list(f.text),
       taints: f.list(f.mapping({ key: f.text })),
     }),
   ),
-  status: v.nullish(
+  status: Type.Optional(
     // Kubernetes publishes addresses of other types, such as Hostname; they are no IP addresses.
     f.mapping({ addresses: f.list(f.mapping({ type: f.text, address: f.text })) }),
   ),
 })
 
+const readFields = f.fieldsBy(NodeDocument)
+
 /** A v1 Node, or what is wrong with it. Nodes have no namespace: it is empty. */
 export function readNode(document: unknown): NodeObject | readonly FieldProblem[] {
-  const reading = f.readFields(NodeDocument, document)
+  const reading = readFields(document)
   if ('problems' in reading) return reading.problems
   const { metadata, spec, status } = reading.fields
   const written = f.kept(spec?.podCIDRs)
@@ -33,6 +35,6 @@ export function readNode(document: unknown): NodeObject | readonly FieldProblem[
     addresses: f.kept(status?.addresses),
     podCIDRs: written.length > 0 || one === '' ? written : [one],
     taintKeys: f.kept(spec?.taints).map(({ key }) => key),
-    deleted: metadata.deletionTimestamp != null,
+    deleted: metadata.deletionTimestamp !== undefined,
   }
 }

@@ -1,4 +1,4 @@
-import * as v from 'valibot'
+import { Type, type Static } from '@sinclair/typebox'
 import { familyOf, parseIpAddress } from '../../address.js'
 import type { LoadBalancerIngress, Service, ServicePortSpec } from '../objects.js'
 import * as f from './fields.js'
@@ -11,48 +11,40 @@ const affinityLargestSeconds = 86400
 
 const ServiceDocument = f.mapping({
   // Stricter than other objects' names: rules carry it in comments, which have an end.
-  metadata: f.mapping({ ...f.metadata.entries, name: f.dnsLabel, annotations: f.annotations }),
+  metadata: f.mapping({ ...f.metadata, name: f.dnsLabel, annotations: f.annotations }),
   spec: f.mapping({
-    type: v.nullish(
-      v.picklist(
-        ['ClusterIP', 'NodePort', 'LoadBalancer', 'ExternalName'],
-        f.expected('ClusterIP, NodePort, LoadBalancer or ExternalName'),
-      ),
-    ),
-    clusterIP: v.nullish(f.clusterIP),
+    type: Type.Optional(f.oneOf('ClusterIP', 'NodePort', 'LoadBalancer', 'ExternalName')),
+    clusterIP: Type.Optional(f.clusterIP),
     clusterIPs: f.list(f.clusterIP),
-    ipFamilies: f.list(v.picklist(['IPv4', 'IPv6'], f.expected('IPv4 or IPv6'))),
+    ipFamilies: f.list(f.oneOf('IPv4', 'IPv6')),
     ports: f.list(
       f.mapping({
-        name: v.nullish(f.portName),
+        name: f.portName,
         protocol: f.protocol,
         port: f.wholeNumber(1, largestPort),
-        nodePort: v.nullish(f.wholeNumber(0, largestPort)),
+        nodePort: Type.Optional(f.wholeNumber(0, largestPort)),
       }),
     ),
     externalIPs: f.list(f.text),
     loadBalancerSourceRanges: f.list(f.text),
-    sessionAffinity: v.nullish(v.picklist(['None', 'ClientIP'], f.expected('None or ClientIP'))),
-    sessionAffinityConfig: v.nullish(
+    sessionAffinity: Type.Optional(f.oneOf('None', 'ClientIP')),
+    sessionAffinityConfig: Type.Optional(
       f.mapping({
-        clientIP: v.nullish(
-          f.mapping({ timeoutSeconds: v.nullish(f.wholeNumber(1, affinityLargestSeconds)) }),
+        clientIP: Type.Optional(
+          f.mapping({ timeoutSeconds: Type.Optional(f.wholeNumber(1, affinityLargestSeconds)) }),
         ),
       }),
     ),
     externalTrafficPolicy: f.trafficPolicy,
     internalTrafficPolicy: f.trafficPolicy,
-    healthCheckNodePort: v.nullish(f.wholeNumber(0, largestPort)),
+    healthCheckNodePort: Type.Optional(f.wholeNumber(0, largestPort)),
   }),
-  status: v.nullish(
+  status: Type.Optional(
     f.mapping({
-      loadBalancer: v.nullish(
+      loadBalancer: Type.Optional(
         f.mapping({
           ingress: f.list(
-            f.mapping({
-              ip: v.nullish(f.text),
-              ipMode: v.nullish(v.picklist(['VIP', 'Proxy'], f.expected('VIP or Proxy'))),
-            }),
+            f.mapping({ ip: Type.Optional(f.text), ipMode: Type.Optional(f.oneOf('VIP', 'Proxy')) }),
           ),
         }),
       ),
@@ -60,7 +52,8 @@ const ServiceDocument = f.mapping({
   ),
 })
 
-type Fields = v.InferOutput<typeof ServiceDocument>
+const readFields = f.fieldsBy(ServiceDocument)
+type Fields = Static<typeof ServiceDocument>
 type PortFields = NonNullable<Fields['spec']['ports']>[number]
 type IngressFields = NonNullable<
   NonNullable<NonNullable<Fields['status']>['loadBalancer']>['ingress']
@@ -68,7 +61,7 @@ type IngressFields = NonNullable<
 
 /** A v1 Service with the API server's defaults, or what is wrong with it. Headless and address-less ones are valid. */
 export function readService(document: unknown): Service | readonly FieldProblem[] {
-  const reading = f.readFields(ServiceDocument, document)
+  const reading = readFields(document)
   if ('problems' in reading) return reading.problems
   const service = buildService(reading.fields)
   const problems = [...wrongPorts(service.ports), ...wrongAddresses(service)]
