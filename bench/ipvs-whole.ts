@@ -1,7 +1,8 @@
 // Everything of ipvs mode in one process, on a kernel with IP_VS: virtual servers, real servers, sets, routes and rules of
-// SERVICES services with REALS endpoints each, a tenth of them with a node port. Prints one JSON line.
+// SERVICES services with REALS endpoints each, a tenth of them with a node port. Prints one JSON line. The benchmark bundles
+// and compiles it as the agent is, so that a new process has the same start:
 //
-//   node ipvs-whole.js SERVICES REALS
+//   node --expose-gc out/bench/ipvs-whole/agent.js SERVICES REALS
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Kernel } from '../src/kernel/index.js'
 import { openKernel } from '../src/kernel/index.js'
@@ -119,4 +120,4 @@ async function run(services: number, reals: number): Promise<Record<string, numb
 // As the agent does.
 prepareV8()
 const [services, reals] = process.argv.slice(2).map(Number)
-process.stdout.write(`${JSON.stringify(await run(services ?? 0, reals ?? 0))}\n`)
+void run(services ?? 0, reals ?? 0).then((figures) => process.stdout.write(`${JSON.stringify(figures)}\n`))

@@ -1,5 +1,5 @@
 // Runs every contender in a network namespace of its own, on a kernel with IP_VS, and writes the figures as JSON:
-//   node run.js FLOOR_BINARY OUTPUT_FILE
+//   node run.js FLOOR_BINARY WHOLE_PROGRAM OUTPUT_FILE
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -11,7 +11,7 @@ import { ipBatch, ipsetRestore, ipvsadmRestore, nodePortServices } from './state
 
 const services = 10_000
 const contenderLimitMs = 600_000
-const [floor = '', output = ''] = process.argv.slice(2)
+const [floor = '', whole = '', output = ''] = process.argv.slice(2)
 const viaduct = `${process.execPath} --expose-gc ${fileURLToPath(new URL('./viaduct.js', import.meta.url))}`
 const folder = mkdtempSync(join(tmpdir(), 'viaduct-bench-'))
 const device = 'ip link add kube-ipvs0 type dummy'
@@ -76,8 +76,8 @@ function measureWhole(): Record<string, unknown> {
   const reals = 10
   const address = '192.0.2.1'
   const withAddress = `ip addr add ${address}/32 dev lo`
-  const viaductWhole = viaduct.replace('viaduct.js', 'ipvs-whole.js')
-  const run = (size: string): Record<string, number> => measured(`${withAddress}; ${viaductWhole} ${size}`)
+  const run = (size: string): Record<string, number> =>
+    measured(`${withAddress}; ${process.execPath} --expose-gc ${whole} ${size}`)
   return {
     viaduct: run(`${services} ${reals}`),
     small: run('100 1'),

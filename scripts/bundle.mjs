@@ -12,26 +12,33 @@ const banner = `(function (require, __filename) { 'use strict'
 const viaductModuleUrl = require('node:url').pathToFileURL(__filename).href`
 const footer = '})'
 
-/** Bundles src/agent.ts, compiles it, and copies the addon. Throws StepError when the addon has not been built. */
+/** Makes dist/. Throws StepError when the addon has not been built. */
 export async function bundle() {
-  const dist = join(root, 'dist')
-  mkdirSync(dist, { recursive: true })
-  await bundleTo(join(dist, 'agent.js'), { entryPoints: ['src/launch.cts'] })
-  await bundleTo(join(dist, 'bundle.js'), {
-    entryPoints: ['src/agent.ts'],
+  await bundleProgram('src/agent.ts', join(root, 'dist'))
+}
+
+/**
+ * Bundles a program, compiles it, and puts its launcher, agent.js, and the addon beside it.
+ * @param {string} entryPoint @param {string} folder
+ */
+export async function bundleProgram(entryPoint, folder) {
+  mkdirSync(folder, { recursive: true })
+  await bundleTo(join(folder, 'agent.js'), { entryPoints: ['src/launch.cts'] })
+  await bundleTo(join(folder, 'bundle.js'), {
+    entryPoints: [entryPoint],
     banner: { js: banner },
     footer: { js: footer },
     define: { 'import.meta.url': 'viaductModuleUrl' },
     supported: { 'dynamic-import': false },
     plugins: [withoutUnused],
   })
-  writeFileSync(join(dist, 'bundle.bytecode'), await bytecodeOf(readFileSync(join(dist, 'bundle.js'))))
-  writeFileSync(join(dist, 'package.json'), '{ "type": "commonjs" }\n')
+  writeFileSync(join(folder, 'bundle.bytecode'), await bytecodeOf(readFileSync(join(folder, 'bundle.js'))))
+  writeFileSync(join(folder, 'package.json'), '{ "type": "commonjs" }\n')
   const addon = ['build/Release/viaduct.node', 'build/viaduct.node']
     .map((path) => join(root, path))
     .find(existsSync)
   if (addon === undefined) throw new StepError('no addon to ship: run `npm run build:native` first')
-  replaceFile(addon, join(dist, 'viaduct.node'))
+  replaceFile(addon, join(folder, 'viaduct.node'))
 }
 
 /**

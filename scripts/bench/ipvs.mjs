@@ -2,6 +2,7 @@
 // Ratios within one run count; absolute times are those of an emulated machine.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { bundleProgram } from '../bundle.mjs'
 import { runGuest } from '../guest.mjs'
 import { setUpGuest } from '../setup.mjs'
 import { must, step } from '../steps.mjs'
@@ -128,8 +129,10 @@ function table(figures) {
 export async function benchIpvs() {
   await setUpGuest()
   const floor = await compileProgram('floor')
+  const whole = join(folder, 'ipvs-whole')
+  await bundleProgram('bench/ipvs-whole.ts', whole)
   await step('Running the contenders in the guest', async () => {
-    const script = `node out/ts/bench/run.js ${floor} "$VIADUCT_WORK/figures.json"\n`
+    const script = `node out/ts/bench/run.js ${floor} ${join(whole, 'agent.js')} "$VIADUCT_WORK/figures.json"\n`
     const { status, output } = await runGuest({
       name: 'bench',
       script,
