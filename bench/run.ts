@@ -82,7 +82,8 @@ function measureWhole(): Record<string, unknown> {
     viaduct: run(`${services} ${reals}`),
     small: run('100 1'),
     floorBatch: measured(`${floor} add-batch ${services + nodePortServices(services)} ${reals}`)['seconds'],
-    floorRoutes: measured(`${floor} routes ${services}`)['seconds'],
+    floorRoutes: measured(`${floor} routes-batch ${services}`)['seconds'],
+    floorSets: measured(`${floor} sets ${services} ${nodePortServices(services)}`)['seconds'],
     ipvsadmRestore: timed('ipvsadm-whole', 'ipvsadm -R < FILE', {
       input: ipvsadmRestore(services, reals, address),
     }),

@@ -4,7 +4,9 @@
 //   floor add-batch N M  the same in 64 KiB sends without acknowledgements (the physical limit of the interface)
 //   floor read N         one GET_DEST dump per virtual server
 //   floor routes N       N local host routes: one message per send, one acknowledgement each
-//   floor addresses N    N addresses on the device kube-ipvs0, in the same way
+//   floor routes-batch N the same in 64 KiB sends without acknowledgements
+//   floor addresses N    N addresses on the device kube-ipvs0, one message per send, one acknowledgement each
+//   floor sets N M       N entries of a hash:ip,port, N of a hash:ip and M of a bitmap:port: as many to a message as fit
 //
 // Prints one JSON line: {"seconds": s, "messages": n}. Exits with 1 and a sentence when the kernel refuses anything.
 #include <arpa/inet.h>
@@ -12,6 +14,8 @@
 #include <linux/genetlink.h>
 #include <linux/if_addr.h>
 #include <linux/ip_vs.h>
+#include <linux/netfilter/ipset/ip_set.h>
+#include <linux/netfilter/nfnetlink.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
@@ -209,7 +213,7 @@ static void ReadAll(uint32_t services) {
   }
 }
 
-static void AddRoutes(uint32_t count) {
+static void AddRoutes(uint32_t count, int batch) {
   for (uint32_t i = 0; i < count; i++) {
     uint32_t address = htonl(kFirstVip + i);
     struct nlmsghdr* header = Begin(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL);
@@ -222,8 +226,10 @@ static void AddRoutes(uint32_t count) {
     route->rtm_type = RTN_LOCAL;
     Attribute(header, RTA_DST, &address, sizeof address);
     AttributeU32(header, RTA_OIF, if_nametoindex("lo"));
-    Finish(header, 0, "add route");
+    Finish(header, batch, "add route");
   }
+  Send();
+  if (batch) ExpectNoError();
 }
 
 static void AddAddresses(uint32_t count) {
@@ -242,17 +248,87 @@ static void AddAddresses(uint32_t count) {
   }
 }
 
+static struct nlmsghdr* BeginSet(uint8_t command, const char* name) {
+  struct nlmsghdr* header = Begin((NFNL_SUBSYS_IPSET << 8) | command, 0);
+  struct nfgenmsg* message = Append(header, sizeof *message);
+  message->nfgen_family = AF_INET;
+  uint8_t protocol = 6;
+  Attribute(header, IPSET_ATTR_PROTOCOL, &protocol, sizeof protocol);
+  Attribute(header, IPSET_ATTR_SETNAME, name, strlen(name) + 1);
+  return header;
+}
+
+static void CreateSet(const char* name, const char* type, uint8_t revision) {
+  uint8_t family = AF_INET;
+  uint32_t most = htonl(65536);
+  struct nlmsghdr* header = BeginSet(IPSET_CMD_CREATE, name);
+  Attribute(header, IPSET_ATTR_TYPENAME, type, strlen(type) + 1);
+  Attribute(header, IPSET_ATTR_REVISION, &revision, sizeof revision);
+  Attribute(header, IPSET_ATTR_FAMILY, &family, sizeof family);
+  struct nlattr* data = Attribute(header, NLA_F_NESTED | IPSET_ATTR_DATA, NULL, 0);
+  if (strcmp(type, "bitmap:port") == 0) {
+    AttributeU16(header, NLA_F_NET_BYTEORDER | IPSET_ATTR_PORT, 0);
+    AttributeU16(header, NLA_F_NET_BYTEORDER | IPSET_ATTR_PORT_TO, 0xffff);
+  } else {
+    Attribute(header, NLA_F_NET_BYTEORDER | IPSET_ATTR_MAXELEM, &most, sizeof most);
+  }
+  EndNest(header, data);
+  Finish(header, 0, "create set");
+}
+
+/// What an entry of each kind of set has.
+enum { kHasAddress = 1, kHasPort = 2, kHasProtocol = 4 };
+
+/// The buffer holds one message; each entry takes at most 48 bytes of it.
+static void AddEntries(const char* name, uint32_t count, int has) {
+  for (uint32_t i = 0; i < count;) {
+    struct nlmsghdr* header = BeginSet(IPSET_CMD_ADD, name);
+    uint32_t line = 0;
+    Attribute(header, IPSET_ATTR_LINENO, &line, sizeof line);
+    struct nlattr* all = Attribute(header, NLA_F_NESTED | IPSET_ATTR_ADT, NULL, 0);
+    for (; i < count && header->nlmsg_len + 512 < kBatchBytes; i++) {
+      memset((char*)header + header->nlmsg_len, 0, 64);
+      struct nlattr* entry = Attribute(header, NLA_F_NESTED | IPSET_ATTR_DATA, NULL, 0);
+      if (has & kHasAddress) {
+        uint32_t address = htonl(kFirstVip + i);
+        struct nlattr* ip = Attribute(header, NLA_F_NESTED | IPSET_ATTR_IP, NULL, 0);
+        Attribute(header, NLA_F_NET_BYTEORDER | IPSET_ATTR_IPADDR_IPV4, &address, sizeof address);
+        EndNest(header, ip);
+      }
+      if (has & kHasPort)
+        AttributeU16(header, NLA_F_NET_BYTEORDER | IPSET_ATTR_PORT, htons((uint16_t)(has & kHasAddress ? 80 : 20000 + i)));
+      if (has & kHasProtocol) {
+        uint8_t protocol = IPPROTO_TCP;
+        Attribute(header, IPSET_ATTR_PROTO, &protocol, sizeof protocol);
+      }
+      EndNest(header, entry);
+    }
+    EndNest(header, all);
+    Finish(header, 0, "add entries");
+  }
+}
+
+static void AddSets(uint32_t count, uint32_t ports) {
+  CreateSet("FLOOR-IP-PORT", "hash:ip,port", 5);
+  CreateSet("FLOOR-IP", "hash:ip", 4);
+  CreateSet("FLOOR-PORT", "bitmap:port", 3);
+  AddEntries("FLOOR-IP-PORT", count, kHasAddress | kHasPort | kHasProtocol);
+  AddEntries("FLOOR-IP", count, kHasAddress);
+  AddEntries("FLOOR-PORT", ports, kHasPort);
+}
+
 int main(int argc, char** argv) {
   if (argc < 3) {
-    fprintf(stderr, "usage: floor add|add-batch|read|routes|addresses N [M]\n");
+    fprintf(stderr, "usage: floor add|add-batch|read|routes|routes-batch|addresses|sets N [M]\n");
     return 2;
   }
   const char* mode = argv[1];
   uint32_t count = (uint32_t)strtoul(argv[2], NULL, 10);
   uint32_t reals = argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : 1;
-  int is_route = strcmp(mode, "routes") == 0 || strcmp(mode, "addresses") == 0;
-  Open(is_route ? NETLINK_ROUTE : NETLINK_GENERIC);
-  if (!is_route) ResolveIpvs();
+  int is_route = strncmp(mode, "routes", 6) == 0 || strcmp(mode, "addresses") == 0;
+  int is_set = strcmp(mode, "sets") == 0;
+  Open(is_route ? NETLINK_ROUTE : is_set ? NETLINK_NETFILTER : NETLINK_GENERIC);
+  if (!is_route && !is_set) ResolveIpvs();
 
   struct timespec start;
   struct timespec end;
@@ -260,7 +336,9 @@ int main(int argc, char** argv) {
   if (strcmp(mode, "add") == 0) AddAll(count, reals, 0);
   if (strcmp(mode, "add-batch") == 0) AddAll(count, reals, 1);
   if (strcmp(mode, "read") == 0) ReadAll(count);
-  if (strcmp(mode, "routes") == 0) AddRoutes(count);
+  if (strcmp(mode, "routes") == 0) AddRoutes(count, 0);
+  if (strcmp(mode, "routes-batch") == 0) AddRoutes(count, 1);
+  if (is_set) AddSets(count, reals);
   if (strcmp(mode, "addresses") == 0) AddAddresses(count);
   clock_gettime(CLOCK_MONOTONIC, &end);
   printf("{\"seconds\": %.6f, \"messages\": %ld}\n",

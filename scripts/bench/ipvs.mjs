@@ -34,8 +34,17 @@ function applyRows(size, { viaduct, viaductWarm, floorOneAck }) {
  * 10,000 x 10, a tenth of them with a node port: sets, rules, routes, virtual servers.
  * @param {any} figures
  */
-function wholeRows({ viaduct, small, floorBatch, floorRoutes, ipvsadmRestore, ipsetRestore, ipBatch }) {
-  const floor = floorBatch + floorRoutes
+function wholeRows({
+  viaduct,
+  small,
+  floorBatch,
+  floorRoutes,
+  floorSets,
+  ipvsadmRestore,
+  ipsetRestore,
+  ipBatch,
+}) {
+  const floor = floorBatch + floorRoutes + floorSets
   const tools = ipvsadmRestore + ipsetRestore + ipBatch
   return [
     [

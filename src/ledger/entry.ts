@@ -128,7 +128,7 @@ export class Entry {
   }
 
   /** The winning one. */
-  get route(): string {
+  get route(): ServicePortKey | '' {
     return this.#claims[0]?.route ?? ''
   }
 

@@ -1,19 +1,10 @@
 import type { IpAddress, IpFamily } from '../address.js'
 import type { VipBinding } from '../config/index.js'
-import { KernelError } from '../errors.js'
-import { type BatchOutcome, type LinkEvent, describeVirtualServer } from '../kernel/index.js'
-import {
-  type Confirmation,
-  type Entry,
-  Ledger,
-  type LedgerCut,
-  type Vip,
-  type VipCut,
-  VipTable,
-} from '../ledger/index.js'
+import type { LinkEvent } from '../kernel/index.js'
+import { type AdoptOptions, type Entry, Ledger, VipTable } from '../ledger/index.js'
 import type { Log, StateReporter } from '../log.js'
 import type { FamilyMetrics } from '../metrics.js'
-import type { Tracker } from '../model/index.js'
+import type { ServicePortKey, Tracker } from '../model/index.js'
 import type { NodeFacts } from '../node/index.js'
 import { route } from '../routing/index.js'
 import type { ObjectEvent } from '../source/index.js'
@@ -22,14 +13,15 @@ import type { Clock } from './clock.js'
 import { DrainChoice } from './drain-choice.js'
 import { Draining } from './draining.js'
 import { Failures } from './failures.js'
+import { inTurns } from './in-turns.js'
+import { IpvsApplier, type Pass } from './ipvs-applier.js'
 import { IpvsPolicies, type IpvsPoliciesOptions } from './ipvs-policies.js'
 import type { ModeKernel, ModeOptions } from './mode.js'
 import type { KernelDoors } from './prepare-kernel.js'
-import { inOverlappingCuts } from './overlapping-cuts.js'
 import { Reconciler } from './reconciler.js'
 import { type OpenTrackerOptions, openTracker } from './open-tracker.js'
 import type { ServiceScheduling } from './service-scheduling.js'
-import { type CountedOps, SyncReport, logFamily } from './sync-report.js'
+import { SyncReport } from './sync-report.js'
 
 export interface FamilyPipelineOptions {
   readonly family: IpFamily
@@ -65,17 +57,11 @@ export interface FamilyPipelineOptions {
 /** An address that an interface got or lost. */
 export type AddressEvent = Extract<LinkEvent, { readonly kind: 'address' }>
 
-interface Sending {
-  readonly part: 'ipvs' | 'routes'
-  readonly ops: CountedOps
-  readonly send: () => Promise<BatchOutcome>
-}
+/** Service ports compiled before other work gets its turn: some ms. */
+const compileChunk = 200
 
-/** They come first: without the API server and the cluster's DNS nothing else works. */
-const firstRoutes = ['default/kubernetes:', 'kube-system/kube-dns:']
-
-/** Service ports compiled before other work gets its turn: some 10 ms. */
-const compileChunk = 1000
+/** Service ports that are brought into an empty kernel together. */
+const portion = 1000
 
 /**
  * One family's way from events to the kernel: observe, track, decide, compile, diff, apply, confirm. `runOnce` runs alone;
@@ -90,11 +76,11 @@ export class FamilyPipeline {
   readonly #failures: Failures
   readonly #drainChoice: DrainChoice
   readonly #draining: Draining
+  readonly #applier: IpvsApplier
   readonly #policies: IpvsPolicies
   readonly #cheapLook: CheapLook
   /** How much of the world has been delivered. */
   #known: 'nothing' | 'listed' | 'synced' = 'nothing'
-  #isStopping = false
   #isInForce = false
   /** When the first event came that no run has brought into the kernel. */
   #oldestEventMs: number | undefined
@@ -110,6 +96,13 @@ export class FamilyPipeline {
     this.#failures = new Failures({ family, clock, problems, metrics: options.metrics })
     this.#reconciler = new Reconciler({ ...options, ledger: this.#ledger, vips: this.#vips })
     this.#draining = new Draining({ ...options, ipvs, ledger: this.#ledger })
+    this.#applier = new IpvsApplier({
+      ...options,
+      ledger: this.#ledger,
+      vips: this.#vips,
+      failures: this.#failures,
+      reconciler: this.#reconciler,
+    })
     const listeners = options.openHealthChecks(family, () => this.#isHealthy())
     this.#policies = new IpvsPolicies({ ...options, tracker: this.#tracker, listeners })
     const look = kernel.look(family)
@@ -170,7 +163,7 @@ export class FamilyPipeline {
 
   /** A run in progress ends at its next batch. */
   stopSoon(): void {
-    this.#isStopping = true
+    this.#applier.stopSoon()
   }
 
   /**
@@ -187,24 +180,23 @@ export class FamilyPipeline {
     const { clock, family } = this.#options
     const oldestEventMs = this.#oldestEventMs
     const report = new SyncReport(family, { startMs: clock.now(), oldestEventMs })
+    const pass: Pass = { report, entries: new Set(), vips: new Set() }
     this.#oldestEventMs = undefined
     for (const entry of this.#failures.servers.due()) this.#ledger.markDirty(entry)
     for (const address of this.#failures.vips.due()) this.#vips.markDirty(address)
     const isReconcileDue = this.#reconciler.isDue
     if (isReconcileDue) await this.#keepKernel()
     if (!(await this.#preparePolicies(isReconcileDue, known))) report.isFailed = true
-    else await this.#claimDirty()
+    else if (await this.#startsEmpty(known)) await this.#claimAndUpsert(pass)
+    else await this.#claim(this.#tracker.take())
     if (this.#reconciler.isDue && !report.isFailed) {
       await this.#drainChoice.refresh()
       report.isReconcile = true
-      report.isFailed = !(await this.#reconciler.run({
-        keepLeftovers: known !== 'synced',
-        isMarkedOurs: (server) => this.#policies.marksOurs(server),
-      }))
+      report.isFailed = !(await this.#reconciler.run(this.#adoptOptions(known)))
     }
     if (known === 'synced' && this.#ledger.keepsLeftovers) this.#ledger.dropLeftovers()
     if (known === 'synced') this.#policies.dropLeftovers()
-    if (this.#reconciler.isAdopted) await this.#applyDirty(report, known)
+    if (this.#reconciler.isAdopted) await this.#applyDirty(pass, known)
     this.#reconciler.endPass()
     // Events that are not in force are as old as they are.
     if (report.isFailed) this.#oldestEventMs = oldestEventMs ?? this.#oldestEventMs
@@ -267,10 +259,41 @@ export class FamilyPipeline {
     await this.#policies.close()
   }
 
-  async #claimDirty(): Promise<void> {
+  #adoptOptions(known: 'listed' | 'synced'): AdoptOptions {
+    return {
+      keepLeftovers: known !== 'synced',
+      isMarkedOurs: (server) => this.#policies.marksOurs(server),
+    }
+  }
+
+  /** The first pass on a kernel without a virtual server: there is nothing to compare, and nobody to disturb. */
+  async #startsEmpty(known: 'listed' | 'synced'): Promise<boolean> {
+    if (this.#reconciler.isAdopted) return false
+    await this.#drainChoice.refresh()
+    return await this.#reconciler.adoptIfEmpty(this.#adoptOptions(known))
+  }
+
+  /** Brings a portion into the kernel while the next one is decided. */
+  async #claimAndUpsert(pass: Pass): Promise<void> {
+    // Whose claim wins sorts first: no loser is programmed on the way.
+    const keys = inTurns([...this.#tracker.take()].toSorted(), (key) => key).flat()
+    let newest = Promise.resolve()
+    try {
+      for (let at = 0; at < keys.length && !this.#applier.isStopping; at += portion) {
+        await this.#claim(keys.slice(at, at + portion))
+        await newest
+        newest = this.#upsert(this.#ledger.takeDirty(), pass)
+      }
+    } finally {
+      await newest
+    }
+  }
+
+  /** Decides what these service ports are to be; in between other work gets its turn. */
+  async #claim(keys: Iterable<ServicePortKey>): Promise<void> {
     const { scheduling, node, clock } = this.#options
     let sincePause = 0
-    for (const key of this.#tracker.take()) {
+    for (const key of keys) {
       const port = this.#tracker.servicePort(key)
       if (port === undefined) {
         this.#ledger.claim(key, '', [])
@@ -286,54 +309,28 @@ export class FamilyPipeline {
   }
 
   /**
-   * First of all real servers that a stop left draining have their weight again, whatever else is to be waited for. Then
-   * adds and changes, then binds what got its virtual server: a client of an unbound VIP tries again, one of a bound VIP
-   * without virtual server is refused. At the end removes virtual servers, and unbinds last what nobody needs: a virtual
-   * server that a death leaves behind still carries the mark of ours (docs/adr/0005).
+   * First of all real servers that a stop left draining have their weight again, whatever else is to be waited for. Then sets and
+   * rules, then virtual servers and the bindings of their VIPs.
    */
-  async #applyDirty(report: SyncReport, known: 'listed' | 'synced'): Promise<void> {
-    const entries = this.#ledger.takeDirty()
+  async #upsert(entries: readonly Entry[], pass: Pass): Promise<void> {
+    for (const entry of entries) pass.entries.add(entry)
     // Also where nothing is sent: an excluded virtual server is given up without a word to the kernel.
     if (entries.length > 0) this.#reconciler.noteChange()
-    await this.#inCuts(
-      entries,
-      async (rest) => await this.#applyServers(this.#ledger.planRestores(rest), report),
-    )
-    if (!(await this.#policies.admit(entries))) this.#failPolicies(report)
-    const vips = new Set<Vip>()
-    const bind = async (): Promise<void> =>
-      await this.#inCuts(
-        this.#takeVips(vips),
-        async (rest) => await this.#applyBindings(this.#vips.planBinds(rest), report),
-      )
-    for (const group of inTurns(entries)) {
-      await inOverlappingCuts(group, {
-        plan: (rest) => this.#ledger.planUpserts(rest),
-        apply: async (cut) => {
-          await this.#applyServers(cut, report)
-          await bind()
-        },
-        isStopping: () => this.#isStopping,
-      })
-    }
-    await bind()
-    await this.#inCuts(
-      entries,
-      async (rest) => await this.#applyServers(this.#ledger.planRemovals(rest), report),
-    )
-    this.#takeVips(vips)
-    await this.#inCuts(
-      [...vips],
-      async (rest) => await this.#applyBindings(this.#vips.planUnbinds(rest), report),
-    )
-    report.isFailed ||= this.#isStopping
-    if (this.#isStopping) return
+    await this.#applier.restore(entries, pass)
+    if (!(await this.#policies.admit(entries))) this.#failPolicies(pass.report)
+    await this.#applier.upsert(entries, pass)
+  }
+
+  /** What nobody wants goes when all that is wanted is there. */
+  async #applyDirty(pass: Pass, known: 'listed' | 'synced'): Promise<void> {
+    const { report, entries } = pass
+    await this.#upsert(this.#ledger.takeDirty(), pass)
+    await this.#applier.remove(pass)
+    report.isFailed ||= this.#applier.isStopping
+    if (this.#applier.isStopping) return
     const isComplete = known === 'synced' && !report.isFailed
-    if (!(await this.#policies.settle(entries, { isComplete }))) this.#failPolicies(report)
-    // Last, as a loser that won may be told to work only when nothing is in its way.
-    this.#reportConflicts(entries.filter(({ isStale }) => !isStale))
-    this.#failures.servers.settle(entries)
-    this.#failures.vips.settle(vips)
+    if (!(await this.#policies.settle([...entries], { isComplete }))) this.#failPolicies(report)
+    this.#applier.settle(pass)
   }
 
   /** A reconcile will tell what is missing. */
@@ -341,84 +338,4 @@ export class FamilyPipeline {
     report.isFailed = true
     this.#reconciler.requestAfterSurprise()
   }
-
-  /** Those that may need work now; `all` gathers the pass's. */
-  #takeVips(all: Set<Vip>): readonly Vip[] {
-    const vips = this.#vips.takeDirty()
-    for (const vip of vips) all.add(vip)
-    return vips
-  }
-
-  /** Works off a prefix at a time; in between other work gets its turn, and a stop ends it. */
-  async #inCuts<T>(items: readonly T[], apply: (rest: readonly T[]) => Promise<readonly T[]>): Promise<void> {
-    for (let rest = items; rest.length > 0 && !this.#isStopping;) {
-      rest = await apply(rest)
-      if (rest.length > 0) await this.#options.clock.pause()
-    }
-  }
-
-  async #applyServers({ batch, rest }: LedgerCut, report: SyncReport): Promise<readonly Entry[]> {
-    const { ipvs } = this.#options.kernel
-    const send = async (): Promise<BatchOutcome> => await ipvs.apply(batch.ops)
-    const outcome = await this.#send({ part: 'ipvs', ops: batch.ops, send }, report)
-    if (outcome === undefined) this.#ledger.disown(batch)
-    else this.#note(this.#failures.servers, this.#ledger.confirm(batch, outcome))
-    return rest
-  }
-
-  async #applyBindings({ batch, rest }: VipCut, report: SyncReport): Promise<readonly Vip[]> {
-    const { routes } = this.#options.kernel
-    const send = async (): Promise<BatchOutcome> => await routes.apply(batch.ops)
-    const outcome = await this.#send({ part: 'routes', ops: batch.ops, send }, report)
-    if (outcome === undefined) this.#vips.disown(batch)
-    else this.#note(this.#failures.vips, this.#vips.confirm(batch, outcome))
-    return rest
-  }
-
-  #note<T extends Entry | Vip>(
-    failed: { note(answers: Confirmation<T>): void },
-    answers: Confirmation<T>,
-  ): void {
-    failed.note(answers)
-    if (answers.surprises.length > 0) this.#reconciler.requestAfterSurprise()
-  }
-
-  /** undefined: the batch could not be sent or accounted for; a reconcile will tell what became of it. */
-  async #send({ part, ops, send }: Sending, report: SyncReport): Promise<BatchOutcome | undefined> {
-    if (ops.length === 0) return { applied: 0, failures: [] }
-    this.#reconciler.noteChange()
-    try {
-      const outcome = await send()
-      this.#failures.reportKernel(part, undefined)
-      report.count(ops, outcome)
-      return outcome
-    } catch (error) {
-      if (!(error instanceof KernelError)) throw error
-      this.#failures.reportKernel(part, error)
-      this.#reconciler.requestAfterSurprise()
-      report.isFailed = true
-      return undefined
-    }
-  }
-
-  #reportConflicts(entries: readonly Entry[]): void {
-    const { family, problems } = this.#options
-    for (const { loser, winner, server } of this.#ledger.takeConflicts(entries)) {
-      const object = describeVirtualServer(server)
-      const key = `${object} of ${loser}`
-      const text = `Service port ${loser}: ${object} already belongs to ${winner}, which sorts first`
-      const problem = { text, fields: { service: loser, ipFamily: logFamily(family) } }
-      if (winner === undefined) problems.forget(key)
-      else problems.report(key, winner === loser ? undefined : problem)
-    }
-  }
-}
-
-function isFirst({ route: key }: Entry): boolean {
-  return firstRoutes.some((prefix) => key.startsWith(prefix))
-}
-
-/** Who comes first, then the others. */
-function inTurns(entries: readonly Entry[]): readonly (readonly Entry[])[] {
-  return [entries.filter(isFirst), entries.filter((entry) => !isFirst(entry))]
 }
