@@ -1,4 +1,4 @@
-import type { RealServer, VirtualServerKey } from '../kernel/index.js'
+import type { RealServer, RealServerKey, VirtualServerKey } from '../kernel/index.js'
 import type { ServicePortKey } from '../model/index.js'
 import type { DesiredVirtualServer } from '../modes/ipvs/index.js'
 import { type PackedId, type PackedState, packState, packedIdOf } from './packed.js'
@@ -28,13 +28,13 @@ export function serverIdOf(key: VirtualServerKey): ServerId {
 }
 
 /**
- * Whether a real server of this virtual server that nobody wants any more keeps its connections, with weight 0, until they
- * end; otherwise it is removed at once.
+ * Whether real servers of this virtual server that nobody wants any more keep their connections, with weight 0, until these
+ * end: of UDP those that still serve. The others are removed at once.
  */
 export type DrainPolicy = (server: Pick<DesiredVirtualServer, 'protocol' | 'settings'>) => boolean
 
 /** What is known of a virtual server that no route of this run has claimed. */
-const nothingElse = { protocol: undefined, bindAddress: true, entries: [] } as const
+const nothingElse = { protocol: undefined, servingBackends: [], bindAddress: true, entries: [] } as const
 
 const nobody: ReadonlySet<ServicePortKey> = new Set()
 const nothingDrains: ReadonlyMap<string, RealServer> = new Map()
@@ -188,7 +188,7 @@ export class Entry {
     if (desired !== undefined && (leftover !== undefined || this.acknowledged !== undefined)) {
       const claimed = new Set(desired.realServers.map(({ key }) => realServerId(key)))
       this.#keep(leftover, claimed)
-      if (this.#drains(desired)) this.#drain(claimed)
+      if (this.#drains(desired)) this.#drain(desired, claimed)
     }
     this.#want()
   }
@@ -201,8 +201,10 @@ export class Entry {
   }
 
   /** What the kernel has beyond what is claimed. */
-  #drain(claimed: ReadonlySet<string>): void {
-    const unwanted = this.acknowledged?.realServers.filter(({ key }) => !claimed.has(realServerId(key))) ?? []
+  #drain(desired: DesiredVirtualServer, claimed: ReadonlySet<string>): void {
+    const unwanted = (this.acknowledged?.realServers ?? []).filter(
+      ({ key }) => !claimed.has(realServerId(key)) && mayKeepConnections(desired, key),
+    )
     if (unwanted.length > 0)
       this.#draining = new Map(unwanted.map((real) => [realServerId(real.key), withoutWeight(real)]))
   }
@@ -238,6 +240,14 @@ export class Entry {
     if (this.#packed?.of !== state) this.#packed = { of: state, image: packState(this.key, state) }
     return this.#packed.image
   }
+}
+
+function mayKeepConnections(
+  { protocol, servingBackends }: DesiredVirtualServer,
+  { address, port }: RealServerKey,
+): boolean {
+  if (protocol !== 'udp') return true
+  return servingBackends.some((serving) => serving.address === address && serving.port === port)
 }
 
 function withoutWeight(real: RealServer): RealServer {

@@ -27,11 +27,11 @@ export class DrainChoice {
   }
 
   /**
-   * A UDP client that keeps sending would never leave (the five minutes without DNS of kubernetes issue 71514). Nor would
-   * one with session affinity where the kernel does not let it go (71809).
+   * A UDP client that keeps sending would never leave (the five minutes without DNS of kubernetes issue 71514): the ledger sees to
+   * it that it stays with none that does not serve. Nor would one with session affinity where the kernel does not let it go (71809).
    */
   readonly drains: DrainPolicy = ({ protocol, settings }) => {
-    if (this.#gracefulPeriodMs === 0 || protocol === 'udp' || protocol === undefined) return false
+    if (this.#gracefulPeriodMs === 0 || protocol === undefined) return false
     if (!leavesOut(settings)) return false
     return (settings.flags & VirtualServerFlag.persistent) === 0 || this.#letsClientsGo
   }

@@ -3,7 +3,7 @@ import { constants } from 'node:os'
 import { describe, it } from 'node:test'
 import { openModelKernel, type ModelKernel } from '../../src/kernel/model/index.js'
 import type { ServicePortSpec } from '../../src/source/index.js'
-import { port, remove, service, set, slice, synced } from '../support/objects.js'
+import { endpoint, port, remove, service, set, slice, synced } from '../support/objects.js'
 import { PipelineLab, ip, snapshot } from '../support/pipeline-lab.js'
 
 const { EACCES, ENOMEM } = constants.errno
@@ -104,6 +104,22 @@ describe('a real server whose endpoint goes', () => {
       await lab.stop()
     })
   }
+
+  it('by UDP, when it still serves: keeps its flows at weight 0 until it serves no more (F-071)', async () => {
+    const { lab } = await startedLab({}, { ports: [port(80, { protocol: 'UDP' })] })
+    const ports = [{ name: '', protocol: 'UDP' as const, port: 8080 }]
+    const deliver = async (...states: readonly Parameters<typeof endpoint>[1][]): Promise<void> => {
+      const second = states.map((state) => endpoint('10.1.0.2', state))
+      await lab.deliver(set(slice('web-1', 'web', ['10.1.0.1', ...second], { ports })))
+    }
+    await deliver({})
+    lab.takeOps()
+    await deliver({ ready: false, serving: true, terminating: true })
+    assert.deepEqual(lab.takeOps(), [`set-real-server udp 10.96.0.1:80 10.1.0.2:8080`])
+    await deliver({ ready: false, serving: false, terminating: true })
+    assert.deepEqual(lab.takeOps(), [`remove-real-server udp 10.96.0.1:80 10.1.0.2:8080`])
+    await lab.stop()
+  })
 
   const schedulers = [
     ['sh', undefined, 'remove-real-server'],

@@ -1,5 +1,6 @@
 // What of the traffic table is otherwise in ipvs mode, each with its reason; docs/ipvs.md tells operators.
-import type { Check, Expectation, TrafficCase, TrafficGroup } from './table/index.js'
+import type { Check, Expectation, Step, TrafficCase, TrafficGroup } from './table/index.js'
+import type { Protocol } from './table/world.js'
 
 interface Difference {
   readonly reason: string
@@ -31,13 +32,40 @@ const refusesTheNode: Difference = {
   reason: 'IPVS refuses what the node itself sends to a VIP without endpoints, whatever VIP it is',
   instead: refusedIf((check) => check.from === 'node'),
 }
+/** F-055. */
+const refusesWhatNoServiceHas: Difference = {
+  reason: 'VIPs are addresses of the node: what no Service has of one is refused (F-055)',
+  instead: refusedIf(() => true),
+}
+
+/** The operator's own rules see a request where it comes in, before a server is chosen. */
+const meetsFirewallAtInput: Difference = {
+  reason:
+    'IPVS takes requests at INPUT: the rules there decide on what is not masqueraded, not those of FORWARD',
+  // The firewall of these cases lets UDP come in.
+  instead: (check) => (isOf('UDP')(check) ? [] : [check]),
+}
+
+function isOf(protocol: Protocol): (check: Check) => boolean {
+  return (check) => check.kind === 'flow' && check.to.protocol === protocol
+}
+
 const loopback: Difference = { reason: 'IPVS takes nothing that is sent to the loopback network' }
 
 /** By the names of cases. */
 export const ipvsDifferences: Readonly<Record<string, Difference>> = {
-  'a port that the Service does not have is not translated': {
-    reason: 'VIPs are addresses of the node: what no Service has of one is refused (F-055)',
-    instead: refusedIf(() => true),
+  'a port that the Service does not have is not translated': refusesWhatNoServiceHas,
+  'the same number in a protocol that the Service does not have is not translated': refusesWhatNoServiceHas,
+  'what is not masqueraded is the business of that firewall': meetsFirewallAtInput,
+  'a pod that is its own server passes as well': {
+    reason:
+      'a request comes in at INPUT before IPVS chooses the server: nobody knows yet that it is the client itself',
+    // The firewall of this case lets UDP come in.
+    instead: (check) => (isOf('UDP')(check) ? [check] : []),
+  },
+  "connections, UDP flows and affinity go on over a takeover from kube-proxy's rules": {
+    reason: "IPVS cannot be told whom kube-proxy's rules of iptables mode remember: affinity begins anew",
+    instead: (check) => (check.kind === 'affinity' ? [] : [check]),
   },
   'a Service without a slice refuses': refusesTheNode,
   'a Service whose endpoints are not ready refuses': refusesTheNode,
@@ -57,9 +85,22 @@ export function inIpvs(groups: readonly TrafficGroup[]): readonly TrafficGroup[]
   return groups.map((group) => ({ ...group, cases: group.cases.flatMap(caseInIpvs) }))
 }
 
+/** What holds at a step is what holds at first, unless the mode differs. */
+function stepIn(step: Step, instead: (check: Check) => readonly Check[]): Step {
+  return 'checks' in step ? { ...step, checks: step.checks.flatMap(instead) } : step
+}
+
 function caseInIpvs(row: TrafficCase): readonly TrafficCase[] {
   const difference = ipvsDifferences[row.name]
   if (difference === undefined) return [row]
   const { instead } = difference
-  return instead === undefined ? [] : [{ ...row, checks: row.checks.flatMap(instead) }]
+  return instead === undefined
+    ? []
+    : [
+        {
+          ...row,
+          checks: row.checks.flatMap(instead),
+          ...(row.steps === undefined ? {} : { steps: row.steps.map((step) => stepIn(step, instead)) }),
+        },
+      ]
 }

@@ -57,12 +57,14 @@ export function compileRoute(
   }
   const family = familyOf(route.clusterIP)
   const protocol = protocols[route.protocol]
+  const { servingBackends } = route
   const serverSettings = virtualServerSettings(route, settings)
   const servers = frontends.map(({ address, port, backends, isBound, entries }) => ({
     key: { family, protocol, address, port } satisfies VirtualServerKey,
     protocol,
     settings: serverSettings,
     realServers: realServersFor(route, backends),
+    servingBackends,
     bindAddress: isBound,
     entries,
   }))
@@ -76,6 +78,7 @@ export function compileRoute(
       protocol,
       settings: markedServerSettings(route, settings),
       realServers,
+      servingBackends,
       bindAddress: false,
       entries: [{ set: 'marks', entry: { port: mark } }],
     },

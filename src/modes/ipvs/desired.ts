@@ -1,5 +1,6 @@
 // What one route wants of IPVS, of the routes to its VIPs and of the sets.
 import type { Protocol, RealServer, VirtualServerKey, VirtualServerSettings } from '../../kernel/index.js'
+import type { Backend } from '../../routing/index.js'
 import type { DesiredSetEntry } from './sets.js'
 
 /** A virtual server as one route wants it. */
@@ -9,6 +10,8 @@ export interface DesiredVirtualServer {
   readonly protocol: Protocol | undefined
   readonly settings: VirtualServerSettings
   readonly realServers: readonly RealServer[]
+  /** UDP: who still serves, and may keep its flows when it is no real server any more (F-071). */
+  readonly servingBackends: readonly Backend[]
   /** Its address has to be local to this node, and is not one of the node's own. Never of one that is found by mark. */
   readonly bindAddress: boolean
   /** What sets say of its frontend; theirs who owns the virtual server. */
