@@ -57,6 +57,16 @@ export function endpointId({ address, port }: Pick<Endpoint, 'address' | 'port'>
   return formatEndpoint(address, port)
 }
 
+/** Bytewise order of `endpointId` among endpoints of one family; nearly always the addresses say it without the texts. */
+export function compareEndpoints(a: Endpoint, b: Endpoint): number {
+  const [first, second] = [a.address, b.address]
+  const isLikeAnother = first.startsWith(second) || second.startsWith(first)
+  if (!isLikeAnother) return first < second ? -1 : 1
+  const [firstId, secondId] = [endpointId(a), endpointId(b)]
+  if (firstId === secondId) return 0
+  return firstId < secondId ? -1 : 1
+}
+
 function readEndpoint(address: IpAddress, port: number, endpoint: SliceEndpoint): Endpoint {
   return {
     address,
@@ -76,7 +86,7 @@ function readEndpoint(address: IpAddress, port: number, endpoint: SliceEndpoint)
  */
 export function mergeEndpoints(lists: readonly (readonly Endpoint[])[]): readonly Endpoint[] {
   const [first = []] = lists
-  if (lists.length < 2 && first.length < 2) return first
+  if (lists.length < 2 && haveOwnAddresses(first)) return first
   const merged = new Map<string, Endpoint>()
   for (const list of lists) {
     for (const endpoint of list) {
@@ -85,6 +95,10 @@ export function mergeEndpoints(lists: readonly (readonly Endpoint[])[]): readonl
     }
   }
   return [...merged.values()]
+}
+
+function haveOwnAddresses(endpoints: readonly Endpoint[]): boolean {
+  return endpoints.length < 2 || new Set(endpoints.map(({ address }) => address)).size === endpoints.length
 }
 
 export function equalEndpoints(a: readonly Endpoint[], b: readonly Endpoint[]): boolean {

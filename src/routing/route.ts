@@ -1,5 +1,5 @@
 import type { IpAddress } from '../address.js'
-import { type Endpoint, endpointId, type ServicePort } from '../model/index.js'
+import { compareEndpoints, type Endpoint, type ServicePort } from '../model/index.js'
 import { hasAnyEndpoint, type NodeView, usableClusterEndpoints, usableLocalEndpoints } from './endpoints.js'
 
 export interface Backend {
@@ -72,17 +72,9 @@ function nodesOf(endpoints: readonly Endpoint[]): ReadonlyMap<IpAddress, string>
 }
 
 function backends(endpoints: readonly Endpoint[]): readonly Backend[] {
-  if (endpoints.length === 0) return nobody
-  if (endpoints.length === 1) return endpoints.map(backendOf)
-  const identified = endpoints.map((endpoint) => ({ id: endpointId(endpoint), endpoint }))
-  return identified.toSorted(compareIds).map(({ endpoint }) => backendOf(endpoint))
+  return endpoints.length === 0 ? nobody : endpoints.toSorted(compareEndpoints).map(backendOf)
 }
 
 function backendOf({ address, port }: Endpoint): Backend {
   return { address, port }
-}
-
-function compareIds(a: { readonly id: string }, b: { readonly id: string }): number {
-  if (a.id === b.id) return 0
-  return a.id < b.id ? -1 : 1
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import type { IpFamily } from '../../../src/address.js'
-import { endpointId, Tracker } from '../../../src/model/index.js'
+import { formatEndpoint, type IpFamily } from '../../../src/address.js'
+import { Tracker } from '../../../src/model/index.js'
 import type { ObjectEvent } from '../../../src/source/index.js'
 import { endpoint, port, remove, service, set, slice } from '../../support/objects.js'
 
@@ -28,7 +28,7 @@ class Tracked {
       if (dirty === key && found !== undefined) {
         return this.tracker
           .endpoints(found)
-          .map((one) => `${endpointId(one)}${one.isTerminating ? ' terminating' : ''}`)
+          .map((one) => `${formatEndpoint(one.address, one.port)}${one.isTerminating ? ' terminating' : ''}`)
       }
     }
     return []

@@ -44,6 +44,12 @@ interface Case {
 describe('policy Cluster', () => {
   const cases: readonly Case[] = [
     { name: 'F-031 in bytewise order', endpoints: [at(9), at(10)], expected: [10, 9] },
+    {
+      name: 'F-031 in bytewise order, whatever the order of the slice',
+      endpoints: [at(2), at(199), at(1), at(20), at(19), at(200), at(100), at(10)],
+      expected: [100, 10, 199, 19, 1, 200, 20, 2],
+    },
+    { name: 'F-030 each once', endpoints: [at(3), at(1), at(3)], expected: [1, 3] },
     { name: 'F-032 the ready ones', endpoints: [at(1), at(2, { ready: false })], expected: [1] },
     {
       name: 'F-032 those that serve while they terminate only when none is ready',
