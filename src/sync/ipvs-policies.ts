@@ -224,9 +224,10 @@ export class IpvsPolicies {
     return areOwed
   }
 
-  /** Whether a set has another number of entries than the kernel acknowledged. */
+  /** Whether a set has another number of entries than the kernel acknowledged. What has no entry at all is left to the reconcile. */
   async findsOtherSets(): Promise<boolean> {
-    return this.#table.isAdopted && (await this.#sets.findsDrift())
+    if (!this.#table.isAdopted || (this.#table.isEmpty && this.#table.troubles.length === 0)) return false
+    return await this.#sets.findsDrift()
   }
 
   async close(): Promise<void> {
