@@ -1,5 +1,7 @@
 import { setFlagsFromString } from 'node:v8'
 
+const longestStartMs = 60_000
+
 /**
  * Sets V8 for a start, which makes and runs everything once, 10,000 times, on a node's few cores (docs/benchmarks.md has what
  * it saves). To be called when all modules are loaded: those of Node that come later are compiled without its cache.
@@ -13,9 +15,11 @@ export function prepareV8(): void {
   setFlagsFromString('--no-minor-gc-task')
   // What stays is not looked through again while it grows to six times what it was.
   setFlagsFromString('--heap-growing-percent=500')
+  // A start that something holds up is over too.
+  setTimeout(endStartOfV8, longestStartMs).unref()
 }
 
-/** Ends what `prepareV8` set for the start only: from the next full collection on the heap grows as V8 thinks fit. */
+/** Ends what `prepareV8` set for the start only; idempotent: from the next full collection on the heap grows as V8 thinks fit. */
 export function endStartOfV8(): void {
   setFlagsFromString('--heap-growing-percent=0')
 }

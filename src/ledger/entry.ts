@@ -128,7 +128,7 @@ export class Entry {
   }
 
   /** The winning one. */
-  get route(): ServicePortKey | '' {
+  get route(): string {
     return this.#claims[0]?.route ?? ''
   }
 

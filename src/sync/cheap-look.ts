@@ -23,7 +23,7 @@ const sampleSize = 4
 /**
  * Once a second. How many entries the tables have, and virtual servers (IPv4): bytes that are those that were found in order say at
  * once that nothing was added or removed. In turn: two sets by their numbers of entries, and a few virtual servers of ours byte for
- * byte. So what was flushed or grew among tables and IPv4 servers is noticed within a second, and any change within a
+ * byte; a family whose sets are empty is not asked for them. So what was flushed or grew among tables and IPv4 servers is noticed within a second, and any change within a
  * small table; one somewhere in a large one by the reconcile at the latest.
  */
 export class CheapLook {

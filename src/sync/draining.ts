@@ -179,7 +179,7 @@ export class Draining {
         continue
       }
       const watched = watch(schedule, id, now, nowMs)
-      const end = this.#endOf({ real, now, watched, nowMs })
+      const end = this.#endOf({ entry, real, now, watched, nowMs })
       if (end === undefined) {
         if (watched.emptyMs !== undefined) waiting++
         continue
@@ -204,11 +204,13 @@ export class Draining {
   }
 
   #endOf({
+    entry,
     real,
     now,
     watched,
     nowMs,
   }: {
+    readonly entry: Entry
     readonly real: RealServer
     readonly now: Seen
     readonly watched: Watched
@@ -217,8 +219,8 @@ export class Draining {
     if (watched.emptyMs !== undefined)
       return this.#hasRoom(watched.emptyMs, nowMs) ? 'no connections' : undefined
     if (nowMs - watched.sinceMs >= this.#options.gracefulPeriodMs) return 'grace period over'
-    // Answers pass this node only where it translates addresses.
-    const isHeard = real.settings.forwarding === 'masquerade'
+    // Answers pass this node only where it translates addresses; of UDP there need not be any, and who drains still serves.
+    const isHeard = real.settings.forwarding === 'masquerade' && entry.wanted?.protocol !== 'udp'
     return isHeard && isSilent(watched, now, nowMs) ? 'no answers' : undefined
   }
 

@@ -4,7 +4,7 @@ import type { LinkEvent } from '../kernel/index.js'
 import { type AdoptOptions, type Entry, Ledger, VipTable } from '../ledger/index.js'
 import type { Log, StateReporter } from '../log.js'
 import type { FamilyMetrics } from '../metrics.js'
-import type { ServicePortKey, Tracker } from '../model/index.js'
+import type { Tracker } from '../model/index.js'
 import type { NodeFacts } from '../node/index.js'
 import { route } from '../routing/index.js'
 import type { ObjectEvent } from '../source/index.js'
@@ -13,7 +13,6 @@ import type { Clock } from './clock.js'
 import { DrainChoice } from './drain-choice.js'
 import { Draining } from './draining.js'
 import { Failures } from './failures.js'
-import { inTurns } from './in-turns.js'
 import { IpvsApplier, type Pass } from './ipvs-applier.js'
 import { IpvsPolicies, type IpvsPoliciesOptions } from './ipvs-policies.js'
 import type { ModeKernel, ModeOptions } from './mode.js'
@@ -57,11 +56,8 @@ export interface FamilyPipelineOptions {
 /** An address that an interface got or lost. */
 export type AddressEvent = Extract<LinkEvent, { readonly kind: 'address' }>
 
-/** Service ports compiled before other work gets its turn: some ms. */
-const compileChunk = 200
-
-/** Service ports that are brought into an empty kernel together. */
-const portion = 1000
+/** Service ports compiled before other work gets its turn: some 10 ms. */
+const compileChunk = 1000
 
 /**
  * One family's way from events to the kernel: observe, track, decide, compile, diff, apply, confirm. `runOnce` runs alone;
@@ -187,8 +183,7 @@ export class FamilyPipeline {
     const isReconcileDue = this.#reconciler.isDue
     if (isReconcileDue) await this.#keepKernel()
     if (!(await this.#preparePolicies(isReconcileDue, known))) report.isFailed = true
-    else if (await this.#startsEmpty(known)) await this.#claimAndUpsert(pass)
-    else await this.#claim(this.#tracker.take())
+    else await this.#claimDirty()
     if (this.#reconciler.isDue && !report.isFailed) {
       await this.#drainChoice.refresh()
       report.isReconcile = true
@@ -200,7 +195,7 @@ export class FamilyPipeline {
     this.#reconciler.endPass()
     // Events that are not in force are as old as they are.
     if (report.isFailed) this.#oldestEventMs = oldestEventMs ?? this.#oldestEventMs
-    this.#isInForce ||= known === 'synced' && !report.isFailed
+    this.#isInForce ||= known === 'synced' && this.#reconciler.isAdopted && !report.isFailed
     report.finish(this.#options)
     return this.#nextInMs()
   }
@@ -266,34 +261,10 @@ export class FamilyPipeline {
     }
   }
 
-  /** The first pass on a kernel without a virtual server: there is nothing to compare, and nobody to disturb. */
-  async #startsEmpty(known: 'listed' | 'synced'): Promise<boolean> {
-    if (this.#reconciler.isAdopted) return false
-    await this.#drainChoice.refresh()
-    return await this.#reconciler.adoptIfEmpty(this.#adoptOptions(known))
-  }
-
-  /** Brings a portion into the kernel while the next one is decided. */
-  async #claimAndUpsert(pass: Pass): Promise<void> {
-    // Whose claim wins sorts first: no loser is programmed on the way.
-    const keys = inTurns([...this.#tracker.take()].toSorted(), (key) => key).flat()
-    let newest = Promise.resolve()
-    try {
-      for (let at = 0; at < keys.length && !this.#applier.isStopping; at += portion) {
-        await this.#claim(keys.slice(at, at + portion))
-        await newest
-        newest = this.#upsert(this.#ledger.takeDirty(), pass)
-      }
-    } finally {
-      await newest
-    }
-  }
-
-  /** Decides what these service ports are to be; in between other work gets its turn. */
-  async #claim(keys: Iterable<ServicePortKey>): Promise<void> {
+  async #claimDirty(): Promise<void> {
     const { scheduling, node, clock } = this.#options
     let sincePause = 0
-    for (const key of keys) {
+    for (const key of this.#tracker.take()) {
       const port = this.#tracker.servicePort(key)
       if (port === undefined) {
         this.#ledger.claim(key, '', [])

@@ -5,7 +5,6 @@ import type { Confirmation, Entry, Ledger, LedgerCut, Vip, VipCut, VipTable } fr
 import type { StateReporter } from '../log.js'
 import type { Clock } from './clock.js'
 import type { Failures } from './failures.js'
-import { inTurns } from './in-turns.js'
 import { inOverlappingCuts } from './overlapping-cuts.js'
 import type { Reconciler } from './reconciler.js'
 import { type CountedOps, type SyncReport, logFamily } from './sync-report.js'
@@ -34,6 +33,9 @@ interface Sending {
   readonly ops: CountedOps
   readonly send: () => Promise<BatchOutcome>
 }
+
+/** They come first: without the API server and the cluster's DNS nothing else works. */
+const firstRoutes = ['default/kubernetes:', 'kube-system/kube-dns:']
 
 /** Brings virtual servers and the bindings of their VIPs from the ledger to the kernel, and its answers back. */
 export class IpvsApplier {
@@ -65,7 +67,7 @@ export class IpvsApplier {
    */
   async upsert(entries: readonly Entry[], pass: Pass): Promise<void> {
     const { ledger } = this.#options
-    for (const group of inTurns(entries, (entry) => entry.route)) {
+    for (const group of inTurns(entries)) {
       await inOverlappingCuts(group, {
         plan: (rest) => ledger.planUpserts(rest),
         apply: async (cut) => {
@@ -179,4 +181,13 @@ export class IpvsApplier {
       else problems.report(key, winner === loser ? undefined : problem)
     }
   }
+}
+
+function isFirst({ route }: Entry): boolean {
+  return firstRoutes.some((prefix) => route.startsWith(prefix))
+}
+
+/** Who comes first, then the others. */
+function inTurns(entries: readonly Entry[]): readonly (readonly Entry[])[] {
+  return [entries.filter(isFirst), entries.filter((entry) => !isFirst(entry))]
 }

@@ -50,8 +50,6 @@ export class Reconciler {
   #isSurprised = false
   /** The reading that was as the ledger has it, with nobody's but ours; nothing was applied since. */
   #inOrder: KernelState | undefined
-  /** What `adoptIfEmpty` read and did not take. */
-  #ahead: KernelState | undefined
 
   constructor(options: ReconcilerOptions) {
     this.#options = options
@@ -94,28 +92,13 @@ export class Reconciler {
     this.#isSurprised = false
   }
 
-  /**
-   * Before anything is claimed: takes the kernel as it is if it has no virtual server of the family. False: it has, or could not be
-   * read, and `run` tells when all is claimed.
-   */
-  async adoptIfEmpty(options: AdoptOptions): Promise<boolean> {
-    try {
-      this.#ahead = await this.#read()
-    } catch (error) {
-      if (error instanceof KernelError) return false
-      throw error
-    }
-    return this.#ahead.table.virtualServers.byteLength === 0 && (await this.run(options))
-  }
-
   /** False: the kernel could not be read; it is tried again with back-off. */
   async run(options: AdoptOptions): Promise<boolean> {
     const { clock, family, ledger, metrics, problems, syncPeriodMs, vips } = this.#options
     this.#nextMs = clock.now() + syncPeriodMs
     let state: KernelState
     try {
-      state = this.#ahead ?? (await this.#read())
-      this.#ahead = undefined
+      state = await this.#read()
     } catch (error) {
       if (!(error instanceof KernelError)) throw error
       metrics.kernelError(error.operation, error.code)

@@ -106,7 +106,7 @@ describe('a real server whose endpoint goes', () => {
   }
 
   it('by UDP, when it still serves: keeps its flows at weight 0 until it serves no more (F-071)', async () => {
-    const { lab } = await startedLab({}, { ports: [port(80, { protocol: 'UDP' })] })
+    const { lab, traffic } = await startedLab({}, { ports: [port(80, { protocol: 'UDP' })] })
     const ports = [{ name: '', protocol: 'UDP' as const, port: 8080 }]
     const deliver = async (...states: readonly Parameters<typeof endpoint>[1][]): Promise<void> => {
       const second = states.map((state) => endpoint('10.1.0.2', state))
@@ -116,6 +116,11 @@ describe('a real server whose endpoint goes', () => {
     lab.takeOps()
     await deliver({ ready: false, serving: true, terminating: true })
     assert.deepEqual(lab.takeOps(), [`set-real-server udp 10.96.0.1:80 10.1.0.2:8080`])
+    for (let minute = 0; minute < 5; minute++) {
+      traffic.inPackets += 100
+      await lab.clock.advance(60_000)
+    }
+    assert.deepEqual(lab.takeOps(), [], 'there need not be answers')
     await deliver({ ready: false, serving: false, terminating: true })
     assert.deepEqual(lab.takeOps(), [`remove-real-server udp 10.96.0.1:80 10.1.0.2:8080`])
     await lab.stop()

@@ -62,23 +62,22 @@ export function readEndpointSlice(document: unknown): EndpointSlice | readonly F
 
 // The API server's default of an absent name is the empty one.
 function buildPort({ name, protocol, port }: PortFields): SlicePort {
-  return { name: name ?? '', protocol: protocol ?? 'TCP', port: port ?? undefined }
+  return { name: name ?? '', protocol: protocol ?? 'TCP', port }
 }
 
 // Values before the literal, here and elsewhere on the way of every object: V8 makes one with calls in it much slower.
 function buildEndpoint({ addresses, nodeName, conditions, hints }: EndpointFields): SliceEndpoint {
   const kept = f.kept(addresses)
-  const node = nodeName ?? undefined
   const zoneHints = namesOf(hints?.forZones)
   const nodeHints = namesOf(hints?.forNodes)
   const { ready, serving, terminating } = conditions ?? noConditions
   const state = shared(ready ?? true, serving ?? true, terminating ?? false)
-  return { addresses: kept, nodeName: node, conditions: state, zoneHints, nodeHints }
+  return { addresses: kept, nodeName, conditions: state, zoneHints, nodeHints }
 }
 
 const noConditions: NonNullable<EndpointFields['conditions']> = {}
 
-function namesOf(hints: readonly { readonly name: string }[] | null | undefined): readonly string[] {
+function namesOf(hints: readonly { readonly name: string }[] | undefined): readonly string[] {
   return f.kept(hints).map(({ name }) => name)
 }
 

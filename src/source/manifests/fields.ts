@@ -1,6 +1,7 @@
 // What the fields of Kubernetes objects may hold, and sentences for those that hold something else.
 import {
   FormatRegistry,
+  KindGuard,
   Type,
   type SchemaOptions,
   type Static,
@@ -76,15 +77,15 @@ export function list<S extends TSchema>(item: S) {
 }
 
 /** A list to keep: without the room to grow that its reading left, and one for all when it is empty or absent, as most are. */
-export function kept<T>(items: readonly T[] | null | undefined): readonly T[] {
-  return items === null || items === undefined || items.length === 0 ? none : items.slice()
+export function kept<T>(items: readonly T[] | undefined): readonly T[] {
+  return items === undefined || items.length === 0 ? none : items.slice()
 }
 
 const none: readonly never[] = []
 
 /** The labels that are read; one object for all who have none of them. */
-export function keptLabels(written: Readonly<Record<string, string>> | null | undefined): Labels {
-  if (written === null || written === undefined) return noLabels
+export function keptLabels(written: Readonly<Record<string, string>> | undefined): Labels {
+  if (written === undefined) return noLabels
   let found = noLabels
   for (const label of Object.values(readLabels)) {
     const value = written[label]
@@ -96,8 +97,8 @@ export function keptLabels(written: Readonly<Record<string, string>> | null | un
 const noLabels: Labels = {}
 
 /** What annotations say of scheduling; one object for all who say nothing. */
-export function keptScheduling(written: Readonly<Record<string, string>> | null | undefined): SchedulingWish {
-  if (written === null || written === undefined) return noWish
+export function keptScheduling(written: Readonly<Record<string, string>> | undefined): SchedulingWish {
+  if (written === undefined) return noWish
   const { scheduler, schedulerFlags, weights } = schedulingAnnotations
   if (!(scheduler in written || schedulerFlags in written || weights in written)) return noWish
   return {
@@ -129,7 +130,7 @@ export function address(family: IpFamily) {
 /** A clusterIP: also empty (none yet) or "None" (headless). */
 export const clusterIP = Type.String({ ...expected('an IP address, "" or None'), format: 'cluster-ip' })
 
-/** Reads a document by a schema: its fields, or every one that is wrong. Others of its fields are there too. */
+/** Reads a document by a schema: its fields, or every one that is wrong. Fields that the schema does not name are there too. */
 export type FieldsReader<S extends TSchema> = (
   document: unknown,
 ) => { readonly fields: Static<S> } | { readonly problems: readonly FieldProblem[] }
@@ -140,16 +141,30 @@ export function fieldsBy<S extends TSchema>(schema: S): FieldsReader<S> {
   return (document) => {
     compiled ??= TypeCompiler.Compile(schema)
     if (compiled.Check(document)) return { fields: document }
-    const fields = withoutNulls(document)
+    const fields = withoutNulls(schema, document)
     return compiled.Check(fields) ? { fields } : { problems: problemsOf(compiled.Errors(fields)) }
   }
 }
 
-function withoutNulls(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(withoutNulls)
-  if (typeof value !== 'object' || value === null) return value
-  const written = Object.entries(value).filter(([, field]) => field !== null)
-  return Object.fromEntries(written.map(([key, field]) => [key, withoutNulls(field)]))
+/**
+ * Without the nulls of fields that the schema has. In lists and in maps of texts a null is wrong. Looks no further than the schema:
+ * a document may be deep, or hold itself.
+ */
+function withoutNulls(schema: TSchema, value: unknown): unknown {
+  if (Array.isArray(value) && KindGuard.IsArray(schema))
+    return value.map((item) => withoutNulls(schema.items, item))
+  if (!isMapping(value) || !KindGuard.IsObject(schema)) return value
+  const fields = { ...value }
+  for (const [key, inner] of Object.entries(schema.properties)) {
+    const field = value[key]
+    if (field === null) delete fields[key]
+    else if (field !== undefined) fields[key] = withoutNulls(inner, field)
+  }
+  return fields
+}
+
+function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 // A field may be wrong in several ways: the first says it.
@@ -163,7 +178,8 @@ function problemsOf(errors: Iterable<ValueError>): FieldProblem[] {
 
 function problemOf(value: unknown, schema: TSchema): string {
   if (value === undefined) return 'is missing'
-  if (Array.isArray(value) && value.length === 0) return 'must hold an address'
+  if (Array.isArray(value) && value.length === 0 && schema['minItems'] !== undefined)
+    return 'must hold an address'
   return `must be ${String(schema['expected'])}, not ${show(value)}`
 }
 

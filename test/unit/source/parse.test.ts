@@ -111,6 +111,7 @@ status:
     ['headless', 'clusterIP: None\nports: [{port: 80}]'],
     ['headless without ports', 'clusterIP: None'],
     ['an external name', 'type: ExternalName\nexternalName: a.example'],
+    ['nulls beside what holds itself', 'clusterIP: null\nmine: &a {b: *a}'],
     ['nulls, which the API takes for absent', 'clusterIP: null\nports: null\ntype: null'],
     ['one number for two protocols', 'ports: [{name: a, port: 53}, {name: b, port: 53, protocol: UDP}]'],
     ['an external IP that is none (kube-proxy skips it)', 'externalIPs: [x]'],
@@ -121,6 +122,12 @@ status:
 
   const at = 'a.yaml: document 1 (Service default/web)'
   const wrong = [
+    [
+      'clusterIP: null\nmine: &a {b: *a}\nports: [{port: 0}]',
+      'spec.ports[0].port: must be a whole number from 1 to 65535, not 0',
+    ],
+    ['ports: [null]', 'spec.ports[0]: must be a mapping, not null'],
+    ['ports: [{port: []}]', 'spec.ports[0].port: must be a whole number from 1 to 65535, not a list'],
     ['ports: [{port: 0}]', 'spec.ports[0].port: must be a whole number from 1 to 65535, not 0'],
     [
       'ports: [{port: "80"}]',
@@ -378,6 +385,12 @@ describe('parseManifest: files', () => {
       text: web.replace('name: web', 'name: a/b'),
       problem:
         'a.yaml: document 1 (Service default/a/b): metadata.name: must be up to 63 of a-z, 0-9 and "-", not the text "a/b"',
+    },
+    {
+      name: 'a label that is null',
+      text: web.replace('name: web', 'name: web, labels: {on: null}'),
+      problem:
+        'a.yaml: document 1 (Service default/web): metadata.labels.on: must be text (quote it), not null',
     },
     {
       name: 'a label that is no text',
