@@ -5,7 +5,7 @@ import type { ObjectEvent } from '../../src/source/index.js'
 import { service, set, slice, synced } from '../support/objects.js'
 import { PipelineLab } from '../support/pipeline-lab.js'
 
-/** More than are brought into an empty kernel together. */
+/** More than are decided, or told to the kernel, before other work gets its turn. */
 const count = 2500
 
 function withEndpoint(name: string, clusterIP: string, address: string): ObjectEvent[] {
