@@ -1,7 +1,7 @@
 import type { IpAddress, IpFamily } from '../address.js'
 import type { VipBinding } from '../config/index.js'
 import type { LinkEvent } from '../kernel/index.js'
-import { type AdoptOptions, type Entry, Ledger, VipTable } from '../ledger/index.js'
+import { Ledger, VipTable } from '../ledger/index.js'
 import type { Log, StateReporter } from '../log.js'
 import type { FamilyMetrics } from '../metrics.js'
 import type { Tracker } from '../model/index.js'
@@ -176,7 +176,6 @@ export class FamilyPipeline {
     const { clock, family } = this.#options
     const oldestEventMs = this.#oldestEventMs
     const report = new SyncReport(family, { startMs: clock.now(), oldestEventMs })
-    const pass: Pass = { report, entries: new Set(), vips: new Set() }
     this.#oldestEventMs = undefined
     for (const entry of this.#failures.servers.due()) this.#ledger.markDirty(entry)
     for (const address of this.#failures.vips.due()) this.#vips.markDirty(address)
@@ -187,11 +186,14 @@ export class FamilyPipeline {
     if (this.#reconciler.isDue && !report.isFailed) {
       await this.#drainChoice.refresh()
       report.isReconcile = true
-      report.isFailed = !(await this.#reconciler.run(this.#adoptOptions(known)))
+      report.isFailed = !(await this.#reconciler.run({
+        keepLeftovers: known !== 'synced',
+        isMarkedOurs: (server) => this.#policies.marksOurs(server),
+      }))
     }
     if (known === 'synced' && this.#ledger.keepsLeftovers) this.#ledger.dropLeftovers()
     if (known === 'synced') this.#policies.dropLeftovers()
-    if (this.#reconciler.isAdopted) await this.#applyDirty(pass, known)
+    if (this.#reconciler.isAdopted) await this.#applyDirty(report, known)
     this.#reconciler.endPass()
     // Events that are not in force are as old as they are.
     if (report.isFailed) this.#oldestEventMs = oldestEventMs ?? this.#oldestEventMs
@@ -254,13 +256,6 @@ export class FamilyPipeline {
     await this.#policies.close()
   }
 
-  #adoptOptions(known: 'listed' | 'synced'): AdoptOptions {
-    return {
-      keepLeftovers: known !== 'synced',
-      isMarkedOurs: (server) => this.#policies.marksOurs(server),
-    }
-  }
-
   async #claimDirty(): Promise<void> {
     const { scheduling, node, clock } = this.#options
     let sincePause = 0
@@ -281,26 +276,21 @@ export class FamilyPipeline {
 
   /**
    * First of all real servers that a stop left draining have their weight again, whatever else is to be waited for. Then sets and
-   * rules, then virtual servers and the bindings of their VIPs.
+   * rules, then virtual servers and the bindings of their VIPs. What nobody wants goes when all that is wanted is there.
    */
-  async #upsert(entries: readonly Entry[], pass: Pass): Promise<void> {
-    for (const entry of entries) pass.entries.add(entry)
+  async #applyDirty(report: SyncReport, known: 'listed' | 'synced'): Promise<void> {
+    const entries = this.#ledger.takeDirty()
+    const pass: Pass = { report, entries, vips: new Set() }
     // Also where nothing is sent: an excluded virtual server is given up without a word to the kernel.
     if (entries.length > 0) this.#reconciler.noteChange()
-    await this.#applier.restore(entries, pass)
-    if (!(await this.#policies.admit(entries))) this.#failPolicies(pass.report)
-    await this.#applier.upsert(entries, pass)
-  }
-
-  /** What nobody wants goes when all that is wanted is there. */
-  async #applyDirty(pass: Pass, known: 'listed' | 'synced'): Promise<void> {
-    const { report, entries } = pass
-    await this.#upsert(this.#ledger.takeDirty(), pass)
+    await this.#applier.restore(pass)
+    if (!(await this.#policies.admit(entries))) this.#failPolicies(report)
+    await this.#applier.upsert(pass)
     await this.#applier.remove(pass)
     report.isFailed ||= this.#applier.isStopping
     if (this.#applier.isStopping) return
     const isComplete = known === 'synced' && !report.isFailed
-    if (!(await this.#policies.settle([...entries], { isComplete }))) this.#failPolicies(report)
+    if (!(await this.#policies.settle(entries, { isComplete }))) this.#failPolicies(report)
     this.#applier.settle(pass)
   }
 

@@ -24,7 +24,7 @@ export interface IpvsApplierOptions {
 /** What one pass did: the virtual servers and VIPs that it looked at. */
 export interface Pass {
   readonly report: SyncReport
-  readonly entries: Set<Entry>
+  readonly entries: readonly Entry[]
   readonly vips: Set<Vip>
 }
 
@@ -56,7 +56,7 @@ export class IpvsApplier {
   }
 
   /** Real servers that a stop left draining have their weight again. */
-  async restore(entries: readonly Entry[], { report }: Pass): Promise<void> {
+  async restore({ entries, report }: Pass): Promise<void> {
     const { ledger } = this.#options
     await this.#inCuts(entries, async (rest) => await this.#applyServers(ledger.planRestores(rest), report))
   }
@@ -65,9 +65,9 @@ export class IpvsApplier {
    * Adds and changes, then binds what got its virtual server: a client of an unbound VIP tries again, one of a bound VIP
    * without virtual server is refused.
    */
-  async upsert(entries: readonly Entry[], pass: Pass): Promise<void> {
+  async upsert(pass: Pass): Promise<void> {
     const { ledger } = this.#options
-    for (const group of inTurns(entries)) {
+    for (const group of inTurns(pass.entries)) {
       await inOverlappingCuts(group, {
         plan: (rest) => ledger.planUpserts(rest),
         apply: async (cut) => {
@@ -84,7 +84,7 @@ export class IpvsApplier {
   async remove(pass: Pass): Promise<void> {
     const { ledger, vips } = this.#options
     await this.#inCuts(
-      [...pass.entries],
+      pass.entries,
       async (rest) => await this.#applyServers(ledger.planRemovals(rest), pass.report),
     )
     this.#takeVips(pass)
@@ -97,8 +97,8 @@ export class IpvsApplier {
   /** Last, as a loser that won may be told to work only when nothing is in its way. */
   settle({ entries, vips }: Pass): void {
     const { failures } = this.#options
-    this.#reportConflicts([...entries].filter(({ isStale }) => !isStale))
-    failures.servers.settle([...entries])
+    this.#reportConflicts(entries.filter(({ isStale }) => !isStale))
+    failures.servers.settle(entries)
     failures.vips.settle(vips)
   }
 
