@@ -97,21 +97,17 @@ export class FrontendTable {
     service: string,
     desired: readonly DesiredFrontend[],
   ): readonly FrontendChange[] {
-    const wanted = new Map<string, DesiredFrontend[]>()
-    for (const wish of desired) {
-      const name = nameOf(wish)
-      const known = wanted.get(name)
-      if (known === undefined) wanted.set(name, [wish])
-      else known.push(wish)
-    }
+    const names = desired.map(nameOf)
+    const wanted = names.filter((name, i) => names.indexOf(name) === i)
     const changes: FrontendChange[] = []
-    for (const [name, wishes] of wanted) {
+    for (const name of wanted) {
+      const wishes = wanted.length === 1 ? desired : desired.filter((_, i) => names[i] === name)
       this.#change(name, (entry) => entry.put({ route, service, desired: wishes }), changes)
     }
     for (const name of this.#namesOf.get(route) ?? []) {
-      if (!wanted.has(name)) this.#change(name, (entry) => entry.remove(route), changes)
+      if (!wanted.includes(name)) this.#change(name, (entry) => entry.remove(route), changes)
     }
-    if (wanted.size > 0) this.#namesOf.set(route, [...wanted.keys()])
+    if (wanted.length > 0) this.#namesOf.set(route, wanted)
     else this.#namesOf.delete(route)
     return changes
   }

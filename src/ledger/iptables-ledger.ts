@@ -23,7 +23,7 @@ import {
 import { PendingTable } from './iptables-pending.js'
 import { standInFor } from './iptables-stand-ins.js'
 
-interface OwnedChain {
+interface OwnedChain extends ChainName {
   readonly owner: ServicePortKey
   /**
    * Digest of the rules that were sent. Undefined until the chain is claimed a second time: a start, which claims every chain
@@ -63,7 +63,7 @@ export class IptablesLedger {
     nat: new Map(),
     filter: new Map(),
   }
-  readonly #chainsOf = new Map<ServicePortKey, readonly ChainName[]>()
+  readonly #chainsOf = new Map<ServicePortKey, readonly OwnedChain[]>()
   /** Chains of routes that a chain of the former owner may still lead to: they are empty, and go with it. */
   readonly #emptied = new Map<string, ChainName>()
   /** Names of frontends that filter was told to refuse, and of those that it is to be told. */
@@ -196,14 +196,16 @@ export class IptablesLedger {
         throw new BugError(`chain ${chain} of ${route} has the name of one of ${owner}`)
     }
     const former = this.#chainsOf.get(route) ?? []
-    for (const { table, chain, rules } of wanted) {
+    const owned = wanted.map(({ table, chain, rules }) => {
       if (this.#isBeside) this.#emptied.delete(chainId(table, chain))
       const present = this.#chains[table].get(chain)
       const digest = present === undefined ? undefined : digestOf(rules)
-      if (digest !== undefined && present?.digest === digest) continue
-      this.#chains[table].set(chain, { owner: route, digest })
+      if (present !== undefined && present.digest === digest) return present
+      const mine: OwnedChain = { table, chain, owner: route, digest }
+      this.#chains[table].set(chain, mine)
       this.#pending[table].setChain(chain, rules)
-    }
+      return mine
+    })
     for (const name of former) {
       const { table, chain } = name
       if (wanted.some((wish) => wish.table === table && wish.chain === chain)) continue
@@ -215,12 +217,8 @@ export class IptablesLedger {
         this.#pending[table].removeChain(chain)
       }
     }
-    if (wanted.length === 0) this.#chainsOf.delete(route)
-    else
-      this.#chainsOf.set(
-        route,
-        wanted.map(({ table, chain }) => ({ table, chain })),
-      )
+    if (owned.length === 0) this.#chainsOf.delete(route)
+    else this.#chainsOf.set(route, owned)
   }
 
   #dispatch({ before, after }: FrontendChange): void {

@@ -20,6 +20,7 @@ export class SliceCache {
   readonly #byService = new Map<string, readonly Slice[]>()
   /** Slice key → the Service that it named last; its label may change. */
   readonly #ownerOf = new Map<string, string>()
+  #endpointCount = 0
 
   /** Puts `slice` (its key) under `service`, and says which ports changed, of its former Service too. */
   set(slice: string, service: string, ports: readonly PortEndpoints[]): readonly ChangedPorts[] {
@@ -47,10 +48,9 @@ export class SliceCache {
     return mergeEndpoints(slices.map(({ ports }) => endpointsOf(ports, portId)))
   }
 
-  /** How many endpoints its slices have for one port; one that is in several counts as often. */
-  countEndpoints(service: string, portId: string): number {
-    const slices = this.#byService.get(service) ?? []
-    return slices.reduce((sum, { ports }) => sum + endpointsOf(ports, portId).length, 0)
+  /** How many endpoints all ports have together; one that is in several slices counts as often. */
+  get endpointCount(): number {
+    return this.#endpointCount
   }
 
   /** The merged endpoints of every port that slices of the Service have, whether the Service has it or not. */
@@ -67,6 +67,7 @@ export class SliceCache {
     if (slices === undefined) return this.#open(service, name, ports ?? nothing)
     const before = slices.find((slice) => slice.name === name)?.ports ?? nothing
     const others = slices.filter((slice) => slice.name !== name)
+    this.#endpointCount += countOf(ports ?? nothing) - countOf(before)
     const after = ports === undefined ? others : others.concat({ name, ports })
     if (after.length === 0) this.#byService.delete(service)
     else this.#byService.set(service, after.length === 1 ? after : after.toSorted(compareNames))
@@ -76,6 +77,7 @@ export class SliceCache {
   /** Of a Service that had none. */
   #open(service: string, name: string, ports: readonly PortEndpoints[]): readonly string[] {
     this.#byService.set(service, [{ name, ports }])
+    this.#endpointCount += countOf(ports)
     return ports.filter(({ endpoints }) => endpoints.length > 0).map(({ portId }) => portId)
   }
 }
@@ -83,6 +85,10 @@ export class SliceCache {
 function compareNames(a: Slice, b: Slice): number {
   if (a.name === b.name) return 0
   return a.name < b.name ? -1 : 1
+}
+
+function countOf(ports: readonly PortEndpoints[]): number {
+  return ports.reduce((sum, { endpoints }) => sum + endpoints.length, 0)
 }
 
 function endpointsOf(ports: readonly PortEndpoints[], portId: string): readonly Endpoint[] {

@@ -69,9 +69,9 @@ export class Tracker {
     return this.#slices.endpoints(port.service, port.portId)
   }
 
-  /** As many as `endpoints`, or more: one that several slices have counts as often. */
-  countEndpoints(port: ServicePort): number {
-    return this.#slices.countEndpoints(port.service, port.portId)
+  /** Of all slices together, whether their Service is known or not; one that several slices have counts as often. */
+  get endpointCount(): number {
+    return this.#slices.endpointCount
   }
 
   /**

@@ -9,8 +9,8 @@ import { IptablesPipeline } from './iptables-pipeline.js'
 import { ensureSetting } from './kernel-settings.js'
 import { type LeftoverReport, type Mode, type ModeKernel, type ModeOptions, leaving } from './mode.js'
 
-/** At 10,000 services a write takes some 50 ms of a core: a rest of 1.5 times that leaves 0.6 of it to others. */
-const restFactor = 1.5
+/** At 10,000 services a write takes some 50 ms of a core: a rest of twice that leaves two thirds of it to others. */
+const restFactor = 2
 
 /** Makes the kernel ready. Throws KernelError where it has no legacy x_tables, or we may not use them. */
 export async function openIptablesMode(options: ModeOptions): Promise<Mode> {

@@ -162,6 +162,7 @@ export class IptablesPipeline implements Pipeline {
     // Before the tables are told anything: what they miss then, somebody took.
     const look = await this.#look(tables)
     if (look === 'different') this.#cleaner.recheck()
+    this.#size.update(this.#tracker.endpointCount)
     const isRenewed = this.#renewSettings(ledger)
     // Not at the start already: which addresses take node ports may depend on the Node.
     if (isRenewed && this.#settings?.localhostNodePorts === true) await this.#options.serveLocalhost()
@@ -236,7 +237,7 @@ export class IptablesPipeline implements Pipeline {
     const { clock } = this.#options
     let sliceStartMs = clock.now()
     const stagings: Promise<void>[] = []
-    const dirty = this.#takeDirty(ledger)
+    const dirty = this.#tracker.take()
     for (const key of dirty) {
       if (this.#isStopping) break
       this.#claim(ledger, key)
@@ -251,19 +252,6 @@ export class IptablesPipeline implements Pipeline {
     }
     await Promise.all(stagings)
     return dirty.size
-  }
-
-  /** The service ports that changed; all of them when their rules get comments, or lose them. */
-  #takeDirty(ledger: IptablesLedger): ReadonlySet<ServicePortKey> {
-    const dirty = this.#tracker.take()
-    const wasLarge = this.#size.isLarge
-    for (const key of dirty) {
-      const port = this.#tracker.servicePort(key)
-      this.#size.put(key, port === undefined ? 0 : this.#tracker.countEndpoints(port))
-    }
-    if (this.#size.isLarge === wasLarge) return dirty
-    this.#renewSettings(ledger)
-    return new Set([...dirty, ...this.#tracker.take()])
   }
 
   #claim(ledger: IptablesLedger, key: ServicePortKey): void {

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { KubernetesObject, ObjectEvent } from '../objects.js'
-import { objectKey } from './document.js'
+import type { KeyedObjects } from './document.js'
 
 /** An object that several files have. */
 export interface Conflict {
@@ -11,14 +11,21 @@ export interface Conflict {
   readonly others: readonly string[]
 }
 
-type Objects = ReadonlyMap<string, KubernetesObject>
+/** What is known of one object. */
+interface Holding {
+  /** Those that have it, in the order of their names: the first one's is in force. */
+  files: readonly string[]
+  /** undefined: none yet. */
+  inForce: KubernetesObject | undefined
+}
+
+const nothing: KeyedObjects = new Map()
 
 /** Which file holds which objects, and which of them are in force. Pure: no file is touched here. */
 export class Catalog {
-  readonly #files = new Map<string, Objects>()
-  /** Object key to the files that have it, first one in force. */
-  readonly #holders = new Map<string, readonly string[]>()
-  readonly #inForce = new Map<string, KubernetesObject>()
+  readonly #files = new Map<string, KeyedObjects>()
+  /** By the keys of objects. */
+  readonly #holdings = new Map<string, Holding>()
   /** Keys of objects that several files have. */
   readonly #contested = new Set<string>()
 
@@ -26,18 +33,18 @@ export class Catalog {
    * Takes over the new contents of files (undefined: the file has gone) as one change of the world. Returns only what
    * differs from what was in force, and each object that several files have, or had until now (undefined).
    */
-  apply(changes: ReadonlyMap<string, readonly KubernetesObject[] | undefined>): {
+  apply(changes: ReadonlyMap<string, KeyedObjects | undefined>): {
     readonly events: readonly ObjectEvent[]
     readonly conflicts: ReadonlyMap<string, Conflict | undefined>
   } {
-    const touched = new Set<string>()
-    for (const [file, objects] of changes) this.#replaceFile(file, objects ?? [], touched)
+    const touched = new Map<string, Holding>()
+    for (const [file, objects] of changes) this.#replaceFile(file, objects ?? nothing, touched)
     const events: ObjectEvent[] = []
     const conflicts = new Map<string, Conflict | undefined>()
-    for (const key of touched) {
-      const event = this.#settle(key)
+    for (const [key, holding] of touched) {
+      const event = this.#settle(key, holding)
       if (event !== undefined) events.push(event)
-      const conflict = this.#conflict(key)
+      const conflict = conflictOf(key, holding)
       if (conflict !== undefined) this.#contested.add(key)
       else if (!this.#contested.delete(key)) continue
       conflicts.set(key, conflict)
@@ -50,53 +57,44 @@ export class Catalog {
     return this.#files.has(file)
   }
 
-  #replaceFile(file: string, objects: readonly KubernetesObject[], touched: Set<string>): void {
-    const before: Objects = this.#files.get(file) ?? new Map()
-    const after: Objects = new Map(objects.map((object) => [objectKey(object), object]))
+  #replaceFile(file: string, after: KeyedObjects, touched: Map<string, Holding>): void {
+    const before = this.#files.get(file) ?? nothing
     for (const key of before.keys()) {
-      touched.add(key)
-      if (!after.has(key)) this.#release(key, file)
+      const holding = this.#holdings.get(key)
+      if (holding === undefined) continue
+      touched.set(key, holding)
+      if (!after.has(key)) holding.files = holding.files.filter((holder) => holder !== file)
     }
+    // All that most objects are in.
     const alone = [file]
     for (const key of after.keys()) {
-      touched.add(key)
-      if (!before.has(key)) this.#hold(key, alone)
+      let holding = this.#holdings.get(key)
+      if (holding === undefined) this.#holdings.set(key, (holding = { files: alone, inForce: undefined }))
+      else if (!before.has(key)) holding.files = [...holding.files, file].toSorted()
+      touched.set(key, holding)
     }
     if (after.size === 0) this.#files.delete(file)
     else this.#files.set(file, after)
   }
 
-  /** `alone`: the file, which is all that most objects are in. */
-  #hold(key: string, alone: readonly string[]): void {
-    const others = this.#holders.get(key)
-    this.#holders.set(key, others === undefined ? alone : [...others, ...alone].toSorted())
-  }
-
-  #release(key: string, file: string): void {
-    const left = (this.#holders.get(key) ?? []).filter((holder) => holder !== file)
-    if (left.length === 0) this.#holders.delete(key)
-    else this.#holders.set(key, left)
-  }
-
-  #settle(key: string): ObjectEvent | undefined {
-    const before = this.#inForce.get(key)
-    const holder = this.#holders.get(key)?.[0]
+  #settle(key: string, holding: Holding): ObjectEvent | undefined {
+    const before = holding.inForce
+    const [holder] = holding.files
     const after = holder === undefined ? undefined : this.#files.get(holder)?.get(key)
+    holding.inForce = after
     if (after !== undefined) {
-      this.#inForce.set(key, after)
       if (before !== undefined && isDeepStrictEqual(before, after)) return undefined
       return { type: 'set', object: after }
     }
+    this.#holdings.delete(key)
     if (before === undefined) return undefined
-    this.#inForce.delete(key)
     const { kind, namespace, name } = before
     return { type: 'delete', kind, key: { namespace, name } }
   }
+}
 
-  #conflict(key: string): Conflict | undefined {
-    const holders = this.#holders.get(key)
-    if (holders === undefined || holders.length < 2) return undefined
-    const [winner = '', ...others] = holders
-    return { object: key, winner, others }
-  }
+function conflictOf(key: string, { files }: Holding): Conflict | undefined {
+  if (files.length < 2) return undefined
+  const [winner = '', ...others] = files
+  return { object: key, winner, others }
 }

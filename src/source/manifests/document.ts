@@ -20,22 +20,37 @@ const typedLists: Readonly<Record<string, string>> = {
   'v1 NodeList': 'Node',
 }
 
-/** What a file says so far. `where` names the place inside the file for people. */
+/** Objects by their keys, in the order in which they were read. */
+export type KeyedObjects = ReadonlyMap<string, KubernetesObject>
+
+/** A place in a file: a document, or an item of one that is a list; both count from 1. */
+interface Place {
+  readonly document: number
+  readonly item?: number
+}
+
+/** What a file says so far. */
 export class ManifestContents {
-  readonly objects: KubernetesObject[] = []
   /** Places and kinds that are none of ours. */
   readonly ignored: string[] = []
   readonly problems: ConfigError[] = []
   readonly #file: string
-  readonly #places = new Map<string, string>()
+  readonly #objects = new Map<string, KubernetesObject>()
+  /** Of each object. */
+  readonly #places: Place[] = []
 
   constructor(file: string) {
     this.#file = file
   }
 
+  get objects(): KeyedObjects {
+    return this.#objects
+  }
+
   /** Takes over one document as YAML or JSON gives it; undefined and null are empty documents. */
-  addDocument(document: unknown, where: string): void {
+  addDocument(document: unknown, place: Place): void {
     if (document === null || document === undefined) return
+    const where = placeText(place)
     if (!isMapping(document))
       return this.#wrong(where, 'must be a Kubernetes object (a mapping with apiVersion and kind)')
     const { apiVersion, kind, items } = document
@@ -46,47 +61,51 @@ export class ManifestContents {
       return this.#wrong(`${where}: kind`, 'is missing: must be text such as Service')
     }
     const type = `${apiVersion} ${kind}`
-    if (type !== 'v1 List' && !(type in typedLists)) return this.#addObject(document, type, where)
+    if (type !== 'v1 List' && !(type in typedLists)) return this.#addObject(document, type, place)
     if (!Array.isArray(items)) return this.#wrong(`${where} (${kind}): items`, 'must be a list')
-    for (const [index, item] of items.entries()) {
-      this.#addItem(item, { apiVersion, kind: typedLists[type] }, `${where}, item ${index + 1}`)
-    }
+    const list = { apiVersion, kind: typedLists[type] }
+    for (const [index, item] of items.entries()) this.#addItem(item, list, { ...place, item: index + 1 })
   }
 
-  #addItem(item: unknown, list: { apiVersion: string; kind: string | undefined }, where: string): void {
-    if (!isMapping(item)) return this.#wrong(where, 'must be a Kubernetes object (a mapping)')
+  #addItem(item: unknown, list: { apiVersion: string; kind: string | undefined }, place: Place): void {
+    if (!isMapping(item)) return this.#wrong(placeText(place), 'must be a Kubernetes object (a mapping)')
     const apiVersion = item['apiVersion'] ?? (list.kind === undefined ? undefined : list.apiVersion)
     const kind = item['kind'] ?? list.kind
     if (typeof apiVersion !== 'string' || typeof kind !== 'string') {
-      return this.#wrong(where, 'must have apiVersion and kind')
+      return this.#wrong(placeText(place), 'must have apiVersion and kind')
     }
-    this.#addObject(item, `${apiVersion} ${kind}`, where)
+    this.#addObject(item, `${apiVersion} ${kind}`, place)
   }
 
-  #addObject(document: Readonly<Record<string, unknown>>, type: string, where: string): void {
-    const place = (): string => `${where} (${describe(document, type)})`
+  #addObject(document: Readonly<Record<string, unknown>>, type: string, place: Place): void {
+    const where = (): string => `${placeText(place)} (${describe(document, type)})`
     const read = Object.hasOwn(readers, type) ? readers[type] : undefined
     if (read === undefined) {
-      this.ignored.push(place())
+      this.ignored.push(where())
       return
     }
     const object = read(document)
     if (isProblems(object)) {
       for (const { path, problem } of object)
-        this.#wrong(path === '' ? place() : `${place()}: ${path}`, problem)
+        this.#wrong(path === '' ? where() : `${where()}: ${path}`, problem)
       return
     }
     const key = objectKey(object)
-    const earlier = this.#places.get(key)
-    if (earlier !== undefined)
-      return this.#wrong(place(), `is in ${earlier} too: an object may be there once`)
-    this.#places.set(key, where)
-    this.objects.push(object)
+    if (this.#objects.has(key)) {
+      const earlier = this.#places[[...this.#objects.keys()].indexOf(key)] ?? place
+      return this.#wrong(where(), `is in ${placeText(earlier)} too: an object may be there once`)
+    }
+    this.#objects.set(key, object)
+    this.#places.push(place)
   }
 
   #wrong(where: string, problem: string): void {
     this.problems.push(new ConfigError(`${this.#file}: ${where}`, problem))
   }
+}
+
+function placeText({ document, item }: Place): string {
+  return item === undefined ? `document ${document}` : `document ${document}, item ${item}`
 }
 
 /** Equal for objects that are the same one in the API. */

@@ -1,7 +1,8 @@
 import { ConfigError } from '../../errors.js'
 import type { Log, Problem, StateReporter } from '../../log.js'
-import type { KubernetesObject, ObjectEvent, Source } from '../objects.js'
+import type { ObjectEvent, Source } from '../objects.js'
 import { Catalog, type Conflict } from './catalog.js'
+import type { KeyedObjects } from './document.js'
 import type { FileContents, FileSystem } from './file-system.js'
 import { parseManifest } from './parse.js'
 import { RetryTimer } from './retry-timer.js'
@@ -18,7 +19,7 @@ export interface ManifestSourceOptions {
   readonly problems: StateReporter
 }
 
-type Changes = Map<string, readonly KubernetesObject[] | undefined>
+type Changes = Map<string, KeyedObjects | undefined>
 
 // After so much reading and parsing, events, timers and the first syncs get their turn. A turn is longer by what cannot be
 // divided: one file (0.3 s at the largest size that is taken), and the listing of one folder.
@@ -26,9 +27,6 @@ const turnMs = 10
 
 // So many events are some 10 ms of work for who takes them.
 const eventsPerTurn = 1000
-
-// Files that moved from where we had not looked to where we had are found by their events, which come within a turn.
-const secondLookMs = 10
 
 /** Services, EndpointSlices and Nodes from a folder of YAML and JSON files, and their changes. */
 export class ManifestSource implements Source {
@@ -103,7 +101,10 @@ export class ManifestSource implements Source {
       await this.#read(look(), changes)
       await this.#readMore(changes)
       if (isFirst) {
-        await this.#pause(secondLookMs)
+        // Files that moved from where we had not looked to where we had are found by their events: they are here by now, and are
+        // handed over between two turns.
+        await this.#pause(0)
+        await this.#pause(0)
         if (!this.#stopped) await this.#read(this.#tree.take(), changes)
         await this.#readMore(changes)
       }

@@ -1,11 +1,11 @@
+import { isAscii, isUtf8 } from 'node:buffer'
 import { CORE_SCHEMA, Type, YAMLException, loadAll } from 'js-yaml'
 import { ConfigError } from '../../errors.js'
-import type { KubernetesObject } from '../objects.js'
-import { ManifestContents } from './document.js'
+import { type KeyedObjects, ManifestContents } from './document.js'
 
 /** A whole file: its objects, or everything that is wrong with it. */
 export type ManifestReading =
-  | { readonly objects: readonly KubernetesObject[]; readonly ignored: readonly string[] }
+  | { readonly objects: KeyedObjects; readonly ignored: readonly string[] }
   | { readonly problems: readonly ConfigError[] }
 
 // Core schema: dates stay text, as the Kubernetes API has them. Merge keys (`<<`) are what kubectl adds to it.
@@ -25,9 +25,8 @@ export function parseManifest(file: string, bytes: Uint8Array): ManifestReading 
   }
   const contents = new ManifestContents(file)
   try {
-    for (const [index, document] of documentsOf(file, text).entries()) {
-      contents.addDocument(document, `document ${index + 1}`)
-    }
+    for (const [index, document] of documentsOf(file, text).entries())
+      contents.addDocument(document, { document: index + 1 })
   } catch (error) {
     if (error instanceof YAMLException) return failed(syntaxError(file, error))
     throw error
@@ -36,12 +35,13 @@ export function parseManifest(file: string, bytes: Uint8Array): ManifestReading 
   return problems.length > 0 ? { problems } : { objects, ignored }
 }
 
+/** Without the byte order mark. Nearly every manifest is ASCII, which needs no decoding. */
 function decodeUtf8(bytes: Uint8Array): string | undefined {
-  try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
-  } catch {
-    return undefined
-  }
+  if (!isUtf8(bytes)) return undefined
+  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  if (isAscii(bytes)) return buffer.toString('latin1')
+  const text = buffer.toString('utf8')
+  return text.startsWith('\uFEFF') ? text.slice(1) : text
 }
 
 function failed(problem: ConfigError): ManifestReading {

@@ -118,7 +118,8 @@ function familiesOf(clusterIPs: readonly string[]): ('IPv4' | 'IPv6')[] {
   return clusterIPs.map(familyName).filter((family) => family !== undefined)
 }
 
-function wrongPorts(ports: readonly ServicePortSpec[]): FieldProblem[] {
+function wrongPorts(ports: readonly ServicePortSpec[]): readonly FieldProblem[] {
+  if (ports.length < 2) return []
   const problems: FieldProblem[] = []
   const names = new Map<string, number>()
   const numbers = new Map<string, number>()
@@ -127,7 +128,7 @@ function wrongPorts(ports: readonly ServicePortSpec[]): FieldProblem[] {
     const number = `${protocol} ${port}`
     const sameName = names.get(name)
     const sameNumber = numbers.get(number)
-    if (name === '' && ports.length > 1) {
+    if (name === '') {
       problems.push({ path: `${path}.name`, problem: 'is missing: every one of several ports needs a name' })
     } else if (sameName !== undefined) {
       problems.push({ path: `${path}.name`, problem: `must be unique: ports[${sameName}] is "${name}" too` })

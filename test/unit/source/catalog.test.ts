@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import * as fc from 'fast-check'
 import { Catalog } from '../../../src/source/manifests/catalog.js'
+import { type KeyedObjects, objectKey } from '../../../src/source/manifests/document.js'
 import type { NodeObject, ObjectEvent } from '../../../src/source/index.js'
 
 function node(name: string, podCIDR: string): NodeObject {
@@ -17,6 +18,10 @@ function node(name: string, podCIDR: string): NodeObject {
   }
 }
 
+function file(...nodes: readonly NodeObject[]): KeyedObjects {
+  return new Map(nodes.map((object) => [objectKey(object), object]))
+}
+
 function replay(world: Map<string, string>, events: readonly ObjectEvent[]): void {
   for (const event of events) {
     if (event.type === 'set' && event.object.kind === 'Node') {
@@ -29,14 +34,14 @@ function replay(world: Map<string, string>, events: readonly ObjectEvent[]): voi
 describe('Catalog', () => {
   it('says nothing when a file says the same again', () => {
     const catalog = new Catalog()
-    catalog.apply(new Map([['a', [node('x', '1')]]]))
-    assert.deepEqual(catalog.apply(new Map([['a', [node('x', '1')]]])).events, [])
+    catalog.apply(new Map([['a', file(node('x', '1'))]]))
+    assert.deepEqual(catalog.apply(new Map([['a', file(node('x', '1'))]])).events, [])
   })
 
   it('lets the lexically first file win, and the other take over when it goes', () => {
     const catalog = new Catalog()
-    catalog.apply(new Map([['b', [node('x', '2')]]]))
-    const both = catalog.apply(new Map([['a', [node('x', '1')]]]))
+    catalog.apply(new Map([['b', file(node('x', '2'))]]))
+    const both = catalog.apply(new Map([['a', file(node('x', '1'))]]))
     assert.deepEqual(both.events, [{ type: 'set', object: node('x', '1') }])
     assert.deepEqual(both.conflicts.get('Node /x'), { object: 'Node /x', winner: 'a', others: ['b'] })
     const one = catalog.apply(new Map([['a', undefined]]))
@@ -46,10 +51,10 @@ describe('Catalog', () => {
 
   it('sees an object that moves to another file as no change', () => {
     const catalog = new Catalog()
-    catalog.apply(new Map([['a', [node('x', '1')]]]))
+    catalog.apply(new Map([['a', file(node('x', '1'))]]))
     const moved = new Map([
       ['a', undefined],
-      ['b', [node('x', '1')]],
+      ['b', file(node('x', '1'))],
     ])
     assert.deepEqual(catalog.apply(moved).events, [])
   })
@@ -59,8 +64,7 @@ describe('Catalog', () => {
       fc.record({ name: fc.constantFrom('x', 'y', 'z'), podCIDR: fc.constantFrom('1', '2') }),
       { selector: ({ name }) => name },
     )
-    const file = fc.constantFrom('a', 'b', 'c')
-    const change = fc.dictionary(file, fc.option(objects, { nil: undefined }))
+    const change = fc.dictionary(fc.constantFrom('a', 'b', 'c'), fc.option(objects, { nil: undefined }))
     fc.assert(
       fc.property(fc.array(change), (changes) => {
         const catalog = new Catalog()
@@ -71,7 +75,10 @@ describe('Catalog', () => {
             Object.entries(step).map(([name, list]) => [name, list?.map((o) => node(o.name, o.podCIDR))]),
           )
           for (const [name, list] of applied) files.set(name, list ?? [])
-          replay(world, catalog.apply(applied).events)
+          replay(
+            world,
+            catalog.apply(new Map([...applied].map(([name, list]) => [name, list && file(...list)]))).events,
+          )
         }
         const full = new Map<string, string>()
         for (const name of ['c', 'b', 'a']) {

@@ -11,7 +11,7 @@ function bytes(text: string): Uint8Array {
 function objectsOf(text: string, file = 'a.yaml'): readonly KubernetesObject[] {
   const reading = parseManifest(file, bytes(text))
   assert.ok(!('problems' in reading), String('problems' in reading && reading.problems))
-  return reading.objects
+  return [...reading.objects.values()]
 }
 
 function problemsOf(text: string, file = 'a.yaml'): string[] {
@@ -340,7 +340,7 @@ describe('parseManifest: files', () => {
     const text = `apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n---\n${web}`
     const reading = parseManifest('a.yaml', bytes(text))
     assert.ok('objects' in reading)
-    assert.equal(reading.objects.length, 1)
+    assert.equal(reading.objects.size, 1)
     assert.deepEqual(reading.ignored, ['document 1 (Deployment default/web)'])
   })
 
