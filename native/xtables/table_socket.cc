@@ -68,7 +68,7 @@ std::span<uint8_t> TableSocket::Table::bytes() { return memory.bytes().subspan(k
 std::span<const uint8_t> TableSocket::Table::bytes() const { return memory.bytes().subspan(kReplaceHeader); }
 
 TableSocket::Table TableSocket::MakeTable(const TableInfo& info) {
-  return {info, Pages(kReplaceHeader + info.bytes)};
+  return {info, pool_->Take(kReplaceHeader + info.bytes)};
 }
 
 // get_entries(): EAGAIN when the size is not the table's. NB: of the names of matches and targets the kernel
@@ -97,7 +97,7 @@ std::span<xt_counters> TableSocket::Counters::all() {
 }
 
 TableSocket::Counters TableSocket::MakeCounters(uint32_t entries) {
-  return {entries, Pages(kCountersHeader + entries * sizeof(xt_counters))};
+  return {entries, pool_->Take(kCountersHeader + entries * sizeof(xt_counters))};
 }
 
 // do_replace(), translate_table(), __do_replace()

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -27,24 +28,26 @@ class TableSocket {
   /// front of the entries for what either call has there.
   struct Table {
     TableInfo info;
-    Pages memory;
+    PagePool::Loan memory;
     std::span<uint8_t> bytes();
     std::span<const uint8_t> bytes() const;
   };
-  static Table MakeTable(const TableInfo& info);
+  Table MakeTable(const TableInfo& info);
   /// The kernel's table. EAGAIN: it changed in between.
   Result<Table> ReadTable();
 
   /// Counters of so many entries, all zero.
   struct Counters {
     uint32_t entries;
-    Pages memory;
+    PagePool::Loan memory;
     std::span<xt_counters> all();
   };
-  static Counters MakeCounters(uint32_t entries);
+  Counters MakeCounters(uint32_t entries);
   /// Puts `table` in the place of one of `old.entries` entries, whose counters come back there. EAGAIN: the
   /// kernel's table has another number of entries by now.
   Status Replace(Table& table, Counters& old);
+  /// To be called now and then: memory that was not needed since the last call is given back to the kernel.
+  void Trim() { pool_->Trim(); }
   /// Adds to the counters of every entry. EINVAL: the kernel's table has another number of entries by now.
   Status AddCounters(Counters& counters);
 
@@ -56,6 +59,8 @@ class TableSocket {
   std::string table_;
   SocketCalls* calls_;
   Fd fd_;
+  /// Where it is stays the same: tables point to it.
+  std::unique_ptr<PagePool> pool_ = std::make_unique<PagePool>();
 };
 
 }  // namespace viaduct::xtables

@@ -14,13 +14,13 @@ constexpr uint32_t kMaxRepeats = 10;
 bool HasCounted(const xt_counters& counters) { return counters.pcnt != 0 || counters.bcnt != 0; }
 
 /// The table that is planned, made in the memory of the one that was read if that is possible.
-TableSocket::Table Draw(const TablePlan& plan, TableSocket::Table read) {
+TableSocket::Table Draw(TableSocket& socket, const TablePlan& plan, TableSocket::Table read) {
   if (plan.is_in_place()) {
     plan.Patch(read.bytes());
     read.info = plan.info();
     return read;
   }
-  TableSocket::Table table = TableSocket::MakeTable(plan.info());
+  TableSocket::Table table = socket.MakeTable(plan.info());
   plan.Write(table.bytes());
   return table;
 }
@@ -81,7 +81,7 @@ Status XtablesTable::WriteOnce(Outcome& outcome) {
   const std::vector<TablePlan::Stay> stays = plan.value().FindStays();
   const uint32_t entries = table.info.entries;
   const TableInfo info = plan.value().info();
-  Status status = Replace(Draw(plan.value(), std::move(table)), entries, stays, outcome);
+  Status status = Replace(Draw(socket_, plan.value(), std::move(table)), entries, stays, outcome);
   if (!status.ok()) return status;
   Settle(info, outcome);
   return Ok();
@@ -89,7 +89,7 @@ Status XtablesTable::WriteOnce(Outcome& outcome) {
 
 Status XtablesTable::Replace(TableSocket::Table next, uint32_t entries,
                              std::span<const TablePlan::Stay> stays, Outcome& outcome) {
-  TableSocket::Counters old = TableSocket::MakeCounters(entries);
+  TableSocket::Counters old = socket_.MakeCounters(entries);
   Status status = socket_.Replace(next, old);
   if (!status.ok()) return status;
   outcome.is_written = true;
@@ -102,7 +102,7 @@ Status XtablesTable::RestoreCounters(std::span<const TablePlan::Stay> stays, std
     return std::ranges::any_of(old.subspan(stay.from, stay.count), HasCounted);
   };
   if (std::ranges::none_of(stays, has_counted)) return Ok();
-  TableSocket::Counters next = TableSocket::MakeCounters(entries);
+  TableSocket::Counters next = socket_.MakeCounters(entries);
   for (const TablePlan::Stay& stay : stays)
     std::ranges::copy(old.subspan(stay.from, stay.count), next.all().begin() + stay.to);
   Status status = socket_.AddCounters(next);
@@ -120,6 +120,7 @@ void XtablesTable::Settle(const TableInfo& info, Outcome& outcome) {
 }
 
 Result<bool> XtablesTable::Check() {
+  socket_.Trim();
   auto info = socket_.ReadInfo();
   if (!info.ok()) return info.error();
   return left_ == info.value();
@@ -141,6 +142,7 @@ Result<XtablesTable::Snapshot> XtablesTable::Read() {
 }
 
 Result<Drift> XtablesTable::Compare() {
+  socket_.Trim();
   Status status = wanted_.Complete(encoder_);
   if (!status.ok()) return status.error();
   auto there = Read();
