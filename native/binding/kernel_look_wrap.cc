@@ -11,8 +11,10 @@ using look::KernelLook;
 namespace {
 
 Result<KernelLook> OpenLook(const Napi::CallbackInfo& info) {
-  const Arguments arguments(info, {Parameter::U32("family")});
-  return KernelLook::Open(CheckFamily(info.Env(), arguments.U32(0)));
+  const Arguments arguments(info, {Parameter::Records<uint8_t>("families")});
+  const auto families = arguments.Records<uint8_t>(0);
+  for (const uint8_t family : families) CheckFamily(info.Env(), family);
+  return KernelLook::Open(families);
 }
 
 }  // namespace

@@ -20,12 +20,14 @@ void Append(std::vector<uint8_t>& bytes, const T& value) {
 
 }  // namespace
 
-Result<KernelLook> KernelLook::Open(uint8_t family, SocketCalls& calls) {
+Result<KernelLook> KernelLook::Open(std::span<const uint8_t> families, SocketCalls& calls) {
   std::vector<xtables::TableSocket> tables;
-  for (const char* table : {"nat", "mangle", "filter"}) {
-    auto socket = xtables::TableSocket::Open(xtables::ShapeOf(family), table, calls);
-    if (!socket.ok()) return socket.error();
-    tables.push_back(std::move(socket.value()));
+  for (const uint8_t family : families) {
+    for (const char* table : {"nat", "mangle", "filter"}) {
+      auto socket = xtables::TableSocket::Open(xtables::ShapeOf(family), table, calls);
+      if (!socket.ok()) return socket.error();
+      tables.push_back(std::move(socket.value()));
+    }
   }
   auto servers = ipvs::OptionReader::Open(calls);
   if (!servers.ok()) return servers.error();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "core/result.h"
@@ -11,14 +12,16 @@
 namespace viaduct::look {
 
 /// What of the kernel is cheap to ask and becomes something else when somebody adds or removes: how many
-/// entries and bytes the tables nat, mangle and filter of a family have, and where their own chains lie; the
-/// number of IPv4 virtual servers (the kernel counts no others).
+/// entries and bytes the tables nat, mangle and filter of some families have, and where their own chains lie;
+/// the number of IPv4 virtual servers (the kernel counts no others).
 class KernelLook {
  public:
-  static Result<KernelLook> Open(uint8_t family, SocketCalls& calls = SocketCalls::Kernel());
+  /// `families`: AF_INET, AF_INET6.
+  static Result<KernelLook> Open(std::span<const uint8_t> families,
+                                 SocketCalls& calls = SocketCalls::Kernel());
 
   /// Bytes that mean nothing by themselves: equal ones, nothing of it has changed. NB: asks for all three
-  /// tables, which makes those that are not there.
+  /// tables of each family, which makes those that are not there.
   std::vector<uint8_t> Take();
 
  private:

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 
 #include "xtables/pages.h"
 
@@ -57,11 +58,44 @@ TEST(PagePool, KeepsMemoryForOneTrimAndGivesItBackAtTheNext) {
   const uint8_t* first = Dirty(pool, kSize);
   pool.Trim();
   EXPECT_EQ(Dirty(pool, kSize), first);
-  EXPECT_TRUE(pool.has_spare());
   pool.Trim();
   EXPECT_TRUE(pool.has_spare());
   pool.Trim();
   EXPECT_FALSE(pool.has_spare());
+}
+
+TEST(PagePool, GivesBackWhatDoesNotFitWhileTheRestIsNeeded) {
+  PagePool pool;
+  Dirty(pool, kSize);
+  for (int i = 0; i < 2; ++i) {
+    Dirty(pool, 4 * kSize);
+    pool.Trim();
+  }
+  // The smaller one is gone: this one is fresh, and the larger is the only spare.
+  auto larger = pool.Take(4 * kSize);
+  EXPECT_FALSE(pool.has_spare());
+}
+
+TEST(PagePool, KeepsNoMemoryOfASmallTable) {
+  PagePool pool;
+  Dirty(pool, 1 << 12);
+  EXPECT_FALSE(pool.has_spare());
+}
+
+TEST(PagePool, LendsAllThatAWriteNeedsAgain) {
+  PagePool pool;
+  const auto all = [&] {
+    std::set<const uint8_t*> places;
+    auto read = pool.Take(8 * kSize);
+    auto old_counters = pool.Take(kSize);
+    auto written = pool.Take(8 * kSize + 248);
+    auto counters = pool.Take(kSize + 16);
+    for (auto* loan : {&read, &old_counters, &written, &counters}) places.insert(loan->bytes().data());
+    return places;
+  };
+  const auto first = all();
+  EXPECT_EQ(first.size(), 4U);
+  EXPECT_EQ(all(), first);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -76,10 +77,10 @@ class PagePool {
 
   /// So many bytes, all zero. Throws std::bad_alloc. `size` is not 0.
   Loan Take(size_t size) {
-    was_used_ = true;
     for (auto spare = spare_.begin(); spare != spare_.end(); ++spare) {
-      if (spare->bytes().size() < size || spare->bytes().size() / 2 > size) continue;
-      Loan loan(*this, std::move(*spare), size);
+      const size_t room = spare->pages.bytes().size();
+      if (room < size || room / 2 > size) continue;
+      Loan loan(*this, std::move(spare->pages), size);
       spare_.erase(spare);
       memset(loan.bytes().data(), 0, size);
       return loan;
@@ -88,23 +89,31 @@ class PagePool {
     return {*this, Pages(size + size / kRoom), size};
   }
 
-  /// Gives everything back to the kernel, unless some was asked for since the last call.
+  /// Gives back to the kernel what was not needed since the last call.
   void Trim() {
-    if (!was_used_) spare_.clear();
-    was_used_ = false;
+    std::erase_if(spare_, [](Spare& spare) { return !std::exchange(spare.was_needed, false); });
   }
 
  private:
-  /// A table that is read, one that is written, and the counters.
-  static constexpr size_t kMostSpare = 3;
+  struct Spare {
+    Pages pages;
+    bool was_needed = true;  ///< since the last Trim()
+  };
+  /// A table that is read, one that is written, and the counters of both.
+  static constexpr size_t kMostSpare = 4;
+  /// Less is not worth keeping.
+  static constexpr size_t kLeast = 1 << 18;
   static constexpr size_t kRoom = 64;
 
   void Keep(Pages pages) {
-    if (spare_.size() < kMostSpare) spare_.push_back(std::move(pages));
+    if (pages.bytes().size() < kLeast) return;
+    if (spare_.size() < kMostSpare) return spare_.push_back({std::move(pages)});
+    // One that does not fit any more, most likely.
+    const auto unneeded = std::ranges::find(spare_, false, &Spare::was_needed);
+    if (unneeded != spare_.end()) *unneeded = {std::move(pages)};
   }
 
-  std::vector<Pages> spare_;
-  bool was_used_ = false;
+  std::vector<Spare> spare_;
 };
 
 }  // namespace viaduct::xtables

@@ -46,7 +46,8 @@ class TableSocket {
   /// Puts `table` in the place of one of `old.entries` entries, whose counters come back there. EAGAIN: the
   /// kernel's table has another number of entries by now.
   Status Replace(Table& table, Counters& old);
-  /// To be called now and then: memory that was not needed since the last call is given back to the kernel.
+  /// To be called with every call on the table: memory that was not needed since the last one goes back to
+  /// the kernel.
   void Trim() { pool_->Trim(); }
   /// Adds to the counters of every entry. EINVAL: the kernel's table has another number of entries by now.
   Status AddCounters(Counters& counters);

@@ -49,6 +49,7 @@ Result<Outcome> XtablesTable::Apply(const Batch& batch, const std::vector<std::s
     if (std::ranges::find(prune_, pattern) == prune_.end()) prune_.push_back(pattern);
   status = wanted_.Complete(encoder_);
   if (!status.ok()) return status.error();
+  socket_.Trim();
   auto lock = XtablesLock::Take(lock_path_, lock_timeout, *is_hurried_);
   if (!lock.ok()) return lock.error();
   return Write({.lock_wait = lock.value().waited()});
@@ -153,6 +154,7 @@ Result<Drift> XtablesTable::Compare() {
 }
 
 Result<Chains> XtablesTable::ListChains() {
+  socket_.Trim();
   auto there = Read();
   if (!there.ok()) return there.error();
   Chains chains;

@@ -155,7 +155,7 @@ export interface Addon {
   readonly ConntrackSocket: new () => RawConntrackSocket
   readonly IpsetSocket: new () => RawIpsetSocket
   readonly NftSocket: new () => RawNftSocket
-  readonly KernelLook: new (family: RawFamily) => RawKernelLook
+  readonly KernelLook: new (families: Uint8Array) => RawKernelLook
   readonly XtablesTable: new (family: RawFamily, table: string) => RawXtablesTable
   /** Size and offsets of each record (records.ts). */
   readonly layout: Readonly<Record<string, Readonly<Record<string, number>>>>

@@ -35,7 +35,8 @@ export interface Kernel {
   xtables(family: IpFamily, table: XtTableName): Xtables
   /** The legacy tables that exist, whoever made them; asking one of the others would make it. Throws KernelError. */
   activeTables(family: IpFamily): Promise<readonly XtTableName[]>
-  look(family: IpFamily): KernelLook
+  /** The one of these families. */
+  look(families: readonly IpFamily[]): KernelLook
   /** From now on nobody waits for the lock of other programs, and what waits throws EAGAIN. For a stop. */
   hurry(): void
   /** Waits for what is in flight; idempotent. */
@@ -72,7 +73,7 @@ export function openKernel(options: KernelOptions = {}): Kernel {
   const ipset = new RealIpset(addon)
   const nftChains = new RealNftChains(addon)
   const xtables = new Map<string, RealXtables>()
-  const looks = { ipv4: new RealKernelLook(addon, 'ipv4'), ipv6: new RealKernelLook(addon, 'ipv6') }
+  const looks = new Map<string, RealKernelLook>()
   let isHurried = false
   return {
     ipvs,
@@ -92,23 +93,18 @@ export function openKernel(options: KernelOptions = {}): Kernel {
       return made
     },
     activeTables: async (family) => await readActiveTables(family, '/proc/net'),
-    look: (family) => looks[family],
+    look: (families) => {
+      const key = families.join()
+      const look = looks.get(key) ?? new RealKernelLook(addon, families)
+      looks.set(key, look)
+      return look
+    },
     hurry: () => {
       isHurried = true
       for (const table of xtables.values()) table.hurry()
     },
     close: async () => {
-      const parts = [
-        ipvs,
-        routes,
-        links,
-        conntrack,
-        ipset,
-        nftChains,
-        looks.ipv4,
-        looks.ipv6,
-        ...xtables.values(),
-      ]
+      const parts = [ipvs, routes, links, conntrack, ipset, nftChains, ...looks.values(), ...xtables.values()]
       await Promise.all(parts.map((part) => part.close()))
     },
   }

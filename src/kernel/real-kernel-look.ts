@@ -7,13 +7,23 @@ import { RequestQueue } from './request-queue.js'
 /** Looks at the kernel that we run on. */
 export class RealKernelLook implements KernelLook {
   readonly #queue: RequestQueue<RawKernelLook>
+  /** The answer that is on its way. */
+  #flight: Promise<Uint8Array> | undefined
 
-  constructor(addon: () => Addon, family: IpFamily) {
-    this.#queue = new RequestQueue(() => new (addon().KernelLook)(addressFamily[family]), 'xtables')
+  constructor(addon: () => Addon, families: readonly IpFamily[]) {
+    this.#queue = new RequestQueue(
+      () => new (addon().KernelLook)(Uint8Array.from(families, (family) => addressFamily[family])),
+      'xtables',
+    )
   }
 
   take(): Promise<Uint8Array> {
-    return this.#queue.run((look) => look.take())
+    this.#flight ??= this.#queue
+      .run((look) => look.take())
+      .finally(() => {
+        this.#flight = undefined
+      })
+    return this.#flight
   }
 
   close(): Promise<void> {

@@ -1,6 +1,6 @@
 import type { IpAddress, IpFamily } from '../address.js'
 import type { VipBinding } from '../config/index.js'
-import type { LinkEvent } from '../kernel/index.js'
+import type { KernelLook, LinkEvent } from '../kernel/index.js'
 import { Ledger, VipTable } from '../ledger/index.js'
 import type { Log, StateReporter } from '../log.js'
 import type { FamilyMetrics } from '../metrics.js'
@@ -36,7 +36,9 @@ export interface FamilyPipelineOptions {
   readonly isExcluded: (address: IpAddress) => boolean
   /** How long a real server that nobody wants may keep its connections; 0: it is removed at once. */
   readonly gracefulPeriodMs: number
-  readonly kernel: KernelDoors & IpvsPoliciesOptions['kernel'] & Pick<ModeKernel, 'look' | 'sysctl'>
+  readonly kernel: KernelDoors & IpvsPoliciesOptions['kernel'] & Pick<ModeKernel, 'sysctl'>
+  /** Of all families that have a pipeline. */
+  readonly look: KernelLook
   /** This node, as it is now. */
   readonly node: { readonly facts: NodeFacts }
   readonly clock: Clock
@@ -101,10 +103,9 @@ export class FamilyPipeline {
     })
     const listeners = options.openHealthChecks(family, () => this.#isHealthy())
     this.#policies = new IpvsPolicies({ ...options, tracker: this.#tracker, listeners })
-    const look = kernel.look(family)
     this.#cheapLook = new CheapLook({
       family,
-      look,
+      look: options.look,
       ipvs,
       clock,
       ledger: this.#ledger,

@@ -56,10 +56,12 @@ export function ipvsMode(
     count: () => {},
   })
   const isExcluded = (address: IpAddress): boolean => excludeCIDRs.some((cidr) => cidrContains(cidr, address))
+  const look = kernel.look(families)
   const openPipeline = (family: IpFamily): Pipeline =>
     asPipeline(
       new FamilyPipeline({
         ...options,
+        look,
         scheduling: new ServiceScheduling({
           family,
           ipvs: kernel.ipvs,

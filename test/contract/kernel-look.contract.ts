@@ -6,7 +6,7 @@ import type { Ipvs, KernelLook, Xtables, XtTableName } from '../../src/kernel/in
 import { ip, rejectsWith } from './law.js'
 
 export interface KernelLookSubject {
-  look(family: IpFamily): KernelLook
+  look(families: readonly IpFamily[]): KernelLook
   xtables(family: IpFamily, table: XtTableName): Xtables
   readonly ipvs: Ipvs
   close(): Promise<void>
@@ -27,13 +27,13 @@ export function kernelLookContract(
       kernel = open()
     })
     after(async () => {
-      await kernel.look('ipv4').close()
-      await kernel.look('ipv4').close()
-      await rejectsWith(kernel.look('ipv4').take(), 'EBADF')
+      await kernel.look(['ipv4']).close()
+      await kernel.look(['ipv4']).close()
+      await rejectsWith(kernel.look(['ipv4']).take(), 'EBADF')
       await kernel.close()
     })
-    const take = async (family: IpFamily): Promise<string> =>
-      Buffer.from(await kernel.look(family).take()).toString('hex')
+    const take = async (...of: readonly IpFamily[]): Promise<string> =>
+      Buffer.from(await kernel.look(of).take()).toString('hex')
 
     for (const family of families) {
       it(`${family}: is the same while nothing happens`, async () => {
@@ -44,13 +44,22 @@ export function kernelLookContract(
         it(`${family}: tells a chain more and less in ${table}`, async () => {
           const door = kernel.xtables(family, table)
           const empty = await take(family)
+          const ofBoth = await take(...families)
           await door.apply([{ op: 'set-chain', chain, rules: [{ target: { kind: 'return' } }] }])
           assert.notEqual(await take(family), empty)
+          assert.notEqual(await take(...families), ofBoth)
           await door.apply([{ op: 'remove-chain', chain }])
           assert.equal(await take(family), empty)
+          assert.equal(await take(...families), ofBoth)
         })
       }
     }
+
+    it('answers who asks meanwhile too', async () => {
+      const look = kernel.look(families)
+      const [one, other] = await Promise.all([look.take(), look.take()])
+      assert.deepEqual(one, other)
+    })
 
     if (!hasIpvs) return
     it('tells an IPv4 virtual server more and less', async () => {

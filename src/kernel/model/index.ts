@@ -51,7 +51,7 @@ export interface ModelKernel {
   /** One of each family and table. */
   xtables(family: IpFamily, table: XtTableName): ModelXtables
   activeTables(family: IpFamily): Promise<readonly XtTableName[]>
-  look(family: IpFamily): ModelKernelLook
+  look(families: readonly IpFamily[]): ModelKernelLook
   close(): Promise<void>
 }
 
@@ -78,10 +78,7 @@ export function openModelKernel(options: ModelKernelOptions = {}): ModelKernel {
   const nftChains = new ModelNftChains()
   const xtNamespace = options.xtNamespace ?? new ModelXtNamespace()
   const xtables = new Map<ModelXtTable, ModelXtables>()
-  const looks = {
-    ipv4: new ModelKernelLook('ipv4', { xtNamespace, ipvs }),
-    ipv6: new ModelKernelLook('ipv6', { xtNamespace, ipvs }),
-  }
+  const looks = new Map<string, ModelKernelLook>()
   const sysctl = new ModelSysctl(options.sysctls ?? defaultSysctls)
   return {
     ipvs,
@@ -101,19 +98,14 @@ export function openModelKernel(options: ModelKernelOptions = {}): ModelKernel {
       return made
     },
     activeTables: async (family) => xtNamespace.active(family),
-    look: (family) => looks[family],
+    look: (families) => {
+      const key = families.join()
+      const look = looks.get(key) ?? new ModelKernelLook(families, { xtNamespace, ipvs })
+      looks.set(key, look)
+      return look
+    },
     close: async () => {
-      const parts = [
-        ipvs,
-        routes,
-        links,
-        conntrack,
-        ipset,
-        nftChains,
-        looks.ipv4,
-        looks.ipv6,
-        ...xtables.values(),
-      ]
+      const parts = [ipvs, routes, links, conntrack, ipset, nftChains, ...looks.values(), ...xtables.values()]
       await Promise.all(parts.map((part) => part.close()))
     },
   }

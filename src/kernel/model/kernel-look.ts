@@ -6,24 +6,24 @@ import type { ModelXtNamespace } from './xtables-table.js'
 
 /** Looks at the tables and virtual servers of a model kernel. */
 export class ModelKernelLook implements KernelLook {
-  readonly #family: IpFamily
+  readonly #families: readonly IpFamily[]
   readonly #xtNamespace: ModelXtNamespace
   readonly #ipvs: ModelIpvs
   #isClosed = false
 
   constructor(
-    family: IpFamily,
+    families: readonly IpFamily[],
     kernel: { readonly xtNamespace: ModelXtNamespace; readonly ipvs: ModelIpvs },
   ) {
-    this.#family = family
+    this.#families = families
     this.#xtNamespace = kernel.xtNamespace
     this.#ipvs = kernel.ipvs
   }
 
   async take(): Promise<Uint8Array> {
     if (this.#isClosed) throw closedError('xtables')
-    const tables = (['nat', 'mangle', 'filter'] as const).map(
-      (table) => this.#xtNamespace.table(this.#family, table).info,
+    const tables = this.#families.flatMap((family) =>
+      (['nat', 'mangle', 'filter'] as const).map((table) => this.#xtNamespace.table(family, table).info),
     )
     return Buffer.from([...tables, this.#ipvs.countIpv4()].join(' | '))
   }

@@ -27,7 +27,7 @@ async function useAndForget(): Promise<void> {
       new addon.ConntrackSocket().deleteStale(2, new Uint8Array(0), new Uint8Array(0)),
       new addon.NftSocket().close(),
       new addon.IpsetSocket().close(),
-      new addon.KernelLook(2).take(),
+      new addon.KernelLook(Uint8Array.of(2)).take(),
     ])
     assert.ok(links.length > 0 && (table === undefined || table.virtualServers.length >= 0))
     assert.equal(cleaning.deleted, 0)
