@@ -71,12 +71,12 @@ class PagePool {
     size_t size_;
   };
 
-  PagePool() { spare_.reserve(kMostSpare); }
-
   bool has_spare() const { return !spare_.empty(); }
 
   /// So many bytes, all zero. Throws std::bad_alloc. `size` is not 0.
   Loan Take(size_t size) {
+    // Now, as Keep() must not fail.
+    spare_.reserve(kMostSpare);
     for (auto spare = spare_.begin(); spare != spare_.end(); ++spare) {
       const size_t room = spare->pages.bytes().size();
       if (room < size || room / 2 > size) continue;
