@@ -13,7 +13,10 @@ const changes = 10
 const betweenChangesMs = 1000
 /** What follows a start, garbage collected, is over. */
 const restMs = 10_000
-/** The first reconcile behind a change, within 30 s, compares everything; those that find the kernel as the last one left it are what an idle machine does. */
+/**
+ * The first reconcile behind a change, within 30 s, compares everything; those that find the kernel as the last one left it are
+ * what an idle machine does.
+ */
 const settleMs = 40_000
 const idleMs = 60_000
 
