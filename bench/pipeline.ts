@@ -70,6 +70,7 @@ export class CountedKernel {
         if (outcome.isWritten) this.messages++
         return outcome
       },
+      load: async (ops) => await door.load(ops),
       stage: async (ops) => await door.stage(ops),
       check: async () => await door.check(),
       compare: async () => await door.compare(),
@@ -109,6 +110,7 @@ export async function openPipeline(kernel: Kernel, vipBinding: VipBinding): Prom
     log,
     metrics,
     problems,
+    conntrack: Promise.resolve(),
     openHealthChecks: (family: IpFamily, isHealthy: () => boolean) =>
       new HealthCheckServers({ family, isHealthy, nodeName: node.facts.name }),
   }

@@ -53,8 +53,9 @@ async function build({ config, kernel, log, metrics }: BuildOptions): Promise<Ag
   })
   const openHealthChecks: ModeOptions['openHealthChecks'] = (family, isHealthy) =>
     new HealthCheckServers({ family, isHealthy, nodeName: node.facts.name })
-  await setConntrack({ config: config.conntrack, cpus: await countCpus(onlineCpus), kernel, log })
+  const cpus = await countCpus(onlineCpus)
   const mode = await openMode({
+    conntrack: setConntrack({ config: config.conntrack, cpus, kernel, log }),
     config,
     kernel,
     node,

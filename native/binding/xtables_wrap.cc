@@ -80,23 +80,35 @@ Napi::Value ChainsToValue(Napi::Env env, xtables::Chains&& chains) {
 Napi::Function XtablesWrap::Define(Napi::Env env) {
   return DefineClass(
       env, "XtablesTable",
-      {InstanceMethod<&XtablesWrap::Stage>("stage"), InstanceMethod<&XtablesWrap::Apply>("apply"),
-       InstanceMethod<&XtablesWrap::Check>("check"), InstanceMethod<&XtablesWrap::Compare>("compare"),
-       InstanceMethod<&XtablesWrap::Chains>("chains"), InstanceMethod<&XtablesWrap::Hurry>("hurry"),
-       InstanceMethod<&XtablesWrap::Close>("close")});
+      {InstanceMethod<&XtablesWrap::Load>("load"), InstanceMethod<&XtablesWrap::Stage>("stage"),
+       InstanceMethod<&XtablesWrap::Apply>("apply"), InstanceMethod<&XtablesWrap::Check>("check"),
+       InstanceMethod<&XtablesWrap::Compare>("compare"), InstanceMethod<&XtablesWrap::Chains>("chains"),
+       InstanceMethod<&XtablesWrap::Hurry>("hurry"), InstanceMethod<&XtablesWrap::Close>("close")});
 }
 
 XtablesWrap::XtablesWrap(const Napi::CallbackInfo& info) : SocketWrap(info, OpenTable(info)) {}
 
+Napi::Value XtablesWrap::Load(const Napi::CallbackInfo& info) {
+  return WithBatch(info, [](XtablesTable& table, const xtables::Batch& batch) {
+    table.Load(batch);
+    return Ok();
+  });
+}
+
 Napi::Value XtablesWrap::Stage(const Napi::CallbackInfo& info) {
+  return WithBatch(info, [](XtablesTable& table, const xtables::Batch& batch) { return table.Stage(batch); });
+}
+
+Napi::Value XtablesWrap::WithBatch(const Napi::CallbackInfo& info,
+                                   Status (*act)(XtablesTable&, const xtables::Batch&)) {
   auto& slot = Slot(info);
   const Arguments arguments(
       info, {Parameter::Records<ChainRecord>("chains"), Parameter::Records<RuleRecord>("rules"),
              Parameter::Records<uint8_t>("texts")});
   const xtables::Batch batch = BatchOf(info.Env(), arguments);
   return slot.Fly<std::monostate>(
-      info, {[batch](XtablesTable& table) -> Result<std::monostate> {
-               Status status = table.Stage(batch);
+      info, {[batch, act](XtablesTable& table) -> Result<std::monostate> {
+               Status status = act(table, batch);
                if (!status.ok()) return status.error();
                return std::monostate();
              },

@@ -15,6 +15,7 @@ class XtablesWrap : public SocketWrap<XtablesWrap, xtables::XtablesTable> {
   explicit XtablesWrap(const Napi::CallbackInfo& info);
 
  private:
+  Napi::Value Load(const Napi::CallbackInfo& info);
   Napi::Value Stage(const Napi::CallbackInfo& info);
   Napi::Value Apply(const Napi::CallbackInfo& info);
   Napi::Value Check(const Napi::CallbackInfo& info);
@@ -22,6 +23,9 @@ class XtablesWrap : public SocketWrap<XtablesWrap, xtables::XtablesTable> {
   Napi::Value Chains(const Napi::CallbackInfo& info);
   void Hurry(const Napi::CallbackInfo& info);
   Napi::Value Close(const Napi::CallbackInfo& info);
+  /// Calls `act` with the first three arguments.
+  Napi::Value WithBatch(const Napi::CallbackInfo& info,
+                        Status (*act)(xtables::XtablesTable&, const xtables::Batch&));
 };
 
 }  // namespace viaduct::binding

@@ -18,16 +18,21 @@ class Revisions : public SocketCalls {
  public:
   std::map<std::string, uint8_t> newest;  ///< absent: every revision
   int questions = 0;
+  int set_questions = 0;
   int error = 0;
   uint32_t set_family = AF_INET;
 
   int GetOption(int, int level, int name, void* value, socklen_t* length) override {
     if (error != 0) return Fail(error);
-    if (level == SOL_IP && name == 83) return AnswerSet(static_cast<uint8_t*>(value), *length);
+    if (level == SOL_IP && name == 83) {
+      ++set_questions;
+      return AnswerSet(static_cast<uint8_t*>(value), *length);
+    }
     ++questions;
     asked.emplace_back(level, name);
     xt_get_revision query{};
     memcpy(&query, value, sizeof query);
+    names.emplace_back(query.name);
     const auto known = newest.find(query.name);
     return known == newest.end() || query.revision <= known->second ? 0 : Fail(EPROTONOSUPPORT);
   }
@@ -41,6 +46,7 @@ class Revisions : public SocketCalls {
   std::chrono::nanoseconds Now() override { return {}; }
 
   std::vector<std::pair<int, int>> asked;  ///< level, option
+  std::vector<std::string> names;          ///< of the extensions asked for
 
  private:
   static int Fail(int code) {
@@ -473,6 +479,18 @@ TEST_F(XtablesEncode, OldRevisionsOfMatches) {
     f8 00 72 65 63 65 6e 74 zero 23 00      # recent, revision 0
     zero 8 02 00 41 42 zero 198 00 zero 5
   )")));
+}
+
+TEST_F(XtablesEncode, LoadingAsksForWhatARuleNeedsThoughItsSetIsNotThere) {
+  const uint32_t text = batch.Text("KUBE-NO-SUCH-SET");
+  RuleRecord& rule = batch.Rule(Target::kMark);
+  rule.matches = kState | kSet;
+  rule.set_name = rule.comment = text;
+  rule.set_dimensions = 2;
+  RuleEncoder encoder(kIpv4, kernel, -1);
+  encoder.Load(batch.rules().at(0), batch.texts());
+  EXPECT_EQ(kernel.names, (std::vector<std::string>{"conntrack", "set", "comment", "MARK"}));
+  EXPECT_EQ(kernel.set_questions, 0);
 }
 
 TEST_F(XtablesEncode, RevisionsAreAskedOnceAndOfTheRightFamily) {

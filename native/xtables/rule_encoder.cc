@@ -83,7 +83,9 @@ struct RuleEncoder::Scope {
   const Texts& texts;
   EncodedRules& rules;
   EntryBuilder entry;
+  bool is_for_loading = false;  ///< nobody wants the entry
 
+  Status Fill();
   Result<std::string_view> Text(uint32_t number, size_t longest, const char* what) const;
   Status SetHeader();
   template <typename Header>
@@ -177,6 +179,7 @@ Result<uint16_t> RuleEncoder::Scope::FindSet() const {
   auto name = Text(rule.set_name, SIZE_MAX, "set");
   if (!name.ok()) return name.error();
   if (rule.set_dimensions == 0 || rule.set_dimensions > 6) return Invalid("a set has 1 to 6 dimensions");
+  if (is_for_loading) return uint16_t{0};
   return FindSetIndex(*encoder.calls_, encoder.fd_, encoder.shape_->family, std::string(name.value()));
 }
 
@@ -281,13 +284,22 @@ Status RuleEncoder::Scope::SetTarget() {
   }
 }
 
+Status RuleEncoder::Scope::Fill() {
+  Status status = SetHeader();
+  if (status.ok()) status = AddMatches();
+  if (status.ok()) status = SetTarget();
+  return status;
+}
+
 Status RuleEncoder::Encode(const RuleRecord& rule, const Texts& texts, EncodedRules& rules) {
-  Scope scope{*this, rule, texts, rules, EntryBuilder(*shape_, rules.bytes)};
-  Status status = scope.SetHeader();
-  if (status.ok()) status = scope.AddMatches();
-  if (status.ok()) status = scope.SetTarget();
+  Status status = Scope{*this, rule, texts, rules, EntryBuilder(*shape_, rules.bytes)}.Fill();
   if (status.ok()) ++rules.count;
   return status;
+}
+
+void RuleEncoder::Load(const RuleRecord& rule, const Texts& texts) {
+  EncodedRules unwanted;
+  (void)Scope{*this, rule, texts, unwanted, EntryBuilder(*shape_, unwanted.bytes), true}.Fill();
 }
 
 }  // namespace viaduct::xtables

@@ -56,6 +56,9 @@ class RuleEncoder {
   /// Adds one rule. EINVAL: the record asks for what cannot be said; EPROTONOSUPPORT: the kernel lacks a
   /// match or target; ENOENT: no such set. After an error the contents of `rules` are of no use.
   Status Encode(const RuleRecord& rule, const Texts& texts, EncodedRules& rules);
+  /// Asks for the matches and targets of such a rule, which has the kernel load their modules; its set need
+  /// not be there. What is lacking is for who encodes it to tell.
+  void Load(const RuleRecord& rule, const Texts& texts);
 
  private:
   struct Scope;  ///< one Encode()

@@ -39,6 +39,11 @@ XtablesTable::XtablesTable(TableSocket socket, SocketCalls& calls, std::string l
       encoder_(socket_.shape(), calls, socket_.fd()),
       lock_path_(std::move(lock_path)) {}
 
+void XtablesTable::Load(const Batch& batch) {
+  const Texts texts(batch.texts);
+  for (const RuleRecord& rule : batch.rules) encoder_.Load(rule, texts);
+}
+
 Status XtablesTable::Stage(const Batch& batch) { return wanted_.Change(batch, encoder_); }
 
 Result<Outcome> XtablesTable::Apply(const Batch& batch, const std::vector<std::string>& prune,

@@ -42,6 +42,8 @@ class XtablesTable {
                                    std::string lock_path = XtablesLock::DefaultPath(),
                                    SocketCalls& calls = SocketCalls::Kernel());
 
+  /// Has the kernel load what such rules need; changes nothing.
+  void Load(const Batch& batch);
   /// Changes what is wanted, for the next Apply(). EINVAL as there.
   Status Stage(const Batch& batch);
   /// Changes what is wanted and makes the kernel's table so. What was wanted stays so after an error, and an

@@ -130,6 +130,8 @@ export interface RawXtablesTable {
    * number is its place among them.
    */
   stage(chains: Uint8Array, rules: Uint8Array, texts: Uint8Array): Promise<void>
+  /** As `stage`. */
+  load(chains: Uint8Array, rules: Uint8Array, texts: Uint8Array): Promise<void>
   /** The first three as `stage`. `prune`: chain names or patterns, NUL-ended as well. */
   apply(
     chains: Uint8Array,

@@ -32,6 +32,11 @@ export class RealXtables implements Xtables {
     this.#subject = { family, object: describeXtTable(family, table) }
   }
 
+  load(ops: readonly XtOp[]): Promise<void> {
+    const { chains, rules, texts } = encodeXtBatch(ops, this)
+    return this.#run((table) => table.load(chains, rules, texts))
+  }
+
   stage(ops: readonly XtOp[]): Promise<void> {
     const { chains, rules, texts } = encodeXtBatch(ops, this)
     return this.#run((table) => table.stage(chains, rules, texts))

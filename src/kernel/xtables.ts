@@ -147,6 +147,11 @@ export interface XtChainSummary {
 export interface Xtables {
   readonly family: IpFamily
   readonly table: XtTableName
+  /**
+   * Has the kernel load the modules that the rules of such operations need; changes nothing. The sets that they name need not be there.
+   * What is lacking is told to who applies them.
+   */
+  load(ops: readonly XtOp[]): Promise<void>
   /** Changes what is wanted, and no more: the next `apply` brings it about. So a large change need not be one call. */
   stage(ops: readonly XtOp[]): Promise<void>
   /**

@@ -6,29 +6,27 @@ import type { Log } from '../log.js'
 import { inOrder } from './in-order.js'
 import type { ModeKernel } from './mode.js'
 
+export interface FindXtablesOptions {
+  readonly kernel: ModeKernel
+  readonly tables: readonly XtTableName[]
+  readonly log: Log
+  /** Is called for a family as soon as its tables are found. */
+  readonly onFound?: (family: IpFamily) => void
+}
+
 /** IPv4 must be there, or KernelError is thrown; a kernel without ip6_tables is one without IPv6 Services. */
-export async function familiesWithXtables(
-  kernel: ModeKernel,
-  tables: readonly XtTableName[],
-  log: Log,
-): Promise<readonly IpFamily[]> {
-  const [, lacking] = await inOrder([
-    findTables(kernel, 'ipv4', tables),
-    lackOfTables(kernel, 'ipv6', tables),
-  ])
+export async function familiesWithXtables(options: FindXtablesOptions): Promise<readonly IpFamily[]> {
+  const { log } = options
+  const [, lacking] = await inOrder([findTables(options, 'ipv4'), lackOfTables(options, 'ipv6')])
   if (lacking === undefined) return ['ipv4', 'ipv6']
   log.warn('IPv6 Services are not programmed', { ipFamily: 'IPv6', err: lacking })
   return ['ipv4']
 }
 
 /** undefined: they are there. */
-async function lackOfTables(
-  kernel: ModeKernel,
-  family: IpFamily,
-  tables: readonly XtTableName[],
-): Promise<KernelError | undefined> {
+async function lackOfTables(options: FindXtablesOptions, family: IpFamily): Promise<KernelError | undefined> {
   try {
-    await findTables(kernel, family, tables)
+    await findTables(options, family)
     return undefined
   } catch (error) {
     if (error instanceof KernelError && isWithoutXtables(error)) return error
@@ -42,25 +40,18 @@ export function isWithoutXtables(error: KernelError): boolean {
 }
 
 /** Where they are not loaded, they are asked for once. */
-async function findTables(
-  kernel: ModeKernel,
-  family: IpFamily,
-  tables: readonly XtTableName[],
-): Promise<void> {
+async function findTables(options: FindXtablesOptions, family: IpFamily): Promise<void> {
   try {
-    await checkTables(kernel, family, tables)
+    await checkTables(options, family)
   } catch (error) {
     if (!(error instanceof KernelError) || !isWithoutXtables(error)) throw error
-    await loadXtables(kernel, family)
-    await checkTables(kernel, family, tables)
+    await loadXtables(options.kernel, family)
+    await checkTables(options, family)
   }
+  options.onFound?.(family)
 }
 
-async function checkTables(
-  kernel: ModeKernel,
-  family: IpFamily,
-  tables: readonly XtTableName[],
-): Promise<void> {
+async function checkTables({ kernel, tables }: FindXtablesOptions, family: IpFamily): Promise<void> {
   await inOrder(tables.map((table) => kernel.xtables(family, table).check()))
 }
 

@@ -4,18 +4,29 @@ import { type Log, StateReporter } from '../log.js'
 import { cleanUp, describeCleanUp } from './clean-up.js'
 import { familiesWithXtables, findsInvalid } from './find-xtables.js'
 import { cleanUpMangle } from './ipvs-clean-up.js'
+import { inOrder } from './in-order.js'
 import { describeNftLeftovers } from './iptables-clean-up.js'
 import { IptablesPipeline } from './iptables-pipeline.js'
 import { ensureSetting } from './kernel-settings.js'
-import { type LeftoverReport, type Mode, type ModeKernel, type ModeOptions, leaving } from './mode.js'
+import {
+  type LeftoverReport,
+  type Mode,
+  type ModeKernel,
+  type ModeOptions,
+  type OpenModeOptions,
+  leaving,
+} from './mode.js'
 
 /** At 10,000 services a write takes some 50 ms of a core: a rest of twice that leaves two thirds of it to others. */
 const restFactor = 2
 
 /** Makes the kernel ready. Throws KernelError where it has no legacy x_tables, or we may not use them. */
-export async function openIptablesMode(options: ModeOptions): Promise<Mode> {
-  const { kernel, log } = options
-  const families = await familiesWithXtables(kernel, ['nat', 'filter'], log)
+export async function openIptablesMode(options: OpenModeOptions): Promise<Mode> {
+  const { kernel, log, conntrack } = options
+  const [, families] = await inOrder([
+    conntrack,
+    familiesWithXtables({ kernel, tables: ['nat', 'filter'], log }),
+  ])
   await warnOfNft(kernel, log)
   return iptablesMode(options, { families, dropsInvalid: await findsInvalid(kernel.sysctl) })
 }

@@ -12,6 +12,7 @@ import {
   ipvsTables,
   type UnfitSets,
 } from '../modes/ipvs/index.js'
+import type { ModeKernel } from './mode.js'
 import { logFamily } from './sync-report.js'
 
 export interface IpvsChainsOptions {
@@ -56,7 +57,7 @@ export class IpvsChains {
     if (this.#settings === undefined) return
     const chains = compileChains(this.#settings, this.#gaps)
     for (const table of ipvsTables) {
-      this.#pending.set(table, chains.filter((chain) => chain.table === table).map(opOf))
+      this.#pending.set(table, opsOf(chains, table))
       this.#owed.add(table)
     }
   }
@@ -159,6 +160,23 @@ export class IpvsChains {
 
 function isAny({ missing, changed }: XtDrift): boolean {
   return missing.length + changed.length > 0
+}
+
+/** Any: what the kernel has to load for the rules is the same. */
+const someSettings = { masqueradeMark: 1, masqueradeAll: false, localDetector: undefined, dropsInvalid: true }
+
+/** Has the kernel load what the rules will need. What it lacks is told when they are written. */
+export async function loadForChains(kernel: Pick<ModeKernel, 'xtables'>, family: IpFamily): Promise<void> {
+  const chains = compileChains({ ...someSettings, family })
+  try {
+    for (const table of ipvsTables) await kernel.xtables(family, table).load(opsOf(chains, table))
+  } catch (error) {
+    if (!(error instanceof KernelError)) throw error
+  }
+}
+
+function opsOf(chains: readonly FixedChain[], table: IpvsTable): readonly XtOp[] {
+  return chains.filter((chain) => chain.table === table).map(opOf)
 }
 
 function opOf(chain: FixedChain): XtOp {

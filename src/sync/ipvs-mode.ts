@@ -8,7 +8,8 @@ import { familiesWithXtables, findsInvalid } from './find-xtables.js'
 import { inOrder } from './in-order.js'
 import { cleanUpIptables, describeCleanedTables } from './iptables-clean-up.js'
 import { IpvsSettings } from './ipvs-settings.js'
-import { type LeftoverReport, type Mode, type ModeOptions, leaving } from './mode.js'
+import { loadForChains } from './ipvs-chains.js'
+import { type LeftoverReport, type Mode, type ModeOptions, type OpenModeOptions, leaving } from './mode.js'
 import type { Pipeline } from './pipeline.js'
 import { prepareKernel } from './prepare-kernel.js'
 import { ServiceScheduling } from './service-scheduling.js'
@@ -21,13 +22,19 @@ interface XtablesFacts {
 }
 
 /** Makes the kernel ready. Throws ConfigError where a setting cannot work on it, KernelError where it has no IP_VS. */
-export async function openIpvsMode(options: ModeOptions): Promise<Mode> {
-  const { config, kernel, log } = options
+export async function openIpvsMode(options: OpenModeOptions): Promise<Mode> {
+  const { config, kernel, log, conntrack } = options
   const settings = new IpvsSettings({ config: config.ipvs, kernel, log })
   const { vipBinding } = config
   const [, families] = await inOrder([
-    prepareKernel({ kernel, scheduler: config.ipvs.scheduler, vipBinding, settings }),
-    familiesWithXtables(kernel, ipvsTables, log),
+    prepareKernel({ kernel, scheduler: config.ipvs.scheduler, vipBinding, settings, conntrack }),
+    familiesWithXtables({
+      kernel,
+      tables: ipvsTables,
+      log,
+      // The first write waits for them, and nothing before it.
+      onFound: (family) => void loadForChains(kernel, family),
+    }),
   ])
   return ipvsMode(options, settings, { families, dropsInvalid: await findsInvalid(kernel.sysctl) })
 }

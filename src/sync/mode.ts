@@ -42,6 +42,11 @@ export interface ModeOptions {
   readonly openHealthChecks: (family: IpFamily, isHealthy: () => boolean) => HealthCheckListeners
 }
 
+export interface OpenModeOptions extends ModeOptions {
+  /** The settings of connection tracking, on their way; where they fail, no mode can run. */
+  readonly conntrack: Promise<void>
+}
+
 export interface Mode {
   readonly name: ProxyMode
   /** Those that this kernel can be programmed for. */

@@ -5,11 +5,11 @@ import { isWithoutIpvs } from './clean-up.js'
 import { isWithoutXtables } from './find-xtables.js'
 import { openIptablesMode } from './iptables-mode.js'
 import { openIpvsMode } from './ipvs-mode.js'
-import type { Mode, ModeOptions } from './mode.js'
+import type { Mode, OpenModeOptions } from './mode.js'
 import { isWithoutIpset } from './set-types.js'
 
 /** Makes the kernel ready. Throws ConfigError or KernelError where the mode, or every one of them, cannot work on it. */
-export async function openMode(options: ModeOptions): Promise<Mode> {
+export async function openMode(options: OpenModeOptions): Promise<Mode> {
   const { config, log } = options
   if (config.mode === 'iptables') return await openIptablesMode(options)
   if (config.mode === 'ipvs') return await openIpvsMode(options)
@@ -23,7 +23,7 @@ export async function openMode(options: ModeOptions): Promise<Mode> {
   }
 }
 
-async function openLast(options: ModeOptions, former: unknown): Promise<Mode> {
+async function openLast(options: OpenModeOptions, former: unknown): Promise<Mode> {
   try {
     return await openIptablesMode(options)
   } catch (error) {

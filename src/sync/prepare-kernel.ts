@@ -21,12 +21,18 @@ export interface PrepareOptions {
   readonly scheduler: string
   readonly vipBinding: VipBinding
   readonly settings: IpvsSettings
+  /** The settings of connection tracking, on their way. */
+  readonly conntrack: Promise<void>
 }
 
-/** Throws ConfigError where an operator's setting cannot work on this kernel, KernelError where the kernel has no IPVS. */
+/** Throws what `conntrack` throws, ConfigError where an operator's setting cannot work on this kernel, KernelError where the kernel has no IPVS. */
 export async function prepareKernel(options: PrepareOptions): Promise<void> {
-  const { kernel, scheduler, vipBinding, settings } = options
-  await inOrder([checkScheduler(kernel.ipvs, scheduler), checkSetTypes(kernel.ipset, setKeys.map(setSpec))])
+  const { kernel, scheduler, vipBinding, settings, conntrack } = options
+  await inOrder([
+    conntrack,
+    checkScheduler(kernel.ipvs, scheduler),
+    checkSetTypes(kernel.ipset, setKeys.map(setSpec)),
+  ])
   // Only then: it stays, and a node where the mode cannot run has no use for it.
   const dummy = await ensureDummyDevice(kernel.links)
   if (typeof dummy === 'string' && vipBinding === 'addresses')

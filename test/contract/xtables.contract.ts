@@ -119,6 +119,18 @@ async function printsEveryKind(xtables: Xtables, other: OtherProgram): Promise<v
 }
 
 function chainLaws(law: Law): void {
+  law('what rules need is loaded without a change, also where their set is not there', async (lab) => {
+    const { xtables } = lab
+    const asking: XtRule = {
+      ...mark,
+      set: { name: 'viaduct-none', directions: ['dst', 'dst'] },
+      comment: 'a',
+    }
+    await xtables.load([set('KUBE-A', asking, masquerade), hook('PREROUTING', jump('KUBE-A'))])
+    assert.equal((await xtables.apply([])).isWritten, false)
+    assert.deepEqual(await content(lab), {})
+  })
+
   law('an empty table is right when nothing is wanted', async ({ family, xtables }) => {
     const outcome = await xtables.apply([])
     // Four policies, and the entry that ends the table.

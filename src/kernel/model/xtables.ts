@@ -74,9 +74,13 @@ export class ModelXtables implements Xtables {
     return ops
   }
 
-  async stage(ops: readonly XtOp[]): Promise<void> {
+  async load(ops: readonly XtOp[]): Promise<void> {
     if (this.#isClosed) throw closedError('xtables', this.#subject)
     encodeXtBatch(ops, this) // refuses what the kernel could not hold
+  }
+
+  async stage(ops: readonly XtOp[]): Promise<void> {
+    await this.load(ops)
     this.#ops.push(...ops)
     for (const op of ops) this.#want(op)
   }

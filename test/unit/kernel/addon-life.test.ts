@@ -98,6 +98,7 @@ describe('the addon', () => {
       'close',
       'compare',
       'hurry',
+      'load',
       'stage',
     ])
   })

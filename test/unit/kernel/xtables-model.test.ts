@@ -129,6 +129,7 @@ function tableThat(refuses: (call: 'apply' | 'check') => Refusal | undefined): R
     return value
   }
   class Table implements RawXtablesTable {
+    async load(): Promise<void> {}
     async stage(): Promise<void> {}
     apply(): ReturnType<RawXtablesTable['apply']> {
       return answer('apply', { isWritten: true, entries: 5, bytes: 784, repeats: 0, lockWaitMs: 0 })

@@ -39,6 +39,7 @@ function openNode(loadable: readonly IpFamily[]) {
       clock: new ManualClock(),
       log,
       metrics: openMetrics(new Registry()),
+      conntrack: Promise.resolve(),
       problems: reporter,
       openHealthChecks: () => new MemoryHealthChecks(),
     })

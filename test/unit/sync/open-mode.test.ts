@@ -37,6 +37,7 @@ async function open(kernel: ModelKernel, input: ConfigInput): Promise<{ mode: Mo
     log,
     metrics: openMetrics(new Registry()),
     problems,
+    conntrack: Promise.resolve(),
     openHealthChecks: () => new MemoryHealthChecks(),
   })
   return { mode, log }

@@ -12,7 +12,7 @@ async function prepare(kernel: ModelKernel, scheduler = 'rr', vipBinding: 'route
   const log = new MemoryLog()
   const { ipvs } = resolveConfig({ manifests: 'none' })
   const settings = new IpvsSettings({ config: ipvs, kernel, log })
-  await prepareKernel({ kernel, scheduler, vipBinding, settings })
+  await prepareKernel({ kernel, scheduler, vipBinding, settings, conntrack: Promise.resolve() })
   return log
 }
 
