@@ -47,7 +47,6 @@ export class CountedKernel {
         return await kernel.ipset.apply(ops)
       },
       sets: async () => await kernel.ipset.sets(),
-      headers: async (names) => await kernel.ipset.headers(names),
       entries: async (name) => await kernel.ipset.entries(name),
       close: async () => await kernel.ipset.close(),
     }

@@ -5,6 +5,7 @@
 #include "binding/ipvs_socket_wrap.h"
 #include "binding/kernel_look_wrap.h"
 #include "binding/layout.h"
+#include "binding/look_watch_wrap.h"
 #include "binding/nft_socket_wrap.h"
 #include "binding/route_events_wrap.h"
 #include "binding/route_socket_wrap.h"
@@ -23,6 +24,7 @@ class Addon : public Napi::Addon<Addon> {
                           InstanceValue("IpsetSocket", IpsetSocketWrap::Define(env), napi_enumerable),
                           InstanceValue("NftSocket", NftSocketWrap::Define(env), napi_enumerable),
                           InstanceValue("KernelLook", KernelLookWrap::Define(env), napi_enumerable),
+                          InstanceValue("LookWatch", LookWatchWrap::Define(env), napi_enumerable),
                           InstanceValue("XtablesTable", XtablesWrap::Define(env), napi_enumerable),
                           InstanceValue("layout", MakeLayout(env), napi_enumerable)});
   }

@@ -92,12 +92,8 @@ Napi::Value IpsetSocketWrap::Apply(const Napi::CallbackInfo& info) {
 }
 
 Napi::Value IpsetSocketWrap::ListSets(const Napi::CallbackInfo& info) {
-  auto& slot = Slot(info);
-  const Arguments arguments(info, {Parameter::Records<SetRecord>("wanted")});
-  const auto wanted = arguments.Records<SetRecord>(0);
-  CheckNames(info.Env(), "wanted", wanted);
-  return slot.Fly<std::vector<SetRecord>>(
-      info, {[wanted](IpsetSocket& socket) { return socket.ListSets(wanted); }, RecordsToValue<SetRecord>});
+  return Slot(info).Fly<std::vector<SetRecord>>(
+      info, {[](IpsetSocket& socket) { return socket.ListSets(); }, RecordsToValue<SetRecord>});
 }
 
 Napi::Value IpsetSocketWrap::ListEntries(const Napi::CallbackInfo& info) {

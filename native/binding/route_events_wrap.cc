@@ -11,9 +11,9 @@ using route::RouteEvents;
 namespace {
 
 // Node waits for the pool before it runs cleanup hooks (Environment::CleanupHandles), so that nobody can wake
-// a wait when a worker is terminated or the process exits: it has to end by itself. So long is the delay at
-// most.
-constexpr std::chrono::milliseconds kLongestWait{1000};
+// a wait when a worker is terminated: it has to end by itself. So long is the delay at most. The end of a
+// process is heard in JavaScript before that (wake-at-exit.ts).
+constexpr std::chrono::milliseconds kLongestWait{5000};
 
 }  // namespace
 

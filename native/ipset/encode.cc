@@ -148,9 +148,8 @@ bool EncodeHeader(MessageBuilder& builder, uint8_t protocol, std::string_view na
 }
 
 // Handled by ip_set_dump(), as the next.
-bool EncodeListSets(MessageBuilder& builder, uint8_t protocol, std::string_view name) {
+bool EncodeListSets(MessageBuilder& builder, uint8_t protocol) {
   Begin(builder, IPSET_CMD_LIST, {protocol, 0});
-  if (!name.empty()) builder.String(IPSET_ATTR_SETNAME, name);
   PutU32(builder, IPSET_ATTR_FLAGS, IPSET_FLAG_LIST_HEADER);
   return Finish(builder, kSetCommandPolicy);
 }

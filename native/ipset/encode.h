@@ -31,9 +31,8 @@ bool EncodeFindType(MessageBuilder& builder, uint8_t protocol, const SetRecord& 
 bool EncodeCreate(MessageBuilder& builder, uint8_t protocol, const SetRecord& set, uint8_t revision);
 /// HEADER of a set.
 bool EncodeHeader(MessageBuilder& builder, uint8_t protocol, std::string_view name);
-/// LIST of one set without its entries, or of all without a name; a dump is asked for by flag, by
-/// NetlinkSocket::Dump().
-bool EncodeListSets(MessageBuilder& builder, uint8_t protocol, std::string_view name = {});
+/// LIST of all sets without their entries; a dump is asked for by flag, by NetlinkSocket::Dump().
+bool EncodeListSets(MessageBuilder& builder, uint8_t protocol);
 /// LIST of one set.
 bool EncodeListEntries(MessageBuilder& builder, uint8_t protocol, std::string_view name);
 

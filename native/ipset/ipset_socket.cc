@@ -247,36 +247,22 @@ Status IpsetSocket::DumpList(std::span<const uint8_t> request, const Read& read,
   return dumped.ok() && is_malformed ? Error{EPROTO, {}, {}} : dumped;
 }
 
-Status IpsetSocket::DumpSets(std::string_view name, std::vector<SetRecord>& sets) {
-  Request request;
-  const size_t before = sets.size();
-  Status dumped = DumpList(
-      Compose(request, [&](MessageBuilder& builder) { return EncodeListSets(builder, protocol_, name); }),
-      [&](std::span<const uint8_t> payload) {
-        const auto set = DecodeSet(payload);
-        if (set) sets.push_back(*set);
-        return set.has_value();
-      },
-      [&] { sets.resize(before); });
-  return dumped.ok() ? dumped : Named(std::move(dumped), kListSets);
-}
-
-Result<std::vector<SetRecord>> IpsetSocket::ListSets(std::span<const SetRecord> wanted) {
+Result<std::vector<SetRecord>> IpsetSocket::ListSets() {
   std::vector<SetRecord> sets;
-  const auto dump_all = [&] {
+  const auto dump = [&] {
     sets.clear();
-    if (wanted.empty()) return DumpSets({}, sets);
-    for (const SetRecord& set : wanted) {
-      Status dumped = DumpSets(NameOf(set), sets);
-      if (!dumped.ok() && dumped.error().code != ENOENT) return dumped;
-      if (!dumped.ok()) {
-        SetRecord& absent = sets.emplace_back();
-        NameOf(set).copy(absent.name, sizeof absent.name - 1);
-      }
-    }
-    return Ok();
+    Request request;
+    Status dumped = DumpList(
+        Compose(request, [&](MessageBuilder& builder) { return EncodeListSets(builder, protocol_); }),
+        [&](std::span<const uint8_t> payload) {
+          const auto set = DecodeSet(payload);
+          if (set) sets.push_back(*set);
+          return set.has_value();
+        },
+        [&] { sets.clear(); });
+    return dumped.ok() ? dumped : Named(std::move(dumped), kListSets);
   };
-  Status dumped = Ask(dump_all);
+  Status dumped = Ask(dump);
   if (!dumped.ok()) return dumped.error();
   return sets;
 }

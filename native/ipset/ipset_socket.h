@@ -29,8 +29,8 @@ class IpsetSocket {
   /// Error: nothing was sent. Otherwise every operation is accounted for in the outcome.
   Result<BatchOutcome> Apply(const Batch& batch);
 
-  /// All sets, of all types; or those that are named, each in its place, without a type where there is none.
-  Result<std::vector<SetRecord>> ListSets(std::span<const SetRecord> wanted = {});
+  /// All sets, of all types. NB: the kernel counts their entries one by one.
+  Result<std::vector<SetRecord>> ListSets();
   /// The entries of one set, in no order. ENOENT: there is none of this name.
   Result<std::vector<EntryRecord>> ListEntries(std::string_view name);
 
@@ -61,7 +61,6 @@ class IpsetSocket {
   uint32_t ComposeMessages(const Batch& batch, const Progress& progress, MessageBuilder& builder,
                            uint32_t first_sequence);
   void Settle(std::vector<Failure>& refusals, uint32_t end, Progress& progress);
-  Status DumpSets(std::string_view name, std::vector<SetRecord>& sets);
   template <typename Read>
   Status DumpList(std::span<const uint8_t> request, const Read& read,
                   const std::function<void()>& on_restart);

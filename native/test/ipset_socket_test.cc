@@ -317,31 +317,6 @@ TEST_F(IpsetSocketTest, AListingAsksAnewToo) {
   EXPECT_EQ(socket->ListEntries("A").error().code, EPROTONOSUPPORT);
 }
 
-TEST_F(IpsetSocketTest, ListsTheSetsThatAreNamed) {
-  kernel.on_send = [&](int fd, const Bytes& sent) {
-    const nlmsghdr request = HeadersOf(sent)[0];
-    if (request.nlmsg_type != Type(IPSET_CMD_LIST)) {
-      Answer(fd, sent);
-      return 0;
-    }
-    if (HasBytes(std::span(sent).subspan(NLMSG_HDRLEN + kFamilyHeader + 8, 8), "06 00 02 00 41 00 00 00")) {
-      kernel.queue(fd).push_back({MakeMessage(request.nlmsg_type, NLM_F_MULTI, request.nlmsg_seq, kHeader)});
-      kernel.queue(fd).push_back({MakeDone(request.nlmsg_seq)});
-    } else {
-      kernel.queue(fd).push_back({MakeError(request.nlmsg_seq, ENOENT)});
-    }
-    return 0;
-  };
-  const std::vector<SetRecord> wanted{MakeSet("B", ""), MakeSet("A", "")};
-  const auto sets = socket->ListSets(wanted);
-  ASSERT_TRUE(sets.ok());
-  ASSERT_EQ(sets.value().size(), 2U);
-  EXPECT_STREQ(sets.value()[0].name, "B");
-  EXPECT_STREQ(sets.value()[0].type, "");
-  EXPECT_STREQ(sets.value()[1].name, "A");
-  EXPECT_STREQ(sets.value()[1].type, "T");
-}
-
 TEST_F(IpsetSocketTest, ALostAnswerIsAskedForAgain) {
   lost = {1};
   EXPECT_EQ(Apply(Ports(3)), "3 applied");

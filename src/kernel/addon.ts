@@ -95,7 +95,7 @@ export interface RawIpsetSocket {
    * IpsetSetRecords: of those whose names stand in `wanted`, each in its place, without a type where there is none; of all where
    * it is empty.
    */
-  listSets(wanted: Uint8Array): Promise<Uint8Array>
+  listSets(): Promise<Uint8Array>
   /** IpsetEntryRecords. */
   listEntries(name: string): Promise<Uint8Array>
   close(): Promise<void>
@@ -106,6 +106,16 @@ export interface RawNftSocket {
   listChains(family: RawFamily): Promise<Uint8Array>
   /** Rejects where the kernel could not be asked, or knows nothing of the kind; both ways were tried then. */
   loadXtables(family: RawFamily): Promise<void>
+  close(): Promise<void>
+}
+
+export interface RawLookWatch {
+  /**
+   * `sample`: VirtualServerRecords with their keys. Waits on a thread of libuv's pool: true as soon as something is not as it was,
+   * false when so many milliseconds are over.
+   */
+  next(sample: Uint8Array, longestMs: number): Promise<boolean>
+  /** Ends a wait. */
   close(): Promise<void>
 }
 
@@ -158,6 +168,7 @@ export interface Addon {
   readonly IpsetSocket: new () => RawIpsetSocket
   readonly NftSocket: new () => RawNftSocket
   readonly KernelLook: new (families: Uint8Array) => RawKernelLook
+  readonly LookWatch: new (families: Uint8Array, setPrefix: string) => RawLookWatch
   readonly XtablesTable: new (family: RawFamily, table: string) => RawXtablesTable
   /** Size and offsets of each record (records.ts). */
   readonly layout: Readonly<Record<string, Readonly<Record<string, number>>>>

@@ -2,7 +2,7 @@
 import { writeAddress, type IpAddress } from '../address.js'
 import { BugError } from '../errors.js'
 import { describeIpsetOp } from './describe-ipset.js'
-import type { IpsetEntry, IpsetHeader, IpsetOp, IpsetSettings } from './ipset.js'
+import type { IpsetEntry, IpsetOp, IpsetSettings } from './ipset.js'
 import { ipsetShapes } from './ipset-types.js'
 import { protocolNumber } from './ipvs-encode.js'
 import {
@@ -176,31 +176,6 @@ class EntryWriter {
     this.#buffer.bytes[at + entryLayout.commentLength] = text.length
     this.#textsLength += text.length
   }
-}
-
-/** Sets by their names alone. */
-export function encodeIpsetNames(names: readonly string[]): Uint8Array {
-  const { bytes } = recordBuffer(names.length * setLayout.size)
-  for (const [index, name] of names.entries()) writeName(bytes, index * setLayout.size + setLayout.name, name)
-  return bytes
-}
-
-/** A listing of sets, as the kernel's comes; a name alone is a set that is absent. */
-export function encodeIpsetHeaders(headers: readonly (IpsetHeader | string)[]): Uint8Array {
-  const records = recordBuffer(headers.length * setLayout.size)
-  for (const [index, header] of headers.entries()) {
-    const at = index * setLayout.size
-    const { bytes, view } = records
-    writeName(bytes, at + setLayout.name, typeof header === 'string' ? header : header.name)
-    if (typeof header === 'string') continue
-    writeName(bytes, at + setLayout.type, header.type)
-    view.setUint32(at + setLayout.maxElements, header.maxElements, true)
-    view.setUint32(at + setLayout.references, header.references, true)
-    view.setUint32(at + setLayout.elementCount, header.elements, true)
-    if (header.family !== undefined) bytes[at + setLayout.family] = addressFamily[header.family]
-    bytes[at + setLayout.extensions] = extensionsOf(header)
-  }
-  return records.bytes
 }
 
 function extensionsOf({ hasMarks, hasComments }: Pick<IpsetSettings, 'hasMarks' | 'hasComments'>): number {

@@ -104,13 +104,8 @@ export interface IpsetHeader {
 export interface Ipset {
   /** Applies all operations; throws KernelError only if the whole batch could not be sent or accounted for. */
   apply(ops: readonly IpsetOp[]): Promise<BatchOutcome>
-  /** All sets, without their entries: a cheap look at whether something was changed. */
+  /** All sets, without their entries, which the kernel counts one by one. */
   sets(): Promise<readonly IpsetHeader[]>
-  /**
-   * The same of some sets, as packed records, each in its place: equal bytes, equal sets. decodeIpsetHeaders() reads them; one
-   * that is absent has no type. NB: three system calls for each set, and the kernel counts its entries one by one.
-   */
-  headers(names: readonly string[]): Promise<Uint8Array>
   /**
    * The entries of a set of a type that Viaduct uses as packed records without comments, in no particular order; read them
    * with IpsetEntryCursor: no object per record. Throws KernelError ENOENT when the set is absent.

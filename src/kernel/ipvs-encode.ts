@@ -12,6 +12,7 @@ import type {
 import {
   addressFamily,
   realServerLayout as real,
+  recordBuffer,
   type RecordBuffer,
   virtualServerLayout as virtual,
   writeText,
@@ -51,6 +52,13 @@ export function writeVirtualServerKey(buffer: RecordBuffer, at: number, key: Vir
   bytes[at + virtual.port] = key.port
   bytes[at + virtual.port + 1] = key.port >>> 8
   writeAddress(key.address, bytes, at + virtual.address)
+}
+
+/** VirtualServerRecords that hold their keys only. */
+export function encodeVirtualServerKeys(keys: readonly VirtualServerKey[]): Uint8Array {
+  const records = recordBuffer(keys.length * virtual.size)
+  for (const [index, key] of keys.entries()) writeVirtualServerKey(records, index * virtual.size, key)
+  return records.bytes
 }
 
 /** Writes the settings into a zeroed VirtualServerRecord at byte `at`. */

@@ -80,6 +80,7 @@ const exportNames = {
   IpsetSocket: true,
   NftSocket: true,
   KernelLook: true,
+  LookWatch: true,
   XtablesTable: true,
   layout: true,
 } as const satisfies Record<keyof Addon, true>

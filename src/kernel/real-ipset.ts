@@ -3,13 +3,11 @@ import { nameFailures, type RecordFailure } from './batch.js'
 import { decodeFailures } from './decode-failures.js'
 import { describeIpsetOp, familyOfIpsetOp } from './describe-ipset.js'
 import { decodeIpsetHeaders } from './ipset-cursor.js'
-import { encodeIpsetNames, encodeIpsetOps } from './ipset-encode.js'
+import { encodeIpsetOps } from './ipset-encode.js'
 import { settleIpsetFailure } from './ipset-errors.js'
 import type { Ipset, IpsetHeader, IpsetOp } from './ipset.js'
 import type { BatchOutcome } from './outcome.js'
 import { RequestQueue } from './request-queue.js'
-
-const all = new Uint8Array()
 
 /** The sets of the kernel that we run on. */
 export class RealIpset implements Ipset {
@@ -35,12 +33,7 @@ export class RealIpset implements Ipset {
   }
 
   async sets(): Promise<readonly IpsetHeader[]> {
-    return decodeIpsetHeaders(await this.#queue.run((socket) => socket.listSets(all)))
-  }
-
-  headers(names: readonly string[]): Promise<Uint8Array> {
-    const wanted = encodeIpsetNames(names)
-    return this.#queue.run((socket) => socket.listSets(wanted))
+    return decodeIpsetHeaders(await this.#queue.run((socket) => socket.listSets()))
   }
 
   entries(name: string): Promise<Uint8Array> {

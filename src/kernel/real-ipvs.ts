@@ -6,8 +6,8 @@ import { describeIpvsOp, familyOfIpvsOp } from './describe.js'
 import { IpvsBatch } from './ipvs-batch.js'
 import type { Ipvs, IpvsDump, IpvsInfo, IpvsOp, IpvsTimeouts, VirtualServerKey } from './ipvs.js'
 import type { BatchOutcome } from './outcome.js'
-import { writeVirtualServerKey } from './ipvs-encode.js'
-import { addressFamily, recordBuffer, virtualServerLayout } from './records.js'
+import { encodeVirtualServerKeys } from './ipvs-encode.js'
+import { addressFamily } from './records.js'
 import { RequestQueue } from './request-queue.js'
 
 /** The IPVS table of the kernel that we run on. */
@@ -38,14 +38,9 @@ export class RealIpvs implements Ipvs {
     })
   }
 
-  async read(
-    keys: readonly VirtualServerKey[],
-    options?: { readonly counters?: boolean },
-  ): Promise<IpvsDump> {
-    const { size } = virtualServerLayout
-    const records = recordBuffer(keys.length * size)
-    for (const [index, key] of keys.entries()) writeVirtualServerKey(records, index * size, key)
-    return await this.#queue.run((socket) => socket.read(records.bytes, options?.counters ?? false))
+  read(keys: readonly VirtualServerKey[], options?: { readonly counters?: boolean }): Promise<IpvsDump> {
+    const records = encodeVirtualServerKeys(keys)
+    return this.#queue.run((socket) => socket.read(records, options?.counters ?? false))
   }
 
   info(): Promise<IpvsInfo> {

@@ -1,20 +1,30 @@
 import type { IpFamily } from '../address.js'
-import type { Addon, RawKernelLook } from './addon.js'
-import type { KernelLook } from './kernel-look.js'
+import type { Addon, RawKernelLook, RawLookWatch } from './addon.js'
+import { encodeVirtualServerKeys } from './ipvs-encode.js'
+import type { VirtualServerKey } from './ipvs.js'
+import type { KernelLook, LookWatch } from './kernel-look.js'
 import { addressFamily } from './records.js'
-import { RequestQueue } from './request-queue.js'
+import { closedError, RequestQueue, toKernelError } from './request-queue.js'
+import { wakeAtExit } from './wake-at-exit.js'
+
+/** Without a change: whoever waits may want to look at other virtual servers. */
+const longestWaitMs = 10_000
 
 /** Looks at the kernel that we run on. */
 export class RealKernelLook implements KernelLook {
+  readonly #addon: () => Addon
+  readonly #families: Uint8Array
   readonly #queue: RequestQueue<RawKernelLook>
+  /** Those that are open. */
+  readonly #watches = new Set<RealLookWatch>()
   /** The answer that is on its way. */
   #flight: Promise<Uint8Array> | undefined
+  #isClosed = false
 
   constructor(addon: () => Addon, families: readonly IpFamily[]) {
-    this.#queue = new RequestQueue(
-      () => new (addon().KernelLook)(Uint8Array.from(families, (family) => addressFamily[family])),
-      'xtables',
-    )
+    this.#addon = addon
+    this.#families = Uint8Array.from(families, (family) => addressFamily[family])
+    this.#queue = new RequestQueue(() => new (addon().KernelLook)(this.#families), 'xtables')
   }
 
   take(): Promise<Uint8Array> {
@@ -26,7 +36,59 @@ export class RealKernelLook implements KernelLook {
     return this.#flight
   }
 
-  close(): Promise<void> {
-    return this.#queue.close()
+  watch(setPrefix: string): LookWatch {
+    if (this.#isClosed) throw closedError('xtables')
+    const watch = new RealLookWatch(this.#open(setPrefix), () => this.#watches.delete(watch))
+    this.#watches.add(watch)
+    return watch
+  }
+
+  #open(setPrefix: string): RawLookWatch {
+    try {
+      return new (this.#addon().LookWatch)(this.#families, setPrefix)
+    } catch (error) {
+      throw toKernelError(error, 'xtables')
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    await Promise.all([...this.#watches].map((watch) => watch.close()))
+    await this.#queue.close()
+  }
+}
+
+class RealLookWatch implements LookWatch {
+  readonly #queue: RequestQueue<RawLookWatch>
+  readonly #raw: RawLookWatch
+  readonly #forget: () => void
+  #isClosed = false
+
+  constructor(raw: RawLookWatch, forget: () => void) {
+    this.#raw = raw
+    this.#queue = new RequestQueue(() => raw, 'xtables')
+    const endWake = wakeAtExit(raw)
+    this.#forget = () => {
+      endWake()
+      forget()
+    }
+  }
+
+  async next(sample: readonly VirtualServerKey[]): Promise<boolean | undefined> {
+    if (this.#isClosed) return undefined
+    const keys = encodeVirtualServerKeys(sample)
+    try {
+      const isOther = await this.#queue.run((watch) => watch.next(keys, longestWaitMs))
+      return this.#isClosed ? undefined : isOther
+    } catch (error) {
+      if (this.#isClosed) return undefined
+      throw error
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    await this.#raw.close() // ends the wait in flight; any number of times
+    this.#forget()
   }
 }

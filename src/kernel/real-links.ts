@@ -2,6 +2,7 @@ import type { Addon, RawRouteEvents, RawRouteSocket } from './addon.js'
 import type { Link, LinkEvent, Links, LinkWatch } from './links.js'
 import { closedError, RequestQueue, toKernelError } from './request-queue.js'
 import { decodeEvents, decodeLinks } from './route-cursors.js'
+import { wakeAtExit } from './wake-at-exit.js'
 
 /** The network interfaces of the kernel that we run on. */
 export class RealLinks implements Links {
@@ -55,6 +56,7 @@ class RealLinkWatch implements LinkWatch {
   readonly #queue: RequestQueue<RawRouteEvents>
   readonly #events: RawRouteEvents
   readonly #forget: () => void
+  readonly #endWake: () => void
   #isClosed = false
 
   constructor(addon: () => Addon, forget: () => void) {
@@ -62,6 +64,7 @@ class RealLinkWatch implements LinkWatch {
     // At once, not with the first next(): events between the two are kept by the kernel.
     const events = openEvents(addon)
     this.#events = events
+    this.#endWake = wakeAtExit(events)
     this.#queue = new RequestQueue(() => events, 'route')
   }
 
@@ -82,6 +85,7 @@ class RealLinkWatch implements LinkWatch {
   async close(): Promise<void> {
     this.#isClosed = true
     await this.#events.close() // ends the wait in flight; any number of times
+    this.#endWake()
     this.#forget()
   }
 }

@@ -35,7 +35,6 @@ export class Member {
   set acknowledged(value: CarriedMark) {
     if (value === this.#acknowledged) return
     this.set.reading = undefined
-    this.set.header = undefined
     this.set.acknowledgedCount += (value === absent ? 0 : 1) - (this.#acknowledged === absent ? 0 : 1)
     this.#acknowledged = value
   }
@@ -96,8 +95,6 @@ export class SetState {
    * that faster than its entries. 52 bytes each.
    */
   reading: Buffer | undefined
-  /** The bytes of its header when it was found as it was left. */
-  header: Buffer | undefined
   trouble: SetTrouble | undefined
   /** It was not as it was left: nothing is to be done with it before it was read. */
   isDoubtful = false
@@ -195,7 +192,6 @@ export class SetState {
   /** The kernel has it so, or not at all. */
   see(header: IpsetHeader | undefined): void {
     this.#present = header
-    this.header = undefined
     this.#presentSettings = undefined
     this.wasDoubtful ||= this.isDoubtful
     this.isDoubtful = false
@@ -206,7 +202,6 @@ export class SetState {
   made(settings: IpsetSettings): void {
     this.#present = { ...settings, family: this.type === 'bitmap:port' ? undefined : settings.family }
     this.#presentSettings = undefined
-    this.header = undefined
     this.isDoubtful = false
     this.wake()
   }

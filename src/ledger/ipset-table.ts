@@ -60,8 +60,6 @@ export class IpsetTable {
   readonly #inOrder: readonly SetState[]
   readonly #held = new Map<SetHolder, readonly Member[]>()
   #exchange: SetExchange | undefined
-  readonly #usedTurn = new Turn()
-  readonly #otherTurn = new Turn()
   /** How often the kernel was read. */
   #readings = 0
   #isAdopted = false
@@ -248,21 +246,10 @@ export class IpsetTable {
     return mark > 0 ? mark : undefined
   }
 
-  /**
-   * Sets for the cheap check, all of them in turn: one of those that have entries, so that it is noticed at once when somebody
-   * emptied all of them, and one that the kernel refuses, which may be had now, or of the others.
-   */
-  takeSample(): readonly SetState[] {
-    const used = this.#usedTurn.next(this.#inOrder, (set) => set.acknowledgedCount > 0)
-    const other =
-      this.#otherTurn.next(this.#inOrder, (set) => set.trouble !== undefined) ??
-      this.#otherTurn.next(this.#inOrder, (set) => set.acknowledgedCount === 0)
-    return [used, other].filter((set) => set !== undefined)
-  }
-
-  /** Whether the kernel's sets can be as they were left; `sets`: those that were asked for. */
-  isLike(headers: readonly IpsetHeader[], sets: readonly SetState[] = this.#inOrder): boolean {
-    return sets.every((set) => set.isLike(headers.find(({ name, type }) => name === set.name && type !== '')))
+  /** Whether the kernel's sets, all of them, can be as they were left. */
+  isLike(headers: readonly IpsetHeader[]): boolean {
+    const byName = new Map(headers.map((header) => [header.name, header]))
+    return this.#inOrder.every((set) => set.isLike(byName.get(set.name)))
   }
 
   /** Whether the kernel has a virtual server of this mark from before, which nobody has claimed. */
@@ -374,22 +361,6 @@ export class IpsetTable {
     if (!this.#isAdopted && member.holders === 0)
       member.isLeftover = this.#keepsLeftovers && !forbiddingSets.has(member.set.key)
     if (member.isMissing || member.isSurplus) member.set.dirty.add(member)
-  }
-}
-
-/** Goes round, past those that do not qualify. */
-class Turn {
-  #last = -1
-
-  next(sets: readonly SetState[], qualifies: (set: SetState) => boolean): SetState | undefined {
-    for (let step = 1; step <= sets.length; step++) {
-      const index = (this.#last + step) % sets.length
-      const set = sets[index]
-      if (set === undefined || !qualifies(set)) continue
-      this.#last = index
-      return set
-    }
-    return undefined
   }
 }
 

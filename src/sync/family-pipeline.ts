@@ -1,6 +1,6 @@
 import type { IpAddress, IpFamily } from '../address.js'
 import type { VipBinding } from '../config/index.js'
-import type { KernelLook, LinkEvent } from '../kernel/index.js'
+import type { KernelLook, LinkEvent, VirtualServerKey } from '../kernel/index.js'
 import { Ledger, VipTable } from '../ledger/index.js'
 import type { Log, StateReporter } from '../log.js'
 import type { FamilyMetrics } from '../metrics.js'
@@ -151,6 +151,21 @@ export class FamilyPipeline {
     // What leaves the dummy device while routes bind is what this pipeline removed itself.
     const isOwnDoing = vipBinding === 'routes' && index === this.#vips.place.dummyIndex
     return change === 'remove' && !isOwnDoing && this.#vips.isNeeded(address)
+  }
+
+  /** The next virtual servers to watch. */
+  takeSample(): readonly VirtualServerKey[] {
+    return this.#cheapLook.takeSample()
+  }
+
+  /** A run would look at the kernel. */
+  get isLookDue(): boolean {
+    return this.#cheapLook.isDue
+  }
+
+  /** The watch saw that the kernel is not as it was; the caller asks for a run. */
+  noteLook(): void {
+    this.#cheapLook.note()
   }
 
   /** The whole world was in the kernel once. */

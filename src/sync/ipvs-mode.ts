@@ -1,15 +1,23 @@
 import { type IpAddress, type IpFamily, cidrContains } from '../address.js'
-import type { LinkEvent } from '../kernel/index.js'
+import type { LinkEvent, LookWatch, VirtualServerKey } from '../kernel/index.js'
 import { dummyDeviceName } from '../ledger/index.js'
 import { StateReporter } from '../log.js'
-import { ipvsTables } from '../modes/ipvs/index.js'
+import { ipvsTables, setPrefix } from '../modes/ipvs/index.js'
 import { FamilyPipeline } from './family-pipeline.js'
 import { familiesWithXtables, findsInvalid } from './find-xtables.js'
 import { inOrder } from './in-order.js'
 import { cleanUpIptables, describeCleanedTables } from './iptables-clean-up.js'
 import { IpvsSettings } from './ipvs-settings.js'
 import { loadForChains } from './ipvs-chains.js'
-import { type LeftoverReport, type Mode, type ModeOptions, type OpenModeOptions, leaving } from './mode.js'
+import {
+  type LeftoverReport,
+  type Mode,
+  type ModeKernel,
+  type ModeOptions,
+  type ModeWatch,
+  type OpenModeOptions,
+  leaving,
+} from './mode.js'
 import type { Pipeline } from './pipeline.js'
 import { prepareKernel } from './prepare-kernel.js'
 import { ServiceScheduling } from './service-scheduling.js'
@@ -64,42 +72,69 @@ export function ipvsMode(
   })
   const isExcluded = (address: IpAddress): boolean => excludeCIDRs.some((cidr) => cidrContains(cidr, address))
   const look = kernel.look(families)
-  const openPipeline = (family: IpFamily): Pipeline =>
-    asPipeline(
-      new FamilyPipeline({
-        ...options,
-        look,
-        scheduling: new ServiceScheduling({
-          family,
-          ipvs: kernel.ipvs,
-          scheduling: config.ipvs,
-          warnings,
-        }),
-        keepSettings: async () => {
-          // Most have IPv4 in their names, and all are there once.
-          if (family === 'ipv4') metrics.ipv4.drift('setting').inc(await settings.ensure())
-        },
-        vipBinding,
-        syncPeriodMs,
-        isExcluded,
-        gracefulPeriodMs,
-        hints,
-        warnings,
-        dropsInvalid,
+  const pipelines: FamilyPipeline[] = []
+  const openPipeline = (family: IpFamily): Pipeline => {
+    const pipeline = new FamilyPipeline({
+      ...options,
+      look,
+      scheduling: new ServiceScheduling({
         family,
-        metrics: metrics[family],
+        ipvs: kernel.ipvs,
+        scheduling: config.ipvs,
+        warnings,
       }),
-    )
-  const removeOthers = async (): Promise<LeftoverReport> => {
-    const cleaned = await cleanUpIptables(kernel)
-    const gone = cleaned.filter(({ removed }) => removed.length > 0)
-    return {
-      removed: gone.length === 0 ? undefined : describeCleanedTables(gone),
-      failures: cleaned.map(({ error }) => error).filter((error) => error !== undefined),
-    }
+      keepSettings: async () => {
+        // Most have IPv4 in their names, and all are there once.
+        if (family === 'ipv4') metrics.ipv4.drift('setting').inc(await settings.ensure())
+      },
+      vipBinding,
+      syncPeriodMs,
+      isExcluded,
+      gracefulPeriodMs,
+      hints,
+      warnings,
+      dropsInvalid,
+      family,
+      metrics: metrics[family],
+    })
+    pipelines.push(pipeline)
+    return asPipeline(pipeline)
   }
-  const leaveOthers = leaving('iptables', log, removeOthers)
-  return { name: 'ipvs', families, openPipeline, syncPeriodMs, minSyncPeriodMs, restFactor: 0, leaveOthers }
+  return {
+    name: 'ipvs',
+    families,
+    openPipeline,
+    openWatch: () => watching(look.watch(setPrefix), pipelines),
+    syncPeriodMs,
+    minSyncPeriodMs,
+    restFactor: 0,
+    leaveOthers: leaving('iptables', log, async () => await removeIptables(kernel)),
+  }
+}
+
+function watching(watch: LookWatch, pipelines: readonly FamilyPipeline[]): ModeWatch {
+  const takeSample = (): readonly VirtualServerKey[] => pipelines.flatMap((pipeline) => pipeline.takeSample())
+  let sample = takeSample()
+  return {
+    next: async () => {
+      const isOther = await watch.next(sample)
+      if (isOther === undefined) return undefined
+      // What was seen may be of the sample, which the pipelines look at now.
+      if (isOther) for (const pipeline of pipelines) pipeline.noteLook()
+      else sample = takeSample()
+      return pipelines.some(({ isLookDue }) => isLookDue)
+    },
+    close: async () => await watch.close(),
+  }
+}
+
+async function removeIptables(kernel: ModeKernel): Promise<LeftoverReport> {
+  const cleaned = await cleanUpIptables(kernel)
+  const gone = cleaned.filter(({ removed }) => removed.length > 0)
+  return {
+    removed: gone.length === 0 ? undefined : describeCleanedTables(gone),
+    failures: cleaned.map(({ error }) => error).filter((error) => error !== undefined),
+  }
 }
 
 function asPipeline(pipeline: FamilyPipeline): Pipeline {

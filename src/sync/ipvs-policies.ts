@@ -224,10 +224,9 @@ export class IpvsPolicies {
     return areOwed
   }
 
-  /** Whether a set has another number of entries than the kernel acknowledged. What has no entry at all is left to the reconcile. */
+  /** Whether sets are not what they were left as, or have another number of entries than the kernel acknowledged. */
   async findsOtherSets(): Promise<boolean> {
-    if (!this.#table.isAdopted || (this.#table.isEmpty && this.#table.troubles.length === 0)) return false
-    return await this.#sets.findsDrift()
+    return this.#table.isAdopted && (await this.#sets.findsDrift())
   }
 
   async close(): Promise<void> {

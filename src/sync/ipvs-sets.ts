@@ -1,6 +1,6 @@
 import type { IpFamily } from '../address.js'
 import { KernelError } from '../errors.js'
-import { type BatchOutcome, decodeIpsetHeaders, type Ipset } from '../kernel/index.js'
+import type { BatchOutcome, Ipset } from '../kernel/index.js'
 import {
   type Drift,
   type DumpedSet,
@@ -113,20 +113,11 @@ export class IpvsSets {
     if (isDone === true) this.#ownsFormer = false
   }
 
-  /** The cheap look, at how many entries two of the sets have: no object for a set while nothing changed. */
+  /** Whether the kernel's sets, and their numbers of entries, are not what they were left as. */
   async findsDrift(): Promise<boolean> {
     const { ipset, table } = this.#options
-    const sample = table.takeSample()
-    const answer = await this.#ask('read', async () => await ipset.headers(sample.map(({ name }) => name)))
-    if (answer === undefined) return false
-    const size = answer.length / sample.length
-    return sample.some((set, index) => {
-      const header = Buffer.from(answer.buffer, answer.byteOffset + index * size, size)
-      if (set.header?.equals(header) === true) return false
-      const isLike = table.isLike(decodeIpsetHeaders(header), [set])
-      set.header = isLike ? header : undefined
-      return !isLike
-    })
+    const headers = await this.#ask('read', async () => await ipset.sets())
+    return headers !== undefined && !table.isLike(headers)
   }
 
   #tell(drift: Drift): void {

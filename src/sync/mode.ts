@@ -55,8 +55,16 @@ export interface Mode {
   readonly syncPeriodMs: number
   readonly minSyncPeriodMs: number
   readonly restFactor: number
+  /** Watches the kernel between runs; absent: pipelines look for themselves. Throws KernelError. */
+  readonly openWatch?: () => ModeWatch
   /** Removes what the other modes left, now that this one stands. False: something is left still; never throws KernelError. */
   readonly leaveOthers: () => Promise<boolean>
+}
+
+export interface ModeWatch {
+  /** Resolves with true when the pipelines know of something that a run of each should look at; with undefined after `close`. */
+  next(): Promise<boolean | undefined>
+  close(): Promise<void>
 }
 
 /** What was done about another mode's leftovers. */

@@ -5,7 +5,7 @@ import type { NodeTracker } from '../node/index.js'
 import type { ObjectEvent } from '../source/index.js'
 import { BoundedRunner } from './bounded-runner.js'
 import type { Clock } from './clock.js'
-import type { Mode } from './mode.js'
+import type { Mode, ModeWatch } from './mode.js'
 import type { Pipeline } from './pipeline.js'
 
 export interface SynchronizerOptions {
@@ -35,6 +35,8 @@ export class Synchronizer {
   #leaving: Promise<void> = Promise.resolve()
   #watch: LinkWatch | undefined
   #watching: Promise<void> = Promise.resolve()
+  #modeWatch: ModeWatch | undefined
+  #modeWatching: Promise<void> = Promise.resolve()
 
   constructor(options: SynchronizerOptions) {
     this.#options = options
@@ -81,7 +83,8 @@ export class Synchronizer {
   async stop(): Promise<void> {
     for (const { pipeline } of this.#families) pipeline.stopSoon()
     await Promise.all([this.#watch?.close(), ...this.#families.map(({ runner }) => runner.stop())])
-    await Promise.all([this.#watching, this.#leaving])
+    await this.#modeWatch?.close()
+    await Promise.all([this.#watching, this.#modeWatching, this.#leaving])
     await Promise.all(this.#families.map(({ pipeline }) => pipeline.close()))
   }
 
@@ -105,6 +108,7 @@ export class Synchronizer {
     if (!this.#isInForce && this.#families.every((family) => family.pipeline.isInForce)) {
       this.#isInForce = true
       this.#options.onInForce()
+      this.#modeWatching = this.#followMode().catch(this.#options.onCrash)
     }
     if (this.#isInForce && this.#options.clock.now() >= this.#leaveDueMs) {
       this.#leaveDueMs = Infinity
@@ -118,6 +122,14 @@ export class Synchronizer {
   async #leaveOthers(): Promise<void> {
     const { clock, mode } = this.#options
     if (!(await mode.leaveOthers())) this.#leaveDueMs = clock.now() + mode.syncPeriodMs
+  }
+
+  async #followMode(): Promise<void> {
+    const watch = this.#options.mode.openWatch?.()
+    this.#modeWatch = watch
+    if (watch === undefined) return
+    for (let isOther = await watch.next(); isOther !== undefined; isOther = await watch.next())
+      if (isOther) for (const { runner } of this.#families) runner.request()
   }
 
   async #follow(watch: LinkWatch): Promise<void> {

@@ -1,7 +1,7 @@
 // Laws of Ipset, for the model and the kernel alike.
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, it } from 'node:test'
-import { decodeIpsetHeaders, describeIpsetEntry, IpsetEntryCursor } from '../../src/kernel/index.js'
+import { describeIpsetEntry, IpsetEntryCursor } from '../../src/kernel/index.js'
 import type {
   Ipset,
   IpsetEntry,
@@ -138,25 +138,6 @@ function setLaws(law: Law): void {
       assert.deepEqual(await ipset.sets(), [])
     })
   }
-
-  law('headers of some sets are the same bytes until one changes', async ({ ipset }) => {
-    await applyAll(ipset, [create(plain), create(bitmap)])
-    const read = async (...names: readonly string[]): Promise<Buffer> =>
-      Buffer.from(await ipset.headers(names))
-    const first = await read(bitmap.name, plain.name)
-    assert.deepEqual(decodeIpsetHeaders(first), [emptyHeader(bitmap), emptyHeader(plain)])
-    assert.ok(first.equals(await read(bitmap.name, plain.name)))
-    assert.ok(first.subarray(first.length / 2).equals(await read(plain.name)))
-    await applyAll(ipset, [add(plain, web)])
-    assert.ok(!first.equals(await read(bitmap.name, plain.name)))
-    await applyAll(ipset, [remove(plain, web)])
-    assert.ok(first.equals(await read(bitmap.name, plain.name)))
-    await applyAll(ipset, [destroy(bitmap.name)])
-    const last = await read(bitmap.name, plain.name)
-    assert.equal(last.length, first.length)
-    const [absent, present] = decodeIpsetHeaders(last)
-    assert.deepEqual([absent?.type, present], ['', emptyHeader(plain)])
-  })
 
   for (const [what, set] of [
     ['another size', { ...plain, maxElements: 65_535 }],

@@ -2,18 +2,28 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import type { IpFamily } from '../../src/address.js'
-import type { Ipvs, KernelLook, Xtables, XtTableName } from '../../src/kernel/index.js'
+import type { Ipset, IpsetSettings, Ipvs, KernelLook, Xtables, XtTableName } from '../../src/kernel/index.js'
 import { ip, rejectsWith } from './law.js'
 
 export interface KernelLookSubject {
   look(families: readonly IpFamily[]): KernelLook
   xtables(family: IpFamily, table: XtTableName): Xtables
   readonly ipvs: Ipvs
+  readonly ipset: Ipset
   close(): Promise<void>
 }
 
 const families = ['ipv4', 'ipv6'] as const
 const chain = 'VIADUCT-LOOK'
+const set: IpsetSettings = {
+  name: chain,
+  family: 'ipv4',
+  type: 'bitmap:port',
+  maxElements: 65_536,
+  hashSize: 64,
+  hasMarks: false,
+  hasComments: false,
+}
 
 /** Runs the laws in order in one network namespace without rules. `hasIpvs`: IP_VS is there. */
 export function kernelLookContract(
@@ -55,6 +65,36 @@ export function kernelLookContract(
       }
     }
 
+    it('watches, and tells a chain and a set, once each', async () => {
+      const watch = kernel.look(families).watch('VIADUCT-')
+      assert.equal(await watch.next([]), false)
+      const door = kernel.xtables('ipv4', 'nat')
+      const changes: readonly (() => Promise<unknown>)[] = [
+        () => door.apply([{ op: 'set-chain', chain, rules: [{ target: { kind: 'return' } }] }]),
+        () => door.apply([{ op: 'remove-chain', chain }]),
+        () => kernel.ipset.apply([{ op: 'create-set', set }]),
+        () => kernel.ipset.apply([{ op: 'add-entry', set, entry: { port: 80 } }]),
+        () => kernel.ipset.apply([{ op: 'destroy-set', name: set.name }]),
+      ]
+      for (const change of changes) {
+        const next = watch.next([])
+        await change()
+        assert.equal(await next, true)
+      }
+      await kernel.ipset.apply([{ op: 'create-set', set: { ...set, name: 'SOMEBODYS' } }])
+      assert.equal(await watch.next([]), false)
+      await kernel.ipset.apply([{ op: 'destroy-set', name: 'SOMEBODYS' }])
+      await watch.close()
+    })
+
+    it('ends a watch that waits', async () => {
+      const watch = kernel.look(families).watch('VIADUCT-')
+      const next = watch.next([])
+      await watch.close()
+      assert.equal(await next, undefined)
+      assert.equal(await watch.next([]), undefined)
+    })
+
     it('answers who asks meanwhile too', async () => {
       const look = kernel.look(families)
       const [one, other] = await Promise.all([look.take(), look.take()])
@@ -62,6 +102,22 @@ export function kernelLookContract(
     })
 
     if (!hasIpvs) return
+    it('watches some virtual servers', async () => {
+      const key = { family: 'ipv6', protocol: 'tcp', address: ip('2001:db8::7'), port: 80 } as const
+      const settings = { scheduler: 'rr', flags: 0, timeoutSeconds: 0, netmaskLength: 128 }
+      const watch = kernel.look(families).watch('VIADUCT-')
+      assert.equal(await watch.next([key]), false)
+      const next = watch.next([key])
+      await kernel.ipvs.apply([{ op: 'add-virtual-server', server: { key, settings } }])
+      assert.equal(await next, true)
+      const last = watch.next([key])
+      const server = { key, settings: { ...settings, scheduler: 'lc' } }
+      await kernel.ipvs.apply([{ op: 'set-virtual-server', server }])
+      assert.equal(await last, true)
+      await kernel.ipvs.apply([{ op: 'remove-virtual-server', server: key }])
+      await watch.close()
+    })
+
     it('tells an IPv4 virtual server more and less', async () => {
       const key = { family: 'ipv4', protocol: 'tcp', address: ip('192.0.2.7'), port: 80 } as const
       const settings = { scheduler: 'rr', flags: 0, timeoutSeconds: 0, netmaskLength: 32 }

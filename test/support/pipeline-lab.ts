@@ -95,6 +95,7 @@ export class PipelineLab {
 
   constructor(options: LabOptions = {}) {
     this.kernel = options.kernel ?? openModelKernel()
+    this.kernel.time.schedule = (delayMs, wake) => this.clock.schedule(delayMs, wake)
     const metrics = openMetrics(this.registry)
     const config = resolveConfig({
       manifests: 'none',

@@ -7,7 +7,7 @@ import type { XtTableName } from '../xtables.js'
 import { ModelConntrack, type ModelFlow } from './conntrack.js'
 import { ModelIpset } from './ipset.js'
 import { ModelIpvs } from './ipvs.js'
-import { ModelKernelLook } from './kernel-look.js'
+import { ModelKernelLook, type ModelTime } from './kernel-look.js'
 import { ModelLinks } from './links.js'
 import { ModelNetwork } from './network.js'
 import { ModelNftChains } from './nft-chains.js'
@@ -52,6 +52,8 @@ export interface ModelKernel {
   xtables(family: IpFamily, table: XtTableName): ModelXtables
   activeTables(family: IpFamily): Promise<readonly XtTableName[]>
   look(families: readonly IpFamily[]): ModelKernelLook
+  /** What watches wait by; tests put theirs in. */
+  readonly time: ModelTime
   close(): Promise<void>
 }
 
@@ -67,6 +69,11 @@ const defaultSysctls = {
   'net/ipv6/conf/all/forwarding': '0',
 } as const
 
+function scheduleByTimer(delayMs: number, wake: () => void): () => void {
+  const timer = setTimeout(wake, delayMs)
+  return () => clearTimeout(timer)
+}
+
 /** A fresh network namespace with `lo` up, an empty IPVS table and empty x_tables. */
 export function openModelKernel(options: ModelKernelOptions = {}): ModelKernel {
   const network = new ModelNetwork()
@@ -79,6 +86,7 @@ export function openModelKernel(options: ModelKernelOptions = {}): ModelKernel {
   const xtNamespace = options.xtNamespace ?? new ModelXtNamespace()
   const xtables = new Map<ModelXtTable, ModelXtables>()
   const looks = new Map<string, ModelKernelLook>()
+  const time: ModelTime = { schedule: scheduleByTimer }
   const sysctl = new ModelSysctl(options.sysctls ?? defaultSysctls)
   return {
     ipvs,
@@ -98,9 +106,10 @@ export function openModelKernel(options: ModelKernelOptions = {}): ModelKernel {
       return made
     },
     activeTables: async (family) => xtNamespace.active(family),
+    time,
     look: (families) => {
       const key = families.join()
-      const look = looks.get(key) ?? new ModelKernelLook(families, { xtNamespace, ipvs })
+      const look = looks.get(key) ?? new ModelKernelLook(families, { xtNamespace, ipvs, ipset, time })
       looks.set(key, look)
       return look
     },

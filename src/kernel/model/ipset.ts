@@ -3,7 +3,7 @@ import { constants } from 'node:os'
 import type { IpFamily } from '../../address.js'
 import { ipsetErrno, KernelError } from '../../errors.js'
 import { describeIpsetEntry, describeIpsetOp, familyOfIpsetOp } from '../describe-ipset.js'
-import { encodeIpsetHeaders, encodeIpsetOps } from '../ipset-encode.js'
+import { encodeIpsetOps } from '../ipset-encode.js'
 import type { Ipset, IpsetEntry, IpsetHeader, IpsetOp, IpsetSettings } from '../ipset.js'
 import { ipsetShapes } from '../ipset-types.js'
 import type { BatchOutcome } from '../outcome.js'
@@ -71,10 +71,9 @@ export class ModelIpset implements Ipset {
     return this.#headers()
   }
 
-  async headers(names: readonly string[]): Promise<Uint8Array> {
-    this.batches.enter('headers')
-    const headers = new Map(this.#headers().map((header) => [header.name, header]))
-    return encodeIpsetHeaders(names.map((name) => headers.get(name) ?? name))
+  /** All sets whose names begin so, in words; no call of the kernel. */
+  describe(prefix: string): string {
+    return JSON.stringify(this.#headers().filter(({ name }) => name.startsWith(prefix)))
   }
 
   #headers(): readonly IpsetHeader[] {

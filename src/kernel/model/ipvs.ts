@@ -105,6 +105,16 @@ export class ModelIpvs implements Ipvs {
     return [...this.#table.values()].filter((server) => server.key.family === 'ipv4').length
   }
 
+  /** These virtual servers in words; no call of the kernel. */
+  describe(keys: readonly VirtualServerKey[]): string {
+    return JSON.stringify(
+      keys.map((key) => {
+        const server = this.#table.get(virtualServerText(key))
+        return server && [server.settings, [...server.reals.values()]]
+      }),
+    )
+  }
+
   async timeouts(): Promise<IpvsTimeouts> {
     this.batches.enter('timeouts')
     return this.#timeouts

@@ -1,34 +1,120 @@
 import type { IpFamily } from '../../address.js'
+import type { KernelLook, LookWatch } from '../kernel-look.js'
+import type { VirtualServerKey } from '../ipvs.js'
 import { closedError } from '../request-queue.js'
-import type { KernelLook } from '../kernel-look.js'
+import type { ModelIpset } from './ipset.js'
 import type { ModelIpvs } from './ipvs.js'
 import type { ModelXtNamespace } from './xtables-table.js'
 
-/** Looks at the tables and virtual servers of a model kernel. */
+/** Calls `wake` once after `delayMs`, unless the returned function is called before. */
+export interface ModelTime {
+  schedule: (delayMs: number, wake: () => void) => () => void
+}
+
+interface Seen {
+  readonly xtNamespace: ModelXtNamespace
+  readonly ipvs: ModelIpvs
+  readonly ipset: ModelIpset
+  readonly time: ModelTime
+}
+
+const periodMs = 1000
+const longestWaitMs = 10_000
+
+/** Looks at the tables, sets and virtual servers of a model kernel. */
 export class ModelKernelLook implements KernelLook {
   readonly #families: readonly IpFamily[]
-  readonly #xtNamespace: ModelXtNamespace
-  readonly #ipvs: ModelIpvs
+  readonly #kernel: Seen
+  readonly #watches = new Set<ModelLookWatch>()
   #isClosed = false
 
-  constructor(
-    families: readonly IpFamily[],
-    kernel: { readonly xtNamespace: ModelXtNamespace; readonly ipvs: ModelIpvs },
-  ) {
+  constructor(families: readonly IpFamily[], kernel: Seen) {
     this.#families = families
-    this.#xtNamespace = kernel.xtNamespace
-    this.#ipvs = kernel.ipvs
+    this.#kernel = kernel
   }
 
   async take(): Promise<Uint8Array> {
     if (this.#isClosed) throw closedError('xtables')
-    const tables = this.#families.flatMap((family) =>
-      (['nat', 'mangle', 'filter'] as const).map((table) => this.#xtNamespace.table(family, table).info),
+    return Buffer.from(this.#words())
+  }
+
+  watch(setPrefix: string): LookWatch {
+    if (this.#isClosed) throw closedError('xtables')
+    const watch = new ModelLookWatch(
+      this.#kernel,
+      () => `${this.#words()} | ${this.#kernel.ipset.describe(setPrefix)}`,
+      () => this.#watches.delete(watch),
     )
-    return Buffer.from([...tables, this.#ipvs.countIpv4()].join(' | '))
+    this.#watches.add(watch)
+    return watch
   }
 
   async close(): Promise<void> {
     this.#isClosed = true
+    await Promise.all([...this.#watches].map((watch) => watch.close()))
+  }
+
+  #words(): string {
+    const { xtNamespace, ipvs } = this.#kernel
+    const tables = this.#families.flatMap((family) =>
+      (['nat', 'mangle', 'filter'] as const).map((table) => xtNamespace.table(family, table).info),
+    )
+    return [...tables, ipvs.countIpv4()].join(' | ')
+  }
+}
+
+class ModelLookWatch implements LookWatch {
+  readonly #kernel: Seen
+  readonly #words: () => string
+  readonly #forget: () => void
+  #seen: string | undefined
+  #sample: { readonly keys: string; readonly words: string } = { keys: '', words: '' }
+  #isClosed = false
+  /** Ends the pause between two looks. */
+  #wake: () => void = () => {}
+
+  constructor(kernel: Seen, words: () => string, forget: () => void) {
+    this.#kernel = kernel
+    this.#words = words
+    this.#forget = forget
+  }
+
+  async next(sample: readonly VirtualServerKey[]): Promise<boolean | undefined> {
+    if (this.#seen === undefined) this.#findsOther(sample)
+    for (let waitedMs = 0; waitedMs < longestWaitMs; waitedMs += periodMs) {
+      await this.#pause()
+      if (this.#isClosed) return undefined
+      if (this.#findsOther(sample)) return true
+    }
+    return false
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    this.#forget()
+    this.#wake()
+  }
+
+  async #pause(): Promise<void> {
+    if (this.#isClosed) return
+    await new Promise<void>((resume) => {
+      const cancel = this.#kernel.time.schedule(periodMs, resume)
+      this.#wake = () => {
+        cancel()
+        resume()
+      }
+    })
+  }
+
+  #findsOther(sample: readonly VirtualServerKey[]): boolean {
+    const keys = JSON.stringify(sample)
+    const words = this.#kernel.ipvs.describe(sample)
+    const former = this.#sample
+    this.#sample = { keys, words }
+    const isOtherSample = former.keys === keys && former.words !== words
+    const seen = this.#words()
+    const isOther = this.#seen !== undefined && this.#seen !== seen
+    this.#seen = seen
+    return isOther || isOtherSample
   }
 }

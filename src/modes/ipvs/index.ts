@@ -21,5 +21,6 @@ export {
   type SetKey,
   setKeys,
   setName,
+  setPrefix,
   setSpec,
 } from './sets.js'

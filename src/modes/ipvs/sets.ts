@@ -142,8 +142,11 @@ export const formerSets: readonly string[] = ['KUBE-LOOP-BACK']
 const maxNameLength = 31
 
 /** Name of a set in a family: kube-proxy cuts what does not fit. */
+/** What all names begin with. */
+export const setPrefix = 'KUBE-'
+
 export function familySetName(name: string, family: IpFamily): string {
-  return family === 'ipv4' ? name : name.replace('KUBE-', 'KUBE-6-').slice(0, maxNameLength)
+  return family === 'ipv4' ? name : name.replace(setPrefix, `${setPrefix}6-`).slice(0, maxNameLength)
 }
 
 export function setName(key: SetKey, family: IpFamily): string {

@@ -60,6 +60,7 @@ describe('the addon', () => {
       'IpsetSocket',
       'IpvsSocket',
       'KernelLook',
+      'LookWatch',
       'NftSocket',
       'RouteEvents',
       'RouteSocket',
@@ -90,6 +91,7 @@ describe('the addon', () => {
     assert.deepEqual(methods(addon.ConntrackSocket), ['close', 'deleteStale'])
     assert.deepEqual(methods(addon.IpsetSocket), ['apply', 'close', 'listEntries', 'listSets'])
     assert.deepEqual(methods(addon.KernelLook), ['close', 'take'])
+    assert.deepEqual(methods(addon.LookWatch), ['close', 'next'])
     assert.deepEqual(methods(addon.NftSocket), ['close', 'listChains', 'loadXtables'])
     assert.deepEqual(methods(addon.XtablesTable), [
       'apply',

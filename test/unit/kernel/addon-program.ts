@@ -15,6 +15,7 @@ function tell(message: string): void {
 /** Neither is waited for: the environment ends first. */
 function startWork(): void {
   void new addon.RouteEvents().next()
+  void new addon.LookWatch(Uint8Array.of(2), 'KUBE-').next(new Uint8Array(), 5000)
   void new addon.RouteSocket().dumpLinks()
 }
 

@@ -1,0 +1,53 @@
+#include "binding/look_watch_wrap.h"
+
+#include <linux/netfilter/ipset/ip_set.h>
+
+#include <chrono>
+
+#include "binding/arguments.h"
+
+namespace viaduct::binding {
+
+using ipvs::VirtualServerRecord;
+using look::LookWatch;
+
+namespace {
+
+// An hour: who wants to wait longer has lost the unit.
+constexpr uint32_t kLongestWaitMs = 3'600'000;
+
+Result<LookWatch> OpenWatch(const Napi::CallbackInfo& info) {
+  const Arguments arguments(
+      info, {Parameter::Records<uint8_t>("families"), Parameter::Text("setPrefix", IPSET_MAXNAMELEN - 1)});
+  const auto families = arguments.Records<uint8_t>(0);
+  for (const uint8_t family : families) CheckFamily(info.Env(), family);
+  return LookWatch::Open(families, arguments.Text(1));
+}
+
+}  // namespace
+
+Napi::Function LookWatchWrap::Define(Napi::Env env) {
+  return DefineClass(
+      env, "LookWatch",
+      {InstanceMethod<&LookWatchWrap::Next>("next"), InstanceMethod<&LookWatchWrap::Close>("close")});
+}
+
+LookWatchWrap::LookWatchWrap(const Napi::CallbackInfo& info) : SocketWrap(info, OpenWatch(info)) {}
+
+Napi::Value LookWatchWrap::Next(const Napi::CallbackInfo& info) {
+  auto& slot = Slot(info);
+  const Arguments arguments(
+      info, {Parameter::Records<VirtualServerRecord>("sample"), Parameter::U32("longestMs", kLongestWaitMs)});
+  const auto sample = arguments.Records<VirtualServerRecord>(0);
+  const std::chrono::milliseconds longest(arguments.U32(1));
+  return slot.Fly<bool>(info, {[sample, longest](LookWatch& watch) { return watch.Next(sample, longest); },
+                               [](Napi::Env env, bool&& is_other) -> Napi::Value {
+                                 return Napi::Boolean::New(env, is_other);
+                               }});
+}
+
+Napi::Value LookWatchWrap::Close(const Napi::CallbackInfo& info) {
+  return Slot(info).Close(info.Env(), [](LookWatch& watch) { watch.Wake(); });
+}
+
+}  // namespace viaduct::binding

@@ -1,0 +1,131 @@
+#include "look/look_watch.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+namespace viaduct::look {
+
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+
+constexpr nanoseconds kPeriod = std::chrono::seconds(1);
+/// Sets are looked at for so small a part of the time.
+constexpr int kSetsShare = 500;
+
+template <typename Record>
+std::span<const uint8_t> BytesOf(std::span<const Record> records) {
+  static_assert(std::has_unique_object_representations_v<Record>, "padding differs by chance");
+  return {reinterpret_cast<const uint8_t*>(records.data()), records.size_bytes()};
+}
+
+template <typename Record>
+void Append(std::vector<uint8_t>& bytes, std::span<const Record> records) {
+  const auto more = BytesOf(records);
+  bytes.insert(bytes.end(), more.begin(), more.end());
+}
+
+/// Puts what is there now in the place of what was seen. True: there was something else.
+bool Replaces(std::optional<std::vector<uint8_t>>& seen, std::vector<uint8_t> now) {
+  const bool is_other = seen && *seen != now;
+  seen = std::move(now);
+  return is_other;
+}
+
+}  // namespace
+
+Result<LookWatch> LookWatch::Open(std::span<const uint8_t> families, std::string set_prefix,
+                                  SocketCalls& calls) {
+  auto look = KernelLook::Open(families, calls);
+  if (!look.ok()) return look.error();
+  auto servers = ipvs::IpvsSocket::Open(calls);
+  if (!servers.ok()) return servers.error();
+  auto sets = ipset::IpsetSocket::Open(calls);
+  if (!sets.ok()) return sets.error();
+  Fd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake.is_open()) return Error{errno, "open eventfd", {}};
+  return LookWatch(calls, std::move(look.value()), std::move(servers.value()), std::move(sets.value()),
+                   std::move(set_prefix), std::move(wake));
+}
+
+Result<bool> LookWatch::Next(std::span<const ipvs::VirtualServerRecord> sample, milliseconds longest) {
+  const nanoseconds end = calls_->Now() + longest;
+  for (;;) {
+    const nanoseconds now = calls_->Now();
+    const nanoseconds until = std::min(due_, end);
+    // Rounded up: a wait that ends too early would be asked for again and again.
+    const auto left = std::chrono::ceil<milliseconds>(std::max(until - now, nanoseconds(0)));
+    pollfd wake{wake_.get(), POLLIN, 0};
+    const int ready = calls_->Poll(&wake, 1, static_cast<int>(left.count()));
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready < 0) return Error{errno, "wait for the next look", {}};
+    if (ready > 0) {
+      uint64_t count = 0;
+      // Ignoring the result: the descriptor does not block, and an empty one means that another Next() was
+      // woken.
+      (void)!read(wake_.get(), &count, sizeof count);
+      return false;
+    }
+    if (until != due_) return false;
+    due_ = calls_->Now() + kPeriod;
+    if (LookAgain(sample)) return true;
+  }
+}
+
+/// Whether something is not as it was.
+bool LookWatch::LookAgain(std::span<const ipvs::VirtualServerRecord> sample) {
+  const auto keys = BytesOf(sample);
+  if (!std::ranges::equal(keys, keys_)) {
+    keys_.assign(keys.begin(), keys.end());
+    seen_servers_.reset();
+  }
+  bool is_other = Replaces(seen_, look_.Take());
+  is_other |= Replaces(seen_servers_, ReadServers(sample));
+  const nanoseconds start = calls_->Now();
+  if (start < sets_due_) return is_other;
+  is_other |= Replaces(seen_sets_, ReadSets());
+  const nanoseconds end = calls_->Now();
+  sets_due_ = start + std::max(kPeriod, (end - start) * kSetsShare);
+  return is_other;
+}
+
+LookWatch::Bytes LookWatch::ReadServers(std::span<const ipvs::VirtualServerRecord> sample) {
+  if (sample.empty()) return {};
+  Bytes bytes;
+  const auto table = servers_.Read(sample, false);
+  if (!table.ok()) {
+    Append(bytes, std::span<const int>(&table.error().code, 1));
+    return bytes;
+  }
+  Append(bytes, std::span<const ipvs::VirtualServerRecord>(table.value().virtual_servers));
+  Append(bytes, std::span<const ipvs::RealServerRecord>(table.value().real_servers));
+  return bytes;
+}
+
+LookWatch::Bytes LookWatch::ReadSets() {
+  Bytes bytes;
+  const auto sets = sets_.ListSets();
+  if (!sets.ok()) {
+    Append(bytes, std::span<const int>(&sets.error().code, 1));
+    return bytes;
+  }
+  for (const ipset::SetRecord& set : sets.value())
+    if (std::string_view(set.name).starts_with(set_prefix_))
+      Append(bytes, std::span<const ipset::SetRecord>(&set, 1));
+  return bytes;
+}
+
+void LookWatch::Wake() const {
+  const uint64_t one = 1;
+  // Ignoring the result: it fails only when the counter is full, and then the sleeper is awake already.
+  (void)!write(wake_.get(), &one, sizeof one);
+}
+
+}  // namespace viaduct::look
