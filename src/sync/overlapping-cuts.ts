@@ -26,6 +26,8 @@ export async function inOverlappingCuts<T, C extends PlannedCut<T>>(
       const cut = plan(rest)
       rest = cut.rest
       newest = apply(cut)
+      // A failure is told where it is waited for, also when it comes before that.
+      newest.catch(() => undefined)
       await before
     }
   } finally {

@@ -4,7 +4,7 @@ import { inOverlappingCuts } from '../../../src/sync/index.js'
 
 const turn = async (): Promise<void> => await new Promise((resolve) => setImmediate(resolve))
 
-/** Cuts of two items; `finish` settles the oldest that is in flight. */
+/** Cuts of two items; `finish` settles one that is in flight: the oldest. */
 function lab(items: readonly number[]) {
   const events: string[] = []
   const pending: { resolve: () => void; reject: (error: Error) => void }[] = []
@@ -24,8 +24,8 @@ function lab(items: readonly number[]) {
     stop: () => {
       isStopping = true
     },
-    finish: async (error?: Error) => {
-      const oldest = pending.shift()
+    finish: async (error?: Error, index = 0) => {
+      const [oldest] = pending.splice(index, 1)
       if (error === undefined) oldest?.resolve()
       else oldest?.reject(error)
       await turn()
@@ -63,6 +63,21 @@ describe('inOverlappingCuts', () => {
     await finish()
     await failed
     assert.deepEqual(events, ['send 1,2', 'send 3,4', 'done 3,4'])
+  })
+
+  it('fails once when the cut behind another breaks first', async () => {
+    const unhandled: unknown[] = []
+    const note = (error: unknown): void => void unhandled.push(error)
+    process.on('unhandledRejection', note)
+    const { done, finish } = lab([1, 2, 3, 4, 5, 6])
+    const failed = assert.rejects(done, /broken/u)
+    await Promise.resolve()
+    await finish(new Error('broken'), 1)
+    await finish()
+    await finish()
+    await failed
+    process.off('unhandledRejection', note)
+    assert.deepEqual(unhandled, [])
   })
 
   it('does nothing with nothing', async () => {
