@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 
 /**
  * Gives back to the system what only the start needed: V8 keeps the room for young objects, and holes between old ones, until
- * it finds itself idle, which a proxy that looks at its tables every second never is. Takes some 0.1 s with 10,000 Services,
+ * it finds itself idle, which a proxy that follows its world never is for long. Takes some 0.1 s with 10,000 Services,
  * in which nothing else runs. Throws where Node was built without its inspector, whose command this is.
  */
 export async function releaseMemory(): Promise<void> {

@@ -89,7 +89,8 @@ bool LookWatch::LookAgain(std::span<const ipvs::VirtualServerRecord> sample) {
   bool is_other = Replaces(seen_, look_.Take());
   is_other |= Replaces(seen_servers_, ReadServers(sample));
   const nanoseconds start = calls_->Now();
-  if (start < sets_due_) return is_other;
+  // A look that comes a little early is no reason to leave them to the next one.
+  if (start + kPeriod / 2 < sets_due_) return is_other;
   is_other |= Replaces(seen_sets_, ReadSets());
   const nanoseconds end = calls_->Now();
   sets_due_ = start + std::max(kPeriod, (end - start) * kSetsShare);

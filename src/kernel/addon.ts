@@ -91,10 +91,7 @@ export interface RawConntrackSocket {
 export interface RawIpsetSocket {
   /** IpsetOpRecords, IpsetSetRecords, IpsetEntryRecords, and the comments to which these point. */
   apply(ops: Uint8Array, sets: Uint8Array, entries: Uint8Array, texts: Uint8Array): Promise<RawOutcome>
-  /**
-   * IpsetSetRecords: of those whose names stand in `wanted`, each in its place, without a type where there is none; of all where
-   * it is empty.
-   */
+  /** IpsetSetRecords of all sets. */
   listSets(): Promise<Uint8Array>
   /** IpsetEntryRecords. */
   listEntries(name: string): Promise<Uint8Array>

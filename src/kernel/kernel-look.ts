@@ -1,6 +1,6 @@
 import type { VirtualServerKey } from './ipvs.js'
 
-/** What is cheap to ask, once a second for ever. */
+/** What is cheap to ask, again and again. */
 export interface KernelLook {
   /**
    * Bytes that mean nothing by themselves; equal ones: nothing was added to or taken from the tables nat, mangle and filter of

@@ -57,8 +57,8 @@ export interface KernelOptions {
  * Each part has one call in flight, for both families, on libuv's pool, which has four threads: one of them waits for events, one
  * looks at the kernel once a second (ipvs mode), and a call that finds none free waits some milliseconds. At a start, when the parts are asked beside each other, it may wait
  * for modules that the kernel loads, and so do the files of the world.
- * UV_THREADPOOL_SIZE needs no setting: both waits end within seconds and queue again behind the files and names
- * that were asked for meanwhile. Each table of x_tables is a part of its own, and holds its thread while it waits for
+ * The launcher asks for two more threads (`launch.cts`). Without it both waits end within seconds and queue again behind the files
+ * and names that were asked for meanwhile. Each table of x_tables is a part of its own, and holds its thread while it waits for
  * the lock: of two families' tables two at a time.
  * A clean-up of flows holds one as long as it takes, 0.2 s for 100,000 of them.
  */

@@ -17,77 +17,94 @@ export interface CheapLookOptions {
 
 const periodMs = 1000
 
-/** Virtual servers of a family that are watched at a time: 2 system calls each for IPv4, 3 for IPv6, whatever there is. */
+/** Virtual servers of a family that are looked at in one turn: 2 system calls each for IPv4, 3 for IPv6, whatever there is. */
 const sampleSize = 16
 
 /**
- * When the watch saw something that is not as it was, and a second after something was done. How many entries the tables have, and
- * virtual servers (IPv4): bytes that are those that were found in order say at once that nothing was added or removed. Then rules,
- * sets by their numbers of entries, and byte for byte the few virtual servers that are watched, in turn. So what was flushed or
- * grew among tables, sets and IPv4 servers is noticed within a second, and any change within a small table; one somewhere in a large
- * one by the reconcile at the latest.
+ * Looks when the watch saw something that is not as it was, a second after something was done, and, without a watch, once a second.
+ * How many entries the tables have, and virtual servers (IPv4): bytes that are those that were found in order say at once that
+ * nothing was added or removed. Then rules, sets by their numbers of entries, and a few virtual servers byte for byte, in turn. So
+ * what was flushed or grew among tables, sets and IPv4 servers is noticed within seconds, and any change within a small table that is
+ * at rest; one somewhere in a large one by the reconcile at the latest.
  */
 export class CheapLook {
   readonly #options: CheapLookOptions
   #dueMs: number
   /** The look that was found in order. */
   #seen: Buffer | undefined
-  /** The watch saw something that was not looked at yet. */
-  #isNoted = false
+  #isWatched = false
   /** What is watched. */
   #sample: readonly Entry[] = []
+  /** The next look compares sets. */
+  #areSetsDue = false
+  /** Virtual servers that the next look compares. */
+  readonly #serversDue = new Set<Entry>()
 
   constructor(options: CheapLookOptions) {
     this.#options = options
     this.#dueMs = nextDueMs(options.clock)
   }
 
-  /** Milliseconds until the next look; Infinity: the watch has seen nothing. */
+  /** Milliseconds until the next look; Infinity: it waits for the watch. */
   nextInMs(): number {
     return Math.max(0, this.#dueMs - this.#options.clock.now())
   }
 
-  /** It is time to look. */
-  get isDue(): boolean {
-    return this.nextInMs() === 0
-  }
-
   /**
-   * The next virtual servers to watch. What nobody has watched before is looked at once, as it may differ already; the first ones
-   * were just programmed.
+   * The virtual servers to watch; `isTurn`: others than before, where there are more than a few. Those that nobody watched before are
+   * compared when the watch has looked at them for certain: they may differ already. The first time, so are sets.
    */
-  takeSample(): readonly VirtualServerKey[] {
+  takeSample(isTurn: boolean): readonly VirtualServerKey[] {
     const { clock, ledger } = this.#options
-    const former = this.#sample
-    this.#sample = ledger.takeSample(sampleSize)
-    const isSame =
-      former.length === this.#sample.length && former.every((entry, i) => entry === this.#sample[i])
-    if (former.length > 0 && !isSame) this.#dueMs = Math.min(this.#dueMs, clock.now())
+    const former = new Set(this.#sample)
+    if (isTurn || former.size < sampleSize) this.#sample = ledger.takeSample(sampleSize)
+    const fresh = this.#sample.filter((entry) => !former.has(entry))
+    for (const entry of fresh) this.#serversDue.add(entry)
+    if (!this.#isWatched) this.#areSetsDue = true
+    if (fresh.length > 0 || !this.#isWatched) this.#dueMs = Math.min(this.#dueMs, clock.now() + 2 * periodMs)
+    this.#isWatched = true
     return this.#sample.map(({ key }) => key)
   }
 
   /** The watch saw something. */
   note(): void {
-    this.#isNoted = true
-    this.#seen = undefined
+    this.#expectAnything()
     this.#dueMs = this.#options.clock.now()
+  }
+
+  /** There is no watch any more. */
+  endWatch(): void {
+    this.#isWatched = false
+    this.#dueMs = Math.min(this.#dueMs, nextDueMs(this.#options.clock))
   }
 
   /** When it is time: whether the kernel holds something else than what it acknowledged. Rules that differ are owed then. */
   async findsDrift(): Promise<boolean> {
-    const { clock, policies } = this.#options
+    const { clock, ledger, policies } = this.#options
     if (clock.now() < this.#dueMs) return false
     this.#dueMs = Infinity
-    const isNoted = this.#isNoted
-    this.#isNoted = false
+    if (!this.#isWatched) {
+      this.#sample = ledger.takeSample(sampleSize)
+      this.#expectAnything()
+    }
+    const servers = [...this.#serversDue]
+    const areSetsDue = this.#areSetsDue
+    this.#serversDue.clear()
+    this.#areSetsDue = false
     // Together: the thread wakes up once for what they find.
     const found = await Promise.all([
       unlessRefused(async () => await this.#isCountWrong()),
-      isNoted && policies.findsOtherSets(),
-      unlessRefused(async () => await this.#isSampleWrong()),
+      areSetsDue ? policies.findsOtherSets() : false,
+      unlessRefused(async () => await this.#areWrong(servers)),
     ])
-    // Until it was found in order.
-    if (this.#seen === undefined) this.#dueMs = nextDueMs(clock)
+    if (found.includes(undefined)) {
+      // Whoever needs the kernel next says what is wrong with it; what the watch told is not forgotten.
+      this.#areSetsDue ||= areSetsDue
+      for (const entry of servers) this.#serversDue.add(entry)
+    }
+    // Until all was found in order.
+    const isOver = this.#isWatched && this.#seen !== undefined && !found.includes(undefined)
+    if (!isOver) this.#dueMs = Math.min(this.#dueMs, nextDueMs(clock))
     return found.includes(true)
   }
 
@@ -95,6 +112,12 @@ export class CheapLook {
   forget(): void {
     this.#seen = undefined
     this.#dueMs = Math.min(this.#dueMs, nextDueMs(this.#options.clock))
+  }
+
+  #expectAnything(): void {
+    this.#seen = undefined
+    this.#areSetsDue = true
+    for (const entry of this.#sample) this.#serversDue.add(entry)
   }
 
   async #isCountWrong(): Promise<boolean> {
@@ -109,11 +132,11 @@ export class CheapLook {
     return false
   }
 
-  async #isSampleWrong(): Promise<boolean> {
+  async #areWrong(entries: readonly Entry[]): Promise<boolean> {
     const { ipvs, ledger } = this.#options
-    const sample = this.#sample.filter(({ acknowledged, isStale }) => acknowledged !== undefined && !isStale)
-    if (sample.length === 0) return false
-    return !ledger.isAsAcknowledged(sample, await ipvs.read(sample.map(({ key }) => key)))
+    const known = entries.filter(({ acknowledged, isStale }) => acknowledged !== undefined && !isStale)
+    if (known.length === 0) return false
+    return !ledger.isAsAcknowledged(known, await ipvs.read(known.map(({ key }) => key)))
   }
 }
 
@@ -132,12 +155,12 @@ async function takenOf(look: KernelLook): Promise<Uint8Array | undefined> {
   }
 }
 
-/** False where the kernel cannot be asked: whoever needs it next says what is wrong with it. */
-async function unlessRefused(find: () => Promise<boolean>): Promise<boolean> {
+/** undefined: the kernel could not be asked. */
+async function unlessRefused(find: () => Promise<boolean>): Promise<boolean | undefined> {
   try {
     return await find()
   } catch (error) {
-    if (error instanceof KernelError) return false
+    if (error instanceof KernelError) return undefined
     throw error
   }
 }

@@ -153,19 +153,19 @@ export class FamilyPipeline {
     return change === 'remove' && !isOwnDoing && this.#vips.isNeeded(address)
   }
 
-  /** The next virtual servers to watch. */
-  takeSample(): readonly VirtualServerKey[] {
-    return this.#cheapLook.takeSample()
-  }
-
-  /** A run would look at the kernel. */
-  get isLookDue(): boolean {
-    return this.#cheapLook.isDue
+  /** The virtual servers to watch, others than before at a turn; the caller asks for a run. */
+  takeSample(isTurn: boolean): readonly VirtualServerKey[] {
+    return this.#cheapLook.takeSample(isTurn)
   }
 
   /** The watch saw that the kernel is not as it was; the caller asks for a run. */
   noteLook(): void {
     this.#cheapLook.note()
+  }
+
+  /** The kernel is not watched any more: runs look for themselves. */
+  endWatch(): void {
+    this.#cheapLook.endWatch()
   }
 
   /** The whole world was in the kernel once. */

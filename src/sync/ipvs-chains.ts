@@ -165,11 +165,16 @@ function isAny({ missing, changed }: XtDrift): boolean {
 /** Any: what the kernel has to load for the rules is the same. */
 const someSettings = { masqueradeMark: 1, masqueradeAll: false, localDetector: undefined, dropsInvalid: true }
 
-/** Has the kernel load what the rules will need. What it lacks is told when they are written. */
-export async function loadForChains(kernel: Pick<ModeKernel, 'xtables'>, family: IpFamily): Promise<void> {
+/** Has a kernel with IP_VS and sets load what the rules will need. What it lacks is told when they are written. */
+export async function loadForChains(
+  { ipvs, ipset, xtables }: Pick<ModeKernel, 'ipvs' | 'ipset' | 'xtables'>,
+  family: IpFamily,
+): Promise<void> {
   const chains = compileChains({ ...someSettings, family })
   try {
-    for (const table of ipvsTables) await kernel.xtables(family, table).load(opsOf(chains, table))
+    // The match on sets would bring ipset with it, where another mode will run.
+    await Promise.all([ipvs.info(), ipset.sets()])
+    for (const table of ipvsTables) await xtables(family, table).load(opsOf(chains, table))
   } catch (error) {
     if (!(error instanceof KernelError)) throw error
   }

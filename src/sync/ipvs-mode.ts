@@ -1,8 +1,10 @@
 import { type IpAddress, type IpFamily, cidrContains } from '../address.js'
+import { KernelError } from '../errors.js'
 import type { LinkEvent, LookWatch, VirtualServerKey } from '../kernel/index.js'
 import { dummyDeviceName } from '../ledger/index.js'
 import { StateReporter } from '../log.js'
 import { ipvsTables, setPrefix } from '../modes/ipvs/index.js'
+import type { Clock } from './clock.js'
 import { FamilyPipeline } from './family-pipeline.js'
 import { familiesWithXtables, findsInvalid } from './find-xtables.js'
 import { inOrder } from './in-order.js'
@@ -104,7 +106,7 @@ export function ipvsMode(
     name: 'ipvs',
     families,
     openPipeline,
-    openWatch: () => watching(look.watch(setPrefix), pipelines),
+    openWatch: () => watching(look.watch(setPrefix), pipelines, options.clock),
     syncPeriodMs,
     minSyncPeriodMs,
     restFactor: 0,
@@ -112,17 +114,30 @@ export function ipvsMode(
   }
 }
 
-function watching(watch: LookWatch, pipelines: readonly FamilyPipeline[]): ModeWatch {
-  const takeSample = (): readonly VirtualServerKey[] => pipelines.flatMap((pipeline) => pipeline.takeSample())
+/** So long the same virtual servers of a large table are watched. */
+const turnMs = 10_000
+
+function watching(watch: LookWatch, pipelines: readonly FamilyPipeline[], clock: Clock): ModeWatch {
+  let turnEndMs = -Infinity
+  const takeSample = (): readonly VirtualServerKey[] => {
+    const isTurn = clock.now() >= turnEndMs
+    if (isTurn) turnEndMs = clock.now() + turnMs
+    return pipelines.flatMap((pipeline) => pipeline.takeSample(isTurn))
+  }
   let sample = takeSample()
   return {
     next: async () => {
-      const isOther = await watch.next(sample)
-      if (isOther === undefined) return undefined
-      // What was seen may be of the sample, which the pipelines look at now.
-      if (isOther) for (const pipeline of pipelines) pipeline.noteLook()
-      else sample = takeSample()
-      return pipelines.some(({ isLookDue }) => isLookDue)
+      try {
+        const isOther = await watch.next(sample)
+        if (isOther === undefined) return false
+        if (isOther) for (const pipeline of pipelines) pipeline.noteLook()
+        sample = takeSample()
+        return true
+      } catch (error) {
+        if (!(error instanceof KernelError)) throw error
+        for (const pipeline of pipelines) pipeline.endWatch()
+        return false
+      }
     },
     close: async () => await watch.close(),
   }

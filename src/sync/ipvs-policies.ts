@@ -224,8 +224,11 @@ export class IpvsPolicies {
     return areOwed
   }
 
-  /** Whether sets are not what they were left as, or have another number of entries than the kernel acknowledged. */
-  async findsOtherSets(): Promise<boolean> {
+  /**
+   * Whether sets are not what they were left as, or have another number of entries than the kernel acknowledged; undefined: it could
+   * not be asked.
+   */
+  async findsOtherSets(): Promise<boolean | undefined> {
     return this.#table.isAdopted && (await this.#sets.findsDrift())
   }
 

@@ -113,11 +113,11 @@ export class IpvsSets {
     if (isDone === true) this.#ownsFormer = false
   }
 
-  /** Whether the kernel's sets, and their numbers of entries, are not what they were left as. */
-  async findsDrift(): Promise<boolean> {
+  /** Whether the kernel's sets, and their numbers of entries, are not what they were left as; undefined: it could not be asked. */
+  async findsDrift(): Promise<boolean | undefined> {
     const { ipset, table } = this.#options
     const headers = await this.#ask('read', async () => await ipset.sets())
-    return headers !== undefined && !table.isLike(headers)
+    return headers && !table.isLike(headers)
   }
 
   #tell(drift: Drift): void {

@@ -55,15 +55,15 @@ export interface Mode {
   readonly syncPeriodMs: number
   readonly minSyncPeriodMs: number
   readonly restFactor: number
-  /** Watches the kernel between runs; absent: pipelines look for themselves. Throws KernelError. */
+  /** Watches the kernel between runs, so that pipelines need not look for themselves; absent: they do. Throws KernelError. */
   readonly openWatch?: () => ModeWatch
   /** Removes what the other modes left, now that this one stands. False: something is left still; never throws KernelError. */
   readonly leaveOthers: () => Promise<boolean>
 }
 
 export interface ModeWatch {
-  /** Resolves with true when the pipelines know of something that a run of each should look at; with undefined after `close`. */
-  next(): Promise<boolean | undefined>
+  /** Resolves when a run of each pipeline is wanted; with false when it has ended: after `close`, or as the kernel refused it. */
+  next(): Promise<boolean>
   close(): Promise<void>
 }
 

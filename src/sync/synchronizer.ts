@@ -1,4 +1,5 @@
 import type { IpFamily } from '../address.js'
+import { KernelError } from '../errors.js'
 import type { LinkWatch, Links } from '../kernel/index.js'
 import type { Metrics } from '../metrics.js'
 import type { NodeTracker } from '../node/index.js'
@@ -35,6 +36,7 @@ export class Synchronizer {
   #leaving: Promise<void> = Promise.resolve()
   #watch: LinkWatch | undefined
   #watching: Promise<void> = Promise.resolve()
+  #isWatched = false
   #modeWatch: ModeWatch | undefined
   #modeWatching: Promise<void> = Promise.resolve()
 
@@ -105,10 +107,13 @@ export class Synchronizer {
 
   async #run(pipeline: Pipeline): Promise<number | undefined> {
     const againInMs = await pipeline.runOnce()
+    if (!this.#isWatched && pipeline.isInForce) {
+      this.#isWatched = true
+      this.#modeWatching = this.#followMode().catch(this.#options.onCrash)
+    }
     if (!this.#isInForce && this.#families.every((family) => family.pipeline.isInForce)) {
       this.#isInForce = true
       this.#options.onInForce()
-      this.#modeWatching = this.#followMode().catch(this.#options.onCrash)
     }
     if (this.#isInForce && this.#options.clock.now() >= this.#leaveDueMs) {
       this.#leaveDueMs = Infinity
@@ -125,11 +130,21 @@ export class Synchronizer {
   }
 
   async #followMode(): Promise<void> {
-    const watch = this.#options.mode.openWatch?.()
+    const watch = this.#openModeWatch()
     this.#modeWatch = watch
     if (watch === undefined) return
-    for (let isOther = await watch.next(); isOther !== undefined; isOther = await watch.next())
-      if (isOther) for (const { runner } of this.#families) runner.request()
+    do for (const { runner } of this.#families) runner.request()
+    while (await watch.next())
+  }
+
+  /** undefined: pipelines look for themselves. */
+  #openModeWatch(): ModeWatch | undefined {
+    try {
+      return this.#options.mode.openWatch?.()
+    } catch (error) {
+      if (!(error instanceof KernelError)) throw error
+      return undefined
+    }
   }
 
   async #follow(watch: LinkWatch): Promise<void> {

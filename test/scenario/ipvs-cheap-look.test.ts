@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
+import { KernelError } from '../../src/errors.js'
 import type { IpvsOp, VirtualServerKey } from '../../src/kernel/index.js'
 import { port, service, set, slice, synced } from '../support/objects.js'
 import { PipelineLab, ip, snapshot } from '../support/pipeline-lab.js'
@@ -140,34 +141,97 @@ it('a virtual server that is left to others because it is excluded asks for no r
   await lab.stop()
 })
 
-it('of a large table a few are looked at in turn, also those that changed before their turn', async () => {
+describe('a large table', () => {
+  const count = 38
+  const cases = [
+    { name: 'a server that is watched', index: 0, withinMs: 1000 },
+    { name: 'one whose turn comes', index: 20, withinMs: 13_000 },
+    { name: 'one whose turn comes last', index: count - 1, withinMs: 23_000 },
+  ]
+  for (const { name, index, withinMs } of cases) {
+    it(`${name}, and differs already`, async () => {
+      const lab = new PipelineLab()
+      const events = Array.from({ length: count }, (_, i) => [
+        set(service(`s${i}`, `10.96.1.${i + 1}`)),
+        set(slice(`s${i}-1`, `s${i}`, ['10.1.0.1'])),
+      ])
+      await lab.deliver(...events.flat(), synced)
+      await lab.clock.advance(4500)
+      const before = await snapshot(lab.kernel)
+      await lab.kernel.ipvs.apply([drained({ ...web, address: ip(`10.96.1.${index + 1}`) }, '10.1.0.1')])
+      await lab.clock.advance(withinMs)
+      assert.deepEqual(await snapshot(lab.kernel), before)
+      await lab.stop()
+    })
+  }
+})
+
+it('a machine at rest is asked for nothing while it is watched', async () => {
+  const lab = await startedLab()
+  await lab.clock.advance(4000)
+  const { ipvs, ipset } = lab.kernel
+  const calls: string[] = []
+  const callFault = (call: string): undefined => void calls.push(call)
+  ipvs.batches.plan = { callFault }
+  ipset.batches.plan = { callFault }
+  for (const family of ['ipv4', 'ipv6'] as const)
+    for (const table of ['nat', 'mangle', 'filter'] as const)
+      lab.kernel.xtables(family, table).plan = { callFault }
+  await lab.clock.advance(20_000)
+  assert.deepEqual(calls, [])
+  await lab.stop()
+})
+
+it('a Service that came to an empty family is looked at too', async () => {
   const lab = new PipelineLab()
-  const events = Array.from({ length: 38 }, (_, i) => [
-    set(service(`s${i}`, `10.96.1.${i + 1}`)),
-    set(slice(`s${i}-1`, `s${i}`, ['10.1.0.1'])),
-  ])
-  await lab.deliver(...events.flat(), synced)
+  await lab.deliver(synced)
   await lab.clock.advance(1500)
+  await lab.deliver(set(service('web', '10.96.0.1')), set(slice('web-4', 'web', ['10.1.0.1'])))
   const before = await snapshot(lab.kernel)
-  for (const i of [0, 20, 37])
-    await lab.kernel.ipvs.apply([drained({ ...web, address: ip(`10.96.1.${i + 1}`) }, '10.1.0.1')])
-  await lab.clock.advance(27_000)
+  await lab.clock.advance(2000)
+  await lab.kernel.ipvs.apply([drained(web, '10.1.0.1')])
+  await lab.clock.advance(14_000)
   assert.deepEqual(await snapshot(lab.kernel), before)
   await lab.stop()
 })
 
-it('a machine at rest is asked for nothing but the servers whose turn it is', async () => {
+it('a family is watched though the other one cannot be programmed', async () => {
+  const lab = new PipelineLab()
+  lab.kernel.xtables('ipv6', 'nat').plan = { callFault: () => constants.errno.ENOMEM }
+  await lab.deliver(set(service('web', '10.96.0.1')), set(slice('web-4', 'web', ['10.1.0.1'])), synced)
+  await lab.clock.advance(4500)
+  const before = await snapshot(lab.kernel)
+  await lab.kernel.ipvs.apply([drained(web, '10.1.0.1')])
+  await lab.clock.advance(1000)
+  assert.deepEqual(await snapshot(lab.kernel), before)
+  await lab.stop()
+})
+
+it('what the watch told is not forgotten while the kernel does not answer', async () => {
   const lab = await startedLab()
+  await lab.clock.advance(4000)
+  const before = await snapshot(lab.kernel)
+  await lab.kernel.ipvs.apply([drained(web6, 'fd01::1')])
+  const { batches } = lab.kernel.ipvs
+  batches.plan = { callFault: (call) => (call === 'read' ? constants.errno.ENOBUFS : undefined) }
   await lab.clock.advance(2000)
-  const calls: string[] = []
-  lab.kernel.ipvs.batches.plan = {
-    callFault: (call) => {
-      calls.push(call)
-      return undefined
-    },
+  batches.plan = {}
+  await lab.clock.advance(1000)
+  assert.deepEqual(await snapshot(lab.kernel), before)
+  await lab.stop()
+})
+
+it('without a watch the kernel is looked at each second', async () => {
+  const lab = new PipelineLab()
+  lab.kernel.look(['ipv4', 'ipv6']).watch = () => {
+    throw new KernelError({ errno: constants.errno.EMFILE, subsystem: 'xtables', operation: 'open socket' })
   }
-  await lab.clock.advance(25_000)
-  assert.deepEqual(calls, [])
+  await lab.deliver(set(service('web', '10.96.0.1')), set(slice('web-4', 'web', ['10.1.0.1'])), synced)
+  await lab.clock.advance(2500)
+  const before = await snapshot(lab.kernel)
+  await lab.kernel.ipvs.apply([drained(web, '10.1.0.1')])
+  await lab.clock.advance(1000)
+  assert.deepEqual(await snapshot(lab.kernel), before)
   await lab.stop()
 })
 

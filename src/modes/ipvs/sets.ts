@@ -141,10 +141,10 @@ export const formerSets: readonly string[] = ['KUBE-LOOP-BACK']
 /** IPSET_MAXNAMELEN less its NUL. */
 const maxNameLength = 31
 
-/** Name of a set in a family: kube-proxy cuts what does not fit. */
 /** What all names begin with. */
 export const setPrefix = 'KUBE-'
 
+/** Name of a set in a family: kube-proxy cuts what does not fit. */
 export function familySetName(name: string, family: IpFamily): string {
   return family === 'ipv4' ? name : name.replace(setPrefix, `${setPrefix}6-`).slice(0, maxNameLength)
 }

@@ -28,10 +28,13 @@ function methods(constructor: { readonly prototype: object }): readonly string[]
 /** Runs addon-program.js in a process of its own. */
 async function runProgram(
   part: string,
-  ...flags: string[]
+  { flags = [], limitMs = 0 }: { readonly flags?: readonly string[]; readonly limitMs?: number } = {},
 ): Promise<{ readonly code: number; readonly output: string }> {
   try {
-    const { stdout } = await promisify(execFile)(process.execPath, [...flags, program.pathname, part])
+    const { stdout } = await promisify(execFile)(process.execPath, [...flags, program.pathname, part], {
+      timeout: limitMs,
+      killSignal: 'SIGKILL',
+    })
     return { code: 0, output: stdout.trim() }
   } catch (error) {
     if (!(error instanceof Error && 'code' in error && 'stderr' in error)) throw error
@@ -130,8 +133,14 @@ describe('the addon', () => {
     assert.deepEqual(await runProgram('exit'), { code: 7, output: '' })
   })
 
+  it('does not hold up the exit of a process that watches the kernel', async () => {
+    // The watch waits for 10 s by itself.
+    const { code } = await runProgram('exit watched', { limitMs: 7000 })
+    assert.equal(code, 7)
+  })
+
   it('gives back memory and descriptors of sockets that nobody closed', async () => {
-    const { code, output } = await runProgram('leak', '--expose-gc')
+    const { code, output } = await runProgram('leak', { flags: ['--expose-gc'] })
     assert.equal(code, 0, output)
     const [descriptors = Number.NaN, megabytes = Number.NaN] = output.split(' ').map(Number)
     // 300 sockets and 300 dumps of 64 KiB and more would be 300 descriptors and 20 MB.

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { readdirSync } from 'node:fs'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { parentPort } from 'node:worker_threads'
+import { openKernel } from '../../../src/kernel/index.js'
 import { loadAddon } from '../../../src/kernel/loader.js'
 
 const addon = loadAddon({ addonPath: process.env['VIADUCT_ADDON'], moduleUrl: import.meta.url })
@@ -29,6 +30,7 @@ async function useAndForget(): Promise<void> {
       new addon.NftSocket().close(),
       new addon.IpsetSocket().close(),
       new addon.KernelLook(Uint8Array.of(2)).take(),
+      new addon.LookWatch(Uint8Array.of(2), 'KUBE-').next(new Uint8Array(), 0),
     ])
     assert.ok(links.length > 0 && (table === undefined || table.virtualServers.length >= 0))
     assert.equal(cleaning.deleted, 0)
@@ -80,6 +82,15 @@ switch (process.argv[2]) {
     startWork()
     process.exit(7)
     break
+  case 'exit watched': {
+    const kernel = openKernel({ addonPath: process.env['VIADUCT_ADDON'] })
+    void kernel.links.watch().next()
+    void kernel.look(['ipv4']).watch('KUBE-').next([])
+    // The calls start behind those before them.
+    await nextTurn()
+    process.exit(7)
+    break
+  }
   case 'leak':
     await measureLeak()
     break

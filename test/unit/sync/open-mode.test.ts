@@ -4,7 +4,7 @@ import { constants } from 'node:os'
 import { describe, it } from 'node:test'
 import { Registry } from 'prom-client'
 import { resolveConfig, type ConfigInput } from '../../../src/config/index.js'
-import { ipsetErrno } from '../../../src/errors.js'
+import { ConfigError, ipsetErrno } from '../../../src/errors.js'
 import type { IpsetOp } from '../../../src/kernel/index.js'
 import {
   openModelKernel,
@@ -20,7 +20,11 @@ import { MemoryHealthChecks, MemoryLog } from '../../support/pipeline-lab.js'
 
 const { ENOENT, ENOMEM, ENOPROTOOPT, EPERM, EPROTONOSUPPORT } = constants.errno
 
-async function open(kernel: ModelKernel, input: ConfigInput): Promise<{ mode: Mode; log: MemoryLog }> {
+async function open(
+  kernel: ModelKernel,
+  input: ConfigInput,
+  conntrack: Promise<void> = Promise.resolve(),
+): Promise<{ mode: Mode; log: MemoryLog }> {
   const log = new MemoryLog()
   const problems = new StateReporter({
     log,
@@ -37,7 +41,7 @@ async function open(kernel: ModelKernel, input: ConfigInput): Promise<{ mode: Mo
     log,
     metrics: openMetrics(new Registry()),
     problems,
-    conntrack: Promise.resolve(),
+    conntrack,
     openHealthChecks: () => new MemoryHealthChecks(),
   })
   return { mode, log }
@@ -75,6 +79,15 @@ it('leaves no set behind from looking for their types', async () => {
   const types = kernel.ipset.batches.take().flatMap((op) => (op.op === 'create-set' ? [op.set.type] : []))
   assert.ok(types.includes('hash:ip,port,net') && types.includes('bitmap:port'), types.join(' '))
 })
+
+for (const mode of ['ipvs', 'iptables', undefined] as const) {
+  it(`settings of connection tracking that fail are no reason for another mode than ${mode ?? 'the first'}`, async () => {
+    const kernel = kernelWithout()
+    const failure = new ConfigError('', 'no such setting')
+    await assert.rejects(open(kernel, mode === undefined ? {} : { mode }, Promise.reject(failure)), failure)
+    assert.equal(await kernel.links.find('kube-ipvs0'), undefined)
+  })
+}
 
 describe('the mode that runs', () => {
   const addresses: ConfigInput = { vipBinding: 'addresses' }
