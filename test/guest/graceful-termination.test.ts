@@ -90,8 +90,10 @@ async function publish(of: Case, addresses: readonly string[]): Promise<void> {
       endpoints: addresses.map((text) => ({ addresses: [text] })),
     },
   ]
-  await writeFile(join(folder, 'edited'), JSON.stringify({ apiVersion: 'v1', kind: 'List', items }))
-  await rename(join(folder, 'edited'), join(folder, `manifests/${name}.json`))
+  // One draft for each: some cases run beside others.
+  const draft = join(folder, `edited-${name}`)
+  await writeFile(draft, JSON.stringify({ apiVersion: 'v1', kind: 'List', items }))
+  await rename(draft, join(folder, `manifests/${name}.json`))
 }
 
 async function startAgent(): Promise<AgentProcess> {
