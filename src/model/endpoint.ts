@@ -60,11 +60,16 @@ export function endpointId({ address, port }: Pick<Endpoint, 'address' | 'port'>
 /** Bytewise order of `endpointId` among endpoints of one family; nearly always the addresses say it without the texts. */
 export function compareEndpoints(a: Endpoint, b: Endpoint): number {
   const [first, second] = [a.address, b.address]
-  const isLikeAnother = first.startsWith(second) || second.startsWith(first)
-  if (!isLikeAnother) return first < second ? -1 : 1
+  if (!isLike(first, second)) return first < second ? -1 : 1
   const [firstId, secondId] = [endpointId(a), endpointId(b)]
   if (firstId === secondId) return 0
   return firstId < secondId ? -1 : 1
+}
+
+/** Whether the longer one begins with the other, whose port would come in between. */
+function isLike(a: IpAddress, b: IpAddress): boolean {
+  if (a.length === b.length) return a === b
+  return a.length < b.length ? b.startsWith(a) : a.startsWith(b)
 }
 
 function readEndpoint(address: IpAddress, port: number, endpoint: SliceEndpoint): Endpoint {

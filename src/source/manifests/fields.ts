@@ -87,7 +87,7 @@ const none: readonly never[] = []
 export function keptLabels(written: Readonly<Record<string, string>> | undefined): Labels {
   if (written === undefined) return noLabels
   let found = noLabels
-  for (const label of Object.values(readLabels)) {
+  for (const label of keptLabelNames) {
     const value = written[label]
     if (value !== undefined) found = { ...found, [label]: value }
   }
@@ -95,6 +95,7 @@ export function keptLabels(written: Readonly<Record<string, string>> | undefined
 }
 
 const noLabels: Labels = {}
+const keptLabelNames = Object.values(readLabels)
 
 /** What annotations say of scheduling; one object for all who say nothing. */
 export function keptScheduling(written: Readonly<Record<string, string>> | undefined): SchedulingWish {

@@ -108,7 +108,9 @@ function buildIngress({ ip, ipMode }: IngressFields): LoadBalancerIngress {
   return { ip: ip ?? '', ipMode: ipMode ?? 'VIP' }
 }
 
+/** Of a text that was found to be a cluster IP. */
 function familyName(text: string): 'IPv4' | 'IPv6' | undefined {
+  if (!text.includes(':')) return text === '' || text === 'None' ? undefined : 'IPv4'
   const address = parseIpAddress(text)
   if (address === undefined) return undefined
   return familyOf(address) === 'ipv4' ? 'IPv4' : 'IPv6'
