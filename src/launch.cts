@@ -5,7 +5,7 @@ import path = require('node:path')
 import vm = require('node:vm')
 import bytecode = require('./bytecode.cjs')
 
-// Two wait for the kernel for ever (docs/adr/0002). Before the first of them starts: libuv reads it once.
+// Two of them wait for the kernel (docs/adr/0002). Before the first of them starts: libuv reads it once.
 process.env['UV_THREADPOOL_SIZE'] ??= '6'
 
 /** Bytecode that cannot be read, or is not of this source and Node, is no harm but a slow start. */

@@ -54,12 +54,12 @@ export interface KernelOptions {
  * The real kernel. Nothing is opened yet: the first call of each part loads the addon (ConfigError when there is none)
  * and opens its socket in the network namespace of that moment.
  *
- * Each part has one call in flight, for both families, on libuv's pool, which has four threads: one of them waits for events, one
- * looks at the kernel once a second (ipvs mode), and a call that finds none free waits some milliseconds. At a start, when the parts are asked beside each other, it may wait
- * for modules that the kernel loads, and so do the files of the world.
- * The launcher asks for two more threads (`launch.cts`). Without it both waits end within seconds and queue again behind the files
- * and names that were asked for meanwhile. Each table of x_tables is a part of its own, and holds its thread while it waits for
- * the lock: of two families' tables two at a time.
+ * Each part has one call in flight, for both families, on libuv's pool: one of its threads waits for events, one looks at the
+ * kernel once a second (ipvs mode), and a call that finds none free waits some milliseconds. At a start, when the parts are asked
+ * beside each other, it may wait for modules that the kernel loads, and so do the files of the world. The launcher asks for six
+ * threads (`launch.cts`), where libuv has four. With those too both waits end within seconds and queue again behind the files and names
+ * that were asked for meanwhile. Each table of x_tables is a part of its own, and holds its thread while it waits for the lock: of
+ * two families' tables two at a time.
  * A clean-up of flows holds one as long as it takes, 0.2 s for 100,000 of them.
  */
 export function openKernel(options: KernelOptions = {}): Kernel {

@@ -37,8 +37,8 @@ export class CheapLook {
   #sample: readonly Entry[] = []
   /** The next look compares sets. */
   #areSetsDue = false
-  /** Virtual servers that the next look compares. */
-  readonly #serversDue = new Set<Entry>()
+  /** Virtual servers that the next look compares, and every one after it until then. */
+  readonly #serversDue = new Map<Entry, number>()
 
   constructor(options: CheapLookOptions) {
     this.#options = options
@@ -50,20 +50,24 @@ export class CheapLook {
     return Math.max(0, this.#dueMs - this.#options.clock.now())
   }
 
-  /**
-   * The virtual servers to watch; `isTurn`: others than before, where there are more than a few. Those that nobody watched before are
-   * compared when the watch has looked at them for certain: they may differ already. The first time, so are sets.
-   */
+  /** The virtual servers to watch; `isTurn`: others than before, where there are more than a few. */
   takeSample(isTurn: boolean): readonly VirtualServerKey[] {
-    const { clock, ledger } = this.#options
-    const former = new Set(this.#sample)
-    if (isTurn || former.size < sampleSize) this.#sample = ledger.takeSample(sampleSize)
-    const fresh = this.#sample.filter((entry) => !former.has(entry))
-    for (const entry of fresh) this.#serversDue.add(entry)
-    if (!this.#isWatched) this.#areSetsDue = true
-    if (fresh.length > 0 || !this.#isWatched) this.#dueMs = Math.min(this.#dueMs, clock.now() + 2 * periodMs)
-    this.#isWatched = true
+    const { ledger } = this.#options
+    if (isTurn || this.#sample.length < sampleSize) this.#sample = ledger.takeSample(sampleSize)
     return this.#sample.map(({ key }) => key)
+  }
+
+  /**
+   * The watch begins anew with the sample: whatever differs already is as it was to it. So the sample is compared, at the latest when the
+   * watch has looked at it for certain; the first time, so are sets.
+   */
+  beginWatch(): void {
+    const { clock } = this.#options
+    const dueMs = clock.now() + 2 * periodMs
+    this.#areSetsDue ||= !this.#isWatched
+    this.#isWatched = true
+    for (const entry of this.#sample) this.#serversDue.set(entry, dueMs)
+    this.#dueMs = Math.min(this.#dueMs, dueMs)
   }
 
   /** The watch saw something. */
@@ -82,6 +86,7 @@ export class CheapLook {
   async findsDrift(): Promise<boolean> {
     const { clock, ledger, policies } = this.#options
     if (clock.now() < this.#dueMs) return false
+    const startMs = clock.now()
     this.#dueMs = Infinity
     if (!this.#isWatched) {
       this.#sample = ledger.takeSample(sampleSize)
@@ -95,15 +100,14 @@ export class CheapLook {
     const found = await Promise.all([
       unlessRefused(async () => await this.#isCountWrong()),
       areSetsDue ? policies.findsOtherSets() : false,
-      unlessRefused(async () => await this.#areWrong(servers)),
+      unlessRefused(async () => await this.#areWrong(servers.map(([entry]) => entry))),
     ])
-    if (found.includes(undefined)) {
-      // Whoever needs the kernel next says what is wrong with it; what the watch told is not forgotten.
-      this.#areSetsDue ||= areSetsDue
-      for (const entry of servers) this.#serversDue.add(entry)
-    }
+    // Whoever needs the kernel next says what is wrong with it; what the watch told is not forgotten.
+    const isRefused = found.includes(undefined)
+    this.#areSetsDue ||= isRefused && areSetsDue
+    for (const [entry, dueMs] of servers) if (isRefused || dueMs > startMs) this.#expect(entry, dueMs)
     // Until all was found in order.
-    const isOver = this.#isWatched && this.#seen !== undefined && !found.includes(undefined)
+    const isOver = this.#isWatched && this.#seen !== undefined && this.#serversDue.size === 0 && !isRefused
     if (!isOver) this.#dueMs = Math.min(this.#dueMs, nextDueMs(clock))
     return found.includes(true)
   }
@@ -117,7 +121,11 @@ export class CheapLook {
   #expectAnything(): void {
     this.#seen = undefined
     this.#areSetsDue = true
-    for (const entry of this.#sample) this.#serversDue.add(entry)
+    for (const entry of this.#sample) this.#expect(entry, this.#options.clock.now())
+  }
+
+  #expect(entry: Entry, untilMs: number): void {
+    this.#serversDue.set(entry, Math.max(untilMs, this.#serversDue.get(entry) ?? 0))
   }
 
   async #isCountWrong(): Promise<boolean> {

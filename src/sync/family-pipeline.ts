@@ -153,9 +153,14 @@ export class FamilyPipeline {
     return change === 'remove' && !isOwnDoing && this.#vips.isNeeded(address)
   }
 
-  /** The virtual servers to watch, others than before at a turn; the caller asks for a run. */
+  /** The virtual servers to watch, others than before at a turn. */
   takeSample(isTurn: boolean): readonly VirtualServerKey[] {
     return this.#cheapLook.takeSample(isTurn)
+  }
+
+  /** The watch begins anew with them; the caller asks for a run. */
+  beginWatch(): void {
+    this.#cheapLook.beginWatch()
   }
 
   /** The watch saw that the kernel is not as it was; the caller asks for a run. */

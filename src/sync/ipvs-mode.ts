@@ -118,11 +118,17 @@ export function ipvsMode(
 const turnMs = 10_000
 
 function watching(watch: LookWatch, pipelines: readonly FamilyPipeline[], clock: Clock): ModeWatch {
+  let former: readonly VirtualServerKey[] | undefined
   let turnEndMs = -Infinity
   const takeSample = (): readonly VirtualServerKey[] => {
     const isTurn = clock.now() >= turnEndMs
     if (isTurn) turnEndMs = clock.now() + turnMs
-    return pipelines.flatMap((pipeline) => pipeline.takeSample(isTurn))
+    const keys = pipelines.flatMap((pipeline) => pipeline.takeSample(isTurn))
+    // The watch knows one list, of all families.
+    const isSame = keys.length === former?.length && keys.every((key, i) => key === former?.[i])
+    if (!isSame) for (const pipeline of pipelines) pipeline.beginWatch()
+    former = keys
+    return keys
   }
   let sample = takeSample()
   return {

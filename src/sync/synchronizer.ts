@@ -133,8 +133,15 @@ export class Synchronizer {
     const watch = this.#openModeWatch()
     this.#modeWatch = watch
     if (watch === undefined) return
-    do for (const { runner } of this.#families) runner.request()
+    do this.#requestLooks()
     while (await watch.next())
+    // Pipelines look for themselves again.
+    this.#requestLooks()
+  }
+
+  /** One that is not in force yet tries again in its own time. */
+  #requestLooks(): void {
+    for (const { pipeline, runner } of this.#families) if (pipeline.isInForce) runner.request()
   }
 
   /** undefined: pipelines look for themselves. */

@@ -166,6 +166,23 @@ describe('a large table', () => {
   }
 })
 
+describe('a small family is watched while the turn of a large one comes', () => {
+  for (const atMs of [9600, 9900, 10_100, 10_400, 10_600, 11_100]) {
+    it(`a change after ${atMs} ms`, async () => {
+      const lab = new PipelineLab()
+      const many = Array.from({ length: 38 }, (_, i) => set(service(`s${i}`, `10.96.1.${i + 1}`)))
+      const six = set(service('web', 'fd00::1', { clusterIPs: ['fd00::1'], ipFamilies: ['IPv6'] }))
+      await lab.deliver(...many, six, set(slice('web-6', 'web', ['fd01::1'])), synced)
+      await lab.clock.advance(atMs)
+      const before = await snapshot(lab.kernel)
+      await lab.kernel.ipvs.apply([drained(web6, 'fd01::1')])
+      await lab.clock.advance(3000)
+      assert.deepEqual(await snapshot(lab.kernel), before)
+      await lab.stop()
+    })
+  }
+})
+
 it('a machine at rest is asked for nothing while it is watched', async () => {
   const lab = await startedLab()
   await lab.clock.advance(4000)

@@ -110,7 +110,8 @@ export class ModelIpvs implements Ipvs {
     return JSON.stringify(
       keys.map((key) => {
         const server = this.#table.get(virtualServerText(key))
-        return server && [server.settings, [...server.reals.values()]]
+        const reals = [...(server?.reals ?? [])].map(([name, real]) => [name, real.settings])
+        return server && [server.settings, reals]
       }),
     )
   }
