@@ -19,8 +19,9 @@ export interface KernelLook {
 export interface LookWatch {
   /**
    * Resolves with true as soon as what `take` sees, a set or its number of entries, or one of these virtual servers with its real
-   * servers, is not what it was a second before (sets: some seconds, where they are so large that counting takes time); with false after some seconds without that; with undefined after `close()`. What is looked at goes on from call to
-   * call; so do the virtual servers while they are the same ones in the same order.
+   * servers, is not what it was a second before (sets: some seconds, where they are so large that counting takes time); with false
+   * after some seconds without that; with undefined after `close()`. What is looked at goes on from call to call; so do the virtual
+   * servers while they are the same ones in the same order.
    */
   next(sample: readonly VirtualServerKey[]): Promise<boolean | undefined>
   close(): Promise<void>

@@ -58,8 +58,8 @@ export class CheapLook {
   }
 
   /**
-   * The watch begins anew with the sample: whatever differs already is as it was to it. So the sample is compared, at the latest when the
-   * watch has looked at it for certain; the first time, so are sets.
+   * The watch begins anew with the sample: what differs already is nothing new to it. So the sample is compared until the watch has
+   * looked at it for certain; the first time sets are, too.
    */
   beginWatch(): void {
     const { clock } = this.#options
