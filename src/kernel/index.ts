@@ -23,6 +23,7 @@ export { AddressCursor, RouteCursor } from './route-cursors.js'
 export { describeIpvsOp, describeRouteOp, describeVirtualServer } from './describe.js'
 export { describeXtRule } from './describe-xtables.js'
 export { IpvsBatch } from './ipvs-batch.js'
+export { RealServerList } from './real-server-list.js'
 export {
   hostPrefixLength,
   ipsetEntryLayout,

@@ -1,6 +1,14 @@
 // Ipvs operations as the packed records in which they cross: written once, without an object per operation.
-import type { IpvsOp, RealServer, VirtualServerKey } from './ipvs.js'
-import type { RealServerSettings, VirtualServerSettings } from './ipvs.js'
+import { RealServerCursor, VirtualServerCursor } from './ipvs-cursors.js'
+import type {
+  IpvsOp,
+  RealServer,
+  RealServerKey,
+  RealServerSettings,
+  VirtualServer,
+  VirtualServerKey,
+  VirtualServerSettings,
+} from './ipvs.js'
 import {
   ipvsOpNumber,
   writeRealServerKey,
@@ -8,6 +16,7 @@ import {
   writeVirtualServerKey,
   writeVirtualServerSettings,
 } from './ipvs-encode.js'
+import type { RealServerList } from './real-server-list.js'
 import {
   opLayout,
   realServerLayout as real,
@@ -78,16 +87,17 @@ class GrowingTable {
   }
 
   /** The written records; more may be added behind them. */
-  get bytes(): Uint8Array {
+  get bytes(): Buffer {
     return this.#buffer.bytes.subarray(0, this.#length * this.#size)
   }
 
-  /** Byte offset of a new zeroed record. */
-  add(): number {
+  /** Byte offset of so many new zeroed records. */
+  add(count = 1): number {
     const at = this.#length * this.#size
-    this.#length++
-    if (at + this.#size > this.#buffer.bytes.length) {
-      const grown = recordBuffer(Math.max(8 * this.#size, 2 * this.#buffer.bytes.length))
+    this.#length += count
+    const needed = this.#length * this.#size
+    if (needed > this.#buffer.bytes.length) {
+      const grown = recordBuffer(Math.max(8 * this.#size, 2 * this.#buffer.bytes.length, needed))
       grown.bytes.set(this.#buffer.bytes)
       this.#buffer = grown
     }
@@ -137,8 +147,6 @@ export class IpvsBatch {
     (a, b) => a === b,
     (record, settings) => writeRealServerSettings(record, 0, settings),
   )
-  /** Each operation, or what it adds. */
-  readonly #subjects: (IpvsOp | VirtualServerSettings | RealServer)[] = []
   /** Of the virtual server records; operations share the last one. */
   readonly #keys: VirtualServerKey[] = []
 
@@ -157,21 +165,24 @@ export class IpvsBatch {
 
   /** Number of operations. */
   get length(): number {
-    return this.#subjects.length
+    return this.#ops.length
   }
 
   /** A virtual server, and all of its real servers. */
   addVirtualServer(
     server: VirtualServerKey,
     settings: VirtualServerSettings,
-    realServers: readonly RealServer[],
+    realServers: RealServerList,
   ): void {
     this.#writeServer(server, settings, allFlags)
-    this.#writeOp(ipvsOpNumber['add-virtual-server'], settings)
-    for (const added of realServers) {
-      this.#writeReal(added)
-      this.#writeOp(ipvsOpNumber['add-real-server'], added)
-    }
+    this.#writeOp(ipvsOpNumber['add-virtual-server'])
+    const { length } = realServers
+    if (length === 0) return
+    const first = this.#realServers.length
+    const at = this.#realServers.add(length)
+    realServers.copyTo(this.#realServers.buffer.bytes, at)
+    for (let index = first; index < first + length; index++)
+      this.#writeOp(ipvsOpNumber['add-real-server'], index)
   }
 
   push(op: IpvsOp): void {
@@ -193,21 +204,53 @@ export class IpvsBatch {
         break
       case 'remove-real-server':
         this.#shareServer(op.server)
-        writeRealServerKey(this.#realServers.buffer, this.#realServers.add(), op.real)
+        this.#writeRealKey(op.real)
         break
     }
-    this.#writeOp(ipvsOpNumber[op.op], op)
+    this.#writeOp(ipvsOpNumber[op.op], this.#realServers.length - 1)
   }
 
-  /** One operation as an object; undefined: there is none of that index. */
+  /** One operation as an object, which is made for it; undefined: there is none of that index. */
   at(index: number): IpvsOp | undefined {
-    const subject = this.#subjects[index]
-    if (subject === undefined || 'op' in subject) return subject
-    const server =
-      this.#keys[this.#ops.buffer.view.getUint32(index * opLayout.size + opLayout.virtualServer, true)]
-    if (server === undefined) return undefined
-    if ('key' in subject) return { op: 'add-real-server', server, real: subject }
-    return { op: 'add-virtual-server', server: { key: server, settings: subject } }
+    if (index < 0 || index >= this.length) return undefined
+    const { view } = this.#ops.buffer
+    const at = index * opLayout.size
+    const op = kinds[view.getUint8(at + opLayout.op) - 1]
+    const virtualServer = view.getUint32(at + opLayout.virtualServer, true)
+    const server = this.#keys[virtualServer]
+    if (op === undefined || server === undefined) return undefined
+    const realServer = view.getUint32(at + opLayout.realServer, true)
+    switch (op) {
+      case 'add-virtual-server':
+        return { op, server: this.#serverAt(virtualServer, server) }
+      case 'set-virtual-server':
+        return {
+          op,
+          server: this.#serverAt(virtualServer, server),
+          flagsMask: this.#flagsMaskAt(virtualServer),
+        }
+      case 'remove-virtual-server':
+      case 'zero-virtual-server':
+        return { op, server }
+      case 'add-real-server':
+      case 'set-real-server':
+        return { op, server, real: this.#realAt(realServer) }
+      case 'remove-real-server':
+        return { op, server, real: this.#realAt(realServer).key }
+    }
+  }
+
+  #serverAt(index: number, key: VirtualServerKey): VirtualServer {
+    return { key, settings: new VirtualServerCursor(this.#virtualServers.bytes).settings(index) }
+  }
+
+  #flagsMaskAt(index: number): number {
+    return this.#virtualServers.buffer.view.getUint32(index * virtual.size + virtual.flagsMask, true)
+  }
+
+  #realAt(index: number): RealServer {
+    const cursor = new RealServerCursor(this.#realServers.bytes)
+    return { key: cursor.key(index), settings: cursor.settings(index) }
   }
 
   /** How many operations of each kind there are. */
@@ -253,13 +296,18 @@ export class IpvsBatch {
     writeRealServerKey(buffer, at, key)
   }
 
-  #writeOp(number: number, subject: IpvsOp | VirtualServerSettings | RealServer): void {
+  #writeRealKey(key: RealServerKey): void {
+    const at = this.#realServers.add()
+    writeRealServerKey(this.#realServers.buffer, at, key)
+  }
+
+  /** About the last virtual server, and where the operation has one the real server of that index. */
+  #writeOp(number: number, realServer = 0): void {
     const at = this.#ops.add()
     const { bytes, view } = this.#ops.buffer
     view.setUint32(at + opLayout.virtualServer, this.#virtualServers.length - 1, true)
-    if (hasRealServer(number)) view.setUint32(at + opLayout.realServer, this.#realServers.length - 1, true)
+    if (hasRealServer(number)) view.setUint32(at + opLayout.realServer, realServer, true)
     bytes[at + opLayout.op] = number
-    this.#subjects.push(subject)
   }
 }
 

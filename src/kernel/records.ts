@@ -301,13 +301,13 @@ export class RecordTable {
 
 /** One buffer under both of its views. */
 export interface RecordBuffer {
-  readonly bytes: Uint8Array
+  readonly bytes: Buffer
   readonly view: DataView
 }
 
 /** A zeroed buffer. */
 export function recordBuffer(size: number): RecordBuffer {
-  const bytes = new Uint8Array(size)
+  const bytes = Buffer.alloc(size)
   return { bytes, view: new DataView(bytes.buffer) }
 }
 

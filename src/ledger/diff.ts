@@ -1,21 +1,22 @@
 // The difference between two states of one virtual server as operations, and operations applied to a state.
-import type {
-  IpvsOp,
-  RealServer,
-  RealServerKey,
-  VirtualServerKey,
-  VirtualServerSettings,
+import {
+  type IpvsOp,
+  type RealServer,
+  type RealServerKey,
+  RealServerList,
+  type VirtualServerKey,
+  type VirtualServerSettings,
 } from '../kernel/index.js'
 
 /** All of a virtual server but its identity. */
 export interface ServerState {
   readonly settings: VirtualServerSettings
-  readonly realServers: readonly RealServer[]
+  readonly realServers: RealServerList
 }
 
 /**
  * Operations that lead from `acknowledged` to `wanted` (undefined: no such virtual server). Real servers are added before
- * others are removed, so that none is missing in between (spec/kernel.md 2.3).
+ * others are changed, which may be to weight 0, and removed, so that none is missing in between (spec/kernel.md 2.3).
  */
 export function diff(
   server: VirtualServerKey,
@@ -27,7 +28,7 @@ export function diff(
   if (acknowledged === undefined) {
     return [
       { op: 'add-virtual-server', server: { key: server, settings: wanted.settings } },
-      ...wanted.realServers.map((real) => ({ op: 'add-real-server', server, real }) as const),
+      ...Array.from(wanted.realServers, (real) => ({ op: 'add-real-server', server, real }) as const),
     ]
   }
   const ops: IpvsOp[] = []
@@ -38,28 +39,38 @@ export function diff(
   return ops
 }
 
+/** Both lists are in one order: what is in one alone shows when they are walked together. */
 function pushRealServerDiff(
   ops: IpvsOp[],
   server: VirtualServerKey,
-  { from, to }: { readonly from: readonly RealServer[]; readonly to: readonly RealServer[] },
+  { from, to }: { readonly from: RealServerList; readonly to: RealServerList },
 ): void {
-  if (from === to) return
-  const leaving = new Map(from.map((real) => [realServerId(real.key), real]))
-  for (const real of to) {
-    const id = realServerId(real.key)
-    const present = leaving.get(id)
-    leaving.delete(id)
-    if (present === undefined) ops.push({ op: 'add-real-server', server, real })
-    else if (!equalRealSettings(present, real)) ops.push({ op: 'set-real-server', server, real })
+  if (from.equals(to)) return
+  const changes: IpvsOp[] = []
+  const removals: IpvsOp[] = []
+  for (let left = 0, index = 0; left < from.length || index < to.length;) {
+    const order = orderOf(from, left, to, index)
+    if (order < 0) removals.push({ op: 'remove-real-server', server, real: from.at(left).key })
+    else if (order > 0) ops.push({ op: 'add-real-server', server, real: to.at(index) })
+    else if (!from.isSame(left, to, index))
+      changes.push({ op: 'set-real-server', server, real: to.at(index) })
+    if (order <= 0) left++
+    if (order >= 0) index++
   }
-  for (const { key } of leaving.values()) ops.push({ op: 'remove-real-server', server, real: key })
+  ops.push(...changes, ...removals)
+}
+
+/** Which comes first; a list that has ended comes last. */
+function orderOf(from: RealServerList, left: number, to: RealServerList, index: number): number {
+  if (left === from.length) return 1
+  return index === to.length ? -1 : from.compareKeys(left, to, index)
 }
 
 /** The state after one operation that the kernel accepted. An operation on a missing server changes nothing. */
 export function advance(state: ServerState | undefined, op: IpvsOp): ServerState | undefined {
   switch (op.op) {
     case 'add-virtual-server':
-      return { settings: op.server.settings, realServers: [] }
+      return { settings: op.server.settings, realServers: RealServerList.none }
     case 'set-virtual-server':
       return state && { settings: op.server.settings, realServers: state.realServers }
     case 'remove-virtual-server':
@@ -71,50 +82,36 @@ export function advance(state: ServerState | undefined, op: IpvsOp): ServerState
       return (
         state && {
           settings: state.settings,
-          realServers: [...without(state.realServers, op.real.key), op.real],
+          realServers: RealServerList.of([...without(state.realServers, op.real.key), op.real]),
         }
       )
     case 'remove-real-server':
-      return state && { settings: state.settings, realServers: without(state.realServers, op.real) }
+      return (
+        state && {
+          settings: state.settings,
+          realServers: RealServerList.of(without(state.realServers, op.real)),
+        }
+      )
   }
 }
 
-function without(realServers: readonly RealServer[], key: RealServerKey): readonly RealServer[] {
-  return realServers.filter((real) => real.key.address !== key.address || real.key.port !== key.port)
+function without(realServers: RealServerList, { address, port }: RealServerKey): readonly RealServer[] {
+  return [...realServers].filter(({ key }) => key.address !== address || key.port !== port)
 }
 
-/** Equal whatever the order of the real servers. */
 export function equalStates(a: ServerState, b: ServerState): boolean {
-  if (!equalSettings(a.settings, b.settings) || a.realServers.length !== b.realServers.length) return false
-  const others = new Map(b.realServers.map((real) => [realServerId(real.key), real]))
-  return a.realServers.every((real) => {
-    const other = others.get(realServerId(real.key))
-    return other !== undefined && equalRealSettings(real, other)
-  })
+  return equalSettings(a.settings, b.settings) && a.realServers.equals(b.realServers)
 }
 
 export function realServerId({ address, port }: RealServerKey): string {
   return `${address} ${port}`
 }
 
-function equalSettings(a: VirtualServerSettings, b: VirtualServerSettings): boolean {
+export function equalSettings(a: VirtualServerSettings, b: VirtualServerSettings): boolean {
   return (
     a.scheduler === b.scheduler &&
     a.flags === b.flags &&
     a.timeoutSeconds === b.timeoutSeconds &&
     a.netmaskLength === b.netmaskLength
-  )
-}
-
-function equalRealSettings({ settings: a }: RealServer, { settings: b }: RealServer): boolean {
-  if (a === b) return true
-  return (
-    a.weight === b.weight &&
-    a.forwarding === b.forwarding &&
-    a.upperThreshold === b.upperThreshold &&
-    a.lowerThreshold === b.lowerThreshold &&
-    a.tunnel?.type === b.tunnel?.type &&
-    a.tunnel?.port === b.tunnel?.port &&
-    a.tunnel?.flags === b.tunnel?.flags
   )
 }

@@ -1,7 +1,12 @@
-import type { RealServer, RealServerKey, VirtualServerKey } from '../kernel/index.js'
+import {
+  type RealServer,
+  type RealServerKey,
+  RealServerList,
+  type VirtualServerKey,
+} from '../kernel/index.js'
 import type { ServicePortKey } from '../model/index.js'
 import type { DesiredVirtualServer } from '../modes/ipvs/index.js'
-import { type PackedId, type PackedState, packState, packedIdOf } from './packed.js'
+import { type PackedId, packedIdOf } from './packed.js'
 import { type ServerState, realServerId } from './diff.js'
 
 interface Claim {
@@ -67,8 +72,6 @@ export class Entry {
   #losers: ReadonlySet<ServicePortKey> = nobody
   /** `namespace/name` of the last winner; empty: no Service of this run. */
   #service = ''
-  #packed: { readonly of: ServerState; readonly image: PackedState } | undefined
-
   #packedId: PackedId | undefined
 
   constructor(key: VirtualServerKey, id: ServerId, drains: DrainPolicy) {
@@ -98,8 +101,7 @@ export class Entry {
 
   /** Whether the kernel acknowledged that the real server gets no new connections. */
   holdsBack(id: string): boolean {
-    const realServers = this.acknowledged?.realServers ?? []
-    return realServers.some(({ key, settings }) => settings.weight === 0 && realServerId(key) === id)
+    return heldBack(this.acknowledged).some(({ key }) => realServerId(key) === id)
   }
 
   /**
@@ -108,18 +110,20 @@ export class Entry {
    */
   get restored(): ServerState | undefined {
     const { acknowledged, wanted } = this
-    if (acknowledged === undefined || wanted === undefined) return undefined
-    if (acknowledged.realServers.every(({ settings }) => settings.weight > 0)) return undefined
+    if (acknowledged === undefined || wanted === undefined || !acknowledged.realServers.hasHeldBack)
+      return undefined
+    const held = new Set(heldBack(acknowledged).map(({ key }) => realServerId(key)))
     const due = new Map(
-      wanted.realServers
-        .filter(({ settings }) => settings.weight > 0)
+      [...wanted.realServers]
+        .filter(({ key, settings }) => settings.weight > 0 && held.has(realServerId(key)))
         .map((real) => [realServerId(real.key), real]),
     )
-    const realServers = acknowledged.realServers.map((real) =>
-      real.settings.weight > 0 ? real : (due.get(realServerId(real.key)) ?? real),
+    if (due.size === 0) return undefined
+    const realServers = Array.from(
+      acknowledged.realServers,
+      (real) => due.get(realServerId(real.key)) ?? real,
     )
-    const isDue = realServers.some((real, index) => real !== acknowledged.realServers[index])
-    return isDue ? { settings: acknowledged.settings, realServers } : undefined
+    return { settings: acknowledged.settings, realServers: RealServerList.of(realServers) }
   }
 
   /** The Service that messages name. */
@@ -183,11 +187,11 @@ export class Entry {
 
   #settle(leftover: ServerState | undefined): void {
     const desired = this.#claims[0]?.desired
-    this.#leftover = leftover
+    this.#leftover = desired === undefined || isMore(leftover, desired) ? leftover : undefined
     this.#draining = nothingDrains
-    if (desired !== undefined && (leftover !== undefined || this.acknowledged !== undefined)) {
-      const claimed = new Set(desired.realServers.map(({ key }) => realServerId(key)))
-      this.#keep(leftover, claimed)
+    if (desired !== undefined && (this.#leftover !== undefined || isMore(this.acknowledged, desired))) {
+      const claimed = new Set(Array.from(desired.realServers, ({ key }) => realServerId(key)))
+      this.#keep(this.#leftover, claimed)
       if (this.#drains(desired)) this.#drain(desired, claimed)
     }
     this.#want()
@@ -195,14 +199,15 @@ export class Entry {
 
   /** Of a leftover, what is not claimed. */
   #keep(leftover: ServerState | undefined, claimed: Set<string>): void {
-    const realServers = leftover?.realServers.filter(({ key }) => !claimed.has(realServerId(key))) ?? []
-    this.#leftover = leftover && realServers.length > 0 ? { ...leftover, realServers } : undefined
-    for (const { key } of realServers) claimed.add(realServerId(key))
+    const kept = [...(leftover?.realServers ?? [])].filter(({ key }) => !claimed.has(realServerId(key)))
+    this.#leftover =
+      leftover && kept.length > 0 ? { ...leftover, realServers: RealServerList.of(kept) } : undefined
+    for (const { key } of kept) claimed.add(realServerId(key))
   }
 
   /** What the kernel has beyond what is claimed. */
   #drain(desired: DesiredVirtualServer, claimed: ReadonlySet<string>): void {
-    const unwanted = (this.acknowledged?.realServers ?? []).filter(
+    const unwanted = [...(this.acknowledged?.realServers ?? [])].filter(
       ({ key }) => !claimed.has(realServerId(key)) && mayKeepConnections(desired, key),
     )
     if (unwanted.length > 0)
@@ -212,13 +217,13 @@ export class Entry {
   #want(): void {
     const desired = this.#claims[0]?.desired
     if (desired !== undefined) this.#bindsAddress = desired.bindAddress
-    const kept = this.#leftover?.realServers ?? []
+    const kept = this.#leftover?.realServers ?? RealServerList.none
     if (desired === undefined)
       this.#wanted = this.#leftover && { key: this.key, ...this.#leftover, ...nothingElse }
     else if (kept.length === 0 && this.#draining.size === 0) this.#wanted = desired
     else {
-      const realServers = [...desired.realServers, ...kept, ...this.#draining.values()]
-      this.#wanted = { ...desired, realServers }
+      const all = [...desired.realServers, ...kept, ...this.#draining.values()]
+      this.#wanted = { ...desired, realServers: RealServerList.of(all) }
     }
   }
 
@@ -234,12 +239,16 @@ export class Entry {
     this.#losers = losers
     return conflicts
   }
+}
 
-  /** The bytes that a dump holds for `state`; kept until another state is asked for. */
-  packed(state: ServerState): PackedState {
-    if (this.#packed?.of !== state) this.#packed = { of: state, image: packState(this.key, state) }
-    return this.#packed.image
-  }
+/** Those that get no new connections. */
+function heldBack(state: ServerState | undefined): readonly RealServer[] {
+  return [...(state?.realServers ?? [])].filter(({ settings }) => settings.weight === 0)
+}
+
+/** Whether the state may have real servers that are not desired; nearly always it is what is desired. */
+function isMore(state: ServerState | undefined, desired: DesiredVirtualServer): boolean {
+  return state !== undefined && !state.realServers.equals(desired.realServers)
 }
 
 function mayKeepConnections(

@@ -258,7 +258,7 @@ export class Ledger {
     return entries.every((entry) => {
       const index = indices.get(entry.packedId)
       if (index === undefined || entry.acknowledged === undefined) return false
-      return packed.equals(index, entry.packed(entry.acknowledged))
+      return packed.equals(index, entry.acknowledged)
     })
   }
 
@@ -282,7 +282,7 @@ export class Ledger {
     }
     entry.seenBy = this.#reconcile
     const expected = entry.acknowledged ?? entry.wanted
-    if (expected !== undefined && dump.equals(index, entry.packed(expected))) {
+    if (expected !== undefined && dump.equals(index, expected)) {
       if (entry.acknowledged !== expected || entry.isStale) this.#acknowledge(entry, expected, drift)
       return
     }
@@ -388,7 +388,7 @@ function confirmPartly(
     if (meaning === 'refused') refusals.push({ target: entry, error: failure.error })
     if (meaning === 'stale') surprises.push({ target: entry, error: failure.error })
   }
-  // Equal to the target when only removals of absent things failed: keep one object, its packed image stays.
+  // Equal to the target when only removals of absent things failed: one object is enough.
   const isTarget = state !== undefined && part.target !== undefined && equalStates(state, part.target)
   entry.acknowledged = isTarget ? part.target : state
 }

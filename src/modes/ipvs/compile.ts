@@ -1,6 +1,6 @@
 // One route as virtual servers and entries of sets, with the meaning that traffic policies have in iptables mode.
 import { cidrContains, familyOf, type IpAddress } from '../../address.js'
-import type { IpsetEntry, VirtualServerKey } from '../../kernel/index.js'
+import type { IpsetEntry, RealServerList, VirtualServerKey } from '../../kernel/index.js'
 import type { Backend, Route } from '../../routing/index.js'
 import type { DesiredVirtualServer } from './desired.js'
 import type { SchedulingSettings } from './scheduling.js'
@@ -59,25 +59,34 @@ export function compileRoute(
   const protocol = protocols[route.protocol]
   const { servingBackends } = route
   const serverSettings = virtualServerSettings(route, settings)
+  // Nearly always every frontend has the same backends.
+  const lists = new Map<readonly Backend[], RealServerList>()
+  const listOf = (backends: readonly Backend[]): RealServerList => {
+    let list = lists.get(backends)
+    if (list === undefined) {
+      list = realServersFor(route, backends)
+      lists.set(backends, list)
+    }
+    return list
+  }
   const servers = frontends.map(({ address, port, backends, isBound, entries }) => ({
     key: { family, protocol, address, port } satisfies VirtualServerKey,
     protocol,
     settings: serverSettings,
-    realServers: realServersFor(route, backends),
+    realServers: listOf(backends),
     servingBackends,
     bindAddress: isBound,
     entries,
   }))
   // Without a frontend of this family for the outside nothing would lead to it, and nothing remember the mark.
   if (mark === undefined || frontends.length === 1) return servers
-  const realServers = realServersFor(route, route.localBackends)
   return [
     ...servers,
     {
       key: { family, mark },
       protocol,
       settings: markedServerSettings(route, settings),
-      realServers,
+      realServers: listOf(route.localBackends),
       servingBackends,
       bindAddress: false,
       entries: [{ set: 'marks', entry: { port: mark } }],

@@ -1,5 +1,5 @@
 // What one route wants of IPVS, of the routes to its VIPs and of the sets.
-import type { Protocol, RealServer, VirtualServerKey, VirtualServerSettings } from '../../kernel/index.js'
+import type { Protocol, RealServerList, VirtualServerKey, VirtualServerSettings } from '../../kernel/index.js'
 import type { Backend } from '../../routing/index.js'
 import type { DesiredSetEntry } from './sets.js'
 
@@ -9,7 +9,7 @@ export interface DesiredVirtualServer {
   /** Of its clients, also where it is found by mark; undefined: no route of this run has claimed it. */
   readonly protocol: Protocol | undefined
   readonly settings: VirtualServerSettings
-  readonly realServers: readonly RealServer[]
+  readonly realServers: RealServerList
   /** UDP: who still serves, and may keep its flows when it is no real server any more (F-071). */
   readonly servingBackends: readonly Backend[]
   /** Its address has to be local to this node, and is not one of the node's own. Never of one that is found by mark. */

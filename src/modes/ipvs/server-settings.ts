@@ -2,7 +2,7 @@
 import { familyOf } from '../../address.js'
 import type { SchedulerFlag } from '../../config/index.js'
 import {
-  type RealServer,
+  RealServerList,
   type RealServerSettings,
   VirtualServerFlag,
   type VirtualServerSettings,
@@ -51,12 +51,13 @@ export function markedServerSettings(route: Route, settings: SchedulingSettings)
   return route.affinitySeconds === 0 ? own : { ...own, ...byClientAddress }
 }
 
-/** The real servers for backends of the route, in their order. */
-export function realServersFor(route: Route, backends: readonly Backend[]): readonly RealServer[] {
+/** The real servers for backends of the route. */
+export function realServersFor(route: Route, backends: readonly Backend[]): RealServerList {
   const weights = weightsOf(route)
-  if (weights.size === 0) return backends.map((key) => ({ key, settings: realServerSettings }))
-  return backends.map((key) => {
+  if (weights.size === 0) return RealServerList.withSettings(backends, realServerSettings)
+  const weighed = backends.map((key) => {
     const weight = weights.get(route.backendNodes.get(key.address) ?? '') ?? 1
     return { key, settings: { ...realServerSettings, weight } }
   })
+  return RealServerList.of(weighed)
 }

@@ -145,7 +145,7 @@ describe('the addon', () => {
     const [descriptors = Number.NaN, megabytes = Number.NaN] = output.split(' ').map(Number)
     // 300 sockets and 300 dumps of 64 KiB and more would be 300 descriptors and 20 MB.
     assert.ok(descriptors <= 2, `${descriptors} descriptors more than before`)
-    assert.ok(megabytes < 16, `${megabytes} MB more than before`)
+    assert.ok(megabytes < 10, `${megabytes} MB more than before`)
   })
 })
 

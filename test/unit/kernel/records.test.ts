@@ -95,11 +95,29 @@ const anyOp: fc.Arbitrary<IpvsOp> = fc
       : { op, server: server.key }
   })
 
+/** As a diff is made: nobody knows how many there will be. */
+function grownBatch(ops: readonly IpvsOp[]): IpvsBatch {
+  const batch = new IpvsBatch()
+  for (const op of ops) batch.push(op)
+  return batch
+}
+
+/** With what is left out filled in. */
+function whole(op: IpvsOp): IpvsOp {
+  return op.op === 'set-virtual-server' ? { ...op, flagsMask: op.flagsMask ?? 0xffffffff } : op
+}
+
 describe('IpvsBatch', () => {
-  it('keeps every field of every operation', () => {
+  it('keeps every field of every operation, however it grows', () => {
     fc.assert(
-      fc.property(fc.array(anyOp), (ops) => {
-        const batch = IpvsBatch.of(ops).encoded
+      fc.property(fc.array(anyOp, { maxLength: 40 }), fc.boolean(), (ops, isKnown) => {
+        const built = isKnown ? IpvsBatch.of(ops) : grownBatch(ops)
+        assert.deepEqual(
+          ops.map((_, index) => built.at(index)),
+          ops.map(whole),
+        )
+        assert.equal(built.at(ops.length), undefined)
+        const batch = built.encoded
         const [records, servers, reals] = [
           new OpCursor(batch.ops),
           new VirtualServerCursor(batch.virtualServers),

@@ -61,7 +61,7 @@ describe('a route as a virtual server', () => {
       const [server] = compileRoute(plainRoute({ protocol, clusterBackends }), scheduled('rr'), undefined)
       assert.deepEqual(server?.key, { family: 'ipv4', protocol: expected, address: '10.96.0.1', port: 80 })
       const settings = { weight: 1, forwarding: 'masquerade', upperThreshold: 0, lowerThreshold: 0 }
-      assert.deepEqual(server?.realServers, [{ key: clusterBackends[0], settings }])
+      assert.deepEqual([...(server?.realServers ?? [])], [{ key: clusterBackends[0], settings }])
       assert.equal(server?.bindAddress, true)
     }
   })
@@ -87,7 +87,7 @@ describe('a route as a virtual server', () => {
     it(`real servers of policy ${name}`, () => {
       const [server] = compileRoute(plainRoute(route), scheduled('rr'), undefined)
       assert.deepEqual(
-        server?.realServers.map(({ key }) => key),
+        Array.from(server?.realServers ?? [], ({ key }) => key),
         expected,
       )
     })
@@ -99,7 +99,7 @@ function lines(rest: Partial<Route>, mark?: number): readonly string[] {
   return compileRoute(plainRoute(rest), scheduled('rr'), mark).map((server) => {
     const { key, realServers, bindAddress, entries } = server
     const name = 'mark' in key ? `mark ${key.mark}` : `${key.protocol} ${key.address}:${key.port}`
-    const reals = realServers.map((real) => `${real.key.address}:${real.key.port}`)
+    const reals = Array.from(realServers, (real) => `${real.key.address}:${real.key.port}`)
     const sets = entries.map(({ set, entry }) => {
       const { address, secondAddress, prefixLength, mark: mapped, port } = entry
       const source = prefixLength === undefined ? secondAddress : `${secondAddress}/${prefixLength}`

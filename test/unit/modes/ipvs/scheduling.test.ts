@@ -123,7 +123,7 @@ describe('the weights of backends', () => {
       const route = plainRoute({ scheduling: { scheduler, weights: text }, clusterBackends, backendNodes })
       const reals = realServersFor(route, clusterBackends)
       assert.deepEqual(
-        reals.map(({ settings: { weight } }) => weight),
+        Array.from(reals, ({ settings: { weight } }) => weight),
         weights,
       )
       const [told] = unmetWishes(route, settings())
