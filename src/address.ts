@@ -11,8 +11,6 @@ export interface Cidr {
   readonly prefixLength: number
 }
 
-/** In an IPv4 address. */
-const leadingZero = /(?:^|\.)0\d/u
 const dot = 0x2e
 const colon = 0x3a
 
@@ -31,14 +29,14 @@ function parseDecimal(text: string, start: number, end: number, limit: number): 
 
 /** The 32-bit value of text[start, end) or -1. Leading zeroes are decimal, as in kube-proxy's ParseIPSloppy. */
 function parseIpv4(text: string, start: number): number {
-  let value = 0
+  let value = 0 // in 32 bits, with a sign until the end: larger numbers are slower
   let octet = -1 // -1: no digit yet
   let dots = 0
   for (let i = start; i < text.length; i++) {
     const code = text.charCodeAt(i)
     if (code === dot) {
       if (octet < 0 || dots === 3) return -1
-      value = value * 256 + octet
+      value = (value << 8) | octet
       octet = -1
       dots++
     } else {
@@ -48,7 +46,16 @@ function parseIpv4(text: string, start: number): number {
       if (octet > 255) return -1
     }
   }
-  return octet < 0 || dots !== 3 ? -1 : value * 256 + octet
+  return octet < 0 || dots !== 3 ? -1 : ((value << 8) | octet) >>> 0
+}
+
+/** Whether a number in an IPv4 address begins with a zero that is not all of it. */
+function hasLeadingZero(text: string): boolean {
+  for (let i = 0; i + 1 < text.length; i++) {
+    const isFirst = i === 0 || text.charCodeAt(i - 1) === dot
+    if (isFirst && text.charCodeAt(i) === 0x30 && text.charCodeAt(i + 1) !== dot) return true
+  }
+  return false
 }
 
 /** The one place that may call text canonical. */
@@ -167,7 +174,7 @@ export function parseIpAddress(text: string): IpAddress | undefined {
     const value = parseIpv4(text, 0)
     if (value < 0) return undefined
     // Nearly always it is canonical: then there is one text less to keep.
-    return leadingZero.test(text) ? formatIpv4(value) : brand(text)
+    return hasLeadingZero(text) ? formatIpv4(value) : brand(text)
   }
   const bytes = new Uint8Array(16)
   if (!parseIpv6(text, bytes, 0)) return undefined

@@ -1,7 +1,8 @@
+import { familyOf, type IpFamily } from '../address.js'
 import { writeRealServerKey, writeRealServerSettings } from './ipvs-encode.js'
 import { RealServerCursor } from './ipvs-cursors.js'
 import type { RealServer, RealServerKey, RealServerSettings } from './ipvs.js'
-import { realServerLayout as layout, recordBuffer, type RecordBuffer } from './records.js'
+import { realServerLayout as layout, recordBuffer } from './records.js'
 
 const { size } = layout
 
@@ -10,9 +11,8 @@ const fewServers = 64
 const fewRecords = recordBuffer(fewServers * size)
 const moved = Buffer.alloc(size)
 
-/** Of the settings that were written last: nearly always those of all real servers. */
-const template = recordBuffer(size)
-let templateSettings: RealServerSettings | undefined
+/** What the records of `fewRecords` hold beside addresses and ports, so that it need not be written for each list. */
+let filling: { readonly settings: RealServerSettings; readonly family: IpFamily } | undefined
 
 /**
  * The real servers of one virtual server, each once: packed records in the order of a dump (by address bytes, then port), which
@@ -31,8 +31,7 @@ export class RealServerList implements Iterable<RealServer> {
   /** In any order, but no two of the same address and port. */
   static of(realServers: readonly RealServer[]): RealServerList {
     if (realServers.length === 0) return RealServerList.none
-    const records = bufferFor(realServers.length)
-    records.bytes.fill(0, 0, realServers.length * size)
+    const records = recordBuffer(realServers.length * size)
     let at = 0
     for (const { key, settings } of realServers) {
       writeRealServerSettings(records, at, settings)
@@ -42,17 +41,18 @@ export class RealServerList implements Iterable<RealServer> {
     return RealServerList.#sorted(records.bytes, at)
   }
 
-  /** As `of`, all with the same settings. */
+  /** As `of`, all of one family and with the same settings. */
   static withSettings(keys: readonly RealServerKey[], settings: RealServerSettings): RealServerList {
-    if (keys.length === 0) return RealServerList.none
-    const records = bufferFor(keys.length)
-    records.bytes.fill(templateOf(settings), 0, keys.length * size)
+    const [first] = keys
+    if (first === undefined) return RealServerList.none
+    if (keys.length > fewServers) return RealServerList.of(keys.map((key) => ({ key, settings })))
+    fill(settings, familyOf(first.address))
     let at = 0
     for (const key of keys) {
-      writeRealServerKey(records, at, key)
+      writeRealServerKey(fewRecords, at, key)
       at += size
     }
-    return RealServerList.#sorted(records.bytes, at)
+    return RealServerList.#sorted(fewRecords.bytes, at)
   }
 
   /** `count` real servers of a dump's table, from its record `first` on. */
@@ -70,8 +70,7 @@ export class RealServerList implements Iterable<RealServer> {
 
   /** As an object. Throws RangeError: there is none of that index. */
   at(index: number): RealServer {
-    fewRecords.bytes.write(this.#recordAt(index), 0, 'latin1')
-    const cursor = new RealServerCursor(fewRecords.bytes.subarray(0, size))
+    const cursor = new RealServerCursor(Buffer.from(this.#recordAt(index), 'latin1'))
     return { key: cursor.key(0), settings: cursor.settings(0) }
   }
 
@@ -134,17 +133,13 @@ export class RealServerList implements Iterable<RealServer> {
   }
 }
 
-function bufferFor(count: number): RecordBuffer {
-  return count <= fewServers ? fewRecords : recordBuffer(count * size)
-}
-
-function templateOf(settings: RealServerSettings): Buffer {
-  if (settings !== templateSettings) {
-    template.bytes.fill(0)
-    writeRealServerSettings(template, 0, settings)
-    templateSettings = settings
-  }
-  return template.bytes
+/** Makes `fewRecords` ready for keys of the family: an address of IPv4 leaves most of its field as it is. */
+function fill(settings: RealServerSettings, family: IpFamily): void {
+  if (filling?.settings === settings && filling.family === family) return
+  const template = recordBuffer(size)
+  writeRealServerSettings(template, 0, settings)
+  fewRecords.bytes.fill(template.bytes)
+  filling = { settings, family }
 }
 
 function portAt(records: string, at: number): number {

@@ -138,7 +138,7 @@ export class Ledger {
 
   /** Everything but removals. */
   planUpserts(entries: readonly Entry[]): LedgerCut {
-    const ops = new IpvsBatch(Math.min(2 * entries.length, maxBatchOps))
+    const ops = new IpvsBatch(Math.min(2 * entries.length, maxBatchOps / 8))
     const parts: Part[] = []
     let planned = 0
     for (const entry of entries) {

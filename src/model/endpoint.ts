@@ -15,7 +15,7 @@ export interface Endpoint {
   readonly nodeHints: readonly string[]
 }
 
-/** The endpoints of one port (`port-name/protocol`). */
+/** The endpoints of one port (`port-name/protocol`), in order and each once (`mergeEndpoints`). */
 export interface PortEndpoints {
   readonly portId: string
   readonly endpoints: readonly Endpoint[]
@@ -46,8 +46,8 @@ export function readSlice(slice: EndpointSlice, family: IpFamily): SliceEndpoint
     const portId = portIdOf(name, protocol)
     const endpoints = addressed.map(({ address, endpoint }) => readEndpoint(address, port, endpoint))
     const same = ports.findIndex((known) => known.portId === portId)
-    if (same === -1) ports.push({ portId, endpoints })
-    else ports[same] = { portId, endpoints: [...(ports[same]?.endpoints ?? []), ...endpoints] }
+    if (same === -1) ports.push({ portId, endpoints: mergeEndpoints([endpoints]) })
+    else ports[same] = { portId, endpoints: mergeEndpoints([ports[same]?.endpoints ?? [], endpoints]) }
   }
   return { ports, problems }
 }
@@ -57,7 +57,7 @@ export function endpointId({ address, port }: Pick<Endpoint, 'address' | 'port'>
   return formatEndpoint(address, port)
 }
 
-/** Bytewise order of `endpointId` among endpoints of one family; nearly always the addresses say it without the texts. */
+/** Bytewise order of `endpointId` (F-031) among endpoints of one family; nearly always the addresses say it without the texts. */
 export function compareEndpoints(a: Endpoint, b: Endpoint): number {
   const [first, second] = [a.address, b.address]
   if (!isLike(first, second)) return first < second ? -1 : 1
@@ -86,24 +86,35 @@ function readEndpoint(address: IpAddress, port: number, endpoint: SliceEndpoint)
 }
 
 /**
- * One list without duplicates. A pod address may be reused while its former owner still terminates in another slice:
- * an endpoint that does not terminate always wins, a terminating one never replaces another (F-030).
+ * One list in the order of `compareEndpoints`, without duplicates. A pod address may be reused while its former owner still
+ * terminates in another slice: an endpoint that does not terminate always wins, a terminating one never replaces another (F-030).
  */
 export function mergeEndpoints(lists: readonly (readonly Endpoint[])[]): readonly Endpoint[] {
   const [first = []] = lists
-  if (lists.length < 2 && haveOwnAddresses(first)) return first
-  const merged = new Map<string, Endpoint>()
-  for (const list of lists) {
-    for (const endpoint of list) {
-      const id = endpointId(endpoint)
-      if (!endpoint.isTerminating || !merged.has(id)) merged.set(id, endpoint)
-    }
-  }
-  return [...merged.values()]
+  const all = lists.length === 1 ? first : lists.flat()
+  if (isInOrder(all)) return all
+  const sorted = all.toSorted(compareEndpoints)
+  return isInOrder(sorted) ? sorted : withoutDuplicates(sorted)
 }
 
-function haveOwnAddresses(endpoints: readonly Endpoint[]): boolean {
-  return endpoints.length < 2 || new Set(endpoints.map(({ address }) => address)).size === endpoints.length
+/** And each is there once. */
+function isInOrder(endpoints: readonly Endpoint[]): boolean {
+  let last: Endpoint | undefined
+  for (const endpoint of endpoints) {
+    if (last !== undefined && compareEndpoints(last, endpoint) >= 0) return false
+    last = endpoint
+  }
+  return true
+}
+
+function withoutDuplicates(sorted: readonly Endpoint[]): readonly Endpoint[] {
+  const merged: Endpoint[] = []
+  for (const endpoint of sorted) {
+    const last = merged.at(-1)
+    if (last === undefined || compareEndpoints(last, endpoint) !== 0) merged.push(endpoint)
+    else if (!endpoint.isTerminating) merged[merged.length - 1] = endpoint
+  }
+  return merged
 }
 
 export function equalEndpoints(a: readonly Endpoint[], b: readonly Endpoint[]): boolean {

@@ -42,9 +42,11 @@ export class SliceCache {
     return portIds.length === 0 ? [] : [{ service, portIds }]
   }
 
-  /** The merged endpoints of one port. */
+  /** The merged endpoints of one port, in order. */
   endpoints(service: string, portId: string): readonly Endpoint[] {
     const slices = this.#byService.get(service) ?? []
+    const [first] = slices
+    if (first !== undefined && slices.length === 1) return endpointsOf(first.ports, portId)
     return mergeEndpoints(slices.map(({ ports }) => endpointsOf(ports, portId)))
   }
 

@@ -64,7 +64,7 @@ export class Tracker {
     return this.#ports.get(key)
   }
 
-  /** Merged over the slices, without duplicates, in no particular order. */
+  /** Merged over the slices, without duplicates, in bytewise order of `address:port` (F-031). */
   endpoints(port: ServicePort): readonly Endpoint[] {
     return this.#slices.endpoints(port.service, port.portId)
   }

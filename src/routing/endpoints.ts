@@ -10,31 +10,39 @@ export interface NodeView {
 
 /** For traffic policy Cluster (F-032): ready ones that the hints allow; else all that serve while they terminate. */
 export function usableClusterEndpoints(endpoints: readonly Endpoint[], node: NodeView): readonly Endpoint[] {
-  const ready = endpoints.filter(({ isReady }) => isReady)
+  const ready = endpoints.every(isReadyNow) ? endpoints : endpoints.filter(isReadyNow)
   if (ready.length === 0) return endpoints.filter(isServingTerminating)
-  return ready.filter(topologyFilter(ready, node))
+  const isAllowed = topologyFilter(ready, node)
+  return isAllowed === undefined ? ready : ready.filter(isAllowed)
 }
 
 /** For traffic policy Local (F-033); hints never count. */
 export function usableLocalEndpoints(endpoints: readonly Endpoint[], node: NodeView): readonly Endpoint[] {
   const local = endpoints.filter(({ nodeName }) => nodeName !== undefined && nodeName === node.name)
-  const ready = local.filter(({ isReady }) => isReady)
+  const ready = local.filter(isReadyNow)
   return ready.length > 0 ? ready : local.filter(isServingTerminating)
+}
+
+function isReadyNow({ isReady }: Endpoint): boolean {
+  return isReady
 }
 
 function isServingTerminating({ isServing, isTerminating }: Endpoint): boolean {
   return isServing && isTerminating
 }
 
-/** F-036: hints count only when every ready endpoint has them and one names this node, or its zone. */
-function topologyFilter(ready: readonly Endpoint[], node: NodeView): (endpoint: Endpoint) => boolean {
+/** F-036: hints count only when every ready endpoint has them and one names this node, or its zone. undefined: they allow all. */
+function topologyFilter(
+  ready: readonly Endpoint[],
+  node: NodeView,
+): ((endpoint: Endpoint) => boolean) | undefined {
   const isForNode = ({ nodeHints }: Endpoint): boolean => nodeHints.includes(node.name)
   if (ready.every(({ nodeHints }) => nodeHints.length > 0) && ready.some(isForNode)) return isForNode
   const { zone } = node
-  if (zone === undefined) return () => true
+  if (zone === undefined) return undefined
   const isForZone = ({ zoneHints }: Endpoint): boolean => zoneHints.includes(zone)
   if (ready.every(({ zoneHints }) => zoneHints.length > 0) && ready.some(isForZone)) return isForZone
-  return () => true
+  return undefined
 }
 
 /** F-034, for a Service that uses local endpoints: somebody could take traffic, be it on another node. */

@@ -1,5 +1,5 @@
 import type { IpAddress } from '../address.js'
-import { compareEndpoints, type Endpoint, type ServicePort } from '../model/index.js'
+import type { Endpoint, ServicePort } from '../model/index.js'
 import { hasAnyEndpoint, type NodeView, usableClusterEndpoints, usableLocalEndpoints } from './endpoints.js'
 
 export interface Backend {
@@ -9,7 +9,7 @@ export interface Backend {
 
 /**
  * One service port with its frontends and its chosen backends: all that a proxy mode needs to know. Every list of backends
- * is in bytewise order of `address:port` (F-031).
+ * is in bytewise order of `address:port` (F-031), and holds the endpoints themselves: copies would be a tenth of the heap.
  */
 export interface Route extends ServicePort {
   /** For traffic under policy Cluster (F-032). Empty too when no traffic of this port is (F-015). */
@@ -27,16 +27,15 @@ export interface Route extends ServicePort {
 const nobody: readonly Backend[] = []
 const nowhere: ReadonlyMap<IpAddress, string> = new Map()
 
-/** Decides which endpoints take the traffic of this service port on this node. */
+/** Decides which endpoints, which come in bytewise order of `address:port`, take the traffic of this service port on this node. */
 export function route(port: ServicePort, endpoints: readonly Endpoint[], node: NodeView): Route {
   // F-015: pods and the node itself reach an external address under any policy by all endpoints of the cluster.
   const usesCluster = !port.isInternalLocal || port.isExternallyAccessible
   const usesLocal = port.isInternalLocal || (port.isExternalLocal && port.isExternallyAccessible)
-  const clusterBackends = usesCluster ? backends(usableClusterEndpoints(endpoints, node)) : nobody
-  const localBackends = usesLocal ? backends(usableLocalEndpoints(endpoints, node)) : nobody
+  const clusterBackends = usesCluster ? usableClusterEndpoints(endpoints, node) : nobody
+  const localBackends = usesLocal ? usableLocalEndpoints(endpoints, node) : nobody
   const hasEndpoints = clusterBackends.length > 0 || (usesLocal && hasAnyEndpoint(endpoints))
-  const serving = port.protocol === 'UDP' ? endpoints.filter(({ isServing }) => isServing) : []
-  const servingBackends = backends(serving)
+  const servingBackends = port.protocol === 'UDP' ? endpoints.filter(({ isServing }) => isServing) : nobody
   const backendNodes = port.scheduling.weights === undefined ? nowhere : nodesOf(endpoints)
   // Field by field: V8 makes a literal that spreads a large object many times slower.
   return {
@@ -69,9 +68,4 @@ function nodesOf(endpoints: readonly Endpoint[]): ReadonlyMap<IpAddress, string>
   const nodes = new Map<IpAddress, string>()
   for (const { address, nodeName } of endpoints) if (nodeName !== undefined) nodes.set(address, nodeName)
   return nodes
-}
-
-/** The endpoints themselves: a copy of each would be a tenth of the heap with 10 endpoints per Service. */
-function backends(endpoints: readonly Endpoint[]): readonly Backend[] {
-  return endpoints.length === 0 ? nobody : endpoints.toSorted(compareEndpoints)
 }

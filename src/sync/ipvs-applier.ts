@@ -1,13 +1,21 @@
 import type { IpFamily } from '../address.js'
 import { KernelError } from '../errors.js'
-import { type BatchOutcome, describeVirtualServer, type Ipvs, type Routes } from '../kernel/index.js'
+import {
+  type BatchOutcome,
+  describeVirtualServer,
+  type Ipvs,
+  type IpvsOp,
+  type RouteOp,
+  type Routes,
+} from '../kernel/index.js'
 import type { Confirmation, Entry, Ledger, LedgerCut, Vip, VipCut, VipTable } from '../ledger/index.js'
 import type { StateReporter } from '../log.js'
 import type { Clock } from './clock.js'
 import type { Failures } from './failures.js'
+import type { CountedOps } from './operation-counts.js'
 import { inOverlappingCuts } from './overlapping-cuts.js'
 import type { Reconciler } from './reconciler.js'
-import { type CountedOps, type SyncReport, logFamily } from './sync-report.js'
+import { type SyncReport, logFamily } from './sync-report.js'
 
 export interface IpvsApplierOptions {
   readonly family: IpFamily
@@ -30,7 +38,7 @@ export interface Pass {
 
 interface Sending {
   readonly part: 'ipvs' | 'routes'
-  readonly ops: CountedOps
+  readonly ops: CountedOps<(IpvsOp | RouteOp)['op']>
   readonly send: () => Promise<BatchOutcome>
 }
 

@@ -1,6 +1,6 @@
 import type { IpFamily } from '../address.js'
 import { KernelError } from '../errors.js'
-import type { BatchOutcome, Ipset } from '../kernel/index.js'
+import type { BatchOutcome, Ipset, IpsetOp } from '../kernel/index.js'
 import {
   type Drift,
   type DumpedSet,
@@ -21,6 +21,7 @@ import {
   type UnfitSets,
 } from '../modes/ipvs/index.js'
 import type { Clock } from './clock.js'
+import { OperationCounts } from './operation-counts.js'
 import { RetryQueue } from './retry-queue.js'
 import { logFamily } from './sync-report.js'
 
@@ -143,13 +144,10 @@ export class IpvsSets {
   async #apply({ ops }: IpsetBatch): Promise<BatchOutcome | undefined> {
     const { ipset, metrics } = this.#options
     const outcome = await this.#ask('write', async () => await ipset.apply(ops))
-    const failed = new Set(outcome?.failures.map(({ index }) => index))
-    for (const [index, { op }] of ops.entries()) {
-      if (outcome === undefined) break
-      const counters = metrics.operation(op)
-      if (failed.has(index)) counters.failed.inc()
-      else counters.applied.inc()
-    }
+    if (outcome === undefined) return undefined
+    const counts = new OperationCounts<IpsetOp['op']>()
+    counts.add(ops, outcome)
+    counts.report(metrics)
     return outcome
   }
 
