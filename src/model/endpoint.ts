@@ -3,16 +3,42 @@ import { type IpAddress, type IpFamily, familyOf, formatEndpoint, parseIpAddress
 import type { EndpointSlice, SliceEndpoint } from '../source/index.js'
 import { portIdOf } from './service-port.js'
 
-export interface Endpoint {
+export class Endpoint {
   readonly address: IpAddress
   readonly port: number
+  /** Of the slice, which is kept for it: a copy of each field would be some 40 bytes more for every endpoint. */
+  readonly #written: SliceEndpoint
+
+  constructor(address: IpAddress, port: number, written: SliceEndpoint) {
+    this.address = address
+    this.port = port
+    this.#written = written
+  }
+
   /** undefined: on no known node. */
-  readonly nodeName: string | undefined
-  readonly isReady: boolean
-  readonly isServing: boolean
-  readonly isTerminating: boolean
-  readonly zoneHints: readonly string[]
-  readonly nodeHints: readonly string[]
+  get nodeName(): string | undefined {
+    return this.#written.nodeName
+  }
+
+  get isReady(): boolean {
+    return this.#written.conditions.ready
+  }
+
+  get isServing(): boolean {
+    return this.#written.conditions.serving
+  }
+
+  get isTerminating(): boolean {
+    return this.#written.conditions.terminating
+  }
+
+  get zoneHints(): readonly string[] {
+    return this.#written.zoneHints
+  }
+
+  get nodeHints(): readonly string[] {
+    return this.#written.nodeHints
+  }
 }
 
 /** The endpoints of one port (`port-name/protocol`), in order and each once (`mergeEndpoints`). */
@@ -32,9 +58,8 @@ export function readSlice(slice: EndpointSlice, family: IpFamily): SliceEndpoint
   const problems: string[] = []
   const addressed: { readonly address: IpAddress; readonly endpoint: SliceEndpoint }[] = []
   for (const endpoint of slice.endpoints) {
-    const text = endpoint.addresses[0]
-    const address = text === undefined ? undefined : parseIpAddress(text)
-    if (address === undefined) problems.push(`endpoint address "${text ?? ''}" is not an IP address`)
+    const address = parseIpAddress(endpoint.address)
+    if (address === undefined) problems.push(`endpoint address "${endpoint.address}" is not an IP address`)
     else if (familyOf(address) !== family)
       problems.push(`endpoint address ${address} is not ${slice.addressType}`)
     else addressed.push({ address, endpoint })
@@ -44,7 +69,7 @@ export function readSlice(slice: EndpointSlice, family: IpFamily): SliceEndpoint
     if (name === undefined) problems.push('a port without a name is ignored')
     if (name === undefined || port === undefined || port === 0) continue
     const portId = portIdOf(name, protocol)
-    const endpoints = addressed.map(({ address, endpoint }) => readEndpoint(address, port, endpoint))
+    const endpoints = addressed.map(({ address, endpoint }) => new Endpoint(address, port, endpoint))
     const same = ports.findIndex((known) => known.portId === portId)
     if (same === -1) ports.push({ portId, endpoints: mergeEndpoints([endpoints]) })
     else ports[same] = { portId, endpoints: mergeEndpoints([ports[same]?.endpoints ?? [], endpoints]) }
@@ -70,19 +95,6 @@ export function compareEndpoints(a: Endpoint, b: Endpoint): number {
 function isLike(a: IpAddress, b: IpAddress): boolean {
   if (a.length === b.length) return a === b
   return a.length < b.length ? b.startsWith(a) : a.startsWith(b)
-}
-
-function readEndpoint(address: IpAddress, port: number, endpoint: SliceEndpoint): Endpoint {
-  return {
-    address,
-    port,
-    nodeName: endpoint.nodeName,
-    isReady: endpoint.conditions.ready,
-    isServing: endpoint.conditions.serving,
-    isTerminating: endpoint.conditions.terminating,
-    zoneHints: endpoint.zoneHints,
-    nodeHints: endpoint.nodeHints,
-  }
 }
 
 /**

@@ -5,4 +5,4 @@
 export type { HealthCheck } from './health-checks.js'
 export { Tracker, type ReportProblems } from './tracker.js'
 export { servicePortKey, type ServicePort, type ServicePortKey } from './service-port.js'
-export { compareEndpoints, type Endpoint } from './endpoint.js'
+export type { Endpoint } from './endpoint.js'

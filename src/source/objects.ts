@@ -76,8 +76,8 @@ export interface EndpointConditions {
 }
 
 export interface SliceEndpoint {
-  /** Text as written; only the first counts. */
-  readonly addresses: readonly string[]
+  /** The first one, which alone counts (F-027); text as written. */
+  readonly address: string
   readonly nodeName: string | undefined
   readonly conditions: EndpointConditions
   readonly zoneHints: readonly string[]

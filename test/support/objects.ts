@@ -45,7 +45,7 @@ export function slice(
   rest: Partial<EndpointSlice> = {},
 ): EndpointSlice {
   const all = endpoints.map((entry) => (typeof entry === 'string' ? endpoint(entry) : entry))
-  const isIpv6 = all.some(({ addresses }) => addresses[0]?.includes(':'))
+  const isIpv6 = all.some(({ address }) => address.includes(':'))
   return {
     kind: 'EndpointSlice',
     namespace: 'default',
@@ -64,7 +64,7 @@ type EndpointRest = Partial<Omit<SliceEndpoint, 'conditions'>> & Partial<SliceEn
 export function endpoint(address: string, rest: EndpointRest = {}): SliceEndpoint {
   const { ready = true, serving = true, terminating = false, ...fields } = rest
   return {
-    addresses: [address],
+    address,
     nodeName: undefined,
     conditions: { ready, serving, terminating },
     zoneHints: [],

@@ -67,12 +67,12 @@ function buildPort({ name, protocol, port }: PortFields): SlicePort {
 
 // Values before the literal, here and elsewhere on the way of every object: V8 makes one with calls in it much slower.
 function buildEndpoint({ addresses, nodeName, conditions, hints }: EndpointFields): SliceEndpoint {
-  const kept = f.kept(addresses)
+  const [address = ''] = addresses
   const zoneHints = namesOf(hints?.forZones)
   const nodeHints = namesOf(hints?.forNodes)
   const { ready, serving, terminating } = conditions ?? noConditions
   const state = shared(ready ?? true, serving ?? true, terminating ?? false)
-  return { addresses: kept, nodeName, conditions: state, zoneHints, nodeHints }
+  return { address, nodeName, conditions: state, zoneHints, nodeHints }
 }
 
 const noConditions: NonNullable<EndpointFields['conditions']> = {}

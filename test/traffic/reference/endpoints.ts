@@ -62,7 +62,7 @@ function endpointsOf(
           number === undefined || number === 0
             ? []
             : slice.endpoints.map((endpoint) => ({
-                address: canonical(endpoint.addresses[0] ?? ''),
+                address: canonical(endpoint.address),
                 port: number,
                 endpoint,
               })),

@@ -1,4 +1,6 @@
 // What is and what is not served: kinds of Services, labels, ports, families, addresses.
+import type { EndpointSlice } from '../../../src/source/index.js'
+import { readEndpointSlice } from '../../../src/source/manifests/endpoint-slice.js'
 import { endpoint, port, slice } from '../../support/objects.js'
 import {
   type CaseAt,
@@ -246,9 +248,7 @@ export const serviceCases: readonly CaseAt[] = [
       slot.service(),
       ...families.map((family) =>
         slot.slice(family, here, {
-          endpoints: [
-            endpoint(addresses.a0[family], { addresses: [addresses.a0[family], addresses.b0[family]] }),
-          ],
+          endpoints: writtenEndpoints(family, [addresses.a0[family], addresses.b0[family]]),
         }),
       ),
       slot.slice('IPv4', [], {
@@ -306,3 +306,18 @@ export const serviceCases: readonly CaseAt[] = [
     ]),
   }),
 ]
+
+/** One endpoint that is written with all of these addresses. */
+function writtenEndpoints(
+  addressType: EndpointSlice['addressType'],
+  all: readonly string[],
+): EndpointSlice['endpoints'] {
+  const read = readEndpointSlice({
+    metadata: { name: 'written' },
+    addressType,
+    endpoints: [{ addresses: all }],
+  })
+  if (!('endpoints' in read))
+    throw new Error(read.map(({ path, problem }) => `${path}: ${problem}`).join('; '))
+  return read.endpoints
+}

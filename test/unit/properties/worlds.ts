@@ -75,7 +75,7 @@ const anySlice: fc.Arbitrary<EndpointSlice> = fc
     portNames: fc.subarray(['', 'dns'] as const),
   })
   .map(({ name, serviceName, endpoints, isIpv6, portNames }) => {
-    const moved = endpoints.map((one) => ({ ...one, addresses: [`fd01::${one.addresses[0]?.at(-1) ?? ''}`] }))
+    const moved = endpoints.map((one) => ({ ...one, address: `fd01::${one.address.at(-1) ?? ''}` }))
     const slicePorts = portNames.map((portName) =>
       portName === ''
         ? { name: '', protocol: 'TCP' as const, port: 8080 }

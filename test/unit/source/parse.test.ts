@@ -224,7 +224,7 @@ describe('parseManifest: EndpointSlice', () => {
       ],
       endpoints: [
         {
-          addresses: ['10.0.0.1'],
+          address: '10.0.0.1',
           nodeName: undefined,
           conditions: { ready: true, serving: true, terminating: false },
           zoneHints: [],
@@ -234,12 +234,12 @@ describe('parseManifest: EndpointSlice', () => {
     })
   })
 
-  it('takes over node, conditions and hints', () => {
+  it('takes over the first address (F-027), node, conditions and hints', () => {
     const [slice] = objectsOf(
       sliceYaml(`
 addressType: IPv6
 endpoints:
-- addresses: ["fd00::1"]
+- addresses: ["fd00::1", "fd00::2"]
   nodeName: node-a
   conditions: {ready: false, serving: null, terminating: true}
   hints: {forZones: [{name: west}], forNodes: [{name: node-a}]}`),
@@ -247,7 +247,7 @@ endpoints:
     assert.ok(slice?.kind === 'EndpointSlice')
     assert.deepEqual(slice.endpoints, [
       {
-        addresses: ['fd00::1'],
+        address: 'fd00::1',
         nodeName: 'node-a',
         conditions: { ready: false, serving: true, terminating: true },
         zoneHints: ['west'],
