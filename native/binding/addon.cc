@@ -1,3 +1,4 @@
+#include <malloc.h>
 #include <napi.h>
 
 #include "binding/conntrack_socket_wrap.h"
@@ -13,10 +14,27 @@
 
 namespace viaduct::binding {
 
+namespace {
+
+/// A reading of the kernel takes megabytes for a moment, on whatever thread of the pool is free. glibc keeps
+/// what such a thread has freed for itself, once it has grown its idea of a large allocation from 128 KiB to
+/// 32 MiB: some 20 MB of all threads together. With these limits large allocations are the system's again
+/// when they are freed.
+void GiveFreedMemoryBack() {
+#ifdef __GLIBC__
+  constexpr int kLargeBytes = 128 * 1024;
+  mallopt(M_MMAP_THRESHOLD, kLargeBytes);
+  mallopt(M_TRIM_THRESHOLD, 8 * kLargeBytes);
+#endif
+}
+
+}  // namespace
+
 /// The module's state of one environment; src/kernel/addon.ts declares the exports.
 class Addon : public Napi::Addon<Addon> {
  public:
   Addon(Napi::Env env, Napi::Object exports) {
+    GiveFreedMemoryBack();
     DefineAddon(exports, {InstanceValue("IpvsSocket", IpvsSocketWrap::Define(env), napi_enumerable),
                           InstanceValue("RouteSocket", RouteSocketWrap::Define(env), napi_enumerable),
                           InstanceValue("RouteEvents", RouteEventsWrap::Define(env), napi_enumerable),

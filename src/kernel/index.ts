@@ -22,8 +22,8 @@ export { describeIpsetEntry, describeIpsetOp } from './describe-ipset.js'
 export { AddressCursor, RouteCursor } from './route-cursors.js'
 export { describeIpvsOp, describeRouteOp, describeVirtualServer } from './describe.js'
 export { describeXtRule } from './describe-xtables.js'
-export { IpvsBatch } from './ipvs-batch.js'
-export { RealServerList } from './real-server-list.js'
+export { IpvsBatch, isSameSettings } from './ipvs-batch.js'
+export { noRealServers, RealServerList } from './real-server-list.js'
 export {
   hostPrefixLength,
   ipsetEntryLayout,

@@ -56,7 +56,8 @@ function isSameKey(a: VirtualServerKey, b: VirtualServerKey): boolean {
   )
 }
 
-function isSameSettings(a: VirtualServerSettings, b: VirtualServerSettings): boolean {
+/** Whether the kernel would hold the same for both. */
+export function isSameSettings(a: VirtualServerSettings, b: VirtualServerSettings): boolean {
   if (a === b) return true
   return (
     a.scheduler === b.scheduler &&
@@ -236,7 +237,7 @@ export class IpvsBatch {
       case 'set-real-server':
         return { op, server, real: this.#realAt(realServer) }
       case 'remove-real-server':
-        return { op, server, real: this.#realAt(realServer).key }
+        return { op, server, real: new RealServerCursor(this.#realServers.bytes).key(realServer) }
     }
   }
 

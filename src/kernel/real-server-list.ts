@@ -8,20 +8,33 @@ const { size } = layout
 
 /** Lists of up to so many, which is nearly all, are written without a buffer of their own, and sorted where they lie. */
 const fewServers = 64
-const fewRecords = recordBuffer(fewServers * size)
-const moved = Buffer.alloc(size)
 
-/** What the records of `fewRecords` hold beside addresses and ports, so that it need not be written for each list. */
-let filling: { readonly settings: RealServerSettings; readonly family: IpFamily } | undefined
+/** Records of few real servers with the same settings, which are not written anew for each list. */
+class FewRecords {
+  readonly buffer = recordBuffer(fewServers * size)
+  #settings: RealServerSettings | undefined
+  #family: IpFamily | undefined
+
+  /** NB: keys of another family would leave bytes behind: an address of IPv4 fills four of sixteen. */
+  prepare(settings: RealServerSettings, family: IpFamily): void {
+    if (settings === this.#settings && family === this.#family) return
+    const template = recordBuffer(size)
+    writeRealServerSettings(template, 0, settings)
+    this.buffer.bytes.fill(template.bytes)
+    this.#settings = settings
+    this.#family = family
+  }
+}
+
+const few = new FewRecords()
+const lifted = Buffer.alloc(size)
 
 /**
  * The real servers of one virtual server, each once: packed records in the order of a dump (by address bytes, then port), which
- * are compared and sent as they are. Immutable. The records lie in text, one character a byte: V8 keeps it among its
- * objects, where a buffer of this size would cost its weight again.
+ * are compared and sent as they are (docs/adr/0013). Immutable. The records lie in text, one character a byte: V8 keeps it
+ * among its objects, where a buffer of this size would cost its weight again. NB: deepEqual sees nothing of it; use `equals`.
  */
 export class RealServerList implements Iterable<RealServer> {
-  static readonly none = new RealServerList('')
-
   readonly #records: string
 
   private constructor(records: string) {
@@ -30,7 +43,6 @@ export class RealServerList implements Iterable<RealServer> {
 
   /** In any order, but no two of the same address and port. */
   static of(realServers: readonly RealServer[]): RealServerList {
-    if (realServers.length === 0) return RealServerList.none
     const records = recordBuffer(realServers.length * size)
     let at = 0
     for (const { key, settings } of realServers) {
@@ -38,30 +50,26 @@ export class RealServerList implements Iterable<RealServer> {
       writeRealServerKey(records, at, key)
       at += size
     }
-    return RealServerList.#sorted(records.bytes, at)
+    return new RealServerList(sortedText(records.bytes, at))
   }
 
   /** As `of`, all of one family and with the same settings. */
   static withSettings(keys: readonly RealServerKey[], settings: RealServerSettings): RealServerList {
     const [first] = keys
-    if (first === undefined) return RealServerList.none
+    if (first === undefined) return noRealServers
     if (keys.length > fewServers) return RealServerList.of(keys.map((key) => ({ key, settings })))
-    fill(settings, familyOf(first.address))
+    few.prepare(settings, familyOf(first.address))
     let at = 0
     for (const key of keys) {
-      writeRealServerKey(fewRecords, at, key)
+      writeRealServerKey(few.buffer, at, key)
       at += size
     }
-    return RealServerList.#sorted(fewRecords.bytes, at)
+    return new RealServerList(sortedText(few.buffer.bytes, at))
   }
 
   /** `count` real servers of a dump's table, from its record `first` on. */
   static fromDump(table: Buffer, first: number, count: number): RealServerList {
     return new RealServerList(table.toString('latin1', first * size, (first + count) * size))
-  }
-
-  static #sorted(bytes: Buffer, end: number): RealServerList {
-    return new RealServerList(sortRecords(bytes, end).toString('latin1', 0, end))
   }
 
   get length(): number {
@@ -81,6 +89,40 @@ export class RealServerList implements Iterable<RealServer> {
       yield { key: cursor.key(index), settings: cursor.settings(index) }
   }
 
+  /** With this real server, where there is one of its address and port in the place of that. */
+  with(real: RealServer): RealServerList {
+    const added = RealServerList.of([real])
+    const index = this.#placeOf(added)
+    return this.#spliced(index, this.#isAt(index, added) ? 1 : 0, added.#records)
+  }
+
+  /** Without the real server of that address and port; the same where there is none. */
+  without(key: RealServerKey): RealServerList {
+    const removed = new RealServerList(textOf(key))
+    const index = this.#placeOf(removed)
+    return this.#isAt(index, removed) ? this.#spliced(index, 1, '') : this
+  }
+
+  /** Index of the first that does not come before the only one of `one`. */
+  #placeOf(one: RealServerList): number {
+    let [from, to] = [0, this.length]
+    while (from < to) {
+      const middle = (from + to) >>> 1
+      if (this.compareKeys(middle, one, 0) < 0) from = middle + 1
+      else to = middle
+    }
+    return from
+  }
+
+  #isAt(index: number, one: RealServerList): boolean {
+    return index < this.length && this.compareKeys(index, one, 0) === 0
+  }
+
+  #spliced(index: number, count: number, added: string): RealServerList {
+    const at = index * size
+    return new RealServerList(this.#records.slice(0, at) + added + this.#records.slice(at + count * size))
+  }
+
   /** Whether the real server of that index gets no new connections: its weight is 0. */
   isHeldBack(index: number): boolean {
     const start = index * size + layout.weight
@@ -88,10 +130,11 @@ export class RealServerList implements Iterable<RealServer> {
     return true
   }
 
-  /** Whether any of them gets no new connections. */
-  get hasHeldBack(): boolean {
-    for (let index = this.length - 1; index >= 0; index--) if (this.isHeldBack(index)) return true
-    return false
+  /** Those that get no new connections, as objects, which are made for it. */
+  get heldBack(): readonly RealServer[] {
+    const found: RealServer[] = []
+    for (let index = 0; index < this.length; index++) if (this.isHeldBack(index)) found.push(this.at(index))
+    return found
   }
 
   /** Whether these are the same real servers with the same settings. */
@@ -133,13 +176,18 @@ export class RealServerList implements Iterable<RealServer> {
   }
 }
 
-/** Makes `fewRecords` ready for keys of the family: an address of IPv4 leaves most of its field as it is. */
-function fill(settings: RealServerSettings, family: IpFamily): void {
-  if (filling?.settings === settings && filling.family === family) return
-  const template = recordBuffer(size)
-  writeRealServerSettings(template, 0, settings)
-  fewRecords.bytes.fill(template.bytes)
-  filling = { settings, family }
+/** Of a virtual server without any. */
+export const noRealServers = RealServerList.of([])
+
+/** One record, whose settings are nobody's business. */
+function textOf(key: RealServerKey): string {
+  const record = recordBuffer(size)
+  writeRealServerKey(record, 0, key)
+  return record.bytes.toString('latin1')
+}
+
+function sortedText(bytes: Buffer, end: number): string {
+  return sortRecords(bytes, end).toString('latin1', 0, end)
 }
 
 function portAt(records: string, at: number): number {
@@ -162,9 +210,9 @@ function insertRecord(bytes: Buffer, at: number): void {
   let place = at
   while (place > 0 && compareRecords(bytes, place - size, at) > 0) place -= size
   if (place === at) return
-  bytes.copy(moved, 0, at, at + size)
+  bytes.copy(lifted, 0, at, at + size)
   bytes.copyWithin(place + size, place, at)
-  moved.copy(bytes, place)
+  lifted.copy(bytes, place)
 }
 
 /** Of the records at these offsets. */

@@ -1,9 +1,10 @@
 // The difference between two states of one virtual server as operations, and operations applied to a state.
 import {
   type IpvsOp,
-  type RealServer,
+  isSameSettings,
+  noRealServers,
   type RealServerKey,
-  RealServerList,
+  type RealServerList,
   type VirtualServerKey,
   type VirtualServerSettings,
 } from '../kernel/index.js'
@@ -32,7 +33,7 @@ export function diff(
     ]
   }
   const ops: IpvsOp[] = []
-  if (!equalSettings(acknowledged.settings, wanted.settings)) {
+  if (!isSameSettings(acknowledged.settings, wanted.settings)) {
     ops.push({ op: 'set-virtual-server', server: { key: server, settings: wanted.settings } })
   }
   pushRealServerDiff(ops, server, { from: acknowledged.realServers, to: wanted.realServers })
@@ -70,7 +71,7 @@ function orderOf(from: RealServerList, left: number, to: RealServerList, index: 
 export function advance(state: ServerState | undefined, op: IpvsOp): ServerState | undefined {
   switch (op.op) {
     case 'add-virtual-server':
-      return { settings: op.server.settings, realServers: RealServerList.none }
+      return { settings: op.server.settings, realServers: noRealServers }
     case 'set-virtual-server':
       return state && { settings: op.server.settings, realServers: state.realServers }
     case 'remove-virtual-server':
@@ -79,39 +80,16 @@ export function advance(state: ServerState | undefined, op: IpvsOp): ServerState
       return state
     case 'add-real-server':
     case 'set-real-server':
-      return (
-        state && {
-          settings: state.settings,
-          realServers: RealServerList.of([...without(state.realServers, op.real.key), op.real]),
-        }
-      )
+      return state && { settings: state.settings, realServers: state.realServers.with(op.real) }
     case 'remove-real-server':
-      return (
-        state && {
-          settings: state.settings,
-          realServers: RealServerList.of(without(state.realServers, op.real)),
-        }
-      )
+      return state && { settings: state.settings, realServers: state.realServers.without(op.real) }
   }
 }
 
-function without(realServers: RealServerList, { address, port }: RealServerKey): readonly RealServer[] {
-  return [...realServers].filter(({ key }) => key.address !== address || key.port !== port)
-}
-
 export function equalStates(a: ServerState, b: ServerState): boolean {
-  return equalSettings(a.settings, b.settings) && a.realServers.equals(b.realServers)
+  return isSameSettings(a.settings, b.settings) && a.realServers.equals(b.realServers)
 }
 
 export function realServerId({ address, port }: RealServerKey): string {
   return `${address} ${port}`
-}
-
-export function equalSettings(a: VirtualServerSettings, b: VirtualServerSettings): boolean {
-  return (
-    a.scheduler === b.scheduler &&
-    a.flags === b.flags &&
-    a.timeoutSeconds === b.timeoutSeconds &&
-    a.netmaskLength === b.netmaskLength
-  )
 }

@@ -1,4 +1,5 @@
 import {
+  noRealServers,
   type RealServer,
   type RealServerKey,
   RealServerList,
@@ -99,9 +100,9 @@ export class Entry {
     return this.#draining
   }
 
-  /** Whether the kernel acknowledged that the real server gets no new connections. */
-  holdsBack(id: string): boolean {
-    return heldBack(this.acknowledged).some(({ key }) => realServerId(key) === id)
+  /** Real servers that the kernel acknowledged to get no new connections, by identity (`realServerId`). */
+  get heldBack(): ReadonlySet<string> {
+    return new Set(this.acknowledged?.realServers.heldBack.map(({ key }) => realServerId(key)))
   }
 
   /**
@@ -110,9 +111,9 @@ export class Entry {
    */
   get restored(): ServerState | undefined {
     const { acknowledged, wanted } = this
-    if (acknowledged === undefined || wanted === undefined || !acknowledged.realServers.hasHeldBack)
-      return undefined
-    const held = new Set(heldBack(acknowledged).map(({ key }) => realServerId(key)))
+    if (acknowledged === undefined || wanted === undefined) return undefined
+    const held = this.heldBack
+    if (held.size === 0) return undefined
     const due = new Map(
       [...wanted.realServers]
         .filter(({ key, settings }) => settings.weight > 0 && held.has(realServerId(key)))
@@ -217,7 +218,7 @@ export class Entry {
   #want(): void {
     const desired = this.#claims[0]?.desired
     if (desired !== undefined) this.#bindsAddress = desired.bindAddress
-    const kept = this.#leftover?.realServers ?? RealServerList.none
+    const kept = this.#leftover?.realServers ?? noRealServers
     if (desired === undefined)
       this.#wanted = this.#leftover && { key: this.key, ...this.#leftover, ...nothingElse }
     else if (kept.length === 0 && this.#draining.size === 0) this.#wanted = desired
@@ -239,11 +240,6 @@ export class Entry {
     this.#losers = losers
     return conflicts
   }
-}
-
-/** Those that get no new connections. */
-function heldBack(state: ServerState | undefined): readonly RealServer[] {
-  return [...(state?.realServers ?? [])].filter(({ settings }) => settings.weight === 0)
 }
 
 /** Whether the state may have real servers that are not desired; nearly always it is what is desired. */

@@ -10,7 +10,6 @@ import {
   recordBuffer,
   writeIpsetEntry,
 } from '../kernel/index.js'
-import { bufferOver } from './packed.js'
 
 /** A number where one is enough, else characters; it is never shown. */
 export type EntryId = (number | string) & { readonly brand: 'EntryId' }
@@ -23,14 +22,13 @@ const shortProtocols: ReadonlyMap<number, number> = new Map([
 ])
 
 const scratch = recordBuffer(layout.size)
-const scratchBytes = bufferOver(scratch.bytes)
 
 /** Of an entry that a set of the type holds. */
 export function entryIdOf(type: IpsetType, family: IpFamily, entry: IpsetEntry): EntryId {
   scratch.bytes.fill(0)
   if (!writeIpsetEntry(scratch, 0, { type, family }, entry))
     throw new BugError(`no entry of an ${family} ${type}: ${JSON.stringify(entry)}`)
-  return entryIdAt(type, family, scratchBytes, 0)
+  return entryIdAt(type, family, scratch.bytes, 0)
 }
 
 /** The identity of what most sets hold. */

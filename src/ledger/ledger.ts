@@ -34,6 +34,9 @@ export interface LedgerBatch {
 /** Above this a batch is closed: some 3 ms of the kernel, while which the next one is made. */
 const maxBatchOps = 1024
 
+/** Room that a batch has before it grows: with many real servers each it has few virtual servers. */
+const firstBatchRoom = 128
+
 /** Of removals, each of which takes its real servers along. */
 const maxRemovals = 4096
 
@@ -138,7 +141,7 @@ export class Ledger {
 
   /** Everything but removals. */
   planUpserts(entries: readonly Entry[]): LedgerCut {
-    const ops = new IpvsBatch(Math.min(2 * entries.length, maxBatchOps / 8))
+    const ops = new IpvsBatch(Math.min(2 * entries.length, firstBatchRoom))
     const parts: Part[] = []
     let planned = 0
     for (const entry of entries) {

@@ -3,12 +3,13 @@
 import { type IpAddress, type IpFamily, writeAddress } from '../address.js'
 import {
   type IpvsDump,
+  isSameSettings,
   RealServerList,
   VirtualServerCursor,
   type VirtualServerKey,
   virtualServerLayout,
 } from '../kernel/index.js'
-import { equalSettings, type ServerState } from './diff.js'
+import type { ServerState } from './diff.js'
 
 /** Identity of an address in a Map, from text and from packed bytes alike: a number for IPv4, 16 characters for IPv6. */
 export type PackedAddress = (number | string) & { readonly brand: 'PackedAddress' }
@@ -98,7 +99,7 @@ export class PackedDump {
   equals(index: number, { settings, realServers }: ServerState): boolean {
     if (this.#servers.realCount(index) !== realServers.length) return false
     return (
-      equalSettings(this.#servers.settings(index), settings) &&
+      isSameSettings(this.#servers.settings(index), settings) &&
       realServers.isAt(this.#realBytes, this.#servers.firstReal(index))
     )
   }

@@ -3,6 +3,7 @@ import { type IpAddress, type IpFamily, familyOf, formatEndpoint, parseIpAddress
 import type { EndpointSlice, SliceEndpoint } from '../source/index.js'
 import { portIdOf } from './service-port.js'
 
+/** NB: deepEqual sees address and port alone. */
 export class Endpoint {
   readonly address: IpAddress
   readonly port: number
@@ -78,12 +79,12 @@ export function readSlice(slice: EndpointSlice, family: IpFamily): SliceEndpoint
 }
 
 /** `address:port`, IPv6 in brackets: identity and sort key. */
-export function endpointId({ address, port }: Pick<Endpoint, 'address' | 'port'>): string {
+function endpointId({ address, port }: Pick<Endpoint, 'address' | 'port'>): string {
   return formatEndpoint(address, port)
 }
 
 /** Bytewise order of `endpointId` (F-031) among endpoints of one family; nearly always the addresses say it without the texts. */
-export function compareEndpoints(a: Endpoint, b: Endpoint): number {
+function compareEndpoints(a: Endpoint, b: Endpoint): number {
   const [first, second] = [a.address, b.address]
   if (!isLike(first, second)) return first < second ? -1 : 1
   const [firstId, secondId] = [endpointId(a), endpointId(b)]

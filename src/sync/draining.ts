@@ -171,8 +171,9 @@ export class Draining {
     const ended = new Set<string>()
     let isAsExpected = true
     let waiting = 0
+    const { heldBack } = entry
     for (const [id, real] of entry.draining) {
-      if (!entry.holdsBack(id)) continue
+      if (!heldBack.has(id)) continue
       const now = seen?.get(id)
       if (now === undefined || now.weight !== 0) {
         isAsExpected = false

@@ -38,6 +38,13 @@ function serviceDocument(service: Service): object {
   }
 }
 
+/** A second address of each endpoint, which nobody has: only the first one counts (F-027). */
+const ignoredAddresses: Readonly<Record<EndpointSlice['addressType'], string>> = {
+  IPv4: '192.0.2.99',
+  IPv6: 'fd00:192:2::99',
+  FQDN: 'nobody.example',
+}
+
 function sliceDocument(slice: EndpointSlice): object {
   const { namespace, name, labels, serviceName, addressType, ports } = slice
   return {
@@ -50,8 +57,9 @@ function sliceDocument(slice: EndpointSlice): object {
     },
     addressType,
     ports,
-    endpoints: slice.endpoints.map(({ zoneHints, nodeHints, ...endpoint }) => ({
+    endpoints: slice.endpoints.map(({ address, zoneHints, nodeHints, ...endpoint }) => ({
       ...endpoint,
+      addresses: [address, ignoredAddresses[addressType]],
       hints: {
         forZones: zoneHints.map((hint) => ({ name: hint })),
         forNodes: nodeHints.map((hint) => ({ name: hint })),

@@ -7,6 +7,7 @@ import type { IpvsOp, RealServer, RouteOp, VirtualServer } from '../../../src/ke
 import {
   AddressCursor,
   RealServerCursor,
+  RealServerList,
   RouteCursor,
   VirtualServerCursor,
 } from '../../../src/kernel/index.js'
@@ -138,6 +139,34 @@ describe('IpvsBatch', () => {
           if (op.op === 'remove-real-server') assert.deepEqual(reals.key(real), op.real)
         }
       }),
+    )
+  })
+
+  it('is the same with a virtual server added whole as with its operations one by one', () => {
+    fc.assert(
+      fc.property(
+        anyServer,
+        fc.array(anyReal, { maxLength: 20 }),
+        fc.array(anyOp),
+        (server, reals, others) => {
+          const unique = [
+            ...new Map(reals.map((real) => [`${real.key.address} ${real.key.port}`, real])).values(),
+          ]
+          const list = RealServerList.of(unique)
+          const batch = grownBatch(others)
+          batch.addVirtualServer(server.key, server.settings, list)
+          const ops: readonly IpvsOp[] = [
+            ...others,
+            { op: 'add-virtual-server', server },
+            ...Array.from(list, (real) => ({ op: 'add-real-server', server: server.key, real }) as const),
+          ]
+          assert.deepEqual(
+            ops.map((_, index) => batch.at(index)),
+            ops.map(whole),
+          )
+          assert.deepEqual([...batch.counts], [...grownBatch(ops).counts])
+        },
+      ),
     )
   })
 

@@ -1,0 +1,136 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import * as fc from 'fast-check'
+import { writeAddress } from '../../../src/address.js'
+import {
+  noRealServers,
+  type RealServer,
+  RealServerList,
+  realServerLayout,
+} from '../../../src/kernel/index.js'
+import { ip } from '../../support/routes.js'
+
+const settings = { weight: 1, forwarding: 'masquerade', upperThreshold: 0, lowerThreshold: 0 } as const
+const tunnel = { ...settings, forwarding: 'tunnel', tunnel: { type: 'gue', port: 5555, flags: 1 } } as const
+
+const anyText = fc.oneof(fc.ipV4(), fc.ipV6())
+const anyKey = fc
+  .record({ text: anyText, port: fc.integer({ min: 1, max: 65_535 }) })
+  .map(({ text, port }) => ({ address: ip(text), port }))
+const anySettings = fc
+  .tuple(fc.constantFrom(settings, tunnel), fc.nat(70_000))
+  .map(([rest, weight]) => ({ ...rest, weight }))
+/** Of one family, as virtual servers have them, each once, in no order. */
+const anyServers = fc
+  .tuple(
+    fc.boolean(),
+    fc.array(fc.record({ key: anyKey, settings: anySettings }), { maxLength: 150, size: 'max' }),
+  )
+  .map(([isIpv6, all]) => {
+    const ofFamily = all.filter(({ key }) => key.address.includes(':') === isIpv6)
+    return [...new Map(ofFamily.map((real) => [idOf(real), { ...real, key: { ...real.key } }])).values()]
+  })
+
+function idOf({ key }: RealServer): string {
+  return `${key.address} ${key.port}`
+}
+
+/** Texts that sort as a dump does. */
+function sortKey({ key }: RealServer): string {
+  const bytes = Buffer.alloc(18)
+  writeAddress(key.address, bytes, 0)
+  bytes.writeUInt16BE(key.port, 16)
+  return bytes.toString('hex')
+}
+
+function listOf(text: string, port: number, weight: number): RealServerList {
+  return RealServerList.of([{ key: { address: ip(text), port }, settings: { ...settings, weight } }])
+}
+
+/** What `list` holds, by identity. */
+function byId(list: Iterable<RealServer>): ReadonlyMap<string, RealServer['settings']> {
+  return new Map(Array.from(list, (real) => [idOf(real), real.settings]))
+}
+
+describe('RealServerList', () => {
+  it('holds what it was made of, whatever the order', () => {
+    fc.assert(
+      fc.property(anyServers, (servers) => {
+        const list = RealServerList.of(servers)
+        assert.equal(list.length, servers.length)
+        assert.deepEqual(byId(list), byId(servers))
+        assert.ok(list.equals(RealServerList.of(servers.toReversed())))
+        for (const [index, real] of [...list].entries()) {
+          assert.deepEqual(list.at(index), real)
+          assert.equal(list.isHeldBack(index), real.settings.weight === 0)
+        }
+        assert.deepEqual(byId(list.heldBack), byId(servers.filter((real) => real.settings.weight === 0)))
+      }),
+    )
+  })
+
+  it('is the same with one setting for all as with each its own, one family after the other', () => {
+    fc.assert(
+      fc.property(anyServers, fc.constantFrom(settings, tunnel), (servers, all) => {
+        const keys = servers.map(({ key }) => key)
+        const expected = RealServerList.of(keys.map((key) => ({ key, settings: all })))
+        assert.ok(RealServerList.withSettings(keys, all).equals(expected))
+      }),
+    )
+  })
+
+  it('is in the order of a dump: by address bytes, then by port', () => {
+    fc.assert(
+      fc.property(anyServers, (servers) => {
+        const expected = servers.map(sortKey).toSorted()
+        assert.deepEqual(Array.from(RealServerList.of(servers), sortKey), expected)
+      }),
+    )
+  })
+
+  it('is after one more, or one less, what it is when made anew', () => {
+    fc.assert(
+      fc.property(anyServers, fc.nat(), anySettings, (servers, pick, changed) => {
+        const list = RealServerList.of(servers)
+        const one = servers[pick % Math.max(1, servers.length)]
+        if (one === undefined) return
+        const others = servers.filter((real) => real !== one)
+        const other = { ...one, settings: changed }
+        const without = list.without(one.key)
+        assert.ok(without.equals(RealServerList.of(others)))
+        assert.ok(without.without(one.key).equals(without))
+        assert.ok(without.with(one).equals(list))
+        assert.ok(list.with(other).equals(RealServerList.of([...others, other])))
+      }),
+    )
+  })
+
+  it('is what a table holds exactly where its records are', () => {
+    fc.assert(
+      fc.property(anyServers, anyServers, (before, servers) => {
+        const [first, list] = [RealServerList.of(before), RealServerList.of(servers)]
+        const table = Buffer.alloc((first.length + list.length) * realServerLayout.size)
+        first.copyTo(table, 0)
+        list.copyTo(table, first.length * realServerLayout.size)
+        assert.ok(list.isAt(table, first.length))
+        assert.ok(RealServerList.fromDump(table, first.length, list.length).equals(list))
+        assert.ok(first.isAt(table, 0))
+        // One record further the table is too short.
+        assert.equal(list.isAt(table, first.length + 1), list.length === 0)
+      }),
+    )
+  })
+
+  it('compares by address and port, and whole', () => {
+    const list = listOf('10.0.0.2', 256, 1)
+    assert.equal(list.compareKeys(0, listOf('10.0.0.2', 256, 7), 0), 0)
+    assert.ok(list.compareKeys(0, listOf('10.0.0.10', 1, 1), 0) < 0)
+    assert.ok(list.compareKeys(0, listOf('10.0.0.2', 255, 1), 0) > 0)
+    assert.ok(list.isSame(0, listOf('10.0.0.2', 256, 1), 0))
+    assert.ok(!list.isSame(0, listOf('10.0.0.2', 256, 7), 0))
+  })
+
+  it('names an index that it does not have', () => {
+    assert.throws(() => noRealServers.at(0), /no real server 0 of 0/u)
+  })
+})
