@@ -32,33 +32,31 @@ export function diff(
       ...Array.from(wanted.realServers, (real) => ({ op: 'add-real-server', server, real }) as const),
     ]
   }
-  const ops: IpvsOp[] = []
-  if (!isSameSettings(acknowledged.settings, wanted.settings)) {
-    ops.push({ op: 'set-virtual-server', server: { key: server, settings: wanted.settings } })
-  }
-  pushRealServerDiff(ops, server, { from: acknowledged.realServers, to: wanted.realServers })
-  return ops
+  const ops = diffRealServers(server, acknowledged.realServers, wanted.realServers)
+  if (isSameSettings(acknowledged.settings, wanted.settings)) return ops
+  return [{ op: 'set-virtual-server', server: { key: server, settings: wanted.settings } }, ...ops]
 }
 
 /** Both lists are in one order: what is in one alone shows when they are walked together. */
-function pushRealServerDiff(
-  ops: IpvsOp[],
+function diffRealServers(
   server: VirtualServerKey,
-  { from, to }: { readonly from: RealServerList; readonly to: RealServerList },
-): void {
-  if (from.equals(to)) return
+  from: RealServerList,
+  to: RealServerList,
+): readonly IpvsOp[] {
+  if (from.equals(to)) return []
+  const additions: IpvsOp[] = []
   const changes: IpvsOp[] = []
   const removals: IpvsOp[] = []
   for (let left = 0, index = 0; left < from.length || index < to.length;) {
     const order = orderOf(from, left, to, index)
     if (order < 0) removals.push({ op: 'remove-real-server', server, real: from.at(left).key })
-    else if (order > 0) ops.push({ op: 'add-real-server', server, real: to.at(index) })
+    else if (order > 0) additions.push({ op: 'add-real-server', server, real: to.at(index) })
     else if (!from.isSame(left, to, index))
       changes.push({ op: 'set-real-server', server, real: to.at(index) })
     if (order <= 0) left++
     if (order >= 0) index++
   }
-  ops.push(...changes, ...removals)
+  return [...additions, ...changes, ...removals]
 }
 
 /** Which comes first; a list that has ended comes last. */
