@@ -25,7 +25,7 @@ async function buildByGyp() {
   for (const name of ['binding.gyp', 'native', 'node_modules', 'package.json'])
     symlinkSync(join(root, name), join(folder, name))
   const nodeGyp = join(root, 'node_modules/node-gyp/bin/node-gyp.js')
-  await must([process.execPath, nodeGyp, 'rebuild', '-C', folder, ...headerArguments()], {
+  await must([process.execPath, nodeGyp, 'rebuild', '--jobs', 'max', '-C', folder, ...headerArguments()], {
     env: { npm_config_nodedir: undefined },
   })
   return join(folder, 'build/Release/viaduct.node')

@@ -41,7 +41,7 @@ export const suites = [
   { name: 'addon-sanitize', run: (log) => commands(log, [script('addon-sanitize')]) },
   { name: 'native', run: (log) => commands(log, [script('native-test')]) },
   { name: 'tidy', run: (log) => commands(log, [script('native-tidy')]) },
-  { name: 'fuzz', run: (log) => commands(log, [script('native-test', '--fuzz', '60')]) },
+  { name: 'fuzz', run: (log) => commands(log, [script('native-test', '--fuzz', '40')]) },
   { name: 'guest', run: guestSuite },
 ]
 
