@@ -1,22 +1,20 @@
 import { type IpAddress, type IpFamily, cidrContains } from '../address.js'
-import { KernelError } from '../errors.js'
-import type { LinkEvent, LookWatch, VirtualServerKey } from '../kernel/index.js'
+import type { LinkEvent } from '../kernel/index.js'
 import { dummyDeviceName } from '../ledger/index.js'
 import { StateReporter } from '../log.js'
-import { ipvsTables, setPrefix } from '../modes/ipvs/index.js'
-import type { Clock } from './clock.js'
+import { ipvsTables } from '../modes/ipvs/index.js'
 import { FamilyPipeline } from './family-pipeline.js'
 import { familiesWithXtables, findsInvalid } from './find-xtables.js'
 import { inOrder } from './in-order.js'
 import { cleanUpIptables, describeCleanedTables } from './iptables-clean-up.js'
 import { IpvsSettings } from './ipvs-settings.js'
 import { loadForChains } from './ipvs-chains.js'
+import { openIpvsWatch } from './ipvs-watch.js'
 import {
   type LeftoverReport,
   type Mode,
   type ModeKernel,
   type ModeOptions,
-  type ModeWatch,
   type OpenModeOptions,
   leaving,
 } from './mode.js'
@@ -106,46 +104,11 @@ export function ipvsMode(
     name: 'ipvs',
     families,
     openPipeline,
-    openWatch: () => watching(look.watch(setPrefix), pipelines, options.clock),
+    openWatch: () => openIpvsWatch({ look, pipelines, clock: options.clock, log }),
     syncPeriodMs,
     minSyncPeriodMs,
     restFactor: 0,
     leaveOthers: leaving('iptables', log, async () => await removeIptables(kernel)),
-  }
-}
-
-/** So long the same virtual servers of a large table are watched. */
-const turnMs = 10_000
-
-function watching(watch: LookWatch, pipelines: readonly FamilyPipeline[], clock: Clock): ModeWatch {
-  let former: readonly VirtualServerKey[] | undefined
-  let turnEndMs = -Infinity
-  const takeSample = (): readonly VirtualServerKey[] => {
-    const isTurn = clock.now() >= turnEndMs
-    if (isTurn) turnEndMs = clock.now() + turnMs
-    const keys = pipelines.flatMap((pipeline) => pipeline.takeSample(isTurn))
-    // The watch knows one list, of all families.
-    const isSame = keys.length === former?.length && keys.every((key, i) => key === former?.[i])
-    if (!isSame) for (const pipeline of pipelines) pipeline.beginWatch()
-    former = keys
-    return keys
-  }
-  let sample = takeSample()
-  return {
-    next: async () => {
-      try {
-        const isOther = await watch.next(sample)
-        if (isOther === undefined) return false
-        if (isOther) for (const pipeline of pipelines) pipeline.noteLook()
-        sample = takeSample()
-        return true
-      } catch (error) {
-        if (!(error instanceof KernelError)) throw error
-        for (const pipeline of pipelines) pipeline.endWatch()
-        return false
-      }
-    },
-    close: async () => await watch.close(),
   }
 }
 

@@ -55,8 +55,8 @@ export interface Mode {
   readonly syncPeriodMs: number
   readonly minSyncPeriodMs: number
   readonly restFactor: number
-  /** Watches the kernel between runs, so that pipelines need not look for themselves; absent: they do. Throws KernelError. */
-  readonly openWatch?: () => ModeWatch
+  /** Watches the kernel between runs, so that pipelines need not look for themselves; absent, or undefined when it cannot: they do. */
+  readonly openWatch?: () => ModeWatch | undefined
   /** Removes what the other modes left, now that this one stands. False: something is left still; never throws KernelError. */
   readonly leaveOthers: () => Promise<boolean>
 }

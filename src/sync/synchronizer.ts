@@ -1,5 +1,4 @@
 import type { IpFamily } from '../address.js'
-import { KernelError } from '../errors.js'
 import type { LinkWatch, Links } from '../kernel/index.js'
 import type { Metrics } from '../metrics.js'
 import type { NodeTracker } from '../node/index.js'
@@ -130,7 +129,7 @@ export class Synchronizer {
   }
 
   async #followMode(): Promise<void> {
-    const watch = this.#openModeWatch()
+    const watch = this.#options.mode.openWatch?.()
     this.#modeWatch = watch
     if (watch === undefined) return
     do this.#requestLooks()
@@ -142,16 +141,6 @@ export class Synchronizer {
   /** One that is not in force yet tries again in its own time. */
   #requestLooks(): void {
     for (const { pipeline, runner } of this.#families) if (pipeline.isInForce) runner.request()
-  }
-
-  /** undefined: pipelines look for themselves. */
-  #openModeWatch(): ModeWatch | undefined {
-    try {
-      return this.#options.mode.openWatch?.()
-    } catch (error) {
-      if (!(error instanceof KernelError)) throw error
-      return undefined
-    }
   }
 
   async #follow(watch: LinkWatch): Promise<void> {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
 import { KernelError } from '../../src/errors.js'
-import type { IpvsOp, VirtualServerKey } from '../../src/kernel/index.js'
+import type { IpvsOp, LookWatch, VirtualServerKey } from '../../src/kernel/index.js'
 import { port, service, set, slice, synced } from '../support/objects.js'
 import { PipelineLab, ip, snapshot } from '../support/pipeline-lab.js'
 
@@ -238,18 +238,38 @@ it('what the watch told is not forgotten while the kernel does not answer', asyn
   await lab.stop()
 })
 
-it('without a watch the kernel is looked at each second', async () => {
-  const lab = new PipelineLab()
-  lab.kernel.look(['ipv4', 'ipv6']).watch = () => {
-    throw new KernelError({ errno: constants.errno.EMFILE, subsystem: 'xtables', operation: 'open socket' })
+describe('without a watch the kernel is looked at each second, and one line says so:', () => {
+  const error = new KernelError({
+    errno: constants.errno.EMFILE,
+    subsystem: 'xtables',
+    operation: 'open socket',
+  })
+  const cases: readonly { readonly name: string; readonly watch: () => LookWatch }[] = [
+    {
+      name: 'it cannot be opened',
+      watch: () => {
+        throw error
+      },
+    },
+    {
+      name: 'it breaks',
+      watch: () => ({ next: () => Promise.reject(error), close: () => Promise.resolve() }),
+    },
+  ]
+  for (const { name, watch } of cases) {
+    it(name, async () => {
+      const lab = new PipelineLab()
+      lab.kernel.look(['ipv4', 'ipv6']).watch = watch
+      await lab.deliver(set(service('web', '10.96.0.1')), set(slice('web-4', 'web', ['10.1.0.1'])), synced)
+      await lab.clock.advance(2500)
+      const before = await snapshot(lab.kernel)
+      await lab.kernel.ipvs.apply([drained(web, '10.1.0.1')])
+      await lab.clock.advance(1000)
+      assert.deepEqual(await snapshot(lab.kernel), before)
+      assert.equal(lab.log.find('warn', 'cannot be watched').length, 1)
+      await lab.stop()
+    })
   }
-  await lab.deliver(set(service('web', '10.96.0.1')), set(slice('web-4', 'web', ['10.1.0.1'])), synced)
-  await lab.clock.advance(2500)
-  const before = await snapshot(lab.kernel)
-  await lab.kernel.ipvs.apply([drained(web, '10.1.0.1')])
-  await lab.clock.advance(1000)
-  assert.deepEqual(await snapshot(lab.kernel), before)
-  await lab.stop()
 })
 
 it('a set that is flushed is noticed within a second', async () => {
