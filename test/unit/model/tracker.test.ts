@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import * as fc from 'fast-check'
 import { formatEndpoint, type IpFamily } from '../../../src/address.js'
 import { Tracker } from '../../../src/model/index.js'
 import type { ObjectEvent } from '../../../src/source/index.js'
@@ -215,6 +216,36 @@ describe('endpoints of several slices', () => {
       })
     }
   }
+
+  it('are those of a map by address and port, whose keys are sorted', () => {
+    const addresses = ['10.0.0.1', '10.0.0.10', '10.0.0.100', '10.0.0.2', '9.255.0.1', '110.0.0.1']
+    const anEndpoint = fc
+      .record({ address: fc.constantFrom(...addresses), terminating: fc.boolean() })
+      .map(({ address, terminating }) => endpoint(address, { terminating }))
+    const aSlice = fc.record({
+      endpoints: fc.array(anEndpoint, { maxLength: 8 }),
+      ports: fc.uniqueArray(fc.constantFrom(80, 800, 8080), { minLength: 1 }),
+    })
+    fc.assert(
+      fc.property(fc.array(aSlice, { maxLength: 4 }), (slices) => {
+        const tracked = new Tracked()
+        const expected = new Map<string, string>()
+        const named = slices.map(({ endpoints, ports }, i) => {
+          for (const number of ports)
+            for (const { address, conditions } of endpoints) {
+              const id = `${address}:${number}`
+              if (!expected.has(id) || !conditions.terminating)
+                expected.set(id, conditions.terminating ? `${id} terminating` : id)
+            }
+          const slicePorts = ports.map((number) => ({ name: '', protocol: 'TCP', port: number }) as const)
+          return set(slice(`web-${i}`, 'web', endpoints, { addressType: 'IPv4', ports: slicePorts }))
+        })
+        tracked.after(set(service('web', '10.96.0.1')), ...named.toReversed())
+        const sorted = [...expected].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, text]) => text)
+        assert.deepEqual(tracked.endpoints(webKey), sorted)
+      }),
+    )
+  })
 
   it('only what can be used: named ports, own family, readable addresses, no headless slices', () => {
     const tracked = new Tracked()
