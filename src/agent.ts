@@ -10,6 +10,7 @@ import { openMetrics, type Metrics } from './metrics.js'
 import { configWarnings, nodeName, NodeTracker } from './node/index.js'
 import { releaseMemory } from './release-memory.js'
 import { HealthCheckServers } from './server/index.js'
+import { followLogSignals, stopSignal } from './signals.js'
 import { nodeFileSystem, openSource } from './source/index.js'
 import {
   adviceOn,
@@ -123,13 +124,6 @@ async function failureOf(start: Promise<void>): Promise<never> {
   return await new Promise<never>(() => undefined)
 }
 
-async function stopSignal(): Promise<NodeJS.Signals> {
-  return await new Promise((resolve) => {
-    process.once('SIGTERM', resolve)
-    process.once('SIGINT', resolve)
-  })
-}
-
 async function runCleanUp(config: Config, kernel: Kernel): Promise<number> {
   const { text, isComplete } = await cleanUpAll(kernel, config.ipvs.excludeCIDRs)
   process.stdout.write(`viaduct: ${text}\n`)
@@ -152,6 +146,7 @@ async function main(): Promise<number> {
     destination,
     now: Date.now,
   })
+  followLogSignals(log, config.verbosity)
   const kernel = openKernel({ addonPath: process.env['VIADUCT_ADDON'] })
   try {
     return config.cleanup ? await runCleanUp(config, kernel) : await run(config, kernel, log)

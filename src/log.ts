@@ -26,6 +26,11 @@ export interface Log {
   writes(level: 'debug' | 'trace'): boolean
 }
 
+export interface AdjustableLog extends Log {
+  /** As if `-v` had been that number. */
+  setVerbosity(verbosity: number): void
+}
+
 export interface LogOptions {
   readonly format: 'json' | 'text'
   /** The number of `-v`. */
@@ -45,7 +50,7 @@ export function levelOfVerbosity(verbosity: number): 'info' | 'debug' | 'trace' 
 }
 
 /** The only maker of logs. Line shape: level, ts (Unix milliseconds, as kube-proxy's JSON log), fields, msg. */
-export function openLog(options: LogOptions): Log {
+export function openLog(options: LogOptions): AdjustableLog {
   const destination =
     options.format === 'json' ? options.destination : new TextDestination(options.destination)
   const logger = pino(
@@ -66,7 +71,7 @@ export function openStandardOutput(): DestinationStream {
   return pino.destination({ fd: 1, sync: true })
 }
 
-class PinoLog implements Log {
+class PinoLog implements AdjustableLog {
   readonly #logger: Logger
 
   constructor(logger: Logger) {
@@ -95,6 +100,10 @@ class PinoLog implements Log {
 
   writes(level: 'debug' | 'trace'): boolean {
     return this.#logger.isLevelEnabled(level)
+  }
+
+  setVerbosity(verbosity: number): void {
+    this.#logger.level = levelOfVerbosity(verbosity)
   }
 }
 

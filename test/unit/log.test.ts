@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { StateReporter, levelOfVerbosity, openLog, type Log } from '../../src/log.js'
+import { StateReporter, levelOfVerbosity, openLog, type AdjustableLog } from '../../src/log.js'
 
-function open(format: 'json' | 'text', verbosity = 0): { readonly log: Log; readonly lines: string[] } {
+function open(format: 'json' | 'text', verbosity = 0): { readonly log: AdjustableLog; readonly lines: string[] } {
   const lines: string[] = []
   const destination = { write: (line: string) => void lines.push(line) }
   return { log: openLog({ format, verbosity, destination, now: () => 1_767_225_600_000 }), lines }
@@ -47,6 +47,16 @@ describe('openLog', () => {
     log.trace('not seen')
     assert.equal(lines.length, 1)
     assert.deepEqual([log.writes('debug'), log.writes('trace')], [true, false])
+  })
+
+  it('shows more, and less, from the moment it is told to', () => {
+    const { log, lines } = open('json')
+    log.setVerbosity(4)
+    log.trace('seen')
+    log.setVerbosity(0)
+    log.debug('not seen')
+    assert.equal(lines.length, 1)
+    assert.equal(log.writes('debug'), false)
   })
 })
 
