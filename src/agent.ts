@@ -10,6 +10,7 @@ import { openMetrics, type Metrics } from './metrics.js'
 import { configWarnings, nodeName, NodeTracker } from './node/index.js'
 import { releaseMemory } from './release-memory.js'
 import { HealthCheckServers } from './server/index.js'
+import { ServiceManager } from './service-manager.js'
 import { followLogSignals, stopSignal } from './signals.js'
 import { nodeFileSystem, openSource } from './source/index.js'
 import {
@@ -39,10 +40,11 @@ interface BuildOptions {
   readonly kernel: Kernel
   readonly log: Log
   readonly metrics: Metrics
+  readonly manager: ServiceManager
 }
 
 /** Throws KernelError or ConfigError where the mode cannot work on this kernel. */
-async function build({ config, kernel, log, metrics }: BuildOptions): Promise<Agent> {
+async function build({ config, kernel, log, metrics, manager }: BuildOptions): Promise<Agent> {
   const crash = new EventEmitter<{ crash: [unknown] }>()
   const node = new NodeTracker(nodeName(config, hostname()), config.bindAddress)
   const problems = new StateReporter({
@@ -69,6 +71,7 @@ async function build({ config, kernel, log, metrics }: BuildOptions): Promise<Ag
   const synchronizer = new Synchronizer({
     mode,
     onInForce: () => {
+      manager.ready()
       for (const warning of configWarnings({ ...config, mode: mode.name }, node.facts)) log.warn(warning)
       endStartOfV8()
       releaseMemory().catch((error: unknown) => log.debug('Memory of the start is kept', { err: error }))
@@ -91,6 +94,13 @@ const timers = {
 async function run(config: Config, kernel: Kernel, log: Log): Promise<number> {
   const stopped = stopSignal()
   const metrics = openMetrics(new Registry())
+  const manager = new ServiceManager({
+    environment: process.env,
+    pid: process.pid,
+    notify: (socket, state) => kernel.notifyServiceManager(socket, state),
+    every: (periodMs, wake) => void setInterval(wake, periodMs).unref(),
+    log,
+  })
   const source = openSource(config, { fileSystem: nodeFileSystem, timers, log, metrics })
   const inbox = new Inbox(systemClock)
   // The kernel may be loading its modules meanwhile; what it lacks is told before what the world lacks.
@@ -99,7 +109,7 @@ async function run(config: Config, kernel: Kernel, log: Log): Promise<number> {
   let synchronizer: Synchronizer | undefined
   let end: NodeJS.Signals | readonly unknown[]
   try {
-    const agent = await Promise.race([build({ config, kernel, log, metrics }), stopped])
+    const agent = await Promise.race([build({ config, kernel, log, metrics, manager }), stopped])
     if (typeof agent === 'string') end = agent
     else {
       ;({ synchronizer } = agent)
@@ -109,6 +119,7 @@ async function run(config: Config, kernel: Kernel, log: Log): Promise<number> {
       end = await Promise.race([stopped, agent.crash, reading, handing])
     }
   } finally {
+    manager.stopping()
     kernel.hurry()
     await source.stop()
     await synchronizer?.stop()

@@ -1,6 +1,7 @@
 #include <malloc.h>
 #include <napi.h>
 
+#include "binding/arguments.h"
 #include "binding/conntrack_socket_wrap.h"
 #include "binding/ipset_socket_wrap.h"
 #include "binding/ipvs_socket_wrap.h"
@@ -10,7 +11,9 @@
 #include "binding/nft_socket_wrap.h"
 #include "binding/route_events_wrap.h"
 #include "binding/route_socket_wrap.h"
+#include "binding/values.h"
 #include "binding/xtables_wrap.h"
+#include "system/service_manager.h"
 
 namespace viaduct::binding {
 
@@ -35,16 +38,27 @@ class Addon : public Napi::Addon<Addon> {
  public:
   Addon(Napi::Env env, Napi::Object exports) {
     GiveFreedMemoryBack();
-    DefineAddon(exports, {InstanceValue("IpvsSocket", IpvsSocketWrap::Define(env), napi_enumerable),
-                          InstanceValue("RouteSocket", RouteSocketWrap::Define(env), napi_enumerable),
-                          InstanceValue("RouteEvents", RouteEventsWrap::Define(env), napi_enumerable),
-                          InstanceValue("ConntrackSocket", ConntrackSocketWrap::Define(env), napi_enumerable),
-                          InstanceValue("IpsetSocket", IpsetSocketWrap::Define(env), napi_enumerable),
-                          InstanceValue("NftSocket", NftSocketWrap::Define(env), napi_enumerable),
-                          InstanceValue("KernelLook", KernelLookWrap::Define(env), napi_enumerable),
-                          InstanceValue("LookWatch", LookWatchWrap::Define(env), napi_enumerable),
-                          InstanceValue("XtablesTable", XtablesWrap::Define(env), napi_enumerable),
-                          InstanceValue("layout", MakeLayout(env), napi_enumerable)});
+    DefineAddon(exports,
+                {InstanceValue("IpvsSocket", IpvsSocketWrap::Define(env), napi_enumerable),
+                 InstanceValue("RouteSocket", RouteSocketWrap::Define(env), napi_enumerable),
+                 InstanceValue("RouteEvents", RouteEventsWrap::Define(env), napi_enumerable),
+                 InstanceValue("ConntrackSocket", ConntrackSocketWrap::Define(env), napi_enumerable),
+                 InstanceValue("IpsetSocket", IpsetSocketWrap::Define(env), napi_enumerable),
+                 InstanceValue("NftSocket", NftSocketWrap::Define(env), napi_enumerable),
+                 InstanceValue("KernelLook", KernelLookWrap::Define(env), napi_enumerable),
+                 InstanceValue("LookWatch", LookWatchWrap::Define(env), napi_enumerable),
+                 InstanceValue("XtablesTable", XtablesWrap::Define(env), napi_enumerable),
+                 InstanceMethod<&Addon::NotifyServiceManager>("notifyServiceManager", napi_enumerable),
+                 InstanceValue("layout", MakeLayout(env), napi_enumerable)});
+  }
+
+ private:
+  void NotifyServiceManager(const Napi::CallbackInfo& info) {
+    constexpr size_t kLongest = 4096;
+    const Arguments arguments(info,
+                              {Parameter::Text("socket", kLongest), Parameter::Text("state", kLongest)});
+    const Status status = system::NotifyServiceManager(arguments.Text(0), arguments.Text(1));
+    if (!status.ok()) throw MakeError(info.Env(), status.error());
   }
 };
 

@@ -167,6 +167,8 @@ export interface Addon {
   readonly KernelLook: new (families: Uint8Array) => RawKernelLook
   readonly LookWatch: new (families: Uint8Array, setPrefix: string) => RawLookWatch
   readonly XtablesTable: new (family: RawFamily, table: string) => RawXtablesTable
+  /** Lines such as `READY=1` to the socket of that name (NOTIFY_SOCKET). Does not wait; throws RawError. */
+  readonly notifyServiceManager: (socket: string, state: string) => void
   /** Size and offsets of each record (records.ts). */
   readonly layout: Readonly<Record<string, Readonly<Record<string, number>>>>
 }

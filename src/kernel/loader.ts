@@ -82,6 +82,7 @@ const exportNames = {
   KernelLook: true,
   LookWatch: true,
   XtablesTable: true,
+  notifyServiceManager: true,
   layout: true,
 } as const satisfies Record<keyof Addon, true>
 

@@ -18,6 +18,7 @@ import { RealNftChains } from './real-nft-chains.js'
 import { RealRoutes } from './real-routes.js'
 import { RealSysctl } from './real-sysctl.js'
 import { RealXtables } from './real-xtables.js'
+import { toKernelError } from './request-queue.js'
 import type { Routes } from './routes.js'
 import type { Sysctl } from './sysctl.js'
 import type { XtTableName, Xtables } from './xtables.js'
@@ -37,6 +38,8 @@ export interface Kernel {
   activeTables(family: IpFamily): Promise<readonly XtTableName[]>
   /** The one of these families. */
   look(families: readonly IpFamily[]): KernelLook
+  /** Node has no such sockets: sd_notify(3) of `state` to `socket`. Throws KernelError. */
+  notifyServiceManager(socket: string, state: string): void
   /** From now on nobody waits for the lock of other programs, and what waits throws EAGAIN. For a stop. */
   hurry(): void
   /** Waits for what is in flight; idempotent. */
@@ -98,6 +101,13 @@ export function openKernel(options: KernelOptions = {}): Kernel {
       const look = looks.get(key) ?? new RealKernelLook(addon, families)
       looks.set(key, look)
       return look
+    },
+    notifyServiceManager: (socket, state) => {
+      try {
+        addon().notifyServiceManager(socket, state)
+      } catch (error) {
+        throw toKernelError(error, 'addon')
+      }
     },
     hurry: () => {
       isHurried = true

@@ -11,7 +11,7 @@ import type { Clock } from './clock.js'
 import type { Pipeline } from './pipeline.js'
 
 /** What modes use of the kernel; its parts are shared by all pipelines, which queue inside. */
-export type ModeKernel = Omit<Kernel, 'close' | 'hurry'>
+export type ModeKernel = Omit<Kernel, 'close' | 'hurry' | 'notifyServiceManager'>
 
 /** Health checks of Services as listeners of one family; `server/` has them. */
 export interface HealthCheckListeners {

@@ -13,7 +13,16 @@ const beside: Readonly<Record<string, readonly string[]>> = {
 /** Kubernetes objects end at routing/, kernel types begin at modes/. */
 const withoutKernel = ['source', 'model', 'routing']
 const withoutKubernetes = ['modes', 'ledger']
-const rootFiles = ['address.ts', 'errors.ts', 'log.ts', 'metrics.ts', 'release-memory.ts', 'v8-options.ts']
+const rootFiles = [
+  'address.ts',
+  'errors.ts',
+  'log.ts',
+  'metrics.ts',
+  'release-memory.ts',
+  'service-manager.ts',
+  'signals.ts',
+  'v8-options.ts',
+]
 const roomsOfManyDoors = ['modes']
 
 export interface Import {

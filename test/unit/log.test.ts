@@ -2,7 +2,10 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { StateReporter, levelOfVerbosity, openLog, type AdjustableLog } from '../../src/log.js'
 
-function open(format: 'json' | 'text', verbosity = 0): { readonly log: AdjustableLog; readonly lines: string[] } {
+function open(
+  format: 'json' | 'text',
+  verbosity = 0,
+): { readonly log: AdjustableLog; readonly lines: string[] } {
   const lines: string[] = []
   const destination = { write: (line: string) => void lines.push(line) }
   return { log: openLog({ format, verbosity, destination, now: () => 1_767_225_600_000 }), lines }

@@ -1,0 +1,88 @@
+// The shipped agent as a process: signals, and what it tells the service manager. It is in iptables mode in a namespace of its own,
+// and has nothing to do.
+import assert from 'node:assert/strict'
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { Namespace } from '../support/namespaces.js'
+import type { Program } from '../support/processes.js'
+import { treeRoot } from '../support/tree.js'
+
+const agentFile = join(treeRoot, 'dist/agent.js')
+
+/** Prints what comes to a datagram socket of that path, a line each. */
+const receiver =
+  '$| = 1; socket(S, AF_UNIX, SOCK_DGRAM, 0); bind(S, sockaddr_un($ARGV[0])) or die $!; print "bound\\n"; while (defined recv(S, $_, 4096, 0)) { print "$_\\n" }'
+
+describe('the process', { timeout: 60_000 }, () => {
+  let folder: string
+  let manifests: string
+  let node: Namespace
+
+  before(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'viaduct-process-'))
+    manifests = join(folder, 'manifests')
+    mkdirSync(manifests)
+    node = await Namespace.create('node')
+  })
+
+  after(async () => {
+    await node.close()
+    rmSync(folder, { recursive: true })
+  })
+
+  async function started(...environment: readonly string[]): Promise<Program> {
+    const own = ['--manifests', manifests, '--proxy-mode', 'iptables', '--hostname-override', 'node-a']
+    const agent = node.start('env', ...environment, process.execPath, agentFile, ...own)
+    await agent.line((line) => line.includes('viaduct starts'))
+    return agent
+  }
+
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
+    it(`${signal} ends it in order`, async () => {
+      const agent = await started()
+      agent.signal(signal)
+      const { code, stdout } = await agent.ended
+      assert.equal(code, 0)
+      assert.match(stdout, new RegExp(`"signal":"${signal}".*the kernel stays as it is`))
+    })
+  }
+
+  it('SIGUSR2 lets the log show everything, and then again what -v says; SIGUSR1 opens no debugger', async () => {
+    const agent = await started()
+    agent.signal('SIGUSR1')
+    for (const v of [4, 0, 4]) {
+      const from = agent.lines.length
+      agent.signal('SIGUSR2')
+      const line = await agent.line((text) => text.includes('Verbosity of the log changed'), from)
+      assert.match(line, new RegExp(`"v":${v},`))
+    }
+    agent.signal('SIGTERM')
+    const { code, stderr } = await agent.ended
+    assert.deepEqual({ code, stderr }, { code: 0, stderr: '' })
+  })
+
+  it('tells the service manager when everything is in force, that it lives, and that it stops', async () => {
+    const socket = join(folder, 'notify')
+    const manager = node.start('perl', '-MSocket', '-e', receiver, socket)
+    await manager.line((line) => line === 'bound')
+    const agent = await started(`NOTIFY_SOCKET=${socket}`, 'WATCHDOG_USEC=200000')
+    await manager.line((line) => line === 'READY=1')
+    await manager.line((line) => line === 'WATCHDOG=1', manager.lines.length)
+    agent.signal('SIGTERM')
+    await manager.line((line) => line === 'STOPPING=1')
+    assert.equal((await agent.ended).code, 0)
+    manager.signal('SIGTERM')
+    await manager.ended
+  })
+
+  it('says once that the service manager does not answer, and works on', async () => {
+    const agent = await started(`NOTIFY_SOCKET=${join(folder, 'nobody')}`, 'WATCHDOG_USEC=20000')
+    await agent.line((line) => line.includes('The service manager cannot be told'))
+    agent.signal('SIGTERM')
+    const { code, stdout } = await agent.ended
+    assert.equal(code, 0)
+    assert.equal(stdout.split('The service manager cannot be told').length, 2)
+  })
+})
