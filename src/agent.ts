@@ -2,8 +2,15 @@
 import { EventEmitter, once } from 'node:events'
 import { hostname } from 'node:os'
 import { Registry } from 'prom-client'
-import { parseArguments } from './cli/index.js'
-import type { Config, ProxyMode } from './config/index.js'
+import { parseArguments, type ConfigFile } from './cli/index.js'
+import {
+  formatConfig,
+  readConfigFile,
+  watchConfigFile,
+  writeConfigFile,
+  type Config,
+  type ProxyMode,
+} from './config/index.js'
 import { countCpus, openKernel, type Kernel } from './kernel/index.js'
 import { openLog, openStandardOutput, StateReporter, type Log } from './log.js'
 import { openMetrics, type Metrics } from './metrics.js'
@@ -90,17 +97,22 @@ const timers = {
   after: (delayMs: number, wake: () => void) => systemClock.schedule(delayMs, wake),
 }
 
+interface RunOptions {
+  readonly config: Config
+  /** Followed while the agent runs; undefined: there is none. */
+  readonly configFile: ConfigFile | undefined
+  readonly kernel: Kernel
+  readonly log: Log
+  readonly manager: ServiceManager
+}
+
 /** Resolves with the exit code. */
-async function run(config: Config, kernel: Kernel, log: Log): Promise<number> {
+async function run({ config, configFile, kernel, log, manager }: RunOptions): Promise<number> {
   const stopped = stopSignal()
+  const following = new AbortController()
+  const configChange = watchConfigFile(configFile, { signal: following.signal, after: timers.after })
+  configChange.catch(() => undefined)
   const metrics = openMetrics(new Registry())
-  const manager = new ServiceManager({
-    environment: process.env,
-    pid: process.pid,
-    notify: (socket, state) => kernel.notifyServiceManager(socket, state),
-    every: (periodMs, wake) => void setInterval(wake, periodMs).unref(),
-    log,
-  })
   const source = openSource(config, { fileSystem: nodeFileSystem, timers, log, metrics })
   const inbox = new Inbox(systemClock)
   // The kernel may be loading its modules meanwhile; what it lacks is told before what the world lacks.
@@ -116,10 +128,11 @@ async function run(config: Config, kernel: Kernel, log: Log): Promise<number> {
       log.info('viaduct starts', { version: config.version, mode: agent.mode })
       agent.synchronizer.start()
       const handing = failureOf(inbox.open((events) => agent.synchronizer.deliver(events)))
-      end = await Promise.race([stopped, agent.crash, reading, handing])
+      end = await Promise.race([stopped, agent.crash, reading, handing, configChange])
     }
   } finally {
     manager.stopping()
+    following.abort()
     kernel.hurry()
     await source.stop()
     await synchronizer?.stop()
@@ -141,15 +154,33 @@ async function runCleanUp(config: Config, kernel: Kernel): Promise<number> {
   return isComplete ? 0 : 1
 }
 
+/** Makes the kernel ready for an agent that may do less. */
+async function runInit(options: Omit<BuildOptions, 'metrics'>): Promise<number> {
+  await build({ ...options, metrics: openMetrics(new Registry()) })
+  options.log.info('System initialized and --init-only specified')
+  return 0
+}
+
+function runWrite(config: Config, path: string): number {
+  try {
+    writeConfigFile(path, formatConfig(config))
+    return 0
+  } catch (error) {
+    process.stderr.write(`viaduct: ${adviceOn(error)}\n`)
+    return 1
+  }
+}
+
 async function main(): Promise<number> {
   prepareV8()
-  const invocation = parseArguments(process.argv.slice(2))
+  const invocation = parseArguments(process.argv.slice(2), readConfigFile)
   if ('exitCode' in invocation) {
     const output = invocation.exitCode === 0 ? process.stdout : process.stderr
     output.write(invocation.text)
     return invocation.exitCode
   }
-  const { config } = invocation
+  const { config, configFile } = invocation
+  if (config.writeConfigTo !== undefined) return runWrite(config, config.writeConfigTo)
   const destination = openStandardOutput()
   const log = openLog({
     format: config.loggingFormat,
@@ -159,8 +190,17 @@ async function main(): Promise<number> {
   })
   followLogSignals(log, config.verbosity)
   const kernel = openKernel({ addonPath: process.env['VIADUCT_ADDON'] })
+  const manager = new ServiceManager({
+    environment: process.env,
+    pid: process.pid,
+    notify: (socket, state) => kernel.notifyServiceManager(socket, state),
+    every: (periodMs, wake) => void setInterval(wake, periodMs).unref(),
+    log,
+  })
   try {
-    return config.cleanup ? await runCleanUp(config, kernel) : await run(config, kernel, log)
+    if (config.cleanup) return await runCleanUp(config, kernel)
+    if (config.initOnly) return await runInit({ config, kernel, log, manager })
+    return await run({ config, configFile, kernel, log, manager })
   } catch (error) {
     process.stderr.write(`viaduct: ${adviceOn(error)}\n`)
     return 1

@@ -1,16 +1,35 @@
 import { conntrackFlags } from './conntrack-flags.js'
 import type { Flag } from './flag.js'
+import { inertFlags, inertLoggingFlags } from './inert-flags.js'
 import { iptablesFlags } from './iptables-flags.js'
 import { ipvsFlags } from './ipvs-flags.js'
+import { clientFlags, serverFlags } from './server-flags.js'
 import { parseBoolean, parseBooleans, parseNumber } from './values.js'
 
 /** Every flag of this build: kube-proxy's names and meanings where kube-proxy has the flag. */
 export const flags: readonly Flag[] = [
   {
+    name: 'config',
+    value: 'FILE',
+    field: 'configFile',
+    help: "kube-proxy's configuration file, YAML or JSON; it stands for all flags that it has a field for",
+    isBesideConfig: true,
+    take: (input, text) => ({ ...input, configFile: text }),
+  },
+  {
+    name: 'write-config-to',
+    value: 'FILE',
+    field: 'writeConfigTo',
+    help: 'write the configuration with its defaults as such a file, and exit',
+    isBesideConfig: true,
+    take: (input, text) => ({ ...input, writeConfigTo: text }),
+  },
+  {
     name: 'manifests',
     value: 'DIR',
     field: 'manifests',
     help: 'folder with Services, EndpointSlices and Nodes as YAML or JSON; its changes are followed',
+    isBesideConfig: true,
     take: (input, text) => ({ ...input, manifests: text }),
   },
   {
@@ -25,6 +44,7 @@ export const flags: readonly Flag[] = [
     value: 'NAME',
     field: 'hostnameOverride',
     help: "name of this node, instead of the machine's host name",
+    isBesideConfig: true,
     take: (input, text) => ({ ...input, hostnameOverride: text }),
   },
   {
@@ -41,9 +61,13 @@ export const flags: readonly Flag[] = [
     value: 'HOW',
     field: 'vipBinding',
     help: 'how VIPs become local: routes or addresses (default routes)',
+    isBesideConfig: true,
     take: (input, text) => ({ ...input, vipBinding: text }),
   },
   ...conntrackFlags,
+  ...serverFlags,
+  ...clientFlags,
+  ...inertFlags,
   {
     name: 'feature-gates',
     value: 'GATES',
@@ -55,10 +79,19 @@ export const flags: readonly Flag[] = [
     }),
   },
   {
+    name: 'init-only',
+    value: undefined,
+    field: 'initOnly',
+    help: 'set what needs more than CAP_NET_ADMIN, and exit',
+    isBesideConfig: true,
+    take: (input, text) => ({ ...input, initOnly: parseBoolean('initOnly', text) }),
+  },
+  {
     name: 'cleanup',
     value: undefined,
     field: 'cleanup',
     help: 'remove everything that was programmed, and exit',
+    isBesideConfig: true,
     take: (input, text) => ({ ...input, cleanup: parseBoolean('cleanup', text) }),
   },
   {
@@ -66,6 +99,7 @@ export const flags: readonly Flag[] = [
     value: 'LEVEL',
     field: 'verbosity',
     help: 'how much is logged: 0 and 1 little, 2 and 3 syncs, 4 and more every object (default 0)',
+    isBesideConfig: true,
     take: (input, text) => ({ ...input, verbosity: parseNumber('verbosity', text) }),
   },
   {
@@ -73,6 +107,8 @@ export const flags: readonly Flag[] = [
     value: 'FORMAT',
     field: 'loggingFormat',
     help: 'json or text (default json)',
+    isBesideConfig: true,
     take: (input, text) => ({ ...input, loggingFormat: text }),
   },
+  ...inertLoggingFlags,
 ]

@@ -1,7 +1,7 @@
 // In: the process's arguments. Out: Config, or a text and an exit code.
-// Never: exit, print, read files or the environment.
+// Never: exit, print, read the environment, or a file but by the function that it is given.
 // Owner of: flags' names and help.
 // Read next: flags.ts (the table); config/ (defaults and validation); docs/flags.md.
 export type { Flag } from './flag.js'
 export { flags } from './flags.js'
-export { parseArguments, type Invocation } from './parse-arguments.js'
+export { parseArguments, type ConfigFile, type Invocation } from './parse-arguments.js'

@@ -18,6 +18,7 @@ export const ipvsFlags: readonly Flag[] = [
     value: 'FLAGS',
     field: 'ipvs.schedulerFlags',
     help: 'its flags, separated by commas: sh-fallback, sh-port, mh-fallback, mh-port, or none (default mh-port for mh)',
+    isBesideConfig: true,
     take: (input, text) => withIpvs(input, { schedulerFlags: splitList(text) }),
   },
   {
@@ -75,6 +76,7 @@ export const ipvsFlags: readonly Flag[] = [
     value: 'DURATION',
     field: 'ipvs.gracefulPeriod',
     help: 'how long a backend that left its Service may keep its connections; 0: none at all (default 1h)',
+    isBesideConfig: true,
     take: (input, text) => withIpvs(input, { gracefulPeriodMs: parseDuration('ipvs.gracefulPeriod', text) }),
   },
   {
@@ -82,6 +84,7 @@ export const ipvsFlags: readonly Flag[] = [
     value: undefined,
     field: 'ipvs.runEstimation',
     help: 'whether the kernel keeps rates of every virtual and real server, where it can do without (default: as it is)',
+    isBesideConfig: true,
     take: (input, text) => withIpvs(input, { runEstimation: parseBoolean('ipvs.runEstimation', text) }),
   },
 ]

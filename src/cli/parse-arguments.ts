@@ -1,5 +1,5 @@
 import { Command, CommanderError, Option } from 'commander'
-import { resolveConfig, version, type Config, type ConfigInput } from '../config/index.js'
+import { readConfig, resolveConfig, version, type Config, type ConfigInput } from '../config/index.js'
 import { ConfigError } from '../errors.js'
 import type { Flag } from './flag.js'
 import { flags } from './flags.js'
@@ -7,22 +7,36 @@ import { nearestName } from './nearest-name.js'
 
 const knownNames = ['help', 'version', 'h', ...flags.map(({ name }) => name)]
 
+/** A configuration file as it was read. */
+export interface ConfigFile {
+  readonly path: string
+  readonly bytes: Uint8Array
+}
+
 /** What the process is asked to do: run with `config`, or print `text` and exit. */
 export type Invocation =
-  | { readonly config: Config }
+  /** `configFile` is absent without --config. */
+  | { readonly config: Config; readonly configFile?: ConfigFile }
   /** 0: help or version, for standard output; 2: usage error in one sentence, for standard error. */
   | { readonly exitCode: 0 | 2; readonly text: string }
 
-/** Reads arguments as kube-proxy does (`argv` without the program's own two words). Never throws for what was written. */
-export function parseArguments(argv: readonly string[]): Invocation {
-  let input: ConfigInput = {}
-  let written = ''
-  const command = buildCommand((flag, text) => {
-    input = flag.take(input, text)
-  })
+/** A flag as it was written. */
+interface WrittenFlag {
+  readonly flag: Flag
+  readonly text: string
+}
+
+/**
+ * Reads arguments as kube-proxy does (`argv` without the program's own two words). `readFile` gives the bytes of the file of
+ * --config, or throws ConfigError. Never throws for what was written.
+ */
+export function parseArguments(argv: readonly string[], readFile: (path: string) => Uint8Array): Invocation {
+  const written: WrittenFlag[] = []
+  let output = ''
+  const command = buildCommand((flag, text) => written.push({ flag, text }))
   command.configureOutput({
     writeOut: (text) => {
-      written += text
+      output += text
     },
     writeErr: () => undefined,
   })
@@ -30,13 +44,44 @@ export function parseArguments(argv: readonly string[]): Invocation {
     command.parse(argv.map(normalizeWord), { from: 'user' })
     if (command.args.length > 0)
       return usage(`unexpected argument "${command.args[0]}": only flags are taken`)
-    return { config: resolveConfig(input) }
+    return configure(written, readFile)
   } catch (error) {
-    if (error instanceof ConfigError) return usage(describeConfigError(error))
     if (!(error instanceof CommanderError)) throw error
-    if (error.exitCode === 0) return { exitCode: 0, text: written }
+    if (error.exitCode === 0) return { exitCode: 0, text: output }
     return usage(describeCommanderError(error, argv))
   }
+}
+
+function configure(written: readonly WrittenFlag[], readFile: (path: string) => Uint8Array): Invocation {
+  try {
+    // All of them, as text that is no value is wrong beside a file as well.
+    const input = takeFlags({}, written)
+    const { configFile: path = '' } = input
+    if (path === '') return { config: resolveConfig(input) }
+    const configFile = { path, bytes: readFile(path) }
+    return { config: resolveFile(configFile, written), configFile }
+  } catch (error) {
+    if (error instanceof ConfigError) return usage(describeConfigError(error))
+    throw error
+  }
+}
+
+/** Throws ConfigError, with the file's path for what it says. */
+function resolveFile({ path, bytes }: ConfigFile, written: readonly WrittenFlag[]): Config {
+  const beside = written.filter(({ flag }) => flag.isBesideConfig)
+  const discarded = written.filter(({ flag }) => !flag.isBesideConfig)
+  const discardedFlags = [...new Set(discarded.map(({ flag }) => flag.name))]
+  const input = takeFlags(readConfig(path, bytes), beside)
+  try {
+    return resolveConfig({ ...input, discardedFlags })
+  } catch (error) {
+    if (!(error instanceof ConfigError) || beside.some(({ flag }) => flag.field === error.path)) throw error
+    throw new ConfigError(path, error.message)
+  }
+}
+
+function takeFlags(input: ConfigInput, written: readonly WrittenFlag[]): ConfigInput {
+  return written.reduce((result, { flag, text }) => flag.take(result, text), input)
 }
 
 function buildCommand(take: (flag: Flag, text: string) => void): Command {

@@ -1,5 +1,6 @@
 import type { Cidr, IpAddress } from '../address.js'
 import { ConfigError } from '../errors.js'
+import { resolveClient, type ClientConfig, type ClientInput } from './client.js'
 import { type ConntrackConfig, type ConntrackInput, resolveConntrack } from './conntrack.js'
 import { type FeatureGates, resolveFeatureGates } from './feature-gates.js'
 import { resolveIpvs, type IpvsConfig, type IpvsInput } from './ipvs.js'
@@ -15,7 +16,9 @@ import {
   type NodePortAddresses,
 } from './local-traffic.js'
 import { resolvePeriods, type SyncPeriods } from './periods.js'
+import { resolveServers, type ServersConfig, type ServersInput } from './servers.js'
 import { version } from './version.js'
+import { resolveWithoutEffect, type InertSettings } from './without-effect.js'
 
 export type ProxyMode = 'iptables' | 'ipvs'
 export type VipBinding = 'routes' | 'addresses'
@@ -51,6 +54,16 @@ export interface Config {
   readonly vipBinding: VipBinding
   readonly featureGates: FeatureGates
   readonly conntrack: ConntrackConfig
+  readonly servers: ServersConfig
+  readonly client: ClientConfig
+  /** Settings that are not their default, and change nothing in this build. */
+  readonly withoutEffect: InertSettings
+  /** Names of flags that a configuration file has replaced. */
+  readonly discardedFlags: readonly string[]
+  /** File to write the configuration to, instead of running. */
+  readonly writeConfigTo: string | undefined
+  /** Set what only a privileged process may set, then exit (F-103). */
+  readonly initOnly: boolean
   /** Remove what we programmed, then exit. */
   readonly cleanup: boolean
   /** klog's V: 0 is quiet. */
@@ -75,6 +88,15 @@ export interface ConfigInput {
   /** By the gate's name. */
   readonly featureGates?: Readonly<Record<string, boolean>>
   readonly conntrack?: ConntrackInput
+  readonly servers?: ServersInput
+  readonly client?: ClientInput
+  readonly withoutEffect?: InertSettings
+  readonly discardedFlags?: readonly string[]
+  /** Blank: none. */
+  readonly configFile?: string | undefined
+  /** Blank: nowhere. */
+  readonly writeConfigTo?: string | undefined
+  readonly initOnly?: boolean | undefined
   readonly cleanup?: boolean | undefined
   readonly verbosity?: number | undefined
   readonly loggingFormat?: string | undefined
@@ -103,6 +125,12 @@ export function resolveConfig(input: ConfigInput): Config {
     vipBinding: oneOf('vipBinding', vipBindings, input.vipBinding ?? 'routes'),
     featureGates: resolveFeatureGates(input.featureGates ?? {}),
     conntrack: resolveConntrack(input.conntrack ?? {}),
+    servers: resolveServers(input.servers ?? {}, input.bindAddress ?? '0.0.0.0'),
+    client: resolveClient(input.client ?? {}),
+    withoutEffect: resolveWithoutEffect(input.withoutEffect ?? {}),
+    discardedFlags: input.discardedFlags ?? [],
+    writeConfigTo: input.writeConfigTo === '' ? undefined : input.writeConfigTo,
+    initOnly: input.initOnly ?? false,
     cleanup,
     verbosity: resolveVerbosity(input.verbosity ?? 0),
     loggingFormat: oneOf('loggingFormat', loggingFormats, input.loggingFormat ?? 'json'),

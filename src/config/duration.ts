@@ -14,7 +14,10 @@ const unitMs: Readonly<Record<string, number>> = {
 const onePart = /(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)/gu
 const wholeText = /^[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+$/u
 
-/** Milliseconds of a Go duration such as `1m30s`; `0` needs no unit. Throws ConfigError with `path` for anything else. */
+/**
+ * Milliseconds of a Go duration such as `1m30s`, to the nanosecond; `0` needs no unit. Throws ConfigError with `path` for
+ * anything else.
+ */
 export function parseDuration(path: string, text: string): number {
   if (/^[+-]?0$/u.test(text)) return 0
   if (!wholeText.test(text)) {
@@ -22,5 +25,23 @@ export function parseDuration(path: string, text: string): number {
   }
   let ms = 0
   for (const [, number, unit] of text.matchAll(onePart)) ms += Number(number) * (unitMs[unit ?? ''] ?? 0)
-  return text.startsWith('-') ? -ms : ms
+  const rounded = Math.round(ms * 1e6) / 1e6
+  return text.startsWith('-') ? -rounded : rounded
+}
+
+/** As time.Duration of Go prints it: `24h0m0s`, `1m30s`, `1.5s`, `500ms`, `0s`. */
+export function formatDuration(durationMs: number): string {
+  if (durationMs < 0) return `-${formatDuration(-durationMs)}`
+  if (durationMs === 0) return '0s'
+  if (durationMs < 1e-3) return `${Math.round(durationMs * 1e6)}ns`
+  if (durationMs < 1) return `${decimals(durationMs * 1e3, 3)}µs`
+  if (durationMs < 1000) return `${decimals(durationMs, 6)}ms`
+  const minutes = Math.floor(durationMs / 60_000)
+  const seconds = `${decimals((durationMs % 60_000) / 1000, 9)}s`
+  if (minutes === 0) return seconds
+  return minutes < 60 ? `${minutes}m${seconds}` : `${Math.floor(minutes / 60)}h${minutes % 60}m${seconds}`
+}
+
+function decimals(value: number, most: number): string {
+  return value.toFixed(most).replace(/\.?0+$/u, '')
 }

@@ -6,7 +6,7 @@ export interface FeatureGates {
   /** False: nothing is served at a Service's external IPs (F-011). */
   readonly AllowServiceExternalIPs: boolean
   /** As they were written, but without effect in this build. */
-  readonly withoutEffect: readonly string[]
+  readonly withoutEffect: Readonly<Record<string, boolean>>
 }
 
 const effective = 'AllowServiceExternalIPs'
@@ -40,7 +40,7 @@ export function resolveFeatureGates(written: Readonly<Record<string, boolean>>):
   }
   return {
     AllowServiceExternalIPs: written[effective] ?? true,
-    withoutEffect: Object.keys(written).filter((gate) => gate !== effective),
+    withoutEffect: Object.fromEntries(Object.entries(written).filter(([gate]) => gate !== effective)),
   }
 }
 

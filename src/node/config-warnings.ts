@@ -1,11 +1,19 @@
 // What an operator should know about settings that are valid, but leave something open (F-065, F-083, F-086).
 import type { Cidr, IpFamily } from '../address.js'
-import type { Config, ProxyMode } from '../config/index.js'
+import { writtenOfClient, type Config, type ProxyMode } from '../config/index.js'
 import type { NodeFacts } from './node-tracker.js'
 
 export interface WarnedConfig extends Pick<
   Config,
-  'featureGates' | 'nodePortAddresses' | 'detectLocalMode' | 'clusterCIDR' | 'ipvs'
+  | 'featureGates'
+  | 'nodePortAddresses'
+  | 'detectLocalMode'
+  | 'clusterCIDR'
+  | 'ipvs'
+  | 'client'
+  | 'manifests'
+  | 'withoutEffect'
+  | 'discardedFlags'
 > {
   /** The one that runs. */
   readonly mode: ProxyMode
@@ -27,13 +35,21 @@ export function configWarnings(
     ...nodePortWarnings(config, families),
     ...detectionWarnings(config, node, families),
     ...(config.mode === 'ipvs' ? excludeWarnings(config, families) : []),
-    ...gateWarnings(config),
+    ...naming('feature gates without effect in this build', Object.keys(config.featureGates.withoutEffect)),
+    ...naming('settings without effect in this build', Object.keys(config.withoutEffect)),
+    ...naming(
+      'settings without effect while manifests are the source',
+      config.manifests === undefined ? [] : writtenOfClient(config.client),
+    ),
+    ...naming(
+      'flags without effect beside --config',
+      config.discardedFlags.map((name) => `--${name}`),
+    ),
   ]
 }
 
-function gateWarnings({ featureGates: { withoutEffect } }: WarnedConfig): string[] {
-  if (withoutEffect.length === 0) return []
-  return [`feature gates without effect in this build: ${withoutEffect.join(', ')}`]
+function naming(problem: string, named: readonly string[]): readonly string[] {
+  return named.length === 0 ? [] : [`${problem}: ${named.join(', ')}`]
 }
 
 function nodePortWarnings({ nodePortAddresses }: WarnedConfig, families: readonly IpFamily[]): string[] {

@@ -1,6 +1,7 @@
 // The traffic table above the kernel: objects through the rooms up to compiled rules, then packets through the packet model.
 import { familyOf, type IpAddress, type IpFamily } from '../../src/address.js'
 import { parseArguments } from '../../src/cli/index.js'
+import { readConfigFile } from '../../src/config/index.js'
 import { BugError } from '../../src/errors.js'
 import type { Protocol } from '../../src/kernel/index.js'
 import { type ServicePortKey, Tracker } from '../../src/model/index.js'
@@ -128,7 +129,10 @@ function problemOf(check: ModelCheck, tables: ModelTables, node: ModelNode): str
 
 /** The tables of this family, as all rooms above the kernel make them. */
 function compiled(family: IpFamily, group: TrafficGroup, objects: readonly KubernetesObject[]): ModelTables {
-  const invocation = parseArguments(['--manifests=.', '--proxy-mode=iptables', ...flagsOf(group.settings)])
+  const invocation = parseArguments(
+    ['--manifests=.', '--proxy-mode=iptables', ...flagsOf(group.settings)],
+    readConfigFile,
+  )
   if (!('config' in invocation)) throw new BugError(`the flags of group ${group.name}: ${invocation.text}`)
   const node = new NodeTracker(nodeName)
   node.apply(set(nodeObject))

@@ -1,8 +1,14 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { describe, it } from 'node:test'
+import { loadAll } from 'js-yaml'
 import { flags, parseArguments } from '../../../src/cli/index.js'
-import { resolveConfig, version, type ConfigInput } from '../../../src/config/index.js'
+import { formatConfig, resolveConfig, version, type ConfigInput } from '../../../src/config/index.js'
+import { ConfigError } from '../../../src/errors.js'
+
+const noFile = (path: string): never => {
+  throw new ConfigError(path, 'cannot be read: it does not exist (ENOENT)')
+}
 
 describe('parseArguments', () => {
   const good: [string[], ConfigInput][] = [
@@ -102,10 +108,71 @@ describe('parseArguments', () => {
     ],
     [['--manifests=m', '--vip-binding=addresses'], { vipBinding: 'addresses' }],
     [['--manifests=m', '--logging-format=text'], { loggingFormat: 'text' }],
+    [['--manifests=m', '--config='], {}],
+    [['--manifests=m', '--write-config-to=f'], { writeConfigTo: 'f' }],
+    [['--manifests=m', '--write-config-to='], {}],
+    [['--manifests=m', '--init-only'], { initOnly: true }],
+    [
+      ['--manifests=m', '--healthz-bind-address=192.0.2.1', '--metrics-bind-address=[fd00::1]:80'],
+      { servers: { healthzBindAddress: '192.0.2.1:10256', metricsBindAddress: '[fd00::1]:80' } },
+    ],
+    [
+      ['--manifests=m', '--healthz-bind-address=', '--healthz-port=1', '--metrics-port=2'],
+      { servers: { healthzBindAddress: '0.0.0.0:1', metricsBindAddress: '127.0.0.1:2' } },
+    ],
+    [
+      ['--manifests=m', '--healthz-bind-address=192.0.2.1:80', '--healthz-port=0', '--metrics-port=0'],
+      { servers: { healthzServer: false, metricsServer: false } },
+    ],
+    [
+      ['--manifests=m', '--bind-address-hard-fail', '--profiling'],
+      { servers: { bindAddressHardFail: true, enableProfiling: true } },
+    ],
+    [
+      ['--manifests=m', '--kubeconfig=/k', '--master=https://192.0.2.1:6443'],
+      { client: { clientConnection: { kubeconfig: '/k' }, master: 'https://192.0.2.1:6443' } },
+    ],
+    [
+      [
+        '--manifests=m',
+        '--kube-api-content-type=application/json',
+        '--kube-api-qps=-1',
+        '--kube-api-burst=3',
+      ],
+      { client: { clientConnection: { contentType: 'application/json', qps: -1, burst: 3 } } },
+    ],
+    [
+      ['--manifests=m', '--kube-api-qps=2.5', '--kube-api-burst=0'],
+      { client: { clientConnection: { qps: 2.5 } } },
+    ],
+    [
+      [
+        '--manifests=m',
+        '--oom-score-adj',
+        '-5',
+        '--config-sync-period=1h',
+        '--show-hidden-metrics-for-version=1.35',
+      ],
+      { withoutEffect: { oomScoreAdj: -5, configSyncPeriod: '1h0m0s', showHiddenMetricsForVersion: '1.35' } },
+    ],
+    [
+      ['--manifests=m', '--vmodule=a=1,b*=2', '--vmodule=c=3', '--log-flush-frequency=1s'],
+      { withoutEffect: { 'logging.vmodule': 'a=1,b*=2,c=3', 'logging.flushFrequency': '1s' } },
+    ],
+    [
+      ['--manifests=m', '--log-text-split-stream', '--log-json-info-buffer-size=64Ki'],
+      {
+        withoutEffect: {
+          'logging.options.text.splitStream': true,
+          'logging.options.json.infoBufferSize': '64Ki',
+        },
+      },
+    ],
+    [['--manifests=m', '--log-json-split-stream=false', '--log-text-info-buffer-size=0'], {}],
   ]
   for (const [argv, input] of good) {
     it(`takes ${argv.join(' ')}`, () => {
-      assert.deepEqual(parseArguments(argv), { config: resolveConfig({ manifests: 'm', ...input }) })
+      assert.deepEqual(parseArguments(argv, noFile), { config: resolveConfig({ manifests: 'm', ...input }) })
     })
   }
 
@@ -173,23 +240,139 @@ describe('parseArguments', () => {
       '--conntrack-udp-timeout: must be greater than or equal to 0',
     ],
     [['--manifests=m', '--vip-binding=x'], '--vip-binding: must be routes or addresses, not "x"'],
+    [['--config=/absent'], '/absent: cannot be read: it does not exist (ENOENT)'],
+    [['--config=/absent', '--masquerade-all=x'], '--masquerade-all: must be true or false, not "x"'],
+    [
+      ['--manifests=m', '--healthz-bind-address=localhost'],
+      '--healthz-bind-address: must be IP:port, not "localhost"',
+    ],
+    [
+      ['--manifests=m', '--oom-score-adj=-1001'],
+      '--oom-score-adj: must be within the range [-1000, 1000], not -1001',
+    ],
+    [['--manifests=m', '--oom-score-adj=low'], '--oom-score-adj: must be a whole number, not "low"'],
+    [['--manifests=m', '--config-sync-period=0'], '--config-sync-period: must be greater than 0'],
+    [
+      ['--manifests=m', '--kube-api-qps=many'],
+      '--kube-api-qps: must be a number such as 5 or 2.5, not "many"',
+    ],
+    [['--manifests=m', '--kube-api-burst=-1'], '--kube-api-burst: must be non-negative'],
+    [['--manifests=m', '--vmodule=a'], '--vmodule: must be written PATTERN=LEVEL,OTHER=LEVEL, not "a"'],
+    [
+      ['--manifests=m', '--log-text-info-buffer-size=big'],
+      '--log-text-info-buffer-size: must be an amount such as 0 or 64Ki, not "big"',
+    ],
+    [
+      ['--manifests=m', '--show-hidden-metrics-for-version=1.2'],
+      "--show-hidden-metrics-for-version: must be omitted or have the value '1.35': only the previous minor version is allowed",
+    ],
   ]
   for (const [argv, sentence] of wrong) {
     it(`refuses ${argv.join(' ') || 'no flag at all'}`, () => {
       const text = `viaduct: ${sentence} (see viaduct --help)\n`
-      assert.deepEqual(parseArguments(argv), { exitCode: 2, text })
+      assert.deepEqual(parseArguments(argv, noFile), { exitCode: 2, text })
     })
   }
 
   it('prints the version', () => {
-    assert.deepEqual(parseArguments(['--version']), { exitCode: 0, text: `viaduct ${version}\n` })
+    assert.deepEqual(parseArguments(['--version'], noFile), { exitCode: 0, text: `viaduct ${version}\n` })
   })
 
   it('lists every flag in the help', () => {
-    const help = parseArguments(['--help'])
+    const help = parseArguments(['--help'], noFile)
     assert.ok('text' in help && help.exitCode === 0)
     for (const { name } of flags) assert.match(help.text, new RegExp(`--${name} `, 'u'))
   })
+})
+
+function parse(text: string, argv: readonly string[]): ReturnType<typeof parseArguments> {
+  return parseArguments(['--config=f', ...argv], () => Buffer.from(text))
+}
+
+describe('parseArguments with --config', () => {
+  const head = 'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n'
+  const viaduct = '---\napiVersion: viaduct.dev/v1alpha1\nkind: ViaductConfiguration\n'
+  const good: readonly {
+    readonly name: string
+    readonly file: string
+    readonly argv: readonly string[]
+    readonly input: ConfigInput
+  }[] = [
+    {
+      name: 'discards the flags that the file has fields for, and names each of them once',
+      file: `${head}mode: ipvs`,
+      argv: ['--manifests=m', '--proxy-mode=iptables', '--healthz-port=0', '--proxy-mode=', '--kubeconfig=k'],
+      input: { mode: 'ipvs', discardedFlags: ['proxy-mode', 'healthz-port', 'kubeconfig'] },
+    },
+    {
+      name: 'lets the host name, logging, --master and what to do win',
+      file: `${head}hostnameOverride: a\nlogging: {verbosity: 1, format: json, vmodule: [{filePattern: a, verbosity: 1}]}`,
+      argv: [
+        '--manifests=m',
+        '--hostname-override=B',
+        '-v=4',
+        '--logging-format=text',
+        '--vmodule=b=2',
+        '--log-flush-frequency=1s',
+        '--master=https://m',
+        '--init-only',
+        '--write-config-to=w',
+      ],
+      input: {
+        hostnameOverride: 'b',
+        verbosity: 4,
+        loggingFormat: 'text',
+        withoutEffect: { 'logging.vmodule': 'a=1,b=2', 'logging.flushFrequency': '1s' },
+        client: { master: 'https://m' },
+        initOnly: true,
+        writeConfigTo: 'w',
+      },
+    },
+    {
+      name: "lets Viaduct's own flags win",
+      file: `${head}${viaduct}manifests: x\nvipBinding: addresses\nipvs: {gracefulPeriod: 1h, runEstimation: false}`,
+      argv: ['--manifests=m', '--vip-binding=routes', '--ipvs-graceful-period=0'],
+      input: { ipvs: { gracefulPeriodMs: 0, runEstimation: false } },
+    },
+    { name: 'needs no flag else', file: `${head}${viaduct}manifests: m`, argv: [], input: {} },
+  ]
+  for (const { name, file, argv, input } of good) {
+    it(name, () => {
+      assert.deepEqual(parse(file, argv), {
+        config: resolveConfig({ manifests: 'm', ...input }),
+        configFile: { path: 'f', bytes: Buffer.from(file) },
+      })
+    })
+  }
+
+  const wrong: [string, string[], string][] = [
+    [head, [], 'f: manifests: is required: name the folder that holds the Service manifests'],
+    [
+      `${head}mode: nftables`,
+      ['--manifests=m'],
+      'f: mode: nftables is not in this build, which has: iptables, ipvs',
+    ],
+    [
+      `${head}mode: nftables`,
+      ['--manifests=m', '--proxy-mode=ipvs'],
+      'f: mode: nftables is not in this build, which has: iptables, ipvs',
+    ],
+    [
+      `${head}featureGates: {Nope: true}`,
+      ['--manifests=m'],
+      'f: featureGates: unrecognized feature gate: Nope',
+    ],
+    [head, ['--manifests=m', '--logging-format=xml'], '--logging-format: must be json or text, not "xml"'],
+    [`${head}modes: ipvs`, ['--manifests=m'], 'f: modes: is not a field of KubeProxyConfiguration'],
+  ]
+  for (const [file, argv, sentence] of wrong) {
+    it(`refuses ${JSON.stringify(file.slice(head.length))} with ${argv.join(' ') || 'no other flag'}`, () => {
+      assert.deepEqual(parse(file, argv), {
+        exitCode: 2,
+        text: `viaduct: ${sentence} (see viaduct --help)\n`,
+      })
+    })
+  }
 })
 
 describe('docs/flags.md', () => {
@@ -198,4 +381,25 @@ describe('docs/flags.md', () => {
     const documented = [...rows].map(({ groups }) => groups?.['name'])
     assert.deepEqual(documented, [...flags.map(({ name }) => name), 'version', 'help'])
   })
+
+  it('has a row for every field of a file, and no other', () => {
+    const rows = readFileSync('docs/flags.md', 'utf8').matchAll(/^\| `(?<path>[a-z][\w.]*)` \|.*\|.*\|$/gmu)
+    const documented = [...rows].map(({ groups }) => groups?.['path'] ?? '')
+    const config = resolveConfig({ manifests: 'm', ipvs: { runEstimation: true } })
+    const documents: unknown[] = loadAll(formatConfig(config))
+    const paths = documents.flatMap((document) => leavesOf('', document))
+    assert.deepEqual(
+      documented,
+      paths.filter((path) => path !== 'apiVersion' && path !== 'kind'),
+    )
+  })
 })
+
+/** Paths of what is no mapping, or an empty one. */
+function leavesOf(path: string, value: unknown): readonly string[] {
+  const isLeaf = typeof value !== 'object' || Array.isArray(value) || Object.keys(Object(value)).length === 0
+  if (isLeaf) return [path]
+  return Object.entries(Object(value)).flatMap(([name, inner]) =>
+    leavesOf(path === '' ? name : `${path}.${name}`, inner),
+  )
+}

@@ -2,7 +2,13 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { describe, it } from 'node:test'
 import * as fc from 'fast-check'
-import { parseDuration, resolveConfig, version, type ConfigInput } from '../../../src/config/index.js'
+import {
+  formatDuration,
+  parseDuration,
+  resolveConfig,
+  version,
+  type ConfigInput,
+} from '../../../src/config/index.js'
 import { ConfigError } from '../../../src/errors.js'
 
 describe('parseDuration', () => {
@@ -41,6 +47,8 @@ describe('parseDuration', () => {
   })
 })
 
+type ServersInput = NonNullable<ConfigInput['servers']>
+
 describe('resolveConfig', () => {
   it('fills the defaults', () => {
     assert.deepEqual(resolveConfig({ manifests: '/m' }), {
@@ -73,7 +81,7 @@ describe('resolveConfig', () => {
         runEstimation: undefined,
       },
       vipBinding: 'routes',
-      featureGates: { AllowServiceExternalIPs: true, withoutEffect: [] },
+      featureGates: { AllowServiceExternalIPs: true, withoutEffect: {} },
       conntrack: {
         maxPerCore: 32_768,
         min: 131_072,
@@ -83,6 +91,26 @@ describe('resolveConfig', () => {
         udpTimeoutMs: 0,
         udpStreamTimeoutMs: 0,
       },
+      servers: {
+        healthzBindAddress: { host: '0.0.0.0', port: 10256 },
+        metricsBindAddress: { host: '127.0.0.1', port: 10249 },
+        bindAddressHardFail: false,
+        enableProfiling: false,
+      },
+      client: {
+        clientConnection: {
+          kubeconfig: '',
+          acceptContentTypes: '',
+          contentType: 'application/vnd.kubernetes.protobuf',
+          qps: 5,
+          burst: 10,
+        },
+        master: '',
+      },
+      withoutEffect: {},
+      discardedFlags: [],
+      writeConfigTo: undefined,
+      initOnly: false,
       cleanup: false,
       verbosity: 0,
       loggingFormat: 'json',
@@ -148,7 +176,7 @@ describe('resolveConfig', () => {
     }
     assert.deepEqual(resolveConfig({ manifests: 'm', featureGates }).featureGates, {
       AllowServiceExternalIPs: false,
-      withoutEffect: ['NativeHistograms', 'NFTablesProxyMode', 'AllAlpha'],
+      withoutEffect: { NativeHistograms: true, NFTablesProxyMode: true, AllAlpha: false },
     })
   })
 
@@ -196,6 +224,31 @@ describe('resolveConfig', () => {
       [tcpTimeoutSeconds, tcpFinTimeoutSeconds, udpTimeoutSeconds, runEstimation],
       [900, 1, 0, false],
     )
+  })
+
+  const addresses: [string, ServersInput, string | undefined][] = [
+    ['0.0.0.0', {}, '0.0.0.0 10256'],
+    ['192.0.2.1', { healthzBindAddress: '' }, '0.0.0.0 10256'],
+    ['::', {}, ':: 10256'],
+    ['fd00::1', { healthzPort: 8 }, ':: 8'],
+    ['0.0.0.0', { healthzBindAddress: '192.0.2.001' }, '192.0.2.1 10256'],
+    ['0.0.0.0', { healthzBindAddress: 'fd00:0::1' }, 'fd00::1 10256'],
+    ['0.0.0.0', { healthzBindAddress: 'fd00::1', healthzPort: 9 }, 'fd00::1 9'],
+    ['0.0.0.0', { healthzBindAddress: '[FD00::1]:80', healthzPort: 9 }, 'fd00::1 80'],
+    ['0.0.0.0', { healthzBindAddress: '127.0.0.1:65535' }, '127.0.0.1 65535'],
+    ['0.0.0.0', { healthzBindAddress: '127.0.0.1:80', healthzPort: 0 }, undefined],
+    ['0.0.0.0', { healthzServer: false }, undefined],
+  ]
+  for (const [bindAddress, servers, expected] of addresses) {
+    it(`serves health for ${JSON.stringify(servers)} on a node ${bindAddress}`, () => {
+      const { healthzBindAddress: found } = resolveConfig({ manifests: 'm', bindAddress, servers }).servers
+      assert.equal(found === undefined ? found : `${found.host} ${found.port}`, expected)
+    })
+  }
+
+  it('serves metrics on loopback of the same family', () => {
+    const { metricsBindAddress } = resolveConfig({ manifests: 'm', bindAddress: 'fd00::1' }).servers
+    assert.deepEqual(metricsBindAddress, { host: '::1', port: 10249 })
   })
 
   it('looks at the cluster CIDRs only in the mode that uses them', () => {
@@ -288,6 +341,35 @@ describe('resolveConfig', () => {
     ],
     [{ conntrack: { maxPerCore: -1 } }, 'conntrack.maxPerCore: must be greater than or equal to 0'],
     [{ conntrack: { udpTimeoutMs: -1 } }, 'conntrack.udpTimeout: must be greater than or equal to 0'],
+    [{ servers: { healthzBindAddress: 'a:80' } }, 'healthzBindAddress: must be a valid IP, not "a:80"'],
+    [{ servers: { healthzBindAddress: ':80' } }, 'healthzBindAddress: must be a valid IP, not ":80"'],
+    [
+      { servers: { healthzBindAddress: '127.0.0.1:0' } },
+      'healthzBindAddress: must be a valid port, not "127.0.0.1:0"',
+    ],
+    [
+      { servers: { metricsBindAddress: '127.0.0.1:65536' } },
+      'metricsBindAddress: must be a valid port, not "127.0.0.1:65536"',
+    ],
+    [
+      { servers: { metricsBindAddress: '127.0.0.1:' } },
+      'metricsBindAddress: must be a valid port, not "127.0.0.1:"',
+    ],
+    [
+      { servers: { metricsBindAddress: '127.0.0.1:1:2' } },
+      'metricsBindAddress: must be IP:port, not "127.0.0.1:1:2"',
+    ],
+    [{ servers: { metricsPort: 65_536 } }, 'metricsBindAddress: must be a valid port, not ""'],
+    [{ client: { clientConnection: { burst: -1 } } }, 'clientConnection.burst: must be non-negative'],
+    [
+      { withoutEffect: { oomScoreAdj: 1001 } },
+      'oomScoreAdj: must be within the range [-1000, 1000], not 1001',
+    ],
+    [
+      { withoutEffect: { 'nftables.masqueradeBit': 32 } },
+      'nftables.masqueradeBit: must be within the range [0, 31], not 32',
+    ],
+    [{ withoutEffect: { configSyncPeriod: '-1s' } }, 'configSyncPeriod: must be greater than 0'],
     [{ vipBinding: 'route' }, 'vipBinding: must be routes or addresses, not "route"'],
     [{ loggingFormat: 'xml' }, 'loggingFormat: must be json or text, not "xml"'],
     [{ verbosity: 1.5 }, 'verbosity: must be a whole number from 0, not 1.5'],
@@ -297,6 +379,32 @@ describe('resolveConfig', () => {
       assert.throws(() => resolveConfig({ manifests: 'm', ...input }), { name: 'ConfigError', message })
     })
   }
+})
+
+describe('formatDuration', () => {
+  const cases: [number, string][] = [
+    [0, '0s'],
+    [86_400_000, '24h0m0s'],
+    [90_000, '1m30s'],
+    [1500, '1.5s'],
+    [500, '500ms'],
+    [1.5, '1.5ms'],
+    [0.0015, '1.5µs'],
+    [0.000_001, '1ns'],
+    [60_000.000_001, '1m0.000000001s'],
+    [-5000, '-5s'],
+  ]
+  for (const [ms, text] of cases) it(`writes ${text}`, () => assert.equal(formatDuration(ms), text))
+
+  it('is read as what it was', () => {
+    const hundredHoursNs = 360_000_000_000_000
+    fc.assert(
+      fc.property(fc.integer({ min: -hundredHoursNs, max: hundredHoursNs }), (ns) => {
+        const ms = Math.round(ns) / 1e6
+        assert.equal(parseDuration('x', formatDuration(ms)), ms)
+      }),
+    )
+  })
 })
 
 describe('version', () => {

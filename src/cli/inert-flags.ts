@@ -1,0 +1,81 @@
+// Flags of kube-proxy that change nothing in this build: they are taken, checked, written to files and told once in the log.
+import { formatDuration, parseDuration, withInert, type InertPath } from '../config/index.js'
+import type { Flag } from './flag.js'
+import { parseBoolean, parseInteger, parseQuantity, parseVerbosities } from './values.js'
+
+export const inertFlags: readonly Flag[] = [
+  {
+    name: 'show-hidden-metrics-for-version',
+    ...inert('showHiddenMetricsForVersion', (text) => text),
+    value: 'VERSION',
+    help: 'no effect: no metric is hidden',
+  },
+  {
+    name: 'oom-score-adj',
+    ...inert('oomScoreAdj', (text) => parseInteger('oomScoreAdj', text)),
+    value: 'NUMBER',
+    help: 'no effect yet (default -999)',
+  },
+  {
+    name: 'config-sync-period',
+    ...inert('configSyncPeriod', (text) => formatDuration(parseDuration('configSyncPeriod', text))),
+    value: 'DURATION',
+    help: 'no effect: changes are followed as they come (default 15m)',
+  },
+]
+
+export const inertLoggingFlags: readonly Flag[] = [
+  {
+    name: 'vmodule',
+    value: 'PATTERNS',
+    field: 'logging.vmodule',
+    help: 'no effect: PATTERN=LEVEL,OTHER=LEVEL for files of kube-proxy',
+    isBesideConfig: true,
+    take: (input, text) => {
+      const before = input.withoutEffect?.['logging.vmodule'] ?? ''
+      const both = [String(before), parseVerbosities('logging.vmodule', text)]
+      return withInert(input, 'logging.vmodule', both.filter((part) => part !== '').join(','))
+    },
+  },
+  {
+    name: 'log-flush-frequency',
+    ...inert('logging.flushFrequency', (text) =>
+      formatDuration(parseDuration('logging.flushFrequency', text)),
+    ),
+    value: 'DURATION',
+    help: 'no effect: each line is written at once (default 5s)',
+    isBesideConfig: true,
+  },
+  ...streamFlags('text'),
+  ...streamFlags('json'),
+]
+
+function streamFlags(format: 'text' | 'json'): readonly Flag[] {
+  return [
+    {
+      name: `log-${format}-split-stream`,
+      ...inert(`logging.options.${format}.splitStream`, (text) =>
+        parseBoolean(`logging.options.${format}.splitStream`, text),
+      ),
+      value: undefined,
+      help: 'no effect: all lines go to standard output',
+      isBesideConfig: true,
+    },
+    {
+      name: `log-${format}-info-buffer-size`,
+      ...inert(`logging.options.${format}.infoBufferSize`, (text) =>
+        parseQuantity(`logging.options.${format}.infoBufferSize`, text),
+      ),
+      value: 'SIZE',
+      help: 'no effect: each line is written at once (default 0)',
+      isBesideConfig: true,
+    },
+  ]
+}
+
+function inert(
+  field: InertPath,
+  parse: (text: string) => string | number | boolean,
+): Pick<Flag, 'field' | 'take'> {
+  return { field, take: (input, text) => withInert(input, field, parse(text)) }
+}

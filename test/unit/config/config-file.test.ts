@@ -1,0 +1,483 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import * as fc from 'fast-check'
+import { formatConfig, readConfig, resolveConfig, type ConfigInput } from '../../../src/config/index.js'
+
+const head = 'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n'
+const viaductHead = 'apiVersion: viaduct.dev/v1alpha1\nkind: ViaductConfiguration\n'
+const read = (text: string): ConfigInput => readConfig('f.yaml', Buffer.from(text))
+const resolve = (text: string) => resolveConfig({ manifests: 'm', ...read(text) })
+
+// What kubeadm v1.36 writes into the ConfigMap kube-proxy, but for its cluster's own values.
+const ofKubeadm = `
+apiVersion: kubeproxy.config.k8s.io/v1alpha1
+bindAddress: 0.0.0.0
+bindAddressHardFail: false
+clientConnection:
+  acceptContentTypes: ""
+  burst: 0
+  contentType: ""
+  kubeconfig: /var/lib/kube-proxy/kubeconfig.conf
+  qps: 0
+clusterCIDR: 10.244.0.0/16
+configSyncPeriod: 0s
+conntrack:
+  maxPerCore: null
+  min: null
+  tcpBeLiberal: false
+  tcpCloseWaitTimeout: null
+  tcpEstablishedTimeout: null
+  udpStreamTimeout: 0s
+  udpTimeout: 0s
+detectLocal:
+  bridgeInterface: ""
+  interfaceNamePrefix: ""
+detectLocalMode: ""
+enableProfiling: false
+healthzBindAddress: ""
+hostnameOverride: ""
+iptables:
+  localhostNodePorts: null
+  masqueradeAll: false
+  masqueradeBit: null
+  minSyncPeriod: 0s
+  syncPeriod: 0s
+ipvs:
+  excludeCIDRs: null
+  minSyncPeriod: 0s
+  scheduler: ""
+  strictARP: false
+  syncPeriod: 0s
+  tcpFinTimeout: 0s
+  tcpTimeout: 0s
+  udpTimeout: 0s
+kind: KubeProxyConfiguration
+logging:
+  flushFrequency: 0
+  options:
+    json:
+      infoBufferSize: "0"
+    text:
+      infoBufferSize: "0"
+  verbosity: 0
+metricsBindAddress: ""
+mode: ""
+nftables:
+  masqueradeAll: false
+  masqueradeBit: null
+  minSyncPeriod: 0s
+  syncPeriod: 0s
+nodePortAddresses: null
+oomScoreAdj: null
+portRange: ""
+showHiddenMetricsForVersion: ""
+winkernel:
+  enableDSR: false
+  forwardHealthCheckVip: false
+  networkName: ""
+  rootHnsEndpointName: ""
+  sourceVip: ""
+`
+
+describe('readConfig', () => {
+  it('takes what kubeadm writes, whose zeros are defaults', () => {
+    const client = { clientConnection: { kubeconfig: '/var/lib/kube-proxy/kubeconfig.conf' } }
+    assert.deepEqual(
+      resolve(ofKubeadm),
+      resolveConfig({ manifests: 'm', client, clusterCIDR: ['10.244.0.0/16'] }),
+    )
+  })
+
+  const good: [string, ConfigInput][] = [
+    ['', {}],
+    ['mode: iptables', { mode: 'iptables' }],
+    ['"mode": "ipvs"', { mode: 'ipvs' }],
+    ['featureGates: {AllowServiceExternalIPs: false}', { featureGates: { AllowServiceExternalIPs: false } }],
+    ['clientConnection: {qps: 2.5, burst: 3}', { client: { clientConnection: { qps: 2.5, burst: 3 } } }],
+    ['clientConnection: null', {}],
+    ['logging: {format: text, verbosity: 3}', { loggingFormat: 'text', verbosity: 3 }],
+    ['logging: {flushFrequency: 7s}', { withoutEffect: { 'logging.flushFrequency': '7s' } }],
+    ['logging: {flushFrequency: 7000000000}', { withoutEffect: { 'logging.flushFrequency': '7s' } }],
+    [
+      'logging: {vmodule: [{filePattern: a, verbosity: 1}, {filePattern: b*, verbosity: 2}]}',
+      { withoutEffect: { 'logging.vmodule': 'a=1,b*=2' } },
+    ],
+    [
+      'logging: {options: {json: {splitStream: true, infoBufferSize: 64Ki}, text: {infoBufferSize: 5}}}',
+      {
+        withoutEffect: {
+          'logging.options.json.splitStream': true,
+          'logging.options.json.infoBufferSize': '64Ki',
+          'logging.options.text.infoBufferSize': '5',
+        },
+      },
+    ],
+    ['healthzBindAddress: 192.0.2.1', { servers: { healthzBindAddress: '192.0.2.1:10256' } }],
+    [
+      'bindAddressHardFail: true\nenableProfiling: true',
+      { servers: { bindAddressHardFail: true, enableProfiling: true } },
+    ],
+    ['bindAddress: "::"', { bindAddress: '::' }],
+    [
+      'iptables: {masqueradeBit: 0, masqueradeAll: true, localhostNodePorts: false, syncPeriod: 1m, minSyncPeriod: 1s}',
+      {
+        iptables: {
+          masqueradeBit: 0,
+          masqueradeAll: true,
+          localhostNodePorts: false,
+          syncPeriodMs: 60_000,
+          minSyncPeriodMs: 1000,
+        },
+      },
+    ],
+    [
+      'ipvs: {scheduler: mh, excludeCIDRs: [10.0.0.0/8], strictARP: true, tcpTimeout: 15m, tcpFinTimeout: 2m, udpTimeout: 1s}',
+      {
+        ipvs: {
+          scheduler: 'mh',
+          excludeCIDRs: ['10.0.0.0/8'],
+          strictARP: true,
+          tcpTimeoutMs: 900_000,
+          tcpFinTimeoutMs: 120_000,
+          udpTimeoutMs: 1000,
+        },
+      },
+    ],
+    [
+      'nftables: {masqueradeBit: 3, syncPeriod: 1h}',
+      { withoutEffect: { 'nftables.masqueradeBit': 3, 'nftables.syncPeriod': '1h0m0s' } },
+    ],
+    ['clusterCIDR: 10.0.0.0/8, fd00::/8', { clusterCIDR: ['10.0.0.0/8', 'fd00::/8'] }],
+    ['nodePortAddresses: [primary]', { nodePortAddresses: ['primary'] }],
+    [
+      'detectLocalMode: BridgeInterface\ndetectLocal: {bridgeInterface: cni0}',
+      { detectLocalMode: 'BridgeInterface', detectLocal: { bridgeInterface: 'cni0' } },
+    ],
+    ['oomScoreAdj: 0', { withoutEffect: { oomScoreAdj: 0 } }],
+    [
+      'conntrack: {maxPerCore: 0, min: 1, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 1s, tcpBeLiberal: true}',
+      {
+        conntrack: {
+          maxPerCore: 0,
+          min: 1,
+          tcpEstablishedTimeoutMs: 0,
+          tcpCloseWaitTimeoutMs: 1000,
+          tcpBeLiberal: true,
+        },
+      },
+    ],
+    [`---\n${viaductHead}vipBinding: addresses`, { vipBinding: 'addresses' }],
+    [
+      `---\n---\n${viaductHead}ipvs: {schedulerFlags: [none], gracefulPeriod: 0s, runEstimation: false}\nmetricsServer: false`,
+      {
+        ipvs: { schedulerFlags: ['none'], gracefulPeriodMs: 0, runEstimation: false },
+        servers: { metricsServer: false },
+      },
+    ],
+  ]
+  for (const [text, input] of good) {
+    it(`reads ${JSON.stringify(text)}`, () =>
+      assert.deepEqual(resolve(`${head}${text}`), resolveConfig({ manifests: 'm', ...input })))
+  }
+
+  it('reads JSON with tabs, and a byte order mark', () => {
+    const text =
+      '\uFEFF{\n\t"apiVersion": "kubeproxy.config.k8s.io/v1alpha1",\n\t"kind": "KubeProxyConfiguration",\n\t"mode": "ipvs"\n}'
+    assert.equal(read(text).mode, 'ipvs')
+  })
+
+  it('reads documents in any order', () => {
+    assert.equal(read(`${viaductHead}manifests: x\n---\n${head}`).manifests, 'x')
+  })
+
+  const kinds =
+    'kubeproxy.config.k8s.io/v1alpha1 KubeProxyConfiguration or viaduct.dev/v1alpha1 ViaductConfiguration'
+  const wrong: [string, string][] = [
+    ['', 'is empty'],
+    ['# nothing', 'must hold a KubeProxyConfiguration, kubeproxy.config.k8s.io/v1alpha1'],
+    [viaductHead, 'must hold a KubeProxyConfiguration, kubeproxy.config.k8s.io/v1alpha1'],
+    [`${head}---\n${head}`, 'holds more than one KubeProxyConfiguration'],
+    ['apiVersion: v1\nkind: Service', `got unexpected config type: v1, Service; must be ${kinds}`],
+    ['mode: ipvs', `got unexpected config type: no apiVersion, no kind; must be ${kinds}`],
+    ['- a', 'must be a mapping with apiVersion and kind, not a list'],
+    [`${head}mode: [`, 'line 4: unexpected end of the stream within a flow collection'],
+    [`${head}mode: ipvs\nmode: ipvs`, 'mode: is written twice (line 4)'],
+    [
+      `${head}iptables:\n  syncPeriod: 1s\n  masqueradeBit: 1\n  syncPeriod: 1s`,
+      'iptables.syncPeriod: is written twice (line 6)',
+    ],
+    [
+      `${head}logging:\n  options: {json: {splitStream: true}, text: {splitStream: true, splitStream: true}}`,
+      'logging.options.text.splitStream: is written twice (line 4)',
+    ],
+    [
+      `${head}logging:\n  vmodule:\n  - {filePattern: a, verbosity: 1}\n  - {filePattern: a, filePattern: a}`,
+      'logging.vmodule[1].filePattern: is written twice (line 6)',
+    ],
+    [
+      `${head}---\n${viaductHead}ipvs: {gracefulPeriod: 1s, gracefulPeriod: 2s}`,
+      'ipvs.gracefulPeriod: is written twice (line 6)',
+    ],
+    [`${head}modes: ipvs`, 'modes: is not a field of KubeProxyConfiguration'],
+    [`${head}modes: null`, 'modes: is not a field of KubeProxyConfiguration'],
+    [`${head}iptables: {syncPeriods: 1s}`, 'iptables.syncPeriods: is not a field of KubeProxyConfiguration'],
+    [`${head}mode.x: 1`, '"mode.x": is not a field of KubeProxyConfiguration'],
+    [`${head}ipvs.scheduler: rr`, '"ipvs.scheduler": is not a field of KubeProxyConfiguration'],
+    [`${head}__proto__: {mode: ipvs}`, '__proto__: is not a field of KubeProxyConfiguration'],
+    [
+      `${head}vipBinding: routes`,
+      'vipBinding: is not a field of KubeProxyConfiguration; ViaductConfiguration has it',
+    ],
+    [
+      `${head}---\n${viaductHead}mode: ipvs`,
+      'mode: is not a field of ViaductConfiguration; KubeProxyConfiguration has it',
+    ],
+    [`${head}iptables: all`, 'iptables: must be a mapping, not the text "all"'],
+    [`${head}mode: true`, 'mode: must be text (quote it), not true'],
+    [`${head}mode: {a: 1}`, 'mode: must be text (quote it), not a mapping'],
+    [`${head}enableProfiling: yes`, 'enableProfiling: must be true or false, not the text "yes"'],
+    [
+      `${head}iptables: {masqueradeBit: "14"}`,
+      'iptables.masqueradeBit: must be a whole number, not the text "14"',
+    ],
+    [`${head}conntrack: {min: 4294967296}`, 'conntrack.min: must be a whole number, not 4294967296'],
+    [`${head}clientConnection: {qps: .inf}`, 'clientConnection.qps: must be a number, not Infinity'],
+    [
+      `${head}ipvs: {syncPeriod: 30}`,
+      'ipvs.syncPeriod: must be a duration such as 30s, 1m30s or 500ms, not 30',
+    ],
+    [
+      `${head}ipvs: {syncPeriod: 30 s}`,
+      'ipvs.syncPeriod: must be a duration such as 30s, 1m30s or 500ms, not "30 s"',
+    ],
+    [
+      `${head}ipvs: {excludeCIDRs: 10.0.0.0/8}`,
+      'ipvs.excludeCIDRs: must be a list, not the text "10.0.0.0/8"',
+    ],
+    [`${head}nodePortAddresses: [primary, 1]`, 'nodePortAddresses[1]: must be text (quote it), not 1'],
+    [`${head}clusterCIDR: [10.0.0.0/8]`, 'clusterCIDR: must be text (quote it), not a list'],
+    [`${head}featureGates: {AllAlpha: 1}`, 'featureGates.AllAlpha: must be true or false, not 1'],
+    [`${head}featureGates: AllAlpha=true`, 'featureGates: must be a mapping, not the text "AllAlpha=true"'],
+    [
+      `${head}logging: {vmodule: [{filePattern: "a=b", verbosity: 1}]}`,
+      'logging.vmodule[0].filePattern: must be text without "=" and ",", not the text "a=b"',
+    ],
+    [
+      `${head}logging: {vmodule: [{filePattern: a, verbosity: -1}]}`,
+      'logging.vmodule[0].verbosity: must be a whole number from 0, not -1',
+    ],
+    [
+      `${head}logging: {vmodule: [{filePattern: a, level: 1}]}`,
+      'logging.vmodule[0].level: is an unknown field',
+    ],
+    [`${head}logging: {vmodule: [a=1]}`, 'logging.vmodule[0]: must be a mapping, not the text "a=1"'],
+    [
+      `${head}logging: {options: {text: {infoBufferSize: big}}}`,
+      'logging.options.text.infoBufferSize: must be an amount such as 0 or 64Ki, not the text "big"',
+    ],
+  ]
+  for (const [text, message] of wrong) {
+    it(`refuses ${JSON.stringify(text.replace(head, ''))}`, () => {
+      assert.throws(() => read(text), { name: 'ConfigError', path: 'f.yaml', message: `f.yaml: ${message}` })
+    })
+  }
+
+  it('refuses bytes that are no UTF-8', () => {
+    assert.throws(() => readConfig('f', Uint8Array.of(0x61, 0xff)), { message: 'f: must be UTF-8 text' })
+  })
+
+  it('never throws anything but a ConfigError', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary' }), fc.boolean(), (text, isBehindHead) => {
+        try {
+          read(isBehindHead ? `${head}${text}` : text)
+        } catch (error) {
+          assert.equal(error instanceof Error && error.name, 'ConfigError')
+        }
+      }),
+    )
+  })
+})
+
+function maybe<T>(value: fc.Arbitrary<T>) {
+  return fc.option(value, { nil: undefined })
+}
+
+describe('formatConfig', () => {
+  it('writes every field with its default', () => {
+    assert.equal(
+      formatConfig(resolveConfig({ manifests: '/m' })),
+      `apiVersion: "kubeproxy.config.k8s.io/v1alpha1"
+kind: "KubeProxyConfiguration"
+featureGates: {}
+clientConnection:
+  kubeconfig: ""
+  acceptContentTypes: ""
+  contentType: "application/vnd.kubernetes.protobuf"
+  qps: 5
+  burst: 10
+logging:
+  format: "json"
+  flushFrequency: "5s"
+  verbosity: 0
+  vmodule: []
+  options:
+    text:
+      splitStream: false
+      infoBufferSize: "0"
+    json:
+      splitStream: false
+      infoBufferSize: "0"
+hostnameOverride: ""
+bindAddress: "0.0.0.0"
+healthzBindAddress: "0.0.0.0:10256"
+metricsBindAddress: "127.0.0.1:10249"
+bindAddressHardFail: false
+enableProfiling: false
+showHiddenMetricsForVersion: ""
+mode: ""
+iptables:
+  masqueradeBit: 14
+  masqueradeAll: false
+  localhostNodePorts: true
+  syncPeriod: "30s"
+  minSyncPeriod: "0s"
+ipvs:
+  syncPeriod: "30s"
+  minSyncPeriod: "0s"
+  scheduler: "rr"
+  excludeCIDRs: []
+  strictARP: false
+  tcpTimeout: "0s"
+  tcpFinTimeout: "0s"
+  udpTimeout: "0s"
+nftables:
+  masqueradeBit: 14
+  masqueradeAll: false
+  syncPeriod: "30s"
+  minSyncPeriod: "1s"
+winkernel:
+  networkName: ""
+  sourceVip: ""
+  enableDSR: false
+  rootHnsEndpointName: ""
+  forwardHealthCheckVip: false
+windowsRunAsService: false
+detectLocalMode: "ClusterCIDR"
+detectLocal:
+  bridgeInterface: ""
+  interfaceNamePrefix: ""
+clusterCIDR: ""
+nodePortAddresses: []
+oomScoreAdj: -999
+conntrack:
+  maxPerCore: 32768
+  min: 131072
+  tcpEstablishedTimeout: "24h0m0s"
+  tcpCloseWaitTimeout: "1h0m0s"
+  tcpBeLiberal: false
+  udpTimeout: "0s"
+  udpStreamTimeout: "0s"
+configSyncPeriod: "15m0s"
+portRange: ""
+---
+apiVersion: "viaduct.dev/v1alpha1"
+kind: "ViaductConfiguration"
+manifests: "/m"
+vipBinding: "routes"
+healthzServer: true
+metricsServer: true
+ipvs:
+  schedulerFlags: ["none"]
+  gracefulPeriod: "1h0m0s"
+`,
+    )
+  })
+
+  const someText = fc.string({ unit: 'binary' })
+  const durationMs = fc.nat(86_400_000)
+  const addressText = fc.constantFrom('', '192.0.2.1', 'fd00::1', '127.0.0.1:80', '[::1]:65535')
+  const networks = fc.array(fc.constantFrom('10.0.0.0/8', 'fd00::/8', '192.0.2.0/24'))
+  const inputs: fc.Arbitrary<ConfigInput> = fc.record({
+    manifests: someText.filter((written) => written !== ''),
+    mode: fc.constantFrom('', 'ipvs', 'iptables'),
+    hostnameOverride: maybe(someText.filter((written) => written.trim() !== '')),
+    bindAddress: fc.constantFrom('0.0.0.0', '::', '192.0.2.1', 'fd00::1'),
+    featureGates: fc.dictionary(
+      fc.constantFrom('AllowServiceExternalIPs', 'AllAlpha', 'AllBeta'),
+      fc.boolean(),
+    ),
+    vipBinding: fc.constantFrom('routes', 'addresses'),
+    verbosity: fc.nat(10),
+    loggingFormat: fc.constantFrom('json', 'text'),
+    detectLocalMode: fc.constantFrom('', 'ClusterCIDR', 'NodeCIDR'),
+    detectLocal: fc.record({ bridgeInterface: maybe(someText), interfaceNamePrefix: maybe(someText) }),
+    clusterCIDR: fc.constantFrom([], ['10.0.0.0/8'], ['fd00::/8', '10.0.0.0/8']),
+    nodePortAddresses: fc.oneof(networks, fc.constant(['primary'])),
+    iptables: fc.record({
+      masqueradeBit: fc.nat(31),
+      masqueradeAll: fc.boolean(),
+      localhostNodePorts: fc.boolean(),
+      syncPeriodMs: durationMs.map((ms) => ms + 1000),
+      minSyncPeriodMs: fc.nat(1000),
+    }),
+    ipvs: fc.record({
+      scheduler: fc.constantFrom('', 'rr', 'mh'),
+      schedulerFlags: fc.constantFrom([], ['none']),
+      excludeCIDRs: networks,
+      strictARP: fc.boolean(),
+      syncPeriodMs: durationMs.map((ms) => ms + 1000),
+      minSyncPeriodMs: fc.nat(1000),
+      tcpTimeoutMs: durationMs,
+      tcpFinTimeoutMs: durationMs,
+      udpTimeoutMs: durationMs,
+      gracefulPeriodMs: durationMs,
+      runEstimation: maybe(fc.boolean()),
+    }),
+    conntrack: fc.record({
+      maxPerCore: fc.nat(100_000),
+      min: fc.nat(),
+      tcpEstablishedTimeoutMs: durationMs,
+      tcpCloseWaitTimeoutMs: durationMs,
+      tcpBeLiberal: fc.boolean(),
+      udpTimeoutMs: durationMs,
+      udpStreamTimeoutMs: durationMs,
+    }),
+    servers: fc.record({
+      healthzBindAddress: maybe(addressText),
+      metricsBindAddress: maybe(addressText),
+      healthzPort: maybe(fc.nat(65_535)),
+      metricsPort: maybe(fc.nat(65_535)),
+      bindAddressHardFail: fc.boolean(),
+      enableProfiling: fc.boolean(),
+    }),
+    client: fc.record({
+      clientConnection: fc.record({
+        kubeconfig: someText,
+        acceptContentTypes: someText,
+        contentType: someText,
+        qps: fc.float({ noNaN: true, noDefaultInfinity: true }).filter((qps) => !Object.is(qps, -0)),
+        burst: fc.nat(),
+      }),
+    }),
+    withoutEffect: fc.record({
+      oomScoreAdj: fc.integer({ min: -1000, max: 1000 }),
+      configSyncPeriod: fc.constantFrom('15m0s', '1s', '1h0m0s'),
+      'logging.vmodule': fc.constantFrom('', 'a=1', 'a=1,b*=2'),
+      'logging.options.text.splitStream': fc.boolean(),
+      'logging.options.json.infoBufferSize': fc.constantFrom('0', '64Ki'),
+      'nftables.masqueradeBit': fc.nat(31),
+      portRange: someText,
+      windowsRunAsService: fc.boolean(),
+    }),
+  })
+
+  it('is read as the configuration that it was', () => {
+    fc.assert(
+      fc.property(inputs, (input) => {
+        const config = resolveConfig(input)
+        assert.deepEqual(resolveConfig(read(formatConfig(config))), config)
+      }),
+    )
+  })
+})
