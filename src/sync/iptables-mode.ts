@@ -5,6 +5,7 @@ import { cleanUp, describeCleanUp } from './clean-up.js'
 import { familiesWithXtables, findsInvalid } from './find-xtables.js'
 import { cleanUpMangle } from './ipvs-clean-up.js'
 import { inOrder } from './in-order.js'
+import { servesLocalhostNodePorts } from '../node/index.js'
 import { describeNftLeftovers } from './iptables-clean-up.js'
 import { IptablesPipeline } from './iptables-pipeline.js'
 import { ensureSetting } from './kernel-settings.js'
@@ -28,6 +29,9 @@ export async function openIptablesMode(options: OpenModeOptions): Promise<Mode> 
     familiesWithXtables({ kernel, tables: ['nat', 'filter'], log }),
   ])
   await warnOfNft(kernel, log)
+  const { config, node } = options
+  if (config.initOnly && servesLocalhostNodePorts({ family: 'ipv4', config, node: node.facts }))
+    await serveLocalhost(options)
   return iptablesMode(options, { families, dropsInvalid: await findsInvalid(kernel.sysctl) })
 }
 

@@ -4,7 +4,7 @@ import { constants } from 'node:os'
 import { describe, it } from 'node:test'
 import { Registry } from 'prom-client'
 import type { IpFamily } from '../../../src/address.js'
-import { resolveConfig } from '../../../src/config/index.js'
+import { resolveConfig, type ConfigInput } from '../../../src/config/index.js'
 import { KernelError } from '../../../src/errors.js'
 import { openModelKernel } from '../../../src/kernel/model/index.js'
 import { StateReporter } from '../../../src/log.js'
@@ -17,7 +17,7 @@ import { MemoryHealthChecks, MemoryLog } from '../../support/pipeline-lab.js'
 const families = ['ipv4', 'ipv6'] as const
 
 /** A kernel without the modules of the legacy tables; `loadable`: those that it can load. */
-function openNode(loadable: readonly IpFamily[]) {
+function openNode(loadable: readonly IpFamily[], input: ConfigInput = {}) {
   const kernel = openModelKernel()
   const loaded = new Set<IpFamily>()
   const asked: IpFamily[] = []
@@ -33,7 +33,7 @@ function openNode(loadable: readonly IpFamily[]) {
   const reporter = new StateReporter({ log, level: 'error', trouble: '', recovery: '', count: () => {} })
   const open = () =>
     openIptablesMode({
-      config: resolveConfig({ manifests: 'none', mode: 'iptables' }),
+      config: resolveConfig({ manifests: 'none', mode: 'iptables', ...input }),
       kernel,
       node: new NodeTracker('here'),
       clock: new ManualClock(),
@@ -78,4 +78,25 @@ describe('a node on which nobody used iptables', () => {
       })
     }
   })
+})
+
+describe('F-103 what is left to an agent that may not write settings', () => {
+  const localhostNodePorts = false
+  const cases: readonly { readonly name: string; readonly input: ConfigInput; readonly expected: string }[] =
+    [
+      { name: 'nothing, after --init-only', input: { initOnly: true }, expected: '1' },
+      {
+        name: 'route_localnet is not wanted',
+        input: { initOnly: true, iptables: { localhostNodePorts } },
+        expected: '0',
+      },
+      { name: 'route_localnet, which waits for node ports', input: {}, expected: '0' },
+    ]
+  for (const { name, input, expected } of cases) {
+    it(name, async () => {
+      const { kernel, open } = openNode(families, input)
+      await open()
+      assert.equal(await kernel.sysctl.read('net/ipv4/conf/all/route_localnet'), expected)
+    })
+  }
 })
