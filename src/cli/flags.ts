@@ -97,15 +97,15 @@ export const flags: readonly Flag[] = [
   {
     name: 'v',
     value: 'LEVEL',
-    field: 'verbosity',
+    field: 'logging.verbosity',
     help: 'how much is logged: 0 and 1 little, 2 and 3 syncs, 4 and more every object (default 0)',
     isBesideConfig: true,
-    take: (input, text) => ({ ...input, verbosity: parseNumber('verbosity', text) }),
+    take: (input, text) => ({ ...input, verbosity: parseNumber('logging.verbosity', text) }),
   },
   {
     name: 'logging-format',
     value: 'FORMAT',
-    field: 'loggingFormat',
+    field: 'logging.format',
     help: 'json or text (default json)',
     isBesideConfig: true,
     take: (input, text) => ({ ...input, loggingFormat: text }),

@@ -133,7 +133,7 @@ export function resolveConfig(input: ConfigInput): Config {
     initOnly: input.initOnly ?? false,
     cleanup,
     verbosity: resolveVerbosity(input.verbosity ?? 0),
-    loggingFormat: oneOf('loggingFormat', loggingFormats, input.loggingFormat ?? 'json'),
+    loggingFormat: oneOf('logging.format', loggingFormats, input.loggingFormat ?? 'json'),
     version,
   }
 }
@@ -173,7 +173,7 @@ function resolveIptables(input: NonNullable<ConfigInput['iptables']>): IptablesC
 
 function resolveVerbosity(level: number): number {
   if (Number.isSafeInteger(level) && level >= 0) return level
-  throw new ConfigError('verbosity', `must be a whole number from 0, not ${level}`)
+  throw new ConfigError('logging.verbosity', `must be a whole number from 0, not ${level}`)
 }
 
 function oneOf<T extends string>(path: string, choices: readonly T[], text: string): T {

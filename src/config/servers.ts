@@ -35,6 +35,8 @@ export interface ServersInput {
   readonly metricsServer?: boolean | undefined
 }
 
+const highestPort = 65_535
+
 interface AddressInput {
   readonly field: string
   readonly text: string
@@ -46,7 +48,8 @@ interface AddressInput {
 export function resolveServers(input: ServersInput, bindAddress: string): ServersConfig {
   const address = parseIpAddress(bindAddress)
   const isIpv6 = address !== undefined && familyOf(address) === 'ipv6'
-  const { healthzPort = 10256, metricsPort = 10249 } = input
+  const healthzPort = resolvePort('healthzPort', input.healthzPort ?? 10256)
+  const metricsPort = resolvePort('metricsPort', input.metricsPort ?? 10249)
   return {
     healthzBindAddress: resolveListenAddress(input.healthzServer, {
       field: 'healthzBindAddress',
@@ -70,6 +73,11 @@ export function formatListenAddress({ host, port }: ListenAddress): string {
   return familyOf(host) === 'ipv6' ? `[${host}]:${port}` : `${host}:${port}`
 }
 
+function resolvePort(field: string, port: number): number {
+  if (port >= 0 && port <= highestPort) return port
+  throw new ConfigError(field, `must be a valid port, not ${port}`)
+}
+
 function resolveListenAddress(isWanted = true, input: AddressInput): ListenAddress | undefined {
   return isWanted && input.port !== 0 ? parseListenAddress(input) : undefined
 }
@@ -83,6 +91,6 @@ function parseListenAddress({ field, text, host, port }: AddressInput): ListenAd
   const address = alone ?? parseIpAddress(parts?.['bracketed'] ?? parts?.['bare'] ?? '')
   if (address === undefined) throw refusal('must be a valid IP')
   const number = alone === undefined ? Number(/^\d{1,5}$/u.exec(parts?.['port'] ?? '')?.[0]) : port
-  if (!(number >= 1 && number <= 65_535)) throw refusal('must be a valid port')
+  if (!(number >= 1 && number <= highestPort)) throw refusal('must be a valid port')
   return { host: address, port: number }
 }

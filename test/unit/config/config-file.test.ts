@@ -282,6 +282,16 @@ describe('readConfig', () => {
     })
   }
 
+  it('refuses what is nested beyond measure', () => {
+    assert.throws(() => read('['.repeat(1_000_000)), { message: 'f.yaml: line 1: nesting exceeded maxDepth (100)' })
+  })
+
+  it('reads what holds itself no further than its fields', () => {
+    assert.throws(() => read(`${head}clusterCIDR: &a [*a]`), {
+      message: 'f.yaml: clusterCIDR: must be text (quote it), not a list',
+    })
+  })
+
   it('refuses bytes that are no UTF-8', () => {
     assert.throws(() => readConfig('f', Uint8Array.of(0x61, 0xff)), { message: 'f: must be UTF-8 text' })
   })

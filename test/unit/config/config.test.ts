@@ -359,7 +359,7 @@ describe('resolveConfig', () => {
       { servers: { metricsBindAddress: '127.0.0.1:1:2' } },
       'metricsBindAddress: must be IP:port, not "127.0.0.1:1:2"',
     ],
-    [{ servers: { metricsPort: 65_536 } }, 'metricsBindAddress: must be a valid port, not ""'],
+    [{ servers: { metricsPort: 65_536 } }, 'metricsPort: must be a valid port, not 65536'],
     [{ client: { clientConnection: { burst: -1 } } }, 'clientConnection.burst: must be non-negative'],
     [
       { withoutEffect: { oomScoreAdj: 1001 } },
@@ -371,8 +371,8 @@ describe('resolveConfig', () => {
     ],
     [{ withoutEffect: { configSyncPeriod: '-1s' } }, 'configSyncPeriod: must be greater than 0'],
     [{ vipBinding: 'route' }, 'vipBinding: must be routes or addresses, not "route"'],
-    [{ loggingFormat: 'xml' }, 'loggingFormat: must be json or text, not "xml"'],
-    [{ verbosity: 1.5 }, 'verbosity: must be a whole number from 0, not 1.5'],
+    [{ loggingFormat: 'xml' }, 'logging.format: must be json or text, not "xml"'],
+    [{ verbosity: 1.5 }, 'logging.verbosity: must be a whole number from 0, not 1.5'],
   ]
   for (const [input, message] of wrong) {
     it(`refuses ${JSON.stringify(input)}`, () => {
