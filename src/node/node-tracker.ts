@@ -32,10 +32,14 @@ export interface NodeChange {
 
 const nothing: NodeChange = { routing: false, vipBinding: false, modeSettings: false }
 
+/** Key of the taint that the cluster's autoscaler sets, whatever its effect. */
+const scaledDown = 'ToBeDeletedByClusterAutoscaler'
+
 /** Keeps the facts of our own Node; other Nodes are none of ours. Pure. */
 export class NodeTracker {
   readonly #bindAddress: NodeFacts['addresses']
   #facts: NodeFacts
+  #isEligible = false
 
   /** `bindAddress` stands for the Node's own IP of its family, whatever the Node says (F-082). */
   constructor(name: string, bindAddress?: IpAddress) {
@@ -47,10 +51,21 @@ export class NodeTracker {
     return this.#facts
   }
 
+  /**
+   * Whether load balancers may send traffic to this node (F-091): it is known, is not being deleted, and the cluster's autoscaler
+   * does not want it away.
+   */
+  get isEligible(): boolean {
+    return this.#isEligible
+  }
+
   apply(event: ObjectEvent): NodeChange {
+    if (event.type === 'delete' && event.kind === 'Node' && event.key.name === this.#facts.name)
+      this.#isEligible = false
     if (event.type !== 'set' || event.object.kind !== 'Node') return nothing
     const before = this.#facts
     if (event.object.name !== before.name) return nothing
+    this.#isEligible = !event.object.deleted && !event.object.taintKeys.includes(scaledDown)
     const zone = event.object.labels[readLabels.zone]
     const addresses = { ...nodeAddresses(event.object), ...this.#bindAddress }
     const podCIDRs = event.object.podCIDRs.map(parseCidr).filter((network) => network !== undefined)

@@ -98,6 +98,8 @@ export interface EndpointSlice extends ObjectKey {
   /** Label kubernetes.io/service-name; undefined: the slice is ignored. */
   readonly serviceName: string | undefined
   readonly addressType: 'IPv4' | 'IPv6' | 'FQDN'
+  /** Unix milliseconds: when what it says changed in the cluster; absent: it does not say. */
+  readonly lastChangeMs?: number | undefined
   readonly ports: readonly SlicePort[]
   readonly endpoints: readonly SliceEndpoint[]
 }

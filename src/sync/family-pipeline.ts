@@ -8,6 +8,7 @@ import type { Tracker } from '../model/index.js'
 import type { NodeFacts } from '../node/index.js'
 import { route } from '../routing/index.js'
 import type { ObjectEvent } from '../source/index.js'
+import { Backlog, type FamilyHealth } from './backlog.js'
 import { CheapLook } from './cheap-look.js'
 import type { Clock } from './clock.js'
 import { DrainChoice } from './drain-choice.js'
@@ -80,13 +81,13 @@ export class FamilyPipeline {
   /** How much of the world has been delivered. */
   #known: 'nothing' | 'listed' | 'synced' = 'nothing'
   #isInForce = false
-  /** When the first event came that no run has brought into the kernel. */
-  #oldestEventMs: number | undefined
+  readonly #backlog: Backlog
 
   constructor(options: FamilyPipelineOptions) {
     const { family, clock, problems, kernel } = options
     const { ipvs, sysctl } = kernel
     this.#options = options
+    this.#backlog = new Backlog(options)
     this.#tracker = openTracker(options)
     this.#vips = new VipTable(options.vipBinding)
     this.#drainChoice = new DrainChoice({ ...options, sysctl })
@@ -101,7 +102,7 @@ export class FamilyPipeline {
       failures: this.#failures,
       reconciler: this.#reconciler,
     })
-    const listeners = options.openHealthChecks(family, () => this.#isHealthy())
+    const listeners = options.openHealthChecks(family, () => this.health.isHealthy)
     this.#policies = new IpvsPolicies({ ...options, tracker: this.#tracker, listeners })
     this.#cheapLook = new CheapLook({
       family,
@@ -123,10 +124,7 @@ export class FamilyPipeline {
     const isWork =
       this.#known !== 'nothing' &&
       (isDropOwed || this.#tracker.hasDirty || this.#ledger.hasDirty || !this.#reconciler.isAdopted)
-    if (isWork) {
-      this.#oldestEventMs ??= this.#options.clock.now()
-      this.#options.metrics.lastQueuedTimestampSeconds.set(this.#options.clock.unixSeconds())
-    }
+    if (isWork) this.#backlog.note(events)
     return isWork
   }
 
@@ -178,6 +176,10 @@ export class FamilyPipeline {
     return this.#isInForce
   }
 
+  get health(): FamilyHealth {
+    return this.#backlog.health
+  }
+
   /** A run in progress ends at its next batch. */
   stopSoon(): void {
     this.#applier.stopSoon()
@@ -195,9 +197,7 @@ export class FamilyPipeline {
     if (this.#isIdle(known)) return this.#nextInMs()
     this.#cheapLook.forget()
     const { clock, family } = this.#options
-    const oldestEventMs = this.#oldestEventMs
-    const report = new SyncReport(family, { startMs: clock.now(), oldestEventMs })
-    this.#oldestEventMs = undefined
+    const report = new SyncReport(family, { startMs: clock.now(), oldestEventMs: this.#backlog.begin() })
     for (const entry of this.#failures.servers.due()) this.#ledger.markDirty(entry)
     for (const address of this.#failures.vips.due()) this.#vips.markDirty(address)
     const isReconcileDue = this.#reconciler.isDue
@@ -216,8 +216,8 @@ export class FamilyPipeline {
     if (known === 'synced') this.#policies.dropLeftovers()
     if (this.#reconciler.isAdopted) await this.#applyDirty(report, known)
     this.#reconciler.endPass()
-    // Events that are not in force are as old as they are.
-    if (report.isFailed) this.#oldestEventMs = oldestEventMs ?? this.#oldestEventMs
+    if (report.isFailed) this.#backlog.waitOn()
+    else this.#backlog.settle()
     this.#isInForce ||= known === 'synced' && this.#reconciler.isAdopted && !report.isFailed
     report.finish(this.#options)
     return this.#nextInMs()
@@ -263,13 +263,6 @@ export class FamilyPipeline {
     const isRead = !isReconcileDue || (await this.#policies.read({ keepLeftovers: known !== 'synced' }))
     if (renewed === 'failed' || !isRead) this.#reconciler.requestAfterSurprise()
     return renewed !== 'failed' && this.#policies.isAdopted
-  }
-
-  /** F-090: nothing has waited for two periods. A family that was never in order counts as healthy. */
-  #isHealthy(): boolean {
-    const { clock, syncPeriodMs } = this.#options
-    const waitingSinceMs = this.#isInForce ? this.#oldestEventMs : undefined
-    return waitingSinceMs === undefined || clock.now() - waitingSinceMs < 2 * syncPeriodMs
   }
 
   /** Gives back what it holds, when no run will come any more. Idempotent. */

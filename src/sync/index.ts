@@ -3,6 +3,7 @@
 // Owner of: when something runs: the runners, retries, reconciles.
 // Read next: synchronizer.ts; family-pipeline.ts (ipvs) or iptables-pipeline.ts; bounded-runner.ts.
 export { adviceOn } from './advice.js'
+export { Backlog, type BacklogOptions, type FamilyHealth } from './backlog.js'
 export { cleanUp, describeCleanUp } from './clean-up.js'
 export { cleanUpAll } from './clean-up-all.js'
 export type { Clock } from './clock.js'

@@ -15,6 +15,7 @@ import {
 import { type NodeChange, type NodeFacts, healthCheckAddressesOf } from '../node/index.js'
 import { type Route, route } from '../routing/index.js'
 import type { ObjectEvent } from '../source/index.js'
+import { Backlog, type FamilyHealth } from './backlog.js'
 import { ClusterSize } from './cluster-size.js'
 import type { Clock } from './clock.js'
 import { ConntrackCleaner } from './conntrack-cleaner.js'
@@ -90,17 +91,15 @@ export class IptablesPipeline implements Pipeline {
   #machine: readonly IpAddress[] | undefined
   #isInForce = false
   #isStopping = false
-  /** Of events that no run has begun with. */
-  #oldestEventMs: number | undefined
-  /** Of those that the run in progress is for. */
-  #inWorkSinceMs: number | undefined
+  readonly #backlog: Backlog
   #checkDueMs = 0
   #compareDueMs = 0
 
   constructor(options: IptablesPipelineOptions) {
     this.#options = options
+    this.#backlog = new Backlog(options)
     this.#cleaner = new ConntrackCleaner(options)
-    const listeners = options.openHealthChecks(() => this.#isHealthy())
+    const listeners = options.openHealthChecks(() => this.health.isHealthy)
     this.#healthChecks = new ServiceHealthChecks(options.family, { ...options, listeners })
     this.#tracker = openTracker(options)
   }
@@ -112,7 +111,7 @@ export class IptablesPipeline implements Pipeline {
     }
     const isUnsettled = this.#state === undefined || (this.#known === 'synced' && !this.#hasTakenOver)
     const isWork = this.#known !== 'nothing' && (isUnsettled || this.#tracker.hasDirty)
-    if (isWork) this.#noteEvent()
+    if (isWork) this.#backlog.note(events)
     return isWork
   }
 
@@ -140,6 +139,10 @@ export class IptablesPipeline implements Pipeline {
     return this.#isInForce
   }
 
+  get health(): FamilyHealth {
+    return this.#backlog.health
+  }
+
   async close(): Promise<void> {
     await this.#healthChecks.stop()
   }
@@ -150,12 +153,10 @@ export class IptablesPipeline implements Pipeline {
     if (known === 'nothing') return undefined
     const { clock, family } = this.#options
     const startMs = clock.now()
-    const oldestEventMs = this.#oldestEventMs
-    this.#oldestEventMs = undefined
-    this.#inWorkSinceMs = oldestEventMs
+    const oldestEventMs = this.#backlog.begin()
     const state = await this.#prepare(known)
     if (state === undefined) {
-      this.#waitOn()
+      this.#backlog.waitOn()
       return checkPeriodMs
     }
     const { ledger, tables } = state
@@ -179,15 +180,9 @@ export class IptablesPipeline implements Pipeline {
       // Listeners and flows that failed are tried again.
       await this.#settle(ledger)
     }
-    if (tables.isBehind) this.#waitOn()
-    else this.#inWorkSinceMs = undefined
+    if (tables.isBehind) this.#backlog.waitOn()
+    else this.#backlog.settle()
     return Math.min(Math.max(0, this.#checkDueMs - clock.now()), tables.nextInMs() ?? Infinity)
-  }
-
-  /** What the run was for is still to be done. */
-  #waitOn(): void {
-    this.#oldestEventMs = this.#inWorkSinceMs ?? this.#oldestEventMs
-    this.#inWorkSinceMs = undefined
   }
 
   /** Everything that a pass needs to know of the kernel; undefined: it could not be read. */
@@ -314,19 +309,6 @@ export class IptablesPipeline implements Pipeline {
     const checks = this.#tracker.healthChecks(node.facts.name)
     const addresses = healthCheckAddressesOf({ family, config, node: node.facts }, this.#machine ?? [])
     await this.#healthChecks.sync(checks, addresses)
-  }
-
-  /** F-090: nothing has waited for two periods. A family that was never in order counts as healthy. */
-  #isHealthy(): boolean {
-    const { clock, syncPeriodMs } = this.#options
-    const waitingSinceMs = this.#hasTakenOver ? (this.#inWorkSinceMs ?? this.#oldestEventMs) : undefined
-    return waitingSinceMs === undefined || clock.now() - waitingSinceMs < 2 * syncPeriodMs
-  }
-
-  #noteEvent(): void {
-    const { clock, metrics } = this.#options
-    this.#oldestEventMs ??= clock.now()
-    metrics.lastQueuedTimestampSeconds.set(clock.unixSeconds())
   }
 }
 

@@ -29,6 +29,7 @@ export function reportPass(
   metrics.syncDurationSeconds.observe(seconds)
   if (isFull) metrics.fullSyncDurationSeconds.observe(seconds)
   else metrics.partialSyncDurationSeconds.observe(seconds)
+  if (written === undefined && !isFull) metrics.iptablesPartialRestoreFailures.inc()
   if (written !== undefined) {
     metrics.lastSyncTimestampSeconds.set(clock.unixSeconds())
     if (oldestEventMs !== undefined) metrics.eventToKernelSeconds.observe((nowMs - oldestEventMs) / 1000)

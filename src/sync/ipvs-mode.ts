@@ -140,6 +140,9 @@ function asPipeline(pipeline: FamilyPipeline): Pipeline {
     get isInForce() {
       return pipeline.isInForce
     },
+    get health() {
+      return pipeline.health
+    },
     close: async () => await pipeline.close(),
   }
 }

@@ -1,6 +1,7 @@
 import type { LinkEvent } from '../kernel/index.js'
 import type { NodeChange } from '../node/index.js'
 import type { ObjectEvent } from '../source/index.js'
+import type { FamilyHealth } from './backlog.js'
 
 /**
  * One family's way from events to the kernel, in one proxy mode. `runOnce` runs alone; everything else may come at any time,
@@ -19,6 +20,8 @@ export interface Pipeline {
   runOnce(): Promise<number | undefined>
   /** The whole world was in the kernel once. */
   readonly isInForce: boolean
+  /** Asked at any time. */
+  readonly health: FamilyHealth
   /** Gives back what it holds, when no run will come any more. Idempotent. */
   close(): Promise<void>
 }

@@ -3,6 +3,7 @@ import type { LinkWatch, Links } from '../kernel/index.js'
 import type { Metrics } from '../metrics.js'
 import type { NodeTracker } from '../node/index.js'
 import type { ObjectEvent } from '../source/index.js'
+import type { FamilyHealth } from './backlog.js'
 import { BoundedRunner } from './bounded-runner.js'
 import type { Clock } from './clock.js'
 import type { Mode, ModeWatch } from './mode.js'
@@ -15,7 +16,10 @@ export interface SynchronizerOptions {
   readonly links: Links
   readonly node: NodeTracker
   readonly clock: Clock
-  readonly metrics: Pick<Metrics, 'serviceChanges' | 'endpointChanges'>
+  readonly metrics: Pick<
+    Metrics,
+    'serviceChanges' | 'endpointChanges' | 'serviceChangesPending' | 'endpointChangesPending'
+  >
   /** Something broke that is no refusal of the kernel. */
   readonly onCrash: (error: unknown) => void
 }
@@ -30,6 +34,8 @@ export class Synchronizer {
   readonly #options: SynchronizerOptions
   readonly #families: readonly FamilyRun[]
   #isInForce = false
+  /** Events that no run has begun with. */
+  #pending = { services: 0, slices: 0 }
   /** When other modes' leftovers are to be removed, once everything is in force. */
   #leaveDueMs = -Infinity
   #leaving: Promise<void> = Promise.resolve()
@@ -60,15 +66,28 @@ export class Synchronizer {
     }
   }
 
+  /** Of each family that is programmed, IPv4 first. */
+  get health(): readonly FamilyHealth[] {
+    return this.#families.map(({ pipeline }) => pipeline.health)
+  }
+
   #count(events: readonly ObjectEvent[]): void {
-    const { serviceChanges, endpointChanges } = this.#options.metrics
+    const { metrics } = this.#options
     const counts = { Service: 0, EndpointSlice: 0, Node: 0 }
     for (const event of events) {
       if (event.type === 'set') counts[event.object.kind]++
       else if (event.type === 'delete') counts[event.kind]++
     }
-    serviceChanges.inc(counts.Service)
-    endpointChanges.inc(counts.EndpointSlice)
+    metrics.serviceChanges.inc(counts.Service)
+    metrics.endpointChanges.inc(counts.EndpointSlice)
+    this.#setPending(this.#pending.services + counts.Service, this.#pending.slices + counts.EndpointSlice)
+  }
+
+  /** Of both families together, as in kube-proxy (Q-15): what one of them begins with does not wait. */
+  #setPending(services: number, slices: number): void {
+    this.#pending = { services, slices }
+    this.#options.metrics.serviceChangesPending.set(services)
+    this.#options.metrics.endpointChangesPending.set(slices)
   }
 
   /** Idempotent. */
@@ -105,6 +124,7 @@ export class Synchronizer {
   }
 
   async #run(pipeline: Pipeline): Promise<number | undefined> {
+    this.#setPending(0, 0)
     const againInMs = await pipeline.runOnce()
     if (!this.#isWatched && pipeline.isInForce) {
       this.#isWatched = true

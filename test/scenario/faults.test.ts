@@ -210,6 +210,29 @@ describe('what the kernel refuses', () => {
   })
 })
 
+describe('the health of the data plane', () => {
+  it('is bad once something has waited for two periods, the first sync too, until it is in force', async () => {
+    const lab = new PipelineLab()
+    const health = (): readonly boolean[] => lab.synchronizer.health.map(({ isHealthy }) => isHealthy)
+    const refuse = (): void => {
+      lab.kernel.ipvs.batches.plan = { callFault: (call) => (call === 'dump' ? ENOMEM : undefined) }
+    }
+    refuse()
+    await lab.deliver(...web, synced)
+    await lab.clock.advance(59_999)
+    assert.deepEqual(health(), [true, true])
+    await lab.clock.advance(1)
+    assert.deepEqual(health(), [false, false])
+    lab.kernel.ipvs.batches.plan = {}
+    await lab.clock.advance(30_000)
+    assert.deepEqual(health(), [true, true])
+    refuse()
+    await lab.clock.advance(120_000)
+    assert.deepEqual(health(), [true, true], 'nothing waits')
+    await lab.stop()
+  })
+})
+
 describe('metrics of a sync that failed', () => {
   const calls = ['dump', 'apply'] as const
   for (const call of calls) {

@@ -119,6 +119,10 @@ describe('a kernel that refuses', () => {
     }
     assert.deepEqual([seen.lastIndexOf(true), seen.indexOf(false)], [59, 60])
     assert.ok(lab.isHealthy.ipv6())
+    assert.deepEqual(
+      lab.synchronizer.health.map(({ family, isHealthy }) => `${family} ${isHealthy}`),
+      ['ipv4 false', 'ipv6 true'],
+    )
     nat.plan = {}
     await lab.clock.advance(30_000)
     assert.ok(lab.isHealthy.ipv4())

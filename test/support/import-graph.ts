@@ -16,8 +16,11 @@ const withoutKubernetes = ['modes', 'ledger']
 const rootFiles = [
   'address.ts',
   'errors.ts',
+  'iptables-metrics.ts',
   'log.ts',
+  'metric-kinds.ts',
   'metrics.ts',
+  'process-metrics.ts',
   'release-memory.ts',
   'service-manager.ts',
   'signals.ts',

@@ -3,6 +3,9 @@ import { readFileSync } from 'node:fs'
 import { describe, it } from 'node:test'
 import { Registry } from 'prom-client'
 import { openMetrics } from '../../src/metrics.js'
+import { openProcessMetrics } from '../../src/process-metrics.js'
+
+const build = { version: '1.2.3', featureGates: { AllowServiceExternalIPs: true } }
 
 /** Sample lines of one metric in the text that Prometheus scrapes. */
 async function samples(registry: Registry, name: string): Promise<string[]> {
@@ -18,16 +21,22 @@ describe('openMetrics', () => {
     assert.deepEqual(names.toSorted(), [
       'kubeproxy_conntrack_reconciler_deleted_entries_total',
       'kubeproxy_conntrack_reconciler_sync_duration_seconds',
+      'kubeproxy_network_programming_duration_seconds',
+      'kubeproxy_proxy_healthz_total',
+      'kubeproxy_proxy_livez_total',
       'kubeproxy_sync_full_proxy_rules_duration_seconds',
       'kubeproxy_sync_partial_proxy_rules_duration_seconds',
       'kubeproxy_sync_proxy_rules_duration_seconds',
+      'kubeproxy_sync_proxy_rules_endpoint_changes_pending',
       'kubeproxy_sync_proxy_rules_endpoint_changes_total',
       'kubeproxy_sync_proxy_rules_iptables_last',
+      'kubeproxy_sync_proxy_rules_iptables_partial_restore_failures_total',
       'kubeproxy_sync_proxy_rules_iptables_restore_failures_total',
       'kubeproxy_sync_proxy_rules_iptables_total',
       'kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds',
       'kubeproxy_sync_proxy_rules_last_timestamp_seconds',
       'kubeproxy_sync_proxy_rules_no_local_endpoints_total',
+      'kubeproxy_sync_proxy_rules_service_changes_pending',
       'kubeproxy_sync_proxy_rules_service_changes_total',
       'viaduct_drift_total',
       'viaduct_event_to_kernel_seconds',
@@ -42,6 +51,7 @@ describe('openMetrics', () => {
   it('is documented metric by metric, with its type', async () => {
     const registry = new Registry()
     openMetrics(registry)
+    openProcessMetrics(registry, build)
     const rows = readFileSync('docs/metrics.md', 'utf8').matchAll(/^\| `(?<name>\w+)` \| (?<type>\w+) \|/gmu)
     const documented = [...rows].map(({ groups }) => `${groups?.['name']} ${groups?.['type']}`)
     const types = (await registry.metrics()).matchAll(/^# TYPE (?<name>\w+) (?<type>\w+)$/gmu)
@@ -114,5 +124,66 @@ describe('openMetrics', () => {
     openMetrics(one).manifestErrors.set(7)
     openMetrics(two)
     assert.deepEqual(await samples(two, 'viaduct_manifest_errors'), ['viaduct_manifest_errors 0'])
+  })
+
+  it('has the buckets of kube-proxy for the time that a change takes through the cluster', async () => {
+    const registry = new Registry()
+    openMetrics(registry).ipv4.networkProgrammingSeconds.observe(0.3)
+    const name = 'kubeproxy_network_programming_duration_seconds'
+    const lines = await samples(registry, `${name}_bucket`)
+    const bounds = lines.map((line) => Number(/le="(?<le>[^"]+)"/u.exec(line)?.groups?.['le']))
+    const expected = [0, 0.25, 0.5]
+    for (let second = 1; second < 60; second++) expected.push(second)
+    for (let second = 60; second < 120; second += 5) expected.push(second)
+    for (let second = 120; second <= 300; second += 30) expected.push(second)
+    assert.deepEqual(bounds.slice(0, -1), expected)
+    assert.match(lines[1] ?? '', / 0$/u)
+    assert.match(lines[2] ?? '', / 1$/u)
+  })
+})
+
+/** By name and labels. */
+async function values(registry: Registry): Promise<ReadonlyMap<string, number>> {
+  const lines = (await registry.metrics()).split('\n').filter((line) => /^\w/u.test(line))
+  return new Map(
+    lines.map((line) => [
+      line.slice(0, line.lastIndexOf(' ')),
+      Number(line.slice(line.lastIndexOf(' ') + 1)),
+    ]),
+  )
+}
+
+function delay(quantile: string): string {
+  return `viaduct_event_loop_delay_seconds{quantile="${quantile}"}`
+}
+
+describe('openProcessMetrics', () => {
+  it('tells what process this is', async () => {
+    const registry = new Registry()
+    openProcessMetrics(registry, build)
+    const before = await values(registry)
+    assert.equal(before.get('kubernetes_feature_enabled{name="AllowServiceExternalIPs",stage=""}'), 1)
+    assert.equal(
+      before.get(
+        `kubernetes_build_info{major="1",minor="2",git_version="v1.2.3",git_commit="",git_tree_state="",build_date="",go_version="${process.version}",compiler="v8",platform="linux/${process.arch}"}`,
+      ),
+      1,
+    )
+    for (const name of ['resident_memory_bytes', 'virtual_memory_bytes', 'open_fds', 'max_fds'])
+      assert.ok((before.get(`process_${name}`) ?? 0) > 0, name)
+    for (const kind of ['resident', 'heap', 'heap_used', 'external'])
+      assert.ok((before.get(`viaduct_memory_bytes{kind="${kind}"}`) ?? 0) > 0, kind)
+    const startedSeconds = before.get('process_start_time_seconds') ?? 0
+    assert.ok(startedSeconds > 0 && startedSeconds * 1000 <= Date.now())
+    const cpu = 'process_cpu_seconds_total'
+    assert.ok(((await values(registry)).get(cpu) ?? 0) >= (before.get(cpu) ?? Infinity))
+  })
+
+  it('watches the event loop from the first scrape on', async () => {
+    const registry = new Registry()
+    openProcessMetrics(registry, build)
+    assert.equal((await values(registry)).get(delay('1')), undefined)
+    const after = await values(registry)
+    for (const quantile of ['0.5', '0.99', '1']) assert.ok((after.get(delay(quantile)) ?? -1) >= 0, quantile)
   })
 })

@@ -5,12 +5,13 @@ import type { FieldProblem } from './fields.js'
 
 const largestPort = 65535
 const serviceNameLabel = 'kubernetes.io/service-name'
+const lastChangeAnnotation = 'endpoints.kubernetes.io/last-change-trigger-time'
 
 const names = f.list(f.mapping({ name: f.text }))
 
 function documentWith<A extends TSchema>(address: A) {
   return f.mapping({
-    metadata: f.mapping(f.metadata),
+    metadata: f.mapping({ ...f.metadata, annotations: f.annotations }),
     ports: f.list(
       f.mapping({
         name: f.portName,
@@ -48,6 +49,7 @@ export function readEndpointSlice(document: unknown): EndpointSlice | readonly F
   if ('problems' in reading) return reading.problems
   const { metadata, ports, endpoints } = reading.fields
   const labels = f.keptLabels(metadata.labels)
+  const lastChangeMs = timeOf(metadata.annotations?.[lastChangeAnnotation])
   return {
     kind: 'EndpointSlice',
     namespace: metadata.namespace ?? 'default',
@@ -55,9 +57,16 @@ export function readEndpointSlice(document: unknown): EndpointSlice | readonly F
     labels,
     serviceName: metadata.labels?.[serviceNameLabel],
     addressType,
+    lastChangeMs,
     ports: f.kept(ports).map(buildPort),
     endpoints: f.kept(endpoints).map(buildEndpoint),
   }
+}
+
+/** What is no time counts as absent, as in kube-proxy. */
+function timeOf(text: string | undefined): number | undefined {
+  const ms = text === undefined ? NaN : Date.parse(text)
+  return Number.isNaN(ms) ? undefined : ms
 }
 
 // The API server's default of an absent name is the empty one.

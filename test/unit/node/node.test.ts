@@ -118,3 +118,41 @@ describe('NodeTracker', () => {
     assert.deepEqual(tracker.facts, before)
   })
 })
+
+describe('a node that load balancers may send traffic to', () => {
+  const gone: ObjectEvent = { type: 'delete', kind: 'Node', key: { namespace: '', name: 'node-a' } }
+  const cases: readonly { name: string; events: readonly ObjectEvent[]; isEligible: boolean }[] = [
+    { name: 'is not one that nobody knows', events: [], isEligible: false },
+    { name: 'is known', events: [set({})], isEligible: true },
+    {
+      name: 'may have other taints',
+      events: [set({ taintKeys: ['node.kubernetes.io/x'] })],
+      isEligible: true,
+    },
+    {
+      name: 'is not one that the autoscaler wants away',
+      events: [set({ taintKeys: ['a', 'ToBeDeletedByClusterAutoscaler'] })],
+      isEligible: false,
+    },
+    { name: 'is not one that is being deleted', events: [set({ deleted: true })], isEligible: false },
+    { name: 'is not one that is gone', events: [set({}), gone], isEligible: false },
+    {
+      name: 'is one whose taint went',
+      events: [set({ taintKeys: ['ToBeDeletedByClusterAutoscaler'] }), set({})],
+      isEligible: true,
+    },
+    { name: 'is not known by another one', events: [set({ name: 'node-b' })], isEligible: false },
+    {
+      name: 'stays when another one goes',
+      events: [set({}), { type: 'delete', kind: 'Node', key: { namespace: '', name: 'node-b' } }],
+      isEligible: true,
+    },
+  ]
+  for (const { name, events, isEligible } of cases) {
+    it(name, () => {
+      const tracker = new NodeTracker('node-a')
+      for (const event of events) tracker.apply(event)
+      assert.equal(tracker.isEligible, isEligible)
+    })
+  }
+})

@@ -218,6 +218,7 @@ describe('parseManifest: EndpointSlice', () => {
       labels: {},
       serviceName: 'web',
       addressType: 'IPv4',
+      lastChangeMs: undefined,
       ports: [
         { name: '', protocol: 'TCP', port: 8080 },
         { name: 'any', protocol: 'TCP', port: undefined },
@@ -233,6 +234,22 @@ describe('parseManifest: EndpointSlice', () => {
       ],
     })
   })
+
+  const times = [
+    { text: '2026-01-31T12:00:00.123456789Z', ms: Date.UTC(2026, 0, 31, 12, 0, 0, 123) },
+    { text: '2026-01-31T13:00:00+01:00', ms: Date.UTC(2026, 0, 31, 12) },
+    { text: 'yesterday', ms: undefined },
+  ]
+  for (const { text, ms } of times) {
+    it(`knows since when it is so: ${text}`, () => {
+      const annotation = `endpoints.kubernetes.io/last-change-trigger-time: "${text}"`
+      const [slice] = objectsOf(
+        `apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: a, annotations: {${annotation}}}\naddressType: IPv4\n`,
+      )
+      assert.ok(slice?.kind === 'EndpointSlice')
+      assert.equal(slice.lastChangeMs, ms)
+    })
+  }
 
   it('takes over the first address (F-027), node, conditions and hints', () => {
     const [slice] = objectsOf(

@@ -1,0 +1,186 @@
+// Metrics of the process and of the build, read when somebody asks. Names of Prometheus' and Kubernetes' libraries where they have
+// them; nothing of it costs anything before the first scrape.
+import { readdir, readFile } from 'node:fs/promises'
+import type { IntervalHistogram } from 'node:perf_hooks'
+import { Counter, Gauge, type Registry } from 'prom-client'
+import { BugError } from './errors.js'
+
+export interface BuildFacts {
+  /** Such as `1.2.3`. */
+  readonly version: string
+  /** Those that change something here; they are past beta. */
+  readonly featureGates: { readonly AllowServiceExternalIPs: boolean }
+}
+
+/** Unix milliseconds. */
+export function processStartMs(): number {
+  return Date.now() - process.uptime() * 1000
+}
+
+/** Registers them, once. */
+export function openProcessMetrics(registry: Registry, facts: BuildFacts): void {
+  registerBuild(registry, facts)
+  registerProcess(registry)
+  registerLimits(registry)
+  registerMemory(registry)
+  registerLoopDelay(registry)
+}
+
+function registerBuild(registry: Registry, { version, featureGates }: BuildFacts): void {
+  const [major = '', minor = ''] = version.split('.')
+  const build = {
+    major,
+    minor,
+    git_version: `v${version}`,
+    git_commit: '',
+    git_tree_state: '',
+    build_date: '',
+    go_version: process.version,
+    compiler: 'v8',
+    platform: `${process.platform}/${process.arch}`,
+  }
+  const info = new Gauge({
+    name: 'kubernetes_build_info',
+    help: "[BETA] A metric with a constant '1' value labeled by major, minor, git version, git commit, git tree state, build date, Go version, and compiler from which Kubernetes was built, and platform on which it is running.",
+    labelNames: Object.keys(build),
+    registers: [],
+  })
+  info.set(build, 1)
+  const enabled = new Gauge({
+    name: 'kubernetes_feature_enabled',
+    help: '[BETA] This metric records the data about the stage and enablement of a k8s feature.',
+    labelNames: ['name', 'stage'],
+    registers: [],
+  })
+  registry.registerMetric(info)
+  registry.registerMetric(enabled)
+  const name = 'AllowServiceExternalIPs'
+  enabled.set({ name, stage: '' }, featureGates[name] ? 1 : 0)
+}
+
+function registerProcess(registry: Registry): void {
+  registry.registerMetric(
+    new Counter({
+      name: 'process_cpu_seconds_total',
+      help: 'Total user and system CPU time spent in seconds.',
+      registers: [],
+      collect() {
+        const { user, system } = process.cpuUsage()
+        this.reset()
+        this.inc((user + system) / 1e6)
+      },
+    }),
+  )
+  const started = new Gauge({
+    name: 'process_start_time_seconds',
+    help: 'Start time of the process since unix epoch in seconds.',
+    registers: [],
+  })
+  started.set(processStartMs() / 1000)
+  registry.registerMetric(started)
+  onDemand(registry, {
+    name: 'process_resident_memory_bytes',
+    help: 'Resident memory size in bytes.',
+    read: () => process.memoryUsage.rss(),
+  })
+  onDemand(registry, {
+    name: 'process_virtual_memory_bytes',
+    help: 'Virtual memory size in bytes.',
+    read: async () => 1024 * (await numberIn('/proc/self/status', /^VmSize:\s+(\d+) kB$/mu)),
+  })
+}
+
+function registerLimits(registry: Registry): void {
+  onDemand(registry, {
+    name: 'process_open_fds',
+    help: 'Number of open file descriptors.',
+    // But for the one that reads the folder.
+    read: async () => (await readdir('/proc/self/fd')).length - 1,
+  })
+  onDemand(registry, {
+    name: 'process_max_fds',
+    help: 'Maximum number of open file descriptors.',
+    read: async () => await numberIn('/proc/self/limits', /^Max open files\s+(\d+)/mu),
+  })
+}
+
+function registerMemory(registry: Registry): void {
+  registry.registerMetric(
+    new Gauge({
+      name: 'viaduct_memory_bytes',
+      help: 'Memory of the process by kind',
+      labelNames: ['kind'],
+      registers: [],
+      collect() {
+        const { rss, heapTotal, heapUsed, external } = process.memoryUsage()
+        this.set({ kind: 'resident' }, rss)
+        this.set({ kind: 'heap' }, heapTotal)
+        this.set({ kind: 'heap_used' }, heapUsed)
+        this.set({ kind: 'external' }, external)
+      },
+    }),
+  )
+}
+
+/** Between two looks at the loop: 50 times a second costs some 0.05 % of a core. */
+const resolutionMs = 20
+
+function registerLoopDelay(registry: Registry): void {
+  let histogram: IntervalHistogram | undefined
+  registry.registerMetric(
+    new Gauge({
+      name: 'viaduct_event_loop_delay_seconds',
+      help: 'How late work on the event loop began since the last scrape',
+      labelNames: ['quantile'],
+      registers: [],
+      async collect() {
+        if (histogram === undefined) {
+          const { monitorEventLoopDelay } = await import('node:perf_hooks')
+          histogram = monitorEventLoopDelay({ resolution: resolutionMs })
+          histogram.enable()
+          return
+        }
+        this.set({ quantile: '0.5' }, delaySeconds(histogram.percentile(50)))
+        this.set({ quantile: '0.99' }, delaySeconds(histogram.percentile(99)))
+        this.set({ quantile: '1' }, delaySeconds(histogram.max))
+        histogram.reset()
+      },
+    }),
+  )
+}
+
+/** The time between two looks is the resolution, and the delay. */
+function delaySeconds(nanoseconds: number): number {
+  return Math.max(0, nanoseconds / 1e9 - resolutionMs / 1000)
+}
+
+interface OnDemand {
+  readonly name: string
+  readonly help: string
+  /** Where it throws, the sample of the scrape is missing. */
+  readonly read: () => number | Promise<number>
+}
+
+function onDemand(registry: Registry, { name, help, read }: OnDemand): void {
+  registry.registerMetric(
+    new Gauge({
+      name,
+      help,
+      registers: [],
+      async collect() {
+        try {
+          this.set(await read())
+        } catch {
+          this.remove()
+        }
+      },
+    }),
+  )
+}
+
+/** Throws where the file cannot be read, or has no such number. */
+async function numberIn(path: string, pattern: RegExp): Promise<number> {
+  const digits = pattern.exec(await readFile(path, 'utf8'))?.[1]
+  if (digits === undefined) throw new BugError(`${path} has nothing like ${pattern.source}`)
+  return Number(digits)
+}
