@@ -2,8 +2,9 @@
 import { EventEmitter, once } from 'node:events'
 import { hostname } from 'node:os'
 import { Registry } from 'prom-client'
-import { parseArguments, type ConfigFile } from './cli/index.js'
+import { parseArguments, writtenFlags, type ConfigFile } from './cli/index.js'
 import {
+  effectiveConfiguration,
   formatConfig,
   readConfigFile,
   watchConfigFile,
@@ -15,8 +16,9 @@ import { countCpus, openKernel, type Kernel } from './kernel/index.js'
 import { openLog, openStandardOutput, StateReporter, type Log } from './log.js'
 import { openMetrics, type Metrics } from './metrics.js'
 import { configWarnings, nodeName, NodeTracker } from './node/index.js'
+import { openProcessMetrics, processStartMs } from './process-metrics.js'
 import { releaseMemory } from './release-memory.js'
-import { HealthCheckServers } from './server/index.js'
+import { AgentServers, HealthCheckServers } from './server/index.js'
 import { ServiceManager } from './service-manager.js'
 import { followLogSignals, stopSignal } from './signals.js'
 import { nodeFileSystem, openSource } from './source/index.js'
@@ -38,6 +40,9 @@ const onlineCpus = '/sys/devices/system/cpu/online'
 interface Agent {
   readonly mode: ProxyMode
   readonly synchronizer: Synchronizer
+  readonly servers: AgentServers
+  /** Resolves when the whole world was in the kernel once. */
+  readonly inForce: Promise<unknown>
   /** Resolves with the error that nobody expected. */
   readonly crash: Promise<readonly unknown[]>
 }
@@ -47,12 +52,13 @@ interface BuildOptions {
   readonly kernel: Kernel
   readonly log: Log
   readonly metrics: Metrics
+  readonly registry: Registry
   readonly manager: ServiceManager
 }
 
 /** Throws KernelError or ConfigError where the mode cannot work on this kernel. */
-async function build({ config, kernel, log, metrics, manager }: BuildOptions): Promise<Agent> {
-  const crash = new EventEmitter<{ crash: [unknown] }>()
+async function build({ config, kernel, log, metrics, registry, manager }: BuildOptions): Promise<Agent> {
+  const news = new EventEmitter<{ crash: [unknown]; inForce: [] }>()
   const node = new NodeTracker(nodeName(config, hostname()), config.bindAddress)
   const problems = new StateReporter({
     log,
@@ -79,6 +85,7 @@ async function build({ config, kernel, log, metrics, manager }: BuildOptions): P
     mode,
     onInForce: () => {
       manager.ready()
+      news.emit('inForce')
       for (const warning of configWarnings({ ...config, mode: mode.name }, node.facts)) log.warn(warning)
       endStartOfV8()
       releaseMemory().catch((error: unknown) => log.debug('Memory of the start is kept', { err: error }))
@@ -87,9 +94,26 @@ async function build({ config, kernel, log, metrics, manager }: BuildOptions): P
     node,
     clock: systemClock,
     metrics,
-    onCrash: (error) => crash.emit('crash', error),
+    onCrash: (error) => news.emit('crash', error),
   })
-  return { mode: mode.name, synchronizer, crash: once(crash, 'crash') }
+  const servers = new AgentServers({
+    config: config.servers,
+    facts: {
+      families: () => synchronizer.health,
+      isNodeEligible: () => node.isEligible,
+      mode: mode.name,
+      metrics: registry,
+      configuration: () => effectiveConfiguration(config, mode.name),
+      flags: () => writtenFlags(process.argv.slice(2)),
+      startedMs: processStartMs(),
+      version: config.version,
+    },
+    counts: metrics,
+    clock: systemClock,
+    log,
+  })
+  const [crash, inForce] = [once(news, 'crash'), once(news, 'inForce')]
+  return { mode: mode.name, synchronizer, servers, inForce, crash }
 }
 
 const timers = {
@@ -112,30 +136,34 @@ async function run({ config, configFile, kernel, log, manager }: RunOptions): Pr
   const following = new AbortController()
   const configChange = watchConfigFile(configFile, { signal: following.signal, after: timers.after })
   configChange.catch(() => undefined)
-  const metrics = openMetrics(new Registry())
+  const registry = new Registry()
+  const metrics = openMetrics(registry)
+  openProcessMetrics(registry, config)
   const source = openSource(config, { fileSystem: nodeFileSystem, timers, log, metrics })
   const inbox = new Inbox(systemClock)
   // The kernel may be loading its modules meanwhile; what it lacks is told before what the world lacks.
   const reading = failureOf(source.start((events) => inbox.deliver(events)))
   reading.catch(() => undefined)
-  let synchronizer: Synchronizer | undefined
+  let agent: Agent | undefined
   let end: NodeJS.Signals | readonly unknown[]
   try {
-    const agent = await Promise.race([build({ config, kernel, log, metrics, manager }), stopped])
-    if (typeof agent === 'string') end = agent
+    const built = await Promise.race([build({ config, kernel, log, metrics, registry, manager }), stopped])
+    if (typeof built === 'string') end = built
     else {
-      ;({ synchronizer } = agent)
-      log.info('viaduct starts', { version: config.version, mode: agent.mode })
-      agent.synchronizer.start()
-      const handing = failureOf(inbox.open((events) => agent.synchronizer.deliver(events)))
-      end = await Promise.race([stopped, agent.crash, reading, handing, configChange])
+      agent = built
+      log.info('viaduct starts', { version: config.version, mode: built.mode })
+      built.synchronizer.start()
+      const handing = failureOf(inbox.open((events) => built.synchronizer.deliver(events)))
+      const serving = failureOf(built.servers.start(built.inForce))
+      end = await Promise.race([stopped, built.crash, reading, handing, configChange, serving])
     }
   } finally {
     manager.stopping()
     following.abort()
     kernel.hurry()
+    await agent?.servers.stop()
     await source.stop()
-    await synchronizer?.stop()
+    await agent?.synchronizer.stop()
   }
   if (typeof end !== 'string') throw end[0]
   log.info('viaduct stops; the kernel stays as it is', { signal: end })
@@ -155,8 +183,9 @@ async function runCleanUp(config: Config, kernel: Kernel): Promise<number> {
 }
 
 /** Makes the kernel ready for an agent that may do less. */
-async function runInit(options: Omit<BuildOptions, 'metrics'>): Promise<number> {
-  await build({ ...options, metrics: openMetrics(new Registry()) })
+async function runInit(options: Omit<BuildOptions, 'metrics' | 'registry'>): Promise<number> {
+  const registry = new Registry()
+  await build({ ...options, metrics: openMetrics(registry), registry })
   options.log.info('System initialized and --init-only specified')
   return 0
 }

@@ -84,6 +84,15 @@ function takeFlags(input: ConfigInput, written: readonly WrittenFlag[]): ConfigI
   return written.reduce((result, { flag, text }) => flag.take(result, text), input)
 }
 
+/** The texts of the flags that are written in arguments that `parseArguments` takes, by name; of one written often, the last. */
+export function writtenFlags(argv: readonly string[]): Readonly<Record<string, string>> {
+  const written: Record<string, string> = {}
+  buildCommand(({ name }, text) => {
+    written[name] = text
+  }).parse(argv.map(normalizeWord), { from: 'user' })
+  return written
+}
+
 function buildCommand(take: (flag: Flag, text: string) => void): Command {
   const command = new Command('viaduct')
     .description('Keeps the load balancing of the kernel equal to the Services of the cluster.')

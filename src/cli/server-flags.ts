@@ -47,7 +47,7 @@ export const serverFlags: readonly Flag[] = [
     name: 'profiling',
     value: undefined,
     field: 'enableProfiling',
-    help: 'profiles at the metrics server, under /debug/pprof',
+    help: 'no effect: no profiles are served',
     take: (input, text) => withServers(input, { enableProfiling: parseBoolean('enableProfiling', text) }),
   },
 ]

@@ -9,12 +9,14 @@ export interface DocumentKind {
   readonly fields: () => readonly Field[]
 }
 
+export const kubeProxyConfiguration: DocumentKind = {
+  kind: 'KubeProxyConfiguration',
+  apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
+  fields: kubeProxyFields,
+}
+
 /** In the order in which they are written. */
 export const documentKinds: readonly DocumentKind[] = [
-  {
-    kind: 'KubeProxyConfiguration',
-    apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
-    fields: kubeProxyFields,
-  },
+  kubeProxyConfiguration,
   { kind: 'ViaductConfiguration', apiVersion: 'viaduct.dev/v1alpha1', fields: viaductFields },
 ]

@@ -17,7 +17,7 @@ export interface ServersConfig {
   readonly metricsBindAddress: ListenAddress | undefined
   /** A server that cannot listen ends the process. */
   readonly bindAddressHardFail: boolean
-  /** Profiles at the metrics server. */
+  /** Without effect: no profiles are served. */
   readonly enableProfiling: boolean
 }
 

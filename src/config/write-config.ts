@@ -1,11 +1,16 @@
 // A configuration as the text of a file.
-import type { Config } from './config.js'
-import { documentKinds, type DocumentKind } from './documents.js'
+import type { Config, ProxyMode } from './config.js'
+import { documentKinds, kubeProxyConfiguration, type DocumentKind } from './documents.js'
 import type { Json } from './field.js'
 
 /** Both documents, with every field that is not at the kernel's choice; readConfig reads them as the same configuration. */
 export function formatConfig(config: Config): string {
   return documentKinds.map((kind) => `${formatMapping(documentOf(kind, config)).join('\n')}\n`).join('---\n')
+}
+
+/** The KubeProxyConfiguration that is in force where `mode` runs (F-097): fields as kube-proxy's own encoding has them. */
+export function effectiveConfiguration(config: Config, mode: ProxyMode): Readonly<Record<string, unknown>> {
+  return documentOf(kubeProxyConfiguration, { ...config, mode })
 }
 
 interface Mapping {

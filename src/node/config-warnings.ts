@@ -12,6 +12,7 @@ export interface WarnedConfig extends Pick<
   | 'ipvs'
   | 'client'
   | 'manifests'
+  | 'servers'
   | 'withoutEffect'
   | 'discardedFlags'
 > {
@@ -36,7 +37,10 @@ export function configWarnings(
     ...detectionWarnings(config, node, families),
     ...(config.mode === 'ipvs' ? excludeWarnings(config, families) : []),
     ...naming('feature gates without effect in this build', Object.keys(config.featureGates.withoutEffect)),
-    ...naming('settings without effect in this build', Object.keys(config.withoutEffect)),
+    ...naming('settings without effect in this build', [
+      ...Object.keys(config.withoutEffect),
+      ...(config.servers.enableProfiling ? ['enableProfiling'] : []),
+    ]),
     ...naming(
       'settings without effect while manifests are the source',
       config.manifests === undefined ? [] : writtenOfClient(config.client),

@@ -1,6 +1,7 @@
 // Health checks of Services (healthCheckNodePort): they tell a load balancer which nodes have local endpoints (F-018, F-092).
-import { createServer, type Server, type ServerResponse } from 'node:http'
+import type { Server, ServerResponse } from 'node:http'
 import { formatEndpoint, parseIpAddress, type IpAddress, type IpFamily } from '../address.js'
+import { Connections, createHttpServer, listen } from './http-server.js'
 
 /** One Service to answer for. */
 export interface HealthCheck {
@@ -27,6 +28,9 @@ export interface HealthCheckOptions {
   readonly isHealthy: () => boolean
 }
 
+/** Of all Services of a family together, so that their number does not use up the process's file descriptors. */
+const connectionLimit = 256
+
 /** The servers of one Service by `address:port`. */
 type Listeners = Map<string, Server>
 
@@ -39,6 +43,7 @@ export class HealthCheckServers {
   readonly #listeners = new Map<string, Listeners>()
   /** Servers that take no more connections, but finish what they began. */
   readonly #closing = new Set<Server>()
+  readonly #connections = new Connections(connectionLimit)
   #desired: ReadonlyMap<string, HealthCheck> = new Map()
   #work: Promise<unknown> = Promise.resolve()
   #isStopped = false
@@ -117,14 +122,11 @@ export class HealthCheckServers {
   }
 
   async #open(service: string, host: string, port: number): Promise<void> {
-    const server = createServer((_request, response) => this.#reply(service, response))
-    await new Promise<void>((resolve, reject) => {
-      server.once('error', reject)
-      server.listen({ host, port, ipv6Only: this.#options.family === 'ipv6' }, () => {
-        server.removeListener('error', reject)
-        resolve()
-      })
+    const server = await createHttpServer({
+      reply: (_request, response) => this.#reply(service, response),
+      connections: this.#connections,
     })
+    await listen(server, { host, port, ipv6Only: this.#options.family === 'ipv6' })
     const place = placeOf(host, port)
     // A listener that broke is opened again by the next sync.
     server.on('error', () => this.#close(service, place))

@@ -1,10 +1,9 @@
-// Real sockets on loopback; ports are the kernel's choice.
+// Real sockets on loopback.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { request } from 'node:http'
-import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net'
 import { afterEach, describe, it } from 'node:test'
 import { HealthCheckServers, type HealthCheck } from '../../../src/server/index.js'
+import { ask, assertRefused, close, connected, freePort, occupy, readUntil } from '../../support/http.js'
 import { ip } from '../../support/routes.js'
 
 const loopback = [ip('127.0.0.1')]
@@ -34,58 +33,6 @@ function checks(
       { namespace: 'default', name, port, localEndpoints },
     ]),
   )
-}
-
-/** Someone else who listens; it is closed when the test ends. */
-async function occupy(): Promise<{ readonly port: number; readonly server: Server }> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  opened.push({ stop: async () => await new Promise((resolve) => server.close(resolve)) })
-  return { port: portOf(server), server }
-}
-
-function portOf(server: Server): number {
-  const address = server.address()
-  assert.ok(isAddress(address))
-  return address.port
-}
-
-function isAddress(address: string | AddressInfo | null): address is AddressInfo {
-  return typeof address === 'object' && address !== null
-}
-
-/** A port that is free now. */
-async function freePort(): Promise<number> {
-  const { port, server } = await occupy()
-  await new Promise((resolve) => server.close(resolve))
-  return port
-}
-
-interface Reply {
-  readonly status: number | undefined
-  readonly headers: NodeJS.Dict<string | string[]>
-  readonly body: string
-}
-
-async function ask(
-  port: number,
-  where: { path?: string; method?: string; host?: string } = {},
-): Promise<Reply> {
-  const { host = '127.0.0.1', path = '/', method = 'GET' } = where
-  return await new Promise((resolve, reject) => {
-    const outgoing = request({ host, port, path, method, agent: false }, (response) => {
-      let body = ''
-      response.setEncoding('utf8')
-      response.on('data', (text: string) => (body += text))
-      response.on('end', () => resolve({ status: response.statusCode, headers: response.headers, body }))
-    })
-    outgoing.on('error', reject)
-    outgoing.end()
-  })
-}
-
-async function assertRefused(port: number): Promise<void> {
-  await assert.rejects(ask(port), { code: 'ECONNREFUSED' })
 }
 
 describe('the reply of a health check', () => {
@@ -136,7 +83,7 @@ describe('the reply of a health check', () => {
     const servers = open()
     const port = await freePort()
     await servers.sync(checks(['web', port, 1]), loopback)
-    const client = connect(port, '127.0.0.1').setEncoding('utf8')
+    const client = await connected(port)
     // One write, so that the second request has begun when the first is answered.
     client.write('GET / HTTP/1.1\r\nHost: a\r\n\r\nGET /later HTTP/1.1\r\n')
     await readUntil(client, 'serviceProxyHealthy": true\n}')
@@ -149,28 +96,12 @@ describe('the reply of a health check', () => {
   })
 })
 
-/** What the socket says up to `end`, or up to its end. */
-async function readUntil(socket: Socket, end: string | undefined): Promise<string> {
-  let text = ''
-  return await new Promise((resolve, reject) => {
-    const take = (data: string): void => {
-      text += data
-      if (end === undefined || !text.endsWith(end)) return
-      socket.removeListener('data', take)
-      resolve(text)
-    }
-    socket.on('data', take)
-    socket.once('end', () => resolve(text))
-    socket.once('error', reject)
-  })
-}
-
 describe('the listeners of health checks', () => {
   it('come, move and go with their Services, and leave the others alone', async () => {
     const servers = open()
     const [first, second, third] = [await freePort(), await freePort(), await freePort()]
     await servers.sync(checks(['a', first, 1], ['b', second, 1]), loopback)
-    const held = connect(first, '127.0.0.1').setEncoding('utf8')
+    const held = await connected(first)
     held.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
     await readUntil(held, '}')
     await servers.sync(checks(['a', first, 5], ['b', third, 0]), loopback)
@@ -241,7 +172,7 @@ describe('the listeners of health checks', () => {
     await assert.rejects(ask(port, { host: '127.0.0.2' }), { code: 'ECONNREFUSED' })
     assert.equal((await ask(free)).status, 200)
     assert.equal((await servers.sync(desired, addresses)).length, 1, 'still taken')
-    await new Promise((resolve) => server.close(resolve))
+    await close(server)
     assert.deepEqual(await servers.sync(desired, addresses), [])
     assert.equal((await ask(port)).status, 200)
   })
@@ -259,8 +190,7 @@ describe('the listeners of health checks', () => {
     const servers = open()
     const port = await freePort()
     await servers.sync(checks(['a', port, 1]), loopback)
-    const held = connect(port, '127.0.0.1')
-    await once(held, 'connect')
+    const held = await connected(port)
     held.resume()
     const ended = once(held, 'close')
     await servers.stop()

@@ -1,0 +1,88 @@
+// The two servers of the agent: health, by default for everybody; metrics and the like, by default for the node alone.
+import type { ServersConfig } from '../config/index.js'
+import { type Log, StateReporter } from '../log.js'
+import type { Clock } from '../sync/index.js'
+import { BoundServer } from './bound-server.js'
+import { healthPages, type HealthCounts, type HealthFacts } from './health-pages.js'
+import { operatorPages, type OperatorFacts } from './operator-pages.js'
+import { answering, type Pages } from './reply.js'
+
+export interface AgentServersOptions {
+  readonly config: ServersConfig
+  readonly facts: HealthFacts & OperatorFacts
+  readonly counts: HealthCounts
+  readonly clock: Pick<Clock, 'schedule' | 'unixSeconds'>
+  readonly log: Log
+}
+
+/** A start of 10,000 Services is over by then; what takes longer has somebody who asks how it goes. */
+const longestWaitMs = 1000
+
+/** Opens and closes the servers that are configured. */
+export class AgentServers {
+  readonly #clock: Pick<Clock, 'schedule'>
+  readonly #servers: readonly BoundServer[]
+  #isStopped = false
+  #endWait: () => void = () => {}
+
+  constructor({ config, facts, counts, clock, log }: AgentServersOptions) {
+    this.#clock = clock
+    const pageProblems = reporter(log, 'page cannot be shown', 'page can be shown again')
+    const problems = reporter(log, 'not served', 'served now')
+    const nowMs = (): number => clock.unixSeconds() * 1000
+    const { healthzBindAddress, metricsBindAddress, bindAddressHardFail: isHardFail } = config
+    const server = (
+      name: 'healthz' | 'metrics',
+      address: ServersConfig['healthzBindAddress'],
+      pages: Pages,
+    ): readonly BoundServer[] =>
+      address === undefined
+        ? []
+        : [
+            new BoundServer({
+              name,
+              address,
+              reply: answering(pages, pageProblems),
+              isHardFail,
+              clock,
+              problems,
+            }),
+          ]
+    this.#servers = [
+      ...server('healthz', healthzBindAddress, healthPages(facts, counts, nowMs)),
+      ...server('metrics', metricsBindAddress, operatorPages(facts, nowMs)),
+    ]
+  }
+
+  /**
+   * Opens them when `inForce` resolves, or after a second: before, the first sync has the machine for itself. Resolves when each
+   * was tried once. Throws ConfigError where one cannot listen, and that is to end the agent.
+   */
+  async start(inForce: Promise<unknown>): Promise<void> {
+    await Promise.race([inForce, this.#wait()])
+    this.#endWait()
+    if (this.#isStopped) return
+    await Promise.all(this.#servers.map(async (server) => await server.start()))
+  }
+
+  /** Closes every connection; nothing is opened any more. Idempotent. */
+  async stop(): Promise<void> {
+    this.#isStopped = true
+    this.#endWait()
+    await Promise.all(this.#servers.map(async (server) => await server.stop()))
+  }
+
+  async #wait(): Promise<void> {
+    await new Promise<void>((resolve) => {
+      const cancel = this.#clock.schedule(longestWaitMs, resolve)
+      this.#endWait = () => {
+        cancel()
+        resolve()
+      }
+    })
+  }
+}
+
+function reporter(log: Log, trouble: string, recovery: string): StateReporter {
+  return new StateReporter({ log, level: 'error', trouble, recovery, count: () => {} })
+}

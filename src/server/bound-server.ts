@@ -1,0 +1,147 @@
+// A server of the agent itself, on an address that an operator chose (F-099).
+import type { RequestListener, Server } from 'node:http'
+import { formatEndpoint, parseIpAddress } from '../address.js'
+import { ConfigError } from '../errors.js'
+import type { StateReporter } from '../log.js'
+import type { Clock } from '../sync/index.js'
+import { Connections, createHttpServer, type HttpLimits, listen } from './http-server.js'
+
+/** Address without brackets, and port; 0: any that is free. */
+interface Place {
+  readonly host: string
+  readonly port: number
+}
+
+export interface BoundServerOptions {
+  readonly name: 'healthz' | 'metrics'
+  readonly address: Place
+  readonly reply: RequestListener
+  /** It is an error that ends the agent when it cannot listen at first. */
+  readonly isHardFail: boolean
+  readonly clock: Pick<Clock, 'schedule'>
+  /** Servers that cannot listen. */
+  readonly problems: StateReporter
+  /** Default: those of http-server.ts. */
+  readonly limits?: HttpLimits
+}
+
+/** Of one server. Probers and scrapers are few. */
+const connectionLimit = 128
+const retryMs = 5000
+
+/** Codes of a machine without IPv6. */
+const withoutIpv6: readonly unknown[] = ['EAFNOSUPPORT', 'EADDRNOTAVAIL', 'EINVAL']
+
+/** Listens, or tries to every 5 s; says so when that changes. */
+export class BoundServer {
+  readonly #options: BoundServerOptions
+  readonly #connections = new Connections(connectionLimit)
+  #server: Server | undefined
+  #work: Promise<unknown> = Promise.resolve()
+  #cancelRetry: () => void = () => {}
+  #isStopped = false
+
+  constructor(options: BoundServerOptions) {
+    this.#options = options
+  }
+
+  /** Resolves when it was tried once. Throws ConfigError where that failed, and is to end the agent. */
+  async start(): Promise<void> {
+    const problem = await this.#try()
+    if (problem === undefined) return
+    const { name, isHardFail } = this.#options
+    if (!isHardFail) return this.#retryLater(problem)
+    const advice = 'free the address, choose another one, or leave out --bind-address-hard-fail'
+    throw new ConfigError(`${name}-bind-address`, `${problem.message}: ${advice}`)
+  }
+
+  /** Where it listens; undefined: nowhere. */
+  get address(): Place | undefined {
+    const address = this.#server?.address()
+    return typeof address === 'object' && address !== null
+      ? { host: address.address, port: address.port }
+      : undefined
+  }
+
+  get connectionCount(): number {
+    return this.#connections.size
+  }
+
+  /** Closes every connection; idempotent. */
+  async stop(): Promise<void> {
+    this.#isStopped = true
+    this.#cancelRetry()
+    await this.#work
+    const server = this.#server
+    if (server === undefined) return
+    this.#server = undefined
+    await new Promise((resolve) => {
+      server.close(resolve)
+      server.closeAllConnections()
+    })
+  }
+
+  /** undefined: it listens, or has been stopped. */
+  async #try(): Promise<Error | undefined> {
+    const attempt = this.#open()
+    this.#work = attempt
+    return await attempt
+  }
+
+  async #open(): Promise<Error | undefined> {
+    const server = await createHttpServer({ ...this.#options, connections: this.#connections })
+    if (this.#isStopped) return undefined
+    try {
+      await this.#listen(server)
+    } catch (error) {
+      if (error instanceof Error) return error
+      throw error
+    }
+    this.#server = server
+    server.on('error', (error) => this.#reopen(server, error))
+    this.#options.problems.report(this.#options.name, undefined)
+    return undefined
+  }
+
+  /** As Go does: who names all addresses of one family means all of both, where the machine has both (Q-19). */
+  async #listen(server: Server): Promise<void> {
+    const { host, port } = this.#options.address
+    const isAny = host === '0.0.0.0' || host === '::'
+    if (!isAny) return await listen(server, { host, port, ipv6Only: false })
+    try {
+      await listen(server, { host: '::', port, ipv6Only: false })
+    } catch (error) {
+      if (!(error instanceof Error && 'code' in error && withoutIpv6.includes(error.code))) throw error
+      await listen(server, { host: '0.0.0.0', port, ipv6Only: false })
+    }
+  }
+
+  /** The listener broke. */
+  #reopen(server: Server, error: Error): void {
+    if (this.#server !== server) return
+    this.#server = undefined
+    server.close()
+    server.closeAllConnections()
+    this.#retryLater(error)
+  }
+
+  #retryLater(problem: Error): void {
+    const { name, address, clock, problems } = this.#options
+    if (this.#isStopped) return
+    const place = placeOf(address)
+    problems.report(name, {
+      text: `${name} server on ${place}: ${problem.message}; tried again every ${retryMs / 1000} s`,
+      fields: { server: name, address: place },
+    })
+    this.#cancelRetry = clock.schedule(retryMs, () => {
+      void this.#try().then((again) => {
+        if (again !== undefined) this.#retryLater(again)
+      })
+    })
+  }
+}
+
+function placeOf({ host, port }: Place): string {
+  const address = parseIpAddress(host)
+  return address === undefined ? `${host}:${port}` : formatEndpoint(address, port)
+}

@@ -1,0 +1,75 @@
+// /healthz and /livez: whether this node should get traffic, and whether the agent works (F-087 to F-091).
+import type { FamilyHealth } from '../sync/index.js'
+import { json, type Pages, type Reply } from './reply.js'
+
+/** What the two pages tell; asked for each request. */
+export interface HealthFacts {
+  /** Of each family that is programmed, IPv4 first. */
+  readonly families: () => readonly FamilyHealth[]
+  /** Whether load balancers may send traffic to this node, as far as the cluster says. */
+  readonly isNodeEligible: () => boolean
+}
+
+/** Replies by code. */
+export interface HealthCounts {
+  healthz(code: 200 | 503): void
+  livez(code: 200 | 503): void
+}
+
+/** `nowMs`: Unix milliseconds. */
+export function healthPages(facts: HealthFacts, counts: HealthCounts, nowMs: () => number): Pages {
+  return new Map([
+    [
+      '/healthz',
+      () => {
+        const reply = healthReply(facts.families(), nowMs(), facts.isNodeEligible())
+        counts.healthz(reply.status)
+        return reply
+      },
+    ],
+    [
+      '/livez',
+      () => {
+        const reply = healthReply(facts.families(), nowMs(), undefined)
+        counts.livez(reply.status)
+        return reply
+      },
+    ],
+  ])
+}
+
+/** `nodeEligible` undefined: it does not matter, and is not told. */
+function healthReply(
+  families: readonly FamilyHealth[],
+  nowMs: number,
+  nodeEligible: boolean | undefined,
+): Reply & { readonly status: 200 | 503 } {
+  const now = goTime(nowMs)
+  const healthy = families.every(({ isHealthy }) => isHealthy)
+  const status = healthy && nodeEligible !== false ? 200 : 503
+  const lastUpdated = status === 200 ? now : latest(families)
+  const body = {
+    lastUpdated,
+    currentTime: now,
+    ...(nodeEligible === undefined ? {} : { nodeEligible }),
+    healthy,
+    ...(families.length === 0 ? {} : { status: Object.fromEntries(families.map(familyStatus)) }),
+  }
+  return { ...json(body), status }
+}
+
+function familyStatus({ family, lastUpdatedMs, isHealthy }: FamilyHealth): readonly [string, object] {
+  const name = family === 'ipv4' ? 'IPv4' : 'IPv6'
+  return [name, { lastUpdated: goTime(lastUpdatedMs), healthy: isHealthy }]
+}
+
+function latest(families: readonly FamilyHealth[]): string {
+  // The zero time of Go, for never.
+  if (families.length === 0) return '0001-01-01T00:00:00Z'
+  return goTime(Math.max(...families.map(({ lastUpdatedMs }) => lastUpdatedMs)))
+}
+
+/** RFC3339Nano, which has no zeros at the end of a fraction. */
+function goTime(unixMs: number): string {
+  return new Date(unixMs).toISOString().replace(/\.?0*Z$/u, 'Z')
+}

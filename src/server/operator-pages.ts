@@ -1,0 +1,39 @@
+// The pages of the metrics server: for Prometheus and for operators (F-095 to F-098).
+import { json, text, type Page, type Pages, type PageRequest, type Reply } from './reply.js'
+import { flagz, statusz, type ProcessFacts } from './zpages.js'
+
+/** What the pages tell; functions are asked for each request. */
+export interface OperatorFacts extends ProcessFacts {
+  /** The mode that runs. */
+  readonly mode: string
+  /** All metrics in the text that Prometheus reads. */
+  readonly metrics: { readonly contentType: string; metrics(): Promise<string> }
+  /** The KubeProxyConfiguration that is in force. */
+  readonly configuration: () => unknown
+  /** The flags that were written, by name, as text. */
+  readonly flags: () => Readonly<Record<string, string>>
+}
+
+/** `nowMs`: Unix milliseconds. */
+export function operatorPages(facts: OperatorFacts, nowMs: () => number): Pages {
+  const pages: Map<string, Page> = new Map<string, Page>([
+    ['/metrics', async () => await metricsReply(facts)],
+    ['/proxyMode', () => text(facts.mode)],
+    ['/configz', () => json({ 'kubeproxy.config.k8s.io': facts.configuration() })],
+    ['/healthz', pinged],
+    ['/healthz/ping', () => text('ok')],
+    ['/flagz', (request) => flagz(request, facts.flags())],
+    ['/statusz', (request) => statusz(request, { facts, nowMs: nowMs(), paths })],
+  ])
+  const paths: readonly string[] = [...pages.keys()].toSorted()
+  return pages
+}
+
+async function metricsReply({ metrics }: OperatorFacts): Promise<Reply> {
+  return { status: 200, contentType: metrics.contentType, body: await metrics.metrics() }
+}
+
+/** That somebody answers is all that it says: whether the node is served, `/healthz` of the other server knows. */
+function pinged({ query }: PageRequest): Reply {
+  return text(query.has('verbose') ? '[+]ping ok\nhealthz check passed\n' : 'ok')
+}

@@ -1,0 +1,90 @@
+// /statusz and /flagz: what runs here, and how it was started (spec section 1.11).
+import { json, text, type PageRequest, type Reply } from './reply.js'
+
+const warning =
+  'Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees and is for debugging purposes only.'
+const component = 'kube-proxy'
+const apiGroup = 'config.k8s.io'
+const versions: readonly string[] = ['v1alpha1', 'v1beta1']
+
+export interface ProcessFacts {
+  /** Unix milliseconds. */
+  readonly startedMs: number
+  readonly version: string
+}
+
+export interface StatuszOptions {
+  readonly facts: ProcessFacts
+  /** Unix milliseconds. */
+  readonly nowMs: number
+  readonly paths: readonly string[]
+}
+
+export function statusz(request: PageRequest, { facts, nowMs, paths }: StatuszOptions): Reply {
+  const { startedMs, version } = facts
+  const seconds = Math.max(0, Math.floor((nowMs - startedMs) / 1000))
+  return negotiated(request, 'Statusz', {
+    text: () =>
+      [
+        `Started: ${unixDate(startedMs)}`,
+        `Up: ${uptime(seconds)}`,
+        `Go version: ${process.version}`,
+        `Binary version: ${version}`,
+        `Emulation version: ${version}`,
+        `Paths: ${paths.join(' ')}`,
+      ].join('\n'),
+    fields: () => ({
+      startTime: new Date(startedMs).toISOString().replace(/\.\d+Z$/u, 'Z'),
+      uptimeSeconds: seconds,
+      goVersion: process.version,
+      binaryVersion: version,
+      emulationVersion: version,
+      paths,
+    }),
+  })
+}
+
+/** `flags`: values by name. */
+export function flagz(request: PageRequest, flags: Readonly<Record<string, string>>): Reply {
+  const entries = Object.entries(flags).toSorted(([a], [b]) => (a < b ? -1 : 1))
+  return negotiated(request, 'Flagz', {
+    text: () => entries.map(([name, value]) => `${name}=${value}`).join('\n'),
+    fields: () => ({ flags: Object.fromEntries(entries) }),
+  })
+}
+
+interface Forms {
+  readonly text: () => string
+  /** Of the object, beside its kind. */
+  readonly fields: () => object
+}
+
+/** Text unless the client asks for a version of the object; 406 for anything else. */
+function negotiated({ accept = '*/*' }: PageRequest, kind: 'Statusz' | 'Flagz', forms: Forms): Reply {
+  for (const range of accept.split(',')) {
+    const [type = '', ...rest] = range.split(';').map((part) => part.trim().toLowerCase())
+    if (['text/plain', 'text/*', '*/*'].includes(type))
+      return text(`\n${component} ${kind.toLowerCase()}\n${warning}\n\n${forms.text()}\n`)
+    const version = versions.find((candidate) => rest.includes(`v=${candidate}`))
+    const isOurs = rest.includes(`g=${apiGroup}`) && rest.includes(`as=${kind.toLowerCase()}`)
+    if (type !== 'application/json' || version === undefined || !isOurs) continue
+    const head = { kind, apiVersion: `${apiGroup}/${version}`, metadata: { name: component } }
+    return json({ ...head, ...forms.fields() })
+  }
+  return text('the page is text/plain, or application/json with v, g and as of its kind\n', 406)
+}
+
+function uptime(seconds: number): string {
+  const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60]
+  return `${hours} hr ${twoDigits(minutes)} min ${twoDigits(seconds % 60)} sec`
+}
+
+function twoDigits(number: number): string {
+  return String(number).padStart(2, '0')
+}
+
+/** time.UnixDate of Go: `Mon Jan _2 15:04:05 MST 2006`. */
+function unixDate(unixMs: number): string {
+  const [weekday, day = '', month, year, time] = new Date(unixMs).toUTCString().split(/,? /u)
+  return `${weekday} ${month} ${String(Number(day)).padStart(2)} ${time} UTC ${year}`
+}

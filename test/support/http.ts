@@ -1,0 +1,92 @@
+// Clients and ports of loopback; which ports is the kernel's choice.
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { request, type IncomingHttpHeaders } from 'node:http'
+import { connect, createServer, type Server, type Socket } from 'node:net'
+import { setImmediate } from 'node:timers/promises'
+
+export interface HttpReply {
+  readonly status: number | undefined
+  readonly headers: IncomingHttpHeaders
+  readonly body: string
+}
+
+export interface Question {
+  readonly path?: string
+  readonly method?: string
+  readonly host?: string
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+/** One request on a connection of its own. Rejects where nobody listens, or the connection ends without a reply. */
+export async function ask(port: number, question: Question = {}): Promise<HttpReply> {
+  const { host = '127.0.0.1', path = '/', method = 'GET', headers = {} } = question
+  return await new Promise((resolve, reject) => {
+    const outgoing = request(
+      { host, port, path, method, headers: { ...headers }, agent: false },
+      (response) => {
+        let body = ''
+        response.setEncoding('utf8')
+        response.on('data', (text: string) => (body += text))
+        response.on('end', () => resolve({ status: response.statusCode, headers: response.headers, body }))
+      },
+    )
+    outgoing.on('error', reject)
+    outgoing.end()
+  })
+}
+
+export async function assertRefused(port: number): Promise<void> {
+  await assert.rejects(ask(port), { code: 'ECONNREFUSED' })
+}
+
+/** A connection that has said nothing yet. */
+export async function connected(port: number): Promise<Socket> {
+  const socket = connect(port, '127.0.0.1').setEncoding('utf8')
+  await once(socket, 'connect')
+  return socket
+}
+
+/** What the socket says up to `end`, or up to its end. */
+export async function readUntil(socket: Socket, end: string | undefined): Promise<string> {
+  let text = ''
+  return await new Promise((resolve, reject) => {
+    const take = (data: string): void => {
+      text += data
+      if (end === undefined || !text.endsWith(end)) return
+      socket.removeListener('data', take)
+      resolve(text)
+    }
+    socket.on('data', take)
+    socket.once('end', () => resolve(text))
+    socket.once('error', reject)
+  })
+}
+
+/** Somebody else who listens. */
+export async function occupy(
+  port = 0,
+  host = '127.0.0.1',
+): Promise<{ readonly port: number; readonly server: Server }> {
+  const server = createServer().listen(port, host)
+  await once(server, 'listening')
+  const address = server.address()
+  assert.ok(typeof address === 'object' && address !== null)
+  return { port: address.port, server }
+}
+
+export async function close(server: Server): Promise<void> {
+  await new Promise((resolve) => server.close(resolve))
+}
+
+/** A port that is free now. */
+export async function freePort(): Promise<number> {
+  const { port, server } = await occupy()
+  await close(server)
+  return port
+}
+
+/** Lets the event loop turn until it is so. */
+export async function until(isSo: () => boolean): Promise<void> {
+  while (!isSo()) await setImmediate()
+}

@@ -1,0 +1,220 @@
+// Real sockets on loopback.
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { afterEach, describe, it } from 'node:test'
+import { StateReporter } from '../../../src/log.js'
+import { BoundServer, httpLimits, type BoundServerOptions } from '../../../src/server/index.js'
+import {
+  ask,
+  assertRefused,
+  close,
+  connected,
+  freePort,
+  occupy,
+  readUntil,
+  until,
+} from '../../support/http.js'
+import { ManualClock } from '../../support/manual-clock.js'
+import { MemoryLog } from '../../support/pipeline-lab.js'
+
+const opened: { stop(): Promise<unknown> }[] = []
+
+afterEach(async () => {
+  for (const one of opened.splice(0)) await one.stop()
+})
+
+interface Bench {
+  readonly server: BoundServer
+  readonly clock: ManualClock
+  readonly log: MemoryLog
+  readonly port: () => number
+}
+
+function open(options: Partial<BoundServerOptions> = {}): Bench {
+  const [clock, log] = [new ManualClock(), new MemoryLog()]
+  const server = new BoundServer({
+    name: 'healthz',
+    address: { host: '127.0.0.1', port: 0 },
+    reply: (_request, response) => response.end('here'),
+    isHardFail: false,
+    clock,
+    problems: new StateReporter({
+      log,
+      level: 'error',
+      trouble: 'not served',
+      recovery: 'served now',
+      count: () => {},
+    }),
+    ...options,
+  })
+  opened.push(server)
+  return { server, clock, log, port: () => server.address?.port ?? 0 }
+}
+
+describe('a server of the agent', () => {
+  it('tries a port that is taken every 5 s, and says so once; it listens when the port is free', async () => {
+    const other = await occupy()
+    const { server, clock, log } = open({ address: { host: '127.0.0.1', port: other.port } })
+    await server.start()
+    assert.equal(server.address, undefined)
+    const tried = async (): Promise<void> => {
+      await clock.advance(5000)
+      // Next attempt: the one that was made has failed.
+      await until(() => clock.pending === 1 || server.address !== undefined)
+    }
+    await clock.advance(4999)
+    assert.equal(clock.pending, 1)
+    for (let i = 0; i < 3; i++) await tried()
+    assert.deepEqual(
+      log.lines.map(({ level, message }) => `${level} ${message}`),
+      [
+        `error not served: healthz server on 127.0.0.1:${other.port}: listen EADDRINUSE: address already in use 127.0.0.1:${other.port}; tried again every 5 s`,
+      ],
+    )
+    await close(other.server)
+    await tried()
+    assert.equal((await ask(other.port)).body, 'here')
+    assert.deepEqual(
+      log.find('info', 'served now').map(({ fields }) => fields),
+      [{ server: 'healthz', address: `127.0.0.1:${other.port}` }],
+    )
+  })
+
+  it('ends the agent with a reason where it is to fail hard', async () => {
+    const other = await occupy()
+    const { server, log } = open({ address: { host: '127.0.0.1', port: other.port }, isHardFail: true })
+    await assert.rejects(server.start(), {
+      name: 'ConfigError',
+      path: 'healthz-bind-address',
+      message: `healthz-bind-address: listen EADDRINUSE: address already in use 127.0.0.1:${other.port}: free the address, choose another one, or leave out --bind-address-hard-fail`,
+    })
+    assert.deepEqual(log.lines, [])
+    await close(other.server)
+  })
+
+  it('tries an address that the machine does not have again as well', async () => {
+    const { server, clock, log } = open({ address: { host: '192.0.2.99', port: 1 } })
+    await server.start()
+    assert.match(log.find('error', 'not served')[0]?.message ?? '', /EADDRNOTAVAIL/u)
+    assert.equal(clock.pending, 1)
+    await server.stop()
+    assert.equal(clock.pending, 0, 'nothing is tried after the end')
+  })
+
+  for (const host of ['0.0.0.0', '::']) {
+    it(`answers both families on ${host}`, async () => {
+      const { server, port } = open({ address: { host, port: 0 } })
+      await server.start()
+      assert.equal((await ask(port())).body, 'here')
+      assert.equal((await ask(port(), { host: '::1' })).body, 'here')
+    })
+  }
+
+  it('is gone after stop, with its connections, and stop may come twice, or while it begins', async () => {
+    const { server, port } = open()
+    await server.start()
+    const held = await connected(port())
+    held.resume()
+    const [ended, former] = [once(held, 'close'), port()]
+    await server.stop()
+    await ended
+    await server.stop()
+    await assertRefused(former)
+    const free = await freePort()
+    const early = open({ address: { host: '127.0.0.1', port: free } }).server
+    const starting = early.start()
+    await early.stop()
+    await starting
+    await assertRefused(free)
+  })
+})
+
+describe('clients that mean no good', () => {
+  const limits = { ...httpLimits, headersTimeout: 50, requestTimeout: 50, connectionsCheckingInterval: 10 }
+  const slow = [
+    { name: 'says nothing', words: '' },
+    { name: 'never ends its headers', words: 'GET / HTTP/1.1\r\nHost: a\r\nX-A: ' },
+  ]
+  for (const { name, words } of slow) {
+    it(`one that ${name} is turned out with 408`, async () => {
+      const { server, port } = open({ limits })
+      await server.start()
+      const socket = await connected(port())
+      socket.write(words)
+      assert.match(await readUntil(socket, undefined), /^HTTP\/1\.1 408 Request Timeout\r\n/u)
+    })
+  }
+
+  it('one that never ends its body is answered, and turned out', async () => {
+    const { server, port } = open({ limits })
+    await server.start()
+    const socket = await connected(port())
+    socket.write('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\nx')
+    const words = await readUntil(socket, undefined)
+    assert.match(words, /^HTTP\/1\.1 200 OK\r\n/u)
+    assert.match(words, /here/u)
+  })
+
+  it('one that sends huge headers gets 431', async () => {
+    const { server, port } = open()
+    await server.start()
+    const { status } = await ask(port(), { headers: { 'x-a': 'a'.repeat(20_000) } })
+    assert.equal(status, 431)
+  })
+
+  it('one that speaks no HTTP gets 400', async () => {
+    const { server, port } = open()
+    await server.start()
+    const socket = await connected(port())
+    socket.write('\u0016\u0003\u0001 hello\r\n\r\n')
+    assert.match(await readUntil(socket, undefined), /^HTTP\/1\.1 400 Bad Request\r\n/u)
+  })
+
+  it('one that does not read its reply is dropped', async () => {
+    const body = 'a'.repeat(32 << 20)
+    const { server, port } = open({
+      limits: { ...httpLimits, timeout: 50 },
+      reply: (_request, response) => response.end(body),
+    })
+    await server.start()
+    const socket = await connected(port())
+    socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
+    await until(() => server.connectionCount === 1)
+    await until(() => server.connectionCount === 0)
+    socket.destroy()
+  })
+
+  it('1,000 that hold idle connections shut nobody out, and most of them are dropped', async () => {
+    const { server, port } = open()
+    await server.start()
+    const sockets = []
+    let dropped = 0
+    for (let i = 0; i < 1000; i++) {
+      const socket = await connected(port())
+      socket.on('error', () => {}).on('close', () => dropped++)
+      sockets.push(socket.resume())
+    }
+    await until(() => dropped >= 1000 - 128)
+    assert.ok(server.connectionCount <= 128)
+    assert.equal((await ask(port())).body, 'here')
+    for (const socket of sockets) socket.destroy()
+  })
+
+  it('do not end a connection that is in use', async () => {
+    const { server, port } = open()
+    await server.start()
+    const kept = await connected(port())
+    const answer = async (): Promise<string> => {
+      kept.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
+      return await readUntil(kept, 'here')
+    }
+    const others = []
+    for (let i = 0; i < 300; i++) {
+      if (i % 100 === 0) await answer()
+      const socket = await connected(port())
+      others.push(socket.on('error', () => {}).resume())
+    }
+    assert.match(await answer(), /^HTTP\/1\.1 200 OK/u)
+    for (const socket of [kept, ...others]) socket.destroy()
+  })
+})
