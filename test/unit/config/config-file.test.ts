@@ -283,7 +283,9 @@ describe('readConfig', () => {
   }
 
   it('refuses what is nested beyond measure', () => {
-    assert.throws(() => read('['.repeat(1_000_000)), { message: 'f.yaml: line 1: nesting exceeded maxDepth (100)' })
+    assert.throws(() => read('['.repeat(1_000_000)), {
+      message: 'f.yaml: line 1: nesting exceeded maxDepth (100)',
+    })
   })
 
   it('reads what holds itself no further than its fields', () => {

@@ -69,6 +69,7 @@ describe('the addon', () => {
       'RouteSocket',
       'XtablesTable',
       'layout',
+      'notifyServiceManager',
     ])
     assert.deepEqual(methods(addon.IpvsSocket), [
       'apply',

@@ -275,9 +275,13 @@ describe('what an operator should know of valid settings', () => {
     },
     {
       name: 'settings without effect, but not those that are what they are worth unwritten',
-      config: { ...quiet, withoutEffect: { oomScoreAdj: -998, configSyncPeriod: '15m0s', portRange: '1-2' } },
+      config: {
+        ...quiet,
+        withoutEffect: { oomScoreAdj: -998, configSyncPeriod: '15m0s', portRange: '1-2' },
+        servers: { enableProfiling: true },
+      },
       node: { ipv4 },
-      expected: [/^settings without effect in this build: oomScoreAdj, portRange$/u],
+      expected: [/^settings without effect in this build: oomScoreAdj, portRange, enableProfiling$/u],
     },
     {
       name: 'how an API is reached that nobody asks',
