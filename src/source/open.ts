@@ -5,8 +5,8 @@ import { StateReporter, type Log } from '../log.js'
 import type { Metrics } from '../metrics.js'
 import type { FileSystem } from './manifests/file-system.js'
 import { ManifestSource } from './manifests/manifest-source.js'
-import type { Timers } from './manifests/settler.js'
 import type { Source } from './objects.js'
+import type { Timers } from './timers.js'
 
 export interface SourceDependencies {
   readonly fileSystem: FileSystem

@@ -1,18 +1,9 @@
 // One document of a file: the objects in it, what is ignored, what is wrong.
 import { ConfigError } from '../../errors.js'
 import type { KubernetesObject } from '../objects.js'
-import { readEndpointSlice } from './endpoint-slice.js'
-import type { FieldProblem } from './fields.js'
-import { readNode } from './node.js'
-import { readService } from './service.js'
+import { isMapping } from '../readers/fields.js'
+import { describeDocument, isProblems, objectKey, objectReaders } from '../readers/read-object.js'
 
-type Reader = (document: unknown) => KubernetesObject | readonly FieldProblem[]
-
-const readers: Readonly<Record<string, Reader>> = {
-  'v1 Service': readService,
-  'discovery.k8s.io/v1 EndpointSlice': readEndpointSlice,
-  'v1 Node': readNode,
-}
 // Lists as the API server answers them: their items may lack apiVersion and kind.
 const typedLists: Readonly<Record<string, string>> = {
   'v1 ServiceList': 'Service',
@@ -78,8 +69,9 @@ export class ManifestContents {
   }
 
   #addObject(document: Readonly<Record<string, unknown>>, type: string, place: Place): void {
-    const where = (): string => `${placeText(place)} (${describe(document, type)})`
-    const read = Object.hasOwn(readers, type) ? readers[type] : undefined
+    const kind = type.slice(type.lastIndexOf(' ') + 1)
+    const where = (): string => `${placeText(place)} (${describeDocument(document, kind)})`
+    const read = Object.hasOwn(objectReaders, type) ? objectReaders[type] : undefined
     if (read === undefined) {
       this.ignored.push(where())
       return
@@ -106,26 +98,4 @@ export class ManifestContents {
 
 function placeText({ document, item }: Place): string {
   return item === undefined ? `document ${document}` : `document ${document}, item ${item}`
-}
-
-/** Equal for objects that are the same one in the API. */
-export function objectKey(object: Pick<KubernetesObject, 'kind' | 'namespace' | 'name'>): string {
-  return `${object.kind} ${object.namespace}/${object.name}`
-}
-
-function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
-function isProblems(value: KubernetesObject | readonly FieldProblem[]): value is readonly FieldProblem[] {
-  return Array.isArray(value)
-}
-
-function describe(document: Readonly<Record<string, unknown>>, type: string): string {
-  const kind = type.slice(type.lastIndexOf(' ') + 1)
-  const metadata = document['metadata']
-  if (!isMapping(metadata) || typeof metadata['name'] !== 'string') return kind
-  if (kind === 'Node') return `${kind} ${metadata['name']}`
-  const namespace = typeof metadata['namespace'] === 'string' ? metadata['namespace'] : 'default'
-  return `${kind} ${namespace}/${metadata['name']}`
 }

@@ -1,12 +1,14 @@
 import { ConfigError } from '../../errors.js'
 import type { Log, Problem, StateReporter } from '../../log.js'
 import type { ObjectEvent, Source } from '../objects.js'
+import { joinProblems } from '../readers/read-object.js'
+import type { Timers } from '../timers.js'
 import { Catalog, type Conflict } from './catalog.js'
 import type { KeyedObjects } from './document.js'
 import type { FileContents, FileSystem } from './file-system.js'
 import { parseManifest } from './parse.js'
 import { RetryTimer } from './retry-timer.js'
-import { Settler, type Timers } from './settler.js'
+import { Settler } from './settler.js'
 import { WatchedTree, type TreeChanges } from './watched-tree.js'
 
 export interface ManifestSourceOptions {
@@ -210,13 +212,8 @@ export class ManifestSource implements Source {
   }
 }
 
-/** Problems of one file beyond these are counted only. */
-const problemsTold = 5
-
 function describeProblem(file: string, problems: readonly ConfigError[]): Problem {
-  const told = problems.slice(0, problemsTold).map(({ message }) => message)
-  const more = problems.length - told.length
-  return { text: told.join('; ') + (more > 0 ? `; and ${more} more` : ''), fields: { file } }
+  return { text: joinProblems(problems.map(({ message }) => message)), fields: { file } }
 }
 
 function describeConflict({ object, winner, others }: Conflict): Problem {

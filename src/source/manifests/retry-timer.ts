@@ -1,4 +1,4 @@
-import type { Timers } from './settler.js'
+import type { Timers } from '../timers.js'
 
 // A process that is short of file descriptors or memory often is so for a moment; a disk that fails, for long.
 const firstDelayMs = 100

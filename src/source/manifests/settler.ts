@@ -1,10 +1,4 @@
-/** Timers and a clock that never goes back. */
-export interface Timers {
-  /** Milliseconds. */
-  now(): number
-  /** Calls `run` once; returns what cancels it. */
-  after(delayMs: number, run: () => void): () => void
-}
+import type { Timers } from '../timers.js'
 
 // Editors that truncate and then write leave an empty file for well under a millisecond. 10 ms of silence let such pairs
 // become one change; 50 ms bound the wait when the events never end, so that a change is in the kernel within 100 ms.

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import * as fc from 'fast-check'
 import { Catalog } from '../../../src/source/manifests/catalog.js'
-import { type KeyedObjects, objectKey } from '../../../src/source/manifests/document.js'
+import type { KeyedObjects } from '../../../src/source/manifests/document.js'
+import { objectKey } from '../../../src/source/readers/read-object.js'
 import type { NodeObject, ObjectEvent } from '../../../src/source/index.js'
 
 function node(name: string, podCIDR: string): NodeObject {

@@ -4,8 +4,10 @@ import * as f from './fields.js'
 import type { FieldProblem } from './fields.js'
 
 const largestPort = 65535
-const serviceNameLabel = 'kubernetes.io/service-name'
-const lastChangeAnnotation = 'endpoints.kubernetes.io/last-change-trigger-time'
+/** Label of an EndpointSlice: the Service that it belongs to. */
+export const serviceNameLabel = 'kubernetes.io/service-name'
+/** Annotation of an EndpointSlice: when the change happened that it tells of, RFC 3339. */
+export const lastChangeAnnotation = 'endpoints.kubernetes.io/last-change-trigger-time'
 
 const names = f.list(f.mapping({ name: f.text }))
 

@@ -164,7 +164,7 @@ function withoutNulls(schema: TSchema, value: unknown): unknown {
   return fields
 }
 
-function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
+export function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
