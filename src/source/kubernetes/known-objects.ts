@@ -1,0 +1,124 @@
+import type { StateReporter } from '../../log.js'
+import type { KubernetesObject, ObjectEvent } from '../objects.js'
+import { isMapping, type FieldProblem } from '../readers/fields.js'
+import { describeDocument, isProblems, joinProblems } from '../readers/read-object.js'
+import { initialEventsEnd } from './messages.js'
+import type { Resource } from './resources.js'
+import { textOf, type WireObject } from './wire-format.js'
+
+/** What the API server says of one kind, turned into events: only what is news. Pure, but for what it reports. */
+export class KnownObjects {
+  readonly #resource: Pick<Resource, 'kind' | 'read'>
+  readonly #problems: StateReporter
+  /** Versions of the objects that were delivered, by `namespace/name`. */
+  readonly #versions = new Map<string, string>()
+  /** Those whose last state was refused; an earlier one may be in force. */
+  readonly #refused = new Set<string>()
+  /** What the listing that is under way has named so far; undefined: there is none. */
+  #seen: Set<string> | undefined
+  #namesAll = true
+
+  /** `problems` is told of objects that cannot be used; several kinds may share it. */
+  constructor(resource: Pick<Resource, 'kind' | 'read'>, problems: StateReporter) {
+    this.#resource = resource
+    this.#problems = problems
+  }
+
+  /** From here to endListing(), every object that exists is taken. A listing that does not come to its end leaves no trace. */
+  beginListing(): void {
+    this.#seen = new Set()
+    this.#namesAll = true
+  }
+
+  /** The deletions that nobody told us of. None when an item had no readable name: it may be any of them. */
+  endListing(): readonly ObjectEvent[] {
+    const seen = this.#seen ?? new Set()
+    this.#seen = undefined
+    if (!this.#namesAll) return []
+    this.#problems.report(this.#resource.kind, undefined)
+    const known = new Set([...this.#versions.keys(), ...this.#refused])
+    const gone = [...known].filter((key) => !seen.has(key))
+    return gone.map((key) => this.#forget(key)).filter((event) => event !== undefined)
+  }
+
+  /** An object is there in this state. undefined: nothing new, or it cannot be used, which is reported. */
+  take(wire: WireObject): ObjectEvent | undefined {
+    const key = this.#nameOf(wire)
+    if (key === undefined) return undefined
+    this.#seen?.add(key)
+    if (wire.problem !== undefined) return this.#refuse(key, wire.document, [wire.problem])
+    const version = versionOf(wire)
+    if (version !== '' && this.#versions.get(key) === version) return undefined
+    const object = this.#resource.read(wire.document)
+    if (isProblems(object)) return this.#refuse(key, wire.document, object)
+    this.#versions.set(key, version)
+    if (this.#refused.delete(key)) this.#problems.report(this.#problemKey(key), undefined)
+    return { type: 'set', object }
+  }
+
+  /** An object has gone, or matches the selectors no more. undefined: it was never delivered, or has no readable name. */
+  remove(wire: WireObject): ObjectEvent | undefined {
+    const key = this.#nameOf(wire)
+    if (key === undefined) return undefined
+    this.#seen?.delete(key)
+    return this.#forget(key)
+  }
+
+  /** undefined: it was never delivered. */
+  #forget(key: string): ObjectEvent | undefined {
+    if (this.#refused.delete(key)) this.#problems.forget(this.#problemKey(key))
+    if (!this.#versions.delete(key)) return undefined
+    return { type: 'delete', kind: this.#resource.kind, key: objectKeyOf(key) }
+  }
+
+  /** `namespace/name`, or undefined and a report. */
+  #nameOf({ document, problem }: WireObject): string | undefined {
+    const { name, namespace } = metadataOf(document)
+    if (typeof name === 'string') return `${this.#namespaceOf(namespace)}/${name}`
+    this.#namesAll = false
+    const { path, problem: why } = problem ?? { path: 'metadata.name', problem: 'is missing' }
+    const text = `${this.#resource.kind} without a name: ${path === '' ? '' : `${path}: `}${why}`
+    this.#problems.report(this.#resource.kind, { text })
+    return undefined
+  }
+
+  #namespaceOf(namespace: unknown): string {
+    if (this.#resource.kind === 'Node') return ''
+    return typeof namespace === 'string' ? namespace : 'default'
+  }
+
+  #refuse(key: string, document: unknown, found: readonly FieldProblem[]): undefined {
+    this.#refused.add(key)
+    const object = describeDocument(document, this.#resource.kind)
+    const told = found.map(({ path, problem }) => (path === '' ? problem : `${path}: ${problem}`))
+    this.#problems.report(this.#problemKey(key), {
+      text: `${object}: ${joinProblems(told)}`,
+      fields: { object },
+    })
+  }
+
+  #problemKey(key: string): string {
+    return `${this.#resource.kind} ${key}`
+  }
+}
+
+/** resourceVersion of an object; empty: it has none that can be read. */
+export function versionOf({ document }: WireObject): string {
+  return textOf(metadataOf(document)['resourceVersion'])
+}
+
+/** Whether this bookmark ends the objects of a streamed list. */
+export function endsInitialEvents({ document }: WireObject): boolean {
+  const { annotations } = metadataOf(document)
+  return isMapping(annotations) && annotations[initialEventsEnd] === 'true'
+}
+
+function metadataOf(document: unknown): Readonly<Record<string, unknown>> {
+  const metadata = isMapping(document) ? document['metadata'] : undefined
+  return isMapping(metadata) ? metadata : {}
+}
+
+function objectKeyOf(key: string): Pick<KubernetesObject, 'namespace' | 'name'> {
+  const slash = key.indexOf('/')
+  return { namespace: key.slice(0, slash), name: key.slice(slash + 1) }
+}

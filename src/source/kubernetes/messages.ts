@@ -1,0 +1,143 @@
+// The messages of the Kubernetes API, as far as they are read. Numbers: generated.proto beside the Go types
+// (k8s.io/api/{core/v1,discovery/v1}, k8s.io/apimachinery/pkg/{apis/meta/v1,runtime}). Names and what is left out when zero: the
+// json tags of those types.
+import { readLabels, schedulingAnnotations } from '../objects.js'
+import { serviceNameLabel } from '../readers/endpoint-slice.js'
+import { message, type Field, type Message } from './protobuf.js'
+
+/** On the bookmark that ends the objects of a streamed list (KEP-3157). */
+export const initialEventsEnd = 'k8s.io/initial-events-end'
+
+const keptLabels = new Set<string>([...Object.values(readLabels), serviceNameLabel])
+const keptAnnotations = new Set<string>([...Object.values(schedulingAnnotations), initialEventsEnd])
+
+function text(name: string): Field {
+  return { name, read: 'text', dropsZero: true }
+}
+
+/** Of a pointer, or of a field that JSON always has. */
+function anyText(name: string): Field {
+  return { name, read: 'text', dropsZero: false }
+}
+
+function whole(name: string): Field {
+  return { name, read: 'whole', dropsZero: true }
+}
+
+function anyWhole(name: string): Field {
+  return { name, read: 'whole', dropsZero: false }
+}
+
+function texts(name: string): Field {
+  return { name, read: 'texts' }
+}
+
+function one(name: string, inner: Message): Field {
+  return { name, read: 'message', message: inner }
+}
+
+function many(name: string, inner: Message): Field {
+  return { name, read: 'messages', message: inner }
+}
+
+const metadata = one(
+  'metadata',
+  message({
+    1: text('name'),
+    3: text('namespace'),
+    6: text('resourceVersion'),
+    9: { name: 'deletionTimestamp', read: 'presence' },
+    11: { name: 'labels', read: 'map', keys: keptLabels },
+    12: { name: 'annotations', read: 'map', keys: keptAnnotations },
+  }),
+)
+
+export const serviceMessage = message({
+  1: metadata,
+  2: one(
+    'spec',
+    message({
+      1: many(
+        'ports',
+        message({ 1: text('name'), 2: text('protocol'), 3: anyWhole('port'), 5: whole('nodePort') }),
+      ),
+      3: text('clusterIP'),
+      4: text('type'),
+      5: texts('externalIPs'),
+      7: text('sessionAffinity'),
+      9: texts('loadBalancerSourceRanges'),
+      11: text('externalTrafficPolicy'),
+      12: whole('healthCheckNodePort'),
+      14: one(
+        'sessionAffinityConfig',
+        message({ 1: one('clientIP', message({ 1: anyWhole('timeoutSeconds') })) }),
+      ),
+      18: texts('clusterIPs'),
+      19: texts('ipFamilies'),
+      22: anyText('internalTrafficPolicy'),
+    }),
+  ),
+  3: one(
+    'status',
+    message({
+      1: one(
+        'loadBalancer',
+        message({ 1: many('ingress', message({ 1: text('ip'), 3: anyText('ipMode') })) }),
+      ),
+    }),
+  ),
+})
+
+const names = message({ 1: anyText('name') })
+
+export const endpointSliceMessage = message({
+  1: metadata,
+  2: many(
+    'endpoints',
+    message({
+      1: texts('addresses'),
+      2: one(
+        'conditions',
+        message({
+          1: { name: 'ready', read: 'flag' },
+          2: { name: 'serving', read: 'flag' },
+          3: { name: 'terminating', read: 'flag' },
+        }),
+      ),
+      6: anyText('nodeName'),
+      8: one('hints', message({ 1: many('forZones', names), 2: many('forNodes', names) })),
+    }),
+  ),
+  3: many('ports', message({ 1: anyText('name'), 2: anyText('protocol'), 3: anyWhole('port') })),
+  4: anyText('addressType'),
+})
+
+export const nodeMessage = message({
+  1: metadata,
+  2: one(
+    'spec',
+    message({ 1: text('podCIDR'), 5: many('taints', message({ 1: anyText('key') })), 7: texts('podCIDRs') }),
+  ),
+  3: one('status', message({ 5: many('addresses', message({ 1: anyText('type'), 2: anyText('address') })) })),
+})
+
+/** What a body holds behind its four bytes of magic: runtime.Unknown. */
+export const unknownMessage = message({ 2: { name: 'raw', read: 'bytes' } })
+
+/** Every list: each item for itself, as one that is malformed must not cost the others. */
+export const listMessage = message({
+  1: one('metadata', message({ 2: text('resourceVersion'), 3: text('continue') })),
+  2: { name: 'items', read: 'views' },
+})
+
+export const watchEventMessage = message({
+  1: anyText('type'),
+  2: one('object', message({ 1: { name: 'raw', read: 'bytes' } })),
+})
+
+export const statusMessage = message({
+  3: text('message'),
+  4: text('reason'),
+  5: one('details', message({ 6: whole('retryAfterSeconds') })),
+  6: whole('code'),
+})

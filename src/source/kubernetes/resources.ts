@@ -1,0 +1,47 @@
+// What is listed and watched, and with which selectors (kube-proxy's: spec section 0.1).
+import type { KubernetesObject } from '../objects.js'
+import { readEndpointSlice } from '../readers/endpoint-slice.js'
+import { readNode } from '../readers/node.js'
+import type { ObjectReader } from '../readers/read-object.js'
+import { readService } from '../readers/service.js'
+import { endpointSliceMessage, nodeMessage, serviceMessage } from './messages.js'
+import type { Message } from './protobuf.js'
+
+export interface Resource {
+  readonly kind: KubernetesObject['kind']
+  readonly path: string
+  /** Parameters of the query. NB: an object that stops to match comes as DELETED. */
+  readonly selectors: Readonly<Record<string, string>>
+  readonly message: Message
+  readonly read: ObjectReader
+}
+
+/** Services, EndpointSlices and the one Node of this name. */
+export function resourcesOf(nodeName: string): readonly Resource[] {
+  return [
+    {
+      kind: 'Service',
+      path: '/api/v1/services',
+      selectors: {
+        labelSelector: '!service.kubernetes.io/service-proxy-name',
+        fieldSelector: 'spec.clusterIP!=None',
+      },
+      message: serviceMessage,
+      read: readService,
+    },
+    {
+      kind: 'EndpointSlice',
+      path: '/apis/discovery.k8s.io/v1/endpointslices',
+      selectors: { labelSelector: '!service.kubernetes.io/headless' },
+      message: endpointSliceMessage,
+      read: readEndpointSlice,
+    },
+    {
+      kind: 'Node',
+      path: '/api/v1/nodes',
+      selectors: { fieldSelector: `metadata.name=${nodeName}` },
+      message: nodeMessage,
+      read: readNode,
+    },
+  ]
+}

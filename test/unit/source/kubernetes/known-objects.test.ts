@@ -1,0 +1,124 @@
+import assert from 'node:assert/strict'
+import { beforeEach, describe, it } from 'node:test'
+import { openLog, StateReporter } from '../../../../src/log.js'
+import { KnownObjects } from '../../../../src/source/kubernetes/known-objects.js'
+import type { WireObject } from '../../../../src/source/kubernetes/wire-format.js'
+import { readService } from '../../../../src/source/readers/service.js'
+import { apiService } from '../../../support/api-documents.js'
+import { typedJson } from '../../../support/api-writer.js'
+import { describeEvent } from '../../../support/manifest-folder.js'
+
+let log: string[]
+let problems: StateReporter
+let known: KnownObjects
+
+beforeEach(() => {
+  log = []
+  const destination = {
+    write: (line: string) => {
+      const { msg }: { msg: string } = JSON.parse(line)
+      log.push(msg)
+    },
+  }
+  problems = new StateReporter({
+    log: openLog({ format: 'json', verbosity: 0, destination, now: () => 0 }),
+    level: 'error',
+    trouble: 'not in force',
+    recovery: 'in force again',
+    count: () => undefined,
+  })
+  known = new KnownObjects({ kind: 'Service', read: readService }, problems)
+})
+
+function wire(name: string, clusterIP: string, resourceVersion: string): WireObject {
+  const { metadata, ...rest } = apiService(name, clusterIP)
+  const document = typedJson('Service', { ...rest, metadata: { ...Object(metadata), resourceVersion } })
+  return { document, problem: undefined }
+}
+
+function take(...objects: readonly WireObject[]): string[] {
+  return objects
+    .map((object) => known.take(object))
+    .flatMap((event) => (event === undefined ? [] : describeEvent(event)))
+}
+
+function list(...objects: readonly WireObject[]): string[] {
+  known.beginListing()
+  return [...take(...objects), ...known.endListing().map(describeEvent)]
+}
+
+describe('KnownObjects', () => {
+  it('tells of a list only what is news, and what has gone', () => {
+    assert.deepEqual(list(wire('a', '10.96.0.1', '1'), wire('b', '10.96.0.2', '2')), [
+      '+Service default/a 10.96.0.1',
+      '+Service default/b 10.96.0.2',
+    ])
+    assert.deepEqual(list(wire('b', '10.96.0.2', '2'), wire('c', '10.96.0.3', '3')), [
+      '+Service default/c 10.96.0.3',
+      '-Service default/a',
+    ])
+  })
+
+  it('deletes nothing for a list that has no end', () => {
+    list(wire('a', '10.96.0.1', '1'))
+    known.beginListing()
+    known.beginListing()
+    take(wire('b', '10.96.0.2', '2'))
+    assert.deepEqual(list(wire('a', '10.96.0.1', '1')), ['-Service default/b'])
+  })
+
+  it('says once that something has gone', () => {
+    list(wire('a', '10.96.0.1', '1'))
+    assert.deepEqual(known.remove(wire('a', '10.96.0.1', '9')), {
+      type: 'delete',
+      kind: 'Service',
+      key: { namespace: 'default', name: 'a' },
+    })
+    assert.equal(known.remove(wire('a', '10.96.0.1', '9')), undefined)
+    assert.deepEqual(take(wire('a', '10.96.0.1', '10')), ['+Service default/a 10.96.0.1'])
+  })
+
+  it('keeps the last good state of an object that is wrong now, and names object and field', () => {
+    list(wire('a', '10.96.0.1', '1'))
+    assert.deepEqual(list(wire('a', 'nowhere', '2'), wire('b', '10.96.0.2', '3')), [
+      '+Service default/b 10.96.0.2',
+    ])
+    assert.deepEqual(log, [
+      'not in force: Service default/a: spec.clusterIP: must be an IP address, "" or None, not the text "nowhere"; ' +
+        'spec.clusterIPs[0]: must be an IP address, "" or None, not the text "nowhere"',
+    ])
+    assert.deepEqual(take(wire('a', '10.96.0.9', '4')), ['+Service default/a 10.96.0.9'])
+    assert.equal(log.at(-1), 'in force again')
+    assert.equal(problems.size, 0)
+  })
+
+  it('forgets a wrong object that has gone, without a word', () => {
+    list(wire('a', 'nowhere', '1'))
+    known.remove(wire('a', 'nowhere', '2'))
+    list(wire('a', 'nowhere', '3'))
+    list()
+    assert.equal(problems.size, 0)
+    assert.equal(log.filter((line) => line.includes('again')).length, 0)
+  })
+
+  it('reports an object whose bytes are malformed by name and field', () => {
+    const problem = { path: 'spec.ports[0].name', problem: 'is cut off' }
+    assert.deepEqual(take({ document: { metadata: { name: 'a', namespace: 'shop' } }, problem }), [])
+    assert.deepEqual(log, ['not in force: Service shop/a: spec.ports[0].name: is cut off'])
+  })
+
+  it('deletes nothing for a list with an item that nobody can name: it may be any object', () => {
+    list(wire('a', '10.96.0.1', '1'))
+    assert.deepEqual(list({ document: {}, problem: { path: 'metadata', problem: 'is cut off' } }), [])
+    assert.deepEqual(log, ['not in force: Service without a name: metadata: is cut off'])
+    assert.deepEqual(list(), ['-Service default/a'])
+    assert.equal(problems.size, 0)
+  })
+
+  it('survives every shape of garbage', () => {
+    for (const document of [undefined, null, 5, 'x', [], {}, { metadata: null }, { metadata: { name: 5 } }]) {
+      assert.equal(known.take({ document, problem: undefined }), undefined)
+      assert.equal(known.remove({ document, problem: undefined }), undefined)
+    }
+  })
+})
