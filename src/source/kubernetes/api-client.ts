@@ -1,0 +1,202 @@
+import { Agent as HttpAgent, request as requestHttp, STATUS_CODES, type IncomingMessage } from 'node:http'
+import { Agent as HttpsAgent, request as requestHttps } from 'node:https'
+import { pipeline, type Readable } from 'node:stream'
+import { createGunzip } from 'node:zlib'
+import type { Timers } from '../timers.js'
+import { ApiError } from './api-error.js'
+import type { ClientOptions } from './client-options.js'
+import { IdleWatchdog } from './idle-watchdog.js'
+import { jsonFormat } from './json-format.js'
+import { protobufFormat } from './protobuf-format.js'
+import { statusOf, type Status, type WireFormat } from './wire-format.js'
+
+/** For connect, TLS and the headers together. */
+export const answerDeadlineMs = 10_000
+/** Servers send a bookmark every minute or so: after so long a silence the link is held for dead. */
+export const idleDeadlineMs = 90_000
+// A peer that is gone is noticed after this and ten probes, a second apart.
+const keepAliveDelayMs = 10_000
+
+// The largest page: 500 objects of half a megabyte. Node makes no strings of more than 512 MB.
+const largestBody = 256 * 1024 * 1024
+const largestRefusal = 64 * 1024
+const longestRetryAfterMs = 60_000
+const longestMessage = 500
+
+const protobufType = 'application/vnd.kubernetes.protobuf'
+
+export interface ApiRequest {
+  readonly path: string
+  readonly query: Readonly<Record<string, string>>
+  readonly isWatch: boolean
+}
+
+/** An answer of status 200, whose body is under way. */
+export interface ApiAnswer {
+  readonly format: WireFormat
+  /** To be iterated once; leaving the loop closes the connection. Throws ApiError. */
+  readonly chunks: AsyncIterable<Buffer>
+}
+
+/** Sends requests to one API server. Every failure is an ApiError, but for what is our own bug. */
+export class ApiClient {
+  readonly #options: ClientOptions
+  readonly #timers: Timers
+  readonly #signal: AbortSignal
+  readonly #agent: HttpAgent | HttpsAgent
+
+  /** When `signal` aborts, everything that is under way fails at once, and the sockets are closed. */
+  constructor(options: ClientOptions, timers: Timers, signal: AbortSignal) {
+    this.#options = options
+    this.#timers = timers
+    this.#signal = signal
+    // NB: an agent of our own: the global one ends requests after five seconds.
+    this.#agent =
+      options.server.protocol === 'https:'
+        ? new HttpsAgent({ ...options.tls, keepAlive: true })
+        : new HttpAgent({ keepAlive: true })
+    signal.addEventListener('abort', () => this.#agent.destroy(), { once: true })
+  }
+
+  /** Resolves when the headers of an answer of status 200 are there. */
+  async get(request: ApiRequest): Promise<ApiAnswer> {
+    const operation = `GET ${request.path}`
+    const response = await this.#send(request, operation)
+    const type = response.headers['content-type'] ?? ''
+    const chunks = this.#chunksOf(response, operation)
+    if (response.statusCode !== 200) throw await refusal(response, chunks, operation)
+    if (type.startsWith(protobufType)) return { format: protobufFormat, chunks }
+    if (type.startsWith('application/json')) return { format: jsonFormat, chunks }
+    response.destroy()
+    const problem = `the answer is ${type === '' ? 'of no type' : type}, not of the Kubernetes API`
+    throw new ApiError({ code: 'garbage', operation, problem })
+  }
+
+  async #send({ path, query, isWatch }: ApiRequest, operation: string): Promise<IncomingMessage> {
+    const { server } = this.#options
+    const url = new URL(server)
+    url.pathname = `${server.pathname.replace(/\/$/u, '')}${path}`
+    url.search = new URLSearchParams(query).toString()
+    const accept = isWatch
+      ? `${protobufType};stream=watch, application/json`
+      : `${protobufType}, application/json`
+    const headers = {
+      accept,
+      'accept-encoding': 'gzip',
+      'user-agent': 'viaduct',
+      ...(await this.#login(operation)),
+    }
+    const options = { agent: this.#agent, headers, signal: this.#signal }
+    const send = url.protocol === 'https:' ? requestHttps : requestHttp
+    return await new Promise((resolve, reject) => {
+      const request = send(url, options)
+      const cancel = this.#timers.after(answerDeadlineMs, () =>
+        request.destroy(new Error(`no answer within ${answerDeadlineMs / 1000} s`)),
+      )
+      request.on('socket', (socket) => socket.setKeepAlive(true, keepAliveDelayMs))
+      request.on('response', (response) => {
+        cancel()
+        resolve(response)
+      })
+      // NB: stays for what breaks after the headers, which the reader of the body sees as well.
+      request.on('error', (error) => {
+        cancel()
+        reject(connectionError(operation, error))
+      })
+      request.end()
+    })
+  }
+
+  async #login(operation: string): Promise<{ readonly authorization?: string }> {
+    try {
+      const authorization = await this.#options.authorization()
+      return authorization === undefined ? {} : { authorization }
+    } catch (error) {
+      throw connectionError(operation, error)
+    }
+  }
+
+  async *#chunksOf(response: IncomingMessage, operation: string): AsyncGenerator<Buffer> {
+    const stream = decompressed(response)
+    const watchdog = new IdleWatchdog(this.#timers, idleDeadlineMs, () =>
+      stream.destroy(new Error(`nothing came for ${idleDeadlineMs / 1000} s`)),
+    )
+    try {
+      for await (const chunk of stream) {
+        watchdog.touch()
+        yield chunk
+      }
+    } catch (error) {
+      throw connectionError(operation, error)
+    } finally {
+      watchdog.stop()
+      response.destroy()
+    }
+  }
+}
+
+/** All of a body. Throws ApiError when it is too large, or what the iteration throws. */
+export async function readBody(
+  chunks: AsyncIterable<Buffer>,
+  operation: string,
+  largest = largestBody,
+): Promise<Buffer> {
+  const parts: Buffer[] = []
+  let size = 0
+  for await (const chunk of chunks) {
+    size += chunk.length
+    if (size > largest) {
+      throw new ApiError({ code: 'garbage', operation, problem: `the answer has more than ${largest} bytes` })
+    }
+    parts.push(chunk)
+  }
+  return Buffer.concat(parts, size)
+}
+
+function decompressed(response: IncomingMessage): Readable {
+  if (response.headers['content-encoding'] !== 'gzip') return response
+  // The callback: an error is seen by who reads the stream.
+  return pipeline(response, createGunzip(), () => undefined)
+}
+
+function connectionError(operation: string, error: unknown): ApiError {
+  if (error instanceof ApiError) return error
+  // An AggregateError, of a host with several addresses, has no message.
+  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+  const message = error instanceof Error ? error.message : String(error)
+  return new ApiError({ code: 'connection', operation, problem: message === '' ? code : message })
+}
+
+/** What an answer of another status than 200 says. */
+async function refusal(
+  response: IncomingMessage,
+  chunks: AsyncIterable<Buffer>,
+  operation: string,
+): Promise<ApiError> {
+  const code = response.statusCode ?? 0
+  const header = Number(response.headers['retry-after'] ?? 0)
+  let status: Status = statusOf(undefined)
+  try {
+    const body = await readBody(chunks, operation, largestRefusal)
+    const isProtobuf = response.headers['content-type']?.startsWith(protobufType) === true
+    status = (isProtobuf ? protobufFormat : jsonFormat).readStatus(body)
+  } catch {
+    // A proxy's page, or none at all: the number says enough.
+  }
+  const fromHeader = { retryAfterSeconds: header > 0 ? header : status.retryAfterSeconds }
+  return statusError(operation, { ...status, ...fromHeader, code })
+}
+
+/** A Status of the server as an error. */
+export function statusError(operation: string, status: Status): ApiError {
+  const { code, reason, message, retryAfterSeconds } = status
+  const name = reason === '' ? (STATUS_CODES[code] ?? '') : reason
+  const told = message === '' ? '' : `: ${message.slice(0, longestMessage)}`
+  return new ApiError({
+    code: 'status',
+    operation,
+    problem: `${code} ${name}${told}`,
+    status: code,
+    retryAfterMs: Math.min(Math.max(retryAfterSeconds, 0) * 1000, longestRetryAfterMs),
+  })
+}

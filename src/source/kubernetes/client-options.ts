@@ -1,0 +1,94 @@
+// How to reach the API server, and as whom.
+import { isIP } from 'node:net'
+import type { ConnectionOptions } from 'node:tls'
+import { ConfigError } from '../../errors.js'
+
+export interface ClientOptions {
+  /** http: or https:; a path in it comes before those of the API. */
+  readonly server: URL
+  /** Given to node:tls as it is. Without `ca` the certificates that Node brings are trusted. */
+  readonly tls: Pick<ConnectionOptions, 'ca' | 'cert' | 'key' | 'servername' | 'rejectUnauthorized'>
+  /** The Authorization header of the next request; undefined: none. When it rejects, the request fails and is tried again. */
+  readonly authorization: () => Promise<string | undefined>
+}
+
+/** A server without credentials, as kube-proxy's --master. Throws ConfigError. */
+export function masterOptions(master: string): ClientOptions {
+  return { server: parseServer(master), tls: {}, authorization: async () => await Promise.resolve(undefined) }
+}
+
+/** Throws ConfigError. */
+function parseServer(text: string): URL {
+  // As kube-proxy does: without a scheme it is http.
+  const written = text.includes('://') ? text : `http://${text}`
+  const server = URL.canParse(written) ? new URL(written) : undefined
+  if (server !== undefined && ['http:', 'https:'].includes(server.protocol)) return server
+  throw new ConfigError('--master', `must be the URL of an API server, not ${JSON.stringify(text)}`)
+}
+
+export interface InClusterDependencies {
+  readonly environment: Readonly<Record<string, string | undefined>>
+  /** Contents of a file. Throws when it cannot be read. */
+  readonly readFile: (path: string) => string
+  /** Milliseconds; never goes back. */
+  readonly now: () => number
+}
+
+// Kubernetes mounts them into every pod (k8s.io/client-go/rest InClusterConfig).
+const serviceAccount = '/var/run/secrets/kubernetes.io/serviceaccount'
+// The kubelet replaces a token long before it expires; client-go's period.
+const tokenPeriodMs = 60_000
+
+/** As the service account of the pod in which we run. Throws ConfigError outside of a pod. */
+export function inClusterOptions({ environment, readFile, now }: InClusterDependencies): ClientOptions {
+  const host = environment['KUBERNETES_SERVICE_HOST'] ?? ''
+  const port = environment['KUBERNETES_SERVICE_PORT'] ?? ''
+  if (host === '' || port === '') {
+    throw new ConfigError(
+      '',
+      'not in a cluster: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set',
+    )
+  }
+  const server = `https://${isIP(host) === 6 ? `[${host}]` : host}:${port}`
+  if (!URL.canParse(server)) throw new ConfigError('KUBERNETES_SERVICE_HOST', `makes no URL: ${server}`)
+  const token = new TokenFile(`${serviceAccount}/token`, { readFile, now })
+  token.read()
+  return {
+    server: new URL(server),
+    tls: { ca: readOrExplain(readFile, `${serviceAccount}/ca.crt`) },
+    authorization: async () => await Promise.resolve(`Bearer ${token.read()}`),
+  }
+}
+
+/** A token that is replaced while we run. */
+export class TokenFile {
+  readonly #path: string
+  readonly #dependencies: Pick<InClusterDependencies, 'readFile' | 'now'>
+  #token = ''
+  #readAt = Number.NEGATIVE_INFINITY
+
+  constructor(path: string, dependencies: Pick<InClusterDependencies, 'readFile' | 'now'>) {
+    this.#path = path
+    this.#dependencies = dependencies
+  }
+
+  /** The token; the file is read at most once a minute. Throws ConfigError when it cannot be read or is empty. */
+  read(): string {
+    const { readFile, now } = this.#dependencies
+    if (now() - this.#readAt < tokenPeriodMs) return this.#token
+    // Editors and echo leave a newline, which has no place in a header.
+    const token = readOrExplain(readFile, this.#path).trim()
+    if (token === '') throw new ConfigError(this.#path, 'is empty: must hold a token')
+    this.#token = token
+    this.#readAt = now()
+    return token
+  }
+}
+
+function readOrExplain(readFile: (path: string) => string, path: string): string {
+  try {
+    return readFile(path)
+  } catch (error) {
+    throw new ConfigError(path, `cannot be read: ${error instanceof Error ? error.message : String(error)}`)
+  }
+}

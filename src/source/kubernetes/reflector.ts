@@ -1,0 +1,241 @@
+import type { Log, StateReporter } from '../../log.js'
+import type { ObjectEvent } from '../objects.js'
+import type { Timers } from '../timers.js'
+import { readBody, statusError, type ApiAnswer, type ApiClient } from './api-client.js'
+import { ApiError } from './api-error.js'
+import { Backoff } from './backoff.js'
+import { FrameError } from './frames.js'
+import { endsInitialEvents, KnownObjects, versionOf } from './known-objects.js'
+import type { Resource } from './resources.js'
+import { FormatError, type ListPage, type WatchEvent } from './wire-format.js'
+
+export interface ReflectorOptions {
+  readonly resource: Resource
+  readonly client: ApiClient
+  readonly timers: Timers
+  /** From 0 to below 1. */
+  readonly random: () => number
+  readonly log: Log
+  /** Told of objects that cannot be used. */
+  readonly problems: StateReporter
+  /** Told whether the API server answers; one key per resource. */
+  readonly links: StateReporter
+  /** Aborted: nothing more is asked or delivered. The client has the same one. */
+  readonly signal: AbortSignal
+  /** An error that it throws ends the reflector: it is nobody's to catch. */
+  readonly deliver: (events: readonly ObjectEvent[]) => void
+  /** Everything that exists has been delivered, once more. */
+  readonly listed: () => void
+}
+
+const pageSize = '500'
+// The server ends a watch after so long; spread, so that watches of many nodes do not end together (client-go: 5 to 10 minutes).
+const watchSeconds = { least: 300, spread: 300 }
+/** A watch that was open for longer did its work, however it ended. */
+const steadyMs = 5000
+
+/** Follows one resource: a list, then a watch, for ever. No failure ends it, and none lets it spin. */
+export class Reflector {
+  readonly #options: ReflectorOptions
+  readonly #known: KnownObjects
+  readonly #backoff: Backoff
+  /** Where the next watch begins; undefined: everything must be listed first. */
+  #version: string | undefined
+  /** Until the server refuses; it is asked anew when the connection to it was lost: it may be another one then. */
+  #streamsLists = true
+  /** Of the stream of this attempt; undefined: it was not opened. */
+  #openedAt: number | undefined
+
+  constructor(options: ReflectorOptions) {
+    this.#options = options
+    this.#known = new KnownObjects(options.resource, options.problems)
+    this.#backoff = new Backoff(options.random)
+  }
+
+  /** Resolves when the signal has aborted. Rejects only with what `deliver` threw, or a bug. */
+  async run(): Promise<void> {
+    while (!this.#isStopped) {
+      this.#openedAt = undefined
+      const failure = await this.#attempt()
+      if (this.#isStopped) return
+      const delayMs = this.#settle(failure)
+      if (delayMs > 0) await this.#sleep(delayMs)
+    }
+  }
+
+  get #isStopped(): boolean {
+    return this.#options.signal.aborted
+  }
+
+  /** One list, where one is needed, and one watch. undefined: the watch ended in good order. */
+  async #attempt(): Promise<ApiError | undefined> {
+    try {
+      if (this.#version === undefined && !this.#streamsLists) await this.#listPages()
+      if (!this.#isStopped) await this.#watch()
+      return undefined
+    } catch (error) {
+      if (error instanceof ApiError) return error
+      if (error instanceof FormatError || error instanceof FrameError) return this.#garbage(error.message)
+      throw error
+    }
+  }
+
+  /** Draws the lesson of an attempt. Returns how long to wait before the next one, in milliseconds. */
+  #settle(failure: ApiError | undefined): number {
+    const { timers, links, log, resource } = this.#options
+    const openMs = this.#openedAt === undefined ? 0 : timers.now() - this.#openedAt
+    const wasSteady = openMs > steadyMs
+    if (wasSteady) this.#backoff.reset()
+    if (failure === undefined) {
+      if (wasSteady) return 0
+      links.report(resource.kind, { text: `${resource.kind}: the server ends watches at once` })
+      return this.#backoff.next()
+    }
+    if (this.#version === undefined && this.#streamsLists && this.#refusesStreamedList(failure)) {
+      this.#streamsLists = false
+      log.debug('API server: lists are not streamed here, they are read by pages', { err: failure })
+      return 0
+    }
+    if (failure.code === 'connection') this.#streamsLists = true
+    if (this.#version !== undefined && refusesVersion(failure)) {
+      this.#version = undefined
+      log.debug('API server: the watch cannot be resumed, all is listed again', { err: failure })
+    } else {
+      links.report(resource.kind, { text: `${resource.kind}: ${failure.message}` })
+    }
+    return Math.max(this.#backoff.next(), failure.retryAfterMs)
+  }
+
+  /** Old servers do so by a 4xx; those whose etcd lacks RequestWatchProgress by an event, of any code, after status 200. */
+  #refusesStreamedList({ code, status = 0 }: ApiError): boolean {
+    if (code === 'unfinished') return true
+    const isFinal = this.#openedAt !== undefined || status < 500
+    return code === 'status' && isFinal && !passing.includes(status)
+  }
+
+  async #sleep(delayMs: number): Promise<void> {
+    const { timers, signal } = this.#options
+    await new Promise<void>((resolve) => {
+      const wake = (): void => {
+        cancel()
+        signal.removeEventListener('abort', wake)
+        resolve()
+      }
+      const cancel = timers.after(delayMs, wake)
+      signal.addEventListener('abort', wake)
+    })
+  }
+
+  async #listPages(): Promise<void> {
+    const { resource, client } = this.#options
+    this.#known.beginListing()
+    let version = ''
+    let token = ''
+    do {
+      const { selectors, path } = resource
+      const query = { ...selectors, limit: pageSize, ...(token === '' ? {} : { continue: token }) }
+      const answer = await client.get({ path, query, isWatch: false })
+      const page = answer.format.readList(await readBody(answer.chunks, `GET ${path}`), resource.message)
+      if (this.#isStopped) return
+      if (page.continueToken !== '' && page.continueToken === token)
+        throw this.#garbage('a page that leads to itself')
+      this.#takePage(page)
+      token = page.continueToken
+      version = page.version
+    } while (token !== '')
+    this.#finishListing(version)
+  }
+
+  #takePage({ items }: ListPage): void {
+    const events: ObjectEvent[] = []
+    for (const item of items) {
+      const event = this.#known.take(item)
+      if (event !== undefined) events.push(event)
+    }
+    if (events.length > 0) this.#options.deliver(events)
+  }
+
+  /** Delivers what an outage hid. */
+  #finishListing(version: string): void {
+    if (version === '') throw this.#garbage('a list without a resourceVersion')
+    const { deliver, listed, links, resource } = this.#options
+    const gone = this.#known.endListing()
+    if (gone.length > 0) deliver(gone)
+    this.#version = version
+    links.report(resource.kind, undefined)
+    listed()
+  }
+
+  async #watch(): Promise<void> {
+    const { client, timers, resource } = this.#options
+    const isListing = this.#version === undefined
+    const answer = await client.get({ path: resource.path, query: this.#watchQuery(), isWatch: true })
+    this.#openedAt = timers.now()
+    if (isListing) this.#known.beginListing()
+    await this.#follow(answer)
+    if (this.#version === undefined && !this.#isStopped) {
+      const problem = 'the streamed list ended before its end'
+      throw new ApiError({ code: 'unfinished', operation: `GET ${resource.path}`, problem })
+    }
+  }
+
+  #watchQuery(): Readonly<Record<string, string>> {
+    const { least, spread } = watchSeconds
+    const query = {
+      ...this.#options.resource.selectors,
+      watch: 'true',
+      allowWatchBookmarks: 'true',
+      timeoutSeconds: String(Math.floor(least + spread * this.#options.random())),
+    }
+    if (this.#version !== undefined) return { ...query, resourceVersion: this.#version }
+    return { ...query, sendInitialEvents: 'true', resourceVersionMatch: 'NotOlderThan' }
+  }
+
+  async #follow({ chunks, format }: ApiAnswer): Promise<void> {
+    const splitter = format.openSplitter()
+    for await (const chunk of chunks) {
+      if (this.#isStopped) return
+      const events: ObjectEvent[] = []
+      try {
+        for (const frame of splitter.push(chunk)) {
+          this.#takeEvent(format.readEvent(frame, this.#options.resource.message), events)
+        }
+      } finally {
+        // What came before something that is wrong counts, wherever the chunks were cut.
+        if (events.length > 0) this.#options.deliver(events)
+      }
+    }
+    if (!this.#isStopped) splitter.end()
+  }
+
+  #takeEvent(event: WatchEvent, events: ObjectEvent[]): void {
+    const { path, kind } = this.#options.resource
+    if (event.type === 'ERROR') throw statusError(`GET ${path}`, event.status)
+    this.#options.links.report(kind, undefined)
+    const version = versionOf(event.object)
+    if (event.type === 'BOOKMARK' && this.#version === undefined && endsInitialEvents(event.object)) {
+      // In order: what exists before what has gone.
+      this.#options.deliver(events.splice(0))
+      return this.#finishListing(version)
+    }
+    if (event.type !== 'BOOKMARK') {
+      const change =
+        event.type === 'DELETED' ? this.#known.remove(event.object) : this.#known.take(event.object)
+      if (change !== undefined) events.push(change)
+    }
+    // NB: while the list is streamed the versions of its objects are in no order.
+    if (this.#version !== undefined && version !== '') this.#version = version
+  }
+
+  #garbage(problem: string): ApiError {
+    return new ApiError({ code: 'garbage', operation: `GET ${this.#options.resource.path}`, problem })
+  }
+}
+
+// Asked for too often, or not allowed: no word on what the server can do.
+const passing = [401, 403, 408, 410, 429]
+
+/** 410: compacted. 504: newer than what the server has, as after a restored etcd. Other 4xx: not a version at all. */
+function refusesVersion({ status = 0 }: ApiError): boolean {
+  return status === 410 || status === 504 || (status >= 400 && status < 500 && !passing.includes(status))
+}

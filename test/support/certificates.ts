@@ -1,0 +1,26 @@
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+/** A certificate for 127.0.0.1 that signs itself; `cert` is its own CA. */
+export interface Certificate {
+  readonly cert: string
+  readonly key: string
+}
+
+/** Makes one with openssl, valid for a day. */
+export function makeCertificate(): Certificate {
+  const folder = mkdtempSync(join(tmpdir(), 'viaduct-tls-'))
+  try {
+    const [cert, key] = [join(folder, 'cert.pem'), join(folder, 'key.pem')]
+    const algorithm = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes']
+    const subject = ['-subj', '/CN=viaduct-test', '-addext', 'subjectAltName=IP:127.0.0.1', '-days', '1']
+    execFileSync('openssl', ['req', '-x509', ...algorithm, ...subject, '-keyout', key, '-out', cert], {
+      stdio: 'ignore',
+    })
+    return { cert: readFileSync(cert, 'utf8'), key: readFileSync(key, 'utf8') }
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}

@@ -1,0 +1,299 @@
+// A fake API server: lists, pages, watches, bookmarks, streamed lists, both encodings, tokens, TLS, and faults on command.
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { createServer as createTlsServer, Server as TlsServer } from 'node:https'
+import type { AddressInfo, Socket } from 'node:net'
+import { gzipSync } from 'node:zlib'
+import type { Document, Kind } from './api-shapes.js'
+import { protobufWriter, type ApiWriter } from './api-writer.js'
+import type { Certificate } from './certificates.js'
+import { FakeApiStore, selectorOf, type Selector, type StoredChange } from './fake-api-store.js'
+
+const kinds: Readonly<Record<string, Kind>> = {
+  '/api/v1/services': 'Service',
+  '/apis/discovery.k8s.io/v1/endpointslices': 'EndpointSlice',
+  '/api/v1/nodes': 'Node',
+}
+
+/** What the next requests for a kind meet. */
+export type Fault =
+  /** The connection is closed before an answer. */
+  | { readonly type: 'hang-up' }
+  /** The request is never answered. */
+  | { readonly type: 'silence' }
+  | { readonly type: 'status'; readonly status: Document; readonly retryAfter?: string }
+  /** Status 200 and this body. */
+  | {
+      readonly type: 'body'
+      readonly contentType: string
+      readonly body: Buffer
+      readonly truncated?: boolean
+    }
+  /** Watches only: status 200, and then these bytes and the end. */
+  | { readonly type: 'stream'; readonly bytes: Buffer }
+  /** Watches only: status 200, then one ERROR event. */
+  | { readonly type: 'error-event'; readonly status: Document }
+
+export interface FakeApiOptions {
+  readonly certificate?: Certificate
+  /** Wanted in each request's Authorization header. */
+  readonly authorization?: string
+  readonly writer?: ApiWriter
+  readonly gzip?: boolean
+  /** `old`: refused by status 422; `late`: by an event after status 200. */
+  readonly streamedLists?: 'old' | 'late' | 'yes'
+}
+
+interface Watch {
+  readonly kind: Kind
+  readonly selects: Selector
+  readonly response: ServerResponse
+}
+
+export class FakeApiServer {
+  readonly store = new FakeApiStore()
+  /** `Service list`, `Service list from 500`, `Service watch from 7`, `Service stream`, in the order of their coming. */
+  readonly requests: string[] = []
+  /** Of all requests. */
+  readonly queries: URLSearchParams[] = []
+  options: FakeApiOptions
+  /** Called after each request and each end of a watch. */
+  onChange: () => void = () => undefined
+  readonly #server
+  readonly #sockets = new Set<Socket>()
+  readonly #watches = new Set<Watch>()
+  readonly #faults = new Map<string, Fault>()
+
+  constructor(options: FakeApiOptions = {}) {
+    this.options = options
+    const listener = (request: IncomingMessage, response: ServerResponse): void =>
+      this.#serve(request, response)
+    const { certificate } = options
+    this.#server = certificate === undefined ? createServer(listener) : createTlsServer(certificate, listener)
+    this.#server.on('connection', (socket: Socket) => {
+      this.#sockets.add(socket)
+      socket.on('close', () => this.#sockets.delete(socket))
+    })
+    this.store.listen((change) => {
+      for (const watch of this.#watches) this.#send(watch, change)
+    })
+  }
+
+  /** `port` 0: any that is free. */
+  async listen(port = 0): Promise<void> {
+    await new Promise<void>((resolve) => this.#server.listen(port, '127.0.0.1', resolve))
+  }
+
+  /** Closes every connection as well. */
+  async close(): Promise<void> {
+    this.dropConnections()
+    await new Promise<void>((resolve) => this.#server.close(() => resolve()))
+  }
+
+  get port(): number {
+    const address = this.#server.address()
+    if (!isAddress(address)) throw new Error('the server does not listen')
+    return address.port
+  }
+
+  get url(): URL {
+    return new URL(`http${this.options.certificate === undefined ? '' : 's'}://127.0.0.1:${this.port}`)
+  }
+
+  get openWatches(): number {
+    return this.#watches.size
+  }
+
+  /** For the connections to come. */
+  useCertificate(certificate: Certificate): void {
+    if (this.#server instanceof TlsServer) this.#server.setSecureContext(certificate)
+  }
+
+  /** From now on; undefined ends it. `only` limits it to lists or to watches (streamed lists are watches). */
+  setFault(kind: Kind, fault: Fault | undefined, only: 'list' | 'watch' | 'all' = 'all'): void {
+    for (const verb of only === 'all' ? ['list', 'watch'] : [only]) {
+      if (fault === undefined) this.#faults.delete(`${kind} ${verb}`)
+      else this.#faults.set(`${kind} ${verb}`, fault)
+    }
+  }
+
+  dropConnections(): void {
+    for (const socket of this.#sockets) socket.destroy()
+  }
+
+  /** Ends the watches of a kind as a server does whose timeoutSeconds are over. */
+  endWatches(kind: Kind): void {
+    for (const watch of this.#watches) if (watch.kind === kind) watch.response.end()
+  }
+
+  /** Bytes as they are into the watches of a kind; `cut`: and then the connection breaks. */
+  sendBytes(kind: Kind, bytes: Buffer, cut = false): void {
+    for (const { kind: watched, response } of this.#watches) {
+      if (watched !== kind) continue
+      response.write(bytes, () => {
+        if (cut) response.destroy()
+      })
+    }
+  }
+
+  sendBookmark(kind: Kind): void {
+    this.sendBytes(kind, this.#writer.event('BOOKMARK', kind, { metadata: this.#bookmark }))
+  }
+
+  /** Sends an event that is no change of the store. */
+  sendEvent(type: string, kind: Kind | 'Status', object: Document, to: Kind): void {
+    this.sendBytes(to, this.#writer.event(type, kind, object))
+  }
+
+  get #writer(): ApiWriter {
+    return this.options.writer ?? protobufWriter
+  }
+
+  get #bookmark(): Document {
+    return { resourceVersion: String(this.store.version) }
+  }
+
+  #serve(request: IncomingMessage, response: ServerResponse): void {
+    const url = new URL(request.url ?? '/', 'http://fake')
+    const query = url.searchParams
+    const kind = kinds[url.pathname]
+    if (kind === undefined) return this.#refuse(response, { code: 404, reason: 'NotFound' })
+    const isWatch = query.get('watch') === 'true'
+    this.requests.push(`${kind} ${describe(query)}`)
+    this.queries.push(query)
+    this.#answer({ kind, query, isWatch, authorization: request.headers.authorization }, response)
+    this.onChange()
+  }
+
+  #answer(
+    asked: { kind: Kind; query: URLSearchParams; isWatch: boolean; authorization: string | undefined },
+    response: ServerResponse,
+  ): void {
+    const { kind, query, isWatch, authorization } = asked
+    if (this.options.authorization !== undefined && authorization !== this.options.authorization) {
+      return this.#refuse(response, { code: 401, reason: 'Unauthorized', message: 'Unauthorized' })
+    }
+    const fault = this.#faults.get(`${kind} ${isWatch ? 'watch' : 'list'}`)
+    if (fault !== undefined) return this.#fail(fault, response)
+    if (!isWatch) return this.#list(kind, query, response)
+    const version = query.get('resourceVersion')
+    if (version === null) return this.#streamList(kind, query, response)
+    const changes = this.store.changesSince(Number(version))
+    if (changes === undefined) return this.#sendExpired(response)
+    const watch = this.#openWatch(kind, query, response)
+    for (const change of changes) this.#send(watch, change)
+  }
+
+  #list(kind: Kind, query: URLSearchParams, response: ServerResponse): void {
+    const all = this.store.list(kind, selectorOf(query))
+    const limit = Number(query.get('limit') ?? all.length)
+    const [from, version] = (query.get('continue') ?? `0@${this.store.version}`).split('@').map(Number)
+    if (from === undefined || version === undefined || this.store.changesSince(version) === undefined) {
+      return this.#refuse(response, {
+        code: 410,
+        reason: 'Expired',
+        message: 'the continue token is too old',
+      })
+    }
+    const next = from + limit
+    const page = { resourceVersion: String(version), continue: next < all.length ? `${next}@${version}` : '' }
+    const body = this.#writer.list(kind, all.slice(from, next), page)
+    const { gzip = false } = this.options
+    response.writeHead(200, {
+      'content-type': this.#writer.type,
+      ...(gzip ? { 'content-encoding': 'gzip' } : {}),
+    })
+    response.end(gzip ? gzipSync(body) : body)
+  }
+
+  #streamList(kind: Kind, query: URLSearchParams, response: ServerResponse): void {
+    const { streamedLists = 'yes' } = this.options
+    if (streamedLists === 'old') {
+      const message = 'sendInitialEvents: Forbidden: unless the WatchList feature gate is enabled'
+      return this.#refuse(response, { code: 422, reason: 'Invalid', message })
+    }
+    if (streamedLists === 'late') {
+      const message = 'the required storage feature RequestWatchProgress is disabled'
+      return this.#fail({ type: 'error-event', status: { code: 500, message } }, response)
+    }
+    const watch = this.#openWatch(kind, query, response)
+    for (const object of this.store.list(kind, watch.selects)) {
+      response.write(this.#writer.event('ADDED', kind, object))
+    }
+    const metadata = { ...this.#bookmark, annotations: { 'k8s.io/initial-events-end': 'true' } }
+    response.write(this.#writer.event('BOOKMARK', kind, { metadata }))
+  }
+
+  #openWatch(kind: Kind, query: URLSearchParams, response: ServerResponse): Watch {
+    const watch = { kind, selects: selectorOf(query), response }
+    this.#watches.add(watch)
+    response.on('close', () => {
+      this.#watches.delete(watch)
+      this.onChange()
+    })
+    response.writeHead(200, { 'content-type': this.#writer.watchType })
+    response.flushHeaders()
+    return watch
+  }
+
+  /** As the server does: what stops to match, or begins to, comes as DELETED or ADDED. */
+  #send({ kind, selects, response }: Watch, change: StoredChange): void {
+    if (change.kind !== kind) return
+    const before = change.before !== undefined && selects(change.before)
+    const after = change.after !== undefined && selects(change.after)
+    if (!before && !after) return
+    const type = !after ? 'DELETED' : before ? 'MODIFIED' : 'ADDED'
+    const object = (after ? change.after : change.before) ?? {}
+    const metadata = { ...Object(object['metadata']), resourceVersion: String(change.version) }
+    response.write(this.#writer.event(type, kind, { ...object, metadata }))
+  }
+
+  #sendExpired(response: ServerResponse): void {
+    const status = { code: 410, reason: 'Expired', message: 'too old resource version' }
+    this.#fail({ type: 'error-event', status }, response)
+  }
+
+  #refuse(response: ServerResponse, status: Document, headers: Record<string, string> = {}): void {
+    response.writeHead(Number(status['code']), { 'content-type': this.#writer.type, ...headers })
+    response.end(this.#writer.status(status))
+  }
+
+  #fail(fault: Fault, response: ServerResponse): void {
+    switch (fault.type) {
+      case 'hang-up':
+        return void response.socket?.destroy()
+      case 'silence':
+        return
+      case 'status':
+        return this.#refuse(
+          response,
+          fault.status,
+          fault.retryAfter === undefined ? {} : { 'retry-after': fault.retryAfter },
+        )
+      case 'body': {
+        const { body, contentType, truncated = false } = fault
+        response.writeHead(200, {
+          'content-type': contentType,
+          'content-length': body.length + (truncated ? 1 : 0),
+        })
+        return void response.write(body, () => (truncated ? response.destroy() : response.end()))
+      }
+      case 'stream':
+        response.writeHead(200, { 'content-type': this.#writer.watchType })
+        return void response.end(fault.bytes)
+      case 'error-event':
+        response.writeHead(200, { 'content-type': this.#writer.watchType })
+        response.end(this.#writer.event('ERROR', 'Status', fault.status))
+    }
+  }
+}
+
+function describe(query: URLSearchParams): string {
+  const token = query.get('continue')
+  if (query.get('watch') !== 'true') return token === null ? 'list' : `list from ${token.split('@')[0]}`
+  const version = query.get('resourceVersion')
+  return version === null ? 'stream' : `watch from ${version}`
+}
+
+function isAddress(address: AddressInfo | string | null): address is AddressInfo {
+  return typeof address === 'object' && address !== null
+}

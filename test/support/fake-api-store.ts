@@ -1,0 +1,95 @@
+// What a fake API server has in its etcd: objects with versions, and the history that watches read until it is compacted.
+import { documentOf, type Document, type Kind } from './api-shapes.js'
+
+export interface StoredChange {
+  readonly version: number
+  readonly kind: Kind
+  readonly before: Document | undefined
+  /** undefined: the object has gone. */
+  readonly after: Document | undefined
+}
+
+/** Whether a watch or a list with these parameters sees this object. */
+export type Selector = (object: Document) => boolean
+
+export class FakeApiStore {
+  #version = 1
+  #oldest = 1
+  #history: StoredChange[] = []
+  readonly #objects: Record<Kind, Map<string, Document>> = {
+    Service: new Map(),
+    EndpointSlice: new Map(),
+    Node: new Map(),
+  }
+  readonly #listeners = new Set<(change: StoredChange) => void>()
+
+  get version(): number {
+    return this.#version
+  }
+
+  put(kind: Kind, object: Document): void {
+    const key = keyOf(object)
+    const before = this.#objects[kind].get(key)
+    this.#version += 1
+    const metadata = { ...documentOf(object['metadata']), resourceVersion: String(this.#version) }
+    const after = { ...object, metadata }
+    this.#objects[kind].set(key, after)
+    this.#note({ version: this.#version, kind, before, after })
+  }
+
+  /** `namespace/name`; of a Node, `/name`. */
+  remove(kind: Kind, key: string): void {
+    const before = this.#objects[kind].get(key)
+    if (before === undefined) throw new Error(`${kind} ${key} is not there`)
+    this.#version += 1
+    this.#objects[kind].delete(key)
+    this.#note({ version: this.#version, kind, before, after: undefined })
+  }
+
+  list(kind: Kind, selects: Selector): readonly Document[] {
+    return [...this.#objects[kind].values()].filter(selects)
+  }
+
+  /** Forgets the history: who asks for older versions has to list. */
+  compact(): void {
+    this.#version += 1
+    this.#oldest = this.#version
+    this.#history = []
+  }
+
+  /** Changes after `version`; undefined: it is compacted. */
+  changesSince(version: number): readonly StoredChange[] | undefined {
+    if (version < this.#oldest) return undefined
+    return this.#history.filter((change) => change.version > version)
+  }
+
+  /** Returns what ends it. */
+  listen(listener: (change: StoredChange) => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  #note(change: StoredChange): void {
+    this.#history.push(change)
+    for (const listener of this.#listeners) listener(change)
+  }
+}
+
+function keyOf(object: Document): string {
+  const { namespace, name } = documentOf(object['metadata'])
+  return `${typeof namespace === 'string' ? namespace : ''}/${String(name)}`
+}
+
+/** The selectors that a query may carry here: `!label`, `field=value` and `field!=value`. */
+export function selectorOf(query: URLSearchParams): Selector {
+  const label = query.get('labelSelector')
+  const field = /^([^!=]+)(!?=)(.*)$/u.exec(query.get('fieldSelector') ?? '')
+  return (object) => {
+    const labels = documentOf(documentOf(object['metadata'])['labels'])
+    if (label !== null && label.slice(1) in labels) return false
+    if (field === null) return true
+    const [, path = '', operator, wanted = ''] = field
+    const value = path.split('.').reduce<unknown>((inner, step) => documentOf(inner)[step], object)
+    return operator === '=' ? value === wanted : value !== wanted
+  }
+}

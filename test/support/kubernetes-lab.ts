@@ -1,0 +1,166 @@
+// A KubernetesSource on a fake API server, with time that passes only when a test says so.
+import { openLog, StateReporter } from '../../src/log.js'
+import {
+  KubernetesSource,
+  masterOptions,
+  type ClientOptions,
+  type ObjectEvent,
+  type Timers,
+} from '../../src/source/index.js'
+import { apiNode, apiService, apiSlice } from './api-documents.js'
+import { FakeApiServer, type FakeApiOptions } from './fake-api-server.js'
+import { describeEvent } from './manifest-folder.js'
+
+interface ArmedTimer {
+  readonly delayMs: number
+  readonly dueMs: number
+  readonly run: () => void
+}
+
+/** Timers that run when they are fired by hand. */
+export class HandTimers implements Timers {
+  #nowMs = 0
+  readonly #armed = new Set<ArmedTimer>()
+  readonly #onArmed: () => void
+
+  constructor(onArmed: () => void) {
+    this.#onArmed = onArmed
+  }
+
+  now(): number {
+    return this.#nowMs
+  }
+
+  after(delayMs: number, run: () => void): () => void {
+    const timer = { delayMs, dueMs: this.#nowMs + delayMs, run }
+    this.#armed.add(timer)
+    this.#onArmed()
+    return () => this.#armed.delete(timer)
+  }
+
+  /** Time passes, and no timer runs. */
+  pass(ms: number): void {
+    this.#nowMs += ms
+  }
+
+  count(delayMs: number): number {
+    return [...this.#armed].filter((timer) => timer.delayMs === delayMs).length
+  }
+
+  get armed(): number {
+    return this.#armed.size
+  }
+
+  /** Runs every timer of this delay, at the time when the last of them is due. */
+  fire(delayMs: number): void {
+    const due = [...this.#armed].filter((timer) => timer.delayMs === delayMs)
+    if (due.length === 0) throw new Error(`no timer of ${delayMs} ms is armed`)
+    for (const { dueMs } of due) this.#nowMs = Math.max(this.#nowMs, dueMs)
+    for (const timer of due) {
+      this.#armed.delete(timer)
+      timer.run()
+    }
+  }
+}
+
+/** The delays that a source waits for, with a randomness of 0. */
+export const delays = { first: 800, second: 1600, third: 3200, longest: 30_000, answer: 10_000, idle: 90_000 }
+
+export class KubernetesLab {
+  readonly server: FakeApiServer
+  readonly timers = new HandTimers(() => this.#wake())
+  /** One line per event, in order: see describeEvent(). */
+  readonly events: string[] = []
+  readonly log: string[] = []
+  #wake: () => void = () => undefined
+  #source: KubernetesSource | undefined
+
+  constructor(options: FakeApiOptions = {}) {
+    this.server = new FakeApiServer(options)
+    this.server.onChange = () => this.#wake()
+    this.server.store.put('Node', apiNode('node-a'))
+    this.server.store.put('Node', apiNode('node-b'))
+    this.server.store.put('Service', apiService('web', '10.96.0.1'))
+    this.server.store.put('EndpointSlice', apiSlice('web-1', 'web', ['10.0.0.1']))
+  }
+
+  /** Starts the source without waiting for it. `client` replaces options that reach the server without credentials. */
+  open(client: Partial<ClientOptions> = {}): Promise<void> {
+    const destination = { write: (line: string) => this.#note(line) }
+    const log = openLog({ format: 'json', verbosity: 2, destination, now: () => 0 })
+    const reporter = (trouble: string): StateReporter =>
+      new StateReporter({
+        log,
+        level: 'error',
+        trouble,
+        recovery: `${trouble}: over`,
+        count: () => undefined,
+      })
+    const source = new KubernetesSource({
+      client: { ...masterOptions(this.server.url.href), ...client },
+      nodeName: 'node-a',
+      timers: this.timers,
+      random: () => 0,
+      log,
+      problems: reporter('object'),
+      links: reporter('link'),
+    })
+    this.#source = source
+    return source.start((events) => this.#take(events))
+  }
+
+  /** Starts server and source, and waits for the whole world. */
+  async start(): Promise<void> {
+    await this.server.listen()
+    await this.open()
+  }
+
+  /** Waits for events, log lines, requests and timers until the claim holds. */
+  async until(isThere: () => boolean): Promise<void> {
+    while (!isThere()) {
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve
+      })
+    }
+  }
+
+  /** Waits for an event that reads so, and returns all that came since the last call, in order. */
+  async untilEvent(event: string): Promise<readonly string[]> {
+    await this.until(() => this.events.includes(event))
+    return this.events.splice(0)
+  }
+
+  /** Waits until so many timers of this delay are armed, and lets their time come. */
+  async fire(delayMs: number, count = 1): Promise<void> {
+    await this.until(() => this.timers.count(delayMs) >= count)
+    this.timers.fire(delayMs)
+  }
+
+  async untilRequest(request: string): Promise<void> {
+    await this.until(() => this.server.requests.includes(request))
+  }
+
+  async untilLogged(text: RegExp): Promise<void> {
+    await this.until(() => this.log.some((line) => text.test(line)))
+  }
+
+  async stop(): Promise<void> {
+    await this.#source?.stop()
+  }
+
+  async close(): Promise<void> {
+    await this.stop()
+    await this.server.close()
+  }
+
+  #take(events: readonly ObjectEvent[]): void {
+    this.events.push(...events.map(describeEvent))
+    this.#wake()
+  }
+
+  #note(line: string): void {
+    const { msg, err = '' }: { msg: string; err?: string } = JSON.parse(line)
+    this.log.push(err === '' ? msg : `${msg} (${err})`)
+    this.#wake()
+  }
+}
