@@ -136,6 +136,11 @@ export class KubernetesLab {
     this.timers.fire(delayMs)
   }
 
+  /** Waits until both sides see a watch of each kind open. */
+  async untilFollowing(): Promise<void> {
+    await this.until(() => this.server.openWatches === 3 && this.timers.count(delays.idle) === 3)
+  }
+
   async untilRequest(request: string): Promise<void> {
     await this.until(() => this.server.requests.includes(request))
   }

@@ -38,7 +38,7 @@ describe('KubernetesSource: first listing', () => {
         await lab.start()
         assert.equal(lab.events.pop(), 'synced')
         assert.deepEqual(lab.events.toSorted(), world)
-        await lab.until(() => lab.server.openWatches === 3)
+        await lab.untilFollowing()
         for (const kind of ['Service', 'EndpointSlice', 'Node']) {
           assert.deepEqual(
             lab.server.requests.filter((request) => request.startsWith(`${kind} `)),
@@ -105,13 +105,13 @@ describe('KubernetesSource: first listing', () => {
     await lab.fire(delays.third)
     await listed
     assert.deepEqual(lab.events.slice(-2), ['+Node /node-a', 'synced'])
-    await lab.until(() => lab.server.openWatches === 3)
+    await lab.untilFollowing()
     lab.timers.pass(6000)
     lab.server.store.compact()
     lab.server.dropConnections()
     await lab.fire(delays.first, 3)
     await lab.fire(delays.second, 3)
-    await lab.until(() => lab.server.openWatches === 3)
+    await lab.untilFollowing()
     assert.equal(lab.events.filter((event) => event === 'synced').length, 1)
   })
 
@@ -187,13 +187,13 @@ describe('KubernetesSource: changes', () => {
     lab.events.length = 0
     lab.server.store.put('Service', apiService('web', 'nowhere'))
     await lab.untilLogged(/object: Service default\/web: spec\.clusterIP/u)
-    await lab.until(() => lab.server.openWatches === 3)
+    await lab.untilFollowing()
     lab.timers.pass(6000)
     lab.server.store.compact()
     lab.server.dropConnections()
     await lab.fire(delays.first, 3)
     await lab.fire(delays.second, 3)
-    await lab.until(() => lab.server.openWatches === 3)
+    await lab.untilFollowing()
     lab.server.store.put('Service', apiService('web', '10.96.0.7'))
     assert.deepEqual(await lab.untilEvent('+Service default/web 10.96.0.7'), [
       '+Service default/web 10.96.0.7',

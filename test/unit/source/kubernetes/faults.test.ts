@@ -1,0 +1,343 @@
+import assert from 'node:assert/strict'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import { apiService } from '../../../support/api-documents.js'
+import { frame, jsonWriter, protobufWriter, watchEvent } from '../../../support/api-writer.js'
+import type { Fault } from '../../../support/fake-api-server.js'
+import { delays, KubernetesLab } from '../../../support/kubernetes-lab.js'
+
+let lab: KubernetesLab
+
+beforeEach(() => {
+  lab = new KubernetesLab()
+})
+afterEach(async () => await lab.close())
+
+const event = protobufWriter.event('ADDED', 'Service', apiService('cut', '10.96.9.9'))
+
+/** The delays of attempts that fail one after the other. */
+const growing = [800, 1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000]
+
+function requestsOf(kind: string): string[] {
+  return lab.server.requests.filter((request) => request.startsWith(`${kind} `))
+}
+
+describe('a server that fails every watch', () => {
+  const status = { code: 500, reason: 'InternalError', message: 'etcd is away' }
+  const faults: { name: string; fault: Fault; problem: RegExp }[] = [
+    {
+      name: 'closes at once',
+      fault: { type: 'stream', bytes: Buffer.alloc(0) },
+      problem: /Service: the server ends watches at once$/u,
+    },
+    { name: 'hangs up', fault: { type: 'hang-up' }, problem: /socket hang up$/u },
+    { name: 'answers 500', fault: { type: 'status', status }, problem: /500 InternalError: etcd is away$/u },
+    {
+      name: 'answers 403',
+      fault: { type: 'status', status: { code: 403, message: 'no' } },
+      problem: /403 Forbidden: no$/u,
+    },
+    {
+      name: 'sends an error',
+      fault: { type: 'error-event', status },
+      problem: /500 InternalError: etcd is away$/u,
+    },
+    {
+      name: 'breaks off within an event',
+      fault: { type: 'stream', bytes: event.subarray(0, 20) },
+      problem: /the stream ends within an event$/u,
+    },
+    {
+      name: 'sends garbage',
+      fault: { type: 'stream', bytes: frame(Buffer.from('<html>')) },
+      problem: /an event: holds a field of wire type 4/u,
+    },
+    {
+      name: 'sends a length without measure',
+      fault: { type: 'stream', bytes: Buffer.alloc(4, 0xff) },
+      problem: /an event of 4294967295 bytes/u,
+    },
+    {
+      name: 'is a web page',
+      fault: { type: 'body', contentType: 'text/html', body: Buffer.from('<html>') },
+      problem: /the answer is text\/html, not of the Kubernetes API$/u,
+    },
+  ]
+  for (const { name, fault, problem } of faults) {
+    it(`is asked ever more seldom, and followed again: ${name}`, async () => {
+      await lab.start()
+      lab.events.length = 0
+      await lab.untilFollowing()
+      lab.server.setFault('Service', fault)
+      lab.timers.pass(6000)
+      lab.server.store.put('Service', apiService('hidden', '10.96.0.2'))
+      await lab.untilEvent('+Service default/hidden 10.96.0.2')
+      lab.server.store.put('Node', { metadata: { name: 'node-b' } })
+      lab.server.endWatches('Service')
+      const before = lab.server.requests.length
+      for (const delayMs of growing) await lab.fire(delayMs)
+      await lab.until(() => lab.timers.count(30_000) > 0)
+      assert.equal(lab.server.requests.length, before + growing.length + 1)
+      assert.ok(
+        requestsOf('Service')
+          .slice(1)
+          .every((request) => request === 'Service watch from 6'),
+      )
+      assert.match(lab.log.join('\n'), new RegExp(`link: .*${problem.source}`, 'mu'))
+      assert.equal(lab.log.length, 1, 'a state is told once')
+      lab.server.setFault('Service', undefined)
+      lab.server.store.put('Service', apiService('after', '10.96.0.3'))
+      await lab.fire(30_000)
+      assert.deepEqual(await lab.untilEvent('+Service default/after 10.96.0.3'), [
+        '+Service default/after 10.96.0.3',
+      ])
+      assert.equal(lab.log.at(-1), 'link: over')
+    })
+  }
+
+  it('is listed ever more seldom when each watch is refused by 410', async () => {
+    lab.server.options = { streamedLists: 'old' }
+    await lab.start()
+    await lab.untilFollowing()
+    lab.server.store.compact()
+    lab.timers.pass(6000)
+    lab.server.setFault('Service', { type: 'error-event', status: { code: 410, reason: 'Expired' } }, 'watch')
+    lab.server.endWatches('Service')
+    for (const delayMs of growing) await lab.fire(delayMs)
+    await lab.until(() => lab.timers.count(30_000) > 0)
+    const lists = requestsOf('Service').filter((request) => request === 'Service list')
+    assert.equal(lists.length, 1 + growing.length, 'the first one, and one per attempt')
+  })
+})
+
+describe('a server that goes away', () => {
+  it('leaves everything as it is, and tells what happened meanwhile when it is back', async () => {
+    lab.server.store.put('Service', apiService('gone', '10.96.0.2'))
+    lab.server.store.put('Service', apiService('changed', '10.96.0.3'))
+    await lab.start()
+    await lab.untilFollowing()
+    lab.events.length = 0
+    const { port } = lab.server
+    lab.timers.pass(6000)
+    await lab.server.close()
+    await lab.fire(delays.first, 3)
+    await lab.fire(delays.second, 3)
+    await lab.until(() => lab.timers.count(delays.third) === 3)
+    assert.deepEqual(lab.events, [])
+    assert.match(lab.log.join('\n'), /link: Service: GET \/api\/v1\/services: connect ECONNREFUSED/u)
+    const { store } = lab.server
+    store.remove('Service', 'default/gone')
+    store.put('Service', apiService('changed', '10.96.0.30'))
+    store.put('Service', apiService('new', '10.96.0.4'))
+    store.compact()
+    await lab.server.listen(port)
+    await lab.fire(delays.third, 3)
+    await lab.fire(6400, 3)
+    assert.deepEqual(await lab.untilEvent('-Service default/gone'), [
+      '+Service default/changed 10.96.0.30',
+      '+Service default/new 10.96.0.4',
+      '-Service default/gone',
+    ])
+  })
+
+  it('is noticed when it only falls silent, and when it does not answer', async () => {
+    await lab.start()
+    await lab.untilFollowing()
+    lab.events.length = 0
+    lab.server.setFault('Service', { type: 'silence' })
+    await lab.fire(delays.idle, 3)
+    await lab.fire(delays.first, 3)
+    await lab.untilLogged(/link: Service: .*nothing came for 90 s/u)
+    lab.server.store.put('Service', apiService('hidden', '10.96.0.2'))
+    await lab.fire(delays.answer)
+    await lab.untilLogged(/link: Service: .*no answer within 10 s/u)
+    lab.server.setFault('Service', undefined)
+    await lab.fire(delays.second)
+    assert.deepEqual(await lab.untilEvent('+Service default/hidden 10.96.0.2'), [
+      '+Service default/hidden 10.96.0.2',
+    ])
+  })
+
+  it('is not missed while it speaks', async () => {
+    await lab.start()
+    await lab.untilFollowing()
+    lab.timers.pass(80_000)
+    lab.server.store.put('Service', apiService('a', '10.96.0.2'))
+    await lab.untilEvent('+Service default/a 10.96.0.2')
+    await lab.fire(delays.idle, 3)
+    await lab.fire(delays.first, 2)
+    await lab.until(() => lab.server.openWatches === 3)
+    assert.deepEqual(requestsOf('Service'), ['Service stream'])
+  })
+})
+
+describe('a list that fails', () => {
+  const pages: { name: string; fault: Fault; problem: RegExp }[] = [
+    {
+      name: 'a body that breaks off',
+      fault: {
+        type: 'body',
+        contentType: 'application/json',
+        body: Buffer.from('{"metadata":'),
+        truncated: true,
+      },
+      problem: /aborted$/u,
+    },
+    {
+      name: 'no JSON',
+      fault: { type: 'body', contentType: 'application/json', body: Buffer.from('{"metadata":') },
+      problem: /the list is not JSON$/u,
+    },
+    {
+      name: 'no list',
+      fault: { type: 'body', contentType: 'application/json', body: Buffer.from('{}') },
+      problem: /the list has no metadata$/u,
+    },
+    {
+      name: 'a list without a version',
+      fault: {
+        type: 'body',
+        contentType: protobufWriter.type,
+        body: protobufWriter.list('Service', [], { resourceVersion: '', continue: '' }),
+      },
+      problem: /a list without a resourceVersion$/u,
+    },
+    {
+      name: 'a page that leads to itself',
+      fault: {
+        type: 'body',
+        contentType: jsonWriter.type,
+        body: jsonWriter.list('Service', [], { resourceVersion: '1', continue: 'x' }),
+      },
+      problem: /a page that leads to itself$/u,
+    },
+    {
+      name: 'no protobuf',
+      fault: { type: 'body', contentType: protobufWriter.type, body: Buffer.from('k8s\0\xff') },
+      problem: /the list: is cut off$/u,
+    },
+  ]
+  for (const { name, fault, problem } of pages) {
+    it(`deletes nothing, and is tried again: ${name}`, async () => {
+      lab.server.options = { streamedLists: 'old' }
+      await lab.start()
+      await lab.untilFollowing()
+      lab.events.length = 0
+      lab.timers.pass(6000)
+      lab.server.setFault('Service', fault, 'list')
+      lab.server.store.compact()
+      lab.server.endWatches('Service')
+      await lab.fire(delays.first)
+      await lab.untilLogged(new RegExp(`link: Service: .*${problem.source}`, 'u'))
+      assert.deepEqual(lab.events, [])
+      lab.server.setFault('Service', undefined)
+      lab.server.store.remove('Service', 'default/web')
+      await lab.fire(delays.second)
+      await lab.untilEvent('-Service default/web')
+    })
+  }
+
+  it('is begun anew when its pages are compacted meanwhile', async () => {
+    lab.server.options = { streamedLists: 'old' }
+    for (let i = 0; i < 600; i++) lab.server.store.put('Service', apiService(`s${i}`, '10.96.1.1'))
+    await lab.server.listen()
+    const once = lab.server.onChange
+    lab.server.onChange = () => {
+      if (lab.server.requests.at(-1) === 'Service list') {
+        lab.server.onChange = once
+        lab.server.store.compact()
+      }
+      once()
+    }
+    const listed = lab.open()
+    await lab.fire(delays.first)
+    await listed
+    assert.deepEqual(
+      requestsOf('Service').filter((request) => request.includes('list')),
+      ['Service list', 'Service list from 500', 'Service list', 'Service list from 500'],
+    )
+    assert.equal(lab.events.filter((one) => one.startsWith('+Service')).length, 601)
+  })
+
+  it('that ends before its end is read by pages', async () => {
+    await lab.server.listen()
+    lab.server.setFault('Service', { type: 'stream', bytes: event }, 'watch')
+    const listed = lab.open()
+    await listed
+    assert.ok(requestsOf('Service').includes('Service list'))
+    // What the broken stream said counts, until the list says that it is not so.
+    assert.deepEqual(
+      lab.events.filter((one) => one.includes('cut')),
+      ['+Service default/cut 10.96.9.9', '-Service default/cut'],
+    )
+  })
+})
+
+describe('a server that asks for patience', () => {
+  const waits: { name: string; fault: Fault; delayMs: number }[] = [
+    { name: 'by a header', fault: { type: 'status', status: { code: 429 }, retryAfter: '7' }, delayMs: 7000 },
+    {
+      name: 'by its words',
+      fault: { type: 'status', status: { code: 503, details: { retryAfterSeconds: 9 } } },
+      delayMs: 9000,
+    },
+    {
+      name: 'without measure',
+      fault: { type: 'status', status: { code: 429 }, retryAfter: '99999999' },
+      delayMs: 60_000,
+    },
+    {
+      name: 'by a date, which it never does',
+      fault: { type: 'status', status: { code: 429 }, retryAfter: 'soon' },
+      delayMs: delays.first,
+    },
+  ]
+  for (const { name, fault, delayMs } of waits) {
+    it(`gets it: ${name}`, async () => {
+      await lab.server.listen()
+      lab.server.setFault('Service', fault)
+      const listed = lab.open()
+      await lab.until(() => lab.timers.count(delayMs) > 0)
+      lab.server.setFault('Service', undefined)
+      await lab.fire(delayMs)
+      await listed
+    })
+  }
+})
+
+describe('a refused streamed list', () => {
+  it('is not asked for again on the same connection, but on a new one', async () => {
+    lab.server.options = { streamedLists: 'late' }
+    await lab.start()
+    await lab.untilFollowing()
+    lab.timers.pass(6000)
+    lab.server.store.compact()
+    lab.server.endWatches('Service')
+    await lab.fire(delays.first)
+    await lab.until(() => requestsOf('Service').length === 5)
+    assert.deepEqual(requestsOf('Service').slice(3), ['Service watch from 5', 'Service list'])
+    await lab.untilFollowing()
+    lab.server.options = {}
+    lab.timers.pass(6000)
+    lab.server.store.compact()
+    lab.server.dropConnections()
+    await lab.fire(delays.first, 3)
+    await lab.fire(delays.second, 3)
+    await lab.until(() => requestsOf('Service').at(-1) === 'Service stream')
+  })
+})
+
+describe('a watch with one bad object in it', () => {
+  it('goes on behind it, and names it', async () => {
+    await lab.start()
+    lab.events.length = 0
+    lab.server.sendBytes(
+      'Service',
+      frame(watchEvent('MODIFIED', Buffer.from('k8s\0\x12\x02\x0a\x7f', 'latin1'))),
+    )
+    lab.server.store.put('Service', apiService('next', '10.96.0.2'))
+    assert.deepEqual(await lab.untilEvent('+Service default/next 10.96.0.2'), [
+      '+Service default/next 10.96.0.2',
+    ])
+    assert.deepEqual(lab.log, ['object: Service without a name: metadata: is cut off'])
+  })
+})
