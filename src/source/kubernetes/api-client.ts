@@ -91,7 +91,7 @@ export class ApiClient {
     return await new Promise((resolve, reject) => {
       const request = send(url, options)
       const cancel = this.#timers.after(answerDeadlineMs, () =>
-        request.destroy(new Error(`no answer within ${answerDeadlineMs / 1000} s`)),
+        request.destroy(silence(operation, `no answer within ${answerDeadlineMs / 1000} s`)),
       )
       request.on('socket', (socket) => socket.setKeepAlive(true, keepAliveDelayMs))
       request.on('response', (response) => {
@@ -119,7 +119,7 @@ export class ApiClient {
   async *#chunksOf(response: IncomingMessage, operation: string): AsyncGenerator<Buffer> {
     const stream = decompressed(response)
     const watchdog = new IdleWatchdog(this.#timers, idleDeadlineMs, () =>
-      stream.destroy(new Error(`nothing came for ${idleDeadlineMs / 1000} s`)),
+      stream.destroy(silence(operation, `nothing came for ${idleDeadlineMs / 1000} s`)),
     )
     try {
       for await (const chunk of stream) {
@@ -157,6 +157,10 @@ function decompressed(response: IncomingMessage): Readable {
   if (response.headers['content-encoding'] !== 'gzip') return response
   // The callback: an error is seen by who reads the stream.
   return pipeline(response, createGunzip(), () => undefined)
+}
+
+function silence(operation: string, problem: string): ApiError {
+  return new ApiError({ code: 'silence', operation, problem })
 }
 
 function connectionError(operation: string, error: unknown): ApiError {

@@ -1,7 +1,9 @@
 /** What went wrong between us and the API server; each is tried again. */
 export type ApiErrorCode =
-  /** No connection, no answer in time, or the connection broke. */
+  /** No connection, or it broke. */
   | 'connection'
+  /** No answer in time, or nothing more of it. */
+  | 'silence'
   /** The server answered, and refused. */
   | 'status'
   /** What came is not what the API sends. */

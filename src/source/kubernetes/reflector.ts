@@ -91,12 +91,15 @@ export class Reflector {
       links.report(resource.kind, { text: `${resource.kind}: the server ends watches at once` })
       return this.#backoff.next()
     }
-    if (this.#version === undefined && this.#streamsLists && this.#refusesStreamedList(failure)) {
+    const wasStreamedList = this.#version === undefined && this.#streamsLists
+    if (wasStreamedList && this.#refusesStreamedList(failure)) {
       this.#streamsLists = false
       log.debug('API server: lists are not streamed here, they are read by pages', { err: failure })
       return 0
     }
     if (failure.code === 'connection') this.#streamsLists = true
+    // Perhaps it waits for what never comes, such as progress of its etcd: the other way of listing has its turn.
+    if (failure.code === 'silence') this.#streamsLists = !wasStreamedList
     if (this.#version !== undefined && refusesVersion(failure)) {
       this.#version = undefined
       log.debug('API server: the watch cannot be resumed, all is listed again', { err: failure })

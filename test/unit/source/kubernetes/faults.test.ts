@@ -326,6 +326,21 @@ describe('a refused streamed list', () => {
   })
 })
 
+describe('a streamed list that never comes', () => {
+  it('gives way to pages', async () => {
+    await lab.server.listen()
+    lab.server.setFault('Service', { type: 'silence' }, 'watch')
+    const listed = lab.open()
+    await lab.untilEvent('+Node /node-a')
+    await lab.until(() => lab.timers.count(delays.answer) === 1)
+    await lab.fire(delays.answer)
+    await lab.fire(delays.first)
+    await listed
+    assert.deepEqual(requestsOf('Service').slice(0, 2), ['Service stream', 'Service list'])
+    assert.match(lab.log.join(), /link: Service: .*no answer within 10 s/u)
+  })
+})
+
 describe('a watch with one bad object in it', () => {
   it('goes on behind it, and names it', async () => {
     await lab.start()

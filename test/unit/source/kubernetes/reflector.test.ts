@@ -1,0 +1,74 @@
+import assert from 'node:assert/strict'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import { openLog, StateReporter } from '../../../../src/log.js'
+import { ApiClient } from '../../../../src/source/kubernetes/api-client.js'
+import { Backoff } from '../../../../src/source/kubernetes/backoff.js'
+import { Reflector } from '../../../../src/source/kubernetes/reflector.js'
+import { resourcesOf } from '../../../../src/source/kubernetes/resources.js'
+import { masterOptions } from '../../../../src/source/index.js'
+import { apiNode } from '../../../support/api-documents.js'
+import { FakeApiServer } from '../../../support/fake-api-server.js'
+import { HandTimers } from '../../../support/kubernetes-lab.js'
+
+describe('Reflector', () => {
+  const server = new FakeApiServer()
+
+  beforeEach(async () => await server.listen())
+  afterEach(async () => await server.close())
+
+  it('rejects with what its listener throws: that is no failure of the server', async () => {
+    server.store.put('Node', apiNode('node-a'))
+    const { signal } = new AbortController()
+    const timers = new HandTimers(() => undefined)
+    const log = openLog({
+      format: 'json',
+      verbosity: 0,
+      destination: { write: () => undefined },
+      now: () => 0,
+    })
+    const reporter = new StateReporter({
+      log,
+      level: 'error',
+      trouble: '',
+      recovery: '',
+      count: () => undefined,
+    })
+    const resource = resourcesOf('node-a').find(({ kind }) => kind === 'Node')
+    assert.ok(resource)
+    const bug = new Error('a bug')
+    const reflector = new Reflector({
+      resource,
+      client: new ApiClient(masterOptions(server.url.href), timers, signal),
+      timers,
+      random: () => 0,
+      log,
+      problems: reporter,
+      links: reporter,
+      signal,
+      deliver: () => {
+        throw bug
+      },
+      listed: () => undefined,
+    })
+    await assert.rejects(reflector.run(), bug)
+    assert.equal(timers.armed, 0)
+  })
+})
+
+describe('Backoff', () => {
+  const rows = [
+    { random: 0, expected: [800, 1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000] },
+    { random: 0.5, expected: [1200, 2400, 4800, 9600, 19_200, 30_000, 30_000, 30_000] },
+  ]
+  for (const { random, expected } of rows) {
+    it(`grows from 0.8 s to 30 s, and begins anew, at a randomness of ${random}`, () => {
+      const backoff = new Backoff(() => random)
+      assert.deepEqual(
+        expected.map(() => backoff.next()),
+        expected,
+      )
+      backoff.reset()
+      assert.equal(backoff.next(), expected[0])
+    })
+  }
+})
