@@ -17,7 +17,7 @@ interface ArmedTimer {
   readonly run: () => void
 }
 
-/** Timers that run when they are fired by hand. */
+/** Timers that run when they are fired by hand; those without a delay run in the next turn, as they need no time to pass. */
 export class HandTimers implements Timers {
   #nowMs = 0
   readonly #armed = new Set<ArmedTimer>()
@@ -32,6 +32,10 @@ export class HandTimers implements Timers {
   }
 
   after(delayMs: number, run: () => void): () => void {
+    if (delayMs === 0) {
+      const immediate = setImmediate(run)
+      return () => clearImmediate(immediate)
+    }
     const timer = { delayMs, dueMs: this.#nowMs + delayMs, run }
     this.#armed.add(timer)
     this.#onArmed()

@@ -31,6 +31,8 @@ export interface ReflectorOptions {
 const pageSize = '500'
 // The server ends a watch after so long; spread, so that watches of many nodes do not end together (client-go: 5 to 10 minutes).
 const watchSeconds = { least: 300, spread: 300 }
+/** After so much reading others have a turn: chunks that wait already come without a pause between them. */
+const turnMs = 10
 /** A watch that was open for longer did its work, however it ended. */
 const steadyMs = 5000
 
@@ -195,7 +197,9 @@ export class Reflector {
   }
 
   async #follow({ chunks, format }: ApiAnswer): Promise<void> {
+    const { timers } = this.#options
     const splitter = format.openSplitter()
+    let turnBegan = timers.now()
     for await (const chunk of chunks) {
       if (this.#isStopped) return
       const events: ObjectEvent[] = []
@@ -207,6 +211,9 @@ export class Reflector {
         // What came before something that is wrong counts, wherever the chunks were cut.
         if (events.length > 0) this.#options.deliver(events)
       }
+      if (timers.now() - turnBegan < turnMs) continue
+      await this.#sleep(0)
+      turnBegan = timers.now()
     }
     if (!this.#isStopped) splitter.end()
   }
