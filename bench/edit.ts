@@ -73,15 +73,14 @@ const timers = {
   now: () => systemClock.now(),
   after: (delayMs: number, run: () => void) => systemClock.schedule(delayMs, run),
 }
-const source = openSource(
-  { manifests: folder },
-  {
-    fileSystem: nodeFileSystem,
-    timers,
-    log,
-    metrics,
-  },
-)
+const source = openSource(resolveConfig({ manifests: folder }), {
+  fileSystem: nodeFileSystem,
+  timers,
+  log,
+  metrics,
+  nodeName: 'node-a',
+  environment: {},
+})
 
 /** Milliseconds until the new VIP is local; every edit brings another one. */
 async function edit(index: number): Promise<number> {

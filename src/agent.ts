@@ -139,7 +139,14 @@ async function run({ config, configFile, kernel, log, manager }: RunOptions): Pr
   const registry = new Registry()
   const metrics = openMetrics(registry)
   openProcessMetrics(registry, config)
-  const source = openSource(config, { fileSystem: nodeFileSystem, timers, log, metrics })
+  const source = openSource(config, {
+    fileSystem: nodeFileSystem,
+    timers,
+    log,
+    metrics,
+    nodeName: nodeName(config, hostname()),
+    environment: process.env,
+  })
   const inbox = new Inbox(systemClock)
   // The kernel may be loading its modules meanwhile; what it lacks is told before what the world lacks.
   const reading = failureOf(source.start((events) => inbox.deliver(events)))

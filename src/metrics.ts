@@ -65,6 +65,10 @@ export interface Metrics {
   livez(code: 200 | 503): void
   /** Manifest files and objects in them that are not in force as written. */
   readonly manifestErrors: Level
+  /** Objects of the API server that cannot be used as they are. */
+  readonly apiObjectErrors: Level
+  /** Kinds of objects whose changes the API server does not tell at the moment. */
+  readonly apiLinksDown: Level
   /** Objects that the kernel refuses at the moment. */
   readonly objectsFailed: Level
 }
@@ -99,6 +103,12 @@ export function openMetrics(registry: Registry): Metrics {
     livez: (code) => livez.inc({ code }),
     manifestErrors: gauge(registry, 'viaduct_manifest_errors', {
       help: 'Manifest files, and objects in them, that are not in force as written',
+    }),
+    apiObjectErrors: gauge(registry, 'viaduct_api_object_errors', {
+      help: 'Objects of the API server that cannot be used as they are',
+    }),
+    apiLinksDown: gauge(registry, 'viaduct_api_links_down', {
+      help: 'Kinds of objects whose changes the API server does not tell at the moment',
     }),
     objectsFailed: gauge(registry, 'viaduct_objects_failed', {
       help: 'Objects that the kernel refuses at the moment',

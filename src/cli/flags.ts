@@ -28,7 +28,7 @@ export const flags: readonly Flag[] = [
     name: 'manifests',
     value: 'DIR',
     field: 'manifests',
-    help: 'folder with Services, EndpointSlices and Nodes as YAML or JSON; its changes are followed',
+    help: 'folder with Services, EndpointSlices and Nodes as YAML or JSON, instead of an API server; its changes are followed',
     isBesideConfig: true,
     take: (input, text) => ({ ...input, manifests: text }),
   },

@@ -98,7 +98,7 @@ function buildCommand(take: (flag: Flag, text: string) => void): Command {
     .description('Keeps the load balancing of the kernel equal to the Services of the cluster.')
     .version(`viaduct ${version}`, '--version', 'print the version and exit')
     .helpOption('-h, --help', 'print this help and exit')
-    .usage('--manifests DIR [flags]')
+    .usage('[flags]')
     .allowExcessArguments(true)
     .showSuggestionAfterError(false)
     .exitOverride()

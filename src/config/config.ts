@@ -35,7 +35,7 @@ export interface IptablesConfig extends SyncPeriods {
 
 /** Everything that an operator can set, after defaults and validation. */
 export interface Config {
-  /** Folder of manifests; undefined only when `cleanup` is set. */
+  /** Folder of manifests; undefined: objects come from an API server. */
   readonly manifests: string | undefined
   /** undefined: the first of ipvs and iptables that this kernel can run. */
   readonly mode: ProxyMode | undefined
@@ -109,10 +109,9 @@ const loggingFormats: readonly LoggingFormat[] = ['json', 'text']
 
 /** Fills defaults and validates. Throws ConfigError whose `path` is the field's, such as `ipvs.scheduler`. */
 export function resolveConfig(input: ConfigInput): Config {
-  const cleanup = input.cleanup ?? false
   const detectLocalMode = resolveDetectLocalMode(input.detectLocalMode ?? '')
   return {
-    manifests: resolveManifests(input.manifests, cleanup),
+    manifests: input.manifests === '' ? undefined : input.manifests,
     mode: resolveMode(input.mode ?? ''),
     hostnameOverride: resolveHostnameOverride(input.hostnameOverride ?? ''),
     bindAddress: resolveBindAddress(input.bindAddress ?? '0.0.0.0'),
@@ -131,17 +130,11 @@ export function resolveConfig(input: ConfigInput): Config {
     discardedFlags: input.discardedFlags ?? [],
     writeConfigTo: input.writeConfigTo === '' ? undefined : input.writeConfigTo,
     initOnly: input.initOnly ?? false,
-    cleanup,
+    cleanup: input.cleanup ?? false,
     verbosity: resolveVerbosity(input.verbosity ?? 0),
     loggingFormat: oneOf('logging.format', loggingFormats, input.loggingFormat ?? 'json'),
     version,
   }
-}
-
-function resolveManifests(directory: string | undefined, cleanup: boolean): string | undefined {
-  if (directory !== undefined && directory !== '') return directory
-  if (cleanup) return undefined
-  throw new ConfigError('manifests', 'is required: name the folder that holds the Service manifests')
 }
 
 /** Blank means the best available in kube-proxy as well. */

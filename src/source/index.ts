@@ -6,12 +6,5 @@
 export type * from './objects.js'
 export { readLabels, schedulingAnnotations } from './objects.js'
 export { openSource, type SourceDependencies } from './open.js'
-export { KubernetesSource, type KubernetesSourceOptions } from './kubernetes/kubernetes-source.js'
-export {
-  inClusterOptions,
-  masterOptions,
-  type ClientOptions,
-  type InClusterDependencies,
-} from './kubernetes/client-options.js'
 export { nodeFileSystem, type FileSystem, type WatchListener } from './manifests/file-system.js'
 export type { Timers } from './timers.js'

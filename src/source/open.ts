@@ -1,8 +1,11 @@
+import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import type { Config } from '../config/index.js'
-import { BugError } from '../errors.js'
+import { ConfigError } from '../errors.js'
 import { StateReporter, type Log } from '../log.js'
 import type { Metrics } from '../metrics.js'
+import { inClusterOptions, masterOptions, type ClientOptions } from './kubernetes/client-options.js'
+import { KubernetesSource } from './kubernetes/kubernetes-source.js'
 import type { FileSystem } from './manifests/file-system.js'
 import { ManifestSource } from './manifests/manifest-source.js'
 import type { Source } from './objects.js'
@@ -12,13 +15,24 @@ export interface SourceDependencies {
   readonly fileSystem: FileSystem
   readonly timers: Timers
   readonly log: Log
-  readonly metrics: Pick<Metrics, 'manifestErrors'>
+  readonly metrics: Pick<Metrics, 'manifestErrors' | 'apiObjectErrors' | 'apiLinksDown'>
+  /** Of our Node. */
+  readonly nodeName: string
+  /** Of the process: where the API server of the pod's cluster is. */
+  readonly environment: Readonly<Record<string, string | undefined>>
 }
 
-/** The source that `config` asks for, not yet started. */
-export function openSource(config: Pick<Config, 'manifests'>, dependencies: SourceDependencies): Source {
-  if (config.manifests === undefined) throw new BugError('a source is opened without a manifests folder')
-  const { fileSystem, timers, log, metrics } = dependencies
+type SourceConfig = Pick<Config, 'manifests' | 'client'>
+
+/** The source that `config` asks for, not yet started. Throws ConfigError. */
+export function openSource(config: SourceConfig, dependencies: SourceDependencies): Source {
+  const { manifests } = config
+  return manifests === undefined
+    ? openApi(config, dependencies)
+    : openManifests(resolve(manifests), dependencies)
+}
+
+function openManifests(root: string, { fileSystem, timers, log, metrics }: SourceDependencies): Source {
   const problems = new StateReporter({
     log,
     level: 'error',
@@ -26,5 +40,44 @@ export function openSource(config: Pick<Config, 'manifests'>, dependencies: Sour
     recovery: 'manifests: in force again',
     count: (count) => metrics.manifestErrors.set(count),
   })
-  return new ManifestSource({ root: resolve(config.manifests), fileSystem, timers, log, problems })
+  return new ManifestSource({ root, fileSystem, timers, log, problems })
+}
+
+function openApi(config: SourceConfig, dependencies: SourceDependencies): Source {
+  const { timers, log, metrics, nodeName } = dependencies
+  const client = clientOptions(config, dependencies)
+  const problems = new StateReporter({
+    log,
+    level: 'error',
+    trouble: 'API object: not in force',
+    recovery: 'API object: in force again',
+    count: (count) => metrics.apiObjectErrors.set(count),
+  })
+  const links = new StateReporter({
+    log,
+    level: 'error',
+    trouble: 'API server: not followed; the kernel stays as it is',
+    recovery: 'API server: followed again',
+    count: (count) => metrics.apiLinksDown.set(count),
+  })
+  log.info('Services come from an API server', { server: client.server.origin })
+  return new KubernetesSource({ client, nodeName, timers, random: Math.random, log, problems, links })
+}
+
+function clientOptions({ client }: SourceConfig, { environment, timers }: SourceDependencies): ClientOptions {
+  if (client.clientConnection.kubeconfig !== '') {
+    const problem = 'is not read by this build: use --master, or the service account of a pod'
+    throw new ConfigError('clientConnection.kubeconfig', problem)
+  }
+  if (client.master !== '') return masterOptions(client.master)
+  if ((environment['KUBERNETES_SERVICE_HOST'] ?? '') === '') {
+    const problem =
+      'no source of Services: name a folder (--manifests) or an API server (--master), or run in a pod'
+    throw new ConfigError('', problem)
+  }
+  return inClusterOptions({ environment, readFile: readText, now: () => timers.now() })
+}
+
+function readText(path: string): string {
+  return readFileSync(path, 'utf8')
 }

@@ -1,6 +1,8 @@
+import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { resolveConfig } from '../../src/config/index.js'
 import { openLog } from '../../src/log.js'
 import { nodeFileSystem, openSource } from '../../src/source/index.js'
 import type { FileSystem, ObjectEvent, Source, Timers } from '../../src/source/index.js'
@@ -59,15 +61,18 @@ export class ManifestFolder {
       },
     }
     const destination = { write: (line: string) => this.#note(line) }
-    this.#source = openSource(
-      { manifests: this.root },
-      {
-        fileSystem: counting,
-        timers,
-        log: openLog({ format: 'json', verbosity: 0, destination, now: () => 0 }),
-        metrics: { manifestErrors: { set: (count) => (this.errors = count) } },
+    this.#source = openSource(resolveConfig({ manifests: this.root }), {
+      fileSystem: counting,
+      timers,
+      log: openLog({ format: 'json', verbosity: 0, destination, now: () => 0 }),
+      metrics: {
+        manifestErrors: { set: (count) => (this.errors = count) },
+        apiObjectErrors: { set: () => assert.fail() },
+        apiLinksDown: { set: () => assert.fail() },
       },
-    )
+      nodeName: 'node-a',
+      environment: {},
+    })
     await this.#source.start((events) => {
       this.batches.push(events.map(describeEvent))
       this.#wake()

@@ -2,14 +2,18 @@
 // (k8s.io/api/{core/v1,discovery/v1}, k8s.io/apimachinery/pkg/{apis/meta/v1,runtime}). Names and what is left out when zero: the
 // json tags of those types.
 import { readLabels, schedulingAnnotations } from '../objects.js'
-import { serviceNameLabel } from '../readers/endpoint-slice.js'
+import { lastChangeAnnotation, serviceNameLabel } from '../readers/endpoint-slice.js'
 import { message, type Field, type Message } from './protobuf.js'
 
 /** On the bookmark that ends the objects of a streamed list (KEP-3157). */
 export const initialEventsEnd = 'k8s.io/initial-events-end'
 
 const keptLabels = new Set<string>([...Object.values(readLabels), serviceNameLabel])
-const keptAnnotations = new Set<string>([...Object.values(schedulingAnnotations), initialEventsEnd])
+const keptAnnotations = new Set<string>([
+  ...Object.values(schedulingAnnotations),
+  lastChangeAnnotation,
+  initialEventsEnd,
+])
 
 function text(name: string): Field {
   return { name, read: 'text', dropsZero: true }

@@ -177,7 +177,6 @@ describe('parseArguments', () => {
   }
 
   const wrong: [string[], string][] = [
-    [[], '--manifests: is required: name the folder that holds the Service manifests'],
     [['--manifests'], '--manifests: needs a value (DIR)'],
     [['--manifests=m', '-v'], '-v: needs a value (LEVEL)'],
     [['--manifests=m', 'extra'], 'unexpected argument "extra": only flags are taken'],
@@ -346,7 +345,6 @@ describe('parseArguments with --config', () => {
   }
 
   const wrong: [string, string[], string][] = [
-    [head, [], 'f: manifests: is required: name the folder that holds the Service manifests'],
     [
       `${head}mode: nftables`,
       ['--manifests=m'],

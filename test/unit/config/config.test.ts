@@ -257,7 +257,6 @@ describe('resolveConfig', () => {
   })
 
   const wrong: [ConfigInput, string][] = [
-    [{ manifests: '' }, 'manifests: is required: name the folder that holds the Service manifests'],
     [{ mode: 'nftables' }, 'mode: nftables is not in this build, which has: iptables, ipvs'],
     [{ mode: 'ebpf' }, 'mode: must be one of the modes of this build (iptables, ipvs), not "ebpf"'],
     [{ hostnameOverride: ' \t' }, 'hostnameOverride: empty hostname-override is invalid'],

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { ConfigError } from '../../../../src/errors.js'
-import { inClusterOptions, masterOptions } from '../../../../src/source/index.js'
+import { inClusterOptions, masterOptions } from '../../../../src/source/kubernetes/client-options.js'
 
 const folder = '/var/run/secrets/kubernetes.io/serviceaccount'
 

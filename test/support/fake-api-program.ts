@@ -1,0 +1,26 @@
+// The fake API server as a program of its own, for a network namespace: node fake-api-program.js PORT
+// Takes a JSON array per line: ["put", KIND, OBJECT], ["remove", KIND, "NAMESPACE/NAME"], ["compact"], ["listen"], and repeats each
+// when it is done.
+import { createInterface } from 'node:readline'
+import { Type } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
+import { FakeApiServer } from './fake-api-server.js'
+
+const kind = Type.Union([Type.Literal('Service'), Type.Literal('EndpointSlice'), Type.Literal('Node')])
+const Command = Type.Union([
+  Type.Tuple([Type.Literal('put'), kind, Type.Record(Type.String(), Type.Unknown())]),
+  Type.Tuple([Type.Literal('remove'), kind, Type.String()]),
+  Type.Tuple([Type.Literal('compact')]),
+  Type.Tuple([Type.Literal('listen')]),
+])
+
+const server = new FakeApiServer()
+for await (const line of createInterface({ input: process.stdin })) {
+  const command = Value.Parse(Command, JSON.parse(line))
+  if (command[0] === 'put') server.store.put(command[1], command[2])
+  else if (command[0] === 'remove') server.store.remove(command[1], command[2])
+  else if (command[0] === 'compact') server.store.compact()
+  else await server.listen(Number(process.argv[2]))
+  process.stdout.write(`${line}\n`)
+}
+await server.close()
