@@ -45,7 +45,7 @@ export const flags: readonly Flag[] = [
     field: 'hostnameOverride',
     help: "name of this node, instead of the machine's host name",
     isBesideConfig: true,
-    take: (input, text) => ({ ...input, hostnameOverride: text }),
+    take: (input, text) => (text === '' ? input : { ...input, hostnameOverride: text }),
   },
   {
     name: 'bind-address',

@@ -1,6 +1,6 @@
 // The news that a configuration file is another one. kube-proxy sees writes and renames of the file alone; a ConfigMap in a
 // volume changes by a link on the way to it, so every link on that way is watched as well.
-import { lstatSync, readlinkSync, watch, type FSWatcher } from 'node:fs'
+import { lstatSync, readlinkSync, statSync, watch, type FSWatcher } from 'node:fs'
 import { basename, isAbsolute, join, resolve } from 'node:path'
 import { ConfigError } from '../errors.js'
 import { readConfigFile } from './files.js'
@@ -21,7 +21,8 @@ export async function watchConfigFile(
   options: ConfigWatchOptions,
 ): Promise<never> {
   return await new Promise<never>((_resolve, reject) => {
-    if (file === undefined) return
+    // A pipe is read once: nobody writes into it again, and opening it would wait for that.
+    if (file === undefined || statSync(file.path, { throwIfNoEntry: false })?.isFile() === false) return
     const configWatch = new ConfigWatch({ ...file, ...options, reject })
     options.signal.addEventListener('abort', () => configWatch.close(), { once: true })
     configWatch.look()

@@ -40,6 +40,7 @@ export function configWarnings(
     ...naming('settings without effect in this build', [
       ...Object.keys(config.withoutEffect),
       ...(config.servers.enableProfiling ? ['enableProfiling'] : []),
+      ...(config.manifests === undefined ? withoutEffectOnApi(config.client) : []),
     ]),
     ...naming(
       'settings without effect while manifests are the source',
@@ -50,6 +51,13 @@ export function configWarnings(
       config.discardedFlags.map((name) => `--${name}`),
     ),
   ]
+}
+
+/** Of the client's settings those that the API source has no use for. */
+function withoutEffectOnApi(client: Config['client']): readonly string[] {
+  return writtenOfClient(client).filter(
+    (field) => field !== 'master' && field !== 'clientConnection.kubeconfig',
+  )
 }
 
 function naming(problem: string, named: readonly string[]): readonly string[] {

@@ -66,7 +66,8 @@ function openApi(config: SourceConfig, dependencies: SourceDependencies): Source
 
 function clientOptions({ client }: SourceConfig, { environment, timers }: SourceDependencies): ClientOptions {
   if (client.clientConnection.kubeconfig !== '') {
-    const problem = 'is not read by this build: use --master, or the service account of a pod'
+    const problem =
+      'is not read by this build: leave it out, and use --master or the service account of a pod'
     throw new ConfigError('clientConnection.kubeconfig', problem)
   }
   if (client.master !== '') return masterOptions(client.master)

@@ -59,11 +59,14 @@ export class Synchronizer {
       change.vipBinding ||= vipBinding
       change.modeSettings ||= modeSettings
     }
-    this.#count(events)
+    let isWork = false
     for (const { pipeline, runner } of this.#families) {
       const isNodeConcerned = pipeline.applyNode(change)
-      if (pipeline.apply(events) || isNodeConcerned) runner.request()
+      if (!pipeline.apply(events) && !isNodeConcerned) continue
+      isWork = true
+      runner.request()
     }
+    this.#count(events, isWork)
   }
 
   /** Of each family that is programmed, IPv4 first. */
@@ -71,7 +74,8 @@ export class Synchronizer {
     return this.#families.map(({ pipeline }) => pipeline.health)
   }
 
-  #count(events: readonly ObjectEvent[]): void {
+  /** `isWork`: a run will begin with them. */
+  #count(events: readonly ObjectEvent[], isWork: boolean): void {
     const { metrics } = this.#options
     const counts = { Service: 0, EndpointSlice: 0, Node: 0 }
     for (const event of events) {
@@ -80,7 +84,8 @@ export class Synchronizer {
     }
     metrics.serviceChanges.inc(counts.Service)
     metrics.endpointChanges.inc(counts.EndpointSlice)
-    this.#setPending(this.#pending.services + counts.Service, this.#pending.slices + counts.EndpointSlice)
+    if (isWork)
+      this.#setPending(this.#pending.services + counts.Service, this.#pending.slices + counts.EndpointSlice)
   }
 
   /** Of both families together, as in kube-proxy (Q-15): what one of them begins with does not wait. */

@@ -161,7 +161,7 @@ export const shapes = {
     status: [2, 'string'],
     message: [3, 'string'],
     reason: [4, 'string'],
-    details: [5, 'struct?', { name: [1, 'string'], kind: [3, 'string'], retryAfterSeconds: [6, 'int32'] }],
+    details: [5, 'struct?', { name: [1, 'string'], kind: [3, 'string'], retryAfterSeconds: [5, 'int32'] }],
     code: [6, 'int32'],
   },
 } satisfies Record<string, Shape>

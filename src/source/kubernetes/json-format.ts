@@ -19,6 +19,8 @@ export const jsonFormat: WireFormat = {
     const list = parse(body, 'the list')
     const { metadata, items } = list
     if (!isMapping(metadata)) throw new FormatError('the list has no metadata')
+    // Anything else that is answered with 200 must not count as a world without objects.
+    if (items === undefined) throw new FormatError('the list has no items')
     // An empty list of Go is null.
     if (!Array.isArray(items ?? [])) throw new FormatError('the items of the list are no list')
     const documents: readonly unknown[] = Array.isArray(items) ? items : []

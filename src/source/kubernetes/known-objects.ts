@@ -1,3 +1,4 @@
+import { BugError } from '../../errors.js'
 import type { StateReporter } from '../../log.js'
 import type { KubernetesObject, ObjectEvent } from '../objects.js'
 import { isMapping, type FieldProblem } from '../readers/fields.js'
@@ -32,7 +33,8 @@ export class KnownObjects {
 
   /** The deletions that nobody told us of. None when an item had no readable name: it may be any of them. */
   endListing(): readonly ObjectEvent[] {
-    const seen = this.#seen ?? new Set()
+    const seen = this.#seen
+    if (seen === undefined) throw new BugError('a listing ends that did not begin')
     this.#seen = undefined
     if (!this.#namesAll) return []
     this.#problems.report(this.#resource.kind, undefined)

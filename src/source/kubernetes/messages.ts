@@ -142,6 +142,6 @@ export const watchEventMessage = message({
 export const statusMessage = message({
   3: text('message'),
   4: text('reason'),
-  5: one('details', message({ 6: whole('retryAfterSeconds') })),
+  5: one('details', message({ 5: whole('retryAfterSeconds') })),
   6: whole('code'),
 })

@@ -177,10 +177,23 @@ export class Reflector {
     const answer = await client.get({ path: resource.path, query: this.#watchQuery(), isWatch: true })
     this.#openedAt = timers.now()
     if (isListing) this.#known.beginListing()
-    await this.#follow(answer)
+    await this.#followSteadily(answer)
     if (this.#version === undefined && !this.#isStopped) {
       const problem = 'the streamed list ended before its end'
       throw new ApiError({ code: 'unfinished', operation: `GET ${resource.path}`, problem })
+    }
+  }
+
+  /** A watch that stays open says that the server is there, before anything changes. */
+  async #followSteadily(answer: ApiAnswer): Promise<void> {
+    const { timers, links, resource } = this.#options
+    const cancel = timers.after(steadyMs, () => {
+      if (this.#version !== undefined) links.report(resource.kind, undefined)
+    })
+    try {
+      await this.#follow(answer)
+    } finally {
+      cancel()
     }
   }
 

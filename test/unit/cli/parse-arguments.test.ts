@@ -28,6 +28,7 @@ describe('parseArguments', () => {
     [['--manifests=m', '--proxy-mode='], {}],
     [['--manifests=m', '--proxy_mode=ipvs'], { mode: 'ipvs' }],
     [['--manifests=m', '--hostname-override', ' Node-A'], { hostnameOverride: 'node-a' }],
+    [['--manifests=m', '--hostname-override='], {}],
     [['--manifests=m', '--ipvs-scheduler=mh'], { ipvs: { scheduler: 'mh' } }],
     [['--manifests=m', '--ipvs-sync-period=1m30s'], { ipvs: { syncPeriodMs: 90_000 } }],
     [['--manifests=m', '--ipvs-min-sync-period', '500ms'], { ipvs: { minSyncPeriodMs: 500 } }],

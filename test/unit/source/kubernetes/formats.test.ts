@@ -104,6 +104,20 @@ describe('the formats', () => {
     }
   })
 
+  it('take no object but a list for one: everything would be gone', () => {
+    const table = '{"kind":"Table","metadata":{"resourceVersion":"7"},"rows":[]}'
+    assert.throws(() => jsonFormat.readList(Buffer.from(table), serviceMessage), FormatError)
+  })
+
+  // Written by hand after k8s.io/apimachinery's generated.proto: code 503; details with retryAfterSeconds 9 and uid "ab".
+  it('read of a Status in protobuf how long to wait', () => {
+    const status = '30f703 2a06 2809 32026162'
+    const unknown = `6b387300 120b ${status}`
+    const body = Buffer.from(unknown.replaceAll(' ', ''), 'hex')
+    const { code, retryAfterSeconds } = protobufFormat.readStatus(body)
+    assert.deepEqual({ code, retryAfterSeconds }, { code: 503, retryAfterSeconds: 9 })
+  })
+
   for (const { name, format, writer } of formats) {
     it(`read a list of ${name}`, () => {
       const slices = [apiSlice('a', 'web', ['10.0.0.1']), apiSlice('b', 'web', [])]
