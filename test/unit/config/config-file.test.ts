@@ -8,7 +8,7 @@ const viaductHead = 'apiVersion: viaduct.dev/v1alpha1\nkind: ViaductConfiguratio
 const read = (text: string): ConfigInput => readConfig('f.yaml', Buffer.from(text))
 const resolve = (text: string) => resolveConfig({ manifests: 'm', ...read(text) })
 
-// What kubeadm v1.36 writes into the ConfigMap kube-proxy, but for its cluster's own values.
+// In the manner of the ConfigMap kube-proxy that kubeadm makes: every field, most of them null or zero.
 const ofKubeadm = `
 apiVersion: kubeproxy.config.k8s.io/v1alpha1
 bindAddress: 0.0.0.0
@@ -80,7 +80,7 @@ winkernel:
 `
 
 describe('readConfig', () => {
-  it('takes what kubeadm writes, whose zeros are defaults', () => {
+  it('takes a file of every field, whose zeros are defaults', () => {
     const client = { clientConnection: { kubeconfig: '/var/lib/kube-proxy/kubeconfig.conf' } }
     assert.deepEqual(
       resolve(ofKubeadm),
