@@ -13,7 +13,7 @@ import { compileRoute, type IpvsModeSettings } from '../src/modes/ipvs/index.js'
 import { route } from '../src/routing/index.js'
 import type { ObjectEvent } from '../src/source/index.js'
 import { inOverlappingCuts, type Pipeline } from '../src/sync/index.js'
-import { prepareV8 } from '../src/v8-options.js'
+import { prepareV8 } from '../src/process/index.js'
 import { CountedKernel, median, node, openPipeline, seconds } from './pipeline.js'
 import { realServer, realServersOf, service, slice } from './state.js'
 

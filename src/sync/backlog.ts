@@ -1,5 +1,5 @@
 import type { IpFamily } from '../address.js'
-import type { FamilyMetrics } from '../metrics.js'
+import type { FamilyMetrics } from '../metrics/index.js'
 import type { ObjectEvent } from '../source/index.js'
 import type { Clock } from './clock.js'
 import { TriggerTimes } from './trigger-times.js'

@@ -4,7 +4,7 @@ import { KernelError } from '../errors.js'
 import type { Conntrack, LinkEvent, Links, Routes } from '../kernel/index.js'
 import { IptablesLedger } from '../ledger/index.js'
 import type { Log, StateReporter } from '../log.js'
-import type { FamilyMetrics } from '../metrics.js'
+import type { FamilyMetrics } from '../metrics/index.js'
 import type { ServicePortKey, Tracker } from '../model/index.js'
 import {
   type IptablesModeSettings,

@@ -1,7 +1,7 @@
 import type { IpFamily } from '../address.js'
 import type { XtOutcome } from '../kernel/index.js'
 import type { Log } from '../log.js'
-import type { FamilyMetrics } from '../metrics.js'
+import type { FamilyMetrics } from '../metrics/index.js'
 import type { IptablesTable } from '../modes/iptables/index.js'
 import type { Clock } from './clock.js'
 import { logFamily } from './sync-report.js'

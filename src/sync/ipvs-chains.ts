@@ -3,7 +3,7 @@ import type { IpFamily } from '../address.js'
 import { KernelError } from '../errors.js'
 import type { XtDrift, XtOp, Xtables } from '../kernel/index.js'
 import type { Log, StateReporter } from '../log.js'
-import type { FamilyMetrics } from '../metrics.js'
+import type { FamilyMetrics } from '../metrics/index.js'
 import {
   compileChains,
   type FixedChain,

@@ -5,7 +5,7 @@ import type { Route } from '../routing/index.js'
 import type { VirtualServerKey } from '../kernel/index.js'
 import { type Entry, IpsetTable, MarkTable } from '../ledger/index.js'
 import type { Log, StateReporter } from '../log.js'
-import type { FamilyMetrics } from '../metrics.js'
+import type { FamilyMetrics } from '../metrics/index.js'
 import type { ServicePortKey, Tracker } from '../model/index.js'
 import {
   compileRoute,

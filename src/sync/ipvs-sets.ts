@@ -10,7 +10,7 @@ import {
   standInName,
 } from '../ledger/index.js'
 import type { Log, StateReporter } from '../log.js'
-import type { FamilyMetrics } from '../metrics.js'
+import type { FamilyMetrics } from '../metrics/index.js'
 import {
   familySetName,
   formerSets,

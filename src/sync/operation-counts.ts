@@ -1,5 +1,5 @@
 import type { BatchOutcome } from '../kernel/index.js'
-import type { FamilyMetrics } from '../metrics.js'
+import type { FamilyMetrics } from '../metrics/index.js'
 
 /** A batch that was packed, and counts its operations itself. */
 interface PackedOps<Op> {

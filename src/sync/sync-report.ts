@@ -1,7 +1,7 @@
 import type { IpFamily } from '../address.js'
 import type { BatchOutcome, IpvsOp, RouteOp } from '../kernel/index.js'
 import type { Log } from '../log.js'
-import type { FamilyMetrics } from '../metrics.js'
+import type { FamilyMetrics } from '../metrics/index.js'
 import type { Clock } from './clock.js'
 import { type CountedOps, OperationCounts } from './operation-counts.js'
 

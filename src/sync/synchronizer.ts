@@ -1,6 +1,6 @@
 import type { IpFamily } from '../address.js'
 import type { LinkWatch, Links } from '../kernel/index.js'
-import type { Metrics } from '../metrics.js'
+import type { Metrics } from '../metrics/index.js'
 import type { NodeTracker } from '../node/index.js'
 import type { ObjectEvent } from '../source/index.js'
 import type { FamilyHealth } from './backlog.js'

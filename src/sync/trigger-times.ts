@@ -1,5 +1,5 @@
 import type { IpFamily } from '../address.js'
-import type { Observation } from '../metrics.js'
+import type { Observation } from '../metrics/index.js'
 import type { ObjectEvent } from '../source/index.js'
 
 /** While the kernel refuses: more say nothing that these do not. */

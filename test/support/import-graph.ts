@@ -9,23 +9,15 @@ const beside: Readonly<Record<string, readonly string[]>> = {
   node: ['kernel', 'source', 'config'],
   server: ['config', 'node', 'sync'],
   cli: ['config'],
+  metrics: [],
+  process: [],
 }
 /** Kubernetes objects end at routing/, kernel types begin at modes/. */
 const withoutKernel = ['source', 'model', 'routing']
 const withoutKubernetes = ['modes', 'ledger']
-const rootFiles = [
-  'address.ts',
-  'errors.ts',
-  'iptables-metrics.ts',
-  'log.ts',
-  'metric-kinds.ts',
-  'metrics.ts',
-  'process-metrics.ts',
-  'release-memory.ts',
-  'service-manager.ts',
-  'signals.ts',
-  'v8-options.ts',
-]
+const rootFiles = ['address.ts', 'errors.ts', 'log.ts']
+/** Rooms that stand for themselves: every room may import the first, the wiring of the agent every room. */
+const [everywhere, wiring] = ['metrics', 'agent']
 const roomsOfManyDoors = ['modes']
 
 export interface Import {
@@ -91,6 +83,7 @@ function nameOf(room: string): string {
 }
 
 function mayImport(room: string, target: string): boolean {
+  if (room === wiring || target === everywhere) return true
   const own = beside[room]
   if (own !== undefined) return own.includes(target)
   if (target === 'kernel') return !withoutKernel.includes(room)

@@ -5,7 +5,7 @@ import { AddressCursor, RealServerCursor, RouteCursor, VirtualServerCursor } fro
 import { openModelKernel, type ModelKernel } from '../../src/kernel/model/index.js'
 import { resolveConfig, type ConfigInput, type VipBinding } from '../../src/config/index.js'
 import { StateReporter, type Log, type LogFields } from '../../src/log.js'
-import { openMetrics } from '../../src/metrics.js'
+import { openMetrics } from '../../src/metrics/index.js'
 import { NodeTracker } from '../../src/node/index.js'
 import type { ObjectEvent } from '../../src/source/index.js'
 import {

@@ -12,7 +12,7 @@ import {
   type ModelKernelOptions,
 } from '../../../src/kernel/model/index.js'
 import { StateReporter } from '../../../src/log.js'
-import { openMetrics } from '../../../src/metrics.js'
+import { openMetrics } from '../../../src/metrics/index.js'
 import { NodeTracker } from '../../../src/node/index.js'
 import { adviceOn, type Mode, openMode } from '../../../src/sync/index.js'
 import { ManualClock } from '../../support/manual-clock.js'

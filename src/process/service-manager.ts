@@ -1,6 +1,6 @@
 // What a service manager is told: sd_notify(3), sd_watchdog_enabled(3).
-import { KernelError } from './errors.js'
-import type { Log } from './log.js'
+import { KernelError } from '../errors.js'
+import type { Log } from '../log.js'
 
 export interface ServiceManagerOptions {
   /** Of the process: NOTIFY_SOCKET, WATCHDOG_USEC, WATCHDOG_PID. */

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { describe, it } from 'node:test'
 import { Registry } from 'prom-client'
-import { openMetrics } from '../../src/metrics.js'
-import { openProcessMetrics } from '../../src/process-metrics.js'
+import { openMetrics } from '../../../src/metrics/index.js'
+import { openProcessMetrics } from '../../../src/metrics/index.js'
 
 const build = { version: '1.2.3', featureGates: { AllowServiceExternalIPs: true } }
 

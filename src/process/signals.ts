@@ -1,5 +1,5 @@
 // What signals ask of the agent.
-import type { AdjustableLog } from './log.js'
+import type { AdjustableLog } from '../log.js'
 
 /** Resolves with the first signal that asks the process to end. */
 export async function stopSignal(): Promise<NodeJS.Signals> {

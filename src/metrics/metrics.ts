@@ -15,9 +15,7 @@ import {
   kubeProxyBuckets,
   programmingBuckets,
   shortBuckets,
-} from './metric-kinds.js'
-
-export type { CountUp, IpFamilyLabel, Level, Observation } from './metric-kinds.js'
+} from './kinds.js'
 
 /** Outcome counters of one kind of operation. */
 export interface OperationMetrics {

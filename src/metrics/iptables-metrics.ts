@@ -10,7 +10,7 @@ import {
   histogram,
   kubeProxyBuckets,
   shortBuckets,
-} from './metric-kinds.js'
+} from './kinds.js'
 
 /** Rules of one table of iptables mode. */
 export interface RuleMetrics {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { ServiceManager } from '../../src/service-manager.js'
-import { openLog } from '../../src/log.js'
+import { ServiceManager } from '../../../src/process/index.js'
+import { openLog } from '../../../src/log.js'
 
 describe('the service manager is told', () => {
   const socket = { NOTIFY_SOCKET: '/run/manager' }

@@ -3,7 +3,7 @@
 import { readdir, readFile } from 'node:fs/promises'
 import type { IntervalHistogram } from 'node:perf_hooks'
 import { Counter, Gauge, type Registry } from 'prom-client'
-import { BugError } from './errors.js'
+import { BugError } from '../errors.js'
 
 export interface BuildFacts {
   /** Such as `1.2.3`. */

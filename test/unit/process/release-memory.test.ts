@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
-import { releaseMemory } from '../../src/release-memory.js'
+import { releaseMemory } from '../../../src/process/index.js'
 
 it(
   'releaseMemory() leaves nothing that nobody needs, and the process goes on',

@@ -1,0 +1,102 @@
+// What an agent consists of, wired.
+import { EventEmitter, once } from 'node:events'
+import { hostname } from 'node:os'
+import type { Registry } from 'prom-client'
+import { writtenFlags } from '../cli/index.js'
+import { effectiveConfiguration, type Config, type ProxyMode } from '../config/index.js'
+import { countCpus, type Kernel } from '../kernel/index.js'
+import { StateReporter, type Log } from '../log.js'
+import { processStartMs, type Metrics } from '../metrics/index.js'
+import { configWarnings, nodeName, NodeTracker } from '../node/index.js'
+import { endStartOfV8, releaseMemory, type ServiceManager } from '../process/index.js'
+import { AgentServers, HealthCheckServers } from '../server/index.js'
+import { openMode, setConntrack, Synchronizer, systemClock, type ModeOptions } from '../sync/index.js'
+
+const onlineCpus = '/sys/devices/system/cpu/online'
+
+/** What brings the world into the kernel. */
+export interface Agent {
+  readonly mode: ProxyMode
+  readonly synchronizer: Synchronizer
+  readonly servers: AgentServers
+  /** Resolves when the whole world was in the kernel once. */
+  readonly inForce: Promise<unknown>
+  /** Resolves with the error that nobody expected. */
+  readonly crash: Promise<readonly unknown[]>
+}
+
+export interface BuildOptions {
+  readonly config: Config
+  readonly kernel: Kernel
+  readonly log: Log
+  readonly metrics: Metrics
+  readonly registry: Registry
+  readonly manager: ServiceManager
+}
+
+/** Opens the mode and wires it; nothing runs yet. Throws KernelError or ConfigError where the mode cannot work on this kernel. */
+export async function build({
+  config,
+  kernel,
+  log,
+  metrics,
+  registry,
+  manager,
+}: BuildOptions): Promise<Agent> {
+  const news = new EventEmitter<{ crash: [unknown]; inForce: [] }>()
+  const node = new NodeTracker(nodeName(config, hostname()), config.bindAddress)
+  const problems = new StateReporter({
+    log,
+    level: 'error',
+    trouble: 'not programmed',
+    recovery: 'programmed again',
+    count: (count) => metrics.objectsFailed.set(count),
+  })
+  const openHealthChecks: ModeOptions['openHealthChecks'] = (family, isHealthy) =>
+    new HealthCheckServers({ family, isHealthy, nodeName: node.facts.name })
+  const cpus = await countCpus(onlineCpus)
+  const mode = await openMode({
+    conntrack: setConntrack({ config: config.conntrack, cpus, kernel, log }),
+    config,
+    kernel,
+    node,
+    clock: systemClock,
+    log,
+    metrics,
+    problems,
+    openHealthChecks,
+  })
+  const synchronizer = new Synchronizer({
+    mode,
+    onInForce: () => {
+      manager.ready()
+      news.emit('inForce')
+      for (const warning of configWarnings({ ...config, mode: mode.name }, node.facts)) log.warn(warning)
+      endStartOfV8()
+      releaseMemory().catch((error: unknown) => log.debug('Memory of the start is kept', { err: error }))
+    },
+    links: kernel.links,
+    node,
+    clock: systemClock,
+    metrics,
+    onCrash: (error) => news.emit('crash', error),
+  })
+  const servers = new AgentServers({
+    config: config.servers,
+    facts: {
+      families: () => synchronizer.health,
+      isNodeEligible: () => node.isEligible,
+      mode: mode.name,
+      metrics: registry,
+      configuration: () => effectiveConfiguration(config, mode.name),
+      flags: () => writtenFlags(process.argv.slice(2)),
+      startedMs: processStartMs(),
+      version: config.version,
+    },
+    counts: metrics,
+    clock: systemClock,
+    log,
+  })
+  const [crash, inForce] = [once(news, 'crash'), once(news, 'inForce')]
+  return { mode: mode.name, synchronizer, servers, inForce, crash }
+}

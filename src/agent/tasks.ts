@@ -1,0 +1,33 @@
+// What is done once instead of running: --cleanup, --init-only, --write-config-to.
+import { Registry } from 'prom-client'
+import { formatConfig, writeConfigFile, type Config } from '../config/index.js'
+import type { Kernel } from '../kernel/index.js'
+import { openMetrics } from '../metrics/index.js'
+import { adviceOn, cleanUpAll } from '../sync/index.js'
+import { build, type BuildOptions } from './build.js'
+
+/** Removes what any mode has programmed. Resolves with the exit code. */
+export async function cleanUp(config: Config, kernel: Kernel): Promise<number> {
+  const { text, isComplete } = await cleanUpAll(kernel, config.ipvs.excludeCIDRs)
+  process.stdout.write(`viaduct: ${text}\n`)
+  return isComplete ? 0 : 1
+}
+
+/** Makes the kernel ready for an agent that may do less. Resolves with the exit code. */
+export async function initialise(options: Omit<BuildOptions, 'metrics' | 'registry'>): Promise<number> {
+  const registry = new Registry()
+  await build({ ...options, metrics: openMetrics(registry), registry })
+  options.log.info('System initialized and --init-only specified')
+  return 0
+}
+
+/** Returns the exit code. */
+export function writeConfig(config: Config, path: string): number {
+  try {
+    writeConfigFile(path, formatConfig(config))
+    return 0
+  } catch (error) {
+    process.stderr.write(`viaduct: ${adviceOn(error)}\n`)
+    return 1
+  }
+}

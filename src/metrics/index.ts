@@ -1,0 +1,7 @@
+// In: what the other rooms count, set and observe; the process itself, when somebody asks. Out: prom-client metrics in a Registry.
+// Never: a series per Service; work between two scrapes.
+// Owner of: names, labels and buckets of every metric.
+// Read next: metrics.ts; kinds.ts.
+export type { CountUp, IpFamilyLabel, Level, Observation } from './kinds.js'
+export { openMetrics, type FamilyMetrics, type Metrics, type OperationMetrics } from './metrics.js'
+export { openProcessMetrics, processStartMs } from './process-metrics.js'
