@@ -1,0 +1,75 @@
+// The agent as far as the model: follows an API server, and has a tracker of each family mark what changes. Bundled, and started as
+// the agent is.
+//   node agent.js URL CA_FILE
+// Says `listed` with its figures when all kinds are listed and modelled, and its figures again for every line that it gets.
+import { readFileSync } from 'node:fs'
+import { createInterface } from 'node:readline'
+import { openLog, StateReporter } from '../../src/log.js'
+import { Tracker } from '../../src/model/index.js'
+import { endStartOfV8, prepareV8, releaseMemory } from '../../src/process/index.js'
+import { KubernetesSource } from '../../src/source/kubernetes/kubernetes-source.js'
+import type { ObjectEvent } from '../../src/source/index.js'
+import { Inbox, systemClock } from '../../src/sync/index.js'
+import { longestGap, watchLoop, type Gap } from '../iptables/loop-watch.js'
+
+prepareV8()
+const [server = '', caFile = ''] = process.argv.slice(2)
+let gaps: readonly Gap[] = watchLoop()
+const log = openLog({ format: 'json', verbosity: 0, destination: process.stderr, now: Date.now })
+const reporter = (): StateReporter =>
+  new StateReporter({ log, level: 'error', trouble: 'trouble', recovery: 'well', count: () => {} })
+const trackers = (['ipv4', 'ipv6'] as const).map((family) => new Tracker(family, () => {}))
+let events = 0
+let dirty = 0
+
+function take(batch: readonly ObjectEvent[]): void {
+  for (const event of batch) for (const tracker of trackers) tracker.apply(event)
+  events += batch.length
+  if (batch.some(({ type }) => type === 'synced')) void whenListed()
+  else for (const tracker of trackers) dirty += tracker.take().size
+}
+
+async function whenListed(): Promise<void> {
+  tell('listed')
+  endStartOfV8()
+  await releaseMemory()
+  gaps = watchLoop()
+  tell('rested')
+}
+
+function tell(what: string): void {
+  const { user, system } = process.cpuUsage()
+  const gap = longestGap(gaps)
+  const figures = {
+    atNs: String(process.hrtime.bigint()),
+    cpuMs: (user + system) / 1000,
+    rssMiB: process.memoryUsage.rss() / 1024 / 1024,
+    gapMs: gap.ms,
+    gapWallMs: gap.wallMs,
+    events,
+    dirty,
+  }
+  process.stdout.write(`${what} ${JSON.stringify(figures)}\n`)
+}
+
+const timers = {
+  now: () => systemClock.now(),
+  after: (delayMs: number, wake: () => void) => systemClock.schedule(delayMs, wake),
+}
+const source = new KubernetesSource({
+  client: {
+    server: new URL(server),
+    tls: { ca: readFileSync(caFile, 'utf8') },
+    authorization: async () => await Promise.resolve('Bearer token'),
+  },
+  nodeName: 'node-a',
+  timers,
+  random: Math.random,
+  log,
+  problems: reporter(),
+  links: reporter(),
+})
+const inbox = new Inbox(systemClock)
+void source.start((batch) => inbox.deliver(batch))
+void inbox.open(take)
+createInterface({ input: process.stdin }).on('line', () => tell('now'))

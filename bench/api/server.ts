@@ -1,0 +1,73 @@
+// An API server that costs next to nothing while somebody is measured: everything that it sends is encoded before.
+//   node server.js SERVICES REALS FOLDER
+// Puts its certificate at FOLDER/cert.pem, says `port N`, and takes lines: `churn COUNT PERSECOND` sends so many changes of
+// EndpointSlices, `change` one; each is answered by a line when it is done: `done`, or of one change `VIP ENDPOINT`.
+import { writeFileSync } from 'node:fs'
+import { createServer } from 'node:https'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Kind } from '../../test/support/api-shapes.js'
+import { protobufWriter } from '../../test/support/api-writer.js'
+import { makeCertificate } from '../../test/support/certificates.js'
+import { changedSlice, streamedList } from './cluster.js'
+
+const [services = '0', reals = '1', folder = ''] = process.argv.slice(2)
+const size = { services: Number(services), reals: Number(reals) }
+const kinds: Readonly<Record<string, Kind>> = {
+  '/api/v1/services': 'Service',
+  '/apis/discovery.k8s.io/v1/endpointslices': 'EndpointSlice',
+  '/api/v1/nodes': 'Node',
+}
+const lists = new Map(Object.values(kinds).map((kind) => [kind, streamedList(size, kind)]))
+const watches: ServerResponse[] = []
+let changes = 0
+
+function serve(request: IncomingMessage, response: ServerResponse): void {
+  const kind = kinds[new URL(request.url ?? '/', 'https://server').pathname]
+  if (kind === undefined) return void response.writeHead(404).end()
+  response.writeHead(200, { 'content-type': protobufWriter.watchType })
+  if (kind === 'EndpointSlice') watches.push(response)
+  void send(response, lists.get(kind) ?? [])
+}
+
+/** As a server does: what the other side has not read yet is waited for. */
+async function send(response: ServerResponse, pieces: readonly Buffer[]): Promise<void> {
+  for (const piece of pieces) {
+    if (!response.write(piece)) await new Promise((resolve) => response.once('drain', resolve))
+  }
+}
+
+/** Evenly, however long a timer takes. */
+async function churn(count: number, perSecond: number): Promise<void> {
+  const prepared = Array.from({ length: count }, () => changedSlice(size, changes++).event)
+  const start = performance.now()
+  for (let sent = 0; sent < count;) {
+    const due = Math.min(count, Math.floor(((performance.now() - start) / 1000) * perSecond))
+    for (; sent < due; sent++) for (const watch of watches) watch.write(prepared[sent])
+    await sleep(1)
+  }
+}
+
+async function obey(line: string): Promise<string> {
+  const [command, ...numbers] = line.split(' ')
+  if (command === 'churn') {
+    await churn(Number(numbers[0]), Number(numbers[1]))
+    return 'done'
+  }
+  const { vip, endpoint, event } = changedSlice(size, changes++)
+  for (const watch of watches) watch.write(event)
+  return `${vip} ${endpoint}`
+}
+
+const certificate = makeCertificate()
+writeFileSync(join(folder, 'cert.pem'), certificate.cert)
+const server = createServer(certificate, serve)
+await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+const { port } = server.address() as AddressInfo
+process.stdout.write(`port ${port}\n`)
+for await (const line of createInterface({ input: process.stdin }))
+  process.stdout.write(`${await obey(line)}\n`)
+process.exit(0)
