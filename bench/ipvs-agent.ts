@@ -44,7 +44,7 @@ interface Start {
 async function start(manifests: Manifests): Promise<Start> {
   const place = await Namespace.create('bench')
   const startMs = Date.now()
-  const agent = new AgentRun(place, manifests.folder, { mode: 'ipvs', flags: ['-v', '2'] })
+  const agent = new AgentRun(place, ['--manifests', manifests.folder], { mode: 'ipvs', flags: ['-v', '2'] })
   return { place, agent, coldMs: (await synced(agent, 0)) - startMs }
 }
 

@@ -1,18 +1,23 @@
-// The benchmarks: node scripts/bench.mjs [ipvs | iptables [--services N] [PART...]], both without a name.
+// The benchmarks: node scripts/bench.mjs [ipvs | iptables [--services N] [PART...] | api [PART...]], all without a name.
 import { setUp } from './setup.mjs'
 import { runMain, StepError } from './steps.mjs'
+import { benchApi } from './bench/api.mjs'
 import { benchIptables, parseIptables } from './bench/iptables.mjs'
 import { benchIpvs } from './bench/ipvs.mjs'
 
+const names = ['iptables', 'api', 'ipvs']
+
 async function main() {
   const [name, ...rest] = process.argv.slice(2)
-  if (name !== undefined && name !== 'ipvs' && name !== 'iptables')
-    throw new StepError(`no benchmark ${name}, only ipvs and iptables`)
+  if (name !== undefined && !names.includes(name))
+    throw new StepError(`no benchmark ${name}, only ${names.join(', ')}`)
   if (name === 'ipvs' && rest.length > 0) throw new StepError('ipvs has no parts')
-  const iptables = parseIptables(rest)
+  const iptables = parseIptables(name === 'iptables' ? rest : [])
+  const isWanted = (candidate) => name === undefined || name === candidate
   await setUp('demo')
-  if (name !== 'ipvs') await benchIptables(iptables)
-  if (name !== 'iptables') await benchIpvs()
+  if (isWanted('iptables')) await benchIptables(iptables)
+  if (isWanted('api')) await benchApi(rest)
+  if (isWanted('ipvs')) await benchIpvs()
 }
 
 await runMain(main)

@@ -1,6 +1,7 @@
 // The agent as far as the model: follows an API server, and has a tracker of each family mark what changes. Bundled, and started as
 // the agent is.
-//   node agent.js URL CA_FILE
+//   node agent.js URL CA_FILE [gaps]
+// With `gaps` it tells the longest stretch in which its event loop was not free for others, which costs as much as many events.
 // Says `listed` with its figures when all kinds are listed and modelled, and its figures again for every line that it gets.
 import { readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
@@ -13,8 +14,8 @@ import { Inbox, systemClock } from '../../src/sync/index.js'
 import { longestGap, watchLoop, type Gap } from '../iptables/loop-watch.js'
 
 prepareV8()
-const [server = '', caFile = ''] = process.argv.slice(2)
-let gaps: readonly Gap[] = watchLoop()
+const [server = '', caFile = '', wish] = process.argv.slice(2)
+const gaps: readonly Gap[] = wish === 'gaps' ? watchLoop() : []
 const log = openLog({ format: 'json', verbosity: 0, destination: process.stderr, now: Date.now })
 const reporter = (): StateReporter =>
   new StateReporter({ log, level: 'error', trouble: 'trouble', recovery: 'well', count: () => {} })
@@ -33,7 +34,6 @@ async function whenListed(): Promise<void> {
   tell('listed')
   endStartOfV8()
   await releaseMemory()
-  gaps = watchLoop()
   tell('rested')
 }
 

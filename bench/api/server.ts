@@ -5,7 +5,6 @@
 import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:https'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -22,15 +21,19 @@ const kinds: Readonly<Record<string, Kind>> = {
   '/api/v1/nodes': 'Node',
 }
 const lists = new Map(Object.values(kinds).map((kind) => [kind, streamedList(size, kind)]))
-const watches: ServerResponse[] = []
+const watches = new Map<ServerResponse, Kind>()
+/** Servers send one every minute or so. */
+const bookmarkPeriodMs = 30_000
 let changes = 0
 
 function serve(request: IncomingMessage, response: ServerResponse): void {
-  const kind = kinds[new URL(request.url ?? '/', 'https://server').pathname]
+  const { pathname, searchParams } = new URL(request.url ?? '/', 'https://server')
+  const kind = kinds[pathname]
   if (kind === undefined) return void response.writeHead(404).end()
   response.writeHead(200, { 'content-type': protobufWriter.watchType })
-  if (kind === 'EndpointSlice') watches.push(response)
-  void send(response, lists.get(kind) ?? [])
+  watches.set(response, kind)
+  response.on('close', () => watches.delete(response))
+  if (!searchParams.has('resourceVersion')) void send(response, lists.get(kind) ?? [])
 }
 
 /** As a server does: what the other side has not read yet is waited for. */
@@ -40,13 +43,24 @@ async function send(response: ServerResponse, pieces: readonly Buffer[]): Promis
   }
 }
 
+/** To those who follow slices. */
+function sendChange(event: Buffer): void {
+  for (const [watch, kind] of watches) if (kind === 'EndpointSlice') watch.write(event)
+}
+
+function sendBookmarks(): void {
+  const metadata = { resourceVersion: String(size.services + 1 + changes) }
+  for (const [watch, kind] of watches) watch.write(protobufWriter.event('BOOKMARK', kind, { metadata }))
+}
+
 /** Evenly, however long a timer takes. */
 async function churn(count: number, perSecond: number): Promise<void> {
   const prepared = Array.from({ length: count }, () => changedSlice(size, changes++).event)
   const start = performance.now()
   for (let sent = 0; sent < count;) {
     const due = Math.min(count, Math.floor(((performance.now() - start) / 1000) * perSecond))
-    for (; sent < due; sent++) for (const watch of watches) watch.write(prepared[sent])
+    for (const event of prepared.slice(sent, due)) sendChange(event)
+    sent = due
     await sleep(1)
   }
 }
@@ -58,16 +72,18 @@ async function obey(line: string): Promise<string> {
     return 'done'
   }
   const { vip, endpoint, event } = changedSlice(size, changes++)
-  for (const watch of watches) watch.write(event)
+  sendChange(event)
   return `${vip} ${endpoint}`
 }
 
+setInterval(sendBookmarks, bookmarkPeriodMs)
 const certificate = makeCertificate()
 writeFileSync(join(folder, 'cert.pem'), certificate.cert)
 const server = createServer(certificate, serve)
 await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-const { port } = server.address() as AddressInfo
-process.stdout.write(`port ${port}\n`)
+const address = server.address()
+if (typeof address === 'string' || address === null) throw new Error('the server has no port')
+process.stdout.write(`port ${address.port}\n`)
 for await (const line of createInterface({ input: process.stdin }))
   process.stdout.write(`${await obey(line)}\n`)
 process.exit(0)

@@ -23,18 +23,19 @@ export interface Memory {
   readonly peakMiB: number
 }
 
-/** One run of `node dist/agent.js` on a folder of manifests. */
+/** One run of `node dist/agent.js`. */
 export class AgentRun {
   /** Just before the process was made: nanoseconds as process.hrtime.bigint(). */
   readonly startNs = process.hrtime.bigint()
   readonly #program: Program
 
+  /** `source`: the flags that say where objects come from. */
   constructor(
     place: Namespace,
-    folder: string,
+    source: readonly string[],
     { mode = 'iptables', node = [], flags = [], under = [] }: AgentOptions = {},
   ) {
-    const own = ['--manifests', folder, '--proxy-mode', mode, '--hostname-override', 'node-a']
+    const own = [...source, '--proxy-mode', mode, '--hostname-override', 'node-a']
     this.#program = place.start(...under, process.execPath, ...node, bundle, ...own, ...flags)
   }
 

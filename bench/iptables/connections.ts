@@ -29,7 +29,7 @@ interface Way {
 async function program(place: Namespace, size: Size): Promise<void> {
   const manifests = new Manifests(size)
   try {
-    const agent = new AgentRun(place, manifests.folder, { flags: ['-v', '2'] })
+    const agent = new AgentRun(place, ['--manifests', manifests.folder], { flags: ['-v', '2'] })
     await agent.inForce()
     await agent.stop()
   } finally {

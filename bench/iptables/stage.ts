@@ -41,7 +41,7 @@ export async function onStage<T>(
       const all = realServersOf(size.services - 1, size.reals)
       const expected = all.length === 1 ? all[0] : undefined
       const waiting = prober.answered({ address: manifests.lastVip, port: 80, expected })
-      const agent = new AgentRun(place, manifests.folder, options)
+      const agent = new AgentRun(place, ['--manifests', manifests.folder], options)
       const coldMs = millisecondsBetween(agent.startNs, await waiting)
       const result = await use({ manifests, agent, prober, coldMs })
       await agent.stop()

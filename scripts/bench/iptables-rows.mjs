@@ -1,29 +1,11 @@
 // What each part of the iptables benchmark shows of its figures, and the targets of step 2.
 
-/**
- * @typedef {object} Row
- * @property {string} what
- * @property {number} value
- * @property {(value: number) => string} format
- * @property {readonly ['<=' | '>=', number]} [target]
- * @property {string} [note]
- */
-/** @typedef {{ readonly title: string, readonly rows: (figures: any) => readonly Row[] }} Part */
+import { formats } from './rows.mjs'
 
-/** @param {number} value */
-const ms = (value) => `${value.toFixed(value < 10 ? 1 : 0)} ms`
-/** @param {number} value */
-const us = (value) => `${value.toFixed(0)} us`
-/** @param {number} value */
-const mebibytes = (value) => `${value.toFixed(0)} MiB`
-/** @param {number} value */
-const percent = (value) => `${(value * 100).toFixed(1)} %`
-/** @param {number} value */
-const times = (value) => `${value.toFixed(1)}x`
-/** @param {number} value */
-const cores = (value) => `${value.toFixed(2)} cores`
-/** @param {number} value */
-const count = (value) => String(value)
+const { ms, us, mebibytes, percent, times, cores, count } = formats
+
+/** @typedef {import('./rows.mjs').Row} Row */
+/** @typedef {import('./rows.mjs').Part} Part */
 
 /** @type {Readonly<Record<string, Part>>} */
 export const parts = {

@@ -7,12 +7,12 @@ import { parseArgs } from 'node:util'
 import { run, step, StepError } from '../steps.mjs'
 import { parts } from './iptables-rows.mjs'
 import { benchFolder, compileProgram } from './programs.mjs'
+import { line } from './rows.mjs'
 
 /** What the targets are meant for. */
 const fullSize = 10_000
 const limitSeconds = 600
 
-/** @typedef {import('./iptables-rows.mjs').Row} Row */
 /** @typedef {{ readonly services: number, readonly names: readonly string[] }} Request */
 
 /**
@@ -90,16 +90,4 @@ async function measure(name, connect, services) {
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }
-}
-
-/**
- * @param {Row} row
- * @param {boolean} hasTargets the targets are for this size
- */
-function line({ what, value, format, target, note = '' }, hasTargets) {
-  const figure = `  ${what.padEnd(64)} ${format(value).padStart(10)}`
-  if (target === undefined || !hasTargets) return `${figure}   ${note}`.trimEnd()
-  const [sign, limit] = target
-  const isMet = sign === '<=' ? value <= limit : value >= limit
-  return `${figure}   ${`${sign} ${format(limit)}`.padEnd(12)} ${isMet ? 'met' : 'NOT MET'}   ${note}`.trimEnd()
 }

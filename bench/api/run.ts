@@ -1,0 +1,138 @@
+// Measures one part of the API source on this machine, and prints the figures as one JSON line:
+//   node run.js PART CONNECT_BINARY FOLLOWER MINUTES
+// FOLLOWER is bench/api/follow.ts, bundled. Everything that it writes is under TMPDIR.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { AgentRun } from '../iptables/agent-run.js'
+import { median, millisecondsBetween } from '../iptables/figures.js'
+import { openPlace, Prober, serve, withPlace } from '../iptables/place.js'
+import { ApiProcess, Follower } from './setting.js'
+
+const [part = '', connect = '', follower = '', minutes = '10'] = process.argv.slice(2)
+const whole = { services: 10_000, reals: 10 }
+const few = { services: 100, reals: 1 }
+const starts = 5
+const restMs = 3000
+
+async function listFigures(): Promise<unknown> {
+  const api = await ApiProcess.start(whole)
+  const [listedMs, cpuMs, rssMiB]: [number[], number[], number[]] = [[], [], []]
+  for (let i = 0; i < starts; i++) {
+    const program = new Follower(api, follower)
+    const { atNs = '0', ...listed } = await program.at('listed')
+    await program.at('rested')
+    await sleep(restMs)
+    listedMs.push(millisecondsBetween(program.startNs, BigInt(atNs)))
+    cpuMs.push(listed.cpuMs)
+    rssMiB.push((await program.now()).rssMiB ?? Number.NaN)
+    await program.stop()
+  }
+  const watched = new Follower(api, follower, 'gaps')
+  const { gapMs, gapWallMs } = await watched.at('listed')
+  await watched.stop()
+  await api.stop()
+  const [ms, cpu, rss] = [listedMs, cpuMs, rssMiB].map(median)
+  return { ms, maxMs: Math.max(...listedMs), cpuMs: cpu, rssMiB: rss, gapMs, gapWallMs }
+}
+
+/** Microseconds of CPU per event, when the code is warm. */
+async function eventFigures(): Promise<unknown> {
+  const api = await ApiProcess.start(whole)
+  const costs: Record<string, number> = {}
+  for (const [name, program] of [
+    ['follower', follower],
+    ['bare', 'bare'],
+  ] as const) {
+    const client = new Follower(api, program)
+    if (name === 'follower') await client.at('rested')
+    await sleep(restMs)
+    for (const [rate, perSecond] of [
+      ['Steady', 1000],
+      ['Burst', 20_000],
+    ] as const) {
+      await api.churn(20_000, perSecond)
+      await sleep(restMs)
+      const before = await client.now()
+      await api.churn(20_000, perSecond)
+      await sleep(restMs)
+      const after = await client.now()
+      costs[`${name}${rate}`] = ((after.cpuMs - before.cpuMs) * 1000) / 20_000
+    }
+    await client.stop()
+  }
+  await api.stop()
+  return costs
+}
+
+/** Resident memory while 100 slices change per second. */
+async function memoryFigures(): Promise<unknown> {
+  const api = await ApiProcess.start(whole)
+  const program = new Follower(api, follower)
+  await program.at('rested')
+  await sleep(restMs)
+  const resident: number[] = [(await program.now()).rssMiB ?? Number.NaN]
+  for (let minute = 0; minute < Number(minutes); minute++) {
+    await api.churn(6000, 100)
+    resident.push((await program.now()).rssMiB ?? Number.NaN)
+  }
+  await program.stop()
+  await api.stop()
+  return { minutes: Number(minutes), resident }
+}
+
+/** The shipped agent in iptables mode with an empty cluster, from its start until its rules are in force. */
+async function emptyFigures(): Promise<unknown> {
+  const times: number[] = []
+  for (let i = 0; i < starts; i++) {
+    const place = await openPlace()
+    const api = await ApiProcess.start({ services: 0, reals: 1 }, place)
+    const agent = startAgent(place, api)
+    await agent.inForce()
+    times.push(millisecondsBetween(agent.startNs, process.hrtime.bigint()))
+    await agent.stop()
+    await api.stop()
+    await place.close()
+  }
+  return { ms: median(times), maxMs: Math.max(...times) }
+}
+
+/** From the event on its way to the first connection that the new endpoint answers; 100 Services in iptables mode. */
+async function latencyFigures(): Promise<unknown> {
+  return await withPlace(async (place) => {
+    await serve(place, connect)
+    const prober = new Prober(place, connect, { tickUs: 500, burst: 1 })
+    const api = await ApiProcess.start(few, place)
+    const agent = startAgent(place, api)
+    await agent.inForce()
+    await sleep(restMs)
+    const times: number[] = []
+    for (let i = 0; i < 300; i++) {
+      const startNs = process.hrtime.bigint()
+      const { vip, endpoint } = await api.change()
+      times.push(
+        millisecondsBetween(startNs, await prober.answered({ address: vip, port: 80, expected: endpoint })),
+      )
+      await sleep(50 + 50 * Math.random())
+    }
+    await agent.stop()
+    await api.stop()
+    const sorted = times.toSorted((a, b) => a - b)
+    return { medianMs: median(times), p99Ms: sorted[Math.floor(sorted.length * 0.99)], maxMs: sorted.at(-1) }
+  })
+}
+
+function startAgent(place: Awaited<ReturnType<typeof openPlace>>, api: ApiProcess): AgentRun {
+  const under = ['env', `NODE_EXTRA_CA_CERTS=${api.certificate}`]
+  return new AgentRun(place, ['--master', api.url], { under, flags: ['-v', '2'] })
+}
+
+/** scripts/bench/api.mjs has a row for every figure that counts. */
+const parts: Readonly<Record<string, () => Promise<unknown>>> = {
+  list: listFigures,
+  events: eventFigures,
+  empty: emptyFigures,
+  latency: latencyFigures,
+  memory: memoryFigures,
+}
+const measure = parts[part]
+if (measure === undefined) throw new Error(`no part ${part}, only ${Object.keys(parts).join(' ')}`)
+process.stdout.write(`${JSON.stringify(await measure())}\n`)

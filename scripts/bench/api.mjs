@@ -1,0 +1,145 @@
+// The API source on this machine: starts, events and memory of the agent up to its model, and the shipped agent over TLS.
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { cpus, loadavg, release } from 'node:os'
+import { join } from 'node:path'
+import { bundleProgram } from '../bundle.mjs'
+import { root, run, step, StepError } from '../steps.mjs'
+import { benchFolder, compileProgram } from './programs.mjs'
+import { formats, line } from './rows.mjs'
+
+const { ms, us, mebibytes, percent } = formats
+/** Over ten minutes of changes. */
+const limitSeconds = 900
+
+/** @typedef {import('./rows.mjs').Part} Part */
+
+/** @type {Readonly<Record<string, Part>>} */
+const parts = {
+  list: { title: 'the API source: 10,000 Services, 10,000 slices of 10 endpoints, over TLS', rows: listRows },
+  events: { title: 'the API source: changes of slices of 10 endpoints', rows: eventRows },
+  empty: { title: 'the agent: an empty cluster, iptables mode', rows: emptyRows },
+  latency: { title: 'the agent: 100 Services, iptables mode, changes one by one', rows: latencyRows },
+  memory: { title: 'the API source: 100 changes per second', rows: memoryRows },
+}
+
+/**
+ * Everything is compiled and bundled already.
+ * @param {readonly string[]} names of parts; none: all
+ */
+export async function benchApi(names) {
+  for (const name of names)
+    if (!(name in parts)) throw new StepError(`no part ${name}, only ${Object.keys(parts).join(', ')}`)
+  const connect = await compileProgram('connect')
+  const follower = join(benchFolder, 'follower')
+  await step('Bundling bench/api/follow.ts', () => bundleProgram('bench/api/follow.ts', follower))
+  /** @type {Record<string, { load: number, figures: any }>} */
+  const results = {}
+  for (const name of names.length === 0 ? Object.keys(parts) : names) {
+    const load = loadavg()[0] ?? Number.NaN
+    const figures = await step(`Measuring ${parts[name].title}`, () =>
+      measure(name, connect, join(follower, 'agent.js')),
+    )
+    results[name] = { load, figures }
+  }
+  const machine = { kernel: release(), node: process.version, cores: cpus().length }
+  const text = JSON.stringify({ ...machine, date: new Date().toISOString(), parts: results }, undefined, 2)
+  writeFileSync(join(benchFolder, 'api.json'), `${text}\n`)
+  for (const [name, { load, figures }] of Object.entries(results)) {
+    console.log(`\n${parts[name].title} (load before: ${load.toFixed(2)})`)
+    for (const row of parts[name].rows(figures)) console.log(line(row, true))
+  }
+}
+
+/**
+ * @param {string} name
+ * @param {string} connect
+ * @param {string} follower
+ * @returns {Promise<any>} its figures
+ */
+async function measure(name, connect, follower) {
+  const folder = join(benchFolder, 'api')
+  rmSync(folder, { recursive: true, force: true })
+  mkdirSync(folder)
+  try {
+    const command = [process.execPath, join(root, 'out/ts/bench/api/run.js'), name, connect, follower]
+    const env = { TMPDIR: folder, XTABLES_LOCKFILE: join(folder, 'xtables.lock') }
+    const { status, output } = await run(command, { env, timeoutSeconds: limitSeconds })
+    const lines = output.trim().split('\n')
+    if (status !== 0) throw new StepError(`part ${name} ended with ${status}:\n${lines.join('\n')}`)
+    return JSON.parse(lines.at(-1) ?? '')
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+/** @param {any} figures @returns {readonly import('./rows.mjs').Row[]} */
+function listRows({ ms: median, maxMs, cpuMs, rssMiB, gapMs, gapWallMs }) {
+  const note = `median; at most ${ms(maxMs)}; CPU ${ms(cpuMs)}`
+  return [
+    { what: 'process start to listed and modelled', value: median, format: ms, target: ['<=', 900], note },
+    { what: 'resident 3 s later', value: rssMiB, format: mebibytes, target: ['<=', 140] },
+    {
+      what: 'longest gap of the event loop until then',
+      value: gapMs,
+      format: ms,
+      target: ['<=', 50],
+      note: `with waiting for a core ${ms(gapWallMs)}`,
+    },
+  ]
+}
+
+/** @param {any} figures @returns {readonly import('./rows.mjs').Row[]} */
+function eventRows({ followerSteady, bareSteady, followerBurst, bareBurst }) {
+  return [
+    {
+      what: 'CPU per event, 1,000 per second',
+      value: followerSteady,
+      format: us,
+      target: ['<=', 60],
+      note: `of which ${us(bareSteady)} for a client that drops them`,
+    },
+    {
+      what: 'CPU per event, 20,000 at once',
+      value: followerBurst,
+      format: us,
+      target: ['<=', 60],
+      note: `of which ${us(bareBurst)} for a client that drops them`,
+    },
+  ]
+}
+
+/** @param {any} figures @returns {readonly import('./rows.mjs').Row[]} */
+function emptyRows({ ms: median, maxMs }) {
+  const note = `median; at most ${ms(maxMs)}`
+  return [{ what: 'process start to rules in force', value: median, format: ms, target: ['<=', 400], note }]
+}
+
+/** @param {any} figures @returns {readonly import('./rows.mjs').Row[]} */
+function latencyRows({ medianMs, p99Ms, maxMs }) {
+  const note = `p99 of 300; median ${ms(medianMs)}, at most ${ms(maxMs)}`
+  return [
+    {
+      what: 'event sent to first answer of the new endpoint',
+      value: p99Ms,
+      format: ms,
+      target: ['<=', 20],
+      note,
+    },
+  ]
+}
+
+/** @param {any} figures @returns {readonly import('./rows.mjs').Row[]} */
+function memoryRows({ minutes, resident }) {
+  const [first, ...later] = resident
+  const worst = Math.max(...later.map((/** @type {number} */ size) => Math.abs(size / first - 1)))
+  const note = `from ${mebibytes(first)} to ${mebibytes(later.at(-1))} in ${minutes} min`
+  return [
+    {
+      what: 'resident memory: largest difference to the start',
+      value: worst,
+      format: percent,
+      target: ['<=', 0.05],
+      note,
+    },
+  ]
+}

@@ -1,0 +1,40 @@
+// How the figures of a benchmark are shown beside their targets.
+
+/**
+ * @typedef {object} Row
+ * @property {string} what
+ * @property {number} value
+ * @property {(value: number) => string} format
+ * @property {readonly ['<=' | '>=', number]} [target]
+ * @property {string} [note]
+ */
+/** @typedef {{ readonly title: string, readonly rows: (figures: any) => readonly Row[] }} Part */
+
+export const formats = {
+  /** @param {number} value */
+  ms: (value) => `${value.toFixed(value < 10 ? 1 : 0)} ms`,
+  /** @param {number} value */
+  us: (value) => `${value.toFixed(0)} us`,
+  /** @param {number} value */
+  mebibytes: (value) => `${value.toFixed(0)} MiB`,
+  /** @param {number} value */
+  percent: (value) => `${(value * 100).toFixed(1)} %`,
+  /** @param {number} value */
+  times: (value) => `${value.toFixed(1)}x`,
+  /** @param {number} value */
+  cores: (value) => `${value.toFixed(2)} cores`,
+  /** @param {number} value */
+  count: (value) => String(value),
+}
+
+/**
+ * @param {Row} row
+ * @param {boolean} hasTargets the targets are for this size
+ */
+export function line({ what, value, format, target, note = '' }, hasTargets) {
+  const figure = `  ${what.padEnd(64)} ${format(value).padStart(10)}`
+  if (target === undefined || !hasTargets) return `${figure}   ${note}`.trimEnd()
+  const [sign, limit] = target
+  const isMet = sign === '<=' ? value <= limit : value >= limit
+  return `${figure}   ${`${sign} ${format(limit)}`.padEnd(12)} ${isMet ? 'met' : 'NOT MET'}   ${note}`.trimEnd()
+}
