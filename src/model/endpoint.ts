@@ -130,11 +130,25 @@ function withoutDuplicates(sorted: readonly Endpoint[]): readonly Endpoint[] {
   return merged
 }
 
+/**
+ * `next` with the objects of `former` where they are equal; both are merged. A change of one endpoint of many leaves the memory of the
+ * others as it is, and little to collect.
+ */
+export function shareEndpoints(next: readonly Endpoint[], former: readonly Endpoint[]): readonly Endpoint[] {
+  let at = 0
+  return next.map((endpoint) => {
+    let same = former[at]
+    while (same !== undefined && compareEndpoints(same, endpoint) < 0) same = former[++at]
+    return same !== undefined && equalEndpoint(same, endpoint) ? same : endpoint
+  })
+}
+
 export function equalEndpoints(a: readonly Endpoint[], b: readonly Endpoint[]): boolean {
   return a.length === b.length && a.every((endpoint, i) => equalEndpoint(endpoint, b[i]))
 }
 
 function equalEndpoint(a: Endpoint, b: Endpoint | undefined): boolean {
+  if (a === b) return true
   return (
     b !== undefined &&
     a.address === b.address &&

@@ -1,5 +1,11 @@
 // What every EndpointSlice contributes to its Service (F-025). Work is proportional to the slice that changed.
-import { type Endpoint, type PortEndpoints, equalEndpoints, mergeEndpoints } from './endpoint.js'
+import {
+  type Endpoint,
+  type PortEndpoints,
+  equalEndpoints,
+  mergeEndpoints,
+  shareEndpoints,
+} from './endpoint.js'
 
 /** A Service whose ports (`port-name/protocol`) got other endpoints. */
 export interface ChangedPorts {
@@ -27,7 +33,7 @@ export class SliceCache {
     const former = this.#ownerOf.get(slice)
     const moved = former !== undefined && former !== service ? this.remove(slice) : []
     const portIds = this.#replace(service, slice, ports)
-    this.#ownerOf.set(slice, service)
+    if (former !== service) this.#ownerOf.set(slice, service)
     return portIds.length === 0 ? moved : [...moved, { service, portIds }]
   }
 
@@ -67,13 +73,17 @@ export class SliceCache {
   #replace(service: string, name: string, ports: readonly PortEndpoints[] | undefined): readonly string[] {
     const slices = this.#byService.get(service)
     if (slices === undefined) return this.#open(service, name, ports ?? nothing)
-    const before = slices.find((slice) => slice.name === name)?.ports ?? nothing
-    const others = slices.filter((slice) => slice.name !== name)
-    this.#endpointCount += countOf(ports ?? nothing) - countOf(before)
-    const after = ports === undefined ? others : others.concat({ name, ports })
-    if (after.length === 0) this.#byService.delete(service)
-    else this.#byService.set(service, after.length === 1 ? after : after.toSorted(compareNames))
-    return differingPorts(before, ports ?? nothing)
+    const former = slices.find((slice) => slice.name === name)
+    const before = former?.ports ?? nothing
+    const after = (ports ?? nothing).map((port) => sharing(port, before))
+    const changed = differingPorts(before, after)
+    if (changed.length === 0 && former !== undefined && ports !== undefined) return changed
+    this.#endpointCount += countOf(after) - countOf(before)
+    const others = slices.filter((slice) => slice !== former)
+    const all = ports === undefined ? others : others.concat({ name: former?.name ?? name, ports: after })
+    if (all.length === 0) this.#byService.delete(service)
+    else this.#byService.set(service, all.length === 1 ? all : all.toSorted(compareNames))
+    return changed
   }
 
   /** Of a Service that had none. */
@@ -95,6 +105,14 @@ function countOf(ports: readonly PortEndpoints[]): number {
 
 function endpointsOf(ports: readonly PortEndpoints[], portId: string): readonly Endpoint[] {
   return ports.find((port) => port.portId === portId)?.endpoints ?? []
+}
+
+/** The same port, with the endpoints that it had before where they are equal. */
+function sharing(port: PortEndpoints, before: readonly PortEndpoints[]): PortEndpoints {
+  const former = before.find(({ portId }) => portId === port.portId)
+  if (former === undefined) return port
+  const endpoints = shareEndpoints(port.endpoints, former.endpoints)
+  return { portId: former.portId, endpoints }
 }
 
 /** Ports whose endpoints differ; a port without endpoints is the same as no port. */

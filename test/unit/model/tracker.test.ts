@@ -271,3 +271,20 @@ describe('endpoints of several slices', () => {
     ])
   })
 })
+
+it('keeps what it has of the endpoints that a change leaves as they are', () => {
+  const { tracker } = new Tracked()
+  const found = (...events: readonly ObjectEvent[]) => {
+    for (const event of events) tracker.apply(event)
+    tracker.markAll()
+    const ports = [...tracker.take()].map((key) => tracker.servicePort(key))
+    return ports.flatMap((one) => (one === undefined ? [] : tracker.endpoints(one)))
+  }
+  const addresses = ['10.1.0.1', '10.1.0.2', '10.1.0.3', '10.1.0.4']
+  const before = found(set(service('web', '10.0.0.1')), set(slice('web-a', 'web', addresses)))
+  const after = found(set(slice('web-a', 'web', ['10.1.0.1', '10.1.0.22', '10.1.0.3', '10.1.0.4'])))
+  assert.deepEqual(
+    after.map((one) => before.includes(one)).toSorted(),
+    [false, true, true, true],
+  )
+})
