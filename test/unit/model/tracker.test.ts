@@ -283,8 +283,5 @@ it('keeps what it has of the endpoints that a change leaves as they are', () => 
   const addresses = ['10.1.0.1', '10.1.0.2', '10.1.0.3', '10.1.0.4']
   const before = found(set(service('web', '10.0.0.1')), set(slice('web-a', 'web', addresses)))
   const after = found(set(slice('web-a', 'web', ['10.1.0.1', '10.1.0.22', '10.1.0.3', '10.1.0.4'])))
-  assert.deepEqual(
-    after.map((one) => before.includes(one)).toSorted(),
-    [false, true, true, true],
-  )
+  assert.deepEqual(after.filter((one) => before.includes(one)).length, 3)
 })
