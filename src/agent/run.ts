@@ -35,7 +35,7 @@ export async function run({ config, configFile, kernel, log, manager }: RunOptio
   const registry = new Registry()
   const metrics = openMetrics(registry)
   openProcessMetrics(registry, config)
-  const source = openSource(config, {
+  const { source } = openSource(config, {
     fileSystem: nodeFileSystem,
     timers,
     log,

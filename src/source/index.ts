@@ -5,6 +5,11 @@
 // Read next: objects.ts (what comes out); manifests/manifest-source.ts, kubernetes/reflector.ts (the stories); model/.
 export type * from './objects.js'
 export { readLabels, schedulingAnnotations } from './objects.js'
-export { openSource, type SourceDependencies } from './open.js'
+export { openSource, type OpenedSource, type SourceDependencies } from './open.js'
+export { ApiError } from './kubernetes/api-error.js'
+export { Backoff } from './kubernetes/backoff.js'
+export type { ApiClient, ApiWrite } from './kubernetes/api-client.js'
+export type { ClientOptions } from './kubernetes/client-options.js'
+export { openApiClient } from './kubernetes/open-api-client.js'
 export { nodeFileSystem, type FileSystem, type WatchListener } from './manifests/file-system.js'
 export type { Timers } from './timers.js'

@@ -24,12 +24,20 @@ export interface SourceDependencies {
 
 type SourceConfig = Pick<Config, 'manifests' | 'client'>
 
-/** The source that `config` asks for, not yet started. Throws ConfigError. */
-export function openSource(config: SourceConfig, dependencies: SourceDependencies): Source {
+export interface OpenedSource {
+  /** Not yet started. */
+  readonly source: Source
+  /** How to reach the API server that it reads; undefined: there is none. */
+  readonly client: ClientOptions | undefined
+}
+
+/** The source that `config` asks for. Throws ConfigError. */
+export function openSource(config: SourceConfig, dependencies: SourceDependencies): OpenedSource {
   const { manifests } = config
-  return manifests === undefined
-    ? openApi(config, dependencies)
-    : openManifests(resolve(manifests), dependencies)
+  if (manifests !== undefined)
+    return { source: openManifests(resolve(manifests), dependencies), client: undefined }
+  const client = clientOptions(config, dependencies)
+  return { source: openApi(client, dependencies), client }
 }
 
 function openManifests(root: string, { fileSystem, timers, log, metrics }: SourceDependencies): Source {
@@ -43,9 +51,7 @@ function openManifests(root: string, { fileSystem, timers, log, metrics }: Sourc
   return new ManifestSource({ root, fileSystem, timers, log, problems })
 }
 
-function openApi(config: SourceConfig, dependencies: SourceDependencies): Source {
-  const { timers, log, metrics, nodeName } = dependencies
-  const client = clientOptions(config, dependencies)
+function openApi(client: ClientOptions, { timers, log, metrics, nodeName }: SourceDependencies): Source {
   const problems = new StateReporter({
     log,
     level: 'error',

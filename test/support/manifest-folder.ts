@@ -61,7 +61,7 @@ export class ManifestFolder {
       },
     }
     const destination = { write: (line: string) => this.#note(line) }
-    this.#source = openSource(resolveConfig({ manifests: this.root }), {
+    const { source } = openSource(resolveConfig({ manifests: this.root }), {
       fileSystem: counting,
       timers,
       log: openLog({ format: 'json', verbosity: 0, destination, now: () => 0 }),
@@ -73,7 +73,8 @@ export class ManifestFolder {
       nodeName: 'node-a',
       environment: {},
     })
-    await this.#source.start((events) => {
+    this.#source = source
+    await source.start((events) => {
       this.batches.push(events.map(describeEvent))
       this.#wake()
     })

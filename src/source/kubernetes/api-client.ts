@@ -19,7 +19,7 @@ const keepAliveDelayMs = 10_000
 
 // The largest page: 500 objects of half a megabyte. Node makes no strings of more than 512 MB.
 const largestBody = 256 * 1024 * 1024
-const largestRefusal = 64 * 1024
+const largestReply = 64 * 1024
 const longestRetryAfterMs = 60_000
 const longestMessage = 500
 
@@ -29,6 +29,22 @@ export interface ApiRequest {
   readonly path: string
   readonly query: Readonly<Record<string, string>>
   readonly isWatch: boolean
+}
+
+/** One object, created or changed. */
+export interface ApiWrite {
+  readonly method: 'POST' | 'PATCH'
+  readonly path: string
+  readonly contentType: string
+  readonly body: string
+}
+
+interface HttpRequest {
+  readonly method: 'GET' | ApiWrite['method']
+  readonly path: string
+  readonly query?: ApiRequest['query']
+  readonly headers: Readonly<Record<string, string>>
+  readonly body?: string
 }
 
 /** An answer of status 200, whose body is under way. */
@@ -60,8 +76,12 @@ export class ApiClient {
 
   /** Resolves when the headers of an answer of status 200 are there. */
   async get(request: ApiRequest): Promise<ApiAnswer> {
-    const operation = `GET ${request.path}`
-    const response = await this.#send(request, operation)
+    const { path, query, isWatch } = request
+    const operation = `GET ${path}`
+    const accept = isWatch
+      ? `${protobufType};stream=watch, application/json`
+      : `${protobufType}, application/json`
+    const response = await this.#send({ method: 'GET', path, query, headers: { accept } }, operation)
     const type = response.headers['content-type'] ?? ''
     const chunks = this.#chunksOf(response, operation)
     if (response.statusCode !== 200) throw await refusal(response, chunks, operation)
@@ -72,21 +92,31 @@ export class ApiClient {
     throw new ApiError({ code: 'garbage', operation, problem })
   }
 
-  async #send({ path, query, isWatch }: ApiRequest, operation: string): Promise<IncomingMessage> {
+  /** Resolves when the server has taken it. */
+  async write({ method, path, contentType, body }: ApiWrite): Promise<void> {
+    const operation = `${method} ${path}`
+    const headers = { accept: 'application/json', 'content-type': contentType }
+    const response = await this.#send({ method, path, headers, body }, operation)
+    const chunks = this.#chunksOf(response, operation)
+    const { statusCode = 0 } = response
+    if (statusCode < 200 || statusCode > 299) throw await refusal(response, chunks, operation)
+    // The object as it is now, which nobody needs; what was read to its end leaves the connection to the next request.
+    await readBody(chunks, operation, largestReply)
+  }
+
+  async #send(asked: HttpRequest, operation: string): Promise<IncomingMessage> {
     const { server } = this.#options
+    const { method, path, query, body } = asked
     const url = new URL(server)
     url.pathname = `${server.pathname.replace(/\/$/u, '')}${path}`
     url.search = new URLSearchParams(query).toString()
-    const accept = isWatch
-      ? `${protobufType};stream=watch, application/json`
-      : `${protobufType}, application/json`
     const headers = {
-      accept,
+      ...asked.headers,
       'accept-encoding': 'gzip',
       'user-agent': 'viaduct',
       ...(await this.#login(operation)),
     }
-    const options = { agent: this.#agent, headers, signal: this.#signal }
+    const options = { method, agent: this.#agent, headers, signal: this.#signal }
     const send = url.protocol === 'https:' ? requestHttps : requestHttp
     return await new Promise((resolve, reject) => {
       const request = send(url, options)
@@ -103,7 +133,7 @@ export class ApiClient {
         cancel()
         reject(connectionError(operation, error))
       })
-      request.end()
+      request.end(body)
     })
   }
 
@@ -171,7 +201,7 @@ function connectionError(operation: string, error: unknown): ApiError {
   return new ApiError({ code: 'connection', operation, problem: message === '' ? code : message })
 }
 
-/** What an answer of another status than 200 says. */
+/** What an answer says that is none to what was asked. */
 async function refusal(
   response: IncomingMessage,
   chunks: AsyncIterable<Buffer>,
@@ -181,7 +211,7 @@ async function refusal(
   const header = Number(response.headers['retry-after'] ?? 0)
   let status: Status = statusOf(undefined)
   try {
-    const body = await readBody(chunks, operation, largestRefusal)
+    const body = await readBody(chunks, operation, largestReply)
     const isProtobuf = response.headers['content-type']?.startsWith(protobufType) === true
     status = (isProtobuf ? protobufFormat : jsonFormat).readStatus(body)
   } catch {

@@ -2,6 +2,7 @@ import type { Log, StateReporter } from '../../log.js'
 import type { ObjectEvent, Source } from '../objects.js'
 import type { Timers } from '../timers.js'
 import type { ClientOptions } from './client-options.js'
+import { openApiClient } from './open-api-client.js'
 import { resourcesOf } from './resources.js'
 
 export interface KubernetesSourceOptions {
@@ -35,11 +36,10 @@ export class KubernetesSource implements Source {
   async start(deliver: (events: readonly ObjectEvent[]) => void): Promise<void> {
     const { client: clientOptions, nodeName, ...rest } = this.#options
     const { signal } = this.#end
-    // Only here: HTTP and TLS of Node take their time to load, which a folder of manifests has no use for.
-    const { ApiClient } = await import('./api-client.js')
+    const client = await openApiClient(clientOptions, rest.timers, signal)
+    // Only here, as it brings the same.
     const { Reflector } = await import('./reflector.js')
     if (signal.aborted) return
-    const client = new ApiClient(clientOptions, rest.timers, signal)
     const resources = resourcesOf(nodeName)
     const unlisted = new Set(resources.map(({ kind }) => kind))
     await new Promise<void>((resolve) => {
