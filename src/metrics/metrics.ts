@@ -69,6 +69,8 @@ export interface Metrics {
   readonly apiLinksDown: Level
   /** Objects that the kernel refuses at the moment. */
   readonly objectsFailed: Level
+  /** An Event that was to be brought to the API server. */
+  apiEvent(result: 'sent' | 'failed' | 'overflow'): void
 }
 
 /** Registers every metric in `registry`, once; a second call with the same registry throws. */
@@ -81,6 +83,10 @@ export function openMetrics(registry: Registry): Metrics {
   const livez = counter(registry, 'kubeproxy_proxy_livez_total', {
     help: '[ALPHA] Cumulative proxy livez HTTP status',
     labelNames: ['code'],
+  })
+  const apiEvents = counter(registry, 'viaduct_api_events_total', {
+    help: 'Events (events.k8s.io) for the API server, new ones and new counts: sent, failed (the server did not take it), overflow (too many were waiting)',
+    labelNames: ['result'],
   })
   return {
     ipv4: families.bind('IPv4'),
@@ -111,6 +117,7 @@ export function openMetrics(registry: Registry): Metrics {
     objectsFailed: gauge(registry, 'viaduct_objects_failed', {
       help: 'Objects that the kernel refuses at the moment',
     }),
+    apiEvent: (result) => apiEvents.inc({ result }),
   }
 }
 

@@ -1,6 +1,6 @@
 // The fake API server as a program of its own, for a network namespace: node fake-api-program.js PORT
 // Takes a JSON array per line: ["put", KIND, OBJECT], ["remove", KIND, "NAMESPACE/NAME"], ["compact"], ["listen"], and repeats each
-// when it is done.
+// when it is done. Each Event that it is told of, or that changes, is a line: ["event", EVENT].
 import { createInterface } from 'node:readline'
 import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
@@ -15,6 +15,7 @@ const Command = Type.Union([
 ])
 
 const server = new FakeApiServer()
+server.events.onStored = (event) => void process.stdout.write(`${JSON.stringify(['event', event])}\n`)
 for await (const line of createInterface({ input: process.stdin })) {
   const command = Value.Parse(Command, JSON.parse(line))
   if (command[0] === 'put') server.store.put(command[1], command[2])

@@ -1,11 +1,13 @@
-// A fake API server: lists, pages, watches, bookmarks, streamed lists, both encodings, tokens, TLS, and faults on command.
+// A fake API server: lists, pages, watches, bookmarks, streamed lists, both encodings, Events, tokens, TLS, and faults on command.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { createServer as createTlsServer, Server as TlsServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
+import { text as textOf } from 'node:stream/consumers'
 import { gzipSync } from 'node:zlib'
 import type { Document, Kind } from './api-shapes.js'
 import { protobufWriter, type ApiWriter } from './api-writer.js'
 import type { Certificate } from './certificates.js'
+import { FakeEvents } from './fake-events.js'
 import { FakeApiStore, selectorOf, type Selector, type StoredChange } from './fake-api-store.js'
 
 const kinds: Readonly<Record<string, Kind>> = {
@@ -13,6 +15,8 @@ const kinds: Readonly<Record<string, Kind>> = {
   '/apis/discovery.k8s.io/v1/endpointslices': 'EndpointSlice',
   '/api/v1/nodes': 'Node',
 }
+
+const unauthorized = { code: 401, reason: 'Unauthorized', message: 'Unauthorized' }
 
 /** What the next requests for a kind meet. */
 export type Fault =
@@ -51,6 +55,9 @@ interface Watch {
 
 export class FakeApiServer {
   readonly store = new FakeApiStore()
+  readonly events = new FakeEvents()
+  /** What the next writes of Events meet; undefined: they are taken. */
+  eventFault: Fault | undefined
   /** `Service list`, `Service list from 500`, `Service watch from 7`, `Service stream`, in the order of their coming. */
   readonly requests: string[] = []
   /** Of all requests. */
@@ -154,6 +161,7 @@ export class FakeApiServer {
 
   #serve(request: IncomingMessage, response: ServerResponse): void {
     const url = new URL(request.url ?? '/', 'http://fake')
+    if (FakeEvents.isPath(url.pathname)) return void this.#serveEvent(request, url.pathname, response)
     const query = url.searchParams
     const kind = kinds[url.pathname]
     if (kind === undefined) return this.#refuse(response, { code: 404, reason: 'NotFound' })
@@ -164,14 +172,29 @@ export class FakeApiServer {
     this.onChange()
   }
 
+  async #serveEvent(request: IncomingMessage, path: string, response: ServerResponse): Promise<void> {
+    const { method = '', headers } = request
+    const contentType = headers['content-type'] ?? ''
+    const event = this.events.note({ method, path, contentType, text: await textOf(request) })
+    if (!this.#isAuthorized(headers.authorization)) this.#refuse(response, unauthorized)
+    else if (this.eventFault !== undefined) this.#fail(this.eventFault, response)
+    else {
+      const { code, body } = this.events.answer(event)
+      response.writeHead(code, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+    }
+    this.onChange()
+  }
+
+  #isAuthorized(authorization: string | undefined): boolean {
+    return this.options.authorization === undefined || authorization === this.options.authorization
+  }
+
   #answer(
     asked: { kind: Kind; query: URLSearchParams; isWatch: boolean; authorization: string | undefined },
     response: ServerResponse,
   ): void {
     const { kind, query, isWatch, authorization } = asked
-    if (this.options.authorization !== undefined && authorization !== this.options.authorization) {
-      return this.#refuse(response, { code: 401, reason: 'Unauthorized', message: 'Unauthorized' })
-    }
+    if (!this.#isAuthorized(authorization)) return this.#refuse(response, unauthorized)
     const fault = this.#faults.get(`${kind} ${isWatch ? 'watch' : 'list'}`)
     if (fault !== undefined) return this.#fail(fault, response)
     if (!isWatch) return this.#list(kind, query, response)

@@ -8,6 +8,7 @@ const beside: Readonly<Record<string, readonly string[]>> = {
   config: [],
   node: ['kernel', 'source', 'config'],
   server: ['config', 'node', 'sync'],
+  events: ['source'],
   cli: ['config'],
   metrics: [],
   process: [],
@@ -15,7 +16,7 @@ const beside: Readonly<Record<string, readonly string[]>> = {
 /** Kubernetes objects end at routing/, kernel types begin at modes/. */
 const withoutKernel = ['source', 'model', 'routing']
 const withoutKubernetes = ['modes', 'ledger']
-const rootFiles = ['address.ts', 'errors.ts', 'log.ts']
+const rootFiles = ['address.ts', 'errors.ts', 'event.ts', 'log.ts']
 /** Rooms that stand for themselves: every room may import the first, the wiring of the agent every room. */
 const [everywhere, wiring] = ['metrics', 'agent']
 const roomsOfManyDoors = ['modes']

@@ -38,6 +38,7 @@ describe('openMetrics', () => {
       'kubeproxy_sync_proxy_rules_no_local_endpoints_total',
       'kubeproxy_sync_proxy_rules_service_changes_pending',
       'kubeproxy_sync_proxy_rules_service_changes_total',
+      'viaduct_api_events_total',
       'viaduct_api_links_down',
       'viaduct_api_object_errors',
       'viaduct_drift_total',

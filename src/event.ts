@@ -1,0 +1,35 @@
+// What is told of an object beside the log, as an Event of the API (docs/events.md). The room events/ brings it there.
+
+export interface ObjectReference {
+  readonly apiVersion: 'v1'
+  readonly kind: 'Node' | 'Service'
+  /** Absent: the object has none. */
+  readonly namespace?: string
+  readonly name: string
+}
+
+/** All that an Event says, but for who tells it and when. */
+export interface EventReport {
+  readonly type: 'Normal' | 'Warning'
+  /** Why, in one word: machines read it. */
+  readonly reason: string
+  /** What was done, or was to be done. */
+  readonly action: string
+  readonly regarding: ObjectReference
+  /** For people. */
+  readonly note: string
+}
+
+export interface EventRecorder {
+  /** Returns at once and never throws; what becomes of the event is no matter of who records it. */
+  record(event: EventReport): void
+}
+
+/** As kube-proxy names its node: without a UID. */
+export function nodeReference(name: string): ObjectReference {
+  return { apiVersion: 'v1', kind: 'Node', name }
+}
+
+export function serviceReference(namespace: string, name: string): ObjectReference {
+  return { apiVersion: 'v1', kind: 'Service', namespace, name }
+}

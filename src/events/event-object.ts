@@ -1,0 +1,76 @@
+// An Event as the API server takes it. Its validation, which refuses what is too long: pkg/apis/core/validation/events.go.
+import type { EventReport } from '../event.js'
+
+const controller = 'kube-proxy'
+const longestInstance = 128
+const longestName = 253
+const longestNoteBytes = 1024
+
+/** Who tells it, and when. */
+export interface Telling {
+  readonly nodeName: string
+  readonly unixMs: number
+  /** From 0 to below 1. The name of an Event is its moment: nodes that tell of one Service at once must not choose the same. */
+  readonly random: number
+}
+
+/** What has happened more than once. */
+export interface Repetition {
+  readonly count: number
+  readonly lastUnixMs: number
+}
+
+export interface EventObject extends EventReport {
+  readonly apiVersion: 'events.k8s.io/v1'
+  readonly kind: 'Event'
+  readonly metadata: { readonly name: string; readonly namespace: string }
+  readonly eventTime: string
+  readonly reportingController: string
+  readonly reportingInstance: string
+}
+
+/** The first telling. */
+export function eventObject(report: EventReport, { nodeName, unixMs, random }: Telling): EventObject {
+  const { regarding, note } = report
+  return {
+    ...report,
+    apiVersion: 'events.k8s.io/v1',
+    kind: 'Event',
+    // As client-go: what has no namespace is told in this one.
+    metadata: {
+      name: nameOf(regarding.name, unixMs, random),
+      namespace: regarding.namespace ?? 'default',
+    },
+    eventTime: microTime(unixMs),
+    note: cut(note),
+    reportingController: controller,
+    reportingInstance: `${controller}-${nodeName}`.slice(0, longestInstance),
+  }
+}
+
+/** Field `series`. */
+export function seriesField({ count, lastUnixMs }: Repetition): object {
+  return { series: { count, lastObservedTime: microTime(lastUnixMs) } }
+}
+
+/** client-go's `NAME.UNIX-NANOSECONDS-IN-HEX`. */
+function nameOf(object: string, unixMs: number, random: number): string {
+  const nanoseconds = BigInt(Math.floor(unixMs)) * 1_000_000n + BigInt(Math.floor(random * 1_000_000))
+  const moment = nanoseconds.toString(16)
+  const name = `${object}.${moment}`
+  return name.length > longestName ? `${controller}.${moment}` : name
+}
+
+/** Six digits of a second, no more and no less: what Go's MicroTime reads. */
+function microTime(unixMs: number): string {
+  return new Date(unixMs).toISOString().replace('Z', '000Z')
+}
+
+/** At the end of a character. */
+function cut(note: string): string {
+  const bytes = Buffer.from(note)
+  if (bytes.length <= longestNoteBytes) return note
+  let end = longestNoteBytes
+  while (((bytes[end] ?? 0) & 0xc0) === 0x80) end--
+  return bytes.toString('utf8', 0, end)
+}

@@ -1,0 +1,224 @@
+import type { EventRecorder, EventReport } from '../event.js'
+import { StateReporter, type Log, type Problem } from '../log.js'
+import type { Metrics } from '../metrics/index.js'
+import {
+  ApiError,
+  type ApiClient,
+  type ApiWrite,
+  Backoff,
+  type ClientOptions,
+  openApiClient,
+  type Timers,
+} from '../source/index.js'
+import { eventObject, seriesField } from './event-object.js'
+import { type EventSeries, seriesEndMs, SeriesTable } from './event-series.js'
+import { type RateLimit, TokenBucket } from './token-bucket.js'
+
+export interface EventSenderOptions {
+  /** undefined: there is no API server, and nothing is sent. */
+  readonly client: ClientOptions | undefined
+  /** Who tells. */
+  readonly nodeName: string
+  readonly limit: RateLimit
+  readonly timers: Timers
+  readonly unixMs: () => number
+  /** From 0 to below 1. */
+  readonly random: () => number
+  readonly log: Log
+  readonly metrics: Pick<Metrics, 'apiEvent'>
+}
+
+/** A kilobyte each; client-go lets as many wait. */
+const longestQueue = 1000
+/** With the delays between them about a minute and a half. */
+const mostAttempts = 8
+
+/** Refusals that may be none the next time; with other ones the event is at fault, or we may not write any. */
+const passingStatuses: readonly (number | undefined)[] = [401, 408, 429]
+
+/** Brings events to the API server, one at a time, as far as it takes them. */
+export class EventSender implements EventRecorder {
+  readonly #options: EventSenderOptions
+  readonly #series = new SeriesTable()
+  /** In order; a series that changes while it waits is sent once, as it is then. */
+  readonly #waiting = new Set<EventSeries>()
+  readonly #bucket: TokenBucket
+  readonly #troubles: StateReporter
+  readonly #end = new AbortController()
+  #client: Promise<ApiClient> | undefined
+  #sending: Promise<void> | undefined
+  #isClosed = false
+  #cancelSweep: (() => void) | undefined
+
+  constructor(options: EventSenderOptions) {
+    const { limit, timers, log } = options
+    this.#options = options
+    this.#bucket = new TokenBucket(limit, () => timers.now())
+    this.#troubles = new StateReporter({
+      log,
+      level: 'warn',
+      trouble: 'Events are not sent',
+      recovery: 'Events are sent again',
+      count: () => {},
+    })
+  }
+
+  record(report: EventReport): void {
+    const { client, timers, unixMs, nodeName, random, log } = this.#options
+    if (this.#isClosed) return
+    log.debug('Event', { ...report })
+    if (client === undefined) return
+    const at = { ms: timers.now(), unixMs: unixMs() }
+    const series = this.#series.note(report, at, () =>
+      eventObject(report, { nodeName, unixMs: at.unixMs, random: random() }),
+    )
+    if (series !== undefined) this.#enqueue(series, client)
+    this.#sweepLater(client)
+  }
+
+  /** What waits has `graceMs` to be sent; after that, nothing of this runs any more. Never throws. */
+  async stop(graceMs: number): Promise<void> {
+    this.#isClosed = true
+    this.#cancelSweep?.()
+    if (this.#sending !== undefined) {
+      const cancel = this.#options.timers.after(graceMs, () => this.#end.abort())
+      await this.#sending
+      cancel()
+    }
+    this.#end.abort()
+  }
+
+  #enqueue(series: EventSeries, client: ClientOptions): void {
+    if (this.#waiting.size >= longestQueue && !this.#waiting.has(series)) {
+      this.#options.metrics.apiEvent('overflow')
+      this.#troubles.report('queue', { text: `${longestQueue} are waiting: further ones are dropped` })
+      if (series.toldCount === 0) this.#series.forget(series)
+      return
+    }
+    this.#waiting.add(series)
+    this.#sending ??= this.#sendAll(client)
+  }
+
+  async #sendAll(clientOptions: ClientOptions): Promise<void> {
+    this.#client ??= openApiClient(clientOptions, this.#options.timers, this.#end.signal)
+    const client = await this.#client
+    for (const series of this.#waiting) {
+      await this.#sleep(this.#bucket.take())
+      if (this.#end.signal.aborted) return
+      this.#waiting.delete(series)
+      await this.#send(series, client)
+    }
+    this.#troubles.report('queue', undefined)
+    this.#sending = undefined
+  }
+
+  /** Until it is there, or it is given up. */
+  async #send(series: EventSeries, client: ApiClient): Promise<void> {
+    const { random, metrics } = this.#options
+    const backoff = new Backoff(random)
+    for (let attempt = 1; ; attempt++) {
+      const failure = await this.#write(series, client)
+      if (this.#end.signal.aborted) return
+      this.#troubles.report('API', failure && troubleOf(failure))
+      if (failure === undefined) return metrics.apiEvent('sent')
+      if (attempt === mostAttempts || !mayPass(failure)) break
+      await this.#sleep(Math.max(backoff.next(), failure.retryAfterMs, this.#bucket.take()))
+      if (this.#end.signal.aborted) return
+    }
+    metrics.apiEvent('failed')
+    if (series.toldCount === 0) this.#series.forget(series)
+  }
+
+  /** undefined: the server knows it now. */
+  async #write(series: EventSeries, client: ApiClient): Promise<ApiError | undefined> {
+    const { count } = series
+    try {
+      const isThere = series.toldCount > 0 && (await patched(series, client))
+      // Sent before, and only the answer was lost: it is as well there.
+      if (!isThere) await unless(409, client.write(creationOf(series)))
+    } catch (error) {
+      if (error instanceof ApiError) return error
+      throw error
+    }
+    series.toldCount = count
+    series.toldMs = this.#options.timers.now()
+    return undefined
+  }
+
+  /** Only while there are series, so that an agent with nothing to tell has no timer. */
+  #sweepLater(client: ClientOptions): void {
+    if (this.#cancelSweep !== undefined || this.#series.size === 0) return
+    this.#cancelSweep = this.#options.timers.after(seriesEndMs, () => {
+      this.#cancelSweep = undefined
+      for (const series of this.#series.sweep(this.#options.timers.now())) this.#enqueue(series, client)
+      this.#sweepLater(client)
+    })
+  }
+
+  /** Returns early when all is to end. */
+  async #sleep(delayMs: number): Promise<void> {
+    const { signal } = this.#end
+    if (delayMs === 0 || signal.aborted) return
+    await new Promise<void>((resolve) => {
+      const wake = (): void => {
+        cancel()
+        signal.removeEventListener('abort', wake)
+        resolve()
+      }
+      const cancel = this.#options.timers.after(delayMs, wake)
+      signal.addEventListener('abort', wake)
+    })
+  }
+}
+
+function pathOf(namespace: string): string {
+  return `/apis/events.k8s.io/v1/namespaces/${encodeURIComponent(namespace)}/events`
+}
+
+function creationOf(series: EventSeries): ApiWrite {
+  const { event, count } = series
+  const body = count === 1 ? event : { ...event, ...seriesField(series) }
+  return {
+    method: 'POST',
+    path: pathOf(event.metadata.namespace),
+    contentType: 'application/json',
+    body: JSON.stringify(body),
+  }
+}
+
+/** False: the server has forgotten the Event. */
+async function patched(series: EventSeries, client: ApiClient): Promise<boolean> {
+  const { name, namespace } = series.event.metadata
+  return await unless(
+    404,
+    client.write({
+      method: 'PATCH',
+      path: `${pathOf(namespace)}/${encodeURIComponent(name)}`,
+      contentType: 'application/strategic-merge-patch+json',
+      body: JSON.stringify(seriesField(series)),
+    }),
+  )
+}
+
+/** False: refused with this status. */
+async function unless(status: number, write: Promise<void>): Promise<boolean> {
+  try {
+    await write
+    return true
+  } catch (error) {
+    if (error instanceof ApiError && error.status === status) return false
+    throw error
+  }
+}
+
+function mayPass({ status }: ApiError): boolean {
+  return status === undefined || status >= 500 || passingStatuses.includes(status)
+}
+
+/** Without names of objects: what is wrong with all events is told once. */
+function troubleOf(error: ApiError): Problem {
+  const advice =
+    error.status === 403 ? ': the agent needs the verbs create and patch for events of events.k8s.io' : ''
+  const reason = error.status === undefined ? 'the API server does not answer' : `status ${error.status}`
+  return { text: `${reason}${advice}`, fields: { err: error } }
+}

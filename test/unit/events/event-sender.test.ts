@@ -1,0 +1,328 @@
+import assert from 'node:assert/strict'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import { nodeReference } from '../../../src/event.js'
+import { masterOptions } from '../../../src/source/kubernetes/client-options.js'
+import { EventLab, lost, starting, statusFault } from '../../support/event-lab.js'
+import { delays } from '../../support/kubernetes-lab.js'
+
+const minuteMs = 60_000
+/** Between two looks at what was told. */
+const sweepMs = 6 * minuteMs
+
+let lab: EventLab
+
+beforeEach(async () => {
+  lab = new EventLab()
+  await lab.start()
+})
+
+afterEach(async () => await lab.close())
+
+describe('an Event', () => {
+  it("is kube-proxy's, field by field", async () => {
+    const sender = lab.open()
+    sender.record(starting)
+    await lab.untilSent(1)
+    assert.deepEqual(lab.server.events.requests, [
+      {
+        method: 'POST',
+        target: 'default',
+        contentType: 'application/json',
+        body: {
+          apiVersion: 'events.k8s.io/v1',
+          kind: 'Event',
+          metadata: { name: 'node-a.188fcf053de38000', namespace: 'default' },
+          eventTime: '2026-01-31T12:00:00.000000Z',
+          type: 'Normal',
+          reason: 'Starting',
+          action: 'StartKubeProxy',
+          regarding: { apiVersion: 'v1', kind: 'Node', name: 'node-a' },
+          note: '',
+          reportingController: 'kube-proxy',
+          reportingInstance: 'kube-proxy-node-a',
+        },
+      },
+    ])
+  })
+
+  it("of a Service is in that Service's namespace", async () => {
+    const sender = lab.open()
+    sender.record(lost('web'))
+    await lab.untilSent(1)
+    assert.match([...lab.server.events.stored.keys()].join(), /^shop\/web\.[0-9a-f]{16}$/u)
+  })
+
+  it('has a name of its own on each node', async () => {
+    for (const random of [0, 0.5, 0.999_999]) {
+      const sender = lab.open({ random: () => random })
+      sender.record(lost('web'))
+    }
+    await lab.untilSent(3)
+    assert.equal(lab.server.events.stored.size, 3)
+  })
+
+  const name = `${'n'.repeat(63)}.`.repeat(3) + 'n'.repeat(61)
+  const texts = [
+    { what: 'a long note', report: lost('web', `${'x'.repeat(1023)}é and more`), field: 'note' },
+    { what: 'a note of other characters', report: lost('web', '€'.repeat(342)), field: 'note' },
+    {
+      what: 'the longest name of a node',
+      report: { ...starting, regarding: nodeReference(name) },
+      field: 'reportingInstance',
+    },
+  ] as const
+  for (const { what, report, field } of texts) {
+    it(`is cut so that the server takes it: ${what}`, async () => {
+      const sender = lab.open({ nodeName: name })
+      sender.record(report)
+      await lab.untilSent(1)
+      const stored = String(lab.storedEvent(0)[field])
+      const whole = field === 'note' ? report.note : `kube-proxy-${name}`
+      assert.ok(whole.startsWith(stored) && stored.length >= 128, stored)
+    })
+  }
+
+  it('is a line of the log alone where there is no API server', async () => {
+    const sender = lab.open({ client: undefined })
+    sender.record(starting)
+    assert.deepEqual(lab.log, ['Event'])
+    assert.equal(lab.timers.armed, 0)
+    assert.deepEqual(lab.results, { sent: 0, failed: 0, overflow: 0 })
+  })
+})
+
+describe('what repeats', () => {
+  it('is one Event with a count: told the second time, and when it is over', async () => {
+    const sender = lab.open()
+    for (const [times, sent] of [
+      [1, 1],
+      [1, 2],
+      [8, 2],
+    ] as const) {
+      for (let i = 0; i < times; i++) sender.record(lost('web', `note ${i}`))
+      await lab.untilSent(sent)
+    }
+    assert.deepEqual(lab.requests, ['POST shop', 'PATCH shop/web'])
+    assert.deepEqual(lab.stored, ['web x2'])
+    await lab.fire(sweepMs)
+    await lab.untilSent(3)
+    assert.deepEqual(lab.stored, ['web x10'])
+    assert.deepEqual(lab.storedEvent(0)['series'], {
+      count: 10,
+      lastObservedTime: '2026-01-31T12:00:00.000000Z',
+    })
+    assert.equal(lab.timers.count(sweepMs), 0, 'nothing is remembered')
+    sender.record(lost('web'))
+    await lab.untilSent(4)
+    assert.deepEqual(lab.stored, ['web x10', 'web x1'])
+  })
+
+  it('is told in one request where it waits still', async () => {
+    const sender = lab.open()
+    for (let i = 0; i < 3; i++) sender.record(lost('web'))
+    await lab.untilSent(1)
+    assert.deepEqual(lab.requests, ['POST shop'])
+    assert.deepEqual(lab.stored, ['web x3'])
+  })
+
+  it('is told anew every half an hour, as the server forgets after one, and written again where it has', async () => {
+    const sender = lab.open()
+    sender.record(lost('web'))
+    await lab.untilSent(1)
+    sender.record(lost('web'))
+    await lab.untilSent(2)
+    for (let minute = 6; minute < 30; minute += 6) {
+      lab.timers.pass(5 * minuteMs)
+      sender.record(lost('web'))
+      await lab.fire(sweepMs)
+    }
+    assert.equal(lab.results.sent, 2)
+    lab.server.events.stored.clear()
+    lab.timers.pass(5 * minuteMs)
+    sender.record(lost('web'))
+    await lab.fire(sweepMs)
+    await lab.untilSent(3)
+    assert.deepEqual(lab.requests.slice(2), ['PATCH shop/web', 'POST shop'])
+    assert.deepEqual(lab.stored, ['web x7'])
+  })
+
+  it('is another one of another Service, and of another reason', async () => {
+    const sender = lab.open()
+    sender.record(lost('web'))
+    sender.record(lost('shop'))
+    lab.timers.pass(1)
+    sender.record({ ...lost('web'), reason: 'FailedToStartServiceHealthcheck' })
+    await lab.untilSent(3)
+    assert.deepEqual(lab.stored, ['web x1', 'shop x1', 'web x1'])
+  })
+})
+
+describe('the limit of requests', () => {
+  it('lets a burst through, then one after the other', async () => {
+    const sender = lab.open({ limit: { qps: 2, burst: 3 } })
+    for (let i = 0; i < 6; i++) sender.record(lost(`web-${i}`))
+    await lab.untilSent(3)
+    for (const sent of [4, 5, 6]) {
+      await lab.until(() => lab.timers.count(500) === 1)
+      assert.equal(lab.requests.length, sent - 1)
+      lab.timers.fire(500)
+      await lab.untilSent(sent)
+    }
+  })
+
+  it('counts what was not used only as far as the burst', async () => {
+    const sender = lab.open({ limit: { qps: 5, burst: 1 } })
+    lab.timers.pass(minuteMs)
+    sender.record(lost('a'))
+    sender.record(lost('b'))
+    await lab.fire(200)
+    await lab.untilSent(2)
+  })
+
+  it('drops what no queue holds, counts it, and says so once', async () => {
+    const sender = lab.open({ limit: { qps: 1, burst: 1 } })
+    sender.record(lost('first'))
+    await lab.untilSent(1)
+    for (let i = 0; i < 1010; i++) sender.record(lost(`web-${i}`))
+    assert.equal(lab.results.overflow, 10)
+    assert.deepEqual(lab.told, ['Events are not sent: 1000 are waiting: further ones are dropped'])
+    sender.record(lost('web-1009'))
+    assert.equal(lab.results.overflow, 11, 'one that was dropped is no repetition')
+  })
+})
+
+describe('a server that does not take an Event', () => {
+  const passing = [
+    { name: 'it hangs up', fault: { type: 'hang-up' }, told: 'the API server does not answer' },
+    { name: 'it has trouble of its own', fault: statusFault(500), told: 'status 500' },
+    { name: 'a token is being replaced', fault: statusFault(401), told: 'status 401' },
+  ] as const
+  for (const { name, fault, told } of passing) {
+    it(`is asked again where ${name}, and told of once`, async () => {
+      const sender = lab.open()
+      lab.server.eventFault = fault
+      sender.record(starting)
+      await lab.fire(delays.first)
+      await lab.fire(delays.second)
+      await lab.until(() => lab.timers.count(delays.third) === 1)
+      assert.deepEqual(lab.told, [`Events are not sent: ${told}`])
+      lab.server.eventFault = undefined
+      lab.timers.fire(delays.third)
+      await lab.untilSent(1)
+      assert.deepEqual(lab.told.slice(1), ['Events are sent again'])
+      assert.deepEqual(lab.stored, ['node-a x1'])
+    })
+  }
+
+  it('is asked eight times, then with the next Event', async () => {
+    const sender = lab.open()
+    lab.server.eventFault = { type: 'hang-up' }
+    sender.record(lost('a'))
+    sender.record(lost('b'))
+    const { first, second, third, longest } = delays
+    for (const delayMs of [first, second, third, 6400, 12_800, 25_600, longest]) await lab.fire(delayMs)
+    await lab.until(() => lab.timers.count(first) === 1)
+    assert.equal(lab.results.failed, 1)
+    lab.server.eventFault = undefined
+    lab.timers.fire(first)
+    await lab.untilSent(1)
+    assert.deepEqual(lab.stored, ['b x1'])
+    sender.record(lost('a'))
+    await lab.untilSent(2)
+    assert.deepEqual(lab.stored, ['b x1', 'a x1'], 'one that was given up is no repetition')
+  })
+
+  it('is waited for as long as it asks', async () => {
+    const sender = lab.open()
+    lab.server.eventFault = statusFault(429, '7')
+    sender.record(starting)
+    await lab.until(() => lab.timers.count(7000) === 1)
+    lab.server.eventFault = undefined
+    lab.timers.fire(7000)
+    await lab.untilSent(1)
+  })
+
+  const final = [
+    {
+      code: 403,
+      told: 'Events are not sent: status 403: the agent needs the verbs create and patch for events of events.k8s.io',
+    },
+    { code: 404, told: 'Events are not sent: status 404' },
+    { code: 422, told: 'Events are not sent: status 422' },
+  ]
+  for (const { code, told } of final) {
+    it(`is asked once where it refuses with ${code}, which is told once`, async () => {
+      const sender = lab.open()
+      lab.server.eventFault = statusFault(code)
+      for (const name of ['a', 'b', 'c']) sender.record(lost(name))
+      await lab.until(() => lab.results.failed === 3)
+      assert.deepEqual(lab.requests, ['POST shop', 'POST shop', 'POST shop'])
+      assert.deepEqual(lab.told, [told])
+    })
+  }
+
+  it('knows it where only the answer was lost', async () => {
+    const sender = lab.open()
+    lab.server.events.onStored = () => lab.server.dropConnections()
+    sender.record(starting)
+    await lab.fire(delays.first)
+    await lab.untilSent(1)
+    assert.deepEqual(lab.requests, ['POST default', 'POST default'])
+    assert.deepEqual(lab.stored, ['node-a x1'])
+  })
+
+  it('gets the credentials of the moment with each request', async () => {
+    lab.server.options = { authorization: 'Bearer new' }
+    let token = 'old'
+    const authorization = async (): Promise<string> => await Promise.resolve(`Bearer ${token}`)
+    const sender = lab.open({ client: { ...masterOptions(lab.server.url.href), authorization } })
+    sender.record(starting)
+    await lab.until(() => lab.timers.count(delays.first) === 1)
+    token = 'new'
+    lab.timers.fire(delays.first)
+    await lab.untilSent(1)
+  })
+})
+
+describe('a stop', () => {
+  it('lets what waits be sent', async () => {
+    const sender = lab.open()
+    sender.record(lost('a'))
+    sender.record(lost('b'))
+    await sender.stop(200)
+    assert.deepEqual(lab.stored, ['a x1', 'b x1'])
+    assert.equal(lab.timers.armed, 0)
+  })
+
+  it('waits no longer than it is told to, and leaves nothing running', async () => {
+    const sender = lab.open()
+    lab.server.eventFault = { type: 'silence' }
+    sender.record(lost('a'))
+    sender.record(lost('b'))
+    await lab.until(() => lab.requests.length === 1)
+    const stopped = sender.stop(200)
+    await lab.fire(200)
+    await stopped
+    assert.equal(lab.timers.armed, 0)
+    sender.record(lost('c'))
+    assert.equal(lab.timers.armed, 0)
+    assert.deepEqual(lab.requests, ['POST shop'])
+  })
+
+  it('does not wait out the delay before another attempt', async () => {
+    const sender = lab.open()
+    lab.server.eventFault = { type: 'hang-up' }
+    sender.record(lost('a'))
+    await lab.until(() => lab.timers.count(delays.first) === 1)
+    const stopped = sender.stop(200)
+    await lab.fire(200)
+    await stopped
+    assert.equal(lab.timers.armed, 0)
+  })
+
+  it('is at once where nothing waits', async () => {
+    const sender = lab.open()
+    await sender.stop(200)
+    assert.equal(lab.timers.armed, 0)
+  })
+})
