@@ -14,9 +14,9 @@ export interface ClientConnection {
   /** Media types for the header Accept; empty: `contentType`. */
   readonly acceptContentTypes: string
   readonly contentType: string
-  /** Requests per second; negative: no limit. */
+  /** Events per second; negative: no limit. */
   readonly qps: number
-  /** Requests at once above `qps`. */
+  /** Events at once. */
   readonly burst: number
 }
 

@@ -53,11 +53,13 @@ export function configWarnings(
   ]
 }
 
-/** Of the client's settings those that the API source has no use for. */
+/** Settings of the client that nobody uses, even with an API server. */
+const inertOfClient: readonly string[] = ['acceptContentTypes', 'contentType'].map(
+  (name) => `clientConnection.${name}`,
+)
+
 function withoutEffectOnApi(client: Config['client']): readonly string[] {
-  return writtenOfClient(client).filter(
-    (field) => field !== 'master' && field !== 'clientConnection.kubeconfig',
-  )
+  return writtenOfClient(client).filter((field) => inertOfClient.includes(field))
 }
 
 function naming(problem: string, named: readonly string[]): readonly string[] {
