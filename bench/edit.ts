@@ -54,6 +54,7 @@ const options: ModeOptions = {
   log,
   metrics,
   problems,
+  events: { record: () => {} },
   openHealthChecks: (family, isHealthy) =>
     new HealthCheckServers({ family, isHealthy, nodeName: node.facts.name }),
 }

@@ -110,6 +110,7 @@ export async function openPipeline(kernel: Kernel, vipBinding: VipBinding): Prom
     metrics,
     problems,
     conntrack: Promise.resolve(),
+    events: { record: () => {} },
     openHealthChecks: (family: IpFamily, isHealthy: () => boolean) =>
       new HealthCheckServers({ family, isHealthy, nodeName: node.facts.name }),
   }

@@ -1,5 +1,6 @@
 // Logging: JSON lines (pino) on a synchronous destination, or the same lines for people. No transport, no thread.
 import { pino, type DestinationStream, type Logger } from 'pino'
+import type { EventRecorder, EventReport } from './event.js'
 
 /** Keys that kube-proxy's users search for, spelled as kube-proxy spells them; others may be added. */
 export interface LogFields {
@@ -133,8 +134,8 @@ export interface Problem {
   readonly text: string
   /** Of the line, and of the one that says that it has gone. */
   readonly fields?: LogFields
-  /** What an Event of the API would say of it; field `event` of the line. */
-  readonly event?: object
+  /** What is told of the object beside the log. */
+  readonly event?: EventReport
 }
 
 export interface StateReporterOptions {
@@ -144,6 +145,8 @@ export interface StateReporterOptions {
   readonly trouble: string
   /** Line written when a problem has gone. */
   readonly recovery: string
+  /** Told what problems have as their `event`, as often as a line is written. */
+  readonly events?: EventRecorder
   /** Told how many keys have a problem, whenever that number changes. */
   readonly count: (problems: number) => void
 }
@@ -161,14 +164,14 @@ export class StateReporter {
   report(key: string, problem: Problem | undefined): void {
     const before = this.#problems.get(key)
     if (before?.text === problem?.text) return
-    const { log, level, trouble, recovery, count } = this.#options
+    const { log, level, trouble, recovery, events, count } = this.#options
     if (problem === undefined) {
       this.#problems.delete(key)
       log.info(recovery, before?.fields)
     } else {
       this.#problems.set(key, problem)
-      const { fields, event } = problem
-      log[level](`${trouble}: ${problem.text}`, event === undefined ? fields : { ...fields, event })
+      log[level](`${trouble}: ${problem.text}`, problem.fields)
+      if (problem.event !== undefined) events?.record(problem.event)
     }
     if ((before === undefined) !== (problem === undefined)) count(this.#problems.size)
   }

@@ -5,6 +5,7 @@ import type { Registry } from 'prom-client'
 import { writtenFlags } from '../cli/index.js'
 import { effectiveConfiguration, type Config, type ProxyMode } from '../config/index.js'
 import { countCpus, type Kernel } from '../kernel/index.js'
+import type { EventRecorder } from '../event.js'
 import { StateReporter, type Log } from '../log.js'
 import { processStartMs, type Metrics } from '../metrics/index.js'
 import { configWarnings, nodeName, NodeTracker } from '../node/index.js'
@@ -32,6 +33,7 @@ export interface BuildOptions {
   readonly metrics: Metrics
   readonly registry: Registry
   readonly manager: ServiceManager
+  readonly events: EventRecorder
 }
 
 /** Opens the mode and wires it; nothing runs yet. Throws KernelError or ConfigError where the mode cannot work on this kernel. */
@@ -42,6 +44,7 @@ export async function build({
   metrics,
   registry,
   manager,
+  events,
 }: BuildOptions): Promise<Agent> {
   const news = new EventEmitter<{ crash: [unknown]; inForce: [] }>()
   const node = new NodeTracker(nodeName(config, hostname()), config.bindAddress)
@@ -50,6 +53,7 @@ export async function build({
     level: 'error',
     trouble: 'not programmed',
     recovery: 'programmed again',
+    events,
     count: (count) => metrics.objectsFailed.set(count),
   })
   const openHealthChecks: ModeOptions['openHealthChecks'] = (family, isHealthy) =>
@@ -64,6 +68,7 @@ export async function build({
     log,
     metrics,
     problems,
+    events,
     openHealthChecks,
   })
   const synchronizer = new Synchronizer({
@@ -94,6 +99,8 @@ export async function build({
       version: config.version,
     },
     counts: metrics,
+    nodeName: node.facts.name,
+    events,
     clock: systemClock,
     log,
   })

@@ -3,6 +3,8 @@ import { hostname } from 'node:os'
 import { Registry } from 'prom-client'
 import type { ConfigFile } from '../cli/index.js'
 import { watchConfigFile, type Config } from '../config/index.js'
+import { type EventReport, nodeReference } from '../event.js'
+import { EventSender } from '../events/index.js'
 import type { Kernel } from '../kernel/index.js'
 import type { Log } from '../log.js'
 import { openMetrics, openProcessMetrics } from '../metrics/index.js'
@@ -16,6 +18,9 @@ const timers = {
   now: () => systemClock.now(),
   after: (delayMs: number, wake: () => void) => systemClock.schedule(delayMs, wake),
 }
+
+/** How long events may take that are not sent yet: at an end that was asked for, and at one that they may explain. */
+const [farewellMs, lastWordsMs] = [200, 1000]
 
 export interface RunOptions {
   readonly config: Config
@@ -35,27 +40,42 @@ export async function run({ config, configFile, kernel, log, manager }: RunOptio
   const registry = new Registry()
   const metrics = openMetrics(registry)
   openProcessMetrics(registry, config)
-  const { source } = openSource(config, {
+  const name = nodeName(config, hostname())
+  const { source, client } = openSource(config, {
     fileSystem: nodeFileSystem,
     timers,
     log,
     metrics,
-    nodeName: nodeName(config, hostname()),
+    nodeName: name,
     environment: process.env,
+  })
+  const sender = new EventSender({
+    client,
+    nodeName: name,
+    limit: config.client.clientConnection,
+    timers,
+    unixMs: Date.now,
+    random: Math.random,
+    log,
+    metrics,
   })
   const inbox = new Inbox(systemClock)
   // The kernel may be loading its modules meanwhile; what it lacks is told before what the world lacks.
   const reading = failureOf(source.start((events) => inbox.deliver(events)))
   reading.catch(() => undefined)
   let agent: Agent | undefined
-  let end: NodeJS.Signals | readonly unknown[]
+  let end: NodeJS.Signals | readonly unknown[] | undefined
   try {
-    const built = await Promise.race([build({ config, kernel, log, metrics, registry, manager }), stopped])
+    const built = await Promise.race([
+      build({ config, kernel, log, metrics, registry, manager, events: sender }),
+      stopped,
+    ])
     if (typeof built === 'string') end = built
     else {
       agent = built
       log.info('viaduct starts', { version: config.version, mode: built.mode })
       built.synchronizer.start()
+      sender.record(startOf(name))
       const handing = failureOf(inbox.open((events) => built.synchronizer.deliver(events)))
       const serving = failureOf(built.servers.start(built.inForce))
       end = await Promise.race([stopped, built.crash, reading, handing, configChange, serving])
@@ -64,13 +84,21 @@ export async function run({ config, configFile, kernel, log, manager }: RunOptio
     manager.stopping()
     following.abort()
     kernel.hurry()
+    const told = sender.stop(typeof end === 'string' ? farewellMs : lastWordsMs)
     await agent?.servers.stop()
     await source.stop()
     await agent?.synchronizer.stop()
+    await told
   }
   if (typeof end !== 'string') throw end[0]
   log.info('viaduct stops; the kernel stays as it is', { signal: end })
   return 0
+}
+
+/** kube-proxy's (spec 1.10). */
+function startOf(node: string): EventReport {
+  const regarding = nodeReference(node)
+  return { type: 'Normal', reason: 'Starting', action: 'StartKubeProxy', regarding, note: '' }
 }
 
 /** Rejects when `start` does, and never resolves: a start that succeeds ends nothing. */

@@ -14,9 +14,11 @@ export async function cleanUp(config: Config, kernel: Kernel): Promise<number> {
 }
 
 /** Makes the kernel ready for an agent that may do less. Resolves with the exit code. */
-export async function initialise(options: Omit<BuildOptions, 'metrics' | 'registry'>): Promise<number> {
+export async function initialise(
+  options: Omit<BuildOptions, 'metrics' | 'registry' | 'events'>,
+): Promise<number> {
   const registry = new Registry()
-  await build({ ...options, metrics: openMetrics(registry), registry })
+  await build({ ...options, metrics: openMetrics(registry), registry, events: { record: () => {} } })
   options.log.info('System initialized and --init-only specified')
   return 0
 }

@@ -13,13 +13,11 @@ export interface FrontendConflict {
   /** `tcp 10.96.0.1:80`. */
   readonly frontend: string
   readonly loser: ServicePortKey
-  /** `namespace/name` of the loser. */
-  readonly service: string
   /** Who has it: the loser itself when it lost at the last call and won since; undefined when it claims it no more. */
   readonly winner: ServicePortKey | undefined
 }
 
-const nobody: ReadonlyMap<ServicePortKey, string> = new Map()
+const nobody: ReadonlySet<ServicePortKey> = new Set()
 
 /** One frontend and the service ports that want it. */
 class Entry {
@@ -28,7 +26,7 @@ class Entry {
   readonly #isShared: boolean
   /** Sorted by route; nearly always one. */
   readonly #claims: Claim[] = []
-  /** Those that lost at the last `takeConflicts`, with their Services. */
+  /** Those that lost at the last `takeConflicts`. */
   #losers = nobody
 
   constructor(name: string, { isShared }: { readonly isShared: boolean }) {
@@ -60,14 +58,13 @@ class Entry {
     const [first, ...others] = this.#claims
     const winner = first?.route
     const rivals = others.filter(({ service }) => !this.#isShared || service !== first?.service)
-    const losers = new Map(rivals.map(({ route, service }) => [route, service]))
-    const conflicts = [...new Map([...this.#losers, ...losers])].map(([loser, service]) => {
+    const losers = new Set(rivals.map(({ route }) => route))
+    const conflicts = [...new Set([...this.#losers, ...losers])].map((loser) => {
       const isClaimed = this.#claims.some(({ route }) => route === loser)
       const isBeaten = losers.has(loser)
       return {
         frontend: this.name,
         loser,
-        service,
         winner: isBeaten ? winner : isClaimed ? loser : undefined,
       }
     })

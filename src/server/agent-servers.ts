@@ -1,5 +1,6 @@
 // The two servers of the agent: health, by default for everybody; metrics and the like, by default for the node alone.
 import type { ServersConfig } from '../config/index.js'
+import { type EventRecorder, nodeReference } from '../event.js'
 import { type Log, StateReporter } from '../log.js'
 import type { Clock } from '../sync/index.js'
 import { BoundServer } from './bound-server.js'
@@ -11,12 +12,21 @@ export interface AgentServersOptions {
   readonly config: ServersConfig
   readonly facts: HealthFacts & OperatorFacts
   readonly counts: HealthCounts
+  readonly nodeName: string
+  /** Told what ends the agent. */
+  readonly events: EventRecorder
   readonly clock: Pick<Clock, 'schedule' | 'unixSeconds'>
   readonly log: Log
 }
 
 /** A start of 10,000 Services is over by then; what takes longer has somebody who asks how it goes. */
 const longestWaitMs = 1000
+
+/** kube-proxy's words for a server that cannot listen (spec 1.10). */
+const failureReasons = {
+  healthz: 'FailedToStartProxierHealthcheck',
+  metrics: 'FailedToStartMetricServer',
+} as const
 
 /** Opens and closes the servers that are configured. */
 export class AgentServers {
@@ -25,11 +35,19 @@ export class AgentServers {
   #isStopped = false
   #endWait: () => void = () => {}
 
-  constructor({ config, facts, counts, clock, log }: AgentServersOptions) {
+  constructor({ config, facts, counts, nodeName, events, clock, log }: AgentServersOptions) {
     this.#clock = clock
     const pageProblems = reporter(log, 'page cannot be shown', 'page can be shown again')
     const problems = reporter(log, 'not served', 'served now')
     const nowMs = (): number => clock.unixSeconds() * 1000
+    const tell = (reason: string, { message: note }: Error): void =>
+      events.record({
+        type: 'Warning',
+        reason,
+        action: 'StartKubeProxy',
+        regarding: nodeReference(nodeName),
+        note,
+      })
     const { healthzBindAddress, metricsBindAddress, bindAddressHardFail: isHardFail } = config
     const server = (
       name: 'healthz' | 'metrics',
@@ -44,6 +62,7 @@ export class AgentServers {
               address,
               reply: answering(pages, pageProblems),
               isHardFail,
+              onHardFail: (problem) => tell(failureReasons[name], problem),
               clock,
               problems,
             }),

@@ -18,6 +18,8 @@ export interface BoundServerOptions {
   readonly reply: RequestListener
   /** It is an error that ends the agent when it cannot listen at first. */
   readonly isHardFail: boolean
+  /** Told of that error before it is thrown. */
+  readonly onHardFail: (problem: Error) => void
   readonly clock: Pick<Clock, 'schedule'>
   /** Servers that cannot listen. */
   readonly problems: StateReporter
@@ -49,8 +51,9 @@ export class BoundServer {
   async start(): Promise<void> {
     const problem = await this.#try()
     if (problem === undefined) return
-    const { name, isHardFail } = this.#options
+    const { name, isHardFail, onHardFail } = this.#options
     if (!isHardFail) return this.#retryLater(problem)
+    onHardFail(problem)
     const advice = 'free the address, choose another one, or leave out --bind-address-hard-fail'
     throw new ConfigError(`${name}-bind-address`, `${problem.message}: ${advice}`)
   }

@@ -1,6 +1,8 @@
 // Health checks of Services (healthCheckNodePort): they tell a load balancer which nodes have local endpoints (F-018, F-092).
 import type { Server, ServerResponse } from 'node:http'
 import { formatEndpoint, parseIpAddress, type IpAddress, type IpFamily } from '../address.js'
+import { serviceReference } from '../event.js'
+import type { HealthCheckFailure } from '../sync/index.js'
 import { Connections, createHttpServer, listen } from './http-server.js'
 
 /** One Service to answer for. */
@@ -10,15 +12,6 @@ export interface HealthCheck {
   readonly port: number
   /** Distinct addresses of local endpoints that are ready (F-093). */
   readonly localEndpoints: number
-}
-
-/** A Service whose port could not be opened, in the shape of a Kubernetes event. */
-export interface HealthCheckFailure {
-  readonly type: 'Warning'
-  readonly reason: 'FailedToStartServiceHealthcheck'
-  readonly action: 'Listen'
-  readonly regarding: { readonly kind: 'Service'; readonly namespace: string; readonly name: string }
-  readonly note: string
 }
 
 export interface HealthCheckOptions {
@@ -169,13 +162,15 @@ export class HealthCheckServers {
 
   #failureOf({ namespace, name, port }: HealthCheck, problem: string): HealthCheckFailure {
     const { nodeName } = this.#options
-    return {
+    const service = `${namespace}/${name}`
+    const event = {
       type: 'Warning',
       reason: 'FailedToStartServiceHealthcheck',
       action: 'Listen',
-      regarding: { kind: 'Service', namespace, name },
-      note: `node ${nodeName} failed to start healthcheck "${namespace}/${name}" on port ${port}: ${problem}`,
-    }
+      regarding: serviceReference(namespace, name),
+      note: `node ${nodeName} failed to start healthcheck "${service}" on port ${port}: ${problem}`,
+    } as const
+    return { service, event }
   }
 }
 

@@ -4,10 +4,5 @@
 // Read next: agent-servers.ts, health-pages.ts and operator-pages.ts; health-check-servers.ts (Services); http-server.ts (bounds).
 export { AgentServers, type AgentServersOptions } from './agent-servers.js'
 export { BoundServer, type BoundServerOptions } from './bound-server.js'
-export {
-  HealthCheckServers,
-  type HealthCheck,
-  type HealthCheckFailure,
-  type HealthCheckOptions,
-} from './health-check-servers.js'
+export { HealthCheckServers, type HealthCheck, type HealthCheckOptions } from './health-check-servers.js'
 export { httpLimits } from './http-server.js'

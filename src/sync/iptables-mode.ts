@@ -40,12 +40,13 @@ export function iptablesMode(
   options: ModeOptions,
   { families, dropsInvalid }: { readonly families: readonly IpFamily[]; readonly dropsInvalid: boolean },
 ): Mode {
-  const { config, kernel, log, metrics } = options
+  const { config, kernel, log, metrics, events } = options
   const warnings = new StateReporter({
     log,
     level: 'warn',
     trouble: 'not as asked',
     recovery: 'as asked now',
+    events,
     count: () => {},
   })
   const { syncPeriodMs, minSyncPeriodMs } = config.iptables

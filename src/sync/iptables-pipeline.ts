@@ -19,6 +19,7 @@ import { Backlog, type FamilyHealth } from './backlog.js'
 import { ClusterSize } from './cluster-size.js'
 import type { Clock } from './clock.js'
 import { ConntrackCleaner } from './conntrack-cleaner.js'
+import { frontendConflict } from './frontend-conflict.js'
 import { reportPass } from './iptables-report.js'
 import {
   type IptablesModeConfig,
@@ -283,13 +284,10 @@ export class IptablesPipeline implements Pipeline {
   /** What follows when everything is in the kernel; a loser that won may be told to work only now. */
   async #settle(ledger: IptablesLedger): Promise<void> {
     const { family, metrics, warnings } = this.#options
-    for (const { frontend, loser, service, winner } of ledger.takeConflicts()) {
+    for (const { frontend, loser, winner } of ledger.takeConflicts()) {
       const key = `${family} ${frontend} of ${loser}`
-      const text = `Service port ${loser}: ${frontend} already belongs to ${winner ?? ''}, which sorts first`
-      const fields = { service: loser, frontend, ipFamily: logFamily(family) }
-      const event = conflictEvent(service, text)
       if (winner === undefined) warnings.forget(key)
-      else warnings.report(key, winner === loser ? undefined : { text, fields, event })
+      else warnings.report(key, frontendConflict({ family, frontend, loser, winner }))
     }
     for (const policy of ['internal', 'external'] as const)
       metrics.noLocalEndpoints(policy).set(this.#gaps.count(policy))
@@ -310,13 +308,6 @@ export class IptablesPipeline implements Pipeline {
     const addresses = healthCheckAddressesOf({ family, config, node: node.facts }, this.#machine ?? [])
     await this.#healthChecks.sync(checks, addresses)
   }
-}
-
-/** All that an Event of the API needs, but for who reports it and when. */
-function conflictEvent(service: string, note: string): Readonly<Record<string, unknown>> {
-  const [namespace, name] = service.split('/')
-  const regarding = { apiVersion: 'v1', kind: 'Service', namespace, name }
-  return { type: 'Warning', reason: 'FrontendConflict', action: 'Sync', regarding, note }
 }
 
 /** The settings without what only the skeleton is made of. */

@@ -12,10 +12,11 @@ import type { Confirmation, Entry, Ledger, LedgerCut, Vip, VipCut, VipTable } fr
 import type { StateReporter } from '../log.js'
 import type { Clock } from './clock.js'
 import type { Failures } from './failures.js'
+import { frontendConflict } from './frontend-conflict.js'
 import type { CountedOps } from './operation-counts.js'
 import { inOverlappingCuts } from './overlapping-cuts.js'
 import type { Reconciler } from './reconciler.js'
-import { type SyncReport, logFamily } from './sync-report.js'
+import type { SyncReport } from './sync-report.js'
 
 export interface IpvsApplierOptions {
   readonly family: IpFamily
@@ -183,10 +184,8 @@ export class IpvsApplier {
     for (const { loser, winner, server } of ledger.takeConflicts(entries)) {
       const object = describeVirtualServer(server)
       const key = `${object} of ${loser}`
-      const text = `Service port ${loser}: ${object} already belongs to ${winner}, which sorts first`
-      const problem = { text, fields: { service: loser, ipFamily: logFamily(family) } }
       if (winner === undefined) problems.forget(key)
-      else problems.report(key, winner === loser ? undefined : problem)
+      else problems.report(key, frontendConflict({ family, frontend: object, loser, winner }))
     }
   }
 }

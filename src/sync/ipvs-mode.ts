@@ -53,7 +53,7 @@ export function ipvsMode(
   settings: IpvsSettings,
   { families, dropsInvalid }: XtablesFacts = { families: ['ipv4', 'ipv6'], dropsInvalid: true },
 ): Mode {
-  const { config, kernel, log, metrics } = options
+  const { config, kernel, log, metrics, events } = options
   const { excludeCIDRs, gracefulPeriodMs, syncPeriodMs, minSyncPeriodMs } = config.ipvs
   const { vipBinding } = config
   const hints = new StateReporter({
@@ -68,6 +68,7 @@ export function ipvsMode(
     level: 'warn',
     trouble: 'not as asked',
     recovery: 'as asked now',
+    events,
     count: () => {},
   })
   const isExcluded = (address: IpAddress): boolean => excludeCIDRs.some((cidr) => cidrContains(cidr, address))

@@ -2,6 +2,7 @@
 import type { IpAddress, IpFamily } from '../address.js'
 import type { Config, ProxyMode } from '../config/index.js'
 import { KernelError } from '../errors.js'
+import type { EventRecorder, EventReport } from '../event.js'
 import type { Kernel } from '../kernel/index.js'
 import { type Log, StateReporter } from '../log.js'
 import type { Metrics } from '../metrics/index.js'
@@ -13,18 +14,20 @@ import type { Pipeline } from './pipeline.js'
 /** What modes use of the kernel; its parts are shared by all pipelines, which queue inside. */
 export type ModeKernel = Omit<Kernel, 'close' | 'hurry' | 'notifyServiceManager'>
 
+/** A health check that could not be opened. */
+export interface HealthCheckFailure {
+  /** `namespace/name`. */
+  readonly service: string
+  readonly event: EventReport
+}
+
 /** Health checks of Services as listeners of one family; `server/` has them. */
 export interface HealthCheckListeners {
   /** Resolves with those that could not be opened. */
   sync(
     checks: ReadonlyMap<string, HealthCheck>,
     addresses: 'all' | readonly IpAddress[],
-  ): Promise<
-    readonly {
-      readonly regarding: { readonly namespace: string; readonly name: string }
-      readonly note: string
-    }[]
-  >
+  ): Promise<readonly HealthCheckFailure[]>
   stop(): Promise<void>
 }
 
@@ -38,6 +41,8 @@ export interface ModeOptions {
   readonly metrics: Readonly<Pick<Metrics, IpFamily>>
   /** What cannot be programmed now. */
   readonly problems: StateReporter
+  /** Told what Services ask for and do not get. */
+  readonly events: EventRecorder
   /** `isHealthy`: whether the kernel is up to date; asked at any time. */
   readonly openHealthChecks: (family: IpFamily, isHealthy: () => boolean) => HealthCheckListeners
 }

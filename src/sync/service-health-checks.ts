@@ -25,11 +25,10 @@ export class ServiceHealthChecks {
   async sync(checks: Checks, addresses: 'all' | readonly IpAddress[]): Promise<void> {
     const failures = await this.#listeners.sync(checks, addresses)
     const failed = new Set<string>()
-    for (const failure of failures) {
-      const service = `${failure.regarding.namespace}/${failure.regarding.name}`
+    for (const { service, event } of failures) {
       failed.add(service)
       const fields = { service, ipFamily: logFamily(this.#family) }
-      this.#warnings.report(this.#keyOf(service), { text: failure.note, fields, event: failure })
+      this.#warnings.report(this.#keyOf(service), { text: event.note, fields, event })
     }
     for (const service of this.#failed) {
       if (!checks.has(service)) this.#warnings.forget(this.#keyOf(service))

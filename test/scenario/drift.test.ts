@@ -236,6 +236,15 @@ describe('two Services with one frontend', () => {
       assert.equal(lines[0]?.fields.service, 'default/b:/TCP')
       await lab.deliver(set(slice('b', 'b', ['10.1.0.3'])))
       assert.equal(lab.log.find('error', 'already belongs').length, 1, 'told once')
+      assert.deepEqual(lab.events, [
+        {
+          type: 'Warning',
+          reason: 'FrontendConflict',
+          action: 'Sync',
+          regarding: { apiVersion: 'v1', kind: 'Service', namespace: 'default', name: 'b' },
+          note: 'Service port default/b:/TCP: tcp 10.96.0.1:80 already belongs to default/a:/TCP, which sorts first',
+        },
+      ])
       assert.match(await lab.registry.metrics(), /^viaduct_objects_failed 1$/mu)
       await lab.deliver(remove('Service', 'a'))
       assert.match(await lab.registry.metrics(), /^viaduct_objects_failed 0$/mu)

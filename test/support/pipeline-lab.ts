@@ -4,6 +4,7 @@ import type { IpFamily } from '../../src/address.js'
 import { AddressCursor, RealServerCursor, RouteCursor, VirtualServerCursor } from '../../src/kernel/index.js'
 import { openModelKernel, type ModelKernel } from '../../src/kernel/model/index.js'
 import { resolveConfig, type ConfigInput, type VipBinding } from '../../src/config/index.js'
+import type { EventReport } from '../../src/event.js'
 import { StateReporter, type Log, type LogFields } from '../../src/log.js'
 import { openMetrics } from '../../src/metrics/index.js'
 import { NodeTracker } from '../../src/node/index.js'
@@ -90,6 +91,8 @@ export class PipelineLab {
   readonly registry = new Registry()
   readonly synchronizer: Synchronizer
   readonly crashes: unknown[] = []
+  /** What was told of objects beside the log. */
+  readonly events: EventReport[] = []
   /** What health checks of Services say of the data plane: asked at any time. */
   readonly isHealthy = { ipv4: () => true, ipv6: () => true }
 
@@ -109,8 +112,10 @@ export class PipelineLab {
         ...options.config?.ipvs,
       },
     })
+    const events = { record: (event: EventReport) => void this.events.push(event) }
     const modeOptions = {
       config,
+      events,
       kernel: this.kernel,
       node: this.node,
       clock: this.clock,
@@ -121,6 +126,7 @@ export class PipelineLab {
         level: 'error',
         trouble: 'not programmed',
         recovery: 'programmed again',
+        events,
         count: (count) => metrics.objectsFailed.set(count),
       }),
       openHealthChecks: (family: IpFamily, isHealthy: () => boolean) => {

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { afterEach, describe, it } from 'node:test'
 import { Registry } from 'prom-client'
 import { resolveConfig } from '../../../src/config/index.js'
+import type { EventReport } from '../../../src/event.js'
 import { openMetrics } from '../../../src/metrics/index.js'
 import { AgentServers, type AgentServersOptions } from '../../../src/server/index.js'
 import type { FamilyHealth } from '../../../src/sync/index.js'
@@ -20,6 +21,7 @@ interface Bench {
   readonly servers: AgentServers
   readonly clock: ManualClock
   readonly log: MemoryLog
+  readonly events: readonly EventReport[]
   readonly healthz: number
   readonly metrics: number
 }
@@ -33,6 +35,7 @@ async function open(
 ): Promise<Bench> {
   const [healthz, metrics] = [await freePort(), await freePort()]
   const [clock, log, registry] = [new ManualClock(), new MemoryLog(), new Registry()]
+  const events: EventReport[] = []
   const servers = new AgentServers({
     config: {
       ...resolveConfig({ manifests: 'm' }).servers,
@@ -52,11 +55,13 @@ async function open(
       ...facts,
     },
     counts: openMetrics(registry),
+    nodeName: 'node-a',
+    events: { record: (event) => void events.push(event) },
     clock,
     log,
   })
   stops.push(async () => await servers.stop())
-  return { servers, clock, log, healthz, metrics }
+  return { servers, clock, log, events, healthz, metrics }
 }
 
 /** The clock of the tests stands at 2023-11-14T22:13:20Z. */
@@ -309,6 +314,15 @@ describe('the servers of the agent', () => {
     const metricsBindAddress = { host: ip('127.0.0.1'), port: other.port }
     const bench = await open({}, { metricsBindAddress, bindAddressHardFail: true })
     await assert.rejects(bench.servers.start(atOnce), { name: 'ConfigError', path: 'metrics-bind-address' })
+    assert.deepEqual(bench.events, [
+      {
+        type: 'Warning',
+        reason: 'FailedToStartMetricServer',
+        action: 'StartKubeProxy',
+        regarding: { apiVersion: 'v1', kind: 'Node', name: 'node-a' },
+        note: `listen EADDRINUSE: address already in use 127.0.0.1:${other.port}`,
+      },
+    ])
     await close(other.server)
   })
 

@@ -37,6 +37,7 @@ function open(options: Partial<BoundServerOptions> = {}): Bench {
     address: { host: '127.0.0.1', port: 0 },
     reply: (_request, response) => response.end('here'),
     isHardFail: false,
+    onHardFail: () => {},
     clock,
     problems: new StateReporter({
       log,

@@ -131,7 +131,7 @@ describe('the listeners of health checks', () => {
     for (const both of [checks(['b', port, 1], ['a', port, 1]), checks(['a', port, 1], ['b', port, 1])]) {
       const failures = await servers.sync(both, loopback)
       assert.deepEqual(
-        failures.map(({ note }) => note),
+        failures.map(({ event }) => event.note),
         [
           `node node-a failed to start healthcheck "default/b" on port ${port}: it is the one of default/a, which sorts first`,
         ],
@@ -162,11 +162,16 @@ describe('the listeners of health checks', () => {
     const addresses = [ip('127.0.0.2'), ip('127.0.0.1')]
     const [failure, ...others] = await servers.sync(desired, addresses)
     assert.deepEqual(others, [])
-    assert.equal(failure?.reason, 'FailedToStartServiceHealthcheck')
-    assert.equal(failure.action, 'Listen')
-    assert.deepEqual(failure.regarding, { kind: 'Service', namespace: 'default', name: 'a' })
+    assert.equal(failure?.service, 'default/a')
+    const { note, ...event } = failure.event
+    assert.deepEqual(event, {
+      type: 'Warning',
+      reason: 'FailedToStartServiceHealthcheck',
+      action: 'Listen',
+      regarding: { apiVersion: 'v1', kind: 'Service', namespace: 'default', name: 'a' },
+    })
     assert.match(
-      failure.note,
+      note,
       new RegExp(`^node node-a failed to start healthcheck "default/a" on port ${port}: .*EADDRINUSE`, 'u'),
     )
     await assert.rejects(ask(port, { host: '127.0.0.2' }), { code: 'ECONNREFUSED' })

@@ -41,6 +41,7 @@ function openNode(loadable: readonly IpFamily[], input: ConfigInput = {}) {
       metrics: openMetrics(new Registry()),
       conntrack: Promise.resolve(),
       problems: reporter,
+      events: { record: () => {} },
       openHealthChecks: () => new MemoryHealthChecks(),
     })
   return { kernel, asked, log, open }

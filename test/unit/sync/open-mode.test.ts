@@ -42,6 +42,7 @@ async function open(
     metrics: openMetrics(new Registry()),
     problems,
     conntrack,
+    events: { record: () => {} },
     openHealthChecks: () => new MemoryHealthChecks(),
   })
   return { mode, log }

@@ -1,0 +1,128 @@
+// The shipped agent tells an API server what happens, in iptables mode on this machine's kernel.
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import { join } from 'node:path'
+import { apiNode, apiService, apiSlice } from '../support/api-documents.js'
+import { documentOf, type Document } from '../support/api-shapes.js'
+import { Namespace } from '../support/namespaces.js'
+import type { Program } from '../support/processes.js'
+import { treeRoot } from '../support/tree.js'
+
+const agentFile = join(treeRoot, 'dist/agent.js')
+const serverFile = join(treeRoot, 'out/ts/test/support/fake-api-program.js')
+const port = 8001
+
+/** What differs from one Event to the next. */
+function gist(event: Document): Document {
+  const { type, reason, action, regarding, note, series } = event
+  return { type, reason, action, regarding, note, ...(series === undefined ? {} : { series }) }
+}
+
+describe('the agent tells an API server', { timeout: 60_000 }, () => {
+  let node: Namespace
+  let server: Program
+
+  before(async () => {
+    node = await Namespace.create('node')
+    server = node.start(process.execPath, serverFile, String(port))
+    const ports = [{ name: 'http', protocol: 'TCP', port: 80, nodePort: 30080 }]
+    const balanced = {
+      type: 'LoadBalancer',
+      externalTrafficPolicy: 'Local',
+      healthCheckNodePort: port,
+      ports,
+    }
+    await tell('put', 'Node', apiNode('node-a'))
+    await tell('put', 'Service', apiService('web', '10.96.0.10', balanced))
+    await tell('put', 'EndpointSlice', apiSlice('web-1', 'web', ['10.1.0.1']))
+    await tell('listen')
+  })
+
+  after(async () => {
+    await node.close()
+  })
+
+  async function tell(...command: readonly unknown[]): Promise<void> {
+    const line = JSON.stringify(command)
+    const from = server.lines.length
+    server.write(`${line}\n`)
+    await server.line((text) => text === line, from)
+  }
+
+  function startAgent(...flags: readonly string[]): Program {
+    const master = `http://127.0.0.1:${port}`
+    const own = ['--master', master, '--proxy-mode', 'iptables', '--hostname-override', 'node-a', '-v', '2']
+    return node.start(process.execPath, agentFile, ...own, ...flags)
+  }
+
+  async function eventOf(reason: string, from = 0): Promise<Document> {
+    const isIt = (line: string): boolean => line.startsWith('["event"') && line.includes(`"${reason}"`)
+    const parsed: unknown = JSON.parse(await server.line(isIt, from))
+    return Array.isArray(parsed) ? documentOf(parsed[1]) : {}
+  }
+
+  const service = { apiVersion: 'v1', kind: 'Service', namespace: 'default', name: 'web' }
+  let agent: Program
+
+  it('that it starts', async () => {
+    agent = startAgent()
+    const event = await eventOf('Starting')
+    assert.deepEqual(gist(event), {
+      type: 'Normal',
+      reason: 'Starting',
+      action: 'StartKubeProxy',
+      regarding: { apiVersion: 'v1', kind: 'Node', name: 'node-a' },
+      note: '',
+    })
+    assert.equal(event['reportingController'], 'kube-proxy')
+    assert.equal(event['reportingInstance'], 'kube-proxy-node-a')
+  })
+
+  it('which health check of a Service it could not open', async () => {
+    assert.deepEqual(gist(await eventOf('FailedToStartServiceHealthcheck')), {
+      type: 'Warning',
+      reason: 'FailedToStartServiceHealthcheck',
+      action: 'Listen',
+      regarding: service,
+      note: `node node-a failed to start healthcheck "default/web" on port ${port}: listen EADDRINUSE: address already in use 0.0.0.0:${port}`,
+    })
+  })
+
+  it('which Service lost its frontend, once', async () => {
+    await tell('put', 'Service', apiService('awaits', '10.96.0.10'))
+    assert.deepEqual(gist(await eventOf('FrontendConflict')), {
+      type: 'Warning',
+      reason: 'FrontendConflict',
+      action: 'Sync',
+      regarding: service,
+      note: 'Service port default/web:http/TCP: tcp 10.96.0.10:80 already belongs to default/awaits:http/TCP, which sorts first',
+    })
+    const from = agent.lines.length
+    await tell('put', 'EndpointSlice', apiSlice('awaits-1', 'awaits', ['10.1.0.2']))
+    await agent.line((line) => line.includes('"Sync done"'), from)
+    agent.signal('SIGTERM')
+    const { code, stdout } = await agent.ended
+    assert.equal(code, 0)
+    assert.equal(stdout.match(/"reason":"FrontendConflict"/gu)?.length, 1)
+    assert.ok(!stdout.includes('Events are not sent'), stdout)
+  })
+
+  for (const [name, flag, reason] of [
+    ['healthz', '--healthz-bind-address', 'FailedToStartProxierHealthcheck'],
+    ['metrics', '--metrics-bind-address', 'FailedToStartMetricServer'],
+  ] as const) {
+    it(`why it ends, before it does: the ${name} server`, async () => {
+      const from = server.lines.length
+      const ending = startAgent('--bind-address-hard-fail', flag, `127.0.0.1:${port}`)
+      const { code, stderr } = await ending.ended
+      assert.equal(code, 1, stderr)
+      assert.deepEqual(gist(await eventOf(reason, from)), {
+        type: 'Warning',
+        reason,
+        action: 'StartKubeProxy',
+        regarding: { apiVersion: 'v1', kind: 'Node', name: 'node-a' },
+        note: `listen EADDRINUSE: address already in use 127.0.0.1:${port}`,
+      })
+    })
+  }
+})
