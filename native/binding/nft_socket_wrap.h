@@ -16,6 +16,7 @@ class NftSocketWrap : public SocketWrap<NftSocketWrap, nftables::NftSocket> {
 
  private:
   Napi::Value ListChains(const Napi::CallbackInfo& info);
+  Napi::Value DeleteTable(const Napi::CallbackInfo& info);
   Napi::Value LoadXtables(const Napi::CallbackInfo& info);
   Napi::Value Close(const Napi::CallbackInfo& info);
 };

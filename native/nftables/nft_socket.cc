@@ -1,6 +1,7 @@
 #include "nftables/nft_socket.h"
 
 #include <arpa/inet.h>
+#include <endian.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nf_tables_compat.h>
 #include <linux/netfilter/nfnetlink.h>
@@ -15,6 +16,12 @@
 namespace viaduct::nftables {
 
 namespace {
+
+constexpr const char* kDeleteTable = "delete nf_tables table";
+
+// A name, the longest there is, and three messages with their headers.
+constexpr size_t kDeleteTableBytes =
+    3 * NLMSG_SPACE(sizeof(nfgenmsg)) + NLA_HDRLEN + NLA_ALIGN(NFT_NAME_MAXLEN);
 
 void AppendText(std::vector<uint8_t>& texts, std::string_view text) {
   texts.insert(texts.end(), text.begin(), text.end());
@@ -59,6 +66,36 @@ Result<std::vector<uint8_t>> NftSocket::ListChains(uint8_t family) {
   if (dumped.ok() && is_malformed) dumped = Error{EPROTO, {}, {}};
   if (!dumped.ok()) return Named(std::move(dumped), "dump nf_tables chains").error();
   return names;
+}
+
+// linux/netfilter/nfnetlink.h NFNL_MSG_BATCH_BEGIN: nfnetlink_rcv_batch(). linux/netfilter/nf_tables.h
+// NFT_MSG_DELTABLE: nf_tables_deltable(). What goes wrong with the transaction itself is told of its first
+// message.
+Status NftSocket::DeleteTable(uint8_t family, std::string_view table) {
+  if (table.size() >= NFT_NAME_MAXLEN) return Error{ENAMETOOLONG, kDeleteTable, {}};
+  RequestBuffer<kDeleteTableBytes> request;
+  MessageBuilder builder(request);
+  constexpr uint32_t kMessages = 3;
+  const uint32_t sequence = socket_.TakeSequence(kMessages);
+  const auto mark = [&](uint16_t type, uint32_t mark_sequence) {
+    auto* header = builder.BeginMessage<nfgenmsg>(type, NLM_F_REQUEST, mark_sequence);
+    header->version = NFNETLINK_V0;
+    header->res_id = htobe16(NFNL_SUBSYS_NFTABLES);
+    builder.FinishMessage();
+  };
+  mark(NFNL_MSG_BATCH_BEGIN, sequence);
+  auto* header = builder.BeginMessage<nfgenmsg>(NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_DELTABLE, NLM_F_REQUEST,
+                                                sequence + 1);
+  header->nfgen_family = family;
+  header->version = NFNETLINK_V0;
+  builder.String(NFTA_TABLE_NAME, table);
+  builder.FinishMessage();
+  mark(NFNL_MSG_BATCH_END, sequence + 2);
+  BatchOutcome outcome;
+  socket_.Transact(builder.sealed(), sequence, kMessages, 0, outcome);
+  if (outcome.failures.empty()) return Ok();
+  Failure& first = outcome.failures.front();
+  return Error{first.code, kDeleteTable, std::move(first.text)};
 }
 
 // Two ways, since neither serves every kernel and every process. dev_load() of net/core/dev_ioctl.c takes the

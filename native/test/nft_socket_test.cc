@@ -89,6 +89,44 @@ TEST_F(NftSocketTest, AMalformedAnswerIsAnError) {
   EXPECT_EQ(names.error().code, EPROTO);
 }
 
+TEST_F(NftSocketTest, DeletesATableInATransactionOfItsOwn) {
+  Bytes sent;
+  kernel.on_send = [&](int, const Bytes& bytes) {
+    sent = bytes;
+    return 0;
+  };
+  EXPECT_TRUE(socket->DeleteTable(AF_INET6, "kube-proxy").ok());
+  EXPECT_TRUE(HasBytes(sent, R"(
+    14 00 00 00  10 00 01 00  01 00 00 00  00 00 00 00   # NFNL_MSG_BATCH_BEGIN, REQUEST
+    00 00 00 0a                                          # nfgenmsg: of nf_tables
+    24 00 00 00  02 0a 01 00  02 00 00 00  00 00 00 00   # NFT_MSG_DELTABLE, REQUEST
+    0a 00 00 00                                          # nfgenmsg: AF_INET6
+    0f 00 01 00  6b 75 62 65  2d 70 72 6f  78 79 00 00   # NAME "kube-proxy"
+    14 00 00 00  11 00 01 00  03 00 00 00  00 00 00 00   # NFNL_MSG_BATCH_END, REQUEST
+    00 00 00 0a
+  )"));
+}
+
+TEST_F(NftSocketTest, TheFirstRefusalOfATransactionIsItsError) {
+  // Of which message each is: the first for the transaction as a whole, the second for the table.
+  for (const auto& [offset, code] : {std::pair{1u, ENOENT}, std::pair{0u, EOPNOTSUPP}}) {
+    kernel.on_send = [&](int fd, const Bytes& sent) {
+      kernel.queue(fd).push_back({MakeError(HeadersOf(sent)[0].nlmsg_seq + offset, code)});
+      return 0;
+    };
+    const Status deleted = socket->DeleteTable(AF_INET, "kube-proxy");
+    ASSERT_FALSE(deleted.ok());
+    EXPECT_EQ(deleted.error().code, code);
+    EXPECT_EQ(deleted.error().operation, "delete nf_tables table");
+  }
+}
+
+TEST_F(NftSocketTest, ANameThatIsTooLongIsNoTable) {
+  kernel.on_send = [](int, const Bytes&) { return 0; };
+  EXPECT_TRUE(socket->DeleteTable(AF_INET, std::string(NFT_NAME_MAXLEN - 1, 'x')).ok());
+  EXPECT_EQ(socket->DeleteTable(AF_INET, std::string(NFT_NAME_MAXLEN, 'x')).error().code, ENAMETOOLONG);
+}
+
 TEST_F(NftSocketTest, AsksForWhatIsInTheModuleByBothWays) {
   std::vector<Bytes> requests;
   kernel.on_send = [&](int fd, const Bytes& sent) {

@@ -101,6 +101,8 @@ export interface RawIpsetSocket {
 export interface RawNftSocket {
   /** UTF-8: of each chain its table and its name, both ended by NUL. Rejects with EINVAL without nf_tables. */
   listChains(family: RawFamily): Promise<Uint8Array>
+  /** The table with all that is in it. Rejects with ENOENT where there is none, EOPNOTSUPP without nf_tables. */
+  deleteTable(family: RawFamily, table: string): Promise<void>
   /** Rejects where the kernel could not be asked, or knows nothing of the kind; both ways were tried then. */
   loadXtables(family: RawFamily): Promise<void>
   close(): Promise<void>

@@ -1,5 +1,5 @@
-// The names of the chains in nf_tables: by them a kube-proxy that works through iptables-nft is recognised. Its layer of
-// compatibility also brings the modules of the legacy tables.
+// The names of the chains in nf_tables: by them a kube-proxy that works through iptables-nft is recognised, and the table of one in
+// nftables mode can be deleted. The layer of compatibility also brings the modules of the legacy tables.
 import type { IpFamily } from '../address.js'
 
 export interface NftChain {
@@ -14,6 +14,11 @@ export interface NftChains {
    * nf_tables. Throws KernelError. NB: asking makes the kernel load the module where there is one.
    */
   list(family: IpFamily): Promise<readonly NftChain[]>
+  /**
+   * Deletes a table of the family with all that is in it, whoever made it. False: there was none, also where the kernel has no
+   * nf_tables. Throws KernelError. NB: asking makes the kernel load the module where there is one.
+   */
+  discardTable(family: IpFamily, table: string): Promise<boolean>
   /**
    * Asks for what the kernel looks for in ip_tables or ip6_tables, so that it loads that module by itself; nobody here
    * executes modprobe. Resolves as well where none came: that shows in the tables. Throws KernelError.

@@ -8,6 +8,9 @@ import { RequestQueue } from './request-queue.js'
 /** No nfnetlink at all; no nf_tables behind it (nfnetlink_rcv_msg() knows no other word for that). */
 const absences: ReadonlySet<string> = new Set(['EPROTONOSUPPORT', 'EINVAL'])
 
+/** The same, as a transaction is told, and that there is no such table. */
+const absencesOfTable: ReadonlySet<string> = new Set(['EPROTONOSUPPORT', 'EOPNOTSUPP', 'ENOENT'])
+
 /** The nf_tables of the kernel that we run on. */
 export class RealNftChains implements NftChains {
   readonly #queue: RequestQueue<RawNftSocket>
@@ -22,6 +25,17 @@ export class RealNftChains implements NftChains {
       return decodeChains(names)
     } catch (error) {
       if (error instanceof KernelError && absences.has(error.code)) return []
+      throw error
+    }
+  }
+
+  async discardTable(family: IpFamily, table: string): Promise<boolean> {
+    const subject = { family, object: table }
+    try {
+      await this.#queue.run((socket) => socket.deleteTable(addressFamily[family], table), subject)
+      return true
+    } catch (error) {
+      if (error instanceof KernelError && absencesOfTable.has(error.code)) return false
       throw error
     }
   }

@@ -34,6 +34,7 @@ export function nftChainsContract(subject: string, open: () => NftChainsSubject)
       await namespace.nftChains.close()
       await rejectsWith(namespace.nftChains.list('ipv4'), 'EBADF')
       await rejectsWith(namespace.nftChains.loadXtables('ipv4'), 'EBADF')
+      await rejectsWith(namespace.nftChains.discardTable('ipv4', 'nat'), 'EBADF')
     })
 
     it('lists nothing where nobody made a table', async () => {
@@ -53,6 +54,14 @@ export function nftChainsContract(subject: string, open: () => NftChainsSubject)
         if (other !== undefined) assert.deepEqual(await namespace.nftChains.list(other), [])
       })
     }
+    it('discards a table with its chains, and nothing else', async () => {
+      const { nftChains } = namespace
+      assert.equal(await nftChains.discardTable('ipv6', 'nat'), true)
+      assert.deepEqual(await sorted(nftChains, 'ipv6'), ['filter KUBE-FORWARD'])
+      assert.equal((await nftChains.list('ipv4')).length, kubeChains.length)
+      assert.equal(await nftChains.discardTable('ipv6', 'nat'), false)
+      assert.equal(await nftChains.discardTable('ipv4', 'kube-proxy'), false)
+    })
     it('asks for the legacy tables, whether or not they are there', async () => {
       await namespace.nftChains.loadXtables('ipv4')
       await namespace.nftChains.loadXtables('ipv6')

@@ -3,7 +3,7 @@ import type { IpFamily } from '../../address.js'
 import { KernelError } from '../../errors.js'
 import type { NftChain, NftChains } from '../nft-chains.js'
 
-/** NftChains in memory: tests say which chains there are. */
+/** NftChains in memory: tests say which chains there are; a table is there while it has one. */
 export class ModelNftChains implements NftChains {
   readonly chains: Record<IpFamily, readonly NftChain[]> = { ipv4: [], ipv6: [] }
   /** What comes of a request for the modules of the legacy tables. */
@@ -13,6 +13,14 @@ export class ModelNftChains implements NftChains {
   async list(family: IpFamily): Promise<readonly NftChain[]> {
     this.#refuseClosed(family)
     return this.chains[family]
+  }
+
+  async discardTable(family: IpFamily, table: string): Promise<boolean> {
+    this.#refuseClosed(family)
+    const others = this.chains[family].filter((chain) => chain.table !== table)
+    const isThere = others.length < this.chains[family].length
+    this.chains[family] = others
+    return isThere
   }
 
   async loadXtables(family: IpFamily): Promise<void> {

@@ -96,7 +96,7 @@ describe('the addon', () => {
     assert.deepEqual(methods(addon.IpsetSocket), ['apply', 'close', 'listEntries', 'listSets'])
     assert.deepEqual(methods(addon.KernelLook), ['close', 'take'])
     assert.deepEqual(methods(addon.LookWatch), ['close', 'next'])
-    assert.deepEqual(methods(addon.NftSocket), ['close', 'listChains', 'loadXtables'])
+    assert.deepEqual(methods(addon.NftSocket), ['close', 'deleteTable', 'listChains', 'loadXtables'])
     assert.deepEqual(methods(addon.XtablesTable), [
       'apply',
       'chains',
