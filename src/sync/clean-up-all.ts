@@ -3,6 +3,7 @@ import { KernelError } from '../errors.js'
 import { cleanUp, describeCleanUp } from './clean-up.js'
 import { cleanUpIptables, describeCleanedTables, describeNftLeftovers } from './iptables-clean-up.js'
 import type { ModeKernel } from './mode.js'
+import { cleanUpNft, describeCleanedNft } from './nft-clean-up.js'
 
 /** --cleanup: removes what every mode left, each whatever becomes of the others. Throws KernelError when nothing may be read. */
 export async function cleanUpAll(
@@ -11,17 +12,26 @@ export async function cleanUpAll(
 ): Promise<{ readonly text: string; readonly isComplete: boolean }> {
   const tables = await cleanUpIptables(kernel)
   const ipvs = await cleanUp(kernel, excludeCidrs)
-  const sentences = [describeCleanUp(ipvs), describeCleanedTables(tables)]
-  let isListed = true
+  const nft = await cleanUpNftTables(kernel)
+  const text = [describeCleanUp(ipvs), describeCleanedTables(tables), ...nft.sentences].join('; ')
+  const isComplete =
+    nft.isComplete && ipvs.failures.length === 0 && tables.every(({ error }) => error === undefined)
+  return { text, isComplete }
+}
+
+/** What iptables-nft has is told only. */
+async function cleanUpNftTables({
+  nftChains,
+}: ModeKernel): Promise<{ readonly sentences: readonly string[]; readonly isComplete: boolean }> {
+  const sentences: string[] = []
   try {
-    const nft = await describeNftLeftovers(kernel.nftChains)
-    if (nft !== undefined) sentences.push(nft)
+    const removed = await cleanUpNft(nftChains)
+    if (removed.length > 0) sentences.push(describeCleanedNft(removed))
+    const leftovers = await describeNftLeftovers(nftChains)
+    if (leftovers !== undefined) sentences.push(leftovers)
+    return { sentences, isComplete: true }
   } catch (error) {
     if (!(error instanceof KernelError)) throw error
-    isListed = false
-    sentences.push(`chains of nf_tables could not be listed: ${error.message}`)
+    return { sentences: [...sentences, `failed: ${error.message}`], isComplete: false }
   }
-  const isComplete =
-    isListed && ipvs.failures.length === 0 && tables.every(({ error }) => error === undefined)
-  return { text: sentences.join('; '), isComplete }
 }

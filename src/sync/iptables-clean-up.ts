@@ -64,15 +64,15 @@ export function describeCleanedTables(cleaned: readonly CleanedTable[]): string 
 }
 
 /**
- * One sentence on what a kube-proxy has in nf_tables, which is another place than the legacy tables; undefined: nothing. Its
- * rules are not ours to remove: they were made by a program that could run still.
+ * One sentence on what a kube-proxy has in the tables of iptables-nft, which are others than the legacy ones; undefined: nothing.
+ * They are not ours to remove: other programs have rules there, and iptables-nft alone can tell them apart.
  */
 export async function describeNftLeftovers(nftChains: NftChains): Promise<string | undefined> {
   const found: string[] = []
   for (const family of families) {
     for (const { table, chain } of await nftChains.list(family)) {
       const isIptablesNft = (table === 'nat' || table === 'filter') && isOneOf(chain, prunedChains(table))
-      if (isIptablesNft || table === 'kube-proxy') found.push(`${logFamily(family)} ${table} ${chain}`)
+      if (isIptablesNft) found.push(`${logFamily(family)} ${table} ${chain}`)
     }
   }
   if (found.length === 0) return undefined

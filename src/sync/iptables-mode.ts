@@ -9,6 +9,7 @@ import { servesLocalhostNodePorts } from '../node/index.js'
 import { describeNftLeftovers } from './iptables-clean-up.js'
 import { IptablesPipeline } from './iptables-pipeline.js'
 import { ensureSetting } from './kernel-settings.js'
+import { leavingNft } from './nft-clean-up.js'
 import {
   type LeftoverReport,
   type Mode,
@@ -16,6 +17,7 @@ import {
   type ModeOptions,
   type OpenModeOptions,
   leaving,
+  leavingAll,
 } from './mode.js'
 
 /** At 10,000 services a write takes some 50 ms of a core: a rest of twice that leaves two thirds of it to others. */
@@ -70,7 +72,7 @@ export function iptablesMode(
     const isNothing = report.virtualServers + report.routes + report.sets === 0 && !report.device
     return { removed: isNothing ? undefined : describeCleanUp({ ...report, failures: [] }), failures }
   }
-  const leaveOthers = leaving('ipvs', log, removeOthers)
+  const leaveOthers = leavingAll([leaving('ipvs', log, removeOthers), leavingNft(options)])
   return { name: 'iptables', families, openPipeline, syncPeriodMs, minSyncPeriodMs, restFactor, leaveOthers }
 }
 

@@ -17,7 +17,9 @@ import {
   type ModeOptions,
   type OpenModeOptions,
   leaving,
+  leavingAll,
 } from './mode.js'
+import { leavingNft } from './nft-clean-up.js'
 import type { Pipeline } from './pipeline.js'
 import { prepareKernel } from './prepare-kernel.js'
 import { ServiceScheduling } from './service-scheduling.js'
@@ -109,7 +111,10 @@ export function ipvsMode(
     syncPeriodMs,
     minSyncPeriodMs,
     restFactor: 0,
-    leaveOthers: leaving('iptables', log, async () => await removeIptables(kernel)),
+    leaveOthers: leavingAll([
+      leaving('iptables', log, async () => await removeIptables(kernel)),
+      leavingNft(options),
+    ]),
   }
 }
 

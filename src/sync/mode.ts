@@ -80,9 +80,18 @@ export interface LeftoverReport {
   readonly failures: readonly KernelError[]
 }
 
-/** `leaveOthers` of a mode: says what was removed, and once what could not be. */
+/** `leaveOthers` of a mode that has several others: each goes whatever becomes of the rest. */
+export function leavingAll(others: readonly (() => Promise<boolean>)[]): () => Promise<boolean> {
+  return async () => {
+    let isComplete = true
+    for (const leave of others) if (!(await leave())) isComplete = false
+    return isComplete
+  }
+}
+
+/** The part of `leaveOthers` for one of them: says what was removed, and once what could not be. */
 export function leaving(
-  other: 'iptables' | 'ipvs',
+  other: 'iptables' | 'ipvs' | 'nftables',
   log: Log,
   remove: () => Promise<LeftoverReport>,
 ): () => Promise<boolean> {

@@ -1,4 +1,4 @@
-// iptables mode over time: order of writes, drift, faults, restarts, and what others left.
+// iptables mode over time: order of writes, drift, faults and restarts.
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
@@ -6,10 +6,9 @@ import { serviceReference } from '../../src/event.js'
 import type { XtRule } from '../../src/kernel/index.js'
 import { openModelKernel } from '../../src/kernel/model/index.js'
 import type { ObjectEvent } from '../../src/source/index.js'
-import { cleanUpAll } from '../../src/sync/index.js'
-import { IptablesLab, jumpTo, linesWith, refusePruning, ruleLines } from '../support/iptables-lab.js'
+import { IptablesLab, jumpTo, linesWith, ruleLines } from '../support/iptables-lab.js'
 import { endpoint, node, port, remove, service, set, slice, synced } from '../support/objects.js'
-import { ip, PipelineLab, snapshot } from '../support/pipeline-lab.js'
+import { ip } from '../support/pipeline-lab.js'
 
 const listed: ObjectEvent = { type: 'listed' }
 const web = [set(service('web', '10.96.0.1')), set(slice('web-1', 'web', ['10.1.0.1', '10.1.0.2']))]
@@ -358,121 +357,6 @@ describe('two Services that want one frontend', () => {
     assert.equal(linesWith(lab.kernel.xtNamespace, '--dport 30999').length, 1)
     assert.equal(lab.log.find('warn', '').length, 0)
     await lab.stop()
-  })
-})
-
-const refuse = (): number => constants.errno.EAGAIN
-
-describe('a switch of the mode', () => {
-  it('to iptables: IPVS loses what is ours when the rules stand', async () => {
-    const former = new PipelineLab()
-    await former.deliver(...web, synced)
-    await former.stop()
-    const { kernel } = former
-    assert.notDeepEqual(await snapshot(kernel), [])
-    const lab = new IptablesLab({ kernel })
-    let wasServed = false
-    const ipvs = kernel.ipvs.apply.bind(kernel.ipvs)
-    kernel.ipvs.apply = async (ops) => {
-      wasServed = linesWith(kernel.xtNamespace, dnatTo('10.1.0.1')).length === 1
-      return await ipvs(ops)
-    }
-    await lab.deliver(...web, synced)
-    assert.ok(wasServed)
-    assert.deepEqual(await snapshot(kernel), [])
-    assert.equal(lab.log.find('info', 'What ipvs mode left: removed 1 virtual servers').length, 1)
-    await lab.stop()
-  })
-
-  it('to ipvs: the tables lose what is ours when the virtual servers stand', async () => {
-    const former = await started(...web)
-    await former.stop()
-    const { xtNamespace } = former.kernel
-    const lab = new PipelineLab({ kernel: openModelKernel({ xtNamespace }) })
-    await lab.deliver(...web, synced)
-    assert.deepEqual(linesWith(xtNamespace, 'KUBE-SVC'), [])
-    assert.deepEqual(linesWith(xtNamespace, 'KUBE-SEP'), [])
-    assert.match(
-      lab.log
-        .find('info', 'What iptables mode left')
-        .map(({ message }) => message)
-        .join(),
-      /chains from IPv4 nat/u,
-    )
-    await lab.stop()
-  })
-
-  for (const [mode, other] of [
-    ['iptables', 'ipvs'],
-    ['ipvs', 'iptables'],
-  ] as const) {
-    it(`to ${mode}: what cannot be removed is told, and tried again until it is`, async () => {
-      const former = other === 'ipvs' ? new PipelineLab() : await started(...web)
-      await former.deliver(...web, synced)
-      await former.stop()
-      const { xtNamespace } = former.kernel
-      const kernel = other === 'ipvs' ? former.kernel : openModelKernel({ xtNamespace })
-      const nat = kernel.xtables('ipv4', 'nat')
-      if (other === 'ipvs') kernel.ipvs.batches.plan = { fault: refuse }
-      const allowPruning = other === 'ipvs' ? undefined : refusePruning(nat)
-      const lab = mode === 'iptables' ? new IptablesLab({ kernel }) : new PipelineLab({ kernel })
-      await lab.deliver(...web, synced)
-      await lab.clock.advance(65_000)
-      const told = lab.log.find('warn', `What ${other} mode left cannot all be removed`)
-      assert.match(told.map(({ message }) => message).join('\n'), /^.*cannot all be removed: .*EAGAIN.*$/u)
-      kernel.ipvs.batches.plan = {}
-      nat.plan = {}
-      allowPruning?.()
-      await lab.clock.advance(30_000)
-      assert.equal(lab.log.find('info', `What ${other} mode left could be removed now`).length, 1)
-      if (other === 'ipvs') assert.deepEqual(await snapshot(kernel), [])
-      else assert.deepEqual(linesWith(xtNamespace, 'KUBE-SVC-'), [])
-      await lab.stop()
-    })
-  }
-
-  it('to ipvs makes its own chains and no others', async () => {
-    const lab = new PipelineLab()
-    await lab.deliver(...web, synced)
-    assert.deepEqual(await lab.kernel.activeTables('ipv4'), ['mangle', 'filter', 'nat'])
-    assert.equal(lab.log.find('info', 'What iptables mode left').length, 0)
-    await lab.stop()
-  })
-})
-
-describe('--cleanup', () => {
-  it('leaves the tables as they were before, whatever mode it is told', async () => {
-    const kernel = openModelKernel()
-    kernel.xtNamespace.table('ipv4', 'filter').append('INPUT', { target: { kind: 'accept' } })
-    const before = ruleLines(kernel.xtNamespace)
-    const lab = new IptablesLab({ kernel, config: { iptables: { localhostNodePorts: false } } })
-    await lab.deliver(...web, ...shop, synced)
-    await lab.stop()
-    const again = openModelKernel({ xtNamespace: kernel.xtNamespace })
-    const { text, isComplete } = await cleanUpAll(again, [])
-    assert.ok(isComplete)
-    assert.match(text, /removed \d+ chains from IPv4 filter/u)
-    assert.deepEqual(ruleLines(kernel.xtNamespace), before)
-    const { writes } = kernel.xtNamespace.table('ipv4', 'nat')
-    assert.match((await cleanUpAll(again, [])).text, /removed no chains/u)
-    assert.equal(kernel.xtNamespace.table('ipv4', 'nat').writes, writes)
-  })
-
-  it("leaves kubelet's chain, with its rule and its jumps", async () => {
-    const lab = await started(...web)
-    await lab.stop()
-    await cleanUpAll(openModelKernel({ xtNamespace: lab.kernel.xtNamespace }), [])
-    assert.equal(linesWith(lab.kernel.xtNamespace, '-j KUBE-FIREWALL').length, 2)
-  })
-
-  it('goes on with the other tables when one fails, and says so', async () => {
-    const lab = await started(...web)
-    await lab.stop()
-    const kernel = openModelKernel({ xtNamespace: lab.kernel.xtNamespace })
-    kernel.xtables('ipv4', 'nat').plan = { callFault: () => constants.errno.EAGAIN }
-    const { text, isComplete } = await cleanUpAll(kernel, [])
-    assert.ok(!isComplete)
-    assert.match(text, /chains from IPv4 filter.*; failed: .*EAGAIN/u)
   })
 })
 
