@@ -4,6 +4,7 @@ import { KernelError } from '../errors.js'
 import type { Sysctl, XtTableName } from '../kernel/index.js'
 import type { Log } from '../log.js'
 import { inOrder } from './in-order.js'
+import { readOrNothing } from './kernel-settings.js'
 import type { ModeKernel } from './mode.js'
 
 export interface FindXtablesOptions {
@@ -14,13 +15,27 @@ export interface FindXtablesOptions {
   readonly onFound?: (family: IpFamily) => void
 }
 
-/** IPv4 must be there, or KernelError is thrown; a kernel without ip6_tables is one without IPv6 Services. */
+/**
+ * IPv4 must be there, or KernelError is thrown; a kernel without ip6_tables, or on which IPv6 is off, is one without IPv6
+ * Services (F-085).
+ */
 export async function familiesWithXtables(options: FindXtablesOptions): Promise<readonly IpFamily[]> {
   const { log } = options
+  if (!(await hasIpv6(options.kernel.sysctl))) {
+    await findTables(options, 'ipv4')
+    log.info('IPv6 Services are not programmed: IPv6 is off on this node', { ipFamily: 'IPv6' })
+    return ['ipv4']
+  }
   const [, lacking] = await inOrder([findTables(options, 'ipv4'), lackOfTables(options, 'ipv6')])
   if (lacking === undefined) return ['ipv4', 'ipv6']
   log.warn('IPv6 Services are not programmed', { ipFamily: 'IPv6', err: lacking })
   return ['ipv4']
+}
+
+/** The setting is there exactly where the kernel has IPv6, and /proc/net/if_inet6 with it: a kernel booted with ipv6.disable=1 has neither. */
+async function hasIpv6(sysctl: Sysctl): Promise<boolean> {
+  const disabled = await readOrNothing(sysctl, 'net/ipv6/conf/all/disable_ipv6')
+  return disabled === '0'
 }
 
 /** undefined: they are there. */

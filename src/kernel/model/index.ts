@@ -66,6 +66,7 @@ const defaultSysctls = {
   'net/ipv4/conf/all/arp_ignore': '0',
   'net/ipv4/conf/all/arp_announce': '0',
   'net/ipv4/conf/all/route_localnet': '0',
+  'net/ipv6/conf/all/disable_ipv6': '0',
   'net/ipv6/conf/all/forwarding': '0',
 } as const
 

@@ -90,6 +90,57 @@ for (const mode of ['ipvs', 'iptables', undefined] as const) {
   })
 }
 
+for (const mode of ['ipvs', 'iptables'] as const) {
+  describe(`families in ${mode} mode`, () => {
+    const cases: readonly {
+      readonly name: string
+      /** Of disable_ipv6; undefined: a kernel without IPv6. */
+      readonly disabled: string | undefined
+      readonly hasTables?: boolean
+      readonly families: readonly string[]
+      readonly told?: readonly ['info' | 'warn', string]
+    }[] = [
+      { name: 'F-085 both where both work', disabled: '0', families: ['ipv4', 'ipv6'] },
+      {
+        name: 'F-085 one where IPv6 is off',
+        disabled: '1',
+        families: ['ipv4'],
+        told: ['info', 'IPv6 Services are not programmed: IPv6 is off on this node'],
+      },
+      {
+        name: 'F-085 one where there is no IPv6',
+        disabled: undefined,
+        families: ['ipv4'],
+        told: ['info', 'IPv6 Services are not programmed: IPv6 is off on this node'],
+      },
+      {
+        name: 'F-085 one where IPv6 has no tables',
+        disabled: '0',
+        hasTables: false,
+        families: ['ipv4'],
+        told: ['warn', 'IPv6 Services are not programmed'],
+      },
+    ]
+    for (const { name, disabled, hasTables = true, families, told } of cases) {
+      it(name, async () => {
+        const kernel = openModelKernel()
+        const path = 'net/ipv6/conf/all/disable_ipv6'
+        if (disabled === undefined) kernel.sysctl.values.delete(path)
+        else kernel.sysctl.values.set(path, disabled)
+        for (const table of ['nat', 'filter', 'mangle'] as const)
+          if (!hasTables) kernel.xtables('ipv6', table).plan = { callFault: () => ENOPROTOOPT }
+        const { mode: opened, log } = await open(kernel, { mode })
+        assert.deepEqual(opened.families, families)
+        const lines = log.lines.filter(({ message }) => message.startsWith('IPv6 Services'))
+        assert.deepEqual(
+          lines.map(({ level, message }) => [level, message]),
+          told === undefined ? [] : [told],
+        )
+      })
+    }
+  })
+}
+
 describe('the mode that runs', () => {
   const addresses: ConfigInput = { vipBinding: 'addresses' }
   const cases: readonly {
