@@ -2,6 +2,7 @@
 import { EventEmitter, once } from 'node:events'
 import { hostname } from 'node:os'
 import type { Registry } from 'prom-client'
+import type { IpFamily } from '../address.js'
 import { writtenFlags } from '../cli/index.js'
 import { effectiveConfiguration, type Config, type ProxyMode } from '../config/index.js'
 import { countCpus, type Kernel } from '../kernel/index.js'
@@ -18,6 +19,8 @@ const onlineCpus = '/sys/devices/system/cpu/online'
 /** What brings the world into the kernel. */
 export interface Agent {
   readonly mode: ProxyMode
+  /** Those that are programmed. */
+  readonly families: readonly IpFamily[]
   readonly synchronizer: Synchronizer
   readonly servers: AgentServers
   /** Resolves when the whole world was in the kernel once. */
@@ -71,12 +74,13 @@ export async function build({
     events,
     openHealthChecks,
   })
+  const { name, families } = mode
   const synchronizer = new Synchronizer({
     mode,
     onInForce: () => {
       manager.ready()
       news.emit('inForce')
-      for (const warning of configWarnings({ ...config, mode: mode.name }, node.facts)) log.warn(warning)
+      for (const warning of configWarnings({ ...config, mode: name, families }, node.facts)) log.warn(warning)
       endStartOfV8()
       releaseMemory().catch((error: unknown) => log.debug('Memory of the start is kept', { err: error }))
     },
@@ -91,9 +95,9 @@ export async function build({
     facts: {
       families: () => synchronizer.health,
       isNodeEligible: () => node.isEligible,
-      mode: mode.name,
+      mode: name,
       metrics: registry,
-      configuration: () => effectiveConfiguration(config, mode.name),
+      configuration: () => effectiveConfiguration(config, name),
       flags: () => writtenFlags(process.argv.slice(2)),
       startedMs: processStartMs(),
       version: config.version,
@@ -105,5 +109,5 @@ export async function build({
     log,
   })
   const [crash, inForce] = [once(news, 'crash'), once(news, 'inForce')]
-  return { mode: mode.name, synchronizer, servers, inForce, crash }
+  return { mode: name, families, synchronizer, servers, inForce, crash }
 }

@@ -1,6 +1,7 @@
 // What an operator should know about settings that are valid, but leave something open (F-065, F-083, F-086).
-import type { Cidr, IpFamily } from '../address.js'
+import { familyOf, type Cidr, type IpFamily } from '../address.js'
 import { writtenOfClient, type Config, type ProxyMode } from '../config/index.js'
+import { familyNames } from './family-problem.js'
 import type { NodeFacts } from './node-tracker.js'
 
 export interface WarnedConfig extends Pick<
@@ -18,9 +19,9 @@ export interface WarnedConfig extends Pick<
 > {
   /** The one that runs. */
   readonly mode: ProxyMode
+  /** Those that are programmed. */
+  readonly families: readonly IpFamily[]
 }
-
-const names: Readonly<Record<IpFamily, string>> = { ipv4: 'IPv4', ipv6: 'IPv6' }
 
 /** One sentence each; none: all is said. What the node is not known to have counts as IPv4 only (F-083). */
 export function configWarnings(
@@ -35,6 +36,7 @@ export function configWarnings(
     ...(known.length === 0 ? [unknown] : []),
     ...nodePortWarnings(config, families),
     ...detectionWarnings(config, node, families),
+    ...serverWarnings(config),
     ...(config.mode === 'ipvs' ? excludeWarnings(config, families) : []),
     ...naming('feature gates without effect in this build', Object.keys(config.featureGates.withoutEffect)),
     ...naming('settings without effect in this build', [
@@ -75,7 +77,7 @@ function nodePortWarnings({ nodePortAddresses }: WarnedConfig, families: readonl
   }
   return withoutNetwork(nodePortAddresses, families).map(
     (family) =>
-      `nodePortAddresses has no ${names[family]} network; NodePort connections will be accepted on all local ${names[family]} addresses`,
+      `nodePortAddresses has no ${familyNames[family]} network; NodePort connections will be accepted on all local ${familyNames[family]} addresses`,
   )
 }
 
@@ -96,15 +98,28 @@ function detectionWarnings(
   const place = detectLocalMode === 'ClusterCIDR' ? 'clusterCIDR' : 'spec.podCIDRs of this Node'
   return withoutNetwork(networks, families).map(
     (family) =>
-      `${place} has no ${names[family]} network; traffic of pods cannot be told from other ${names[family]} traffic (detectLocalMode ${detectLocalMode})`,
+      `${place} has no ${familyNames[family]} network; traffic of pods cannot be told from other ${familyNames[family]} traffic (detectLocalMode ${detectLocalMode})`,
   )
+}
+
+/** On a node of one family a server that listens on the other answers nobody. */
+function serverWarnings({ servers, families }: WarnedConfig): string[] {
+  const [family, second] = families
+  if (family === undefined || second !== undefined) return []
+  return (['healthzBindAddress', 'metricsBindAddress'] as const).flatMap((field) => {
+    const host = servers[field]?.host
+    if (host === undefined || familyOf(host) === family) return []
+    return [`cluster is ${familyNames[family]}-only but ${field} is ${familyNames[familyOf(host)]}`]
+  })
 }
 
 function excludeWarnings({ ipvs }: WarnedConfig, families: readonly IpFamily[]): string[] {
   const isAllForeign = ipvs.excludeCIDRs.length > 0 && withoutNetwork(ipvs.excludeCIDRs, families).length > 0
   const [family, second] = families
   if (!isAllForeign || family === undefined || second !== undefined) return []
-  return [`ipvs.excludeCIDRs has no ${names[family]} network, but this node has only ${names[family]}`]
+  return [
+    `ipvs.excludeCIDRs has no ${familyNames[family]} network, but this node has only ${familyNames[family]}`,
+  ]
 }
 
 function withoutNetwork(networks: readonly Cidr[], families: readonly IpFamily[]): readonly IpFamily[] {

@@ -37,18 +37,25 @@ const scaledDown = 'ToBeDeletedByClusterAutoscaler'
 
 /** Keeps the facts of our own Node; other Nodes are none of ours. Pure. */
 export class NodeTracker {
-  readonly #bindAddress: NodeFacts['addresses']
+  readonly #bindAddress: IpAddress | undefined
   #facts: NodeFacts
+  #primaryFamily: IpFamily
   #isEligible = false
 
   /** `bindAddress` stands for the Node's own IP of its family, whatever the Node says (F-082). */
   constructor(name: string, bindAddress?: IpAddress) {
-    this.#bindAddress = bindAddress === undefined ? {} : { [familyOf(bindAddress)]: bindAddress }
-    this.#facts = { name, zone: undefined, addresses: this.#bindAddress, podCIDRs: [] }
+    this.#bindAddress = bindAddress
+    this.#primaryFamily = bindAddress === undefined ? 'ipv4' : familyOf(bindAddress)
+    this.#facts = { name, zone: undefined, addresses: this.#withBindAddress({}), podCIDRs: [] }
   }
 
   get facts(): NodeFacts {
     return this.#facts
+  }
+
+  /** Of `bindAddress`, else of the first of the Node's IPs; IPv4 while none is known (F-081 to F-083). */
+  get primaryFamily(): IpFamily {
+    return this.#primaryFamily
   }
 
   /**
@@ -67,12 +74,19 @@ export class NodeTracker {
     if (event.object.name !== before.name) return nothing
     this.#isEligible = !event.object.deleted && !event.object.taintKeys.includes(scaledDown)
     const zone = event.object.labels[readLabels.zone]
-    const addresses = { ...nodeAddresses(event.object), ...this.#bindAddress }
+    const [first] = nodeIPs(event.object)
+    if (first !== undefined && this.#bindAddress === undefined) this.#primaryFamily = familyOf(first)
+    const addresses = this.#withBindAddress(nodeAddresses(event.object))
     const podCIDRs = event.object.podCIDRs.map(parseCidr).filter((network) => network !== undefined)
     this.#facts = { name: before.name, zone, addresses, podCIDRs }
     const isSame = addresses.ipv4 === before.addresses.ipv4 && addresses.ipv6 === before.addresses.ipv6
     const hasSamePods = formatAll(podCIDRs) === formatAll(before.podCIDRs)
     return { routing: zone !== before.zone, vipBinding: !isSame, modeSettings: !isSame || !hasSamePods }
+  }
+
+  #withBindAddress(addresses: NodeFacts['addresses']): NodeFacts['addresses'] {
+    const own = this.#bindAddress
+    return own === undefined ? addresses : { ...addresses, [familyOf(own)]: own }
   }
 }
 
@@ -80,14 +94,17 @@ function formatAll(networks: readonly Cidr[]): string {
   return networks.map(formatCidr).join()
 }
 
-/** First address of each family, InternalIPs before ExternalIPs, in the Node's order (F-081). Others are skipped. */
+/** InternalIPs before ExternalIPs, in the Node's order (F-081). What is no address is skipped. */
+function nodeIPs(node: Pick<NodeObject, 'addresses'>): readonly IpAddress[] {
+  const texts = ['InternalIP', 'ExternalIP'].flatMap((wanted) =>
+    node.addresses.flatMap(({ type, address }) => (type === wanted ? [address] : [])),
+  )
+  return texts.map(parseIpAddress).filter((address) => address !== undefined)
+}
+
+/** The first of each family. */
 export function nodeAddresses(node: Pick<NodeObject, 'addresses'>): NodeFacts['addresses'] {
   const found: Partial<Record<IpFamily, IpAddress>> = {}
-  for (const wanted of ['InternalIP', 'ExternalIP']) {
-    for (const { type, address } of node.addresses) {
-      const parsed = type === wanted ? parseIpAddress(address) : undefined
-      if (parsed !== undefined) found[familyOf(parsed)] ??= parsed
-    }
-  }
+  for (const address of nodeIPs(node)) found[familyOf(address)] ??= address
   return found
 }

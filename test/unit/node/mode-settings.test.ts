@@ -201,11 +201,14 @@ describe('which addresses take node ports', () => {
 describe('what an operator should know of valid settings', () => {
   const ipv4 = ip('192.0.2.9')
   const ipv6 = ip('fd00::9')
+  const both: readonly IpFamily[] = ['ipv4', 'ipv6']
   const quiet: ConfigInput = { nodePortAddresses: ['primary'], clusterCIDR: ['10.0.0.0/8', 'fd00::/8'] }
   const cases: readonly {
     name: string
     config: ConfigInput
     node: Parameters<typeof configWarnings>[1]['addresses']
+    /** Programmed; both unless written. */
+    families?: readonly IpFamily[]
     expected: readonly RegExp[]
   }[] = [
     { name: 'nothing', config: quiet, node: { ipv4, ipv6 }, expected: [] },
@@ -268,6 +271,22 @@ describe('what an operator should know of valid settings', () => {
       expected: [],
     },
     {
+      name: 'F-086 servers of the other family than the only one that is programmed',
+      config: {
+        ...quiet,
+        servers: { healthzBindAddress: '[::]:1', metricsBindAddress: '127.0.0.1:2' },
+      },
+      node: { ipv4 },
+      families: ['ipv4'],
+      expected: [/^cluster is IPv4-only but healthzBindAddress is IPv6$/u],
+    },
+    {
+      name: 'not where both are programmed',
+      config: { ...quiet, servers: { healthzBindAddress: '[::]:1' } },
+      node: { ipv4 },
+      expected: [],
+    },
+    {
       name: 'feature gates without effect',
       config: { ...quiet, featureGates: { AllAlpha: true, AllowServiceExternalIPs: true, AllBeta: false } },
       node: { ipv4 },
@@ -277,11 +296,13 @@ describe('what an operator should know of valid settings', () => {
       name: 'settings without effect, but not those that are what they are worth unwritten',
       config: {
         ...quiet,
-        withoutEffect: { oomScoreAdj: -998, configSyncPeriod: '15m0s', portRange: '1-2' },
+        withoutEffect: { 'logging.flushFrequency': '1s', configSyncPeriod: '15m0s', portRange: '1-2' },
         servers: { enableProfiling: true },
       },
       node: { ipv4 },
-      expected: [/^settings without effect in this build: oomScoreAdj, portRange, enableProfiling$/u],
+      expected: [
+        /^settings without effect in this build: logging.flushFrequency, portRange, enableProfiling$/u,
+      ],
     },
     {
       name: 'how an API is reached that nobody asks',
@@ -306,10 +327,11 @@ describe('what an operator should know of valid settings', () => {
       expected: [/^flags without effect beside --config: --proxy-mode, --profiling$/u],
     },
   ]
-  for (const { name, config, node, expected } of cases) {
+  for (const { name, config, node, families = both, expected } of cases) {
     it(name, () => {
       const podCIDRs = [cidr('10.244.1.0/24')]
-      const warned = { ...configOf(config), mode: config.mode === 'ipvs' ? 'ipvs' : 'iptables' } as const
+      const mode = config.mode === 'ipvs' ? 'ipvs' : 'iptables'
+      const warned = { ...configOf(config), mode, families } as const
       const sentences = configWarnings(warned, { addresses: node, podCIDRs })
       assert.equal(sentences.length, expected.length, sentences.join('\n'))
       for (const [i, pattern] of expected.entries()) assert.match(sentences[i] ?? '', pattern)
