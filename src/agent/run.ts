@@ -1,5 +1,6 @@
 // The life of an agent: start, wait, stop.
 import { hostname } from 'node:os'
+import { getHeapStatistics } from 'node:v8'
 import { Registry } from 'prom-client'
 import type { ConfigFile } from '../cli/index.js'
 import { watchConfigFile, type Config } from '../config/index.js'
@@ -8,9 +9,9 @@ import { EventSender } from '../events/index.js'
 import type { Kernel } from '../kernel/index.js'
 import type { Log } from '../log.js'
 import { openMetrics, openProcessMetrics } from '../metrics/index.js'
-import { nodeName } from '../node/index.js'
-import { stopSignal, type ServiceManager } from '../process/index.js'
-import { nodeFileSystem, openSource } from '../source/index.js'
+import { nodeName, NodeWatch } from '../node/index.js'
+import { setOomScore, stopSignal, uncaughtError, watchStrain, type ServiceManager } from '../process/index.js'
+import { nodeFileSystem, openSource, type ObjectEvent } from '../source/index.js'
 import { Inbox, systemClock } from '../sync/index.js'
 import { build, type Agent } from './build.js'
 
@@ -34,6 +35,8 @@ export interface RunOptions {
 /** Brings the world into the kernel until somebody ends it. Resolves with the exit code; rejects with what ended it otherwise. */
 export async function run({ config, configFile, kernel, log, manager }: RunOptions): Promise<number> {
   const stopped = stopSignal()
+  const uncaught = uncaughtError()
+  guardProcess(config, log)
   const following = new AbortController()
   const configChange = watchConfigFile(configFile, { signal: following.signal, after: timers.after })
   configChange.catch(() => undefined)
@@ -60,29 +63,41 @@ export async function run({ config, configFile, kernel, log, manager }: RunOptio
     metrics,
   })
   const inbox = new Inbox(systemClock)
+  const deliver = (events: readonly ObjectEvent[]): void => inbox.deliver(events)
+  const nodeWatch = new NodeWatch({ name, config, deliver, after: timers.after, log })
   // The kernel may be loading its modules meanwhile; what it lacks is told before what the world lacks.
-  const reading = failureOf(source.start((events) => inbox.deliver(events)))
+  const reading = failureOf(source.start((events) => nodeWatch.see(events)))
   reading.catch(() => undefined)
   let agent: Agent | undefined
   let end: NodeJS.Signals | readonly unknown[] | undefined
   try {
-    const built = await Promise.race([
-      build({ config, kernel, log, metrics, registry, manager, events: sender }),
-      stopped,
-    ])
+    const building = build({ config, kernel, log, metrics, registry, manager, events: sender })
+    const built = await Promise.race([building, stopped, uncaught])
     if (typeof built === 'string') end = built
     else {
       agent = built
       log.info('viaduct starts', { version: config.version, mode: built.mode })
       built.synchronizer.start()
       sender.record(startOf(name))
+      nodeWatch.programs(built.families)
       const handing = failureOf(inbox.open((events) => built.synchronizer.deliver(events)))
       const serving = failureOf(built.servers.start(built.inForce))
-      end = await Promise.race([stopped, built.crash, reading, handing, configChange, serving])
+      const { crash } = built
+      end = await Promise.race([
+        stopped,
+        crash,
+        uncaught,
+        reading,
+        nodeWatch.end,
+        handing,
+        configChange,
+        serving,
+      ])
     }
   } finally {
     manager.stopping()
     following.abort()
+    nodeWatch.close()
     kernel.hurry()
     const told = sender.stop(typeof end === 'string' ? farewellMs : lastWordsMs)
     await agent?.servers.stop()
@@ -99,6 +114,19 @@ export async function run({ config, configFile, kernel, log, manager }: RunOptio
 function startOf(node: string): EventReport {
   const regarding = nodeReference(node)
   return { type: 'Normal', reason: 'Starting', action: 'StartKubeProxy', regarding, note: '' }
+}
+
+function guardProcess({ oomScoreAdj }: Config, log: Log): void {
+  setOomScore({ score: oomScoreAdj, after: timers.after, log })
+  watchStrain({
+    every: (periodMs, look) => void setInterval(look, periodMs).unref(),
+    now: timers.now,
+    heap: () => {
+      const { used_heap_size: used, heap_size_limit: limit } = getHeapStatistics()
+      return { used, limit }
+    },
+    log,
+  })
 }
 
 /** Rejects when `start` does, and never resolves: a start that succeeds ends nothing. */

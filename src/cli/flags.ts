@@ -4,7 +4,7 @@ import { inertFlags, inertLoggingFlags } from './inert-flags.js'
 import { iptablesFlags } from './iptables-flags.js'
 import { ipvsFlags } from './ipvs-flags.js'
 import { clientFlags, serverFlags } from './server-flags.js'
-import { parseBoolean, parseBooleans, parseNumber } from './values.js'
+import { parseBoolean, parseBooleans, parseInteger, parseNumber } from './values.js'
 
 /** Every flag of this build: kube-proxy's names and meanings where kube-proxy has the flag. */
 export const flags: readonly Flag[] = [
@@ -67,6 +67,13 @@ export const flags: readonly Flag[] = [
   ...conntrackFlags,
   ...serverFlags,
   ...clientFlags,
+  {
+    name: 'oom-score-adj',
+    value: 'NUMBER',
+    field: 'oomScoreAdj',
+    help: 'how willingly the kernel ends the agent when memory is short: -1000 (never) to 1000 (default -999)',
+    take: (input, text) => ({ ...input, oomScoreAdj: parseInteger('oomScoreAdj', text) }),
+  },
   ...inertFlags,
   {
     name: 'feature-gates',

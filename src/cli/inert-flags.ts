@@ -1,7 +1,7 @@
 // Flags of kube-proxy that change nothing in this build: they are taken, checked, written to files and told once in the log.
 import { formatDuration, parseDuration, withInert, type InertPath } from '../config/index.js'
 import type { Flag } from './flag.js'
-import { parseBoolean, parseInteger, parseQuantity, parseVerbosities } from './values.js'
+import { parseBoolean, parseQuantity, parseVerbosities } from './values.js'
 
 export const inertFlags: readonly Flag[] = [
   {
@@ -9,12 +9,6 @@ export const inertFlags: readonly Flag[] = [
     ...inert('showHiddenMetricsForVersion', (text) => text),
     value: 'VERSION',
     help: 'no effect: no metric is hidden',
-  },
-  {
-    name: 'oom-score-adj',
-    ...inert('oomScoreAdj', (text) => parseInteger('oomScoreAdj', text)),
-    value: 'NUMBER',
-    help: 'no effect yet (default -999)',
   },
   {
     name: 'config-sync-period',

@@ -56,6 +56,8 @@ export interface Config {
   readonly conntrack: ConntrackConfig
   readonly servers: ServersConfig
   readonly client: ClientConfig
+  /** How willingly the kernel ends the process when memory is short: -1000 (never) to 1000. */
+  readonly oomScoreAdj: number
   /** Settings that are not their default, and change nothing in this build. */
   readonly withoutEffect: InertSettings
   /** Names of flags that a configuration file has replaced. */
@@ -90,6 +92,7 @@ export interface ConfigInput {
   readonly conntrack?: ConntrackInput
   readonly servers?: ServersInput
   readonly client?: ClientInput
+  readonly oomScoreAdj?: number
   readonly withoutEffect?: InertSettings
   readonly discardedFlags?: readonly string[]
   /** Blank: none. */
@@ -126,6 +129,7 @@ export function resolveConfig(input: ConfigInput): Config {
     conntrack: resolveConntrack(input.conntrack ?? {}),
     servers: resolveServers(input.servers ?? {}, input.bindAddress ?? '0.0.0.0'),
     client: resolveClient(input.client ?? {}),
+    oomScoreAdj: resolveOomScoreAdj(input.oomScoreAdj ?? -999),
     withoutEffect: resolveWithoutEffect(input.withoutEffect ?? {}),
     discardedFlags: input.discardedFlags ?? [],
     writeConfigTo: input.writeConfigTo === '' ? undefined : input.writeConfigTo,
@@ -162,6 +166,11 @@ function resolveIptables(input: NonNullable<ConfigInput['iptables']>): IptablesC
     throw new ConfigError('iptables.masqueradeBit', `must be within the range [0, 31], not ${masqueradeBit}`)
   }
   return { ...resolvePeriods('iptables', input), masqueradeBit, masqueradeAll, localhostNodePorts }
+}
+
+function resolveOomScoreAdj(score: number): number {
+  if (Number.isInteger(score) && score >= -1000 && score <= 1000) return score
+  throw new ConfigError('oomScoreAdj', `must be within the range [-1000, 1000], not ${score}`)
 }
 
 function resolveVerbosity(level: number): number {

@@ -40,7 +40,10 @@ export function kubeProxyFields(): readonly Field[] {
     inertField('nftables.minSyncPeriod', f.durationText),
     ...windowsFields(),
     ...trafficFields(),
-    inertField('oomScoreAdj', f.wholeNumber),
+    f.field('oomScoreAdj', f.wholeNumber, {
+      take: (input, oomScoreAdj) => ({ ...input, oomScoreAdj }),
+      show: ({ oomScoreAdj }) => oomScoreAdj,
+    }),
     ...conntrackFields(),
     inertField('configSyncPeriod', f.durationText),
     inertField('portRange', f.text),

@@ -8,7 +8,6 @@ export type InertValue = string | number | boolean
 /** What each is worth unless written, by its path and as in a file; of vmodule its flag's text. */
 export const inertDefaults = {
   showHiddenMetricsForVersion: '',
-  oomScoreAdj: -999,
   configSyncPeriod: '15m0s',
   'logging.flushFrequency': '5s',
   'logging.vmodule': '',
@@ -43,7 +42,6 @@ const previousMinor = '1.35'
 /** Those that are written as something else than their default. Throws ConfigError; sentences are kube-proxy's. */
 export function resolveWithoutEffect(written: InertSettings): InertSettings {
   const value = (path: InertPath): InertValue => written[path] ?? inertDefaults[path]
-  within('oomScoreAdj', value('oomScoreAdj'), [-1000, 1000])
   within('nftables.masqueradeBit', value('nftables.masqueradeBit'), [0, 31])
   if (!(parseDuration('configSyncPeriod', String(value('configSyncPeriod'))) > 0)) {
     throw new ConfigError('configSyncPeriod', 'must be greater than 0')

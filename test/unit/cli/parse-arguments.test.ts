@@ -154,7 +154,10 @@ describe('parseArguments', () => {
         '--config-sync-period=1h',
         '--show-hidden-metrics-for-version=1.35',
       ],
-      { withoutEffect: { oomScoreAdj: -5, configSyncPeriod: '1h0m0s', showHiddenMetricsForVersion: '1.35' } },
+      {
+        oomScoreAdj: -5,
+        withoutEffect: { configSyncPeriod: '1h0m0s', showHiddenMetricsForVersion: '1.35' },
+      },
     ],
     [
       ['--manifests=m', '--vmodule=a=1,b*=2', '--vmodule=c=3', '--log-flush-frequency=1s'],

@@ -153,7 +153,7 @@ describe('readConfig', () => {
       'detectLocalMode: BridgeInterface\ndetectLocal: {bridgeInterface: cni0}',
       { detectLocalMode: 'BridgeInterface', detectLocal: { bridgeInterface: 'cni0' } },
     ],
-    ['oomScoreAdj: 0', { withoutEffect: { oomScoreAdj: 0 } }],
+    ['oomScoreAdj: 0', { oomScoreAdj: 0 }],
     [
       'conntrack: {maxPerCore: 0, min: 1, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 1s, tcpBeLiberal: true}',
       {
@@ -472,8 +472,8 @@ ipvs:
         burst: fc.nat(),
       }),
     }),
+    oomScoreAdj: fc.integer({ min: -1000, max: 1000 }),
     withoutEffect: fc.record({
-      oomScoreAdj: fc.integer({ min: -1000, max: 1000 }),
       configSyncPeriod: fc.constantFrom('15m0s', '1s', '1h0m0s'),
       'logging.vmodule': fc.constantFrom('', 'a=1', 'a=1,b*=2'),
       'logging.options.text.splitStream': fc.boolean(),

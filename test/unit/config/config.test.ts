@@ -107,6 +107,7 @@ describe('resolveConfig', () => {
         },
         master: '',
       },
+      oomScoreAdj: -999,
       withoutEffect: {},
       discardedFlags: [],
       writeConfigTo: undefined,
@@ -360,10 +361,7 @@ describe('resolveConfig', () => {
     ],
     [{ servers: { metricsPort: 65_536 } }, 'metricsPort: must be a valid port, not 65536'],
     [{ client: { clientConnection: { burst: -1 } } }, 'clientConnection.burst: must be non-negative'],
-    [
-      { withoutEffect: { oomScoreAdj: 1001 } },
-      'oomScoreAdj: must be within the range [-1000, 1000], not 1001',
-    ],
+    [{ oomScoreAdj: 1001 }, 'oomScoreAdj: must be within the range [-1000, 1000], not 1001'],
     [
       { withoutEffect: { 'nftables.masqueradeBit': 32 } },
       'nftables.masqueradeBit: must be within the range [0, 31], not 32',

@@ -1,0 +1,117 @@
+// What the process does for itself: its OOM score, and what it says under strain.
+import assert from 'node:assert/strict'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { setOomScore, watchStrain } from '../../../src/process/index.js'
+import { ManualClock } from '../../support/manual-clock.js'
+import { MemoryLog } from '../../support/pipeline-lab.js'
+
+function set(path: string): { readonly clock: ManualClock; readonly log: MemoryLog } {
+  const [clock, log] = [new ManualClock(), new MemoryLog()]
+  setOomScore({ score: -999, path, after: (ms, wake) => clock.schedule(ms, wake), log })
+  return { clock, log }
+}
+
+function nobodyLooks(): void {
+  assert.fail('nobody looks')
+}
+
+/** Looks that are `delaysMs` late, with the heap used to that share. */
+function linesOf(
+  looks: readonly { readonly delayMs?: number; readonly share?: number }[],
+): readonly string[] {
+  const log = new MemoryLog()
+  let [now, share] = [0, 0]
+  let look = nobodyLooks
+  watchStrain({
+    every: (periodMs, run) => {
+      look = () => {
+        now += periodMs
+        run()
+      }
+    },
+    now: () => now,
+    heap: () => ({ used: share * 2 ** 30, limit: 2 ** 30 }),
+    log,
+  })
+  for (const { delayMs = 0, share: next = 0.5 } of looks) {
+    now += delayMs
+    share = next
+    look()
+  }
+  return log.lines.map(({ level, message, fields }) => `${level} ${message} ${JSON.stringify(fields)}`)
+}
+
+describe('F-106 the OOM score', () => {
+  let folder: string
+  before(() => {
+    folder = mkdtempSync(join(tmpdir(), 'viaduct-oom-'))
+  })
+  after(() => rmSync(folder, { recursive: true }))
+
+  it('is written', () => {
+    const path = join(folder, 'score')
+    writeFileSync(path, '0')
+    const { log } = set(path)
+    assert.equal(readFileSync(path, 'utf8'), '-999')
+    assert.deepEqual(log.lines, [])
+  })
+
+  it('is tried once more after 100 ms, and then told to whoever looks', async () => {
+    const { clock, log } = set(join(folder, 'nothing', 'score'))
+    assert.deepEqual([log.lines.length, clock.pending], [0, 1])
+    await clock.advance(100)
+    assert.deepEqual(
+      log.lines.map(({ level, message }) => [level, message]),
+      [['debug', 'The OOM score cannot be set']],
+    )
+    assert.equal(clock.pending, 0)
+  })
+
+  it('is written where the second try works', async () => {
+    const { clock, log } = set(join(folder, 'late', 'score'))
+    mkdirSync(join(folder, 'late'))
+    await clock.advance(100)
+    assert.equal(readFileSync(join(folder, 'late', 'score'), 'utf8'), '-999')
+    assert.deepEqual(log.lines, [])
+  })
+})
+
+describe('strain', () => {
+  const quiet = Array.from({ length: 60 }, () => ({}))
+  const stood = /^warn .*: the event loop stood still for over a second: .*"delayMs":1001/u
+  const over = /^info The agent is under strain no more/u
+  const full = /^warn .*: the heap is nearly full, .*--max-old-space-size.*"usedMiB":973,"limitMiB":1024/u
+  const cases: readonly {
+    readonly name: string
+    readonly looks: Parameters<typeof linesOf>[0]
+    readonly expected: readonly RegExp[]
+  }[] = [
+    { name: 'none: not a word', looks: [{ delayMs: 1000 }, {}, { share: 0.9 }], expected: [] },
+    {
+      name: 'a loop that stood still, once',
+      looks: [{ delayMs: 1001 }, {}, { delayMs: 5000 }],
+      expected: [stood],
+    },
+    {
+      name: 'and when it is over, after a minute',
+      looks: [{ delayMs: 1001 }, ...quiet, ...quiet],
+      expected: [stood, over],
+    },
+    {
+      name: 'a heap that is nearly full, once',
+      looks: [{ share: 0.95 }, { share: 0.8 }, { share: 0.95 }],
+      expected: [full],
+    },
+    { name: 'and when it has room again', looks: [{ share: 0.95 }, {}, {}], expected: [full, over] },
+  ]
+  for (const { name, looks, expected } of cases) {
+    it(name, () => {
+      const lines = linesOf(looks)
+      assert.equal(lines.length, expected.length, lines.join('\n'))
+      for (const [i, pattern] of expected.entries()) assert.match(lines[i] ?? '', pattern)
+    })
+  }
+})
