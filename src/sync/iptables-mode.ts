@@ -32,7 +32,9 @@ export async function openIptablesMode(options: OpenModeOptions): Promise<Mode> 
   ])
   await warnOfNft(kernel, log)
   const { config, node } = options
-  if (config.initOnly && servesLocalhostNodePorts({ family: 'ipv4', config, node: node.facts }))
+  // The Node is not known here: its own IPs are no loopback addresses.
+  const mayServeLocalhost = config.initOnly && config.nodePortAddresses !== 'primary'
+  if (mayServeLocalhost && servesLocalhostNodePorts({ family: 'ipv4', config, node: node.facts }))
     await serveLocalhost(options)
   return iptablesMode(options, { families, dropsInvalid: await findsInvalid(kernel.sysctl) })
 }

@@ -91,6 +91,11 @@ describe('F-103 what is left to an agent that may not write settings', () => {
         input: { initOnly: true, iptables: { localhostNodePorts } },
         expected: '0',
       },
+      {
+        name: "route_localnet is not wanted on the node's own IPs",
+        input: { initOnly: true, nodePortAddresses: ['primary'] },
+        expected: '0',
+      },
       { name: 'route_localnet, which waits for node ports', input: {}, expected: '0' },
     ]
   for (const { name, input, expected } of cases) {
