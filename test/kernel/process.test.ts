@@ -1,7 +1,7 @@
-// The shipped agent as a process: signals, and what it tells the service manager. It is in iptables mode in a namespace of its own,
+// The shipped agent as a process: signals, errors that nobody caught, and what it tells the system. It is in iptables mode in a namespace of its own,
 // and has nothing to do.
 import assert from 'node:assert/strict'
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
@@ -32,9 +32,12 @@ describe('the process', { timeout: 60_000 }, () => {
     rmSync(folder, { recursive: true })
   })
 
+  function own(): readonly string[] {
+    return ['--manifests', manifests, '--proxy-mode', 'iptables', '--hostname-override', 'node-a']
+  }
+
   async function started(...environment: readonly string[]): Promise<Program> {
-    const own = ['--manifests', manifests, '--proxy-mode', 'iptables', '--hostname-override', 'node-a']
-    const agent = node.start('env', ...environment, process.execPath, agentFile, ...own)
+    const agent = node.start('env', ...environment, process.execPath, agentFile, ...own())
     await agent.line((line) => line.includes('viaduct starts'))
     return agent
   }
@@ -75,6 +78,34 @@ describe('the process', { timeout: 60_000 }, () => {
     assert.equal((await agent.ended).code, 0)
     manager.signal('SIGTERM')
     await manager.ended
+  })
+
+  it('ends in order by an error that nobody caught, with its reason', async () => {
+    const socket = join(folder, 'notify-crash')
+    const manager = node.start('perl', '-MSocket', '-e', receiver, socket)
+    await manager.line((line) => line === 'bound')
+    const hook = join(folder, 'hook.cjs')
+    const raise = "process.on('SIGWINCH', () => void Promise.reject(new Error('nobody caught this')))"
+    writeFileSync(hook, raise)
+    const agent = await started(`NOTIFY_SOCKET=${socket}`, `NODE_OPTIONS=--require=${hook}`)
+    await manager.line((line) => line === 'READY=1')
+    agent.signal('SIGWINCH')
+    const { code, stderr } = await agent.ended
+    assert.equal(code, 1)
+    assert.match(stderr, /^viaduct: Error: nobody caught this\n\s+at /u)
+    await manager.line((line) => line === 'STOPPING=1')
+    manager.signal('SIGTERM')
+    await manager.ended
+  })
+
+  it('has the OOM score that it was told (F-106)', async () => {
+    // Who may not lower it may raise it.
+    const score = ['--oom-score-adj', '321']
+    const agent = node.start(process.execPath, agentFile, ...own(), ...score)
+    await agent.line((line) => line.includes('viaduct starts'))
+    assert.equal(readFileSync(`/proc/${agent.pid}/oom_score_adj`, 'utf8').trim(), '321')
+    agent.signal('SIGTERM')
+    assert.equal((await agent.ended).code, 0)
   })
 
   it('says once that the service manager does not answer, and works on', async () => {

@@ -1,0 +1,243 @@
+// How the shipped agent starts, on this machine's kernel in iptables mode: what it waits for, for which families, with which rights.
+import assert from 'node:assert/strict'
+import {
+  chmodSync,
+  chownSync,
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import { apiNode, apiService, apiSlice } from '../support/api-documents.js'
+import { Namespace, setSysctls } from '../support/namespaces.js'
+import type { Program } from '../support/processes.js'
+import { treeRoot } from '../support/tree.js'
+
+const agentFile = join(treeRoot, 'dist/agent.js')
+const serverFile = join(treeRoot, 'out/ts/test/support/fake-api-program.js')
+const always = ['--proxy-mode', 'iptables', '--hostname-override', 'node-a', '-v', '2']
+const withoutNetworks = { metadata: { name: 'node-a' }, spec: {} }
+const web = apiService('web', '10.96.0.10')
+const webSlice = apiSlice('web-1', 'web', ['10.1.0.1'])
+
+type Kind = 'Node' | 'Service' | 'EndpointSlice'
+type Document = Readonly<Record<string, unknown>>
+
+/** Where the agent gets its objects from. */
+interface World {
+  readonly arguments: readonly string[]
+  put(kind: Kind, document: Document): Promise<void>
+}
+
+let folder: string
+let node: Namespace
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'viaduct-start-'))
+  // For users that are not root.
+  chmodSync(folder, 0o755)
+  node = await Namespace.create('node')
+})
+
+afterEach(async () => {
+  await node.close()
+  rmSync(folder, { recursive: true })
+})
+
+async function manifestWorld(): Promise<World> {
+  const manifests = join(folder, 'manifests')
+  mkdirSync(manifests)
+  const versions = { Node: 'v1', Service: 'v1', EndpointSlice: 'discovery.k8s.io/v1' }
+  return {
+    arguments: ['--manifests', manifests],
+    put: async (kind, document) => {
+      const text = JSON.stringify({ apiVersion: versions[kind], kind, ...document })
+      writeFileSync(join(manifests, `${kind}.json`), text)
+    },
+  }
+}
+
+async function apiWorld(): Promise<World> {
+  const server = node.start(process.execPath, serverFile, '8001')
+  const tell = async (...command: readonly unknown[]): Promise<void> => {
+    const line = JSON.stringify(command)
+    const from = server.lines.length
+    server.write(`${line}\n`)
+    await server.line((text) => text === line, from)
+  }
+  await tell('listen')
+  return {
+    arguments: ['--master', 'http://127.0.0.1:8001'],
+    put: async (kind, document) => await tell('put', kind, document),
+  }
+}
+
+function start(...command: readonly string[]): Program {
+  return node.start(process.execPath, agentFile, ...always, ...command)
+}
+
+async function saved(): Promise<string> {
+  return await node.must('iptables-legacy-save')
+}
+
+async function isInForce(agent: Program): Promise<void> {
+  const words = ['"Sync done"', '"complete":true', '"IPv4"']
+  await agent.line((line) => words.every((word) => line.includes(word)))
+}
+
+describe('rules wait for the networks of pods', { timeout: 60_000 }, () => {
+  for (const [source, open] of [
+    ['manifests', manifestWorld],
+    ['an API server', apiWorld],
+  ] as const) {
+    it(`F-080, F-084 of ${source}, and the agent ends when they are others`, async () => {
+      const world = await open()
+      await world.put('Service', web)
+      await world.put('EndpointSlice', webSlice)
+      await world.put('Node', withoutNetworks)
+      const agent = start('--detect-local-mode', 'NodeCIDR', ...world.arguments)
+      await agent.line((line) => line.includes('The Node lacks what the rules need'))
+      await agent.line((line) => line.includes('viaduct starts'))
+      assert.doesNotMatch(await saved(), /KUBE-/u)
+      await world.put('Node', apiNode('node-a', '10.244.3.0/24'))
+      await isInForce(agent)
+      assert.match(await saved(), /-A KUBE-SVC-\S+ ! -s 10\.244\.3\.0\/24 -d 10\.96\.0\.10\/32/u)
+      const before = await saved()
+      await world.put('Node', apiNode('node-a', '10.244.4.0/24'))
+      const { code, stderr } = await agent.ended
+      assert.equal(code, 1)
+      assert.equal(stderr, 'viaduct: PodCIDRs changed for the node "node-a": a restart takes them over\n')
+      assert.equal(withoutCounters(await saved()), withoutCounters(before))
+    })
+  }
+
+  it('SIGTERM ends the wait at once', async () => {
+    const world = await manifestWorld()
+    const agent = start('--detect-local-mode', 'NodeCIDR', ...world.arguments)
+    await agent.line((line) => line.includes('The Node lacks what the rules need'))
+    await agent.line((line) => line.includes('viaduct starts'))
+    agent.signal('SIGTERM')
+    const { code, stderr } = await agent.ended
+    assert.deepEqual({ code, stderr }, { code: 0, stderr: '' })
+    assert.doesNotMatch(await saved(), /KUBE-/u)
+  })
+})
+
+function withoutCounters(text: string): string {
+  return text.replaceAll(/^[#:].*$/gmu, '')
+}
+
+describe('a node without IPv6', { timeout: 60_000 }, () => {
+  beforeEach(async () => {
+    await setSysctls(node, 'net.ipv6.conf.all.disable_ipv6=1')
+  })
+
+  it('F-085 is one of IPv4 alone', async () => {
+    const world = await manifestWorld()
+    await world.put('Service', web)
+    await world.put('EndpointSlice', webSlice)
+    const agent = start(...world.arguments)
+    await isInForce(agent)
+    assert.match(await saved(), /--to-destination 10\.1\.0\.1:8080/u)
+    assert.doesNotMatch(await node.must('ip6tables-legacy-save'), /KUBE-/u)
+    agent.signal('SIGTERM')
+    const { code, stdout } = await agent.ended
+    assert.equal(code, 0)
+    assert.match(stdout, /"level":"info".*IPv6 Services are not programmed: IPv6 is off on this node/u)
+    assert.doesNotMatch(stdout, /"level":"error"/u)
+  })
+
+  it('F-085 serves no cluster of IPv6', async () => {
+    const world = await manifestWorld()
+    const { code, stderr } = await start('--bind-address', 'fd00::1', ...world.arguments).ended
+    assert.equal(code, 1)
+    assert.equal(stderr, 'viaduct: no support for primary IP family "IPv6"\n')
+    assert.doesNotMatch(await saved(), /KUBE-/u)
+  })
+})
+
+describe('F-103 after --init-only', { timeout: 60_000 }, () => {
+  const netAdmin = '0000000000001000'
+  const alone = '-all,+net_admin'
+  // As a container without privileges has it: CAP_NET_ADMIN alone could write there.
+  const hide = 'mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys && exec "$@"'
+  const withReadOnlySettings = ['unshare', '--mount', 'sh', '-c', hide, 'sh']
+  const users: readonly { readonly name: string; readonly user: readonly string[] }[] = [
+    { name: 'root', user: [] },
+    {
+      name: 'another user who may open the lock of the iptables tools',
+      user: ['--reuid=65534', '--regid=65534', '--clear-groups', `--ambient-caps=${alone}`],
+    },
+  ]
+  for (const { name, user } of users) {
+    it(`CAP_NET_ADMIN alone is enough for ${name}`, async () => {
+      const world = await manifestWorld()
+      await world.put('Service', web)
+      await world.put('EndpointSlice', webSlice)
+      cpSync(join(treeRoot, 'dist'), join(folder, 'dist'), { recursive: true, dereference: true })
+      const lock = join(folder, 'xtables.lock')
+      writeFileSync(lock, '')
+      if (user.length > 0) chownSync(lock, 65534, 65534)
+      // The limit of tracked connections is for the initial network namespace to set.
+      const own = ['--conntrack-max-per-core', '0', ...world.arguments]
+      const whole = [process.execPath, join(folder, 'dist/agent.js'), ...always, ...own]
+      assert.match(await node.must(...whole, '--init-only'), /System initialized and --init-only specified/u)
+      assert.doesNotMatch(await saved(), /KUBE-/u)
+
+      const rights = [
+        '--no-new-privs',
+        `--inh-caps=${alone}`,
+        `--bounding-set=${alone}`,
+        '--pdeathsig',
+        'KILL',
+      ]
+      const agent = node.start(
+        ...withReadOnlySettings,
+        'env',
+        `XTABLES_LOCKFILE=${lock}`,
+        'setpriv',
+        ...user,
+        ...rights,
+        ...whole,
+      )
+      await isInForce(agent)
+      assert.match(
+        readFileSync(`/proc/${agent.pid}/status`, 'utf8'),
+        new RegExp(`^CapEff:\\s${netAdmin}$`, 'mu'),
+      )
+      assert.match(await saved(), /--to-destination 10\.1\.0\.1:8080/u)
+      agent.signal('SIGTERM')
+      const { code, stdout } = await agent.ended
+      assert.equal(code, 0)
+      assert.doesNotMatch(stdout, /"level":"error"|Kernel setting/u)
+    })
+  }
+
+  it('says what is missing where nobody was there before, and serves what it can', async () => {
+    const world = await manifestWorld()
+    await world.put('Service', web)
+    await world.put('EndpointSlice', webSlice)
+    const agent = node.start(
+      ...withReadOnlySettings,
+      process.execPath,
+      agentFile,
+      ...always,
+      ...world.arguments,
+    )
+    await isInForce(agent)
+    assert.match(await saved(), /--to-destination 10\.1\.0\.1:8080/u)
+    agent.signal('SIGTERM')
+    const { code, stdout } = await agent.ended
+    assert.equal(code, 0)
+    assert.match(stdout, /"level":"warn".*nf_conntrack_max should be \d+, and cannot be set from here/u)
+    assert.match(
+      stdout,
+      /"level":"warn".*nf_conntrack_tcp_timeout_established should be 86400, and cannot be set from here/u,
+    )
+  })
+})
