@@ -16,6 +16,7 @@ import { afterEach, beforeEach, describe, it } from 'node:test'
 import { apiNode, apiService, apiSlice } from '../support/api-documents.js'
 import { Namespace, setSysctls } from '../support/namespaces.js'
 import type { Program } from '../support/processes.js'
+import { netAdminAlone, withNetAdminAlone, withReadOnlySettings } from '../support/rights.js'
 import { treeRoot } from '../support/tree.js'
 
 const agentFile = join(treeRoot, 'dist/agent.js')
@@ -162,17 +163,9 @@ describe('a node without IPv6', { timeout: 60_000 }, () => {
 })
 
 describe('F-103 after --init-only', { timeout: 60_000 }, () => {
-  const netAdmin = '0000000000001000'
-  const alone = '-all,+net_admin'
-  // As a container without privileges has it: CAP_NET_ADMIN alone could write there.
-  const hide = 'mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys && exec "$@"'
-  const withReadOnlySettings = ['unshare', '--mount', 'sh', '-c', hide, 'sh']
-  const users: readonly { readonly name: string; readonly user: readonly string[] }[] = [
-    { name: 'root', user: [] },
-    {
-      name: 'another user who may open the lock of the iptables tools',
-      user: ['--reuid=65534', '--regid=65534', '--clear-groups', `--ambient-caps=${alone}`],
-    },
+  const users = [
+    { name: 'root', user: undefined },
+    { name: 'another user who may open the lock of the iptables tools', user: 65534 },
   ]
   for (const { name, user } of users) {
     it(`CAP_NET_ADMIN alone is enough for ${name}`, async () => {
@@ -182,33 +175,19 @@ describe('F-103 after --init-only', { timeout: 60_000 }, () => {
       cpSync(join(treeRoot, 'dist'), join(folder, 'dist'), { recursive: true, dereference: true })
       const lock = join(folder, 'xtables.lock')
       writeFileSync(lock, '')
-      if (user.length > 0) chownSync(lock, 65534, 65534)
+      if (user !== undefined) chownSync(lock, user, user)
       // The limit of tracked connections is for the initial network namespace to set.
       const own = ['--conntrack-max-per-core', '0', ...world.arguments]
       const whole = [process.execPath, join(folder, 'dist/agent.js'), ...always, ...own]
       assert.match(await node.must(...whole, '--init-only'), /System initialized and --init-only specified/u)
       assert.doesNotMatch(await saved(), /KUBE-/u)
 
-      const rights = [
-        '--no-new-privs',
-        `--inh-caps=${alone}`,
-        `--bounding-set=${alone}`,
-        '--pdeathsig',
-        'KILL',
-      ]
-      const agent = node.start(
-        ...withReadOnlySettings,
-        'env',
-        `XTABLES_LOCKFILE=${lock}`,
-        'setpriv',
-        ...user,
-        ...rights,
-        ...whole,
-      )
+      const before = [...withReadOnlySettings, 'env', `XTABLES_LOCKFILE=${lock}`, ...withNetAdminAlone(user)]
+      const agent = node.start(...before, ...whole)
       await isInForce(agent)
       assert.match(
         readFileSync(`/proc/${agent.pid}/status`, 'utf8'),
-        new RegExp(`^CapEff:\\s${netAdmin}$`, 'mu'),
+        new RegExp(`^CapEff:\\s${netAdminAlone}$`, 'mu'),
       )
       assert.match(await saved(), /--to-destination 10\.1\.0\.1:8080/u)
       agent.signal('SIGTERM')
