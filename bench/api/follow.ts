@@ -56,11 +56,15 @@ const timers = {
   now: () => systemClock.now(),
   after: (delayMs: number, wake: () => void) => systemClock.schedule(delayMs, wake),
 }
+const login = {
+  headers: { authorization: 'Bearer token' },
+  tls: { ca: readFileSync(caFile, 'utf8') },
+  trusted: caFile,
+}
 const source = new KubernetesSource({
   client: {
     server: new URL(server),
-    tls: { ca: readFileSync(caFile, 'utf8') },
-    authorization: async () => await Promise.resolve('Bearer token'),
+    login: async () => await Promise.resolve(login),
   },
   nodeName: 'node-a',
   timers,

@@ -7,6 +7,9 @@ export interface ClientConfig {
   readonly master: string
 }
 
+/** An encoding of the Kubernetes API. */
+export type ApiEncoding = 'protobuf' | 'json'
+
 /** Names and defaults are kube-proxy's. */
 export interface ClientConnection {
   /** Path; empty: the service account of the pod. */
@@ -44,6 +47,36 @@ export function resolveClient({ clientConnection: input = {}, master = '' }: Cli
   }
   if (clientConnection.burst < 0) throw new ConfigError('clientConnection.burst', 'must be non-negative')
   return { clientConnection, master }
+}
+
+const encodings: Readonly<Record<string, readonly ApiEncoding[]>> = {
+  'application/vnd.kubernetes.protobuf': ['protobuf'],
+  'application/json': ['json'],
+  '*/*': ['protobuf', 'json'],
+}
+
+/** What is asked for, the best first. As in client-go `contentType` may give way to any other. Throws ConfigError. */
+export function wantedEncodings({
+  acceptContentTypes,
+  contentType,
+}: ClientConnection): readonly ApiEncoding[] {
+  if (acceptContentTypes === '') {
+    const [encoding] = encodingsIn('clientConnection.contentType', contentType)
+    return encoding === 'json' ? ['json'] : ['protobuf', 'json']
+  }
+  return encodingsIn('clientConnection.acceptContentTypes', acceptContentTypes)
+}
+
+/** Of media types as in a header Accept, without the parameters of each. */
+function encodingsIn(field: string, mediaTypes: string): readonly ApiEncoding[] {
+  const found = mediaTypes.split(',').flatMap((written) => {
+    const mediaType = written.replace(/;.*/u, '').trim().toLowerCase()
+    const named = encodings[mediaType]
+    if (named !== undefined) return named
+    const problem = `must be of ${Object.keys(encodings).join(', ')}, not ${JSON.stringify(written.trim())}`
+    throw new ConfigError(field, problem)
+  })
+  return [...new Set(found)]
 }
 
 function isUnset(value: string | number | undefined): value is undefined | '' | 0 {

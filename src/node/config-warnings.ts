@@ -42,7 +42,6 @@ export function configWarnings(
     ...naming('settings without effect in this build', [
       ...Object.keys(config.withoutEffect),
       ...(config.servers.enableProfiling ? ['enableProfiling'] : []),
-      ...(config.manifests === undefined ? withoutEffectOnApi(config.client) : []),
     ]),
     ...naming(
       'settings without effect while manifests are the source',
@@ -53,15 +52,6 @@ export function configWarnings(
       config.discardedFlags.map((name) => `--${name}`),
     ),
   ]
-}
-
-/** Settings of the client that nobody uses, even with an API server. */
-const inertOfClient: readonly string[] = ['acceptContentTypes', 'contentType'].map(
-  (name) => `clientConnection.${name}`,
-)
-
-function withoutEffectOnApi(client: Config['client']): readonly string[] {
-  return writtenOfClient(client).filter((field) => inertOfClient.includes(field))
 }
 
 function naming(problem: string, named: readonly string[]): readonly string[] {

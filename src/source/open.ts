@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
-import type { Config } from '../config/index.js'
+import { wantedEncodings, type Config } from '../config/index.js'
 import { ConfigError } from '../errors.js'
 import { StateReporter, type Log } from '../log.js'
 import type { Metrics } from '../metrics/index.js'
@@ -36,7 +36,8 @@ export function openSource(config: SourceConfig, dependencies: SourceDependencie
   const { manifests } = config
   if (manifests !== undefined)
     return { source: openManifests(resolve(manifests), dependencies), client: undefined }
-  const client = clientOptions(config, dependencies)
+  const encodings = wantedEncodings(config.client.clientConnection)
+  const client = { ...clientOptions(config, dependencies), encodings }
   return { source: openApi(client, dependencies), client }
 }
 

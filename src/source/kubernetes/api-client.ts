@@ -4,7 +4,8 @@ import { pipeline, type Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import type { Timers } from '../timers.js'
 import { ApiError } from './api-error.js'
-import type { ClientOptions } from './client-options.js'
+import type { ClientOptions, Login } from './client-options.js'
+import { explainConnection } from './connection-problem.js'
 import { IdleWatchdog } from './idle-watchdog.js'
 import { jsonFormat } from './json-format.js'
 import { protobufFormat } from './protobuf-format.js'
@@ -69,7 +70,7 @@ export class ApiClient {
     // NB: an agent of our own: the global one ends requests after five seconds.
     this.#agent =
       options.server.protocol === 'https:'
-        ? new HttpsAgent({ ...options.tls, keepAlive: true })
+        ? new HttpsAgent({ keepAlive: true })
         : new HttpAgent({ keepAlive: true })
     signal.addEventListener('abort', () => this.#agent.destroy(), { once: true })
   }
@@ -78,10 +79,8 @@ export class ApiClient {
   async get(request: ApiRequest): Promise<ApiAnswer> {
     const { path, query, isWatch } = request
     const operation = `GET ${path}`
-    const accept = isWatch
-      ? `${protobufType};stream=watch, application/json`
-      : `${protobufType}, application/json`
-    const response = await this.#send({ method: 'GET', path, query, headers: { accept } }, operation)
+    const headers = { accept: this.#accept(isWatch) }
+    const response = await this.#send({ method: 'GET', path, query, headers }, operation)
     const type = response.headers['content-type'] ?? ''
     const chunks = this.#chunksOf(response, operation)
     if (response.statusCode !== 200) throw await refusal(response, chunks, operation)
@@ -110,37 +109,49 @@ export class ApiClient {
     const url = new URL(server)
     url.pathname = `${server.pathname.replace(/\/$/u, '')}${path}`
     url.search = new URLSearchParams(query).toString()
+    const login = await this.#login(operation)
     const headers = {
       ...asked.headers,
       'accept-encoding': 'gzip',
       'user-agent': 'viaduct',
-      ...(await this.#login(operation)),
+      ...login.headers,
     }
-    const options = { method, agent: this.#agent, headers, signal: this.#signal }
+    // NB: the agent shares connections among requests with equal options of TLS only.
+    const options = { method, agent: login.agent ?? this.#agent, ...login.tls, headers, signal: this.#signal }
     const send = url.protocol === 'https:' ? requestHttps : requestHttp
-    return await new Promise((resolve, reject) => {
+    const response = await new Promise<IncomingMessage>((resolve, reject) => {
       const request = send(url, options)
       const cancel = this.#timers.after(answerDeadlineMs, () =>
         request.destroy(silence(operation, `no answer within ${answerDeadlineMs / 1000} s`)),
       )
       request.on('socket', (socket) => socket.setKeepAlive(true, keepAliveDelayMs))
-      request.on('response', (response) => {
+      request.on('response', (answer) => {
         cancel()
-        resolve(response)
+        resolve(answer)
       })
       // NB: stays for what breaks after the headers, which the reader of the body sees as well.
       request.on('error', (error) => {
         cancel()
-        reject(connectionError(operation, error))
+        reject(connectionError(operation, error, login))
       })
       request.end(body)
+    }).catch((error: unknown) => {
+      // Thrown at once: a token that fits into no header, say.
+      throw connectionError(operation, error)
     })
+    if (response.statusCode === 401) login.refused?.()
+    return response
   }
 
-  async #login(operation: string): Promise<{ readonly authorization?: string }> {
+  #accept(isWatch: boolean): string {
+    const { encodings = ['protobuf', 'json'] } = this.#options
+    const protobuf = isWatch ? `${protobufType};stream=watch` : protobufType
+    return encodings.map((encoding) => (encoding === 'json' ? 'application/json' : protobuf)).join(', ')
+  }
+
+  async #login(operation: string): Promise<Login> {
     try {
-      const authorization = await this.#options.authorization()
-      return authorization === undefined ? {} : { authorization }
+      return await this.#options.login(this.#signal)
     } catch (error) {
       throw connectionError(operation, error)
     }
@@ -193,12 +204,9 @@ function silence(operation: string, problem: string): ApiError {
   return new ApiError({ code: 'silence', operation, problem })
 }
 
-function connectionError(operation: string, error: unknown): ApiError {
+function connectionError(operation: string, error: unknown, login?: Login): ApiError {
   if (error instanceof ApiError) return error
-  // An AggregateError, of a host with several addresses, has no message.
-  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-  const message = error instanceof Error ? error.message : String(error)
-  return new ApiError({ code: 'connection', operation, problem: message === '' ? code : message })
+  return new ApiError({ code: 'connection', operation, problem: explainConnection(error, login?.trusted) })
 }
 
 /** What an answer says that is none to what was asked. */

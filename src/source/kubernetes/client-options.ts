@@ -1,29 +1,51 @@
 // How to reach the API server, and as whom.
+import type { Agent } from 'node:http'
 import { isIP } from 'node:net'
 import type { ConnectionOptions } from 'node:tls'
+import type { ApiEncoding } from '../../config/index.js'
 import { ConfigError } from '../../errors.js'
+
+/** With what a request is sent. */
+export interface Login {
+  /** Such as Authorization. */
+  readonly headers: Readonly<Record<string, string>>
+  /** Given to node:tls as it is. Without `ca` the certificates that Node brings are trusted. */
+  readonly tls: Pick<ConnectionOptions, 'ca' | 'cert' | 'key' | 'servername' | 'rejectUnauthorized'>
+  /** Where the certificates come from that are trusted, for messages. */
+  readonly trusted: string
+  /** What opens the connection, by way of a proxy; absent: the client does. */
+  readonly agent?: Agent
+  /** Called when the server does not know these credentials (401): the next login may bring others. */
+  readonly refused?: () => void
+}
 
 export interface ClientOptions {
   /** http: or https:; a path in it comes before those of the API. */
   readonly server: URL
-  /** Given to node:tls as it is. Without `ca` the certificates that Node brings are trusted. */
-  readonly tls: Pick<ConnectionOptions, 'ca' | 'cert' | 'key' | 'servername' | 'rejectUnauthorized'>
-  /** The Authorization header of the next request; undefined: none. When it rejects, the request fails and is tried again. */
-  readonly authorization: () => Promise<string | undefined>
+  /** Asked for, the best first. Absent: protobuf, then JSON. */
+  readonly encodings?: readonly ApiEncoding[]
+  /**
+   * For the next request: what is in files may have changed since the last one. When it rejects, the request fails and is tried
+   * again. Rejects soon after `signal` aborts.
+   */
+  readonly login: (signal: AbortSignal) => Promise<Login>
 }
+
+export const trustedWithoutAuthority = 'the certificates that Node brings'
 
 /** A server without credentials, as kube-proxy's --master. Throws ConfigError. */
 export function masterOptions(master: string): ClientOptions {
-  return { server: parseServer(master), tls: {}, authorization: async () => await Promise.resolve(undefined) }
+  const login = { headers: {}, tls: {}, trusted: trustedWithoutAuthority }
+  return { server: parseServer('--master', master), login: async () => await Promise.resolve(login) }
 }
 
-/** Throws ConfigError. */
-function parseServer(text: string): URL {
+/** `field` is for the message. Throws ConfigError. */
+export function parseServer(field: string, text: string): URL {
   // As kube-proxy does: without a scheme it is http.
   const written = text.includes('://') ? text : `http://${text}`
   const server = URL.canParse(written) ? new URL(written) : undefined
   if (server !== undefined && ['http:', 'https:'].includes(server.protocol)) return server
-  throw new ConfigError('--master', `must be the URL of an API server, not ${JSON.stringify(text)}`)
+  throw new ConfigError(field, `must be the URL of an API server, not ${JSON.stringify(text)}`)
 }
 
 export interface InClusterDependencies {
@@ -52,12 +74,15 @@ export function inClusterOptions({ environment, readFile, now }: InClusterDepend
   const server = `https://${isIP(host) === 6 ? `[${host}]` : host}:${port}`
   if (!URL.canParse(server)) throw new ConfigError('KUBERNETES_SERVICE_HOST', `makes no URL: ${server}`)
   const token = new TokenFile(`${serviceAccount}/token`, { readFile, now })
-  token.read()
-  return {
-    server: new URL(server),
-    tls: { ca: readOrExplain(readFile, `${serviceAccount}/ca.crt`) },
-    authorization: async () => await Promise.resolve(`Bearer ${token.read()}`),
-  }
+  const caFile = `${serviceAccount}/ca.crt`
+  const login = (): Login => ({
+    headers: { authorization: `Bearer ${token.read()}` },
+    tls: { ca: readOrExplain(readFile, caFile) },
+    trusted: `the certificates in ${caFile}`,
+    refused: () => token.forget(),
+  })
+  login()
+  return { server: new URL(server), login: async () => await Promise.resolve(login()) }
 }
 
 /** A token that is replaced while we run. */
@@ -83,9 +108,15 @@ export class TokenFile {
     this.#readAt = now()
     return token
   }
+
+  /** The next time the file is read. */
+  forget(): void {
+    this.#readAt = Number.NEGATIVE_INFINITY
+  }
 }
 
-function readOrExplain(readFile: (path: string) => string, path: string): string {
+/** Throws ConfigError. */
+export function readOrExplain(readFile: (path: string) => string, path: string): string {
   try {
     return readFile(path)
   } catch (error) {

@@ -274,8 +274,12 @@ describe('a server that does not take an Event', () => {
   it('gets the credentials of the moment with each request', async () => {
     lab.server.options = { authorization: 'Bearer new' }
     let token = 'old'
-    const authorization = async (): Promise<string> => await Promise.resolve(`Bearer ${token}`)
-    const sender = lab.open({ client: { ...masterOptions(lab.server.url.href), authorization } })
+    const options = masterOptions(lab.server.url.href)
+    const login: typeof options.login = async (signal) => ({
+      ...(await options.login(signal)),
+      headers: { authorization: `Bearer ${token}` },
+    })
+    const sender = lab.open({ client: { ...options, login } })
     sender.record(starting)
     await lab.until(() => lab.timers.count(delays.first) === 1)
     token = 'new'

@@ -311,16 +311,6 @@ describe('what an operator should know of valid settings', () => {
       expected: [/^settings without effect while .* source: clientConnection\.kubeconfig, master$/u],
     },
     {
-      name: 'what nobody uses of how an API is reached',
-      config: {
-        ...quiet,
-        manifests: undefined,
-        client: { clientConnection: { contentType: 'application/json', qps: 50 }, master: 'm' },
-      },
-      node: { ipv4 },
-      expected: [/^settings without effect in this build: clientConnection\.contentType$/u],
-    },
-    {
       name: 'flags that a file has replaced',
       config: { ...quiet, discardedFlags: ['proxy-mode', 'profiling'] },
       node: { ipv4 },

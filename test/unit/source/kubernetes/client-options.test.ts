@@ -1,8 +1,13 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { ConfigError } from '../../../../src/errors.js'
-import { inClusterOptions, masterOptions } from '../../../../src/source/kubernetes/client-options.js'
+import {
+  inClusterOptions,
+  masterOptions,
+  type ClientOptions,
+} from '../../../../src/source/kubernetes/client-options.js'
 
+const { signal } = new AbortController()
 const folder = '/var/run/secrets/kubernetes.io/serviceaccount'
 
 describe('masterOptions', () => {
@@ -15,14 +20,18 @@ describe('masterOptions', () => {
     it(`takes ${master}, without credentials`, async () => {
       const options = masterOptions(master)
       assert.equal(options.server.href, server)
-      assert.deepEqual(options.tls, {})
-      assert.equal(await options.authorization(), undefined)
+      const { headers, tls } = await options.login(signal)
+      assert.deepEqual({ headers, tls }, { headers: {}, tls: {} })
     })
   }
   for (const master of ['', 'ftp://a', 'https://', 'http://a:99999']) {
     it(`refuses ${JSON.stringify(master)}`, () => assert.throws(() => masterOptions(master), ConfigError))
   }
 })
+
+async function tokenOf({ login }: ClientOptions): Promise<string | undefined> {
+  return (await login(signal)).headers['authorization']
+}
 
 describe('inClusterOptions', () => {
   const environment = { KUBERNETES_SERVICE_HOST: '10.96.0.1', KUBERNETES_SERVICE_PORT: '443' }
@@ -43,8 +52,8 @@ describe('inClusterOptions', () => {
   it('takes address, CA and token of the pod; the token without its newline', async () => {
     const options = open({ [`${folder}/token`]: 'abc\n', [`${folder}/ca.crt`]: 'CA' })
     assert.equal(options.server.href, 'https://10.96.0.1/')
-    assert.deepEqual(options.tls, { ca: 'CA' })
-    assert.equal(await options.authorization(), 'Bearer abc')
+    const { headers, tls } = await options.login(signal)
+    assert.deepEqual({ headers, tls }, { headers: { authorization: 'Bearer abc' }, tls: { ca: 'CA' } })
   })
 
   it('puts an IPv6 address in brackets', () => {
@@ -58,9 +67,20 @@ describe('inClusterOptions', () => {
     const options = open(files, clock)
     files[`${folder}/token`] = 'new'
     clock.now = 59_999
-    assert.equal(await options.authorization(), 'Bearer old')
+    assert.equal(await tokenOf(options), 'Bearer old')
     clock.now = 60_000
-    assert.equal(await options.authorization(), 'Bearer new')
+    assert.equal(await tokenOf(options), 'Bearer new')
+  })
+
+  it('reads it at once when the server knows the old one no more, and a CA that was replaced always', async () => {
+    const files = { [`${folder}/token`]: 'old', [`${folder}/ca.crt`]: 'CA' }
+    const options = open(files)
+    const { refused } = await options.login(signal)
+    files[`${folder}/token`] = 'new'
+    files[`${folder}/ca.crt`] = 'CB'
+    refused?.()
+    const { headers, tls } = await options.login(signal)
+    assert.deepEqual({ headers, tls }, { headers: { authorization: 'Bearer new' }, tls: { ca: 'CB' } })
   })
 
   it('fails the request, not the source, while the token cannot be read', async () => {
@@ -69,9 +89,9 @@ describe('inClusterOptions', () => {
     const options = open(files, clock)
     delete files[`${folder}/token`]
     clock.now = 60_000
-    await assert.rejects(options.authorization(), /token: cannot be read: ENOENT/u)
+    await assert.rejects(options.login(signal), /token: cannot be read: ENOENT/u)
     files[`${folder}/token`] = 'new'
-    assert.equal(await options.authorization(), 'Bearer new')
+    assert.equal(await tokenOf(options), 'Bearer new')
   })
 
   const impossible = [

@@ -262,8 +262,12 @@ describe('KubernetesSource: TLS and tokens', () => {
     await lab.server.listen()
     let token = 'old'
     const listed = lab.open({
-      tls: { ca: certificate.cert },
-      authorization: async () => await Promise.resolve(`Bearer ${token}`),
+      login: async () =>
+        await Promise.resolve({
+          headers: { authorization: `Bearer ${token}` },
+          tls: { ca: certificate.cert },
+          trusted: 'ours',
+        }),
     })
     await lab.untilLogged(/link: Service: GET \/api\/v1\/services: 401 Unauthorized/u)
     token = 'new'
@@ -276,8 +280,11 @@ describe('KubernetesSource: TLS and tokens', () => {
     const [wrong, right] = [makeCertificate(), makeCertificate()]
     lab = new KubernetesLab({ certificate: wrong })
     await lab.server.listen()
-    const listed = lab.open({ tls: { ca: right.cert } })
-    await lab.untilLogged(/link: Service: .*(self[- ]signed|certificate)/u)
+    const login = { headers: {}, tls: { ca: right.cert }, trusted: 'ours' }
+    const listed = lab.open({ login: async () => await Promise.resolve(login) })
+    await lab.untilLogged(
+      /link: Service: .*: the server's certificate is not trusted: self.signed.*; trusted: ours/u,
+    )
     lab.server.useCertificate(right)
     await lab.fire(delays.first, 3)
     await listed
@@ -285,13 +292,37 @@ describe('KubernetesSource: TLS and tokens', () => {
     assert.ok(lab.log.includes('link: over'))
   })
 
+  const unusable = [
+    { name: 'a token that fits into no header', login: { headers: { authorization: 'a\nb' }, tls: {} } },
+    { name: 'a key that is none', login: { headers: {}, tls: { key: 'nonsense' } } },
+  ]
+  for (const { name, login } of unusable) {
+    it(`goes on after ${name}`, async () => {
+      const certificate = makeCertificate()
+      lab = new KubernetesLab({ certificate })
+      await lab.server.listen()
+      const right = { headers: {}, tls: { ca: certificate.cert }, trusted: '' }
+      let isRight = false
+      const listed = lab.open({
+        login: async () => await Promise.resolve(isRight ? right : { ...login, trusted: '' }),
+      })
+      await lab.untilLogged(/link: Service: GET \/api\/v1\/services: /u)
+      isRight = true
+      await lab.fire(delays.first, 3)
+      await listed
+      assert.equal(lab.events.at(-1), 'synced')
+    })
+  }
+
   it('goes on when the credentials can be had again', async () => {
     lab = new KubernetesLab()
     await lab.server.listen()
     let failure: Error | undefined = new Error('token cannot be read')
     const listed = lab.open({
-      authorization: async () =>
-        await (failure === undefined ? Promise.resolve(undefined) : Promise.reject(failure)),
+      login: async () =>
+        await (failure === undefined
+          ? Promise.resolve({ headers: {}, tls: {}, trusted: '' })
+          : Promise.reject(failure)),
     })
     await lab.untilLogged(/link: Service: .*token cannot be read/u)
     failure = undefined
