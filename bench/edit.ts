@@ -74,7 +74,7 @@ const timers = {
   now: () => systemClock.now(),
   after: (delayMs: number, run: () => void) => systemClock.schedule(delayMs, run),
 }
-const { source } = openSource(resolveConfig({ manifests: folder }), {
+const { source } = await openSource(resolveConfig({ manifests: folder }), {
   fileSystem: nodeFileSystem,
   timers,
   log,

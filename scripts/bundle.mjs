@@ -1,5 +1,5 @@
-// Makes the shipped artefact in dist/: agent.js, which launches bundle.js with bundle.bytecode; package.json, which says that they
-// are scripts; viaduct.node.
+// Makes the shipped artefact in dist/: agent.js, which launches bundle.js with bundle.bytecode; kubeconfig.js, which the bundle
+// loads where a kubeconfig is named; package.json, which says that they are scripts; viaduct.node.
 import { copyFileSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
@@ -30,7 +30,11 @@ export async function bundleProgram(entryPoint, folder) {
     footer: { js: footer },
     define: { 'import.meta.url': 'viaductModuleUrl' },
     supported: { 'dynamic-import': false },
-    plugins: [withoutUnused],
+    plugins: [withoutUnused, withKubeconfigBeside],
+  })
+  await bundleTo(join(folder, 'kubeconfig.js'), {
+    entryPoints: ['src/source/kubernetes/kubeconfig.ts'],
+    plugins: [withoutUnusedOfClientNode],
   })
   writeFileSync(join(folder, 'bundle.bytecode'), await bytecodeOf(readFileSync(join(folder, 'bundle.js'))))
   writeFileSync(join(folder, 'package.json'), '{ "type": "commonjs" }\n')
@@ -50,6 +54,41 @@ const withoutUnused = {
   setup(build) {
     const filter = /[\\/]prom-client[\\/]lib[\\/](?:pushgateway|cluster|defaultMetrics)\.js$/
     build.onLoad({ filter }, () => ({ contents: '' }))
+  },
+}
+
+/**
+ * Most starts have no kubeconfig: what reads one, with the library that it takes, is a script of its own (docs/adr/0016).
+ * @type {import('esbuild').Plugin}
+ */
+const withKubeconfigBeside = {
+  name: 'with-kubeconfig-beside',
+  setup(build) {
+    const filter = /[\\/]kubeconfig\.js$/
+    build.onResolve({ filter }, ({ kind }) =>
+      kind === 'dynamic-import' ? { path: './kubeconfig.js', external: true } : undefined,
+    )
+  },
+}
+
+/**
+ * What the library's KubeConfig names and nobody calls here: the classes of the API, fetch, and logins that
+ * src/source/kubernetes/kubeconfig-file.ts refuses.
+ * @type {import('esbuild').Plugin}
+ */
+const withoutUnusedOfClientNode = {
+  name: 'without-unused-of-client-node',
+  setup(build) {
+    const unused = /[\\/](?:client-node[\\/]dist[\\/]gen[\\/]index|node-fetch[\\/]lib[\\/]index)\.m?js$/
+    build.onLoad({ filter: unused }, () => ({ contents: '' }))
+    for (const [file, name] of [
+      ['azure_auth', 'AzureAuth'],
+      ['gcp_auth', 'GoogleCloudPlatformAuth'],
+      ['oidc_auth', 'OpenIDConnectAuth'],
+    ]) {
+      const contents = `export class ${name} { isAuthProvider() { return false } }`
+      build.onLoad({ filter: new RegExp(`client-node.dist.${file}\\.js$`) }, () => ({ contents }))
+    }
   },
 }
 

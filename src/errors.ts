@@ -88,6 +88,11 @@ export class ConfigError extends Error {
   }
 }
 
+/** By name: what is bundled apart from the agent (docs/adr/0016) has a class of its own. */
+export function isConfigError(error: unknown): error is ConfigError {
+  return error instanceof Error && error.name === 'ConfigError'
+}
+
 /** An invariant of ours broke. */
 export class BugError extends Error {
   override readonly name = 'BugError'

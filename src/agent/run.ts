@@ -44,7 +44,7 @@ export async function run({ config, configFile, kernel, log, manager }: RunOptio
   const metrics = openMetrics(registry)
   openProcessMetrics(registry, config)
   const name = nodeName(config, hostname())
-  const { source, client } = openSource(config, {
+  const { source, client } = await openSource(config, {
     fileSystem: nodeFileSystem,
     timers,
     log,

@@ -31,13 +31,16 @@ export interface OpenedSource {
   readonly client: ClientOptions | undefined
 }
 
-/** The source that `config` asks for. Throws ConfigError. */
-export function openSource(config: SourceConfig, dependencies: SourceDependencies): OpenedSource {
+/** The source that `config` asks for. Rejects with ConfigError. */
+export async function openSource(
+  config: SourceConfig,
+  dependencies: SourceDependencies,
+): Promise<OpenedSource> {
   const { manifests } = config
   if (manifests !== undefined)
     return { source: openManifests(resolve(manifests), dependencies), client: undefined }
   const encodings = wantedEncodings(config.client.clientConnection)
-  const client = { ...clientOptions(config, dependencies), encodings }
+  const client = { ...(await clientOptions(config, dependencies)), encodings }
   return { source: openApi(client, dependencies), client }
 }
 
@@ -71,19 +74,31 @@ function openApi(client: ClientOptions, { timers, log, metrics, nodeName }: Sour
   return new KubernetesSource({ client, nodeName, timers, random: Math.random, log, problems, links })
 }
 
-function clientOptions({ client }: SourceConfig, { environment, timers }: SourceDependencies): ClientOptions {
-  if (client.clientConnection.kubeconfig !== '') {
-    const problem =
-      'is not read by this build: leave it out, and use --master or the service account of a pod'
-    throw new ConfigError('clientConnection.kubeconfig', problem)
+async function clientOptions(
+  { client }: SourceConfig,
+  { environment, timers, log }: SourceDependencies,
+): Promise<ClientOptions> {
+  const path = client.clientConnection.kubeconfig
+  const dependencies = { environment, readFile: readText, now: () => timers.now(), wallClockMs: Date.now }
+  if (path !== '') {
+    // Only here: what it takes costs tens of milliseconds.
+    const { kubeconfigOptions } = await import('./kubernetes/kubeconfig.js')
+    const warnings = new StateReporter({
+      log,
+      level: 'warn',
+      trouble: 'kubeconfig',
+      recovery: 'kubeconfig: as it should be now',
+      count: () => undefined,
+    })
+    return await kubeconfigOptions({ path, master: client.master }, { ...dependencies, warnings })
   }
   if (client.master !== '') return masterOptions(client.master)
   if ((environment['KUBERNETES_SERVICE_HOST'] ?? '') === '') {
     const problem =
-      'no source of Services: name a folder (--manifests) or an API server (--master), or run in a pod'
+      'no source of Services: name a folder (--manifests) or an API server (--kubeconfig, --master), or run in a pod'
     throw new ConfigError('', problem)
   }
-  return inClusterOptions({ environment, readFile: readText, now: () => timers.now() })
+  return inClusterOptions(dependencies)
 }
 
 function readText(path: string): string {

@@ -1,11 +1,11 @@
-import { ConfigError, KernelError } from '../errors.js'
+import { isConfigError, KernelError } from '../errors.js'
 import { isWithoutIpvs } from './clean-up.js'
 import { isWithoutXtables } from './find-xtables.js'
 import { isWithoutIpset } from './set-types.js'
 
 /** One sentence on an error that ends the agent: what is wrong, and what to do. */
 export function adviceOn(error: unknown): string {
-  if (error instanceof ConfigError) return error.message
+  if (isConfigError(error)) return error.message
   if (!(error instanceof KernelError))
     return error instanceof Error ? (error.stack ?? error.message) : String(error)
   if (error.code === 'EPERM' || error.code === 'EACCES') {

@@ -1,9 +1,12 @@
 // The shipped agent on an API server, in iptables mode on this machine's kernel: Services arrive, change, stay while the server is
-// away, and go on when it is back.
+// away, and go on when it is back. By --master, and by a kubeconfig with a client certificate over TLS.
 import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { apiNode, apiService, apiSlice } from '../support/api-documents.js'
+import { makeCertificate } from '../support/certificates.js'
 import { Namespace } from '../support/namespaces.js'
 import type { Program } from '../support/processes.js'
 import { treeRoot } from '../support/tree.js'
@@ -12,80 +15,116 @@ const agentFile = join(treeRoot, 'dist/agent.js')
 const serverFile = join(treeRoot, 'out/ts/test/support/fake-api-program.js')
 const port = 8001
 
-describe('the agent on an API server', { timeout: 60_000 }, () => {
-  let node: Namespace
-  let server: Program
-  let agent: Program
+const folder = mkdtempSync(join(tmpdir(), 'viaduct-api-source-'))
+const kubeconfig = join(folder, 'config')
+const serverOptions = join(folder, 'server.json')
 
-  before(async () => {
-    node = await Namespace.create('node')
-  })
-
-  after(async () => {
-    await node.close()
-  })
-
-  async function tell(...command: readonly unknown[]): Promise<void> {
-    const line = JSON.stringify(command)
-    const from = server.lines.length
-    server.write(`${line}\n`)
-    await server.line((text) => text === line, from)
+before(() => {
+  const [certificate, person] = [makeCertificate(), makeCertificate('node-a')]
+  writeFileSync(serverOptions, JSON.stringify({ certificate, clientAuthorities: [person.cert] }))
+  writeFileSync(join(folder, 'ca.crt'), certificate.cert)
+  writeFileSync(join(folder, 'person.crt'), person.cert)
+  writeFileSync(join(folder, 'person.key'), person.key)
+  const cluster = { server: `https://127.0.0.1:${port}`, 'certificate-authority': 'ca.crt' }
+  const user = { 'client-certificate': 'person.crt', 'client-key': 'person.key' }
+  const document = {
+    'current-context': 'here',
+    contexts: [{ name: 'here', context: { cluster: 'here', user: 'node' } }],
+    clusters: [{ name: 'here', cluster }],
+    users: [{ name: 'node', user }],
   }
+  writeFileSync(kubeconfig, JSON.stringify(document))
+})
 
-  /** Of versions that come after `former` changes. */
-  async function startServer(endpoints: readonly string[], former = 0): Promise<void> {
-    server = node.start(process.execPath, serverFile, String(port))
-    await tell('put', 'Node', apiNode('node-a'))
-    await tell('put', 'Service', apiService('web', '10.96.0.10'))
-    await tell('put', 'EndpointSlice', apiSlice('web-1', 'web', endpoints))
-    for (let i = 0; i < former; i++) await tell('compact')
-    await tell('listen')
-  }
+after(() => rmSync(folder, { recursive: true }))
 
-  /** Endpoints of all rules, when the kernel has those. */
-  async function haveEndpoints(...expected: readonly string[]): Promise<void> {
-    for (;;) {
-      const rules = await node.must('iptables-legacy-save', '-t', 'nat')
-      const found = [...rules.matchAll(/--to-destination (\S+)/g)].map(([, to = '']) => to)
-      if (JSON.stringify(found.toSorted()) === JSON.stringify(expected)) return
+const accesses = [
+  { name: 'by --master', server: [], agent: ['--master', `http://127.0.0.1:${port}`] },
+  { name: 'by --kubeconfig', server: [serverOptions], agent: ['--kubeconfig', kubeconfig] },
+]
+
+for (const access of accesses)
+  describe(`the agent on an API server, ${access.name}`, { timeout: 60_000 }, () => {
+    let node: Namespace
+    let server: Program
+    let agent: Program
+
+    before(async () => {
+      node = await Namespace.create('node')
+    })
+
+    after(async () => {
+      await node.close()
+    })
+
+    async function tell(...command: readonly unknown[]): Promise<void> {
+      const line = JSON.stringify(command)
+      const from = server.lines.length
+      server.write(`${line}\n`)
+      await server.line((text) => text === line, from)
     }
-  }
 
-  it('serves what it lists', async () => {
-    await startServer(['10.1.0.1'])
-    const own = [
-      '--master',
-      `http://127.0.0.1:${port}`,
-      '--proxy-mode',
-      'iptables',
-      '--hostname-override',
-      'node-a',
-    ]
-    agent = node.start(process.execPath, agentFile, ...own, '-v', '2')
-    await agent.line((line) => line.includes('"Sync done"') && line.includes('"IPv4"'))
-    await haveEndpoints('10.1.0.1:8080')
+    /** Of versions that come after `former` changes. */
+    async function startServer(endpoints: readonly string[], former = 0): Promise<void> {
+      server = node.start(process.execPath, serverFile, String(port), ...access.server)
+      await tell('put', 'Node', apiNode('node-a'))
+      await tell('put', 'Service', apiService('web', '10.96.0.10'))
+      await tell('put', 'EndpointSlice', apiSlice('web-1', 'web', endpoints))
+      for (let i = 0; i < former; i++) await tell('compact')
+      await tell('listen')
+    }
+
+    /** Endpoints of all rules, when the kernel has those. */
+    async function haveEndpoints(...expected: readonly string[]): Promise<void> {
+      for (;;) {
+        const rules = await node.must('iptables-legacy-save', '-t', 'nat')
+        const found = [...rules.matchAll(/--to-destination (\S+)/g)].map(([, to = '']) => to)
+        if (JSON.stringify(found.toSorted()) === JSON.stringify(expected)) return
+      }
+    }
+
+    it('serves what it lists', async () => {
+      await startServer(['10.1.0.1'])
+      const own = [...access.agent, '--proxy-mode', 'iptables', '--hostname-override', 'node-a']
+      agent = node.start(process.execPath, agentFile, ...own, '-v', '2')
+      await agent.line((line) => line.includes('"Sync done"') && line.includes('"IPv4"'))
+      await haveEndpoints('10.1.0.1:8080')
+    })
+
+    it('follows a change', async () => {
+      await tell('put', 'EndpointSlice', apiSlice('web-1', 'web', ['10.1.0.1', '10.1.0.2']))
+      await haveEndpoints('10.1.0.1:8080', '10.1.0.2:8080')
+    })
+
+    it('keeps the kernel as it is while the server is away, and finds what changed meanwhile', async () => {
+      const from = agent.lines.length
+      server.signal('SIGKILL')
+      await server.ended
+      await agent.line((line) => line.includes('API server: not followed'), from)
+      await haveEndpoints('10.1.0.1:8080', '10.1.0.2:8080')
+      await startServer(['10.1.0.3'], 10)
+      await haveEndpoints('10.1.0.3:8080')
+      await agent.line((line) => line.includes('API server: followed again'), from)
+    })
+
+    it('forgets a Service that goes, and stops in order', async () => {
+      await tell('remove', 'Service', 'default/web')
+      await haveEndpoints()
+      agent.signal('SIGTERM')
+      assert.equal((await agent.ended).code, 0)
+    })
   })
 
-  it('follows a change', async () => {
-    await tell('put', 'EndpointSlice', apiSlice('web-1', 'web', ['10.1.0.1', '10.1.0.2']))
-    await haveEndpoints('10.1.0.1:8080', '10.1.0.2:8080')
-  })
-
-  it('keeps the kernel as it is while the server is away, and finds what changed meanwhile', async () => {
-    const from = agent.lines.length
-    server.signal('SIGKILL')
-    await server.ended
-    await agent.line((line) => line.includes('API server: not followed'), from)
-    await haveEndpoints('10.1.0.1:8080', '10.1.0.2:8080')
-    await startServer(['10.1.0.3'], 10)
-    await haveEndpoints('10.1.0.3:8080')
-    await agent.line((line) => line.includes('API server: followed again'), from)
-  })
-
-  it('forgets a Service that goes, and stops in order', async () => {
-    await tell('remove', 'Service', 'default/web')
-    await haveEndpoints()
-    agent.signal('SIGTERM')
-    assert.equal((await agent.ended).code, 0)
+describe('a kubeconfig that can never work', { timeout: 60_000 }, () => {
+  it('ends the agent, which says why in one sentence', async () => {
+    const node = await Namespace.create('node')
+    const path = join(folder, 'broken')
+    writeFileSync(path, 'kind: Pod')
+    const { code, stderr } = await node.run(process.execPath, agentFile, '--kubeconfig', path)
+    assert.deepEqual(
+      { code, stderr },
+      { code: 1, stderr: `viaduct: ${path}: kind: must be Config, not Pod\n` },
+    )
+    await node.close()
   })
 })

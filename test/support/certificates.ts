@@ -3,19 +3,26 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-/** A certificate for 127.0.0.1 that signs itself; `cert` is its own CA. */
+/** A certificate for 127.0.0.1 and viaduct.test, or of a client, that signs itself; `cert` is its own CA. */
 export interface Certificate {
   readonly cert: string
   readonly key: string
 }
 
 /** Makes one with openssl, valid for a day. */
-export function makeCertificate(): Certificate {
+export function makeCertificate(commonName = 'viaduct-test'): Certificate {
   const folder = mkdtempSync(join(tmpdir(), 'viaduct-tls-'))
   try {
     const [cert, key] = [join(folder, 'cert.pem'), join(folder, 'key.pem')]
     const algorithm = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes']
-    const subject = ['-subj', '/CN=viaduct-test', '-addext', 'subjectAltName=IP:127.0.0.1', '-days', '1']
+    const subject = [
+      '-subj',
+      `/CN=${commonName}`,
+      '-addext',
+      'subjectAltName=IP:127.0.0.1,DNS:viaduct.test',
+      '-days',
+      '1',
+    ]
     execFileSync('openssl', ['req', '-x509', ...algorithm, ...subject, '-keyout', key, '-out', cert], {
       stdio: 'ignore',
     })

@@ -1,6 +1,8 @@
-// The fake API server as a program of its own, for a network namespace: node fake-api-program.js PORT
+// The fake API server as a program of its own, for a network namespace: node fake-api-program.js PORT [OPTIONS], with a file of JSON
+// that says certificate and clientAuthorities.
 // Takes a JSON array per line: ["put", KIND, OBJECT], ["remove", KIND, "NAMESPACE/NAME"], ["compact"], ["listen"], and repeats each
 // when it is done. Each Event that it is told of, or that changes, is a line: ["event", EVENT].
+import { readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
@@ -14,14 +16,22 @@ const Command = Type.Union([
   Type.Tuple([Type.Literal('listen')]),
 ])
 
-const server = new FakeApiServer()
+const Options = Type.Object({
+  certificate: Type.Object({ cert: Type.String(), key: Type.String() }),
+  clientAuthorities: Type.Array(Type.String()),
+})
+
+const [, , port, optionsFile] = process.argv
+const server = new FakeApiServer(
+  optionsFile === undefined ? {} : Value.Parse(Options, JSON.parse(readFileSync(optionsFile, 'utf8'))),
+)
 server.events.onStored = (event) => void process.stdout.write(`${JSON.stringify(['event', event])}\n`)
 for await (const line of createInterface({ input: process.stdin })) {
   const command = Value.Parse(Command, JSON.parse(line))
   if (command[0] === 'put') server.store.put(command[1], command[2])
   else if (command[0] === 'remove') server.store.remove(command[1], command[2])
   else if (command[0] === 'compact') server.store.compact()
-  else await server.listen(Number(process.argv[2]))
+  else await server.listen(Number(port))
   process.stdout.write(`${line}\n`)
 }
 await server.close()

@@ -1,8 +1,9 @@
 // A fake API server: lists, pages, watches, bookmarks, streamed lists, both encodings, Events, tokens, TLS, and faults on command.
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import { createServer as createTlsServer, Server as TlsServer } from 'node:https'
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http'
+import { createServer as createTlsServer, Server as TlsServer, type ServerOptions } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import { text as textOf } from 'node:stream/consumers'
+import { TLSSocket } from 'node:tls'
 import { gzipSync } from 'node:zlib'
 import type { Document, Kind } from './api-shapes.js'
 import { protobufWriter, type ApiWriter } from './api-writer.js'
@@ -39,6 +40,8 @@ export type Fault =
 
 export interface FakeApiOptions {
   readonly certificate?: Certificate
+  /** Certificates of clients must be signed by one of these. */
+  readonly clientAuthorities?: readonly string[]
   /** Wanted in each request's Authorization header. */
   readonly authorization?: string
   readonly writer?: ApiWriter
@@ -62,6 +65,10 @@ export class FakeApiServer {
   readonly requests: string[] = []
   /** Of all requests. */
   readonly queries: URLSearchParams[] = []
+  /** Of all requests. */
+  readonly headers: IncomingHttpHeaders[] = []
+  /** Names in the certificates of clients, of all requests. */
+  readonly clients: string[] = []
   options: FakeApiOptions
   /** Called after each request and each end of a watch. */
   onChange: () => void = () => undefined
@@ -75,7 +82,10 @@ export class FakeApiServer {
     const listener = (request: IncomingMessage, response: ServerResponse): void =>
       this.#serve(request, response)
     const { certificate } = options
-    this.#server = certificate === undefined ? createServer(listener) : createTlsServer(certificate, listener)
+    this.#server =
+      certificate === undefined
+        ? createServer(listener)
+        : createTlsServer(tlsOptions(options, certificate), listener)
     this.#server.on('connection', (socket: Socket) => {
       this.#sockets.add(socket)
       socket.on('close', () => this.#sockets.delete(socket))
@@ -112,7 +122,8 @@ export class FakeApiServer {
 
   /** For the connections to come. */
   useCertificate(certificate: Certificate): void {
-    if (this.#server instanceof TlsServer) this.#server.setSecureContext(certificate)
+    if (this.#server instanceof TlsServer)
+      this.#server.setSecureContext(tlsOptions(this.options, certificate))
   }
 
   /** From now on; undefined ends it. `only` limits it to lists or to watches (streamed lists are watches). */
@@ -168,7 +179,9 @@ export class FakeApiServer {
     const isWatch = query.get('watch') === 'true'
     this.requests.push(`${kind} ${describe(query)}`)
     this.queries.push(query)
-    this.#answer({ kind, query, isWatch, authorization: request.headers.authorization }, response)
+    this.headers.push(request.headers)
+    if (this.#isAuthorized(request)) this.#answer({ kind, query, isWatch }, response)
+    else this.#refuse(response, unauthorized)
     this.onChange()
   }
 
@@ -176,7 +189,7 @@ export class FakeApiServer {
     const { method = '', headers } = request
     const contentType = headers['content-type'] ?? ''
     const event = this.events.note({ method, path, contentType, text: await textOf(request) })
-    if (!this.#isAuthorized(headers.authorization)) this.#refuse(response, unauthorized)
+    if (!this.#isAuthorized(request)) this.#refuse(response, unauthorized)
     else if (this.eventFault !== undefined) this.#fail(this.eventFault, response)
     else {
       const { code, body } = this.events.answer(event)
@@ -185,16 +198,22 @@ export class FakeApiServer {
     this.onChange()
   }
 
-  #isAuthorized(authorization: string | undefined): boolean {
-    return this.options.authorization === undefined || authorization === this.options.authorization
+  #isAuthorized({ socket, headers }: IncomingMessage): boolean {
+    const { authorization, clientAuthorities } = this.options
+    if (clientAuthorities !== undefined && !this.#knowsClient(socket)) return false
+    return authorization === undefined || headers.authorization === authorization
+  }
+
+  #knowsClient(socket: Socket): boolean {
+    if (!(socket instanceof TLSSocket) || !socket.authorized) return false
+    this.clients.push(String(socket.getPeerCertificate().subject.CN))
+    return true
   }
 
   #answer(
-    asked: { kind: Kind; query: URLSearchParams; isWatch: boolean; authorization: string | undefined },
+    { kind, query, isWatch }: { kind: Kind; query: URLSearchParams; isWatch: boolean },
     response: ServerResponse,
   ): void {
-    const { kind, query, isWatch, authorization } = asked
-    if (!this.#isAuthorized(authorization)) return this.#refuse(response, unauthorized)
     const fault = this.#faults.get(`${kind} ${isWatch ? 'watch' : 'list'}`)
     if (fault !== undefined) return this.#fail(fault, response)
     if (!isWatch) return this.#list(kind, query, response)
@@ -308,6 +327,12 @@ export class FakeApiServer {
         response.end(this.#writer.event('ERROR', 'Status', fault.status))
     }
   }
+}
+
+/** As an API server does, which asks for a certificate and lets the request of an unknown one come. */
+function tlsOptions({ clientAuthorities }: FakeApiOptions, certificate: Certificate): ServerOptions {
+  if (clientAuthorities === undefined) return certificate
+  return { ...certificate, ca: [...clientAuthorities], requestCert: true, rejectUnauthorized: false }
 }
 
 function describe(query: URLSearchParams): string {

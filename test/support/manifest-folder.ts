@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { resolveConfig } from '../../src/config/index.js'
 import { openLog } from '../../src/log.js'
 import { nodeFileSystem, openSource } from '../../src/source/index.js'
-import type { FileSystem, ObjectEvent, Source, Timers } from '../../src/source/index.js'
+import type { FileSystem, ObjectEvent, Timers } from '../../src/source/index.js'
 
 /** The real timers, as the agent wires them. */
 export const realTimers: Timers = {
@@ -35,7 +35,7 @@ export class ManifestFolder {
   errors = 0
   /** Watches that are open now. */
   watches = 0
-  #source: Source | undefined
+  #source: ReturnType<typeof openSource> | undefined
   #wake: () => void = () => undefined
 
   path(name: string): string {
@@ -61,7 +61,7 @@ export class ManifestFolder {
       },
     }
     const destination = { write: (line: string) => this.#note(line) }
-    const { source } = openSource(resolveConfig({ manifests: this.root }), {
+    this.#source = openSource(resolveConfig({ manifests: this.root }), {
       fileSystem: counting,
       timers,
       log: openLog({ format: 'json', verbosity: 0, destination, now: () => 0 }),
@@ -73,7 +73,7 @@ export class ManifestFolder {
       nodeName: 'node-a',
       environment: {},
     })
-    this.#source = source
+    const { source } = await this.#source
     await source.start((events) => {
       this.batches.push(events.map(describeEvent))
       this.#wake()
@@ -106,7 +106,7 @@ export class ManifestFolder {
   }
 
   async stop(): Promise<void> {
-    await this.#source?.stop()
+    await (await this.#source)?.source.stop()
   }
 
   async close(): Promise<void> {

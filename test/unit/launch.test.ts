@@ -68,3 +68,10 @@ test('V8 takes the bytecode that the build made', () => {
   const script = new Script(bundle.toString('latin1'), { cachedData })
   assert.equal(script.cachedDataRejected, false)
 })
+
+test('a start without a kubeconfig loads nothing of the library that logs in with one', () => {
+  const held = ['bundle.js', 'kubeconfig.js'].map((file) =>
+    readFileSync(join(dist, file), 'latin1').includes('applyToHTTPSOptions('),
+  )
+  assert.deepEqual(held, [false, true])
+})

@@ -1,0 +1,80 @@
+// A folder with a kubeconfig and what it names, and clocks that pass only when a test says so.
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { openLog, StateReporter } from '../../src/log.js'
+import type { ClientOptions } from '../../src/source/kubernetes/client-options.js'
+import { kubeconfigOptions } from '../../src/source/kubernetes/kubeconfig.js'
+
+export class KubeconfigFolder {
+  readonly root = mkdtempSync(join(tmpdir(), 'viaduct-kubeconfig-'))
+  readonly path = this.file('config')
+  /** Messages of the log. */
+  readonly log: string[] = []
+  nowMs = 0
+  wallClockMs = Date.now()
+
+  file(name: string): string {
+    return join(this.root, name)
+  }
+
+  /** Returns its path. */
+  write(name: string, text: string): string {
+    writeFileSync(this.file(name), text)
+    return this.file(name)
+  }
+
+  /** A program of sh. Returns its path. */
+  writeProgram(name: string, script: string): string {
+    const path = this.write(name, `#!/bin/sh\n${script}\n`)
+    chmodSync(path, 0o755)
+    return path
+  }
+
+  /** Of a file that may not be there yet. */
+  lines(name: string): readonly string[] {
+    if (!existsSync(this.file(name))) return []
+    return readFileSync(this.file(name), 'utf8').trimEnd().split('\n')
+  }
+
+  /** A kubeconfig of one cluster and one user. */
+  describe(cluster: object, user: object = {}, more: object = {}): void {
+    const document = {
+      apiVersion: 'v1',
+      kind: 'Config',
+      'current-context': 'ours',
+      contexts: [
+        { name: 'other', context: { cluster: 'nowhere', user: 'nobody' } },
+        { name: 'ours', context: { cluster: 'mine', user: 'me' } },
+      ],
+      clusters: [{ name: 'mine', cluster }],
+      users: [{ name: 'me', user }],
+      ...more,
+    }
+    this.write('config', JSON.stringify(document))
+  }
+
+  async open(master = ''): Promise<ClientOptions> {
+    const destination = { write: (line: string) => this.log.push(JSON.parse(line).msg) }
+    return await kubeconfigOptions(
+      { path: this.path, master },
+      {
+        environment: { PATH: process.env['PATH'], FROM_AGENT: 'yes' },
+        readFile: (path) => readFileSync(path, 'utf8'),
+        now: () => this.nowMs,
+        wallClockMs: () => this.wallClockMs,
+        warnings: new StateReporter({
+          log: openLog({ format: 'json', verbosity: 0, destination, now: () => 0 }),
+          level: 'warn',
+          trouble: 'kubeconfig',
+          recovery: 'kubeconfig: over',
+          count: () => undefined,
+        }),
+      },
+    )
+  }
+
+  remove(): void {
+    rmSync(this.root, { recursive: true })
+  }
+}

@@ -1,0 +1,173 @@
+// A source whose kubeconfig names a fake API server over TLS: what is wrong is told once, and repaired without a restart.
+import assert from 'node:assert/strict'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import { makeCertificate } from '../../../support/certificates.js'
+import type { FakeApiOptions } from '../../../support/fake-api-server.js'
+import { KubeconfigFolder } from '../../../support/kubeconfig-folder.js'
+import { delays, KubernetesLab } from '../../../support/kubernetes-lab.js'
+import { startProxy } from '../../../support/proxies.js'
+
+const certificate = makeCertificate()
+const [first, second] = [makeCertificate('first'), makeCertificate('second')]
+
+let folder: KubeconfigFolder
+let lab: KubernetesLab
+
+beforeEach(() => {
+  folder = new KubeconfigFolder()
+  folder.write('ca.crt', certificate.cert)
+})
+
+afterEach(async () => {
+  await lab.close()
+  folder.remove()
+})
+
+function useClientCertificate({ cert, key }: { readonly cert: string; readonly key: string }): void {
+  folder.write('person.crt', cert)
+  folder.write('person.key', key)
+}
+
+/** Starts a source on a kubeconfig that names the server. Returns what resolves when all was listed. */
+async function open(
+  options: FakeApiOptions,
+  { cluster = {}, user = {}, master = '' }: { cluster?: object; user?: object; master?: string } = {},
+): Promise<{ readonly listed: Promise<void> }> {
+  lab = new KubernetesLab({ certificate, ...options })
+  await lab.server.listen()
+  folder.describe({ server: lab.server.url.origin, 'certificate-authority': 'ca.crt', ...cluster }, user)
+  return { listed: lab.open(await folder.open(master)) }
+}
+
+/** What keeps the source from the server is removed, and it gets there with its next attempts. */
+async function repaired(listed: Promise<void>): Promise<void> {
+  await lab.fire(delays.first, 3)
+  await listed
+  assert.equal(lab.events.at(-1), 'synced')
+  await lab.untilLogged(/^link: over$/u)
+}
+
+const person = { 'client-certificate': 'person.crt', 'client-key': 'person.key' }
+
+describe('a kubeconfig over TLS', () => {
+  it('shows its client certificate, and another one after that was replaced', async () => {
+    useClientCertificate(first)
+    const { listed } = await open({ clientAuthorities: [first.cert, second.cert] }, { user: person })
+    await listed
+    assert.deepEqual([...new Set(lab.server.clients)], ['first'])
+    await lab.untilFollowing()
+    useClientCertificate(second)
+    const before = lab.server.clients.length
+    for (const kind of ['Service', 'EndpointSlice', 'Node'] as const) lab.server.endWatches(kind)
+    await lab.fire(delays.first, 3)
+    await lab.until(() => lab.server.clients.length === before + 3)
+    assert.deepEqual([...new Set(lab.server.clients.slice(before))], ['second'])
+  })
+
+  it('goes on when a client certificate that the server does not know was replaced', async () => {
+    useClientCertificate(first)
+    const { listed } = await open({ clientAuthorities: [second.cert] }, { user: person })
+    await lab.untilLogged(/^link: Service: GET \/api\/v1\/services: 401 Unauthorized: Unauthorized$/u)
+    useClientCertificate(second)
+    await repaired(listed)
+  })
+
+  it('goes on when a wrong CA was replaced, and names its file', async () => {
+    folder.write('ca.crt', first.cert)
+    const { listed } = await open({})
+    await lab.untilLogged(
+      /^link: Service: .*: the server's certificate is not trusted: self.signed certificate \(DEPTH_ZERO_SELF_SIGNED_CERT\); trusted: .*certificate-authority: \/.*ca\.crt$/u,
+    )
+    folder.write('ca.crt', certificate.cert)
+    await repaired(listed)
+  })
+
+  it('goes on when a CA that was cut off is whole again', async () => {
+    const { listed } = await open({})
+    await listed
+    await lab.untilFollowing()
+    folder.write('ca.crt', '')
+    lab.server.dropConnections()
+    await lab.fire(delays.first, 3)
+    await lab.untilLogged(/^link: Service: .*ca\.crt: must hold certificates as PEM$/u)
+    folder.write('ca.crt', certificate.cert)
+    await lab.fire(delays.second, 3)
+    await lab.untilFollowing()
+  })
+
+  it('says which name the certificate has, where it is not that of the server', async () => {
+    await open({}, { cluster: { 'tls-server-name': 'api.example' } })
+    await lab.untilLogged(/^link: Service: .*: the server's certificate is not for it: .*api\.example/u)
+  })
+
+  it('asks a server that nobody vouches for, when told so', async () => {
+    const cluster = { 'certificate-authority': '', 'insecure-skip-tls-verify': true }
+    await (
+      await open({}, { cluster })
+    ).listed
+  })
+
+  it('keeps its login where --master names another server', async () => {
+    const elsewhere = { server: 'https://192.0.2.1:6443' }
+    lab = new KubernetesLab({ certificate, authorization: 'Bearer abc' })
+    await lab.server.listen()
+    folder.describe({ ...elsewhere, 'certificate-authority': 'ca.crt' }, { token: 'abc' })
+    await lab.open(await folder.open(lab.server.url.href))
+  })
+
+  it('asks for JSON alone where that is wanted', async () => {
+    lab = new KubernetesLab({ certificate })
+    await lab.server.listen()
+    folder.describe({ server: lab.server.url.origin, 'certificate-authority': 'ca.crt' })
+    await lab.open({ ...(await folder.open()), encodings: ['json'] })
+    assert.deepEqual([...new Set(lab.server.headers.map(({ accept }) => accept))], ['application/json'])
+  })
+})
+
+describe('an exec plugin over TLS', () => {
+  const exec = { apiVersion: 'client.authentication.k8s.io/v1', command: './plugin' }
+
+  function say(token: string): void {
+    const answer = { kind: 'ExecCredential', apiVersion: exec.apiVersion, status: { token } }
+    folder.write('answer', JSON.stringify(answer))
+    folder.writeProgram('plugin', `cat '${folder.file('answer')}'`)
+  }
+
+  it('that fails is told, and asked again', async () => {
+    folder.writeProgram('plugin', 'echo no network >&2; exit 1')
+    const { listed } = await open({ authorization: 'Bearer abc' }, { user: { exec } })
+    await lab.untilLogged(
+      /^link: Service: GET \/api\/v1\/services: .*exec: \/.*plugin: ended with code 1 and said: no network$/u,
+    )
+    say('abc')
+    await repaired(listed)
+  })
+
+  it('whose token the server refuses is asked for another one', async () => {
+    say('old')
+    const { listed } = await open({ authorization: 'Bearer new' }, { user: { exec } })
+    await lab.untilLogged(/^link: Service: .*: 401 Unauthorized/u)
+    say('new')
+    await repaired(listed)
+  })
+})
+
+describe('a kubeconfig with a proxy', () => {
+  for (const scheme of ['http', 'socks5'] as const) {
+    it(`reaches the server through it (${scheme}), with the client certificate`, async () => {
+      const proxy = await startProxy(scheme)
+      useClientCertificate(first)
+      const cluster = { 'proxy-url': proxy.url, 'tls-server-name': 'viaduct.test' }
+      const { listed } = await open({ clientAuthorities: [first.cert] }, { cluster, user: person })
+      await listed
+      assert.deepEqual([...new Set(proxy.asked)], [`127.0.0.1:${lab.server.port}`])
+      assert.deepEqual([...new Set(lab.server.clients)], ['first'])
+      proxy.close()
+    })
+  }
+
+  it('says so when there is no proxy', async () => {
+    await open({}, { cluster: { 'proxy-url': 'http://127.0.0.1:1' } })
+    await lab.untilLogged(/^link: Service: .*: connect ECONNREFUSED 127\.0\.0\.1:1$/u)
+  })
+})
