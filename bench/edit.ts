@@ -81,6 +81,9 @@ const { source } = await openSource(resolveConfig({ manifests: folder }), {
   metrics,
   nodeName: 'node-a',
   environment: {},
+  onCrash: (error) => {
+    throw error
+  },
 })
 
 /** Milliseconds until the new VIP is local; every edit brings another one. */

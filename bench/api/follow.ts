@@ -72,6 +72,9 @@ const source = new KubernetesSource({
   log,
   problems: reporter(),
   links: reporter(),
+  onCrash: (error) => {
+    throw error
+  },
 })
 const inbox = new Inbox(systemClock)
 void source.start((batch) => inbox.deliver(batch))

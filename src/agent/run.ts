@@ -1,4 +1,5 @@
 // The life of an agent: start, wait, stop.
+import { EventEmitter, once } from 'node:events'
 import { hostname } from 'node:os'
 import { getHeapStatistics } from 'node:v8'
 import { Registry } from 'prom-client'
@@ -44,11 +45,14 @@ export async function run({ config, configFile, kernel, log, manager }: RunOptio
   const metrics = openMetrics(registry)
   openProcessMetrics(registry, config)
   const name = nodeName(config, hostname())
+  const news = new EventEmitter<{ crash: [unknown] }>()
+  const sourceCrash = once(news, 'crash')
   const { source, client } = await openSource(config, {
     fileSystem: nodeFileSystem,
     timers,
     log,
     metrics,
+    onCrash: (error) => news.emit('crash', error),
     nodeName: name,
     environment: process.env,
   })
@@ -86,6 +90,7 @@ export async function run({ config, configFile, kernel, log, manager }: RunOptio
       end = await Promise.race([
         stopped,
         crash,
+        sourceCrash,
         uncaught,
         reading,
         nodeWatch.end,

@@ -16,6 +16,8 @@ export interface SourceDependencies {
   readonly timers: Timers
   readonly log: Log
   readonly metrics: Pick<Metrics, 'manifestErrors' | 'apiObjectErrors' | 'apiLinksDown'>
+  /** Told what ends the source after its start: what its taker threw, or a bug. */
+  readonly onCrash: (error: unknown) => void
   /** Of our Node. */
   readonly nodeName: string
   /** Of the process: where the API server of the pod's cluster is. */
@@ -44,7 +46,8 @@ export async function openSource(
   return { source: openApi(client, dependencies), client }
 }
 
-function openManifests(root: string, { fileSystem, timers, log, metrics }: SourceDependencies): Source {
+function openManifests(root: string, dependencies: SourceDependencies): Source {
+  const { fileSystem, timers, log, metrics, onCrash } = dependencies
   const problems = new StateReporter({
     log,
     level: 'error',
@@ -52,10 +55,11 @@ function openManifests(root: string, { fileSystem, timers, log, metrics }: Sourc
     recovery: 'manifests: in force again',
     count: (count) => metrics.manifestErrors.set(count),
   })
-  return new ManifestSource({ root, fileSystem, timers, log, problems })
+  return new ManifestSource({ root, fileSystem, timers, log, problems, onCrash })
 }
 
-function openApi(client: ClientOptions, { timers, log, metrics, nodeName }: SourceDependencies): Source {
+function openApi(client: ClientOptions, dependencies: SourceDependencies): Source {
+  const { timers, log, metrics, nodeName, onCrash } = dependencies
   const problems = new StateReporter({
     log,
     level: 'error',
@@ -71,7 +75,16 @@ function openApi(client: ClientOptions, { timers, log, metrics, nodeName }: Sour
     count: (count) => metrics.apiLinksDown.set(count),
   })
   log.info('Services come from an API server', { server: client.server.origin })
-  return new KubernetesSource({ client, nodeName, timers, random: Math.random, log, problems, links })
+  return new KubernetesSource({
+    client,
+    nodeName,
+    timers,
+    random: Math.random,
+    log,
+    problems,
+    links,
+    onCrash,
+  })
 }
 
 async function clientOptions(

@@ -63,7 +63,8 @@ export function objectEnvelope(kind: keyof typeof shapes, object: Document): Buf
   return envelope(kind, apiVersions[kind], protobufOf(shapes[kind], object))
 }
 
-function envelope(kind: string, apiVersion: string, raw: Buffer): Buffer {
+/** What is said before the bytes of an object or a list. */
+export function envelope(kind: string, apiVersion: string, raw: Buffer): Buffer {
   const typeMeta = Buffer.concat([field(1, Buffer.from(apiVersion)), field(2, Buffer.from(kind))])
   const unknown = [field(1, typeMeta), field(2, raw), field(3, Buffer.alloc(0)), field(4, Buffer.alloc(0))]
   return Buffer.concat([Buffer.from('k8s\0'), ...unknown])

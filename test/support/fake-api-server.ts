@@ -48,6 +48,8 @@ export interface FakeApiOptions {
   readonly gzip?: boolean
   /** `old`: refused by status 422; `late`: by an event after status 200. */
   readonly streamedLists?: 'old' | 'late' | 'yes'
+  /** Changes of the store do not come through watches that are open. */
+  readonly hidesChanges?: boolean
 }
 
 interface Watch {
@@ -91,6 +93,7 @@ export class FakeApiServer {
       socket.on('close', () => this.#sockets.delete(socket))
     })
     this.store.listen((change) => {
+      if (this.options.hidesChanges === true) return
       for (const watch of this.#watches) this.#send(watch, change)
     })
   }

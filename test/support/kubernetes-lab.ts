@@ -64,7 +64,15 @@ export class HandTimers implements Timers {
 }
 
 /** The delays that a source waits for, with a randomness of 0. */
-export const delays = { first: 800, second: 1600, third: 3200, longest: 30_000, answer: 10_000, idle: 90_000 }
+export const delays = {
+  first: 800,
+  second: 1600,
+  third: 3200,
+  longest: 30_000,
+  answer: 10_000,
+  idle: 90_000,
+  steady: 5000,
+}
 
 export class KubernetesLab {
   readonly server: FakeApiServer
@@ -72,6 +80,10 @@ export class KubernetesLab {
   /** One line per event, in order: see describeEvent(). */
   readonly events: string[] = []
   readonly log: string[] = []
+  /** What ended the source. */
+  readonly crashes: unknown[] = []
+  /** Takes the events after they were noted. */
+  deliver: (events: readonly ObjectEvent[]) => void = () => undefined
   #wake: () => void = () => undefined
   #source: KubernetesSource | undefined
 
@@ -104,6 +116,7 @@ export class KubernetesLab {
       log,
       problems: reporter('object'),
       links: reporter('link'),
+      onCrash: (error) => this.#noteCrash(error),
     })
     this.#source = source
     return source.start((events) => this.#take(events))
@@ -160,6 +173,12 @@ export class KubernetesLab {
 
   #take(events: readonly ObjectEvent[]): void {
     this.events.push(...events.map(describeEvent))
+    this.#wake()
+    this.deliver(events)
+  }
+
+  #noteCrash(error: unknown): void {
+    this.crashes.push(error)
     this.#wake()
   }
 

@@ -33,6 +33,10 @@ export class ManifestFolder {
   readonly log: string[] = []
   readonly read: string[] = []
   errors = 0
+  /** What ended the source. */
+  readonly crashes: unknown[] = []
+  /** Takes the events after they were noted. */
+  deliver: (events: readonly ObjectEvent[]) => void = () => undefined
   /** Watches that are open now. */
   watches = 0
   #source: ReturnType<typeof openSource> | undefined
@@ -72,11 +76,13 @@ export class ManifestFolder {
       },
       nodeName: 'node-a',
       environment: {},
+      onCrash: (error) => this.#noteCrash(error),
     })
     const { source } = await this.#source
     await source.start((events) => {
       this.batches.push(events.map(describeEvent))
       this.#wake()
+      this.deliver(events)
     })
   }
 
@@ -112,6 +118,11 @@ export class ManifestFolder {
   async close(): Promise<void> {
     await this.stop()
     rmSync(this.base, { recursive: true, force: true })
+  }
+
+  #noteCrash(error: unknown): void {
+    this.crashes.push(error)
+    this.#wake()
   }
 
   #note(line: string): void {

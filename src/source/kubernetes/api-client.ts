@@ -8,6 +8,7 @@ import type { ClientOptions, Login } from './client-options.js'
 import { explainConnection } from './connection-problem.js'
 import { IdleWatchdog } from './idle-watchdog.js'
 import { jsonFormat } from './json-format.js'
+import type { Peer } from './lifeline.js'
 import { protobufFormat } from './protobuf-format.js'
 import { statusOf, type Status, type WireFormat } from './wire-format.js'
 
@@ -61,6 +62,7 @@ export class ApiClient {
   readonly #timers: Timers
   readonly #signal: AbortSignal
   readonly #agent: HttpAgent | HttpsAgent
+  #peer: Peer | undefined
 
   /** When `signal` aborts, everything that is under way fails at once, and the sockets are closed. */
   constructor(options: ClientOptions, timers: Timers, signal: AbortSignal) {
@@ -73,6 +75,11 @@ export class ApiClient {
         ? new HttpsAgent({ keepAlive: true })
         : new HttpAgent({ keepAlive: true })
     signal.addEventListener('abort', () => this.#agent.destroy(), { once: true })
+  }
+
+  /** Who answered last; undefined: nobody yet. */
+  get peer(): Peer | undefined {
+    return this.#peer
   }
 
   /** Resolves when the headers of an answer of status 200 are there. */
@@ -127,6 +134,8 @@ export class ApiClient {
       request.on('socket', (socket) => socket.setKeepAlive(true, keepAliveDelayMs))
       request.on('response', (answer) => {
         cancel()
+        const { remoteAddress: address, remotePort: port } = answer.socket
+        if (address !== undefined && port !== undefined) this.#peer = { address, port }
         resolve(answer)
       })
       // NB: stays for what breaks after the headers, which the reader of the body sees as well.

@@ -1,6 +1,7 @@
 import { isMapping } from '../readers/fields.js'
 import { LineSplitter } from './frames.js'
 import {
+  assertType,
   FormatError,
   objectEventType,
   statusOf,
@@ -15,11 +16,11 @@ import {
 export const jsonFormat: WireFormat = {
   openSplitter: () => new LineSplitter(),
 
-  readList(body): ListPage {
+  readList(body, { kind, apiVersion }): ListPage {
     const list = parse(body, 'the list')
+    assertType('the list', list, { kind: `${kind}List`, apiVersion })
     const { metadata, items } = list
     if (!isMapping(metadata)) throw new FormatError('the list has no metadata')
-    // Anything else that is answered with 200 must not count as a world without objects.
     if (items === undefined) throw new FormatError('the list has no items')
     // An empty list of Go is null.
     if (!Array.isArray(items ?? [])) throw new FormatError('the items of the list are no list')
@@ -31,10 +32,12 @@ export const jsonFormat: WireFormat = {
     }
   },
 
-  readEvent(frame): WatchEvent {
+  readEvent(frame, expected): WatchEvent {
     const { type, object } = parse(frame, 'an event')
     if (type === 'ERROR') return { type, status: statusOf(object) }
-    return { type: objectEventType(type), object: { document: object, problem: undefined } }
+    const eventType = objectEventType(type)
+    assertType('an object', isMapping(object) ? object : {}, expected)
+    return { type: eventType, object: { document: object, problem: undefined } }
   },
 
   readStatus(body): Status {

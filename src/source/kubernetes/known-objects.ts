@@ -18,6 +18,8 @@ export class KnownObjects {
   /** What the listing that is under way has named so far; undefined: there is none. */
   #seen: Set<string> | undefined
   #namesAll = true
+  /** The last listing that came to its end had an item without a readable name. */
+  #missesNames = false
 
   /** `problems` is told of objects that cannot be used; several kinds may share it. */
   constructor(resource: Pick<Resource, 'kind' | 'read'>, problems: StateReporter) {
@@ -36,11 +38,17 @@ export class KnownObjects {
     const seen = this.#seen
     if (seen === undefined) throw new BugError('a listing ends that did not begin')
     this.#seen = undefined
-    if (!this.#namesAll) return []
+    this.#missesNames = !this.#namesAll
+    if (this.#missesNames) return []
     this.#problems.report(this.#resource.kind, undefined)
     const known = new Set([...this.#versions.keys(), ...this.#refused])
     const gone = [...known].filter((key) => !seen.has(key))
     return gone.map((key) => this.#forget(key)).filter((event) => event !== undefined)
+  }
+
+  /** Whether of every object that exists a state was delivered; an earlier run may have programmed the others. */
+  get isComplete(): boolean {
+    return !this.#missesNames && [...this.#refused].every((key) => this.#versions.has(key))
   }
 
   /** An object is there in this state. undefined: nothing new, or it cannot be used, which is reported. */
@@ -107,6 +115,11 @@ export class KnownObjects {
 /** resourceVersion of an object; empty: it has none that can be read. */
 export function versionOf({ document }: WireObject): string {
   return textOf(metadataOf(document)['resourceVersion'])
+}
+
+/** Whether it says which object it is. */
+export function isNamed({ document }: WireObject): boolean {
+  return typeof metadataOf(document)['name'] === 'string'
 }
 
 /** Whether this bookmark ends the objects of a streamed list. */

@@ -2,7 +2,10 @@ import type { Log, StateReporter } from '../../log.js'
 import type { ObjectEvent, Source } from '../objects.js'
 import type { Timers } from '../timers.js'
 import type { ClientOptions } from './client-options.js'
+import { KnownWorld } from './known-world.js'
+import { Lifeline, type Peer } from './lifeline.js'
 import { openApiClient } from './open-api-client.js'
+import type { Reflector, ReflectorOptions } from './reflector.js'
 import { resourcesOf } from './resources.js'
 
 export interface KubernetesSourceOptions {
@@ -17,7 +20,11 @@ export interface KubernetesSourceOptions {
   readonly problems: StateReporter
   /** Told whether the API server answers, by kind of object. */
   readonly links: StateReporter
+  /** Told what `deliver` threw after the start, and of bugs: the source is of no use any more. */
+  readonly onCrash: (error: unknown) => void
 }
+
+type OpenReflector = (options: Pick<ReflectorOptions, 'resource' | 'deliver' | 'progressed'>) => Reflector
 
 /** Services, EndpointSlices and this node's Node of a Kubernetes API server, and their changes. It never gives up. */
 export class KubernetesSource implements Source {
@@ -29,31 +36,48 @@ export class KubernetesSource implements Source {
     this.#options = options
   }
 
-  /**
-   * Resolves when all kinds have been listed and `synced` was delivered, or when it is stopped before. NB: what `deliver` throws is
-   * caught by nobody, which ends the process.
-   */
+  /** Resolves when all kinds have been listed and that was said, or when it is stopped before. Throws what `deliver` throws. */
   async start(deliver: (events: readonly ObjectEvent[]) => void): Promise<void> {
-    const { client: clientOptions, nodeName, ...rest } = this.#options
+    const { client: options, timers, onCrash } = this.#options
     const { signal } = this.#end
-    const client = await openApiClient(clientOptions, rest.timers, signal)
+    const client = await openApiClient(options, timers, signal)
     // Only here, as it brings the same.
     const { Reflector } = await import('./reflector.js')
     if (signal.aborted) return
-    const resources = resourcesOf(nodeName)
-    const unlisted = new Set(resources.map(({ kind }) => kind))
-    await new Promise<void>((resolve) => {
-      signal.addEventListener('abort', () => resolve(), { once: true })
-      const noteListed = (kind: (typeof resources)[number]['kind']): void => {
-        if (!unlisted.delete(kind) || unlisted.size > 0) return
-        deliver([{ type: 'synced' }])
-        resolve()
-      }
-      this.#runs = resources.map(async (resource) => {
-        const listed = (): void => noteListed(resource.kind)
-        await new Reflector({ ...rest, resource, client, signal, deliver, listed }).run()
-      })
+    await new Promise<void>((listed, fail) => {
+      signal.addEventListener('abort', () => listed(), { once: true })
+      const open: OpenReflector = (reflector) =>
+        new Reflector({ ...this.#options, client, signal, ...reflector })
+      this.#runs = this.#follow(open, () => client.peer, { deliver, listed })
+      Promise.all(this.#runs).catch(fail)
     })
+    Promise.all(this.#runs).catch(onCrash)
+  }
+
+  #follow(
+    open: OpenReflector,
+    peer: () => Peer | undefined,
+    { deliver, listed }: { readonly deliver: ReflectorOptions['deliver']; readonly listed: () => void },
+  ): readonly Promise<void>[] {
+    const { nodeName, log, timers } = this.#options
+    const lifeline = new Lifeline(peer, log)
+    const reflectors = resourcesOf(nodeName).map((resource) =>
+      open({
+        resource,
+        deliver: (events) => {
+          const passed = lifeline.pass(events)
+          if (passed.length > 0) deliver(passed)
+        },
+        progressed: () => {
+          world.look()
+          if (!world.isListed) return
+          lifeline.endFirstListing()
+          listed()
+        },
+      }),
+    )
+    const world = new KnownWorld({ parts: [...reflectors, lifeline], timers, log, deliver })
+    return reflectors.map(async (reflector) => await reflector.run())
   }
 
   async stop(): Promise<void> {

@@ -126,7 +126,10 @@ export const nodeMessage = message({
 })
 
 /** What a body holds behind its four bytes of magic: runtime.Unknown. */
-export const unknownMessage = message({ 2: { name: 'raw', read: 'bytes' } })
+export const unknownMessage = message({
+  1: one('typeMeta', message({ 1: text('apiVersion'), 2: text('kind') })),
+  2: { name: 'raw', read: 'bytes' },
+})
 
 /** Every list: each item for itself, as one that is malformed must not cost the others. */
 export const listMessage = message({

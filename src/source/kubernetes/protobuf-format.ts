@@ -3,9 +3,11 @@ import { LengthSplitter } from './frames.js'
 import { listMessage, statusMessage, unknownMessage, watchEventMessage } from './messages.js'
 import { tryMessage, type Fields, type Message } from './protobuf.js'
 import {
+  assertType,
   FormatError,
   objectEventType,
   statusOf,
+  type ExpectedType,
   type ListPage,
   type Status,
   type WatchEvent,
@@ -22,26 +24,35 @@ const nothing = Buffer.alloc(0)
 export const protobufFormat: WireFormat = {
   openSplitter: () => new LengthSplitter(),
 
-  readList(body, wanted): ListPage {
+  readList(body, { kind, apiVersion, message }): ListPage {
     const list: { metadata?: { resourceVersion?: string; continue?: string }; items?: readonly Buffer[] } = {}
-    assertRead(tryMessage(listMessage, openEnvelope(body, 'the list'), list), 'the list')
+    const { typeMeta, raw } = openEnvelope(body, 'the list')
+    assertType('the list', typeMeta, { kind: `${kind}List`, apiVersion })
+    assertRead(tryMessage(listMessage, raw, list), 'the list')
     const { metadata = {}, items = [] } = list
     return {
       version: metadata.resourceVersion ?? '',
       continueToken: metadata.continue ?? '',
-      items: items.map((item) => readObject(wanted, item)),
+      items: items.map((item) => readObject(message, item)),
     }
   },
 
-  readEvent(frame, wanted): WatchEvent {
+  readEvent(frame, expected): WatchEvent {
     const event: { type?: string; object?: { raw?: Buffer } } = {}
     assertRead(tryMessage(watchEventMessage, frame, event), 'an event')
     const raw = event.object?.raw ?? nothing
     if (event.type === 'ERROR') return { type: event.type, status: readStatus(raw) }
-    return { type: objectEventType(event.type), object: readObject(wanted, openEnvelope(raw, 'an object')) }
+    const type = objectEventType(event.type)
+    return { type, object: readTypedObject(raw, expected) }
   },
 
   readStatus,
+}
+
+function readTypedObject(bytes: Buffer, expected: ExpectedType): WireObject {
+  const { typeMeta, raw } = openEnvelope(bytes, 'an object')
+  assertType('an object', typeMeta, expected)
+  return readObject(expected.message, raw)
 }
 
 function readObject(wanted: Message, bytes: Buffer): WireObject {
@@ -52,17 +63,22 @@ function readObject(wanted: Message, bytes: Buffer): WireObject {
 
 function readStatus(body: Buffer): Status {
   const status: Fields = {}
-  assertRead(tryMessage(statusMessage, openEnvelope(body, 'the status'), status), 'the status')
+  assertRead(tryMessage(statusMessage, openEnvelope(body, 'the status').raw, status), 'the status')
   return statusOf(status)
 }
 
-/** What is in the envelope that says kind and version, which the request has chosen already. */
-function openEnvelope(body: Buffer, what: string): Buffer {
+interface Envelope {
+  readonly typeMeta: { readonly kind?: string; readonly apiVersion?: string }
+  readonly raw: Buffer
+}
+
+function openEnvelope(body: Buffer, what: string): Envelope {
   if (!body.subarray(0, magic.length).equals(magic))
     throw new FormatError(`${what} is not Kubernetes protobuf`)
-  const envelope: { raw?: Buffer } = {}
+  const envelope: Partial<Envelope> = {}
   assertRead(tryMessage(unknownMessage, body.subarray(magic.length), envelope), what)
-  return envelope.raw ?? nothing
+  const { typeMeta = {}, raw = nothing } = envelope
+  return { typeMeta, raw }
 }
 
 function assertRead(found: FieldProblem | undefined, what: string): void {

@@ -5,7 +5,8 @@ import { readBody, statusError, type ApiAnswer, type ApiClient } from './api-cli
 import { ApiError } from './api-error.js'
 import { Backoff } from './backoff.js'
 import { FrameError } from './frames.js'
-import { endsInitialEvents, KnownObjects, versionOf } from './known-objects.js'
+import { endsInitialEvents, isNamed, KnownObjects, versionOf } from './known-objects.js'
+import type { KnownPart } from './known-world.js'
 import type { Resource } from './resources.js'
 import { FormatError, type ListPage, type WatchEvent } from './wire-format.js'
 
@@ -24,8 +25,8 @@ export interface ReflectorOptions {
   readonly signal: AbortSignal
   /** An error that it throws ends the reflector: it is nobody's to catch. */
   readonly deliver: (events: readonly ObjectEvent[]) => void
-  /** Everything that exists has been delivered, once more. */
-  readonly listed: () => void
+  /** Called when all that the server said together was delivered, also when that was only that it is there. */
+  readonly progressed: () => void
 }
 
 const pageSize = '500'
@@ -37,7 +38,7 @@ const turnMs = 10
 const steadyMs = 5000
 
 /** Follows one resource: a list, then a watch, for ever. No failure ends it, and none lets it spin. */
-export class Reflector {
+export class Reflector implements KnownPart {
   readonly #options: ReflectorOptions
   readonly #known: KnownObjects
   readonly #backoff: Backoff
@@ -47,11 +48,22 @@ export class Reflector {
   #streamsLists = true
   /** Of the stream of this attempt; undefined: it was not opened. */
   #openedAt: number | undefined
+  #isListed = false
+  /** A watch brought what cannot be read: that a list or an event can be read does not say that the next one can. */
+  #isSuspect = false
 
   constructor(options: ReflectorOptions) {
     this.#options = options
     this.#known = new KnownObjects(options.resource, options.problems)
     this.#backoff = new Backoff(options.random)
+  }
+
+  get isListed(): boolean {
+    return this.#isListed
+  }
+
+  get isComplete(): boolean {
+    return this.#known.isComplete
   }
 
   /** Resolves when the signal has aborted. Rejects only with what `deliver` threw, or a bug. */
@@ -87,7 +99,9 @@ export class Reflector {
     const { timers, links, log, resource } = this.#options
     const openMs = this.#openedAt === undefined ? 0 : timers.now() - this.#openedAt
     const wasSteady = openMs > steadyMs
-    if (wasSteady) this.#backoff.reset()
+    const losesPlace = failure !== undefined && this.#losesPlace(failure)
+    // NB: not where everything must be listed again: it would be every few seconds when all watches end so.
+    if (wasSteady && this.#version !== undefined && !losesPlace) this.#backoff.reset()
     if (failure === undefined) {
       if (wasSteady) return 0
       links.report(resource.kind, { text: `${resource.kind}: the server ends watches at once` })
@@ -102,13 +116,25 @@ export class Reflector {
     if (failure.code === 'connection') this.#streamsLists = true
     // Perhaps it waits for what never comes, such as progress of its etcd: the other way of listing has its turn.
     if (failure.code === 'silence') this.#streamsLists = !wasStreamedList
-    if (this.#version !== undefined && refusesVersion(failure)) {
+    if (failure.code === 'garbage' && this.#version === undefined) this.#streamsLists = !wasStreamedList
+    const isGarbage = failure.code === 'garbage'
+    if (losesPlace) {
+      this.#isSuspect ||= isGarbage
       this.#version = undefined
       log.debug('API server: the watch cannot be resumed, all is listed again', { err: failure })
-    } else {
-      links.report(resource.kind, { text: `${resource.kind}: ${failure.message}` })
     }
+    if (!losesPlace || isGarbage)
+      links.report(resource.kind, { text: `${resource.kind}: ${failure.message}` })
     return Math.max(this.#backoff.next(), failure.retryAfterMs)
+  }
+
+  /**
+   * Whether the watch cannot go on where it was. NB: after what cannot be read as well: which object it told of is not known, and it
+   * may come again at the same place for ever.
+   */
+  #losesPlace(failure: ApiError): boolean {
+    if (this.#version === undefined) return false
+    return refusesVersion(failure) || (failure.code === 'garbage' && this.#openedAt !== undefined)
   }
 
   /** Old servers do so by a 4xx; those whose etcd lacks RequestWatchProgress by an event, of any code, after status 200. */
@@ -140,7 +166,7 @@ export class Reflector {
       const { selectors, path } = resource
       const query = { ...selectors, limit: pageSize, ...(token === '' ? {} : { continue: token }) }
       const answer = await client.get({ path, query, isWatch: false })
-      const page = answer.format.readList(await readBody(answer.chunks, `GET ${path}`), resource.message)
+      const page = answer.format.readList(await readBody(answer.chunks, `GET ${path}`), resource)
       if (this.#isStopped) return
       if (page.continueToken !== '' && page.continueToken === token)
         throw this.#garbage('a page that leads to itself')
@@ -163,12 +189,16 @@ export class Reflector {
   /** Delivers what an outage hid. */
   #finishListing(version: string): void {
     if (version === '') throw this.#garbage('a list without a resourceVersion')
-    const { deliver, listed, links, resource } = this.#options
     const gone = this.#known.endListing()
-    if (gone.length > 0) deliver(gone)
+    if (gone.length > 0) this.#options.deliver(gone)
     this.#version = version
-    links.report(resource.kind, undefined)
-    listed()
+    this.#isListed = true
+    this.#noteAnswer()
+    this.#options.progressed()
+  }
+
+  #noteAnswer(): void {
+    if (!this.#isSuspect) this.#options.links.report(this.#options.resource.kind, undefined)
   }
 
   async #watch(): Promise<void> {
@@ -186,9 +216,9 @@ export class Reflector {
 
   /** A watch that stays open says that the server is there, before anything changes. */
   async #followSteadily(answer: ApiAnswer): Promise<void> {
-    const { timers, links, resource } = this.#options
-    const cancel = timers.after(steadyMs, () => {
-      if (this.#version !== undefined) links.report(resource.kind, undefined)
+    const cancel = this.#options.timers.after(steadyMs, () => {
+      this.#isSuspect = false
+      if (this.#version !== undefined) this.#noteAnswer()
     })
     try {
       await this.#follow(answer)
@@ -218,12 +248,13 @@ export class Reflector {
       const events: ObjectEvent[] = []
       try {
         for (const frame of splitter.push(chunk)) {
-          this.#takeEvent(format.readEvent(frame, this.#options.resource.message), events)
+          this.#takeEvent(format.readEvent(frame, this.#options.resource), events)
         }
       } finally {
         // What came before something that is wrong counts, wherever the chunks were cut.
         if (events.length > 0) this.#options.deliver(events)
       }
+      this.#options.progressed()
       if (timers.now() - turnBegan < turnMs) continue
       await this.#sleep(0)
       turnBegan = timers.now()
@@ -232,9 +263,8 @@ export class Reflector {
   }
 
   #takeEvent(event: WatchEvent, events: ObjectEvent[]): void {
-    const { path, kind } = this.#options.resource
-    if (event.type === 'ERROR') throw statusError(`GET ${path}`, event.status)
-    this.#options.links.report(kind, undefined)
+    if (event.type === 'ERROR') throw statusError(`GET ${this.#options.resource.path}`, event.status)
+    this.#noteAnswer()
     const version = versionOf(event.object)
     if (event.type === 'BOOKMARK' && this.#version === undefined && endsInitialEvents(event.object)) {
       // In order: what exists before what has gone.
@@ -242,6 +272,8 @@ export class Reflector {
       return this.#finishListing(version)
     }
     if (event.type !== 'BOOKMARK') {
+      if (this.#version !== undefined && !isNamed(event.object))
+        throw this.#garbage('an object without a name')
       const change =
         event.type === 'DELETED' ? this.#known.remove(event.object) : this.#known.take(event.object)
       if (change !== undefined) events.push(change)

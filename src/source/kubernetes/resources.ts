@@ -9,6 +9,8 @@ import type { Message } from './protobuf.js'
 
 export interface Resource {
   readonly kind: KubernetesObject['kind']
+  /** Group and version, as its objects name them. */
+  readonly apiVersion: string
   readonly path: string
   /** Parameters of the query. NB: an object that stops to match comes as DELETED. */
   readonly selectors: Readonly<Record<string, string>>
@@ -21,6 +23,7 @@ export function resourcesOf(nodeName: string): readonly Resource[] {
   return [
     {
       kind: 'Service',
+      apiVersion: 'v1',
       path: '/api/v1/services',
       selectors: {
         labelSelector: '!service.kubernetes.io/service-proxy-name',
@@ -31,6 +34,7 @@ export function resourcesOf(nodeName: string): readonly Resource[] {
     },
     {
       kind: 'EndpointSlice',
+      apiVersion: 'discovery.k8s.io/v1',
       path: '/apis/discovery.k8s.io/v1/endpointslices',
       selectors: { labelSelector: '!service.kubernetes.io/headless' },
       message: endpointSliceMessage,
@@ -38,6 +42,7 @@ export function resourcesOf(nodeName: string): readonly Resource[] {
     },
     {
       kind: 'Node',
+      apiVersion: 'v1',
       path: '/api/v1/nodes',
       selectors: { fieldSelector: `metadata.name=${nodeName}` },
       message: nodeMessage,

@@ -1,7 +1,7 @@
 // What both encodings of the API say, in one shape.
 import { isMapping, type FieldProblem } from '../readers/fields.js'
 import type { Splitter } from './frames.js'
-import type { Message } from './protobuf.js'
+import type { Resource } from './resources.js'
 
 /** One object as it came. */
 export interface WireObject {
@@ -37,13 +37,34 @@ export class FormatError extends Error {
   override readonly name = 'FormatError'
 }
 
-/** One encoding of the API. Pure; everything throws FormatError or FrameError for what it cannot read. */
+/** What is expected of the objects of a list or a watch. */
+export type ExpectedType = Pick<Resource, 'kind' | 'apiVersion' | 'message'>
+
+/**
+ * One encoding of the API. Pure; everything throws FormatError or FrameError for what it cannot read, and for what is of another
+ * type than expected: a list of something else must not be read as a world without our objects.
+ */
 export interface WireFormat {
   openSplitter(): Splitter
-  /** `wanted`: the objects' message. */
-  readList(body: Buffer, wanted: Message): ListPage
-  readEvent(frame: Buffer, wanted: Message): WatchEvent
+  readList(body: Buffer, expected: ExpectedType): ListPage
+  readEvent(frame: Buffer, expected: ExpectedType): WatchEvent
   readStatus(body: Buffer): Status
+}
+
+// More of a text that anybody may have written says no more.
+const longestType = 100
+
+/** Kind, group and version as a body or an object says them itself. Throws FormatError when they are not as expected. */
+export function assertType(
+  what: string,
+  said: { readonly kind?: unknown; readonly apiVersion?: unknown },
+  expected: { readonly kind: string; readonly apiVersion: string },
+): void {
+  const [kind, apiVersion] = [textOf(said.kind), textOf(said.apiVersion)]
+  if (kind === expected.kind && apiVersion === expected.apiVersion) return
+  const found =
+    kind === '' && apiVersion === '' ? 'of no kind' : `${apiVersion} ${kind}`.slice(0, longestType)
+  throw new FormatError(`${what} is ${found}, not ${expected.apiVersion} ${expected.kind}`)
 }
 
 /** A Status as JSON gives it. What is of a wrong type is taken for absent: an error must not hide behind another one. */

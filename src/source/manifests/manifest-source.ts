@@ -19,6 +19,8 @@ export interface ManifestSourceOptions {
   readonly log: Log
   /** Told about files, folders and objects that are not in force as written. */
   readonly problems: StateReporter
+  /** Told what `deliver` threw after the start, and of bugs: the source is of no use any more. */
+  readonly onCrash: (error: unknown) => void
 }
 
 type Changes = Map<string, KeyedObjects | undefined>
@@ -97,7 +99,7 @@ export class ManifestSource implements Source {
   }
 
   #enqueue(look: () => TreeChanges, isFirst = false): void {
-    this.#work = this.#work.then(async () => {
+    const work = this.#work.then(async () => {
       if (this.#stopped) return
       const changes: Changes = new Map()
       await this.#read(look(), changes)
@@ -115,6 +117,8 @@ export class ManifestSource implements Source {
       const events = [...this.#apply(changes), ...this.#progress(isFirst)]
       await this.#deliverInTurns(events)
     })
+    // The first look belongs to who starts the source.
+    this.#work = isFirst ? work : work.catch(this.#options.onCrash)
   }
 
   async #deliverInTurns(events: readonly ObjectEvent[]): Promise<void> {

@@ -282,6 +282,20 @@ describe('ManifestSource: changes', () => {
   })
 })
 
+describe('ManifestSource: a taker of events that throws', () => {
+  it('is told to who opened the source, which can be stopped still', async () => {
+    await folder.start()
+    const bug = new Error('a bug')
+    folder.deliver = () => {
+      throw bug
+    }
+    write('late.yaml', service('late', '10.96.0.9'))
+    await folder.until(() => folder.crashes.length > 0)
+    assert.deepEqual(folder.crashes, [bug])
+    await folder.stop()
+  })
+})
+
 describe('ManifestSource: folders that come and go', () => {
   beforeEach(async () => {
     mkdirSync(folder.path('sub'))

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { apiService } from '../../../support/api-documents.js'
-import { frame, jsonWriter, protobufWriter, watchEvent } from '../../../support/api-writer.js'
+import { jsonWriter, protobufWriter } from '../../../support/api-writer.js'
 import type { Fault } from '../../../support/fake-api-server.js'
 import { delays, KubernetesLab } from '../../../support/kubernetes-lab.js'
 
@@ -40,21 +40,6 @@ describe('a server that fails every watch', () => {
       name: 'sends an error',
       fault: { type: 'error-event', status },
       problem: /500 InternalError: etcd is away$/u,
-    },
-    {
-      name: 'breaks off within an event',
-      fault: { type: 'stream', bytes: event.subarray(0, 20) },
-      problem: /the stream ends within an event$/u,
-    },
-    {
-      name: 'sends garbage',
-      fault: { type: 'stream', bytes: frame(Buffer.from('<html>')) },
-      problem: /an event: holds a field of wire type 4/u,
-    },
-    {
-      name: 'sends a length without measure',
-      fault: { type: 'stream', bytes: Buffer.alloc(4, 0xff) },
-      problem: /an event of 4294967295 bytes/u,
     },
     {
       name: 'is a web page',
@@ -190,7 +175,16 @@ describe('a list that fails', () => {
     {
       name: 'no list',
       fault: { type: 'body', contentType: 'application/json', body: Buffer.from('{}') },
-      problem: /the list has no metadata$/u,
+      problem: /the list is of no kind, not v1 ServiceList$/u,
+    },
+    {
+      name: 'an empty list of another kind',
+      fault: {
+        type: 'body',
+        contentType: protobufWriter.type,
+        body: protobufWriter.list('EndpointSlice', [], { resourceVersion: '9', continue: '' }),
+      },
+      problem: /the list is discovery\.k8s\.io\/v1 EndpointSliceList, not v1 ServiceList$/u,
     },
     {
       name: 'a list without a version',
@@ -338,21 +332,5 @@ describe('a streamed list that never comes', () => {
     await listed
     assert.deepEqual(requestsOf('Service').slice(0, 2), ['Service stream', 'Service list'])
     assert.match(lab.log.join(), /link: Service: .*no answer within 10 s/u)
-  })
-})
-
-describe('a watch with one bad object in it', () => {
-  it('goes on behind it, and names it', async () => {
-    await lab.start()
-    lab.events.length = 0
-    lab.server.sendBytes(
-      'Service',
-      frame(watchEvent('MODIFIED', Buffer.from('k8s\0\x12\x02\x0a\x7f', 'latin1'))),
-    )
-    lab.server.store.put('Service', apiService('next', '10.96.0.2'))
-    assert.deepEqual(await lab.untilEvent('+Service default/next 10.96.0.2'), [
-      '+Service default/next 10.96.0.2',
-    ])
-    assert.deepEqual(lab.log, ['object: Service without a name: metadata: is cut off'])
   })
 })

@@ -105,8 +105,22 @@ describe('the formats', () => {
   })
 
   it('take no object but a list for one: everything would be gone', () => {
-    const table = '{"kind":"Table","metadata":{"resourceVersion":"7"},"rows":[]}'
-    assert.throws(() => jsonFormat.readList(Buffer.from(table), serviceMessage), FormatError)
+    const type = '"kind":"ServiceList","apiVersion":"v1"'
+    const rows = [
+      [`{${type},"metadata":{"resourceVersion":"7"},"rows":[]}`, 'the list has no items'],
+      [`{${type},"items":[]}`, 'the list has no metadata'],
+      ['{"metadata":{"resourceVersion":"7"},"items":[]}', 'the list is of no kind, not v1 ServiceList'],
+      [
+        '{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"7"},"items":[]}',
+        'the list is meta.k8s.io/v1 Table, not v1 ServiceList',
+      ],
+    ] as const
+    for (const [text, message] of rows) {
+      assert.throws(
+        () => jsonFormat.readList(Buffer.from(text), resource('Service')),
+        new FormatError(message),
+      )
+    }
   })
 
   // Written by hand after k8s.io/apimachinery's generated.proto: code 503; details with retryAfterSeconds 9 and uid "ab".
@@ -122,7 +136,7 @@ describe('the formats', () => {
     it(`read a list of ${name}`, () => {
       const slices = [apiSlice('a', 'web', ['10.0.0.1']), apiSlice('b', 'web', [])]
       const body = writer.list('EndpointSlice', slices, { resourceVersion: '17', continue: 'next' })
-      const { version, continueToken, items } = format.readList(body, resource('EndpointSlice').message)
+      const { version, continueToken, items } = format.readList(body, resource('EndpointSlice'))
       assert.deepEqual([version, continueToken], ['17', 'next'])
       assert.deepEqual(
         [...items].map((item) => read('EndpointSlice', item)),
@@ -132,19 +146,37 @@ describe('the formats', () => {
 
     it(`read an empty list of ${name}`, () => {
       const body = writer.list('Node', [], { resourceVersion: '1', continue: '' })
-      const { continueToken, items } = format.readList(body, resource('Node').message)
+      const { continueToken, items } = format.readList(body, resource('Node'))
       assert.deepEqual([continueToken, ...items], [''])
     })
 
     it(`read events of ${name}`, () => {
       for (const type of ['ADDED', 'MODIFIED', 'DELETED', 'BOOKMARK']) {
-        const event = format.readEvent(
-          onlyFrame(format, writer.event(type, 'Node', apiNode('n'))),
-          resource('Node').message,
-        )
+        const frameOf = onlyFrame(format, writer.event(type, 'Node', apiNode('n')))
+        const event = format.readEvent(frameOf, resource('Node'))
         assert.equal(event.type, type)
         assert.ok(event.type !== 'ERROR')
         assert.deepEqual(read('Node', event.object), readJson('Node', apiNode('n')))
+      }
+    })
+
+    it(`refuse a list of another kind or version in ${name}, empty or not`, () => {
+      for (const nodes of [[], [apiNode('n')]]) {
+        const body = writer.list('Node', nodes, { resourceVersion: '9', continue: '' })
+        const refused = new FormatError('the list is v1 NodeList, not v1 ServiceList')
+        assert.throws(() => format.readList(body, resource('Service')), refused)
+        const newer = { ...resource('Node'), apiVersion: 'v2' }
+        assert.throws(() => format.readList(body, newer), /is v1 NodeList, not v2 NodeList/u)
+      }
+    })
+
+    it(`refuse an object of another kind in an event of ${name}`, () => {
+      for (const type of ['ADDED', 'DELETED', 'BOOKMARK']) {
+        const bytes = onlyFrame(format, writer.event(type, 'Node', apiNode('n')))
+        assert.throws(
+          () => format.readEvent(bytes, resource('EndpointSlice')),
+          new FormatError('an object is v1 Node, not discovery.k8s.io/v1 EndpointSlice'),
+        )
       }
     })
 
@@ -158,7 +190,7 @@ describe('the formats', () => {
       const expected = { code: 429, reason: 'TooManyRequests', message: 'wait', retryAfterSeconds: 3 }
       assert.deepEqual(format.readStatus(writer.status(status)), expected)
       const bytes = onlyFrame(format, writer.event('ERROR', 'Status', status))
-      assert.deepEqual(format.readEvent(bytes, serviceMessage), { type: 'ERROR', status: expected })
+      assert.deepEqual(format.readEvent(bytes, resource('Service')), { type: 'ERROR', status: expected })
     })
 
     it(`refuse what is not ${name}, in one kind of error`, () => {
@@ -166,8 +198,8 @@ describe('the formats', () => {
         fc.property(fc.uint8Array({ maxLength: 64 }), (bytes) => {
           const body = Buffer.from(bytes)
           const attempts = [
-            () => format.readList(body, serviceMessage),
-            () => format.readEvent(body, serviceMessage),
+            () => format.readList(body, resource('Service')),
+            () => format.readEvent(body, resource('Service')),
             () => format.readStatus(body),
           ]
           for (const attempt of attempts) assert.throws(attempt, FormatError)
@@ -293,7 +325,7 @@ describe('protobuf', () => {
     })
     const bad = field(2, Buffer.from([0xff]))
     // The envelope's raw is the second to last thing in it: an item is added by writing it anew.
-    const { items } = protobufFormat.readList(rewrap(body, bad), serviceMessage)
+    const { items } = protobufFormat.readList(rewrap(body, bad), resource('Service'))
     assert.deepEqual(
       [...items].map(({ problem }) => problem),
       [undefined, { path: '', problem: 'is cut off' }],
@@ -319,33 +351,24 @@ describe('protobuf', () => {
   })
 
   it('refuses a body, an event and an object without the magic', () => {
-    const resourceMessage = resource('Node').message
+    const node = resource('Node')
     assert.throws(
-      () => protobufFormat.readList(Buffer.from('{}'), resourceMessage),
+      () => protobufFormat.readList(Buffer.from('{}'), node),
       /the list is not Kubernetes protobuf/u,
     )
     const event = watchEvent('ADDED', protobufOf(shapes.Node, apiNode('n')))
-    assert.throws(
-      () => protobufFormat.readEvent(event, resourceMessage),
-      /an object is not Kubernetes protobuf/u,
-    )
+    assert.throws(() => protobufFormat.readEvent(event, node), /an object is not Kubernetes protobuf/u)
     const unknownType = watchEvent('RENAMED', objectEnvelope('Node', apiNode('n')))
-    assert.throws(() => protobufFormat.readEvent(unknownType, resourceMessage), /unknown type "RENAMED"/u)
+    assert.throws(() => protobufFormat.readEvent(unknownType, node), /unknown type "RENAMED"/u)
     assert.ok(frame(event).length > event.length)
   })
 })
 
 /** A list's body with one more field in it. */
 function rewrap(body: Buffer, more: Buffer): Buffer {
-  const envelope: { raw?: Buffer } = {}
-  const problem = tryMessage(
-    [undefined, undefined, { name: 'raw', read: 'bytes' }],
-    body.subarray(4),
-    envelope,
-  )
-  assert.equal(problem, undefined)
-  return Buffer.concat([
-    Buffer.from('k8s\0'),
-    field(2, Buffer.concat([envelope.raw ?? Buffer.alloc(0), more])),
-  ])
+  const envelope: { typeMeta?: Buffer; raw?: Buffer } = {}
+  const parts = [undefined, { name: 'typeMeta', read: 'bytes' }, { name: 'raw', read: 'bytes' }] as const
+  assert.equal(tryMessage(parts, body.subarray(4), envelope), undefined)
+  const { typeMeta = Buffer.alloc(0), raw = Buffer.alloc(0) } = envelope
+  return Buffer.concat([Buffer.from('k8s\0'), field(1, typeMeta), field(2, Buffer.concat([raw, more]))])
 }

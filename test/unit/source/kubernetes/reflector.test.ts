@@ -48,7 +48,7 @@ describe('Reflector', () => {
       deliver: () => {
         throw bug
       },
-      listed: () => undefined,
+      progressed: () => undefined,
     })
     await assert.rejects(reflector.run(), bug)
     assert.equal(timers.armed, 0)

@@ -1,0 +1,173 @@
+import { isIPv6 } from 'node:net'
+import { parseIpAddress } from '../../address.js'
+import type { Log } from '../../log.js'
+import type { EndpointSlice, ObjectEvent, ObjectKey, Service, ServicePortSpec } from '../objects.js'
+
+import type { KnownPart } from './known-world.js'
+
+/** The other end of our connections. */
+export interface Peer {
+  /** In canonical text. */
+  readonly address: string
+  readonly port: number
+}
+
+/**
+ * Never cut your own branch (docs/adr/0015-own-branch.md): events of the Service through which we reach the API server are withheld
+ * from the moment when they say that it has no backends until the API names some, or gives the frontend to another Service.
+ */
+export class Lifeline implements KnownPart {
+  readonly #peer: () => Peer | undefined
+  readonly #log: Log
+  /** `namespace/name` of the Service whose frontend the peer is, or was. */
+  #name: string | undefined
+  /** As the API says it; undefined: it has gone, or has the frontend no more. */
+  #service: Service | undefined
+  /** Its slices as the API says them, by key. */
+  readonly #slices = new Map<string, EndpointSlice>()
+  /** Slices of all Services, by key, until the first listing is over: they may come before their Service. */
+  #early: Map<string, EndpointSlice> | undefined = new Map()
+  /** It had backends, and so they were delivered. */
+  #wasBacked = false
+  /** The last event of each object that waits, by kind and key. */
+  readonly #withheld = new Map<string, ObjectEvent>()
+
+  /** `peer`: undefined while there was no connection yet. */
+  constructor(peer: () => Peer | undefined, log: Log) {
+    this.#peer = peer
+    this.#log = log
+  }
+
+  get isListed(): boolean {
+    return true
+  }
+
+  /** Whether the backends that carry us are known: after a restart, those in the kernel may be all there are. */
+  get isComplete(): boolean {
+    return this.#service === undefined || this.#wasBacked
+  }
+
+  /** Everything was listed once: no slice waits for its Service any more. */
+  endFirstListing(): void {
+    this.#early = undefined
+  }
+
+  /** Those of these events, and of earlier ones, that may be delivered now. */
+  pass(events: readonly ObjectEvent[]): readonly ObjectEvent[] {
+    const passed: ObjectEvent[] = []
+    for (const event of events) {
+      const isOurs = this.#learn(event) || this.#isWithheld(event)
+      if (!isOurs) passed.push(event)
+      else if (this.#wasBacked && !this.#isBacked()) this.#withhold(event)
+      else this.#release(event, passed)
+    }
+    return passed
+  }
+
+  /** An earlier event of its object waits. */
+  #isWithheld(event: ObjectEvent): boolean {
+    return this.#withheld.size > 0 && this.#withheld.has(objectOf(event))
+  }
+
+  /** True: it concerns the Service that carries us. */
+  #learn(event: ObjectEvent): boolean {
+    if (event.type === 'set') {
+      if (event.object.kind === 'Service') return this.#learnService(event.object)
+      return event.object.kind === 'EndpointSlice' && this.#learnSlice(event.object)
+    }
+    if (event.type !== 'delete') return false
+    const name = nameOf(event.key)
+    if (event.kind === 'EndpointSlice') {
+      this.#early?.delete(name)
+      return this.#slices.delete(name)
+    }
+    if (event.kind !== 'Service' || name !== this.#name) return false
+    this.#service = undefined
+    return true
+  }
+
+  #learnService(service: Service): boolean {
+    const isFrontend = this.#portOf(service) !== undefined
+    const name = nameOf(service)
+    if (name === this.#name) {
+      this.#service = isFrontend ? service : undefined
+      return true
+    }
+    if (!isFrontend || this.#service !== undefined) return false
+    this.#name = name
+    this.#service = service
+    this.#wasBacked = false
+    this.#slices.clear()
+    for (const slice of this.#early?.values() ?? []) this.#learnSlice(slice)
+    return true
+  }
+
+  #learnSlice(slice: EndpointSlice): boolean {
+    const key = nameOf(slice)
+    this.#early?.set(key, slice)
+    const wasOurs = this.#slices.delete(key)
+    if (this.#name === undefined || this.#name !== `${slice.namespace}/${slice.serviceName}`) return wasOurs
+    this.#slices.set(key, slice)
+    return true
+  }
+
+  #isBacked(): boolean {
+    const port = this.#service && this.#portOf(this.#service)
+    const type = isIPv6(this.#peer()?.address ?? '') ? 'IPv6' : 'IPv4'
+    return (
+      port !== undefined &&
+      [...this.#slices.values()].some((slice) => slice.addressType === type && backs(slice, port))
+    )
+  }
+
+  /** The port of this Service that the peer is; undefined: it is another Service's, or nobody's. */
+  #portOf({ ports, clusterIPs, externalIPs, loadBalancerIngress }: Service): ServicePortSpec | undefined {
+    const peer = this.#peer()
+    if (peer === undefined) return undefined
+    const found = ports.find(({ port, protocol }) => protocol === 'TCP' && port === peer.port)
+    if (found === undefined) return undefined
+    const addresses = [...clusterIPs, ...externalIPs, ...loadBalancerIngress.map(({ ip }) => ip)]
+    return addresses.some((text) => parseIpAddress(text) === peer.address) ? found : undefined
+  }
+
+  #withhold(event: ObjectEvent): void {
+    if (this.#withheld.size === 0) {
+      const fields = { service: this.#name ?? '' }
+      this.#log.warn('API server: its own Service has no endpoints; the last ones stay', fields)
+    }
+    this.#withheld.set(objectOf(event), event)
+  }
+
+  /** What is new comes first: there is no moment without backends. */
+  #release(event: ObjectEvent, passed: ObjectEvent[]): void {
+    this.#wasBacked ||= this.#isBacked()
+    passed.push(event)
+    if (this.#withheld.size === 0) return
+    this.#withheld.delete(objectOf(event))
+    passed.push(...this.#withheld.values())
+    this.#withheld.clear()
+    this.#log.info('API server: the endpoints of its own Service are followed again', {
+      service: this.#name ?? '',
+    })
+  }
+}
+
+/** Whether connections to this port may go to an endpoint of the slice (F-032). */
+function backs({ ports, endpoints }: EndpointSlice, wanted: ServicePortSpec): boolean {
+  const isServed = ports.some(
+    ({ name, protocol, port = 0 }) => name === wanted.name && protocol === wanted.protocol && port > 0,
+  )
+  if (!isServed) return false
+  return endpoints.some(
+    ({ conditions: { ready, serving, terminating } }) => ready || (serving && terminating),
+  )
+}
+
+function nameOf({ namespace, name }: ObjectKey): string {
+  return `${namespace}/${name}`
+}
+
+function objectOf(event: ObjectEvent): string {
+  if (event.type === 'set') return `${event.object.kind} ${nameOf(event.object)}`
+  return event.type === 'delete' ? `${event.kind} ${nameOf(event.key)}` : event.type
+}
