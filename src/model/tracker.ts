@@ -37,10 +37,14 @@ export class Tracker {
     this.#rules = rules
   }
 
-  /** Takes one event in; Nodes and `synced` are not its business. */
-  apply(event: ObjectEvent): void {
-    if (event.type === 'set') this.#set(event.object)
-    else if (event.type === 'delete') this.#delete(event.kind, event.key)
+  /**
+   * Takes one event in; Nodes and `synced` are not its business. False: an EndpointSlice whose endpoints are as they were (F-025),
+   * whatever else of it has changed.
+   */
+  apply(event: ObjectEvent): boolean {
+    if (event.type === 'set') return this.#set(event.object)
+    if (event.type === 'delete') this.#delete(event.kind, event.key)
+    return true
   }
 
   get hasDirty(): boolean {
@@ -82,9 +86,10 @@ export class Tracker {
     return this.#healthChecks.current(nodeName)
   }
 
-  #set(object: KubernetesObject): void {
+  #set(object: KubernetesObject): boolean {
+    if (object.kind === 'EndpointSlice') return this.#setSlice(object)
     if (object.kind === 'Service') this.#setService(object)
-    else if (object.kind === 'EndpointSlice') this.#setSlice(object)
+    return true
   }
 
   #delete(kind: KubernetesObject['kind'], key: ObjectKey): void {
@@ -130,16 +135,20 @@ export class Tracker {
     else if (before !== undefined) this.#portsOf.delete(service)
   }
 
-  #setSlice(slice: EndpointSlice): void {
+  /** Whether it changed endpoints. */
+  #setSlice(slice: EndpointSlice): boolean {
     const name = objectName(slice)
     if (!this.#isOurs(slice) || slice.serviceName === undefined) {
-      this.#markChanged(this.#slices.remove(name))
+      const left = this.#slices.remove(name)
+      this.#markChanged(left)
       this.#tell('EndpointSlice', name, undefined)
-      return
+      return left.length > 0
     }
     const { ports, problems } = readSlice(slice, this.#family)
-    this.#markChanged(this.#slices.set(name, `${slice.namespace}/${slice.serviceName}`, ports))
+    const changed = this.#slices.set(name, `${slice.namespace}/${slice.serviceName}`, ports)
+    this.#markChanged(changed)
     this.#tell('EndpointSlice', name, problems)
+    return changed.length > 0
   }
 
   #isOurs(slice: EndpointSlice): boolean {

@@ -36,7 +36,7 @@ export class Backlog {
     this.#triggerTimes = new TriggerTimes(options.family, this.#lastUpdatedMs)
   }
 
-  /** Events came that a run has to bring into the kernel. */
+  /** Events came that a run has to bring into the kernel; `events` without those that change nothing. */
   note(events: readonly ObjectEvent[]): void {
     const { clock, metrics } = this.#options
     this.#waitingSinceMs ??= clock.now()

@@ -116,15 +116,16 @@ export class FamilyPipeline {
 
   /** Takes events in; the caller asks for a run. True: there is something to do. */
   apply(events: readonly ObjectEvent[]): boolean {
+    const changes: ObjectEvent[] = []
     for (const event of events) {
-      this.#tracker.apply(event)
+      if (this.#tracker.apply(event)) changes.push(event)
       if (event.type === 'listed' || event.type === 'synced') this.#known = event.type
     }
     const isDropOwed = this.#known === 'synced' && this.#ledger.keepsLeftovers
     const isWork =
       this.#known !== 'nothing' &&
       (isDropOwed || this.#tracker.hasDirty || this.#ledger.hasDirty || !this.#reconciler.isAdopted)
-    if (isWork) this.#backlog.note(events)
+    if (isWork) this.#backlog.note(changes)
     return isWork
   }
 

@@ -106,13 +106,14 @@ export class IptablesPipeline implements Pipeline {
   }
 
   apply(events: readonly ObjectEvent[]): boolean {
+    const changes: ObjectEvent[] = []
     for (const event of events) {
-      this.#tracker.apply(event)
+      if (this.#tracker.apply(event)) changes.push(event)
       if (event.type === 'listed' || event.type === 'synced') this.#known = event.type
     }
     const isUnsettled = this.#state === undefined || (this.#known === 'synced' && !this.#hasTakenOver)
     const isWork = this.#known !== 'nothing' && (isUnsettled || this.#tracker.hasDirty)
-    if (isWork) this.#backlog.note(events)
+    if (isWork) this.#backlog.note(changes)
     return isWork
   }
 

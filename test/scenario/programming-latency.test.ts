@@ -1,0 +1,39 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { readLabels } from '../../src/source/index.js'
+import { service, set, slice, synced } from '../support/objects.js'
+import { PipelineLab } from '../support/pipeline-lab.js'
+
+/** Observations of one family, and their sum in seconds. */
+async function latencies(lab: PipelineLab, family: 'IPv4' | 'IPv6'): Promise<readonly [number, number]> {
+  const text = await lab.registry.metrics()
+  const value = (suffix: string): number => {
+    const name = `kubeproxy_network_programming_duration_seconds_${suffix}{ip_family="${family}"}`
+    const line = text.split('\n').find((one) => one.startsWith(`${name} `))
+    return Number(line?.slice(name.length) ?? 0)
+  }
+  return [value('count'), value('sum')]
+}
+
+for (const mode of ['ipvs', 'iptables'] as const) {
+  describe(`how long a change of endpoints took, in ${mode} mode`, () => {
+    it('is observed for slices whose endpoints changed, not for others of the batch', async () => {
+      const lab = new PipelineLab({ config: { mode } })
+      const startMs = lab.clock.unixSeconds() * 1000
+      const at = (seconds: number) => ({ lastChangeMs: startMs + seconds * 1000 })
+      await lab.deliver(set(service('web', '10.96.0.1')), set(slice('a', 'web', ['10.1.0.1'])), synced)
+      await lab.clock.advance(10_000)
+      await lab.deliver(set(slice('a', 'web', ['10.1.0.1', '10.1.0.2'], at(8))))
+      assert.deepEqual(await latencies(lab, 'IPv4'), [1, 2])
+      await lab.clock.advance(3_600_000)
+      const relabelled = { ...at(8), labels: { [readLabels.zone]: 'x' } }
+      await lab.deliver(
+        set(slice('a', 'web', ['10.1.0.2', '10.1.0.1'], relabelled)),
+        set(slice('b', 'web', ['10.1.0.3'], at(3609))),
+      )
+      assert.deepEqual(await latencies(lab, 'IPv4'), [2, 3])
+      assert.deepEqual(await latencies(lab, 'IPv6'), [0, 0])
+      await lab.stop()
+    })
+  })
+}
