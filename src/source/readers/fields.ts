@@ -184,8 +184,16 @@ function problemOf(value: unknown, schema: TSchema): string {
   return `must be ${String(schema['expected'])}, not ${show(value)}`
 }
 
+// The longest name of an object: what is right is shown whole.
+const longestShown = 253
+
+/** A text that anybody may have written, short enough for a line of the log. */
+export function cut(written: string): string {
+  return written.length <= longestShown ? written : `${written.slice(0, longestShown)}…`
+}
+
 function show(value: unknown): string {
-  if (typeof value === 'string') return `the text ${JSON.stringify(value)}`
+  if (typeof value === 'string') return `the text ${JSON.stringify(cut(value))}`
   if (Array.isArray(value)) return 'a list'
   if (typeof value === 'object' && value !== null) return 'a mapping'
   return String(value)
@@ -195,7 +203,7 @@ function show(value: unknown): string {
 function dottedPath(pointer: string): string {
   let dotted = ''
   for (const step of pointer.split('/').slice(1)) {
-    const key = step.replaceAll('~1', '/').replaceAll('~0', '~')
+    const key = cut(step.replaceAll('~1', '/').replaceAll('~0', '~'))
     if (/^\d+$/u.test(key)) dotted += `[${key}]`
     else if (/^\w+$/u.test(key)) dotted += dotted === '' ? key : `.${key}`
     else dotted += `[${JSON.stringify(key)}]`

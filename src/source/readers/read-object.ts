@@ -1,7 +1,7 @@
 // Kubernetes objects as the API and manifests write them: which reader reads which, and their names in messages.
 import type { KubernetesObject } from '../objects.js'
 import { readEndpointSlice } from './endpoint-slice.js'
-import { isMapping, type FieldProblem } from './fields.js'
+import { cut, isMapping, type FieldProblem } from './fields.js'
 import { readNode } from './node.js'
 import { readService } from './service.js'
 
@@ -30,9 +30,10 @@ export function objectKey(object: Pick<KubernetesObject, 'kind' | 'namespace' | 
 export function describeDocument(document: unknown, kind: string): string {
   const metadata = isMapping(document) ? document['metadata'] : undefined
   if (!isMapping(metadata) || typeof metadata['name'] !== 'string') return kind
-  if (kind === 'Node') return `${kind} ${metadata['name']}`
+  const name = cut(metadata['name'])
+  if (kind === 'Node') return `${kind} ${name}`
   const namespace = typeof metadata['namespace'] === 'string' ? metadata['namespace'] : 'default'
-  return `${kind} ${namespace}/${metadata['name']}`
+  return `${kind} ${cut(namespace)}/${name}`
 }
 
 /** Problems beyond these are counted only. */
