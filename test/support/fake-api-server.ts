@@ -30,6 +30,7 @@ export type Fault =
   | {
       readonly type: 'body'
       readonly contentType: string
+      readonly contentEncoding?: 'gzip'
       readonly body: Buffer
       readonly truncated?: boolean
     }
@@ -315,9 +316,10 @@ export class FakeApiServer {
           fault.retryAfter === undefined ? {} : { 'retry-after': fault.retryAfter },
         )
       case 'body': {
-        const { body, contentType, truncated = false } = fault
+        const { body, contentType, contentEncoding, truncated = false } = fault
         response.writeHead(200, {
           'content-type': contentType,
+          ...(contentEncoding === undefined ? {} : { 'content-encoding': contentEncoding }),
           'content-length': body.length + (truncated ? 1 : 0),
         })
         return void response.write(body, () => (truncated ? response.destroy() : response.end()))

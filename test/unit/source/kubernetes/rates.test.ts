@@ -1,0 +1,145 @@
+import assert from 'node:assert/strict'
+import dns from 'node:dns'
+import { afterEach, beforeEach, describe, it, mock } from 'node:test'
+import { gzipSync } from 'node:zlib'
+import { apiService } from '../../../support/api-documents.js'
+import { frame, jsonWriter, protobufWriter } from '../../../support/api-writer.js'
+import type { Fault } from '../../../support/fake-api-server.js'
+import { delays, KubernetesLab } from '../../../support/kubernetes-lab.js'
+
+let lab: KubernetesLab
+
+beforeEach(() => {
+  lab = new KubernetesLab()
+})
+afterEach(async () => {
+  mock.restoreAll()
+  await lab.close()
+})
+
+const kinds = ['Service', 'EndpointSlice', 'Node'] as const
+const status = (code: number): Fault => ({ type: 'status', status: { code } })
+const expired: Fault = { type: 'error-event', status: { code: 410, reason: 'Expired' } }
+const html: Fault = { type: 'stream', bytes: frame(Buffer.from('<html>')) }
+const nothing: Fault = { type: 'stream', bytes: Buffer.alloc(0) }
+const page: Fault = { type: 'body', contentType: 'text/html', body: Buffer.from('<html>') }
+
+interface Rate {
+  readonly name: string
+  readonly fault: Fault
+  readonly only?: 'watch'
+  /** Lists, streamed ones too, and watches of each kind within ten seconds. */
+  readonly atStart: readonly [lists: number, watches: number]
+  readonly later: readonly [lists: number, watches: number]
+}
+
+/** Nothing is asked more often, as the randomness is 0: docs/api-source.md has these numbers. */
+const rates: readonly Rate[] = [
+  { name: 'hangs up', fault: { type: 'hang-up' }, atStart: [4, 0], later: [0, 4] },
+  { name: 'answers 500', fault: status(500), atStart: [4, 0], later: [0, 4] },
+  { name: 'answers 503', fault: status(503), atStart: [4, 0], later: [0, 4] },
+  { name: 'answers 401', fault: status(401), atStart: [4, 0], later: [0, 4] },
+  { name: 'answers 403', fault: status(403), atStart: [4, 0], later: [0, 4] },
+  { name: 'answers 410', fault: status(410), atStart: [4, 0], later: [3, 1] },
+  { name: 'answers with a web page', fault: page, atStart: [4, 0], later: [0, 4] },
+  { name: 'closes each watch at once', fault: nothing, only: 'watch', atStart: [2, 4], later: [0, 4] },
+  { name: 'compacts before each watch', fault: expired, only: 'watch', atStart: [4, 0], later: [3, 4] },
+  { name: 'sends garbage into each watch', fault: html, only: 'watch', atStart: [4, 3], later: [3, 4] },
+]
+
+describe('ten seconds of a server that', () => {
+  for (const { name, fault, only, atStart, later } of rates) {
+    it(`${name} cost it few requests when we start`, async () => {
+      await lab.server.listen()
+      for (const kind of kinds) lab.server.setFault(kind, fault, only)
+      lab.open().catch(assert.fail)
+      await tenSeconds()
+      for (const kind of kinds) assert.deepEqual(asked(kind, 0), atStart)
+    })
+
+    it(`${name} cost it few requests when we follow it`, async () => {
+      lab.server.options = { streamedLists: 'old' }
+      await lab.start()
+      await lab.untilFollowing()
+      const from = lab.server.requests.length
+      lab.timers.pass(6000)
+      for (const kind of kinds) {
+        lab.server.setFault(kind, fault, only)
+        lab.server.endWatches(kind)
+      }
+      await tenSeconds()
+      for (const kind of kinds) assert.deepEqual(asked(kind, from), later)
+    })
+  }
+})
+
+/** Of bad luck from the first request on. */
+async function tenSeconds(): Promise<void> {
+  for (const delayMs of [800, 1600, 3200]) await lab.fire(delayMs, 3)
+  // The next attempt is 12 s behind the first one.
+  await lab.until(() => lab.timers.count(6400) === 3)
+}
+
+function asked(kind: string, from: number): readonly [lists: number, watches: number] {
+  const requests = lab.server.requests.slice(from).filter((request) => request.startsWith(`${kind} `))
+  const watches = requests.filter((request) => request.includes(' watch from')).length
+  return [requests.length - watches, watches]
+}
+
+describe('a name of the server that nobody knows', () => {
+  it('is looked up again, and found when it is there', async () => {
+    await lab.server.listen()
+    let isKnown = false
+    mock.method(dns, 'lookup', (host: string, _options: unknown, done: (...found: unknown[]) => void) => {
+      if (isKnown) done(undefined, [{ address: '127.0.0.1', family: 4 }])
+      else done(Object.assign(new Error(`getaddrinfo ENOTFOUND ${host}`), { code: 'ENOTFOUND' }))
+    })
+    const listed = lab.open({ server: new URL(`http://api.example:${lab.server.port}`) })
+    await lab.untilLogged(/link: Service: .*getaddrinfo ENOTFOUND api\.example/u)
+    isKnown = true
+    await lab.fire(delays.first, 3)
+    await listed
+    assert.equal(lab.events.at(-1), 'synced')
+  })
+})
+
+describe('a slow server', () => {
+  it('is waited for as long as something comes', async () => {
+    await lab.start()
+    await lab.untilFollowing()
+    lab.events.length = 0
+    const event = protobufWriter.event('ADDED', 'Service', apiService('slow', '10.96.0.2'))
+    for (const part of [event.subarray(0, 30), event.subarray(30, 60)]) {
+      lab.server.sendBytes('Service', part)
+      lab.server.store.put('Node', { metadata: { name: 'node-a' } })
+      await lab.untilEvent('+Node /node-a')
+      lab.timers.pass(80_000)
+    }
+    lab.server.sendBytes('Service', event.subarray(60))
+    await lab.untilEvent('+Service default/slow 10.96.0.2')
+    assert.equal(lab.server.openWatches, 3)
+  })
+})
+
+describe('a list that is zipped', () => {
+  it('is asked for again when it does not unzip, and deletes nothing', async () => {
+    const whole = jsonWriter.list('Service', [], { resourceVersion: '9', continue: '' })
+    const body = gzipSync(whole).fill(0, 12, 30)
+    lab.server.options = { streamedLists: 'old' }
+    await lab.start()
+    await lab.untilFollowing()
+    lab.events.length = 0
+    lab.timers.pass(6000)
+    const zipped: Fault = { type: 'body', contentType: jsonWriter.type, contentEncoding: 'gzip', body }
+    lab.server.setFault('Service', zipped, 'list')
+    lab.server.store.compact()
+    lab.server.endWatches('Service')
+    await lab.fire(delays.first)
+    await lab.untilLogged(/link: Service: /u)
+    assert.deepEqual(lab.events, [])
+    lab.server.setFault('Service', undefined)
+    lab.server.store.remove('Service', 'default/web')
+    await lab.fire(delays.second)
+    await lab.untilEvent('-Service default/web')
+  })
+})
