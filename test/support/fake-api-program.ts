@@ -1,7 +1,8 @@
 // The fake API server as a program of its own, for a network namespace: node fake-api-program.js PORT [OPTIONS], with a file of JSON
-// that says certificate and clientAuthorities.
-// Takes a JSON array per line: ["put", KIND, OBJECT], ["remove", KIND, "NAMESPACE/NAME"], ["compact"], ["listen"], and repeats each
-// when it is done. Each Event that it is told of, or that changes, is a line: ["event", EVENT].
+// that says certificate, and authorization or clientAuthorities.
+// Takes a JSON array per line: ["put", KIND, OBJECT], ["remove", KIND, "NAMESPACE/NAME"], ["compact"], ["listen"], ["authorize", HEADER],
+// ["drop"] (all connections), and repeats each when it is done. Each Event that it is told of, or that changes, is a line:
+// ["event", EVENT].
 import { readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { Type } from '@sinclair/typebox'
@@ -14,11 +15,14 @@ const Command = Type.Union([
   Type.Tuple([Type.Literal('remove'), kind, Type.String()]),
   Type.Tuple([Type.Literal('compact')]),
   Type.Tuple([Type.Literal('listen')]),
+  Type.Tuple([Type.Literal('authorize'), Type.String()]),
+  Type.Tuple([Type.Literal('drop')]),
 ])
 
 const Options = Type.Object({
   certificate: Type.Object({ cert: Type.String(), key: Type.String() }),
-  clientAuthorities: Type.Array(Type.String()),
+  authorization: Type.Optional(Type.String()),
+  clientAuthorities: Type.Optional(Type.Array(Type.String())),
 })
 
 const [, , port, optionsFile] = process.argv
@@ -31,6 +35,8 @@ for await (const line of createInterface({ input: process.stdin })) {
   if (command[0] === 'put') server.store.put(command[1], command[2])
   else if (command[0] === 'remove') server.store.remove(command[1], command[2])
   else if (command[0] === 'compact') server.store.compact()
+  else if (command[0] === 'authorize') server.options = { ...server.options, authorization: command[1] }
+  else if (command[0] === 'drop') server.dropConnections()
   else await server.listen(Number(port))
   process.stdout.write(`${line}\n`)
 }
