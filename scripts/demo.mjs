@@ -1,37 +1,52 @@
-// `npm run demo`: installs what is missing, builds, and shows the main job: here, or in a guest when this kernel has no IP_VS.
+// `npm run demo`: installs what is missing, builds, and shows the main job in two parts: on an API server in iptables mode, and on
+// manifests in ipvs mode. Each runs on this machine's kernel, or in a guest when that lacks what it needs.
 import { runGuest } from './guest.mjs'
 import { setUp, setUpGuest } from './setup.mjs'
 import { isMain, run, runMain, StepError } from './steps.mjs'
 import { inNewNamespace } from './suites/node-tests.mjs'
 
-/** Seconds; far above what it needs. */
+/** Seconds for each part; far above what it needs. */
 const limitSeconds = 300
-const demo = 'out/ts/test/traffic/demo.js'
+
+/** `probe`: succeeds in a new network namespace where the kernel has what the part needs. */
+const parts = [
+  {
+    name: 'api',
+    file: 'out/ts/test/traffic/demo-api.js',
+    probe: 'iptables-legacy -t nat -S && ip6tables-legacy -t nat -S',
+    lacking: 'legacy tables of iptables',
+  },
+  {
+    name: 'manifests',
+    file: 'out/ts/test/traffic/demo-manifests.js',
+    probe: 'ipvsadm -Ln && ip link add viaduct0 type dummy',
+    lacking: 'IP_VS',
+  },
+]
 
 async function main() {
   await setUp('demo')
-  const status = (await hasIpvs()) ? await runHere() : await runInGuest()
-  if (status !== 0) throw new StepError(`the demo ended with ${status}`)
+  for (const [index, part] of parts.entries()) {
+    console.log(`\n===== Part ${index + 1} of ${parts.length}`)
+    const isHere = (await run(['unshare', '--net', 'sh', '-c', part.probe])).status === 0
+    const status = isHere ? await runHere(part) : await runInGuest(part)
+    if (status !== 0) throw new StepError(`the demo ended with ${status}`)
+  }
 }
 
-/** Whether this kernel, in a new network namespace, has IP_VS and the dummy device. */
-async function hasIpvs() {
-  const probe = 'ipvsadm -Ln && ip link add viaduct0 type dummy'
-  return (await run(['unshare', '--net', 'sh', '-c', probe])).status === 0
-}
-
-async function runHere() {
-  const command = [...inNewNamespace, process.execPath, demo]
+/** @param {typeof parts[number]} part */
+async function runHere({ file }) {
+  const command = [...inNewNamespace, process.execPath, file]
   return (await run(command, { onOutput: print, timeoutSeconds: limitSeconds })).status
 }
 
-async function runInGuest() {
+/** @param {typeof parts[number]} part */
+async function runInGuest({ name, file, lacking }) {
   await setUpGuest()
-  console.log(
-    'this kernel has no IP_VS: the demo runs in an emulated machine, where everything is some 10 times slower\n',
-  )
-  const script = `exec node ${demo}\n`
-  return (await runGuest({ name: 'demo', script, timeoutSeconds: limitSeconds, onOutput: print })).status
+  console.log(`this kernel has no ${lacking}: this part runs in an emulated machine, some 10 times slower\n`)
+  const script = `exec node ${file}\n`
+  return (await runGuest({ name: `demo-${name}`, script, timeoutSeconds: limitSeconds, onOutput: print }))
+    .status
 }
 
 /** @param {string} text */

@@ -8,6 +8,8 @@ import { isMain, must, root, run, runMain, step, StepError } from './steps.mjs'
 const buildPackages = ['g++', 'make', 'cmake', 'ninja-build']
 const guestPackages = ['qemu-system-x86', 'busybox-static', 'cpio', 'kmod']
 const kernelTools = ['ipvsadm', 'iproute2', 'strace', 'util-linux', 'iptables', 'ipset', 'conntrack']
+/** Certificates of the fake API server. */
+const certificateTools = ['openssl']
 const nativeChecks = [
   'clang-14',
   'libclang-rt-14-dev',
@@ -19,8 +21,8 @@ const nativeChecks = [
 
 /** Debian packages by purpose. */
 const packages = {
-  demo: [...buildPackages, ...guestPackages, ...kernelTools],
-  test: [...buildPackages, ...guestPackages, ...kernelTools, ...nativeChecks],
+  demo: [...buildPackages, ...guestPackages, ...kernelTools, ...certificateTools],
+  test: [...buildPackages, ...guestPackages, ...kernelTools, ...certificateTools, ...nativeChecks],
 }
 
 /**

@@ -38,7 +38,7 @@ export async function guestSuite(log) {
     // The files' own processes are enough: `node --test` would start a second Node for each, at the guest's speed.
     ...files.map((file) => `echo "# ${file}"; ${namespace} node --test-reporter=spec ${file} || failed=1`),
     `echo '# ${nativeTest}'; ${namespace} ${nativeFolder}/${nativeTest} --gtest_brief=1 || failed=1`,
-    `echo '# demo'; ${namespace} node out/ts/test/traffic/demo.js || failed=1`,
+    `echo '# demo'; ${namespace} node out/ts/test/traffic/demo-manifests.js || failed=1`,
     'exit $failed',
   ]
   return judge(

@@ -94,7 +94,7 @@ async function projectSuite(log) {
 }
 
 /**
- * What this machine's own kernel can show, each file in a network namespace of its own.
+ * What this machine's own kernel can show, each file in a network namespace of its own; then the demo's part that it can.
  * @param {string} log
  */
 async function kernelSuite(log) {
@@ -108,5 +108,7 @@ async function kernelSuite(log) {
     const command = [...inNewNamespace, process.execPath, '--test', '--test-reporter=spec', file]
     outputs.push(judge(await run(command, { log, timeoutSeconds: commandLimit })))
   }
-  return outputs.length === 0 ? { passed: false, summary: 'no test file', details: '' } : joined(outputs)
+  if (outputs.length === 0) return { passed: false, summary: 'no test file', details: '' }
+  const demo = [...inNewNamespace, ...node('out/ts/test/traffic/demo-api.js')]
+  return joined([...outputs, await commands(log, [demo])])
 }

@@ -1,10 +1,12 @@
-// Program: the main job, shown step by step for people. Needs IP_VS, root, and a network namespace of its own.
+// Program: the agent on a folder of manifests, in ipvs mode, shown step by step for people. Needs IP_VS, root, and a network
+// namespace of its own.
 import { cp, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { release, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Trace, traced } from '../support/system-call-trace.js'
 import { treeRoot } from '../support/tree.js'
 import { AgentProcess, agentCommand } from './agent-process.js'
+import { check, quote, say, sinceMs, title } from './demo-telling.js'
 import { virtualServers } from './node-state.js'
 import { buildShopLab, tcp, type ShopLab } from './shop-lab.js'
 import { sessionsPort, shopPorts, shopTable } from './shop-services.js'
@@ -16,22 +18,6 @@ const afterwards = '{ ready: true, serving: true'
 /** 10.244.1.13:8080 and :8443 as /proc/net/ip_vs writes them. */
 const newServers = ['0AF4010D:1F90', '0AF4010D:20FB']
 const limitMs = 60_000
-
-function say(text = ''): void {
-  console.log(text)
-}
-
-function title(text: string): void {
-  say(`\n== ${text}`)
-}
-
-function sinceMs(started: number): string {
-  return `${Math.round(performance.now() - started)} ms`
-}
-
-function check(holds: boolean, claim: string): void {
-  if (!holds) throw new Error(`this should be so, and is not: ${claim}`)
-}
 
 async function startAgent(lab: ShopLab, manifests: string, trace: string): Promise<AgentProcess> {
   const started = performance.now()
@@ -102,7 +88,7 @@ async function show(lab: ShopLab, shop: string): Promise<void> {
   const file = `${shop}.trace`
   const agent = await startAgent(lab, shop, file)
   say('the kernel holds (ipvsadm -Ln):')
-  say((await lab.node.must('ipvsadm', '-Ln')).replaceAll(/^/gm, '  '))
+  quote(await lab.node.must('ipvsadm', '-Ln'))
 
   title('2. A client in its own network namespace sends requests to the virtual IPs')
   await showRequests(lab)
@@ -124,7 +110,7 @@ async function show(lab: ShopLab, shop: string): Promise<void> {
 async function main(): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'viaduct-demo-'))
   const started = performance.now()
-  say(`Viaduct's main job on Linux ${release()}, Node ${process.version}: from YAML to answered requests`)
+  say(`From YAML to answered requests, in ipvs mode on Linux ${release()}, Node ${process.version}`)
   const lab = await buildShopLab()
   try {
     const shop = join(folder, 'shop')

@@ -1,0 +1,23 @@
+// How both parts of the demo talk to the person who watches.
+
+export function say(text = ''): void {
+  console.log(text)
+}
+
+export function title(text: string): void {
+  say(`\n== ${text}`)
+}
+
+/** Lines of a tool's output, moved in. */
+export function quote(text: string): void {
+  say(text.replaceAll(/^/gm, '  '))
+}
+
+export function sinceMs(started: number): string {
+  return `${Math.round(performance.now() - started)} ms`
+}
+
+/** What is shown is held to be so: the demo fails when it is not. */
+export function check(holds: boolean, claim: string): void {
+  if (!holds) throw new Error(`this should be so, and is not: ${claim}`)
+}
