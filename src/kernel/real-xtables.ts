@@ -95,7 +95,7 @@ export class RealXtables implements Xtables {
   }
 
   #absent({ errno, operation, subsystem }: KernelError): KernelError {
-    const extack = 'this kernel has no legacy x_tables of that name: use --proxy-mode=nftables'
+    const extack = 'this kernel has no legacy x_tables of that name'
     return new KernelError({ errno, subsystem, operation, extack, ...this.#subject })
   }
 }

@@ -22,7 +22,7 @@ export function adviceOn(error: unknown): string {
     return `this kernel ${lack}, or use --proxy-mode=iptables (${error.message})`
   }
   if (isWithoutXtables(error)) {
-    return `this kernel has no legacy x_tables: load it with "modprobe ip_tables", or use --proxy-mode=nftables (${error.message})`
+    return `this kernel has no legacy x_tables: load it with "modprobe ip_tables", or run a kernel that has it (${error.message})`
   }
   return error.message
 }
