@@ -1,0 +1,173 @@
+// docs/errors.md and docs/operations.md name codes, metrics, flags, chains and sentences: those that the program has, and of the codes all.
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { constants } from 'node:os'
+import { ipsetErrno } from '../../../src/errors.js'
+import { blockLines, isSaid, programText, quotes, withoutComments } from '../../support/program-words.js'
+import { treeFiles, treeText } from '../../support/tree.js'
+
+const program = programText()
+const documents = ['docs/errors.md', 'docs/operations.md'].map((path) => ({ path, text: treeText(path) }))
+const errors = treeText('docs/errors.md')
+
+/** What the documents tell an operator to run. */
+const tools = new Set(
+  (
+    'capsh cat conntrack curl dmesg free fuser grep ip ip6tables-legacy-save ipset iptables-legacy iptables-legacy-save ' +
+    'iptables-nft-save iptables-save ipvsadm journalctl kill kube-proxy kubectl ls lsmod modprobe nft node nslookup openssl pidof ps sed ' +
+    'sh ss stat sysctl systemctl tail top ulimit watch'
+  ).split(' '),
+)
+
+/** Node's and the API server's words in lines of ours, and a name. */
+const othersWords = /\bnode-a\b|listen EADDRINUSE: address already in use|Forbidden: services is .*/g
+
+/** Each match's first group, sorted, each once. */
+function found(text: string, pattern: RegExp): readonly string[] {
+  return [...new Set([...text.matchAll(pattern)].map(([, word = '']) => word))].toSorted()
+}
+
+function isErrno(name: string): boolean {
+  return name in constants.errno || name in ipsetErrno
+}
+
+function isCommand(quote: string): boolean {
+  return tools.has(quote.split(' ')[0] ?? '')
+}
+
+/** `KUBE-SVC-` for the chain of one port. */
+function chainPrefix(name: string): string {
+  return name.replace(/^(KUBE-(?:SVC|EXT|SEP|SVL|FW)-).*/, '$1')
+}
+
+/** Those that docs/errors.md has no entry for. */
+function missing(names: readonly string[]): readonly string[] {
+  return names.filter((name) => !errors.includes(`\`${name}\``))
+}
+
+describe('docs/errors.md', () => {
+  it('has every kind of error', () => {
+    const kinds = found(program, /class (\w+) extends Error\b/g)
+    assert.ok(kinds.includes('KernelError') && kinds.includes('ApiError'))
+    assert.deepEqual(missing(kinds), [])
+  })
+
+  it('names no other kind', () => {
+    const named = found(errors, /`(\w+Error)`/g)
+    assert.deepEqual(
+      named.filter((name) => !program.includes(`class ${name} extends Error`)),
+      [],
+    )
+  })
+
+  it('has the codes of ApiError, and no other', () => {
+    const type = /type ApiErrorCode =([^]*?)\n\n/.exec(
+      withoutComments(treeText('src/source/kubernetes/api-error.ts')),
+    )?.[1]
+    const section = /\| code of ApiError [^]*?\n\n/.exec(errors)?.[0] ?? ''
+    const codes = found(type ?? '', /'(\w+)'/g)
+    assert.ok(codes.length > 0)
+    assert.deepEqual(found(section, /^\| `(\w+)`/gm), codes)
+  })
+
+  it('has every errno that we name ourselves, and every code of sets', () => {
+    const named = found(program, /\b(E[A-Z0-9]{3,})\b/g).filter(isErrno)
+    assert.ok(named.length > 20)
+    assert.deepEqual(missing([...named, ...Object.keys(ipsetErrno)]), [])
+  })
+
+  it('has every exit code, and no other', () => {
+    const places = treeFiles(/^src\/(?:agent\.ts|agent\/.*\.ts|cli\/parse-arguments\.ts)$/).map((path) =>
+      treeText(path),
+    )
+    const codes = found(places.join('\n'), /(?:exitCode: |return |\? 0 : |0 \| )(\d)\b/g)
+    const section = /## Exit codes[^]*?\n## /.exec(errors)?.[0] ?? ''
+    assert.deepEqual(found(section, /^\| (\d) \|/gm), codes)
+  })
+})
+
+/** As GitHub makes the anchor of a heading. */
+function anchorOf(heading: string): string {
+  return heading
+    .toLowerCase()
+    .replaceAll(/[^\w\- ]/g, '')
+    .replaceAll(' ', '-')
+}
+
+for (const { path, text } of documents) {
+  describe(path, () => {
+    it('links to headings that exist', () => {
+      const links = [...text.matchAll(/\]\(([\w./-]*)#([^)]+)\)/g)]
+      const broken = links.filter(([, file = '', anchor = '']) => {
+        const target = file === '' ? text : treeText(`docs/${file}`)
+        return !found(target, /^#+ (.*)$/gm)
+          .map(anchorOf)
+          .includes(anchor)
+      })
+      assert.deepEqual(
+        broken.map(([link]) => link),
+        [],
+      )
+    })
+
+    it('names codes of errors that exist', () => {
+      const codes = found(quotes(text).join('\n'), /^(E[A-Z]{2,}|IPSET_ERR_\w+)$/gm)
+      assert.deepEqual(
+        codes.filter((code) => !isErrno(code)),
+        [],
+      )
+    })
+
+    it('names metrics that exist', () => {
+      const names = found(text, /\b((?:viaduct|kubeproxy|process|kubernetes)_[a-z_]+)/g)
+      assert.deepEqual(
+        names.filter((name) => !program.includes(`'${name.replace(/_(?:sum|count|bucket)$/, '')}'`)),
+        [],
+      )
+    })
+
+    it('names flags that exist', () => {
+      const names = found(quotes(text).join('\n'), /^--([a-z][\w-]+)/gm)
+      const flags = treeFiles(/^src\/cli\/.*\.ts$/)
+        .map((file) => treeText(file))
+        .join('\n')
+      assert.deepEqual(
+        names.filter((name) => !flags.includes(`'${name}'`) && !['help', 'version'].includes(name)),
+        [],
+      )
+    })
+
+    it('names chains and sets that exist', () => {
+      const names = found(text, /\b(KUBE-[A-Z0-9-]*[A-Z0-9])/g).map(chainPrefix)
+      assert.deepEqual(
+        names.filter((name) => !program.includes(name)),
+        [],
+      )
+    })
+
+    it('quotes sentences that the program says, and commands that it knows', () => {
+      const sentences = quotes(text).filter((quote) => quote.includes(' ') && !isCommand(quote))
+      assert.deepEqual(
+        sentences.filter((sentence) => !isSaid(sentence, program)),
+        [],
+      )
+    })
+
+    it('shows output that the program writes', () => {
+      const written = /^(?:(?:ERROR|WARN|INFO|DEBUG) +|viaduct: )(.*?)(?= \w+=|$)/gm
+      const sentences = found(blockLines(text).join('\n'), written)
+      assert.deepEqual(
+        sentences.filter((sentence) => !isSaid(sentence.replaceAll(othersWords, '…'), program)),
+        [],
+      )
+    })
+
+    it('shows commands that it knows', () => {
+      const commands = found(blockLines(text).join('\n'), /^\$ (?:kubectl exec \S+ \S+ -- )?(\S+)/gm)
+      assert.deepEqual(
+        commands.filter((command) => !tools.has(command)),
+        [],
+      )
+    })
+  })
+}
