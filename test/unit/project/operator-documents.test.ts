@@ -86,6 +86,20 @@ describe('docs/errors.md', () => {
   })
 })
 
+describe('the documents for operators', () => {
+  it('have every warning and every error of the log', () => {
+    const openings = found(program, /(?:\blog\.(?:warn|error)\(\s*|trouble: )['`]([^'`$]+)/g).map((text) =>
+      text.trim(),
+    )
+    const all = documents.map(({ text }) => text).join('\n')
+    assert.ok(openings.length > 10)
+    assert.deepEqual(
+      openings.filter((opening) => !all.includes(opening)),
+      [],
+    )
+  })
+})
+
 /** As GitHub makes the anchor of a heading. */
 function anchorOf(heading: string): string {
   return heading
