@@ -13,14 +13,15 @@ const errors = treeText('docs/errors.md')
 /** What the documents tell an operator to run. */
 const tools = new Set(
   (
-    'capsh cat conntrack curl dmesg free fuser grep ip ip6tables-legacy-save ipset iptables-legacy iptables-legacy-save ' +
+    'capsh cat conntrack curl dmesg free fuser getent grep ip ip6tables-legacy-save ipset iptables-legacy iptables-legacy-save ' +
     'iptables-nft-save iptables-save ipvsadm journalctl kill kube-proxy kubectl ls lsmod modprobe nft node nslookup openssl pidof ps sed ' +
     'sh ss stat sysctl systemctl tail top ulimit watch'
   ).split(' '),
 )
 
-/** Node's and the API server's words in lines of ours, and a name. */
-const othersWords = /\bnode-a\b|listen EADDRINUSE: address already in use|Forbidden: services is .*/g
+/** Node's, OpenSSL's and the API server's words in lines of ours, and a name. */
+const othersWords =
+  /\bnode-a\b|listen EADDRINUSE: address already in use|Forbidden: services is .*|self-signed certificate|Hostname\/IP does not match .*/g
 
 /** Each match's first group, sorted, each once. */
 function found(text: string, pattern: RegExp): readonly string[] {
