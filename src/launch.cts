@@ -2,11 +2,16 @@
 // cost a tenth of the time until the first 10,000 services are in the kernel (docs/adr/0012).
 import fs = require('node:fs')
 import path = require('node:path')
+import v8 = require('node:v8')
 import vm = require('node:vm')
 import bytecode = require('./bytecode.cjs')
 
 // Two of them wait for the kernel (docs/adr/0002). Before the first of them starts: libuv reads it once.
 process.env['UV_THREADPOOL_SIZE'] ??= '6'
+
+// V8 of Node 20 and 22 takes bytecode only where the heap's limits are written as they were at the build: not at all. By now the
+// heap has them, and what is written no longer counts.
+for (const limit of ['--max-old-space-size=0', '--max-semi-space-size=0']) v8.setFlagsFromString(limit)
 
 /** Bytecode that cannot be read, or is not of this source and Node, is no harm but a slow start. */
 function bytecodeOf(source: Buffer, file: string): Buffer | undefined {

@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { Script } from 'node:vm'
+import { tellsBytecode } from '../support/bytecode-probe.js'
 import bytecodeFile = require('../../src/bytecode.cjs')
 
 const { seal, unseal } = bytecodeFile
@@ -67,6 +68,15 @@ test('V8 takes the bytecode that the build made', () => {
   assert.ok(cachedData !== undefined)
   const script = new Script(bundle.toString('latin1'), { cachedData })
   assert.equal(script.cachedDataRejected, false)
+})
+
+test('and takes it where limits of the heap are given', () => {
+  const probe = join(folder, 'probe.cjs')
+  writeFileSync(probe, tellsBytecode)
+  const limits = ['--max-old-space-size=512', '--max-semi-space-size=8']
+  const agent = [...limits, '--require', probe, join(dist, 'agent.js'), '--version']
+  const { stdout } = spawnSync(process.execPath, agent, { encoding: 'utf8' })
+  assert.match(stdout, /^bytecode refused: false$/m)
 })
 
 test('a start without a kubeconfig loads nothing of the library that logs in with one', () => {
