@@ -19,10 +19,19 @@ const nativeChecks = [
   'python3',
 ]
 
+const imageTools = ['buildah', 'mmdebstrap']
+
 /** Debian packages by purpose. */
 const packages = {
   demo: [...buildPackages, ...guestPackages, ...kernelTools, ...certificateTools],
-  test: [...buildPackages, ...guestPackages, ...kernelTools, ...certificateTools, ...nativeChecks],
+  test: [
+    ...buildPackages,
+    ...guestPackages,
+    ...kernelTools,
+    ...certificateTools,
+    ...nativeChecks,
+    ...imageTools,
+  ],
 }
 
 /**

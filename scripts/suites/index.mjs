@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { npmBin } from '../setup.mjs'
 import { root, run } from '../steps.mjs'
 import { guestSuite } from './guest.mjs'
+import { imageSuite } from './image.mjs'
 import { compiledTests, inNewNamespace, joined, judge, lastLines, runNodeTests } from './node-tests.mjs'
 
 /** @typedef {import('./node-tests.mjs').SuiteResult} SuiteResult */
@@ -42,6 +43,7 @@ export const suites = [
   { name: 'native', run: (log) => commands(log, [script('native-test')]) },
   { name: 'tidy', run: (log) => commands(log, [script('native-tidy')]) },
   { name: 'fuzz', run: (log) => commands(log, [script('native-test', '--fuzz', '40')]) },
+  { name: 'image', run: imageSuite },
   { name: 'guest', run: guestSuite },
 ]
 

@@ -39,7 +39,7 @@ describe('the documents', () => {
   })
 
   it('name files and folders that exist', () => {
-    const inTree = /`((?:src|native|scripts|test|docs|bench|examples|\.ci)\/[\w./-]*)`/g
+    const inTree = /`((?:src|native|scripts|test|docs|bench|deploy|examples|\.ci)\/[\w./-]*)`/g
     const broken = documents.flatMap((path) =>
       matches(path, inTree)
         .filter((name) => !existsSync(join(treeRoot, name)))
@@ -83,7 +83,7 @@ describe('the package', () => {
 
 describe('the text of the tree', () => {
   it('has no test outside of the folders whose tests a suite runs', () => {
-    const run = /^test\/(?:unit|scenario|contract|kernel|guest)\//
+    const run = /^test\/(?:unit|scenario|contract|kernel|guest|image)\//
     assert.deepEqual(
       treeFiles(/\.test\.ts$/).filter((path) => !run.test(path)),
       [],

@@ -1,0 +1,57 @@
+// Lays out what the image has beside its base: Node, dist/ and the licences of all of it.
+// Usage: node scripts/image-files.mjs FOLDER
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { isMain, root, runMain, StepError } from './steps.mjs'
+
+/** Its code is in the addon, though no production dependency. */
+const inAddon = ['node_modules/node-addon-api', 'node_modules/node-api-headers']
+
+/** kubeadm's DaemonSet names this path: there it is enough to change the image. */
+const kubeProxy = "#!/usr/local/bin/node\nrequire('/opt/viaduct/agent.js')\n"
+
+/** Paths of the packages in node_modules whose code is shipped; an optional one may be absent. */
+function shippedPackages() {
+  const { packages } = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8'))
+  const isShipped = (path) => packages[path].dev !== true || inAddon.includes(path)
+  return Object.keys(packages).filter(
+    (path) => path !== '' && isShipped(path) && existsSync(join(root, path)),
+  )
+}
+
+/**
+ * What a package says about its licence: the texts in its folder, or else the name in its package.json.
+ * @param {string} path
+ */
+function licenceOf(path) {
+  const folder = join(root, path)
+  const { name, version, license } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
+  const texts = readdirSync(folder)
+    .filter((file) => /^(?:licen[cs]e|notice|copying)/i.test(file))
+    .toSorted()
+    .map((file) => readFileSync(join(folder, file), 'utf8').trim())
+  if (texts.length === 0 && typeof license !== 'string') throw new StepError(`${path} names no licence`)
+  return [`== ${name} ${version}: ${license}`, ...texts].join('\n\n')
+}
+
+/** The licence that came with this very Node. */
+function nodeLicence() {
+  const path = join(dirname(dirname(process.execPath)), 'LICENSE')
+  if (!existsSync(path)) throw new StepError(`no licence of Node at ${path}: an image may not ship without`)
+  return path
+}
+
+async function main() {
+  const folder = process.argv[2]
+  if (folder === undefined) throw new StepError('usage: node scripts/image-files.mjs FOLDER')
+  const [programs, licences] = [join(folder, 'usr/local/bin'), join(folder, 'usr/share/doc/viaduct')]
+  for (const path of [programs, licences]) mkdirSync(path, { recursive: true })
+  cpSync(join(root, 'dist'), join(folder, 'opt/viaduct'), { recursive: true })
+  cpSync(process.execPath, join(programs, 'node'))
+  writeFileSync(join(programs, 'kube-proxy'), kubeProxy, { mode: 0o755 })
+  cpSync(join(root, 'LICENSE'), join(licences, 'LICENSE'))
+  cpSync(nodeLicence(), join(licences, 'LICENSE-node'))
+  writeFileSync(join(licences, 'LICENSES-npm'), `${shippedPackages().map(licenceOf).join('\n\n')}\n`)
+}
+
+if (isMain(import.meta.url)) await runMain(main)

