@@ -118,10 +118,11 @@ describe('the image', { timeout: 120_000 }, () => {
 
   it('tells the licence of every package that is in the bundle', () => {
     const licences = readFileSync(join(image, 'usr/share/doc/viaduct/LICENSES-npm'), 'utf8')
-    const bundle = readFileSync(join(image, 'opt/viaduct/bundle.js'), 'utf8')
-    const bundled = new Set(
-      [...bundle.matchAll(/^ *\/\/ node_modules\/((?:@[^/]+\/)?[^/]+)\//gm)].map(([, name = '']) => name),
-    )
+    const agent = join(image, 'opt/viaduct')
+    const scripts = readdirSync(agent).filter((file) => file.endsWith('.js'))
+    const source = scripts.map((file) => readFileSync(join(agent, file), 'utf8')).join('\n')
+    const paths = source.matchAll(/^ *\/\/ node_modules\/(?:.*\/node_modules\/)?((?:@[^/]+\/)?[^/]+)\//gm)
+    const bundled = new Set([...paths].map(([, name = '']) => name))
     assert.ok(bundled.has('pino'))
     for (const name of [...bundled, 'node-addon-api']) assert.ok(licences.includes(`== ${name} `), name)
   })

@@ -1,0 +1,131 @@
+// As much of kustomize as deploy/kubernetes uses: resources, components, strategic merge patches and generated ConfigMaps. Names keep
+// no hash, and what a file names and is not there throws.
+import { readFileSync } from 'node:fs'
+import { join, normalize } from 'node:path'
+import { loadAll } from 'js-yaml'
+import { treeRoot } from './tree.js'
+
+export interface KubernetesObject {
+  readonly apiVersion: string
+  readonly kind: string
+  readonly metadata: { readonly name: string; readonly namespace?: string }
+}
+
+interface Generator {
+  readonly name: string
+  readonly behavior?: 'replace'
+  readonly files?: readonly string[]
+  readonly envs?: readonly string[]
+}
+
+/** Any object; the fields are those of a kustomization. */
+interface Kustomization extends KubernetesObject {
+  readonly namespace?: string
+  readonly resources?: readonly string[]
+  readonly components?: readonly string[]
+  readonly patches?: readonly { readonly path: string }[]
+  readonly configMapGenerator?: readonly Generator[]
+}
+
+export interface Build {
+  readonly objects: readonly KubernetesObject[]
+  /** Generated ConfigMaps: name to key to value. */
+  readonly configMaps: ReadonlyMap<string, Readonly<Record<string, string>>>
+  /** Paths from the tree's root of all files that were read. */
+  readonly files: readonly string[]
+}
+
+const nothing: Build = { objects: [], configMaps: new Map(), files: [] }
+
+/** What `kubectl apply -k` of the folder would apply. */
+export function buildKustomization(folder: string): Build {
+  return addFolder(nothing, folder)
+}
+
+function addFolder(former: Build, folder: string): Build {
+  const path = join(folder, 'kustomization.yaml')
+  const [kustomization] = readObjects(path)
+  if (kustomization === undefined) throw new Error(`${path} is empty`)
+  let build: Build = { ...former, files: [...former.files, path] }
+  for (const name of [...(kustomization.resources ?? []), ...(kustomization.components ?? [])])
+    build = addResource(build, normalize(join(folder, name)))
+  for (const { path: name } of kustomization.patches ?? []) build = patch(build, join(folder, name))
+  for (const generator of kustomization.configMapGenerator ?? []) build = generate(build, folder, generator)
+  const { namespace } = kustomization
+  if (namespace === undefined) return build
+  const objects = build.objects.map((object) => ({
+    ...object,
+    metadata: { ...object.metadata, ...(isOfCluster(object) ? {} : { namespace }) },
+  }))
+  return { ...build, objects }
+}
+
+function isOfCluster({ kind }: KubernetesObject): boolean {
+  return kind.startsWith('Cluster')
+}
+
+function addResource(build: Build, path: string): Build {
+  if (!path.endsWith('.yaml')) return addFolder(build, path)
+  const objects = [...build.objects, ...readObjects(path)]
+  return { ...build, objects, files: [...build.files, path] }
+}
+
+function patch(build: Build, path: string): Build {
+  const [change] = readObjects(path)
+  const isMeant = ({ kind, metadata }: KubernetesObject): boolean =>
+    kind === change?.kind && metadata.name === change.metadata.name
+  if (!build.objects.some(isMeant)) throw new Error(`${path} changes nothing that is there`)
+  const objects = build.objects.map((object) => (isMeant(object) ? merged(object, change) : object))
+  return { ...build, objects, files: [...build.files, path] }
+}
+
+function generate(build: Build, folder: string, { name, behavior, files = [], envs = [] }: Generator): Build {
+  if ((behavior === 'replace') !== build.configMaps.has(name))
+    throw new Error(`${folder}: ConfigMap ${name}: ${behavior}`)
+  const lines = envs.flatMap((file) => readText(join(folder, file)).split('\n'))
+  const variables = lines.filter((line) => /^[^#]/.test(line)).map((line) => line.split(/=(.*)/s).slice(0, 2))
+  const data = {
+    ...Object.fromEntries(files.map((file) => [file, readText(join(folder, file))])),
+    ...Object.fromEntries(variables),
+  }
+  return {
+    ...build,
+    configMaps: new Map([...build.configMaps, [name, data]]),
+    files: [...build.files, ...[...files, ...envs].map((file) => join(folder, file))],
+  }
+}
+
+/** A strategic merge: lists of named things by their names, other lists as a whole. */
+function merged<T>(former: T, change: unknown): T {
+  const result: T = JSON.parse(JSON.stringify(mergedValue(former, change)))
+  return result
+}
+
+function mergedValue(former: unknown, change: unknown): unknown {
+  if (isNamedList(former) && isNamedList(change)) {
+    const kept = former.map((item) => mergedValue(item, change.find(({ name }) => name === item.name) ?? {}))
+    return [...kept, ...change.filter(({ name }) => former.every((item) => item.name !== name))]
+  }
+  if (!isObject(former) || !isObject(change)) return change
+  const keys = [...new Set([...Object.keys(former), ...Object.keys(change)])]
+  return Object.fromEntries(
+    keys.map((key) => [key, key in change ? mergedValue(former[key], change[key]) : former[key]]),
+  )
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function isNamedList(value: unknown): value is readonly { readonly name: string }[] {
+  return Array.isArray(value) && value.every((item) => isObject(item) && 'name' in item)
+}
+
+function readObjects(path: string): readonly Kustomization[] {
+  const objects: readonly Kustomization[] = JSON.parse(JSON.stringify(loadAll(readText(path))))
+  return objects
+}
+
+function readText(path: string): string {
+  return readFileSync(join(treeRoot, path), 'utf8')
+}
