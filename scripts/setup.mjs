@@ -19,7 +19,7 @@ const nativeChecks = [
   'python3',
 ]
 
-const imageTools = ['buildah', 'mmdebstrap']
+const packagingTools = ['buildah', 'mmdebstrap', 'systemd']
 
 /** Debian packages by purpose. */
 const packages = {
@@ -30,7 +30,7 @@ const packages = {
     ...kernelTools,
     ...certificateTools,
     ...nativeChecks,
-    ...imageTools,
+    ...packagingTools,
   ],
 }
 

@@ -1,0 +1,56 @@
+// deploy/systemd, held against systemd's own reader and against the agent.
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { parseArguments } from '../../../src/cli/index.js'
+import { runToEnd } from '../../support/processes.js'
+import { treeText } from '../../support/tree.js'
+
+describe('deploy/systemd', () => {
+  let folder: string
+  let unit: string
+
+  before(() => {
+    folder = mkdtempSync(join(tmpdir(), 'viaduct-systemd-'))
+    unit = join(folder, 'viaduct.service')
+    // Whose Node is somewhere else than on this machine.
+    const text = treeText('deploy/systemd/viaduct.service')
+    writeFileSync(unit, text.replace('ExecStart=/usr/bin/node', `ExecStart=${process.execPath}`))
+  })
+
+  after(() => rmSync(folder, { recursive: true }))
+
+  it('is a unit in which systemd finds nothing wrong', async () => {
+    const { code, stdout, stderr } = await runToEnd(['systemd-analyze', 'verify', unit])
+    assert.deepEqual({ code, stdout, stderr }, { code: 0, stdout: '', stderr: '' })
+  })
+
+  it('exposes little of the machine', async () => {
+    // Of 100: what is without any of this has 96. Most of the rest are root, CAP_NET_ADMIN and the settings below /proc/sys.
+    const command = ['systemd-analyze', 'security', '--no-pager', '--offline=true', '--threshold=30', unit]
+    const { code, stdout } = await runToEnd(command)
+    assert.equal(code, 0, stdout)
+  })
+
+  it('has flags that the agent takes', () => {
+    const flags = /^VIADUCT_FLAGS=(.*)$/m.exec(treeText('deploy/systemd/viaduct.env'))?.[1] ?? ''
+    const read: string[] = []
+    const invocation = parseArguments(flags.split(' '), (path) => {
+      read.push(path)
+      return Buffer.from(treeText('deploy/kubernetes/base/config.yaml'))
+    })
+    assert.ok('config' in invocation)
+    assert.deepEqual(read, ['/etc/viaduct/config.yaml'])
+  })
+
+  it('gives the heap the limits that the image has', () => {
+    const limits = /--max-old-space-size=\d+ --max-semi-space-size=\d+/
+    const [inImage, here] = ['Dockerfile', 'deploy/systemd/viaduct.env'].map(
+      (path) => limits.exec(treeText(path))?.[0],
+    )
+    assert.ok(inImage !== undefined)
+    assert.equal(here, inImage)
+  })
+})
