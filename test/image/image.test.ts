@@ -47,10 +47,11 @@ function variable(name: string): string {
   return value
 }
 
-/** Status codes of the health server's paths. */
+/** Status codes of the health server's paths, once it answers. */
 async function statusOf(node: Namespace, ...paths: readonly string[]): Promise<readonly string[]> {
-  const script = `for (const path of process.argv.slice(1))
-    fetch('http://127.0.0.1:10256' + path).then(({ status }) => console.log(path, status))`
+  const script = `const pause = require('node:timers/promises').setTimeout
+    const ask = (path) => fetch('http://127.0.0.1:10256' + path).catch(() => pause(20).then(() => ask(path)))
+    for (const path of process.argv.slice(1)) ask(path).then(({ status }) => console.log(path, status))`
   const lines = (await node.must(process.execPath, '-e', script, ...paths)).split('\n')
   return paths.map((path) => lines.find((line) => line.startsWith(`${path} `))?.split(' ')[1] ?? 'no answer')
 }
@@ -59,10 +60,9 @@ function pathsOf(folder: string): readonly string[] {
   return readdirSync(folder, { recursive: true, encoding: 'utf8' })
 }
 
-/** Memory of a process, in MiB: `VmRSS`, `VmHWM` at its peak. */
-function memory(pid: number, field: string): number {
+function rssMib(pid: number): number {
   const status = readFileSync(`/proc/${pid}/status`, 'utf8')
-  return Math.round(Number(new RegExp(`^${field}:\\s+(\\d+) kB$`, 'm').exec(status)?.[1]) / 1024)
+  return Math.round(Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1]) / 1024)
 }
 
 describe('the image', { timeout: 120_000 }, () => {
@@ -154,7 +154,7 @@ describe('the image', { timeout: 120_000 }, () => {
     test.diagnostic(`measured: in force after ${Math.round(performance.now() - started)} ms`)
 
     assert.deepEqual(await statusOf(node, '/healthz', '/livez'), ['200', '200'])
-    test.diagnostic(`measured: RSS ${memory(agent.pid, 'VmRSS')} MiB`)
+    test.diagnostic(`measured: RSS ${rssMib(agent.pid)} MiB`)
     assert.match(readFileSync(`/proc/${agent.pid}/status`, 'utf8'), /^CapEff:\t0000000000001000$/m)
     const rules = await node.must('iptables-legacy-save', '-t', 'nat')
     assert.match(rules, /-A KUBE-SERVICES -d 10\.96\.0\.20\/32 .*-j KUBE-SVC-/)
