@@ -26,9 +26,15 @@ async function buildByGyp() {
     symlinkSync(join(root, name), join(folder, name))
   const nodeGyp = join(root, 'node_modules/node-gyp/bin/node-gyp.js')
   await must([process.execPath, nodeGyp, 'rebuild', '--jobs', 'max', '-C', folder, ...headerArguments()], {
-    env: { npm_config_nodedir: undefined },
+    env: { npm_config_nodedir: undefined, ...compiler() },
   })
   return join(folder, 'build/Release/viaduct.node')
+}
+
+/** As CMake is told to start it. */
+function compiler() {
+  const { CMAKE_CXX_COMPILER_LAUNCHER: launcher } = process.env
+  return launcher === undefined ? {} : { CXX: `${launcher} g++` }
 }
 
 /** The headers that came with this Node; without them node-gyp downloads some. */

@@ -1,7 +1,8 @@
-// Builds native/test under AddressSanitizer and UBSan and runs it; with `--fuzz SECONDS` spends that time, in all, on
-// the libFuzzer targets instead. The first failure ends the run.
-import { spawnSync } from 'node:child_process'
+// Builds native/test under AddressSanitizer and UBSan and runs it; with `--fuzz SECONDS` spends that time, of all cores
+// together, on the libFuzzer targets instead. The first failure ends the run.
+import { spawn, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
@@ -61,26 +62,44 @@ function test() {
   for (const name of kernelTests) run('unshare', ['-n', join(directory, name), '--gtest_brief=1'])
 }
 
-function fuzz(seconds) {
+/** Resolves when the target has found nothing for so long. */
+function fuzzTarget(directory, name, seconds) {
+  const finds = join(root, 'out/native/finds', name)
+  mkdirSync(finds, { recursive: true })
+  const corpus = join(source, 'fuzz/corpus', name)
+  if (!existsSync(corpus)) throw new Error(`${corpus} is missing`)
+  const limits = [`-max_total_time=${seconds}`, '-max_len=4096', '-verbosity=0', '-print_final_stats=0']
+  const args = [...limits, `-artifact_prefix=${finds}/`, finds, corpus]
+  return new Promise((resolve, reject) => {
+    const child = spawn(join(directory, `${name}_fuzz`), args, { cwd: root })
+    let output = ''
+    for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (output += chunk))
+    child.on('error', reject)
+    child.on('close', (status) => (status === 0 ? resolve() : reject(new Error(`${name}: ${output}`))))
+  })
+}
+
+/** Each core has a target at a time. */
+async function fuzz(seconds) {
   const directory = build('fuzz', ['-DCMAKE_CXX_COMPILER=clang++-14', '-DVIADUCT_FUZZ=ON'])
   const each = Math.max(1, Math.floor(seconds / fuzzers.length))
-  for (const name of fuzzers) {
-    const finds = join(root, 'out/native/finds', name)
-    mkdirSync(finds, { recursive: true })
-    const corpus = join(source, 'fuzz/corpus', name)
-    if (!existsSync(corpus)) {
-      console.error(`${corpus} is missing`)
-      process.exit(1)
-    }
-    const limits = [`-max_total_time=${each}`, '-max_len=4096', '-verbosity=0', '-print_final_stats=0']
-    runQuietly(join(directory, `${name}_fuzz`), [...limits, `-artifact_prefix=${finds}/`, finds, corpus])
+  const queue = [...fuzzers]
+  async function work() {
+    for (let next = queue.shift(); next !== undefined; next = queue.shift())
+      await fuzzTarget(directory, next, each)
+  }
+  try {
+    await Promise.all(Array.from({ length: availableParallelism() }, work))
+  } catch (error) {
+    console.error(error.message)
+    process.exit(1)
   }
   console.log(`fuzzed ${fuzzers.length} targets for ${each} s each, no find`)
 }
 
 const { values } = parseArgs({ options: { fuzz: { type: 'string' } } })
 if (values.fuzz === undefined) test()
-else if (/^[1-9]\d*$/.test(values.fuzz)) fuzz(Number(values.fuzz))
+else if (/^[1-9]\d*$/.test(values.fuzz)) await fuzz(Number(values.fuzz))
 else {
   console.error('--fuzz takes a whole number of seconds')
   process.exit(2)

@@ -2,7 +2,9 @@
 // Usage: node scripts/setup.mjs [demo|test]
 import { existsSync, readFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
+import { useCompilerCache } from './compiler-cache.mjs'
 import { prepareKernel } from './guest/kernel.mjs'
+import { prepareBases } from './image/bases.mjs'
 import { isMain, must, root, run, runMain, step, StepError } from './steps.mjs'
 
 const buildPackages = ['g++', 'make', 'cmake', 'ninja-build']
@@ -19,6 +21,7 @@ const nativeChecks = [
   'python3',
 ]
 
+const compilerCache = ['ccache']
 const packagingTools = ['buildah', 'mmdebstrap', 'systemd']
 
 /** Debian packages by purpose. */
@@ -30,6 +33,7 @@ const packages = {
     ...kernelTools,
     ...certificateTools,
     ...nativeChecks,
+    ...compilerCache,
     ...packagingTools,
   ],
 }
@@ -41,6 +45,7 @@ const packages = {
 export async function setUp(purpose) {
   checkNode()
   await installDebianPackages(packages[purpose])
+  if (purpose === 'test') useCompilerCache()
   await installNpmPackages()
   await step('addon: cmake-js compile', () =>
     must([process.execPath, npmBin('cmake-js'), 'compile'], { env: buildPath() }),
@@ -56,6 +61,11 @@ export async function setUp(purpose) {
 /** The guest's kernel: fetched once per machine, so that a later boot starts at once. */
 export async function setUpGuest() {
   await step("guest: a Debian kernel in the user's cache folder", prepareKernel)
+}
+
+/** What the Dockerfile starts from: made once per machine. */
+export async function setUpImage() {
+  await step("image: Debian and Node as its bases, in the user's cache folder", prepareBases)
 }
 
 function checkNode() {
@@ -158,6 +168,7 @@ async function main() {
     throw new StepError('usage: node scripts/setup.mjs [demo|test]')
   await setUp(purpose)
   await setUpGuest()
+  if (purpose === 'test') await setUpImage()
 }
 
 if (isMain(import.meta.url)) await runMain(main)

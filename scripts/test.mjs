@@ -2,7 +2,7 @@
 // Usage: node scripts/test.mjs [SUITE...]
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { setUp, setUpGuest } from './setup.mjs'
+import { setUp, setUpGuest, setUpImage } from './setup.mjs'
 import { elapsed, isMain, root, runMain, StepError } from './steps.mjs'
 
 async function main() {
@@ -10,6 +10,7 @@ async function main() {
   const { suites } = await import('./suites/index.mjs') // needs node_modules
   const chosen = chooseSuites(suites, process.argv.slice(2))
   if (chosen.some((suite) => suite.name === 'guest')) await setUpGuest()
+  if (chosen.some((suite) => suite.name === 'image')) await setUpImage()
   let failed = 0
   for (const suite of chosen) {
     if (!(await runSuite(suite))) failed++

@@ -39,16 +39,13 @@ export function buildah(...args) {
 /** What is run while an image is built, runs in a chroot: containers inside of a sandbox may not be possible. */
 export const inChroot = { BUILDAH_ISOLATION: 'chroot' }
 
-/**
- * @param {string} log
- * @returns {Promise<{ build: string, runtime: string }>} their names
- */
-export async function prepareBases(log) {
+/** @returns {Promise<{ readonly build: string, readonly runtime: string }>} their names; made when they are not there */
+export async function prepareBases() {
   const [build, runtime] = ['build', 'runtime'].map(
     (purpose) => `localhost/viaduct-test-${purpose}:${layout}-${suite}-${node.version}`,
   )
-  if (!(await isThere(runtime))) await makeImage(runtime, { log, packages: [] })
-  if (!(await isThere(build))) await makeImage(build, { log, ...inBuild, fill: addNode })
+  if (!(await isThere(runtime))) await makeImage(runtime, { packages: [] })
+  if (!(await isThere(build))) await makeImage(build, { ...inBuild, fill: addNode })
   return { build, runtime }
 }
 
@@ -59,17 +56,17 @@ async function isThere(name) {
 
 /**
  * @param {string} name
- * @param {{ log: string, packages: readonly string[], environment?: Record<string, string>, fill?: (folder: string) => Promise<void> }} what
+ * @param {{ packages: readonly string[], environment?: Record<string, string>, fill?: (folder: string) => Promise<void> }} what
  */
-async function makeImage(name, { log, packages, environment = {}, fill }) {
+async function makeImage(name, { packages, environment = {}, fill }) {
   const container = (await must(buildah('from', 'scratch'))).trim()
   try {
     const folder = (await must(buildah('mount', container))).trim()
-    await must(['mmdebstrap', ...debianArguments(packages), suite, folder], { log })
+    await must(['mmdebstrap', ...debianArguments(packages), suite, folder])
     await fill?.(folder)
     const variables = Object.entries(environment).flatMap(([key, value]) => ['--env', `${key}=${value}`])
     await must(buildah('config', ...variables, container))
-    await must(buildah('commit', container, name), { log })
+    await must(buildah('commit', container, name))
   } finally {
     await run(buildah('rm', container))
   }

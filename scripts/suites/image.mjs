@@ -14,7 +14,7 @@ const limitSeconds = 900
  * @returns {Promise<import('./node-tests.mjs').SuiteResult>}
  */
 export async function imageSuite(log) {
-  const bases = await prepareBases(log)
+  const bases = await prepareBases()
   const image = await buildImage(bases, log)
   const containers = []
   try {

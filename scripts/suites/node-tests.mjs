@@ -1,5 +1,6 @@
 // Finds compiled node:test files by their sources, runs them, and refuses a run that tested nothing or skipped something.
 import { readdirSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { root, run } from '../steps.mjs'
 
@@ -26,7 +27,9 @@ export function compiledTests(folder, wanted = () => true) {
  */
 export async function runNodeTests(files, options) {
   if (files.length === 0) return { passed: false, summary: 'no test file', details: 'no test file was found' }
-  const command = [process.execPath, '--test', '--test-reporter=spec', ...files]
+  // Node leaves a core for its runner, which sleeps.
+  const jobs = `--test-concurrency=${availableParallelism()}`
+  const command = [process.execPath, '--test', jobs, '--test-reporter=spec', ...files]
   const result = await run([...(options.before ?? []), ...command], options)
   return judge(result)
 }

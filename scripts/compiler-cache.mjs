@@ -1,0 +1,15 @@
+// ccache, for all that the tests compile: every clone compiles the addon five times, by two compilers and with sanitizers.
+import { join } from 'node:path'
+import { cacheFolder } from './guest/kernel.mjs'
+import { root } from './steps.mjs'
+
+/** From now on, in this process and in those that it starts. CMake looks at it when it makes a folder for a build. */
+export function useCompilerCache() {
+  Object.assign(process.env, {
+    CMAKE_CXX_COMPILER_LAUNCHER: 'ccache',
+    CCACHE_DIR: join(cacheFolder(), 'ccache'),
+    // What one clone compiled is found by the next, wherever that is.
+    CCACHE_BASEDIR: root,
+    CCACHE_NOHASHDIR: 'true',
+  })
+}
