@@ -24,7 +24,7 @@ async function main(): Promise<number> {
     destination,
     now: Date.now,
   })
-  followLogSignals(log, config.verbosity)
+  followLogSignals(log)
   const kernel = openKernel({ addonPath: process.env['VIADUCT_ADDON'] })
   const manager = new ServiceManager({
     environment: process.env,

@@ -28,6 +28,8 @@ export interface Log {
 }
 
 export interface AdjustableLog extends Log {
+  /** The number of `-v`, or what it was set to since. */
+  readonly verbosity: number
   /** As if `-v` had been that number. */
   setVerbosity(verbosity: number): void
 }
@@ -64,7 +66,7 @@ export function openLog(options: LogOptions): AdjustableLog {
     },
     destination,
   )
-  return new PinoLog(logger)
+  return new PinoLog(logger, options.verbosity)
 }
 
 /** standard output of the process as a destination that has written when a call returns. */
@@ -74,9 +76,11 @@ export function openStandardOutput(): DestinationStream {
 
 class PinoLog implements AdjustableLog {
   readonly #logger: Logger
+  #verbosity: number
 
-  constructor(logger: Logger) {
+  constructor(logger: Logger, verbosity: number) {
     this.#logger = logger
+    this.#verbosity = verbosity
   }
 
   error(message: string, fields: LogFields = {}): void {
@@ -103,7 +107,12 @@ class PinoLog implements AdjustableLog {
     return this.#logger.isLevelEnabled(level)
   }
 
+  get verbosity(): number {
+    return this.#verbosity
+  }
+
   setVerbosity(verbosity: number): void {
+    this.#verbosity = verbosity
     this.#logger.level = levelOfVerbosity(verbosity)
   }
 }

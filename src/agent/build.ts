@@ -7,7 +7,7 @@ import { writtenFlags } from '../cli/index.js'
 import { effectiveConfiguration, type Config, type ProxyMode } from '../config/index.js'
 import { countCpus, type Kernel } from '../kernel/index.js'
 import type { EventRecorder } from '../event.js'
-import { StateReporter, type Log } from '../log.js'
+import { StateReporter, type AdjustableLog } from '../log.js'
 import { processStartMs, type Metrics } from '../metrics/index.js'
 import { configWarnings, nodeName, NodeTracker } from '../node/index.js'
 import { endStartOfV8, releaseMemory, type ServiceManager } from '../process/index.js'
@@ -32,7 +32,7 @@ export interface Agent {
 export interface BuildOptions {
   readonly config: Config
   readonly kernel: Kernel
-  readonly log: Log
+  readonly log: AdjustableLog
   readonly metrics: Metrics
   readonly registry: Registry
   readonly manager: ServiceManager

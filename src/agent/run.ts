@@ -8,7 +8,7 @@ import { watchConfigFile, type Config } from '../config/index.js'
 import { type EventReport, nodeReference } from '../event.js'
 import { EventSender } from '../events/index.js'
 import type { Kernel } from '../kernel/index.js'
-import type { Log } from '../log.js'
+import type { AdjustableLog, Log } from '../log.js'
 import { openMetrics, openProcessMetrics } from '../metrics/index.js'
 import { nodeName, NodeWatch } from '../node/index.js'
 import { setOomScore, stopSignal, uncaughtError, watchStrain, type ServiceManager } from '../process/index.js'
@@ -29,7 +29,7 @@ export interface RunOptions {
   /** Followed while the agent runs; undefined: there is none. */
   readonly configFile: ConfigFile | undefined
   readonly kernel: Kernel
-  readonly log: Log
+  readonly log: AdjustableLog
   readonly manager: ServiceManager
 }
 

@@ -47,7 +47,7 @@ export const serverFlags: readonly Flag[] = [
     name: 'profiling',
     value: undefined,
     field: 'enableProfiling',
-    help: 'no effect: no profiles are served',
+    help: 'serve profiles, and the verbosity of the log to be set, beside the metrics (/debug/)',
     take: (input, text) => withServers(input, { enableProfiling: parseBoolean('enableProfiling', text) }),
   },
 ]

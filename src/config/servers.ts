@@ -17,7 +17,7 @@ export interface ServersConfig {
   readonly metricsBindAddress: ListenAddress | undefined
   /** A server that cannot listen ends the process. */
   readonly bindAddressHardFail: boolean
-  /** Without effect: no profiles are served. */
+  /** Profiles, and the verbosity of the log to be set, beside the metrics. */
   readonly enableProfiling: boolean
 }
 

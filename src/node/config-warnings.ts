@@ -39,10 +39,7 @@ export function configWarnings(
     ...serverWarnings(config),
     ...(config.mode === 'ipvs' ? excludeWarnings(config, families) : []),
     ...naming('feature gates without effect in this build', Object.keys(config.featureGates.withoutEffect)),
-    ...naming('settings without effect in this build', [
-      ...Object.keys(config.withoutEffect),
-      ...(config.servers.enableProfiling ? ['enableProfiling'] : []),
-    ]),
+    ...naming('settings without effect in this build', Object.keys(config.withoutEffect)),
     ...naming(
       'settings without effect while manifests are the source',
       config.manifests === undefined ? [] : writtenOfClient(config.client),

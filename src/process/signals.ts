@@ -12,14 +12,17 @@ export async function stopSignal(): Promise<NodeJS.Signals> {
 const everything = 4
 
 /**
- * SIGUSR2 lets the log show everything; the next one lets it show again what `verbosity` says. SIGUSR1 does nothing: Node would
+ * SIGUSR2 lets the log show everything; the next one lets it show again what it showed before, unless somebody set it meanwhile: then
+ * it begins anew. SIGUSR1 does nothing: Node would
  * take connections of a debugger, which may do all that a privileged agent may.
  */
-export function followLogSignals(log: AdjustableLog, verbosity: number): void {
-  let isSwitched = false
+export function followLogSignals(log: AdjustableLog): void {
+  let change: { readonly from: number; readonly to: number } | undefined
   process.on('SIGUSR2', () => {
-    isSwitched = !isSwitched
-    const now = isSwitched ? Math.max(everything, verbosity) : verbosity
+    const from = log.verbosity
+    const isSwitched = change?.to === from
+    const now = isSwitched && change !== undefined ? change.from : Math.max(everything, from)
+    change = isSwitched ? undefined : { from, to: now }
     log.setVerbosity(now)
     log.info('Verbosity of the log changed', { signal: 'SIGUSR2', v: now })
   })

@@ -1,11 +1,13 @@
 // The two servers of the agent: health, by default for everybody; metrics and the like, by default for the node alone.
 import type { ServersConfig } from '../config/index.js'
 import { type EventRecorder, nodeReference } from '../event.js'
-import { type Log, StateReporter } from '../log.js'
+import { type AdjustableLog, type Log, StateReporter } from '../log.js'
 import type { Clock } from '../sync/index.js'
 import { BoundServer } from './bound-server.js'
+import { debugPages } from './debug-pages.js'
 import { healthPages, type HealthCounts, type HealthFacts } from './health-pages.js'
 import { operatorPages, type OperatorFacts } from './operator-pages.js'
+import { Profiler } from './profiler.js'
 import { answering, type Pages } from './reply.js'
 
 export interface AgentServersOptions {
@@ -16,7 +18,7 @@ export interface AgentServersOptions {
   /** Told what ends the agent. */
   readonly events: EventRecorder
   readonly clock: Pick<Clock, 'schedule' | 'unixSeconds'>
-  readonly log: Log
+  readonly log: AdjustableLog
 }
 
 /** A start of 10,000 Services is over by then; what takes longer has somebody who asks how it goes. */
@@ -49,6 +51,8 @@ export class AgentServers {
         note,
       })
     const { healthzBindAddress, metricsBindAddress, bindAddressHardFail: isHardFail } = config
+    const profiler = new Profiler(clock)
+    const debug: Pages = config.enableProfiling ? debugPages({ profiler, log }) : new Map()
     const server = (
       name: 'healthz' | 'metrics',
       address: ServersConfig['healthzBindAddress'],
@@ -69,7 +73,7 @@ export class AgentServers {
           ]
     this.#servers = [
       ...server('healthz', healthzBindAddress, healthPages(facts, counts, nowMs)),
-      ...server('metrics', metricsBindAddress, operatorPages(facts, nowMs)),
+      ...server('metrics', metricsBindAddress, new Map([...operatorPages(facts, nowMs), ...debug])),
     ]
   }
 

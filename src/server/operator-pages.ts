@@ -1,4 +1,5 @@
 // The pages of the metrics server: for Prometheus and for operators (F-095 to F-098).
+import { openHealthcheckMetrics, type HealthcheckMetrics } from '../metrics/index.js'
 import { json, text, type Page, type Pages, type PageRequest, type Reply } from './reply.js'
 import { flagz, statusz, type ProcessFacts } from './zpages.js'
 
@@ -16,11 +17,13 @@ export interface OperatorFacts extends ProcessFacts {
 
 /** `nowMs`: Unix milliseconds. */
 export function operatorPages(facts: OperatorFacts, nowMs: () => number): Pages {
+  const checks = openHealthcheckMetrics()
   const pages: Map<string, Page> = new Map<string, Page>([
-    ['/metrics', async () => await metricsReply(facts)],
+    ['/metrics', async () => await metricsReply(facts.metrics)],
+    ['/metrics/slis', async (request) => await healthchecksReply(request, checks)],
     ['/proxyMode', () => text(facts.mode)],
     ['/configz', () => json({ 'kubeproxy.config.k8s.io': facts.configuration() })],
-    ['/healthz', pinged],
+    ['/healthz', (request) => pinged(request, checks)],
     ['/healthz/ping', () => text('ok')],
     ['/flagz', (request) => flagz(request, facts.flags())],
     ['/statusz', (request) => statusz(request, { facts, nowMs: nowMs(), paths })],
@@ -29,11 +32,18 @@ export function operatorPages(facts: OperatorFacts, nowMs: () => number): Pages 
   return pages
 }
 
-async function metricsReply({ metrics }: OperatorFacts): Promise<Reply> {
+async function metricsReply(metrics: OperatorFacts['metrics']): Promise<Reply> {
   return { status: 200, contentType: metrics.contentType, body: await metrics.metrics() }
 }
 
+async function healthchecksReply({ method }: PageRequest, checks: HealthcheckMetrics): Promise<Reply> {
+  if (method !== 'DELETE') return await metricsReply(checks)
+  checks.reset()
+  return text('metrics reset\n')
+}
+
 /** That somebody answers is all that it says: whether the node is served, `/healthz` of the other server knows. */
-function pinged({ query }: PageRequest): Reply {
+function pinged({ query }: PageRequest, checks: HealthcheckMetrics): Reply {
+  checks.count('ping', 'healthz', true)
   return text(query.has('verbose') ? '[+]ping ok\nhealthz check passed\n' : 'ok')
 }

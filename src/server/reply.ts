@@ -1,23 +1,33 @@
 // What pages answer, and how a request finds its page.
-import type { RequestListener, ServerResponse } from 'node:http'
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import type { StateReporter } from '../log.js'
+import { httpLimits } from './http-server.js'
 
 /** A whole reply. */
 export interface Reply {
   readonly status: number
   readonly contentType: string
   readonly body: string
+  /** Under which a browser saves it; absent: it shows it. */
+  readonly fileName?: string
+  /** Where the page is instead. */
+  readonly location?: string
 }
 
 /** What pages look at of a request. */
 export interface PageRequest {
+  readonly method: string
   /** What is behind the question mark. */
   readonly query: URLSearchParams
   /** undefined: the client takes anything. */
   readonly accept: string | undefined
+  /** Aborts when nobody waits for the reply any more. */
+  readonly signal: AbortSignal
+  /** The body, to be asked for once; undefined: it is longer than any page has a use for, or did not come whole. */
+  readonly body: () => Promise<string | undefined>
 }
 
-/** Every method is answered alike, as in kube-proxy. */
+/** Pages that do not look at the method answer every one alike, as in kube-proxy. */
 export type Page = (request: PageRequest) => Reply | Promise<Reply>
 
 /** By path. */
@@ -44,11 +54,45 @@ export function answering(pages: Pages, problems: StateReporter): RequestListene
     const page = pages.get(path)
     if (page === undefined) return send(response, notFound)
     const query = new URLSearchParams(end < 0 ? '' : url.slice(end))
-    replyOf(path, async () => await page({ query, accept: request.headers.accept }), problems).then(
-      (reply) => send(response, reply),
+    // Who waits for a page that takes its time is not idle.
+    request.socket.setTimeout(0)
+    replyOf(path, async () => await page(pageRequest(request, response, query)), problems).then(
+      (reply) => {
+        request.socket.setTimeout(httpLimits.timeout)
+        send(response, reply)
+      },
       (error: unknown) => response.destroy(error instanceof Error ? error : undefined),
     )
   }
+}
+
+function pageRequest(
+  request: IncomingMessage,
+  response: ServerResponse,
+  query: URLSearchParams,
+): PageRequest {
+  const gone = new AbortController()
+  response.once('close', () => gone.abort())
+  return {
+    method: request.method ?? '',
+    query,
+    accept: request.headers.accept,
+    signal: gone.signal,
+    body: async () => await bodyOf(request),
+  }
+}
+
+const longestBody = 1024
+
+async function bodyOf(request: IncomingMessage): Promise<string | undefined> {
+  const chunks: Buffer[] = []
+  let size = 0
+  request.on('data', (chunk: Buffer) => {
+    size += chunk.length
+    if (size <= longestBody) chunks.push(chunk)
+  })
+  await new Promise((resolve) => request.once('end', resolve).once('close', resolve))
+  return size <= longestBody && request.complete ? Buffer.concat(chunks).toString() : undefined
 }
 
 async function replyOf(path: string, make: () => Promise<Reply>, problems: StateReporter): Promise<Reply> {
@@ -62,11 +106,13 @@ async function replyOf(path: string, make: () => Promise<Reply>, problems: State
   }
 }
 
-function send(response: ServerResponse, { status, contentType, body }: Reply): void {
+function send(response: ServerResponse, { status, contentType, body, fileName, location }: Reply): void {
   response.writeHead(status, {
     'Content-Type': contentType,
     'X-Content-Type-Options': 'nosniff',
     'Content-Length': Buffer.byteLength(body),
+    ...(fileName === undefined ? {} : { 'Content-Disposition': `attachment; filename="${fileName}"` }),
+    ...(location === undefined ? {} : { Location: location }),
   })
   response.end(body)
 }

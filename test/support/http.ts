@@ -16,6 +16,7 @@ export interface Question {
   readonly method?: string
   readonly host?: string
   readonly headers?: Readonly<Record<string, string>>
+  readonly body?: string
 }
 
 /** One request on a connection of its own. Rejects where nobody listens, or the connection ends without a reply. */
@@ -32,7 +33,7 @@ export async function ask(port: number, question: Question = {}): Promise<HttpRe
       },
     )
     outgoing.on('error', reject)
-    outgoing.end()
+    outgoing.end(question.body)
   })
 }
 

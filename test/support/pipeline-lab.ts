@@ -5,7 +5,7 @@ import { AddressCursor, RealServerCursor, RouteCursor, VirtualServerCursor } fro
 import { openModelKernel, type ModelKernel } from '../../src/kernel/model/index.js'
 import { resolveConfig, type ConfigInput, type VipBinding } from '../../src/config/index.js'
 import type { EventReport } from '../../src/event.js'
-import { StateReporter, type Log, type LogFields } from '../../src/log.js'
+import { StateReporter, type AdjustableLog, type LogFields } from '../../src/log.js'
 import { openMetrics } from '../../src/metrics/index.js'
 import { NodeTracker } from '../../src/node/index.js'
 import type { ObjectEvent } from '../../src/source/index.js'
@@ -37,8 +37,13 @@ export interface LogLine {
 }
 
 /** A log that remembers. */
-export class MemoryLog implements Log {
+export class MemoryLog implements AdjustableLog {
   readonly lines: LogLine[] = []
+  verbosity = 0
+
+  setVerbosity(verbosity: number): void {
+    this.verbosity = verbosity
+  }
 
   error(message: string, fields: LogFields = {}): void {
     this.lines.push({ level: 'error', message, fields })

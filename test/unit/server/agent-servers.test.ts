@@ -179,7 +179,7 @@ describe('the pages of the metrics server', () => {
     {
       path: '/statusz',
       type: plain,
-      body: `\nkube-proxy statusz\n${warning}\n\nStarted: Tue Nov 14 21:11:17 UTC 2023\nUp: 1 hr 02 min 03 sec\nGo version: ${process.version}\nBinary version: 1.2.3\nEmulation version: 1.2.3\nPaths: /configz /flagz /healthz /healthz/ping /metrics /proxyMode /statusz\n`,
+      body: `\nkube-proxy statusz\n${warning}\n\nStarted: Tue Nov 14 21:11:17 UTC 2023\nUp: 1 hr 02 min 03 sec\nGo version: ${process.version}\nBinary version: 1.2.3\nEmulation version: 1.2.3\nPaths: /configz /flagz /healthz /healthz/ping /metrics /metrics/slis /proxyMode /statusz\n`,
     },
   ]
   for (const { path, type, body } of cases) {
@@ -205,6 +205,29 @@ describe('the pages of the metrics server', () => {
     assert.match(body, /^# TYPE kubeproxy_sync_proxy_rules_duration_seconds histogram$/mu)
   })
 
+  it('has /metrics/slis, which DELETE empties', async () => {
+    const bench = await open()
+    await bench.servers.start(atOnce)
+    const path = '/metrics/slis'
+    const samples = async (): Promise<readonly string[]> => {
+      const { headers, body } = await ask(bench.metrics, { path })
+      assert.match(headers['content-type'] ?? '', /^text\/plain; version=0\.0\.4/u)
+      return body.split('\n').filter((line) => line.startsWith('kubernetes_'))
+    }
+    assert.deepEqual(await samples(), [])
+    for (const check of ['/healthz', '/healthz?verbose', '/healthz/ping'])
+      await ask(bench.metrics, { path: check })
+    assert.deepEqual(await samples(), [
+      'kubernetes_healthcheck{name="ping",type="healthz"} 1',
+      'kubernetes_healthchecks_total{name="ping",type="healthz",status="success"} 2',
+    ])
+    assert.deepEqual(
+      [await ask(bench.metrics, { path, method: 'DELETE' })].map(({ status, body }) => [status, body]),
+      [[200, 'metrics reset\n']],
+    )
+    assert.deepEqual(await samples(), [])
+  })
+
   const accepts = [
     { accept: 'application/json;v=v1alpha1;g=config.k8s.io;as=Statusz', version: 'v1alpha1' },
     { accept: 'text/html, application/json;as=Statusz;v=v1beta1;g=config.k8s.io', version: 'v1beta1' },
@@ -224,7 +247,16 @@ describe('the pages of the metrics server', () => {
         goVersion: process.version,
         binaryVersion: '1.2.3',
         emulationVersion: '1.2.3',
-        paths: ['/configz', '/flagz', '/healthz', '/healthz/ping', '/metrics', '/proxyMode', '/statusz'],
+        paths: [
+          '/configz',
+          '/flagz',
+          '/healthz',
+          '/healthz/ping',
+          '/metrics',
+          '/metrics/slis',
+          '/proxyMode',
+          '/statusz',
+        ],
       })
     })
   }
@@ -267,7 +299,10 @@ describe('the servers of the agent', () => {
       [bench.healthz, '//%zz?%'],
       [bench.metrics, '/'],
       [bench.metrics, '/livez'],
+      [bench.metrics, '/debug/pprof'],
       [bench.metrics, '/debug/pprof/'],
+      [bench.metrics, '/debug/pprof/heap'],
+      [bench.metrics, '/debug/flags/v'],
     ] as const
     for (const [port, path] of places) {
       const { status, headers, body } = await ask(port, { path })
