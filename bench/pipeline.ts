@@ -74,6 +74,7 @@ export class CountedKernel {
       check: async () => await door.check(),
       compare: async () => await door.compare(),
       chains: async () => await door.chains(),
+      packets: async (chain) => await door.packets(chain),
       close: async () => await door.close(),
     }
   }

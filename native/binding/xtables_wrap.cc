@@ -75,6 +75,13 @@ Napi::Value ChainsToValue(Napi::Env env, xtables::Chains&& chains) {
   return result;
 }
 
+/// As doubles: exact up to 2^53 packets.
+Napi::Value PacketsToValue(Napi::Env env, std::vector<uint64_t>&& packets) {
+  auto result = Napi::Float64Array::New(env, packets.size());
+  std::copy(packets.begin(), packets.end(), result.Data());
+  return result;
+}
+
 }  // namespace
 
 Napi::Function XtablesWrap::Define(Napi::Env env) {
@@ -83,7 +90,8 @@ Napi::Function XtablesWrap::Define(Napi::Env env) {
       {InstanceMethod<&XtablesWrap::Load>("load"), InstanceMethod<&XtablesWrap::Stage>("stage"),
        InstanceMethod<&XtablesWrap::Apply>("apply"), InstanceMethod<&XtablesWrap::Check>("check"),
        InstanceMethod<&XtablesWrap::Compare>("compare"), InstanceMethod<&XtablesWrap::Chains>("chains"),
-       InstanceMethod<&XtablesWrap::Hurry>("hurry"), InstanceMethod<&XtablesWrap::Close>("close")});
+       InstanceMethod<&XtablesWrap::Packets>("packets"), InstanceMethod<&XtablesWrap::Hurry>("hurry"),
+       InstanceMethod<&XtablesWrap::Close>("close")});
 }
 
 XtablesWrap::XtablesWrap(const Napi::CallbackInfo& info) : SocketWrap(info, OpenTable(info)) {}
@@ -144,6 +152,14 @@ Napi::Value XtablesWrap::Compare(const Napi::CallbackInfo& info) {
 Napi::Value XtablesWrap::Chains(const Napi::CallbackInfo& info) {
   return Slot(info).Fly<xtables::Chains>(
       info, {[](XtablesTable& table) { return table.ListChains(); }, ChainsToValue});
+}
+
+Napi::Value XtablesWrap::Packets(const Napi::CallbackInfo& info) {
+  auto& slot = Slot(info);
+  const Arguments arguments(info, {Parameter::Text("chain", XT_FUNCTION_MAXNAMELEN - 1)});
+  return slot.Fly<std::vector<uint64_t>>(
+      info, {[chain = arguments.Text(0)](XtablesTable& table) { return table.CountPackets(chain); },
+             PacketsToValue});
 }
 
 void XtablesWrap::Hurry(const Napi::CallbackInfo& info) {

@@ -390,6 +390,13 @@ TEST_F(XtablesTableTest, ListsChains) {
   EXPECT_EQ(chains.rules, (std::vector<uint32_t>{2, 1}));
 }
 
+TEST_F(XtablesTableTest, CountsPacketsOfUserChainsOnly) {
+  Apply(Small());
+  EXPECT_EQ(table->CountPackets("KUBE-A").value(), (std::vector<uint64_t>{0, 0}));
+  EXPECT_TRUE(table->CountPackets("KUBE-C").value().empty());
+  EXPECT_TRUE(table->CountPackets("OUTPUT").value().empty());
+}
+
 TEST_F(XtablesTableTest, WhatFailedIsStillWanted) {
   kernel.replace_error = EINVAL;
   EXPECT_EQ(Refused(Small()).code, EINVAL);

@@ -57,6 +57,8 @@ class EntryView {
   uint16_t target_offset() const { return Load<uint16_t>(bytes_ + shape_->target_offset); }
   /// Its size.
   uint16_t size() const { return Load<uint16_t>(bytes_ + shape_->target_offset + sizeof(uint16_t)); }
+  /// Packets and bytes that came to its target.
+  xt_counters counters() const { return Load<xt_counters>(bytes_ + shape_->counters); }
   /// Where its verdict lies, if it has a standard target; relative to the entry.
   std::optional<uint32_t> VerdictOffset() const;
   /// The name that an ERROR entry holds, if it is one.

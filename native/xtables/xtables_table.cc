@@ -170,4 +170,18 @@ Result<Chains> XtablesTable::ListChains() {
   return chains;
 }
 
+Result<std::vector<uint64_t>> XtablesTable::CountPackets(std::string_view chain) {
+  socket_.Trim();
+  auto there = Read();
+  if (!there.ok()) return there.error();
+  const TableImage& image = there.value().image;
+  std::vector<uint64_t> packets;
+  for (const ImageChain& candidate : image.chains()) {
+    if (candidate.name != chain) continue;
+    for (uint32_t at = candidate.rules; at < candidate.last; at += image.At(at).size())
+      packets.push_back(image.At(at).counters().pcnt);
+  }
+  return packets;
+}
+
 }  // namespace viaduct::xtables

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/result.h"
@@ -58,6 +59,9 @@ class XtablesTable {
   /// Reads the table and says where it is not as wanted.
   Result<Drift> Compare();
   Result<Chains> ListChains();
+  /// How many packets each rule of a user chain has met, in the chain's order. Empty: no such chain, or no
+  /// rules.
+  Result<std::vector<uint64_t>> CountPackets(std::string_view chain);
 
  private:
   XtablesTable(TableSocket socket, SocketCalls& calls, std::string lock_path);

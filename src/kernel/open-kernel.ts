@@ -18,7 +18,7 @@ import { RealNftChains } from './real-nft-chains.js'
 import { RealRoutes } from './real-routes.js'
 import { RealSysctl } from './real-sysctl.js'
 import { RealXtables } from './real-xtables.js'
-import { toKernelError } from './request-queue.js'
+import { CallCounts, toKernelError } from './request-queue.js'
 import type { Routes } from './routes.js'
 import type { Sysctl } from './sysctl.js'
 import type { XtTableName, Xtables } from './xtables.js'
@@ -40,6 +40,8 @@ export interface Kernel {
   look(families: readonly IpFamily[]): KernelLook
   /** Node has no such sockets: sd_notify(3) of `state` to `socket`. Throws KernelError. */
   notifyServiceManager(socket: string, state: string): void
+  /** Calls into the addon so far, by part of the kernel. */
+  readonly calls: ReadonlyMap<string, number>
   /** From now on nobody waits for the lock of other programs, and what waits throws EAGAIN. For a stop. */
   hurry(): void
   /** Waits for what is in flight; idempotent. */
@@ -69,12 +71,13 @@ export function openKernel(options: KernelOptions = {}): Kernel {
   let loaded: Addon | undefined
   const addon = (): Addon =>
     (loaded ??= loadAddon({ addonPath: options.addonPath, moduleUrl: import.meta.url }))
-  const ipvs = new RealIpvs(addon)
-  const routes = new RealRoutes(addon)
-  const links = new RealLinks(addon)
-  const conntrack = new RealConntrack(addon)
-  const ipset = new RealIpset(addon)
-  const nftChains = new RealNftChains(addon)
+  const calls = new CallCounts()
+  const ipvs = new RealIpvs(addon, calls)
+  const routes = new RealRoutes(addon, calls)
+  const links = new RealLinks(addon, calls)
+  const conntrack = new RealConntrack(addon, calls)
+  const ipset = new RealIpset(addon, calls)
+  const nftChains = new RealNftChains(addon, calls)
   const xtables = new Map<string, RealXtables>()
   const looks = new Map<string, RealKernelLook>()
   let isHurried = false
@@ -85,12 +88,13 @@ export function openKernel(options: KernelOptions = {}): Kernel {
     conntrack,
     ipset,
     nftChains,
+    calls: calls.bySubsystem,
     sysctl: new RealSysctl(options.sysctlRoot ?? '/proc/sys'),
     xtables: (family, table) => {
       const key = describeXtTable(family, table)
       const known = xtables.get(key)
       if (known !== undefined) return known
-      const made = new RealXtables(addon, family, table)
+      const made = new RealXtables(addon, { family, table }, calls)
       if (isHurried) made.hurry()
       xtables.set(key, made)
       return made
@@ -98,7 +102,7 @@ export function openKernel(options: KernelOptions = {}): Kernel {
     activeTables: async (family) => await readActiveTables(family, '/proc/net'),
     look: (families) => {
       const key = families.join()
-      const look = looks.get(key) ?? new RealKernelLook(addon, families)
+      const look = looks.get(key) ?? new RealKernelLook(addon, families, calls)
       looks.set(key, look)
       return look
     },

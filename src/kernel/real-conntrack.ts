@@ -3,14 +3,14 @@ import type { Addon, RawConntrackSocket } from './addon.js'
 import type { Conntrack, ConntrackFrontend, ConntrackOutcome } from './conntrack.js'
 import { encodeFrontends } from './conntrack-encode.js'
 import { addressFamily } from './records.js'
-import { RequestQueue } from './request-queue.js'
+import { type CallCounts, RequestQueue } from './request-queue.js'
 
 /** The table of connections of the kernel that we run on. */
 export class RealConntrack implements Conntrack {
   readonly #queue: RequestQueue<RawConntrackSocket>
 
-  constructor(addon: () => Addon) {
-    this.#queue = new RequestQueue(() => new (addon().ConntrackSocket)(), 'conntrack')
+  constructor(addon: () => Addon, calls: CallCounts) {
+    this.#queue = new RequestQueue(() => new (addon().ConntrackSocket)(), 'conntrack', calls)
   }
 
   deleteStale(family: IpFamily, frontends: readonly ConntrackFrontend[]): Promise<ConntrackOutcome> {

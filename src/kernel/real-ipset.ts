@@ -7,14 +7,14 @@ import { encodeIpsetOps } from './ipset-encode.js'
 import { settleIpsetFailure } from './ipset-errors.js'
 import type { Ipset, IpsetHeader, IpsetOp } from './ipset.js'
 import type { BatchOutcome } from './outcome.js'
-import { RequestQueue } from './request-queue.js'
+import { type CallCounts, RequestQueue } from './request-queue.js'
 
 /** The sets of the kernel that we run on. */
 export class RealIpset implements Ipset {
   readonly #queue: RequestQueue<RawIpsetSocket>
 
-  constructor(addon: () => Addon) {
-    this.#queue = new RequestQueue(() => new (addon().IpsetSocket)(), 'ipset')
+  constructor(addon: () => Addon, calls: CallCounts) {
+    this.#queue = new RequestQueue(() => new (addon().IpsetSocket)(), 'ipset', calls)
   }
 
   async apply(ops: readonly IpsetOp[]): Promise<BatchOutcome> {

@@ -8,14 +8,14 @@ import type { Ipvs, IpvsDump, IpvsInfo, IpvsOp, IpvsTimeouts, VirtualServerKey }
 import type { BatchOutcome } from './outcome.js'
 import { encodeVirtualServerKeys } from './ipvs-encode.js'
 import { addressFamily } from './records.js'
-import { RequestQueue } from './request-queue.js'
+import { type CallCounts, RequestQueue } from './request-queue.js'
 
 /** The IPVS table of the kernel that we run on. */
 export class RealIpvs implements Ipvs {
   readonly #queue: RequestQueue<RawIpvsSocket>
 
-  constructor(addon: () => Addon) {
-    this.#queue = new RequestQueue(() => new (addon().IpvsSocket)(), 'ipvs')
+  constructor(addon: () => Addon, calls: CallCounts) {
+    this.#queue = new RequestQueue(() => new (addon().IpvsSocket)(), 'ipvs', calls)
   }
 
   async apply(ops: readonly IpvsOp[] | IpvsBatch): Promise<BatchOutcome> {

@@ -4,7 +4,7 @@ import { encodeVirtualServerKeys } from './ipvs-encode.js'
 import type { VirtualServerKey } from './ipvs.js'
 import type { KernelLook, LookWatch } from './kernel-look.js'
 import { addressFamily } from './records.js'
-import { closedError, RequestQueue, toKernelError } from './request-queue.js'
+import { type CallCounts, closedError, RequestQueue, toKernelError } from './request-queue.js'
 import { wakeAtExit } from './wake-at-exit.js'
 
 /** Without a change: whoever waits may want to look at other virtual servers. */
@@ -21,10 +21,10 @@ export class RealKernelLook implements KernelLook {
   #flight: Promise<Uint8Array> | undefined
   #isClosed = false
 
-  constructor(addon: () => Addon, families: readonly IpFamily[]) {
+  constructor(addon: () => Addon, families: readonly IpFamily[], calls: CallCounts) {
     this.#addon = addon
     this.#families = Uint8Array.from(families, (family) => addressFamily[family])
-    this.#queue = new RequestQueue(() => new (addon().KernelLook)(this.#families), 'xtables')
+    this.#queue = new RequestQueue(() => new (addon().KernelLook)(this.#families), 'xtables', calls)
   }
 
   take(): Promise<Uint8Array> {

@@ -1,6 +1,6 @@
 import type { Addon, RawRouteEvents, RawRouteSocket } from './addon.js'
 import type { Link, LinkEvent, Links, LinkWatch } from './links.js'
-import { closedError, RequestQueue, toKernelError } from './request-queue.js'
+import { type CallCounts, closedError, RequestQueue, toKernelError } from './request-queue.js'
 import { decodeEvents, decodeLinks } from './route-cursors.js'
 import { wakeAtExit } from './wake-at-exit.js'
 
@@ -12,9 +12,9 @@ export class RealLinks implements Links {
   readonly #watches = new Set<RealLinkWatch>()
   #isClosed = false
 
-  constructor(addon: () => Addon) {
+  constructor(addon: () => Addon, calls: CallCounts) {
     this.#addon = addon
-    this.#queue = new RequestQueue(() => new (addon().RouteSocket)(), 'route')
+    this.#queue = new RequestQueue(() => new (addon().RouteSocket)(), 'route', calls)
   }
 
   async list(): Promise<readonly Link[]> {

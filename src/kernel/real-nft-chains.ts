@@ -3,7 +3,7 @@ import { KernelError } from '../errors.js'
 import type { Addon, RawNftSocket } from './addon.js'
 import type { NftChain, NftChains } from './nft-chains.js'
 import { addressFamily } from './records.js'
-import { RequestQueue } from './request-queue.js'
+import { type CallCounts, RequestQueue } from './request-queue.js'
 
 /** No nfnetlink at all; no nf_tables behind it (nfnetlink_rcv_msg() knows no other word for that). */
 const absences: ReadonlySet<string> = new Set(['EPROTONOSUPPORT', 'EINVAL'])
@@ -15,8 +15,8 @@ const absencesOfTable: ReadonlySet<string> = new Set(['EPROTONOSUPPORT', 'EOPNOT
 export class RealNftChains implements NftChains {
   readonly #queue: RequestQueue<RawNftSocket>
 
-  constructor(addon: () => Addon) {
-    this.#queue = new RequestQueue(() => new (addon().NftSocket)(), 'nftables')
+  constructor(addon: () => Addon, calls: CallCounts) {
+    this.#queue = new RequestQueue(() => new (addon().NftSocket)(), 'nftables', calls)
   }
 
   async list(family: IpFamily): Promise<readonly NftChain[]> {

@@ -5,7 +5,7 @@ import { describeRouteOp, familyOfRouteOp } from './describe.js'
 import { decodeFailures } from './decode-failures.js'
 import type { BatchOutcome } from './outcome.js'
 import { addressFamily } from './records.js'
-import { RequestQueue } from './request-queue.js'
+import { type CallCounts, RequestQueue } from './request-queue.js'
 import { encodeRouteRun, type RouteRun } from './route-encode.js'
 import type { RouteOp, Routes } from './routes.js'
 
@@ -27,8 +27,8 @@ function splitIntoRuns(ops: readonly RouteOp[]): readonly RouteRun[] {
 export class RealRoutes implements Routes {
   readonly #queue: RequestQueue<RawRouteSocket>
 
-  constructor(addon: () => Addon) {
-    this.#queue = new RequestQueue(() => new (addon().RouteSocket)(), 'route')
+  constructor(addon: () => Addon, calls: CallCounts) {
+    this.#queue = new RequestQueue(() => new (addon().RouteSocket)(), 'route', calls)
   }
 
   async apply(ops: readonly RouteOp[]): Promise<BatchOutcome> {

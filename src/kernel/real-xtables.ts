@@ -3,7 +3,7 @@ import { KernelError } from '../errors.js'
 import type { Addon, RawXtablesTable } from './addon.js'
 import { describeXtTable } from './describe-xtables.js'
 import { addressFamily } from './records.js'
-import { RequestQueue, type Subject } from './request-queue.js'
+import { type CallCounts, RequestQueue, type Subject } from './request-queue.js'
 import { encodeTexts, encodeXtBatch } from './xtables-encode.js'
 import type {
   XtApplyOptions,
@@ -25,10 +25,15 @@ export class RealXtables implements Xtables {
   readonly #subject: Subject
   #isHurried = false
 
-  constructor(addon: () => Addon, family: IpFamily, table: XtTableName) {
+  constructor(addon: () => Addon, place: Pick<Xtables, 'family' | 'table'>, calls: CallCounts) {
+    const { family, table } = place
     this.family = family
     this.table = table
-    this.#queue = new RequestQueue(() => new (addon().XtablesTable)(addressFamily[family], table), 'xtables')
+    this.#queue = new RequestQueue(
+      () => new (addon().XtablesTable)(addressFamily[family], table),
+      'xtables',
+      calls,
+    )
     this.#subject = { family, object: describeXtTable(family, table) }
   }
 
@@ -62,6 +67,10 @@ export class RealXtables implements Xtables {
       const { names, rules } = await table.chains()
       return names.map((chain, i) => ({ chain, rules: rules[i] ?? 0 }))
     })
+  }
+
+  packets(chain: string): Promise<readonly number[]> {
+    return this.#run(async (table) => [...(await table.packets(chain))])
   }
 
   /** From now on no call waits for the lock of other programs, the one in flight neither: it throws EAGAIN instead. */

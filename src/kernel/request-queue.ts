@@ -35,6 +35,17 @@ export function closedError(subsystem: KernelErrorFields['subsystem'], subject: 
   })
 }
 
+type Subsystem = KernelErrorFields['subsystem']
+
+/** Calls so far. */
+export class CallCounts {
+  readonly bySubsystem = new Map<Subsystem, number>()
+
+  count(subsystem: Subsystem): void {
+    this.bySubsystem.set(subsystem, (this.bySubsystem.get(subsystem) ?? 0) + 1)
+  }
+}
+
 interface Closable {
   close(): Promise<void>
 }
@@ -42,20 +53,24 @@ interface Closable {
 /** Calls on one socket of the addon, one after the other; opens it for the first. */
 export class RequestQueue<Socket extends Closable> {
   readonly #open: () => Socket
-  readonly #subsystem: KernelErrorFields['subsystem']
+  readonly #subsystem: Subsystem
+  readonly #calls: CallCounts | undefined
   #socket: Socket | undefined
   /** Settles when the last call that was asked for is done; never rejects. */
   #tail: Promise<unknown> = Promise.resolve()
   #isClosed = false
 
-  constructor(open: () => Socket, subsystem: KernelErrorFields['subsystem']) {
+  /** `calls` absent: of calls that wait, and do nothing else. */
+  constructor(open: () => Socket, subsystem: Subsystem, calls?: CallCounts) {
     this.#open = open
     this.#subsystem = subsystem
+    this.#calls = calls
   }
 
   /** Throws KernelError; EBADF after close(). `subject` says in it what the call is about. */
   async run<T>(request: (socket: Socket) => Promise<T>, subject: Subject = {}): Promise<T> {
     if (this.#isClosed) throw closedError(this.#subsystem, subject)
+    this.#calls?.count(this.#subsystem)
     const answer = this.#tail.then(() => request((this.#socket ??= this.#open())))
     this.#tail = answer.catch(() => {})
     try {

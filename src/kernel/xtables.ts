@@ -165,6 +165,11 @@ export interface Xtables {
   compare(): Promise<XtDrift>
   /** All chains but those of the kernel, whoever made them. */
   chains(): Promise<readonly XtChainSummary[]>
+  /**
+   * How many packets each rule of a chain has met, in the chain's order. Reads the whole table. Empty: there is no such chain, or no rule
+   * in it.
+   */
+  packets(chain: string): Promise<readonly number[]>
   /** Waits for the call in flight; afterwards every call throws KernelError EBADF. Idempotent. */
   close(): Promise<void>
 }

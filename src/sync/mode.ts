@@ -12,7 +12,7 @@ import type { Clock } from './clock.js'
 import type { Pipeline } from './pipeline.js'
 
 /** What modes use of the kernel; its parts are shared by all pipelines, which queue inside. */
-export type ModeKernel = Omit<Kernel, 'close' | 'hurry' | 'notifyServiceManager'>
+export type ModeKernel = Omit<Kernel, 'calls' | 'close' | 'hurry' | 'notifyServiceManager'>
 
 /** A health check that could not be opened. */
 export interface HealthCheckFailure {

@@ -212,6 +212,17 @@ function chainLaws(law: Law): void {
     assert.equal(await written(xtables, [remove('KUBE-NONE')]), false)
   })
 
+  law('packets of a chain are told rule by rule', async ({ xtables }) => {
+    await written(xtables, [
+      set('KUBE-A', jump('KUBE-B'), mark, accept),
+      set('KUBE-B'),
+      hook('OUTPUT', jump('KUBE-A')),
+    ])
+    assert.deepEqual(await xtables.packets('KUBE-A'), [0, 0, 0])
+    assert.deepEqual(await xtables.packets('KUBE-B'), [])
+    assert.deepEqual(await xtables.packets('KUBE-C'), [])
+  })
+
   law('chains that are there keep their places, new ones follow', async ({ xtables }) => {
     await written(xtables, [set('KUBE-M', mark), set('KUBE-A', mark)])
     await written(xtables, [set('KUBE-B', mark), set('KUBE-M', accept)])
@@ -240,7 +251,13 @@ function chainLaws(law: Law): void {
     await xtables.apply([])
     await xtables.close()
     await xtables.close()
-    const calls = [xtables.stage([]), xtables.apply([]), xtables.check(), xtables.compare(), xtables.chains()]
+    const calls = [
+      xtables.stage([]),
+      xtables.apply([]),
+      xtables.check(),
+      xtables.compare(),
+      xtables.packets('A'),
+    ]
     for (const call of calls) await refused(call, 'EBADF')
   })
 }

@@ -223,6 +223,7 @@ for (const family of ['ipv4', 'ipv6'] as const) {
       ])
       await sendDatagram(family, servers[0], client)
       assert.deepEqual(await counts(family, 'filter', 'VIADUCT-SEEN'), [1, 1, 1, 0])
+      assert.deepEqual(await filter.packets('VIADUCT-SEEN'), [1, 1, 1, 0])
     })
 
     it('go on behind a return, and not behind a goto', async () => {

@@ -16,7 +16,7 @@ export function chainOf(rule: XtRule): string | undefined {
   return rule.target.kind === 'jump' || rule.target.kind === 'goto' ? rule.target.chain : undefined
 }
 
-/** The kernel's table. Without counters: the model passes no packets. */
+/** The kernel's table. The model passes no packets. */
 export class ModelXtTable {
   readonly family: IpFamily
   readonly table: XtTableName
@@ -24,6 +24,8 @@ export class ModelXtTable {
   #chains: Map<string, readonly XtRule[]>
   /** Whole-table replacements, by whomever. */
   writes = 0
+  /** Packets that rules of a chain have met, by its name; absent: none. Tests say so. */
+  readonly counted = new Map<string, readonly number[]>()
   readonly #texts = new WeakMap<XtRule, string>()
   readonly #sizes = new WeakMap<readonly XtRule[], number>()
 

@@ -9,7 +9,7 @@ import type { Addon, RawRouteSocket } from '../../../src/kernel/addon.js'
 import { loadAddon } from '../../../src/kernel/loader.js'
 import { layouts, recordBuffer, routeLayout } from '../../../src/kernel/records.js'
 import { RealLinks } from '../../../src/kernel/real-links.js'
-import { RequestQueue } from '../../../src/kernel/request-queue.js'
+import { CallCounts, RequestQueue } from '../../../src/kernel/request-queue.js'
 
 const addonPath = process.env['VIADUCT_ADDON']
 const inet = 2
@@ -105,6 +105,7 @@ describe('the addon', () => {
       'compare',
       'hurry',
       'load',
+      'packets',
       'stage',
     ])
   })
@@ -216,7 +217,7 @@ describe('RealLinks', () => {
         closed[this.#number] = (closed[this.#number] ?? 0) + 1
       }
     }
-    const links = new RealLinks(() => ({ ...addon, RouteEvents: CountedEvents }))
+    const links = new RealLinks(() => ({ ...addon, RouteEvents: CountedEvents }), new CallCounts())
     await links.watch().close()
     links.watch()
     await links.close()

@@ -7,6 +7,7 @@ import type { RawXtablesTable } from '../../../src/kernel/addon.js'
 import { loadAddon } from '../../../src/kernel/loader.js'
 import { ModelXtNamespace, openModelKernel } from '../../../src/kernel/model/index.js'
 import { RealXtables } from '../../../src/kernel/real-xtables.js'
+import { CallCounts } from '../../../src/kernel/request-queue.js'
 import type { XtOp, XtRule } from '../../../src/kernel/index.js'
 
 const { EAGAIN, ENOENT, ENOPROTOOPT, EPERM } = constants.errno
@@ -143,10 +144,17 @@ function tableThat(refuses: (call: 'apply' | 'check') => Refusal | undefined): R
     async chains(): ReturnType<RawXtablesTable['chains']> {
       return { names: ['KUBE-A'], rules: new Uint32Array([3]) }
     }
+    async packets(): ReturnType<RawXtablesTable['packets']> {
+      return new Float64Array([7])
+    }
     hurry(): void {}
     async close(): Promise<void> {}
   }
-  return new RealXtables(() => ({ ...addon, XtablesTable: Table }), 'ipv6', 'filter')
+  return new RealXtables(
+    () => ({ ...addon, XtablesTable: Table }),
+    { family: 'ipv6', table: 'filter' },
+    new CallCounts(),
+  )
 }
 
 describe('a kernel without x_tables', () => {
