@@ -8,7 +8,7 @@ import { effectiveConfiguration, type Config, type ProxyMode } from '../config/i
 import { countCpus, type Kernel } from '../kernel/index.js'
 import type { EventRecorder } from '../event.js'
 import { StateReporter, type AdjustableLog } from '../log.js'
-import { processStartMs, type Metrics } from '../metrics/index.js'
+import { openKernelMetrics, processStartMs, type Metrics } from '../metrics/index.js'
 import { configWarnings, nodeName, NodeTracker } from '../node/index.js'
 import { endStartOfV8, releaseMemory, type ServiceManager } from '../process/index.js'
 import { AgentServers, HealthCheckServers } from '../server/index.js'
@@ -89,6 +89,10 @@ export async function build({
     clock: systemClock,
     metrics,
     onCrash: (error) => news.emit('crash', error),
+  })
+  openKernelMetrics(registry, {
+    calls: () => kernel.calls,
+    packets: async () => await synchronizer.countPackets(),
   })
   const servers = new AgentServers({
     config: config.servers,

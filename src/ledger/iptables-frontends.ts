@@ -88,6 +88,10 @@ export class FrontendTable {
   readonly #namesOf = new Map<ServicePortKey, readonly string[]>()
   readonly #touched = new Set<Entry>()
 
+  get size(): number {
+    return this.#entries.size
+  }
+
   /** Replaces all frontends that the route claims; an empty list releases it. Returns what that changes in dispatch chains. */
   claim(
     route: ServicePortKey,

@@ -182,6 +182,11 @@ export class IptablesLedger {
     return this.#pending[table].rules
   }
 
+  /** Of what routes claim, by kind. */
+  get sizes(): Readonly<Record<'chain' | 'frontend', number>> {
+    return { chain: this.#chains.nat.size + this.#chains.filter.size, frontend: this.#frontends.size }
+  }
+
   #setHook(table: IptablesTable, chain: XtHook, rules: readonly XtRule[]): void {
     this.#pending[table].setHook(
       chain,

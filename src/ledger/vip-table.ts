@@ -119,6 +119,11 @@ export class VipTable {
     return this.#vips.get(address)?.isOurs ?? false
   }
 
+  /** Those that are needed, or bound still. */
+  get size(): number {
+    return this.#vips.size
+  }
+
   get place(): VipPlace {
     return this.#place
   }

@@ -1,6 +1,7 @@
 // Metrics: kube-proxy's names where they exist (spec section 6), viaduct_ for the rest. No per-service series: 10,000 series cost
 // 60-80 ms of the event loop per scrape.
 import type { Counter, Gauge, Histogram, Registry } from 'prom-client'
+import { type ApiRequestReport, openApiMetrics } from './api-metrics.js'
 import { type IptablesMetrics, IptablesVectors } from './iptables-metrics.js'
 import {
   type CountUp,
@@ -23,6 +24,12 @@ export interface OperationMetrics {
   readonly failed: CountUp
 }
 
+/** What happened to what. */
+export interface EventLabels {
+  readonly kind: 'Service' | 'EndpointSlice' | 'Node'
+  readonly type: 'set' | 'delete'
+}
+
 /** Metrics of one IP family's pipeline, labels bound in advance. */
 export interface FamilyMetrics extends IptablesMetrics {
   readonly syncDurationSeconds: Observation
@@ -40,10 +47,14 @@ export interface FamilyMetrics extends IptablesMetrics {
   readonly conntrackSyncSeconds: Observation
   /** Flows that clean-ups deleted. */
   readonly conntrackDeleted: CountUp
+  /** Service ports that were compiled anew. */
+  readonly dirtyRoutes: CountUp
   operation(name: string): OperationMetrics
   kernelError(operation: string, code: string): void
   /** kind: what was found different in the kernel, such as `missing`, `changed`, `surplus`. */
   drift(kind: string): CountUp
+  /** Objects of the kernel that the ledger holds. */
+  ledgerObjects(kind: string): Level
 }
 
 export interface Metrics {
@@ -57,6 +68,10 @@ export interface Metrics {
   readonly serviceChangesPending: Level
   /** EndpointSlice events that no sync has begun with. */
   readonly endpointChangesPending: Level
+  /** Events that a source delivered, whatever they changed. */
+  events(labels: EventLabels): CountUp
+  /** A request to the API server is over. */
+  apiRequest(report: ApiRequestReport): void
   /** A reply of `/healthz` of the health server. */
   healthz(code: 200 | 503): void
   /** A reply of `/livez`. */
@@ -88,6 +103,10 @@ export function openMetrics(registry: Registry): Metrics {
     help: 'Events (events.k8s.io) for the API server, new ones and new counts: sent, failed (the server did not take it), overflow (too many were waiting)',
     labelNames: ['result'],
   })
+  const events = counter(registry, 'viaduct_events_total', {
+    help: 'Events of objects that a source delivered',
+    labelNames: ['kind', 'type'],
+  })
   return {
     ipv4: families.bind('IPv4'),
     ipv6: families.bind('IPv6'),
@@ -103,6 +122,8 @@ export function openMetrics(registry: Registry): Metrics {
     endpointChangesPending: gauge(registry, 'kubeproxy_sync_proxy_rules_endpoint_changes_pending', {
       help: '[ALPHA] Pending proxy rules Endpoint changes',
     }),
+    events: (labels) => events.labels({ ...labels }),
+    apiRequest: openApiMetrics(registry),
     healthz: (code) => healthz.inc({ code }),
     livez: (code) => livez.inc({ code }),
     manifestErrors: gauge(registry, 'viaduct_manifest_errors', {
@@ -131,6 +152,8 @@ class FamilyVectors {
   readonly #lastQueued: Gauge<'ip_family'>
   readonly #conntrackSync: Histogram<'ip_family'>
   readonly #conntrackDeleted: Counter<'ip_family'>
+  readonly #dirtyRoutes: Counter<'ip_family'>
+  readonly #ledgerObjects: Gauge<'ip_family' | 'kind'>
   readonly #operations: Counter<'ip_family' | 'operation' | 'result'>
   readonly #errors: Counter<'ip_family' | 'operation' | 'code'>
   readonly #drift: Counter<'ip_family' | 'kind'>
@@ -180,6 +203,15 @@ class FamilyVectors {
       'kubeproxy_conntrack_reconciler_deleted_entries_total',
       '[ALPHA] Cumulative conntrack flows deleted by conntrack reconciler',
     )
+    this.#dirtyRoutes = familyCounter(
+      registry,
+      'viaduct_dirty_routes_total',
+      'Service ports that were compiled anew, as something about them changed',
+    )
+    this.#ledgerObjects = gauge(registry, 'viaduct_ledger_objects', {
+      help: 'Objects of the kernel that are ours',
+      labelNames: ['ip_family', 'kind'],
+    })
     this.#operations = counter(registry, 'viaduct_sync_operations_total', {
       help: 'Kernel operations by outcome',
       labelNames: ['ip_family', 'operation', 'result'],
@@ -197,6 +229,7 @@ class FamilyVectors {
   bind(family: IpFamilyLabel): FamilyMetrics {
     const label = { ip_family: family }
     const operations = new Map<string, OperationMetrics>()
+    const ledgerObjects = new Map<string, Level>()
     return {
       syncDurationSeconds: this.#syncDuration.labels(label),
       networkProgrammingSeconds: this.#programming.labels(label),
@@ -207,6 +240,14 @@ class FamilyVectors {
       lastQueuedTimestampSeconds: this.#lastQueued.labels(label),
       conntrackSyncSeconds: this.#conntrackSync.labels(label),
       conntrackDeleted: this.#conntrackDeleted.labels(label),
+      dirtyRoutes: this.#dirtyRoutes.labels(label),
+      ledgerObjects: (kind) => {
+        const known = ledgerObjects.get(kind)
+        if (known !== undefined) return known
+        const bound = this.#ledgerObjects.labels({ ...label, kind })
+        ledgerObjects.set(kind, bound)
+        return bound
+      },
       operation: (name) => {
         const known = operations.get(name)
         if (known !== undefined) return known

@@ -15,7 +15,7 @@ export interface SourceDependencies {
   readonly fileSystem: FileSystem
   readonly timers: Timers
   readonly log: Log
-  readonly metrics: Pick<Metrics, 'manifestErrors' | 'apiObjectErrors' | 'apiLinksDown'>
+  readonly metrics: Pick<Metrics, 'manifestErrors' | 'apiObjectErrors' | 'apiLinksDown' | 'apiRequest'>
   /** Told what ends the source after its start: what its taker threw, or a bug. */
   readonly onCrash: (error: unknown) => void
   /** Of our Node. */
@@ -42,7 +42,8 @@ export async function openSource(
   if (manifests !== undefined)
     return { source: openManifests(resolve(manifests), dependencies), client: undefined }
   const encodings = wantedEncodings(config.client.clientConnection)
-  const client = { ...(await clientOptions(config, dependencies)), encodings }
+  const observe = dependencies.metrics.apiRequest
+  const client = { ...(await clientOptions(config, dependencies)), encodings, observe }
   return { source: openApi(client, dependencies), client }
 }
 

@@ -21,7 +21,7 @@ import type { KernelDoors } from './prepare-kernel.js'
 import { Reconciler } from './reconciler.js'
 import { type OpenTrackerOptions, openTracker } from './open-tracker.js'
 import type { ServiceScheduling } from './service-scheduling.js'
-import { SyncReport } from './sync-report.js'
+import { reportSizes, SyncReport } from './sync-report.js'
 
 export interface FamilyPipelineOptions {
   readonly family: IpFamily
@@ -221,6 +221,10 @@ export class FamilyPipeline {
     else this.#backlog.settle()
     this.#isInForce ||= known === 'synced' && this.#reconciler.isAdopted && !report.isFailed
     report.finish(this.#options)
+    reportSizes(this.#options.metrics, {
+      'virtual-server': this.#ledger.acknowledgedCount,
+      vip: this.#vips.size,
+    })
     return this.#nextInMs()
   }
 
@@ -274,7 +278,9 @@ export class FamilyPipeline {
   async #claimDirty(): Promise<void> {
     const { scheduling, node, clock } = this.#options
     let sincePause = 0
-    for (const key of this.#tracker.take()) {
+    const dirty = this.#tracker.take()
+    this.#options.metrics.dirtyRoutes.inc(dirty.size)
+    for (const key of dirty) {
       const port = this.#tracker.servicePort(key)
       if (port === undefined) {
         this.#ledger.claim(key, '', [])

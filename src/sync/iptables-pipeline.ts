@@ -4,12 +4,13 @@ import { KernelError } from '../errors.js'
 import type { Conntrack, LinkEvent, Links, Routes } from '../kernel/index.js'
 import { IptablesLedger } from '../ledger/index.js'
 import type { Log, StateReporter } from '../log.js'
-import type { FamilyMetrics } from '../metrics/index.js'
+import type { FamilyMetrics, PacketTotals } from '../metrics/index.js'
 import type { ServicePortKey, Tracker } from '../model/index.js'
 import {
   type IptablesModeSettings,
   compileRoute,
   compileSkeleton,
+  countedRules,
   dispatchChains,
 } from '../modes/iptables/index.js'
 import { type NodeChange, type NodeFacts, healthCheckAddressesOf } from '../node/index.js'
@@ -30,10 +31,11 @@ import {
 import { type IptablesDoors, IptablesTables } from './iptables-tables.js'
 import type { HealthCheckListeners } from './mode.js'
 import { openTracker } from './open-tracker.js'
+import { PacketCounts } from './packet-counts.js'
 import type { Pipeline } from './pipeline.js'
 import { LocalPolicyGaps } from './local-policy-gaps.js'
 import { ServiceHealthChecks } from './service-health-checks.js'
-import { logFamily } from './sync-report.js'
+import { logFamily, reportSizes } from './sync-report.js'
 
 export interface IptablesPipelineOptions {
   readonly family: IpFamily
@@ -93,12 +95,14 @@ export class IptablesPipeline implements Pipeline {
   #isInForce = false
   #isStopping = false
   readonly #backlog: Backlog
+  readonly #packets: PacketCounts
   #checkDueMs = 0
   #compareDueMs = 0
 
   constructor(options: IptablesPipelineOptions) {
     this.#options = options
     this.#backlog = new Backlog(options)
+    this.#packets = new PacketCounts(options.doors.filter)
     this.#cleaner = new ConntrackCleaner(options)
     const listeners = options.openHealthChecks(() => this.health.isHealthy)
     this.#healthChecks = new ServiceHealthChecks(options.family, { ...options, listeners })
@@ -145,6 +149,11 @@ export class IptablesPipeline implements Pipeline {
     return this.#backlog.health
   }
 
+  async countPackets(): Promise<PacketTotals> {
+    const isAlone = this.#state?.ledger.isBeside === false
+    return await this.#packets.read(isAlone && this.#settings ? countedRules(this.#settings) : {})
+  }
+
   async close(): Promise<void> {
     await this.#healthChecks.stop()
   }
@@ -170,11 +179,13 @@ export class IptablesPipeline implements Pipeline {
     // Not at the start already: which addresses take node ports may depend on the Node.
     if (isRenewed && this.#settings?.localhostNodePorts === true) await this.#options.serveLocalhost()
     const routes = await this.#claimDirty(state)
+    this.#options.metrics.dirtyRoutes.inc(routes)
     const isTakenOver = known === 'synced' && this.#takeOver(state)
     if (this.#isStopping) return undefined
     if (routes > 0 || isRenewed || isTakenOver || tables.isWriteDue) {
       const isFull = isTakenOver || isRenewed || look !== 'none'
       const written = await tables.write({ mayPrune: known === 'synced' })
+      reportSizes(this.#options.metrics, ledger.sizes)
       reportPass(family, { startMs, oldestEventMs, routes, isFull, written }, this.#options)
       if (written !== undefined) await this.#settle(ledger)
       this.#isInForce ||= written !== undefined && this.#hasTakenOver

@@ -1,4 +1,5 @@
 import type { LinkEvent } from '../kernel/index.js'
+import type { PacketTotals } from '../metrics/index.js'
 import type { NodeChange } from '../node/index.js'
 import type { ObjectEvent } from '../source/index.js'
 import type { FamilyHealth } from './backlog.js'
@@ -22,6 +23,8 @@ export interface Pipeline {
   readonly isInForce: boolean
   /** Asked at any time. */
   readonly health: FamilyHealth
+  /** In modes whose rules count them; asked at any time. */
+  countPackets?(): Promise<PacketTotals>
   /** Gives back what it holds, when no run will come any more. Idempotent. */
   close(): Promise<void>
 }

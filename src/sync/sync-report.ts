@@ -57,6 +57,11 @@ export class SyncReport {
   }
 }
 
+/** `sizes`: of the ledger, by kind of object. */
+export function reportSizes(metrics: FamilyMetrics, sizes: Readonly<Record<string, number>>): void {
+  for (const [kind, size] of Object.entries(sizes)) metrics.ledgerObjects(kind).set(size)
+}
+
 /** As kube-proxy writes it. */
 export function logFamily(family: IpFamily): 'IPv4' | 'IPv6' {
   return family === 'ipv4' ? 'IPv4' : 'IPv6'

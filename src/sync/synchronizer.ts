@@ -1,11 +1,12 @@
 import type { IpFamily } from '../address.js'
 import type { LinkWatch, Links } from '../kernel/index.js'
-import type { Metrics } from '../metrics/index.js'
+import type { Metrics, PacketTotals } from '../metrics/index.js'
 import type { NodeTracker } from '../node/index.js'
 import type { ObjectEvent } from '../source/index.js'
 import type { FamilyHealth } from './backlog.js'
 import { BoundedRunner } from './bounded-runner.js'
 import type { Clock } from './clock.js'
+import { EventCounts } from './event-counts.js'
 import type { Mode, ModeWatch } from './mode.js'
 import type { Pipeline } from './pipeline.js'
 
@@ -18,7 +19,7 @@ export interface SynchronizerOptions {
   readonly clock: Clock
   readonly metrics: Pick<
     Metrics,
-    'serviceChanges' | 'endpointChanges' | 'serviceChangesPending' | 'endpointChangesPending'
+    'events' | 'serviceChanges' | 'endpointChanges' | 'serviceChangesPending' | 'endpointChangesPending'
   >
   /** Something broke that is no refusal of the kernel. */
   readonly onCrash: (error: unknown) => void
@@ -33,6 +34,7 @@ interface FamilyRun {
 export class Synchronizer {
   readonly #options: SynchronizerOptions
   readonly #families: readonly FamilyRun[]
+  readonly #eventCounts: EventCounts
   #isInForce = false
   /** Events that no run has begun with. */
   #pending = { services: 0, slices: 0 }
@@ -47,6 +49,7 @@ export class Synchronizer {
 
   constructor(options: SynchronizerOptions) {
     this.#options = options
+    this.#eventCounts = new EventCounts(options.metrics)
     this.#families = options.mode.families.map((family) => this.#open(family))
   }
 
@@ -74,18 +77,27 @@ export class Synchronizer {
     return this.#families.map(({ pipeline }) => pipeline.health)
   }
 
+  /** Of all families together; undefined: the mode has no such rules. */
+  async countPackets(): Promise<PacketTotals | undefined> {
+    const counts = this.#families.map(async ({ pipeline }) => await pipeline.countPackets?.())
+    let total: PacketTotals | undefined
+    for (const count of await Promise.all(counts)) {
+      if (count === undefined) continue
+      total = {
+        invalidDropped: (total?.invalidDropped ?? 0) + count.invalidDropped,
+        localhostAccepted: (total?.localhostAccepted ?? 0) + count.localhostAccepted,
+      }
+    }
+    return total
+  }
+
   /** `isWork`: a run will begin with them. */
   #count(events: readonly ObjectEvent[], isWork: boolean): void {
     const { metrics } = this.#options
-    const counts = { Service: 0, EndpointSlice: 0, Node: 0 }
-    for (const event of events) {
-      if (event.type === 'set') counts[event.object.kind]++
-      else if (event.type === 'delete') counts[event.kind]++
-    }
-    metrics.serviceChanges.inc(counts.Service)
-    metrics.endpointChanges.inc(counts.EndpointSlice)
-    if (isWork)
-      this.#setPending(this.#pending.services + counts.Service, this.#pending.slices + counts.EndpointSlice)
+    const { services, slices } = this.#eventCounts.count(events)
+    metrics.serviceChanges.inc(services)
+    metrics.endpointChanges.inc(slices)
+    if (isWork) this.#setPending(this.#pending.services + services, this.#pending.slices + slices)
   }
 
   /** Of both families together, as in kube-proxy (Q-15): what one of them begins with does not wait. */

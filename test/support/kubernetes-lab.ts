@@ -1,7 +1,11 @@
 // A KubernetesSource on a fake API server, with time that passes only when a test says so.
 import { openLog, StateReporter } from '../../src/log.js'
 import { type ObjectEvent, type Timers } from '../../src/source/index.js'
-import { masterOptions, type ClientOptions } from '../../src/source/kubernetes/client-options.js'
+import {
+  masterOptions,
+  type ClientOptions,
+  type RequestReport,
+} from '../../src/source/kubernetes/client-options.js'
 import { KubernetesSource } from '../../src/source/kubernetes/kubernetes-source.js'
 import { apiNode, apiService, apiSlice } from './api-documents.js'
 import { FakeApiServer, type FakeApiOptions } from './fake-api-server.js'
@@ -84,6 +88,8 @@ export class KubernetesLab {
   readonly crashes: unknown[] = []
   /** Takes the events after they were noted. */
   deliver: (events: readonly ObjectEvent[]) => void = () => undefined
+  /** What the source told of its requests. */
+  readonly requests: RequestReport[] = []
   #wake: () => void = () => undefined
   #source: KubernetesSource | undefined
 
@@ -109,7 +115,11 @@ export class KubernetesLab {
         count: () => undefined,
       })
     const source = new KubernetesSource({
-      client: { ...masterOptions(this.server.url.href), ...client },
+      client: {
+        ...masterOptions(this.server.url.href),
+        observe: (report) => this.requests.push(report),
+        ...client,
+      },
       nodeName: 'node-a',
       timers: this.timers,
       random: () => 0,

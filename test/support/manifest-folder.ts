@@ -73,6 +73,7 @@ export class ManifestFolder {
         manifestErrors: { set: (count) => (this.errors = count) },
         apiObjectErrors: { set: () => assert.fail() },
         apiLinksDown: { set: () => assert.fail() },
+        apiRequest: () => assert.fail(),
       },
       nodeName: 'node-a',
       environment: {},

@@ -5,6 +5,6 @@
 export type * from './desired.js'
 export type * from './settings.js'
 export { compileRoute } from './compile.js'
-export { compileSkeleton } from './skeleton.js'
+export { type CountedRule, type CountedRules, compileSkeleton, countedRules } from './skeleton.js'
 export { type DispatchChange, DispatchTree } from './dispatch-tree.js'
 export { dispatchChains, ownedChains, servicePortName } from './names.js'

@@ -129,8 +129,45 @@ function to(chain: string, comment?: string, match: Partial<XtRule> = {}): XtRul
   return { ...match, ...(comment === undefined ? {} : { comment }), target: { kind: 'jump', chain } }
 }
 
+/** A rule of table filter, by its chain and place; from the end where negative. */
+export interface CountedRule {
+  readonly chain: string
+  readonly place: number
+}
+
+/** Rules whose packets somebody wants to know; absent: there is no such rule. */
+export interface CountedRules {
+  /** That drops packets which connection tracking does not know. */
+  readonly invalidDropped?: CountedRule
+  /** That new connections pass which a loopback address has opened to a node port. */
+  readonly localhostAccepted?: CountedRule
+}
+
+export function countedRules(
+  settings: Pick<IptablesModeSettings, 'dropsInvalid' | 'localhostNodePorts'>,
+): CountedRules {
+  return {
+    ...(settings.dropsInvalid ? { invalidDropped: { chain: chainNames.forward, place: 0 } } : {}),
+    ...(settings.localhostNodePorts
+      ? { localhostAccepted: { chain: dispatchChains.refusedServices.chain, place: -1 } }
+      : {}),
+  }
+}
+
+/**
+ * Counts, and does nothing else. Here as table filter is small, so that reading it is cheap; after DNAT, the source alone tells that the
+ * destination was a loopback address too.
+ */
+const localhostRule: XtRule = {
+  comment: 'kubernetes localhost nodeports',
+  source: networkOf(loopback.ipv4),
+  state: { bits: XtState.dnat },
+  target: { kind: 'return' },
+}
+
 /** Who is not sent to a Service by its address may be sent there by a port of this node. */
 function tail(dispatch: DispatchChain, settings: IptablesModeSettings): readonly XtRule[] {
+  if (dispatch === dispatchChains.refusedServices && settings.localhostNodePorts) return [localhostRule]
   if (dispatch !== dispatchChains.services) return []
   const rule = to(
     chainNames.nodePorts,

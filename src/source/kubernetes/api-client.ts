@@ -87,7 +87,7 @@ export class ApiClient {
     const { path, query, isWatch } = request
     const operation = `GET ${path}`
     const headers = { accept: this.#accept(isWatch) }
-    const response = await this.#send({ method: 'GET', path, query, headers }, operation)
+    const response = await this.#ask({ method: 'GET', path, query, headers }, operation)
     const type = response.headers['content-type'] ?? ''
     const chunks = this.#chunksOf(response, operation)
     if (response.statusCode !== 200) throw await refusal(response, chunks, operation)
@@ -102,12 +102,26 @@ export class ApiClient {
   async write({ method, path, contentType, body }: ApiWrite): Promise<void> {
     const operation = `${method} ${path}`
     const headers = { accept: 'application/json', 'content-type': contentType }
-    const response = await this.#send({ method, path, headers, body }, operation)
+    const response = await this.#ask({ method, path, headers, body }, operation)
     const chunks = this.#chunksOf(response, operation)
     const { statusCode = 0 } = response
     if (statusCode < 200 || statusCode > 299) throw await refusal(response, chunks, operation)
     // The object as it is now, which nobody needs; what was read to its end leaves the connection to the next request.
     await readBody(chunks, operation, largestReply)
+  }
+
+  async #ask(asked: HttpRequest, operation: string): Promise<IncomingMessage> {
+    const { server, observe } = this.#options
+    const startMs = this.#timers.now()
+    let code = '<error>'
+    try {
+      const response = await this.#send(asked, operation)
+      code = String(response.statusCode)
+      return response
+    } finally {
+      const seconds = (this.#timers.now() - startMs) / 1000
+      observe?.({ host: server.host, method: asked.method, code, seconds })
+    }
   }
 
   async #send(asked: HttpRequest, operation: string): Promise<IncomingMessage> {

@@ -19,6 +19,17 @@ export interface Login {
   readonly refused?: () => void
 }
 
+/** How one request went. */
+export interface RequestReport {
+  /** Of the server, with its port. */
+  readonly host: string
+  readonly method: string
+  /** Of the answer; `<error>`, as client-go has it: there was none. */
+  readonly code: string
+  /** Until the headers of the answer were there, or it was given up. */
+  readonly seconds: number
+}
+
 export interface ClientOptions {
   /** http: or https:; a path in it comes before those of the API. */
   readonly server: URL
@@ -29,6 +40,8 @@ export interface ClientOptions {
    * again. Rejects soon after `signal` aborts.
    */
   readonly login: (signal: AbortSignal) => Promise<Login>
+  /** Told of every request. */
+  readonly observe?: (report: RequestReport) => void
 }
 
 export const trustedWithoutAuthority = 'the certificates that Node brings'

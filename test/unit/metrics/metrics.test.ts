@@ -1,9 +1,13 @@
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
 import { describe, it } from 'node:test'
 import { Registry } from 'prom-client'
-import { openMetrics } from '../../../src/metrics/index.js'
-import { openProcessMetrics } from '../../../src/metrics/index.js'
+import {
+  openHealthcheckMetrics,
+  openKernelMetrics,
+  openMetrics,
+  openProcessMetrics,
+  type PacketTotals,
+} from '../../../src/metrics/index.js'
 
 const build = { version: '1.2.3', featureGates: { AllowServiceExternalIPs: true } }
 
@@ -38,28 +42,22 @@ describe('openMetrics', () => {
       'kubeproxy_sync_proxy_rules_no_local_endpoints_total',
       'kubeproxy_sync_proxy_rules_service_changes_pending',
       'kubeproxy_sync_proxy_rules_service_changes_total',
+      'rest_client_request_duration_seconds',
+      'rest_client_requests_total',
       'viaduct_api_events_total',
       'viaduct_api_links_down',
       'viaduct_api_object_errors',
+      'viaduct_dirty_routes_total',
       'viaduct_drift_total',
       'viaduct_event_to_kernel_seconds',
+      'viaduct_events_total',
       'viaduct_kernel_errors_total',
+      'viaduct_ledger_objects',
       'viaduct_manifest_errors',
       'viaduct_objects_failed',
       'viaduct_sync_operations_total',
       'viaduct_xtables_lock_wait_seconds',
     ])
-  })
-
-  it('is documented metric by metric, with its type', async () => {
-    const registry = new Registry()
-    openMetrics(registry)
-    openProcessMetrics(registry, build)
-    const rows = readFileSync('docs/metrics.md', 'utf8').matchAll(/^\| `(?<name>\w+)` \| (?<type>\w+) \|/gmu)
-    const documented = [...rows].map(({ groups }) => `${groups?.['name']} ${groups?.['type']}`)
-    const types = (await registry.metrics()).matchAll(/^# TYPE (?<name>\w+) (?<type>\w+)$/gmu)
-    const registered = [...types].map(({ groups }) => `${groups?.['name']} ${groups?.['type']}`)
-    assert.deepEqual(documented.toSorted(), registered.toSorted())
   })
 
   it('counts rules and missing local endpoints of iptables mode', async () => {
@@ -188,5 +186,54 @@ describe('openProcessMetrics', () => {
     assert.equal((await values(registry)).get(delay('1')), undefined)
     const after = await values(registry)
     for (const quantile of ['0.5', '0.99', '1']) assert.ok((after.get(delay(quantile)) ?? -1) >= 0, quantile)
+  })
+})
+
+function registryOf(packets: () => Promise<PacketTotals | undefined>): Registry {
+  const registry = new Registry()
+  const calls = new Map([['ipvs', 3]])
+  openKernelMetrics(registry, { calls: () => calls, packets })
+  return registry
+}
+
+describe('openKernelMetrics', () => {
+  const total = 'kubeproxy_iptables_'
+
+  it('asks once per scrape, and at no other time', async () => {
+    let asked = 0
+    const registry = registryOf(async () => ({ invalidDropped: ++asked, localhostAccepted: 10 * asked }))
+    assert.equal(asked, 0)
+    for (const times of [1, 2]) {
+      assert.deepEqual(await samples(registry, total), [
+        `kubeproxy_iptables_ct_state_invalid_dropped_packets_total ${times}`,
+        `kubeproxy_iptables_localhost_nodeports_accepted_packets_total ${10 * times}`,
+      ])
+    }
+    assert.deepEqual(await samples(registry, 'viaduct_kernel_calls_total'), [
+      'viaduct_kernel_calls_total{subsystem="ipvs"} 3',
+    ])
+  })
+
+  it('leaves out what the mode does not count, or cannot be read', async () => {
+    const readings: (() => Promise<PacketTotals | undefined>)[] = [
+      async () => undefined,
+      async () => await Promise.reject(new Error('no')),
+    ]
+    for (const read of readings) assert.deepEqual(await samples(registryOf(read), total), [])
+  })
+})
+
+describe('openHealthcheckMetrics', () => {
+  it('has the last result of each check, and counts them all', async () => {
+    const checks = openHealthcheckMetrics()
+    checks.count('ping', 'healthz', true)
+    checks.count('ping', 'healthz', false)
+    const text = await checks.metrics()
+    for (const line of [
+      'kubernetes_healthcheck{name="ping",type="healthz"} 0',
+      'kubernetes_healthchecks_total{name="ping",type="healthz",status="success"} 1',
+      'kubernetes_healthchecks_total{name="ping",type="healthz",status="error"} 1',
+    ])
+      assert.ok(text.split('\n').includes(line), line)
   })
 })

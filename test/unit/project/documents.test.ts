@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
 import { describe, it } from 'node:test'
@@ -54,6 +55,14 @@ describe('the documents', () => {
       named.filter((name) => !packageJson.scripts.includes(name)),
       [],
     )
+  })
+
+  it('say of the code what the code says (node scripts/docs.mjs writes it)', () => {
+    const { status, stderr } = spawnSync(process.execPath, ['scripts/docs.mjs', '--check'], {
+      cwd: treeRoot,
+      encoding: 'utf8',
+    })
+    assert.deepEqual([status, stderr], [0, ''])
   })
 
   it('number each decision once', () => {

@@ -1,6 +1,11 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { compileSkeleton, type IptablesModeSettings } from '../../../../src/modes/iptables/index.js'
+import {
+  compileSkeleton,
+  type CountedRule,
+  countedRules,
+  type IptablesModeSettings,
+} from '../../../../src/modes/iptables/index.js'
 import { makeSettings } from '../../../support/packet-model-settings.js'
 import { formatRule, listing, tablesOf } from '../../../support/packet-model-tables.js'
 import { ip } from '../../../support/routes.js'
@@ -13,7 +18,7 @@ function hooksOf(settings: IptablesModeSettings): string {
 
 /** The rules behind all frontends of KUBE-SERVICES in nat. */
 function tailOf(settings: IptablesModeSettings): readonly string[] {
-  const tails = compileSkeleton(settings).tails.filter(({ rules }) => rules.length > 0)
+  const tails = compileSkeleton(settings).tails.filter(({ dispatch }) => dispatch.table === 'nat')
   return tails.flatMap(({ dispatch, rules }) =>
     rules.map((rule) => `${dispatch.table} ${dispatch.chain} ${formatRule(rule)}`),
   )
@@ -57,6 +62,7 @@ describe('the skeleton', () => {
 :KUBE-PROXY-CANARY
 :KUBE-PROXY-FIREWALL
 :KUBE-SERVICES
+-s 127.0.0.0/8 "kubernetes localhost nodeports" --ctstate DNAT -j RETURN
 `.trim(),
     )
   })
@@ -106,6 +112,29 @@ describe('the skeleton', () => {
     assert.match(listing(nat.chains), /! --mark 0x2\/0x2 -j RETURN\n-j MARK 0x2\/0x0\n/)
     assert.match(listing(nat.chains), /:KUBE-MARK-MASQ\n-j MARK 0x2\/0x2\n/)
     assert.match(listing(filter.chains), /--mark 0x2\/0x2 -j ACCEPT/)
+  })
+})
+
+describe('the rules that are counted', () => {
+  it('are where they are said to be, and nowhere where they are not', () => {
+    for (const dropsInvalid of [true, false]) {
+      for (const localhostNodePorts of [true, false]) {
+        const settings = { ...makeSettings('ipv4', { localhostNodePorts }), dropsInvalid }
+        const { invalidDropped, localhostAccepted } = countedRules(settings)
+        const { chains } = tablesOf([], settings).filter
+        const textOf = (rule: CountedRule | undefined): string | undefined => {
+          const counted = rule && chains.get(rule.chain)?.at(rule.place)
+          return counted && formatRule(counted)
+        }
+        assert.equal(textOf(invalidDropped), dropsInvalid ? '--ctstate INVALID -j DROP' : undefined)
+        assert.equal(
+          textOf(localhostAccepted),
+          localhostNodePorts
+            ? '-s 127.0.0.0/8 "kubernetes localhost nodeports" --ctstate DNAT -j RETURN'
+            : undefined,
+        )
+      }
+    }
   })
 })
 

@@ -1,0 +1,47 @@
+// docs/metrics.md: names, types, labels and buckets from the registry; what a metric says, in which modes, and their order, from the document.
+import { Registry } from 'prom-client'
+import { replacePart, rowsOf, tableOf } from './tables.mjs'
+
+const nothing = new Map()
+
+/** Every metric of /metrics, as prom-client keeps it, in the order in which they are registered. */
+async function registered() {
+  const { openKernelMetrics, openMetrics, openProcessMetrics } =
+    await import('../../out/ts/src/metrics/index.js')
+  const registry = new Registry()
+  openMetrics(registry)
+  openKernelMetrics(registry, { calls: () => nothing, packets: async () => undefined })
+  openProcessMetrics(registry, { version: '0.0.0', featureGates: {} })
+  return registry.getMetricsAsArray()
+}
+
+export async function fillMetrics(document) {
+  const metrics = await registered()
+  const filled = replacePart(document, 'metrics', (lines) => {
+    const words = new Map(rowsOf(lines).map(([name, , , ...rest]) => [name, rest]))
+    const places = [...words.keys()]
+    const rows = metrics.map(({ constructor, name, labelNames = [] }) => {
+      const [says = '', modes = ''] = words.get(`\`${name}\``) ?? []
+      if (says === '' || modes === '') throw new Error(`docs/metrics.md does not say in words what ${name} is`)
+      return [`\`${name}\``, constructor.name.toLowerCase(), labelNames.join(', '), says, modes]
+    })
+    const inOrder = rows.toSorted(([a], [b]) => places.indexOf(a) - places.indexOf(b))
+    return tableOf(['name', 'type', 'labels', 'what it says', 'modes'], inOrder)
+  })
+  return replacePart(filled, 'buckets', () => tableOf(['buckets, in seconds', 'of'], bucketRows(metrics)))
+}
+
+function bucketRows(metrics) {
+  const byBuckets = new Map()
+  for (const { name, buckets } of metrics) {
+    if (buckets === undefined) continue
+    const text = shortened(buckets)
+    byBuckets.set(text, [...(byBuckets.get(text) ?? []), `\`${name}\``])
+  }
+  return [...byBuckets].map(([buckets, names]) => [buckets, names.join(', ')])
+}
+
+function shortened(buckets) {
+  if (buckets.length <= 20) return buckets.join(', ')
+  return `${buckets.slice(0, 5).join(', ')} … ${buckets.at(-1)}: ${buckets.length} in all`
+}

@@ -1,0 +1,44 @@
+import type { CountUp, EventLabels, Metrics } from '../metrics/index.js'
+import type { ObjectEvent } from '../source/index.js'
+
+const kinds: readonly EventLabels['kind'][] = ['Service', 'EndpointSlice', 'Node']
+const types: readonly EventLabels['type'][] = ['set', 'delete']
+
+interface Cell {
+  count: number
+  readonly metric: CountUp
+}
+
+/** Events by kind and type. A metric is touched once for all events of a delivery. */
+export class EventCounts {
+  readonly #cells: Readonly<Record<EventLabels['type'], Readonly<Record<EventLabels['kind'], Cell>>>>
+
+  constructor(metrics: Pick<Metrics, 'events'>) {
+    const cell = (labels: EventLabels): Cell => ({ count: 0, metric: metrics.events(labels) })
+    const row = (type: EventLabels['type']): Record<EventLabels['kind'], Cell> => ({
+      Service: cell({ kind: 'Service', type }),
+      EndpointSlice: cell({ kind: 'EndpointSlice', type }),
+      Node: cell({ kind: 'Node', type }),
+    })
+    this.#cells = { set: row('set'), delete: row('delete') }
+  }
+
+  /** Returns how many there were of what kube-proxy counts as well. */
+  count(events: readonly ObjectEvent[]): { readonly services: number; readonly slices: number } {
+    for (const event of events) {
+      if (event.type === 'set') this.#cells.set[event.object.kind].count++
+      else if (event.type === 'delete') this.#cells.delete[event.kind].count++
+    }
+    const totals = { Service: 0, EndpointSlice: 0, Node: 0 }
+    for (const type of types) {
+      for (const kind of kinds) {
+        const cell = this.#cells[type][kind]
+        if (cell.count === 0) continue
+        totals[kind] += cell.count
+        cell.metric.inc(cell.count)
+        cell.count = 0
+      }
+    }
+    return { services: totals.Service, slices: totals.EndpointSlice }
+  }
+}
