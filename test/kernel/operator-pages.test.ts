@@ -1,0 +1,144 @@
+// The shipped agent, in iptables mode in a namespace of its own, asked over HTTP for everything that it tells operators.
+import assert from 'node:assert/strict'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { Namespace } from '../support/namespaces.js'
+import type { Program } from '../support/processes.js'
+import { treeRoot, treeText } from '../support/tree.js'
+
+/** A Service whose one endpoint is an address of the node. */
+const manifests = `
+apiVersion: v1
+kind: Service
+metadata: { name: web, namespace: default }
+spec:
+  type: NodePort
+  clusterIP: 10.96.0.10
+  ports: [{ port: 80, nodePort: 30080, protocol: TCP }]
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: { name: web-1, namespace: default, labels: { kubernetes.io/service-name: web } }
+addressType: IPv4
+ports: [{ port: 8080, protocol: TCP }]
+endpoints: [{ addresses: [192.0.2.1], conditions: { ready: true } }]
+`
+
+/** Answers whoever connects with its own name, and ends the connection. */
+const endpoint = `require('node:net').createServer((socket) => socket.end('web')).listen(8080, '192.0.2.1', () => console.log('listening'))`
+/** What somebody answers at an address of 127.0.0.0/8. */
+const dial = `require('node:net').connect(30080, '127.0.0.1').on('data', (data) => process.stdout.write(data))`
+/** Prints status and body as JSON; the server may need a while to open, but not ten seconds. */
+const question = `const [url, method, body] = process.argv.slice(1)
+const ask = async (tries) => {
+  try {
+    return await fetch(url, { method, body: body || undefined })
+  } catch (error) {
+    if (tries === 0) throw error
+    await new Promise((resolve) => setTimeout(resolve, 100))
+    return await ask(tries - 1)
+  }
+}
+ask(100).then(async (reply) => console.log(JSON.stringify([reply.status, await reply.text()])))`
+
+describe('the pages for operators', { timeout: 60_000 }, () => {
+  let folder: string
+  let node: Namespace
+  let agent: Program
+
+  before(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'viaduct-operator-'))
+    mkdirSync(join(folder, 'manifests'))
+    node = await Namespace.create('node')
+    await node.ip('address add 192.0.2.1/32 dev lo')
+    const own = ['--manifests', join(folder, 'manifests'), '--proxy-mode', 'iptables', '--profiling']
+    const name = ['--hostname-override', 'node-a']
+    agent = node.start(process.execPath, join(treeRoot, 'dist/agent.js'), ...own, ...name)
+    await agent.line((line) => line.includes('viaduct starts'))
+  })
+
+  after(async () => {
+    await node.close()
+    rmSync(folder, { recursive: true })
+  })
+
+  async function ask(path: string, method = 'GET', body = ''): Promise<readonly [number, string]> {
+    const url = `http://127.0.0.1:10249${path}`
+    const printed: unknown = JSON.parse(await node.must(process.execPath, '-e', question, url, method, body))
+    assert.ok(Array.isArray(printed))
+    return [Number(printed[0]), String(printed[1])]
+  }
+
+  it('set the log at run time, together with SIGUSR2', async () => {
+    assert.deepEqual(await ask('/debug/flags/v', 'PUT', '2'), [
+      200,
+      'successfully set klog.logging.verbosity to 2\n',
+    ])
+    const from = agent.lines.length
+    writeFileSync(join(folder, 'manifests/web.yaml'), manifests)
+    await agent.line((line) => line.includes('"msg":"Sync done"'), from)
+    for (const v of [4, 2]) {
+      const next = agent.lines.length
+      agent.signal('SIGUSR2')
+      assert.match(await agent.line((line) => line.includes('Verbosity'), next), new RegExp(`"v":${v},`))
+    }
+    assert.equal((await ask('/debug/flags/v'))[0], 406)
+  })
+
+  it('count connections to node ports at loopback addresses, by the rule that they pass', async () => {
+    const server = node.start(process.execPath, '-e', endpoint)
+    await server.line((line) => line === 'listening')
+    const metric = 'kubeproxy_iptables_localhost_nodeports_accepted_packets_total'
+    for (const expected of [1, 2]) {
+      assert.equal(await node.must(process.execPath, '-e', dial), 'web')
+      const [, text] = await ask('/metrics')
+      assert.ok(text.split('\n').includes(`${metric} ${expected}`), `${metric} ${expected}`)
+      assert.match(text, /^kubeproxy_iptables_ct_state_invalid_dropped_packets_total 0$/mu)
+    }
+  })
+
+  it('have every metric that is documented, and no other', async () => {
+    const [status, text] = await ask('/metrics')
+    assert.equal(status, 200)
+    const documented = treeText('docs/metrics.md').matchAll(
+      /^\| `(\w+)` \| (?:counter|gauge|histogram) \|/gmu,
+    )
+    const told = text.matchAll(/^# TYPE (\w+) /gmu)
+    assert.deepEqual(
+      [...told].map(([, name = '']) => name).toSorted(),
+      [...documented].map(([, name = '']) => name).toSorted(),
+    )
+    assert.match(text, /^viaduct_events_total\{kind="Service",type="set"\} 1$/mu)
+    assert.match(text, /^viaduct_dirty_routes_total\{ip_family="IPv4"\} [1-9]/mu)
+    assert.match(text, /^viaduct_kernel_calls_total\{subsystem="xtables"\} [1-9]/mu)
+    assert.match(text, /^viaduct_ledger_objects\{ip_family="IPv4",kind="frontend"\} 2$/mu)
+  })
+
+  it('have profiles of V8', async () => {
+    for (const [path, key] of [
+      ['/debug/pprof/profile?seconds=1', 'nodes'],
+      ['/debug/pprof/heap?seconds=1', 'head'],
+    ] as const) {
+      const [status, text] = await ask(path)
+      assert.equal(status, 200)
+      assert.ok(key in Object(JSON.parse(text)))
+    }
+  })
+
+  it('have all the others', async () => {
+    assert.deepEqual(await ask('/proxyMode'), [200, 'iptables'])
+    assert.deepEqual(await ask('/healthz'), [200, 'ok'])
+    assert.match(
+      (await ask('/metrics/slis'))[1],
+      /^kubernetes_healthcheck\{name="ping",type="healthz"\} 1$/mu,
+    )
+    assert.deepEqual(await ask('/metrics/slis', 'DELETE'), [200, 'metrics reset\n'])
+    assert.match((await ask('/configz'))[1], /"enableProfiling":true/u)
+    assert.match((await ask('/flagz'))[1], /^profiling=true$/mu)
+    assert.match((await ask('/statusz'))[1], /^Paths: .*\/metrics\/slis/mu)
+    assert.match((await ask('/debug/pprof/'))[1], /V8/u)
+    assert.equal((await ask('/debug/pprof/goroutine'))[0], 404)
+  })
+})
