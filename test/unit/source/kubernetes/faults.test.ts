@@ -21,6 +21,27 @@ function requestsOf(kind: string): string[] {
   return lab.server.requests.filter((request) => request.startsWith(`${kind} `))
 }
 
+describe('requests', () => {
+  const refused = { type: 'status', status: { code: 403, message: 'no' } } as const
+  const cases: { fault: Fault; code: string }[] = [
+    { fault: refused, code: '403' },
+    { fault: { type: 'hang-up' }, code: '<error>' },
+  ]
+  for (const { fault, code } of cases) {
+    it(`are told with their host, code ${code} and how long they took`, async () => {
+      await lab.start()
+      await lab.untilFollowing()
+      const { host } = lab.server.url
+      assert.ok(lab.requests.length >= 3)
+      for (const request of lab.requests)
+        assert.deepEqual(request, { host, method: 'GET', code: '200', seconds: 0 })
+      lab.server.setFault('Service', fault)
+      lab.server.endWatches('Service')
+      await lab.until(() => lab.requests.some((request) => request.code === code))
+    })
+  }
+})
+
 describe('a server that fails every watch', () => {
   const status = { code: 500, reason: 'InternalError', message: 'etcd is away' }
   const faults: { name: string; fault: Fault; problem: RegExp }[] = [

@@ -1,0 +1,109 @@
+// deploy/monitoring/ against the registry: a metric that is renamed must not leave an alert that never fires.
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { load } from 'js-yaml'
+import { Registry } from 'prom-client'
+import { openKernelMetrics, openMetrics, openProcessMetrics } from '../../../src/metrics/index.js'
+import { treeText } from '../../support/tree.js'
+
+interface Metric {
+  readonly type: string
+  readonly labels: readonly string[]
+}
+
+/** By name, as samples have it: histograms under three. */
+async function samples(): Promise<ReadonlyMap<string, Metric>> {
+  const registry = new Registry()
+  openMetrics(registry)
+  openKernelMetrics(registry, { calls: () => new Map(), packets: async () => undefined })
+  openProcessMetrics(registry, { version: '1.2.3', featureGates: { AllowServiceExternalIPs: true } })
+  const text = await registry.metrics()
+  const found = new Map<string, Metric>([['up', { type: 'gauge', labels: [] }]])
+  for (const [, name = '', type = ''] of text.matchAll(/^# TYPE (\w+) (\w+)$/gmu)) {
+    const metric: unknown = registry.getSingleMetric(name)
+    const labels: unknown = Reflect.get(Object(metric), 'labelNames')
+    assert.ok(Array.isArray(labels))
+    const ends = type === 'histogram' ? ['_bucket', '_sum', '_count'] : ['']
+    for (const end of ends) found.set(name + end, { type, labels: labels.map(String) })
+  }
+  return found
+}
+
+/** Names of metrics in a query of PromQL; those of recording rules have colons. */
+function namesIn(query: string): readonly string[] {
+  const bare = query.replaceAll(/"[^"]*"/gu, '').replaceAll(/\b(?:by|without|on)\s*\([^)]*\)/gu, '')
+  const outside = bare.replaceAll(/\{[^}]*\}/gu, '').replaceAll(/\[[^\]]*\]/gu, '')
+  return [...outside.matchAll(/(?<![\w:.$])([a-z_][\w:]*)(?!\s*\(|[\w:])/gu)].map(([, name = '']) => name)
+}
+
+/** Labels that a query selects or groups by. */
+function labelsIn(query: string): readonly string[] {
+  const groups = [...query.matchAll(/\bby\s*\(([^)]*)\)/gu)].flatMap(([, list = '']) => list.split(','))
+  const selected = [...query.matchAll(/\{([^}]*)\}/gu)].flatMap(([, list = '']) =>
+    [...list.matchAll(/(\w+)\s*(?:=|!)/gu)].map(([, label = '']) => label),
+  )
+  return [...groups.map((label) => label.trim()), ...selected]
+}
+
+/** Values of a key, wherever it stands. */
+function valuesOf(value: unknown, key: string): readonly string[] {
+  if (typeof value !== 'object' || value === null) return []
+  return Object.entries(value).flatMap(([name, inner]) =>
+    name === key && typeof inner === 'string' ? [inner] : valuesOf(inner, key),
+  )
+}
+
+const rules = load(treeText('deploy/monitoring/rules.yaml'))
+const dashboard: unknown = JSON.parse(treeText('deploy/monitoring/dashboard.json'))
+const recorded = new Set(valuesOf(rules, 'record'))
+const queries = [...valuesOf(rules, 'expr'), ...valuesOf(dashboard, 'expr')]
+
+/** Of the scrape, and of histograms. */
+const given = ['job', 'instance', 'le']
+
+describe('what is watched in production', () => {
+  it('is something', () => assert.ok(recorded.size >= 5 && queries.length >= 40))
+
+  it('consists of metrics that there are, with the labels that they have', async () => {
+    const known = await samples()
+    for (const query of queries) {
+      const names = namesIn(query)
+      assert.ok(names.length > 0, query)
+      const labels = new Set(given)
+      for (const name of names) {
+        assert.ok(known.has(name) || recorded.has(name), `${name} in ${query}`)
+        for (const label of known.get(name)?.labels ?? []) labels.add(label)
+      }
+      for (const label of labelsIn(query)) assert.ok(labels.has(label), `label ${label} in ${query}`)
+    }
+  })
+
+  it('takes rates of counters, and of nothing else', async () => {
+    const known = await samples()
+    for (const query of queries) {
+      for (const [, name = ''] of query.matchAll(/\b(?:rate|increase)\((\w+)/gu))
+        assert.notEqual(known.get(name)?.type, 'gauge', `${name} in ${query}`)
+    }
+  })
+
+  it('covers what goes wrong', () => {
+    const text = queries.join('\n')
+    for (const name of [
+      'viaduct_objects_failed',
+      'viaduct_api_links_down',
+      'viaduct_kernel_errors_total',
+      'viaduct_drift_total',
+      'viaduct_event_loop_delay_seconds',
+    ])
+      assert.ok(text.includes(name), name)
+  })
+
+  it('names each panel and each alert once, and says of an alert what to do', () => {
+    const ids = valuesOf(dashboard, 'title')
+    assert.equal(new Set(ids).size, ids.length)
+    const alerts = valuesOf(rules, 'alert')
+    assert.equal(new Set(alerts).size, alerts.length)
+    assert.equal(valuesOf(rules, 'summary').length, alerts.length)
+    assert.equal(valuesOf(rules, 'description').length, alerts.length)
+  })
+})
