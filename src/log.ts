@@ -21,7 +21,7 @@ export interface Log {
   info(message: string, fields?: LogFields): void
   /** Sync runs, ignored objects, reload sizes: kube-proxy's V(2) and V(3). */
   debug(message: string, fields?: LogFields): void
-  /** One line per object: kube-proxy's V(4) and above. */
+  /** One line per service port that changed: kube-proxy's V(4) and above. */
   trace(message: string, fields?: LogFields): void
   /** For lines whose fields cost something to make. */
   writes(level: 'debug' | 'trace'): boolean

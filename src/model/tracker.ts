@@ -73,6 +73,10 @@ export class Tracker {
     return this.#slices.endpoints(port.service, port.portId)
   }
 
+  get servicePortCount(): number {
+    return this.#ports.size
+  }
+
   /** Of all slices together, whether their Service is known or not; one that several slices have counts as often. */
   get endpointCount(): number {
     return this.#slices.endpointCount

@@ -21,7 +21,8 @@ import type { KernelDoors } from './prepare-kernel.js'
 import { Reconciler } from './reconciler.js'
 import { type OpenTrackerOptions, openTracker } from './open-tracker.js'
 import type { ServiceScheduling } from './service-scheduling.js'
-import { reportSizes, SyncReport } from './sync-report.js'
+import { reportSizes, SyncReport, worldSize } from './sync-report.js'
+import { traceRoute } from './trace-route.js'
 
 export interface FamilyPipelineOptions {
   readonly family: IpFamily
@@ -220,7 +221,7 @@ export class FamilyPipeline {
     if (report.isFailed) this.#backlog.waitOn()
     else this.#backlog.settle()
     this.#isInForce ||= known === 'synced' && this.#reconciler.isAdopted && !report.isFailed
-    report.finish(this.#options)
+    report.finish(worldSize(this.#tracker), this.#options)
     reportSizes(this.#options.metrics, {
       'virtual-server': this.#ledger.acknowledgedCount,
       vip: this.#vips.size,
@@ -276,7 +277,7 @@ export class FamilyPipeline {
   }
 
   async #claimDirty(): Promise<void> {
-    const { scheduling, node, clock } = this.#options
+    const { family, scheduling, node, clock, log } = this.#options
     let sincePause = 0
     const dirty = this.#tracker.take()
     this.#options.metrics.dirtyRoutes.inc(dirty.size)
@@ -286,8 +287,10 @@ export class FamilyPipeline {
         this.#ledger.claim(key, '', [])
         scheduling.forget(key)
         this.#policies.forget(key)
+        traceRoute(log, family, key, undefined)
       } else {
         const decided = route(port, this.#tracker.endpoints(port), node.facts)
+        traceRoute(log, family, key, decided)
         if (scheduling.concerns(decided)) await scheduling.settle(decided)
         this.#ledger.claim(key, decided.service, this.#policies.compile(decided, scheduling.settings))
       }

@@ -35,7 +35,8 @@ import { PacketCounts } from './packet-counts.js'
 import type { Pipeline } from './pipeline.js'
 import { LocalPolicyGaps } from './local-policy-gaps.js'
 import { ServiceHealthChecks } from './service-health-checks.js'
-import { logFamily, reportSizes } from './sync-report.js'
+import { logFamily, reportSizes, worldSize } from './sync-report.js'
+import { traceRoute } from './trace-route.js'
 
 export interface IptablesPipelineOptions {
   readonly family: IpFamily
@@ -186,7 +187,12 @@ export class IptablesPipeline implements Pipeline {
       const isFull = isTakenOver || isRenewed || look !== 'none'
       const written = await tables.write({ mayPrune: known === 'synced' })
       reportSizes(this.#options.metrics, ledger.sizes)
-      reportPass(family, { startMs, oldestEventMs, routes, isFull, written }, this.#options)
+      const sizes = {
+        ...worldSize(this.#tracker),
+        numFilterRules: ledger.countRules('filter'),
+        numNATRules: ledger.countRules('nat'),
+      }
+      reportPass(family, { startMs, oldestEventMs, routes, isFull, written, sizes }, this.#options)
       if (written !== undefined) await this.#settle(ledger)
       this.#isInForce ||= written !== undefined && this.#hasTakenOver
     } else if (look === 'full') {
@@ -263,10 +269,11 @@ export class IptablesPipeline implements Pipeline {
   }
 
   #claim(ledger: IptablesLedger, key: ServicePortKey): void {
-    const { node } = this.#options
+    const { family, log, node } = this.#options
     const port = this.#tracker.servicePort(key)
     const endpoints = port === undefined ? [] : this.#tracker.endpoints(port)
     const decided = port && route(port, endpoints, node.facts)
+    traceRoute(log, family, key, decided)
     const desired = decided && this.#settings && compileRoute(decided, this.#settings)
     ledger.claim(key, port?.service ?? '', desired)
     this.#gaps.put(key, decided)

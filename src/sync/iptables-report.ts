@@ -14,6 +14,8 @@ export interface IptablesPass {
   readonly routes: number
   /** It brought about, or compared, everything. */
   readonly isFull: boolean
+  /** Of the world and of our rules, by the names of kube-proxy's lines. */
+  readonly sizes: Readonly<Record<string, number>>
   /** By table; undefined: not everything is in force. */
   readonly written: Partial<Record<IptablesTable, XtOutcome>> | undefined
 }
@@ -21,7 +23,7 @@ export interface IptablesPass {
 /** Tells what one pass that wrote, or wanted to, did: metrics and a log line. */
 export function reportPass(
   family: IpFamily,
-  { startMs, oldestEventMs, routes, isFull, written }: IptablesPass,
+  { startMs, oldestEventMs, routes, isFull, written, sizes }: IptablesPass,
   { clock, log, metrics }: { readonly clock: Clock; readonly log: Log; readonly metrics: FamilyMetrics },
 ): void {
   const nowMs = clock.now()
@@ -41,6 +43,7 @@ export function reportPass(
     full: isFull,
     complete: written !== undefined,
     routes,
+    ...sizes,
     tables: written,
   })
 }

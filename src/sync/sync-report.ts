@@ -7,6 +7,13 @@ import { type CountedOps, OperationCounts } from './operation-counts.js'
 
 type Op = (IpvsOp | RouteOp)['op']
 
+/** Of the family; names are those of kube-proxy's lines. */
+export interface WorldSize {
+  /** Service ports. */
+  readonly numServices: number
+  readonly numEndpoints: number
+}
+
 /** What one pass did: a log line, and metrics. */
 export class SyncReport {
   readonly #family: IpFamily
@@ -30,15 +37,10 @@ export class SyncReport {
     this.#counts.add(ops, outcome)
   }
 
-  finish({
-    clock,
-    log,
-    metrics,
-  }: {
-    readonly clock: Clock
-    readonly log: Log
-    readonly metrics: FamilyMetrics
-  }): void {
+  finish(
+    world: WorldSize,
+    { clock, log, metrics }: { readonly clock: Clock; readonly log: Log; readonly metrics: FamilyMetrics },
+  ): void {
     const nowMs = clock.now()
     metrics.syncDurationSeconds.observe((nowMs - this.#startMs) / 1000)
     if (this.#oldestEventMs !== undefined && !this.isFailed)
@@ -52,9 +54,17 @@ export class SyncReport {
       reconcile: this.isReconcile,
       complete: !this.isFailed,
       failed,
+      ...world,
       operations: this.#counts.applied,
     })
   }
+}
+
+export function worldSize(tracker: {
+  readonly servicePortCount: number
+  readonly endpointCount: number
+}): WorldSize {
+  return { numServices: tracker.servicePortCount, numEndpoints: tracker.endpointCount }
 }
 
 /** `sizes`: of the ledger, by kind of object. */
