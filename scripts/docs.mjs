@@ -4,10 +4,14 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
+import { fillFlags } from './docs/flags.mjs'
 import { fillMetrics } from './docs/metrics.mjs'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
-const documents = [{ path: 'docs/metrics.md', fill: fillMetrics }]
+const documents = [
+  { path: 'docs/metrics.md', fill: fillMetrics },
+  { path: 'docs/flags.md', fill: fillFlags },
+]
 
 const { values } = parseArgs({ options: { check: { type: 'boolean', default: false } } })
 const changed = []

@@ -28,5 +28,6 @@ export function tableOf(head, rows) {
 }
 
 function lineOf(cells) {
-  return `| ${cells.join(' | ')} |`.replaceAll('|  |', '| |')
+  // An empty cell is one blank wide; two of them in a row share a bar.
+  return `| ${cells.join(' | ')} |`.replace(/\|(?: {2}\|)+/gu, (run) => run.replaceAll('  ', ' '))
 }
