@@ -117,7 +117,10 @@ export class KubernetesLab {
     const source = new KubernetesSource({
       client: {
         ...masterOptions(this.server.url.href),
-        observe: (report) => this.requests.push(report),
+        observe: (report) => {
+          this.requests.push(report)
+          this.#wake()
+        },
         ...client,
       },
       nodeName: 'node-a',
