@@ -17,6 +17,8 @@ const shownElsewhere: readonly string[] = [
   'filter OUTPUT: target, jump KUBE-FIREWALL',
   // The mark is cleared for a packet that comes by once more, in a tunnel: test/unit/modes/iptables/skeleton.test.ts.
   'nat KUBE-POSTROUTING: target, mark',
+  // It only counts: the metric of packets to node ports on loopback, test/kernel/operator-pages.test.ts.
+  'filter KUBE-SERVICES: comment source state target, return',
 ]
 
 interface Spot {
