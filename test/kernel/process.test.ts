@@ -66,6 +66,24 @@ describe('the process', { timeout: 60_000 }, () => {
     assert.deepEqual({ code, stderr }, { code: 0, stderr: '' })
   })
 
+  it('writes its configuration with --write-config-to, or says why it cannot, and ends', async () => {
+    const written = join(folder, 'written.yaml')
+    const cases = [
+      { path: written, code: 0, said: /^$/u },
+      {
+        path: join(folder, 'absent/written.yaml'),
+        code: 1,
+        said: /^viaduct: .*absent.*cannot be written.*ENOENT.*\n$/u,
+      },
+    ]
+    for (const { path, code, said } of cases) {
+      const ended = await node.start(process.execPath, agentFile, ...own(), '--write-config-to', path).ended
+      assert.deepEqual([ended.code, ended.stdout], [code, ''])
+      assert.match(ended.stderr, said)
+    }
+    assert.match(readFileSync(written, 'utf8'), /^kind: "KubeProxyConfiguration"$/mu)
+  })
+
   it('tells the service manager when everything is in force, that it lives, and that it stops', async () => {
     const socket = join(folder, 'notify')
     const manager = node.start('perl', '-MSocket', '-e', receiver, socket)

@@ -392,22 +392,6 @@ describe('what follows a sync', () => {
     assert.equal(lab.log.find('info', 'as asked now').length, 1)
     await lab.stop()
   })
-
-  it('metrics count rules, and Services without endpoints here', async () => {
-    const lab = await started(set(local), elsewhere)
-    const text = await lab.registry.metrics()
-    assert.match(
-      text,
-      /no_local_endpoints_total\{[^}]*ip_family="IPv4"[^}]*traffic_policy="external"[^}]*\} 1|no_local_endpoints_total\{[^}]*traffic_policy="external"[^}]*ip_family="IPv4"[^}]*\} 1/u,
-    )
-    const total =
-      /iptables_total\{[^}]*table="nat"[^}]*IPv4[^}]*\} (\d+)|iptables_total\{[^}]*IPv4[^}]*table="nat"[^}]*\} (\d+)/u.exec(
-        text,
-      )
-    const rules = linesWith(lab.kernel.xtNamespace, 'ipv4 nat').filter((line) => line.includes(' -j ')).length
-    assert.equal(Number(total?.[1] ?? total?.[2]), rules)
-    await lab.stop()
-  })
 })
 
 function big(count: number): ObjectEvent {

@@ -218,3 +218,15 @@ describe('a set that the kernel refuses stops only its own entries', () => {
     await lab.stop()
   })
 })
+
+it('KUBE-LOOP-BACK, which kube-proxy has, goes when no rule refers to it, and no other that is not ours', async () => {
+  const kernel = openModelKernel()
+  const former = { ...foreign, name: 'KUBE-LOOP-BACK', type: 'hash:ip,port,ip' } as const
+  const other = { ...foreign, name: 'OTHER' }
+  await kernel.ipset.apply([former, other].map((one) => ({ op: 'create-set', set: one }) as const))
+  const lab = new PipelineLab({ kernel })
+  await lab.deliver(...shop, synced)
+  const names = (await kernel.ipset.sets()).map(({ name }) => name)
+  assert.deepEqual([names.includes(former.name), names.includes(other.name)], [false, true])
+  await lab.stop()
+})

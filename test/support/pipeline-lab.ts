@@ -24,7 +24,6 @@ export interface LabOptions {
   readonly kernel?: ModelKernel
   readonly vipBinding?: VipBinding
   readonly scheduler?: string
-  readonly minSyncPeriodMs?: number
   readonly excludeCidrs?: readonly string[]
   /** Whatever else is configured; the mode is ipvs unless it says so. */
   readonly config?: ConfigInput
@@ -112,7 +111,6 @@ export class PipelineLab {
       ipvs: {
         ...options.config?.ipvs,
         scheduler: options.scheduler,
-        minSyncPeriodMs: options.minSyncPeriodMs,
         excludeCIDRs: options.excludeCidrs,
         ...options.config?.ipvs,
       },

@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import * as fc from 'fast-check'
-import { formatConfig, readConfig, resolveConfig, type ConfigInput } from '../../../src/config/index.js'
+import {
+  effectiveConfiguration,
+  formatConfig,
+  readConfig,
+  resolveConfig,
+  type ConfigInput,
+} from '../../../src/config/index.js'
 
 const head = 'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n'
 const viaductHead = 'apiVersion: viaduct.dev/v1alpha1\nkind: ViaductConfiguration\n'
@@ -491,5 +497,19 @@ ipvs:
         assert.deepEqual(resolveConfig(read(formatConfig(config))), config)
       }),
     )
+  })
+})
+
+describe('effectiveConfiguration', () => {
+  it('has what is in force, the mode that runs too, but primary as it was written (F-097)', () => {
+    const config = resolveConfig({ manifests: '/m', nodePortAddresses: ['primary'], verbosity: 2 })
+    const { kind, apiVersion, mode, detectLocalMode, nodePortAddresses, ...rest } = effectiveConfiguration(
+      config,
+      'ipvs',
+    )
+    assert.deepEqual([apiVersion, kind], ['kubeproxy.config.k8s.io/v1alpha1', 'KubeProxyConfiguration'])
+    assert.deepEqual([mode, detectLocalMode, nodePortAddresses], ['ipvs', 'ClusterCIDR', ['primary']])
+    assert.equal(Object(rest['logging']).verbosity, 2)
+    assert.ok(!('manifests' in rest))
   })
 })

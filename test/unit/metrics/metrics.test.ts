@@ -170,8 +170,13 @@ describe('openProcessMetrics', () => {
       ),
       1,
     )
-    for (const name of ['resident_memory_bytes', 'virtual_memory_bytes', 'open_fds', 'max_fds'])
-      assert.ok((before.get(`process_${name}`) ?? 0) > 0, name)
+    for (const name of [
+      'process_resident_memory_bytes',
+      'process_virtual_memory_bytes',
+      'process_open_fds',
+      'process_max_fds',
+    ])
+      assert.ok((before.get(name) ?? 0) > 0, name)
     for (const kind of ['resident', 'heap', 'heap_used', 'external'])
       assert.ok((before.get(`viaduct_memory_bytes{kind="${kind}"}`) ?? 0) > 0, kind)
     const startedSeconds = before.get('process_start_time_seconds') ?? 0

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
+import { parseCidr } from '../../../src/address.js'
 import { resolveConfig } from '../../../src/config/index.js'
 import { ConfigError, KernelError } from '../../../src/errors.js'
 import { openModelKernel, type ModelKernel } from '../../../src/kernel/model/index.js'
@@ -171,6 +172,17 @@ describe('--cleanup', () => {
       assert.deepEqual(await snapshot(kernel), [])
     })
   }
+
+  it('leaves virtual servers in excludeCIDRs, which kube-proxy flushes with all others', async () => {
+    const lab = new PipelineLab()
+    await lab.deliver(set(service('web', '10.96.0.1')), set(service('kept', '10.97.0.1')), synced)
+    await lab.stop()
+    const excluded = parseCidr('10.97.0.0/16')
+    assert.ok(excluded)
+    const report = await cleanUp(lab.kernel, [excluded])
+    assert.match(describeCleanUp(report), /^removed 1 virtual servers, 2 VIP routes/u)
+    assert.deepEqual(await snapshot(lab.kernel), ['tcp 10.97.0.1:80 rr 0 0'])
+  })
 
   it('leaves a device of another kind that has the name of ours, and so does the agent', async () => {
     const kernel = openModelKernel()

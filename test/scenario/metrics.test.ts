@@ -1,0 +1,157 @@
+// What kube-proxy's metrics say after what happened, in each mode.
+import assert from 'node:assert/strict'
+import { constants } from 'node:os'
+import { describe, it } from 'node:test'
+import type { ProxyMode } from '../../src/config/index.js'
+import { linesWith } from '../support/iptables-lab.js'
+import { endpoint, service, set, slice, synced } from '../support/objects.js'
+import { PipelineLab } from '../support/pipeline-lab.js'
+
+const web = [set(service('web', '10.96.0.1')), set(slice('web-1', 'web', ['10.1.0.1']))]
+const family = '{ip_family="IPv4"}'
+const change = set(slice('web-1', 'web', ['10.1.0.1', '10.1.0.2']))
+const localOnly = {
+  type: 'NodePort',
+  externalIPs: ['192.0.2.50'],
+  externalTrafficPolicy: 'Local',
+  internalTrafficPolicy: 'Local',
+} as const
+const elsewhere = [
+  set(service('far', '10.96.0.2', localOnly)),
+  set(slice('far-1', 'far', [endpoint('10.2.0.1', { nodeName: 'there' })])),
+]
+
+/** Sample lines whose names begin so. */
+async function samples(lab: PipelineLab, start: string): Promise<readonly string[]> {
+  const lines = (await lab.registry.metrics()).split('\n')
+  return lines.filter((line) => line.startsWith(start))
+}
+
+async function assertSamples(lab: PipelineLab, expected: readonly string[]): Promise<void> {
+  const lines = new Set(await samples(lab, 'kubeproxy_'))
+  for (const line of expected) assert.ok(lines.has(line), line)
+}
+
+/** Of each policy. */
+function noneHere(count: number): readonly string[] {
+  const name = 'kubeproxy_sync_proxy_rules_no_local_endpoints_total'
+  return ['internal', 'external'].map(
+    (policy) => `${name}{ip_family="IPv4",traffic_policy="${policy}"} ${count}`,
+  )
+}
+
+/** Every write of a table of IPv4 fails, until it is called. */
+function refuseTables(lab: PipelineLab): () => void {
+  const doors = (['nat', 'filter'] as const).map((table) => lab.kernel.xtables('ipv4', table))
+  for (const door of doors)
+    door.plan = { callFault: (call) => (call === 'apply' ? constants.errno.EAGAIN : undefined) }
+  return () => {
+    for (const door of doors) door.plan = {}
+  }
+}
+
+for (const mode of ['ipvs', 'iptables'] as const satisfies readonly ProxyMode[]) {
+  describe(`metrics of ${mode} mode`, () => {
+    it('count syncs, and tell when one was asked for and when one succeeded last', async () => {
+      const lab = new PipelineLab({ config: { mode } })
+      await lab.deliver(...web, synced)
+      const startSeconds = lab.clock.unixSeconds()
+      await lab.clock.advance(10_000)
+      await lab.deliver(change)
+      await assertSamples(lab, [
+        `kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds${family} ${startSeconds + 10}`,
+        `kubeproxy_sync_proxy_rules_last_timestamp_seconds${family} ${startSeconds + 10}`,
+      ])
+      const [counted = ''] = await samples(lab, `kubeproxy_sync_proxy_rules_duration_seconds_count${family}`)
+      assert.ok(Number(counted.split(' ')[1]) >= 2, counted)
+      await lab.stop()
+    })
+
+    it('count changes, those that wait as well: both families together (Q-15)', async () => {
+      const lab = new PipelineLab({ config: { mode } })
+      await lab.deliver(...web, synced)
+      lab.synchronizer.deliver([...elsewhere, change])
+      await assertSamples(lab, [
+        'kubeproxy_sync_proxy_rules_service_changes_pending 1',
+        'kubeproxy_sync_proxy_rules_endpoint_changes_pending 2',
+      ])
+      await lab.deliver()
+      await assertSamples(lab, [
+        'kubeproxy_sync_proxy_rules_service_changes_pending 0',
+        'kubeproxy_sync_proxy_rules_endpoint_changes_pending 0',
+        'kubeproxy_sync_proxy_rules_service_changes_total 2',
+        'kubeproxy_sync_proxy_rules_endpoint_changes_total 3',
+      ])
+      await lab.stop()
+    })
+
+    it('count service ports whose endpoints are all elsewhere, by policy', async () => {
+      const lab = new PipelineLab({ config: { mode } })
+      const counts = async (): Promise<readonly string[]> =>
+        await samples(lab, 'kubeproxy_sync_proxy_rules_no_local_endpoints_total{ip_family="IPv4"')
+      await lab.deliver(...elsewhere, synced)
+      assert.deepEqual(await counts(), noneHere(1))
+      await lab.deliver(set(slice('far-1', 'far', [endpoint('10.2.0.1', { nodeName: 'here' })])))
+      assert.deepEqual(await counts(), noneHere(0))
+      await lab.stop()
+    })
+
+    it('count writes of tables that failed, and are tried again before the sync period is over (Q-07)', async () => {
+      const lab = new PipelineLab({ config: { mode } })
+      const repair = refuseTables(lab)
+      await lab.deliver(...elsewhere, synced)
+      const name = 'kubeproxy_sync_proxy_rules_iptables_restore_failures_total'
+      const [failed = ''] = await samples(lab, `${name}{ip_family="IPv4"}`)
+      assert.ok(Number(failed.split(' ')[1]) > 0, failed)
+      assert.deepEqual(await samples(lab, `${name}{ip_family="IPv6"}`), [])
+      repair()
+      await lab.clock.advance(5000)
+      assert.ok(lab.log.find('info', 'programmed again').length > 0)
+      await lab.stop()
+    })
+  })
+}
+
+describe('metrics of iptables mode alone', () => {
+  const full = 'kubeproxy_sync_full_proxy_rules_duration_seconds'
+  const partial = 'kubeproxy_sync_partial_proxy_rules_duration_seconds'
+  const partialFailures = 'kubeproxy_sync_proxy_rules_iptables_partial_restore_failures_total'
+
+  it('tell full syncs from partial ones, also where they fail', async () => {
+    const lab = new PipelineLab({ config: { mode: 'iptables' } })
+    await lab.deliver(...web, synced)
+    const fullCount = await samples(lab, `${full}_count${family}`)
+    assert.match(fullCount.join(), / [1-9]/u)
+    for (const name of [`${partial}_count`, partialFailures])
+      assert.deepEqual(await samples(lab, `${name}{`), [])
+    await lab.deliver(change)
+    assert.deepEqual(await samples(lab, `${full}_count${family}`), fullCount)
+    await assertSamples(lab, [`${partial}_count${family} 1`])
+    const repair = refuseTables(lab)
+    await lab.deliver(...web.slice(1))
+    await assertSamples(lab, [`${partialFailures}${family} 1`])
+    repair()
+    await lab.stop()
+  })
+
+  it('count rules in the kernel, and those that the last sync gave it', async () => {
+    const lab = new PipelineLab({ config: { mode: 'iptables' } })
+    await lab.deliver(...web, synced)
+    const rules = async (name: string): Promise<number> => {
+      const [line = ''] = await samples(lab, `${name}{ip_family="IPv4",table="nat"}`)
+      return Number(line.split(' ')[1])
+    }
+    const total = 'kubeproxy_sync_proxy_rules_iptables_total'
+    const last = 'kubeproxy_sync_proxy_rules_iptables_last'
+    const inKernel = (): number =>
+      linesWith(lab.kernel.xtNamespace, 'ipv4 nat').filter((line) => line.includes(' -j ')).length
+    const before = inKernel()
+    assert.deepEqual([await rules(total), await rules(last)], [before, before])
+    await lab.deliver(change)
+    assert.ok(inKernel() > before)
+    assert.equal(await rules(total), inKernel())
+    const given = await rules(last)
+    assert.ok(given >= inKernel() - before && given < before, String(given))
+    await lab.stop()
+  })
+})

@@ -1,0 +1,207 @@
+// docs/parity.md says what of kube-proxy is here, where, and which test shows it: nothing of the code is missing in it, and its tests
+// mention what they are named for.
+import assert from 'node:assert/strict'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { loadAll } from 'js-yaml'
+import { Registry } from 'prom-client'
+import { flags } from '../../../src/cli/index.js'
+import { formatConfig, resolveConfig } from '../../../src/config/index.js'
+import {
+  openHealthcheckMetrics,
+  openKernelMetrics,
+  openMetrics,
+  openProcessMetrics,
+} from '../../../src/metrics/index.js'
+import { treeFiles, treeRoot, treeText } from '../../support/tree.js'
+
+interface Row {
+  /** Each by its names: a flag, its field or both; else one. */
+  readonly things: readonly (readonly string[])[]
+  readonly state: string
+  readonly where: readonly string[]
+  readonly tests: readonly TestFile[]
+}
+
+interface TestFile {
+  readonly path: string
+  /** Words that are in it; empty: it mentions one of the things. */
+  readonly cases: readonly string[]
+}
+
+const sections = new Map(
+  treeText('docs/parity.md')
+    .split(/^## /mu)
+    .map((text) => [text.slice(0, text.indexOf('\n')), rowsOf(text)]),
+)
+const allRows = [...sections.values()].flat()
+
+function rowsOf(text: string): readonly Row[] {
+  const lines = text.split('\n').filter((line) => line.startsWith('|'))
+  return lines.slice(2).map((line) => {
+    const cells = line.split('|').slice(1, -1)
+    const [state = '', where = '', tested = ''] = cells.slice(-3).map((cell) => cell.trim())
+    return { things: thingsOf(cells.slice(0, -3)), state, where: quoted(where), tests: testsOf(tested) }
+  })
+}
+
+function thingsOf([first = '', second = '']: readonly string[]): Row['things'] {
+  const rule = /^ ([FQ]-\d+) /u.exec(first)?.[1]
+  if (rule !== undefined) return [[rule]]
+  const [names, others] = [quoted(first), quoted(second)]
+  const most = names.length > others.length ? names : others
+  return most.map((_, index) => [names[index], others[index]].filter((name) => name !== undefined))
+}
+
+function quoted(cell: string): readonly string[] {
+  return [...cell.matchAll(/`([^`]+)`/gu)].map(([, inside = '']) => inside)
+}
+
+function testsOf(cell: string): readonly TestFile[] {
+  return [...cell.matchAll(/`([^`]+)`([^`]*)/gu)].map(([, path = '', behind = '']) => ({
+    path,
+    cases: [...behind.matchAll(/\*([^*]+)\*/gu)].map(([, words = '']) => words),
+  }))
+}
+
+function isMentioned(text: string, name: string): boolean {
+  const escaped = name.replaceAll(/[.*/]/gu, String.raw`\$&`)
+  if (name.startsWith('--')) return new RegExp(String.raw`${escaped}(?![\w-])`, 'u').test(text)
+  if (name.startsWith('/')) return new RegExp(String.raw`${escaped}(?![\w/])`, 'u').test(text)
+  const last = name.slice(name.lastIndexOf('.') + 1)
+  // A field in code has its unit behind it, a histogram what of it is meant.
+  return new RegExp(String.raw`\b${last}(?:Ms|_count|_sum|_bucket|_)?\b`, 'iu').test(text)
+}
+
+/** What the rows of a section are about; those that say "not here" only if asked for. */
+function namesIn(section: string, { isHere = false } = {}): readonly string[] {
+  const rows = sections.get(section) ?? []
+  const chosen = isHere ? rows.filter(({ state }) => !state.startsWith('not here')) : rows
+  return chosen.flatMap(({ things }) => things.flat())
+}
+
+function leavesOf(value: unknown, path = ''): readonly string[] {
+  const isMapping = typeof value === 'object' && value !== null && !Array.isArray(value)
+  if (!isMapping || Object.keys(value).length === 0) return [path]
+  return Object.entries(value).flatMap(([name, inner]) =>
+    leavesOf(inner, path === '' ? name : `${path}.${name}`),
+  )
+}
+
+function fieldsOfFiles(): readonly [kubeProxy: readonly string[], own: readonly string[]] {
+  const config = resolveConfig({ manifests: 'm', ipvs: { runEstimation: true } })
+  const [kubeProxy, own] = loadAll(formatConfig(config)).map((document) => leavesOf(document))
+  assert.ok(kubeProxy && own)
+  return [kubeProxy.filter((path) => !['apiVersion', 'kind'].includes(path)), own]
+}
+
+async function metricNames(): Promise<readonly string[]> {
+  const registry = new Registry()
+  openMetrics(registry)
+  openProcessMetrics(registry, { version: '0.0.0', featureGates: { AllowServiceExternalIPs: true } })
+  openKernelMetrics(registry, {
+    calls: () => new Map(),
+    packets: async () => await Promise.resolve(undefined),
+  })
+  const checks = (await openHealthcheckMetrics().metrics()).matchAll(/^# TYPE (\w+) /gmu)
+  const names = registry.getMetricsAsArray().map(({ name }) => name)
+  return [...names, ...[...checks].map(([, name = '']) => name)].filter(
+    (name) => !name.startsWith('viaduct_'),
+  )
+}
+
+/** What the first group, or the second, of the pattern finds in files of src. */
+function foundInSources(files: RegExp, pattern: RegExp): readonly string[] {
+  const texts = treeFiles(files).map((path) => treeText(path))
+  const found = texts.flatMap((text) =>
+    [...text.matchAll(pattern)].map(([, one, other]) => one ?? other ?? ''),
+  )
+  return [...new Set(found)]
+}
+
+function assertSame(said: readonly string[], code: readonly string[]): void {
+  assert.deepEqual([...new Set(said)].toSorted(), [...new Set(code)].toSorted())
+}
+
+describe('docs/parity.md', () => {
+  const [kubeProxyFields, ownFields] = fieldsOfFiles()
+  const kubeProxyFlags = flags
+    .filter(({ field }) => !ownFields.includes(field))
+    .map(({ name }) => `--${name}`)
+
+  it("has a row for each flag and each field of kube-proxy's, and no other", () =>
+    assertSame(namesIn('Flags and fields'), [...kubeProxyFlags, '--version', '--help', ...kubeProxyFields]))
+
+  it('is right that each of them is read in the tests of flags and files', () => {
+    const [ofFlags, ofFields] = ['cli/parse-arguments', 'config/config-file'].map((name) =>
+      treeText(`test/unit/${name}.test.ts`),
+    )
+    const unread = [
+      ...kubeProxyFlags.filter(
+        (flag) => !isMentioned((ofFlags ?? '').replace('proxy_mode', 'proxy-mode'), flag),
+      ),
+      ...kubeProxyFields.filter((field) => !isMentioned(ofFields ?? '', field)),
+    ]
+    assert.deepEqual(unread, [])
+  })
+
+  it('has a row for each page', () =>
+    assertSame(namesIn('Pages'), foundInSources(/^src\/server\/.*-pages\.ts$/u, /'(\/[a-zA-Z/]+)'/gu)))
+
+  it("has a row for each metric that is not Viaduct's own", async () =>
+    assertSame(namesIn('Metrics', { isHere: true }), await metricNames()))
+
+  it('has a row for each Event', () =>
+    assertSame(
+      namesIn('Events', { isHere: true }),
+      foundInSources(/^src\/.*\.ts$/u, /reason: '([A-Z]\w+)'|'(FailedTo\w+)'/gu),
+    ))
+
+  it('has a row for each rule of the life of the process, and for each quirk', () => {
+    const numbered = (letter: string, from: number, to: number, digits: number): readonly string[] =>
+      Array.from({ length: to - from + 1 }, (_, i) => `${letter}-${String(from + i).padStart(digits, '0')}`)
+    assert.deepEqual(namesIn('The life of the process'), numbered('F', 80, 125, 3))
+    assert.deepEqual(namesIn('Quirks'), numbered('Q', 1, 23, 2))
+  })
+
+  it('says of each whether it is here, and where', () => {
+    const shape = /^(?:as kube-proxy(?:[,:;] .+)?|(?:differs|not here): .+)$/u
+    const vague = allRows.filter(
+      ({ state, where, tests }) =>
+        !shape.test(state) || (!state.startsWith('not here') && (where.length === 0 || tests.length === 0)),
+    )
+    assert.deepEqual(vague, [])
+  })
+
+  it('names files and folders that exist', () => {
+    const paths = allRows.flatMap(({ where, tests }) => [...where, ...tests.map(({ path }) => path)])
+    assert.deepEqual(
+      paths.filter((path) => !/^(?:src|test)\//u.test(path) || !existsSync(join(treeRoot, path))),
+      [],
+    )
+  })
+
+  it('names tests that mention what they are named for, and one for each', () => {
+    const wrong = allRows.flatMap(({ things, tests }) => {
+      const mentioned = ({ path, cases }: TestFile, thing: readonly string[]): boolean =>
+        cases.length > 0 || thing.some((name) => isMentioned(treeText(path), name))
+      return [
+        ...tests
+          .filter((file) => !things.some((thing) => mentioned(file, thing)))
+          .map(({ path }) => [path, things]),
+        ...tests.flatMap(({ path, cases }) => cases.filter((words) => !treeText(path).includes(words))),
+        ...things.filter((thing) => tests.length > 0 && !tests.some((file) => mentioned(file, thing))),
+      ]
+    })
+    assert.deepEqual(wrong, [])
+  })
+
+  it('names a case for each test of a rule', () => {
+    const rows = ['The life of the process', 'Quirks'].flatMap((section) => sections.get(section) ?? [])
+    assert.deepEqual(
+      rows.flatMap(({ tests }) => tests).filter(({ cases }) => cases.length === 0),
+      [],
+    )
+  })
+})
