@@ -71,7 +71,7 @@ export function wantedEncodings({
 function encodingsIn(field: string, mediaTypes: string): readonly ApiEncoding[] {
   const found = mediaTypes.split(',').flatMap((written) => {
     const mediaType = written.replace(/;.*/u, '').trim().toLowerCase()
-    const named = encodings[mediaType]
+    const named = Object.hasOwn(encodings, mediaType) ? encodings[mediaType] : undefined
     if (named !== undefined) return named
     const problem = `must be of ${Object.keys(encodings).join(', ')}, not ${JSON.stringify(written.trim())}`
     throw new ConfigError(field, problem)

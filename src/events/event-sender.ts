@@ -133,16 +133,32 @@ export class EventSender implements EventRecorder {
   async #write(series: EventSeries, client: ApiClient): Promise<ApiError | undefined> {
     const { count } = series
     try {
-      const isThere = series.toldCount > 0 && (await patched(series, client))
-      // Sent before, and only the answer was lost: it is as well there.
-      if (!isThere) await unless(409, client.write(creationOf(series)))
+      const isThere = series.toldCount > 0 && (await this.#patched(series, client))
+      // Sent before, and only the answer was lost: as it was then it is there.
+      const isNew = isThere || (await unless(409, client.write(creationOf(series))))
+      series.toldCount = isNew ? count : 1
     } catch (error) {
       if (error instanceof ApiError) return error
       throw error
     }
-    series.toldCount = count
     series.toldMs = this.#options.timers.now()
     return undefined
+  }
+
+  /** False: the server has forgotten the Event, and the turn for its creation has come. */
+  async #patched(series: EventSeries, client: ApiClient): Promise<boolean> {
+    const { name, namespace } = series.event.metadata
+    const isThere = await unless(
+      404,
+      client.write({
+        method: 'PATCH',
+        path: `${pathOf(namespace)}/${encodeURIComponent(name)}`,
+        contentType: 'application/strategic-merge-patch+json',
+        body: JSON.stringify(seriesField(series)),
+      }),
+    )
+    if (!isThere) await this.#sleep(this.#bucket.take())
+    return isThere
   }
 
   /** Only while there are series, so that an agent with nothing to tell has no timer. */
@@ -184,20 +200,6 @@ function creationOf(series: EventSeries): ApiWrite {
     contentType: 'application/json',
     body: JSON.stringify(body),
   }
-}
-
-/** False: the server has forgotten the Event. */
-async function patched(series: EventSeries, client: ApiClient): Promise<boolean> {
-  const { name, namespace } = series.event.metadata
-  return await unless(
-    404,
-    client.write({
-      method: 'PATCH',
-      path: `${pathOf(namespace)}/${encodeURIComponent(name)}`,
-      contentType: 'application/strategic-merge-patch+json',
-      body: JSON.stringify(seriesField(series)),
-    }),
-  )
 }
 
 /** False: refused with this status. */

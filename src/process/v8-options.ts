@@ -24,6 +24,6 @@ export function prepareV8(): void {
  * young generation with what survives in it, which after the start is little: a reconcile is no reason for 30 MB more.
  */
 export function endStartOfV8(): void {
-  setFlagsFromString('--heap-growing-percent=0')
-  setFlagsFromString('--semi-space-growth-factor=2')
+  setFlagsFromString('--heap-growing-percent=25')
+  setFlagsFromString('--semi-space-growth-factor=1')
 }

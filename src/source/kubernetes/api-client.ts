@@ -4,7 +4,7 @@ import { pipeline, type Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import type { Timers } from '../timers.js'
 import { ApiError } from './api-error.js'
-import type { ClientOptions, Login } from './client-options.js'
+import { answerDeadlineMs, type ClientOptions, type Login } from './client-options.js'
 import { explainConnection } from './connection-problem.js'
 import { IdleWatchdog } from './idle-watchdog.js'
 import { jsonFormat } from './json-format.js'
@@ -12,8 +12,6 @@ import type { Peer } from './lifeline.js'
 import { protobufFormat } from './protobuf-format.js'
 import { statusOf, type Status, type WireFormat } from './wire-format.js'
 
-/** For connect, TLS and the headers together. */
-export const answerDeadlineMs = 10_000
 /** Servers send a bookmark every minute or so: after so long a silence the link is held for dead. */
 export const idleDeadlineMs = 90_000
 // A peer that is gone is noticed after this and ten probes, a second apart.
@@ -142,21 +140,30 @@ export class ApiClient {
     const send = url.protocol === 'https:' ? requestHttps : requestHttp
     const response = await new Promise<IncomingMessage>((resolve, reject) => {
       const request = send(url, options)
+      const settle = (): void => {
+        cancel()
+        this.#signal.removeEventListener('abort', stop)
+      }
+      // NB: not by the request's own error alone: it has none as long as a proxy keeps it without a socket.
+      const give = (error: Error): void => {
+        settle()
+        reject(connectionError(operation, error, login))
+        request.destroy(error)
+      }
+      const stop = (): void => give(new Error('the agent stops'))
       const cancel = this.#timers.after(answerDeadlineMs, () =>
-        request.destroy(silence(operation, `no answer within ${answerDeadlineMs / 1000} s`)),
+        give(silence(operation, `no answer within ${answerDeadlineMs / 1000} s`)),
       )
+      this.#signal.addEventListener('abort', stop)
       request.on('socket', (socket) => socket.setKeepAlive(true, keepAliveDelayMs))
       request.on('response', (answer) => {
-        cancel()
+        settle()
         const { remoteAddress: address, remotePort: port } = answer.socket
         if (address !== undefined && port !== undefined) this.#peer = { address, port }
         resolve(answer)
       })
       // NB: stays for what breaks after the headers, which the reader of the body sees as well.
-      request.on('error', (error) => {
-        cancel()
-        reject(connectionError(operation, error, login))
-      })
+      request.on('error', give)
       request.end(body)
     }).catch((error: unknown) => {
       // Thrown at once: a token that fits into no header, say.

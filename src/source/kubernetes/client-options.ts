@@ -5,6 +5,9 @@ import type { ConnectionOptions } from 'node:tls'
 import type { ApiEncoding } from '../../config/index.js'
 import { ConfigError } from '../../errors.js'
 
+/** For connect, TLS and the headers together. */
+export const answerDeadlineMs = 10_000
+
 /** With what a request is sent. */
 export interface Login {
   /** Such as Authorization. */

@@ -15,6 +15,8 @@ export interface KnownPart {
  * names. For ever would be too long: what was deleted while no agent ran would stay as well, and the agent would never be ready.
  */
 const patienceMs = 600_000
+/** A longer time between two words of the server is one of silence, which does not count: bookmarks come every minute. */
+const longestPauseMs = 120_000
 
 export interface KnownWorldOptions {
   readonly parts: readonly KnownPart[]
@@ -26,7 +28,9 @@ export interface KnownWorldOptions {
 /** Delivers `synced`, once; where a part is incomplete, `listed` before. */
 export class KnownWorld {
   readonly #options: KnownWorldOptions
-  #listedAtMs: number | undefined
+  #lastLookMs: number | undefined
+  /** For how long the server has been heard since everything was listed. */
+  #heardMs = 0
   #isSynced = false
 
   constructor(options: KnownWorldOptions) {
@@ -35,7 +39,7 @@ export class KnownWorld {
 
   /** Everything has been listed, complete or not. */
   get isListed(): boolean {
-    return this.#listedAtMs !== undefined
+    return this.#lastLookMs !== undefined
   }
 
   /**
@@ -45,10 +49,12 @@ export class KnownWorld {
   look(): void {
     const { parts, timers, log, deliver } = this.#options
     if (this.#isSynced || !parts.every(({ isListed }) => isListed)) return
-    const isFirst = this.#listedAtMs === undefined
-    const sinceMs = (this.#listedAtMs ??= timers.now())
+    const nowMs = timers.now()
+    const isFirst = this.#lastLookMs === undefined
+    this.#heardMs += Math.min(nowMs - (this.#lastLookMs ?? nowMs), longestPauseMs)
+    this.#lastLookMs = nowMs
     const isComplete = parts.every((part) => part.isComplete)
-    if (isComplete || timers.now() - sinceMs >= patienceMs) {
+    if (isComplete || this.#heardMs >= patienceMs) {
       if (!isComplete)
         log.warn('API server: what cannot be read is waited for no more: nothing of it stays in the kernel')
       this.#isSynced = true

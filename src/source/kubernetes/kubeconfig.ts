@@ -8,6 +8,7 @@ import { ConfigError } from '../../errors.js'
 import type { StateReporter } from '../../log.js'
 import { examineAuthority, examineClientCertificate } from './certificates.js'
 import {
+  answerDeadlineMs,
   parseServer,
   readOrExplain,
   TokenFile,
@@ -113,7 +114,12 @@ class KubeconfigAccess {
 
   async #apply(headers: Login['headers'], credential: ExecCredential | undefined): Promise<Login> {
     const { authority, proxyUrl } = this.#kubeconfig.cluster
-    const options: RequestOptions = { headers: { ...headers }, ...credential?.certificate }
+    const options: RequestOptions = {
+      headers: { ...headers },
+      ...credential?.certificate,
+      // An HTTP proxy that never answers CONNECT would keep its socket; through SOCKS it would end watches that rest.
+      ...(proxyUrl.startsWith('http') ? { timeout: answerDeadlineMs } : {}),
+    }
     await this.#client.applyToHTTPSOptions(options).catch((error: unknown) => {
       throw this.#explain(error)
     })

@@ -2,7 +2,6 @@ import { isIPv6 } from 'node:net'
 import { parseIpAddress } from '../../address.js'
 import type { Log } from '../../log.js'
 import type { EndpointSlice, ObjectEvent, ObjectKey, Service, ServicePortSpec } from '../objects.js'
-
 import type { KnownPart } from './known-world.js'
 
 /** The other end of our connections. */
@@ -19,7 +18,9 @@ export interface Peer {
 export class Lifeline implements KnownPart {
   readonly #peer: () => Peer | undefined
   readonly #log: Log
-  /** `namespace/name` of the Service whose frontend the peer is, or was. */
+  /** Of the Service that carries us; undefined: there is none. */
+  #frontend: Peer | undefined
+  /** `namespace/name` of the Service that has, or had, that frontend. */
   #name: string | undefined
   /** As the API says it; undefined: it has gone, or has the frontend no more. */
   #service: Service | undefined
@@ -54,7 +55,7 @@ export class Lifeline implements KnownPart {
 
   /** Those of these events, and of earlier ones, that may be delivered now. */
   pass(events: readonly ObjectEvent[]): readonly ObjectEvent[] {
-    const passed: ObjectEvent[] = []
+    const passed = this.#leave()
     for (const event of events) {
       const isOurs = this.#learn(event) || this.#isWithheld(event)
       if (!isOurs) passed.push(event)
@@ -62,6 +63,22 @@ export class Lifeline implements KnownPart {
       else this.#release(event, passed)
     }
     return passed
+  }
+
+  /** Another way leads to the server now: what was withheld for the former one may go on. */
+  #leave(): ObjectEvent[] {
+    const [frontend, peer] = [this.#frontend, this.#peer()]
+    if (frontend === undefined || peer === undefined) return []
+    if (frontend.address === peer.address && frontend.port === peer.port) return []
+    const withheld = [...this.#withheld.values()]
+    if (withheld.length > 0) this.#tellRelease()
+    this.#withheld.clear()
+    this.#slices.clear()
+    this.#frontend = undefined
+    this.#name = undefined
+    this.#service = undefined
+    this.#wasBacked = false
+    return withheld
   }
 
   /** An earlier event of its object waits. */
@@ -94,6 +111,7 @@ export class Lifeline implements KnownPart {
       return true
     }
     if (!isFrontend || this.#service !== undefined) return false
+    this.#frontend = this.#way
     this.#name = name
     this.#service = service
     this.#wasBacked = false
@@ -113,16 +131,20 @@ export class Lifeline implements KnownPart {
 
   #isBacked(): boolean {
     const port = this.#service && this.#portOf(this.#service)
-    const type = isIPv6(this.#peer()?.address ?? '') ? 'IPv6' : 'IPv4'
+    const type = isIPv6(this.#way?.address ?? '') ? 'IPv6' : 'IPv4'
     return (
       port !== undefined &&
       [...this.#slices.values()].some((slice) => slice.addressType === type && backs(slice, port))
     )
   }
 
-  /** The port of this Service that the peer is; undefined: it is another Service's, or nobody's. */
+  get #way(): Peer | undefined {
+    return this.#frontend ?? this.#peer()
+  }
+
+  /** The port of this Service by which we reach the server; undefined: it is another Service's, or nobody's. */
   #portOf({ ports, clusterIPs, externalIPs, loadBalancerIngress }: Service): ServicePortSpec | undefined {
-    const peer = this.#peer()
+    const peer = this.#way
     if (peer === undefined) return undefined
     const found = ports.find(({ port, protocol }) => protocol === 'TCP' && port === peer.port)
     if (found === undefined) return undefined
@@ -146,9 +168,12 @@ export class Lifeline implements KnownPart {
     this.#withheld.delete(objectOf(event))
     passed.push(...this.#withheld.values())
     this.#withheld.clear()
-    this.#log.info('API server: the endpoints of its own Service are followed again', {
-      service: this.#name ?? '',
-    })
+    this.#tellRelease()
+  }
+
+  #tellRelease(): void {
+    const fields = { service: this.#name ?? '' }
+    this.#log.info('API server: the endpoints of its own Service are followed again', fields)
   }
 }
 

@@ -118,7 +118,13 @@ export class ManifestSource implements Source {
       await this.#deliverInTurns(events)
     })
     // The first look belongs to who starts the source.
-    this.#work = isFirst ? work : work.catch(this.#options.onCrash)
+    this.#work = isFirst ? work : work.catch((error: unknown) => this.#crash(error))
+  }
+
+  /** Who takes the events is of no use any more. */
+  #crash(error: unknown): void {
+    this.#stopped = true
+    this.#options.onCrash(error)
   }
 
   async #deliverInTurns(events: readonly ObjectEvent[]): Promise<void> {

@@ -13,10 +13,11 @@ const web = service('web', '10.96.0.2')
 
 class Bench {
   readonly log = new MemoryLog()
-  readonly lifeline: Lifeline
+  readonly lifeline = new Lifeline(() => (this.peer === 'none' ? undefined : this.peer), this.log)
+  peer: Peer | 'none'
 
   constructor(peer: Peer | 'none' = { address: '10.96.0.1', port: 443 }) {
-    this.lifeline = new Lifeline(() => (peer === 'none' ? undefined : peer), this.log)
+    this.peer = peer
   }
 
   /** What is delivered, by its last part: addresses of endpoints, of a Service its cluster IP. */
@@ -92,6 +93,16 @@ describe('Lifeline', () => {
       '+other [192.0.2.7]',
       '-EndpointSlice default/kubernetes',
     ])
+  })
+
+  it('follows the Service as it is when another way leads to the server', () => {
+    const bench = new Bench()
+    bench.list()
+    assert.deepEqual(bench.pass(set({ ...backed, endpoints: [] })), [])
+    bench.peer = { address: '192.0.2.9', port: 6443 }
+    assert.deepEqual(bench.pass(set(web)), ['+kubernetes []', '+Service default/web 10.96.0.2'])
+    assert.deepEqual(bench.pass(set(backed)), ['+kubernetes [192.0.2.1]'])
+    assert.deepEqual(bench.pass(set({ ...backed, endpoints: [] })), ['+kubernetes []'])
   })
 
   it('lets other endpoints take the place of the last ones at once', () => {
