@@ -1,5 +1,5 @@
-// As much of kustomize as deploy/kubernetes uses: resources, components, strategic merge patches and generated ConfigMaps. Names keep
-// no hash, and what a file names and is not there throws.
+// As much of kustomize as deploy/kubernetes uses: resources, components, strategic merge patches, images and generated ConfigMaps. Names
+// keep no hash, and what a file names and is not there throws.
 import { readFileSync } from 'node:fs'
 import { join, normalize } from 'node:path'
 import { loadAll } from 'js-yaml'
@@ -18,12 +18,19 @@ interface Generator {
   readonly envs?: readonly string[]
 }
 
+interface Image {
+  readonly name: string
+  readonly newName: string
+  readonly newTag: string
+}
+
 /** Any object; the fields are those of a kustomization. */
 interface Kustomization extends KubernetesObject {
   readonly namespace?: string
   readonly resources?: readonly string[]
   readonly components?: readonly string[]
   readonly patches?: readonly { readonly path: string }[]
+  readonly images?: readonly Image[]
   readonly configMapGenerator?: readonly Generator[]
 }
 
@@ -51,6 +58,7 @@ function addFolder(former: Build, folder: string): Build {
     build = addResource(build, normalize(join(folder, name)))
   for (const { path: name } of kustomization.patches ?? []) build = patch(build, join(folder, name))
   for (const generator of kustomization.configMapGenerator ?? []) build = generate(build, folder, generator)
+  build = { ...build, objects: withImages(build.objects, kustomization.images ?? []) }
   const { namespace } = kustomization
   if (namespace === undefined) return build
   const objects = build.objects.map((object) => ({
@@ -93,6 +101,16 @@ function generate(build: Build, folder: string, { name, behavior, files = [], en
     configMaps: new Map([...build.configMaps, [name, data]]),
     files: [...build.files, ...[...files, ...envs].map((file) => join(folder, file))],
   }
+}
+
+/** The objects with the images of their containers named anew, whatever their tags were. */
+function withImages(objects: Build['objects'], images: readonly Image[]): Build['objects'] {
+  const renamed: Build['objects'] = JSON.parse(JSON.stringify(objects), (key, value: unknown) => {
+    if (key !== 'image' || typeof value !== 'string') return value
+    const image = images.find(({ name }) => name === value.replace(/:[^/]*$/, ''))
+    return image === undefined ? value : `${image.newName}:${image.newTag}`
+  })
+  return renamed
 }
 
 /** A strategic merge: lists of named things by their names, other lists as a whole. */

@@ -4,7 +4,7 @@ import { describe, it } from 'node:test'
 import { parseArguments } from '../../../src/cli/index.js'
 import type { Config } from '../../../src/config/index.js'
 import { buildKustomization, type Build, type KubernetesObject } from '../../support/kustomization.js'
-import { treeFiles } from '../../support/tree.js'
+import { treeFiles, treeText } from '../../support/tree.js'
 
 interface Probe {
   readonly httpGet: { readonly path: string; readonly port: number }
@@ -56,6 +56,7 @@ interface Kinds {
 }
 
 const folder = 'deploy/kubernetes'
+const { version }: { readonly version: string } = JSON.parse(treeText('package.json'))
 
 function theOnly<K extends keyof Kinds>({ objects }: Build, kind: K): Kinds[K] {
   const found = objects.filter((object) => object.kind === kind)
@@ -125,7 +126,7 @@ describe('deploy/kubernetes', () => {
         for (const { volumeMounts, envFrom, image } of [...initContainers, ...containers]) {
           for (const mount of volumeMounts) assert.ok(volumes.some((volume) => volume.name === mount.name))
           named.push(...envFrom.map(({ configMapRef }) => configMapRef.name))
-          assert.equal(image, 'viaduct')
+          assert.equal(image, `viaduct:${version}`)
         }
         assert.deepEqual([...new Set(named)].toSorted(), [...build.configMaps.keys()].toSorted())
       })
