@@ -23,8 +23,10 @@ describe('deploy/systemd', () => {
   after(() => rmSync(folder, { recursive: true }))
 
   it('is a unit in which systemd finds nothing wrong', async () => {
+    // It reads the units that this one needs too: what is wrong with the machine's own is not for us.
     const { code, stdout, stderr } = await runToEnd(['systemd-analyze', 'verify', unit])
-    assert.deepEqual({ code, stdout, stderr }, { code: 0, stdout: '', stderr: '' })
+    const complaints = stderr.split('\n').filter((line) => line.includes('viaduct.service'))
+    assert.deepEqual({ code, stdout, complaints }, { code: 0, stdout: '', complaints: [] })
   })
 
   it('exposes little of the machine', async () => {
