@@ -187,7 +187,7 @@ async function showEnd(lab: ShopLab, agent: Program): Promise<void> {
   await showTraffic(lab, web, ['10.244.1.12 8080', '10.244.1.13 8080'])
   await lab.node.must(process.execPath, agentFile, '--cleanup')
   check((await rulesWith(lab, 'KUBE-')) === '', 'nothing is left')
-  say('--cleanup: no chain and no rule is left')
+  say('--cleanup: no chain and no rule of ours is left')
 }
 
 async function show(lab: ShopLab, folder: string): Promise<void> {
