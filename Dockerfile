@@ -1,5 +1,5 @@
 # The agent's image: Node, dist/ and licences on a base that has glibc and libstdc++. docs/installing.md says how it is run.
-# Any two bases do, the first with Node, npm and apt. Its Node goes into the image: V8 takes bytecode only from itself (docs/adr/0012).
+# Any two bases do, the first with Node as nodejs.org ships it, npm and apt. Its Node goes into the image: V8 takes bytecode only from itself (docs/adr/0012).
 ARG BUILD_IMAGE=node:24-bookworm
 ARG RUNTIME_IMAGE=debian:bookworm-slim
 
