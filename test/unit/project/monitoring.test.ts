@@ -33,7 +33,10 @@ async function samples(): Promise<ReadonlyMap<string, Metric>> {
 function namesIn(query: string): readonly string[] {
   const bare = query.replaceAll(/"[^"]*"/gu, '').replaceAll(/\b(?:by|without|on)\s*\([^)]*\)/gu, '')
   const outside = bare.replaceAll(/\{[^}]*\}/gu, '').replaceAll(/\[[^\]]*\]/gu, '')
-  return [...outside.matchAll(/(?<![\w:.$])([a-z_][\w:]*)(?!\s*\(|[\w:])/gu)].map(([, name = '']) => name)
+  const names = [...outside.matchAll(/(?<![\w:.$])([a-z_][\w:]*)(?!\s*\(|[\w:])/gu)].map(
+    ([, name = '']) => name,
+  )
+  return names.filter((name) => name !== 'and')
 }
 
 /** Labels that a query selects or groups by. */
