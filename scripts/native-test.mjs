@@ -62,8 +62,11 @@ function test() {
   for (const name of kernelTests) run('unshare', ['-n', join(directory, name), '--gtest_brief=1'])
 }
 
-/** Resolves when the target has found nothing for so long. */
-function fuzzTarget(directory, name, seconds) {
+/**
+ * Resolves when the target has found nothing for so long.
+ * @param {AbortSignal} signal ends it earlier
+ */
+function fuzzTarget(directory, name, seconds, signal) {
   const finds = join(root, 'out/native/finds', name)
   mkdirSync(finds, { recursive: true })
   const corpus = join(source, 'fuzz/corpus', name)
@@ -71,7 +74,7 @@ function fuzzTarget(directory, name, seconds) {
   const limits = [`-max_total_time=${seconds}`, '-max_len=4096', '-verbosity=0', '-print_final_stats=0']
   const args = [...limits, `-artifact_prefix=${finds}/`, finds, corpus]
   return new Promise((resolve, reject) => {
-    const child = spawn(join(directory, `${name}_fuzz`), args, { cwd: root })
+    const child = spawn(join(directory, `${name}_fuzz`), args, { cwd: root, signal })
     let output = ''
     for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (output += chunk))
     child.on('error', reject)
@@ -84,14 +87,16 @@ async function fuzz(seconds) {
   const directory = build('fuzz', ['-DCMAKE_CXX_COMPILER=clang++-14', '-DVIADUCT_FUZZ=ON'])
   const each = Math.max(1, Math.floor(seconds / fuzzers.length))
   const queue = [...fuzzers]
+  const find = new AbortController()
   async function work() {
     for (let next = queue.shift(); next !== undefined; next = queue.shift())
-      await fuzzTarget(directory, next, each)
+      await fuzzTarget(directory, next, each, find.signal)
   }
   try {
     await Promise.all(Array.from({ length: availableParallelism() }, work))
   } catch (error) {
     console.error(error.message)
+    find.abort() // the targets on the other cores
     process.exit(1)
   }
   console.log(`fuzzed ${fuzzers.length} targets for ${each} s each, no find`)
