@@ -20,7 +20,12 @@ export class StepError extends Error {
  * @property {number} [timeoutSeconds] afterwards the process group is killed
  * @property {(text: string) => void} [onOutput] sees both outputs as they come
  */
-/** @typedef {{ readonly status: number, readonly output: string }} RunResult status 124: out of time; 127: not found */
+/**
+ * @typedef {object} RunResult
+ * @property {number} status 124: out of time; 127: not found
+ * @property {string} output both outputs, as they came
+ * @property {string} stdout
+ */
 
 /** Process groups under way, so that none outlives this process. */
 const groups = new Set()
@@ -49,6 +54,7 @@ export function run(command, options = {}) {
   const [file, ...args] = command
   return new Promise((settle) => {
     let output = ''
+    let stdout = ''
     let timer
     const log = options.log === undefined ? undefined : openLog(options.log, command)
     const child = spawn(file, args, {
@@ -66,10 +72,13 @@ export function run(command, options = {}) {
     const finish = (status) => {
       clearTimeout(timer)
       groups.delete(child.pid)
-      if (log === undefined) settle({ status, output })
-      else log.end(() => settle({ status, output }))
+      if (log === undefined) settle({ status, output, stdout })
+      else log.end(() => settle({ status, output, stdout }))
     }
-    child.stdout.setEncoding('utf8').on('data', take)
+    child.stdout.setEncoding('utf8').on('data', (text) => {
+      stdout += text
+      take(text)
+    })
     child.stderr.setEncoding('utf8').on('data', take)
     child.on('error', (error) => {
       take(`${file}: ${error.message}\n`)
@@ -102,12 +111,32 @@ function openLog(path, command) {
  * Runs a command whose failure ends the step.
  * @param {readonly string[]} command
  * @param {RunOptions} [options]
- * @returns {Promise<string>} its output
+ * @returns {Promise<string>} both its outputs
  */
 export async function must(command, options) {
-  const { status, output } = await run(command, options)
-  if (status === 0) return output
-  throw new StepError(`${command.join(' ')} ended with ${status}:\n${output.trimEnd()}`)
+  const { output } = await succeed(command, options)
+  return output
+}
+
+/**
+ * The value that a command prints: warnings on its standard error are no part of it.
+ * @param {readonly string[]} command whose failure ends the step
+ * @param {RunOptions} [options]
+ * @returns {Promise<string>} without blanks at its ends
+ */
+export async function read(command, options) {
+  const { stdout } = await succeed(command, options)
+  return stdout.trim()
+}
+
+/**
+ * @param {readonly string[]} command
+ * @param {RunOptions} [options]
+ */
+async function succeed(command, options) {
+  const result = await run(command, options)
+  if (result.status === 0) return result
+  throw new StepError(`${command.join(' ')} ended with ${result.status}:\n${result.output.trimEnd()}`)
 }
 
 /** @param {number} startedMs */

@@ -4,8 +4,8 @@ import { cpSync, mkdirSync, rmSync, symlinkSync } from 'node:fs'
 import { mkdtemp } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { cacheFolder } from '../guest/kernel.mjs'
-import { must, run } from '../steps.mjs'
+import { must, read, run } from '../steps.mjs'
+import { buildah, keep, withStorage } from './storage.mjs'
 
 /** The line of Node that the Dockerfile names. */
 const node = { version: '24.21.0', npm: '11.19.1' }
@@ -30,12 +30,6 @@ const inBuild = {
   },
 }
 
-/** Runs buildah on images and containers of our own. @param {readonly string[]} args */
-export function buildah(...args) {
-  const [storage, state] = [join(cacheFolder(), 'images'), join(tmpdir(), 'viaduct-images')]
-  return ['buildah', '--root', storage, '--runroot', state, ...args]
-}
-
 /** What is run while an image is built, runs in a chroot: containers inside of a sandbox may not be possible. */
 export const inChroot = { BUILDAH_ISOLATION: 'chroot' }
 
@@ -44,8 +38,10 @@ export async function prepareBases() {
   const [build, runtime] = ['build', 'runtime'].map(
     (purpose) => `localhost/viaduct-test-${purpose}:${layout}-${suite}-${node.version}`,
   )
-  if (!(await isThere(runtime))) await makeImage(runtime, { packages: [] })
-  if (!(await isThere(build))) await makeImage(build, { ...inBuild, fill: addNode })
+  await withStorage(async () => {
+    if (!(await isThere(runtime))) await makeImage(runtime, { packages: [] })
+    if (!(await isThere(build))) await makeImage(build, { ...inBuild, fill: addNode })
+  })
   return { build, runtime }
 }
 
@@ -59,17 +55,14 @@ async function isThere(name) {
  * @param {{ packages: readonly string[], environment?: Record<string, string>, fill?: (folder: string) => Promise<void> }} what
  */
 async function makeImage(name, { packages, environment = {}, fill }) {
-  const container = (await must(buildah('from', 'scratch'))).trim()
-  try {
-    const folder = (await must(buildah('mount', container))).trim()
-    await must(['mmdebstrap', ...debianArguments(packages), suite, folder])
-    await fill?.(folder)
-    const variables = Object.entries(environment).flatMap(([key, value]) => ['--env', `${key}=${value}`])
-    await must(buildah('config', ...variables, container))
-    await must(buildah('commit', container, name))
-  } finally {
-    await run(buildah('rm', container))
-  }
+  const container = await read(buildah('from', 'scratch'))
+  const folder = await read(buildah('mount', container))
+  await must(['mmdebstrap', ...debianArguments(packages), suite, folder])
+  await fill?.(folder)
+  const variables = Object.entries(environment).flatMap(([key, value]) => ['--env', `${key}=${value}`])
+  await must(buildah('config', ...variables, container))
+  await must(buildah('commit', container, name))
+  await keep(name)
 }
 
 /** @param {readonly string[]} packages beside Debian's smallest system */

@@ -2,8 +2,9 @@
 import { existsSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { cacheFolder } from '../guest/kernel.mjs'
-import { buildah, inChroot, prepareBases } from '../image/bases.mjs'
-import { must, run } from '../steps.mjs'
+import { inChroot, prepareBases } from '../image/bases.mjs'
+import { buildah, withStorage } from '../image/storage.mjs'
+import { read, run } from '../steps.mjs'
 import { compiledTests, inNewNamespace, judge } from './node-tests.mjs'
 
 /** Seconds; far above what it needs. */
@@ -15,27 +16,19 @@ const limitSeconds = 900
  */
 export async function imageSuite(log) {
   const bases = await prepareBases()
-  const image = await buildImage(bases, log)
-  const containers = []
-  try {
-    const [baseFolder, imageFolder] = [
-      await mounted(bases.runtime, containers),
-      await mounted(image, containers),
-    ]
-    const { OCIv1 } = JSON.parse(await must(buildah('inspect', '--type', 'image', image)))
+  return withStorage(async () => {
+    const image = await buildImage(bases, log)
+    const { OCIv1 } = JSON.parse(await read(buildah('inspect', '--type', 'image', image)))
     const env = {
-      VIADUCT_IMAGE: imageFolder,
-      VIADUCT_IMAGE_BASE: baseFolder,
+      VIADUCT_IMAGE: await mounted(image),
+      VIADUCT_IMAGE_BASE: await mounted(bases.runtime),
       VIADUCT_IMAGE_CONFIG: JSON.stringify(OCIv1.config),
     }
     const tests = [process.execPath, '--test', '--test-reporter=spec', ...compiledTests('test/image')]
     const result = await run([...inNewNamespace, ...tests], { log, env, timeoutSeconds: limitSeconds })
     const { summary, ...judged } = judge(result)
     return { ...judged, summary: [summary, await size(image), ...measured(result.output)].join(', ') }
-  } finally {
-    if (containers.length > 0) await run(buildah('rm', ...containers))
-    await run(buildah('rmi', image))
-  }
+  })
 }
 
 /**
@@ -58,34 +51,31 @@ async function buildImage(bases, log) {
     '--build-arg',
     argument,
   ])
-  const output = await must(buildah('build', '--no-cache', '--force-rm', ...bound, ...named, '.'), {
+  const printed = await read(buildah('build', '--no-cache', '--force-rm', ...bound, ...named, '.'), {
     log,
     env: inChroot,
     timeoutSeconds: limitSeconds,
   })
-  return output.trim().split('\n').at(-1)
+  return printed.split('\n').at(-1)
 }
 
 async function npmCache() {
-  const folder = (await must(['npm', 'config', 'get', 'cache'])).trim().split('\n').at(-1)
+  const folder = await read(['npm', 'config', 'get', 'cache'])
   mkdirSync(folder, { recursive: true })
   return folder
 }
 
 /**
  * @param {string} image
- * @param {string[]} containers takes the one that holds the mount
  * @returns {Promise<string>} the folder where all of the image is
  */
-async function mounted(image, containers) {
-  const container = (await must(buildah('from', image))).trim()
-  containers.push(container)
-  return (await must(buildah('mount', container))).trim()
+async function mounted(image) {
+  return read(buildah('mount', await read(buildah('from', image))))
 }
 
 /** Unpacked, its base included. @param {string} image */
 async function size(image) {
-  return `image ${(await must(buildah('images', '--format', '{{.Size}}', image))).trim()}`
+  return `image ${await read(buildah('images', '--format', '{{.Size}}', image))}`
 }
 
 /** What a test measured: lines `ℹ measured: start 350 ms`. @param {string} output */
