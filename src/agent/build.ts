@@ -93,6 +93,7 @@ export async function build({
   openKernelMetrics(registry, {
     calls: () => kernel.calls,
     packets: async () => await synchronizer.countPackets(),
+    after: (delayMs, wake) => systemClock.schedule(delayMs, wake),
   })
   const servers = new AgentServers({
     config: config.servers,

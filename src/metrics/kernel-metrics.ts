@@ -14,10 +14,15 @@ export interface KernelFacts {
   readonly calls: () => ReadonlyMap<string, number>
   /** Resolves with undefined in modes without such rules; where it rejects, the samples of the scrape are missing. */
   readonly packets: () => Promise<PacketTotals | undefined>
+  /** Calls `wake` once after `delayMs`, unless the returned function is called before. */
+  readonly after: (delayMs: number, wake: () => void) => () => void
 }
 
+/** A scrape waits so long for packets, as a table may be locked by others; then it has those of the reading before. */
+const patienceMs = 1000
+
 /** Registers them, once. */
-export function openKernelMetrics(registry: Registry, { calls, packets }: KernelFacts): void {
+export function openKernelMetrics(registry: Registry, facts: KernelFacts): void {
   registry.registerMetric(
     new Counter({
       name: 'viaduct_kernel_calls_total',
@@ -26,16 +31,11 @@ export function openKernelMetrics(registry: Registry, { calls, packets }: Kernel
       registers: [],
       collect() {
         this.reset()
-        for (const [subsystem, count] of calls()) this.inc({ subsystem }, count)
+        for (const [subsystem, count] of facts.calls()) this.inc({ subsystem }, count)
       },
     }),
   )
-  let reading: Promise<PacketTotals | undefined> | undefined
-  // All metrics of a scrape are collected in the same turn: one reading does for them.
-  const readOnce = async (): Promise<PacketTotals | undefined> => {
-    reading ??= packets().finally(() => (reading = undefined))
-    return await reading
-  }
+  const totals = lastTotals(facts)
   const onDemand = (name: string, help: string, take: (totals: PacketTotals) => number): void =>
     registry.registerMetric(
       new Counter({
@@ -43,10 +43,13 @@ export function openKernelMetrics(registry: Registry, { calls, packets }: Kernel
         help,
         registers: [],
         async collect() {
-          this.reset()
-          const totals = await readOnce().catch(() => undefined)
-          if (totals === undefined) this.remove()
-          else this.inc(take(totals))
+          const present = await totals()
+          // In one turn with the sample: another scrape may be collecting too.
+          if (present === undefined) this.remove()
+          else {
+            this.reset()
+            this.inc(take(present))
+          }
         },
       }),
     )
@@ -60,4 +63,28 @@ export function openKernelMetrics(registry: Registry, { calls, packets }: Kernel
     '[ALPHA] Number of packets accepted on nodeports of loopback interface',
     ({ localhostAccepted }) => localhostAccepted,
   )
+}
+
+/** Of one reading for all who ask while it is under way; of the last one where it takes too long. */
+function lastTotals({ packets, after }: KernelFacts): () => Promise<PacketTotals | undefined> {
+  let last: PacketTotals | undefined
+  let reading: Promise<void> | undefined
+  const read = async (): Promise<void> => {
+    last = await packets().catch(() => undefined)
+    reading = undefined
+  }
+  return async () => {
+    reading ??= read()
+    await orAfter(reading, after)
+    return last
+  }
+}
+
+async function orAfter(reading: Promise<void>, after: KernelFacts['after']): Promise<void> {
+  let cancel = (): void => {}
+  const tooLong = new Promise<void>((resolve) => {
+    cancel = after(patienceMs, resolve)
+  })
+  await Promise.race([reading, tooLong])
+  cancel()
 }

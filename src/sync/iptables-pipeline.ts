@@ -151,8 +151,9 @@ export class IptablesPipeline implements Pipeline {
   }
 
   async countPackets(): Promise<PacketTotals> {
-    const isAlone = this.#state?.ledger.isBeside === false
-    return await this.#packets.read(isAlone && this.#settings ? countedRules(this.#settings) : {})
+    // Else the rules in these places may be somebody else's.
+    const isOurs = this.#isInForce && this.#state?.tables.isBehind === false
+    return await this.#packets.read(isOurs && this.#settings ? countedRules(this.#settings) : {})
   }
 
   async close(): Promise<void> {

@@ -8,6 +8,7 @@ import {
   openProcessMetrics,
   type PacketTotals,
 } from '../../../src/metrics/index.js'
+import { ManualClock } from '../../support/manual-clock.js'
 
 const build = { version: '1.2.3', featureGates: { AllowServiceExternalIPs: true } }
 
@@ -194,10 +195,11 @@ describe('openProcessMetrics', () => {
   })
 })
 
-function registryOf(packets: () => Promise<PacketTotals | undefined>): Registry {
+function registryOf(packets: () => Promise<PacketTotals | undefined>, clock = new ManualClock()): Registry {
   const registry = new Registry()
   const calls = new Map([['ipvs', 3]])
-  openKernelMetrics(registry, { calls: () => calls, packets })
+  const after = (delayMs: number, wake: () => void) => clock.schedule(delayMs, wake)
+  openKernelMetrics(registry, { calls: () => calls, packets, after })
   return registry
 }
 
@@ -217,6 +219,33 @@ describe('openKernelMetrics', () => {
     assert.deepEqual(await samples(registry, 'viaduct_kernel_calls_total'), [
       'viaduct_kernel_calls_total{subsystem="ipvs"} 3',
     ])
+  })
+
+  it('counts nothing twice when scrapes overlap', async () => {
+    const registry = registryOf(
+      async () => await Promise.resolve({ invalidDropped: 5, localhostAccepted: 7 }),
+    )
+    const expected = [
+      'kubeproxy_iptables_ct_state_invalid_dropped_packets_total 5',
+      'kubeproxy_iptables_localhost_nodeports_accepted_packets_total 7',
+    ]
+    const scrapes = await Promise.all([samples(registry, total), samples(registry, total)])
+    assert.deepEqual(scrapes, [expected, expected])
+  })
+
+  it('does not wait for a kernel that does not answer: it has what was read last', async () => {
+    const clock = new ManualClock()
+    let answer: Promise<PacketTotals> = Promise.resolve({ invalidDropped: 1, localhostAccepted: 2 })
+    const registry = registryOf(async () => await answer, clock)
+    const first = await samples(registry, total)
+    assert.equal(first.length, 2)
+    assert.equal(clock.pending, 0, 'a reading that is done leaves no timer')
+    answer = new Promise(() => undefined)
+    for (let scrape = 0; scrape < 2; scrape++) {
+      const late = samples(registry, total)
+      await clock.advance(1000)
+      assert.deepEqual(await late, first)
+    }
   })
 
   it('leaves out what the mode does not count, or cannot be read', async () => {

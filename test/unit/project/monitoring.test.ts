@@ -15,7 +15,11 @@ interface Metric {
 async function samples(): Promise<ReadonlyMap<string, Metric>> {
   const registry = new Registry()
   openMetrics(registry)
-  openKernelMetrics(registry, { calls: () => new Map(), packets: async () => undefined })
+  openKernelMetrics(registry, {
+    calls: () => new Map(),
+    packets: async () => undefined,
+    after: () => () => {},
+  })
   openProcessMetrics(registry, { version: '1.2.3', featureGates: { AllowServiceExternalIPs: true } })
   const text = await registry.metrics()
   const found = new Map<string, Metric>([['up', { type: 'gauge', labels: [] }]])

@@ -117,6 +117,7 @@ async function metricNames(): Promise<readonly string[]> {
   openKernelMetrics(registry, {
     calls: () => new Map(),
     packets: async () => await Promise.resolve(undefined),
+    after: () => () => {},
   })
   const checks = (await openHealthcheckMetrics().metrics()).matchAll(/^# TYPE (\w+) /gmu)
   const names = registry.getMetricsAsArray().map(({ name }) => name)
