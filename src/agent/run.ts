@@ -36,7 +36,7 @@ export interface RunOptions {
 /** Brings the world into the kernel until somebody ends it. Resolves with the exit code; rejects with what ended it otherwise. */
 export async function run({ config, configFile, kernel, log, manager }: RunOptions): Promise<number> {
   const stopped = stopSignal()
-  const uncaught = uncaughtError()
+  const uncaught = uncaughtError(log)
   guardProcess(config, log)
   const following = new AbortController()
   const configChange = watchConfigFile(configFile, { signal: following.signal, after: timers.after })
@@ -111,6 +111,8 @@ export async function run({ config, configFile, kernel, log, manager }: RunOptio
     await told
   }
   if (typeof end !== 'string') throw end[0]
+  // One that came during the end: the race is its where it has come.
+  await Promise.race([uncaught, Promise.resolve()])
   log.info('viaduct stops; the kernel stays as it is', { signal: end })
   return 0
 }

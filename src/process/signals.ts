@@ -13,8 +13,7 @@ const everything = 4
 
 /**
  * SIGUSR2 lets the log show everything; the next one lets it show again what it showed before, unless somebody set it meanwhile: then
- * it begins anew. SIGUSR1 does nothing: Node would
- * take connections of a debugger, which may do all that a privileged agent may.
+ * it begins anew. SIGUSR1 does nothing: Node would take connections of a debugger, which may do all that a privileged agent may.
  */
 export function followLogSignals(log: AdjustableLog): void {
   let change: { readonly from: number; readonly to: number } | undefined

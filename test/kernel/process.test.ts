@@ -108,8 +108,9 @@ describe('the process', { timeout: 60_000 }, () => {
     const agent = await started(`NOTIFY_SOCKET=${socket}`, `NODE_OPTIONS=--require=${hook}`)
     await manager.line((line) => line === 'READY=1')
     agent.signal('SIGWINCH')
-    const { code, stderr } = await agent.ended
+    const { code, stdout, stderr } = await agent.ended
     assert.equal(code, 1)
+    assert.match(stdout, /nobody caught this.*"msg":"Nobody expected this error: the agent ends"/u)
     assert.match(stderr, /^viaduct: Error: nobody caught this\n\s+at /u)
     await manager.line((line) => line === 'STOPPING=1')
     manager.signal('SIGTERM')
