@@ -23,13 +23,13 @@ export async function cleanUpAll(
 async function cleanUpNftTables({
   nftChains,
 }: ModeKernel): Promise<{ readonly sentences: readonly string[]; readonly isComplete: boolean }> {
-  const sentences: string[] = []
+  const { removed, failures } = await cleanUpNft(nftChains)
+  const sentences = removed.length > 0 ? [describeCleanedNft(removed)] : []
+  sentences.push(...failures.map(({ message }) => `failed: ${message}`))
   try {
-    const removed = await cleanUpNft(nftChains)
-    if (removed.length > 0) sentences.push(describeCleanedNft(removed))
     const leftovers = await describeNftLeftovers(nftChains)
     if (leftovers !== undefined) sentences.push(leftovers)
-    return { sentences, isComplete: true }
+    return { sentences, isComplete: failures.length === 0 }
   } catch (error) {
     if (!(error instanceof KernelError)) throw error
     return { sentences: [...sentences, `failed: ${error.message}`], isComplete: false }

@@ -4,7 +4,6 @@ import { KernelError } from '../errors.js'
 import type { Sysctl, XtTableName } from '../kernel/index.js'
 import type { Log } from '../log.js'
 import { inOrder } from './in-order.js'
-import { readOrNothing } from './kernel-settings.js'
 import type { ModeKernel } from './mode.js'
 
 export interface FindXtablesOptions {
@@ -21,7 +20,7 @@ export interface FindXtablesOptions {
  */
 export async function familiesWithXtables(options: FindXtablesOptions): Promise<readonly IpFamily[]> {
   const { log } = options
-  if (!(await hasIpv6(options.kernel.sysctl))) {
+  if (!(await hasIpv6(options))) {
     await findTables(options, 'ipv4')
     log.info('IPv6 Services are not programmed: IPv6 is off on this node', { ipFamily: 'IPv6' })
     return ['ipv4']
@@ -33,9 +32,16 @@ export async function familiesWithXtables(options: FindXtablesOptions): Promise<
 }
 
 /** The setting is there exactly where the kernel has IPv6, and /proc/net/if_inet6 with it: a kernel booted with ipv6.disable=1 has neither. */
-async function hasIpv6(sysctl: Sysctl): Promise<boolean> {
-  const disabled = await readOrNothing(sysctl, 'net/ipv6/conf/all/disable_ipv6')
-  return disabled === '0'
+async function hasIpv6({ kernel, log }: FindXtablesOptions): Promise<boolean> {
+  const setting = 'net/ipv6/conf/all/disable_ipv6'
+  try {
+    const disabled = await kernel.sysctl.read(setting)
+    return disabled !== undefined && disabled !== '1'
+  } catch (error) {
+    if (!(error instanceof KernelError)) throw error
+    log.warn('Cannot read whether IPv6 is off: taken to be on', { setting, err: error })
+    return true
+  }
 }
 
 /** undefined: they are there. */

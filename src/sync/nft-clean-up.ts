@@ -1,5 +1,6 @@
 // What kube-proxy's nftables mode leaves behind: a table of each family (F-101, F-102).
 import type { IpFamily } from '../address.js'
+import { KernelError } from '../errors.js'
 import type { NftChains } from '../kernel/index.js'
 import { type LeftoverReport, leaving, type ModeOptions } from './mode.js'
 import { logFamily } from './sync-report.js'
@@ -8,11 +9,25 @@ const families = ['ipv4', 'ipv6'] as const
 /** In the families `ip` and `ip6`; nobody else may use that name. */
 const table = 'kube-proxy'
 
-/** Removes them with all that is in them. Throws KernelError. */
-export async function cleanUpNft(nftChains: NftChains): Promise<readonly IpFamily[]> {
+export interface NftCleanUp {
+  /** Families whose table was there, and is gone. */
+  readonly removed: readonly IpFamily[]
+  readonly failures: readonly KernelError[]
+}
+
+/** Removes them with all that is in them, each whatever becomes of the other. */
+export async function cleanUpNft(nftChains: NftChains): Promise<NftCleanUp> {
   const removed: IpFamily[] = []
-  for (const family of families) if (await nftChains.discardTable(family, table)) removed.push(family)
-  return removed
+  const failures: KernelError[] = []
+  for (const family of families) {
+    try {
+      if (await nftChains.discardTable(family, table)) removed.push(family)
+    } catch (error) {
+      if (!(error instanceof KernelError)) throw error
+      failures.push(error)
+    }
+  }
+  return { removed, failures }
 }
 
 /** Of at least one: `removed the table kube-proxy of nf_tables in IPv4 and IPv6`. */
@@ -20,10 +35,10 @@ export function describeCleanedNft(removed: readonly IpFamily[]): string {
   return `removed the table ${table} of nf_tables in ${removed.map(logFamily).join(' and ')}`
 }
 
-/** The part of `leaveOthers` that any mode but nftables has. */
+/** The part of `leaveOthers` that every mode of ours has: none of them is nftables. */
 export function leavingNft({ kernel, log }: Pick<ModeOptions, 'kernel' | 'log'>): () => Promise<boolean> {
   return leaving('nftables', log, async (): Promise<LeftoverReport> => {
-    const removed = await cleanUpNft(kernel.nftChains)
-    return { removed: removed.length === 0 ? undefined : describeCleanedNft(removed), failures: [] }
+    const { removed, failures } = await cleanUpNft(kernel.nftChains)
+    return { removed: removed.length === 0 ? undefined : describeCleanedNft(removed), failures }
   })
 }

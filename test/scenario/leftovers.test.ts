@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
+import { KernelError } from '../../src/errors.js'
 import { openModelKernel } from '../../src/kernel/model/index.js'
 import type { ObjectEvent } from '../../src/source/index.js'
 import { cleanUpAll } from '../../src/sync/index.js'
@@ -148,5 +149,24 @@ describe('--cleanup', () => {
     const { text, isComplete } = await cleanUpAll(kernel, [])
     assert.ok(!isComplete)
     assert.match(text, /chains from IPv4 filter.*; failed: .*EAGAIN/u)
+  })
+
+  it('goes on with the other family, and with iptables-nft, when a table of nftables mode fails', async () => {
+    const kernel = openModelKernel()
+    const { chains } = kernel.nftChains
+    chains.ipv4 = [{ table: 'nat', chain: 'KUBE-SERVICES' }]
+    chains.ipv6 = [{ table: 'kube-proxy', chain: 'services' }]
+    const discard = kernel.nftChains.discardTable.bind(kernel.nftChains)
+    kernel.nftChains.discardTable = async (family, table) => {
+      if (family === 'ipv6') return await discard(family, table)
+      const errno = constants.errno.EBUSY
+      throw new KernelError({ errno, subsystem: 'nftables', operation: 'remove a table', family })
+    }
+    const { text, isComplete } = await cleanUpAll(kernel, [])
+    assert.ok(!isComplete)
+    assert.match(
+      text,
+      /removed the table kube-proxy of nf_tables in IPv6; failed: .*EBUSY.*; nf_tables has chains/u,
+    )
   })
 })

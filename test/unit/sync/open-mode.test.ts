@@ -4,7 +4,7 @@ import { constants } from 'node:os'
 import { describe, it } from 'node:test'
 import { Registry } from 'prom-client'
 import { resolveConfig, type ConfigInput } from '../../../src/config/index.js'
-import { ConfigError, ipsetErrno } from '../../../src/errors.js'
+import { ConfigError, ipsetErrno, KernelError } from '../../../src/errors.js'
 import type { IpsetOp } from '../../../src/kernel/index.js'
 import {
   openModelKernel,
@@ -140,6 +140,23 @@ for (const mode of ['ipvs', 'iptables'] as const) {
     }
   })
 }
+
+it('F-085 IPv6 that cannot be told to be off is on', async () => {
+  const kernel = openModelKernel()
+  const read = kernel.sysctl.read.bind(kernel.sysctl)
+  kernel.sysctl.read = async (path) => {
+    if (!path.endsWith('disable_ipv6')) return await read(path)
+    throw new KernelError({
+      errno: constants.errno.EACCES,
+      subsystem: 'sysctl',
+      operation: 'read',
+      object: path,
+    })
+  }
+  const { mode, log } = await open(kernel, { mode: 'iptables' })
+  assert.deepEqual(mode.families, ['ipv4', 'ipv6'])
+  assert.equal(log.find('warn', 'Cannot read whether IPv6 is off').length, 1)
+})
 
 describe('the mode that runs', () => {
   const addresses: ConfigInput = { vipBinding: 'addresses' }
