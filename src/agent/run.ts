@@ -86,10 +86,9 @@ export async function run({ config, configFile, kernel, log, manager }: RunOptio
       nodeWatch.programs(built.families)
       const handing = failureOf(inbox.open((events) => built.synchronizer.deliver(events)))
       const serving = failureOf(built.servers.start(built.inForce))
-      const { crash } = built
       end = await Promise.race([
         stopped,
-        crash,
+        built.crash,
         sourceCrash,
         uncaught,
         reading,
@@ -111,8 +110,7 @@ export async function run({ config, configFile, kernel, log, manager }: RunOptio
     await told
   }
   if (typeof end !== 'string') throw end[0]
-  // One that came during the end: the race is its where it has come.
-  await Promise.race([uncaught, Promise.resolve()])
+  await Promise.race([uncaught, Promise.resolve()]) // throws what came during the end
   log.info('viaduct stops; the kernel stays as it is', { signal: end })
   return 0
 }

@@ -81,10 +81,8 @@ function lastTotals({ packets, after }: KernelFacts): () => Promise<PacketTotals
 }
 
 async function orAfter(reading: Promise<void>, after: KernelFacts['after']): Promise<void> {
-  let cancel = (): void => {}
-  const tooLong = new Promise<void>((resolve) => {
-    cancel = after(patienceMs, resolve)
+  await new Promise<void>((resolve, reject) => {
+    const cancel = after(patienceMs, resolve)
+    reading.finally(cancel).then(resolve, reject)
   })
-  await Promise.race([reading, tooLong])
-  cancel()
 }

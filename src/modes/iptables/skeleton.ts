@@ -155,8 +155,8 @@ export function countedRules(
 }
 
 /**
- * Counts, and does nothing else. Here as table filter is small, so that reading it is cheap; after DNAT, the source alone tells that the
- * destination was a loopback address too.
+ * Counts, and does nothing else. Here as table filter is small where few Services are refused; after DNAT, the source tells that the
+ * destination was a loopback address too, but not that a node port was meant: another program's DNAT of such a packet counts as well.
  */
 const localhostRule: XtRule = {
   comment: 'kubernetes localhost nodeports',
