@@ -26,7 +26,7 @@ export function openKernelMetrics(registry: Registry, facts: KernelFacts): void 
   registry.registerMetric(
     new Counter({
       name: 'viaduct_kernel_calls_total',
-      help: 'Calls into the kernel, by its part; one call may hold many operations',
+      help: 'Calls into the addon, by part of the kernel; one call may hold many operations',
       labelNames: ['subsystem'],
       registers: [],
       collect() {
