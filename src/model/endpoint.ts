@@ -57,20 +57,23 @@ export interface SliceEndpoints {
 /** Reads the slice's endpoints; those that cannot be used are named in `problems`. */
 export function readSlice(slice: EndpointSlice, family: IpFamily): SliceEndpoints {
   const problems: string[] = []
-  const addressed: { readonly address: IpAddress; readonly endpoint: SliceEndpoint }[] = []
-  for (const endpoint of slice.endpoints) {
-    const address = parseIpAddress(endpoint.address)
-    if (address === undefined) problems.push(`endpoint address "${endpoint.address}" is not an IP address`)
-    else if (familyOf(address) !== family)
-      problems.push(`endpoint address ${address} is not ${slice.addressType}`)
-    else addressed.push({ address, endpoint })
-  }
+  const addresses = slice.endpoints.map(({ address: written }) => {
+    const address = parseIpAddress(written)
+    if (address !== undefined && familyOf(address) === family) return address
+    if (address === undefined) problems.push(`endpoint address "${written}" is not an IP address`)
+    else problems.push(`endpoint address ${address} is not ${slice.addressType}`)
+    return undefined
+  })
   const ports: PortEndpoints[] = []
   for (const { name, protocol, port } of slice.ports) {
     if (name === undefined) problems.push('a port without a name is ignored')
     if (name === undefined || port === undefined || port === 0) continue
     const portId = portIdOf(name, protocol)
-    const endpoints = addressed.map(({ address, endpoint }) => new Endpoint(address, port, endpoint))
+    const endpoints: Endpoint[] = []
+    slice.endpoints.forEach((endpoint, i) => {
+      const address = addresses[i]
+      if (address !== undefined) endpoints.push(new Endpoint(address, port, endpoint))
+    })
     const same = ports.findIndex((known) => known.portId === portId)
     if (same === -1) ports.push({ portId, endpoints: mergeEndpoints([endpoints]) })
     else ports[same] = { portId, endpoints: mergeEndpoints([ports[same]?.endpoints ?? [], endpoints]) }
@@ -85,10 +88,10 @@ function endpointId({ address, port }: Pick<Endpoint, 'address' | 'port'>): stri
 
 /** Bytewise order of `endpointId` (F-031) among endpoints of one family; nearly always the addresses say it without the texts. */
 function compareEndpoints(a: Endpoint, b: Endpoint): number {
-  const [first, second] = [a.address, b.address]
-  if (!isLike(first, second)) return first < second ? -1 : 1
-  const [firstId, secondId] = [endpointId(a), endpointId(b)]
-  if (firstId === secondId) return 0
+  if (!isLike(a.address, b.address)) return a.address < b.address ? -1 : 1
+  if (a.address === b.address && a.port === b.port) return 0
+  const firstId = endpointId(a)
+  const secondId = endpointId(b)
   return firstId < secondId ? -1 : 1
 }
 
@@ -163,5 +166,5 @@ function equalEndpoint(a: Endpoint, b: Endpoint | undefined): boolean {
 }
 
 function equalTexts(a: readonly string[], b: readonly string[]): boolean {
-  return a.length === b.length && a.every((text, i) => text === b[i])
+  return a === b || (a.length === b.length && a.every((text, i) => text === b[i]))
 }

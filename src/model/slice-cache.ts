@@ -34,7 +34,7 @@ export class SliceCache {
     const moved = former !== undefined && former !== service ? this.remove(slice) : []
     const portIds = this.#replace(service, slice, ports)
     if (former !== service) this.#ownerOf.set(slice, service)
-    return portIds.length === 0 ? moved : [...moved, { service, portIds }]
+    return portIds.length === 0 ? moved : moved.concat({ service, portIds })
   }
 
   /** Forgets the slice; nothing changes when it is unknown. */
@@ -116,7 +116,14 @@ function sharing(port: PortEndpoints, before: readonly PortEndpoints[]): PortEnd
 }
 
 /** Ports whose endpoints differ; a port without endpoints is the same as no port. */
-function differingPorts(a: readonly PortEndpoints[], b: readonly PortEndpoints[]): readonly string[] {
-  const portIds = new Set([...a, ...b].map(({ portId }) => portId))
-  return [...portIds].filter((portId) => !equalEndpoints(endpointsOf(a, portId), endpointsOf(b, portId)))
+function differingPorts(
+  before: readonly PortEndpoints[],
+  after: readonly PortEndpoints[],
+): readonly string[] {
+  const portIds: string[] = []
+  for (const { portId, endpoints } of after)
+    if (!equalEndpoints(endpointsOf(before, portId), endpoints)) portIds.push(portId)
+  for (const { portId, endpoints } of before)
+    if (endpoints.length > 0 && !after.some((port) => port.portId === portId)) portIds.push(portId)
+  return portIds
 }

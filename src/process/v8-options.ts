@@ -15,6 +15,9 @@ export function prepareV8(): void {
   setFlagsFromString('--no-minor-gc-task')
   // What stays is not looked through again while it grows to six times what it was.
   setFlagsFromString('--heap-growing-percent=500')
+  // What a start makes stays; what is made afterwards does not, and must not be put among the old for what the start was like: it would
+  // stay there until a full collection, with all that it refers to.
+  setFlagsFromString('--no-allocation-site-pretenuring')
   // A start that something holds up is over too.
   setTimeout(endStartOfV8, longestStartMs).unref()
 }

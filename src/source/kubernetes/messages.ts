@@ -16,12 +16,22 @@ const keptAnnotations = new Set<string>([
 ])
 
 function text(name: string): Field {
-  return { name, read: 'text', dropsZero: true }
+  return { name, read: 'text', dropsZero: true, isCommon: false }
 }
 
 /** Of a pointer, or of a field that JSON always has. */
 function anyText(name: string): Field {
-  return { name, read: 'text', dropsZero: false }
+  return { name, read: 'text', dropsZero: false, isCommon: false }
+}
+
+/** As text(), of a field that says the same in many objects. */
+function commonText(name: string): Field {
+  return { name, read: 'text', dropsZero: true, isCommon: true }
+}
+
+/** As anyText(), of a field that says the same in many objects. */
+function anyCommonText(name: string): Field {
+  return { name, read: 'text', dropsZero: false, isCommon: true }
 }
 
 function whole(name: string): Field {
@@ -48,7 +58,7 @@ const metadata = one(
   'metadata',
   message({
     1: text('name'),
-    3: text('namespace'),
+    3: commonText('namespace'),
     6: text('resourceVersion'),
     9: { name: 'deletionTimestamp', read: 'presence' },
     11: { name: 'labels', read: 'map', keys: keptLabels },
@@ -63,14 +73,19 @@ export const serviceMessage = message({
     message({
       1: many(
         'ports',
-        message({ 1: text('name'), 2: text('protocol'), 3: anyWhole('port'), 5: whole('nodePort') }),
+        message({
+          1: commonText('name'),
+          2: commonText('protocol'),
+          3: anyWhole('port'),
+          5: whole('nodePort'),
+        }),
       ),
       3: text('clusterIP'),
-      4: text('type'),
+      4: commonText('type'),
       5: texts('externalIPs'),
-      7: text('sessionAffinity'),
+      7: commonText('sessionAffinity'),
       9: texts('loadBalancerSourceRanges'),
-      11: text('externalTrafficPolicy'),
+      11: commonText('externalTrafficPolicy'),
       12: whole('healthCheckNodePort'),
       14: one(
         'sessionAffinityConfig',
@@ -78,7 +93,7 @@ export const serviceMessage = message({
       ),
       18: texts('clusterIPs'),
       19: texts('ipFamilies'),
-      22: anyText('internalTrafficPolicy'),
+      22: anyCommonText('internalTrafficPolicy'),
     }),
   ),
   3: one(
@@ -86,13 +101,13 @@ export const serviceMessage = message({
     message({
       1: one(
         'loadBalancer',
-        message({ 1: many('ingress', message({ 1: text('ip'), 3: anyText('ipMode') })) }),
+        message({ 1: many('ingress', message({ 1: text('ip'), 3: anyCommonText('ipMode') })) }),
       ),
     }),
   ),
 })
 
-const names = message({ 1: anyText('name') })
+const names = message({ 1: anyCommonText('name') })
 
 export const endpointSliceMessage = message({
   1: metadata,
@@ -108,26 +123,33 @@ export const endpointSliceMessage = message({
           3: { name: 'terminating', read: 'flag' },
         }),
       ),
-      6: anyText('nodeName'),
+      6: anyCommonText('nodeName'),
       8: one('hints', message({ 1: many('forZones', names), 2: many('forNodes', names) })),
     }),
   ),
-  3: many('ports', message({ 1: anyText('name'), 2: anyText('protocol'), 3: anyWhole('port') })),
-  4: anyText('addressType'),
+  3: many('ports', message({ 1: anyCommonText('name'), 2: anyCommonText('protocol'), 3: anyWhole('port') })),
+  4: anyCommonText('addressType'),
 })
 
 export const nodeMessage = message({
   1: metadata,
   2: one(
     'spec',
-    message({ 1: text('podCIDR'), 5: many('taints', message({ 1: anyText('key') })), 7: texts('podCIDRs') }),
+    message({
+      1: text('podCIDR'),
+      5: many('taints', message({ 1: anyCommonText('key') })),
+      7: texts('podCIDRs'),
+    }),
   ),
-  3: one('status', message({ 5: many('addresses', message({ 1: anyText('type'), 2: anyText('address') })) })),
+  3: one(
+    'status',
+    message({ 5: many('addresses', message({ 1: anyCommonText('type'), 2: anyText('address') })) }),
+  ),
 })
 
 /** What a body holds behind its four bytes of magic: runtime.Unknown. */
 export const unknownMessage = message({
-  1: one('typeMeta', message({ 1: text('apiVersion'), 2: text('kind') })),
+  1: one('typeMeta', message({ 1: commonText('apiVersion'), 2: commonText('kind') })),
   2: { name: 'raw', read: 'bytes' },
 })
 
@@ -138,7 +160,7 @@ export const listMessage = message({
 })
 
 export const watchEventMessage = message({
-  1: anyText('type'),
+  1: anyCommonText('type'),
   2: one('object', message({ 1: { name: 'raw', read: 'bytes' } })),
 })
 

@@ -16,7 +16,8 @@ import {
 } from './wire-format.js'
 
 // Every body, and every object of an event, begins with it (k8s.io/apimachinery runtime/serializer/protobuf).
-const magic = Buffer.from('k8s\0', 'latin1')
+const magic = 0x6b_38_73_00 // k8s\0
+const magicBytes = 4
 
 const nothing = Buffer.alloc(0)
 
@@ -73,10 +74,10 @@ interface Envelope {
 }
 
 function openEnvelope(body: Buffer, what: string): Envelope {
-  if (!body.subarray(0, magic.length).equals(magic))
+  if (body.length < magicBytes || body.readUInt32BE() !== magic)
     throw new FormatError(`${what} is not Kubernetes protobuf`)
   const envelope: Partial<Envelope> = {}
-  assertRead(tryMessage(unknownMessage, body.subarray(magic.length), envelope), what)
+  assertRead(tryMessage(unknownMessage, body.subarray(magicBytes), envelope), what)
   const { typeMeta = {}, raw = nothing } = envelope
   return { typeMeta, raw }
 }

@@ -78,7 +78,7 @@ function buildPort({ name, protocol, port }: PortFields): SlicePort {
 
 // Values before the literal, here and elsewhere on the way of every object: V8 makes one with calls in it much slower.
 function buildEndpoint({ addresses, nodeName, conditions, hints }: EndpointFields): SliceEndpoint {
-  const [address = ''] = addresses
+  const address = addresses[0] ?? ''
   const zoneHints = namesOf(hints?.forZones)
   const nodeHints = namesOf(hints?.forNodes)
   const { ready, serving, terminating } = conditions ?? noConditions
@@ -89,7 +89,7 @@ function buildEndpoint({ addresses, nodeName, conditions, hints }: EndpointField
 const noConditions: NonNullable<EndpointFields['conditions']> = {}
 
 function namesOf(hints: readonly { readonly name: string }[] | undefined): readonly string[] {
-  return f.kept(hints).map(({ name }) => name)
+  return f.kept(hints?.map(({ name }) => name))
 }
 
 /** One object for all endpoints that are in the same state. */
