@@ -1,17 +1,23 @@
 // Measures one part of the API source on this machine, and prints the figures as one JSON line:
-//   node run.js PART CONNECT_BINARY FOLLOWER MINUTES
-// FOLLOWER is bench/api/follow.ts, bundled. Everything that it writes is under TMPDIR.
+//   node run.js PART CONNECT_BINARY FOLLOWER [MINUTES | FLOOR_BINARY]
+// FOLLOWER is bench/api/follow.ts, bundled; FLOOR_BINARY is for the part `guest`. Everything that it writes is under TMPDIR.
 import { setTimeout as sleep } from 'node:timers/promises'
+import { Type } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
+import type { ProxyMode } from '../../src/config/index.js'
+import type { Namespace } from '../../test/support/namespaces.js'
 import { AgentRun } from '../iptables/agent-run.js'
 import { median, millisecondsBetween } from '../iptables/figures.js'
 import { openPlace, Prober, serve, withPlace } from '../iptables/place.js'
 import { ApiProcess, Follower } from './setting.js'
 
-const [part = '', connect = '', follower = '', minutes = '10'] = process.argv.slice(2)
+const [part = '', connect = '', follower = '', last = ''] = process.argv.slice(2)
 const whole = { services: 10_000, reals: 10 }
 const few = { services: 100, reals: 1 }
 const starts = 5
 const restMs = 3000
+/** Of bench/floor/floor.c. */
+const Floor = Type.Object({ seconds: Type.Number(), messages: Type.Number() })
 
 async function listFigures(): Promise<unknown> {
   const api = await ApiProcess.start(whole)
@@ -70,13 +76,13 @@ async function memoryFigures(): Promise<unknown> {
   await program.at('rested')
   await sleep(restMs)
   const resident: number[] = [(await program.now()).rssMiB ?? Number.NaN]
-  for (let minute = 0; minute < Number(minutes); minute++) {
+  for (let minute = 0; minute < Number(last); minute++) {
     await api.churn(6000, 100)
     resident.push((await program.now()).rssMiB ?? Number.NaN)
   }
   await program.stop()
   await api.stop()
-  return { minutes: Number(minutes), resident }
+  return { minutes: Number(last), resident }
 }
 
 /** The shipped agent in iptables mode with an empty cluster, from its start until its rules are in force. */
@@ -95,15 +101,16 @@ async function emptyFigures(): Promise<unknown> {
   return { ms: median(times), maxMs: Math.max(...times) }
 }
 
-/** From the event on its way to the first connection that the new endpoint answers; 100 Services in iptables mode. */
-async function latencyFigures(): Promise<unknown> {
+/** From the event on its way to the first connection that the new endpoint answers; 100 Services. */
+async function latencyFigures(mode: ProxyMode, tickUs: number): Promise<Record<string, number>> {
   return await withPlace(async (place) => {
     await serve(place, connect)
-    const prober = new Prober(place, connect, { tickUs: 500, burst: 1 })
+    const prober = new Prober(place, connect, { tickUs, burst: 1 })
     const api = await ApiProcess.start(few, place)
-    const agent = startAgent(place, api)
+    const agent = startAgent(place, api, mode)
     await agent.inForce()
     await sleep(restMs)
+    const before = await eventsToKernel(place)
     const times: number[] = []
     for (let i = 0; i < 300; i++) {
       const startNs = process.hrtime.bigint()
@@ -113,16 +120,41 @@ async function latencyFigures(): Promise<unknown> {
       )
       await sleep(50 + 50 * Math.random())
     }
+    const after = await eventsToKernel(place)
+    const kernelMs = ((after.seconds - before.seconds) * 1000) / (after.count - before.count)
     await agent.stop()
     await api.stop()
     const sorted = times.toSorted((a, b) => a - b)
-    return { medianMs: median(times), p99Ms: sorted[Math.floor(sorted.length * 0.99)], maxMs: sorted.at(-1) }
+    const p99Ms = sorted[Math.floor(sorted.length * 0.99)] ?? Number.NaN
+    return { medianMs: median(times), p99Ms, maxMs: sorted.at(-1) ?? Number.NaN, kernelMs }
   })
 }
 
-function startAgent(place: Awaited<ReturnType<typeof openPlace>>, api: ApiProcess): AgentRun {
+/** What the agent itself says of its changes so far: from the change of an object to the kernel's last acknowledgement. */
+async function eventsToKernel(place: Namespace): Promise<{ readonly seconds: number; readonly count: number }> {
+  const ask = "fetch('http://127.0.0.1:10249/metrics').then((answer) => answer.text()).then(console.log)"
+  const text = await place.must(process.execPath, '-e', ask)
+  const [seconds = Number.NaN, count = Number.NaN] = ['sum', 'count'].map((what) => {
+    const line = new RegExp(`^viaduct_event_to_kernel_seconds_${what}\\{ip_family="IPv4"\\} (\\S+)$`, 'm')
+    return Number(line.exec(text)?.[1] ?? Number.NaN)
+  })
+  return { seconds, count }
+}
+
+/** In the guest, with what the calls of one change cost a C program there that waits for each acknowledgement. */
+async function guestFigures(): Promise<unknown> {
+  const figures = await latencyFigures('ipvs', 2000)
+  // In a namespace of its own: its virtual servers are those of no agent.
+  const { seconds, messages } = await withPlace(async (place) => {
+    const stdout = await place.must(last, 'add', '100', '10')
+    return Value.Parse(Floor, JSON.parse(stdout))
+  })
+  return { ...figures, bareCallMs: (seconds * 1000) / messages }
+}
+
+function startAgent(place: Namespace, api: ApiProcess, mode: ProxyMode = 'iptables'): AgentRun {
   const under = ['env', `NODE_EXTRA_CA_CERTS=${api.certificate}`]
-  return new AgentRun(place, ['--master', api.url], { under, flags: ['-v', '2'] })
+  return new AgentRun(place, ['--master', api.url], { mode, under, flags: ['-v', '2'] })
 }
 
 /** scripts/bench/api.mjs has a row for every figure that counts. */
@@ -130,7 +162,8 @@ const parts: Readonly<Record<string, () => Promise<unknown>>> = {
   list: listFigures,
   events: eventFigures,
   empty: emptyFigures,
-  latency: latencyFigures,
+  latency: () => latencyFigures('iptables', 500),
+  guest: guestFigures,
   memory: memoryFigures,
 }
 const measure = parts[part]

@@ -3,6 +3,8 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { cpus, loadavg, release } from 'node:os'
 import { join } from 'node:path'
 import { bundleProgram } from '../bundle.mjs'
+import { runGuest } from '../guest.mjs'
+import { setUpGuest } from '../setup.mjs'
 import { root, run, step, StepError } from '../steps.mjs'
 import { benchFolder, compileProgram } from './programs.mjs'
 import { formats, line } from './rows.mjs'
@@ -10,6 +12,8 @@ import { formats, line } from './rows.mjs'
 const { ms, us, mebibytes, percent } = formats
 /** Over ten minutes of changes. */
 const limitSeconds = 900
+
+const program = join(root, 'out/ts/bench/api/run.js')
 
 /** @typedef {import('./rows.mjs').Part} Part */
 
@@ -19,6 +23,7 @@ const parts = {
   events: { title: 'the API source: changes of slices of 10 endpoints', rows: eventRows },
   empty: { title: 'the agent: an empty cluster, iptables mode', rows: emptyRows },
   latency: { title: 'the agent: 100 Services, iptables mode, changes one by one', rows: latencyRows },
+  guest: { title: 'the agent in the guest: 100 Services, ipvs mode, changes one by one', rows: guestRows },
   memory: { title: 'the API source: 100 changes per second', rows: memoryRows },
 }
 
@@ -37,7 +42,7 @@ export async function benchApi(names) {
   for (const name of names.length === 0 ? Object.keys(parts) : names) {
     const load = loadavg()[0] ?? Number.NaN
     const figures = await step(`Measuring ${parts[name].title}`, () =>
-      measure(name, connect, join(follower, 'agent.js')),
+      name === 'guest' ? measureInGuest(connect) : measure(name, connect, join(follower, 'agent.js')),
     )
     results[name] = { load, figures }
   }
@@ -61,7 +66,7 @@ async function measure(name, connect, follower) {
   rmSync(folder, { recursive: true, force: true })
   mkdirSync(folder)
   try {
-    const command = [process.execPath, join(root, 'out/ts/bench/api/run.js'), name, connect, follower]
+    const command = [process.execPath, program, name, connect, follower, '10']
     const env = { TMPDIR: folder, XTABLES_LOCKFILE: join(folder, 'xtables.lock') }
     const { status, output } = await run(command, { env, timeoutSeconds: limitSeconds })
     const lines = output.trim().split('\n')
@@ -70,6 +75,17 @@ async function measure(name, connect, follower) {
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }
+}
+
+/** @param {string} connect @returns {Promise<any>} its figures */
+async function measureInGuest(connect) {
+  await setUpGuest()
+  const floor = await compileProgram('floor')
+  const script = `node ${program} guest ${connect} none ${floor}`
+  const { status, output } = await runGuest({ name: 'bench', script, timeoutSeconds: limitSeconds })
+  const figures = output.split('\n').find((text) => text.startsWith('{'))
+  if (status !== 0 || figures === undefined) throw new StepError(`the guest ended with ${status}:\n${output}`)
+  return JSON.parse(figures)
 }
 
 /** @param {any} figures @returns {readonly import('./rows.mjs').Row[]} */
@@ -124,6 +140,26 @@ function latencyRows({ medianMs, p99Ms, maxMs }) {
       format: ms,
       target: ['<=', 20],
       note,
+    },
+  ]
+}
+
+/** @param {any} figures @returns {readonly import('./rows.mjs').Row[]} */
+function guestRows({ medianMs, p99Ms, maxMs, kernelMs, bareCallMs }) {
+  const times = formats.times
+  return [
+    {
+      what: 'event sent to first answer of the new endpoint',
+      value: p99Ms,
+      format: ms,
+      note: `p99 of 300; median ${ms(medianMs)}, at most ${ms(maxMs)}`,
+    },
+    { what: 'the agent: change to last acknowledgement, on average', value: kernelMs, format: ms },
+    {
+      what: 'one bare call, with its acknowledgement',
+      value: bareCallMs,
+      format: (value) => `${value.toFixed(3)} ms`,
+      note: `the agent's ${times(kernelMs / bareCallMs)}, the p99 ${times(p99Ms / bareCallMs)}`,
     },
   ]
 }

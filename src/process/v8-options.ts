@@ -23,10 +23,10 @@ export function prepareV8(): void {
 }
 
 /**
- * Ends what `prepareV8` set for the start only; idempotent: from the next full collection on the heap grows by a quarter between two of
+ * Ends what `prepareV8` set for the start only; idempotent: from the next full collection on the heap grows by a tenth between two of
  * them, and the young generation keeps its size. Left to V8, 100 changes a second took 40 MB more for their garbage.
  */
 export function endStartOfV8(): void {
-  setFlagsFromString('--heap-growing-percent=25')
+  setFlagsFromString('--heap-growing-percent=10')
   setFlagsFromString('--semi-space-growth-factor=1')
 }
