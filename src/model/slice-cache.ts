@@ -48,6 +48,11 @@ export class SliceCache {
     return portIds.length === 0 ? [] : [{ service, portIds }]
   }
 
+  /** The Service that the slice contributes to; undefined: the slice is unknown. */
+  owner(slice: string): string | undefined {
+    return this.#ownerOf.get(slice)
+  }
+
   /** The merged endpoints of one port, in order. */
   endpoints(service: string, portId: string): readonly Endpoint[] {
     const slices = this.#byService.get(service) ?? []

@@ -1,6 +1,6 @@
 import type { IpFamily } from '../address.js'
 import type { FamilyMetrics } from '../metrics/index.js'
-import type { ObjectEvent } from '../source/index.js'
+import type { Change } from './changes.js'
 import type { Clock } from './clock.js'
 import { TriggerTimes } from './trigger-times.js'
 
@@ -36,12 +36,12 @@ export class Backlog {
     this.#triggerTimes = new TriggerTimes(options.family, this.#lastUpdatedMs)
   }
 
-  /** Events came that a run has to bring into the kernel; `events` without those that change nothing. */
-  note(events: readonly ObjectEvent[]): void {
+  /** Events came that a run has to bring into the kernel. */
+  note(changes: readonly Change[]): void {
     const { clock, metrics } = this.#options
     this.#waitingSinceMs ??= clock.now()
     metrics.lastQueuedTimestampSeconds.set(clock.unixSeconds())
-    for (const event of events) this.#triggerTimes.note(event)
+    for (const change of changes) this.#triggerTimes.note(change)
   }
 
   /** A run begins with all that waits; since when the oldest does; undefined: nothing does. */

@@ -9,6 +9,7 @@ import type { NodeFacts } from '../node/index.js'
 import { route } from '../routing/index.js'
 import type { ObjectEvent } from '../source/index.js'
 import { Backlog, type FamilyHealth } from './backlog.js'
+import { applyEvents } from './changes.js'
 import { CheapLook } from './cheap-look.js'
 import type { Clock } from './clock.js'
 import { DrainChoice } from './drain-choice.js'
@@ -117,9 +118,8 @@ export class FamilyPipeline {
 
   /** Takes events in; the caller asks for a run. True: there is something to do. */
   apply(events: readonly ObjectEvent[]): boolean {
-    const changes: ObjectEvent[] = []
+    const changes = applyEvents(this.#tracker, events)
     for (const event of events) {
-      if (this.#tracker.apply(event)) changes.push(event)
       if (event.type === 'listed' || event.type === 'synced') this.#known = event.type
     }
     const isDropOwed = this.#known === 'synced' && this.#ledger.keepsLeftovers

@@ -4,6 +4,7 @@
 // Read next: synchronizer.ts; family-pipeline.ts (ipvs) or iptables-pipeline.ts; bounded-runner.ts.
 export { adviceOn } from './advice.js'
 export { Backlog, type BacklogOptions, type FamilyHealth } from './backlog.js'
+export type { Change } from './changes.js'
 export { cleanUp, describeCleanUp } from './clean-up.js'
 export { cleanUpAll } from './clean-up-all.js'
 export type { Clock } from './clock.js'

@@ -17,6 +17,7 @@ import { type NodeChange, type NodeFacts, healthCheckAddressesOf } from '../node
 import { type Route, route } from '../routing/index.js'
 import type { ObjectEvent } from '../source/index.js'
 import { Backlog, type FamilyHealth } from './backlog.js'
+import { applyEvents } from './changes.js'
 import { ClusterSize } from './cluster-size.js'
 import type { Clock } from './clock.js'
 import { ConntrackCleaner } from './conntrack-cleaner.js'
@@ -111,9 +112,8 @@ export class IptablesPipeline implements Pipeline {
   }
 
   apply(events: readonly ObjectEvent[]): boolean {
-    const changes: ObjectEvent[] = []
+    const changes = applyEvents(this.#tracker, events)
     for (const event of events) {
-      if (this.#tracker.apply(event)) changes.push(event)
       if (event.type === 'listed' || event.type === 'synced') this.#known = event.type
     }
     const isUnsettled = this.#state === undefined || (this.#known === 'synced' && !this.#hasTakenOver)

@@ -1,6 +1,6 @@
 import type { IpFamily } from '../address.js'
 import type { Observation } from '../metrics/index.js'
-import type { ObjectEvent } from '../source/index.js'
+import type { Change } from './changes.js'
 
 /** While the kernel refuses: more say nothing that these do not. */
 const longestList = 10_000
@@ -22,13 +22,13 @@ export class TriggerTimes {
     this.#startMs = startMs
   }
 
-  note(event: ObjectEvent): void {
-    if (event.type === 'delete' && event.kind === 'EndpointSlice') this.#forget(sliceOf(event.key))
-    if (event.type !== 'set' || event.object.kind !== 'EndpointSlice') return
-    const { lastChangeMs, addressType } = event.object
-    if (lastChangeMs === undefined || lastChangeMs <= this.#startMs) return
+  note(change: Change): void {
+    if (change.type === 'slice-gone') this.#forget(change.service)
+    if (change.type !== 'set' || change.object.kind !== 'EndpointSlice') return
+    const { namespace, serviceName, lastChangeMs, addressType } = change.object
+    if (serviceName === undefined || lastChangeMs === undefined || lastChangeMs <= this.#startMs) return
     if (addressType === this.#addressType && this.#waiting.length < longestList)
-      this.#waiting.push({ slice: sliceOf(event.object), ms: lastChangeMs })
+      this.#waiting.push({ service: `${namespace}/${serviceName}`, ms: lastChangeMs })
   }
 
   /** A run begins with all that waits; the one before has been settled, or waits on. */
@@ -53,18 +53,15 @@ export class TriggerTimes {
     this.#inWork = []
   }
 
-  /** Nobody waits for the endpoints of a slice that is gone. */
-  #forget(slice: string): void {
-    if (this.#waiting.length > 0) this.#waiting = this.#waiting.filter((trigger) => trigger.slice !== slice)
+  /** As kube-proxy does it: of all slices of the Service, not only of the one that is gone. */
+  #forget(service: string): void {
+    if (this.#waiting.length > 0)
+      this.#waiting = this.#waiting.filter((trigger) => trigger.service !== service)
   }
 }
 
 interface Trigger {
   /** `namespace/name`. */
-  readonly slice: string
+  readonly service: string
   readonly ms: number
-}
-
-function sliceOf({ namespace, name }: { readonly namespace: string; readonly name: string }): string {
-  return `${namespace}/${name}`
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { readLabels } from '../../src/source/index.js'
-import { service, set, slice, synced } from '../support/objects.js'
+import { remove, service, set, slice, synced } from '../support/objects.js'
 import { PipelineLab } from '../support/pipeline-lab.js'
 
 /** Observations of one family, and their sum in seconds. */
@@ -33,6 +33,27 @@ for (const mode of ['ipvs', 'iptables'] as const) {
       )
       assert.deepEqual(await latencies(lab, 'IPv4'), [2, 3])
       assert.deepEqual(await latencies(lab, 'IPv6'), [0, 0])
+      await lab.stop()
+    })
+
+    it('is not observed for a Service that lost a slice with the same run', async () => {
+      const lab = new PipelineLab({ config: { mode } })
+      const startMs = lab.clock.unixSeconds() * 1000
+      const at = (seconds: number) => ({ lastChangeMs: startMs + seconds * 1000 })
+      await lab.deliver(
+        set(service('web', '10.96.0.1')),
+        set(service('shop', '10.96.0.2')),
+        set(slice('a', 'web', ['10.1.0.1'])),
+        set(slice('b', 'web', ['10.1.0.2'])),
+        synced,
+      )
+      await lab.clock.advance(10_000)
+      await lab.deliver(
+        set(slice('a', 'web', ['10.1.0.3'], at(8))),
+        set(slice('c', 'shop', ['10.1.0.4'], at(7))),
+        remove('EndpointSlice', 'b'),
+      )
+      assert.deepEqual(await latencies(lab, 'IPv4'), [1, 3])
       await lab.stop()
     })
   })

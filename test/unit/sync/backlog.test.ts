@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { ObjectEvent } from '../../../src/source/index.js'
-import { Backlog } from '../../../src/sync/index.js'
+import { Backlog, type Change } from '../../../src/sync/index.js'
 import { ManualClock } from '../../support/manual-clock.js'
 import { slice } from '../../support/objects.js'
 
@@ -83,18 +83,26 @@ function changed(name: string, secondsAfterStart: number | undefined, address = 
   return { type: 'set', object: slice(name, 'web', [address], { lastChangeMs }) }
 }
 
+function gone(service: string): Change {
+  return { type: 'slice-gone', service }
+}
+
 describe('the time that a change of endpoints took', () => {
-  const gone: ObjectEvent = {
-    type: 'delete',
-    kind: 'EndpointSlice',
-    key: { namespace: 'default', name: 'a' },
-  }
-  const cases: readonly { name: string; events: readonly ObjectEvent[]; latencies: readonly number[] }[] = [
+  const cases: readonly { name: string; events: readonly Change[]; latencies: readonly number[] }[] = [
     { name: 'is that of each change', events: [changed('a', 1), changed('b', 7)], latencies: [9, 3] },
     { name: 'is not told where the slice does not say', events: [changed('a', undefined)], latencies: [] },
     { name: 'is not told of what is older than the process', events: [changed('a', -1)], latencies: [] },
     { name: 'is told by the pipeline of its family', events: [changed('a', 1, 'fd00::1')], latencies: [] },
-    { name: "is nobody's where the slice has gone", events: [changed('a', 1), gone], latencies: [] },
+    {
+      name: "is nobody's where a slice of the Service has gone",
+      events: [changed('a', 1), changed('b', 2), gone('default/web')],
+      latencies: [],
+    },
+    {
+      name: 'is told where a slice of another Service has gone, or one had gone before',
+      events: [gone('default/web'), changed('a', 1), gone('default/other'), gone('other/web')],
+      latencies: [9],
+    },
     { name: 'is never negative', events: [changed('a', 60)], latencies: [0] },
   ]
   for (const { name, events, latencies } of cases) {

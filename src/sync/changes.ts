@@ -1,0 +1,18 @@
+import type { Tracker } from '../model/index.js'
+import type { ObjectEvent } from '../source/index.js'
+
+/** An event that changed something, or beside it that a Service (`namespace/name`) lost an EndpointSlice. */
+export type Change = ObjectEvent | { readonly type: 'slice-gone'; readonly service: string }
+
+/** Takes events in. Returns what they changed, in order. */
+export function applyEvents(tracker: Tracker, events: readonly ObjectEvent[]): readonly Change[] {
+  const changes: Change[] = []
+  for (const event of events) {
+    // Asked for before: afterwards nobody knows it.
+    const service =
+      event.type === 'delete' && event.kind === 'EndpointSlice' ? tracker.serviceOf(event.key) : undefined
+    if (service !== undefined) changes.push({ type: 'slice-gone', service })
+    if (tracker.apply(event)) changes.push(event)
+  }
+  return changes
+}
