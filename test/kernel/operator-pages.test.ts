@@ -28,8 +28,8 @@ endpoints: [{ addresses: [192.0.2.1], conditions: { ready: true } }]
 
 /** Answers whoever connects with its own name, and ends the connection. */
 const endpoint = `require('node:net').createServer((socket) => socket.end('web')).listen(8080, '192.0.2.1', () => console.log('listening'))`
-/** What somebody answers at an address of 127.0.0.0/8. */
-const dial = `require('node:net').connect(30080, '127.0.0.1').on('data', (data) => process.stdout.write(data))`
+/** What somebody answers at a port of an address of 127.0.0.0/8. */
+const dial = `require('node:net').connect(process.argv[1], '127.0.0.1').on('data', (data) => process.stdout.write(data))`
 /** Prints status and body as JSON; the server may need a while to open, but not ten seconds. */
 const question = `const [url, method, body] = process.argv.slice(1)
 const ask = async (tries) => {
@@ -87,12 +87,19 @@ describe('the pages for operators', { timeout: 60_000 }, () => {
     assert.equal((await ask('/debug/flags/v'))[0], 406)
   })
 
-  it('count connections to node ports at loopback addresses, by the rule that they pass', async () => {
+  it('count connections to node ports at loopback addresses, not those that another program translates', async () => {
     const server = node.start(process.execPath, '-e', endpoint)
     await server.line((line) => line === 'listening')
     const metric = 'kubeproxy_iptables_localhost_nodeports_accepted_packets_total'
-    for (const expected of [1, 2]) {
-      assert.equal(await node.must(process.execPath, '-e', dial), 'web')
+    const way =
+      '--destination 127.0.0.1 --protocol tcp --dport 9999 --jump DNAT --to-destination 192.0.2.1:8080'
+    await node.must('iptables-legacy', '-t', 'nat', '-A', 'OUTPUT', ...way.split(' '))
+    for (const [port, expected] of [
+      ['30080', 1],
+      ['30080', 2],
+      ['9999', 2],
+    ] as const) {
+      assert.equal(await node.must(process.execPath, '-e', dial, port), 'web')
       const [, text] = await ask('/metrics')
       assert.ok(text.split('\n').includes(`${metric} ${expected}`), `${metric} ${expected}`)
       assert.match(text, /^kubeproxy_iptables_ct_state_invalid_dropped_packets_total 0$/mu)

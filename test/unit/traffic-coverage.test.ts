@@ -18,7 +18,7 @@ const shownElsewhere: readonly string[] = [
   // The mark is cleared for a packet that comes by once more, in a tunnel: test/unit/modes/iptables/skeleton.test.ts.
   'nat KUBE-POSTROUTING: target, mark',
   // It only counts: the metric of packets to node ports on loopback, test/kernel/operator-pages.test.ts.
-  'filter KUBE-SERVICES: comment source state target, return',
+  'filter KUBE-SERVICES: comment mark source state target, return',
 ]
 
 interface Spot {

@@ -156,18 +156,23 @@ export function countedRules(
 
 /**
  * Counts, and does nothing else. Here as table filter is small where few Services are refused; after DNAT, the source tells that the
- * destination was a loopback address too, but not that a node port was meant: another program's DNAT of such a packet counts as well.
+ * destination was a loopback address too, but not that a node port was meant: another frontend of ours counts as well. The mark is for
+ * other programs' DNAT, which has none, and for packets that are sent again: table nat, which marks, is passed once per connection.
  */
-const localhostRule: XtRule = {
-  comment: 'kubernetes localhost nodeports',
-  source: networkOf(loopback.ipv4),
-  state: { bits: XtState.dnat },
-  target: { kind: 'return' },
+function localhostRule({ masqueradeMark: mark }: IptablesModeSettings): XtRule {
+  return {
+    comment: 'kubernetes localhost nodeports',
+    source: networkOf(loopback.ipv4),
+    mark: { value: mark, mask: mark },
+    state: { bits: XtState.dnat },
+    target: { kind: 'return' },
+  }
 }
 
 /** Who is not sent to a Service by its address may be sent there by a port of this node. */
 function tail(dispatch: DispatchChain, settings: IptablesModeSettings): readonly XtRule[] {
-  if (dispatch === dispatchChains.refusedServices && settings.localhostNodePorts) return [localhostRule]
+  if (dispatch === dispatchChains.refusedServices && settings.localhostNodePorts)
+    return [localhostRule(settings)]
   if (dispatch !== dispatchChains.services) return []
   const rule = to(
     chainNames.nodePorts,

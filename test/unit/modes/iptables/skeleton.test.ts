@@ -62,7 +62,7 @@ describe('the skeleton', () => {
 :KUBE-PROXY-CANARY
 :KUBE-PROXY-FIREWALL
 :KUBE-SERVICES
--s 127.0.0.0/8 "kubernetes localhost nodeports" --ctstate DNAT -j RETURN
+-s 127.0.0.0/8 "kubernetes localhost nodeports" --mark 0x4000/0x4000 --ctstate DNAT -j RETURN
 `.trim(),
     )
   })
@@ -130,7 +130,7 @@ describe('the rules that are counted', () => {
         assert.equal(
           textOf(localhostAccepted),
           localhostNodePorts
-            ? '-s 127.0.0.0/8 "kubernetes localhost nodeports" --ctstate DNAT -j RETURN'
+            ? '-s 127.0.0.0/8 "kubernetes localhost nodeports" --mark 0x4000/0x4000 --ctstate DNAT -j RETURN'
             : undefined,
         )
       }
