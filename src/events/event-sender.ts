@@ -12,6 +12,7 @@ import {
 } from '../source/index.js'
 import { eventObject, seriesField } from './event-object.js'
 import { type EventSeries, seriesEndMs, SeriesTable } from './event-series.js'
+import { Refusals } from './refusals.js'
 import { type RateLimit, TokenBucket } from './token-bucket.js'
 
 export interface EventSenderOptions {
@@ -44,6 +45,7 @@ export class EventSender implements EventRecorder {
   readonly #waiting = new Set<EventSeries>()
   readonly #bucket: TokenBucket
   readonly #troubles: StateReporter
+  readonly #refusals: Refusals
   readonly #end = new AbortController()
   #client: Promise<ApiClient> | undefined
   #sending: Promise<void> | undefined
@@ -61,6 +63,7 @@ export class EventSender implements EventRecorder {
       recovery: 'Events are sent again',
       count: () => {},
     })
+    this.#refusals = new Refusals(log)
   }
 
   record(report: EventReport): void {
@@ -108,20 +111,28 @@ export class EventSender implements EventRecorder {
       this.#waiting.delete(series)
       await this.#send(series, client)
     }
+    this.#sweepLater(clientOptions)
     this.#troubles.report('queue', undefined)
     this.#sending = undefined
   }
 
   /** Until it is there, or it is given up. */
   async #send(series: EventSeries, client: ApiClient): Promise<void> {
-    const { random, metrics } = this.#options
+    const { random, metrics, timers } = this.#options
     const backoff = new Backoff(random)
     for (let attempt = 1; ; attempt++) {
       const failure = await this.#write(series, client)
       if (this.#end.signal.aborted) return
-      this.#troubles.report('API', failure && troubleOf(failure))
-      if (failure === undefined) return metrics.apiEvent('sent')
-      if (attempt === mostAttempts || !mayPass(failure)) break
+      if (failure === undefined) {
+        this.#troubles.report('API', undefined)
+        return metrics.apiEvent('sent')
+      }
+      if (!mayPass(failure)) {
+        this.#refusals.note(failure, series.event, timers.now())
+        break
+      }
+      this.#troubles.report('API', troubleOf(failure))
+      if (attempt === mostAttempts) break
       await this.#sleep(Math.max(backoff.next(), failure.retryAfterMs, this.#bucket.take()))
       if (this.#end.signal.aborted) return
     }
@@ -161,12 +172,15 @@ export class EventSender implements EventRecorder {
     return isThere
   }
 
-  /** Only while there are series, so that an agent with nothing to tell has no timer. */
+  /** Only while there is something that may end, so that an agent with nothing to tell has no timer. */
   #sweepLater(client: ClientOptions): void {
-    if (this.#cancelSweep !== undefined || this.#series.size === 0) return
-    this.#cancelSweep = this.#options.timers.after(seriesEndMs, () => {
+    const isNeeded = this.#series.size > 0 || this.#refusals.size > 0
+    if (this.#isClosed || this.#cancelSweep !== undefined || !isNeeded) return
+    const { timers } = this.#options
+    this.#cancelSweep = timers.after(seriesEndMs, () => {
       this.#cancelSweep = undefined
-      for (const series of this.#series.sweep(this.#options.timers.now())) this.#enqueue(series, client)
+      this.#refusals.sweep(timers.now())
+      for (const series of this.#series.sweep(timers.now())) this.#enqueue(series, client)
       this.#sweepLater(client)
     })
   }
@@ -219,8 +233,6 @@ function mayPass({ status }: ApiError): boolean {
 
 /** Without names of objects: what is wrong with all events is told once. */
 function troubleOf(error: ApiError): Problem {
-  const advice =
-    error.status === 403 ? ': the agent needs the verbs create and patch for events of events.k8s.io' : ''
-  const reason = error.status === undefined ? 'the API server does not answer' : `status ${error.status}`
-  return { text: `${reason}${advice}`, fields: { err: error } }
+  const text = error.status === undefined ? 'the API server does not answer' : `status ${error.status}`
+  return { text, fields: { err: error } }
 }

@@ -86,7 +86,7 @@ export class EventLab {
 
   /** Lines of the log about the sending itself. */
   get told(): readonly string[] {
-    return this.log.filter((line) => line.startsWith('Events are'))
+    return this.log.filter((line) => /^(Events are|An Event was|No such Event) /u.test(line))
   }
 
   /** Waits for requests, answers, timers and log lines until the claim holds. */

@@ -245,10 +245,10 @@ describe('a server that does not take an Event', () => {
   const final = [
     {
       code: 403,
-      told: 'Events are not sent: status 403: the agent needs the verbs create and patch for events of events.k8s.io',
+      told: 'An Event was refused: status 403: the agent needs the verbs create and patch for events of events.k8s.io there, or the namespace is being deleted',
     },
-    { code: 404, told: 'Events are not sent: status 404' },
-    { code: 422, told: 'Events are not sent: status 422' },
+    { code: 404, told: 'An Event was refused: status 404' },
+    { code: 422, told: 'An Event was refused: status 422' },
   ]
   for (const { code, told } of final) {
     it(`is asked once where it refuses with ${code}, which is told once`, async () => {
@@ -260,6 +260,39 @@ describe('a server that does not take an Event', () => {
       assert.deepEqual(lab.told, [told])
     })
   }
+
+  it('is not said to take none where it takes those in between, and refuses no more when six minutes were quiet', async () => {
+    const sender = lab.open()
+    for (const [name, fault] of [
+      ['a', statusFault(422)],
+      ['b', undefined],
+      ['c', statusFault(422)],
+    ] as const) {
+      lab.server.eventFault = fault
+      sender.record(lost(name))
+      const { sent, failed } = lab.results
+      await lab.until(() => lab.results.sent + lab.results.failed > sent + failed)
+    }
+    assert.deepEqual(lab.results, { sent: 1, failed: 2, overflow: 0 })
+    assert.deepEqual(lab.told, ['An Event was refused: status 422'])
+    await lab.fire(sweepMs)
+    assert.deepEqual(lab.told.slice(1), ['No such Event has been refused for 6 minutes'])
+  })
+
+  it('that refuses one has not begun to take others again', async () => {
+    const sender = lab.open()
+    lab.server.eventFault = statusFault(503)
+    sender.record(lost('a'))
+    await lab.until(() => lab.timers.count(delays.first) === 1)
+    lab.server.eventFault = statusFault(422)
+    lab.timers.fire(delays.first)
+    await lab.until(() => lab.results.failed === 1)
+    assert.deepEqual(lab.told, ['Events are not sent: status 503', 'An Event was refused: status 422'])
+    lab.server.eventFault = undefined
+    sender.record(lost('b'))
+    await lab.untilSent(1)
+    assert.deepEqual(lab.told.slice(2), ['Events are sent again'])
+  })
 
   it('knows it where only the answer was lost', async () => {
     const sender = lab.open()

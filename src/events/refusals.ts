@@ -1,0 +1,51 @@
+import { StateReporter, type Log } from '../log.js'
+import type { ApiError } from '../source/index.js'
+import type { EventObject } from './event-object.js'
+
+/** A refusal that has not come again for so long is over. */
+const quietMs = 6 * 60_000
+
+/**
+ * Events that the server refused, each for itself: others it may have taken. Told per status, as one namespace may be closed to us
+ * while it takes those of another in between.
+ */
+export class Refusals {
+  readonly #reporter: StateReporter
+  /** Milliseconds of the last one, by text. */
+  readonly #lastMs = new Map<string, number>()
+
+  constructor(log: Log) {
+    this.#reporter = new StateReporter({
+      log,
+      level: 'warn',
+      trouble: 'An Event was refused',
+      recovery: 'No such Event has been refused for 6 minutes',
+      count: () => {},
+    })
+  }
+
+  /** `error` has a status. */
+  note(error: ApiError, { metadata, regarding }: EventObject, nowMs: number): void {
+    const advice =
+      error.status === 403
+        ? ': the agent needs the verbs create and patch for events of events.k8s.io there, or the namespace is being deleted'
+        : ''
+    const text = `status ${error.status}${advice}`
+    const object = `${regarding.kind} ${regarding.name}`
+    this.#lastMs.set(text, nowMs)
+    this.#reporter.report(text, { text, fields: { namespace: metadata.namespace, object, err: error } })
+  }
+
+  sweep(nowMs: number): void {
+    for (const [text, lastMs] of this.#lastMs) {
+      if (nowMs - lastMs < quietMs) continue
+      this.#lastMs.delete(text)
+      this.#reporter.report(text, undefined)
+    }
+  }
+
+  /** How many kinds are not over. */
+  get size(): number {
+    return this.#lastMs.size
+  }
+}
