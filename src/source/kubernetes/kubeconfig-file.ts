@@ -123,9 +123,28 @@ const proxySchemes = ['http:', 'https:', 'socks5:', 'socks5h:']
 function readProxy(fields: KubeconfigFields): string {
   const proxy = fields.text('proxy-url')
   if (proxy === '') return ''
-  if (URL.canParse(proxy) && proxySchemes.includes(new URL(proxy).protocol)) return proxy
-  const schemes = proxySchemes.map((scheme) => `${scheme}//`).join(', ')
-  throw fields.error('proxy-url', `must be a URL that begins with one of ${schemes}`)
+  const url = URL.canParse(proxy) ? new URL(proxy) : undefined
+  if (url === undefined || !proxySchemes.includes(url.protocol)) {
+    const schemes = proxySchemes.map((scheme) => `${scheme}//`).join(', ')
+    throw fields.error('proxy-url', `must be a URL that begins with one of ${schemes}`)
+  }
+  for (const [part, text] of [
+    ['user', url.username],
+    ['password', url.password],
+  ] as const) {
+    if (!isDecodable(text)) throw fields.error('proxy-url', `its ${part} must be percent-encoded: a % is %25`)
+  }
+  return proxy
+}
+
+/** Whether it is percent-encoded UTF-8. */
+function isDecodable(text: string): boolean {
+  try {
+    decodeURIComponent(text)
+    return true
+  } catch {
+    return false
+  }
 }
 
 function readUser(fields: KubeconfigFields, folder: string): KubeconfigUser {

@@ -307,6 +307,16 @@ describe('a kubeconfig is refused', () => {
       cluster: { 'proxy-url': 'socks4://a' },
       problem: /proxy-url: must be a URL that begins with one of http:\/\//u,
     },
+    ...['http', 'socks5'].map((scheme) => ({
+      name: `with a % that is no escape in the password of a proxy (${scheme})`,
+      cluster: { 'proxy-url': `${scheme}://me:50%off@proxy` },
+      problem: /proxy-url: its password must be percent-encoded: a % is %25$/u,
+    })),
+    {
+      name: 'with a % that is no escape in the user of a proxy',
+      cluster: { 'proxy-url': 'http://%ff@proxy' },
+      problem: /proxy-url: its user must be percent-encoded: a % is %25$/u,
+    },
     {
       name: 'with a SOCKS proxy to a server without a name',
       cluster: { 'proxy-url': 'socks5://a' },
