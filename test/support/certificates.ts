@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-/** A certificate for 127.0.0.1 and viaduct.test, or of a client, that signs itself; `cert` is its own CA. */
+/** A certificate for 127.0.0.1, ::1 and viaduct.test, or of a client, that signs itself; `cert` is its own CA. */
 export interface Certificate {
   readonly cert: string
   readonly key: string
@@ -19,7 +19,7 @@ export function makeCertificate(commonName = 'viaduct-test'): Certificate {
       '-subj',
       `/CN=${commonName}`,
       '-addext',
-      'subjectAltName=IP:127.0.0.1,DNS:viaduct.test',
+      'subjectAltName=IP:127.0.0.1,IP:::1,DNS:viaduct.test',
       '-days',
       '1',
     ]

@@ -41,6 +41,8 @@ export type Fault =
 
 export interface FakeApiOptions {
   readonly certificate?: Certificate
+  /** Where it listens; absent: 127.0.0.1. */
+  readonly address?: '::1'
   /** Certificates of clients must be signed by one of these. */
   readonly clientAuthorities?: readonly string[]
   /** Wanted in each request's Authorization header. */
@@ -101,7 +103,9 @@ export class FakeApiServer {
 
   /** `port` 0: any that is free. */
   async listen(port = 0): Promise<void> {
-    await new Promise<void>((resolve) => this.#server.listen(port, '127.0.0.1', resolve))
+    await new Promise<void>((resolve) =>
+      this.#server.listen(port, this.options.address ?? '127.0.0.1', resolve),
+    )
   }
 
   /** Closes every connection as well. */
@@ -117,7 +121,9 @@ export class FakeApiServer {
   }
 
   get url(): URL {
-    return new URL(`http${this.options.certificate === undefined ? '' : 's'}://127.0.0.1:${this.port}`)
+    const { certificate, address } = this.options
+    const host = address === undefined ? '127.0.0.1' : `[${address}]`
+    return new URL(`http${certificate === undefined ? '' : 's'}://${host}:${this.port}`)
   }
 
   get openWatches(): number {

@@ -1,6 +1,6 @@
 // Proxies on this machine, by HTTP and by SOCKS 5 (RFC 1928), that note where they were asked to connect.
 import { createServer as createHttpServer } from 'node:http'
-import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net'
+import { connect, createServer, isIPv6, type AddressInfo, type Server, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 
 export interface Proxy {
@@ -12,24 +12,26 @@ export interface Proxy {
 
 export type ProxyScheme = 'http' | 'socks5'
 
-export async function startProxy(scheme: ProxyScheme): Promise<Proxy> {
+export async function startProxy(scheme: ProxyScheme, host = '127.0.0.1'): Promise<Proxy> {
   const asked: string[] = []
   const server = scheme === 'http' ? httpProxy(asked) : socksProxy(asked)
   const port = await new Promise<number>((resolve, reject) => {
-    server.listen(0, '127.0.0.1', () => {
+    server.listen(0, host, () => {
       const address = server.address()
       if (isAddress(address)) resolve(address.port)
       else reject(new Error('the proxy does not listen'))
     })
   })
-  return { url: `${scheme}://127.0.0.1:${port}`, asked, close: () => void server.close() }
+  const place = isIPv6(host) ? `[${host}]` : host
+  return { url: `${scheme}://${place}:${port}`, asked, close: () => void server.close() }
 }
 
 function httpProxy(asked: string[]): Server {
   const server = createHttpServer()
   server.on('connect', ({ url = '' }, socket) => {
     asked.push(url)
-    const [host = '', port] = url.split(':')
+    const { hostname, port } = new URL(`http://${url}`)
+    const host = hostname.replace(/^\[|\]$/gu, '')
     join(socket, { host, port: Number(port), greeting: 'HTTP/1.1 200 OK\r\n\r\n' })
   })
   return server

@@ -128,6 +128,9 @@ function readProxy(fields: KubeconfigFields): string {
     const schemes = proxySchemes.map((scheme) => `${scheme}//`).join(', ')
     throw fields.error('proxy-url', `must be a URL that begins with one of ${schemes}`)
   }
+  // The library looks for a host of that name, with its brackets.
+  if (url.protocol.startsWith('socks') && url.hostname.startsWith('['))
+    throw fields.error('proxy-url', 'must not have an IPv6 address where it is one of SOCKS: a name is taken')
   for (const [part, text] of [
     ['user', url.username],
     ['password', url.password],

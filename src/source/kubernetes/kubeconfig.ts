@@ -1,5 +1,6 @@
 // The API server and the credentials that a kubeconfig names. Loaded only where one is: certificates, programs and the Kubernetes
 // client take their time (docs/adr/0016).
+import type { Agent } from 'node:http'
 import type { RequestOptions } from 'node:https'
 import { isIP } from 'node:net'
 // Not by the package's own door, through which everything else of it would come along.
@@ -8,7 +9,6 @@ import { ConfigError } from '../../errors.js'
 import type { StateReporter } from '../../log.js'
 import { examineAuthority, examineClientCertificate } from './certificates.js'
 import {
-  answerDeadlineMs,
   parseServer,
   readOrExplain,
   TokenFile,
@@ -19,6 +19,7 @@ import {
 } from './client-options.js'
 import { ExecPlugin, type ExecCredential } from './exec-plugin.js'
 import { readKubeconfig, type Kubeconfig, type KubeconfigCluster, type Material } from './kubeconfig-file.js'
+import { tunnelAgent } from './tunnel-agent.js'
 
 export interface KubeconfigDependencies extends InClusterDependencies {
   /** Milliseconds since 1970, for what expires. */
@@ -74,6 +75,8 @@ class KubeconfigAccess {
   readonly #client: KubeConfig
   readonly #tokenFile: TokenFile | undefined
   readonly #plugin: ExecPlugin | undefined
+  /** By way of an HTTP proxy. */
+  readonly #tunnels: Agent | undefined
   /** Certificates and key that were found to be in order. */
   #examined = ''
   #certificateExpiresMs = Number.POSITIVE_INFINITY
@@ -83,6 +86,7 @@ class KubeconfigAccess {
     this.#kubeconfig = kubeconfig
     this.#dependencies = dependencies
     this.#client = openClient(kubeconfig, server)
+    this.#tunnels = isHttp(cluster) ? tunnelAgent(new URL(cluster.proxyUrl), server) : undefined
     this.#tokenFile = user.tokenFile === '' ? undefined : new TokenFile(user.tokenFile, dependencies)
     this.#plugin =
       user.exec === undefined
@@ -114,16 +118,12 @@ class KubeconfigAccess {
 
   async #apply(headers: Login['headers'], credential: ExecCredential | undefined): Promise<Login> {
     const { authority, proxyUrl } = this.#kubeconfig.cluster
-    const options: RequestOptions = {
-      headers: { ...headers },
-      ...credential?.certificate,
-      // An HTTP proxy that never answers CONNECT would keep its socket; through SOCKS it would end watches that rest.
-      ...(proxyUrl.startsWith('http') ? { timeout: answerDeadlineMs } : {}),
-    }
+    const options: RequestOptions = { headers: { ...headers }, ...credential?.certificate }
     await this.#client.applyToHTTPSOptions(options).catch((error: unknown) => {
       throw this.#explain(error)
     })
-    const { servername, rejectUnauthorized, agent } = options
+    const { servername, rejectUnauthorized } = options
+    const agent = this.#tunnels ?? (proxyUrl === '' ? undefined : options.agent)
     const [ca, cert, key] = [pemOf(options.ca), pemOf(options.cert), pemOf(options.key)]
     const tls = { ca, cert, key, servername, rejectUnauthorized }
     this.#examine(tls)
@@ -131,7 +131,7 @@ class KubeconfigAccess {
       headers: headersOf(options),
       tls,
       trusted: authority === undefined ? trustedWithoutAuthority : nameOf(authority),
-      ...(proxyUrl !== '' && typeof agent === 'object' ? { agent } : {}),
+      ...(typeof agent === 'object' ? { agent } : {}),
     }
   }
 
@@ -172,6 +172,10 @@ class KubeconfigAccess {
   }
 }
 
+function isHttp({ proxyUrl }: KubeconfigCluster): boolean {
+  return proxyUrl.startsWith('http')
+}
+
 function openClient({ cluster, user }: Kubeconfig, server: URL): KubeConfig {
   const client = new KubeConfig()
   const { authority, isInsecure, tlsServerName, proxyUrl } = cluster
@@ -185,7 +189,7 @@ function openClient({ cluster, user }: Kubeconfig, server: URL): KubeConfig {
       caFile: fileOf(authority),
       caData: dataOf(authority),
       tlsServerName,
-      proxyUrl,
+      proxyUrl: isHttp(cluster) ? '' : proxyUrl,
     },
     {
       name: 'user',

@@ -1,5 +1,7 @@
 // A source whose kubeconfig names a fake API server over TLS: what is wrong is told once, and repaired without a restart.
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { makeCertificate } from '../../../support/certificates.js'
 import type { FakeApiOptions } from '../../../support/fake-api-server.js'
@@ -165,6 +167,46 @@ describe('a kubeconfig with a proxy', () => {
       proxy.close()
     })
   }
+
+  for (const { name, host, address } of [
+    { name: 'a server', host: '127.0.0.1', address: '::1' },
+    { name: 'a proxy', host: '::1', address: undefined },
+    { name: 'both', host: '::1', address: '::1' },
+  ] as const) {
+    for (const scheme of ['https', 'http'] as const) {
+      it(`reaches ${scheme} by IPv6 addresses: ${name}`, async () => {
+        const proxy = await startProxy('http', host)
+        const place = address === undefined ? {} : { address }
+        lab = new KubernetesLab(scheme === 'https' ? { certificate, ...place } : place)
+        await lab.server.listen()
+        folder.describe({
+          server: lab.server.url.origin,
+          'proxy-url': proxy.url,
+          ...(scheme === 'https' ? { 'certificate-authority': 'ca.crt' } : {}),
+        })
+        await lab.open(await folder.open())
+        assert.deepEqual([...new Set(proxy.asked)], [lab.server.url.host])
+        proxy.close()
+      })
+    }
+  }
+
+  it('logs in at the proxy, and says what that answers', async () => {
+    const logins: (string | undefined)[] = []
+    const proxy = createServer().on('connect', ({ headers }, socket) => {
+      logins.push(headers['proxy-authorization'])
+      socket.end('HTTP/1.1 407 Proxy Authentication Required\r\n\r\n')
+    })
+    await once(proxy.listen(0, '127.0.0.1'), 'listening')
+    const address = proxy.address()
+    assert.ok(typeof address === 'object' && address !== null)
+    const place = `127.0.0.1:${address.port}`
+    await open({}, { cluster: { 'proxy-url': `http://me:50%25off@${place}` } })
+    const answer = `the proxy ${place} answers 407 Proxy Authentication Required`
+    await lab.until(() => lab.log.some((line) => line.startsWith('link: ') && line.endsWith(answer)))
+    assert.equal(logins[0], `Basic ${Buffer.from('me:50%off').toString('base64')}`)
+    proxy.close()
+  })
 
   it('says so when there is no proxy', async () => {
     await open({}, { cluster: { 'proxy-url': 'http://127.0.0.1:1' } })

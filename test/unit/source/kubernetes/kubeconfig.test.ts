@@ -318,6 +318,11 @@ describe('a kubeconfig is refused', () => {
       problem: /proxy-url: its user must be percent-encoded: a % is %25$/u,
     },
     {
+      name: 'with the IPv6 address of a SOCKS proxy',
+      cluster: { 'proxy-url': 'socks5://[::1]:1080' },
+      problem: /proxy-url: must not have an IPv6 address where it is one of SOCKS/u,
+    },
+    {
       name: 'with a SOCKS proxy to a server without a name',
       cluster: { 'proxy-url': 'socks5://a' },
       problem: /clusters\[0\]\.cluster\.server: must have a name, or a tls-server-name beside it/u,
