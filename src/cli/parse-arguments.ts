@@ -1,6 +1,7 @@
 import { Command, CommanderError, Option } from 'commander'
 import { readConfig, resolveConfig, version, type Config, type ConfigInput } from '../config/index.js'
 import { ConfigError } from '../errors.js'
+import { flagDefaults } from './flag-defaults.js'
 import type { Flag } from './flag.js'
 import { flags } from './flags.js'
 import { nearestName } from './nearest-name.js'
@@ -84,9 +85,11 @@ function takeFlags(input: ConfigInput, written: readonly WrittenFlag[]): ConfigI
   return written.reduce((result, { flag, text }) => flag.take(result, text), input)
 }
 
-/** The texts of the flags that are written in arguments that `parseArguments` takes, by name; of one written often, the last. */
+/**
+ * The texts of all flags, by name: as they are written in arguments that `parseArguments` takes, the last time, else their defaults.
+ */
 export function writtenFlags(argv: readonly string[]): Readonly<Record<string, string>> {
-  const written: Record<string, string> = {}
+  const written: Record<string, string> = { ...flagDefaults }
   buildCommand(({ name }, text) => {
     written[name] = text
   }).parse(argv.map(normalizeWord), { from: 'user' })

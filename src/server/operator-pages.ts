@@ -11,7 +11,7 @@ export interface OperatorFacts extends ProcessFacts {
   readonly metrics: { readonly contentType: string; metrics(): Promise<string> }
   /** The KubeProxyConfiguration that is in force. */
   readonly configuration: () => unknown
-  /** The flags that were written, by name, as text. */
+  /** All flags, by name, as text: as written, else their defaults. */
   readonly flags: () => Readonly<Record<string, string>>
 }
 

@@ -143,7 +143,7 @@ describe('the pages for operators', { timeout: 60_000 }, () => {
     )
     assert.deepEqual(await ask('/metrics/slis', 'DELETE'), [200, 'metrics reset\n'])
     assert.match((await ask('/configz'))[1], /"enableProfiling":true/u)
-    assert.match((await ask('/flagz'))[1], /^profiling=true$/mu)
+    assert.match((await ask('/flagz'))[1], /^oom-score-adj=-999\n(?:.*\n)*profiling=true$/mu)
     assert.match((await ask('/statusz'))[1], /^Paths: .*\/metrics\/slis/mu)
     assert.match((await ask('/debug/pprof/'))[1], /V8/u)
     assert.equal((await ask('/debug/pprof/goroutine'))[0], 404)
