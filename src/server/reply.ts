@@ -1,7 +1,6 @@
 // What pages answer, and how a request finds its page.
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import type { StateReporter } from '../log.js'
-import { httpLimits } from './http-server.js'
 
 /** A whole reply. */
 export interface Reply {
@@ -54,13 +53,12 @@ export function answering(pages: Pages, problems: StateReporter): RequestListene
     const page = pages.get(path)
     if (page === undefined) return send(response, notFound)
     const query = new URLSearchParams(end < 0 ? '' : url.slice(end))
-    // Who waits for a page that takes its time is not idle.
-    request.socket.setTimeout(0)
+    // Who waits for a page that takes its time is not idle; who does not read it then is.
+    response.on('timeout', () => {
+      if (response.headersSent) request.socket.destroy()
+    })
     replyOf(path, async () => await page(pageRequest(request, response, query)), problems).then(
-      (reply) => {
-        request.socket.setTimeout(httpLimits.timeout)
-        send(response, reply)
-      },
+      (reply) => send(response, reply),
       (error: unknown) => response.destroy(error instanceof Error ? error : undefined),
     )
   }

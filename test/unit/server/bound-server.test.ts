@@ -1,9 +1,15 @@
 // Real sockets on loopback.
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
+import { EventEmitter, once } from 'node:events'
 import { afterEach, describe, it } from 'node:test'
 import { StateReporter } from '../../../src/log.js'
-import { BoundServer, httpLimits, type BoundServerOptions } from '../../../src/server/index.js'
+import {
+  answering,
+  BoundServer,
+  httpLimits,
+  type BoundServerOptions,
+  type Page,
+} from '../../../src/server/index.js'
 import {
   ask,
   assertRefused,
@@ -30,6 +36,16 @@ interface Bench {
   readonly port: () => number
 }
 
+function reporter(log: MemoryLog): StateReporter {
+  return new StateReporter({
+    log,
+    level: 'error',
+    trouble: 'not served',
+    recovery: 'served now',
+    count: () => {},
+  })
+}
+
 function open(options: Partial<BoundServerOptions> = {}): Bench {
   const [clock, log] = [new ManualClock(), new MemoryLog()]
   const server = new BoundServer({
@@ -39,13 +55,7 @@ function open(options: Partial<BoundServerOptions> = {}): Bench {
     isHardFail: false,
     onHardFail: () => {},
     clock,
-    problems: new StateReporter({
-      log,
-      level: 'error',
-      trouble: 'not served',
-      recovery: 'served now',
-      count: () => {},
-    }),
+    problems: reporter(log),
     ...options,
   })
   opened.push(server)
@@ -217,5 +227,54 @@ describe('clients that mean no good', () => {
     }
     assert.match(await answer(), /^HTTP\/1\.1 200 OK/u)
     for (const socket of [kept, ...others]) socket.destroy()
+  })
+})
+
+function plainPage(body: string, made?: Promise<unknown>): Page {
+  return async () => {
+    await made
+    return { status: 200, contentType: 'text/plain', body }
+  }
+}
+
+/** A server with a page that is made when a connection was silent for too long, and one that is there at once. */
+function openSlow(body: string): Bench {
+  const news = new EventEmitter()
+  const pages = new Map([
+    ['/slow', plainPage(body, once(news, 'silence'))],
+    ['/quick', plainPage('quick')],
+  ])
+  const reply = answering(pages, reporter(new MemoryLog()))
+  return open({
+    limits: { ...httpLimits, timeout: 50 },
+    reply: (request, response) => {
+      request.socket.once('timeout', () => news.emit('silence'))
+      reply(request, response)
+    },
+  })
+}
+
+describe('a page that takes longer than a connection may be silent', () => {
+  const orders = [['slow'], ['slow', 'quick'], ['quick', 'slow']]
+  for (const order of orders) {
+    it(`comes, when a connection asks for ${order.join(' and then ')}`, async () => {
+      const { server, port } = openSlow('slow')
+      await server.start()
+      const socket = await connected(port())
+      socket.write(order.map((path) => `GET /${path} HTTP/1.1\r\nHost: a\r\n\r\n`).join(''))
+      const words = await readUntil(socket, order.at(-1))
+      assert.deepEqual(words.match(/^(?:slow|quick)/gmu), order)
+      socket.destroy()
+    })
+  }
+
+  it('and a client that does not read it then is dropped', async () => {
+    const { server, port } = openSlow('a'.repeat(32 << 20))
+    await server.start()
+    const socket = await connected(port())
+    socket.write('GET /slow HTTP/1.1\r\nHost: a\r\n\r\n')
+    await until(() => server.connectionCount === 1)
+    await until(() => server.connectionCount === 0)
+    socket.destroy()
   })
 })
