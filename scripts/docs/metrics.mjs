@@ -11,7 +11,7 @@ async function registered() {
   const registry = new Registry()
   openMetrics(registry)
   openKernelMetrics(registry, { calls: () => nothing, packets: async () => undefined })
-  openProcessMetrics(registry, { version: '0.0.0', featureGates: {} })
+  openProcessMetrics(registry, { version: '0.0.0', featureGates: {} }, () => {})
   return registry.getMetricsAsArray()
 }
 

@@ -20,6 +20,7 @@ const timers = {
   now: () => systemClock.now(),
   after: (delayMs: number, wake: () => void) => systemClock.schedule(delayMs, wake),
 }
+const every = (periodMs: number, wake: () => void): void => void setInterval(wake, periodMs).unref()
 
 /** How long events may take that are not sent yet: at an end that was asked for, and at one that they may explain. */
 const [farewellMs, lastWordsMs] = [200, 1000]
@@ -43,7 +44,7 @@ export async function run({ config, configFile, kernel, log, manager }: RunOptio
   configChange.catch(() => undefined)
   const registry = new Registry()
   const metrics = openMetrics(registry)
-  openProcessMetrics(registry, config)
+  openProcessMetrics(registry, config, every)
   const name = nodeName(config, hostname())
   const news = new EventEmitter<{ crash: [unknown] }>()
   const sourceCrash = once(news, 'crash')
@@ -124,7 +125,7 @@ function startOf(node: string): EventReport {
 function guardProcess({ oomScoreAdj }: Config, log: Log): void {
   setOomScore({ score: oomScoreAdj, after: timers.after, log })
   watchStrain({
-    every: (periodMs, look) => void setInterval(look, periodMs).unref(),
+    every,
     now: timers.now,
     heap: () => {
       const { used_heap_size: used, heap_size_limit: limit } = getHeapStatistics()

@@ -1,7 +1,6 @@
 // Metrics of the process and of the build, read when somebody asks. Names of Prometheus' and Kubernetes' libraries where they have
 // them; nothing of it costs anything before the first scrape.
 import { readdir, readFile } from 'node:fs/promises'
-import type { IntervalHistogram } from 'node:perf_hooks'
 import { Counter, Gauge, type Registry } from 'prom-client'
 import { BugError } from '../errors.js'
 
@@ -17,13 +16,16 @@ export function processStartMs(): number {
   return Date.now() - process.uptime() * 1000
 }
 
+/** Calls `wake` again and again, `periodMs` apart, and keeps no process alive. */
+type Every = (periodMs: number, wake: () => void) => void
+
 /** Registers them, once. */
-export function openProcessMetrics(registry: Registry, facts: BuildFacts): void {
+export function openProcessMetrics(registry: Registry, facts: BuildFacts, every: Every): void {
   registerBuild(registry, facts)
   registerProcess(registry)
   registerLimits(registry)
   registerMemory(registry)
-  registerLoopDelay(registry)
+  registerLoopDelay(registry, every)
 }
 
 function registerBuild(registry: Registry, { version, featureGates }: BuildFacts): void {
@@ -125,28 +127,35 @@ function registerMemory(registry: Registry): void {
 /** Between two looks at the loop: 50 times a second costs some 0.05 % of a core. */
 const resolutionMs = 20
 
-function registerLoopDelay(registry: Registry): void {
-  let histogram: IntervalHistogram | undefined
+/** A window of the process, not of a scraper: each of them sees every window, where it asks once a minute or more often. */
+const windowMs = 60_000
+
+function registerLoopDelay(registry: Registry, every: Every): void {
+  let watching: Promise<void> | undefined
   registry.registerMetric(
     new Gauge({
       name: 'viaduct_event_loop_delay_seconds',
-      help: 'How late work on the event loop began since the last scrape',
+      help: 'How late work on the event loop began in the last whole minute',
       labelNames: ['quantile'],
       registers: [],
       async collect() {
-        if (histogram === undefined) {
-          const { monitorEventLoopDelay } = await import('node:perf_hooks')
-          histogram = monitorEventLoopDelay({ resolution: resolutionMs })
-          histogram.enable()
-          return
-        }
-        this.set({ quantile: '0.5' }, delaySeconds(histogram.percentile(50)))
-        this.set({ quantile: '0.99' }, delaySeconds(histogram.percentile(99)))
-        this.set({ quantile: '1' }, delaySeconds(histogram.max))
-        histogram.reset()
+        watching ??= watchLoop(every, (quantile, seconds) => this.set({ quantile }, seconds))
+        await watching
       },
     }),
   )
+}
+
+async function watchLoop(every: Every, show: (quantile: string, seconds: number) => void): Promise<void> {
+  const { monitorEventLoopDelay } = await import('node:perf_hooks')
+  const histogram = monitorEventLoopDelay({ resolution: resolutionMs })
+  histogram.enable()
+  every(windowMs, () => {
+    show('0.5', delaySeconds(histogram.percentile(50)))
+    show('0.99', delaySeconds(histogram.percentile(99)))
+    show('1', delaySeconds(histogram.max))
+    histogram.reset()
+  })
 }
 
 /** The time between two looks is the resolution, and the delay. */

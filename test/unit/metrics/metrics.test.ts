@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
 import { Registry } from 'prom-client'
 import {
   openHealthcheckMetrics,
@@ -155,14 +156,29 @@ async function values(registry: Registry): Promise<ReadonlyMap<string, number>> 
   )
 }
 
-function delay(quantile: string): string {
-  return `viaduct_event_loop_delay_seconds{quantile="${quantile}"}`
+async function delays(registry: Registry): Promise<readonly (number | undefined)[]> {
+  const present = await values(registry)
+  return ['0.5', '0.99', '1'].map((quantile) =>
+    present.get(`viaduct_event_loop_delay_seconds{quantile="${quantile}"}`),
+  )
+}
+
+function assertMinute(periodMs: number): void {
+  assert.equal(periodMs, 60_000)
+}
+
+/** Holds up the event loop for longer than it takes between two looks at it, so often that two looks are that far apart. */
+async function heldUp(): Promise<void> {
+  for (let times = 0; times < 3; times++) {
+    for (const end = performance.now() + 40; performance.now() < end;);
+    await setTimeout(1)
+  }
 }
 
 describe('openProcessMetrics', () => {
   it('tells what process this is', async () => {
     const registry = new Registry()
-    openProcessMetrics(registry, build)
+    openProcessMetrics(registry, build, assertMinute)
     const before = await values(registry)
     assert.equal(before.get('kubernetes_feature_enabled{name="AllowServiceExternalIPs",stage=""}'), 1)
     assert.equal(
@@ -186,12 +202,25 @@ describe('openProcessMetrics', () => {
     assert.ok(((await values(registry)).get(cpu) ?? 0) >= (before.get(cpu) ?? Infinity))
   })
 
-  it('watches the event loop from the first scrape on', async () => {
+  it('shows every scraper how late the event loop was in the last whole minute, from the first scrape on', async () => {
     const registry = new Registry()
-    openProcessMetrics(registry, build)
-    assert.equal((await values(registry)).get(delay('1')), undefined)
-    const after = await values(registry)
-    for (const quantile of ['0.5', '0.99', '1']) assert.ok((after.get(delay(quantile)) ?? -1) >= 0, quantile)
+    const turns: (() => void)[] = []
+    openProcessMetrics(registry, build, (periodMs, wake) => {
+      assertMinute(periodMs)
+      turns.push(wake)
+    })
+    assert.equal(turns.length, 0)
+    await Promise.all([values(registry), values(registry)])
+    const [turn, ...others] = turns
+    assert.ok(turn !== undefined && others.length === 0, 'the loop is watched once')
+    assert.equal((await delays(registry))[2], undefined, 'before the end of the first minute')
+    await heldUp()
+    turn()
+    const shown = await delays(registry)
+    await heldUp()
+    assert.deepEqual(await Promise.all([delays(registry), delays(registry)]), [shown, shown])
+    const [half = 0, most = 0, all = 0] = shown
+    assert.ok(all > 0 && half <= most && most <= all, String(shown))
   })
 })
 

@@ -20,7 +20,11 @@ async function samples(): Promise<ReadonlyMap<string, Metric>> {
     packets: async () => undefined,
     after: () => () => {},
   })
-  openProcessMetrics(registry, { version: '1.2.3', featureGates: { AllowServiceExternalIPs: true } })
+  openProcessMetrics(
+    registry,
+    { version: '1.2.3', featureGates: { AllowServiceExternalIPs: true } },
+    () => {},
+  )
   const text = await registry.metrics()
   const found = new Map<string, Metric>([['up', { type: 'gauge', labels: [] }]])
   for (const [, name = '', type = ''] of text.matchAll(/^# TYPE (\w+) (\w+)$/gmu)) {

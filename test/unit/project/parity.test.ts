@@ -113,7 +113,11 @@ function fieldsOfFiles(): readonly [kubeProxy: readonly string[], own: readonly 
 async function metricNames(): Promise<readonly string[]> {
   const registry = new Registry()
   openMetrics(registry)
-  openProcessMetrics(registry, { version: '0.0.0', featureGates: { AllowServiceExternalIPs: true } })
+  openProcessMetrics(
+    registry,
+    { version: '0.0.0', featureGates: { AllowServiceExternalIPs: true } },
+    () => {},
+  )
   openKernelMetrics(registry, {
     calls: () => new Map(),
     packets: async () => await Promise.resolve(undefined),
