@@ -34,21 +34,42 @@ export interface RunOptions {
   readonly manager: ServiceManager
 }
 
+/** What may end an agent at any time. */
+interface Ends {
+  readonly stopped: Promise<NodeJS.Signals>
+  readonly uncaught: Promise<never>
+  readonly configChange: Promise<never>
+}
+
 /** Brings the world into the kernel until somebody ends it. Resolves with the exit code; rejects with what ended it otherwise. */
-export async function run({ config, configFile, kernel, log, manager }: RunOptions): Promise<number> {
+export async function run(options: RunOptions): Promise<number> {
+  const { config, configFile, log } = options
   const stopped = stopSignal()
   const uncaught = uncaughtError(log)
   guardProcess(config, log)
   const following = new AbortController()
   const configChange = watchConfigFile(configFile, { signal: following.signal, after: timers.after })
   configChange.catch(() => undefined)
+  try {
+    const signal = await live(options, { stopped, uncaught, configChange })
+    await Promise.race([uncaught, Promise.resolve()]) // throws what came during the end
+    log.info('viaduct stops; the kernel stays as it is', { signal })
+    return 0
+  } finally {
+    following.abort()
+  }
+}
+
+/** Resolves with the signal that ended it. */
+async function live({ config, kernel, log, manager }: RunOptions, ends: Ends): Promise<NodeJS.Signals> {
+  const { stopped, uncaught, configChange } = ends
   const registry = new Registry()
   const metrics = openMetrics(registry)
   openProcessMetrics(registry, config, every)
   const name = nodeName(config, hostname())
   const news = new EventEmitter<{ crash: [unknown] }>()
   const sourceCrash = once(news, 'crash')
-  const { source, client } = await openSource(config, {
+  const opening = openSource(config, {
     fileSystem: nodeFileSystem,
     timers,
     log,
@@ -57,6 +78,9 @@ export async function run({ config, configFile, kernel, log, manager }: RunOptio
     nodeName: name,
     environment: process.env,
   })
+  const opened = await Promise.race([stopped, uncaught, opening])
+  if (typeof opened === 'string') return opened
+  const { source, client } = opened
   const sender = new EventSender({
     client,
     nodeName: name,
@@ -101,7 +125,6 @@ export async function run({ config, configFile, kernel, log, manager }: RunOptio
     }
   } finally {
     manager.stopping()
-    following.abort()
     nodeWatch.close()
     kernel.hurry()
     const told = sender.stop(typeof end === 'string' ? farewellMs : lastWordsMs)
@@ -111,9 +134,7 @@ export async function run({ config, configFile, kernel, log, manager }: RunOptio
     await told
   }
   if (typeof end !== 'string') throw end[0]
-  await Promise.race([uncaught, Promise.resolve()]) // throws what came during the end
-  log.info('viaduct stops; the kernel stays as it is', { signal: end })
-  return 0
+  return end
 }
 
 /** kube-proxy's (spec 1.10). */

@@ -1,0 +1,96 @@
+// The agent in this process, on the model kernel. Its signals are this process's own.
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { run } from '../../../src/agent/index.js'
+import { resolveConfig, type ConfigInput } from '../../../src/config/index.js'
+import type { Kernel } from '../../../src/kernel/index.js'
+import { openModelKernel } from '../../../src/kernel/model/index.js'
+import { ServiceManager } from '../../../src/process/index.js'
+import { settle } from '../../support/manual-clock.js'
+import { MemoryLog } from '../../support/pipeline-lab.js'
+
+/** Nobody listens there. */
+const kubeconfigText = `
+current-context: here
+contexts: [{ name: here, context: { cluster: here, user: nobody } }]
+clusters: [{ name: here, cluster: { server: 'http://127.0.0.1:1' } }]
+users: [{ name: nobody, user: {} }]
+`
+
+let folder: string
+before(() => {
+  folder = mkdtempSync(join(tmpdir(), 'viaduct-run-'))
+})
+after(() => rmSync(folder, { recursive: true }))
+
+/** What of the kernel is asked for is noted. */
+function openNoted(): { readonly kernel: Kernel; readonly asked: readonly string[] } {
+  const asked: string[] = []
+  const kernel: Kernel = {
+    ...openModelKernel(),
+    calls: new Map(),
+    hurry: () => {},
+    notifyServiceManager: () => {},
+  }
+  const get = (target: Kernel, name: string): unknown => {
+    asked.push(name)
+    return Reflect.get(target, name)
+  }
+  return { kernel: new Proxy(kernel, { get }), asked }
+}
+
+function start(input: ConfigInput) {
+  const { kernel, asked } = openNoted()
+  const log = new MemoryLog()
+  const path = join(folder, 'config.yaml')
+  const bytes = Buffer.from('{}')
+  writeFileSync(path, bytes)
+  const ended = run({
+    // As it is: no test changes what this process is worth to the system.
+    config: resolveConfig({ ...input, oomScoreAdj: 0 }),
+    configFile: { path, bytes },
+    kernel,
+    log,
+    manager: new ServiceManager({
+      environment: {},
+      pid: process.pid,
+      notify: () => {},
+      every: () => {},
+      log,
+    }),
+  })
+  return { ended, asked, log }
+}
+
+async function assertUnwatched(): Promise<void> {
+  // A handle is gone at the end of a turn of the loop.
+  await settle()
+  await settle()
+  assert.ok(!process.getActiveResourcesInfo().includes('FSEventWrap'), 'the file is watched no more')
+}
+
+describe('an agent that opens its source', () => {
+  it('ends by a signal without a call into the kernel', async () => {
+    const kubeconfig = join(folder, 'kubeconfig')
+    writeFileSync(kubeconfig, kubeconfigText)
+    const { ended, asked, log } = start({ client: { clientConnection: { kubeconfig } } })
+    process.emit('SIGTERM', 'SIGTERM')
+    assert.equal(await ended, 0)
+    assert.deepEqual(asked, [])
+    assert.deepEqual(
+      log.lines.map(({ message, fields }) => [message, fields]),
+      [['viaduct stops; the kernel stays as it is', { signal: 'SIGTERM' }]],
+    )
+    await assertUnwatched()
+  })
+
+  it('leaves nothing behind where that fails', async () => {
+    const { ended, asked } = start({ client: { clientConnection: { kubeconfig: join(folder, 'missing') } } })
+    await assert.rejects(ended, { name: 'ConfigError' })
+    assert.deepEqual(asked, [])
+    await assertUnwatched()
+  })
+})
