@@ -11,7 +11,14 @@ import type { Kernel } from '../kernel/index.js'
 import type { AdjustableLog, Log } from '../log.js'
 import { openMetrics, openProcessMetrics } from '../metrics/index.js'
 import { nodeName, NodeWatch } from '../node/index.js'
-import { setOomScore, stopSignal, uncaughtError, watchStrain, type ServiceManager } from '../process/index.js'
+import {
+  endInOrder,
+  setOomScore,
+  stopSignal,
+  uncaughtError,
+  watchStrain,
+  type ServiceManager,
+} from '../process/index.js'
 import { nodeFileSystem, openSource, type ObjectEvent } from '../source/index.js'
 import { Inbox, systemClock } from '../sync/index.js'
 import { build, type Agent } from './build.js'
@@ -45,7 +52,7 @@ interface Ends {
 export async function run(options: RunOptions): Promise<number> {
   const { config, configFile, log } = options
   const stopped = stopSignal()
-  const uncaught = uncaughtError(log)
+  const uncaught = uncaughtError({ log, process, after: timers.after })
   guardProcess(config, log)
   const following = new AbortController()
   const configChange = watchConfigFile(configFile, { signal: following.signal, after: timers.after })
@@ -128,10 +135,8 @@ async function live({ config, kernel, log, manager }: RunOptions, ends: Ends): P
     nodeWatch.close()
     kernel.hurry()
     const told = sender.stop(typeof end === 'string' ? farewellMs : lastWordsMs)
-    await agent?.servers.stop()
-    await source.stop()
-    await agent?.synchronizer.stop()
-    await told
+    const parts = [agent?.servers, source, agent?.synchronizer, { stop: async () => await told }]
+    await endInOrder(parts, log)
   }
   if (typeof end !== 'string') throw end[0]
   return end

@@ -3,6 +3,7 @@
 // Never: what the agent does (agent/), what the kernel holds.
 // Owner of: nothing.
 // Read next: signals.ts; service-manager.ts; v8-options.ts.
+export { endInOrder } from './end.js'
 export { setOomScore, type OomScoreOptions } from './oom-score.js'
 export { releaseMemory } from './release-memory.js'
 export { ServiceManager } from './service-manager.js'

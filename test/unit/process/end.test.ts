@@ -1,0 +1,68 @@
+// Ends: in order, and by errors that nobody caught.
+import assert from 'node:assert/strict'
+import { EventEmitter } from 'node:events'
+import { describe, it } from 'node:test'
+import { endInOrder, uncaughtError } from '../../../src/process/index.js'
+import { ManualClock, settle } from '../../support/manual-clock.js'
+import { MemoryLog } from '../../support/pipeline-lab.js'
+
+describe('an end', () => {
+  const failures: readonly { readonly name: string; readonly stop: () => Promise<void> }[] = [
+    { name: 'rejects', stop: async () => await Promise.reject(new Error('servers: no')) },
+    {
+      name: 'throws',
+      stop: () => {
+        throw new Error('servers: no')
+      },
+    },
+  ]
+  for (const { name, stop } of failures) {
+    it(`is that of every part in its turn, also where one ${name}`, async () => {
+      const log = new MemoryLog()
+      const said: string[] = []
+      const part = (word: string) => ({
+        stop: async () => {
+          said.push(`${word} stops`)
+          await settle()
+          said.push(`${word} has stopped`)
+        },
+      })
+      await endInOrder([{ stop }, part('source'), undefined, part('synchronizer')], log)
+      assert.deepEqual(said, [
+        'source stops',
+        'source has stopped',
+        'synchronizer stops',
+        'synchronizer has stopped',
+      ])
+      const [line, ...others] = log.lines
+      assert.equal(line?.message, 'A part of the agent did not end in order')
+      assert.deepEqual([String(line.fields.err), others], ['Error: servers: no', []])
+    })
+  }
+})
+
+/** A process of which nothing is left but its end. */
+class EndingProcess extends EventEmitter {
+  exitCode: number | undefined
+  readonly exits: number[] = []
+
+  exit(code: number): void {
+    this.exits.push(code)
+  }
+}
+
+describe('an error that nobody caught', () => {
+  it('ends the process in order, and after 10 s in any case', async () => {
+    const [process, clock, log] = [new EndingProcess(), new ManualClock(), new MemoryLog()]
+    const uncaught = uncaughtError({ log, process, after: (delayMs, wake) => clock.schedule(delayMs, wake) })
+    assert.equal(clock.pending, 0)
+    process.emit('uncaughtException', new Error('unexpected'))
+    await assert.rejects(uncaught, { message: 'unexpected' })
+    assert.equal(log.find('error', 'Nobody expected this error: the agent ends').length, 1)
+    assert.equal(process.listenerCount('uncaughtException'), 0, 'the next one ends it at once')
+    await clock.advance(9999)
+    assert.deepEqual([process.exitCode, process.exits], [1, []])
+    await clock.advance(1)
+    assert.deepEqual(process.exits, [1])
+  })
+})
