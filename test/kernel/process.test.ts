@@ -52,6 +52,29 @@ describe('the process', { timeout: 60_000 }, () => {
     })
   }
 
+  for (const { verbosity, expected } of [
+    { verbosity: '0', expected: [] },
+    { verbosity: '1', expected: [{ 'proxy-mode': 'iptables', v: '1', 'bind-address-hard-fail': 'false' }] },
+  ]) {
+    it(`-v=${verbosity} ${expected.length === 0 ? 'does not show' : 'shows first'} its flags`, async () => {
+      const agent = node.start(process.execPath, agentFile, ...own(), `-v=${verbosity}`)
+      await agent.line((line) => line.includes('viaduct starts'))
+      agent.signal('SIGTERM')
+      await agent.ended
+      const names = ['manifests', 'proxy-mode', 'v', 'bind-address-hard-fail']
+      const told = agent.lines.flatMap((line, at) => {
+        const { msg, flags } = JSON.parse(line)
+        return msg === 'Flags'
+          ? [{ at, flags: Object.fromEntries(names.map((name) => [name, flags[name]])) }]
+          : []
+      })
+      assert.deepEqual(
+        told,
+        expected.map((flags) => ({ at: 0, flags: { manifests, ...flags } })),
+      )
+    })
+  }
+
   it('SIGUSR2 lets the log show everything, and then again what -v says; SIGUSR1 opens no debugger', async () => {
     const agent = await started()
     agent.signal('SIGUSR1')
