@@ -1,6 +1,6 @@
 // The program: reads how it was called, and does that.
 import { cleanUp, initialise, run, writeConfig } from './agent/index.js'
-import { parseArguments, writtenFlags } from './cli/index.js'
+import { parseArguments, flagTexts } from './cli/index.js'
 import { readConfigFile } from './config/index.js'
 import { openKernel } from './kernel/index.js'
 import { openLog, openStandardOutput } from './log.js'
@@ -25,7 +25,7 @@ async function main(): Promise<number> {
     now: Date.now,
   })
   followLogSignals(log)
-  if (config.verbosity >= 1) log.info('Flags', { flags: writtenFlags(process.argv.slice(2)) })
+  if (config.verbosity >= 1) log.info('Flags', { flags: flagTexts(process.argv.slice(2)) })
   const kernel = openKernel({ addonPath: process.env['VIADUCT_ADDON'] })
   const manager = new ServiceManager({
     environment: process.env,

@@ -3,7 +3,7 @@ import { EventEmitter, once } from 'node:events'
 import { hostname } from 'node:os'
 import type { Registry } from 'prom-client'
 import type { IpFamily } from '../address.js'
-import { writtenFlags } from '../cli/index.js'
+import { flagTexts } from '../cli/index.js'
 import { effectiveConfiguration, type Config, type ProxyMode } from '../config/index.js'
 import { countCpus, type Kernel } from '../kernel/index.js'
 import type { EventRecorder } from '../event.js'
@@ -103,7 +103,7 @@ export async function build({
       mode: name,
       metrics: registry,
       configuration: () => effectiveConfiguration(config, name),
-      flags: () => writtenFlags(process.argv.slice(2)),
+      flags: () => flagTexts(process.argv.slice(2)),
       startedMs: processStartMs(),
       version: config.version,
     },

@@ -4,4 +4,4 @@
 // Read next: flags.ts (the table); config/ (defaults and validation); docs/flags.md.
 export type { Flag } from './flag.js'
 export { flags } from './flags.js'
-export { parseArguments, writtenFlags, type ConfigFile, type Invocation } from './parse-arguments.js'
+export { parseArguments, flagTexts, type ConfigFile, type Invocation } from './parse-arguments.js'

@@ -88,7 +88,7 @@ function takeFlags(input: ConfigInput, written: readonly WrittenFlag[]): ConfigI
 /**
  * The texts of all flags, by name: as they are written in arguments that `parseArguments` takes, the last time, else their defaults.
  */
-export function writtenFlags(argv: readonly string[]): Readonly<Record<string, string>> {
+export function flagTexts(argv: readonly string[]): Readonly<Record<string, string>> {
   const written: Record<string, string> = { ...flagDefaults }
   buildCommand(({ name }, text) => {
     written[name] = text

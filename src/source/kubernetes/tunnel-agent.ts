@@ -59,9 +59,10 @@ function openTunnel(proxy: URL, { host, port }: RequestOptions, done: Done): voi
   })
   request.on('connect', (response, socket) => {
     socket.setTimeout(0)
-    if (response.statusCode === 200) return done(null, socket)
+    const { statusCode = 0 } = response
+    if (statusCode >= 200 && statusCode < 300) return done(null, socket)
     socket.destroy()
-    done(new Error(`the proxy ${proxy.host} answers ${response.statusCode} ${response.statusMessage}`))
+    done(new Error(`the proxy ${proxy.host} answers ${statusCode} ${response.statusMessage}`))
   })
   request.on('timeout', () => request.destroy(new Error(`the proxy ${proxy.host} does not answer`)))
   request.on('error', done)

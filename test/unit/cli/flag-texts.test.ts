@@ -1,22 +1,22 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { flags, writtenFlags } from '../../../src/cli/index.js'
+import { flags, flagTexts } from '../../../src/cli/index.js'
 import { resolveConfig } from '../../../src/config/index.js'
 
 describe('the texts of all flags', () => {
   it('are there without any that is written', () => {
-    assert.deepEqual(Object.keys(writtenFlags([])).toSorted(), flags.map(({ name }) => name).toSorted())
+    assert.deepEqual(Object.keys(flagTexts([])).toSorted(), flags.map(({ name }) => name).toSorted())
   })
 
   for (const { name, take } of flags) {
     it(`say of --${name} what holds without it`, () => {
-      const text = writtenFlags([])[name] ?? ''
+      const text = flagTexts([])[name] ?? ''
       if (text !== '') assert.deepEqual(resolveConfig(take({}, text)), resolveConfig({}))
     })
   }
 
   it('are as they are written, the last time', () => {
-    const texts = writtenFlags(['--v=2', '-v=4', '--masquerade_all', '--cluster-cidr', '10.0.0.0/8'])
+    const texts = flagTexts(['--v=2', '-v=4', '--masquerade_all', '--cluster-cidr', '10.0.0.0/8'])
     const { v, 'masquerade-all': isAll, 'cluster-cidr': cidr, 'proxy-mode': mode } = texts
     assert.deepEqual([v, isAll, cidr, mode], ['4', 'true', '10.0.0.0/8', ''])
   })
