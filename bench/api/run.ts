@@ -1,6 +1,6 @@
 // Measures one part of the API source on this machine, and prints the figures as one JSON line:
-//   node run.js PART CONNECT_BINARY FOLLOWER [MINUTES | FLOOR_BINARY]
-// FOLLOWER is bench/api/follow.ts, bundled; FLOOR_BINARY is for the part `guest`. Everything that it writes is under TMPDIR.
+//   node run.js PART CONNECT_BINARY FOLLOWER MINUTES|FLOOR_BINARY
+// FOLLOWER is bench/api/follow.ts, bundled; FLOOR_BINARY is for the part `guest`, MINUTES for `memory`. Everything that it writes is under TMPDIR.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
@@ -131,12 +131,16 @@ async function latencyFigures(mode: ProxyMode, tickUs: number): Promise<Record<s
 }
 
 /** What the agent itself says of its changes so far: from the change of an object to the kernel's last acknowledgement. */
-async function eventsToKernel(place: Namespace): Promise<{ readonly seconds: number; readonly count: number }> {
+async function eventsToKernel(
+  place: Namespace,
+): Promise<{ readonly seconds: number; readonly count: number }> {
   const ask = "fetch('http://127.0.0.1:10249/metrics').then((answer) => answer.text()).then(console.log)"
   const text = await place.must(process.execPath, '-e', ask)
   const [seconds = Number.NaN, count = Number.NaN] = ['sum', 'count'].map((what) => {
     const line = new RegExp(`^viaduct_event_to_kernel_seconds_${what}\\{ip_family="IPv4"\\} (\\S+)$`, 'm')
-    return Number(line.exec(text)?.[1] ?? Number.NaN)
+    const [, value] = line.exec(text) ?? []
+    if (value === undefined) throw new Error(`the agent has no viaduct_event_to_kernel_seconds_${what}`)
+    return Number(value)
   })
   return { seconds, count }
 }

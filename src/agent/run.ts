@@ -7,6 +7,7 @@ import type { ConfigFile } from '../cli/index.js'
 import { watchConfigFile, type Config } from '../config/index.js'
 import { type EventReport, nodeReference } from '../event.js'
 import { EventSender } from '../events/index.js'
+import { BugError } from '../errors.js'
 import type { Kernel } from '../kernel/index.js'
 import type { AdjustableLog, Log } from '../log.js'
 import { openMetrics, openProcessMetrics } from '../metrics/index.js'
@@ -52,7 +53,11 @@ interface Ends {
 export async function run(options: RunOptions): Promise<number> {
   const { config, configFile, log } = options
   const stopped = stopSignal()
-  const uncaught = uncaughtError({ log, process, after: timers.after })
+  const uncaught = uncaughtError({
+    log,
+    process,
+    after: (delayMs, wake) => void setTimeout(wake, delayMs).unref(),
+  })
   guardProcess(config, log)
   const following = new AbortController()
   const configChange = watchConfigFile(configFile, { signal: following.signal, after: timers.after })
@@ -106,6 +111,7 @@ async function live({ config, kernel, log, manager }: RunOptions, ends: Ends): P
   reading.catch(() => undefined)
   let agent: Agent | undefined
   let end: NodeJS.Signals | readonly unknown[] | undefined
+  let isWell = false
   try {
     const building = build({ config, kernel, log, metrics, registry, manager, events: sender })
     const built = await Promise.race([building, stopped, uncaught])
@@ -135,10 +141,16 @@ async function live({ config, kernel, log, manager }: RunOptions, ends: Ends): P
     nodeWatch.close()
     kernel.hurry()
     const told = sender.stop(typeof end === 'string' ? farewellMs : lastWordsMs)
-    const parts = [agent?.servers, source, agent?.synchronizer, { stop: async () => await told }]
-    await endInOrder(parts, log)
+    const parts = [
+      { part: 'servers', stop: () => agent?.servers.stop() },
+      { part: 'source', stop: () => source.stop() },
+      { part: 'sync', stop: () => agent?.synchronizer.stop() },
+      { part: 'events', stop: () => told },
+    ]
+    isWell = await endInOrder(parts, log)
   }
   if (typeof end !== 'string') throw end[0]
+  if (!isWell) throw new BugError('not all of the agent ended in order: the log says which part')
   return end
 }
 

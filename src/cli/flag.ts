@@ -8,6 +8,8 @@ export interface Flag {
   /** Path in Config, as ConfigError names it. */
   readonly field: string
   readonly help: string
+  /** Written again, it adds to what it had; absent: the last one counts. */
+  readonly isAdded?: true
   /** It is obeyed beside --config as well, where it wins over the file's field; absent: the file stands for it. */
   readonly isBesideConfig?: true
   /** Returns `input` with the flag's value. Throws ConfigError for text that is no value of its type. */

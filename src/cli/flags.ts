@@ -77,6 +77,7 @@ export const flags: readonly Flag[] = [
   ...inertFlags,
   {
     name: 'feature-gates',
+    isAdded: true,
     value: 'GATES',
     field: 'featureGates',
     help: 'NAME=true,OTHER=false; AllowServiceExternalIPs (default true): serve external IPs; may be repeated',

@@ -21,6 +21,7 @@ export const inertFlags: readonly Flag[] = [
 export const inertLoggingFlags: readonly Flag[] = [
   {
     name: 'vmodule',
+    isAdded: true,
     value: 'PATTERNS',
     field: 'logging.vmodule',
     help: 'no effect: PATTERN=LEVEL,OTHER=LEVEL for files of kube-proxy',

@@ -75,6 +75,7 @@ export const iptablesFlags: readonly Flag[] = [
   },
   {
     name: 'nodeport-addresses',
+    isAdded: true,
     value: 'CIDRS',
     field: 'nodePortAddresses',
     help: 'networks, separated by commas, whose local addresses take node ports, or primary: the node IPs; may be repeated (default all)',

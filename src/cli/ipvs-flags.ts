@@ -37,6 +37,7 @@ export const ipvsFlags: readonly Flag[] = [
   },
   {
     name: 'ipvs-exclude-cidrs',
+    isAdded: true,
     value: 'CIDRS',
     field: 'ipvs.excludeCIDRs',
     help: 'networks, separated by commas, whose virtual servers are never removed; may be repeated',

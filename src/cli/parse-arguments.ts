@@ -86,14 +86,17 @@ function takeFlags(input: ConfigInput, written: readonly WrittenFlag[]): ConfigI
 }
 
 /**
- * The texts of all flags, by name: as they are written in arguments that `parseArguments` takes, the last time, else their defaults.
+ * The texts of all flags, by name: as they are written in arguments that `parseArguments` takes, else their defaults. The login in a
+ * URL is left out.
  */
 export function flagTexts(argv: readonly string[]): Readonly<Record<string, string>> {
-  const written: Record<string, string> = { ...flagDefaults }
-  buildCommand(({ name }, text) => {
-    written[name] = text
+  const written: Record<string, string> = {}
+  buildCommand(({ name, isAdded }, text) => {
+    const former = isAdded ? written[name] : undefined
+    const shown = text.replace(/\/\/[^/]*@/u, '//')
+    written[name] = former === undefined ? shown : `${former},${shown}`
   }).parse(argv.map(normalizeWord), { from: 'user' })
-  return written
+  return { ...flagDefaults, ...written }
 }
 
 function buildCommand(take: (flag: Flag, text: string) => void): Command {

@@ -12,7 +12,7 @@ export interface PacketTotals {
 export interface KernelFacts {
   /** Calls into the addon so far, by part of the kernel. */
   readonly calls: () => ReadonlyMap<string, number>
-  /** Resolves with undefined in modes without such rules; where it rejects, the scrape has those of the last reading. */
+  /** Resolves with undefined in modes without such rules; where it rejects, which is a bug, the samples of the scrape are missing. */
   readonly packets: () => Promise<PacketTotals | undefined>
   /** Calls `wake` once after `delayMs`, unless the returned function is called before. */
   readonly after: (delayMs: number, wake: () => void) => () => void
@@ -65,13 +65,12 @@ export function openKernelMetrics(registry: Registry, facts: KernelFacts): void 
   )
 }
 
-/** Of one reading for all who ask while it is under way; of the last one where it fails or takes too long. */
+/** Of one reading for all who ask while it is under way; of the last one where it takes too long. */
 function lastTotals({ packets, after }: KernelFacts): () => Promise<PacketTotals | undefined> {
   let last: PacketTotals | undefined
   let reading: Promise<void> | undefined
   const read = async (): Promise<void> => {
-    // A counter that is gone for one scrape, or falls, is a restart of the agent to who looks at its rate.
-    last = await packets().catch(() => last)
+    last = await packets().catch(() => undefined)
     reading = undefined
   }
   return async () => {

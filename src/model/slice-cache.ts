@@ -50,6 +50,7 @@ export class SliceCache {
 
   /** The Service that the slice contributes to; undefined: the slice is unknown. */
   owner(slice: string): string | undefined {
+    if (this.#ownerOf.size === 0) return undefined
     return this.#ownerOf.get(slice)
   }
 

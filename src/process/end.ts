@@ -2,19 +2,21 @@
 import type { Log } from '../log.js'
 
 interface Part {
-  stop(): Promise<void>
+  /** For the log. */
+  readonly part: string
+  readonly stop: () => Promise<void> | undefined
 }
 
-/** Stops each when the one before has stopped, or failed to; failures are told to the log, and reject nothing. */
-export async function endInOrder(
-  parts: readonly (Part | undefined)[],
-  log: Pick<Log, 'error'>,
-): Promise<void> {
-  for (const part of parts) {
+/** Stops each when the one before has stopped, or failed to. False: one failed, which the log tells; nothing rejects. */
+export async function endInOrder(parts: readonly Part[], log: Pick<Log, 'error'>): Promise<boolean> {
+  let isWell = true
+  for (const { part, stop } of parts) {
     try {
-      await part?.stop()
+      await stop()
     } catch (error) {
-      log.error('A part of the agent did not end in order', { err: error })
+      isWell = false
+      log.error('A part of the agent did not end in order', { part, err: error })
     }
   }
+  return isWell
 }

@@ -137,7 +137,7 @@ function readProxy(fields: KubeconfigFields): string {
   ] as const) {
     if (!isDecodable(text)) throw fields.error('proxy-url', `its ${part} must be percent-encoded: a % is %25`)
   }
-  return proxy
+  return url.href
 }
 
 /** Whether it is percent-encoded UTF-8. */

@@ -2,7 +2,7 @@
 // knows no IPv6 address: neither of the proxy nor of the server.
 import { Agent as HttpAgent, request as requestHttp } from 'node:http'
 import { Agent as HttpsAgent, request as requestHttps, type RequestOptions } from 'node:https'
-import { isIPv6 } from 'node:net'
+import { isIP, isIPv6 } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { answerDeadlineMs } from './client-options.js'
 
@@ -44,18 +44,23 @@ class SecureTunnelAgent extends HttpsAgent {
 }
 
 /** `done` is called once. */
-function openTunnel(proxy: URL, { host, port }: RequestOptions, done: Done): void {
+function openTunnel(proxy: URL, { host, port, ca, rejectUnauthorized }: RequestOptions, done: Done): void {
   const target = `${isIPv6(host ?? '') ? `[${host}]` : host}:${port}`
+  const proxyHost = proxy.hostname.replace(/^\[|\]$/gu, '')
   const send = proxy.protocol === 'https:' ? requestHttps : requestHttp
   const request = send({
     method: 'CONNECT',
-    host: proxy.hostname.replace(/^\[|\]$/gu, ''),
+    host: proxyHost,
     port: proxy.port,
     path: target,
     headers: { host: target, ...loginOf(proxy) },
     agent: false,
-    // A proxy that never answers would keep its socket.
-    timeout: answerDeadlineMs,
+    // Held against the CA of the cluster, as client-go does it; NB: Node would take the name from the header.
+    ca,
+    rejectUnauthorized,
+    servername: isIP(proxyHost) === 0 ? proxyHost : '',
+    // A proxy that never answers would keep its socket; before the request is given up, whose sentence does not name it.
+    timeout: answerDeadlineMs - 1000,
   })
   request.on('connect', (response, socket) => {
     socket.setTimeout(0)

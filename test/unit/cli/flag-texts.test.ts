@@ -15,6 +15,24 @@ describe('the texts of all flags', () => {
     })
   }
 
+  it('are all that was written of those that add', () => {
+    for (const { name, isAdded } of flags.filter(({ value }) => value !== undefined)) {
+      const text = flagTexts([`--${name}=a`, `--${name}=b`])[name]
+      assert.equal(text, isAdded ? 'a,b' : 'b', name)
+    }
+    const added = flags.filter(({ isAdded }) => isAdded).map(({ name }) => name)
+    assert.deepEqual(added.toSorted(), [
+      'feature-gates',
+      'ipvs-exclude-cidrs',
+      'nodeport-addresses',
+      'vmodule',
+    ])
+  })
+
+  it('have no login', () => {
+    assert.equal(flagTexts(['--master=https://me:p@ss@server:6443/a@b'])['master'], 'https://server:6443/a@b')
+  })
+
   it('are as they are written, the last time', () => {
     const texts = flagTexts(['--v=2', '-v=4', '--masquerade_all', '--cluster-cidr', '10.0.0.0/8'])
     const { v, 'masquerade-all': isAll, 'cluster-cidr': cidr, 'proxy-mode': mode } = texts

@@ -21,13 +21,16 @@ describe('an end', () => {
       const log = new MemoryLog()
       const said: string[] = []
       const part = (word: string) => ({
+        part: word,
         stop: async () => {
           said.push(`${word} stops`)
           await settle()
           said.push(`${word} has stopped`)
         },
       })
-      await endInOrder([{ stop }, part('source'), undefined, part('synchronizer')], log)
+      const absent = { part: 'absent', stop: () => undefined }
+      const parts = [part('source'), absent, part('synchronizer')]
+      assert.equal(await endInOrder([{ part: 'servers', stop }, ...parts], log), false)
       assert.deepEqual(said, [
         'source stops',
         'source has stopped',
@@ -36,7 +39,11 @@ describe('an end', () => {
       ])
       const [line, ...others] = log.lines
       assert.equal(line?.message, 'A part of the agent did not end in order')
-      assert.deepEqual([String(line.fields.err), others], ['Error: servers: no', []])
+      assert.deepEqual(
+        [line.fields.part, String(line.fields.err), others],
+        ['servers', 'Error: servers: no', []],
+      )
+      assert.equal(await endInOrder(parts, log), true)
     })
   }
 })

@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
+import { createServer as createSecureServer } from 'node:https'
+import { connect } from 'node:net'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { makeCertificate } from '../../../support/certificates.js'
 import type { FakeApiOptions } from '../../../support/fake-api-server.js'
@@ -190,6 +192,30 @@ describe('a kubeconfig with a proxy', () => {
       })
     }
   }
+
+  it('holds the certificate of a proxy against the CA of the cluster, and the name of the proxy', async () => {
+    const asked: (string | undefined)[] = []
+    const proxy = createSecureServer(certificate).on('connect', ({ url }, near) => {
+      asked.push(url)
+      const far = connect(lab.server.port, '127.0.0.1', () => {
+        near.write('HTTP/1.1 200 OK\r\n\r\n')
+        far.pipe(near).pipe(far)
+      })
+      for (const end of [far, near]) end.on('error', () => undefined)
+    })
+    await once(proxy.listen(0, '127.0.0.1'), 'listening')
+    const address = proxy.address()
+    assert.ok(typeof address === 'object' && address !== null)
+    const cluster = {
+      server: 'https://kube.example:6443',
+      'tls-server-name': 'viaduct.test',
+      'proxy-url': `https://127.0.0.1:${address.port}`,
+    }
+    const { listed } = await open({}, { cluster })
+    await listed
+    assert.deepEqual([...new Set(asked)], ['kube.example:6443'])
+    proxy.close()
+  })
 
   it('logs in at the proxy, and says what that answers', async () => {
     const logins: (string | undefined)[] = []
