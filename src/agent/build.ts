@@ -75,6 +75,7 @@ export async function build({
     openHealthChecks,
   })
   const { name, families } = mode
+  metrics.proxyMode(name, config.mode)
   const synchronizer = new Synchronizer({
     mode,
     onInForce: () => {

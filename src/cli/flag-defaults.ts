@@ -4,6 +4,7 @@ export const flagDefaults: Readonly<Record<string, string>> = {
   'write-config-to': '',
   manifests: '',
   'proxy-mode': '',
+  'mode-fallback': 'true',
   'hostname-override': '',
   'bind-address': '0.0.0.0',
   'iptables-masquerade-bit': '14',

@@ -36,8 +36,16 @@ export const flags: readonly Flag[] = [
     name: 'proxy-mode',
     value: 'MODE',
     field: 'mode',
-    help: 'how services are programmed: iptables or ipvs (blank: ipvs where the kernel has it, else iptables)',
+    help: 'how services are programmed: iptables, ipvs or nftables (blank: iptables)',
     take: (input, text) => ({ ...input, mode: text }),
+  },
+  {
+    name: 'mode-fallback',
+    value: undefined,
+    field: 'modeFallback',
+    help: 'run another mode where this kernel cannot run --proxy-mode, instead of exiting (default true)',
+    isBesideConfig: true,
+    take: (input, text) => ({ ...input, modeFallback: parseBoolean('modeFallback', text) }),
   },
   {
     name: 'hostname-override',

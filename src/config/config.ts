@@ -20,7 +20,10 @@ import { resolveServers, type ServersConfig, type ServersInput } from './servers
 import { version } from './version.js'
 import { resolveWithoutEffect, type InertSettings } from './without-effect.js'
 
+/** A mode that this build can run. */
 export type ProxyMode = 'iptables' | 'ipvs'
+/** A mode that may be configured: also one that only a fallback can serve. */
+export type ConfiguredMode = ProxyMode | 'nftables'
 export type VipBinding = 'routes' | 'addresses'
 export type LoggingFormat = 'json' | 'text'
 
@@ -37,8 +40,9 @@ export interface IptablesConfig extends SyncPeriods {
 export interface Config {
   /** Folder of manifests; undefined: objects come from an API server. */
   readonly manifests: string | undefined
-  /** undefined: the first of ipvs and iptables that this kernel can run. */
-  readonly mode: ProxyMode | undefined
+  readonly mode: ConfiguredMode
+  /** Whether another mode runs where this kernel cannot run `mode`; false: the agent exits. */
+  readonly modeFallback: boolean
   /** Trimmed and lower-case; undefined: the host name of the operating system. */
   readonly hostnameOverride: string | undefined
   /** Stands for the node's own IP; undefined: the Node object's addresses. No socket is bound to it. */
@@ -77,7 +81,9 @@ export interface Config {
 /** What an operator wrote, before defaults. Absent: not written. */
 export interface ConfigInput {
   readonly manifests?: string | undefined
+  /** Blank: iptables. */
   readonly mode?: string | undefined
+  readonly modeFallback?: boolean | undefined
   readonly hostnameOverride?: string | undefined
   readonly bindAddress?: string | undefined
   readonly ipvs?: IpvsInput | undefined
@@ -105,17 +111,19 @@ export interface ConfigInput {
   readonly loggingFormat?: string | undefined
 }
 
-const modesOfThisBuild: readonly ProxyMode[] = ['iptables', 'ipvs']
-const modesOfKubeProxy: readonly string[] = ['iptables', 'ipvs', 'nftables']
+const configuredModes: readonly ConfiguredMode[] = ['iptables', 'ipvs', 'nftables']
 const vipBindings: readonly VipBinding[] = ['routes', 'addresses']
 const loggingFormats: readonly LoggingFormat[] = ['json', 'text']
 
 /** Fills defaults and validates. Throws ConfigError whose `path` is the field's, such as `ipvs.scheduler`. */
 export function resolveConfig(input: ConfigInput): Config {
   const detectLocalMode = resolveDetectLocalMode(input.detectLocalMode ?? '')
+  const { modeFallback = true } = input
+  const mode = resolveMode(input.mode ?? '', modeFallback)
   return {
     manifests: input.manifests === '' ? undefined : input.manifests,
-    mode: resolveMode(input.mode ?? ''),
+    mode,
+    modeFallback,
     hostnameOverride: resolveHostnameOverride(input.hostnameOverride ?? ''),
     bindAddress: resolveBindAddress(input.bindAddress ?? '0.0.0.0'),
     ipvs: resolveIpvs(input.ipvs ?? {}),
@@ -123,7 +131,7 @@ export function resolveConfig(input: ConfigInput): Config {
     detectLocalMode,
     detectLocal: resolveDetectLocal(detectLocalMode, input.detectLocal ?? {}),
     clusterCIDR: resolveClusterCIDR(detectLocalMode, input.clusterCIDR ?? []),
-    nodePortAddresses: resolveNodePortAddresses(input.nodePortAddresses ?? []),
+    nodePortAddresses: resolveNodePortAddresses(input.nodePortAddresses ?? [], mode),
     vipBinding: oneOf('vipBinding', vipBindings, input.vipBinding ?? 'routes'),
     featureGates: resolveFeatureGates(input.featureGates ?? {}),
     conntrack: resolveConntrack(input.conntrack ?? {}),
@@ -141,16 +149,13 @@ export function resolveConfig(input: ConfigInput): Config {
   }
 }
 
-/** Blank means the best available in kube-proxy as well. */
-function resolveMode(mode: string): ProxyMode | undefined {
-  if (mode === '') return undefined
-  const known = modesOfThisBuild.find((candidate) => candidate === mode)
-  if (known !== undefined) return known
-  const has = modesOfThisBuild.join(', ')
-  if (modesOfKubeProxy.includes(mode)) {
-    throw new ConfigError('mode', `${mode} is not in this build, which has: ${has}`)
+/** Blank means iptables, as in kube-proxy. */
+function resolveMode(text: string, modeFallback: boolean): ConfiguredMode {
+  const mode = oneOf('mode', configuredModes, text === '' ? 'iptables' : text)
+  if (mode === 'nftables' && !modeFallback) {
+    throw new ConfigError('mode', 'nftables is not in this build, and modeFallback is false')
   }
-  throw new ConfigError('mode', `must be one of the modes of this build (${has}), not "${mode}"`)
+  return mode
 }
 
 function resolveHostnameOverride(text: string): string | undefined {
@@ -181,5 +186,7 @@ function resolveVerbosity(level: number): number {
 function oneOf<T extends string>(path: string, choices: readonly T[], text: string): T {
   const choice = choices.find((candidate) => candidate === text)
   if (choice !== undefined) return choice
-  throw new ConfigError(path, `must be ${choices.join(' or ')}, not "${text}"`)
+  const last = choices.at(-1)
+  const others = choices.slice(0, -1).join(', ')
+  throw new ConfigError(path, `must be ${others} or ${last}, not "${text}"`)
 }

@@ -4,7 +4,7 @@
 // Owner of: defaults and their validation; the fields of files.
 // Read next: config.ts; read-config.ts and kube-proxy-fields.ts; then cli/ (who calls it) and agent.ts (who uses the result).
 export type { Config, ConfigInput, IptablesConfig, LoggingFormat } from './config.js'
-export type { ProxyMode, VipBinding } from './config.js'
+export type { ConfiguredMode, ProxyMode, VipBinding } from './config.js'
 export { resolveConfig } from './config.js'
 export { formatDuration, parseDuration } from './duration.js'
 export { wantedEncodings, writtenOfClient } from './client.js'

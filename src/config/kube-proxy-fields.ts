@@ -30,7 +30,7 @@ export function kubeProxyFields(): readonly Field[] {
     inertField('showHiddenMetricsForVersion', f.text),
     f.field('mode', f.text, {
       take: (input, mode) => ({ ...input, mode }),
-      show: ({ mode = '' }) => mode,
+      show: ({ mode }) => mode,
     }),
     ...iptablesFields(),
     ...ipvsFields(),

@@ -2,6 +2,7 @@
 // that translate addresses by rules. Sentences are kube-proxy's where it has one.
 import { type Cidr, type IpAddress, parseCidr, parseIpAddress } from '../address.js'
 import { ConfigError } from '../errors.js'
+import type { ConfiguredMode } from './config.js'
 
 const detectLocalModes = ['ClusterCIDR', 'NodeCIDR', 'BridgeInterface', 'InterfaceNamePrefix'] as const
 export type DetectLocalMode = (typeof detectLocalModes)[number]
@@ -71,7 +72,9 @@ export function resolveClusterCIDR(mode: DetectLocalMode, texts: readonly string
 /** `primary`: this node's own IPs. An empty list: every local address. */
 export type NodePortAddresses = 'primary' | readonly Cidr[]
 
-export function resolveNodePortAddresses(texts: readonly string[]): NodePortAddresses {
+/** Unwritten, it means `primary` in nftables mode and every local address in the others, as in kube-proxy. */
+export function resolveNodePortAddresses(texts: readonly string[], mode: ConfiguredMode): NodePortAddresses {
+  if (texts.length === 0 && mode === 'nftables') return 'primary'
   if (texts.includes('primary')) {
     if (texts.length === 1) return 'primary'
     throw new ConfigError('nodePortAddresses', "can't use both 'primary' and CIDRs")

@@ -10,6 +10,10 @@ export function viaductFields(): readonly Field[] {
       take: (input, manifests) => ({ ...input, manifests }),
       show: ({ manifests }) => manifests,
     }),
+    f.field('modeFallback', f.boolean, {
+      take: (input, modeFallback) => ({ ...input, modeFallback }),
+      show: ({ modeFallback }) => modeFallback,
+    }),
     f.field('vipBinding', f.text, {
       take: (input, vipBinding) => ({ ...input, vipBinding }),
       show: ({ vipBinding }) => vipBinding,

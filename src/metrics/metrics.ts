@@ -60,6 +60,8 @@ export interface FamilyMetrics extends IptablesMetrics {
 export interface Metrics {
   readonly ipv4: FamilyMetrics
   readonly ipv6: FamilyMetrics
+  /** The mode in force, and the one that the configuration asks for. */
+  proxyMode(mode: string, configured: string): void
   /** Service events seen, whatever they changed. */
   readonly serviceChanges: CountUp
   /** EndpointSlice events seen, whatever they changed. */
@@ -103,6 +105,10 @@ export function openMetrics(registry: Registry): Metrics {
     help: 'Events (events.k8s.io) for the API server, new ones and new counts: sent, failed (the server did not take it), overflow (too many were waiting)',
     labelNames: ['result'],
   })
+  const proxyMode = gauge(registry, 'viaduct_proxy_mode', {
+    help: 'Always 1: the proxy mode in force, and the configured one',
+    labelNames: ['mode', 'configured'],
+  })
   const events = counter(registry, 'viaduct_events_total', {
     help: 'Events of objects that a source delivered',
     labelNames: ['kind', 'type'],
@@ -110,6 +116,7 @@ export function openMetrics(registry: Registry): Metrics {
   return {
     ipv4: families.bind('IPv4'),
     ipv6: families.bind('IPv6'),
+    proxyMode: (mode, configured) => proxyMode.set({ mode, configured }, 1),
     serviceChanges: counter(registry, 'kubeproxy_sync_proxy_rules_service_changes_total', {
       help: '[ALPHA] Cumulative proxy rules Service changes',
     }),

@@ -1,5 +1,7 @@
-// Which proxy mode runs: the one that is named, or the first that this kernel can run.
+// Which proxy mode runs: the configured one, or the first of its fallbacks that this kernel can run.
+import type { ConfiguredMode } from '../config/index.js'
 import { ConfigError, KernelError } from '../errors.js'
+import { nodeReference } from '../event.js'
 import { adviceOn } from './advice.js'
 import { isWithoutIpvs } from './clean-up.js'
 import { isWithoutXtables } from './find-xtables.js'
@@ -8,33 +10,73 @@ import { openIpvsMode } from './ipvs-mode.js'
 import type { Mode, OpenModeOptions } from './mode.js'
 import { isWithoutIpset } from './set-types.js'
 
-/** Makes the kernel ready. Throws ConfigError or KernelError where the mode, or every one of them, cannot work on it. */
+/** The modes to try for each configured one, in order. */
+const candidates: Readonly<Record<ConfiguredMode, readonly ConfiguredMode[]>> = {
+  ipvs: ['ipvs', 'iptables'],
+  iptables: ['iptables'],
+  nftables: ['nftables', 'iptables'],
+}
+
+const openers: Readonly<Record<ConfiguredMode, (options: OpenModeOptions) => Promise<Mode>>> = {
+  ipvs: openIpvsMode,
+  iptables: openIptablesMode,
+  nftables: async () =>
+    await Promise.reject(new ConfigError('proxy-mode', 'this build has no nftables mode')),
+}
+
+/** A mode that this kernel, or this build, cannot run. */
+interface UnavailableMode {
+  readonly name: ConfiguredMode
+  readonly error: unknown
+}
+
+/**
+ * Makes the kernel ready for the configured mode. Where that mode is unavailable and `modeFallback` holds, the first
+ * available fallback opens instead, with one warning and one Event. Throws ConfigError or KernelError where none is
+ * available, and where a mode fails for any other reason.
+ */
 export async function openMode(options: OpenModeOptions): Promise<Mode> {
-  const { config, log } = options
-  if (config.mode === 'iptables') return await openIptablesMode(options)
-  if (config.mode === 'ipvs') return await openIpvsMode(options)
-  try {
-    return await openIpvsMode(options)
-  } catch (error) {
-    if (!isForAnotherMode(error)) throw error
-    const mode = await openLast(options, error)
-    log.warn(`ipvs mode cannot run here, iptables mode runs instead: ${adviceOn(error)}`)
-    return mode
+  const { mode: configured, modeFallback } = options.config
+  const unavailable: UnavailableMode[] = []
+  for (const name of candidates[configured]) {
+    try {
+      const mode = await openers[name](options)
+      if (unavailable.length > 0) reportFallback(mode, unavailable, options)
+      return mode
+    } catch (error) {
+      if (!modeFallback || !isUnavailable(error)) throw error
+      unavailable.push({ name, error })
+    }
   }
+  const [first, second] = unavailable
+  if (second === undefined) throw first?.error
+  const reasons = unavailable.map(({ name, error }) => `${name}: ${adviceOn(error)}`)
+  throw new ConfigError('', `no mode can run here: ${reasons.join('; ')}`)
 }
 
-async function openLast(options: OpenModeOptions, former: unknown): Promise<Mode> {
-  try {
-    return await openIptablesMode(options)
-  } catch (error) {
-    if (!(error instanceof KernelError)) throw error
-    throw new ConfigError('', `no mode can run here: ipvs: ${adviceOn(former)}; iptables: ${adviceOn(error)}`)
-  }
+function reportFallback(
+  { name }: Mode,
+  unavailable: readonly UnavailableMode[],
+  { log, events, node }: OpenModeOptions,
+): void {
+  const reasons = unavailable.map((one) => `${one.name} mode cannot run here: ${adviceOn(one.error)}`)
+  const note = `${name} mode runs instead: ${reasons.join('; ')}`
+  log.warn(`Proxy mode falls back: ${note}`)
+  events.record({
+    type: 'Warning',
+    reason: 'ProxyModeFallback',
+    action: 'StartKubeProxy',
+    regarding: nodeReference(node.facts.name),
+    note,
+  })
 }
 
-/** The kernel lacks what ipvs mode needs; what any mode would lack is nothing to fall back from. */
-function isForAnotherMode(error: unknown): boolean {
+/**
+ * The kernel, or this build, lacks what the mode needs. A missing right, a shortage and a setting that no mode could
+ * make are not such a reason: the next mode would fail by them too, or they pass.
+ */
+function isUnavailable(error: unknown): boolean {
   if (error instanceof KernelError)
     return isWithoutIpvs(error) || isWithoutIpset(error) || isWithoutXtables(error)
-  return error instanceof ConfigError && ['ipvs-scheduler', 'vip-binding'].includes(error.path)
+  return error instanceof ConfigError && ['proxy-mode', 'ipvs-scheduler', 'vip-binding'].includes(error.path)
 }

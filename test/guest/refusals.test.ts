@@ -11,6 +11,8 @@ import { agentCommand } from '../traffic/agent-process.js'
 const xTables = /^ip6?_tables /m
 const modprobeSetting = '/proc/sys/kernel/modprobe'
 const shop = join(treeRoot, 'examples/shop')
+/** The arguments of an agent in ipvs mode that falls back to no other. */
+const ipvsAlone = ['--manifests', shop, '--mode-fallback=false']
 const withoutNetAdmin = ['setpriv', '--bounding-set=-net_admin', '--inh-caps=-net_admin']
 
 let node: Namespace
@@ -54,19 +56,21 @@ describe('what the agent refuses', { timeout: 300_000 }, () => {
       'this file runs before IP_VS is loaded',
     )
     await withoutModules('*', () =>
-      expectRefusal({ code: 1, words: /IP_VS.*modprobe ip_vs/ }, agentCommand('--manifests', shop)),
+      expectRefusal({ code: 1, words: /IP_VS.*modprobe ip_vs/ }, agentCommand(...ipvsAlone)),
     )
   })
 
-  it('no mode to be named: without IP_VS it is iptables, and the agent says so', () =>
+  it('nothing where a fallback runs: without IP_VS it is iptables mode, with a warning', () =>
     withoutModules('*IPVS*|*ip_vs*|*nfnetlink-subsys-6*|*ip_set*', async () => {
       assert.doesNotMatch(
         await readFile('/proc/modules', 'utf8'),
         xTables,
         'this case comes before x_tables are loaded',
       )
-      const agent = node.start(...agentCommand('--manifests', shop, '--proxy-mode', '', '-v', '2'))
-      await agent.line((line) => /"level":"warn".*ipvs mode cannot run here, .*modprobe ip_vs/.test(line))
+      const agent = node.start(...agentCommand('--manifests', shop, '-v', '2'))
+      await agent.line((line) =>
+        /"level":"warn".*Proxy mode falls back: iptables .*modprobe ip_vs/.test(line),
+      )
       await agent.line((line) => /"mode":"iptables".*viaduct starts/.test(line))
       // Nobody used iptables on this node: the agent, which executes no modprobe, makes the kernel load what it needs.
       await agent.line((line) => /"complete":true.*"Sync done"/.test(line))
@@ -87,9 +91,7 @@ describe('what the agent refuses', { timeout: 300_000 }, () => {
   ]
   for (const { what, modules, flags = [], words } of lacking) {
     it(`a kernel without ${what}`, () =>
-      withoutModules(modules, () =>
-        expectRefusal({ code: 1, words }, agentCommand('--manifests', shop, ...flags)),
-      ))
+      withoutModules(modules, () => expectRefusal({ code: 1, words }, agentCommand(...ipvsAlone, ...flags))))
   }
 
   it('a process without CAP_NET_ADMIN', async () => {
@@ -100,7 +102,7 @@ describe('what the agent refuses', { timeout: 300_000 }, () => {
   })
 
   it('a scheduler that the kernel does not have', async () => {
-    const command = agentCommand('--manifests', shop, '--ipvs-scheduler', 'nosuch')
+    const command = agentCommand(...ipvsAlone, '--ipvs-scheduler', 'nosuch')
     await expectRefusal({ code: 1, words: /scheduler.*nosuch|nosuch.*scheduler/ }, command)
   })
 

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { apiNode, apiService, apiSlice } from '../support/api-documents.js'
 import { documentOf, type Document } from '../support/api-shapes.js'
 import { Namespace } from '../support/namespaces.js'
+import { askInNamespace } from '../support/page-question.js'
 import type { Program } from '../support/processes.js'
 import { treeRoot } from '../support/tree.js'
 
@@ -53,6 +54,12 @@ describe('the agent tells an API server', { timeout: 60_000 }, () => {
     const master = `http://127.0.0.1:${port}`
     const own = ['--master', master, '--proxy-mode', 'iptables', '--hostname-override', 'node-a', '-v', '2']
     return node.start(process.execPath, agentFile, ...own, ...flags)
+  }
+
+  async function ask(path: string): Promise<string> {
+    const [status, body] = await askInNamespace(node, `http://127.0.0.1:10249${path}`)
+    assert.equal(status, 200)
+    return body
   }
 
   async function eventOf(reason: string, from = 0): Promise<Document> {
@@ -105,6 +112,26 @@ describe('the agent tells an API server', { timeout: 60_000 }, () => {
     assert.equal(code, 0)
     assert.equal(stdout.match(/"reason":"FrontendConflict"/gu)?.length, 1)
     assert.ok(!stdout.includes('Events are not sent'), stdout)
+  })
+
+  it('which mode runs instead of the configured one, as the pages of the agent do', async () => {
+    const from = server.lines.length
+    const other = startAgent('--proxy-mode', 'nftables')
+    const note =
+      'iptables mode runs instead: nftables mode cannot run here: proxy-mode: this build has no nftables mode'
+    assert.deepEqual(gist(await eventOf('ProxyModeFallback', from)), {
+      type: 'Warning',
+      reason: 'ProxyModeFallback',
+      action: 'StartKubeProxy',
+      regarding: { apiVersion: 'v1', kind: 'Node', name: 'node-a' },
+      note,
+    })
+    assert.equal(await ask('/proxyMode'), 'iptables')
+    assert.match(await ask('/metrics'), /^viaduct_proxy_mode\{mode="iptables",configured="nftables"\} 1$/mu)
+    other.signal('SIGTERM')
+    const { code, stdout } = await other.ended
+    assert.equal(code, 0)
+    assert.equal(stdout.split(`"msg":"Proxy mode falls back: ${note}"`).length, 2, stdout)
   })
 
   for (const [name, flag, reason] of [

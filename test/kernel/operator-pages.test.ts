@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { Namespace } from '../support/namespaces.js'
+import { askInNamespace } from '../support/page-question.js'
 import type { Program } from '../support/processes.js'
 import { treeRoot, treeText } from '../support/tree.js'
 
@@ -30,19 +31,6 @@ endpoints: [{ addresses: [192.0.2.1], conditions: { ready: true } }]
 const endpoint = `require('node:net').createServer((socket) => socket.end('web')).listen(8080, '192.0.2.1', () => console.log('listening'))`
 /** What somebody answers at a port of an address of 127.0.0.0/8. */
 const dial = `require('node:net').connect(process.argv[1], '127.0.0.1').on('data', (data) => process.stdout.write(data))`
-/** Prints status and body as JSON; the server may need a while to open, but not ten seconds. */
-const question = `const [url, method, body] = process.argv.slice(1)
-const ask = async (tries) => {
-  try {
-    return await fetch(url, { method, body: body || undefined })
-  } catch (error) {
-    if (tries === 0) throw error
-    await new Promise((resolve) => setTimeout(resolve, 100))
-    return await ask(tries - 1)
-  }
-}
-ask(100).then(async (reply) => console.log(JSON.stringify([reply.status, await reply.text()])))`
-
 describe('the pages for operators', { timeout: 60_000 }, () => {
   let folder: string
   let node: Namespace
@@ -65,10 +53,7 @@ describe('the pages for operators', { timeout: 60_000 }, () => {
   })
 
   async function ask(path: string, method = 'GET', body = ''): Promise<readonly [number, string]> {
-    const url = `http://127.0.0.1:10249${path}`
-    const printed: unknown = JSON.parse(await node.must(process.execPath, '-e', question, url, method, body))
-    assert.ok(Array.isArray(printed))
-    return [Number(printed[0]), String(printed[1])]
+    return await askInNamespace(node, `http://127.0.0.1:10249${path}`, { method, body })
   }
 
   it('set the log at run time, together with SIGUSR2', async () => {

@@ -72,6 +72,8 @@ describe('parseArguments', () => {
       ['--manifests=m', '--detect-local-mode=InterfaceNamePrefix', '--pod-interface-name-prefix=veth'],
       { detectLocalMode: 'InterfaceNamePrefix', detectLocal: { interfaceNamePrefix: 'veth' } },
     ],
+    [['--manifests=m', '--proxy-mode=nftables'], { mode: 'nftables' }],
+    [['--manifests=m', '--mode-fallback=false'], { modeFallback: false }],
     [['--manifests=m', '--nodeport-addresses=primary'], { nodePortAddresses: ['primary'] }],
     [
       ['--manifests=m', '--nodeport-addresses=10.0.0.0/8, fd00::/8', '--nodeport-addresses=192.0.2.0/24'],
@@ -192,8 +194,12 @@ describe('parseArguments', () => {
     [['--manifests=m', '--cleanup=maybe'], '--cleanup: must be true or false, not "maybe"'],
     [['--manifests=m', '-v=high'], '-v: must be a whole number from 0, not "high"'],
     [
-      ['--manifests=m', '--proxy-mode=nftables'],
-      '--proxy-mode: nftables is not in this build, which has: iptables, ipvs',
+      ['--manifests=m', '--proxy-mode=nftables', '--mode-fallback=false'],
+      '--proxy-mode: nftables is not in this build, and modeFallback is false',
+    ],
+    [
+      ['--manifests=m', '--proxy-mode=userspace'],
+      '--proxy-mode: must be iptables, ipvs or nftables, not "userspace"',
     ],
     [
       ['--manifests=m', '--ipvs-sync-period=5'],
@@ -333,8 +339,8 @@ describe('parseArguments with --config', () => {
     },
     {
       name: "lets Viaduct's own flags win",
-      file: `${head}${viaduct}manifests: x\nvipBinding: addresses\nipvs: {gracefulPeriod: 1h, runEstimation: false}`,
-      argv: ['--manifests=m', '--vip-binding=routes', '--ipvs-graceful-period=0'],
+      file: `${head}${viaduct}manifests: x\nvipBinding: addresses\nmodeFallback: false\nipvs: {gracefulPeriod: 1h, runEstimation: false}`,
+      argv: ['--manifests=m', '--vip-binding=routes', '--mode-fallback', '--ipvs-graceful-period=0'],
       input: { ipvs: { gracefulPeriodMs: 0, runEstimation: false } },
     },
     { name: 'needs no flag else', file: `${head}${viaduct}manifests: m`, argv: [], input: {} },
@@ -350,14 +356,9 @@ describe('parseArguments with --config', () => {
 
   const wrong: [string, string[], string][] = [
     [
-      `${head}mode: nftables`,
-      ['--manifests=m'],
-      'f: mode: nftables is not in this build, which has: iptables, ipvs',
-    ],
-    [
-      `${head}mode: nftables`,
+      `${head}mode: nftables\n${viaduct}modeFallback: false`,
       ['--manifests=m', '--proxy-mode=ipvs'],
-      'f: mode: nftables is not in this build, which has: iptables, ipvs',
+      'f: mode: nftables is not in this build, and modeFallback is false',
     ],
     [
       `${head}featureGates: {Nope: true}`,

@@ -172,6 +172,9 @@ describe('readConfig', () => {
         },
       },
     ],
+    ['mode: nftables', { mode: 'nftables' }],
+    ['mode: nftables\nnodePortAddresses: []', { mode: 'nftables', nodePortAddresses: ['primary'] }],
+    [`---\n${viaductHead}modeFallback: false`, { modeFallback: false }],
     [`---\n${viaductHead}vipBinding: addresses`, { vipBinding: 'addresses' }],
     [
       `---\n---\n${viaductHead}ipvs: {schedulerFlags: [none], gracefulPeriod: 0s, runEstimation: false}\nmetricsServer: false`,
@@ -353,7 +356,7 @@ metricsBindAddress: "127.0.0.1:10249"
 bindAddressHardFail: false
 enableProfiling: false
 showHiddenMetricsForVersion: ""
-mode: ""
+mode: "iptables"
 iptables:
   masqueradeBit: 14
   masqueradeAll: false
@@ -402,6 +405,7 @@ portRange: ""
 apiVersion: "viaduct.dev/v1alpha1"
 kind: "ViaductConfiguration"
 manifests: "/m"
+modeFallback: true
 vipBinding: "routes"
 healthzServer: true
 metricsServer: true
@@ -419,6 +423,7 @@ ipvs:
   const inputs: fc.Arbitrary<ConfigInput> = fc.record({
     manifests: someText.filter((written) => written !== ''),
     mode: fc.constantFrom('', 'ipvs', 'iptables'),
+    modeFallback: fc.boolean(),
     hostnameOverride: maybe(someText.filter((written) => written.trim() !== '')),
     bindAddress: fc.constantFrom('0.0.0.0', '::', '192.0.2.1', 'fd00::1'),
     featureGates: fc.dictionary(

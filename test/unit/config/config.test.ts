@@ -53,7 +53,8 @@ describe('resolveConfig', () => {
   it('fills the defaults', () => {
     assert.deepEqual(resolveConfig({ manifests: '/m' }), {
       manifests: '/m',
-      mode: undefined,
+      mode: 'iptables',
+      modeFallback: true,
       hostnameOverride: undefined,
       bindAddress: undefined,
       iptables: {
@@ -258,8 +259,11 @@ describe('resolveConfig', () => {
   })
 
   const wrong: [ConfigInput, string][] = [
-    [{ mode: 'nftables' }, 'mode: nftables is not in this build, which has: iptables, ipvs'],
-    [{ mode: 'ebpf' }, 'mode: must be one of the modes of this build (iptables, ipvs), not "ebpf"'],
+    [
+      { mode: 'nftables', modeFallback: false },
+      'mode: nftables is not in this build, and modeFallback is false',
+    ],
+    [{ mode: 'ebpf' }, 'mode: must be iptables, ipvs or nftables, not "ebpf"'],
     [{ hostnameOverride: ' \t' }, 'hostnameOverride: empty hostname-override is invalid'],
     [{ ipvs: { gracefulPeriodMs: -1 } }, 'ipvs.gracefulPeriod: must be greater than or equal to 0'],
     [

@@ -86,10 +86,10 @@ function configOf({ args, env, volumeMounts }: Container, build: Build): Config 
 }
 
 const variants = [
-  { name: 'base', mode: undefined, privileged: true },
-  { name: 'overlays/split-init', mode: undefined, privileged: false },
-  { name: 'overlays/ipvs', mode: 'ipvs', privileged: true },
-  { name: 'overlays/iptables', mode: 'iptables', privileged: true },
+  { name: 'base', mode: 'ipvs', modeFallback: true, privileged: true },
+  { name: 'overlays/split-init', mode: 'ipvs', modeFallback: true, privileged: false },
+  { name: 'overlays/ipvs', mode: 'ipvs', modeFallback: false, privileged: true },
+  { name: 'overlays/iptables', mode: 'iptables', modeFallback: false, privileged: true },
 ] as const
 
 describe('deploy/kubernetes', () => {
@@ -102,7 +102,7 @@ describe('deploy/kubernetes', () => {
     )
   })
 
-  for (const { name, mode, privileged } of variants) {
+  for (const { name, mode, modeFallback, privileged } of variants) {
     describe(name, () => {
       const build = buildKustomization(`${folder}/${name}`)
       const daemonSet = theOnly(build, 'DaemonSet')
@@ -133,7 +133,7 @@ describe('deploy/kubernetes', () => {
 
       it('is what the agent takes', () => {
         const config = configOf(agent, build)
-        assert.equal(config.mode, mode)
+        assert.deepEqual([config.mode, config.modeFallback], [mode, modeFallback])
         assert.equal(config.hostnameOverride, 'node-a')
         assert.deepEqual(config.discardedFlags, [])
         assert.equal(config.initOnly, false)

@@ -57,6 +57,7 @@ describe('openMetrics', () => {
       'viaduct_ledger_objects',
       'viaduct_manifest_errors',
       'viaduct_objects_failed',
+      'viaduct_proxy_mode',
       'viaduct_sync_operations_total',
       'viaduct_xtables_lock_wait_seconds',
     ])
@@ -78,6 +79,14 @@ describe('openMetrics', () => {
     ])
     assert.deepEqual(await samples(registry, 'kubeproxy_sync_proxy_rules_no_local_endpoints_total'), [
       'kubeproxy_sync_proxy_rules_no_local_endpoints_total{ip_family="IPv4",traffic_policy="external"} 2',
+    ])
+  })
+
+  it('has the mode in force and the configured one', async () => {
+    const registry = new Registry()
+    openMetrics(registry).proxyMode('iptables', 'ipvs')
+    assert.deepEqual(await samples(registry, 'viaduct_proxy_mode'), [
+      'viaduct_proxy_mode{mode="iptables",configured="ipvs"} 1',
     ])
   })
 

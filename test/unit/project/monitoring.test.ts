@@ -102,6 +102,7 @@ describe('what is watched in production', () => {
     for (const name of [
       'viaduct_objects_failed',
       'viaduct_api_links_down',
+      'viaduct_proxy_mode',
       'viaduct_kernel_errors_total',
       'viaduct_drift_total',
       'viaduct_event_loop_delay_seconds',

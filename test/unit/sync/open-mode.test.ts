@@ -1,10 +1,11 @@
-// Which mode runs when none is named, and what a named one that cannot run says.
+// Which mode runs, what is reported where it is a fallback, and what an agent that has none says.
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
 import { Registry } from 'prom-client'
 import { resolveConfig, type ConfigInput } from '../../../src/config/index.js'
 import { ConfigError, ipsetErrno, KernelError } from '../../../src/errors.js'
+import type { EventReport } from '../../../src/event.js'
 import type { IpsetOp } from '../../../src/kernel/index.js'
 import {
   openModelKernel,
@@ -24,8 +25,9 @@ async function open(
   kernel: ModelKernel,
   input: ConfigInput,
   conntrack: Promise<void> = Promise.resolve(),
-): Promise<{ mode: Mode; log: MemoryLog }> {
+): Promise<{ mode: Mode; log: MemoryLog; events: readonly EventReport[] }> {
   const log = new MemoryLog()
+  const events: EventReport[] = []
   const problems = new StateReporter({
     log,
     level: 'error',
@@ -42,10 +44,10 @@ async function open(
     metrics: openMetrics(new Registry()),
     problems,
     conntrack,
-    events: { record: () => {} },
+    events: { record: (event) => void events.push(event) },
     openHealthChecks: () => new MemoryHealthChecks(),
   })
-  return { mode, log }
+  return { mode, log, events }
 }
 
 type Lack = 'IP_VS' | 'ipset' | 'bitmap:port' | 'dummy' | 'mangle' | 'x_tables'
@@ -81,11 +83,11 @@ it('leaves no set behind from looking for their types', async () => {
   assert.ok(types.includes('hash:ip,port,net') && types.includes('bitmap:port'), types.join(' '))
 })
 
-for (const mode of ['ipvs', 'iptables', undefined] as const) {
-  it(`settings of connection tracking that fail are no reason for another mode than ${mode ?? 'the first'}`, async () => {
+for (const mode of ['ipvs', 'iptables'] as const) {
+  it(`settings of connection tracking that fail are no reason for another mode than ${mode}`, async () => {
     const kernel = kernelWithout()
     const failure = new ConfigError('', 'no such setting')
-    await assert.rejects(open(kernel, mode === undefined ? {} : { mode }, Promise.reject(failure)), failure)
+    await assert.rejects(open(kernel, { mode }, Promise.reject(failure)), failure)
     assert.equal(await kernel.links.find('kube-ipvs0'), undefined)
   })
 }
@@ -158,102 +160,137 @@ it('F-085 IPv6 that cannot be told to be off is on', async () => {
   assert.equal(log.find('warn', 'Cannot read whether IPv6 is off').length, 1)
 })
 
+const withoutIpvs = /this kernel has no IP_VS: load it with "modprobe ip_vs"/
+
 describe('the mode that runs', () => {
-  const addresses: ConfigInput = { vipBinding: 'addresses' }
   const cases: readonly {
     readonly name: string
     readonly kernel: () => ModelKernel
-    readonly input?: ConfigInput
+    readonly input: ConfigInput
     readonly mode: Mode['name']
-    /** What the fall-back is told with. */
+    /** What is missing; absent: the mode is the configured one. */
     readonly because?: RegExp
   }[] = [
-    { name: 'ipvs where nothing is named', kernel: kernelWithout, mode: 'ipvs' },
+    { name: 'iptables for a blank mode', kernel: kernelWithout, input: {}, mode: 'iptables' },
+    { name: 'iptables as configured', kernel: kernelWithout, input: { mode: 'iptables' }, mode: 'iptables' },
+    { name: 'ipvs as configured', kernel: kernelWithout, input: { mode: 'ipvs' }, mode: 'ipvs' },
     {
-      name: 'iptables where it is named',
-      kernel: kernelWithout,
-      input: { mode: 'iptables' },
-      mode: 'iptables',
+      name: 'ipvs without dummy devices, by routes',
+      kernel: () => kernelWithout('dummy'),
+      input: { mode: 'ipvs' },
+      mode: 'ipvs',
     },
     {
-      name: 'iptables without IP_VS',
+      name: 'iptables for ipvs without IP_VS',
       kernel: () => kernelWithout('IP_VS'),
+      input: { mode: 'ipvs' },
       mode: 'iptables',
-      because: /instead: this kernel has no IP_VS: load it with "modprobe ip_vs"/,
+      because: withoutIpvs,
     },
     {
-      name: 'iptables without the scheduler',
+      name: 'iptables for ipvs without the scheduler',
       kernel: kernelWithout,
-      input: { ipvs: { scheduler: 'nosuch' } },
+      input: { mode: 'ipvs', ipvs: { scheduler: 'nosuch' } },
       mode: 'iptables',
       because: /no scheduler "nosuch": load the module ip_vs_nosuch/,
     },
     {
-      name: 'iptables without ipset',
+      name: 'iptables for ipvs without ipset',
       kernel: () => kernelWithout('ipset'),
+      input: { mode: 'ipvs' },
       mode: 'iptables',
-      because: /instead: this kernel has no ipset: load it with "modprobe ip_set"/,
+      because: /this kernel has no ipset: load it with "modprobe ip_set"/,
     },
     {
-      name: 'iptables without a type of set',
+      name: 'iptables for ipvs without a type of set',
       kernel: () => kernelWithout('bitmap:port'),
+      input: { mode: 'ipvs' },
       mode: 'iptables',
-      because: /instead: this kernel lacks a type of sets: load it.*IPSET_ERR_FIND_TYPE/,
+      because: /this kernel lacks a type of sets: load it.*IPSET_ERR_FIND_TYPE/,
     },
     {
-      name: 'iptables without the table mangle',
+      name: 'iptables for ipvs without the table mangle',
       kernel: () => kernelWithout('mangle'),
+      input: { mode: 'ipvs' },
       mode: 'iptables',
-      because: /instead: this kernel has no legacy x_tables.*mangle/,
+      because: /this kernel has no legacy x_tables.*mangle/,
     },
     {
-      name: 'iptables without dummy devices, when addresses need one',
+      name: 'iptables for ipvs by addresses without dummy devices',
       kernel: () => kernelWithout('dummy'),
-      input: addresses,
+      input: { mode: 'ipvs', vipBinding: 'addresses' },
       mode: 'iptables',
       because: /load the module dummy/,
     },
-    { name: 'ipvs without dummy devices, by routes', kernel: () => kernelWithout('dummy'), mode: 'ipvs' },
+    {
+      name: 'iptables for nftables',
+      kernel: kernelWithout,
+      input: { mode: 'nftables' },
+      mode: 'iptables',
+      because: /nftables mode cannot run here: proxy-mode: this build has no nftables mode/,
+    },
   ]
-  for (const { name, kernel, input = {}, mode: expected, because } of cases) {
+  for (const { name, kernel, input, mode: expected, because } of cases) {
     it(name, async () => {
-      const { mode, log } = await open(kernel(), input)
+      const { mode, log, events } = await open(kernel(), input)
       assert.equal(mode.name, expected)
-      const told = log.find('warn', 'ipvs mode cannot run here, iptables mode runs instead')
-      assert.equal(told.length, because === undefined ? 0 : 1)
-      if (because !== undefined) assert.match(told[0]?.message ?? '', because)
+      const warnings = log.lines.filter(({ level }) => level === 'warn').map(({ message }) => message)
+      if (because === undefined) return assert.deepEqual([warnings, events], [[], []])
+      const [event] = events
+      assert.ok(event)
+      assert.deepEqual([warnings, events.length], [[`Proxy mode falls back: ${event.note}`], 1])
+      assert.match(event.note, because)
+      assert.ok(event.note.startsWith(`iptables mode runs instead: ${input.mode} mode cannot run here: `))
+      const { type, reason, action, regarding } = event
+      assert.deepEqual(
+        { type, reason, action, regarding },
+        {
+          type: 'Warning',
+          reason: 'ProxyModeFallback',
+          action: 'StartKubeProxy',
+          regarding: { apiVersion: 'v1', kind: 'Node', name: 'here' },
+        },
+      )
     })
   }
 
+  const alone = { mode: 'ipvs', modeFallback: false } as const
   const refusals: readonly {
     readonly name: string
     readonly kernel: () => ModelKernel
-    readonly input?: ConfigInput
+    readonly input: ConfigInput
     readonly words: RegExp
   }[] = [
     {
-      name: 'ipvs by name without IP_VS',
+      name: 'ipvs alone without IP_VS',
       kernel: () => kernelWithout('IP_VS'),
-      input: { mode: 'ipvs' },
+      input: alone,
       words: /^this kernel has no IP_VS/,
     },
     {
-      name: 'ipvs by name without ipset',
+      name: 'ipvs alone without ipset',
       kernel: () => kernelWithout('ipset'),
-      input: { mode: 'ipvs' },
+      input: alone,
       words: /^this kernel has no ipset/,
     },
     {
-      name: 'ipvs by name without the scheduler',
+      name: 'ipvs alone without the scheduler',
       kernel: kernelWithout,
-      input: { mode: 'ipvs', ipvs: { scheduler: 'nosuch' } },
+      input: { ...alone, ipvs: { scheduler: 'nosuch' } },
       words: /^ipvs-scheduler: this kernel has no scheduler "nosuch"/,
     },
     {
-      name: 'none without either',
+      name: 'ipvs and its fallback, without either',
       kernel: () => kernelWithout('IP_VS', 'x_tables'),
+      input: { mode: 'ipvs' },
       words:
         /^no mode can run here: ipvs: this kernel has no IP_VS.*; iptables: this kernel has no legacy x_tables/,
+    },
+    {
+      name: 'iptables, which has no fallback in this build',
+      kernel: () => kernelWithout('x_tables'),
+      input: {},
+      words: /^this kernel has no legacy x_tables/,
     },
     {
       name: 'a process that may not: nothing to fall back to',
@@ -262,6 +299,7 @@ describe('the mode that runs', () => {
         kernel.ipvs.batches.plan = { callFault: () => EPERM }
         return kernel
       },
+      input: { mode: 'ipvs' },
       words: /^CAP_NET_ADMIN is missing/,
     },
     {
@@ -271,10 +309,11 @@ describe('the mode that runs', () => {
         kernel.ipvs.batches.plan = { callFault: () => ENOMEM }
         return kernel
       },
+      input: { mode: 'ipvs' },
       words: /ENOMEM/,
     },
   ]
-  for (const { name, kernel, input = {}, words } of refusals) {
+  for (const { name, kernel, input, words } of refusals) {
     it(name, async () => {
       await assert.rejects(open(kernel(), input), (error) => {
         assert.match(adviceOn(error), words)
