@@ -1,7 +1,7 @@
 // The program: reads how it was called, and does that.
 import { cleanUp, initialise, run, writeConfig } from './agent/index.js'
 import { parseArguments, flagTexts } from './cli/index.js'
-import { readConfigFile } from './config/index.js'
+import { inputWarnings, readConfigFile } from './config/index.js'
 import { openKernel } from './kernel/index.js'
 import { openLog, openStandardOutput } from './log.js'
 import { followLogSignals, prepareV8, ServiceManager } from './process/index.js'
@@ -26,6 +26,7 @@ async function main(): Promise<number> {
   })
   followLogSignals(log)
   if (config.verbosity >= 1) log.info('Flags', { flags: flagTexts(process.argv.slice(2)) })
+  for (const warning of inputWarnings(config)) log.warn(warning)
   const kernel = openKernel({ addonPath: process.env['VIADUCT_ADDON'] })
   const manager = new ServiceManager({
     environment: process.env,

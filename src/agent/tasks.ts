@@ -1,6 +1,6 @@
 // What is done once instead of running: --cleanup, --init-only, --write-config-to.
 import { Registry } from 'prom-client'
-import { formatConfig, writeConfigFile, type Config } from '../config/index.js'
+import { formatConfig, inputWarnings, writeConfigFile, type Config } from '../config/index.js'
 import type { Kernel } from '../kernel/index.js'
 import { openMetrics } from '../metrics/index.js'
 import { adviceOn, cleanUpAll } from '../sync/index.js'
@@ -25,6 +25,7 @@ export async function initialise(
 
 /** Returns the exit code. */
 export function writeConfig(config: Config, path: string): number {
+  for (const warning of inputWarnings(config)) process.stderr.write(`viaduct: ${warning}\n`)
   try {
     writeConfigFile(path, formatConfig(config))
     return 0

@@ -1,6 +1,7 @@
 /** What a flag has that is not written, by name, as Go would print it; blank: nothing, or what its help says. */
 export const flagDefaults: Readonly<Record<string, string>> = {
   config: '',
+  'strict-config': 'false',
   'write-config-to': '',
   manifests: '',
   'proxy-mode': '',

@@ -17,6 +17,14 @@ export const flags: readonly Flag[] = [
     take: (input, text) => ({ ...input, configFile: text }),
   },
   {
+    name: 'strict-config',
+    value: undefined,
+    field: 'strictConfig',
+    help: 'refuse a configuration file with fields that are unknown or written twice, instead of warning',
+    isBesideConfig: true,
+    take: (input, text) => ({ ...input, strictConfig: parseBoolean('strictConfig', text) }),
+  },
+  {
     name: 'write-config-to',
     value: 'FILE',
     field: 'writeConfigTo',

@@ -60,7 +60,7 @@ function configure(written: readonly WrittenFlag[], readFile: (path: string) => 
     const { configFile: path = '' } = input
     if (path === '') return { config: resolveConfig(input) }
     const configFile = { path, bytes: readFile(path) }
-    return { config: resolveFile(configFile, written), configFile }
+    return { config: resolveFile(configFile, written, { isStrict: input.strictConfig ?? false }), configFile }
   } catch (error) {
     if (error instanceof ConfigError) return usage(describeConfigError(error))
     throw error
@@ -68,11 +68,15 @@ function configure(written: readonly WrittenFlag[], readFile: (path: string) => 
 }
 
 /** Throws ConfigError, with the file's path for what it says. */
-function resolveFile({ path, bytes }: ConfigFile, written: readonly WrittenFlag[]): Config {
+function resolveFile(
+  { path, bytes }: ConfigFile,
+  written: readonly WrittenFlag[],
+  options: { readonly isStrict: boolean },
+): Config {
   const beside = written.filter(({ flag }) => flag.isBesideConfig)
   const discarded = written.filter(({ flag }) => !flag.isBesideConfig)
   const discardedFlags = [...new Set(discarded.map(({ flag }) => flag.name))]
-  const input = takeFlags(readConfig(path, bytes), beside)
+  const input = takeFlags(readConfig(path, bytes, options), beside)
   try {
     return resolveConfig({ ...input, discardedFlags })
   } catch (error) {

@@ -64,6 +64,8 @@ export interface Config {
   readonly oomScoreAdj: number
   /** Settings that are not their default, and change nothing in this build. */
   readonly withoutEffect: InertSettings
+  /** What has no effect in the configuration file: each field, and why. */
+  readonly ignoredFields: readonly string[]
   /** Names of flags that a configuration file has replaced. */
   readonly discardedFlags: readonly string[]
   /** File to write the configuration to, instead of running. */
@@ -100,9 +102,12 @@ export interface ConfigInput {
   readonly client?: ClientInput
   readonly oomScoreAdj?: number
   readonly withoutEffect?: InertSettings
+  readonly ignoredFields?: readonly string[]
   readonly discardedFlags?: readonly string[]
   /** Blank: none. */
   readonly configFile?: string | undefined
+  /** Whether unknown and repeated fields of that file are errors. */
+  readonly strictConfig?: boolean | undefined
   /** Blank: nowhere. */
   readonly writeConfigTo?: string | undefined
   readonly initOnly?: boolean | undefined
@@ -139,6 +144,7 @@ export function resolveConfig(input: ConfigInput): Config {
     client: resolveClient(input.client ?? {}),
     oomScoreAdj: resolveOomScoreAdj(input.oomScoreAdj ?? -999),
     withoutEffect: resolveWithoutEffect(input.withoutEffect ?? {}),
+    ignoredFields: input.ignoredFields ?? [],
     discardedFlags: input.discardedFlags ?? [],
     writeConfigTo: input.writeConfigTo === '' ? undefined : input.writeConfigTo,
     initOnly: input.initOnly ?? false,

@@ -13,12 +13,16 @@ export interface Field {
   readonly take: (input: ConfigInput, written: unknown) => ConfigInput
   /** What a file says for that; undefined: nothing. */
   readonly show: (config: Config) => Json | undefined
+  /** Paths of unknown fields inside of what is written. */
+  readonly unknownIn: (written: unknown) => readonly string[]
 }
 
 /** A kind of value. `read` throws ConfigError with `path`. */
 export interface FieldType<T> {
   readonly read: (path: string, written: unknown) => T
   readonly write: (value: T) => Json
+  /** Paths of unknown fields inside of what is written at `path`; absent: there are no fields inside. */
+  readonly unknownIn?: (path: string, written: unknown) => readonly string[]
 }
 
 export interface FieldUse<T> {
@@ -29,6 +33,7 @@ export interface FieldUse<T> {
 export function field<T>(path: string, type: FieldType<T>, use: FieldUse<T>): Field {
   return {
     path,
+    unknownIn: (written) => type.unknownIn?.(path, written) ?? [],
     take: (input, written) => use.take(input, type.read(path, written)),
     show: (config) => {
       const value = use.show(config)
@@ -156,13 +161,17 @@ export const verbosities: FieldType<string> = {
         const [filePattern = '', verbosity = ''] = pair.split('=')
         return { filePattern, verbosity: Number(verbosity) }
       }),
+  unknownIn: (path, written) =>
+    (Array.isArray(written) ? written : []).flatMap((item: unknown, index) =>
+      Object.keys(isMapping(item) ? item : {})
+        .filter((name) => name !== 'filePattern' && name !== 'verbosity')
+        .map((name) => `${path}[${index}].${name}`),
+    ),
 }
 
 function readVerbosity(path: string, written: unknown): string {
   if (!isMapping(written)) throw refusal(path, 'a mapping', written)
-  const { filePattern, verbosity, ...others } = written
-  const [unknown] = Object.keys(others)
-  if (unknown !== undefined) throw new ConfigError(`${path}.${unknown}`, 'is an unknown field')
+  const { filePattern, verbosity } = written
   const pattern = text.read(`${path}.filePattern`, filePattern)
   if (!/^[^=,]+$/u.test(pattern)) throw refusal(`${path}.filePattern`, 'text without "=" and ","', pattern)
   const level = wholeNumber.read(`${path}.verbosity`, verbosity)

@@ -167,6 +167,7 @@ function trafficFields(): readonly Field[] {
 function inertField<T extends InertValue>(path: InertPath, type: f.FieldType<T>): Field {
   return {
     path,
+    unknownIn: () => [],
     take: (input, written) => {
       const value = type.read(path, written)
       return value === '0s' ? input : withInert(input, path, value)

@@ -2,15 +2,16 @@ import { CORE_SCHEMA, loadAll, YAMLException, type EventType, type State } from 
 import { ConfigError } from '../errors.js'
 
 /**
- * The documents of YAML or JSON. Throws ConfigError with the line of what cannot be read, and with the path of a field that is there
- * twice.
+ * The documents of YAML or JSON. Calls `onRepeated` with the path and the line of each field that its mapping has already; the last
+ * one counts. Throws what `onRepeated` throws, and ConfigError with the line of what cannot be read.
  */
-export function parseYaml(text: string): readonly unknown[] {
+export function parseYaml(text: string, onRepeated: (problem: ConfigError) => void): readonly unknown[] {
   if (text.trim() === '') throw new ConfigError('', 'is empty')
-  const trail = new Trail()
+  const trail = new Trail(onRepeated)
   try {
     return loadAll(text, null, {
       schema: CORE_SCHEMA,
+      json: true,
       listener(event, state) {
         trail.follow(event, state)
       },
@@ -19,9 +20,7 @@ export function parseYaml(text: string): readonly unknown[] {
     if (!(error instanceof YAMLException)) throw error
     // NB: there is no mark where the parser gives up on the whole stream.
     const { mark, reason } = error
-    const line = mark === undefined ? '' : `line ${mark.line + 1}`
-    if (reason === 'duplicated mapping key') throw new ConfigError(trail.path, `is written twice (${line})`)
-    throw new ConfigError(line, reason)
+    throw new ConfigError(mark === undefined ? '' : `line ${mark.line + 1}`, reason)
   }
 }
 
@@ -31,28 +30,41 @@ interface OpenNode {
   children: number
   /** The last key, or another item of a list. */
   last: unknown
+  readonly keys: Set<unknown>
+  /** Keys that were there before, if this is a mapping: it shows at its end. */
+  readonly repeated: ConfigError[]
 }
 
 /** Where in its document the parser is. The parser itself knows only the line. */
 class Trail {
-  readonly #open: OpenNode[] = [{ children: 0, last: undefined }]
+  readonly #onRepeated: (problem: ConfigError) => void
+  readonly #open: OpenNode[] = []
 
-  follow(event: EventType, { result }: Pick<State, 'result'>): void {
+  constructor(onRepeated: (problem: ConfigError) => void) {
+    this.#onRepeated = onRepeated
+  }
+
+  follow(event: EventType, { result, kind, line }: Pick<State, 'result' | 'kind' | 'line'>): void {
     if (event === 'open') {
-      this.#open.push({ children: 0, last: undefined })
+      this.#open.push({ children: 0, last: undefined, keys: new Set(), repeated: [] })
       return
     }
-    this.#open.pop()
+    const ended = this.#open.pop()
+    if (kind === 'mapping') for (const problem of ended?.repeated ?? []) this.#onRepeated(problem)
     const parent = this.#open.at(-1)
     if (parent === undefined) return
-    if (parent.children % 2 === 0) parent.last = result
+    if (parent.children % 2 === 0) {
+      parent.last = result
+      if (parent.keys.has(result))
+        parent.repeated.push(new ConfigError(this.#path, `is written twice (line ${line + 1})`))
+      parent.keys.add(result)
+    }
     parent.children++
   }
 
   /** Of the last field; a node of which nothing has ended is a list at its first item, or the same node once more. */
-  get path(): string {
+  get #path(): string {
     const steps = this.#open
-      .slice(1)
       .filter(({ children }) => children > 0)
       .map(({ children, last }) => (typeof last === 'string' ? last : `[${children}]`))
     return steps.join('.').replaceAll('.[', '[')

@@ -7,21 +7,27 @@ import { isMapping, refusal, type Field } from './field.js'
 import { parseYaml } from './parse-yaml.js'
 
 /**
- * Reads YAML or JSON: one KubeProxyConfiguration, and beside it at most one ViaductConfiguration. Throws ConfigError, whose path
- * is `file` and whose message names the field, for the first thing that is wrong; what a value means is looked at by
- * resolveConfig.
+ * Reads YAML or JSON: one KubeProxyConfiguration, and beside it at most one ViaductConfiguration. As in kube-proxy, a field
+ * that is unknown has no effect, and of a field that is written twice the last one counts: both are in `ignoredFields`, and with
+ * `isStrict` they are errors. Throws ConfigError, whose path is `file` and whose message names the field, for everything else that
+ * is wrong; what a value means is looked at by resolveConfig.
  */
-export function readConfig(file: string, bytes: Uint8Array): ConfigInput {
+export function readConfig(file: string, bytes: Uint8Array, { isStrict = false } = {}): ConfigInput {
+  const problems: ConfigError[] = []
+  const report = (problem: ConfigError): void => void problems.push(problem)
   try {
     if (!isUtf8(bytes)) throw new ConfigError('', 'must be UTF-8 text')
     const found = new Map<DocumentKind, Readonly<Record<string, unknown>>>()
-    for (const document of parseYaml(Buffer.from(bytes).toString('utf8'))) addDocument(found, document)
+    const documents = parseYaml(Buffer.from(bytes).toString('utf8'), report)
+    for (const document of documents) addDocument(found, document)
     if (![...found.keys()].some(({ kind }) => kind === 'KubeProxyConfiguration')) {
       throw new ConfigError('', 'must hold a KubeProxyConfiguration, kubeproxy.config.k8s.io/v1alpha1')
     }
     let input: ConfigInput = {}
-    for (const [kind, document] of found) input = new DocumentReader(kind).read(input, document)
-    return input
+    for (const [kind, document] of found) input = new DocumentReader(kind, report).read(input, document)
+    const ignoredFields = problems.map(({ message }) => message)
+    if (isStrict && ignoredFields.length > 0) throw new ConfigError('', ignoredFields.join('; '))
+    return ignoredFields.length === 0 ? input : { ...input, ignoredFields }
   } catch (error) {
     if (error instanceof ConfigError) throw new ConfigError(file, error.message)
     throw error
@@ -51,8 +57,11 @@ class DocumentReader {
   readonly #fields: ReadonlyMap<string, Field>
   /** Paths of mappings that hold fields. */
   readonly #mappings: ReadonlySet<string>
+  /** Takes fields that are unknown. */
+  readonly #report: (problem: ConfigError) => void
 
-  constructor(kind: DocumentKind) {
+  constructor(kind: DocumentKind, report: (problem: ConfigError) => void) {
+    this.#report = report
     const fields = kind.fields()
     this.#kind = kind
     this.#fields = new Map(fields.map((field) => [field.path, field]))
@@ -71,10 +80,15 @@ class DocumentReader {
       const path = place.join('.')
       if (path === 'apiVersion' || path === 'kind') continue
       const field = this.#fields.get(path)
-      if (field === undefined && !this.#mappings.has(path)) throw this.#unknown(path)
+      if (field === undefined && !this.#mappings.has(path)) {
+        this.#report(this.#unknown(path))
+        continue
+      }
       if (written === null) continue
-      if (field !== undefined) result = field.take(result, written)
-      else if (isMapping(written)) result = this.read(result, written, place)
+      if (field !== undefined) {
+        for (const inner of field.unknownIn(written)) this.#report(this.#unknown(inner))
+        result = field.take(result, written)
+      } else if (isMapping(written)) result = this.read(result, written, place)
       else throw refusal(path, 'a mapping', written)
     }
     return result

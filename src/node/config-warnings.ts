@@ -1,21 +1,12 @@
 // What an operator should know about settings that are valid, but leave something open (F-065, F-083, F-086).
 import { familyOf, type Cidr, type IpFamily } from '../address.js'
-import { writtenOfClient, type Config, type ProxyMode } from '../config/index.js'
+import type { Config, ProxyMode } from '../config/index.js'
 import { familyNames } from './family-problem.js'
 import type { NodeFacts } from './node-tracker.js'
 
 export interface WarnedConfig extends Pick<
   Config,
-  | 'featureGates'
-  | 'nodePortAddresses'
-  | 'detectLocalMode'
-  | 'clusterCIDR'
-  | 'ipvs'
-  | 'client'
-  | 'manifests'
-  | 'servers'
-  | 'withoutEffect'
-  | 'discardedFlags'
+  'nodePortAddresses' | 'detectLocalMode' | 'clusterCIDR' | 'ipvs' | 'servers'
 > {
   /** The one that runs. */
   readonly mode: ProxyMode
@@ -38,21 +29,7 @@ export function configWarnings(
     ...detectionWarnings(config, node, families),
     ...serverWarnings(config),
     ...(config.mode === 'ipvs' ? excludeWarnings(config, families) : []),
-    ...naming('feature gates without effect in this build', Object.keys(config.featureGates.withoutEffect)),
-    ...naming('settings without effect in this build', Object.keys(config.withoutEffect)),
-    ...naming(
-      'settings without effect while manifests are the source',
-      config.manifests === undefined ? [] : writtenOfClient(config.client),
-    ),
-    ...naming(
-      'flags without effect beside --config',
-      config.discardedFlags.map((name) => `--${name}`),
-    ),
   ]
-}
-
-function naming(problem: string, named: readonly string[]): readonly string[] {
-  return named.length === 0 ? [] : [`${problem}: ${named.join(', ')}`]
 }
 
 function nodePortWarnings({ nodePortAddresses }: WarnedConfig, families: readonly IpFamily[]): string[] {

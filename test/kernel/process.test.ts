@@ -107,6 +107,32 @@ describe('the process', { timeout: 60_000 }, () => {
     assert.match(readFileSync(written, 'utf8'), /^kind: "KubeProxyConfiguration"$/mu)
   })
 
+  it('starts with the file of an old ConfigMap, and says once what of it has no effect', async () => {
+    const file = join(folder, 'old.yaml')
+    const fields = [
+      'mode: iptables',
+      'portRange: ""',
+      'udpIdleTimeout: 250ms',
+      'resourceContainer: /kube-proxy',
+    ]
+    const head = ['apiVersion: kubeproxy.config.k8s.io/v1alpha1', 'kind: KubeProxyConfiguration']
+    writeFileSync(file, [...head, ...fields, 'mode: iptables', ''].join('\n'))
+    const command = [process.execPath, agentFile, '--config', file, '--manifests', manifests]
+    const agent = node.start(...command)
+    await agent.line((line) => line.includes('viaduct starts'))
+    agent.signal('SIGTERM')
+    const { code, stdout } = await agent.ended
+    assert.equal(code, 0)
+    const sentence =
+      'the configuration file is not all in force: mode: is written twice (line 7); udpIdleTimeout: is not a field of KubeProxyConfiguration; resourceContainer: is not a field of KubeProxyConfiguration'
+    assert.equal(stdout.split(`"msg":"${sentence}"`).length, 2, stdout)
+    const strict = await node.start(...command, '--strict-config').ended
+    assert.equal(strict.code, 2)
+    assert.match(strict.stderr, /^viaduct: .*old\.yaml: mode: is written twice \(line 7\); udpIdleTimeout: /u)
+    const writing = await node.start(...command, '--write-config-to', join(folder, 'old-written.yaml')).ended
+    assert.deepEqual([writing.code, writing.stderr], [0, `viaduct: ${sentence}\n`])
+  })
+
   it('tells the service manager when everything is in force, that it lives, and that it stops', async () => {
     const socket = join(folder, 'notify')
     const manager = node.start('perl', '-MSocket', '-e', receiver, socket)

@@ -74,7 +74,9 @@ export function readKubeconfig(file: string, readFile: (path: string) => string)
 
 function parse(file: string, text: string): unknown {
   try {
-    const [document, ...others] = parseYaml(text)
+    const [document, ...others] = parseYaml(text, (problem) => {
+      throw problem
+    })
     if (others.length > 0) throw new ConfigError('', 'must be one document')
     return document
   } catch (error) {

@@ -343,6 +343,15 @@ describe('parseArguments with --config', () => {
       argv: ['--manifests=m', '--vip-binding=routes', '--mode-fallback', '--ipvs-graceful-period=0'],
       input: { ipvs: { gracefulPeriodMs: 0, runEstimation: false } },
     },
+    {
+      name: 'goes on without fields that are unknown or written twice',
+      file: `${head}modes: ipvs\nmode: iptables\nmode: ipvs`,
+      argv: ['--manifests=m', '--strict-config=false'],
+      input: {
+        mode: 'ipvs',
+        ignoredFields: ['mode: is written twice (line 5)', 'modes: is not a field of KubeProxyConfiguration'],
+      },
+    },
     { name: 'needs no flag else', file: `${head}${viaduct}manifests: m`, argv: [], input: {} },
   ]
   for (const { name, file, argv, input } of good) {
@@ -366,7 +375,11 @@ describe('parseArguments with --config', () => {
       'f: featureGates: unrecognized feature gate: Nope',
     ],
     [head, ['--manifests=m', '--logging-format=xml'], '--logging-format: must be json or text, not "xml"'],
-    [`${head}modes: ipvs`, ['--manifests=m'], 'f: modes: is not a field of KubeProxyConfiguration'],
+    [
+      `${head}modes: ipvs`,
+      ['--manifests=m', '--strict-config'],
+      'f: modes: is not a field of KubeProxyConfiguration',
+    ],
   ]
   for (const [file, argv, sentence] of wrong) {
     it(`refuses ${JSON.stringify(file.slice(head.length))} with ${argv.join(' ') || 'no other flag'}`, () => {

@@ -189,6 +189,87 @@ describe('readConfig', () => {
       assert.deepEqual(resolve(`${head}${text}`), resolveConfig({ manifests: 'm', ...input })))
   }
 
+  const ignored: readonly (readonly [text: string, input: ConfigInput, ...problems: readonly string[]])[] = [
+    [
+      'mode: iptables\nmode: ipvs\nmode: ipvs',
+      { mode: 'ipvs' },
+      'mode: is written twice (line 4)',
+      'mode: is written twice (line 5)',
+    ],
+    [
+      'iptables:\n  syncPeriod: 1s\n  masqueradeBit: 1\n  syncPeriod: 2s',
+      { iptables: { masqueradeBit: 1, syncPeriodMs: 2000 } },
+      'iptables.syncPeriod: is written twice (line 6)',
+    ],
+    [
+      'iptables: {masqueradeBit: 1}\nmode: ipvs\niptables: {masqueradeAll: true}',
+      { mode: 'ipvs', iptables: { masqueradeAll: true } },
+      'iptables: is written twice (line 5)',
+    ],
+    [
+      'logging:\n  options: {json: {splitStream: true}, text: {splitStream: true, splitStream: false}}',
+      {
+        withoutEffect: {
+          'logging.options.json.splitStream': true,
+          'logging.options.text.splitStream': false,
+        },
+      },
+      'logging.options.text.splitStream: is written twice (line 4)',
+    ],
+    [
+      'logging:\n  vmodule:\n  - {filePattern: a, verbosity: 1}\n  - {filePattern: a, filePattern: b, verbosity: 1}',
+      { withoutEffect: { 'logging.vmodule': 'a=1,b=1' } },
+      'logging.vmodule[1].filePattern: is written twice (line 6)',
+    ],
+    [
+      'logging: {vmodule: [{filePattern: a, verbosity: 1, level: 1}]}',
+      { withoutEffect: { 'logging.vmodule': 'a=1' } },
+      'logging.vmodule[0].level: is not a field of KubeProxyConfiguration',
+    ],
+    [
+      `---\n${viaductHead}ipvs: {gracefulPeriod: 1s, gracefulPeriod: 2s}`,
+      { ipvs: { gracefulPeriodMs: 2000 } },
+      'ipvs.gracefulPeriod: is written twice (line 6)',
+    ],
+    [
+      'udpIdleTimeout: 250ms\nresourceContainer: /kube-proxy\nportRange: ""\niptables: {syncPeriods: 1s, masqueradeBit: 2}',
+      { iptables: { masqueradeBit: 2 } },
+      'udpIdleTimeout: is not a field of KubeProxyConfiguration',
+      'resourceContainer: is not a field of KubeProxyConfiguration',
+      'iptables.syncPeriods: is not a field of KubeProxyConfiguration',
+    ],
+    ['modes: null', {}, 'modes: is not a field of KubeProxyConfiguration'],
+    ['mode.x: 1', {}, '"mode.x": is not a field of KubeProxyConfiguration'],
+    ['ipvs.scheduler: lc', {}, '"ipvs.scheduler": is not a field of KubeProxyConfiguration'],
+    ['__proto__: {mode: ipvs}', {}, '__proto__: is not a field of KubeProxyConfiguration'],
+    [
+      'vipBinding: addresses',
+      {},
+      'vipBinding: is not a field of KubeProxyConfiguration; ViaductConfiguration has it',
+    ],
+    [
+      `---\n${viaductHead}mode: ipvs\nmodeFallbak: false`,
+      {},
+      'mode: is not a field of ViaductConfiguration; KubeProxyConfiguration has it',
+      'modeFallbak: is not a field of ViaductConfiguration',
+    ],
+  ]
+  for (const [text, input, ...ignoredFields] of ignored) {
+    it(`reads ${JSON.stringify(text)} without ${ignoredFields.join(', ')}`, () =>
+      assert.deepEqual(resolve(`${head}${text}`), resolveConfig({ manifests: 'm', ...input, ignoredFields })))
+
+    it(`refuses ${JSON.stringify(text)} where it is strict`, () =>
+      assert.throws(() => readConfig('f.yaml', Buffer.from(`${head}${text}`), { isStrict: true }), {
+        name: 'ConfigError',
+        path: 'f.yaml',
+        message: `f.yaml: ${ignoredFields.join('; ')}`,
+      }))
+  }
+
+  it('takes what is right where it is strict', () => {
+    assert.equal(readConfig('f.yaml', Buffer.from(ofKubeadm), { isStrict: true }).mode, '')
+  })
+
   it('reads JSON with tabs, and a byte order mark', () => {
     const text =
       '\uFEFF{\n\t"apiVersion": "kubeproxy.config.k8s.io/v1alpha1",\n\t"kind": "KubeProxyConfiguration",\n\t"mode": "ipvs"\n}'
@@ -210,37 +291,6 @@ describe('readConfig', () => {
     ['mode: ipvs', `got unexpected config type: no apiVersion, no kind; must be ${kinds}`],
     ['- a', 'must be a mapping with apiVersion and kind, not a list'],
     [`${head}mode: [`, 'line 4: unexpected end of the stream within a flow collection'],
-    [`${head}mode: ipvs\nmode: ipvs`, 'mode: is written twice (line 4)'],
-    [
-      `${head}iptables:\n  syncPeriod: 1s\n  masqueradeBit: 1\n  syncPeriod: 1s`,
-      'iptables.syncPeriod: is written twice (line 6)',
-    ],
-    [
-      `${head}logging:\n  options: {json: {splitStream: true}, text: {splitStream: true, splitStream: true}}`,
-      'logging.options.text.splitStream: is written twice (line 4)',
-    ],
-    [
-      `${head}logging:\n  vmodule:\n  - {filePattern: a, verbosity: 1}\n  - {filePattern: a, filePattern: a}`,
-      'logging.vmodule[1].filePattern: is written twice (line 6)',
-    ],
-    [
-      `${head}---\n${viaductHead}ipvs: {gracefulPeriod: 1s, gracefulPeriod: 2s}`,
-      'ipvs.gracefulPeriod: is written twice (line 6)',
-    ],
-    [`${head}modes: ipvs`, 'modes: is not a field of KubeProxyConfiguration'],
-    [`${head}modes: null`, 'modes: is not a field of KubeProxyConfiguration'],
-    [`${head}iptables: {syncPeriods: 1s}`, 'iptables.syncPeriods: is not a field of KubeProxyConfiguration'],
-    [`${head}mode.x: 1`, '"mode.x": is not a field of KubeProxyConfiguration'],
-    [`${head}ipvs.scheduler: rr`, '"ipvs.scheduler": is not a field of KubeProxyConfiguration'],
-    [`${head}__proto__: {mode: ipvs}`, '__proto__: is not a field of KubeProxyConfiguration'],
-    [
-      `${head}vipBinding: routes`,
-      'vipBinding: is not a field of KubeProxyConfiguration; ViaductConfiguration has it',
-    ],
-    [
-      `${head}---\n${viaductHead}mode: ipvs`,
-      'mode: is not a field of ViaductConfiguration; KubeProxyConfiguration has it',
-    ],
     [`${head}iptables: all`, 'iptables: must be a mapping, not the text "all"'],
     [`${head}mode: true`, 'mode: must be text (quote it), not true'],
     [`${head}mode: {a: 1}`, 'mode: must be text (quote it), not a mapping'],
@@ -274,10 +324,6 @@ describe('readConfig', () => {
     [
       `${head}logging: {vmodule: [{filePattern: a, verbosity: -1}]}`,
       'logging.vmodule[0].verbosity: must be a whole number from 0, not -1',
-    ],
-    [
-      `${head}logging: {vmodule: [{filePattern: a, level: 1}]}`,
-      'logging.vmodule[0].level: is an unknown field',
     ],
     [`${head}logging: {vmodule: [a=1]}`, 'logging.vmodule[0]: must be a mapping, not the text "a=1"'],
     [

@@ -110,6 +110,7 @@ describe('resolveConfig', () => {
       },
       oomScoreAdj: -999,
       withoutEffect: {},
+      ignoredFields: [],
       discardedFlags: [],
       writeConfigTo: undefined,
       initOnly: false,

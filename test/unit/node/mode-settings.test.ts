@@ -286,33 +286,6 @@ describe('what an operator should know of valid settings', () => {
       node: { ipv4 },
       expected: [],
     },
-    {
-      name: 'feature gates without effect',
-      config: { ...quiet, featureGates: { AllAlpha: true, AllowServiceExternalIPs: true, AllBeta: false } },
-      node: { ipv4 },
-      expected: [/^feature gates without effect in this build: AllAlpha, AllBeta$/u],
-    },
-    {
-      name: 'settings without effect, but not those that are what they are worth unwritten',
-      config: {
-        ...quiet,
-        withoutEffect: { 'logging.flushFrequency': '1s', configSyncPeriod: '15m0s', portRange: '1-2' },
-      },
-      node: { ipv4 },
-      expected: [/^settings without effect in this build: logging.flushFrequency, portRange$/u],
-    },
-    {
-      name: 'how an API is reached that nobody asks',
-      config: { ...quiet, client: { clientConnection: { kubeconfig: 'k', qps: 5 }, master: 'm' } },
-      node: { ipv4 },
-      expected: [/^settings without effect while .* source: clientConnection\.kubeconfig, master$/u],
-    },
-    {
-      name: 'flags that a file has replaced',
-      config: { ...quiet, discardedFlags: ['proxy-mode', 'profiling'] },
-      node: { ipv4 },
-      expected: [/^flags without effect beside --config: --proxy-mode, --profiling$/u],
-    },
   ]
   for (const { name, config, node, families = both, expected } of cases) {
     it(name, () => {

@@ -1,0 +1,25 @@
+// What an operator should know of valid input that is not in force, whatever the node is.
+import { writtenOfClient } from './client.js'
+import type { Config } from './config.js'
+
+/** One sentence each; none: all of it is in force. */
+export function inputWarnings(config: Config): readonly string[] {
+  const { manifests, client } = config
+  return [
+    ...naming('the configuration file is not all in force', config.ignoredFields, '; '),
+    ...naming('feature gates without effect in this build', Object.keys(config.featureGates.withoutEffect)),
+    ...naming('settings without effect in this build', Object.keys(config.withoutEffect)),
+    ...naming(
+      'settings without effect while manifests are the source',
+      manifests === undefined ? [] : writtenOfClient(client),
+    ),
+    ...naming(
+      'flags without effect beside --config',
+      config.discardedFlags.map((name) => `--${name}`),
+    ),
+  ]
+}
+
+function naming(problem: string, named: readonly string[], separator = ', '): readonly string[] {
+  return named.length === 0 ? [] : [`${problem}: ${named.join(separator)}`]
+}
