@@ -1,49 +1,21 @@
-// Feature gates of kube-proxy. Which there are, and what they are worth unless written: spec section 2.6.
-import { ConfigError } from '../errors.js'
+// Feature gates as kube-proxy takes them. What each is worth unless written: spec section 2.6.
+import { knownFeatureGates } from './known-feature-gates.js'
 
-/** Gates that change something here, and which of the others were written. */
+/** The gate that changes something here, and the others as they were written. */
 export interface FeatureGates {
   /** False: nothing is served at a Service's external IPs (F-011). */
   readonly AllowServiceExternalIPs: boolean
-  /** As they were written, but without effect in this build. */
   readonly withoutEffect: Readonly<Record<string, boolean>>
+  /** Names in `withoutEffect` that no kube-proxy of the last six releases knows. */
+  readonly unknown: readonly string[]
 }
 
-const effective = 'AllowServiceExternalIPs'
-/** Always on, and not to be switched off any more. */
-const locked: readonly string[] = [
-  'MultiCIDRServiceAllocator',
-  'NFTablesProxyMode',
-  'PreferSameTrafficDistribution',
-]
-const others: readonly string[] = [
-  'AllAlpha',
-  'AllBeta',
-  'ComponentFlagz',
-  'ComponentStatusz',
-  'ContextualLogging',
-  'KubeProxyIPVS',
-  'KubeProxyNFTablesLocalhostNodePorts',
-  'LoggingAlphaOptions',
-  'LoggingBetaOptions',
-  'NFTablesNetlink',
-  'NativeHistograms',
-]
-
-/** Throws ConfigError for a gate that nobody knows, or that cannot be switched off. Sentences are kube-proxy's. */
-export function resolveFeatureGates(written: Readonly<Record<string, boolean>>): FeatureGates {
-  for (const [gate, value] of Object.entries(written)) {
-    if (locked.includes(gate) && !value)
-      throw refusal(`cannot set feature gate ${gate} to false, feature is locked to true`)
-    if (gate !== effective && !locked.includes(gate) && !others.includes(gate))
-      throw refusal(`unrecognized feature gate: ${gate}`)
-  }
-  return {
-    AllowServiceExternalIPs: written[effective] ?? true,
-    withoutEffect: Object.fromEntries(Object.entries(written).filter(([gate]) => gate !== effective)),
-  }
-}
-
-function refusal(problem: string): ConfigError {
-  return new ConfigError('featureGates', problem)
+/** A gate of the last six releases may have either value, also where a later one has locked it. */
+export function resolveFeatureGates({
+  AllowServiceExternalIPs = true,
+  ...withoutEffect
+}: Readonly<Record<string, boolean>>): FeatureGates {
+  const names = Object.keys(withoutEffect)
+  const known = names.length === 0 ? new Set() : knownFeatureGates()
+  return { AllowServiceExternalIPs, withoutEffect, unknown: names.filter((name) => !known.has(name)) }
 }

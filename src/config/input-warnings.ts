@@ -7,7 +7,7 @@ export function inputWarnings(config: Config): readonly string[] {
   const { manifests, client } = config
   return [
     ...naming('the configuration file is not all in force', config.ignoredFields, '; '),
-    ...naming('feature gates without effect in this build', Object.keys(config.featureGates.withoutEffect)),
+    ...naming('feature gates that are unknown, and have no effect', config.featureGates.unknown),
     ...naming('settings without effect in this build', Object.keys(config.withoutEffect)),
     ...naming(
       'settings without effect while manifests are the source',

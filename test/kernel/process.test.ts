@@ -114,6 +114,7 @@ describe('the process', { timeout: 60_000 }, () => {
       'portRange: ""',
       'udpIdleTimeout: 250ms',
       'resourceContainer: /kube-proxy',
+      'featureGates: {NoGate: true}',
     ]
     const head = ['apiVersion: kubeproxy.config.k8s.io/v1alpha1', 'kind: KubeProxyConfiguration']
     writeFileSync(file, [...head, ...fields, 'mode: iptables', ''].join('\n'))
@@ -124,13 +125,15 @@ describe('the process', { timeout: 60_000 }, () => {
     const { code, stdout } = await agent.ended
     assert.equal(code, 0)
     const sentence =
-      'the configuration file is not all in force: mode: is written twice (line 7); udpIdleTimeout: is not a field of KubeProxyConfiguration; resourceContainer: is not a field of KubeProxyConfiguration'
-    assert.equal(stdout.split(`"msg":"${sentence}"`).length, 2, stdout)
+      'the configuration file is not all in force: mode: is written twice (line 8); udpIdleTimeout: is not a field of KubeProxyConfiguration; resourceContainer: is not a field of KubeProxyConfiguration'
+    const gates = 'feature gates that are unknown, and have no effect: NoGate'
+    for (const warning of [sentence, gates])
+      assert.equal(stdout.split(`"msg":"${warning}"`).length, 2, stdout)
     const strict = await node.start(...command, '--strict-config').ended
     assert.equal(strict.code, 2)
-    assert.match(strict.stderr, /^viaduct: .*old\.yaml: mode: is written twice \(line 7\); udpIdleTimeout: /u)
+    assert.match(strict.stderr, /^viaduct: .*old\.yaml: mode: is written twice \(line 8\); udpIdleTimeout: /u)
     const writing = await node.start(...command, '--write-config-to', join(folder, 'old-written.yaml')).ended
-    assert.deepEqual([writing.code, writing.stderr], [0, `viaduct: ${sentence}\n`])
+    assert.deepEqual([writing.code, writing.stderr], [0, `viaduct: ${sentence}\nviaduct: ${gates}\n`])
   })
 
   it('tells the service manager when everything is in force, that it lives, and that it stops', async () => {

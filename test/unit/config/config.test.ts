@@ -82,7 +82,7 @@ describe('resolveConfig', () => {
         runEstimation: undefined,
       },
       vipBinding: 'routes',
-      featureGates: { AllowServiceExternalIPs: true, withoutEffect: {} },
+      featureGates: { AllowServiceExternalIPs: true, withoutEffect: {}, unknown: [] },
       conntrack: {
         maxPerCore: 32_768,
         min: 131_072,
@@ -170,16 +170,18 @@ describe('resolveConfig', () => {
     assert.equal(resolveConfig({ manifests: 'm', bindAddress: '::' }).bindAddress, undefined)
   })
 
-  it('tells the feature gate that it obeys from those without effect', () => {
+  it('tells the feature gate that it obeys from those without effect, and names the unknown ones', () => {
     const featureGates = {
       NativeHistograms: true,
       AllowServiceExternalIPs: false,
-      NFTablesProxyMode: true,
+      NFTablesProxyMode: false,
+      NoSuchGate: true,
       AllAlpha: false,
     }
     assert.deepEqual(resolveConfig({ manifests: 'm', featureGates }).featureGates, {
       AllowServiceExternalIPs: false,
-      withoutEffect: { NativeHistograms: true, NFTablesProxyMode: true, AllAlpha: false },
+      withoutEffect: { NativeHistograms: true, NFTablesProxyMode: false, NoSuchGate: true, AllAlpha: false },
+      unknown: ['NoSuchGate'],
     })
   })
 
@@ -338,11 +340,6 @@ describe('resolveConfig', () => {
     [
       { nodePortAddresses: ['eth0'] },
       'nodePortAddresses: must be a valid CIDR, or primary alone, not "eth0"',
-    ],
-    [{ featureGates: { NoSuchGate: true } }, 'featureGates: unrecognized feature gate: NoSuchGate'],
-    [
-      { featureGates: { AllowServiceExternalIPs: true, MultiCIDRServiceAllocator: false } },
-      'featureGates: cannot set feature gate MultiCIDRServiceAllocator to false, feature is locked to true',
     ],
     [{ conntrack: { maxPerCore: -1 } }, 'conntrack.maxPerCore: must be greater than or equal to 0'],
     [{ conntrack: { udpTimeoutMs: -1 } }, 'conntrack.udpTimeout: must be greater than or equal to 0'],

@@ -11,9 +11,27 @@ describe('what of valid input is not in force', () => {
       expected: ['the configuration file is not all in force: a: is not a field; b: is written twice'],
     },
     {
-      name: 'feature gates without effect',
-      config: { featureGates: { AllAlpha: true, AllowServiceExternalIPs: true, AllBeta: false } },
-      expected: ['feature gates without effect in this build: AllAlpha, AllBeta'],
+      name: 'nothing of feature gates that a kube-proxy of the last six releases knows',
+      config: {
+        featureGates: {
+          AllAlpha: true,
+          AllBeta: false,
+          AllowServiceExternalIPs: false,
+          // Of 1.31; of all six, locked in the last; of the last ones, locked; of 1.36; of client-go; of the API server.
+          AppArmor: true,
+          MultiCIDRServiceAllocator: false,
+          PreferSameTrafficDistribution: false,
+          AtomicFIFO: true,
+          WatchListClient: true,
+          APIServerTracing: true,
+        },
+      },
+      expected: [],
+    },
+    {
+      name: 'unknown feature gates',
+      config: { featureGates: { Nope: true, AllAlpha: true, NeitherThis: false } },
+      expected: ['feature gates that are unknown, and have no effect: Nope, NeitherThis'],
     },
     {
       name: 'settings without effect, but not those that are what they are worth unwritten',
