@@ -26,7 +26,7 @@ export async function fillFlags(document) {
 
 /** No flag of ours: whoever parses the others adds them. */
 const ofTheParser = [
-  ['`--version`', '', '', 'print the version and exit'],
+  ['`--version`', '', '', 'print the version and exit; `=raw` too. `=false` and `=v1.2.3`, which kube-proxy takes, change nothing'],
   ['`--help`, `-h`', '', '', 'print the flags and exit'],
 ]
 

@@ -51,6 +51,8 @@ export const flagDefaults: Readonly<Record<string, string>> = {
   'oom-score-adj': '-999',
   'show-hidden-metrics-for-version': '',
   'config-sync-period': '15m0s',
+  'boot-id-file': '/proc/sys/kernel/random/boot_id',
+  'machine-id-file': '/etc/machine-id,/var/lib/dbus/machine-id',
   'feature-gates': '',
   'init-only': 'false',
   cleanup: 'false',

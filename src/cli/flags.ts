@@ -1,6 +1,6 @@
 import { conntrackFlags } from './conntrack-flags.js'
 import type { Flag } from './flag.js'
-import { inertFlags, inertLoggingFlags } from './inert-flags.js'
+import { inertFlags, inertLoggingFlags, leakedFlags } from './inert-flags.js'
 import { iptablesFlags } from './iptables-flags.js'
 import { ipvsFlags } from './ipvs-flags.js'
 import { clientFlags, serverFlags } from './server-flags.js'
@@ -91,6 +91,7 @@ export const flags: readonly Flag[] = [
     take: (input, text) => ({ ...input, oomScoreAdj: parseInteger('oomScoreAdj', text) }),
   },
   ...inertFlags,
+  ...leakedFlags,
   {
     name: 'feature-gates',
     isAdded: true,

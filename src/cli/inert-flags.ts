@@ -1,5 +1,12 @@
 // Flags of kube-proxy that change nothing in this build: they are taken, checked, written to files and told once in the log.
-import { formatDuration, parseDuration, withInert, type InertPath } from '../config/index.js'
+import {
+  formatDuration,
+  parseDuration,
+  withInert,
+  type ConfigInput,
+  type InertPath,
+} from '../config/index.js'
+import { flagDefaults } from './flag-defaults.js'
 import type { Flag } from './flag.js'
 import { parseBoolean, parseQuantity, parseVerbosities } from './values.js'
 
@@ -17,6 +24,20 @@ export const inertFlags: readonly Flag[] = [
     help: 'no effect: changes are followed as they come (default 15m)',
   },
 ]
+
+/** Flags of cAdvisor that every kube-proxy has (measured on 1.31.0 and 1.36.0); no file has a field for them. */
+export const leakedFlags: readonly Flag[] = ['boot-id-file', 'machine-id-file'].map((name) => ({
+  name,
+  value: 'FILES',
+  field: name,
+  help: "no effect: cAdvisor's, which kube-proxy does not use either",
+  isBesideConfig: true,
+  take: (input, text) => (text === flagDefaults[name] ? input : withFlagWithoutEffect(input, name)),
+}))
+
+function withFlagWithoutEffect(input: ConfigInput, name: string): ConfigInput {
+  return { ...input, flagsWithoutEffect: [...new Set([...(input.flagsWithoutEffect ?? []), name])] }
+}
 
 export const inertLoggingFlags: readonly Flag[] = [
   {

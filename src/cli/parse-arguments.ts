@@ -5,6 +5,7 @@ import { flagDefaults } from './flag-defaults.js'
 import type { Flag } from './flag.js'
 import { flags } from './flags.js'
 import { nearestName } from './nearest-name.js'
+import { parseBoolean } from './values.js'
 
 const knownNames = ['help', 'version', 'h', ...flags.map(({ name }) => name)]
 
@@ -42,41 +43,38 @@ export function parseArguments(argv: readonly string[], readFile: (path: string)
     writeErr: () => undefined,
   })
   try {
-    command.parse(argv.map(normalizeWord), { from: 'user' })
+    command.parse(wordsOf(argv), { from: 'user' })
     if (command.args.length > 0)
       return usage(`unexpected argument "${command.args[0]}": only flags are taken`)
     return configure(written, readFile)
   } catch (error) {
+    if (error instanceof ConfigError) return usage(describeConfigError(error))
     if (!(error instanceof CommanderError)) throw error
     if (error.exitCode === 0) return { exitCode: 0, text: output }
     return usage(describeCommanderError(error, argv))
   }
 }
 
+/** Throws ConfigError. */
 function configure(written: readonly WrittenFlag[], readFile: (path: string) => Uint8Array): Invocation {
-  try {
-    // All of them, as text that is no value is wrong beside a file as well.
-    const input = takeFlags({}, written)
-    const { configFile: path = '' } = input
-    if (path === '') return { config: resolveConfig(input) }
-    const configFile = { path, bytes: readFile(path) }
-    return { config: resolveFile(configFile, written, { isStrict: input.strictConfig ?? false }), configFile }
-  } catch (error) {
-    if (error instanceof ConfigError) return usage(describeConfigError(error))
-    throw error
-  }
+  // All of them, as text that is no value is wrong beside a file as well.
+  const input = takeFlags({}, written)
+  const { configFile: path = '', strictConfig: isStrict = false } = input
+  if (path === '') return { config: resolveConfig(input) }
+  const configFile = { path, bytes: readFile(path) }
+  return { config: resolveFile(configFile, written, isStrict), configFile }
 }
 
 /** Throws ConfigError, with the file's path for what it says. */
 function resolveFile(
   { path, bytes }: ConfigFile,
   written: readonly WrittenFlag[],
-  options: { readonly isStrict: boolean },
+  isStrict: boolean,
 ): Config {
   const beside = written.filter(({ flag }) => flag.isBesideConfig)
   const discarded = written.filter(({ flag }) => !flag.isBesideConfig)
   const discardedFlags = [...new Set(discarded.map(({ flag }) => flag.name))]
-  const input = takeFlags(readConfig(path, bytes, options), beside)
+  const input = takeFlags(readConfig(path, bytes, { isStrict }), beside)
   try {
     return resolveConfig({ ...input, discardedFlags })
   } catch (error) {
@@ -99,7 +97,7 @@ export function flagTexts(argv: readonly string[]): Readonly<Record<string, stri
     const former = isAdded ? written[name] : undefined
     const shown = text.replace(/\/\/[^/]*@/u, '//')
     written[name] = former === undefined ? shown : `${former},${shown}`
-  }).parse(argv.map(normalizeWord), { from: 'user' })
+  }).parse(wordsOf(argv), { from: 'user' })
   return { ...flagDefaults, ...written }
 }
 
@@ -128,6 +126,20 @@ function buildCommand(take: (flag: Flag, text: string) => void): Command {
 function declaration({ name, value }: Flag): string {
   const dashes = name.length === 1 ? `-${name}, --${name}` : `--${name}`
   return value === undefined ? `${dashes} [BOOL]` : `${dashes} <${value}>`
+}
+
+/** Throws ConfigError for a value that `--version` cannot have. */
+function wordsOf(argv: readonly string[]): readonly string[] {
+  return argv
+    .map(normalizeWord)
+    .flatMap((word) => (word.startsWith('--version=') ? versionWords(word) : [word]))
+}
+
+/** As in kube-proxy: `raw` and true print the version; false and `v1.2.3`, which names another version to report, do not. */
+function versionWords(word: string): readonly string[] {
+  const value = word.slice('--version='.length)
+  const isAsked = value === 'raw' || (!value.startsWith('v') && parseBoolean('--version', value))
+  return isAsked ? ['--version'] : []
 }
 
 /** `-v=4` as `--v=4`, and underscores in names as dashes: both are accepted by kube-proxy. */

@@ -66,6 +66,8 @@ export interface Config {
   readonly withoutEffect: InertSettings
   /** What has no effect in the configuration file: each field, and why. */
   readonly ignoredFields: readonly string[]
+  /** Names of flags without a field that are not their default, and change nothing in this build. */
+  readonly flagsWithoutEffect: readonly string[]
   /** Names of flags that a configuration file has replaced. */
   readonly discardedFlags: readonly string[]
   /** File to write the configuration to, instead of running. */
@@ -103,6 +105,7 @@ export interface ConfigInput {
   readonly oomScoreAdj?: number
   readonly withoutEffect?: InertSettings
   readonly ignoredFields?: readonly string[]
+  readonly flagsWithoutEffect?: readonly string[]
   readonly discardedFlags?: readonly string[]
   /** Blank: none. */
   readonly configFile?: string | undefined
@@ -145,6 +148,7 @@ export function resolveConfig(input: ConfigInput): Config {
     oomScoreAdj: resolveOomScoreAdj(input.oomScoreAdj ?? -999),
     withoutEffect: resolveWithoutEffect(input.withoutEffect ?? {}),
     ignoredFields: input.ignoredFields ?? [],
+    flagsWithoutEffect: input.flagsWithoutEffect ?? [],
     discardedFlags: input.discardedFlags ?? [],
     writeConfigTo: input.writeConfigTo === '' ? undefined : input.writeConfigTo,
     initOnly: input.initOnly ?? false,

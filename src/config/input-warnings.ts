@@ -13,11 +13,13 @@ export function inputWarnings(config: Config): readonly string[] {
       'settings without effect while manifests are the source',
       manifests === undefined ? [] : writtenOfClient(client),
     ),
-    ...naming(
-      'flags without effect beside --config',
-      config.discardedFlags.map((name) => `--${name}`),
-    ),
+    ...naming('flags without effect in this build', config.flagsWithoutEffect.map(dashed)),
+    ...naming('flags without effect beside --config', config.discardedFlags.map(dashed)),
   ]
+}
+
+function dashed(name: string): string {
+  return `--${name}`
 }
 
 function naming(problem: string, named: readonly string[], separator = ', '): readonly string[] {

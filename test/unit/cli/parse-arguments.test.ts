@@ -80,6 +80,11 @@ describe('parseArguments', () => {
       { nodePortAddresses: ['10.0.0.0/8', 'fd00::/8', '192.0.2.0/24'] },
     ],
     [['--manifests=m', '--feature-gates='], {}],
+    [
+      ['--manifests=m', '--boot-id-file=/b', '--machine_id_file', '/m,/n', '--boot_id_file=/c'],
+      { flagsWithoutEffect: ['boot-id-file', 'machine-id-file'] },
+    ],
+    [['--manifests=m', '--version=false', '--version=v1.31.0'], {}],
     [['--manifests=m', '--feature-gates=Nope=true'], { featureGates: { Nope: true } }],
     [
       [
@@ -185,6 +190,8 @@ describe('parseArguments', () => {
 
   const wrong: [string[], string][] = [
     [['--manifests'], '--manifests: needs a value (DIR)'],
+    [['--version=yes'], '--version: must be true or false, not "yes"'],
+    [['--boot-id-file'], '--boot-id-file: needs a value (FILES)'],
     [['--manifests=m', '-v'], '-v: needs a value (LEVEL)'],
     [['--manifests=m', 'extra'], 'unexpected argument "extra": only flags are taken'],
     [['--manifests=m', '--', '--v=1'], 'unexpected argument "--v=1": only flags are taken'],
@@ -283,9 +290,10 @@ describe('parseArguments', () => {
     })
   }
 
-  it('prints the version', () => {
-    assert.deepEqual(parseArguments(['--version'], noFile), { exitCode: 0, text: `viaduct ${version}\n` })
-  })
+  for (const word of ['--version', '--version=true', '--version=1', '--version=raw']) {
+    it(`prints the version for ${word}`, () =>
+      assert.deepEqual(parseArguments([word], noFile), { exitCode: 0, text: `viaduct ${version}\n` }))
+  }
 
   it('lists every flag in the help', () => {
     const help = parseArguments(['--help'], noFile)
@@ -342,6 +350,12 @@ describe('parseArguments with --config', () => {
       file: `${head}${viaduct}manifests: x\nvipBinding: addresses\nmodeFallback: false\nipvs: {gracefulPeriod: 1h, runEstimation: false}`,
       argv: ['--manifests=m', '--vip-binding=routes', '--mode-fallback', '--ipvs-graceful-period=0'],
       input: { ipvs: { gracefulPeriodMs: 0, runEstimation: false } },
+    },
+    {
+      name: 'takes flags that have no effect, once each',
+      file: head,
+      argv: ['--manifests=m', '--machine-id-file=a', '--machine-id-file=b'],
+      input: { flagsWithoutEffect: ['machine-id-file'] },
     },
     {
       name: 'takes feature gates that are unknown',

@@ -111,6 +111,7 @@ describe('resolveConfig', () => {
       oomScoreAdj: -999,
       withoutEffect: {},
       ignoredFields: [],
+      flagsWithoutEffect: [],
       discardedFlags: [],
       writeConfigTo: undefined,
       initOnly: false,

@@ -48,6 +48,11 @@ describe('what of valid input is not in force', () => {
       ],
     },
     {
+      name: 'flags without effect',
+      config: { flagsWithoutEffect: ['boot-id-file', 'machine-id-file'] },
+      expected: ['flags without effect in this build: --boot-id-file, --machine-id-file'],
+    },
+    {
       name: 'flags that a file has replaced',
       config: { discardedFlags: ['proxy-mode', 'profiling'] },
       expected: ['flags without effect beside --config: --proxy-mode, --profiling'],
