@@ -76,9 +76,13 @@ Napi::Value ChainsToValue(Napi::Env env, xtables::Chains&& chains) {
 }
 
 /// As doubles: exact up to 2^53 packets.
-Napi::Value PacketsToValue(Napi::Env env, std::vector<uint64_t>&& packets) {
-  auto result = Napi::Float64Array::New(env, packets.size());
-  std::copy(packets.begin(), packets.end(), result.Data());
+Napi::Value PacketsToValue(Napi::Env env, std::vector<xtables::Packets>&& chains) {
+  auto result = Napi::Array::New(env, chains.size());
+  for (uint32_t i = 0; i < chains.size(); ++i) {
+    auto packets = Napi::Float64Array::New(env, chains[i].size());
+    std::copy(chains[i].begin(), chains[i].end(), packets.Data());
+    result.Set(i, packets);
+  }
   return result;
 }
 
@@ -156,9 +160,11 @@ Napi::Value XtablesWrap::Chains(const Napi::CallbackInfo& info) {
 
 Napi::Value XtablesWrap::Packets(const Napi::CallbackInfo& info) {
   auto& slot = Slot(info);
-  const Arguments arguments(info, {Parameter::Text("chain", XT_FUNCTION_MAXNAMELEN - 1)});
-  return slot.Fly<std::vector<uint64_t>>(
-      info, {[chain = arguments.Text(0)](XtablesTable& table) { return table.CountPackets(chain); },
+  const Arguments arguments(info, {Parameter::Records<uint8_t>("chains")});
+  return slot.Fly<std::vector<xtables::Packets>>(
+      info, {[chains = ToStrings(arguments.Records<uint8_t>(0))](XtablesTable& table) {
+               return table.CountPackets(chains);
+             },
              PacketsToValue});
 }
 

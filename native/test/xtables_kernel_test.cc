@@ -316,7 +316,7 @@ TEST_P(XtablesKernel, PacketsCountedStayCounted) {
   const std::string unused = "[0:0] -A KUBE-UNUSED -p tcp -j DNAT --to-destination " + Word("9") + "\n";
   EXPECT_EQ(Save("nat"),
             three + "-A OUTPUT -j KUBE-SERVICES\n" + three + "-A KUBE-SERVICES -p udp -j RETURN\n" + unused);
-  EXPECT_EQ(table.CountPackets("KUBE-SERVICES").value(), std::vector<uint64_t>{3});
+  EXPECT_EQ(table.CountPackets(std::vector<std::string>{"KUBE-SERVICES"}).value(), std::vector<Packets>{{3}});
   BatchBuilder more;
   more.SetChain("KUBE-SERVICES").Rule(Target::kAccept).protocol = IPPROTO_TCP;
   more.Rule(Target::kReturn).protocol = IPPROTO_UDP;

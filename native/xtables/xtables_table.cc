@@ -170,16 +170,18 @@ Result<Chains> XtablesTable::ListChains() {
   return chains;
 }
 
-Result<std::vector<uint64_t>> XtablesTable::CountPackets(std::string_view chain) {
+Result<std::vector<Packets>> XtablesTable::CountPackets(std::span<const std::string> chains) {
   socket_.Trim();
   auto there = Read();
   if (!there.ok()) return there.error();
   const TableImage& image = there.value().image;
-  std::vector<uint64_t> packets;
+  std::vector<Packets> packets(chains.size());
   for (const ImageChain& candidate : image.chains()) {
-    if (candidate.name != chain) continue;
+    const auto chain = std::ranges::find(chains, candidate.name);
+    if (chain == chains.end()) continue;
+    Packets& counted = packets[static_cast<size_t>(chain - chains.begin())];
     for (uint32_t at = candidate.rules; at < candidate.last; at += image.At(at).size())
-      packets.push_back(image.At(at).counters().pcnt);
+      counted.push_back(image.At(at).counters().pcnt);
   }
   return packets;
 }

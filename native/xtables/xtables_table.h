@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "core/result.h"
@@ -34,6 +34,9 @@ struct Chains {
   std::vector<uint32_t> rules;
 };
 
+/// How many packets each rule of a chain has met, in the chain's order. Empty: no such chain, or no rules.
+using Packets = std::vector<uint64_t>;
+
 /// A table of legacy x_tables in the network namespace in which it was opened, and what we want of it. Not
 /// thread-safe but for Hurry(): one call at a time.
 class XtablesTable {
@@ -59,9 +62,9 @@ class XtablesTable {
   /// Reads the table and says where it is not as wanted.
   Result<Drift> Compare();
   Result<Chains> ListChains();
-  /// How many packets each rule of a user chain has met, in the chain's order. Empty: no such chain, or no
-  /// rules.
-  Result<std::vector<uint64_t>> CountPackets(std::string_view chain);
+  /// The packets of each of these user chains, from one reading of the table. Needs nothing of what is
+  /// wanted: an object of its own can count beside one that writes. No name may stand there twice.
+  Result<std::vector<Packets>> CountPackets(std::span<const std::string> chains);
 
  private:
   XtablesTable(TableSocket socket, SocketCalls& calls, std::string lock_path);

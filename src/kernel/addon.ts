@@ -153,8 +153,8 @@ export interface RawXtablesTable {
   compare(): Promise<{ readonly missing: readonly string[]; readonly changed: readonly string[] }>
   /** Parallel arrays. */
   chains(): Promise<{ readonly names: readonly string[]; readonly rules: Uint32Array }>
-  /** Of the rules of a chain, in its order. */
-  packets(chain: string): Promise<Float64Array>
+  /** `chains`: names, NUL-ended as above. Of each chain its rules' packets, in order. */
+  packets(chains: Uint8Array): Promise<readonly Float64Array[]>
   /** At any time: no `apply` waits for the lock any more, the one in flight neither. */
   hurry(): void
   close(): Promise<void>

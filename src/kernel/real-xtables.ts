@@ -22,6 +22,8 @@ export class RealXtables implements Xtables {
   readonly family: IpFamily
   readonly table: XtTableName
   readonly #queue: RequestQueue<RawXtablesTable>
+  /** A socket for counters alone: an apply may wait for the lock for seconds. */
+  readonly #counting: RequestQueue<RawXtablesTable>
   readonly #subject: Subject
   #isHurried = false
 
@@ -29,11 +31,9 @@ export class RealXtables implements Xtables {
     const { family, table } = place
     this.family = family
     this.table = table
-    this.#queue = new RequestQueue(
-      () => new (addon().XtablesTable)(addressFamily[family], table),
-      'xtables',
-      calls,
-    )
+    const open = (): RawXtablesTable => new (addon().XtablesTable)(addressFamily[family], table)
+    this.#queue = new RequestQueue(open, 'xtables', calls)
+    this.#counting = new RequestQueue(open, 'xtables', calls)
     this.#subject = { family, object: describeXtTable(family, table) }
   }
 
@@ -69,8 +69,11 @@ export class RealXtables implements Xtables {
     })
   }
 
-  packets(chain: string): Promise<readonly number[]> {
-    return this.#run(async (table) => [...(await table.packets(chain))])
+  packets(chains: readonly string[]): Promise<readonly (readonly number[])[]> {
+    return this.#run(
+      async (table) => (await table.packets(encodeTexts(chains))).map((counts) => [...counts]),
+      this.#counting,
+    )
   }
 
   /** From now on no call waits for the lock of other programs, the one in flight neither: it throws EAGAIN instead. */
@@ -79,24 +82,24 @@ export class RealXtables implements Xtables {
     this.#queue.touch((table) => table.hurry())
   }
 
-  close(): Promise<void> {
-    return this.#queue.close()
+  async close(): Promise<void> {
+    await Promise.all([this.#queue.close(), this.#counting.close()])
   }
 
-  async #run<T>(request: (table: RawXtablesTable) => Promise<T>): Promise<T> {
+  async #run<T>(request: (table: RawXtablesTable) => Promise<T>, queue = this.#queue): Promise<T> {
     try {
-      return await this.#queue.run(request, this.#subject)
+      return await queue.run(request, this.#subject)
     } catch (error) {
-      if (error instanceof KernelError && (await this.#isAbsent(error))) throw this.#absent(error)
+      if (error instanceof KernelError && (await this.#isAbsent(error, queue))) throw this.#absent(error)
       throw error
     }
   }
 
   /** Whether the kernel has no such table. ENOENT also says that a chain or a set is missing. */
-  async #isAbsent(error: KernelError): Promise<boolean> {
+  async #isAbsent(error: KernelError, queue: RequestQueue<RawXtablesTable>): Promise<boolean> {
     if (error.code !== 'ENOENT') return error.code === 'ENOPROTOOPT'
     try {
-      await this.#queue.run((table) => table.check())
+      await queue.run((table) => table.check())
       return false
     } catch {
       return true // a check asks for the table and nothing else

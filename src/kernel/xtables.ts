@@ -166,10 +166,10 @@ export interface Xtables {
   /** All chains but those of the kernel, whoever made them. */
   chains(): Promise<readonly XtChainSummary[]>
   /**
-   * How many packets each rule of a chain has met, in the chain's order. Reads the whole table. Empty: there is no such chain, or no rule
-   * in it.
+   * How many packets each rule of these chains has met: a list per chain, in the chain's order, empty where there is no such chain or no
+   * rule in it. Reads the whole table once. It neither waits for other calls nor delays them.
    */
-  packets(chain: string): Promise<readonly number[]>
+  packets(chains: readonly string[]): Promise<readonly (readonly number[])[]>
   /** Waits for the call in flight; afterwards every call throws KernelError EBADF. Idempotent. */
   close(): Promise<void>
 }

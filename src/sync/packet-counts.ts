@@ -14,20 +14,29 @@ export class PacketCounts {
     this.#filter = filter
   }
 
-  /** Reads table filter for each rule that there is; what cannot be read is as it was. */
+  /** Reads table filter once for all rules that there are; what cannot be read is as it was. */
   async read({ invalidDropped, localhostAccepted }: CountedRules): Promise<PacketTotals> {
-    this.#invalidDropped.note(await this.#packets(invalidDropped))
-    this.#localhostAccepted.note(await this.#packets(localhostAccepted))
+    const counts = await this.#packets([invalidDropped, localhostAccepted])
+    this.#invalidDropped.note(counts(invalidDropped))
+    this.#localhostAccepted.note(counts(localhostAccepted))
     return { invalidDropped: this.#invalidDropped.total, localhostAccepted: this.#localhostAccepted.total }
   }
 
-  async #packets(rule: CountedRule | undefined): Promise<number | undefined> {
-    if (rule === undefined) return undefined
+  /** Resolves with a rule's packets; undefined: there is no such rule, or it could not be read. */
+  async #packets(
+    rules: readonly (CountedRule | undefined)[],
+  ): Promise<(rule: CountedRule | undefined) => number | undefined> {
+    const chains = [...new Set(rules.flatMap((rule) => rule?.chain ?? []))]
+    const counts = chains.length === 0 ? [] : await this.#read(chains)
+    return (rule) => (rule && counts[chains.indexOf(rule.chain)]?.at(rule.place))
+  }
+
+  async #read(chains: readonly string[]): ReturnType<Xtables['packets']> {
     try {
-      return (await this.#filter.packets(rule.chain)).at(rule.place)
+      return await this.#filter.packets(chains)
     } catch (error) {
       if (!(error instanceof KernelError)) throw error
-      return undefined
+      return []
     }
   }
 }

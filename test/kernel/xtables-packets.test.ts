@@ -223,7 +223,7 @@ for (const family of ['ipv4', 'ipv6'] as const) {
       ])
       await sendDatagram(family, servers[0], client)
       assert.deepEqual(await counts(family, 'filter', 'VIADUCT-SEEN'), [1, 1, 1, 0])
-      assert.deepEqual(await filter.packets('VIADUCT-SEEN'), [1, 1, 1, 0])
+      assert.deepEqual(await filter.packets(['VIADUCT-SEEN']), [[1, 1, 1, 0]])
     })
 
     it('go on behind a return, and not behind a goto', async () => {
@@ -373,6 +373,16 @@ describe('the lock of the tools', () => {
     assert.deepEqual(await us.xtables('ipv4', 'nat').chains(), [])
     await holder.kill()
     assert.equal((await applied).isWritten, true)
+  })
+
+  it('holds up a write, and no count of packets in the same table', async () => {
+    const xtables = us.xtables('ipv4', 'filter')
+    let hasEnded = false
+    const applied = xtables.apply([set('KUBE-A')], { lockTimeoutMs: 2000 }).finally(() => (hasEnded = true))
+    const refused = assert.rejects(applied, { code: 'EAGAIN' })
+    assert.deepEqual(await xtables.packets(['KUBE-A']), [[]])
+    assert.equal(hasEnded, false, 'the count came after the write that waits for the lock')
+    await refused
   })
 
   it('is not waited for any more by who has to stop', async () => {

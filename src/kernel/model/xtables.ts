@@ -114,10 +114,12 @@ export class ModelXtables implements Xtables {
       .map(([chain, rules]) => ({ chain, rules: rules.length }))
   }
 
-  async packets(chain: string): Promise<readonly number[]> {
+  async packets(chains: readonly string[]): Promise<readonly (readonly number[])[]> {
     this.#enter('packets')
-    const rules = this.kernel.isHook(chain) ? [] : (this.kernel.chains.get(chain) ?? [])
-    return rules.map((_, i) => this.kernel.counted.get(chain)?.[i] ?? 0)
+    return chains.map((chain) => {
+      const rules = this.kernel.isHook(chain) ? [] : (this.kernel.chains.get(chain) ?? [])
+      return rules.map((_, i) => this.kernel.counted.get(chain)?.[i] ?? 0)
+    })
   }
 
   async close(): Promise<void> {

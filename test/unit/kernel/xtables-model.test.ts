@@ -145,7 +145,7 @@ function tableThat(refuses: (call: 'apply' | 'check') => Refusal | undefined): R
       return { names: ['KUBE-A'], rules: new Uint32Array([3]) }
     }
     async packets(): ReturnType<RawXtablesTable['packets']> {
-      return new Float64Array([7])
+      return [new Float64Array([7])]
     }
     hurry(): void {}
     async close(): Promise<void> {}

@@ -29,10 +29,18 @@ describe('PacketCounts', () => {
     ]
     for (const { forward, services, errno, expected } of steps) {
       filter.kernel.counted.set('KUBE-FORWARD', forward).set('KUBE-SERVICES', services)
-      filter.plan = { callFault: (call) => (call === 'packets' ? errno : undefined) }
+      const calls: string[] = []
+      filter.plan = {
+        callFault: (call) => {
+          calls.push(call)
+          return errno
+        },
+      }
       const { invalidDropped, localhostAccepted } = await counts.read(rules)
       assert.deepEqual([invalidDropped, localhostAccepted], expected)
+      assert.deepEqual(calls, ['packets'], 'the table is read once')
     }
+    filter.plan = {}
     await filter.apply([{ op: 'remove-chain', chain: 'KUBE-FORWARD' }])
     assert.deepEqual(await counts.read(rules), { invalidDropped: 14, localhostAccepted: 6 })
     assert.deepEqual(await counts.read({}), { invalidDropped: 14, localhostAccepted: 6 })
