@@ -134,8 +134,19 @@ class TextDestination implements DestinationStream {
     const { level, ts, msg, ...fields } = record
     const pairs = Object.entries(fields).map(([key, value]) => ` ${key}=${JSON.stringify(value)}`)
     const time = new Date(ts).toISOString()
-    this.#next.write(`${time} ${level.toUpperCase().padEnd(5)} ${msg}${pairs.join('')}\n`)
+    const text = `${time} ${level.toUpperCase().padEnd(5)} ${msg}${pairs.join('')}`
+    this.#next.write(`${text.replaceAll(unprintable, escaped)}\n`)
   }
+}
+
+/** What ends a line, moves a terminal's cursor, or changes the order of the text around it: Cc, Zl, Zp and bidi controls. */
+const unprintable = /[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/gu
+
+/** As JSON may write it: `\n`, `\u001b`. */
+function escaped(character: string): string {
+  const short = JSON.stringify(character).slice(1, -1)
+  if (short !== character) return short
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
 }
 
 /** One thing that is wrong now. Equal `text` means: the same state. */
@@ -158,15 +169,25 @@ export interface StateReporterOptions {
   readonly events?: EventRecorder
   /** Told how many keys have a problem, whenever that number changes. */
   readonly count: (problems: number) => void
+  /** Calls `wake` once after `delayMs`. Default: a timer that keeps no process alive. */
+  readonly after?: (delayMs: number, wake: () => void) => void
 }
 
-/** Reports a problem once per change of its state: a failing object must not flood the log. */
+/**
+ * Reports a problem once per change of its state. Of the lines that begin alike, 20 in 10 s are written; the others become
+ * one line with their number at the end of the 10 s, and lines of level debug at once.
+ */
 export class StateReporter {
   readonly #options: StateReporterOptions
   readonly #problems = new Map<string, Problem>()
+  readonly #troubles: LineLimit
+  readonly #recoveries: LineLimit
 
   constructor(options: StateReporterOptions) {
+    const { log, level, trouble, recovery, after = afterUnref } = options
     this.#options = options
+    this.#troubles = new LineLimit(after, (count) => log[level](`${trouble}: ${moreLines}`, { count }))
+    this.#recoveries = new LineLimit(after, (count) => log.info(`${recovery}: ${moreLines}`, { count }))
   }
 
   /** undefined: `key` is well. Writes a line only when that is news. */
@@ -176,10 +197,10 @@ export class StateReporter {
     const { log, level, trouble, recovery, events, count } = this.#options
     if (problem === undefined) {
       this.#problems.delete(key)
-      log.info(recovery, before?.fields)
+      log[this.#recoveries.take() ? 'info' : 'debug'](recovery, before?.fields)
     } else {
       this.#problems.set(key, problem)
-      log[level](`${trouble}: ${problem.text}`, problem.fields)
+      log[this.#troubles.take() ? level : 'debug'](`${trouble}: ${problem.text}`, problem.fields)
       if (problem.event !== undefined) events?.record(problem.event)
     }
     if ((before === undefined) !== (problem === undefined)) count(this.#problems.size)
@@ -193,4 +214,38 @@ export class StateReporter {
   get size(): number {
     return this.#problems.size
   }
+}
+
+/** More names than that at once are for a program to read. */
+const linesPerPeriod = 20
+const periodMs = 10_000
+const moreLines = `more within ${periodMs / 1000} s than the ${linesPerPeriod} written; -v=2 writes each`
+
+/** Counts lines of one kind; a period begins with its first line. */
+class LineLimit {
+  readonly #after: (delayMs: number, wake: () => void) => void
+  readonly #summarize: (count: number) => void
+  #lines = 0
+
+  /** `summarize` gets the number of lines over the limit, if there are any, at the end of each period. */
+  constructor(after: (delayMs: number, wake: () => void) => void, summarize: (count: number) => void) {
+    this.#after = after
+    this.#summarize = summarize
+  }
+
+  /** Counts a line, and says whether it is to be written. */
+  take(): boolean {
+    if (this.#lines++ === 0) this.#after(periodMs, () => this.#end())
+    return this.#lines <= linesPerPeriod
+  }
+
+  #end(): void {
+    const count = this.#lines - linesPerPeriod
+    this.#lines = 0
+    if (count > 0) this.#summarize(count)
+  }
+}
+
+function afterUnref(delayMs: number, wake: () => void): void {
+  setTimeout(wake, delayMs).unref()
 }

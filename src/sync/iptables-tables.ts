@@ -213,7 +213,7 @@ export class IptablesTables {
       metrics.kernelError(error.operation, error.code)
       const ipFamily = logFamily(family)
       problems.report(key, {
-        text: `${ipFamily} table ${table}: ${error.message}${hintOn(error)}`,
+        text: `${ipFamily} table ${table}: ${error.message}`,
         fields: { ipFamily, table, code: error.code },
       })
       return 'failed'
@@ -223,11 +223,6 @@ export class IptablesTables {
 
 function countRules(ops: readonly XtOp[]): number {
   return ops.reduce((sum, op) => sum + (op.op === 'remove-chain' ? 0 : op.rules.length), 0)
-}
-
-function hintOn({ code }: KernelError): string {
-  if (code === 'ENOMEM') return ': the kernel has no memory for a table of this size'
-  return ''
 }
 
 function isAny({ missing, changed }: XtDrift): boolean {

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
+import { KernelError } from '../../src/errors.js'
 import { serviceReference } from '../../src/event.js'
 import type { XtRule } from '../../src/kernel/index.js'
 import { openModelKernel } from '../../src/kernel/model/index.js'
@@ -104,6 +105,26 @@ describe('a kernel that refuses', () => {
     await lab.clock.advance(10_000)
     assert.equal(linesWith(lab.kernel.xtNamespace, dnatTo('10.1.0.1')).length, 1)
     assert.equal(lab.log.find('info', 'programmed again').length, 2)
+    await lab.stop()
+  })
+
+  it('is quoted as it is: its words on a table too large are not followed by ours (issue 18, C11)', async () => {
+    const lab = new IptablesLab()
+    const words = 'the kernel has no memory for a table of this size'
+    lab.kernel.xtables('ipv4', 'nat').apply = async () => {
+      const { ENOMEM } = constants.errno
+      throw new KernelError({
+        errno: ENOMEM,
+        subsystem: 'xtables',
+        operation: 'replace the table',
+        extack: words,
+      })
+    }
+    await lab.deliver(...web, synced)
+    assert.deepEqual(
+      lab.log.find('error', 'not programmed').map(({ message }) => message),
+      [`not programmed: IPv4 table nat: xtables: replace the table: ENOMEM (${words})`],
+    )
     await lab.stop()
   })
 

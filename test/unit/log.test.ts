@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { StateReporter, levelOfVerbosity, openLog, type AdjustableLog } from '../../src/log.js'
+import { ManualClock } from '../support/manual-clock.js'
 
 function open(
   format: 'json' | 'text',
@@ -44,6 +45,30 @@ describe('openLog', () => {
     ])
   })
 
+  it('escapes in text what could end a line, or change how a terminal shows it', () => {
+    const cases = [
+      ['a\n2026-01-01T00:00:00.000Z INFO  forged', 'a\\n2026-01-01T00:00:00.000Z INFO  forged'],
+      ['\r\u001b[2K\u0000', '\\r\\u001b[2K\\u0000'],
+      ['\u007f\u0085\u009b31m', '\\u007f\\u0085\\u009b31m'],
+      ['\u2028\u2029', '\\u2028\\u2029'],
+      ['\u202e\u2066\u200f\u061c', '\\u202e\\u2066\\u200f\\u061c'],
+      ['Ä日本 "\\', 'Ä日本 "\\'],
+    ] as const
+    for (const [given, shown] of cases) {
+      const { log, lines } = open('text')
+      log.error(given, { service: given })
+      const quoted = shown.replaceAll(/["\\](?!u|n|r)/gu, '\\$&')
+      assert.deepEqual(lines, [`2026-01-01T00:00:00.000Z ERROR ${shown} service="${quoted}"\n`])
+    }
+  })
+
+  it('writes one line of JSON whatever a name holds', () => {
+    const { log, lines } = open('json')
+    log.error('a\nb', { service: 'c\u001b\nd' })
+    assert.equal(lines.length, 1)
+    assert.doesNotMatch(lines[0]?.trimEnd() ?? '', /\p{Cc}/u)
+  })
+
   it('is silent below its level, and says so beforehand', () => {
     const { log, lines } = open('json', 2)
     log.debug('seen')
@@ -63,12 +88,14 @@ describe('openLog', () => {
   })
 })
 
-function report(): {
+function report(verbosity = 0): {
   readonly reporter: StateReporter
   readonly lines: string[]
   readonly counts: number[]
+  readonly clock: ManualClock
 } {
-  const { log, lines } = open('text')
+  const { log, lines } = open('text', verbosity)
+  const clock = new ManualClock()
   const counts: number[] = []
   const reporter = new StateReporter({
     log,
@@ -76,8 +103,9 @@ function report(): {
     trouble: 'not programmed',
     recovery: 'programmed again',
     count: (problems) => counts.push(problems),
+    after: (delayMs, wake) => void clock.schedule(delayMs, wake),
   })
-  return { reporter, lines, counts }
+  return { reporter, lines, counts, clock }
 }
 
 const strip = (lines: readonly string[]): string[] => lines.map((line) => line.slice(25).trimEnd())
@@ -97,6 +125,35 @@ describe('StateReporter', () => {
       'INFO  programmed again service="default/a"',
     ])
     assert.deepEqual(counts, [1, 0])
+  })
+
+  it('summarizes troubles and recoveries beyond 20 in 10 s, each by themselves', async () => {
+    const { reporter, lines, counts, clock } = report()
+    const names = Array.from({ length: 5000 }, (_, i) => `s-${i}`)
+    for (const name of names) reporter.report(name, { text: name })
+    assert.deepEqual(
+      strip(lines),
+      names.slice(0, 20).map((name) => `ERROR not programmed: ${name}`),
+    )
+    for (const name of names.slice(0, 30)) reporter.report(name, undefined)
+    assert.equal(lines.length, 40)
+    await clock.advance(10_000)
+    const more = 'more within 10 s than the 20 written; -v=2 writes each'
+    assert.deepEqual(strip(lines.slice(40)), [
+      `ERROR not programmed: ${more} count=4980`,
+      `INFO  programmed again: ${more} count=10`,
+    ])
+    assert.equal(counts.at(-1), 4970)
+    assert.equal(clock.pending, 0)
+    reporter.report('s-4999', undefined)
+    assert.deepEqual(strip(lines.slice(42)), ['INFO  programmed again'])
+  })
+
+  it('writes each line where debug lines are written', async () => {
+    const { reporter, lines } = report(2)
+    for (let i = 0; i < 30; i++) reporter.report(`s-${i}`, { text: `${i}` })
+    assert.equal(lines.length, 30)
+    assert.equal(strip(lines).at(-1), 'DEBUG not programmed: 29')
   })
 
   it('forgets a key without a word', () => {
