@@ -119,7 +119,7 @@ export class EventSender implements EventRecorder {
   /** Until it is there, or it is given up. */
   async #send(series: EventSeries, client: ApiClient): Promise<void> {
     const { random, metrics, timers } = this.#options
-    const backoff = new Backoff(random)
+    const backoff = new Backoff({ random, shortestMs: 800, longestMs: 30_000 })
     for (let attempt = 1; ; attempt++) {
       const failure = await this.#write(series, client)
       if (this.#end.signal.aborted) return

@@ -55,6 +55,24 @@ export class HandTimers implements Timers {
     return this.#armed.size
   }
 
+  /** When the next timer is due; undefined: none is armed. */
+  get nextMs(): number | undefined {
+    return this.#next?.dueMs
+  }
+
+  /** Lets time pass until the next timer is due, and runs that one. */
+  fireNext(): void {
+    const next = this.#next
+    if (next === undefined) throw new Error('no timer is armed')
+    this.#armed.delete(next)
+    this.#nowMs = Math.max(this.#nowMs, next.dueMs)
+    next.run()
+  }
+
+  get #next(): ArmedTimer | undefined {
+    return [...this.#armed].toSorted((a, b) => a.dueMs - b.dueMs)[0]
+  }
+
   /** Runs every timer of this delay, at the time when the last of them is due. */
   fire(delayMs: number): void {
     const due = [...this.#armed].filter((timer) => timer.delayMs === delayMs)
@@ -69,6 +87,8 @@ export class HandTimers implements Timers {
 
 /** The delays that a source waits for, with a randomness of 0. */
 export const delays = {
+  turn: 1000,
+  relist: 400,
   first: 800,
   second: 1600,
   third: 3200,
@@ -84,12 +104,16 @@ export class KubernetesLab {
   /** One line per event, in order: see describeEvent(). */
   readonly events: string[] = []
   readonly log: string[] = []
+  /** Of the lines of the log. */
+  readonly levels: string[] = []
   /** What ended the source. */
   readonly crashes: unknown[] = []
   /** Takes the events after they were noted. */
   deliver: (events: readonly ObjectEvent[]) => void = () => undefined
   /** What the source told of its requests. */
   readonly requests: RequestReport[] = []
+  /** From 0 to below 1; of the source. */
+  random: () => number = () => 0
   #wake: () => void = () => undefined
   #source: KubernetesSource | undefined
 
@@ -125,7 +149,7 @@ export class KubernetesLab {
       },
       nodeName: 'node-a',
       timers: this.timers,
-      random: () => 0,
+      random: () => this.random(),
       log,
       problems: reporter('object'),
       links: reporter('link'),
@@ -167,6 +191,43 @@ export class KubernetesLab {
     await this.until(() => this.server.openWatches === 3 && this.timers.count(delays.idle) === 3)
   }
 
+  /** Waits until each link follows its watch, or waits for its next attempt: then nothing happens before time passes. */
+  async untilResting(): Promise<void> {
+    await this.until(() => {
+      const { timers } = this
+      const follows = timers.count(delays.idle)
+      const waits = timers.armed - follows - timers.count(delays.steady)
+      const hasAnswers = timers.count(delays.answer) === 0 && follows === this.server.openWatches
+      return hasAnswers && follows + waits === 3
+    })
+  }
+
+  /** Lets time pass step by step, with all that follows from it, up to this time. */
+  async passUntil(endMs: number): Promise<void> {
+    await this.untilResting()
+    while ((this.timers.nextMs ?? endMs) < endMs) {
+      this.timers.fireNext()
+      await this.untilResting()
+    }
+    this.timers.pass(endMs - this.timers.now())
+  }
+
+  /** Lets time pass until each link follows its watch. */
+  async passUntilFollowing(): Promise<void> {
+    await this.untilResting()
+    while (this.timers.count(delays.idle) < 3) {
+      this.timers.fireNext()
+      await this.untilResting()
+    }
+  }
+
+  /** Does what breaks all links, and waits until each of them has noticed. */
+  async breakLinks(how: () => Promise<void> | void): Promise<void> {
+    await how()
+    await this.until(() => this.timers.count(delays.idle) === 0)
+    await this.untilResting()
+  }
+
   async untilRequest(request: string): Promise<void> {
     await this.until(() => this.server.requests.includes(request))
   }
@@ -196,7 +257,8 @@ export class KubernetesLab {
   }
 
   #note(line: string): void {
-    const { msg, err = '' }: { msg: string; err?: string } = JSON.parse(line)
+    const { level, msg, err = '' }: { level: string; msg: string; err?: string } = JSON.parse(line)
+    this.levels.push(level)
     this.log.push(err === '' ? msg : `${msg} (${err})`)
     this.#wake()
   }

@@ -151,9 +151,12 @@ export class ApiClient {
         request.destroy(error)
       }
       const stop = (): void => give(new Error('the agent stops'))
-      const cancel = this.#timers.after(answerDeadlineMs, () =>
-        give(silence(operation, `no answer within ${answerDeadlineMs / 1000} s`)),
-      )
+      const cancel = this.#timers.after(answerDeadlineMs, () => {
+        const within = `within ${answerDeadlineMs / 1000} s`
+        // NB: not silence: where nobody takes the connection the attempt costs the server nothing.
+        if (request.socket?.connecting === true) give(new Error(`no connection ${within}`))
+        else give(silence(operation, `no answer ${within}`))
+      })
       this.#signal.addEventListener('abort', stop)
       request.on('socket', (socket) => socket.setKeepAlive(true, keepAliveDelayMs))
       request.on('response', (answer) => {
@@ -183,7 +186,7 @@ export class ApiClient {
     try {
       return await this.#options.login(this.#signal)
     } catch (error) {
-      throw connectionError(operation, error)
+      throw new ApiError({ code: 'credentials', operation, problem: explainConnection(error) })
     }
   }
 

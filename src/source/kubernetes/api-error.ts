@@ -2,6 +2,8 @@
 export type ApiErrorCode =
   /** No connection, or it broke. */
   | 'connection'
+  /** No credentials: a file cannot be read, or a plugin fails. */
+  | 'credentials'
   /** No answer in time, or nothing more of it. */
   | 'silence'
   /** The server answered, and refused. */

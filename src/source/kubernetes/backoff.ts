@@ -1,24 +1,32 @@
-const shortestMs = 800
-const longestMs = 30_000
+export interface BackoffOptions {
+  /** From 0 to below 1. */
+  readonly random: () => number
+  readonly shortestMs: number
+  readonly longestMs: number
+}
 
-/** Delays that double from 0.8 s to 30 s, each drawn between itself and its double: agents of many nodes must not come together. */
+/**
+ * Delays that double from the shortest to the longest. Each is drawn between itself and its double, so that agents of many nodes do not
+ * ask at the same moment.
+ */
 export class Backoff {
-  readonly #random: () => number
-  #baseMs = shortestMs
+  readonly #options: BackoffOptions
+  #baseMs: number
 
-  /** `random`: from 0 to below 1. */
-  constructor(random: () => number) {
-    this.#random = random
+  constructor(options: BackoffOptions) {
+    this.#options = options
+    this.#baseMs = options.shortestMs
   }
 
   /** Milliseconds to wait before the next attempt. */
   next(): number {
-    const delayMs = Math.min(this.#baseMs * (1 + this.#random()), longestMs)
+    const { random, longestMs } = this.#options
+    const delayMs = Math.min(this.#baseMs * (1 + random()), longestMs)
     this.#baseMs = Math.min(2 * this.#baseMs, longestMs)
     return delayMs
   }
 
   reset(): void {
-    this.#baseMs = shortestMs
+    this.#baseMs = this.#options.shortestMs
   }
 }

@@ -5,6 +5,7 @@ import type { ClientOptions } from './client-options.js'
 import { KnownWorld } from './known-world.js'
 import { Lifeline, type Peer } from './lifeline.js'
 import { openApiClient } from './open-api-client.js'
+import { Outage } from './outage.js'
 import type { Reflector, ReflectorOptions } from './reflector.js'
 import { resourcesOf } from './resources.js'
 
@@ -46,8 +47,9 @@ export class KubernetesSource implements Source {
     if (signal.aborted) return
     await new Promise<void>((listed, fail) => {
       signal.addEventListener('abort', () => listed(), { once: true })
+      const outage = new Outage(this.#options)
       const open: OpenReflector = (reflector) =>
-        new Reflector({ ...this.#options, client, signal, ...reflector })
+        new Reflector({ ...this.#options, client, outage, signal, ...reflector })
       this.#runs = this.#follow(open, () => client.peer, { deliver, listed })
       Promise.all(this.#runs).catch(fail)
     })

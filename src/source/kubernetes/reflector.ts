@@ -3,16 +3,19 @@ import type { ObjectEvent } from '../objects.js'
 import type { Timers } from '../timers.js'
 import { readBody, statusError, type ApiAnswer, type ApiClient } from './api-client.js'
 import { ApiError } from './api-error.js'
-import { Backoff } from './backoff.js'
 import { FrameError } from './frames.js'
 import { endsInitialEvents, isNamed, KnownObjects, versionOf } from './known-objects.js'
 import type { KnownPart } from './known-world.js'
+import { LinkRetry, type RetryReason } from './link-retry.js'
+import type { Outage } from './outage.js'
 import type { Resource } from './resources.js'
 import { FormatError, type ListPage, type WatchEvent } from './wire-format.js'
 
 export interface ReflectorOptions {
   readonly resource: Resource
   readonly client: ApiClient
+  /** Shared by all that follow the same API server. */
+  readonly outage: Outage
   readonly timers: Timers
   /** From 0 to below 1. */
   readonly random: () => number
@@ -41,13 +44,15 @@ const steadyMs = 5000
 export class Reflector implements KnownPart {
   readonly #options: ReflectorOptions
   readonly #known: KnownObjects
-  readonly #backoff: Backoff
+  readonly #retry: LinkRetry
   /** Where the next watch begins; undefined: everything must be listed first. */
   #version: string | undefined
   /** Until the server refuses; it is asked anew when the connection to it was lost: it may be another one then. */
   #streamsLists = true
   /** Of the stream of this attempt; undefined: it was not opened. */
   #openedAt: number | undefined
+  /** This attempt got an answer of status 200. */
+  #isAnswered = false
   #isListed = false
   /** A watch brought what cannot be read: that a list or an event can be read does not say that the next one can. */
   #isSuspect = false
@@ -55,7 +60,7 @@ export class Reflector implements KnownPart {
   constructor(options: ReflectorOptions) {
     this.#options = options
     this.#known = new KnownObjects(options.resource, options.problems)
-    this.#backoff = new Backoff(options.random)
+    this.#retry = new LinkRetry(options)
   }
 
   get isListed(): boolean {
@@ -70,10 +75,10 @@ export class Reflector implements KnownPart {
   async run(): Promise<void> {
     while (!this.#isStopped) {
       this.#openedAt = undefined
+      this.#isAnswered = false
       const failure = await this.#attempt()
       if (this.#isStopped) return
-      const delayMs = this.#settle(failure)
-      if (delayMs > 0) await this.#sleep(delayMs)
+      await this.#retry.wait(this.#settle(failure), failure?.retryAfterMs ?? 0)
     }
   }
 
@@ -94,38 +99,52 @@ export class Reflector implements KnownPart {
     }
   }
 
-  /** Draws the lesson of an attempt. Returns how long to wait before the next one, in milliseconds. */
-  #settle(failure: ApiError | undefined): number {
+  /** Decides how the next attempt asks. Returns why there is one. */
+  #settle(failure: ApiError | undefined): RetryReason {
     const { timers, links, log, resource } = this.#options
     const openMs = this.#openedAt === undefined ? 0 : timers.now() - this.#openedAt
     const wasSteady = openMs > steadyMs
     const losesPlace = failure !== undefined && this.#losesPlace(failure)
     // NB: not where everything must be listed again: it would be every few seconds when all watches end so.
-    if (wasSteady && this.#version !== undefined && !losesPlace) this.#backoff.reset()
+    if (wasSteady && this.#version !== undefined && !losesPlace) this.#retry.noteSteadyWatch()
     if (failure === undefined) {
-      if (wasSteady) return 0
+      if (wasSteady) return 'none'
       links.report(resource.kind, { text: `${resource.kind}: the server ends watches at once` })
-      return this.#backoff.next()
+      return 'unusable'
     }
     const wasStreamedList = this.#version === undefined && this.#streamsLists
     if (wasStreamedList && this.#refusesStreamedList(failure)) {
       this.#streamsLists = false
       log.debug('API server: lists are not streamed here, they are read by pages', { err: failure })
-      return 0
+      return 'none'
     }
     if (failure.code === 'connection') this.#streamsLists = true
     // Perhaps it waits for what never comes, such as progress of its etcd: the other way of listing has its turn.
     if (failure.code === 'silence') this.#streamsLists = !wasStreamedList
     if (failure.code === 'garbage' && this.#version === undefined) this.#streamsLists = !wasStreamedList
-    const isGarbage = failure.code === 'garbage'
-    if (losesPlace) {
-      this.#isSuspect ||= isGarbage
-      this.#version = undefined
-      log.debug('API server: the watch cannot be resumed, all is listed again', { err: failure })
-    }
-    if (!losesPlace || isGarbage)
+    if (losesPlace) this.#leavePlace(failure)
+    if (!losesPlace || failure.code === 'garbage')
       links.report(resource.kind, { text: `${resource.kind}: ${failure.message}` })
-    return Math.max(this.#backoff.next(), failure.retryAfterMs)
+    if (losesPlace) return 'relist'
+    return this.#reasonOf(failure, wasSteady)
+  }
+
+  #reasonOf({ code, status = 0 }: ApiError, wasSteady: boolean): RetryReason {
+    if (status === 410) return 'relist'
+    if (code === 'silence' || code === 'credentials' || status === 429 || status >= 500) return 'busy'
+    // A connection that breaks in the middle of an answer cost the server something.
+    return code === 'connection' && (!this.#isAnswered || wasSteady) ? 'away' : 'unusable'
+  }
+
+  #leavePlace(failure: ApiError): void {
+    const { log, resource } = this.#options
+    this.#isSuspect ||= failure.code === 'garbage'
+    this.#version = undefined
+    const level = this.#retry.isFirstRelist ? 'info' : 'debug'
+    log[level]('API server: the watch cannot be resumed, all is listed again', {
+      kind: resource.kind,
+      err: failure,
+    })
   }
 
   /**
@@ -144,19 +163,6 @@ export class Reflector implements KnownPart {
     return code === 'status' && isFinal && !passing.includes(status)
   }
 
-  async #sleep(delayMs: number): Promise<void> {
-    const { timers, signal } = this.#options
-    await new Promise<void>((resolve) => {
-      const wake = (): void => {
-        cancel()
-        signal.removeEventListener('abort', wake)
-        resolve()
-      }
-      const cancel = timers.after(delayMs, wake)
-      signal.addEventListener('abort', wake)
-    })
-  }
-
   async #listPages(): Promise<void> {
     const { resource, client } = this.#options
     this.#known.beginListing()
@@ -166,6 +172,7 @@ export class Reflector implements KnownPart {
       const { selectors, path } = resource
       const query = { ...selectors, limit: pageSize, ...(token === '' ? {} : { continue: token }) }
       const answer = await client.get({ path, query, isWatch: false })
+      this.#noteStatus()
       const page = answer.format.readList(await readBody(answer.chunks, `GET ${path}`), resource)
       if (this.#isStopped) return
       if (page.continueToken !== '' && page.continueToken === token)
@@ -197,7 +204,13 @@ export class Reflector implements KnownPart {
     this.#options.progressed()
   }
 
+  #noteStatus(): void {
+    this.#isAnswered = true
+    this.#retry.noteAnswer()
+  }
+
   #noteAnswer(): void {
+    this.#retry.noteSuccess()
     if (!this.#isSuspect) this.#options.links.report(this.#options.resource.kind, undefined)
   }
 
@@ -205,6 +218,7 @@ export class Reflector implements KnownPart {
     const { client, timers, resource } = this.#options
     const isListing = this.#version === undefined
     const answer = await client.get({ path: resource.path, query: this.#watchQuery(), isWatch: true })
+    this.#noteStatus()
     this.#openedAt = timers.now()
     if (isListing) this.#known.beginListing()
     await this.#followSteadily(answer)
@@ -256,7 +270,7 @@ export class Reflector implements KnownPart {
       }
       this.#options.progressed()
       if (timers.now() - turnBegan < turnMs) continue
-      await this.#sleep(0)
+      await new Promise<void>((resolve) => timers.after(0, resolve))
       turnBegan = timers.now()
     }
     if (!this.#isStopped) splitter.end()

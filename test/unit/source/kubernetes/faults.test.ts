@@ -14,8 +14,13 @@ afterEach(async () => await lab.close())
 
 const event = protobufWriter.event('ADDED', 'Service', apiService('cut', '10.96.9.9'))
 
-/** The delays of attempts that fail one after the other. */
-const growing = [800, 1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000]
+/** The delays of attempts that fail one after the other, with a randomness of 0. */
+const growing = {
+  away: [1000, 1000, 1000, 1000, 1000, 1000],
+  busy: [800, 1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000],
+  unusable: [800, 1600, 3200, 4000, 4000],
+  relist: [400, 800, 1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000],
+}
 
 function requestsOf(kind: string): string[] {
   return lab.server.requests.filter((request) => request.startsWith(`${kind} `))
@@ -46,32 +51,41 @@ describe('requests', () => {
 
 describe('a server that fails every watch', () => {
   const status = { code: 500, reason: 'InternalError', message: 'etcd is away' }
-  const faults: { name: string; fault: Fault; problem: RegExp }[] = [
+  const faults: { name: string; fault: Fault; problem: RegExp; reason: keyof typeof growing }[] = [
     {
       name: 'closes at once',
       fault: { type: 'stream', bytes: Buffer.alloc(0) },
       problem: /Service: the server ends watches at once$/u,
+      reason: 'unusable',
     },
-    { name: 'hangs up', fault: { type: 'hang-up' }, problem: /socket hang up$/u },
-    { name: 'answers 500', fault: { type: 'status', status }, problem: /500 InternalError: etcd is away$/u },
+    { name: 'hangs up', fault: { type: 'hang-up' }, problem: /socket hang up$/u, reason: 'away' },
+    {
+      name: 'answers 500',
+      fault: { type: 'status', status },
+      problem: /500 InternalError: etcd is away$/u,
+      reason: 'busy',
+    },
     {
       name: 'answers 403',
       fault: { type: 'status', status: { code: 403, message: 'no' } },
       problem: /403 Forbidden: no$/u,
+      reason: 'unusable',
     },
     {
       name: 'sends an error',
       fault: { type: 'error-event', status },
       problem: /500 InternalError: etcd is away$/u,
+      reason: 'busy',
     },
     {
       name: 'is a web page',
       fault: { type: 'body', contentType: 'text/html', body: Buffer.from('<html>') },
       problem: /the answer is text\/html, not of the Kubernetes API$/u,
+      reason: 'unusable',
     },
   ]
-  for (const { name, fault, problem } of faults) {
-    it(`is asked ever more seldom, and followed again: ${name}`, async () => {
+  for (const { name, fault, problem, reason } of faults) {
+    it(`is asked with patience, and followed again: ${name}`, async () => {
       await lab.start()
       lab.events.length = 0
       await lab.untilFollowing()
@@ -82,9 +96,11 @@ describe('a server that fails every watch', () => {
       lab.server.store.put('Node', { metadata: { name: 'node-b' } })
       lab.server.endWatches('Service')
       const before = lab.server.requests.length
-      for (const delayMs of growing) await lab.fire(delayMs)
-      await lab.until(() => lab.timers.count(30_000) > 0)
-      assert.equal(lab.server.requests.length, before + growing.length + 1)
+      const delaysMs = growing[reason]
+      const longestMs = delaysMs.at(-1) ?? 0
+      for (const delayMs of delaysMs) await lab.fire(delayMs)
+      await lab.until(() => lab.timers.count(longestMs) > 0)
+      assert.equal(lab.server.requests.length, before + delaysMs.length + 1)
       assert.ok(
         requestsOf('Service')
           .slice(1)
@@ -94,7 +110,7 @@ describe('a server that fails every watch', () => {
       assert.equal(lab.log.length, 1, 'a state is told once')
       lab.server.setFault('Service', undefined)
       lab.server.store.put('Service', apiService('after', '10.96.0.3'))
-      await lab.fire(30_000)
+      await lab.fire(longestMs)
       assert.deepEqual(await lab.untilEvent('+Service default/after 10.96.0.3'), [
         '+Service default/after 10.96.0.3',
       ])
@@ -110,10 +126,10 @@ describe('a server that fails every watch', () => {
     lab.timers.pass(6000)
     lab.server.setFault('Service', { type: 'error-event', status: { code: 410, reason: 'Expired' } }, 'watch')
     lab.server.endWatches('Service')
-    for (const delayMs of growing) await lab.fire(delayMs)
+    for (const delayMs of growing.relist) await lab.fire(delayMs)
     await lab.until(() => lab.timers.count(30_000) > 0)
     const lists = requestsOf('Service').filter((request) => request === 'Service list')
-    assert.equal(lists.length, 1 + growing.length, 'the first one, and one per attempt')
+    assert.equal(lists.length, 1 + growing.relist.length, 'the first one, and one per attempt')
   })
 })
 
@@ -126,10 +142,8 @@ describe('a server that goes away', () => {
     lab.events.length = 0
     const { port } = lab.server
     lab.timers.pass(6000)
-    await lab.server.close()
-    await lab.fire(delays.first, 3)
-    await lab.fire(delays.second, 3)
-    await lab.until(() => lab.timers.count(delays.third) === 3)
+    await lab.breakLinks(() => lab.server.close())
+    await lab.passUntil(lab.timers.now() + 10_000)
     assert.deepEqual(lab.events, [])
     assert.match(lab.log.join('\n'), /link: Service: GET \/api\/v1\/services: connect ECONNREFUSED/u)
     const { store } = lab.server
@@ -138,8 +152,7 @@ describe('a server that goes away', () => {
     store.put('Service', apiService('new', '10.96.0.4'))
     store.compact()
     await lab.server.listen(port)
-    await lab.fire(delays.third, 3)
-    await lab.fire(6400, 3)
+    await lab.passUntilFollowing()
     assert.deepEqual(await lab.untilEvent('-Service default/gone'), [
       '+Service default/changed 10.96.0.30',
       '+Service default/new 10.96.0.4',
@@ -243,12 +256,12 @@ describe('a list that fails', () => {
       lab.server.setFault('Service', fault, 'list')
       lab.server.store.compact()
       lab.server.endWatches('Service')
-      await lab.fire(delays.first)
+      await lab.fire(delays.relist)
       await lab.untilLogged(new RegExp(`link: Service: .*${problem.source}`, 'u'))
       assert.deepEqual(lab.events, [])
       lab.server.setFault('Service', undefined)
       lab.server.store.remove('Service', 'default/web')
-      await lab.fire(delays.second)
+      await lab.fire(delays.first)
       await lab.untilEvent('-Service default/web')
     })
   }
@@ -266,7 +279,7 @@ describe('a list that fails', () => {
       once()
     }
     const listed = lab.open()
-    await lab.fire(delays.first)
+    await lab.fire(delays.relist)
     await listed
     assert.deepEqual(
       requestsOf('Service').filter((request) => request.includes('list')),
@@ -329,16 +342,15 @@ describe('a refused streamed list', () => {
     lab.timers.pass(6000)
     lab.server.store.compact()
     lab.server.endWatches('Service')
-    await lab.fire(delays.first)
+    await lab.fire(delays.relist)
     await lab.until(() => requestsOf('Service').length === 5)
     assert.deepEqual(requestsOf('Service').slice(3), ['Service watch from 5', 'Service list'])
     await lab.untilFollowing()
     lab.server.options = {}
     lab.timers.pass(6000)
     lab.server.store.compact()
-    lab.server.dropConnections()
-    await lab.fire(delays.first, 3)
-    await lab.fire(delays.second, 3)
+    await lab.breakLinks(() => lab.server.dropConnections())
+    await lab.passUntilFollowing()
     await lab.until(() => requestsOf('Service').at(-1) === 'Service stream')
   })
 })

@@ -73,7 +73,7 @@ describe('garbage in a watch', () => {
       lab.server.options = {}
       lab.server.sendBytes('Service', bytes)
       lab.server.endWatches('Service')
-      await lab.fire(delays.first)
+      await lab.fire(delays.relist)
       assert.deepEqual(await lab.untilEvent('-Service default/gone'), [
         '+Service default/hidden 10.96.0.3',
         '-Service default/gone',
@@ -89,10 +89,10 @@ describe('garbage in a watch', () => {
       lab.server.setFault('Service', { type: 'stream', bytes }, 'watch')
       lab.timers.pass(6000)
       lab.server.endWatches('Service')
-      for (const delayMs of [800, 1600, 3200, 6400, 12_800, 25_600, 30_000]) await lab.fire(delayMs)
+      for (const delayMs of [400, 800, 1600, 3200, 6400, 12_800, 25_600, 30_000]) await lab.fire(delayMs)
       await lab.until(() => lab.timers.count(30_000) > 0)
-      // The first watch that is garbage resumes; each of the seven others comes behind a list.
-      assert.equal(listsOfServices(), 1 + 1 + 7)
+      // The first watch that is garbage resumes; each of the eight others comes behind a list.
+      assert.equal(listsOfServices(), 1 + 1 + 8)
       assert.equal(lab.log.filter((line) => line.startsWith('link')).length, 1)
       lab.server.setFault('Service', undefined)
       await lab.fire(30_000)
@@ -104,7 +104,7 @@ describe('garbage in a watch', () => {
 
   it('after a while that went well lets it list ever more seldom, too', async () => {
     await lab.start()
-    for (const delayMs of [800, 1600, 3200, 6400]) {
+    for (const delayMs of [400, 800, 1600, 3200]) {
       await lab.untilFollowing()
       lab.server.store.put('Service', apiService(`s${delayMs}`, '10.96.0.9'))
       await lab.untilEvent(`+Service default/s${delayMs} 10.96.0.9`)
@@ -120,7 +120,7 @@ describe('garbage in a watch', () => {
     await lab.start()
     await lab.untilFollowing()
     lab.server.sendBytes('Service', Buffer.from('{"type":"ADDED","object":\n'))
-    await lab.fire(delays.first)
+    await lab.fire(delays.relist)
     await lab.until(() => listsOfServices() === 2)
     await lab.untilLogged(/link: Service: .*an event is not JSON/u)
   })
@@ -132,7 +132,7 @@ describe('garbage in a watch', () => {
     assert.deepEqual(await lab.untilEvent('+Service default/cut 10.96.9.9'), [
       '+Service default/cut 10.96.9.9',
     ])
-    await lab.fire(delays.first)
+    await lab.fire(delays.relist)
     await lab.untilEvent('-Service default/cut')
   })
 })

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { KnownWorld } from '../../../../src/source/kubernetes/known-world.js'
 import { apiService, apiSlice } from '../../../support/api-documents.js'
-import { delays, KubernetesLab } from '../../../support/kubernetes-lab.js'
+import { KubernetesLab } from '../../../support/kubernetes-lab.js'
 import { MemoryLog } from '../../../support/pipeline-lab.js'
 
 let lab: KubernetesLab
@@ -51,9 +51,8 @@ describe('a first list with an object that cannot be read', () => {
       lab.server.store.remove(kind, gone)
       await lab.untilFollowing()
       lab.server.store.compact()
-      lab.server.dropConnections()
-      await lab.fire(delays.first, 3)
-      await lab.fire(delays.second, 3)
+      await lab.breakLinks(() => lab.server.dropConnections())
+      await lab.passUntilFollowing()
       await lab.until(() => lab.events.includes('synced'))
       assert.deepEqual(words(), ['listed', 'synced'])
     })

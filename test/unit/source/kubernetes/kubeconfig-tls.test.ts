@@ -45,7 +45,7 @@ async function open(
 
 /** What keeps the source from the server is removed, and it gets there with its next attempts. */
 async function repaired(listed: Promise<void>): Promise<void> {
-  await lab.fire(delays.first, 3)
+  await lab.passUntilFollowing()
   await listed
   assert.equal(lab.events.at(-1), 'synced')
   await lab.untilLogged(/^link: over$/u)
@@ -91,12 +91,11 @@ describe('a kubeconfig over TLS', () => {
     await listed
     await lab.untilFollowing()
     folder.write('ca.crt', '')
-    lab.server.dropConnections()
-    await lab.fire(delays.first, 3)
+    await lab.breakLinks(() => lab.server.dropConnections())
+    await lab.passUntil(lab.timers.now() + 4000)
     await lab.untilLogged(/^link: Service: .*ca\.crt: must hold certificates as PEM$/u)
     folder.write('ca.crt', certificate.cert)
-    await lab.fire(delays.second, 3)
-    await lab.untilFollowing()
+    await lab.passUntilFollowing()
   })
 
   it('says which name the certificate has, where it is not that of the server', async () => {

@@ -108,10 +108,8 @@ describe('KubernetesSource: first listing', () => {
     await lab.untilFollowing()
     lab.timers.pass(6000)
     lab.server.store.compact()
-    lab.server.dropConnections()
-    await lab.fire(delays.first, 3)
-    await lab.fire(delays.second, 3)
-    await lab.untilFollowing()
+    await lab.breakLinks(() => lab.server.dropConnections())
+    await lab.passUntilFollowing()
     assert.equal(lab.events.filter((event) => event === 'synced').length, 1)
   })
 
@@ -190,10 +188,8 @@ describe('KubernetesSource: changes', () => {
     await lab.untilFollowing()
     lab.timers.pass(6000)
     lab.server.store.compact()
-    lab.server.dropConnections()
-    await lab.fire(delays.first, 3)
-    await lab.fire(delays.second, 3)
-    await lab.untilFollowing()
+    await lab.breakLinks(() => lab.server.dropConnections())
+    await lab.passUntilFollowing()
     lab.server.store.put('Service', apiService('web', '10.96.0.7'))
     assert.deepEqual(await lab.untilEvent('+Service default/web 10.96.0.7'), [
       '+Service default/web 10.96.0.7',
@@ -228,7 +224,7 @@ describe('KubernetesSource: stop', () => {
     {
       name: 'between two attempts',
       prepare: (fresh) => fresh.server.setFault('Service', { type: 'hang-up' }),
-      reached: (open) => open.timers.count(delays.first) > 0,
+      reached: (open) => open.timers.count(delays.turn) > 0,
     },
   ]
   for (const { name, prepare, reached } of moments) {
@@ -286,7 +282,7 @@ describe('KubernetesSource: TLS and tokens', () => {
       /link: Service: .*: the server's certificate is not trusted: self.signed.*; trusted: ours/u,
     )
     lab.server.useCertificate(right)
-    await lab.fire(delays.first, 3)
+    await lab.passUntilFollowing()
     await listed
     assert.equal(lab.events.at(-1), 'synced')
     assert.ok(lab.log.includes('link: over'))
@@ -308,7 +304,7 @@ describe('KubernetesSource: TLS and tokens', () => {
       })
       await lab.untilLogged(/link: Service: GET \/api\/v1\/services: /u)
       isRight = true
-      await lab.fire(delays.first, 3)
+      await lab.passUntilFollowing()
       await listed
       assert.equal(lab.events.at(-1), 'synced')
     })

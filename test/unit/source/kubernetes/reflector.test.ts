@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, it } from 'node:test'
 import { openLog, StateReporter } from '../../../../src/log.js'
 import { ApiClient } from '../../../../src/source/kubernetes/api-client.js'
 import { Backoff } from '../../../../src/source/kubernetes/backoff.js'
+import { Outage } from '../../../../src/source/kubernetes/outage.js'
 import { Reflector } from '../../../../src/source/kubernetes/reflector.js'
 import { resourcesOf } from '../../../../src/source/kubernetes/resources.js'
 import { masterOptions } from '../../../../src/source/kubernetes/client-options.js'
@@ -39,6 +40,7 @@ describe('Reflector', () => {
     const reflector = new Reflector({
       resource,
       client: new ApiClient(masterOptions(server.url.href), timers, signal),
+      outage: new Outage({ timers, random: () => 0 }),
       timers,
       random: () => 0,
       log,
@@ -62,7 +64,7 @@ describe('Backoff', () => {
   ]
   for (const { random, expected } of rows) {
     it(`grows from 0.8 s to 30 s, and begins anew, at a randomness of ${random}`, () => {
-      const backoff = new Backoff(() => random)
+      const backoff = new Backoff({ random: () => random, shortestMs: 800, longestMs: 30_000 })
       assert.deepEqual(
         expected.map(() => backoff.next()),
         expected,

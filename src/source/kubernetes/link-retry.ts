@@ -1,0 +1,104 @@
+import type { Timers } from '../timers.js'
+import { Backoff } from './backoff.js'
+import type { Outage } from './outage.js'
+
+/** Why a link tries again, which decides when. */
+export type RetryReason =
+  /** Nothing is wrong. */
+  | 'none'
+  /** There is no server: no connection, or a connection that broke. */
+  | 'away'
+  /** The server answers with 429 or 5xx, or accepts the connection and does not answer in time; or there are no credentials to ask with. */
+  | 'busy'
+  /** The server answers, but what it answers is of no use: 403, a web page, a watch that ends at once. */
+  | 'unusable'
+  /** The place in the watch is lost: everything must be listed again. */
+  | 'relist'
+
+export interface LinkRetryOptions {
+  readonly outage: Outage
+  readonly timers: Timers
+  /** From 0 to below 1. */
+  readonly random: () => number
+  /** Aborted: nothing waits any more. */
+  readonly signal: AbortSignal
+}
+
+/** When one link to the API server tries again (docs/api-source.md). */
+export class LinkRetry {
+  readonly #options: LinkRetryOptions
+  readonly #busy: Backoff
+  readonly #unusable: Backoff
+  readonly #relists: Backoff
+  /** The last attempt got no answer of status 200. */
+  #isDown = false
+  #isFirstRelist = true
+
+  constructor(options: LinkRetryOptions) {
+    this.#options = options
+    const { random } = options
+    this.#busy = new Backoff({ random, shortestMs: 800, longestMs: 30_000 })
+    // Such answers are cheap. With three links this is less than one request per second.
+    this.#unusable = new Backoff({ random, shortestMs: 800, longestMs: 4000 })
+    // The first one only keeps many nodes apart; a server that refuses each watch must not be listed again and again.
+    this.#relists = new Backoff({ random, shortestMs: 400, longestMs: 30_000 })
+  }
+
+  /** Whether no relist came since a watch was steady. */
+  get isFirstRelist(): boolean {
+    return this.#isFirstRelist
+  }
+
+  /** An answer of status 200 has begun. Ends the outage for all links. */
+  noteAnswer(): void {
+    if (!this.#isDown) return
+    this.#isDown = false
+    this.#options.outage.end()
+  }
+
+  /** A list is complete, a watch brought something, or stands. */
+  noteSuccess(): void {
+    this.#busy.reset()
+  }
+
+  /** A watch did its work, and goes on from where it was. */
+  noteSteadyWatch(): void {
+    this.#unusable.reset()
+    this.#relists.reset()
+    this.#isFirstRelist = true
+  }
+
+  /** Waits for the time of the next attempt, but at least as long as the server asks. */
+  async wait(reason: RetryReason, retryAfterMs: number): Promise<void> {
+    const delayMs = Math.max(this.#delayMs(reason), retryAfterMs)
+    if (delayMs === 0) return
+    this.#isDown = reason === 'away' || reason === 'busy'
+    if (reason === 'relist') this.#isFirstRelist = false
+    const { outage, timers, signal } = this.#options
+    await new Promise<void>((resolve) => {
+      const wake = (): void => {
+        cancelTimer()
+        cancelWaiting()
+        signal.removeEventListener('abort', wake)
+        resolve()
+      }
+      const cancelTimer = timers.after(delayMs, wake)
+      // NB: only a link without an answer: two links whose watches end at once would wake each other for ever.
+      const isWakeable = this.#isDown && retryAfterMs === 0
+      const cancelWaiting = isWakeable ? outage.onEnd(() => this.#wakeAnew(wake)) : () => false
+      signal.addEventListener('abort', wake)
+    })
+  }
+
+  #wakeAnew(wake: () => void): void {
+    this.#busy.reset()
+    wake()
+  }
+
+  #delayMs(reason: RetryReason): number {
+    if (reason === 'none') return 0
+    if (reason === 'away') return this.#options.outage.takeTurn()
+    if (reason === 'busy') return this.#busy.next()
+    return reason === 'relist' ? this.#relists.next() : this.#unusable.next()
+  }
+}

@@ -1,0 +1,44 @@
+import type { Timers } from '../timers.js'
+
+export interface OutageOptions {
+  readonly timers: Pick<Timers, 'now'>
+  /** From 0 to below 1. */
+  readonly random: () => number
+}
+
+/** Turns are one to two of these apart: a connection that is refused costs the server nothing. */
+const turnMs = 1000
+
+/**
+ * What the links to one API server share while the server is away. They take turns to look for it, one link every 1 to 2 s, so that three
+ * links ask no more often than one. The first that gets an answer wakes the others.
+ */
+export class Outage {
+  readonly #options: OutageOptions
+  #lastTurnMs = Number.NEGATIVE_INFINITY
+  readonly #waiting = new Set<() => void>()
+
+  constructor(options: OutageOptions) {
+    this.#options = options
+  }
+
+  /** Takes the next free turn. Returns how long to wait for it, in milliseconds. */
+  takeTurn(): number {
+    const { timers, random } = this.#options
+    const nowMs = timers.now()
+    this.#lastTurnMs = Math.max(this.#lastTurnMs, nowMs) + turnMs * (1 + random())
+    return this.#lastTurnMs - nowMs
+  }
+
+  /** Calls `wake` when a link has an answer again. Returns what ends the waiting. */
+  onEnd(wake: () => void): () => void {
+    this.#waiting.add(wake)
+    return () => this.#waiting.delete(wake)
+  }
+
+  /** The server is back. */
+  end(): void {
+    this.#lastTurnMs = Number.NEGATIVE_INFINITY
+    for (const wake of Array.from(this.#waiting)) wake()
+  }
+}

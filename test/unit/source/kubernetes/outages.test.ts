@@ -1,0 +1,163 @@
+// Issue 18, C6: how long after an outage the first change comes, and how often the server is asked meanwhile.
+import assert from 'node:assert/strict'
+import dns from 'node:dns'
+import { afterEach, beforeEach, describe, it, mock } from 'node:test'
+import type { Fault } from '../../../support/fake-api-server.js'
+import { until } from '../../../support/http.js'
+import { delays, KubernetesLab } from '../../../support/kubernetes-lab.js'
+
+let lab: KubernetesLab
+
+beforeEach(() => {
+  lab = new KubernetesLab()
+})
+afterEach(async () => {
+  mock.restoreAll()
+  await lab.close()
+})
+
+/** Numerical Recipes' generator: the same draws in each run. */
+function seeded(seed: number): () => number {
+  let state = seed
+  return () => (state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0) / 2 ** 32
+}
+
+const kinds = ['Service', 'EndpointSlice', 'Node'] as const
+const gone = '-Service default/web'
+const unavailable: Fault = { type: 'status', status: { code: 503, message: 'no leader' } }
+
+/** A source that has followed its watches for a while. */
+async function follow(seed: number): Promise<void> {
+  lab.random = seeded(seed)
+  await lab.start()
+  await lab.untilFollowing()
+  lab.timers.pass(6000)
+  lab.events.length = 0
+  lab.requests.length = 0
+}
+
+/** Lets time pass until the event comes. Returns how long that took, in milliseconds. */
+async function timeOf(event: string): Promise<number> {
+  const beganMs = lab.timers.now()
+  await lab.passUntilFollowing()
+  await lab.untilEvent(event)
+  return lab.timers.now() - beganMs
+}
+
+describe('a server that is away', () => {
+  for (const seconds of [5, 20, 120, 600])
+    for (const isCompacted of [false, true])
+      for (const seed of [1, 2, 3]) {
+        const what = isCompacted ? 'with everything to list' : 'with its history'
+        it(`for ${seconds} s, and back ${what}: the first change is there within 5 s (${seed})`, async () => {
+          await follow(seed)
+          const { port, store } = lab.server
+          const endMs = lab.timers.now() + seconds * 1000
+          await lab.breakLinks(() => lab.server.close())
+          await lab.passUntil(endMs)
+          assert.deepEqual(lab.events, [])
+          const perSecond = lab.requests.length / seconds
+          assert.ok(perSecond <= 1, `${perSecond} requests per second`)
+          store.remove('Service', 'default/web')
+          if (isCompacted) store.compact()
+          await lab.server.listen(port)
+          const tookMs = await timeOf(gone)
+          assert.ok(tookMs <= 5000, `${tookMs} ms`)
+          const levels = lab.levels.filter((_, i) => lab.log[i]?.includes('all is listed again'))
+          assert.deepEqual(levels, isCompacted ? ['info', 'info', 'info'] : [])
+        })
+      }
+
+  it('is found by the link whose turn it is, which wakes the others', async () => {
+    await follow(1)
+    lab.random = () => 0
+    const { port } = lab.server
+    await lab.breakLinks(() => lab.server.close())
+    assert.deepEqual(
+      [1000, 2000, 3000].map((turnMs) => lab.timers.count(turnMs)),
+      [1, 1, 1],
+    )
+    await lab.server.listen(port)
+    lab.timers.fire(1000)
+    await lab.untilFollowing()
+    assert.equal(lab.requests.length, 3)
+  })
+
+  it('is looked for as often where the host does not answer at all', async () => {
+    lab.random = seeded(1)
+    await lab.server.listen()
+    // The connection stays under way, as to a host that is switched off.
+    const lookup = mock.method(dns, 'lookup', () => undefined).mock
+    const start = lab.open({ server: new URL(`http://api.example:${lab.server.port}`) })
+    while (lab.requests.length < 30) {
+      const isUnderWay = (): boolean =>
+        lookup.callCount() - lab.requests.length === lab.timers.count(delays.answer)
+      await until(() => lab.timers.armed === 3 && isUnderWay())
+      lab.timers.fireNext()
+    }
+    await lab.untilLogged(/link: Service: .*no connection within 10 s/u)
+    await lab.stop()
+    await start
+    const seconds = lab.timers.now() / 1000
+    assert.ok(seconds < 170, `30 attempts of 10 s by three links took ${seconds} s`)
+  })
+})
+
+describe('a server that is overloaded', () => {
+  it('is asked ever more seldom by all, and by all again when one has an answer', async () => {
+    await follow(1)
+    await lab.breakLinks(() => {
+      for (const kind of kinds) {
+        lab.server.setFault(kind, unavailable)
+        lab.server.endWatches(kind)
+      }
+    })
+    await lab.passUntil(lab.timers.now() + 300_000)
+    const lastMinute = lab.requests.length
+    await lab.passUntil(lab.timers.now() + 60_000)
+    assert.ok(lab.requests.length - lastMinute <= 9, `${lab.requests.length - lastMinute} requests`)
+    for (const kind of kinds) lab.server.setFault(kind, undefined)
+    const before = lab.requests.length
+    lab.timers.fireNext()
+    await lab.untilFollowing()
+    assert.equal(lab.requests.length, before + 3)
+    lab.random = () => 0
+    lab.timers.pass(6000)
+    lab.server.setFault('Node', unavailable)
+    lab.server.endWatches('Node')
+    await lab.until(() => lab.timers.count(delays.idle) === 2)
+    await lab.until(() => lab.timers.count(delays.first) === 1)
+  })
+
+  it('wakes no link that it asked to wait', async () => {
+    await follow(1)
+    lab.random = () => 0
+    lab.server.setFault('Node', { ...unavailable, retryAfter: '40' })
+    lab.server.setFault('Service', unavailable)
+    for (const kind of ['Node', 'Service'] as const) lab.server.endWatches(kind)
+    await lab.until(() => lab.timers.count(40_000) === 1)
+    lab.server.setFault('Service', undefined)
+    await lab.fire(delays.first)
+    await lab.until(() => lab.server.openWatches === 2)
+    assert.equal(lab.timers.count(40_000), 1)
+  })
+})
+
+describe('a watch that is refused by 410', () => {
+  it('is followed by a list at once, whatever went wrong before, and the log says so', async () => {
+    await follow(1)
+    lab.random = () => 0
+    lab.server.setFault('Service', unavailable)
+    lab.server.endWatches('Service')
+    for (const delayMs of [800, 1600, 3200, 6400]) await lab.fire(delayMs)
+    await lab.until(() => lab.timers.count(12_800) === 1)
+    lab.server.store.compact()
+    lab.server.store.remove('Service', 'default/web')
+    lab.server.setFault('Service', undefined)
+    lab.server.store.compact()
+    await lab.fire(12_800)
+    await lab.fire(delays.relist)
+    await lab.untilEvent(gone)
+    assert.match(lab.log.join('\n'), /all is listed again \(.*410 Expired/u)
+  })
+})
