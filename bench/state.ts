@@ -75,7 +75,7 @@ export function ipBatch(services: number, binding: 'routes' | 'addresses'): stri
   for (let i = 0; i < services; i++) {
     lines.push(
       binding === 'routes'
-        ? `route add local ${vip(i)} dev lo table local proto 66 scope host`
+        ? `route add local ${vip(i)} dev lo table local proto 173 scope host`
         : `addr add ${vip(i)}/32 dev kube-ipvs0`,
     )
   }

@@ -221,7 +221,7 @@ static void AddRoutes(uint32_t count, int batch) {
     route->rtm_family = AF_INET;
     route->rtm_dst_len = 32;
     route->rtm_table = RT_TABLE_LOCAL;
-    route->rtm_protocol = 0x42;
+    route->rtm_protocol = 173;
     route->rtm_scope = RT_SCOPE_HOST;
     route->rtm_type = RTN_LOCAL;
     Attribute(header, RTA_DST, &address, sizeof address);

@@ -85,7 +85,8 @@ Napi::Object Route(Napi::Env env) {
                      {"prefixLength", offsetof(R, prefix_length)},
                      {"protocol", offsetof(R, protocol)},
                      {"type", offsetof(R, type)},
-                     {"scope", offsetof(R, scope)}});
+                     {"scope", offsetof(R, scope)},
+                     {"tos", offsetof(R, tos)}});
 }
 
 Napi::Object Address(Napi::Env env) {

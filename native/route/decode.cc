@@ -52,6 +52,7 @@ std::optional<RouteRecord> DecodeRoute(std::span<const uint8_t> payload) {
   route.protocol = header->rtm_protocol;
   route.type = header->rtm_type;
   route.scope = header->rtm_scope;
+  route.tos = header->rtm_tos;
   return route;
 }
 

@@ -19,10 +19,11 @@ struct RouteRecord {
   Op op;
   uint8_t family;
   uint8_t prefix_length;
-  uint8_t protocol;  ///< who made it: RTPROT_KERNEL 2, ours 0x42
+  uint8_t protocol;  ///< who made it: RTPROT_KERNEL 2, ours 173
   uint8_t type;      ///< RTN_LOCAL 2
-  uint8_t scope;     ///< RT_SCOPE_HOST 254
-  uint8_t reserved[6];
+  uint8_t scope;     ///< RT_SCOPE_HOST 254; IPv6 dumps say 0
+  uint8_t tos;       ///< only in a dump
+  uint8_t reserved[5];
 };
 static_assert(sizeof(RouteRecord) == 56);
 static_assert(offsetof(RouteRecord, op) == 44);

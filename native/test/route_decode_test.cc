@@ -12,7 +12,7 @@ namespace viaduct::route {
 namespace {
 
 constexpr const char* kRoute = R"(
-  02 20 00 00  ff 42 fe 02  00 00 00 00   # rtmsg
+  02 20 00 10  ff ad fe 02  00 00 00 00   # rtmsg, TOS 0x10
   08 00 0f 00  ff 00 00 00                # TABLE
   08 00 01 00  0a 60 00 0a                # DST
   08 00 07 00  c0 a8 01 02                # PREFSRC
@@ -26,9 +26,10 @@ TEST(DecodeRoute, ReadsAll) {
   EXPECT_EQ(route->preferred_source[0], 192);
   EXPECT_EQ(route->interface_index, 1U);
   EXPECT_EQ(route->table, 255U);
-  EXPECT_EQ(route->protocol, 0x42);
+  EXPECT_EQ(route->protocol, 173);
   EXPECT_EQ(route->type, RTN_LOCAL);
   EXPECT_EQ(route->prefix_length, 32);
+  EXPECT_EQ(route->tos, 0x10);
   EXPECT_EQ(route->op, Op::kNone);
 }
 
@@ -37,13 +38,13 @@ TEST(DecodeRoute, DefaultRouteHasNoDestination) {
 }
 
 TEST(DecodeRoute, RefusesWhatIsNotWhole) {
-  EXPECT_FALSE(DecodeRoute(FromHex("02 20 00 00 ff 42 fe 02 00 00 00 00"))) << "no destination";
-  EXPECT_FALSE(DecodeRoute(FromHex("0a 80 00 00 ff 42 fe 02 00 00 00 00 08 00 01 00 01 02 03 04")))
+  EXPECT_FALSE(DecodeRoute(FromHex("02 20 00 00 ff ad fe 02 00 00 00 00"))) << "no destination";
+  EXPECT_FALSE(DecodeRoute(FromHex("0a 80 00 00 ff ad fe 02 00 00 00 00 08 00 01 00 01 02 03 04")))
       << "IPv4 address in an IPv6 route";
-  EXPECT_FALSE(DecodeRoute(FromHex("02 20 00 00 ff 42 fe 02 00 00 00"))) << "short header";
-  EXPECT_FALSE(DecodeRoute(FromHex("02 20 00 00 ff 42 fe 02 00 00 00 00 07 00 01 00 01 02 03 00")))
+  EXPECT_FALSE(DecodeRoute(FromHex("02 20 00 00 ff ad fe 02 00 00 00"))) << "short header";
+  EXPECT_FALSE(DecodeRoute(FromHex("02 20 00 00 ff ad fe 02 00 00 00 00 07 00 01 00 01 02 03 00")))
       << "short address";
-  EXPECT_FALSE(DecodeRoute(FromHex("05 20 00 00 ff 42 fe 02 00 00 00 00 08 00 01 00 01 02 03 04")))
+  EXPECT_FALSE(DecodeRoute(FromHex("05 20 00 00 ff ad fe 02 00 00 00 00 08 00 01 00 01 02 03 04")))
       << "unknown family";
 }
 

@@ -10,7 +10,7 @@
 namespace viaduct::route {
 namespace {
 
-/// local 10.96.0.10/32 dev 1 src 192.168.1.2, protocol 0x42
+/// local 10.96.0.10/32 dev 1 src 192.168.1.2, protocol 173
 RouteRecord LocalRoute(Op op) {
   RouteRecord route{};
   const uint8_t destination[] = {10, 96, 0, 10};
@@ -22,7 +22,7 @@ RouteRecord LocalRoute(Op op) {
   route.op = op;
   route.family = AF_INET;
   route.prefix_length = 32;
-  route.protocol = 0x42;
+  route.protocol = 173;
   route.type = RTN_LOCAL;
   route.scope = RT_SCOPE_HOST;
   return route;
@@ -41,7 +41,7 @@ TEST(EncodeRoute, AddsWithPreferredSource) {
     34 00 00 00  18 00  01 06   # RTM_NEWROUTE, REQUEST | CREATE | EXCL
     07 00 00 00  00 00 00 00
     02 20 00 00                 # AF_INET, dst_len 32, src_len, tos
-    ff 42 fe 02                 # table local, protocol, scope host, type local
+    ff ad fe 02                 # table local, protocol, scope host, type local
     00 00 00 00                 # flags
     08 00 01 00  0a 60 00 0a    # RTA_DST 10.96.0.10
     08 00 04 00  01 00 00 00    # RTA_OIF 1
@@ -54,7 +54,7 @@ TEST(EncodeRoute, RemovesByIdentityWithoutItsSettings) {
     2c 00 00 00  19 00  01 00   # RTM_DELROUTE, REQUEST
     07 00 00 00  00 00 00 00
     02 20 00 00
-    ff 42 fe 02                 # the protocol too: a foreign route stays
+    ff ad fe 02                 # the protocol too: a foreign route stays
     00 00 00 00
     08 00 01 00  0a 60 00 0a    # RTA_DST
     08 00 04 00  01 00 00 00    # RTA_OIF
@@ -74,7 +74,7 @@ TEST(EncodeRoute, ReplacesIpv6WithMetric) {
     54 00 00 00  18 00  01 05   # RTM_NEWROUTE, REQUEST | CREATE | REPLACE
     07 00 00 00  00 00 00 00
     0a 80 00 00                 # AF_INET6, dst_len 128
-    ff 42 fe 02
+    ff ad fe 02
     00 00 00 00
     14 00 01 00  fd 00 00 00  00 00 00 00  00 00 00 00  00 00 00 0a  # RTA_DST fd00::a
     08 00 04 00  01 00 00 00    # RTA_OIF

@@ -16,7 +16,7 @@ namespace viaduct::route {
 namespace {
 
 constexpr uint32_t kLoopback = 1;
-constexpr uint8_t kProtocol = 0x42;
+constexpr uint8_t kProtocol = 173;
 
 uint8_t HostPrefix(uint8_t family) { return family == AF_INET ? 32 : 128; }
 

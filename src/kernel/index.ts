@@ -5,7 +5,7 @@
 export type * from './ipvs.js'
 export { VirtualServerFlag } from './ipvs.js'
 export type * from './routes.js'
-export { viaductRouteProtocol } from './routes.js'
+export { formerRouteProtocol, viaductRouteProtocol } from './routes.js'
 export type * from './links.js'
 export type * from './sysctl.js'
 export type * from './outcome.js'

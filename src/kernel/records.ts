@@ -63,6 +63,7 @@ export const routeLayout = {
   protocol: 47,
   type: 48,
   scope: 49,
+  tos: 50,
 } as const satisfies RecordLayout
 
 export const addressLayout = {

@@ -9,7 +9,7 @@ import {
   RecordTable,
   routeLayout,
 } from './records.js'
-import { routeOpNumber } from './route-encode.js'
+import { dumpedShapes, routeOpNumber } from './route-encode.js'
 import type { InterfaceAddress, LocalRoute } from './routes.js'
 
 /** IFF_UP of linux/if.h */
@@ -43,6 +43,16 @@ export class RouteCursor extends RecordTable {
 
   protocol(index: number): number {
     return this.u8(index, routeLayout.protocol)
+  }
+
+  /** Whether scope, metric and TOS are those of the routes that we add. */
+  hasUsualShape(index: number): boolean {
+    const { scope, metric } = dumpedShapes[this.family(index)]
+    return (
+      this.u8(index, routeLayout.scope) === scope &&
+      this.u32(index, routeLayout.metric) === metric &&
+      this.u8(index, routeLayout.tos) === 0
+    )
   }
 
   /** As an object. */

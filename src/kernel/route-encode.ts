@@ -25,6 +25,12 @@ const opNumbers = {
 const routeTableLocal = 255
 const routeTypeLocal = 2
 const routeScopeHost = 254
+
+/** What the kernel says of a route that was added with scope host and no metric: fib6 knows no scope, and has IP6_RT_PRIO_USER. */
+export const dumpedShapes = {
+  ipv4: { scope: routeScopeHost, metric: 0 },
+  ipv6: { scope: 0, metric: 1024 },
+} as const
 /** IFA_F_NODAD of linux/if_addr.h: without it an IPv6 address is tentative, and so not local, for a second. */
 const noDuplicateDetection = 0x02
 

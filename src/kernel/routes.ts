@@ -1,10 +1,19 @@
 import type { IpAddress, IpFamily } from '../address.js'
 import type { BatchOutcome } from './outcome.js'
 
-/** Route protocol number by which Viaduct recognises its own routes (rtnetlink rtm_protocol). */
-export const viaductRouteProtocol = 0x42
+/**
+ * The route protocol (rtm_protocol) of Viaduct's routes. linux/rtnetlink.h, the rt_protos of iproute2 and FRR do not use this number
+ * (docs/adr/0004).
+ */
+export const viaductRouteProtocol = 173
 
-/** A host route of type local in table local: it makes `address` an address of this node without an interface address. */
+/** The route protocol of earlier builds of Viaduct. The guest agent of Google's machines has it for its own routes. */
+export const formerRouteProtocol = 66
+
+/**
+ * A host route of type local in table local, with scope host, the default metric and no TOS: it makes `address` an address of
+ * this node without an interface address.
+ */
 export interface LocalRoute {
   readonly address: IpAddress
   readonly interfaceIndex: number

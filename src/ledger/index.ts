@@ -7,7 +7,14 @@ export type { Confirmation } from './batch.js'
 export { type AdoptOptions, Ledger, type LedgerCut } from './ledger.js'
 export { type Conflict, type DrainPolicy, type Entry } from './entry.js'
 export { type Drift } from './drift.js'
-export { dummyDeviceName, VipTable, type Vip, type VipCut, type VipPlace } from './vip-table.js'
+export {
+  dummyDeviceName,
+  VipTable,
+  type Vip,
+  type VipCut,
+  type VipPlace,
+  type VipReading,
+} from './vip-table.js'
 export { includesAddress, hostAddresses, PackedRoutes } from './packed-bindings.js'
 export { PackedDump } from './packed.js'
 export type { FrontendConflict } from './iptables-frontends.js'

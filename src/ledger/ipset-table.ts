@@ -221,6 +221,11 @@ export class IpsetTable {
     return this.#inOrder.every(({ acknowledgedCount }) => acknowledgedCount === 0)
   }
 
+  /** Whether an acknowledged entry says that the address is a VIP. */
+  marksVip(address: IpAddress): boolean {
+    return this.#has('vips', addressIdOf(address))
+  }
+
   /**
    * Whether acknowledged entries say that a virtual server is ours, whatever its address carries. Most node ports have no address
    * in their set: they are ours at addresses of the node only, those that it has, or had when it served them.

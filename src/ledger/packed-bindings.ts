@@ -1,11 +1,18 @@
 // Dumped routes and addresses, held against what is usual without an object for each.
 import { type IpAddress, writeAddress } from '../address.js'
-import { AddressCursor, RouteCursor, hostPrefixLength, routeLayout } from '../kernel/index.js'
+import {
+  AddressCursor,
+  RouteCursor,
+  formerRouteProtocol,
+  hostPrefixLength,
+  routeLayout,
+  viaductRouteProtocol,
+} from '../kernel/index.js'
 import { type PackedAddress, bufferOver, packedAddressAt } from './packed.js'
 
-/** Where one of our routes goes. */
+/** What one of our routes on lo says beside its address. */
 export interface RouteState {
-  readonly interfaceIndex: number
+  readonly protocol: number
   /** undefined: the kernel chooses the source. */
   readonly preferredSource: IpAddress | undefined
 }
@@ -19,7 +26,10 @@ export class PackedRoutes {
   readonly #usualSource = Buffer.alloc(16)
 
   /** Records that say the same as `usual` share that object. */
-  constructor(records: Uint8Array, usual: RouteState) {
+  constructor(
+    records: Uint8Array,
+    usual: RouteState = { protocol: viaductRouteProtocol, preferredSource: undefined },
+  ) {
     this.#cursor = new RouteCursor(records)
     this.#bytes = bufferOver(records)
     this.length = this.#cursor.length
@@ -40,6 +50,16 @@ export class PackedRoutes {
     return this.#cursor.protocol(index)
   }
 
+  /** Whether it is as we make them: our protocol, the device `loopbackIndex`, and the usual shape. Others may have made it all the same. */
+  isLikeOurs(index: number, loopbackIndex: number): boolean {
+    const protocol = this.#cursor.protocol(index)
+    return (
+      (protocol === viaductRouteProtocol || protocol === formerRouteProtocol) &&
+      this.#cursor.interfaceIndex(index) === loopbackIndex &&
+      this.#cursor.hasUsualShape(index)
+    )
+  }
+
   interfaceIndex(index: number): number {
     return this.#cursor.interfaceIndex(index)
   }
@@ -47,9 +67,9 @@ export class PackedRoutes {
   state(index: number): RouteState {
     const offset = index * routeLayout.size + routeLayout.preferredSource
     const isUsualSource = this.#bytes.compare(this.#usualSource, 0, 16, offset, offset + 16) === 0
-    const interfaceIndex = this.#cursor.interfaceIndex(index)
-    if (isUsualSource && interfaceIndex === this.#usual.interfaceIndex) return this.#usual
-    return { interfaceIndex, preferredSource: this.#cursor.preferredSource(index) }
+    const protocol = this.#cursor.protocol(index)
+    if (isUsualSource && protocol === this.#usual.protocol) return this.#usual
+    return { protocol, preferredSource: this.#cursor.preferredSource(index) }
   }
 }
 

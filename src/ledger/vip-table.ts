@@ -27,6 +27,17 @@ export interface VipPlace {
   readonly preferredSource: IpAddress | undefined
 }
 
+/** What a reading of the kernel says about VIPs. */
+export interface VipReading {
+  readonly place: VipPlace
+  /** Host routes of the local table. */
+  readonly routes: Uint8Array
+  /** Those of the dummy device; empty without it. */
+  readonly addresses: Uint8Array
+  /** Whether a set of ours, or of kube-proxy's, says that the address is a VIP. */
+  readonly isMarkedVip: (address: IpAddress) => boolean
+}
+
 /** Who needs a VIP; messages name it. */
 export interface VipHolder {
   readonly service: string
@@ -87,7 +98,7 @@ export class VipTable {
   readonly #binding: VipBinding
   readonly #vips = new Map<IpAddress, VipState>()
   #place: VipPlace = { loopbackIndex: 1, dummyIndex: undefined, preferredSource: undefined }
-  /** Local by somebody else's doing, at the last reconcile. */
+  /** Local by somebody else's doing, at the last reconcile: an address or a route that is not ours. */
   #foreign: ReadonlySet<PackedAddress> = new Set()
   #dirty = new Set<VipState>()
 
@@ -117,6 +128,11 @@ export class VipTable {
   /** The kernel says, and nobody else could have said it, that this address is a VIP of ours. */
   carriesOurBinding(address: IpAddress): boolean {
     return this.#vips.get(address)?.isOurs ?? false
+  }
+
+  /** Whether it is bound though nothing needs it: the kernel refused to unbind it, or was not asked yet. */
+  isLeftBound(address: IpAddress): boolean {
+    return this.carriesOurBinding(address) && !this.isNeeded(address)
   }
 
   /** Those that are needed, or bound still. */
@@ -179,12 +195,13 @@ export class VipTable {
 
   /**
    * Takes the kernel's word for every binding of ours, and makes dirty what is not as it should be.
-   * `routes`: host routes of the local table; `addresses`: those of the dummy device, empty without it.
+   * A route on lo of our protocol and shape is ours when we added it, when `isMarkedVip` says so, or when the address is needed and
+   * the protocol is the one of today; any other route is foreign (docs/adr/0005).
    */
-  adopt(place: VipPlace, routes: Uint8Array, addresses: Uint8Array): Drift {
+  adopt({ place, routes, addresses, isMarkedVip }: VipReading): Drift {
     const drift = new DriftCounter()
     this.#place = place
-    const formerRoutes = this.#adoptRoutes(routes)
+    const formerRoutes = this.#adoptRoutes(routes, isMarkedVip)
     const onDummy = new Set<VipState>()
     for (const address of hostAddresses(addresses)) onDummy.add(this.#vipOf(address))
     for (const vip of this.#vips.values()) {
@@ -200,23 +217,31 @@ export class VipTable {
   }
 
   /** Sets every VIP's route and returns what each had before. */
-  #adoptRoutes(routes: Uint8Array): ReadonlyMap<VipState, RouteState> {
+  #adoptRoutes(
+    routes: Uint8Array,
+    isMarkedVip: VipReading['isMarkedVip'],
+  ): ReadonlyMap<VipState, RouteState> {
     const former = new Map<VipState, RouteState>()
     for (const vip of this.#vips.values()) {
       if (vip.route !== undefined) former.set(vip, vip.route)
       vip.route = undefined
     }
     const foreign = new Set<PackedAddress>()
-    const { loopbackIndex: interfaceIndex, preferredSource } = this.#place
-    const records = new PackedRoutes(routes, { interfaceIndex, preferredSource })
+    const { loopbackIndex, dummyIndex, preferredSource } = this.#place
+    const records = new PackedRoutes(routes, { protocol: viaductRouteProtocol, preferredSource })
     const vips = new Map<PackedAddress, VipState>()
     if (records.length > 0) for (const vip of this.#vips.values()) vips.set(vip.id, vip)
     for (let index = 0; index < records.length; index++) {
       const id = records.id(index)
-      if (records.protocol(index) === viaductRouteProtocol) {
-        const vip = vips.get(id) ?? this.#vipOf(records.address(index))
-        vip.route = records.state(index)
-      } else if (records.interfaceIndex(index) !== this.#place.dummyIndex) foreign.add(id)
+      const vip = vips.get(id)
+      const isNeeded = vip !== undefined && vip.holders.length > 0
+      const isProven =
+        (vip !== undefined && former.has(vip)) ||
+        (isNeeded && records.protocol(index) === viaductRouteProtocol)
+      const isOurs =
+        records.isLikeOurs(index, loopbackIndex) && (isProven || isMarkedVip(records.address(index)))
+      if (isOurs) (vip ?? this.#vipOf(records.address(index))).route = records.state(index)
+      else if (records.interfaceIndex(index) !== dummyIndex) foreign.add(id)
     }
     this.#foreign = foreign
     return former
@@ -256,9 +281,9 @@ export class VipTable {
       if (vip.isOnDummy || dummyIndex === undefined) return undefined
       return { op: 'add-address', address: hostAddress(vip.address, dummyIndex) }
     }
-    if (vip.route?.interfaceIndex === loopbackIndex && vip.route.preferredSource === preferredSource)
-      return undefined
-    const route = localRoute(vip.address, { interfaceIndex: loopbackIndex, preferredSource })
+    const wanted = { protocol: viaductRouteProtocol, preferredSource }
+    if (equalRoutes(wanted, vip.route)) return undefined
+    const route = localRoute(vip.address, loopbackIndex, wanted)
     // An address of the dummy device has a route of its own, which a plain add would find in the way.
     return { op: vip.isOurs ? 'replace-route' : 'add-route', route }
   }
@@ -266,11 +291,11 @@ export class VipTable {
   #unbindOps(vip: VipState): readonly RouteOp[] {
     const isNeeded = vip.holders.length > 0
     const ops: RouteOp[] = []
+    const { loopbackIndex, dummyIndex } = this.#place
     const keepsRoute = isNeeded && (this.#binding === 'routes' || !vip.isOnDummy)
     if (vip.route !== undefined && !keepsRoute)
-      ops.push({ op: 'remove-route', route: localRoute(vip.address, vip.route) })
+      ops.push({ op: 'remove-route', route: localRoute(vip.address, loopbackIndex, vip.route) })
     const keepsAddress = isNeeded && (this.#binding === 'addresses' || vip.route === undefined)
-    const { dummyIndex } = this.#place
     if (vip.isOnDummy && dummyIndex !== undefined && !keepsAddress) {
       ops.push({ op: 'remove-address', address: hostAddress(vip.address, dummyIndex) })
     }
@@ -295,8 +320,12 @@ function hostAddress(address: IpAddress, interfaceIndex: number): InterfaceAddre
   return { address, prefixLength: hostPrefixLength(familyOf(address)), interfaceIndex }
 }
 
-function localRoute(address: IpAddress, { interfaceIndex, preferredSource }: RouteState): LocalRoute {
-  const route = { address, interfaceIndex, protocol: viaductRouteProtocol }
+function localRoute(
+  address: IpAddress,
+  interfaceIndex: number,
+  { protocol, preferredSource }: RouteState,
+): LocalRoute {
+  const route = { address, interfaceIndex, protocol }
   return preferredSource === undefined ? route : { ...route, preferredSource }
 }
 
@@ -304,7 +333,7 @@ function enterStep(vip: VipState, op: RouteOp): void {
   switch (op.op) {
     case 'add-route':
     case 'replace-route':
-      vip.route = { interfaceIndex: op.route.interfaceIndex, preferredSource: op.route.preferredSource }
+      vip.route = { protocol: op.route.protocol, preferredSource: op.route.preferredSource }
       return
     case 'remove-route':
       vip.route = undefined
@@ -340,5 +369,5 @@ function countDrift(
 }
 
 function equalRoutes(a: RouteState, b: RouteState | undefined): boolean {
-  return a.interfaceIndex === b?.interfaceIndex && a.preferredSource === b.preferredSource
+  return a.protocol === b?.protocol && a.preferredSource === b.preferredSource
 }

@@ -1,4 +1,4 @@
-// --cleanup: removes what carries our binding, and nothing else.
+// --cleanup: removes what is provably ours (docs/adr/0005), and nothing else.
 import { type Cidr, type IpAddress, type IpFamily, cidrContains } from '../address.js'
 import { KernelError, isNotFound } from '../errors.js'
 import {
@@ -7,13 +7,12 @@ import {
   type IpvsOp,
   type RouteOp,
   type VirtualServerKey,
-  viaductRouteProtocol,
 } from '../kernel/index.js'
 import { PackedDump, PackedRoutes, dummyDeviceName, hostAddresses } from '../ledger/index.js'
 import { machineAddresses } from './iptables-settings.js'
 import { cleanUpSets, readOwnSets } from './ipvs-clean-up.js'
 import type { KernelDoors } from './prepare-kernel.js'
-import { findDummyDevice } from './vip-place.js'
+import { findDummyDevice, findLoopback } from './vip-place.js'
 
 /** What a clean-up of ipvs mode removed, and what it could not. */
 export interface CleanUpReport {
@@ -43,9 +42,9 @@ export async function cleanUp(
   for (const family of ['ipv4', 'ipv6'] as const) {
     const addresses =
       dummy === undefined ? [] : hostAddresses(await kernel.routes.dumpAddresses(family, dummy.index))
-    const routeOps = await ourRoutes(kernel, family)
-    const bound = new Set([...addresses, ...routeOps.map(({ route }) => route.address)])
     const sets = await readOwnSets(kernel.ipset, family)
+    const routeOps = await ourRoutes(kernel, family, (address) => sets.marksVip(address))
+    const bound = new Set([...addresses, ...routeOps.map(({ route }) => route.address)])
     const own = new Set(await machineAddresses(family, kernel))
     const isMarkedOurs = (server: VirtualServerKey): boolean =>
       sets.marksOurs(server, (address) => own.has(address))
@@ -74,20 +73,19 @@ export async function cleanUp(
   }
 }
 
+/** Routes of our shape whose addresses are VIPs by our sets, or by kube-proxy's. */
 async function ourRoutes(
-  { routes }: KernelDoors,
+  { links, routes }: KernelDoors,
   family: IpFamily,
+  isMarkedVip: (address: IpAddress) => boolean,
 ): Promise<readonly (RouteOp & { readonly op: 'remove-route' })[]> {
-  const dumped = new PackedRoutes(await routes.dumpLocalRoutes(family), {
-    interfaceIndex: 0,
-    preferredSource: undefined,
-  })
+  const interfaceIndex = await findLoopback(links)
+  const dumped = new PackedRoutes(await routes.dumpLocalRoutes(family))
   const ops: (RouteOp & { readonly op: 'remove-route' })[] = []
   for (let index = 0; index < dumped.length; index++) {
-    if (dumped.protocol(index) !== viaductRouteProtocol) continue
-    const { interfaceIndex } = dumped.state(index)
-    const route = { address: dumped.address(index), interfaceIndex, protocol: viaductRouteProtocol }
-    ops.push({ op: 'remove-route', route })
+    const address = dumped.address(index)
+    if (!dumped.isLikeOurs(index, interfaceIndex) || !isMarkedVip(address)) continue
+    ops.push({ op: 'remove-route', route: { address, interfaceIndex, protocol: dumped.protocol(index) } })
   }
   return ops
 }

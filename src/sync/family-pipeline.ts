@@ -1,7 +1,7 @@
 import type { IpAddress, IpFamily } from '../address.js'
 import type { VipBinding } from '../config/index.js'
 import type { KernelLook, LinkEvent, VirtualServerKey } from '../kernel/index.js'
-import { Ledger, VipTable } from '../ledger/index.js'
+import { type Entry, Ledger, VipTable } from '../ledger/index.js'
 import type { Log, StateReporter } from '../log.js'
 import type { FamilyMetrics } from '../metrics/index.js'
 import type { Tracker } from '../model/index.js'
@@ -212,6 +212,7 @@ export class FamilyPipeline {
       report.isFailed = !(await this.#reconciler.run({
         keepLeftovers: known !== 'synced',
         isMarkedOurs: (server) => this.#policies.marksOurs(server),
+        isMarkedVip: (address) => this.#policies.marksVip(address),
       }))
     }
     if (known === 'synced' && this.#ledger.keepsLeftovers) this.#ledger.dropLeftovers()
@@ -314,8 +315,17 @@ export class FamilyPipeline {
     report.isFailed ||= this.#applier.isStopping
     if (this.#applier.isStopping) return
     const isComplete = known === 'synced' && !report.isFailed
-    if (!(await this.#policies.settle(entries, { isComplete }))) this.#failPolicies(report)
+    if (!(await this.#policies.settle(this.#unbound(entries), { isComplete }))) this.#failPolicies(report)
     this.#applier.settle(pass)
+  }
+
+  /** Without those whose VIP is still bound though nothing needs it: their set entries prove that the binding is ours, and stay with it. */
+  #unbound(entries: readonly Entry[]): readonly Entry[] {
+    return entries.filter((entry) => {
+      const isLeftBound = 'address' in entry.key && this.#vips.isLeftBound(entry.key.address)
+      if (isLeftBound) this.#ledger.markDirty(entry)
+      return !isLeftBound
+    })
   }
 
   /** A reconcile will tell what is missing. */

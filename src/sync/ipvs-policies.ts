@@ -151,6 +151,11 @@ export class IpvsPolicies {
     return this.#table.marksOurs(server, (address) => this.#machine.includes(address))
   }
 
+  /** Whether a set says that the address is a VIP. */
+  marksVip(address: IpAddress): boolean {
+    return this.#table.marksVip(address)
+  }
+
   /** What the route wants of IPVS and of the sets; only after `renew`. */
   compile(route: Route, scheduling: SchedulingSettings): readonly DesiredVirtualServer[] {
     this.#gaps.put(route.key, route)

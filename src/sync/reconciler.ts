@@ -3,7 +3,14 @@ import type { IpFamily } from '../address.js'
 import type { VipBinding } from '../config/index.js'
 import { KernelError } from '../errors.js'
 import type { IpvsDump } from '../kernel/index.js'
-import { type AdoptOptions, type Drift, type Ledger, type VipPlace, type VipTable } from '../ledger/index.js'
+import {
+  type AdoptOptions,
+  type Drift,
+  type Ledger,
+  type VipPlace,
+  type VipReading,
+  type VipTable,
+} from '../ledger/index.js'
 import type { Log, StateReporter } from '../log.js'
 import type { FamilyMetrics } from '../metrics/index.js'
 import type { NodeFacts } from '../node/index.js'
@@ -93,7 +100,7 @@ export class Reconciler {
   }
 
   /** False: the kernel could not be read; it is tried again with back-off. */
-  async run(options: AdoptOptions): Promise<boolean> {
+  async run(options: AdoptOptions & Pick<VipReading, 'isMarkedVip'>): Promise<boolean> {
     const { clock, family, ledger, metrics, problems, syncPeriodMs, vips } = this.#options
     this.#nextMs = clock.now() + syncPeriodMs
     let state: KernelState
@@ -111,7 +118,7 @@ export class Reconciler {
     problems.report(`read ${family}`, undefined)
     if (this.#inOrder !== undefined && isSame(this.#inOrder, state)) return true
     // Bindings first: they say which unknown virtual servers are ours.
-    const bindings = vips.adopt(state.place, state.routes, state.addresses)
+    const bindings = vips.adopt({ ...state, isMarkedVip: options.isMarkedVip })
     const drift = new Map([...bindings, ...ledger.adopt(state.table, options)])
     this.#tell(state.table, drift)
     this.#isAdopted = true

@@ -47,16 +47,20 @@ export async function findVipPlace(
   dummy: Link | undefined,
   nodeIp: IpAddress | undefined,
 ): Promise<FoundPlace> {
-  const loopback = await kernel.links.find('lo')
   const isLocal = nodeIp !== undefined && (await isLocalAddress(kernel.routes, nodeIp, dummy))
   return {
     place: {
-      loopbackIndex: loopback?.index ?? 1,
+      loopbackIndex: await findLoopback(kernel.links),
       dummyIndex: dummy?.index,
       preferredSource: isLocal ? nodeIp : undefined,
     },
     isNodeIpForeign: nodeIp !== undefined && !isLocal,
   }
+}
+
+/** The index of lo: the first of every namespace. */
+export async function findLoopback(links: Links): Promise<number> {
+  return (await links.find('lo'))?.index ?? 1
 }
 
 async function isLocalAddress(routes: Routes, address: IpAddress, dummy: Link | undefined): Promise<boolean> {

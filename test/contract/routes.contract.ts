@@ -139,8 +139,8 @@ function routeLaws(law: Law): void {
     await applyAll(routes, [add(route('10.96.0.1')), add(route('fd00:10:96::1'))])
     const texts = async (family: IpFamily): Promise<readonly string[]> =>
       (await localRoutes(routes, family)).map(({ address, protocol }) => `${address} ${protocol}`)
-    assert.deepEqual((await texts('ipv4')).toSorted(), ['10.96.0.1 66', '127.0.0.1 2'])
-    assert.deepEqual((await texts('ipv6')).toSorted(), ['::1 2', 'fd00:10:96::1 66'])
+    assert.deepEqual((await texts('ipv4')).toSorted(), ['10.96.0.1 173', '127.0.0.1 2'])
+    assert.deepEqual((await texts('ipv6')).toSorted(), ['::1 2', 'fd00:10:96::1 173'])
   })
 }
 

@@ -15,7 +15,7 @@ const settings = { scheduler: 'rr', flags: 0, timeoutSeconds: 0, netmaskLength: 
 const plain = { weight: 1, forwarding: 'masquerade', upperThreshold: 0, lowerThreshold: 0 } as const
 const first = { address: ip('10.1.0.1'), port: 8080 }
 const stranger = { address: ip('10.9.9.9'), port: 1 }
-const route = { address: ip('10.96.0.1'), interfaceIndex: 1, protocol: 0x42 }
+const route = { address: ip('10.96.0.1'), interfaceIndex: 1, protocol: 173 }
 
 async function startedLab(options: ConstructorParameters<typeof PipelineLab>[0] = {}): Promise<PipelineLab> {
   const lab = new PipelineLab(options)

@@ -281,7 +281,7 @@ describe('answers that contradict the ledger, or are lost', () => {
     await lab.deliver(set(slice('web-1', 'web', ['10.1.0.1'])))
     await lab.kernel.ipvs.apply([{ op: 'remove-virtual-server', server: key }])
     await lab.kernel.routes.apply([
-      { op: 'remove-route', route: { address: ip('10.96.0.1'), interfaceIndex: 1, protocol: 0x42 } },
+      { op: 'remove-route', route: { address: ip('10.96.0.1'), interfaceIndex: 1, protocol: 173 } },
     ])
     await lab.deliver(remove('Service', 'web'))
     assert.deepEqual(lab.log.find('error', ''), [])

@@ -6,7 +6,7 @@ import { ipsetErrno } from '../../src/errors.js'
 import { describeIpsetEntry, IpsetEntryCursor, type IpsetOp, type XtRule } from '../../src/kernel/index.js'
 import { openModelKernel, type ModelKernel } from '../../src/kernel/model/index.js'
 import { setKeys, setName, setSpec, type SetKey } from '../../src/modes/ipvs/index.js'
-import { service, set, slice, synced } from '../support/objects.js'
+import { remove, service, set, slice, synced } from '../support/objects.js'
 import { ip, PipelineLab, snapshot } from '../support/pipeline-lab.js'
 
 const { EINVAL, ENOENT, ENOMEM } = constants.errno
@@ -228,5 +228,19 @@ it('KUBE-LOOP-BACK, which kube-proxy has, goes when no rule refers to it, and no
   await lab.deliver(...shop, synced)
   const names = (await kernel.ipset.sets()).map(({ name }) => name)
   assert.deepEqual([names.includes(former.name), names.includes(other.name)], [false, true])
+  await lab.stop()
+})
+
+it('KUBE-IPVS-IPS keeps a VIP until the kernel has unbound it: its entry proves that the route is ours (issue 18, A1)', async () => {
+  const lab = new PipelineLab()
+  const { kernel, clock } = lab
+  await lab.deliver(...late, synced)
+  kernel.routes.batches.plan = { fault: ({ op }) => (op === 'remove-route' ? ENOMEM : undefined) }
+  await lab.deliver(remove('Service', 'late'))
+  assert.deepEqual(await entriesOf(kernel, 'vips'), ['10.96.0.2'])
+  kernel.routes.batches.plan = {}
+  await clock.advance(2000)
+  assert.deepEqual(await entriesOf(kernel, 'vips'), [])
+  assert.deepEqual(await snapshot(kernel), [])
   await lab.stop()
 })

@@ -3,12 +3,13 @@ import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
 import { KernelError } from '../../src/errors.js'
+import { RouteCursor } from '../../src/kernel/index.js'
 import { openModelKernel } from '../../src/kernel/model/index.js'
 import type { ObjectEvent } from '../../src/source/index.js'
 import { cleanUpAll } from '../../src/sync/index.js'
 import { IptablesLab, linesWith, refusePruning, ruleLines } from '../support/iptables-lab.js'
 import { service, set, slice, synced } from '../support/objects.js'
-import { PipelineLab, snapshot } from '../support/pipeline-lab.js'
+import { ip, PipelineLab, snapshot } from '../support/pipeline-lab.js'
 
 const web = [set(service('web', '10.96.0.1')), set(slice('web-1', 'web', ['10.1.0.1', '10.1.0.2']))]
 const shop = [set(service('shop', '10.96.0.2')), set(slice('shop-1', 'shop', ['10.2.0.1']))]
@@ -40,6 +41,37 @@ describe('a switch of the mode', () => {
     assert.deepEqual(await snapshot(kernel), [])
     assert.equal(lab.log.find('info', 'What ipvs mode left: removed 1 virtual servers').length, 1)
     await lab.stop()
+  })
+
+  for (const mode of ['iptables', 'ipvs'] as const) {
+    it(`to ${mode}: a forwarded address of Google's guest agent keeps its route (issue 18, A1)`, async () => {
+      const kernel = openModelKernel()
+      const { index: interfaceIndex } = await kernel.links.addDummy('eth0')
+      const route = { address: ip('203.0.113.5'), interfaceIndex, protocol: 66 }
+      await kernel.routes.apply([{ op: 'add-route', route }])
+      kernel.routes.batches.take()
+      const lab = mode === 'iptables' ? new IptablesLab({ kernel }) : new PipelineLab({ kernel })
+      await lab.deliver(...web, synced)
+      await lab.stop()
+      await cleanUpAll(kernel, [])
+      const touched = kernel.routes.batches.take().filter((op) => 'route' in op && op.route.protocol === 66)
+      assert.deepEqual(touched, [])
+    })
+  }
+
+  it('to iptables after a kill: routes of an earlier build, which had number 66, go by their set entries', async () => {
+    const former = new PipelineLab()
+    await former.deliver(...web, synced)
+    await former.stop()
+    const { kernel } = former
+    const route = { address: ip('10.96.0.1'), interfaceIndex: 1, protocol: 66 }
+    await kernel.routes.apply([{ op: 'replace-route', route }])
+    const lab = new IptablesLab({ kernel })
+    await lab.deliver(...web, synced)
+    await lab.stop()
+    const left = new RouteCursor(await kernel.routes.dumpLocalRoutes('ipv4'))
+    const addresses = Array.from({ length: left.length }, (_, index) => left.address(index))
+    assert.deepEqual(addresses, ['127.0.0.1'])
   })
 
   it('to ipvs: the tables lose what is ours when the virtual servers stand', async () => {

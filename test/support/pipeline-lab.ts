@@ -1,7 +1,13 @@
 // The whole agent between source and kernel, on the model kernel and a clock that tests move.
 import { Registry } from 'prom-client'
 import type { IpFamily } from '../../src/address.js'
-import { AddressCursor, RealServerCursor, RouteCursor, VirtualServerCursor } from '../../src/kernel/index.js'
+import {
+  AddressCursor,
+  RealServerCursor,
+  RouteCursor,
+  VirtualServerCursor,
+  viaductRouteProtocol,
+} from '../../src/kernel/index.js'
 import { openModelKernel, type ModelKernel } from '../../src/kernel/model/index.js'
 import { resolveConfig, type ConfigInput, type VipBinding } from '../../src/config/index.js'
 import type { EventReport } from '../../src/event.js'
@@ -194,7 +200,8 @@ export async function snapshot(kernel: ModelKernel): Promise<readonly string[]> 
     for (let i = 0; i < routes.length; i++) {
       const { address, interfaceIndex, preferredSource, protocol } = routes.route(i)
       const source = preferredSource === undefined ? '' : ` src ${preferredSource}`
-      if (protocol === 0x42) lines.push(`route ${address} dev ${links.get(interfaceIndex) ?? '?'}${source}`)
+      if (protocol === viaductRouteProtocol)
+        lines.push(`route ${address} dev ${links.get(interfaceIndex) ?? '?'}${source}`)
     }
     const addresses = new AddressCursor(await kernel.routes.dumpAddresses(family))
     for (let i = 0; i < addresses.length; i++) {

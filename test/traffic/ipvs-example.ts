@@ -6,7 +6,7 @@ import { AgentProcess } from './agent-process.js'
 
 const commands = [
   'ipvsadm -Sn',
-  'ip route show table local proto 0x42',
+  'ip route show table local proto 173',
   'ipset save',
   'iptables-legacy-save -t nat',
   'iptables-legacy-save -t mangle',

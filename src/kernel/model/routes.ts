@@ -2,7 +2,7 @@ import { familyOf, type IpFamily } from '../../address.js'
 import { describeRouteOp, familyOfRouteOp } from '../describe.js'
 import type { BatchOutcome } from '../outcome.js'
 import { addressLayout, recordBuffer, routeLayout } from '../records.js'
-import { routeOpNumber, writeInterfaceAddress, writeRoute } from '../route-encode.js'
+import { dumpedShapes, routeOpNumber, writeInterfaceAddress, writeRoute } from '../route-encode.js'
 import type { RouteOp, Routes } from '../routes.js'
 import { ModelBatches } from './faults.js'
 import type { ModelNetwork } from './network.js'
@@ -28,8 +28,13 @@ export class ModelRoutes implements Routes {
     this.batches.enter('dumpLocalRoutes', { family })
     const routes = this.#network.routes.filter((route) => familyOf(route.address) === family)
     const buffer = recordBuffer(routes.length * routeLayout.size)
-    for (const [index, route] of routes.entries())
-      writeRoute(buffer, index * routeLayout.size, route, routeOpNumber.none)
+    const { scope, metric } = dumpedShapes[family]
+    for (const [index, route] of routes.entries()) {
+      const at = index * routeLayout.size
+      writeRoute(buffer, at, route, routeOpNumber.none)
+      buffer.bytes[at + routeLayout.scope] = scope
+      buffer.view.setUint32(at + routeLayout.metric, metric, true)
+    }
     return buffer.bytes
   }
 

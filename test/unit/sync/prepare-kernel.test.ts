@@ -208,14 +208,14 @@ describe('--cleanup', () => {
 
   it('works without IP_VS, and says so', async () => {
     const kernel = openModelKernel()
+    const lab = new PipelineLab({ kernel })
+    await lab.deliver(set(service('web', '10.96.0.1')), synced)
+    await lab.stop()
     kernel.ipvs.batches.plan = { callFault: () => constants.errno.ENOENT }
-    await kernel.routes.apply([
-      { op: 'add-route', route: { address: ip('10.96.0.1'), interfaceIndex: 1, protocol: 0x42 } },
-    ])
     const text = describeCleanUp(await cleanUp(kernel, []))
-    assert.equal(
+    assert.match(
       text,
-      'removed 0 virtual servers, 1 VIP routes (this kernel has no IP_VS: no virtual servers to remove)',
+      /^removed 0 virtual servers, 1 VIP routes, .* \(this kernel has no IP_VS: no virtual servers to remove\)$/u,
     )
   })
 })
