@@ -8,6 +8,7 @@ namespace viaduct::binding {
 
 namespace {
 
+using conntrack::AddressRecord;
 using conntrack::BackendRecord;
 using conntrack::Cleaning;
 using conntrack::ConntrackSocket;
@@ -17,7 +18,7 @@ using conntrack::FrontendRecord;
 void CheckFrontends(Napi::Env env, std::span<const FrontendRecord> frontends) {
   for (size_t i = 0; i < frontends.size(); ++i) {
     const FrontendRecord& frontend = frontends[i];
-    if (!conntrack::HasPorts(frontend.protocol) || frontend.port == 0 || frontend.is_any_address > 1)
+    if (!conntrack::HasPorts(frontend.protocol) || frontend.port == 0 || frontend.is_node_port > 1)
       throw Napi::RangeError::New(
           env, "frontends: record " + std::to_string(i) + " has no such protocol, port or address");
   }
@@ -45,14 +46,18 @@ ConntrackSocketWrap::ConntrackSocketWrap(const Napi::CallbackInfo& info)
 Napi::Value ConntrackSocketWrap::DeleteStale(const Napi::CallbackInfo& info) {
   auto& slot = Slot(info);
   const Arguments arguments(info, {Parameter::U32("family"), Parameter::Records<FrontendRecord>("frontends"),
-                                   Parameter::Records<BackendRecord>("backends")});
+                                   Parameter::Records<BackendRecord>("backends"),
+                                   Parameter::Records<AddressRecord>("nodePortAddresses")});
   const uint8_t family = CheckFamily(info.Env(), arguments.U32(0));
   const auto frontends = arguments.Records<FrontendRecord>(1);
   const auto backends = arguments.Records<BackendRecord>(2);
+  const auto node_port_addresses = arguments.Records<AddressRecord>(3);
   CheckFrontends(info.Env(), frontends);
-  return slot.Fly<Cleaning>(
-      info, {[=](ConntrackSocket& socket) { return socket.DeleteStale(family, frontends, backends); },
-             CleaningToValue});
+  return slot.Fly<Cleaning>(info, {[=](ConntrackSocket& socket) {
+                                     return socket.DeleteStale(family, frontends, backends,
+                                                               node_port_addresses);
+                                   },
+                                   CleaningToValue});
 }
 
 Napi::Value ConntrackSocketWrap::Close(const Napi::CallbackInfo& info) {

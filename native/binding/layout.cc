@@ -120,7 +120,7 @@ Napi::Object ConntrackFrontend(Napi::Env env) {
                      {"backendSet", offsetof(R, backend_set)},
                      {"port", offsetof(R, port)},
                      {"protocol", offsetof(R, protocol)},
-                     {"isAnyAddress", offsetof(R, is_any_address)}});
+                     {"isNodePort", offsetof(R, is_node_port)}});
 }
 
 Napi::Object ConntrackBackend(Napi::Env env) {
@@ -129,6 +129,11 @@ Napi::Object ConntrackBackend(Napi::Env env) {
                     {{"address", offsetof(R, address)},
                      {"backendSet", offsetof(R, backend_set)},
                      {"port", offsetof(R, port)}});
+}
+
+Napi::Object ConntrackAddress(Napi::Env env) {
+  using R = conntrack::AddressRecord;
+  return MakeRecord(env, sizeof(R), {{"address", offsetof(R, address)}});
 }
 
 Napi::Object IpsetSet(Napi::Env env) {
@@ -235,6 +240,7 @@ Napi::Object MakeLayout(Napi::Env env) {
   layout.Set("event", Event(env));
   layout.Set("conntrackFrontend", ConntrackFrontend(env));
   layout.Set("conntrackBackend", ConntrackBackend(env));
+  layout.Set("conntrackAddress", ConntrackAddress(env));
   layout.Set("ipsetSet", IpsetSet(env));
   layout.Set("ipsetEntry", IpsetEntry(env));
   layout.Set("ipsetOp", IpsetOp(env));

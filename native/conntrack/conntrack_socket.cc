@@ -42,9 +42,10 @@ Result<ConntrackSocket> ConntrackSocket::Open(SocketCalls& calls) {
 }
 
 Result<Cleaning> ConntrackSocket::DeleteStale(uint8_t family, std::span<const FrontendRecord> frontends,
-                                              std::span<const BackendRecord> backends) {
+                                              std::span<const BackendRecord> backends,
+                                              std::span<const AddressRecord> node_port_addresses) {
   if (frontends.empty()) return Cleaning{};
-  Sweep sweep{family, FrontendIndex(frontends, backends)};
+  Sweep sweep{family, FrontendIndex(frontends, backends, node_port_addresses)};
   const bool is_filtered = kernel_filters_ && frontends.size() <= kMaxFilteredDumps;
   Status swept = is_filtered ? SweepFiltered(frontends, sweep) : SweepAll(sweep);
   DeletePending(sweep);

@@ -27,13 +27,15 @@ class ConntrackSocket {
  public:
   static Result<ConntrackSocket> Open(SocketCalls& calls = SocketCalls::Kernel());
 
-  /// Deletes every flow that goes to one of the frontends and does not lead to one of its backends. Few
+  /// Deletes every flow that goes to one of the frontends and does not lead to one of its backends. Flows to
+  /// node ports go to one of `node_port_addresses`. Few
   /// frontends are dumped one by one, filtered by the kernel; more of them, or a kernel that cannot filter,
   /// by one dump of the family. Memory is bounded: flows are deleted while the dump goes on. A flow that has
   /// gone in the meantime is not counted. An error, of the dump or the first of a deletion, does not undo
   /// what was deleted.
   Result<Cleaning> DeleteStale(uint8_t family, std::span<const FrontendRecord> frontends,
-                               std::span<const BackendRecord> backends);
+                               std::span<const BackendRecord> backends,
+                               std::span<const AddressRecord> node_port_addresses);
 
  private:
   /// One DeleteStale().

@@ -43,7 +43,7 @@ std::span<const uint8_t> AddressBytes(const uint8_t (&address)[16], uint8_t fami
 /// NB: not in IPv6. ctnetlink_filter_match_tuple() takes ipv6_addr_cmp(), which is 0 for equal ones, for an
 /// equality, and answers with the flows of all other addresses (seen on 6.18).
 bool FiltersByAddress(uint8_t family, const FrontendRecord& frontend) {
-  return family == AF_INET && frontend.is_any_address == 0;
+  return family == AF_INET && frontend.is_node_port == 0;
 }
 
 uint16_t DestinationType(uint8_t family) { return family == AF_INET ? CTA_IP_V4_DST : CTA_IP_V6_DST; }

@@ -6,21 +6,26 @@ namespace viaduct::conntrack {
 
 namespace {
 
-constexpr uint8_t kAnyAddress[16] = {};
+/// The address of node ports in keys of frontends.
+constexpr uint8_t kNoAddress[16] = {};
 
 }  // namespace
 
 FrontendIndex::FrontendIndex(std::span<const FrontendRecord> frontends,
-                             std::span<const BackendRecord> backends) {
+                             std::span<const BackendRecord> backends,
+                             std::span<const AddressRecord> node_port_addresses) {
   frontends_.reserve(frontends.size());
   for (const FrontendRecord& frontend : frontends) {
-    const bool is_any = frontend.is_any_address != 0;
-    const uint64_t rest = FrontendRest(frontend.protocol, frontend.port, is_any);
-    frontends_.emplace(MakeKey(is_any ? kAnyAddress : frontend.address, rest), frontend.backend_set);
+    const bool is_node_port = frontend.is_node_port != 0;
+    const uint64_t rest = FrontendRest(frontend.protocol, frontend.port, is_node_port);
+    frontends_.emplace(MakeKey(is_node_port ? kNoAddress : frontend.address, rest), frontend.backend_set);
   }
   backends_.reserve(backends.size());
   for (const BackendRecord& backend : backends)
     backends_.insert(MakeKey(backend.address, BackendRest(backend.backend_set, backend.port)));
+  node_port_addresses_.reserve(node_port_addresses.size());
+  for (const AddressRecord& record : node_port_addresses)
+    node_port_addresses_.insert(MakeKey(record.address, 0));
 }
 
 bool FrontendIndex::IsStale(const Flow& flow) const {
@@ -33,8 +38,8 @@ bool FrontendIndex::IsStale(const Flow& flow) const {
 const uint32_t* FrontendIndex::FindBackendSet(const Tuple& tuple) const {
   const Endpoint& wanted = tuple.destination;
   auto found = frontends_.find(MakeKey(wanted.address, FrontendRest(tuple.protocol, wanted.port, false)));
-  if (found == frontends_.end())
-    found = frontends_.find(MakeKey(kAnyAddress, FrontendRest(tuple.protocol, wanted.port, true)));
+  if (found == frontends_.end() && node_port_addresses_.contains(MakeKey(wanted.address, 0)))
+    found = frontends_.find(MakeKey(kNoAddress, FrontendRest(tuple.protocol, wanted.port, true)));
   return found == frontends_.end() ? nullptr : &found->second;
 }
 
@@ -45,8 +50,8 @@ FrontendIndex::Key FrontendIndex::MakeKey(const uint8_t (&address)[16], uint64_t
   return key;
 }
 
-uint64_t FrontendIndex::FrontendRest(uint8_t protocol, uint16_t port, bool is_any_address) {
-  return uint64_t{is_any_address} << 32 | uint64_t{protocol} << 16 | port;
+uint64_t FrontendIndex::FrontendRest(uint8_t protocol, uint16_t port, bool is_node_port) {
+  return uint64_t{is_node_port} << 32 | uint64_t{protocol} << 16 | port;
 }
 
 uint64_t FrontendIndex::BackendRest(uint32_t backend_set, uint16_t port) {

@@ -15,14 +15,15 @@ namespace viaduct::conntrack {
 class FrontendIndex {
  public:
   /// Of equal frontends the first counts.
-  FrontendIndex(std::span<const FrontendRecord> frontends, std::span<const BackendRecord> backends);
+  FrontendIndex(std::span<const FrontendRecord> frontends, std::span<const BackendRecord> backends,
+                std::span<const AddressRecord> node_port_addresses);
 
   /// Whether the flow goes to a frontend and does not lead to one of its backends. A frontend with an address
-  /// comes before a node port of the same number.
+  /// comes before a node port of the same number, which is a frontend of the node-port addresses only.
   bool IsStale(const Flow& flow) const;
 
  private:
-  /// An address with whatever else makes a key: protocol and port, or set and port.
+  /// An address with whatever else makes a key: protocol and port, or set and port, or nothing.
   struct Key {
     uint64_t high;
     uint64_t low;
@@ -34,13 +35,14 @@ class FrontendIndex {
   };
 
   static Key MakeKey(const uint8_t (&address)[16], uint64_t rest);
-  static uint64_t FrontendRest(uint8_t protocol, uint16_t port, bool is_any_address);
+  static uint64_t FrontendRest(uint8_t protocol, uint16_t port, bool is_node_port);
   static uint64_t BackendRest(uint32_t backend_set, uint16_t port);
   /// The number of the backend set; nothing: the flow is nobody's.
   const uint32_t* FindBackendSet(const Tuple& tuple) const;
 
   std::unordered_map<Key, uint32_t, KeyHash> frontends_;
   std::unordered_set<Key, KeyHash> backends_;
+  std::unordered_set<Key, KeyHash> node_port_addresses_;
 };
 
 }  // namespace viaduct::conntrack

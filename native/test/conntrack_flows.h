@@ -45,14 +45,20 @@ inline FrontendRecord MakeFrontend(uint8_t family, uint8_t last, uint16_t port, 
   return frontend;
 }
 
-/// UDP at any address.
+/// UDP at every address that serves node ports.
 inline FrontendRecord MakeNodePort(uint16_t port, uint32_t backend_set) {
   FrontendRecord frontend{};
   frontend.backend_set = backend_set;
   frontend.port = port;
   frontend.protocol = IPPROTO_UDP;
-  frontend.is_any_address = 1;
+  frontend.is_node_port = 1;
   return frontend;
+}
+
+inline AddressRecord MakeAddress(uint8_t family, uint8_t last) {
+  AddressRecord record{};
+  SetAddress(record.address, family, last);
+  return record;
 }
 
 /// .`last` port 5353.

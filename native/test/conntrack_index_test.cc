@@ -23,7 +23,8 @@ TEST_P(FrontendIndexTest, TellsStaleFlows) {
       MakeNodePort(30053, 0),          MakeFrontend(family, 12, 53, 9),
   };
   const std::vector<BackendRecord> backends = {MakeBackend(family, 20, 0), MakeBackend(family, 21, 1)};
-  const FrontendIndex index(frontends, backends);
+  const std::vector<AddressRecord> node = {MakeAddress(family, 98), MakeAddress(family, 99)};
+  const FrontendIndex index(frontends, backends, node);
 
   Flow tcp = MakeFlow(family, 10, 53, 30);
   tcp.original.protocol = IPPROTO_TCP;
@@ -38,6 +39,8 @@ TEST_P(FrontendIndexTest, TellsStaleFlows) {
       {"of another protocol", tcp, false},
       {"at a node port, to a backend", MakeFlow(family, 99, 30053, 20), false},
       {"at a node port, elsewhere", MakeFlow(family, 99, 30053, 21), true},
+      {"at a node port of another address of the node", MakeFlow(family, 98, 30053, 21), true},
+      {"at a foreign address with the number of a node port", MakeFlow(family, 97, 30053, 21), false},
       {"at an address with the number of a node port", MakeFlow(family, 11, 30053, 21), false},
       {"at an address with the number of a node port, elsewhere", MakeFlow(family, 11, 30053, 20), true},
       {"of a frontend without backends", MakeFlow(family, 12, 53, 20), true},
@@ -49,7 +52,7 @@ INSTANTIATE_TEST_SUITE_P(Families, FrontendIndexTest, testing::Values(AF_INET, A
                          [](const auto& info) { return info.param == AF_INET ? "Ipv4" : "Ipv6"; });
 
 TEST(FrontendIndexTest, WithoutFrontendsNothingIsStale) {
-  const FrontendIndex index({}, {});
+  const FrontendIndex index({}, {}, {});
   EXPECT_FALSE(index.IsStale(MakeFlow(AF_INET, 10, 53, 20)));
 }
 

@@ -90,7 +90,7 @@ class ConntrackSocketTest : public testing::Test {
   }
 
   Result<Cleaning> Clean(const std::vector<FrontendRecord>& frontends) {
-    return socket->DeleteStale(AF_INET, frontends, {});
+    return socket->DeleteStale(AF_INET, frontends, {}, {});
   }
 
   ScriptedKernel kernel;

@@ -79,11 +79,12 @@ export interface RawRouteEvents {
 }
 
 export interface RawConntrackSocket {
-  /** ConntrackFrontendRecords and ConntrackBackendRecords. `isFiltered`: only flows of the frontends were seen. */
+  /** ConntrackFrontendRecords, ConntrackBackendRecords and ConntrackAddressRecords. `isFiltered`: only flows of the frontends were seen. */
   deleteStale(
     family: RawFamily,
     frontends: Uint8Array,
     backends: Uint8Array,
+    nodePortAddresses: Uint8Array,
   ): Promise<{ readonly seen: number; readonly isFiltered: boolean; readonly deleted: number }>
   close(): Promise<void>
 }

@@ -1,8 +1,9 @@
 // Frontends and backends of the conntrack clean-up to packed records.
-import { writeAddress } from '../address.js'
+import { type IpAddress, writeAddress } from '../address.js'
 import type { ConntrackFrontend } from './conntrack.js'
 import { protocolNumber } from './ipvs-encode.js'
 import {
+  conntrackAddressLayout as addressLayout,
   conntrackBackendLayout as backendLayout,
   conntrackFrontendLayout as frontendLayout,
   recordBuffer,
@@ -26,9 +27,17 @@ export function encodeFrontends(frontends: readonly ConntrackFrontend[]): Encode
     buffer.view.setUint32(at + frontendLayout.backendSet, set, true)
     buffer.view.setUint16(at + frontendLayout.port, port, true)
     buffer.bytes[at + frontendLayout.protocol] = protocolNumber[protocol]
-    buffer.bytes[at + frontendLayout.isAnyAddress] = address === undefined ? 1 : 0
+    buffer.bytes[at + frontendLayout.isNodePort] = address === undefined ? 1 : 0
   }
   return { frontends: buffer.bytes, backends: encodeBackends(sets) }
+}
+
+/** One record for each address, in the same order. */
+export function encodeAddresses(addresses: readonly IpAddress[]): Uint8Array {
+  const { bytes } = recordBuffer(addresses.length * addressLayout.size)
+  for (const [index, address] of addresses.entries())
+    writeAddress(address, bytes, index * addressLayout.size + addressLayout.address)
+  return bytes
 }
 
 function encodeBackends(sets: ReadonlyMap<ConntrackFrontend['backends'], number>): Uint8Array {

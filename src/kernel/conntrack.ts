@@ -2,10 +2,10 @@
 import type { IpAddress, IpFamily } from '../address.js'
 import type { Protocol } from './ipvs.js'
 
-/** A frontend whose flows must lead to one of its backends, or go (kube-proxy's behaviour: spec F-071). */
+/** A frontend whose flows must lead to one of its backends, or go. */
 export interface ConntrackFrontend {
   readonly protocol: Protocol
-  /** undefined: every destination address with this port (a node port). */
+  /** undefined: a node port, at the addresses that `deleteStale` gets. */
   readonly address: IpAddress | undefined
   readonly port: number
   /** Backends that flows may go to; empty: none, every flow of the frontend goes. */
@@ -23,9 +23,14 @@ export interface Conntrack {
   /**
    * Deletes every flow whose original destination is one of the frontends and that is not translated to one of its
    * backends (a flow that is not translated at all answers from the frontend's own address, and goes too). Only flows of the
-   * frontends' protocols are touched. Throws KernelError.
+   * frontends' protocols are touched. `nodePortAddresses`: the destinations that belong to node ports; a flow to another address
+   * is not a node port's, whatever its port. Throws KernelError.
    */
-  deleteStale(family: IpFamily, frontends: readonly ConntrackFrontend[]): Promise<ConntrackOutcome>
+  deleteStale(
+    family: IpFamily,
+    frontends: readonly ConntrackFrontend[],
+    nodePortAddresses: readonly IpAddress[],
+  ): Promise<ConntrackOutcome>
   /** Waits for the call in flight; afterwards every call throws KernelError EBADF. Idempotent. */
   close(): Promise<void>
 }

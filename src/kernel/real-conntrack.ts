@@ -1,7 +1,7 @@
-import type { IpFamily } from '../address.js'
+import type { IpAddress, IpFamily } from '../address.js'
 import type { Addon, RawConntrackSocket } from './addon.js'
 import type { Conntrack, ConntrackFrontend, ConntrackOutcome } from './conntrack.js'
-import { encodeFrontends } from './conntrack-encode.js'
+import { encodeAddresses, encodeFrontends } from './conntrack-encode.js'
 import { addressFamily } from './records.js'
 import { type CallCounts, RequestQueue } from './request-queue.js'
 
@@ -13,12 +13,17 @@ export class RealConntrack implements Conntrack {
     this.#queue = new RequestQueue(() => new (addon().ConntrackSocket)(), 'conntrack', calls)
   }
 
-  deleteStale(family: IpFamily, frontends: readonly ConntrackFrontend[]): Promise<ConntrackOutcome> {
-    const records = encodeFrontends(frontends)
+  deleteStale(
+    family: IpFamily,
+    frontends: readonly ConntrackFrontend[],
+    nodePortAddresses: readonly IpAddress[],
+  ): Promise<ConntrackOutcome> {
+    const { frontends: asked, backends } = encodeFrontends(frontends)
+    const addresses = encodeAddresses(nodePortAddresses)
     return this.#queue.run(
       async (socket) => {
-        const { frontends: asked, backends } = records
-        const { seen, isFiltered, deleted } = await socket.deleteStale(addressFamily[family], asked, backends)
+        const cleaning = await socket.deleteStale(addressFamily[family], asked, backends, addresses)
+        const { seen, isFiltered, deleted } = cleaning
         return { seen: isFiltered ? undefined : seen, deleted }
       },
       { family },

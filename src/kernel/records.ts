@@ -148,7 +148,7 @@ export const conntrackFrontendLayout = {
   backendSet: 16,
   port: 20,
   protocol: 22,
-  isAnyAddress: 23,
+  isNodePort: 23,
 } as const satisfies RecordLayout
 
 export const conntrackBackendLayout = {
@@ -157,6 +157,8 @@ export const conntrackBackendLayout = {
   backendSet: 16,
   port: 20,
 } as const satisfies RecordLayout
+
+export const conntrackAddressLayout = { size: 16, address: 0 } as const satisfies RecordLayout
 
 /** A set (native/ipset/record.h). */
 export const ipsetSetLayout = {
@@ -212,6 +214,7 @@ export const layouts = {
   xtRule: xtRuleLayout,
   conntrackFrontend: conntrackFrontendLayout,
   conntrackBackend: conntrackBackendLayout,
+  conntrackAddress: conntrackAddressLayout,
   ipsetSet: ipsetSetLayout,
   ipsetEntry: ipsetEntryLayout,
   ipsetOp: ipsetOpLayout,

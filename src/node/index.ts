@@ -10,6 +10,7 @@ export { nodeName } from './node-name.js'
 export {
   healthCheckAddressesOf,
   nodePortAddressesOf,
+  nodePortDestinations,
   servesLocalhostNodePorts,
   type LocalAddresses,
   type NodePortFacts,

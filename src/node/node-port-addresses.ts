@@ -39,6 +39,16 @@ export function nodePortAddressesOf(facts: NodePortFacts, machine: readonly IpAd
   return found.filter((address) => !isLoopback(address))
 }
 
+/** The same as a list, for who has no rule that means all local addresses: `machine` without what is not served. */
+export function nodePortDestinations(
+  facts: NodePortFacts,
+  machine: readonly IpAddress[],
+): readonly IpAddress[] {
+  const named = nodePortAddressesOf(facts, machine)
+  if (named !== 'all') return named
+  return servesLocalhostNodePorts(facts) ? machine : machine.filter((address) => !isLoopback(address))
+}
+
 /** Where health checks of Services listen: as node ports, and on loopback addresses wherever those are named (F-066). */
 export function healthCheckAddressesOf(facts: NodePortFacts, machine: readonly IpAddress[]): LocalAddresses {
   const networks = networksOf(facts.config, facts.family, facts.node)

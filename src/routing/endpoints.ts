@@ -23,6 +23,12 @@ export function usableLocalEndpoints(endpoints: readonly Endpoint[], node: NodeV
   return ready.length > 0 ? ready : local.filter(isServingTerminating)
 }
 
+/** Which endpoints keep the UDP flows that they have: those that serve, wherever they are; while none serves, all. */
+export function endpointsOfFlows(endpoints: readonly Endpoint[]): readonly Endpoint[] {
+  const serving = endpoints.filter(({ isServing }) => isServing)
+  return serving.length > 0 ? serving : endpoints
+}
+
 function isReadyNow({ isReady }: Endpoint): boolean {
   return isReady
 }

@@ -1,6 +1,12 @@
 import type { IpAddress } from '../address.js'
 import type { Endpoint, ServicePort } from '../model/index.js'
-import { hasAnyEndpoint, type NodeView, usableClusterEndpoints, usableLocalEndpoints } from './endpoints.js'
+import {
+  endpointsOfFlows,
+  hasAnyEndpoint,
+  type NodeView,
+  usableClusterEndpoints,
+  usableLocalEndpoints,
+} from './endpoints.js'
 
 export interface Backend {
   readonly address: IpAddress
@@ -18,7 +24,7 @@ export interface Route extends ServicePort {
   readonly localBackends: readonly Backend[]
   /** False: there is nobody, here or elsewhere: refuse. True with an empty list: somebody is elsewhere: drop (F-034). */
   readonly hasEndpoints: boolean
-  /** UDP only: those to whom flows may go on (F-071); empty for other protocols. */
+  /** UDP only: those that keep their flows, which serve unless none does; empty for other protocols. */
   readonly servingBackends: readonly Backend[]
   /** The nodes of backends; empty unless the Service weighs them. */
   readonly backendNodes: ReadonlyMap<IpAddress, string>
@@ -35,7 +41,7 @@ export function route(port: ServicePort, endpoints: readonly Endpoint[], node: N
   const clusterBackends = usesCluster ? usableClusterEndpoints(endpoints, node) : nobody
   const localBackends = usesLocal ? usableLocalEndpoints(endpoints, node) : nobody
   const hasEndpoints = clusterBackends.length > 0 || (usesLocal && hasAnyEndpoint(endpoints))
-  const servingBackends = port.protocol === 'UDP' ? endpoints.filter(({ isServing }) => isServing) : nobody
+  const servingBackends = port.protocol === 'UDP' ? endpointsOfFlows(endpoints) : nobody
   const backendNodes = port.scheduling.weights === undefined ? nowhere : nodesOf(endpoints)
   // Field by field: V8 makes a literal that spreads a large object many times slower.
   return {

@@ -1,4 +1,4 @@
-import type { IpFamily } from '../address.js'
+import type { IpAddress, IpFamily } from '../address.js'
 import { KernelError } from '../errors.js'
 import type { Conntrack } from '../kernel/index.js'
 import type { Log, StateReporter } from '../log.js'
@@ -11,6 +11,8 @@ import { formatPlace, type FrontendPlace, UdpFrontends, type UdpRoute } from './
 export interface ConntrackCleanerOptions {
   readonly family: IpFamily
   readonly conntrack: Conntrack
+  /** The addresses of this machine that serve node ports; asked for while flows to node ports are looked at. May reject with KernelError. */
+  readonly nodePortAddresses: () => Promise<readonly IpAddress[]>
   readonly clock: Clock
   readonly metrics: FamilyMetrics
   readonly log: Log
@@ -18,9 +20,10 @@ export interface ConntrackCleanerOptions {
 }
 
 /**
- * Ends UDP flows that lead to an endpoint which serves no longer, or to none (F-070, F-071): a client that keeps sending
- * would renew its flow for ever. Beyond kube-proxy, also those of a Service that lost its last endpoint, of one that is gone,
- * and of a frontend that it lost. TCP and SCTP end by themselves and are never touched.
+ * Ends UDP flows that lead to an endpoint that is gone, or that serves no longer while others do: a client that keeps sending
+ * would renew its flow for ever. Flows of endpoints that are merely not ready stay while no endpoint serves: nobody could serve
+ * them better, and the endpoint may be ready again soon. Beyond kube-proxy (F-071), flows also end with the last endpoint of a
+ * Service, with the Service and with a frontend that it loses. TCP and SCTP end by themselves and are never touched.
  */
 export class ConntrackCleaner {
   readonly #options: ConntrackCleanerOptions
@@ -54,11 +57,16 @@ export class ConntrackCleaner {
   }
 
   async #cleanPlaces(places: readonly FrontendPlace[]): Promise<void> {
-    const { clock, conntrack, family, metrics } = this.#options
+    const { clock, conntrack, family, metrics, nodePortAddresses } = this.#options
     const startMs = clock.now()
     try {
       const frontends = places.map((place) => this.#frontends.frontendAt(place))
-      const { deleted } = await conntrack.deleteStale(family, frontends)
+      const hasNodePort = places.some(({ address }) => address === undefined)
+      const { deleted } = await conntrack.deleteStale(
+        family,
+        frontends,
+        hasNodePort ? await nodePortAddresses() : [],
+      )
       metrics.conntrackDeleted.inc(deleted)
       this.#report(undefined)
       this.#logDone(places.length, deleted)

@@ -110,9 +110,8 @@ function refusal(path: string, value: number, error: KernelError, off: string): 
 async function loadConntrack({ kernel }: ConntrackOptions): Promise<void> {
   if ((await readOrNothing(kernel.sysctl, `${folder}/nf_conntrack_max`)) !== undefined) return
   try {
-    await kernel.conntrack.deleteStale('ipv4', [
-      { protocol: 'udp', address: documentationAddress(), port: 9, backends: [] },
-    ])
+    const frontend = { protocol: 'udp', address: documentationAddress(), port: 9, backends: [] } as const
+    await kernel.conntrack.deleteStale('ipv4', [frontend], [])
   } catch (error) {
     if (!(error instanceof KernelError)) throw error
   }

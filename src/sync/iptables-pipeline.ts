@@ -13,7 +13,12 @@ import {
   countedRules,
   dispatchChains,
 } from '../modes/iptables/index.js'
-import { type NodeChange, type NodeFacts, healthCheckAddressesOf } from '../node/index.js'
+import {
+  type NodeChange,
+  type NodeFacts,
+  healthCheckAddressesOf,
+  nodePortDestinations,
+} from '../node/index.js'
 import { type Route, route } from '../routing/index.js'
 import type { ObjectEvent } from '../source/index.js'
 import { Backlog, type FamilyHealth } from './backlog.js'
@@ -105,7 +110,14 @@ export class IptablesPipeline implements Pipeline {
     this.#options = options
     this.#backlog = new Backlog(options)
     this.#packets = new PacketCounts(options.doors.filter)
-    this.#cleaner = new ConntrackCleaner(options)
+    this.#cleaner = new ConntrackCleaner({
+      ...options,
+      nodePortAddresses: async () =>
+        nodePortDestinations(
+          { ...options, node: options.node.facts },
+          await machineAddresses(options.family, options),
+        ),
+    })
     const listeners = options.openHealthChecks(() => this.health.isHealthy)
     this.#healthChecks = new ServiceHealthChecks(options.family, { ...options, listeners })
     this.#tracker = openTracker(options)

@@ -90,7 +90,11 @@ export class IpvsPolicies {
     }
     this.#chains = new IpvsChains({ ...options, doors })
     this.#marks = new MarkTable(2 ** config.iptables.masqueradeBit)
-    this.#cleaner = new ConntrackCleaner({ ...options, conntrack: kernel.conntrack })
+    this.#cleaner = new ConntrackCleaner({
+      ...options,
+      conntrack: kernel.conntrack,
+      nodePortAddresses: async () => this.#node?.nodePortAddresses ?? [],
+    })
     this.#healthChecks = new ServiceHealthChecks(family, options)
   }
 

@@ -18,6 +18,8 @@ type Named<T> = Readonly<Record<string, T>>
 const near = ip('10.244.0.9')
 const service = ip('10.96.0.10')
 const node = ip('192.0.2.1')
+/** The addresses that serve node ports. */
+const nodes = [node, ip('192.0.2.2'), ip('fd00::1')]
 
 function flow(
   sourcePort: number,
@@ -45,6 +47,8 @@ const flows = {
   nodePortToFirst: flow(7, ['192.0.2.1', 30053], ['10.244.1.5', 5353]),
   nodePortToSecond: flow(8, ['192.0.2.2', 30053], ['10.244.1.6', 5353]),
   tcp: { ...flow(9, ['10.96.0.10', 53], ['10.244.1.6', 5353]), protocol: 'tcp' },
+  foreignHost: flow(14, ['198.51.100.7', 30053], ['198.51.100.7', 30053]),
+  sixForeignHost: flow(15, ['2001:db8::7', 30053], ['2001:db8::7', 30053]),
   sctp: { ...flow(10, ['10.96.0.10', 53], ['10.244.1.6', 5353]), protocol: 'sctp' },
   six: flow(11, ['fd00:96::10', 53], ['fd00:244:1::5', 5353]),
   sixUntranslated: flow(12, ['fd00:96::10', 53], ['fd00:96::10', 53]),
@@ -84,7 +88,7 @@ const laws: readonly Law[] = [
     deleted: ['toFirst', 'toSecond', 'toOtherPortOfFirst', 'untranslated'],
   },
   {
-    name: 'at a node port whatever the destination is',
+    name: 'at a node port of an address that serves them, and nothing that passes to another host',
     frontends: [at(undefined, 30053, first)],
     deleted: ['nodePortToSecond'],
   },
@@ -147,7 +151,7 @@ export function conntrackContract(
       await table.put([])
       await table.conntrack.close()
       await table.conntrack.close()
-      await rejectsWith(table.conntrack.deleteStale('ipv4', [at(service, 53, [])]), 'EBADF')
+      await rejectsWith(table.conntrack.deleteStale('ipv4', [at(service, 53, [])], []), 'EBADF')
     })
 
     const sizes = [
@@ -158,14 +162,14 @@ export function conntrackContract(
       for (const { others, which } of sizes) {
         it(`${name}${which}`, async () => {
           const all = [...frontends, ...nobodys(others, family)]
-          const outcome = await table.conntrack.deleteStale(family, all)
+          const outcome = await table.conntrack.deleteStale(family, all, nodes)
           const gone = new Set<string>(deleted.map((key) => nameFlow(flows[key])))
           const left = Object.values(flows)
             .map(nameFlow)
             .filter((text) => !gone.has(text))
           assert.deepEqual(await table.list(), left.toSorted())
           assert.equal(outcome.deleted, deleted.length)
-          const again = await table.conntrack.deleteStale(family, all)
+          const again = await table.conntrack.deleteStale(family, all, nodes)
           assert.equal(again.deleted, 0)
         })
       }
@@ -173,8 +177,8 @@ export function conntrackContract(
 
     it('takes calls for both families at once', async () => {
       const outcomes = await Promise.all([
-        table.conntrack.deleteStale('ipv4', [at(service, 53, [])]),
-        table.conntrack.deleteStale('ipv6', [at('fd00:96::10', 53, [])]),
+        table.conntrack.deleteStale('ipv4', [at(service, 53, [])], []),
+        table.conntrack.deleteStale('ipv6', [at('fd00:96::10', 53, [])], []),
       ])
       assert.deepEqual(
         outcomes.map(({ deleted }) => deleted),

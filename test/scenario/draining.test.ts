@@ -126,6 +126,29 @@ describe('a real server whose endpoint goes', () => {
     await lab.stop()
   })
 
+  it('by UDP, when it is not ready and no other serves: keeps its flows until another serves, or it is gone', async () => {
+    const { lab, traffic } = await startedLab({}, { ports: [port(80, { protocol: 'UDP' })] })
+    const ports = [{ name: '', protocol: 'UDP' as const, port: 8080 }]
+    const unready = { ready: false, serving: false }
+    const deliver = async (...endpoints: Parameters<typeof slice>[2]): Promise<void> =>
+      await lab.deliver(set(slice('web-1', 'web', endpoints, { ports })))
+    const server = 'udp 10.96.0.1:80'
+    await deliver('10.1.0.1', '10.1.0.2')
+    lab.takeOps()
+    await deliver(endpoint('10.1.0.1', unready), endpoint('10.1.0.2', unready))
+    const held = [`set-real-server ${server} 10.1.0.1:8080`, `set-real-server ${server} 10.1.0.2:8080`]
+    assert.deepEqual(lab.takeOps(), held)
+    traffic.inPackets += 100
+    await lab.clock.advance(600_000)
+    assert.deepEqual(lab.takeOps(), [])
+    await deliver('10.1.0.1', endpoint('10.1.0.2', unready))
+    assert.deepEqual(lab.takeOps(), [held[0], `remove-real-server ${server} 10.1.0.2:8080`])
+    await deliver(endpoint('10.1.0.1', unready))
+    await deliver()
+    assert.deepEqual(lab.takeOps(), [held[0], `remove-real-server ${server} 10.1.0.1:8080`])
+    await lab.stop()
+  })
+
   const schedulers = [
     ['sh', undefined, 'remove-real-server'],
     ['sh', ['sh-fallback'], 'set-real-server'],

@@ -2,17 +2,19 @@
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
-import { type ModelFlow, openModelKernel } from '../../src/kernel/model/index.js'
+import { type ModelFlow, type ModelKernel, openModelKernel } from '../../src/kernel/model/index.js'
 import type { ObjectEvent } from '../../src/source/index.js'
 import { IptablesLab } from '../support/iptables-lab.js'
 import { endpoint, port, remove, service, set, slice, synced } from '../support/objects.js'
-import { ip } from '../support/pipeline-lab.js'
+import { ip, PipelineLab } from '../support/pipeline-lab.js'
 
 const listed: ObjectEvent = { type: 'listed' }
 const ports = [port(53, { protocol: 'UDP' })]
 const dns = (rest = {}): ObjectEvent => set(service('dns', '10.96.0.10', { ports, ...rest }))
 const endpoints = (...list: Parameters<typeof slice>[2]): ObjectEvent =>
   set(slice('dns-1', 'dns', list, { ports: [{ name: '', protocol: 'UDP', port: 5353 }] }))
+const unready = { ready: false, serving: false }
+const withoutPort = set(service('dns', '10.96.0.10', { ports: [port(54, { protocol: 'UDP' })] }))
 const world = [dns(), endpoints('10.1.0.1', '10.1.0.2')]
 
 /** A client's flow to the Service, answered by this endpoint. */
@@ -31,15 +33,31 @@ function flow(answering: string, rest: Partial<ModelFlow> = {}): ModelFlow {
 const toFirst = flow('10.1.0.1')
 const toSecond = flow('10.1.0.2')
 const untranslated = flow('10.96.0.10', { replySourcePort: 53 })
-const toNodePort = flow('10.1.0.1', { destination: ip('192.0.2.1'), destinationPort: 30053 })
+const nodeAddress = ip('192.0.2.1')
+const foreignHost = ip('198.51.100.7')
+const toNodePort = flow('10.1.0.1', { destination: nodeAddress, destinationPort: 30053 })
+/** The node forwards it: the host at the other end uses the number of the node port. */
+const toForeignHost = flow(foreignHost, {
+  destination: foreignHost,
+  destinationPort: 30053,
+  replySourcePort: 30053,
+})
 const ofSomebody = flow('10.1.0.1', { destination: ip('10.96.0.11') })
 
 /** A node whose table holds these flows before the agent starts. */
-function labWith(...flows: readonly ModelFlow[]): IptablesLab {
+async function kernelWith(...flows: readonly ModelFlow[]): Promise<ModelKernel> {
   const kernel = openModelKernel()
   kernel.conntrack.flows = flows
-  return new IptablesLab({ kernel })
+  const address = { address: nodeAddress, prefixLength: 24, interfaceIndex: 1 }
+  await kernel.routes.apply([{ op: 'add-address', address }])
+  return kernel
 }
+
+async function labWith(...flows: readonly ModelFlow[]): Promise<IptablesLab> {
+  return new IptablesLab({ kernel: await kernelWith(...flows) })
+}
+
+const withNodePort = dns({ type: 'NodePort', ports: [port(53, { protocol: 'UDP', nodePort: 30053 })] })
 
 describe('UDP flows', () => {
   const changes: readonly {
@@ -62,6 +80,21 @@ describe('UDP flows', () => {
       change: [endpoints('10.1.0.2', endpoint('10.1.0.1', { ready: false, terminating: true }))],
       left: [toFirst, toSecond, toNodePort],
     },
+    {
+      name: 'of endpoints that are not ready go on while no other serves',
+      change: [endpoints(endpoint('10.1.0.1', unready), endpoint('10.1.0.2', unready))],
+      left: [toFirst, toSecond, toNodePort],
+    },
+    {
+      name: 'of an endpoint that left end, also while those that stay do not serve',
+      change: [endpoints(endpoint('10.1.0.2', unready))],
+      left: [toSecond],
+    },
+    {
+      name: 'of an endpoint that is not ready end with its port of the Service',
+      change: [endpoints(endpoint('10.1.0.1', unready), endpoint('10.1.0.2', unready)), withoutPort],
+      left: [],
+    },
     { name: 'end with the last endpoint', change: [endpoints()], left: [] },
     { name: 'end with the Service', change: [remove('Service', 'dns')], left: [] },
     { name: 'of a frontend end with it', change: [dns()], left: [toFirst, toSecond] },
@@ -73,25 +106,82 @@ describe('UDP flows', () => {
   ]
   for (const { name, change, left } of changes) {
     it(name, async () => {
-      const lab = labWith(toFirst, toSecond, toNodePort, ofSomebody)
-      const withNodePort = dns({ type: 'NodePort', ports: [port(53, { protocol: 'UDP', nodePort: 30053 })] })
+      const lab = await labWith(toFirst, toSecond, toNodePort, toForeignHost, ofSomebody)
       await lab.deliver(withNodePort, endpoints('10.1.0.1', '10.1.0.2'), synced)
-      assert.equal(lab.kernel.conntrack.flows.length, 4)
-      await lab.deliver(...change)
-      assert.deepEqual(lab.kernel.conntrack.flows, [...left, ofSomebody])
+      assert.equal(lab.kernel.conntrack.flows.length, 5)
+      for (const event of change) await lab.deliver(event)
+      assert.deepEqual(lab.kernel.conntrack.flows, [...left, toForeignHost, ofSomebody])
       await lab.stop()
     })
   }
 
   it('that were there before the agent are looked at once', async () => {
-    const lab = labWith(toFirst, flow('10.9.9.9'), untranslated)
+    const lab = await labWith(toFirst, flow('10.9.9.9'), untranslated)
     await lab.deliver(...world, synced)
     assert.deepEqual(lab.kernel.conntrack.flows, [toFirst])
     await lab.stop()
   })
 
+  it('of an endpoint that serves again go on, and those of the others end', async () => {
+    const lab = await labWith(toFirst, toSecond)
+    await lab.deliver(dns(), endpoints(endpoint('10.1.0.1', unready), endpoint('10.1.0.2', unready)), synced)
+    assert.deepEqual(lab.kernel.conntrack.flows, [toFirst, toSecond])
+    await lab.deliver(endpoints('10.1.0.1', endpoint('10.1.0.2', unready)))
+    assert.deepEqual(lab.kernel.conntrack.flows, [toFirst])
+    await lab.stop()
+  })
+
+  const loopback = ip('127.0.0.1')
+  const served = [
+    { mode: 'iptables', networks: [], ended: [nodeAddress, loopback] },
+    { mode: 'iptables', networks: [], localhostNodePorts: false, ended: [nodeAddress] },
+    { mode: 'iptables', networks: ['192.0.2.0/24'], ended: [nodeAddress] },
+    { mode: 'iptables', networks: ['203.0.113.0/24'], ended: [] },
+    { mode: 'iptables', networks: ['127.0.0.0/8', '192.0.2.0/24'], ended: [nodeAddress, loopback] },
+    { mode: 'ipvs', networks: [], ended: [nodeAddress] },
+    { mode: 'ipvs', networks: ['203.0.113.0/24'], ended: [] },
+    { mode: 'ipvs', networks: ['127.0.0.0/8', '192.0.2.0/24'], ended: [nodeAddress] },
+  ] as const
+  for (const row of served) {
+    const { mode, networks, ended } = row
+    const localhostNodePorts = 'localhostNodePorts' in row ? row.localhostNodePorts : true
+    const name = `${mode} mode, networks [${networks.join(', ')}], localhostNodePorts ${localhostNodePorts}`
+    it(`to node ports end at the addresses that serve them: ${name}`, async () => {
+      const kernel = await kernelWith(
+        ...[nodeAddress, loopback, foreignHost].map((destination) =>
+          flow('10.9.9.9', { destination, destinationPort: 30053 }),
+        ),
+      )
+      const config = { mode, nodePortAddresses: networks, iptables: { localhostNodePorts } }
+      const lab = new PipelineLab({ kernel, config })
+      await lab.deliver(withNodePort, endpoints('10.1.0.1'), synced)
+      const left = kernel.conntrack.flows.map(({ destination }) => destination)
+      const all = [nodeAddress, loopback, foreignHost]
+      assert.deepEqual(
+        left,
+        all.filter((address) => ended.every((gone) => gone !== address)),
+      )
+      await lab.stop()
+    })
+  }
+
+  it('to node ports are looked at again when the addresses of the machine could not be read', async () => {
+    const lab = await labWith()
+    await lab.deliver(withNodePort, endpoints('10.1.0.1'), synced)
+    lab.kernel.conntrack.flows = [toNodePort]
+    lab.kernel.routes.batches.plan = {
+      callFault: (call) => (call === 'dumpAddresses' ? constants.errno.ENOBUFS : undefined),
+    }
+    await lab.deliver(endpoints('10.1.0.2'))
+    assert.deepEqual(lab.kernel.conntrack.flows, [toNodePort])
+    lab.kernel.routes.batches.plan = {}
+    await lab.deliver(endpoints('10.1.0.2', '10.1.0.3'))
+    assert.deepEqual(lab.kernel.conntrack.flows, [])
+    await lab.stop()
+  })
+
   it('of endpoints that are not read yet go on', async () => {
-    const lab = labWith(toFirst, toSecond)
+    const lab = await labWith(toFirst, toSecond)
     await lab.deliver(dns(), listed)
     await lab.deliver(endpoints('10.1.0.1'))
     assert.deepEqual(lab.kernel.conntrack.flows, [toFirst, toSecond])
@@ -101,7 +191,7 @@ describe('UDP flows', () => {
   })
 
   it('that met no endpoint end when there is one', async () => {
-    const lab = labWith()
+    const lab = await labWith()
     await lab.deliver(dns(), synced)
     lab.kernel.conntrack.flows = [untranslated]
     await lab.deliver(endpoints('10.1.0.1'))
@@ -110,7 +200,7 @@ describe('UDP flows', () => {
   })
 
   it('are ended only when the kernel has taken the new rules', async () => {
-    const lab = labWith()
+    const lab = await labWith()
     await lab.deliver(...world, synced)
     lab.kernel.conntrack.flows = [toFirst]
     const nat = lab.kernel.xtables('ipv4', 'nat')

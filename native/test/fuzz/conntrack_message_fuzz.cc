@@ -22,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   memcpy(frontend.address, flow->original.destination.address, sizeof frontend.address);
   frontend.port = flow->original.destination.port;
   frontend.protocol = flow->original.protocol;
-  const bool is_stale = FrontendIndex({&frontend, 1}, {}).IsStale(*flow);
+  const bool is_stale = FrontendIndex({&frontend, 1}, {}, {}).IsStale(*flow);
   if (!is_stale || !IsWithinFilter(frontend, *flow)) abort();
   RequestBuffer<kMaxRequestBytes> buffer;
   MessageBuilder builder(buffer);

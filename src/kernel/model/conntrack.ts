@@ -25,13 +25,17 @@ export class ModelConntrack implements Conntrack {
   fault: () => number | undefined = () => undefined
   #isClosed = false
 
-  async deleteStale(family: IpFamily, frontends: readonly ConntrackFrontend[]): Promise<ConntrackOutcome> {
+  async deleteStale(
+    family: IpFamily,
+    frontends: readonly ConntrackFrontend[],
+    nodePortAddresses: readonly IpAddress[],
+  ): Promise<ConntrackOutcome> {
     if (this.#isClosed) throw refusal('use a closed socket', constants.errno.EBADF, family)
     this.calls.push({ family, frontends })
     const errno = this.fault()
     if (errno !== undefined) throw refusal('dump conntrack entries', errno, family)
     const seen = this.flows.filter(({ destination }) => familyOf(destination) === family)
-    const stale = new Set(seen.filter((flow) => isStale(flow, frontends)))
+    const stale = new Set(seen.filter((flow) => isStale(flow, frontends, nodePortAddresses)))
     this.flows = this.flows.filter((flow) => !stale.has(flow))
     return { seen: seen.length, deleted: stale.size }
   }
@@ -41,13 +45,18 @@ export class ModelConntrack implements Conntrack {
   }
 }
 
-function isStale(flow: ModelFlow, frontends: readonly ConntrackFrontend[]): boolean {
+function isStale(
+  flow: ModelFlow,
+  frontends: readonly ConntrackFrontend[],
+  nodePortAddresses: readonly IpAddress[],
+): boolean {
   const asked = frontends.filter(
     ({ protocol, port }) => protocol === flow.protocol && port === flow.destinationPort,
   )
+  const isToNode = nodePortAddresses.includes(flow.destination)
   const frontend =
     asked.find(({ address }) => address === flow.destination) ??
-    asked.find(({ address }) => address === undefined)
+    (isToNode ? asked.find(({ address }) => address === undefined) : undefined)
   if (frontend === undefined) return false
   return !frontend.backends.some(
     ({ address, port }) => address === flow.replySource && port === flow.replySourcePort,

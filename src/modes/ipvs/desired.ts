@@ -10,7 +10,7 @@ export interface DesiredVirtualServer {
   readonly protocol: Protocol | undefined
   readonly settings: VirtualServerSettings
   readonly realServers: RealServerList
-  /** UDP: who still serves, and may keep its flows when it is no real server any more (F-071). */
+  /** UDP: those that keep their flows when they are no real servers any more, which serve unless none does. */
   readonly servingBackends: readonly Backend[]
   /** Its address has to be local to this node, and is not one of the node's own. Never of one that is found by mark. */
   readonly bindAddress: boolean

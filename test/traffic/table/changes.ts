@@ -63,6 +63,8 @@ function sessionsBySecondAddress(slot: Slot, expect: FlowExpectation): readonly 
 
 const local = { externalTrafficPolicy: 'Local', internalTrafficPolicy: 'Local' } as const
 
+const notReady = { place: 'a0', ready: false, serving: false } as const
+
 /** UDP clients keep their port, and so their entry in conntrack: it must go when it leads nowhere. */
 const udpCases: readonly CaseAt[] = [
   (slot) => ({
@@ -98,6 +100,19 @@ const udpCases: readonly CaseAt[] = [
       ),
       until(...slot.flowsTo(['clusterIP'], 'a1', { by: ['b0'], sees: 'kept' })),
       check(...sessions(slot, 'UDP', frontends, by('a0'))),
+    ],
+  }),
+  (slot) => ({
+    name: 'a UDP flow stays with a backend that is not ready while no other serves, and moves when one does',
+    rules: ['F-071', 'beyond kube-proxy'],
+    objects: [slot.exposed(), ...slot.slices(['a0'])],
+    checks: sessions(slot, 'UDP', frontends, by('a0')),
+    steps: [
+      set(slot.exposed(), ...slot.slices([notReady])),
+      until(...slot.flowsTo(['clusterIP'], 'a1', 'refused')),
+      check(...sessions(slot, 'UDP', frontends, by('a0'))),
+      set(slot.exposed(), ...slot.slices([notReady, 'b0'])),
+      until(...sessions(slot, 'UDP', frontends, by('b0'))),
     ],
   }),
   (slot) => ({

@@ -26,7 +26,7 @@ async function useAndForget(): Promise<void> {
       new addon.RouteSocket().dumpLinks(),
       new addon.IpvsSocket().dump(2, true).catch(() => undefined),
       // Without a frontend it touches no flow.
-      new addon.ConntrackSocket().deleteStale(2, new Uint8Array(0), new Uint8Array(0)),
+      new addon.ConntrackSocket().deleteStale(2, new Uint8Array(0), new Uint8Array(0), new Uint8Array(0)),
       new addon.NftSocket().close(),
       new addon.IpsetSocket().close(),
       new addon.KernelLook(Uint8Array.of(2)).take(),

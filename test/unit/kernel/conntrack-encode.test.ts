@@ -2,9 +2,14 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { formatEndpoint } from '../../../src/address.js'
 import type { ConntrackFrontend } from '../../../src/kernel/index.js'
-import { encodeFrontends } from '../../../src/kernel/conntrack-encode.js'
+import { encodeAddresses, encodeFrontends } from '../../../src/kernel/conntrack-encode.js'
 import { protocolNumber } from '../../../src/kernel/ipvs-encode.js'
-import { conntrackBackendLayout, conntrackFrontendLayout, RecordTable } from '../../../src/kernel/records.js'
+import {
+  conntrackAddressLayout,
+  conntrackBackendLayout,
+  conntrackFrontendLayout,
+  RecordTable,
+} from '../../../src/kernel/records.js'
 import { backends, ip } from '../../support/routes.js'
 
 class FrontendCursor extends RecordTable {
@@ -16,9 +21,9 @@ class FrontendCursor extends RecordTable {
   get lines(): readonly string[] {
     return Array.from({ length: this.length }, (_, index) => {
       const port = this.u16(index, conntrackFrontendLayout.port)
-      const isAny = this.u8(index, conntrackFrontendLayout.isAnyAddress) === 1
+      const isNodePort = this.u8(index, conntrackFrontendLayout.isNodePort) === 1
       const address = this.ip(index, conntrackFrontendLayout.address, 'ipv4')
-      const place = isAny && address === '0.0.0.0' ? `any:${port}` : formatEndpoint(address, port)
+      const place = isNodePort && address === '0.0.0.0' ? `any:${port}` : formatEndpoint(address, port)
       const protocol = this.u8(index, conntrackFrontendLayout.protocol)
       return `${protocol} ${place} set ${this.u32(index, conntrackFrontendLayout.backendSet)}`
     })
@@ -36,6 +41,16 @@ class BackendCursor extends RecordTable {
       const place = formatEndpoint(address, this.u16(index, conntrackBackendLayout.port))
       return `${place} set ${this.u32(index, conntrackBackendLayout.backendSet)}`
     })
+  }
+}
+
+class AddressRecords extends RecordTable {
+  constructor(bytes: Uint8Array) {
+    super(bytes, conntrackAddressLayout)
+  }
+
+  get list(): readonly string[] {
+    return Array.from({ length: this.length }, (_, i) => this.ip(i, conntrackAddressLayout.address, 'ipv4'))
   }
 }
 
@@ -69,6 +84,11 @@ describe('encodeFrontends', () => {
       '10.244.1.5:5353 set 1',
       '10.244.1.6:5353 set 1',
     ])
+  })
+
+  it('writes each address that serves node ports', () => {
+    const bytes = encodeAddresses([ip('192.0.2.1'), ip('10.0.0.1')])
+    assert.deepEqual(new AddressRecords(bytes).list, ['192.0.2.1', '10.0.0.1'])
   })
 
   it('writes nothing for no frontends', () => {

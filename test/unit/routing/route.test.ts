@@ -229,7 +229,7 @@ describe('F-034 whether there is anybody: refuse or drop', () => {
   })
 })
 
-describe('F-071 to whom UDP flows may go on', () => {
+describe('who keeps UDP flows (issue 18, A8)', () => {
   const udp = { ports: [port(53, { protocol: 'UDP' })] }
   const endpoints = [at(3, leaving), at(1, here), at(2, { ready: false, serving: false }), at(4, gone)]
 
@@ -237,6 +237,12 @@ describe('F-071 to whom UDP flows may go on', () => {
     for (const policy of [{}, internal]) {
       assert.deepEqual(lasts(decide(endpoints, { ...udp, ...policy }).servingBackends), [1, 3])
     }
+  })
+
+  it('everyone who is there, while none serves', () => {
+    const unready = { ready: false, serving: false }
+    const none = [at(2, unready), at(1, { ...here, ...unready }), at(3, { ...unready, terminating: true })]
+    assert.deepEqual(lasts(decide(none, udp).servingBackends), [1, 2, 3])
   })
 
   it('is no question for other protocols', () => {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { beforeEach, describe, it } from 'node:test'
 import { Registry } from 'prom-client'
+import type { IpAddress } from '../../../src/address.js'
 import { openModelKernel, type ModelConntrack, type ModelFlow } from '../../../src/kernel/model/index.js'
 import { openLog, StateReporter } from '../../../src/log.js'
 import { openMetrics } from '../../../src/metrics/index.js'
@@ -36,6 +37,7 @@ class Bench {
   readonly lines: string[] = []
   readonly registry = new Registry()
   readonly conntrack: ModelConntrack = openModelKernel().conntrack
+  nodePortAddresses: () => readonly IpAddress[] = () => [ip('192.0.2.1')]
   readonly cleaner: ConntrackCleaner
 
   constructor() {
@@ -44,6 +46,7 @@ class Bench {
     this.cleaner = new ConntrackCleaner({
       family: 'ipv4',
       conntrack: this.conntrack,
+      nodePortAddresses: async () => this.nodePortAddresses(),
       clock: new ManualClock(),
       metrics: openMetrics(this.registry).ipv4,
       log,
@@ -134,6 +137,22 @@ describe('the clean-up of flows', () => {
     bench.cleaner.recheck()
     await bench.cleaner.clean([])
     assert.deepEqual(bench.conntrack.flows, [])
+  })
+
+  it('asks for the addresses that serve node ports only where a flow may go to one', async () => {
+    const asked: string[] = []
+    const toNode = flow('10.244.9.9', { destination: ip('192.0.2.1'), destinationPort: 30053 })
+    const toForeignHost = flow('10.244.9.9', { destination: ip('198.51.100.7'), destinationPort: 30053 })
+    bench.conntrack.flows = [toNode, toForeignHost]
+    bench.nodePortAddresses = () => {
+      asked.push('asked')
+      return [ip('192.0.2.1')]
+    }
+    await bench.cleaner.clean([[key, dns('10.244.1.5')]])
+    assert.deepEqual(asked, [])
+    await bench.cleaner.clean([[key, { ...dns('10.244.1.5'), nodePort: 30053 }]])
+    assert.deepEqual(asked, ['asked'])
+    assert.deepEqual(bench.conntrack.flows, [toForeignHost])
   })
 
   it('lets through what is no answer of the kernel', async () => {
