@@ -27,7 +27,7 @@ export const flagDefaults: Readonly<Record<string, string>> = {
   'ipvs-tcp-timeout': '0s',
   'ipvs-tcpfin-timeout': '0s',
   'ipvs-udp-timeout': '0s',
-  'ipvs-graceful-period': '1h0m0s',
+  'ipvs-graceful-period': 'infinity',
   'ipvs-run-estimation': '',
   'vip-binding': 'routes',
   'conntrack-max-per-core': '32768',

@@ -1,5 +1,5 @@
 // Flags of ipvs mode.
-import { parseDuration, type ConfigInput } from '../config/index.js'
+import { parseDuration, parseLimit, type ConfigInput } from '../config/index.js'
 import type { Flag } from './flag.js'
 import { parseBoolean, splitList } from './values.js'
 
@@ -76,9 +76,9 @@ export const ipvsFlags: readonly Flag[] = [
     name: 'ipvs-graceful-period',
     value: 'DURATION',
     field: 'ipvs.gracefulPeriod',
-    help: 'how long a backend that left its Service may keep its connections; 0: none at all (default 1h)',
+    help: 'how long a backend that gets no new connections may keep those that it has; 0: not at all; infinity: until they end (default infinity)',
     isBesideConfig: true,
-    take: (input, text) => withIpvs(input, { gracefulPeriodMs: parseDuration('ipvs.gracefulPeriod', text) }),
+    take: (input, text) => withIpvs(input, { gracefulPeriodMs: parseLimit('ipvs.gracefulPeriod', text) }),
   },
   {
     name: 'ipvs-run-estimation',

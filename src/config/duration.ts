@@ -12,6 +12,8 @@ const unitMs: Readonly<Record<string, number>> = {
   h: 3_600_000,
 }
 const onePart = /(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)/gu
+const example = 'a duration such as 30s, 1m30s or 500ms'
+const unlimited = 'infinity'
 const wholeText = /^[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+$/u
 
 /**
@@ -19,14 +21,26 @@ const wholeText = /^[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+$/u
  * anything else.
  */
 export function parseDuration(path: string, text: string): number {
+  return requireDuration(path, text, example)
+}
+
+/** The same, and the word `infinity`, which systemd has for "without limit": Infinity. */
+export function parseLimit(path: string, text: string): number {
+  return text === unlimited ? Infinity : requireDuration(path, text, `${example}, or ${unlimited}`)
+}
+
+function requireDuration(path: string, text: string, expected: string): number {
   if (/^[+-]?0$/u.test(text)) return 0
-  if (!wholeText.test(text)) {
-    throw new ConfigError(path, `must be a duration such as 30s, 1m30s or 500ms, not "${text}"`)
-  }
+  if (!wholeText.test(text)) throw new ConfigError(path, `must be ${expected}, not "${text}"`)
   let ms = 0
   for (const [, number, unit] of text.matchAll(onePart)) ms += Number(number) * (unitMs[unit ?? ''] ?? 0)
   const rounded = Math.round(ms * 1e6) / 1e6
   return text.startsWith('-') ? -rounded : rounded
+}
+
+/** What `parseLimit` reads. */
+export function formatLimit(durationMs: number): string {
+  return durationMs === Infinity ? unlimited : formatDuration(durationMs)
 }
 
 /** As time.Duration of Go prints it: `24h0m0s`, `1m30s`, `1.5s`, `500ms`, `0s`. */

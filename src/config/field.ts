@@ -1,7 +1,7 @@
 // One field of a configuration file, and what may stand there.
 import { ConfigError } from '../errors.js'
 import type { Config, ConfigInput } from './config.js'
-import { formatDuration, parseDuration } from './duration.js'
+import { formatDuration, formatLimit, parseDuration, parseLimit } from './duration.js'
 
 /** What YAML and JSON can say. */
 export type Json = string | number | boolean | readonly Json[] | { readonly [key: string]: Json }
@@ -90,6 +90,15 @@ export const duration: FieldType<number> = {
     throw refusal(path, 'a duration such as 30s, 1m30s or 500ms', written)
   },
   write: formatDuration,
+}
+
+/** In milliseconds; Infinity: without limit. */
+export const limit: FieldType<number> = {
+  read: (path, written) => {
+    if (typeof written === 'string') return parseLimit(path, written)
+    throw refusal(path, 'a duration such as 30s, 1m30s or 500ms, or infinity', written)
+  },
+  write: formatLimit,
 }
 
 /** As Go prints it. */

@@ -6,7 +6,7 @@
 export type { Config, ConfigInput, IptablesConfig, LoggingFormat } from './config.js'
 export type { ConfiguredMode, ProxyMode, VipBinding } from './config.js'
 export { resolveConfig } from './config.js'
-export { formatDuration, parseDuration } from './duration.js'
+export { formatDuration, parseDuration, parseLimit } from './duration.js'
 export { wantedEncodings } from './client.js'
 export type { ApiEncoding, ClientConfig, ClientConnection } from './client.js'
 export { isQuantity } from './field.js'

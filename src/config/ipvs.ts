@@ -16,7 +16,7 @@ export interface IpvsConfig extends SyncPeriods, Scheduling, IpvsTimeoutConfig {
   readonly excludeCIDRs: readonly Cidr[]
   /** The node answers for an address only on the interface that has it. */
   readonly strictARP: boolean
-  /** How long a backend that no Service wants any more may keep its connections; 0: none at all. */
+  /** How long a backend that gets no new connections may keep those that it has; 0: not at all; Infinity: until they end. */
   readonly gracefulPeriodMs: number
   /** Whether the kernel keeps rates of connections and bytes; undefined: as it is. */
   readonly runEstimation: boolean | undefined
@@ -41,14 +41,12 @@ export function resolveIpvs(input: IpvsInput): IpvsConfig {
     tcpTimeoutSeconds: timeoutSeconds('tcpTimeout', input.tcpTimeoutMs),
     tcpFinTimeoutSeconds: timeoutSeconds('tcpFinTimeout', input.tcpFinTimeoutMs),
     udpTimeoutSeconds: timeoutSeconds('udpTimeout', input.udpTimeoutMs),
-    gracefulPeriodMs: resolveGracefulPeriod(input.gracefulPeriodMs),
+    gracefulPeriodMs: requireGracefulPeriod(input.gracefulPeriodMs ?? Infinity),
     runEstimation: input.runEstimation,
   }
 }
 
-const defaultGracefulPeriodMs = 3_600_000
-
-function resolveGracefulPeriod(ms = defaultGracefulPeriodMs): number {
+function requireGracefulPeriod(ms: number): number {
   if (ms >= 0) return ms
   throw new ConfigError('ipvs.gracefulPeriod', 'must be greater than or equal to 0')
 }

@@ -30,7 +30,7 @@ export function viaductFields(): readonly Field[] {
       take: (input, schedulerFlags) => withIpvs(input, { schedulerFlags }),
       show: ({ ipvs }) => (ipvs.schedulerFlags.length === 0 ? ['none'] : ipvs.schedulerFlags),
     }),
-    f.field('ipvs.gracefulPeriod', f.duration, {
+    f.field('ipvs.gracefulPeriod', f.limit, {
       take: (input, gracefulPeriodMs) => withIpvs(input, { gracefulPeriodMs }),
       show: ({ ipvs }) => ipvs.gracefulPeriodMs,
     }),

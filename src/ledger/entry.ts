@@ -35,9 +35,11 @@ export function serverIdOf(key: VirtualServerKey): ServerId {
 
 /**
  * Whether real servers of this virtual server that nobody wants any more keep their connections, with weight 0, until these
- * end: of UDP those that still serve. The others are removed at once.
+ * end: of UDP those that keep their flows. The others are removed at once.
  */
-export type DrainPolicy = (server: Pick<DesiredVirtualServer, 'protocol' | 'settings'>) => boolean
+export type DrainPolicy = (
+  server: Pick<DesiredVirtualServer, 'protocol' | 'settings' | 'realServers'>,
+) => boolean
 
 /** What is known of a virtual server that no route of this run has claimed. */
 const nothingElse = { protocol: undefined, servingBackends: [], bindAddress: true, entries: [] } as const
@@ -132,9 +134,9 @@ export class Entry {
     return this.#service
   }
 
-  /** The winning one. */
-  get route(): string {
-    return this.#claims[0]?.route ?? ''
+  /** The winning one; undefined: no route of this run claims it. */
+  get route(): ServicePortKey | undefined {
+    return this.#claims[0]?.route
   }
 
   get isUnused(): boolean {

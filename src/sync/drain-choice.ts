@@ -27,12 +27,13 @@ export class DrainChoice {
   }
 
   /**
-   * A UDP client that keeps sending would never leave (the five minutes without DNS of kubernetes issue 71514): the ledger sees to
-   * it that it stays with none that does not serve. Nor would one with session affinity where the kernel does not let it go (71809).
+   * A UDP client that keeps sending would never leave (the five minutes without DNS of kubernetes issue 71514): the ledger keeps
+   * it only where no other endpoint serves. A client with session affinity would not leave where the kernel does not let it go
+   * (71809). Where no real server takes new clients, it does not matter which one the scheduler chooses for them.
    */
-  readonly drains: DrainPolicy = ({ protocol, settings }) => {
+  readonly drains: DrainPolicy = ({ protocol, settings, realServers }) => {
     if (this.#gracefulPeriodMs === 0 || protocol === undefined) return false
-    if (!leavesOut(settings)) return false
+    if (realServers.length > 0 && !leavesOut(settings)) return false
     return (settings.flags & VirtualServerFlag.persistent) === 0 || this.#letsClientsGo
   }
 }

@@ -6,12 +6,14 @@ import {
   type Ipvs,
   type IpvsDump,
   type RealServer,
+  type RealServerKey,
   RealServerCursor,
   VirtualServerCursor,
   describeVirtualServer,
 } from '../kernel/index.js'
 import { type Entry, type Ledger, realServerId } from '../ledger/index.js'
 import type { Log, StateReporter } from '../log.js'
+import type { ServicePortKey } from '../model/index.js'
 import type { Clock } from './clock.js'
 import { logFamily } from './sync-report.js'
 
@@ -22,8 +24,10 @@ export interface DrainingOptions {
   readonly log: Log
   readonly problems: StateReporter
   readonly ledger: Pick<Ledger, 'draining' | 'finishDraining'>
-  /** A real server goes after this time at the latest, whoever is still connected. */
+  /** A real server goes after this time at the latest, whoever is still connected; Infinity: no limit. */
   readonly gracefulPeriodMs: number
+  /** Whether the service port has no such endpoint any more, ready or not, or does not exist itself. */
+  readonly isGone: (route: ServicePortKey | undefined, endpoint: RealServerKey) => boolean
 }
 
 /**
@@ -37,8 +41,9 @@ const maxDelayMs = 10_000
 const restFactor = 50
 
 /**
- * A backend that has sent nothing for so long since its clients began to ask, and then this often, is dead. Each of those
- * connections would wait for the kernel's time-out (900 s for TCP), where a removal lets the client try elsewhere at once.
+ * A backend whose endpoint is gone, and that has sent nothing for so long since its clients began to ask, and then this often, is
+ * dead. Each of those connections would wait for the kernel's time-out (900 s for TCP), where a removal lets the client try
+ * elsewhere at once. An endpoint that is only not ready may answer again, and keeps its connections as in kube-proxy.
  */
 const silentMs = 30_000
 const packetsInVain = 3
@@ -222,7 +227,9 @@ export class Draining {
     if (nowMs - watched.sinceMs >= this.#options.gracefulPeriodMs) return 'grace period over'
     // Answers pass this node only where it translates addresses; of UDP there need not be any, and who drains still serves.
     const isHeard = real.settings.forwarding === 'masquerade' && entry.wanted?.protocol !== 'udp'
-    return isHeard && isSilent(watched, now, nowMs) ? 'no answers' : undefined
+    const isDead =
+      isHeard && isSilent(watched, now, nowMs) && this.#options.isGone(entry.route, real.key)
+    return isDead ? 'no answers' : undefined
   }
 
   #logEnd(entry: Entry, { key }: RealServer, reason: End): void {

@@ -1,10 +1,10 @@
 import type { IpAddress, IpFamily } from '../address.js'
 import type { VipBinding } from '../config/index.js'
-import type { KernelLook, LinkEvent, VirtualServerKey } from '../kernel/index.js'
+import type { KernelLook, LinkEvent, RealServerKey, VirtualServerKey } from '../kernel/index.js'
 import { type Entry, Ledger, VipTable } from '../ledger/index.js'
 import type { Log, StateReporter } from '../log.js'
 import type { FamilyMetrics } from '../metrics/index.js'
-import type { Tracker } from '../model/index.js'
+import type { ServicePortKey, Tracker } from '../model/index.js'
 import type { NodeFacts } from '../node/index.js'
 import { route } from '../routing/index.js'
 import type { ObjectEvent } from '../source/index.js'
@@ -37,7 +37,7 @@ export interface FamilyPipelineOptions {
   readonly syncPeriodMs: number
   /** Virtual servers of these addresses are not ours to remove (excludeCIDRs). */
   readonly isExcluded: (address: IpAddress) => boolean
-  /** How long a real server that nobody wants may keep its connections; 0: it is removed at once. */
+  /** How long a real server that nobody wants may keep its connections; 0: it is removed at once; Infinity: until they end. */
   readonly gracefulPeriodMs: number
   readonly kernel: KernelDoors & IpvsPoliciesOptions['kernel'] & Pick<ModeKernel, 'sysctl'>
   /** Of all families that have a pipeline. */
@@ -96,7 +96,12 @@ export class FamilyPipeline {
     this.#ledger = new Ledger(this.#vips, options.isExcluded, this.#drainChoice.drains)
     this.#failures = new Failures({ family, clock, problems, metrics: options.metrics })
     this.#reconciler = new Reconciler({ ...options, ledger: this.#ledger, vips: this.#vips })
-    this.#draining = new Draining({ ...options, ipvs, ledger: this.#ledger })
+    this.#draining = new Draining({
+      ...options,
+      ipvs,
+      ledger: this.#ledger,
+      isGone: (key, endpoint) => !this.#hasEndpoint(key, endpoint),
+    })
     this.#applier = new IpvsApplier({
       ...options,
       ledger: this.#ledger,
@@ -228,6 +233,14 @@ export class FamilyPipeline {
       vip: this.#vips.size,
     })
     return this.#nextInMs()
+  }
+
+  /** Whether the service port has this endpoint, in any condition. */
+  #hasEndpoint(key: ServicePortKey | undefined, { address, port }: RealServerKey): boolean {
+    const servicePort = key === undefined ? undefined : this.#tracker.servicePort(key)
+    if (servicePort === undefined) return false
+    const endpoints = this.#tracker.endpoints(servicePort)
+    return endpoints.some((endpoint) => endpoint.address === address && endpoint.port === port)
   }
 
   /** What needs no event to change: connections that end, and what others do. It is no sync, and counts as none. */

@@ -191,7 +191,7 @@ export class IpvsApplier {
 }
 
 function isFirst({ route }: Entry): boolean {
-  return firstRoutes.some((prefix) => route.startsWith(prefix))
+  return route !== undefined && firstRoutes.some((prefix) => route.startsWith(prefix))
 }
 
 /** Who comes first, then the others. */

@@ -31,6 +31,9 @@ const services = {
   dead: { name: 'dead', protocol: 'TCP', address: '10.96.0.6' },
   back: { name: 'back', protocol: 'TCP', address: '10.96.0.7' },
   reuse: { name: 'reuse', protocol: 'TCP', address: '10.96.0.8' },
+  unready: { name: 'unready', protocol: 'TCP', address: '10.96.0.9' },
+  unreadyUdp: { name: 'unready-udp', protocol: 'UDP', address: '10.96.0.10' },
+  unreadyUdp6: { name: 'unready-udp6', protocol: 'UDP', address: 'fd00:10:96::10' },
 } as const satisfies Readonly<Record<string, Case>>
 const cases: readonly Case[] = Object.values(services)
 
@@ -63,8 +66,12 @@ function targetOf({ protocol, address }: Case): ProbeTarget {
   return { protocol, address, port: 80 }
 }
 
-/** Writes the Service with these of its pods, as an editor does: a new file over the old one. */
-async function publish(of: Case, addresses: readonly string[]): Promise<void> {
+/** Writes the Service with these of its pods, ready and not, as an editor does: a new file over the old one. */
+async function publish(
+  of: Case,
+  addresses: readonly string[],
+  unready: readonly string[] = [],
+): Promise<void> {
   const { name, protocol, address, affinity } = of
   const metadata = { namespace: 'default', name }
   const family = isIpv6(of) ? 'IPv6' : 'IPv4'
@@ -87,7 +94,10 @@ async function publish(of: Case, addresses: readonly string[]): Promise<void> {
       metadata: { ...metadata, labels: { 'kubernetes.io/service-name': name } },
       addressType: family,
       ports: [{ port: 8080, protocol }],
-      endpoints: addresses.map((text) => ({ addresses: [text] })),
+      endpoints: [...addresses, ...unready].map((text) => ({
+        addresses: [text],
+        conditions: { ready: addresses.includes(text) },
+      })),
     },
   ]
   // One draft for each: some cases run beside others.
@@ -228,6 +238,23 @@ describe('graceful termination', { timeout: 600_000 }, () => {
       const lost = outcomes.filter(({ kind }) => kind !== 'answer').length
       assert.ok(lost <= 1, `${chosen} left; ${JSON.stringify(outcomes)}`)
       assert.deepEqual([...new Set(outcomes.slice(1).map(answerer))], [other])
+    })
+  }
+
+  for (const of of [services.unready, services.unreadyUdp, services.unreadyUdp6]) {
+    it(`${of.name}: a client stays with a pod that is not ready while no other serves`, async () => {
+      const [chosen, other] = await openSession(of.name, of)
+      await publish(of, [], [chosen, other])
+      // The other one has no client, and so nothing to wait for.
+      await expectWeights(of, { [chosen]: '0' })
+      for (let i = 0; i < 3; i++) assert.equal(await ask(of.name, of), chosen)
+      assert.equal((await clients.probe(targetOf(of), answerMs)).kind, 'refused')
+      await publish(of, [chosen], [other])
+      await expectWeights(of, { [chosen]: '1' })
+      assert.equal(await ask(of.name, of), chosen)
+      await publish(of, [other], [chosen])
+      await expectWeights(of, of.protocol === 'UDP' ? { [other]: '1' } : { [chosen]: '0', [other]: '1' })
+      assert.equal(await askNew(of), other)
     })
   }
 

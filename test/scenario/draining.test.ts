@@ -149,6 +149,20 @@ describe('a real server whose endpoint goes', () => {
     await lab.stop()
   })
 
+  it('keeps its connections under any scheduler while no other takes new ones', async () => {
+    for (const scheduler of ['sh', 'dh'] as const) {
+      const { lab } = await startedLab({ scheduler })
+      const unready = { ready: false, serving: false }
+      const second = endpoint('10.1.0.2', unready)
+      const first = `tcp 10.96.0.1:80 10.1.0.1:8080`
+      await lab.deliver(set(slice('web-1', 'web', [endpoint('10.1.0.1', unready), second])))
+      assert.deepEqual(lab.takeOps(), [`set-real-server ${first}`, `set-real-server ${real}`])
+      await lab.deliver(set(slice('web-1', 'web', ['10.1.0.1', second])))
+      assert.deepEqual(lab.takeOps(), [`set-real-server ${first}`, `remove-real-server ${real}`])
+      await lab.stop()
+    }
+  })
+
   const schedulers = [
     ['sh', undefined, 'remove-real-server'],
     ['sh', ['sh-fallback'], 'set-real-server'],
@@ -181,23 +195,34 @@ describe('a real server whose endpoint goes', () => {
 })
 
 describe('how long a real server may drain', () => {
-  it('at most the graceful period, an hour if nothing else is said', async () => {
-    for (const [gracefulPeriodMs, periodMs] of [
-      [undefined, 3_600_000],
-      [120_000, 120_000],
-    ] as const) {
-      const { lab } = await startedLab({ config: { ipvs: { gracefulPeriodMs } } })
-      await lab.deliver(one)
-      lab.takeOps()
-      await lab.clock.advance(periodMs - 1000)
-      assert.deepEqual(lab.takeOps(), [])
-      await lab.clock.advance(15_000)
-      assert.deepEqual(lab.takeOps(), [`remove-real-server ${real}`])
-      const [line] = lab.log.find('info', 'Real server is removed with its connections')
-      assert.equal(line?.fields['object'], 'tcp 10.96.0.1:80 -> 10.1.0.2 8080')
-      assert.equal(line.fields['reason'], 'grace period over')
-      await lab.stop()
+  it('as long as its connections last, if nothing else is said', async () => {
+    const { lab, traffic } = await startedLab()
+    await lab.deliver(one)
+    lab.takeOps()
+    for (let hour = 0; hour < 5; hour++) {
+      traffic.inPackets += 10
+      traffic.outPackets += 10
+      await lab.clock.advance(3_600_000)
     }
+    assert.deepEqual(lab.takeOps(), [])
+    traffic.activeConnections = 0
+    await lab.clock.advance(15_000)
+    assert.deepEqual(lab.takeOps(), [`remove-real-server ${real}`])
+    await lab.stop()
+  })
+
+  it('at most the graceful period', async () => {
+    const { lab } = await startedLab({ config: { ipvs: { gracefulPeriodMs: 120_000 } } })
+    await lab.deliver(one)
+    lab.takeOps()
+    await lab.clock.advance(119_000)
+    assert.deepEqual(lab.takeOps(), [])
+    await lab.clock.advance(15_000)
+    assert.deepEqual(lab.takeOps(), [`remove-real-server ${real}`])
+    const [line] = lab.log.find('info', 'Real server is removed with its connections')
+    assert.equal(line?.fields['object'], 'tcp 10.96.0.1:80 -> 10.1.0.2 8080')
+    assert.equal(line.fields['reason'], 'grace period over')
+    await lab.stop()
   })
 
   it('not at all with a period of 0', async () => {
@@ -207,7 +232,7 @@ describe('how long a real server may drain', () => {
     await lab.stop()
   })
 
-  it('no longer than half a minute when its clients ask in vain', async () => {
+  it('no longer than half a minute when its clients ask in vain and its endpoint is gone', async () => {
     const { lab, traffic } = await startedLab()
     await lab.deliver(one)
     await lab.clock.advance(60_000)
@@ -220,6 +245,30 @@ describe('how long a real server may drain', () => {
     assert.equal(lab.log.find('info', 'removed with its connections')[0]?.fields['reason'], 'no answers')
     await lab.stop()
   })
+
+  const there = [
+    ['is not ready', { ready: false, serving: false }],
+    ['terminates', { ready: false, serving: false, terminating: true }],
+  ] as const
+  for (const [name, state] of there) {
+    it(`on while its endpoint ${name}, though its clients ask in vain, and until it is gone`, async () => {
+      const { lab, traffic } = await startedLab()
+      await lab.deliver(set(slice('web-1', 'web', ['10.1.0.1', endpoint('10.1.0.2', state)])))
+      assert.deepEqual(lab.takeOps(), [`set-real-server ${real}`])
+      await lab.clock.advance(60_000)
+      traffic.inPackets += 100
+      await lab.clock.advance(600_000)
+      assert.deepEqual(lab.takeOps(), [])
+      // Another slice has it still.
+      await lab.deliver(one, set(slice('web-2', 'web', [endpoint('10.1.0.2', state)])))
+      await lab.clock.advance(600_000)
+      assert.deepEqual(lab.takeOps(), [])
+      await lab.deliver(remove('EndpointSlice', 'web-2'))
+      await lab.clock.advance(15_000)
+      assert.deepEqual(lab.takeOps(), [`remove-real-server ${real}`])
+      await lab.stop()
+    })
+  }
 
   it('on while it answers, or while nobody asks', async () => {
     const { lab, traffic } = await startedLab()

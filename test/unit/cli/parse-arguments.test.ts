@@ -46,6 +46,7 @@ describe('parseArguments', () => {
       { ipvs: { tcpTimeoutMs: 900_000, tcpFinTimeoutMs: 120_000, udpTimeoutMs: 30_000 } },
     ],
     [['--manifests=m', '--ipvs-graceful-period=10m'], { ipvs: { gracefulPeriodMs: 600_000 } }],
+    [['--manifests=m', '--ipvs-graceful-period=infinity'], { ipvs: { gracefulPeriodMs: Infinity } }],
     [['--manifests=m', '--ipvs-run-estimation=false'], { ipvs: { runEstimation: false } }],
     [['--manifests=m', '--proxy-mode=iptables'], { mode: 'iptables' }],
     [['--manifests=m', '--bind-address=192.0.2.1'], { bindAddress: '192.0.2.1' }],
@@ -208,6 +209,10 @@ describe('parseArguments', () => {
     [
       ['--manifests=m', '--proxy-mode=userspace'],
       '--proxy-mode: must be iptables, ipvs or nftables, not "userspace"',
+    ],
+    [
+      ['--manifests=m', '--ipvs-graceful-period=forever'],
+      '--ipvs-graceful-period: must be a duration such as 30s, 1m30s or 500ms, or infinity, not "forever"',
     ],
     [
       ['--manifests=m', '--ipvs-sync-period=5'],

@@ -183,6 +183,7 @@ describe('readConfig', () => {
         servers: { metricsServer: false },
       },
     ],
+    [`---\n${viaductHead}ipvs: {gracefulPeriod: infinity}`, { ipvs: { gracefulPeriodMs: Infinity } }],
   ]
   for (const [text, input] of good) {
     it(`reads ${JSON.stringify(text)}`, () =>
@@ -308,6 +309,10 @@ describe('readConfig', () => {
     [
       `${head}ipvs: {syncPeriod: 30 s}`,
       'ipvs.syncPeriod: must be a duration such as 30s, 1m30s or 500ms, not "30 s"',
+    ],
+    [
+      `${head}---\n${viaductHead}ipvs: {gracefulPeriod: .inf}`,
+      'ipvs.gracefulPeriod: must be a duration such as 30s, 1m30s or 500ms, or infinity, not Infinity',
     ],
     [
       `${head}ipvs: {excludeCIDRs: 10.0.0.0/8}`,
@@ -457,7 +462,7 @@ healthzServer: true
 metricsServer: true
 ipvs:
   schedulerFlags: ["none"]
-  gracefulPeriod: "1h0m0s"
+  gracefulPeriod: "infinity"
 `,
     )
   })
@@ -500,7 +505,7 @@ ipvs:
       tcpTimeoutMs: durationMs,
       tcpFinTimeoutMs: durationMs,
       udpTimeoutMs: durationMs,
-      gracefulPeriodMs: durationMs,
+      gracefulPeriodMs: fc.oneof(durationMs, fc.constant(Infinity)),
       runEstimation: maybe(fc.boolean()),
     }),
     conntrack: fc.record({

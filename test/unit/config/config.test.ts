@@ -78,7 +78,7 @@ describe('resolveConfig', () => {
         tcpTimeoutSeconds: 0,
         tcpFinTimeoutSeconds: 0,
         udpTimeoutSeconds: 0,
-        gracefulPeriodMs: 3_600_000,
+        gracefulPeriodMs: Infinity,
         runEstimation: undefined,
       },
       vipBinding: 'routes',
