@@ -20,14 +20,11 @@ import {
   watchStrain,
   type ServiceManager,
 } from '../process/index.js'
-import { nodeFileSystem, openSource, type ObjectEvent } from '../source/index.js'
+import type { ObjectEvent } from '../source/index.js'
 import { Inbox, systemClock } from '../sync/index.js'
 import { build, type Agent } from './build.js'
+import { openConfiguredSource, timers } from './open-source.js'
 
-const timers = {
-  now: () => systemClock.now(),
-  after: (delayMs: number, wake: () => void) => systemClock.schedule(delayMs, wake),
-}
 const every = (periodMs: number, wake: () => void): void => void setInterval(wake, periodMs).unref()
 
 /** How long events may take that are not sent yet: at an end that was asked for, and at one that they may explain. */
@@ -81,14 +78,13 @@ async function live({ config, kernel, log, manager }: RunOptions, ends: Ends): P
   const name = nodeName(config, hostname())
   const news = new EventEmitter<{ crash: [unknown] }>()
   const sourceCrash = once(news, 'crash')
-  const opening = openSource(config, {
-    fileSystem: nodeFileSystem,
-    timers,
+  // First of all: nothing on the node changes before the inputs hold.
+  const opening = openConfiguredSource({
+    config,
+    nodeName: name,
     log,
     metrics,
     onCrash: (error) => news.emit('crash', error),
-    nodeName: name,
-    environment: process.env,
   })
   const opened = await Promise.race([stopped, uncaught, opening])
   if (typeof opened === 'string') return opened

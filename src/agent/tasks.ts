@@ -1,10 +1,13 @@
 // What is done once instead of running: --cleanup, --init-only, --write-config-to.
+import { hostname } from 'node:os'
 import { Registry } from 'prom-client'
 import { formatConfig, inputWarnings, writeConfigFile, type Config } from '../config/index.js'
 import type { Kernel } from '../kernel/index.js'
 import { openMetrics } from '../metrics/index.js'
+import { nodeName } from '../node/index.js'
 import { adviceOn, cleanUpAll } from '../sync/index.js'
 import { build, type BuildOptions } from './build.js'
+import { openConfiguredSource } from './open-source.js'
 
 /** Removes what any mode has programmed. Resolves with the exit code. */
 export async function cleanUp(config: Config, kernel: Kernel): Promise<number> {
@@ -13,13 +16,22 @@ export async function cleanUp(config: Config, kernel: Kernel): Promise<number> {
   return isComplete ? 0 : 1
 }
 
-/** Makes the kernel ready for an agent that may do less. Resolves with the exit code. */
+/** Makes the kernel ready for an agent that may do less, once the inputs of that agent hold. Resolves with the exit code. */
 export async function initialise(
   options: Omit<BuildOptions, 'metrics' | 'registry' | 'events'>,
 ): Promise<number> {
+  const { config, log } = options
   const registry = new Registry()
-  await build({ ...options, metrics: openMetrics(registry), registry, events: { record: () => {} } })
-  options.log.info('System initialized and --init-only specified')
+  const metrics = openMetrics(registry)
+  await openConfiguredSource({
+    config,
+    nodeName: nodeName(config, hostname()),
+    log,
+    metrics,
+    onCrash: () => {},
+  })
+  await build({ ...options, metrics, registry, events: { record: () => {} } })
+  log.info('System initialized and --init-only specified')
   return 0
 }
 

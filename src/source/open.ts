@@ -8,6 +8,7 @@ import { inClusterOptions, masterOptions, type ClientOptions } from './kubernete
 import { KubernetesSource } from './kubernetes/kubernetes-source.js'
 import type { FileSystem } from './manifests/file-system.js'
 import { ManifestSource } from './manifests/manifest-source.js'
+import { requireFolder } from './manifests/root-folder.js'
 import type { Source } from './objects.js'
 import type { Timers } from './timers.js'
 
@@ -49,6 +50,7 @@ export async function openSource(
 
 function openManifests(root: string, dependencies: SourceDependencies): Source {
   const { fileSystem, timers, log, metrics, onCrash } = dependencies
+  requireFolder(root, fileSystem)
   const problems = new StateReporter({
     log,
     level: 'error',

@@ -162,6 +162,80 @@ describe('a node without IPv6', { timeout: 60_000 }, () => {
   })
 })
 
+describe('an agent whose input does not hold', { timeout: 60_000 }, () => {
+  const settings = [
+    'net/netfilter/nf_conntrack_tcp_timeout_established',
+    'net/netfilter/nf_conntrack_tcp_timeout_close_wait',
+    'net/ipv4/conf/all/route_localnet',
+  ].map((path) => `/proc/sys/${path}`)
+  const cluster = "{ server: 'https://127.0.0.1:1', certificate-authority: absent.crt }"
+  const kubeconfig = `
+current-context: here
+contexts: [{ name: here, context: { cluster: here } }]
+clusters: [{ name: here, cluster: ${cluster} }]
+`
+  const cases: readonly { name: string; flags: () => readonly string[]; code: number; words: RegExp }[] = [
+    {
+      name: 'no folder of manifests',
+      flags: () => ['--manifests', join(folder, 'absent')],
+      code: 1,
+      words: /absent: does not exist: create the manifests folder first$/u,
+    },
+    {
+      name: 'a file for a folder of manifests',
+      flags: () => ['--manifests', join(folder, 'kubeconfig')],
+      code: 1,
+      words: /kubeconfig: is not a folder$/u,
+    },
+    {
+      name: 'no kubeconfig',
+      flags: () => ['--kubeconfig', join(folder, 'absent')],
+      code: 1,
+      words: /absent: cannot be read: /u,
+    },
+    {
+      name: 'a kubeconfig whose certificate is absent',
+      flags: () => ['--kubeconfig', join(folder, 'kubeconfig')],
+      code: 1,
+      words: /clusters\[0\]\.cluster\.certificate-authority: .*absent\.crt: cannot be read: /u,
+    },
+    { name: 'no URL for --master', flags: () => ['--master', 'x://y'], code: 1, words: /--master: must be/u },
+    { name: 'no source at all', flags: () => [], code: 1, words: /no source of Services/u },
+    {
+      name: 'no file for --config',
+      flags: () => ['--config', join(folder, 'absent')],
+      code: 2,
+      words: /absent: cannot be read: /u,
+    },
+    {
+      name: 'no address for a server',
+      flags: () => ['--manifests', folder, '--healthz-bind-address', 'nowhere'],
+      code: 2,
+      words: /--healthz-bind-address: must be IP:port, not "nowhere"/u,
+    },
+    {
+      name: 'a mode that this build has not, and no fallback',
+      flags: () => ['--manifests', folder, '--proxy-mode=nftables', '--mode-fallback=false'],
+      code: 2,
+      words: /--proxy-mode: nftables is not in this build/u,
+    },
+  ]
+  for (const { name, flags, code, words } of cases) {
+    it(`changes nothing on the node: ${name}`, async () => {
+      writeFileSync(join(folder, 'kubeconfig'), kubeconfig)
+      const before = await node.must('cat', ...settings)
+      for (const task of [[], ['--init-only']]) {
+        const ended = await node.start(process.execPath, agentFile, ...always, ...flags(), ...task).ended
+        assert.equal(ended.code, code, ended.stdout)
+        assert.match(ended.stderr.trim(), words)
+        assert.doesNotMatch(ended.stdout, /Kernel setting/u)
+      }
+      assert.equal(await node.must('cat', ...settings), before)
+      assert.doesNotMatch(await node.must('iptables-legacy-save'), /KUBE/u)
+    })
+  }
+})
+
 describe('F-103 after --init-only', { timeout: 60_000 }, () => {
   const users = [
     { name: 'root', user: undefined },

@@ -113,7 +113,9 @@ export class ManifestFolder {
   }
 
   async stop(): Promise<void> {
-    await (await this.#source)?.source.stop()
+    // One that could not be opened has nothing to stop.
+    const opened = await this.#source?.catch(() => undefined)
+    await opened?.source.stop()
   }
 
   async close(): Promise<void> {

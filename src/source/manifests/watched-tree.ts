@@ -3,6 +3,7 @@ import { ConfigError } from '../../errors.js'
 import type { DirectoryEntry, FileState, FileSystem } from './file-system.js'
 import { leadsTo, LinkTargets } from './link-targets.js'
 import { RootAnchor } from './root-anchor.js'
+import { requireFolder } from './root-folder.js'
 
 /** What a look at the touched places found. Paths begin with the root as it was given. */
 export interface TreeChanges {
@@ -83,9 +84,7 @@ export class WatchedTree {
   /** The first look. Throws ConfigError when the root is no folder or cannot be watched. */
   open(): TreeChanges {
     const { root } = this.#options
-    const kind = this.#fileSystem.state(root)?.kind
-    if (kind === undefined) throw new ConfigError(root, 'does not exist: create the manifests folder first')
-    if (kind !== 'directory') throw new ConfigError(root, 'is not a folder')
+    requireFolder(root, this.#fileSystem)
     this.#touchedDirectories.add(root)
     const changes = this.take()
     for (const failure of this.#unwatched.values()) throw failure
