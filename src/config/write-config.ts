@@ -1,11 +1,17 @@
 // A configuration as the text of a file.
+import { dump } from 'js-yaml'
 import type { Config, ProxyMode } from './config.js'
 import { documentKinds, kubeProxyConfiguration, type DocumentKind } from './documents.js'
 import type { Json } from './field.js'
 
-/** Both documents, with every field that is not at the kernel's choice; readConfig reads them as the same configuration. */
+/**
+ * Both documents, with every field that is not at the kernel's choice; readConfig reads them as the same configuration. A text has
+ * quotes only where a reader of YAML would take it for something else without them.
+ */
 export function formatConfig(config: Config): string {
-  return documentKinds.map((kind) => `${formatMapping(documentOf(kind, config)).join('\n')}\n`).join('---\n')
+  return documentKinds
+    .map((kind) => dump(documentOf(kind, config), { lineWidth: -1, quotingType: '"' }))
+    .join('---\n')
 }
 
 /** The KubeProxyConfiguration that is in force where `mode` runs (F-097): fields as kube-proxy's own encoding has them. */
@@ -39,22 +45,4 @@ function put(mapping: Mapping, [name = '', ...rest]: readonly string[], value: J
 
 function isInner(value: Mapping[string] | undefined): value is Mapping {
   return typeof value === 'object' && !Array.isArray(value)
-}
-
-/** Lines of YAML, whose values are JSON. Names of fields need no quotes. */
-function formatMapping(mapping: Mapping): readonly string[] {
-  return Object.entries(mapping).flatMap(([name, value]) => {
-    if (!isInner(value) || Object.keys(value).length === 0) return [`${name}: ${formatValue(value)}`]
-    return [`${name}:`, ...formatMapping(value).map((line) => `  ${line}`)]
-  })
-}
-
-// Letters that JSON leaves alone, and YAML does not take, or takes for the end of a line.
-const unprintable = /[\u007F-\u009F\u2028\u2029\uFEFF\uFFFE\uFFFF]/gu
-
-function formatValue(value: Mapping[string]): string {
-  return JSON.stringify(value).replace(
-    unprintable,
-    (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  )
 }

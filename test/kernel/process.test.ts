@@ -104,7 +104,7 @@ describe('the process', { timeout: 60_000 }, () => {
       assert.deepEqual([ended.code, ended.stdout], [code, ''])
       assert.match(ended.stderr, said)
     }
-    assert.match(readFileSync(written, 'utf8'), /^kind: "KubeProxyConfiguration"$/mu)
+    assert.match(readFileSync(written, 'utf8'), /^kind: KubeProxyConfiguration$/mu)
   })
 
   it('starts with the file of an old ConfigMap, and says once what of it has no effect', async () => {

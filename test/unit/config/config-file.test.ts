@@ -379,18 +379,18 @@ describe('formatConfig', () => {
   it('writes every field with its default', () => {
     assert.equal(
       formatConfig(resolveConfig({ manifests: '/m' })),
-      `apiVersion: "kubeproxy.config.k8s.io/v1alpha1"
-kind: "KubeProxyConfiguration"
+      `apiVersion: kubeproxy.config.k8s.io/v1alpha1
+kind: KubeProxyConfiguration
 featureGates: {}
 clientConnection:
   kubeconfig: ""
   acceptContentTypes: ""
-  contentType: "application/vnd.kubernetes.protobuf"
+  contentType: application/vnd.kubernetes.protobuf
   qps: 5
   burst: 10
 logging:
-  format: "json"
-  flushFrequency: "5s"
+  format: json
+  flushFrequency: 5s
   verbosity: 0
   vmodule: []
   options:
@@ -401,33 +401,33 @@ logging:
       splitStream: false
       infoBufferSize: "0"
 hostnameOverride: ""
-bindAddress: "0.0.0.0"
-healthzBindAddress: "0.0.0.0:10256"
-metricsBindAddress: "127.0.0.1:10249"
+bindAddress: 0.0.0.0
+healthzBindAddress: 0.0.0.0:10256
+metricsBindAddress: 127.0.0.1:10249
 bindAddressHardFail: false
 enableProfiling: false
 showHiddenMetricsForVersion: ""
-mode: "iptables"
+mode: iptables
 iptables:
   masqueradeBit: 14
   masqueradeAll: false
   localhostNodePorts: true
-  syncPeriod: "30s"
-  minSyncPeriod: "0s"
+  syncPeriod: 30s
+  minSyncPeriod: 0s
 ipvs:
-  syncPeriod: "30s"
-  minSyncPeriod: "0s"
-  scheduler: "rr"
+  syncPeriod: 30s
+  minSyncPeriod: 0s
+  scheduler: rr
   excludeCIDRs: []
   strictARP: false
-  tcpTimeout: "0s"
-  tcpFinTimeout: "0s"
-  udpTimeout: "0s"
+  tcpTimeout: 0s
+  tcpFinTimeout: 0s
+  udpTimeout: 0s
 nftables:
   masqueradeBit: 14
   masqueradeAll: false
-  syncPeriod: "30s"
-  minSyncPeriod: "1s"
+  syncPeriod: 30s
+  minSyncPeriod: 1s
 winkernel:
   networkName: ""
   sourceVip: ""
@@ -435,7 +435,7 @@ winkernel:
   rootHnsEndpointName: ""
   forwardHealthCheckVip: false
 windowsRunAsService: false
-detectLocalMode: "ClusterCIDR"
+detectLocalMode: ClusterCIDR
 detectLocal:
   bridgeInterface: ""
   interfaceNamePrefix: ""
@@ -445,26 +445,50 @@ oomScoreAdj: -999
 conntrack:
   maxPerCore: 32768
   min: 131072
-  tcpEstablishedTimeout: "24h0m0s"
-  tcpCloseWaitTimeout: "1h0m0s"
+  tcpEstablishedTimeout: 24h0m0s
+  tcpCloseWaitTimeout: 1h0m0s
   tcpBeLiberal: false
-  udpTimeout: "0s"
-  udpStreamTimeout: "0s"
-configSyncPeriod: "15m0s"
+  udpTimeout: 0s
+  udpStreamTimeout: 0s
+configSyncPeriod: 15m0s
 portRange: ""
 ---
-apiVersion: "viaduct.dev/v1alpha1"
-kind: "ViaductConfiguration"
-manifests: "/m"
+apiVersion: viaduct.dev/v1alpha1
+kind: ViaductConfiguration
+manifests: /m
 modeFallback: true
-vipBinding: "routes"
+vipBinding: routes
 healthzServer: true
 metricsServer: true
 ipvs:
-  schedulerFlags: ["none"]
-  gracefulPeriod: "infinity"
+  schedulerFlags:
+    - none
+  gracefulPeriod: infinity
 `,
     )
+  })
+
+  it('quotes what readers of YAML would take for something else', () => {
+    const portRanges = [
+      'yes',
+      'Off',
+      'n',
+      'null',
+      '~',
+      '1e3',
+      '0x1f',
+      '0o7',
+      '12:30',
+      '.inf',
+      '2001-01-01',
+      '- a',
+      'a: b',
+      'a #b',
+    ]
+    for (const portRange of portRanges) {
+      const text = formatConfig(resolveConfig({ manifests: 'm', withoutEffect: { portRange } }))
+      assert.match(text, new RegExp(`^portRange: (["']).*\\1$`, 'mu'), portRange)
+    }
   })
 
   const someText = fc.string({ unit: 'binary' })
