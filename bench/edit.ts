@@ -56,7 +56,7 @@ const options: ModeOptions = {
   problems,
   events: { record: () => {} },
   openHealthChecks: (family, isHealthy) =>
-    new HealthCheckServers({ family, isHealthy, nodeName: node.facts.name }),
+    new HealthCheckServers({ family, isHealthy, nodeName: node.facts.name, clock: systemClock }),
 }
 const mode = ipvsMode(options, settings)
 const synchronizer = new Synchronizer({

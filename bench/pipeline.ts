@@ -113,7 +113,7 @@ export async function openPipeline(kernel: Kernel, vipBinding: VipBinding): Prom
     conntrack: Promise.resolve(),
     events: { record: () => {} },
     openHealthChecks: (family: IpFamily, isHealthy: () => boolean) =>
-      new HealthCheckServers({ family, isHealthy, nodeName: node.facts.name }),
+      new HealthCheckServers({ family, isHealthy, nodeName: node.facts.name, clock: systemClock }),
   }
   return (await openMode(options)).openPipeline('ipv4')
 }

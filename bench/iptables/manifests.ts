@@ -43,9 +43,9 @@ export class Manifests {
       for (let i = first; i < Math.min(first + servicesPerFile, services); i++) {
         items.push(serviceObject(i))
         if (i < services - changingServices) items.push(sliceObject(i, realServersOf(i, reals)))
-        else this.#write(`slice-${i}.json`, sliceObject(i, realServersOf(i, reals)))
+        else this.write(`slice-${i}.json`, sliceObject(i, realServersOf(i, reals)))
       }
-      this.#write(`services-${first}.json`, { apiVersion: 'v1', kind: 'List', items })
+      this.write(`services-${first}.json`, { apiVersion: 'v1', kind: 'List', items })
     }
   }
 
@@ -59,22 +59,22 @@ export class Manifests {
     const { services, reals } = this.size
     const index = services - 1 - (this.#changes % changingServices)
     const endpoint = realServer(firstNewReal + this.#changes++)
-    this.#write(
+    this.write(
       `slice-${index}.json`,
       sliceObject(index, [endpoint, ...realServersOf(index, reals).slice(kind === 'replace' ? 1 : 0)]),
     )
     return { vip: vip(index), endpoint }
   }
 
-  remove(): void {
-    rmSync(this.#parent, { recursive: true })
-  }
-
-  /** Written elsewhere, so that the folder sees one event. */
-  #write(name: string, object: unknown): void {
+  /** Puts an object into the folder; written elsewhere first, so that the folder sees one event. */
+  write(name: string, object: unknown): void {
     const draft = join(this.#parent, name)
     writeFileSync(draft, JSON.stringify(object))
     renameSync(draft, join(this.folder, name))
+  }
+
+  remove(): void {
+    rmSync(this.#parent, { recursive: true })
   }
 }
 

@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { agentFigures, churnFigures, executedPrograms } from './agent-figures.js'
 import { commitFigures } from './commit-figures.js'
 import { connectionFigures } from './connections.js'
+import { floodFigures } from './flood-figures.js'
 import { loopFigures } from './loop-figures.js'
 import type { Setting } from './stage.js'
 
@@ -24,6 +25,7 @@ const parts: Readonly<Record<string, () => Promise<unknown>>> = {
   churn: async () => await churnFigures(one),
   programs: async () => await executedPrograms(one),
   loop: async () => await both(loopFigures),
+  floods: async () => await floodFigures(one),
   commit: async () => await both(async ({ size }) => await commitFigures(size)),
   connections: async () => await connectionFigures(one),
 }

@@ -1,5 +1,6 @@
 // An agent at work among a server and a client: the ground of everything that is measured of a whole agent.
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Namespace } from '../../test/support/namespaces.js'
 import { realServersOf } from '../state.js'
 import { AgentRun, type AgentOptions } from './agent-run.js'
 import { millisecondsBetween } from './figures.js'
@@ -11,6 +12,7 @@ const betweenChangesMs = 600
 
 /** A namespace with a server, a client and an agent whose rules are in force. */
 export interface Stage {
+  readonly place: Namespace
   readonly manifests: Manifests
   readonly agent: AgentRun
   readonly prober: Prober
@@ -43,7 +45,7 @@ export async function onStage<T>(
       const waiting = prober.answered({ address: manifests.lastVip, port: 80, expected })
       const agent = new AgentRun(place, ['--manifests', manifests.folder], options)
       const coldMs = millisecondsBetween(agent.startNs, await waiting)
-      const result = await use({ manifests, agent, prober, coldMs })
+      const result = await use({ place, manifests, agent, prober, coldMs })
       await agent.stop()
       return result
     })

@@ -13,6 +13,7 @@ export const parts = {
   churn: { title: 'the agent: 20 changes per second, memory', rows: churnRows },
   programs: { title: 'the agent: programs executed', rows: programRows },
   loop: { title: 'the agent: longest gap of the event loop', rows: loopRows },
+  floods: { title: 'the agent: floods of HTTP requests', rows: floodRows },
   commit: { title: 'desired objects to the kernel', rows: commitRows },
   connections: { title: 'new connections', rows: connectionRows },
 }
@@ -120,6 +121,44 @@ function loopRows(figures) {
 function gapRow(what, gap, more = '') {
   const note = `with waiting for a core ${ms(gap.wallMs)}${more}`
   return { what, value: gap.ms, format: ms, target: ['<=', 20], note }
+}
+
+/**
+ * @param {any} figures
+ * @returns {readonly Row[]}
+ */
+function floodRows({ quiet, floods, restMiB, stopMs }) {
+  return [
+    ...Object.entries(floods).flatMap(([name, figures]) => [
+      floodRow(`${name}: one endpoint replaced, p99 against quiet`, figures, quiet),
+      {
+        what: `${name}: probes of /livez without an answer within 1 s`,
+        value: figures.lostProbes,
+        format: count,
+        target: ['<=', 0],
+        note: `of ${figures.probes}; slowest ${ms(figures.slowestProbeMs)}; resident ${mebibytes(figures.restMiB)}`,
+      },
+    ]),
+    {
+      what: 'resident one minute after the last flood',
+      value: restMiB.after - restMiB.before,
+      format: mebibytes,
+      target: ['<=', 10],
+      note: `more than before: ${mebibytes(restMiB.before)}`,
+    },
+    { what: 'SIGTERM to the end, in a flood', value: stopMs, format: ms, target: ['<=', 2000] },
+  ]
+}
+
+/**
+ * @param {string} what
+ * @param {any} figures
+ * @param {any} quiet
+ * @returns {Row}
+ */
+function floodRow(what, { p99Ms, medianMs, cores: used }, quiet) {
+  const note = `${ms(p99Ms)} by ${ms(quiet.p99Ms)}; median ${ms(medianMs)} by ${ms(quiet.medianMs)}; ${cores(used)}`
+  return { what, value: p99Ms / quiet.p99Ms, format: times, target: ['<=', 2], note }
 }
 
 /**

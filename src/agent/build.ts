@@ -60,7 +60,7 @@ export async function build({
     count: (count) => metrics.objectsFailed.set(count),
   })
   const openHealthChecks: ModeOptions['openHealthChecks'] = (family, isHealthy) =>
-    new HealthCheckServers({ family, isHealthy, nodeName: node.facts.name })
+    new HealthCheckServers({ family, isHealthy, nodeName: node.facts.name, clock: systemClock })
   const cpus = await countCpus(onlineCpus)
   const mode = await openMode({
     conntrack: setConntrack({ config: config.conntrack, cpus, kernel, log }),

@@ -17,7 +17,7 @@ export interface AgentServersOptions {
   readonly nodeName: string
   /** Told what ends the agent. */
   readonly events: EventRecorder
-  readonly clock: Pick<Clock, 'schedule' | 'unixSeconds'>
+  readonly clock: Pick<Clock, 'now' | 'schedule' | 'unixSeconds'>
   readonly log: AdjustableLog
 }
 
@@ -73,7 +73,7 @@ export class AgentServers {
           ]
     this.#servers = [
       ...server('healthz', healthzBindAddress, healthPages(facts, counts, nowMs)),
-      ...server('metrics', metricsBindAddress, new Map([...operatorPages(facts, nowMs), ...debug])),
+      ...server('metrics', metricsBindAddress, new Map([...operatorPages(facts, clock), ...debug])),
     ]
   }
 

@@ -20,7 +20,7 @@ export interface BoundServerOptions {
   readonly isHardFail: boolean
   /** Told of that error before it is thrown. */
   readonly onHardFail: (problem: Error) => void
-  readonly clock: Pick<Clock, 'schedule'>
+  readonly clock: Pick<Clock, 'now' | 'schedule'>
   /** Servers that cannot listen. */
   readonly problems: StateReporter
   /** Default: those of http-server.ts. */
@@ -37,7 +37,7 @@ const withoutIpv6: readonly unknown[] = ['EAFNOSUPPORT', 'EADDRNOTAVAIL', 'EINVA
 /** Listens, or tries to every 5 s; says so when that changes. */
 export class BoundServer {
   readonly #options: BoundServerOptions
-  readonly #connections = new Connections(connectionLimit)
+  readonly #connections: Connections
   #server: Server | undefined
   #work: Promise<unknown> = Promise.resolve()
   #cancelRetry: () => void = () => {}
@@ -45,6 +45,7 @@ export class BoundServer {
 
   constructor(options: BoundServerOptions) {
     this.#options = options
+    this.#connections = new Connections(connectionLimit, options.clock)
   }
 
   /** Resolves when it was tried once. Throws ConfigError where that failed, and is to end the agent. */

@@ -2,7 +2,7 @@
 import type { Server, ServerResponse } from 'node:http'
 import { formatEndpoint, parseIpAddress, type IpAddress, type IpFamily } from '../address.js'
 import { serviceReference } from '../event.js'
-import type { HealthCheckFailure } from '../sync/index.js'
+import type { Clock, HealthCheckFailure } from '../sync/index.js'
 import { Connections, createHttpServer, listen } from './http-server.js'
 
 /** One Service to answer for. */
@@ -19,6 +19,7 @@ export interface HealthCheckOptions {
   readonly nodeName: string
   /** Whether the data plane is up to date; asked per request. */
   readonly isHealthy: () => boolean
+  readonly clock: Pick<Clock, 'now' | 'schedule'>
 }
 
 /** Of all Services of a family together, so that their number does not use up the process's file descriptors. */
@@ -36,13 +37,14 @@ export class HealthCheckServers {
   readonly #listeners = new Map<string, Listeners>()
   /** Servers that take no more connections, but finish what they began. */
   readonly #closing = new Set<Server>()
-  readonly #connections = new Connections(connectionLimit)
+  readonly #connections: Connections
   #desired: ReadonlyMap<string, HealthCheck> = new Map()
   #work: Promise<unknown> = Promise.resolve()
   #isStopped = false
 
   constructor(options: HealthCheckOptions) {
     this.#options = options
+    this.#connections = new Connections(connectionLimit, options.clock)
   }
 
   /**

@@ -1,6 +1,9 @@
 // HTTP servers that clients cannot hold up: what one may cost is bounded, and so is how many there are.
 import type { RequestListener, Server } from 'node:http'
 import type { Socket } from 'node:net'
+import type { Clock } from '../sync/index.js'
+import { PacedSocket } from './paced-socket.js'
+import { Turns } from './turns.js'
 
 /** What a client may take of a server; times in milliseconds. */
 export interface HttpLimits {
@@ -28,35 +31,46 @@ export const httpLimits: HttpLimits = {
 }
 
 /**
- * The connections of one server, or of several that share them. When there are too many, the one goes that has asked nothing
- * for longest: who holds connections without a use for them shuts nobody out.
+ * The connections of one server, or of several that share them, and the turns in which their requests are taken. A connection
+ * over the limit closes the one that has asked nothing for longest, so idle connections shut out no other client. One that waits
+ * for its first reply stays: a probe, which asks once, gets its turn among connections that ask without end.
  */
 export class Connections {
   readonly #limit: number
+  readonly #turns: Turns
   /** That has asked nothing for longest first. */
-  readonly #sockets = new Set<Socket>()
+  readonly #sockets = new Set<PacedSocket>()
 
-  constructor(limit: number) {
+  constructor(limit: number, clock: Pick<Clock, 'now' | 'schedule'>) {
     this.#limit = limit
+    this.#turns = new Turns(clock)
   }
 
   get size(): number {
     return this.#sockets.size
   }
 
-  /** Counts a new connection, which may end another one. */
-  admit(socket: Socket): void {
+  /** Counts a new connection, which may end another one, and returns what the server is to read instead. */
+  admit(connection: Socket): PacedSocket {
+    const socket = new PacedSocket(connection, this.#turns)
     socket.once('close', () => this.#sockets.delete(socket))
     this.#sockets.add(socket)
-    if (this.#sockets.size <= this.#limit) return
-    const [oldest] = this.#sockets
-    if (oldest === undefined) return
-    this.#sockets.delete(oldest)
-    oldest.destroy()
+    if (this.#sockets.size > this.#limit) this.#close()
+    return socket
+  }
+
+  /** The newcomer is the last, and the one where all others wait for their first reply. */
+  #close(): void {
+    for (const socket of this.#sockets) {
+      if (socket.awaitsFirstReply) continue
+      this.#sockets.delete(socket)
+      socket.destroy()
+      return
+    }
   }
 
   /** It asks something. */
-  touch(socket: Socket): void {
+  touch(socket: PacedSocket): void {
     if (this.#sockets.delete(socket)) this.#sockets.add(socket)
   }
 }
@@ -73,11 +87,21 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Serv
   const { reply, connections, limits = httpLimits } = options
   const { createServer } = await import('node:http')
   const server = createServer({ ...limits }, (request, response) => {
-    connections.touch(request.socket)
+    const { socket } = request
+    if (socket instanceof PacedSocket) {
+      connections.touch(socket)
+      socket.hold(request, response)
+    }
     reply(request, response)
   })
   server.timeout = limits.timeout
-  server.on('connection', (socket) => connections.admit(socket))
+  // Node's server takes any Duplex for a connection ("Event: 'connection'" in the documentation of node:http).
+  const listeners = server.listeners('connection')
+  server.removeAllListeners('connection')
+  server.on('connection', (connection: Socket) => {
+    const socket = connections.admit(connection)
+    for (const listener of listeners) listener.call(server, socket)
+  })
   return server
 }
 

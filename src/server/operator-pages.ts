@@ -1,6 +1,8 @@
 // The pages of the metrics server: for Prometheus and for operators (F-095 to F-098).
 import { openHealthcheckMetrics, type HealthcheckMetrics } from '../metrics/index.js'
+import type { Clock } from '../sync/index.js'
 import { json, text, type Page, type Pages, type PageRequest, type Reply } from './reply.js'
+import { SharedWork } from './shared-work.js'
 import { flagz, statusz, type ProcessFacts } from './zpages.js'
 
 /** What the pages tell; functions are asked for each request. */
@@ -15,18 +17,20 @@ export interface OperatorFacts extends ProcessFacts {
   readonly flags: () => Readonly<Record<string, string>>
 }
 
-/** `nowMs`: Unix milliseconds. */
-export function operatorPages(facts: OperatorFacts, nowMs: () => number): Pages {
+type PagesClock = Pick<Clock, 'now' | 'schedule' | 'unixSeconds'>
+
+export function operatorPages(facts: OperatorFacts, clock: PagesClock): Pages {
   const checks = openHealthcheckMetrics()
+  const metrics = new SharedWork(async () => await metricsReply(facts.metrics), clock)
   const pages: Map<string, Page> = new Map<string, Page>([
-    ['/metrics', async () => await metricsReply(facts.metrics)],
+    ['/metrics', async () => await metrics.result()],
     ['/metrics/slis', async (request) => await healthchecksReply(request, checks)],
     ['/proxyMode', () => text(facts.mode)],
     ['/configz', () => json({ 'kubeproxy.config.k8s.io': facts.configuration() })],
     ['/healthz', (request) => pinged(request, checks)],
     ['/healthz/ping', () => text('ok')],
     ['/flagz', (request) => flagz(request, facts.flags())],
-    ['/statusz', (request) => statusz(request, { facts, nowMs: nowMs(), paths })],
+    ['/statusz', (request) => statusz(request, { facts, nowMs: clock.unixSeconds() * 1000, paths })],
   ])
   const paths: readonly string[] = [...pages.keys()].toSorted()
   return pages

@@ -105,6 +105,7 @@ async function replyOf(path: string, make: () => Promise<Reply>, problems: State
 }
 
 function send(response: ServerResponse, { status, contentType, body, fileName, location }: Reply): void {
+  if (response.destroyed) return
   response.writeHead(status, {
     'Content-Type': contentType,
     'X-Content-Type-Options': 'nosniff',

@@ -2,8 +2,9 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { afterEach, describe, it } from 'node:test'
-import { HealthCheckServers, type HealthCheck } from '../../../src/server/index.js'
+import { HealthCheckServers, type HealthCheck, type HealthCheckOptions } from '../../../src/server/index.js'
 import { ask, assertRefused, close, connected, freePort, occupy, readUntil } from '../../support/http.js'
+import { ManualClock } from '../../support/manual-clock.js'
 import { ip } from '../../support/routes.js'
 
 const loopback = [ip('127.0.0.1')]
@@ -13,11 +14,12 @@ afterEach(async () => {
   for (const one of opened.splice(0)) await one.stop()
 })
 
-function open(options: { isHealthy?: () => boolean; family?: 'ipv4' | 'ipv6' } = {}): HealthCheckServers {
+function open(options: Partial<HealthCheckOptions> = {}): HealthCheckServers {
   const servers = new HealthCheckServers({
     family: 'ipv4',
     nodeName: 'node-a',
     isHealthy: () => true,
+    clock: new ManualClock(),
     ...options,
   })
   opened.push(servers)

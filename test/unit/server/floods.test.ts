@@ -1,0 +1,240 @@
+// Clients that ask for more than they need (issue 18, C5). Real sockets on loopback; the clock of the turns stands still.
+import assert from 'node:assert/strict'
+import type { ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import { afterEach, describe, it } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
+import { Registry } from 'prom-client'
+import { resolveConfig } from '../../../src/config/index.js'
+import { StateReporter } from '../../../src/log.js'
+import { openMetrics } from '../../../src/metrics/index.js'
+import { AgentServers, BoundServer, HealthCheckServers } from '../../../src/server/index.js'
+import { ask, connected, freePort, readUntil, until } from '../../support/http.js'
+import { ManualClock } from '../../support/manual-clock.js'
+import { ip, MemoryLog } from '../../support/pipeline-lab.js'
+
+const stops: (() => unknown)[] = []
+
+afterEach(async () => {
+  for (const stop of stops.splice(0)) await stop()
+})
+
+const turnsPerPeriod = 10
+const periodMs = 10
+
+function requests(count: number, path = '/livez'): string {
+  return `GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`.repeat(count)
+}
+
+/** A connection that the test closes. */
+async function client(port: number): Promise<Socket> {
+  const socket = await connected(port)
+  stops.push(() => socket.destroy())
+  return socket
+}
+
+/** Enough turns of the event loop for what is under way between two sockets of this process. */
+async function quiet(): Promise<void> {
+  for (let i = 0; i < 50; i++) await setImmediate()
+}
+
+interface Bench {
+  readonly port: number
+  readonly clock: ManualClock
+  /** Replies that were begun. */
+  readonly begun: ServerResponse[]
+  /** Whom they are for: the paths. */
+  readonly paths: (string | undefined)[]
+}
+
+/** A server whose replies a test ends, or which end at once. */
+async function open(endsAtOnce: boolean): Promise<Bench> {
+  const clock = new ManualClock()
+  const [begun, paths]: [ServerResponse[], (string | undefined)[]] = [[], []]
+  const server = new BoundServer({
+    name: 'healthz',
+    address: { host: '127.0.0.1', port: 0 },
+    reply: (request, response) => {
+      begun.push(response)
+      paths.push(request.url)
+      if (endsAtOnce) response.end('here')
+    },
+    isHardFail: false,
+    onHardFail: () => {},
+    clock,
+    problems: new StateReporter({
+      log: new MemoryLog(),
+      level: 'error',
+      trouble: 'not served',
+      recovery: 'served now',
+      count: () => {},
+    }),
+  })
+  stops.push(async () => await server.stop())
+  await server.start()
+  return { port: server.address?.port ?? 0, clock, begun, paths }
+}
+
+describe('a server that is flooded', () => {
+  it('begins a reply to a connection when the one before is over', async () => {
+    const { port, begun } = await open(false)
+    const socket = await client(port)
+    socket.write(requests(1900))
+    for (let count = 1; count <= 3; count++) {
+      await until(() => begun.length >= count)
+      await quiet()
+      assert.equal(begun.length, count)
+      begun.at(-1)?.end('here')
+    }
+  })
+
+  it('finds the end of headers that come in two parts', async () => {
+    const { port, begun } = await open(false)
+    const socket = await client(port)
+    const [text, half] = [requests(3), requests(1).length - 1]
+    socket.write(text.slice(0, half))
+    await quiet()
+    socket.write(text.slice(half))
+    await until(() => begun.length > 0)
+    await quiet()
+    assert.equal(begun.length, 1)
+  })
+
+  it('takes ten requests in 10 ms, and each connection in its turn', async () => {
+    const { port, clock, paths } = await open(true)
+    const greedy = [await client(port), await client(port), await client(port)]
+    for (const socket of greedy) socket.write(requests(500))
+    await until(() => paths.length >= turnsPerPeriod)
+    await quiet()
+    assert.equal(paths.length, turnsPerPeriod)
+    const modest = ask(port, { path: '/modest' })
+    await quiet()
+    assert.equal(paths.length, turnsPerPeriod)
+    await clock.advance(periodMs)
+    await until(() => paths.length >= 2 * turnsPerPeriod)
+    await quiet()
+    assert.equal(paths.length, 2 * turnsPerPeriod)
+    assert.ok(paths.indexOf('/modest') < turnsPerPeriod + greedy.length + 1)
+    assert.equal((await modest).body, 'here')
+  })
+
+  it('closes no connection that waits for its first reply for one that comes later', async () => {
+    const { port, clock, paths } = await open(true)
+    const limit = 128
+    const waiting = Array.from({ length: turnsPerPeriod + limit }, (_, i) => `/${i}`)
+    for (const path of waiting) {
+      const socket = await client(port)
+      socket.write(requests(1, path))
+      await quiet()
+    }
+    for (let i = 0; i < 20; i++) (await client(port)).on('error', () => {}).write(requests(1, '/late'))
+    await quiet()
+    for (let i = 0; i < limit / turnsPerPeriod + 1; i++) {
+      await clock.advance(periodMs)
+      await quiet()
+    }
+    assert.deepEqual(paths, waiting)
+  })
+
+  it('drops the requests of a client that has gone', async () => {
+    const { port, clock, begun } = await open(true)
+    const socket = await client(port)
+    socket.write(requests(1900))
+    await until(() => begun.length >= turnsPerPeriod)
+    socket.destroy()
+    await quiet()
+    for (let i = 0; i < 10; i++) {
+      await clock.advance(periodMs)
+      await quiet()
+    }
+    assert.ok(begun.length <= 2 * turnsPerPeriod, `${begun.length} replies`)
+    assert.equal((await answeredAfter(clock, port)).body, 'here')
+  })
+
+  it('answers all of a client that pipelines, and ends the connection as it asks', async () => {
+    const { port, clock } = await open(true)
+    const socket = await client(port)
+    socket.write(`${requests(4)}GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`)
+    const text = await readUntil(socket, undefined)
+    assert.equal(text.match(/HTTP\/1\.1 200 OK/gu)?.length, 5)
+    assert.equal(clock.pending, 0)
+  })
+})
+
+/** A period later, as the one before may be used up. */
+async function answeredAfter(clock: ManualClock, port: number): ReturnType<typeof ask> {
+  await clock.advance(periodMs)
+  return await ask(port)
+}
+
+describe('health checks of Services that are flooded', () => {
+  it('take ten requests in 10 ms, of all Services together', async () => {
+    const clock = new ManualClock()
+    let asked = 0
+    const isHealthy = (): boolean => {
+      asked++
+      return true
+    }
+    const servers = new HealthCheckServers({ family: 'ipv4', nodeName: 'node-a', isHealthy, clock })
+    stops.push(async () => await servers.stop())
+    const ports = [await freePort(), await freePort()]
+    const checks = ports.map((port) => ({ namespace: 'default', name: `s-${port}`, port, localEndpoints: 1 }))
+    await servers.sync(new Map(checks.map((check) => [`default/${check.name}`, check])), [ip('127.0.0.1')])
+    for (const port of ports) (await client(port)).write(requests(500, '/'))
+    for (let period = 1; period <= 3; period++) {
+      await until(() => asked >= period * turnsPerPeriod)
+      await quiet()
+      assert.equal(asked, period * turnsPerPeriod)
+      await clock.advance(periodMs)
+    }
+  })
+})
+
+describe('/metrics that is flooded', () => {
+  it('is rendered once for all who ask meanwhile, and again 100 ms later at the earliest', async () => {
+    const [clock, port] = [new ManualClock(), await freePort()]
+    const renderings: ((text: string) => void)[] = []
+    const metrics = {
+      contentType: 'text/plain',
+      metrics: async () => await new Promise<string>((resolve) => renderings.push(resolve)),
+    }
+    const servers = new AgentServers({
+      config: {
+        ...resolveConfig({ manifests: 'm' }).servers,
+        healthzBindAddress: undefined,
+        metricsBindAddress: { host: ip('127.0.0.1'), port },
+      },
+      facts: {
+        families: () => [],
+        isNodeEligible: () => true,
+        mode: 'iptables',
+        metrics,
+        configuration: () => ({}),
+        flags: () => ({}),
+        startedMs: 0,
+        version: '1.2.3',
+      },
+      counts: openMetrics(new Registry()),
+      nodeName: 'node-a',
+      events: { record: () => {} },
+      clock,
+      log: new MemoryLog(),
+    })
+    stops.push(async () => await servers.stop())
+    await servers.start(Promise.resolve())
+    const first = Array.from({ length: 8 }, async () => await ask(port, { path: '/metrics' }))
+    await until(() => renderings.length > 0)
+    await quiet()
+    assert.equal(renderings.length, 1)
+    renderings[0]?.('one')
+    for (const reply of await Promise.all(first)) assert.equal(reply.body, 'one')
+    await clock.advance(periodMs)
+    const second = Array.from({ length: 8 }, async () => await ask(port, { path: '/metrics' }))
+    await quiet()
+    assert.equal(renderings.length, 1)
+    await clock.advance(100)
+    assert.equal(renderings.length, 2)
+    renderings[1]?.('two')
+    for (const reply of await Promise.all(second)) assert.equal(reply.body, 'two')
+  })
+})
