@@ -1,7 +1,8 @@
 # The agent's image: Node, dist/ and licences on a base that has glibc and libstdc++. docs/installing.md says how it is run.
-# Any two bases do, the first with Node as nodejs.org ships it, npm and apt. Its Node goes into the image: V8 takes bytecode only from itself (docs/adr/0012).
-ARG BUILD_IMAGE=node:24-bookworm
-ARG RUNTIME_IMAGE=debian:bookworm-slim
+# The build names both bases by digest, since a tag can change its content: docs/installing.md shows how. The first one has Node as
+# nodejs.org ships it, npm and apt; its Node goes into the image, since V8 accepts bytecode only from the same build (docs/adr/0012).
+ARG BUILD_IMAGE
+ARG RUNTIME_IMAGE
 
 FROM ${BUILD_IMAGE} AS build
 RUN apt-get update && apt-get install -y --no-install-recommends g++ make cmake ninja-build

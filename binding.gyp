@@ -12,7 +12,11 @@
       ],
       "cflags!": ["-fno-exceptions"],
       "cflags_cc!": ["-fno-exceptions", "-fno-rtti", "-std=gnu++17", "-std=gnu++1y"],
-      "cflags_cc": ["-std=c++20", "-fvisibility=hidden", "-Wall", "-Wextra"]
+      "cflags_cc": ["-std=c++20", "-fvisibility=hidden", "-Wall", "-Wextra", "-fstack-protector-strong"],
+      "ldflags": ["-Wl,-z,relro,-z,now,-z,noexecstack"],
+      "configurations": {
+        "Release": { "cflags_cc": ["-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"] }
+      }
     }
   ]
 }

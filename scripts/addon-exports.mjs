@@ -1,6 +1,7 @@
-// Builds the addon by both doors, cmake-js and node-gyp, and compares what the two binaries export.
+// Builds the addon with cmake-js and with node-gyp, checks how both binaries are hardened, and compares what they export.
 import { existsSync, mkdirSync, rmSync, symlinkSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { checkHardening } from './addon-hardening.mjs'
 import { isMain, must, root, runMain, StepError } from './steps.mjs'
 
 /** Prints the names of the exports, of the classes' methods, and the layouts. */
@@ -49,8 +50,9 @@ function describe(path) {
 }
 
 async function main() {
-  const cmake = await describe(await buildByCmake())
-  const gyp = await describe(await buildByGyp())
+  const builds = [await buildByCmake(), await buildByGyp()]
+  for (const build of builds) await checkHardening(build)
+  const [cmake, gyp] = await Promise.all(builds.map(describe))
   if (cmake === gyp) return
   throw new StepError(`the two builds export different things:\ncmake-js:\n${cmake}\nnode-gyp:\n${gyp}`)
 }

@@ -18,6 +18,7 @@ const nativeChecks = [
   'clang-format-14',
   'clang-tidy-14',
   'libgtest-dev',
+  'binutils',
   'python3',
 ]
 

@@ -88,8 +88,8 @@ function configOf({ args, env, volumeMounts }: Container, build: Build): Config 
 const variants = [
   { name: 'base', mode: 'ipvs', modeFallback: true, privileged: true },
   { name: 'overlays/split-init', mode: 'ipvs', modeFallback: true, privileged: false },
-  { name: 'overlays/ipvs', mode: 'ipvs', modeFallback: false, privileged: true },
-  { name: 'overlays/iptables', mode: 'iptables', modeFallback: false, privileged: true },
+  { name: 'overlays/ipvs', mode: 'ipvs', modeFallback: false, privileged: false },
+  { name: 'overlays/iptables', mode: 'iptables', modeFallback: false, privileged: false },
 ] as const
 
 describe('deploy/kubernetes', () => {

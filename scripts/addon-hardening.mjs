@@ -1,0 +1,23 @@
+// Says which of the usual protections of native code a build of the addon lacks: node scripts/addon-hardening.mjs FILE
+import { isMain, read, runMain, StepError } from './steps.mjs'
+
+/** What readelf shows of a file that has it. */
+const protections = {
+  'read-only relocations (RELRO)': /^\s*GNU_RELRO\s/m,
+  'immediate binding (BIND_NOW)': /\(FLAGS_1\).*\bNOW\b/,
+  'a stack that is not executable': /^\s*GNU_STACK(?:\s+0x[0-9a-f]+)+\s+RW\s/m,
+  'a stack protector': /\s__stack_chk_fail(?:@|\s)/,
+  'checked calls of glibc (_FORTIFY_SOURCE)': /\s__(?!stack)\w+_chk(?:@|\s)/,
+}
+
+/**
+ * Throws StepError that names what is missing.
+ * @param {string} path
+ */
+export async function checkHardening(path) {
+  const shown = await read(['readelf', '--wide', '--program-headers', '--dynamic', '--dyn-syms', path])
+  const missing = Object.entries(protections).filter(([, pattern]) => !pattern.test(shown))
+  if (missing.length > 0) throw new StepError(`${path} lacks ${missing.map(([name]) => name).join(', ')}`)
+}
+
+if (isMain(import.meta.url)) await runMain(() => checkHardening(process.argv[2] ?? ''))

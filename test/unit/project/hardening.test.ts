@@ -1,0 +1,21 @@
+// How the image and the addon in it are built (issue 18, C12).
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { mustRun } from '../../support/processes.js'
+import { treeRoot, treeText } from '../../support/tree.js'
+
+describe('what is shipped', () => {
+  it('has an addon with RELRO, BIND_NOW, a stack protector and checked calls of glibc', async () => {
+    const script = join(treeRoot, 'scripts/addon-hardening.mjs')
+    await mustRun([process.execPath, script, join(treeRoot, 'dist/viaduct.node')])
+  })
+
+  it('has bases that are named by digest: the Dockerfile has no default with a tag alone', () => {
+    const text = treeText('Dockerfile')
+    const bases = [...text.matchAll(/^FROM (\S+)/gmu)].map(([, base = '']) => base)
+    assert.deepEqual(bases, ['${BUILD_IMAGE}', '${RUNTIME_IMAGE}'])
+    for (const name of ['BUILD_IMAGE', 'RUNTIME_IMAGE'])
+      assert.match(text, new RegExp(`^ARG ${name}(?:=\\S+@sha256:[0-9a-f]{64})?$`, 'mu'))
+  })
+})
