@@ -2,7 +2,7 @@
 import type { RequestListener, Server } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Clock } from '../sync/index.js'
-import { PacedSocket } from './paced-socket.js'
+import type { PacedSocket } from './paced-socket.js'
 import { Turns } from './turns.js'
 
 /** What a client may take of a server; times in milliseconds. */
@@ -36,27 +36,25 @@ export const httpLimits: HttpLimits = {
  * for its first reply stays: a probe, which asks once, gets its turn among connections that ask without end.
  */
 export class Connections {
+  readonly turns: Turns
   readonly #limit: number
-  readonly #turns: Turns
   /** That has asked nothing for longest first. */
   readonly #sockets = new Set<PacedSocket>()
 
   constructor(limit: number, clock: Pick<Clock, 'now' | 'schedule'>) {
     this.#limit = limit
-    this.#turns = new Turns(clock)
+    this.turns = new Turns(clock)
   }
 
   get size(): number {
     return this.#sockets.size
   }
 
-  /** Counts a new connection, which may end another one, and returns what the server is to read instead. */
-  admit(connection: Socket): PacedSocket {
-    const socket = new PacedSocket(connection, this.#turns)
+  /** Counts a new connection, which may end another one. */
+  admit(socket: PacedSocket): void {
     socket.once('close', () => this.#sockets.delete(socket))
     this.#sockets.add(socket)
     if (this.#sockets.size > this.#limit) this.#close()
-    return socket
   }
 
   /** The newcomer is the last, and the one where all others wait for their first reply. */
@@ -82,10 +80,13 @@ export interface HttpServerOptions {
   readonly limits?: HttpLimits
 }
 
-/** A server that does not listen yet. Loads Node's HTTP, which a start can do without. */
+/** A server that does not listen yet. Loads Node's HTTP and streams, which a start can do without. */
 export async function createHttpServer(options: HttpServerOptions): Promise<Server> {
   const { reply, connections, limits = httpLimits } = options
-  const { createServer } = await import('node:http')
+  const [{ createServer }, { PacedSocket }] = await Promise.all([
+    import('node:http'),
+    import('./paced-socket.js'),
+  ])
   const server = createServer({ ...limits }, (request, response) => {
     const { socket } = request
     if (socket instanceof PacedSocket) {
@@ -99,7 +100,8 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Serv
   const listeners = server.listeners('connection')
   server.removeAllListeners('connection')
   server.on('connection', (connection: Socket) => {
-    const socket = connections.admit(connection)
+    const socket = new PacedSocket(connection, connections.turns)
+    connections.admit(socket)
     for (const listener of listeners) listener.call(server, socket)
   })
   return server
