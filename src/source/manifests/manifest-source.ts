@@ -56,6 +56,7 @@ export class ManifestSource implements Source {
     this.#tree = new WatchedTree({
       root: options.root,
       fileSystem: options.fileSystem,
+      timers: options.timers,
       touched: () => {
         if (this.#started && !this.#stopped) this.#settler.touch()
       },

@@ -4,6 +4,7 @@ import type { DirectoryEntry, FileState, FileSystem } from './file-system.js'
 import { leadsTo, LinkTargets } from './link-targets.js'
 import { RootAnchor } from './root-anchor.js'
 import { requireFolder } from './root-folder.js'
+import type { Timers } from '../timers.js'
 
 /** What a look at the touched places found. Paths begin with the root as it was given. */
 export interface TreeChanges {
@@ -15,6 +16,7 @@ export interface TreeChanges {
 export interface WatchedTreeOptions {
   readonly root: string
   readonly fileSystem: FileSystem
+  readonly timers: Timers
   /** Something may have changed: call `take()` soon. */
   readonly touched: () => void
   /** A place that cannot be looked at (or can again): what was known of it stays. */
@@ -49,6 +51,12 @@ const doubtfulBurst = 4096
 // Entries that one look takes on: some 10 ms.
 const entriesPerLook = 400
 
+/** So long the files of a root that has become empty are not gone: it may be unmounted, or a tool may fill it anew. */
+const graceMs = 10_000
+
+const absentRoot = 'does not exist: its objects stay in force until it is back'
+const replacedRoot = 'is not a folder: its objects stay in force until it is one again'
+
 const doNothing = (): void => undefined
 
 function namesIn(directory: Directory): ReadonlySet<string> {
@@ -68,7 +76,11 @@ export class WatchedTree {
   #touchedEntries = new Set<string>()
   #events = 0
   #changed = new Set<string>()
+  /** Files that are gone; told by `take()` when the root is there and holds other files, or has been empty for the grace period. */
   #gone = new Set<string>()
+  /** Since when the root holds no manifest; undefined: it holds some, or is absent. */
+  #emptySinceMs: number | undefined
+  #cancelGrace = doNothing
   /** Directories that could not be watched, tried again at each look. */
   readonly #unwatched = new Map<string, ConfigError>()
   /** Places where the file system failed otherwise, tried again at each look. */
@@ -96,7 +108,8 @@ export class WatchedTree {
     const { root } = this.#options
     const directories = this.#touchedDirectories
     const entries = this.#touchedEntries
-    if (this.#events >= doubtfulBurst) directories.add(root)
+    // NB: a file system that is mounted on an empty folder makes no event.
+    if (this.#events >= doubtfulBurst || this.#emptySinceMs !== undefined) directories.add(root)
     for (const path of this.#unwatched.keys()) directories.add(path)
     for (const path of this.#failed) {
       if (path === root || path === dirname(root)) directories.add(root)
@@ -109,10 +122,36 @@ export class WatchedTree {
     for (const path of directories) this.#lookAtDirectory(path)
     for (const path of entries) this.#attempt(path, () => this.#lookAtEntry(path))
     this.#lookAtSightings()
-    const changes = { changed: this.#changed, gone: this.#gone }
+    this.#noteEmptiness()
+    const changes = { changed: this.#changed, gone: this.#keepsGone() ? new Set<string>() : this.#gone }
     this.#changed = new Set()
-    this.#gone = new Set()
+    if (changes.gone === this.#gone) this.#gone = new Set()
     return changes
+  }
+
+  #noteEmptiness(): void {
+    const { root, timers, report } = this.#options
+    const directory = this.#directories.get(root)
+    const isEmpty = directory !== undefined && !this.hasMore && namesIn(directory).size === 0
+    if (isEmpty && this.#emptySinceMs === undefined) {
+      this.#emptySinceMs = timers.now()
+      this.#cancelGrace = timers.after(graceMs, () => this.#touchDirectory(root))
+    } else if (!isEmpty && this.#emptySinceMs !== undefined) {
+      this.#emptySinceMs = undefined
+      this.#cancelGrace()
+    }
+    if (directory === undefined || this.#failed.has(root)) return
+    const isWaiting = isEmpty && this.#gone.size > 0 && this.#keepsGone()
+    const problem = isWaiting
+      ? new ConfigError(root, 'is empty: its objects are removed after 10 s')
+      : this.#unwatched.get(root)
+    report(root, problem)
+  }
+
+  /** Whether files may be gone only because the root is. */
+  #keepsGone(): boolean {
+    if (!this.#directories.has(this.#options.root) || this.hasMore) return true
+    return this.#emptySinceMs !== undefined && this.#options.timers.now() - this.#emptySinceMs < graceMs
   }
 
   /** Whether directories were too large for the last look. */
@@ -133,10 +172,11 @@ export class WatchedTree {
 
   /** Whether a look later may find more, although no event announces it. */
   get hasFailures(): boolean {
-    return this.#failed.size + this.#unwatched.size > 0
+    return this.#failed.size + this.#unwatched.size > 0 || this.#emptySinceMs !== undefined
   }
 
   close(): void {
+    this.#cancelGrace()
     this.#anchor.close()
     this.#targets.close()
     for (const { close } of this.#directories.values()) close()
@@ -175,7 +215,7 @@ export class WatchedTree {
       const state = this.#fileSystem.state(path)
       if (state?.kind === 'directory') return this.#scan(path, state)
       this.#drop(path)
-      if (isRoot) throw new ConfigError(path, 'does not exist: its objects are gone until it is back')
+      if (isRoot) throw new ConfigError(path, state === undefined ? absentRoot : replacedRoot)
     })
   }
 
@@ -214,7 +254,8 @@ export class WatchedTree {
     for (const name of namesIn(directory)) {
       if (!names.has(name)) this.#dropEntry(path, directory, name)
     }
-    this.#options.report(path, watch.failure)
+    // NB: of the root when all is looked at: it may be empty.
+    if (path !== this.#options.root) this.#options.report(path, watch.failure)
   }
 
   #lookAtSightings(): void {

@@ -1,0 +1,198 @@
+// Issue 18, C9: a root that is absent keeps everything; an empty one removes after a grace period.
+import assert from 'node:assert/strict'
+import { mkdirSync, renameSync, rmSync, unlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import { ConfigError } from '../../../src/errors.js'
+import { nodeFileSystem } from '../../../src/source/index.js'
+import { ManifestFolder, realTimers } from '../../support/manifest-folder.js'
+
+let folder: ManifestFolder
+/** Runs what waits for the grace period. */
+let endGrace: () => void
+let passedMs: number
+
+const gracePeriodMs = 10_000
+const timers = {
+  now: () => performance.now() + passedMs,
+  after: (delayMs: number, run: () => void) => {
+    if (delayMs !== gracePeriodMs) return realTimers.after(delayMs, run)
+    endGrace = run
+    return () => (endGrace = () => assert.fail('it does not wait'))
+  },
+}
+
+function service(name: string, clusterIP: string): string {
+  return `apiVersion: v1\nkind: Service\nmetadata: {name: ${name}}\nspec: {clusterIP: ${clusterIP}, ports: [{port: 80}]}\n`
+}
+
+function write(name: string, text: string): void {
+  writeFileSync(folder.path(name), text)
+}
+
+/** Time passes. */
+async function endGracePeriod(): Promise<readonly string[]> {
+  return await folder.after(() => {
+    passedMs += gracePeriodMs
+    endGrace()
+  })
+}
+
+beforeEach(async () => {
+  endGrace = () => assert.fail('it does not wait')
+  passedMs = 0
+  folder = new ManifestFolder()
+  mkdirSync(folder.path('sub'), { recursive: true })
+  write('a.yaml', service('a', '10.96.0.1'))
+  write('sub/b.yaml', service('b', '10.96.0.2'))
+})
+afterEach(() => folder.close())
+
+const away = () => join(folder.base, 'away')
+const base = () => folder.base
+
+const absences: { name: string; leave: () => void; comeBack: () => void }[] = [
+  {
+    name: 'renamed',
+    leave: () => renameSync(folder.root, away()),
+    comeBack: () => renameSync(away(), folder.root),
+  },
+  {
+    name: 'with the folder above it',
+    leave: () => renameSync(base(), `${base()}-away`),
+    comeBack: () => renameSync(`${base()}-away`, base()),
+  },
+  {
+    name: 'a file in its place',
+    leave: () => {
+      renameSync(folder.root, away())
+      writeFileSync(folder.root, '')
+    },
+    comeBack: () => {
+      unlinkSync(folder.root)
+      renameSync(away(), folder.root)
+    },
+  },
+]
+
+describe('a manifests folder that is absent', () => {
+  for (const { name, leave, comeBack } of absences) {
+    it(`keeps its objects, says so, and only differences count when it is back: ${name}`, async () => {
+      await folder.start({}, timers)
+      folder.batches.length = 0
+      const line = await folder.loggedAfter(leave)
+      assert.match(line, /: its objects stay in force until it is (?:back|one again)$/u)
+      assert.equal(folder.errors, 1)
+      passedMs += 3_600_000
+      const batch = await folder.after(() => {
+        comeBack()
+        unlinkSync(folder.path('a.yaml'))
+        write('c.yaml', service('c', '10.96.0.3'))
+      })
+      assert.deepEqual(batch.toSorted(), ['+Service default/c 10.96.0.3', '-Service default/a'])
+      assert.deepEqual(folder.batches, [batch])
+      assert.equal(folder.errors, 0)
+      const change = () => write('sub/b.yaml', service('b', '10.96.0.22'))
+      assert.deepEqual(await folder.after(change), ['+Service default/b 10.96.0.22'])
+    })
+  }
+
+  it('is there again in parts: files that are still missing in a large folder are not gone', async () => {
+    for (let i = 0; i < 1000; i++) write(`s${i}.yaml`, service(`s${i}`, '10.96.1.1'))
+    await folder.start({}, timers)
+    await folder.loggedAfter(() => renameSync(folder.root, away()))
+    const batch = await folder.after(() => {
+      renameSync(away(), folder.root)
+      write('c.yaml', service('c', '10.96.0.3'))
+    })
+    assert.deepEqual(batch, ['+Service default/c 10.96.0.3'])
+  })
+})
+
+describe('a manifests folder that cannot be read', () => {
+  for (const call of ['state', 'list'] as const)
+    it(`keeps its objects, and says so: ${call}`, async () => {
+      let isFailing = false
+      const guard = (path: string): void => {
+        if (isFailing && path === folder.root)
+          throw new ConfigError(path, 'cannot be read: input/output error')
+      }
+      await folder.start(
+        {
+          [call]: (path: string) => {
+            guard(path)
+            return nodeFileSystem[call](path)
+          },
+        },
+        timers,
+      )
+      folder.batches.length = 0
+      isFailing = true
+      const line = await folder.loggedAfter(() => {
+        renameSync(folder.root, away())
+        renameSync(away(), folder.root)
+      })
+      assert.match(line, /input\/output error/u)
+      isFailing = false
+      await folder.until(() => folder.errors === 0)
+      assert.deepEqual(folder.batches.flat(), [])
+    })
+})
+
+describe('a manifests folder that is empty', () => {
+  const emptying: { name: string; act: () => void }[] = [
+    {
+      name: 'each file was deleted',
+      act: () => {
+        unlinkSync(folder.path('a.yaml'))
+        rmSync(folder.path('sub'), { recursive: true })
+      },
+    },
+    {
+      name: 'another folder is in its place, as after an unmount',
+      act: () => {
+        renameSync(folder.root, away())
+        mkdirSync(folder.root)
+      },
+    },
+  ]
+  for (const { name, act } of emptying) {
+    it(`loses its objects after 10 s: ${name}`, async () => {
+      await folder.start({}, timers)
+      folder.batches.length = 0
+      assert.match(await folder.loggedAfter(act), /is empty: its objects are removed after 10 s$/u)
+      assert.deepEqual(folder.batches, [])
+      const batch = await endGracePeriod()
+      assert.deepEqual(batch.toSorted(), ['-Service default/a', '-Service default/b'])
+      await folder.until(() => folder.errors === 0)
+    })
+
+    it(`keeps those that are there again within 10 s: ${name}`, async () => {
+      await folder.start({}, timers)
+      folder.batches.length = 0
+      await folder.loggedAfter(act)
+      passedMs += gracePeriodMs - 1000
+      const batch = await folder.after(() => {
+        write('a.yaml', service('a', '10.96.0.1'))
+        write('c.yaml', service('c', '10.96.0.3'))
+      })
+      assert.deepEqual(batch.toSorted(), ['+Service default/c 10.96.0.3', '-Service default/b'])
+      await folder.until(() => folder.errors === 0)
+    })
+  }
+
+  it('is looked at again without an event, as a mount makes none', async () => {
+    let isMounted = true
+    const { list } = nodeFileSystem
+    await folder.start({ list: (path) => (isMounted ? list(path) : []) }, timers)
+    folder.batches.length = 0
+    isMounted = false
+    await folder.loggedAfter(() => {
+      renameSync(folder.root, away())
+      renameSync(away(), folder.root)
+    })
+    isMounted = true
+    await folder.until(() => folder.errors === 0)
+    assert.deepEqual(folder.batches.flat(), [])
+  })
+})
