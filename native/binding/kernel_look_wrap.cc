@@ -14,7 +14,7 @@ Result<KernelLook> OpenLook(const Napi::CallbackInfo& info) {
   const Arguments arguments(info, {Parameter::Records<uint8_t>("families")});
   const auto families = arguments.Records<uint8_t>(0);
   for (const uint8_t family : families) CheckFamily(info.Env(), family);
-  return KernelLook::Open(families);
+  return KernelLook::Open(families, look::Scope::kIpvs);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <linux/netfilter/ipset/ip_set.h>
 
 #include <chrono>
+#include <optional>
 
 #include "binding/arguments.h"
 
@@ -17,11 +18,14 @@ namespace {
 constexpr uint32_t kLongestWaitMs = 3'600'000;
 
 Result<LookWatch> OpenWatch(const Napi::CallbackInfo& info) {
-  const Arguments arguments(
-      info, {Parameter::Records<uint8_t>("families"), Parameter::Text("setPrefix", IPSET_MAXNAMELEN - 1)});
+  const auto families_parameter = Parameter::Records<uint8_t>("families");
+  const bool has_prefix = info.Length() > 1;
+  const Arguments arguments =
+      has_prefix ? Arguments(info, {families_parameter, Parameter::Text("setPrefix", IPSET_MAXNAMELEN - 1)})
+                 : Arguments(info, {families_parameter});
   const auto families = arguments.Records<uint8_t>(0);
   for (const uint8_t family : families) CheckFamily(info.Env(), family);
-  return LookWatch::Open(families, arguments.Text(1));
+  return LookWatch::Open(families, has_prefix ? std::optional(arguments.Text(1)) : std::nullopt);
 }
 
 }  // namespace

@@ -20,15 +20,18 @@ void Append(std::vector<uint8_t>& bytes, const T& value) {
 
 }  // namespace
 
-Result<KernelLook> KernelLook::Open(std::span<const uint8_t> families, SocketCalls& calls) {
+Result<KernelLook> KernelLook::Open(std::span<const uint8_t> families, Scope scope, SocketCalls& calls) {
+  const auto names =
+      scope == Scope::kIpvs ? std::vector{"nat", "mangle", "filter"} : std::vector{"nat", "filter"};
   std::vector<xtables::TableSocket> tables;
   for (const uint8_t family : families) {
-    for (const char* table : {"nat", "mangle", "filter"}) {
+    for (const char* table : names) {
       auto socket = xtables::TableSocket::Open(xtables::ShapeOf(family), table, calls);
       if (!socket.ok()) return socket.error();
       tables.push_back(std::move(socket.value()));
     }
   }
+  if (scope == Scope::kTables) return KernelLook(std::move(tables), std::nullopt);
   auto servers = ipvs::OptionReader::Open(calls);
   if (!servers.ok()) return servers.error();
   return KernelLook(std::move(tables), std::move(servers.value()));
@@ -41,7 +44,8 @@ std::vector<uint8_t> KernelLook::Take() {
     Append(bytes, info.ok() ? 0 : info.error().code);
     if (info.ok()) Append(bytes, info.value());
   }
-  const auto servers = servers_.ReadInfo();
+  if (!servers_) return bytes;
+  const auto servers = servers_->ReadInfo();
   Append(bytes, servers.ok() ? 0 : servers.error().code);
   if (servers.ok()) Append(bytes, servers.value().num_services);
   return bytes;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -11,25 +12,31 @@
 
 namespace viaduct::look {
 
+/// What is looked at.
+enum class Scope : uint8_t {
+  kTables,  ///< the tables nat and filter
+  kIpvs,    ///< the tables nat, mangle and filter, and the number of IPv4 virtual servers
+};
+
 /// What of the kernel is cheap to ask and becomes something else when somebody adds or removes: how many
-/// entries and bytes the tables nat, mangle and filter of some families have, and where their own chains lie;
-/// the number of IPv4 virtual servers (the kernel counts no others).
+/// entries and bytes tables of some families have, and where their own chains lie; the number of IPv4 virtual
+/// servers (the kernel counts no others).
 class KernelLook {
  public:
   /// `families`: AF_INET, AF_INET6.
-  static Result<KernelLook> Open(std::span<const uint8_t> families,
+  static Result<KernelLook> Open(std::span<const uint8_t> families, Scope scope,
                                  SocketCalls& calls = SocketCalls::Kernel());
 
-  /// Bytes that mean nothing by themselves: equal ones, nothing of it has changed. NB: asks for all three
-  /// tables of each family, which makes those that are not there.
+  /// Bytes that mean nothing by themselves: equal ones, nothing of it has changed. NB: asks for all tables of
+  /// the scope, which makes those that are not there.
   std::vector<uint8_t> Take();
 
  private:
-  KernelLook(std::vector<xtables::TableSocket> tables, ipvs::OptionReader servers)
+  KernelLook(std::vector<xtables::TableSocket> tables, std::optional<ipvs::OptionReader> servers)
       : tables_(std::move(tables)), servers_(std::move(servers)) {}
 
   std::vector<xtables::TableSocket> tables_;
-  ipvs::OptionReader servers_;
+  std::optional<ipvs::OptionReader> servers_;
 };
 
 }  // namespace viaduct::look

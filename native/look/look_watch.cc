@@ -41,18 +41,24 @@ bool Replaces(std::optional<std::vector<uint8_t>>& seen, std::vector<uint8_t> no
 
 }  // namespace
 
-Result<LookWatch> LookWatch::Open(std::span<const uint8_t> families, std::string set_prefix,
-                                  SocketCalls& calls) {
-  auto look = KernelLook::Open(families, calls);
+Result<LookWatch> LookWatch::Open(std::span<const uint8_t> families,
+                                  const std::optional<std::string>& set_prefix, SocketCalls& calls) {
+  auto look = KernelLook::Open(families, set_prefix ? Scope::kIpvs : Scope::kTables, calls);
   if (!look.ok()) return look.error();
+  Fd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake.is_open()) return Error{errno, "open eventfd", {}};
+  if (!set_prefix) return LookWatch(calls, std::move(look.value()), std::nullopt, std::move(wake));
+  auto ipvs = OpenIpvs(*set_prefix, calls);
+  if (!ipvs.ok()) return ipvs.error();
+  return LookWatch(calls, std::move(look.value()), std::move(ipvs.value()), std::move(wake));
+}
+
+Result<LookWatch::Ipvs> LookWatch::OpenIpvs(std::string set_prefix, SocketCalls& calls) {
   auto servers = ipvs::IpvsSocket::Open(calls);
   if (!servers.ok()) return servers.error();
   auto sets = ipset::IpsetSocket::Open(calls);
   if (!sets.ok()) return sets.error();
-  Fd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!wake.is_open()) return Error{errno, "open eventfd", {}};
-  return LookWatch(calls, std::move(look.value()), std::move(servers.value()), std::move(sets.value()),
-                   std::move(set_prefix), std::move(wake));
+  return Ipvs{std::move(servers.value()), std::move(sets.value()), std::move(set_prefix)};
 }
 
 Result<bool> LookWatch::Next(std::span<const ipvs::VirtualServerRecord> sample, milliseconds longest) {
@@ -81,26 +87,31 @@ Result<bool> LookWatch::Next(std::span<const ipvs::VirtualServerRecord> sample, 
 
 /// Whether something is not as it was.
 bool LookWatch::LookAgain(std::span<const ipvs::VirtualServerRecord> sample) {
+  bool is_other = Replaces(seen_, look_.Take());
+  if (ipvs_) is_other |= LookAtIpvs(*ipvs_, sample);
+  return is_other;
+}
+
+bool LookWatch::LookAtIpvs(Ipvs& ipvs, std::span<const ipvs::VirtualServerRecord> sample) {
   const auto keys = BytesOf(sample);
   if (!std::ranges::equal(keys, keys_)) {
     keys_.assign(keys.begin(), keys.end());
     seen_servers_.reset();
   }
-  bool is_other = Replaces(seen_, look_.Take());
-  is_other |= Replaces(seen_servers_, ReadServers(sample));
+  bool is_other = Replaces(seen_servers_, ReadServers(ipvs, sample));
   const nanoseconds start = calls_->Now();
   // A look that comes a little early is no reason to leave them to the next one.
   if (start + kPeriod / 2 < sets_due_) return is_other;
-  is_other |= Replaces(seen_sets_, ReadSets());
+  is_other |= Replaces(seen_sets_, ReadSets(ipvs));
   const nanoseconds end = calls_->Now();
   sets_due_ = start + std::max(kPeriod, (end - start) * kSetsShare);
   return is_other;
 }
 
-LookWatch::Bytes LookWatch::ReadServers(std::span<const ipvs::VirtualServerRecord> sample) {
+LookWatch::Bytes LookWatch::ReadServers(Ipvs& ipvs, std::span<const ipvs::VirtualServerRecord> sample) {
   if (sample.empty()) return {};
   Bytes bytes;
-  const auto table = servers_.Read(sample, false);
+  const auto table = ipvs.servers.Read(sample, false);
   if (!table.ok()) {
     Append(bytes, std::span<const int>(&table.error().code, 1));
     return bytes;
@@ -110,15 +121,15 @@ LookWatch::Bytes LookWatch::ReadServers(std::span<const ipvs::VirtualServerRecor
   return bytes;
 }
 
-LookWatch::Bytes LookWatch::ReadSets() {
+LookWatch::Bytes LookWatch::ReadSets(Ipvs& ipvs) {
   Bytes bytes;
-  const auto sets = sets_.ListSets();
+  const auto sets = ipvs.sets.ListSets();
   if (!sets.ok()) {
     Append(bytes, std::span<const int>(&sets.error().code, 1));
     return bytes;
   }
   for (const ipset::SetRecord& set : sets.value())
-    if (std::string_view(set.name).starts_with(set_prefix_))
+    if (std::string_view(set.name).starts_with(ipvs.set_prefix))
       Append(bytes, std::span<const ipset::SetRecord>(&set, 1));
   return bytes;
 }

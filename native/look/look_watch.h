@@ -16,13 +16,15 @@
 
 namespace viaduct::look {
 
-/// Looks at the kernel once a second, and wakes nobody while it is as it was: what a KernelLook sees, the
-/// sets and how many entries each has. The kernel counts those one by one: sets are looked at for 1/500 of
-/// the time at most.
+/// Looks at the kernel once a second, and wakes nobody while it is as it was: what a KernelLook sees; of ipvs
+/// mode also the sets and how many entries each has. The kernel counts those one by one: sets are looked at
+/// for 1/500 of the time at most.
 class LookWatch {
  public:
-  /// `families` as KernelLook has them; `set_prefix`: what the names of the sets begin with.
-  static Result<LookWatch> Open(std::span<const uint8_t> families, std::string set_prefix,
+  /// `families` as KernelLook has them; `set_prefix`: what the names of the sets begin with; without it the
+  /// tables nat and filter are all that is looked at.
+  static Result<LookWatch> Open(std::span<const uint8_t> families,
+                                const std::optional<std::string>& set_prefix,
                                 SocketCalls& calls = SocketCalls::Kernel());
 
   /// Blocks until a look, or a virtual server of `sample` with its real servers, is not what it was the time
@@ -36,23 +38,24 @@ class LookWatch {
  private:
   using Bytes = std::vector<uint8_t>;
 
-  LookWatch(SocketCalls& calls, KernelLook look, ipvs::IpvsSocket servers, ipset::IpsetSocket sets,
-            std::string set_prefix, Fd wake)
-      : calls_(&calls),
-        look_(std::move(look)),
-        servers_(std::move(servers)),
-        sets_(std::move(sets)),
-        set_prefix_(std::move(set_prefix)),
-        wake_(std::move(wake)) {}
+  /// What ipvs mode has beside tables.
+  struct Ipvs {
+    ipvs::IpvsSocket servers;
+    ipset::IpsetSocket sets;
+    std::string set_prefix;
+  };
+  static Result<Ipvs> OpenIpvs(std::string set_prefix, SocketCalls& calls);
+
+  LookWatch(SocketCalls& calls, KernelLook look, std::optional<Ipvs> ipvs, Fd wake)
+      : calls_(&calls), look_(std::move(look)), ipvs_(std::move(ipvs)), wake_(std::move(wake)) {}
   bool LookAgain(std::span<const ipvs::VirtualServerRecord> sample);
-  Bytes ReadServers(std::span<const ipvs::VirtualServerRecord> sample);
-  Bytes ReadSets();
+  bool LookAtIpvs(Ipvs& ipvs, std::span<const ipvs::VirtualServerRecord> sample);
+  static Bytes ReadServers(Ipvs& ipvs, std::span<const ipvs::VirtualServerRecord> sample);
+  static Bytes ReadSets(Ipvs& ipvs);
 
   SocketCalls* calls_;
   KernelLook look_;
-  ipvs::IpvsSocket servers_;
-  ipset::IpsetSocket sets_;
-  std::string set_prefix_;
+  std::optional<Ipvs> ipvs_;
   Fd wake_;                               ///< eventfd
   std::chrono::nanoseconds due_{0};       ///< of the next look
   std::chrono::nanoseconds sets_due_{0};  ///< of the next look at sets

@@ -9,6 +9,9 @@
 #include <cerrno>
 #include <cstring>
 #include <functional>
+#include <optional>
+#include <set>
+#include <string>
 
 #include "look/look_watch.h"
 
@@ -23,6 +26,7 @@ class CountedTables : public SocketCalls {
  public:
   uint32_t entries = 4;
   int looks = 0;
+  std::set<std::string> asked;  ///< tables
   std::chrono::nanoseconds now = seconds(100);
   std::function<void()> on_look = [] {};
 
@@ -34,6 +38,7 @@ class CountedTables : public SocketCalls {
     }
     if (level != IPPROTO_IP || name != IPT_SO_GET_INFO) return Fail(ENOPROTOOPT);
     ipt_getinfo info{};
+    asked.insert(static_cast<const char*>(value));
     if (strcmp(static_cast<const char*>(value), "nat") == 0) {
       ++looks;
       on_look();
@@ -64,8 +69,8 @@ class CountedTables : public SocketCalls {
 
 class LookWatchTest : public testing::Test {
  protected:
-  LookWatch Open() {
-    auto watch = LookWatch::Open(families_, "KUBE-", kernel);
+  LookWatch Open(const std::optional<std::string>& set_prefix = "KUBE-") {
+    auto watch = LookWatch::Open(families_, set_prefix, kernel);
     EXPECT_TRUE(watch.ok());
     return std::move(watch.value());
   }
@@ -105,6 +110,14 @@ TEST_F(LookWatchTest, TellsWhatHappenedBetweenTwoCalls) {
   EXPECT_EQ(Next(watch, milliseconds(500)), Answer(0.5, false));
   kernel.entries++;
   EXPECT_EQ(Next(watch), Answer(0.5, true));
+}
+
+TEST_F(LookWatchTest, OfTablesAloneAsksForNoOther) {
+  LookWatch watch = Open(std::nullopt);
+  kernel.on_look = [this] { kernel.entries += kernel.looks == 3 ? 1 : 0; };
+  EXPECT_EQ(Next(watch), Answer(2, true));
+  EXPECT_EQ(kernel.asked, (std::set<std::string>{"filter", "nat"}));
+  EXPECT_EQ(Next(watch), Answer(5, false));
 }
 
 TEST_F(LookWatchTest, IsWoken) {

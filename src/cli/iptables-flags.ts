@@ -34,7 +34,7 @@ export const iptablesFlags: readonly Flag[] = [
     name: 'iptables-sync-period',
     value: 'DURATION',
     field: 'iptables.syncPeriod',
-    help: 'how often the tables are compared with what they should hold (default 30s)',
+    help: 'when tables are compared with what they should hold after a write; up to 10 times later at rest (default 30s)',
     take: (input, text) => withIptables(input, { syncPeriodMs: parseDuration('iptables.syncPeriod', text) }),
   },
   {

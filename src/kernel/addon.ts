@@ -170,7 +170,8 @@ export interface Addon {
   readonly IpsetSocket: new () => RawIpsetSocket
   readonly NftSocket: new () => RawNftSocket
   readonly KernelLook: new (families: Uint8Array) => RawKernelLook
-  readonly LookWatch: new (families: Uint8Array, setPrefix: string) => RawLookWatch
+  /** Without `setPrefix`: of the tables nat and filter alone. */
+  readonly LookWatch: new (families: Uint8Array, setPrefix?: string) => RawLookWatch
   readonly XtablesTable: new (family: RawFamily, table: string) => RawXtablesTable
   /** Lines such as `READY=1` to the socket of that name (NOTIFY_SOCKET). Does not wait; throws RawError. */
   readonly notifyServiceManager: (socket: string, state: string) => void

@@ -11,6 +11,8 @@ export interface KernelLook {
   take(): Promise<Uint8Array>
   /** Also of sets whose names begin so. Throws KernelError where no socket can be opened. */
   watch(setPrefix: string): LookWatch
+  /** Of the tables nat and filter alone. Throws KernelError where no socket can be opened. */
+  watchTables(): LookWatch
   /** Waits for the call in flight, and closes the watches; afterwards every call throws KernelError EBADF. Idempotent. */
   close(): Promise<void>
 }

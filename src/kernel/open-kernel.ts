@@ -60,7 +60,7 @@ export interface KernelOptions {
  * and opens its socket in the network namespace of that moment.
  *
  * Each part has one call in flight, for both families, on libuv's pool: one of its threads waits for events, one looks at the
- * kernel once a second (ipvs mode), and a call that finds none free waits some milliseconds. At a start, when the parts are asked
+ * kernel once a second, and a call that finds none free waits some milliseconds. At a start, when the parts are asked
  * beside each other, it may wait for modules that the kernel loads, and so do the files of the world. The launcher asks for six
  * threads (`launch.cts`), where libuv has four. With those too both waits end within seconds and queue again behind the files and names
  * that were asked for meanwhile. Each table of x_tables is a part of its own, and holds its thread while it waits for the lock: of

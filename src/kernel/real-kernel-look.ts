@@ -37,15 +37,23 @@ export class RealKernelLook implements KernelLook {
   }
 
   watch(setPrefix: string): LookWatch {
+    return this.#watch([this.#families, setPrefix])
+  }
+
+  watchTables(): LookWatch {
+    return this.#watch([this.#families])
+  }
+
+  #watch(scope: ConstructorParameters<Addon['LookWatch']>): LookWatch {
     if (this.#isClosed) throw closedError('xtables')
-    const watch = new RealLookWatch(this.#open(setPrefix), () => this.#watches.delete(watch))
+    const watch = new RealLookWatch(this.#open(scope), () => this.#watches.delete(watch))
     this.#watches.add(watch)
     return watch
   }
 
-  #open(setPrefix: string): RawLookWatch {
+  #open(scope: ConstructorParameters<Addon['LookWatch']>): RawLookWatch {
     try {
-      return new (this.#addon().LookWatch)(this.#families, setPrefix)
+      return new (this.#addon().LookWatch)(...scope)
     } catch (error) {
       throw toKernelError(error, 'xtables')
     }

@@ -8,6 +8,7 @@ import { inOrder } from './in-order.js'
 import { servesLocalhostNodePorts } from '../node/index.js'
 import { describeNftLeftovers } from './iptables-clean-up.js'
 import { IptablesPipeline } from './iptables-pipeline.js'
+import { openIptablesWatch } from './iptables-watch.js'
 import { ensureSetting } from './kernel-settings.js'
 import { leavingNft } from './nft-clean-up.js'
 import {
@@ -54,8 +55,9 @@ export function iptablesMode(
     count: () => {},
   })
   const { syncPeriodMs, minSyncPeriodMs } = config.iptables
-  const openPipeline = (family: IpFamily): IptablesPipeline =>
-    new IptablesPipeline({
+  const pipelines: IptablesPipeline[] = []
+  const openPipeline = (family: IpFamily): IptablesPipeline => {
+    const pipeline = new IptablesPipeline({
       ...options,
       ...kernel,
       family,
@@ -67,6 +69,11 @@ export function iptablesMode(
       metrics: metrics[family],
       openHealthChecks: (isHealthy) => options.openHealthChecks(family, isHealthy),
     })
+    pipelines.push(pipeline)
+    return pipeline
+  }
+  const openWatch: NonNullable<Mode['openWatch']> = () =>
+    openIptablesWatch({ look: kernel.look(families), pipelines, log })
   const removeOthers = async (): Promise<LeftoverReport> => {
     await cleanUpMangle(kernel)
     const report = await cleanUp(kernel, config.ipvs.excludeCIDRs)
@@ -75,7 +82,16 @@ export function iptablesMode(
     return { removed: isNothing ? undefined : describeCleanUp({ ...report, failures: [] }), failures }
   }
   const leaveOthers = leavingAll([leaving('ipvs', log, removeOthers), leavingNft(options)])
-  return { name: 'iptables', families, openPipeline, syncPeriodMs, minSyncPeriodMs, restFactor, leaveOthers }
+  return {
+    name: 'iptables',
+    families,
+    openPipeline,
+    openWatch,
+    syncPeriodMs,
+    minSyncPeriodMs,
+    restFactor,
+    leaveOthers,
+  }
 }
 
 async function warnOfNft({ nftChains }: ModeKernel, log: Log): Promise<void> {

@@ -40,6 +40,7 @@ import { openTracker } from './open-tracker.js'
 import { PacketCounts } from './packet-counts.js'
 import type { Pipeline } from './pipeline.js'
 import { LocalPolicyGaps } from './local-policy-gaps.js'
+import { LookTimes } from './look-times.js'
 import { ServiceHealthChecks } from './service-health-checks.js'
 import { logFamily, reportSizes, worldSize } from './sync-report.js'
 import { traceRoute } from './trace-route.js'
@@ -75,8 +76,8 @@ interface State {
   readonly tables: IptablesTables
 }
 
-/** Between two cheap looks at the tables. */
-const checkPeriodMs = 1000
+/** Before the kernel that could not be read is asked again. */
+const retryMs = 1000
 
 /** Compiling may hold the event loop so long; then other work gets its turn. */
 const sliceMs = 8
@@ -103,13 +104,15 @@ export class IptablesPipeline implements Pipeline {
   #isStopping = false
   readonly #backlog: Backlog
   readonly #packets: PacketCounts
-  #checkDueMs = 0
-  #compareDueMs = 0
+  readonly #lookTimes: LookTimes
+  /** Listeners and flows that failed are tried again. */
+  #settleDueMs = 0
 
   constructor(options: IptablesPipelineOptions) {
     this.#options = options
     this.#backlog = new Backlog(options)
     this.#packets = new PacketCounts(options.doors.filter)
+    this.#lookTimes = new LookTimes(options.clock, options.syncPeriodMs)
     this.#cleaner = new ConntrackCleaner({
       ...options,
       nodePortAddresses: async () =>
@@ -154,6 +157,21 @@ export class IptablesPipeline implements Pipeline {
     this.#isStopping = true
   }
 
+  /** The tables are watched from now on; the caller asks for a run. */
+  beginWatch(): void {
+    this.#lookTimes.beginWatch()
+  }
+
+  /** The watch saw that a table is not as it was; the caller asks for a run. */
+  noteLook(): void {
+    this.#lookTimes.note()
+  }
+
+  /** The tables are not watched any more: runs look for themselves. */
+  endWatch(): void {
+    this.#lookTimes.endWatch()
+  }
+
   get isInForce(): boolean {
     return this.#isInForce
   }
@@ -182,7 +200,7 @@ export class IptablesPipeline implements Pipeline {
     const state = await this.#prepare(known)
     if (state === undefined) {
       this.#backlog.waitOn()
-      return checkPeriodMs
+      return retryMs
     }
     const { ledger, tables } = state
     // Before the tables are told anything: what they miss then, somebody took.
@@ -199,6 +217,7 @@ export class IptablesPipeline implements Pipeline {
     if (routes > 0 || isRenewed || isTakenOver || tables.isWriteDue) {
       const isFull = isTakenOver || isRenewed || look !== 'none'
       const written = await tables.write({ mayPrune: known === 'synced' })
+      this.#lookTimes.noteChange()
       reportSizes(this.#options.metrics, ledger.sizes)
       const sizes = {
         ...worldSize(this.#tracker),
@@ -208,18 +227,17 @@ export class IptablesPipeline implements Pipeline {
       reportPass(family, { startMs, oldestEventMs, routes, isFull, written, sizes }, this.#options)
       if (written !== undefined) await this.#settle(ledger)
       this.#isInForce ||= written !== undefined && this.#hasTakenOver
-    } else if (look === 'full') {
-      // Listeners and flows that failed are tried again.
+    } else if (clock.now() >= this.#settleDueMs) {
       await this.#settle(ledger)
     }
     if (tables.isBehind) this.#backlog.waitOn()
     else this.#backlog.settle()
-    return Math.min(Math.max(0, this.#checkDueMs - clock.now()), tables.nextInMs() ?? Infinity)
+    return Math.min(this.#lookTimes.nextInMs(), tables.nextInMs() ?? Infinity)
   }
 
   /** Everything that a pass needs to know of the kernel; undefined: it could not be read. */
   async #prepare(known: 'listed' | 'synced'): Promise<State | undefined> {
-    const { family, config, node, clock, doors, metrics, problems, syncPeriodMs } = this.#options
+    const { family, config, node, doors, metrics, problems } = this.#options
     const key = `read ${family}`
     try {
       if (this.#machine === undefined)
@@ -229,7 +247,6 @@ export class IptablesPipeline implements Pipeline {
       if (this.#state === undefined) {
         const ledger = new IptablesLedger({ isBeside: known === 'listed' && (await hasFormerOwner(doors)) })
         this.#state = { ledger, tables: new IptablesTables({ ...this.#options, ledger }) }
-        this.#compareDueMs = clock.now() + syncPeriodMs
       }
     } catch (error) {
       if (!(error instanceof KernelError)) throw error
@@ -303,19 +320,16 @@ export class IptablesPipeline implements Pipeline {
   }
 
   async #look(tables: IptablesTables): Promise<'none' | 'cheap' | 'full' | 'different'> {
-    const nowMs = this.#options.clock.now()
-    if (nowMs < Math.min(this.#checkDueMs, this.#compareDueMs)) return 'none'
-    const isFull = nowMs >= this.#compareDueMs
-    if (isFull) this.#compareDueMs = nowMs + this.#options.syncPeriodMs
-    this.#checkDueMs = nowMs + checkPeriodMs
-    const isDifferent = isFull ? await tables.compare() : await tables.check()
-    if (isDifferent) return 'different'
-    return isFull ? 'full' : 'cheap'
+    const look = this.#lookTimes.take()
+    if (look === 'none') return look
+    const isDifferent = look === 'full' ? await tables.compare() : await tables.check()
+    return isDifferent ? 'different' : look
   }
 
   /** What follows when everything is in the kernel; a loser that won may be told to work only now. */
   async #settle(ledger: IptablesLedger): Promise<void> {
-    const { family, metrics, warnings } = this.#options
+    const { family, clock, metrics, syncPeriodMs, warnings } = this.#options
+    this.#settleDueMs = clock.now() + syncPeriodMs
     for (const { frontend, loser, winner } of ledger.takeConflicts()) {
       const key = `${family} ${frontend} of ${loser}`
       if (winner === undefined) warnings.forget(key)

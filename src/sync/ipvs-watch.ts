@@ -5,7 +5,7 @@ import type { Log } from '../log.js'
 import { setPrefix } from '../modes/ipvs/index.js'
 import type { Clock } from './clock.js'
 import type { FamilyPipeline } from './family-pipeline.js'
-import type { ModeWatch } from './mode.js'
+import { type ModeWatch, reportUnwatched } from './mode.js'
 
 /** So long the same virtual servers of a large table are watched. */
 const turnMs = 10_000
@@ -24,7 +24,7 @@ export function openIpvsWatch(options: IpvsWatchOptions): ModeWatch | undefined 
     return new IpvsWatch(options.look.watch(setPrefix), options)
   } catch (error) {
     if (!(error instanceof KernelError)) throw error
-    tellUnwatched(options.log, error)
+    reportUnwatched(options.log, error)
     return undefined
   }
 }
@@ -52,7 +52,7 @@ class IpvsWatch implements ModeWatch {
     } catch (error) {
       if (!(error instanceof KernelError)) throw error
       for (const pipeline of pipelines) pipeline.endWatch()
-      tellUnwatched(log, error)
+      reportUnwatched(log, error)
       return false
     }
   }
@@ -71,8 +71,4 @@ class IpvsWatch implements ModeWatch {
     if (!isSame) for (const pipeline of pipelines) pipeline.beginWatch()
     this.#sample = keys
   }
-}
-
-function tellUnwatched(log: Log, error: KernelError): void {
-  log.warn('The kernel cannot be watched: it is asked every second instead, which costs more', { err: error })
 }

@@ -72,6 +72,11 @@ export interface ModeWatch {
   close(): Promise<void>
 }
 
+/** Warns that a mode has no watch of the kernel. */
+export function reportUnwatched(log: Log, error: KernelError): void {
+  log.warn('The kernel cannot be watched: it is asked every second instead, which costs more', { err: error })
+}
+
 /** What was done about another mode's leftovers. */
 export interface LeftoverReport {
   /** What went; undefined: nothing. */

@@ -28,7 +28,7 @@ export class PacketCounts {
   ): Promise<(rule: CountedRule | undefined) => number | undefined> {
     const chains = [...new Set(rules.flatMap((rule) => rule?.chain ?? []))]
     const counts = chains.length === 0 ? [] : await this.#read(chains)
-    return (rule) => (rule && counts[chains.indexOf(rule.chain)]?.at(rule.place))
+    return (rule) => rule && counts[chains.indexOf(rule.chain)]?.at(rule.place)
   }
 
   async #read(chains: readonly string[]): ReturnType<Xtables['packets']> {

@@ -87,6 +87,27 @@ export function kernelLookContract(
       await watch.close()
     })
 
+    it('watches nat and filter alone', async () => {
+      const watch = kernel.look(families).watchTables()
+      assert.equal(await watch.next([]), false)
+      for (const table of ['nat', 'filter'] as const) {
+        for (const family of families) {
+          const door = kernel.xtables(family, table)
+          const added = watch.next([])
+          await door.apply([{ op: 'set-chain', chain, rules: [{ target: { kind: 'return' } }] }])
+          assert.equal(await added, true)
+          const removed = watch.next([])
+          await door.apply([{ op: 'remove-chain', chain }])
+          assert.equal(await removed, true)
+        }
+      }
+      const mangle = kernel.xtables('ipv4', 'mangle')
+      await mangle.apply([{ op: 'set-chain', chain, rules: [{ target: { kind: 'return' } }] }])
+      assert.equal(await watch.next([]), false)
+      await mangle.apply([{ op: 'remove-chain', chain }])
+      await watch.close()
+    })
+
     it('ends a watch that waits', async () => {
       const watch = kernel.look(families).watch('VIADUCT-')
       const next = watch.next([])

@@ -201,6 +201,27 @@ describe('what somebody else does to the tables', () => {
     await lab.stop()
   })
 
+  it('does nothing: tables at rest are asked for nothing but rare comparisons, and drift is found all the same', async () => {
+    const lab = await started(...web)
+    await lab.clock.advance(10_000)
+    const calls: string[] = []
+    const doors = (['ipv4', 'ipv6'] as const).flatMap((family) =>
+      (['nat', 'filter'] as const).map((table) => lab.kernel.xtables(family, table)),
+    )
+    for (const door of doors) door.plan = { callFault: (call) => void calls.push(call) }
+    await lab.clock.advance(15_000)
+    assert.deepEqual(calls, [])
+    await lab.clock.advance(575_000)
+    const comparisons = calls.filter((call) => call === 'compare').length
+    assert.equal(comparisons / doors.length, 4, 'of each table, after 30, 90, 210 and 450 s')
+    assert.equal(calls.length, 2 * comparisons, 'a comparison asks for the size too')
+    const before = ruleLines(lab.kernel.xtNamespace)
+    lab.kernel.xtNamespace.table('ipv6', 'filter').flush()
+    await lab.clock.advance(1000)
+    assert.deepEqual(ruleLines(lab.kernel.xtNamespace), before)
+    await lab.stop()
+  })
+
   it('adds rules of its own: they stay, are not called drift, and nothing is written for them', async () => {
     const lab = await started(...web)
     const filter = lab.kernel.xtNamespace.table('ipv4', 'filter')

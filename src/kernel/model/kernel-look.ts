@@ -2,6 +2,7 @@ import type { IpFamily } from '../../address.js'
 import type { KernelLook, LookWatch } from '../kernel-look.js'
 import type { VirtualServerKey } from '../ipvs.js'
 import { closedError } from '../request-queue.js'
+import type { XtTableName } from '../xtables.js'
 import type { ModelIpset } from './ipset.js'
 import type { ModelIpvs } from './ipvs.js'
 import type { ModelXtNamespace } from './xtables-table.js'
@@ -39,12 +40,16 @@ export class ModelKernelLook implements KernelLook {
   }
 
   watch(setPrefix: string): LookWatch {
+    return this.#watch(() => `${this.#words()} | ${this.#kernel.ipset.describe(setPrefix)}`)
+  }
+
+  watchTables(): LookWatch {
+    return this.#watch(() => this.#tables(['nat', 'filter']).join(' | '))
+  }
+
+  #watch(words: () => string): LookWatch {
     if (this.#isClosed) throw closedError('xtables')
-    const watch = new ModelLookWatch(
-      this.#kernel,
-      () => `${this.#words()} | ${this.#kernel.ipset.describe(setPrefix)}`,
-      () => this.#watches.delete(watch),
-    )
+    const watch = new ModelLookWatch(this.#kernel, words, () => this.#watches.delete(watch))
     this.#watches.add(watch)
     return watch
   }
@@ -55,11 +60,12 @@ export class ModelKernelLook implements KernelLook {
   }
 
   #words(): string {
-    const { xtNamespace, ipvs } = this.#kernel
-    const tables = this.#families.flatMap((family) =>
-      (['nat', 'mangle', 'filter'] as const).map((table) => xtNamespace.table(family, table).info),
-    )
-    return [...tables, ipvs.countIpv4()].join(' | ')
+    return [...this.#tables(['nat', 'mangle', 'filter']), this.#kernel.ipvs.countIpv4()].join(' | ')
+  }
+
+  #tables(names: readonly XtTableName[]): readonly string[] {
+    const { xtNamespace } = this.#kernel
+    return this.#families.flatMap((family) => names.map((table) => xtNamespace.table(family, table).info))
   }
 }
 
