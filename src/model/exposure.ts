@@ -65,13 +65,11 @@ export function readExposure(
   const ranges = readTexts(service.loadBalancerSourceRanges, (text) =>
     ofFamily(parseCidr(text), (cidr) => cidr.family, family),
   )
-  const frontends = new Set([clusterIP])
   const isExternalLocal = service.externalTrafficPolicy === 'Local' && obeysExternalPolicy(service)
   const needsHealthCheck = isExternalLocal && service.type === 'LoadBalancer'
   const exposure: Exposure = {
-    externalIPs: allowsExternalIPs ? newOnes(externalIPs.ofFamily, frontends) : [],
-    // Of two rules for one address kube-proxy's first counts: the external IP's.
-    loadBalancerIPs: newOnes(balancerIPs.ofFamily, frontends),
+    externalIPs: allowsExternalIPs ? othersThan(clusterIP, externalIPs.ofFamily) : [],
+    loadBalancerIPs: othersThan(clusterIP, balancerIPs.ofFamily),
     sourceRanges: ranges.ofFamily.some(isEverything) ? [] : ranges.ofFamily,
     isExternalLocal,
     healthCheckNodePort: needsHealthCheck ? service.healthCheckNodePort : 0,
@@ -118,11 +116,7 @@ function readTexts<T>(texts: readonly string[], read: (text: string) => T | null
   return { ofFamily: found, unreadable }
 }
 
-/** Those that were not met before, in their order; each is then met. */
-function newOnes(addresses: readonly IpAddress[], met: Set<IpAddress>): readonly IpAddress[] {
-  return addresses.filter((address) => {
-    const isNew = !met.has(address)
-    met.add(address)
-    return isNew
-  })
+/** Each once, in their order, without the cluster IP. */
+function othersThan(clusterIP: IpAddress, addresses: readonly IpAddress[]): readonly IpAddress[] {
+  return [...new Set(addresses)].filter((address) => address !== clusterIP)
 }

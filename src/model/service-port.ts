@@ -28,7 +28,7 @@ export interface ServicePort {
   readonly nodePort: number
   /** Of this family, each once, without the cluster IP; none where they are not allowed (F-010, F-011). */
   readonly externalIPs: readonly IpAddress[]
-  /** Load-balancer VIPs of this family, each once, without those that are frontends already (F-009). */
+  /** Load-balancer VIPs of this family, each once, without the cluster IP; some may be external IPs too (F-009). */
   readonly loadBalancerIPs: readonly IpAddress[]
   /** Sources that may reach the load-balancer VIPs; empty: all (F-017). */
   readonly sourceRanges: readonly Cidr[]

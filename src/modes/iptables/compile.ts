@@ -21,6 +21,8 @@ interface Plan {
   readonly name: string
   readonly protocol: Protocol
   readonly chains: ServiceChains
+  /** Load-balancer VIPs that are no external IPs. */
+  readonly loadBalancerIPs: readonly IpAddress[]
   /** Chain for traffic to the cluster IP. undefined: nobody can take it. */
   readonly internal: string | undefined
   /** Chain for outside traffic that no short circuit takes. undefined: nobody can take it. */
@@ -42,7 +44,7 @@ export function compileRoute(route: Route, settings: IptablesModeSettings): Desi
   if (route.affinitySeconds > 0) chains.push(...endpointChains(plan))
   const frontends = [clusterIPFrontend(plan)]
   for (const address of route.externalIPs) addExternalIP(plan, address, frontends)
-  for (const address of route.loadBalancerIPs) addLoadBalancerIP(plan, address, frontends)
+  for (const address of plan.loadBalancerIPs) addLoadBalancerIP(plan, address, frontends)
   if (route.nodePort !== 0) addNodePort(plan, frontends)
   if (route.healthCheckNodePort !== 0) frontends.push(healthCheckFrontend(plan))
   return { chains, frontends }
@@ -55,12 +57,24 @@ function planOf(route: Route, settings: IptablesModeSettings): Plan {
   const cluster = route.clusterBackends.length > 0 ? chains.cluster : undefined
   const local = route.localBackends.length > 0 ? chains.local : undefined
   const external = route.isExternalLocal ? local : cluster
-  const isAccessible =
-    route.nodePort !== 0 || route.externalIPs.length > 0 || route.loadBalancerIPs.length > 0
+  // Of two rules for one address kube-proxy's first counts: the external IP's.
+  const loadBalancerIPs = route.loadBalancerIPs.filter((address) => !route.externalIPs.includes(address))
+  const isAccessible = route.nodePort !== 0 || route.externalIPs.length > 0 || loadBalancerIPs.length > 0
   const usesExternal = isAccessible && (external ?? cluster) !== undefined
-  const usesFirewall = usesExternal && route.loadBalancerIPs.length > 0 && route.sourceRanges.length > 0
+  const usesFirewall = usesExternal && loadBalancerIPs.length > 0 && route.sourceRanges.length > 0
   const internal = route.isInternalLocal ? local : cluster
-  return { route, settings, name, protocol, chains, internal, external, usesExternal, usesFirewall }
+  return {
+    route,
+    settings,
+    name,
+    protocol,
+    chains,
+    loadBalancerIPs,
+    internal,
+    external,
+    usesExternal,
+    usesFirewall,
+  }
 }
 
 /** EXT: outside traffic gets this node's address, unless it is to stay with this node's endpoints (F-049, F-051). */
@@ -112,7 +126,7 @@ function addFirewallChain(plan: Plan, chains: DesiredChain[]): void {
   // What the node itself sends to the address has that address for its source.
   const sources: readonly XtNetwork[] = [
     ...route.sourceRanges.map(networkOf),
-    ...(isNodeAllowed ? route.loadBalancerIPs.map((address) => host(plan, address)) : []),
+    ...(isNodeAllowed ? plan.loadBalancerIPs.map((address) => host(plan, address)) : []),
   ]
   const target = jump(plan.chains.external)
   const rules = sources.map((source) => commented(plan, `${name} loadbalancer IP`, { source, target }))

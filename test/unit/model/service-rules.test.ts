@@ -117,13 +117,13 @@ describe('F-004, F-009 to F-011, F-014 frontends', () => {
       isAccessible: false,
     },
     {
-      name: 'F-009, F-010 an address is one frontend: cluster IP, external IP, load balancer, in this order',
+      name: 'F-009, F-010 the cluster IP is no other frontend; an external IP may be a load balancer as well',
       service: {
         externalIPs: ['10.0.0.1', '203.0.113.7'],
         loadBalancerIngress: [vip('203.0.113.7'), vip('10.0.0.1'), vip('198.51.100.1')],
       },
       externalIPs: ['203.0.113.7'],
-      loadBalancerIPs: ['198.51.100.1'],
+      loadBalancerIPs: ['203.0.113.7', '198.51.100.1'],
       isAccessible: true,
     },
     {

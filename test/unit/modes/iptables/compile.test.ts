@@ -205,6 +205,24 @@ nat KUBE-SERVICES -d 9.9.9.10/32 -p tcp --dport 80 "ns1/svc1:p80 loadbalancer IP
 filter KUBE-PROXY-FIREWALL -d 9.9.9.10/32 -p tcp --dport 80 "ns1/svc1:p80 traffic not accepted by KUBE-FW-#" -j DROP`,
   },
   {
+    name: "an external IP that is a load balancer as well has the external IP's rule alone, as in kube-proxy",
+    route: {
+      clusterBackends: one,
+      externalIPs: [ip('9.9.9.9')],
+      loadBalancerIPs: [ip('9.9.9.9')],
+      sourceRanges: [cidr('192.168.0.0/24')],
+    },
+    settings: { withComments: true },
+    listing: `
+:nat KUBE-EXT-#
+  "masquerade traffic for ns1/svc1:p80 external destinations" -j KUBE-MARK-MASQ
+  -j KUBE-SVC-#
+:nat KUBE-SVC-#
+  -p tcp -j DNAT 10.180.0.1 80
+nat KUBE-SERVICES -d 172.30.0.41/32 -p tcp --dport 80 "ns1/svc1:p80 cluster IP" -j KUBE-SVC-#
+nat KUBE-SERVICES -d 9.9.9.9/32 -p tcp --dport 80 "ns1/svc1:p80 external IP" -j KUBE-EXT-#`,
+  },
+  {
     name: 'source ranges without endpoints refuse everybody',
     route: { loadBalancerIPs: [ip('9.9.9.9')], sourceRanges: [cidr('192.168.0.0/24')] },
     listing: `
