@@ -31,8 +31,8 @@ interface OpenNode {
   /** The last key, or another item of a list. */
   last: unknown
   readonly keys: Set<unknown>
-  /** Keys that were there before, if this is a mapping: it shows at its end. */
-  readonly repeated: ConfigError[]
+  /** Keys that were there before, with their lines; if this is no mapping, which shows at its end, they are items. */
+  readonly repeated: { readonly key: string; readonly line: number }[]
 }
 
 /** Where in its document the parser is. The parser itself knows only the line. */
@@ -50,23 +50,28 @@ class Trail {
       return
     }
     const ended = this.#open.pop()
-    if (kind === 'mapping') for (const problem of ended?.repeated ?? []) this.#onRepeated(problem)
+    if (ended !== undefined && kind === 'mapping') this.#report(ended)
     const parent = this.#open.at(-1)
     if (parent === undefined) return
     if (parent.children % 2 === 0) {
       parent.last = result
-      if (parent.keys.has(result))
-        parent.repeated.push(new ConfigError(this.#path, `is written twice (line ${line + 1})`))
+      if (parent.keys.has(result)) parent.repeated.push({ key: String(result), line: line + 1 })
       parent.keys.add(result)
     }
     parent.children++
   }
 
-  /** Of the last field; a node of which nothing has ended is a list at its first item, or the same node once more. */
-  get #path(): string {
+  /** The mapping is the one that has just ended. */
+  #report({ repeated }: OpenNode): void {
+    for (const { key, line } of repeated)
+      this.#onRepeated(new ConfigError(this.#pathOf(key), `is written twice (line ${line})`))
+  }
+
+  /** Of a field of the mapping. A node of which nothing has ended is a list at its first item, or the same node once more. */
+  #pathOf(key: string): string {
     const steps = this.#open
       .filter(({ children }) => children > 0)
       .map(({ children, last }) => (typeof last === 'string' ? last : `[${children}]`))
-    return steps.join('.').replaceAll('.[', '[')
+    return [...steps, key].join('.').replaceAll('.[', '[')
   }
 }
