@@ -5,10 +5,10 @@ import type { Metrics } from '../metrics/index.js'
 import { nodeFileSystem, openSource, type OpenedSource, type Timers } from '../source/index.js'
 import { systemClock } from '../sync/index.js'
 
-export const timers: Timers = {
+export const timers = {
   now: () => systemClock.now(),
-  after: (delayMs, wake) => systemClock.schedule(delayMs, wake),
-}
+  after: (delayMs: number, wake: () => void) => systemClock.schedule(delayMs, wake),
+} satisfies Timers
 
 export interface ConfiguredSourceOptions {
   readonly config: Config
