@@ -88,6 +88,21 @@ describe('the order of two tables that cannot be replaced at once', () => {
   })
 })
 
+describe('Services that share an address', () => {
+  it('have 20 lines in the log, and lines of level debug for the others (issue 18, C11)', async () => {
+    const lab = new IptablesLab()
+    const services = Array.from({ length: 100 }, (_, i) => set(service(`web-${i}`, '10.96.0.1')))
+    await lab.deliver(...services, synced)
+    const levels = lab.log.lines
+      .filter(({ message }) => message.includes('10.96.0.1'))
+      .map(({ level }) => level)
+    assert.equal(levels.length, 99)
+    assert.deepEqual(new Set(levels.slice(0, 20)), new Set(['warn']))
+    assert.deepEqual(new Set(levels.slice(20)), new Set(['debug']))
+    await lab.stop()
+  })
+})
+
 describe('a kernel that refuses', () => {
   it('is told once, tried again with back-off, and told when it works', async () => {
     const lab = new IptablesLab()
