@@ -105,3 +105,18 @@ export function isNotFound(error: KernelError): boolean {
 export function isExists(error: KernelError): boolean {
   return error.code === 'EEXIST'
 }
+
+/** Errnos that pass by themselves: another program holds a lock, or memory, files or socket buffers are short for the moment. */
+const transientCodes: ReadonlySet<ErrnoName> = new Set([
+  'EAGAIN',
+  'EINTR',
+  'EMFILE',
+  'ENFILE',
+  'ENOBUFS',
+  'ENOMEM',
+])
+
+/** Whether the same call may succeed a moment later, although nothing was corrected. */
+export function isTransient(error: unknown): boolean {
+  return error instanceof KernelError && transientCodes.has(error.code)
+}

@@ -12,7 +12,15 @@ import { openKernelMetrics, processStartMs, type Metrics } from '../metrics/inde
 import { configWarnings, nodeName, NodeTracker } from '../node/index.js'
 import { endStartOfV8, releaseMemory, type ServiceManager } from '../process/index.js'
 import { AgentServers, HealthCheckServers } from '../server/index.js'
-import { openMode, setConntrack, Synchronizer, systemClock, type ModeOptions } from '../sync/index.js'
+import {
+  openMode,
+  retryStart,
+  setConntrack,
+  Synchronizer,
+  systemClock,
+  type Mode,
+  type ModeOptions,
+} from '../sync/index.js'
 
 const onlineCpus = '/sys/devices/system/cpu/online'
 
@@ -62,18 +70,22 @@ export async function build({
   const openHealthChecks: ModeOptions['openHealthChecks'] = (family, isHealthy) =>
     new HealthCheckServers({ family, isHealthy, nodeName: node.facts.name, clock: systemClock })
   const cpus = await countCpus(onlineCpus)
-  const mode = await openMode({
-    conntrack: setConntrack({ config: config.conntrack, cpus, kernel, log }),
-    config,
-    kernel,
-    node,
-    clock: systemClock,
-    log,
-    metrics,
-    problems,
-    events,
-    openHealthChecks,
-  })
+  const start = { clock: systemClock, log }
+  const open = async (): Promise<Mode> =>
+    await openMode({
+      conntrack: setConntrack({ config: config.conntrack, cpus, kernel, log }),
+      config,
+      kernel,
+      node,
+      clock: systemClock,
+      log,
+      metrics,
+      problems,
+      events,
+      openHealthChecks,
+    })
+  const mode = await retryStart(open, start)
+  const linkWatch = await retryStart(() => kernel.links.watch(), start)
   const { name, families } = mode
   metrics.proxyMode(name, config.mode)
   const synchronizer = new Synchronizer({
@@ -85,7 +97,7 @@ export async function build({
       endStartOfV8()
       releaseMemory().catch((error: unknown) => log.debug('Memory of the start is kept', { err: error }))
     },
-    links: kernel.links,
+    links: { watch: () => linkWatch },
     node,
     clock: systemClock,
     metrics,

@@ -1,7 +1,7 @@
 // The settings of connection tracking, before anything is programmed (F-073, spec section 2.4).
 import { type IpAddress, parseIpAddress } from '../address.js'
 import type { ConntrackConfig } from '../config/index.js'
-import { BugError, ConfigError, KernelError } from '../errors.js'
+import { BugError, ConfigError, isTransient, KernelError } from '../errors.js'
 import type { Conntrack, Sysctl } from '../kernel/index.js'
 import type { Log } from '../log.js'
 import { ensureSetting, readOrNothing } from './kernel-settings.js'
@@ -34,7 +34,7 @@ export interface ConntrackOptions {
 
 /**
  * Writes what differs. What is not for this network namespace to set is told, and does not stop the agent. Throws
- * ConfigError, in kube-proxy's words, for any other failure.
+ * KernelError for a failure that passes, and ConfigError, in kube-proxy's words, for any other one.
  */
 export async function setConntrack(options: ConntrackOptions): Promise<void> {
   const { config, cpus } = options
@@ -92,6 +92,7 @@ async function set(
   const path = `${folder}/${name}`
   const outcome = await ensureSetting({ path, value, isLeast }, { sysctl: kernel.sysctl, log })
   if (!(outcome instanceof KernelError)) return true
+  if (isTransient(outcome)) throw outcome
   if (!refusals.has(outcome.code)) throw refusal(path, value, outcome, off)
   const remedy = `set it on the node, or use ${off}`
   log.warn(`Kernel setting ${path} should be ${value}, and cannot be set from here: ${remedy}`, {
@@ -113,7 +114,7 @@ async function loadConntrack({ kernel }: ConntrackOptions): Promise<void> {
     const frontend = { protocol: 'udp', address: documentationAddress(), port: 9, backends: [] } as const
     await kernel.conntrack.deleteStale('ipv4', [frontend], [])
   } catch (error) {
-    if (!(error instanceof KernelError)) throw error
+    if (!(error instanceof KernelError) || isTransient(error)) throw error
   }
 }
 

@@ -1,6 +1,6 @@
 // Legacy x_tables, which a node that nobody used iptables on has not loaded yet.
 import type { IpFamily } from '../address.js'
-import { KernelError } from '../errors.js'
+import { isTransient, KernelError } from '../errors.js'
 import type { Sysctl, XtTableName } from '../kernel/index.js'
 import type { Log } from '../log.js'
 import { inOrder } from './in-order.js'
@@ -38,7 +38,7 @@ async function hasIpv6({ kernel, log }: FindXtablesOptions): Promise<boolean> {
     const disabled = await kernel.sysctl.read(setting)
     return disabled !== undefined && disabled !== '1'
   } catch (error) {
-    if (!(error instanceof KernelError)) throw error
+    if (!(error instanceof KernelError) || isTransient(error)) throw error
     log.warn('Cannot read whether IPv6 is off: taken to be on', { setting, err: error })
     return true
   }
@@ -81,7 +81,7 @@ async function loadXtables({ nftChains }: ModeKernel, family: IpFamily): Promise
   try {
     await nftChains.loadXtables(family)
   } catch (error) {
-    if (!(error instanceof KernelError)) throw error
+    if (!(error instanceof KernelError) || isTransient(error)) throw error
   }
 }
 

@@ -14,7 +14,7 @@ export interface SynchronizerOptions {
   readonly mode: Mode
   /** Called once, when everything was in the kernel for the first time. */
   readonly onInForce: () => void
-  readonly links: Links
+  readonly links: Pick<Links, 'watch'>
   readonly node: NodeTracker
   readonly clock: Clock
   readonly metrics: Pick<
