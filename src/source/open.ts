@@ -5,6 +5,7 @@ import { ConfigError } from '../errors.js'
 import { StateReporter, type Log } from '../log.js'
 import type { Metrics } from '../metrics/index.js'
 import { inClusterOptions, masterOptions, type ClientOptions } from './kubernetes/client-options.js'
+import { environmentProxy } from './kubernetes/environment-proxy.js'
 import { KubernetesSource } from './kubernetes/kubernetes-source.js'
 import type { FileSystem } from './manifests/file-system.js'
 import { ManifestSource } from './manifests/manifest-source.js'
@@ -21,7 +22,7 @@ export interface SourceDependencies {
   readonly onCrash: (error: unknown) => void
   /** Of our Node. */
   readonly nodeName: string
-  /** Of the process: where the API server of the pod's cluster is. */
+  /** Of the process: where the API server of the pod's cluster is, and a proxy on the way to it. */
   readonly environment: Readonly<Record<string, string | undefined>>
 }
 
@@ -108,13 +109,26 @@ async function clientOptions(
     })
     return await kubeconfigOptions({ path, master: client.master }, { ...dependencies, warnings })
   }
-  if (client.master !== '') return masterOptions(client.master)
+  if (client.master !== '') return await throughProxy(masterOptions(client.master), environment)
   if ((environment['KUBERNETES_SERVICE_HOST'] ?? '') === '') {
     const problem =
       'no source of Services: name a folder (--manifests) or an API server (--kubeconfig, --master), or run in a pod'
     throw new ConfigError('', problem)
   }
-  return inClusterOptions(dependencies)
+  return await throughProxy(inClusterOptions(dependencies), environment)
+}
+
+/** By way of the proxy that the environment names, if any. Rejects with ConfigError. */
+async function throughProxy(
+  options: ClientOptions,
+  environment: SourceDependencies['environment'],
+): Promise<ClientOptions> {
+  const proxy = environmentProxy(options.server, environment)
+  if (proxy === undefined) return options
+  // Only here: it brings HTTP and TLS.
+  const { tunnelAgent } = await import('./kubernetes/tunnel-agent.js')
+  const agent = tunnelAgent(proxy, options.server)
+  return { ...options, login: async (signal) => ({ ...(await options.login(signal)), agent }) }
 }
 
 function readText(path: string): string {

@@ -17,6 +17,7 @@ import {
   type InClusterDependencies,
   type Login,
 } from './client-options.js'
+import { environmentProxy } from './environment-proxy.js'
 import { ExecPlugin, type ExecCredential } from './exec-plugin.js'
 import { readKubeconfig, type Kubeconfig, type KubeconfigCluster, type Material } from './kubeconfig-file.js'
 import { tunnelAgent } from './tunnel-agent.js'
@@ -86,7 +87,8 @@ class KubeconfigAccess {
     this.#kubeconfig = kubeconfig
     this.#dependencies = dependencies
     this.#client = openClient(kubeconfig, server)
-    this.#tunnels = isHttp(cluster) ? tunnelAgent(new URL(cluster.proxyUrl), server) : undefined
+    const proxy = httpProxy(cluster, server, dependencies.environment)
+    this.#tunnels = proxy === undefined ? undefined : tunnelAgent(proxy, server)
     this.#tokenFile = user.tokenFile === '' ? undefined : new TokenFile(user.tokenFile, dependencies)
     this.#plugin =
       user.exec === undefined
@@ -170,6 +172,16 @@ class KubeconfigAccess {
     if (certificate !== undefined) return nameOf(certificate)
     return `${exec?.field ?? ''}: the client certificate of the plugin`
   }
+}
+
+/** What the file names counts before the environment, as in client-go. */
+function httpProxy(
+  cluster: KubeconfigCluster,
+  server: URL,
+  environment: KubeconfigDependencies['environment'],
+): URL | undefined {
+  if (cluster.proxyUrl === '') return environmentProxy(server, environment)
+  return isHttp(cluster) ? new URL(cluster.proxyUrl) : undefined
 }
 
 function isHttp({ proxyUrl }: KubeconfigCluster): boolean {
