@@ -2,8 +2,8 @@
 import type { IpFamily } from '../address.js'
 import { KernelError } from '../errors.js'
 import type { NftChains, XtTableName, Xtables } from '../kernel/index.js'
-import { mangleChains } from '../modes/ipvs/index.js'
-import { prunedChains } from './iptables-tables.js'
+import type { Log } from '../log.js'
+import { findFormerChains, formerChains } from './former-chains.js'
 import { logFamily } from './sync-report.js'
 
 export interface XtablesDoors {
@@ -22,29 +22,21 @@ export interface CleanedTable {
 
 const families = ['ipv4', 'ipv6'] as const
 
-/** kube-proxy has only its canary in mangle. KUBE-FIREWALL, and what starts otherwise, is kubelet's too and stays (F-102). */
-function leftovers(table: XtTableName): readonly string[] {
-  if (table === 'nat' || table === 'filter') return prunedChains(table)
-  return table === 'mangle' ? ['KUBE-PROXY-CANARY', ...mangleChains] : []
-}
-
 /** Removes the chains of iptables mode, and of kube-proxy's ipvs mode, and the jumps to them from every table that exists; no table is made for it. */
 export async function cleanUpIptables(doors: XtablesDoors): Promise<readonly CleanedTable[]> {
   const cleaned: CleanedTable[] = []
   for (const family of families) {
-    for (const table of await doors.activeTables(family)) {
-      const prune = leftovers(table)
-      if (prune.length > 0) cleaned.push(await cleanTable(doors.xtables(family, table), prune))
-    }
+    for (const table of await doors.activeTables(family))
+      if (table !== 'raw') cleaned.push(await cleanTable(doors.xtables(family, table)))
   }
   return cleaned
 }
 
-async function cleanTable(door: Xtables, prune: readonly string[]): Promise<CleanedTable> {
+async function cleanTable(door: Xtables): Promise<CleanedTable> {
   const { family, table } = door
   try {
     const before = await door.chains()
-    await door.apply([], { prune })
+    await door.apply([], { prune: await findFormerChains(door) })
     const after = new Set((await door.chains()).map(({ chain }) => chain))
     const removed = before.map(({ chain }) => chain).filter((chain) => !after.has(chain))
     return { family, table, removed, error: undefined }
@@ -71,7 +63,7 @@ export async function describeNftLeftovers(nftChains: NftChains): Promise<string
   const found: string[] = []
   for (const family of families) {
     for (const { table, chain } of await nftChains.list(family)) {
-      const isIptablesNft = (table === 'nat' || table === 'filter') && isOneOf(chain, prunedChains(table))
+      const isIptablesNft = (table === 'nat' || table === 'filter') && isOneOf(chain, formerChains(table))
       if (isIptablesNft) found.push(`${logFamily(family)} ${table} ${chain}`)
     }
   }
@@ -82,6 +74,17 @@ export async function describeNftLeftovers(nftChains: NftChains): Promise<string
     `nf_tables has chains of a kube-proxy (${names}): stop it, and remove them with "kube-proxy --cleanup" of the image that ` +
     'made them'
   )
+}
+
+/** Logs that sentence once, at the start of a mode: iptables-nft's rules stay in force beside ours, whatever the mode. */
+export async function warnOfNft(nftChains: NftChains, log: Log): Promise<void> {
+  try {
+    const leftovers = await describeNftLeftovers(nftChains)
+    if (leftovers !== undefined) log.warn(leftovers)
+  } catch (error) {
+    if (!(error instanceof KernelError)) throw error
+    log.warn('Chains of nf_tables could not be listed', { err: error })
+  }
 }
 
 function isOneOf(chain: string, patterns: readonly string[]): boolean {

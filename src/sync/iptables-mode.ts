@@ -1,12 +1,12 @@
 import type { IpFamily } from '../address.js'
 import { KernelError } from '../errors.js'
-import { type Log, StateReporter } from '../log.js'
+import { StateReporter } from '../log.js'
 import { cleanUp, describeCleanUp } from './clean-up.js'
 import { familiesWithXtables, findsInvalid } from './find-xtables.js'
 import { cleanUpMangle } from './ipvs-clean-up.js'
 import { inOrder } from './in-order.js'
 import { servesLocalhostNodePorts } from '../node/index.js'
-import { describeNftLeftovers } from './iptables-clean-up.js'
+import { warnOfNft } from './iptables-clean-up.js'
 import { IptablesPipeline } from './iptables-pipeline.js'
 import { openIptablesWatch } from './iptables-watch.js'
 import { ensureSetting } from './kernel-settings.js'
@@ -14,7 +14,6 @@ import { leavingNft } from './nft-clean-up.js'
 import {
   type LeftoverReport,
   type Mode,
-  type ModeKernel,
   type ModeOptions,
   type OpenModeOptions,
   leaving,
@@ -31,7 +30,7 @@ export async function openIptablesMode(options: OpenModeOptions): Promise<Mode> 
     conntrack,
     familiesWithXtables({ kernel, tables: ['nat', 'filter'], log }),
   ])
-  await warnOfNft(kernel, log)
+  await warnOfNft(kernel.nftChains, log)
   const { config, node } = options
   // The Node is not known here: its own IPs are no loopback addresses.
   const mayServeLocalhost = config.initOnly && config.nodePortAddresses !== 'primary'
@@ -91,16 +90,6 @@ export function iptablesMode(
     minSyncPeriodMs,
     restFactor,
     leaveOthers,
-  }
-}
-
-async function warnOfNft({ nftChains }: ModeKernel, log: Log): Promise<void> {
-  try {
-    const leftovers = await describeNftLeftovers(nftChains)
-    if (leftovers !== undefined) log.warn(leftovers)
-  } catch (error) {
-    if (!(error instanceof KernelError)) throw error
-    log.warn('Chains of nf_tables could not be listed', { err: error })
   }
 }
 

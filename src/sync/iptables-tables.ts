@@ -4,8 +4,9 @@ import type { XtDrift, XtOp, XtOutcome, Xtables } from '../kernel/index.js'
 import type { IptablesLedger } from '../ledger/index.js'
 import type { Log, StateReporter } from '../log.js'
 import type { FamilyMetrics } from '../metrics/index.js'
-import { type IptablesTable, ownedChains } from '../modes/iptables/index.js'
+import type { IptablesTable } from '../modes/iptables/index.js'
 import type { Clock } from './clock.js'
+import { findFormerChains } from './former-chains.js'
 import { RetryQueue } from './retry-queue.js'
 import { logFamily } from './sync-report.js'
 
@@ -30,17 +31,6 @@ export type WriteReport = Partial<Record<IptablesTable, XtOutcome>>
 const opsPerTurn = 256
 
 const delays = { firstMs: 1000, maxMs: 30_000 }
-
-/** kube-proxy in ipvs mode has these, and other chains that iptables mode has too. */
-const chainsOfIpvsMode: Readonly<Record<IptablesTable, readonly string[]>> = {
-  nat: ['KUBE-NODE-PORT', 'KUBE-LOAD-BALANCER'],
-  filter: ['KUBE-NODE-PORT', 'KUBE-SOURCE-RANGES-FIREWALL', 'KUBE-IPVS-FILTER', 'KUBE-IPVS-OUT-FILTER'],
-}
-
-/** Chains of the table that this mode, or kube-proxy in whatever mode, may have left. */
-export function prunedChains(table: IptablesTable): readonly string[] {
-  return [...ownedChains[table], ...chainsOfIpvsMode[table]]
-}
 
 /** Brings the tables of one family to what the ledger says, and watches that they stay so. */
 export class IptablesTables {
@@ -163,10 +153,12 @@ export class IptablesTables {
     this.#staged[table] += countRules(ops)
     const isPruned = mayPrune && this.#unpruned.has(table)
     const last = await this.#stageInTurns(table, ops)
-    const outcome = await this.#ask(
-      table,
-      async (door) => await door.apply(last, isPruned ? { prune: prunedChains(table) } : {}),
-    )
+    const outcome = await this.#ask(table, async (door) => {
+      if (!isPruned) return await door.apply(last)
+      // Before the look at the chains, which may fail: the ledger has given the operations away.
+      await door.stage(last)
+      return await door.apply([], { prune: await findFormerChains(door) })
+    })
     if (outcome === 'failed') {
       // What it was told it wants still.
       this.#owed.add(table)

@@ -6,6 +6,7 @@ import { IpsetTable } from '../ledger/index.js'
 import { mangleChains } from '../modes/ipvs/index.js'
 import type { XtablesDoors } from './iptables-clean-up.js'
 import { dumpSets, ownedSetNames } from './ipvs-sets.js'
+import { isLeftProbe } from './set-types.js'
 
 const families = ['ipv4', 'ipv6'] as const
 
@@ -31,14 +32,15 @@ export async function cleanUpMangle(doors: XtablesDoors): Promise<void> {
   }
 }
 
-/** Destroys every set of the mode, and of kube-proxy's; rules that refer to them have to be gone. Throws KernelError. */
+/** Destroys every set of the mode, of kube-proxy's, and probes that a kill left; rules that refer to them have to be gone. Throws KernelError. */
 export async function cleanUpSets(
   ipset: Ipset,
 ): Promise<{ readonly removed: number; readonly failures: readonly KernelError[] }> {
   const names = new Set(families.flatMap((family) => [...ownedSetNames(family)]))
   let present: readonly string[]
   try {
-    present = (await ipset.sets()).map(({ name }) => name).filter((name) => names.has(name))
+    const headers = await ipset.sets()
+    present = headers.filter((set) => names.has(set.name) || isLeftProbe(set)).map(({ name }) => name)
   } catch (error) {
     if (error instanceof KernelError && withoutSets.has(error.code)) return { removed: 0, failures: [] }
     throw error

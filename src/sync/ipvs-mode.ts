@@ -6,7 +6,7 @@ import { ipvsTables } from '../modes/ipvs/index.js'
 import { FamilyPipeline } from './family-pipeline.js'
 import { familiesWithXtables, findsInvalid } from './find-xtables.js'
 import { inOrder } from './in-order.js'
-import { cleanUpIptables, describeCleanedTables } from './iptables-clean-up.js'
+import { cleanUpIptables, describeCleanedTables, warnOfNft } from './iptables-clean-up.js'
 import { IpvsSettings } from './ipvs-settings.js'
 import { loadForChains } from './ipvs-chains.js'
 import { openIpvsWatch } from './ipvs-watch.js'
@@ -46,6 +46,7 @@ export async function openIpvsMode(options: OpenModeOptions): Promise<Mode> {
       onFound: (family) => void loadForChains(kernel, family),
     }),
   ])
+  await warnOfNft(kernel.nftChains, log)
   return ipvsMode(options, settings, { families, dropsInvalid: await findsInvalid(kernel.sysctl) })
 }
 

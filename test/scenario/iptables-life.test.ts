@@ -109,10 +109,11 @@ describe('a kernel that refuses', () => {
     const doors = (['nat', 'filter'] as const).map((table) => lab.kernel.xtables('ipv4', table))
     for (const door of doors) door.plan = { callFault: () => constants.errno.EAGAIN }
     await lab.deliver(...web, synced)
-    assert.deepEqual(lab.takeTold(), ['filter', 'nat'])
+    // Table nat is asked for its chains before it is told anything.
+    assert.deepEqual(lab.takeTold(), ['filter'])
     await lab.clock.advance(10_000)
     // After 1, 3 and 7 seconds.
-    assert.deepEqual(lab.takeTold(), ['filter', 'nat', 'filter', 'nat', 'filter', 'nat'])
+    assert.deepEqual(lab.takeTold(), ['filter', 'filter', 'filter'])
     const errors = lab.log.find('error', 'not programmed')
     assert.equal(errors.length, 2)
     assert.match(errors[0]?.message ?? '', /IPv4 table filter: .*EAGAIN/u)

@@ -4,10 +4,10 @@ import { constants } from 'node:os'
 import { describe, it } from 'node:test'
 import { KernelError } from '../../src/errors.js'
 import { RouteCursor } from '../../src/kernel/index.js'
-import { openModelKernel } from '../../src/kernel/model/index.js'
+import { type ModelKernel, type ModelXtNamespace, openModelKernel } from '../../src/kernel/model/index.js'
 import type { ObjectEvent } from '../../src/source/index.js'
 import { cleanUpAll } from '../../src/sync/index.js'
-import { IptablesLab, linesWith, refusePruning, ruleLines } from '../support/iptables-lab.js'
+import { IptablesLab, jumpTo, linesWith, refusePruning, ruleLines } from '../support/iptables-lab.js'
 import { service, set, slice, synced } from '../support/objects.js'
 import { ip, PipelineLab, snapshot } from '../support/pipeline-lab.js'
 
@@ -143,6 +143,84 @@ describe('a switch of the mode', () => {
     assert.equal(lab.log.find('info', 'What iptables mode left').length, 0)
     await lab.stop()
   })
+})
+
+/** Chains of kube-proxy before 1.24, and of its userspace mode, with their jumps, and a chain of somebody else. */
+function leaveOldReleases(namespace: ModelXtNamespace): void {
+  const [nat, filter] = [namespace.table('ipv4', 'nat'), namespace.table('ipv4', 'filter')]
+  const portals = [
+    'KUBE-PORTALS-CONTAINER',
+    'KUBE-PORTALS-HOST',
+    'KUBE-NODEPORT-CONTAINER',
+    'KUBE-NODEPORT-HOST',
+  ]
+  for (const chain of [...portals, 'KUBE-MARK-DROP', 'KUBE-XLB-OLDAAAAAAAAAAAAA', 'KUBE-PORTALS-MINE'])
+    nat.addChain(chain)
+  nat.append('KUBE-XLB-OLDAAAAAAAAAAAAA', jumpTo('KUBE-MARK-DROP'))
+  nat.append('PREROUTING', jumpTo('KUBE-PORTALS-CONTAINER'), jumpTo('KUBE-NODEPORT-CONTAINER'))
+  nat.append('OUTPUT', jumpTo('KUBE-PORTALS-HOST'), jumpTo('KUBE-NODEPORT-HOST'), jumpTo('KUBE-PORTALS-MINE'))
+  filter.addChain('KUBE-NODEPORT-NON-LOCAL')
+  filter.append('INPUT', jumpTo('KUBE-NODEPORT-NON-LOCAL'))
+}
+
+/** Lines about those chains. */
+function linesOfOldReleases(namespace: ModelXtNamespace): readonly string[] {
+  return ruleLines(namespace).filter((line) => /KUBE-(?:XLB|PORTALS|NODEPORT-[CHN]|MARK-DROP)/u.test(line))
+}
+
+/** Who removes what others left. */
+const takers: Readonly<Record<string, (kernel: ModelKernel) => Promise<void>>> = {
+  '--cleanup': async (kernel) => void (await cleanUpAll(kernel, [])),
+  'iptables mode': async (kernel) => {
+    const lab = new IptablesLab({ kernel })
+    await lab.deliver(...web, synced)
+    await lab.stop()
+  },
+  'ipvs mode': async (kernel) => {
+    const lab = new PipelineLab({ kernel })
+    await lab.deliver(...web, synced)
+    await lab.stop()
+  },
+}
+
+describe('chains of old releases of kube-proxy (issue 18, B7)', () => {
+  for (const [name, take] of Object.entries(takers)) {
+    it(`go with ${name}, and no others`, async () => {
+      const kernel = openModelKernel()
+      leaveOldReleases(kernel.xtNamespace)
+      await take(kernel)
+      assert.deepEqual(linesOfOldReleases(kernel.xtNamespace), [
+        'ipv4 nat KUBE-PORTALS-MINE',
+        'ipv4 nat OUTPUT -j KUBE-PORTALS-MINE',
+      ])
+    })
+
+    it(`but for KUBE-MARK-DROP with the rule of kubelet, with ${name}`, async () => {
+      const kernel = openModelKernel()
+      const nat = kernel.xtNamespace.table('ipv4', 'nat')
+      nat.addChain('KUBE-MARK-DROP')
+      nat.append('KUBE-MARK-DROP', { target: { kind: 'mark', value: 0x8000, mask: 0x8000 } })
+      const before = linesOfOldReleases(kernel.xtNamespace)
+      await take(kernel)
+      assert.deepEqual(linesOfOldReleases(kernel.xtNamespace), before)
+    })
+  }
+})
+
+describe('a set that was made to try the kernel, and that a kill left (issue 18, C4)', () => {
+  const settings = { type: 'hash:net', family: 'ipv4', maxElements: 64, hashSize: 64 } as const
+  const names = ['viaduct-probe-7', 'viaduct-probe-mine', 'my-viaduct-probe-7']
+
+  for (const taker of ['--cleanup', 'iptables mode'] as const) {
+    it(`goes with ${taker}, and no other`, async () => {
+      const kernel = openModelKernel()
+      const sets = names.map((name) => ({ ...settings, name, hasMarks: false, hasComments: false }))
+      await kernel.ipset.apply(sets.map((made) => ({ op: 'create-set', set: made })))
+      await takers[taker]?.(kernel)
+      const left = (await kernel.ipset.sets()).map(({ name }) => name)
+      assert.deepEqual(left.toSorted(), names.slice(1).toSorted())
+    })
+  }
 })
 
 describe('--cleanup', () => {

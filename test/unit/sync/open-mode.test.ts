@@ -50,6 +50,38 @@ async function open(
   return { mode, log, events }
 }
 
+describe('chains of a kube-proxy in the tables of iptables-nft (issue 18, A7)', () => {
+  for (const mode of ['ipvs', 'iptables'] as const) {
+    it(`are reported by ${mode} mode, with the command that removes them`, async () => {
+      const kernel = openModelKernel()
+      kernel.nftChains.chains.ipv4 = [{ table: 'nat', chain: 'KUBE-SERVICES' }]
+      const { log } = await open(kernel, { mode })
+      const [line, ...others] = log.find('warn', 'nf_tables has chains of a kube-proxy')
+      assert.match(line?.message ?? '', /IPv4 nat KUBE-SERVICES.*remove them with "kube-proxy --cleanup"/u)
+      assert.deepEqual(others, [])
+      assert.equal(kernel.nftChains.chains.ipv4.length, 1)
+    })
+
+    it(`that cannot be listed are no reason for ${mode} mode not to start`, async () => {
+      const kernel = openModelKernel()
+      await kernel.nftChains.close()
+      const { log } = await open(kernel, { mode })
+      assert.equal(log.find('warn', 'Chains of nf_tables could not be listed').length, 1)
+    })
+  }
+})
+
+it('ipvs mode removes a set that a killed start made to try the kernel, and needs none of them to know it (issue 18, C4)', async () => {
+  const kernel = openModelKernel()
+  const left = { family: 'ipv4', maxElements: 64, hashSize: 64, hasMarks: false, hasComments: false } as const
+  const names = ['viaduct-probe-1', 'viaduct-probe-99']
+  await kernel.ipset.apply(
+    names.map((name) => ({ op: 'create-set', set: { ...left, name, type: 'hash:ip' } }) as const),
+  )
+  await open(kernel, { mode: 'ipvs' })
+  assert.deepEqual(await kernel.ipset.sets(), [])
+})
+
 type Lack = 'IP_VS' | 'ipset' | 'bitmap:port' | 'dummy' | 'mangle' | 'x_tables'
 
 function isBitmap(op: IpsetOp): boolean {
