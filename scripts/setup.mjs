@@ -9,7 +9,16 @@ import { isMain, must, root, run, runMain, step, StepError } from './steps.mjs'
 
 const buildPackages = ['g++', 'make', 'cmake', 'ninja-build']
 const guestPackages = ['qemu-system-x86', 'busybox-static', 'cpio', 'kmod']
-const kernelTools = ['ipvsadm', 'iproute2', 'strace', 'util-linux', 'iptables', 'ipset', 'conntrack']
+const kernelTools = [
+  'ipvsadm',
+  'iproute2',
+  'strace',
+  'util-linux',
+  'iptables',
+  'nftables',
+  'ipset',
+  'conntrack',
+]
 /** Certificates of the fake API server. */
 const certificateTools = ['openssl']
 const nativeChecks = [

@@ -127,9 +127,18 @@ describe('a switch of the mode', () => {
       const other = { table: 'nat', chain: 'KUBE-SERVICES' }
       for (const family of ['ipv4', 'ipv6'] as const)
         kernel.nftChains.chains[family] = [{ table: 'kube-proxy', chain: 'services' }, other]
+      const wasServed: boolean[] = []
+      const discard = kernel.nftChains.discardTable.bind(kernel.nftChains)
+      kernel.nftChains.discardTable = async (family, table) => {
+        const servers = (await snapshot(kernel)).filter((line) => line.startsWith('tcp 10.96.0.1:80'))
+        const rules = linesWith(kernel.xtNamespace, '--to-destination 10.1.0.1:8080')
+        wasServed.push((mode === 'iptables' ? rules : servers).length === 1)
+        return await discard(family, table)
+      }
       const lab = mode === 'iptables' ? new IptablesLab({ kernel }) : new PipelineLab({ kernel })
       await lab.deliver(...web, synced)
       assert.deepEqual(kernel.nftChains.chains, { ipv4: [other], ipv6: [other] })
+      assert.deepEqual(wasServed, [true, true], 'the new rules stand first (issue 18, C7)')
       const told = 'What nftables mode left: removed the table kube-proxy of nf_tables in IPv4 and IPv6'
       assert.equal(lab.log.find('info', told).length, 1)
       await lab.stop()
