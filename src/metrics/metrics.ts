@@ -41,7 +41,7 @@ export interface FamilyMetrics extends IptablesMetrics {
   readonly networkProgrammingSeconds: Observation
   /** From the moment the source saw a change to the kernel's last acknowledgement for it. */
   readonly eventToKernelSeconds: Observation
-  /** Service ports of traffic policy Local with endpoints, but none here. */
+  /** Services of traffic policy Local with a port that has endpoints, but none here. */
   noLocalEndpoints(policy: 'internal' | 'external'): Level
   /** One clean-up of the table of connections. */
   readonly conntrackSyncSeconds: Observation

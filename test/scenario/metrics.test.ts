@@ -3,8 +3,9 @@ import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
 import type { ProxyMode } from '../../src/config/index.js'
+import type { ObjectEvent } from '../../src/source/index.js'
 import { linesWith } from '../support/iptables-lab.js'
-import { endpoint, service, set, slice, synced } from '../support/objects.js'
+import { endpoint, port, service, set, slice, synced } from '../support/objects.js'
 import { PipelineLab } from '../support/pipeline-lab.js'
 
 const web = [set(service('web', '10.96.0.1')), set(slice('web-1', 'web', ['10.1.0.1']))]
@@ -85,13 +86,24 @@ for (const mode of ['ipvs', 'iptables'] as const satisfies readonly ProxyMode[])
       await lab.stop()
     })
 
-    it('count service ports whose endpoints are all elsewhere, by policy', async () => {
+    it('count Services whose endpoints are all elsewhere, by policy, however many ports they have', async () => {
       const lab = new PipelineLab({ config: { mode } })
       const counts = async (): Promise<readonly string[]> =>
         await samples(lab, 'kubeproxy_sync_proxy_rules_no_local_endpoints_total{ip_family="IPv4"')
       await lab.deliver(...elsewhere, synced)
       assert.deepEqual(await counts(), noneHere(1))
-      await lab.deliver(set(slice('far-1', 'far', [endpoint('10.2.0.1', { nodeName: 'here' })])))
+      const ports = [port(80, { name: 'a' }), port(443, { name: 'b' })]
+      const on = (nodeName: string): ObjectEvent =>
+        set(
+          slice('far-1', 'far', [endpoint('10.2.0.1', { nodeName })], {
+            ports: ports.map(({ name, protocol }) => ({ name, protocol, port: 8080 })),
+          }),
+        )
+      await lab.deliver(set(service('far', '10.96.0.2', { ...localOnly, ports })), on('there'))
+      assert.deepEqual(await counts(), noneHere(1))
+      await lab.deliver(set(service('far', '10.96.0.2', { ...localOnly, ports: ports.slice(1) })))
+      assert.deepEqual(await counts(), noneHere(1))
+      await lab.deliver(on('here'))
       assert.deepEqual(await counts(), noneHere(0))
       await lab.stop()
     })
