@@ -115,5 +115,5 @@ export async function openPipeline(kernel: Kernel, vipBinding: VipBinding): Prom
     openHealthChecks: (family: IpFamily, isHealthy: () => boolean) =>
       new HealthCheckServers({ family, isHealthy, nodeName: node.facts.name, clock: systemClock }),
   }
-  return (await openMode(options)).openPipeline('ipv4')
+  return (await openMode(options)).openPipeline('ipv4', () => true)
 }

@@ -17,7 +17,7 @@ export interface HealthCheck {
 export interface HealthCheckOptions {
   readonly family: IpFamily
   readonly nodeName: string
-  /** Whether the data plane is up to date; asked per request. */
+  /** Whether the data plane of all families is up to date; asked per request. */
   readonly isHealthy: () => boolean
   readonly clock: Pick<Clock, 'now' | 'schedule'>
 }

@@ -225,10 +225,9 @@ export class Draining {
     if (watched.emptyMs !== undefined)
       return this.#hasRoom(watched.emptyMs, nowMs) ? 'no connections' : undefined
     if (nowMs - watched.sinceMs >= this.#options.gracefulPeriodMs) return 'grace period over'
-    // Answers pass this node only where it translates addresses; of UDP there need not be any, and who drains still serves.
+    // Answers pass this node only where it translates addresses; UDP clients may expect none.
     const isHeard = real.settings.forwarding === 'masquerade' && entry.wanted?.protocol !== 'udp'
-    const isDead =
-      isHeard && isSilent(watched, now, nowMs) && this.#options.isGone(entry.route, real.key)
+    const isDead = isHeard && isSilent(watched, now, nowMs) && this.#options.isGone(entry.route, real.key)
     return isDead ? 'no answers' : undefined
   }
 

@@ -17,7 +17,7 @@ import { Draining } from './draining.js'
 import { Failures } from './failures.js'
 import { IpvsApplier, type Pass } from './ipvs-applier.js'
 import { IpvsPolicies, type IpvsPoliciesOptions } from './ipvs-policies.js'
-import type { ModeKernel, ModeOptions } from './mode.js'
+import type { HealthCheckListeners, ModeKernel } from './mode.js'
 import type { KernelDoors } from './prepare-kernel.js'
 import { Reconciler } from './reconciler.js'
 import { type OpenTrackerOptions, openTracker } from './open-tracker.js'
@@ -53,7 +53,7 @@ export interface FamilyPipelineOptions {
   readonly hints: StateReporter
   /** What a Service asks for and does not get, of both families. */
   readonly warnings: StateReporter
-  readonly openHealthChecks: ModeOptions['openHealthChecks']
+  readonly listeners: HealthCheckListeners
   /** nf_conntrack_tcp_be_liberal was 0 at start. */
   readonly dropsInvalid: boolean
 }
@@ -109,8 +109,7 @@ export class FamilyPipeline {
       failures: this.#failures,
       reconciler: this.#reconciler,
     })
-    const listeners = options.openHealthChecks(family, () => this.health.isHealthy)
-    this.#policies = new IpvsPolicies({ ...options, tracker: this.#tracker, listeners })
+    this.#policies = new IpvsPolicies({ ...options, tracker: this.#tracker })
     this.#cheapLook = new CheapLook({
       family,
       look: options.look,

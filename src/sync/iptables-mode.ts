@@ -55,7 +55,7 @@ export function iptablesMode(
   })
   const { syncPeriodMs, minSyncPeriodMs } = config.iptables
   const pipelines: IptablesPipeline[] = []
-  const openPipeline = (family: IpFamily): IptablesPipeline => {
+  const openPipeline: Mode['openPipeline'] = (family, isHealthy) => {
     const pipeline = new IptablesPipeline({
       ...options,
       ...kernel,
@@ -66,7 +66,7 @@ export function iptablesMode(
       serveLocalhost: async () => await serveLocalhost(options),
       doors: { nat: kernel.xtables(family, 'nat'), filter: kernel.xtables(family, 'filter') },
       metrics: metrics[family],
-      openHealthChecks: (isHealthy) => options.openHealthChecks(family, isHealthy),
+      listeners: options.openHealthChecks(family, isHealthy),
     })
     pipelines.push(pipeline)
     return pipeline

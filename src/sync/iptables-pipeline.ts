@@ -67,8 +67,7 @@ export interface IptablesPipelineOptions {
   readonly warnings: StateReporter
   /** Makes the kernel let packets from loopback addresses out; says itself what is in the way. */
   readonly serveLocalhost: () => Promise<void>
-  /** `isHealthy`: whether the tables are up to date; asked at any time. */
-  readonly openHealthChecks: (isHealthy: () => boolean) => HealthCheckListeners
+  readonly listeners: HealthCheckListeners
 }
 
 interface State {
@@ -121,8 +120,7 @@ export class IptablesPipeline implements Pipeline {
           await machineAddresses(options.family, options),
         ),
     })
-    const listeners = options.openHealthChecks(() => this.health.isHealthy)
-    this.#healthChecks = new ServiceHealthChecks(options.family, { ...options, listeners })
+    this.#healthChecks = new ServiceHealthChecks(options.family, options)
     this.#tracker = openTracker(options)
   }
 

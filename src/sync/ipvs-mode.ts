@@ -77,7 +77,7 @@ export function ipvsMode(
   const isExcluded = (address: IpAddress): boolean => excludeCIDRs.some((cidr) => cidrContains(cidr, address))
   const look = kernel.look(families)
   const pipelines: FamilyPipeline[] = []
-  const openPipeline = (family: IpFamily): Pipeline => {
+  const openPipeline: Mode['openPipeline'] = (family, isHealthy) => {
     const pipeline = new FamilyPipeline({
       ...options,
       look,
@@ -100,6 +100,7 @@ export function ipvsMode(
       dropsInvalid,
       family,
       metrics: metrics[family],
+      listeners: options.openHealthChecks(family, isHealthy),
     })
     pipelines.push(pipeline)
     return asPipeline(pipeline)

@@ -43,7 +43,7 @@ export interface ModeOptions {
   readonly problems: StateReporter
   /** Told what Services ask for and do not get. */
   readonly events: EventRecorder
-  /** `isHealthy`: whether the kernel is up to date; asked at any time. */
+  /** `isHealthy`: whether the kernel is up to date in all families; asked at any time. */
   readonly openHealthChecks: (family: IpFamily, isHealthy: () => boolean) => HealthCheckListeners
 }
 
@@ -56,7 +56,8 @@ export interface Mode {
   readonly name: ProxyMode
   /** Those that this kernel can be programmed for. */
   readonly families: readonly IpFamily[]
-  readonly openPipeline: (family: IpFamily) => Pipeline
+  /** `isHealthy`: whether all pipelines are up to date; asked at any time, but not before all are open. */
+  readonly openPipeline: (family: IpFamily, isHealthy: () => boolean) => Pipeline
   readonly syncPeriodMs: number
   readonly minSyncPeriodMs: number
   readonly restFactor: number

@@ -128,7 +128,8 @@ export class Synchronizer {
   #open(family: IpFamily): FamilyRun {
     const { clock, mode, onCrash } = this.#options
     const { minSyncPeriodMs, syncPeriodMs, restFactor } = mode
-    const pipeline = mode.openPipeline(family)
+    const isHealthy = (): boolean => this.health.every((health) => health.isHealthy)
+    const pipeline = mode.openPipeline(family, isHealthy)
     const runner = new BoundedRunner({
       run: async () => await this.#run(pipeline),
       clock,
