@@ -163,7 +163,7 @@ export class Tracker {
   #isOurs(slice: EndpointSlice): boolean {
     const family = slice.addressType === 'IPv4' ? 'ipv4' : 'ipv6'
     if (slice.addressType === 'FQDN' || family !== this.#family) return false
-    return !(readLabels.otherProxy in slice.labels) && !(readLabels.headless in slice.labels)
+    return !(readLabels.headless in slice.labels)
   }
 
   #markChanged(changes: readonly ChangedPorts[]): void {

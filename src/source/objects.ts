@@ -3,7 +3,7 @@
 
 /** The labels that are read; objects carry no others. */
 export const readLabels = {
-  /** On Service and EndpointSlice: it belongs to another proxy, whatever the value (F-005). */
+  /** On Service: it belongs to another proxy, whatever the value (F-005). On an EndpointSlice it means nothing (kube-proxy 1.36). */
   otherProxy: 'service.kubernetes.io/service-proxy-name',
   /** On EndpointSlice: of a headless Service, which is nobody's business here (F-006). */
   headless: 'service.kubernetes.io/headless',

@@ -140,6 +140,7 @@ describe('one Service', () => {
 
 describe('an object that is wrong', () => {
   const otherProxy = { labels: { 'service.kubernetes.io/service-proxy-name': 'x' } }
+  const headless = { labels: { 'service.kubernetes.io/headless': '' } }
   const cases = [
     ['a Service is deleted', set(service('bad', 'banana')), remove('Service', 'bad')],
     ['a Service is relabelled', set(service('bad', 'banana')), set(service('bad', 'banana', otherProxy))],
@@ -147,7 +148,7 @@ describe('an object that is wrong', () => {
     [
       'a slice is relabelled',
       set(slice('bad', 'web', ['banana'])),
-      set(slice('bad', 'web', ['banana'], otherProxy)),
+      set(slice('bad', 'web', ['banana'], headless)),
     ],
   ] as const
   for (const [name, bad, end] of cases) {

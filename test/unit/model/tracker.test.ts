@@ -262,8 +262,12 @@ describe('endpoints of several slices', () => {
       set(slice('fqdn', 'web', ['10.1.0.2'], { addressType: 'FQDN' })),
       set(slice('headless', 'web', ['10.1.0.3'], { labels: { 'service.kubernetes.io/headless': '' } })),
       set(slice('bad', 'web', [endpoint('10.1.0'), endpoint(''), '10.1.0.4'])),
+      // Of a proxy name only the Service's label counts, as in kube-proxy 1.36.
+      set(
+        slice('other', 'web', ['10.1.0.5'], { labels: { 'service.kubernetes.io/service-proxy-name': 'x' } }),
+      ),
     )
-    assert.deepEqual(tracked.endpoints(webKey), ['10.1.0.4:8080'])
+    assert.deepEqual(tracked.endpoints(webKey), ['10.1.0.4:8080', '10.1.0.5:8080'])
     assert.deepEqual(tracked.problems, [
       'EndpointSlice default/unnamed: a port without a name is ignored',
       'EndpointSlice default/bad: endpoint address "10.1.0" is not an IP address',
