@@ -5,7 +5,7 @@ import type { Registry } from 'prom-client'
 import type { IpFamily } from '../address.js'
 import { flagTexts } from '../cli/index.js'
 import { effectiveConfiguration, type Config, type ProxyMode } from '../config/index.js'
-import { countCpus, type Kernel } from '../kernel/index.js'
+import { countCpus, isSysfsReadOnly, type Kernel } from '../kernel/index.js'
 import type { EventRecorder } from '../event.js'
 import { StateReporter, type AdjustableLog } from '../log.js'
 import { openKernelMetrics, processStartMs, type Metrics } from '../metrics/index.js'
@@ -23,6 +23,7 @@ import {
 } from '../sync/index.js'
 
 const onlineCpus = '/sys/devices/system/cpu/online'
+const mountsFile = '/proc/self/mounts'
 
 /** What brings the world into the kernel. */
 export interface Agent {
@@ -69,11 +70,10 @@ export async function build({
   })
   const openHealthChecks: ModeOptions['openHealthChecks'] = (family, isHealthy) =>
     new HealthCheckServers({ family, isHealthy, nodeName: node.facts.name, clock: systemClock })
-  const cpus = await countCpus(onlineCpus)
   const start = { clock: systemClock, log }
   const open = async (): Promise<Mode> =>
     await openMode({
-      conntrack: setConntrack({ config: config.conntrack, cpus, kernel, log }),
+      conntrack: prepareConntrack({ config, kernel, log, events }, node.facts.name),
       config,
       kernel,
       node,
@@ -128,4 +128,20 @@ export async function build({
   })
   const [crash, inForce] = [once(news, 'crash'), once(news, 'inForce')]
   return { mode: name, families, synchronizer, servers, inForce, crash }
+}
+
+/** Sets what the configuration says of connection tracking. Throws as `setConntrack` does. */
+async function prepareConntrack(
+  { config, kernel, log, events }: Pick<BuildOptions, 'config' | 'kernel' | 'log' | 'events'>,
+  name: string,
+): Promise<void> {
+  await setConntrack({
+    config: config.conntrack,
+    cpus: await countCpus(onlineCpus),
+    kernel,
+    log,
+    events,
+    nodeName: name,
+    isSysfsReadOnly: async () => await isSysfsReadOnly(mountsFile),
+  })
 }

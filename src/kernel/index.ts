@@ -33,4 +33,5 @@ export {
   virtualServerLayout,
 } from './records.js'
 export { countCpus } from './cpus.js'
+export { isSysfsReadOnly } from './mounts.js'
 export { openKernel, type Kernel, type KernelOptions } from './open-kernel.js'

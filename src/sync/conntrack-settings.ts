@@ -2,6 +2,7 @@
 import { type IpAddress, parseIpAddress } from '../address.js'
 import type { ConntrackConfig } from '../config/index.js'
 import { BugError, ConfigError, isTransient, KernelError } from '../errors.js'
+import { type EventRecorder, nodeReference } from '../event.js'
 import type { Conntrack, Sysctl } from '../kernel/index.js'
 import type { Log } from '../log.js'
 import { ensureSetting, readOrNothing } from './kernel-settings.js'
@@ -30,11 +31,17 @@ export interface ConntrackOptions {
   readonly cpus: number
   readonly kernel: { readonly sysctl: Sysctl; readonly conntrack: Conntrack }
   readonly log: Log
+  /** Receives what kube-proxy reports of limits that it cannot set. */
+  readonly events: EventRecorder
+  readonly nodeName: string
+  /** Asked when a limit cannot be set. */
+  readonly isSysfsReadOnly: () => Promise<boolean>
 }
 
 /**
- * Writes what differs. What is not for this network namespace to set is told, and does not stop the agent. Throws
- * KernelError for a failure that passes, and ConfigError, in kube-proxy's words, for any other one.
+ * Writes what differs. What is not for this network namespace to set is told, and does not stop the agent. Where a limit cannot be
+ * set as a file system is read-only, an Event says so. Throws KernelError for a failure that passes, and ConfigError, in
+ * kube-proxy's words, for any other one.
  */
 export async function setConntrack(options: ConntrackOptions): Promise<void> {
   const { config, cpus } = options
@@ -78,20 +85,41 @@ function wantedMax({ maxPerCore, min }: ConntrackConfig, cpus: number): number {
  */
 async function setLimits(max: number, options: ConntrackOptions): Promise<void> {
   const off = '--conntrack-max-per-core=0'
-  if (!(await set({ name: 'nf_conntrack_max', value: max, off }, options))) return
   const value = Math.floor(max / connectionsPerBucket)
-  if (value > 0) await set({ name: 'nf_conntrack_buckets', value, isLeast: true, off }, options)
+  const refused =
+    (await set({ name: 'nf_conntrack_max', value: max, off }, options)) ??
+    (value > 0 ? await set({ name: 'nf_conntrack_buckets', value, isLeast: true, off }, options) : undefined)
+  if (refused !== undefined) await reportReadOnly(refused, options)
 }
 
-/** False: not ours to set. */
+/** kube-proxy's Event. Its reason is for machines; kube-proxy writes the hash below /sys alone, and always names that. */
+async function reportReadOnly(
+  refused: KernelError,
+  { events, nodeName, isSysfsReadOnly }: ConntrackOptions,
+): Promise<void> {
+  const isProcReadOnly = refused.code === 'EROFS'
+  if (!isProcReadOnly && !(await isSysfsReadOnly())) return
+  const place = isProcReadOnly ? '/proc/sys' : '/sys'
+  events.record({
+    type: 'Warning',
+    reason: 'readOnlySysFS',
+    action: 'StartKubeProxy',
+    regarding: nodeReference(nodeName),
+    note:
+      `CRI error: ${place} is read-only: cannot modify conntrack limits, problems may arise later ` +
+      '(If running Docker, see docker issue #24000)',
+  })
+}
+
+/** Resolves with what the kernel says against it where the setting is not ours to set. */
 async function set(
   { name, value, isLeast = false, off }: Setting,
   options: ConntrackOptions,
-): Promise<boolean> {
+): Promise<KernelError | undefined> {
   const { kernel, log } = options
   const path = `${folder}/${name}`
   const outcome = await ensureSetting({ path, value, isLeast }, { sysctl: kernel.sysctl, log })
-  if (!(outcome instanceof KernelError)) return true
+  if (!(outcome instanceof KernelError)) return undefined
   if (isTransient(outcome)) throw outcome
   if (!refusals.has(outcome.code)) throw refusal(path, value, outcome, off)
   const remedy = `set it on the node, or use ${off}`
@@ -99,7 +127,7 @@ async function set(
     setting: path,
     err: outcome,
   })
-  return false
+  return outcome
 }
 
 function refusal(path: string, value: number, error: KernelError, off: string): ConfigError {

@@ -19,6 +19,12 @@ function gist(event: Document): Document {
   return { type, reason, action, regarding, note, ...(series === undefined ? {} : { series }) }
 }
 
+function agentCommand(...flags: readonly string[]): readonly [string, ...string[]] {
+  const master = `http://127.0.0.1:${port}`
+  const own = ['--master', master, '--proxy-mode', 'iptables', '--hostname-override', 'node-a', '-v', '2']
+  return [process.execPath, agentFile, ...own, ...flags]
+}
+
 describe('the agent tells an API server', { timeout: 60_000 }, () => {
   let node: Namespace
   let server: Program
@@ -51,9 +57,7 @@ describe('the agent tells an API server', { timeout: 60_000 }, () => {
   }
 
   function startAgent(...flags: readonly string[]): Program {
-    const master = `http://127.0.0.1:${port}`
-    const own = ['--master', master, '--proxy-mode', 'iptables', '--hostname-override', 'node-a', '-v', '2']
-    return node.start(process.execPath, agentFile, ...own, ...flags)
+    return node.start(...agentCommand(...flags))
   }
 
   async function ask(path: string): Promise<string> {
@@ -132,6 +136,25 @@ describe('the agent tells an API server', { timeout: 60_000 }, () => {
     const { code, stdout } = await other.ended
     assert.equal(code, 0)
     assert.equal(stdout.split(`"msg":"Proxy mode falls back: ${note}"`).length, 2, stdout)
+  })
+
+  it('that it cannot set limits of connection tracking, as /sys is read-only', async () => {
+    const from = server.lines.length
+    const remount = 'mount -o remount,bind,ro /sys && exec "$@"'
+    // This network namespace may not set the limit anyway.
+    const command = agentCommand('--conntrack-min', '1000001')
+    const limited = node.start('unshare', '--mount', 'sh', '-c', remount, 'sh', ...command)
+    assert.deepEqual(gist(await eventOf('readOnlySysFS', from)), {
+      type: 'Warning',
+      reason: 'readOnlySysFS',
+      action: 'StartKubeProxy',
+      regarding: { apiVersion: 'v1', kind: 'Node', name: 'node-a' },
+      note:
+        'CRI error: /sys is read-only: cannot modify conntrack limits, problems may arise later ' +
+        '(If running Docker, see docker issue #24000)',
+    })
+    limited.signal('SIGTERM')
+    assert.equal((await limited.ended).code, 0)
   })
 
   for (const [name, flag, reason] of [

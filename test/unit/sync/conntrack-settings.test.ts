@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
 import { type ConfigInput, resolveConfig } from '../../../src/config/index.js'
+import type { EventReport } from '../../../src/event.js'
 import { openModelKernel } from '../../../src/kernel/model/index.js'
 import { setConntrack } from '../../../src/sync/index.js'
 import { MemoryLog } from '../../support/pipeline-lab.js'
@@ -30,11 +31,21 @@ function prefixed(values: Values): Record<string, string> {
 function openNode(values: Values = fresh) {
   const kernel = openModelKernel({ sysctls: prefixed(values) })
   const log = new MemoryLog()
+  const recorded: EventReport[] = []
+  const mounts = { isSysfsReadOnly: false }
   const start = async (input: ConfigInput['conntrack'] = {}, cpus = 2): Promise<void> => {
     const { conntrack: config } = resolveConfig({ manifests: 'm', conntrack: input })
-    await setConntrack({ config, cpus, kernel, log })
+    await setConntrack({
+      config,
+      cpus,
+      kernel,
+      log,
+      events: { record: (event) => void recorded.push(event) },
+      nodeName: 'here',
+      isSysfsReadOnly: async () => mounts.isSysfsReadOnly,
+    })
   }
-  return { kernel, log, start }
+  return { kernel, log, start, recorded, mounts }
 }
 
 describe('F-073 conntrack settings', () => {
@@ -157,5 +168,38 @@ describe('F-073 conntrack settings', () => {
     const { kernel, start } = openNode({})
     await start({ maxPerCore: 0, tcpEstablishedTimeoutMs: 0, tcpCloseWaitTimeoutMs: 0 })
     assert.equal(kernel.sysctl.writes, 0)
+  })
+
+  const { EACCES, EROFS } = constants.errno
+  const refusedLimits = [
+    { name: 'the limit, as /proc/sys is read-only', path: 'max', errno: EROFS, place: '/proc/sys' },
+    { name: 'the hash, as /proc/sys is read-only', path: 'buckets', errno: EROFS, place: '/proc/sys' },
+    { name: 'the hash, where /sys is read-only', path: 'buckets', errno: EACCES, sysfs: true, place: '/sys' },
+    { name: 'the hash, in another network namespace', path: 'buckets', errno: EACCES, place: undefined },
+    { name: 'a time-out, as /proc/sys is read-only', path: 'udp_timeout', errno: EROFS, place: undefined },
+  ]
+  for (const { name, path, errno, sysfs = false, place } of refusedLimits) {
+    it(`which cannot be set: ${name}: ${place === undefined ? 'no Event' : 'the Event of kube-proxy'}`, async () => {
+      const { kernel, log, start, recorded, mounts } = openNode()
+      mounts.isSysfsReadOnly = sysfs
+      kernel.sysctl.fault = (asked) => (asked.endsWith(`nf_conntrack_${path}`) ? errno : undefined)
+      await start({ udpTimeoutMs: 10_000 }, 16)
+      assert.equal(log.find('warn', 'cannot be set from here').length, 1)
+      const regarding = { apiVersion: 'v1', kind: 'Node', name: 'here' }
+      const note =
+        `CRI error: ${place} is read-only: cannot modify conntrack limits, problems may arise later ` +
+        '(If running Docker, see docker issue #24000)'
+      const event = { type: 'Warning', reason: 'readOnlySysFS', action: 'StartKubeProxy', regarding, note }
+      assert.deepEqual(recorded, place === undefined ? [] : [event])
+    })
+  }
+
+  it('that are in order need no Event, wherever the file systems are read-only', async () => {
+    const values = { max: '131072', tcp_timeout_established: '86400', tcp_timeout_close_wait: '3600' }
+    const { kernel, start, recorded, mounts } = openNode({ ...fresh, ...values })
+    mounts.isSysfsReadOnly = true
+    kernel.sysctl.fault = () => EROFS
+    await start()
+    assert.deepEqual(recorded, [])
   })
 })

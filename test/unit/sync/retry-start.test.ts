@@ -91,7 +91,15 @@ describe('a shortage while the kernel is made ready', () => {
     const kernel = openModelKernel()
     kernel.conntrack.deleteStale = async () => await Promise.reject(refusal('ENOBUFS'))
     const { conntrack: config } = resolveConfig({ manifests: 'none' })
-    const setting = setConntrack({ config, cpus: 1, kernel, log: new MemoryLog() })
+    const setting = setConntrack({
+      config,
+      cpus: 1,
+      kernel,
+      log: new MemoryLog(),
+      events: { record: () => undefined },
+      nodeName: 'node-a',
+      isSysfsReadOnly: async () => false,
+    })
     await assert.rejects(setting, { code: 'ENOBUFS' })
   })
 })
