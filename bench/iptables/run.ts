@@ -8,6 +8,7 @@ import { agentFigures, churnFigures, executedPrograms } from './agent-figures.js
 import { commitFigures } from './commit-figures.js'
 import { connectionFigures } from './connections.js'
 import { floodFigures } from './flood-figures.js'
+import { lockFigures } from './lock-figures.js'
 import { loopFigures } from './loop-figures.js'
 import type { Setting } from './stage.js'
 
@@ -27,6 +28,7 @@ const parts: Readonly<Record<string, () => Promise<unknown>>> = {
   loop: async () => await both(loopFigures),
   floods: async () => await floodFigures(one),
   commit: async () => await both(async ({ size }) => await commitFigures(size)),
+  lock: lockFigures,
   connections: async () => await connectionFigures(one),
 }
 

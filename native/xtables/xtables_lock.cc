@@ -1,12 +1,16 @@
 #include "xtables/xtables_lock.h"
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <sys/file.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <thread>
+#include <optional>
 
 namespace viaduct::xtables {
 
@@ -15,13 +19,63 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// The tools hold it for milliseconds, or, with large tables, for seconds.
-constexpr milliseconds kShortestPause{1};
-constexpr milliseconds kLongestPause{20};
+constexpr milliseconds kInterruptPeriod{20};
 
 milliseconds Since(Clock::time_point start) {
   return std::chrono::duration_cast<milliseconds>(Clock::now() - start);
 }
+
+/// The signal that ends a wait. Neither Node nor the C library uses it.
+int InterruptSignal() { return SIGRTMAX - 1; }
+
+/// The handler does nothing: a system call that it interrupts fails with EINTR.
+int InstallHandler() {
+  struct sigaction action = {};
+  action.sa_handler = [](int) {};
+  return sigaction(InterruptSignal(), &action, nullptr) == 0 ? 0 : errno;
+}
+
+/// While this lives, blocking system calls of its thread fail with EINTR every kInterruptPeriod. A signal
+/// that comes just before the call is lost, and the next one does its work.
+class Interrupter {
+ public:
+  Interrupter() = default;
+  Interrupter(const Interrupter&) = delete;  // the timer has one owner
+  Interrupter(Interrupter&&) = delete;
+  Interrupter& operator=(const Interrupter&) = delete;
+  Interrupter& operator=(Interrupter&&) = delete;
+  /// A signal that is pending is delivered when timer_delete() returns, before the mask is restored.
+  ~Interrupter() {
+    if (timer_) timer_delete(*timer_);
+    if (former_mask_) pthread_sigmask(SIG_SETMASK, &*former_mask_, nullptr);
+  }
+
+  /// Called once, on the thread to interrupt. Returns 0 or an errno.
+  int Start() {
+    static const int handler_error = InstallHandler();
+    if (handler_error != 0) return handler_error;
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, InterruptSignal());
+    sigset_t former;
+    if (const int code = pthread_sigmask(SIG_UNBLOCK, &signals, &former); code != 0) return code;
+    former_mask_ = former;
+    sigevent event = {};
+    event.sigev_notify = SIGEV_THREAD_ID;
+    event.sigev_signo = InterruptSignal();
+    event._sigev_un._tid = static_cast<pid_t>(syscall(SYS_gettid));  // glibc names no other way to it
+    timer_t timer;
+    if (timer_create(CLOCK_MONOTONIC, &event, &timer) != 0) return errno;
+    timer_ = timer;
+    const timespec period = {0, std::chrono::nanoseconds(kInterruptPeriod).count()};
+    const itimerspec times = {period, period};
+    return timer_settime(timer, 0, &times, nullptr) == 0 ? 0 : errno;
+  }
+
+ private:
+  std::optional<sigset_t> former_mask_;
+  std::optional<timer_t> timer_;
+};
 
 }  // namespace
 
@@ -31,23 +85,25 @@ std::string XtablesLock::DefaultPath() {
   return path != nullptr && *path != '\0' ? path : "/run/xtables.lock";
 }
 
-// iptables/xshared.c xtables_lock(). It waits in flock() and is woken by an alarm; a thread of a pool asks
-// again instead.
+// iptables/xshared.c xtables_lock(), which has one alarm() end its wait in flock(). That signal goes to the
+// whole process; this one goes to one thread.
 Result<XtablesLock> XtablesLock::Take(const std::string& path, milliseconds timeout,
                                       const std::atomic<bool>& is_hurried) {
   const std::string operation = "lock " + path;
   Fd fd(open(path.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC, 0600));
   if (!fd.is_open()) return Error{errno, operation, {}};
   const auto start = Clock::now();
-  for (auto pause = kShortestPause;; pause = std::min(pause * 2, kLongestPause)) {
-    if (flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return XtablesLock(std::move(fd), Since(start));
-    if (errno != EWOULDBLOCK && errno != EINTR) return Error{errno, operation, {}};
-    const milliseconds left = timeout - Since(start);
-    // The same text however long it was, so that it is told once.
-    if (left <= milliseconds::zero() || is_hurried)
-      return Error{EAGAIN, operation, "another program holds it"};
-    std::this_thread::sleep_for(std::min(pause, left));
+  if (flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return XtablesLock(std::move(fd), milliseconds::zero());
+  if (errno != EWOULDBLOCK && errno != EINTR) return Error{errno, operation, {}};
+  Interrupter interrupter;
+  if (const int code = interrupter.Start(); code != 0)
+    return Error{code, operation, "the wait cannot be given a limit"};
+  while (Since(start) < timeout && !is_hurried) {
+    if (flock(fd.get(), LOCK_EX) == 0) return XtablesLock(std::move(fd), Since(start));
+    if (errno != EINTR) return Error{errno, operation, {}};
   }
+  // The text is the same after every wait: a problem whose text is unchanged is logged once.
+  return Error{EAGAIN, operation, "another program holds it"};
 }
 
 }  // namespace viaduct::xtables

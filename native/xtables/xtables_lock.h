@@ -15,7 +15,9 @@ class XtablesLock {
   /// XTABLES_LOCKFILE, or where the tools have it.
   static std::string DefaultPath();
 
-  /// EAGAIN: another program held it all the time, or until `is_hurried` was set.
+  /// Waits in the kernel, as the tools do: a caller that only tries from time to time never meets the
+  /// moments between two others. EAGAIN: the lock was not free until the time-out, or until `is_hurried` was
+  /// set. Both are noticed within 20 ms.
   static Result<XtablesLock> Take(const std::string& path, std::chrono::milliseconds timeout,
                                   const std::atomic<bool>& is_hurried);
 

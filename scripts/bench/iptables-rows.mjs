@@ -15,6 +15,7 @@ export const parts = {
   loop: { title: 'the agent: longest gap of the event loop', rows: loopRows },
   floods: { title: 'the agent: floods of HTTP requests', rows: floodRows },
   commit: { title: 'desired objects to the kernel', rows: commitRows },
+  lock: { title: 'changes beside loops of iptables -w', rows: lockRows },
   connections: { title: 'new connections', rows: connectionRows },
 }
 
@@ -203,6 +204,32 @@ function ratioRow(what, toolMs, { total, ...phases }) {
     .map(([phase, value]) => `${phase} ${value.toFixed(value < 10 ? 1 : 0)}`)
   const note = `${ms(toolMs)} by ${ms(total)} (${shares.join(', ')})`
   return { what, value: toolMs / total, format: times, note }
+}
+
+/**
+ * @param {any} figures
+ * @returns {readonly Row[]}
+ */
+function lockRows({ four, eight }) {
+  return [lockRow('four', four), lockRow('eight', eight)]
+}
+
+/**
+ * @param {string} loops
+ * @param {any} figures
+ * @returns {Row}
+ */
+function lockRow(loops, { failures, ours, lockWait, theirs }) {
+  const note =
+    `median ${ms(ours.medianMs)}, of it the lock ${ms(lockWait.medianMs)}; ${failures} failed; ` +
+    `theirs: median ${ms(theirs.medianMs)}, p99 ${ms(theirs.p99Ms)}, at most ${ms(theirs.maxMs)}`
+  return {
+    what: `one chain changed beside ${loops} loops, p99`,
+    value: ours.p99Ms,
+    format: ms,
+    target: ['<=', 300],
+    note,
+  }
 }
 
 /**
