@@ -86,7 +86,7 @@ class XtablesKernel : public testing::TestWithParam<uint8_t> {
   }
 
   void TearDown() override {
-    for (const char* table : {"nat", "filter"}) {
+    for (const char* table : {"nat", "filter", "mangle"}) {
       Shell(Tool() + " -t " + table + " -F");
       Shell(Tool() + " -t " + table + " -X");
     }
@@ -388,6 +388,30 @@ TEST_P(XtablesKernel, SetsKeepWorkingWhenTheyAreMadeAnew) {
   Shell("ipset create KUBE-THIRD hash:ip && " + create);
   Apply(table, {});
   EXPECT_EQ(Save("filter"), saved);
+  Apply(table, BatchBuilder().RemoveChain("KUBE-A"));
+  Shell("ipset destroy");
+}
+
+// Issue 18, C3: the rule kept the number that the set had, which was another set's by then.
+TEST_P(XtablesKernel, SetsToMapThroughKeepWorkingWhenTheyAreMadeAnew) {
+  const std::string family = is_ipv4() ? "inet" : "inet6";
+  const std::string create = "ipset create KUBE-TEST hash:ip,port skbinfo family " + family;
+  Shell(create);
+  XtablesTable table = Open("mangle");
+  BatchBuilder batch;
+  const uint32_t name = batch.Text("KUBE-TEST");
+  batch.SetChain("KUBE-A");
+  RuleRecord& rule = batch.Rule(Target::kMapMark);
+  rule.set_name = name;
+  rule.set_dimensions = 2;
+  Apply(table, batch);
+  const std::string saved = "[0:0] -A KUBE-A -j SET --map-set KUBE-TEST dst,dst --map-mark\n";
+  EXPECT_EQ(Save("mangle"), saved);
+  Shell(Tool() +
+        " -t mangle -F KUBE-A && ipset destroy KUBE-TEST && ipset create KUBE-OTHER hash:ip family " +
+        family + " && " + create);
+  Apply(table, {});
+  EXPECT_EQ(Save("mangle"), saved);
   Apply(table, BatchBuilder().RemoveChain("KUBE-A"));
   Shell("ipset destroy");
 }

@@ -37,8 +37,9 @@ Status CheckOp(const ChainRecord& op, const Texts& texts) {
   }
 }
 
+/// Whether a rule asks a set, or maps through one.
 bool NamesSet(std::span<const RuleRecord> rules) {
-  return std::ranges::any_of(rules, [](const RuleRecord& rule) { return (rule.matches & kSet) != 0; });
+  return std::ranges::any_of(rules, [](const RuleRecord& rule) { return rule.set_name != kNoText; });
 }
 
 }  // namespace
