@@ -71,6 +71,7 @@ export class CountedKernel {
       },
       load: async (ops) => await door.load(ops),
       stage: async (ops) => await door.stage(ops),
+      refusals: async () => await door.refusals(),
       check: async () => await door.check(),
       compare: async () => await door.compare(),
       chains: async () => await door.chains(),

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "binding/arguments.h"
+#include "binding/values.h"
 
 namespace viaduct::binding {
 
@@ -56,6 +57,26 @@ Napi::Value XtOutcomeToValue(Napi::Env env, xtables::Outcome&& outcome) {
   result.Set("bytes", Napi::Number::New(env, outcome.bytes));
   result.Set("repeats", Napi::Number::New(env, outcome.repeats));
   result.Set("lockWaitMs", Napi::Number::New(env, static_cast<double>(outcome.lock_wait.count())));
+  auto kept = Napi::Array::New(env, outcome.kept.size());
+  for (uint32_t i = 0; i < outcome.kept.size(); ++i) {
+    auto chain = Napi::Object::New(env);
+    chain.Set("chain", outcome.kept[i].chain);
+    chain.Set("by", outcome.kept[i].by);
+    kept.Set(i, chain);
+  }
+  result.Set("kept", kept);
+  return result;
+}
+
+Napi::Value RefusalsToValue(Napi::Env env, std::vector<xtables::Refusal>&& refusals) {
+  auto result = Napi::Array::New(env, refusals.size());
+  for (uint32_t i = 0; i < refusals.size(); ++i) {
+    auto refusal = Napi::Object::New(env);
+    refusal.Set("chain", refusals[i].chain);
+    refusal.Set("rule", refusals[i].rule);
+    refusal.Set("error", MakeError(env, refusals[i].error).Value());
+    result.Set(i, refusal);
+  }
   return result;
 }
 
@@ -92,10 +113,10 @@ Napi::Function XtablesWrap::Define(Napi::Env env) {
   return DefineClass(
       env, "XtablesTable",
       {InstanceMethod<&XtablesWrap::Load>("load"), InstanceMethod<&XtablesWrap::Stage>("stage"),
-       InstanceMethod<&XtablesWrap::Apply>("apply"), InstanceMethod<&XtablesWrap::Check>("check"),
-       InstanceMethod<&XtablesWrap::Compare>("compare"), InstanceMethod<&XtablesWrap::Chains>("chains"),
-       InstanceMethod<&XtablesWrap::Packets>("packets"), InstanceMethod<&XtablesWrap::Hurry>("hurry"),
-       InstanceMethod<&XtablesWrap::Close>("close")});
+       InstanceMethod<&XtablesWrap::Apply>("apply"), InstanceMethod<&XtablesWrap::Refusals>("refusals"),
+       InstanceMethod<&XtablesWrap::Check>("check"), InstanceMethod<&XtablesWrap::Compare>("compare"),
+       InstanceMethod<&XtablesWrap::Chains>("chains"), InstanceMethod<&XtablesWrap::Packets>("packets"),
+       InstanceMethod<&XtablesWrap::Hurry>("hurry"), InstanceMethod<&XtablesWrap::Close>("close")});
 }
 
 XtablesWrap::XtablesWrap(const Napi::CallbackInfo& info) : SocketWrap(info, OpenTable(info)) {}
@@ -140,6 +161,11 @@ Napi::Value XtablesWrap::Apply(const Napi::CallbackInfo& info) {
                return table.Apply(batch, prune, timeout);
              },
              XtOutcomeToValue});
+}
+
+Napi::Value XtablesWrap::Refusals(const Napi::CallbackInfo& info) {
+  return Slot(info).Fly<std::vector<xtables::Refusal>>(
+      info, {[](XtablesTable& table) { return table.FindRefusals(); }, RefusalsToValue});
 }
 
 Napi::Value XtablesWrap::Check(const Napi::CallbackInfo& info) {

@@ -18,6 +18,7 @@ class XtablesWrap : public SocketWrap<XtablesWrap, xtables::XtablesTable> {
   Napi::Value Load(const Napi::CallbackInfo& info);
   Napi::Value Stage(const Napi::CallbackInfo& info);
   Napi::Value Apply(const Napi::CallbackInfo& info);
+  Napi::Value Refusals(const Napi::CallbackInfo& info);
   Napi::Value Check(const Napi::CallbackInfo& info);
   Napi::Value Compare(const Napi::CallbackInfo& info);
   Napi::Value Chains(const Napi::CallbackInfo& info);

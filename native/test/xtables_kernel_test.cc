@@ -416,6 +416,32 @@ TEST_P(XtablesKernel, SetsToMapThroughKeepWorkingWhenTheyAreMadeAnew) {
   Shell("ipset destroy");
 }
 
+// Issue 18, C2. The kernel checks the rules, and puts none of them in force.
+TEST_P(XtablesKernel, RulesThatTheKernelRefusesAreFound) {
+  XtablesTable table = Open("nat");
+  Apply(table, NatRules(Address(1), Address(2), host()));
+  const std::string before = Save("nat");
+  BatchBuilder batch;
+  for (int i = 0; i < 300; ++i) {
+    batch.SetChain("KUBE-" + std::to_string(i)).JumpTo("KUBE-SERVICES");
+    const uint32_t list = batch.Text(i % 100 == 7 ? ".." : "LIST");
+    RuleRecord& rule = batch.Rule(Target::kReturn);
+    rule.matches = kRecent;
+    rule.recent_list = list;
+  }
+  EXPECT_EQ(table.Apply(batch.batch(), {}, milliseconds(0)).error().code, EINVAL);
+  const std::vector<Refusal> refusals = table.FindRefusals().value();
+  std::string found;
+  for (const Refusal& refusal : refusals)
+    found +=
+        refusal.chain + " " + std::to_string(refusal.rule) + " " + std::to_string(refusal.error.code) + "\n";
+  EXPECT_EQ(found, "KUBE-7 1 22\nKUBE-107 1 22\nKUBE-207 1 22\n");
+  EXPECT_EQ(Save("nat"), before);
+  EXPECT_FALSE(std::filesystem::exists("/proc/net/xt_recent/LIST"));
+  Apply(table, BatchBuilder().RemoveChain("KUBE-7").RemoveChain("KUBE-107").RemoveChain("KUBE-207"));
+  EXPECT_TRUE(table.FindRefusals().value().empty());
+}
+
 TEST_P(XtablesKernel, RefusalsOfTheKernel) {
   XtablesTable table = Open("nat");
   BatchBuilder loop;

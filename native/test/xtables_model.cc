@@ -186,6 +186,7 @@ int ModelTable::Get(int name, void* value, socklen_t length) {
 }
 
 int ModelTable::GetRevision(void* value) const {
+  ++revision_questions_;
   xt_get_revision query{};
   memcpy(&query, value, sizeof query);
   return missing == query.name ? ENOENT : 0;
@@ -210,12 +211,17 @@ int ModelTable::Replace(std::span<const uint8_t> value) {
   constexpr size_t kHeader = offsetof(ipt_replace, entries);
   memcpy(&header, value.data(), kHeader);
   if (replace_error != 0) return std::exchange(replace_error, 0);
-  if (header.num_counters != counters_.size()) return EAGAIN;
+  ++tries_;
   if (header.size != value.size() - kHeader || header.valid_hooks != info_.valid_hooks) return EINVAL;
   TableInfo next{header.valid_hooks, {}, {}, header.num_entries, header.size};
   std::ranges::copy(header.hook_entry, next.hook_entry.begin());
   std::ranges::copy(header.underflow, next.underflow.begin());
   const auto entries = value.subspan(kHeader);
+  for (uint32_t offset = 0; bad != 0 && offset < entries.size();) {
+    if (entries[offset + offsetof(ipt_ip, dst) + 3] == bad) return EINVAL;
+    offset += EntryView(kIpv4, entries.data() + offset).size();
+  }
+  if (header.num_counters != counters_.size()) return EAGAIN;
   auto image = TableImage::Parse(kIpv4, entries, next);
   if (!image.ok()) return EINVAL;
   std::ranges::copy(counters_, header.counters);

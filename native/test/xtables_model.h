@@ -22,6 +22,8 @@ class ModelTable : public SocketCalls {
 
   /// Called before a replacement is looked at: somebody else's turn.
   std::function<void()> before_replace = [] {};
+  /// A rule of this destination, 10.0.0.`bad`, is refused with EINVAL; 0: none.
+  uint8_t bad = 0;
   int replace_error = 0;  ///< the next replacement fails with it
   int info_error = 0;
   std::string missing;
@@ -38,6 +40,9 @@ class ModelTable : public SocketCalls {
   const TableInfo& info() const { return info_; }
   const Bytes& bytes() const { return bytes_; }
   int replacements() const { return replacements_; }
+  int revision_questions() const { return revision_questions_; }
+  /// Tables that were checked, in force or not.
+  int tries() const { return tries_; }
   int counter_additions() const { return counter_additions_; }
 
   int Socket(int domain, int type, int protocol) override;
@@ -61,6 +66,8 @@ class ModelTable : public SocketCalls {
   Bytes bytes_;
   std::vector<xt_counters> counters_;
   int replacements_ = 0;
+  int tries_ = 0;
+  mutable int revision_questions_ = 0;
   int counter_additions_ = 0;
 };
 

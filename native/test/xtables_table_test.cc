@@ -265,17 +265,94 @@ TEST_F(XtablesTableTest, RemovingWhatIsAbsentDoesNothing) {
   EXPECT_FALSE(Apply(batch).is_written);
 }
 
-TEST_F(XtablesTableTest, ChainThatAForeignOneJumpsToIsNotRemoved) {
+// Issue 18, C2: the whole table was not written, EBUSY.
+TEST_F(XtablesTableTest, ChainThatAForeignOneJumpsToIsEmptiedAndKept) {
+  Apply(Small());
+  const std::string theirs = "THEIRS: 5>KUBE-B[5], RETURN\n";
+  const std::string hooks = "PREROUTING: ACCEPT\nINPUT: 9>KUBE-B, ACCEPT\nOUTPUT: 1>KUBE-A, ACCEPT\n";
+  kernel.SetText(hooks + "POSTROUTING: ACCEPT\nKUBE-A: 2>KUBE-B, RETURN\nKUBE-B: 4>ACCEPT, RETURN[6]\n" +
+                 theirs);
+  BatchBuilder batch;
+  batch.SetChain("KUBE-A").Accept(7).RemoveChain("KUBE-B");
+  const Outcome outcome = Apply(batch);
+  ASSERT_EQ(outcome.kept.size(), 1U);
+  EXPECT_EQ(outcome.kept[0].chain + " " + outcome.kept[0].by, "KUBE-B THEIRS");
+  const std::string before =
+      "PREROUTING: ACCEPT\nINPUT: ACCEPT\nOUTPUT: 1>KUBE-A, ACCEPT\nPOSTROUTING: ACCEPT\nKUBE-A: 7>ACCEPT, "
+      "RETURN\n";
+  EXPECT_EQ(kernel.Text(), before + "KUBE-B: RETURN[6]\n" + theirs);
+  EXPECT_TRUE(Compare().changed.empty());
+  const Outcome again = Apply({});
+  EXPECT_FALSE(again.is_written);
+  EXPECT_EQ(again.kept.size(), 1U);
+
+  kernel.SetText(before + "KUBE-B: RETURN\nTHEIRS: RETURN\n");
+  EXPECT_EQ(Compare().changed, std::vector<std::string>{"KUBE-B"});
+  EXPECT_TRUE(Apply({}).kept.empty());
+  EXPECT_EQ(kernel.Text(), before + "THEIRS: RETURN\n");
+}
+
+TEST_F(XtablesTableTest, KeptChainMayBeWantedAgain) {
   Apply(Small());
   kernel.SetText(std::string(kSmall) + "THEIRS: 5>KUBE-B, RETURN\n");
-  BatchBuilder batch;
-  batch.SetChain("KUBE-A").RemoveChain("KUBE-B");
-  const Error error = Refused(batch);
-  EXPECT_EQ(error.code, EBUSY);
-  EXPECT_EQ(error.text, "chain KUBE-B cannot be removed: chain THEIRS jumps to it");
-  kernel.SetText(kSmall);
-  Apply({});  // the foreign jump is gone: what was wanted comes about
-  EXPECT_EQ(kernel.Text().find("KUBE-B"), std::string::npos) << kernel.Text();
+  BatchBuilder away;
+  away.SetChain("KUBE-A").RemoveChain("KUBE-B");
+  EXPECT_EQ(Apply(away).kept.size(), 1U);
+  EXPECT_TRUE(Apply(Small()).kept.empty());
+  EXPECT_EQ(kernel.Text(), std::string(kSmall) + "THEIRS: 5>KUBE-B, RETURN\n");
+}
+
+/// "KUBE-A 1: EINVAL" and so on.
+std::string Words(const std::vector<Refusal>& refusals) {
+  std::string words;
+  for (const auto& [chain, rule, error] : refusals)
+    words += chain + " " + std::to_string(rule) + ": " + std::to_string(error.code) + " " + error.text + "\n";
+  return words;
+}
+
+// Issue 18, C2: one rule refused the table, and nothing said which.
+TEST_F(XtablesTableTest, RulesThatTheKernelRefusesAreFound) {
+  Apply(Small());
+  BatchBuilder batch = Small();
+  batch.SetHook("OUTPUT").Accept(9).To(1, "KUBE-A").Accept(9);
+  batch.SetChain("KUBE-B").Accept(4).To(9, "KUBE-A");
+  for (int i = 0; i < 1000; ++i) batch.SetChain("KUBE-C" + std::to_string(i)).Accept(5).Accept(6);
+  kernel.bad = 9;
+  EXPECT_EQ(Refused(batch).code, EINVAL);
+  const int tries = kernel.tries();
+  EXPECT_EQ(Words(table->FindRefusals().value()), "OUTPUT 0: 22 \nOUTPUT 2: 22 \nKUBE-B 1: 22 \n");
+  EXPECT_LT(kernel.tries() - tries, 3 * 2 * 12);
+  EXPECT_EQ(kernel.Text(), kSmall);
+  EXPECT_EQ(kernel.replacements(), 1);
+}
+
+TEST_F(XtablesTableTest, NoRuleIsRefusedForWhatIsWrongWithTheTable) {
+  Apply(Small());
+  EXPECT_EQ(Words(table->FindRefusals().value()), "");
+  kernel.replace_error = ENOMEM;
+  EXPECT_EQ(table->FindRefusals().error().code, ENOMEM);
+}
+
+TEST_F(XtablesTableTest, RulesThatCannotBeEncodedAreFound) {
+  kernel.missing = "recent";
+  BatchBuilder batch = Small();
+  batch.SetChain("KUBE-C").Accept(1);
+  for (int i = 0; i < 3; ++i) {
+    const uint32_t list = batch.Text("LIST");
+    RuleRecord& rule = batch.Rule(Target::kAccept);
+    rule.matches = kRecent;
+    rule.recent_list = list;
+  }
+  batch.Accept(2);
+  const int questions = kernel.revision_questions();
+  EXPECT_EQ(Refused(batch).code, EPROTONOSUPPORT);
+  // Both revisions of `recent`, once; nothing else is asked for.
+  EXPECT_EQ(kernel.revision_questions() - questions, 2);
+  const std::string text = ": 93 this kernel has no match recent of revision 1\n";
+  EXPECT_EQ(Words(table->FindRefusals().value()), "KUBE-C 1" + text + "KUBE-C 2" + text + "KUBE-C 3" + text);
+  kernel.missing.clear();
+  Apply({});
+  EXPECT_EQ(Words(table->FindRefusals().value()), "");
 }
 
 TEST_F(XtablesTableTest, JumpToAChainThatIsNotThere) {

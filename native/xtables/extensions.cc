@@ -41,11 +41,22 @@ const Known& KnownOf(Extension extension) { return kKnown[static_cast<size_t>(ex
 
 const char* NameOf(Extension extension) { return KnownOf(extension).name; }
 
-// net/netfilter/x_tables.c xt_find_revision(): EPROTONOSUPPORT when it has other revisions, ENOENT when none.
 Result<uint8_t> Extensions::Revision(Extension extension) {
   static_assert(std::size(kKnown) == kCount);
   auto& known = known_[static_cast<size_t>(extension)];
   if (known) return *known;
+  auto& missing = missing_[static_cast<size_t>(extension)];
+  if (missing) return *missing;
+  auto revision = Ask(extension);
+  if (revision.ok())
+    known = revision.value();
+  else
+    missing = revision.error();
+  return revision;
+}
+
+// net/netfilter/x_tables.c xt_find_revision(): EPROTONOSUPPORT when it has other revisions, ENOENT when none.
+Result<uint8_t> Extensions::Ask(Extension extension) {
   const Known& wanted = KnownOf(extension);
   for (const uint8_t revision : wanted.revisions) {
     if (revision == kNoRevision) break;
@@ -54,10 +65,7 @@ Result<uint8_t> Extensions::Revision(Extension extension) {
     query.revision = revision;
     socklen_t length = sizeof query;
     const int option = wanted.is_target ? shape_->target_revision_option : shape_->match_revision_option;
-    if (calls_->GetOption(fd_, shape_->level, option, &query, &length) == 0) {
-      known = revision;
-      return revision;
-    }
+    if (calls_->GetOption(fd_, shape_->level, option, &query, &length) == 0) return revision;
     if (errno != EPROTONOSUPPORT && errno != ENOENT)
       return Error{errno, std::string("ask for the revision of ") + wanted.name, {}};
   }

@@ -34,7 +34,8 @@ enum class Extension : uint8_t {
 /// Its name in the kernel.
 const char* NameOf(Extension extension);
 
-/// Which revision of each extension this kernel has, asked once each (which may load its module).
+/// Which revision of each extension this kernel has. The question may load the extension's module; an answer
+/// is remembered, "none" until AskAgain().
 class Extensions {
  public:
   /// `fd`: a socket of the shape's family, which outlives this.
@@ -43,6 +44,9 @@ class Extensions {
   /// The newest revision that both know. EPROTONOSUPPORT: none; the text names the extension. ENOPROTOOPT:
   /// the kernel has no legacy x_tables.
   Result<uint8_t> Revision(Extension extension);
+  /// Extensions that were missing are asked for again: each question may run modprobe, which takes
+  /// milliseconds, so that a batch of many such rules asks once.
+  void AskAgain() { missing_ = {}; }
 
  private:
   static constexpr size_t kCount = static_cast<size_t>(Extension::kSetTarget) + 1;
@@ -50,7 +54,10 @@ class Extensions {
   const Shape* shape_;
   SocketCalls* calls_;
   int fd_;
+  Result<uint8_t> Ask(Extension extension);
+
   std::array<std::optional<uint8_t>, kCount> known_ = {};
+  std::array<std::optional<Error>, kCount> missing_ = {};
 };
 
 }  // namespace viaduct::xtables

@@ -59,6 +59,8 @@ class RuleEncoder {
   /// Asks for the matches and targets of such a rule, which has the kernel load their modules; its set need
   /// not be there. What is lacking is for who encodes it to tell.
   void Load(const RuleRecord& rule, const Texts& texts);
+  /// Matches and targets that the kernel lacked may be there by now.
+  void AskAgain() { extensions_.AskAgain(); }
 
  private:
   struct Scope;  ///< one Encode()

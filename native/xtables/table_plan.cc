@@ -76,7 +76,24 @@ void TablePlan::MatchChains(std::span<const std::string> prune) {
   }
 }
 
-/// Follows the jumps of foreign chains: what they lead to stays, and is foreign itself.
+/// Spares a chain that was to go from the removal.
+void TablePlan::Spare(uint32_t target, std::string_view by) {
+  Chain& chain = chains_[target];
+  const std::string_view name = image_->chains()[target].name;
+  const uint32_t number = chain.is_pruned ? kNone : wanted_->Find(name, kNone);
+  // Only a name condemned it, or it is the second chain of one name: it stays as it is.
+  if (number == kNone || image_of_[number] != target) {
+    chain.fate = Fate::kForeign;
+    return;
+  }
+  // What is unwanted has no rules: written as ours, it is empty.
+  chain.wanted = number;
+  chain.fate = Fate::kChanged;
+  chain.is_kept = true;
+  kept_.push_back({std::string(name), std::string(by)});
+}
+
+/// Follows the jumps of foreign chains: what they lead to stays. A chain of a former owner is foreign then.
 Status TablePlan::SpareReferenced() {
   std::vector<uint32_t> foreign;
   for (uint32_t i = 0; i < chains_.size(); ++i)
@@ -90,11 +107,8 @@ Status TablePlan::SpareReferenced() {
       if (!jump.value() || jump.value()->chain == kNone) continue;
       const uint32_t target = jump.value()->chain;
       if (chains_[target].fate != Fate::kGone) continue;
-      if (!chains_[target].is_pruned)
-        return Refused(EBUSY, "chain " + std::string(image_->chains()[target].name) +
-                                  " cannot be removed: chain " + std::string(there.name) + " jumps to it");
-      chains_[target].fate = Fate::kForeign;
-      foreign.push_back(target);
+      Spare(target, there.name);
+      if (chains_[target].fate == Fate::kForeign) foreign.push_back(target);
     }
   }
   return Ok();
@@ -105,9 +119,9 @@ Result<bool> TablePlan::IsOurs(uint32_t offset, const WantedHook& wanted) const 
   auto jump = image_->JumpAt(offset);
   if (!jump.ok()) return jump.error();
   if (jump.value() && jump.value()->chain != kNone) {
-    const Fate fate = chains_[jump.value()->chain].fate;
-    if (fate == Fate::kGone || chains_[jump.value()->chain].is_pruned) return true;
-    if (fate != Fate::kForeign && wanted.is_set) return true;
+    const Chain& target = chains_[jump.value()->chain];
+    if (target.fate == Fate::kGone || target.is_pruned || target.is_kept) return true;
+    if (target.fate != Fate::kForeign && wanted.is_set) return true;
   }
   if (!wanted.is_set) return false;
   const RuleMatcher matcher = this->matcher();

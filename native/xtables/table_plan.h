@@ -23,15 +23,17 @@ struct Drift {
 /// it, unchanged.
 class TablePlan {
  public:
-  /// EBUSY: a foreign chain jumps to one that is to be removed. ENOENT: a chain of ours jumps to one that is
-  /// not there. EPROTO: the image is no table. `prune`: names and patterns (`KUBE-SVC-*`) of chains that were
-  /// not set, and go all the same unless a foreign chain jumps to them.
+  /// ENOENT: a chain of ours jumps to one that is not there. EPROTO: the image is no table. `prune`: names
+  /// and patterns (`KUBE-SVC-*`) of chains that were not set, and go all the same unless a foreign chain
+  /// jumps to them.
   static Result<TablePlan> Make(const TableImage& image, const WantedTable& wanted,
                                 std::span<const std::string> prune);
 
   /// The image is as it should be.
   bool is_done() const { return is_done_; }
   Drift FindDrift() const;
+  /// Chains that are to be removed, and cannot be yet.
+  const std::vector<KeptChain>& kept() const { return kept_; }
   /// What GET_INFO will say of the new table.
   const TableInfo& info() const { return info_; }
   /// Writes the new table, info().bytes long and zero, with every jump at its place.
@@ -55,6 +57,7 @@ class TablePlan {
   struct Chain {
     Fate fate = Fate::kForeign;
     bool is_pruned = false;   ///< gone for its name alone
+    bool is_kept = false;     ///< unwanted, but a foreign chain jumps to it
     uint32_t wanted = kNone;  ///< its number, of ours
     uint32_t rules = kNone;   ///< offset in the new table; kNone: gone
     uint32_t first_entry = 0;
@@ -69,6 +72,7 @@ class TablePlan {
   TablePlan(const TableImage& image, const WantedTable& wanted);
   void MatchChains(std::span<const std::string> prune);
   Status SpareReferenced();
+  void Spare(uint32_t target, std::string_view by);
   Status SortHook(const ImageChain& there, Hook& hook) const;
   Result<bool> IsOurs(uint32_t offset, const WantedHook& wanted) const;
   void CompareChains();
@@ -94,7 +98,8 @@ class TablePlan {
   std::vector<uint32_t> added_;  ///< wanted chains that the image has not
   std::vector<Chain> chains_;    ///< as image.chains()
   std::vector<Hook> hooks_;      ///< as image.built_in()
-  std::vector<uint8_t> head_;    ///< the entry that begins a chain of ours, still without its name
+  std::vector<KeptChain> kept_;
+  std::vector<uint8_t> head_;     ///< the entry that begins a chain of ours, still without its name
   std::vector<uint8_t> closing_;  ///< the one that ends it
   TableInfo info_;
   bool is_done_ = false;

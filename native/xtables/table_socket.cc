@@ -116,6 +116,16 @@ Status TableSocket::Replace(Table& table, Counters& old) {
   return Failed(errno, "replace");
 }
 
+// do_replace() checks every entry (translate_table()) before __do_replace() compares the number of counters
+// with that of the present entries, and answers EAGAIN. Every table has more than one: a policy for each
+// hook.
+Status TableSocket::Try(Table& table) {
+  Counters wrong_number = MakeCounters(1);
+  Status status = Replace(table, wrong_number);
+  if (!status.ok() && status.error().code == EAGAIN) return Ok();
+  return status;
+}
+
 // do_add_counters()
 Status TableSocket::AddCounters(Counters& counters) {
   xt_counters_info header{};

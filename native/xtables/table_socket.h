@@ -46,6 +46,9 @@ class TableSocket {
   /// Puts `table` in the place of one of `old.entries` entries, whose counters come back there. EAGAIN: the
   /// kernel's table has another number of entries by now.
   Status Replace(Table& table, Counters& old);
+  /// Has the kernel check a table, as for a replacement, and put it nowhere. The error is the one that
+  /// Replace() would give.
+  Status Try(Table& table);
   /// To be called with every call on the table: memory that was not needed since the last one goes back to
   /// the kernel.
   void Trim() { pool_->Trim(); }

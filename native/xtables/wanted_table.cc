@@ -126,12 +126,32 @@ Status WantedTable::Complete(RuleEncoder& encoder) {
   return Ok();
 }
 
-void WantedTable::Settle() {
-  for (const uint32_t number : std::exchange(unwanted_, {})) {
-    if (chains_[number].state != State::kUnwanted) continue;
-    chains_[number].state = State::kNamed;
-    Release(number);
+std::vector<Refusal> WantedTable::FindUnencodable(RuleEncoder& encoder) {
+  std::vector<Refusal> refusals;
+  for (const auto& [place, raw] : raw_) {
+    const Texts texts(*raw.texts);
+    for (uint32_t rule = 0; rule < raw.rules.size(); ++rule) {
+      scratch_.Clear();
+      Status status = encoder.Encode(raw.rules[rule], texts, scratch_);
+      if (!status.ok()) refusals.push_back({NameOf(place), rule, std::move(status.error())});
+    }
   }
+  return refusals;
+}
+
+void WantedTable::Settle(std::span<const KeptChain> kept) {
+  std::vector<uint32_t> still_unwanted;
+  for (const uint32_t number : std::exchange(unwanted_, {})) {
+    WantedChain& chain = chains_[number];
+    if (chain.state != State::kUnwanted) continue;
+    chain.state = State::kNamed;
+    if (std::ranges::find(kept, chain.name, &KeptChain::chain) != kept.end())
+      still_unwanted.push_back(number);
+    else
+      Release(number);
+  }
+  for (const uint32_t number : still_unwanted) chains_[number].state = State::kUnwanted;
+  unwanted_ = std::move(still_unwanted);
   for (WantedHook& hook : hooks_)
     for (const Segment& gone : std::exchange(hook.former, {})) Forget(gone);
 }

@@ -67,6 +67,19 @@ struct WantedHook {
   std::vector<Segment> former;  ///< what it had before, and the kernel's table may still have
 };
 
+/// A rule that the kernel does not take.
+struct Refusal {
+  std::string chain;
+  uint32_t rule = 0;  ///< its place in the chain, or among the rules of ours in the kernel's chain
+  Error error;
+};
+
+/// A chain that is not wanted any more, and that a foreign chain jumps to: it stays, without a rule.
+struct KeptChain {
+  std::string chain;
+  std::string by;  ///< the foreign chain
+};
+
 /// What we want of a table. It changes at once; whether the kernel's table is so is not known here.
 class WantedTable {
  public:
@@ -75,8 +88,11 @@ class WantedTable {
   Status Change(const Batch& batch, RuleEncoder& encoder);
   /// Encodes what is not; the first error names its chain.
   Status Complete(RuleEncoder& encoder);
-  /// The kernel's table is as wanted: what was unwanted or former is forgotten.
-  void Settle();
+  /// Every rule that cannot be encoded.
+  std::vector<Refusal> FindUnencodable(RuleEncoder& encoder);
+  /// The kernel's table is as wanted: what was unwanted or former is forgotten, except the kept chains, which
+  /// stay unwanted.
+  void Settle(std::span<const KeptChain> kept);
 
   /// kNone: the name is unknown. `guess` is looked at first: in tables that we wrote, numbers mostly ascend.
   uint32_t Find(std::string_view name, uint32_t guess) const;
@@ -84,7 +100,6 @@ class WantedTable {
   /// Numbers are below this; some are of no chain (kNamed, without references).
   uint32_t size() const { return static_cast<uint32_t>(chains_.size()); }
   const WantedHook& hook(uint32_t hook) const { return hooks_[hook]; }
-  bool has_unwanted() const { return !unwanted_.empty(); }
 
  private:
   /// Where rules belong: a chain's number, or behind all of them a hook's.

@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "xtables/refusal_search.h"
+
 namespace viaduct::xtables {
 
 namespace {
@@ -40,11 +42,15 @@ XtablesTable::XtablesTable(TableSocket socket, SocketCalls& calls, std::string l
       lock_path_(std::move(lock_path)) {}
 
 void XtablesTable::Load(const Batch& batch) {
+  encoder_.AskAgain();
   const Texts texts(batch.texts);
   for (const RuleRecord& rule : batch.rules) encoder_.Load(rule, texts);
 }
 
-Status XtablesTable::Stage(const Batch& batch) { return wanted_.Change(batch, encoder_); }
+Status XtablesTable::Stage(const Batch& batch) {
+  encoder_.AskAgain();
+  return wanted_.Change(batch, encoder_);
+}
 
 Result<Outcome> XtablesTable::Apply(const Batch& batch, const std::vector<std::string>& prune,
                                     std::chrono::milliseconds lock_timeout) {
@@ -57,7 +63,9 @@ Result<Outcome> XtablesTable::Apply(const Batch& batch, const std::vector<std::s
   socket_.Trim();
   auto lock = XtablesLock::Take(lock_path_, lock_timeout, *is_hurried_);
   if (!lock.ok()) return lock.error();
-  return Write({.lock_wait = lock.value().waited()});
+  Outcome outcome;
+  outcome.lock_wait = lock.value().waited();
+  return Write(std::move(outcome));
 }
 
 Result<Outcome> XtablesTable::Write(Outcome outcome) {
@@ -80,6 +88,7 @@ Status XtablesTable::WriteOnce(Outcome& outcome) {
   auto& [table, image] = read.value();
   auto plan = TablePlan::Make(image, wanted_, prune_);
   if (!plan.ok()) return plan.error();
+  outcome.kept = plan.value().kept();
   if (plan.value().is_done()) {
     Settle(table.info, outcome);
     return Ok();
@@ -118,11 +127,23 @@ Status XtablesTable::RestoreCounters(std::span<const TablePlan::Stay> stays, std
 }
 
 void XtablesTable::Settle(const TableInfo& info, Outcome& outcome) {
-  wanted_.Settle();
+  wanted_.Settle(outcome.kept);
   prune_.clear();
   left_ = info;
   outcome.entries = info.entries;
   outcome.bytes = info.bytes;
+}
+
+Result<std::vector<Refusal>> XtablesTable::FindRefusals() {
+  socket_.Trim();
+  encoder_.AskAgain();
+  auto refusals = wanted_.FindUnencodable(encoder_);
+  if (!refusals.empty()) return refusals;
+  Status status = wanted_.Complete(encoder_);
+  if (!status.ok()) return status.error();
+  auto info = socket_.ReadInfo();
+  if (!info.ok()) return info.error();
+  return RefusalSearch(socket_, wanted_, info.value().valid_hooks).Run();
 }
 
 Result<bool> XtablesTable::Check() {
@@ -149,6 +170,7 @@ Result<XtablesTable::Snapshot> XtablesTable::Read() {
 
 Result<Drift> XtablesTable::Compare() {
   socket_.Trim();
+  encoder_.AskAgain();
   Status status = wanted_.Complete(encoder_);
   if (!status.ok()) return status.error();
   auto there = Read();

@@ -26,6 +26,7 @@ struct Outcome {
   uint32_t bytes = 0;
   uint32_t repeats = 0;  ///< times that another program changed the table between our reading and writing
   std::chrono::milliseconds lock_wait{0};
+  std::vector<KeptChain> kept;  ///< chains that should go, all that there are
 };
 
 /// User chains and how many rules each has; in the table's order.
@@ -55,6 +56,9 @@ class XtablesTable {
   /// EAGAIN: another program held the lock, or kept changing the table.
   Result<Outcome> Apply(const Batch& batch, const std::vector<std::string>& prune,
                         std::chrono::milliseconds lock_timeout);
+  /// After an Apply() that failed: the rules that cannot be encoded; where there are none, those that the
+  /// kernel refuses. Empty: no single rule is at fault. Changes nothing.
+  Result<std::vector<Refusal>> FindRefusals();
   /// Ends the wait for the lock, of an Apply() in flight and of those to come.
   void Hurry() { *is_hurried_ = true; }
   /// Whether the table can be as we left it: one system call.

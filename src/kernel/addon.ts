@@ -132,6 +132,7 @@ export interface RawXtOutcome {
   readonly bytes: number
   readonly repeats: number
   readonly lockWaitMs: number
+  readonly kept: readonly { readonly chain: string; readonly by: string }[]
 }
 
 export interface RawXtablesTable {
@@ -150,6 +151,7 @@ export interface RawXtablesTable {
     prune: Uint8Array,
     lockTimeoutMs: number,
   ): Promise<RawXtOutcome>
+  refusals(): Promise<readonly { readonly chain: string; readonly rule: number; readonly error: RawError }[]>
   check(): Promise<boolean>
   compare(): Promise<{ readonly missing: readonly string[]; readonly changed: readonly string[] }>
   /** Parallel arrays. */

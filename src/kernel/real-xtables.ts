@@ -3,7 +3,7 @@ import { KernelError } from '../errors.js'
 import type { Addon, RawXtablesTable } from './addon.js'
 import { describeXtTable } from './describe-xtables.js'
 import { addressFamily } from './records.js'
-import { type CallCounts, RequestQueue, type Subject } from './request-queue.js'
+import { type CallCounts, RequestQueue, rawToKernelError, type Subject } from './request-queue.js'
 import { encodeTexts, encodeXtBatch } from './xtables-encode.js'
 import type {
   XtApplyOptions,
@@ -11,6 +11,7 @@ import type {
   XtDrift,
   XtOp,
   XtOutcome,
+  XtRefusal,
   XtTableName,
   Xtables,
 } from './xtables.js'
@@ -52,6 +53,16 @@ export class RealXtables implements Xtables {
     const { chains, rules, texts } = encodeXtBatch(ops, this)
     const waitMs = (): number => (this.#isHurried ? 0 : lockTimeoutMs)
     return this.#run((table) => table.apply(chains, rules, texts, encodeTexts(prune), waitMs()))
+  }
+
+  refusals(): Promise<readonly XtRefusal[]> {
+    return this.#run(async (table) => {
+      const refusals = await table.refusals()
+      return refusals.map(({ chain, rule, error }) => {
+        const subject = { family: this.family, object: `${this.#subject.object} ${chain}` }
+        return { chain, rule, error: rawToKernelError(error, 'xtables', subject) }
+      })
+    })
   }
 
   check(): Promise<boolean> {

@@ -15,7 +15,15 @@ export function toKernelError(
   subsystem: KernelErrorFields['subsystem'],
   subject: Subject = {},
 ): unknown {
-  if (!isRawError(error)) return error
+  return isRawError(error) ? rawToKernelError(error, subsystem, subject) : error
+}
+
+/** An error that the addon made, as a KernelError. */
+export function rawToKernelError(
+  error: RawError,
+  subsystem: KernelErrorFields['subsystem'],
+  subject: Subject = {},
+): KernelError {
   return new KernelError({
     errno: error.errno,
     subsystem,

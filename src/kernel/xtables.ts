@@ -1,5 +1,6 @@
 // One table of legacy x_tables (nat, filter, mangle, raw) of one family: what we own of it, written by whole-table replacement.
 import type { IpAddress, IpFamily } from '../address.js'
+import type { KernelError } from '../errors.js'
 import type { Protocol } from './ipvs.js'
 
 export type XtTableName = 'nat' | 'filter' | 'mangle' | 'raw'
@@ -127,6 +128,24 @@ export interface XtOutcome {
   /** Times that another program changed the table between our reading and writing. */
   readonly repeats: number
   readonly lockWaitMs: number
+  /** Chains that should go and cannot, all that there are. They have no rules any more; a later apply removes them. */
+  readonly kept: readonly XtKeptChain[]
+}
+
+/** A chain of ours that is not wanted any more, and that a chain of another program jumps to. */
+export interface XtKeptChain {
+  readonly chain: string
+  /** The chain that jumps to it. */
+  readonly by: string
+}
+
+/** A rule that the kernel does not take. */
+export interface XtRefusal {
+  /** The chain or hook as it is wanted. */
+  readonly chain: string
+  /** Place of the rule in it, from 0; in a hook, among the rules of ours. */
+  readonly rule: number
+  readonly error: KernelError
 }
 
 /** What somebody else did to chains, rules and hooks of ours, by name. Empty lists: nothing. */
@@ -159,6 +178,12 @@ export interface Xtables {
    * changing the table. What was wanted stays wanted: a later apply, of no operations too, brings it about.
    */
   apply(ops: readonly XtOp[], options?: XtApplyOptions): Promise<XtOutcome>
+  /**
+   * After an `apply` that failed: the wanted rules that cannot be encoded (a missing match, target or set); where there are none, those
+   * that the kernel refuses when it checks a table. Empty: no single rule is at fault. Changes nothing. The work grows with what is
+   * wanted. After many refusals, the rest is found by the next call, when the rules of this one are not wanted any more.
+   */
+  refusals(): Promise<readonly XtRefusal[]>
   /** The cheap check (one system call): false when the table cannot be as we left it. */
   check(): Promise<boolean>
   /** The full comparison of what is ours with what the kernel has; writes nothing. */

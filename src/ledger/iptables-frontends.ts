@@ -125,6 +125,11 @@ export class FrontendTable {
     return conflicts
   }
 
+  /** Who has the frontend; undefined: no service port. */
+  ownerOf(frontend: Pick<DesiredFrontend, 'dispatch' | 'frontend'>): ServicePortKey | undefined {
+    return this.#entries.get(nameOf(frontend))?.winner?.route
+  }
+
   /** What every owner wants now. Walks all. */
   *owned(): Iterable<DesiredFrontend> {
     for (const { winner } of this.#entries.values()) yield* winner?.desired ?? []
@@ -145,7 +150,7 @@ export class FrontendTable {
 const healthCheckPrefix = 'health check '
 
 /** Health check ports are opened, not dispatched, so they are no rivals of frontends of the same number. */
-function nameOf({ dispatch, frontend }: DesiredFrontend): string {
+function nameOf({ dispatch, frontend }: Pick<DesiredFrontend, 'dispatch' | 'frontend'>): string {
   const isHealthCheck = dispatch.table === 'filter' && dispatch.chain === 'KUBE-NODEPORTS'
   return `${isHealthCheck ? healthCheckPrefix : ''}${describeFrontend(frontend)}`
 }

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
-import { BugError } from '../errors.js'
-import type { XtHook, XtOp, XtRule } from '../kernel/index.js'
+import { BugError, type KernelError } from '../errors.js'
+import type { XtHook, XtOp, XtRefusal, XtRule } from '../kernel/index.js'
 import type { ServicePortKey } from '../model/index.js'
 import {
   type DesiredChain,
@@ -35,12 +35,18 @@ interface OwnedChain extends ChainName {
 type ChainName = Pick<DesiredChain, 'table' | 'chain'>
 
 interface Dispatch {
+  readonly dispatch: DispatchChain
   readonly table: IptablesTable
   /** Under which the base chain stands in the table. */
   readonly chain: string
   readonly tree: DispatchTree
   /** Chains that it has in the table. */
   readonly present: Set<string>
+}
+
+interface RefusedFrontend {
+  readonly wanted: Pick<DesiredFrontend, 'dispatch' | 'frontend'>
+  readonly error: KernelError
 }
 
 const nothing: DesiredRoute = { chains: [], frontends: [] }
@@ -115,6 +121,30 @@ export class IptablesLedger {
     for (const change of this.#frontends.claim(route, service, frontends)) this.#dispatch(change)
   }
 
+  /**
+   * Releases the routes that own these rules of a table, in both tables, until they are claimed again. Returns them with an error of
+   * each; undefined: all rules are the skeleton's, and nothing changed.
+   */
+  leaveOut(
+    table: IptablesTable,
+    refusals: readonly XtRefusal[],
+  ): ReadonlyMap<ServicePortKey, KernelError> | undefined {
+    const owners = new Map<ServicePortKey, KernelError>()
+    const frontends = this.#dispatched(table, refusals)
+    for (const { chain, error } of refusals) {
+      const owner = this.#chains[table].get(chain)?.owner
+      if (owner !== undefined) owners.set(owner, error)
+    }
+    for (const { wanted, error } of frontends) {
+      const owner = this.#frontends.ownerOf(wanted)
+      if (owner !== undefined) owners.set(owner, error)
+    }
+    for (const route of owners.keys()) this.claim(route, '', undefined)
+    // Also of a route that is no more. It was not in force: there is nothing to bridge until nat serves.
+    const spent = frontends.filter(({ wanted }) => this.#dropRefusal(nameOf(wanted)))
+    return owners.size + spent.length > 0 ? owners : undefined
+  }
+
   /** Conflicts of what was claimed or released since the last call, and those that ended. */
   takeConflicts(): readonly FrontendConflict[] {
     return this.#frontends.takeConflicts()
@@ -153,9 +183,7 @@ export class IptablesLedger {
 
   /** nat serves everything that it should: what it serves need not be refused any more. */
   dropRefusals(): void {
-    for (const { dispatch, frontend } of this.#spentRefusals.values())
-      this.#dispatchOf(dispatch).tree.remove(frontend)
-    this.#forgetSpent()
+    for (const name of this.#spentRefusals.keys()) this.#dropRefusal(name)
   }
 
   /** Everything is known: our base chains take the place of those of the former owner. Walks all, once. */
@@ -245,6 +273,36 @@ export class IptablesLedger {
     if (!this.#toldRefusals.has(name)) this.#newRefusals.add(name)
   }
 
+  /** False: it is not spent. */
+  #dropRefusal(name: string): boolean {
+    const wish = this.#spentRefusals.get(name)
+    if (wish === undefined) return false
+    this.#dispatchOf(wish.dispatch).tree.remove(wish.frontend)
+    this.#toldRefusals.delete(name)
+    return this.#spentRefusals.delete(name)
+  }
+
+  /** The frontends whose rules in dispatch chains were refused. Walks all. */
+  #dispatched(table: IptablesTable, refusals: readonly XtRefusal[]): readonly RefusedFrontend[] {
+    const refused = new Map<string, XtRefusal[]>()
+    for (const refusal of refusals) {
+      const ofChain = refused.get(refusal.chain)
+      if (ofChain === undefined) refused.set(refusal.chain, [refusal])
+      else ofChain.push(refusal)
+    }
+    const found: RefusedFrontend[] = []
+    for (const { dispatch, tree } of this.#dispatches.values()) {
+      if (dispatch.table !== table) continue
+      for (const { chain, rules } of tree.chains()) {
+        for (const { rule, error } of refused.get(chain) ?? []) {
+          const frontend = frontendOf(rules[rule])
+          if (frontend !== undefined) found.push({ wanted: { dispatch, frontend }, error })
+        }
+      }
+    }
+    return found
+  }
+
   #forgetSpent(): void {
     for (const name of this.#spentRefusals.keys()) this.#toldRefusals.delete(name)
     this.#spentRefusals.clear()
@@ -254,7 +312,7 @@ export class IptablesLedger {
     const { table } = dispatch
     const chain = this.#isBeside ? standInFor(dispatch) : dispatch.chain
     const tree = new DispatchTree({ table, chain })
-    this.#dispatches.set(chainId(table, dispatch.chain), { table, chain, tree, present: new Set() })
+    this.#dispatches.set(chainId(table, dispatch.chain), { dispatch, table, chain, tree, present: new Set() })
   }
 
   #dispatchOf({ table, chain }: DispatchChain): Dispatch {
@@ -284,6 +342,12 @@ function nameOf({
   readonly frontend: Frontend
 }): string {
   return `${dispatch.table} ${dispatch.chain} ${describeFrontend(frontend)}`
+}
+
+/** The frontend that a rule of a dispatch chain is for. Undefined: it leads to a bucket, whose rules are refused themselves. */
+function frontendOf(rule: XtRule | undefined): Frontend | undefined {
+  if (rule?.protocol === undefined || rule.destinationPorts === undefined) return undefined
+  return { address: rule.destination?.address, protocol: rule.protocol, port: rule.destinationPorts[0] }
 }
 
 function digestOf(rules: readonly XtRule[]): string {

@@ -63,6 +63,11 @@ export class Tracker {
     for (const key of this.#ports.keys()) this.#dirty.add(key)
   }
 
+  /** Makes one service port dirty: its last attempt failed. */
+  mark(key: ServicePortKey): void {
+    this.#dirty.add(key)
+  }
+
   /** `namespace/name` of the Service that an EndpointSlice of this family serves; undefined: the slice is not known. */
   serviceOf(slice: ObjectKey): string | undefined {
     return this.#slices.owner(objectName(slice))

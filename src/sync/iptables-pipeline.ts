@@ -12,6 +12,7 @@ import {
   compileSkeleton,
   countedRules,
   dispatchChains,
+  servicePortName,
 } from '../modes/iptables/index.js'
 import {
   type NodeChange,
@@ -208,6 +209,7 @@ export class IptablesPipeline implements Pipeline {
     const isRenewed = this.#renewSettings(ledger)
     // Not at the start already: which addresses take node ports may depend on the Node.
     if (isRenewed && this.#settings?.localhostNodePorts === true) await this.#options.serveLocalhost()
+    for (const key of tables.dueRoutes()) this.#tracker.mark(key)
     const routes = await this.#claimDirty(state)
     this.#options.metrics.dirtyRoutes.inc(routes)
     const isTakenOver = known === 'synced' && this.#takeOver(state)
@@ -244,7 +246,11 @@ export class IptablesPipeline implements Pipeline {
           : []
       if (this.#state === undefined) {
         const ledger = new IptablesLedger({ isBeside: known === 'listed' && (await hasFormerOwner(doors)) })
-        this.#state = { ledger, tables: new IptablesTables({ ...this.#options, ledger }) }
+        const portNameOf = (route: ServicePortKey): string | undefined => {
+          const port = this.#tracker.servicePort(route)
+          return port && servicePortName(port)
+        }
+        this.#state = { ledger, tables: new IptablesTables({ ...this.#options, ledger, portNameOf }) }
       }
     } catch (error) {
       if (!(error instanceof KernelError)) throw error
@@ -283,6 +289,7 @@ export class IptablesPipeline implements Pipeline {
     for (const key of dirty) {
       if (this.#isStopping) break
       this.#claim(ledger, key)
+      tables.noteClaim(key)
       if (clock.now() - sliceStartMs < sliceMs) continue
       // While the next ones are compiled.
       const staging = tables.stage()

@@ -1,12 +1,14 @@
 import type { IpFamily } from '../address.js'
 import { KernelError } from '../errors.js'
-import type { XtDrift, XtOp, XtOutcome, Xtables } from '../kernel/index.js'
+import type { XtApplyOptions, XtDrift, XtKeptChain, XtOp, XtOutcome, Xtables } from '../kernel/index.js'
 import type { IptablesLedger } from '../ledger/index.js'
 import type { Log, StateReporter } from '../log.js'
 import type { FamilyMetrics } from '../metrics/index.js'
+import type { ServicePortKey } from '../model/index.js'
 import type { IptablesTable } from '../modes/iptables/index.js'
 import type { Clock } from './clock.js'
 import { findFormerChains } from './former-chains.js'
+import { LeftOutRoutes, type LeftOutRoutesOptions } from './left-out-routes.js'
 import { RetryQueue } from './retry-queue.js'
 import { logFamily } from './sync-report.js'
 
@@ -22,6 +24,7 @@ export interface IptablesTablesOptions {
   readonly metrics: FamilyMetrics
   /** What cannot be programmed now, of both families. */
   readonly problems: StateReporter
+  readonly portNameOf: LeftOutRoutesOptions['portNameOf']
 }
 
 /** What became of a pass, by table; a table that is absent had nothing to be told. */
@@ -31,6 +34,12 @@ export type WriteReport = Partial<Record<IptablesTable, XtOutcome>>
 const opsPerTurn = 256
 
 const delays = { firstMs: 1000, maxMs: 30_000 }
+
+/** Searches for refused rules in one write. One finds them all, unless there are thousands. */
+const mostSearches = 4
+
+/** Errors of a write that no rule causes. */
+const notOfRules: ReadonlySet<string> = new Set(['EAGAIN', 'EBADF', 'ENOMEM', 'ENOPROTOOPT', 'EPERM'])
 
 /** Brings the tables of one family to what the ledger says, and watches that they stay so. */
 export class IptablesTables {
@@ -42,15 +51,30 @@ export class IptablesTables {
   readonly #retries: RetryQueue<IptablesTable>
   /** Rules that a table was told of since it was written. */
   readonly #staged: Record<IptablesTable, number> = { nat: 0, filter: 0 }
+  /** Chains that others jump to, as reported: keys of problems. */
+  readonly #kept: Record<IptablesTable, readonly string[]> = { nat: [], filter: [] }
+  readonly #leftOut: LeftOutRoutes
 
   constructor(options: IptablesTablesOptions) {
     this.#options = options
+    this.#leftOut = new LeftOutRoutes(options)
     this.#retries = new RetryQueue(options.clock, delays)
   }
 
-  /** Milliseconds until a table that failed is due; undefined: none failed. */
+  /** Milliseconds until a table or service port that failed is due; undefined: none failed. */
   nextInMs(): number | undefined {
-    return this.#retries.nextInMs()
+    const next = Math.min(this.#retries.nextInMs() ?? Infinity, this.#leftOut.nextInMs() ?? Infinity)
+    return next === Infinity ? undefined : next
+  }
+
+  /** Service ports that the kernel refused, to be claimed again now. */
+  dueRoutes(): readonly ServicePortKey[] {
+    return this.#leftOut.due()
+  }
+
+  /** The ledger was told what the route wants: the next write tells whether the kernel takes it. */
+  noteClaim(route: ServicePortKey): void {
+    this.#leftOut.noteClaim(route)
   }
 
   /** A table has to be written though the ledger has nothing new; one that failed, when its time has come. */
@@ -88,6 +112,8 @@ export class IptablesTables {
    * Tells the tables what is pending, in an order in which no client sees a gap (the two cannot be replaced at once): refusals
    * that are new, then nat, then filter without the refusals that nat made needless. A Service that loses its last endpoint
    * is refused before it is not served any more; one that gets its first is served before it is not refused any more.
+   *
+   * A service port with a rule that the kernel refuses is left out of both tables, and the others are written.
    */
   async write({ mayPrune }: { readonly mayPrune: boolean }): Promise<WriteReport | undefined> {
     const { ledger } = this.#options
@@ -95,11 +121,14 @@ export class IptablesTables {
     const isRefusing = await this.#apply('filter', mayPrune, report)
     const isServing = await this.#apply('nat', mayPrune, report)
     if (!isServing) return undefined
-    if (ledger.hasSpentRefusals) {
+    const isLeftOut = isRefusing && this.#owed.has('filter')
+    if (ledger.hasSpentRefusals || isLeftOut) {
       ledger.dropRefusals()
       if (!(await this.#apply('filter', mayPrune, report))) return undefined
     }
-    return isRefusing ? report : undefined
+    if (!isRefusing || this.isBehind) return undefined
+    this.#leftOut.settle()
+    return report
   }
 
   /** The cheap look: a table that cannot be as we left it is compared, and put right by the next write. True: one lacks something. */
@@ -154,10 +183,10 @@ export class IptablesTables {
     const isPruned = mayPrune && this.#unpruned.has(table)
     const last = await this.#stageInTurns(table, ops)
     const outcome = await this.#ask(table, async (door) => {
-      if (!isPruned) return await door.apply(last)
+      if (!isPruned) return await this.#applyLeavingOut(table, last, {})
       // Before the look at the chains, which may fail: the ledger has given the operations away.
       await door.stage(last)
-      return await door.apply([], { prune: await findFormerChains(door) })
+      return await this.#applyLeavingOut(table, [], { prune: await findFormerChains(door) })
     })
     if (outcome === 'failed') {
       // What it was told it wants still.
@@ -176,8 +205,48 @@ export class IptablesTables {
       rules.last.set(this.#staged[table])
       this.#staged[table] = 0
     }
+    this.#reportKept(table, outcome.kept)
     report[table] = outcome
     return true
+  }
+
+  /** Throws KernelError where the table cannot be written, whatever is left out. */
+  async #applyLeavingOut(
+    table: IptablesTable,
+    ops: readonly XtOp[],
+    options: XtApplyOptions,
+  ): Promise<XtOutcome> {
+    const { doors, ledger } = this.#options
+    for (let searches = 0, pending = ops; ; searches++, pending = ledger.take(table)) {
+      try {
+        return await doors[table].apply(pending, options)
+      } catch (error) {
+        if (searches === mostSearches || !(await this.#leaveOut(table, error))) throw error
+      }
+    }
+  }
+
+  /** Takes the service ports out of the ledger that have a rule that the kernel refuses. False: there is none. */
+  async #leaveOut(table: IptablesTable, error: unknown): Promise<boolean> {
+    if (!(error instanceof KernelError) || notOfRules.has(error.code)) return false
+    const { doors, ledger } = this.#options
+    const routes = ledger.leaveOut(table, await doors[table].refusals())
+    if (routes === undefined) return false
+    for (const [route, refusal] of routes) this.#leftOut.add(route, refusal)
+    for (const each of ['nat', 'filter'] as const) this.#owed.add(each)
+    return true
+  }
+
+  #reportKept(table: IptablesTable, kept: readonly XtKeptChain[]): void {
+    const { family, problems } = this.#options
+    const ipFamily = logFamily(family)
+    const keys = kept.map(({ chain }) => `kept ${family} ${table} ${chain}`)
+    for (const key of this.#kept[table]) if (!keys.includes(key)) problems.forget(key)
+    for (const [i, { chain, by }] of kept.entries()) {
+      const text = `a leftover: ${ipFamily} table ${table}: chain ${chain} stays, empty, as chain ${by} jumps to it`
+      problems.report(keys[i] ?? '', { text, fields: { ipFamily, table } })
+    }
+    this.#kept[table] = keys
   }
 
   /** Stages all but the last turn's operations, which it returns. */

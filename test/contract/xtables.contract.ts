@@ -544,17 +544,44 @@ function refusalLaws(law: Law): void {
   })
 
   law(
-    'EBUSY for a removal when a chain of others jumps there; it is done when that has gone',
+    'a chain to be removed that a chain of others jumps to is emptied, and goes with the jump',
     async (lab) => {
       const { xtables, other } = lab
-      await written(xtables, [set('KUBE-A', mark)])
+      await written(xtables, [set('KUBE-A', jump('KUBE-B'), mark), set('KUBE-B', mark)])
       await other.addChain('DOCKER')
       await other.append('DOCKER', jump('KUBE-A'))
-      await refused(xtables.apply([remove('KUBE-A')]), 'EBUSY', 'KUBE-A', 'DOCKER')
-      assert.deepEqual((await content(lab))['KUBE-A'], [markText])
+      await other.append('INPUT', jump('KUBE-A'))
+      const outcome = await xtables.apply([remove('KUBE-A'), remove('KUBE-B'), set('KUBE-C', accept)])
+      assert.deepEqual(outcome.kept, [{ chain: 'KUBE-A', by: 'DOCKER' }])
+      const rest = { 'KUBE-A': [], 'KUBE-C': [acceptText], DOCKER: ['-j KUBE-A'] }
+      assert.deepEqual(await content(lab), rest)
+      const again = await xtables.apply([])
+      assert.deepEqual([again.isWritten, again.kept], [false, outcome.kept])
+      assert.deepEqual(await xtables.compare(), nothingDrifted)
       await other.flush('DOCKER')
-      assert.equal(await written(xtables, []), true)
-      assert.deepEqual(await content(lab), { DOCKER: [] })
+      assert.deepEqual(await xtables.compare(), { missing: [], changed: ['KUBE-A'] })
+      assert.deepEqual((await xtables.apply([])).kept, [])
+      assert.deepEqual(await content(lab), { DOCKER: [], 'KUBE-C': [acceptText] })
     },
   )
+
+  law('a rule that the kernel refuses is found, and the table can be without it', async (lab) => {
+    const { xtables } = lab
+    await written(xtables, [set('KUBE-A', mark)])
+    // The name of a list is that of a file.
+    const bad: XtRule = { recent: { list: '..', action: 'set' }, target: { kind: 'return' } }
+    const others = Array.from({ length: 100 }, (_, i) => set(`KUBE-${i}`, accept, jump('KUBE-A')))
+    const ops = [set('KUBE-BAD', accept, bad, leave, bad), hook('OUTPUT', jump('KUBE-BAD')), ...others]
+    await refused(xtables.apply(ops), 'EINVAL')
+    const found = await xtables.refusals()
+    assert.deepEqual(
+      found.map(({ chain, rule, error }) => `${chain} ${rule} ${error.code}`),
+      ['KUBE-BAD 1 EINVAL', 'KUBE-BAD 3 EINVAL'],
+    )
+    assert.ok(found[0]?.error.message.includes(`${lab.family} nat KUBE-BAD`), found[0]?.error.message)
+    assert.deepEqual(await content(lab), { 'KUBE-A': [markText] })
+    assert.equal(await written(xtables, [set('KUBE-BAD', accept, leave)]), true)
+    assert.deepEqual(await xtables.refusals(), [])
+    assert.deepEqual((await content(lab))['KUBE-BAD'], [acceptText, leaveText])
+  })
 }

@@ -4,11 +4,26 @@ import { KernelError } from '../../errors.js'
 import { describeXtTable } from '../describe-xtables.js'
 import { closedError } from '../request-queue.js'
 import { encodeXtBatch } from '../xtables-encode.js'
-import type { XtApplyOptions, XtChainSummary, XtDrift, XtOp, XtOutcome, XtRule, Xtables } from '../xtables.js'
+import type {
+  XtApplyOptions,
+  XtChainSummary,
+  XtDrift,
+  XtKeptChain,
+  XtOp,
+  XtOutcome,
+  XtRefusal,
+  XtRule,
+  Xtables,
+} from '../xtables.js'
 import type { FaultPlan } from './faults.js'
 import { chainOf, type ModelXtTable } from './xtables-table.js'
 
-const { EBUSY, ENOENT } = constants.errno
+const { EINVAL, ENOENT } = constants.errno
+
+/** What a test may inject. `ruleFault`: the errno with which the kernel refuses a rule; undefined: it takes it. */
+export interface XtFaultPlan extends Pick<FaultPlan<XtOp>, 'callFault'> {
+  readonly ruleFault?: (rule: XtRule) => number | undefined
+}
 
 interface WantedHook {
   readonly rules: readonly XtRule[]
@@ -20,6 +35,7 @@ interface WantedHook {
 interface Plan {
   readonly chains: ReadonlyMap<string, readonly XtRule[]>
   readonly drift: XtDrift
+  readonly kept: readonly XtKeptChain[]
   readonly isDone: boolean
 }
 
@@ -27,12 +43,17 @@ function matches(name: string, pattern: string): boolean {
   return pattern.endsWith('*') ? name.startsWith(pattern.slice(0, -1)) : name === pattern
 }
 
+/** net/netfilter/x_tables.c xt_check_proc_name(): a list of `recent` is a file. */
+function refusedRecent({ recent }: XtRule): number | undefined {
+  return recent?.list === '.' || recent?.list === '..' ? EINVAL : undefined
+}
+
 /** A client of one table: several on the same table are several programs, or one before and after its restart. */
 export class ModelXtables implements Xtables {
   /** The kernel's table: what it holds, and how other programs change it. */
   readonly kernel: ModelXtTable
-  /** Calls that fail, from now on; replace it at any time. An `apply` that fails has changed what is wanted. */
-  plan: Pick<FaultPlan<XtOp>, 'callFault'> = {}
+  /** Calls and rules that fail, from now on; replace it at any time. An `apply` that fails has changed what is wanted. */
+  plan: XtFaultPlan = {}
   readonly #wanted = new Map<string, readonly XtRule[]>()
   readonly #unwanted = new Set<string>()
   readonly #hooks = new Map<string, WantedHook>()
@@ -91,10 +112,17 @@ export class ModelXtables implements Xtables {
     for (const pattern of options.prune ?? []) this.#prune.add(pattern)
     this.#enter('apply')
     const plan = this.#makePlan()
+    const [refusal] = this.#findRefusals()
+    if (refusal !== undefined) throw this.#refusal(refusal.error.errno, 'replace the table')
     if (!plan.isDone) this.kernel.replace(plan.chains)
-    this.#settle()
+    this.#settle(plan.kept)
     const { entries, bytes } = this.kernel
-    return { isWritten: !plan.isDone, entries, bytes, repeats: 0, lockWaitMs: 0 }
+    return { isWritten: !plan.isDone, entries, bytes, repeats: 0, lockWaitMs: 0, kept: plan.kept }
+  }
+
+  async refusals(): Promise<readonly XtRefusal[]> {
+    this.#enter('refusals')
+    return this.#findRefusals()
   }
 
   async check(): Promise<boolean> {
@@ -140,6 +168,30 @@ export class ModelXtables implements Xtables {
     return new KernelError({ errno, subsystem: 'xtables', operation, extack, ...this.#subject })
   }
 
+  #findRefusals(): readonly XtRefusal[] {
+    return [...this.#wantedRules()].flatMap(([chain, rules]) =>
+      rules.flatMap((rule, i) => {
+        const errno = this.plan.ruleFault?.(rule) ?? refusedRecent(rule)
+        if (errno === undefined) return []
+        const object = `${this.#subject.object} ${chain}`
+        const operation = 'replace the table'
+        const error = new KernelError({
+          errno,
+          subsystem: 'xtables',
+          operation,
+          family: this.family,
+          object,
+        })
+        return [{ chain, rule: i, error }]
+      }),
+    )
+  }
+
+  *#wantedRules(): Iterable<readonly [chain: string, rules: readonly XtRule[]]> {
+    yield* this.#wanted
+    for (const [hook, { rules }] of this.#hooks) yield [hook, rules]
+  }
+
   #want(op: XtOp): void {
     switch (op.op) {
       case 'set-chain':
@@ -159,9 +211,10 @@ export class ModelXtables implements Xtables {
     }
   }
 
-  /** The table is as wanted: what was unwanted or former is forgotten. */
-  #settle(): void {
+  /** The table is as wanted: what was unwanted or former is forgotten, but for chains that are kept. */
+  #settle(kept: readonly XtKeptChain[]): void {
     this.#unwanted.clear()
+    for (const { chain } of kept) this.#unwanted.add(chain)
     this.#prune.clear()
     for (const [hook, { rules }] of this.#hooks) this.#hooks.set(hook, { rules, former: [] })
     this.#left = this.kernel.info
@@ -178,12 +231,14 @@ export class ModelXtables implements Xtables {
           [...this.#prune].some((pattern) => matches(chain, pattern)),
       ),
     )
-    const gone = this.#spareReferenced(pruned)
+    const kept: XtKeptChain[] = []
+    const gone = this.#spareReferenced(pruned, kept)
+    const isKept = (chain: string): boolean => kept.some((other) => other.chain === chain)
     const next = new Map<string, readonly XtRule[]>()
     const changed: string[] = []
     for (const [chain, rules] of present) {
       if (this.kernel.isHook(chain) || gone.has(chain)) continue
-      const wanted = this.#wanted.get(chain)
+      const wanted = isKept(chain) ? [] : this.#wanted.get(chain)
       if (wanted !== undefined && !this.kernel.isSame(rules, wanted)) changed.push(chain)
       next.set(chain, wanted ?? rules)
     }
@@ -192,18 +247,20 @@ export class ModelXtables implements Xtables {
     const hooks = new Map<string, readonly XtRule[]>()
     for (const [chain, rules] of present) {
       if (!this.kernel.isHook(chain)) continue
-      const after = this.#hookAfter(chain, rules, (target) => gone.has(target) || pruned.has(target))
+      const isGone = (target: string): boolean => gone.has(target) || pruned.has(target) || isKept(target)
+      const after = this.#hookAfter(chain, rules, isGone)
       hooks.set(chain, after)
       if (!this.kernel.isSame(rules, after)) changed.push(chain)
     }
     changed.push(...gone)
     this.#checkJumps(next)
     const drift = { missing, changed }
-    return { chains: new Map([...hooks, ...next]), drift, isDone: missing.length + changed.length === 0 }
+    const isDone = missing.length + changed.length === 0
+    return { chains: new Map([...hooks, ...next]), drift, kept, isDone }
   }
 
-  /** Chains that go. What chains of others jump to stays when only its name condemned it. */
-  #spareReferenced(pruned: ReadonlySet<string>): ReadonlySet<string> {
+  /** Chains that go. What chains of others jump to stays: as it is when only its name condemned it, otherwise empty. */
+  #spareReferenced(pruned: ReadonlySet<string>, kept: XtKeptChain[]): ReadonlySet<string> {
     const present = this.kernel.chains
     const gone = new Set([...this.#unwanted, ...pruned].filter((chain) => present.has(chain)))
     const foreign = [...present.keys()].filter(
@@ -213,12 +270,9 @@ export class ModelXtables implements Xtables {
       for (const rule of present.get(chain) ?? []) {
         const target = chainOf(rule)
         if (target === undefined || !gone.has(target)) continue
-        if (!pruned.has(target)) {
-          const words = `chain ${target} cannot be removed: chain ${chain} jumps to it`
-          throw this.#refusal(EBUSY, 'change the table', words)
-        }
         gone.delete(target)
-        foreign.push(target)
+        if (pruned.has(target)) foreign.push(target)
+        else kept.push({ chain: target, by: chain })
       }
     }
     return gone
@@ -241,8 +295,7 @@ export class ModelXtables implements Xtables {
   }
 
   #checkJumps(next: ReadonlyMap<string, readonly XtRule[]>): void {
-    const wanted = [...this.#wanted, ...[...this.#hooks].map(([hook, { rules }]) => [hook, rules] as const)]
-    for (const [chain, rules] of wanted) {
+    for (const [chain, rules] of this.#wantedRules()) {
       for (const rule of rules) {
         const target = chainOf(rule)
         if (target === undefined || next.has(target)) continue

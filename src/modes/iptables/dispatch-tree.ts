@@ -85,6 +85,12 @@ export class DispatchTree {
     if (!isDeepStrictEqual(tail, this.#tail)) this.#tail = tail
   }
 
+  /** Every chain as the last `take` left it. Walks all. */
+  *chains(): Iterable<DesiredChain> {
+    if (this.#content !== undefined) yield { ...this.#dispatch, rules: flattened(this.#content) }
+    for (const root of [this.#addressed, this.#ports]) yield* this.#chainsBelow(root)
+  }
+
   /** Puts the rules in the place of those that the frontend had. They match the frontend themselves. */
   set(frontend: Frontend, rules: readonly XtRule[]): void {
     const leaf: Leaf = { key: dispatchKey(frontend), rules }
@@ -110,6 +116,14 @@ export class DispatchTree {
     this.#set = []
     this.#removed.clear()
     return change
+  }
+
+  *#chainsBelow(tree: Tree | undefined): Iterable<DesiredChain> {
+    if (tree === undefined || !isBranch(tree)) return
+    const { bucket, children } = tree
+    if (bucket !== undefined)
+      yield { table: this.#dispatch.table, chain: bucket.chain, rules: flattened(bucket.content) }
+    for (const child of children) yield* this.#chainsBelow(child)
   }
 
   #insert(tree: Tree | undefined, leaf: Leaf): Tree {

@@ -10,7 +10,7 @@ import { RealXtables } from '../../../src/kernel/real-xtables.js'
 import { CallCounts } from '../../../src/kernel/request-queue.js'
 import type { XtOp, XtRule } from '../../../src/kernel/index.js'
 
-const { EAGAIN, ENOENT, ENOPROTOOPT, EPERM } = constants.errno
+const { EAGAIN, ENOENT, ENOPROTOOPT, EPERM, EPROTONOSUPPORT } = constants.errno
 
 const mark: XtRule = { target: { kind: 'mark', value: 0x4000, mask: 0x4000 } }
 const jump: XtRule = { target: { kind: 'jump', chain: 'KUBE-A' } }
@@ -133,7 +133,12 @@ function tableThat(refuses: (call: 'apply' | 'check') => Refusal | undefined): R
     async load(): Promise<void> {}
     async stage(): Promise<void> {}
     apply(): ReturnType<RawXtablesTable['apply']> {
-      return answer('apply', { isWritten: true, entries: 5, bytes: 784, repeats: 0, lockWaitMs: 0 })
+      return answer('apply', { isWritten: true, entries: 5, bytes: 784, repeats: 0, lockWaitMs: 0, kept: [] })
+    }
+    async refusals(): ReturnType<RawXtablesTable['refusals']> {
+      const text = 'this kernel has no match recent of revision 1'
+      const error = { errno: EPROTONOSUPPORT, operation: 'encode a rule', text }
+      return [{ chain: 'KUBE-A', rule: 2, error: Object.assign(new Error(error.operation), error) }]
     }
     check(): Promise<boolean> {
       return answer('check', true)
@@ -179,6 +184,16 @@ describe('a kernel without x_tables', () => {
     await assert.rejects(xtables.apply([]), {
       message: 'xtables: change the table ipv6 filter: ENOENT (chain A jumps to B)',
     })
+  })
+
+  it('a refused rule is told with the chain', async () => {
+    const [refusal, ...more] = await tableThat(() => undefined).refusals()
+    assert.deepEqual([refusal?.chain, refusal?.rule, more.length], ['KUBE-A', 2, 0])
+    assert.ok(refusal?.error instanceof KernelError)
+    assert.equal(
+      refusal.error.message,
+      'xtables: encode a rule ipv6 filter KUBE-A: EPROTONOSUPPORT (this kernel has no match recent of revision 1)',
+    )
   })
 
   it('any other error is passed on as it is', async () => {

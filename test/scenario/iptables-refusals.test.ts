@@ -1,0 +1,215 @@
+// Issue 18, C2: what one Service cannot have in iptables mode stops that Service, and no other.
+import assert from 'node:assert/strict'
+import { constants } from 'node:os'
+import { describe, it } from 'node:test'
+import type { XtRule } from '../../src/kernel/index.js'
+import type { ObjectEvent } from '../../src/source/index.js'
+import { IptablesLab, jumpTo, linesWith, ruleLines } from '../support/iptables-lab.js'
+import { port, remove, service, set, slice, synced } from '../support/objects.js'
+import { ip } from '../support/pipeline-lab.js'
+
+const { EINVAL, EPROTONOSUPPORT } = constants.errno
+
+const web = [set(service('web', '10.96.0.1')), set(slice('web-1', 'web', ['10.1.0.1']))]
+const shop = [set(service('shop', '10.96.0.2')), set(slice('shop-1', 'shop', ['10.2.0.1']))]
+const sctp = { ports: [{ name: '', protocol: 'SCTP', port: 8080 }] } as const
+
+const isSctp = ({ protocol, destinationPorts }: XtRule): boolean =>
+  protocol === 'sctp' && destinationPorts !== undefined
+
+function openLab(refuses: (rule: XtRule) => boolean, errno: number): IptablesLab {
+  const lab = new IptablesLab()
+  for (const table of ['nat', 'filter'] as const)
+    lab.kernel.xtables('ipv4', table).plan = { ruleFault: (rule) => (refuses(rule) ? errno : undefined) }
+  return lab
+}
+
+function takeAll(lab: IptablesLab): void {
+  for (const table of ['nat', 'filter'] as const) lab.kernel.xtables('ipv4', table).plan = {}
+}
+
+function serves(lab: IptablesLab, address: string): boolean {
+  return linesWith(lab.kernel.xtNamespace, `--to-destination ${address}:8080`).length > 0
+}
+
+async function failedObjects(lab: IptablesLab): Promise<string | undefined> {
+  return /viaduct_objects_failed (\d+)/u.exec(await lab.registry.metrics())?.[1]
+}
+
+describe('a Service with a rule that the kernel refuses', () => {
+  const rows: readonly {
+    readonly name: string
+    readonly refuses: (rule: XtRule) => boolean
+    readonly errno: number
+    readonly bad: readonly ObjectEvent[]
+    readonly named: RegExp
+    /** In the tables once the kernel takes it. */
+    readonly word: string
+  }[] = [
+    {
+      name: 'affinity without xt_recent',
+      refuses: ({ recent }) => recent !== undefined,
+      errno: EINVAL,
+      bad: [
+        set(service('bad', '10.96.0.3', { sessionAffinity: 'ClientIP' })),
+        set(slice('bad-1', 'bad', ['10.3.0.1'])),
+      ],
+      named: /Service default\/bad: .*ipv4 nat KUBE-.*EINVAL/u,
+      word: '--to-destination 10.3.0.1:8080',
+    },
+    {
+      name: 'a port of SCTP without xt_sctp',
+      refuses: isSctp,
+      errno: EPROTONOSUPPORT,
+      bad: [
+        set(
+          service('bad', '10.96.0.3', {
+            type: 'NodePort',
+            ports: [port(80), port(81, { name: 'media', protocol: 'SCTP', nodePort: 30_081 })],
+          }),
+        ),
+        set(slice('bad-1', 'bad', ['10.3.0.1'], { ports: [{ ...sctp.ports[0], name: 'media' }] })),
+      ],
+      named: /Service default\/bad:media: .*EPROTONOSUPPORT/u,
+      word: '--to-destination 10.3.0.1:8080',
+    },
+    {
+      name: 'the refusal of a port of SCTP without endpoints',
+      refuses: isSctp,
+      errno: EPROTONOSUPPORT,
+      bad: [set(service('bad', '10.96.0.3', { ports: [port(80, { protocol: 'SCTP' })] }))],
+      named: /Service default\/bad: .*ipv4 filter KUBE-SERVICES.*EPROTONOSUPPORT/u,
+      word: '-d 10.96.0.3/32 -p sctp',
+    },
+    {
+      name: 'ports of SCTP that fill a bucket of their own',
+      refuses: isSctp,
+      errno: EPROTONOSUPPORT,
+      bad: [
+        set(
+          service('bad', '10.96.0.3', {
+            ports: Array.from({ length: 40 }, (_, i) => port(80 + i, { name: `p${i}`, protocol: 'SCTP' })),
+          }),
+        ),
+      ],
+      named: /Service default\/bad:p0: .*EPROTONOSUPPORT/u,
+      word: '-d 10.96.0.3/32 -p sctp',
+    },
+  ]
+  for (const { name, refuses, errno, bad, named, word } of rows) {
+    it(`${name}: the others are in force, the health is good, and it is tried again`, async () => {
+      const lab = openLab(refuses, errno)
+      await lab.deliver(...web, ...bad, synced)
+      assert.ok(serves(lab, '10.1.0.1'))
+      assert.deepEqual(linesWith(lab.kernel.xtNamespace, word), [])
+      const errors = lab.log.find('error', 'not programmed').map(({ message }) => message)
+      assert.ok(
+        errors.some((message) => named.test(message)),
+        errors.join('\n'),
+      )
+      assert.equal(await failedObjects(lab), `${errors.length}`)
+
+      await lab.deliver(...shop)
+      assert.ok(serves(lab, '10.2.0.1'))
+      await lab.clock.advance(120_000)
+      assert.ok(lab.isHealthy.ipv4())
+      assert.equal(lab.log.find('error', 'not programmed').length, errors.length, 'each is told once')
+
+      takeAll(lab)
+      await lab.clock.advance(30_000)
+      assert.notDeepEqual(linesWith(lab.kernel.xtNamespace, word), [])
+      assert.equal(lab.log.find('info', 'programmed again').length, errors.length)
+      assert.equal(await failedObjects(lab), '0')
+      await lab.stop()
+    })
+
+    it(`${name}: nothing is left of it when it goes, and the tables are as if it had never been`, async () => {
+      const lab = openLab(refuses, errno)
+      await lab.deliver(...web, synced)
+      const before = ruleLines(lab.kernel.xtNamespace)
+      await lab.deliver(...bad)
+      assert.deepEqual(linesWith(lab.kernel.xtNamespace, word), [])
+      await lab.deliver(remove('Service', 'bad'))
+      await lab.clock.advance(60_000)
+      assert.deepEqual(ruleLines(lab.kernel.xtNamespace), before)
+      assert.equal(await failedObjects(lab), '0')
+      assert.deepEqual(lab.log.find('info', 'programmed again'), [])
+      await lab.stop()
+    })
+  }
+
+  it('is tried again with back-off, and at once when it changes', async () => {
+    const lab = openLab(({ recent }) => recent !== undefined, EINVAL)
+    await lab.deliver(
+      ...web,
+      set(service('bad', '10.96.0.3', { sessionAffinity: 'ClientIP' })),
+      set(slice('bad-1', 'bad', ['10.3.0.1'])),
+      synced,
+    )
+    const nat = lab.kernel.xtables('ipv4', 'nat')
+    nat.take()
+    await lab.clock.advance(10_000)
+    // After 1, 3 and 7 seconds: refused, then written without it.
+    assert.equal(nat.applies, 6)
+    await lab.deliver(set(service('bad', '10.96.0.3')))
+    assert.ok(serves(lab, '10.3.0.1'))
+    assert.equal(lab.log.find('info', 'programmed again').length, 1)
+    await lab.stop()
+  })
+
+  it('among a thousand of its kind: they are found together', async () => {
+    const lab = openLab(({ recent }) => recent !== undefined, EINVAL)
+    const events = Array.from({ length: 1000 }, (_, i): readonly ObjectEvent[] => {
+      const name = `bad-${i}`
+      const address = `10.97.${i >> 8}.${i & 0xff}`
+      const endpoint = `10.3.${i >> 8}.${i & 0xff}`
+      return [
+        set(service(name, address, { sessionAffinity: 'ClientIP' })),
+        set(slice(`${name}-1`, name, [endpoint])),
+      ]
+    })
+    await lab.deliver(...web, ...events.flat(), synced)
+    assert.ok(serves(lab, '10.1.0.1'))
+    assert.equal(lab.kernel.xtables('ipv4', 'nat').applies, 2)
+    assert.equal(await failedObjects(lab), '1000')
+    await lab.stop()
+  })
+
+  it('rules of the mode itself that are refused are a fault of the table', async () => {
+    const lab = openLab(({ target }) => target.kind === 'masquerade', EINVAL)
+    await lab.deliver(...web, synced)
+    assert.ok(!serves(lab, '10.1.0.1'))
+    assert.equal(lab.log.find('error', 'IPv4 table nat: ').length, 1)
+    await lab.stop()
+  })
+})
+
+describe('a chain of another program that jumps to a chain of ours', () => {
+  it('keeps it, empty, when its Service goes; everything else is in force, and it goes with the jump', async () => {
+    const lab = new IptablesLab()
+    await lab.deliver(...web, synced)
+    const nat = lab.kernel.xtNamespace.table('ipv4', 'nat')
+    const chain = [...nat.chains.keys()].find((name) => name.startsWith('KUBE-SVC-')) ?? ''
+    nat.addChain('MINE')
+    nat.append('MINE', jumpTo(chain, { source: { address: ip('192.0.2.1'), prefixLength: 32 } }))
+    await lab.deliver(remove('Service', 'web'), ...shop)
+    assert.ok(serves(lab, '10.2.0.1'))
+    assert.deepEqual(nat.chains.get(chain), [])
+    const [problem, ...more] = lab.log.find('error', 'not programmed')
+    assert.equal(
+      problem?.message,
+      `not programmed: a leftover: IPv4 table nat: chain ${chain} stays, empty, as chain MINE jumps to it`,
+    )
+    assert.deepEqual(more, [])
+    await lab.clock.advance(120_000)
+    assert.ok(lab.isHealthy.ipv4())
+    assert.deepEqual(lab.log.find('info', 'Kernel differs'), [])
+
+    nat.flush('MINE')
+    await lab.clock.advance(2000)
+    assert.equal(nat.chains.has(chain), false)
+    assert.ok(nat.chains.has('MINE'))
+    assert.equal(await failedObjects(lab), '0')
+    await lab.stop()
+  })
+})
