@@ -121,9 +121,11 @@ export class Reconciler {
     const bindings = vips.adopt({ ...state, isMarkedVip: options.isMarkedVip })
     const drift = new Map([...bindings, ...ledger.adopt(state.table, options)])
     this.#tell(state.table, drift)
+    // A route that nothing but a need proves is ours from the second reading on: what needs it was not known at the first.
+    const isFirst = !this.#isAdopted
     this.#isAdopted = true
     const isAllOurs = ledger.acknowledgedCount === ledger.expectedCount && !options.keepLeftovers
-    const isInOrder = isAllOurs && drift.size === 0 && !ledger.hasDirty && !vips.hasDirty
+    const isInOrder = !isFirst && isAllOurs && drift.size === 0 && !ledger.hasDirty && !vips.hasDirty
     this.#inOrder = isInOrder ? state : undefined
     return true
   }

@@ -231,6 +231,21 @@ it('KUBE-LOOP-BACK, which kube-proxy has, goes when no rule refers to it, and no
   await lab.stop()
 })
 
+it('a route whose set entry was lost while no agent ran is ours while a Service needs it (issue 18, A1)', async () => {
+  const former = new PipelineLab()
+  const { kernel } = former
+  await former.deliver(...late, synced)
+  await former.stop()
+  const header = { ...foreign, name: 'KUBE-IPVS-IPS' }
+  await kernel.ipset.apply([{ op: 'delete-entry', set: header, entry: { address: ip('10.96.0.2') } }])
+  const lab = new PipelineLab({ kernel })
+  await lab.deliver(...late, synced)
+  await lab.clock.advance(60_000)
+  await lab.deliver(remove('Service', 'late'))
+  assert.deepEqual(await snapshot(kernel), [])
+  await lab.stop()
+})
+
 it('KUBE-IPVS-IPS keeps a VIP until the kernel has unbound it: its entry proves that the route is ours (issue 18, A1)', async () => {
   const lab = new PipelineLab()
   const { kernel, clock } = lab
