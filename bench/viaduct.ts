@@ -25,6 +25,8 @@ const mode: IpvsModeSettings = {
   nodePortAddresses: [],
   nodeAddresses: new Set(),
   nodeIP: undefined,
+  markMask: 0x107f,
+  masqueradeMark: 0x4000,
 }
 
 function objectEvents(services: number, reals: number, first = 0): ObjectEvent[] {

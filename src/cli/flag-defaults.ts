@@ -29,6 +29,7 @@ export const flagDefaults: Readonly<Record<string, string>> = {
   'ipvs-udp-timeout': '0s',
   'ipvs-graceful-period': 'infinity',
   'ipvs-run-estimation': '',
+  'ipvs-mark-mask': '0x107f',
   'vip-binding': 'routes',
   'conntrack-max-per-core': '32768',
   'conntrack-min': '131072',

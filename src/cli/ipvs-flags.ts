@@ -1,5 +1,5 @@
 // Flags of ipvs mode.
-import { parseDuration, parseLimit, type ConfigInput } from '../config/index.js'
+import { bits, parseDuration, parseLimit, type ConfigInput } from '../config/index.js'
 import type { Flag } from './flag.js'
 import { parseBoolean, splitList } from './values.js'
 
@@ -87,6 +87,14 @@ export const ipvsFlags: readonly Flag[] = [
     help: 'whether the kernel keeps rates of every virtual and real server, where it can do without (default: as it is)',
     isBesideConfig: true,
     take: (input, text) => withIpvs(input, { runEstimation: parseBoolean('ipvs.runEstimation', text) }),
+  },
+  {
+    name: 'ipvs-mark-mask',
+    value: 'BITS',
+    field: 'ipvs.markMask',
+    help: 'bits of the packet mark that firewall marks of virtual servers are made of (default 0x107f)',
+    isBesideConfig: true,
+    take: (input, text) => withIpvs(input, { markMask: bits.read('ipvs.markMask', text) }),
   },
 ]
 

@@ -128,14 +128,15 @@ export function resolveConfig(input: ConfigInput): Config {
   const detectLocalMode = resolveDetectLocalMode(input.detectLocalMode ?? '')
   const { modeFallback = true } = input
   const mode = resolveMode(input.mode ?? '', modeFallback)
+  const iptables = resolveIptables(input.iptables ?? {})
   return {
     manifests: input.manifests === '' ? undefined : input.manifests,
     mode,
     modeFallback,
     hostnameOverride: resolveHostnameOverride(input.hostnameOverride ?? ''),
     bindAddress: resolveBindAddress(input.bindAddress ?? '0.0.0.0'),
-    ipvs: resolveIpvs(input.ipvs ?? {}),
-    iptables: resolveIptables(input.iptables ?? {}),
+    ipvs: resolveIpvs(input.ipvs ?? {}, iptables.masqueradeBit),
+    iptables,
     detectLocalMode,
     detectLocal: resolveDetectLocal(detectLocalMode, input.detectLocal ?? {}),
     clusterCIDR: resolveClusterCIDR(detectLocalMode, input.clusterCIDR ?? []),

@@ -74,6 +74,21 @@ export const wholeNumber: FieldType<number> = {
   write: (value) => value,
 }
 
+/** Bits of a packet mark: a number, which YAML also takes as 0x107f, or the same as text. */
+export const bits: FieldType<number> = {
+  read: (path, written) => {
+    const value = typeof written === 'string' ? parseBits(written) : written
+    if (typeof value === 'number' && Number.isInteger(value) && value >= 0) return value
+    throw refusal(path, 'bits such as 0x107f', written)
+  },
+  write: (value) => `0x${value.toString(16)}`,
+}
+
+/** undefined: it is no number in hexadecimal (0x107f) or decimal form. */
+function parseBits(written: string): number | undefined {
+  return /^(?:0x[\da-f]{1,8}|\d{1,10})$/iu.test(written) ? Number(written) : undefined
+}
+
 /** float32 of Go. */
 export const number: FieldType<number> = {
   read: (path, written) => {

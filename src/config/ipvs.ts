@@ -20,6 +20,8 @@ export interface IpvsConfig extends SyncPeriods, Scheduling, IpvsTimeoutConfig {
   readonly gracefulPeriodMs: number
   /** Whether the kernel keeps rates of connections and bytes; undefined: as it is. */
   readonly runEstimation: boolean | undefined
+  /** Bits of the packet mark that firewall marks of virtual servers are made of, as an unsigned 32-bit number, not 0. */
+  readonly markMask: number
 }
 
 export interface IpvsInput extends SyncPeriodsInput, SchedulingText {
@@ -30,9 +32,11 @@ export interface IpvsInput extends SyncPeriodsInput, SchedulingText {
   readonly udpTimeoutMs?: number | undefined
   readonly gracefulPeriodMs?: number | undefined
   readonly runEstimation?: boolean | undefined
+  readonly markMask?: number | undefined
 }
 
-export function resolveIpvs(input: IpvsInput): IpvsConfig {
+/** `masqueradeBit`: number of the bit that asks for masquerading, which no firewall mark may have. */
+export function resolveIpvs(input: IpvsInput, masqueradeBit: number): IpvsConfig {
   return {
     ...resolvePeriods('ipvs', input),
     ...resolveScheduling(input),
@@ -43,7 +47,21 @@ export function resolveIpvs(input: IpvsInput): IpvsConfig {
     udpTimeoutSeconds: timeoutSeconds('udpTimeout', input.udpTimeoutMs),
     gracefulPeriodMs: requireGracefulPeriod(input.gracefulPeriodMs ?? Infinity),
     runEstimation: input.runEstimation,
+    markMask: resolveMarkMask(input.markMask, masqueradeBit),
   }
+}
+
+/** What the common users of packet marks leave free (docs/ipvs.md has the table). */
+const defaultMarkMask = 0x107f
+
+function resolveMarkMask(mask: number | undefined, masqueradeBit: number): number {
+  const masqueradeMark = 2 ** masqueradeBit
+  if (mask === undefined) return (defaultMarkMask & ~masqueradeMark) >>> 0
+  if (!(Number.isInteger(mask) && mask >= 1 && mask <= 0xffffffff))
+    throw new ConfigError('ipvs.markMask', `must have 1 to 32 bits, 0x1 to 0xffffffff, not ${mask}`)
+  if ((mask & masqueradeMark) === 0) return mask
+  const text = `must not contain 0x${masqueradeMark.toString(16)}, which asks for masquerading (iptables.masqueradeBit ${masqueradeBit})`
+  throw new ConfigError('ipvs.markMask', text)
 }
 
 function requireGracefulPeriod(ms: number): number {

@@ -38,5 +38,9 @@ export function viaductFields(): readonly Field[] {
       take: (input, runEstimation) => withIpvs(input, { runEstimation }),
       show: ({ ipvs }) => ipvs.runEstimation,
     }),
+    f.field('ipvs.markMask', f.bits, {
+      take: (input, markMask) => withIpvs(input, { markMask }),
+      show: ({ ipvs }) => ipvs.markMask,
+    }),
   ]
 }

@@ -55,6 +55,8 @@ export class Entry {
   acknowledged: ServerState | undefined
   /** The acknowledged state may be wrong: nothing is done before the next reconcile. */
   isStale = false
+  /** The kernel said that somebody else has a virtual server of this mark; until the next reconcile. */
+  isForeign = false
   /** Whether it is a holder of its VIP. */
   holdsAddress = false
   /** Whether the ledger counts it as acknowledged. */

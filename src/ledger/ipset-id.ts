@@ -87,11 +87,11 @@ export type CarriedMark = number
 /** A mark, or a state, that we never write: adding the entry anew makes it ours. */
 export const foreignMark: CarriedMark = -2
 
-/** Of the record at an offset of a dump. */
-export function carriedMarkAt(bytes: Buffer, at: number): CarriedMark {
+/** Of the record at an offset of a dump. `ours`: the mask of the marks that we write. */
+export function carriedMarkAt(bytes: Buffer, at: number, ours: number): CarriedMark {
   if (bytes.readUInt8(at + layout.isException) !== 0) return foreignMark
   const mark = bytes.readUInt32LE(at + layout.mark)
   const mask = bytes.readUInt32LE(at + layout.markMask)
-  if (mask === 0xffffffff) return mark
-  return mask === 0 && mark === 0 ? 0 : foreignMark
+  if (mask === 0 && mark === 0) return 0
+  return mask === ours ? mark : foreignMark
 }

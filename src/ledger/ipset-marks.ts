@@ -1,25 +1,33 @@
 import type { ServicePortKey } from '../model/index.js'
 
 /**
- * Firewall marks of service ports whose connections from outside have a virtual server of their own (docs/adr/0011). Below
- * 0x4000: the bits above are those that others use (kubelet drops by 0x8000, Calico and others have the upper half).
+ * Firewall marks of service ports with policy Local (docs/adr/0011). Every mark lies in the mask and has the mask's highest
+ * bit, so that no mark is a small number, as administrators choose them; the mask's other bits, from the lowest on, count
+ * the marks. A mask of n bits gives 2^(n-1) marks.
  */
-const marks = 0x4000
-
-/** Who has which mark. */
 export class MarkTable {
-  /** Asks for masquerading, and is never part of a mark. */
-  readonly #masqueradeMark: number
+  readonly #mask: number
+  readonly #highest: number
+  /** Values of the mask's other bits, ascending. */
+  readonly #counting: readonly number[]
   readonly #marks = new Map<ServicePortKey, number>()
   readonly #taken = new Set<number>()
 
-  constructor(masqueradeMark: number) {
-    this.#masqueradeMark = masqueradeMark
+  constructor(mask: number) {
+    const bits = Array.from({ length: 32 }, (_, place) => 2 ** place).filter((bit) => (mask & bit) !== 0)
+    this.#mask = mask
+    this.#highest = bits.at(-1) ?? 0
+    this.#counting = bits.slice(0, -1)
+  }
+
+  /** How many marks there are. */
+  get size(): number {
+    return 2 ** this.#counting.length
   }
 
   /**
-   * The mark of a service port, from now until it is released. `former`: what the kernel has for it, so that a restart changes
-   * nothing, given the mark that it would have if it could choose; `isReserved`: marks that are somebody's still. undefined:
+   * The mark of a service port, from now until it is released. `former`: the mark that the kernel has for it, so that a
+   * restart changes nothing, given the one that its name leads to; `isReserved`: marks that somebody else has. undefined:
    * all are taken.
    */
   take(
@@ -34,33 +42,48 @@ export class MarkTable {
   ): number | undefined {
     const known = this.#marks.get(key)
     if (known !== undefined) return known
-    const preferred = hashOf(key)
-    const before = former(preferred)
-    const mark = before !== undefined && this.#isFree(before) ? before : this.#findFree(preferred, isReserved)
+    const start = hashOf(key)
+    const before = former(this.#markAt(start))
+    const mark = before !== undefined && this.#isFree(before) ? before : this.#findFree(start, isReserved)
     if (mark === undefined) return undefined
     this.#marks.set(key, mark)
     this.#taken.add(mark)
     return mark
   }
 
-  release(key: ServicePortKey): void {
+  /** Whether a mark is free again. */
+  release(key: ServicePortKey): boolean {
     const mark = this.#marks.get(key)
-    if (mark === undefined) return
+    if (mark === undefined) return false
     this.#marks.delete(key)
-    this.#taken.delete(mark)
+    return this.#taken.delete(mark)
+  }
+
+  /** The service ports that have marks, with them. */
+  get entries(): Iterable<readonly [ServicePortKey, number]> {
+    return this.#marks
   }
 
   #findFree(start: number, isReserved: (mark: number) => boolean): number | undefined {
-    for (let step = 0; step < marks; step++) {
-      const mark = (start + step) % marks
-      if (this.#isFree(mark) && !isReserved(mark)) return mark
+    for (let step = 0; step < this.size; step++) {
+      const mark = this.#markAt(start + step)
+      if (!this.#taken.has(mark) && !isReserved(mark)) return mark
     }
     return undefined
   }
 
+  /** The mark of a number, which counts round: its bits, spread over those of the mask. */
+  #markAt(number: number): number {
+    const index = number % this.size
+    return this.#counting.reduce(
+      (mark, bit, place) => mark + (Math.floor(index / 2 ** place) % 2) * bit,
+      this.#highest,
+    )
+  }
+
   #isFree(mark: number): boolean {
-    const isUsable = mark > 0 && mark < marks && (mark & this.#masqueradeMark) === 0
-    return isUsable && !this.#taken.has(mark)
+    const isPossible = (mark & ~this.#mask) === 0 && (mark & this.#highest) !== 0
+    return isPossible && !this.#taken.has(mark)
   }
 }
 
@@ -68,5 +91,5 @@ export class MarkTable {
 function hashOf(text: string): number {
   let hash = 0x811c9dc5
   for (const byte of Buffer.from(text)) hash = Math.imul(hash ^ byte, 0x01000193) >>> 0
-  return hash % marks
+  return hash
 }

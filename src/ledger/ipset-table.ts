@@ -11,7 +11,13 @@ import {
   type OperationFailure,
   type VirtualServerKey,
 } from '../kernel/index.js'
-import { type DesiredSetEntry, type SetKey, setKeys, type UnfitSets } from '../modes/ipvs/index.js'
+import {
+  type DesiredSetEntry,
+  markAddress,
+  type SetKey,
+  setKeys,
+  type UnfitSets,
+} from '../modes/ipvs/index.js'
 import { DriftCounter, type Drift } from './drift.js'
 import { SetExchange } from './ipset-exchange.js'
 import {
@@ -56,6 +62,7 @@ const forbiddingSets: ReadonlySet<SetKey> = new Set(['refused', 'dropped', 'drop
 /** Work is proportional to what changed, but for `adopt` and a set that is made anew. */
 export class IpsetTable {
   readonly #family: IpFamily
+  readonly #markMask: number
   readonly #sets: ReadonlyMap<SetKey, SetState>
   readonly #inOrder: readonly SetState[]
   readonly #held = new Map<SetHolder, readonly Member[]>()
@@ -65,8 +72,10 @@ export class IpsetTable {
   #isAdopted = false
   #keepsLeftovers = false
 
-  constructor(family: IpFamily) {
+  /** `markMask`: of the marks that entries lead to; those with another one are written anew. */
+  constructor(family: IpFamily, markMask: number) {
     this.#family = family
+    this.#markMask = markMask
     this.#inOrder = setKeys.map((key) => new SetState(key, family))
     this.#sets = new Map(this.#inOrder.map((set) => [set.key, set]))
   }
@@ -231,7 +240,7 @@ export class IpsetTable {
    * in their set: they are ours at addresses of the node only, those that it has, or had when it served them.
    */
   marksOurs(server: VirtualServerKey, isOfNode: (address: IpAddress) => boolean): boolean {
-    if ('mark' in server) return this.#has('marks', portIdOf(server.mark))
+    if ('mark' in server) return this.#has('marks', this.#markId(server.mark))
     const { address, port, protocol } = server
     const id = frontendIdOf(address, protocol, port)
     const isFrontend = (['clusterIP', 'externalIP', 'externalIPLocal', 'loadBalancer'] as const).some((key) =>
@@ -259,7 +268,7 @@ export class IpsetTable {
 
   /** Whether the kernel has a virtual server of this mark from before, which nobody has claimed. */
   isMarkTaken(mark: number): boolean {
-    const member = this.#set('marks').members.get(portIdOf(mark))
+    const member = this.#set('marks').members.get(this.#markId(mark))
     return member !== undefined && member.isThere && member.holders === 0
   }
 
@@ -268,6 +277,10 @@ export class IpsetTable {
     if (!this.isMarkTaken(mark)) return false
     const leads = [...this.#set('marked').members.values()]
     return !leads.some(({ acknowledged }) => acknowledged === mark)
+  }
+
+  #markId(mark: number): EntryId {
+    return addressIdOf(markAddress(mark, this.#family))
   }
 
   #has(key: SetKey, id: EntryId): boolean {
@@ -348,7 +361,7 @@ export class IpsetTable {
     let kept = 0
     for (let at = 0; at < bytes.length; at += ipsetEntryLayout.size) {
       const id = entryIdAt(type, this.#family, bytes, at)
-      const mark = carriedMarkAt(bytes, at)
+      const mark = carriedMarkAt(bytes, at, this.#markMask)
       const member = members.get(id)
       if (member?.isThere === true && member.seenIn !== this.#readings) kept++
       if (member?.acknowledged === mark) member.seenIn = this.#readings

@@ -5,6 +5,7 @@ import {
   IpvsBatch,
   type IpvsDump,
   type IpvsOp,
+  noRealServers,
   type OperationFailure,
   type VirtualServerKey,
 } from '../kernel/index.js'
@@ -62,6 +63,7 @@ export class Ledger {
   #dirty = new Set<Entry>()
   #reconcile = 0
   #keepsLeftovers = false
+  #foreignMarks: ReadonlySet<number> = new Set()
   #acknowledgedCount = 0
   /** Of the last dump, firewall marks included. */
   #foreignCount = 0
@@ -139,7 +141,30 @@ export class Ledger {
     return { batch: { ops, parts }, rest: entries.slice(planned) }
   }
 
-  /** Everything but removals. */
+  /** Of these entries, virtual servers by mark that are still to be made. */
+  newMarks(entries: readonly Entry[]): readonly Entry[] {
+    return entries.filter((entry) => entry.wanted !== undefined && !entry.isStale && isNewMark(entry))
+  }
+
+  /**
+   * New virtual servers by mark, still without real servers: the kernel refuses a mark that somebody else has, whose virtual
+   * server must not get ours.
+   */
+  planMarks(entries: readonly Entry[]): LedgerCut {
+    const ops = new IpvsBatch()
+    const parts: Part[] = []
+    let planned = 0
+    for (const entry of entries) {
+      if (ops.length >= maxBatchOps) break
+      planned++
+      const { wanted } = entry
+      if (wanted === undefined) continue
+      pushPart(entry, { ops, parts, target: { settings: wanted.settings, realServers: noRealServers } })
+    }
+    return { batch: { ops, parts }, rest: entries.slice(planned) }
+  }
+
+  /** Everything but removals, and new virtual servers by mark, which `planMarks` makes before. */
   planUpserts(entries: readonly Entry[]): LedgerCut {
     const ops = new IpvsBatch(Math.min(2 * entries.length, firstBatchRoom))
     const parts: Part[] = []
@@ -148,7 +173,7 @@ export class Ledger {
       if (ops.length >= maxBatchOps) break
       planned++
       const { wanted } = entry
-      if (wanted === undefined || entry.isStale) continue
+      if (wanted === undefined || entry.isStale || isNewMark(entry)) continue
       pushPart(entry, { ops, parts, target: wanted })
     }
     return { batch: { ops, parts }, rest: entries.slice(planned) }
@@ -197,7 +222,8 @@ export class Ledger {
   /**
    * Holds the kernel's table against the acknowledged states, which become what it says, and makes dirty what differs.
    * A virtual server that nobody wants is ours only when its address carries our binding, or a set of ours has it. With `keepLeftovers`, which
-   * counts at the first call, what nobody has claimed stays until `dropLeftovers`.
+   * counts at the first call, what nobody has claimed stays until `dropLeftovers`. Marks of virtual servers that are not
+   * ours are `foreignMarks` from then on.
    */
   adopt(dump: IpvsDump, { keepLeftovers, isMarkedOurs }: AdoptOptions): Drift {
     const drift = new DriftCounter()
@@ -207,8 +233,10 @@ export class Ledger {
     // Made anew each time, as nobody else needs it: claims, which are many more, do without the packed identities.
     const entries = new Map<PackedId, Entry>()
     if (packed.length > 0) for (const entry of this.#entries.values()) entries.set(entry.packedId, entry)
+    const foreignMarks = new Set<number>()
     for (let index = 0; index < packed.length; index++)
-      this.#adoptServer(packed, index, { entries, drift, isMarkedOurs })
+      this.#adoptServer(packed, index, { entries, drift, isMarkedOurs, foreignMarks })
+    this.#foreignMarks = foreignMarks
     for (const entry of this.#entries.values()) {
       if (entry.seenBy !== this.#reconcile) this.#acknowledge(entry, undefined, drift)
     }
@@ -229,6 +257,11 @@ export class Ledger {
       entry.dropLeftover()
       this.#touch(entry)
     }
+  }
+
+  /** Marks with a virtual server of somebody else, as of the last `adopt`. */
+  get foreignMarks(): ReadonlySet<number> {
+    return this.#foreignMarks
   }
 
   /** Number of virtual servers of ours that the kernel acknowledged. */
@@ -272,15 +305,20 @@ export class Ledger {
       entries,
       drift,
       isMarkedOurs,
+      foreignMarks,
     }: Pick<AdoptOptions, 'isMarkedOurs'> & {
       readonly entries: ReadonlyMap<PackedId, Entry>
       readonly drift: DriftCounter
+      readonly foreignMarks: Set<number>
     },
   ): void {
     let entry = entries.get(dump.id(index))
-    if (entry === undefined) {
+    if (entry === undefined || !isProven(entry)) {
       const key = dump.key(index)
-      if (!this.#isOurs(key, isMarkedOurs)) return
+      if (!this.#isOurs(key, isMarkedOurs)) {
+        if ('mark' in key) foreignMarks.add(key.mark)
+        return
+      }
       entry = this.#entryOf(key)
     }
     entry.seenBy = this.#reconcile
@@ -302,6 +340,7 @@ export class Ledger {
       else if (entry.wanted === undefined) drift.add('virtual-server-unexpected')
     }
     entry.isStale = false
+    entry.isForeign = false
     entry.acknowledged = state
     entry.resettle()
     const isAtStart = this.#keepsLeftovers && this.#reconcile === 1
@@ -310,7 +349,8 @@ export class Ledger {
   }
 
   #isOurs(key: Entry['key'], isMarkedOurs: AdoptOptions['isMarkedOurs']): boolean {
-    if ('mark' in key) return isMarkedOurs(key)
+    // Later the set has the marks that this process chose, and the ledger knows which virtual servers it made.
+    if ('mark' in key) return this.#reconcile === 1 && isMarkedOurs(key)
     if (this.#isExcluded(key.address)) return false
     return this.#vips.carriesOurBinding(key.address) || isMarkedOurs(key)
   }
@@ -350,6 +390,15 @@ export class Ledger {
   }
 }
 
+function isNewMark({ key, acknowledged }: Entry): boolean {
+  return 'mark' in key && acknowledged === undefined
+}
+
+/** Whether a virtual server in the kernel is ours as soon as the ledger has this entry for it. Anyone may choose a mark. */
+function isProven({ key, acknowledged, isStale, isForeign }: Entry): boolean {
+  return !('mark' in key) || acknowledged !== undefined || (isStale && !isForeign)
+}
+
 function pushPart(
   entry: Entry,
   {
@@ -387,6 +436,8 @@ function confirmPartly(
     const meaning = failure === undefined ? 'done' : meaningOf(op, failure, state)
     if (meaning === 'done') state = advance(state, op)
     if (meaning === 'stale') entry.isStale = true
+    if (op.op === 'add-virtual-server' && failure !== undefined && isExists(failure.error))
+      entry.isForeign = 'mark' in entry.key
     if (failure === undefined) continue
     if (meaning === 'refused') refusals.push({ target: entry, error: failure.error })
     if (meaning === 'stale') surprises.push({ target: entry, error: failure.error })

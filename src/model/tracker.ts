@@ -63,9 +63,9 @@ export class Tracker {
     for (const key of this.#ports.keys()) this.#dirty.add(key)
   }
 
-  /** Makes one service port dirty: its last attempt failed. */
-  mark(key: ServicePortKey): void {
-    this.#dirty.add(key)
+  /** These service ports are to be looked at again, as far as they exist. */
+  mark(keys: Iterable<ServicePortKey>): void {
+    for (const key of keys) if (this.#ports.has(key)) this.#dirty.add(key)
   }
 
   /** `namespace/name` of the Service that an EndpointSlice of this family serves; undefined: the slice is not known. */

@@ -54,8 +54,6 @@ export interface FamilyPipelineOptions {
   /** What a Service asks for and does not get, of both families. */
   readonly warnings: StateReporter
   readonly listeners: HealthCheckListeners
-  /** nf_conntrack_tcp_be_liberal was 0 at start. */
-  readonly dropsInvalid: boolean
 }
 
 /** An address that an interface got or lost. */
@@ -219,6 +217,7 @@ export class FamilyPipeline {
         isMarkedVip: (address) => this.#policies.marksVip(address),
       }))
     }
+    if (!report.isFailed) await this.#renewMarks()
     if (known === 'synced' && this.#ledger.keepsLeftovers) this.#ledger.dropLeftovers()
     if (known === 'synced') this.#policies.dropLeftovers()
     if (this.#reconciler.isAdopted) await this.#applyDirty(report, known)
@@ -289,6 +288,14 @@ export class FamilyPipeline {
     await this.#policies.close()
   }
 
+  /** What lost its mark, or may have one now, is compiled again before anything is told to the kernel. */
+  async #renewMarks(): Promise<void> {
+    const keys = this.#policies.renewMarks(this.#ledger.foreignMarks)
+    if (keys.length === 0) return
+    this.#tracker.mark(keys)
+    await this.#claimDirty()
+  }
+
   async #claimDirty(): Promise<void> {
     const { family, scheduling, node, clock, log } = this.#options
     let sincePause = 0
@@ -321,6 +328,7 @@ export class FamilyPipeline {
     // Also where nothing is sent: an excluded virtual server is given up without a word to the kernel.
     if (entries.length > 0) this.#reconciler.noteChange()
     await this.#applier.restore(pass)
+    if (!(await this.#makeMarks(pass))) return
     if (!(await this.#policies.admit(entries))) this.#failPolicies(report)
     await this.#applier.upsert(pass)
     await this.#applier.remove(pass)
@@ -338,6 +346,21 @@ export class FamilyPipeline {
       if (isLeftBound) this.#ledger.markDirty(entry)
       return !isLeftBound
     })
+  }
+
+  /**
+   * Virtual servers by mark stand before a frontend leads to their mark. False: it is not known whose a mark is; the pass
+   * ends, and the next one begins with a reconcile.
+   */
+  async #makeMarks({ entries, report }: Pass): Promise<boolean> {
+    const marks = this.#ledger.newMarks(entries)
+    if (marks.length === 0) return true
+    if (!(await this.#policies.admitMarks(marks))) this.#failPolicies(report)
+    await this.#applier.makeMarks(marks, report)
+    if (!marks.some(({ isStale }) => isStale)) return true
+    for (const entry of entries) this.#ledger.markDirty(entry)
+    this.#failPolicies(report)
+    return false
   }
 
   /** A reconcile will tell what is missing. */

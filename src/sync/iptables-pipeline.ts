@@ -209,7 +209,7 @@ export class IptablesPipeline implements Pipeline {
     const isRenewed = this.#renewSettings(ledger)
     // Not at the start already: which addresses take node ports may depend on the Node.
     if (isRenewed && this.#settings?.localhostNodePorts === true) await this.#options.serveLocalhost()
-    for (const key of tables.dueRoutes()) this.#tracker.mark(key)
+    this.#tracker.mark(tables.dueRoutes())
     const routes = await this.#claimDirty(state)
     this.#options.metrics.dirtyRoutes.inc(routes)
     const isTakenOver = known === 'synced' && this.#takeOver(state)

@@ -70,6 +70,13 @@ export class IpvsApplier {
     await this.#inCuts(entries, async (rest) => await this.#applyServers(ledger.planRestores(rest), report))
   }
 
+  /** Makes virtual servers by mark, first without real servers: only then it is known that nobody else has the mark. */
+  async makeMarks(entries: readonly Entry[], report: SyncReport): Promise<void> {
+    const { ledger } = this.#options
+    await this.#inCuts(entries, async (rest) => await this.#applyServers(ledger.planMarks(rest), report))
+    await this.#inCuts(entries, async (rest) => await this.#applyServers(ledger.planUpserts(rest), report))
+  }
+
   /**
    * Adds and changes, then binds what got its virtual server: a client of an unbound VIP tries again, one of a bound VIP
    * without virtual server is refused.

@@ -163,7 +163,7 @@ function isAny({ missing, changed }: XtDrift): boolean {
 }
 
 /** Any: what the kernel has to load for the rules is the same. */
-const someSettings = { masqueradeMark: 1, masqueradeAll: false, localDetector: undefined, dropsInvalid: true }
+const someSettings = { masqueradeMark: 1, masqueradeAll: false, localDetector: undefined }
 
 /** Has a kernel with IP_VS and sets load what the rules will need. What it lacks is told when they are written. */
 export async function loadForChains(

@@ -15,7 +15,8 @@ const withoutSets: ReadonlySet<string> = new Set(['EINVAL', 'EOPNOTSUPP', 'EPROT
 
 /** The sets of a family, which say what is ours of what no binding marks. Empty where the kernel has no sets. Throws KernelError. */
 export async function readOwnSets(ipset: Ipset, family: IpFamily): Promise<IpsetTable> {
-  const table = new IpsetTable(family)
+  // Whatever the marks are: nothing is written.
+  const table = new IpsetTable(family, 0)
   try {
     table.adopt(await dumpSets(ipset, table), { keepLeftovers: true })
   } catch (error) {

@@ -4,7 +4,7 @@ import { dummyDeviceName } from '../ledger/index.js'
 import { StateReporter } from '../log.js'
 import { ipvsTables } from '../modes/ipvs/index.js'
 import { FamilyPipeline } from './family-pipeline.js'
-import { familiesWithXtables, findsInvalid } from './find-xtables.js'
+import { familiesWithXtables } from './find-xtables.js'
 import { inOrder } from './in-order.js'
 import { cleanUpIptables, describeCleanedTables, warnOfNft } from './iptables-clean-up.js'
 import { IpvsSettings } from './ipvs-settings.js'
@@ -24,13 +24,6 @@ import type { Pipeline } from './pipeline.js'
 import { prepareKernel } from './prepare-kernel.js'
 import { ServiceScheduling } from './service-scheduling.js'
 
-/** What this kernel's x_tables were found to be. */
-interface XtablesFacts {
-  readonly families: readonly IpFamily[]
-  /** nf_conntrack_tcp_be_liberal was 0 at start. */
-  readonly dropsInvalid: boolean
-}
-
 /** Makes the kernel ready. Throws ConfigError where a setting cannot work on it, KernelError where it has no IP_VS. */
 export async function openIpvsMode(options: OpenModeOptions): Promise<Mode> {
   const { config, kernel, log, conntrack } = options
@@ -47,14 +40,14 @@ export async function openIpvsMode(options: OpenModeOptions): Promise<Mode> {
     }),
   ])
   await warnOfNft(kernel.nftChains, log)
-  return ipvsMode(options, settings, { families, dropsInvalid: await findsInvalid(kernel.sysctl) })
+  return ipvsMode(options, settings, families)
 }
 
-/** On a kernel that is ready, whose `settings` are kept as they should be. */
+/** On a kernel that is ready, whose `settings` are kept as they should be; `families`: those whose x_tables it has. */
 export function ipvsMode(
   options: ModeOptions,
   settings: IpvsSettings,
-  { families, dropsInvalid }: XtablesFacts = { families: ['ipv4', 'ipv6'], dropsInvalid: true },
+  families: readonly IpFamily[] = ['ipv4', 'ipv6'],
 ): Mode {
   const { config, kernel, log, metrics, events } = options
   const { excludeCIDRs, gracefulPeriodMs, syncPeriodMs, minSyncPeriodMs } = config.ipvs
@@ -97,7 +90,6 @@ export function ipvsMode(
       gracefulPeriodMs,
       hints,
       warnings,
-      dropsInvalid,
       family,
       metrics: metrics[family],
       listeners: options.openHealthChecks(family, isHealthy),

@@ -1,9 +1,10 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { IpAddress, IpFamily } from '../address.js'
+import type { IpvsConfig } from '../config/index.js'
 import { KernelError } from '../errors.js'
 import type { Route } from '../routing/index.js'
 import type { VirtualServerKey } from '../kernel/index.js'
-import { type Entry, IpsetTable, MarkTable } from '../ledger/index.js'
+import { type Entry, IpsetTable } from '../ledger/index.js'
 import type { Log, StateReporter } from '../log.js'
 import type { FamilyMetrics } from '../metrics/index.js'
 import type { ServicePortKey, Tracker } from '../model/index.js'
@@ -24,6 +25,7 @@ import type { Clock } from './clock.js'
 import { ConntrackCleaner } from './conntrack-cleaner.js'
 import { type IptablesModeConfig, machineAddresses } from './iptables-settings.js'
 import { IpvsChains } from './ipvs-chains.js'
+import { IpvsMarks } from './ipvs-marks.js'
 import { IpvsSets } from './ipvs-sets.js'
 import { LocalPolicyGaps } from './local-policy-gaps.js'
 import type { HealthCheckListeners, ModeKernel } from './mode.js'
@@ -32,7 +34,7 @@ import { logFamily } from './sync-report.js'
 
 export interface IpvsPoliciesOptions {
   readonly family: IpFamily
-  readonly config: IptablesModeConfig
+  readonly config: IptablesModeConfig & { readonly ipvs: Pick<IpvsConfig, 'markMask'> }
   readonly kernel: Pick<ModeKernel, 'ipset' | 'xtables' | 'conntrack' | 'links' | 'routes'>
   /** This node, as it is now. */
   readonly node: { readonly facts: NodeFacts }
@@ -45,8 +47,6 @@ export interface IpvsPoliciesOptions {
   /** What a Service asks for and does not get, of both families. */
   readonly warnings: StateReporter
   readonly listeners: HealthCheckListeners
-  /** nf_conntrack_tcp_be_liberal was 0 at start. */
-  readonly dropsInvalid: boolean
 }
 
 /** What of the node the routes are compiled from. */
@@ -64,7 +64,7 @@ export class IpvsPolicies {
   readonly #table: IpsetTable
   readonly #sets: IpvsSets
   readonly #chains: IpvsChains
-  readonly #marks: MarkTable
+  readonly #marks: IpvsMarks
   readonly #cleaner: ConntrackCleaner
   readonly #healthChecks: ServiceHealthChecks
   readonly #gaps = new LocalPolicyGaps()
@@ -81,7 +81,7 @@ export class IpvsPolicies {
   constructor(options: IpvsPoliciesOptions) {
     const { family, config, kernel } = options
     this.#options = options
-    this.#table = new IpsetTable(family)
+    this.#table = new IpsetTable(family, config.ipvs.markMask)
     this.#sets = new IpvsSets({ ...options, ipset: kernel.ipset, table: this.#table })
     const doors = {
       mangle: kernel.xtables(family, 'mangle'),
@@ -89,7 +89,12 @@ export class IpvsPolicies {
       nat: kernel.xtables(family, 'nat'),
     }
     this.#chains = new IpvsChains({ ...options, doors })
-    this.#marks = new MarkTable(2 ** config.iptables.masqueradeBit)
+    this.#marks = new IpvsMarks({
+      ...options,
+      markMask: config.ipvs.markMask,
+      masqueradeMark: 2 ** config.iptables.masqueradeBit,
+      table: this.#table,
+    })
     this.#cleaner = new ConntrackCleaner({
       ...options,
       conntrack: kernel.conntrack,
@@ -114,14 +119,13 @@ export class IpvsPolicies {
    */
   async renew(): Promise<'same' | 'changed' | 'failed'> {
     if (!(await this.#readAddresses())) return 'failed'
-    const { family, config, dropsInvalid, node } = this.#options
+    const { family, config, node } = this.#options
     this.#facts = node.facts
     this.#chains.set({
       family,
       masqueradeMark: 2 ** config.iptables.masqueradeBit,
       masqueradeAll: config.iptables.masqueradeAll,
       localDetector: localDetectorOf(config, family, node.facts),
-      dropsInvalid,
     })
     const settings = this.#nodeSettings()
     if (isDeepStrictEqual(settings, this.#node)) return 'same'
@@ -169,7 +173,17 @@ export class IpvsPolicies {
       this.#marks.release(route.key)
       return compileRoute(route, settings, undefined)
     }
-    return compileRoute(route, settings, this.#markOf(route, settings))
+    const frontends = (): readonly VirtualServerKey[] =>
+      compileRoute(route, settings, undefined).map(({ key }) => key)
+    return compileRoute(route, settings, this.#marks.take(route, frontends))
+  }
+
+  /**
+   * Avoids marks for which somebody else has a virtual server. Returns the service ports that are to be compiled again, as
+   * they have another mark.
+   */
+  renewMarks(foreign: ReadonlySet<number>): readonly ServicePortKey[] {
+    return this.#marks.renew(foreign)
   }
 
   /** There is no such service port any more. */
@@ -177,15 +191,20 @@ export class IpvsPolicies {
     this.#gaps.put(key, undefined)
     this.#marks.release(key)
     this.#unsettled.set(key, undefined)
-    this.#options.warnings.forget(this.#markProblem(key))
+  }
+
+  /** Before these virtual servers by mark are made: their entries say that they are ours. False: something is missing. */
+  async admitMarks(entries: readonly Entry[]): Promise<boolean> {
+    this.#want(entries)
+    return await this.#sets.add()
   }
 
   /**
-   * Before anything is told to IPVS: sets, their entries, chains. A Service that loses its last endpoint is refused before it
+   * Before anything else is told to IPVS: sets, their entries, chains. A Service that loses its last endpoint is refused before it
    * is not served any more. False: something is missing.
    */
   async admit(entries: readonly Entry[]): Promise<boolean> {
-    for (const entry of entries) if (entry.wanted !== undefined) this.#table.want(entry, entry.wanted.entries)
+    this.#want(entries)
     const isComplete = await this.#sets.add()
     this.#chains.leaveOut(this.#sets.gaps)
     return (await this.#chains.write({ isComplete: false })) && isComplete
@@ -245,6 +264,10 @@ export class IpvsPolicies {
     await this.#healthChecks.stop()
   }
 
+  #want(entries: readonly Entry[]): void {
+    for (const entry of entries) if (entry.wanted !== undefined) this.#table.want(entry, entry.wanted.entries)
+  }
+
   #settingsFor(scheduling: SchedulingSettings): IpvsModeSettings {
     if (this.#settings?.of !== scheduling) {
       const node = this.#node ?? this.#nodeSettings()
@@ -261,33 +284,9 @@ export class IpvsPolicies {
       nodePortAddresses: named === 'all' ? own : named,
       nodeAddresses: new Set(own),
       nodeIP: node.facts.addresses[family],
+      markMask: config.ipvs.markMask,
+      masqueradeMark: 2 ** config.iptables.masqueradeBit,
     }
-  }
-
-  #markOf(route: Route, settings: IpvsModeSettings): number | undefined {
-    const { warnings, family } = this.#options
-    const mark = this.#marks.take(route.key, {
-      former: (preferred) =>
-        this.#table.isMarkIdle(preferred) ? preferred : this.#formerMark(route, settings),
-      isReserved: (taken) => this.#table.isMarkTaken(taken),
-    })
-    const text = `externalTrafficPolicy Local of ${route.key}: no mark is left, and clients may meet endpoints of other nodes`
-    const fields = { service: route.service, ipFamily: logFamily(family) }
-    warnings.report(this.#markProblem(route.key), mark === undefined ? { text, fields } : undefined)
-    return mark
-  }
-
-  #markProblem(key: ServicePortKey): string {
-    return `${this.#options.family} mark of ${key}`
-  }
-
-  /** What the kernel has for one of its frontends. */
-  #formerMark(route: Route, settings: IpvsModeSettings): number | undefined {
-    for (const { key } of compileRoute(route, settings, undefined)) {
-      const mark = this.#table.markAt(key)
-      if (mark !== undefined) return mark
-    }
-    return undefined
   }
 
   /** False: they could not be read, and nobody knows them from before. */

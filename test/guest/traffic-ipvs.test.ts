@@ -23,6 +23,8 @@ const chosen: ChosenCases = {
     'internal policy Local without an endpoint here drops, and the outside is served as ever',
     "a load balancer's source ranges let in who is in them, and guard its addresses alone",
     'source ranges and policy Local go together: who is let in is seen as it is',
+    "an external IP that is a load balancer's address as well, with source ranges",
+    'a segment that belongs to no connection: dropped',
     'a health check counts the addresses of ready endpoints here, and follows them',
     'under policy Local a client keeps its server among those here',
     'a UDP flow whose backend goes away is served by another',
@@ -32,10 +34,15 @@ const chosen: ChosenCases = {
     'a change of the traffic policies takes effect, both ways',
     'of two Services with the same external frontends one has them all, and the other takes over',
   ],
-  'local traffic not known': ['policy Local: everybody to every frontend'],
+  'local traffic not known': [
+    'policy Local: everybody to every frontend',
+    'policy Local without an endpoint here, where pods cannot be told from the outside',
+  ],
   'masquerade all, by another bit; no localhost node ports; liberal conntrack': [
     'policy Local: everybody to every frontend',
   ],
+  "others' rules at INPUT: a bit in every mark, node ports of TCP closed": 'all',
+  'node ports on one network of IPv4; a firewall that lets nothing through': 'all',
   'node ports on networks of both families': ['only the addresses in the networks serve'],
 }
 

@@ -141,7 +141,7 @@ describe('sets of ipvs mode on the kernel', () => {
 
   for (const family of ['ipv4', 'ipv6'] as const) {
     it(`${family}: ${all} entries in a set that grows while a rule asks it`, async () => {
-      const table = new IpsetTable(family)
+      const table = new IpsetTable(family, 0x107f)
       await adopt(table, kernel)
       table.want('first', frontends(family, 0, 1))
       await settle(table, kernel)
@@ -171,7 +171,7 @@ describe('sets of ipvs mode on the kernel', () => {
       assert.deepEqual(await adopt(table, kernel), [])
       assert.deepEqual(await settle(table, kernel), [])
 
-      const restarted = new IpsetTable(family)
+      const restarted = new IpsetTable(family, 0x107f)
       await adopt(restarted, kernel)
       restarted.want('all', frontends(family, 0, all))
       assert.deepEqual(await settle(restarted, kernel), [])
@@ -188,7 +188,7 @@ describe('sets of ipvs mode on the kernel', () => {
     await mustRun(['ipset', 'add', 'KUBE-LOAD-BALANCER', '192.0.2.1'])
     const rule = ['-m', 'set', '--match-set', 'KUBE-LOAD-BALANCER', 'dst', '-j', 'ACCEPT']
     await mustRun(['iptables-legacy', '-w', '10', '-A', 'INPUT', ...rule])
-    const table = new IpsetTable('ipv4')
+    const table = new IpsetTable('ipv4', 0x107f)
     await adopt(table, kernel)
     const entry = { address: ip('10.96.0.1'), protocol: 'tcp', port: 80 } as const
     table.want('a', [

@@ -1,28 +1,170 @@
+// Firewall marks of Services with externalTrafficPolicy Local: whose they are, and what happens when others have them.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { service, set, slice, synced } from '../support/objects.js'
-import { PipelineLab } from '../support/pipeline-lab.js'
+import { IpsetEntryCursor, type IpvsOp, VirtualServerCursor } from '../../src/kernel/index.js'
+import { openModelKernel, type ModelKernel } from '../../src/kernel/model/index.js'
+import { cleanUp } from '../../src/sync/index.js'
+import { remove, service, set, slice, synced } from '../support/objects.js'
+import { ip, PipelineLab } from '../support/pipeline-lab.js'
 
-/** Two Services that want one load-balancer VIP, whose clients from outside are to meet endpoints of this node alone. */
-function rival(name: string, clusterIP: string) {
+/** A load balancer whose clients from outside are to meet endpoints of this node alone. */
+function local(name: string, clusterIP: string, balancerIP = '198.51.100.1') {
   const balanced = {
     type: 'LoadBalancer',
     externalTrafficPolicy: 'Local',
-    loadBalancerIngress: [{ ip: '198.51.100.1', ipMode: 'VIP' }],
+    loadBalancerIngress: [{ ip: balancerIP, ipMode: 'VIP' }],
   } as const
   return [set(service(name, clusterIP, balanced)), set(slice(`${name}-1`, name, ['10.1.0.1']))]
 }
 
-const winner = rival('a', '10.96.0.1')
-const loser = rival('b', '10.96.0.2')
+/** Every mark with a virtual server of IPv4, with how many real servers it has. */
+async function marksIn({ ipvs }: ModelKernel): Promise<ReadonlyMap<number, number>> {
+  const servers = new VirtualServerCursor((await ipvs.dump('ipv4')).virtualServers)
+  const rows = Array.from({ length: servers.length }, (_, index) => index)
+    .filter((index) => servers.mark(index) !== 0)
+    .map((index) => [servers.mark(index), servers.realCount(index)] as const)
+  return new Map(rows.toSorted(([a], [b]) => a - b))
+}
 
-describe('the mark of a service port that lost its frontends to another one', () => {
+/** The marks that frontends lead to. */
+async function leadsIn({ ipset }: ModelKernel): Promise<readonly number[]> {
+  const cursor = new IpsetEntryCursor(await ipset.entries('KUBE-EXTERNAL-LOCAL-MARK'), 'hash:ip,port')
+  return Array.from({ length: cursor.length }, (_, index) => cursor.entry(index).mark?.value ?? 0)
+}
+
+const masqueradeMark = 0x4000
+const shop = local('shop', '10.96.0.1')
+
+/** The mark that this Service chooses by itself. */
+async function preferredMark(): Promise<number> {
+  const lab = new PipelineLab()
+  await lab.deliver(...shop, synced)
+  const [mark = 0] = await leadsIn(lab.kernel)
+  assert.deepEqual(
+    [...(await marksIn(lab.kernel))],
+    [
+      [mark, 1],
+      [mark + masqueradeMark, 1],
+    ],
+  )
+  await lab.stop()
+  return mark
+}
+
+const theirSettings = { scheduler: 'wrr', flags: 0, timeoutSeconds: 0, netmaskLength: 32 }
+function theirs(mark: number): IpvsOp {
+  return {
+    op: 'add-virtual-server',
+    server: { key: { family: 'ipv4', mark }, settings: theirSettings },
+  }
+}
+
+/** Operations on virtual servers of these marks. */
+function opsOn(lab: PipelineLab, ...marks: readonly number[]): readonly string[] {
+  return lab.takeOps().filter((op) => marks.some((mark) => new RegExp(` mark ${mark}(?: |$)`, 'u').test(op)))
+}
+
+describe('a virtual server of somebody else by a mark that a Service would choose', () => {
+  for (const bit of [0, masqueradeMark]) {
+    const which = bit === 0 ? 'the mark' : 'the mark with the masquerade bit'
+    it(`there at start, with ${which}: another mark is chosen, and the other server stays as it is`, async () => {
+      const taken = await preferredMark()
+      const kernel = openModelKernel()
+      await kernel.ipvs.apply([theirs(taken + bit)])
+      const lab = new PipelineLab({ kernel })
+      lab.takeOps()
+      await lab.deliver(...shop, synced)
+      const [mark = 0] = await leadsIn(kernel)
+      assert.notEqual(mark, taken)
+      assert.deepEqual(opsOn(lab, taken, taken + masqueradeMark), [])
+      const marks = await marksIn(kernel)
+      assert.equal(marks.get(taken + bit), 0)
+      assert.deepEqual([marks.get(mark), marks.get(mark + masqueradeMark), marks.size], [1, 1, 3])
+      assert.equal(lab.log.find('info', 'belongs to a foreign virtual server').length, 1)
+      await lab.deliver(remove('Service', 'shop'))
+      assert.deepEqual([...(await marksIn(kernel))], [[taken + bit, 0]])
+      await lab.stop()
+      await cleanUp(kernel, [])
+      assert.deepEqual([...(await marksIn(kernel))], [[taken + bit, 0]])
+    })
+  }
+
+  it('made since the kernel was read: it gets none of our real servers, and another mark is chosen at once', async () => {
+    const taken = await preferredMark()
+    const lab = new PipelineLab()
+    await lab.deliver(synced)
+    const { ipvs } = lab.kernel
+    await ipvs.apply([theirs(taken)])
+    lab.takeOps()
+    await lab.deliver(...shop)
+    assert.deepEqual(opsOn(lab, taken), [`add-virtual-server mark ${taken}`], 'refused: EEXIST')
+    const [mark = 0, ...others] = await leadsIn(lab.kernel)
+    assert.deepEqual(others, [])
+    assert.notEqual(mark, taken)
+    const marks = await marksIn(lab.kernel)
+    assert.deepEqual([marks.get(taken), marks.get(mark), marks.get(mark + masqueradeMark)], [0, 1, 1])
+    assert.equal(marks.size, 3)
+    await lab.clock.advance(60_000)
+    assert.equal((await marksIn(lab.kernel)).get(taken), 0)
+    await lab.stop()
+  })
+})
+
+it('a frontend leads to a mark when its virtual servers have their real servers, not before', async () => {
+  const mark = await preferredMark()
+  const lab = new PipelineLab()
+  lab.takeOps()
+  const before: string[] = []
+  lab.kernel.ipset.batches.plan = {
+    fault: (op) => {
+      const isLead = op.op === 'add-entry' && op.set.name === 'KUBE-EXTERNAL-LOCAL-MARK'
+      if (isLead) before.push(...lab.takeOps())
+      return undefined
+    },
+  }
+  await lab.deliver(...shop, synced)
+  assert.deepEqual(
+    before.toSorted(),
+    [mark, mark + masqueradeMark]
+      .flatMap((whole) => [`add-real-server mark ${whole} 10.1.0.1:8080`, `add-virtual-server mark ${whole}`])
+      .toSorted(),
+  )
+  await lab.stop()
+})
+
+describe('marks over a restart', () => {
+  it('a service port keeps its own, and nothing is written', async () => {
+    const former = new PipelineLab()
+    await former.deliver(...shop, synced)
+    await former.stop()
+    const lab = new PipelineLab({ kernel: former.kernel })
+    lab.takeOps()
+    await lab.deliver(...shop, synced)
+    assert.deepEqual(lab.takeOps(), [])
+    await lab.stop()
+  })
+
+  it('with another mask the old ones go, and the new ones lie in it', async () => {
+    const former = new PipelineLab()
+    await former.deliver(...shop, synced)
+    await former.stop()
+    const { kernel } = former
+    const lab = new PipelineLab({ kernel, config: { ipvs: { markMask: 0x0fff_0000 } } })
+    await lab.deliver(...shop, synced)
+    const [mark = 0] = await leadsIn(kernel)
+    assert.equal(mark & ~0x0fff_0000, 0)
+    assert.deepEqual([...(await marksIn(kernel)).keys()], [mark, mark + masqueradeMark])
+    await lab.stop()
+  })
+
+  const winner = local('a', '10.96.0.1')
+  const loser = local('b', '10.96.0.2')
   const orders = [
     ['the winner', [...winner, ...loser]],
     ['the loser', [...loser, ...winner]],
   ] as const
   for (const [first, objects] of orders) {
-    it(`is its own after a restart that meets ${first} first`, async () => {
+    it(`a service port that lost its frontends keeps its own, whoever is met first: ${first}`, async () => {
       const former = new PipelineLab()
       await former.deliver(...winner, ...loser, synced)
       await former.stop()
@@ -33,4 +175,28 @@ describe('the mark of a service port that lost its frontends to another one', ()
       await lab.stop()
     })
   }
+})
+
+describe('a mask with fewer marks than Services', () => {
+  const config = { ipvs: { markMask: 0x1 } } as const
+  const others = local('tea', '10.96.0.2', '198.51.100.2')
+
+  it('the others are served as by kube-proxy, which is said once; a mark that becomes free is theirs', async () => {
+    const lab = new PipelineLab({ config })
+    await lab.deliver(...shop, ...others, ...local('pie', '10.96.0.3', '198.51.100.3'), synced)
+    assert.deepEqual([...(await marksIn(lab.kernel)).keys()], [0x1, 0x4001])
+    const said = lab.log.find('warn', 'all 1 marks of --ipvs-mark-mask 0x1 are taken')
+    assert.equal(said.length, 1)
+    const servers = new VirtualServerCursor((await lab.kernel.ipvs.dump('ipv4')).virtualServers)
+    const addresses = Array.from({ length: servers.length }, (_, index) => servers.address(index))
+    for (const last of [1, 2, 3]) assert.ok(addresses.includes(ip(`198.51.100.${last}`)))
+
+    await lab.deliver(remove('Service', 'shop'))
+    assert.deepEqual([...(await marksIn(lab.kernel)).keys()], [0x1, 0x4001])
+    assert.equal((await leadsIn(lab.kernel)).length, 1)
+    await lab.deliver(remove('Service', 'pie'))
+    assert.equal((await leadsIn(lab.kernel)).length, 1)
+    assert.equal(lab.log.find('info', 'as asked now').length, 1)
+    await lab.stop()
+  })
 })

@@ -20,6 +20,9 @@ const balanced = {
 const shop = [set(service('shop', '10.96.0.1', balanced)), set(slice('shop-1', 'shop', ['10.1.0.1']))]
 const late = [set(service('late', '10.96.0.2')), set(slice('late-1', 'late', ['10.1.0.2']))]
 
+/** With a detector every set has its rules. */
+const config = { detectLocalMode: 'ClusterCIDR', clusterCIDR: ['10.1.0.0/16'] } as const
+
 const foreign = {
   name: 'KUBE-CLUSTER-IP',
   type: 'hash:ip',
@@ -101,7 +104,7 @@ describe('a set that the kernel refuses stops only its own entries', () => {
     ])
     ipset.references.set(foreign.name, 1)
     ipset.batches.take()
-    const lab = new PipelineLab({ kernel })
+    const lab = new PipelineLab({ kernel, config })
     await lab.deliver(...shop, synced)
     await assertGoesOn(lab, 'clusterIP')
     assert.ok(!isRejecting(kernel, 'vips'), 'the cluster IP would pass for a port without a Service')
@@ -135,7 +138,7 @@ describe('a set that the kernel refuses stops only its own entries', () => {
       batches.plan = {
         fault: (op) => (op.op === 'create-set' && op.set.name === setName(key, 'ipv4') ? ENOMEM : undefined),
       }
-      const lab = new PipelineLab({ kernel })
+      const lab = new PipelineLab({ kernel, config })
       await lab.deliver(...shop, synced)
       await assertGoesOn(lab, key)
       await lab.clock.advance(10_000)
@@ -156,7 +159,7 @@ describe('a set that the kernel refuses stops only its own entries', () => {
     const kernel = openModelKernel()
     const { batches } = kernel.ipset
     batches.plan = { fault: (op) => (isRefused(op) ? ipsetErrno.IPSET_ERR_HASH_FULL : undefined) }
-    const lab = new PipelineLab({ kernel })
+    const lab = new PipelineLab({ kernel, config })
     await lab.deliver(...shop, ...late, synced)
     assert.deepEqual(await entriesOf(kernel, 'clusterIP'), ['10.96.0.2,tcp:80'])
     assert.equal(lab.healthChecks.checks.size, 1)
@@ -177,7 +180,7 @@ describe('a set that the kernel refuses stops only its own entries', () => {
   })
 
   it('ip_set was unloaded and loaded again: the sets are made anew, whatever an entry was answered', async () => {
-    const lab = new PipelineLab()
+    const lab = new PipelineLab({ config })
     const { ipset } = lab.kernel
     await lab.deliver(...shop, synced)
     await ipset.apply((await ipset.sets()).map(({ name }) => ({ op: 'destroy-set', name })))
@@ -200,7 +203,7 @@ describe('a set that the kernel refuses stops only its own entries', () => {
   })
 
   it('rules that could not be compared, as their sets were missing, are written when these are there', async () => {
-    const lab = new PipelineLab()
+    const lab = new PipelineLab({ config })
     const { ipset } = lab.kernel
     await lab.deliver(...shop, synced)
     await ipset.apply((await ipset.sets()).map(({ name }) => ({ op: 'destroy-set', name })))
@@ -224,7 +227,7 @@ it('KUBE-LOOP-BACK, which kube-proxy has, goes when no rule refers to it, and no
   const former = { ...foreign, name: 'KUBE-LOOP-BACK', type: 'hash:ip,port,ip' } as const
   const other = { ...foreign, name: 'OTHER' }
   await kernel.ipset.apply([former, other].map((one) => ({ op: 'create-set', set: one }) as const))
-  const lab = new PipelineLab({ kernel })
+  const lab = new PipelineLab({ kernel, config })
   await lab.deliver(...shop, synced)
   const names = (await kernel.ipset.sets()).map(({ name }) => name)
   assert.deepEqual([names.includes(former.name), names.includes(other.name)], [false, true])

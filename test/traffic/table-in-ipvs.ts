@@ -1,6 +1,7 @@
 // What of the traffic table is otherwise in ipvs mode, each with its reason; docs/ipvs.md tells operators.
 import type { Check, Expectation, Step, TrafficCase, TrafficGroup } from './table/index.js'
-import type { Protocol } from './table/world.js'
+import { targetPort } from './table/slot.js'
+import { server } from './table/world.js'
 
 interface Difference {
   readonly reason: string
@@ -9,6 +10,7 @@ interface Difference {
 }
 
 const refused: Expectation = { kind: 'refused' }
+const dropped: Expectation = { kind: 'dropped' }
 
 /** Where the table expects silence. */
 function refusedIf(
@@ -38,16 +40,30 @@ const refusesWhatNoServiceHas: Difference = {
   instead: refusedIf(() => true),
 }
 
-/** The operator's own rules see a request where it comes in, before a server is chosen. */
+/** The operator's own rules see a request where it comes in, before a server is chosen, as in kube-proxy. */
 const meetsFirewallAtInput: Difference = {
-  reason:
-    'IPVS takes requests at INPUT: the rules there decide on what is not masqueraded, not those of FORWARD',
-  // The firewall of these cases lets UDP come in.
-  instead: (check) => (isOf('UDP')(check) ? [] : [check]),
+  reason: 'IPVS takes requests at INPUT: the rules there decide, not those of FORWARD',
+  // The firewall of these cases lets no TCP come in, and everything else.
+  instead: (check) => {
+    if (check.kind !== 'flow') return [check]
+    if (check.to.protocol === 'TCP') return [{ ...check, expect: dropped }]
+    return check.expect.kind === 'dropped' ? [] : [check]
+  },
 }
 
-function isOf(protocol: Protocol): (check: Check) => boolean {
-  return (check) => check.kind === 'flow' && check.to.protocol === protocol
+/** Servers of node-a's pods. */
+const isHere = (text: string): boolean => /^(?:10\.244\.1\.|fd00:10:244:1::)/u.test(text)
+
+/** The kernel compares the whole mark: with a foreign bit in it pods meet what kube-proxy gives them. */
+const marksByOthers: Difference = {
+  reason: 'a mark that others change leads to no virtual server: pods meet the endpoints here (F-052)',
+  instead: (check) => {
+    if (check.kind !== 'flow' || ['node', 'outside'].includes(check.from)) return [check]
+    const { expect } = check
+    if (expect.kind !== 'answer' || expect.sees !== 'kept') return [check]
+    const local = expect.by.filter(isHere)
+    return [local.length === 0 ? check : { ...check, expect: { ...expect, by: local } }]
+  },
 }
 
 const loopback: Difference = { reason: 'IPVS takes nothing that is sent to the loopback network' }
@@ -56,12 +72,44 @@ const loopback: Difference = { reason: 'IPVS takes nothing that is sent to the l
 export const ipvsDifferences: Readonly<Record<string, Difference>> = {
   'a port that the Service does not have is not translated': refusesWhatNoServiceHas,
   'the same number in a protocol that the Service does not have is not translated': refusesWhatNoServiceHas,
+  'what is masqueraded passes a firewall that forwards nothing, with its replies': meetsFirewallAtInput,
+  'a pod that is its own server passes as well': meetsFirewallAtInput,
   'what is not masqueraded is the business of that firewall': meetsFirewallAtInput,
-  'a pod that is its own server passes as well': {
-    reason:
-      'a request comes in at INPUT before IPVS chooses the server: nobody knows yet that it is the client itself',
-    // The firewall of this case lets UDP come in.
-    instead: (check) => (isOf('UDP')(check) ? [check] : []),
+  'node ports that a firewall closes at INPUT': {
+    reason: 'IPVS takes requests at INPUT: the rules there decide on node ports, as in kube-proxy',
+    instead: (check) => [
+      check.kind === 'flow' && check.to.protocol === 'TCP' && check.to.port >= 30_000
+        ? { ...check, expect: dropped }
+        : check,
+    ],
+  },
+  'a bit that others add to marks at INPUT leaves the outside its endpoints here, and its source':
+    marksByOthers,
+  'a segment that belongs to no connection: dropped': {
+    reason: 'kube-proxy drops none in ipvs mode, where it may belong to no Service at all',
+    instead: (check) => [check.kind === 'stray' ? { ...check, expect: 'arrives' } : check],
+  },
+  'policy Local without an endpoint here, where pods cannot be told from the outside': {
+    reason: 'the virtual server has the endpoints of other nodes then, for everybody (F-052)',
+    instead: (check) =>
+      check.kind === 'flow' && check.expect.kind === 'dropped'
+        ? [
+            {
+              ...check,
+              expect: {
+                kind: 'answer',
+                by: [server('b0', check.to.address.includes(':') ? 'IPv6' : 'IPv4', targetPort)],
+                sees: 'kept',
+              },
+            },
+          ]
+        : [check],
+  },
+  "an external IP that is a load balancer's address as well, with source ranges": {
+    reason: 'kube-proxy enters the address into the sets of load balancers regardless (F-056)',
+    instead: (check) => [
+      check.kind === 'flow' && check.from === 'a1' ? { ...check, expect: dropped } : check,
+    ],
   },
   "connections, UDP flows and affinity go on over a takeover from kube-proxy's rules": {
     reason: "IPVS cannot be told whom kube-proxy's rules of iptables mode remember: affinity begins anew",
@@ -80,9 +128,18 @@ export const ipvsDifferences: Readonly<Record<string, Difference>> = {
   },
 }
 
+/** Groups on a node whose other rules change marks before IPVS sees them: of all their cases. */
+const markChangingGroups: ReadonlySet<string> = new Set([
+  'masquerade all, by another bit; no localhost node ports; liberal conntrack',
+])
+
 /** The groups as ipvs mode has to meet them. */
 export function inIpvs(groups: readonly TrafficGroup[]): readonly TrafficGroup[] {
-  return groups.map((group) => ({ ...group, cases: group.cases.flatMap(caseInIpvs) }))
+  return groups.map((group) => {
+    const cases = group.cases.flatMap((row) => caseInIpvs(row, ipvsDifferences[row.name]))
+    if (!markChangingGroups.has(group.name)) return { ...group, cases }
+    return { ...group, cases: cases.flatMap((row) => caseInIpvs(row, marksByOthers)) }
+  })
 }
 
 /** What holds at a step is what holds at first, unless the mode differs. */
@@ -90,8 +147,7 @@ function stepIn(step: Step, instead: (check: Check) => readonly Check[]): Step {
   return 'checks' in step ? { ...step, checks: step.checks.flatMap(instead) } : step
 }
 
-function caseInIpvs(row: TrafficCase): readonly TrafficCase[] {
-  const difference = ipvsDifferences[row.name]
+function caseInIpvs(row: TrafficCase, difference: Difference | undefined): readonly TrafficCase[] {
   if (difference === undefined) return [row]
   const { instead } = difference
   return instead === undefined

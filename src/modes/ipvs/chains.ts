@@ -13,8 +13,6 @@ export interface IpvsChainSettings {
   readonly masqueradeAll: boolean
   /** undefined: nobody can tell traffic of pods (F-048). */
   readonly localDetector: LocalDetector | undefined
-  /** Packets that conntrack does not know are dropped instead of forwarded (F-058). */
-  readonly dropsInvalid: boolean
 }
 
 export type IpvsTable = Exclude<XtTableName, 'raw'>
@@ -204,11 +202,8 @@ class Rules {
   }
 
   forward(): readonly XtRule[] {
-    const { masqueradeMark: mark, dropsInvalid } = this.#settings
-    const invalid: readonly XtRule[] = [{ state: { bits: XtState.invalid }, target: drop }]
+    const { masqueradeMark: mark } = this.#settings
     return [
-      // What a server of SCTP sends to a further address of its client, and that answers, too: it would end the connection.
-      ...(dropsInvalid ? invalid : []),
       {
         comment: 'kubernetes forwarding rules',
         mark: { value: mark, mask: mark },
@@ -235,7 +230,6 @@ class Rules {
   }
 
   filter(): readonly XtRule[] {
-    const { masqueradeMark: mark } = this.#settings
     const known = ['loadBalancer', 'clusterIP', 'externalIP', 'externalIPLocal'] as const
     // A Service that a set lacks must not pass for a port that no Service has.
     const isAnyLacking = [...known, 'healthCheckNodePort' as const].some((set) =>
@@ -244,8 +238,6 @@ class Rules {
     return [
       // Before IPVS, which would write a line of the kernel's log for each (F-053).
       this.on('refused', 'dst,dst', { kind: 'reject' }, isNew),
-      // KUBE-FORWARD does this where requests are forwarded; here they come in.
-      { comment: 'kubernetes forwarding rules', mark: { value: mark, mask: mark }, target: accept },
       ...known.map((set) => ({ set: this.#setOf(set, 'dst,dst'), target: backToCaller })),
       { set: this.#setOf('healthCheckNodePort', 'dst'), target: backToCaller },
       ...(isAnyLacking
@@ -254,27 +246,34 @@ class Rules {
     ]
   }
 
-  /** Every packet that comes in by its address: the connection's mark must not depend on which of its packets made it. */
+  /**
+   * Pods get the mark of their frontend, and the outside does not get past this node under policy Local (F-054). Without a
+   * detector pods cannot be told from the outside: everybody meets the frontend's own virtual server (F-052).
+   */
   input(): readonly XtRule[] {
     const { localDetector } = this.#settings
-    const pods =
-      localDetector === undefined
-        ? []
-        : [{ ...detected(localDetector, { isInverted: false }), target: backToCaller }]
+    const forEverybody = this.on('dropped', 'dst,dst', drop, isNew)
+    if (localDetector === undefined) return [forEverybody]
+    const outside = { ...isNew, ...detected(localDetector, { isInverted: true }) }
     return [
-      this.on('dropped', 'dst,dst', drop, isNew),
-      ...pods,
-      this.on('droppedOutside', 'dst,dst', drop, isNew),
-      {
-        comment: setSpecs.marked.comment,
-        target: { kind: 'map-mark', set: this.#setOf('marked', 'dst,dst') },
-      },
+      forEverybody,
+      this.on('droppedOutside', 'dst,dst', drop, outside),
+      this.#marking(detected(localDetector, { isInverted: false })),
     ]
   }
 
-  /** IPVS takes what the node itself sends before filter sees it. */
+  /**
+   * The node's own packets get the mark before nat asks for masquerading (mangle -150, nat -100) and before IPVS takes
+   * them (-98), which is before filter sees them.
+   */
   output(): readonly XtRule[] {
-    return [this.on('dropped', 'dst,dst', drop, isNew), this.guarded()]
+    return [this.on('dropped', 'dst,dst', drop, isNew), this.guarded(), this.#marking({})]
+  }
+
+  /** Every packet, not only new ones: the connection's mark must not depend on which of its packets made it. */
+  #marking(match: Partial<XtRule>): XtRule {
+    const { comment } = setSpecs.marked
+    return { comment, ...match, target: { kind: 'map-mark', set: this.#setOf('marked', 'dst,dst') } }
   }
 
   #setOf(set: SetKey, directions: string): NonNullable<XtRule['set']> {

@@ -5,7 +5,7 @@ import type { Backend, Route } from '../../routing/index.js'
 import type { DesiredVirtualServer } from './desired.js'
 import type { SchedulingSettings } from './scheduling.js'
 import { markedServerSettings, realServersFor, virtualServerSettings } from './server-settings.js'
-import type { DesiredSetEntry, SetKey } from './sets.js'
+import { type DesiredSetEntry, markAddress, type SetKey } from './sets.js'
 
 /** What the virtual servers of all routes depend on, in one IP family. */
 export interface IpvsModeSettings extends SchedulingSettings {
@@ -15,6 +15,10 @@ export interface IpvsModeSettings extends SchedulingSettings {
   readonly nodeAddresses: ReadonlySet<IpAddress>
   /** The node's primary address, which loadBalancerSourceRanges may allow (F-056). */
   readonly nodeIP: IpAddress | undefined
+  /** Bits of the packet mark that firewall marks lie in. */
+  readonly markMask: number
+  /** One bit outside of `markMask`: packets that carry it leave with this node's address (F-046). */
+  readonly masqueradeMark: number
 }
 
 const protocols = { TCP: 'tcp', UDP: 'udp', SCTP: 'sctp' } as const
@@ -25,7 +29,7 @@ const nodePortSets = {
   SCTP: { all: 'nodePortSctp', local: 'nodePortLocalSctp' },
 } as const satisfies Readonly<Record<Route['protocol'], Readonly<Record<'all' | 'local', SetKey>>>>
 
-/** Whether the outside is to see this node's endpoints alone, pods and the node all of them: that takes a mark. */
+/** Whether the outside is to reach this node's endpoints alone, pods and the node all of them: that takes a mark. */
 export function needsMark(route: Route): boolean {
   return route.isExternalLocal && route.isExternallyAccessible
 }
@@ -40,8 +44,8 @@ interface Frontend {
 }
 
 /**
- * The virtual servers of a route: one for each frontend, and with a mark one more, for connections from outside. The
- * cluster IP's comes first. `mark`: the one that is the route's own; undefined unless `needsMark`.
+ * The virtual servers of a route: one for each frontend, and with a mark two more, for connections of pods and of the
+ * node. The cluster IP's comes first. `mark`: the one that is the route's own; undefined: none, or not `needsMark`.
  */
 export function compileRoute(
   route: Route,
@@ -49,11 +53,15 @@ export function compileRoute(
   mark: number | undefined,
 ): readonly DesiredVirtualServer[] {
   const frontends = [clusterIPFrontend(route, settings)]
-  for (const address of route.externalIPs) frontends.push(externalIPFrontend(route, settings, mark, address))
+  for (const address of route.externalIPs) {
+    if (!route.loadBalancerIPs.includes(address))
+      frontends.push(externalIPFrontend(route, settings, mark, address))
+  }
   for (const address of route.loadBalancerIPs)
     frontends.push(loadBalancerFrontend(route, settings, mark, address))
   if (route.nodePort !== 0) {
-    for (const address of settings.nodePortAddresses) frontends.push(nodePortFrontend(route, mark, address))
+    for (const address of settings.nodePortAddresses)
+      frontends.push(nodePortFrontend(route, settings, mark, address))
   }
   const family = familyOf(route.clusterIP)
   const protocol = protocols[route.protocol]
@@ -78,20 +86,19 @@ export function compileRoute(
     bindAddress: isBound,
     entries,
   }))
-  // Without a frontend of this family for the outside nothing would lead to it, and nothing remember the mark.
+  // Without a frontend of this family for the outside nothing would lead there, and nothing remember the mark.
   if (mark === undefined || frontends.length === 1) return servers
-  return [
-    ...servers,
-    {
-      key: { family, mark },
-      protocol,
-      settings: markedServerSettings(route, settings),
-      realServers: listOf(route.localBackends),
-      servingBackends,
-      bindAddress: false,
-      entries: [{ set: 'marks', entry: { port: mark } }],
-    },
-  ]
+  // IPVS compares the whole mark: what the node itself sends asks for masquerading too.
+  const marked = [mark, mark + settings.masqueradeMark].map((whole) => ({
+    key: { family, mark: whole },
+    protocol,
+    settings: markedServerSettings(route, settings),
+    realServers: listOf(route.clusterBackends),
+    servingBackends,
+    bindAddress: false,
+    entries: [{ set: 'marks', entry: { address: markAddress(whole, family) } } as const],
+  }))
+  return [...servers, ...marked]
 }
 
 function clusterIPFrontend(route: Route, settings: IpvsModeSettings): Frontend {
@@ -114,53 +121,72 @@ function externalIPFrontend(
   mark: number | undefined,
   address: IpAddress,
 ): Frontend {
-  const { port, isExternalLocal, clusterBackends: backends } = route
+  const { port } = route
   const entries: DesiredSetEntry[] = [
-    { set: isExternalLocal ? 'externalIPLocal' : 'externalIP', entry: entryOf(route, address, port) },
-    ...policyEntries(route, mark, address, port),
+    { set: externalIPSet(route), entry: entryOf(route, address, port) },
+    ...policyEntries(route, settings, mark, { address, port }),
   ]
-  return bound({ address, port, backends, entries }, settings)
+  return bound({ address, port, backends: externalBackends(route), entries }, settings)
 }
 
+function externalIPSet({ isExternalLocal }: Route): SetKey {
+  return isExternalLocal ? 'externalIPLocal' : 'externalIP'
+}
+
+/** Also of an address that is an external IP as well, which keeps the source ranges (F-056). */
 function loadBalancerFrontend(
   route: Route,
   settings: IpvsModeSettings,
   mark: number | undefined,
   address: IpAddress,
 ): Frontend {
-  const { port, isExternalLocal, clusterBackends: backends } = route
+  const { port, isExternalLocal } = route
   const own = entryOf(route, address, port)
   const entries: DesiredSetEntry[] = [{ set: 'loadBalancer', entry: own }]
   if (isExternalLocal) entries.push({ set: 'loadBalancerLocal', entry: own })
-  entries.push(...sourceEntries(route, settings, own), ...policyEntries(route, mark, address, port))
-  return bound({ address, port, backends, entries }, settings)
+  if (route.externalIPs.includes(address)) entries.push({ set: externalIPSet(route), entry: own })
+  entries.push(
+    ...sourceEntries(route, settings, own),
+    ...policyEntries(route, settings, mark, { address, port }),
+  )
+  return bound({ address, port, backends: externalBackends(route), entries }, settings)
 }
 
-function nodePortFrontend(route: Route, mark: number | undefined, address: IpAddress): Frontend {
-  const { nodePort: port, isExternalLocal, protocol, clusterBackends: backends } = route
+function nodePortFrontend(
+  route: Route,
+  settings: IpvsModeSettings,
+  mark: number | undefined,
+  address: IpAddress,
+): Frontend {
+  const { nodePort: port, isExternalLocal, protocol } = route
   const sets = nodePortSets[protocol]
   const own = protocol === 'SCTP' ? entryOf(route, address, port) : { port }
   const entries: DesiredSetEntry[] = [{ set: sets.all, entry: own }]
   if (isExternalLocal) entries.push({ set: sets.local, entry: own })
-  entries.push(...policyEntries(route, mark, address, port))
-  return { address, port, backends, entries, isBound: false }
+  entries.push(...policyEntries(route, settings, mark, { address, port }))
+  return { address, port, backends: externalBackends(route), entries, isBound: false }
 }
 
 /**
- * What becomes of connections from outside that the frontend's own virtual server must not have. Under policy Local it has
- * the whole cluster's endpoints, for pods and the node.
+ * The backends of an external frontend's own virtual server, as kube-proxy has them (F-052): what packets without a mark
+ * meet, those from outside above all.
  */
+function externalBackends({ isExternalLocal, clusterBackends, localBackends }: Route): readonly Backend[] {
+  return isExternalLocal && localBackends.length > 0 ? localBackends : clusterBackends
+}
+
+/** To which mark the frontend leads pods and the node, and what is refused or dropped for want of endpoints. */
 function policyEntries(
   route: Route,
+  { markMask }: IpvsModeSettings,
   mark: number | undefined,
-  address: IpAddress,
-  port: number,
+  { address, port }: Pick<Frontend, 'address' | 'port'>,
 ): readonly DesiredSetEntry[] {
   const entry = entryOf(route, address, port)
   const { isExternalLocal, hasEndpoints, clusterBackends, localBackends } = route
   const entries: DesiredSetEntry[] = []
   if (mark !== undefined)
-    entries.push({ set: 'marked', entry: { ...entry, mark: { value: mark, mask: 0xffffffff } } })
+    entries.push({ set: 'marked', entry: { ...entry, mark: { value: mark, mask: markMask } } })
   const own = isExternalLocal ? localBackends : clusterBackends
   if (own.length === 0)
     entries.push({ set: isExternalLocal && hasEndpoints ? 'droppedOutside' : 'refused', entry })

@@ -18,6 +18,7 @@ export {
   type DesiredSetEntry,
   familySetName,
   formerSets,
+  markAddress,
   type SetKey,
   setKeys,
   setName,

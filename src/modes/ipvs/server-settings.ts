@@ -43,7 +43,7 @@ export function virtualServerSettings(route: Route, settings: SchedulingSettings
 const byClientAddress = { scheduler: 'sh', flags: VirtualServerFlag.scheduler1, timeoutSeconds: 0 } as const
 
 /**
- * Of the virtual server that is found by mark. The kernel sends what persists there to the port that the client used, not to
+ * Of the virtual servers that are found by mark. The kernel sends what persists there to the port that the client used, not to
  * the real server's (ip_vs_sched_persist() of ip_vs_core.c): a client keeps its server by the hash of its address instead.
  */
 export function markedServerSettings(route: Route, settings: SchedulingSettings): VirtualServerSettings {

@@ -1,5 +1,6 @@
 // The ipsets of the mode: kube-proxy's names and types (spec 3.3), and those by which policies are kept that it cannot keep.
-import type { IpFamily } from '../../address.js'
+import { type IpAddress, type IpFamily, parseIpAddress } from '../../address.js'
+import { BugError } from '../../errors.js'
 import type { IpsetEntry, IpsetType } from '../../kernel/index.js'
 
 interface SetSpec {
@@ -113,17 +114,17 @@ export const setSpecs = {
     type: 'hash:ip,port',
     comment: 'Kubernetes service ip + port with externalTrafficPolicy=local, all endpoints elsewhere',
   },
-  /** Whose connections from outside have a virtual server of their own, found by mark (docs/adr/0011). */
+  /** Frontends for which pods and the node have virtual servers of their own, found by mark (docs/adr/0011). */
   marked: {
     name: 'KUBE-EXTERNAL-LOCAL-MARK',
     type: 'hash:ip,port',
     hasMarks: true,
-    comment: 'Kubernetes service ip + port with externalTrafficPolicy=local, to endpoints of this node',
+    comment: 'Kubernetes service ip + port with externalTrafficPolicy=local, to endpoints of all nodes',
   },
-  /** Those marks themselves, in the place of ports: which virtual servers by mark are ours. */
+  /** The marks themselves, in the place of addresses: which virtual servers by mark are ours. */
   marks: {
     name: 'KUBE-EXTERNAL-LOCAL-MARKS',
-    type: 'bitmap:port',
+    type: 'hash:ip',
     comment: 'Kubernetes marks with externalTrafficPolicy=local',
   },
 } as const satisfies Readonly<Record<string, SetSpec>>
@@ -155,6 +156,16 @@ export function setName(key: SetKey, family: IpFamily): string {
 
 export function setSpec(key: SetKey): SetSpec {
   return setSpecs[key]
+}
+
+/** A mark as the address that stands for it in the set of marks: the same 32 bits. */
+export function markAddress(mark: number, family: IpFamily): IpAddress {
+  const [high, low] = [Math.floor(mark / 2 ** 16), mark % 2 ** 16]
+  const bytes = [high, low].flatMap((half) => [half >> 8, half & 0xff])
+  const text = family === 'ipv4' ? bytes.join('.') : `::${high.toString(16)}:${low.toString(16)}`
+  const address = parseIpAddress(text)
+  if (address === undefined) throw new BugError(`mark ${mark} is no address`)
+  return address
 }
 
 /** An entry of one of the sets. */

@@ -90,6 +90,19 @@ export const sourceRangeCases: readonly CaseAt[] = [
     ],
   }),
   (slot) => ({
+    name: "an external IP that is a load balancer's address as well, with source ranges",
+    rules: ['F-010', 'F-056'],
+    objects: [
+      slot.exposed({
+        externalIPs: Object.values(slot.address('loadBalancer')),
+        loadBalancerSourceRanges: outsideRanges,
+      }),
+      ...slot.slices(here),
+    ],
+    // Of two rules for one address kube-proxy's first counts in iptables mode, the external IP's.
+    checks: (['outside', 'a1'] as const).flatMap((from) => slot.flowsTo(['loadBalancer'], from, served)),
+  }),
+  (slot) => ({
     name: 'without endpoints a guarded load balancer refuses whoever asks',
     rules: ['F-053', 'F-056'],
     objects: [slot.exposed({ loadBalancerSourceRanges: outsideRanges })],

@@ -1,5 +1,6 @@
 // The traffic table: groups of cases, one run of the agent each. Data alone: who runs it chooses the mode and the protocols.
 import { affinityCases } from './affinity.js'
+import { besideCases, unknownPodsCase } from './beside.js'
 import type { LocalDetection, TrafficGroup, TrafficSettings } from './case.js'
 import { changeCases } from './changes.js'
 import { closedExternalIPCase, elsewhereCases, occupiedNodePortCase } from './elsewhere.js'
@@ -62,7 +63,11 @@ const groups: readonly GroupAt[] = [
       ...changeCases,
     ],
   },
-  { name: 'local traffic not known', settings: {}, cases: [...matrixOf({}), occupiedNodePortCase] },
+  {
+    name: 'local traffic not known',
+    settings: {},
+    cases: [...matrixOf({}), unknownPodsCase, occupiedNodePortCase],
+  },
   ...detections.map((detectLocal) => ({
     name: `local traffic known by ${detectLocal.mode}`,
     settings: { detectLocal },
@@ -97,6 +102,15 @@ const groups: readonly GroupAt[] = [
       undo: ['-P INPUT ACCEPT', '-P FORWARD ACCEPT', '-F INPUT'],
     },
     cases: closedFirewallCases,
+  },
+  {
+    name: "others' rules at INPUT: a bit in every mark, node ports of TCP closed",
+    settings: { detectLocal: clusterCIDR },
+    node: {
+      firewall: ['-A INPUT -j MARK --or-mark 0x100000', '-A INPUT -p tcp --dport 30000:32767 -j DROP'],
+      undo: ['-F INPUT'],
+    },
+    cases: besideCases,
   },
   {
     name: 'node ports on networks of IPv4 alone',

@@ -48,6 +48,8 @@ describe('parseArguments', () => {
     [['--manifests=m', '--ipvs-graceful-period=10m'], { ipvs: { gracefulPeriodMs: 600_000 } }],
     [['--manifests=m', '--ipvs-graceful-period=infinity'], { ipvs: { gracefulPeriodMs: Infinity } }],
     [['--manifests=m', '--ipvs-run-estimation=false'], { ipvs: { runEstimation: false } }],
+    [['--manifests=m', '--ipvs-mark-mask=0xFf0000'], { ipvs: { markMask: 0xff0000 } }],
+    [['--manifests=m', '--ipvs-mark-mask=4223'], { ipvs: { markMask: 0x107f } }],
     [['--manifests=m', '--proxy-mode=iptables'], { mode: 'iptables' }],
     [['--manifests=m', '--bind-address=192.0.2.1'], { bindAddress: '192.0.2.1' }],
     [['--manifests=m', '--iptables-masquerade-bit=0'], { iptables: { masqueradeBit: 0 } }],

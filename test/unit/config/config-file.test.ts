@@ -184,6 +184,8 @@ describe('readConfig', () => {
       },
     ],
     [`---\n${viaductHead}ipvs: {gracefulPeriod: infinity}`, { ipvs: { gracefulPeriodMs: Infinity } }],
+    [`---\n${viaductHead}ipvs: {markMask: 0xfff0000}`, { ipvs: { markMask: 0xfff0000 } }],
+    [`---\n${viaductHead}ipvs: {markMask: "0xfff0000"}`, { ipvs: { markMask: 0xfff0000 } }],
   ]
   for (const [text, input] of good) {
     it(`reads ${JSON.stringify(text)}`, () =>
@@ -301,6 +303,10 @@ describe('readConfig', () => {
       'iptables.masqueradeBit: must be a whole number, not the text "14"',
     ],
     [`${head}conntrack: {min: 4294967296}`, 'conntrack.min: must be a whole number, not 4294967296'],
+    [
+      `${head}---\n${viaductHead}ipvs: {markMask: few}`,
+      'ipvs.markMask: must be bits such as 0x107f, not the text "few"',
+    ],
     [`${head}clientConnection: {qps: .inf}`, 'clientConnection.qps: must be a number, not Infinity'],
     [
       `${head}ipvs: {syncPeriod: 30}`,
@@ -464,6 +470,7 @@ ipvs:
   schedulerFlags:
     - none
   gracefulPeriod: infinity
+  markMask: '0x107f'
 `,
     )
   })

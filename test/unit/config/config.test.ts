@@ -80,6 +80,7 @@ describe('resolveConfig', () => {
         udpTimeoutSeconds: 0,
         gracefulPeriodMs: Infinity,
         runEstimation: undefined,
+        markMask: 0x107f,
       },
       vipBinding: 'routes',
       featureGates: { AllowServiceExternalIPs: true, withoutEffect: {}, unknown: [] },
@@ -262,6 +263,14 @@ describe('resolveConfig', () => {
     assert.equal(resolveConfig({ ...input, detectLocalMode: 'NodeCIDR' }).clusterCIDR.length, 2)
   })
 
+  it('marks of virtual servers keep clear of the masquerade bit, wherever it is', () => {
+    const masks = [14, 12, 0, 31].map(
+      (masqueradeBit) => resolveConfig({ manifests: 'm', iptables: { masqueradeBit } }).ipvs.markMask,
+    )
+    assert.deepEqual(masks, [0x107f, 0x7f, 0x107e, 0x107f])
+    assert.equal(resolveConfig({ manifests: 'm', ipvs: { markMask: 0xffff0000 } }).ipvs.markMask, 0xffff0000)
+  })
+
   const wrong: [ConfigInput, string][] = [
     [
       { mode: 'nftables', modeFallback: false },
@@ -269,6 +278,19 @@ describe('resolveConfig', () => {
     ],
     [{ mode: 'ebpf' }, 'mode: must be iptables, ipvs or nftables, not "ebpf"'],
     [{ hostnameOverride: ' \t' }, 'hostnameOverride: empty hostname-override is invalid'],
+    [{ ipvs: { markMask: 0 } }, 'ipvs.markMask: must have 1 to 32 bits, 0x1 to 0xffffffff, not 0'],
+    [
+      { ipvs: { markMask: 2 ** 32 } },
+      'ipvs.markMask: must have 1 to 32 bits, 0x1 to 0xffffffff, not 4294967296',
+    ],
+    [
+      { ipvs: { markMask: 0xf000 } },
+      'ipvs.markMask: must not contain 0x4000, which asks for masquerading (iptables.masqueradeBit 14)',
+    ],
+    [
+      { ipvs: { markMask: 0xffff0000 }, iptables: { masqueradeBit: 31 } },
+      'ipvs.markMask: must not contain 0x80000000, which asks for masquerading (iptables.masqueradeBit 31)',
+    ],
     [{ ipvs: { gracefulPeriodMs: -1 } }, 'ipvs.gracefulPeriod: must be greater than or equal to 0'],
     [
       { ipvs: { scheduler: 'a scheduler' } },

@@ -9,6 +9,7 @@ import { type DesiredSetEntry, type SetKey, setSpec } from '../../../src/modes/i
 import { ip } from '../../support/routes.js'
 
 const { EBUSY } = constants.errno
+const markMask = 0x107f
 
 type Ipset = ModelKernel['ipset']
 
@@ -19,7 +20,7 @@ function frontend(set: SetKey, address: string, port = 80): DesiredSetEntry {
 function marked(address: string, mark: number): DesiredSetEntry {
   return {
     set: 'marked',
-    entry: { ...frontend('marked', address).entry, mark: { value: mark, mask: 0xffffffff } },
+    entry: { ...frontend('marked', address).entry, mark: { value: mark, mask: markMask } },
   }
 }
 
@@ -62,7 +63,7 @@ async function settled(table: IpsetTable, ipset: Ipset): Promise<readonly string
 }
 
 async function opened(ipset: Ipset, keepLeftovers = false): Promise<IpsetTable> {
-  const table = new IpsetTable('ipv4')
+  const table = new IpsetTable('ipv4', markMask)
   await adopt(table, ipset, keepLeftovers)
   return table
 }
@@ -283,30 +284,53 @@ const key = (name: string) => servicePortKey(`default/${name}`, '/TCP')
 
 describe('marks', () => {
   const free = { former: () => undefined, isReserved: () => false }
+  const masks = [0x107f, 0x1, 0x80, 0xffff_0000, 0x8000_0001, 0xaaaa_0000, 0x0fff_b000]
+  for (const mask of masks) {
+    it(`of 0x${mask.toString(16)} lie in it, have its highest bit, and are all different until they end`, () => {
+      const table = new MarkTable(mask)
+      const bits = mask.toString(2).replaceAll('0', '').length
+      const size = 2 ** (bits - 1)
+      assert.equal(table.size, size)
+      const taken = new Set<number>()
+      const some = Math.min(size, 2000)
+      for (let i = 0; i < some; i++) {
+        const mark = table.take(key(`s${i}`), free)
+        assert.ok(mark !== undefined && Number.isInteger(mark) && mark > mask / 2 && mark <= mask)
+        assert.equal(mark & ~mask, 0)
+        taken.add(mark)
+      }
+      assert.equal(taken.size, some)
+      assert.equal(table.take(key('late'), free) === undefined, size === some)
+    })
+  }
 
-  it('are the same for a service port every time, and never ask for masquerading', () => {
-    const some = new MarkTable(0x20)
-    const others = new MarkTable(0x20)
+  it('are the same for a service port every time', () => {
+    const some = new MarkTable(0x3fff)
+    const others = new MarkTable(0x3fff)
     for (let i = 0; i < 1000; i++) {
       const mark = some.take(key(`s${i}`), free)
-      assert.ok(mark !== undefined && mark > 0 && mark < 0x4000 && (mark & 0x20) === 0)
       assert.equal(others.take(key(`s${i}`), { ...free, former: () => mark }), mark)
       assert.equal(some.take(key(`s${i}`), free), mark)
     }
   })
 
-  it("are nobody else's, and end", () => {
-    const table = new MarkTable(0x4000)
-    const taken = new Set<number | undefined>()
-    for (let i = 1; i < 0x4000; i++) taken.add(table.take(key(`s${i}`), free))
-    assert.equal(taken.size, 0x3fff)
+  it('end, and are free again when they are released', () => {
+    const table = new MarkTable(0x107f)
+    for (let i = 0; i < 128; i++) assert.ok(table.take(key(`s${i}`), free) !== undefined)
     assert.equal(table.take(key('late'), free), undefined)
-    table.release(key('s1'))
+    assert.equal(table.release(key('s1')), true)
+    assert.equal(table.release(key('s1')), false)
     assert.ok(table.take(key('late'), free) !== undefined)
   })
 
+  it('of another mask are not taken over', () => {
+    const table = new MarkTable(0x107f)
+    for (const former of [0x7, 0x2001, 0x1080, 0x5001])
+      assert.notEqual(table.take(key(`former-${former}`), { ...free, former: () => former }), former)
+  })
+
   it('that are reserved go to who had them alone', () => {
-    const table = new MarkTable(0x4000)
+    const table = new MarkTable(0x107f)
     const first = table.take(key('a'), free)
     table.release(key('a'))
     const isReserved = (mark: number): boolean => mark === first

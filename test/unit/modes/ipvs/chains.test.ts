@@ -8,7 +8,6 @@ const byCidr: IpvsChainSettings = {
   family: 'ipv4',
   masqueradeMark: 0x4000,
   masqueradeAll: false,
-  dropsInvalid: true,
   localDetector: { kind: 'cidr', cidr: cidr('10.244.0.0/16') },
 }
 
@@ -35,11 +34,11 @@ mangle KUBE-SOURCE-RANGES-FIREWALL -m set --match-set KUBE-LOAD-BALANCER-SOURCE-
 mangle KUBE-SOURCE-RANGES-FIREWALL -m set --match-set KUBE-LOAD-BALANCER-SOURCE-IP dst,dst,src -j RETURN
 mangle KUBE-SOURCE-RANGES-FIREWALL -j DROP
 mangle KUBE-IPVS-IN -m conntrack --ctstate NEW -m set --match-set KUBE-NO-LOCAL-ENDPOINTS dst,dst -j DROP
-mangle KUBE-IPVS-IN -s 10.244.0.0/16 -j RETURN
-mangle KUBE-IPVS-IN -m conntrack --ctstate NEW -m set --match-set KUBE-EXTERNAL-NO-LOCAL dst,dst -j DROP
-mangle KUBE-IPVS-IN -j SET --map-set KUBE-EXTERNAL-LOCAL-MARK dst,dst --map-mark
+mangle KUBE-IPVS-IN ! -s 10.244.0.0/16 -m conntrack --ctstate NEW -m set --match-set KUBE-EXTERNAL-NO-LOCAL dst,dst -j DROP
+mangle KUBE-IPVS-IN -s 10.244.0.0/16 -j SET --map-set KUBE-EXTERNAL-LOCAL-MARK dst,dst --map-mark
 mangle KUBE-IPVS-OUT -m conntrack --ctstate NEW -m set --match-set KUBE-NO-LOCAL-ENDPOINTS dst,dst -j DROP
 mangle KUBE-IPVS-OUT -m conntrack --ctstate NEW -m set --match-set KUBE-LOAD-BALANCER-FW dst,dst -j KUBE-SOURCE-RANGES-FIREWALL
+mangle KUBE-IPVS-OUT -j SET --map-set KUBE-EXTERNAL-LOCAL-MARK dst,dst --map-mark
 mangle INPUT -j KUBE-IPVS-IN
 mangle OUTPUT -j KUBE-IPVS-OUT
 nat KUBE-SERVICES -s 127.0.0.0/8 -j RETURN
@@ -68,7 +67,6 @@ nat KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000
 nat PREROUTING -j KUBE-SERVICES
 nat OUTPUT -j KUBE-SERVICES
 nat POSTROUTING -j KUBE-POSTROUTING
-filter KUBE-FORWARD -m conntrack --ctstate INVALID -j DROP
 filter KUBE-FORWARD -m mark --mark 0x4000/0x4000 -j ACCEPT
 filter KUBE-FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
 filter KUBE-NODE-PORT -m set --match-set KUBE-HEALTH-CHECK-NODE-PORT dst -j ACCEPT
@@ -77,7 +75,6 @@ filter KUBE-SOURCE-RANGES-FIREWALL -m set --match-set KUBE-LOAD-BALANCER-SOURCE-
 filter KUBE-SOURCE-RANGES-FIREWALL -m set --match-set KUBE-LOAD-BALANCER-SOURCE-IP dst,dst,src -j RETURN
 filter KUBE-SOURCE-RANGES-FIREWALL -j DROP
 filter KUBE-IPVS-FILTER -m conntrack --ctstate NEW -m set --match-set KUBE-NO-ENDPOINTS dst,dst -j REJECT --reject-with icmp-port-unreachable
-filter KUBE-IPVS-FILTER -m mark --mark 0x4000/0x4000 -j ACCEPT
 filter KUBE-IPVS-FILTER -m set --match-set KUBE-LOAD-BALANCER dst,dst -j RETURN
 filter KUBE-IPVS-FILTER -m set --match-set KUBE-CLUSTER-IP dst,dst -j RETURN
 filter KUBE-IPVS-FILTER -m set --match-set KUBE-EXTERNAL-IP dst,dst -j RETURN
@@ -106,12 +103,15 @@ describe('the fixed chains', () => {
     assert.match(clusterIPs({ ...byCidr, localDetector: undefined }) ?? '', / src,dst /u)
     const cni: IpvsChainSettings = { ...byCidr, localDetector: { kind: 'interface', name: 'cni+' } }
     assert.match(clusterIPs(cni) ?? '', /! -i cni\+ /u)
-    assert.equal(lineOf(cni, 'mangle KUBE-IPVS-IN -i'), 'mangle KUBE-IPVS-IN -i cni+ -j RETURN')
+    assert.match(lineOf(cni, 'mangle KUBE-IPVS-IN -i') ?? '', / -i cni\+ -j SET .* --map-mark$/u)
+    assert.match(lineOf(cni, 'mangle KUBE-IPVS-IN ! -i') ?? '', / ! -i cni\+ .*NO-LOCAL dst,dst -j DROP$/u)
   })
 
-  it('without a detector nobody is taken for a pod', () => {
+  it('without a detector nobody is taken for a pod, nor for the outside (F-052)', () => {
     const lines = ruleLines({ ...byCidr, localDetector: undefined })
-    assert.equal(lines.filter((line) => line.startsWith('mangle KUBE-IPVS-IN')).length, 3)
+    const input = lines.filter((line) => line.startsWith('mangle KUBE-IPVS-IN'))
+    assert.deepEqual(input, [lineOf(byCidr, 'mangle KUBE-IPVS-IN')])
+    assert.match(input[0] ?? '', /KUBE-NO-LOCAL-ENDPOINTS/u)
   })
 
   it('IPv6 has sets, and a loopback, of its own', () => {

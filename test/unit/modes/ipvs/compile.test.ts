@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { resolveConfig } from '../../../../src/config/index.js'
-import { compileRoute, type IpvsModeSettings, needsMark, setName } from '../../../../src/modes/ipvs/index.js'
+import {
+  compileRoute,
+  type IpvsModeSettings,
+  markAddress,
+  needsMark,
+  setName,
+} from '../../../../src/modes/ipvs/index.js'
 import type { Route } from '../../../../src/routing/index.js'
 import { backends, cidr, ip, plainRoute } from '../../../support/routes.js'
 
@@ -10,7 +16,7 @@ function scheduled(scheduler: string): IpvsModeSettings {
   const { ipvs } = resolveConfig({ manifests: 'none', ipvs: { scheduler } })
   const nodePortAddresses = [ip('192.168.60.11'), ip('192.168.62.11')]
   const node = { nodePortAddresses, nodeAddresses: new Set(nodePortAddresses), nodeIP: nodePortAddresses[0] }
-  return { ...ipvs, missing: new Set<string>(), ...node }
+  return { ...ipvs, masqueradeMark: 0x4000, missing: new Set<string>(), ...node }
 }
 
 describe('a route as a virtual server', () => {
@@ -94,16 +100,23 @@ describe('a route as a virtual server', () => {
   }
 })
 
+const hex = (number: number): string => `0x${number.toString(16)}`
+
 /** `tcp 10.98.0.1:80 -> 10.1.0.1:80 in KUBE-EXTERNAL-IP`; `!`: its address is not bound. */
 function lines(rest: Partial<Route>, mark?: number): readonly string[] {
   return compileRoute(plainRoute(rest), scheduled('rr'), mark).map((server) => {
     const { key, realServers, bindAddress, entries } = server
-    const name = 'mark' in key ? `mark ${key.mark}` : `${key.protocol} ${key.address}:${key.port}`
+    const name = 'mark' in key ? `mark ${hex(key.mark)}` : `${key.protocol} ${key.address}:${key.port}`
     const reals = Array.from(realServers, (real) => `${real.key.address}:${real.key.port}`)
     const sets = entries.map(({ set, entry }) => {
       const { address, secondAddress, prefixLength, mark: mapped, port } = entry
       const source = prefixLength === undefined ? secondAddress : `${secondAddress}/${prefixLength}`
-      const words = [source, mapped && `mark ${mapped.value}`, address === undefined && `port ${port ?? ''}`]
+      const words = [
+        set === 'marks' && address,
+        source,
+        mapped && `mark ${hex(mapped.value)}/${hex(mapped.mask)}`,
+        address === undefined && `port ${port ?? ''}`,
+      ]
       const about = words.filter((word) => typeof word === 'string').join(' ')
       return setName(set, 'ipv4').replace('KUBE-', '') + (about === '' ? '' : `(${about})`)
     })
@@ -146,14 +159,15 @@ describe('the frontends of a route, golden', () => {
     {
       name: 'policy Local with an endpoint here',
       route: { ...exposed, isExternalLocal: true, localBackends },
-      mark: 7,
+      mark: 0x1007,
       expected: [
         `tcp 10.96.0.1:80 -> ${both} in CLUSTER-IP IPVS-IPS`,
-        `tcp 10.98.0.1:80 -> ${both} in EXTERNAL-IP-LOCAL EXTERNAL-LOCAL-MARK(mark 7) IPVS-IPS`,
-        `tcp 10.97.0.1:80 -> ${both} in LOAD-BALANCER LOAD-BALANCER-LOCAL EXTERNAL-LOCAL-MARK(mark 7) IPVS-IPS`,
-        `!tcp 192.168.60.11:30080 -> ${both} in NODE-PORT-TCP(port 30080) NODE-PORT-LOCAL-TCP(port 30080) EXTERNAL-LOCAL-MARK(mark 7)`,
-        `!tcp 192.168.62.11:30080 -> ${both} in NODE-PORT-TCP(port 30080) NODE-PORT-LOCAL-TCP(port 30080) EXTERNAL-LOCAL-MARK(mark 7)`,
-        '!mark 7 -> 10.1.0.1:80 in EXTERNAL-LOCAL-MARKS(port 7)',
+        'tcp 10.98.0.1:80 -> 10.1.0.1:80 in EXTERNAL-IP-LOCAL EXTERNAL-LOCAL-MARK(mark 0x1007/0x107f) IPVS-IPS',
+        'tcp 10.97.0.1:80 -> 10.1.0.1:80 in LOAD-BALANCER LOAD-BALANCER-LOCAL EXTERNAL-LOCAL-MARK(mark 0x1007/0x107f) IPVS-IPS',
+        '!tcp 192.168.60.11:30080 -> 10.1.0.1:80 in NODE-PORT-TCP(port 30080) NODE-PORT-LOCAL-TCP(port 30080) EXTERNAL-LOCAL-MARK(mark 0x1007/0x107f)',
+        '!tcp 192.168.62.11:30080 -> 10.1.0.1:80 in NODE-PORT-TCP(port 30080) NODE-PORT-LOCAL-TCP(port 30080) EXTERNAL-LOCAL-MARK(mark 0x1007/0x107f)',
+        `!mark 0x1007 -> ${both} in EXTERNAL-LOCAL-MARKS(0.0.16.7)`,
+        `!mark 0x5007 -> ${both} in EXTERNAL-LOCAL-MARKS(0.0.80.7)`,
       ],
     },
     {
@@ -166,11 +180,20 @@ describe('the frontends of a route, golden', () => {
         isInternalLocal: true,
         healthCheckNodePort: 32_000,
       },
-      mark: 7,
+      mark: 0x1007,
       expected: [
         'tcp 10.96.0.1:80 -> nobody in CLUSTER-IP NO-LOCAL-ENDPOINTS HEALTH-CHECK-NODE-PORT(port 32000) IPVS-IPS',
-        `tcp 10.98.0.1:80 -> ${both} in EXTERNAL-IP-LOCAL EXTERNAL-LOCAL-MARK(mark 7) EXTERNAL-NO-LOCAL IPVS-IPS`,
-        '!mark 7 -> nobody in EXTERNAL-LOCAL-MARKS(port 7)',
+        `tcp 10.98.0.1:80 -> ${both} in EXTERNAL-IP-LOCAL EXTERNAL-LOCAL-MARK(mark 0x1007/0x107f) EXTERNAL-NO-LOCAL IPVS-IPS`,
+        `!mark 0x1007 -> ${both} in EXTERNAL-LOCAL-MARKS(0.0.16.7)`,
+        `!mark 0x5007 -> ${both} in EXTERNAL-LOCAL-MARKS(0.0.80.7)`,
+      ],
+    },
+    {
+      name: 'policy Local without a mark is what it is in kube-proxy (F-052)',
+      route: { ...exposed, nodePort: 0, loadBalancerIPs: [], isExternalLocal: true, localBackends },
+      expected: [
+        `tcp 10.96.0.1:80 -> ${both} in CLUSTER-IP IPVS-IPS`,
+        'tcp 10.98.0.1:80 -> 10.1.0.1:80 in EXTERNAL-IP-LOCAL IPVS-IPS',
       ],
     },
     {
@@ -205,6 +228,20 @@ describe('the frontends of a route, golden', () => {
           'LOAD-BALANCER-SOURCE-CIDR(10.0.0.0/8) LOAD-BALANCER-SOURCE-IP(10.97.0.1) IPVS-IPS',
       ],
     },
+    {
+      name: 'an external IP that is a load balancer as well has the source ranges, and one virtual server',
+      route: {
+        ...exposed,
+        nodePort: 0,
+        externalIPs: [ip('10.97.0.1'), ip('10.98.0.1')],
+        sourceRanges: [cidr('10.0.0.0/8')],
+      },
+      expected: [
+        `tcp 10.96.0.1:80 -> ${both} in CLUSTER-IP IPVS-IPS`,
+        `tcp 10.98.0.1:80 -> ${both} in EXTERNAL-IP IPVS-IPS`,
+        `tcp 10.97.0.1:80 -> ${both} in LOAD-BALANCER EXTERNAL-IP LOAD-BALANCER-FW LOAD-BALANCER-SOURCE-CIDR(10.0.0.0/8) IPVS-IPS`,
+      ],
+    },
   ]
   for (const { name, route, mark, expected } of cases) {
     it(name, () => assert.deepEqual(lines(route, mark), expected))
@@ -214,6 +251,12 @@ describe('the frontends of a route, golden', () => {
     assert.equal(isMarked({ isExternalLocal: true, isExternallyAccessible: true }), true)
     assert.equal(isMarked({ isExternalLocal: true }), false)
     assert.equal(isMarked({ isExternallyAccessible: true }), false)
+  })
+
+  it('a mark of any bits has an address of either family', () => {
+    assert.equal(markAddress(0x8001_107f, 'ipv4'), '128.1.16.127')
+    assert.equal(markAddress(0x8001_107f, 'ipv6'), '::8001:107f')
+    assert.equal(markAddress(0x107f, 'ipv6'), '::107f')
   })
 
   it('names of IPv6 are cut as kube-proxy cuts them', () => {
