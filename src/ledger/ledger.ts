@@ -129,16 +129,7 @@ export class Ledger {
    * behind while they drained. It needs nothing of what the rest of their state may need.
    */
   planRestores(entries: readonly Entry[]): LedgerCut {
-    const ops = new IpvsBatch()
-    const parts: Part[] = []
-    let planned = 0
-    for (const entry of entries) {
-      if (ops.length >= maxBatchOps) break
-      planned++
-      const target = entry.isStale ? undefined : entry.restored
-      if (target !== undefined) pushPart(entry, { ops, parts, target })
-    }
-    return { batch: { ops, parts }, rest: entries.slice(planned) }
+    return planTargets(entries, new IpvsBatch(), (entry) => (entry.isStale ? undefined : entry.restored))
   }
 
   /** Of these entries, virtual servers by mark that are still to be made. */
@@ -151,32 +142,17 @@ export class Ledger {
    * server must not get ours.
    */
   planMarks(entries: readonly Entry[]): LedgerCut {
-    const ops = new IpvsBatch()
-    const parts: Part[] = []
-    let planned = 0
-    for (const entry of entries) {
-      if (ops.length >= maxBatchOps) break
-      planned++
-      const { wanted } = entry
-      if (wanted === undefined) continue
-      pushPart(entry, { ops, parts, target: { settings: wanted.settings, realServers: noRealServers } })
-    }
-    return { batch: { ops, parts }, rest: entries.slice(planned) }
+    return planTargets(entries, new IpvsBatch(), ({ wanted }) =>
+      wanted === undefined ? undefined : { settings: wanted.settings, realServers: noRealServers },
+    )
   }
 
   /** Everything but removals, and new virtual servers by mark, which `planMarks` makes before. */
   planUpserts(entries: readonly Entry[]): LedgerCut {
     const ops = new IpvsBatch(Math.min(2 * entries.length, firstBatchRoom))
-    const parts: Part[] = []
-    let planned = 0
-    for (const entry of entries) {
-      if (ops.length >= maxBatchOps) break
-      planned++
-      const { wanted } = entry
-      if (wanted === undefined || entry.isStale || isNewMark(entry)) continue
-      pushPart(entry, { ops, parts, target: wanted })
-    }
-    return { batch: { ops, parts }, rest: entries.slice(planned) }
+    return planTargets(entries, ops, (entry) =>
+      entry.isStale || isNewMark(entry) ? undefined : entry.wanted,
+    )
   }
 
   /** Removals of virtual servers that nobody wants; what nobody wants and nobody has is forgotten. */
@@ -397,6 +373,23 @@ function isNewMark({ key, acknowledged }: Entry): boolean {
 /** Whether a virtual server in the kernel is ours as soon as the ledger has this entry for it. Anyone may choose a mark. */
 function isProven({ key, acknowledged, isStale, isForeign }: Entry): boolean {
   return !('mark' in key) || acknowledged !== undefined || (isStale && !isForeign)
+}
+
+/** Brings as many of the entries as fit a batch to their targets; undefined: nothing is to be done. */
+function planTargets(
+  entries: readonly Entry[],
+  ops: IpvsBatch,
+  targetOf: (entry: Entry) => ServerState | undefined,
+): LedgerCut {
+  const parts: Part[] = []
+  let planned = 0
+  for (const entry of entries) {
+    if (ops.length >= maxBatchOps) break
+    planned++
+    const target = targetOf(entry)
+    if (target !== undefined) pushPart(entry, { ops, parts, target })
+  }
+  return { batch: { ops, parts }, rest: entries.slice(planned) }
 }
 
 function pushPart(
