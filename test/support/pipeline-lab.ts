@@ -112,6 +112,7 @@ export class PipelineLab {
     const metrics = openMetrics(this.registry)
     const config = resolveConfig({
       manifests: 'none',
+      mode: 'ipvs',
       ...options.config,
       vipBinding: options.vipBinding,
       ipvs: {
