@@ -51,6 +51,8 @@ afterEach(() => folder.close())
 const away = () => join(folder.base, 'away')
 const base = () => folder.base
 
+const changeB = () => write('sub/b.yaml', service('b', '10.96.0.22'))
+
 const absences: { name: string; leave: () => void; comeBack: () => void }[] = [
   {
     name: 'renamed',
@@ -92,8 +94,7 @@ describe('a manifests folder that is absent', () => {
       assert.deepEqual(batch.toSorted(), ['+Service default/c 10.96.0.3', '-Service default/a'])
       assert.deepEqual(folder.batches, [batch])
       assert.equal(folder.errors, 0)
-      const change = () => write('sub/b.yaml', service('b', '10.96.0.22'))
-      assert.deepEqual(await folder.after(change), ['+Service default/b 10.96.0.22'])
+      assert.deepEqual(await folder.after(changeB), ['+Service default/b 10.96.0.22'])
     })
   }
 

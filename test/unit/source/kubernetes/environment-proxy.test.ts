@@ -57,6 +57,10 @@ const exemptions: readonly { server?: string; noProxy: string; isExempt: boolean
   { server: 'https://[fd00::1]:6443', noProxy: 'fe00::/8', isExempt: false },
 ]
 
+function isRefusal(error: unknown): boolean {
+  return error instanceof ConfigError && error.message.startsWith('https_proxy: must be the URL of a proxy')
+}
+
 describe('the proxy of the environment', () => {
   for (const { server: to = server, environment, expected } of rows)
     it(`is ${expected} to ${to} with ${JSON.stringify(environment)}`, () => {
@@ -72,9 +76,7 @@ describe('the proxy of the environment', () => {
 
   for (const written of ['socks5://proxy', 'http://', 'ftp://proxy'])
     it(`is refused by its name: ${written}`, () => {
-      const refusal = (error: unknown): boolean =>
-        error instanceof ConfigError && error.message.startsWith('https_proxy: must be the URL of a proxy')
-      assert.throws(() => environmentProxy(new URL(server), { https_proxy: written }), refusal)
+      assert.throws(() => environmentProxy(new URL(server), { https_proxy: written }), isRefusal)
     })
 })
 
