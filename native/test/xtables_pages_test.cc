@@ -1,12 +1,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <set>
 
 #include "xtables/pages.h"
 
 namespace viaduct::xtables {
 namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
 
 constexpr size_t kSize = 1 << 20;
 
@@ -53,25 +57,51 @@ TEST(PagePool, LendsNoLargeMemoryForASmallTable) {
   EXPECT_NE(small.bytes().data(), large);
 }
 
-TEST(PagePool, KeepsMemoryForOneTrimAndGivesItBackAtTheNext) {
+TEST(PagePool, KeepsMemoryOfASingleUseForASecond) {
   PagePool pool;
-  const uint8_t* first = Dirty(pool, kSize);
-  pool.Trim();
-  EXPECT_EQ(Dirty(pool, kSize), first);
-  pool.Trim();
+  pool.Trim(seconds(100));
+  Dirty(pool, kSize);
+  pool.Trim(milliseconds(100'999));
   EXPECT_TRUE(pool.has_spare());
-  pool.Trim();
+  pool.Trim(seconds(101));
   EXPECT_FALSE(pool.has_spare());
+}
+
+TEST(PagePool, KeepsMemoryForHalfAMinuteWhereUsesFollowEachOther) {
+  PagePool pool;
+  for (const seconds use : {seconds(100), seconds(110), seconds(139)}) {
+    pool.Trim(use);
+    Dirty(pool, kSize);
+  }
+  pool.Trim(milliseconds(168'999));
+  EXPECT_TRUE(pool.has_spare());
+  pool.Trim(seconds(169));
+  EXPECT_FALSE(pool.has_spare());
+  // After such a rest one use is a single one again.
+  Dirty(pool, kSize);
+  pool.Trim(seconds(170));
+  EXPECT_FALSE(pool.has_spare());
+}
+
+TEST(PagePool, LendsTheSameMemoryWhereUsesFollowEachOther) {
+  PagePool pool;
+  pool.Trim(seconds(100));
+  Dirty(pool, kSize);
+  pool.Trim(seconds(110));
+  const uint8_t* second = Dirty(pool, kSize);
+  pool.Trim(seconds(120));
+  EXPECT_EQ(Dirty(pool, kSize), second);
 }
 
 TEST(PagePool, GivesBackWhatDoesNotFitWhileTheRestIsNeeded) {
   PagePool pool;
+  pool.Trim(seconds(100));
   Dirty(pool, kSize);
-  for (int i = 0; i < 2; ++i) {
+  for (const seconds use : {seconds(110), seconds(120), seconds(130)}) {
+    pool.Trim(use);
     Dirty(pool, 4 * kSize);
-    pool.Trim();
   }
-  // The smaller one is gone: this one is fresh, and the larger is the only spare.
+  // The smaller one is gone: the larger is the only spare.
   auto larger = pool.Take(4 * kSize);
   EXPECT_FALSE(pool.has_spare());
 }

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -45,10 +46,14 @@ class Pages {
   size_t size_ = 0;
 };
 
-/// Memory for tables: tens of megabytes, needed for milliseconds, and again with the next change. What comes
-/// back stays for who asks next, until Trim() finds that nobody does. Not thread-safe.
+/// Memory for tables: tens of megabytes, needed for milliseconds, and again with the next change. Fresh pages
+/// cost a change as much as the rest of it, so what comes back stays for half a minute where changes follow
+/// each other; after a single one, as at a start, for a second. Not thread-safe.
 class PagePool {
  public:
+  /// Of a clock that never goes back.
+  using Time = std::chrono::nanoseconds;
+
   /// Comes back when it goes; the pool has to be there still.
   class Loan {
    public:
@@ -75,6 +80,8 @@ class PagePool {
 
   /// So many bytes, all zero. Throws std::bad_alloc. `size` is not 0.
   Loan Take(size_t size) {
+    if (now_ - last_use_ >= kLongRest) first_use_ = now_;
+    last_use_ = now_;
     // Now, as Keep() must not fail.
     spare_.reserve(kMostSpare);
     for (auto spare = spare_.begin(); spare != spare_.end(); ++spare) {
@@ -89,16 +96,20 @@ class PagePool {
     return {*this, Pages(size + size / kRoom), size};
   }
 
-  /// Gives back to the kernel what was not needed since the last call.
-  void Trim() {
-    std::erase_if(spare_, [](Spare& spare) { return !std::exchange(spare.was_needed, false); });
+  /// Gives back to the kernel what was not needed for long. What is lent until the next call is lent now.
+  void Trim(Time now) {
+    now_ = now;
+    const Time rest = last_use_ - first_use_ < kShortRest ? kShortRest : kLongRest;
+    std::erase_if(spare_, [&](const Spare& spare) { return now - spare.last_use >= rest; });
   }
 
  private:
   struct Spare {
     Pages pages;
-    bool was_needed = true;  ///< since the last Trim()
+    Time last_use;
   };
+  static constexpr Time kShortRest = std::chrono::seconds(1);
+  static constexpr Time kLongRest = std::chrono::seconds(30);
   /// A table that is read, one that is written, and the counters of both.
   static constexpr size_t kMostSpare = 4;
   /// Less is not worth keeping.
@@ -107,13 +118,16 @@ class PagePool {
 
   void Keep(Pages pages) {
     if (pages.bytes().size() < kLeast) return;
-    if (spare_.size() < kMostSpare) return spare_.push_back({std::move(pages)});
+    if (spare_.size() < kMostSpare) return spare_.push_back({std::move(pages), now_});
     // One that does not fit any more, most likely.
-    const auto unneeded = std::ranges::find(spare_, false, &Spare::was_needed);
-    if (unneeded != spare_.end()) *unneeded = {std::move(pages)};
+    const auto oldest = std::ranges::min_element(spare_, {}, &Spare::last_use);
+    if (oldest->last_use < now_) *oldest = {std::move(pages), now_};
   }
 
   std::vector<Spare> spare_;
+  Time now_ = -kLongRest;  ///< of the last Trim()
+  Time first_use_ = now_;  ///< of those without a long rest in between
+  Time last_use_ = now_;
 };
 
 }  // namespace viaduct::xtables

@@ -49,9 +49,8 @@ class TableSocket {
   /// Has the kernel check a table, as for a replacement, and put it nowhere. The error is the one that
   /// Replace() would give.
   Status Try(Table& table);
-  /// To be called with every call on the table: memory that was not needed since the last one goes back to
-  /// the kernel.
-  void Trim() { pool_->Trim(); }
+  /// To be called with every call on the table: memory that was not needed for long goes back to the kernel.
+  void Trim() { pool_->Trim(calls_->Now()); }
   /// Adds to the counters of every entry. EINVAL: the kernel's table has another number of entries by now.
   Status AddCounters(Counters& counters);
 

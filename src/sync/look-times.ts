@@ -8,8 +8,8 @@ const longestRest = 10
 
 /**
  * When one family's tables are looked at, and how. A cheap look notices what was added or removed: one a second, or, where the tables are
- * watched, when the watch saw something, and two seconds after a write or after the watch began, which may not have looked at the tables
- * since. A full comparison notices everything: a sync period after a write, and then twice as late each time that it finds nothing, up
+ * watched, one a sync period, when the watch saw something, and two seconds after a write or after the watch began, which may not have
+ * looked at the tables since. A full comparison notices everything: a sync period after a write, and then twice as late each time that it finds nothing, up
  * to ten sync periods.
  */
 export class LookTimes {
@@ -33,7 +33,8 @@ export class LookTimes {
   take(): 'none' | 'cheap' | 'full' {
     const nowMs = this.#clock.now()
     if (nowMs < this.#dueMs) return 'none'
-    this.#checkDueMs = this.#isWatched ? Infinity : nowMs + checkPeriodMs
+    // A watched table too is looked at: memory of its last write goes back to the kernel then.
+    this.#checkDueMs = nowMs + (this.#isWatched ? this.#syncPeriodMs : checkPeriodMs)
     if (nowMs >= this.#recheckDueMs) this.#recheckDueMs = Infinity
     if (nowMs < this.#compareDueMs) return 'cheap'
     this.#comparePeriodMs = Math.min(2 * this.#comparePeriodMs, longestRest * this.#syncPeriodMs)
@@ -55,7 +56,7 @@ export class LookTimes {
 
   beginWatch(): void {
     this.#isWatched = true
-    this.#checkDueMs = Infinity
+    this.#checkDueMs = this.#clock.now() + this.#syncPeriodMs
     this.#recheckSoon()
   }
 
