@@ -130,6 +130,44 @@ async function latencyFigures(mode: ProxyMode, tickUs: number): Promise<Record<s
   })
 }
 
+/** One change after another, each when the agent has rested: pages of a large table are still there after the short rest. */
+const rests = { short: 600, long: 5000 } as const
+const changesPerRest = 10
+
+/** The shipped agent in iptables mode at full size: its start, and one changed endpoint at a time, as a user's cluster has them. */
+async function changeFigures(reals: number): Promise<unknown> {
+  return await withPlace(async (place) => {
+    await serve(place, connect)
+    // As bench/iptables/stage.ts: of many endpoints one is waited for.
+    const prober = new Prober(place, connect, { tickUs: reals === 1 ? 1000 : 5000, burst: reals })
+    const api = await ApiProcess.start({ ...whole, reals }, place)
+    const agent = startAgent(place, api)
+    await agent.inForce()
+    const startMs = millisecondsBetween(agent.startNs, process.hrtime.bigint())
+    const startCpuMs = agent.cpuSeconds() * 1000
+    await sleep(restMs)
+    const change = async (rest: number): Promise<{ readonly ms: number; readonly cpuMs: number }> => {
+      const before = agent.cpuSeconds()
+      const startNs = process.hrtime.bigint()
+      const { vip, endpoint } = await api.change()
+      const answeredNs = await prober.answered({ address: vip, port: 80, expected: endpoint })
+      await sleep(rest)
+      return { ms: millisecondsBetween(startNs, answeredNs), cpuMs: (agent.cpuSeconds() - before) * 1000 }
+    }
+    const figures: Record<string, unknown> = { startMs, startCpuMs }
+    for (const [name, rest] of Object.entries(rests)) {
+      const changes = []
+      for (let i = 0; i < changesPerRest; i++) changes.push(await change(rest))
+      const times = changes.map(({ ms }) => ms)
+      const cpuMs = median(changes.map((figure) => figure.cpuMs))
+      figures[name] = { medianMs: median(times), maxMs: Math.max(...times), cpuMs }
+    }
+    await agent.stop()
+    await api.stop()
+    return figures
+  })
+}
+
 /** What the agent itself says of its changes so far: from the change of an object to the kernel's last acknowledgement. */
 async function eventsToKernel(
   place: Namespace,
@@ -167,6 +205,7 @@ const parts: Readonly<Record<string, () => Promise<unknown>>> = {
   events: eventFigures,
   empty: emptyFigures,
   latency: () => latencyFigures('iptables', 500),
+  changes: async () => ({ one: await changeFigures(1), ten: await changeFigures(10) }),
   guest: guestFigures,
   memory: memoryFigures,
 }

@@ -23,6 +23,7 @@ const parts = {
   events: { title: 'the API source: changes of slices of 10 endpoints', rows: eventRows },
   empty: { title: 'the agent: an empty cluster, iptables mode', rows: emptyRows },
   latency: { title: 'the agent: 100 Services, iptables mode, changes one by one', rows: latencyRows },
+  changes: { title: 'the agent: 10,000 Services, iptables mode, over TLS', rows: changeRows },
   guest: { title: 'the agent in the guest: 100 Services, ipvs mode, changes one by one', rows: guestRows },
   memory: { title: 'the API source: 100 changes per second', rows: memoryRows },
 }
@@ -141,6 +142,38 @@ function latencyRows({ medianMs, p99Ms, maxMs }) {
       target: ['<=', 20],
       note,
     },
+  ]
+}
+
+/** @param {any} figures @returns {readonly import('./rows.mjs').Row[]} */
+function changeRows({ one, ten }) {
+  return [...changeRowsOf('x 1', one, 60), ...changeRowsOf('x 10', ten, 200)]
+}
+
+/** @returns {readonly import('./rows.mjs').Row[]} */
+function changeRowsOf(
+  /** @type {string} */ size,
+  /** @type {any} */ { startMs, startCpuMs, short, long },
+  /** @type {number} */ limit,
+) {
+  return [
+    {
+      what: `${size}: CPU from process start to rules in force`,
+      value: startCpuMs,
+      format: ms,
+      ...(size === 'x 1' ? { target: ['<=', 900] } : {}),
+      note: `after ${ms(startMs)}`,
+    },
+    ...[
+      { rest: '0.6 s', figures: short },
+      { rest: '5 s', figures: long },
+    ].map(({ rest, figures: { medianMs, maxMs, cpuMs } }) => ({
+      what: `${size}: one endpoint replaced every ${rest}, event sent to first answer`,
+      value: medianMs,
+      format: ms,
+      target: ['<=', limit],
+      note: `median; at most ${ms(maxMs)}; CPU ${ms(cpuMs)}`,
+    })),
   ]
 }
 
