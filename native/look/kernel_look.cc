@@ -31,10 +31,10 @@ Result<KernelLook> KernelLook::Open(std::span<const uint8_t> families, Scope sco
       tables.push_back(std::move(socket.value()));
     }
   }
-  if (scope == Scope::kTables) return KernelLook(std::move(tables), std::nullopt);
+  if (scope == Scope::kTables) return KernelLook(std::move(tables), nullptr);
   auto servers = ipvs::OptionReader::Open(calls);
   if (!servers.ok()) return servers.error();
-  return KernelLook(std::move(tables), std::move(servers.value()));
+  return KernelLook(std::move(tables), std::make_unique<ipvs::OptionReader>(std::move(servers.value())));
 }
 
 std::vector<uint8_t> KernelLook::Take() {

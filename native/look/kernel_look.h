@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -32,11 +32,11 @@ class KernelLook {
   std::vector<uint8_t> Take();
 
  private:
-  KernelLook(std::vector<xtables::TableSocket> tables, std::optional<ipvs::OptionReader> servers)
+  KernelLook(std::vector<xtables::TableSocket> tables, std::unique_ptr<ipvs::OptionReader> servers)
       : tables_(std::move(tables)), servers_(std::move(servers)) {}
 
   std::vector<xtables::TableSocket> tables_;
-  std::optional<ipvs::OptionReader> servers_;
+  std::unique_ptr<ipvs::OptionReader> servers_;  ///< of Scope::kIpvs
 };
 
 }  // namespace viaduct::look
