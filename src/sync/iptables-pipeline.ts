@@ -246,8 +246,8 @@ export class IptablesPipeline implements Pipeline {
           : []
       if (this.#state === undefined) {
         const ledger = new IptablesLedger({ isBeside: known === 'listed' && (await hasFormerOwner(doors)) })
-        const portNameOf = (route: ServicePortKey): string | undefined => {
-          const port = this.#tracker.servicePort(route)
+        const portNameOf = (key: ServicePortKey): string | undefined => {
+          const port = this.#tracker.servicePort(key)
           return port && servicePortName(port)
         }
         this.#state = { ledger, tables: new IptablesTables({ ...this.#options, ledger, portNameOf }) }

@@ -100,9 +100,11 @@ describe('readConfig', () => {
     ['"mode": "ipvs"', { mode: 'ipvs' }],
     ['featureGates: {AllowServiceExternalIPs: false}', { featureGates: { AllowServiceExternalIPs: false } }],
     ['clientConnection: {qps: 2.5, burst: 3}', { client: { clientConnection: { qps: 2.5, burst: 3 } } }],
-    ['clientConnection: null', {}],
     ['logging: {format: text, verbosity: 3}', { loggingFormat: 'text', verbosity: 3 }],
-    ['logging: {flushFrequency: 7s}', { withoutEffect: { 'logging.flushFrequency': '7s' } }],
+    [
+      'logging: {flushFrequency: 7s}\nclientConnection: null',
+      { withoutEffect: { 'logging.flushFrequency': '7s' } },
+    ],
     ['logging: {flushFrequency: 7000000000}', { withoutEffect: { 'logging.flushFrequency': '7s' } }],
     [
       'logging: {vmodule: [{filePattern: a, verbosity: 1}, {filePattern: b*, verbosity: 2}]}',
@@ -123,7 +125,6 @@ describe('readConfig', () => {
       'bindAddressHardFail: true\nenableProfiling: true',
       { servers: { bindAddressHardFail: true, enableProfiling: true } },
     ],
-    ['bindAddress: "::"', { bindAddress: '::' }],
     [
       'iptables: {masqueradeBit: 0, masqueradeAll: true, localhostNodePorts: false, syncPeriod: 1m, minSyncPeriod: 1s}',
       {
@@ -159,7 +160,7 @@ describe('readConfig', () => {
       'detectLocalMode: BridgeInterface\ndetectLocal: {bridgeInterface: cni0}',
       { detectLocalMode: 'BridgeInterface', detectLocal: { bridgeInterface: 'cni0' } },
     ],
-    ['oomScoreAdj: 0', { oomScoreAdj: 0 }],
+    ['bindAddress: "::"\noomScoreAdj: 0', { bindAddress: '::', oomScoreAdj: 0 }],
     [
       'conntrack: {maxPerCore: 0, min: 1, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 1s, tcpBeLiberal: true}',
       {
@@ -172,10 +173,11 @@ describe('readConfig', () => {
         },
       },
     ],
-    ['mode: nftables', { mode: 'nftables' }],
     ['mode: nftables\nnodePortAddresses: []', { mode: 'nftables', nodePortAddresses: ['primary'] }],
-    [`---\n${viaductHead}modeFallback: false`, { modeFallback: false }],
-    [`---\n${viaductHead}vipBinding: addresses`, { vipBinding: 'addresses' }],
+    [
+      `---\n${viaductHead}modeFallback: false\nvipBinding: addresses`,
+      { modeFallback: false, vipBinding: 'addresses' },
+    ],
     [
       `---\n---\n${viaductHead}ipvs: {schedulerFlags: [none], gracefulPeriod: 0s, runEstimation: false}\nmetricsServer: false`,
       {
@@ -183,8 +185,10 @@ describe('readConfig', () => {
         servers: { metricsServer: false },
       },
     ],
-    [`---\n${viaductHead}ipvs: {gracefulPeriod: infinity}`, { ipvs: { gracefulPeriodMs: Infinity } }],
-    [`---\n${viaductHead}ipvs: {markMask: 0xfff0000}`, { ipvs: { markMask: 0xfff0000 } }],
+    [
+      `---\n${viaductHead}ipvs: {gracefulPeriod: infinity, markMask: 0xfff0000}`,
+      { ipvs: { gracefulPeriodMs: Infinity, markMask: 0xfff0000 } },
+    ],
     [`---\n${viaductHead}ipvs: {markMask: "0xfff0000"}`, { ipvs: { markMask: 0xfff0000 } }],
   ]
   for (const [text, input] of good) {

@@ -184,8 +184,7 @@ describe('a manifests folder that is empty', () => {
 
   it('is looked at again without an event, as a mount makes none', async () => {
     let isMounted = true
-    const { list } = nodeFileSystem
-    await folder.start({ list: (path) => (isMounted ? list(path) : []) }, timers)
+    await folder.start({ list: (path) => (isMounted ? nodeFileSystem.list(path) : []) }, timers)
     folder.batches.length = 0
     isMounted = false
     await folder.loggedAfter(() => {
