@@ -246,8 +246,8 @@ export class IptablesPipeline implements Pipeline {
           : []
       if (this.#state === undefined) {
         const ledger = new IptablesLedger({ isBeside: known === 'listed' && (await hasFormerOwner(doors)) })
-        const portNameOf = (key: ServicePortKey): string | undefined => {
-          const port = this.#tracker.servicePort(key)
+        const portNameOf = (of: ServicePortKey): string | undefined => {
+          const port = this.#tracker.servicePort(of)
           return port && servicePortName(port)
         }
         this.#state = { ledger, tables: new IptablesTables({ ...this.#options, ledger, portNameOf }) }
