@@ -167,6 +167,7 @@ describe('readConfig', () => {
         },
       },
     ],
+    ['windowsRunAsService: true', { withoutEffect: { windowsRunAsService: true } }],
     ['mode: nftables\nnodePortAddresses: []', { mode: 'nftables', nodePortAddresses: ['primary'] }],
     [
       `---\n${viaductHead}modeFallback: false\nvipBinding: addresses`,

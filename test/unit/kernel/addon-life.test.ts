@@ -106,6 +106,7 @@ describe('the addon', () => {
       'hurry',
       'load',
       'packets',
+      'refusals',
       'stage',
     ])
   })
