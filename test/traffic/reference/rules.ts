@@ -202,10 +202,15 @@ function addExternal(
   const guarded = hasEndpoints && ranges.length > 0 ? ofFamily(balancers, world.family) : []
   const external = `KUBE-EXT-${port.id}`
   const externalIPs = world.settings.allowsExternalIPs === false ? [] : service.externalIPs
-  for (const address of ofFamily([...externalIPs, ...balancers], world.family)) {
-    const chain = guarded.includes(address) ? `KUBE-FW-${port.id}` : external
+  // An address that is both has both rules, of which the first counts.
+  const frontends = [
+    ...ofFamily(externalIPs, world.family).map((address) => ({ address, isGuarded: false })),
+    ...ofFamily(balancers, world.family).map((address) => ({ address, isGuarded: guarded.length > 0 })),
+  ]
+  for (const { address, isGuarded } of frontends) {
+    const chain = isGuarded ? `KUBE-FW-${port.id}` : external
     if (hasEndpoints) tables.nat.push(`-A KUBE-SERVICES ${match(address)} -j ${chain}`)
-    if (guarded.includes(address)) tables.filter.push(`-A KUBE-PROXY-FIREWALL ${match(address)} -j DROP`)
+    if (isGuarded) tables.filter.push(`-A KUBE-PROXY-FIREWALL ${match(address)} -j DROP`)
     if (!hasExternal) tables.filter.push(`-A KUBE-EXTERNAL-SERVICES ${match(address)} -j ${refusal}`)
   }
   if (guarded.length > 0) addFirewallChain(tables, port, ranges, guarded)
