@@ -96,7 +96,7 @@ async function publish(
       ports: [{ port: 8080, protocol }],
       endpoints: [...addresses, ...unready].map((text) => ({
         addresses: [text],
-        conditions: { ready: addresses.includes(text) },
+        conditions: { ready: addresses.includes(text), serving: addresses.includes(text) },
       })),
     },
   ]
