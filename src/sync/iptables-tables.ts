@@ -63,13 +63,13 @@ export class IptablesTables {
 
   /** Milliseconds until a table or service port that failed is due; undefined: none failed. */
   nextInMs(): number | undefined {
-    const next = Math.min(this.#retries.nextInMs() ?? Infinity, this.#leftOut.nextInMs() ?? Infinity)
-    return next === Infinity ? undefined : next
+    if (this.isBehind) return this.#retries.nextInMs() ?? 0
+    return this.#leftOut.nextInMs()
   }
 
-  /** Service ports that the kernel refused, to be claimed again now. */
+  /** Service ports that the kernel refused, to be claimed again now; they wait for a table that could not be written. */
   dueRoutes(): readonly ServicePortKey[] {
-    return this.#leftOut.due()
+    return this.isBehind ? [] : this.#leftOut.due()
   }
 
   /** The ledger was told what the route wants: the next write tells whether the kernel takes it. */
