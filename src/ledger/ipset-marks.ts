@@ -11,7 +11,10 @@ export class MarkTable {
   /** Values of the mask's other bits, ascending. */
   readonly #counting: readonly number[]
   readonly #marks = new Map<ServicePortKey, number>()
+  /** Those of service ports, and those that rest. */
   readonly #taken = new Set<number>()
+  /** Released ones, to which frontends may still lead. */
+  readonly #resting = new Set<number>()
 
   constructor(mask: number) {
     const bits = Array.from({ length: 32 }, (_, place) => 2 ** place).filter((bit) => (mask & bit) !== 0)
@@ -51,12 +54,32 @@ export class MarkTable {
     return mark
   }
 
-  /** Whether a mark is free again. */
-  release(key: ServicePortKey): boolean {
+  /** The service port's mark is not given out again before `settle` finds that nothing leads to it. */
+  release(key: ServicePortKey): void {
     const mark = this.#marks.get(key)
-    if (mark === undefined) return false
+    if (mark === undefined) return
     this.#marks.delete(key)
-    return this.#taken.delete(mark)
+    this.#resting.add(mark)
+  }
+
+  /**
+   * Frees the released marks that are not among `leads`: the marks that frontends lead to, as the kernel acknowledged. True:
+   * one at least is free now.
+   */
+  settle(leads: () => ReadonlySet<number>): boolean {
+    if (this.#resting.size === 0) return false
+    const led = leads()
+    const free = [...this.#resting].filter((mark) => !led.has(mark))
+    for (const mark of free) {
+      this.#resting.delete(mark)
+      this.#taken.delete(mark)
+    }
+    return free.length > 0
+  }
+
+  /** How many marks nobody has. */
+  get freeCount(): number {
+    return this.size - this.#taken.size
   }
 
   /** The service ports that have marks, with them. */

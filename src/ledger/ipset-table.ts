@@ -274,9 +274,12 @@ export class IpsetTable {
 
   /** Whether such a virtual server is there to which no frontend leads: who has it lost all of its frontends to others. */
   isMarkIdle(mark: number): boolean {
-    if (!this.isMarkTaken(mark)) return false
-    const leads = [...this.#set('marked').members.values()]
-    return !leads.some(({ acknowledged }) => acknowledged === mark)
+    return this.isMarkTaken(mark) && !this.leads().has(mark)
+  }
+
+  /** The marks that frontends lead to, as acknowledged. Walks all frontends with marks. */
+  leads(): ReadonlySet<number> {
+    return new Set([...this.#set('marked').members.values()].map(({ acknowledged }) => acknowledged))
   }
 
   #markId(mark: number): EntryId {

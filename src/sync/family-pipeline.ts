@@ -217,10 +217,12 @@ export class FamilyPipeline {
         isMarkedVip: (address) => this.#policies.marksVip(address),
       }))
     }
-    if (!report.isFailed) await this.#renewMarks()
+    if (!report.isFailed) await this.#renewsMarks()
     if (known === 'synced' && this.#ledger.keepsLeftovers) this.#ledger.dropLeftovers()
     if (known === 'synced') this.#policies.dropLeftovers()
     if (this.#reconciler.isAdopted) await this.#applyDirty(report, known)
+    // Marks that this pass made free are given to service ports that wait for one.
+    if (!report.isFailed && (await this.#renewsMarks())) await this.#applyDirty(report, known)
     this.#reconciler.endPass()
     if (report.isFailed) this.#backlog.waitOn()
     else this.#backlog.settle()
@@ -288,12 +290,13 @@ export class FamilyPipeline {
     await this.#policies.close()
   }
 
-  /** What lost its mark, or may have one now, is compiled again before anything is told to the kernel. */
-  async #renewMarks(): Promise<void> {
+  /** What lost its mark, or may have one now, is compiled again before anything is told to the kernel. False: nothing is. */
+  async #renewsMarks(): Promise<boolean> {
     const keys = this.#policies.renewMarks(this.#ledger.foreignMarks)
-    if (keys.length === 0) return
+    if (keys.length === 0) return false
     this.#tracker.mark(keys)
     await this.#claimDirty()
+    return true
   }
 
   async #claimDirty(): Promise<void> {

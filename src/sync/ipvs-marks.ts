@@ -26,7 +26,8 @@ export class IpvsMarks {
   readonly #marks: MarkTable
   /** Service ports that found every mark taken. */
   readonly #waiting = new Set<ServicePortKey>()
-  #isAnyReleased = false
+  /** Since the last `renew`. */
+  #isAnyFreed = false
   #foreign: ReadonlySet<number> = new Set()
 
   constructor(options: IpvsMarksOptions) {
@@ -38,7 +39,10 @@ export class IpvsMarks {
   take(route: Route, frontends: () => readonly VirtualServerKey[]): number | undefined {
     const { table } = this.#options
     const mark = this.#marks.take(route.key, {
-      former: (preferred) => (table.isMarkIdle(preferred) ? preferred : this.#formerMark(frontends())),
+      former: (preferred) => {
+        const isIdle = table.isMarkIdle(preferred) && !this.#isForeign(preferred)
+        return isIdle ? preferred : this.#formerMark(frontends())
+      },
       isReserved: (candidate) => table.isMarkTaken(candidate) || this.#isForeign(candidate),
     })
     if (mark === undefined) this.#waiting.add(route.key)
@@ -49,26 +53,34 @@ export class IpvsMarks {
 
   /** The route needs no mark, or is gone. */
   release(key: ServicePortKey): void {
-    if (this.#marks.release(key)) this.#isAnyReleased = true
+    this.#marks.release(key)
     if (this.#waiting.delete(key)) this.#report(undefined)
+  }
+
+  /** The kernel took everything: released marks to which no frontend leads any more are free. */
+  settle(): void {
+    if (this.#marks.settle(() => this.#options.table.leads())) this.#isAnyFreed = true
   }
 
   /**
    * Gives up marks for which somebody else has a virtual server, as the kernel was read last. Returns the service ports that
-   * are to be compiled again: those that lost their mark, and those that wait for one where some are free.
+   * are to be compiled again: those that lost their mark, and as many of those that wait for one as there are free ones.
    */
   renew(foreign: ReadonlySet<number>): readonly ServicePortKey[] {
+    // Nothing that was given out since the last reading is foreign by it.
+    const isRead = foreign !== this.#foreign
     this.#foreign = foreign
-    const lost = [...this.#marks.entries].filter(([, mark]) => this.#isForeign(mark))
+    const lost = isRead ? [...this.#marks.entries].filter(([, mark]) => this.#isForeign(mark)) : []
     for (const [key, mark] of lost) {
       this.#marks.release(key)
       const { log, family } = this.#options
       const ipFamily = logFamily(family)
       log.info('Firewall mark belongs to a foreign virtual server, choosing another', { ipFamily, key, mark })
     }
-    const waiting = this.#isAnyReleased ? [...this.#waiting] : []
-    this.#isAnyReleased = false
-    return [...lost.map(([key]) => key), ...waiting]
+    const free = isRead || this.#isAnyFreed ? this.#marks.freeCount : 0
+    this.#isAnyFreed = false
+    const next = free === 0 ? [] : [...this.#waiting].slice(0, free)
+    return [...lost.map(([key]) => key), ...next]
   }
 
   #isForeign(mark: number): boolean {

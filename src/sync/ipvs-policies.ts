@@ -180,7 +180,7 @@ export class IpvsPolicies {
 
   /**
    * Avoids marks for which somebody else has a virtual server. Returns the service ports that are to be compiled again, as
-   * they have another mark.
+   * they have another mark, or may have one now.
    */
   renewMarks(foreign: ReadonlySet<number>): readonly ServicePortKey[] {
     return this.#marks.renew(foreign)
@@ -223,6 +223,7 @@ export class IpvsPolicies {
       if (wanted === undefined && acknowledged === undefined && !isStale) this.#table.want(entry, [])
     }
     const isDiscarded = await this.#sets.discard()
+    if (isDiscarded) this.#marks.settle()
     if (!isComplete) return isDiscarded
     const isWritten = await this.#chains.write({ isComplete: true })
     if (isWritten) await this.#sets.destroyFormer()

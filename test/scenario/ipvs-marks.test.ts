@@ -1,20 +1,30 @@
 // Firewall marks of Services with externalTrafficPolicy Local: whose they are, and what happens when others have them.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { IpsetEntryCursor, type IpvsOp, VirtualServerCursor } from '../../src/kernel/index.js'
+import {
+  IpsetEntryCursor,
+  type IpvsOp,
+  RealServerCursor,
+  VirtualServerCursor,
+} from '../../src/kernel/index.js'
 import { openModelKernel, type ModelKernel } from '../../src/kernel/model/index.js'
 import { cleanUp } from '../../src/sync/index.js'
 import { remove, service, set, slice, synced } from '../support/objects.js'
 import { ip, PipelineLab } from '../support/pipeline-lab.js'
 
 /** A load balancer whose clients from outside are to meet endpoints of this node alone. */
-function local(name: string, clusterIP: string, balancerIP = '198.51.100.1') {
-  const balanced = {
-    type: 'LoadBalancer',
-    externalTrafficPolicy: 'Local',
-    loadBalancerIngress: [{ ip: balancerIP, ipMode: 'VIP' }],
-  } as const
-  return [set(service(name, clusterIP, balanced)), set(slice(`${name}-1`, name, ['10.1.0.1']))]
+function local(name: string, clusterIP: string, balancerIP = '198.51.100.1', endpoint = '10.1.0.1') {
+  return [balanced(name, clusterIP, balancerIP, 'Local'), set(slice(`${name}-1`, name, [endpoint]))]
+}
+
+function balanced(
+  name: string,
+  clusterIP: string,
+  balancerIP: string,
+  externalTrafficPolicy: 'Local' | 'Cluster',
+) {
+  const loadBalancerIngress = [{ ip: balancerIP, ipMode: 'VIP' }] as const
+  return set(service(name, clusterIP, { type: 'LoadBalancer', externalTrafficPolicy, loadBalancerIngress }))
 }
 
 /** Every mark with a virtual server of IPv4, with how many real servers it has. */
@@ -199,4 +209,41 @@ describe('a mask with fewer marks than Services', () => {
     assert.equal(lab.log.find('info', 'as asked now').length, 1)
     await lab.stop()
   })
+
+  it('a mark that goes to another Service has its endpoints only when no frontend of the former one leads to it', async () => {
+    const tea = local('tea', '10.96.0.2', '198.51.100.2', '10.2.0.1')
+    const lab = new PipelineLab({ config })
+    await lab.deliver(...shop, ...tea, synced)
+    assert.deepEqual(await leadsAndBackends(lab.kernel), ['198.51.100.1 -> 10.1.0.1'])
+    const met = new Set<string>()
+    const { ipvs } = lab.kernel
+    const apply = ipvs.apply.bind(ipvs)
+    ipvs.apply = async (ops) => {
+      const outcome = await apply(ops)
+      for (const line of await leadsAndBackends(lab.kernel)) met.add(line)
+      return outcome
+    }
+    await lab.deliver(balanced('shop', '10.96.0.1', '198.51.100.1', 'Cluster'))
+    assert.deepEqual(await leadsAndBackends(lab.kernel), ['198.51.100.2 -> 10.2.0.1'])
+    assert.deepEqual([...met], [])
+    await lab.stop()
+  })
 })
+
+/** Each frontend that leads to a mark with each real server there, as `ADDRESS -> REAL`. */
+async function leadsAndBackends({ ipset, ipvs }: ModelKernel): Promise<readonly string[]> {
+  const dump = await ipvs.dump('ipv4')
+  const servers = new VirtualServerCursor(dump.virtualServers)
+  const reals = new RealServerCursor(dump.realServers)
+  const leads = new IpsetEntryCursor(await ipset.entries('KUBE-EXTERNAL-LOCAL-MARK'), 'hash:ip,port')
+  const lines: string[] = []
+  for (let i = 0; i < leads.length; i++) {
+    const { address, mark } = leads.entry(i)
+    for (let j = 0; j < servers.length; j++) {
+      if (servers.mark(j) !== mark?.value) continue
+      for (let k = 0; k < servers.realCount(j); k++)
+        lines.push(`${address} -> ${reals.address(servers.firstReal(j) + k)}`)
+    }
+  }
+  return lines
+}

@@ -314,13 +314,25 @@ describe('marks', () => {
     }
   })
 
-  it('end, and are free again when they are released', () => {
+  it('end, and are free again when they are released and no frontend leads to them', () => {
     const table = new MarkTable(0x107f)
     for (let i = 0; i < 128; i++) assert.ok(table.take(key(`s${i}`), free) !== undefined)
     assert.equal(table.take(key('late'), free), undefined)
-    assert.equal(table.release(key('s1')), true)
-    assert.equal(table.release(key('s1')), false)
-    assert.ok(table.take(key('late'), free) !== undefined)
+    const mark = table.take(key('s1'), free)
+    assert.ok(mark !== undefined)
+    table.release(key('s1'))
+    table.release(key('s1'))
+    assert.equal(
+      table.settle(() => new Set([mark])),
+      false,
+    )
+    assert.equal(table.take(key('late'), { ...free, former: () => mark }), undefined)
+    assert.equal(
+      table.settle(() => new Set()),
+      true,
+    )
+    assert.equal(table.freeCount, 1)
+    assert.equal(table.take(key('late'), free), mark)
   })
 
   it('of another mask are not taken over', () => {
@@ -333,6 +345,7 @@ describe('marks', () => {
     const table = new MarkTable(0x107f)
     const first = table.take(key('a'), free)
     table.release(key('a'))
+    table.settle(() => new Set())
     const isReserved = (mark: number): boolean => mark === first
     assert.notEqual(table.take(key('a'), { ...free, isReserved }), first)
   })
