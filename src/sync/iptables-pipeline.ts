@@ -227,7 +227,7 @@ export class IptablesPipeline implements Pipeline {
       reportPass(family, { startMs, oldestEventMs, routes, isFull, written, sizes }, this.#options)
       if (written !== undefined) await this.#settle(ledger)
       this.#isInForce ||= written !== undefined && this.#hasTakenOver
-    } else if (clock.now() >= this.#settleDueMs) {
+    } else if (!tables.isBehind && clock.now() >= this.#settleDueMs) {
       await this.#settle(ledger)
     }
     if (tables.isBehind) this.#backlog.waitOn()

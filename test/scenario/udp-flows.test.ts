@@ -206,9 +206,10 @@ describe('UDP flows', () => {
     const nat = lab.kernel.xtables('ipv4', 'nat')
     nat.plan = { callFault: (call) => (call === 'apply' ? constants.errno.ENOMEM : undefined) }
     await lab.deliver(endpoints('10.1.0.2'))
+    await lab.clock.advance(120_000)
     assert.deepEqual(lab.kernel.conntrack.flows, [toFirst])
     nat.plan = {}
-    await lab.clock.advance(10_000)
+    await lab.clock.advance(30_000)
     assert.deepEqual(lab.kernel.conntrack.flows, [])
     await lab.stop()
   })
