@@ -3,14 +3,20 @@ import type { Clock } from './clock.js'
 /** Between two cheap looks while the tables are not watched. */
 const checkPeriodMs = 1000
 
+/**
+ * Between two cheap looks at most while the tables are watched: the look gives memory of the last write back to the kernel
+ * (PagePool in native/xtables keeps it for so long).
+ */
+const longestCheckPeriodMs = 30_000
+
 /** The longest time between two full comparisons, in sync periods. */
 const longestRest = 10
 
 /**
  * When one family's tables are looked at, and how. A cheap look notices what was added or removed: one a second, or, where the tables are
- * watched, one a sync period, when the watch saw something, and two seconds after a write or after the watch began, which may not have
- * looked at the tables since. A full comparison notices everything: a sync period after a write, and then twice as late each time that it finds nothing, up
- * to ten sync periods.
+ * watched, one a sync period but at least one in 30 s, when the watch saw something, and two seconds after a write or after the watch
+ * began, which may not have looked at the tables since. A full comparison notices everything: a sync period after a write, and then
+ * twice as late each time that it finds nothing, up to ten sync periods.
  */
 export class LookTimes {
   readonly #clock: Pick<Clock, 'now'>
@@ -33,8 +39,7 @@ export class LookTimes {
   take(): 'none' | 'cheap' | 'full' {
     const nowMs = this.#clock.now()
     if (nowMs < this.#dueMs) return 'none'
-    // A watched table too is looked at: memory of its last write goes back to the kernel then.
-    this.#checkDueMs = nowMs + (this.#isWatched ? this.#syncPeriodMs : checkPeriodMs)
+    this.#checkDueMs = nowMs + (this.#isWatched ? this.#watchedPeriodMs : checkPeriodMs)
     if (nowMs >= this.#recheckDueMs) this.#recheckDueMs = Infinity
     if (nowMs < this.#compareDueMs) return 'cheap'
     this.#comparePeriodMs = Math.min(2 * this.#comparePeriodMs, longestRest * this.#syncPeriodMs)
@@ -56,7 +61,7 @@ export class LookTimes {
 
   beginWatch(): void {
     this.#isWatched = true
-    this.#checkDueMs = this.#clock.now() + this.#syncPeriodMs
+    this.#checkDueMs = this.#clock.now() + this.#watchedPeriodMs
     this.#recheckSoon()
   }
 
@@ -69,6 +74,10 @@ export class LookTimes {
   endWatch(): void {
     this.#isWatched = false
     this.note()
+  }
+
+  get #watchedPeriodMs(): number {
+    return Math.min(this.#syncPeriodMs, longestCheckPeriodMs)
   }
 
   get #dueMs(): number {

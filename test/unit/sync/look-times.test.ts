@@ -67,6 +67,13 @@ describe('LookTimes', () => {
     assert.deepEqual(looksOf(times, clock, 15), ['2 cheap', '10 full'])
   })
 
+  it('looks every 30 s at a watched table however long the sync period is, so that memory goes back to the kernel', () => {
+    const clock = new TestClock()
+    const times = new LookTimes(clock, 3_600_000)
+    times.beginWatch()
+    assert.deepEqual(looksOf(times, clock, 70), ['2 cheap', '32 cheap', '62 cheap'])
+  })
+
   it('looks at once when the watch saw something, or has ended', () => {
     const clock = new TestClock()
     const times = new LookTimes(clock, syncPeriodMs)
