@@ -141,7 +141,7 @@ export class WatchedTree {
       this.#cancelGrace()
     }
     if (directory === undefined || this.#failed.has(root)) return
-    const isWaiting = isEmpty && this.#gone.size > 0 && this.#keepsGone()
+    const isWaiting = isEmpty && this.#keepsGone()
     const problem = isWaiting
       ? new ConfigError(root, 'is empty: its objects are removed after 10 s')
       : this.#unwatched.get(root)

@@ -182,6 +182,25 @@ describe('a manifests folder that is empty', () => {
     })
   }
 
+  const starts: { name: string; next: () => Promise<readonly string[]>; expected: readonly string[] }[] = [
+    { name: 'it stays so', next: endGracePeriod, expected: ['synced'] },
+    {
+      name: 'it is filled in time',
+      next: async () => await folder.after(() => write('c.yaml', service('c', '10.96.0.3'))),
+      expected: ['+Service default/c 10.96.0.3', 'synced'],
+    },
+  ]
+  for (const { name, next, expected } of starts)
+    it(`at the start does not mean that there are no objects, before 10 s have passed: ${name}`, async () => {
+      rmSync(folder.root, { recursive: true })
+      mkdirSync(folder.root)
+      await folder.start({}, timers)
+      assert.deepEqual(folder.batches, [['listed']])
+      assert.match(folder.log.at(-1) ?? '', /is empty: its objects are removed after 10 s$/u)
+      assert.deepEqual(await next(), expected)
+      await folder.until(() => folder.errors === 0)
+    })
+
   it('is looked at again without an event, as a mount makes none', async () => {
     let isMounted = true
     await folder.start({ list: (path) => (isMounted ? nodeFileSystem.list(path) : []) }, timers)

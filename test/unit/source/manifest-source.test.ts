@@ -60,11 +60,6 @@ describe('ManifestSource: first listing', () => {
     assert.deepEqual(rest, [])
   })
 
-  it('is synced in an empty folder', async () => {
-    await folder.start()
-    assert.deepEqual(folder.batches, [['synced']])
-  })
-
   it('reports a bad file by file, document and field; the others are in force', async () => {
     write('a.yaml', service('a', '10.96.0.1'))
     write('bad.yaml', service('bad', '10.96.0.300'))
