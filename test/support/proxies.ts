@@ -37,18 +37,38 @@ function httpProxy(asked: string[]): Server {
   return server
 }
 
+/** A client that offers user and password must log in as `me` with `50%off`. */
 function socksProxy(asked: string[]): Server {
   return createServer((socket) => {
-    // Version 5 with no login; then version, command, reserved, type 1, four bytes of address, two of port.
-    socket.once('data', () => {
-      socket.write(Buffer.from([5, 0]))
-      socket.once('data', (request) => {
-        const [host, port] = [[...request.subarray(4, 8)].join('.'), request.readUInt16BE(8)]
-        asked.push(`${host}:${port}`)
-        join(socket, { host, port, greeting: Buffer.from([5, 0, 0, 1, 0, 0, 0, 0, 0, 0]) })
+    socket.on('error', () => undefined)
+    socket.once('data', (greeting) => {
+      const wantsLogin = greeting.subarray(2).includes(2)
+      socket.write(Buffer.from([5, wantsLogin ? 2 : 0]))
+      if (!wantsLogin) return socket.once('data', (request) => joinAsAsked(socket, request, asked))
+      return socket.once('data', (login) => {
+        const isRight = login.equals(Buffer.from('\u0001\u0002me\u000650%off'))
+        socket.write(Buffer.from([1, isRight ? 0 : 1]))
+        socket.once('data', (request) => joinAsAsked(socket, request, asked))
       })
     })
   })
+}
+
+/** Version, command, reserved, type, address, two bytes of port; a name is taken for this machine. */
+function joinAsAsked(socket: Socket, request: Buffer, asked: string[]): void {
+  const bytes = request.subarray(4, -2)
+  const port = request.readUInt16BE(request.length - 2)
+  const isName = request[3] === 3
+  const address = request[3] === 4 ? ipv6Text(bytes) : bytes.join('.')
+  const host = isName ? bytes.subarray(1).toString() : address
+  asked.push(`${isIPv6(host) ? `[${host}]` : host}:${port}`)
+  const greeting = Buffer.from([5, 0, 0, 1, 0, 0, 0, 0, 0, 0])
+  join(socket, { host: isName ? '127.0.0.1' : address, port, greeting })
+}
+
+function ipv6Text(bytes: Buffer): string {
+  const groups = Array.from({ length: 8 }, (_, i) => bytes.readUInt16BE(2 * i).toString(16))
+  return new URL(`http://[${groups.join(':')}]`).hostname.slice(1, -1)
 }
 
 function join(

@@ -1,17 +1,14 @@
 // The proxy that the environment names, by the rules of Go's golang.org/x/net/http/httpproxy, which client-go follows.
 import { BlockList, isIP } from 'node:net'
-import { ConfigError } from '../../errors.js'
+import { parseProxy } from './proxy-url.js'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
-/** The proxy on the way to `server`; undefined: none. Throws ConfigError where a variable names no proxy of http: or https:. */
+/** The proxy on the way to `server`; undefined: none. Throws ConfigError where a variable is not the URL of a proxy. */
 export function environmentProxy(server: URL, environment: Environment): URL | undefined {
   const [name, text] = variable(environment, server.protocol === 'https:' ? 'HTTPS_PROXY' : 'HTTP_PROXY')
   if (text === '' || !mayProxy(server, variable(environment, 'NO_PROXY')[1])) return undefined
-  const written = text.includes('://') ? text : `http://${text}`
-  const proxy = URL.canParse(written) ? new URL(written) : undefined
-  if (proxy !== undefined && ['http:', 'https:'].includes(proxy.protocol)) return proxy
-  throw new ConfigError(name, 'must be the URL of a proxy that begins with http:// or https://')
+  return parseProxy(name, text.includes('://') ? text : `http://${text}`)
 }
 
 /** In upper case it counts before the one in lower case; a blank one is none. */
@@ -22,7 +19,7 @@ function variable(environment: Environment, name: string): readonly [name: strin
 }
 
 function mayProxy(server: URL, noProxy: string): boolean {
-  const host = withoutBrackets(server.hostname.toLowerCase()).replace(/\.$/u, '')
+  const host = withoutBrackets(server.hostname.toLowerCase())
   if (host === 'localhost' || isLoopback(host)) return false
   const port = server.port === '' ? (server.protocol === 'https:' ? '443' : '80') : server.port
   const entries = noProxy.split(',').map((entry) => entry.trim().toLowerCase())
@@ -36,7 +33,7 @@ function exempts(entry: string, host: string, port: string): boolean {
   if (length !== undefined) return isInNetwork(host, network, length)
   // An IPv6 address without brackets has no port.
   const found = isIP(entry) === 6 ? null : /^(?<name>.*):(?<port>[^:\]]*)$/u.exec(entry)
-  const name = withoutBrackets(found?.groups?.['name'] ?? entry)
+  const name = found === null ? entry : withoutBrackets(found.groups?.['name'] ?? '')
   const wantedPort = found?.groups?.['port'] ?? ''
   if (name === '' || (wantedPort !== '' && wantedPort !== port)) return false
   if (isIP(name) !== 0) return isInNetwork(host, name, isIP(name) === 6 ? '128' : '32')

@@ -6,6 +6,7 @@ import { ConfigError } from '../../errors.js'
 import { readOrExplain } from './client-options.js'
 import { readExec, type ExecSettings } from './exec-settings.js'
 import { KubeconfigFields } from './kubeconfig-fields.js'
+import { parseProxy } from './proxy-url.js'
 
 /** A certificate or a key: in a file, or in the kubeconfig itself as base64. */
 export type Material =
@@ -20,8 +21,8 @@ export interface KubeconfigCluster {
   readonly isInsecure: boolean
   /** Blank: the server's own. */
   readonly tlsServerName: string
-  /** Blank: none. */
-  readonly proxyUrl: string
+  /** undefined: none. */
+  readonly proxy: URL | undefined
   /** For exec plugins: what the file says to all of them about the cluster. */
   readonly execConfig: unknown
 }
@@ -115,41 +116,14 @@ function readCluster(fields: KubeconfigFields, folder: string): KubeconfigCluste
     authority,
     isInsecure,
     tlsServerName: fields.text('tls-server-name'),
-    proxyUrl: readProxy(fields),
+    proxy: readProxy(fields),
     execConfig: extension?.anything('extension'),
   }
 }
 
-const proxySchemes = ['http:', 'https:', 'socks5:', 'socks5h:']
-
-function readProxy(fields: KubeconfigFields): string {
-  const proxy = fields.text('proxy-url')
-  if (proxy === '') return ''
-  const url = URL.canParse(proxy) ? new URL(proxy) : undefined
-  if (url === undefined || !proxySchemes.includes(url.protocol)) {
-    const schemes = proxySchemes.map((scheme) => `${scheme}//`).join(', ')
-    throw fields.error('proxy-url', `must be a URL that begins with one of ${schemes}`)
-  }
-  // The library looks for a host of that name, with its brackets.
-  if (url.protocol.startsWith('socks') && url.hostname.startsWith('['))
-    throw fields.error('proxy-url', 'must not have an IPv6 address where it is one of SOCKS: a name is taken')
-  for (const [part, text] of [
-    ['user', url.username],
-    ['password', url.password],
-  ] as const) {
-    if (!isDecodable(text)) throw fields.error('proxy-url', `its ${part} must be percent-encoded: a % is %25`)
-  }
-  return url.href
-}
-
-/** Whether it is percent-encoded UTF-8. */
-function isDecodable(text: string): boolean {
-  try {
-    decodeURIComponent(text)
-    return true
-  } catch {
-    return false
-  }
+function readProxy(fields: KubeconfigFields): URL | undefined {
+  const text = fields.text('proxy-url')
+  return text === '' ? undefined : parseProxy(fields.error('proxy-url', '').path, text)
 }
 
 function readUser(fields: KubeconfigFields, folder: string): KubeconfigUser {

@@ -2,7 +2,6 @@
 // client take their time (docs/adr/0016).
 import type { Agent } from 'node:http'
 import type { RequestOptions } from 'node:https'
-import { isIP } from 'node:net'
 // Not by the package's own door, through which everything else of it would come along.
 import { KubeConfig } from '@kubernetes/client-node/dist/config.js'
 import { ConfigError } from '../../errors.js'
@@ -47,19 +46,9 @@ export async function kubeconfigOptions(
     throw new ConfigError(serverField, 'is missing: name the URL of the API server')
   }
   const url = master === '' ? parseServer(serverField, server) : parseServer('--master', master)
-  checkProxy(kubeconfig.cluster, url)
   const access = new KubeconfigAccess(kubeconfig, url, dependencies)
   await access.check()
   return { server: url, login: async (signal) => await access.login(signal) }
-}
-
-/** NB: through SOCKS the library holds the certificate of a server that is an address against `localhost`. */
-function checkProxy({ proxyUrl, tlsServerName, serverField }: KubeconfigCluster, server: URL): void {
-  const isAddress = isIP(server.hostname.replace(/^\[|\]$/gu, '')) !== 0
-  if (!proxyUrl.startsWith('socks5') || server.protocol === 'http:' || !isAddress || tlsServerName !== '')
-    return
-  const problem = 'must have a name, or a tls-server-name beside it, where the proxy-url is one of SOCKS'
-  throw new ConfigError(serverField, problem)
 }
 
 /** As PEM. */
@@ -76,7 +65,7 @@ class KubeconfigAccess {
   readonly #client: KubeConfig
   readonly #tokenFile: TokenFile | undefined
   readonly #plugin: ExecPlugin | undefined
-  /** By way of an HTTP proxy. */
+  /** By way of a proxy. */
   readonly #tunnels: Agent | undefined
   /** Certificates and key that were found to be in order. */
   #examined = ''
@@ -87,7 +76,8 @@ class KubeconfigAccess {
     this.#kubeconfig = kubeconfig
     this.#dependencies = dependencies
     this.#client = openClient(kubeconfig, server)
-    const proxy = httpProxy(cluster, server, dependencies.environment)
+    // What the file names counts before the environment, as in client-go.
+    const proxy = cluster.proxy ?? environmentProxy(server, dependencies.environment)
     this.#tunnels = proxy === undefined ? undefined : tunnelAgent(proxy, server)
     this.#tokenFile = user.tokenFile === '' ? undefined : new TokenFile(user.tokenFile, dependencies)
     this.#plugin =
@@ -119,13 +109,12 @@ class KubeconfigAccess {
   }
 
   async #apply(headers: Login['headers'], credential: ExecCredential | undefined): Promise<Login> {
-    const { authority, proxyUrl } = this.#kubeconfig.cluster
+    const { authority } = this.#kubeconfig.cluster
     const options: RequestOptions = { headers: { ...headers }, ...credential?.certificate }
     await this.#client.applyToHTTPSOptions(options).catch((error: unknown) => {
       throw this.#explain(error)
     })
     const { servername, rejectUnauthorized } = options
-    const agent = this.#tunnels ?? (proxyUrl === '' ? undefined : options.agent)
     const [ca, cert, key] = [pemOf(options.ca), pemOf(options.cert), pemOf(options.key)]
     const tls = { ca, cert, key, servername, rejectUnauthorized }
     this.#examine(tls)
@@ -133,7 +122,7 @@ class KubeconfigAccess {
       headers: headersOf(options),
       tls,
       trusted: authority === undefined ? trustedWithoutAuthority : nameOf(authority),
-      ...(typeof agent === 'object' ? { agent } : {}),
+      ...(this.#tunnels === undefined ? {} : { agent: this.#tunnels }),
     }
   }
 
@@ -174,23 +163,9 @@ class KubeconfigAccess {
   }
 }
 
-/** What the file names counts before the environment, as in client-go. */
-function httpProxy(
-  cluster: KubeconfigCluster,
-  server: URL,
-  environment: KubeconfigDependencies['environment'],
-): URL | undefined {
-  if (cluster.proxyUrl === '') return environmentProxy(server, environment)
-  return isHttp(cluster) ? new URL(cluster.proxyUrl) : undefined
-}
-
-function isHttp({ proxyUrl }: KubeconfigCluster): boolean {
-  return proxyUrl.startsWith('http')
-}
-
 function openClient({ cluster, user }: Kubeconfig, server: URL): KubeConfig {
   const client = new KubeConfig()
-  const { authority, isInsecure, tlsServerName, proxyUrl } = cluster
+  const { authority, isInsecure, tlsServerName } = cluster
   const { certificate, key, token, username, password, impersonated } = user
   client.loadFromClusterAndUser(
     {
@@ -201,7 +176,6 @@ function openClient({ cluster, user }: Kubeconfig, server: URL): KubeConfig {
       caFile: fileOf(authority),
       caData: dataOf(authority),
       tlsServerName,
-      proxyUrl: isHttp(cluster) ? '' : proxyUrl,
     },
     {
       name: 'user',
@@ -244,7 +218,7 @@ function pemOf(value: RequestOptions['key']): string | undefined {
 
 /** Cluster of an ExecCredential's spec. */
 function clusterInfo(
-  { authority, isInsecure, tlsServerName, proxyUrl, execConfig }: KubeconfigCluster,
+  { authority, isInsecure, tlsServerName, proxy, execConfig }: KubeconfigCluster,
   server: URL,
   readFile: (path: string) => string,
 ): object {
@@ -255,7 +229,7 @@ function clusterInfo(
     ...(tlsServerName === '' ? {} : { 'tls-server-name': tlsServerName }),
     ...(isInsecure ? { 'insecure-skip-tls-verify': true } : {}),
     ...(ca === '' ? {} : { 'certificate-authority-data': ca }),
-    ...(proxyUrl === '' ? {} : { 'proxy-url': proxyUrl }),
+    ...(proxy === undefined ? {} : { 'proxy-url': proxy.href }),
     ...(execConfig === undefined ? {} : { config: execConfig }),
   }
 }

@@ -22,6 +22,8 @@ const rows: readonly { server?: string; environment: Environment; expected: stri
   { environment: { HTTPS_PROXY: '', https_proxy: 'https://low' }, expected: 'https://low/' },
   { environment: { HTTPS_PROXY, https_proxy: 'http://low' }, expected: 'http://proxy:3128/' },
   { environment: { HTTP_PROXY: 'http://plain' }, expected: undefined },
+  { environment: { ALL_PROXY: 'socks5://all', all_proxy: 'socks5://all' }, expected: undefined },
+  { environment: { HTTPS_PROXY: 'socks5://proxy:1080' }, expected: 'socks5://proxy:1080' },
   {
     server: 'http://api',
     environment: { HTTPS_PROXY, HTTP_PROXY: 'http://plain' },
@@ -44,6 +46,7 @@ const exemptions: readonly { server?: string; noProxy: string; isExempt: boolean
   { noProxy: 'api.example.com:6443', isExempt: true },
   { noProxy: 'api.example.com:443', isExempt: false },
   { noProxy: ':6443', isExempt: false },
+  { server: 'https://api.example.com.', noProxy: 'example.com', isExempt: false },
   { noProxy: '10.0.0.0/8', isExempt: false },
   { server: 'https://10.96.0.1', noProxy: '10.96.0.0/12', isExempt: true },
   { server: 'https://10.96.0.1', noProxy: '10.97.0.0/16', isExempt: false },
@@ -53,12 +56,16 @@ const exemptions: readonly { server?: string; noProxy: string; isExempt: boolean
   { server: 'https://10.96.0.1', noProxy: '10.96.0.0/99', isExempt: false },
   { server: 'https://[fd00::1]:6443', noProxy: 'fd00::1', isExempt: true },
   { server: 'https://[fd00::1]:6443', noProxy: '[fd00::1]:6443', isExempt: true },
+  { server: 'https://[fd00::1]:6443', noProxy: '[fd00::1]', isExempt: false },
   { server: 'https://[fd00::1]:6443', noProxy: 'fd00::/8', isExempt: true },
   { server: 'https://[fd00::1]:6443', noProxy: 'fe00::/8', isExempt: false },
 ]
 
 function isRefusal(error: unknown): boolean {
-  return error instanceof ConfigError && error.message.startsWith('https_proxy: must be the URL of a proxy')
+  return (
+    error instanceof ConfigError &&
+    /^https_proxy: (?:must be the URL of a proxy|its password)/u.test(error.message)
+  )
 }
 
 describe('the proxy of the environment', () => {
@@ -74,7 +81,7 @@ describe('the proxy of the environment', () => {
         assert.equal(environmentProxy(new URL(to), { HTTPS_PROXY, [name]: noProxy })?.href, expected)
     })
 
-  for (const written of ['socks5://proxy', 'http://', 'ftp://proxy'])
+  for (const written of ['socks4://proxy', 'socks5://', 'http://', 'ftp://proxy', 'http://me:50%off@proxy'])
     it(`is refused by its name: ${written}`, () => {
       assert.throws(() => environmentProxy(new URL(server), { https_proxy: written }), isRefusal)
     })
@@ -83,40 +90,45 @@ describe('the proxy of the environment', () => {
 describe('a source whose environment names a proxy', () => {
   afterEach(() => mock.restoreAll())
 
-  it('reaches the API server through it', { timeout: 20_000 }, async () => {
-    const api = new FakeApiServer()
-    api.store.put('Node', apiNode('node-a'))
-    api.store.put('Service', apiService('web', '10.96.0.1'))
-    await api.listen()
-    const proxy = await startProxy('http')
-    mock.method(dns, 'lookup', (_host: string, _options: unknown, done: (...found: unknown[]) => void) =>
-      done(undefined, [{ address: '127.0.0.1', family: 4 }]),
-    )
-    const { client } = resolveConfig({ manifests: 'none' })
-    const to = `api.example:${api.port}`
-    const { source } = await openSource(
-      { manifests: undefined, client: { ...client, master: `http://${to}` } },
-      {
-        fileSystem: nodeFileSystem,
-        timers: realTimers,
-        log: new MemoryLog(),
-        metrics: {
-          manifestErrors: { set: () => assert.fail() },
-          apiObjectErrors: { set: () => undefined },
-          apiLinksDown: { set: () => undefined },
-          apiRequest: () => undefined,
-        },
-        nodeName: 'node-a',
-        environment: { HTTP_PROXY: proxy.url },
-        onCrash: (error) => assert.fail(String(error)),
+  for (const scheme of ['http', 'socks5'] as const)
+    it(
+      `reaches the API server through it, which looks its name up: ${scheme}`,
+      { timeout: 20_000 },
+      async () => {
+        const api = new FakeApiServer()
+        api.store.put('Node', apiNode('node-a'))
+        api.store.put('Service', apiService('web', '10.96.0.1'))
+        await api.listen()
+        const proxy = await startProxy(scheme)
+        mock.method(dns, 'lookup', (_host: string, _options: unknown, done: (...found: unknown[]) => void) =>
+          done(undefined, [{ address: '127.0.0.1', family: 4 }]),
+        )
+        const { client } = resolveConfig({ manifests: 'none' })
+        const to = `api.example:${api.port}`
+        const { source } = await openSource(
+          { manifests: undefined, client: { ...client, master: `http://${to}` } },
+          {
+            fileSystem: nodeFileSystem,
+            timers: realTimers,
+            log: new MemoryLog(),
+            metrics: {
+              manifestErrors: { set: () => assert.fail() },
+              apiObjectErrors: { set: () => undefined },
+              apiLinksDown: { set: () => undefined },
+              apiRequest: () => undefined,
+            },
+            nodeName: 'node-a',
+            environment: { HTTP_PROXY: proxy.url },
+            onCrash: (error) => assert.fail(String(error)),
+          },
+        )
+        const events: string[] = []
+        await source.start((batch) => void events.push(...batch.map(describeEvent)))
+        await source.stop()
+        await api.close()
+        proxy.close()
+        assert.ok(events.includes('+Service default/web 10.96.0.1'))
+        assert.deepEqual([...new Set(proxy.asked)], [to])
       },
     )
-    const events: string[] = []
-    await source.start((batch) => void events.push(...batch.map(describeEvent)))
-    await source.stop()
-    await api.close()
-    proxy.close()
-    assert.ok(events.includes('+Service default/web 10.96.0.1'))
-    assert.deepEqual([...new Set(proxy.asked)], [to])
-  })
 })

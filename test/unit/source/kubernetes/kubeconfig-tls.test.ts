@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { createServer as createSecureServer } from 'node:https'
-import { connect } from 'node:net'
+import { connect, createServer as createPlainServer } from 'node:net'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { makeCertificate } from '../../../support/certificates.js'
 import type { FakeApiOptions } from '../../../support/fake-api-server.js'
@@ -174,9 +174,12 @@ describe('a kubeconfig with a proxy', () => {
     { name: 'a proxy', host: '::1', address: undefined },
     { name: 'both', host: '::1', address: '::1' },
   ] as const) {
-    for (const scheme of ['https', 'http'] as const) {
-      it(`reaches ${scheme} by IPv6 addresses: ${name}`, async () => {
-        const proxy = await startProxy('http', host)
+    for (const { scheme, by } of (['http', 'socks5'] as const).flatMap((proxyScheme) => [
+      { scheme: 'https', by: proxyScheme },
+      { scheme: 'http', by: proxyScheme },
+    ])) {
+      it(`reaches ${scheme} by IPv6 addresses and a proxy of ${by}: ${name}`, async () => {
+        const proxy = await startProxy(by, host)
         const place = address === undefined ? {} : { address }
         lab = new KubernetesLab(scheme === 'https' ? { certificate, ...place } : place)
         await lab.server.listen()
@@ -232,6 +235,53 @@ describe('a kubeconfig with a proxy', () => {
     assert.equal(logins[0], `Basic ${Buffer.from('me:50%off').toString('base64')}`)
     proxy.close()
   })
+
+  it('logs in at a proxy of SOCKS', async () => {
+    const proxy = await startProxy('socks5')
+    const { listed } = await open({}, { cluster: { 'proxy-url': proxy.url.replace('//', '//me:50%25off@') } })
+    await listed
+    assert.deepEqual([...new Set(proxy.asked)], [`127.0.0.1:${lab.server.port}`])
+    proxy.close()
+  })
+
+  for (const { answers, problem } of [
+    { answers: [[4, 0]], problem: 'does not speak SOCKS 5' },
+    { answers: [[5, 255]], problem: 'wants another login than its URL has' },
+    {
+      answers: [
+        [5, 2],
+        [1, 1],
+      ],
+      problem: 'refuses the login of its URL',
+    },
+    {
+      answers: [
+        [5, 0],
+        [5, 2, 0, 1],
+      ],
+      problem: 'does not connect to 127.0.0.1: not allowed by its rules',
+    },
+    { answers: [[5]], problem: 'ends the connection' },
+    { answers: [], problem: 'ends the connection' },
+  ])
+    it(`says what a proxy of SOCKS answers: ${problem} (${JSON.stringify(answers)})`, async () => {
+      const proxy = createPlainServer((socket) => {
+        const left = answers.map((answer) => Buffer.from(answer))
+        socket.on('error', () => undefined)
+        socket.on('data', () => {
+          socket.write(left.shift() ?? '')
+          if (left.length === 0) socket.end()
+        })
+      })
+      await once(proxy.listen(0, '127.0.0.1'), 'listening')
+      const address = proxy.address()
+      assert.ok(typeof address === 'object' && address !== null)
+      const place = `127.0.0.1:${address.port}`
+      await open({}, { cluster: { 'proxy-url': `socks5://me:secret@${place}` } })
+      const expected = `the proxy ${place} ${problem}`
+      await lab.until(() => lab.log.some((line) => line.startsWith('link: ') && line.endsWith(expected)))
+      proxy.close()
+    })
 
   it('says so when there is no proxy', async () => {
     await open({}, { cluster: { 'proxy-url': 'http://127.0.0.1:1' } })
