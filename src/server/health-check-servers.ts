@@ -25,6 +25,9 @@ export interface HealthCheckOptions {
 /** Of all Services of a family together, so that their number does not use up the process's file descriptors. */
 const connectionLimit = 256
 
+/** Per second; room for five probers that ask every 5 s. Where there are more than 1,000 Services, this is more than one server takes otherwise. */
+const probesPerService = 1
+
 /** The servers of one Service by `address:port`. */
 type Listeners = Map<string, Server>
 
@@ -44,7 +47,11 @@ export class HealthCheckServers {
 
   constructor(options: HealthCheckOptions) {
     this.#options = options
-    this.#connections = new Connections(connectionLimit, options.clock)
+    this.#connections = new Connections(
+      connectionLimit,
+      options.clock,
+      () => this.#desired.size * probesPerService,
+    )
   }
 
   /**

@@ -41,9 +41,10 @@ export class Connections {
   /** That has asked nothing for longest first. */
   readonly #sockets = new Set<PacedSocket>()
 
-  constructor(limit: number, clock: Pick<Clock, 'now' | 'schedule'>) {
+  /** `turnsPerSecond` as in Turns. */
+  constructor(limit: number, clock: Pick<Clock, 'now' | 'schedule'>, turnsPerSecond?: () => number) {
     this.#limit = limit
-    this.turns = new Turns(clock)
+    this.turns = new Turns(clock, turnsPerSecond)
   }
 
   get size(): number {

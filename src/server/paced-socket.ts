@@ -13,7 +13,8 @@ const nothing = Buffer.alloc(0)
 /**
  * Node's HTTP server starts every request of a buffer at once. This stream cuts what arrives after each end of headers, waits
  * for a turn before it passes a piece on, and for the reply before it passes the next request on. Meanwhile it does not read:
- * it holds one buffer of 64 KiB at most, and the client waits.
+ * it holds one buffer of 64 KiB at most, and the client waits. NB: the end of a body and the next request may be one piece, so
+ * that two replies are made at once, and never more.
  */
 export class PacedSocket extends Duplex {
   readonly #socket: Socket
@@ -22,7 +23,10 @@ export class PacedSocket extends Duplex {
   #pending: Buffer = nothing
   /** Bytes of `headersEnd` that the pieces passed on end with. */
   #matched = 0
+  /** The newest one; its body may be under way. */
   #request: IncomingMessage | undefined
+  /** Replies that are not over. */
+  #replies = 0
   #hasReplied = false
   #hasEnded = false
 
@@ -48,8 +52,9 @@ export class PacedSocket extends Duplex {
   /** Passes no other request on before `response` is over; the server calls it for each request. */
   hold(request: IncomingMessage, response: ServerResponse): void {
     this.#request = request
+    this.#replies++
     response.once('close', () => {
-      this.#request = undefined
+      this.#replies--
       this.#hasReplied = true
       this.#queue()
     })
@@ -57,7 +62,7 @@ export class PacedSocket extends Duplex {
 
   /** It has asked something, and no reply has been sent yet. */
   get awaitsFirstReply(): boolean {
-    return !this.#hasReplied && (this.#pending.length > 0 || this.#request !== undefined)
+    return !this.#hasReplied && (this.#pending.length > 0 || this.#replies > 0)
   }
 
   /** As of net.Socket: Node's HTTP server bounds idle times with it. */
@@ -90,8 +95,10 @@ export class PacedSocket extends Duplex {
   }
 
   #queue(): void {
-    // The rest of a request whose reply is being made, its body, may pass.
-    if (this.#pending.length > 0 && this.#request?.complete !== true) this.#turns.enter(this.#pass)
+    if (this.#pending.length === 0) return
+    // The rest of the only request whose reply is being made, its body, may pass.
+    const isBodyWanted = this.#replies === 1 && this.#request?.complete === false
+    if (this.#replies === 0 || isBodyWanted) this.#turns.enter(this.#pass)
   }
 
   readonly #pass = (): void => {

@@ -6,18 +6,20 @@ import type { Clock } from '../sync/index.js'
  * turn within 0.3 s, sooner than the second that a probe waits.
  */
 const periodMs = 10
-const turnsPerPeriod = 10
+const leastTurnsPerPeriod = 10
 
-/** Runs work first come, first served, and no more than 10 pieces of it in 10 ms. */
+/** Runs work first come, first served, and no more than 10 pieces of it in 10 ms, or what `turnsPerSecond` allows where that is more. */
 export class Turns {
   readonly #clock: Pick<Clock, 'now' | 'schedule'>
+  readonly #turnsPerSecond: () => number
   readonly #queue = new Set<() => void>()
   #periodStartMs = Number.NEGATIVE_INFINITY
   #used = 0
   #isScheduled = false
 
-  constructor(clock: Pick<Clock, 'now' | 'schedule'>) {
+  constructor(clock: Pick<Clock, 'now' | 'schedule'>, turnsPerSecond = (): number => 0) {
     this.#clock = clock
+    this.#turnsPerSecond = turnsPerSecond
   }
 
   /** How many wait. */
@@ -43,8 +45,9 @@ export class Turns {
       this.#periodStartMs = now
       this.#used = 0
     }
+    const turns = Math.max(leastTurnsPerPeriod, (this.#turnsPerSecond() * periodMs) / 1000)
     for (const work of this.#queue) {
-      if (this.#used === turnsPerPeriod) break
+      if (this.#used >= turns) break
       this.#used++
       this.#queue.delete(work)
       work()

@@ -88,6 +88,21 @@ describe('a server that is flooded', () => {
     }
   })
 
+  it('begins two replies to a connection at most where bodies hide the requests behind them', async () => {
+    const { port, begun } = await open(false)
+    const socket = await client(port)
+    socket.write('POST /metrics HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx'.repeat(500))
+    await until(() => begun.length >= 2)
+    await quiet()
+    assert.equal(begun.length, 2)
+    for (let count = 0; count < 8; count++) {
+      begun[count]?.end('here')
+      await until(() => begun.length > count + 1)
+    }
+    await quiet()
+    assert.equal(begun.filter((response) => !response.writableEnded).length, 2)
+  })
+
   it('finds the end of headers that come in two parts', async () => {
     const { port, begun } = await open(false)
     const socket = await client(port)
@@ -187,6 +202,33 @@ describe('health checks of Services that are flooded', () => {
       assert.equal(asked, period * turnsPerPeriod)
       await clock.advance(periodMs)
     }
+  })
+})
+
+describe('health checks of many Services', () => {
+  it('take one request per second of each, where that is more', async () => {
+    const clock = new ManualClock()
+    let asked = 0
+    const isHealthy = (): boolean => {
+      asked++
+      return true
+    }
+    const servers = new HealthCheckServers({ family: 'ipv4', nodeName: 'node-a', isHealthy, clock })
+    stops.push(async () => await servers.stop())
+    const port = await freePort()
+    // All want one port, which the first one has.
+    const checks = Array.from({ length: 2000 }, (_, i) => ({
+      namespace: 'n',
+      name: `s-${i}`,
+      port,
+      localEndpoints: 1,
+    }))
+    await servers.sync(new Map(checks.map((check) => [`n/${check.name}`, check])), [ip('127.0.0.1')])
+    const prober = await client(port)
+    prober.write(requests(500, '/'))
+    await until(() => asked >= 20)
+    await quiet()
+    assert.equal(asked, 20)
   })
 })
 
