@@ -9,6 +9,7 @@ import type { Namespace } from '../../test/support/namespaces.js'
 import { AgentRun } from '../iptables/agent-run.js'
 import { median, millisecondsBetween } from '../iptables/figures.js'
 import { openPlace, Prober, serve, withPlace } from '../iptables/place.js'
+import { outageFigures } from './outages.js'
 import { ApiProcess, Follower } from './setting.js'
 
 const [part = '', connect = '', follower = '', last = ''] = process.argv.slice(2)
@@ -206,6 +207,10 @@ const parts: Readonly<Record<string, () => Promise<unknown>>> = {
   empty: emptyFigures,
   latency: () => latencyFigures('iptables', 500),
   changes: async () => ({ one: await changeFigures(1), ten: await changeFigures(10) }),
+  outages: async () => ({
+    short: await outageFigures(connect, 5, 5),
+    long: await outageFigures(connect, 20, 4),
+  }),
   guest: guestFigures,
   memory: memoryFigures,
 }

@@ -23,6 +23,7 @@ const parts = {
   events: { title: 'the API source: changes of slices of 10 endpoints', rows: eventRows },
   empty: { title: 'the agent: an empty cluster, iptables mode', rows: emptyRows },
   latency: { title: 'the agent: 100 Services, iptables mode, changes one by one', rows: latencyRows },
+  outages: { title: 'the agent: an API server that is killed and comes back', rows: outageRows },
   changes: { title: 'the agent: 10,000 Services, iptables mode, over TLS', rows: changeRows },
   guest: { title: 'the agent in the guest: 100 Services, ipvs mode, changes one by one', rows: guestRows },
   memory: { title: 'the API source: 100 changes per second', rows: memoryRows },
@@ -143,6 +144,28 @@ function latencyRows({ medianMs, p99Ms, maxMs }) {
       note,
     },
   ]
+}
+
+/** @param {any} figures @returns {readonly import('./rows.mjs').Row[]} */
+function outageRows({ short, long }) {
+  return [
+    { seconds: 5, figures: short },
+    { seconds: 20, figures: long },
+  ].flatMap(({ seconds, figures: { medianMs, maxMs, perSecond } }) => [
+    {
+      what: `away for ${seconds} s: from its return to the first change in force`,
+      value: maxMs,
+      format: ms,
+      target: ['<=', 5000],
+      note: `the longest; median ${ms(medianMs)}`,
+    },
+    {
+      what: `away for ${seconds} s: requests per second`,
+      value: perSecond,
+      format: (value) => value.toFixed(2),
+      target: ['<=', 1],
+    },
+  ])
 }
 
 /** @param {any} figures @returns {readonly import('./rows.mjs').Row[]} */
