@@ -93,14 +93,12 @@ export class WatchedTree {
     this.#targets = new LinkTargets(options.fileSystem, (link) => this.touch(link))
   }
 
-  /** The first look. Throws ConfigError when the root is no folder or cannot be watched. */
+  /** The first look. Throws ConfigError when the root is no folder. */
   open(): TreeChanges {
     const { root } = this.#options
     requireFolder(root, this.#fileSystem)
     this.#touchedDirectories.add(root)
-    const changes = this.take()
-    for (const failure of this.#unwatched.values()) throw failure
-    return changes
+    return this.take()
   }
 
   /** Looks at what was touched since the last call, and only at that; as long as `hasMore`, another call goes on. */

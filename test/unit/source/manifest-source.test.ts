@@ -98,16 +98,20 @@ describe('ManifestSource: first listing', () => {
     })
   }
 
-  it('refuses to start when inotify is exhausted, and names the sysctl', async () => {
-    const problem = new ConfigError(
-      folder.root,
-      'cannot be watched: raise sysctl fs.inotify.max_user_watches',
-    )
-    const watch = () => {
-      throw problem
-    }
-    await assert.rejects(folder.start({ watch }), problem)
-    assert.deepEqual(folder.log, [])
+  it('starts while inotify is exhausted, names the sysctl, and is synced once the folder can be watched', async () => {
+    write('a.yaml', service('a', '10.96.0.1'))
+    let isExhausted = true
+    await folder.start({
+      watch: (path, listener) => {
+        if (isExhausted)
+          throw new ConfigError(path, 'cannot be watched: raise sysctl fs.inotify.max_user_watches')
+        return nodeFileSystem.watch(path, listener)
+      },
+    })
+    assert.deepEqual(folder.batches, [['+Service default/a 10.96.0.1', 'listed']])
+    assert.match(folder.log.at(-1) ?? '', /cannot be watched: raise sysctl/u)
+    assert.deepEqual(await folder.after(() => (isExhausted = false)), ['synced'])
+    assert.equal(folder.errors, 0)
   })
 })
 
