@@ -130,9 +130,10 @@ export class VipTable {
     return this.#vips.get(address)?.isOurs ?? false
   }
 
-  /** Whether it is bound though nothing needs it: the kernel refused to unbind it, or was not asked yet. */
+  /** Whether it is bound though nothing needs it, or may be: the kernel refused to unbind it, was not asked yet, or did not answer. */
   isLeftBound(address: IpAddress): boolean {
-    return this.carriesOurBinding(address) && !this.isNeeded(address)
+    const vip = this.#vips.get(address)
+    return vip !== undefined && (vip.isOurs || vip.isStale) && vip.holders.length === 0
   }
 
   /** Those that are needed, or bound still. */

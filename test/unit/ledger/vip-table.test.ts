@@ -39,6 +39,19 @@ function unbinds(table: VipTable): readonly RouteOp[] {
 const marked = (): boolean => true
 const unmarked = (): boolean => false
 
+it('a route whose making was never answered may be there: its set entry stays until the kernel is read', () => {
+  const table = new VipTable('routes')
+  const address = ip('10.96.0.1')
+  const holder = { service: 'default/web' }
+  table.adopt(reading(new Uint8Array(), unmarked))
+  table.need(address, holder)
+  table.disown(table.planBinds(table.takeDirty()).batch)
+  table.release(address, holder)
+  assert.ok(table.isLeftBound(address))
+  table.adopt(reading(new Uint8Array(), marked))
+  assert.ok(!table.isLeftBound(address))
+})
+
 describe('a route of before that nothing needs (issue 18, A1)', () => {
   for (const address of ['10.96.0.1', 'fd00:10:96::1']) {
     for (const protocol of [viaductRouteProtocol, formerRouteProtocol]) {
