@@ -54,6 +54,8 @@ export class IptablesTables {
   /** Chains that others jump to, as reported: keys of problems. */
   readonly #kept: Record<IptablesTable, readonly string[]> = { nat: [], filter: [] }
   readonly #leftOut: LeftOutRoutes
+  /** Table nat was written. */
+  #isTranslating = false
 
   constructor(options: IptablesTablesOptions) {
     this.#options = options
@@ -80,6 +82,7 @@ export class IptablesTables {
   /** A table has to be written though the ledger has nothing new; one that failed, when its time has come. */
   get isWriteDue(): boolean {
     const due = this.#retries.due()
+    if (!this.#isTranslating) return !this.#retries.has('nat') || due.includes('nat')
     return [...this.#owed].some((table) => !this.#retries.has(table) || due.includes(table))
   }
 
@@ -112,12 +115,15 @@ export class IptablesTables {
    * Tells the tables what is pending, in an order in which no client sees a gap (the two cannot be replaced at once): refusals
    * that are new, then nat, then filter without the refusals that nat made needless. A Service that loses its last endpoint
    * is refused before it is not served any more; one that gets its first is served before it is not refused any more.
+   * At first nat comes before all: ipvs mode may serve, whose packets our filter would drop where a Service has source ranges.
    *
    * A service port with a rule that the kernel refuses is left out of both tables, and the others are written.
    */
   async write({ mayPrune }: { readonly mayPrune: boolean }): Promise<WriteReport | undefined> {
     const { ledger } = this.#options
     const report: WriteReport = {}
+    this.#isTranslating ||= await this.#apply('nat', mayPrune, report)
+    if (!this.#isTranslating) return undefined
     const isRefusing = await this.#apply('filter', mayPrune, report)
     const isServing = await this.#apply('nat', mayPrune, report)
     if (!isServing) return undefined
