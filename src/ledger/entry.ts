@@ -6,7 +6,7 @@ import {
   type VirtualServerKey,
 } from '../kernel/index.js'
 import type { ServicePortKey } from '../model/index.js'
-import type { DesiredVirtualServer } from '../modes/ipvs/index.js'
+import { type DesiredVirtualServer, forbiddingSets } from '../modes/ipvs/index.js'
 import { type PackedId, packedIdOf } from './packed.js'
 import { type ServerState, realServerId } from './diff.js'
 
@@ -109,26 +109,13 @@ export class Entry {
     return new Set(this.acknowledged?.realServers.heldBack.map(({ key }) => realServerId(key)))
   }
 
-  /**
-   * The acknowledged state, but that real servers which get no new connections have their weight where they have to get some:
-   * its Service may be dead (kubernetes issue 108319). undefined: there are none.
-   */
-  get restored(): ServerState | undefined {
-    const { acknowledged, wanted } = this
-    if (acknowledged === undefined || wanted === undefined) return undefined
-    const held = this.heldBack
-    if (held.size === 0) return undefined
-    const due = new Map(
-      [...wanted.realServers]
-        .filter(({ key, settings }) => settings.weight > 0 && held.has(realServerId(key)))
-        .map((real) => [realServerId(real.key), real]),
-    )
-    if (due.size === 0) return undefined
-    const realServers = Array.from(
-      acknowledged.realServers,
-      (real) => due.get(realServerId(real.key)) ?? real,
-    )
-    return { settings: acknowledged.settings, realServers: RealServerList.of(realServers) }
+  /** The kernel has it, and it is to have real servers that get new connections. */
+  get isServing(): boolean {
+    const { acknowledged, isStale, wanted } = this
+    if (isStale || acknowledged === undefined || wanted === undefined) return false
+    const { realServers } = wanted
+    for (let index = 0; index < realServers.length; index++) if (!realServers.isHeldBack(index)) return true
+    return false
   }
 
   /** The Service that messages name. */
@@ -228,7 +215,10 @@ export class Entry {
     else if (kept.length === 0 && this.#draining.size === 0) this.#wanted = desired
     else {
       const all = [...desired.realServers, ...kept, ...this.#draining.values()]
-      this.#wanted = { ...desired, realServers: RealServerList.of(all) }
+      // Endpoints that are not known yet may be those that the kernel has: nobody is refused for want of them.
+      const entries =
+        kept.length === 0 ? desired.entries : desired.entries.filter(({ set }) => !forbiddingSets.has(set))
+      this.#wanted = { ...desired, realServers: RealServerList.of(all), entries }
     }
   }
 

@@ -13,6 +13,7 @@ import {
 } from '../kernel/index.js'
 import {
   type DesiredSetEntry,
+  forbiddingSets,
   markAddress,
   type SetKey,
   setKeys,
@@ -55,9 +56,6 @@ const surprising: ReadonlySet<string> = new Set(['ENOENT', 'EINVAL', 'EEXIST', '
 
 /** Some milliseconds of the kernel, after which others get their turn. */
 const maxBatchOps = 4096
-
-/** Their entries say what is not to be done: one of before must not stand in the way of a Service that is known. */
-const forbiddingSets: ReadonlySet<SetKey> = new Set(['refused', 'dropped', 'droppedOutside'])
 
 /** Work is proportional to what changed, but for `adopt` and a set that is made anew. */
 export class IpsetTable {
@@ -119,6 +117,7 @@ export class IpsetTable {
   /** Entries that are wanted and missing; call it until there are none. */
   planAdds(): IpsetBatch {
     return this.#plan(
+      this.#inOrder,
       (member) => member.isMissing,
       (member) => {
         const { entry, set } = member
@@ -132,9 +131,10 @@ export class IpsetTable {
     )
   }
 
-  /** Entries that nobody wants; call it until there are none. */
-  planDeletes(): IpsetBatch {
+  /** Entries that nobody wants, of all sets or of these; call it until there are none. */
+  planDeletes(keys?: ReadonlySet<SetKey>): IpsetBatch {
     return this.#plan(
+      this.#inOrder.filter(({ key }) => keys?.has(key) ?? true).toReversed(),
       (member) => member.isSurplus,
       (member) => ({
         set: member.set,
@@ -252,6 +252,16 @@ export class IpsetTable {
     return this.#has(protocol === 'tcp' ? 'nodePortTcp' : 'nodePortUdp', portIdOf(port))
   }
 
+  /** Whether acknowledged entries say that packets from outside to this frontend keep their source. */
+  keepsSource(server: VirtualServerKey): boolean {
+    if ('mark' in server) return false
+    const { address, port, protocol } = server
+    const id = frontendIdOf(address, protocol, port)
+    if (this.#has('externalIPLocal', id) || this.#has('loadBalancerLocal', id)) return true
+    if (protocol === 'sctp') return this.#has('nodePortLocalSctp', id)
+    return this.#has(protocol === 'tcp' ? 'nodePortLocalTcp' : 'nodePortLocalUdp', portIdOf(port))
+  }
+
   /** The mark to which the kernel leads a frontend; undefined: to none. */
   markAt(server: VirtualServerKey): number | undefined {
     if ('mark' in server) return undefined
@@ -311,9 +321,13 @@ export class IpsetTable {
   }
 
   /** In the order of sets: neighbours cross the kernel's door together. */
-  #plan(isDue: (member: Member) => boolean, stepOf: (member: Member) => SetStep): IpsetBatch {
+  #plan(
+    sets: readonly SetState[],
+    isDue: (member: Member) => boolean,
+    stepOf: (member: Member) => SetStep,
+  ): IpsetBatch {
     const steps: SetStep[] = []
-    for (const set of this.#inOrder) {
+    for (const set of sets) {
       for (const member of set.dirty) {
         if (steps.length >= maxBatchOps) return batchOf(steps)
         if (!member.isMissing && !member.isSurplus) {
@@ -380,6 +394,7 @@ export class IpsetTable {
     if (this.#isAdopted && wasThere) drift.add('set-entry-changed')
     else if (this.#isAdopted && member.holders === 0) drift.add('set-entry-unexpected')
     if (!this.#isAdopted && member.holders === 0)
+      // One of before must not stand in the way of a Service that is known.
       member.isLeftover = this.#keepsLeftovers && !forbiddingSets.has(member.set.key)
     if (member.isMissing || member.isSurplus) member.set.dirty.add(member)
   }

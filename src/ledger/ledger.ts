@@ -124,14 +124,6 @@ export class Ledger {
     return entries.flatMap((entry) => entry.takeConflicts())
   }
 
-  /**
-   * Of these entries, weights of real servers that get no new connections and have to get some: those that a stop left
-   * behind while they drained. It needs nothing of what the rest of their state may need.
-   */
-  planRestores(entries: readonly Entry[]): LedgerCut {
-    return planTargets(entries, new IpvsBatch(), (entry) => (entry.isStale ? undefined : entry.restored))
-  }
-
   /** Of these entries, virtual servers by mark that are still to be made. */
   newMarks(entries: readonly Entry[]): readonly Entry[] {
     return entries.filter((entry) => entry.wanted !== undefined && !entry.isStale && isNewMark(entry))

@@ -322,18 +322,20 @@ export class FamilyPipeline {
   }
 
   /**
-   * First of all real servers that a stop left draining have their weight again, whatever else is to be waited for. Then sets and
-   * rules, then virtual servers and the bindings of their VIPs. What nobody wants goes when all that is wanted is there.
+   * First of all the real servers of virtual servers that are there, whatever else is to be waited for: endpoints may have changed,
+   * or been left draining, while no agent ran. Then sets and rules, then the other virtual servers and the bindings of VIPs. What
+   * nobody wants goes when all that is wanted is there.
    */
   async #applyDirty(report: SyncReport, known: 'listed' | 'synced'): Promise<void> {
     const entries = this.#ledger.takeDirty()
     const pass: Pass = { report, entries, vips: new Set() }
     // Also where nothing is sent: an excluded virtual server is given up without a word to the kernel.
     if (entries.length > 0) this.#reconciler.noteChange()
-    await this.#applier.restore(pass)
+    const servable = new Set(entries.filter((entry) => this.#policies.isServable(entry)))
+    await this.#applier.serve({ ...pass, entries: [...servable] })
     if (!(await this.#makeMarks(pass))) return
     if (!(await this.#policies.admit(entries))) this.#failPolicies(report)
-    await this.#applier.upsert(pass)
+    await this.#applier.upsert({ ...pass, entries: entries.filter((entry) => !servable.has(entry)) })
     await this.#applier.remove(pass)
     report.isFailed ||= this.#applier.isStopping
     if (this.#applier.isStopping) return

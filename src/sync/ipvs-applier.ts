@@ -64,10 +64,9 @@ export class IpvsApplier {
     return this.#isStopping
   }
 
-  /** Real servers that a stop left draining have their weight again. */
-  async restore({ entries, report }: Pass): Promise<void> {
-    const { ledger } = this.#options
-    await this.#inCuts(entries, async (rest) => await this.#applyServers(ledger.planRestores(rest), report))
+  /** Adds and changes virtual servers, and binds nothing. */
+  async serve({ entries, report }: Pass): Promise<void> {
+    await this.#upsertInTurns(entries, async (cut) => void (await this.#applyServers(cut, report)))
   }
 
   /** Makes virtual servers by mark, first without real servers: only then it is known that nobody else has the mark. */
@@ -82,17 +81,10 @@ export class IpvsApplier {
    * without virtual server is refused.
    */
   async upsert(pass: Pass): Promise<void> {
-    const { ledger } = this.#options
-    for (const group of inTurns(pass.entries)) {
-      await inOverlappingCuts(group, {
-        plan: (rest) => ledger.planUpserts(rest),
-        apply: async (cut) => {
-          await this.#applyServers(cut, pass.report)
-          await this.#bind(pass)
-        },
-        isStopping: () => this.#isStopping,
-      })
-    }
+    await this.#upsertInTurns(pass.entries, async (cut) => {
+      await this.#applyServers(cut, pass.report)
+      await this.#bind(pass)
+    })
     await this.#bind(pass)
   }
 
@@ -116,6 +108,13 @@ export class IpvsApplier {
     this.#reportConflicts(entries.filter(({ isStale }) => !isStale))
     failures.servers.settle(entries)
     failures.vips.settle(vips)
+  }
+
+  async #upsertInTurns(entries: readonly Entry[], apply: (cut: LedgerCut) => Promise<void>): Promise<void> {
+    const { ledger } = this.#options
+    const plan = (rest: readonly Entry[]): LedgerCut => ledger.planUpserts(rest)
+    for (const group of inTurns(entries))
+      await inOverlappingCuts(group, { plan, apply, isStopping: () => this.#isStopping })
   }
 
   async #bind(pass: Pass): Promise<void> {

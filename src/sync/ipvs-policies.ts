@@ -11,9 +11,12 @@ import type { ServicePortKey, Tracker } from '../model/index.js'
 import {
   compileRoute,
   type DesiredVirtualServer,
+  forbiddingSets,
   type IpvsModeSettings,
   needsMark,
   type SchedulingSettings,
+  type SetKey,
+  sourceKeepingSets,
 } from '../modes/ipvs/index.js'
 import {
   healthCheckAddressesOf,
@@ -193,6 +196,18 @@ export class IpvsPolicies {
     this.#unsettled.set(key, undefined)
   }
 
+  /**
+   * Whether a virtual server of the kernel may be changed before anything else: its Service has endpoints that serve, and clients
+   * reach them by the sets and rules that are there. While these keep the source of packets from outside, an endpoint of another
+   * node would answer past this one.
+   */
+  isServable(entry: Entry): boolean {
+    const { wanted } = entry
+    if (wanted === undefined || wanted === entry.acknowledged || !entry.isServing) return false
+    const isIn = (sets: ReadonlySet<SetKey>): boolean => wanted.entries.some(({ set }) => sets.has(set))
+    return !isIn(forbiddingSets) && (isIn(sourceKeepingSets) || !this.#table.keepsSource(entry.key))
+  }
+
   /** Before these virtual servers by mark are made: their entries say that they are ours. False: something is missing. */
   async admitMarks(entries: readonly Entry[]): Promise<boolean> {
     this.#want(entries)
@@ -200,19 +215,19 @@ export class IpvsPolicies {
   }
 
   /**
-   * Before anything else is told to IPVS: sets, their entries, chains. A Service that loses its last endpoint is refused before it
-   * is not served any more. False: something is missing.
+   * Before virtual servers are made, or changed that are not `isServable`: sets, their entries, chains. A Service that loses its last
+   * endpoint is refused before it is not served any more; one that got its first is not refused while chains are written. False:
+   * something is missing.
    */
   async admit(entries: readonly Entry[]): Promise<boolean> {
     this.#want(entries)
-    const isComplete = await this.#sets.add()
+    const isComplete = (await this.#sets.add()) && (await this.#sets.permit())
     this.#chains.leaveOut(this.#sets.gaps)
     return (await this.#chains.write({ isComplete: false })) && isComplete
   }
 
   /**
-   * After everything was told to IPVS: a Service that got its first endpoint is served before it is not refused any more, and
-   * a virtual server that a death leaves behind is known as ours by its entry. `isComplete`: the whole world is in force.
+   * After everything was told to IPVS: a virtual server that a death leaves behind is known as ours by its entry. `isComplete`: the whole world is in force.
    */
   async settle(
     entries: readonly Entry[],

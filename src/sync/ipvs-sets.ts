@@ -13,11 +13,13 @@ import type { Log, StateReporter } from '../log.js'
 import type { FamilyMetrics } from '../metrics/index.js'
 import {
   familySetName,
+  forbiddingSets,
   formerSets,
   type SetKey,
   setKeys,
   setName,
   setSpec,
+  sourceKeepingSets,
   type UnfitSets,
 } from '../modes/ipvs/index.js'
 import type { Clock } from './clock.js'
@@ -34,6 +36,8 @@ export interface IpvsSetsOptions {
   readonly problems: StateReporter
   readonly table: IpsetTable
 }
+
+const restrictingSets: ReadonlySet<SetKey> = new Set([...forbiddingSets, ...sourceKeepingSets])
 
 const delays = { firstMs: 1000, maxMs: 30_000 }
 
@@ -70,6 +74,11 @@ export class IpvsSets {
       (await this.#applyAll(() => table.planSets())) && (await this.#applyAll(() => table.planAdds()))
     this.#reportTroubles()
     return isSent && !table.isDoubtful
+  }
+
+  /** Deletes of what is not wanted the entries that keep clients from servers. False: a batch could not be sent. */
+  async permit(): Promise<boolean> {
+    return await this.#applyAll(() => this.#options.table.planDeletes(restrictingSets))
   }
 
   /** Deletes what is not wanted, and so ends a pass. False: the sets are to be read before it can go on. */

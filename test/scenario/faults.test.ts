@@ -134,7 +134,7 @@ describe('what the kernel refuses', () => {
   for (const after of [0, 1, 3]) {
     it(`ENOBUFS from operation ${after} of a batch on: what is unknown is read back, nothing is assumed`, async () => {
       const lab = new PipelineLab()
-      await lab.deliver(...web, synced)
+      await lab.deliver(...web, ...shop, set(slice('shop-1', 'shop', ['10.1.0.9'])), synced)
       lab.takeOps()
       let sent = 0
       let reads = 0

@@ -17,6 +17,7 @@ export { asksForScheduling, unmetWishes, type SchedulingSettings } from './sched
 export {
   type DesiredSetEntry,
   familySetName,
+  forbiddingSets,
   formerSets,
   markAddress,
   type SetKey,
@@ -24,4 +25,5 @@ export {
   setName,
   setPrefix,
   setSpec,
+  sourceKeepingSets,
 } from './sets.js'

@@ -13,7 +13,7 @@ interface SetSpec {
   readonly comment: string
 }
 
-/** Every set; each exists once per family. */
+/** Every set; each exists once per family. Entries are added in this order, and deleted in the reverse one. */
 export const setSpecs = {
   clusterIP: {
     name: 'KUBE-CLUSTER-IP',
@@ -40,11 +40,6 @@ export const setSpecs = {
     type: 'hash:ip,port',
     comment: 'Kubernetes service load balancer ip + port with externalTrafficPolicy=local',
   },
-  loadBalancerGuarded: {
-    name: 'KUBE-LOAD-BALANCER-FW',
-    type: 'hash:ip,port',
-    comment: 'Kubernetes service load balancer ip + port for load balancer with sourceRange',
-  },
   loadBalancerSources: {
     name: 'KUBE-LOAD-BALANCER-SOURCE-CIDR',
     type: 'hash:ip,port,net',
@@ -54,6 +49,12 @@ export const setSpecs = {
     name: 'KUBE-LOAD-BALANCER-SOURCE-IP',
     type: 'hash:ip,port,ip',
     comment: 'Kubernetes service load balancer ip + port + source IP for packet filter purpose',
+  },
+  /** After the sets of sources: packets to its entries are dropped unless one of these has their source. */
+  loadBalancerGuarded: {
+    name: 'KUBE-LOAD-BALANCER-FW',
+    type: 'hash:ip,port',
+    comment: 'Kubernetes service load balancer ip + port for load balancer with sourceRange',
   },
   nodePortTcp: {
     name: 'KUBE-NODE-PORT-TCP',
@@ -130,6 +131,18 @@ export const setSpecs = {
 } as const satisfies Readonly<Record<string, SetSpec>>
 
 export type SetKey = keyof typeof setSpecs
+
+/** Packets to their entries are refused or dropped. */
+export const forbiddingSets: ReadonlySet<SetKey> = new Set(['refused', 'dropped', 'droppedOutside'])
+
+/** Packets from outside to their entries keep their source, so that only endpoints of this node can answer them. */
+export const sourceKeepingSets: ReadonlySet<SetKey> = new Set([
+  'externalIPLocal',
+  'loadBalancerLocal',
+  'nodePortLocalTcp',
+  'nodePortLocalUdp',
+  'nodePortLocalSctp',
+])
 
 /** Every set of the mode. */
 export const setKeys: readonly SetKey[] = Object.keys(setSpecs).filter(
