@@ -2,7 +2,7 @@
 import { writtenOfClient } from './client.js'
 import type { Config } from './config.js'
 
-/** One sentence each; none: all of it is in force. */
+/** One sentence per setting without effect; empty: every setting has its effect. */
 export function inputWarnings(config: Config): readonly string[] {
   const { manifests, client } = config
   return [

@@ -215,7 +215,7 @@ export class Entry {
     else if (kept.length === 0 && this.#draining.size === 0) this.#wanted = desired
     else {
       const all = [...desired.realServers, ...kept, ...this.#draining.values()]
-      // Endpoints that are not known yet may be those that the kernel has: nobody is refused for want of them.
+      // The kernel may already have the endpoints that are not known yet: no client is refused for lack of them.
       const entries =
         kept.length === 0 ? desired.entries : desired.entries.filter(({ set }) => !forbiddingSets.has(set))
       this.#wanted = { ...desired, realServers: RealServerList.of(all), entries }

@@ -77,7 +77,7 @@ export class MarkTable {
     return free.length > 0
   }
 
-  /** How many marks nobody has. */
+  /** Number of free marks. */
   get freeCount(): number {
     return this.size - this.#taken.size
   }

@@ -131,7 +131,7 @@ export class IpsetTable {
     )
   }
 
-  /** Entries that nobody wants, of all sets or of these; call it until there are none. */
+  /** Deletes of entries that are not desired, in all sets or in these; call it until it returns none. */
   planDeletes(keys?: ReadonlySet<SetKey>): IpsetBatch {
     return this.#plan(
       this.#inOrder.filter(({ key }) => keys?.has(key) ?? true).toReversed(),

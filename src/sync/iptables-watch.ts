@@ -1,4 +1,4 @@
-// The watch of iptables mode: one of the tables of all families, which wakes nobody while they are as they were.
+// The watch of iptables mode: one for the tables of all families. JavaScript sleeps while they are unchanged.
 import { KernelError } from '../errors.js'
 import type { KernelLook, LookWatch } from '../kernel/index.js'
 import type { Log } from '../log.js'

@@ -69,7 +69,7 @@ export class IpvsApplier {
     await this.#upsertInTurns(entries, async (cut) => void (await this.#applyServers(cut, report)))
   }
 
-  /** Makes virtual servers by mark, first without real servers: only then it is known that nobody else has the mark. */
+  /** Makes virtual servers by mark, at first without real servers: EEXIST shows that another program has the mark. */
   async makeMarks(entries: readonly Entry[], report: SyncReport): Promise<void> {
     const { ledger } = this.#options
     await this.#inCuts(entries, async (rest) => await this.#applyServers(ledger.planMarks(rest), report))

@@ -20,7 +20,7 @@ export interface IpvsMarksOptions {
   readonly warnings: StateReporter
 }
 
-/** Gives out marks that nobody else in the kernel has. */
+/** Assigns marks that no other program's virtual server has. */
 export class IpvsMarks {
   readonly #options: IpvsMarksOptions
   readonly #marks: MarkTable

@@ -153,7 +153,7 @@ export class ApiClient {
       const stop = (): void => give(new Error('the agent stops'))
       const cancel = this.#timers.after(answerDeadlineMs, () => {
         const within = `within ${answerDeadlineMs / 1000} s`
-        // NB: not silence: where nobody takes the connection the attempt costs the server nothing.
+        // NB: a refused connection, no time-out: the attempt costs the server nothing.
         if (request.socket?.connecting === true) give(new Error(`no connection ${within}`))
         else give(silence(operation, `no answer ${within}`))
       })
