@@ -64,7 +64,7 @@ class Interrupter {
     event.sigev_notify = SIGEV_THREAD_ID;
     event.sigev_signo = InterruptSignal();
     event._sigev_un._tid = static_cast<pid_t>(syscall(SYS_gettid));  // glibc names no other way to it
-    timer_t timer;
+    timer_t timer = nullptr;
     if (timer_create(CLOCK_MONOTONIC, &event, &timer) != 0) return errno;
     timer_ = timer;
     const timespec period = {0, std::chrono::nanoseconds(kInterruptPeriod).count()};
