@@ -23,7 +23,7 @@ async function beside(loops: number): Promise<Static<typeof Lock>> {
   return Value.Parse(Lock, JSON.parse(line))
 }
 
-/** Beside none, four and eight loops. */
-export async function lockFigures(): Promise<Record<'none' | 'four' | 'eight', Static<typeof Lock>>> {
-  return { none: await beside(0), four: await beside(4), eight: await beside(8) }
+/** Beside four and eight loops. */
+export async function lockFigures(): Promise<Record<'four' | 'eight', Static<typeof Lock>>> {
+  return { four: await beside(4), eight: await beside(8) }
 }
