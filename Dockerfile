@@ -1,8 +1,9 @@
 # The agent's image: Node, dist/ and licences on a base that has glibc and libstdc++. docs/installing.md says how it is run.
-# The build names both bases by digest, since a tag can change its content: docs/installing.md shows how. The first one has Node as
-# nodejs.org ships it, npm and apt; its Node goes into the image, since V8 accepts bytecode only from the same build (docs/adr/0012).
-ARG BUILD_IMAGE
-ARG RUNTIME_IMAGE
+# Both bases are named by digest, since a tag can change its content: docs/installing.md shows how to choose newer ones. The first one
+# has Node as nodejs.org ships it, npm and apt; its Node goes into the image, since V8 accepts bytecode only from the same build
+# (docs/adr/0012).
+ARG BUILD_IMAGE=node:24.18.0-bookworm-slim@sha256:6f7b03f7c2c8e2e784dcf9295400527b9b1270fd37b7e9a7285cf83b6951452d
+ARG RUNTIME_IMAGE=debian:bookworm-slim@sha256:96e378d7e6531ac9a15ad505478fcc2e69f371b10f5cdf87857c4b8188404716
 
 FROM ${BUILD_IMAGE} AS build
 RUN apt-get update && apt-get install -y --no-install-recommends g++ make cmake ninja-build
