@@ -10,6 +10,8 @@ import { AgentRun } from '../iptables/agent-run.js'
 import { median, millisecondsBetween } from '../iptables/figures.js'
 import { openPlace, Prober, serve, withPlace } from '../iptables/place.js'
 import { outageFigures } from './outages.js'
+import { KubeProxyRun } from './peer.js'
+import { vip } from '../state.js'
 import { ApiProcess, Follower } from './setting.js'
 
 const [part = '', connect = '', follower = '', last = ''] = process.argv.slice(2)
@@ -134,6 +136,8 @@ async function latencyFigures(mode: ProxyMode, tickUs: number): Promise<Record<s
 /** One change after another, each when the agent has rested: pages of a large table are still there after the short rest. */
 const rests = { short: 600, long: 5000 } as const
 const changesPerRest = 10
+/** Starts of each beside a kube-proxy. */
+const peerRounds = 5
 
 /** The shipped agent in iptables mode at full size: its start, and one changed endpoint at a time, as a user's cluster has them. */
 async function changeFigures(reals: number): Promise<unknown> {
@@ -166,6 +170,46 @@ async function changeFigures(reals: number): Promise<unknown> {
     await agent.stop()
     await api.stop()
     return figures
+  })
+}
+
+/** The start of a kube-proxy and of ours in turns: until the last Service's first answer. */
+async function peerFigures(): Promise<unknown> {
+  const { KUBE_PROXY: binary = '' } = process.env
+  if (binary === '') throw new Error('KUBE_PROXY names no program: set it to the path of a kube-proxy')
+  const starts: Readonly<Record<string, (place: Namespace, api: ApiProcess) => AgentRun | KubeProxyRun>> = {
+    peer: (place, api) => new KubeProxyRun(place, api, binary),
+    ours: startAgent,
+  }
+  const figures: Record<string, { ms: number[]; cpuMs: number[] }> = {}
+  for (let round = 0; round < peerRounds; round++)
+    for (const [name, start] of Object.entries(starts)) {
+      const { ms, cpuMs } = await startFigures(start)
+      const { ms: times, cpuMs: costs } = (figures[name] ??= { ms: [], cpuMs: [] })
+      times.push(ms)
+      costs.push(cpuMs)
+    }
+  return Object.fromEntries(
+    Object.entries(figures).map(([name, { ms, cpuMs }]) => [name, { ms: median(ms), cpuMs: median(cpuMs) }]),
+  )
+}
+
+async function startFigures(
+  start: (place: Namespace, api: ApiProcess) => AgentRun | KubeProxyRun,
+): Promise<{ readonly ms: number; readonly cpuMs: number }> {
+  return await withPlace(async (place) => {
+    await serve(place, connect)
+    const prober = new Prober(place, connect, { tickUs: 1000, burst: 1 })
+    const api = await ApiProcess.start({ ...whole, reals: 1 }, place)
+    const run = start(place, api)
+    const target = { address: vip(whole.services - 1), port: 80, expected: undefined }
+    const answeredNs = await prober.answered(target)
+    // A tool that kube-proxy runs counts when it has ended.
+    await sleep(1000)
+    const cpuMs = run.cpuSeconds() * 1000
+    await run.stop()
+    await api.stop()
+    return { ms: millisecondsBetween(run.startNs, answeredNs), cpuMs }
   })
 }
 
@@ -211,6 +255,7 @@ const parts: Readonly<Record<string, () => Promise<unknown>>> = {
     short: await outageFigures(connect, 5, 5),
     long: await outageFigures(connect, 20, 4),
   }),
+  'kube-proxy': peerFigures,
   guest: guestFigures,
   memory: memoryFigures,
 }

@@ -1,0 +1,61 @@
+// A kube-proxy as a process beside the same API server: what it is measured against. docs/benchmarks.md says how it is built.
+import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Namespace } from '../../test/support/namespaces.js'
+import type { Program } from '../../test/support/processes.js'
+import type { ApiProcess } from './setting.js'
+
+/** USER_HZ of every Linux that we know: the unit of the times in /proc/PID/stat. */
+const ticksPerSecond = 100
+const tools = ['iptables', 'iptables-save', 'iptables-restore']
+/** kube-proxy sets these for the whole machine. */
+const untouched = [
+  '--conntrack-max-per-core=0',
+  '--conntrack-min=0',
+  '--conntrack-tcp-timeout-established=0',
+  '--conntrack-tcp-timeout-close-wait=0',
+]
+
+/** One run of kube-proxy in iptables mode, with the legacy tools. */
+export class KubeProxyRun {
+  /** Just before the process was made: nanoseconds as process.hrtime.bigint(). */
+  readonly startNs: bigint
+  readonly #program: Program
+  readonly #folder: string
+
+  constructor(place: Namespace, api: ApiProcess, binary: string) {
+    this.#folder = mkdtempSync(join(tmpdir(), 'kube-proxy-'))
+    for (const tool of [...tools, ...tools.map((name) => name.replace('ip', 'ip6'))])
+      symlinkSync('/usr/sbin/xtables-legacy-multi', join(this.#folder, tool))
+    const kubeconfig = join(this.#folder, 'kubeconfig')
+    writeFileSync(kubeconfig, JSON.stringify(kubeconfigOf(api)))
+    const flags = [`--kubeconfig=${kubeconfig}`, '--proxy-mode=iptables', '--hostname-override=node-a']
+    this.startNs = process.hrtime.bigint()
+    this.#program = place.start('env', `PATH=${this.#folder}`, binary, ...flags, ...untouched)
+  }
+
+  /** Seconds of a core that it and the tools that it ran have used. */
+  cpuSeconds(): number {
+    const stat = readFileSync(`/proc/${this.#program.pid}/stat`, 'utf8')
+    // The name in parentheses may hold anything; utime, stime, cutime and cstime are fields 14 to 17.
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    return fields.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks), 0) / ticksPerSecond
+  }
+
+  async stop(): Promise<void> {
+    await this.#program.kill()
+    rmSync(this.#folder, { recursive: true })
+  }
+}
+
+function kubeconfigOf({ url, certificate }: ApiProcess): unknown {
+  return {
+    apiVersion: 'v1',
+    kind: 'Config',
+    clusters: [{ name: 'bench', cluster: { server: url, 'certificate-authority': certificate } }],
+    users: [{ name: 'bench', user: { token: 'bench' } }],
+    contexts: [{ name: 'bench', context: { cluster: 'bench', user: 'bench' } }],
+    'current-context': 'bench',
+  }
+}
