@@ -11,7 +11,7 @@ import { median, millisecondsBetween } from '../iptables/figures.js'
 import { openPlace, Prober, serve, withPlace } from '../iptables/place.js'
 import { outageFigures } from './outages.js'
 import { KubeProxyRun } from './peer.js'
-import { vip } from '../state.js'
+import { vip as vipOf } from '../state.js'
 import { ApiProcess, Follower } from './setting.js'
 
 const [part = '', connect = '', follower = '', last = ''] = process.argv.slice(2)
@@ -202,7 +202,7 @@ async function startFigures(
     const prober = new Prober(place, connect, { tickUs: 1000, burst: 1 })
     const api = await ApiProcess.start({ ...whole, reals: 1 }, place)
     const run = start(place, api)
-    const target = { address: vip(whole.services - 1), port: 80, expected: undefined }
+    const target = { address: vipOf(whole.services - 1), port: 80, expected: undefined }
     const answeredNs = await prober.answered(target)
     // A tool that kube-proxy runs counts when it has ended.
     await sleep(1000)
