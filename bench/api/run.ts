@@ -177,13 +177,13 @@ async function changeFigures(reals: number): Promise<unknown> {
 async function peerFigures(): Promise<unknown> {
   const { KUBE_PROXY: binary = '' } = process.env
   if (binary === '') throw new Error('KUBE_PROXY names no program: set it to the path of a kube-proxy')
-  const starts: Readonly<Record<string, (place: Namespace, api: ApiProcess) => AgentRun | KubeProxyRun>> = {
+  const programs: Readonly<Record<string, (place: Namespace, api: ApiProcess) => AgentRun | KubeProxyRun>> = {
     peer: (place, api) => new KubeProxyRun(place, api, binary),
     ours: startAgent,
   }
   const figures: Record<string, { ms: number[]; cpuMs: number[] }> = {}
   for (let round = 0; round < peerRounds; round++)
-    for (const [name, start] of Object.entries(starts)) {
+    for (const [name, start] of Object.entries(programs)) {
       const { ms, cpuMs } = await startFigures(start)
       const { ms: times, cpuMs: costs } = (figures[name] ??= { ms: [], cpuMs: [] })
       times.push(ms)
