@@ -13,8 +13,10 @@ import { openMetrics } from '../src/metrics/index.js'
 import { NodeTracker } from '../src/node/index.js'
 import { HealthCheckServers } from '../src/server/index.js'
 import { nodeFileSystem, openSource } from '../src/source/index.js'
-import { ipvsMode, IpvsSettings, type ModeOptions, Synchronizer, systemClock } from '../src/sync/index.js'
+import { ipvsMode, IpvsSettings } from '../src/modes/ipvs/index.js'
+import { type ModeOptions, Synchronizer } from '../src/engine/index.js'
 import { vip } from './state.js'
+import { systemClock } from '../src/clock.js'
 
 const edits = 100
 const folder = mkdtempSync(join(tmpdir(), 'viaduct-edit-'))
@@ -34,6 +36,7 @@ const node = new NodeTracker('node-a')
 const config = resolveConfig({ manifests: folder, mode: 'ipvs' })
 const settings = new IpvsSettings({ config: config.ipvs, kernel: openModelKernel(), log })
 const options: ModeOptions = {
+  formerChains: {},
   config,
   kernel: {
     ...real,
@@ -60,7 +63,8 @@ const options: ModeOptions = {
 }
 const mode = ipvsMode(options, settings)
 const synchronizer = new Synchronizer({
-  mode: { ...mode, leaveOthers: async () => true },
+  mode,
+  leaveOthers: async () => true,
   onInForce: () => {},
   links: real.links,
   node,

@@ -7,7 +7,9 @@ import { openLog, StateReporter } from '../src/log.js'
 import { openMetrics } from '../src/metrics/index.js'
 import { NodeTracker } from '../src/node/index.js'
 import { HealthCheckServers } from '../src/server/index.js'
-import { openMode, type Pipeline, systemClock } from '../src/sync/index.js'
+import { openMode } from '../src/agent/index.js'
+import type { Pipeline } from '../src/engine/index.js'
+import { systemClock } from '../src/clock.js'
 
 export const node = new NodeTracker('node-a')
 

@@ -5,7 +5,7 @@ import { inputWarnings, readConfigFile } from './config/index.js'
 import { openKernel } from './kernel/index.js'
 import { openLog, openStandardOutput } from './log.js'
 import { followLogSignals, prepareV8, ServiceManager } from './process/index.js'
-import { adviceOn } from './sync/index.js'
+import { adviceOn } from './agent/index.js'
 
 async function main(): Promise<number> {
   prepareV8()

@@ -10,8 +10,9 @@ import { Tracker } from '../../src/model/index.js'
 import { endStartOfV8, prepareV8, releaseMemory } from '../../src/process/index.js'
 import { KubernetesSource } from '../../src/source/kubernetes/kubernetes-source.js'
 import type { ObjectEvent } from '../../src/source/index.js'
-import { Inbox, systemClock } from '../../src/sync/index.js'
+import { Inbox } from '../../src/engine/index.js'
 import { longestGap, watchLoop, type Gap } from '../iptables/loop-watch.js'
+import { systemClock } from '../../src/clock.js'
 
 prepareV8()
 const [server = '', caFile = '', wish] = process.argv.slice(2)

@@ -3,7 +3,7 @@
 //   node commit.js N M     first commit, one endpoint changed, the cheap look, the full comparison
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { openKernel, type Kernel, type XtOutcome } from '../../src/kernel/index.js'
-import { IptablesLedger } from '../../src/ledger/index.js'
+import { IptablesLedger } from '../../src/modes/iptables/index.js'
 import { Tracker } from '../../src/model/index.js'
 import { compileRoute, compileSkeleton, type IptablesModeSettings } from '../../src/modes/iptables/index.js'
 import { route, type Route } from '../../src/routing/index.js'

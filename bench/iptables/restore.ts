@@ -1,5 +1,5 @@
 // Input of iptables-restore for what kube-proxy 1.36 writes for the services of bench/state.ts (spec kube-proxy.md 4.4, 4.5).
-import { endpointChain, ServiceChains } from '../../src/modes/iptables/names.js'
+import { endpointChain, ServiceChains } from '../../src/modes/iptables/compile/names.js'
 import { ip } from '../../test/support/routes.js'
 import { realServersOf, vip } from '../state.js'
 import { isLargeCluster, type Size } from './manifests.js'

@@ -12,15 +12,11 @@ import { openKernelMetrics, processStartMs, type Metrics } from '../metrics/inde
 import { configWarnings, nodeName, NodeTracker } from '../node/index.js'
 import { endStartOfV8, releaseMemory, type ServiceManager } from '../process/index.js'
 import { AgentServers, HealthCheckServers } from '../server/index.js'
-import {
-  openMode,
-  retryStart,
-  setConntrack,
-  Synchronizer,
-  systemClock,
-  type Mode,
-  type ModeOptions,
-} from '../sync/index.js'
+import { openMode } from './open-mode.js'
+import { retryStart, Synchronizer, type Mode, type ModeOptions } from '../engine/index.js'
+import { setConntrack } from '../host/index.js'
+import { systemClock } from '../clock.js'
+import { leavingOthers } from './modes.js'
 
 const onlineCpus = '/sys/devices/system/cpu/online'
 const mountsFile = '/proc/self/mounts'
@@ -90,12 +86,12 @@ export async function build({
   metrics.proxyMode(name, config.mode)
   const synchronizer = new Synchronizer({
     mode,
+    leaveOthers: leavingOthers(name, { kernel, log, excludeCidrs: config.ipvs.excludeCIDRs }),
     onInForce: () => {
       manager.ready()
       news.emit('inForce')
       for (const warning of configWarnings({ ...config, mode: name, families }, node.facts)) log.warn(warning)
-      endStartOfV8()
-      releaseMemory().catch((error: unknown) => log.debug('Memory of the start is kept', { err: error }))
+      endStart(log)
     },
     links: { watch: () => linkWatch },
     node,
@@ -128,6 +124,12 @@ export async function build({
   })
   const [crash, inForce] = [once(news, 'crash'), once(news, 'inForce')]
   return { mode: name, families, synchronizer, servers, inForce, crash }
+}
+
+/** Ends what V8 was set to for the start, and gives the start's memory back. */
+function endStart(log: AdjustableLog): void {
+  endStartOfV8()
+  releaseMemory().catch((error: unknown) => log.debug('Memory of the start is kept', { err: error }))
 }
 
 /** Sets what the configuration says of connection tracking. Throws as `setConntrack` does. */

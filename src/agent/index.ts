@@ -4,3 +4,7 @@
 // Read next: run.ts; build.ts; tasks.ts.
 export { run } from './run.js'
 export { cleanUp, initialise, writeConfig } from './tasks.js'
+export { adviceOn } from './advice.js'
+export { cleanUpAll } from './clean-up-all.js'
+export { formerChains, leavingOthers } from './modes.js'
+export { openMode } from './open-mode.js'

@@ -3,7 +3,7 @@ import type { Config } from '../config/index.js'
 import type { Log } from '../log.js'
 import type { Metrics } from '../metrics/index.js'
 import { nodeFileSystem, openSource, type OpenedSource, type Timers } from '../source/index.js'
-import { systemClock } from '../sync/index.js'
+import { systemClock } from '../clock.js'
 
 export const timers = {
   now: () => systemClock.now(),

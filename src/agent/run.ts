@@ -21,9 +21,10 @@ import {
   type ServiceManager,
 } from '../process/index.js'
 import type { ObjectEvent } from '../source/index.js'
-import { Inbox, systemClock } from '../sync/index.js'
+import { Inbox } from '../engine/index.js'
 import { build, type Agent } from './build.js'
 import { openConfiguredSource, timers } from './open-source.js'
+import { systemClock } from '../clock.js'
 
 const every = (periodMs: number, wake: () => void): void => void setInterval(wake, periodMs).unref()
 

@@ -5,7 +5,8 @@ import { formatConfig, inputWarnings, writeConfigFile, type Config } from '../co
 import type { Kernel } from '../kernel/index.js'
 import { openMetrics } from '../metrics/index.js'
 import { nodeName } from '../node/index.js'
-import { adviceOn, cleanUpAll } from '../sync/index.js'
+import { adviceOn } from './advice.js'
+import { cleanUpAll } from './clean-up-all.js'
 import { build, type BuildOptions } from './build.js'
 import { openConfiguredSource } from './open-source.js'
 

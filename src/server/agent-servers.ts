@@ -2,7 +2,7 @@
 import type { ServersConfig } from '../config/index.js'
 import { type EventRecorder, nodeReference } from '../event.js'
 import { type AdjustableLog, type Log, StateReporter } from '../log.js'
-import type { Clock } from '../sync/index.js'
+import type { Clock } from '../clock.js'
 import { BoundServer } from './bound-server.js'
 import { debugPages } from './debug-pages.js'
 import { healthPages, type HealthCounts, type HealthFacts } from './health-pages.js'

@@ -3,7 +3,7 @@ import type { RequestListener, Server } from 'node:http'
 import { formatEndpoint, parseIpAddress } from '../address.js'
 import { ConfigError } from '../errors.js'
 import type { StateReporter } from '../log.js'
-import type { Clock } from '../sync/index.js'
+import type { Clock } from '../clock.js'
 import { Connections, createHttpServer, type HttpLimits, listen } from './http-server.js'
 
 /** Address without brackets, and port; 0: any that is free. */

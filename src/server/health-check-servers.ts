@@ -2,7 +2,8 @@
 import type { Server, ServerResponse } from 'node:http'
 import { formatEndpoint, parseIpAddress, type IpAddress, type IpFamily } from '../address.js'
 import { serviceReference } from '../event.js'
-import type { Clock, HealthCheckFailure } from '../sync/index.js'
+import type { Clock } from '../clock.js'
+import type { HealthCheckFailure } from '../engine/index.js'
 import { Connections, createHttpServer, listen } from './http-server.js'
 
 /** One Service to answer for. */

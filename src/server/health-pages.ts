@@ -1,5 +1,5 @@
 // /healthz and /livez: whether this node should get traffic, and whether the agent works (F-087 to F-091).
-import type { FamilyHealth } from '../sync/index.js'
+import type { FamilyHealth } from '../engine/index.js'
 import { json, type Pages, type Reply } from './reply.js'
 
 /** What the two pages tell; asked for each request. */

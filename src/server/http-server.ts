@@ -1,7 +1,7 @@
 // HTTP servers that clients cannot hold up: what one may cost is bounded, and so is how many there are.
 import type { RequestListener, Server } from 'node:http'
 import type { Socket } from 'node:net'
-import type { Clock } from '../sync/index.js'
+import type { Clock } from '../clock.js'
 import type { PacedSocket } from './paced-socket.js'
 import { Turns } from './turns.js'
 

@@ -1,6 +1,6 @@
 // The pages of the metrics server: for Prometheus and for operators (F-095 to F-098).
 import { openHealthcheckMetrics, type HealthcheckMetrics } from '../metrics/index.js'
-import type { Clock } from '../sync/index.js'
+import type { Clock } from '../clock.js'
 import { json, text, type Page, type Pages, type PageRequest, type Reply } from './reply.js'
 import { SharedWork } from './shared-work.js'
 import { flagz, statusz, type ProcessFacts } from './zpages.js'

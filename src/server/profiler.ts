@@ -1,6 +1,6 @@
 // Profiles of this process, by V8's inspector: no port is opened for it, and nothing is loaded before somebody asks.
 import type { Session } from 'node:inspector/promises'
-import type { Clock } from '../sync/index.js'
+import type { Clock } from '../clock.js'
 
 /** One recording at a time: two would disturb each other, and cost twice. */
 export class Profiler {

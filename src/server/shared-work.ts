@@ -1,5 +1,5 @@
 // Work that many may ask for at once, such as the rendering of all metrics.
-import type { Clock } from '../sync/index.js'
+import type { Clock } from '../clock.js'
 
 /** Between the end of one piece of work and the start of the next: a rendering takes some milliseconds. */
 const restMs = 100

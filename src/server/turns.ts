@@ -1,5 +1,5 @@
 // How fast one server takes requests: a flood of them must not keep the event loop from the kernel's work.
-import type { Clock } from '../sync/index.js'
+import type { Clock } from '../clock.js'
 
 /**
  * 1,000 requests in a second cost a tenth of a core. A connection has one place in the queue: with 256 of them each gets its

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { Registry } from 'prom-client'
 import type { IpFamily } from '../../src/address.js'
-import { IptablesLedger } from '../../src/ledger/index.js'
+import { IptablesLedger } from '../../src/modes/iptables/index.js'
 import { StateReporter } from '../../src/log.js'
 import { openMetrics } from '../../src/metrics/index.js'
 import type { ServicePortKey } from '../../src/model/index.js'
@@ -13,7 +13,7 @@ import {
   type DesiredRoute,
   type IptablesModeSettings,
 } from '../../src/modes/iptables/index.js'
-import { IptablesTables } from '../../src/sync/iptables-tables.js'
+import { IptablesTables } from '../../src/modes/iptables/tables.js'
 import { requireFreshNamespace } from '../contract/fresh-namespace.js'
 import {
   iptables,
@@ -70,6 +70,7 @@ class Lab {
         count: () => {},
       }),
       portNameOf: (route) => route.split(':')[0],
+      formerChains: {},
     })
     this.ledger.setSkeleton(compileSkeleton(this.#settings))
   }

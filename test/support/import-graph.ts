@@ -1,25 +1,27 @@
 // The rule of the house about imports, and the reader that finds them.
 
 /** The flow: a room may import the rooms before it, never one after it. */
-const flow = ['source', 'model', 'routing', 'modes', 'ledger', 'sync']
+const flow = ['source', 'model', 'routing', 'engine', 'modes']
 /** Beside the flow: the rooms of the flow may import these; what these may import themselves. */
 const beside: Readonly<Record<string, readonly string[]>> = {
   kernel: [],
   config: [],
+  host: ['kernel', 'config'],
   node: ['kernel', 'source', 'config'],
-  server: ['config', 'node', 'sync'],
+  server: ['config', 'node', 'engine'],
   events: ['source'],
   cli: ['config'],
   metrics: [],
   process: [],
 }
-/** Kubernetes objects end at routing/, kernel types begin at modes/. */
+/** Kubernetes objects end at engine/, which hands them to the model; kernel types begin there. */
 const withoutKernel = ['source', 'model', 'routing']
-const withoutKubernetes = ['modes', 'ledger']
-const rootFiles = ['address.ts', 'errors.ts', 'event.ts', 'log.ts']
+const rootFiles = ['address.ts', 'clock.ts', 'errors.ts', 'event.ts', 'log.ts']
 /** Rooms that stand for themselves: every room may import the first, the wiring of the agent every room. */
 const [everywhere, wiring] = ['metrics', 'agent']
 const roomsOfManyDoors = ['modes']
+/** What all modes do in the same way. */
+const sharedByModes = 'src/modes/shared'
 
 export interface Import {
   readonly from: string
@@ -45,7 +47,7 @@ function resolved(from: string, specifier: string): string {
   return path.replace(/\.js$/, '.ts')
 }
 
-/** The room's folder: `src/ledger`, `src/modes/ipvs`; undefined for files in src/ itself and outside of src/. */
+/** The room's folder: `src/engine`, `src/modes/ipvs`; undefined for files in src/ itself and outside of src/. */
 export function roomOf(path: string): string | undefined {
   const [top, room, inner, ...rest] = path.split('/')
   if (top !== 'src' || room === undefined || inner === undefined) return undefined
@@ -63,11 +65,13 @@ export function objection({ from, to }: Pick<Import, 'from' | 'to'>): string | u
   if (!to.startsWith('src/')) return undefined
   const room = roomOf(from)
   const target = roomOf(to)
+  if (isPure(from) && target !== undefined && !mayCompileFrom(to, target))
+    return `${from} imports ${to}: compiling knows nothing of what drives it`
   if (target === undefined || target === room) return rootObjection(from, to)
   if (!to.endsWith('/index.ts')) return `${from} imports ${to}: only through the room's index.ts`
   if (room === undefined)
     return from === 'src/agent.ts' ? undefined : `${from} imports ${to}: root files import no room`
-  return mayImport(nameOf(room), nameOf(target)) ? undefined : `${from} imports ${to}: against the flow`
+  return mayImport(room, target) ? undefined : `${from} imports ${to}: against the flow`
 }
 
 function rootObjection(from: string, to: string): string | undefined {
@@ -83,13 +87,23 @@ function nameOf(room: string): string {
   return room.split('/')[1] ?? ''
 }
 
-function mayImport(room: string, target: string): boolean {
+function isPure(path: string): boolean {
+  return /^src\/modes\/[^/]+\/compile\//.test(path)
+}
+
+function mayCompileFrom(to: string, target: string): boolean {
+  return isPure(to) || ['routing', 'model', 'kernel', 'config', 'node', everywhere].includes(nameOf(target))
+}
+
+function mayImport(from: string, to: string): boolean {
+  const [room, target] = [nameOf(from), nameOf(to)]
   if (room === wiring || target === everywhere) return true
+  // A mode never imports another one.
+  if (room === 'modes' && target === 'modes') return to === sharedByModes
   const own = beside[room]
   if (own !== undefined) return own.includes(target)
   if (target === 'kernel') return !withoutKernel.includes(room)
-  if (target === 'config' || target === 'node') return true
-  if (target === 'source' && withoutKubernetes.includes(room)) return false
+  if (target === 'config' || target === 'node' || target === 'host') return true
   const [position, other] = [flow.indexOf(room), flow.indexOf(target)]
   return position >= 0 && other >= 0 && other < position
 }

@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises'
-import type { Clock } from '../../src/sync/index.js'
+import type { Clock } from '../../src/clock.js'
 
 interface Timer {
   readonly dueMs: number

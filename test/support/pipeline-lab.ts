@@ -15,14 +15,11 @@ import { StateReporter, type AdjustableLog, type LogFields } from '../../src/log
 import { openMetrics } from '../../src/metrics/index.js'
 import { NodeTracker } from '../../src/node/index.js'
 import type { ObjectEvent } from '../../src/source/index.js'
-import {
-  iptablesMode,
-  ipvsMode,
-  IpvsSettings,
-  Synchronizer,
-  type HealthCheckListeners,
-} from '../../src/sync/index.js'
+import { iptablesMode } from '../../src/modes/iptables/index.js'
+import { ipvsMode, IpvsSettings } from '../../src/modes/ipvs/index.js'
+import { Synchronizer, type HealthCheckListeners } from '../../src/engine/index.js'
 import { ManualClock, settle } from './manual-clock.js'
+import { formerChains, leavingOthers } from '../../src/agent/index.js'
 
 export { ip } from './routes.js'
 
@@ -124,6 +121,7 @@ export class PipelineLab {
     })
     const events = { record: (event: EventReport) => void this.events.push(event) }
     const modeOptions = {
+      formerChains,
       config,
       events,
       kernel: this.kernel,
@@ -150,6 +148,7 @@ export class PipelineLab {
         : ipvsMode(modeOptions, new IpvsSettings({ ...modeOptions, config: config.ipvs }))
     this.synchronizer = new Synchronizer({
       mode,
+      leaveOthers: leavingOthers(mode.name, { ...modeOptions, excludeCidrs: config.ipvs.excludeCIDRs }),
       onInForce: () => {},
       links: this.kernel.links,
       node: this.node,

@@ -8,7 +8,7 @@ import { type ServicePortKey, Tracker } from '../../src/model/index.js'
 import { NodeTracker } from '../../src/node/index.js'
 import { type Route, route } from '../../src/routing/index.js'
 import type { KubernetesObject } from '../../src/source/index.js'
-import { iptablesSettings } from '../../src/sync/iptables-settings.js'
+import { iptablesSettings } from '../../src/modes/iptables/node-settings.js'
 import { set } from '../support/objects.js'
 import {
   type ModelNode,

@@ -4,7 +4,6 @@
 import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { dummyDeviceName } from '../../src/ledger/index.js'
 import { feed, KubeProxyState } from '../support/kube-proxy-ipvs.js'
 import { Load, type LoadCount, type LoadCounts } from '../support/load.js'
 import { connect, type LinkEnd, Namespace, setSysctls } from '../support/namespaces.js'
@@ -22,6 +21,7 @@ import {
   takeoverManifests,
   takeoverServers,
 } from './takeover-services.js'
+import { dummyDeviceName } from '../../src/host/index.js'
 
 /** What kube-proxy sets, beside forwarding. */
 const kubeProxySysctls = [

@@ -1,10 +1,13 @@
-// In: Routes, and the settings of the mode. Out: the chains and rules that they want in the tables nat and filter.
-// Never: a clock, I/O, what the kernel holds (ledger/), Kubernetes objects.
-// Owner of: the shape of the tables; a DispatchTree holds nothing but the frontends that it was given.
-// Read next: compile.ts (a route), skeleton.ts (the rest), dispatch-tree.ts (how packets find them), docs/adr/0009.
-export type * from './desired.js'
-export type * from './settings.js'
-export { compileRoute } from './compile.js'
-export { type CountedRule, type CountedRules, compileSkeleton, countedRules } from './skeleton.js'
-export { type DispatchChange, DispatchTree } from './dispatch-tree.js'
-export { dispatchChains, ownedChains, servicePortName } from './names.js'
+// In: Routes, the configuration, this node. Out: chains and rules in the tables nat and filter.
+// Never: another mode; Kubernetes objects.
+// Owner of: the chains and frontends that each route claims (ledger.ts); the addon holds the rules (docs/adr/0010).
+// Read next: mode.ts, pipeline.ts, compile/compile.ts (a route), compile/dispatch-tree.ts, ledger.ts, docs/adr/0009.
+export { compileRoute } from './compile/compile.js'
+export type { DesiredRoute, DispatchChain, Frontend, IptablesTable } from './compile/desired.js'
+export { DispatchTree } from './compile/dispatch-tree.js'
+export { dispatchChains, ownedChains } from './compile/names.js'
+export type { IptablesModeSettings } from './compile/settings.js'
+export { type CountedRule, compileSkeleton, countedRules } from './compile/skeleton.js'
+export { IptablesLedger } from './ledger.js'
+export { iptablesMode, openIptablesMode } from './mode.js'
+export { iptablesKind } from './kind.js'

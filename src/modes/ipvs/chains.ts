@@ -1,306 +1,191 @@
-// The fixed chains of the mode (spec 3.5): constant whatever the Services are, since what differs lies in sets.
-import { type Cidr, type IpFamily, parseCidr } from '../../address.js'
-import { BugError } from '../../errors.js'
-import { type XtHook, type XtRule, XtState, type XtTableName } from '../../kernel/index.js'
-import type { LocalDetector } from '../../node/index.js'
-import { type SetKey, setName, setSpecs } from './sets.js'
+import { isDeepStrictEqual } from 'node:util'
+import type { IpFamily } from '../../address.js'
+import { KernelError } from '../../errors.js'
+import type { XtDrift, XtOp, Xtables } from '../../kernel/index.js'
+import type { Log, StateReporter } from '../../log.js'
+import type { FamilyMetrics } from '../../metrics/index.js'
+import {
+  compileChains,
+  type FixedChain,
+  type IpvsChainSettings,
+  type IpvsTable,
+  ipvsTables,
+  type UnfitSets,
+} from './compile/chains.js'
+import type { ModeKernel } from '../../engine/index.js'
+import { logFamily } from '../../engine/index.js'
 
-/** What the rules depend on. */
-export interface IpvsChainSettings {
+export interface IpvsChainsOptions {
   readonly family: IpFamily
-  /** One bit: packets that carry it leave with this node's address (F-046). */
-  readonly masqueradeMark: number
-  readonly masqueradeAll: boolean
-  /** undefined: nobody can tell traffic of pods (F-048). */
-  readonly localDetector: LocalDetector | undefined
+  readonly doors: Readonly<Record<IpvsTable, Xtables>>
+  readonly log: Log
+  readonly metrics: FamilyMetrics
+  readonly problems: StateReporter
 }
 
-export type IpvsTable = Exclude<XtTableName, 'raw'>
-export const ipvsTables: readonly IpvsTable[] = ['mangle', 'filter', 'nat']
+/** Keeps the fixed chains of one family in the kernel. After the first write they are looked at, and not written. */
+export class IpvsChains {
+  readonly #options: IpvsChainsOptions
+  #settings: IpvsChainSettings | undefined
+  #gaps: UnfitSets | undefined
+  /** Operations that a table has not been told. */
+  readonly #pending = new Map<IpvsTable, readonly XtOp[]>()
+  /** Tables that are to be written, or looked at. */
+  readonly #owed = new Set<IpvsTable>(ipvsTables)
+  /** Rules of iptables mode are there, and serve until virtual servers do; undefined: not asked yet. */
+  #isBeside: boolean | undefined
 
-/** One chain of ours, or the rules of ours in one of the kernel's. */
-export type FixedChain = { readonly table: IpvsTable; readonly rules: readonly XtRule[] } & (
-  { readonly chain: string } | { readonly hook: XtHook }
-)
-
-const chains = {
-  services: 'KUBE-SERVICES',
-  postrouting: 'KUBE-POSTROUTING',
-  nodePort: 'KUBE-NODE-PORT',
-  loadBalancer: 'KUBE-LOAD-BALANCER',
-  markMasquerade: 'KUBE-MARK-MASQ',
-  forward: 'KUBE-FORWARD',
-  proxyFirewall: 'KUBE-PROXY-FIREWALL',
-  sourceRanges: 'KUBE-SOURCE-RANGES-FIREWALL',
-  filter: 'KUBE-IPVS-FILTER',
-  /** Ours: what happens to connections before IPVS has them. */
-  input: 'KUBE-IPVS-IN',
-  output: 'KUBE-IPVS-OUT',
-} as const
-
-/** Chains of mangle, where kube-proxy has none. */
-export const mangleChains: readonly string[] = [chains.input, chains.output, chains.sourceRanges]
-
-const loopback: Readonly<Record<IpFamily, Cidr>> = {
-  ipv4: constantCidr('127.0.0.0/8'),
-  ipv6: constantCidr('::1/128'),
-}
-
-const accept = { kind: 'accept' } as const
-const drop = { kind: 'drop' } as const
-const backToCaller = { kind: 'return' } as const
-const isNew = { state: { bits: XtState.new } } as const
-const isFromNode = { addressType: { of: 'source' } } as const
-const isFromElsewhere = { addressType: { of: 'source', isInverted: true } } as const
-
-/** Sets that do not hold what they should. */
-export interface UnfitSets {
-  /** They are not there, or are somebody else's. */
-  readonly unusable: ReadonlySet<SetKey>
-  /** These, and those that lack entries. */
-  readonly incomplete: ReadonlySet<SetKey>
-}
-
-const allFit: UnfitSets = { unusable: new Set(), incomplete: new Set() }
-
-/**
- * Every chain and hook. A rule on an empty set matches nothing, and so is always there, but for one whose set is unusable:
- * the kernel would refuse the table, or the rule would match what somebody else put into the set.
- */
-export function compileChains(settings: IpvsChainSettings, unfit: UnfitSets = allFit): readonly FixedChain[] {
-  const unusable = new Set([...unfit.unusable].map((key) => setName(key, settings.family)))
-  const isUsable = ({ set, target }: XtRule): boolean => {
-    const name = set?.name ?? (target.kind === 'map-mark' ? target.set.name : undefined)
-    return name === undefined || !unusable.has(name)
+  constructor(options: IpvsChainsOptions) {
+    this.#options = options
   }
-  return allChains(new Rules(settings, unfit)).map((chain) => ({
-    ...chain,
-    rules: chain.rules.filter(isUsable),
-  }))
-}
 
-function allChains(rules: Rules): readonly FixedChain[] {
-  return [
-    { table: 'mangle', chain: chains.sourceRanges, rules: rules.sourceRanges() },
-    { table: 'mangle', chain: chains.input, rules: rules.input() },
-    { table: 'mangle', chain: chains.output, rules: rules.output() },
-    { table: 'mangle', hook: 'INPUT', rules: [jump(chains.input, 'kubernetes ipvs traffic policies')] },
-    { table: 'mangle', hook: 'OUTPUT', rules: [jump(chains.output, 'kubernetes ipvs traffic policies')] },
-    { table: 'nat', chain: chains.services, rules: rules.services() },
-    { table: 'nat', chain: chains.postrouting, rules: rules.postrouting() },
-    { table: 'nat', chain: chains.nodePort, rules: rules.nodePorts() },
-    { table: 'nat', chain: chains.loadBalancer, rules: rules.loadBalancers() },
-    { table: 'nat', chain: chains.markMasquerade, rules: rules.markMasquerade() },
-    { table: 'nat', hook: 'PREROUTING', rules: [jump(chains.services, 'kubernetes service portals')] },
-    { table: 'nat', hook: 'OUTPUT', rules: [jump(chains.services, 'kubernetes service portals')] },
-    { table: 'nat', hook: 'POSTROUTING', rules: [jump(chains.postrouting, 'kubernetes postrouting rules')] },
-    { table: 'filter', chain: chains.forward, rules: rules.forward() },
-    { table: 'filter', chain: chains.nodePort, rules: [rules.on('healthCheckNodePort', 'dst', accept)] },
-    { table: 'filter', chain: chains.proxyFirewall, rules: [rules.guarded()] },
-    { table: 'filter', chain: chains.sourceRanges, rules: rules.sourceRanges() },
-    { table: 'filter', chain: chains.filter, rules: rules.filter() },
-    { table: 'filter', hook: 'INPUT', rules: inputHook },
-    { table: 'filter', hook: 'FORWARD', rules: forwardHook },
-  ]
-}
-
-/** The firewall before all that lets packets in. */
-const inputHook: readonly XtRule[] = [
-  jump(chains.proxyFirewall, 'kube-proxy firewall rules'),
-  jump(chains.filter, 'kubernetes ipvs access filter'),
-  jump(chains.nodePort, 'kubernetes health check rules'),
-]
-
-const forwardHook: readonly XtRule[] = [
-  jump(chains.proxyFirewall, 'kube-proxy firewall rules'),
-  jump(chains.forward, 'kubernetes forwarding rules'),
-]
-
-/** The rules of each chain, in one family. */
-class Rules {
-  readonly #settings: IpvsChainSettings
-  readonly #unfit: UnfitSets
-
-  constructor(settings: IpvsChainSettings, unfit: UnfitSets) {
+  /** What the rules depend on; the same as before changes nothing. */
+  set(settings: IpvsChainSettings): void {
+    if (isDeepStrictEqual(settings, this.#settings)) return
     this.#settings = settings
-    this.#unfit = unfit
+    this.#compile()
   }
 
-  /** A rule for packets that the set has, by one direction for each of its dimensions. */
-  on(set: SetKey, directions: string, target: XtRule['target'], match: Partial<XtRule> = {}): XtRule {
-    return { comment: setSpecs[set].comment, ...match, set: this.#setOf(set, directions), target }
+  /** Sets that rules are to do without; the same as before changes nothing. */
+  leaveOut(gaps: UnfitSets): void {
+    if (gaps === this.#gaps || isDeepStrictEqual(gaps, this.#gaps)) return
+    this.#gaps = gaps
+    this.#compile()
   }
 
-  services(): readonly XtRule[] {
-    const { family } = this.#settings
-    const { address, prefixLength } = loopback[family]
-    const markMasquerade = to(chains.markMasquerade)
-    const addresses = ['clusterIP', 'loadBalancer', 'externalIP', 'externalIPLocal'] as const
-    return [
-      { source: { address, prefixLength }, target: backToCaller },
-      this.on('loadBalancer', 'dst,dst', to(chains.loadBalancer)),
-      this.#clusterIPs(),
-      this.on('externalIP', 'dst,dst', markMasquerade),
-      // The node reaches other nodes' endpoints under policy Local, and they answer to it (F-051).
-      this.on('externalIPLocal', 'dst,dst', markMasquerade, isFromNode),
-      // Before node ports, so that a port of a VIP is not taken for a node port of the same number (Q-08).
-      ...addresses.map((set) => ({ set: this.#setOf(set, 'dst,dst'), target: accept })),
-      this.on('nodePortIPs', 'dst', to(chains.nodePort)),
-    ]
+  #compile(): void {
+    if (this.#settings === undefined) return
+    const chains = compileChains(this.#settings, this.#gaps)
+    for (const table of ipvsTables) {
+      this.#pending.set(table, opsOf(chains, table))
+      this.#owed.add(table)
+    }
   }
 
-  /** F-047, F-048. */
-  #clusterIPs(): XtRule {
-    const { masqueradeAll, localDetector } = this.#settings
-    const target = to(chains.markMasquerade)
-    if (masqueradeAll) return this.on('clusterIP', 'dst,dst', target)
-    // Without a detector, what the node sends with a VIP for its source still has to leave with another one.
-    if (localDetector === undefined) return this.on('clusterIP', 'src,dst', target)
-    return this.on('clusterIP', 'dst,dst', target, detected(localDetector, { isInverted: true }))
-  }
-
-  loadBalancers(): readonly XtRule[] {
-    return [
-      this.on('loadBalancerLocal', 'dst,dst', backToCaller, isFromElsewhere),
-      { target: to(chains.markMasquerade) },
-    ]
-  }
-
-  nodePorts(): readonly XtRule[] {
-    const kinds = [
-      { protocol: 'tcp', all: 'nodePortTcp', local: 'nodePortLocalTcp', directions: 'dst' },
-      { protocol: 'udp', all: 'nodePortUdp', local: 'nodePortLocalUdp', directions: 'dst' },
-      { protocol: 'sctp', all: 'nodePortSctp', local: 'nodePortLocalSctp', directions: 'dst,dst' },
-    ] as const
-    return kinds.flatMap(({ protocol, all, local, directions }) => [
-      this.on(local, directions, backToCaller, { protocol, ...isFromElsewhere }),
-      this.on(all, directions, to(chains.markMasquerade), { protocol }),
-    ])
-  }
-
-  markMasquerade(): readonly XtRule[] {
-    const { masqueradeMark: mark } = this.#settings
-    return [{ target: { kind: 'mark', value: mark, mask: mark } }]
-  }
-
-  postrouting(): readonly XtRule[] {
-    const { masqueradeMark: mark } = this.#settings
-    return [
-      // A client that was sent to itself (F-050), whatever node it is on; what the node says to itself stays on lo.
-      {
-        isSourceDestination: true,
-        outInterface: { name: 'lo', isInverted: true },
-        target: to(chains.markMasquerade),
-      },
-      { mark: { value: mark, mask: mark, isInverted: true }, target: backToCaller },
-      { target: { kind: 'mark', value: mark, mask: 0 } },
-      {
-        comment: 'kubernetes service traffic requiring SNAT',
-        target: { kind: 'masquerade', isRandomFully: true },
-      },
-    ]
-  }
-
-  forward(): readonly XtRule[] {
-    const { masqueradeMark: mark } = this.#settings
-    return [
-      {
-        comment: 'kubernetes forwarding rules',
-        mark: { value: mark, mask: mark },
-        target: accept,
-      },
-      {
-        comment: 'kubernetes forwarding conntrack rule',
-        state: { bits: XtState.related | XtState.established },
-        target: accept,
-      },
-    ]
-  }
-
-  guarded(): XtRule {
-    return this.on('loadBalancerGuarded', 'dst,dst', to(chains.sourceRanges), isNew)
-  }
-
-  sourceRanges(): readonly XtRule[] {
-    return [
-      this.on('loadBalancerSources', 'dst,dst,src', backToCaller),
-      this.on('loadBalancerOwnSource', 'dst,dst,src', backToCaller),
-      { target: drop },
-    ]
-  }
-
-  filter(): readonly XtRule[] {
-    const known = ['loadBalancer', 'clusterIP', 'externalIP', 'externalIPLocal'] as const
-    // A Service that a set lacks must not pass for a port that no Service has.
-    const isAnyLacking = [...known, 'healthCheckNodePort' as const].some((set) =>
-      this.#unfit.incomplete.has(set),
-    )
-    return [
-      // Before IPVS, which would write a line of the kernel's log for each (F-053).
-      this.on('refused', 'dst,dst', { kind: 'reject' }, isNew),
-      ...known.map((set) => ({ set: this.#setOf(set, 'dst,dst'), target: backToCaller })),
-      { set: this.#setOf('healthCheckNodePort', 'dst'), target: backToCaller },
-      ...(isAnyLacking
-        ? []
-        : [{ ...isNew, set: this.#setOf('vips', 'dst'), target: { kind: 'reject' } } as const]),
-    ]
+  get isWriteDue(): boolean {
+    return this.#owed.size > 0
   }
 
   /**
-   * Pods get the mark of their frontend, and the outside does not get past this node under policy Local (F-054). Without a
-   * detector pods cannot be told from the outside: everybody meets the frontend's own virtual server (F-052).
+   * Writes what is owed. While rules of iptables mode translate connections by themselves, nothing is written unless
+   * `isComplete`: every virtual server stands. False: a table could not be written.
    */
-  input(): readonly XtRule[] {
-    const { localDetector } = this.#settings
-    const forEverybody = this.on('dropped', 'dst,dst', drop, isNew)
-    if (localDetector === undefined) return [forEverybody]
-    const outside = { ...isNew, ...detected(localDetector, { isInverted: true }) }
-    return [
-      forEverybody,
-      this.on('droppedOutside', 'dst,dst', drop, outside),
-      this.#marking(detected(localDetector, { isInverted: false })),
-    ]
+  async write({ isComplete }: { readonly isComplete: boolean }): Promise<boolean> {
+    if (!this.isWriteDue) return true
+    this.#isBeside ??= await this.#findsIptablesMode()
+    if (this.#isBeside === undefined) return false
+    if (this.#isBeside && !isComplete) return true
+    this.#isBeside = false
+    let isDone = true
+    for (const table of ipvsTables)
+      if (this.#owed.has(table)) isDone = (await this.#writeTable(table)) && isDone
+    return isDone
   }
 
-  /**
-   * The node's own packets get the mark before nat asks for masquerading (mangle -150, nat -100) and before IPVS takes
-   * them (-98), which is before filter sees them.
-   */
-  output(): readonly XtRule[] {
-    return [this.on('dropped', 'dst,dst', drop, isNew), this.guarded(), this.#marking({})]
+  /** Holds the kernel's rules against ours; what differs is owed. */
+  async compare(): Promise<void> {
+    await this.#look(async (door) => {
+      const drift = await door.compare()
+      return isAny(drift) || !(await door.check()) ? drift : undefined
+    })
   }
 
-  /** Every packet, not only new ones: the connection's mark must not depend on which of its packets made it. */
-  #marking(match: Partial<XtRule>): XtRule {
-    const { comment } = setSpecs.marked
-    return { comment, ...match, target: { kind: 'map-mark', set: this.#setOf('marked', 'dst,dst') } }
+  /** The cheap look, at where a table cannot be as it was left. True: one is to be written. */
+  async check(): Promise<boolean> {
+    return await this.#look(async (door) => ((await door.check()) ? undefined : await door.compare()))
   }
 
-  #setOf(set: SetKey, directions: string): NonNullable<XtRule['set']> {
-    const sides = directions.split(',').map((side) => (side === 'src' ? 'src' : 'dst'))
-    return { name: setName(set, this.#settings.family), directions: sides }
+  async #writeTable(table: IpvsTable): Promise<boolean> {
+    const { metrics } = this.#options
+    const ops = this.#pending.get(table) ?? []
+    const outcome = await this.#ask(table, async (door) => await door.apply(ops))
+    if (outcome === undefined) {
+      metrics.iptablesRestoreFailures.inc()
+      metrics.operation(`write-${table}`).failed.inc()
+      return false
+    }
+    this.#pending.delete(table)
+    this.#owed.delete(table)
+    if (outcome.isWritten) metrics.operation(`write-${table}`).applied.inc()
+    return true
+  }
+
+  async #look(find: (door: Xtables) => Promise<XtDrift | undefined>): Promise<boolean> {
+    let isOwed = false
+    const { family, log, metrics } = this.#options
+    for (const table of ipvsTables) {
+      if (this.#owed.has(table)) continue
+      const answer = await this.#ask(table, async (door) => ({ drift: await find(door) }))
+      // Nobody knows: a set that its rules ask may be missing, which is made before the write.
+      if (answer === undefined) this.#owed.add(table)
+      const drift = answer?.drift
+      if (drift === undefined) continue
+      // Where somebody changed only what is theirs, the write finds nothing to do, and knows the table again.
+      this.#owed.add(table)
+      isOwed = true
+      if (!isAny(drift)) continue
+      const { missing, changed } = drift
+      metrics.drift('chain-missing').inc(missing.length)
+      metrics.drift('chain-changed').inc(changed.length)
+      log.info('Kernel differs, repairing', { ipFamily: logFamily(family), table, missing, changed })
+    }
+    return isOwed
+  }
+
+  /** undefined: the kernel could not be asked. */
+  async #findsIptablesMode(): Promise<boolean | undefined> {
+    const chains = await this.#ask('nat', async (door) => await door.chains())
+    return chains?.some(({ chain }) => /^KUBE-(SVC|SEP)-/u.test(chain))
+  }
+
+  async #ask<T>(table: IpvsTable, question: (door: Xtables) => Promise<T>): Promise<T | undefined> {
+    const { doors, family, metrics, problems } = this.#options
+    const key = `kernel ${family} ${table}`
+    try {
+      const answer = await question(doors[table])
+      problems.report(key, undefined)
+      return answer
+    } catch (error) {
+      if (!(error instanceof KernelError)) throw error
+      metrics.kernelError(error.operation, error.code)
+      const ipFamily = logFamily(family)
+      problems.report(key, {
+        text: `${ipFamily} table ${table}: ${error.message}`,
+        fields: { ipFamily, table, code: error.code },
+      })
+      return undefined
+    }
   }
 }
 
-function detected(
-  detector: LocalDetector,
-  { isInverted }: { readonly isInverted: boolean },
-): Partial<XtRule> {
-  if (detector.kind === 'interface') return { inInterface: { name: detector.name, isInverted } }
-  const { address, prefixLength } = detector.cidr
-  return { source: { address, prefixLength, isInverted } }
+function isAny({ missing, changed }: XtDrift): boolean {
+  return missing.length + changed.length > 0
 }
 
-function to(chain: string): { readonly kind: 'jump'; readonly chain: string } {
-  return { kind: 'jump', chain }
+/** Any: what the kernel has to load for the rules is the same. */
+const someSettings = { masqueradeMark: 1, masqueradeAll: false, localDetector: undefined }
+
+/** Has a kernel with IP_VS and sets load what the rules will need. What it lacks is told when they are written. */
+export async function loadForChains(
+  { ipvs, ipset, xtables }: Pick<ModeKernel, 'ipvs' | 'ipset' | 'xtables'>,
+  family: IpFamily,
+): Promise<void> {
+  const chains = compileChains({ ...someSettings, family })
+  try {
+    // The match on sets would bring ipset with it, where another mode will run.
+    await Promise.all([ipvs.info(), ipset.sets()])
+    for (const table of ipvsTables) await xtables(family, table).load(opsOf(chains, table))
+  } catch (error) {
+    if (!(error instanceof KernelError)) throw error
+  }
 }
 
-function jump(chain: string, comment: string): XtRule {
-  return { comment, target: to(chain) }
+function opsOf(chains: readonly FixedChain[], table: IpvsTable): readonly XtOp[] {
+  return chains.filter((chain) => chain.table === table).map(opOf)
 }
 
-function constantCidr(text: string): Cidr {
-  const cidr = parseCidr(text)
-  if (cidr === undefined) throw new BugError(`${text} is not a CIDR`)
-  return cidr
+function opOf(chain: FixedChain): XtOp {
+  const { rules } = chain
+  if ('hook' in chain) return { op: 'set-hook', chain: chain.hook, rules }
+  return { op: 'set-chain', chain: chain.chain, rules }
 }

@@ -1,29 +1,20 @@
-// In: Routes, and the settings of the mode. Out: the virtual servers and set entries that they want; the fixed chains.
-// Never: a clock, I/O, what the kernel holds (ledger/), Kubernetes objects.
-// Owner of: nothing; compiling is a function.
-// Read next: compile.ts (a route), sets.ts, chains.ts (rules on the sets), docs/ipvs.md, then ledger/ledger.ts.
-export { compileRoute, type IpvsModeSettings, needsMark } from './compile.js'
-export {
-  compileChains,
-  type FixedChain,
-  type IpvsChainSettings,
-  type IpvsTable,
-  ipvsTables,
-  mangleChains,
-  type UnfitSets,
-} from './chains.js'
-export type { DesiredVirtualServer } from './desired.js'
-export { asksForScheduling, unmetWishes, type SchedulingSettings } from './scheduling.js'
-export {
-  type DesiredSetEntry,
-  familySetName,
-  forbiddingSets,
-  formerSets,
-  markAddress,
-  type SetKey,
-  setKeys,
-  setName,
-  setPrefix,
-  setSpec,
-  sourceKeepingSets,
-} from './sets.js'
+// In: Routes, the configuration, this node. Out: virtual servers, VIP bindings, sets and fixed chains in the kernel.
+// Never: another mode; Kubernetes objects.
+// Owner of: the tables of acknowledged virtual servers, VIP bindings and set entries (tables/).
+// Read next: mode.ts, family-pipeline.ts, compile/compile.ts (a route), tables/ledger.ts, docs/ipvs.md.
+export { cleanUp, describeCleanUp, isWithoutIpvs } from './clean-up.js'
+export { type IpvsChainSettings, compileChains, mangleChains } from './compile/chains.js'
+export { type IpvsModeSettings, compileRoute, needsMark } from './compile/compile.js'
+export { type SchedulingSettings, unmetWishes } from './compile/scheduling.js'
+export { type DesiredSetEntry, type SetKey, markAddress, setKeys, setName, setSpec } from './compile/sets.js'
+export { ipvsKind } from './kind.js'
+export { ipvsMode, openIpvsMode } from './mode.js'
+export { prepareKernel } from './prepare-kernel.js'
+export { isWithoutIpset } from './set-types.js'
+export { IpvsSettings } from './settings.js'
+export { type ServerState, advance, diff, equalStates } from './tables/diff.js'
+export { MarkTable } from './tables/ipset-marks.js'
+export { type DumpedSet, type IpsetBatch, IpsetTable } from './tables/ipset-table.js'
+export { Ledger } from './tables/ledger.js'
+export { PackedDump } from './tables/packed.js'
+export { type VipReading, VipTable } from './tables/vip-table.js'

@@ -1,188 +1,233 @@
-// The ipsets of the mode: kube-proxy's names and types (spec 3.3), and those by which policies are kept that it cannot keep.
-import { type IpAddress, type IpFamily, parseIpAddress } from '../../address.js'
-import { BugError } from '../../errors.js'
-import type { IpsetEntry, IpsetType } from '../../kernel/index.js'
+import type { IpFamily } from '../../address.js'
+import { KernelError } from '../../errors.js'
+import type { BatchOutcome, Ipset, IpsetOp } from '../../kernel/index.js'
+import type { Drift } from '../../engine/index.js'
+import type { DumpedSet, IpsetBatch, IpsetTable } from './tables/ipset-table.js'
+import type { SetState } from './tables/ipset-set.js'
+import { standInName } from './tables/ipset-exchange.js'
+import type { Log, StateReporter } from '../../log.js'
+import type { FamilyMetrics } from '../../metrics/index.js'
+import {
+  familySetName,
+  forbiddingSets,
+  formerSets,
+  type SetKey,
+  setKeys,
+  setName,
+  setSpec,
+  sourceKeepingSets,
+} from './compile/sets.js'
+import type { UnfitSets } from './compile/chains.js'
+import type { Clock } from '../../clock.js'
+import { OperationCounts } from '../../engine/index.js'
+import { RetryQueue } from '../../engine/index.js'
+import { logFamily } from '../../engine/index.js'
 
-interface SetSpec {
-  /** Of IPv4; IPv6 has KUBE-6- in front. */
-  readonly name: string
-  readonly type: IpsetType
-  /** Entries map packets to a mark. */
-  readonly hasMarks?: true
-  /** What rules on the set say, where kube-proxy's do. */
-  readonly comment: string
+export interface IpvsSetsOptions {
+  readonly family: IpFamily
+  readonly ipset: Ipset
+  readonly clock: Clock
+  readonly log: Log
+  readonly metrics: FamilyMetrics
+  readonly problems: StateReporter
+  readonly table: IpsetTable
 }
 
-/** Every set; each exists once per family. Entries are added in this order, and deleted in the reverse one. */
-export const setSpecs = {
-  clusterIP: {
-    name: 'KUBE-CLUSTER-IP',
-    type: 'hash:ip,port',
-    comment: 'Kubernetes service cluster ip + port for masquerade purpose',
-  },
-  externalIP: {
-    name: 'KUBE-EXTERNAL-IP',
-    type: 'hash:ip,port',
-    comment: 'Kubernetes service external ip + port for masquerade and filter purpose',
-  },
-  externalIPLocal: {
-    name: 'KUBE-EXTERNAL-IP-LOCAL',
-    type: 'hash:ip,port',
-    comment: 'Kubernetes service external ip + port with externalTrafficPolicy=local',
-  },
-  loadBalancer: {
-    name: 'KUBE-LOAD-BALANCER',
-    type: 'hash:ip,port',
-    comment: 'Kubernetes service lb portal',
-  },
-  loadBalancerLocal: {
-    name: 'KUBE-LOAD-BALANCER-LOCAL',
-    type: 'hash:ip,port',
-    comment: 'Kubernetes service load balancer ip + port with externalTrafficPolicy=local',
-  },
-  loadBalancerSources: {
-    name: 'KUBE-LOAD-BALANCER-SOURCE-CIDR',
-    type: 'hash:ip,port,net',
-    comment: 'Kubernetes service load balancer ip + port + source cidr for packet filter purpose',
-  },
-  loadBalancerOwnSource: {
-    name: 'KUBE-LOAD-BALANCER-SOURCE-IP',
-    type: 'hash:ip,port,ip',
-    comment: 'Kubernetes service load balancer ip + port + source IP for packet filter purpose',
-  },
-  /** After the sets of sources: packets to its entries are dropped unless one of these has their source. */
-  loadBalancerGuarded: {
-    name: 'KUBE-LOAD-BALANCER-FW',
-    type: 'hash:ip,port',
-    comment: 'Kubernetes service load balancer ip + port for load balancer with sourceRange',
-  },
-  nodePortTcp: {
-    name: 'KUBE-NODE-PORT-TCP',
-    type: 'bitmap:port',
-    comment: 'Kubernetes nodeport TCP port for masquerade purpose',
-  },
-  nodePortLocalTcp: {
-    name: 'KUBE-NODE-PORT-LOCAL-TCP',
-    type: 'bitmap:port',
-    comment: 'Kubernetes nodeport TCP port with externalTrafficPolicy=local',
-  },
-  nodePortUdp: {
-    name: 'KUBE-NODE-PORT-UDP',
-    type: 'bitmap:port',
-    comment: 'Kubernetes nodeport UDP port for masquerade purpose',
-  },
-  nodePortLocalUdp: {
-    name: 'KUBE-NODE-PORT-LOCAL-UDP',
-    type: 'bitmap:port',
-    comment: 'Kubernetes nodeport UDP port with externalTrafficPolicy=local',
-  },
-  nodePortSctp: {
-    name: 'KUBE-NODE-PORT-SCTP-HASH',
-    type: 'hash:ip,port',
-    comment: "Kubernetes nodeport SCTP port for masquerade purpose with type 'hash ip:port'",
-  },
-  nodePortLocalSctp: {
-    name: 'KUBE-NODE-PORT-LOCAL-SCTP-HASH',
-    type: 'hash:ip,port',
-    comment: "Kubernetes nodeport SCTP port with externalTrafficPolicy=local with type 'hash ip:port'",
-  },
-  healthCheckNodePort: {
-    name: 'KUBE-HEALTH-CHECK-NODE-PORT',
-    type: 'bitmap:port',
-    comment: 'Kubernetes health check node port',
-  },
-  vips: { name: 'KUBE-IPVS-IPS', type: 'hash:ip', comment: 'Addresses on the ipvs interface' },
-  /** Ours, as all that follow: addresses of the node that serve node ports, where kube-proxy takes every local address. */
-  nodePortIPs: {
-    name: 'KUBE-NODE-PORT-IP',
-    type: 'hash:ip',
-    comment: 'Kubernetes nodeport addresses of this node',
-  },
-  refused: {
-    name: 'KUBE-NO-ENDPOINTS',
-    type: 'hash:ip,port',
-    comment: 'Kubernetes service ip + port without endpoints',
-  },
-  /** For everybody, the node too: internalTrafficPolicy Local. */
-  dropped: {
-    name: 'KUBE-NO-LOCAL-ENDPOINTS',
-    type: 'hash:ip,port',
-    comment: 'Kubernetes service ip + port with internalTrafficPolicy=local, all endpoints elsewhere',
-  },
-  /** For the outside: externalTrafficPolicy Local. */
-  droppedOutside: {
-    name: 'KUBE-EXTERNAL-NO-LOCAL',
-    type: 'hash:ip,port',
-    comment: 'Kubernetes service ip + port with externalTrafficPolicy=local, all endpoints elsewhere',
-  },
-  /** Frontends for which pods and the node have virtual servers of their own, found by mark (docs/adr/0011). */
-  marked: {
-    name: 'KUBE-EXTERNAL-LOCAL-MARK',
-    type: 'hash:ip,port',
-    hasMarks: true,
-    comment: 'Kubernetes service ip + port with externalTrafficPolicy=local, to endpoints of all nodes',
-  },
-  /** The marks themselves, in the place of addresses: which virtual servers by mark are ours. */
-  marks: {
-    name: 'KUBE-EXTERNAL-LOCAL-MARKS',
-    type: 'hash:ip',
-    comment: 'Kubernetes marks with externalTrafficPolicy=local',
-  },
-} as const satisfies Readonly<Record<string, SetSpec>>
+const restrictingSets: ReadonlySet<SetKey> = new Set([...forbiddingSets, ...sourceKeepingSets])
 
-export type SetKey = keyof typeof setSpecs
+const delays = { firstMs: 1000, maxMs: 30_000 }
 
-/** Packets to their entries are refused or dropped. */
-export const forbiddingSets: ReadonlySet<SetKey> = new Set(['refused', 'dropped', 'droppedOutside'])
+/**
+ * Brings the sets of one family to what the table says. A set that the kernel refuses, or entries of it, stop nothing else: they
+ * are named, counted and tried again with back-off.
+ */
+export class IpvsSets {
+  readonly #options: IpvsSetsOptions
+  readonly #retries: RetryQueue<SetState>
+  #ownsFormer = true
 
-/** Packets from outside to their entries keep their source, so that only endpoints of this node can answer them. */
-export const sourceKeepingSets: ReadonlySet<SetKey> = new Set([
-  'externalIPLocal',
-  'loadBalancerLocal',
-  'nodePortLocalTcp',
-  'nodePortLocalUdp',
-  'nodePortLocalSctp',
-])
+  constructor(options: IpvsSetsOptions) {
+    this.#options = options
+    this.#retries = new RetryQueue(options.clock, delays)
+  }
 
-/** Every set of the mode. */
-export const setKeys: readonly SetKey[] = Object.keys(setSpecs).filter(
-  (key): key is SetKey => key in setSpecs,
-)
+  /** Holds the kernel against the table. False: it could not be read. */
+  async read(options: { readonly keepLeftovers: boolean }): Promise<boolean> {
+    const { table } = this.#options
+    const wasAdopted = table.isAdopted
+    const dumped = await this.#ask('read', async () => await dumpSets(this.#options.ipset, table))
+    if (dumped === undefined) return false
+    const drift = table.adopt(dumped, options)
+    if (wasAdopted) this.#tell(drift)
+    return true
+  }
 
-/** Sets that kube-proxy has and we do without; `docs/ipvs.md` says why. */
-export const formerSets: readonly string[] = ['KUBE-LOOP-BACK']
+  /** Makes sets, and adds what is wanted. False: the sets are to be read before it can go on. */
+  async add(): Promise<boolean> {
+    const { table } = this.#options
+    for (const set of this.#retries.due()) table.retry(set)
+    const isSent =
+      (await this.#applyAll(() => table.planSets())) && (await this.#applyAll(() => table.planAdds()))
+    this.#reportTroubles()
+    return isSent && !table.isDoubtful
+  }
 
-/** IPSET_MAXNAMELEN less its NUL. */
-const maxNameLength = 31
+  /** Deletes of what is not wanted the entries that keep clients from servers. False: a batch could not be sent. */
+  async permit(): Promise<boolean> {
+    return await this.#applyAll(() => this.#options.table.planDeletes(restrictingSets))
+  }
 
-/** What all names begin with. */
-export const setPrefix = 'KUBE-'
+  /** Deletes what is not wanted, and so ends a pass. False: the sets are to be read before it can go on. */
+  async discard(): Promise<boolean> {
+    const { table } = this.#options
+    const isSent = await this.#applyAll(() => table.planDeletes())
+    this.#reportTroubles()
+    if (!isSent || table.isDoubtful) return false
+    this.#reportRecoveries()
+    table.endPass()
+    return true
+  }
 
-/** Name of a set in a family: kube-proxy cuts what does not fit. */
-export function familySetName(name: string, family: IpFamily): string {
-  return family === 'ipv4' ? name : name.replace(setPrefix, `${setPrefix}6-`).slice(0, maxNameLength)
+  /** What of the sets is not as it should be while the kernel refuses it. */
+  get gaps(): UnfitSets {
+    return this.#options.table.gaps
+  }
+
+  /** Whether `add` has something to try again. */
+  get isRetryDue(): boolean {
+    return this.#retries.nextInMs() === 0
+  }
+
+  /** Milliseconds until then; undefined: nothing is refused. */
+  nextInMs(): number | undefined {
+    return this.#retries.nextInMs()
+  }
+
+  /** Destroys kube-proxy's sets that this mode has no use for; no rule refers to them any more. */
+  async destroyFormer(): Promise<void> {
+    if (!this.#ownsFormer) return
+    const { family, ipset } = this.#options
+    const names = new Set(formerNames(family))
+    const isDone = await this.#ask('clean', async () => {
+      const present = (await ipset.sets()).filter(
+        ({ name, references }) => names.has(name) && references === 0,
+      )
+      const outcome = await ipset.apply(present.map(({ name }) => ({ op: 'destroy-set', name }) as const))
+      // Somebody may have listed one just then: the next sync tries again.
+      return outcome.failures.length === 0
+    })
+    if (isDone === true) this.#ownsFormer = false
+  }
+
+  /** Whether the kernel's sets, and their numbers of entries, are not what they were left as; undefined: it could not be asked. */
+  async findsDrift(): Promise<boolean | undefined> {
+    const { ipset, table } = this.#options
+    const headers = await this.#ask('read', async () => await ipset.sets())
+    return headers && !table.isLike(headers)
+  }
+
+  #tell(drift: Drift): void {
+    const { family, log, metrics } = this.#options
+    for (const [kind, count] of drift) metrics.drift(kind).inc(count)
+    if (drift.size === 0) return
+    const ipFamily = logFamily(family)
+    log.info('Kernel differs, repairing', { ipFamily, drift: Object.fromEntries(drift) })
+  }
+
+  /** False: a batch could not be sent. */
+  async #applyAll(plan: () => IpsetBatch): Promise<boolean> {
+    const { clock, table } = this.#options
+    for (let batch = plan(); batch.ops.length > 0; batch = plan()) {
+      const outcome = await this.#apply(batch)
+      if (outcome === undefined) return false
+      table.confirm(batch, outcome)
+      await clock.pause()
+    }
+    return true
+  }
+
+  async #apply({ ops }: IpsetBatch): Promise<BatchOutcome | undefined> {
+    const { ipset, metrics } = this.#options
+    const outcome = await this.#ask('write', async () => await ipset.apply(ops))
+    if (outcome === undefined) return undefined
+    const counts = new OperationCounts<IpsetOp['op']>()
+    counts.add(ops, outcome)
+    counts.report(metrics)
+    return outcome
+  }
+
+  #reportTroubles(): void {
+    const { family, metrics, problems, table } = this.#options
+    for (const set of table.troubles) {
+      if (set.trouble === undefined) continue
+      const { error } = set.trouble
+      // Told after additions and again after deletions; each attempt counts once.
+      if (this.#retries.fail(set)) metrics.kernelError(error.operation, error.code)
+      const fields = { ipFamily: logFamily(family), set: set.name, code: error.code }
+      problems.report(problemOf(set), { text: `${logFamily(family)} ${describeTrouble(set)}`, fields })
+    }
+  }
+
+  #reportRecoveries(): void {
+    for (const set of this.#retries.items()) {
+      if (set.trouble !== undefined) continue
+      this.#retries.settle(set)
+      this.#options.problems.report(problemOf(set), undefined)
+    }
+  }
+
+  async #ask<T>(what: string, question: () => Promise<T>): Promise<T | undefined> {
+    const { family, metrics, problems } = this.#options
+    const key = `${what} ${family} ipset`
+    try {
+      const answer = await question()
+      problems.report(key, undefined)
+      return answer
+    } catch (error) {
+      if (!(error instanceof KernelError)) throw error
+      metrics.kernelError(error.operation, error.code)
+      const ipFamily = logFamily(family)
+      problems.report(key, { text: `${ipFamily} sets: ${error.message}`, fields: { ipFamily } })
+      return undefined
+    }
+  }
 }
 
-export function setName(key: SetKey, family: IpFamily): string {
-  return familySetName(setSpecs[key].name, family)
+function problemOf({ name }: SetState): string {
+  return `set ${name}`
 }
 
-export function setSpec(key: SetKey): SetSpec {
-  return setSpecs[key]
+/** `set NAME: what of it is not as it should be: what the kernel says`. */
+function describeTrouble({ name, need, foreignType, capacity, trouble }: SetState): string {
+  const count = trouble?.entries ?? 0
+  const of: Readonly<Record<SetState['need'], string>> = {
+    create: 'it cannot be made, and its entries wait',
+    replace: `somebody's ${foreignType} has its name and does not go, so that its entries wait`,
+    exchange: `it cannot be exchanged for one with room for more than ${capacity} entries, and the others wait`,
+    nothing: `${count} of its entries are refused`,
+  }
+  return `set ${name}: ${of[need]}: ${trouble?.error.message}`
 }
 
-/** A mark as the address that stands for it in the set of marks: the same 32 bits. */
-export function markAddress(mark: number, family: IpFamily): IpAddress {
-  const [high, low] = [Math.floor(mark / 2 ** 16), mark % 2 ** 16]
-  const bytes = [high, low].flatMap((half) => [half >> 8, half & 0xff])
-  const text = family === 'ipv4' ? bytes.join('.') : `::${high.toString(16)}:${low.toString(16)}`
-  const address = parseIpAddress(text)
-  if (address === undefined) throw new BugError(`mark ${mark} is no address`)
-  return address
+/** The sets of the table as the kernel has them. Throws KernelError. */
+export async function dumpSets(ipset: Ipset, table: IpsetTable): Promise<ReadonlyMap<SetKey, DumpedSet>> {
+  const headers = new Map((await ipset.sets()).map((header) => [header.name, header]))
+  const dumped = new Map<SetKey, DumpedSet>()
+  for (const [key, name] of table.names) {
+    const header = headers.get(name)
+    if (header === undefined) continue
+    const isReadable = header.type === setSpec(key).type && header.elements > 0
+    dumped.set(key, { header, entries: isReadable ? await ipset.entries(name) : new Uint8Array() })
+  }
+  return dumped
 }
 
-/** An entry of one of the sets. */
-export interface DesiredSetEntry {
-  readonly set: SetKey
-  readonly entry: IpsetEntry
+/** kube-proxy's that the mode does without, and what a death in the middle of a change may have left. */
+function formerNames(family: IpFamily): readonly string[] {
+  return [...formerSets.map((name) => familySetName(name, family)), standInName(family)]
+}
+
+/** Names of all sets of a family that the mode, or kube-proxy before it, may have made. */
+export function ownedSetNames(family: IpFamily): ReadonlySet<string> {
+  return new Set([...setKeys.map((key) => setName(key, family)), ...formerNames(family)])
 }

@@ -3,18 +3,13 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { mangleChains } from '../../../src/modes/ipvs/index.js'
-import { formerChains } from '../../../src/sync/former-chains.js'
 import { treeRoot } from '../../support/tree.js'
+import { formerChains } from '../../../src/agent/index.js'
 
 const text = readFileSync(join(treeRoot, 'docs/operations.md'), 'utf8')
 
 describe('docs/operations.md', () => {
-  const tables = {
-    nat: [...formerChains('nat'), 'KUBE-MARK-DROP'],
-    filter: formerChains('filter'),
-    mangle: ['KUBE-PROXY-CANARY', ...mangleChains],
-  }
+  const tables = { ...formerChains, nat: [...(formerChains.nat ?? []), 'KUBE-MARK-DROP'] }
   for (const [table, chains] of Object.entries(tables)) {
     it(`names the chains that are pruned from ${table}`, () => {
       const row = new RegExp(`^\\| chains in \`${table}\` \\|.*$`, 'mu').exec(text)?.[0] ?? ''

@@ -9,12 +9,15 @@ const imports = sources.flatMap((path) => importsOf(path, treeText(path)))
 describe('the import rule', () => {
   const allowed = [
     ['src/model/tracker.ts', 'src/source/index.ts'],
-    ['src/modes/ipvs/compile.ts', 'src/routing/index.ts'],
-    ['src/ledger/ledger.ts', 'src/kernel/index.ts'],
-    ['src/sync/runner.ts', 'src/log.ts'],
+    ['src/modes/ipvs/compile/compile.ts', 'src/routing/index.ts'],
+    ['src/modes/ipvs/compile/compile.ts', 'src/modes/ipvs/compile/sets.ts'],
+    ['src/modes/ipvs/tables/ledger.ts', 'src/kernel/index.ts'],
+    ['src/modes/ipvs/mode.ts', 'src/engine/index.ts'],
+    ['src/modes/ipvs/mode.ts', 'src/modes/shared/index.ts'],
+    ['src/engine/bounded-runner.ts', 'src/log.ts'],
     ['src/source/manifests/parse.ts', 'src/source/objects.ts'],
-    ['src/agent.ts', 'src/sync/index.ts'],
-    ['src/agent/run.ts', 'src/sync/index.ts'],
+    ['src/agent.ts', 'src/agent/index.ts'],
+    ['src/agent/modes.ts', 'src/modes/ipvs/index.ts'],
     ['src/model/tracker.ts', 'src/metrics/index.ts'],
   ] as const
   for (const [from, to] of allowed) {
@@ -24,15 +27,18 @@ describe('the import rule', () => {
   const forbidden = [
     ['src/model/tracker.ts', 'src/routing/index.ts', 'against the flow'],
     ['src/routing/route.ts', 'src/kernel/index.ts', 'against the flow'],
-    ['src/ledger/ledger.ts', 'src/source/index.ts', 'against the flow'],
+    ['src/engine/synchronizer.ts', 'src/modes/ipvs/index.ts', 'against the flow'],
     ['src/kernel/addon.ts', 'src/config/index.ts', 'against the flow'],
-    ['src/modes/ipvs/compile.ts', 'src/modes/iptables/index.ts', 'against the flow'],
-    ['src/sync/runner.ts', 'src/ledger/diff.ts', 'index.ts'],
+    ['src/modes/ipvs/mode.ts', 'src/modes/iptables/index.ts', 'against the flow'],
+    ['src/modes/shared/former-chains.ts', 'src/modes/iptables/index.ts', 'against the flow'],
+    ['src/modes/ipvs/compile/compile.ts', 'src/modes/ipvs/policies.ts', 'what drives it'],
+    ['src/modes/ipvs/compile/compile.ts', 'src/engine/index.ts', 'what drives it'],
+    ['src/engine/synchronizer.ts', 'src/model/tracker.ts', 'index.ts'],
     ['src/log.ts', 'src/config/index.ts', 'root files'],
-    ['src/sync/runner.ts', 'test/support/tree.ts', 'never imports tests'],
-    ['src/sync/runner.ts', 'src/kernel/model/index.ts', 'for tests'],
-    ['src/sync/runner.ts', 'src/agent.ts', 'nothing imports the agent'],
-    ['src/sync/runner.ts', 'src/agent/index.ts', 'against the flow'],
+    ['src/engine/synchronizer.ts', 'test/support/tree.ts', 'never imports tests'],
+    ['src/engine/synchronizer.ts', 'src/kernel/model/index.ts', 'for tests'],
+    ['src/engine/synchronizer.ts', 'src/agent.ts', 'nothing imports the agent'],
+    ['src/engine/synchronizer.ts', 'src/agent/index.ts', 'against the flow'],
   ] as const
   for (const [from, to, reason] of forbidden) {
     it(`forbids ${from} to import ${to}`, () =>

@@ -1,0 +1,26 @@
+import { isConfigError, KernelError } from '../errors.js'
+import { isWithoutXtables } from '../host/index.js'
+import { modeKinds } from './modes.js'
+
+/** One sentence on an error that ends the agent: what is wrong, and what to do. */
+export function adviceOn(error: unknown): string {
+  if (isConfigError(error)) return error.message
+  if (!(error instanceof KernelError))
+    return error instanceof Error ? (error.stack ?? error.message) : String(error)
+  if (error.code === 'EPERM' || error.code === 'EACCES') {
+    return `CAP_NET_ADMIN is missing: run as root, or give the container that capability (${error.message})`
+  }
+  const lack = lackOf(error)
+  return lack === undefined ? error.message : `${lack} (${error.message})`
+}
+
+/** What the kernel lacks for a mode, and what helps; undefined: the error says nothing about that. */
+export function lackOf(error: KernelError): string | undefined {
+  if (isWithoutXtables(error))
+    return 'this kernel has no legacy x_tables: load it with "modprobe ip_tables", or run a kernel that has it'
+  for (const kind of modeKinds) {
+    const lack = kind.lackOf(error)
+    if (lack !== undefined) return lack
+  }
+  return undefined
+}

@@ -1,0 +1,34 @@
+// In: ObjectEvents, link events, time, and a mode. Out: runs of the mode's pipelines; metrics and log lines that describe them.
+// Never: a mode's own kernel objects; what a Service means (routing/); how bytes look (kernel/).
+// Owner of: when something runs: runners, retries, requests for a run.
+// Read next: mode.ts and pipeline.ts (what a mode supplies), synchronizer.ts, bounded-runner.ts.
+export { Backlog, type FamilyHealth } from './backlog.js'
+export type { Confirmation, Cut, Failed } from './batch.js'
+export { BoundedRunner, type BoundedRunnerOptions } from './bounded-runner.js'
+export { type Change, applyEvents } from './changes.js'
+export { type Drift, DriftCounter } from './drift.js'
+export { FailedObjects } from './failed-objects.js'
+export { Inbox } from './inbox.js'
+export {
+  type HealthCheckFailure,
+  type HealthCheckListeners,
+  type ChainNames,
+  type CleanUpOptions,
+  type CleanUpOutcome,
+  type Mode,
+  type ModeKernel,
+  type ModeKind,
+  type ModeOptions,
+  type ModeWatch,
+  type OpenModeOptions,
+  reportUnwatched,
+} from './mode.js'
+export { type OpenTrackerOptions, openTracker } from './open-tracker.js'
+export { type CountedOps, OperationCounts } from './operation-counts.js'
+export { inOverlappingCuts } from './overlapping-cuts.js'
+export type { Pipeline } from './pipeline.js'
+export { RetryQueue } from './retry-queue.js'
+export { retryStart } from './retry-start.js'
+export { SyncReport, logFamily, reportSizes, worldSize } from './sync-report.js'
+export { Synchronizer } from './synchronizer.js'
+export { traceRoute } from './trace-route.js'

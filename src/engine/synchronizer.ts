@@ -1,0 +1,191 @@
+import type { IpFamily } from '../address.js'
+import type { LinkWatch, Links } from '../kernel/index.js'
+import type { Metrics, PacketTotals } from '../metrics/index.js'
+import type { NodeTracker } from '../node/index.js'
+import type { ObjectEvent } from '../source/index.js'
+import type { FamilyHealth } from './backlog.js'
+import { BoundedRunner } from './bounded-runner.js'
+import type { Clock } from '../clock.js'
+import { EventCounts } from './event-counts.js'
+import type { Mode, ModeWatch } from './mode.js'
+import type { Pipeline } from './pipeline.js'
+
+export interface SynchronizerOptions {
+  readonly mode: Mode
+  /** Removes what the other modes left, once everything is in force. False: something is left still; never throws KernelError. */
+  readonly leaveOthers: () => Promise<boolean>
+  /** Called once, when everything was in the kernel for the first time. */
+  readonly onInForce: () => void
+  readonly links: Pick<Links, 'watch'>
+  readonly node: NodeTracker
+  readonly clock: Clock
+  readonly metrics: Pick<
+    Metrics,
+    'events' | 'serviceChanges' | 'endpointChanges' | 'serviceChangesPending' | 'endpointChangesPending'
+  >
+  /** Something broke that is no refusal of the kernel. */
+  readonly onCrash: (error: unknown) => void
+}
+
+interface FamilyRun {
+  readonly pipeline: Pipeline
+  readonly runner: BoundedRunner
+}
+
+/** The pipelines of both families, each with its runner, fed by one stream of events and one watch of the links. */
+export class Synchronizer {
+  readonly #options: SynchronizerOptions
+  readonly #families: readonly FamilyRun[]
+  readonly #eventCounts: EventCounts
+  #isInForce = false
+  /** Events that no run has begun with. */
+  #pending = { services: 0, slices: 0 }
+  /** When other modes' leftovers are to be removed, once everything is in force. */
+  #leaveDueMs = -Infinity
+  #leaving: Promise<void> = Promise.resolve()
+  #watch: LinkWatch | undefined
+  #watching: Promise<void> = Promise.resolve()
+  #isWatched = false
+  #modeWatch: ModeWatch | undefined
+  #modeWatching: Promise<void> = Promise.resolve()
+
+  constructor(options: SynchronizerOptions) {
+    this.#options = options
+    this.#eventCounts = new EventCounts(options.metrics)
+    this.#families = options.mode.families.map((family) => this.#open(family))
+  }
+
+  /** Events that were seen together; the runs that they need start in the same turn. */
+  deliver(events: readonly ObjectEvent[]): void {
+    const change = { routing: false, vipBinding: false, modeSettings: false }
+    for (const event of events) {
+      const { routing, vipBinding, modeSettings } = this.#options.node.apply(event)
+      change.routing ||= routing
+      change.vipBinding ||= vipBinding
+      change.modeSettings ||= modeSettings
+    }
+    let isWork = false
+    for (const { pipeline, runner } of this.#families) {
+      const isNodeConcerned = pipeline.applyNode(change)
+      if (!pipeline.apply(events) && !isNodeConcerned) continue
+      isWork = true
+      runner.request()
+    }
+    this.#count(events, isWork)
+  }
+
+  /** Of each family that is programmed, IPv4 first. */
+  get health(): readonly FamilyHealth[] {
+    return this.#families.map(({ pipeline }) => pipeline.health)
+  }
+
+  /** Of all families together; undefined: the mode has no such rules. */
+  async countPackets(): Promise<PacketTotals | undefined> {
+    const counts = this.#families.map(async ({ pipeline }) => await pipeline.countPackets?.())
+    let total: PacketTotals | undefined
+    for (const count of await Promise.all(counts)) {
+      if (count === undefined) continue
+      total = {
+        invalidDropped: (total?.invalidDropped ?? 0) + count.invalidDropped,
+        localhostAccepted: (total?.localhostAccepted ?? 0) + count.localhostAccepted,
+      }
+    }
+    return total
+  }
+
+  /** `isWork`: a run will begin with them. */
+  #count(events: readonly ObjectEvent[], isWork: boolean): void {
+    const { metrics } = this.#options
+    const { services, slices } = this.#eventCounts.count(events)
+    metrics.serviceChanges.inc(services)
+    metrics.endpointChanges.inc(slices)
+    if (isWork) this.#setPending(this.#pending.services + services, this.#pending.slices + slices)
+  }
+
+  /** Of both families together, as in kube-proxy (Q-15): what one of them begins with does not wait. */
+  #setPending(services: number, slices: number): void {
+    this.#pending = { services, slices }
+    this.#options.metrics.serviceChangesPending.set(services)
+    this.#options.metrics.endpointChangesPending.set(slices)
+  }
+
+  /** Idempotent. */
+  start(): void {
+    if (this.#watch !== undefined) return
+    for (const { runner } of this.#families) runner.start()
+    const watch = this.#options.links.watch()
+    this.#watch = watch
+    this.#watching = this.#follow(watch).catch(this.#options.onCrash)
+  }
+
+  /** Ends runs in progress at their next batch; nothing runs after it resolves. Idempotent. */
+  async stop(): Promise<void> {
+    for (const { pipeline } of this.#families) pipeline.stopSoon()
+    await Promise.all([this.#watch?.close(), ...this.#families.map(({ runner }) => runner.stop())])
+    await this.#modeWatch?.close()
+    await Promise.all([this.#watching, this.#modeWatching, this.#leaving])
+    await Promise.all(this.#families.map(({ pipeline }) => pipeline.close()))
+  }
+
+  #open(family: IpFamily): FamilyRun {
+    const { clock, mode, onCrash } = this.#options
+    const { minSyncPeriodMs, syncPeriodMs, restFactor } = mode
+    const isHealthy = (): boolean => this.health.every((health) => health.isHealthy)
+    const pipeline = mode.openPipeline(family, isHealthy)
+    const runner = new BoundedRunner({
+      run: async () => await this.#run(pipeline),
+      clock,
+      onCrash,
+      minIntervalMs: minSyncPeriodMs,
+      maxIntervalMs: syncPeriodMs,
+      restFactor,
+    })
+    return { pipeline, runner }
+  }
+
+  async #run(pipeline: Pipeline): Promise<number | undefined> {
+    this.#setPending(0, 0)
+    const againInMs = await pipeline.runOnce()
+    if (!this.#isWatched && pipeline.isInForce) {
+      this.#isWatched = true
+      this.#modeWatching = this.#followMode().catch(this.#options.onCrash)
+    }
+    if (!this.#isInForce && this.#families.every((family) => family.pipeline.isInForce)) {
+      this.#isInForce = true
+      this.#options.onInForce()
+    }
+    if (this.#isInForce && this.#options.clock.now() >= this.#leaveDueMs) {
+      this.#leaveDueMs = Infinity
+      // No run waits for it: it may have to wait for the lock of another program, once for each table.
+      this.#leaving = this.#leaveOthers().catch(this.#options.onCrash)
+    }
+    return againInMs
+  }
+
+  /** Until nothing is left, with a sync period in between. */
+  async #leaveOthers(): Promise<void> {
+    const { clock, mode, leaveOthers } = this.#options
+    if (!(await leaveOthers())) this.#leaveDueMs = clock.now() + mode.syncPeriodMs
+  }
+
+  async #followMode(): Promise<void> {
+    const watch = this.#options.mode.openWatch?.()
+    this.#modeWatch = watch
+    if (watch === undefined) return
+    do this.#requestLooks()
+    while (await watch.next())
+    // Pipelines look for themselves again.
+    this.#requestLooks()
+  }
+
+  /** One that is not in force yet tries again in its own time. */
+  #requestLooks(): void {
+    for (const { pipeline, runner } of this.#families) if (pipeline.isInForce) runner.request()
+  }
+
+  async #follow(watch: LinkWatch): Promise<void> {
+    for (let events = await watch.next(); events !== undefined; events = await watch.next()) {
+      for (const { pipeline, runner } of this.#families) if (pipeline.applyLinks(events)) runner.request()
+    }
+  }
+}

@@ -1,0 +1,14 @@
+// In: the configuration, the kernel. Out: settings of this machine as they should be; what its kernel and its interfaces have.
+// Never: Services, proxy modes, the objects that a mode programs.
+// Owner of: nothing; each call asks the kernel.
+// Read next: kernel-settings.ts, conntrack-settings.ts, find-xtables.ts, machine-addresses.ts.
+export { setConntrack } from './conntrack-settings.js'
+export { familiesWithXtables, findsInvalid, isWithoutXtables } from './find-xtables.js'
+export { inOrder } from './in-order.js'
+export {
+  type KernelSetting,
+  type SettingDoors,
+  type SettingOutcome,
+  ensureSetting,
+} from './kernel-settings.js'
+export { dummyDeviceName, machineAddresses } from './machine-addresses.js'

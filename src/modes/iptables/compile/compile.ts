@@ -1,0 +1,324 @@
+// One route as chains and frontends of iptables mode, with kube-proxy's meaning of every branch.
+import { cidrContains, type Cidr, type IpAddress } from '../../../address.js'
+import {
+  hostPrefixLength,
+  type Protocol,
+  type XtNetwork,
+  type XtRule,
+  type XtTarget,
+} from '../../../kernel/index.js'
+import type { Backend, Route } from '../../../routing/index.js'
+import type { DesiredChain, DesiredFrontend, DesiredRoute, DispatchChain } from './desired.js'
+import { chainNames, dispatchChains, endpointChain, ServiceChains, servicePortName } from './names.js'
+import type { IptablesModeSettings } from './settings.js'
+
+const protocols = { TCP: 'tcp', UDP: 'udp', SCTP: 'sctp' } as const
+
+/** What the chains and frontends of a route are made from. */
+interface Plan {
+  readonly route: Route
+  readonly settings: IptablesModeSettings
+  readonly name: string
+  readonly protocol: Protocol
+  readonly chains: ServiceChains
+  /** Load-balancer VIPs that are no external IPs. */
+  readonly loadBalancerIPs: readonly IpAddress[]
+  /** Chain for traffic to the cluster IP. undefined: nobody can take it. */
+  readonly internal: string | undefined
+  /** Chain for outside traffic that no short circuit takes. undefined: nobody can take it. */
+  readonly external: string | undefined
+  /** There is a chain for outside traffic; with local policy it may serve pods and the node alone. */
+  readonly usesExternal: boolean
+  /** Load-balancer traffic has to come from certain sources. */
+  readonly usesFirewall: boolean
+}
+
+/** Everything that the route wants. Each chain that a rule jumps to is the route's own or the skeleton's. */
+export function compileRoute(route: Route, settings: IptablesModeSettings): DesiredRoute {
+  const plan = planOf(route, settings)
+  const chains: DesiredChain[] = []
+  addExternalChain(plan, chains)
+  addFirewallChain(plan, chains)
+  addBackendsChain(plan, { chain: plan.chains.cluster, backends: route.clusterBackends }, chains)
+  addBackendsChain(plan, { chain: plan.chains.local, backends: route.localBackends }, chains)
+  if (route.affinitySeconds > 0) chains.push(...endpointChains(plan))
+  const frontends = [clusterIPFrontend(plan)]
+  for (const address of route.externalIPs) addExternalIP(plan, address, frontends)
+  for (const address of plan.loadBalancerIPs) addLoadBalancerIP(plan, address, frontends)
+  if (route.nodePort !== 0) addNodePort(plan, frontends)
+  if (route.healthCheckNodePort !== 0) frontends.push(healthCheckFrontend(plan))
+  return { chains, frontends }
+}
+
+function planOf(route: Route, settings: IptablesModeSettings): Plan {
+  const name = servicePortName(route)
+  const protocol = protocols[route.protocol]
+  const chains = new ServiceChains(name, protocol)
+  const cluster = route.clusterBackends.length > 0 ? chains.cluster : undefined
+  const local = route.localBackends.length > 0 ? chains.local : undefined
+  const external = route.isExternalLocal ? local : cluster
+  // Of two rules for one address kube-proxy's first counts: the external IP's.
+  const loadBalancerIPs = route.loadBalancerIPs.filter((address) => !route.externalIPs.includes(address))
+  const isAccessible = route.nodePort !== 0 || route.externalIPs.length > 0 || loadBalancerIPs.length > 0
+  const usesExternal = isAccessible && (external ?? cluster) !== undefined
+  const usesFirewall = usesExternal && loadBalancerIPs.length > 0 && route.sourceRanges.length > 0
+  const internal = route.isInternalLocal ? local : cluster
+  return {
+    route,
+    settings,
+    name,
+    protocol,
+    chains,
+    loadBalancerIPs,
+    internal,
+    external,
+    usesExternal,
+    usesFirewall,
+  }
+}
+
+/** EXT: outside traffic gets this node's address, unless it is to stay with this node's endpoints (F-049, F-051). */
+function addExternalChain(plan: Plan, chains: DesiredChain[]): void {
+  const { route, external } = plan
+  if (!plan.usesExternal) return
+  const rules = route.isExternalLocal ? shortCircuitRules(plan) : [markRule(plan, 'traffic')]
+  const last = external === undefined ? [] : [{ target: jump(external) }]
+  chains.push({ table: 'nat', chain: plan.chains.external, rules: [...rules, ...last] })
+}
+
+/** Pods, and the node itself, reach the endpoints of the whole cluster; the node's answers come back to it. */
+function shortCircuitRules(plan: Plan): readonly XtRule[] {
+  const { route, settings, name, chains } = plan
+  if (route.clusterBackends.length === 0) return []
+  const { localDetector } = settings
+  const target = jump(chains.cluster)
+  const fromPods =
+    localDetector === undefined
+      ? []
+      : [
+          commented(
+            plan,
+            `pod traffic for ${name} external destinations`,
+            withSource({ target }, localDetector, { isInverted: false }),
+          ),
+        ]
+  return [
+    ...fromPods,
+    markRule(plan, 'LOCAL traffic', isFromNode),
+    commented(plan, `route LOCAL traffic for ${name} external destinations`, { ...isFromNode, target }),
+  ]
+}
+
+const isFromNode: Partial<XtRule> = { addressType: { of: 'source' } }
+
+function markRule(plan: Plan, what: string, match: Partial<XtRule> = {}): XtRule {
+  const target = jump(chainNames.markMasquerade)
+  return commented(plan, `masquerade ${what} for ${plan.name} external destinations`, { ...match, target })
+}
+
+/** FW: sources that may go on; whom it sends nowhere, KUBE-PROXY-FIREWALL drops (F-056). */
+function addFirewallChain(plan: Plan, chains: DesiredChain[]): void {
+  const { route, settings, name } = plan
+  if (!plan.usesFirewall) return
+  const { nodeIP } = settings
+  const isNodeAllowed =
+    nodeIP !== undefined && route.sourceRanges.some((range) => cidrContains(range, nodeIP))
+  // What the node itself sends to the address has that address for its source.
+  const sources: readonly XtNetwork[] = [
+    ...route.sourceRanges.map(networkOf),
+    ...(isNodeAllowed ? plan.loadBalancerIPs.map((address) => host(plan, address)) : []),
+  ]
+  const target = jump(plan.chains.external)
+  const rules = sources.map((source) => commented(plan, `${name} loadbalancer IP`, { source, target }))
+  chains.push({ table: 'nat', chain: plan.chains.firewall, rules })
+}
+
+/** SVC and SVL: masquerade what comes to the cluster IP from elsewhere, keep who has affinity, else choose by chance. */
+function addBackendsChain(
+  plan: Plan,
+  { chain, backends }: { readonly chain: string; readonly backends: readonly Backend[] },
+  chains: DesiredChain[],
+): void {
+  if (backends.length === 0) return
+  const { route, name, protocol } = plan
+  const rules: XtRule[] = []
+  if (chain === plan.internal) addMasqueradeRule(plan, rules)
+  const seconds = route.affinitySeconds
+  const targets = backends.map((backend) =>
+    seconds > 0 ? jump(endpointChain(name, protocol, backend)) : dnat(backend),
+  )
+  for (const target of targets) {
+    if (target.kind === 'dnat') break
+    rules.push({ recent: { list: target.chain, action: 'check', seconds }, target })
+  }
+  for (const [i, target] of targets.entries()) {
+    const others = targets.length - i
+    if (others > 1) rules.push({ protocol, probability: 1 / others, target })
+    else rules.push({ protocol, target })
+  }
+  chains.push({ table: 'nat', chain, rules })
+}
+
+/** F-047, F-048. Traffic that came by way of EXT has another destination. */
+function addMasqueradeRule(plan: Plan, rules: XtRule[]): void {
+  const { masqueradeAll, localDetector } = plan.settings
+  if (!masqueradeAll && localDetector === undefined) return
+  const destination = host(plan, plan.route.clusterIP)
+  const target = jump(chainNames.markMasquerade)
+  const all: XtRule = { destination, target }
+  const rule =
+    masqueradeAll || localDetector === undefined ? all : withSource(all, localDetector, { isInverted: true })
+  rules.push(commented(plan, `${plan.name} cluster IP`, rule))
+}
+
+/** SEP: an endpoint that has to remember its clients; SVC and SVL share it. */
+function endpointChains(plan: Plan): readonly DesiredChain[] {
+  const { route, name, protocol } = plan
+  const chains = new Map<string, DesiredChain>()
+  for (const backend of [...route.clusterBackends, ...route.localBackends]) {
+    const chain = endpointChain(name, protocol, backend)
+    const rule = commented(plan, name, {
+      protocol,
+      recent: { list: chain, action: 'set' },
+      target: dnat(backend),
+    })
+    chains.set(chain, { table: 'nat', chain, rules: [rule] })
+  }
+  return [...chains.values()]
+}
+
+/** What is done with packets to a frontend. */
+interface Action {
+  readonly text: string
+  readonly target: XtTarget
+}
+
+function clusterIPFrontend(plan: Plan): DesiredFrontend {
+  const { route, name, internal } = plan
+  const { clusterIP } = route
+  if (internal === undefined) {
+    const refused = refusal(plan, route.isInternalLocal)
+    return addressFrontend(plan, dispatchChains.refusedServices, clusterIP, refused)
+  }
+  const action = { text: `${name} cluster IP`, target: jump(internal) }
+  return addressFrontend(plan, dispatchChains.services, clusterIP, action)
+}
+
+function addExternalIP(plan: Plan, address: IpAddress, frontends: DesiredFrontend[]): void {
+  const action = { text: `${plan.name} external IP`, target: jump(plan.chains.external) }
+  addOutside(plan, { address, action }, frontends)
+}
+
+function addLoadBalancerIP(plan: Plan, address: IpAddress, frontends: DesiredFrontend[]): void {
+  const { name, chains, usesFirewall } = plan
+  const chain = usesFirewall ? chains.firewall : chains.external
+  addOutside(plan, { address, action: { text: `${name} loadbalancer IP`, target: jump(chain) } }, frontends)
+  if (!usesFirewall) return
+  const text = `${name} traffic not accepted by ${chains.firewall}`
+  const drop: Action = { text, target: { kind: 'drop' } }
+  frontends.push(addressFrontend(plan, dispatchChains.firewall, address, drop))
+}
+
+/** An address for outside traffic: where it goes, and what happens to packets that went nowhere. */
+function addOutside(
+  plan: Plan,
+  { address, action }: { readonly address: IpAddress; readonly action: Action },
+  frontends: DesiredFrontend[],
+): void {
+  if (plan.usesExternal) frontends.push(addressFrontend(plan, dispatchChains.services, address, action))
+  if (plan.external !== undefined) return
+  const refused = refusal(plan, plan.route.isExternalLocal)
+  frontends.push(addressFrontend(plan, dispatchChains.refusedExternal, address, refused))
+}
+
+function addNodePort(plan: Plan, frontends: DesiredFrontend[]): void {
+  const { route, name, chains, protocol } = plan
+  const match = matchOf(protocol, route.nodePort)
+  if (plan.usesExternal) {
+    const rule = commented(plan, name, { ...match, target: jump(chains.external) })
+    frontends.push(portFrontend(dispatchChains.nodePorts, rule, match))
+  }
+  if (plan.external === undefined) {
+    const { text, target } = refusal(plan, route.isExternalLocal)
+    const rule = commented(plan, text, { ...match, addressType: { of: 'destination' }, target })
+    frontends.push(portFrontend(dispatchChains.refusedExternal, rule, match))
+  }
+}
+
+/**
+ * The load balancer may ask this node for its health whatever the firewall says. One frontend for the whole Service: all
+ * of its ports want the same rule.
+ */
+function healthCheckFrontend(plan: Plan): DesiredFrontend {
+  const { healthCheckNodePort, service } = plan.route
+  const match = matchOf('tcp', healthCheckNodePort)
+  const rule = commented(plan, `${service} health check node port`, { ...match, target: { kind: 'accept' } })
+  return portFrontend(dispatchChains.healthChecks, rule, match)
+}
+
+/** F-053, F-054: refused when nobody is there; silently dropped when somebody is, but not on this node. */
+function refusal(plan: Plan, isLocal: boolean): Action {
+  return isLocal && plan.route.hasEndpoints
+    ? { text: `${plan.name} has no local endpoints`, target: { kind: 'drop' } }
+    : { text: `${plan.name} has no endpoints`, target: { kind: 'reject' } }
+}
+
+function addressFrontend(
+  plan: Plan,
+  dispatch: DispatchChain,
+  address: IpAddress,
+  { text, target }: Action,
+): DesiredFrontend {
+  const { protocol } = plan
+  const { port } = plan.route
+  const rule = { destination: host(plan, address), protocol, destinationPorts: [port, port], target } as const
+  return { dispatch, frontend: { address, protocol, port }, rules: [commented(plan, text, rule)] }
+}
+
+interface PortMatch {
+  readonly protocol: Protocol
+  readonly destinationPorts: readonly [number, number]
+}
+
+function matchOf(protocol: Protocol, port: number): PortMatch {
+  return { protocol, destinationPorts: [port, port] }
+}
+
+function portFrontend(
+  dispatch: DispatchChain,
+  rule: XtRule,
+  { protocol, destinationPorts: [port] }: PortMatch,
+): DesiredFrontend {
+  return { dispatch, frontend: { address: undefined, protocol, port }, rules: [rule] }
+}
+
+/** The rule for what the detector takes for local, or for all else. */
+function withSource(
+  rule: Pick<XtRule, 'destination' | 'target'>,
+  detector: NonNullable<IptablesModeSettings['localDetector']>,
+  { isInverted }: { readonly isInverted: boolean },
+): XtRule {
+  if (detector.kind === 'interface') return { inInterface: { name: detector.name, isInverted }, ...rule }
+  const { address, prefixLength } = detector.cidr
+  return { source: { address, prefixLength, isInverted }, ...rule }
+}
+
+function commented(plan: Plan, text: string, rule: XtRule): XtRule {
+  return plan.settings.withComments ? { comment: text, ...rule } : rule
+}
+
+function jump(chain: string): { readonly kind: 'jump'; readonly chain: string } {
+  return { kind: 'jump', chain }
+}
+
+function dnat({ address, port }: Backend) {
+  return { kind: 'dnat', address, port } as const
+}
+
+function host(plan: Plan, address: IpAddress): XtNetwork {
+  return { address, prefixLength: hostPrefixLength(plan.settings.family) }
+}
+
+function networkOf({ address, prefixLength }: Cidr): XtNetwork {
+  return { address, prefixLength }
+}

@@ -1,0 +1,54 @@
+// What one route, and the mode as a whole, want of the tables.
+import type { IpAddress } from '../../../address.js'
+import type { Protocol, XtHook, XtRule } from '../../../kernel/index.js'
+
+/** Tables that iptables mode uses. */
+export type IptablesTable = 'nat' | 'filter'
+
+export interface DesiredChain {
+  readonly table: IptablesTable
+  readonly chain: string
+  readonly rules: readonly XtRule[]
+}
+
+/**
+ * A base chain whose rules are found by frontend (dispatchChains in names.ts): KUBE-SERVICES and KUBE-NODEPORTS of both
+ * tables, KUBE-EXTERNAL-SERVICES and KUBE-PROXY-FIREWALL of filter. It leads on through bucket chains, never by a walk of all.
+ */
+export interface DispatchChain {
+  readonly table: IptablesTable
+  readonly chain: string
+}
+
+/** Address, protocol and port that a client sends to; without address: every local address (a node port). */
+export interface Frontend {
+  readonly address: IpAddress | undefined
+  readonly protocol: Protocol
+  readonly port: number
+}
+
+/** What happens to packets to one frontend. Two routes that want one frontend conflict. */
+export interface DesiredFrontend {
+  readonly dispatch: DispatchChain
+  readonly frontend: Frontend
+  /** In order; each of them matches the frontend itself (destination address, protocol, port). */
+  readonly rules: readonly XtRule[]
+}
+
+/** Everything that one route wants. */
+export interface DesiredRoute {
+  readonly chains: readonly DesiredChain[]
+  readonly frontends: readonly DesiredFrontend[]
+}
+
+/** What the mode needs whatever the routes are: base chains, and the rules in the kernel's own chains that lead to them. */
+export interface Skeleton {
+  readonly chains: readonly DesiredChain[]
+  readonly hooks: readonly {
+    readonly table: IptablesTable
+    readonly chain: XtHook
+    readonly rules: readonly XtRule[]
+  }[]
+  /** Rules of a dispatch chain that come after its frontends. */
+  readonly tails: readonly { readonly dispatch: DispatchChain; readonly rules: readonly XtRule[] }[]
+}

@@ -1,0 +1,261 @@
+// Finds the rules of a frontend in a few steps: a base chain, and a tree of bucket chains behind it.
+import { isDeepStrictEqual } from 'node:util'
+import type { XtRule } from '../../../kernel/index.js'
+import type { DesiredChain, DispatchChain, Frontend } from './desired.js'
+import {
+  digitAt,
+  dispatchKey,
+  type DispatchKey,
+  firstDifference,
+  isWholePart,
+  partOf,
+} from './dispatch-key.js'
+import { bucketChain } from './names.js'
+
+/** What became different since the last look. */
+export interface DispatchChange {
+  readonly set: readonly DesiredChain[]
+  /** Bucket chains that are no more. */
+  readonly removed: readonly string[]
+}
+
+/** A chain holds this many frontends itself before it splits. */
+const flatLimit = 16
+/** Children of this many frontends stay in the chain that splits: 4 digits x 4 frontends are its 16 rules again. */
+const inlineLimit = 4
+
+/** What a chain is made of: the rules of a frontend, or the way to a bucket. Compared by identity. */
+type Content = (readonly XtRule[])[]
+
+interface Leaf {
+  readonly key: DispatchKey
+  readonly rules: readonly XtRule[]
+}
+
+/** Keys that are equal up to a place, and differ there: it has two children at least. */
+interface Branch {
+  /** Of some frontend that was below once: only the digits before `place` count. */
+  readonly key: DispatchKey
+  readonly place: number
+  readonly children: (Tree | undefined)[]
+  /** Frontends below. */
+  count: number
+  /** A chain of it, or below it, may have to change. */
+  isTouched: boolean
+  /** Undefined: it has no chain now. */
+  bucket: Bucket | undefined
+}
+
+/** The chain of a branch, and the one rule that leads to it. */
+interface Bucket {
+  readonly chain: string
+  readonly jump: readonly XtRule[]
+  readonly goto: readonly XtRule[]
+  content: Content
+}
+
+type Tree = Leaf | Branch
+
+/**
+ * A dispatch chain and the frontends that it knows. Its chains are a function of the present frontends alone, whatever
+ * the order in which they came: a bucket is a prefix of address, protocol and port in which frontends differ for the
+ * first time. So a change touches the buckets on its own path and no others.
+ */
+export class DispatchTree {
+  readonly #dispatch: DispatchChain
+  #tail: readonly XtRule[]
+  #addressed: Tree | undefined
+  #ports: Tree | undefined
+  #content: Content | undefined
+  #set: DesiredChain[] = []
+  readonly #removed = new Set<string>()
+
+  /** `tail`: rules of the base chain behind all frontends. */
+  constructor(dispatch: DispatchChain, tail: readonly XtRule[] = []) {
+    this.#dispatch = dispatch
+    this.#tail = tail
+  }
+
+  /** Frontends that have rules. */
+  get size(): number {
+    return countOf(this.#addressed) + countOf(this.#ports)
+  }
+
+  setTail(tail: readonly XtRule[]): void {
+    if (!isDeepStrictEqual(tail, this.#tail)) this.#tail = tail
+  }
+
+  /** Every chain as the last `take` left it. Walks all. */
+  *chains(): Iterable<DesiredChain> {
+    if (this.#content !== undefined) yield { ...this.#dispatch, rules: flattened(this.#content) }
+    for (const root of [this.#addressed, this.#ports]) yield* this.#chainsBelow(root)
+  }
+
+  /** Puts the rules in the place of those that the frontend had. They match the frontend themselves. */
+  set(frontend: Frontend, rules: readonly XtRule[]): void {
+    const leaf: Leaf = { key: dispatchKey(frontend), rules }
+    if (frontend.address === undefined) this.#ports = this.#insert(this.#ports, leaf)
+    else this.#addressed = this.#insert(this.#addressed, leaf)
+  }
+
+  /** Absent: nothing to do. */
+  remove(frontend: Frontend): void {
+    const key = dispatchKey(frontend)
+    if (frontend.address === undefined) this.#ports = this.#delete(this.#ports, key)
+    else this.#addressed = this.#delete(this.#addressed, key)
+  }
+
+  /** The chains that changed since the last call; the first call has the base chain, even when it is empty. */
+  take(): DispatchChange {
+    const content = [...this.#baseContent(), this.#tail]
+    if (this.#content === undefined || !isSame(this.#content, content)) {
+      this.#content = content
+      this.#set.push({ ...this.#dispatch, rules: flattened(content) })
+    }
+    const change = { set: this.#set, removed: [...this.#removed] }
+    this.#set = []
+    this.#removed.clear()
+    return change
+  }
+
+  *#chainsBelow(tree: Tree | undefined): Iterable<DesiredChain> {
+    if (tree === undefined || !isBranch(tree)) return
+    const { bucket, children } = tree
+    if (bucket !== undefined)
+      yield { table: this.#dispatch.table, chain: bucket.chain, rules: flattened(bucket.content) }
+    for (const child of children) yield* this.#chainsBelow(child)
+  }
+
+  #insert(tree: Tree | undefined, leaf: Leaf): Tree {
+    if (tree === undefined) return leaf
+    const place = firstDifference(tree.key, leaf.key)
+    if (!isBranch(tree)) {
+      if (place < 4 * leaf.key.length) return join(tree, leaf, place)
+      return isDeepStrictEqual(tree.rules, leaf.rules) ? tree : leaf
+    }
+    if (place < tree.place) return join(tree, leaf, place)
+    const digit = digitAt(leaf.key, tree.place)
+    const child = tree.children[digit]
+    const before = countOf(child)
+    replaceChild(tree, digit, this.#insert(child, leaf), before)
+    return tree
+  }
+
+  #delete(tree: Tree | undefined, key: DispatchKey): Tree | undefined {
+    if (tree === undefined) return undefined
+    const place = firstDifference(tree.key, key)
+    if (!isBranch(tree)) return place < 4 * key.length ? tree : undefined
+    if (place < tree.place) return tree
+    const digit = digitAt(key, tree.place)
+    const child = tree.children[digit]
+    const before = countOf(child)
+    replaceChild(tree, digit, this.#delete(child, key), before)
+    const [first, ...others] = tree.children.filter((remaining) => remaining !== undefined)
+    if (first === undefined || others.length > 0) return tree
+    this.#dropBucket(tree)
+    return first
+  }
+
+  #baseContent(): Content {
+    const content: Content = []
+    const isFlat = this.size <= flatLimit
+    // Addresses before node ports, which may be any address.
+    for (const root of [this.#addressed, this.#ports]) {
+      if (isFlat) this.#collect(root, content)
+      else this.#split(topsOf(root), 'jump', content)
+    }
+    return content
+  }
+
+  /** Ways to the big trees first: who goes on to another chain passes none of the small ones. */
+  #split(trees: readonly (Tree | undefined)[], way: 'jump' | 'goto', content: Content): void {
+    for (const tree of trees) if (isBig(tree)) content.push(this.#publish(tree)[way])
+    for (const tree of trees) if (!isBig(tree)) this.#collect(tree, content)
+  }
+
+  /** Brings the bucket chain of the branch up to date, and those below it. */
+  #publish(branch: Branch): Bucket {
+    if (!branch.isTouched && branch.bucket !== undefined) return branch.bucket
+    branch.isTouched = false
+    const content: Content = []
+    // Nothing returns from one bucket to another: a packet that no rule wants goes back to the base chain at once.
+    if (branch.count > flatLimit) this.#split(branch.children, 'goto', content)
+    else for (const child of branch.children) this.#collect(child, content)
+    if (branch.bucket !== undefined && isSame(branch.bucket.content, content)) return branch.bucket
+    const bucket = (branch.bucket ??= bucketOf(this.#dispatch, branch))
+    bucket.content = content
+    this.#removed.delete(bucket.chain)
+    this.#set.push({ table: this.#dispatch.table, chain: bucket.chain, rules: flattened(content) })
+    return bucket
+  }
+
+  /** The rules of all frontends below, which needs no bucket chains for it. */
+  #collect(tree: Tree | undefined, content: Content): void {
+    if (tree === undefined) return
+    if (!isBranch(tree)) {
+      content.push(tree.rules)
+      return
+    }
+    this.#dropBucket(tree)
+    for (const child of tree.children) this.#collect(child, content)
+  }
+
+  #dropBucket(branch: Branch): void {
+    if (branch.bucket === undefined) return
+    this.#removed.add(branch.bucket.chain)
+    branch.bucket = undefined
+  }
+}
+
+function join(tree: Tree, leaf: Leaf, place: number): Branch {
+  const children: (Tree | undefined)[] = [undefined, undefined, undefined, undefined]
+  children[digitAt(tree.key, place)] = tree
+  children[digitAt(leaf.key, place)] = leaf
+  return { key: leaf.key, place, children, count: countOf(tree) + 1, isTouched: true, bucket: undefined }
+}
+
+function replaceChild(branch: Branch, digit: number, child: Tree | undefined, before: number): void {
+  branch.children[digit] = child
+  branch.count += countOf(child) - before
+  branch.isTouched = true
+}
+
+function bucketOf(dispatch: DispatchChain, branch: Branch): Bucket {
+  const { match, text } = partOf(branch.key, branch.place)
+  const chain = bucketChain(dispatch, text)
+  return {
+    chain,
+    jump: [{ ...match, target: { kind: 'jump', chain } }],
+    goto: [{ ...match, target: { kind: 'goto', chain } }],
+    content: [],
+  }
+}
+
+/** A bucket of everything would be one more step for every packet: its children stand in the base chain themselves. */
+function topsOf(root: Tree | undefined): readonly (Tree | undefined)[] {
+  return root !== undefined && isBranch(root) && isWholePart(root.key, root.place) ? root.children : [root]
+}
+
+function isBig(tree: Tree | undefined): tree is Branch {
+  return tree !== undefined && isBranch(tree) && tree.count > inlineLimit
+}
+
+function isBranch(tree: Tree): tree is Branch {
+  return 'children' in tree
+}
+
+function countOf(tree: Tree | undefined): number {
+  if (tree === undefined) return 0
+  return isBranch(tree) ? tree.count : 1
+}
+
+function isSame(a: Content, b: Content): boolean {
+  return a.length === b.length && a.every((rules, i) => rules === b[i])
+}
+
+/** As flat(), which costs more than all the rest of a take(). */
+function flattened(content: Content): readonly XtRule[] {
+  const flat: XtRule[] = []
+  for (const rules of content) for (const rule of rules) flat.push(rule)
+  return flat
+}

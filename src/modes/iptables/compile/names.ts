@@ -1,0 +1,155 @@
+// Names of chains: kube-proxy's, hashes included, so that people and scripts find what they know.
+import { hash } from 'node:crypto'
+import { formatEndpoint } from '../../../address.js'
+import type { Protocol } from '../../../kernel/index.js'
+import type { Backend, Route } from '../../../routing/index.js'
+import type { DispatchChain, IptablesTable } from './desired.js'
+
+/** Chains of the mode itself. */
+export const chainNames = {
+  services: 'KUBE-SERVICES',
+  externalServices: 'KUBE-EXTERNAL-SERVICES',
+  nodePorts: 'KUBE-NODEPORTS',
+  postrouting: 'KUBE-POSTROUTING',
+  markMasquerade: 'KUBE-MARK-MASQ',
+  forward: 'KUBE-FORWARD',
+  proxyFirewall: 'KUBE-PROXY-FIREWALL',
+  canary: 'KUBE-PROXY-CANARY',
+  /** kubelet's too: see compileSkeleton(). */
+  firewall: 'KUBE-FIREWALL',
+} as const
+
+/** Every base chain that finds its rules by frontend. */
+export const dispatchChains = {
+  /** Addresses of Services that have endpoints. */
+  services: { table: 'nat', chain: chainNames.services },
+  nodePorts: { table: 'nat', chain: chainNames.nodePorts },
+  /** Cluster IPs without endpoints. */
+  refusedServices: { table: 'filter', chain: chainNames.services },
+  /** Addresses and node ports for outside traffic without endpoints. */
+  refusedExternal: { table: 'filter', chain: chainNames.externalServices },
+  /** Load-balancer addresses whose source ranges let nobody else in. */
+  firewall: { table: 'filter', chain: chainNames.proxyFirewall },
+  healthChecks: { table: 'filter', chain: chainNames.nodePorts },
+} as const satisfies Readonly<Record<string, DispatchChain>>
+
+/** Longest name that the iptables tools accept. */
+const maxNameLength = 28
+
+/**
+ * How the bucket chains of a dispatch chain are called. These are prefixes that kube-proxy sweeps from nat when it does
+ * not know the rest of the name: a node can go back to kube-proxy and nothing of ours holds on to its chains.
+ */
+const bucketPrefixes: Readonly<Record<IptablesTable, Readonly<Record<string, string>>>> = {
+  nat: { [chainNames.services]: 'KUBE-SVC-', [chainNames.nodePorts]: 'KUBE-EXT-' },
+  filter: {
+    [chainNames.services]: 'KUBE-SVC-',
+    [chainNames.externalServices]: 'KUBE-EXT-',
+    [chainNames.proxyFirewall]: 'KUBE-FW-',
+    [chainNames.nodePorts]: 'KUBE-SVL-',
+  },
+}
+
+/** Chains that the mode, or kube-proxy before it, may have made; `*` stands for any rest. Not KUBE-FIREWALL: kubelet's too. */
+export const ownedChains: Readonly<Record<IptablesTable, readonly string[]>> = {
+  nat: [
+    chainNames.services,
+    chainNames.nodePorts,
+    chainNames.postrouting,
+    chainNames.markMasquerade,
+    chainNames.canary,
+    'KUBE-SVC-*',
+    'KUBE-SVL-*',
+    'KUBE-EXT-*',
+    'KUBE-FW-*',
+    'KUBE-SEP-*',
+  ],
+  filter: [
+    chainNames.services,
+    chainNames.externalServices,
+    chainNames.nodePorts,
+    chainNames.forward,
+    chainNames.proxyFirewall,
+    chainNames.canary,
+    'KUBE-SVC-*',
+    'KUBE-SVL-*',
+    'KUBE-EXT-*',
+    'KUBE-FW-*',
+  ],
+}
+
+const base32Digits = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'
+/** By ten bits: every start makes 10,000 hashes. */
+const digitPairs = Array.from(
+  { length: 1024 },
+  (_, bits) => base32Digits.charAt(bits >>> 5) + base32Digits.charAt(bits & 31),
+)
+
+/** The first 16 digits (80 bits) of the RFC 4648 base32 of SHA-256. */
+function chainHash(text: string): string {
+  const digest = hash('sha256', text, 'binary')
+  return eightDigits(digest, 0) + eightDigits(digest, 5)
+}
+
+/** Of the five bytes from `at`. */
+function eightDigits(digest: string, at: number): string {
+  const high = (digest.charCodeAt(at) << 16) | (digest.charCodeAt(at + 1) << 8) | digest.charCodeAt(at + 2)
+  const low = (digest.charCodeAt(at + 3) << 8) | digest.charCodeAt(at + 4)
+  return (
+    pairAt(high >>> 14) +
+    pairAt((high >>> 4) & 0x3ff) +
+    pairAt(((high & 15) << 6) | (low >>> 10)) +
+    pairAt(low & 0x3ff)
+  )
+}
+
+function pairAt(bits: number): string {
+  return digitPairs[bits] ?? ''
+}
+
+/** `namespace/name:port`, as kube-proxy writes a service port in comments and hashes. */
+export function servicePortName(route: Pick<Route, 'service' | 'portName'>): string {
+  return route.portName === '' ? route.service : `${route.service}:${route.portName}`
+}
+
+/** Chains that one service port may have; most have the first one alone. */
+export class ServiceChains {
+  readonly #digits: string
+  /** To an endpoint of the cluster. */
+  readonly cluster: string
+
+  constructor(name: string, protocol: Protocol) {
+    this.#digits = chainHash(name + protocol)
+    this.cluster = `KUBE-SVC-${this.#digits}`
+  }
+
+  /** To an endpoint of this node. */
+  get local(): string {
+    return `KUBE-SVL-${this.#digits}`
+  }
+
+  /** Traffic from outside the cluster, whichever way it came. */
+  get external(): string {
+    return `KUBE-EXT-${this.#digits}`
+  }
+
+  /** Sources that may use the load balancer. */
+  get firewall(): string {
+    return `KUBE-FW-${this.#digits}`
+  }
+}
+
+export function endpointChain(name: string, protocol: Protocol, backend: Backend): string {
+  return `KUBE-SEP-${chainHash(name + protocol + formatEndpoint(backend.address, backend.port))}`
+}
+
+/**
+ * The bucket of a dispatch chain for a part of its frontends: that part itself (`KUBE-SVC-10.96.4.0/22`,
+ * `KUBE-EXT-tcp/30720-31743`), or `_` and its hash where the name would be too long. Never the name of a service chain:
+ * those have nothing but capitals and digits behind the prefix.
+ */
+export function bucketChain(dispatch: DispatchChain, part: string): string {
+  const prefix = bucketPrefixes[dispatch.table][dispatch.chain] ?? `${dispatch.chain}-`
+  const name = prefix + part
+  return name.length <= maxNameLength ? name : `${prefix}_${chainHash(part)}`
+}

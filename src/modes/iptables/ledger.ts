@@ -1,0 +1,350 @@
+import { createHash } from 'node:crypto'
+import { isDeepStrictEqual } from 'node:util'
+import { BugError, type KernelError } from '../../errors.js'
+import type { XtHook, XtOp, XtRefusal, XtRule } from '../../kernel/index.js'
+import type { ServicePortKey } from '../../model/index.js'
+import type {
+  DesiredChain,
+  DesiredFrontend,
+  DesiredRoute,
+  DispatchChain,
+  Frontend,
+  IptablesTable,
+  Skeleton,
+} from './compile/desired.js'
+import { DispatchTree } from './compile/dispatch-tree.js'
+import { dispatchChains } from './compile/names.js'
+import { type FrontendChange, type FrontendConflict, FrontendTable, describeFrontend } from './frontends.js'
+import { PendingTable } from './pending.js'
+import { standInFor } from './stand-ins.js'
+
+interface OwnedChain extends ChainName {
+  readonly owner: ServicePortKey
+  /**
+   * Digest of the rules that were sent. Undefined until the chain is claimed a second time: a start, which claims every chain
+   * once, need not make any.
+   */
+  digest: string | undefined
+}
+
+type ChainName = Pick<DesiredChain, 'table' | 'chain'>
+
+interface Dispatch {
+  readonly dispatch: DispatchChain
+  readonly table: IptablesTable
+  /** Under which the base chain stands in the table. */
+  readonly chain: string
+  readonly tree: DispatchTree
+  /** Chains that it has in the table. */
+  readonly present: Set<string>
+}
+
+interface RefusedFrontend {
+  readonly wanted: Pick<DesiredFrontend, 'dispatch' | 'frontend'>
+  readonly error: KernelError
+}
+
+const nothing: DesiredRoute = { chains: [], frontends: [] }
+
+/**
+ * Everything that is ours in the tables nat and filter of one family: who claims which frontend and chain, and what the
+ * tables have still to be told. Work is proportional to what changed.
+ *
+ * A frontend that filter refuses no more stays refused until `dropRefusals`: nat rewrites a served packet before filter sees
+ * it, so that a refusal too many harms nobody, and one too few lets a client wait for nothing.
+ */
+export class IptablesLedger {
+  readonly #frontends = new FrontendTable()
+  readonly #pending: Readonly<Record<IptablesTable, PendingTable>> = {
+    nat: new PendingTable(),
+    filter: new PendingTable(),
+  }
+  readonly #dispatches = new Map<string, Dispatch>()
+  readonly #chains: Readonly<Record<IptablesTable, Map<string, OwnedChain>>> = {
+    nat: new Map(),
+    filter: new Map(),
+  }
+  readonly #chainsOf = new Map<ServicePortKey, readonly OwnedChain[]>()
+  /** Chains of routes that a chain of the former owner may still lead to: they are empty, and go with it. */
+  readonly #emptied = new Map<string, ChainName>()
+  /** Names of frontends that filter was told to refuse, and of those that it is to be told. */
+  readonly #toldRefusals = new Set<string>()
+  readonly #newRefusals = new Set<string>()
+  /** Frontends that filter refuses still, by their names. */
+  readonly #spentRefusals = new Map<string, DesiredFrontend>()
+  #skeleton: Skeleton | undefined
+  #skeletonDigests = new Map<string, string>()
+  #isBeside: boolean
+
+  /**
+   * `isBeside`: base chains of a former owner are there and stay, as they serve what is not known yet; ours stand beside
+   * them under other names, and are asked first.
+   */
+  constructor({ isBeside }: { readonly isBeside: boolean }) {
+    this.#isBeside = isBeside
+    for (const dispatch of Object.values(dispatchChains)) this.#open(dispatch)
+  }
+
+  get isBeside(): boolean {
+    return this.#isBeside
+  }
+
+  /** What the mode itself wants; what is the same as before is not sent again. */
+  setSkeleton(skeleton: Skeleton): void {
+    const former = this.#skeleton
+    this.#skeleton = skeleton
+    for (const { table, chain, rules } of skeleton.chains) {
+      const digest = digestOf(rules)
+      const id = chainId(table, chain)
+      if (this.#skeletonDigests.get(id) === digest) continue
+      this.#skeletonDigests.set(id, digest)
+      this.#pending[table].setChain(chain, rules)
+    }
+    for (const { dispatch, rules } of skeleton.tails)
+      this.#dispatchOf(dispatch).tree.setTail(rules.map((rule) => this.#redirect(dispatch.table, rule)))
+    for (const hook of skeleton.hooks) {
+      const { table, chain } = hook
+      const before = former?.hooks.find((other) => other.table === table && other.chain === chain)
+      if (!isDeepStrictEqual(before, hook)) this.#setHook(table, chain, hook.rules)
+    }
+  }
+
+  /** Replaces all that the route claims; undefined releases it. Throws BugError, and changes nothing, when a chain is another's. */
+  claim(route: ServicePortKey, service: string, desired: DesiredRoute | undefined): void {
+    const { chains, frontends } = desired ?? nothing
+    this.#claimChains(route, chains)
+    for (const change of this.#frontends.claim(route, service, frontends)) this.#dispatch(change)
+  }
+
+  /**
+   * Releases the routes that own these rules of a table, in both tables, until they are claimed again. Returns them with an error of
+   * each; undefined: all rules are the skeleton's, and nothing changed.
+   */
+  leaveOut(
+    table: IptablesTable,
+    refusals: readonly XtRefusal[],
+  ): ReadonlyMap<ServicePortKey, KernelError> | undefined {
+    const owners = new Map<ServicePortKey, KernelError>()
+    const frontends = this.#dispatched(table, refusals)
+    for (const { chain, error } of refusals) {
+      const owner = this.#chains[table].get(chain)?.owner
+      if (owner !== undefined) owners.set(owner, error)
+    }
+    for (const { wanted, error } of frontends) {
+      const owner = this.#frontends.ownerOf(wanted)
+      if (owner !== undefined) owners.set(owner, error)
+    }
+    for (const route of owners.keys()) this.claim(route, '', undefined)
+    // Also of a route that is no more. It was not in force: there is nothing to bridge until nat serves.
+    const spent = frontends.filter(({ wanted }) => this.#dropRefusal(nameOf(wanted)))
+    return owners.size + spent.length > 0 ? owners : undefined
+  }
+
+  /** Conflicts of what was claimed or released since the last call, and those that ended. */
+  takeConflicts(): readonly FrontendConflict[] {
+    return this.#frontends.takeConflicts()
+  }
+
+  /** What the table has to be told of chains of routes and of the skeleton since the last call; what leads to them follows by `take`. */
+  takeChains(table: IptablesTable): readonly XtOp[] {
+    return this.#pending[table].take()
+  }
+
+  /** What the table has to be told since the last call; it is then taken for told. Empty: nothing. */
+  take(table: IptablesTable): readonly XtOp[] {
+    const pending = this.#pending[table]
+    for (const dispatch of this.#dispatches.values()) {
+      if (dispatch.table !== table) continue
+      const { set, removed } = dispatch.tree.take()
+      for (const { chain, rules } of set) {
+        pending.setChain(chain, rules)
+        dispatch.present.add(chain)
+      }
+      for (const chain of removed) {
+        pending.removeChain(chain)
+        dispatch.present.delete(chain)
+      }
+    }
+    if (table === 'filter') {
+      for (const name of this.#newRefusals) this.#toldRefusals.add(name)
+      this.#newRefusals.clear()
+    }
+    return pending.take()
+  }
+
+  get hasSpentRefusals(): boolean {
+    return this.#spentRefusals.size > 0
+  }
+
+  /** nat serves everything that it should: what it serves need not be refused any more. */
+  dropRefusals(): void {
+    for (const name of this.#spentRefusals.keys()) this.#dropRefusal(name)
+  }
+
+  /** Everything is known: our base chains take the place of those of the former owner. Walks all, once. */
+  standAlone(): void {
+    if (!this.#isBeside) return
+    this.#isBeside = false
+    const former = [...this.#dispatches.values()]
+    this.#dispatches.clear()
+    for (const { table, present } of former)
+      for (const chain of present) this.#pending[table].removeChain(chain)
+    for (const { table, chain } of this.#emptied.values()) this.#pending[table].removeChain(chain)
+    this.#emptied.clear()
+    for (const dispatch of Object.values(dispatchChains)) this.#open(dispatch)
+    this.#forgetSpent()
+    for (const { dispatch, frontend, rules } of this.#frontends.owned())
+      this.#dispatchOf(dispatch).tree.set(frontend, rules)
+    const { hooks = [], tails = [] } = this.#skeleton ?? {}
+    for (const { table, chain, rules } of hooks) this.#setHook(table, chain, rules)
+    for (const { dispatch, rules } of tails) this.#dispatchOf(dispatch).tree.setTail(rules)
+  }
+
+  /** Rules of ours in the table, as soon as it was told everything. */
+  countRules(table: IptablesTable): number {
+    return this.#pending[table].rules
+  }
+
+  /** Of what routes claim, by kind. */
+  get sizes(): Readonly<Record<'chain' | 'frontend', number>> {
+    return { chain: this.#chains.nat.size + this.#chains.filter.size, frontend: this.#frontends.size }
+  }
+
+  #setHook(table: IptablesTable, chain: XtHook, rules: readonly XtRule[]): void {
+    this.#pending[table].setHook(
+      chain,
+      rules.map((rule) => this.#redirect(table, rule)),
+    )
+  }
+
+  #claimChains(route: ServicePortKey, wanted: readonly DesiredChain[]): void {
+    for (const { table, chain } of wanted) {
+      const owner = this.#chains[table].get(chain)?.owner
+      if (owner !== undefined && owner !== route)
+        throw new BugError(`chain ${chain} of ${route} has the name of one of ${owner}`)
+    }
+    const former = this.#chainsOf.get(route) ?? []
+    const owned = wanted.map(({ table, chain, rules }) => {
+      if (this.#isBeside) this.#emptied.delete(chainId(table, chain))
+      const present = this.#chains[table].get(chain)
+      const digest = present === undefined ? undefined : digestOf(rules)
+      if (present !== undefined && present.digest === digest) return present
+      const mine: OwnedChain = { table, chain, owner: route, digest }
+      this.#chains[table].set(chain, mine)
+      this.#pending[table].setChain(chain, rules)
+      return mine
+    })
+    for (const name of former) {
+      const { table, chain } = name
+      if (wanted.some((wish) => wish.table === table && wish.chain === chain)) continue
+      this.#chains[table].delete(chain)
+      if (this.#isBeside) {
+        this.#emptied.set(chainId(table, chain), name)
+        this.#pending[table].setChain(chain, [])
+      } else {
+        this.#pending[table].removeChain(chain)
+      }
+    }
+    if (owned.length === 0) this.#chainsOf.delete(route)
+    else this.#chainsOf.set(route, owned)
+  }
+
+  #dispatch({ before, after }: FrontendChange): void {
+    for (const wish of before) {
+      const name = nameOf(wish)
+      if (after.some((other) => nameOf(other) === name)) continue
+      this.#newRefusals.delete(name)
+      if (this.#toldRefusals.has(name)) this.#spentRefusals.set(name, wish)
+      else this.#dispatchOf(wish.dispatch).tree.remove(wish.frontend)
+    }
+    for (const wish of after) {
+      if (wish.dispatch.table === 'filter') this.#refuse(nameOf(wish))
+      this.#dispatchOf(wish.dispatch).tree.set(wish.frontend, wish.rules)
+    }
+  }
+
+  #refuse(name: string): void {
+    this.#spentRefusals.delete(name)
+    if (!this.#toldRefusals.has(name)) this.#newRefusals.add(name)
+  }
+
+  /** False: it is not spent. */
+  #dropRefusal(name: string): boolean {
+    const wish = this.#spentRefusals.get(name)
+    if (wish === undefined) return false
+    this.#dispatchOf(wish.dispatch).tree.remove(wish.frontend)
+    this.#toldRefusals.delete(name)
+    return this.#spentRefusals.delete(name)
+  }
+
+  /** The frontends whose rules in dispatch chains were refused. Walks all. */
+  #dispatched(table: IptablesTable, refusals: readonly XtRefusal[]): readonly RefusedFrontend[] {
+    const refused = new Map<string, XtRefusal[]>()
+    for (const refusal of refusals) {
+      const ofChain = refused.get(refusal.chain)
+      if (ofChain === undefined) refused.set(refusal.chain, [refusal])
+      else ofChain.push(refusal)
+    }
+    const found: RefusedFrontend[] = []
+    for (const { dispatch, tree } of this.#dispatches.values()) {
+      if (dispatch.table !== table) continue
+      for (const { chain, rules } of tree.chains()) {
+        for (const { rule, error } of refused.get(chain) ?? []) {
+          const frontend = frontendOf(rules[rule])
+          if (frontend !== undefined) found.push({ wanted: { dispatch, frontend }, error })
+        }
+      }
+    }
+    return found
+  }
+
+  #forgetSpent(): void {
+    for (const name of this.#spentRefusals.keys()) this.#toldRefusals.delete(name)
+    this.#spentRefusals.clear()
+  }
+
+  #open(dispatch: DispatchChain): void {
+    const { table } = dispatch
+    const chain = this.#isBeside ? standInFor(dispatch) : dispatch.chain
+    const tree = new DispatchTree({ table, chain })
+    this.#dispatches.set(chainId(table, dispatch.chain), { dispatch, table, chain, tree, present: new Set() })
+  }
+
+  #dispatchOf({ table, chain }: DispatchChain): Dispatch {
+    const dispatch = this.#dispatches.get(chainId(table, chain))
+    if (dispatch === undefined) throw new BugError(`${table} ${chain} is no dispatch chain`)
+    return dispatch
+  }
+
+  /** The rule, with a jump to a dispatch chain leading to where that one stands. */
+  #redirect(table: IptablesTable, rule: XtRule): XtRule {
+    const { target } = rule
+    if (!this.#isBeside || target.kind !== 'jump') return rule
+    const dispatch = this.#dispatches.get(chainId(table, target.chain))
+    return dispatch === undefined ? rule : { ...rule, target: { kind: 'jump', chain: dispatch.chain } }
+  }
+}
+
+function chainId(table: IptablesTable, chain: string): string {
+  return `${table} ${chain}`
+}
+
+function nameOf({
+  dispatch,
+  frontend,
+}: {
+  readonly dispatch: DispatchChain
+  readonly frontend: Frontend
+}): string {
+  return `${dispatch.table} ${dispatch.chain} ${describeFrontend(frontend)}`
+}
+
+/** The frontend that a rule of a dispatch chain is for. Undefined: it leads to a bucket, whose rules are refused themselves. */
+function frontendOf(rule: XtRule | undefined): Frontend | undefined {
+  if (rule?.protocol === undefined || rule.destinationPorts === undefined) return undefined
+  return { address: rule.destination?.address, protocol: rule.protocol, port: rule.destinationPorts[0] }
+}
+
+function digestOf(rules: readonly XtRule[]): string {
+  return createHash('sha256').update(JSON.stringify(rules)).digest('base64')
+}

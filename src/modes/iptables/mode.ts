@@ -1,0 +1,82 @@
+import type { IpFamily } from '../../address.js'
+import { KernelError } from '../../errors.js'
+import { StateReporter } from '../../log.js'
+import { familiesWithXtables, findsInvalid, inOrder, ensureSetting } from '../../host/index.js'
+import { servesLocalhostNodePorts } from '../../node/index.js'
+import { warnOfNft } from '../shared/index.js'
+import { IptablesPipeline } from './pipeline.js'
+import { openIptablesWatch } from './watch.js'
+import type { Mode, ModeOptions, OpenModeOptions } from '../../engine/index.js'
+
+/** At 10,000 services a write takes some 50 ms of a core: a rest of twice that leaves two thirds of it to others. */
+const restFactor = 2
+
+/** Makes the kernel ready. Throws KernelError where it has no legacy x_tables, or we may not use them. */
+export async function openIptablesMode(options: OpenModeOptions): Promise<Mode> {
+  const { kernel, log, conntrack } = options
+  const [, families] = await inOrder([
+    conntrack,
+    familiesWithXtables({ kernel, tables: ['nat', 'filter'], log }),
+  ])
+  await warnOfNft(kernel.nftChains, options.formerChains, log)
+  const { config, node } = options
+  // The Node is not known here: its own IPs are no loopback addresses.
+  const mayServeLocalhost = config.initOnly && config.nodePortAddresses !== 'primary'
+  if (mayServeLocalhost && servesLocalhostNodePorts({ family: 'ipv4', config, node: node.facts }))
+    await serveLocalhost(options)
+  return iptablesMode(options, { families, dropsInvalid: await findsInvalid(kernel.sysctl) })
+}
+
+/** On a kernel that is ready, and known. */
+export function iptablesMode(
+  options: ModeOptions,
+  { families, dropsInvalid }: { readonly families: readonly IpFamily[]; readonly dropsInvalid: boolean },
+): Mode {
+  const { config, kernel, log, metrics, events } = options
+  const warnings = new StateReporter({
+    log,
+    level: 'warn',
+    trouble: 'not as asked',
+    recovery: 'as asked now',
+    events,
+    count: () => {},
+  })
+  const { syncPeriodMs, minSyncPeriodMs } = config.iptables
+  const pipelines: IptablesPipeline[] = []
+  const openPipeline: Mode['openPipeline'] = (family, isHealthy) => {
+    const pipeline = new IptablesPipeline({
+      ...options,
+      ...kernel,
+      family,
+      dropsInvalid,
+      syncPeriodMs,
+      warnings,
+      serveLocalhost: async () => await serveLocalhost(options),
+      doors: { nat: kernel.xtables(family, 'nat'), filter: kernel.xtables(family, 'filter') },
+      metrics: metrics[family],
+      listeners: options.openHealthChecks(family, isHealthy),
+    })
+    pipelines.push(pipeline)
+    return pipeline
+  }
+  const openWatch: NonNullable<Mode['openWatch']> = () =>
+    openIptablesWatch({ look: kernel.look(families), pipelines, log })
+  return {
+    name: 'iptables',
+    families,
+    openPipeline,
+    openWatch,
+    syncPeriodMs,
+    minSyncPeriodMs,
+    restFactor,
+  }
+}
+
+/** F-064: without it the kernel drops what comes from loopback addresses and leaves for endpoints. */
+async function serveLocalhost({ kernel, log }: ModeOptions): Promise<void> {
+  const path = 'net/ipv4/conf/all/route_localnet'
+  const outcome = await ensureSetting({ path, value: 1 }, { sysctl: kernel.sysctl, log })
+  const remedy = 'set it on the node, or use --iptables-localhost-nodeports=false'
+  if (outcome instanceof KernelError)
+    log.error(`Kernel setting ${path} should be 1: ${remedy}`, { setting: path, err: outcome })
+}

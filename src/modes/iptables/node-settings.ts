@@ -1,0 +1,43 @@
+// What the rules of iptables mode depend on, from the configuration and from what is known about this node.
+import type { IpFamily, IpAddress } from '../../address.js'
+import type { IptablesModeSettings } from './compile/settings.js'
+import {
+  type NodeFacts,
+  localDetectorOf,
+  nodePortAddressesOf,
+  servesLocalhostNodePorts,
+} from '../../node/index.js'
+import type { TrafficConfig } from '../shared/index.js'
+
+/** What is not written anywhere, but seen. */
+export interface SeenFacts {
+  readonly node: NodeFacts
+  /** The machine's own addresses of this family. */
+  readonly machine: readonly IpAddress[]
+  readonly dropsInvalid: boolean
+  readonly withComments: boolean
+}
+
+export function iptablesSettings(
+  family: IpFamily,
+  config: TrafficConfig,
+  { node, machine, dropsInvalid, withComments }: SeenFacts,
+): IptablesModeSettings {
+  const facts = { family, config, node }
+  return {
+    family,
+    masqueradeMark: 2 ** config.iptables.masqueradeBit,
+    masqueradeAll: config.iptables.masqueradeAll,
+    localDetector: localDetectorOf(config, family, node),
+    nodePortAddresses: nodePortAddressesOf(facts, machine),
+    localhostNodePorts: servesLocalhostNodePorts(facts),
+    dropsInvalid,
+    nodeIP: node.addresses[family],
+    withComments,
+  }
+}
+
+/** Whether the settings depend on the machine's own addresses. */
+export function looksAtAddresses(config: TrafficConfig, family: IpFamily, node: NodeFacts): boolean {
+  return nodePortAddressesOf({ family, config, node }, []) !== 'all'
+}

@@ -1,0 +1,379 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { IpAddress, IpFamily } from '../../address.js'
+import { KernelError } from '../../errors.js'
+import type { Conntrack, LinkEvent, Links, Routes } from '../../kernel/index.js'
+import { IptablesLedger } from './ledger.js'
+import type { Log, StateReporter } from '../../log.js'
+import type { FamilyMetrics, PacketTotals } from '../../metrics/index.js'
+import type { ServicePortKey, Tracker } from '../../model/index.js'
+import type { IptablesModeSettings } from './compile/settings.js'
+import { compileRoute } from './compile/compile.js'
+import { compileSkeleton, countedRules } from './compile/skeleton.js'
+import { dispatchChains, servicePortName } from './compile/names.js'
+import {
+  type NodeChange,
+  type NodeFacts,
+  healthCheckAddressesOf,
+  nodePortDestinations,
+} from '../../node/index.js'
+import { type Route, route } from '../../routing/index.js'
+import type { ObjectEvent } from '../../source/index.js'
+import {
+  Backlog,
+  type FamilyHealth,
+  applyEvents,
+  type HealthCheckListeners,
+  openTracker,
+  type Pipeline,
+  logFamily,
+  reportSizes,
+  worldSize,
+  traceRoute,
+  type ChainNames,
+} from '../../engine/index.js'
+import { ClusterSize } from './cluster-size.js'
+import type { Clock } from '../../clock.js'
+import {
+  ConntrackCleaner,
+  frontendConflict,
+  LocalPolicyGaps,
+  ServiceHealthChecks,
+  type TrafficConfig,
+} from '../shared/index.js'
+import { reportPass } from './report.js'
+import { iptablesSettings, looksAtAddresses } from './node-settings.js'
+import { type IptablesDoors, IptablesTables } from './tables.js'
+import { PacketCounts } from './packet-counts.js'
+import { LookTimes } from './look-times.js'
+import { machineAddresses } from '../../host/index.js'
+
+export interface IptablesPipelineOptions {
+  readonly family: IpFamily
+  readonly config: TrafficConfig
+  /** nf_conntrack_tcp_be_liberal was 0 at start. */
+  readonly dropsInvalid: boolean
+  /** Time between two full comparisons. */
+  readonly syncPeriodMs: number
+  readonly doors: IptablesDoors
+  readonly conntrack: Conntrack
+  readonly links: Links
+  readonly routes: Routes
+  /** This node, as it is now. */
+  readonly node: { readonly facts: NodeFacts }
+  readonly clock: Clock
+  readonly log: Log
+  readonly metrics: FamilyMetrics
+  /** What cannot be programmed now, of both families. */
+  readonly problems: StateReporter
+  /** What a Service asks for and does not get, of both families. */
+  readonly warnings: StateReporter
+  /** Makes the kernel let packets from loopback addresses out; says itself what is in the way. */
+  readonly serveLocalhost: () => Promise<void>
+  readonly listeners: HealthCheckListeners
+  readonly formerChains: ChainNames
+}
+
+interface State {
+  readonly ledger: IptablesLedger
+  readonly tables: IptablesTables
+}
+
+/** Before the kernel that could not be read is asked again. */
+const retryMs = 1000
+
+/** Compiling may hold the event loop so long; then other work gets its turn. */
+const sliceMs = 8
+
+/**
+ * One family's way from events to the tables nat and filter. Of the first sync no part comes first: a table is replaced
+ * as a whole, so that the API server's Service and the cluster's DNS are served in the same moment as all others.
+ */
+export class IptablesPipeline implements Pipeline {
+  readonly #options: IptablesPipelineOptions
+  readonly #tracker: Tracker
+  readonly #cleaner: ConntrackCleaner
+  readonly #healthChecks: ServiceHealthChecks
+  readonly #size = new ClusterSize()
+  readonly #gaps = new LocalPolicyGaps()
+  /** What the cleaner of flows has not been told yet. */
+  #unsettled = new Map<ServicePortKey, Route | undefined>()
+  #state: State | undefined
+  #hasTakenOver = false
+  #known: 'nothing' | 'listed' | 'synced' = 'nothing'
+  #settings: IptablesModeSettings | undefined
+  #machine: readonly IpAddress[] | undefined
+  #isInForce = false
+  #isStopping = false
+  readonly #backlog: Backlog
+  readonly #packets: PacketCounts
+  readonly #lookTimes: LookTimes
+  /** Listeners and flows that failed are tried again. */
+  #settleDueMs = 0
+
+  constructor(options: IptablesPipelineOptions) {
+    this.#options = options
+    this.#backlog = new Backlog(options)
+    this.#packets = new PacketCounts(options.doors.filter)
+    this.#lookTimes = new LookTimes(options.clock, options.syncPeriodMs)
+    this.#cleaner = new ConntrackCleaner({
+      ...options,
+      nodePortAddresses: async () =>
+        nodePortDestinations(
+          { ...options, node: options.node.facts },
+          await machineAddresses(options.family, options),
+        ),
+    })
+    this.#healthChecks = new ServiceHealthChecks(options.family, options)
+    this.#tracker = openTracker(options)
+  }
+
+  apply(events: readonly ObjectEvent[]): boolean {
+    const changes = applyEvents(this.#tracker, events)
+    for (const event of events) {
+      if (event.type === 'listed' || event.type === 'synced') this.#known = event.type
+    }
+    const isUnsettled = this.#state === undefined || (this.#known === 'synced' && !this.#hasTakenOver)
+    const isWork = this.#known !== 'nothing' && (isUnsettled || this.#tracker.hasDirty)
+    if (isWork) this.#backlog.note(changes)
+    return isWork
+  }
+
+  applyNode({ routing, modeSettings }: NodeChange): boolean {
+    if (routing) this.#tracker.markAll()
+    if (modeSettings) this.#machine = undefined
+    return modeSettings
+  }
+
+  applyLinks(events: readonly LinkEvent[]): boolean {
+    const { family, config, node } = this.#options
+    if (!looksAtAddresses(config, family, node.facts)) return false
+    const isConcerned = events.some(
+      (event) => event.kind === 'overrun' || (event.kind === 'address' && event.family === family),
+    )
+    if (isConcerned) this.#machine = undefined
+    return isConcerned
+  }
+
+  stopSoon(): void {
+    this.#isStopping = true
+  }
+
+  /** The tables are watched from now on; the caller asks for a run. */
+  beginWatch(): void {
+    this.#lookTimes.beginWatch()
+  }
+
+  /** The watch saw that a table is not as it was; the caller asks for a run. */
+  noteLook(): void {
+    this.#lookTimes.note()
+  }
+
+  /** The tables are not watched any more: runs look for themselves. */
+  endWatch(): void {
+    this.#lookTimes.endWatch()
+  }
+
+  get isInForce(): boolean {
+    return this.#isInForce
+  }
+
+  get health(): FamilyHealth {
+    return this.#backlog.health
+  }
+
+  async countPackets(): Promise<PacketTotals> {
+    // Else the rules in these places may be somebody else's.
+    const isOurs = this.#isInForce && this.#state?.tables.isBehind === false
+    return await this.#packets.read(isOurs && this.#settings ? countedRules(this.#settings) : {})
+  }
+
+  async close(): Promise<void> {
+    await this.#healthChecks.stop()
+  }
+
+  async runOnce(): Promise<number | undefined> {
+    // Of the same turn as the events that `#claimDirty` takes: what comes meanwhile is the next run's.
+    const known = this.#known
+    if (known === 'nothing') return undefined
+    const { clock, family } = this.#options
+    const startMs = clock.now()
+    const oldestEventMs = this.#backlog.begin()
+    const state = await this.#prepare(known)
+    if (state === undefined) {
+      this.#backlog.waitOn()
+      return retryMs
+    }
+    const { ledger, tables } = state
+    // Before the tables are told anything: what they miss then, somebody took.
+    const look = await this.#look(tables)
+    if (look === 'different') this.#cleaner.recheck()
+    this.#size.update(this.#tracker.endpointCount)
+    const isRenewed = this.#renewSettings(ledger)
+    // Not at the start already: which addresses take node ports may depend on the Node.
+    if (isRenewed && this.#settings?.localhostNodePorts === true) await this.#options.serveLocalhost()
+    this.#tracker.mark(tables.dueRoutes())
+    const routes = await this.#claimDirty(state)
+    this.#options.metrics.dirtyRoutes.inc(routes)
+    const isTakenOver = known === 'synced' && this.#takeOver(state)
+    if (this.#isStopping) return undefined
+    if (routes > 0 || isRenewed || isTakenOver || tables.isWriteDue) {
+      const isFull = isTakenOver || isRenewed || look !== 'none'
+      const written = await tables.write({ mayPrune: known === 'synced' })
+      this.#lookTimes.noteChange()
+      reportSizes(this.#options.metrics, ledger.sizes)
+      const sizes = {
+        ...worldSize(this.#tracker),
+        numFilterRules: ledger.countRules('filter'),
+        numNATRules: ledger.countRules('nat'),
+      }
+      reportPass(family, { startMs, oldestEventMs, routes, isFull, written, sizes }, this.#options)
+      if (written !== undefined) await this.#settle(ledger)
+      this.#isInForce ||= written !== undefined && this.#hasTakenOver
+    } else if (!tables.isBehind && clock.now() >= this.#settleDueMs) {
+      await this.#settle(ledger)
+    }
+    if (tables.isBehind) this.#backlog.waitOn()
+    else this.#backlog.settle()
+    return Math.min(this.#lookTimes.nextInMs(), tables.nextInMs() ?? Infinity)
+  }
+
+  /** Everything that a pass needs to know of the kernel; undefined: it could not be read. */
+  async #prepare(known: 'listed' | 'synced'): Promise<State | undefined> {
+    const { family, config, node, doors, metrics, problems } = this.#options
+    const key = `read ${family}`
+    try {
+      if (this.#machine === undefined)
+        this.#machine = looksAtAddresses(config, family, node.facts)
+          ? await machineAddresses(family, this.#options)
+          : []
+      if (this.#state === undefined) {
+        const ledger = new IptablesLedger({ isBeside: known === 'listed' && (await hasFormerOwner(doors)) })
+        const portNameOf = (of: ServicePortKey): string | undefined => {
+          const port = this.#tracker.servicePort(of)
+          return port && servicePortName(port)
+        }
+        this.#state = { ledger, tables: new IptablesTables({ ...this.#options, ledger, portNameOf }) }
+      }
+    } catch (error) {
+      if (!(error instanceof KernelError)) throw error
+      metrics.kernelError(error.operation, error.code)
+      problems.report(key, { text: `${logFamily(family)} state of the kernel: ${error.message}` })
+      return undefined
+    }
+    problems.report(key, undefined)
+    return this.#state
+  }
+
+  /** True: the skeleton may be another one. What routes are compiled from makes all of them dirty. */
+  #renewSettings(ledger: IptablesLedger): boolean {
+    const { family, config, dropsInvalid, node } = this.#options
+    const former = this.#settings
+    const settings = iptablesSettings(family, config, {
+      node: node.facts,
+      machine: this.#machine ?? [],
+      dropsInvalid,
+      withComments: !this.#size.isLarge,
+    })
+    if (isDeepStrictEqual(settings, former)) return false
+    this.#settings = settings
+    ledger.setSkeleton(compileSkeleton(settings))
+    if (former !== undefined && !isDeepStrictEqual(forRoutes(settings), forRoutes(former)))
+      this.#tracker.markAll()
+    return true
+  }
+
+  /** Resolves with the number of service ports that changed. */
+  async #claimDirty({ ledger, tables }: State): Promise<number> {
+    const { clock } = this.#options
+    let sliceStartMs = clock.now()
+    const stagings: Promise<void>[] = []
+    const dirty = this.#tracker.take()
+    for (const key of dirty) {
+      if (this.#isStopping) break
+      this.#claim(ledger, key)
+      tables.noteClaim(key)
+      if (clock.now() - sliceStartMs < sliceMs) continue
+      // While the next ones are compiled.
+      const staging = tables.stage()
+      // What it may throw is thrown where it is waited for.
+      staging.catch(() => {})
+      stagings.push(staging)
+      await clock.pause()
+      sliceStartMs = clock.now()
+    }
+    await Promise.all(stagings)
+    return dirty.size
+  }
+
+  #claim(ledger: IptablesLedger, key: ServicePortKey): void {
+    const { family, log, node } = this.#options
+    const port = this.#tracker.servicePort(key)
+    const endpoints = port === undefined ? [] : this.#tracker.endpoints(port)
+    const decided = port && route(port, endpoints, node.facts)
+    traceRoute(log, family, key, decided)
+    const desired = decided && this.#settings && compileRoute(decided, this.#settings)
+    ledger.claim(key, port?.service ?? '', desired)
+    this.#gaps.put(key, decided)
+    if (decided === undefined || decided.protocol === 'UDP') this.#unsettled.set(key, decided)
+  }
+
+  /** The whole world is known: what a former owner left of it is in nobody's use. True: that is news. */
+  #takeOver({ ledger, tables }: State): boolean {
+    if (this.#hasTakenOver) return false
+    this.#hasTakenOver = true
+    ledger.standAlone()
+    tables.pruneSoon()
+    return true
+  }
+
+  async #look(tables: IptablesTables): Promise<'none' | 'cheap' | 'full' | 'different'> {
+    const look = this.#lookTimes.take()
+    if (look === 'none') return look
+    const isDifferent = look === 'full' ? await tables.compare() : await tables.check()
+    return isDifferent ? 'different' : look
+  }
+
+  /** What follows when everything is in the kernel; a loser that won may be told to work only now. */
+  async #settle(ledger: IptablesLedger): Promise<void> {
+    const { family, clock, metrics, syncPeriodMs, warnings } = this.#options
+    this.#settleDueMs = clock.now() + syncPeriodMs
+    for (const { frontend, loser, winner } of ledger.takeConflicts()) {
+      const key = `${family} ${frontend} of ${loser}`
+      if (winner === undefined) warnings.forget(key)
+      else warnings.report(key, frontendConflict({ family, frontend, loser, winner }))
+    }
+    for (const policy of ['internal', 'external'] as const)
+      metrics.noLocalEndpoints(policy).set(this.#gaps.count(policy))
+    if (this.#hasTakenOver) await this.#cleanFlows()
+    await this.#syncHealthChecks()
+  }
+
+  /** Not before everything is known: the flows of endpoints that were not read yet are not stale. */
+  async #cleanFlows(): Promise<void> {
+    const changes = this.#unsettled
+    this.#unsettled = new Map()
+    await this.#cleaner.clean(changes)
+  }
+
+  async #syncHealthChecks(): Promise<void> {
+    const { family, config, node } = this.#options
+    const checks = this.#tracker.healthChecks(node.facts.name)
+    const addresses = healthCheckAddressesOf({ family, config, node: node.facts }, this.#machine ?? [])
+    await this.#healthChecks.sync(checks, addresses)
+  }
+}
+
+/** The settings without what only the skeleton is made of. */
+function forRoutes(settings: IptablesModeSettings): IptablesModeSettings {
+  return { ...settings, nodePortAddresses: 'all', dropsInvalid: true, localhostNodePorts: true }
+}
+
+/** Whether somebody's base chains are there already: kube-proxy's, or those of a former run. Throws KernelError. */
+async function hasFormerOwner(doors: IptablesDoors): Promise<boolean> {
+  const wanted = Object.values(dispatchChains)
+  for (const table of ['nat', 'filter'] as const) {
+    const present = new Set((await doors[table].chains()).map(({ chain }) => chain))
+    if (wanted.some((base) => base.table === table && present.has(base.chain))) return true
+  }
+  return false
+}

@@ -1,0 +1,305 @@
+import type { IpFamily } from '../../address.js'
+import { KernelError } from '../../errors.js'
+import type { XtApplyOptions, XtDrift, XtKeptChain, XtOp, XtOutcome, Xtables } from '../../kernel/index.js'
+import type { IptablesLedger } from './ledger.js'
+import type { Log, StateReporter } from '../../log.js'
+import type { FamilyMetrics } from '../../metrics/index.js'
+import type { ServicePortKey } from '../../model/index.js'
+import type { IptablesTable } from './compile/desired.js'
+import type { Clock } from '../../clock.js'
+import { findFormerChains } from '../shared/index.js'
+import { LeftOutRoutes, type LeftOutRoutesOptions } from './left-out-routes.js'
+import { RetryQueue, logFamily, type ChainNames } from '../../engine/index.js'
+
+/** The tables of one family. */
+export type IptablesDoors = Readonly<Record<IptablesTable, Xtables>>
+
+export interface IptablesTablesOptions {
+  readonly family: IpFamily
+  readonly doors: IptablesDoors
+  readonly ledger: IptablesLedger
+  readonly clock: Clock
+  readonly log: Log
+  readonly metrics: FamilyMetrics
+  /** What cannot be programmed now, of both families. */
+  readonly problems: StateReporter
+  readonly portNameOf: LeftOutRoutesOptions['portNameOf']
+  /** Chains that any mode may have left: those that nothing wants go. */
+  readonly formerChains: ChainNames
+}
+
+/** What became of a pass, by table; a table that is absent had nothing to be told. */
+export type WriteReport = Partial<Record<IptablesTable, XtOutcome>>
+
+/** So many take some milliseconds to be encoded. */
+const opsPerTurn = 256
+
+const delays = { firstMs: 1000, maxMs: 30_000 }
+
+/** Searches for refused rules in one write. One finds them all, unless there are thousands. */
+const mostSearches = 4
+
+/** Errors of a write that no rule causes. */
+const notOfRules: ReadonlySet<string> = new Set(['EAGAIN', 'EBADF', 'ENOMEM', 'ENOPROTOOPT', 'EPERM'])
+
+/** Brings the tables of one family to what the ledger says, and watches that they stay so. */
+export class IptablesTables {
+  readonly #options: IptablesTablesOptions
+  /** Tables that have to be written, or looked at, though the ledger has nothing to tell them. */
+  readonly #owed = new Set<IptablesTable>(['nat', 'filter'])
+  /** Tables in which chains of a former owner may stand. */
+  readonly #unpruned = new Set<IptablesTable>(['nat', 'filter'])
+  readonly #retries: RetryQueue<IptablesTable>
+  /** Rules that a table was told of since it was written. */
+  readonly #staged: Record<IptablesTable, number> = { nat: 0, filter: 0 }
+  /** Chains that others jump to, as reported: keys of problems. */
+  readonly #kept: Record<IptablesTable, readonly string[]> = { nat: [], filter: [] }
+  readonly #leftOut: LeftOutRoutes
+  /** Table nat was written. */
+  #isTranslating = false
+
+  constructor(options: IptablesTablesOptions) {
+    this.#options = options
+    this.#leftOut = new LeftOutRoutes(options)
+    this.#retries = new RetryQueue(options.clock, delays)
+  }
+
+  /** Milliseconds until a table or service port that failed is due; undefined: none failed. */
+  nextInMs(): number | undefined {
+    if (this.isBehind) return this.#retries.nextInMs() ?? 0
+    return this.#leftOut.nextInMs()
+  }
+
+  /** Service ports that the kernel refused, to be claimed again now; they wait for a table that could not be written. */
+  dueRoutes(): readonly ServicePortKey[] {
+    return this.isBehind ? [] : this.#leftOut.due()
+  }
+
+  /** The ledger was told what the route wants: the next write tells whether the kernel takes it. */
+  noteClaim(route: ServicePortKey): void {
+    this.#leftOut.noteClaim(route)
+  }
+
+  /** A table has to be written though the ledger has nothing new; one that failed, when its time has come. */
+  get isWriteDue(): boolean {
+    const due = this.#retries.due()
+    if (!this.#isTranslating) return !this.#retries.has('nat') || due.includes('nat')
+    return [...this.#owed].some((table) => !this.#retries.has(table) || due.includes(table))
+  }
+
+  /** A table is not as it should be. */
+  get isBehind(): boolean {
+    return this.#owed.size > 0
+  }
+
+  /** Chains of a former owner go with the next write. */
+  pruneSoon(): void {
+    for (const table of ['nat', 'filter'] as const) {
+      this.#unpruned.add(table)
+      this.#owed.add(table)
+    }
+  }
+
+  /** Tells the tables a part of what the next write brings about. A look in between would take it for drift. */
+  async stage(): Promise<void> {
+    const { doors, ledger } = this.#options
+    for (const table of ['filter', 'nat'] as const) {
+      const ops = ledger.takeChains(table)
+      if (ops.length === 0) continue
+      this.#owed.add(table)
+      this.#staged[table] += countRules(ops)
+      await doors[table].stage(ops)
+    }
+  }
+
+  /**
+   * Tells the tables what is pending, in an order in which no client sees a gap (the two cannot be replaced at once): refusals
+   * that are new, then nat, then filter without the refusals that nat made needless. A Service that loses its last endpoint
+   * is refused before it is not served any more; one that gets its first is served before it is not refused any more.
+   * At first nat comes before all: ipvs mode may serve, whose packets our filter would drop where a Service has source ranges.
+   *
+   * A service port with a rule that the kernel refuses is left out of both tables, and the others are written.
+   */
+  async write({ mayPrune }: { readonly mayPrune: boolean }): Promise<WriteReport | undefined> {
+    const { ledger } = this.#options
+    const report: WriteReport = {}
+    this.#isTranslating ||= await this.#apply('nat', mayPrune, report)
+    if (!this.#isTranslating) return undefined
+    const isRefusing = await this.#apply('filter', mayPrune, report)
+    const isServing = await this.#apply('nat', mayPrune, report)
+    if (!isServing) return undefined
+    const isLeftOut = isRefusing && this.#owed.has('filter')
+    if (ledger.hasSpentRefusals || isLeftOut) {
+      ledger.dropRefusals()
+      if (!(await this.#apply('filter', mayPrune, report))) return undefined
+    }
+    if (!isRefusing || this.isBehind) return undefined
+    this.#leftOut.settle()
+    return report
+  }
+
+  /** The cheap look: a table that cannot be as we left it is compared, and put right by the next write. True: one lacks something. */
+  async check(): Promise<boolean> {
+    return await this.#look(async (door) => ((await door.check()) ? undefined : await door.compare()))
+  }
+
+  /** The full look. */
+  async compare(): Promise<boolean> {
+    return await this.#look(async (door) => {
+      const drift = await door.compare()
+      return isAny(drift) || !(await door.check()) ? drift : undefined
+    })
+  }
+
+  /** Looks at each table that holds what it was told; `find` resolves with undefined where nothing happened to it. */
+  async #look(find: (door: Xtables) => Promise<XtDrift | undefined>): Promise<boolean> {
+    let isDifferent = false
+    for (const table of ['filter', 'nat'] as const) {
+      if (this.#owed.has(table)) continue
+      const drift = await this.#ask(table, find)
+      if (drift === undefined) continue
+      // Where somebody changed only what is theirs, the write finds nothing to do, and knows the table again.
+      this.#owed.add(table)
+      if (drift === 'failed' || !isAny(drift)) continue
+      isDifferent = true
+      this.#tell(table, drift)
+    }
+    return isDifferent
+  }
+
+  #tell(table: IptablesTable, { missing, changed }: XtDrift): void {
+    // Somebody restored an older table, perhaps with chains that are no more.
+    this.#unpruned.add(table)
+    const { family, log, metrics } = this.#options
+    metrics.drift('chain-missing').inc(missing.length)
+    metrics.drift('chain-changed').inc(changed.length)
+    log.info('Kernel differs, repairing', {
+      ipFamily: logFamily(family),
+      table,
+      missing: shortened(missing),
+      changed: shortened(changed),
+    })
+  }
+
+  /** False: the table could not be written. */
+  async #apply(table: IptablesTable, mayPrune: boolean, report: WriteReport): Promise<boolean> {
+    const { ledger, metrics } = this.#options
+    const ops = ledger.take(table)
+    if (ops.length === 0 && !this.#owed.has(table)) return true
+    this.#staged[table] += countRules(ops)
+    const isPruned = mayPrune && this.#unpruned.has(table)
+    const last = await this.#stageInTurns(table, ops)
+    const outcome = await this.#ask(table, async (door) => {
+      if (!isPruned) return await this.#applyLeavingOut(table, last, {})
+      // Before the look at the chains, which may fail: the ledger has given the operations away.
+      await door.stage(last)
+      return await this.#applyLeavingOut(table, [], {
+        prune: await findFormerChains(door, this.#options.formerChains),
+      })
+    })
+    if (outcome === 'failed') {
+      // What it was told it wants still.
+      this.#owed.add(table)
+      metrics.iptablesRestoreFailures.inc()
+      metrics.operation(`write-${table}`).failed.inc()
+      return false
+    }
+    this.#owed.delete(table)
+    if (isPruned) this.#unpruned.delete(table)
+    metrics.xtablesLockWaitSeconds.observe(outcome.lockWaitMs / 1000)
+    if (outcome.isWritten) metrics.operation(`write-${table}`).applied.inc()
+    if (ops.length > 0 || this.#staged[table] > 0) {
+      const rules = metrics.iptablesRules(table)
+      rules.total.set(ledger.countRules(table))
+      rules.last.set(this.#staged[table])
+      this.#staged[table] = 0
+    }
+    this.#reportKept(table, outcome.kept)
+    report[table] = outcome
+    return true
+  }
+
+  /** Throws KernelError where the table cannot be written, whatever is left out. */
+  async #applyLeavingOut(
+    table: IptablesTable,
+    ops: readonly XtOp[],
+    options: XtApplyOptions,
+  ): Promise<XtOutcome> {
+    const { doors, ledger } = this.#options
+    for (let searches = 0, pending = ops; ; searches++, pending = ledger.take(table)) {
+      try {
+        return await doors[table].apply(pending, options)
+      } catch (error) {
+        if (searches === mostSearches || !(await this.#leaveOut(table, error))) throw error
+      }
+    }
+  }
+
+  /** Takes the service ports out of the ledger that have a rule that the kernel refuses. False: there is none. */
+  async #leaveOut(table: IptablesTable, error: unknown): Promise<boolean> {
+    if (!(error instanceof KernelError) || notOfRules.has(error.code)) return false
+    const { doors, ledger } = this.#options
+    const routes = ledger.leaveOut(table, await doors[table].refusals())
+    if (routes === undefined) return false
+    for (const [route, refusal] of routes) this.#leftOut.add(route, refusal)
+    for (const each of ['nat', 'filter'] as const) this.#owed.add(each)
+    return true
+  }
+
+  #reportKept(table: IptablesTable, kept: readonly XtKeptChain[]): void {
+    const { family, problems } = this.#options
+    const ipFamily = logFamily(family)
+    const keys = kept.map(({ chain }) => `kept ${family} ${table} ${chain}`)
+    for (const key of this.#kept[table]) if (!keys.includes(key)) problems.forget(key)
+    for (const [i, { chain, by }] of kept.entries()) {
+      const text = `a leftover: ${ipFamily} table ${table}: chain ${chain} stays, empty, as chain ${by} jumps to it`
+      problems.report(keys[i] ?? '', { text, fields: { ipFamily, table } })
+    }
+    this.#kept[table] = keys
+  }
+
+  /** Stages all but the last turn's operations, which it returns. */
+  async #stageInTurns(table: IptablesTable, ops: readonly XtOp[]): Promise<readonly XtOp[]> {
+    const { clock, doors } = this.#options
+    let from = 0
+    for (; from + opsPerTurn < ops.length; from += opsPerTurn) {
+      await doors[table].stage(ops.slice(from, from + opsPerTurn))
+      await clock.pause()
+    }
+    return ops.slice(from)
+  }
+
+  async #ask<T>(table: IptablesTable, question: (door: Xtables) => Promise<T>): Promise<T | 'failed'> {
+    const { family, doors, metrics, problems } = this.#options
+    const key = `kernel ${family} ${table}`
+    try {
+      const answer = await question(doors[table])
+      this.#retries.settle(table)
+      problems.report(key, undefined)
+      return answer
+    } catch (error) {
+      if (!(error instanceof KernelError)) throw error
+      this.#retries.fail(table)
+      metrics.kernelError(error.operation, error.code)
+      const ipFamily = logFamily(family)
+      problems.report(key, {
+        text: `${ipFamily} table ${table}: ${error.message}`,
+        fields: { ipFamily, table, code: error.code },
+      })
+      return 'failed'
+    }
+  }
+}
+
+function countRules(ops: readonly XtOp[]): number {
+  return ops.reduce((sum, op) => sum + (op.op === 'remove-chain' ? 0 : op.rules.length), 0)
+}
+
+function isAny({ missing, changed }: XtDrift): boolean {
+  return missing.length + changed.length > 0
+}
+
+/** Ten names are enough for a log line. */
+function shortened(names: readonly string[]): readonly string[] {
+  return names.length <= 10 ? names : [...names.slice(0, 10), `and ${names.length - 10} more`]
+}

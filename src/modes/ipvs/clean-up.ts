@@ -1,0 +1,127 @@
+// --cleanup: removes what is provably ours (docs/adr/0005), and nothing else.
+import { type Cidr, type IpAddress, type IpFamily, cidrContains } from '../../address.js'
+import { KernelError, isNotFound } from '../../errors.js'
+import type { BatchOutcome, Ipset, IpvsOp, RouteOp, VirtualServerKey } from '../../kernel/index.js'
+import { PackedDump } from './tables/packed.js'
+import { PackedRoutes, hostAddresses } from './tables/packed-bindings.js'
+import { cleanUpSets, readOwnSets } from './clean-up-sets.js'
+import type { KernelDoors } from './prepare-kernel.js'
+import { findDummyDevice, findLoopback } from './vip-place.js'
+import { dummyDeviceName, machineAddresses } from '../../host/index.js'
+
+/** What a clean-up of ipvs mode removed, and what it could not. */
+export interface CleanUpReport {
+  readonly virtualServers: number
+  readonly routes: number
+  /** Addresses that went with the device. */
+  readonly addresses: number
+  readonly device: boolean
+  readonly sets: number
+  /** False: the kernel has no IP_VS, so that there was nothing to remove from it. */
+  readonly hasIpvs: boolean
+  readonly failures: readonly KernelError[]
+}
+
+/**
+ * Virtual servers whose address carries our binding go first, then the bindings, which are what tells ours from others;
+ * after a failure they stay, so a clean-up that was cut short can be repeated. Throws KernelError when the kernel could not be read.
+ */
+export async function cleanUp(
+  kernel: KernelDoors & { readonly ipset: Ipset },
+  excludeCidrs: readonly Cidr[],
+): Promise<CleanUpReport> {
+  const isExcluded = (address: IpAddress): boolean => excludeCidrs.some((cidr) => cidrContains(cidr, address))
+  const dummy = await findDummyDevice(kernel.links)
+  const failures: KernelError[] = []
+  const removed = { virtualServers: 0, routes: 0, addresses: 0, hasIpvs: true }
+  for (const family of ['ipv4', 'ipv6'] as const) {
+    const addresses =
+      dummy === undefined ? [] : hostAddresses(await kernel.routes.dumpAddresses(family, dummy.index))
+    const sets = await readOwnSets(kernel.ipset, family)
+    const routeOps = await ourRoutes(kernel, family, (address) => sets.marksVip(address))
+    const bound = new Set([...addresses, ...routeOps.map(({ route }) => route.address)])
+    const own = new Set(await machineAddresses(family, kernel))
+    const isMarkedOurs = (server: VirtualServerKey): boolean =>
+      sets.marksOurs(server, (address) => own.has(address))
+    const isOurs = (server: VirtualServerKey): boolean => {
+      if ('mark' in server) return isMarkedOurs(server)
+      return (bound.has(server.address) || isMarkedOurs(server)) && !isExcluded(server.address)
+    }
+    // Where nothing is bound nothing is ours, and a kernel that is not asked for IP_VS need not load it.
+    const serverOps = bound.size === 0 && sets.isEmpty ? [] : await ourServers(kernel, family, isOurs)
+    if (serverOps === undefined) removed.hasIpvs = false
+    else if (serverOps.length > 0)
+      removed.virtualServers += count(serverOps, await kernel.ipvs.apply(serverOps), failures)
+    if (failures.length > 0) continue
+    removed.routes += count(routeOps, await kernel.routes.apply(routeOps), failures)
+    removed.addresses += addresses.length
+  }
+  const removesDevice = dummy !== undefined && failures.length === 0
+  if (removesDevice) await kernel.links.remove(dummy.index)
+  const sets = failures.length === 0 ? await cleanUpSets(kernel.ipset) : { removed: 0, failures: [] }
+  return {
+    ...removed,
+    addresses: removesDevice ? removed.addresses : 0,
+    device: removesDevice,
+    sets: sets.removed,
+    failures: [...failures, ...sets.failures],
+  }
+}
+
+/** Routes of our shape whose addresses are VIPs by our sets, or by kube-proxy's. */
+async function ourRoutes(
+  { links, routes }: KernelDoors,
+  family: IpFamily,
+  isMarkedVip: (address: IpAddress) => boolean,
+): Promise<readonly (RouteOp & { readonly op: 'remove-route' })[]> {
+  const interfaceIndex = await findLoopback(links)
+  const dumped = new PackedRoutes(await routes.dumpLocalRoutes(family))
+  const ops: (RouteOp & { readonly op: 'remove-route' })[] = []
+  for (let index = 0; index < dumped.length; index++) {
+    const address = dumped.address(index)
+    if (!dumped.isLikeOurs(index, interfaceIndex) || !isMarkedVip(address)) continue
+    ops.push({ op: 'remove-route', route: { address, interfaceIndex, protocol: dumped.protocol(index) } })
+  }
+  return ops
+}
+
+/** undefined: the kernel has no IP_VS. */
+async function ourServers(
+  { ipvs }: KernelDoors,
+  family: IpFamily,
+  isOurs: (server: VirtualServerKey) => boolean,
+): Promise<readonly IpvsOp[] | undefined> {
+  let dump: PackedDump
+  try {
+    dump = new PackedDump(await ipvs.dump(family))
+  } catch (error) {
+    if (error instanceof KernelError && isWithoutIpvs(error)) return undefined
+    throw error
+  }
+  const ops: IpvsOp[] = []
+  for (let index = 0; index < dump.length; index++) {
+    const server = dump.key(index)
+    if (isOurs(server)) ops.push({ op: 'remove-virtual-server', server })
+  }
+  return ops
+}
+
+/** One sentence for the operator. */
+export function describeCleanUp(report: CleanUpReport): string {
+  const { virtualServers, routes, addresses, sets } = report
+  const device = report.device ? `, the device ${dummyDeviceName} with ${addresses} addresses` : ''
+  const ipvs = report.hasIpvs ? '' : ' (this kernel has no IP_VS: no virtual servers to remove)'
+  const failures = report.failures.map(({ message }) => `; failed: ${message}`).join('')
+  return `removed ${virtualServers} virtual servers, ${routes} VIP routes${device}${sets === 0 ? '' : `, ${sets} sets`}${ipvs}${failures}`
+}
+
+/** The generic netlink family or the socket option does not exist. */
+export function isWithoutIpvs(error: KernelError): boolean {
+  return error.subsystem === 'ipvs' && (error.code === 'ENOENT' || error.code === 'ENOPROTOOPT')
+}
+
+/** Operations done; what was gone already is no failure. */
+function count(ops: readonly unknown[], outcome: BatchOutcome, failures: KernelError[]): number {
+  failures.push(...outcome.failures.map(({ error }) => error).filter((error) => !isNotFound(error)))
+  return ops.length - outcome.failures.length
+}

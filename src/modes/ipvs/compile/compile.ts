@@ -1,0 +1,228 @@
+// One route as virtual servers and entries of sets, with the meaning that traffic policies have in iptables mode.
+import { cidrContains, familyOf, type IpAddress } from '../../../address.js'
+import type { IpsetEntry, RealServerList, VirtualServerKey } from '../../../kernel/index.js'
+import type { Backend, Route } from '../../../routing/index.js'
+import type { DesiredVirtualServer } from './desired.js'
+import type { SchedulingSettings } from './scheduling.js'
+import { markedServerSettings, realServersFor, virtualServerSettings } from './server-settings.js'
+import { type DesiredSetEntry, markAddress, type SetKey } from './sets.js'
+
+/** What the virtual servers of all routes depend on, in one IP family. */
+export interface IpvsModeSettings extends SchedulingSettings {
+  /** Addresses of this node that serve node ports. */
+  readonly nodePortAddresses: readonly IpAddress[]
+  /** Addresses of this node: a Service that has one of them for its own does not make it a VIP. */
+  readonly nodeAddresses: ReadonlySet<IpAddress>
+  /** The node's primary address, which loadBalancerSourceRanges may allow (F-056). */
+  readonly nodeIP: IpAddress | undefined
+  /** Bits of the packet mark that firewall marks lie in. */
+  readonly markMask: number
+  /** One bit outside of `markMask`: packets that carry it leave with this node's address (F-046). */
+  readonly masqueradeMark: number
+}
+
+const protocols = { TCP: 'tcp', UDP: 'udp', SCTP: 'sctp' } as const
+
+const nodePortSets = {
+  TCP: { all: 'nodePortTcp', local: 'nodePortLocalTcp' },
+  UDP: { all: 'nodePortUdp', local: 'nodePortLocalUdp' },
+  SCTP: { all: 'nodePortSctp', local: 'nodePortLocalSctp' },
+} as const satisfies Readonly<Record<Route['protocol'], Readonly<Record<'all' | 'local', SetKey>>>>
+
+/** Whether the outside is to reach this node's endpoints alone, pods and the node all of them: that takes a mark. */
+export function needsMark(route: Route): boolean {
+  return route.isExternalLocal && route.isExternallyAccessible
+}
+
+/** A frontend of a route before it is a virtual server. */
+interface Frontend {
+  readonly address: IpAddress
+  readonly port: number
+  readonly backends: readonly Backend[]
+  readonly isBound: boolean
+  readonly entries: readonly DesiredSetEntry[]
+}
+
+/**
+ * The virtual servers of a route: one for each frontend, and with a mark two more, for connections of pods and of the
+ * node. The cluster IP's comes first. `mark`: the one that is the route's own; undefined: none, or not `needsMark`.
+ */
+export function compileRoute(
+  route: Route,
+  settings: IpvsModeSettings,
+  mark: number | undefined,
+): readonly DesiredVirtualServer[] {
+  const frontends = [clusterIPFrontend(route, settings)]
+  for (const address of route.externalIPs) {
+    if (!route.loadBalancerIPs.includes(address))
+      frontends.push(externalIPFrontend(route, settings, mark, address))
+  }
+  for (const address of route.loadBalancerIPs)
+    frontends.push(loadBalancerFrontend(route, settings, mark, address))
+  if (route.nodePort !== 0) {
+    for (const address of settings.nodePortAddresses)
+      frontends.push(nodePortFrontend(route, settings, mark, address))
+  }
+  const family = familyOf(route.clusterIP)
+  const protocol = protocols[route.protocol]
+  const { servingBackends } = route
+  const serverSettings = virtualServerSettings(route, settings)
+  // Nearly always every frontend has the same backends.
+  const lists = new Map<readonly Backend[], RealServerList>()
+  const listOf = (backends: readonly Backend[]): RealServerList => {
+    let list = lists.get(backends)
+    if (list === undefined) {
+      list = realServersFor(route, backends)
+      lists.set(backends, list)
+    }
+    return list
+  }
+  const servers = frontends.map(({ address, port, backends, isBound, entries }) => ({
+    key: { family, protocol, address, port } satisfies VirtualServerKey,
+    protocol,
+    settings: serverSettings,
+    realServers: listOf(backends),
+    servingBackends,
+    bindAddress: isBound,
+    entries,
+  }))
+  // Without a frontend of this family for the outside nothing would lead there, and nothing remember the mark.
+  if (mark === undefined || frontends.length === 1) return servers
+  // IPVS compares the whole mark: what the node itself sends asks for masquerading too.
+  const marked = [mark, mark + settings.masqueradeMark].map((whole) => ({
+    key: { family, mark: whole },
+    protocol,
+    settings: markedServerSettings(route, settings),
+    realServers: listOf(route.clusterBackends),
+    servingBackends,
+    bindAddress: false,
+    entries: [{ set: 'marks', entry: { address: markAddress(whole, family) } } as const],
+  }))
+  return [...servers, ...marked]
+}
+
+function clusterIPFrontend(route: Route, settings: IpvsModeSettings): Frontend {
+  const { clusterIP: address, port, isInternalLocal } = route
+  const backends = isInternalLocal ? route.localBackends : route.clusterBackends
+  const own = entryOf(route, address, port)
+  const entries: DesiredSetEntry[] = [{ set: 'clusterIP', entry: own }]
+  if (backends.length === 0) {
+    // F-053, F-054: refused when nobody is there; silently dropped when somebody is, but not on this node.
+    entries.push({ set: isInternalLocal && route.hasEndpoints ? 'dropped' : 'refused', entry: own })
+  }
+  if (route.healthCheckNodePort !== 0)
+    entries.push({ set: 'healthCheckNodePort', entry: { port: route.healthCheckNodePort } })
+  return bound({ address, port, backends, entries }, settings)
+}
+
+function externalIPFrontend(
+  route: Route,
+  settings: IpvsModeSettings,
+  mark: number | undefined,
+  address: IpAddress,
+): Frontend {
+  const { port } = route
+  const entries: DesiredSetEntry[] = [
+    { set: externalIPSet(route), entry: entryOf(route, address, port) },
+    ...policyEntries(route, settings, mark, { address, port }),
+  ]
+  return bound({ address, port, backends: externalBackends(route), entries }, settings)
+}
+
+function externalIPSet({ isExternalLocal }: Route): SetKey {
+  return isExternalLocal ? 'externalIPLocal' : 'externalIP'
+}
+
+/** Also of an address that is an external IP as well, which keeps the source ranges (F-056). */
+function loadBalancerFrontend(
+  route: Route,
+  settings: IpvsModeSettings,
+  mark: number | undefined,
+  address: IpAddress,
+): Frontend {
+  const { port, isExternalLocal } = route
+  const own = entryOf(route, address, port)
+  const entries: DesiredSetEntry[] = [{ set: 'loadBalancer', entry: own }]
+  if (isExternalLocal) entries.push({ set: 'loadBalancerLocal', entry: own })
+  if (route.externalIPs.includes(address)) entries.push({ set: externalIPSet(route), entry: own })
+  entries.push(
+    ...sourceEntries(route, settings, own),
+    ...policyEntries(route, settings, mark, { address, port }),
+  )
+  return bound({ address, port, backends: externalBackends(route), entries }, settings)
+}
+
+function nodePortFrontend(
+  route: Route,
+  settings: IpvsModeSettings,
+  mark: number | undefined,
+  address: IpAddress,
+): Frontend {
+  const { nodePort: port, isExternalLocal, protocol } = route
+  const sets = nodePortSets[protocol]
+  const own = protocol === 'SCTP' ? entryOf(route, address, port) : { port }
+  const entries: DesiredSetEntry[] = [{ set: sets.all, entry: own }]
+  if (isExternalLocal) entries.push({ set: sets.local, entry: own })
+  entries.push(...policyEntries(route, settings, mark, { address, port }))
+  return { address, port, backends: externalBackends(route), entries, isBound: false }
+}
+
+/**
+ * The backends of an external frontend's own virtual server, as kube-proxy has them (F-052): what packets without a mark
+ * meet, those from outside above all.
+ */
+function externalBackends({ isExternalLocal, clusterBackends, localBackends }: Route): readonly Backend[] {
+  return isExternalLocal && localBackends.length > 0 ? localBackends : clusterBackends
+}
+
+/** To which mark the frontend leads pods and the node, and what is refused or dropped for want of endpoints. */
+function policyEntries(
+  route: Route,
+  { markMask }: IpvsModeSettings,
+  mark: number | undefined,
+  { address, port }: Pick<Frontend, 'address' | 'port'>,
+): readonly DesiredSetEntry[] {
+  const entry = entryOf(route, address, port)
+  const { isExternalLocal, hasEndpoints, clusterBackends, localBackends } = route
+  const entries: DesiredSetEntry[] = []
+  if (mark !== undefined)
+    entries.push({ set: 'marked', entry: { ...entry, mark: { value: mark, mask: markMask } } })
+  const own = isExternalLocal ? localBackends : clusterBackends
+  if (own.length === 0)
+    entries.push({ set: isExternalLocal && hasEndpoints ? 'droppedOutside' : 'refused', entry })
+  return entries
+}
+
+/** F-056. Without endpoints whoever asks is refused. */
+function sourceEntries(
+  { sourceRanges, clusterBackends, localBackends }: Route,
+  { nodeIP }: IpvsModeSettings,
+  own: HostEntry,
+): readonly DesiredSetEntry[] {
+  if (sourceRanges.length === 0 || clusterBackends.length + localBackends.length === 0) return []
+  const entries: DesiredSetEntry[] = [{ set: 'loadBalancerGuarded', entry: own }]
+  for (const { address, prefixLength } of sourceRanges)
+    entries.push({ set: 'loadBalancerSources', entry: { ...own, secondAddress: address, prefixLength } })
+  // What the node itself sends to a VIP that is an address has the VIP for its source.
+  if (nodeIP !== undefined && sourceRanges.some((range) => cidrContains(range, nodeIP)))
+    entries.push({ set: 'loadBalancerOwnSource', entry: { ...own, secondAddress: own.address } })
+  return entries
+}
+
+interface HostEntry extends IpsetEntry {
+  readonly address: IpAddress
+}
+
+function entryOf({ protocol }: Route, address: IpAddress, port: number): HostEntry {
+  return { address, protocol: protocols[protocol], port }
+}
+
+/** The frontend of an address that is bound, unless it is the node's own; takes `entries` over. */
+function bound(
+  { address, port, backends, entries }: Omit<Frontend, 'isBound'> & { readonly entries: DesiredSetEntry[] },
+  { nodeAddresses }: IpvsModeSettings,
+): Frontend {
+  const isBound = !nodeAddresses.has(address)
+  if (isBound) entries.push({ set: 'vips', entry: { address } })
+  return { address, port, backends, isBound, entries }
+}

@@ -1,0 +1,101 @@
+// How a Service's connections are spread over its backends: as it asks by annotation, or as every Service of the node.
+import { readScheduling, type Scheduling } from '../../../config/index.js'
+import type { Route } from '../../../routing/index.js'
+
+/** What holds for Services that do not ask, and what nobody can have. */
+export interface SchedulingSettings extends Scheduling {
+  /** Schedulers that this kernel was found not to have. */
+  readonly missing: ReadonlySet<string>
+}
+
+/** Weights of backends by the name of their node; what is not there weighs 1. */
+export type Weights = ReadonlyMap<string, number>
+
+/** What a Service asks for and does not get: which wish, what is wrong with it, and what holds instead. */
+export interface UnmetWish {
+  readonly wish: keyof Route['scheduling']
+  readonly problem: string
+}
+
+/** ipvsadm takes no larger one. */
+const largestWeight = 65_535
+const equalWeights: Weights = new Map()
+const nothingUnmet: readonly UnmetWish[] = []
+/** They pass over what weighs nothing, and look no further (ip_vs_rr.c, ip_vs_lc.c, ip_vs_dh.c of net/netfilter/ipvs). */
+const weightless: ReadonlySet<string> = new Set(['rr', 'lc', 'dh'])
+
+/** Whether the Service asks for anything at all. */
+export function asksForScheduling({ scheduling }: Route): boolean {
+  const { scheduler, schedulerFlags, weights } = scheduling
+  return scheduler !== undefined || schedulerFlags !== undefined || weights !== undefined
+}
+
+/** The scheduler of every virtual server of the route; a wish that cannot be met is as if it had not been written. */
+export function schedulerOf(route: Route, settings: SchedulingSettings): Scheduling {
+  return chooseScheduler(route, settings).scheduling
+}
+
+/** The weights of the route's backends; a wish that cannot be read is as if it had not been written. */
+export function weightsOf({ scheduling: { weights } }: Route): Weights {
+  if (weights === undefined) return equalWeights
+  const read = readWeights(weights)
+  return typeof read === 'string' ? equalWeights : read
+}
+
+/** Empty: the Service gets what it asks for. */
+export function unmetWishes(route: Route, settings: SchedulingSettings): readonly UnmetWish[] {
+  if (!asksForScheduling(route)) return nothingUnmet
+  const { scheduling, unmet } = chooseScheduler(route, settings)
+  const found = unmet === undefined ? [] : [unmet]
+  const { weights } = route.scheduling
+  if (weights === undefined) return found
+  const read = readWeights(weights)
+  if (typeof read === 'string')
+    return [...found, { wish: 'weights', problem: `${read}; every backend weighs 1` }]
+  if (!weightless.has(scheduling.scheduler)) return found
+  const problem = `has no effect: the scheduler ${scheduling.scheduler} does not look at weights, but wrr, wlc, sh and mh do`
+  return [...found, { wish: 'weights', problem }]
+}
+
+interface Choice {
+  readonly scheduling: Scheduling
+  readonly unmet?: UnmetWish
+}
+
+function chooseScheduler({ scheduling: wish }: Route, settings: SchedulingSettings): Choice {
+  if (wish.scheduler === undefined && wish.schedulerFlags === undefined) return { scheduling: settings }
+  const scheduler = wish.scheduler ?? settings.scheduler
+  const schedulerFlags = wish.schedulerFlags?.split(',').map((name) => name.trim())
+  if (settings.missing.has(scheduler)) {
+    const problem = `this kernel has no scheduler "${scheduler}": load the module ip_vs_${scheduler}`
+    return refusal('scheduler', settings, problem)
+  }
+  if (scheduler === '')
+    return refusal('scheduler', settings, 'must be a scheduler of the kernel such as rr, lc or mh, not ""')
+  const read = readScheduling({ scheduler, schedulerFlags })
+  if (!('problem' in read)) return { scheduling: read }
+  if (read.field === 'scheduler') return refusal('scheduler', settings, read.problem)
+  const plain = wish.scheduler === undefined ? settings : readScheduling({ scheduler })
+  return refusal('schedulerFlags', 'problem' in plain ? settings : plain, read.problem)
+}
+
+/** What holds instead of a wish. */
+function refusal(wish: keyof Scheduling, scheduling: Scheduling, problem: string): Choice {
+  const { scheduler: used, schedulerFlags: flags } = scheduling
+  const instead = flags.length === 0 ? used : `${used} with ${flags.join(', ')}`
+  return { scheduling, unmet: { wish, problem: `${problem}; this Service uses ${instead}` } }
+}
+
+/** Or what is wrong with the text. */
+function readWeights(text: string): Weights | string {
+  const weights = new Map<string, number>()
+  for (const entry of text.split(',')) {
+    const { node, number } = /^(?<node>[^=\s]+)=(?<number>\d{1,5})$/u.exec(entry.trim())?.groups ?? {}
+    const weight = Number(number)
+    if (node === undefined || !(weight >= 1 && weight <= largestWeight) || weights.has(node)) {
+      return `must be written NODE=WEIGHT,OTHER=WEIGHT, each node once, with weights from 1 to ${largestWeight}, not "${entry.trim()}"`
+    }
+    weights.set(node, weight)
+  }
+  return weights
+}

@@ -1,0 +1,63 @@
+// What virtual servers and real servers are set to, whatever address they are for.
+import { familyOf } from '../../../address.js'
+import type { SchedulerFlag } from '../../../config/index.js'
+import {
+  RealServerList,
+  type RealServerSettings,
+  VirtualServerFlag,
+  type VirtualServerSettings,
+} from '../../../kernel/index.js'
+import type { Backend, Route } from '../../../routing/index.js'
+import { schedulerOf, type SchedulingSettings, weightsOf } from './scheduling.js'
+
+/** As kube-proxy sets them; the weight is the Service's to choose. */
+const realServerSettings: RealServerSettings = {
+  weight: 1,
+  forwarding: 'masquerade',
+  upperThreshold: 0,
+  lowerThreshold: 0,
+}
+
+/** IP_VS_SVC_F_SCHED_SH_*, IP_VS_SVC_F_SCHED_MH_* of linux/ip_vs.h. */
+const flagBits: Readonly<Record<SchedulerFlag, number>> = {
+  'sh-fallback': VirtualServerFlag.scheduler1,
+  'sh-port': VirtualServerFlag.scheduler2,
+  'mh-fallback': VirtualServerFlag.scheduler1,
+  'mh-port': VirtualServerFlag.scheduler2,
+}
+
+/** The settings of every virtual server of the route. */
+export function virtualServerSettings(route: Route, settings: SchedulingSettings): VirtualServerSettings {
+  const { clusterIP, affinitySeconds } = route
+  const { scheduler, schedulerFlags } = schedulerOf(route, settings)
+  const persistent = affinitySeconds > 0 ? VirtualServerFlag.persistent : 0
+  return {
+    scheduler,
+    flags: schedulerFlags.reduce((bits, flag) => bits | flagBits[flag], persistent),
+    timeoutSeconds: affinitySeconds,
+    netmaskLength: familyOf(clusterIP) === 'ipv4' ? 32 : 128,
+  }
+}
+
+/** Whose server only keeps its connections gets another one: sh-fallback. */
+const byClientAddress = { scheduler: 'sh', flags: VirtualServerFlag.scheduler1, timeoutSeconds: 0 } as const
+
+/**
+ * Of the virtual servers that are found by mark. The kernel sends what persists there to the port that the client used, not to
+ * the real server's (ip_vs_sched_persist() of ip_vs_core.c): a client keeps its server by the hash of its address instead.
+ */
+export function markedServerSettings(route: Route, settings: SchedulingSettings): VirtualServerSettings {
+  const own = virtualServerSettings(route, settings)
+  return route.affinitySeconds === 0 ? own : { ...own, ...byClientAddress }
+}
+
+/** The real servers for backends of the route. */
+export function realServersFor(route: Route, backends: readonly Backend[]): RealServerList {
+  const weights = weightsOf(route)
+  if (weights.size === 0) return RealServerList.withSettings(backends, realServerSettings)
+  const weighed = backends.map((key) => {
+    const weight = weights.get(route.backendNodes.get(key.address) ?? '') ?? 1
+    return { key, settings: { ...realServerSettings, weight } }
+  })
+  return RealServerList.of(weighed)
+}

@@ -1,0 +1,48 @@
+import { KernelError } from '../../errors.js'
+import { type Sysctl, VirtualServerFlag, type VirtualServerSettings } from '../../kernel/index.js'
+import type { DrainPolicy } from './tables/entry.js'
+
+/** With 1, a client that session affinity binds to a real server of weight 0 gets another one for its next connection. */
+const expireSetting = 'net/ipv4/vs/expire_quiescent_template'
+
+/** Which real servers may keep their connections when nobody wants them any more; the others go at once. */
+export class DrainChoice {
+  readonly #sysctl: Sysctl
+  readonly #gracefulPeriodMs: number
+  #letsClientsGo = false
+
+  constructor(options: { readonly sysctl: Sysctl; readonly gracefulPeriodMs: number }) {
+    this.#sysctl = options.sysctl
+    this.#gracefulPeriodMs = options.gracefulPeriodMs
+  }
+
+  /** Asks the kernel again how it treats clients that are bound to a server. */
+  async refresh(): Promise<void> {
+    try {
+      this.#letsClientsGo = (await this.#sysctl.read(expireSetting)) === '1'
+    } catch (error) {
+      if (!(error instanceof KernelError)) throw error
+      this.#letsClientsGo = false
+    }
+  }
+
+  /**
+   * A UDP client that keeps sending would never leave (the five minutes without DNS of kubernetes issue 71514): the ledger keeps
+   * it only where no other endpoint serves. A client with session affinity would not leave where the kernel does not let it go
+   * (71809). Where no real server takes new clients, it does not matter which one the scheduler chooses for them.
+   */
+  readonly drains: DrainPolicy = ({ protocol, settings, realServers }) => {
+    if (this.#gracefulPeriodMs === 0 || protocol === undefined) return false
+    if (realServers.length > 0 && !leavesOut(settings)) return false
+    return (settings.flags & VirtualServerFlag.persistent) === 0 || this.#letsClientsGo
+  }
+}
+
+/**
+ * Whether the scheduler spreads all clients over those that have a weight. These two give a server without weight its share of
+ * the clients all the same, and then refuse them (ip_vs_sh.c, ip_vs_dh.c); one of them has a flag against it.
+ */
+function leavesOut({ scheduler, flags }: VirtualServerSettings): boolean {
+  if (scheduler === 'sh') return (flags & VirtualServerFlag.scheduler1) !== 0
+  return scheduler !== 'dh'
+}

@@ -1,0 +1,40 @@
+import type { KernelError } from '../../errors.js'
+import type { ModeKind } from '../../engine/index.js'
+import { cleanUp, describeCleanUp, isWithoutIpvs } from './clean-up.js'
+import { cleanUpMangle } from './clean-up-sets.js'
+import { mangleChains } from './compile/chains.js'
+import { openIpvsMode } from './mode.js'
+import { isWithoutIpset } from './set-types.js'
+
+/** ipvs mode. */
+export const ipvsKind: ModeKind = {
+  name: 'ipvs',
+  open: openIpvsMode,
+  chains: {
+    nat: ['KUBE-NODE-PORT', 'KUBE-LOAD-BALANCER'],
+    filter: ['KUBE-NODE-PORT', 'KUBE-SOURCE-RANGES-FIREWALL', 'KUBE-IPVS-FILTER', 'KUBE-IPVS-OUT-FILTER'],
+    mangle: mangleChains,
+  },
+  lackOf,
+  cleanUp: async ({ kernel, excludeCidrs }) => {
+    await cleanUpMangle(kernel)
+    const report = await cleanUp(kernel, excludeCidrs)
+    const isNothing = report.virtualServers + report.routes + report.sets === 0 && !report.device
+    return {
+      text: describeCleanUp(report),
+      removed: isNothing ? undefined : describeCleanUp({ ...report, failures: [] }),
+      failures: report.failures,
+    }
+  },
+}
+
+function lackOf(error: KernelError): string | undefined {
+  if (isWithoutIpvs(error))
+    return 'this kernel has no IP_VS: load it with "modprobe ip_vs", or run a kernel that has it'
+  if (!isWithoutIpset(error)) return undefined
+  const lack =
+    error.code === 'EPROTONOSUPPORT'
+      ? 'has no ipset: load it with "modprobe ip_set"'
+      : 'lacks a type of sets: load it'
+  return `this kernel ${lack}, or use --proxy-mode=iptables`
+}

@@ -1,0 +1,131 @@
+import { type IpAddress, type IpFamily, cidrContains } from '../../address.js'
+import type { LinkEvent } from '../../kernel/index.js'
+import { StateReporter } from '../../log.js'
+import { ipvsTables } from './compile/chains.js'
+import { FamilyPipeline } from './family-pipeline.js'
+import { familiesWithXtables, inOrder, dummyDeviceName } from '../../host/index.js'
+import { warnOfNft } from '../shared/index.js'
+import { IpvsSettings } from './settings.js'
+import { loadForChains } from './chains.js'
+import { openIpvsWatch } from './watch.js'
+import type { Mode, ModeOptions, OpenModeOptions, Pipeline } from '../../engine/index.js'
+import { prepareKernel } from './prepare-kernel.js'
+import { ServiceScheduling } from './service-scheduling.js'
+
+/** Makes the kernel ready. Throws ConfigError where a setting cannot work on it, KernelError where it has no IP_VS. */
+export async function openIpvsMode(options: OpenModeOptions): Promise<Mode> {
+  const { config, kernel, log, conntrack } = options
+  const settings = new IpvsSettings({ config: config.ipvs, kernel, log })
+  const { vipBinding } = config
+  const [, families] = await inOrder([
+    prepareKernel({ kernel, scheduler: config.ipvs.scheduler, vipBinding, settings, conntrack }),
+    familiesWithXtables({
+      kernel,
+      tables: ipvsTables,
+      log,
+      // The first write waits for them, and nothing before it.
+      onFound: (family) => void loadForChains(kernel, family),
+    }),
+  ])
+  await warnOfNft(kernel.nftChains, options.formerChains, log)
+  return ipvsMode(options, settings, families)
+}
+
+/** On a kernel that is ready, whose `settings` are kept as they should be; `families`: those whose x_tables it has. */
+export function ipvsMode(
+  options: ModeOptions,
+  settings: IpvsSettings,
+  families: readonly IpFamily[] = ['ipv4', 'ipv6'],
+): Mode {
+  const { config, kernel, log, metrics, events } = options
+  const { excludeCIDRs, gracefulPeriodMs, syncPeriodMs, minSyncPeriodMs } = config.ipvs
+  const { vipBinding } = config
+  const hints = new StateReporter({
+    log,
+    level: 'warn',
+    trouble: 'VIP binding',
+    recovery: 'VIP binding: in order again',
+    count: () => {},
+  })
+  const warnings = new StateReporter({
+    log,
+    level: 'warn',
+    trouble: 'not as asked',
+    recovery: 'as asked now',
+    events,
+    count: () => {},
+  })
+  const isExcluded = (address: IpAddress): boolean => excludeCIDRs.some((cidr) => cidrContains(cidr, address))
+  const look = kernel.look(families)
+  const pipelines: FamilyPipeline[] = []
+  const openPipeline: Mode['openPipeline'] = (family, isHealthy) => {
+    const pipeline = new FamilyPipeline({
+      ...options,
+      look,
+      scheduling: new ServiceScheduling({
+        family,
+        ipvs: kernel.ipvs,
+        scheduling: config.ipvs,
+        warnings,
+      }),
+      keepSettings: async () => {
+        // Most have IPv4 in their names, and all are there once.
+        if (family === 'ipv4') metrics.ipv4.drift('setting').inc(await settings.ensure())
+      },
+      vipBinding,
+      syncPeriodMs,
+      isExcluded,
+      gracefulPeriodMs,
+      hints,
+      warnings,
+      family,
+      metrics: metrics[family],
+      listeners: options.openHealthChecks(family, isHealthy),
+    })
+    pipelines.push(pipeline)
+    return asPipeline(pipeline)
+  }
+  return {
+    name: 'ipvs',
+    families,
+    openPipeline,
+    openWatch: () => openIpvsWatch({ look, pipelines, clock: options.clock, log }),
+    syncPeriodMs,
+    minSyncPeriodMs,
+    restFactor: 0,
+  }
+}
+
+function asPipeline(pipeline: FamilyPipeline): Pipeline {
+  return {
+    apply: (events) => pipeline.apply(events),
+    applyNode: ({ routing, vipBinding }) => {
+      if (routing) pipeline.markAll()
+      if (vipBinding) pipeline.requestReconcile()
+      return vipBinding
+    },
+    // Somebody deletes our device, takes lo down, or an address that our VIPs need: repaired now, not at the next period.
+    applyLinks: (events) => {
+      const isConcerned = events.some((event) => concerns(event, pipeline))
+      if (isConcerned) pipeline.requestReconcile()
+      return isConcerned
+    },
+    stopSoon: () => pipeline.stopSoon(),
+    runOnce: async () => await pipeline.runOnce(),
+    get isInForce() {
+      return pipeline.isInForce
+    },
+    get health() {
+      return pipeline.health
+    },
+    close: async () => await pipeline.close(),
+  }
+}
+
+function concerns(event: LinkEvent, pipeline: FamilyPipeline): boolean {
+  if (event.kind === 'overrun') return true
+  // The kernel takes all routes from lo when it goes down, and tells only about the link.
+  if (event.kind === 'link')
+    return event.name === 'lo' || (event.change === 'remove' && event.name === dummyDeviceName)
+  return pipeline.concerns(event)
+}

@@ -1,0 +1,329 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { IpAddress, IpFamily } from '../../address.js'
+import type { IpvsConfig } from '../../config/index.js'
+import { KernelError } from '../../errors.js'
+import type { Route } from '../../routing/index.js'
+import type { VirtualServerKey } from '../../kernel/index.js'
+import type { Entry } from './tables/entry.js'
+import { IpsetTable } from './tables/ipset-table.js'
+import type { Log, StateReporter } from '../../log.js'
+import type { FamilyMetrics } from '../../metrics/index.js'
+import type { ServicePortKey, Tracker } from '../../model/index.js'
+import { compileRoute, type IpvsModeSettings, needsMark } from './compile/compile.js'
+import type { DesiredVirtualServer } from './compile/desired.js'
+import { forbiddingSets, type SetKey, sourceKeepingSets } from './compile/sets.js'
+import type { SchedulingSettings } from './compile/scheduling.js'
+import {
+  healthCheckAddressesOf,
+  localDetectorOf,
+  nodePortAddressesOf,
+  type NodeFacts,
+} from '../../node/index.js'
+import type { Clock } from '../../clock.js'
+import {
+  ConntrackCleaner,
+  LocalPolicyGaps,
+  ServiceHealthChecks,
+  type TrafficConfig,
+} from '../shared/index.js'
+import { IpvsChains } from './chains.js'
+import { IpvsMarks } from './marks.js'
+import { IpvsSets } from './sets.js'
+import { type HealthCheckListeners, type ModeKernel, logFamily } from '../../engine/index.js'
+import { machineAddresses } from '../../host/index.js'
+
+export interface IpvsPoliciesOptions {
+  readonly family: IpFamily
+  readonly config: TrafficConfig & { readonly ipvs: Pick<IpvsConfig, 'markMask'> }
+  readonly kernel: Pick<ModeKernel, 'ipset' | 'xtables' | 'conntrack' | 'links' | 'routes'>
+  /** This node, as it is now. */
+  readonly node: { readonly facts: NodeFacts }
+  readonly tracker: Tracker
+  readonly clock: Clock
+  readonly log: Log
+  readonly metrics: FamilyMetrics
+  /** What cannot be programmed now, of both families. */
+  readonly problems: StateReporter
+  /** What a Service asks for and does not get, of both families. */
+  readonly warnings: StateReporter
+  readonly listeners: HealthCheckListeners
+}
+
+/** What of the node the routes are compiled from. */
+type NodeSettings = Omit<IpvsModeSettings, keyof SchedulingSettings>
+
+/** The kernel gives them to an interface itself, and nobody reaches a node by them from elsewhere. */
+const notTheNodes = /^(?:127\.|::1$|fe[89ab])/u
+
+/**
+ * Whatever of ipvs mode is no virtual server: sets, fixed chains and marks, which make traffic policies what they are in
+ * iptables mode; flows that outlive their endpoints, health checks of Services.
+ */
+export class IpvsPolicies {
+  readonly #options: IpvsPoliciesOptions
+  readonly #table: IpsetTable
+  readonly #sets: IpvsSets
+  readonly #chains: IpvsChains
+  readonly #marks: IpvsMarks
+  readonly #cleaner: ConntrackCleaner
+  readonly #healthChecks: ServiceHealthChecks
+  readonly #gaps = new LocalPolicyGaps()
+  /** What the cleaner of flows has not been told yet. */
+  #unsettled = new Map<ServicePortKey, Route | undefined>()
+  #machine: readonly IpAddress[] = []
+  #isMachineKnown = false
+  #node: NodeSettings | undefined
+  /** What `renew` took in last. */
+  #facts: NodeFacts | undefined
+  /** Of the last `compile`. */
+  #settings: { readonly of: SchedulingSettings; readonly all: IpvsModeSettings } | undefined
+
+  constructor(options: IpvsPoliciesOptions) {
+    const { family, config, kernel } = options
+    this.#options = options
+    this.#table = new IpsetTable(family, config.ipvs.markMask)
+    this.#sets = new IpvsSets({ ...options, ipset: kernel.ipset, table: this.#table })
+    const doors = {
+      mangle: kernel.xtables(family, 'mangle'),
+      filter: kernel.xtables(family, 'filter'),
+      nat: kernel.xtables(family, 'nat'),
+    }
+    this.#chains = new IpvsChains({ ...options, doors })
+    this.#marks = new IpvsMarks({
+      ...options,
+      markMask: config.ipvs.markMask,
+      masqueradeMark: 2 ** config.iptables.masqueradeBit,
+      table: this.#table,
+    })
+    this.#cleaner = new ConntrackCleaner({
+      ...options,
+      conntrack: kernel.conntrack,
+      nodePortAddresses: async () => this.#node?.nodePortAddresses ?? [],
+    })
+    this.#healthChecks = new ServiceHealthChecks(family, options)
+  }
+
+  /** The addresses of the machine changed: the next run asks for them. */
+  noteAddresses(): void {
+    this.#isMachineKnown = false
+  }
+
+  /** Whether `renew` may find something new. */
+  get isRenewDue(): boolean {
+    return !this.#isMachineKnown || this.#options.node.facts !== this.#facts
+  }
+
+  /**
+   * Takes in what is known of the node. `changed`: all routes are to be compiled anew. `failed`: the machine's addresses
+   * could not be read, and nothing can be compiled.
+   */
+  async renew(): Promise<'same' | 'changed' | 'failed'> {
+    if (!(await this.#readAddresses())) return 'failed'
+    const { family, config, node } = this.#options
+    this.#facts = node.facts
+    this.#chains.set({
+      family,
+      masqueradeMark: 2 ** config.iptables.masqueradeBit,
+      masqueradeAll: config.iptables.masqueradeAll,
+      localDetector: localDetectorOf(config, family, node.facts),
+    })
+    const settings = this.#nodeSettings()
+    if (isDeepStrictEqual(settings, this.#node)) return 'same'
+    this.#node = settings
+    this.#settings = undefined
+    this.#table.want(
+      this,
+      settings.nodePortAddresses.map((address) => ({ set: 'nodePortIPs', entry: { address } })),
+    )
+    return 'changed'
+  }
+
+  /** Holds sets and chains of the kernel against what they should be. False: they could not be read. */
+  async read(options: { readonly keepLeftovers: boolean }): Promise<boolean> {
+    await this.#chains.compare()
+    return await this.#sets.read(options)
+  }
+
+  /** False: the sets were not read yet, and nothing can be compiled. */
+  get isAdopted(): boolean {
+    return this.#table.isAdopted
+  }
+
+  /** Rules or sets are to be written, whatever else there is to do. */
+  get isWriteDue(): boolean {
+    return this.#chains.isWriteDue || this.#sets.isRetryDue
+  }
+
+  /** Whether a set says that a virtual server is ours. */
+  marksOurs(server: VirtualServerKey): boolean {
+    return this.#table.marksOurs(server, (address) => this.#machine.includes(address))
+  }
+
+  /** Whether a set says that the address is a VIP. */
+  marksVip(address: IpAddress): boolean {
+    return this.#table.marksVip(address)
+  }
+
+  /** What the route wants of IPVS and of the sets; only after `renew`. */
+  compile(route: Route, scheduling: SchedulingSettings): readonly DesiredVirtualServer[] {
+    this.#gaps.put(route.key, route)
+    if (route.protocol === 'UDP') this.#unsettled.set(route.key, route)
+    const settings = this.#settingsFor(scheduling)
+    if (!needsMark(route)) {
+      this.#marks.release(route.key)
+      return compileRoute(route, settings, undefined)
+    }
+    const frontends = (): readonly VirtualServerKey[] =>
+      compileRoute(route, settings, undefined).map(({ key }) => key)
+    return compileRoute(route, settings, this.#marks.take(route, frontends))
+  }
+
+  /**
+   * Avoids marks for which somebody else has a virtual server. Returns the service ports that are to be compiled again, as
+   * they have another mark, or may have one now.
+   */
+  renewMarks(foreign: ReadonlySet<number>): readonly ServicePortKey[] {
+    return this.#marks.renew(foreign)
+  }
+
+  /** There is no such service port any more. */
+  forget(key: ServicePortKey): void {
+    this.#gaps.put(key, undefined)
+    this.#marks.release(key)
+    this.#unsettled.set(key, undefined)
+  }
+
+  /**
+   * Whether a virtual server of the kernel may be changed before anything else: its Service has endpoints that serve, and clients
+   * reach them by the sets and rules that are there. While these keep the source of packets from outside, an endpoint of another
+   * node would answer past this one.
+   */
+  isServable(entry: Entry): boolean {
+    const { wanted } = entry
+    if (wanted === undefined || wanted === entry.acknowledged || !entry.isServing) return false
+    const isIn = (sets: ReadonlySet<SetKey>): boolean => wanted.entries.some(({ set }) => sets.has(set))
+    return !isIn(forbiddingSets) && (isIn(sourceKeepingSets) || !this.#table.keepsSource(entry.key))
+  }
+
+  /** Before these virtual servers by mark are made: their entries say that they are ours. False: something is missing. */
+  async admitMarks(entries: readonly Entry[]): Promise<boolean> {
+    this.#want(entries)
+    return await this.#sets.add()
+  }
+
+  /**
+   * Before virtual servers are made, or changed that are not `isServable`: sets, their entries, chains. A Service that loses its last
+   * endpoint is refused before it is not served any more; one that got its first is not refused while chains are written. False:
+   * something is missing.
+   */
+  async admit(entries: readonly Entry[]): Promise<boolean> {
+    this.#want(entries)
+    const isComplete = (await this.#sets.add()) && (await this.#sets.permit())
+    this.#chains.leaveOut(this.#sets.gaps)
+    return (await this.#chains.write({ isComplete: false })) && isComplete
+  }
+
+  /**
+   * After everything was told to IPVS: a virtual server that a death leaves behind is known as ours by its entry. `isComplete`: the whole world is in force.
+   */
+  async settle(
+    entries: readonly Entry[],
+    { isComplete }: { readonly isComplete: boolean },
+  ): Promise<boolean> {
+    for (const entry of entries) {
+      const { acknowledged, isStale, wanted } = entry
+      if (wanted === undefined && acknowledged === undefined && !isStale) this.#table.want(entry, [])
+    }
+    const isDiscarded = await this.#sets.discard()
+    if (isDiscarded) this.#marks.settle()
+    if (!isComplete) return isDiscarded
+    const isWritten = await this.#chains.write({ isComplete: true })
+    if (isWritten) await this.#sets.destroyFormer()
+    const { metrics } = this.#options
+    for (const policy of ['internal', 'external'] as const)
+      metrics.noLocalEndpoints(policy).set(this.#gaps.count(policy))
+    const changes = this.#unsettled
+    this.#unsettled = new Map()
+    await this.#cleaner.clean(changes)
+    await this.#syncHealthChecks()
+    return isDiscarded && isWritten
+  }
+
+  dropLeftovers(): void {
+    this.#table.dropLeftovers()
+  }
+
+  /** Milliseconds until a set is tried again; undefined: none is refused. */
+  nextInMs(): number | undefined {
+    return this.#sets.nextInMs()
+  }
+
+  /** Whether rules are not what they were left as; they are owed then. */
+  async findsOtherRules(): Promise<boolean> {
+    const areOwed = await this.#chains.check()
+    if (areOwed) this.#cleaner.recheck()
+    return areOwed
+  }
+
+  /**
+   * Whether sets are not what they were left as, or have another number of entries than the kernel acknowledged; undefined: it could
+   * not be asked.
+   */
+  async findsOtherSets(): Promise<boolean | undefined> {
+    return this.#table.isAdopted && (await this.#sets.findsDrift())
+  }
+
+  async close(): Promise<void> {
+    await this.#healthChecks.stop()
+  }
+
+  #want(entries: readonly Entry[]): void {
+    for (const entry of entries) if (entry.wanted !== undefined) this.#table.want(entry, entry.wanted.entries)
+  }
+
+  #settingsFor(scheduling: SchedulingSettings): IpvsModeSettings {
+    if (this.#settings?.of !== scheduling) {
+      const node = this.#node ?? this.#nodeSettings()
+      this.#settings = { of: scheduling, all: { ...scheduling, ...node } }
+    }
+    return this.#settings.all
+  }
+
+  #nodeSettings(): NodeSettings {
+    const { family, config, node } = this.#options
+    const own = this.#machine.filter((address) => !notTheNodes.test(address))
+    const named = nodePortAddressesOf({ family, config, node: node.facts }, own)
+    return {
+      nodePortAddresses: named === 'all' ? own : named,
+      nodeAddresses: new Set(own),
+      nodeIP: node.facts.addresses[family],
+      markMask: config.ipvs.markMask,
+      masqueradeMark: 2 ** config.iptables.masqueradeBit,
+    }
+  }
+
+  /** False: they could not be read, and nobody knows them from before. */
+  async #readAddresses(): Promise<boolean> {
+    if (this.#isMachineKnown) return true
+    const { family, kernel, metrics, problems } = this.#options
+    const key = `addresses ${family}`
+    try {
+      this.#machine = await machineAddresses(family, kernel)
+      this.#isMachineKnown = true
+      problems.report(key, undefined)
+      return true
+    } catch (error) {
+      if (!(error instanceof KernelError)) throw error
+      metrics.kernelError(error.operation, error.code)
+      problems.report(key, { text: `${logFamily(family)} addresses of this machine: ${error.message}` })
+      return this.#node !== undefined
+    }
+  }
+
+  async #syncHealthChecks(): Promise<void> {
+    const { family, config, node, tracker } = this.#options
+    const checks = tracker.healthChecks(node.facts.name)
+    const addresses = healthCheckAddressesOf({ family, config, node: node.facts }, this.#machine)
+    await this.#healthChecks.sync(checks, addresses)
+  }
+}

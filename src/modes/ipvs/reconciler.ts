@@ -1,0 +1,177 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { IpFamily } from '../../address.js'
+import type { VipBinding } from '../../config/index.js'
+import { KernelError } from '../../errors.js'
+import type { IpvsDump } from '../../kernel/index.js'
+import type { AdoptOptions, Ledger } from './tables/ledger.js'
+import type { Drift } from '../../engine/index.js'
+import type { VipPlace, VipReading, VipTable } from './tables/vip-table.js'
+import type { Log, StateReporter } from '../../log.js'
+import type { FamilyMetrics } from '../../metrics/index.js'
+import type { NodeFacts } from '../../node/index.js'
+import type { Clock } from '../../clock.js'
+import type { KernelDoors } from './prepare-kernel.js'
+import { logFamily } from '../../engine/index.js'
+import { dummyAdvice, ensureDummyDevice, findVipPlace } from './vip-place.js'
+
+export interface ReconcilerOptions {
+  readonly family: IpFamily
+  readonly vipBinding: VipBinding
+  readonly syncPeriodMs: number
+  readonly kernel: KernelDoors
+  readonly node: { readonly facts: NodeFacts }
+  readonly clock: Clock
+  readonly log: Log
+  readonly metrics: FamilyMetrics
+  readonly problems: StateReporter
+  /** What the operator should know about the place of the VIPs; shared by the families. */
+  readonly hints: StateReporter
+  readonly ledger: Ledger
+  readonly vips: VipTable
+}
+
+interface KernelState {
+  readonly place: VipPlace
+  readonly routes: Uint8Array
+  readonly addresses: Uint8Array
+  readonly table: IpvsDump
+}
+
+const maxDelayMs = 30_000
+
+/**
+ * Reads the kernel and holds it against the ledger: at start (adoption), every sync period, when asked, and after a
+ * surprise, which is an answer that contradicts the ledger or was lost. The only work that grows with what exists.
+ */
+export class Reconciler {
+  readonly #options: ReconcilerOptions
+  #isAdopted = false
+  #nextMs = -Infinity
+  /** Passes in a row that met a surprise or a kernel that could not be read. */
+  #surprises = 0
+  #isSurprised = false
+  /** The reading that was as the ledger has it, with nobody's but ours; nothing was applied since. */
+  #inOrder: KernelState | undefined
+
+  constructor(options: ReconcilerOptions) {
+    this.#options = options
+  }
+
+  /** False before the kernel was read once: nothing may be applied. */
+  get isAdopted(): boolean {
+    return this.#isAdopted
+  }
+
+  get isDue(): boolean {
+    return this.#options.clock.now() >= this.#nextMs
+  }
+
+  nextInMs(): number {
+    return Math.max(0, this.#nextMs - this.#options.clock.now())
+  }
+
+  request(): void {
+    this.#nextMs = Math.min(this.#nextMs, this.#options.clock.now())
+  }
+
+  /** At once the first time; a surprise that repeats itself waits longer each time. */
+  requestAfterSurprise(): void {
+    if (this.#isSurprised) return
+    this.#isSurprised = true
+    this.#surprises++
+    const delayMs = this.#surprises === 1 ? 0 : Math.min(1000 * 2 ** (this.#surprises - 2), maxDelayMs)
+    this.#nextMs = Math.min(this.#nextMs, this.#options.clock.now() + delayMs)
+  }
+
+  /** Something is applied: what was read last is not what is there. */
+  noteChange(): void {
+    this.#inOrder = undefined
+  }
+
+  /** Ends a pass: without a surprise the next one is a first one again. */
+  endPass(): void {
+    if (!this.#isSurprised) this.#surprises = 0
+    this.#isSurprised = false
+  }
+
+  /** False: the kernel could not be read; it is tried again with back-off. */
+  async run(options: AdoptOptions & Pick<VipReading, 'isMarkedVip'>): Promise<boolean> {
+    const { clock, family, ledger, metrics, problems, syncPeriodMs, vips } = this.#options
+    this.#nextMs = clock.now() + syncPeriodMs
+    let state: KernelState
+    try {
+      state = await this.#read()
+    } catch (error) {
+      if (!(error instanceof KernelError)) throw error
+      metrics.kernelError(error.operation, error.code)
+      problems.report(`read ${family}`, {
+        text: `${logFamily(family)} state of the kernel: ${error.message}`,
+      })
+      this.requestAfterSurprise()
+      return false
+    }
+    problems.report(`read ${family}`, undefined)
+    if (this.#inOrder !== undefined && isSame(this.#inOrder, state)) return true
+    // Bindings first: they say which unknown virtual servers are ours.
+    const bindings = vips.adopt({ ...state, isMarkedVip: options.isMarkedVip })
+    const drift = new Map([...bindings, ...ledger.adopt(state.table, options)])
+    this.#tell(state.table, drift)
+    // A route that nothing but a need proves is ours from the second reading on: what needs it was not known at the first.
+    const isFirst = !this.#isAdopted
+    this.#isAdopted = true
+    const isAllOurs = ledger.acknowledgedCount === ledger.expectedCount && !options.keepLeftovers
+    const isInOrder = !isFirst && isAllOurs && drift.size === 0 && !ledger.hasDirty && !vips.hasDirty
+    this.#inOrder = isInOrder ? state : undefined
+    return true
+  }
+
+  async #read(): Promise<KernelState> {
+    const { family, kernel, node, vipBinding, hints } = this.#options
+    const found = await ensureDummyDevice(kernel.links)
+    const isMissing = typeof found === 'string'
+    hints.report('dummy device', isMissing ? { text: dummyAdvice(found, vipBinding) } : undefined)
+    const dummy = isMissing ? undefined : found
+    const nodeIp = node.facts.addresses[family]
+    const { place, isNodeIpForeign } = await findVipPlace(kernel, dummy, nodeIp)
+    const isUnusable = isNodeIpForeign && vipBinding === 'routes'
+    const text = `the node's address ${nodeIp ?? ''} is on no interface: VIP routes have no preferred source`
+    hints.report(`node address ${family}`, isUnusable ? { text } : undefined)
+    return {
+      place,
+      routes: await kernel.routes.dumpLocalRoutes(family),
+      addresses:
+        dummy === undefined ? new Uint8Array() : await kernel.routes.dumpAddresses(family, dummy.index),
+      table: await kernel.ipvs.dump(family),
+    }
+  }
+
+  /** At start a difference is what happened while we were away; later somebody made it. */
+  #tell(table: IpvsDump, drift: Drift): void {
+    const { family, ledger, log, metrics } = this.#options
+    const ipFamily = logFamily(family)
+    if (!this.#isAdopted) {
+      log.info('Kernel read', {
+        ipFamily,
+        adopted: ledger.acknowledgedCount,
+        bytes: table.virtualServers.byteLength,
+      })
+      return
+    }
+    for (const [kind, count] of drift) metrics.drift(kind).inc(count)
+    if (drift.size > 0) log.info('Kernel differs, repairing', { ipFamily, drift: Object.fromEntries(drift) })
+  }
+}
+
+function isSame(a: KernelState, b: KernelState): boolean {
+  return (
+    isDeepStrictEqual(a.place, b.place) &&
+    areSameBytes(a.routes, b.routes) &&
+    areSameBytes(a.addresses, b.addresses) &&
+    areSameBytes(a.table.virtualServers, b.table.virtualServers) &&
+    areSameBytes(a.table.realServers, b.table.realServers)
+  )
+}
+
+function areSameBytes(a: Uint8Array, b: Uint8Array): boolean {
+  return Buffer.compare(a, b) === 0
+}

@@ -1,0 +1,65 @@
+// Whether the kernel has a scheduler shows when a virtual server is to use it: that loads the scheduler's module.
+import { type IpAddress, type IpFamily, parseIpAddress } from '../../address.js'
+import { BugError, isExists, isNotFound, type KernelError } from '../../errors.js'
+import {
+  type AddressVirtualServerKey,
+  type BatchOutcome,
+  hostPrefixLength,
+  type Ipvs,
+  VirtualServerCursor,
+} from '../../kernel/index.js'
+
+/** For documentation (TEST-NET-2 as kube-proxy's probe, RFC 3849): no Service can have them. */
+const probeAddresses: Readonly<Record<IpFamily, string>> = { ipv4: '198.51.100.0', ipv6: '2001:db8::' }
+
+/** The schedulers of the virtual servers that are there: these need no probe, which is a write. Throws KernelError. */
+export async function schedulersInUse(ipvs: Ipvs, family: IpFamily): Promise<ReadonlySet<string>> {
+  const servers = new VirtualServerCursor((await ipvs.dump(family)).virtualServers)
+  const schedulers = new Set<string>()
+  for (let index = 0; index < servers.length; index++) schedulers.add(servers.scheduler(index))
+  return schedulers
+}
+
+/** False: the kernel does not have it. Throws KernelError for any other failure; then the probe may be there still. */
+export async function hasScheduler(ipvs: Ipvs, family: IpFamily, scheduler: string): Promise<boolean> {
+  const first = await tryScheduler(ipvs, family, scheduler)
+  // A probe that died left its server behind; the first try removed it.
+  const error = first !== undefined && isExists(first) ? await tryScheduler(ipvs, family, scheduler) : first
+  if (error === undefined) return true
+  if (error.code === 'ENOENT') return false
+  throw error
+}
+
+/** Removes a probe that may be there still. Throws KernelError. */
+export async function removeProbe(ipvs: Ipvs, family: IpFamily): Promise<void> {
+  const outcome = await ipvs.apply([{ op: 'remove-virtual-server', server: probeServer(family) }])
+  const error = failureAt(outcome, 0)
+  if (error !== undefined && !isNotFound(error)) throw error
+}
+
+/** Resolves with what the kernel says against adding the probe. Throws KernelError when it may be there still. */
+async function tryScheduler(
+  ipvs: Ipvs,
+  family: IpFamily,
+  scheduler: string,
+): Promise<KernelError | undefined> {
+  const key = probeServer(family)
+  const settings = { scheduler, flags: 0, timeoutSeconds: 0, netmaskLength: hostPrefixLength(family) }
+  const outcome = await ipvs.apply([
+    { op: 'add-virtual-server', server: { key, settings } },
+    { op: 'remove-virtual-server', server: key },
+  ])
+  const error = failureAt(outcome, 1)
+  if (error !== undefined && !isNotFound(error)) throw error
+  return failureAt(outcome, 0)
+}
+
+function failureAt({ failures }: BatchOutcome, index: number): KernelError | undefined {
+  return failures.find((failure) => failure.index === index)?.error
+}
+
+function probeServer(family: IpFamily): AddressVirtualServerKey {
+  const address: IpAddress | undefined = parseIpAddress(probeAddresses[family])
+  if (address === undefined) throw new BugError('the probe address does not parse')
+  return { family, protocol: 'tcp', address, port: 20000 }
+}

@@ -1,0 +1,53 @@
+// Whether the kernel has the types of sets that ipvs mode needs shows when one is made: that loads the type's module.
+import type { KernelError } from '../../errors.js'
+import type { Ipset, IpsetHeader, IpsetOp, IpsetSettings, IpsetType } from '../../kernel/index.js'
+
+/** The smallest that a kernel makes. */
+const probeSize = { family: 'ipv4', maxElements: 64, hashSize: 64, hasComments: false } as const
+
+/** Names of the sets that are made for a try; a number follows. */
+const probePrefix = 'viaduct-probe-'
+const probeName = /^viaduct-probe-\d+$/u
+
+/** A probe that a kill left behind: it is empty, and no rule refers to it. */
+export function isLeftProbe({ name, elements, references }: IpsetHeader): boolean {
+  return probeName.test(name) && elements === 0 && references === 0
+}
+
+/** A type that a set has works; the others are tried. Probes that a kill left are removed. Throws KernelError where the kernel lacks one, or ipset altogether. */
+export async function checkSetTypes(
+  ipset: Ipset,
+  wanted: readonly { readonly type: IpsetType; readonly hasMarks?: boolean }[],
+): Promise<void> {
+  const present = await ipset.sets()
+  const left = present.filter(isLeftProbe)
+  const known = new Set(present.filter((header) => !left.includes(header)).map(kindOf))
+  const kinds = new Map(wanted.map((spec) => [kindOf(spec), spec]))
+  const probes: readonly IpsetSettings[] = [...kinds]
+    .filter(([kind]) => !known.has(kind))
+    .map(([, { type, hasMarks = false }], index) => ({
+      ...probeSize,
+      name: `${probePrefix}${index}`,
+      type,
+      hasMarks,
+    }))
+  const ops: readonly IpsetOp[] = [
+    ...left.map(({ name }): IpsetOp => ({ op: 'destroy-set', name })),
+    ...probes.flatMap((set): readonly IpsetOp[] => [
+      { op: 'create-set', set },
+      { op: 'destroy-set', name: set.name },
+    ]),
+  ]
+  const { failures } = await ipset.apply(ops)
+  const failure = failures.find(({ error }) => isWithoutIpset(error))
+  if (failure !== undefined) throw failure.error
+}
+
+/** The kernel has no ipset, or not a type of set. */
+export function isWithoutIpset({ subsystem, code }: KernelError): boolean {
+  return subsystem === 'ipset' && (code === 'EPROTONOSUPPORT' || code === 'IPSET_ERR_FIND_TYPE')
+}
+
+function kindOf({ type, hasMarks = false }: { readonly type: string; readonly hasMarks?: boolean }): string {
+  return hasMarks ? `${type} with marks` : type
+}

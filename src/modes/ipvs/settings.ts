@@ -1,0 +1,156 @@
+// The settings of the kernel that ipvs mode needs (kube-proxy's behaviour: spec 3.1), at start and after somebody changed them.
+import type { IpvsConfig } from '../../config/index.js'
+import { KernelError } from '../../errors.js'
+import type { Ipvs, IpvsTimeouts, Sysctl } from '../../kernel/index.js'
+import { type Log, StateReporter } from '../../log.js'
+import {
+  ensureSetting,
+  type KernelSetting,
+  type SettingDoors,
+  type SettingOutcome,
+} from '../../host/index.js'
+
+export interface IpvsSettingsOptions {
+  readonly config: Pick<
+    IpvsConfig,
+    'strictARP' | 'runEstimation' | 'tcpTimeoutSeconds' | 'tcpFinTimeoutSeconds' | 'udpTimeoutSeconds'
+  >
+  readonly kernel: { readonly ipvs: Ipvs; readonly sysctl: Sysctl }
+  readonly log: Log
+}
+
+interface Setting extends KernelSetting {
+  /** Only for kernels before this release: major, minor. */
+  readonly before?: readonly [number, number]
+  /** The flag that leaves it alone. */
+  readonly off?: string
+}
+
+const always: readonly Setting[] = [
+  { path: 'net/ipv4/vs/conntrack', value: 1 },
+  // Before Linux 5.9 a client port that came back waited a second for a new connection unless this was 0 (kubernetes
+  // issue 81775); from 5.9 on the kernel does it right, and 0 would do harm. The setting itself looks the same in both.
+  { path: 'net/ipv4/vs/conn_reuse_mode', value: 0, before: [5, 9] },
+  { path: 'net/ipv4/vs/expire_nodest_conn', value: 1 },
+  { path: 'net/ipv4/vs/expire_quiescent_template', value: 1 },
+  { path: 'net/ipv4/ip_forward', value: 1 },
+]
+/** F-110: the VIPs on this node are nobody else's business on its links. */
+const strictARP: readonly Setting[] = [
+  { path: 'net/ipv4/conf/all/arp_ignore', value: 1, off: '--ipvs-strict-arp=false' },
+  { path: 'net/ipv4/conf/all/arp_announce', value: 2, off: '--ipvs-strict-arp=false' },
+]
+
+/** What cannot be set is told once, and stops nothing: the node may be set up by others. */
+export class IpvsSettings {
+  readonly #options: IpvsSettingsOptions
+  readonly #settings: readonly Setting[]
+  readonly #problems: StateReporter
+
+  constructor(options: IpvsSettingsOptions) {
+    const { config, log } = options
+    this.#options = options
+    const estimation: readonly Setting[] =
+      config.runEstimation === undefined
+        ? []
+        : [{ path: 'net/ipv4/vs/run_estimation', value: config.runEstimation ? 1 : 0 }]
+    this.#settings = [...always, ...(config.strictARP ? strictARP : []), ...estimation]
+    this.#problems = new StateReporter({
+      log,
+      level: 'error',
+      trouble: 'Kernel setting',
+      recovery: 'Kernel setting: as it should be now',
+      count: () => {},
+    })
+  }
+
+  /** Writes what differs. Resolves with how many did; never throws KernelError. */
+  async ensure(): Promise<number> {
+    const outcomes: SettingOutcome[] = []
+    for (const setting of this.#settings) outcomes.push(await this.#ensure(setting))
+    outcomes.push(await this.#ensureTimeouts())
+    return outcomes.filter((outcome) => outcome === 'written').length
+  }
+
+  async #ensure(setting: Setting): Promise<SettingOutcome> {
+    const { kernel, log } = this.#options
+    const { path, value, before, off } = setting
+    const outcome = await ensureWhereNeeded(setting, { sysctl: kernel.sysctl, log })
+    const release = before === undefined ? '' : ` before Linux ${before.join('.')}`
+    this.#tell(outcome, path, (error) => {
+      const leave = off === undefined ? '' : `, or use ${off}`
+      const remedy =
+        error.code === 'ENOENT' ? 'this kernel has no such setting' : `set it on the node${leave}`
+      return `${path} should be ${value}${release}: ${remedy}`
+    })
+    return outcome
+  }
+
+  /** F-112: all three in one; 0 keeps what the kernel has. */
+  async #ensureTimeouts(): Promise<SettingOutcome> {
+    const { config, kernel, log } = this.#options
+    const wanted = {
+      tcpSeconds: config.tcpTimeoutSeconds,
+      tcpFinSeconds: config.tcpFinTimeoutSeconds,
+      udpSeconds: config.udpTimeoutSeconds,
+    }
+    if (Math.max(...Object.values(wanted)) === 0) return 'right'
+    const outcome = await ensureTimeouts(wanted, kernel.ipvs, log)
+    this.#tell(outcome, 'timeouts', () => `time-outs of IPVS should be ${describeTimeouts(wanted)}`)
+    return outcome
+  }
+
+  #tell(outcome: SettingOutcome, key: string, describe: (error: KernelError) => string): void {
+    const isRefused = outcome instanceof KernelError
+    const problem = isRefused
+      ? { text: describe(outcome), fields: { setting: key, err: outcome } }
+      : undefined
+    this.#problems.report(key, problem)
+  }
+}
+
+async function ensureWhereNeeded(setting: Setting, doors: SettingDoors): Promise<SettingOutcome> {
+  try {
+    if (setting.before !== undefined && !(await isOlder(doors.sysctl, setting.before))) return 'right'
+  } catch (error) {
+    if (error instanceof KernelError) return error
+    throw error
+  }
+  return await ensureSetting(setting, doors)
+}
+
+async function ensureTimeouts(wanted: IpvsTimeouts, ipvs: Ipvs, log: Log): Promise<SettingOutcome> {
+  try {
+    const present = await ipvs.timeouts()
+    if (hasTimeouts(present, wanted)) return 'right'
+    await ipvs.setTimeouts(wanted)
+    log.info('Time-outs of IPVS changed', { from: present, to: await ipvs.timeouts() })
+    return 'written'
+  } catch (error) {
+    if (error instanceof KernelError) return error
+    throw error
+  }
+}
+
+function hasTimeouts(present: IpvsTimeouts, wanted: IpvsTimeouts): boolean {
+  const keys = ['tcpSeconds', 'tcpFinSeconds', 'udpSeconds'] as const
+  return keys.every((key) => wanted[key] === 0 || wanted[key] === present[key])
+}
+
+function describeTimeouts({ tcpSeconds, tcpFinSeconds, udpSeconds }: IpvsTimeouts): string {
+  const parts = [
+    ['TCP', tcpSeconds],
+    ['TCP after a FIN', tcpFinSeconds],
+    ['UDP', udpSeconds],
+  ] as const
+  return parts
+    .filter(([, seconds]) => seconds > 0)
+    .map(([name, seconds]) => `${seconds} s for ${name}`)
+    .join(', ')
+}
+
+async function isOlder(sysctl: Sysctl, [major, minor]: readonly [number, number]): Promise<boolean> {
+  const release = ((await sysctl.read('kernel/osrelease')) ?? '').split('.')
+  const [ownMajor = 0, ownMinor = 0] = release.map((part) => parseInt(part, 10))
+  return ownMajor < major || (ownMajor === major && ownMinor < minor)
+}

@@ -1,0 +1,256 @@
+import {
+  noRealServers,
+  type RealServer,
+  type RealServerKey,
+  RealServerList,
+  type VirtualServerKey,
+} from '../../../kernel/index.js'
+import type { ServicePortKey } from '../../../model/index.js'
+import type { DesiredVirtualServer } from '../compile/desired.js'
+import { forbiddingSets } from '../compile/sets.js'
+import { type PackedId, packedIdOf } from './packed.js'
+import { type ServerState, realServerId } from './diff.js'
+
+interface Claim {
+  readonly route: ServicePortKey
+  readonly service: string
+  readonly desired: DesiredVirtualServer
+}
+
+/** A service port that may not have its virtual server because another one, sorting before it, claims the same. */
+export interface Conflict {
+  readonly server: VirtualServerKey
+  readonly loser: ServicePortKey
+  /** Who has it: the loser itself when it lost at the last call and won since; undefined when it claims it no more. */
+  readonly winner: ServicePortKey | undefined
+}
+
+/** Identity of a virtual server in a Map, from its key's text; it is never shown. */
+export type ServerId = string & { readonly brand: 'ServerId' }
+
+export function serverIdOf(key: VirtualServerKey): ServerId {
+  const text = 'mark' in key ? `mark ${key.mark}` : `${key.address} ${key.port} ${key.protocol}`
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a brand has no other origin
+  return text as ServerId
+}
+
+/**
+ * Whether real servers of this virtual server that nobody wants any more keep their connections, with weight 0, until these
+ * end: of UDP those that keep their flows. The others are removed at once.
+ */
+export type DrainPolicy = (
+  server: Pick<DesiredVirtualServer, 'protocol' | 'settings' | 'realServers'>,
+) => boolean
+
+/** What is known of a virtual server that no route of this run has claimed. */
+const nothingElse = { protocol: undefined, servingBackends: [], bindAddress: true, entries: [] } as const
+
+const nobody: ReadonlySet<ServicePortKey> = new Set()
+const nothingDrains: ReadonlyMap<string, RealServer> = new Map()
+
+/** One virtual server: who claims it, and what the kernel acknowledged. */
+export class Entry {
+  readonly key: VirtualServerKey
+  readonly id: ServerId
+  /** What the kernel holds as far as we know; undefined: no such virtual server. */
+  acknowledged: ServerState | undefined
+  /** The acknowledged state may be wrong: nothing is done before the next reconcile. */
+  isStale = false
+  /** The kernel said that somebody else has a virtual server of this mark; until the next reconcile. */
+  isForeign = false
+  /** Whether it is a holder of its VIP. */
+  holdsAddress = false
+  /** Whether the ledger counts it as acknowledged. */
+  isCounted = false
+  /** The reconcile that saw it last. */
+  seenBy = 0
+  readonly #drains: DrainPolicy
+  /** What the kernel had at start and no route has claimed; kept while parts of the world are unknown. */
+  #leftover: ServerState | undefined
+  /** By identity, with weight 0: what the kernel acknowledged and nobody wants any more. */
+  #draining = nothingDrains
+  #wanted: DesiredVirtualServer | undefined
+  /** The last wish, which counts for what is still to be removed. */
+  #bindsAddress = true
+  /** Sorted by route; nearly always one. */
+  #claims: readonly Claim[] = []
+  /** At the last `takeConflicts`. */
+  #losers: ReadonlySet<ServicePortKey> = nobody
+  /** `namespace/name` of the last winner; empty: no Service of this run. */
+  #service = ''
+  #packedId: PackedId | undefined
+
+  constructor(key: VirtualServerKey, id: ServerId, drains: DrainPolicy) {
+    this.key = key
+    this.id = id
+    this.#drains = drains
+  }
+
+  /** As a dump identifies it; made when first asked for. */
+  get packedId(): PackedId {
+    return (this.#packedId ??= packedIdOf(this.key))
+  }
+
+  /** The winner's wish, what is kept from before, and what drains; undefined: nobody wants this virtual server. */
+  get wanted(): DesiredVirtualServer | undefined {
+    return this.#wanted
+  }
+
+  get hasLeftover(): boolean {
+    return this.#leftover !== undefined
+  }
+
+  /** Real servers that only keep the connections that they have, by identity (`realServerId`). */
+  get draining(): ReadonlyMap<string, RealServer> {
+    return this.#draining
+  }
+
+  /** Real servers that the kernel acknowledged to get no new connections, by identity (`realServerId`). */
+  get heldBack(): ReadonlySet<string> {
+    return new Set(this.acknowledged?.realServers.heldBack.map(({ key }) => realServerId(key)))
+  }
+
+  /** The kernel has it, and it is to have real servers that get new connections. */
+  get isServing(): boolean {
+    const { acknowledged, isStale, wanted } = this
+    if (isStale || acknowledged === undefined || wanted === undefined) return false
+    const { realServers } = wanted
+    for (let index = 0; index < realServers.length; index++) if (!realServers.isHeldBack(index)) return true
+    return false
+  }
+
+  /** The Service that messages name. */
+  get service(): string {
+    return this.#service
+  }
+
+  /** The winning one; undefined: no route of this run claims it. */
+  get route(): ServicePortKey | undefined {
+    return this.#claims[0]?.route
+  }
+
+  get isUnused(): boolean {
+    return this.#wanted === undefined && this.acknowledged === undefined
+  }
+
+  /** Whether its address has to be local: until its removal is confirmed, as the binding marks it as ours. */
+  get needsAddress(): boolean {
+    return this.acknowledged !== undefined && this.#bindsAddress && !('mark' in this.key)
+  }
+
+  claim(route: ServicePortKey, service: string, desired: DesiredVirtualServer): void {
+    const claim: Claim = { route, service, desired }
+    const others = this.#claimsBut(route)
+    this.#claims =
+      others.length === 0 ? [claim] : [...others, claim].toSorted((a, b) => (a.route < b.route ? -1 : 1))
+    this.#service = this.#claims[0]?.service ?? this.#service
+    this.#settle(this.#leftover)
+  }
+
+  release(route: ServicePortKey): void {
+    this.#claims = this.#claimsBut(route)
+    this.#service = this.#claims[0]?.service ?? this.#service
+    // Its last Service is known, and gone.
+    this.#settle(this.#claims.length === 0 ? undefined : this.#leftover)
+  }
+
+  #claimsBut(route: ServicePortKey): readonly Claim[] {
+    return this.#claims.length === 0 ? this.#claims : this.#claims.filter((claim) => claim.route !== route)
+  }
+
+  /** What the kernel has is wanted too, until a claim covers it or `dropLeftover`. */
+  keepLeftover(state: ServerState): void {
+    this.#settle(state)
+  }
+
+  dropLeftover(): void {
+    this.#settle(undefined)
+  }
+
+  /** The acknowledged state was replaced by what the kernel says. */
+  resettle(): void {
+    this.#settle(this.#leftover)
+  }
+
+  /** These have no connection left, or had their time: they are wanted no more. */
+  finishDraining(ids: ReadonlySet<string>): void {
+    this.#draining = new Map([...this.#draining].filter(([id]) => !ids.has(id)))
+    this.#want()
+  }
+
+  #settle(leftover: ServerState | undefined): void {
+    const desired = this.#claims[0]?.desired
+    this.#leftover = desired === undefined || isMore(leftover, desired) ? leftover : undefined
+    this.#draining = nothingDrains
+    if (desired !== undefined && (this.#leftover !== undefined || isMore(this.acknowledged, desired))) {
+      const claimed = new Set(Array.from(desired.realServers, ({ key }) => realServerId(key)))
+      this.#keep(this.#leftover, claimed)
+      if (this.#drains(desired)) this.#drain(desired, claimed)
+    }
+    this.#want()
+  }
+
+  /** Of a leftover, what is not claimed. */
+  #keep(leftover: ServerState | undefined, claimed: Set<string>): void {
+    const kept = [...(leftover?.realServers ?? [])].filter(({ key }) => !claimed.has(realServerId(key)))
+    this.#leftover =
+      leftover && kept.length > 0 ? { ...leftover, realServers: RealServerList.of(kept) } : undefined
+    for (const { key } of kept) claimed.add(realServerId(key))
+  }
+
+  /** What the kernel has beyond what is claimed. */
+  #drain(desired: DesiredVirtualServer, claimed: ReadonlySet<string>): void {
+    const unwanted = [...(this.acknowledged?.realServers ?? [])].filter(
+      ({ key }) => !claimed.has(realServerId(key)) && mayKeepConnections(desired, key),
+    )
+    if (unwanted.length > 0)
+      this.#draining = new Map(unwanted.map((real) => [realServerId(real.key), withoutWeight(real)]))
+  }
+
+  #want(): void {
+    const desired = this.#claims[0]?.desired
+    if (desired !== undefined) this.#bindsAddress = desired.bindAddress
+    const kept = this.#leftover?.realServers ?? noRealServers
+    if (desired === undefined)
+      this.#wanted = this.#leftover && { key: this.key, ...this.#leftover, ...nothingElse }
+    else if (kept.length === 0 && this.#draining.size === 0) this.#wanted = desired
+    else {
+      const all = [...desired.realServers, ...kept, ...this.#draining.values()]
+      // The kernel may already have the endpoints that are not known yet: no client is refused for lack of them.
+      const entries =
+        kept.length === 0 ? desired.entries : desired.entries.filter(({ set }) => !forbiddingSets.has(set))
+      this.#wanted = { ...desired, realServers: RealServerList.of(all), entries }
+    }
+  }
+
+  /** The claims that lose, and those that did at the last call. */
+  takeConflicts(): readonly Conflict[] {
+    if (this.#claims.length < 2 && this.#losers.size === 0) return []
+    const winner = this.#claims[0]?.route
+    const losers = new Set(this.#claims.slice(1).map(({ route }) => route))
+    const conflicts = [...new Set([...this.#losers, ...losers])].map((loser) => {
+      const isClaimed = loser === winner || losers.has(loser)
+      return { server: this.key, loser, winner: isClaimed ? winner : undefined }
+    })
+    this.#losers = losers
+    return conflicts
+  }
+}
+
+/** Whether the state may have real servers that are not desired; nearly always it is what is desired. */
+function isMore(state: ServerState | undefined, desired: DesiredVirtualServer): boolean {
+  return state !== undefined && !state.realServers.equals(desired.realServers)
+}
+
+function mayKeepConnections(
+  { protocol, servingBackends }: DesiredVirtualServer,
+  { address, port }: RealServerKey,
+): boolean {
+  if (protocol !== 'udp') return true
+  return servingBackends.some((serving) => serving.address === address && serving.port === port)
+}
+
+function withoutWeight(real: RealServer): RealServer {
+  const { key, settings } = real
+  return settings.weight === 0 ? real : { key, settings: { ...settings, weight: 0 } }
+}

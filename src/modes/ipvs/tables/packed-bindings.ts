@@ -1,0 +1,98 @@
+// Dumped routes and addresses, held against what is usual without an object for each.
+import { type IpAddress, writeAddress } from '../../../address.js'
+import {
+  AddressCursor,
+  RouteCursor,
+  formerRouteProtocol,
+  hostPrefixLength,
+  routeLayout,
+  viaductRouteProtocol,
+} from '../../../kernel/index.js'
+import { type PackedAddress, bufferOver, packedAddressAt } from './packed.js'
+
+/** What one of our routes on lo says beside its address. */
+export interface RouteState {
+  readonly protocol: number
+  /** undefined: the kernel chooses the source. */
+  readonly preferredSource: IpAddress | undefined
+}
+
+/** Host routes of a dump, by index. */
+export class PackedRoutes {
+  readonly length: number
+  readonly #cursor: RouteCursor
+  readonly #bytes: Buffer
+  readonly #usual: RouteState
+  readonly #usualSource = Buffer.alloc(16)
+
+  /** Records that say the same as `usual` share that object. */
+  constructor(
+    records: Uint8Array,
+    usual: RouteState = { protocol: viaductRouteProtocol, preferredSource: undefined },
+  ) {
+    this.#cursor = new RouteCursor(records)
+    this.#bytes = bufferOver(records)
+    this.length = this.#cursor.length
+    this.#usual = usual
+    if (usual.preferredSource !== undefined) writeAddress(usual.preferredSource, this.#usualSource, 0)
+  }
+
+  id(index: number): PackedAddress {
+    const offset = index * routeLayout.size + routeLayout.destination
+    return packedAddressAt(this.#bytes, offset, this.#cursor.family(index))
+  }
+
+  address(index: number): IpAddress {
+    return this.#cursor.address(index)
+  }
+
+  protocol(index: number): number {
+    return this.#cursor.protocol(index)
+  }
+
+  /** Whether it is as we make them: our protocol, the device `loopbackIndex`, and the usual shape. Others may have made it all the same. */
+  isLikeOurs(index: number, loopbackIndex: number): boolean {
+    const protocol = this.#cursor.protocol(index)
+    return (
+      (protocol === viaductRouteProtocol || protocol === formerRouteProtocol) &&
+      this.#cursor.interfaceIndex(index) === loopbackIndex &&
+      this.#cursor.hasUsualShape(index)
+    )
+  }
+
+  interfaceIndex(index: number): number {
+    return this.#cursor.interfaceIndex(index)
+  }
+
+  state(index: number): RouteState {
+    const offset = index * routeLayout.size + routeLayout.preferredSource
+    const isUsualSource = this.#bytes.compare(this.#usualSource, 0, 16, offset, offset + 16) === 0
+    const protocol = this.#cursor.protocol(index)
+    if (isUsualSource && protocol === this.#usual.protocol) return this.#usual
+    return { protocol, preferredSource: this.#cursor.preferredSource(index) }
+  }
+}
+
+/** fe80::/10: the kernel gives them to an interface itself. */
+const linkLocal = /^fe[89ab]/u
+
+/** The addresses of a dump that may be VIPs: single ones, not link-local. */
+export function hostAddresses(records: Uint8Array): readonly IpAddress[] {
+  const cursor = new AddressCursor(records)
+  const addresses: IpAddress[] = []
+  for (let index = 0; index < cursor.length; index++) {
+    if (cursor.prefixLength(index) !== hostPrefixLength(cursor.family(index))) continue
+    const address = cursor.address(index)
+    if (!linkLocal.test(address)) addresses.push(address)
+  }
+  return addresses
+}
+
+/** Whether a dump of addresses holds this one on an interface other than `but`, with whatever prefix. */
+export function includesAddress(records: Uint8Array, wanted: IpAddress, but: number | undefined): boolean {
+  const cursor = new AddressCursor(records)
+  for (let index = 0; index < cursor.length; index++) {
+    if (cursor.address(index) === wanted && cursor.interfaceIndex(index) !== but) return true
+  }
+  return false
+}

@@ -1,0 +1,106 @@
+// Virtual servers in the bytes of a dump: a reconcile compares real servers as bytes, and makes objects only for what differs
+// (an object per kernel object costs 500-900 ns).
+import { type IpAddress, type IpFamily, writeAddress } from '../../../address.js'
+import {
+  type IpvsDump,
+  isSameSettings,
+  RealServerList,
+  VirtualServerCursor,
+  type VirtualServerKey,
+  virtualServerLayout,
+} from '../../../kernel/index.js'
+import type { ServerState } from './diff.js'
+
+/** Identity of an address in a Map, from text and from packed bytes alike: a number for IPv4, 16 characters for IPv6. */
+export type PackedAddress = (number | string) & { readonly brand: 'PackedAddress' }
+/** Identity of a virtual server in a Map; it is never shown. */
+export type PackedId = (number | string) & { readonly brand: 'PackedId' }
+
+/** Linux protocol numbers have 8 bits, ports 16: an IPv4 identity has 56 bits unless the protocol is shortened. */
+const shortProtocol = { tcp: 0, udp: 1, sctp: 2 } as const
+
+const scratch = Buffer.alloc(16)
+
+export function packedAddressOf(address: IpAddress): PackedAddress {
+  writeAddress(address, scratch, 0)
+  return packedAddressAt(scratch, 0, address.includes(':') ? 'ipv6' : 'ipv4')
+}
+
+export function packedAddressAt(bytes: Buffer, offset: number, family: IpFamily): PackedAddress {
+  const id = family === 'ipv4' ? bytes.readUInt32BE(offset) : bytes.toString('latin1', offset, offset + 16)
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a brand has no other origin
+  return id as PackedAddress
+}
+
+export function packedIdOf(key: VirtualServerKey): PackedId {
+  if ('mark' in key) return markId(key.mark)
+  return joinId(packedAddressOf(key.address), key.port, shortProtocol[key.protocol])
+}
+
+/** No address of IPv6 is so short, and no identity of IPv4 a text. */
+function markId(mark: number): PackedId {
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a brand has no other origin
+  return `mark ${mark}` as PackedId
+}
+
+/** 32 + 16 + 2 bits fit a double exactly. */
+function joinId(address: PackedAddress, port: number, protocol: number): PackedId {
+  const rest = port * 4 + protocol
+  const id = typeof address === 'number' ? address * 2 ** 18 + rest : `${address}${rest}`
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a brand has no other origin
+  return id as PackedId
+}
+
+export function bufferOver(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+}
+
+/** One family's dump, read by index. */
+export class PackedDump {
+  readonly length: number
+  readonly #servers: VirtualServerCursor
+  readonly #serverBytes: Buffer
+  readonly #realBytes: Buffer
+
+  constructor(dump: IpvsDump) {
+    this.#servers = new VirtualServerCursor(dump.virtualServers)
+    this.#serverBytes = bufferOver(dump.virtualServers)
+    this.#realBytes = bufferOver(dump.realServers)
+    this.length = this.#servers.length
+  }
+
+  id(index: number): PackedId {
+    const mark = this.#servers.mark(index)
+    if (mark !== 0) return markId(mark)
+    const offset = index * virtualServerLayout.size + virtualServerLayout.address
+    const address = packedAddressAt(this.#serverBytes, offset, this.#servers.family(index))
+    return joinId(address, this.#servers.port(index), shortProtocol[this.#servers.protocol(index)])
+  }
+
+  key(index: number): VirtualServerKey {
+    const family = this.#servers.family(index)
+    const mark = this.#servers.mark(index)
+    if (mark !== 0) return { family, mark }
+    return {
+      family,
+      protocol: this.#servers.protocol(index),
+      address: this.#servers.address(index),
+      port: this.#servers.port(index),
+    }
+  }
+
+  state(index: number): ServerState {
+    const [first, count] = [this.#servers.firstReal(index), this.#servers.realCount(index)]
+    const realServers = RealServerList.fromDump(this.#realBytes, first, count)
+    return { settings: this.#servers.settings(index), realServers }
+  }
+
+  /** Whether the kernel holds exactly this for the virtual server, whose identity is not looked at. */
+  equals(index: number, { settings, realServers }: ServerState): boolean {
+    if (this.#servers.realCount(index) !== realServers.length) return false
+    return (
+      isSameSettings(this.#servers.settings(index), settings) &&
+      realServers.isAt(this.#realBytes, this.#servers.firstReal(index))
+    )
+  }
+}

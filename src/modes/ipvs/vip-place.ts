@@ -1,0 +1,81 @@
+// Where the VIPs of a family are bound: lo, the dummy device, and the node's own address.
+import { type IpAddress, familyOf } from '../../address.js'
+import type { VipBinding } from '../../config/index.js'
+import { KernelError, isExists } from '../../errors.js'
+import type { Link, Links, Routes } from '../../kernel/index.js'
+import type { VipPlace } from './tables/vip-table.js'
+import { includesAddress } from './tables/packed-bindings.js'
+import { dummyDeviceName } from '../../host/index.js'
+
+/** Why there is no dummy device of ours: the kernel has none at all, or a device of another kind has its name. */
+export type DummyProblem = 'no-module' | 'name-taken'
+
+/** Finds the dummy device, or creates it. */
+export async function ensureDummyDevice(links: Links): Promise<Link | DummyProblem> {
+  const present = await links.find(dummyDeviceName)
+  if (present !== undefined) return isOurs(present) ? present : 'name-taken'
+  try {
+    return await links.addDummy(dummyDeviceName)
+  } catch (error) {
+    if (!(error instanceof KernelError)) throw error
+    if (error.code === 'EOPNOTSUPP') return 'no-module'
+    // The other family's pipeline was faster.
+    const other = isExists(error) ? await findDummyDevice(links) : undefined
+    if (other === undefined) throw error
+    return other
+  }
+}
+
+/** undefined: there is none, or what has its name is no dummy device, and so not ours. */
+export async function findDummyDevice(links: Links): Promise<Link | undefined> {
+  const present = await links.find(dummyDeviceName)
+  return present !== undefined && isOurs(present) ? present : undefined
+}
+
+function isOurs({ kind }: Link): boolean {
+  return kind === 'dummy'
+}
+
+/** What `findVipPlace` found, and what the operator should know about it. */
+export interface FoundPlace {
+  readonly place: VipPlace
+  /** The node's address is known, but no interface carries it. */
+  readonly isNodeIpForeign: boolean
+}
+
+/** Asks the kernel; throws KernelError when it could not be asked. */
+export async function findVipPlace(
+  kernel: { readonly links: Links; readonly routes: Routes },
+  dummy: Link | undefined,
+  nodeIp: IpAddress | undefined,
+): Promise<FoundPlace> {
+  const isLocal = nodeIp !== undefined && (await isLocalAddress(kernel.routes, nodeIp, dummy))
+  return {
+    place: {
+      loopbackIndex: await findLoopback(kernel.links),
+      dummyIndex: dummy?.index,
+      preferredSource: isLocal ? nodeIp : undefined,
+    },
+    isNodeIpForeign: nodeIp !== undefined && !isLocal,
+  }
+}
+
+/** The index of lo: the first of every namespace. */
+export async function findLoopback(links: Links): Promise<number> {
+  return (await links.find('lo'))?.index ?? 1
+}
+
+async function isLocalAddress(routes: Routes, address: IpAddress, dummy: Link | undefined): Promise<boolean> {
+  return includesAddress(await routes.dumpAddresses(familyOf(address)), address, dummy?.index)
+}
+
+/** What an operator can do where there is no dummy device of ours. */
+export function dummyAdvice(problem: DummyProblem, binding: VipBinding): string {
+  const [trouble, remedy] =
+    problem === 'no-module'
+      ? ['this kernel has no dummy devices', 'load the module dummy']
+      : [`the device ${dummyDeviceName} is no dummy device, and not ours`, 'rename or remove it']
+  return binding === 'addresses'
+    ? `${trouble}; --vip-binding=addresses needs one: ${remedy}, or use --vip-binding=routes`
+    : `${trouble}: VIPs are bound by routes on lo only, and there is no ${dummyDeviceName} of ours`
+}

@@ -1,0 +1,100 @@
+// What iptables mode, ours or kube-proxy's, leaves behind: removed by --cleanup, and when another mode has taken over.
+import type { IpFamily } from '../../address.js'
+import { KernelError } from '../../errors.js'
+import type { NftChains, XtTableName, Xtables } from '../../kernel/index.js'
+import type { Log } from '../../log.js'
+import { findFormerChains } from './former-chains.js'
+import { type ChainNames, logFamily } from '../../engine/index.js'
+
+export interface XtablesDoors {
+  xtables(family: IpFamily, table: XtTableName): Xtables
+  activeTables(family: IpFamily): Promise<readonly XtTableName[]>
+}
+
+/** What became of one table. */
+export interface CleanedTable {
+  readonly family: IpFamily
+  readonly table: XtTableName
+  /** Chains that went. */
+  readonly removed: readonly string[]
+  readonly error: KernelError | undefined
+}
+
+const families = ['ipv4', 'ipv6'] as const
+
+/** Removes the chains of iptables mode, and of kube-proxy's ipvs mode, and the jumps to them from every table that exists; no table is made for it. */
+export async function cleanUpXtables(
+  doors: XtablesDoors,
+  chains: ChainNames,
+): Promise<readonly CleanedTable[]> {
+  const cleaned: CleanedTable[] = []
+  for (const family of families) {
+    for (const table of await doors.activeTables(family))
+      if (table !== 'raw') cleaned.push(await cleanTable(doors.xtables(family, table), chains))
+  }
+  return cleaned
+}
+
+async function cleanTable(door: Xtables, chains: ChainNames): Promise<CleanedTable> {
+  const { family, table } = door
+  try {
+    const before = await door.chains()
+    await door.apply([], { prune: await findFormerChains(door, chains) })
+    const after = new Set((await door.chains()).map(({ chain }) => chain))
+    const removed = before.map(({ chain }) => chain).filter((chain) => !after.has(chain))
+    return { family, table, removed, error: undefined }
+  } catch (error) {
+    if (!(error instanceof KernelError)) throw error
+    return { family, table, removed: [], error }
+  }
+}
+
+/** `removed 12 chains from IPv4 nat, 4 chains from IPv4 filter`. */
+export function describeCleanedTables(cleaned: readonly CleanedTable[]): string {
+  const removed = cleaned
+    .filter(({ removed: chains }) => chains.length > 0)
+    .map(({ family, table, removed: chains }) => `${chains.length} chains from ${logFamily(family)} ${table}`)
+  const failures = cleaned.flatMap(({ error }) => (error === undefined ? [] : [`; failed: ${error.message}`]))
+  return `removed ${removed.length === 0 ? 'no chains' : removed.join(', ')}${failures.join('')}`
+}
+
+/**
+ * One sentence on what a kube-proxy has in the tables of iptables-nft, which are others than the legacy ones; undefined: nothing.
+ * They are not ours to remove: other programs have rules there, and iptables-nft alone can tell them apart.
+ */
+export async function describeNftLeftovers(
+  nftChains: NftChains,
+  chains: ChainNames,
+): Promise<string | undefined> {
+  const found: string[] = []
+  for (const family of families) {
+    for (const { table, chain } of await nftChains.list(family)) {
+      const isIptablesNft = (table === 'nat' || table === 'filter') && isOneOf(chain, chains[table] ?? [])
+      if (isIptablesNft) found.push(`${logFamily(family)} ${table} ${chain}`)
+    }
+  }
+  if (found.length === 0) return undefined
+  const names =
+    found.length > 5 ? `${found.slice(0, 5).join(', ')} and ${found.length - 5} more` : found.join(', ')
+  return (
+    `nf_tables has chains of a kube-proxy (${names}): stop it, and remove them with "kube-proxy --cleanup" of the image that ` +
+    'made them'
+  )
+}
+
+/** Logs that sentence once, at the start of a mode: iptables-nft's rules stay in force beside ours, whatever the mode. */
+export async function warnOfNft(nftChains: NftChains, chains: ChainNames, log: Log): Promise<void> {
+  try {
+    const leftovers = await describeNftLeftovers(nftChains, chains)
+    if (leftovers !== undefined) log.warn(leftovers)
+  } catch (error) {
+    if (!(error instanceof KernelError)) throw error
+    log.warn('Chains of nf_tables could not be listed', { err: error })
+  }
+}
+
+function isOneOf(chain: string, patterns: readonly string[]): boolean {
+  return patterns.some((pattern) =>
+    pattern.endsWith('*') ? chain.startsWith(pattern.slice(0, -1)) : chain === pattern,
+  )
+}

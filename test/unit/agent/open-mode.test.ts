@@ -1,0 +1,357 @@
+// Which mode runs, what is reported where it is a fallback, and what an agent that has none says.
+import assert from 'node:assert/strict'
+import { constants } from 'node:os'
+import { describe, it } from 'node:test'
+import { Registry } from 'prom-client'
+import { resolveConfig, type ConfigInput } from '../../../src/config/index.js'
+import { ConfigError, ipsetErrno, KernelError } from '../../../src/errors.js'
+import type { EventReport } from '../../../src/event.js'
+import type { IpsetOp } from '../../../src/kernel/index.js'
+import {
+  openModelKernel,
+  type ModelKernel,
+  type ModelKernelOptions,
+} from '../../../src/kernel/model/index.js'
+import { StateReporter } from '../../../src/log.js'
+import { openMetrics } from '../../../src/metrics/index.js'
+import { NodeTracker } from '../../../src/node/index.js'
+import { adviceOn, openMode } from '../../../src/agent/index.js'
+import type { Mode } from '../../../src/engine/index.js'
+import { ManualClock } from '../../support/manual-clock.js'
+import { MemoryHealthChecks, MemoryLog } from '../../support/pipeline-lab.js'
+
+const { ENOENT, ENOMEM, ENOPROTOOPT, EPERM, EPROTONOSUPPORT } = constants.errno
+
+async function open(
+  kernel: ModelKernel,
+  input: ConfigInput,
+  conntrack: Promise<void> = Promise.resolve(),
+): Promise<{ mode: Mode; log: MemoryLog; events: readonly EventReport[] }> {
+  const log = new MemoryLog()
+  const events: EventReport[] = []
+  const problems = new StateReporter({
+    log,
+    level: 'error',
+    trouble: 'not programmed',
+    recovery: 'programmed again',
+    count: () => {},
+  })
+  const mode = await openMode({
+    config: resolveConfig({ manifests: 'none', ...input }),
+    kernel,
+    node: new NodeTracker('here'),
+    clock: new ManualClock(),
+    log,
+    metrics: openMetrics(new Registry()),
+    problems,
+    conntrack,
+    events: { record: (event) => void events.push(event) },
+    openHealthChecks: () => new MemoryHealthChecks(),
+  })
+  return { mode, log, events }
+}
+
+describe('chains of a kube-proxy in the tables of iptables-nft (issue 18, A7)', () => {
+  for (const mode of ['ipvs', 'iptables'] as const) {
+    it(`are reported by ${mode} mode, with the command that removes them`, async () => {
+      const kernel = openModelKernel()
+      kernel.nftChains.chains.ipv4 = [{ table: 'nat', chain: 'KUBE-SERVICES' }]
+      const { log } = await open(kernel, { mode })
+      const [line, ...others] = log.find('warn', 'nf_tables has chains of a kube-proxy')
+      assert.match(line?.message ?? '', /IPv4 nat KUBE-SERVICES.*remove them with "kube-proxy --cleanup"/u)
+      assert.deepEqual(others, [])
+      assert.equal(kernel.nftChains.chains.ipv4.length, 1)
+    })
+
+    it(`that cannot be listed are no reason for ${mode} mode not to start`, async () => {
+      const kernel = openModelKernel()
+      await kernel.nftChains.close()
+      const { log } = await open(kernel, { mode })
+      assert.equal(log.find('warn', 'Chains of nf_tables could not be listed').length, 1)
+    })
+  }
+})
+
+it('ipvs mode removes a set that a killed start made to try the kernel, and needs none of them to know it (issue 18, C4)', async () => {
+  const kernel = openModelKernel()
+  const left = { family: 'ipv4', maxElements: 64, hashSize: 64, hasMarks: false, hasComments: false } as const
+  const names = ['viaduct-probe-1', 'viaduct-probe-99']
+  await kernel.ipset.apply(
+    names.map((name) => ({ op: 'create-set', set: { ...left, name, type: 'hash:ip' } }) as const),
+  )
+  await open(kernel, { mode: 'ipvs' })
+  assert.deepEqual(await kernel.ipset.sets(), [])
+})
+
+type Lack = 'IP_VS' | 'ipset' | 'bitmap:port' | 'dummy' | 'mangle' | 'x_tables'
+
+function isBitmap(op: IpsetOp): boolean {
+  return op.op === 'create-set' && op.set.type === 'bitmap:port'
+}
+
+/** A kernel that lacks things. */
+function kernelWithout(...lacks: readonly Lack[]): ModelKernel {
+  const options: ModelKernelOptions = { hasDummyModule: !lacks.includes('dummy') }
+  const kernel = openModelKernel(options)
+  if (lacks.includes('IP_VS')) kernel.ipvs.batches.plan = { callFault: () => ENOENT }
+  if (lacks.includes('ipset')) kernel.ipset.batches.plan = { callFault: () => EPROTONOSUPPORT }
+  if (lacks.includes('bitmap:port')) {
+    kernel.ipset.batches.plan = {
+      fault: (op) => (isBitmap(op) ? ipsetErrno.IPSET_ERR_FIND_TYPE : undefined),
+    }
+  }
+  if (lacks.includes('mangle')) kernel.xtables('ipv4', 'mangle').plan = { callFault: () => ENOENT }
+  if (lacks.includes('x_tables'))
+    for (const family of ['ipv4', 'ipv6'] as const)
+      for (const table of ['nat', 'filter'] as const)
+        kernel.xtables(family, table).plan = { callFault: () => ENOPROTOOPT }
+  return kernel
+}
+
+it('leaves no set behind from looking for their types', async () => {
+  const kernel = kernelWithout()
+  await open(kernel, { mode: 'ipvs' })
+  assert.deepEqual(await kernel.ipset.sets(), [])
+  const types = kernel.ipset.batches.take().flatMap((op) => (op.op === 'create-set' ? [op.set.type] : []))
+  assert.ok(types.includes('hash:ip,port,net') && types.includes('bitmap:port'), types.join(' '))
+})
+
+for (const mode of ['ipvs', 'iptables'] as const) {
+  it(`settings of connection tracking that fail are no reason for another mode than ${mode}`, async () => {
+    const kernel = kernelWithout()
+    const failure = new ConfigError('', 'no such setting')
+    await assert.rejects(open(kernel, { mode }, Promise.reject(failure)), failure)
+    assert.equal(await kernel.links.find('kube-ipvs0'), undefined)
+  })
+}
+
+for (const mode of ['ipvs', 'iptables'] as const) {
+  describe(`families in ${mode} mode`, () => {
+    const cases: readonly {
+      readonly name: string
+      /** Of disable_ipv6; undefined: a kernel without IPv6. */
+      readonly disabled: string | undefined
+      readonly hasTables?: boolean
+      readonly families: readonly string[]
+      readonly told?: readonly ['info' | 'warn', string]
+    }[] = [
+      { name: 'F-085 both where both work', disabled: '0', families: ['ipv4', 'ipv6'] },
+      {
+        name: 'F-085 one where IPv6 is off',
+        disabled: '1',
+        families: ['ipv4'],
+        told: ['info', 'IPv6 Services are not programmed: IPv6 is off on this node'],
+      },
+      {
+        name: 'F-085 one where there is no IPv6',
+        disabled: undefined,
+        families: ['ipv4'],
+        told: ['info', 'IPv6 Services are not programmed: IPv6 is off on this node'],
+      },
+      {
+        name: 'F-085 one where IPv6 has no tables',
+        disabled: '0',
+        hasTables: false,
+        families: ['ipv4'],
+        told: ['warn', 'IPv6 Services are not programmed'],
+      },
+    ]
+    for (const { name, disabled, hasTables = true, families, told } of cases) {
+      it(name, async () => {
+        const kernel = openModelKernel()
+        const path = 'net/ipv6/conf/all/disable_ipv6'
+        if (disabled === undefined) kernel.sysctl.values.delete(path)
+        else kernel.sysctl.values.set(path, disabled)
+        for (const table of ['nat', 'filter', 'mangle'] as const)
+          if (!hasTables) kernel.xtables('ipv6', table).plan = { callFault: () => ENOPROTOOPT }
+        const { mode: opened, log } = await open(kernel, { mode })
+        assert.deepEqual(opened.families, families)
+        const lines = log.lines.filter(({ message }) => message.startsWith('IPv6 Services'))
+        assert.deepEqual(
+          lines.map(({ level, message }) => [level, message]),
+          told === undefined ? [] : [told],
+        )
+      })
+    }
+  })
+}
+
+it('F-085 IPv6 that cannot be told to be off is on', async () => {
+  const kernel = openModelKernel()
+  const read = kernel.sysctl.read.bind(kernel.sysctl)
+  kernel.sysctl.read = async (path) => {
+    if (!path.endsWith('disable_ipv6')) return await read(path)
+    throw new KernelError({
+      errno: constants.errno.EACCES,
+      subsystem: 'sysctl',
+      operation: 'read',
+      object: path,
+    })
+  }
+  const { mode, log } = await open(kernel, { mode: 'iptables' })
+  assert.deepEqual(mode.families, ['ipv4', 'ipv6'])
+  assert.equal(log.find('warn', 'Cannot read whether IPv6 is off').length, 1)
+})
+
+const withoutIpvs = /this kernel has no IP_VS: load it with "modprobe ip_vs"/
+
+describe('the mode that runs', () => {
+  const cases: readonly {
+    readonly name: string
+    readonly kernel: () => ModelKernel
+    readonly input: ConfigInput
+    readonly mode: Mode['name']
+    /** What is missing; absent: the mode is the configured one. */
+    readonly because?: RegExp
+  }[] = [
+    { name: 'iptables for a blank mode', kernel: kernelWithout, input: {}, mode: 'iptables' },
+    { name: 'iptables as configured', kernel: kernelWithout, input: { mode: 'iptables' }, mode: 'iptables' },
+    { name: 'ipvs as configured', kernel: kernelWithout, input: { mode: 'ipvs' }, mode: 'ipvs' },
+    {
+      name: 'ipvs without dummy devices, by routes',
+      kernel: () => kernelWithout('dummy'),
+      input: { mode: 'ipvs' },
+      mode: 'ipvs',
+    },
+    {
+      name: 'iptables for ipvs without IP_VS',
+      kernel: () => kernelWithout('IP_VS'),
+      input: { mode: 'ipvs' },
+      mode: 'iptables',
+      because: withoutIpvs,
+    },
+    {
+      name: 'iptables for ipvs without the scheduler',
+      kernel: kernelWithout,
+      input: { mode: 'ipvs', ipvs: { scheduler: 'nosuch' } },
+      mode: 'iptables',
+      because: /no scheduler "nosuch": load the module ip_vs_nosuch/,
+    },
+    {
+      name: 'iptables for ipvs without ipset',
+      kernel: () => kernelWithout('ipset'),
+      input: { mode: 'ipvs' },
+      mode: 'iptables',
+      because: /this kernel has no ipset: load it with "modprobe ip_set"/,
+    },
+    {
+      name: 'iptables for ipvs without a type of set',
+      kernel: () => kernelWithout('bitmap:port'),
+      input: { mode: 'ipvs' },
+      mode: 'iptables',
+      because: /this kernel lacks a type of sets: load it.*IPSET_ERR_FIND_TYPE/,
+    },
+    {
+      name: 'iptables for ipvs without the table mangle',
+      kernel: () => kernelWithout('mangle'),
+      input: { mode: 'ipvs' },
+      mode: 'iptables',
+      because: /this kernel has no legacy x_tables.*mangle/,
+    },
+    {
+      name: 'iptables for ipvs by addresses without dummy devices',
+      kernel: () => kernelWithout('dummy'),
+      input: { mode: 'ipvs', vipBinding: 'addresses' },
+      mode: 'iptables',
+      because: /load the module dummy/,
+    },
+    {
+      name: 'iptables for nftables',
+      kernel: kernelWithout,
+      input: { mode: 'nftables' },
+      mode: 'iptables',
+      because: /nftables mode cannot run here: proxy-mode: this build has no nftables mode/,
+    },
+  ]
+  for (const { name, kernel, input, mode: expected, because } of cases) {
+    it(name, async () => {
+      const { mode, log, events } = await open(kernel(), input)
+      assert.equal(mode.name, expected)
+      const warnings = log.lines.filter(({ level }) => level === 'warn').map(({ message }) => message)
+      if (because === undefined) return assert.deepEqual([warnings, events], [[], []])
+      const [event] = events
+      assert.ok(event)
+      assert.deepEqual([warnings, events.length], [[`Proxy mode falls back: ${event.note}`], 1])
+      assert.match(event.note, because)
+      assert.ok(event.note.startsWith(`iptables mode runs instead: ${input.mode} mode cannot run here: `))
+      const { type, reason, action, regarding } = event
+      assert.deepEqual(
+        { type, reason, action, regarding },
+        {
+          type: 'Warning',
+          reason: 'ProxyModeFallback',
+          action: 'StartKubeProxy',
+          regarding: { apiVersion: 'v1', kind: 'Node', name: 'here' },
+        },
+      )
+    })
+  }
+
+  const alone = { mode: 'ipvs', modeFallback: false } as const
+  const refusals: readonly {
+    readonly name: string
+    readonly kernel: () => ModelKernel
+    readonly input: ConfigInput
+    readonly words: RegExp
+  }[] = [
+    {
+      name: 'ipvs alone without IP_VS',
+      kernel: () => kernelWithout('IP_VS'),
+      input: alone,
+      words: /^this kernel has no IP_VS/,
+    },
+    {
+      name: 'ipvs alone without ipset',
+      kernel: () => kernelWithout('ipset'),
+      input: alone,
+      words: /^this kernel has no ipset/,
+    },
+    {
+      name: 'ipvs alone without the scheduler',
+      kernel: kernelWithout,
+      input: { ...alone, ipvs: { scheduler: 'nosuch' } },
+      words: /^ipvs-scheduler: this kernel has no scheduler "nosuch"/,
+    },
+    {
+      name: 'ipvs and its fallback, without either',
+      kernel: () => kernelWithout('IP_VS', 'x_tables'),
+      input: { mode: 'ipvs' },
+      words:
+        /^no mode can run here: ipvs: this kernel has no IP_VS.*; iptables: this kernel has no legacy x_tables/,
+    },
+    {
+      name: 'iptables, which has no fallback in this build',
+      kernel: () => kernelWithout('x_tables'),
+      input: {},
+      words: /^this kernel has no legacy x_tables/,
+    },
+    {
+      name: 'a process that may not: nothing to fall back to',
+      kernel: () => {
+        const kernel = kernelWithout()
+        kernel.ipvs.batches.plan = { callFault: () => EPERM }
+        return kernel
+      },
+      input: { mode: 'ipvs' },
+      words: /^CAP_NET_ADMIN is missing/,
+    },
+    {
+      name: 'a kernel short of memory: that passes',
+      kernel: () => {
+        const kernel = kernelWithout()
+        kernel.ipvs.batches.plan = { callFault: () => ENOMEM }
+        return kernel
+      },
+      input: { mode: 'ipvs' },
+      words: /ENOMEM/,
+    },
+  ]
+  for (const { name, kernel, input, words } of refusals) {
+    it(name, async () => {
+      await assert.rejects(open(kernel(), input), (error) => {
+        assert.match(adviceOn(error), words)
+        return true
+      })
+    })
+  }
+})

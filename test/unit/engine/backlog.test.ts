@@ -1,0 +1,133 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import type { ObjectEvent } from '../../../src/source/index.js'
+import { Backlog, type Change } from '../../../src/engine/index.js'
+import { ManualClock } from '../../support/manual-clock.js'
+import { slice } from '../../support/objects.js'
+
+const period = 30_000
+/** When the clock of tests begins. */
+const startMs = 1_700_000_000_000
+
+class Bench {
+  readonly clock = new ManualClock()
+  readonly latencies: number[] = []
+  readonly queued: number[] = []
+  readonly backlog = new Backlog({
+    family: 'ipv4',
+    clock: this.clock,
+    syncPeriodMs: period,
+    metrics: {
+      lastQueuedTimestampSeconds: { set: (seconds) => this.queued.push(seconds) },
+      networkProgrammingSeconds: { observe: (seconds) => this.latencies.push(seconds) },
+    },
+  })
+}
+
+describe('the health of a family', () => {
+  it('is good until the oldest event has waited for two periods, however many runs were for it', async () => {
+    const { backlog, clock, queued } = new Bench()
+    const isHealthy = (): boolean => backlog.health.isHealthy
+    assert.ok(isHealthy())
+    backlog.note([])
+    await clock.advance(period)
+    backlog.note([])
+    assert.equal(backlog.begin(), 0)
+    await clock.advance(period - 1)
+    assert.ok(isHealthy())
+    await clock.advance(1)
+    assert.equal(isHealthy(), false, 'while the run goes on')
+    backlog.waitOn()
+    assert.equal(isHealthy(), false, 'when it has failed')
+    assert.equal(backlog.begin(), 0, 'the next run is for the same')
+    backlog.settle()
+    assert.ok(isHealthy())
+    assert.deepEqual(queued, [startMs / 1000, startMs / 1000 + 30])
+  })
+
+  it('counts what comes during a run from its own time on', async () => {
+    const { backlog, clock } = new Bench()
+    backlog.note([])
+    backlog.begin()
+    await clock.advance(2 * period - 1)
+    backlog.note([])
+    await clock.advance(1)
+    assert.equal(backlog.health.isHealthy, false)
+    backlog.settle()
+    assert.ok(backlog.health.isHealthy)
+    assert.equal(backlog.begin(), 2 * period - 1)
+  })
+
+  it('takes a run that ended in no known way for one that failed', () => {
+    const { backlog } = new Bench()
+    backlog.note([])
+    backlog.begin()
+    assert.equal(backlog.begin(), 0)
+  })
+
+  it('tells when the kernel was up to date last', async () => {
+    const { backlog, clock } = new Bench()
+    assert.equal(backlog.health.lastUpdatedMs, startMs)
+    await clock.advance(1000)
+    backlog.begin()
+    backlog.waitOn()
+    assert.equal(backlog.health.lastUpdatedMs, startMs)
+    backlog.begin()
+    backlog.settle()
+    assert.deepEqual(backlog.health, { family: 'ipv4', lastUpdatedMs: startMs + 1000, isHealthy: true })
+  })
+})
+
+function changed(name: string, secondsAfterStart: number | undefined, address = '10.1.0.1'): ObjectEvent {
+  const lastChangeMs = secondsAfterStart === undefined ? undefined : startMs + secondsAfterStart * 1000
+  return { type: 'set', object: slice(name, 'web', [address], { lastChangeMs }) }
+}
+
+function gone(service: string): Change {
+  return { type: 'slice-gone', service }
+}
+
+describe('the time that a change of endpoints took', () => {
+  const cases: readonly { name: string; events: readonly Change[]; latencies: readonly number[] }[] = [
+    { name: 'is that of each change', events: [changed('a', 1), changed('b', 7)], latencies: [9, 3] },
+    { name: 'is not told where the slice does not say', events: [changed('a', undefined)], latencies: [] },
+    { name: 'is not told of what is older than the process', events: [changed('a', -1)], latencies: [] },
+    { name: 'is told by the pipeline of its family', events: [changed('a', 1, 'fd00::1')], latencies: [] },
+    {
+      name: "is nobody's where a slice of the Service has gone",
+      events: [changed('a', 1), changed('b', 2), gone('default/web')],
+      latencies: [],
+    },
+    {
+      name: 'is told where a slice of another Service has gone, or one had gone before',
+      events: [gone('default/web'), changed('a', 1), gone('default/other'), gone('other/web')],
+      latencies: [9],
+    },
+    { name: 'is never negative', events: [changed('a', 60)], latencies: [0] },
+  ]
+  for (const { name, events, latencies } of cases) {
+    it(name, async () => {
+      const bench = new Bench()
+      await bench.clock.advance(10_000)
+      bench.backlog.note(events)
+      bench.backlog.begin()
+      bench.backlog.settle()
+      bench.backlog.begin()
+      bench.backlog.settle()
+      assert.deepEqual(bench.latencies, latencies)
+    })
+  }
+
+  it('lasts until a run succeeds', async () => {
+    const bench = new Bench()
+    bench.backlog.note([changed('a', 1)])
+    bench.backlog.begin()
+    bench.backlog.waitOn()
+    assert.deepEqual(bench.latencies, [])
+    await bench.clock.advance(5000)
+    bench.backlog.note([changed('b', 2)])
+    bench.backlog.begin()
+    bench.backlog.settle()
+    assert.deepEqual(bench.latencies, [4, 3])
+  })
+})

@@ -1,0 +1,196 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { BoundedRunner, RetryQueue, type BoundedRunnerOptions } from '../../../src/engine/index.js'
+import { ManualClock, settle } from '../../support/manual-clock.js'
+
+/** A runner whose runs end when the test says so. */
+class Bench {
+  readonly clock = new ManualClock()
+  readonly starts: number[] = []
+  readonly crashes: unknown[] = []
+  readonly runner: BoundedRunner
+  again: number | undefined
+  #end: (() => void) | undefined
+
+  constructor(options: Partial<BoundedRunnerOptions> & { readonly isSlow?: boolean } = {}) {
+    this.runner = new BoundedRunner({
+      clock: this.clock,
+      minIntervalMs: 0,
+      maxIntervalMs: 30_000,
+      onCrash: (error) => this.crashes.push(error),
+      run: async () => {
+        this.starts.push(this.clock.now())
+        if (options.isSlow === true) {
+          await new Promise<void>((resolve) => {
+            this.#end = resolve
+          })
+        }
+        return this.again
+      },
+      ...options,
+    })
+    this.runner.start()
+  }
+
+  async endRun(): Promise<void> {
+    this.#end?.()
+    await settle()
+  }
+}
+
+async function failIfRun(): Promise<undefined> {
+  assert.fail('ran')
+}
+
+describe('the bounded runner', () => {
+  it('runs at once when idle, and once for all requests of a turn', async () => {
+    const bench = new Bench()
+    bench.runner.request()
+    bench.runner.request()
+    await settle()
+    assert.deepEqual(bench.starts, [0])
+    assert.equal(bench.clock.pending, 1, 'one timer: the next run')
+  })
+
+  it('gathers what comes during a run into the next one', async () => {
+    const bench = new Bench({ isSlow: true })
+    bench.runner.request()
+    await settle()
+    for (let i = 0; i < 3; i++) bench.runner.request()
+    await settle()
+    assert.equal(bench.starts.length, 1)
+    await bench.endRun()
+    assert.equal(bench.starts.length, 2)
+    await bench.endRun()
+    assert.equal(bench.starts.length, 2)
+  })
+
+  it('counts the minimum interval from the end of a run, and does not delay the first', async () => {
+    const bench = new Bench({ minIntervalMs: 1000, isSlow: true })
+    bench.runner.request()
+    await bench.clock.advance(400)
+    bench.runner.request()
+    await bench.endRun()
+    await bench.clock.advance(999)
+    assert.deepEqual(bench.starts, [0])
+    await bench.clock.advance(1)
+    assert.deepEqual(bench.starts, [0, 1400])
+  })
+
+  it('runs without a request after the maximum interval', async () => {
+    const bench = new Bench()
+    await bench.clock.advance(60_000)
+    assert.deepEqual(bench.starts, [30_000, 60_000])
+  })
+
+  it('runs again when a run asks for it, but never later than the maximum', async () => {
+    const bench = new Bench()
+    bench.again = 5000
+    bench.runner.request()
+    await bench.clock.advance(5000)
+    assert.deepEqual(bench.starts, [0, 5000])
+    bench.again = 90_000
+    await bench.clock.advance(35_000)
+    assert.deepEqual(bench.starts, [0, 5000, 10_000, 40_000])
+  })
+
+  it('rests for a multiple of the last run, so that frequent requests share runs, but never for long', async () => {
+    for (const [runMs, restMs] of [
+      [0, 0],
+      [100, 150],
+      [5000, 1000],
+    ] as const) {
+      const bench = new Bench({ restFactor: 1.5, isSlow: true })
+      bench.runner.request()
+      await bench.clock.advance(runMs)
+      bench.runner.request()
+      await bench.endRun()
+      await bench.clock.advance(restMs - 1)
+      assert.equal(bench.starts.length, restMs === 0 ? 2 : 1)
+      await bench.clock.advance(1)
+      assert.equal(bench.starts.length, 2)
+      await bench.endRun()
+      await bench.clock.advance(2000)
+      bench.runner.request()
+      await settle()
+      assert.equal(bench.starts.length, 3, 'at once when idle')
+    }
+  })
+
+  it('survives a run that throws', async () => {
+    const bench = new Bench({ run: async () => Promise.reject(new Error('broken')) })
+    bench.runner.request()
+    await bench.clock.advance(30_000)
+    assert.equal(bench.crashes.length, 2)
+  })
+
+  it('waits for the run in progress when it is stopped, and starts none after', async () => {
+    const bench = new Bench({ isSlow: true })
+    bench.runner.request()
+    await settle()
+    let isStopped = false
+    const stopping = bench.runner.stop().then(() => {
+      isStopped = true
+    })
+    await settle()
+    assert.equal(isStopped, false)
+    await bench.endRun()
+    await stopping
+    bench.runner.request()
+    await bench.clock.advance(90_000)
+    assert.deepEqual([bench.starts.length, bench.clock.pending], [1, 0])
+  })
+
+  it('does not run before it was started, or when stopped in the same turn', async () => {
+    const clock = new ManualClock()
+    const runner = new BoundedRunner({
+      clock,
+      run: failIfRun,
+      minIntervalMs: 0,
+      maxIntervalMs: 1,
+      onCrash: () => assert.fail(),
+    })
+    runner.request()
+    await settle()
+    runner.start()
+    await runner.stop()
+    await clock.advance(10)
+  })
+})
+
+describe('the retry queue', () => {
+  it('doubles the delay of each object by itself, up to the longest', async () => {
+    const clock = new ManualClock()
+    const queue = new RetryQueue<string>(clock, { firstMs: 1000, maxMs: 30_000 })
+    const delays: (number | undefined)[] = []
+    for (let i = 0; i < 7; i++) {
+      queue.fail('a')
+      delays.push(queue.nextInMs())
+      await clock.advance(delays.at(-1) ?? 0)
+    }
+    assert.deepEqual(delays, [1000, 2000, 4000, 8000, 16_000, 30_000, 30_000])
+    queue.fail('a')
+    queue.fail('b')
+    assert.equal(queue.nextInMs(), 1000)
+    await clock.advance(1000)
+    assert.deepEqual(queue.due(), ['b'])
+    queue.settle('b')
+    queue.settle('a')
+    assert.equal(queue.nextInMs(), undefined)
+  })
+
+  it('is not put off by attempts before the time', async () => {
+    const clock = new ManualClock()
+    const queue = new RetryQueue<string>(clock, { firstMs: 1000, maxMs: 30_000 })
+    queue.fail('a')
+    await clock.advance(400)
+    queue.fail('a')
+    assert.equal(queue.nextInMs(), 600)
+  })
+
+  it('holds more than a call has arguments', () => {
+    const queue = new RetryQueue<number>(new ManualClock(), { firstMs: 1000, maxMs: 30_000 })
+    for (let i = 0; i < 200_000; i++) queue.fail(i)
+    assert.equal(queue.nextInMs(), 1000)
+  })
+})

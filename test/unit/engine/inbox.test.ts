@@ -1,0 +1,29 @@
+import assert from 'node:assert/strict'
+import { it } from 'node:test'
+import type { ObjectEvent } from '../../../src/source/index.js'
+import { Inbox } from '../../../src/engine/index.js'
+import { service, set } from '../../support/objects.js'
+
+const event = (name: string): ObjectEvent => set(service(name, '10.96.0.1'))
+
+it('hands over in order and in turns what came before, meanwhile and later', async () => {
+  const taken: ObjectEvent[][] = []
+  const pauses: (() => void)[] = []
+  const inbox = new Inbox({ pause: async () => await new Promise((resolve) => pauses.push(resolve)) })
+  const all = ['a', 'b', 'c', 'd'].map(event)
+  const [a, b, c, d] = all.map((one) => [one])
+  inbox.deliver(a ?? [])
+  inbox.deliver(b ?? [])
+  const opened = inbox.open((events) => taken.push([...events]))
+  assert.deepEqual(taken, [a])
+  inbox.deliver(c ?? [])
+  assert.deepEqual(taken, [a])
+  for (let turn = 0; turn < 3; turn++) {
+    pauses.shift()?.()
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  await opened
+  assert.deepEqual(taken, [a, b, c])
+  inbox.deliver(d ?? [])
+  assert.deepEqual(taken, [a, b, c, d])
+})

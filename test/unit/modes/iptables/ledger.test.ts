@@ -1,0 +1,146 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { BugError } from '../../../../src/errors.js'
+import type { XtOp } from '../../../../src/kernel/index.js'
+import { IptablesLedger } from '../../../../src/modes/iptables/index.js'
+import type { ServicePortKey } from '../../../../src/model/index.js'
+import {
+  compileRoute,
+  compileSkeleton,
+  type DesiredRoute,
+  type IptablesModeSettings,
+} from '../../../../src/modes/iptables/index.js'
+import { backends, plainRoute } from '../../../support/routes.js'
+
+const settings: IptablesModeSettings = {
+  family: 'ipv4',
+  masqueradeMark: 0x4000,
+  masqueradeAll: false,
+  localDetector: undefined,
+  nodePortAddresses: 'all',
+  localhostNodePorts: false,
+  dropsInvalid: true,
+  nodeIP: undefined,
+  withComments: true,
+}
+const { key } = plainRoute()
+
+function web(...addresses: readonly string[]): DesiredRoute {
+  const clusterBackends = backends(8080, ...addresses)
+  return compileRoute(plainRoute({ clusterBackends, hasEndpoints: addresses.length > 0 }), settings)
+}
+
+/** What the tables are told, by name; they take it. */
+function take(ledger: IptablesLedger): Readonly<Record<'nat' | 'filter', readonly string[]>> {
+  return { nat: ledger.take('nat').map(nameOf), filter: ledger.take('filter').map(nameOf) }
+}
+
+function nameOf({ op, chain }: XtOp): string {
+  return `${op} ${chain.startsWith('KUBE-SVC-') ? 'KUBE-SVC' : chain}`
+}
+
+function started(): IptablesLedger {
+  const ledger = new IptablesLedger({ isBeside: false })
+  ledger.setSkeleton(compileSkeleton(settings))
+  ledger.claim(key, 'default/web', web('10.1.0.1'))
+  take(ledger)
+  return ledger
+}
+
+describe('the ledger of iptables mode', () => {
+  it('tells a table nothing twice', () => {
+    const ledger = started()
+    assert.deepEqual(take(ledger), { nat: [], filter: [] })
+    ledger.setSkeleton(compileSkeleton(settings))
+    assert.deepEqual(take(ledger), { nat: [], filter: [] })
+  })
+
+  it('tells chains of routes before what leads to them', () => {
+    const ledger = new IptablesLedger({ isBeside: false })
+    ledger.claim(key, 'default/web', web('10.1.0.1'))
+    assert.deepEqual(ledger.takeChains('nat').map(nameOf), ['set-chain KUBE-SVC'])
+    assert.deepEqual(take(ledger).nat, ['set-chain KUBE-SERVICES', 'set-chain KUBE-NODEPORTS'])
+  })
+
+  it('sends only chains whose rules are others, once it has seen them twice', () => {
+    const ledger = started()
+    ledger.claim(key, 'default/web', web('10.1.0.2'))
+    assert.deepEqual(take(ledger).nat, ['set-chain KUBE-SVC'])
+    ledger.claim(key, 'default/web', web('10.1.0.2'))
+    assert.deepEqual(take(ledger).nat, [])
+  })
+
+  it('removes what a route has no more, and all of one that goes', () => {
+    const ledger = started()
+    ledger.claim(key, 'default/web', web())
+    assert.deepEqual(take(ledger), {
+      nat: ['remove-chain KUBE-SVC', 'set-chain KUBE-SERVICES'],
+      filter: ['set-chain KUBE-SERVICES'],
+    })
+    ledger.claim(key, '', undefined)
+    assert.deepEqual(take(ledger), { nat: [], filter: [] }, 'a refusal too many harms nobody')
+    assert.ok(ledger.hasSpentRefusals)
+    ledger.dropRefusals()
+    assert.deepEqual(take(ledger), { nat: [], filter: ['set-chain KUBE-SERVICES'] })
+  })
+
+  it('keeps a refusal that is wanted again before it was dropped', () => {
+    const ledger = started()
+    ledger.claim(key, 'default/web', web())
+    take(ledger)
+    ledger.claim(key, 'default/web', web('10.1.0.1'))
+    ledger.claim(key, 'default/web', web())
+    assert.ok(!ledger.hasSpentRefusals)
+    assert.deepEqual(take(ledger).filter, [])
+  })
+
+  it('forgets at once a refusal that filter was never told', () => {
+    const ledger = started()
+    ledger.claim(key, 'default/web', web())
+    ledger.claim(key, 'default/web', web('10.1.0.1'))
+    assert.ok(!ledger.hasSpentRefusals)
+    assert.deepEqual(take(ledger).filter, [])
+  })
+
+  it('counts the rules that a table then has', () => {
+    const ledger = started()
+    const before = ledger.countRules('nat')
+    ledger.claim(key, 'default/web', web('10.1.0.1', '10.1.0.2', '10.1.0.3'))
+    take(ledger)
+    assert.equal(ledger.countRules('nat'), before + 2)
+    ledger.claim(key, '', undefined)
+    take(ledger)
+    assert.equal(ledger.countRules('nat'), before - 2, 'its own rule, and the one that led to it')
+  })
+
+  it('refuses a chain that is of another route, and changes nothing', () => {
+    const ledger = started()
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a key that no Service has
+    const stranger = 'default/other:/TCP' as ServicePortKey
+    assert.throws(
+      () => ledger.claim(stranger, 'default/other', web('10.9.9.9')),
+      (error) =>
+        error instanceof BugError && /KUBE-SVC-\w+ of default\/other:\/TCP has the name/u.test(error.message),
+    )
+    assert.deepEqual(take(ledger), { nat: [], filter: [] })
+  })
+})
+
+describe('the ledger beside a former owner', () => {
+  it('touches none of its base chains, and empties instead of removing what they may lead to', () => {
+    const ledger = new IptablesLedger({ isBeside: true })
+    ledger.setSkeleton(compileSkeleton(settings))
+    ledger.claim(key, 'default/web', web('10.1.0.1'))
+    const { nat } = take(ledger)
+    assert.ok(!nat.includes('set-chain KUBE-SERVICES'))
+    assert.ok(nat.includes('set-chain KUBE-FW-_S'))
+    ledger.claim(key, '', undefined)
+    const emptied = ledger.take('nat').find(({ chain }) => chain.startsWith('KUBE-SVC-'))
+    assert.deepEqual(emptied && { ...emptied, chain: '' }, { op: 'set-chain', chain: '', rules: [] })
+    take(ledger)
+    ledger.standAlone()
+    const alone = take(ledger).nat
+    for (const told of ['remove-chain KUBE-SVC', 'remove-chain KUBE-FW-_S', 'set-chain KUBE-SERVICES'])
+      assert.ok(alone.includes(told), told)
+  })
+})

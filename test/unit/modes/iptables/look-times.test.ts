@@ -1,0 +1,87 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { LookTimes } from '../../../../src/modes/iptables/look-times.js'
+
+const syncPeriodMs = 30_000
+
+class TestClock {
+  #nowMs = 0
+
+  now(): number {
+    return this.#nowMs
+  }
+
+  advance(ms: number): void {
+    this.#nowMs += ms
+  }
+}
+
+/** The looks of so many seconds, as `second look`, where each is done as soon as it is due. */
+function looksOf(times: LookTimes, clock: TestClock, seconds: number): readonly string[] {
+  const startMs = clock.now()
+  const looks: string[] = []
+  for (let leftMs = seconds * 1000; ;) {
+    const look = times.take()
+    if (look !== 'none') looks.push(`${(clock.now() - startMs) / 1000} ${look}`)
+    const waitMs = Math.min(times.nextInMs(), leftMs)
+    clock.advance(waitMs)
+    leftMs -= waitMs
+    if (leftMs <= 0) return looks
+  }
+}
+
+describe('LookTimes', () => {
+  it('has a cheap look a second and a full one a period while nothing is watched', () => {
+    const clock = new TestClock()
+    const looks = looksOf(new LookTimes(clock, syncPeriodMs), clock, 31)
+    assert.deepEqual(looks.slice(0, 3), ['0 cheap', '1 cheap', '2 cheap'])
+    assert.equal(looks.at(-1), '30 full')
+    assert.equal(looks.length, 31)
+  })
+
+  it('leaves cheap looks to the watch, and full ones become rare while nothing happens', () => {
+    const clock = new TestClock()
+    const times = new LookTimes(clock, syncPeriodMs)
+    times.take()
+    times.beginWatch()
+    const looks = looksOf(times, clock, 1300)
+    assert.deepEqual(
+      looks.filter((look) => look.endsWith('full')),
+      ['30 full', '90 full', '210 full', '450 full', '750 full', '1050 full'],
+    )
+    assert.deepEqual(looks.slice(0, 4), ['2 cheap', '30 full', '60 cheap', '90 full'])
+    assert.equal(looks.length, 44, 'one a period, and one after the watch began')
+  })
+
+  it('looks two seconds after a change, and compares everything a period after it', () => {
+    const clock = new TestClock()
+    const times = new LookTimes(clock, syncPeriodMs)
+    times.beginWatch()
+    looksOf(times, clock, 500)
+    times.noteChange()
+    assert.deepEqual(looksOf(times, clock, 100), ['2 cheap', '30 full', '60 cheap', '90 full'])
+    // Changes that go on do not put the comparison off.
+    times.noteChange()
+    assert.deepEqual(looksOf(times, clock, 20), ['2 cheap'])
+    times.noteChange()
+    assert.deepEqual(looksOf(times, clock, 15), ['2 cheap', '10 full'])
+  })
+
+  it('looks every 30 s at a watched table however long the sync period is, so that memory goes back to the kernel', () => {
+    const clock = new TestClock()
+    const times = new LookTimes(clock, 3_600_000)
+    times.beginWatch()
+    assert.deepEqual(looksOf(times, clock, 70), ['2 cheap', '32 cheap', '62 cheap'])
+  })
+
+  it('looks at once when the watch saw something, or has ended', () => {
+    const clock = new TestClock()
+    const times = new LookTimes(clock, syncPeriodMs)
+    times.beginWatch()
+    looksOf(times, clock, 10)
+    times.note()
+    assert.deepEqual(looksOf(times, clock, 5), ['0 cheap'])
+    times.endWatch()
+    assert.deepEqual(looksOf(times, clock, 3), ['0 cheap', '1 cheap', '2 cheap'])
+  })
+})

@@ -1,0 +1,110 @@
+// The first look at the tables, on kernels that have them, load them when they are asked to, or never will.
+import assert from 'node:assert/strict'
+import { constants } from 'node:os'
+import { describe, it } from 'node:test'
+import { Registry } from 'prom-client'
+import type { IpFamily } from '../../../../src/address.js'
+import { resolveConfig, type ConfigInput } from '../../../../src/config/index.js'
+import { KernelError } from '../../../../src/errors.js'
+import { openModelKernel } from '../../../../src/kernel/model/index.js'
+import { StateReporter } from '../../../../src/log.js'
+import { openMetrics } from '../../../../src/metrics/index.js'
+import { NodeTracker } from '../../../../src/node/index.js'
+import { adviceOn, formerChains } from '../../../../src/agent/index.js'
+import { openIptablesMode } from '../../../../src/modes/iptables/index.js'
+import { ManualClock } from '../../../support/manual-clock.js'
+import { MemoryHealthChecks, MemoryLog } from '../../../support/pipeline-lab.js'
+
+const families = ['ipv4', 'ipv6'] as const
+
+/** A kernel without the modules of the legacy tables; `loadable`: those that it can load. */
+function openNode(loadable: readonly IpFamily[], input: ConfigInput = {}) {
+  const kernel = openModelKernel()
+  const loaded = new Set<IpFamily>()
+  const asked: IpFamily[] = []
+  for (const family of families) {
+    const callFault = (): number | undefined => (loaded.has(family) ? undefined : constants.errno.ENOPROTOOPT)
+    for (const table of ['nat', 'filter'] as const) kernel.xtables(family, table).plan = { callFault }
+  }
+  kernel.nftChains.onLoadXtables = (family) => {
+    asked.push(family)
+    if (loadable.includes(family)) loaded.add(family)
+  }
+  const log = new MemoryLog()
+  const reporter = new StateReporter({ log, level: 'error', trouble: '', recovery: '', count: () => {} })
+  const open = () =>
+    openIptablesMode({
+      formerChains,
+      config: resolveConfig({ manifests: 'none', mode: 'iptables', ...input }),
+      kernel,
+      node: new NodeTracker('here'),
+      clock: new ManualClock(),
+      log,
+      metrics: openMetrics(new Registry()),
+      conntrack: Promise.resolve(),
+      problems: reporter,
+      events: { record: () => {} },
+      openHealthChecks: () => new MemoryHealthChecks(),
+    })
+  return { kernel, asked, log, open }
+}
+
+describe('a node on which nobody used iptables', () => {
+  it('has its modules asked for, once each', async () => {
+    const { asked, open } = openNode(families)
+    assert.deepEqual((await open()).families, families)
+    assert.deepEqual(asked, families)
+    await open()
+    assert.deepEqual(asked, families, 'not where they are')
+  })
+
+  it('goes without IPv6 where that module does not come', async () => {
+    const { asked, log, open } = openNode(['ipv4'])
+    assert.deepEqual((await open()).families, ['ipv4'])
+    assert.deepEqual(asked, families)
+    assert.equal(log.find('warn', 'IPv6 Services are not programmed').length, 1)
+  })
+
+  it('is refused in one sentence where none comes, also when asking fails', async () => {
+    for (const errno of [undefined, constants.errno.EPERM]) {
+      const { kernel, open } = openNode([])
+      kernel.nftChains.onLoadXtables = (family) => {
+        if (errno === undefined) return
+        throw new KernelError({ errno, subsystem: 'nftables', operation: 'load x_tables', family })
+      }
+      await assert.rejects(open(), (error) => {
+        assert.match(
+          adviceOn(error),
+          /no legacy x_tables: load it with "modprobe ip_tables", or run a kernel that has it/,
+        )
+        return true
+      })
+    }
+  })
+})
+
+describe('F-103 what is left to an agent that may not write settings', () => {
+  const localhostNodePorts = false
+  const cases: readonly { readonly name: string; readonly input: ConfigInput; readonly expected: string }[] =
+    [
+      { name: 'nothing, after --init-only', input: { initOnly: true }, expected: '1' },
+      {
+        name: 'route_localnet is not wanted',
+        input: { initOnly: true, iptables: { localhostNodePorts } },
+        expected: '0',
+      },
+      {
+        name: "route_localnet is not wanted on the node's own IPs",
+        input: { initOnly: true, nodePortAddresses: ['primary'] },
+        expected: '0',
+      },
+      { name: 'route_localnet, which waits for node ports', input: {}, expected: '0' },
+    ]
+  for (const { name, input, expected } of cases) {
+    it(name, async () => {
+      const { kernel, open } = openNode(families, input)
+      await open()
+      assert.equal(await kernel.sysctl.read('net/ipv4/conf/all/route_localnet'), expected)
+    })
+  }
+})

@@ -1,0 +1,99 @@
+import assert from 'node:assert/strict'
+import { constants } from 'node:os'
+import { describe, it } from 'node:test'
+import * as fc from 'fast-check'
+import type { ModelXtNamespace } from '../../../../src/kernel/model/index.js'
+import type { ObjectEvent } from '../../../../src/source/index.js'
+import { IptablesLab, ruleLines } from '../../../support/iptables-lab.js'
+import { synced } from '../../../support/objects.js'
+import { anyHistory, finalObjects } from '../../properties/worlds.js'
+
+const { EAGAIN, ENOMEM } = constants.errno
+const tables = (['ipv4', 'ipv6'] as const).flatMap((family) =>
+  (['nat', 'filter'] as const).map((table) => [family, table] as const),
+)
+
+/** The tables that a start with these objects leads to. */
+async function fresh(
+  objects: readonly ObjectEvent[],
+  xtNamespace?: ModelXtNamespace,
+): Promise<ModelXtNamespace> {
+  const lab = new IptablesLab(xtNamespace === undefined ? {} : { xtNamespace })
+  await lab.deliver(...objects, synced)
+  assert.deepEqual(lab.crashes, [])
+  await lab.stop()
+  return lab.kernel.xtNamespace
+}
+
+async function assertLeadsTo(lab: IptablesLab, objects: readonly ObjectEvent[]): Promise<void> {
+  assert.deepEqual(lab.crashes, [])
+  await lab.stop()
+  assert.deepEqual(ruleLines(lab.kernel.xtNamespace), ruleLines(await fresh(objects)))
+}
+
+describe('properties of iptables mode', () => {
+  it('incremental equals full: step by step leads where a fresh start with the final objects leads', async () => {
+    await fc.assert(
+      fc.asyncProperty(anyHistory, async (history) => {
+        const lab = new IptablesLab()
+        await lab.deliver(synced)
+        for (const events of history) await lab.deliver(...events)
+        await assertLeadsTo(lab, finalObjects(history))
+      }),
+      { numRuns: 200 },
+    )
+  })
+
+  it('a second sync, time that passes, and a restart write nothing', async () => {
+    await fc.assert(
+      fc.asyncProperty(anyHistory, async (history) => {
+        const lab = new IptablesLab()
+        await lab.deliver(...history.flat(), synced)
+        const { writes } = lab
+        await lab.deliver(...finalObjects(history))
+        await lab.clock.advance(31_000)
+        await lab.stop()
+        await fresh(finalObjects(history), lab.kernel.xtNamespace)
+        assert.equal(lab.writes, writes)
+      }),
+      { numRuns: 100 },
+    )
+  })
+
+  it('a restart with other objects leads where a fresh start leads, also when parts were unknown for a while', async () => {
+    await fc.assert(
+      fc.asyncProperty(anyHistory, anyHistory, async (before, after) => {
+        const xtNamespace = await fresh(finalObjects(before))
+        const lab = new IptablesLab({ xtNamespace })
+        await lab.deliver(...(after[0] ?? []), { type: 'listed' })
+        for (const events of after.slice(1)) await lab.deliver(...events)
+        await lab.deliver(synced)
+        await assertLeadsTo(lab, finalObjects(after))
+      }),
+      { numRuns: 150 },
+    )
+  })
+
+  it('whatever is refused, and whatever others flush meanwhile, the end is the same', async () => {
+    const fault = fc.constantFrom(undefined, undefined, EAGAIN, ENOMEM)
+    const faults = fc.array(fault, { minLength: 1, maxLength: 12 })
+    const flushed = fc.constantFrom(undefined, ...tables)
+    await fc.assert(
+      fc.asyncProperty(anyHistory, faults, flushed, async (history, plan, flush) => {
+        const lab = new IptablesLab()
+        let next = 0
+        for (const [family, table] of tables)
+          lab.kernel.xtables(family, table).plan = { callFault: () => plan[next++ % plan.length] }
+        await lab.deliver(synced)
+        for (const events of history) {
+          await lab.deliver(...events)
+          if (flush !== undefined) lab.kernel.xtNamespace.table(...flush).flush()
+        }
+        for (const [family, table] of tables) lab.kernel.xtables(family, table).plan = {}
+        await lab.clock.advance(120_000)
+        await assertLeadsTo(lab, finalObjects(history))
+      }),
+      { numRuns: 150 },
+    )
+  })
+})

@@ -1,0 +1,90 @@
+// Services that choose their scheduler, on a kernel that has it, lacks it, or gets it later.
+import assert from 'node:assert/strict'
+import { constants } from 'node:os'
+import { describe, it } from 'node:test'
+import type { SchedulingWish } from '../../../../src/source/index.js'
+import { endpoint, remove, service, set, slice, synced } from '../../../support/objects.js'
+import { PipelineLab, snapshot } from '../../../support/pipeline-lab.js'
+
+const backends = [endpoint('10.1.0.1', { nodeName: 'node-a' }), endpoint('10.1.0.2', { nodeName: 'node-b' })]
+
+function web(scheduling: SchedulingWish) {
+  return set(service('web', '10.96.0.1', { scheduling }))
+}
+
+async function started(scheduling: SchedulingWish): Promise<PipelineLab> {
+  const lab = new PipelineLab()
+  await lab.deliver(web(scheduling), set(slice('s', 'web', backends)), synced)
+  return lab
+}
+
+/** The virtual server of web, as a line. */
+async function server(lab: PipelineLab): Promise<string> {
+  const lines = await snapshot(lab.kernel)
+  return lines.find((line) => line.startsWith('tcp 10.96.0.1:80')) ?? ''
+}
+
+function told(lab: PipelineLab): readonly string[] {
+  return lab.log.find('warn', 'not as asked').map(({ message }) => message)
+}
+
+describe('a Service that chooses', () => {
+  it('gets its scheduler, flags and weights; a change of them is a change of its server alone', async () => {
+    const lab = await started({ scheduler: 'mh', weights: 'node-b=5' })
+    assert.equal(
+      await server(lab),
+      'tcp 10.96.0.1:80 mh 16 0 10.1.0.1:8080 masquerade 1 10.1.0.2:8080 masquerade 5',
+    )
+    assert.deepEqual(told(lab), [])
+    lab.takeOps()
+    await lab.deliver(web({ scheduler: 'mh', schedulerFlags: 'mh-fallback', weights: 'node-a=2' }))
+    assert.deepEqual(lab.takeOps(), [
+      'set-virtual-server tcp 10.96.0.1:80',
+      'set-real-server tcp 10.96.0.1:80 10.1.0.1:8080',
+      'set-real-server tcp 10.96.0.1:80 10.1.0.2:8080',
+    ])
+    await lab.stop()
+  })
+
+  it('is asked about once, and what is written with errors works by default, with one warning', async () => {
+    const lab = await started({ scheduler: 'nosuch', weights: 'node-a' })
+    assert.match(await server(lab), /^tcp 10\.96\.0\.1:80 rr 0 0 .* masquerade 1$/)
+    assert.deepEqual(told(lab), [
+      'not as asked: Service default/web: viaduct.dev/ipvs-scheduler this kernel has no scheduler "nosuch": load the module ip_vs_nosuch; this Service uses rr; viaduct.dev/ipvs-weights must be written NODE=WEIGHT,OTHER=WEIGHT, each node once, with weights from 1 to 65535, not "node-a"; every backend weighs 1',
+    ])
+    lab.takeOps()
+    await lab.deliver(set(slice('s', 'web', backends.slice(1))))
+    assert.deepEqual(
+      lab.takeOps().filter((op) => op.includes('198.51.100.0')),
+      [],
+    )
+    await lab.deliver(web({}))
+    assert.equal(lab.log.find('info', 'as asked now').length, 1)
+    assert.equal(told(lab).length, 1)
+    await lab.stop()
+  })
+
+  it('gets the scheduler that somebody loads later', async () => {
+    const lab = new PipelineLab()
+    const { batches } = lab.kernel.ipvs
+    const isMh = (op: (typeof batches.ops)[number]): boolean =>
+      'server' in op && 'settings' in op.server && op.server.settings.scheduler === 'mh'
+    batches.plan = { fault: (op) => (isMh(op) ? constants.errno.ENOENT : undefined) }
+    await lab.deliver(web({ scheduler: 'mh' }), synced)
+    assert.match(await server(lab), / rr 0 0/)
+    batches.plan = {}
+    await lab.clock.advance(30_000)
+    assert.match(await server(lab), / mh 16 0/)
+    assert.equal(lab.log.find('info', 'as asked now').length, 1)
+    await lab.stop()
+  })
+
+  it('is forgotten when it goes', async () => {
+    const lab = await started({ weights: 'node-a=2' })
+    assert.equal(told(lab).length, 1, 'rr does not look at weights')
+    await lab.deliver(remove('Service', 'web'))
+    await lab.deliver(web({ weights: 'node-a=2' }))
+    assert.equal(told(lab).length, 2)
+    await lab.stop()
+  })
+})
