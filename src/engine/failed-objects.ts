@@ -20,8 +20,6 @@ export interface FailedObjectsOptions<T, K> {
   readonly servicesOf: (object: T) => readonly string[]
 }
 
-const delays = { firstMs: 1000, maxMs: 30_000 }
-
 /** Objects of one kind that the kernel refuses: reported by Service name once per change, counted, tried again with back-off. */
 export class FailedObjects<T extends { readonly isStale: boolean }, K> {
   readonly #options: FailedObjectsOptions<T, K>
@@ -34,7 +32,7 @@ export class FailedObjects<T extends { readonly isStale: boolean }, K> {
 
   constructor(options: FailedObjectsOptions<T, K>) {
     this.#options = options
-    this.#retries = new RetryQueue(options.clock, delays)
+    this.#retries = new RetryQueue(options.clock)
   }
 
   due(): readonly K[] {

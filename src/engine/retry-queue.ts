@@ -1,21 +1,20 @@
+import { Backoff } from '../backoff.js'
 import type { Clock } from '../clock.js'
 
 interface Retry {
-  readonly delayMs: number
+  readonly backoff: Backoff
   readonly dueMs: number
 }
 
-/** Times of the next attempt of what failed: exponential back-off for each object by itself. */
+const delays = { shortestMs: 1000, longestMs: 30_000 }
+
+/** Times of the next attempt of what failed: each object has its own back-off, from a second to half a minute. */
 export class RetryQueue<T> {
   readonly #clock: Clock
-  readonly #firstDelayMs: number
-  readonly #maxDelayMs: number
   readonly #retries = new Map<T, Retry>()
 
-  constructor(clock: Clock, delays: { readonly firstMs: number; readonly maxMs: number }) {
+  constructor(clock: Clock) {
     this.#clock = clock
-    this.#firstDelayMs = delays.firstMs
-    this.#maxDelayMs = delays.maxMs
   }
 
   /**
@@ -26,8 +25,8 @@ export class RetryQueue<T> {
     const now = this.#clock.now()
     const former = this.#retries.get(item)
     if (former !== undefined && former.dueMs > now) return false
-    const delayMs = former === undefined ? this.#firstDelayMs : Math.min(former.delayMs * 2, this.#maxDelayMs)
-    this.#retries.set(item, { delayMs, dueMs: now + delayMs })
+    const backoff = former?.backoff ?? new Backoff(delays)
+    this.#retries.set(item, { backoff, dueMs: now + backoff.next() })
     return true
   }
 

@@ -1,10 +1,10 @@
 import { isTransient } from '../errors.js'
 import type { Log } from '../log.js'
+import { Backoff } from '../backoff.js'
 import type { Clock } from '../clock.js'
 
 // As for what fails while the agent runs, but sooner: nothing is programmed meanwhile.
-const firstDelayMs = 200
-const longestDelayMs = 30_000
+const delays = { shortestMs: 200, longestMs: 30_000 }
 
 /**
  * Calls `open` until it throws no transient error, with growing delays in between; the log says so once. Throws everything else that it
@@ -14,18 +14,19 @@ export async function retryStart<T>(
   open: () => T | Promise<T>,
   { clock, log }: { readonly clock: Clock; readonly log: Log },
 ): Promise<T> {
-  for (let delayMs = firstDelayMs; ; delayMs = Math.min(2 * delayMs, longestDelayMs)) {
+  const backoff = new Backoff(delays)
+  for (let isFirst = true; ; isFirst = false) {
     try {
       const opened = await open()
-      if (delayMs > firstDelayMs) log.info('The kernel has the resources for the start now')
+      if (!isFirst) log.info('The kernel has the resources for the start now')
       return opened
     } catch (error) {
       if (!isTransient(error)) throw error
-      if (delayMs === firstDelayMs)
+      if (isFirst)
         log.warn('The kernel lacks resources for the start: it is tried again until it succeeds', {
           err: error,
         })
     }
-    await new Promise<void>((resolve) => clock.schedule(delayMs, resolve))
+    await new Promise<void>((resolve) => clock.schedule(backoff.next(), resolve))
   }
 }

@@ -5,7 +5,6 @@ import {
   ApiError,
   type ApiClient,
   type ApiWrite,
-  Backoff,
   type ClientOptions,
   openApiClient,
   type Timers,
@@ -14,6 +13,7 @@ import { eventObject, seriesField } from './event-object.js'
 import { type EventSeries, seriesEndMs, SeriesTable } from './event-series.js'
 import { Refusals } from './refusals.js'
 import { type RateLimit, TokenBucket } from './token-bucket.js'
+import { Backoff } from '../backoff.js'
 
 export interface EventSenderOptions {
   /** undefined: there is no API server, and nothing is sent. */

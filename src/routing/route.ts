@@ -25,7 +25,7 @@ export interface Route extends ServicePort {
   /** False: there is nobody, here or elsewhere: refuse. True with an empty list: somebody is elsewhere: drop (F-034). */
   readonly hasEndpoints: boolean
   /** UDP only: those that keep their flows, which serve unless none does; empty for other protocols. */
-  readonly servingBackends: readonly Backend[]
+  readonly flowBackends: readonly Backend[]
   /** The nodes of backends; empty unless the Service weighs them. */
   readonly backendNodes: ReadonlyMap<IpAddress, string>
 }
@@ -41,7 +41,7 @@ export function route(port: ServicePort, endpoints: readonly Endpoint[], node: N
   const clusterBackends = usesCluster ? usableClusterEndpoints(endpoints, node) : nobody
   const localBackends = usesLocal ? usableLocalEndpoints(endpoints, node) : nobody
   const hasEndpoints = clusterBackends.length > 0 || (usesLocal && hasAnyEndpoint(endpoints))
-  const servingBackends = port.protocol === 'UDP' ? endpointsOfFlows(endpoints) : nobody
+  const flowBackends = port.protocol === 'UDP' ? endpointsOfFlows(endpoints) : nobody
   const backendNodes = port.scheduling.weights === undefined ? nowhere : nodesOf(endpoints)
   // Field by field: V8 makes a literal that spreads a large object many times slower.
   return {
@@ -65,7 +65,7 @@ export function route(port: ServicePort, endpoints: readonly Endpoint[], node: N
     clusterBackends,
     localBackends,
     hasEndpoints,
-    servingBackends,
+    flowBackends,
     backendNodes,
   }
 }

@@ -16,7 +16,7 @@ const beside: Readonly<Record<string, readonly string[]>> = {
 }
 /** Kubernetes objects end at engine/, which hands them to the model; kernel types begin there. */
 const withoutKernel = ['source', 'model', 'routing']
-const rootFiles = ['address.ts', 'clock.ts', 'errors.ts', 'event.ts', 'log.ts']
+const rootFiles = ['address.ts', 'backoff.ts', 'clock.ts', 'errors.ts', 'event.ts', 'log.ts']
 /** Rooms that stand for themselves: every room may import the first, the wiring of the agent every room. */
 const [everywhere, wiring] = ['metrics', 'agent']
 const roomsOfManyDoors = ['modes']

@@ -45,7 +45,7 @@ export function plainRoute(rest: Partial<Route> = {}): Route {
     clusterBackends: [],
     localBackends: [],
     hasEndpoints: (rest.clusterBackends?.length ?? 0) + (rest.localBackends?.length ?? 0) > 0,
-    servingBackends: [],
+    flowBackends: [],
     scheduling: {},
     backendNodes: new Map(),
     ...rest,

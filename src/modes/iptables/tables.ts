@@ -34,8 +34,6 @@ export type WriteReport = Partial<Record<IptablesTable, XtOutcome>>
 /** So many take some milliseconds to be encoded. */
 const opsPerTurn = 256
 
-const delays = { firstMs: 1000, maxMs: 30_000 }
-
 /** Searches for refused rules in one write. One finds them all, unless there are thousands. */
 const mostSearches = 4
 
@@ -61,7 +59,7 @@ export class IptablesTables {
   constructor(options: IptablesTablesOptions) {
     this.#options = options
     this.#leftOut = new LeftOutRoutes(options)
-    this.#retries = new RetryQueue(options.clock, delays)
+    this.#retries = new RetryQueue(options.clock)
   }
 
   /** Milliseconds until a table or service port that failed is due; undefined: none failed. */

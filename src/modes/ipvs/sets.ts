@@ -35,8 +35,6 @@ export interface IpvsSetsOptions {
 
 const restrictingSets: ReadonlySet<SetKey> = new Set([...forbiddingSets, ...sourceKeepingSets])
 
-const delays = { firstMs: 1000, maxMs: 30_000 }
-
 /**
  * Brings the sets of one family to what the table says. A set that the kernel refuses, or entries of it, stop nothing else: they
  * are named, counted and tried again with back-off.
@@ -48,7 +46,7 @@ export class IpvsSets {
 
   constructor(options: IpvsSetsOptions) {
     this.#options = options
-    this.#retries = new RetryQueue(options.clock, delays)
+    this.#retries = new RetryQueue(options.clock)
   }
 
   /** Holds the kernel against the table. False: it could not be read. */

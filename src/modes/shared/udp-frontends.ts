@@ -7,20 +7,13 @@ import type { Route } from '../../routing/index.js'
 /** What the clean-up of flows needs to know of a route. */
 export type UdpRoute = Pick<
   Route,
-  | 'key'
-  | 'protocol'
-  | 'clusterIP'
-  | 'port'
-  | 'nodePort'
-  | 'externalIPs'
-  | 'loadBalancerIPs'
-  | 'servingBackends'
+  'key' | 'protocol' | 'clusterIP' | 'port' | 'nodePort' | 'externalIPs' | 'loadBalancerIPs' | 'flowBackends'
 >
 
 /** Where clients send to; without an address: a node port. */
 export type FrontendPlace = Pick<ConntrackFrontend, 'address' | 'port'>
 
-type Backends = UdpRoute['servingBackends']
+type Backends = UdpRoute['flowBackends']
 
 interface Frontend {
   readonly place: FrontendPlace
@@ -89,7 +82,7 @@ export class UdpFrontends {
   }
 
   #backendsOf(text: string): Backends | undefined {
-    return this.#frontends.get(text)?.claimants[0]?.servingBackends
+    return this.#frontends.get(text)?.claimants[0]?.flowBackends
   }
 
   #claim(text: string, place: FrontendPlace, route: UdpRoute): void {

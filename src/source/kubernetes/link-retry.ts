@@ -1,6 +1,6 @@
 import type { Timers } from '../timers.js'
-import { Backoff } from './backoff.js'
 import type { Outage } from './outage.js'
+import { Backoff } from '../../backoff.js'
 
 /** Why a link tries again, which decides when. */
 export type RetryReason =

@@ -161,7 +161,7 @@ describe('the bounded runner', () => {
 describe('the retry queue', () => {
   it('doubles the delay of each object by itself, up to the longest', async () => {
     const clock = new ManualClock()
-    const queue = new RetryQueue<string>(clock, { firstMs: 1000, maxMs: 30_000 })
+    const queue = new RetryQueue<string>(clock)
     const delays: (number | undefined)[] = []
     for (let i = 0; i < 7; i++) {
       queue.fail('a')
@@ -181,7 +181,7 @@ describe('the retry queue', () => {
 
   it('is not put off by attempts before the time', async () => {
     const clock = new ManualClock()
-    const queue = new RetryQueue<string>(clock, { firstMs: 1000, maxMs: 30_000 })
+    const queue = new RetryQueue<string>(clock)
     queue.fail('a')
     await clock.advance(400)
     queue.fail('a')
@@ -189,7 +189,7 @@ describe('the retry queue', () => {
   })
 
   it('holds more than a call has arguments', () => {
-    const queue = new RetryQueue<number>(new ManualClock(), { firstMs: 1000, maxMs: 30_000 })
+    const queue = new RetryQueue<number>(new ManualClock())
     for (let i = 0; i < 200_000; i++) queue.fail(i)
     assert.equal(queue.nextInMs(), 1000)
   })

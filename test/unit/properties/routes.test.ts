@@ -82,9 +82,9 @@ describe('properties of routes', () => {
     fc.assert(
       fc.property(anyHistory, family, (history, of) => {
         for (const decided of new Decisions(of).apply(history.flat()).routes.values()) {
-          const { clusterBackends, localBackends, servingBackends } = decided
+          const { clusterBackends, localBackends, flowBackends } = decided
           assert.ok(decided.hasEndpoints || clusterBackends.length + localBackends.length === 0)
-          for (const list of [clusterBackends, localBackends, servingBackends]) {
+          for (const list of [clusterBackends, localBackends, flowBackends]) {
             const places = list.map(({ address, port }) => `${address} ${port}`)
             assert.deepEqual(places, [...new Set(places)].toSorted())
           }

@@ -235,18 +235,18 @@ describe('who keeps UDP flows (issue 18, A8)', () => {
 
   it('everyone who serves, wherever, whatever the policy', () => {
     for (const policy of [{}, internal]) {
-      assert.deepEqual(lasts(decide(endpoints, { ...udp, ...policy }).servingBackends), [1, 3])
+      assert.deepEqual(lasts(decide(endpoints, { ...udp, ...policy }).flowBackends), [1, 3])
     }
   })
 
   it('everyone who is there, while none serves', () => {
     const unready = { ready: false, serving: false }
     const none = [at(2, unready), at(1, { ...here, ...unready }), at(3, { ...unready, terminating: true })]
-    assert.deepEqual(lasts(decide(none, udp).servingBackends), [1, 2, 3])
+    assert.deepEqual(lasts(decide(none, udp).flowBackends), [1, 2, 3])
   })
 
   it('is no question for other protocols', () => {
-    assert.deepEqual(decide(endpoints).servingBackends, [])
+    assert.deepEqual(decide(endpoints).flowBackends, [])
   })
 })
 
@@ -290,7 +290,7 @@ it('a route carries what its Service says', () => {
     clusterBackends: [],
     localBackends: [],
     hasEndpoints: false,
-    servingBackends: [],
+    flowBackends: [],
     scheduling: { scheduler: 'mh' },
     backendNodes: new Map(),
   })

@@ -65,7 +65,7 @@ export function compileRoute(
   }
   const family = familyOf(route.clusterIP)
   const protocol = protocols[route.protocol]
-  const { servingBackends } = route
+  const { flowBackends } = route
   const serverSettings = virtualServerSettings(route, settings)
   // Nearly always every frontend has the same backends.
   const lists = new Map<readonly Backend[], RealServerList>()
@@ -82,7 +82,7 @@ export function compileRoute(
     protocol,
     settings: serverSettings,
     realServers: listOf(backends),
-    servingBackends,
+    flowBackends,
     bindAddress: isBound,
     entries,
   }))
@@ -94,7 +94,7 @@ export function compileRoute(
     protocol,
     settings: markedServerSettings(route, settings),
     realServers: listOf(route.clusterBackends),
-    servingBackends,
+    flowBackends,
     bindAddress: false,
     entries: [{ set: 'marks', entry: { address: markAddress(whole, family) } } as const],
   }))

@@ -16,7 +16,7 @@ export interface DesiredVirtualServer {
   readonly settings: VirtualServerSettings
   readonly realServers: RealServerList
   /** UDP: those that keep their flows when they are no real servers any more, which serve unless none does. */
-  readonly servingBackends: readonly Backend[]
+  readonly flowBackends: readonly Backend[]
   /** Its address has to be local to this node, and is not one of the node's own. Never of one that is found by mark. */
   readonly bindAddress: boolean
   /** What sets say of its frontend; theirs who owns the virtual server. */

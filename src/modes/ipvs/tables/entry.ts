@@ -43,7 +43,7 @@ export type DrainPolicy = (
 ) => boolean
 
 /** What is known of a virtual server that no route of this run has claimed. */
-const nothingElse = { protocol: undefined, servingBackends: [], bindAddress: true, entries: [] } as const
+const nothingElse = { protocol: undefined, flowBackends: [], bindAddress: true, entries: [] } as const
 
 const nobody: ReadonlySet<ServicePortKey> = new Set()
 const nothingDrains: ReadonlyMap<string, RealServer> = new Map()
@@ -243,11 +243,11 @@ function isMore(state: ServerState | undefined, desired: DesiredVirtualServer): 
 }
 
 function mayKeepConnections(
-  { protocol, servingBackends }: DesiredVirtualServer,
+  { protocol, flowBackends }: DesiredVirtualServer,
   { address, port }: RealServerKey,
 ): boolean {
   if (protocol !== 'udp') return true
-  return servingBackends.some((serving) => serving.address === address && serving.port === port)
+  return flowBackends.some((serving) => serving.address === address && serving.port === port)
 }
 
 function withoutWeight(real: RealServer): RealServer {

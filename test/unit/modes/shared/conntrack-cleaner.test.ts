@@ -15,8 +15,8 @@ import { backends, ip, plainRoute } from '../../../support/routes.js'
 const key = servicePortKey('kube-system/dns', 'dns/UDP')
 
 function dns(...addresses: readonly string[]): Route {
-  const servingBackends = backends(53, ...addresses)
-  return plainRoute({ key, protocol: 'UDP', clusterIP: ip('10.96.0.10'), port: 53, servingBackends })
+  const flowBackends = backends(53, ...addresses)
+  return plainRoute({ key, protocol: 'UDP', clusterIP: ip('10.96.0.10'), port: 53, flowBackends })
 }
 
 /** A client's flow to 10.96.0.10:53 that `answering` answers. */

@@ -12,8 +12,8 @@ function dns(rest: Partial<Route> = {}): Route {
   return plainRoute({ key, protocol: 'UDP', clusterIP: dnsIP, port: 53, ...rest })
 }
 
-const two = { servingBackends: backends(53, '10.244.1.5', '10.244.1.6') }
-const one = { servingBackends: backends(53, '10.244.1.5') }
+const two = { flowBackends: backends(53, '10.244.1.5', '10.244.1.6') }
+const one = { flowBackends: backends(53, '10.244.1.5') }
 const everywhere = {
   nodePort: 30053,
   externalIPs: [ip('192.0.2.1')],
@@ -34,7 +34,7 @@ const cases: readonly Case[] = [
   {
     name: 'an equal list of backends in another array',
     former: dns(one),
-    next: dns({ servingBackends: backends(53, '10.244.1.5') }),
+    next: dns({ flowBackends: backends(53, '10.244.1.5') }),
     stale: {},
   },
   { name: 'an endpoint joined others', former: dns(one), next: dns(two), stale: {} },
@@ -42,7 +42,7 @@ const cases: readonly Case[] = [
   {
     name: 'an endpoint moved to another port',
     former: dns(one),
-    next: dns({ servingBackends: backends(5353, '10.244.1.5') }),
+    next: dns({ flowBackends: backends(5353, '10.244.1.5') }),
     stale: { '10.96.0.10:53': 1 },
   },
   {
@@ -121,7 +121,7 @@ describe('the frontends whose flows a change leaves behind', () => {
       protocol: 'udp',
       address: dnsIP,
       port: 53,
-      backends: one.servingBackends,
+      backends: one.flowBackends,
     })
   })
 
@@ -133,14 +133,14 @@ describe('the frontends whose flows a change leaves behind', () => {
       key: rivalKey,
       clusterIP: ip('10.96.0.11'),
       externalIPs: shared,
-      servingBackends: backends(53, '10.244.1.7', '10.244.1.8'),
+      flowBackends: backends(53, '10.244.1.7', '10.244.1.8'),
     })
 
     it('leaves the flows of the winner alone when the loser changes', () => {
       const frontends = new UdpFrontends()
       frontends.set(key, winner)
       assert.deepEqual(stale(frontends, rival, rivalKey), { '10.96.0.11:53': 2 })
-      assert.deepEqual(stale(frontends, { ...rival, servingBackends: [] }, rivalKey), { '10.96.0.11:53': 0 })
+      assert.deepEqual(stale(frontends, { ...rival, flowBackends: [] }, rivalKey), { '10.96.0.11:53': 0 })
       assert.deepEqual(stale(frontends, undefined, rivalKey), { '10.96.0.11:53': 0 })
     })
 

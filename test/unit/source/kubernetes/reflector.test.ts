@@ -2,7 +2,6 @@ import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { openLog, StateReporter } from '../../../../src/log.js'
 import { ApiClient } from '../../../../src/source/kubernetes/api-client.js'
-import { Backoff } from '../../../../src/source/kubernetes/backoff.js'
 import { Outage } from '../../../../src/source/kubernetes/outage.js'
 import { Reflector } from '../../../../src/source/kubernetes/reflector.js'
 import { resourcesOf } from '../../../../src/source/kubernetes/resources.js'
@@ -10,6 +9,7 @@ import { masterOptions } from '../../../../src/source/kubernetes/client-options.
 import { apiNode } from '../../../support/api-documents.js'
 import { FakeApiServer } from '../../../support/fake-api-server.js'
 import { HandTimers } from '../../../support/kubernetes-lab.js'
+import { Backoff } from '../../../../src/backoff.js'
 
 describe('Reflector', () => {
   const server = new FakeApiServer()

@@ -1,13 +1,13 @@
 export interface BackoffOptions {
-  /** From 0 to below 1. */
-  readonly random: () => number
+  /** From 0 to below 1. Absent: delays are exactly the shortest and its doubles. */
+  readonly random?: () => number
   readonly shortestMs: number
   readonly longestMs: number
 }
 
 /**
- * Delays that double from the shortest to the longest. Each is drawn between itself and its double, so that agents of many nodes do not
- * ask at the same moment.
+ * Delays that double from the shortest to the longest. With `random` each is drawn between itself and its double, so that agents of many
+ * nodes do not ask at the same moment.
  */
 export class Backoff {
   readonly #options: BackoffOptions
@@ -20,7 +20,7 @@ export class Backoff {
 
   /** Milliseconds to wait before the next attempt. */
   next(): number {
-    const { random, longestMs } = this.#options
+    const { random = none, longestMs } = this.#options
     const delayMs = Math.min(this.#baseMs * (1 + random()), longestMs)
     this.#baseMs = Math.min(2 * this.#baseMs, longestMs)
     return delayMs
@@ -29,4 +29,8 @@ export class Backoff {
   reset(): void {
     this.#baseMs = this.#options.shortestMs
   }
+}
+
+function none(): number {
+  return 0
 }
