@@ -9,60 +9,12 @@
 #include <thread>
 
 #include "core/fd.h"
-#include "xtables/xtables_table.h"
-#include "xtables_batch.h"
-#include "xtables_model.h"
+#include "xtables_table_lab.h"
 
 namespace viaduct::xtables {
 namespace {
 
 using std::chrono::milliseconds;
-
-class XtablesTableTest : public testing::Test {
- protected:
-  void SetUp() override { Open(); }
-  void TearDown() override { std::filesystem::remove(lock_path); }
-
-  /// Another process, which knows nothing of what the first one wanted.
-  void Open() {
-    auto opened = XtablesTable::Open(AF_INET, "nat", lock_path, kernel);
-    ASSERT_TRUE(opened.ok());
-    table.emplace(std::move(opened.value()));
-  }
-
-  Outcome Apply(const BatchBuilder& batch, const std::vector<std::string>& prune = {}) {
-    auto outcome = table->Apply(batch.batch(), prune, milliseconds(0));
-    EXPECT_TRUE(outcome.ok()) << outcome.error().operation << ": " << outcome.error().text;
-    return outcome.ok() ? outcome.value() : Outcome();
-  }
-  Error Refused(const BatchBuilder& batch, const std::vector<std::string>& prune = {}) {
-    auto outcome = table->Apply(batch.batch(), prune, milliseconds(0));
-    EXPECT_FALSE(outcome.ok());
-    return outcome.ok() ? Error() : outcome.error();
-  }
-  Drift Compare() { return table->Compare().value(); }
-  bool Check() { return table->Check().value(); }
-
-  const std::string lock_path = testing::TempDir() + "xtables_table_test." + std::to_string(getpid());
-  ModelTable kernel;
-  std::optional<XtablesTable> table;
-};
-
-/// KUBE-A with one rule, reached from OUTPUT.
-BatchBuilder Small() {
-  BatchBuilder batch;
-  batch.SetHook("OUTPUT").To(1, "KUBE-A").SetChain("KUBE-A").To(2, "KUBE-B").Accept(3).SetChain("KUBE-B");
-  batch.Accept(4);
-  return batch;
-}
-
-constexpr const char* kSmall =
-    "PREROUTING: ACCEPT\n"
-    "INPUT: ACCEPT\n"
-    "OUTPUT: 1>KUBE-A, ACCEPT\n"
-    "POSTROUTING: ACCEPT\n"
-    "KUBE-A: 2>KUBE-B, 3>ACCEPT, RETURN\n"
-    "KUBE-B: 4>ACCEPT, RETURN\n";
 
 TEST_F(XtablesTableTest, MakesChainsAndLeadsToThem) {
   const Outcome outcome = Apply(Small());
@@ -265,43 +217,6 @@ TEST_F(XtablesTableTest, RemovingWhatIsAbsentDoesNothing) {
   EXPECT_FALSE(Apply(batch).is_written);
 }
 
-// Issue 18, C2: the whole table was not written, EBUSY.
-TEST_F(XtablesTableTest, ChainThatAForeignOneJumpsToIsEmptiedAndKept) {
-  Apply(Small());
-  const std::string theirs = "THEIRS: 5>KUBE-B[5], RETURN\n";
-  const std::string hooks = "PREROUTING: ACCEPT\nINPUT: 9>KUBE-B, ACCEPT\nOUTPUT: 1>KUBE-A, ACCEPT\n";
-  kernel.SetText(hooks + "POSTROUTING: ACCEPT\nKUBE-A: 2>KUBE-B, RETURN\nKUBE-B: 4>ACCEPT, RETURN[6]\n" +
-                 theirs);
-  BatchBuilder batch;
-  batch.SetChain("KUBE-A").Accept(7).RemoveChain("KUBE-B");
-  const Outcome outcome = Apply(batch);
-  ASSERT_EQ(outcome.kept.size(), 1U);
-  EXPECT_EQ(outcome.kept[0].chain + " " + outcome.kept[0].by, "KUBE-B THEIRS");
-  const std::string before =
-      "PREROUTING: ACCEPT\nINPUT: ACCEPT\nOUTPUT: 1>KUBE-A, ACCEPT\nPOSTROUTING: ACCEPT\nKUBE-A: 7>ACCEPT, "
-      "RETURN\n";
-  EXPECT_EQ(kernel.Text(), before + "KUBE-B: RETURN[6]\n" + theirs);
-  EXPECT_TRUE(Compare().changed.empty());
-  const Outcome again = Apply({});
-  EXPECT_FALSE(again.is_written);
-  EXPECT_EQ(again.kept.size(), 1U);
-
-  kernel.SetText(before + "KUBE-B: RETURN\nTHEIRS: RETURN\n");
-  EXPECT_EQ(Compare().changed, std::vector<std::string>{"KUBE-B"});
-  EXPECT_TRUE(Apply({}).kept.empty());
-  EXPECT_EQ(kernel.Text(), before + "THEIRS: RETURN\n");
-}
-
-TEST_F(XtablesTableTest, KeptChainMayBeWantedAgain) {
-  Apply(Small());
-  kernel.SetText(std::string(kSmall) + "THEIRS: 5>KUBE-B, RETURN\n");
-  BatchBuilder away;
-  away.SetChain("KUBE-A").RemoveChain("KUBE-B");
-  EXPECT_EQ(Apply(away).kept.size(), 1U);
-  EXPECT_TRUE(Apply(Small()).kept.empty());
-  EXPECT_EQ(kernel.Text(), std::string(kSmall) + "THEIRS: 5>KUBE-B, RETURN\n");
-}
-
 /// "KUBE-A 1: EINVAL" and so on.
 std::string Words(const std::vector<Refusal>& refusals) {
   std::string words;
@@ -375,49 +290,6 @@ TEST_F(XtablesTableTest, JumpToAForeignChain) {
   Apply(batch);
   EXPECT_NE(kernel.Text().find("KUBE-A: 1>THEIRS, RETURN\n"), std::string::npos) << kernel.Text();
   EXPECT_FALSE(Apply({}).is_written);
-}
-
-TEST_F(XtablesTableTest, PrunesAFormerOwnersChains) {
-  kernel.SetText(
-      "PREROUTING: 1>KUBE-OLD, ACCEPT\nINPUT: ACCEPT\n"
-      "OUTPUT: 7>DROP[7], 2>KUBE-SVC-1, ACCEPT\nPOSTROUTING: ACCEPT\n"
-      "KUBE-OLD: 1>KUBE-SVC-1, RETURN\n"
-      "KUBE-SVC-1: 1>KUBE-SEP-1, RETURN\n"
-      "KUBE-SEP-1: 1>ACCEPT, RETURN\n"
-      "KUBE-OLDER: 9>DROP[9], RETURN\n");
-  Apply(Small(), {"KUBE-OLD", "KUBE-SVC-*", "KUBE-SEP-*"});
-  EXPECT_EQ(kernel.Text(),
-            "PREROUTING: ACCEPT\nINPUT: ACCEPT\n"
-            "OUTPUT: 1>KUBE-A, 7>DROP[7], ACCEPT\nPOSTROUTING: ACCEPT\n"
-            "KUBE-OLDER: 9>DROP[9], RETURN\n"
-            "KUBE-A: 2>KUBE-B, 3>ACCEPT, RETURN\n"
-            "KUBE-B: 4>ACCEPT, RETURN\n");
-}
-
-TEST_F(XtablesTableTest, PruningSparesWhatForeignChainsLeadTo) {
-  const char* before =
-      "PREROUTING: ACCEPT\nINPUT: ACCEPT\nOUTPUT: ACCEPT\nPOSTROUTING: ACCEPT\n"
-      "KUBE-SVC-1: 1>KUBE-SEP-1, RETURN\n"
-      "KUBE-SEP-1: 1>ACCEPT, RETURN\n"
-      "KUBE-SVC-2: RETURN\n"
-      "THEIRS: 1>KUBE-SVC-1, RETURN\n";
-  kernel.SetText(before);
-  Apply({}, {"KUBE-*"});
-  EXPECT_EQ(kernel.Text(),
-            "PREROUTING: ACCEPT\nINPUT: ACCEPT\nOUTPUT: ACCEPT\nPOSTROUTING: ACCEPT\n"
-            "KUBE-SVC-1: 1>KUBE-SEP-1, RETURN\n"
-            "KUBE-SEP-1: 1>ACCEPT, RETURN\n"
-            "THEIRS: 1>KUBE-SVC-1, RETURN\n");
-}
-
-TEST_F(XtablesTableTest, PruningIsNotForgottenWhenItFails) {
-  kernel.SetText("PREROUTING: ACCEPT\nINPUT: ACCEPT\nOUTPUT: ACCEPT\nPOSTROUTING: ACCEPT\nKUBE-X: RETURN\n");
-  kernel.replace_error = ENOMEM;
-  EXPECT_EQ(Refused(Small(), {"KUBE-*"}).code, ENOMEM);
-  Apply({});
-  EXPECT_EQ(kernel.Text(), kSmall);
-  kernel.SetText(std::string(kSmall) + "KUBE-X: RETURN\n");
-  EXPECT_FALSE(Apply({}).is_written);  // nor kept when it is done
 }
 
 TEST_F(XtablesTableTest, InterleavingProgramIsSeenAndNotLost) {

@@ -36,7 +36,7 @@ Result<TablePlan> TablePlan::Make(const TableImage& image, const WantedTable& wa
                                   std::span<const std::string> prune) {
   TablePlan plan(image, wanted);
   plan.MatchChains(prune);
-  Status status = plan.SpareReferenced();
+  Status status = plan.KeepReferenced();
   if (!status.ok()) return status.error();
   for (size_t i = 0; i < plan.hooks_.size(); ++i) {
     status = plan.SortHook(image.built_in()[i], plan.hooks_[i]);
@@ -63,11 +63,9 @@ void TablePlan::MatchChains(std::span<const std::string> prune) {
     if (state == State::kWanted && is_first) {
       chain.wanted = number;
       chain.fate = Fate::kChanged;
-    } else if (state == State::kUnwanted) {
+    } else if (state == State::kUnwanted ||
+               std::ranges::any_of(prune, [&](const auto& pattern) { return IsMatch(name, pattern); })) {
       chain.fate = Fate::kGone;
-    } else if (std::ranges::any_of(prune, [&](const auto& pattern) { return IsMatch(name, pattern); })) {
-      chain.fate = Fate::kGone;
-      chain.is_pruned = true;
     }
   }
   for (uint32_t number = 0; number < wanted_->size(); ++number) {
@@ -76,39 +74,26 @@ void TablePlan::MatchChains(std::span<const std::string> prune) {
   }
 }
 
-/// Spares a chain that was to go from the removal.
-void TablePlan::Spare(uint32_t target, std::string_view by) {
-  Chain& chain = chains_[target];
+/// Empties a chain that was to go. Two chains of one name are reported once.
+void TablePlan::Keep(uint32_t target, std::string_view by) {
+  chains_[target].fate = Fate::kChanged;
+  chains_[target].is_kept = true;
   const std::string_view name = image_->chains()[target].name;
-  const uint32_t number = chain.is_pruned ? kNone : wanted_->Find(name, kNone);
-  // Only a name condemned it, or it is the second chain of one name: it stays as it is.
-  if (number == kNone || image_of_[number] != target) {
-    chain.fate = Fate::kForeign;
-    return;
-  }
-  // What is unwanted has no rules: written as ours, it is empty.
-  chain.wanted = number;
-  chain.fate = Fate::kChanged;
-  chain.is_kept = true;
-  kept_.push_back({std::string(name), std::string(by)});
+  if (std::ranges::find(kept_, name, &KeptChain::chain) == kept_.end())
+    kept_.push_back({std::string(name), std::string(by)});
 }
 
-/// Follows the jumps of foreign chains: what they lead to stays. A chain of a former owner is foreign then.
-Status TablePlan::SpareReferenced() {
-  std::vector<uint32_t> foreign;
-  for (uint32_t i = 0; i < chains_.size(); ++i)
-    if (chains_[i].fate == Fate::kForeign) foreign.push_back(i);
-  while (!foreign.empty()) {
-    const ImageChain& there = image_->chains()[foreign.back()];
-    foreign.pop_back();
+/// The kernel removes no chain that a rule jumps to, and rules of foreign chains stay.
+Status TablePlan::KeepReferenced() {
+  for (uint32_t i = 0; i < chains_.size(); ++i) {
+    if (chains_[i].fate != Fate::kForeign) continue;
+    const ImageChain& there = image_->chains()[i];
     for (uint32_t offset = there.rules; offset < there.end; offset += image_->At(offset).size()) {
       auto jump = image_->JumpAt(offset);
       if (!jump.ok()) return jump.error();
       if (!jump.value() || jump.value()->chain == kNone) continue;
       const uint32_t target = jump.value()->chain;
-      if (chains_[target].fate != Fate::kGone) continue;
-      Spare(target, there.name);
-      if (chains_[target].fate == Fate::kForeign) foreign.push_back(target);
+      if (chains_[target].fate == Fate::kGone) Keep(target, there.name);
     }
   }
   return Ok();
@@ -120,7 +105,7 @@ Result<bool> TablePlan::IsOurs(uint32_t offset, const WantedHook& wanted) const 
   if (!jump.ok()) return jump.error();
   if (jump.value() && jump.value()->chain != kNone) {
     const Chain& target = chains_[jump.value()->chain];
-    if (target.fate == Fate::kGone || target.is_pruned || target.is_kept) return true;
+    if (target.fate == Fate::kGone || target.is_kept) return true;
     if (target.fate != Fate::kForeign && wanted.is_set) return true;
   }
   if (!wanted.is_set) return false;
@@ -152,17 +137,22 @@ Status TablePlan::SortHook(const ImageChain& there, Hook& hook) const {
   return Ok();
 }
 
+/// Of a chain that is ours.
+const Segment& TablePlan::RulesOf(const Chain& chain) const {
+  return chain.is_kept ? no_rules_ : wanted_->chain(chain.wanted).rules;
+}
+
 void TablePlan::CompareChains() {
   const RuleMatcher matcher = this->matcher();
   const Shape& shape = image_->shape();
   for (uint32_t i = 0; i < chains_.size(); ++i) {
     Chain& chain = chains_[i];
-    if (chain.wanted == kNone) continue;
+    if (chain.fate != Fate::kChanged) continue;
     const ImageChain& there = image_->chains()[i];
     const bool is_same =
         there.end - there.last == closing_.size() &&
         IsSameEntry(shape, closing_.data(), image_->At(there.last).bytes(), closing_.size(), 0) &&
-        matcher.IsSame(wanted_->chain(chain.wanted).rules, there.rules, there.last);
+        matcher.IsSame(RulesOf(chain), there.rules, there.last);
     if (is_same) chain.fate = Fate::kSame;
   }
 }
@@ -207,10 +197,10 @@ void TablePlan::Place() {
     if (chain.fate == Fate::kGone) continue;
     is_in_place = is_in_place && offset == there.begin;
     chain.first_entry = info_.entries;
-    if (chain.wanted != kNone) {
+    if (chain.fate != Fate::kForeign) {
       chain.rules = offset + head;
       is_in_place = is_in_place && chain.rules == there.rules;
-      place_ours(wanted_->chain(chain.wanted).rules);
+      place_ours(RulesOf(chain));
       continue;
     }
     chain.rules = offset + (there.rules - there.begin);

@@ -24,15 +24,14 @@ struct Drift {
 class TablePlan {
  public:
   /// ENOENT: a chain of ours jumps to one that is not there. EPROTO: the image is no table. `prune`: names
-  /// and patterns (`KUBE-SVC-*`) of chains that were not set, and go all the same unless a foreign chain
-  /// jumps to them.
+  /// and patterns (`KUBE-SVC-*`) of chains that go unless they are wanted.
   static Result<TablePlan> Make(const TableImage& image, const WantedTable& wanted,
                                 std::span<const std::string> prune);
 
   /// The image is as it should be.
   bool is_done() const { return is_done_; }
   Drift FindDrift() const;
-  /// Chains that are to be removed, and cannot be yet.
+  /// Chains that are to be removed, and are emptied until no foreign chain jumps to them.
   const std::vector<KeptChain>& kept() const { return kept_; }
   /// What GET_INFO will say of the new table.
   const TableInfo& info() const { return info_; }
@@ -56,9 +55,8 @@ class TablePlan {
   /// A user chain of the image.
   struct Chain {
     Fate fate = Fate::kForeign;
-    bool is_pruned = false;   ///< gone for its name alone
-    bool is_kept = false;     ///< unwanted, but a foreign chain jumps to it
-    uint32_t wanted = kNone;  ///< its number, of ours
+    bool is_kept = false;     ///< ours, and has no rules
+    uint32_t wanted = kNone;  ///< its number, of a wanted one
     uint32_t rules = kNone;   ///< offset in the new table; kNone: gone
     uint32_t first_entry = 0;
   };
@@ -71,8 +69,8 @@ class TablePlan {
 
   TablePlan(const TableImage& image, const WantedTable& wanted);
   void MatchChains(std::span<const std::string> prune);
-  Status SpareReferenced();
-  void Spare(uint32_t target, std::string_view by);
+  Status KeepReferenced();
+  void Keep(uint32_t target, std::string_view by);
   Status SortHook(const ImageChain& there, Hook& hook) const;
   Result<bool> IsOurs(uint32_t offset, const WantedHook& wanted) const;
   void CompareChains();
@@ -82,9 +80,10 @@ class TablePlan {
   Status CheckJumps(const Segment& segment, std::string_view owner) const;
 
   RuleMatcher matcher() const { return {*image_, image_of_}; }
+  const Segment& RulesOf(const Chain& chain) const;
   void WriteHook(const ImageChain& there, const Hook& hook, uint32_t to, std::span<uint8_t> table) const;
   void WriteSegment(const Segment& segment, uint32_t to, std::span<uint8_t> table) const;
-  void WriteChain(uint32_t wanted, std::span<uint8_t> table) const;
+  void WriteChain(std::string_view name, const Segment& rules, uint32_t to, std::span<uint8_t> table) const;
   void CopyForeign(uint32_t begin, uint32_t end, uint32_t to, std::span<uint8_t> table) const;
   class Stays;
   void FindStaysIn(const ImageChain& there, const Chain& chain, Stays& stays) const;
@@ -99,6 +98,7 @@ class TablePlan {
   std::vector<Chain> chains_;    ///< as image.chains()
   std::vector<Hook> hooks_;      ///< as image.built_in()
   std::vector<KeptChain> kept_;
+  Segment no_rules_;
   std::vector<uint8_t> head_;     ///< the entry that begins a chain of ours, still without its name
   std::vector<uint8_t> closing_;  ///< the one that ends it
   TableInfo info_;

@@ -38,19 +38,25 @@ void TablePlan::Write(std::span<uint8_t> table) const {
     const Chain& chain = chains_[i];
     const ImageChain& there = image_->chains()[i];
     if (chain.fate == Fate::kGone) continue;
-    if (chain.wanted != kNone)
-      WriteChain(chain.wanted, table);
-    else
+    if (chain.fate == Fate::kForeign)
       CopyForeign(there.begin, there.end, chain.rules - (there.rules - there.begin), table);
+    else
+      WriteChain(there.name, RulesOf(chain), chain.rules, table);
   }
-  for (const uint32_t number : added_) WriteChain(number, table);
+  for (const uint32_t number : added_) {
+    const WantedChain& added = wanted_->chain(number);
+    WriteChain(added.name, added.rules, rules_of_[number], table);
+  }
   const auto final = image_->bytes().subspan(image_->final());
   Copy(final, static_cast<uint32_t>(table.size() - final.size()), table);
 }
 
 void TablePlan::Patch(std::span<uint8_t> image) const {
-  for (const Chain& chain : chains_)
-    if (chain.fate == Fate::kChanged) WriteChain(chain.wanted, image);
+  for (size_t i = 0; i < chains_.size(); ++i) {
+    if (chains_[i].fate != Fate::kChanged) continue;
+    const std::string name(image_->chains()[i].name);  // lies in what is overwritten
+    WriteChain(name, RulesOf(chains_[i]), chains_[i].rules, image);
+  }
 }
 
 void TablePlan::WriteSegment(const Segment& segment, uint32_t to, std::span<uint8_t> table) const {
@@ -59,15 +65,15 @@ void TablePlan::WriteSegment(const Segment& segment, uint32_t to, std::span<uint
     Store(table.data() + to + relocation.verdict, rules_of_[relocation.chain]);
 }
 
-void TablePlan::WriteChain(uint32_t wanted, std::span<uint8_t> table) const {
-  const WantedChain& chain = wanted_->chain(wanted);
-  const uint32_t rules = rules_of_[wanted];
-  const uint32_t begin = rules - static_cast<uint32_t>(head_.size());
+/// `to`: where its first rule lies.
+void TablePlan::WriteChain(std::string_view name, const Segment& rules, uint32_t to,
+                           std::span<uint8_t> table) const {
+  const uint32_t begin = to - static_cast<uint32_t>(head_.size());
   Copy(head_, begin, table);
-  const size_t name = image_->shape().header + offsetof(xt_error_target, errorname);
-  chain.name.copy(reinterpret_cast<char*>(table.data()) + begin + name, kChainName);
-  WriteSegment(chain.rules, rules, table);
-  Copy(closing_, rules + static_cast<uint32_t>(chain.rules.bytes.size()), table);
+  const size_t place_of_name = image_->shape().header + offsetof(xt_error_target, errorname);
+  name.copy(reinterpret_cast<char*>(table.data()) + begin + place_of_name, kChainName);
+  WriteSegment(rules, to, table);
+  Copy(closing_, to + static_cast<uint32_t>(rules.bytes.size()), table);
 }
 
 /// Copies entries of the image that somebody else made, and leads their jumps to where the chains are now.
@@ -123,7 +129,7 @@ std::vector<TablePlan::Stay> TablePlan::FindStays() const {
 }
 
 void TablePlan::FindStaysIn(const ImageChain& there, const Chain& chain, Stays& stays) const {
-  const Segment& segment = wanted_->chain(chain.wanted).rules;
+  const Segment& segment = RulesOf(chain);
   std::vector<uint32_t> offsets;
   for (uint32_t offset = there.rules; offset < there.last; offset += image_->At(offset).size())
     offsets.push_back(offset);

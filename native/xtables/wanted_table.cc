@@ -139,19 +139,12 @@ std::vector<Refusal> WantedTable::FindUnencodable(RuleEncoder& encoder) {
   return refusals;
 }
 
-void WantedTable::Settle(std::span<const KeptChain> kept) {
-  std::vector<uint32_t> still_unwanted;
+void WantedTable::Settle() {
   for (const uint32_t number : std::exchange(unwanted_, {})) {
-    WantedChain& chain = chains_[number];
-    if (chain.state != State::kUnwanted) continue;
-    chain.state = State::kNamed;
-    if (std::ranges::find(kept, chain.name, &KeptChain::chain) != kept.end())
-      still_unwanted.push_back(number);
-    else
-      Release(number);
+    if (chains_[number].state != State::kUnwanted) continue;
+    chains_[number].state = State::kNamed;
+    Release(number);
   }
-  for (const uint32_t number : still_unwanted) chains_[number].state = State::kUnwanted;
-  unwanted_ = std::move(still_unwanted);
   for (WantedHook& hook : hooks_)
     for (const Segment& gone : std::exchange(hook.former, {})) Forget(gone);
 }

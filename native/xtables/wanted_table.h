@@ -74,7 +74,7 @@ struct Refusal {
   Error error;
 };
 
-/// A chain that is not wanted any more, and that a foreign chain jumps to: it stays, without a rule.
+/// A chain that is to be removed, and that a foreign chain jumps to: it stays, without a rule.
 struct KeptChain {
   std::string chain;
   std::string by;  ///< the foreign chain
@@ -90,9 +90,8 @@ class WantedTable {
   Status Complete(RuleEncoder& encoder);
   /// Every rule that cannot be encoded.
   std::vector<Refusal> FindUnencodable(RuleEncoder& encoder);
-  /// The kernel's table is as wanted: what was unwanted or former is forgotten, except the kept chains, which
-  /// stay unwanted.
-  void Settle(std::span<const KeptChain> kept);
+  /// The kernel's table is as wanted: what was unwanted or former is forgotten.
+  void Settle();
 
   /// kNone: the name is unknown. `guess` is looked at first: in tables that we wrote, numbers mostly ascend.
   uint32_t Find(std::string_view name, uint32_t guess) const;

@@ -127,8 +127,9 @@ Status XtablesTable::RestoreCounters(std::span<const TablePlan::Stay> stays, std
 }
 
 void XtablesTable::Settle(const TableInfo& info, Outcome& outcome) {
-  wanted_.Settle(outcome.kept);
+  wanted_.Settle();
   prune_.clear();
+  for (const KeptChain& kept : outcome.kept) prune_.push_back(kept.chain);
   left_ = info;
   outcome.entries = info.entries;
   outcome.bytes = info.bytes;

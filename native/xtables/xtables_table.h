@@ -93,7 +93,7 @@ class XtablesTable {
   TableSocket socket_;
   RuleEncoder encoder_;
   WantedTable wanted_;
-  std::vector<std::string> prune_;  ///< of this apply, and of those that failed before it
+  std::vector<std::string> prune_;  ///< of this apply and of failed ones before it; chains that are kept
   std::optional<TableInfo> left_;   ///< as we left it, if we did
   std::string lock_path_;
   std::unique_ptr<std::atomic<bool>> is_hurried_ = std::make_unique<std::atomic<bool>>(false);

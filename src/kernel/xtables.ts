@@ -112,7 +112,7 @@ export type XtOp = { readonly [K in keyof XtOps]: { readonly op: K } & XtOps[K] 
 export interface XtApplyOptions {
   /**
    * Chains of a former owner: those whose names match (`KUBE-SVC-*`; without `*` the exact name) and that were not set
-   * count as ours and go, together with the jumps to them from hooks and other chains of ours. Default: none.
+   * count as ours and go, as after `remove-chain`, with the jumps to them from hooks. Default: none.
    */
   readonly prune?: readonly string[]
   /** How long to wait for the lock of other programs. Default 5 s. */
@@ -128,11 +128,11 @@ export interface XtOutcome {
   /** Times that another program changed the table between our reading and writing. */
   readonly repeats: number
   readonly lockWaitMs: number
-  /** Chains that should go and cannot, all that there are. They have no rules any more; a later apply removes them. */
+  /** Chains that should go and cannot, all that there are. They have no rules; the apply after the last jump removes them. */
   readonly kept: readonly XtKeptChain[]
 }
 
-/** A chain of ours that is not wanted any more, and that a chain of another program jumps to. */
+/** A chain of ours, or of a former owner, that should go, and that a chain of another program jumps to. */
 export interface XtKeptChain {
   readonly chain: string
   /** The chain that jumps to it. */

@@ -434,16 +434,28 @@ function pruneLaws(law: Law): void {
     assert.equal(await written(lab.xtables, [], ['KUBE-*']), false)
   })
 
-  law('a chain to which others jump stays', async (lab) => {
+  law('a chain to which chains of others jump is emptied, and goes with the last jump', async (lab) => {
     await written(lab.xtables, leftovers)
     await lab.other.addChain('DOCKER')
     await lab.other.append('DOCKER', jump('KUBE-SVC-OLD'))
-    await written(lab.restarted(), [], ['KUBE-*'])
-    assert.deepEqual(await content(lab), {
-      DOCKER: ['-j KUBE-SVC-OLD'],
-      'KUBE-SVC-OLD': ['-j KUBE-SEP-OLD'],
-      'KUBE-SEP-OLD': [markText],
-    })
+    let restarted = lab.xtables
+    for (const isWritten of [true, false]) {
+      restarted = lab.restarted()
+      const outcome = await restarted.apply([], { prune: ['KUBE-*'] })
+      assert.deepEqual(outcome.kept, [{ chain: 'KUBE-SVC-OLD', by: 'DOCKER' }])
+      assert.equal(outcome.isWritten, isWritten)
+      assert.deepEqual(await content(lab), { DOCKER: ['-j KUBE-SVC-OLD'], 'KUBE-SVC-OLD': [] })
+      assert.deepEqual((await restarted.apply([])).kept, outcome.kept)
+      assert.deepEqual(await restarted.compare(), nothingDrifted)
+    }
+    assert.deepEqual((await restarted.apply([set('KUBE-SVC-OLD', mark)])).kept, [])
+    assert.equal((await restarted.apply([remove('KUBE-SVC-OLD')])).kept.length, 1)
+    await lab.other.flush('DOCKER')
+    assert.deepEqual(await restarted.compare(), { missing: [], changed: ['KUBE-SVC-OLD'] })
+    assert.deepEqual((await restarted.apply([])).kept, [])
+    await lab.other.addChain('KUBE-SVC-OLD')
+    assert.equal(await written(restarted, []), false)
+    assert.deepEqual(await content(lab), { DOCKER: [], 'KUBE-SVC-OLD': [] })
   })
 }
 

@@ -179,5 +179,36 @@ for (const family of ['ipv4', 'ipv6'] as const) {
       assert.ok(!(await save(family, 'nat')).includes(chain))
       await iptables(family, 'nat', '-X MINE')
     })
+
+    // The chain kept its rules, was not reported, and stayed when the jump went.
+    it("a chain of a former run that another program's chain jumps to is emptied, and goes with the jump", async () => {
+      const former = new Lab(client, family)
+      former.claim(1)
+      assert.notEqual(await former.tables.write({ mayPrune: true }), undefined)
+      const chain = /-A (KUBE-SVC-\S+)/u.exec(await save(family, 'nat'))?.[1] ?? ''
+      await iptables(family, 'nat', '-N MINE')
+      await iptables(family, 'nat', `-A MINE -p tcp -j ${chain}`)
+      await client.close()
+
+      client = subject.open()
+      const lab = new Lab(client, family)
+      lab.claim(2)
+      assert.notEqual(await lab.tables.write({ mayPrune: true }), undefined)
+      const saved = await save(family, 'nat')
+      assert.ok(saved.includes(`:${chain} - `) && !saved.includes(`-A ${chain} `), saved)
+      assert.ok(saved.includes(`-A MINE -p tcp -j ${chain}`), saved)
+      assert.ok(!saved.includes(addresses[family].pod(1)), saved)
+      assert.equal(await lab.isServed(2), true)
+      const [message, ...more] = lab.errors()
+      assert.match(message ?? '', new RegExp(`chain ${chain} stays, empty, as chain MINE jumps to it`, 'u'))
+      assert.deepEqual(more, [])
+      assert.equal(await lab.tables.check(), false)
+
+      await iptables(family, 'nat', '-F MINE')
+      assert.equal(await lab.tables.check(), true)
+      assert.notEqual(await lab.tables.write({ mayPrune: true }), undefined)
+      assert.ok(!(await save(family, 'nat')).includes(chain))
+      await iptables(family, 'nat', '-X MINE')
+    })
   })
 }

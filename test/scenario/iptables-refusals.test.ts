@@ -209,6 +209,19 @@ describe('a Service with a rule that the kernel refuses', () => {
   })
 })
 
+/** What a run leaves that served `web`: the chain of the Service, to which another program's chain MINE jumps. */
+async function leaveService() {
+  const former = new IptablesLab()
+  await former.deliver(...web, synced)
+  await former.stop()
+  const { xtNamespace } = former.kernel
+  const nat = xtNamespace.table('ipv4', 'nat')
+  const chain = [...nat.chains.keys()].find((name) => name.startsWith('KUBE-SVC-')) ?? ''
+  nat.addChain('MINE')
+  nat.append('MINE', jumpTo(chain))
+  return { xtNamespace, nat, chain }
+}
+
 describe('a chain of another program that jumps to a chain of ours', () => {
   it('keeps it, empty, when its Service goes; everything else is in force, and it goes with the jump', async () => {
     const lab = new IptablesLab()
@@ -235,6 +248,51 @@ describe('a chain of another program that jumps to a chain of ours', () => {
     assert.equal(nat.chains.has(chain), false)
     assert.ok(nat.chains.has('MINE'))
     assert.equal(await failedObjects(lab), '0')
+    await lab.stop()
+  })
+
+  // The chain kept its rules, was not reported, and stayed when the jump went.
+  it('keeps it, empty, after a restart too, and it goes with the jump', async () => {
+    const { xtNamespace, nat, chain } = await leaveService()
+    const start = async (): Promise<IptablesLab> => {
+      const lab = new IptablesLab({ xtNamespace })
+      await lab.deliver(...shop, synced)
+      assert.deepEqual(nat.chains.get(chain), [])
+      assert.deepEqual(linesWith(xtNamespace, '10.1.0.1'), [])
+      assert.deepEqual(
+        lab.log.find('error', 'not programmed').map(({ message }) => message),
+        [
+          `not programmed: a leftover: IPv4 table nat: chain ${chain} stays, empty, as chain MINE jumps to it`,
+        ],
+      )
+      return lab
+    }
+    await (await start()).stop()
+
+    const lab = await start()
+    assert.equal(await failedObjects(lab), '1')
+    await lab.clock.advance(120_000)
+    assert.ok(lab.isHealthy.ipv4())
+    assert.deepEqual(lab.log.find('info', 'Kernel differs'), [])
+    nat.flush('MINE')
+    await lab.clock.advance(2000)
+    assert.equal(nat.chains.has(chain), false)
+    assert.ok(nat.chains.has('MINE'))
+    assert.equal(await failedObjects(lab), '0')
+    await lab.stop()
+  })
+
+  it('keeps it, empty and reported, when the first write after a restart fails', async () => {
+    const { xtNamespace, nat, chain } = await leaveService()
+    const lab = new IptablesLab({ xtNamespace })
+    const door = lab.kernel.xtables('ipv4', 'nat')
+    door.plan = { callFault: (call) => (call === 'apply' ? ENOMEM : undefined) }
+    await lab.deliver(...shop, synced)
+    assert.notDeepEqual(nat.chains.get(chain), [])
+    door.plan = {}
+    await lab.clock.advance(30_000)
+    assert.deepEqual(nat.chains.get(chain), [])
+    assert.equal(lab.log.find('error', `chain ${chain} stays, empty`).length, 1)
     await lab.stop()
   })
 })

@@ -57,7 +57,7 @@ export class ModelXtables implements Xtables {
   readonly #wanted = new Map<string, readonly XtRule[]>()
   readonly #unwanted = new Set<string>()
   readonly #hooks = new Map<string, WantedHook>()
-  /** Of this apply, and of those that failed before it. */
+  /** Of this apply and of those that failed before it; chains that are kept. */
   readonly #prune = new Set<string>()
   /** The table's info after the last apply. */
   #left: string | undefined
@@ -211,34 +211,27 @@ export class ModelXtables implements Xtables {
     }
   }
 
-  /** The table is as wanted: what was unwanted or former is forgotten, but for chains that are kept. */
+  /** The table is as wanted: what was unwanted or former is forgotten, except the chains that are kept. */
   #settle(kept: readonly XtKeptChain[]): void {
     this.#unwanted.clear()
-    for (const { chain } of kept) this.#unwanted.add(chain)
     this.#prune.clear()
+    for (const { chain } of kept) this.#prune.add(chain)
     for (const [hook, { rules }] of this.#hooks) this.#hooks.set(hook, { rules, former: [] })
     this.#left = this.kernel.info
   }
 
   #makePlan(): Plan {
     const present = this.kernel.chains
-    const pruned = new Set(
-      [...present.keys()].filter(
-        (chain) =>
-          !this.kernel.isHook(chain) &&
-          !this.#wanted.has(chain) &&
-          !this.#unwanted.has(chain) &&
-          [...this.#prune].some((pattern) => matches(chain, pattern)),
-      ),
+    const unwanted = new Set(
+      [...present.keys()].filter((chain) => !this.kernel.isHook(chain) && this.#isUnwanted(chain)),
     )
-    const kept: XtKeptChain[] = []
-    const gone = this.#spareReferenced(pruned, kept)
-    const isKept = (chain: string): boolean => kept.some((other) => other.chain === chain)
+    const kept = this.#findReferenced(unwanted)
+    const gone = [...unwanted].filter((chain) => !kept.has(chain))
     const next = new Map<string, readonly XtRule[]>()
     const changed: string[] = []
     for (const [chain, rules] of present) {
-      if (this.kernel.isHook(chain) || gone.has(chain)) continue
-      const wanted = isKept(chain) ? [] : this.#wanted.get(chain)
+      if (this.kernel.isHook(chain) || (unwanted.has(chain) && !kept.has(chain))) continue
+      const wanted = kept.has(chain) ? [] : this.#wanted.get(chain)
       if (wanted !== undefined && !this.kernel.isSame(rules, wanted)) changed.push(chain)
       next.set(chain, wanted ?? rules)
     }
@@ -247,35 +240,36 @@ export class ModelXtables implements Xtables {
     const hooks = new Map<string, readonly XtRule[]>()
     for (const [chain, rules] of present) {
       if (!this.kernel.isHook(chain)) continue
-      const isGone = (target: string): boolean => gone.has(target) || pruned.has(target) || isKept(target)
-      const after = this.#hookAfter(chain, rules, isGone)
+      const after = this.#hookAfter(chain, rules, (target) => unwanted.has(target))
       hooks.set(chain, after)
       if (!this.kernel.isSame(rules, after)) changed.push(chain)
     }
     changed.push(...gone)
     this.#checkJumps(next)
-    const drift = { missing, changed }
-    const isDone = missing.length + changed.length === 0
-    return { chains: new Map([...hooks, ...next]), drift, kept, isDone }
+    return {
+      chains: new Map([...hooks, ...next]),
+      drift: { missing, changed },
+      kept: [...kept].map(([chain, by]) => ({ chain, by })),
+      isDone: missing.length + changed.length === 0,
+    }
   }
 
-  /** Chains that go. What chains of others jump to stays: as it is when only its name condemned it, otherwise empty. */
-  #spareReferenced(pruned: ReadonlySet<string>, kept: XtKeptChain[]): ReadonlySet<string> {
-    const present = this.kernel.chains
-    const gone = new Set([...this.#unwanted, ...pruned].filter((chain) => present.has(chain)))
-    const foreign = [...present.keys()].filter(
-      (chain) => !this.kernel.isHook(chain) && !this.#wanted.has(chain) && !gone.has(chain),
-    )
-    for (let chain; (chain = foreign.pop()) !== undefined;) {
-      for (const rule of present.get(chain) ?? []) {
-        const target = chainOf(rule)
-        if (target === undefined || !gone.has(target)) continue
-        gone.delete(target)
-        if (pruned.has(target)) foreign.push(target)
-        else kept.push({ chain: target, by: chain })
+  #isUnwanted(chain: string): boolean {
+    if (this.#wanted.has(chain)) return false
+    return this.#unwanted.has(chain) || [...this.#prune].some((pattern) => matches(chain, pattern))
+  }
+
+  /** Those of the chains that a chain of another program jumps to, each with that chain. */
+  #findReferenced(unwanted: ReadonlySet<string>): ReadonlyMap<string, string> {
+    const kept = new Map<string, string>()
+    for (const [by, rules] of this.kernel.chains) {
+      if (this.kernel.isHook(by) || this.#wanted.has(by) || unwanted.has(by)) continue
+      for (const rule of rules) {
+        const chain = chainOf(rule)
+        if (chain !== undefined && unwanted.has(chain) && !kept.has(chain)) kept.set(chain, by)
       }
     }
-    return gone
+    return kept
   }
 
   #hookAfter(hook: string, rules: readonly XtRule[], isGone: (chain: string) => boolean): readonly XtRule[] {

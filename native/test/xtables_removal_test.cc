@@ -1,0 +1,153 @@
+// Chains that are to go: those that were removed, and those of a former owner. A chain of another program may
+// jump to one. Tables are told in the words of ModelTable::Text().
+#include <cerrno>
+
+#include "xtables_table_lab.h"
+
+namespace viaduct::xtables {
+namespace {
+
+class XtablesRemovalTest : public XtablesTableTest {};
+
+// Issue 18, C2: the whole table was not written, EBUSY.
+TEST_F(XtablesRemovalTest, ChainThatAForeignOneJumpsToIsEmptiedAndKept) {
+  Apply(Small());
+  const std::string theirs = "THEIRS: 5>KUBE-B[5], RETURN\n";
+  const std::string hooks = "PREROUTING: ACCEPT\nINPUT: 9>KUBE-B, ACCEPT\nOUTPUT: 1>KUBE-A, ACCEPT\n";
+  kernel.SetText(hooks + "POSTROUTING: ACCEPT\nKUBE-A: 2>KUBE-B, RETURN\nKUBE-B: 4>ACCEPT, RETURN[6]\n" +
+                 theirs);
+  BatchBuilder batch;
+  batch.SetChain("KUBE-A").Accept(7).RemoveChain("KUBE-B");
+  const Outcome outcome = Apply(batch);
+  ASSERT_EQ(outcome.kept.size(), 1U);
+  EXPECT_EQ(outcome.kept[0].chain + " " + outcome.kept[0].by, "KUBE-B THEIRS");
+  const std::string before =
+      "PREROUTING: ACCEPT\nINPUT: ACCEPT\nOUTPUT: 1>KUBE-A, ACCEPT\nPOSTROUTING: ACCEPT\nKUBE-A: 7>ACCEPT, "
+      "RETURN\n";
+  EXPECT_EQ(kernel.Text(), before + "KUBE-B: RETURN[6]\n" + theirs);
+  EXPECT_TRUE(Compare().changed.empty());
+  const Outcome again = Apply({});
+  EXPECT_FALSE(again.is_written);
+  EXPECT_EQ(again.kept.size(), 1U);
+
+  kernel.SetText(before + "KUBE-B: RETURN\nTHEIRS: RETURN\n");
+  EXPECT_EQ(Compare().changed, std::vector<std::string>{"KUBE-B"});
+  EXPECT_TRUE(Apply({}).kept.empty());
+  EXPECT_EQ(kernel.Text(), before + "THEIRS: RETURN\n");
+}
+
+TEST_F(XtablesRemovalTest, KeptChainMayBeWantedAgain) {
+  Apply(Small());
+  kernel.SetText(std::string(kSmall) + "THEIRS: 5>KUBE-B, RETURN\n");
+  BatchBuilder away;
+  away.SetChain("KUBE-A").RemoveChain("KUBE-B");
+  EXPECT_EQ(Apply(away).kept.size(), 1U);
+  EXPECT_TRUE(Apply(Small()).kept.empty());
+  EXPECT_EQ(kernel.Text(), std::string(kSmall) + "THEIRS: 5>KUBE-B, RETURN\n");
+}
+
+TEST_F(XtablesRemovalTest, PrunesAFormerOwnersChains) {
+  kernel.SetText(
+      "PREROUTING: 1>KUBE-OLD, ACCEPT\nINPUT: ACCEPT\n"
+      "OUTPUT: 7>DROP[7], 2>KUBE-SVC-1, ACCEPT\nPOSTROUTING: ACCEPT\n"
+      "KUBE-OLD: 1>KUBE-SVC-1, RETURN\n"
+      "KUBE-SVC-1: 1>KUBE-SEP-1, RETURN\n"
+      "KUBE-SEP-1: 1>ACCEPT, RETURN\n"
+      "KUBE-OLDER: 9>DROP[9], RETURN\n");
+  Apply(Small(), {"KUBE-OLD", "KUBE-SVC-*", "KUBE-SEP-*"});
+  EXPECT_EQ(kernel.Text(),
+            "PREROUTING: ACCEPT\nINPUT: ACCEPT\n"
+            "OUTPUT: 1>KUBE-A, 7>DROP[7], ACCEPT\nPOSTROUTING: ACCEPT\n"
+            "KUBE-OLDER: 9>DROP[9], RETURN\n"
+            "KUBE-A: 2>KUBE-B, 3>ACCEPT, RETURN\n"
+            "KUBE-B: 4>ACCEPT, RETURN\n");
+}
+
+constexpr const char* kPolicies = "PREROUTING: ACCEPT\nINPUT: ACCEPT\nOUTPUT: ACCEPT\nPOSTROUTING: ACCEPT\n";
+
+/// Two Services of a former run; a chain of another program jumps to the first.
+constexpr const char* kFormer =
+    "PREROUTING: ACCEPT\nINPUT: 9>KUBE-SVC-1, ACCEPT\nOUTPUT: ACCEPT\nPOSTROUTING: ACCEPT\n"
+    "KUBE-SVC-1: 1>KUBE-SEP-1, 2>ACCEPT, RETURN[6]\n"
+    "KUBE-SEP-1: 1>ACCEPT, RETURN\n"
+    "KUBE-SVC-2: 1>KUBE-SVC-1, RETURN\n"
+    "THEIRS: 1>KUBE-SVC-1[5], RETURN\n";
+
+/// "KUBE-A by THEIRS", a line each.
+std::string Words(const std::vector<KeptChain>& kept) {
+  std::string words;
+  for (const auto& [chain, by] : kept) words += chain + " by " + by + "\n";
+  return words;
+}
+
+// Issue 18, C2: the chain kept its rules, nothing reported it, and it stayed when the jump went.
+TEST_F(XtablesRemovalTest, FormerOwnersChainThatAForeignOneJumpsToIsEmptiedAndKept) {
+  kernel.SetText(kFormer);
+  EXPECT_EQ(Words(Apply({}, {"KUBE-*"}).kept), "KUBE-SVC-1 by THEIRS\n");
+  EXPECT_EQ(kernel.Text(),
+            std::string(kPolicies) + "KUBE-SVC-1: RETURN[6]\nTHEIRS: 1>KUBE-SVC-1[5], RETURN\n");
+  EXPECT_TRUE(Compare().changed.empty());
+  const Outcome again = Apply({});
+  EXPECT_FALSE(again.is_written);
+  EXPECT_EQ(Words(again.kept), "KUBE-SVC-1 by THEIRS\n");
+
+  kernel.SetText(std::string(kPolicies) + "KUBE-SVC-1: RETURN\nTHEIRS: RETURN\n");
+  EXPECT_EQ(Compare().changed, std::vector<std::string>{"KUBE-SVC-1"});
+  EXPECT_TRUE(Apply({}).kept.empty());
+  EXPECT_EQ(kernel.Text(), std::string(kPolicies) + "THEIRS: RETURN\n");
+
+  kernel.SetText(std::string(kPolicies) + "KUBE-SVC-1: 1>ACCEPT, RETURN\n");
+  EXPECT_FALSE(Apply({}).is_written) << "the name is forgotten with the chain";
+}
+
+TEST_F(XtablesRemovalTest, FormerOwnersKeptChainMayBeWanted) {
+  kernel.SetText(kFormer);
+  Apply({}, {"KUBE-*"});
+  BatchBuilder batch;
+  batch.SetChain("KUBE-SVC-1").Accept(4);
+  EXPECT_EQ(Words(Apply(batch).kept), "");
+  EXPECT_EQ(kernel.Text(),
+            std::string(kPolicies) + "KUBE-SVC-1: 4>ACCEPT, RETURN[6]\nTHEIRS: 1>KUBE-SVC-1[5], RETURN\n");
+}
+
+TEST_F(XtablesRemovalTest, FormerOwnersKeptChainIsReportedAfterAWriteThatFailed) {
+  kernel.SetText(kFormer);
+  kernel.replace_error = ENOMEM;
+  EXPECT_EQ(Refused({}, {"KUBE-*"}).code, ENOMEM);
+  EXPECT_EQ(kernel.Text(), kFormer);
+  EXPECT_EQ(Words(Apply({}).kept), "KUBE-SVC-1 by THEIRS\n");
+  EXPECT_EQ(kernel.Text(),
+            std::string(kPolicies) + "KUBE-SVC-1: RETURN[6]\nTHEIRS: 1>KUBE-SVC-1[5], RETURN\n");
+}
+
+// The first chain of the name goes; the one that is jumped to kept its rules, unreported.
+TEST_F(XtablesRemovalTest, EveryChainOfANameThatForeignOnesJumpToIsEmptied) {
+  const std::string twice = "KUBE-B: 1>DROP, RETURN\nKUBE-B: 2>DROP, RETURN[7]\n";
+  const std::string theirs = "THEIRS: 5>KUBE-B, RETURN\n";
+  BatchBuilder away;
+  away.RemoveChain("KUBE-B");
+  for (const bool is_former : {false, true}) {
+    Open();
+    kernel.SetText(kPolicies + twice + theirs);
+    const auto prune = is_former ? std::vector<std::string>{"KUBE-*"} : std::vector<std::string>();
+    EXPECT_EQ(Words(Apply(is_former ? BatchBuilder() : away, prune).kept), "KUBE-B by THEIRS\n");
+    EXPECT_EQ(kernel.Text(), kPolicies + ("KUBE-B: RETURN[7]\n" + theirs));
+    EXPECT_FALSE(Apply({}).is_written);
+    kernel.SetText(std::string(kPolicies) + "KUBE-B: RETURN\nTHEIRS: RETURN\n");
+    Apply({});
+    EXPECT_EQ(kernel.Text(), std::string(kPolicies) + "THEIRS: RETURN\n");
+  }
+}
+
+TEST_F(XtablesRemovalTest, PruningIsNotForgottenWhenItFails) {
+  kernel.SetText("PREROUTING: ACCEPT\nINPUT: ACCEPT\nOUTPUT: ACCEPT\nPOSTROUTING: ACCEPT\nKUBE-X: RETURN\n");
+  kernel.replace_error = ENOMEM;
+  EXPECT_EQ(Refused(Small(), {"KUBE-*"}).code, ENOMEM);
+  Apply({});
+  EXPECT_EQ(kernel.Text(), kSmall);
+  kernel.SetText(std::string(kSmall) + "KUBE-X: RETURN\n");
+  EXPECT_FALSE(Apply({}).is_written);  // nor kept when it is done
+}
+
+}  // namespace
+}  // namespace viaduct::xtables
