@@ -139,6 +139,31 @@ TEST_F(XtablesRemovalTest, EveryChainOfANameThatForeignOnesJumpToIsEmptied) {
   }
 }
 
+// The list was made of a look at the table before the lock, and an empty chain that another program's chain
+// jumps to was emptied again when its owner filled it.
+TEST_F(XtablesRemovalTest, ChainThatAnotherProgramMayFillGoesWhileItIsUnused) {
+  struct Case {
+    const char* before;
+    const char* after;
+  };
+  const Case cases[] = {
+      {"KUBE-X: RETURN\n", ""},
+      {"KUBE-A: 1>KUBE-X, RETURN\nKUBE-X: RETURN\n", ""},
+      {"KUBE-X: 1>DROP, RETURN\n", "KUBE-X: 1>DROP, RETURN\n"},
+      {"KUBE-X: RETURN\nTHEIRS: 1>KUBE-X, RETURN\n", "KUBE-X: RETURN\nTHEIRS: 1>KUBE-X, RETURN\n"},
+      {"KUBE-X?: RETURN\n", "KUBE-X?: RETURN\n"},
+  };
+  for (const auto& [before, after] : cases) {
+    Open();
+    kernel.SetText(kPolicies + std::string(before));
+    EXPECT_EQ(Words(Apply({}, {"KUBE-A", "KUBE-X?"}).kept), "");
+    EXPECT_EQ(kernel.Text(), kPolicies + std::string(after));
+    EXPECT_FALSE(Apply({}, {"KUBE-A", "KUBE-X?"}).is_written);
+  }
+  kernel.SetText(kPolicies + std::string("KUBE-X: 1>DROP, RETURN\nTHEIRS: 1>KUBE-X, RETURN\n"));
+  EXPECT_FALSE(Apply({}).is_written);
+}
+
 TEST_F(XtablesRemovalTest, PruningIsNotForgottenWhenItFails) {
   kernel.SetText("PREROUTING: ACCEPT\nINPUT: ACCEPT\nOUTPUT: ACCEPT\nPOSTROUTING: ACCEPT\nKUBE-X: RETURN\n");
   kernel.replace_error = ENOMEM;

@@ -14,9 +14,12 @@ using State = WantedChain::State;
 
 Error Refused(int code, std::string text) { return {code, "change the table", std::move(text)}; }
 
-bool IsMatch(std::string_view name, std::string_view pattern) {
-  if (!pattern.ends_with('*')) return name == pattern;
-  return name.starts_with(pattern.substr(0, pattern.size() - 1));
+/// Whether the pattern names a chain of that name, with or without rules.
+bool IsMatch(std::string_view pattern, std::string_view name, bool is_empty) {
+  const std::string_view stem = pattern.substr(0, pattern.size() - 1);
+  if (pattern.ends_with('*')) return name.starts_with(stem);
+  if (pattern.ends_with('?')) return is_empty && name == stem;
+  return name == pattern;
 }
 
 }  // namespace
@@ -53,8 +56,8 @@ void TablePlan::MatchChains(std::span<const std::string> prune) {
   uint32_t last = kNone;
   for (uint32_t i = 0; i < chains_.size(); ++i) {
     Chain& chain = chains_[i];
-    const std::string_view name = image_->chains()[i].name;
-    const uint32_t number = wanted_->Find(name, last + 1);
+    const ImageChain& there = image_->chains()[i];
+    const uint32_t number = wanted_->Find(there.name, last + 1);
     if (number != kNone) last = number;
     // The kernel takes two chains of one name. Ours is the first; what is to go goes with all of its name.
     const bool is_first = number != kNone && image_of_[number] == kNone;
@@ -63,9 +66,15 @@ void TablePlan::MatchChains(std::span<const std::string> prune) {
     if (state == State::kWanted && is_first) {
       chain.wanted = number;
       chain.fate = Fate::kChanged;
-    } else if (state == State::kUnwanted ||
-               std::ranges::any_of(prune, [&](const auto& pattern) { return IsMatch(name, pattern); })) {
+    } else if (state == State::kUnwanted) {
       chain.fate = Fate::kGone;
+    } else {
+      const auto match = std::ranges::find_if(prune, [&](const std::string& pattern) {
+        return IsMatch(pattern, there.name, there.rules == there.last);
+      });
+      if (match == prune.end()) continue;
+      chain.fate = Fate::kGone;
+      chain.is_shared = match->ends_with('?');
     }
   }
   for (uint32_t number = 0; number < wanted_->size(); ++number) {
@@ -74,8 +83,13 @@ void TablePlan::MatchChains(std::span<const std::string> prune) {
   }
 }
 
-/// Empties a chain that was to go. Two chains of one name are reported once.
-void TablePlan::Keep(uint32_t target, std::string_view by) {
+/// Empties a chain that was to go, or leaves it alone if it is shared. Two chains of one name are reported
+/// once.
+void TablePlan::Spare(uint32_t target, std::string_view by) {
+  if (chains_[target].is_shared) {
+    chains_[target].fate = Fate::kForeign;
+    return;
+  }
   chains_[target].fate = Fate::kChanged;
   chains_[target].is_kept = true;
   const std::string_view name = image_->chains()[target].name;
@@ -93,7 +107,7 @@ Status TablePlan::KeepReferenced() {
       if (!jump.ok()) return jump.error();
       if (!jump.value() || jump.value()->chain == kNone) continue;
       const uint32_t target = jump.value()->chain;
-      if (chains_[target].fate == Fate::kGone) Keep(target, there.name);
+      if (chains_[target].fate == Fate::kGone) Spare(target, there.name);
     }
   }
   return Ok();

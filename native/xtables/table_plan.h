@@ -23,8 +23,9 @@ struct Drift {
 /// it, unchanged.
 class TablePlan {
  public:
-  /// ENOENT: a chain of ours jumps to one that is not there. EPROTO: the image is no table. `prune`: names
-  /// and patterns (`KUBE-SVC-*`) of chains that go unless they are wanted.
+  /// ENOENT: a chain of ours jumps to one that is not there. EPROTO: the image is no table. `prune`:
+  /// chains that go unless they are wanted: names, prefixes (`KUBE-SVC-*`), and names of chains that go only
+  /// while they have no rules and no foreign chain jumps to them (`KUBE-MARK-DROP?`).
   static Result<TablePlan> Make(const TableImage& image, const WantedTable& wanted,
                                 std::span<const std::string> prune);
 
@@ -55,6 +56,7 @@ class TablePlan {
   /// A user chain of the image.
   struct Chain {
     Fate fate = Fate::kForeign;
+    bool is_shared = false;   ///< goes only if no foreign chain jumps to it
     bool is_kept = false;     ///< ours, and has no rules
     uint32_t wanted = kNone;  ///< its number, of a wanted one
     uint32_t rules = kNone;   ///< offset in the new table; kNone: gone
@@ -70,7 +72,7 @@ class TablePlan {
   TablePlan(const TableImage& image, const WantedTable& wanted);
   void MatchChains(std::span<const std::string> prune);
   Status KeepReferenced();
-  void Keep(uint32_t target, std::string_view by);
+  void Spare(uint32_t target, std::string_view by);
   Status SortHook(const ImageChain& there, Hook& hook) const;
   Result<bool> IsOurs(uint32_t offset, const WantedHook& wanted) const;
   void CompareChains();

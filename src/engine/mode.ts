@@ -49,7 +49,7 @@ export interface ModeOptions {
   readonly formerChains: ChainNames
 }
 
-/** Names of chains by table of x_tables; `*` at the end of a name stands for any rest. */
+/** Names of chains by table of x_tables, as patterns of `XtApplyOptions.prune`. */
 export type ChainNames = Readonly<Partial<Record<XtTableName, readonly string[]>>>
 
 export interface CleanUpOptions {

@@ -111,8 +111,9 @@ export type XtOp = { readonly [K in keyof XtOps]: { readonly op: K } & XtOps[K] 
 
 export interface XtApplyOptions {
   /**
-   * Chains of a former owner: those whose names match (`KUBE-SVC-*`; without `*` the exact name) and that were not set
-   * count as ours and go, as after `remove-chain`, with the jumps to them from hooks. Default: none.
+   * Chains of a former owner: those whose names match and that were not set count as ours and go, as after `remove-chain`,
+   * with the jumps to them from hooks. `KUBE-SERVICES`: this name; `KUBE-SVC-*`: names that begin so; `KUBE-MARK-DROP?`: this
+   * name, while the chain has no rules and no chain of another program jumps to it. Default: none.
    */
   readonly prune?: readonly string[]
   /** How long to wait for the lock of other programs. Default 5 s. */

@@ -214,6 +214,22 @@ describe('chains of old releases of kube-proxy (issue 18, B7)', () => {
       assert.deepEqual(linesOfOldReleases(kernel.xtNamespace), before)
     })
   }
+
+  it('but for an empty KUBE-MARK-DROP that another program jumps to: kubelet may fill it', async () => {
+    const kernel = openModelKernel()
+    const nat = kernel.xtNamespace.table('ipv4', 'nat')
+    for (const chain of ['KUBE-MARK-DROP', 'MINE']) nat.addChain(chain)
+    nat.append('MINE', jumpTo('KUBE-MARK-DROP'))
+    const lab = new IptablesLab({ kernel })
+    await lab.deliver(...web, synced)
+    nat.append('KUBE-MARK-DROP', { target: { kind: 'mark', value: 0x8000, mask: 0x8000 } })
+    const before = linesOfOldReleases(kernel.xtNamespace)
+    await lab.deliver(...shop)
+    await lab.clock.advance(120_000)
+    assert.deepEqual(linesOfOldReleases(kernel.xtNamespace), before)
+    assert.deepEqual(lab.log.find('error', 'not programmed'), [])
+    await lab.stop()
+  })
 })
 
 describe('a set that was made to try the kernel, and that a kill left (issue 18, C4)', () => {

@@ -27,7 +27,7 @@ const WantedTable& Wanted(const Shape& shape) {
 }
 
 const std::vector<std::string>& Prune() {
-  static const std::vector<std::string> prune = {"KUBE-*", "D"};
+  static const std::vector<std::string> prune = {"KUBE-*", "D", "E?"};
   return prune;
 }
 

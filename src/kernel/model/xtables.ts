@@ -39,8 +39,12 @@ interface Plan {
   readonly isDone: boolean
 }
 
-function matches(name: string, pattern: string): boolean {
-  return pattern.endsWith('*') ? name.startsWith(pattern.slice(0, -1)) : name === pattern
+/** Whether the pattern of `XtApplyOptions.prune` names the chain. */
+function matches(pattern: string, name: string, isEmpty: boolean): boolean {
+  const stem = pattern.slice(0, -1)
+  if (pattern.endsWith('*')) return name.startsWith(stem)
+  if (pattern.endsWith('?')) return isEmpty && name === stem
+  return name === pattern
 }
 
 /** net/netfilter/x_tables.c xt_check_proc_name(): a list of `recent` is a file. */
@@ -223,9 +227,16 @@ export class ModelXtables implements Xtables {
   #makePlan(): Plan {
     const present = this.kernel.chains
     const unwanted = new Set(
-      [...present.keys()].filter((chain) => !this.kernel.isHook(chain) && this.#isUnwanted(chain)),
+      [...present]
+        .filter(([chain, rules]) => !this.kernel.isHook(chain) && this.#isUnwanted(chain, rules.length === 0))
+        .map(([chain]) => chain),
     )
     const kept = this.#findReferenced(unwanted)
+    for (const chain of kept.keys()) {
+      if (!this.#prune.has(`${chain}?`)) continue
+      unwanted.delete(chain)
+      kept.delete(chain)
+    }
     const gone = [...unwanted].filter((chain) => !kept.has(chain))
     const next = new Map<string, readonly XtRule[]>()
     const changed: string[] = []
@@ -254,13 +265,13 @@ export class ModelXtables implements Xtables {
     }
   }
 
-  #isUnwanted(chain: string): boolean {
+  #isUnwanted(chain: string, isEmpty: boolean): boolean {
     if (this.#wanted.has(chain)) return false
-    return this.#unwanted.has(chain) || [...this.#prune].some((pattern) => matches(chain, pattern))
+    return this.#unwanted.has(chain) || [...this.#prune].some((pattern) => matches(pattern, chain, isEmpty))
   }
 
   /** Those of the chains that a chain of another program jumps to, each with that chain. */
-  #findReferenced(unwanted: ReadonlySet<string>): ReadonlyMap<string, string> {
+  #findReferenced(unwanted: ReadonlySet<string>): Map<string, string> {
     const kept = new Map<string, string>()
     for (const [by, rules] of this.kernel.chains) {
       if (this.kernel.isHook(by) || this.#wanted.has(by) || unwanted.has(by)) continue

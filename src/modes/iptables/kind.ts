@@ -3,7 +3,11 @@ import { cleanUpXtables, describeCleanedTables } from '../shared/index.js'
 import { ownedChains } from './compile/names.js'
 import { openIptablesMode } from './mode.js'
 
-/** Those of old releases: policy Local before 1.24, and the userspace mode, which ended with 1.25. */
+/**
+ * Those of old releases: policy Local before 1.24, and the userspace mode, which ended with 1.25. kube-proxy before 1.25 made
+ * KUBE-MARK-DROP without a rule, for kubelet to fill; kubelet before 1.28 keeps a rule in it, which sets the mark that its KUBE-FIREWALL
+ * drops. So it is kube-proxy's alone while it is empty.
+ */
 const chainsOfOldReleases = {
   nat: [
     'KUBE-XLB-*',
@@ -11,6 +15,7 @@ const chainsOfOldReleases = {
     'KUBE-PORTALS-HOST',
     'KUBE-NODEPORT-CONTAINER',
     'KUBE-NODEPORT-HOST',
+    'KUBE-MARK-DROP?',
   ],
   filter: ['KUBE-NODEPORT-NON-LOCAL'],
 } as const satisfies ChainNames

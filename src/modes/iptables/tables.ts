@@ -7,7 +7,6 @@ import type { FamilyMetrics } from '../../metrics/index.js'
 import type { ServicePortKey } from '../../model/index.js'
 import type { IptablesTable } from './compile/desired.js'
 import type { Clock } from '../../clock.js'
-import { findFormerChains } from '../shared/index.js'
 import { LeftOutRoutes, type LeftOutRoutesOptions } from './left-out-routes.js'
 import { RetryQueue, logFamily, type ChainNames } from '../../engine/index.js'
 
@@ -187,14 +186,8 @@ export class IptablesTables {
     this.#staged[table] += countRules(ops)
     const isPruned = mayPrune && this.#unpruned.has(table)
     const last = await this.#stageInTurns(table, ops)
-    const outcome = await this.#ask(table, async (door) => {
-      if (!isPruned) return await this.#applyLeavingOut(table, last, {})
-      // Before the look at the chains, which may fail: the ledger has given the operations away.
-      await door.stage(last)
-      return await this.#applyLeavingOut(table, [], {
-        prune: await findFormerChains(door, this.#options.formerChains),
-      })
-    })
+    const options = isPruned ? { prune: this.#options.formerChains[table] ?? [] } : {}
+    const outcome = await this.#ask(table, async () => await this.#applyLeavingOut(table, last, options))
     if (outcome === 'failed') {
       // What it was told it wants still.
       this.#owed.add(table)

@@ -1,9 +1,8 @@
 // In: routes, and the kernel's tables. Out: work that every mode does in the same way.
 // Never: one mode's own objects.
 // Owner of: UDP flows that are to be deleted, health check listeners.
-// Read next: conntrack-cleaner.ts, service-health-checks.ts, former-chains.ts.
+// Read next: conntrack-cleaner.ts, service-health-checks.ts, xtables-clean-up.ts.
 export { ConntrackCleaner } from './conntrack-cleaner.js'
-export { findFormerChains } from './former-chains.js'
 export { frontendConflict } from './frontend-conflict.js'
 export { LocalPolicyGaps } from './local-policy-gaps.js'
 export { ServiceHealthChecks } from './service-health-checks.js'

@@ -3,7 +3,6 @@ import type { IpFamily } from '../../address.js'
 import { KernelError } from '../../errors.js'
 import type { NftChains, XtTableName, Xtables } from '../../kernel/index.js'
 import type { Log } from '../../log.js'
-import { findFormerChains } from './former-chains.js'
 import { type ChainNames, logFamily } from '../../engine/index.js'
 
 export interface XtablesDoors {
@@ -39,7 +38,7 @@ async function cleanTable(door: Xtables, chains: ChainNames): Promise<CleanedTab
   const { family, table } = door
   try {
     const before = await door.chains()
-    await door.apply([], { prune: await findFormerChains(door, chains) })
+    await door.apply([], { prune: chains[table] ?? [] })
     const after = new Set((await door.chains()).map(({ chain }) => chain))
     const removed = before.map(({ chain }) => chain).filter((chain) => !after.has(chain))
     return { family, table, removed, error: undefined }
