@@ -50,14 +50,13 @@ function leaving(
       return await cleanUp({ ...options, chains: formerChains })
     } catch (error) {
       if (!(error instanceof KernelError)) throw error
-      return { removed: undefined, failures: [error] }
+      return { removed: undefined, failures: [error.message] }
     }
   }
   return async () => {
     const { removed, failures } = await tryIt()
     if (removed !== undefined) log.info(`What ${name} mode left: ${removed}`)
-    const text = failures.map(({ message }) => message).join('; ')
-    warnings.report(name, failures.length === 0 ? undefined : { text })
+    warnings.report(name, failures.length === 0 ? undefined : { text: failures.join('; ') })
     return failures.length === 0
   }
 }

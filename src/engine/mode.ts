@@ -66,8 +66,8 @@ export interface CleanUpOutcome {
   readonly text: string
   /** What was removed; undefined: nothing. */
   readonly removed: string | undefined
-  /** Empty: nothing is left. */
-  readonly failures: readonly KernelError[]
+  /** Why something is left, a sentence each; empty: nothing is. */
+  readonly failures: readonly string[]
 }
 
 /** A proxy mode before it is open: what the agent must know to choose it, and to remove what it left. */

@@ -4,7 +4,12 @@ import { constants } from 'node:os'
 import { describe, it } from 'node:test'
 import { KernelError } from '../../src/errors.js'
 import { RouteCursor } from '../../src/kernel/index.js'
-import { type ModelKernel, type ModelXtNamespace, openModelKernel } from '../../src/kernel/model/index.js'
+import {
+  type ModelKernel,
+  type ModelXtNamespace,
+  type ModelXtTable,
+  openModelKernel,
+} from '../../src/kernel/model/index.js'
 import type { ObjectEvent } from '../../src/source/index.js'
 import { cleanUpAll } from '../../src/agent/index.js'
 import { IptablesLab, jumpTo, linesWith, refusePruning, ruleLines } from '../support/iptables-lab.js'
@@ -229,6 +234,66 @@ describe('chains of old releases of kube-proxy (issue 18, B7)', () => {
     assert.deepEqual(linesOfOldReleases(kernel.xtNamespace), before)
     assert.deepEqual(lab.log.find('error', 'not programmed'), [])
     await lab.stop()
+  })
+})
+
+/** MINE of another program jumps to the first chain whose name begins so. */
+function jumpFromMine(kernel: ModelXtTable, prefix: string): string {
+  const chain = [...kernel.chains.keys()].find((name) => name.startsWith(prefix)) ?? ''
+  kernel.addChain('MINE')
+  kernel.append('MINE', jumpTo(chain))
+  return chain
+}
+
+// It kept its rules, and nothing reported it.
+describe('a chain that another mode left, and that another program jumps to (issue 18, C2)', () => {
+  const rows = [
+    ['ipvs', 'iptables', 'nat', 'KUBE-SVC-'],
+    ['iptables', 'ipvs', 'mangle', 'KUBE-IPVS-IN'],
+  ] as const
+  for (const [mode, other, table, prefix] of rows) {
+    it(`to ${mode}: stays, empty, is reported, and goes with the jump`, async () => {
+      const former = other === 'ipvs' ? new PipelineLab() : new IptablesLab()
+      await former.deliver(...web, synced)
+      await former.stop()
+      const { xtNamespace } = former.kernel
+      const kernel = xtNamespace.table('ipv4', table)
+      const chain = jumpFromMine(kernel, prefix)
+      assert.notDeepEqual(kernel.chains.get(chain), [])
+      const opened = openModelKernel({ xtNamespace })
+      const lab =
+        mode === 'iptables' ? new IptablesLab({ kernel: opened }) : new PipelineLab({ kernel: opened })
+      await lab.deliver(...web, synced)
+      assert.deepEqual(kernel.chains.get(chain), [])
+      await lab.clock.advance(65_000)
+      const trouble = `What ${other} mode left cannot all be removed`
+      assert.deepEqual(lab.log.find('info', 'stays, empty'), [])
+      assert.deepEqual(
+        lab.log.find('warn', trouble).map(({ message }) => message),
+        [`${trouble}: IPv4 table ${table}: chain ${chain} stays, empty, as chain MINE jumps to it`],
+      )
+      kernel.flush('MINE')
+      await lab.clock.advance(65_000)
+      assert.equal(kernel.chains.has(chain), false)
+      assert.equal(lab.log.find('info', `What ${other} mode left could be removed now`).length, 1)
+      await lab.stop()
+    })
+  }
+
+  it('with --cleanup: stays, empty, and is named; the next one removes it when the jump is gone', async () => {
+    const lab = await started(...web)
+    await lab.stop()
+    const { xtNamespace } = lab.kernel
+    const nat = xtNamespace.table('ipv4', 'nat')
+    const chain = jumpFromMine(nat, 'KUBE-SVC-')
+    const first = await cleanUpAll(openModelKernel({ xtNamespace }), [])
+    assert.equal(first.isComplete, false)
+    const words = `; failed: IPv4 table nat: chain ${chain} stays, empty, as chain MINE jumps to it`
+    assert.ok(first.text.endsWith(words), first.text)
+    assert.deepEqual(linesWith(xtNamespace, 'KUBE-S'), [`ipv4 nat ${chain}`, `ipv4 nat MINE -j ${chain}`])
+    nat.flush('MINE')
+    assert.equal((await cleanUpAll(openModelKernel({ xtNamespace }), [])).isComplete, true)
+    assert.deepEqual(linesWith(xtNamespace, 'KUBE-S'), [])
   })
 })
 

@@ -32,11 +32,13 @@ export const iptablesKind: ModeKind = {
   lackOf: () => undefined,
   cleanUp: async ({ kernel, chains }) => {
     const cleaned = await cleanUpXtables(kernel, chains)
-    const gone = cleaned.filter(({ removed }) => removed.length > 0)
+    const gone = cleaned
+      .filter(({ removed }) => removed.length > 0)
+      .map((table) => ({ ...table, failures: [] }))
     return {
       text: describeCleanedTables(cleaned),
       removed: gone.length === 0 ? undefined : describeCleanedTables(gone),
-      failures: cleaned.map(({ error }) => error).filter((error) => error !== undefined),
+      failures: cleaned.flatMap(({ failures }) => failures),
     }
   },
 }

@@ -9,6 +9,7 @@ import type { IptablesTable } from './compile/desired.js'
 import type { Clock } from '../../clock.js'
 import { LeftOutRoutes, type LeftOutRoutesOptions } from './left-out-routes.js'
 import { RetryQueue, logFamily, type ChainNames } from '../../engine/index.js'
+import { describeKept } from '../shared/index.js'
 
 /** The tables of one family. */
 export type IptablesDoors = Readonly<Record<IptablesTable, Xtables>>
@@ -239,12 +240,12 @@ export class IptablesTables {
 
   #reportKept(table: IptablesTable, kept: readonly XtKeptChain[]): void {
     const { family, problems } = this.#options
-    const ipFamily = logFamily(family)
+    const fields = { ipFamily: logFamily(family), table }
     const keys = kept.map(({ chain }) => `kept ${family} ${table} ${chain}`)
     for (const key of this.#kept[table]) if (!keys.includes(key)) problems.forget(key)
-    for (const [i, { chain, by }] of kept.entries()) {
-      const text = `a leftover: ${ipFamily} table ${table}: chain ${chain} stays, empty, as chain ${by} jumps to it`
-      problems.report(keys[i] ?? '', { text, fields: { ipFamily, table } })
+    for (const [i, chain] of kept.entries()) {
+      const text = `a leftover: ${describeKept({ family, table }, chain)}`
+      problems.report(keys[i] ?? '', { text, fields })
     }
     this.#kept[table] = keys
   }

@@ -4,7 +4,7 @@ import { KernelError } from '../../errors.js'
 import type { Ipset } from '../../kernel/index.js'
 import { IpsetTable } from './tables/ipset-table.js'
 import { mangleChains } from './compile/chains.js'
-import type { XtablesDoors } from '../shared/index.js'
+import { type XtablesDoors, describeKept } from '../shared/index.js'
 import { dumpSets, ownedSetNames } from './sets.js'
 import { isLeftProbe } from './set-types.js'
 
@@ -25,12 +25,19 @@ export async function readOwnSets(ipset: Ipset, family: IpFamily): Promise<Ipset
   return table
 }
 
-/** Removes the chains of ipvs mode from mangle, where iptables mode has none: what they refer to can go then. Throws KernelError. */
-export async function cleanUpMangle(doors: XtablesDoors): Promise<void> {
+/**
+ * Removes the chains of ipvs mode from mangle, where iptables mode has none: what they refer to can go then. Resolves with a sentence on
+ * each chain that stays, empty. Throws KernelError.
+ */
+export async function cleanUpMangle(doors: XtablesDoors): Promise<readonly string[]> {
+  const left: string[] = []
   for (const family of families) {
     if (!(await doors.activeTables(family)).includes('mangle')) continue
-    await doors.xtables(family, 'mangle').apply([], { prune: mangleChains })
+    const door = doors.xtables(family, 'mangle')
+    const { kept } = await door.apply([], { prune: mangleChains })
+    left.push(...kept.map((chain) => describeKept(door, chain)))
   }
+  return left
 }
 
 /** Destroys every set of the mode, of kube-proxy's, and probes that a kill left; rules that refer to them have to be gone. Throws KernelError. */

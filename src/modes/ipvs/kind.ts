@@ -17,13 +17,13 @@ export const ipvsKind: ModeKind = {
   },
   lackOf,
   cleanUp: async ({ kernel, excludeCidrs }) => {
-    await cleanUpMangle(kernel)
+    const kept = await cleanUpMangle(kernel)
     const report = await cleanUp(kernel, excludeCidrs)
     const isNothing = report.virtualServers + report.routes + report.sets === 0 && !report.device
     return {
       text: describeCleanUp(report),
       removed: isNothing ? undefined : describeCleanUp({ ...report, failures: [] }),
-      failures: report.failures,
+      failures: [...kept, ...report.failures.map(({ message }) => message)],
     }
   },
 }

@@ -9,7 +9,11 @@ export const nftablesKind: ModeKind = {
   cleanUp: async ({ kernel }) => {
     const { removed, failures } = await cleanUpNft(kernel.nftChains)
     const text = removed.length === 0 ? undefined : describeCleanedNft(removed)
-    const failed = failures.map(({ message }) => `failed: ${message}`)
-    return { text: [...(text === undefined ? [] : [text]), ...failed].join('; '), removed: text, failures }
+    const messages = failures.map(({ message }) => message)
+    const sentences = [
+      ...(text === undefined ? [] : [text]),
+      ...messages.map((message) => `failed: ${message}`),
+    ]
+    return { text: sentences.join('; '), removed: text, failures: messages }
   },
 }

@@ -14,3 +14,4 @@ export {
   warnOfNft,
 } from './xtables-clean-up.js'
 export type { TrafficConfig } from './traffic-config.js'
+export { describeKept } from './kept-chain.js'

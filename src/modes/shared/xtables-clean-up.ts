@@ -4,6 +4,7 @@ import { KernelError } from '../../errors.js'
 import type { NftChains, XtTableName, Xtables } from '../../kernel/index.js'
 import type { Log } from '../../log.js'
 import { type ChainNames, logFamily } from '../../engine/index.js'
+import { describeKept } from './kept-chain.js'
 
 export interface XtablesDoors {
   xtables(family: IpFamily, table: XtTableName): Xtables
@@ -16,7 +17,8 @@ export interface CleanedTable {
   readonly table: XtTableName
   /** Chains that went. */
   readonly removed: readonly string[]
-  readonly error: KernelError | undefined
+  /** Why chains are left, a sentence each; empty: none is. */
+  readonly failures: readonly string[]
 }
 
 const families = ['ipv4', 'ipv6'] as const
@@ -38,13 +40,13 @@ async function cleanTable(door: Xtables, chains: ChainNames): Promise<CleanedTab
   const { family, table } = door
   try {
     const before = await door.chains()
-    await door.apply([], { prune: chains[table] ?? [] })
+    const { kept } = await door.apply([], { prune: chains[table] ?? [] })
     const after = new Set((await door.chains()).map(({ chain }) => chain))
     const removed = before.map(({ chain }) => chain).filter((chain) => !after.has(chain))
-    return { family, table, removed, error: undefined }
+    return { family, table, removed, failures: kept.map((chain) => describeKept(door, chain)) }
   } catch (error) {
     if (!(error instanceof KernelError)) throw error
-    return { family, table, removed: [], error }
+    return { family, table, removed: [], failures: [error.message] }
   }
 }
 
@@ -53,8 +55,8 @@ export function describeCleanedTables(cleaned: readonly CleanedTable[]): string 
   const removed = cleaned
     .filter(({ removed: chains }) => chains.length > 0)
     .map(({ family, table, removed: chains }) => `${chains.length} chains from ${logFamily(family)} ${table}`)
-  const failures = cleaned.flatMap(({ error }) => (error === undefined ? [] : [`; failed: ${error.message}`]))
-  return `removed ${removed.length === 0 ? 'no chains' : removed.join(', ')}${failures.join('')}`
+  const failed = cleaned.flatMap(({ failures }) => failures.map((failure) => `; failed: ${failure}`))
+  return `removed ${removed.length === 0 ? 'no chains' : removed.join(', ')}${failed.join('')}`
 }
 
 /**

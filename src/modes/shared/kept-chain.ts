@@ -1,0 +1,10 @@
+import { logFamily } from '../../engine/index.js'
+import type { XtKeptChain, Xtables } from '../../kernel/index.js'
+
+/** `IPv4 table nat: chain KUBE-SVC-A stays, empty, as chain MINE jumps to it`. */
+export function describeKept(
+  { family, table }: Pick<Xtables, 'family' | 'table'>,
+  { chain, by }: XtKeptChain,
+): string {
+  return `${logFamily(family)} table ${table}: chain ${chain} stays, empty, as chain ${by} jumps to it`
+}
