@@ -3,11 +3,14 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/file.h>
+#include <sys/inotify.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
+#include <functional>
 #include <thread>
 #include <vector>
 
@@ -20,9 +23,15 @@ class XtablesLockTest : public testing::Test {
  protected:
   void TearDown() override { std::filesystem::remove(path); }
 
+  std::string Successor() const {
+    std::string name = path + ".next";
+    const Fd made(open(name.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC, 0600));
+    return name;
+  }
   Fd OpenFile() const { return Fd(open(path.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC, 0600)); }
 
   const std::string path = testing::TempDir() + "xtables_lock_test." + std::to_string(getpid());
+  XtablesLock lock = XtablesLock(path);
   std::atomic<bool> is_hurried = false;
 };
 
@@ -69,7 +78,7 @@ TEST_F(XtablesLockTest, GetsItsTurnBesideCallersThatRetakeIt) {
     const Rivals rivals(path, count, 10'000);
     for (int i = 0; i < 20; ++i) {
       rivals.GiveWay();
-      ASSERT_TRUE(XtablesLock::Take(path, std::chrono::hours(1), is_hurried).ok());
+      ASSERT_TRUE(lock.Take(std::chrono::hours(1), is_hurried).ok());
       ASSERT_FALSE(rivals.are_done()) << "beside " << count << " callers, take " << i;
     }
   }
@@ -78,21 +87,46 @@ TEST_F(XtablesLockTest, GetsItsTurnBesideCallersThatRetakeIt) {
 TEST_F(XtablesLockTest, HoldsTheLockWhileItLives) {
   const Fd other = OpenFile();
   {
-    auto lock = XtablesLock::Take(path, milliseconds(0), is_hurried);
-    ASSERT_TRUE(lock.ok());
-    EXPECT_EQ(lock.value().waited(), milliseconds(0));
+    const auto hold = lock.Take(milliseconds(0), is_hurried);
+    ASSERT_TRUE(hold.ok());
+    EXPECT_EQ(hold.value().waited(), milliseconds(0));
     EXPECT_NE(flock(other.get(), LOCK_EX | LOCK_NB), 0);
   }
   EXPECT_EQ(flock(other.get(), LOCK_EX | LOCK_NB), 0);
 }
 
+TEST_F(XtablesLockTest, FollowsTheFileThatHasThePath) {
+  ASSERT_TRUE(lock.Take(milliseconds(0), is_hurried).ok());
+  const auto replace = [&] { std::filesystem::rename(Successor(), path); };
+  const auto remove = [&] { std::filesystem::remove(path); };
+  for (const std::function<void()>& change :
+       {std::function<void()>(replace), std::function<void()>(remove)}) {
+    change();
+    const auto hold = lock.Take(milliseconds(0), is_hurried);
+    ASSERT_TRUE(hold.ok());
+    EXPECT_NE(flock(OpenFile().get(), LOCK_EX | LOCK_NB), 0);
+  }
+}
+
+// Issue 18, C8: a close tells of another program (look/lock_events.h).
+TEST_F(XtablesLockTest, ClosesTheFileAfterNoTake) {
+  OpenFile();
+  const Fd events(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+  ASSERT_GE(inotify_add_watch(events.get(), path.c_str(), IN_CLOSE), 0);
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(lock.Take(milliseconds(0), is_hurried).ok());
+  pollfd ready{events.get(), POLLIN, 0};
+  EXPECT_EQ(poll(&ready, 1, 0), 0);
+  OpenFile();
+  EXPECT_EQ(poll(&ready, 1, 0), 1);
+}
+
 TEST_F(XtablesLockTest, WaitThatEndedDoesNotTakeTheLockLater) {
   const Fd holder = OpenFile();
   ASSERT_EQ(flock(holder.get(), LOCK_EX), 0);
-  const auto lock = XtablesLock::Take(path, milliseconds(30), is_hurried);
-  ASSERT_FALSE(lock.ok());
-  EXPECT_EQ(lock.error().code, EAGAIN);
-  EXPECT_EQ(lock.error().text, "another program holds it");
+  const auto hold = lock.Take(milliseconds(30), is_hurried);
+  ASSERT_FALSE(hold.ok());
+  EXPECT_EQ(hold.error().code, EAGAIN);
+  EXPECT_EQ(hold.error().text, "another program holds it");
   ASSERT_EQ(flock(holder.get(), LOCK_UN), 0);
   EXPECT_EQ(flock(OpenFile().get(), LOCK_EX | LOCK_NB), 0);
 }
@@ -105,7 +139,7 @@ TEST_F(XtablesLockTest, HurryEndsAWaitInThreadsThatBlockSignals) {
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, nullptr);
-    code = XtablesLock::Take(path, std::chrono::hours(1), is_hurried).error().code;
+    code = lock.Take(std::chrono::hours(1), is_hurried).error().code;
     sigset_t after;
     pthread_sigmask(SIG_SETMASK, nullptr, &after);
     EXPECT_EQ(sigismember(&after, SIGRTMAX - 1), 1);

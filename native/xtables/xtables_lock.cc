@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -85,25 +86,41 @@ std::string XtablesLock::DefaultPath() {
   return path != nullptr && *path != '\0' ? path : "/run/xtables.lock";
 }
 
+XtablesLock::Hold::~Hold() {
+  // Ignoring the result: unlocking an open file does not fail.
+  if (fd_ >= 0) (void)flock(fd_, LOCK_UN);
+}
+
 // iptables/xshared.c xtables_lock(), which has one alarm() end its wait in flock(). That signal goes to the
 // whole process; this one goes to one thread.
-Result<XtablesLock> XtablesLock::Take(const std::string& path, milliseconds timeout,
-                                      const std::atomic<bool>& is_hurried) {
-  const std::string operation = "lock " + path;
-  Fd fd(open(path.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC, 0600));
-  if (!fd.is_open()) return Error{errno, operation, {}};
+Result<XtablesLock::Hold> XtablesLock::Take(milliseconds timeout, const std::atomic<bool>& is_hurried) {
+  Status status = Open();
+  if (!status.ok()) return status.error();
+  const std::string operation = "lock " + path_;
   const auto start = Clock::now();
-  if (flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return XtablesLock(std::move(fd), milliseconds::zero());
+  if (flock(fd_.get(), LOCK_EX | LOCK_NB) == 0) return Hold(fd_.get(), milliseconds::zero());
   if (errno != EWOULDBLOCK && errno != EINTR) return Error{errno, operation, {}};
   Interrupter interrupter;
   if (const int code = interrupter.Start(); code != 0)
     return Error{code, operation, "the wait cannot be given a limit"};
   while (Since(start) < timeout && !is_hurried) {
-    if (flock(fd.get(), LOCK_EX) == 0) return XtablesLock(std::move(fd), Since(start));
+    if (flock(fd_.get(), LOCK_EX) == 0) return Hold(fd_.get(), Since(start));
     if (errno != EINTR) return Error{errno, operation, {}};
   }
   // The text is the same after every wait: a problem whose text is unchanged is logged once.
   return Error{EAGAIN, operation, "another program holds it"};
+}
+
+/// Opens the file that has the path now. A file that was removed or replaced keeps nobody else from writing.
+Status XtablesLock::Open() {
+  struct stat named = {};
+  struct stat opened = {};
+  const bool is_same = fd_.is_open() && stat(path_.c_str(), &named) == 0 && fstat(fd_.get(), &opened) == 0 &&
+                       named.st_dev == opened.st_dev && named.st_ino == opened.st_ino;
+  if (is_same) return Ok();
+  fd_ = Fd(open(path_.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC, 0600));
+  if (!fd_.is_open()) return Error{errno, "lock " + path_, {}};
+  return Ok();
 }
 
 }  // namespace viaduct::xtables

@@ -39,7 +39,7 @@ Result<XtablesTable> XtablesTable::Open(uint8_t family, const std::string& table
 XtablesTable::XtablesTable(TableSocket socket, SocketCalls& calls, std::string lock_path)
     : socket_(std::move(socket)),
       encoder_(socket_.shape(), calls, socket_.fd()),
-      lock_path_(std::move(lock_path)) {}
+      lock_(std::move(lock_path)) {}
 
 void XtablesTable::Load(const Batch& batch) {
   encoder_.AskAgain();
@@ -61,10 +61,10 @@ Result<Outcome> XtablesTable::Apply(const Batch& batch, const std::vector<std::s
   status = wanted_.Complete(encoder_);
   if (!status.ok()) return status.error();
   socket_.Trim();
-  auto lock = XtablesLock::Take(lock_path_, lock_timeout, *is_hurried_);
-  if (!lock.ok()) return lock.error();
+  const auto hold = lock_.Take(lock_timeout, *is_hurried_);
+  if (!hold.ok()) return hold.error();
   Outcome outcome;
-  outcome.lock_wait = lock.value().waited();
+  outcome.lock_wait = hold.value().waited();
   return Write(std::move(outcome));
 }
 

@@ -95,7 +95,7 @@ class XtablesTable {
   WantedTable wanted_;
   std::vector<std::string> prune_;  ///< of this apply and of failed ones before it; chains that are kept
   std::optional<TableInfo> left_;   ///< as we left it, if we did
-  std::string lock_path_;
+  XtablesLock lock_;
   std::unique_ptr<std::atomic<bool>> is_hurried_ = std::make_unique<std::atomic<bool>>(false);
 };
 

@@ -13,8 +13,8 @@ const errors = treeText('docs/errors.md')
 /** What the documents tell an operator to run. */
 const tools = new Set(
   (
-    'capsh cat conntrack curl dmesg free fuser getent grep ip ip6tables-legacy-save ipset iptables-legacy iptables-legacy-save ' +
-    'iptables-nft-save iptables-save ipvsadm journalctl kill kube-proxy kubectl ls lsmod modprobe nft node nslookup openssl pidof ps sed ' +
+    'capsh cat conntrack curl dmesg free getent grep ip ip6tables-legacy-save ipset iptables-legacy iptables-legacy-save ' +
+    'iptables-nft-save iptables-save ipvsadm journalctl kill kube-proxy kubectl ls lslocks lsmod modprobe nft node nslookup openssl pidof ps sed ' +
     'sh ss stat sysctl systemctl tail top ulimit watch'
   ).split(' '),
 )
