@@ -3,13 +3,13 @@
 #include <linux/netfilter/ipset/ip_set.h>
 
 #include <chrono>
-#include <optional>
 
 #include "binding/arguments.h"
 
 namespace viaduct::binding {
 
 using ipvs::VirtualServerRecord;
+using look::Finding;
 using look::LookWatch;
 
 namespace {
@@ -19,13 +19,25 @@ constexpr uint32_t kLongestWaitMs = 3'600'000;
 
 Result<LookWatch> OpenWatch(const Napi::CallbackInfo& info) {
   const auto families_parameter = Parameter::Records<uint8_t>("families");
-  const bool has_prefix = info.Length() > 1;
+  const auto period = Parameter::U32("periodMs", kLongestWaitMs);
+  const bool has_sets = info.Length() > 2;
   const Arguments arguments =
-      has_prefix ? Arguments(info, {families_parameter, Parameter::Text("setPrefix", IPSET_MAXNAMELEN - 1)})
-                 : Arguments(info, {families_parameter});
+      has_sets
+          ? Arguments(info, {families_parameter, period, Parameter::Text("setPrefix", IPSET_MAXNAMELEN - 1),
+                             Parameter::U32("setsShare")})
+          : Arguments(info, {families_parameter, period});
   const auto families = arguments.Records<uint8_t>(0);
   for (const uint8_t family : families) CheckFamily(info.Env(), family);
-  return LookWatch::Open(families, has_prefix ? std::optional(arguments.Text(1)) : std::nullopt);
+  look::WatchOptions options{.families = families, .period = std::chrono::milliseconds(arguments.U32(1))};
+  if (has_sets) options.sets = look::WatchedSets{arguments.Text(2), arguments.U32(3)};
+  return LookWatch::Open(options);
+}
+
+Napi::Value FindingToValue(Napi::Env env, Finding&& found) {
+  auto result = Napi::Object::New(env);
+  result.Set("isOther", Napi::Boolean::New(env, found.is_other));
+  result.Set("isUnlocked", Napi::Boolean::New(env, found.is_unlocked));
+  return result;
 }
 
 }  // namespace
@@ -44,10 +56,8 @@ Napi::Value LookWatchWrap::Next(const Napi::CallbackInfo& info) {
       info, {Parameter::Records<VirtualServerRecord>("sample"), Parameter::U32("longestMs", kLongestWaitMs)});
   const auto sample = arguments.Records<VirtualServerRecord>(0);
   const std::chrono::milliseconds longest(arguments.U32(1));
-  return slot.Fly<bool>(info, {[sample, longest](LookWatch& watch) { return watch.Next(sample, longest); },
-                               [](Napi::Env env, bool&& is_other) -> Napi::Value {
-                                 return Napi::Boolean::New(env, is_other);
-                               }});
+  return slot.Fly<Finding>(
+      info, {[sample, longest](LookWatch& watch) { return watch.Next(sample, longest); }, FindingToValue});
 }
 
 Napi::Value LookWatchWrap::Close(const Napi::CallbackInfo& info) {

@@ -16,10 +16,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
-constexpr nanoseconds kPeriod = std::chrono::seconds(1);
-/// Sets are looked at for so small a part of the time.
-constexpr int kSetsShare = 500;
-
 template <typename Record>
 std::span<const uint8_t> BytesOf(std::span<const Record> records) {
   static_assert(std::has_unique_object_representations_v<Record>, "padding differs by chance");
@@ -41,27 +37,26 @@ bool Replaces(std::optional<std::vector<uint8_t>>& seen, std::vector<uint8_t> no
 
 }  // namespace
 
-Result<LookWatch> LookWatch::Open(std::span<const uint8_t> families,
-                                  const std::optional<std::string>& set_prefix, SocketCalls& calls) {
-  auto look = KernelLook::Open(families, set_prefix ? Scope::kIpvs : Scope::kTables, calls);
+Result<LookWatch> LookWatch::Open(const WatchOptions& options, SocketCalls& calls) {
+  auto look = KernelLook::Open(options.families, options.sets ? Scope::kIpvs : Scope::kTables, calls);
   if (!look.ok()) return look.error();
   Fd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake.is_open()) return Error{errno, "open eventfd", {}};
-  if (!set_prefix) return LookWatch(calls, std::move(look.value()), std::nullopt, std::move(wake));
-  auto ipvs = OpenIpvs(*set_prefix, calls);
+  if (!options.sets) return LookWatch(calls, options, std::move(look.value()), std::nullopt, std::move(wake));
+  auto ipvs = OpenIpvs(*options.sets, calls);
   if (!ipvs.ok()) return ipvs.error();
-  return LookWatch(calls, std::move(look.value()), std::move(ipvs.value()), std::move(wake));
+  return LookWatch(calls, options, std::move(look.value()), std::move(ipvs.value()), std::move(wake));
 }
 
-Result<LookWatch::Ipvs> LookWatch::OpenIpvs(std::string set_prefix, SocketCalls& calls) {
+Result<LookWatch::Ipvs> LookWatch::OpenIpvs(WatchedSets watched, SocketCalls& calls) {
   auto servers = ipvs::IpvsSocket::Open(calls);
   if (!servers.ok()) return servers.error();
   auto sets = ipset::IpsetSocket::Open(calls);
   if (!sets.ok()) return sets.error();
-  return Ipvs{std::move(servers.value()), std::move(sets.value()), std::move(set_prefix)};
+  return Ipvs{std::move(servers.value()), std::move(sets.value()), std::move(watched)};
 }
 
-Result<bool> LookWatch::Next(std::span<const ipvs::VirtualServerRecord> sample, milliseconds longest) {
+Result<Finding> LookWatch::Next(std::span<const ipvs::VirtualServerRecord> sample, milliseconds longest) {
   const nanoseconds end = calls_->Now() + longest;
   for (;;) {
     const nanoseconds now = calls_->Now();
@@ -77,11 +72,12 @@ Result<bool> LookWatch::Next(std::span<const ipvs::VirtualServerRecord> sample, 
       // Ignoring the result: the descriptor does not block, and an empty one means that another Next() was
       // woken.
       (void)!read(wake_.get(), &count, sizeof count);
-      return false;
+      return Finding{};
     }
-    if (until != due_) return false;
-    due_ = calls_->Now() + kPeriod;
-    if (LookAgain(sample)) return true;
+    if (until != due_) return Finding{};
+    due_ = calls_->Now() + period_;
+    const Finding found{LookAgain(sample), lock_.Take()};
+    if (found != Finding{}) return found;
   }
 }
 
@@ -101,10 +97,10 @@ bool LookWatch::LookAtIpvs(Ipvs& ipvs, std::span<const ipvs::VirtualServerRecord
   bool is_other = Replaces(seen_servers_, ReadServers(ipvs, sample));
   const nanoseconds start = calls_->Now();
   // A look that comes a little early is no reason to leave them to the next one.
-  if (start + kPeriod / 2 < sets_due_) return is_other;
+  if (start + period_ / 2 < sets_due_) return is_other;
   is_other |= Replaces(seen_sets_, ReadSets(ipvs));
   const nanoseconds end = calls_->Now();
-  sets_due_ = start + std::max(kPeriod, (end - start) * kSetsShare);
+  sets_due_ = start + std::max(period_, (end - start) * ipvs.watched.share);
   return is_other;
 }
 
@@ -129,7 +125,7 @@ LookWatch::Bytes LookWatch::ReadSets(Ipvs& ipvs) {
     return bytes;
   }
   for (const ipset::SetRecord& set : sets.value())
-    if (std::string_view(set.name).starts_with(ipvs.set_prefix))
+    if (std::string_view(set.name).starts_with(ipvs.watched.prefix))
       Append(bytes, std::span<const ipset::SetRecord>(&set, 1));
   return bytes;
 }

@@ -1,13 +1,17 @@
 // When a watch wakes whoever waits. The kernel has tables that are counted, and no IPVS and no sets.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 
 #include <linux/netfilter_ipv4/ip_tables.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <set>
@@ -69,63 +73,128 @@ class CountedTables : public SocketCalls {
 
 class LookWatchTest : public testing::Test {
  protected:
-  LookWatch Open(const std::optional<std::string>& set_prefix = "KUBE-") {
-    auto watch = LookWatch::Open(families_, set_prefix, kernel);
+  void SetUp() override { UseLock(); }
+  void TearDown() override { std::filesystem::remove(lock_path); }
+
+  LookWatch Open(const std::optional<WatchedSets>& sets = WatchedSets{"KUBE-", 500}) {
+    auto watch = LookWatch::Open({families_, seconds(1), sets, lock_path}, kernel);
     EXPECT_TRUE(watch.ok());
     return std::move(watch.value());
   }
-  /// How long it waited, in seconds, and whether it saw something.
-  std::pair<double, bool> Next(LookWatch& watch, milliseconds longest = seconds(5)) {
+  /// How long it waited, in seconds, and what it found.
+  std::pair<double, Finding> Next(LookWatch& watch, milliseconds longest = seconds(5)) {
     const auto start = kernel.now;
-    const auto is_other = watch.Next({}, longest);
-    EXPECT_TRUE(is_other.ok());
-    return {std::chrono::duration<double>(kernel.now - start).count(), is_other.ok() && is_other.value()};
+    const auto found = watch.Next({}, longest);
+    EXPECT_TRUE(found.ok());
+    return {std::chrono::duration<double>(kernel.now - start).count(),
+            found.ok() ? found.value() : Finding{}};
   }
+  /// What a tool does, which makes the file where it is missing.
+  void UseLock() const { const Fd file(open(lock_path.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC, 0600)); }
 
   CountedTables kernel;
+  const std::string lock_path = testing::TempDir() + "look_watch_test." + std::to_string(getpid());
 
  private:
   std::vector<uint8_t> families_{AF_INET};
 };
 
-using Answer = std::pair<double, bool>;
+using Answer = std::pair<double, Finding>;
+constexpr Finding kNothing;
+constexpr Finding kOther{.is_other = true, .is_unlocked = false};
+constexpr Finding kUnlocked{.is_other = false, .is_unlocked = true};
 
 TEST_F(LookWatchTest, LooksOnceASecondAndWakesNobodyWhileAllIsTheSame) {
   LookWatch watch = Open();
-  EXPECT_EQ(Next(watch), Answer(5, false));
+  EXPECT_EQ(Next(watch), Answer(5, kNothing));
   EXPECT_EQ(kernel.looks, 6) << "the first at once";
-  EXPECT_EQ(Next(watch), Answer(5, false));
+  EXPECT_EQ(Next(watch), Answer(5, kNothing));
   EXPECT_EQ(kernel.looks, 11);
 }
 
 TEST_F(LookWatchTest, TellsWithTheLookThatSeesIt) {
   LookWatch watch = Open();
   kernel.on_look = [this] { kernel.entries += kernel.looks == 3 ? 1 : 0; };
-  EXPECT_EQ(Next(watch), Answer(2, true));
-  EXPECT_EQ(Next(watch), Answer(5, false)) << "what was told once";
+  EXPECT_EQ(Next(watch), Answer(2, kOther));
+  EXPECT_EQ(Next(watch), Answer(5, kNothing)) << "what was told once";
 }
 
 TEST_F(LookWatchTest, TellsWhatHappenedBetweenTwoCalls) {
   LookWatch watch = Open();
-  EXPECT_EQ(Next(watch, milliseconds(500)), Answer(0.5, false));
+  EXPECT_EQ(Next(watch, milliseconds(500)), Answer(0.5, kNothing));
   kernel.entries++;
-  EXPECT_EQ(Next(watch), Answer(0.5, true));
+  EXPECT_EQ(Next(watch), Answer(0.5, kOther));
 }
 
 TEST_F(LookWatchTest, OfTablesAloneAsksForNoOther) {
   LookWatch watch = Open(std::nullopt);
   kernel.on_look = [this] { kernel.entries += kernel.looks == 3 ? 1 : 0; };
-  EXPECT_EQ(Next(watch), Answer(2, true));
+  EXPECT_EQ(Next(watch), Answer(2, kOther));
   EXPECT_EQ(kernel.asked, (std::set<std::string>{"filter", "nat"}));
-  EXPECT_EQ(Next(watch), Answer(5, false));
+  EXPECT_EQ(Next(watch), Answer(5, kNothing));
+}
+
+// Issue 18, C8: the tables have the same sizes, and yet may have other rules.
+TEST_F(LookWatchTest, TellsWithTheNextLookThatAnotherProgramLetGoOfTheLock) {
+  for (const std::optional<WatchedSets>& sets : {std::optional<WatchedSets>(), {WatchedSets{"KUBE-", 500}}}) {
+    LookWatch watch = Open(sets);
+    EXPECT_EQ(Next(watch), Answer(5, kNothing));
+    UseLock();
+    UseLock();
+    EXPECT_EQ(Next(watch), Answer(1, kUnlocked));
+    EXPECT_EQ(Next(watch), Answer(5, kNothing));
+    UseLock();
+    kernel.entries++;
+    EXPECT_EQ(Next(watch), Answer(1, Finding{.is_other = true, .is_unlocked = true}));
+  }
+}
+
+TEST_F(LookWatchTest, KnowsOurOwnTakesOfTheLock) {
+  xtables::XtablesLock lock(lock_path);
+  const std::atomic<bool> is_hurried = false;
+  LookWatch watch = Open();
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(lock.Take(milliseconds(0), is_hurried).ok());
+    EXPECT_EQ(Next(watch), Answer(5, kNothing));
+  }
+}
+
+TEST_F(LookWatchTest, TellsOfALockFileThatIsMadeOrReplaced) {
+  std::filesystem::remove(lock_path);
+  LookWatch watch = Open();
+  EXPECT_EQ(Next(watch), Answer(5, kNothing)) << "there is no file";
+  UseLock();
+  EXPECT_EQ(Next(watch), Answer(1, kUnlocked)) << "made";
+  EXPECT_EQ(Next(watch), Answer(5, kNothing));
+  const std::string former = lock_path + ".former";
+  std::filesystem::rename(lock_path, former);  // its number is not given to the next file
+  UseLock();
+  EXPECT_EQ(Next(watch), Answer(1, kUnlocked)) << "replaced";
+  EXPECT_EQ(Next(watch), Answer(5, kNothing));
+  std::filesystem::remove(former);
+  UseLock();
+  EXPECT_EQ(Next(watch), Answer(1, kUnlocked)) << "used";
+}
+
+TEST_F(LookWatchTest, DoesWithoutTheLockWhileTheProcessHasNoFiles) {
+  rlimit former{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &former), 0);
+  // Opening fails; what is open stays.
+  const rlimit none{0, former.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  LockEvents events(lock_path);
+  EXPECT_FALSE(events.Take());
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &former), 0);
+  EXPECT_TRUE(events.Take()) << "what happened meanwhile is not known";
+  EXPECT_FALSE(events.Take());
 }
 
 TEST_F(LookWatchTest, IsWoken) {
   LookWatch watch = Open();
   watch.Wake();
-  EXPECT_EQ(Next(watch), Answer(0, false));
+  EXPECT_EQ(Next(watch), Answer(0, kNothing));
   kernel.on_look = [&] { watch.Wake(); };
-  EXPECT_EQ(Next(watch), Answer(0, false));
+  EXPECT_EQ(Next(watch), Answer(0, kNothing));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // The addon's exports, declared by hand (native/binding/). Methods that return a promise run on libuv's pool, one call at
 // a time per socket: a second one throws EBUSY, after close() all throw EBADF. Arrays that are passed in are read by the
 // pool: leave them alone until the promise settles. A whole call that failed rejects with RawError.
+import type { LookFinding } from './kernel-look.js'
 
 /** Failures are FailureRecords, ascending by index; their texts lie in `text`. */
 export interface RawOutcome {
@@ -111,10 +112,10 @@ export interface RawNftSocket {
 
 export interface RawLookWatch {
   /**
-   * `sample`: VirtualServerRecords with their keys. Waits on a thread of libuv's pool: true as soon as something is not as it was,
-   * false when so many milliseconds are over.
+   * `sample`: VirtualServerRecords with their keys. Waits on a thread of libuv's pool until a look finds something, or so many
+   * milliseconds are over.
    */
-  next(sample: Uint8Array, longestMs: number): Promise<boolean>
+  next(sample: Uint8Array, longestMs: number): Promise<LookFinding>
   /** Ends a wait. */
   close(): Promise<void>
 }
@@ -172,8 +173,13 @@ export interface Addon {
   readonly IpsetSocket: new () => RawIpsetSocket
   readonly NftSocket: new () => RawNftSocket
   readonly KernelLook: new (families: Uint8Array) => RawKernelLook
-  /** Without `setPrefix`: of the tables nat and filter alone. */
-  readonly LookWatch: new (families: Uint8Array, setPrefix?: string) => RawLookWatch
+  /** Of the tables nat and filter alone, or, with a prefix, of ipvs mode: sets are looked at for one part in `setsShare` of the time. */
+  readonly LookWatch: new (
+    families: Uint8Array,
+    periodMs: number,
+    setPrefix?: string,
+    setsShare?: number,
+  ) => RawLookWatch
   readonly XtablesTable: new (family: RawFamily, table: string) => RawXtablesTable
   /** Lines such as `READY=1` to the socket of that name (NOTIFY_SOCKET). Does not wait; throws RawError. */
   readonly notifyServiceManager: (socket: string, state: string) => void

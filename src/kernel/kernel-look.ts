@@ -17,14 +17,28 @@ export interface KernelLook {
   close(): Promise<void>
 }
 
-/** Looks once a second while somebody waits, and wakes nobody while all is as it was. */
+/** Milliseconds between two looks of a watch. */
+export const lookPeriodMs = 1000
+
+/** What a look of a watch found. */
+export interface LookFinding {
+  /**
+   * What `take` sees, a set or its number of entries, or one of the virtual servers with its real servers, is not what it was at the
+   * look before.
+   */
+  readonly isOther: boolean
+  /** Another program let go of the lock of the iptables tools: it may have changed anything in any table. */
+  readonly isUnlocked: boolean
+}
+
+/** Looks once a second while somebody waits, and wakes nobody while there is nothing to tell. */
 export interface LookWatch {
   /**
-   * Resolves with true as soon as what `take` sees, a set or its number of entries, or one of these virtual servers with its real
-   * servers, is not what it was a second before (sets: some seconds, where they are so large that counting takes time); with false
-   * after some seconds without that; with undefined after `close()`. What is looked at goes on from call to call; so do the virtual
-   * servers while they are the same ones in the same order.
+   * Resolves as soon as a look finds something; with nothing found after some seconds; with undefined after `close()`. Sets are looked
+   * at every few seconds, where they are so large that counting takes time. What is looked at goes on from call to call; so do the
+   * virtual servers of `sample` while they are the same ones in the same order. Takes of the lock by this process do not count, and
+   * nothing is found about a lock whose file cannot be watched.
    */
-  next(sample: readonly VirtualServerKey[]): Promise<boolean | undefined>
+  next(sample: readonly VirtualServerKey[]): Promise<LookFinding | undefined>
   close(): Promise<void>
 }

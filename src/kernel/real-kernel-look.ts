@@ -2,13 +2,16 @@ import type { IpFamily } from '../address.js'
 import type { Addon, RawKernelLook, RawLookWatch } from './addon.js'
 import { encodeVirtualServerKeys } from './ipvs-encode.js'
 import type { VirtualServerKey } from './ipvs.js'
-import type { KernelLook, LookWatch } from './kernel-look.js'
+import { type KernelLook, type LookFinding, lookPeriodMs, type LookWatch } from './kernel-look.js'
 import { addressFamily } from './records.js'
 import { type CallCounts, closedError, RequestQueue, toKernelError } from './request-queue.js'
 import { wakeAtExit } from './wake-at-exit.js'
 
 /** Without a change: whoever waits may want to look at other virtual servers. */
 const longestWaitMs = 10_000
+
+/** Sets are looked at for one part in so many of the time: the kernel counts their entries one by one. */
+const setsShare = 500
 
 /** Looks at the kernel that we run on. */
 export class RealKernelLook implements KernelLook {
@@ -37,11 +40,11 @@ export class RealKernelLook implements KernelLook {
   }
 
   watch(setPrefix: string): LookWatch {
-    return this.#watch([this.#families, setPrefix])
+    return this.#watch([this.#families, lookPeriodMs, setPrefix, setsShare])
   }
 
   watchTables(): LookWatch {
-    return this.#watch([this.#families])
+    return this.#watch([this.#families, lookPeriodMs])
   }
 
   #watch(scope: ConstructorParameters<Addon['LookWatch']>): LookWatch {
@@ -82,12 +85,12 @@ class RealLookWatch implements LookWatch {
     }
   }
 
-  async next(sample: readonly VirtualServerKey[]): Promise<boolean | undefined> {
+  async next(sample: readonly VirtualServerKey[]): Promise<LookFinding | undefined> {
     if (this.#isClosed) return undefined
     const keys = encodeVirtualServerKeys(sample)
     try {
-      const isOther = await this.#queue.run((watch) => watch.next(keys, longestWaitMs))
-      return this.#isClosed ? undefined : isOther
+      const found = await this.#queue.run((watch) => watch.next(keys, longestWaitMs))
+      return this.#isClosed ? undefined : found
     } catch (error) {
       if (this.#isClosed) return undefined
       throw error

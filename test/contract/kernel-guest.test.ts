@@ -4,6 +4,7 @@ import { requireFreshNamespace } from './fresh-namespace.js'
 import { openRealIpset } from './ipset-subjects.js'
 import { ipsetContract } from './ipset.contract.js'
 import { ipvsContract } from './ipvs.contract.js'
+import { openRealLook } from './kernel-look-subjects.js'
 import { kernelLookContract } from './kernel-look.contract.js'
 import { linksContract } from './links.contract.js'
 import { routesContract } from './routes.contract.js'
@@ -14,5 +15,5 @@ ipvsContract('kernel', () => openRealKernel().ipvs)
 ipsetContract('kernel', openRealIpset)
 routesContract('kernel', () => openRealKernel().routes)
 linksContract('kernel', openRealKernel, true)
-kernelLookContract('kernel', openRealKernel, { hasIpvs: true })
+kernelLookContract('kernel', openRealLook, { hasIpvs: true })
 sysctlContract('kernel', () => openRealKernel().sysctl)

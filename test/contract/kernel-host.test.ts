@@ -7,6 +7,7 @@ import { openRealIpset } from './ipset-subjects.js'
 import { ipsetContract } from './ipset.contract.js'
 import { openRealKernel } from './real-kernel.js'
 import { requireFreshNamespace } from './fresh-namespace.js'
+import { openRealLook } from './kernel-look-subjects.js'
 import { kernelLookContract } from './kernel-look.contract.js'
 import { linksContract } from './links.contract.js'
 import { nftChainsContract, type NftChainsSubject } from './nft-chains.contract.js'
@@ -19,7 +20,7 @@ requireFreshNamespace()
 ipsetContract('kernel', openRealIpset)
 routesContract('kernel', () => openRealKernel().routes)
 linksContract('kernel', openRealKernel, false)
-kernelLookContract('kernel', openRealKernel, { hasIpvs: false })
+kernelLookContract('kernel', openRealLook, { hasIpvs: false })
 sysctlContract('kernel', () => openRealKernel().sysctl)
 xtablesContract('kernel', openRealSubject)
 

@@ -2,7 +2,17 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import type { IpFamily } from '../../src/address.js'
-import type { Ipset, IpsetSettings, Ipvs, KernelLook, Xtables, XtTableName } from '../../src/kernel/index.js'
+import type {
+  Ipset,
+  IpsetSettings,
+  Ipvs,
+  KernelLook,
+  LookFinding,
+  LookWatch,
+  VirtualServerKey,
+  Xtables,
+  XtTableName,
+} from '../../src/kernel/index.js'
 import { ip, rejectsWith } from './law.js'
 
 export interface KernelLookSubject {
@@ -10,6 +20,8 @@ export interface KernelLookSubject {
   xtables(family: IpFamily, table: XtTableName): Xtables
   readonly ipvs: Ipvs
   readonly ipset: Ipset
+  /** Another program takes the lock of the tables, and lets go of it. */
+  useLock(): void
   close(): Promise<void>
 }
 
@@ -23,6 +35,21 @@ const set: IpsetSettings = {
   hashSize: 64,
   hasMarks: false,
   hasComments: false,
+}
+
+const nothing: LookFinding = { isOther: false, isUnlocked: false }
+const different: LookFinding = { isOther: true, isUnlocked: false }
+const unlocked: LookFinding = { isOther: false, isUnlocked: true }
+
+/** What the watch finds next, however long it takes: it looks at sets the more rarely the longer that took. */
+async function findingOf(
+  watch: LookWatch,
+  sample: readonly VirtualServerKey[] = [],
+): Promise<LookFinding | undefined> {
+  for (;;) {
+    const found = await watch.next(sample)
+    if (found === undefined || found.isOther || found.isUnlocked) return found
+  }
 }
 
 /** Runs the laws in order in one network namespace without rules. `hasIpvs`: IP_VS is there. */
@@ -67,7 +94,7 @@ export function kernelLookContract(
 
     it('watches, and tells a chain and a set, once each', async () => {
       const watch = kernel.look(families).watch('VIADUCT-')
-      assert.equal(await watch.next([]), false)
+      assert.deepEqual(await watch.next([]), nothing)
       const door = kernel.xtables('ipv4', 'nat')
       const changes: readonly (() => Promise<unknown>)[] = [
         () => door.apply([{ op: 'set-chain', chain, rules: [{ target: { kind: 'return' } }] }]),
@@ -77,35 +104,48 @@ export function kernelLookContract(
         () => kernel.ipset.apply([{ op: 'destroy-set', name: set.name }]),
       ]
       for (const change of changes) {
-        const next = watch.next([])
+        const next = findingOf(watch)
         await change()
-        assert.equal(await next, true)
+        assert.deepEqual(await next, different)
       }
       await kernel.ipset.apply([{ op: 'create-set', set: { ...set, name: 'SOMEBODYS' } }])
-      assert.equal(await watch.next([]), false)
+      assert.deepEqual(await watch.next([]), nothing)
       await kernel.ipset.apply([{ op: 'destroy-set', name: 'SOMEBODYS' }])
       await watch.close()
     })
 
     it('watches nat and filter alone', async () => {
       const watch = kernel.look(families).watchTables()
-      assert.equal(await watch.next([]), false)
+      assert.deepEqual(await watch.next([]), nothing)
       for (const table of ['nat', 'filter'] as const) {
         for (const family of families) {
           const door = kernel.xtables(family, table)
-          const added = watch.next([])
+          const added = findingOf(watch)
           await door.apply([{ op: 'set-chain', chain, rules: [{ target: { kind: 'return' } }] }])
-          assert.equal(await added, true)
-          const removed = watch.next([])
+          assert.deepEqual(await added, different)
+          const removed = findingOf(watch)
           await door.apply([{ op: 'remove-chain', chain }])
-          assert.equal(await removed, true)
+          assert.deepEqual(await removed, different)
         }
       }
       const mangle = kernel.xtables('ipv4', 'mangle')
       await mangle.apply([{ op: 'set-chain', chain, rules: [{ target: { kind: 'return' } }] }])
-      assert.equal(await watch.next([]), false)
+      assert.deepEqual(await watch.next([]), nothing)
       await mangle.apply([{ op: 'remove-chain', chain }])
       await watch.close()
+    })
+
+    it('tells that another program let go of the lock of the tables, and nothing of our own takes (issue 18, C8)', async () => {
+      const look = kernel.look(families)
+      const door = kernel.xtables('ipv4', 'nat')
+      await door.apply([]) // the file is there from now on
+      const watches = [look.watchTables(), look.watch('VIADUCT-')]
+      const next = Promise.all(watches.map((watch) => findingOf(watch)))
+      kernel.useLock()
+      assert.deepEqual(await next, [unlocked, unlocked])
+      await door.apply([])
+      assert.deepEqual(await Promise.all(watches.map((watch) => watch.next([]))), [nothing, nothing])
+      await Promise.all(watches.map((watch) => watch.close()))
     })
 
     it('ends a watch that waits', async () => {
@@ -127,14 +167,14 @@ export function kernelLookContract(
       const key = { family: 'ipv6', protocol: 'tcp', address: ip('2001:db8::7'), port: 80 } as const
       const settings = { scheduler: 'rr', flags: 0, timeoutSeconds: 0, netmaskLength: 128 }
       const watch = kernel.look(families).watch('VIADUCT-')
-      assert.equal(await watch.next([key]), false)
-      const next = watch.next([key])
+      assert.deepEqual(await watch.next([key]), nothing)
+      const next = findingOf(watch, [key])
       await kernel.ipvs.apply([{ op: 'add-virtual-server', server: { key, settings } }])
-      assert.equal(await next, true)
-      const last = watch.next([key])
+      assert.deepEqual(await next, different)
+      const last = findingOf(watch, [key])
       const server = { key, settings: { ...settings, scheduler: 'lc' } }
       await kernel.ipvs.apply([{ op: 'set-virtual-server', server }])
-      assert.equal(await last, true)
+      assert.deepEqual(await last, different)
       await kernel.ipvs.apply([{ op: 'remove-virtual-server', server: key }])
       await watch.close()
     })

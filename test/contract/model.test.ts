@@ -1,9 +1,10 @@
-import { type ModelKernel, openModelKernel } from '../../src/kernel/model/index.js'
+import { openModelKernel } from '../../src/kernel/model/index.js'
 import { nameFlow } from '../support/conntrack-flows.js'
 import { conntrackContract, type ConntrackSubject } from './conntrack.contract.js'
 import { openModelIpset } from './ipset-subjects.js'
 import { ipsetContract } from './ipset.contract.js'
 import { ipvsContract } from './ipvs.contract.js'
+import { openModelLook } from './kernel-look-subjects.js'
 import { kernelLookContract } from './kernel-look.contract.js'
 import { linksContract } from './links.contract.js'
 import { nftChainsContract, type NftChainsSubject } from './nft-chains.contract.js'
@@ -16,17 +17,9 @@ ipsetContract('model', openModelIpset)
 ipvsContract('model', () => openModelKernel().ipvs)
 routesContract('model', () => openModelKernel().routes)
 linksContract('model', openModelKernel, true)
-kernelLookContract('model', openFastKernel, { hasIpvs: true })
+kernelLookContract('model', openModelLook, { hasIpvs: true })
 sysctlContract('model', () => openModelKernel().sysctl)
 xtablesContract('model', openModelSubject)
-
-/** Its seconds are a hundred times shorter. */
-function openFastKernel(): ModelKernel {
-  const kernel = openModelKernel()
-  const { schedule } = kernel.time
-  kernel.time.schedule = (delayMs, wake) => schedule(delayMs / 100, wake)
-  return kernel
-}
 
 function modelConntrack(): ConntrackSubject {
   const { conntrack } = openModelKernel()

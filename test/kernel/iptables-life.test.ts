@@ -267,6 +267,31 @@ describe('iptables mode on the kernel', { timeout: 120_000 }, () => {
     }
   })
 
+  // Until then it was found by the full comparison alone, a sync period later: the table has as many bytes and entries as before.
+  it('puts back a rule that somebody replaces by one of the same size, without waiting for its period (issue 18, C8)', async () => {
+    const environment = [`XTABLES_LOCKFILE=${join(lab.folder, 'own lock')}`]
+    const agent = lab.start('replaced', ['--iptables-sync-period', '1h'], environment)
+    await agent.synced()
+    const iptables = (...words: readonly string[]): Promise<string> =>
+      lab.node.must('env', ...environment, 'iptables-legacy', '-w', '-t', 'nat', ...words)
+    const whole = await rulesOf(lab)
+    const repaired = async (action: string, chain: string, ...words: readonly string[]): Promise<void> => {
+      const from = agent.seen
+      await iptables(action, chain, ...words)
+      await agent.line(from, '"Kernel differs, repairing"', `"changed":["${chain}"]`)
+      await agent.line(from, '"Sync done"', '"nat":{"isWritten":true')
+      assert.deepEqual(await rulesOf(lab), whole)
+    }
+    // A change of the size proves that the tables are watched from now on.
+    await repaired('-F', 'KUBE-SERVICES')
+    const rules = (await iptables('-S')).split('\n').filter((line) => line.startsWith('-A KUBE-SVC-'))
+    const rule = rules.find((line) => line.endsWith('--to-destination 10.1.0.2:8080')) ?? ''
+    const [, chain = '', ...words] = rule.replace('10.1.0.2', '10.1.0.9').split(' ')
+    const place = rules.filter((line) => line.startsWith(`-A ${chain} `)).indexOf(rule) + 1
+    await repaired('-R', chain, String(place), ...words)
+    await agent.stop()
+  })
+
   it('follows a change of endpoints', async () => {
     const agent = lab.start('fourth')
     await agent.synced()

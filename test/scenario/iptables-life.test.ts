@@ -187,6 +187,15 @@ describe('a kernel that refuses', () => {
   })
 })
 
+/** Reverses the rules of a Service: the table keeps its size. */
+function reverseRules({ kernel }: IptablesLab): void {
+  const nat = kernel.xtNamespace.table('ipv4', 'nat')
+  const chain = [...nat.chains.keys()].find((name) => name.startsWith('KUBE-SVC-')) ?? ''
+  const rules = nat.chains.get(chain) ?? []
+  nat.flush(chain)
+  nat.append(chain, ...rules.toReversed())
+}
+
 describe('what somebody else does to the tables', () => {
   it('flushes them: they are back within a second, with the names of what was gone', async () => {
     const lab = await started(...web)
@@ -202,18 +211,38 @@ describe('what somebody else does to the tables', () => {
     await lab.stop()
   })
 
-  it('replaces a rule by one of the same size: found within a sync period', async () => {
+  for (const { how, unlocks, foundMs } of [
+    { how: 'with the lock of the tables: found within a second (issue 18, C8)', unlocks: 1, foundMs: 1000 },
+    { how: 'without it: found within a sync period', unlocks: 0, foundMs: 30_000 },
+  ])
+    it(`replaces a rule by one of the same size ${how}`, async () => {
+      const lab = await started(...web)
+      const before = ruleLines(lab.kernel.xtNamespace)
+      reverseRules(lab)
+      lab.kernel.xtNamespace.unlocks += unlocks
+      await lab.clock.advance(foundMs - 500)
+      assert.notDeepEqual(ruleLines(lab.kernel.xtNamespace), before)
+      await lab.clock.advance(500)
+      assert.deepEqual(ruleLines(lab.kernel.xtNamespace), before)
+      await lab.stop()
+    })
+
+  it('takes the lock and changes nothing of ours: one comparison, and nothing is written or logged', async () => {
     const lab = await started(...web)
-    const before = ruleLines(lab.kernel.xtNamespace)
-    const nat = lab.kernel.xtNamespace.table('ipv4', 'nat')
-    const [chain] = [...nat.chains.keys()].filter((name) => name.startsWith('KUBE-SVC-'))
-    const rules = nat.chains.get(chain ?? '') ?? []
-    nat.flush(chain)
-    nat.append(chain ?? '', ...rules.toReversed())
-    await lab.clock.advance(29_000)
-    assert.notDeepEqual(ruleLines(lab.kernel.xtNamespace), before)
-    await lab.clock.advance(1000)
-    assert.deepEqual(ruleLines(lab.kernel.xtNamespace), before)
+    await lab.clock.advance(10_000)
+    const { writes } = lab
+    const lines = lab.log.lines.length
+    const calls: string[] = []
+    for (const family of ['ipv4', 'ipv6'] as const)
+      lab.kernel.xtables(family, 'nat').plan = { callFault: (call) => void calls.push(call) }
+    lab.kernel.xtNamespace.unlocks++
+    await lab.clock.advance(15_000)
+    assert.deepEqual(
+      calls.filter((call) => call !== 'check'),
+      ['compare', 'compare'],
+      'one for each family',
+    )
+    assert.deepEqual([lab.writes, lab.takeTold().length, lab.log.lines.length], [writes, 0, lines])
     await lab.stop()
   })
 

@@ -272,6 +272,29 @@ describe('without a watch the kernel is looked at each second, and one line says
   }
 })
 
+it('rules that another program replaces by as many of the same size are noticed within a second of its unlock (issue 18, C8)', async () => {
+  const lab = await startedLab()
+  await lab.clock.advance(4000)
+  const { xtNamespace } = lab.kernel
+  const tables = (['ipv4', 'ipv6'] as const).map((family) => xtNamespace.table(family, 'nat'))
+  const saved = (): readonly string[] => tables.map((table) => table.save())
+  const before = saved()
+  for (const table of tables) {
+    const rules = table.chains.get('KUBE-SERVICES') ?? []
+    table.flush('KUBE-SERVICES')
+    table.append('KUBE-SERVICES', ...rules.toReversed())
+  }
+  const changed = saved()
+  assert.notDeepEqual(changed, before)
+  await lab.clock.advance(10_000)
+  assert.deepEqual(saved(), changed, 'nothing else tells')
+  xtNamespace.unlocks++
+  await lab.clock.advance(1000)
+  assert.deepEqual(saved(), before)
+  assert.equal(lab.log.find('info', 'Kernel differs').length, 2)
+  await lab.stop()
+})
+
 it('a set that is flushed is noticed within a second', async () => {
   const lab = await startedLab()
   const { ipset } = lab.kernel

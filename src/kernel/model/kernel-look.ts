@@ -1,5 +1,5 @@
 import type { IpFamily } from '../../address.js'
-import type { KernelLook, LookWatch } from '../kernel-look.js'
+import { type KernelLook, type LookFinding, lookPeriodMs, type LookWatch } from '../kernel-look.js'
 import type { VirtualServerKey } from '../ipvs.js'
 import { closedError } from '../request-queue.js'
 import type { XtTableName } from '../xtables.js'
@@ -19,7 +19,6 @@ interface Seen {
   readonly time: ModelTime
 }
 
-const periodMs = 1000
 const longestWaitMs = 10_000
 
 /** Looks at the tables, sets and virtual servers of a model kernel. */
@@ -74,6 +73,7 @@ class ModelLookWatch implements LookWatch {
   readonly #words: () => string
   readonly #forget: () => void
   #seen: string | undefined
+  #seenUnlocks: number
   #sample: { readonly keys: string; readonly words: string } = { keys: '', words: '' }
   #isClosed = false
   /** Ends the pause between two looks. */
@@ -83,16 +83,18 @@ class ModelLookWatch implements LookWatch {
     this.#kernel = kernel
     this.#words = words
     this.#forget = forget
+    this.#seenUnlocks = kernel.xtNamespace.unlocks
   }
 
-  async next(sample: readonly VirtualServerKey[]): Promise<boolean | undefined> {
+  async next(sample: readonly VirtualServerKey[]): Promise<LookFinding | undefined> {
     if (this.#seen === undefined) this.#findsOther(sample)
-    for (let waitedMs = 0; waitedMs < longestWaitMs; waitedMs += periodMs) {
+    for (let waitedMs = 0; waitedMs < longestWaitMs; waitedMs += lookPeriodMs) {
       await this.#pause()
       if (this.#isClosed) return undefined
-      if (this.#findsOther(sample)) return true
+      const found = { isOther: this.#findsOther(sample), isUnlocked: this.#findsUnlocked() }
+      if (found.isOther || found.isUnlocked) return found
     }
-    return false
+    return { isOther: false, isUnlocked: false }
   }
 
   async close(): Promise<void> {
@@ -104,7 +106,7 @@ class ModelLookWatch implements LookWatch {
   async #pause(): Promise<void> {
     if (this.#isClosed) return
     await new Promise<void>((resume) => {
-      const cancel = this.#kernel.time.schedule(periodMs, resume)
+      const cancel = this.#kernel.time.schedule(lookPeriodMs, resume)
       this.#wake = () => {
         cancel()
         resume()
@@ -122,5 +124,12 @@ class ModelLookWatch implements LookWatch {
     const isOther = this.#seen !== undefined && this.#seen !== seen
     this.#seen = seen
     return isOther || isOtherSample
+  }
+
+  #findsUnlocked(): boolean {
+    const { unlocks } = this.#kernel.xtNamespace
+    const isUnlocked = unlocks !== this.#seenUnlocks
+    this.#seenUnlocks = unlocks
+    return isUnlocked
   }
 }

@@ -172,6 +172,8 @@ export class ModelXtTable {
 /** Every table of one imagined network namespace. */
 export class ModelXtNamespace {
   readonly #tables = new Map<string, ModelXtTable>()
+  /** Times that another program let go of the lock of the tables; tests say so. */
+  unlocks = 0
 
   table(family: IpFamily, table: XtTableName): ModelXtTable {
     const key = `${family} ${table}`

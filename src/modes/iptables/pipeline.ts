@@ -168,6 +168,11 @@ export class IptablesPipeline implements Pipeline {
     this.#lookTimes.note()
   }
 
+  /** The watch saw that another program let go of the lock of the tables; the caller asks for a run. */
+  noteUnlock(): void {
+    this.#lookTimes.noteUnlock()
+  }
+
   /** The tables are not watched any more: runs look for themselves. */
   endWatch(): void {
     this.#lookTimes.endWatch()
@@ -330,6 +335,7 @@ export class IptablesPipeline implements Pipeline {
     const look = this.#lookTimes.take()
     if (look === 'none') return look
     const isDifferent = look === 'full' ? await tables.compare() : await tables.check()
+    if (look === 'full') this.#lookTimes.endComparison()
     return isDifferent ? 'different' : look
   }
 

@@ -36,12 +36,15 @@ class IptablesWatch implements ModeWatch {
   async next(): Promise<boolean> {
     const { pipelines, log } = this.#options
     try {
-      let isOther: boolean | undefined
-      do isOther = await this.#watch.next([])
-      while (isOther === false)
-      if (isOther === undefined) return false
-      for (const pipeline of pipelines) pipeline.noteLook()
-      return true
+      for (;;) {
+        const found = await this.#watch.next([])
+        if (found === undefined) return false
+        for (const pipeline of pipelines) {
+          if (found.isOther) pipeline.noteLook()
+          if (found.isUnlocked) pipeline.noteUnlock()
+        }
+        if (found.isOther || found.isUnlocked) return true
+      }
     } catch (error) {
       if (!(error instanceof KernelError)) throw error
       for (const pipeline of pipelines) pipeline.endWatch()

@@ -82,9 +82,9 @@ export class IpvsChains {
     return isDone
   }
 
-  /** Holds the kernel's rules against ours; what differs is owed. */
-  async compare(): Promise<void> {
-    await this.#look(async (door) => {
+  /** Holds the kernel's rules against ours; what differs is owed. True: a table is to be written. */
+  async compare(): Promise<boolean> {
+    return await this.#look(async (door) => {
       const drift = await door.compare()
       return isAny(drift) || !(await door.check()) ? drift : undefined
     })

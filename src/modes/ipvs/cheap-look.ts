@@ -6,6 +6,7 @@ import type { Entry } from './tables/entry.js'
 import type { Ledger } from './tables/ledger.js'
 import type { Clock } from '../../clock.js'
 import type { IpvsPolicies } from './policies.js'
+import { UnlockTimes } from '../shared/index.js'
 
 export interface CheapLookOptions {
   readonly family: IpFamily
@@ -26,7 +27,8 @@ const sampleSize = 16
  * How many entries the tables have, and virtual servers (IPv4): bytes that are those that were found in order say at once that
  * nothing was added or removed. Then rules, sets by their numbers of entries, and a few virtual servers byte for byte, in turn. So
  * what was flushed or grew among tables, sets and IPv4 servers is noticed within seconds, and any change within a small table that is
- * at rest; one somewhere in a large one by the reconcile at the latest.
+ * at rest; one somewhere in a large one by the reconcile at the latest. Rules are compared byte for byte after another program let
+ * go of the lock of the tables.
  */
 export class CheapLook {
   readonly #options: CheapLookOptions
@@ -40,15 +42,18 @@ export class CheapLook {
   #areSetsDue = false
   /** Virtual servers that the next look compares, and every one after it until then. */
   readonly #serversDue = new Map<Entry, number>()
+  /** Of the next comparison of all rules. */
+  readonly #unlocks: UnlockTimes
 
   constructor(options: CheapLookOptions) {
     this.#options = options
+    this.#unlocks = new UnlockTimes(options.clock)
     this.#dueMs = nextDueMs(options.clock)
   }
 
   /** Milliseconds until the next look; Infinity: it waits for the watch. */
   nextInMs(): number {
-    return Math.max(0, this.#dueMs - this.#options.clock.now())
+    return Math.max(0, Math.min(this.#dueMs, this.#unlocks.dueMs) - this.#options.clock.now())
   }
 
   /** The virtual servers to watch; `isTurn`: others than before, where there are more than a few. */
@@ -77,6 +82,11 @@ export class CheapLook {
     this.#dueMs = this.#options.clock.now()
   }
 
+  /** The watch saw that another program let go of the lock of the tables. */
+  noteUnlock(): void {
+    this.#unlocks.note()
+  }
+
   /** There is no watch any more. */
   endWatch(): void {
     this.#isWatched = false
@@ -86,7 +96,7 @@ export class CheapLook {
   /** When it is time: whether the kernel holds something else than what it acknowledged. Rules that differ are owed then. */
   async findsDrift(): Promise<boolean> {
     const { clock, ledger, policies } = this.#options
-    if (clock.now() < this.#dueMs) return false
+    if (this.nextInMs() > 0) return false
     const startMs = clock.now()
     this.#dueMs = Infinity
     if (!this.#isWatched) {
@@ -130,15 +140,26 @@ export class CheapLook {
   }
 
   async #isCountWrong(): Promise<boolean> {
-    const { family, look, ipvs, ledger, policies } = this.#options
+    const { family, look, ipvs, clock, ledger, policies } = this.#options
+    const isComparisonDue = this.#unlocks.dueMs <= clock.now()
     const taken = await takenOf(look)
-    if (taken !== undefined && this.#seen?.equals(taken) === true) return false
+    if (!isComparisonDue && taken !== undefined && this.#seen?.equals(taken) === true) return false
     this.#seen = undefined
-    const areRulesOwed = await policies.findsOtherRules()
+    const areRulesOwed = isComparisonDue
+      ? await this.#compareRules()
+      : await policies.findsOtherRules('cheap')
     if (family === 'ipv4' && ledger.acknowledgedCount > 0)
       if ((await ipvs.info()).ipv4VirtualServers !== ledger.expectedCount) return true
     if (!areRulesOwed && taken !== undefined) this.#seen = Buffer.from(taken)
     return false
+  }
+
+  /** Whether rules are not what they were left as. */
+  async #compareRules(): Promise<boolean> {
+    this.#unlocks.begin()
+    const areOwed = await this.#options.policies.findsOtherRules('full')
+    this.#unlocks.end()
+    return areOwed
   }
 
   async #areWrong(entries: readonly Entry[]): Promise<boolean> {

@@ -172,6 +172,11 @@ export class FamilyPipeline {
     this.#cheapLook.note()
   }
 
+  /** The watch saw that another program let go of the lock of the tables; the caller asks for a run. */
+  noteUnlock(): void {
+    this.#cheapLook.noteUnlock()
+  }
+
   /** The kernel is not watched any more: runs look for themselves. */
   endWatch(): void {
     this.#cheapLook.endWatch()

@@ -258,9 +258,9 @@ export class IpvsPolicies {
     return this.#sets.nextInMs()
   }
 
-  /** Whether rules are not what they were left as; they are owed then. */
-  async findsOtherRules(): Promise<boolean> {
-    const areOwed = await this.#chains.check()
+  /** Whether rules are not what they were left as; they are owed then. The cheap look finds what was added or removed. */
+  async findsOtherRules(look: 'cheap' | 'full'): Promise<boolean> {
+    const areOwed = look === 'full' ? await this.#chains.compare() : await this.#chains.check()
     if (areOwed) this.#cleaner.recheck()
     return areOwed
   }

@@ -44,9 +44,12 @@ class IpvsWatch implements ModeWatch {
   async next(): Promise<boolean> {
     const { pipelines, log } = this.#options
     try {
-      const isOther = await this.#watch.next(this.#sample ?? [])
-      if (isOther === undefined) return false
-      if (isOther) for (const pipeline of pipelines) pipeline.noteLook()
+      const found = await this.#watch.next(this.#sample ?? [])
+      if (found === undefined) return false
+      for (const pipeline of pipelines) {
+        if (found.isOther) pipeline.noteLook()
+        if (found.isUnlocked) pipeline.noteUnlock()
+      }
       this.#takeSample()
       return true
     } catch (error) {

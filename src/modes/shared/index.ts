@@ -15,3 +15,4 @@ export {
 } from './xtables-clean-up.js'
 export type { TrafficConfig } from './traffic-config.js'
 export { describeKept } from './kept-chain.js'
+export { UnlockTimes } from './unlock-times.js'

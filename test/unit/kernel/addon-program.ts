@@ -16,7 +16,7 @@ function tell(message: string): void {
 /** Neither is waited for: the environment ends first. */
 function startWork(): void {
   void new addon.RouteEvents().next()
-  void new addon.LookWatch(Uint8Array.of(2), 'KUBE-').next(new Uint8Array(), 5000)
+  void new addon.LookWatch(Uint8Array.of(2), 1000, 'KUBE-', 500).next(new Uint8Array(), 5000)
   void new addon.RouteSocket().dumpLinks()
 }
 
@@ -30,7 +30,7 @@ async function useAndForget(): Promise<void> {
       new addon.NftSocket().close(),
       new addon.IpsetSocket().close(),
       new addon.KernelLook(Uint8Array.of(2)).take(),
-      new addon.LookWatch(Uint8Array.of(2), 'KUBE-').next(new Uint8Array(), 0),
+      new addon.LookWatch(Uint8Array.of(2), 1000, 'KUBE-', 500).next(new Uint8Array(), 0),
     ])
     assert.ok(links.length > 0 && (table === undefined || table.virtualServers.length >= 0))
     assert.equal(cleaning.deleted, 0)

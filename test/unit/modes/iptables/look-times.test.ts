@@ -23,6 +23,7 @@ function looksOf(times: LookTimes, clock: TestClock, seconds: number): readonly 
   for (let leftMs = seconds * 1000; ;) {
     const look = times.take()
     if (look !== 'none') looks.push(`${(clock.now() - startMs) / 1000} ${look}`)
+    if (look === 'full') times.endComparison()
     const waitMs = Math.min(times.nextInMs(), leftMs)
     clock.advance(waitMs)
     leftMs -= waitMs
@@ -72,6 +73,43 @@ describe('LookTimes', () => {
     const times = new LookTimes(clock, 3_600_000)
     times.beginWatch()
     assert.deepEqual(looksOf(times, clock, 70), ['2 cheap', '32 cheap', '62 cheap'])
+  })
+
+  it('compares everything at once after an unlock, and once for those before and during the rest', () => {
+    const clock = new TestClock()
+    const times = new LookTimes(clock, 3_600_000)
+    times.beginWatch()
+    looksOf(times, clock, 100)
+    times.noteUnlock()
+    times.noteUnlock()
+    assert.equal(times.take(), 'full')
+    times.noteUnlock() // while the comparison reads
+    clock.advance(80)
+    times.endComparison()
+    times.noteUnlock()
+    assert.deepEqual(
+      looksOf(times, clock, 100).filter((look) => look.endsWith('full')),
+      ['4 full'],
+      '50 times 80 ms later',
+    )
+    times.noteUnlock()
+    assert.deepEqual(looksOf(times, clock, 1), ['0 full'], 'the rest is over')
+  })
+
+  it('unlocks all the time: comparisons take 2 % of it', () => {
+    const clock = new TestClock()
+    const times = new LookTimes(clock, 3_600_000)
+    let comparedMs = 0
+    while (clock.now() < 1_000_000) {
+      times.noteUnlock()
+      if (times.take() === 'full') {
+        clock.advance(200)
+        comparedMs += 200
+        times.endComparison()
+      }
+      clock.advance(1000)
+    }
+    assert.ok(comparedMs > 17_000 && comparedMs <= 20_000, `${comparedMs} ms`)
   })
 
   it('looks at once when the watch saw something, or has ended', () => {

@@ -1,0 +1,33 @@
+// The two that keep the laws of kernel-look.contract.ts.
+import { closeSync, constants, mkdtempSync, openSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { openModelKernel } from '../../src/kernel/model/index.js'
+import type { KernelLookSubject } from './kernel-look.contract.js'
+import { openRealKernel } from './real-kernel.js'
+
+/** Its seconds are a hundred times shorter. */
+export function openModelLook(): KernelLookSubject {
+  const kernel = openModelKernel()
+  const { schedule } = kernel.time
+  kernel.time.schedule = (delayMs, wake) => schedule(delayMs / 100, wake)
+  return { ...kernel, useLock: () => void kernel.xtNamespace.unlocks++ }
+}
+
+/** With a lock file of its own: programs of the whole machine use the other one. */
+export function openRealLook(): KernelLookSubject {
+  const folder = mkdtempSync(join(tmpdir(), 'viaduct-look-'))
+  const file = join(folder, 'lock')
+  process.env['XTABLES_LOCKFILE'] = file
+  const kernel = openRealKernel()
+  return {
+    ...kernel,
+    // The system calls of iptables, in a process that has other descriptors of the file.
+    useLock: () => closeSync(openSync(file, constants.O_RDONLY | constants.O_CREAT, 0o600)),
+    close: async () => {
+      await kernel.close()
+      delete process.env['XTABLES_LOCKFILE']
+      rmSync(folder, { recursive: true })
+    },
+  }
+}
