@@ -40,8 +40,8 @@ struct Finding {
   friend bool operator==(const Finding&, const Finding&) = default;
 };
 
-/// Looks at the kernel in turns, and wakes nobody while it is as it was: what a KernelLook sees, and the lock
-/// of the tables; of ipvs mode also the sets and how many entries each has.
+/// Looks at the kernel once per period, and wakes nobody while there is nothing to tell: what a KernelLook
+/// sees, and the lock of the tables; of ipvs mode also the sets and how many entries each has.
 class LookWatch {
  public:
   static Result<LookWatch> Open(const WatchOptions& options, SocketCalls& calls = SocketCalls::Kernel());
