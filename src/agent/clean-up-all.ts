@@ -10,20 +10,28 @@ export async function cleanUpAll(
   excludeCidrs: readonly Cidr[],
 ): Promise<{ readonly text: string; readonly isComplete: boolean }> {
   const sentences: string[] = []
-  let isComplete = true
+  const failures = new Set<string>()
   for (const { cleanUp } of modeKinds) {
-    const { text, failures } = await cleanUp({ kernel, excludeCidrs, chains: formerChains })
-    if (text !== '') sentences.push(text)
-    isComplete &&= failures.length === 0
+    const outcome = await cleanUp({ kernel, excludeCidrs, chains: formerChains })
+    if (outcome.text !== '') sentences.push(outcome.text)
+    for (const failure of outcome.failures) failures.add(failure)
   }
+  const leftovers = await findNftLeftovers(kernel, failures)
+  const failed = [...failures].map((failure) => `failed: ${failure}`)
+  return { text: [...sentences, ...failed, ...leftovers].join('; '), isComplete: failures.size === 0 }
+}
+
+/** Reported only: other programs have rules in those tables. */
+async function findNftLeftovers(
+  { nftChains }: ModeKernel,
+  failures: Set<string>,
+): Promise<readonly string[]> {
   try {
-    // Reported only: other programs have rules there.
-    const leftovers = await describeNftLeftovers(kernel.nftChains, formerChains)
-    if (leftovers !== undefined) sentences.push(leftovers)
+    const leftovers = await describeNftLeftovers(nftChains, formerChains)
+    return leftovers === undefined ? [] : [leftovers]
   } catch (error) {
     if (!(error instanceof KernelError)) throw error
-    sentences.push(`failed: ${error.message}`)
-    isComplete = false
+    failures.add(error.message)
+    return []
   }
-  return { text: sentences.join('; '), isComplete }
 }

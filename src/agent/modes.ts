@@ -45,17 +45,17 @@ function leaving(
     recovery: `What ${name} mode left could be removed now`,
     count: () => {},
   })
-  const tryIt = async (): Promise<Omit<CleanUpOutcome, 'text'>> => {
+  const tryIt = async (): Promise<CleanUpOutcome> => {
     try {
       return await cleanUp({ ...options, chains: formerChains })
     } catch (error) {
       if (!(error instanceof KernelError)) throw error
-      return { removed: undefined, failures: [error.message] }
+      return { text: '', hasRemoved: false, failures: [error.message] }
     }
   }
   return async () => {
-    const { removed, failures } = await tryIt()
-    if (removed !== undefined) log.info(`What ${name} mode left: ${removed}`)
+    const { text, hasRemoved, failures } = await tryIt()
+    if (hasRemoved) log.info(`What ${name} mode left: ${text}`)
     warnings.report(name, failures.length === 0 ? undefined : { text: failures.join('; ') })
     return failures.length === 0
   }

@@ -62,10 +62,9 @@ export interface CleanUpOptions {
 
 /** What a clean-up did. */
 export interface CleanUpOutcome {
-  /** One sentence for the operator; empty: there was nothing of this mode. */
+  /** What was removed, in one sentence for the operator; empty: the mode has nothing to say. */
   readonly text: string
-  /** What was removed; undefined: nothing. */
-  readonly removed: string | undefined
+  readonly hasRemoved: boolean
   /** Why something is left, a sentence each; empty: nothing is. */
   readonly failures: readonly string[]
 }

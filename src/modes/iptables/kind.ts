@@ -32,12 +32,9 @@ export const iptablesKind: ModeKind = {
   lackOf: () => undefined,
   cleanUp: async ({ kernel, chains }) => {
     const cleaned = await cleanUpXtables(kernel, chains)
-    const gone = cleaned
-      .filter(({ removed }) => removed.length > 0)
-      .map((table) => ({ ...table, failures: [] }))
     return {
       text: describeCleanedTables(cleaned),
-      removed: gone.length === 0 ? undefined : describeCleanedTables(gone),
+      hasRemoved: cleaned.some(({ removed }) => removed.length > 0),
       failures: cleaned.flatMap(({ failures }) => failures),
     }
   },

@@ -19,10 +19,10 @@ export const ipvsKind: ModeKind = {
   cleanUp: async ({ kernel, excludeCidrs }) => {
     const kept = await cleanUpMangle(kernel)
     const report = await cleanUp(kernel, excludeCidrs)
-    const isNothing = report.virtualServers + report.routes + report.sets === 0 && !report.device
+    const hasRemoved = report.virtualServers + report.routes + report.sets > 0 || report.device
     return {
-      text: describeCleanUp(report),
-      removed: isNothing ? undefined : describeCleanUp({ ...report, failures: [] }),
+      text: describeCleanUp({ ...report, failures: [] }),
+      hasRemoved,
       failures: [...kept, ...report.failures.map(({ message }) => message)],
     }
   },

@@ -8,12 +8,11 @@ export const nftablesKind: ModeKind = {
   lackOf: () => undefined,
   cleanUp: async ({ kernel }) => {
     const { removed, failures } = await cleanUpNft(kernel.nftChains)
-    const text = removed.length === 0 ? undefined : describeCleanedNft(removed)
-    const messages = failures.map(({ message }) => message)
-    const sentences = [
-      ...(text === undefined ? [] : [text]),
-      ...messages.map((message) => `failed: ${message}`),
-    ]
-    return { text: sentences.join('; '), removed: text, failures: messages }
+    const hasRemoved = removed.length > 0
+    return {
+      text: hasRemoved ? describeCleanedNft(removed) : '',
+      hasRemoved,
+      failures: failures.map(({ message }) => message),
+    }
   },
 }

@@ -55,8 +55,7 @@ export function describeCleanedTables(cleaned: readonly CleanedTable[]): string 
   const removed = cleaned
     .filter(({ removed: chains }) => chains.length > 0)
     .map(({ family, table, removed: chains }) => `${chains.length} chains from ${logFamily(family)} ${table}`)
-  const failed = cleaned.flatMap(({ failures }) => failures.map((failure) => `; failed: ${failure}`))
-  return `removed ${removed.length === 0 ? 'no chains' : removed.join(', ')}${failed.join('')}`
+  return `removed ${removed.length === 0 ? 'no chains' : removed.join(', ')}`
 }
 
 /**
