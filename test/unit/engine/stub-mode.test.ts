@@ -27,19 +27,23 @@ import { MemoryLog } from '../../support/pipeline-lab.js'
 const syncPeriodMs = 30_000
 
 /** What the stub needs of its surroundings: nothing of the kernel. */
-class Surroundings {
-  readonly clock = new ManualClock()
-  readonly node = new NodeTracker('here')
-  readonly metrics = openMetrics(new Registry())
-  readonly config = resolveConfig({ manifests: 'none' })
-  readonly problems = new StateReporter({
-    log: new MemoryLog(),
-    level: 'error',
-    trouble: 'not programmed',
-    recovery: 'programmed again',
-    count: () => {},
-  })
+function openSurroundings() {
+  return {
+    clock: new ManualClock(),
+    node: new NodeTracker('here'),
+    metrics: openMetrics(new Registry()),
+    config: resolveConfig({ manifests: 'none' }),
+    problems: new StateReporter({
+      log: new MemoryLog(),
+      level: 'error',
+      trouble: 'not programmed',
+      recovery: 'programmed again',
+      count: () => {},
+    }),
+  }
 }
+
+type Surroundings = ReturnType<typeof openSurroundings>
 
 class RecordingPipeline implements Pipeline {
   readonly #surroundings: Surroundings
@@ -103,7 +107,7 @@ class RecordingPipeline implements Pipeline {
 
 describe('a mode of 70 lines that only records', () => {
   it('gets what every mode gets from the engine: events, runs, health, its end', async () => {
-    const surroundings = new Surroundings()
+    const surroundings = openSurroundings()
     const records: string[] = []
     const pipelines: RecordingPipeline[] = []
     const mode: Mode = {
