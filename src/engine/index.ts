@@ -7,6 +7,7 @@ export type { Confirmation, Cut, Failed } from './batch.js'
 export { BoundedRunner, type BoundedRunnerOptions } from './bounded-runner.js'
 export { type Change, applyEvents } from './changes.js'
 export { type Drift, DriftCounter } from './drift.js'
+export { openKernelWatch } from './kernel-watch.js'
 export { FailedObjects } from './failed-objects.js'
 export { Inbox } from './inbox.js'
 export {
@@ -21,7 +22,6 @@ export {
   type ModeOptions,
   type ModeWatch,
   type OpenModeOptions,
-  reportUnwatched,
 } from './mode.js'
 export { type OpenTrackerOptions, openTracker } from './open-tracker.js'
 export { type CountedOps, OperationCounts } from './operation-counts.js'

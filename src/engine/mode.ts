@@ -108,8 +108,3 @@ export interface ModeWatch {
   next(): Promise<boolean>
   close(): Promise<void>
 }
-
-/** Warns that a mode has no watch of the kernel. */
-export function reportUnwatched(log: Log, error: KernelError): void {
-  log.warn('The kernel cannot be watched: it is asked every second instead, which costs more', { err: error })
-}

@@ -5,8 +5,7 @@ import { familiesWithXtables, findsInvalid, inOrder, ensureSetting } from '../..
 import { servesLocalhostNodePorts } from '../../node/index.js'
 import { warnOfNft } from '../shared/index.js'
 import { IptablesPipeline } from './pipeline.js'
-import { openIptablesWatch } from './watch.js'
-import type { Mode, ModeOptions, OpenModeOptions } from '../../engine/index.js'
+import { type Mode, type ModeOptions, type OpenModeOptions, openKernelWatch } from '../../engine/index.js'
 
 /** At 10,000 services a write takes some 50 ms of a core: a rest of twice that leaves two thirds of it to others. */
 const restFactor = 2
@@ -60,7 +59,7 @@ export function iptablesMode(
     return pipeline
   }
   const openWatch: NonNullable<Mode['openWatch']> = () =>
-    openIptablesWatch({ look: kernel.look(families), pipelines, log })
+    openKernelWatch({ open: () => kernel.look(families).watchTables(), pipelines, log })
   return {
     name: 'iptables',
     families,

@@ -1,0 +1,89 @@
+import { KernelError } from '../errors.js'
+import type { LookWatch, VirtualServerKey } from '../kernel/index.js'
+import type { Log } from '../log.js'
+import type { ModeWatch } from './mode.js'
+
+/** A pipeline whose part of the kernel is watched. */
+export interface WatchedPipeline {
+  /** The watch begins anew: what differs already is nothing new to it. */
+  beginWatch(): void
+  /** The kernel is not as it was. */
+  noteLook(): void
+  /** Another program let go of the lock of the tables. */
+  noteUnlock(): void
+  /** The kernel is not watched any more: runs look for themselves. */
+  endWatch(): void
+}
+
+export interface KernelWatchOptions {
+  /** Throws KernelError where the kernel cannot be watched. */
+  readonly open: () => LookWatch
+  /** One per family. */
+  readonly pipelines: readonly WatchedPipeline[]
+  /** Virtual servers to watch from now on; asked before each wait. Default: none. */
+  readonly takeSample?: () => readonly VirtualServerKey[]
+  readonly log: Log
+}
+
+/** One watch for the pipelines of all families. undefined: the kernel cannot be watched, as the log says; pipelines look for themselves. */
+export function openKernelWatch(options: KernelWatchOptions): ModeWatch | undefined {
+  try {
+    return new KernelWatch(options.open(), options)
+  } catch (error) {
+    if (!(error instanceof KernelError)) throw error
+    reportUnwatched(options.log, error)
+    return undefined
+  }
+}
+
+class KernelWatch implements ModeWatch {
+  readonly #watch: LookWatch
+  readonly #options: KernelWatchOptions
+  #sample: readonly VirtualServerKey[] | undefined
+
+  constructor(watch: LookWatch, options: KernelWatchOptions) {
+    this.#watch = watch
+    this.#options = options
+    this.#takeSample()
+  }
+
+  async next(): Promise<boolean> {
+    const { pipelines, log } = this.#options
+    try {
+      for (;;) {
+        const found = await this.#watch.next(this.#sample ?? [])
+        if (found === undefined) return false
+        for (const pipeline of pipelines) {
+          if (found.isOther) pipeline.noteLook()
+          if (found.isUnlocked) pipeline.noteUnlock()
+        }
+        const isSame = this.#takeSample()
+        if (found.isOther || found.isUnlocked || !isSame) return true
+      }
+    } catch (error) {
+      if (!(error instanceof KernelError)) throw error
+      for (const pipeline of pipelines) pipeline.endWatch()
+      reportUnwatched(log, error)
+      return false
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#watch.close()
+  }
+
+  /** False: others than before are watched. */
+  #takeSample(): boolean {
+    const { pipelines, takeSample } = this.#options
+    const keys = takeSample?.() ?? []
+    // The watch knows one list, of all families.
+    const isSame = keys.length === this.#sample?.length && keys.every((key, i) => key === this.#sample?.[i])
+    if (!isSame) for (const pipeline of pipelines) pipeline.beginWatch()
+    this.#sample = keys
+    return isSame
+  }
+}
+
+function reportUnwatched(log: Log, error: KernelError): void {
+  log.warn('The kernel cannot be watched: it is asked every second instead, which costs more', { err: error })
+}
