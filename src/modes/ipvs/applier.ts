@@ -8,7 +8,7 @@ import {
   type RouteOp,
   type Routes,
 } from '../../kernel/index.js'
-import type { Confirmation } from '../../engine/index.js'
+import { type Confirmation, type CountedOps, inOverlappingCuts, type SyncReport } from '../../engine/index.js'
 import type { Entry } from './tables/entry.js'
 import type { Ledger, LedgerCut } from './tables/ledger.js'
 import type { Vip, VipCut, VipTable } from './tables/vip-table.js'
@@ -16,10 +16,7 @@ import type { StateReporter } from '../../log.js'
 import type { Clock } from '../../clock.js'
 import type { Failures } from './failures.js'
 import { frontendConflict } from '../shared/index.js'
-import type { CountedOps } from '../../engine/index.js'
-import { inOverlappingCuts } from '../../engine/index.js'
 import type { Reconciler } from './reconciler.js'
-import type { SyncReport } from '../../engine/index.js'
 
 export interface IpvsApplierOptions {
   readonly family: IpFamily

@@ -12,8 +12,7 @@ import {
   ipvsTables,
   type UnfitSets,
 } from './compile/chains.js'
-import type { ModeKernel } from '../../engine/index.js'
-import { logFamily } from '../../engine/index.js'
+import { type ModeKernel, logFamily } from '../../engine/index.js'
 
 export interface IpvsChainsOptions {
   readonly family: IpFamily

@@ -6,8 +6,7 @@ import type { Vip } from './tables/vip-table.js'
 import type { StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import type { Clock } from '../../clock.js'
-import { FailedObjects } from '../../engine/index.js'
-import { logFamily } from '../../engine/index.js'
+import { FailedObjects, logFamily } from '../../engine/index.js'
 
 export interface FailuresOptions {
   readonly family: IpFamily

@@ -10,8 +10,19 @@ import type { ServicePortKey, Tracker } from '../../model/index.js'
 import type { NodeFacts } from '../../node/index.js'
 import { route } from '../../routing/index.js'
 import type { ObjectEvent } from '../../source/index.js'
-import { Backlog, type FamilyHealth } from '../../engine/index.js'
-import { applyEvents } from '../../engine/index.js'
+import {
+  Backlog,
+  type FamilyHealth,
+  applyEvents,
+  type HealthCheckListeners,
+  type ModeKernel,
+  type OpenTrackerOptions,
+  openTracker,
+  reportSizes,
+  SyncReport,
+  worldSize,
+  traceRoute,
+} from '../../engine/index.js'
 import { CheapLook } from './cheap-look.js'
 import type { Clock } from '../../clock.js'
 import { DrainChoice } from './drain-choice.js'
@@ -19,13 +30,9 @@ import { Draining } from './draining.js'
 import { Failures } from './failures.js'
 import { IpvsApplier, type Pass } from './applier.js'
 import { IpvsPolicies, type IpvsPoliciesOptions } from './policies.js'
-import type { HealthCheckListeners, ModeKernel } from '../../engine/index.js'
 import type { KernelDoors } from './prepare-kernel.js'
 import { Reconciler } from './reconciler.js'
-import { type OpenTrackerOptions, openTracker } from '../../engine/index.js'
 import type { ServiceScheduling } from './service-scheduling.js'
-import { reportSizes, SyncReport, worldSize } from '../../engine/index.js'
-import { traceRoute } from '../../engine/index.js'
 
 export interface FamilyPipelineOptions {
   readonly family: IpFamily

@@ -1,7 +1,7 @@
 import type { IpFamily } from '../../address.js'
 import { KernelError } from '../../errors.js'
 import type { BatchOutcome, Ipset, IpsetOp } from '../../kernel/index.js'
-import type { Drift } from '../../engine/index.js'
+import { type Drift, OperationCounts, RetryQueue, logFamily } from '../../engine/index.js'
 import type { DumpedSet, IpsetBatch, IpsetTable } from './tables/ipset-table.js'
 import type { SetState } from './tables/ipset-set.js'
 import { standInName } from './tables/ipset-exchange.js'
@@ -19,9 +19,6 @@ import {
 } from './compile/sets.js'
 import type { UnfitSets } from './compile/chains.js'
 import type { Clock } from '../../clock.js'
-import { OperationCounts } from '../../engine/index.js'
-import { RetryQueue } from '../../engine/index.js'
-import { logFamily } from '../../engine/index.js'
 
 export interface IpvsSetsOptions {
   readonly family: IpFamily

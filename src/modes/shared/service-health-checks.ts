@@ -1,7 +1,6 @@
 import type { IpAddress, IpFamily } from '../../address.js'
 import type { StateReporter } from '../../log.js'
-import type { HealthCheckListeners } from '../../engine/index.js'
-import { logFamily } from '../../engine/index.js'
+import { type HealthCheckListeners, logFamily } from '../../engine/index.js'
 
 type Checks = Parameters<HealthCheckListeners['sync']>[0]
 

@@ -1,6 +1,5 @@
 // A frontend as a string of bits, and what a prefix of it means: a network, then a protocol, then a range of ports.
-import { familyOf, readAddress, writeAddress } from '../../../address.js'
-import type { IpAddress } from '../../../address.js'
+import { familyOf, readAddress, writeAddress, type IpAddress } from '../../../address.js'
 import type { Protocol, XtRule } from '../../../kernel/index.js'
 import type { Frontend } from './desired.js'
 

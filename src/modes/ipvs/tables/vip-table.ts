@@ -2,16 +2,16 @@
 import { type IpAddress, familyOf } from '../../../address.js'
 import type { VipBinding } from '../../../config/index.js'
 import { isExists, isNotFound } from '../../../errors.js'
-import { hostPrefixLength, viaductRouteProtocol } from '../../../kernel/index.js'
-import type {
-  BatchOutcome,
-  InterfaceAddress,
-  LocalRoute,
-  OperationFailure,
-  RouteOp,
+import {
+  hostPrefixLength,
+  viaductRouteProtocol,
+  type BatchOutcome,
+  type InterfaceAddress,
+  type LocalRoute,
+  type OperationFailure,
+  type RouteOp,
 } from '../../../kernel/index.js'
-import type { Confirmation, Cut, Failed } from '../../../engine/index.js'
-import { type Drift, DriftCounter } from '../../../engine/index.js'
+import { type Confirmation, type Cut, type Failed, type Drift, DriftCounter } from '../../../engine/index.js'
 import { type PackedAddress, packedAddressOf } from './packed.js'
 import { PackedRoutes, type RouteState, hostAddresses } from './packed-bindings.js'
 
