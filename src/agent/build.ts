@@ -30,8 +30,6 @@ export interface Agent {
   readonly servers: AgentServers
   /** Resolves when the whole world was in the kernel once. */
   readonly inForce: Promise<unknown>
-  /** Resolves with the error that nobody expected. */
-  readonly crash: Promise<readonly unknown[]>
 }
 
 export interface BuildOptions {
@@ -42,6 +40,8 @@ export interface BuildOptions {
   readonly registry: Registry
   readonly manager: ServiceManager
   readonly events: EventRecorder
+  /** Called with an error that is no refusal of the kernel: the agent has to end. */
+  readonly onCrash: (error: unknown) => void
 }
 
 /** Opens the mode and wires it; nothing runs yet. Throws KernelError or ConfigError where the mode cannot work on this kernel. */
@@ -53,8 +53,9 @@ export async function build({
   registry,
   manager,
   events,
+  onCrash,
 }: BuildOptions): Promise<Agent> {
-  const news = new EventEmitter<{ crash: [unknown]; inForce: [] }>()
+  const news = new EventEmitter<{ inForce: [] }>()
   const node = new NodeTracker(nodeName(config, hostname()), config.bindAddress)
   const problems = new StateReporter({
     log,
@@ -97,7 +98,7 @@ export async function build({
     node,
     clock: systemClock,
     metrics,
-    onCrash: (error) => news.emit('crash', error),
+    onCrash,
   })
   openKernelMetrics(registry, {
     calls: () => kernel.calls,
@@ -122,8 +123,7 @@ export async function build({
     clock: systemClock,
     log,
   })
-  const [crash, inForce] = [once(news, 'crash'), once(news, 'inForce')]
-  return { mode: name, families, synchronizer, servers, inForce, crash }
+  return { mode: name, families, synchronizer, servers, inForce: once(news, 'inForce') }
 }
 
 /** Ends what V8 was set to for the start, and gives the start's memory back. */

@@ -1,5 +1,4 @@
 // The life of an agent: start, wait, stop.
-import { EventEmitter, once } from 'node:events'
 import { hostname } from 'node:os'
 import { getHeapStatistics } from 'node:v8'
 import { Registry } from 'prom-client'
@@ -19,6 +18,7 @@ import {
   uncaughtError,
   watchStrain,
   type ServiceManager,
+  FirstEnd,
 } from '../process/index.js'
 import type { ObjectEvent } from '../source/index.js'
 import { Inbox } from '../engine/index.js'
@@ -40,28 +40,22 @@ export interface RunOptions {
   readonly manager: ServiceManager
 }
 
-/** What may end an agent at any time. */
-interface Ends {
-  readonly stopped: Promise<NodeJS.Signals>
-  readonly uncaught: Promise<never>
-  readonly configChange: Promise<never>
-}
-
 /** Brings the world into the kernel until somebody ends it. Resolves with the exit code; rejects with what ended it otherwise. */
 export async function run(options: RunOptions): Promise<number> {
   const { config, configFile, log } = options
-  const stopped = stopSignal()
   const uncaught = uncaughtError({
     log,
     process,
     after: (delayMs, wake) => void setTimeout(wake, delayMs).unref(),
   })
+  const end = new FirstEnd()
+  end.onSignal(stopSignal())
+  end.onFailureOf(uncaught)
   guardProcess(config, log)
   const following = new AbortController()
-  const configChange = watchConfigFile(configFile, { signal: following.signal, after: timers.after })
-  configChange.catch(() => undefined)
+  end.onFailureOf(watchConfigFile(configFile, { signal: following.signal, after: timers.after }))
   try {
-    const signal = await live(options, { stopped, uncaught, configChange })
+    const signal = await live(options, end)
     await Promise.race([uncaught, Promise.resolve()]) // throws what came during the end
     log.info('viaduct stops; the kernel stays as it is', { signal })
     return 0
@@ -71,23 +65,16 @@ export async function run(options: RunOptions): Promise<number> {
 }
 
 /** Resolves with the signal that ended it. */
-async function live({ config, kernel, log, manager }: RunOptions, ends: Ends): Promise<NodeJS.Signals> {
-  const { stopped, uncaught, configChange } = ends
+async function live(options: RunOptions, end: FirstEnd): Promise<NodeJS.Signals> {
+  const { config, kernel, log, manager } = options
   const registry = new Registry()
   const metrics = openMetrics(registry)
   openProcessMetrics(registry, config, every)
   const name = nodeName(config, hostname())
-  const news = new EventEmitter<{ crash: [unknown] }>()
-  const sourceCrash = once(news, 'crash')
   // First of all: nothing on the node changes before the inputs hold.
-  const opening = openConfiguredSource({
-    config,
-    nodeName: name,
-    log,
-    metrics,
-    onCrash: (error) => news.emit('crash', error),
-  })
-  const opened = await Promise.race([stopped, uncaught, opening])
+  const opened = await end.before(
+    openConfiguredSource({ config, nodeName: name, log, metrics, onCrash: end.fail }),
+  )
   if (typeof opened === 'string') return opened
   const { source, client } = opened
   const sender = new EventSender({
@@ -103,41 +90,34 @@ async function live({ config, kernel, log, manager }: RunOptions, ends: Ends): P
   const inbox = new Inbox(systemClock)
   const deliver = (events: readonly ObjectEvent[]): void => inbox.deliver(events)
   const nodeWatch = new NodeWatch({ name, config, deliver, after: timers.after, log })
-  // The kernel may be loading its modules meanwhile; what it lacks is told before what the world lacks.
-  const reading = failureOf(source.start((events) => nodeWatch.see(events)))
+  end.onFailureOf(nodeWatch.end)
+  // The kernel may be loading its modules meanwhile; what it lacks is reported before what the world lacks.
+  const reading = source.start((events) => nodeWatch.see(events))
   reading.catch(() => undefined)
   let agent: Agent | undefined
-  let end: NodeJS.Signals | readonly unknown[] | undefined
+  let signal: NodeJS.Signals | undefined
   let isWell = false
   try {
-    const building = build({ config, kernel, log, metrics, registry, manager, events: sender })
-    const built = await Promise.race([building, stopped, uncaught])
-    if (typeof built === 'string') end = built
+    const built = await end.before(
+      build({ config, kernel, log, metrics, registry, manager, events: sender, onCrash: end.fail }),
+    )
+    if (typeof built === 'string') signal = built
     else {
       agent = built
       log.info('viaduct starts', { version: config.version, mode: built.mode })
       built.synchronizer.start()
       sender.record(startOf(name))
       nodeWatch.programs(built.families)
-      const handing = failureOf(inbox.open((events) => built.synchronizer.deliver(events)))
-      const serving = failureOf(built.servers.start(built.inForce))
-      end = await Promise.race([
-        stopped,
-        built.crash,
-        sourceCrash,
-        uncaught,
-        reading,
-        nodeWatch.end,
-        handing,
-        configChange,
-        serving,
-      ])
+      end.onFailureOf(reading)
+      end.onFailureOf(inbox.open((events) => built.synchronizer.deliver(events)))
+      end.onFailureOf(built.servers.start(built.inForce))
+      signal = await end.happened
     }
   } finally {
     manager.stopping()
     nodeWatch.close()
     kernel.hurry()
-    const told = sender.stop(typeof end === 'string' ? farewellMs : lastWordsMs)
+    const told = sender.stop(signal === undefined ? lastWordsMs : farewellMs)
     const parts = [
       { part: 'servers', stop: () => agent?.servers.stop() },
       { part: 'source', stop: () => source.stop() },
@@ -146,9 +126,8 @@ async function live({ config, kernel, log, manager }: RunOptions, ends: Ends): P
     ]
     isWell = await endInOrder(parts, log)
   }
-  if (typeof end !== 'string') throw end[0]
   if (!isWell) throw new BugError('not all of the agent ended in order: the log says which part')
-  return end
+  return signal
 }
 
 /** kube-proxy's (spec 1.10). */
@@ -168,10 +147,4 @@ function guardProcess({ oomScoreAdj }: Config, log: Log): void {
     },
     log,
   })
-}
-
-/** Rejects when `start` does, and never resolves: a start that succeeds ends nothing. */
-async function failureOf(start: Promise<void>): Promise<never> {
-  await start
-  return await new Promise<never>(() => undefined)
 }

@@ -19,7 +19,7 @@ export async function cleanUp(config: Config, kernel: Kernel): Promise<number> {
 
 /** Makes the kernel ready for an agent that may do less, once the inputs of that agent hold. Resolves with the exit code. */
 export async function initialise(
-  options: Omit<BuildOptions, 'metrics' | 'registry' | 'events'>,
+  options: Omit<BuildOptions, 'metrics' | 'registry' | 'events' | 'onCrash'>,
 ): Promise<number> {
   const { config, log } = options
   const registry = new Registry()
@@ -31,7 +31,7 @@ export async function initialise(
     metrics,
     onCrash: () => {},
   })
-  await build({ ...options, metrics, registry, events: { record: () => {} } })
+  await build({ ...options, metrics, registry, events: { record: () => {} }, onCrash: () => {} })
   log.info('System initialized and --init-only specified')
   return 0
 }
