@@ -3,16 +3,16 @@ import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { Registry } from 'prom-client'
 import type { IpFamily } from '../../src/address.js'
-import { IptablesLedger } from '../../src/modes/iptables/index.js'
-import { StateReporter } from '../../src/log.js'
-import { openMetrics } from '../../src/metrics/index.js'
-import type { ServicePortKey } from '../../src/model/index.js'
 import {
+  IptablesLedger,
   compileRoute,
   compileSkeleton,
   type DesiredRoute,
   type IptablesModeSettings,
 } from '../../src/modes/iptables/index.js'
+import { StateReporter } from '../../src/log.js'
+import { openMetrics } from '../../src/metrics/index.js'
+import type { ServicePortKey } from '../../src/model/index.js'
 import { IptablesTables } from '../../src/modes/iptables/tables.js'
 import { requireFreshNamespace } from '../contract/fresh-namespace.js'
 import {
@@ -25,6 +25,7 @@ import {
 import { ManualClock } from '../support/manual-clock.js'
 import { MemoryLog } from '../support/pipeline-lab.js'
 import { backends, ip, plainRoute } from '../support/routes.js'
+import { formerChains } from '../../src/agent/index.js'
 
 requireFreshNamespace()
 
@@ -70,7 +71,7 @@ class Lab {
         count: () => {},
       }),
       portNameOf: (route) => route.split(':')[0],
-      formerChains: {},
+      formerChains,
     })
     this.ledger.setSkeleton(compileSkeleton(this.#settings))
   }
