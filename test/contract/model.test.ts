@@ -1,4 +1,4 @@
-import { type ModelKernel, openModelKernel } from '../../src/kernel/model/index.js'
+import { type ModelKernel, openModelKernel } from '../model/index.js'
 import { nameFlow } from '../support/conntrack-flows.js'
 import { conntrackContract, type ConntrackSubject } from './conntrack.contract.js'
 import { openModelIpset } from './ipset-subjects.js'

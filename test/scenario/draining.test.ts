@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
-import { openModelKernel, type ModelKernel } from '../../src/kernel/model/index.js'
+import { openModelKernel, type ModelKernel } from '../model/index.js'
 import type { ServicePortSpec } from '../../src/source/index.js'
 import { endpoint, port, remove, service, set, slice, synced } from '../support/objects.js'
 import { PipelineLab, ip, snapshot } from '../support/pipeline-lab.js'

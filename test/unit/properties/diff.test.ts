@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import * as fc from 'fast-check'
 import { type IpvsOp, type RealServer, RealServerList } from '../../../src/kernel/index.js'
-import { openModelKernel } from '../../../src/kernel/model/index.js'
+import { openModelKernel } from '../../model/index.js'
 import { advance, diff, equalStates, PackedDump, type ServerState } from '../../../src/ledger/index.js'
 import { ip } from '../../support/pipeline-lab.js'
 

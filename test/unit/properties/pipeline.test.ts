@@ -9,7 +9,7 @@ import {
   type RealServerKey,
   type VirtualServerKey,
 } from '../../../src/kernel/index.js'
-import { openModelKernel, type Fault, type ModelKernel } from '../../../src/kernel/model/index.js'
+import { openModelKernel, type Fault, type ModelKernel } from '../../model/index.js'
 import type { ObjectEvent } from '../../../src/source/index.js'
 import { synced } from '../../support/objects.js'
 import { PipelineLab, snapshot } from '../../support/pipeline-lab.js'
