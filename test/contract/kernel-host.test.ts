@@ -38,9 +38,10 @@ function realConntrack(): ConntrackSubject {
 conntrackContract('kernel', realConntrack, nameFlow)
 
 function realNftChains(): NftChainsSubject {
-  const { nftChains } = openRealKernel()
+  const { nftChains, xtables } = openRealKernel()
   return {
     nftChains,
+    xtables,
     addChains: async (family, chains) => {
       const restore = family === 'ipv4' ? 'iptables-nft-restore' : 'ip6tables-nft-restore'
       const tables = [...new Set(chains.map(({ table }) => table))]

@@ -1,3 +1,5 @@
+import { constants } from 'node:os'
+import type { IpFamily } from '../../src/address.js'
 import { type ModelKernel, openModelKernel } from '../model/index.js'
 import { nameFlow } from '../support/conntrack-flows.js'
 import { conntrackContract, type ConntrackSubject } from './conntrack.contract.js'
@@ -41,10 +43,18 @@ function modelConntrack(): ConntrackSubject {
 
 conntrackContract('model', modelConntrack, nameFlow)
 
+/** Its legacy tables are there when they were loaded. */
 function modelNftChains(): NftChainsSubject {
-  const { nftChains } = openModelKernel()
+  const { nftChains, xtables } = openModelKernel()
+  const loaded = new Set<IpFamily>()
+  nftChains.onLoadXtables = (family) => loaded.add(family)
+  for (const family of ['ipv4', 'ipv6'] as const) {
+    const callFault = (): number | undefined => (loaded.has(family) ? undefined : constants.errno.ENOPROTOOPT)
+    xtables(family, 'nat').plan = { callFault }
+  }
   return {
     nftChains,
+    xtables,
     addChains: async (family, chains) => {
       nftChains.chains[family] = [...nftChains.chains[family], ...chains]
     },
