@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { apiNode, apiService, apiSlice } from '../support/api-documents.js'
 import { documentOf, type Document } from '../support/api-shapes.js'
 import { Namespace } from '../support/namespaces.js'
-import { askInNamespace } from '../support/page-question.js'
+import { askInNamespace, serverListens } from '../support/page-question.js'
 import type { Program } from '../support/processes.js'
 import { treeRoot } from '../support/tree.js'
 
@@ -130,6 +130,7 @@ describe('the agent tells an API server', { timeout: 60_000 }, () => {
       regarding: { apiVersion: 'v1', kind: 'Node', name: 'node-a' },
       note,
     })
+    await serverListens(other, 'metrics')
     assert.equal(await ask('/proxyMode'), 'iptables')
     assert.match(await ask('/metrics'), /^viaduct_proxy_mode\{mode="iptables",configured="nftables"\} 1$/mu)
     other.signal('SIGTERM')

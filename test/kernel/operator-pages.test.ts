@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { Namespace } from '../support/namespaces.js'
-import { askInNamespace } from '../support/page-question.js'
+import { askInNamespace, serverListens } from '../support/page-question.js'
 import type { Program } from '../support/processes.js'
 import { treeRoot, treeText } from '../support/tree.js'
 
@@ -42,9 +42,9 @@ describe('the pages for operators', { timeout: 60_000 }, () => {
     node = await Namespace.create('node')
     await node.ip('address add 192.0.2.1/32 dev lo')
     const own = ['--manifests', join(folder, 'manifests'), '--proxy-mode', 'iptables', '--profiling']
-    const name = ['--hostname-override', 'node-a']
+    const name = ['--hostname-override', 'node-a', '-v', '2']
     agent = node.start(process.execPath, join(treeRoot, 'dist/agent.js'), ...own, ...name)
-    await agent.line((line) => line.includes('viaduct starts'))
+    await serverListens(agent, 'metrics')
   })
 
   after(async () => {
@@ -57,10 +57,12 @@ describe('the pages for operators', { timeout: 60_000 }, () => {
   }
 
   it('set the log at run time, together with SIGUSR2', async () => {
-    assert.deepEqual(await ask('/debug/flags/v', 'PUT', '2'), [
-      200,
-      'successfully set klog.logging.verbosity to 2\n',
-    ])
+    for (const v of [0, 2]) {
+      assert.deepEqual(await ask('/debug/flags/v', 'PUT', `${v}`), [
+        200,
+        `successfully set klog.logging.verbosity to ${v}\n`,
+      ])
+    }
     const from = agent.lines.length
     writeFileSync(join(folder, 'manifests/web.yaml'), manifests)
     await agent.line((line) => line.includes('"msg":"Sync done"'), from)

@@ -56,6 +56,7 @@ function open(options: Partial<BoundServerOptions> = {}): Bench {
     onHardFail: () => {},
     clock,
     problems: reporter(log),
+    log,
     ...options,
   })
   opened.push(server)
@@ -88,6 +89,15 @@ describe('a server of the agent', () => {
     assert.deepEqual(
       log.find('info', 'served now').map(({ fields }) => fields),
       [{ server: 'healthz', address: `127.0.0.1:${other.port}` }],
+    )
+  })
+
+  it('logs the address on which it listens, with the port that it got', async () => {
+    const { server, log, port } = open()
+    await server.start()
+    assert.deepEqual(
+      log.find('debug', 'healthz server listens').map(({ fields }) => fields),
+      [{ server: 'healthz', address: `127.0.0.1:${port()}` }],
     )
   })
 
