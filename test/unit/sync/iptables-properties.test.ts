@@ -6,7 +6,7 @@ import type { ModelXtNamespace } from '../../model/index.js'
 import type { ObjectEvent } from '../../../src/source/index.js'
 import { IptablesLab, ruleLines } from '../../support/iptables-lab.js'
 import { synced } from '../../support/objects.js'
-import { anyHistory, finalObjects } from '../properties/worlds.js'
+import { anyHistory, finalObjects } from '../../support/worlds.js'
 
 const { EAGAIN, ENOMEM } = constants.errno
 const tables = (['ipv4', 'ipv6'] as const).flatMap((family) =>
