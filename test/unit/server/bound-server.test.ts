@@ -29,6 +29,9 @@ afterEach(async () => {
   for (const one of opened.splice(0)) await one.stop()
 })
 
+/** Long enough for a client that makes no progress. It runs from a request on, so that a slow machine loses no request. */
+const silenceMs = 50
+
 interface Bench {
   readonly server: BoundServer
   readonly clock: ManualClock
@@ -191,11 +194,21 @@ describe('clients that mean no good', () => {
     assert.match(await readUntil(socket, undefined), /^HTTP\/1\.1 400 Bad Request\r\n/u)
   })
 
+  it('one that makes no progress is dropped without a word', async () => {
+    const { server, port } = open({
+      limits: { ...httpLimits, headersTimeout: 0, requestTimeout: 0, timeout: silenceMs },
+    })
+    await server.start()
+    assert.equal(await readUntil(await connected(port()), undefined), '')
+  })
+
   it('one that does not read its reply is dropped', async () => {
     const body = 'a'.repeat(32 << 20)
     const { server, port } = open({
-      limits: { ...httpLimits, timeout: 50 },
-      reply: (_request, response) => response.end(body),
+      reply: (request, response) => {
+        request.socket.setTimeout(silenceMs)
+        response.end(body)
+      },
     })
     await server.start()
     const socket = await connected(port())
@@ -256,8 +269,8 @@ function openSlow(body: string): Bench {
   ])
   const reply = answering(pages, reporter(new MemoryLog()))
   return open({
-    limits: { ...httpLimits, timeout: 50 },
     reply: (request, response) => {
+      request.socket.setTimeout(silenceMs)
       request.socket.once('timeout', () => news.emit('silence'))
       reply(request, response)
     },
