@@ -38,10 +38,10 @@ function realConntrack(): ConntrackSubject {
 conntrackContract('kernel', realConntrack, nameFlow)
 
 function realNftChains(): NftChainsSubject {
-  const { nftChains, xtables } = openRealKernel()
+  const kernel = openRealKernel()
   return {
-    nftChains,
-    xtables,
+    nftChains: kernel.nftChains,
+    xtables: (family, table) => kernel.xtables(family, table),
     addChains: async (family, chains) => {
       const restore = family === 'ipv4' ? 'iptables-nft-restore' : 'ip6tables-nft-restore'
       const tables = [...new Set(chains.map(({ table }) => table))]

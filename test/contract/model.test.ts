@@ -45,16 +45,17 @@ conntrackContract('model', modelConntrack, nameFlow)
 
 /** Its legacy tables are there when they were loaded. */
 function modelNftChains(): NftChainsSubject {
-  const { nftChains, xtables } = openModelKernel()
+  const kernel = openModelKernel()
+  const { nftChains } = kernel
   const loaded = new Set<IpFamily>()
   nftChains.onLoadXtables = (family) => loaded.add(family)
   for (const family of ['ipv4', 'ipv6'] as const) {
     const callFault = (): number | undefined => (loaded.has(family) ? undefined : constants.errno.ENOPROTOOPT)
-    xtables(family, 'nat').plan = { callFault }
+    kernel.xtables(family, 'nat').plan = { callFault }
   }
   return {
     nftChains,
-    xtables,
+    xtables: (family, table) => kernel.xtables(family, table),
     addChains: async (family, chains) => {
       nftChains.chains[family] = [...nftChains.chains[family], ...chains]
     },

@@ -75,17 +75,14 @@ for (const access of accesses)
       await tell('listen')
     }
 
-    async function endpoints(): Promise<string> {
+    async function ruleEndpoints(): Promise<readonly string[]> {
       const rules = await node.must('iptables-legacy-save', '-t', 'nat')
-      return [...rules.matchAll(/--to-destination (\S+)/g)]
-        .map(([, to]) => to)
-        .toSorted()
-        .join(' ')
+      return [...rules.matchAll(/--to-destination (\S+)/g)].map(([, to = '']) => to).toSorted()
     }
 
     /** Waits until the rules have these endpoints, and no other. */
     async function haveEndpoints(...expected: readonly string[]): Promise<void> {
-      await afterSyncs(agent, endpoints, (found) => found === expected.join(' '))
+      await afterSyncs(agent, ruleEndpoints, (found) => found.join(' ') === expected.join(' '))
     }
 
     it('serves what it lists', async () => {
