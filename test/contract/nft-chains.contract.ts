@@ -39,7 +39,7 @@ export function nftChainsContract(subject: string, open: () => NftChainsSubject)
       await rejectsWith(namespace.nftChains.discardTable('ipv4', 'nat'), 'EBADF')
     })
 
-    it('lists nothing where nobody made a table', async () => {
+    it('lists nothing in a namespace without tables', async () => {
       assert.deepEqual(await namespace.nftChains.list('ipv4'), [])
       assert.deepEqual(await namespace.nftChains.list('ipv6'), [])
     })
@@ -73,7 +73,7 @@ export function nftChainsContract(subject: string, open: () => NftChainsSubject)
         assert.deepEqual(await sorted(namespace.nftChains, family), chains)
       })
     }
-    it('lists thousands', async () => {
+    it('lists thousands of chains', async () => {
       const many = Array.from({ length: 3000 }, (_, index) => ({ table: 'nat', chain: `KUBE-SEP-${index}` }))
       await namespace.addChains('ipv4', many)
       const names = new Set((await namespace.nftChains.list('ipv4')).map(({ chain }) => chain))

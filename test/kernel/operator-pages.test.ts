@@ -56,7 +56,7 @@ describe('the pages for operators', { timeout: 60_000 }, () => {
     return await askInNamespace(node, `http://127.0.0.1:10249${path}`, { method, body })
   }
 
-  it('set the log at run time, together with SIGUSR2', async () => {
+  it('set the verbosity of the log at run time, as SIGUSR2 does', async () => {
     for (const v of [0, 2]) {
       assert.deepEqual(await ask('/debug/flags/v', 'PUT', `${v}`), [
         200,
@@ -93,7 +93,7 @@ describe('the pages for operators', { timeout: 60_000 }, () => {
     }
   })
 
-  it('have every metric that is documented, and no other', async () => {
+  it('show every documented metric, and no other', async () => {
     const [status, text] = await ask('/metrics')
     assert.equal(status, 200)
     const documented = treeText('docs/metrics.md').matchAll(
@@ -110,7 +110,7 @@ describe('the pages for operators', { timeout: 60_000 }, () => {
     assert.match(text, /^viaduct_ledger_objects\{ip_family="IPv4",kind="frontend"\} 2$/mu)
   })
 
-  it('have profiles of V8', async () => {
+  it('include profiles of V8', async () => {
     for (const [path, key] of [
       ['/debug/pprof/profile?seconds=1', 'nodes'],
       ['/debug/pprof/heap?seconds=1', 'head'],
@@ -121,7 +121,7 @@ describe('the pages for operators', { timeout: 60_000 }, () => {
     }
   })
 
-  it('have all the others', async () => {
+  it('answer on every other path of kube-proxy', async () => {
     assert.deepEqual(await ask('/proxyMode'), [200, 'iptables'])
     assert.deepEqual(await ask('/healthz'), [200, 'ok'])
     assert.match(

@@ -153,14 +153,14 @@ describe('a server of the agent', () => {
   })
 })
 
-describe('clients that mean no good', () => {
+describe('a hostile or broken client', () => {
   const limits = { ...httpLimits, headersTimeout: 50, requestTimeout: 50, connectionsCheckingInterval: 10 }
   const slow = [
     { name: 'says nothing', words: '' },
     { name: 'never ends its headers', words: 'GET / HTTP/1.1\r\nHost: a\r\nX-A: ' },
   ]
   for (const { name, words } of slow) {
-    it(`one that ${name} is turned out with 408`, async () => {
+    it(`gets 408 when it ${name}`, async () => {
       const { server, port } = open({ limits })
       await server.start()
       const socket = await connected(port())
@@ -169,7 +169,7 @@ describe('clients that mean no good', () => {
     })
   }
 
-  it('one that never ends its body is answered, and turned out', async () => {
+  it('gets its reply, and the end of the connection, when it never ends its body', async () => {
     const { server, port } = open({ limits })
     await server.start()
     const socket = await connected(port())
@@ -179,14 +179,14 @@ describe('clients that mean no good', () => {
     assert.match(words, /here/u)
   })
 
-  it('one that sends huge headers gets 431', async () => {
+  it('gets 431 for huge headers', async () => {
     const { server, port } = open()
     await server.start()
     const { status } = await ask(port(), { headers: { 'x-a': 'a'.repeat(20_000) } })
     assert.equal(status, 431)
   })
 
-  it('one that speaks no HTTP gets 400', async () => {
+  it('gets 400 when it does not speak HTTP', async () => {
     const { server, port } = open()
     await server.start()
     const socket = await connected(port())
@@ -194,7 +194,7 @@ describe('clients that mean no good', () => {
     assert.match(await readUntil(socket, undefined), /^HTTP\/1\.1 400 Bad Request\r\n/u)
   })
 
-  it('one that makes no progress is dropped without a word', async () => {
+  it('is dropped without a reply when it makes no progress', async () => {
     const { server, port } = open({
       limits: { ...httpLimits, headersTimeout: 0, requestTimeout: 0, timeout: silenceMs },
     })
@@ -202,7 +202,7 @@ describe('clients that mean no good', () => {
     assert.equal(await readUntil(await connected(port()), undefined), '')
   })
 
-  it('one that does not read its reply is dropped', async () => {
+  it('is dropped when it does not read its reply', async () => {
     const body = 'a'.repeat(32 << 20)
     const { server, port } = open({
       reply: (request, response) => {
@@ -218,7 +218,7 @@ describe('clients that mean no good', () => {
     socket.destroy()
   })
 
-  it('1,000 that hold idle connections shut nobody out, and most of them are dropped', async () => {
+  it('loses idle connections beyond the limit, and 1,000 of them do not shut out others', async () => {
     const { server, port } = open()
     await server.start()
     const sockets = []
@@ -234,7 +234,7 @@ describe('clients that mean no good', () => {
     for (const socket of sockets) socket.destroy()
   })
 
-  it('do not end a connection that is in use', async () => {
+  it('does not end the connection of another client that is in use', async () => {
     const { server, port } = open()
     await server.start()
     const kept = await connected(port())
@@ -277,10 +277,10 @@ function openSlow(body: string): Bench {
   })
 }
 
-describe('a page that takes longer than a connection may be silent', () => {
+describe('a page that takes longer than the limit for a silent connection', () => {
   const orders = [['slow'], ['slow', 'quick'], ['quick', 'slow']]
   for (const order of orders) {
-    it(`comes, when a connection asks for ${order.join(' and then ')}`, async () => {
+    it(`arrives when a connection asks for ${order.join(' and then ')}`, async () => {
       const { server, port } = openSlow('slow')
       await server.start()
       const socket = await connected(port())
@@ -291,7 +291,7 @@ describe('a page that takes longer than a connection may be silent', () => {
     })
   }
 
-  it('and a client that does not read it then is dropped', async () => {
+  it('ends the connection of a client that does not read it', async () => {
     const { server, port } = openSlow('a'.repeat(32 << 20))
     await server.start()
     const socket = await connected(port())

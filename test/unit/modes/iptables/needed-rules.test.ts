@@ -78,7 +78,7 @@ function ruleSpots(group: TrafficGroup, row: TrafficCase): readonly Spot[] {
   return spots
 }
 
-it('every kind of rule is missed when it is gone', () => {
+it('without any one kind of rule, some case of the traffic table fails', () => {
   const kinds = new Map<string, boolean>()
   for (const group of trafficTable(['TCP'])) {
     for (const row of group.cases) {
