@@ -8,9 +8,9 @@ const question = `const [url, method, body] = process.argv.slice(1)
 fetch(url, { method, body: body || undefined })
   .then(async (reply) => console.log(JSON.stringify([reply.status, await reply.text()])))`
 
-/** Waits until the agent has logged that its server listens, which it does at -v 2 and above; `from` as in Program.line(). */
-export async function serverListens(agent: Program, name: 'healthz' | 'metrics', from = 0): Promise<void> {
-  await agent.line((line) => line.includes(`"${name} server listens"`), from)
+/** Waits until the agent has logged that its server listens, which it does at -v 2 and above. */
+export async function serverListens(agent: Program, name: 'healthz' | 'metrics'): Promise<void> {
+  await agent.line((line) => line.includes(`"${name} server listens"`))
 }
 
 /** Status and body of the page; fails where no server listens. */
