@@ -69,6 +69,7 @@ export class AgentServers {
               onHardFail: (problem) => tell(failureReasons[name], problem),
               clock,
               problems,
+              log,
             }),
           ]
     this.#servers = [

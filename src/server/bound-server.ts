@@ -2,7 +2,7 @@
 import type { RequestListener, Server } from 'node:http'
 import { formatEndpoint, parseIpAddress } from '../address.js'
 import { ConfigError } from '../errors.js'
-import type { StateReporter } from '../log.js'
+import type { Log, StateReporter } from '../log.js'
 import type { Clock } from '../clock.js'
 import { Connections, createHttpServer, type HttpLimits, listen } from './http-server.js'
 
@@ -23,6 +23,8 @@ export interface BoundServerOptions {
   readonly clock: Pick<Clock, 'now' | 'schedule'>
   /** Servers that cannot listen. */
   readonly problems: StateReporter
+  /** Receives one line each time the server begins to listen. */
+  readonly log: Pick<Log, 'debug'>
   /** Default: those of http-server.ts. */
   readonly limits?: HttpLimits
 }
@@ -103,8 +105,16 @@ export class BoundServer {
     }
     this.#server = server
     server.on('error', (error) => this.#reopen(server, error))
-    this.#options.problems.report(this.#options.name, undefined)
+    this.#listens()
     return undefined
+  }
+
+  #listens(): void {
+    const { name, log, problems } = this.#options
+    problems.report(name, undefined)
+    const address = this.address
+    if (address !== undefined)
+      log.debug(`${name} server listens`, { server: name, address: placeOf(address) })
   }
 
   /** As Go does: who names all addresses of one family means all of both, where the machine has both (Q-19). */

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, it } from 'node:test'
 import type { Conntrack, ConntrackFrontend } from '../../src/kernel/index.js'
-import type { ModelFlow } from '../../src/kernel/model/index.js'
+import type { ModelFlow } from '../model/index.js'
 import { ip, rejectsWith } from './law.js'
 
 export interface ConntrackSubject {

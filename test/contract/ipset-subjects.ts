@@ -1,5 +1,5 @@
 // The two that keep the laws of ipset.contract.ts.
-import { openModelKernel } from '../../src/kernel/model/index.js'
+import { openModelKernel } from '../model/index.js'
 import type { IpsetSubject } from './ipset.contract.js'
 import { openRealKernel } from './real-kernel.js'
 

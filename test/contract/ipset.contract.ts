@@ -347,7 +347,7 @@ function referenceLaws(law: Law): void {
     await applyAll(ipset, [rename(addresses.name, 'OTHER'), destroy('OTHER')])
   })
 
-  law('one of another type gives way when no rule refers to it', async ({ ipset, refer }) => {
+  law('a set of another type can be replaced when no rule refers to it', async ({ ipset, refer }) => {
     const foreign = { ...addresses, name: plain.name }
     const next = { ...plain, name: 'NEXT' }
     await applyAll(ipset, [create(foreign)])

@@ -362,7 +362,7 @@ function readLaws(law: Law): void {
     })
   }
 
-  law('read: a tunnel is told as a dump tells it', async (ipvs) => {
+  law('read: a tunnel has the fields that a dump shows', async (ipvs) => {
     const tunnel = { type: 'gue', port: 5555, flags: 1 } as const
     const tunnelled = real('10.244.1.7', { forwarding: 'tunnel', tunnel })
     await applyAll(ipvs, [addServer(web), addReal(web, tunnelled)])
@@ -452,7 +452,7 @@ function wholeTableLaws(law: Law): void {
     })
   }
 
-  law('info tells the version and counts the virtual servers of IPv4', async (ipvs) => {
+  law('info has the version and the count of IPv4 virtual servers', async (ipvs) => {
     const original = await ipvs.info()
     assert.ok(original.version >= 0x010201)
     assert.ok(original.connectionTableSize > 0)

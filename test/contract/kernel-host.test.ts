@@ -39,9 +39,10 @@ function realConntrack(): ConntrackSubject {
 conntrackContract('kernel', realConntrack, nameFlow)
 
 function realNftChains(): NftChainsSubject {
-  const { nftChains } = openRealKernel()
+  const kernel = openRealKernel()
   return {
-    nftChains,
+    nftChains: kernel.nftChains,
+    xtables: (family, table) => kernel.xtables(family, table),
     addChains: async (family, chains) => {
       const restore = family === 'ipv4' ? 'iptables-nft-restore' : 'ip6tables-nft-restore'
       const tables = [...new Set(chains.map(({ table }) => table))]

@@ -2,7 +2,7 @@
 import { closeSync, constants, mkdtempSync, openSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { openModelKernel } from '../../src/kernel/model/index.js'
+import { openModelKernel } from '../model/index.js'
 import type { KernelLookSubject } from './kernel-look.contract.js'
 import { openRealKernel } from './real-kernel.js'
 

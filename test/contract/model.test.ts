@@ -1,4 +1,6 @@
-import { openModelKernel } from '../../src/kernel/model/index.js'
+import { constants } from 'node:os'
+import type { IpFamily } from '../../src/address.js'
+import { openModelKernel } from '../model/index.js'
 import { nameFlow } from '../support/conntrack-flows.js'
 import { conntrackContract, type ConntrackSubject } from './conntrack.contract.js'
 import { openModelIpset } from './ipset-subjects.js'
@@ -34,10 +36,19 @@ function modelConntrack(): ConntrackSubject {
 
 conntrackContract('model', modelConntrack, nameFlow)
 
+/** Its legacy tables are there when they were loaded. */
 function modelNftChains(): NftChainsSubject {
-  const { nftChains } = openModelKernel()
+  const kernel = openModelKernel()
+  const { nftChains } = kernel
+  const loaded = new Set<IpFamily>()
+  nftChains.onLoadXtables = (family) => loaded.add(family)
+  for (const family of ['ipv4', 'ipv6'] as const) {
+    const callFault = (): number | undefined => (loaded.has(family) ? undefined : constants.errno.ENOPROTOOPT)
+    kernel.xtables(family, 'nat').plan = { callFault }
+  }
   return {
     nftChains,
+    xtables: (family, table) => kernel.xtables(family, table),
     addChains: async (family, chains) => {
       nftChains.chains[family] = [...nftChains.chains[family], ...chains]
     },

@@ -212,7 +212,7 @@ function chainLaws(law: Law): void {
     assert.equal(await written(xtables, [remove('KUBE-NONE')]), false)
   })
 
-  law('packets of a chain are told rule by rule', async ({ xtables }) => {
+  law('packets of a chain are counted rule by rule', async ({ xtables }) => {
     await written(xtables, [
       set('KUBE-A', jump('KUBE-B'), mark, accept),
       set('KUBE-B'),
@@ -270,7 +270,7 @@ function hookLaws(law: Law): void {
     assert.deepEqual((await content(lab))['PREROUTING'], [toA, acceptText])
   })
 
-  law('they stay where they are behind rules of others', async (lab) => {
+  law('rules of a hook stay where they are behind rules of others', async (lab) => {
     await written(lab.xtables, setUp)
     await lab.other.prepend('PREROUTING', accept)
     await lab.other.append('PREROUTING', leave)
@@ -280,7 +280,7 @@ function hookLaws(law: Law): void {
     assert.equal(await written(lab.restarted(), [...setUp, set('KUBE-A', leave)]), false)
   })
 
-  law('rules of others may stand between them', async (lab) => {
+  law('rules of others may stand between rules of ours', async (lab) => {
     await written(lab.xtables, [...setUp, hook('PREROUTING', jump('KUBE-A'), jump('KUBE-B'))])
     await lab.other.deleteRule('PREROUTING', 1)
     await lab.other.append('PREROUTING', accept)
@@ -289,14 +289,14 @@ function hookLaws(law: Law): void {
     assert.deepEqual((await content(lab))['PREROUTING'], [toA, acceptText, '-j KUBE-B'])
   })
 
-  law('they go to the head when their order is another one', async (lab) => {
+  law('rules of a hook go to its head when their order differs', async (lab) => {
     await written(lab.xtables, setUp)
     await lab.other.prepend('PREROUTING', accept)
     await written(lab.xtables, [hook('PREROUTING', jump('KUBE-B'), jump('KUBE-A'))])
     assert.deepEqual((await content(lab))['PREROUTING'], ['-j KUBE-B', toA, acceptText])
   })
 
-  law('what the hook had before goes, rules that do not jump as well', async (lab) => {
+  law('rules of ours that a hook had before go, also those that do not jump', async (lab) => {
     const invalid: XtRule = { state: { bits: XtState.invalid }, target: { kind: 'accept' } }
     await written(lab.xtables, [...setUp, hook('PREROUTING', invalid, jump('KUBE-A'))])
     await lab.other.append('PREROUTING', accept)
@@ -331,7 +331,7 @@ function hookLaws(law: Law): void {
     },
   )
 
-  law('every hook of the table', async (lab) => {
+  law('rules can be set in every hook of the table', async (lab) => {
     await written(lab.xtables, [
       set('KUBE-A', mark),
       ...xtHooks.nat.map((name) => hook(name, jump('KUBE-A'))),

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { after, afterEach, before, describe, it } from 'node:test'
 import { Namespace } from '../support/namespaces.js'
 import type { Program } from '../support/processes.js'
+import { afterSyncs } from '../support/syncs.js'
 import { treeRoot } from '../support/tree.js'
 import { agentCommand } from '../traffic/agent-process.js'
 
@@ -13,9 +14,6 @@ const clusterIPs = 'KUBE-CLUSTER-IP'
 const families = ['iptables-legacy', 'ip6tables-legacy'] as const
 const tables = ['mangle', 'filter', 'nat'] as const
 const foreignRule = ['INPUT', '-m', 'set', '--match-set', clusterIPs, 'dst', '-j', 'ACCEPT']
-
-/** A tenth of a second each, and more in the guest. */
-const looks = 100
 
 describe('the sets of ipvs mode and others', { timeout: 300_000 }, () => {
   let node: Namespace
@@ -34,20 +32,15 @@ describe('the sets of ipvs mode and others', { timeout: 300_000 }, () => {
     return agent
   }
 
-  /** Waits until the command says it. */
-  const says = async (text: string, ...command: readonly string[]): Promise<void> => {
-    let said = ''
-    for (let look = 0; look < looks; look++) {
-      said = (await node.run(...command)).stdout
-      if (said.includes(text)) return
-      await node.must('sleep', '0.1')
-    }
-    assert.fail(`${command.join(' ')} does not say ${text}: ${said}`)
+  /** Waits until the command prints it. */
+  const prints = async (program: Program, text: string, ...command: readonly string[]): Promise<void> => {
+    const read = async (): Promise<string> => (await node.run(...command)).stdout
+    await afterSyncs(program, read, (printed) => printed.includes(text))
   }
-  /** Waits for an entry of the cluster's DNS in the set, then for a rule that asks it. */
-  const isWhole = async (): Promise<void> => {
-    await says(`${dns},tcp:53`, 'ipset', 'save', clusterIPs)
-    await says(`--match-set ${clusterIPs} dst,dst`, 'iptables-legacy-save')
+  /** Waits for an entry of the cluster's DNS in the set, then for a rule that matches the set. */
+  const isWhole = async (program: Program): Promise<void> => {
+    await prints(program, `${dns},tcp:53`, 'ipset', 'save', clusterIPs)
+    await prints(program, `--match-set ${clusterIPs} dst,dst`, 'iptables-legacy-save')
   }
 
   it('somebody’s set of another type keeps what it has; all else works, and its name is taken when it is free', async () => {
@@ -67,13 +60,13 @@ describe('the sets of ipvs mode and others', { timeout: 300_000 }, () => {
 
     await node.must('iptables-legacy', '-D', ...foreignRule)
     await line('programmed again')
-    await isWhole()
+    await isWhole(program)
     assert.match(await node.must('iptables-legacy-save'), /--match-set KUBE-IPVS-IPS dst .*REJECT/)
   })
 
   it('ip_set is unloaded and loaded again: sets, entries and rules are back', async () => {
     const program = await start()
-    await isWhole()
+    await isWhole(program)
     program.signal('SIGSTOP')
     for (const family of families) {
       for (const table of tables) {
@@ -89,7 +82,7 @@ describe('the sets of ipvs mode and others', { timeout: 300_000 }, () => {
     )
     assert.equal((await node.run('grep', '-c', '^ip_set', '/proc/modules')).stdout.trim(), '0')
     program.signal('SIGCONT')
-    await isWhole()
+    await isWhole(program)
     await program.line((line) => line.includes('"set-missing"'))
   })
 })

@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { tellsBytecode } from '../support/bytecode-probe.js'
 import { Namespace } from '../support/namespaces.js'
+import { serverListens } from '../support/page-question.js'
 import { treeRoot } from '../support/tree.js'
 
 const image = variable('VIADUCT_IMAGE')
@@ -47,11 +48,10 @@ function variable(name: string): string {
   return value
 }
 
-/** Status codes of the health server's paths, once it answers. */
+/** Status codes of the health server's paths. */
 async function statusOf(node: Namespace, ...paths: readonly string[]): Promise<readonly string[]> {
-  const script = `const pause = require('node:timers/promises').setTimeout
-    const ask = (path) => fetch('http://127.0.0.1:10256' + path).catch(() => pause(20).then(() => ask(path)))
-    for (const path of process.argv.slice(1)) ask(path).then(({ status }) => console.log(path, status))`
+  const script = `for (const path of process.argv.slice(1))
+      fetch('http://127.0.0.1:10256' + path).then(({ status }) => console.log(path, status))`
   const lines = (await node.must(process.execPath, '-e', script, ...paths)).split('\n')
   return paths.map((path) => lines.find((line) => line.startsWith(`${path} `))?.split(' ')[1] ?? 'no answer')
 }
@@ -153,6 +153,7 @@ describe('the image', { timeout: 120_000 }, () => {
       await agent.line((line) => line.includes('"Sync done"') && line.includes(`"ipFamily":"${family}"`))
     test.diagnostic(`measured: in force after ${Math.round(performance.now() - started)} ms`)
 
+    await serverListens(agent, 'healthz')
     assert.deepEqual(await statusOf(node, '/healthz', '/livez'), ['200', '200'])
     test.diagnostic(`measured: RSS ${rssMib(agent.pid)} MiB`)
     assert.match(readFileSync(`/proc/${agent.pid}/status`, 'utf8'), /^CapEff:\t0000000000001000$/m)

@@ -9,6 +9,7 @@ import { apiNode, apiService, apiSlice } from '../support/api-documents.js'
 import { makeCertificate } from '../support/certificates.js'
 import { Namespace } from '../support/namespaces.js'
 import type { Program } from '../support/processes.js'
+import { afterSyncs } from '../support/syncs.js'
 import { treeRoot } from '../support/tree.js'
 
 const agentFile = join(treeRoot, 'dist/agent.js')
@@ -74,13 +75,14 @@ for (const access of accesses)
       await tell('listen')
     }
 
-    /** Endpoints of all rules, when the kernel has those. */
+    async function ruleEndpoints(): Promise<readonly string[]> {
+      const rules = await node.must('iptables-legacy-save', '-t', 'nat')
+      return [...rules.matchAll(/--to-destination (\S+)/g)].map(([, to = '']) => to).toSorted()
+    }
+
+    /** Waits until the rules have these endpoints, and no other. */
     async function haveEndpoints(...expected: readonly string[]): Promise<void> {
-      for (;;) {
-        const rules = await node.must('iptables-legacy-save', '-t', 'nat')
-        const found = [...rules.matchAll(/--to-destination (\S+)/g)].map(([, to = '']) => to)
-        if (JSON.stringify(found.toSorted()) === JSON.stringify(expected)) return
-      }
+      await afterSyncs(agent, ruleEndpoints, (found) => found.join(' ') === expected.join(' '))
     }
 
     it('serves what it lists', async () => {

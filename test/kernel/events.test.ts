@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { apiNode, apiService, apiSlice } from '../support/api-documents.js'
 import { documentOf, type Document } from '../support/api-shapes.js'
 import { Namespace } from '../support/namespaces.js'
-import { askInNamespace } from '../support/page-question.js'
+import { askInNamespace, serverListens } from '../support/page-question.js'
 import type { Program } from '../support/processes.js'
 import { treeRoot } from '../support/tree.js'
 
@@ -25,7 +25,7 @@ function agentCommand(...flags: readonly string[]): readonly [string, ...string[
   return [process.execPath, agentFile, ...own, ...flags]
 }
 
-describe('the agent tells an API server', { timeout: 60_000 }, () => {
+describe('the agent sends an Event', { timeout: 60_000 }, () => {
   let node: Namespace
   let server: Program
 
@@ -75,7 +75,7 @@ describe('the agent tells an API server', { timeout: 60_000 }, () => {
   const service = { apiVersion: 'v1', kind: 'Service', namespace: 'default', name: 'web' }
   let agent: Program
 
-  it('that it starts', async () => {
+  it('when it starts', async () => {
     agent = startAgent()
     const event = await eventOf('Starting')
     assert.deepEqual(gist(event), {
@@ -89,7 +89,7 @@ describe('the agent tells an API server', { timeout: 60_000 }, () => {
     assert.equal(event['reportingInstance'], 'kube-proxy-node-a')
   })
 
-  it('which health check of a Service it could not open', async () => {
+  it('when it cannot open the health check of a Service', async () => {
     assert.deepEqual(gist(await eventOf('FailedToStartServiceHealthcheck')), {
       type: 'Warning',
       reason: 'FailedToStartServiceHealthcheck',
@@ -99,7 +99,7 @@ describe('the agent tells an API server', { timeout: 60_000 }, () => {
     })
   })
 
-  it('which Service lost its frontend, once', async () => {
+  it('once when a Service loses its frontend to another one', async () => {
     await tell('put', 'Service', apiService('awaits', '10.96.0.10'))
     assert.deepEqual(gist(await eventOf('FrontendConflict')), {
       type: 'Warning',
@@ -118,7 +118,7 @@ describe('the agent tells an API server', { timeout: 60_000 }, () => {
     assert.ok(!stdout.includes('Events are not sent'), stdout)
   })
 
-  it('which mode runs instead of the configured one, as the pages of the agent do', async () => {
+  it('when another mode runs than the configured one, which its pages show too', async () => {
     const from = server.lines.length
     const other = startAgent('--proxy-mode', 'nftables')
     const note =
@@ -130,6 +130,7 @@ describe('the agent tells an API server', { timeout: 60_000 }, () => {
       regarding: { apiVersion: 'v1', kind: 'Node', name: 'node-a' },
       note,
     })
+    await serverListens(other, 'metrics')
     assert.equal(await ask('/proxyMode'), 'iptables')
     assert.match(await ask('/metrics'), /^viaduct_proxy_mode\{mode="iptables",configured="nftables"\} 1$/mu)
     other.signal('SIGTERM')
@@ -138,7 +139,7 @@ describe('the agent tells an API server', { timeout: 60_000 }, () => {
     assert.equal(stdout.split(`"msg":"Proxy mode falls back: ${note}"`).length, 2, stdout)
   })
 
-  it('that it cannot set limits of connection tracking, as /sys is read-only', async () => {
+  it('when it cannot set limits of connection tracking because /sys is read-only', async () => {
     const from = server.lines.length
     const remount = 'mount -o remount,bind,ro /sys && exec "$@"'
     // This network namespace may not set the limit anyway.
@@ -161,7 +162,7 @@ describe('the agent tells an API server', { timeout: 60_000 }, () => {
     ['healthz', '--healthz-bind-address', 'FailedToStartProxierHealthcheck'],
     ['metrics', '--metrics-bind-address', 'FailedToStartMetricServer'],
   ] as const) {
-    it(`why it ends, before it does: the ${name} server`, async () => {
+    it(`before it ends because the ${name} server cannot listen`, async () => {
       const from = server.lines.length
       const ending = startAgent('--bind-address-hard-fail', flag, `127.0.0.1:${port}`)
       const { code, stderr } = await ending.ended

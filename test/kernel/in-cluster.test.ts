@@ -9,6 +9,7 @@ import { apiNode, apiService, apiSlice } from '../support/api-documents.js'
 import { makeCertificate } from '../support/certificates.js'
 import { Namespace } from '../support/namespaces.js'
 import type { Program } from '../support/processes.js'
+import { afterSyncs } from '../support/syncs.js'
 import { treeRoot } from '../support/tree.js'
 
 const agentFile = join(treeRoot, 'dist/agent.js')
@@ -86,7 +87,8 @@ describe('the agent in a pod', { timeout: 120_000 }, () => {
   }
 
   async function haveEndpoints(...expected: readonly string[]): Promise<void> {
-    while (JSON.stringify(await endpoints()) !== JSON.stringify(expected.toSorted()));
+    const all = expected.toSorted().join(' ')
+    await afterSyncs(agent, endpoints, (found) => found.join(' ') === all)
   }
 
   it('logs in, and programs the Service that leads it to the server', async () => {

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { Namespace } from '../support/namespaces.js'
-import { askInNamespace } from '../support/page-question.js'
+import { askInNamespace, serverListens } from '../support/page-question.js'
 import type { Program } from '../support/processes.js'
 import { treeRoot, treeText } from '../support/tree.js'
 
@@ -42,9 +42,9 @@ describe('the pages for operators', { timeout: 60_000 }, () => {
     node = await Namespace.create('node')
     await node.ip('address add 192.0.2.1/32 dev lo')
     const own = ['--manifests', join(folder, 'manifests'), '--proxy-mode', 'iptables', '--profiling']
-    const name = ['--hostname-override', 'node-a']
+    const name = ['--hostname-override', 'node-a', '-v', '2']
     agent = node.start(process.execPath, join(treeRoot, 'dist/agent.js'), ...own, ...name)
-    await agent.line((line) => line.includes('viaduct starts'))
+    await serverListens(agent, 'metrics')
   })
 
   after(async () => {
@@ -56,11 +56,13 @@ describe('the pages for operators', { timeout: 60_000 }, () => {
     return await askInNamespace(node, `http://127.0.0.1:10249${path}`, { method, body })
   }
 
-  it('set the log at run time, together with SIGUSR2', async () => {
-    assert.deepEqual(await ask('/debug/flags/v', 'PUT', '2'), [
-      200,
-      'successfully set klog.logging.verbosity to 2\n',
-    ])
+  it('set the verbosity of the log at run time, as SIGUSR2 does', async () => {
+    for (const v of [0, 2]) {
+      assert.deepEqual(await ask('/debug/flags/v', 'PUT', `${v}`), [
+        200,
+        `successfully set klog.logging.verbosity to ${v}\n`,
+      ])
+    }
     const from = agent.lines.length
     writeFileSync(join(folder, 'manifests/web.yaml'), manifests)
     await agent.line((line) => line.includes('"msg":"Sync done"'), from)
@@ -91,7 +93,7 @@ describe('the pages for operators', { timeout: 60_000 }, () => {
     }
   })
 
-  it('have every metric that is documented, and no other', async () => {
+  it('show every documented metric, and no other', async () => {
     const [status, text] = await ask('/metrics')
     assert.equal(status, 200)
     const documented = treeText('docs/metrics.md').matchAll(
@@ -108,7 +110,7 @@ describe('the pages for operators', { timeout: 60_000 }, () => {
     assert.match(text, /^viaduct_ledger_objects\{ip_family="IPv4",kind="frontend"\} 2$/mu)
   })
 
-  it('have profiles of V8', async () => {
+  it('include profiles of V8', async () => {
     for (const [path, key] of [
       ['/debug/pprof/profile?seconds=1', 'nodes'],
       ['/debug/pprof/heap?seconds=1', 'head'],
@@ -119,7 +121,7 @@ describe('the pages for operators', { timeout: 60_000 }, () => {
     }
   })
 
-  it('have all the others', async () => {
+  it('answer on every other path of kube-proxy', async () => {
     assert.deepEqual(await ask('/proxyMode'), [200, 'iptables'])
     assert.deepEqual(await ask('/healthz'), [200, 'ok'])
     assert.match(

@@ -75,7 +75,7 @@ describe('the process', { timeout: 60_000 }, () => {
     })
   }
 
-  it('SIGUSR2 lets the log show everything, and then again what -v says; SIGUSR1 opens no debugger', async () => {
+  it('SIGUSR2 toggles trace logging; SIGUSR1 opens no debugger', async () => {
     const agent = await started()
     agent.signal('SIGUSR1')
     for (const v of [4, 0, 4]) {
@@ -136,7 +136,7 @@ describe('the process', { timeout: 60_000 }, () => {
     assert.deepEqual([writing.code, writing.stderr], [0, `viaduct: ${sentence}\nviaduct: ${gates}\n`])
   })
 
-  it('tells the service manager when everything is in force, that it lives, and that it stops', async () => {
+  it('notifies the service manager: READY once everything is in force, WATCHDOG, and STOPPING', async () => {
     const socket = join(folder, 'notify')
     const manager = node.start('perl', '-MSocket', '-e', receiver, socket)
     await manager.line((line) => line === 'bound')
@@ -150,7 +150,7 @@ describe('the process', { timeout: 60_000 }, () => {
     await manager.ended
   })
 
-  it('ends in order by an error that nobody caught, with its reason', async () => {
+  it('ends in order on an uncaught error, and logs it', async () => {
     const socket = join(folder, 'notify-crash')
     const manager = node.start('perl', '-MSocket', '-e', receiver, socket)
     await manager.line((line) => line === 'bound')
@@ -169,7 +169,7 @@ describe('the process', { timeout: 60_000 }, () => {
     await manager.ended
   })
 
-  it('has the OOM score that it was told (F-106)', async () => {
+  it('has the configured OOM score (F-106)', async () => {
     // Who may not lower it may raise it.
     const score = ['--oom-score-adj', '321']
     const agent = node.start(process.execPath, agentFile, ...own(), ...score)
@@ -179,7 +179,7 @@ describe('the process', { timeout: 60_000 }, () => {
     assert.equal((await agent.ended).code, 0)
   })
 
-  it('says once that the service manager does not answer, and works on', async () => {
+  it('logs once that the service manager does not answer, and goes on', async () => {
     const agent = await started(`NOTIFY_SOCKET=${join(folder, 'nobody')}`, 'WATCHDOG_USEC=20000')
     await agent.line((line) => line.includes('The service manager cannot be told'))
     agent.signal('SIGTERM')

@@ -138,7 +138,7 @@ describe('a node without IPv6', { timeout: 60_000 }, () => {
     await setSysctls(node, 'net.ipv6.conf.all.disable_ipv6=1')
   })
 
-  it('F-085 is one of IPv4 alone', async () => {
+  it('F-085 is programmed for IPv4 alone', async () => {
     const world = await manifestWorld()
     await world.put('Service', web)
     await world.put('EndpointSlice', webSlice)

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
-import { openModelKernel, type ModelKernel } from '../../src/kernel/model/index.js'
+import { openModelKernel, type ModelKernel } from '../model/index.js'
 import type { ServicePortSpec } from '../../src/source/index.js'
 import { endpoint, port, remove, service, set, slice, synced } from '../support/objects.js'
 import { PipelineLab, ip, snapshot } from '../support/pipeline-lab.js'
@@ -74,7 +74,7 @@ describe('a real server whose endpoint goes', () => {
     await lab.stop()
   })
 
-  it('that was drained and goes by a foreign hand is not missed', async () => {
+  it('is no drift when another program removes it while it drains', async () => {
     const { lab } = await startedLab()
     await lab.deliver(one)
     const key = { family: 'ipv4', protocol: 'tcp', address: ip('10.96.0.1'), port: 80 } as const
@@ -334,7 +334,7 @@ describe('looks at connections', () => {
     await lab.stop()
   })
 
-  it('that the kernel refuses are told once and tried again', async () => {
+  it('that the kernel refuses are reported once and tried again', async () => {
     const { lab, traffic } = await startedLab()
     traffic.activeConnections = 0
     lab.kernel.ipvs.batches.plan = { callFault: (call) => (call === 'read' ? ENOMEM : undefined) }

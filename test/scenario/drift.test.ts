@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { IpvsOp } from '../../src/kernel/index.js'
-import { openModelKernel, type ModelKernel } from '../../src/kernel/model/index.js'
+import { openModelKernel, type ModelKernel } from '../model/index.js'
 import { node, remove, service, set, slice, synced } from '../support/objects.js'
 import { PipelineLab, ip, snapshot } from '../support/pipeline-lab.js'
 

@@ -119,7 +119,7 @@ describe('what the kernel refuses', () => {
     })
   }
 
-  it('a whole batch: nothing is assumed, and the next read tells', async () => {
+  it('a whole batch: nothing is assumed, and the next read decides', async () => {
     const lab = new PipelineLab()
     let left = 1
     lab.kernel.ipvs.batches.plan = {
@@ -272,7 +272,7 @@ describe('answers that contradict the ledger, or are lost', () => {
     })
   }
 
-  it('what is gone already counts as removed', async () => {
+  it('a removal of what is gone already succeeds', async () => {
     const lab = new PipelineLab()
     await lab.deliver(...web, synced)
     const key = { family: 'ipv4', protocol: 'tcp', address: ip('10.96.0.1'), port: 80 } as const
@@ -303,7 +303,7 @@ describe('answers that contradict the ledger, or are lost', () => {
     await lab.stop()
   })
 
-  it('a lie or a silence that repeats itself is told, counted, and over when it is', async () => {
+  it('a wrong or lost answer that repeats is reported once, counted, and over when it ends', async () => {
     for (const fault of ['lost', EEXIST] as const) {
       for (const part of ['ipvs', 'routes'] as const) {
         const lab = new PipelineLab()
@@ -332,7 +332,7 @@ describe('answers that contradict the ledger, or are lost', () => {
     }
   })
 
-  it('a lie that repeats itself does not spin', async () => {
+  it('a wrong answer that repeats does not make the agent spin', async () => {
     const lab = new PipelineLab()
     await lab.deliver(...web, synced)
     lab.takeOps()

@@ -1,7 +1,7 @@
 // Virtual servers of others that look like ours: what tells them apart.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { openModelKernel } from '../../src/kernel/model/index.js'
+import { openModelKernel } from '../model/index.js'
 import { cleanUp } from '../../src/modes/ipvs/index.js'
 import { port, service, set, slice, synced } from '../support/objects.js'
 import { PipelineLab, ip, snapshot } from '../support/pipeline-lab.js'

@@ -5,7 +5,7 @@ import { describe, it } from 'node:test'
 import { KernelError } from '../../src/errors.js'
 import { serviceReference } from '../../src/event.js'
 import type { XtRule } from '../../src/kernel/index.js'
-import { openModelKernel } from '../../src/kernel/model/index.js'
+import { openModelKernel } from '../model/index.js'
 import type { ObjectEvent } from '../../src/source/index.js'
 import { IptablesLab, jumpTo, linesWith, ruleLines } from '../support/iptables-lab.js'
 import { endpoint, node, port, remove, service, set, slice, synced } from '../support/objects.js'
@@ -104,7 +104,7 @@ describe('Services that share an address', () => {
 })
 
 describe('a kernel that refuses', () => {
-  it('is told once, tried again with back-off, and told when it works', async () => {
+  it('is reported once, tried again with back-off, and reported when it works', async () => {
     const lab = new IptablesLab()
     const doors = (['nat', 'filter'] as const).map((table) => lab.kernel.xtables('ipv4', table))
     for (const door of doors)
@@ -174,7 +174,7 @@ describe('a kernel that refuses', () => {
     await lab.stop()
   })
 
-  it('could not be looked at: looked at again later, without a storm', async () => {
+  it('cannot be read: it is read again later, without a storm', async () => {
     const lab = await started(...web)
     const filter = lab.kernel.xtables('ipv4', 'filter')
     filter.plan = { callFault: () => constants.errno.ENOMEM }

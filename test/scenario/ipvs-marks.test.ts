@@ -7,7 +7,7 @@ import {
   RealServerCursor,
   VirtualServerCursor,
 } from '../../src/kernel/index.js'
-import { openModelKernel, type ModelKernel } from '../../src/kernel/model/index.js'
+import { openModelKernel, type ModelKernel } from '../model/index.js'
 import { cleanUp } from '../../src/modes/ipvs/index.js'
 import { remove, service, set, slice, synced } from '../support/objects.js'
 import { ip, PipelineLab } from '../support/pipeline-lab.js'

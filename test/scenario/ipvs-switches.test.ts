@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { XtRule } from '../../src/kernel/index.js'
-import { type ModelKernel, openModelKernel } from '../../src/kernel/model/index.js'
+import { type ModelKernel, openModelKernel } from '../model/index.js'
 import type { ObjectEvent, Service } from '../../src/source/index.js'
 import { type Fate, IpvsPackets } from '../support/ipvs-packets.js'
 import { endpoint, port, service, set, slice, synced } from '../support/objects.js'

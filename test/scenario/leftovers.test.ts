@@ -9,7 +9,7 @@ import {
   type ModelXtNamespace,
   type ModelXtTable,
   openModelKernel,
-} from '../../src/kernel/model/index.js'
+} from '../model/index.js'
 import type { ObjectEvent } from '../../src/source/index.js'
 import { cleanUpAll } from '../../src/agent/index.js'
 import { IptablesLab, jumpTo, linesWith, refusePruning, ruleLines } from '../support/iptables-lab.js'

@@ -34,14 +34,14 @@ const tenCuts = [...Array.from({ length: 9 }, () => 512), 392]
 const upserts = [1024, 1024, 1024, 1024, 904]
 const removals = [4096, 904]
 
-describe('a stop finds the agent between two batches', () => {
+describe('a stop during the sync of thousands of Services', () => {
   const cases = [
     // Bound as soon as their servers are there.
     ['routes', upserts, removals],
     ['addresses', tenCuts, tenCuts],
   ] as const
   for (const [vipBinding, binds, unbinds] of cases) {
-    it(`as none of them is long (${vipBinding})`, async () => {
+    it(`waits for one short batch: a sync sends many (${vipBinding})`, async () => {
       const { lab, sent } = quickLab(vipBinding)
       await lab.deliver(...services, synced)
       // Two cuts are in flight: their binds take turns.
@@ -55,7 +55,7 @@ describe('a stop finds the agent between two batches', () => {
   }
 
   for (const stopAfter of [1, 2, 5]) {
-    it(`and nothing is sent after batch ${stopAfter}, in which it came`, async () => {
+    it(`that comes during batch ${stopAfter} lets no other batch follow`, async () => {
       const { lab, sent } = quickLab('addresses')
       sent.stopAfter = stopAfter
       await lab.deliver(...services, synced)

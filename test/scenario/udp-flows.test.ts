@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
-import { type ModelFlow, type ModelKernel, openModelKernel } from '../../src/kernel/model/index.js'
+import { type ModelFlow, type ModelKernel, openModelKernel } from '../model/index.js'
 import type { ObjectEvent } from '../../src/source/index.js'
 import { IptablesLab } from '../support/iptables-lab.js'
 import { endpoint, port, remove, service, set, slice, synced } from '../support/objects.js'

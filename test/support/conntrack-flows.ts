@@ -2,7 +2,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { ModelFlow } from '../../src/kernel/model/index.js'
+import type { ModelFlow } from '../model/index.js'
 import { mustRun } from './processes.js'
 
 /** What the tool wants to know of a protocol's state. */

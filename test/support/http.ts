@@ -87,7 +87,14 @@ export async function freePort(): Promise<number> {
   return port
 }
 
+/** Reached by broken runs only, which then name the test instead of hanging. */
+const hangMs = 60_000
+
 /** Lets the event loop turn until it is so. */
 export async function until(isSo: () => boolean): Promise<void> {
-  while (!isSo()) await setImmediate()
+  const limit = performance.now() + hangMs
+  while (!isSo()) {
+    if (performance.now() > limit) throw new Error(`after ${hangMs} ms not yet: ${String(isSo)}`)
+    await setImmediate()
+  }
 }

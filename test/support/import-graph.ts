@@ -59,9 +59,6 @@ export function objection({ from, to }: Pick<Import, 'from' | 'to'>): string | u
   if (!from.startsWith('src/') || !to.includes('/')) return undefined
   if (to.startsWith('test/') || to.startsWith('bench/'))
     return `${from} imports ${to}: src never imports tests`
-  if (to.startsWith('src/kernel/model') && !from.startsWith('src/kernel/model')) {
-    return `${from} imports ${to}: the kernel model is for tests`
-  }
   if (!to.startsWith('src/')) return undefined
   const room = roomOf(from)
   const target = roomOf(to)

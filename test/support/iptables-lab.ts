@@ -9,7 +9,7 @@ import {
   type ModelXtables,
   type ModelXtNamespace,
   openModelKernel,
-} from '../../src/kernel/model/index.js'
+} from '../model/index.js'
 import { PipelineLab } from './pipeline-lab.js'
 
 type Table = 'nat' | 'filter'

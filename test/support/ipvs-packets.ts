@@ -14,7 +14,7 @@ import {
   XtState,
   type XtTableName,
 } from '../../src/kernel/index.js'
-import type { ModelKernel } from '../../src/kernel/model/index.js'
+import type { ModelKernel } from '../model/index.js'
 
 export interface Packet {
   /** undefined: a process of the node sends it. */

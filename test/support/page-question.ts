@@ -1,21 +1,19 @@
 // Asks an agent for a page from inside its network namespace.
 import assert from 'node:assert/strict'
 import type { Namespace } from './namespaces.js'
+import type { Program } from './processes.js'
 
-/** Prints status and body as JSON; the server may need a while to open, but not ten seconds. */
+/** Prints status and body as JSON. */
 const question = `const [url, method, body] = process.argv.slice(1)
-const ask = async (tries) => {
-  try {
-    return await fetch(url, { method, body: body || undefined })
-  } catch (error) {
-    if (tries === 0) throw error
-    await new Promise((resolve) => setTimeout(resolve, 100))
-    return await ask(tries - 1)
-  }
-}
-ask(100).then(async (reply) => console.log(JSON.stringify([reply.status, await reply.text()])))`
+fetch(url, { method, body: body || undefined })
+  .then(async (reply) => console.log(JSON.stringify([reply.status, await reply.text()])))`
 
-/** Status and body of the page. */
+/** Waits until the agent has logged that its server listens, which it does at -v 2 and above. */
+export async function serverListens(agent: Program, name: 'healthz' | 'metrics'): Promise<void> {
+  await agent.line((line) => line.includes(`"${name} server listens"`))
+}
+
+/** Status and body of the page; fails where no server listens. */
 export async function askInNamespace(
   node: Namespace,
   url: string,

@@ -8,7 +8,7 @@ import {
   VirtualServerCursor,
   viaductRouteProtocol,
 } from '../../src/kernel/index.js'
-import { openModelKernel, type ModelKernel } from '../../src/kernel/model/index.js'
+import { openModelKernel, type ModelKernel } from '../model/index.js'
 import { resolveConfig, type ConfigInput, type VipBinding } from '../../src/config/index.js'
 import type { EventReport } from '../../src/event.js'
 import { StateReporter, type AdjustableLog, type LogFields } from '../../src/log.js'

@@ -70,7 +70,7 @@ test('V8 takes the bytecode that the build made', () => {
   assert.equal(script.cachedDataRejected, false)
 })
 
-test('and takes it where limits of the heap are given', () => {
+test('V8 takes the bytecode that the build made under limits of the heap', () => {
   const probe = join(folder, 'probe.cjs')
   writeFileSync(probe, tellsBytecode)
   const limits = ['--max-old-space-size=512', '--max-semi-space-size=8']
@@ -79,7 +79,7 @@ test('and takes it where limits of the heap are given', () => {
   assert.match(stdout, /^bytecode refused: false$/m)
 })
 
-test('a start without a kubeconfig loads nothing of the library that logs in with one', () => {
+test('only kubeconfig.js contains the library that reads a kubeconfig', () => {
   const held = ['bundle.js', 'kubeconfig.js'].map((file) =>
     readFileSync(join(dist, file), 'latin1').includes('applyToHTTPSOptions('),
   )

@@ -7,11 +7,7 @@ import { resolveConfig, type ConfigInput } from '../../../src/config/index.js'
 import { ConfigError, ipsetErrno, KernelError } from '../../../src/errors.js'
 import type { EventReport } from '../../../src/event.js'
 import type { IpsetOp } from '../../../src/kernel/index.js'
-import {
-  openModelKernel,
-  type ModelKernel,
-  type ModelKernelOptions,
-} from '../../../src/kernel/model/index.js'
+import { openModelKernel, type ModelKernel, type ModelKernelOptions } from '../../model/index.js'
 import { StateReporter } from '../../../src/log.js'
 import { openMetrics } from '../../../src/metrics/index.js'
 import { NodeTracker } from '../../../src/node/index.js'

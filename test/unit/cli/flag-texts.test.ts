@@ -24,23 +24,23 @@ const blank = new Set([
   'write-config-to',
 ])
 
-describe('the texts of all flags', () => {
-  it('are there without any that is written', () => {
+describe('flagTexts', () => {
+  it('has a text for every flag, also where none was given', () => {
     assert.deepEqual(Object.keys(flagTexts([])).toSorted(), flags.map(({ name }) => name).toSorted())
   })
 
   for (const { name, take } of flags.filter((flag) => !blank.has(flag.name))) {
-    it(`say of --${name} what holds without it`, () => {
+    it(`gives the default of --${name}`, () => {
       assert.deepEqual(resolveConfig(take({}, flagTexts([])[name] ?? '')), resolveConfig({}))
     })
   }
 
-  it('are blank where nothing holds, or what the help says', () => {
+  it('is empty for flags without a fixed default', () => {
     const found = Object.entries(flagTexts([])).filter(([, text]) => text === '')
     assert.deepEqual(found.map(([name]) => name).toSorted(), [...blank].toSorted())
   })
 
-  it('are all that was written of those that add', () => {
+  it('joins the values of a flag that may be repeated', () => {
     for (const { name, isAdded } of flags.filter(({ value }) => value !== undefined)) {
       const text = flagTexts([`--${name}=a`, `--${name}=b`])[name]
       assert.equal(text, isAdded ? 'a,b' : 'b', name)
@@ -54,11 +54,11 @@ describe('the texts of all flags', () => {
     ])
   })
 
-  it('have no login', () => {
+  it('leaves out user and password of --master', () => {
     assert.equal(flagTexts(['--master=https://me:p@ss@server:6443/a@b'])['master'], 'https://server:6443/a@b')
   })
 
-  it('are as they are written, the last time', () => {
+  it('has the text of the last occurrence', () => {
     const texts = flagTexts(['--v=2', '-v=4', '--masquerade_all', '--cluster-cidr', '10.0.0.0/8'])
     const { v, 'masquerade-all': isAll, 'cluster-cidr': cidr, 'proxy-mode': mode } = texts
     assert.deepEqual([v, isAll, cidr, mode], ['4', 'true', '10.0.0.0/8', ''])

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
+import { on } from 'node:events'
 import {
   mkdirSync,
   mkdtempSync,
@@ -9,11 +10,13 @@ import {
   rmSync,
   symlinkSync,
   utimesSync,
+  watch,
   writeFileSync,
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
 import { readConfigFile, watchConfigFile, writeConfigFile } from '../../../src/config/index.js'
 
 let folder = ''
@@ -68,33 +71,48 @@ describe('writeConfigFile', () => {
   }
 })
 
-/** Follows `file` while `change` is made; resolves with the error's message. `ends` false: with nothing, when none came for a while. */
-async function follow(change: () => void, ends: boolean): Promise<string> {
-  const following = new AbortController()
-  const looks: (() => void)[] = []
-  let isChanged = false
-  // A look that is wanted is made when the change is.
-  const after = (_delayMs: number, wake: () => void): void => {
-    if (isChanged) setImmediate(wake)
-    else looks.push(wake)
-  }
-  const watched = { path: file, bytes: readConfigFile(file) }
-  const news = watchConfigFile(watched, { signal: following.signal, after }).catch((error: unknown) =>
-    error instanceof Error ? error.message : String(error),
-  )
-  change()
-  isChanged = true
-  for (const look of looks) look()
-  // On a slow machine the silence may be too short to show a fault; what is to come is waited for.
-  const result = await (ends ? news : Promise.race([news, silence()]))
-  following.abort()
-  return result
-}
+/**
+ * A watch of `file`, with the looks that it schedules held until `settle()`. libuv reads the events of all watchers of a process
+ * from one inotify queue, in order: what the test's own marker shows comes after all that happened before.
+ */
+class Watching {
+  readonly #watcher = watch(folder)
+  readonly #stop = new AbortController()
+  #looks: (() => void)[] = []
+  #markers = 0
+  /** Looks that the watch has asked for since it began. */
+  scheduled = 0
+  /** The message of the error that ended the watch; undefined: it goes on. */
+  end: string | undefined
 
-async function silence(): Promise<string> {
-  return await new Promise((resolve) => {
-    setTimeout(resolve, 300, '')
-  })
+  constructor(bytes: Uint8Array) {
+    const after = (_delayMs: number, wake: () => void): void => {
+      this.scheduled++
+      this.#looks.push(wake)
+    }
+    watchConfigFile({ path: file, bytes }, { signal: this.#stop.signal, after }).catch((error: unknown) => {
+      this.end = error instanceof Error ? error.message : String(error)
+    })
+  }
+
+  /** Lets the watch see everything that has happened so far, and make every look that it asks for. */
+  async settle(): Promise<void> {
+    const marker = `marker-${++this.#markers}`
+    const seen = this.#seen(marker)
+    writeFileSync(join(folder, marker), '')
+    await seen
+    for (let look = this.#looks.shift(); look !== undefined; look = this.#looks.shift()) look()
+    await setImmediate()
+  }
+
+  close(): void {
+    this.#stop.abort()
+    this.#watcher.close()
+  }
+
+  async #seen(marker: string): Promise<void> {
+    for await (const [, name] of on(this.#watcher, 'change')) if (name === marker) return
+  }
 }
 
 const volume = (): void => {
@@ -113,6 +131,9 @@ const swap = (content: string): void => {
 const plain = (): void => writeFileSync(file, 'a')
 
 describe('watchConfigFile', () => {
+  let watching: Watching | undefined
+  afterEach(() => watching?.close())
+
   const updated = /config\.yaml: content of the proxy server's configuration file was updated$/u
 
   const cases: readonly {
@@ -132,7 +153,7 @@ describe('watchConfigFile', () => {
       ends: true,
     },
     {
-      name: 'its return with other content',
+      name: 'a removal and a new file with other content',
       before: plain,
       change: () => {
         rmSync(file)
@@ -157,30 +178,47 @@ describe('watchConfigFile', () => {
       change: () => writeFileSync(join(folder, 'real', 'x'), 'b'),
       ends: true,
     },
-    { name: 'a write of the same', before: plain, change: () => writeFileSync(file, 'a'), ends: false },
-    { name: 'its end', before: plain, change: () => rmSync(file), ends: false },
-    { name: 'its emptying', before: plain, change: () => writeFileSync(file, ''), ends: false },
-    { name: 'another time of change', before: plain, change: () => utimesSync(file, 1, 1), ends: false },
     {
-      name: 'another file beside it',
+      name: 'a write of the same content',
+      before: plain,
+      change: () => writeFileSync(file, 'a'),
+      ends: false,
+    },
+    { name: 'a removal', before: plain, change: () => rmSync(file), ends: false },
+    { name: 'a truncation to nothing', before: plain, change: () => writeFileSync(file, ''), ends: false },
+    { name: 'a new modification time', before: plain, change: () => utimesSync(file, 1, 1), ends: false },
+    {
+      name: 'a new file beside it',
       before: plain,
       change: () => writeFileSync(`${file}2`, 'b'),
       ends: false,
     },
   ]
   for (const { name, before, change, ends } of cases) {
-    it(`${ends ? 'rejects after' : 'takes no notice of'} ${name}`, async () => {
-      before()
-      assert.match(await follow(change, ends), ends ? updated : /^$/u)
-    })
+    it(
+      ends ? `rejects after ${name}` : `takes no notice of ${name}, and rejects after the next write`,
+      async () => {
+        before()
+        watching = new Watching(readConfigFile(file))
+        change()
+        await watching.settle()
+        if (!ends) {
+          assert.equal(watching.end, undefined)
+          writeFileSync(file, 'b')
+          await watching.settle()
+        }
+        assert.match(watching.end ?? '', updated)
+      },
+    )
   }
 
-  it('follows no pipe, which would have to be written again', async () => {
+  it('does not watch a pipe, which can be read only once', async () => {
     execFileSync('mkfifo', [file])
-    const following = new AbortController()
-    const options = { signal: following.signal, after: assert.fail }
-    const news = watchConfigFile({ path: file, bytes: Buffer.from('a') }, options)
-    assert.equal(await Promise.race([news, silence()]), '')
+    watching = new Watching(Buffer.from('a'))
+    rmSync(file)
+    writeFileSync(file, 'b')
+    await watching.settle()
+    assert.deepEqual([watching.end, watching.scheduled], [undefined, 0])
   })
 
   it('sees what changed before it watched', async () => {

@@ -13,7 +13,7 @@ import {
   type Pipeline,
   Synchronizer,
 } from '../../../src/engine/index.js'
-import { openModelKernel } from '../../../src/kernel/model/index.js'
+import { openModelKernel } from '../../model/index.js'
 import { StateReporter } from '../../../src/log.js'
 import { openMetrics } from '../../../src/metrics/index.js'
 import type { Tracker } from '../../../src/model/index.js'

@@ -4,7 +4,7 @@ import { constants } from 'node:os'
 import { describe, it } from 'node:test'
 import { type ConfigInput, resolveConfig } from '../../../src/config/index.js'
 import type { EventReport } from '../../../src/event.js'
-import { openModelKernel } from '../../../src/kernel/model/index.js'
+import { openModelKernel } from '../../model/index.js'
 import { setConntrack } from '../../../src/host/index.js'
 import { MemoryLog } from '../../support/pipeline-lab.js'
 

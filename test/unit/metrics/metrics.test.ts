@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { setTimeout } from 'node:timers/promises'
+import { setImmediate } from 'node:timers/promises'
 import { Registry } from 'prom-client'
 import {
   openHealthcheckMetrics,
@@ -180,7 +180,7 @@ function assertMinute(periodMs: number): void {
 async function heldUp(): Promise<void> {
   for (let times = 0; times < 3; times++) {
     for (const end = performance.now() + 200; performance.now() < end;);
-    await setTimeout(1)
+    await setImmediate()
   }
 }
 

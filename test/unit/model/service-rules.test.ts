@@ -59,8 +59,8 @@ describe('F-001, F-020 the unit of programming', () => {
   })
 })
 
-describe("F-005 a Service that becomes another proxy's goes, and comes back with the label gone", () => {
-  it('at runtime', () => {
+describe('F-005 the label service-proxy-name', () => {
+  it('takes the ports of a Service away when it is added, and gives them back when it is removed', () => {
     const tracker = new Tracker('ipv4', () => {})
     const count = (object: Service): number => {
       tracker.apply(set(object))

@@ -212,26 +212,26 @@ describe('a Node that changes', () => {
       told: ['PodCIDRs changed for the node'],
     },
     {
-      name: 'F-084 none end it too',
+      name: 'F-084 pod networks that are gone end the agent too',
       config: nodeCIDR,
       events: [node({ addresses: [internal] })],
       end: `PodCIDRs changed for the node "${name}": a restart takes them over`,
       told: ['PodCIDRs changed for the node'],
     },
     {
-      name: 'F-084 but not where nothing follows from them',
+      name: 'F-084 other pod networks do not end the agent where no setting depends on them',
       config: {},
       events: [node({ podCIDRs: ['10.244.2.0/24'], addresses: [internal] })],
       told: [],
     },
     {
-      name: 'F-084 other IPs are told',
+      name: 'F-084 other IPs are logged',
       config: nodeCIDR,
       events: [node({ podCIDRs, addresses: [{ ...internal, address: '192.0.2.2' }] })],
       told: ['NodeIPs changed for the node'],
     },
     {
-      name: 'F-084 that it goes is told, and that it comes back as it was is nothing',
+      name: 'F-084 the deletion of the Node is logged; its return without a change is not',
       config: nodeCIDR,
       events: [deleted, node({ podCIDRs, addresses: [internal] })],
       told: ['Node is deleted; what was known of it stays in force'],
@@ -251,7 +251,7 @@ describe('a Node that changes', () => {
   }
 })
 
-describe('families', () => {
+describe('the families that a node programs', () => {
   const ipv6 = { type: 'InternalIP', address: 'fd00::1' }
   const cases: readonly {
     readonly name: string
@@ -261,56 +261,56 @@ describe('families', () => {
     readonly outcome: string
   }[] = [
     {
-      name: 'F-085 the primary one is that of the first IP',
+      name: 'F-085 have that of the first IP as the primary one',
       config: {},
       families: ['ipv4'],
       node: { addresses: [{ ...ipv6, type: 'ExternalIP' }, internal] },
       outcome: 'ready',
     },
     {
-      name: 'F-085 and has to be programmed',
+      name: 'F-085 must include the primary one',
       config: {},
       families: ['ipv4'],
       node: { addresses: [ipv6, internal] },
       outcome: 'no support for primary IP family "IPv6"',
     },
     {
-      name: 'F-082 or that of --bind-address',
+      name: 'F-082 have that of --bind-address as the primary one',
       config: { bindAddress: 'fd00::2' },
       families: ['ipv4'],
       node: { addresses: [internal] },
       outcome: 'no support for primary IP family "IPv6"',
     },
     {
-      name: 'F-086 networks of pods of the other one, on a node of one',
+      name: 'F-086 do not fit cluster CIDRs of the other family, on a node of one',
       config: { clusterCIDR: ['fd00:10::/56'] },
       families: ['ipv4'],
       node: { addresses: [internal] },
       outcome: 'cluster is IPv4-only but clusterCIDRs contains only IPv6 addresses',
     },
     {
-      name: 'F-086 but not on one of both',
+      name: 'F-086 fit cluster CIDRs of one family, on a node of both',
       config: { clusterCIDR: ['fd00:10::/56'] },
       families: ['ipv4', 'ipv6'],
       node: { addresses: [internal] },
       outcome: 'ready',
     },
     {
-      name: 'F-086 and not where one of two fits',
+      name: 'F-086 fit where one of two cluster CIDRs fits',
       config: { clusterCIDR: ['fd00:10::/56', '10.244.0.0/16'] },
       families: ['ipv4'],
       node: { addresses: [internal] },
       outcome: 'ready',
     },
     {
-      name: 'F-086 and not where networks tell nothing',
+      name: 'F-086 fit any cluster CIDR where interfaces detect local traffic',
       config: { clusterCIDR: ['fd00:10::/56'], ...nodeCIDR },
       families: ['ipv4'],
       node: { addresses: [internal], podCIDRs },
       outcome: 'ready',
     },
     {
-      name: "F-086 the Node's own networks of the other one, on a node of both",
+      name: "F-086 are compared with the Node's own networks, on a node of both",
       config: nodeCIDR,
       families: ['ipv4', 'ipv6'],
       node: { addresses: [internal], podCIDRs: ['fd00:10::/64'] },

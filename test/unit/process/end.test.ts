@@ -6,7 +6,7 @@ import { endInOrder, uncaughtError } from '../../../src/process/index.js'
 import { ManualClock, settle } from '../../support/manual-clock.js'
 import { MemoryLog } from '../../support/pipeline-lab.js'
 
-describe('an end', () => {
+describe('endInOrder', () => {
   const failures: readonly { readonly name: string; readonly stop: () => Promise<void> }[] = [
     { name: 'rejects', stop: async () => await Promise.reject(new Error('servers: no')) },
     {
@@ -17,7 +17,7 @@ describe('an end', () => {
     },
   ]
   for (const { name, stop } of failures) {
-    it(`is that of every part in its turn, also where one ${name}`, async () => {
+    it(`stops every part, one after the other, also where one ${name}`, async () => {
       const log = new MemoryLog()
       const said: string[] = []
       const part = (word: string) => ({
@@ -58,7 +58,7 @@ class EndingProcess extends EventEmitter {
   }
 }
 
-describe('an error that nobody caught', () => {
+describe('an uncaught error', () => {
   it('ends the process in order, and after 10 s in any case', async () => {
     const [process, clock, log] = [new EndingProcess(), new ManualClock(), new MemoryLog()]
     const uncaught = uncaughtError({ log, process, after: (delayMs, wake) => clock.schedule(delayMs, wake) })

@@ -3,7 +3,7 @@ import { it } from 'node:test'
 import { releaseMemory } from '../../../src/process/index.js'
 
 it(
-  'releaseMemory() leaves nothing that nobody needs, and the process goes on',
+  'releaseMemory() collects garbage, keeps what is referenced, and can run again',
   { timeout: 20_000 },
   async () => {
     const kept = { name: 'kept' }

@@ -41,7 +41,7 @@ interface Case {
   readonly expected: readonly number[]
 }
 
-describe('policy Cluster', () => {
+describe('policy Cluster chooses', () => {
   const cases: readonly Case[] = [
     { name: 'F-031 in bytewise order', endpoints: [at(9), at(10)], expected: [10, 9] },
     {
@@ -52,11 +52,15 @@ describe('policy Cluster', () => {
     { name: 'F-030 each once', endpoints: [at(3), at(1), at(3)], expected: [1, 3] },
     { name: 'F-032 the ready ones', endpoints: [at(1), at(2, { ready: false })], expected: [1] },
     {
-      name: 'F-032 those that serve while they terminate only when none is ready',
+      name: 'F-032 only the ready ones while others serve and terminate',
       endpoints: [at(1), at(2, leaving)],
       expected: [1],
     },
-    { name: 'F-032 else them', endpoints: [at(1, gone), at(2, leaving)], expected: [2] },
+    {
+      name: 'F-032 those that serve while they terminate, when none is ready',
+      endpoints: [at(1, gone), at(2, leaving)],
+      expected: [2],
+    },
     { name: 'F-032 nobody', endpoints: [at(1, { ready: false })], expected: [] },
     {
       name: 'F-036 zone hints when all have them',
@@ -128,7 +132,7 @@ describe('policy Cluster', () => {
   }
 })
 
-describe('policy Local', () => {
+describe('policy Local chooses', () => {
   const cases: readonly Case[] = [
     { name: 'F-033 those of this node', endpoints: [at(1, here), at(2, there), at(3)], expected: [1] },
     {
@@ -161,7 +165,7 @@ describe('policy Local', () => {
   }
 })
 
-describe('which lists there are', () => {
+describe('the lists of backends of a route', () => {
   const endpoints = [at(1, here), at(2, there)]
   const vip = { loadBalancerIngress: [{ ip: '198.51.100.1', ipMode: 'VIP' as const }] }
   const cases: readonly {
@@ -208,7 +212,7 @@ describe('which lists there are', () => {
   }
 })
 
-describe('F-034 whether there is anybody: refuse or drop', () => {
+describe('F-034 whether a route refuses or drops', () => {
   const cases: readonly (readonly [string, Partial<Service>, SliceEndpoint, boolean])[] = [
     ['internal Local, ready elsewhere', internal, at(1, there), true],
     ['internal Local, leaving elsewhere', internal, at(1, { ...there, ...leaving }), true],

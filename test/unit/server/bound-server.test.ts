@@ -29,6 +29,9 @@ afterEach(async () => {
   for (const one of opened.splice(0)) await one.stop()
 })
 
+/** Long enough for a client that makes no progress. It runs from a request on, so that a slow machine loses no request. */
+const silenceMs = 50
+
 interface Bench {
   readonly server: BoundServer
   readonly clock: ManualClock
@@ -56,6 +59,7 @@ function open(options: Partial<BoundServerOptions> = {}): Bench {
     onHardFail: () => {},
     clock,
     problems: reporter(log),
+    log,
     ...options,
   })
   opened.push(server)
@@ -88,6 +92,15 @@ describe('a server of the agent', () => {
     assert.deepEqual(
       log.find('info', 'served now').map(({ fields }) => fields),
       [{ server: 'healthz', address: `127.0.0.1:${other.port}` }],
+    )
+  })
+
+  it('logs the address on which it listens, with the port that it got', async () => {
+    const { server, log, port } = open()
+    await server.start()
+    assert.deepEqual(
+      log.find('debug', 'healthz server listens').map(({ fields }) => fields),
+      [{ server: 'healthz', address: `127.0.0.1:${port()}` }],
     )
   })
 
@@ -140,14 +153,14 @@ describe('a server of the agent', () => {
   })
 })
 
-describe('clients that mean no good', () => {
+describe('a hostile or broken client', () => {
   const limits = { ...httpLimits, headersTimeout: 50, requestTimeout: 50, connectionsCheckingInterval: 10 }
   const slow = [
     { name: 'says nothing', words: '' },
     { name: 'never ends its headers', words: 'GET / HTTP/1.1\r\nHost: a\r\nX-A: ' },
   ]
   for (const { name, words } of slow) {
-    it(`one that ${name} is turned out with 408`, async () => {
+    it(`gets 408 when it ${name}`, async () => {
       const { server, port } = open({ limits })
       await server.start()
       const socket = await connected(port())
@@ -156,7 +169,7 @@ describe('clients that mean no good', () => {
     })
   }
 
-  it('one that never ends its body is answered, and turned out', async () => {
+  it('gets its reply, and the end of the connection, when it never ends its body', async () => {
     const { server, port } = open({ limits })
     await server.start()
     const socket = await connected(port())
@@ -166,14 +179,14 @@ describe('clients that mean no good', () => {
     assert.match(words, /here/u)
   })
 
-  it('one that sends huge headers gets 431', async () => {
+  it('gets 431 for huge headers', async () => {
     const { server, port } = open()
     await server.start()
     const { status } = await ask(port(), { headers: { 'x-a': 'a'.repeat(20_000) } })
     assert.equal(status, 431)
   })
 
-  it('one that speaks no HTTP gets 400', async () => {
+  it('gets 400 when it does not speak HTTP', async () => {
     const { server, port } = open()
     await server.start()
     const socket = await connected(port())
@@ -181,11 +194,21 @@ describe('clients that mean no good', () => {
     assert.match(await readUntil(socket, undefined), /^HTTP\/1\.1 400 Bad Request\r\n/u)
   })
 
-  it('one that does not read its reply is dropped', async () => {
+  it('is dropped without a reply when it makes no progress', async () => {
+    const { server, port } = open({
+      limits: { ...httpLimits, headersTimeout: 0, requestTimeout: 0, timeout: silenceMs },
+    })
+    await server.start()
+    assert.equal(await readUntil(await connected(port()), undefined), '')
+  })
+
+  it('is dropped when it does not read its reply', async () => {
     const body = 'a'.repeat(32 << 20)
     const { server, port } = open({
-      limits: { ...httpLimits, timeout: 50 },
-      reply: (_request, response) => response.end(body),
+      reply: (request, response) => {
+        request.socket.setTimeout(silenceMs)
+        response.end(body)
+      },
     })
     await server.start()
     const socket = await connected(port())
@@ -195,7 +218,7 @@ describe('clients that mean no good', () => {
     socket.destroy()
   })
 
-  it('1,000 that hold idle connections shut nobody out, and most of them are dropped', async () => {
+  it('loses idle connections beyond the limit, and 1,000 of them do not shut out others', async () => {
     const { server, port } = open()
     await server.start()
     const sockets = []
@@ -211,7 +234,7 @@ describe('clients that mean no good', () => {
     for (const socket of sockets) socket.destroy()
   })
 
-  it('do not end a connection that is in use', async () => {
+  it('does not end the connection of another client that is in use', async () => {
     const { server, port } = open()
     await server.start()
     const kept = await connected(port())
@@ -246,18 +269,18 @@ function openSlow(body: string): Bench {
   ])
   const reply = answering(pages, reporter(new MemoryLog()))
   return open({
-    limits: { ...httpLimits, timeout: 50 },
     reply: (request, response) => {
+      request.socket.setTimeout(silenceMs)
       request.socket.once('timeout', () => news.emit('silence'))
       reply(request, response)
     },
   })
 }
 
-describe('a page that takes longer than a connection may be silent', () => {
+describe('a page that takes longer than the limit for a silent connection', () => {
   const orders = [['slow'], ['slow', 'quick'], ['quick', 'slow']]
   for (const order of orders) {
-    it(`comes, when a connection asks for ${order.join(' and then ')}`, async () => {
+    it(`arrives when a connection asks for ${order.join(' and then ')}`, async () => {
       const { server, port } = openSlow('slow')
       await server.start()
       const socket = await connected(port())
@@ -268,7 +291,7 @@ describe('a page that takes longer than a connection may be silent', () => {
     })
   }
 
-  it('and a client that does not read it then is dropped', async () => {
+  it('ends the connection of a client that does not read it', async () => {
     const { server, port } = openSlow('a'.repeat(32 << 20))
     await server.start()
     const socket = await connected(port())

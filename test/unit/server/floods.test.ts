@@ -50,6 +50,7 @@ interface Bench {
 /** A server whose replies a test ends, or which end at once. */
 async function open(endsAtOnce: boolean): Promise<Bench> {
   const clock = new ManualClock()
+  const log = new MemoryLog()
   const [begun, paths]: [ServerResponse[], (string | undefined)[]] = [[], []]
   const server = new BoundServer({
     name: 'healthz',
@@ -62,8 +63,9 @@ async function open(endsAtOnce: boolean): Promise<Bench> {
     isHardFail: false,
     onHardFail: () => {},
     clock,
+    log,
     problems: new StateReporter({
-      log: new MemoryLog(),
+      log,
       level: 'error',
       trouble: 'not served',
       recovery: 'served now',

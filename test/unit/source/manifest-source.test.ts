@@ -282,7 +282,7 @@ describe('ManifestSource: changes', () => {
 })
 
 describe('ManifestSource: a taker of events that throws', () => {
-  it('is told to who opened the source, which can be stopped still', async () => {
+  it('is reported to the opener of the source, which can still be stopped', async () => {
     await folder.start()
     const bug = new Error('a bug')
     folder.deliver = () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
-import { openModelKernel } from '../../../../src/kernel/model/index.js'
+import { openModelKernel } from '../../../model/index.js'
 import { PacketCounts } from '../../../../src/modes/iptables/packet-counts.js'
 
 const rules = {

@@ -2,11 +2,11 @@ import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
 import * as fc from 'fast-check'
-import type { ModelXtNamespace } from '../../../../src/kernel/model/index.js'
+import type { ModelXtNamespace } from '../../../model/index.js'
 import type { ObjectEvent } from '../../../../src/source/index.js'
 import { IptablesLab, ruleLines } from '../../../support/iptables-lab.js'
 import { synced } from '../../../support/objects.js'
-import { anyHistory, finalObjects } from '../../properties/worlds.js'
+import { anyHistory, finalObjects } from '../../../support/worlds.js'
 
 const { EAGAIN, ENOMEM } = constants.errno
 const tables = (['ipv4', 'ipv6'] as const).flatMap((family) =>

@@ -89,7 +89,7 @@ filter FORWARD -j KUBE-FORWARD
 `
 
 describe('the fixed chains', () => {
-  it('golden, IPv4 with a cluster network', () => {
+  it('are these for IPv4 with a cluster network', () => {
     assert.equal(`\n${ruleLines(byCidr).join('\n')}\n`, golden)
   })
 
@@ -114,7 +114,7 @@ describe('the fixed chains', () => {
     assert.match(input[0] ?? '', /KUBE-NO-LOCAL-ENDPOINTS/u)
   })
 
-  it('IPv6 has sets, and a loopback, of its own', () => {
+  it('use sets and a loopback address of their own for IPv6', () => {
     const lines = ruleLines({ ...byCidr, family: 'ipv6', localDetector: undefined })
     assert.ok(lines.includes('nat KUBE-SERVICES -s ::1/128 -j RETURN'))
     const sets = lines.flatMap((line) => /(?:match|map)-set (\S+)/u.exec(line)?.[1] ?? [])

@@ -137,7 +137,7 @@ describe('an exec plugin', () => {
     assert.equal(tokenOf(await login), 'Bearer abc')
   })
 
-  it('is ended with the agent', async () => {
+  it('fails its request at once when the agent stops', async () => {
     const end = new AbortController()
     const options = await open('', {}, `echo waits > '${folder.file('waits')}'; while :; do sleep 1; done`)
     const login = options.login(end.signal)
@@ -230,7 +230,7 @@ describe('an exec plugin that fails', () => {
     })
   }
 
-  it('as it may not run', async () => {
+  it('fails the request when its file is not executable', async () => {
     const options = await open('')
     chmodSync(folder.file('plugin'), 0o644)
     await assert.rejects(options.login(signal), /plugin: failed: spawn .*EACCES$/u)

@@ -33,7 +33,7 @@ describe('requests', () => {
     { fault: { type: 'hang-up' }, code: '<error>' },
   ]
   for (const { fault, code } of cases) {
-    it(`are told with their host, code ${code} and how long they took`, async () => {
+    it(`are reported with host, code ${code} and duration`, async () => {
       await lab.start()
       await lab.untilFollowing()
       const { host } = lab.server.url
@@ -322,7 +322,7 @@ describe('a server that asks for patience', () => {
     },
   ]
   for (const { name, fault, delayMs } of waits) {
-    it(`gets it: ${name}`, async () => {
+    it(`is not asked before its delay is over: ${name}`, async () => {
       await lab.server.listen()
       lab.server.setFault('Service', fault)
       const listed = lab.open()

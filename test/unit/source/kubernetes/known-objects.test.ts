@@ -48,7 +48,7 @@ function list(...objects: readonly WireObject[]): string[] {
 }
 
 describe('KnownObjects', () => {
-  it('tells of a list only what is news, and what has gone', () => {
+  it('delivers only the differences of a list; deletions come last', () => {
     assert.deepEqual(list(wire('a', '10.96.0.1', '1'), wire('b', '10.96.0.2', '2')), [
       '+Service default/a 10.96.0.1',
       '+Service default/b 10.96.0.2',
@@ -59,7 +59,7 @@ describe('KnownObjects', () => {
     ])
   })
 
-  it('deletes nothing for a list that has no end', () => {
+  it('deletes nothing for a list that never ends', () => {
     list(wire('a', '10.96.0.1', '1'))
     known.beginListing()
     known.beginListing()
@@ -67,7 +67,7 @@ describe('KnownObjects', () => {
     assert.deepEqual(list(wire('a', '10.96.0.1', '1')), ['-Service default/b'])
   })
 
-  it('says once that something has gone', () => {
+  it('delivers a deletion once', () => {
     list(wire('a', '10.96.0.1', '1'))
     assert.deepEqual(known.remove(wire('a', '10.96.0.1', '9')), {
       type: 'delete',

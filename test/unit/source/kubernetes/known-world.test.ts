@@ -111,7 +111,7 @@ describe('a taker of events that throws', () => {
     assert.equal(lab.timers.armed, 0)
   })
 
-  it('is told to who opened the source, when it throws later', async () => {
+  it('is reported to the opener of the source when it throws later', async () => {
     const bug = new Error('a bug')
     await lab.start()
     lab.deliver = () => {

@@ -54,7 +54,7 @@ async function repaired(listed: Promise<void>): Promise<void> {
 const person = { 'client-certificate': 'person.crt', 'client-key': 'person.key' }
 
 describe('a kubeconfig over TLS', () => {
-  it('shows its client certificate, and another one after that was replaced', async () => {
+  it('sends its client certificate, and the new one after a replacement', async () => {
     useClientCertificate(first)
     const { listed } = await open({ clientAuthorities: [first.cert, second.cert] }, { user: person })
     await listed
@@ -103,7 +103,7 @@ describe('a kubeconfig over TLS', () => {
     await lab.untilLogged(/^link: Service: .*: the server's certificate is not for it: .*api\.example/u)
   })
 
-  it('asks a server that nobody vouches for, when told so', async () => {
+  it('skips the check of the certificate with insecure-skip-tls-verify', async () => {
     const cluster = { 'certificate-authority': '', 'insecure-skip-tls-verify': true }
     await (
       await open({}, { cluster })
@@ -136,7 +136,7 @@ describe('an exec plugin over TLS', () => {
     folder.writeProgram('plugin', `cat '${folder.file('answer')}'`)
   }
 
-  it('that fails is told, and asked again', async () => {
+  it('is reported when it fails, and runs again', async () => {
     folder.writeProgram('plugin', 'echo no network >&2; exit 1')
     const { listed } = await open({ authorization: 'Bearer abc' }, { user: { exec } })
     await lab.untilLogged(
@@ -146,7 +146,7 @@ describe('an exec plugin over TLS', () => {
     await repaired(listed)
   })
 
-  it('whose token the server refuses is asked for another one', async () => {
+  it('runs again when the server refuses its token', async () => {
     say('old')
     const { listed } = await open({ authorization: 'Bearer new' }, { user: { exec } })
     await lab.untilLogged(/^link: Service: .*: 401 Unauthorized/u)

@@ -49,7 +49,7 @@ describe('a server that is away', () => {
     for (const isCompacted of [false, true])
       for (const seed of [1, 2, 3]) {
         const what = isCompacted ? 'with everything to list' : 'with its history'
-        it(`for ${seconds} s, and back ${what}: the first change is there within 5 s (${seed})`, async () => {
+        it(`for ${seconds} s, and back ${what}, delivers its first change within 5 s (${seed})`, async () => {
           await follow(seed)
           const { port, store } = lab.server
           const endMs = lab.timers.now() + seconds * 1000
@@ -68,7 +68,7 @@ describe('a server that is away', () => {
         })
       }
 
-  it('is found by the link whose turn it is, which wakes the others', async () => {
+  it('is found by the next link that tries, which wakes the other links', async () => {
     await follow(1)
     lab.random = () => 0
     const { port } = lab.server

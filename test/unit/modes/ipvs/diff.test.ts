@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import * as fc from 'fast-check'
-import { type IpvsOp, type RealServer, RealServerList } from '../../../src/kernel/index.js'
-import { openModelKernel } from '../../../src/kernel/model/index.js'
-import { advance, diff, equalStates, PackedDump, type ServerState } from '../../../src/modes/ipvs/index.js'
-import { ip } from '../../support/pipeline-lab.js'
+import { type IpvsOp, type RealServer, RealServerList } from '../../../../src/kernel/index.js'
+import { openModelKernel } from '../../../model/index.js'
+import { advance, diff, equalStates, PackedDump, type ServerState } from '../../../../src/modes/ipvs/index.js'
+import { ip } from '../../../support/pipeline-lab.js'
 
 const key = { family: 'ipv4', protocol: 'tcp', address: ip('10.96.0.1'), port: 80 } as const
 

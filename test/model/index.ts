@@ -1,9 +1,7 @@
-// In: the same calls as kernel/. Out: the kernel's answers and errnos, from memory.
-// Never: imported by production code; it serves the tests of the rooms above.
-// Owner of: the state of one imagined network namespace.
-// Read next: ipvs.ts, network.ts; test/contract/ holds it equal to the real kernel.
-import type { IpFamily } from '../../address.js'
-import type { XtTableName } from '../xtables.js'
+// The kernel in memory: one network namespace that answers the calls of src/kernel with the kernel's results and errnos.
+// test/contract runs the same suites on it and on the real kernel.
+import type { IpFamily } from '../../src/address.js'
+import type { XtTableName } from '../../src/kernel/xtables.js'
 import { ModelConntrack, type ModelFlow } from './conntrack.js'
 import { ModelIpset } from './ipset.js'
 import { ModelIpvs } from './ipvs.js'

@@ -5,7 +5,7 @@ import type { IpFamily } from '../../../src/address.js'
 import { Tracker, type HealthCheck } from '../../../src/model/index.js'
 import { route, type Route } from '../../../src/routing/index.js'
 import type { ObjectEvent } from '../../../src/source/index.js'
-import { anyHistory, finalObjects } from './worlds.js'
+import { anyHistory, finalObjects } from '../../support/worlds.js'
 
 const node = { name: 'here', zone: 'a' }
 

@@ -1,13 +1,13 @@
 // The kernel's sets in memory, with its codes (net/netfilter/ipset/ip_set_core.c, ip_set_hash_gen.h, 6.18).
 import { constants } from 'node:os'
-import type { IpFamily } from '../../address.js'
-import { ipsetErrno, KernelError } from '../../errors.js'
-import { describeIpsetEntry, describeIpsetOp, familyOfIpsetOp } from '../describe-ipset.js'
-import { encodeIpsetOps } from '../ipset-encode.js'
-import type { Ipset, IpsetEntry, IpsetHeader, IpsetOp, IpsetSettings } from '../ipset.js'
-import { ipsetShapes } from '../ipset-types.js'
-import type { BatchOutcome } from '../outcome.js'
-import { hostPrefixLength } from '../records.js'
+import type { IpFamily } from '../../src/address.js'
+import { ipsetErrno, KernelError } from '../../src/errors.js'
+import { describeIpsetEntry, describeIpsetOp, familyOfIpsetOp } from '../../src/kernel/describe-ipset.js'
+import { encodeIpsetOps } from '../../src/kernel/ipset-encode.js'
+import type { Ipset, IpsetEntry, IpsetHeader, IpsetOp, IpsetSettings } from '../../src/kernel/ipset.js'
+import { ipsetShapes } from '../../src/kernel/ipset-types.js'
+import type { BatchOutcome } from '../../src/kernel/outcome.js'
+import { hostPrefixLength } from '../../src/kernel/records.js'
 import { ModelBatches } from './faults.js'
 
 const { EBUSY, EEXIST, ENOENT } = constants.errno

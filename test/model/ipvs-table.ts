@@ -1,19 +1,25 @@
 // The model's table as the packed records of a dump.
-import { writeAddress } from '../../address.js'
+import { writeAddress } from '../../src/address.js'
 import {
   writeRealServerKey,
   writeRealServerSettings,
   writeVirtualServerKey,
   writeVirtualServerSettings,
-} from '../ipvs-encode.js'
-import type { IpvsDump, RealServer, RealServerKey, VirtualServerKey, VirtualServerSettings } from '../ipvs.js'
+} from '../../src/kernel/ipvs-encode.js'
+import type {
+  IpvsDump,
+  RealServer,
+  RealServerKey,
+  VirtualServerKey,
+  VirtualServerSettings,
+} from '../../src/kernel/ipvs.js'
 import {
   countersLayout,
   realServerLayout,
   type RecordBuffer,
   recordBuffer,
   virtualServerLayout,
-} from '../records.js'
+} from '../../src/kernel/records.js'
 
 export interface ModelVirtualServer {
   readonly key: VirtualServerKey

@@ -1,9 +1,9 @@
 // What a test may inject into the model, and what it may ask afterwards.
 import { constants } from 'node:os'
-import { KernelError } from '../../errors.js'
-import { nameFailures, type Operations, type OpWords, type RecordFailure } from '../batch.js'
-import type { BatchOutcome } from '../outcome.js'
-import type { Subject } from '../request-queue.js'
+import { KernelError } from '../../src/errors.js'
+import { nameFailures, type Operations, type OpWords, type RecordFailure } from '../../src/kernel/batch.js'
+import type { BatchOutcome } from '../../src/kernel/outcome.js'
+import type { Subject } from '../../src/kernel/request-queue.js'
 
 /** `unknown`: applied, but the answer is lost. `lost`: not applied, and the answer is lost too. */
 export type Fault = number | 'unknown' | 'lost' | undefined

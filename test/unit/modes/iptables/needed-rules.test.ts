@@ -1,10 +1,10 @@
 // No rule of iptables mode is there for nothing: without it, some case of the traffic table fails on the packet model.
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
-import type { XtRule } from '../../src/kernel/index.js'
-import type { ModelTables } from '../support/packet-model.js'
-import { failuresOnModel, isOnModel } from '../traffic/table-on-model.js'
-import { type TrafficCase, type TrafficGroup, trafficTable } from '../traffic/table/index.js'
+import type { XtRule } from '../../../../src/kernel/index.js'
+import type { ModelTables } from '../../../support/packet-model.js'
+import { failuresOnModel, isOnModel } from '../../../traffic/table-on-model.js'
+import { type TrafficCase, type TrafficGroup, trafficTable } from '../../../traffic/table/index.js'
 
 /** What new connections on the model cannot show, each with what shows it. */
 const shownElsewhere: readonly string[] = [
@@ -78,7 +78,7 @@ function ruleSpots(group: TrafficGroup, row: TrafficCase): readonly Spot[] {
   return spots
 }
 
-it('every kind of rule is missed when it is gone', () => {
+it('without any one kind of rule, some case of the traffic table fails', () => {
   const kinds = new Map<string, boolean>()
   for (const group of trafficTable(['TCP'])) {
     for (const row of group.cases) {

@@ -1,9 +1,9 @@
 // The kernel's IPVS table in memory, with its errnos (net/netfilter/ipvs/ip_vs_ctl.c, 6.1).
 import { constants } from 'node:os'
-import { familyOf, writeAddress, type IpAddress, type IpFamily } from '../../address.js'
-import { KernelError } from '../../errors.js'
-import type { IpvsBatch } from '../ipvs-batch.js'
-import { describeIpvsOp, familyOfIpvsOp } from '../describe.js'
+import { familyOf, writeAddress, type IpAddress, type IpFamily } from '../../src/address.js'
+import { KernelError } from '../../src/errors.js'
+import type { IpvsBatch } from '../../src/kernel/ipvs-batch.js'
+import { describeIpvsOp, familyOfIpvsOp } from '../../src/kernel/describe.js'
 import type {
   Ipvs,
   IpvsDump,
@@ -14,9 +14,9 @@ import type {
   RealServerKey,
   VirtualServer,
   VirtualServerKey,
-} from '../ipvs.js'
-import type { BatchOutcome } from '../outcome.js'
-import { hostPrefixLength } from '../records.js'
+} from '../../src/kernel/ipvs.js'
+import type { BatchOutcome } from '../../src/kernel/outcome.js'
+import { hostPrefixLength } from '../../src/kernel/records.js'
 import { encodeTable, type ModelTraffic, type ModelVirtualServer } from './ipvs-table.js'
 import { ModelBatches } from './faults.js'
 

@@ -2,18 +2,18 @@ import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
 import * as fc from 'fast-check'
-import type { VipBinding } from '../../../src/config/index.js'
+import type { VipBinding } from '../../src/config/index.js'
 import {
   describeVirtualServer,
   type IpvsOp,
   type RealServerKey,
   type VirtualServerKey,
-} from '../../../src/kernel/index.js'
-import { openModelKernel, type Fault, type ModelKernel } from '../../../src/kernel/model/index.js'
-import type { ObjectEvent } from '../../../src/source/index.js'
-import { synced } from '../../support/objects.js'
-import { PipelineLab, snapshot } from '../../support/pipeline-lab.js'
-import { anyHistory, finalObjects } from './worlds.js'
+} from '../../src/kernel/index.js'
+import { openModelKernel, type Fault, type ModelKernel } from '../model/index.js'
+import type { ObjectEvent } from '../../src/source/index.js'
+import { synced } from '../support/objects.js'
+import { PipelineLab, snapshot } from '../support/pipeline-lab.js'
+import { anyHistory, finalObjects } from '../support/worlds.js'
 
 const { ENOMEM, ENOBUFS, EEXIST, ESRCH, ENOENT, EINVAL } = constants.errno
 

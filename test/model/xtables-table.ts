@@ -1,9 +1,9 @@
 // One legacy table of an imagined network namespace, as the kernel keeps it, and what other programs do to it.
 import { constants } from 'node:os'
-import type { IpFamily } from '../../address.js'
-import { KernelError } from '../../errors.js'
-import { describeXtRule } from '../describe-xtables.js'
-import { xtHooks, type XtRule, type XtTableName } from '../xtables.js'
+import type { IpFamily } from '../../src/address.js'
+import { KernelError } from '../../src/errors.js'
+import { describeXtRule } from '../../src/kernel/describe-xtables.js'
+import { xtHooks, type XtRule, type XtTableName } from '../../src/kernel/xtables.js'
 import { entryBytes, closingBytes, headBytes, ruleBytes } from './xtables-size.js'
 
 const { EBUSY, EEXIST, ENOENT, ENOTEMPTY } = constants.errno

@@ -1,9 +1,14 @@
-import { familyOf, type IpFamily } from '../../address.js'
-import { describeRouteOp, familyOfRouteOp } from '../describe.js'
-import type { BatchOutcome } from '../outcome.js'
-import { addressLayout, recordBuffer, routeLayout } from '../records.js'
-import { dumpedShapes, routeOpNumber, writeInterfaceAddress, writeRoute } from '../route-encode.js'
-import type { RouteOp, Routes } from '../routes.js'
+import { familyOf, type IpFamily } from '../../src/address.js'
+import { describeRouteOp, familyOfRouteOp } from '../../src/kernel/describe.js'
+import type { BatchOutcome } from '../../src/kernel/outcome.js'
+import { addressLayout, recordBuffer, routeLayout } from '../../src/kernel/records.js'
+import {
+  dumpedShapes,
+  routeOpNumber,
+  writeInterfaceAddress,
+  writeRoute,
+} from '../../src/kernel/route-encode.js'
+import type { RouteOp, Routes } from '../../src/kernel/routes.js'
 import { ModelBatches } from './faults.js'
 import type { ModelNetwork } from './network.js'
 

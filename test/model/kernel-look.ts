@@ -1,8 +1,13 @@
-import type { IpFamily } from '../../address.js'
-import { type KernelLook, type LookFinding, lookPeriodMs, type LookWatch } from '../kernel-look.js'
-import type { VirtualServerKey } from '../ipvs.js'
-import { closedError } from '../request-queue.js'
-import type { XtTableName } from '../xtables.js'
+import type { IpFamily } from '../../src/address.js'
+import {
+  type KernelLook,
+  type LookFinding,
+  lookPeriodMs,
+  type LookWatch,
+} from '../../src/kernel/kernel-look.js'
+import type { VirtualServerKey } from '../../src/kernel/ipvs.js'
+import { closedError } from '../../src/kernel/request-queue.js'
+import type { XtTableName } from '../../src/kernel/xtables.js'
 import type { ModelIpset } from './ipset.js'
 import type { ModelIpvs } from './ipvs.js'
 import type { ModelXtNamespace } from './xtables-table.js'

@@ -1,8 +1,8 @@
 // docs/traffic.md says which case proves what: it names cases and groups that exist, all of the cases, and every case of a rule.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { treeText } from '../support/tree.js'
-import { trafficTable } from '../traffic/table/index.js'
+import { treeText } from '../../support/tree.js'
+import { trafficTable } from '../../traffic/table/index.js'
 
 const text = treeText('docs/traffic.md').replace(/^[^]*?(?=^## )/m, '')
 const groups = trafficTable(['TCP', 'UDP'])

@@ -4,7 +4,7 @@ import { constants } from 'node:os'
 import { describe, it } from 'node:test'
 import { parseIpAddress } from '../../../src/address.js'
 import type { IpvsOp } from '../../../src/kernel/index.js'
-import { openModelKernel } from '../../../src/kernel/model/index.js'
+import { openModelKernel } from '../../model/index.js'
 
 const { EBUSY, ENOMEM, EPERM } = constants.errno
 

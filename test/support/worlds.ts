@@ -1,7 +1,7 @@
 // Small random worlds: few names and few addresses, so that everything meets everything.
 import * as fc from 'fast-check'
-import type { EndpointSlice, ObjectEvent, Service } from '../../../src/source/index.js'
-import { endpoint, port, remove, service, set, slice } from '../../support/objects.js'
+import type { EndpointSlice, ObjectEvent, Service } from '../../src/source/index.js'
+import { endpoint, port, remove, service, set, slice } from './objects.js'
 
 const serviceNames = ['a', 'b', 'c', 'd'] as const
 const clusterIPs = ['10.96.0.1', '10.96.0.2', '10.96.0.3'] as const

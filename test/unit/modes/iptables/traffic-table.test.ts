@@ -1,8 +1,8 @@
 // The traffic table above the kernel. The same rows meet real packets in test/kernel/traffic-iptables.test.ts.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { failuresOnModel, isOnModel } from '../traffic/table-on-model.js'
-import { trafficTable } from '../traffic/table/index.js'
+import { failuresOnModel, isOnModel } from '../../../traffic/table-on-model.js'
+import { trafficTable } from '../../../traffic/table/index.js'
 
 for (const group of trafficTable(['TCP', 'UDP', 'SCTP'])) {
   describe(`the packet model: ${group.name}`, () => {
