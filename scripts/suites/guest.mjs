@@ -2,6 +2,8 @@
 import { join } from 'node:path'
 import { runGuest } from '../guest.mjs'
 import { buildNative, nativeFolder } from '../native-build.mjs'
+import { setUpGuest } from '../setup.mjs'
+import { step } from '../steps.mjs'
 import { compiledTests, inNewNamespace, judge } from './node-tests.mjs'
 
 /** Seconds for the whole boot; JavaScript runs about 15 times slower in there. */
@@ -9,6 +11,12 @@ const limitSeconds = 1500
 
 /** The C++ test that needs IP_VS. */
 const nativeTest = 'ipvs_kernel_test'
+
+/** Everything that is built: a suite that runs beside this one may then build in the same folder. */
+export async function prepareGuestSuite() {
+  await setUpGuest()
+  await step('guest: its C++ test', () => buildNative([nativeTest]))
+}
 
 /**
  * @param {string} log
@@ -20,7 +28,6 @@ export async function guestSuite(log) {
     ...compiledTests('test/contract', (path) => path.includes('/kernel-guest')),
     ...compiledTests('test/guest', (path) => !isRefusals(path)),
   ]
-  await buildNative([nativeTest], { log })
   const namespace = inNewNamespace.map((word) => `'${word}'`).join(' ')
   const lines = [
     'failed=0',
