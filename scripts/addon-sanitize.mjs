@@ -1,18 +1,12 @@
-// Builds the addon with AddressSanitizer and UBSan, and runs node:test files on it in a network namespace of their own.
+// Builds the addon under AddressSanitizer and UBSan, and runs node:test files on it in a network namespace of their own.
 // Usage: node scripts/addon-sanitize.mjs [COMPILED-TEST...]; default: the addon's own tests and the host's contract.
 import { join } from 'node:path'
-import { isMain, must, root, run, runMain, StepError } from './steps.mjs'
+import { buildNative, compiler, nativeFolder } from './native-build.mjs'
+import { isMain, read, run, runMain, StepError } from './steps.mjs'
 import { compiledTests, inNewNamespace } from './suites/node-tests.mjs'
 
 /** Seconds; far above what the tests need. */
 const limitSeconds = 600
-
-async function build() {
-  const folder = join(root, 'build-asan')
-  await must(['cmake', '-S', root, '-B', folder, '-G', 'Ninja', '-DVIADUCT_SANITIZE=ON'])
-  await must(['cmake', '--build', folder])
-  return join(folder, 'viaduct.node')
-}
 
 function defaultTests() {
   return [
@@ -22,9 +16,10 @@ function defaultTests() {
 }
 
 async function main() {
-  const addon = await build()
+  await buildNative(['viaduct'])
+  const addon = join(nativeFolder, 'viaduct.node')
   // The runtime has to come before everything else that the process loads.
-  const runtime = (await must(['g++', '-print-file-name=libasan.so'])).trim()
+  const runtime = await read([compiler, '-print-file-name=libclang_rt.asan-x86_64.so'])
   const tests = process.argv.length > 2 ? process.argv.slice(2) : defaultTests()
   const { status, output } = await run([...inNewNamespace, process.execPath, '--test', ...tests], {
     timeoutSeconds: limitSeconds,

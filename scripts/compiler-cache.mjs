@@ -1,4 +1,4 @@
-// ccache, for all that the tests compile: every clone compiles the addon five times, by two compilers and with sanitizers.
+// ccache, for all that the tests compile: every clone compiles the addon three times and its core once with sanitizers.
 import { join } from 'node:path'
 import { cacheFolder } from './guest/kernel.mjs'
 import { root } from './steps.mjs'

@@ -1,68 +1,104 @@
-// Runs clang-tidy 14 over our .cc files, with the compile commands of native/test and, when it has been built, of the
-// addon (out of CMake's compile_commands.json). Arguments: files to check instead of all but the tests.
-import { spawn, spawnSync } from 'node:child_process'
-import { existsSync, readFileSync } from 'node:fs'
+// Runs clang-tidy 14 over our .cc files, with the compile commands of native/test. A file that it passed is checked again when
+// the file, a header, the command, .clang-tidy or clang-tidy has changed. Arguments: files to check instead of all but the tests.
+import { createHash } from 'node:crypto'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
-import { dirname, join, relative } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { join, relative, resolve } from 'node:path'
+import { cacheFolder } from './guest/kernel.mjs'
+import { configureNative, nativeFolder } from './native-build.mjs'
+import { isMain, read, root, run, runMain, StepError } from './steps.mjs'
 
-const root = join(dirname(fileURLToPath(import.meta.url)), '..')
-const testBuild = join(root, 'out/native/tidy')
+/** Holds an empty file for every fingerprint of a file that passed. */
+const passedFolder = join(cacheFolder(), 'tidy')
+/** Days after the last use of a fingerprint. */
+const passedDays = 30
 
-function configure() {
-  const args = [
-    '-S',
-    join(root, 'native/test'),
-    '-B',
-    testBuild,
-    '-G',
-    'Ninja',
-    '-DCMAKE_CXX_COMPILER=clang++-14',
-  ]
-  const result = spawnSync('cmake', args, { encoding: 'utf8' })
-  if (result.status !== 0) {
-    console.error(result.error?.message ?? result.stdout + result.stderr)
-    process.exit(1)
-  }
+/** @typedef {{ readonly name: string, readonly command: string }} Source `name`: its path from the root */
+
+/** @returns {Promise<readonly Source[]>} what native/test compiles */
+async function sources() {
+  await configureNative()
+  const database = JSON.parse(readFileSync(join(nativeFolder, 'compile_commands.json'), 'utf8'))
+  return database.map(({ file, command }) => ({ name: relative(root, file), command }))
 }
 
-/** File to the directory of the compile_commands.json that knows it; a file known twice is checked once. */
-function collect() {
-  const known = new Map()
-  for (const directory of [testBuild, join(root, 'build')]) {
-    const database = join(directory, 'compile_commands.json')
-    if (!existsSync(database)) continue
-    for (const entry of JSON.parse(readFileSync(database, 'utf8'))) {
-      const name = relative(root, entry.file)
-      if (name.startsWith('native/') && !known.has(name)) known.set(name, directory)
+/** @type {Map<string, string>} hash of a file's content, by its path */
+const hashes = new Map()
+
+/** @param {string} path */
+function hashOf(path) {
+  const hash = hashes.get(path) ?? createHash('sha256').update(readFileSync(path)).digest('hex')
+  hashes.set(path, hash)
+  return hash
+}
+
+/**
+ * Stands for everything that decides the verdict on a file: the bytes of all files that the compiler reads, the command,
+ * the checks and the program. The place of the working tree is left out, as another clone has the same verdict.
+ * @param {Source} source
+ * @param {string} version of clang-tidy
+ * @returns {Promise<string>}
+ */
+async function fingerprint({ name, command }, version) {
+  // A rule of make: `all: FILE FILE \ FILE ...`.
+  const rule = await read([...withoutOutput(command.split(' ')), '-M', '-MT', 'all'], { cwd: nativeFolder })
+  const files = rule.split(/[\s\\]+/).slice(1)
+  const contents = files.map((file) => `${file} ${hashOf(resolve(nativeFolder, file))}`)
+  const parts = [version, hashOf(join(root, '.clang-tidy')), name, command, ...contents]
+  return createHash('sha256').update(parts.join('\n').replaceAll(root, '')).digest('hex')
+}
+
+/** @param {readonly string[]} command of the compiler */
+function withoutOutput(command) {
+  return command.toSpliced(command.indexOf('-o'), 2)
+}
+
+/**
+ * @param {Source} source
+ * @param {string} version of clang-tidy
+ * @returns {Promise<boolean>} passed; prints what clang-tidy has to say otherwise
+ */
+async function check(source, version) {
+  const passed = join(passedFolder, await fingerprint(source, version))
+  if (!existsSync(passed)) {
+    const { status, output } = await run(['clang-tidy-14', '--quiet', '-p', nativeFolder, source.name])
+    if (status !== 0) {
+      console.error(output || `${source.name}: clang-tidy-14 ended with ${status}`)
+      return false
     }
   }
-  return known
+  writeFileSync(passed, '')
+  return true
 }
 
-function check(name, directory) {
-  return new Promise((resolve) => {
-    const child = spawn('clang-tidy-14', ['--quiet', '-p', directory, name], { cwd: root })
-    let output = ''
-    child.stdout.on('data', (chunk) => (output += chunk))
-    child.on('error', (error) => resolve(`clang-tidy-14 cannot be run: ${error.message}`))
-    child.on('close', (status) => resolve(status === 0 ? '' : output || `${name}: clang-tidy-14 failed`))
-  })
-}
-
-configure()
-const wanted = process.argv.slice(2)
-// Not the tests by default: GoogleTest's macros take most of the time, and the sanitizers watch the tests.
-const isWanted = ([name]) => (wanted.length === 0 ? !name.startsWith('native/test/') : wanted.includes(name))
-const queue = [...collect()].filter(isWanted)
-let failed = 0
-async function work() {
-  for (let next = queue.shift(); next; next = queue.shift()) {
-    const report = await check(...next)
-    if (report === '') continue
-    failed++
-    console.error(report)
+/** Removes the fingerprints that nothing has had for a while. */
+function forgetUnused() {
+  const oldest = Date.now() - passedDays * 86_400_000
+  for (const name of readdirSync(passedFolder)) {
+    const path = join(passedFolder, name)
+    if (statSync(path).mtimeMs < oldest) rmSync(path)
   }
 }
-await Promise.all(Array.from({ length: availableParallelism() }, work))
-process.exit(failed === 0 ? 0 : 1)
+
+async function main() {
+  const version = await read(['clang-tidy-14', '--version'])
+  const wanted = process.argv.slice(2)
+  const all = await sources()
+  // Not the tests by default: GoogleTest's macros take most of the time, and the sanitizers watch the tests.
+  const queue = all.filter(({ name }) =>
+    wanted.length === 0 ? !name.startsWith('native/test/') : wanted.includes(name),
+  )
+  if (queue.length === 0) throw new StepError('no file to check')
+  mkdirSync(passedFolder, { recursive: true })
+  forgetUnused()
+  let failed = 0
+  async function work() {
+    for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
+      if (!(await check(next, version))) failed++
+    }
+  }
+  await Promise.all(Array.from({ length: availableParallelism() }, work))
+  if (failed > 0) throw new StepError(`clang-tidy refuses ${failed} files`)
+}
+
+if (isMain(import.meta.url)) await runMain(main)

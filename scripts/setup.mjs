@@ -26,6 +26,7 @@ const nativeChecks = [
   'libclang-rt-14-dev',
   'clang-format-14',
   'clang-tidy-14',
+  'llvm-14',
   'libgtest-dev',
   'binutils',
   'python3',

@@ -2,18 +2,21 @@
 // Usage: node scripts/test.mjs [SUITE...]
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { setUp, setUpGuest, setUpImage } from './setup.mjs'
+import { setUp } from './setup.mjs'
 import { elapsed, isMain, root, runMain, StepError } from './steps.mjs'
 
 async function main() {
   await setUp('test')
   const { suites } = await import('./suites/index.mjs') // needs node_modules
   const chosen = chooseSuites(suites, process.argv.slice(2))
-  if (chosen.some((suite) => suite.name === 'guest')) await setUpGuest()
-  if (chosen.some((suite) => suite.name === 'image')) await setUpImage()
+  for (const suite of chosen) await suite.prepare?.()
+  const beside = new Map(chosen.filter(({ isBeside }) => isBeside).map((suite) => [suite, runSuite(suite)]))
   let failed = 0
   for (const suite of chosen) {
-    if (!(await runSuite(suite))) failed++
+    process.stdout.write(`${suite.name.padEnd(15)} `)
+    const { result, time } = await (beside.get(suite) ?? runSuite(suite))
+    report(suite, result, time)
+    if (!result.passed) failed++
   }
   console.log(`${chosen.length - failed} passed, ${failed} failed`)
   if (failed > 0) process.exitCode = 1
@@ -30,19 +33,29 @@ function chooseSuites(suites, names) {
   return names.length === 0 ? suites : suites.filter((suite) => names.includes(suite.name))
 }
 
-/**
- * @param {import('./suites/index.mjs').Suite} suite
- * @returns {Promise<boolean>} passed
- */
+/** @param {import('./suites/index.mjs').Suite} suite */
 async function runSuite(suite) {
   const started = performance.now()
-  const log = join('out/logs', `${suite.name}.log`)
-  rmSync(join(root, log), { force: true })
-  process.stdout.write(`${suite.name.padEnd(15)} `)
-  const { passed, summary, details } = await attempt(suite, join(root, log))
-  process.stdout.write(`${passed ? 'pass' : 'FAIL'} ${elapsed(started).padStart(8)}  ${summary}\n`)
-  if (!passed) console.log(`${indented(details)}\n    whole log: ${log}`)
-  return passed
+  const log = join(root, logOf(suite))
+  rmSync(log, { force: true })
+  const result = await attempt(suite, log)
+  return { result, time: elapsed(started) }
+}
+
+/** @param {import('./suites/index.mjs').Suite} suite */
+function logOf(suite) {
+  return join('out/logs', `${suite.name}.log`)
+}
+
+/**
+ * Prints what follows the suite's name.
+ * @param {import('./suites/index.mjs').Suite} suite
+ * @param {import('./suites/index.mjs').SuiteResult} result
+ * @param {string} time
+ */
+function report(suite, { passed, summary, details }, time) {
+  process.stdout.write(`${passed ? 'pass' : 'FAIL'} ${time.padStart(8)}  ${summary}\n`)
+  if (!passed) console.log(`${indented(details)}\n    whole log: ${logOf(suite)}`)
 }
 
 /**

@@ -1,23 +1,21 @@
 // The guest suite: one boot, every test that needs IP_VS or the dummy device, then the demo.
+import { join } from 'node:path'
 import { runGuest } from '../guest.mjs'
-import { must } from '../steps.mjs'
+import { buildNative, nativeFolder } from '../native-build.mjs'
+import { setUpGuest } from '../setup.mjs'
+import { step } from '../steps.mjs'
 import { compiledTests, inNewNamespace, judge } from './node-tests.mjs'
 
 /** Seconds for the whole boot; JavaScript runs about 15 times slower in there. */
 const limitSeconds = 1500
 
-const nativeFolder = 'out/native/test'
+/** The C++ test that needs IP_VS. */
 const nativeTest = 'ipvs_kernel_test'
 
-/**
- * The C++ test that needs IP_VS, in the folder where scripts/native-test.mjs builds the others.
- * @param {string} log
- */
-async function buildNativeTest(log) {
-  await must(['cmake', '-S', 'native/test', '-B', nativeFolder, '-G', 'Ninja', '-DCMAKE_CXX_COMPILER=g++'], {
-    log,
-  })
-  await must(['ninja', '-C', nativeFolder, nativeTest], { log })
+/** Everything that is built: a suite that runs beside this one may then build in the same folder. */
+export async function prepareGuestSuite() {
+  await setUpGuest()
+  await step('guest: its C++ test', () => buildNative([nativeTest]))
 }
 
 /**
@@ -30,14 +28,12 @@ export async function guestSuite(log) {
     ...compiledTests('test/contract', (path) => path.includes('/kernel-guest')),
     ...compiledTests('test/guest', (path) => !isRefusals(path)),
   ]
-  if (files.length === 0) return { passed: false, summary: 'no test file', details: 'no test file was found' }
-  await buildNativeTest(log)
   const namespace = inNewNamespace.map((word) => `'${word}'`).join(' ')
   const lines = [
     'failed=0',
     // The files' own processes are enough: `node --test` would start a second Node for each, at the guest's speed.
     ...files.map((file) => `echo "# ${file}"; ${namespace} node --test-reporter=spec ${file} || failed=1`),
-    `echo '# ${nativeTest}'; ${namespace} ${nativeFolder}/${nativeTest} --gtest_brief=1 || failed=1`,
+    `echo '# ${nativeTest}'; ${namespace} '${join(nativeFolder, nativeTest)}' --gtest_brief=1 || failed=1`,
     `echo '# demo'; ${namespace} node out/ts/test/traffic/demo-manifests.js || failed=1`,
     'exit $failed',
   ]

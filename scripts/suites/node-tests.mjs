@@ -2,21 +2,25 @@
 import { readdirSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
-import { root, run } from '../steps.mjs'
+import { root, run, StepError } from '../steps.mjs'
 
 /** @typedef {{ readonly passed: boolean, readonly summary: string, readonly details: string }} SuiteResult */
 
 /**
+ * Throws StepError when there is none: a suite whose test was moved fails, instead of passing without the test.
  * @param {string} folder below the root of the working tree
  * @param {(path: string) => boolean} [wanted] by path from the root
  * @returns {readonly string[]} compiled files of the *.test.ts that exist now (out/ts may hold older ones), sorted
  */
-export function compiledTests(folder, wanted = () => true) {
-  return readdirSync(join(root, folder), { recursive: true })
+export function compiledTests(folder, wanted) {
+  const sources = readdirSync(join(root, folder), { recursive: true })
     .map((name) => `${folder}/${name}`)
-    .filter((path) => path.endsWith('.test.ts') && wanted(path))
-    .toSorted()
-    .map((path) => `out/ts/${path.slice(0, -'.ts'.length)}.js`)
+    .filter((path) => path.endsWith('.test.ts') && (wanted === undefined || wanted(path)))
+  if (sources.length === 0) {
+    const which = wanted === undefined ? '' : ` that ${String(wanted)} selects`
+    throw new StepError(`no test file in ${folder}${which}`)
+  }
+  return sources.toSorted().map((path) => `out/ts/${path.slice(0, -'.ts'.length)}.js`)
 }
 
 /**
@@ -26,7 +30,6 @@ export function compiledTests(folder, wanted = () => true) {
  * @returns {Promise<SuiteResult>}
  */
 export async function runNodeTests(files, options) {
-  if (files.length === 0) return { passed: false, summary: 'no test file', details: 'no test file was found' }
   // Node leaves a core for its runner, which sleeps.
   const jobs = `--test-concurrency=${availableParallelism()}`
   const command = [process.execPath, '--test', jobs, '--test-reporter=spec', ...files]

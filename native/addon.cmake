@@ -1,0 +1,21 @@
+# What every build of the native code shares: CMakeLists.txt builds the addon that ships, native/test what the tests need.
+# Sets core_sources (no Node), addon_sources (the binding to Node), node_includes and addon_definitions.
+get_filename_component(root "${CMAKE_CURRENT_LIST_DIR}/.." ABSOLUTE)
+foreach(part core addon)
+  set(list "${root}/native/${part}_sources.txt")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${list}")
+  file(STRINGS "${list}" ${part}_sources)
+  list(TRANSFORM ${part}_sources PREPEND "${root}/")
+endforeach()
+
+# Plain cmake asks node; so does cmake-js with node's own headers, which lack node-addon-api.
+execute_process(
+  COMMAND node -p "[require('node-api-headers'), require('node-addon-api')].map((p) => path.resolve(p.include_dir)).join(';')"
+  WORKING_DIRECTORY "${root}"
+  OUTPUT_VARIABLE node_includes
+  OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+
+# ALL: every std::exception becomes a JavaScript error. SWALLOW: one that can no longer be thrown, because the
+# environment is being torn down, is dropped instead of ending the process.
+set(addon_definitions NAPI_VERSION=9 NODE_ADDON_API_DISABLE_DEPRECATED NODE_ADDON_API_CPP_EXCEPTIONS_ALL
+                      NODE_API_SWALLOW_UNTHROWABLE_EXCEPTIONS)

@@ -1,0 +1,27 @@
+// Builds native/test: the C++ core once under AddressSanitizer and UBSan, and on it the C++ tests, the fuzzers and an addon.
+import { join } from 'node:path'
+import { must, root } from './steps.mjs'
+
+/** The folder of the build: its programs, and compile_commands.json. */
+export const nativeFolder = join(root, 'out/native/sanitized')
+
+/** Fuzzing and clang-tidy need clang; its build of the sanitized code takes half as long as that of g++. */
+export const compiler = 'clang++-14'
+
+/**
+ * Writes the build files and compile_commands.json.
+ * @param {import('./steps.mjs').RunOptions} [options]
+ */
+export async function configureNative(options) {
+  const generator = ['-G', 'Ninja', `-DCMAKE_CXX_COMPILER=${compiler}`]
+  await must(['cmake', '-S', join(root, 'native/test'), '-B', nativeFolder, ...generator], options)
+}
+
+/**
+ * @param {readonly string[]} targets of native/test/CMakeLists.txt
+ * @param {import('./steps.mjs').RunOptions} [options]
+ */
+export async function buildNative(targets, options) {
+  await configureNative(options)
+  await must(['ninja', '-C', nativeFolder, ...targets], options)
+}
