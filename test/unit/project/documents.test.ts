@@ -3,6 +3,7 @@ import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
 import { describe, it } from 'node:test'
+import { proseOf } from '../../support/program-words.js'
 import { treeFiles, treeRoot, treeText } from '../../support/tree.js'
 
 const documents = treeFiles(/\.md$/)
@@ -27,6 +28,14 @@ function matches(path: string, pattern: RegExp): readonly string[] {
   return [...treeText(path).matchAll(pattern)].map((match) => match[1] ?? '')
 }
 
+/** The anchor that GitHub makes of a heading. */
+function anchorOf(heading: string): string {
+  return heading
+    .toLowerCase()
+    .replaceAll(/[^\w\- ]/g, '')
+    .replaceAll(' ', '-')
+}
+
 describe('the documents', () => {
   it('are there', () => assert.ok(documents.includes('README.md') && documents.includes('CONTRIBUTING.md')))
 
@@ -35,6 +44,20 @@ describe('the documents', () => {
       matches(path, /\]\(([^)#:]+)(?:#[^)]*)?\)/g)
         .filter((link) => !existsSync(join(treeRoot, normalize(join(dirname(path), link)))))
         .map((link) => `${path}: ${link}`),
+    )
+    assert.deepEqual(broken, [])
+  })
+
+  it('link to headings that exist', () => {
+    const broken = documents.flatMap((path) =>
+      [...treeText(path).matchAll(/\]\(([\w./-]*)#([^)]+)\)/g)]
+        .filter(([, file = '', anchor = '']) => {
+          const target = file === '' ? path : normalize(join(dirname(path), file))
+          return !matches(target, /^#+ (.*)$/gm)
+            .map(anchorOf)
+            .includes(anchor)
+        })
+        .map(([link]) => `${path}: ${link}`),
     )
     assert.deepEqual(broken, [])
   })
@@ -55,6 +78,30 @@ describe('the documents', () => {
       named.filter((name) => !packageJson.scripts.includes(name)),
       [],
     )
+  })
+
+  it('number only rules and quirks that have a row in docs/parity.md or docs/traffic.md', () => {
+    const rows = ['docs/parity.md', 'docs/traffic.md'].flatMap((path) =>
+      matches(path, /^\| (F-\d{3}|Q-\d{2}) \|/gm),
+    )
+    const unknown = documents.flatMap((path) =>
+      matches(path, /\b(F-\d{3}|Q-\d{2})\b/g)
+        .filter((id) => !rows.includes(id))
+        .map((id) => `${path}: ${id}`),
+    )
+    assert.deepEqual(unknown, [])
+  })
+
+  it('have lines of at most 140 characters, except in tables and blocks of code', () => {
+    const tooLong = documents
+      .filter((path) => path !== 'CHANGELOG.md')
+      .flatMap((path) =>
+        proseOf(treeText(path))
+          .split('\n')
+          .filter((line) => line.length > 140 && !line.trimStart().startsWith('|'))
+          .map((line) => `${path}: ${line}`),
+      )
+    assert.deepEqual(tooLong, [])
   })
 
   it('say of the code what the code says (node scripts/docs.mjs writes it)', () => {

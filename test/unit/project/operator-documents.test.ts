@@ -101,30 +101,8 @@ describe('the documents for operators', () => {
   })
 })
 
-/** As GitHub makes the anchor of a heading. */
-function anchorOf(heading: string): string {
-  return heading
-    .toLowerCase()
-    .replaceAll(/[^\w\- ]/g, '')
-    .replaceAll(' ', '-')
-}
-
 for (const { path, text } of documents) {
   describe(path, () => {
-    it('links to headings that exist', () => {
-      const links = [...text.matchAll(/\]\(([\w./-]*)#([^)]+)\)/g)]
-      const broken = links.filter(([, file = '', anchor = '']) => {
-        const target = file === '' ? text : treeText(`docs/${file}`)
-        return !found(target, /^#+ (.*)$/gm)
-          .map(anchorOf)
-          .includes(anchor)
-      })
-      assert.deepEqual(
-        broken.map(([link]) => link),
-        [],
-      )
-    })
-
     it('names codes of errors that exist', () => {
       const codes = found(quotes(text).join('\n'), /^(E[A-Z]{2,}|IPSET_ERR_\w+)$/gm)
       assert.deepEqual(
