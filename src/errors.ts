@@ -3,7 +3,7 @@ import { constants } from 'node:os'
 
 /**
  * Codes of linux/netfilter/ipset/ip_set.h and ip_set_hash.h for which there is no errno; above all of those (the others:
- * src/kernel/ipset-errors.ts).
+ * src/kernel/ipset/errors.ts).
  */
 export const ipsetErrno = {
   IPSET_ERR_PROTOCOL: 4097,

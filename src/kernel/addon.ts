@@ -1,7 +1,7 @@
 // The addon's exports, declared by hand (native/binding/). Methods that return a promise run on libuv's pool, one call at
 // a time per socket: a second one throws EBUSY, after close() all throw EBADF. Arrays that are passed in are read by the
 // pool: leave them alone until the promise settles. A whole call that failed rejects with RawError.
-import type { LookFinding } from './kernel-look.js'
+import type { LookFinding } from './look/kernel-look.js'
 
 /** Failures are FailureRecords, ascending by index; their texts lie in `text`. */
 export interface RawOutcome {

@@ -1,7 +1,7 @@
 // The words for kernel objects in errors and logs.
 import { familyOf, formatEndpoint, type IpFamily } from '../address.js'
-import type { IpvsOp, VirtualServerKey } from './ipvs.js'
-import type { RouteOp } from './routes.js'
+import type { IpvsOp, VirtualServerKey } from './ipvs/ipvs.js'
+import type { RouteOp } from './route/routes.js'
 
 /** `tcp 10.96.0.10:53`, `fwmark 7 ipv6`. */
 export function describeVirtualServer(key: VirtualServerKey): string {

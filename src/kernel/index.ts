@@ -1,29 +1,29 @@
 // In: typed operations (IpvsOp, RouteOp). Out: BatchOutcome, packed dumps.
-// Never: policy; who owns an object is the ledger's business.
+// Never: policy; the modes decide which object is theirs.
 // Owner of: the addon's sockets.
-// Read next: ipvs.ts (the interface), records.ts (the bytes), native/ (the kernel).
-export type * from './ipvs.js'
-export { VirtualServerFlag } from './ipvs.js'
-export type * from './routes.js'
-export { formerRouteProtocol, viaductRouteProtocol } from './routes.js'
-export type * from './links.js'
-export type * from './sysctl.js'
+// Read next: a folder per subsystem: ipvs/ipvs.ts (an interface), ipvs/encode.ts; records.ts (the bytes); native/ (the kernel).
+export type * from './ipvs/ipvs.js'
+export { VirtualServerFlag } from './ipvs/ipvs.js'
+export type * from './route/routes.js'
+export { formerRouteProtocol, viaductRouteProtocol } from './route/routes.js'
+export type * from './route/links.js'
+export type * from './system/sysctl.js'
 export type * from './outcome.js'
-export type * from './conntrack.js'
-export type * from './nft-chains.js'
-export type * from './kernel-look.js'
-export type * from './ipset.js'
-export type * from './xtables.js'
-export { xtHooks, XtState } from './xtables.js'
-export { CountersCursor, RealServerCursor, VirtualServerCursor } from './ipvs-cursors.js'
-export { IpsetEntryCursor } from './ipset-cursor.js'
-export { writeIpsetEntry } from './ipset-encode.js'
-export { describeIpsetEntry, describeIpsetOp } from './describe-ipset.js'
-export { AddressCursor, RouteCursor } from './route-cursors.js'
+export type * from './conntrack/conntrack.js'
+export type * from './nftables/nft-chains.js'
+export type * from './look/kernel-look.js'
+export type * from './ipset/ipset.js'
+export type * from './xtables/xtables.js'
+export { xtHooks, XtState } from './xtables/xtables.js'
+export { CountersCursor, RealServerCursor, VirtualServerCursor } from './ipvs/cursors.js'
+export { IpsetEntryCursor } from './ipset/cursor.js'
+export { writeIpsetEntry } from './ipset/encode.js'
+export { describeIpsetEntry, describeIpsetOp } from './ipset/describe.js'
+export { AddressCursor, RouteCursor } from './route/cursors.js'
 export { describeIpvsOp, describeRouteOp, describeVirtualServer } from './describe.js'
-export { describeXtRule } from './describe-xtables.js'
-export { IpvsBatch, isSameSettings } from './ipvs-batch.js'
-export { noRealServers, RealServerList } from './real-server-list.js'
+export { describeXtRule } from './xtables/describe.js'
+export { IpvsBatch, isSameSettings } from './ipvs/batch.js'
+export { noRealServers, RealServerList } from './ipvs/real-server-list.js'
 export {
   hostPrefixLength,
   ipsetEntryLayout,
@@ -32,6 +32,6 @@ export {
   routeLayout,
   virtualServerLayout,
 } from './records.js'
-export { countCpus } from './cpus.js'
-export { isSysfsReadOnly } from './mounts.js'
+export { countCpus } from './system/cpus.js'
+export { isSysfsReadOnly } from './system/mounts.js'
 export { openKernel, type Kernel, type KernelOptions } from './open-kernel.js'

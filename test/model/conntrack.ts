@@ -1,8 +1,8 @@
 import { constants } from 'node:os'
 import { familyOf, type IpAddress, type IpFamily } from '../../src/address.js'
 import { KernelError } from '../../src/errors.js'
-import type { Conntrack, ConntrackFrontend, ConntrackOutcome } from '../../src/kernel/conntrack.js'
-import type { Protocol } from '../../src/kernel/ipvs.js'
+import type { Conntrack, ConntrackFrontend, ConntrackOutcome } from '../../src/kernel/conntrack/conntrack.js'
+import type { Protocol } from '../../src/kernel/ipvs/ipvs.js'
 
 /** One entry of the table: what the client sent, and who answers it. */
 export interface ModelFlow {

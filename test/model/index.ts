@@ -1,7 +1,7 @@
 // The kernel in memory: one network namespace that answers the calls of src/kernel with the kernel's results and errnos.
 // test/contract runs the same suites on it and on the real kernel.
 import type { IpFamily } from '../../src/address.js'
-import type { XtTableName } from '../../src/kernel/xtables.js'
+import type { XtTableName } from '../../src/kernel/xtables/xtables.js'
 import { ModelConntrack, type ModelFlow } from './conntrack.js'
 import { ModelIpset } from './ipset.js'
 import { ModelIpvs } from './ipvs.js'

@@ -5,14 +5,14 @@ import {
   writeRealServerSettings,
   writeVirtualServerKey,
   writeVirtualServerSettings,
-} from '../../src/kernel/ipvs-encode.js'
+} from '../../src/kernel/ipvs/encode.js'
 import type {
   IpvsDump,
   RealServer,
   RealServerKey,
   VirtualServerKey,
   VirtualServerSettings,
-} from '../../src/kernel/ipvs.js'
+} from '../../src/kernel/ipvs/ipvs.js'
 import {
   countersLayout,
   realServerLayout,

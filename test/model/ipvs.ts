@@ -2,7 +2,7 @@
 import { constants } from 'node:os'
 import { familyOf, writeAddress, type IpAddress, type IpFamily } from '../../src/address.js'
 import { KernelError } from '../../src/errors.js'
-import type { IpvsBatch } from '../../src/kernel/ipvs-batch.js'
+import type { IpvsBatch } from '../../src/kernel/ipvs/batch.js'
 import { describeIpvsOp, familyOfIpvsOp } from '../../src/kernel/describe.js'
 import type {
   Ipvs,
@@ -14,7 +14,7 @@ import type {
   RealServerKey,
   VirtualServer,
   VirtualServerKey,
-} from '../../src/kernel/ipvs.js'
+} from '../../src/kernel/ipvs/ipvs.js'
 import type { BatchOutcome } from '../../src/kernel/outcome.js'
 import { hostPrefixLength } from '../../src/kernel/records.js'
 import { encodeTable, type ModelTraffic, type ModelVirtualServer } from './ipvs-table.js'

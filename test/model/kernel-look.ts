@@ -4,10 +4,10 @@ import {
   type LookFinding,
   lookPeriodMs,
   type LookWatch,
-} from '../../src/kernel/kernel-look.js'
-import type { VirtualServerKey } from '../../src/kernel/ipvs.js'
+} from '../../src/kernel/look/kernel-look.js'
+import type { VirtualServerKey } from '../../src/kernel/ipvs/ipvs.js'
 import { closedError } from '../../src/kernel/request-queue.js'
-import type { XtTableName } from '../../src/kernel/xtables.js'
+import type { XtTableName } from '../../src/kernel/xtables/xtables.js'
 import type { ModelIpset } from './ipset.js'
 import type { ModelIpvs } from './ipvs.js'
 import type { ModelXtNamespace } from './xtables-table.js'

@@ -1,7 +1,7 @@
 import { constants } from 'node:os'
 import type { IpFamily } from '../../src/address.js'
 import { KernelError } from '../../src/errors.js'
-import type { NftChain, NftChains } from '../../src/kernel/nft-chains.js'
+import type { NftChain, NftChains } from '../../src/kernel/nftables/nft-chains.js'
 
 /** NftChains in memory: tests say which chains there are; a table is there while it has one. */
 export class ModelNftChains implements NftChains {

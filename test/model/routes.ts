@@ -7,8 +7,8 @@ import {
   routeOpNumber,
   writeInterfaceAddress,
   writeRoute,
-} from '../../src/kernel/route-encode.js'
-import type { RouteOp, Routes } from '../../src/kernel/routes.js'
+} from '../../src/kernel/route/encode.js'
+import type { RouteOp, Routes } from '../../src/kernel/route/routes.js'
 import { ModelBatches } from './faults.js'
 import type { ModelNetwork } from './network.js'
 

@@ -1,6 +1,6 @@
 import { constants } from 'node:os'
 import { KernelError } from '../../src/errors.js'
-import type { Sysctl } from '../../src/kernel/sysctl.js'
+import type { Sysctl } from '../../src/kernel/system/sysctl.js'
 
 /** Sysctl in memory: numeric settings, and a count of the writes. */
 export class ModelSysctl implements Sysctl {

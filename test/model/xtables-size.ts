@@ -1,6 +1,6 @@
 // What entries of a table take in the kernel, in bytes: linux/netfilter_ipv4/ip_tables.h, xt_*.h, 64 bit.
 import type { IpFamily } from '../../src/address.js'
-import type { XtRule, XtTarget } from '../../src/kernel/xtables.js'
+import type { XtRule, XtTarget } from '../../src/kernel/xtables/xtables.js'
 
 const header = { ipv4: 112, ipv6: 168 } as const
 const standardTarget = 40

@@ -2,8 +2,8 @@
 import { constants } from 'node:os'
 import type { IpFamily } from '../../src/address.js'
 import { KernelError } from '../../src/errors.js'
-import { describeXtRule } from '../../src/kernel/describe-xtables.js'
-import { xtHooks, type XtRule, type XtTableName } from '../../src/kernel/xtables.js'
+import { describeXtRule } from '../../src/kernel/xtables/describe.js'
+import { xtHooks, type XtRule, type XtTableName } from '../../src/kernel/xtables/xtables.js'
 import { entryBytes, closingBytes, headBytes, ruleBytes } from './xtables-size.js'
 
 const { EBUSY, EEXIST, ENOENT, ENOTEMPTY } = constants.errno

@@ -1,9 +1,9 @@
 // Xtables in memory: the same laws as native/xtables (table_plan.cc), on a table of the model.
 import { constants } from 'node:os'
 import { KernelError } from '../../src/errors.js'
-import { describeXtTable } from '../../src/kernel/describe-xtables.js'
+import { describeXtTable } from '../../src/kernel/xtables/describe.js'
 import { closedError } from '../../src/kernel/request-queue.js'
-import { encodeXtBatch } from '../../src/kernel/xtables-encode.js'
+import { encodeXtBatch } from '../../src/kernel/xtables/encode.js'
 import type {
   XtApplyOptions,
   XtChainSummary,
@@ -14,7 +14,7 @@ import type {
   XtRefusal,
   XtRule,
   Xtables,
-} from '../../src/kernel/xtables.js'
+} from '../../src/kernel/xtables/xtables.js'
 import type { FaultPlan } from './faults.js'
 import { chainOf, type ModelXtTable } from './xtables-table.js'
 

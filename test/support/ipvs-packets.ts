@@ -2,7 +2,7 @@
 // local addresses, after each of the operations that change them. IPv4 and TCP.
 import { cidrContains, type IpAddress } from '../../src/address.js'
 import { describeIpvsOp, describeRouteOp } from '../../src/kernel/describe.js'
-import { describeIpsetEntry, describeIpsetOp } from '../../src/kernel/describe-ipset.js'
+import { describeIpsetEntry, describeIpsetOp } from '../../src/kernel/ipset/describe.js'
 import {
   type IpsetEntry,
   type IpsetOp,

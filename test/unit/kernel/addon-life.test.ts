@@ -8,7 +8,7 @@ import { Worker } from 'node:worker_threads'
 import type { Addon, RawRouteSocket } from '../../../src/kernel/addon.js'
 import { loadAddon } from '../../../src/kernel/loader.js'
 import { layouts, recordBuffer, routeLayout } from '../../../src/kernel/records.js'
-import { RealLinks } from '../../../src/kernel/real-links.js'
+import { RealLinks } from '../../../src/kernel/route/real-links.js'
 import { CallCounts, RequestQueue } from '../../../src/kernel/request-queue.js'
 
 const addonPath = process.env['VIADUCT_ADDON']

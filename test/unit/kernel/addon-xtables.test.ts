@@ -6,7 +6,7 @@ import { describe, it } from 'node:test'
 import type { RawXtablesTable } from '../../../src/kernel/addon.js'
 import { loadAddon } from '../../../src/kernel/loader.js'
 import { recordBuffer, xtChainLayout, xtRuleLayout } from '../../../src/kernel/records.js'
-import { encodeTexts } from '../../../src/kernel/xtables-encode.js'
+import { encodeTexts } from '../../../src/kernel/xtables/encode.js'
 
 const addon = loadAddon({ addonPath: process.env['VIADUCT_ADDON'], moduleUrl: import.meta.url })
 const inet = 2

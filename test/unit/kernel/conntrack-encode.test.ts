@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { formatEndpoint } from '../../../src/address.js'
 import type { ConntrackFrontend } from '../../../src/kernel/index.js'
-import { encodeAddresses, encodeFrontends } from '../../../src/kernel/conntrack-encode.js'
-import { protocolNumber } from '../../../src/kernel/ipvs-encode.js'
+import { encodeAddresses, encodeFrontends } from '../../../src/kernel/conntrack/encode.js'
+import { protocolNumber } from '../../../src/kernel/ipvs/encode.js'
 import {
   conntrackAddressLayout,
   conntrackBackendLayout,

@@ -4,11 +4,11 @@ import * as fc from 'fast-check'
 import { hostPrefixLength } from '../../../src/kernel/index.js'
 import { describeIpsetEntry, describeIpsetOp, IpsetEntryCursor } from '../../../src/kernel/index.js'
 import type { IpsetEntry, IpsetOp, IpsetSettings, IpsetType } from '../../../src/kernel/index.js'
-import { familyOfIpsetOp } from '../../../src/kernel/describe-ipset.js'
-import { decodeIpsetHeaders } from '../../../src/kernel/ipset-cursor.js'
-import { encodeIpsetOps, ipsetOpNumber } from '../../../src/kernel/ipset-encode.js'
-import { settleIpsetFailure } from '../../../src/kernel/ipset-errors.js'
-import { ipsetShapes } from '../../../src/kernel/ipset-types.js'
+import { familyOfIpsetOp } from '../../../src/kernel/ipset/describe.js'
+import { decodeIpsetHeaders } from '../../../src/kernel/ipset/cursor.js'
+import { encodeIpsetOps, ipsetOpNumber } from '../../../src/kernel/ipset/encode.js'
+import { settleIpsetFailure } from '../../../src/kernel/ipset/errors.js'
+import { ipsetShapes } from '../../../src/kernel/ipset/types.js'
 import {
   ipsetEntryLayout as entryLayout,
   ipsetOpLayout as opLayout,

@@ -5,7 +5,7 @@ import { describe, it } from 'node:test'
 import { KernelError } from '../../../src/errors.js'
 import type { RawXtablesTable } from '../../../src/kernel/addon.js'
 import { loadAddon } from '../../../src/kernel/loader.js'
-import { RealXtables } from '../../../src/kernel/real-xtables.js'
+import { RealXtables } from '../../../src/kernel/xtables/real-xtables.js'
 import { CallCounts } from '../../../src/kernel/request-queue.js'
 
 const { ENOENT, ENOPROTOOPT, EPERM, EPROTONOSUPPORT } = constants.errno

@@ -11,11 +11,11 @@ import {
   RouteCursor,
   VirtualServerCursor,
 } from '../../../src/kernel/index.js'
-import { IpvsBatch } from '../../../src/kernel/ipvs-batch.js'
-import { ipvsOpNumber } from '../../../src/kernel/ipvs-encode.js'
+import { IpvsBatch } from '../../../src/kernel/ipvs/batch.js'
+import { ipvsOpNumber } from '../../../src/kernel/ipvs/encode.js'
 import { loadAddon } from '../../../src/kernel/loader.js'
 import { checkLayouts, layouts, opLayout, RecordTable } from '../../../src/kernel/records.js'
-import { encodeRouteRun } from '../../../src/kernel/route-encode.js'
+import { encodeRouteRun } from '../../../src/kernel/route/encode.js'
 
 class OpCursor extends RecordTable {
   constructor(bytes: Uint8Array) {

@@ -6,7 +6,7 @@ import { BugError } from '../../../src/errors.js'
 import { describeXtRule } from '../../../src/kernel/index.js'
 import type { Protocol, XtOp, XtRule, XtTarget } from '../../../src/kernel/index.js'
 import { RecordTable, xtChainLayout, xtRuleLayout as layout } from '../../../src/kernel/records.js'
-import { encodeTexts, encodeXtBatch, type XtPlace } from '../../../src/kernel/xtables-encode.js'
+import { encodeTexts, encodeXtBatch, type XtPlace } from '../../../src/kernel/xtables/encode.js'
 
 function ip(text: string): IpAddress {
   const address = parseIpAddress(text)

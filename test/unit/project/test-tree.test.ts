@@ -31,7 +31,8 @@ describe('no test', () => {
   const forbidden = [
     {
       name: 'waits for time to pass',
-      words: /(?<!\.)\bsetTimeout\(|\bsetTimeout\b.*timers\/promises|timers\/promises'\)\.setTimeout|'sleep', '\d/,
+      words:
+        /(?<!\.)\bsetTimeout\(|\bsetTimeout\b.*timers\/promises|timers\/promises'\)\.setTimeout|'sleep', '\d/,
     },
     { name: 'is skipped, left to do, or run alone', words: /\b(?:it|test|describe)\.(?:skip|todo|only)\b/ },
   ]

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { familyOf } from '../../../../src/address.js'
 import { formerRouteProtocol, type RouteOp, viaductRouteProtocol } from '../../../../src/kernel/index.js'
 import { recordBuffer, routeLayout } from '../../../../src/kernel/records.js'
-import { dumpedShapes, routeOpNumber, writeRoute } from '../../../../src/kernel/route-encode.js'
+import { dumpedShapes, routeOpNumber, writeRoute } from '../../../../src/kernel/route/encode.js'
 import { type VipReading, VipTable } from '../../../../src/modes/ipvs/index.js'
 import { ip } from '../../../support/routes.js'
 

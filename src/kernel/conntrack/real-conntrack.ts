@@ -1,0 +1,36 @@
+import type { IpAddress, IpFamily } from '../../address.js'
+import type { Addon, RawConntrackSocket } from '../addon.js'
+import type { Conntrack, ConntrackFrontend, ConntrackOutcome } from './conntrack.js'
+import { encodeAddresses, encodeFrontends } from './encode.js'
+import { addressFamily } from '../records.js'
+import { type CallCounts, RequestQueue } from '../request-queue.js'
+
+/** The table of connections of the kernel that we run on. */
+export class RealConntrack implements Conntrack {
+  readonly #queue: RequestQueue<RawConntrackSocket>
+
+  constructor(addon: () => Addon, calls: CallCounts) {
+    this.#queue = new RequestQueue(() => new (addon().ConntrackSocket)(), 'conntrack', calls)
+  }
+
+  deleteStale(
+    family: IpFamily,
+    frontends: readonly ConntrackFrontend[],
+    nodePortAddresses: readonly IpAddress[],
+  ): Promise<ConntrackOutcome> {
+    const { frontends: asked, backends } = encodeFrontends(frontends)
+    const addresses = encodeAddresses(nodePortAddresses)
+    return this.#queue.run(
+      async (socket) => {
+        const cleaning = await socket.deleteStale(addressFamily[family], asked, backends, addresses)
+        const { seen, isFiltered, deleted } = cleaning
+        return { seen: isFiltered ? undefined : seen, deleted }
+      },
+      { family },
+    )
+  }
+
+  close(): Promise<void> {
+    return this.#queue.close()
+  }
+}

@@ -1,0 +1,135 @@
+import type { IpAddress, IpFamily } from '../../address.js'
+import type { IpvsBatch } from './batch.js'
+import type { BatchOutcome } from '../outcome.js'
+
+export type Protocol = 'tcp' | 'udp' | 'sctp'
+
+/** IP_VS_SVC_F_* of linux/ip_vs.h; HASHED (2) is the kernel's own and never appears here. */
+export const VirtualServerFlag = {
+  persistent: 0x1,
+  onePacket: 0x4,
+  /** sh-fallback, mh-fallback */
+  scheduler1: 0x8,
+  /** sh-port, mh-port */
+  scheduler2: 0x10,
+  scheduler3: 0x20,
+} as const
+
+export interface AddressVirtualServerKey {
+  readonly family: IpFamily
+  readonly protocol: Protocol
+  readonly address: IpAddress
+  readonly port: number
+}
+
+export interface MarkVirtualServerKey {
+  readonly family: IpFamily
+  /** Firewall mark, not 0. */
+  readonly mark: number
+}
+
+/** Identity of a virtual server; never holds settings. */
+export type VirtualServerKey = AddressVirtualServerKey | MarkVirtualServerKey
+
+/** Settings of a virtual server. */
+export interface VirtualServerSettings {
+  /** Kernel name, at most 15 characters: rr, wrr, lc, sh, mh, ... */
+  readonly scheduler: string
+  /** Bits of VirtualServerFlag. */
+  readonly flags: number
+  /** Persistence time-out; 0 without persistence. */
+  readonly timeoutSeconds: number
+  /** Persistence granularity: prefix length, 32 or 128 for single clients. */
+  readonly netmaskLength: number
+}
+
+export interface RealServerKey {
+  readonly address: IpAddress
+  readonly port: number
+}
+
+export type TunnelType = 'ipip' | 'gue' | 'gre'
+
+export interface RealServerSettings {
+  readonly weight: number
+  readonly forwarding: 'masquerade' | 'local' | 'tunnel' | 'direct'
+  /** Connections above which no new one is sent here; 0: no limit. */
+  readonly upperThreshold: number
+  readonly lowerThreshold: number
+  /** Only with forwarding `tunnel`; absent means ipip. */
+  readonly tunnel?: { readonly type: TunnelType; readonly port: number; readonly flags: number }
+}
+
+export interface VirtualServer {
+  readonly key: VirtualServerKey
+  readonly settings: VirtualServerSettings
+}
+
+export interface RealServer {
+  readonly key: RealServerKey
+  readonly settings: RealServerSettings
+}
+
+/** Every operation of a batch, by name: a new one fails to compile until diff, encode, model and docs know it. */
+export interface IpvsOps {
+  /** EEXIST when present. */
+  'add-virtual-server': { readonly server: VirtualServer }
+  /** ESRCH when absent. Replaces the settings; flags outside `flagsMask` (default: all) are kept. */
+  'set-virtual-server': { readonly server: VirtualServer; readonly flagsMask?: number }
+  /** ESRCH when absent. Its real servers go with it. */
+  'remove-virtual-server': { readonly server: VirtualServerKey }
+  /** EEXIST when present, ESRCH without the virtual server. */
+  'add-real-server': { readonly server: VirtualServerKey; readonly real: RealServer }
+  /** ENOENT when absent, ESRCH without the virtual server. */
+  'set-real-server': { readonly server: VirtualServerKey; readonly real: RealServer }
+  /** ENOENT when absent, ESRCH without the virtual server. */
+  'remove-real-server': { readonly server: VirtualServerKey; readonly real: RealServerKey }
+  /** Sets the counters of the server and its real servers to 0. ESRCH when absent. */
+  'zero-virtual-server': { readonly server: VirtualServerKey }
+}
+export type IpvsOp = { readonly [K in keyof IpvsOps]: { readonly op: K } & IpvsOps[K] }[keyof IpvsOps]
+
+/**
+ * One family's whole table as packed records (records.ts): `realServers` of one virtual server lie together, at
+ * `first_real`, sorted by address bytes, then port. Read it with the cursors of records.ts: no object per record.
+ */
+export interface IpvsDump {
+  readonly virtualServers: Uint8Array
+  readonly realServers: Uint8Array
+  /** Parallel to the two tables; only when asked for. */
+  readonly virtualServerCounters?: Uint8Array
+  readonly realServerCounters?: Uint8Array
+}
+
+export interface IpvsInfo {
+  /** 1.2.1 is 0x010201. */
+  readonly version: number
+  readonly connectionTableSize: number
+  /** Virtual servers of IPv4 in this network namespace: the cheapest drift check there is. */
+  readonly ipv4VirtualServers: number
+}
+
+/** Seconds; 0 in a set keeps the kernel's value (ip_vs_set_timeout). */
+export interface IpvsTimeouts {
+  readonly tcpSeconds: number
+  readonly tcpFinSeconds: number
+  readonly udpSeconds: number
+}
+
+/** The kernel's IPVS table. Operations of one batch are applied in order, each on its own: no rollback. */
+export interface Ipvs {
+  /** Applies all operations; throws KernelError only if the whole batch could not be sent or accounted for. */
+  apply(ops: readonly IpvsOp[] | IpvsBatch): Promise<BatchOutcome>
+  /** Empty tables when there is nothing; throws KernelError when the kernel could not be asked. */
+  dump(family: IpFamily, options?: { readonly counters?: boolean }): Promise<IpvsDump>
+  /**
+   * Just these virtual servers, in their order and as they are now; those that do not exist are left out. Work grows with
+   * what is asked for, not with the table. Throws KernelError when the kernel could not be asked.
+   */
+  read(keys: readonly VirtualServerKey[], options?: { readonly counters?: boolean }): Promise<IpvsDump>
+  info(): Promise<IpvsInfo>
+  timeouts(): Promise<IpvsTimeouts>
+  setTimeouts(timeouts: IpvsTimeouts): Promise<void>
+  /** Waits for the batch in flight; afterwards every call throws KernelError EBADF. Idempotent. */
+  close(): Promise<void>
+}

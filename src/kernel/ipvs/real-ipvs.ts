@@ -1,0 +1,61 @@
+import type { IpFamily } from '../../address.js'
+import type { Addon, RawIpvsSocket } from '../addon.js'
+import { nameFailures } from '../batch.js'
+import { decodeFailures } from '../decode-failures.js'
+import { describeIpvsOp, familyOfIpvsOp } from '../describe.js'
+import { IpvsBatch } from './batch.js'
+import type { Ipvs, IpvsDump, IpvsInfo, IpvsOp, IpvsTimeouts, VirtualServerKey } from './ipvs.js'
+import type { BatchOutcome } from '../outcome.js'
+import { encodeVirtualServerKeys } from './encode.js'
+import { addressFamily } from '../records.js'
+import { type CallCounts, RequestQueue } from '../request-queue.js'
+
+/** The IPVS table of the kernel that we run on. */
+export class RealIpvs implements Ipvs {
+  readonly #queue: RequestQueue<RawIpvsSocket>
+
+  constructor(addon: () => Addon, calls: CallCounts) {
+    this.#queue = new RequestQueue(() => new (addon().IpvsSocket)(), 'ipvs', calls)
+  }
+
+  async apply(ops: readonly IpvsOp[] | IpvsBatch): Promise<BatchOutcome> {
+    if (ops.length === 0) return { applied: 0, failures: [] }
+    const batch = ops instanceof IpvsBatch ? ops : IpvsBatch.of(ops)
+    const { encoded } = batch
+    const outcome = await this.#queue.run((socket) =>
+      socket.apply(encoded.ops, encoded.virtualServers, encoded.realServers),
+    )
+    return nameFailures(batch, decodeFailures(outcome), {
+      subsystem: 'ipvs',
+      describe: describeIpvsOp,
+      familyOf: familyOfIpvsOp,
+    })
+  }
+
+  dump(family: IpFamily, options?: { readonly counters?: boolean }): Promise<IpvsDump> {
+    return this.#queue.run((socket) => socket.dump(addressFamily[family], options?.counters ?? false), {
+      family,
+    })
+  }
+
+  read(keys: readonly VirtualServerKey[], options?: { readonly counters?: boolean }): Promise<IpvsDump> {
+    const records = encodeVirtualServerKeys(keys)
+    return this.#queue.run((socket) => socket.read(records, options?.counters ?? false))
+  }
+
+  info(): Promise<IpvsInfo> {
+    return this.#queue.run((socket) => socket.info())
+  }
+
+  timeouts(): Promise<IpvsTimeouts> {
+    return this.#queue.run((socket) => socket.timeouts())
+  }
+
+  setTimeouts({ tcpSeconds, tcpFinSeconds, udpSeconds }: IpvsTimeouts): Promise<void> {
+    return this.#queue.run((socket) => socket.setTimeouts(tcpSeconds, tcpFinSeconds, udpSeconds))
+  }
+
+  close(): Promise<void> {
+    return this.#queue.close()
+  }
+}

@@ -1,0 +1,105 @@
+import type { IpFamily } from '../../address.js'
+import type { Addon, RawKernelLook, RawLookWatch } from '../addon.js'
+import { encodeVirtualServerKeys } from '../ipvs/encode.js'
+import type { VirtualServerKey } from '../ipvs/ipvs.js'
+import { type KernelLook, type LookFinding, lookPeriodMs, type LookWatch } from './kernel-look.js'
+import { addressFamily } from '../records.js'
+import { type CallCounts, closedError, RequestQueue, toKernelError } from '../request-queue.js'
+import { wakeAtExit } from '../wake-at-exit.js'
+
+/** Without a change: whoever waits may want to look at other virtual servers. */
+const longestWaitMs = 10_000
+
+/** Sets are looked at for one part in so many of the time: the kernel counts their entries one by one. */
+const setsShare = 500
+
+/** Looks at the kernel that we run on. */
+export class RealKernelLook implements KernelLook {
+  readonly #addon: () => Addon
+  readonly #families: Uint8Array
+  readonly #queue: RequestQueue<RawKernelLook>
+  /** Those that are open. */
+  readonly #watches = new Set<RealLookWatch>()
+  /** The answer that is on its way. */
+  #flight: Promise<Uint8Array> | undefined
+  #isClosed = false
+
+  constructor(addon: () => Addon, families: readonly IpFamily[], calls: CallCounts) {
+    this.#addon = addon
+    this.#families = Uint8Array.from(families, (family) => addressFamily[family])
+    this.#queue = new RequestQueue(() => new (addon().KernelLook)(this.#families), 'xtables', calls)
+  }
+
+  take(): Promise<Uint8Array> {
+    this.#flight ??= this.#queue
+      .run((look) => look.take())
+      .finally(() => {
+        this.#flight = undefined
+      })
+    return this.#flight
+  }
+
+  watch(setPrefix: string): LookWatch {
+    return this.#watch([this.#families, lookPeriodMs, setPrefix, setsShare])
+  }
+
+  watchTables(): LookWatch {
+    return this.#watch([this.#families, lookPeriodMs])
+  }
+
+  #watch(scope: ConstructorParameters<Addon['LookWatch']>): LookWatch {
+    if (this.#isClosed) throw closedError('xtables')
+    const watch = new RealLookWatch(this.#open(scope), () => this.#watches.delete(watch))
+    this.#watches.add(watch)
+    return watch
+  }
+
+  #open(scope: ConstructorParameters<Addon['LookWatch']>): RawLookWatch {
+    try {
+      return new (this.#addon().LookWatch)(...scope)
+    } catch (error) {
+      throw toKernelError(error, 'xtables')
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    await Promise.all([...this.#watches].map((watch) => watch.close()))
+    await this.#queue.close()
+  }
+}
+
+class RealLookWatch implements LookWatch {
+  readonly #queue: RequestQueue<RawLookWatch>
+  readonly #raw: RawLookWatch
+  readonly #forget: () => void
+  #isClosed = false
+
+  constructor(raw: RawLookWatch, forget: () => void) {
+    this.#raw = raw
+    this.#queue = new RequestQueue(() => raw, 'xtables')
+    const endWake = wakeAtExit(raw)
+    this.#forget = () => {
+      endWake()
+      forget()
+    }
+  }
+
+  async next(sample: readonly VirtualServerKey[]): Promise<LookFinding | undefined> {
+    if (this.#isClosed) return undefined
+    const keys = encodeVirtualServerKeys(sample)
+    try {
+      const found = await this.#queue.run((watch) => watch.next(keys, longestWaitMs))
+      return this.#isClosed ? undefined : found
+    } catch (error) {
+      if (this.#isClosed) return undefined
+      throw error
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    await this.#raw.close() // ends the wait in flight; any number of times
+    this.#forget()
+  }
+}

@@ -1,0 +1,64 @@
+import type { IpFamily } from '../../address.js'
+import { KernelError } from '../../errors.js'
+import type { Addon, RawNftSocket } from '../addon.js'
+import type { NftChain, NftChains } from './nft-chains.js'
+import { addressFamily } from '../records.js'
+import { type CallCounts, RequestQueue } from '../request-queue.js'
+
+/** No nfnetlink at all; no nf_tables behind it (nfnetlink_rcv_msg() knows no other word for that). */
+const absences: ReadonlySet<string> = new Set(['EPROTONOSUPPORT', 'EINVAL'])
+
+/** The same, as a transaction is told, and that there is no such table. */
+const absencesOfTable: ReadonlySet<string> = new Set(['EPROTONOSUPPORT', 'EOPNOTSUPP', 'ENOENT'])
+
+/** The nf_tables of the kernel that we run on. */
+export class RealNftChains implements NftChains {
+  readonly #queue: RequestQueue<RawNftSocket>
+
+  constructor(addon: () => Addon, calls: CallCounts) {
+    this.#queue = new RequestQueue(() => new (addon().NftSocket)(), 'nftables', calls)
+  }
+
+  async list(family: IpFamily): Promise<readonly NftChain[]> {
+    try {
+      const names = await this.#queue.run((socket) => socket.listChains(addressFamily[family]), { family })
+      return decodeChains(names)
+    } catch (error) {
+      if (error instanceof KernelError && absences.has(error.code)) return []
+      throw error
+    }
+  }
+
+  async discardTable(family: IpFamily, table: string): Promise<boolean> {
+    const subject = { family, object: table }
+    try {
+      await this.#queue.run((socket) => socket.deleteTable(addressFamily[family], table), subject)
+      return true
+    } catch (error) {
+      if (error instanceof KernelError && absencesOfTable.has(error.code)) return false
+      throw error
+    }
+  }
+
+  async loadXtables(family: IpFamily): Promise<void> {
+    try {
+      await this.#queue.run((socket) => socket.loadXtables(addressFamily[family]), { family })
+    } catch (error) {
+      if (!(error instanceof KernelError) || !(absences.has(error.code) || error.code === 'ENOENT'))
+        throw error
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#queue.close()
+  }
+}
+
+/** Table and chain in turn, each ended by NUL. */
+function decodeChains(names: Uint8Array): readonly NftChain[] {
+  const texts = new TextDecoder().decode(names).split('\0')
+  const chains: NftChain[] = []
+  for (let index = 0; index + 1 < texts.length; index += 2)
+    chains.push({ table: texts[index] ?? '', chain: texts[index + 1] ?? '' })
+  return chains
+}

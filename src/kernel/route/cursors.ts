@@ -1,0 +1,144 @@
+// Cursors over packed routes and addresses; links and events as objects.
+import type { IpAddress, IpFamily } from '../../address.js'
+import type { Link, LinkEvent } from './links.js'
+import {
+  addressLayout,
+  eventLayout,
+  familyFromByte,
+  linkLayout,
+  RecordTable,
+  routeLayout,
+} from '../records.js'
+import { dumpedShapes, routeOpNumber } from './encode.js'
+import type { InterfaceAddress, LocalRoute } from './routes.js'
+
+/** IFF_UP of linux/if.h */
+export const linkIsUp = 1
+
+const eventKind = { link: 1, address: 2 } as const
+
+/** Host routes of Routes.dumpLocalRoutes(), by index. */
+export class RouteCursor extends RecordTable {
+  constructor(bytes: Uint8Array) {
+    super(bytes, routeLayout)
+  }
+
+  family(index: number): IpFamily {
+    return familyFromByte(this.u8(index, routeLayout.family))
+  }
+
+  address(index: number): IpAddress {
+    return this.ip(index, routeLayout.destination, this.family(index))
+  }
+
+  /** undefined: none. */
+  preferredSource(index: number): IpAddress | undefined {
+    const source = this.ip(index, routeLayout.preferredSource, this.family(index))
+    return source === '0.0.0.0' || source === '::' ? undefined : source
+  }
+
+  interfaceIndex(index: number): number {
+    return this.u32(index, routeLayout.interfaceIndex)
+  }
+
+  protocol(index: number): number {
+    return this.u8(index, routeLayout.protocol)
+  }
+
+  /** Whether scope, metric and TOS are those of the routes that we add. */
+  hasUsualShape(index: number): boolean {
+    const { scope, metric } = dumpedShapes[this.family(index)]
+    return (
+      this.u8(index, routeLayout.scope) === scope &&
+      this.u32(index, routeLayout.metric) === metric &&
+      this.u8(index, routeLayout.tos) === 0
+    )
+  }
+
+  /** As an object. */
+  route(index: number): LocalRoute {
+    const preferredSource = this.preferredSource(index)
+    return {
+      address: this.address(index),
+      interfaceIndex: this.interfaceIndex(index),
+      ...(preferredSource === undefined ? {} : { preferredSource }),
+      protocol: this.protocol(index),
+    }
+  }
+}
+
+/** Addresses of Routes.dumpAddresses(), by index. */
+export class AddressCursor extends RecordTable {
+  constructor(bytes: Uint8Array) {
+    super(bytes, addressLayout)
+  }
+
+  family(index: number): IpFamily {
+    return familyFromByte(this.u8(index, addressLayout.family))
+  }
+
+  address(index: number): IpAddress {
+    return this.ip(index, addressLayout.address, this.family(index))
+  }
+
+  prefixLength(index: number): number {
+    return this.u8(index, addressLayout.prefixLength)
+  }
+
+  interfaceIndex(index: number): number {
+    return this.u32(index, addressLayout.interfaceIndex)
+  }
+
+  /** As an object. */
+  interfaceAddress(index: number): InterfaceAddress {
+    return {
+      address: this.address(index),
+      prefixLength: this.prefixLength(index),
+      interfaceIndex: this.interfaceIndex(index),
+    }
+  }
+}
+
+class LinkCursor extends RecordTable {
+  constructor(bytes: Uint8Array) {
+    super(bytes, linkLayout)
+  }
+
+  link(index: number): Link {
+    return {
+      name: this.text(index, linkLayout.name),
+      index: this.u32(index, linkLayout.index),
+      kind: this.text(index, linkLayout.kind),
+      isUp: (this.u32(index, linkLayout.flags) & linkIsUp) !== 0,
+    }
+  }
+}
+
+/** A node has a handful of links: objects. */
+export function decodeLinks(bytes: Uint8Array): readonly Link[] {
+  const cursor = new LinkCursor(bytes)
+  return Array.from({ length: cursor.length }, (_, index) => cursor.link(index))
+}
+
+class EventCursor extends RecordTable {
+  constructor(bytes: Uint8Array) {
+    super(bytes, eventLayout)
+  }
+
+  event(index: number): LinkEvent {
+    const kind = this.u8(index, eventLayout.kind)
+    const change = this.u8(index, eventLayout.op) === routeOpNumber.remove ? 'remove' : 'add'
+    const interfaceIndex = this.u32(index, eventLayout.interfaceIndex)
+    if (kind === eventKind.link)
+      return { kind: 'link', change, name: this.text(index, eventLayout.name), index: interfaceIndex }
+    if (kind !== eventKind.address) return { kind: 'overrun' }
+    const family = familyFromByte(this.u8(index, eventLayout.family))
+    const address = this.ip(index, eventLayout.address, family)
+    return { kind: 'address', change, index: interfaceIndex, family, address }
+  }
+}
+
+export function decodeEvents(bytes: Uint8Array): readonly LinkEvent[] {
+  const cursor = new EventCursor(bytes)
+  return Array.from({ length: cursor.length }, (_, index) => cursor.event(index))
+}

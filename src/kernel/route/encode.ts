@@ -1,0 +1,87 @@
+// Route and address operations to packed records.
+import { familyOf, writeAddress } from '../../address.js'
+import {
+  addressFamily,
+  addressLayout,
+  hostPrefixLength,
+  recordBuffer,
+  routeLayout,
+  type RecordBuffer,
+} from '../records.js'
+import type { InterfaceAddress, LocalRoute, RouteOp } from './routes.js'
+
+/** Numbers of route::Op. */
+export const routeOpNumber = { none: 0, add: 1, replace: 2, remove: 3 } as const
+
+const opNumbers = {
+  'add-route': routeOpNumber.add,
+  'replace-route': routeOpNumber.replace,
+  'remove-route': routeOpNumber.remove,
+  'add-address': routeOpNumber.add,
+  'remove-address': routeOpNumber.remove,
+} as const satisfies Record<RouteOp['op'], number>
+
+/** linux/rtnetlink.h */
+const routeTableLocal = 255
+const routeTypeLocal = 2
+const routeScopeHost = 254
+
+/** What the kernel says of a route that was added with scope host and no metric: fib6 knows no scope, and has IP6_RT_PRIO_USER. */
+export const dumpedShapes = {
+  ipv4: { scope: routeScopeHost, metric: 0 },
+  ipv6: { scope: 0, metric: 1024 },
+} as const
+/** IFA_F_NODAD of linux/if_addr.h: without it an IPv6 address is tentative, and so not local, for a second. */
+const noDuplicateDetection = 0x02
+
+/** Neighbouring operations of a batch, all on routes or all on addresses. */
+export interface RouteRun {
+  readonly kind: 'routes' | 'addresses'
+  /** Index of its first operation in the batch. */
+  readonly start: number
+  readonly ops: readonly RouteOp[]
+}
+
+export function encodeRouteRun(run: RouteRun): Uint8Array {
+  const { size } = run.kind === 'routes' ? routeLayout : addressLayout
+  const buffer = recordBuffer(run.ops.length * size)
+  for (const [index, op] of run.ops.entries()) {
+    if ('route' in op) writeRoute(buffer, index * size, op.route, opNumbers[op.op])
+    else writeInterfaceAddress(buffer, index * size, op.address, opNumbers[op.op])
+  }
+  return buffer.bytes
+}
+
+/** Writes a local route into a zeroed RouteRecord at byte `at`. */
+export function writeRoute(buffer: RecordBuffer, at: number, route: LocalRoute, op: number): void {
+  const { bytes, view } = buffer
+  const family = familyOf(route.address)
+  writeAddress(route.address, bytes, at + routeLayout.destination)
+  if (route.preferredSource !== undefined)
+    writeAddress(route.preferredSource, bytes, at + routeLayout.preferredSource)
+  view.setUint32(at + routeLayout.interfaceIndex, route.interfaceIndex, true)
+  view.setUint32(at + routeLayout.table, routeTableLocal, true)
+  bytes[at + routeLayout.op] = op
+  bytes[at + routeLayout.family] = addressFamily[family]
+  bytes[at + routeLayout.prefixLength] = hostPrefixLength(family)
+  bytes[at + routeLayout.protocol] = route.protocol
+  bytes[at + routeLayout.type] = routeTypeLocal
+  bytes[at + routeLayout.scope] = routeScopeHost
+}
+
+/** Writes an interface address into a zeroed AddressRecord at byte `at`. */
+export function writeInterfaceAddress(
+  buffer: RecordBuffer,
+  at: number,
+  address: InterfaceAddress,
+  op: number,
+): void {
+  const { bytes, view } = buffer
+  const family = familyOf(address.address)
+  writeAddress(address.address, bytes, at + addressLayout.address)
+  view.setUint32(at + addressLayout.interfaceIndex, address.interfaceIndex, true)
+  if (family === 'ipv6') view.setUint32(at + addressLayout.flags, noDuplicateDetection, true)
+  bytes[at + addressLayout.op] = op
+  bytes[at + addressLayout.family] = addressFamily[family]
+  bytes[at + addressLayout.prefixLength] = address.prefixLength
+}

@@ -1,0 +1,75 @@
+import type { IpFamily } from '../../address.js'
+import type { Addon, RawRouteSocket } from '../addon.js'
+import { nameFailures, type RecordFailure } from '../batch.js'
+import { describeRouteOp, familyOfRouteOp } from '../describe.js'
+import { decodeFailures } from '../decode-failures.js'
+import type { BatchOutcome } from '../outcome.js'
+import { addressFamily } from '../records.js'
+import { type CallCounts, RequestQueue } from '../request-queue.js'
+import { encodeRouteRun, type RouteRun } from './encode.js'
+import type { RouteOp, Routes } from './routes.js'
+
+/** The runs of a batch, in order: neighbouring operations on one kind of object go to the kernel in one call. */
+function splitIntoRuns(ops: readonly RouteOp[]): readonly RouteRun[] {
+  const runs: RouteRun[] = []
+  let start = 0
+  for (let end = 1; end <= ops.length; end++) {
+    const first = ops[start]
+    const next = ops[end]
+    if (first === undefined || (next !== undefined && 'route' in next === 'route' in first)) continue
+    runs.push({ kind: 'route' in first ? 'routes' : 'addresses', start, ops: ops.slice(start, end) })
+    start = end
+  }
+  return runs
+}
+
+/** The local table and the interface addresses of the kernel that we run on. */
+export class RealRoutes implements Routes {
+  readonly #queue: RequestQueue<RawRouteSocket>
+
+  constructor(addon: () => Addon, calls: CallCounts) {
+    this.#queue = new RequestQueue(() => new (addon().RouteSocket)(), 'route', calls)
+  }
+
+  async apply(ops: readonly RouteOp[]): Promise<BatchOutcome> {
+    const runs = splitIntoRuns(ops)
+    const failures = runs.length === 0 ? [] : await this.#queue.run((socket) => applyRuns(socket, runs))
+    return nameFailures(ops, failures, {
+      subsystem: 'route',
+      describe: describeRouteOp,
+      familyOf: familyOfRouteOp,
+    })
+  }
+
+  dumpLocalRoutes(family: IpFamily): Promise<Uint8Array> {
+    return this.#queue.run((socket) => socket.dumpLocalRoutes(addressFamily[family]), { family })
+  }
+
+  dumpAddresses(family: IpFamily, interfaceIndex = 0): Promise<Uint8Array> {
+    return this.#queue.run((socket) => socket.dumpAddresses(addressFamily[family], interfaceIndex), {
+      family,
+      ...(interfaceIndex === 0 ? {} : { object: `interface ${interfaceIndex}` }),
+    })
+  }
+
+  close(): Promise<void> {
+    return this.#queue.close()
+  }
+}
+
+async function applyRuns(
+  socket: RawRouteSocket,
+  runs: readonly RouteRun[],
+): Promise<readonly RecordFailure[]> {
+  const failures: RecordFailure[] = []
+  for (const run of runs) {
+    const records = encodeRouteRun(run)
+    // In order: a route's preferred source may be an address of the run before it.
+    const outcome = await (run.kind === 'routes'
+      ? socket.applyRoutes(records)
+      : socket.applyAddresses(records))
+    for (const failure of decodeFailures(outcome))
+      failures.push({ ...failure, index: run.start + failure.index })
+  }
+  return failures
+}

@@ -1,0 +1,47 @@
+import { constants as fileConstants, readFileSync } from 'node:fs'
+import { open } from 'node:fs/promises'
+import { join } from 'node:path'
+import { KernelError } from '../../errors.js'
+import type { Sysctl } from './sysctl.js'
+
+function toKernelError(error: unknown, operation: string, path: string): unknown {
+  if (!(error instanceof Error) || !('errno' in error) || typeof error.errno !== 'number') return error
+  // libuv's numbers are negative errnos on Linux.
+  return new KernelError({ errno: -error.errno, subsystem: 'sysctl', operation, object: path })
+}
+
+/**
+ * Settings as files below a folder: /proc/sys, or a test's own. The kernel says at once what they are, which a thread of
+ * the pool would be slower to ask; what a write sets off may take its time.
+ */
+export class RealSysctl implements Sysctl {
+  readonly #root: string
+
+  constructor(root: string) {
+    this.#root = root
+  }
+
+  async read(path: string): Promise<string | undefined> {
+    try {
+      return readFileSync(join(this.#root, path), 'utf8').trim()
+    } catch (error) {
+      const kernelError = toKernelError(error, 'read', path)
+      if (kernelError instanceof KernelError && kernelError.code === 'ENOENT') return undefined
+      throw kernelError
+    }
+  }
+
+  async write(path: string, value: string): Promise<void> {
+    try {
+      // Without O_CREAT, which procfs answers with EACCES where nothing is.
+      const file = await open(join(this.#root, path), fileConstants.O_WRONLY)
+      try {
+        await file.write(value)
+      } finally {
+        await file.close()
+      }
+    } catch (error) {
+      throw toKernelError(error, 'write', path)
+    }
+  }
+}

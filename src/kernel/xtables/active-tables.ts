@@ -1,0 +1,27 @@
+import { readFile } from 'node:fs/promises'
+import { constants } from 'node:os'
+import { join } from 'node:path'
+import type { IpFamily } from '../../address.js'
+import { KernelError } from '../../errors.js'
+import type { XtTableName } from './xtables.js'
+
+const files: Readonly<Record<IpFamily, string>> = { ipv4: 'ip_tables_names', ipv6: 'ip6_tables_names' }
+const known: readonly XtTableName[] = ['nat', 'filter', 'mangle', 'raw']
+
+/**
+ * The legacy tables that exist in our network namespace; empty also where the kernel has no x_tables. Asking a table itself
+ * would load its module and make it. `root`: /proc/net. Throws KernelError.
+ */
+export async function readActiveTables(family: IpFamily, root: string): Promise<readonly XtTableName[]> {
+  let text: string
+  try {
+    text = await readFile(join(root, files[family]), 'utf8')
+  } catch (error) {
+    const errno = error instanceof Error && 'errno' in error ? Math.abs(Number(error.errno)) : undefined
+    if (errno === constants.errno.ENOENT) return []
+    if (errno === undefined) throw error
+    throw new KernelError({ errno, subsystem: 'xtables', operation: 'list tables', family })
+  }
+  const names = text.split('\n')
+  return known.filter((table) => names.includes(table))
+}

@@ -1,0 +1,124 @@
+import type { IpFamily } from '../../address.js'
+import { KernelError } from '../../errors.js'
+import type { Addon, RawXtablesTable } from '../addon.js'
+import { describeXtTable } from './describe.js'
+import { addressFamily } from '../records.js'
+import { type CallCounts, RequestQueue, rawToKernelError, type Subject } from '../request-queue.js'
+import { encodeTexts, encodeXtBatch } from './encode.js'
+import type {
+  XtApplyOptions,
+  XtChainSummary,
+  XtDrift,
+  XtOp,
+  XtOutcome,
+  XtRefusal,
+  XtTableName,
+  Xtables,
+} from './xtables.js'
+
+const defaultLockTimeoutMs = 5000
+
+/** A table of the kernel that we run on. */
+export class RealXtables implements Xtables {
+  readonly family: IpFamily
+  readonly table: XtTableName
+  readonly #queue: RequestQueue<RawXtablesTable>
+  /** A socket for counters alone: an apply may wait for the lock for seconds. */
+  readonly #counting: RequestQueue<RawXtablesTable>
+  readonly #subject: Subject
+  #isHurried = false
+
+  constructor(addon: () => Addon, place: Pick<Xtables, 'family' | 'table'>, calls: CallCounts) {
+    const { family, table } = place
+    this.family = family
+    this.table = table
+    const open = (): RawXtablesTable => new (addon().XtablesTable)(addressFamily[family], table)
+    this.#queue = new RequestQueue(open, 'xtables', calls)
+    this.#counting = new RequestQueue(open, 'xtables', calls)
+    this.#subject = { family, object: describeXtTable(family, table) }
+  }
+
+  load(ops: readonly XtOp[]): Promise<void> {
+    const { chains, rules, texts } = encodeXtBatch(ops, this)
+    return this.#run((table) => table.load(chains, rules, texts))
+  }
+
+  stage(ops: readonly XtOp[]): Promise<void> {
+    const { chains, rules, texts } = encodeXtBatch(ops, this)
+    return this.#run((table) => table.stage(chains, rules, texts))
+  }
+
+  apply(ops: readonly XtOp[], options: XtApplyOptions = {}): Promise<XtOutcome> {
+    const { prune = [], lockTimeoutMs = defaultLockTimeoutMs } = options
+    const { chains, rules, texts } = encodeXtBatch(ops, this)
+    const waitMs = (): number => (this.#isHurried ? 0 : lockTimeoutMs)
+    return this.#run((table) => table.apply(chains, rules, texts, encodeTexts(prune), waitMs()))
+  }
+
+  refusals(): Promise<readonly XtRefusal[]> {
+    return this.#run(async (table) => {
+      const refusals = await table.refusals()
+      return refusals.map(({ chain, rule, error }) => {
+        const subject = { family: this.family, object: `${this.#subject.object} ${chain}` }
+        return { chain, rule, error: rawToKernelError(error, 'xtables', subject) }
+      })
+    })
+  }
+
+  check(): Promise<boolean> {
+    return this.#run((table) => table.check())
+  }
+
+  compare(): Promise<XtDrift> {
+    return this.#run((table) => table.compare())
+  }
+
+  chains(): Promise<readonly XtChainSummary[]> {
+    return this.#run(async (table) => {
+      const { names, rules } = await table.chains()
+      return names.map((chain, i) => ({ chain, rules: rules[i] ?? 0 }))
+    })
+  }
+
+  packets(chains: readonly string[]): Promise<readonly (readonly number[])[]> {
+    return this.#run(
+      async (table) => (await table.packets(encodeTexts(chains))).map((counts) => [...counts]),
+      this.#counting,
+    )
+  }
+
+  /** From now on no call waits for the lock of other programs, the one in flight neither: it throws EAGAIN instead. */
+  hurry(): void {
+    this.#isHurried = true
+    this.#queue.touch((table) => table.hurry())
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.#queue.close(), this.#counting.close()])
+  }
+
+  async #run<T>(request: (table: RawXtablesTable) => Promise<T>, queue = this.#queue): Promise<T> {
+    try {
+      return await queue.run(request, this.#subject)
+    } catch (error) {
+      if (error instanceof KernelError && (await this.#isAbsent(error, queue))) throw this.#absent(error)
+      throw error
+    }
+  }
+
+  /** Whether the kernel has no such table. ENOENT also says that a chain or a set is missing. */
+  async #isAbsent(error: KernelError, queue: RequestQueue<RawXtablesTable>): Promise<boolean> {
+    if (error.code !== 'ENOENT') return error.code === 'ENOPROTOOPT'
+    try {
+      await queue.run((table) => table.check())
+      return false
+    } catch {
+      return true // a check asks for the table and nothing else
+    }
+  }
+
+  #absent({ errno, operation, subsystem }: KernelError): KernelError {
+    const extack = 'this kernel has no legacy x_tables of that name'
+    return new KernelError({ errno, subsystem, operation, extack, ...this.#subject })
+  }
+}
