@@ -7,7 +7,7 @@
 import type { Kernel } from '../src/kernel/index.js'
 import { openKernel } from '../src/kernel/index.js'
 import type { VipBinding } from '../src/config/index.js'
-import { Ledger, VipTable } from '../src/modes/ipvs/index.js'
+import { IpvsLedger, VipTable } from '../src/modes/ipvs/index.js'
 import { Tracker } from '../src/model/index.js'
 import { compileRoute, type IpvsModeSettings } from '../src/modes/ipvs/index.js'
 import { route } from '../src/routing/index.js'
@@ -51,7 +51,7 @@ async function applyByLedger(
     const decided = route(port, tracker.endpoints(port), node.facts)
     return [{ key, service: decided.service, desired: compileRoute(decided, mode, undefined) }]
   })
-  const ledger = new Ledger(
+  const ledger = new IpvsLedger(
     new VipTable('routes'),
     () => false,
     () => false,

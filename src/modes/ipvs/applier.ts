@@ -10,7 +10,7 @@ import {
 } from '../../kernel/index.js'
 import { type Confirmation, type CountedOps, inOverlappingCuts, type SyncReport } from '../../engine/index.js'
 import type { Entry } from './tables/entry.js'
-import type { Ledger, LedgerCut } from './tables/ledger.js'
+import type { IpvsLedger, LedgerCut } from './tables/ledger.js'
 import type { Vip, VipCut, VipTable } from './tables/vip-table.js'
 import type { StateReporter } from '../../log.js'
 import type { Clock } from '../../clock.js'
@@ -24,7 +24,7 @@ export interface IpvsApplierOptions {
   readonly clock: Clock
   /** What cannot be programmed now, of both families. */
   readonly problems: StateReporter
-  readonly ledger: Ledger
+  readonly ledger: IpvsLedger
   readonly vips: VipTable
   readonly failures: Failures
   readonly reconciler: Pick<Reconciler, 'noteChange' | 'requestAfterSurprise'>

@@ -3,7 +3,7 @@ import type { IpFamily } from '../../address.js'
 import { KernelError } from '../../errors.js'
 import type { Ipvs, KernelLook, VirtualServerKey } from '../../kernel/index.js'
 import type { Entry } from './tables/entry.js'
-import type { Ledger } from './tables/ledger.js'
+import type { IpvsLedger } from './tables/ledger.js'
 import type { Clock } from '../../clock.js'
 import type { IpvsPolicies } from './policies.js'
 import { UnlockTimes } from '../shared/index.js'
@@ -13,7 +13,7 @@ export interface CheapLookOptions {
   readonly look: KernelLook
   readonly ipvs: Pick<Ipvs, 'info' | 'read'>
   readonly clock: Clock
-  readonly ledger: Pick<Ledger, 'acknowledgedCount' | 'expectedCount' | 'takeSample' | 'isAsAcknowledged'>
+  readonly ledger: Pick<IpvsLedger, 'acknowledgedCount' | 'expectedCount' | 'takeSample' | 'isAsAcknowledged'>
   readonly policies: Pick<IpvsPolicies, 'findsOtherRules' | 'findsOtherSets'>
 }
 

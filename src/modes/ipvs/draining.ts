@@ -12,7 +12,7 @@ import {
   describeVirtualServer,
 } from '../../kernel/index.js'
 import type { Entry } from './tables/entry.js'
-import type { Ledger } from './tables/ledger.js'
+import type { IpvsLedger } from './tables/ledger.js'
 import { realServerId } from './tables/diff.js'
 import type { Log, StateReporter } from '../../log.js'
 import type { ServicePortKey } from '../../model/index.js'
@@ -25,7 +25,7 @@ export interface DrainingOptions {
   readonly clock: Clock
   readonly log: Log
   readonly problems: StateReporter
-  readonly ledger: Pick<Ledger, 'draining' | 'finishDraining'>
+  readonly ledger: Pick<IpvsLedger, 'draining' | 'finishDraining'>
   /** A real server goes after this time at the latest, whoever is still connected; Infinity: no limit. */
   readonly gracefulPeriodMs: number
   /** Whether the service port has no such endpoint any more, ready or not, or does not exist itself. */

@@ -1,7 +1,7 @@
 // In: Routes, the configuration, this node. Out: virtual servers, VIP bindings, sets and fixed chains in the kernel.
 // Never: another mode; Kubernetes objects.
 // Owner of: the tables of acknowledged virtual servers, VIP bindings and set entries (tables/).
-// Read next: mode.ts, family-pipeline.ts, compile/compile.ts (a route), tables/ledger.ts, docs/ipvs.md.
+// Read next: mode.ts, pipeline.ts, compile/compile.ts (a route), tables/ledger.ts, docs/ipvs.md.
 export { cleanUp, describeCleanUp, isWithoutIpvs } from './clean-up.js'
 export { type IpvsChainSettings, compileChains, mangleChains } from './compile/chains.js'
 export { type IpvsModeSettings, compileRoute, needsMark } from './compile/compile.js'
@@ -15,6 +15,6 @@ export { IpvsSettings } from './settings.js'
 export { type ServerState, advance, diff, equalStates } from './tables/diff.js'
 export { MarkTable } from './tables/ipset-marks.js'
 export { type DumpedSet, type IpsetBatch, IpsetTable } from './tables/ipset-table.js'
-export { Ledger } from './tables/ledger.js'
+export { IpvsLedger } from './tables/ledger.js'
 export { PackedDump } from './tables/packed.js'
 export { type VipReading, VipTable } from './tables/vip-table.js'

@@ -2,7 +2,7 @@ import { type IpAddress, type IpFamily, cidrContains } from '../../address.js'
 import type { LinkEvent } from '../../kernel/index.js'
 import { StateReporter } from '../../log.js'
 import { ipvsTables } from './compile/chains.js'
-import { FamilyPipeline } from './family-pipeline.js'
+import { IpvsPipeline } from './pipeline.js'
 import { familiesWithXtables, inOrder, dummyDeviceName } from '../../host/index.js'
 import { warnOfNft } from '../shared/index.js'
 import { IpvsSettings } from './settings.js'
@@ -57,9 +57,9 @@ export function ipvsMode(
   })
   const isExcluded = (address: IpAddress): boolean => excludeCIDRs.some((cidr) => cidrContains(cidr, address))
   const look = kernel.look(families)
-  const pipelines: FamilyPipeline[] = []
+  const pipelines: IpvsPipeline[] = []
   const openPipeline: Mode['openPipeline'] = (family, isHealthy) => {
-    const pipeline = new FamilyPipeline({
+    const pipeline = new IpvsPipeline({
       ...options,
       look,
       scheduling: new ServiceScheduling({
@@ -96,7 +96,7 @@ export function ipvsMode(
   }
 }
 
-function asPipeline(pipeline: FamilyPipeline): Pipeline {
+function asPipeline(pipeline: IpvsPipeline): Pipeline {
   return {
     apply: (events) => pipeline.apply(events),
     applyNode: ({ routing, vipBinding }) => {
@@ -122,7 +122,7 @@ function asPipeline(pipeline: FamilyPipeline): Pipeline {
   }
 }
 
-function concerns(event: LinkEvent, pipeline: FamilyPipeline): boolean {
+function concerns(event: LinkEvent, pipeline: IpvsPipeline): boolean {
   if (event.kind === 'overrun') return true
   // The kernel takes all routes from lo when it goes down, and tells only about the link.
   if (event.kind === 'link')

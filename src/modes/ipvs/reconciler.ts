@@ -3,7 +3,7 @@ import type { IpFamily } from '../../address.js'
 import type { VipBinding } from '../../config/index.js'
 import { KernelError } from '../../errors.js'
 import type { IpvsDump } from '../../kernel/index.js'
-import type { AdoptOptions, Ledger } from './tables/ledger.js'
+import type { AdoptOptions, IpvsLedger } from './tables/ledger.js'
 import { type Drift, logFamily } from '../../engine/index.js'
 import type { VipPlace, VipReading, VipTable } from './tables/vip-table.js'
 import type { Log, StateReporter } from '../../log.js'
@@ -25,7 +25,7 @@ export interface ReconcilerOptions {
   readonly problems: StateReporter
   /** What the operator should know about the place of the VIPs; shared by the families. */
   readonly hints: StateReporter
-  readonly ledger: Ledger
+  readonly ledger: IpvsLedger
   readonly vips: VipTable
 }
 

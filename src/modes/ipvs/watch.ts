@@ -3,7 +3,7 @@ import { type ModeWatch, openKernelWatch } from '../../engine/index.js'
 import type { KernelLook } from '../../kernel/index.js'
 import type { Log } from '../../log.js'
 import { setPrefix } from './compile/sets.js'
-import type { FamilyPipeline } from './family-pipeline.js'
+import type { IpvsPipeline } from './pipeline.js'
 
 /** So long the same virtual servers of a large table are watched. */
 const turnMs = 10_000
@@ -11,7 +11,7 @@ const turnMs = 10_000
 export interface IpvsWatchOptions {
   readonly look: KernelLook
   /** One per family. */
-  readonly pipelines: readonly FamilyPipeline[]
+  readonly pipelines: readonly IpvsPipeline[]
   readonly clock: Clock
   readonly log: Log
 }

@@ -50,7 +50,7 @@ export interface AdoptOptions {
 }
 
 /** Every virtual server of one family that is ours. Work is proportional to what changed, but for `adopt`. */
-export class Ledger {
+export class IpvsLedger {
   readonly #vips: VipTable
   /** Addresses whose virtual servers are never removed (excludeCIDRs). */
   readonly #isExcluded: (address: IpAddress) => boolean

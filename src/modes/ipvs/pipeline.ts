@@ -2,7 +2,7 @@ import type { IpAddress, IpFamily } from '../../address.js'
 import type { VipBinding } from '../../config/index.js'
 import type { KernelLook, LinkEvent, RealServerKey, VirtualServerKey } from '../../kernel/index.js'
 import type { Entry } from './tables/entry.js'
-import { Ledger } from './tables/ledger.js'
+import { IpvsLedger } from './tables/ledger.js'
 import { VipTable } from './tables/vip-table.js'
 import type { Log, StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
@@ -34,7 +34,7 @@ import type { KernelDoors } from './prepare-kernel.js'
 import { Reconciler } from './reconciler.js'
 import type { ServiceScheduling } from './service-scheduling.js'
 
-export interface FamilyPipelineOptions {
+export interface IpvsPipelineOptions {
   readonly family: IpFamily
   /** What Services ask of the scheduler. */
   readonly scheduling: ServiceScheduling
@@ -75,11 +75,11 @@ const compileChunk = 1000
  * One family's way from events to the kernel: observe, track, decide, compile, diff, apply, confirm. `runOnce` runs alone;
  * `apply` and `requestReconcile` may come at any time.
  */
-export class FamilyPipeline {
-  readonly #options: FamilyPipelineOptions
+export class IpvsPipeline {
+  readonly #options: IpvsPipelineOptions
   readonly #tracker: Tracker
   readonly #vips: VipTable
-  readonly #ledger: Ledger
+  readonly #ledger: IpvsLedger
   readonly #reconciler: Reconciler
   readonly #failures: Failures
   readonly #drainChoice: DrainChoice
@@ -92,7 +92,7 @@ export class FamilyPipeline {
   #isInForce = false
   readonly #backlog: Backlog
 
-  constructor(options: FamilyPipelineOptions) {
+  constructor(options: IpvsPipelineOptions) {
     const { family, clock, problems, kernel } = options
     const { ipvs, sysctl } = kernel
     this.#options = options
@@ -100,7 +100,7 @@ export class FamilyPipeline {
     this.#tracker = openTracker(options)
     this.#vips = new VipTable(options.vipBinding)
     this.#drainChoice = new DrainChoice({ ...options, sysctl })
-    this.#ledger = new Ledger(this.#vips, options.isExcluded, this.#drainChoice.drains)
+    this.#ledger = new IpvsLedger(this.#vips, options.isExcluded, this.#drainChoice.drains)
     this.#failures = new Failures({ family, clock, problems, metrics: options.metrics })
     this.#reconciler = new Reconciler({ ...options, ledger: this.#ledger, vips: this.#vips })
     this.#draining = new Draining({
