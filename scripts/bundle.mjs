@@ -1,8 +1,8 @@
-// Makes the shipped artefact in dist/: agent.js, which launches bundle.js with bundle.bytecode; kubeconfig.js, which the bundle
-// loads where a kubeconfig is named; package.json, which says that they are scripts; viaduct.node.
+// Makes the shipped artefact in dist/: agent.js, which launches bundle.js with bundle.bytecode; kubeconfig.js and proxy-agent.js,
+// which are loaded where a kubeconfig or a proxy is configured; package.json, which says that they are scripts; viaduct.node.
 import { copyFileSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { setFlagsFromString } from 'node:v8'
 import { Script } from 'node:vm'
 import { isMain, root, runMain, StepError } from './steps.mjs'
@@ -30,11 +30,15 @@ export async function bundleProgram(entryPoint, folder) {
     footer: { js: footer },
     define: { 'import.meta.url': 'viaductModuleUrl' },
     supported: { 'dynamic-import': false },
-    plugins: [withoutUnused, withKubeconfigBeside],
+    plugins: [withoutUnused, withRareBeside],
   })
   await bundleTo(join(folder, 'kubeconfig.js'), {
     entryPoints: ['src/source/kubernetes/kubeconfig.ts'],
-    plugins: [withoutUnusedOfClientNode],
+    plugins: [withoutUnusedOfClientNode, withRareBeside],
+  })
+  await bundleTo(join(folder, 'proxy-agent.js'), {
+    entryPoints: ['src/source/kubernetes/proxy-agent.ts'],
+    plugins: [withoutDebug],
   })
   writeFileSync(join(folder, 'bundle.bytecode'), await bytecodeOf(readFileSync(join(folder, 'bundle.js'))))
   writeFileSync(join(folder, 'package.json'), '{ "type": "commonjs" }\n')
@@ -58,28 +62,40 @@ const withoutUnused = {
 }
 
 /**
- * Most starts have no kubeconfig: what reads one, with the library that it takes, is a script of its own (docs/adr/0016).
+ * Most starts have no kubeconfig and no proxy: what these take, with its libraries, is a script of its own (docs/adr/0016).
  * @type {import('esbuild').Plugin}
  */
-const withKubeconfigBeside = {
-  name: 'with-kubeconfig-beside',
+const withRareBeside = {
+  name: 'with-rare-beside',
   setup(build) {
-    const filter = /[\\/]kubeconfig\.js$/
-    build.onResolve({ filter }, ({ kind }) =>
-      kind === 'dynamic-import' ? { path: './kubeconfig.js', external: true } : undefined,
+    build.onResolve({ filter: /[\\/](?:kubeconfig|proxy-agent)\.js$/ }, ({ kind, path }) =>
+      kind === 'dynamic-import' ? { path: `./${basename(path)}`, external: true } : undefined,
     )
   },
 }
 
 /**
- * What the library's KubeConfig names and nobody calls here: the classes of the API, fetch, and logins that
+ * The package `debug`: with the variable DEBUG, the proxy libraries would print URLs with their logins.
+ * @type {import('esbuild').Plugin}
+ */
+const withoutDebug = {
+  name: 'without-debug',
+  setup(build) {
+    const contents = 'module.exports = () => () => undefined'
+    build.onLoad({ filter: /[\\/]node_modules[\\/]debug[\\/]/ }, () => ({ contents }))
+  },
+}
+
+/**
+ * What the library's KubeConfig names and nothing calls here: the classes of the API, fetch, its agents for proxies, and logins that
  * src/source/kubernetes/kubeconfig-file.ts refuses.
  * @type {import('esbuild').Plugin}
  */
 const withoutUnusedOfClientNode = {
   name: 'without-unused-of-client-node',
   setup(build) {
-    const unused = /[\\/](?:client-node[\\/]dist[\\/]gen[\\/]index|node-fetch[\\/]lib[\\/]index)\.m?js$/
+    const unused =
+      /[\\/](?:client-node[\\/]dist[\\/]gen|node-fetch[\\/]lib|hpagent|socks-proxy-agent[\\/]dist)[\\/]index\.m?js$/
     build.onLoad({ filter: unused }, () => ({ contents: '' }))
     for (const [file, name] of [
       ['azure_auth', 'AzureAuth'],

@@ -4,10 +4,7 @@ import { ConfigError } from '../errors.js'
 import { flagDefaults } from './flag-defaults.js'
 import type { Flag } from './flag.js'
 import { flags } from './flags.js'
-import { nearestName } from './nearest-name.js'
 import { parseBoolean } from './values.js'
-
-const knownNames = ['help', 'version', 'h', ...flags.map(({ name }) => name)]
 
 /** A configuration file as it was read. */
 export interface ConfigFile {
@@ -51,7 +48,7 @@ export function parseArguments(argv: readonly string[], readFile: (path: string)
     if (error instanceof ConfigError) return usage(describeConfigError(error))
     if (!(error instanceof CommanderError)) throw error
     if (error.exitCode === 0) return { exitCode: 0, text: output }
-    return usage(describeCommanderError(error, argv))
+    return usage(describeCommanderError(error))
   }
 }
 
@@ -108,7 +105,6 @@ function buildCommand(take: (flag: Flag, text: string) => void): Command {
     .helpOption('-h, --help', 'print this help and exit')
     .usage('[flags]')
     .allowExcessArguments(true)
-    .showSuggestionAfterError(false)
     .exitOverride()
   for (const flag of flags) {
     const option = new Option(declaration(flag), flag.help)
@@ -132,7 +128,14 @@ function declaration({ name, value }: Flag): string {
 function wordsOf(argv: readonly string[]): readonly string[] {
   return argv
     .map(normalizeWord)
-    .flatMap((word) => (word.startsWith('--version=') ? versionWords(word) : [word]))
+    .flatMap((word) => (word.startsWith('--version=') ? versionWords(word) : [withoutUnknownValue(word)]))
+}
+
+/** An unknown flag without its value: commander compares the whole word with the names of the flags to suggest one. */
+function withoutUnknownValue(word: string): string {
+  const name = /^--(?<name>[^=]+)=/u.exec(word)?.groups?.['name']
+  if (name === undefined || name === 'help' || flags.some((flag) => flag.name === name)) return word
+  return `--${name}`
 }
 
 /** As in kube-proxy: `raw` and true print the version; false and `v1.2.3`, which names another version to report, do not. */
@@ -161,22 +164,18 @@ function describeConfigError({ path, message }: ConfigError): string {
   return `${dashed(flag.name)}: ${message.slice(path.length + 2)}`
 }
 
-function describeCommanderError(error: CommanderError, argv: readonly string[]): string {
+/** As commander writes it, with `one of` before several suggestions. */
+const unknownOption = /^unknown option '(?<flag>.*)'(?:\n\(Did you mean (?<nearest>.*)\?\))?$/u
+
+function describeCommanderError(error: CommanderError): string {
   if (error.code === 'commander.optionMissingArgument') {
     const flag = flags.find(({ name }) => error.message.includes(`--${name} `))
     if (flag !== undefined) return `${dashed(flag.name)}: needs a value (${flag.value})`
   }
-  const unknown = argv.map(nameOf).find((name) => name !== undefined && !knownNames.includes(name))
-  if (error.code !== 'commander.unknownOption' || unknown === undefined) {
-    return error.message.replace(/^error: /u, '').replaceAll('\n', ' ')
-  }
-  const nearest = nearestName(unknown, knownNames)
-  const hint = nearest === undefined ? '' : `; did you mean ${dashed(nearest)}?`
-  return `unknown flag ${dashed(unknown)}${hint}`
-}
-
-function nameOf(word: string): string | undefined {
-  return /^--?(?<name>[A-Za-z][\w-]*)/u.exec(normalizeWord(word))?.groups?.['name']
+  const message = error.message.replace(/^error: /u, '')
+  const { flag, nearest } = unknownOption.exec(message)?.groups ?? {}
+  if (flag === undefined) return message
+  return `unknown flag ${flag}${nearest === undefined ? '' : `; did you mean ${nearest}?`}`
 }
 
 function dashed(name: string): string {

@@ -7,6 +7,7 @@ import type { Metrics } from '../metrics/index.js'
 import { inClusterOptions, masterOptions, type ClientOptions } from './kubernetes/client-options.js'
 import { environmentProxy } from './kubernetes/environment-proxy.js'
 import { KubernetesSource } from './kubernetes/kubernetes-source.js'
+import { throughProxy } from './kubernetes/through-proxy.js'
 import type { FileSystem } from './manifests/file-system.js'
 import { ManifestSource } from './manifests/manifest-source.js'
 import { requireFolder } from './manifests/root-folder.js'
@@ -109,26 +110,21 @@ async function clientOptions(
     })
     return await kubeconfigOptions({ path, master: client.master }, { ...dependencies, warnings })
   }
-  if (client.master !== '') return await throughProxy(masterOptions(client.master), environment)
+  if (client.master !== '') return await throughEnvironmentProxy(masterOptions(client.master), environment)
   if ((environment['KUBERNETES_SERVICE_HOST'] ?? '') === '') {
     const problem =
       'no source of Services: name a folder (--manifests) or an API server (--kubeconfig, --master), or run in a pod'
     throw new ConfigError('', problem)
   }
-  return await throughProxy(inClusterOptions(dependencies), environment)
+  return await throughEnvironmentProxy(inClusterOptions(dependencies), environment)
 }
 
-/** By way of the proxy that the environment names, if any. Rejects with ConfigError. */
-async function throughProxy(
+/** Rejects with ConfigError. */
+async function throughEnvironmentProxy(
   options: ClientOptions,
   environment: SourceDependencies['environment'],
 ): Promise<ClientOptions> {
-  const proxy = environmentProxy(options.server, environment)
-  if (proxy === undefined) return options
-  // Only here: it brings HTTP and TLS.
-  const { tunnelAgent } = await import('./kubernetes/tunnel-agent.js')
-  const agent = tunnelAgent(proxy, options.server)
-  return { ...options, login: async (signal) => ({ ...(await options.login(signal)), agent }) }
+  return await throughProxy(options, environmentProxy(options.server, environment))
 }
 
 function readText(path: string): string {

@@ -42,7 +42,7 @@ export type Fault =
 export interface FakeApiOptions {
   readonly certificate?: Certificate
   /** Where it listens; absent: 127.0.0.1. */
-  readonly address?: '::1'
+  readonly address?: '::1' | '127.0.0.2'
   /** Certificates of clients must be signed by one of these. */
   readonly clientAuthorities?: readonly string[]
   /** Wanted in each request's Authorization header. */
@@ -121,8 +121,8 @@ export class FakeApiServer {
   }
 
   get url(): URL {
-    const { certificate, address } = this.options
-    const host = address === undefined ? '127.0.0.1' : `[${address}]`
+    const { certificate, address = '127.0.0.1' } = this.options
+    const host = address === '::1' ? `[${address}]` : address
     return new URL(`http${certificate === undefined ? '' : 's'}://${host}:${this.port}`)
   }
 

@@ -79,9 +79,40 @@ test('V8 takes the bytecode that the build made under limits of the heap', () =>
   assert.match(stdout, /^bytecode refused: false$/m)
 })
 
-test('only kubeconfig.js contains the library that reads a kubeconfig', () => {
-  const held = ['bundle.js', 'kubeconfig.js'].map((file) =>
-    readFileSync(join(dist, file), 'latin1').includes('applyToHTTPSOptions('),
-  )
-  assert.deepEqual(held, [false, true])
-})
+const rare = [
+  { name: 'a kubeconfig', file: 'kubeconfig.js', mark: 'applyToHTTPSOptions(' },
+  { name: 'a proxy', file: 'proxy-agent.js', mark: 'SocksClient' },
+]
+for (const { name, file, mark } of rare)
+  test(`the libraries for ${name} are in ${file} alone`, () => {
+    const scripts = ['bundle.js', ...rare.map((script) => script.file)]
+    const holders = scripts.filter((script) => readFileSync(join(dist, script), 'latin1').includes(mark))
+    assert.deepEqual(holders, [file])
+  })
+
+for (const scheme of ['http', 'socks5'])
+  test(`the ${scheme} proxy of a kubeconfig works from dist, and DEBUG shows no login`, () => {
+    const kubeconfig = join(folder, 'config')
+    const cluster = { server: 'http://192.0.2.1', 'proxy-url': `${scheme}://me:secret@127.0.0.1:1` }
+    const named = { cluster: 'c', user: 'u' }
+    const document = {
+      clusters: [{ name: 'c', cluster }],
+      users: [{ name: 'u', user: {} }],
+      contexts: [{ name: 'x', context: named }],
+      'current-context': 'x',
+    }
+    writeFileSync(kubeconfig, JSON.stringify(document))
+    const program = `
+      const { kubeconfigOptions } = require(${JSON.stringify(join(dist, 'kubeconfig.js'))})
+      const { readFileSync } = require('node:fs')
+      const readFile = (path) => readFileSync(path, 'utf8')
+      const dependencies = { environment: {}, readFile, now: Date.now, warnings: { report: () => undefined } }
+      kubeconfigOptions({ path: ${JSON.stringify(kubeconfig)}, master: '' }, { ...dependencies, wallClockMs: Date.now })
+        .then(({ login }) => login())
+        .then(({ agent }) => require('node:http').get('http://192.0.2.1', { agent }))
+        .then((request) => request.on('error', ({ message }) => console.log(message)))`
+    const env = { ...process.env, DEBUG: '*' }
+    const { stdout, stderr } = spawnSync(process.execPath, ['-e', program], { encoding: 'utf8', env })
+    assert.match(stdout, /connect ECONNREFUSED 127\.0\.0\.1:1$/mu)
+    assert.equal(stderr, '')
+  })

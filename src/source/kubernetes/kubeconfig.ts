@@ -1,6 +1,5 @@
 // The API server and the credentials that a kubeconfig names. Loaded only where one is: certificates, programs and the Kubernetes
 // client take their time (docs/adr/0016).
-import type { Agent } from 'node:http'
 import type { RequestOptions } from 'node:https'
 // Not by the package's own door, through which everything else of it would come along.
 import { KubeConfig } from '@kubernetes/client-node/dist/config.js'
@@ -19,7 +18,7 @@ import {
 import { environmentProxy } from './environment-proxy.js'
 import { ExecPlugin, type ExecCredential } from './exec-plugin.js'
 import { readKubeconfig, type Kubeconfig, type KubeconfigCluster, type Material } from './kubeconfig-file.js'
-import { tunnelAgent } from './tunnel-agent.js'
+import { throughProxy } from './through-proxy.js'
 
 export interface KubeconfigDependencies extends InClusterDependencies {
   /** Milliseconds since 1970, for what expires. */
@@ -41,14 +40,16 @@ export async function kubeconfigOptions(
   dependencies: KubeconfigDependencies,
 ): Promise<ClientOptions> {
   const kubeconfig = readKubeconfig(path, dependencies.readFile)
-  const { server, serverField } = kubeconfig.cluster
+  const { server, serverField, proxy } = kubeconfig.cluster
   if (master === '' && server === '') {
     throw new ConfigError(serverField, 'is missing: name the URL of the API server')
   }
   const url = master === '' ? parseServer(serverField, server) : parseServer('--master', master)
   const access = new KubeconfigAccess(kubeconfig, url, dependencies)
   await access.check()
-  return { server: url, login: async (signal) => await access.login(signal) }
+  const options = { server: url, login: async (signal: AbortSignal) => await access.login(signal) }
+  // The proxy in the file comes before the one in the environment, as in client-go.
+  return await throughProxy(options, proxy ?? environmentProxy(url, dependencies.environment))
 }
 
 /** As PEM. */
@@ -65,8 +66,6 @@ class KubeconfigAccess {
   readonly #client: KubeConfig
   readonly #tokenFile: TokenFile | undefined
   readonly #plugin: ExecPlugin | undefined
-  /** By way of a proxy. */
-  readonly #tunnels: Agent | undefined
   /** Certificates and key that were found to be in order. */
   #examined = ''
   #certificateExpiresMs = Number.POSITIVE_INFINITY
@@ -76,9 +75,6 @@ class KubeconfigAccess {
     this.#kubeconfig = kubeconfig
     this.#dependencies = dependencies
     this.#client = openClient(kubeconfig, server)
-    // What the file names counts before the environment, as in client-go.
-    const proxy = cluster.proxy ?? environmentProxy(server, dependencies.environment)
-    this.#tunnels = proxy === undefined ? undefined : tunnelAgent(proxy, server)
     this.#tokenFile = user.tokenFile === '' ? undefined : new TokenFile(user.tokenFile, dependencies)
     this.#plugin =
       user.exec === undefined
@@ -122,7 +118,6 @@ class KubeconfigAccess {
       headers: headersOf(options),
       tls,
       trusted: authority === undefined ? trustedWithoutAuthority : nameOf(authority),
-      ...(this.#tunnels === undefined ? {} : { agent: this.#tunnels }),
     }
   }
 

@@ -26,15 +26,6 @@ function isDecodable(text: string): boolean {
   }
 }
 
-/** As it is before encoding; undefined: the URL has none. */
-export function proxyLogin({
-  username,
-  password,
-}: URL): { readonly username: string; readonly password: string } | undefined {
-  if (username === '' && password === '') return undefined
-  return { username: decodeURIComponent(username), password: decodeURIComponent(password) }
-}
-
 /** Name or address, without brackets. */
 export function proxyHost({ hostname }: URL): string {
   return hostname.replace(/^\[|\]$/gu, '')

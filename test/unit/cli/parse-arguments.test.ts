@@ -199,9 +199,13 @@ describe('parseArguments', () => {
     [['--manifests=m', 'extra'], 'unexpected argument "extra": only flags are taken'],
     [['--manifests=m', '--', '--v=1'], 'unexpected argument "--v=1": only flags are taken'],
     [['--proxy-mod=ipvs'], 'unknown flag --proxy-mod; did you mean --proxy-mode?'],
+    [['--proxy_mod=ipvs'], 'unknown flag --proxy-mod; did you mean --proxy-mode?'],
     [['--proxy-mdoe', 'ipvs'], 'unknown flag --proxy-mdoe; did you mean --proxy-mode?'],
+    [['--versoin'], 'unknown flag --versoin; did you mean --version?'],
+    [['--help=1'], 'unknown flag --help=1; did you mean --help?'],
     [['-x'], 'unknown flag -x'],
     [['--zzzzzzzz'], 'unknown flag --zzzzzzzz'],
+    [['--zzzzzzzz=secret'], 'unknown flag --zzzzzzzz'],
     [['--manifests=m', '--cleanup=maybe'], '--cleanup: must be true or false, not "maybe"'],
     [['--manifests=m', '-v=high'], '-v: must be a whole number from 0, not "high"'],
     [

@@ -244,25 +244,32 @@ describe('a kubeconfig with a proxy', () => {
     proxy.close()
   })
 
+  const connects = 'does not connect: '
   for (const { answers, problem } of [
-    { answers: [[4, 0]], problem: 'does not speak SOCKS 5' },
-    { answers: [[5, 255]], problem: 'wants another login than its URL has' },
+    {
+      answers: [[4, 0]],
+      problem: `${connects}Received invalid Socks5 initial handshake (invalid socks version)`,
+    },
+    {
+      answers: [[5, 255]],
+      problem: `${connects}Received invalid Socks5 initial handshake (no accepted authentication type)`,
+    },
     {
       answers: [
         [5, 2],
         [1, 1],
       ],
-      problem: 'refuses the login of its URL',
+      problem: `${connects}Socks5 Authentication failed`,
     },
     {
       answers: [
         [5, 0],
-        [5, 2, 0, 1],
+        [5, 2, 0, 1, 0, 0, 0, 0, 0, 0],
       ],
-      problem: 'does not connect to 127.0.0.1: not allowed by its rules',
+      problem: `${connects}Socks5 proxy rejected connection - NotAllowed`,
     },
-    { answers: [[5]], problem: 'ends the connection' },
-    { answers: [], problem: 'ends the connection' },
+    { answers: [[5]], problem: `${connects}Socket closed` },
+    { answers: [], problem: `${connects}Socket closed` },
   ])
     it(`says what a proxy of SOCKS answers: ${problem} (${JSON.stringify(answers)})`, async () => {
       const proxy = createPlainServer((socket) => {
@@ -283,8 +290,29 @@ describe('a kubeconfig with a proxy', () => {
       proxy.close()
     })
 
-  it('says so when there is no proxy', async () => {
-    await open({}, { cluster: { 'proxy-url': 'http://127.0.0.1:1' } })
-    await lab.untilLogged(/^link: Service: .*: connect ECONNREFUSED 127\.0\.0\.1:1$/u)
-  })
+  for (const scheme of ['http', 'socks5'] as const) {
+    it(`says so when there is no proxy (${scheme})`, async () => {
+      await open({}, { cluster: { 'proxy-url': `${scheme}://127.0.0.1:1` } })
+      await lab.untilLogged(/^link: Service: .*: connect ECONNREFUSED 127\.0\.0\.1:1$/u)
+    })
+
+    it(`holds the server to its certificate all the same (${scheme})`, async () => {
+      const proxy = await startProxy(scheme)
+      folder.write('ca.crt', first.cert)
+      const { listed } = await open({}, { cluster: { 'proxy-url': proxy.url } })
+      await lab.untilLogged(/^link: Service: .*: the server's certificate is not trusted: /u)
+      folder.write('ca.crt', certificate.cert)
+      await repaired(listed)
+      proxy.close()
+    })
+
+    it(`holds the server to the address in its URL (${scheme})`, async () => {
+      const proxy = await startProxy(scheme)
+      await open({ address: '127.0.0.2' }, { cluster: { 'proxy-url': proxy.url } })
+      await lab.untilLogged(
+        /^link: Service: .*: the server's certificate is not for it: .*IP: 127\.0\.0\.2 is not in/u,
+      )
+      proxy.close()
+    })
+  }
 })
