@@ -30,12 +30,7 @@ async function test() {
     [join(nativeFolder, 'native_test')],
     ...kernelTests.map((name) => ['unshare', '-n', join(nativeFolder, name)]),
   ]
-  for (const program of programs) await must([...program, '--gtest_brief=1'], { onOutput: print })
-}
-
-/** @param {string} text */
-function print(text) {
-  process.stdout.write(text)
+  for (const program of programs) process.stdout.write(await must([...program, '--gtest_brief=1']))
 }
 
 /**
