@@ -10,7 +10,6 @@ import { compiledTests, inNewNamespace, joined, judge, lastLines, runNodeTests }
  * @typedef {object} Suite
  * @property {string} name
  * @property {() => Promise<void>} [prepare] runs before the first suite
- * @property {boolean} [isBeside] starts before the others and runs beside them
  * @property {(log: string) => Promise<SuiteResult>} run `log`: the file that receives all output
  */
 
@@ -53,7 +52,7 @@ export const suites = [
   { name: 'fuzz', run: (log) => commands(log, [script('native-test', '--fuzz', '40')]) },
   { name: 'image', prepare: setUpImage, run: imageSuite },
   // The guest has one busy core most of the time: the other suites use the rest of the machine.
-  { name: 'guest', prepare: prepareGuestSuite, isBeside: true, run: guestSuite },
+  { name: 'guest', prepare: prepareGuestSuite, run: guestSuite },
 ]
 
 /** @param {readonly string[]} args */
