@@ -29,7 +29,7 @@ struct WatchedSets {
 struct WatchOptions {
   std::span<const uint8_t> families;  ///< as KernelLook has them
   std::chrono::milliseconds period;   ///< between two looks
-  std::optional<WatchedSets> sets;    ///< of ipvs mode; without them only the tables nat and filter
+  std::optional<WatchedSets> sets{};  ///< of ipvs mode; without them only the tables nat and filter
   std::string lock_path = xtables::XtablesLock::DefaultPath();
 };
 

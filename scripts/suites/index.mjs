@@ -51,7 +51,6 @@ export const suites = [
   { name: 'tidy', run: (log) => commands(log, [script('native-tidy')]) },
   { name: 'fuzz', run: (log) => commands(log, [script('native-test', '--fuzz', '40')]) },
   { name: 'image', prepare: setUpImage, run: imageSuite },
-  // The guest has one busy core most of the time: the other suites use the rest of the machine.
   { name: 'guest', prepare: prepareGuestSuite, run: guestSuite },
 ]
 
