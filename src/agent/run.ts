@@ -90,7 +90,6 @@ async function live(options: RunOptions, end: FirstEnd): Promise<NodeJS.Signals>
   const inbox = new Inbox(systemClock)
   const deliver = (events: readonly ObjectEvent[]): void => inbox.deliver(events)
   const nodeWatch = new NodeWatch({ name, config, deliver, after: timers.after, log })
-  end.onFailureOf(nodeWatch.end)
   // The kernel may be loading its modules meanwhile; what it lacks is reported before what the world lacks.
   const reading = source.start((events) => nodeWatch.see(events))
   reading.catch(() => undefined)
@@ -109,6 +108,7 @@ async function live(options: RunOptions, end: FirstEnd): Promise<NodeJS.Signals>
       sender.record(startOf(name))
       nodeWatch.programs(built.families)
       end.onFailureOf(reading)
+      end.onFailureOf(nodeWatch.end)
       end.onFailureOf(inbox.open((events) => built.synchronizer.deliver(events)))
       end.onFailureOf(built.servers.start(built.inForce))
       signal = await end.happened
