@@ -1,20 +1,20 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 
-/** Time, as the program needs it; tests bring their own. */
+/** The source of time. Tests use a manual clock. */
 export interface Clock {
-  /** Milliseconds since some moment; never goes back. */
+  /** Milliseconds since an arbitrary moment; monotonic. */
   now(): number
   /** Seconds since 1970, for time stamps only. */
   unixSeconds(): number
-  /** Calls `wake` once after `delayMs`, unless the returned function is called before. */
+  /** Calls `wake` once after `delayMs`. The returned function cancels the call. */
   schedule(delayMs: number, wake: () => void): () => void
-  /** Resolves when other work that is due has had its turn. */
+  /** Resolves after other pending work of the event loop has run. */
   pause(): Promise<void>
 }
 
-/** The real clock; only agent/ uses it. */
+/** The real clock. Only agent/ uses it. */
 export const systemClock: Clock = {
-  // Not performance.now(), for which Node loads what a start can do without.
+  // Not performance.now(): Node would load modules for it that delay the start.
   now: () => {
     const [seconds, nanoseconds] = process.hrtime()
     return seconds * 1000 + nanoseconds / 1e6
@@ -22,7 +22,7 @@ export const systemClock: Clock = {
   unixSeconds: () => Date.now() / 1000,
   schedule: (delayMs, wake) => {
     if (delayMs <= 0) {
-      // A timer of 0 ms is one of 1 ms.
+      // Node turns a timer of 0 ms into one of 1 ms.
       const immediate = setImmediate(wake)
       return () => clearImmediate(immediate)
     }

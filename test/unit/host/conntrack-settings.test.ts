@@ -120,7 +120,7 @@ describe('F-073 conntrack settings', () => {
       assert.deepEqual(
         log.find('warn', '').map(({ message }) => message),
         [
-          'Kernel setting net/netfilter/nf_conntrack_max should be 1048576, and cannot be set from here: set it on the node, or use --conntrack-max-per-core=0',
+          'Kernel setting cannot be changed: net/netfilter/nf_conntrack_max should be 1048576; set it on the node, or use --conntrack-max-per-core=0',
         ],
       )
       assert.deepEqual(Object.fromEntries(kernel.sysctl.values), prefixed({ ...fresh, ...defaults }))
@@ -131,7 +131,9 @@ describe('F-073 conntrack settings', () => {
     const { log, start } = openNode({})
     await start({ tcpBeLiberal: true, udpTimeoutMs: 1000, udpStreamTimeoutMs: 1000 })
     assert.deepEqual(
-      log.find('warn', 'cannot be set from here').map(({ message }) => message.replace(/^.* or use /u, '')),
+      log
+        .find('warn', 'Kernel setting cannot be changed')
+        .map(({ message }) => message.replace(/^.* or use /u, '')),
       [
         '--conntrack-max-per-core=0',
         '--conntrack-tcp-timeout-established=0',
@@ -160,7 +162,7 @@ describe('F-073 conntrack settings', () => {
     await assert.rejects(start(), {
       name: 'ConfigError',
       message:
-        'could not set conntrack parameters from kube-proxy configuration: net/netfilter/nf_conntrack_tcp_timeout_established cannot be 86400 (sysctl: write net/netfilter/nf_conntrack_tcp_timeout_established: EINVAL); --conntrack-tcp-timeout-established=0 leaves it as it is',
+        'could not set conntrack parameters from kube-proxy configuration: net/netfilter/nf_conntrack_tcp_timeout_established cannot be 86400 (sysctl: write net/netfilter/nf_conntrack_tcp_timeout_established: EINVAL); --conntrack-tcp-timeout-established=0 leaves it unchanged',
     })
   })
 
@@ -184,7 +186,7 @@ describe('F-073 conntrack settings', () => {
       mounts.isSysfsReadOnly = sysfs
       kernel.sysctl.fault = (asked) => (asked.endsWith(`nf_conntrack_${path}`) ? errno : undefined)
       await start({ udpTimeoutMs: 10_000 }, 16)
-      assert.equal(log.find('warn', 'cannot be set from here').length, 1)
+      assert.equal(log.find('warn', 'Kernel setting cannot be changed').length, 1)
       const regarding = { apiVersion: 'v1', kind: 'Node', name: 'here' }
       const note =
         `CRI error: ${place} is read-only: cannot modify conntrack limits, problems may arise later ` +

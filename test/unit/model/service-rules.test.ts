@@ -241,7 +241,7 @@ describe('what is wrong with a Service', () => {
     'status.loadBalancer.ingress: "balancer" is not an IP address',
     'spec.loadBalancerSourceRanges: "10.0.0.0" is not a network in CIDR form',
     'spec.loadBalancerSourceRanges: "10.0.0.0/33" is not a network in CIDR form',
-    'spec.healthCheckNodePort is missing: nothing tells a load balancer about local endpoints',
+    'spec.healthCheckNodePort is missing: load balancers cannot find the nodes with local endpoints',
   ]
 
   it('is said field by field, and the rest is programmed', () => {

@@ -283,7 +283,7 @@ describe('the pages of the metrics server', () => {
     for (let i = 0; i < 3; i++) assert.equal((await ask(bench.metrics, { path: '/configz' })).status, 500)
     assert.deepEqual(
       bench.log.find('error', '').map(({ message }) => message),
-      ['page cannot be shown: /configz: no configuration'],
+      ['Page failed: /configz: no configuration'],
     )
   })
 })
@@ -337,10 +337,13 @@ describe('the servers of the agent', () => {
     const bench = await open({}, { healthzBindAddress: { host: ip('127.0.0.1'), port: other.port } })
     await bench.servers.start(atOnce)
     assert.equal((await ask(bench.metrics, { path: '/proxyMode' })).status, 200)
-    assert.match(bench.log.find('error', 'not served: healthz server')[0]?.message ?? '', /EADDRINUSE/u)
+    assert.match(
+      bench.log.find('error', 'Server cannot listen: healthz server')[0]?.message ?? '',
+      /EADDRINUSE/u,
+    )
     await close(other.server)
     await bench.clock.advance(5000)
-    await until(() => bench.log.find('info', 'served now').length === 1)
+    await until(() => bench.log.find('info', 'Server listens now').length === 1)
     assert.equal((await ask(other.port, { path: '/livez' })).status, 200)
   })
 

@@ -43,8 +43,8 @@ function reporter(log: MemoryLog): StateReporter {
   return new StateReporter({
     log,
     level: 'error',
-    trouble: 'not served',
-    recovery: 'served now',
+    trouble: 'Server cannot listen',
+    recovery: 'Server listens now',
     count: () => {},
   })
 }
@@ -83,14 +83,14 @@ describe('a server of the agent', () => {
     assert.deepEqual(
       log.lines.map(({ level, message }) => `${level} ${message}`),
       [
-        `error not served: healthz server on 127.0.0.1:${other.port}: listen EADDRINUSE: address already in use 127.0.0.1:${other.port}; tried again every 5 s`,
+        `error Server cannot listen: healthz server on 127.0.0.1:${other.port}: listen EADDRINUSE: address already in use 127.0.0.1:${other.port}; retry every 5 s`,
       ],
     )
     await close(other.server)
     await tried()
     assert.equal((await ask(other.port)).body, 'here')
     assert.deepEqual(
-      log.find('info', 'served now').map(({ fields }) => fields),
+      log.find('info', 'Server listens now').map(({ fields }) => fields),
       [{ server: 'healthz', address: `127.0.0.1:${other.port}` }],
     )
   })
@@ -110,7 +110,7 @@ describe('a server of the agent', () => {
     await assert.rejects(server.start(), {
       name: 'ConfigError',
       path: 'healthz-bind-address',
-      message: `healthz-bind-address: listen EADDRINUSE: address already in use 127.0.0.1:${other.port}: free the address, choose another one, or leave out --bind-address-hard-fail`,
+      message: `healthz-bind-address: listen EADDRINUSE: address already in use 127.0.0.1:${other.port}: free the address, choose another, or remove --bind-address-hard-fail`,
     })
     assert.deepEqual(log.lines, [])
     await close(other.server)
@@ -119,7 +119,7 @@ describe('a server of the agent', () => {
   it('tries an address that the machine does not have again as well', async () => {
     const { server, clock, log } = open({ address: { host: '192.0.2.99', port: 1 } })
     await server.start()
-    assert.match(log.find('error', 'not served')[0]?.message ?? '', /EADDRNOTAVAIL/u)
+    assert.match(log.find('error', 'Server cannot listen')[0]?.message ?? '', /EADDRNOTAVAIL/u)
     assert.equal(clock.pending, 1)
     await server.stop()
     assert.equal(clock.pending, 0, 'nothing is tried after the end')

@@ -88,7 +88,7 @@ describe('/debug/flags/v', () => {
       assert.equal(log.verbosity, verbosity ?? 0)
       assert.deepEqual(
         withoutDebug(log).map(({ message, fields }) => ({ message, v: fields['v'] })),
-        verbosity === undefined ? [] : [{ message: 'Verbosity of the log changed', v: verbosity }],
+        verbosity === undefined ? [] : [{ message: 'Log verbosity changed', v: verbosity }],
       )
     })
   }

@@ -67,8 +67,8 @@ async function open(endsAtOnce: boolean): Promise<Bench> {
     problems: new StateReporter({
       log,
       level: 'error',
-      trouble: 'not served',
-      recovery: 'served now',
+      trouble: 'Server cannot listen',
+      recovery: 'Server listens now',
       count: () => {},
     }),
   })
