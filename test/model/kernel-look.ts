@@ -12,7 +12,7 @@ import type { ModelIpset } from './ipset.js'
 import type { ModelIpvs } from './ipvs.js'
 import type { ModelXtNamespace } from './xtables-table.js'
 
-/** Calls `wake` once after `delayMs`, unless the returned function is called before. */
+/** Calls `wake` once after `delayMs`. The returned function cancels the call. */
 export interface ModelTime {
   schedule: (delayMs: number, wake: () => void) => () => void
 }
@@ -40,20 +40,20 @@ export class ModelKernelLook implements KernelLook {
 
   async take(): Promise<Uint8Array> {
     if (this.#isClosed) throw closedError('xtables')
-    return Buffer.from(this.#words())
+    return Buffer.from(this.#describe())
   }
 
   watch(setPrefix: string): LookWatch {
-    return this.#watch(() => `${this.#words()} | ${this.#kernel.ipset.describe(setPrefix)}`)
+    return this.#watch(() => `${this.#describe()} | ${this.#kernel.ipset.describe(setPrefix)}`)
   }
 
   watchTables(): LookWatch {
     return this.#watch(() => this.#tables(['nat', 'filter']).join(' | '))
   }
 
-  #watch(words: () => string): LookWatch {
+  #watch(describe: () => string): LookWatch {
     if (this.#isClosed) throw closedError('xtables')
-    const watch = new ModelLookWatch(this.#kernel, words, () => this.#watches.delete(watch))
+    const watch = new ModelLookWatch(this.#kernel, describe, () => this.#watches.delete(watch))
     this.#watches.add(watch)
     return watch
   }
@@ -63,7 +63,7 @@ export class ModelKernelLook implements KernelLook {
     await Promise.all([...this.#watches].map((watch) => watch.close()))
   }
 
-  #words(): string {
+  #describe(): string {
     return [...this.#tables(['nat', 'mangle', 'filter']), this.#kernel.ipvs.countIpv4()].join(' | ')
   }
 
@@ -75,18 +75,18 @@ export class ModelKernelLook implements KernelLook {
 
 class ModelLookWatch implements LookWatch {
   readonly #kernel: Seen
-  readonly #words: () => string
+  readonly #describe: () => string
   readonly #forget: () => void
   #seen: string | undefined
   #seenUnlocks: number
-  #sample: { readonly keys: string; readonly words: string } = { keys: '', words: '' }
+  #sample: { readonly keys: string; readonly text: string } = { keys: '', text: '' }
   #isClosed = false
   /** Ends the pause between two looks. */
   #wake: () => void = () => {}
 
-  constructor(kernel: Seen, words: () => string, forget: () => void) {
+  constructor(kernel: Seen, describe: () => string, forget: () => void) {
     this.#kernel = kernel
-    this.#words = words
+    this.#describe = describe
     this.#forget = forget
     this.#seenUnlocks = kernel.xtNamespace.unlocks
   }
@@ -121,11 +121,11 @@ class ModelLookWatch implements LookWatch {
 
   #findsOther(sample: readonly VirtualServerKey[]): boolean {
     const keys = JSON.stringify(sample)
-    const words = this.#kernel.ipvs.describe(sample)
+    const text = this.#kernel.ipvs.describe(sample)
     const former = this.#sample
-    this.#sample = { keys, words }
-    const isOtherSample = former.keys === keys && former.words !== words
-    const seen = this.#words()
+    this.#sample = { keys, text }
+    const isOtherSample = former.keys === keys && former.text !== text
+    const seen = this.#describe()
     const isOther = this.#seen !== undefined && this.#seen !== seen
     this.#seen = seen
     return isOther || isOtherSample
