@@ -3,7 +3,7 @@ import { it } from 'node:test'
 import { releaseMemory } from '../../../src/process/index.js'
 
 it(
-  'releaseMemory() collects garbage, keeps what is referenced, and can run again',
+  'releaseMemory() collects garbage, keeps referenced objects, and can run again',
   { timeout: 20_000 },
   async () => {
     const kept = { name: 'kept' }
@@ -12,7 +12,7 @@ it(
     await releaseMemory()
     assert.equal(garbage.deref(), undefined)
     assert.equal(needed.deref(), kept)
-    // A second session can be opened: the first one has ended.
+    // A second session opens only if the first one has ended.
     await releaseMemory()
   },
 )

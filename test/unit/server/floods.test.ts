@@ -1,4 +1,4 @@
-// Clients that ask for more than they need (issue 18, C5). Real sockets on loopback; the clock of the turns stands still.
+// Clients that flood a server with requests (issue 18, C5). Real sockets on loopback; the clock of the turns is manual.
 import assert from 'node:assert/strict'
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
@@ -33,7 +33,7 @@ async function client(port: number): Promise<Socket> {
   return socket
 }
 
-/** Enough turns of the event loop for what is under way between two sockets of this process. */
+/** Enough turns of the event loop to deliver all data between two sockets of this process. */
 async function quiet(): Promise<void> {
   for (let i = 0; i < 50; i++) await setImmediate()
 }
@@ -41,13 +41,13 @@ async function quiet(): Promise<void> {
 interface Bench {
   readonly port: number
   readonly clock: ManualClock
-  /** Replies that were begun. */
+  /** Replies in progress or finished. */
   readonly begun: ServerResponse[]
-  /** Whom they are for: the paths. */
+  /** Paths of their requests. */
   readonly paths: (string | undefined)[]
 }
 
-/** A server whose replies a test ends, or which end at once. */
+/** A server whose replies end at once or when the test ends them. */
 async function open(endsAtOnce: boolean): Promise<Bench> {
   const clock = new ManualClock()
   const log = new MemoryLog()
@@ -77,8 +77,8 @@ async function open(endsAtOnce: boolean): Promise<Bench> {
   return { port: server.address?.port ?? 0, clock, begun, paths }
 }
 
-describe('a server that is flooded', () => {
-  it('begins a reply to a connection when the one before is over', async () => {
+describe('a flooded server', () => {
+  it('starts the next reply of a connection when the previous one has ended', async () => {
     const { port, begun } = await open(false)
     const socket = await client(port)
     socket.write(requests(1900))
@@ -90,7 +90,7 @@ describe('a server that is flooded', () => {
     }
   })
 
-  it('begins two replies to a connection at most where bodies hide the requests behind them', async () => {
+  it('starts at most two replies per connection when bodies precede requests in one buffer', async () => {
     const { port, begun } = await open(false)
     const socket = await client(port)
     socket.write('POST /metrics HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx'.repeat(500))
@@ -105,7 +105,7 @@ describe('a server that is flooded', () => {
     assert.equal(begun.filter((response) => !response.writableEnded).length, 2)
   })
 
-  it('finds the end of headers that come in two parts', async () => {
+  it('finds the end of headers that arrive in two parts', async () => {
     const { port, begun } = await open(false)
     const socket = await client(port)
     const [text, half] = [requests(3), requests(1).length - 1]
@@ -117,7 +117,7 @@ describe('a server that is flooded', () => {
     assert.equal(begun.length, 1)
   })
 
-  it('takes ten requests in 10 ms, and each connection in its turn', async () => {
+  it('accepts ten requests in 10 ms, one connection after the other', async () => {
     const { port, clock, paths } = await open(true)
     const greedy = [await client(port), await client(port), await client(port)]
     for (const socket of greedy) socket.write(requests(500))
@@ -135,7 +135,7 @@ describe('a server that is flooded', () => {
     assert.equal((await modest).body, 'here')
   })
 
-  it('closes no connection that waits for its first reply for one that comes later', async () => {
+  it('keeps a connection that waits for its first reply when newer ones arrive', async () => {
     const { port, clock, paths } = await open(true)
     const limit = 128
     const waiting = Array.from({ length: turnsPerPeriod + limit }, (_, i) => `/${i}`)
@@ -153,7 +153,7 @@ describe('a server that is flooded', () => {
     assert.deepEqual(paths, waiting)
   })
 
-  it('drops the requests of a client that has gone', async () => {
+  it('drops the requests of a disconnected client', async () => {
     const { port, clock, begun } = await open(true)
     const socket = await client(port)
     socket.write(requests(1900))
@@ -168,7 +168,7 @@ describe('a server that is flooded', () => {
     assert.equal((await answeredAfter(clock, port)).body, 'here')
   })
 
-  it('answers all of a client that pipelines, and ends the connection as it asks', async () => {
+  it('replies to all pipelined requests, and closes the connection on request', async () => {
     const { port, clock } = await open(true)
     const socket = await client(port)
     socket.write(`${requests(4)}GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`)
@@ -178,14 +178,14 @@ describe('a server that is flooded', () => {
   })
 })
 
-/** A period later, as the one before may be used up. */
+/** Advances one period, since the turns of the current one may be used up. */
 async function answeredAfter(clock: ManualClock, port: number): ReturnType<typeof ask> {
   await clock.advance(periodMs)
   return await ask(port)
 }
 
-describe('health checks of Services that are flooded', () => {
-  it('take ten requests in 10 ms, of all Services together', async () => {
+describe('flooded health checks of Services', () => {
+  it('accept ten requests in 10 ms over all Services', async () => {
     const clock = new ManualClock()
     let asked = 0
     const isHealthy = (): boolean => {
@@ -208,7 +208,7 @@ describe('health checks of Services that are flooded', () => {
 })
 
 describe('health checks of many Services', () => {
-  it('take one request per second of each, where that is more', async () => {
+  it('accept one request per Service and second if that is more', async () => {
     const clock = new ManualClock()
     let asked = 0
     const isHealthy = (): boolean => {
@@ -218,7 +218,7 @@ describe('health checks of many Services', () => {
     const servers = new HealthCheckServers({ family: 'ipv4', nodeName: 'node-a', isHealthy, clock })
     stops.push(async () => await servers.stop())
     const port = await freePort()
-    // All want one port, which the first one has.
+    // All have the same port, which the first one owns.
     const checks = Array.from({ length: 2000 }, (_, i) => ({
       namespace: 'n',
       name: `s-${i}`,
@@ -234,8 +234,8 @@ describe('health checks of many Services', () => {
   })
 })
 
-describe('/metrics that is flooded', () => {
-  it('is rendered once for all who ask meanwhile, and again 100 ms later at the earliest', async () => {
+describe('flooded /metrics', () => {
+  it('is rendered once for all waiting clients, and again after 100 ms at the earliest', async () => {
     const [clock, port] = [new ManualClock(), await freePort()]
     const renderings: ((text: string) => void)[] = []
     const metrics = {

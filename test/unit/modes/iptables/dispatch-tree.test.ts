@@ -10,7 +10,7 @@ import { ip } from '../../../support/routes.js'
 const tail: readonly XtRule[] = [{ comment: 'tail', target: { kind: 'return' } }]
 const backend = ip('10.0.0.1')
 
-/** Rules of a frontend; packets that find them come out at this port. */
+/** Rules of a frontend. The packets that match them leave at this port. */
 function rulesOf({ address, protocol, port }: Frontend, result: number): readonly XtRule[] {
   const destination =
     address === undefined ? {} : { destination: { address, prefixLength: address.includes(':') ? 128 : 32 } }
@@ -20,12 +20,12 @@ function rulesOf({ address, protocol, port }: Frontend, result: number): readonl
 
 type Chains = Map<string, readonly XtRule[]>
 
-/** Chains as the kernel has them after every change so far. */
+/** The kernel's chains after all changes. */
 function takeInto(tree: DispatchTree, chains: Chains): Chains {
   const { set, removed } = tree.take()
-  for (const chain of removed) assert.ok(chains.delete(chain), `${chain} was not there`)
+  for (const chain of removed) assert.ok(chains.delete(chain), `${chain} did not exist`)
   const both = set.filter(({ chain }) => removed.includes(chain))
-  assert.deepEqual(both, [], 'no chain is set and removed at once')
+  assert.deepEqual(both, [], 'no chain is both set and removed')
   for (const { table, chain, rules } of set) {
     assert.equal(table, 'nat')
     chains.set(chain, rules)
@@ -39,7 +39,7 @@ function treeOf(frontends: readonly Frontend[]): DispatchTree {
   return tree
 }
 
-/** What packets to this frontend find, and after how many rules. */
+/** The port that packets to this frontend reach, and the number of rules before it. */
 function find(chains: Chains, { address = ip('192.168.0.1'), protocol, port }: Frontend) {
   const empty = { chains: new Map(), hooks: new Map() }
   const hooks = new Map([['PREROUTING', chains.get('KUBE-SERVICES') ?? []]] as const)
@@ -83,7 +83,7 @@ const frontendSets = fc.oneof(
 )
 
 describe('properties of a dispatch tree', () => {
-  it('has the same chains after any order of changes, which add up to the whole', () => {
+  it('has the same chains after any order of changes, equal to a full build', () => {
     const steps = fc.tuple(
       frontendSets,
       fc.array(fc.nat(), { maxLength: 60 }),
@@ -117,13 +117,13 @@ describe('properties of a dispatch tree', () => {
     )
   })
 
-  it('leads every packet to the rules of its frontend, and others through the tail', () => {
+  it('leads each packet to the rules of its frontend, and other packets to the tail', () => {
     fc.assert(
       fc.property(frontendSets, fc.array(frontendOf(fc.oneof(...pools))), (frontends, others) => {
         const chains = takeInto(treeOf(frontends), new Map())
         const isAddressed = frontends.every(({ address }) => address !== undefined)
         for (const [i, frontend] of frontends.entries()) {
-          // A frontend without address takes packets to any other one of its port.
+          // A frontend without an address gets packets to any other address with its port.
           if (frontend.address === undefined && !isAddressed && frontends.some((one) => one.address)) continue
           assert.equal(find(chains, frontend).result, i + 1)
         }
@@ -155,7 +155,7 @@ describe('a dispatch tree of 10,000', () => {
   const worlds: readonly { readonly name: string; readonly frontend: (i: number) => Frontend }[] = [
     { name: 'services scattered over one /16', frontend: scattered },
     {
-      name: 'services one after the other',
+      name: 'services with consecutive addresses',
       frontend: (i) => ({ address: ip(`10.96.${i >> 8}.${i & 255}`), protocol: 'tcp', port: 80 }),
     },
     {
@@ -172,7 +172,7 @@ describe('a dispatch tree of 10,000', () => {
     },
   ]
   for (const { name, frontend } of worlds) {
-    it(`finds ${name} by a few rules, and changes one chain for one`, () => {
+    it(`finds ${name} with few rules, and changes one chain for one frontend`, () => {
       const frontends = Array.from({ length: 10_000 }, (_, i) => frontend(i))
       const tree = treeOf(frontends)
       const chains = takeInto(tree, new Map())
@@ -192,7 +192,7 @@ describe('a dispatch tree of 10,000', () => {
     })
   }
 
-  it('costs packets to other places no more than the look at one network', () => {
+  it('costs other packets only the match of one network', () => {
     const frontends = Array.from({ length: 10_000 }, (_, i) => scattered(i))
     const chains = takeInto(treeOf(frontends), new Map())
     assert.deepEqual(chains.get('KUBE-SERVICES')?.map(formatRule), [
@@ -218,7 +218,7 @@ const many = (address: (i: number) => string | undefined, portOf: (i: number) =>
 }
 
 describe('a dispatch tree', () => {
-  it('has its base chain alone as long as it is small, in the order of addresses', () => {
+  it('is only a base chain in the order of addresses while it is small', () => {
     const frontends = Array.from({ length: 16 }, (_, i) => ({
       address: ip(`10.96.0.${16 - i}`),
       protocol: 'tcp' as const,
@@ -233,7 +233,7 @@ describe('a dispatch tree', () => {
     assert.equal(set[0]?.rules[0]?.destination?.address, '10.96.0.1')
   })
 
-  it('names buckets after what is in them, or by a hash', () => {
+  it('names buckets by their network or by a hash', () => {
     assert.deepEqual(
       many(
         () => undefined,
@@ -256,7 +256,7 @@ describe('a dispatch tree', () => {
     assert.match(long, /^-d fd00:1111:2222:3333:4444::\/122 -j KUBE-EXT-_[A-Z2-7]{16}$/)
   })
 
-  it('changes its tail alone', () => {
+  it('can change only its tail', () => {
     const tree = treeOf([])
     assert.deepEqual(tree.take().set, [{ ...dispatchChains.services, rules: tail }])
     tree.setTail([...tail])

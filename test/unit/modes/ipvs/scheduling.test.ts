@@ -1,4 +1,4 @@
-// What a Service asks of the scheduler by annotation, and what it gets.
+// Scheduler annotations of a Service, and the resulting virtual server.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { resolveConfig, type ConfigInput } from '../../../../src/config/index.js'
@@ -16,44 +16,59 @@ function settings(ipvs: ConfigInput['ipvs'] = {}, missing: readonly string[] = [
 interface Case {
   readonly name: string
   readonly wish: Wish
-  /** Default: rr, and a kernel that lacks nothing. */
+  /** Default: rr, and a kernel with all schedulers. */
   readonly from?: SchedulingSettings
   readonly scheduler: string
   readonly flags?: number
-  /** Of each wish that is not met. */
+  /** One pattern for each reported problem. */
   readonly unmet?: readonly RegExp[]
 }
 
 describe('the scheduler of a Service', () => {
   const mh = settings({ scheduler: 'mh', schedulerFlags: ['mh-fallback'] })
   const cases: readonly Case[] = [
-    { name: 'as everybody', wish: {}, scheduler: 'rr' },
-    { name: 'as everybody, with flags', wish: {}, from: mh, scheduler: 'mh', flags: 0x8 },
-    { name: 'its own', wish: { scheduler: 'wlc' }, from: mh, scheduler: 'wlc' },
-    { name: 'mh hashes the port', wish: { scheduler: 'mh' }, from: mh, scheduler: 'mh', flags: 0x10 },
+    { name: 'is the default without annotations', wish: {}, scheduler: 'rr' },
+    { name: 'is the default with its flags', wish: {}, from: mh, scheduler: 'mh', flags: 0x8 },
+    { name: 'is that of the annotation', wish: { scheduler: 'wlc' }, from: mh, scheduler: 'wlc' },
     {
-      name: 'its own, with flags',
+      name: 'mh hashes the port by default',
+      wish: { scheduler: 'mh' },
+      from: mh,
+      scheduler: 'mh',
+      flags: 0x10,
+    },
+    {
+      name: 'is that of the annotation, with its flags',
       wish: { scheduler: 'sh', schedulerFlags: 'sh-port, sh-fallback' },
       scheduler: 'sh',
       flags: 0x18,
     },
-    { name: 'without flags', wish: { scheduler: 'mh', schedulerFlags: 'none' }, scheduler: 'mh' },
     {
-      name: 'flags alone',
+      name: 'has no flags with the annotation none',
+      wish: { scheduler: 'mh', schedulerFlags: 'none' },
+      scheduler: 'mh',
+    },
+    {
+      name: 'is the default with the flags of the annotation',
       wish: { schedulerFlags: 'mh-port' },
       from: mh,
       scheduler: 'mh',
       flags: 0x10,
     },
     {
-      name: 'no name of a scheduler',
+      name: 'refuses an invalid name',
       wish: { scheduler: 'a scheduler' },
       scheduler: 'rr',
       unmet: [/^scheduler must be a scheduler .*"a scheduler"; this Service uses rr$/],
     },
-    { name: 'no name at all', wish: { scheduler: '' }, scheduler: 'rr', unmet: [/^scheduler must be/] },
     {
-      name: 'one that the kernel lacks',
+      name: 'refuses an empty name',
+      wish: { scheduler: '' },
+      scheduler: 'rr',
+      unmet: [/^scheduler must be/],
+    },
+    {
+      name: 'is the default if the kernel lacks that of the annotation',
       wish: { scheduler: 'wlc', schedulerFlags: 'mh-port' },
       from: { ...mh, missing: new Set(['wlc']) },
       scheduler: 'mh',
@@ -61,14 +76,14 @@ describe('the scheduler of a Service', () => {
       unmet: [/^scheduler .*no scheduler "wlc": load the module ip_vs_wlc; .* uses mh with mh-fallback$/],
     },
     {
-      name: "another scheduler's flag",
+      name: "refuses another scheduler's flag",
       wish: { scheduler: 'mh', schedulerFlags: 'sh-port' },
       scheduler: 'mh',
       flags: 0x10,
       unmet: [/^schedulerFlags "sh-port" is no flag of the scheduler mh.* uses mh with mh-port$/],
     },
     {
-      name: "a flag that everybody's scheduler has not",
+      name: 'refuses a flag that the default scheduler does not have',
       wish: { schedulerFlags: '' },
       scheduler: 'rr',
       unmet: [/^schedulerFlags "" is no flag of the scheduler rr, which has none; this Service uses rr$/],
@@ -79,13 +94,13 @@ describe('the scheduler of a Service', () => {
       const route = plainRoute({ scheduling: wish })
       const got = virtualServerSettings(route, from)
       assert.deepEqual([got.scheduler, got.flags], [scheduler, flags])
-      const told = unmetWishes(route, from).map(({ wish: field, problem }) => `${field} ${problem}`)
-      assert.equal(told.length, unmet.length, told.join('\n'))
-      for (const [index, words] of unmet.entries()) assert.match(told[index] ?? '', words)
+      const problems = unmetWishes(route, from).map(({ wish: field, problem }) => `${field} ${problem}`)
+      assert.equal(problems.length, unmet.length, problems.join('\n'))
+      for (const [index, words] of unmet.entries()) assert.match(problems[index] ?? '', words)
     })
   }
 
-  it('affinity goes with it', () => {
+  it('can be combined with session affinity', () => {
     const route = plainRoute({ scheduling: { scheduler: 'mh' }, affinitySeconds: 60 })
     const { flags, timeoutSeconds } = virtualServerSettings(route, settings())
     assert.deepEqual([flags, timeoutSeconds], [0x11, 60])
@@ -119,16 +134,16 @@ describe('the weights of backends', () => {
     { text: 'node-a=2', scheduler: 'rr', weights: [2, 1, 1], unmet: /^weights has no effect: .* rr / },
   ]
   for (const { text, weights, unmet, scheduler = 'wrr' } of cases) {
-    it(`${text ?? 'none'} with ${scheduler}`, () => {
+    it(`are those of "${text ?? ''}" with ${scheduler}`, () => {
       const route = plainRoute({ scheduling: { scheduler, weights: text }, clusterBackends, backendNodes })
       const reals = realServersFor(route, clusterBackends)
       assert.deepEqual(
         Array.from(reals, ({ settings: { weight } }) => weight),
         weights,
       )
-      const [told] = unmetWishes(route, settings())
-      if (unmet === undefined) assert.equal(told, undefined)
-      else assert.match(`${told?.wish} ${told?.problem}`, unmet)
+      const [problem] = unmetWishes(route, settings())
+      if (unmet === undefined) assert.equal(problem, undefined)
+      else assert.match(`${problem?.wish} ${problem?.problem}`, unmet)
     })
   }
 })

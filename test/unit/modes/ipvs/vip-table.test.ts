@@ -39,7 +39,7 @@ function unbinds(table: VipTable): readonly RouteOp[] {
 const marked = (): boolean => true
 const unmarked = (): boolean => false
 
-it('a route whose making was never answered may be there: its set entry stays until the kernel is read', () => {
+it('a route without a reply to its request may exist: its set entry stays until a dump', () => {
   const table = new VipTable('routes')
   const address = ip('10.96.0.1')
   const holder = { service: 'default/web' }
@@ -52,10 +52,10 @@ it('a route whose making was never answered may be there: its set entry stays un
   assert.ok(!table.isLeftBound(address))
 })
 
-describe('a route of before that nothing needs (issue 18, A1)', () => {
+describe('a former route that no VIP needs (issue 18, A1)', () => {
   for (const address of ['10.96.0.1', 'fd00:10:96::1']) {
     for (const protocol of [viaductRouteProtocol, formerRouteProtocol]) {
-      it(`${address}, protocol ${protocol}: ours when a set says so, and removed with its own protocol`, () => {
+      it(`${address}, protocol ${protocol}: is own if a set has its address, and is removed with its own protocol`, () => {
         const table = new VipTable('routes')
         table.adopt(reading(dumpOf(address, { protocol }), marked))
         const route = { address: ip(address), interfaceIndex: 1, protocol }
@@ -66,11 +66,11 @@ describe('a route of before that nothing needs (issue 18, A1)', () => {
     const { scope } = dumpedShapes[familyOf(ip(address))]
     const foreign: Readonly<Record<string, DumpedRoute & { readonly isUnmarked?: true }>> = {
       'no set has its address': { protocol: viaductRouteProtocol, isUnmarked: true },
-      "another device, as the guest agent of Google's machines has it": {
+      "another device, as with the guest agent of Google's machines": {
         protocol: formerRouteProtocol,
         interfaceIndex: 3,
       },
-      'another device, our number': { protocol: viaductRouteProtocol, interfaceIndex: 3 },
+      "another device, Viaduct's protocol number": { protocol: viaductRouteProtocol, interfaceIndex: 3 },
       'another protocol': { protocol: 99 },
       'another metric': { protocol: viaductRouteProtocol, metric: 7 },
       'another scope': { protocol: viaductRouteProtocol, scope: scope === 0 ? 254 : 0 },
@@ -82,7 +82,7 @@ describe('a route of before that nothing needs (issue 18, A1)', () => {
         table.adopt(reading(dumpOf(address, route), isUnmarked === true ? unmarked : marked))
         assert.equal(table.carriesOurBinding(ip(address)), false)
         assert.deepEqual(unbinds(table), [])
-        // It makes the address local: a VIP needs no second route.
+        // The route makes the address local, so a VIP needs no second one.
         table.need(ip(address), { service: 'default/web' })
         assert.deepEqual(table.planBinds(table.takeDirty()).batch.ops, [])
       })
@@ -94,7 +94,7 @@ describe('a route whose address is needed', () => {
   const address = ip('10.96.0.1')
   const holder = { service: 'default/web' }
 
-  it('is ours with the number of today, also where no set has it', () => {
+  it('is own with the current protocol number, also if no set has it', () => {
     const table = new VipTable('routes')
     table.need(address, holder)
     table.adopt(reading(dumpOf(address, { protocol: viaductRouteProtocol }), unmarked))
@@ -106,7 +106,7 @@ describe('a route whose address is needed', () => {
     )
   })
 
-  it('gets the number of today in place of the former one', () => {
+  it('gets the current protocol number in place of the former one', () => {
     const table = new VipTable('routes')
     table.need(address, holder)
     table.adopt(reading(dumpOf(address, { protocol: formerRouteProtocol }), marked))
@@ -114,7 +114,7 @@ describe('a route whose address is needed', () => {
     assert.deepEqual(table.planBinds(table.takeDirty()).batch.ops, [{ op: 'replace-route', route }])
   })
 
-  it('stays ours when its set entry goes while we run', () => {
+  it('stays own when its set entry is removed at run time', () => {
     const table = new VipTable('routes')
     const dump = dumpOf(address, { protocol: viaductRouteProtocol })
     table.adopt(reading(dump, marked))
