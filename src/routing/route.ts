@@ -18,15 +18,15 @@ export interface Backend {
  * is in bytewise order of `address:port` (F-031), and holds the endpoints themselves: copies would be a tenth of the heap.
  */
 export interface Route extends ServicePort {
-  /** For traffic under policy Cluster (F-032). Empty too when no traffic of this port is (F-015). */
+  /** For traffic under policy Cluster (F-032). Also empty if this port has no such traffic (F-015). */
   readonly clusterBackends: readonly Backend[]
-  /** For traffic under policy Local (F-033). Empty too when no traffic of this port is (F-016). */
+  /** For traffic under policy Local (F-033). Also empty if this port has no such traffic (F-016). */
   readonly localBackends: readonly Backend[]
-  /** False: there is nobody, here or elsewhere: refuse. True with an empty list: somebody is elsewhere: drop (F-034). */
+  /** False: no node has an endpoint; refuse. True with an empty list: only other nodes have one; drop (F-034). */
   readonly hasEndpoints: boolean
-  /** UDP only: those that keep their flows, which serve unless none does; empty for other protocols. */
+  /** UDP only: the backends that keep their flows (`endpointsOfFlows`). Empty for other protocols. */
   readonly flowBackends: readonly Backend[]
-  /** The nodes of backends; empty unless the Service weighs them. */
+  /** Node of each backend. Empty unless the Service has weights. */
   readonly backendNodes: ReadonlyMap<IpAddress, string>
 }
 
