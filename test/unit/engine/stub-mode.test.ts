@@ -1,4 +1,4 @@
-// What a new mode has to supply: this one decides like any other, and records its routes instead of programming them.
+// A minimal mode, which shows the work for a new one: it compiles routes like any mode and records them instead of programming them.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { Registry } from 'prom-client'
@@ -26,7 +26,7 @@ import { MemoryLog } from '../../support/pipeline-lab.js'
 
 const syncPeriodMs = 30_000
 
-/** What the stub needs of its surroundings: nothing of the kernel. */
+/** The options of the stub. It needs no kernel. */
 function openSurroundings() {
   return {
     clock: new ManualClock(),

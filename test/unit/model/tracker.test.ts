@@ -60,7 +60,7 @@ describe('the Services that a family programs', () => {
     ['without address yet', set(service('web', '')), [], []],
     ['ExternalName, even with an address', set(service('web', '10.0.0.1', { type: 'ExternalName' })), [], []],
     [
-      "another proxy's, whatever the label says",
+      "another proxy's, with an empty label",
       set(service('web', '10.0.0.1', { labels: { 'service.kubernetes.io/service-proxy-name': '' } })),
       [],
       [],

@@ -96,7 +96,7 @@ describe('resource pressure', () => {
       expected: [stood],
     },
     {
-      name: 'of the event loop ends after a minute without delays',
+      name: 'ends for the event loop after a minute without delays',
       looks: [{ delayMs: 1001 }, ...quiet, ...quiet],
       expected: [stood, over],
     },
@@ -106,7 +106,7 @@ describe('resource pressure', () => {
       expected: [full],
     },
     {
-      name: 'of the heap ends when the heap has room again',
+      name: 'ends for the heap when it has room again',
       looks: [{ share: 0.95 }, {}, {}],
       expected: [full, over],
     },

@@ -184,7 +184,7 @@ describe('the listeners of health checks', () => {
     assert.equal((await ask(port)).status, 200)
   })
 
-  it('of both families use the same port number', async () => {
+  it('may use one port number in both families', async () => {
     const [ipv4, ipv6] = [open(), open({ family: 'ipv6' })]
     const port = await freePort()
     assert.deepEqual(await ipv4.sync(checks(['a', port, 4]), 'all'), [])

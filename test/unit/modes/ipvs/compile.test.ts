@@ -124,7 +124,7 @@ function lines(rest: Partial<Route>, mark?: number): readonly string[] {
       const about = words.filter((word) => typeof word === 'string').join(' ')
       return setName(set, 'ipv4').replace('KUBE-', '') + (about === '' ? '' : `(${about})`)
     })
-    const to = reals.length === 0 ? 'nobody' : reals.join(' ')
+    const to = reals.length === 0 ? 'none' : reals.join(' ')
     return `${bindAddress ? '' : '!'}${name} -> ${to} in ${sets.join(' ')}`
   })
 }
@@ -186,7 +186,7 @@ describe('the frontends of a route, golden', () => {
       },
       mark: 0x1007,
       expected: [
-        'tcp 10.96.0.1:80 -> nobody in CLUSTER-IP NO-LOCAL-ENDPOINTS HEALTH-CHECK-NODE-PORT(port 32000) IPVS-IPS',
+        'tcp 10.96.0.1:80 -> none in CLUSTER-IP NO-LOCAL-ENDPOINTS HEALTH-CHECK-NODE-PORT(port 32000) IPVS-IPS',
         `tcp 10.98.0.1:80 -> ${both} in EXTERNAL-IP-LOCAL EXTERNAL-LOCAL-MARK(mark 0x1007/0x107f) EXTERNAL-NO-LOCAL IPVS-IPS`,
         `!mark 0x1007 -> ${both} in EXTERNAL-LOCAL-MARKS(0.0.16.7)`,
         `!mark 0x5007 -> ${both} in EXTERNAL-LOCAL-MARKS(0.0.80.7)`,
@@ -210,11 +210,11 @@ describe('the frontends of a route, golden', () => {
         sourceRanges: [cidr('192.168.60.0/24')],
       },
       expected: [
-        'sctp 10.96.0.1:80 -> nobody in CLUSTER-IP NO-ENDPOINTS IPVS-IPS',
-        'sctp 10.98.0.1:80 -> nobody in EXTERNAL-IP NO-ENDPOINTS IPVS-IPS',
-        'sctp 10.97.0.1:80 -> nobody in LOAD-BALANCER NO-ENDPOINTS IPVS-IPS',
-        '!sctp 192.168.60.11:30080 -> nobody in NODE-PORT-SCTP-HASH NO-ENDPOINTS',
-        '!sctp 192.168.62.11:30080 -> nobody in NODE-PORT-SCTP-HASH NO-ENDPOINTS',
+        'sctp 10.96.0.1:80 -> none in CLUSTER-IP NO-ENDPOINTS IPVS-IPS',
+        'sctp 10.98.0.1:80 -> none in EXTERNAL-IP NO-ENDPOINTS IPVS-IPS',
+        'sctp 10.97.0.1:80 -> none in LOAD-BALANCER NO-ENDPOINTS IPVS-IPS',
+        '!sctp 192.168.60.11:30080 -> none in NODE-PORT-SCTP-HASH NO-ENDPOINTS',
+        '!sctp 192.168.62.11:30080 -> none in NODE-PORT-SCTP-HASH NO-ENDPOINTS',
       ],
     },
     {

@@ -335,7 +335,7 @@ describe('marks', () => {
     assert.equal(table.take(key('late'), free), mark)
   })
 
-  it('of another mask are not adopted', () => {
+  it('are not adopted from another mask', () => {
     const table = new MarkTable(0x107f)
     for (const former of [0x7, 0x2001, 0x1080, 0x5001])
       assert.notEqual(table.take(key(`former-${former}`), { ...free, former: () => former }), former)
