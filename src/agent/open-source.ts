@@ -2,7 +2,8 @@
 import type { Config } from '../config/index.js'
 import type { Log } from '../log.js'
 import type { Metrics } from '../metrics/index.js'
-import { nodeFileSystem, openSource, type OpenedSource, type Timers } from '../source/index.js'
+import { nodeFileSystem, openSource, type OpenedSource } from '../source/index.js'
+import type { Timers } from '../api/index.js'
 import { systemClock } from '../clock.js'
 
 export const timers = {

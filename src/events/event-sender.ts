@@ -8,7 +8,7 @@ import {
   type ClientOptions,
   openApiClient,
   type Timers,
-} from '../source/index.js'
+} from '../api/index.js'
 import { eventObject, seriesField } from './event-object.js'
 import { type EventSeries, seriesEndMs, SeriesTable } from './event-series.js'
 import { Refusals } from './refusals.js'

@@ -2,7 +2,7 @@
 import { nodeReference, serviceReference, type EventReport } from '../../src/event.js'
 import { EventSender, type EventSenderOptions } from '../../src/events/index.js'
 import { openLog } from '../../src/log.js'
-import { masterOptions } from '../../src/source/kubernetes/client-options.js'
+import { masterOptions } from '../../src/api/client-options.js'
 import { documentOf, type Document } from './api-shapes.js'
 import { FakeApiServer, type FakeApiOptions, type Fault } from './fake-api-server.js'
 import { HandTimers } from './kubernetes-lab.js'

@@ -3,8 +3,8 @@ import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openLog, StateReporter } from '../../src/log.js'
-import type { ClientOptions } from '../../src/source/kubernetes/client-options.js'
-import { kubeconfigOptions } from '../../src/source/kubernetes/kubeconfig.js'
+import type { ClientOptions } from '../../src/api/client-options.js'
+import { kubeconfigOptions } from '../../src/api/login/kubeconfig.js'
 
 export class KubeconfigFolder {
   readonly root = mkdtempSync(join(tmpdir(), 'viaduct-kubeconfig-'))

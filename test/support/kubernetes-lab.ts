@@ -1,11 +1,8 @@
 // A KubernetesSource on a fake API server, with time that passes only when a test says so.
 import { openLog, StateReporter } from '../../src/log.js'
-import { type ObjectEvent, type Timers } from '../../src/source/index.js'
-import {
-  masterOptions,
-  type ClientOptions,
-  type RequestReport,
-} from '../../src/source/kubernetes/client-options.js'
+import type { ObjectEvent } from '../../src/source/index.js'
+import type { Timers } from '../../src/api/index.js'
+import { masterOptions, type ClientOptions, type RequestReport } from '../../src/api/client-options.js'
 import { KubernetesSource } from '../../src/source/kubernetes/kubernetes-source.js'
 import { apiNode, apiService, apiSlice } from './api-documents.js'
 import { FakeApiServer, type FakeApiOptions } from './fake-api-server.js'

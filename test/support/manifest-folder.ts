@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { resolveConfig } from '../../src/config/index.js'
 import { openLog } from '../../src/log.js'
-import { nodeFileSystem, openSource } from '../../src/source/index.js'
-import type { FileSystem, ObjectEvent, Timers } from '../../src/source/index.js'
+import { nodeFileSystem, openSource, type FileSystem, type ObjectEvent } from '../../src/source/index.js'
+import type { Timers } from '../../src/api/index.js'
 
 /** The real timers, as the agent wires them. */
 export const realTimers: Timers = {

@@ -1,6 +1,6 @@
 import type { Log } from '../../log.js'
 import type { ObjectEvent } from '../objects.js'
-import type { Timers } from '../timers.js'
+import type { Timers } from '../../api/index.js'
 
 /** Something of which all has to be known before anything may be deleted that an earlier run has left. */
 export interface KnownPart {

@@ -1,12 +1,10 @@
+import { openApiClient, type ClientOptions, type Peer, type Timers } from '../../api/index.js'
 import type { Log, StateReporter } from '../../log.js'
 import type { ObjectEvent, Source } from '../objects.js'
-import type { Timers } from '../timers.js'
-import type { ClientOptions } from './client-options.js'
 import { KnownWorld } from './known-world.js'
-import { Lifeline, type Peer } from './lifeline.js'
-import { openApiClient } from './open-api-client.js'
+import { Lifeline } from './lifeline.js'
 import { Outage } from './outage.js'
-import type { Reflector, ReflectorOptions } from './reflector.js'
+import { Reflector, type ReflectorOptions } from './reflector.js'
 import { resourcesOf } from './resources.js'
 
 export interface KubernetesSourceOptions {
@@ -42,8 +40,6 @@ export class KubernetesSource implements Source {
     const { client: options, timers, onCrash } = this.#options
     const { signal } = this.#end
     const client = await openApiClient(options, timers, signal)
-    // Only here, as it brings the same.
-    const { Reflector } = await import('./reflector.js')
     if (signal.aborted) return
     await new Promise<void>((listed, fail) => {
       signal.addEventListener('abort', () => listed(), { once: true })

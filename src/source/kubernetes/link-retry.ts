@@ -1,4 +1,4 @@
-import type { Timers } from '../timers.js'
+import type { Timers } from '../../api/index.js'
 import type { Outage } from './outage.js'
 import { Backoff } from '../../backoff.js'
 

@@ -1,4 +1,4 @@
-import type { Timers } from '../timers.js'
+import type { Timers } from '../../api/index.js'
 
 export interface OutageOptions {
   readonly timers: Pick<Timers, 'now'>

@@ -1,15 +1,20 @@
 import type { Log, StateReporter } from '../../log.js'
 import type { ObjectEvent } from '../objects.js'
-import type { Timers } from '../timers.js'
-import { readBody, statusError, type ApiAnswer, type ApiClient } from './api-client.js'
-import { ApiError } from './api-error.js'
-import { FrameError } from './frames.js'
+import {
+  ApiError,
+  FormatError,
+  FrameError,
+  type ApiAnswer,
+  type ApiClient,
+  type ListPage,
+  type Timers,
+  type WatchEvent,
+} from '../../api/index.js'
 import { endsInitialEvents, isNamed, KnownObjects, versionOf } from './known-objects.js'
 import type { KnownPart } from './known-world.js'
 import { LinkRetry, type RetryReason } from './link-retry.js'
 import type { Outage } from './outage.js'
 import type { Resource } from './resources.js'
-import { FormatError, type ListPage, type WatchEvent } from './wire-format.js'
 
 export interface ReflectorOptions {
   readonly resource: Resource
@@ -173,7 +178,7 @@ export class Reflector implements KnownPart {
       const query = { ...selectors, limit: pageSize, ...(token === '' ? {} : { continue: token }) }
       const answer = await client.get({ path, query, isWatch: false })
       this.#noteStatus()
-      const page = answer.format.readList(await readBody(answer.chunks, `GET ${path}`), resource)
+      const page = answer.format.readList(await answer.body(), resource)
       if (this.#isStopped) return
       if (page.continueToken !== '' && page.continueToken === token)
         throw this.#garbage('a page that leads to itself')
@@ -253,7 +258,7 @@ export class Reflector implements KnownPart {
     return { ...query, sendInitialEvents: 'true', resourceVersionMatch: 'NotOlderThan' }
   }
 
-  async #follow({ chunks, format }: ApiAnswer): Promise<void> {
+  async #follow({ chunks, format, errorOf }: ApiAnswer): Promise<void> {
     const { timers } = this.#options
     const splitter = format.openSplitter()
     let turnBegan = timers.now()
@@ -262,7 +267,9 @@ export class Reflector implements KnownPart {
       const events: ObjectEvent[] = []
       try {
         for (const frame of splitter.push(chunk)) {
-          this.#takeEvent(format.readEvent(frame, this.#options.resource), events)
+          const event = format.readEvent(frame, this.#options.resource)
+          if (event.type === 'ERROR') throw errorOf(event.status)
+          this.#takeEvent(event, events)
         }
       } finally {
         // What came before something that is wrong counts, wherever the chunks were cut.
@@ -276,8 +283,7 @@ export class Reflector implements KnownPart {
     if (!this.#isStopped) splitter.end()
   }
 
-  #takeEvent(event: WatchEvent, events: ObjectEvent[]): void {
-    if (event.type === 'ERROR') throw statusError(`GET ${this.#options.resource.path}`, event.status)
+  #takeEvent(event: Exclude<WatchEvent, { type: 'ERROR' }>, events: ObjectEvent[]): void {
     this.#noteAnswer()
     const version = versionOf(event.object)
     if (event.type === 'BOOKMARK' && this.#version === undefined && endsInitialEvents(event.object)) {

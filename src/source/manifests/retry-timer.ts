@@ -1,4 +1,4 @@
-import type { Timers } from '../timers.js'
+import type { Timers } from '../../api/index.js'
 
 // A process that is short of file descriptors or memory often is so for a moment; a disk that fails, for long.
 const firstDelayMs = 100

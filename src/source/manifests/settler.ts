@@ -1,4 +1,4 @@
-import type { Timers } from '../timers.js'
+import type { Timers } from '../../api/index.js'
 
 // Editors that truncate and then write leave an empty file for well under a millisecond. 10 ms of silence let such pairs
 // become one change; 50 ms bound the wait when the events never end, so that a change is in the kernel within 100 ms.

@@ -4,7 +4,7 @@ import type { DirectoryEntry, FileState, FileSystem } from './file-system.js'
 import { leadsTo, LinkTargets } from './link-targets.js'
 import { RootAnchor } from './root-anchor.js'
 import { requireFolder } from './root-folder.js'
-import type { Timers } from '../timers.js'
+import type { Timers } from '../../api/index.js'
 
 /** What a look at the touched places found. Paths begin with the root as it was given. */
 export interface TreeChanges {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { nodeReference } from '../../../src/event.js'
-import { masterOptions } from '../../../src/source/kubernetes/client-options.js'
+import { masterOptions } from '../../../src/api/client-options.js'
 import { EventLab, lost, starting, statusFault } from '../../support/event-lab.js'
 import { delays } from '../../support/kubernetes-lab.js'
 

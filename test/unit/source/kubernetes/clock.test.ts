@@ -54,15 +54,13 @@ describe('a system clock that is set', () => {
   it('is looked at by nothing that waits', () => {
     const waits = [
       'backoff',
-      ...[
-        'reflector',
-        'known-world',
-        'link-retry',
-        'outage',
-        'idle-watchdog',
-        'api-client',
-        'kubernetes-source',
-      ].map((name) => `source/kubernetes/${name}`),
+      'api/api-client',
+      'api/idle-watchdog',
+      'source/kubernetes/known-world',
+      'source/kubernetes/kubernetes-source',
+      'source/kubernetes/link-retry',
+      'source/kubernetes/outage',
+      'source/kubernetes/reflector',
     ]
     for (const name of waits) {
       const text = readFileSync(join(treeRoot, `src/${name}.ts`), 'utf8')

@@ -1,19 +1,15 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import * as fc from 'fast-check'
-import { jsonFormat } from '../../../../src/source/kubernetes/json-format.js'
-import { serviceMessage } from '../../../../src/source/kubernetes/messages.js'
-import { tryMessage, type Fields } from '../../../../src/source/kubernetes/protobuf.js'
-import { protobufFormat } from '../../../../src/source/kubernetes/protobuf-format.js'
-import { resourcesOf, type Resource } from '../../../../src/source/kubernetes/resources.js'
-import {
-  FormatError,
-  type WireFormat,
-  type WireObject,
-} from '../../../../src/source/kubernetes/wire-format.js'
-import { parseManifest } from '../../../../src/source/manifests/parse.js'
-import { anyObject, apiNode, apiService, apiSlice } from '../../../support/api-documents.js'
-import { shapes, type Document, type Kind } from '../../../support/api-shapes.js'
+import { jsonFormat } from '../../../src/api/formats/json-format.js'
+import { serviceMessage } from '../../../src/source/kubernetes/messages.js'
+import { tryMessage, type Fields } from '../../../src/api/formats/protobuf.js'
+import { protobufFormat } from '../../../src/api/formats/protobuf-format.js'
+import { resourcesOf, type Resource } from '../../../src/source/kubernetes/resources.js'
+import { FormatError, type WireFormat, type WireObject } from '../../../src/api/formats/wire-format.js'
+import { parseManifest } from '../../../src/source/manifests/parse.js'
+import { anyObject, apiNode, apiService, apiSlice } from '../../support/api-documents.js'
+import { shapes, type Document, type Kind } from '../../support/api-shapes.js'
 import {
   field,
   frame,
@@ -25,7 +21,7 @@ import {
   typedJson,
   varint,
   watchEvent,
-} from '../../../support/api-writer.js'
+} from '../../support/api-writer.js'
 
 const kinds = ['Service', 'EndpointSlice', 'Node'] as const
 const formats = [

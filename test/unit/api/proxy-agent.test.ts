@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { request } from 'node:http'
 import { createServer, type AddressInfo, type Socket } from 'node:net'
 import { afterEach, beforeEach, describe, it, mock } from 'node:test'
-import { proxyAgent } from '../../../../src/source/kubernetes/proxy-agent.js'
+import { proxyAgent } from '../../../src/api/proxy/proxy-agent.js'
 
 const rows = [
   { scheme: 'http', closedAfterMs: 9000 },

@@ -3,7 +3,7 @@
 import { X509Certificate } from 'node:crypto'
 import { createSecureContext } from 'node:tls'
 import { ConfigError } from '../../errors.js'
-import { explainConnection } from './connection-problem.js'
+import { explainConnection } from '../connection-problem.js'
 
 /** `name` is for the message. Throws ConfigError. */
 export function examineAuthority(name: string, pem: string): void {

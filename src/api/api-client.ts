@@ -2,15 +2,14 @@ import { Agent as HttpAgent, request as requestHttp, STATUS_CODES, type Incoming
 import { Agent as HttpsAgent, request as requestHttps } from 'node:https'
 import { pipeline, type Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
-import type { Timers } from '../timers.js'
+import type { Timers } from './timers.js'
 import { ApiError } from './api-error.js'
 import { answerDeadlineMs, type ClientOptions, type Login } from './client-options.js'
 import { explainConnection } from './connection-problem.js'
 import { IdleWatchdog } from './idle-watchdog.js'
-import { jsonFormat } from './json-format.js'
-import type { Peer } from './lifeline.js'
-import { protobufFormat } from './protobuf-format.js'
-import { statusOf, type Status, type WireFormat } from './wire-format.js'
+import { jsonFormat } from './formats/json-format.js'
+import { protobufFormat } from './formats/protobuf-format.js'
+import { statusOf, type Status, type WireFormat } from './formats/wire-format.js'
 
 /** Servers send a bookmark every minute or so: after so long a silence the link is held for dead. */
 export const idleDeadlineMs = 90_000
@@ -39,6 +38,13 @@ export interface ApiWrite {
   readonly body: string
 }
 
+/** The other end of a connection. */
+export interface Peer {
+  /** In canonical text. */
+  readonly address: string
+  readonly port: number
+}
+
 interface HttpRequest {
   readonly method: 'GET' | ApiWrite['method']
   readonly path: string
@@ -52,6 +58,10 @@ export interface ApiAnswer {
   readonly format: WireFormat
   /** To be iterated once; leaving the loop closes the connection. Throws ApiError. */
   readonly chunks: AsyncIterable<Buffer>
+  /** All chunks as one. Rejects with ApiError. */
+  readonly body: () => Promise<Buffer>
+  /** The error that a Status within this answer stands for. */
+  readonly errorOf: (status: Status) => ApiError
 }
 
 /** Sends requests to one API server. Every failure is an ApiError, but for what is our own bug. */
@@ -89,8 +99,11 @@ export class ApiClient {
     const type = response.headers['content-type'] ?? ''
     const chunks = this.#chunksOf(response, operation)
     if (response.statusCode !== 200) throw await refusal(response, chunks, operation)
-    if (type.startsWith(protobufType)) return { format: protobufFormat, chunks }
-    if (type.startsWith('application/json')) return { format: jsonFormat, chunks }
+    const format = formatOf(type)
+    if (format !== undefined) {
+      const errorOf = (status: Status): ApiError => statusError(operation, status)
+      return { format, chunks, body: async () => await readBody(chunks, operation, largestBody), errorOf }
+    }
     response.destroy()
     const problem = `the answer is ${type === '' ? 'of no type' : type}, not of the Kubernetes API`
     throw new ApiError({ code: 'garbage', operation, problem })
@@ -209,12 +222,13 @@ export class ApiClient {
   }
 }
 
+function formatOf(contentType: string): WireFormat | undefined {
+  if (contentType.startsWith(protobufType)) return protobufFormat
+  return contentType.startsWith('application/json') ? jsonFormat : undefined
+}
+
 /** All of a body. Throws ApiError when it is too large, or what the iteration throws. */
-export async function readBody(
-  chunks: AsyncIterable<Buffer>,
-  operation: string,
-  largest = largestBody,
-): Promise<Buffer> {
+async function readBody(chunks: AsyncIterable<Buffer>, operation: string, largest: number): Promise<Buffer> {
   const parts: Buffer[] = []
   let size = 0
   for await (const chunk of chunks) {
@@ -263,7 +277,7 @@ async function refusal(
 }
 
 /** A Status of the server as an error. */
-export function statusError(operation: string, status: Status): ApiError {
+function statusError(operation: string, status: Status): ApiError {
   const { code, reason, message, retryAfterSeconds } = status
   const name = reason === '' ? (STATUS_CODES[code] ?? '') : reason
   const told = message === '' ? '' : `: ${message.slice(0, longestMessage)}`

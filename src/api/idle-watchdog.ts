@@ -1,4 +1,4 @@
-import type { Timers } from '../timers.js'
+import type { Timers } from './timers.js'
 
 /** Calls `bark` once when nothing has touched it for so long. One timer, however often it is touched. */
 export class IdleWatchdog {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { explainConnection } from '../../../../src/source/kubernetes/connection-problem.js'
+import { explainConnection } from '../../../src/api/connection-problem.js'
 
 function failure(message: string, fields: object): Error {
   return Object.assign(new Error(message), fields)

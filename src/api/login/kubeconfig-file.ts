@@ -3,10 +3,10 @@
 import { dirname, resolve } from 'node:path'
 import { parseYaml } from '../../config/index.js'
 import { ConfigError } from '../../errors.js'
-import { readOrExplain } from './client-options.js'
+import { readOrExplain } from '../client-options.js'
 import { readExec, type ExecSettings } from './exec-settings.js'
 import { KubeconfigFields } from './kubeconfig-fields.js'
-import { parseProxy } from './proxy-url.js'
+import { parseProxy } from '../proxy/proxy-url.js'
 
 /** A certificate or a key: in a file, or in the kubeconfig itself as base64. */
 export type Material =

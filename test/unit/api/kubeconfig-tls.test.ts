@@ -5,11 +5,11 @@ import { createServer } from 'node:http'
 import { createServer as createSecureServer } from 'node:https'
 import { connect, createServer as createPlainServer } from 'node:net'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { makeCertificate } from '../../../support/certificates.js'
-import type { FakeApiOptions } from '../../../support/fake-api-server.js'
-import { KubeconfigFolder } from '../../../support/kubeconfig-folder.js'
-import { delays, KubernetesLab } from '../../../support/kubernetes-lab.js'
-import { startProxy } from '../../../support/proxies.js'
+import { makeCertificate } from '../../support/certificates.js'
+import type { FakeApiOptions } from '../../support/fake-api-server.js'
+import { KubeconfigFolder } from '../../support/kubeconfig-folder.js'
+import { delays, KubernetesLab } from '../../support/kubernetes-lab.js'
+import { startProxy } from '../../support/proxies.js'
 
 const certificate = makeCertificate()
 const [first, second] = [makeCertificate('first'), makeCertificate('second')]

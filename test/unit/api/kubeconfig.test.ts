@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict'
 import { rmSync } from 'node:fs'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { ConfigError } from '../../../../src/errors.js'
-import type { Login } from '../../../../src/source/kubernetes/client-options.js'
-import { makeCertificate } from '../../../support/certificates.js'
-import { KubeconfigFolder } from '../../../support/kubeconfig-folder.js'
+import { ConfigError } from '../../../src/errors.js'
+import type { Login } from '../../../src/api/client-options.js'
+import { makeCertificate } from '../../support/certificates.js'
+import { KubeconfigFolder } from '../../support/kubeconfig-folder.js'
 
 const { signal } = new AbortController()
 const authority = makeCertificate()

@@ -1,7 +1,6 @@
 // What both encodings of the API say, in one shape.
-import { isMapping, type FieldProblem } from '../readers/fields.js'
 import type { Splitter } from './frames.js'
-import type { Resource } from './resources.js'
+import type { FieldProblem, Message } from './protobuf.js'
 
 /** One object as it came. */
 export interface WireObject {
@@ -37,8 +36,14 @@ export class FormatError extends Error {
   override readonly name = 'FormatError'
 }
 
-/** What is expected of the objects of a list or a watch. */
-export type ExpectedType = Pick<Resource, 'kind' | 'apiVersion' | 'message'>
+/** The type of the objects in a list or a watch. */
+export interface ExpectedType {
+  readonly kind: string
+  /** Group and version, as the objects name them. */
+  readonly apiVersion: string
+  /** The fields to read. */
+  readonly message: Message
+}
 
 /**
  * One encoding of the API. Pure; everything throws FormatError or FrameError for what it cannot read, and for what is of another
@@ -83,6 +88,10 @@ export function statusOf(document: unknown): Status {
 export function objectEventType(type: unknown): 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK' {
   if (type === 'ADDED' || type === 'MODIFIED' || type === 'DELETED' || type === 'BOOKMARK') return type
   throw new FormatError(`an event of the unknown type ${JSON.stringify(type)}`)
+}
+
+export function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /** Text, or empty for anything else. */

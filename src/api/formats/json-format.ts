@@ -1,8 +1,8 @@
-import { isMapping } from '../readers/fields.js'
 import { LineSplitter } from './frames.js'
 import {
   assertType,
   FormatError,
+  isMapping,
   objectEventType,
   statusOf,
   textOf,

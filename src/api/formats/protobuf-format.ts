@@ -1,7 +1,6 @@
-import type { FieldProblem } from '../readers/fields.js'
 import { LengthSplitter } from './frames.js'
-import { listMessage, statusMessage, unknownMessage, watchEventMessage } from './messages.js'
-import { tryMessage, type Fields, type Message } from './protobuf.js'
+import { listMessage, statusMessage, unknownMessage, watchEventMessage } from './envelopes.js'
+import { tryMessage, type FieldProblem, type Fields, type Message } from './protobuf.js'
 import {
   assertType,
   FormatError,

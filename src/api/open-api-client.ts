@@ -1,4 +1,4 @@
-import type { Timers } from '../timers.js'
+import type { Timers } from './timers.js'
 import type { ApiClient } from './api-client.js'
 import type { ClientOptions } from './client-options.js'
 

@@ -1,7 +1,12 @@
 // Protocol buffers, read by tables that name only the fields that are wanted: everything else is skipped without a look.
 // What comes out has the shape that JSON would have, so that one set of readers checks both.
-import type { FieldProblem } from '../readers/fields.js'
 import { CommonTexts } from './common-texts.js'
+
+/** One wrong field: its path (dotted), and what would be right. */
+export interface FieldProblem {
+  readonly path: string
+  readonly problem: string
+}
 
 /** What was read of a message, by the names that JSON has. */
 export type Fields = Record<string, unknown>

@@ -2,8 +2,8 @@
 import type { Agent } from 'node:http'
 import { isIP } from 'node:net'
 import type { ConnectionOptions } from 'node:tls'
-import type { ApiEncoding } from '../../config/index.js'
-import { ConfigError } from '../../errors.js'
+import type { ApiEncoding } from '../config/index.js'
+import { ConfigError } from '../errors.js'
 
 /** For connect, TLS and the headers together. */
 export const answerDeadlineMs = 10_000

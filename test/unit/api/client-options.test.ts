@@ -1,11 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { ConfigError } from '../../../../src/errors.js'
-import {
-  inClusterOptions,
-  masterOptions,
-  type ClientOptions,
-} from '../../../../src/source/kubernetes/client-options.js'
+import { ConfigError } from '../../../src/errors.js'
+import { inClusterOptions, masterOptions, type ClientOptions } from '../../../src/api/client-options.js'
 
 const { signal } = new AbortController()
 const folder = '/var/run/secrets/kubernetes.io/serviceaccount'

@@ -1,13 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import * as fc from 'fast-check'
-import {
-  FrameError,
-  LengthSplitter,
-  LineSplitter,
-  type Splitter,
-} from '../../../../src/source/kubernetes/frames.js'
-import { frame } from '../../../support/api-writer.js'
+import { FrameError, LengthSplitter, LineSplitter, type Splitter } from '../../../src/api/formats/frames.js'
+import { frame } from '../../support/api-writer.js'
 
 const kinds = [
   {

@@ -1,4 +1,4 @@
-import type { ClientOptions } from './client-options.js'
+import type { ClientOptions } from '../client-options.js'
 
 /** `options` with connections through `proxy`; undefined: as they are. */
 export async function throughProxy(options: ClientOptions, proxy: URL | undefined): Promise<ClientOptions> {

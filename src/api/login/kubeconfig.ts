@@ -14,11 +14,11 @@ import {
   type ClientOptions,
   type InClusterDependencies,
   type Login,
-} from './client-options.js'
-import { environmentProxy } from './environment-proxy.js'
+} from '../client-options.js'
+import { environmentProxy } from '../proxy/environment-proxy.js'
 import { ExecPlugin, type ExecCredential } from './exec-plugin.js'
 import { readKubeconfig, type Kubeconfig, type KubeconfigCluster, type Material } from './kubeconfig-file.js'
-import { throughProxy } from './through-proxy.js'
+import { throughProxy } from '../proxy/through-proxy.js'
 
 export interface KubeconfigDependencies extends InClusterDependencies {
   /** Milliseconds since 1970, for what expires. */

@@ -5,7 +5,7 @@ import type { Socket } from 'node:net'
 import { checkServerIdentity, type ConnectionOptions } from 'node:tls'
 import { HttpsProxyAgent } from 'https-proxy-agent'
 import { SocksProxyAgent } from 'socks-proxy-agent'
-import { answerDeadlineMs } from './client-options.js'
+import { answerDeadlineMs } from '../client-options.js'
 import { proxyHost } from './proxy-url.js'
 
 /** Options of the request, with its TLS options. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import * as fc from 'fast-check'
-import { CommonTexts } from '../../../../src/source/kubernetes/common-texts.js'
+import { CommonTexts } from '../../../src/api/formats/common-texts.js'
 
 /** As a reader meets it: between other bytes. */
 function readAmidst(texts: CommonTexts, written: Uint8Array): string {
