@@ -67,7 +67,6 @@ const synchronizer = new Synchronizer({
   leaveOthers: async () => true,
   onInForce: () => {},
   links: real.links,
-  node,
   clock: systemClock,
   metrics,
   onCrash: (error) => {

@@ -10,7 +10,7 @@ import { BugError } from '../errors.js'
 import type { Kernel } from '../kernel/index.js'
 import type { AdjustableLog, Log } from '../log.js'
 import { openMetrics, openProcessMetrics } from '../metrics/index.js'
-import { nodeName, NodeWatch } from '../node/index.js'
+import { nodeName } from '../node/index.js'
 import {
   endInOrder,
   setOomScore,
@@ -20,7 +20,6 @@ import {
   type ServiceManager,
   FirstEnd,
 } from '../process/index.js'
-import type { ObjectEvent } from '../source/index.js'
 import { Inbox } from '../engine/index.js'
 import { build, type Agent } from './build.js'
 import { openConfiguredSource, timers } from './open-source.js'
@@ -88,10 +87,8 @@ async function live(options: RunOptions, end: FirstEnd): Promise<NodeJS.Signals>
     metrics,
   })
   const inbox = new Inbox(systemClock)
-  const deliver = (events: readonly ObjectEvent[]): void => inbox.deliver(events)
-  const nodeWatch = new NodeWatch({ name, config, deliver, after: timers.after, log })
-  // The kernel may be loading its modules meanwhile; what it lacks is reported before what the world lacks.
-  const reading = source.start((events) => nodeWatch.see(events))
+  // The kernel may load its modules meanwhile. The agent takes the events only when it is built.
+  const reading = source.start((events) => inbox.deliver(events))
   reading.catch(() => undefined)
   let agent: Agent | undefined
   let signal: NodeJS.Signals | undefined
@@ -106,16 +103,15 @@ async function live(options: RunOptions, end: FirstEnd): Promise<NodeJS.Signals>
       log.info('viaduct starts', { version: config.version, mode: built.mode })
       built.synchronizer.start()
       sender.record(startOf(name))
-      nodeWatch.programs(built.families)
       end.onFailureOf(reading)
-      end.onFailureOf(nodeWatch.end)
-      end.onFailureOf(inbox.open((events) => built.synchronizer.deliver(events)))
+      end.onFailureOf(built.nodeWatch.end)
+      end.onFailureOf(inbox.open((events) => built.nodeWatch.see(events)))
       end.onFailureOf(built.servers.start(built.inForce))
       signal = await end.happened
     }
   } finally {
     manager.stopping()
-    nodeWatch.close()
+    agent?.nodeWatch.close()
     kernel.hurry()
     const told = sender.stop(signal === undefined ? lastWordsMs : farewellMs)
     const parts = [
