@@ -14,7 +14,7 @@ import { AgentServers, HealthCheckServers } from '../server/index.js'
 import { openMode } from './open-mode.js'
 import { retryStart, Synchronizer, type Mode } from '../engine/index.js'
 import { setConntrack } from '../host/index.js'
-import { systemClock } from '../clock.js'
+import type { Clock } from '../clock.js'
 import { leavingOthers } from './modes.js'
 
 const onlineCpus = '/sys/devices/system/cpu/online'
@@ -34,6 +34,7 @@ export interface Agent {
 export interface BuildOptions {
   readonly config: Config
   readonly kernel: Kernel
+  readonly clock: Clock
   readonly log: AdjustableLog
   readonly metrics: Metrics
   readonly registry: Registry
@@ -45,10 +46,10 @@ export interface BuildOptions {
 
 /** Opens the mode and wires it; nothing runs yet. Throws KernelError or ConfigError where the mode cannot work on this kernel. */
 export async function build(options: BuildOptions): Promise<Agent> {
-  const { config, kernel, log, metrics, registry, manager, onCrash } = options
+  const { config, kernel, clock, log, metrics, registry, manager, onCrash } = options
   const news = new EventEmitter<{ inForce: [] }>()
   const node = new NodeTracker(nodeName(config, hostname()), config.bindAddress)
-  const start = { clock: systemClock, log }
+  const start = { clock, log }
   const mode = await retryStart(async () => await openConfiguredMode(options, node), start)
   const linkWatch = await retryStart(() => kernel.links.watch(), start)
   const { name, families } = mode
@@ -60,10 +61,10 @@ export async function build(options: BuildOptions): Promise<Agent> {
       manager.ready()
       news.emit('inForce')
       for (const warning of configWarnings({ ...config, mode: name, families }, node.facts)) log.warn(warning)
-      endStart(log)
+      endStart({ clock, log })
     },
     links: { watch: () => linkWatch },
-    clock: systemClock,
+    clock,
     metrics,
     onCrash,
   })
@@ -72,13 +73,13 @@ export async function build(options: BuildOptions): Promise<Agent> {
     families,
     config,
     deliver: (events, change) => synchronizer.deliver(events, change),
-    after: (delayMs, wake) => systemClock.schedule(delayMs, wake),
+    clock,
     log,
   })
   openKernelMetrics(registry, {
     calls: () => kernel.calls,
     packets: async () => await synchronizer.countPackets(),
-    after: (delayMs, wake) => systemClock.schedule(delayMs, wake),
+    clock,
   })
   const servers = openServers(options, { mode: name, node, synchronizer })
   return { mode: name, synchronizer, nodeWatch, servers, inForce: once(news, 'inForce') }
@@ -86,7 +87,7 @@ export async function build(options: BuildOptions): Promise<Agent> {
 
 /** Throws as `openMode` does. */
 async function openConfiguredMode(
-  { config, kernel, log, metrics, events }: BuildOptions,
+  { config, kernel, clock, log, metrics, events }: BuildOptions,
   node: NodeTracker,
 ): Promise<Mode> {
   const problems = new StateReporter({
@@ -102,13 +103,13 @@ async function openConfiguredMode(
     config,
     kernel,
     node,
-    clock: systemClock,
+    clock,
     log,
     metrics,
     problems,
     events,
     openHealthChecks: (family, isHealthy) =>
-      new HealthCheckServers({ family, isHealthy, nodeName: node.facts.name, clock: systemClock }),
+      new HealthCheckServers({ family, isHealthy, nodeName: node.facts.name, clock }),
   })
 }
 
@@ -120,7 +121,7 @@ interface Shown {
 }
 
 function openServers(
-  { config, log, metrics, registry, events }: BuildOptions,
+  { config, clock, log, metrics, registry, events }: BuildOptions,
   { mode, node, synchronizer }: Shown,
 ): AgentServers {
   return new AgentServers({
@@ -132,21 +133,21 @@ function openServers(
       metrics: registry,
       configuration: () => effectiveConfiguration(config, mode),
       flags: () => flagTexts(process.argv.slice(2)),
-      startedMs: processStartMs(),
+      startedMs: processStartMs(clock),
       version: config.version,
     },
     counts: metrics,
     nodeName: node.facts.name,
     events,
-    clock: systemClock,
+    clock,
     log,
   })
 }
 
 /** Ends what V8 was set to for the start, and gives the start's memory back. */
-function endStart(log: AdjustableLog): void {
+function endStart({ clock, log }: Pick<BuildOptions, 'clock' | 'log'>): void {
   endStartOfV8()
-  releaseMemory().catch((error: unknown) => log.debug('Memory of the start is kept', { err: error }))
+  releaseMemory(clock).catch((error: unknown) => log.debug('Memory of the start is kept', { err: error }))
 }
 
 /** Sets what the configuration says of connection tracking. Throws as `setConntrack` does. */

@@ -2,7 +2,7 @@ import { Agent as HttpAgent, request as requestHttp, STATUS_CODES, type Incoming
 import { Agent as HttpsAgent, request as requestHttps } from 'node:https'
 import { pipeline, type Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
-import type { Timers } from './timers.js'
+import type { Clock } from '../clock.js'
 import { ApiError } from './api-error.js'
 import { answerDeadlineMs, type ClientOptions, type Login } from './client-options.js'
 import { explainConnection } from './connection-problem.js'
@@ -67,15 +67,15 @@ export interface ApiAnswer {
 /** Sends requests to one API server. Every failure is an ApiError, but for what is our own bug. */
 export class ApiClient {
   readonly #options: ClientOptions
-  readonly #timers: Timers
+  readonly #clock: Clock
   readonly #signal: AbortSignal
   readonly #agent: HttpAgent | HttpsAgent
   #peer: Peer | undefined
 
   /** When `signal` aborts, everything that is under way fails at once, and the sockets are closed. */
-  constructor(options: ClientOptions, timers: Timers, signal: AbortSignal) {
+  constructor(options: ClientOptions, clock: Clock, signal: AbortSignal) {
     this.#options = options
-    this.#timers = timers
+    this.#clock = clock
     this.#signal = signal
     // NB: an agent of our own: the global one ends requests after five seconds.
     this.#agent =
@@ -123,14 +123,14 @@ export class ApiClient {
 
   async #ask(asked: HttpRequest, operation: string): Promise<IncomingMessage> {
     const { server, observe } = this.#options
-    const startMs = this.#timers.now()
+    const startMs = this.#clock.now()
     let code = '<error>'
     try {
       const response = await this.#send(asked, operation)
       code = String(response.statusCode)
       return response
     } finally {
-      const seconds = (this.#timers.now() - startMs) / 1000
+      const seconds = (this.#clock.now() - startMs) / 1000
       observe?.({ host: server.host, method: asked.method, code, seconds })
     }
   }
@@ -164,7 +164,7 @@ export class ApiClient {
         request.destroy(error)
       }
       const stop = (): void => give(new Error('the agent stops'))
-      const cancel = this.#timers.after(answerDeadlineMs, () => {
+      const cancel = this.#clock.schedule(answerDeadlineMs, () => {
         const within = `within ${answerDeadlineMs / 1000} s`
         // NB: a refused connection, no time-out: the attempt costs the server nothing.
         if (request.socket?.connecting === true) give(new Error(`no connection ${within}`))
@@ -205,7 +205,7 @@ export class ApiClient {
 
   async *#chunksOf(response: IncomingMessage, operation: string): AsyncGenerator<Buffer> {
     const stream = decompressed(response)
-    const watchdog = new IdleWatchdog(this.#timers, idleDeadlineMs, () =>
+    const watchdog = new IdleWatchdog(this.#clock, idleDeadlineMs, () =>
       stream.destroy(silence(operation, `nothing came for ${idleDeadlineMs / 1000} s`)),
     )
     try {

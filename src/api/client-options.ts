@@ -2,6 +2,7 @@
 import type { Agent } from 'node:http'
 import { isIP } from 'node:net'
 import type { ConnectionOptions } from 'node:tls'
+import type { Clock } from '../clock.js'
 import type { ApiEncoding } from '../config/index.js'
 import { ConfigError } from '../errors.js'
 
@@ -68,8 +69,7 @@ export interface InClusterDependencies {
   readonly environment: Readonly<Record<string, string | undefined>>
   /** Contents of a file. Throws when it cannot be read. */
   readonly readFile: (path: string) => string
-  /** Milliseconds; never goes back. */
-  readonly now: () => number
+  readonly clock: Clock
 }
 
 // Kubernetes mounts them into every pod (k8s.io/client-go/rest InClusterConfig).
@@ -78,7 +78,7 @@ const serviceAccount = '/var/run/secrets/kubernetes.io/serviceaccount'
 const tokenPeriodMs = 60_000
 
 /** As the service account of the pod in which we run. Throws ConfigError outside of a pod. */
-export function inClusterOptions({ environment, readFile, now }: InClusterDependencies): ClientOptions {
+export function inClusterOptions({ environment, readFile, clock }: InClusterDependencies): ClientOptions {
   const host = environment['KUBERNETES_SERVICE_HOST'] ?? ''
   const port = environment['KUBERNETES_SERVICE_PORT'] ?? ''
   if (host === '' || port === '') {
@@ -89,7 +89,7 @@ export function inClusterOptions({ environment, readFile, now }: InClusterDepend
   }
   const server = `https://${isIP(host) === 6 ? `[${host}]` : host}:${port}`
   if (!URL.canParse(server)) throw new ConfigError('KUBERNETES_SERVICE_HOST', `makes no URL: ${server}`)
-  const token = new TokenFile(`${serviceAccount}/token`, { readFile, now })
+  const token = new TokenFile(`${serviceAccount}/token`, { readFile, clock })
   const caFile = `${serviceAccount}/ca.crt`
   const login = (): Login => ({
     headers: { authorization: `Bearer ${token.read()}` },
@@ -104,24 +104,24 @@ export function inClusterOptions({ environment, readFile, now }: InClusterDepend
 /** A token that is replaced while we run. */
 export class TokenFile {
   readonly #path: string
-  readonly #dependencies: Pick<InClusterDependencies, 'readFile' | 'now'>
+  readonly #dependencies: Pick<InClusterDependencies, 'readFile' | 'clock'>
   #token = ''
   #readAt = Number.NEGATIVE_INFINITY
 
-  constructor(path: string, dependencies: Pick<InClusterDependencies, 'readFile' | 'now'>) {
+  constructor(path: string, dependencies: Pick<InClusterDependencies, 'readFile' | 'clock'>) {
     this.#path = path
     this.#dependencies = dependencies
   }
 
   /** The token; the file is read at most once a minute. Throws ConfigError when it cannot be read or is empty. */
   read(): string {
-    const { readFile, now } = this.#dependencies
-    if (now() - this.#readAt < tokenPeriodMs) return this.#token
+    const { readFile, clock } = this.#dependencies
+    if (clock.now() - this.#readAt < tokenPeriodMs) return this.#token
     // Editors and echo leave a newline, which has no place in a header.
     const token = readOrExplain(readFile, this.#path).trim()
     if (token === '') throw new ConfigError(this.#path, 'is empty: must hold a token')
     this.#token = token
-    this.#readAt = now()
+    this.#readAt = clock.now()
     return token
   }
 

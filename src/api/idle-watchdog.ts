@@ -1,23 +1,23 @@
-import type { Timers } from './timers.js'
+import type { Clock } from '../clock.js'
 
 /** Calls `bark` once when nothing has touched it for so long. One timer, however often it is touched. */
 export class IdleWatchdog {
-  readonly #timers: Timers
+  readonly #clock: Clock
   readonly #idleMs: number
   readonly #bark: () => void
   #touchedAt: number
   #cancel: () => void
 
-  constructor(timers: Timers, idleMs: number, bark: () => void) {
-    this.#timers = timers
+  constructor(clock: Clock, idleMs: number, bark: () => void) {
+    this.#clock = clock
     this.#idleMs = idleMs
     this.#bark = bark
-    this.#touchedAt = timers.now()
+    this.#touchedAt = clock.now()
     this.#cancel = this.#arm(idleMs)
   }
 
   touch(): void {
-    this.#touchedAt = this.#timers.now()
+    this.#touchedAt = this.#clock.now()
   }
 
   stop(): void {
@@ -25,8 +25,8 @@ export class IdleWatchdog {
   }
 
   #arm(delayMs: number): () => void {
-    return this.#timers.after(delayMs, () => {
-      const leftMs = this.#touchedAt + this.#idleMs - this.#timers.now()
+    return this.#clock.schedule(delayMs, () => {
+      const leftMs = this.#touchedAt + this.#idleMs - this.#clock.now()
       if (leftMs <= 0) this.#bark()
       else this.#cancel = this.#arm(leftMs)
     })

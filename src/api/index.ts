@@ -20,4 +20,3 @@ export {
   type WatchEvent,
   type WireObject,
 } from './formats/wire-format.js'
-export type { Timers } from './timers.js'

@@ -6,10 +6,10 @@ import type { Metrics } from '../metrics/index.js'
 import { inClusterOptions, masterOptions, type ClientOptions } from './client-options.js'
 import { environmentProxy, type Environment } from './proxy/environment-proxy.js'
 import { throughProxy } from './proxy/through-proxy.js'
-import type { Timers } from './timers.js'
+import type { Clock } from '../clock.js'
 
 export interface ClientDependencies {
-  readonly timers: Timers
+  readonly clock: Clock
   readonly log: Log
   readonly metrics: Pick<Metrics, 'apiRequest'>
   /** Environment of the process: the API server of the pod's cluster, and a proxy on the way to it. */
@@ -31,9 +31,9 @@ export async function openClientOptions(
 
 async function credentials(
   { master, clientConnection: { kubeconfig: path } }: Config['client'],
-  { environment, timers, log }: ClientDependencies,
+  { environment, clock, log }: ClientDependencies,
 ): Promise<ClientOptions> {
-  const dependencies = { environment, readFile: readText, now: () => timers.now(), wallClockMs: Date.now }
+  const dependencies = { environment, readFile: readText, clock }
   if (path !== '') {
     // Imported here because its libraries take tens of milliseconds to load.
     const { kubeconfigOptions } = await import('./login/kubeconfig.js')
@@ -46,21 +46,21 @@ async function credentials(
     })
     return await kubeconfigOptions({ path, master }, { ...dependencies, warnings })
   }
-  if (master !== '') return await throughEnvironmentProxy(masterOptions(master), environment)
+  if (master !== '') return await throughEnvironmentProxy(masterOptions(master), dependencies)
   if ((environment['KUBERNETES_SERVICE_HOST'] ?? '') === '') {
     const problem =
       'no source of Services: name a folder (--manifests) or an API server (--kubeconfig, --master), or run in a pod'
     throw new ConfigError('', problem)
   }
-  return await throughEnvironmentProxy(inClusterOptions(dependencies), environment)
+  return await throughEnvironmentProxy(inClusterOptions(dependencies), dependencies)
 }
 
 /** Rejects with ConfigError. */
 async function throughEnvironmentProxy(
   options: ClientOptions,
-  environment: Environment,
+  { environment, clock }: Pick<ClientDependencies, 'environment' | 'clock'>,
 ): Promise<ClientOptions> {
-  return await throughProxy(options, environmentProxy(options.server, environment))
+  return await throughProxy(options, environmentProxy(options.server, environment), clock)
 }
 
 function readText(path: string): string {

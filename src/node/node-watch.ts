@@ -1,6 +1,7 @@
 // What this node's Node decides about the life of the agent: from when on rules may be made, and when they would be wrong for good
 // (F-080, F-084 to F-086).
 import { formatCidr, type IpFamily } from '../address.js'
+import type { Clock } from '../clock.js'
 import type { Config } from '../config/index.js'
 import { ConfigError } from '../errors.js'
 import type { Log } from '../log.js'
@@ -22,8 +23,7 @@ export interface NodeWatchOptions {
   readonly config: Pick<Config, 'detectLocalMode' | 'clusterCIDR' | 'nodePortAddresses'>
   /** Takes the events, and what they changed in the facts of the Node. */
   readonly deliver: (events: readonly ObjectEvent[], change: NodeChange) => void
-  /** Calls `wake` once after `delayMs`, unless the returned function is called before. */
-  readonly after: (delayMs: number, wake: () => void) => () => void
+  readonly clock: Clock
   readonly log: Log
 }
 
@@ -148,20 +148,20 @@ export class NodeWatch {
 
   /** Networks that never come leave no rule that would be right; IPs that do not come leave node ports on all addresses (Q-01). */
   #wait(): void {
-    const { node, config, after, log } = this.#options
+    const { node, config, clock, log } = this.#options
     const needs = {
       podCIDRs: config.detectLocalMode === 'NodeCIDR',
       IPs: config.nodePortAddresses === 'primary',
     }
     const waitsFor = Object.entries(needs).flatMap(([need, isNeeded]) => (isNeeded ? [need] : []))
     log.info('The Node lacks what the rules need: waiting for it', { node: node.facts.name, waitsFor })
-    if (needs.podCIDRs) this.#timers.push(after(longestWaitForPodCIDRsMs, () => this.#giveUp()))
+    if (needs.podCIDRs) this.#timers.push(clock.schedule(longestWaitForPodCIDRsMs, () => this.#giveUp()))
     if (!needs.IPs) return
     const goOn = (): void => {
       this.#hasWaitedForIPs = true
       this.#proceed()
     }
-    this.#timers.push(after(longestWaitForIPsMs, goOn))
+    this.#timers.push(clock.schedule(longestWaitForIPsMs, goOn))
   }
 
   #giveUp(): void {

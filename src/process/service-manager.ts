@@ -1,4 +1,5 @@
 // What a service manager is told: sd_notify(3), sd_watchdog_enabled(3).
+import type { Clock } from '../clock.js'
 import { KernelError } from '../errors.js'
 import type { Log } from '../log.js'
 
@@ -8,8 +9,7 @@ export interface ServiceManagerOptions {
   readonly pid: number
   /** Throws KernelError. */
   readonly notify: (socket: string, state: string) => void
-  /** Calls `run` again and again, `periodMs` apart, and keeps no process alive. */
-  readonly every: (periodMs: number, run: () => void) => void
+  readonly clock: Pick<Clock, 'every'>
   readonly log: Log
 }
 
@@ -21,11 +21,11 @@ export class ServiceManager {
 
   /** From now on the event loop itself says that it turns, twice in each period of the watchdog. */
   constructor(options: ServiceManagerOptions) {
-    const { environment, every } = options
+    const { environment, clock } = options
     this.#options = options
     this.#socket = environment['NOTIFY_SOCKET']
     const periodMs = watchdogMs(options)
-    if (periodMs !== undefined) every(periodMs / 2, () => this.#tell('WATCHDOG=1'))
+    if (periodMs !== undefined) clock.every(periodMs / 2, () => this.#tell('WATCHDOG=1'))
   }
 
   /** The whole world is in the kernel for the first time. */

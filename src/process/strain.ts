@@ -1,11 +1,9 @@
 // Guards of the event loop and of V8's heap: what is too slow, or about to be ended, says so before somebody has to ask.
+import type { Clock } from '../clock.js'
 import { StateReporter, type Log, type Problem } from '../log.js'
 
 export interface StrainOptions {
-  /** Calls `look` again and again, `periodMs` apart, and keeps no process alive. */
-  readonly every: (periodMs: number, look: () => void) => void
-  /** Milliseconds; never goes back. */
-  readonly now: () => number
+  readonly clock: Pick<Clock, 'now' | 'every'>
   /** Bytes of V8's heap: those in use, and those at which it ends the process. */
   readonly heap: () => { readonly used: number; readonly limit: number }
   readonly log: Log
@@ -20,7 +18,7 @@ const quietLooks = 60
 const [full, roomy] = [0.9, 0.75]
 
 /** Warns when the event loop was held up for long, and when the heap is nearly full; each once until it is over. */
-export function watchStrain({ every, now, heap, log }: StrainOptions): void {
+export function watchStrain({ clock, heap, log }: StrainOptions): void {
   const problems = new StateReporter({
     log,
     level: 'warn',
@@ -28,11 +26,11 @@ export function watchStrain({ every, now, heap, log }: StrainOptions): void {
     recovery: 'The agent is under strain no more',
     count: () => {},
   })
-  let lastMs = now()
+  let lastMs = clock.now()
   let quiet = 0
-  every(periodMs, () => {
-    const delayMs = now() - lastMs - periodMs
-    lastMs = now()
+  clock.every(periodMs, () => {
+    const delayMs = clock.now() - lastMs - periodMs
+    lastMs = clock.now()
     quiet = delayMs > longestDelayMs ? 0 : quiet + 1
     if (quiet === 0) problems.report('event loop', heldUp(delayMs))
     else if (quiet >= quietLooks) problems.report('event loop', undefined)

@@ -1,4 +1,5 @@
 import { setFlagsFromString } from 'node:v8'
+import type { Clock } from '../clock.js'
 
 const longestStartMs = 60_000
 
@@ -6,7 +7,7 @@ const longestStartMs = 60_000
  * Sets V8 for a start, which makes and runs everything once, 10,000 times, on a node's few cores (docs/benchmarks.md has what
  * it saves). To be called when all modules are loaded: those of Node that come later are compiled without its cache.
  */
-export function prepareV8(): void {
+export function prepareV8(clock: Pick<Clock, 'every'>): void {
   // Functions up to 100 bytes of bytecode in all are inlined, not 920: V8's compiler takes its time from the start itself.
   setFlagsFromString('--max-inlined-bytecode-size-cumulative=100')
   // The young generation has its final size with the first growth: what is made at a start stays, so that collecting it is for nothing.
@@ -19,7 +20,10 @@ export function prepareV8(): void {
   // stay there until a full collection, with all that it refers to.
   setFlagsFromString('--no-allocation-site-pretenuring')
   // A start that something holds up is over too.
-  setTimeout(endStartOfV8, longestStartMs).unref()
+  const cancel = clock.every(longestStartMs, () => {
+    cancel()
+    endStartOfV8()
+  })
 }
 
 /**

@@ -2,7 +2,8 @@ import { resolve } from 'node:path'
 import type { Config } from '../config/index.js'
 import { StateReporter, type Log } from '../log.js'
 import type { Metrics } from '../metrics/index.js'
-import { openClientOptions, type ClientOptions, type Timers } from '../api/index.js'
+import { openClientOptions, type ClientOptions } from '../api/index.js'
+import type { Clock } from '../clock.js'
 import { KubernetesSource } from './kubernetes/kubernetes-source.js'
 import type { FileSystem } from './manifests/file-system.js'
 import { ManifestSource } from './manifests/manifest-source.js'
@@ -11,7 +12,7 @@ import type { Source } from './objects.js'
 
 export interface SourceDependencies {
   readonly fileSystem: FileSystem
-  readonly timers: Timers
+  readonly clock: Clock
   readonly log: Log
   readonly metrics: Pick<Metrics, 'manifestErrors' | 'apiObjectErrors' | 'apiLinksDown' | 'apiRequest'>
   /** Told what ends the source after its start: what its taker threw, or a bug. */
@@ -44,7 +45,7 @@ export async function openSource(
 }
 
 function openManifests(root: string, dependencies: SourceDependencies): Source {
-  const { fileSystem, timers, log, metrics, onCrash } = dependencies
+  const { fileSystem, clock, log, metrics, onCrash } = dependencies
   requireFolder(root, fileSystem)
   const problems = new StateReporter({
     log,
@@ -53,11 +54,11 @@ function openManifests(root: string, dependencies: SourceDependencies): Source {
     recovery: 'manifests: in force again',
     count: (count) => metrics.manifestErrors.set(count),
   })
-  return new ManifestSource({ root, fileSystem, timers, log, problems, onCrash })
+  return new ManifestSource({ root, fileSystem, clock, log, problems, onCrash })
 }
 
 function openApi(client: ClientOptions, dependencies: SourceDependencies): Source {
-  const { timers, log, metrics, nodeName, onCrash } = dependencies
+  const { clock, log, metrics, nodeName, onCrash } = dependencies
   const problems = new StateReporter({
     log,
     level: 'error',
@@ -76,7 +77,7 @@ function openApi(client: ClientOptions, dependencies: SourceDependencies): Sourc
   return new KubernetesSource({
     client,
     nodeName,
-    timers,
+    clock,
     random: Math.random,
     log,
     problems,

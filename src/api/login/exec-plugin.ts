@@ -1,5 +1,6 @@
 // Credentials from a program that a kubeconfig names (k8s.io/client-go/plugin/pkg/client/auth/exec).
 import { execFile } from 'node:child_process'
+import type { Clock } from '../../clock.js'
 import { ConfigError } from '../../errors.js'
 import { examineClientCertificate } from './certificates.js'
 import type { ExecSettings } from './exec-settings.js'
@@ -16,8 +17,7 @@ export interface ExecPluginOptions {
   /** For its ExecCredential's spec, when it asks for it. Throws ConfigError. */
   readonly cluster: () => object
   readonly environment: Readonly<Record<string, string | undefined>>
-  /** Milliseconds since 1970. */
-  readonly wallClockMs: () => number
+  readonly clock: Clock
 }
 
 /** Plugins ask other machines; one that hangs would make the agent hang without a word. */
@@ -38,7 +38,7 @@ export class ExecPlugin {
 
   /** Rejects with ConfigError when the plugin fails; the next call runs it again. Its run ends when `signal` aborts. */
   async credential(signal: AbortSignal): Promise<ExecCredential> {
-    if (this.#last !== undefined && this.#options.wallClockMs() < this.#last.expiresMs) {
+    if (this.#last !== undefined && this.#options.clock.unixMs() < this.#last.expiresMs) {
       return this.#last.credential
     }
     this.#run ??= this.#read(signal).finally(() => {

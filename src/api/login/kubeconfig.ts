@@ -21,8 +21,6 @@ import { readKubeconfig, type Kubeconfig, type KubeconfigCluster, type Material 
 import { throughProxy } from '../proxy/through-proxy.js'
 
 export interface KubeconfigDependencies extends InClusterDependencies {
-  /** Milliseconds since 1970, for what expires. */
-  readonly wallClockMs: () => number
   /** Told of a client certificate that has expired. */
   readonly warnings: StateReporter
 }
@@ -49,7 +47,11 @@ export async function kubeconfigOptions(
   await access.check()
   const options = { server: url, login: async (signal: AbortSignal) => await access.login(signal) }
   // The proxy in the file comes before the one in the environment, as in client-go.
-  return await throughProxy(options, proxy ?? environmentProxy(url, dependencies.environment))
+  return await throughProxy(
+    options,
+    proxy ?? environmentProxy(url, dependencies.environment),
+    dependencies.clock,
+  )
 }
 
 /** As PEM. */
@@ -144,8 +146,8 @@ class KubeconfigAccess {
           : examineClientCertificate(this.#certificateName, cert, key)
       this.#examined = examined
     }
-    const { wallClockMs, warnings } = this.#dependencies
-    const isExpired = wallClockMs() >= this.#certificateExpiresMs
+    const { clock, warnings } = this.#dependencies
+    const isExpired = clock.unixMs() >= this.#certificateExpiresMs
     const since = isExpired ? new Date(this.#certificateExpiresMs).toISOString() : ''
     const text = `${this.#certificateName} has expired (${since}): the server may refuse it; replace it`
     warnings.report('client certificate', isExpired ? { text } : undefined)

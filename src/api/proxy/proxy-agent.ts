@@ -5,6 +5,7 @@ import type { Socket } from 'node:net'
 import { checkServerIdentity, type ConnectionOptions } from 'node:tls'
 import { HttpsProxyAgent } from 'https-proxy-agent'
 import { SocksProxyAgent } from 'socks-proxy-agent'
+import type { Clock } from '../../clock.js'
 import { answerDeadlineMs } from '../client-options.js'
 import { proxyHost } from './proxy-url.js'
 
@@ -15,11 +16,18 @@ type ConnectOptions = Parameters<SocksProxyAgent['connect']>[1] & ConnectionOpti
 const proxyDeadlineMs = answerDeadlineMs - 1000
 
 /** An agent for requests to any server through `proxy`, which `parseProxy` takes. Its errors name the proxy without its login. */
-export function proxyAgent(proxy: URL): Agent {
-  return proxy.protocol.startsWith('socks5') ? new SocksAgent(proxy) : new ConnectAgent(proxy)
+export function proxyAgent(proxy: URL, clock: Clock): Agent {
+  return proxy.protocol.startsWith('socks5') ? new SocksAgent(proxy, clock) : new ConnectAgent(proxy, clock)
 }
 
 class ConnectAgent extends HttpsProxyAgent<string> {
+  readonly #deadline: Deadline
+
+  constructor(url: URL, clock: Clock) {
+    super(url)
+    this.#deadline = { proxy: url, clock }
+  }
+
   override async connect(request: ClientRequest, options: ConnectOptions): Promise<Socket> {
     const deadline = new AbortController()
     const { ca, rejectUnauthorized } = options
@@ -30,7 +38,7 @@ class ConnectAgent extends HttpsProxyAgent<string> {
       if (statusCode !== 200) refusal = `answers ${statusCode} ${statusText}`
     })
     const opened = super.connect(request, identified(options))
-    const socket = await inTime(opened, this.proxy, () => deadline.abort())
+    const socket = await inTime(opened, this.#deadline, () => deadline.abort())
     if (refusal === undefined) return socket
     // Else the answer of the proxy would pass for one of the server.
     socket.destroy()
@@ -45,20 +53,20 @@ interface ProxyAnswer {
 }
 
 class SocksAgent extends SocksProxyAgent {
-  readonly #url: URL
+  readonly #deadline: Deadline
 
-  constructor(url: URL) {
+  constructor(url: URL, clock: Clock) {
     // With socks5h: the proxy looks the name of the server up, as it does for client-go.
     super(url.href.replace(/^socks5:/u, 'socks5h:'))
     // The library leaves the brackets around an IPv6 address.
     this.proxy.host = proxyHost(url)
-    this.#url = url
+    this.#deadline = { proxy: url, clock }
   }
 
   override async connect(request: ClientRequest, options: ConnectOptions): Promise<Socket> {
     const opened = super.connect(request, identified(options))
     // The library closes its connection to a silent proxy after 30 s.
-    return await inTime(opened, this.#url, () => {
+    return await inTime(opened, this.#deadline, () => {
       opened.then(
         (socket) => socket.destroy(),
         () => undefined,
@@ -74,21 +82,30 @@ function identified(options: ConnectOptions): ConnectOptions {
   return { ...options, checkServerIdentity: (_name, certificate) => checkServerIdentity(name, certificate) }
 }
 
+interface Deadline {
+  readonly proxy: URL
+  readonly clock: Clock
+}
+
 /** Resolves as `opened` does. Rejects with an error that names the proxy; after the deadline, it calls `giveUp` as well. */
-async function inTime(opened: Promise<Socket>, proxy: URL, giveUp: () => void): Promise<Socket> {
-  let timer: NodeJS.Timeout | undefined
+async function inTime(
+  opened: Promise<Socket>,
+  { proxy, clock }: Deadline,
+  giveUp: () => void,
+): Promise<Socket> {
+  let cancel: (() => void) | undefined
   const late = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => {
+    cancel = clock.schedule(proxyDeadlineMs, () => {
       reject(failure(proxy, 'does not answer'))
       giveUp()
-    }, proxyDeadlineMs)
+    })
   })
   const named = opened.catch((error: unknown) => {
     // Errors of the system have a code, which `explainConnection` reads; those of the libraries have none.
     if (!(error instanceof Error) || 'code' in error) throw error
     throw failure(proxy, `does not connect: ${error.message}`)
   })
-  return await Promise.race([named, late]).finally(() => clearTimeout(timer))
+  return await Promise.race([named, late]).finally(() => cancel?.())
 }
 
 function failure(proxy: URL, problem: string): Error {

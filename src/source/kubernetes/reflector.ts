@@ -1,3 +1,4 @@
+import type { Clock } from '../../clock.js'
 import type { Log, StateReporter } from '../../log.js'
 import type { ObjectEvent } from '../objects.js'
 import {
@@ -7,7 +8,6 @@ import {
   type ApiAnswer,
   type ApiClient,
   type ListPage,
-  type Timers,
   type WatchEvent,
 } from '../../api/index.js'
 import { endsInitialEvents, isNamed, KnownObjects, versionOf } from './known-objects.js'
@@ -21,7 +21,7 @@ export interface ReflectorOptions {
   readonly client: ApiClient
   /** Shared by all that follow the same API server. */
   readonly outage: Outage
-  readonly timers: Timers
+  readonly clock: Clock
   /** From 0 to below 1. */
   readonly random: () => number
   readonly log: Log
@@ -106,8 +106,8 @@ export class Reflector implements KnownPart {
 
   /** Decides how the next attempt asks. Returns why there is one. */
   #settle(failure: ApiError | undefined): RetryReason {
-    const { timers, links, log, resource } = this.#options
-    const openMs = this.#openedAt === undefined ? 0 : timers.now() - this.#openedAt
+    const { clock, links, log, resource } = this.#options
+    const openMs = this.#openedAt === undefined ? 0 : clock.now() - this.#openedAt
     const wasSteady = openMs > steadyMs
     const losesPlace = failure !== undefined && this.#losesPlace(failure)
     // NB: not where everything must be listed again: it would be every few seconds when all watches end so.
@@ -220,11 +220,11 @@ export class Reflector implements KnownPart {
   }
 
   async #watch(): Promise<void> {
-    const { client, timers, resource } = this.#options
+    const { client, clock, resource } = this.#options
     const isListing = this.#version === undefined
     const answer = await client.get({ path: resource.path, query: this.#watchQuery(), isWatch: true })
     this.#noteStatus()
-    this.#openedAt = timers.now()
+    this.#openedAt = clock.now()
     if (isListing) this.#known.beginListing()
     await this.#followSteadily(answer)
     if (this.#version === undefined && !this.#isStopped) {
@@ -235,7 +235,7 @@ export class Reflector implements KnownPart {
 
   /** A watch that stays open says that the server is there, before anything changes. */
   async #followSteadily(answer: ApiAnswer): Promise<void> {
-    const cancel = this.#options.timers.after(steadyMs, () => {
+    const cancel = this.#options.clock.schedule(steadyMs, () => {
       this.#isSuspect = false
       if (this.#version !== undefined) this.#noteAnswer()
     })
@@ -259,9 +259,9 @@ export class Reflector implements KnownPart {
   }
 
   async #follow({ chunks, format, errorOf }: ApiAnswer): Promise<void> {
-    const { timers } = this.#options
+    const { clock } = this.#options
     const splitter = format.openSplitter()
-    let turnBegan = timers.now()
+    let turnBegan = clock.now()
     for await (const chunk of chunks) {
       if (this.#isStopped) return
       const events: ObjectEvent[] = []
@@ -276,9 +276,9 @@ export class Reflector implements KnownPart {
         if (events.length > 0) this.#options.deliver(events)
       }
       this.#options.progressed()
-      if (timers.now() - turnBegan < turnMs) continue
-      await new Promise<void>((resolve) => timers.after(0, resolve))
-      turnBegan = timers.now()
+      if (clock.now() - turnBegan < turnMs) continue
+      await new Promise<void>((resolve) => clock.schedule(0, resolve))
+      turnBegan = clock.now()
     }
     if (!this.#isStopped) splitter.end()
   }

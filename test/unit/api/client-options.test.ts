@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { systemClock } from '../../../src/clock.js'
 import { ConfigError } from '../../../src/errors.js'
 import { inClusterOptions, masterOptions, type ClientOptions } from '../../../src/api/client-options.js'
 
@@ -32,7 +33,7 @@ async function tokenOf({ login }: ClientOptions): Promise<string | undefined> {
 describe('inClusterOptions', () => {
   const environment = { KUBERNETES_SERVICE_HOST: '10.96.0.1', KUBERNETES_SERVICE_PORT: '443' }
 
-  function open(files: Record<string, string>, clock = { now: 0 }, host = '10.96.0.1') {
+  function open(files: Record<string, string>, time = { now: 0 }, host = '10.96.0.1') {
     const readFile = (path: string): string => {
       const text = files[path]
       if (text === undefined) throw new Error('ENOENT')
@@ -41,7 +42,7 @@ describe('inClusterOptions', () => {
     return inClusterOptions({
       environment: { ...environment, KUBERNETES_SERVICE_HOST: host },
       readFile,
-      now: () => clock.now,
+      clock: { ...systemClock, now: () => time.now },
     })
   }
 
@@ -59,12 +60,12 @@ describe('inClusterOptions', () => {
 
   it('reads the token anew after a minute, and not before', async () => {
     const files = { [`${folder}/token`]: 'old', [`${folder}/ca.crt`]: 'CA' }
-    const clock = { now: 0 }
-    const options = open(files, clock)
+    const time = { now: 0 }
+    const options = open(files, time)
     files[`${folder}/token`] = 'new'
-    clock.now = 59_999
+    time.now = 59_999
     assert.equal(await tokenOf(options), 'Bearer old')
-    clock.now = 60_000
+    time.now = 60_000
     assert.equal(await tokenOf(options), 'Bearer new')
   })
 
@@ -81,10 +82,10 @@ describe('inClusterOptions', () => {
 
   it('fails the request, not the source, while the token cannot be read', async () => {
     const files: Record<string, string> = { [`${folder}/token`]: 'old', [`${folder}/ca.crt`]: 'CA' }
-    const clock = { now: 0 }
-    const options = open(files, clock)
+    const time = { now: 0 }
+    const options = open(files, time)
     delete files[`${folder}/token`]
-    clock.now = 60_000
+    time.now = 60_000
     await assert.rejects(options.login(signal), /token: cannot be read: ENOENT/u)
     files[`${folder}/token`] = 'new'
     assert.equal(await tokenOf(options), 'Bearer new')

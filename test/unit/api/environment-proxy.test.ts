@@ -2,13 +2,14 @@
 import assert from 'node:assert/strict'
 import dns from 'node:dns'
 import { afterEach, describe, it, mock } from 'node:test'
+import { systemClock } from '../../../src/clock.js'
 import { resolveConfig } from '../../../src/config/index.js'
 import { ConfigError } from '../../../src/errors.js'
 import { nodeFileSystem, openSource } from '../../../src/source/index.js'
 import { environmentProxy, type Environment } from '../../../src/api/proxy/environment-proxy.js'
 import { apiNode, apiService } from '../../support/api-documents.js'
 import { FakeApiServer } from '../../support/fake-api-server.js'
-import { describeEvent, realTimers } from '../../support/manifest-folder.js'
+import { describeEvent } from '../../support/manifest-folder.js'
 import { MemoryLog } from '../../support/pipeline-lab.js'
 import { startProxy } from '../../support/proxies.js'
 
@@ -109,7 +110,7 @@ describe('a source whose environment names a proxy', () => {
           { manifests: undefined, client: { ...client, master: `http://${to}` } },
           {
             fileSystem: nodeFileSystem,
-            timers: realTimers,
+            clock: systemClock,
             log: new MemoryLog(),
             metrics: {
               manifestErrors: { set: () => assert.fail() },

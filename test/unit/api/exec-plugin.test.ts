@@ -98,14 +98,14 @@ describe('an exec plugin', () => {
   })
 
   it('runs once for requests that come together, and again when its credential expires', async () => {
-    const expirationTimestamp = new Date(folder.wallClockMs + 1000).toISOString()
+    const expirationTimestamp = new Date(folder.unixMs + 1000).toISOString()
     const options = await open(credential({ token: 'abc', expirationTimestamp }))
     await Promise.all([options.login(signal), options.login(signal)])
-    folder.wallClockMs += 999
+    folder.unixMs += 999
     await options.login(signal)
     assert.equal(folder.lines('runs').length, 1)
     folder.write('output', credential({ token: 'new' }))
-    folder.wallClockMs += 1
+    folder.unixMs += 1
     assert.equal(tokenOf(await options.login(signal)), 'Bearer new')
     assert.equal(folder.lines('runs').length, 2)
   })
@@ -113,7 +113,7 @@ describe('an exec plugin', () => {
   it('runs no more when its credential never expires, until the server refuses that', async () => {
     const options = await open(credential({ token: 'abc' }))
     const first = await options.login(signal)
-    folder.wallClockMs += 1e12
+    folder.unixMs += 1e12
     await options.login(signal)
     assert.equal(folder.lines('runs').length, 1)
     folder.write('output', credential({ token: 'new' }))

@@ -92,7 +92,7 @@ describe('a kubeconfig over TLS', () => {
     await lab.untilFollowing()
     folder.write('ca.crt', '')
     await lab.breakLinks(() => lab.server.dropConnections())
-    await lab.passUntil(lab.timers.now() + 4000)
+    await lab.passUntil(lab.clock.now() + 4000)
     await lab.untilLogged(/^link: Service: .*ca\.crt: must hold certificates as PEM$/u)
     folder.write('ca.crt', certificate.cert)
     await lab.passUntilFollowing()

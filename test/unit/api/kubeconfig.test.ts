@@ -207,12 +207,12 @@ describe('files that a kubeconfig names', () => {
     const options = await folder.open()
     await options.login(signal)
     assert.deepEqual(folder.log, [])
-    folder.wallClockMs += 2 * 24 * 60 * 60 * 1000
+    folder.unixMs += 2 * 24 * 60 * 60 * 1000
     await options.login(signal)
     await options.login(signal)
     assert.equal(folder.log.length, 1)
     assert.match(folder.log[0] ?? '', /^kubeconfig: .*: \/.*person\.crt has expired \(20.*Z\): /u)
-    folder.wallClockMs = Date.now()
+    folder.unixMs = Date.now()
     await options.login(signal)
     assert.deepEqual(folder.log.slice(1), ['kubeconfig: over'])
   })

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { request } from 'node:http'
 import { createServer, type AddressInfo, type Socket } from 'node:net'
 import { afterEach, beforeEach, describe, it, mock } from 'node:test'
+import { systemClock } from '../../../src/clock.js'
 import { proxyAgent } from '../../../src/api/proxy/proxy-agent.js'
 
 const rows = [
@@ -25,7 +26,7 @@ describe('a proxy that accepts the connection and does not answer', () => {
       const address = proxy.address()
       assert.ok(isAddress(address))
       const place = `127.0.0.1:${address.port}`
-      const agent = proxyAgent(new URL(`${scheme}://me:secret@${place}`))
+      const agent = proxyAgent(new URL(`${scheme}://me:secret@${place}`), systemClock)
       const failed = once(request({ host: '192.0.2.1', port: 6443, agent }).end(), 'error')
       const socket = await new Promise<Socket>((resolve) => proxy.once('connection', resolve))
       const closed = once(socket, 'close')

@@ -42,7 +42,7 @@ class Lab {
         this.told.push(...events)
         this.changes.push(change)
       },
-      after: (ms, wake) => clock.schedule(ms, wake),
+      clock,
       log,
     })
     this.watch.end.catch((error: unknown) => {

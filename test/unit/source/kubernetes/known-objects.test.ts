@@ -21,7 +21,7 @@ beforeEach(() => {
     },
   }
   problems = new StateReporter({
-    log: openLog({ format: 'json', verbosity: 0, destination, now: () => 0 }),
+    log: openLog({ format: 'json', verbosity: 0, destination, clock: { unixMs: () => 0 } }),
     level: 'error',
     trouble: 'not in force',
     recovery: 'in force again',
