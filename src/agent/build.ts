@@ -4,7 +4,7 @@ import { hostname } from 'node:os'
 import type { Registry } from 'prom-client'
 import { flagTexts } from '../cli/index.js'
 import { effectiveConfiguration, type Config, type ProxyMode } from '../config/index.js'
-import { countCpus, isSysfsReadOnly, type Kernel } from '../kernel/index.js'
+import type { Kernel } from '../kernel/index.js'
 import type { EventRecorder } from '../event.js'
 import { StateReporter, type AdjustableLog } from '../log.js'
 import { openKernelMetrics, processStartMs, type Metrics } from '../metrics/index.js'
@@ -13,12 +13,9 @@ import { endStartOfV8, releaseMemory, type ServiceManager } from '../process/ind
 import { AgentServers, HealthCheckServers } from '../server/index.js'
 import { openMode } from './open-mode.js'
 import { retryStart, Synchronizer, type Mode } from '../engine/index.js'
-import { setConntrack } from '../host/index.js'
+import { countCpus, isSysfsReadOnly, setConntrack } from '../host/index.js'
 import type { Clock } from '../clock.js'
 import { leavingOthers } from './modes.js'
-
-const onlineCpus = '/sys/devices/system/cpu/online'
-const mountsFile = '/proc/self/mounts'
 
 /** What brings the world into the kernel. */
 export interface Agent {
@@ -157,11 +154,11 @@ async function prepareConntrack(
 ): Promise<void> {
   await setConntrack({
     config: config.conntrack,
-    cpus: await countCpus(onlineCpus),
+    cpus: await countCpus(),
     kernel,
     log,
     events,
     nodeName: name,
-    isSysfsReadOnly: async () => await isSysfsReadOnly(mountsFile),
+    isSysfsReadOnly,
   })
 }

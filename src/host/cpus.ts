@@ -5,10 +5,10 @@ import { availableParallelism } from 'node:os'
 const ranges = /^\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*$/u
 
 /**
- * The machine's CPUs that are online, whichever of them we may use. `file`: /sys/devices/system/cpu/online. Where nobody can
- * read it, those that we may use.
+ * The number of the machine's online CPUs, including those that this process may not use. Where `file` cannot be read, the number of
+ * CPUs that it may use.
  */
-export async function countCpus(file: string): Promise<number> {
+export async function countCpus(file = '/sys/devices/system/cpu/online'): Promise<number> {
   const text = await readFile(file, 'utf8').catch(() => '')
   if (!ranges.test(text.trim())) return availableParallelism()
   let count = 0

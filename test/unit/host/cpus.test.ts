@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { countCpus } from '../../../src/kernel/index.js'
+import { countCpus } from '../../../src/host/index.js'
 
 describe('countCpus', () => {
   let folder: string

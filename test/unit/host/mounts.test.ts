@@ -4,7 +4,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { isSysfsReadOnly } from '../../../src/kernel/index.js'
+import { isSysfsReadOnly } from '../../../src/host/index.js'
 
 const proc = 'proc /proc proc rw,nosuid,nodev,noexec,relatime 0 0'
 
