@@ -1,14 +1,14 @@
 // The program: reads how it was called, and does that.
-import { cleanUp, initialise, run, writeConfig } from './agent/index.js'
+import { cleanUp, initialise, run, writeConfig, adviceOn } from './agent/index.js'
 import { parseArguments, flagTexts } from './cli/index.js'
+import { systemClock } from './clock.js'
 import { inputWarnings, readConfigFile } from './config/index.js'
 import { openKernel } from './kernel/index.js'
 import { openLog, openStandardOutput } from './log.js'
 import { followLogSignals, prepareV8, ServiceManager } from './process/index.js'
-import { adviceOn } from './agent/index.js'
 
 async function main(): Promise<number> {
-  prepareV8()
+  prepareV8(systemClock)
   const invocation = parseArguments(process.argv.slice(2), readConfigFile)
   if ('exitCode' in invocation) {
     const output = invocation.exitCode === 0 ? process.stdout : process.stderr
@@ -22,7 +22,7 @@ async function main(): Promise<number> {
     format: config.loggingFormat,
     verbosity: config.verbosity,
     destination,
-    now: Date.now,
+    clock: systemClock,
   })
   followLogSignals(log)
   if (config.verbosity >= 1) log.info('Flags', { flags: flagTexts(process.argv.slice(2)) })
@@ -32,13 +32,13 @@ async function main(): Promise<number> {
     environment: process.env,
     pid: process.pid,
     notify: (socket, state) => kernel.notifyServiceManager(socket, state),
-    every: (periodMs, wake) => void setInterval(wake, periodMs).unref(),
+    clock: systemClock,
     log,
   })
   try {
     if (config.cleanup) return await cleanUp(config, kernel)
-    if (config.initOnly) return await initialise({ config, kernel, log, manager })
-    return await run({ config, configFile, kernel, log, manager })
+    if (config.initOnly) return await initialise({ config, kernel, clock: systemClock, log, manager })
+    return await run({ config, configFile, kernel, clock: systemClock, log, manager })
   } catch (error) {
     process.stderr.write(`viaduct: ${adviceOn(error)}\n`)
     return 1

@@ -1,13 +1,15 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 
-/** The source of time. Tests use a manual clock. */
+/** The source of time. Every room gets it as an option; tests use a manual clock. */
 export interface Clock {
-  /** Milliseconds since an arbitrary moment; monotonic. */
+  /** Milliseconds since an arbitrary moment; monotonic. For delays and durations. */
   now(): number
-  /** Seconds since 1970, for time stamps only. */
-  unixSeconds(): number
+  /** Milliseconds since 1970, for time stamps and expiry dates only: an administrator may set this clock back. */
+  unixMs(): number
   /** Calls `wake` once after `delayMs`. The returned function cancels the call. */
   schedule(delayMs: number, wake: () => void): () => void
+  /** Calls `wake` every `periodMs` until the returned function is called. Does not keep the process alive. */
+  every(periodMs: number, wake: () => void): () => void
   /** Resolves after other pending work of the event loop has run. */
   pause(): Promise<void>
 }
@@ -19,7 +21,7 @@ export const systemClock: Clock = {
     const [seconds, nanoseconds] = process.hrtime()
     return seconds * 1000 + nanoseconds / 1e6
   },
-  unixSeconds: () => Date.now() / 1000,
+  unixMs: () => Date.now(),
   schedule: (delayMs, wake) => {
     if (delayMs <= 0) {
       // Node turns a timer of 0 ms into one of 1 ms.
@@ -28,6 +30,10 @@ export const systemClock: Clock = {
     }
     const timer = setTimeout(wake, delayMs)
     return () => clearTimeout(timer)
+  },
+  every: (periodMs, wake) => {
+    const timer = setInterval(wake, periodMs).unref()
+    return () => clearInterval(timer)
   },
   pause: async () => {
     await nextTurn()

@@ -1,5 +1,6 @@
 // Logging: JSON lines (pino) on a synchronous destination, or the same lines for people. No transport, no thread.
 import { pino, type DestinationStream, type Logger } from 'pino'
+import { systemClock, type Clock } from './clock.js'
 import type { EventRecorder, EventReport } from './event.js'
 
 /** Keys that kube-proxy's users search for, spelled as kube-proxy spells them; others may be added. */
@@ -40,8 +41,7 @@ export interface LogOptions {
   readonly verbosity: number
   /** Whole lines, in order. The agent passes a synchronous one, so that nothing is lost at exit. */
   readonly destination: DestinationStream
-  /** Unix milliseconds. */
-  readonly now: () => number
+  readonly clock: Pick<Clock, 'unixMs'>
 }
 
 type Level = 'error' | 'warn' | 'info' | 'debug' | 'trace'
@@ -60,7 +60,7 @@ export function openLog(options: LogOptions): AdjustableLog {
     {
       level: levelOfVerbosity(options.verbosity),
       base: null,
-      timestamp: () => `,"ts":${options.now()}`,
+      timestamp: () => `,"ts":${options.clock.unixMs()}`,
       formatters: { level: (label) => ({ level: label }) },
       serializers: { err: describeError },
     },
@@ -169,8 +169,8 @@ export interface StateReporterOptions {
   readonly events?: EventRecorder
   /** Told how many keys have a problem, whenever that number changes. */
   readonly count: (problems: number) => void
-  /** Calls `wake` once after `delayMs`. Default: a timer that keeps no process alive. */
-  readonly after?: (delayMs: number, wake: () => void) => void
+  /** Default: the clock of this machine. */
+  readonly clock?: Pick<Clock, 'every'>
 }
 
 /**
@@ -184,10 +184,10 @@ export class StateReporter {
   readonly #recoveries: LineLimit
 
   constructor(options: StateReporterOptions) {
-    const { log, level, trouble, recovery, after = afterUnref } = options
+    const { log, level, trouble, recovery, clock = systemClock } = options
     this.#options = options
-    this.#troubles = new LineLimit(after, (count) => log[level](`${trouble}: ${moreLines}`, { count }))
-    this.#recoveries = new LineLimit(after, (count) => log.info(`${recovery}: ${moreLines}`, { count }))
+    this.#troubles = new LineLimit(clock, (count) => log[level](`${trouble}: ${moreLines}`, { count }))
+    this.#recoveries = new LineLimit(clock, (count) => log.info(`${recovery}: ${moreLines}`, { count }))
   }
 
   /** undefined: `key` is well. Writes a line only when that is news. */
@@ -223,29 +223,27 @@ const moreLines = `more within ${periodMs / 1000} s than the ${linesPerPeriod} w
 
 /** Counts lines of one kind; a period begins with its first line. */
 class LineLimit {
-  readonly #after: (delayMs: number, wake: () => void) => void
+  readonly #clock: Pick<Clock, 'every'>
   readonly #summarize: (count: number) => void
   #lines = 0
+  #endPeriod: () => void = () => {}
 
   /** `summarize` gets the number of lines over the limit, if there are any, at the end of each period. */
-  constructor(after: (delayMs: number, wake: () => void) => void, summarize: (count: number) => void) {
-    this.#after = after
+  constructor(clock: Pick<Clock, 'every'>, summarize: (count: number) => void) {
+    this.#clock = clock
     this.#summarize = summarize
   }
 
   /** Counts a line, and says whether it is to be written. */
   take(): boolean {
-    if (this.#lines++ === 0) this.#after(periodMs, () => this.#end())
+    if (this.#lines++ === 0) this.#endPeriod = this.#clock.every(periodMs, () => this.#end())
     return this.#lines <= linesPerPeriod
   }
 
   #end(): void {
+    this.#endPeriod()
     const count = this.#lines - linesPerPeriod
     this.#lines = 0
     if (count > 0) this.#summarize(count)
   }
-}
-
-function afterUnref(delayMs: number, wake: () => void): void {
-  setTimeout(wake, delayMs).unref()
 }

@@ -2,17 +2,13 @@
 import type { Config } from '../config/index.js'
 import type { Log } from '../log.js'
 import type { Metrics } from '../metrics/index.js'
-import { nodeFileSystem, openSource, type OpenedSource, type Timers } from '../source/index.js'
-import { systemClock } from '../clock.js'
-
-export const timers = {
-  now: () => systemClock.now(),
-  after: (delayMs: number, wake: () => void) => systemClock.schedule(delayMs, wake),
-} satisfies Timers
+import { nodeFileSystem, openSource, type OpenedSource } from '../source/index.js'
+import type { Clock } from '../clock.js'
 
 export interface ConfiguredSourceOptions {
   readonly config: Config
   readonly nodeName: string
+  readonly clock: Clock
   readonly log: Log
   readonly metrics: Metrics
   /** Called with what ends the source after its start. */
@@ -30,7 +26,6 @@ export async function openConfiguredSource({
   return await openSource(config, {
     ...dependencies,
     fileSystem: nodeFileSystem,
-    timers,
     environment: process.env,
   })
 }

@@ -8,9 +8,9 @@ import { type EventReport, nodeReference } from '../event.js'
 import { EventSender } from '../events/index.js'
 import { BugError } from '../errors.js'
 import type { Kernel } from '../kernel/index.js'
-import type { AdjustableLog, Log } from '../log.js'
+import type { AdjustableLog } from '../log.js'
 import { openMetrics, openProcessMetrics } from '../metrics/index.js'
-import { nodeName, NodeWatch } from '../node/index.js'
+import { nodeName } from '../node/index.js'
 import {
   endInOrder,
   setOomScore,
@@ -20,13 +20,10 @@ import {
   type ServiceManager,
   FirstEnd,
 } from '../process/index.js'
-import type { ObjectEvent } from '../source/index.js'
 import { Inbox } from '../engine/index.js'
 import { build, type Agent } from './build.js'
-import { openConfiguredSource, timers } from './open-source.js'
-import { systemClock } from '../clock.js'
-
-const every = (periodMs: number, wake: () => void): void => void setInterval(wake, periodMs).unref()
+import { openConfiguredSource } from './open-source.js'
+import type { Clock } from '../clock.js'
 
 /** How long events may take that are not sent yet: at an end that was asked for, and at one that they may explain. */
 const [farewellMs, lastWordsMs] = [200, 1000]
@@ -36,24 +33,21 @@ export interface RunOptions {
   /** Followed while the agent runs; undefined: there is none. */
   readonly configFile: ConfigFile | undefined
   readonly kernel: Kernel
+  readonly clock: Clock
   readonly log: AdjustableLog
   readonly manager: ServiceManager
 }
 
 /** Brings the world into the kernel until somebody ends it. Resolves with the exit code; rejects with what ended it otherwise. */
 export async function run(options: RunOptions): Promise<number> {
-  const { config, configFile, log } = options
-  const uncaught = uncaughtError({
-    log,
-    process,
-    after: (delayMs, wake) => void setTimeout(wake, delayMs).unref(),
-  })
+  const { configFile, clock, log } = options
+  const uncaught = uncaughtError({ log, process, clock })
   const end = new FirstEnd()
   end.onSignal(stopSignal())
   end.onFailureOf(uncaught)
-  guardProcess(config, log)
+  guardProcess(options)
   const following = new AbortController()
-  end.onFailureOf(watchConfigFile(configFile, { signal: following.signal, after: timers.after }))
+  end.onFailureOf(watchConfigFile(configFile, { signal: following.signal, clock }))
   try {
     const signal = await live(options, end)
     await Promise.race([uncaught, Promise.resolve()]) // throws what came during the end
@@ -66,14 +60,14 @@ export async function run(options: RunOptions): Promise<number> {
 
 /** Resolves with the signal that ended it. */
 async function live(options: RunOptions, end: FirstEnd): Promise<NodeJS.Signals> {
-  const { config, kernel, log, manager } = options
+  const { config, kernel, clock, log, manager } = options
   const registry = new Registry()
   const metrics = openMetrics(registry)
-  openProcessMetrics(registry, config, every)
+  openProcessMetrics(registry, config, clock)
   const name = nodeName(config, hostname())
   // First of all: nothing on the node changes before the inputs hold.
   const opened = await end.before(
-    openConfiguredSource({ config, nodeName: name, log, metrics, onCrash: end.fail }),
+    openConfiguredSource({ config, nodeName: name, clock, log, metrics, onCrash: end.fail }),
   )
   if (typeof opened === 'string') return opened
   const { source, client } = opened
@@ -81,24 +75,21 @@ async function live(options: RunOptions, end: FirstEnd): Promise<NodeJS.Signals>
     client,
     nodeName: name,
     limit: config.client.clientConnection,
-    timers,
-    unixMs: Date.now,
+    clock,
     random: Math.random,
     log,
     metrics,
   })
-  const inbox = new Inbox(systemClock)
-  const deliver = (events: readonly ObjectEvent[]): void => inbox.deliver(events)
-  const nodeWatch = new NodeWatch({ name, config, deliver, after: timers.after, log })
-  // The kernel may be loading its modules meanwhile; what it lacks is reported before what the world lacks.
-  const reading = source.start((events) => nodeWatch.see(events))
+  const inbox = new Inbox(clock)
+  // The kernel may load its modules meanwhile. The agent takes the events only when it is built.
+  const reading = source.start((events) => inbox.deliver(events))
   reading.catch(() => undefined)
   let agent: Agent | undefined
   let signal: NodeJS.Signals | undefined
   let isWell = false
   try {
     const built = await end.before(
-      build({ config, kernel, log, metrics, registry, manager, events: sender, onCrash: end.fail }),
+      build({ config, kernel, clock, log, metrics, registry, manager, events: sender, onCrash: end.fail }),
     )
     if (typeof built === 'string') signal = built
     else {
@@ -106,16 +97,15 @@ async function live(options: RunOptions, end: FirstEnd): Promise<NodeJS.Signals>
       log.info('viaduct starts', { version: config.version, mode: built.mode })
       built.synchronizer.start()
       sender.record(startOf(name))
-      nodeWatch.programs(built.families)
       end.onFailureOf(reading)
-      end.onFailureOf(nodeWatch.end)
-      end.onFailureOf(inbox.open((events) => built.synchronizer.deliver(events)))
+      end.onFailureOf(built.nodeWatch.end)
+      end.onFailureOf(inbox.open((events) => built.nodeWatch.see(events)))
       end.onFailureOf(built.servers.start(built.inForce))
       signal = await end.happened
     }
   } finally {
     manager.stopping()
-    nodeWatch.close()
+    agent?.nodeWatch.close()
     kernel.hurry()
     const told = sender.stop(signal === undefined ? lastWordsMs : farewellMs)
     const parts = [
@@ -136,11 +126,10 @@ function startOf(node: string): EventReport {
   return { type: 'Normal', reason: 'Starting', action: 'StartKubeProxy', regarding, note: '' }
 }
 
-function guardProcess({ oomScoreAdj }: Config, log: Log): void {
-  setOomScore({ score: oomScoreAdj, after: timers.after, log })
+function guardProcess({ config, clock, log }: RunOptions): void {
+  setOomScore({ score: config.oomScoreAdj, clock, log })
   watchStrain({
-    every,
-    now: timers.now,
+    clock,
     heap: () => {
       const { used_heap_size: used, heap_size_limit: limit } = getHeapStatistics()
       return { used, limit }

@@ -21,12 +21,13 @@ export async function cleanUp(config: Config, kernel: Kernel): Promise<number> {
 export async function initialise(
   options: Omit<BuildOptions, 'metrics' | 'registry' | 'events' | 'onCrash'>,
 ): Promise<number> {
-  const { config, log } = options
+  const { config, clock, log } = options
   const registry = new Registry()
   const metrics = openMetrics(registry)
   await openConfiguredSource({
     config,
     nodeName: nodeName(config, hostname()),
+    clock,
     log,
     metrics,
     onCrash: () => {},

@@ -2,14 +2,14 @@
 // volume changes by a link on the way to it, so every link on that way is watched as well.
 import { lstatSync, readlinkSync, statSync, watch, type FSWatcher } from 'node:fs'
 import { basename, isAbsolute, join, resolve } from 'node:path'
+import type { Clock } from '../clock.js'
 import { ConfigError } from '../errors.js'
 import { readConfigFile } from './files.js'
 
 export interface ConfigWatchOptions {
   /** Ends the watch. */
   readonly signal: AbortSignal
-  /** Calls `wake` once. */
-  readonly after: (delayMs: number, wake: () => void) => unknown
+  readonly clock: Pick<Clock, 'schedule'>
 }
 
 /**
@@ -103,7 +103,7 @@ class ConfigWatch {
   #lookSoon(): void {
     if (this.#isWaiting) return
     this.#isWaiting = true
-    this.#state.after(settleMs, () => this.look())
+    this.#state.clock.schedule(settleMs, () => this.look())
   }
 }
 

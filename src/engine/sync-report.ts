@@ -46,7 +46,7 @@ export class SyncReport {
     if (this.#oldestEventMs !== undefined && !this.isFailed)
       metrics.eventToKernelSeconds.observe((nowMs - this.#oldestEventMs) / 1000)
     const failed = this.#counts.report(metrics)
-    if (failed === 0 && !this.isFailed) metrics.lastSyncTimestampSeconds.set(clock.unixSeconds())
+    if (failed === 0 && !this.isFailed) metrics.lastSyncTimestampSeconds.set(clock.unixMs() / 1000)
     if (!log.writes('debug')) return
     log.debug('Sync done', {
       ipFamily: logFamily(this.#family),

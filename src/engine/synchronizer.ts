@@ -1,7 +1,7 @@
 import type { IpFamily } from '../address.js'
 import type { LinkWatch, Links } from '../kernel/index.js'
 import type { Metrics, PacketTotals } from '../metrics/index.js'
-import type { NodeTracker } from '../node/index.js'
+import { noNodeChange, type NodeChange } from '../node/index.js'
 import type { ObjectEvent } from '../source/index.js'
 import type { FamilyHealth } from './backlog.js'
 import { BoundedRunner } from './bounded-runner.js'
@@ -17,7 +17,6 @@ export interface SynchronizerOptions {
   /** Called once, when everything was in the kernel for the first time. */
   readonly onInForce: () => void
   readonly links: Pick<Links, 'watch'>
-  readonly node: NodeTracker
   readonly clock: Clock
   readonly metrics: Pick<
     Metrics,
@@ -55,18 +54,11 @@ export class Synchronizer {
     this.#families = options.mode.families.map((family) => this.#open(family))
   }
 
-  /** Events that were seen together; the runs that they need start in the same turn. */
-  deliver(events: readonly ObjectEvent[]): void {
-    const change = { routing: false, vipBinding: false, modeSettings: false }
-    for (const event of events) {
-      const { routing, vipBinding, modeSettings } = this.#options.node.apply(event)
-      change.routing ||= routing
-      change.vipBinding ||= vipBinding
-      change.modeSettings ||= modeSettings
-    }
+  /** Events that came together, and what they changed in the facts of the Node. Their runs start in the same turn. */
+  deliver(events: readonly ObjectEvent[], nodeChange: NodeChange = noNodeChange): void {
     let isWork = false
     for (const { pipeline, runner } of this.#families) {
-      const isNodeConcerned = pipeline.applyNode(change)
+      const isNodeConcerned = pipeline.applyNode(nodeChange)
       if (!pipeline.apply(events) && !isNodeConcerned) continue
       isWork = true
       runner.request()

@@ -1,19 +1,13 @@
+import { Backoff } from '../backoff.js'
+import type { Clock } from '../clock.js'
 import type { EventRecorder, EventReport } from '../event.js'
 import { StateReporter, type Log, type Problem } from '../log.js'
 import type { Metrics } from '../metrics/index.js'
-import {
-  ApiError,
-  type ApiClient,
-  type ApiWrite,
-  type ClientOptions,
-  openApiClient,
-  type Timers,
-} from '../source/index.js'
+import { ApiError, type ApiClient, type ApiWrite, type ClientOptions, openApiClient } from '../api/index.js'
 import { eventObject, seriesField } from './event-object.js'
 import { type EventSeries, seriesEndMs, SeriesTable } from './event-series.js'
 import { Refusals } from './refusals.js'
 import { type RateLimit, TokenBucket } from './token-bucket.js'
-import { Backoff } from '../backoff.js'
 
 export interface EventSenderOptions {
   /** undefined: there is no API server, and nothing is sent. */
@@ -21,8 +15,7 @@ export interface EventSenderOptions {
   /** Who tells. */
   readonly nodeName: string
   readonly limit: RateLimit
-  readonly timers: Timers
-  readonly unixMs: () => number
+  readonly clock: Clock
   /** From 0 to below 1. */
   readonly random: () => number
   readonly log: Log
@@ -53,9 +46,9 @@ export class EventSender implements EventRecorder {
   #cancelSweep: (() => void) | undefined
 
   constructor(options: EventSenderOptions) {
-    const { limit, timers, log } = options
+    const { limit, clock, log } = options
     this.#options = options
-    this.#bucket = new TokenBucket(limit, () => timers.now())
+    this.#bucket = new TokenBucket(limit, () => clock.now())
     this.#troubles = new StateReporter({
       log,
       level: 'warn',
@@ -67,11 +60,11 @@ export class EventSender implements EventRecorder {
   }
 
   record(report: EventReport): void {
-    const { client, timers, unixMs, nodeName, random, log } = this.#options
+    const { client, clock, nodeName, random, log } = this.#options
     if (this.#isClosed) return
     log.debug('Event', { ...report })
     if (client === undefined) return
-    const at = { ms: timers.now(), unixMs: unixMs() }
+    const at = { ms: clock.now(), unixMs: clock.unixMs() }
     const series = this.#series.note(report, at, () =>
       eventObject(report, { nodeName, unixMs: at.unixMs, random: random() }),
     )
@@ -84,7 +77,7 @@ export class EventSender implements EventRecorder {
     this.#isClosed = true
     this.#cancelSweep?.()
     if (this.#sending !== undefined) {
-      const cancel = this.#options.timers.after(graceMs, () => this.#end.abort())
+      const cancel = this.#options.clock.schedule(graceMs, () => this.#end.abort())
       await this.#sending
       cancel()
     }
@@ -103,7 +96,7 @@ export class EventSender implements EventRecorder {
   }
 
   async #sendAll(clientOptions: ClientOptions): Promise<void> {
-    this.#client ??= openApiClient(clientOptions, this.#options.timers, this.#end.signal)
+    this.#client ??= openApiClient(clientOptions, this.#options.clock, this.#end.signal)
     const client = await this.#client
     for (const series of this.#waiting) {
       await this.#sleep(this.#bucket.take())
@@ -118,7 +111,7 @@ export class EventSender implements EventRecorder {
 
   /** Until it is there, or it is given up. */
   async #send(series: EventSeries, client: ApiClient): Promise<void> {
-    const { random, metrics, timers } = this.#options
+    const { random, metrics, clock } = this.#options
     const backoff = new Backoff({ random, shortestMs: 800, longestMs: 30_000 })
     for (let attempt = 1; ; attempt++) {
       const failure = await this.#write(series, client)
@@ -128,7 +121,7 @@ export class EventSender implements EventRecorder {
         return metrics.apiEvent('sent')
       }
       if (!mayPass(failure)) {
-        this.#refusals.note(failure, series.event, timers.now())
+        this.#refusals.note(failure, series.event, clock.now())
         break
       }
       this.#troubles.report('API', troubleOf(failure))
@@ -152,7 +145,7 @@ export class EventSender implements EventRecorder {
       if (error instanceof ApiError) return error
       throw error
     }
-    series.toldMs = this.#options.timers.now()
+    series.toldMs = this.#options.clock.now()
     return undefined
   }
 
@@ -176,11 +169,11 @@ export class EventSender implements EventRecorder {
   #sweepLater(client: ClientOptions): void {
     const isNeeded = this.#series.size > 0 || this.#refusals.size > 0
     if (this.#isClosed || this.#cancelSweep !== undefined || !isNeeded) return
-    const { timers } = this.#options
-    this.#cancelSweep = timers.after(seriesEndMs, () => {
+    const { clock } = this.#options
+    this.#cancelSweep = clock.schedule(seriesEndMs, () => {
       this.#cancelSweep = undefined
-      this.#refusals.sweep(timers.now())
-      for (const series of this.#series.sweep(timers.now())) this.#enqueue(series, client)
+      this.#refusals.sweep(clock.now())
+      for (const series of this.#series.sweep(clock.now())) this.#enqueue(series, client)
       this.#sweepLater(client)
     })
   }
@@ -195,7 +188,7 @@ export class EventSender implements EventRecorder {
         signal.removeEventListener('abort', wake)
         resolve()
       }
-      const cancel = this.#options.timers.after(delayMs, wake)
+      const cancel = this.#options.clock.schedule(delayMs, wake)
       signal.addEventListener('abort', wake)
     })
   }

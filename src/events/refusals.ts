@@ -1,5 +1,5 @@
 import { StateReporter, type Log } from '../log.js'
-import type { ApiError } from '../source/index.js'
+import type { ApiError } from '../api/index.js'
 import type { EventObject } from './event-object.js'
 
 /** A refusal that has not come again for so long is over. */

@@ -4,6 +4,7 @@
 // Read next: kernel-settings.ts, conntrack-settings.ts, find-xtables.ts, machine-addresses.ts.
 export { setConntrack } from './conntrack-settings.js'
 export { familiesWithXtables, findsInvalid, isWithoutXtables } from './find-xtables.js'
+export { countCpus } from './cpus.js'
 export { inOrder } from './in-order.js'
 export {
   type KernelSetting,
@@ -12,3 +13,4 @@ export {
   ensureSetting,
 } from './kernel-settings.js'
 export { dummyDeviceName, machineAddresses } from './machine-addresses.js'
+export { isSysfsReadOnly } from './mounts.js'

@@ -32,6 +32,4 @@ export {
   routeLayout,
   virtualServerLayout,
 } from './records.js'
-export { countCpus } from './system/cpus.js'
-export { isSysfsReadOnly } from './system/mounts.js'
 export { openKernel, type Kernel, type KernelOptions } from './open-kernel.js'

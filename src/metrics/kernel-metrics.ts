@@ -1,5 +1,6 @@
 // What the kernel, and our side of it, count anyway: read when somebody asks.
 import { Counter, type Registry } from 'prom-client'
+import type { Clock } from '../clock.js'
 
 /** Packets that rules of iptables mode met; never less than before. */
 export interface PacketTotals {
@@ -14,8 +15,7 @@ export interface KernelFacts {
   readonly calls: () => ReadonlyMap<string, number>
   /** Resolves with undefined in modes without such rules; where it rejects, which is a bug, the samples of the scrape are missing. */
   readonly packets: () => Promise<PacketTotals | undefined>
-  /** Calls `wake` once after `delayMs`, unless the returned function is called before. */
-  readonly after: (delayMs: number, wake: () => void) => () => void
+  readonly clock: Pick<Clock, 'schedule'>
 }
 
 /** A scrape waits so long for packets, as a table may be locked by others; then it has those of the reading before. */
@@ -66,7 +66,7 @@ export function openKernelMetrics(registry: Registry, facts: KernelFacts): void 
 }
 
 /** Of one reading for all who ask while it is under way; of the last one where it takes too long. */
-function lastTotals({ packets, after }: KernelFacts): () => Promise<PacketTotals | undefined> {
+function lastTotals({ packets, clock }: KernelFacts): () => Promise<PacketTotals | undefined> {
   let last: PacketTotals | undefined
   let reading: Promise<void> | undefined
   const read = async (): Promise<void> => {
@@ -75,14 +75,14 @@ function lastTotals({ packets, after }: KernelFacts): () => Promise<PacketTotals
   }
   return async () => {
     reading ??= read()
-    await orAfter(reading, after)
+    await orAfter(reading, clock)
     return last
   }
 }
 
-async function orAfter(reading: Promise<void>, after: KernelFacts['after']): Promise<void> {
+async function orAfter(reading: Promise<void>, clock: KernelFacts['clock']): Promise<void> {
   await new Promise<void>((resolve, reject) => {
-    const cancel = after(patienceMs, resolve)
+    const cancel = clock.schedule(patienceMs, resolve)
     reading.finally(cancel).then(resolve, reject)
   })
 }

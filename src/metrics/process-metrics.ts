@@ -2,6 +2,7 @@
 // them; nothing of it costs anything before the first scrape.
 import { readdir, readFile } from 'node:fs/promises'
 import { Counter, Gauge, type Registry } from 'prom-client'
+import type { Clock } from '../clock.js'
 import { BugError } from '../errors.js'
 
 export interface BuildFacts {
@@ -12,20 +13,19 @@ export interface BuildFacts {
 }
 
 /** Unix milliseconds. */
-export function processStartMs(): number {
-  return Date.now() - process.uptime() * 1000
+export function processStartMs(clock: Pick<Clock, 'unixMs'>): number {
+  return clock.unixMs() - process.uptime() * 1000
 }
 
-/** Calls `wake` again and again, `periodMs` apart, and keeps no process alive. */
-type Every = (periodMs: number, wake: () => void) => void
+type ProcessClock = Pick<Clock, 'unixMs' | 'every'>
 
 /** Registers them, once. */
-export function openProcessMetrics(registry: Registry, facts: BuildFacts, every: Every): void {
+export function openProcessMetrics(registry: Registry, facts: BuildFacts, clock: ProcessClock): void {
   registerBuild(registry, facts)
-  registerProcess(registry)
+  registerProcess(registry, clock)
   registerLimits(registry)
   registerMemory(registry)
-  registerLoopDelay(registry, every)
+  registerLoopDelay(registry, clock)
 }
 
 function registerBuild(registry: Registry, { version, featureGates }: BuildFacts): void {
@@ -60,7 +60,7 @@ function registerBuild(registry: Registry, { version, featureGates }: BuildFacts
   enabled.set({ name, stage: '' }, featureGates[name] ? 1 : 0)
 }
 
-function registerProcess(registry: Registry): void {
+function registerProcess(registry: Registry, clock: ProcessClock): void {
   registry.registerMetric(
     new Counter({
       name: 'process_cpu_seconds_total',
@@ -78,7 +78,7 @@ function registerProcess(registry: Registry): void {
     help: 'Start time of the process since unix epoch in seconds.',
     registers: [],
   })
-  started.set(processStartMs() / 1000)
+  started.set(processStartMs(clock) / 1000)
   registry.registerMetric(started)
   onDemand(registry, {
     name: 'process_resident_memory_bytes',
@@ -130,7 +130,7 @@ const resolutionMs = 100
 /** A window of the process, not of a scraper: each of them sees every window, where it asks once a minute or more often. */
 const windowMs = 60_000
 
-function registerLoopDelay(registry: Registry, every: Every): void {
+function registerLoopDelay(registry: Registry, clock: ProcessClock): void {
   let watching: Promise<void> | undefined
   registry.registerMetric(
     new Gauge({
@@ -139,18 +139,21 @@ function registerLoopDelay(registry: Registry, every: Every): void {
       labelNames: ['quantile'],
       registers: [],
       async collect() {
-        watching ??= watchLoop(every, (quantile, seconds) => this.set({ quantile }, seconds))
+        watching ??= watchLoop(clock, (quantile, seconds) => this.set({ quantile }, seconds))
         await watching
       },
     }),
   )
 }
 
-async function watchLoop(every: Every, show: (quantile: string, seconds: number) => void): Promise<void> {
+async function watchLoop(
+  clock: ProcessClock,
+  show: (quantile: string, seconds: number) => void,
+): Promise<void> {
   const { monitorEventLoopDelay } = await import('node:perf_hooks')
   const histogram = monitorEventLoopDelay({ resolution: resolutionMs })
   histogram.enable()
-  every(windowMs, () => {
+  clock.every(windowMs, () => {
     show('0.5', delaySeconds(histogram.percentile(50)))
     show('0.99', delaySeconds(histogram.percentile(99)))
     show('1', delaySeconds(histogram.max))

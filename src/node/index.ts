@@ -16,4 +16,11 @@ export {
   type NodePortFacts,
 } from './node-port-addresses.js'
 export { NodeWatch } from './node-watch.js'
-export { NodeTracker, nodeAddresses, type NodeChange, type NodeFacts } from './node-tracker.js'
+export {
+  mergeNodeChanges,
+  nodeAddresses,
+  NodeTracker,
+  noNodeChange,
+  type NodeChange,
+  type NodeFacts,
+} from './node-tracker.js'

@@ -30,7 +30,18 @@ export interface NodeChange {
   readonly modeSettings: boolean
 }
 
-const nothing: NodeChange = { routing: false, vipBinding: false, modeSettings: false }
+/** An event that concerns no decision. */
+export const noNodeChange: NodeChange = { routing: false, vipBinding: false, modeSettings: false }
+
+/** What both changes may have changed. */
+export function mergeNodeChanges(one: NodeChange, other: NodeChange): NodeChange {
+  if (other === noNodeChange) return one
+  return {
+    routing: one.routing || other.routing,
+    vipBinding: one.vipBinding || other.vipBinding,
+    modeSettings: one.modeSettings || other.modeSettings,
+  }
+}
 
 /** Key of the taint that the cluster's autoscaler sets, whatever its effect. */
 const scaledDown = 'ToBeDeletedByClusterAutoscaler'
@@ -69,9 +80,9 @@ export class NodeTracker {
   apply(event: ObjectEvent): NodeChange {
     if (event.type === 'delete' && event.kind === 'Node' && event.key.name === this.#facts.name)
       this.#isEligible = false
-    if (event.type !== 'set' || event.object.kind !== 'Node') return nothing
+    if (event.type !== 'set' || event.object.kind !== 'Node') return noNodeChange
     const before = this.#facts
-    if (event.object.name !== before.name) return nothing
+    if (event.object.name !== before.name) return noNodeChange
     this.#isEligible = !event.object.deleted && !event.object.taintKeys.includes(scaledDown)
     const zone = event.object.labels[readLabels.zone]
     const [first] = nodeIPs(event.object)

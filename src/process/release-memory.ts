@@ -1,11 +1,11 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { Clock } from '../clock.js'
 
 /**
  * Returns to the system the memory that only the start needed. V8 keeps the young generation and gaps in the old one until it is idle,
  * and a proxy in a busy cluster is never idle for long. Blocks the event loop for some 0.1 s with 10,000 Services. Throws if Node was
  * built without the inspector, which has this command.
  */
-export async function releaseMemory(): Promise<void> {
+export async function releaseMemory(clock: Pick<Clock, 'pause'>): Promise<void> {
   const { Session } = await import('node:inspector')
   const session = new Session()
   session.connect()
@@ -18,7 +18,7 @@ export async function releaseMemory(): Promise<void> {
     })
   } finally {
     // The callback runs inside the session, which cannot disconnect there.
-    await nextTurn()
+    await clock.pause()
     session.disconnect()
   }
 }

@@ -1,4 +1,5 @@
 // Notifications to a service manager: sd_notify(3), sd_watchdog_enabled(3).
+import type { Clock } from '../clock.js'
 import { KernelError } from '../errors.js'
 import type { Log } from '../log.js'
 
@@ -8,8 +9,7 @@ export interface ServiceManagerOptions {
   readonly pid: number
   /** Throws KernelError. */
   readonly notify: (socket: string, state: string) => void
-  /** Calls `run` every `periodMs`. Does not keep the process alive. */
-  readonly every: (periodMs: number, run: () => void) => void
+  readonly clock: Pick<Clock, 'every'>
   readonly log: Log
 }
 
@@ -21,11 +21,11 @@ export class ServiceManager {
 
   /** Starts the watchdog notifications: twice per watchdog period, from the event loop. */
   constructor(options: ServiceManagerOptions) {
-    const { environment, every } = options
+    const { environment, clock } = options
     this.#options = options
     this.#socket = environment['NOTIFY_SOCKET']
     const periodMs = watchdogMs(options)
-    if (periodMs !== undefined) every(periodMs / 2, () => this.#notify('WATCHDOG=1'))
+    if (periodMs !== undefined) clock.every(periodMs / 2, () => this.#notify('WATCHDOG=1'))
   }
 
   /** Reports that the first sync has programmed all objects. */

@@ -1,11 +1,9 @@
 // Monitors of the event loop and of V8's heap. They warn before the agent is late or ends for lack of memory.
+import type { Clock } from '../clock.js'
 import { StateReporter, type Log, type Problem } from '../log.js'
 
 export interface StrainOptions {
-  /** Calls `look` every `periodMs`. Does not keep the process alive. */
-  readonly every: (periodMs: number, look: () => void) => void
-  /** Milliseconds; monotonic. */
-  readonly now: () => number
+  readonly clock: Pick<Clock, 'now' | 'every'>
   /** Bytes of V8's heap: in use, and the limit at which V8 ends the process. */
   readonly heap: () => { readonly used: number; readonly limit: number }
   readonly log: Log
@@ -20,7 +18,7 @@ const quietLooks = 60
 const [full, roomy] = [0.9, 0.75]
 
 /** Warns once when the event loop was blocked or the heap is nearly full, and reports the end of each problem. */
-export function watchStrain({ every, now, heap, log }: StrainOptions): void {
+export function watchStrain({ clock, heap, log }: StrainOptions): void {
   const problems = new StateReporter({
     log,
     level: 'warn',
@@ -28,11 +26,11 @@ export function watchStrain({ every, now, heap, log }: StrainOptions): void {
     recovery: 'Resource pressure ended',
     count: () => {},
   })
-  let lastMs = now()
+  let lastMs = clock.now()
   let quiet = 0
-  every(periodMs, () => {
-    const delayMs = now() - lastMs - periodMs
-    lastMs = now()
+  clock.every(periodMs, () => {
+    const delayMs = clock.now() - lastMs - periodMs
+    lastMs = clock.now()
     quiet = delayMs > longestDelayMs ? 0 : quiet + 1
     if (quiet === 0) problems.report('event loop', blocked(delayMs))
     else if (quiet >= quietLooks) problems.report('event loop', undefined)

@@ -1,3 +1,4 @@
+import type { Clock } from '../clock.js'
 import type { Log } from '../log.js'
 
 /** The part of Node's `process` that this file uses. */
@@ -10,8 +11,7 @@ interface EndingProcess {
 export interface UncaughtErrorOptions {
   readonly log: Pick<Log, 'error'>
   readonly process: EndingProcess
-  /** Calls `wake` once. */
-  readonly after: (delayMs: number, wake: () => void) => unknown
+  readonly clock: Pick<Clock, 'schedule'>
 }
 
 /** Limit for an orderly shutdown after an uncaught error. */
@@ -22,12 +22,12 @@ const longestEndMs = 10_000
  * since a shutdown may already be in progress. If the shutdown takes longer than 10 s, or a second error comes, the process exits.
  * The promise may stay unhandled.
  */
-export function uncaughtError({ log, process, after }: UncaughtErrorOptions): Promise<never> {
+export function uncaughtError({ log, process, clock }: UncaughtErrorOptions): Promise<never> {
   const uncaught = new Promise<never>((_resolve, reject) => {
     process.once('uncaughtException', (error) => {
       log.error('Uncaught error: the agent ends', { err: error })
       process.exitCode = 1
-      after(longestEndMs, () => process.exit(1))
+      clock.schedule(longestEndMs, () => process.exit(1))
       reject(error)
     })
   })

@@ -1,4 +1,5 @@
 import { setFlagsFromString } from 'node:v8'
+import type { Clock } from '../clock.js'
 
 const longestStartMs = 60_000
 
@@ -6,7 +7,7 @@ const longestStartMs = 60_000
  * Sets V8 options for the start, which builds each of 10,000 Services once on few cores (docs/benchmarks.md has the savings). NB: call it
  * after all modules are loaded: V8 compiles modules that Node loads later without the code cache.
  */
-export function prepareV8(): void {
+export function prepareV8(clock: Pick<Clock, 'every'>): void {
   // Inlines at most 100 bytes of bytecode per function, not 920: the compiler competes with the start for CPU.
   setFlagsFromString('--max-inlined-bytecode-size-cumulative=100')
   // Grows the young generation to its final size in one step: objects of the start survive, so early collections free nothing.
@@ -18,8 +19,11 @@ export function prepareV8(): void {
   // Objects of the start live long, later ones do not. Without this option V8 learns from the start to put later objects into the old
   // generation, where they and their references stay until a full collection.
   setFlagsFromString('--no-allocation-site-pretenuring')
-  // Also ends a start that is held up.
-  setTimeout(endStartOfV8, longestStartMs).unref()
+  // Also ends a start that takes too long.
+  const cancel = clock.every(longestStartMs, () => {
+    cancel()
+    endStartOfV8()
+  })
 }
 
 /**

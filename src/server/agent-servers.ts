@@ -17,7 +17,7 @@ export interface AgentServersOptions {
   readonly nodeName: string
   /** Receives an Event for a server that ends the agent. */
   readonly events: EventRecorder
-  readonly clock: Pick<Clock, 'now' | 'schedule' | 'unixSeconds'>
+  readonly clock: Pick<Clock, 'now' | 'schedule' | 'unixMs'>
   readonly log: AdjustableLog
 }
 
@@ -41,7 +41,7 @@ export class AgentServers {
     this.#clock = clock
     const pageProblems = reporter(log, 'Page failed', 'Page works again')
     const problems = reporter(log, 'Server cannot listen', 'Server listens now')
-    const nowMs = (): number => clock.unixSeconds() * 1000
+    const nowMs = (): number => clock.unixMs()
     const report = (reason: string, { message: note }: Error): void =>
       events.record({
         type: 'Warning',

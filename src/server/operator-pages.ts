@@ -17,7 +17,7 @@ export interface OperatorFacts extends ProcessFacts {
   readonly flags: () => Readonly<Record<string, string>>
 }
 
-type PagesClock = Pick<Clock, 'now' | 'schedule' | 'unixSeconds'>
+type PagesClock = Pick<Clock, 'now' | 'schedule' | 'unixMs'>
 
 export function operatorPages(facts: OperatorFacts, clock: PagesClock): Pages {
   const checks = openHealthcheckMetrics()
@@ -30,7 +30,7 @@ export function operatorPages(facts: OperatorFacts, clock: PagesClock): Pages {
     ['/healthz', (request) => pinged(request, checks)],
     ['/healthz/ping', () => text('ok')],
     ['/flagz', (request) => flagz(request, facts.flags())],
-    ['/statusz', (request) => statusz(request, { facts, nowMs: clock.unixSeconds() * 1000, paths })],
+    ['/statusz', (request) => statusz(request, { facts, nowMs: clock.unixMs(), paths })],
   ])
   const paths: readonly string[] = [...pages.keys()].toSorted()
   return pages

@@ -102,8 +102,8 @@ describe('rules wait for the networks of pods', { timeout: 60_000 }, () => {
       await world.put('EndpointSlice', webSlice)
       await world.put('Node', withoutNetworks)
       const agent = start('--detect-local-mode', 'NodeCIDR', ...world.arguments)
-      await agent.line((line) => line.includes('The Node lacks what the rules need'))
       await agent.line((line) => line.includes('viaduct starts'))
+      await agent.line((line) => line.includes('The Node lacks what the rules need'))
       assert.doesNotMatch(await saved(), /KUBE-/u)
       await world.put('Node', apiNode('node-a', '10.244.3.0/24'))
       await isInForce(agent)
@@ -120,8 +120,8 @@ describe('rules wait for the networks of pods', { timeout: 60_000 }, () => {
   it('SIGTERM ends the wait at once', async () => {
     const world = await manifestWorld()
     const agent = start('--detect-local-mode', 'NodeCIDR', ...world.arguments)
-    await agent.line((line) => line.includes('The Node lacks what the rules need'))
     await agent.line((line) => line.includes('viaduct starts'))
+    await agent.line((line) => line.includes('The Node lacks what the rules need'))
     agent.signal('SIGTERM')
     const { code, stderr } = await agent.ended
     assert.deepEqual({ code, stderr }, { code: 0, stderr: '' })

@@ -13,7 +13,7 @@ import { resolveConfig, type ConfigInput, type VipBinding } from '../../src/conf
 import type { EventReport } from '../../src/event.js'
 import { StateReporter, type AdjustableLog, type LogFields } from '../../src/log.js'
 import { openMetrics } from '../../src/metrics/index.js'
-import { NodeTracker } from '../../src/node/index.js'
+import { mergeNodeChanges, NodeTracker, noNodeChange } from '../../src/node/index.js'
 import type { ObjectEvent } from '../../src/source/index.js'
 import { iptablesMode } from '../../src/modes/iptables/index.js'
 import { ipvsMode, IpvsSettings } from '../../src/modes/ipvs/index.js'
@@ -151,7 +151,6 @@ export class PipelineLab {
       leaveOthers: leavingOthers(mode.name, { ...modeOptions, excludeCidrs: config.ipvs.excludeCIDRs }),
       onInForce: () => {},
       links: this.kernel.links,
-      node: this.node,
       clock: this.clock,
       metrics,
       onCrash: (error) => this.crashes.push(error),
@@ -161,7 +160,8 @@ export class PipelineLab {
 
   /** Delivers events, and waits until everything that follows at once is done. */
   async deliver(...events: readonly ObjectEvent[]): Promise<void> {
-    this.synchronizer.deliver(events)
+    const changes = events.map((event) => this.node.apply(event))
+    this.synchronizer.deliver(events, changes.reduce(mergeNodeChanges, noNodeChange))
     await settle()
   }
 

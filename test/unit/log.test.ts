@@ -9,7 +9,10 @@ function open(
 ): { readonly log: AdjustableLog; readonly lines: string[] } {
   const lines: string[] = []
   const destination = { write: (line: string) => void lines.push(line) }
-  return { log: openLog({ format, verbosity, destination, now: () => 1_767_225_600_000 }), lines }
+  return {
+    log: openLog({ format, verbosity, destination, clock: { unixMs: () => 1_767_225_600_000 } }),
+    lines,
+  }
 }
 
 describe('levelOfVerbosity', () => {
@@ -103,7 +106,7 @@ function report(verbosity = 0): {
     trouble: 'not programmed',
     recovery: 'programmed again',
     count: (problems) => counts.push(problems),
-    after: (delayMs, wake) => void clock.schedule(delayMs, wake),
+    clock,
   })
   return { reporter, lines, counts, clock }
 }

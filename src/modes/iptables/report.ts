@@ -33,7 +33,7 @@ export function reportPass(
   else metrics.partialSyncDurationSeconds.observe(seconds)
   if (written === undefined && !isFull) metrics.iptablesPartialRestoreFailures.inc()
   if (written !== undefined) {
-    metrics.lastSyncTimestampSeconds.set(clock.unixSeconds())
+    metrics.lastSyncTimestampSeconds.set(clock.unixMs() / 1000)
     if (oldestEventMs !== undefined) metrics.eventToKernelSeconds.observe((nowMs - oldestEventMs) / 1000)
   }
   if (!log.writes('debug')) return

@@ -1,11 +1,10 @@
+import { isMapping, textOf, type FieldProblem, type WireObject } from '../../api/index.js'
 import { BugError } from '../../errors.js'
 import type { StateReporter } from '../../log.js'
 import type { KubernetesObject, ObjectEvent } from '../objects.js'
-import { isMapping, type FieldProblem } from '../readers/fields.js'
 import { describeDocument, isProblems, joinProblems } from '../readers/read-object.js'
 import { initialEventsEnd } from './messages.js'
 import type { Resource } from './resources.js'
-import { textOf, type WireObject } from './wire-format.js'
 
 /** What the API server says of one kind, turned into events: only what is news. Pure, but for what it reports. */
 export class KnownObjects {

@@ -1,6 +1,6 @@
 import type { Log } from '../../log.js'
 import type { ObjectEvent } from '../objects.js'
-import type { Timers } from '../timers.js'
+import type { Clock } from '../../clock.js'
 
 /** Something of which all has to be known before anything may be deleted that an earlier run has left. */
 export interface KnownPart {
@@ -20,7 +20,7 @@ const longestPauseMs = 120_000
 
 export interface KnownWorldOptions {
   readonly parts: readonly KnownPart[]
-  readonly timers: Pick<Timers, 'now'>
+  readonly clock: Pick<Clock, 'now'>
   readonly log: Log
   readonly deliver: (events: readonly ObjectEvent[]) => void
 }
@@ -47,9 +47,9 @@ export class KnownWorld {
    * away nothing changes.
    */
   look(): void {
-    const { parts, timers, log, deliver } = this.#options
+    const { parts, clock, log, deliver } = this.#options
     if (this.#isSynced || !parts.every(({ isListed }) => isListed)) return
-    const nowMs = timers.now()
+    const nowMs = clock.now()
     const isFirst = this.#lastLookMs === undefined
     this.#heardMs += Math.min(nowMs - (this.#lastLookMs ?? nowMs), longestPauseMs)
     this.#lastLookMs = nowMs

@@ -1,15 +1,9 @@
 import { isIPv6 } from 'node:net'
 import { parseIpAddress } from '../../address.js'
+import type { Peer } from '../../api/index.js'
 import type { Log } from '../../log.js'
 import type { EndpointSlice, ObjectEvent, ObjectKey, Service, ServicePortSpec } from '../objects.js'
 import type { KnownPart } from './known-world.js'
-
-/** The other end of our connections. */
-export interface Peer {
-  /** In canonical text. */
-  readonly address: string
-  readonly port: number
-}
 
 /**
  * Never cut your own branch (docs/adr/0015-own-branch.md): events of the Service through which we reach the API server are withheld

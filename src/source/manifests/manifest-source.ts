@@ -2,7 +2,7 @@ import { ConfigError } from '../../errors.js'
 import type { Log, Problem, StateReporter } from '../../log.js'
 import type { ObjectEvent, Source } from '../objects.js'
 import { joinProblems } from '../readers/read-object.js'
-import type { Timers } from '../timers.js'
+import type { Clock } from '../../clock.js'
 import { Catalog, type Conflict } from './catalog.js'
 import type { KeyedObjects } from './document.js'
 import type { FileContents, FileSystem } from './file-system.js'
@@ -15,7 +15,7 @@ export interface ManifestSourceOptions {
   /** Absolute path of the folder. */
   readonly root: string
   readonly fileSystem: FileSystem
-  readonly timers: Timers
+  readonly clock: Clock
   readonly log: Log
   /** Told about files, folders and objects that are not in force as written. */
   readonly problems: StateReporter
@@ -51,12 +51,12 @@ export class ManifestSource implements Source {
 
   constructor(options: ManifestSourceOptions) {
     this.#options = options
-    this.#settler = new Settler(options.timers, () => this.#enqueue(() => this.#tree.take()))
-    this.#retryTimer = new RetryTimer(options.timers, () => this.#settler.touch())
+    this.#settler = new Settler(options.clock, () => this.#enqueue(() => this.#tree.take()))
+    this.#retryTimer = new RetryTimer(options.clock, () => this.#settler.touch())
     this.#tree = new WatchedTree({
       root: options.root,
       fileSystem: options.fileSystem,
-      timers: options.timers,
+      clock: options.clock,
       touched: () => {
         if (this.#started && !this.#stopped) this.#settler.touch()
       },
@@ -152,7 +152,7 @@ export class ManifestSource implements Source {
   }
 
   async #pause(delayMs: number): Promise<void> {
-    await new Promise<void>((resolve) => this.#options.timers.after(delayMs, resolve))
+    await new Promise<void>((resolve) => this.#options.clock.schedule(delayMs, resolve))
   }
 
   async #read({ changed, gone }: TreeChanges, changes: Changes): Promise<void> {
@@ -160,12 +160,12 @@ export class ManifestSource implements Source {
       changes.set(path, undefined)
       this.#unread.delete(path)
     }
-    const { timers } = this.#options
-    let begin = timers.now()
+    const { clock } = this.#options
+    let begin = clock.now()
     for (const path of changed) {
-      if (timers.now() - begin >= turnMs) {
+      if (clock.now() - begin >= turnMs) {
         await this.#pause(0)
-        begin = timers.now()
+        begin = clock.now()
       }
       if (this.#stopped) break
       this.#readFile(path, changes)

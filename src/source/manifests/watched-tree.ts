@@ -4,7 +4,7 @@ import type { DirectoryEntry, FileState, FileSystem } from './file-system.js'
 import { leadsTo, LinkTargets } from './link-targets.js'
 import { RootAnchor } from './root-anchor.js'
 import { requireFolder } from './root-folder.js'
-import type { Timers } from '../timers.js'
+import type { Clock } from '../../clock.js'
 
 /** What a look at the touched places found. Paths begin with the root as it was given. */
 export interface TreeChanges {
@@ -16,7 +16,7 @@ export interface TreeChanges {
 export interface WatchedTreeOptions {
   readonly root: string
   readonly fileSystem: FileSystem
-  readonly timers: Timers
+  readonly clock: Clock
   /** Something may have changed: call `take()` soon. */
   readonly touched: () => void
   /** A place that cannot be looked at (or can again): what was known of it stays. */
@@ -128,12 +128,12 @@ export class WatchedTree {
   }
 
   #noteEmptiness(): void {
-    const { root, timers, report } = this.#options
+    const { root, clock, report } = this.#options
     const directory = this.#directories.get(root)
     const isEmpty = directory !== undefined && !this.hasMore && namesIn(directory).size === 0
     if (isEmpty && this.#emptySinceMs === undefined) {
-      this.#emptySinceMs = timers.now()
-      this.#cancelGrace = timers.after(graceMs, () => this.#touchDirectory(root))
+      this.#emptySinceMs = clock.now()
+      this.#cancelGrace = clock.schedule(graceMs, () => this.#touchDirectory(root))
     } else if (!isEmpty && this.#emptySinceMs !== undefined) {
       this.#emptySinceMs = undefined
       this.#cancelGrace()
@@ -149,7 +149,7 @@ export class WatchedTree {
   /** Whether files may be gone only because the root is. */
   #keepsGone(): boolean {
     if (!this.#directories.has(this.#options.root) || this.hasMore) return true
-    return this.#emptySinceMs !== undefined && this.#options.timers.now() - this.#emptySinceMs < graceMs
+    return this.#emptySinceMs !== undefined && this.#options.clock.now() - this.#emptySinceMs < graceMs
   }
 
   /** Whether directories were too large for the last look. */

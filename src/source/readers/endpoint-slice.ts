@@ -1,7 +1,7 @@
 import { Type, type Static, type TSchema } from '@sinclair/typebox'
 import type { EndpointConditions, EndpointSlice, SliceEndpoint, SlicePort } from '../objects.js'
 import * as f from './fields.js'
-import type { FieldProblem } from './fields.js'
+import type { FieldProblem } from '../../api/index.js'
 
 const largestPort = 65535
 /** Label of an EndpointSlice: the Service that it belongs to. */

@@ -1,7 +1,8 @@
 // Kubernetes objects as the API and manifests write them: which reader reads which, and their names in messages.
 import type { KubernetesObject } from '../objects.js'
 import { readEndpointSlice } from './endpoint-slice.js'
-import { cut, isMapping, type FieldProblem } from './fields.js'
+import { isMapping, type FieldProblem } from '../../api/index.js'
+import { cut } from './fields.js'
 import { readNode } from './node.js'
 import { readService } from './service.js'
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { nodeReference } from '../../../src/event.js'
-import { masterOptions } from '../../../src/source/kubernetes/client-options.js'
+import { masterOptions } from '../../../src/api/client-options.js'
 import { EventLab, lost, starting, statusFault } from '../../support/event-lab.js'
 import { delays } from '../../support/kubernetes-lab.js'
 
@@ -86,7 +86,7 @@ describe('an Event', () => {
     const sender = lab.open({ client: undefined })
     sender.record(starting)
     assert.deepEqual(lab.log, ['Event'])
-    assert.equal(lab.timers.armed, 0)
+    assert.equal(lab.clock.armed, 0)
     assert.deepEqual(lab.results, { sent: 0, failed: 0, overflow: 0 })
   })
 })
@@ -111,7 +111,7 @@ describe('a repeated Event', () => {
       count: 10,
       lastObservedTime: '2026-01-31T12:00:00.000000Z',
     })
-    assert.equal(lab.timers.count(sweepMs), 0, 'the series has ended')
+    assert.equal(lab.clock.count(sweepMs), 0, 'the series has ended')
     sender.record(lost('web'))
     await lab.untilSent(4)
     assert.deepEqual(lab.stored, ['web x10', 'web x1'])
@@ -132,13 +132,13 @@ describe('a repeated Event', () => {
     sender.record(lost('web'))
     await lab.untilSent(2)
     for (let minute = 6; minute < 30; minute += 6) {
-      lab.timers.pass(5 * minuteMs)
+      lab.clock.pass(5 * minuteMs)
       sender.record(lost('web'))
       await lab.fire(sweepMs)
     }
     assert.equal(lab.results.sent, 2)
     lab.server.events.stored.clear()
-    lab.timers.pass(5 * minuteMs)
+    lab.clock.pass(5 * minuteMs)
     sender.record(lost('web'))
     await lab.fire(sweepMs)
     await lab.untilSent(3)
@@ -150,7 +150,7 @@ describe('a repeated Event', () => {
     const sender = lab.open()
     sender.record(lost('web'))
     sender.record(lost('shop'))
-    lab.timers.pass(1)
+    lab.clock.pass(1)
     sender.record({ ...lost('web'), reason: 'FailedToStartServiceHealthcheck' })
     await lab.untilSent(3)
     assert.deepEqual(lab.stored, ['web x1', 'shop x1', 'web x1'])
@@ -163,16 +163,16 @@ describe('the limit of requests', () => {
     for (let i = 0; i < 6; i++) sender.record(lost(`web-${i}`))
     await lab.untilSent(3)
     for (const sent of [4, 5, 6]) {
-      await lab.until(() => lab.timers.count(500) === 1)
+      await lab.until(() => lab.clock.count(500) === 1)
       assert.equal(lab.requests.length, sent - 1)
-      lab.timers.fire(500)
+      lab.clock.fire(500)
       await lab.untilSent(sent)
     }
   })
 
   it('accumulates unused requests only up to the burst', async () => {
     const sender = lab.open({ limit: { qps: 5, burst: 1 } })
-    lab.timers.pass(minuteMs)
+    lab.clock.pass(minuteMs)
     sender.record(lost('a'))
     sender.record(lost('b'))
     await lab.fire(200)
@@ -208,10 +208,10 @@ describe('an API server that does not accept an Event', () => {
       sender.record(starting)
       await lab.fire(delays.first)
       await lab.fire(delays.second)
-      await lab.until(() => lab.timers.count(delays.third) === 1)
+      await lab.until(() => lab.clock.count(delays.third) === 1)
       assert.deepEqual(lab.told, [`Events are not sent: ${logged}`])
       lab.server.eventFault = undefined
-      lab.timers.fire(delays.third)
+      lab.clock.fire(delays.third)
       await lab.untilSent(1)
       assert.deepEqual(lab.told.slice(1), ['Events are sent again'])
       assert.deepEqual(lab.stored, ['node-a x1'])
@@ -225,10 +225,10 @@ describe('an API server that does not accept an Event', () => {
     sender.record(lost('b'))
     const { first, second, third, longest } = delays
     for (const delayMs of [first, second, third, 6400, 12_800, 25_600, longest]) await lab.fire(delayMs)
-    await lab.until(() => lab.timers.count(first) === 1)
+    await lab.until(() => lab.clock.count(first) === 1)
     assert.equal(lab.results.failed, 1)
     lab.server.eventFault = undefined
-    lab.timers.fire(first)
+    lab.clock.fire(first)
     await lab.untilSent(1)
     assert.deepEqual(lab.stored, ['b x1'])
     sender.record(lost('a'))
@@ -240,9 +240,9 @@ describe('an API server that does not accept an Event', () => {
     const sender = lab.open()
     lab.server.eventFault = statusFault(429, '7')
     sender.record(starting)
-    await lab.until(() => lab.timers.count(7000) === 1)
+    await lab.until(() => lab.clock.count(7000) === 1)
     lab.server.eventFault = undefined
-    lab.timers.fire(7000)
+    lab.clock.fire(7000)
     await lab.untilSent(1)
   })
 
@@ -288,9 +288,9 @@ describe('an API server that does not accept an Event', () => {
     const sender = lab.open()
     lab.server.eventFault = statusFault(503)
     sender.record(lost('a'))
-    await lab.until(() => lab.timers.count(delays.first) === 1)
+    await lab.until(() => lab.clock.count(delays.first) === 1)
     lab.server.eventFault = statusFault(422)
-    lab.timers.fire(delays.first)
+    lab.clock.fire(delays.first)
     await lab.until(() => lab.results.failed === 1)
     assert.deepEqual(lab.told, ['Events are not sent: status 503', 'An Event was refused: status 422'])
     lab.server.eventFault = undefined
@@ -319,9 +319,9 @@ describe('an API server that does not accept an Event', () => {
     })
     const sender = lab.open({ client: { ...options, login } })
     sender.record(starting)
-    await lab.until(() => lab.timers.count(delays.first) === 1)
+    await lab.until(() => lab.clock.count(delays.first) === 1)
     token = 'new'
-    lab.timers.fire(delays.first)
+    lab.clock.fire(delays.first)
     await lab.untilSent(1)
   })
 })
@@ -333,7 +333,7 @@ describe('a stop', () => {
     sender.record(lost('b'))
     await sender.stop(200)
     assert.deepEqual(lab.stored, ['a x1', 'b x1'])
-    assert.equal(lab.timers.armed, 0)
+    assert.equal(lab.clock.armed, 0)
   })
 
   it('waits at most for the given time and leaves no timer or request', async () => {
@@ -345,9 +345,9 @@ describe('a stop', () => {
     const stopped = sender.stop(200)
     await lab.fire(200)
     await stopped
-    assert.equal(lab.timers.armed, 0)
+    assert.equal(lab.clock.armed, 0)
     sender.record(lost('c'))
-    assert.equal(lab.timers.armed, 0)
+    assert.equal(lab.clock.armed, 0)
     assert.deepEqual(lab.requests, ['POST shop'])
   })
 
@@ -355,16 +355,16 @@ describe('a stop', () => {
     const sender = lab.open()
     lab.server.eventFault = { type: 'hang-up' }
     sender.record(lost('a'))
-    await lab.until(() => lab.timers.count(delays.first) === 1)
+    await lab.until(() => lab.clock.count(delays.first) === 1)
     const stopped = sender.stop(200)
     await lab.fire(200)
     await stopped
-    assert.equal(lab.timers.armed, 0)
+    assert.equal(lab.clock.armed, 0)
   })
 
   it('is immediate when no Event waits', async () => {
     const sender = lab.open()
     await sender.stop(200)
-    assert.equal(lab.timers.armed, 0)
+    assert.equal(lab.clock.armed, 0)
   })
 })

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import { Registry } from 'prom-client'
+import { systemClock, type Clock } from '../../../src/clock.js'
 import {
   openHealthcheckMetrics,
   openKernelMetrics,
@@ -172,8 +173,9 @@ async function delays(registry: Registry): Promise<readonly (number | undefined)
   )
 }
 
-function assertMinute(periodMs: number): void {
+function assertMinute(periodMs: number): () => void {
   assert.equal(periodMs, 60_000)
+  return () => undefined
 }
 
 /** Holds up the event loop for longer than it takes between two looks at it, so often that two looks are that far apart. */
@@ -187,7 +189,7 @@ async function heldUp(): Promise<void> {
 describe('openProcessMetrics', () => {
   it('tells what process this is', async () => {
     const registry = new Registry()
-    openProcessMetrics(registry, build, assertMinute)
+    openProcessMetrics(registry, build, { ...systemClock, every: assertMinute })
     const before = await values(registry)
     assert.equal(before.get('kubernetes_feature_enabled{name="AllowServiceExternalIPs",stage=""}'), 1)
     assert.equal(
@@ -214,10 +216,11 @@ describe('openProcessMetrics', () => {
   it('shows every scraper how late the event loop was in the last whole minute, from the first scrape on', async () => {
     const registry = new Registry()
     const turns: (() => void)[] = []
-    openProcessMetrics(registry, build, (periodMs, wake) => {
-      assertMinute(periodMs)
+    const every: Clock['every'] = (periodMs, wake) => {
       turns.push(wake)
-    })
+      return assertMinute(periodMs)
+    }
+    openProcessMetrics(registry, build, { ...systemClock, every })
     assert.equal(turns.length, 0)
     await Promise.all([values(registry), values(registry)])
     const [turn, ...others] = turns
@@ -236,8 +239,7 @@ describe('openProcessMetrics', () => {
 function registryOf(packets: () => Promise<PacketTotals | undefined>, clock = new ManualClock()): Registry {
   const registry = new Registry()
   const calls = new Map([['ipvs', 3]])
-  const after = (delayMs: number, wake: () => void) => clock.schedule(delayMs, wake)
-  openKernelMetrics(registry, { calls: () => calls, packets, after })
+  openKernelMetrics(registry, { calls: () => calls, packets, clock })
   return registry
 }
 

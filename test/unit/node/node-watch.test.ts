@@ -4,7 +4,7 @@ import { describe, it } from 'node:test'
 import type { IpFamily } from '../../../src/address.js'
 import { resolveConfig, type ConfigInput } from '../../../src/config/index.js'
 import { ConfigError } from '../../../src/errors.js'
-import { NodeWatch } from '../../../src/node/index.js'
+import { NodeTracker, NodeWatch, type NodeChange } from '../../../src/node/index.js'
 import type { NodeObject, ObjectEvent } from '../../../src/source/index.js'
 import { ManualClock, settle } from '../../support/manual-clock.js'
 import { MemoryLog } from '../../support/pipeline-lab.js'
@@ -27,19 +27,24 @@ class Lab {
   readonly watch: NodeWatch
   /** Delivered events. */
   readonly delivered: ObjectEvent[] = []
+  /** The change of the Node's facts that was delivered with each batch. */
+  readonly changes: NodeChange[] = []
   end: string | undefined
 
   constructor(input: ConfigInput, families: readonly IpFamily[] = ['ipv4', 'ipv6']) {
     const config = resolveConfig({ manifests: 'm', mode: 'iptables', ...input })
     const { clock, log } = this
     this.watch = new NodeWatch({
-      name,
+      node: new NodeTracker(name, config.bindAddress),
+      families,
       config,
-      deliver: (events) => this.delivered.push(...events),
-      after: (ms, wake) => clock.schedule(ms, wake),
+      deliver: (events, change) => {
+        this.delivered.push(...events)
+        this.changes.push(change)
+      },
+      clock,
       log,
     })
-    if (families.length > 0) this.watch.programs(families)
     this.watch.end.catch((error: unknown) => {
       assert.ok(error instanceof ConfigError)
       this.end = error.message
@@ -177,12 +182,18 @@ describe('the first sync waits', () => {
     assert.match(lab.end ?? '', /^PodCIDRs changed/u)
   })
 
-  it('until the families of the kernel are known', async () => {
-    const lab = new Lab({}, [])
-    await lab.see(synced)
-    assert.deepEqual(lab.delivered, [])
-    lab.watch.programs(['ipv4'])
-    assert.deepEqual(lab.delivered, [synced])
+  it('and events go on with all that they change in the facts of the Node', async () => {
+    const lab = new Lab({})
+    const zone = { 'topology.kubernetes.io/zone': 'a' }
+    await lab.see(node({ labels: zone }), node({ labels: zone, addresses: [internal] }))
+    await lab.see(node({ labels: zone, addresses: [internal], podCIDRs }), synced)
+    await lab.see(deleted)
+    assert.deepEqual(lab.changes, [
+      { routing: true, vipBinding: true, modeSettings: true },
+      { routing: false, vipBinding: false, modeSettings: true },
+      { routing: false, vipBinding: false, modeSettings: false },
+      { routing: false, vipBinding: false, modeSettings: false },
+    ])
   })
 
   it('for nothing after close()', async () => {

@@ -61,7 +61,7 @@ class EndingProcess extends EventEmitter {
 describe('an uncaught error', () => {
   it('ends the process in order, at the latest after 10 s', async () => {
     const [process, clock, log] = [new EndingProcess(), new ManualClock(), new MemoryLog()]
-    const uncaught = uncaughtError({ log, process, after: (delayMs, wake) => clock.schedule(delayMs, wake) })
+    const uncaught = uncaughtError({ log, process, clock })
     assert.equal(clock.pending, 0)
     process.emit('uncaughtException', new Error('unexpected'))
     await assert.rejects(uncaught, { message: 'unexpected' })

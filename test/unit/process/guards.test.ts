@@ -10,7 +10,7 @@ import { MemoryLog } from '../../support/pipeline-lab.js'
 
 function set(path: string): { readonly clock: ManualClock; readonly log: MemoryLog } {
   const [clock, log] = [new ManualClock(), new MemoryLog()]
-  setOomScore({ score: -999, path, after: (ms, wake) => clock.schedule(ms, wake), log })
+  setOomScore({ score: -999, path, clock, log })
   return { clock, log }
 }
 
@@ -26,13 +26,16 @@ function linesOf(
   let [now, share] = [0, 0]
   let look = noLook
   watchStrain({
-    every: (periodMs, run) => {
-      look = () => {
-        now += periodMs
-        run()
-      }
+    clock: {
+      every: (periodMs, run) => {
+        look = () => {
+          now += periodMs
+          run()
+        }
+        return () => undefined
+      },
+      now: () => now,
     },
-    now: () => now,
     heap: () => ({ used: share * 2 ** 30, limit: 2 ** 30 }),
     log,
   })

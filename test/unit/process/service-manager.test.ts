@@ -50,11 +50,19 @@ describe('the service manager gets', () => {
         environment,
         pid: 7,
         notify: (to, state) => void seen.sent.push(`${to} ${state}`),
-        every: (periodMs, run) => {
-          seen.periods.push(periodMs)
-          run()
+        clock: {
+          every: (periodMs, run) => {
+            seen.periods.push(periodMs)
+            run()
+            return () => undefined
+          },
         },
-        log: openLog({ format: 'json', verbosity: 0, destination: { write: assert.fail }, now: () => 0 }),
+        log: openLog({
+          format: 'json',
+          verbosity: 0,
+          destination: { write: assert.fail },
+          clock: { unixMs: () => 0 },
+        }),
       })
       manager.ready()
       manager.stopping()

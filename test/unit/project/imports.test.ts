@@ -9,6 +9,8 @@ const imports = sources.flatMap((path) => importsOf(path, treeText(path)))
 describe('the import rule', () => {
   const allowed = [
     ['src/model/tracker.ts', 'src/source/index.ts'],
+    ['src/source/open.ts', 'src/api/index.ts'],
+    ['src/events/event-sender.ts', 'src/api/index.ts'],
     ['src/modes/ipvs/compile/compile.ts', 'src/routing/index.ts'],
     ['src/modes/ipvs/compile/compile.ts', 'src/modes/ipvs/compile/sets.ts'],
     ['src/modes/ipvs/tables/ledger.ts', 'src/kernel/index.ts'],
@@ -26,6 +28,9 @@ describe('the import rule', () => {
 
   const forbidden = [
     ['src/model/tracker.ts', 'src/routing/index.ts', 'against the flow'],
+    ['src/model/tracker.ts', 'src/api/index.ts', 'against the flow'],
+    ['src/api/api-client.ts', 'src/source/index.ts', 'against the flow'],
+    ['src/events/event-sender.ts', 'src/source/index.ts', 'against the flow'],
     ['src/routing/route.ts', 'src/kernel/index.ts', 'against the flow'],
     ['src/engine/synchronizer.ts', 'src/modes/ipvs/index.ts', 'against the flow'],
     ['src/kernel/addon.ts', 'src/config/index.ts', 'against the flow'],
@@ -121,7 +126,7 @@ describe('the tree', () => {
     const starting = imports.filter(({ to }) => to === 'node:child_process' || to === 'child_process')
     assert.deepEqual(
       starting.map(({ from }) => from),
-      ['src/source/kubernetes/exec-plugin.ts'],
+      ['src/api/login/exec-plugin.ts'],
     )
   })
 })

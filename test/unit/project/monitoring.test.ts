@@ -4,6 +4,7 @@ import { describe, it } from 'node:test'
 import { load } from 'js-yaml'
 import { Registry } from 'prom-client'
 import { openKernelMetrics, openMetrics, openProcessMetrics } from '../../../src/metrics/index.js'
+import { ManualClock } from '../../support/manual-clock.js'
 import { treeText } from '../../support/tree.js'
 
 interface Metric {
@@ -18,12 +19,12 @@ async function samples(): Promise<ReadonlyMap<string, Metric>> {
   openKernelMetrics(registry, {
     calls: () => new Map(),
     packets: async () => undefined,
-    after: () => () => {},
+    clock: new ManualClock(),
   })
   openProcessMetrics(
     registry,
     { version: '1.2.3', featureGates: { AllowServiceExternalIPs: true } },
-    () => {},
+    new ManualClock(),
   )
   const text = await registry.metrics()
   const found = new Map<string, Metric>([['up', { type: 'gauge', labels: [] }]])

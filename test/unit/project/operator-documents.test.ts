@@ -62,9 +62,7 @@ describe('docs/errors.md', () => {
   })
 
   it('has the codes of ApiError, and no other', () => {
-    const type = /type ApiErrorCode =([^]*?)\n\n/.exec(
-      withoutComments(treeText('src/source/kubernetes/api-error.ts')),
-    )?.[1]
+    const type = /type ApiErrorCode =([^]*?)\n\n/.exec(withoutComments(treeText('src/api/api-error.ts')))?.[1]
     const section = /\| code of ApiError [^]*?\n\n/.exec(errors)?.[0] ?? ''
     const codes = found(type ?? '', /'(\w+)'/g)
     assert.ok(codes.length > 0)

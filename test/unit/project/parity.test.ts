@@ -14,6 +14,7 @@ import {
   openMetrics,
   openProcessMetrics,
 } from '../../../src/metrics/index.js'
+import { ManualClock } from '../../support/manual-clock.js'
 import { treeFiles, treeRoot, treeText } from '../../support/tree.js'
 
 interface Row {
@@ -116,12 +117,12 @@ async function metricNames(): Promise<readonly string[]> {
   openProcessMetrics(
     registry,
     { version: '0.0.0', featureGates: { AllowServiceExternalIPs: true } },
-    () => {},
+    new ManualClock(),
   )
   openKernelMetrics(registry, {
     calls: () => new Map(),
     packets: async () => await Promise.resolve(undefined),
-    after: () => () => {},
+    clock: new ManualClock(),
   })
   const checks = (await openHealthcheckMetrics().metrics()).matchAll(/^# TYPE (\w+) /gmu)
   const names = registry.getMetricsAsArray().map(({ name }) => name)

@@ -42,7 +42,7 @@ class Bench {
 
   constructor() {
     const write = (line: string): void => void this.lines.push(String(JSON.parse(line).msg))
-    const log = openLog({ format: 'json', verbosity: 0, destination: { write }, now: () => 0 })
+    const log = openLog({ format: 'json', verbosity: 0, destination: { write }, clock: { unixMs: () => 0 } })
     this.cleaner = new ConntrackCleaner({
       family: 'ipv4',
       conntrack: this.conntrack,

@@ -72,7 +72,7 @@ describe('a first list with an object that cannot be read', () => {
     const log = new MemoryLog()
     const world = new KnownWorld({
       parts: [{ isListed: true, isComplete: false }],
-      timers: { now: () => nowMs },
+      clock: { now: () => nowMs },
       log,
       deliver: (events) => told.push(...events.map(({ type }) => type)),
     })
@@ -108,7 +108,7 @@ describe('a taker of events that throws', () => {
     await lab.server.listen()
     await assert.rejects(lab.open(), bug)
     await lab.stop()
-    assert.equal(lab.timers.armed, 0)
+    assert.equal(lab.clock.armed, 0)
   })
 
   it('is reported to the opener of the source when it throws later', async () => {
@@ -121,6 +121,6 @@ describe('a taker of events that throws', () => {
     await lab.until(() => lab.crashes.length > 0)
     assert.deepEqual(lab.crashes, [bug])
     await lab.stop()
-    assert.equal(lab.timers.armed, 0)
+    assert.equal(lab.clock.armed, 0)
   })
 })
