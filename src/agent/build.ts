@@ -3,8 +3,8 @@ import { EventEmitter, once } from 'node:events'
 import { hostname } from 'node:os'
 import type { Registry } from 'prom-client'
 import type { IpFamily } from '../address.js'
-import { flagTexts } from '../cli/index.js'
-import { effectiveConfiguration, type Config, type ProxyMode } from '../config/index.js'
+import type { Configuration } from '../cli/index.js'
+import { effectiveConfiguration, type ProxyMode } from '../config/index.js'
 import { countCpus, isSysfsReadOnly, type Kernel } from '../kernel/index.js'
 import type { EventRecorder } from '../event.js'
 import { StateReporter, type AdjustableLog } from '../log.js'
@@ -32,8 +32,7 @@ export interface Agent {
   readonly inForce: Promise<unknown>
 }
 
-export interface BuildOptions {
-  readonly config: Config
+export interface BuildOptions extends Pick<Configuration, 'config' | 'flagTexts'> {
   readonly kernel: Kernel
   readonly log: AdjustableLog
   readonly metrics: Metrics
@@ -45,16 +44,8 @@ export interface BuildOptions {
 }
 
 /** Opens the mode and wires it; nothing runs yet. Throws KernelError or ConfigError where the mode cannot work on this kernel. */
-export async function build({
-  config,
-  kernel,
-  log,
-  metrics,
-  registry,
-  manager,
-  events,
-  onCrash,
-}: BuildOptions): Promise<Agent> {
+export async function build(options: BuildOptions): Promise<Agent> {
+  const { config, kernel, log, metrics, registry, manager, events, onCrash } = options
   const news = new EventEmitter<{ inForce: [] }>()
   const node = new NodeTracker(nodeName(config, hostname()), config.bindAddress)
   const problems = new StateReporter({
@@ -113,7 +104,7 @@ export async function build({
       mode: name,
       metrics: registry,
       configuration: () => effectiveConfiguration(config, name),
-      flags: () => flagTexts(process.argv.slice(2)),
+      flags: () => options.flagTexts,
       startedMs: processStartMs(),
       version: config.version,
     },

@@ -91,11 +91,11 @@ describe('F-112 time-outs of IPVS', () => {
     readonly sets: number
   }[] = [
     { name: 'none: not even asked', input: {}, expected: {}, sets: 0 },
-    { name: 'those that are right', input: { tcpTimeoutMs: 900_000 }, expected: {}, sets: 0 },
-    { name: 'one, the others stay', input: { udpTimeoutMs: 30_000 }, expected: { udpSeconds: 30 }, sets: 1 },
+    { name: 'those that are right', input: { tcpTimeoutSeconds: 900 }, expected: {}, sets: 0 },
+    { name: 'one, the others stay', input: { udpTimeoutSeconds: 30 }, expected: { udpSeconds: 30 }, sets: 1 },
     {
       name: 'all',
-      input: { tcpTimeoutMs: 60_000, tcpFinTimeoutMs: 30_000, udpTimeoutMs: 15_000 },
+      input: { tcpTimeoutSeconds: 60, tcpFinTimeoutSeconds: 30, udpTimeoutSeconds: 15 },
       expected: { tcpSeconds: 60, tcpFinSeconds: 30, udpSeconds: 15 },
       sets: 1,
     },
@@ -112,7 +112,7 @@ describe('F-112 time-outs of IPVS', () => {
   }
 
   it('what the kernel refuses is told, and stops nothing', async () => {
-    const { kernel, log, settings } = openNode({ tcpFinTimeoutMs: 60_000 })
+    const { kernel, log, settings } = openNode({ tcpFinTimeoutSeconds: 60 })
     kernel.ipvs.batches.plan = {
       callFault: (call) => (call === 'setTimeouts' ? constants.errno.EINVAL : undefined),
     }
@@ -126,7 +126,7 @@ describe('F-112 time-outs of IPVS', () => {
 })
 
 it('what somebody changed is as it should be after the next sync period', async () => {
-  const lab = new PipelineLab({ config: { ipvs: { udpTimeoutMs: 30_000 } } })
+  const lab = new PipelineLab({ config: { ipvs: { udpTimeoutSeconds: 30 } } })
   await lab.deliver(set(service('web', '10.96.0.1')), synced)
   const path = 'net/ipv4/vs/conntrack'
   lab.kernel.sysctl.values.set(path, '0')
