@@ -1,6 +1,6 @@
 // The program: reads how it was called, and does that.
 import { cleanUp, initialise, run, writeConfig, adviceOn } from './agent/index.js'
-import { parseArguments, flagTexts } from './cli/index.js'
+import { parseArguments } from './cli/index.js'
 import { systemClock } from './clock.js'
 import { inputWarnings, readConfigFile } from './config/index.js'
 import { openKernel } from './kernel/index.js'
@@ -15,7 +15,7 @@ async function main(): Promise<number> {
     output.write(invocation.text)
     return invocation.exitCode
   }
-  const { config, configFile } = invocation
+  const { config, configFile, flagTexts } = invocation
   if (config.writeConfigTo !== undefined) return writeConfig(config, config.writeConfigTo)
   const destination = openStandardOutput()
   const log = openLog({
@@ -25,7 +25,7 @@ async function main(): Promise<number> {
     clock: systemClock,
   })
   followLogSignals(log)
-  if (config.verbosity >= 1) log.info('Flags', { flags: flagTexts(process.argv.slice(2)) })
+  if (config.verbosity >= 1) log.info('Flags', { flags: flagTexts })
   for (const warning of inputWarnings(config)) log.warn(warning)
   const kernel = openKernel({ addonPath: process.env['VIADUCT_ADDON'] })
   const manager = new ServiceManager({
@@ -37,8 +37,9 @@ async function main(): Promise<number> {
   })
   try {
     if (config.cleanup) return await cleanUp(config, kernel)
-    if (config.initOnly) return await initialise({ config, kernel, clock: systemClock, log, manager })
-    return await run({ config, configFile, kernel, clock: systemClock, log, manager })
+    if (config.initOnly)
+      return await initialise({ config, flagTexts, kernel, clock: systemClock, log, manager })
+    return await run({ config, configFile, flagTexts, kernel, clock: systemClock, log, manager })
   } catch (error) {
     process.stderr.write(`viaduct: ${adviceOn(error)}\n`)
     return 1

@@ -2,8 +2,8 @@
 import { EventEmitter, once } from 'node:events'
 import { hostname } from 'node:os'
 import type { Registry } from 'prom-client'
-import { flagTexts } from '../cli/index.js'
-import { effectiveConfiguration, type Config, type ProxyMode } from '../config/index.js'
+import type { Configuration } from '../cli/index.js'
+import { effectiveConfiguration, type ProxyMode } from '../config/index.js'
 import type { Kernel } from '../kernel/index.js'
 import type { EventRecorder } from '../event.js'
 import { StateReporter, type AdjustableLog } from '../log.js'
@@ -28,8 +28,7 @@ export interface Agent {
   readonly inForce: Promise<unknown>
 }
 
-export interface BuildOptions {
-  readonly config: Config
+export interface BuildOptions extends Pick<Configuration, 'config' | 'flagTexts'> {
   readonly kernel: Kernel
   readonly clock: Clock
   readonly log: AdjustableLog
@@ -118,7 +117,7 @@ interface Shown {
 }
 
 function openServers(
-  { config, clock, log, metrics, registry, events }: BuildOptions,
+  { config, flagTexts, clock, log, metrics, registry, events }: BuildOptions,
   { mode, node, synchronizer }: Shown,
 ): AgentServers {
   return new AgentServers({
@@ -129,7 +128,7 @@ function openServers(
       mode,
       metrics: registry,
       configuration: () => effectiveConfiguration(config, mode),
-      flags: () => flagTexts(process.argv.slice(2)),
+      flags: () => flagTexts,
       startedMs: processStartMs(clock),
       version: config.version,
     },

@@ -2,8 +2,8 @@
 import { hostname } from 'node:os'
 import { getHeapStatistics } from 'node:v8'
 import { Registry } from 'prom-client'
-import type { ConfigFile } from '../cli/index.js'
-import { watchConfigFile, type Config } from '../config/index.js'
+import type { ConfigFile, Configuration } from '../cli/index.js'
+import { watchConfigFile } from '../config/index.js'
 import { type EventReport, nodeReference } from '../event.js'
 import { EventSender } from '../events/index.js'
 import { BugError } from '../errors.js'
@@ -28,8 +28,7 @@ import type { Clock } from '../clock.js'
 /** How long events may take that are not sent yet: at an end that was asked for, and at one that they may explain. */
 const [farewellMs, lastWordsMs] = [200, 1000]
 
-export interface RunOptions {
-  readonly config: Config
+export interface RunOptions extends Pick<Configuration, 'config' | 'flagTexts'> {
   /** Followed while the agent runs; undefined: there is none. */
   readonly configFile: ConfigFile | undefined
   readonly kernel: Kernel
@@ -89,7 +88,7 @@ async function live(options: RunOptions, end: FirstEnd): Promise<NodeJS.Signals>
   let isWell = false
   try {
     const built = await end.before(
-      build({ config, kernel, clock, log, metrics, registry, manager, events: sender, onCrash: end.fail }),
+      build({ ...options, metrics, registry, events: sender, onCrash: end.fail }),
     )
     if (typeof built === 'string') signal = built
     else {

@@ -52,6 +52,7 @@ function start(input: ConfigInput) {
   const ended = run({
     // As it is: no test changes what this process is worth to the system.
     config: resolveConfig({ ...input, oomScoreAdj: 0 }),
+    flagTexts: {},
     configFile: { path, bytes },
     kernel,
     clock: systemClock,

@@ -132,15 +132,15 @@ describe('readConfig', () => {
       },
     ],
     [
-      'ipvs: {scheduler: mh, excludeCIDRs: [10.0.0.0/8], strictARP: true, tcpTimeout: 15m, tcpFinTimeout: 2m, udpTimeout: 1s}',
+      'ipvs: {scheduler: mh, excludeCIDRs: [10.0.0.0/8], strictARP: true, tcpTimeout: 15m, tcpFinTimeout: 1999ms, udpTimeout: 999ms}',
       {
         ipvs: {
           scheduler: 'mh',
           excludeCIDRs: ['10.0.0.0/8'],
           strictARP: true,
-          tcpTimeoutMs: 900_000,
-          tcpFinTimeoutMs: 120_000,
-          udpTimeoutMs: 1000,
+          tcpTimeoutSeconds: 900,
+          tcpFinTimeoutSeconds: 1,
+          udpTimeoutSeconds: 0,
         },
       },
     ],

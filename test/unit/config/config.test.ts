@@ -112,7 +112,6 @@ describe('resolveConfig', () => {
       oomScoreAdj: -999,
       withoutEffect: {},
       ignoredFields: [],
-      flagsWithoutEffect: [],
       discardedFlags: [],
       writeConfigTo: undefined,
       initOnly: false,
@@ -223,16 +222,6 @@ describe('resolveConfig', () => {
     })
   }
 
-  it('counts time-outs of IPVS in whole seconds', () => {
-    const written = { tcpTimeoutMs: 900_000, tcpFinTimeoutMs: 1999, udpTimeoutMs: 999, runEstimation: false }
-    const { ipvs } = resolveConfig({ manifests: 'm', ipvs: written })
-    const { tcpTimeoutSeconds, tcpFinTimeoutSeconds, udpTimeoutSeconds, runEstimation } = ipvs
-    assert.deepEqual(
-      [tcpTimeoutSeconds, tcpFinTimeoutSeconds, udpTimeoutSeconds, runEstimation],
-      [900, 1, 0, false],
-    )
-  })
-
   const addresses: [string, ServersInput, string | undefined][] = [
     ['0.0.0.0', {}, '0.0.0.0 10256'],
     ['192.0.2.1', { healthzBindAddress: '' }, '0.0.0.0 10256'],
@@ -304,9 +293,9 @@ describe('resolveConfig', () => {
       { ipvs: { schedulerFlags: ['none', 'mh-port'] } },
       'ipvs.schedulerFlags: "none" is no flag of the scheduler rr, which has none',
     ],
-    [{ ipvs: { tcpTimeoutMs: -1 } }, 'ipvs.tcpTimeout: must be greater than or equal to 0'],
-    [{ ipvs: { tcpFinTimeoutMs: -1 } }, 'ipvs.tcpFinTimeout: must be greater than or equal to 0'],
-    [{ ipvs: { udpTimeoutMs: 597 * 3_600_000 } }, 'ipvs.udpTimeout: must be at most 596h'],
+    [{ ipvs: { tcpTimeoutSeconds: -1 } }, 'ipvs.tcpTimeout: must be greater than or equal to 0'],
+    [{ ipvs: { tcpFinTimeoutSeconds: -1 } }, 'ipvs.tcpFinTimeout: must be greater than or equal to 0'],
+    [{ ipvs: { udpTimeoutSeconds: 597 * 3600 } }, 'ipvs.udpTimeout: must be at most 596h'],
     [{ ipvs: { syncPeriodMs: 0 } }, 'ipvs.syncPeriod: must be greater than 0'],
     [{ ipvs: { syncPeriodMs: 597 * 3_600_000 } }, 'ipvs.syncPeriod: must be at most 596h'],
     [{ ipvs: { minSyncPeriodMs: -1 } }, 'ipvs.minSyncPeriod: must not be negative'],

@@ -49,7 +49,7 @@ describe('what of valid input is not in force', () => {
     },
     {
       name: 'flags without effect',
-      config: { flagsWithoutEffect: ['boot-id-file', 'machine-id-file'] },
+      config: { withoutEffect: { 'boot-id-file': 'b', 'machine-id-file': 'm' } },
       expected: ['flags without effect in this build: --boot-id-file, --machine-id-file'],
     },
     {

@@ -72,7 +72,7 @@ function isMentioned(text: string, name: string): boolean {
   if (name.startsWith('/')) return new RegExp(String.raw`${escaped}(?![\w/])`, 'u').test(text)
   const last = name.slice(name.lastIndexOf('.') + 1)
   // A field in code has a unit as a suffix, a histogram the suffix of a sample.
-  return new RegExp(String.raw`\b${last}(?:Ms|_count|_sum|_bucket|_)?\b`, 'iu').test(text)
+  return new RegExp(String.raw`\b${last}(?:Ms|Seconds|_count|_sum|_bucket|_)?\b`, 'iu').test(text)
 }
 
 function mentions({ path, cases }: TestFile, thing: readonly string[]): boolean {
@@ -147,7 +147,7 @@ function assertSame(said: readonly string[], code: readonly string[]): void {
 describe('docs/parity.md', () => {
   const [kubeProxyFields, ownFields] = fieldsOfFiles()
   const kubeProxyFlags = flags
-    .filter(({ field }) => !ownFields.includes(field))
+    .filter(({ setting }) => !ownFields.includes(setting.field))
     .map(({ name }) => `--${name}`)
 
   it("has a row for each flag and each field of kube-proxy's, and no other", () =>

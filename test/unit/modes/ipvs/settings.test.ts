@@ -91,16 +91,16 @@ describe('F-112 time-outs of IPVS', () => {
     readonly sets: number
   }[] = [
     { name: 'none: not read', input: {}, expected: {}, sets: 0 },
-    { name: 'correct ones are not written', input: { tcpTimeoutMs: 900_000 }, expected: {}, sets: 0 },
+    { name: 'correct ones are not written', input: { tcpTimeoutSeconds: 900 }, expected: {}, sets: 0 },
     {
       name: 'one is written, the others stay',
-      input: { udpTimeoutMs: 30_000 },
+      input: { udpTimeoutSeconds: 30 },
       expected: { udpSeconds: 30 },
       sets: 1,
     },
     {
       name: 'all',
-      input: { tcpTimeoutMs: 60_000, tcpFinTimeoutMs: 30_000, udpTimeoutMs: 15_000 },
+      input: { tcpTimeoutSeconds: 60, tcpFinTimeoutSeconds: 30, udpTimeoutSeconds: 15 },
       expected: { tcpSeconds: 60, tcpFinSeconds: 30, udpSeconds: 15 },
       sets: 1,
     },
@@ -117,7 +117,7 @@ describe('F-112 time-outs of IPVS', () => {
   }
 
   it('a refused time-out is reported and does not stop the agent', async () => {
-    const { kernel, log, settings } = openNode({ tcpFinTimeoutMs: 60_000 })
+    const { kernel, log, settings } = openNode({ tcpFinTimeoutSeconds: 60 })
     kernel.ipvs.batches.plan = {
       callFault: (call) => (call === 'setTimeouts' ? constants.errno.EINVAL : undefined),
     }
@@ -131,7 +131,7 @@ describe('F-112 time-outs of IPVS', () => {
 })
 
 it('a change by another program is repaired after the next sync period', async () => {
-  const lab = new PipelineLab({ config: { ipvs: { udpTimeoutMs: 30_000 } } })
+  const lab = new PipelineLab({ config: { ipvs: { udpTimeoutSeconds: 30 } } })
   await lab.deliver(set(service('web', '10.96.0.1')), synced)
   const path = 'net/ipv4/vs/conntrack'
   lab.kernel.sysctl.values.set(path, '0')
