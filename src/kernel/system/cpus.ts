@@ -5,8 +5,8 @@ import { availableParallelism } from 'node:os'
 const ranges = /^\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*$/u
 
 /**
- * The machine's CPUs that are online, whichever of them we may use. `file`: /sys/devices/system/cpu/online. Where nobody can
- * read it, those that we may use.
+ * Number of the machine's online CPUs, including those that this process may not use. `file`: /sys/devices/system/cpu/online. If the
+ * file cannot be read: the number of CPUs that this process may use.
  */
 export async function countCpus(file: string): Promise<number> {
   const text = await readFile(file, 'utf8').catch(() => '')

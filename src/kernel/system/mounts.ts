@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises'
 
 /**
- * Whether sysfs, as this process sees it, is mounted read-only, as some container runtimes do. `file`: /proc/self/mounts. The first
- * sysfs counts. False too where there is none, or the file cannot be read.
+ * Whether this process's first sysfs mount is read-only, as in some container runtimes. `file`: /proc/self/mounts. False too if there
+ * is no sysfs or the file cannot be read.
  */
 export async function isSysfsReadOnly(file: string): Promise<boolean> {
   const text = await readFile(file, 'utf8').catch(() => '')
