@@ -8,8 +8,6 @@ namespace viaduct::route {
 
 namespace {
 
-enum EventKind : uint8_t { kLinkEvent = 1, kAddressEvent = 2 };
-
 /// Reads the family header and parses the attributes behind it; nothing when either is malformed.
 template <typename Header, typename Table>
 std::optional<Header> ParseMessage(std::span<const uint8_t> payload, const Policy& policy, Table& table) {
@@ -93,13 +91,13 @@ std::optional<EventRecord> DecodeEvent(uint16_t type, std::span<const uint8_t> p
     // The bridge tells of its ports in the same words (br_ifinfo_notify): that a port goes does not mean that
     // its interface does.
     if (!link || ReadAs<ifinfomsg>(payload).ifi_family != AF_UNSPEC) return std::nullopt;
-    event.kind = kLinkEvent;
+    event.kind = EventKind::kLink;
     event.interface_index = link->index;
     memcpy(event.name, link->name, sizeof event.name);
   } else if (type == RTM_NEWADDR || type == RTM_DELADDR) {
     const auto address = DecodeAddress(payload);
     if (!address) return std::nullopt;
-    event.kind = kAddressEvent;
+    event.kind = EventKind::kAddress;
     event.interface_index = address->interface_index;
     event.family = address->family;
     event.prefix_length = address->prefix_length;

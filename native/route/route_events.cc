@@ -16,7 +16,6 @@ namespace {
 
 // Room for some 20,000 messages: 10,000 addresses set at once must not overflow while the event loop is busy.
 constexpr int kBufferBytes = 16 << 20;
-constexpr uint8_t kOverrunEvent = 3;
 // So many datagrams at most per Next(), so that a flood does not grow one answer without bound.
 constexpr int kMaxDatagrams = 1024;
 
@@ -61,7 +60,7 @@ Result<std::vector<EventRecord>> RouteEvents::Drain() {
     if (received.error == EAGAIN) break;
     if (received.error == ENOBUFS || received.error == EMSGSIZE) {
       EventRecord overrun{};
-      overrun.kind = kOverrunEvent;
+      overrun.kind = EventKind::kOverrun;
       events.push_back(overrun);
       continue;
     }

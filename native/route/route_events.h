@@ -16,7 +16,7 @@ class RouteEvents {
   static Result<RouteEvents> Open(SocketCalls& calls = SocketCalls::Kernel());
 
   /// Blocks until there are events, Wake() is called or `longest` is over (empty vector then; negative: no
-  /// limit). Lost events (ENOBUFS) are an event of kind 3. One call at a time.
+  /// limit). Lost events (ENOBUFS) are an event of kind kOverrun. One call at a time.
   Result<std::vector<EventRecord>> Next(std::chrono::milliseconds longest = std::chrono::milliseconds(-1));
   /// Makes the running Next(), or the next one, return. From any thread; NB: the object must outlive the
   /// call.

@@ -92,13 +92,13 @@ TEST(DecodeLink, RefusesWhatIsNotWhole) {
 TEST(DecodeEvent, TellsLinksAndAddressesApart) {
   const auto link = DecodeEvent(RTM_DELLINK, FromHex(kLink));
   ASSERT_TRUE(link);
-  EXPECT_EQ(link->kind, 1);
+  EXPECT_EQ(link->kind, EventKind::kLink);
   EXPECT_EQ(link->op, Op::kRemove);
   EXPECT_STREQ(link->name, "kube-ipvs0");
 
   const auto address = DecodeEvent(RTM_NEWADDR, FromHex("02 20 80 00 03 00 00 00 08 00 02 00 0a 00 00 01"));
   ASSERT_TRUE(address);
-  EXPECT_EQ(address->kind, 2);
+  EXPECT_EQ(address->kind, EventKind::kAddress);
   EXPECT_EQ(address->op, Op::kAdd);
   EXPECT_EQ(address->family, AF_INET);
   EXPECT_EQ(address->prefix_length, 32);

@@ -42,8 +42,8 @@ TEST_F(RouteEventsTest, OverrunIsAnEventAndTheRestFollows) {
   auto result = events->Next();
   ASSERT_TRUE(result.ok());
   ASSERT_EQ(result.value().size(), 2U);
-  EXPECT_EQ(result.value()[0].kind, 3);
-  EXPECT_EQ(result.value()[1].kind, 1);
+  EXPECT_EQ(result.value()[0].kind, EventKind::kOverrun);
+  EXPECT_EQ(result.value()[1].kind, EventKind::kLink);
 }
 
 TEST_F(RouteEventsTest, IgnoresForgedAndMalformedMessages) {

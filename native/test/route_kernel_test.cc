@@ -243,7 +243,7 @@ TEST_F(LinkKernel, ChangesOfAddressesAreReported) {
     auto next = events.value().Next();
     ASSERT_TRUE(next.ok());
     std::copy_if(next.value().begin(), next.value().end(), std::back_inserter(seen),
-                 [](const EventRecord& event) { return event.kind == 2; });
+                 [](const EventRecord& event) { return event.kind == EventKind::kAddress; });
   }
   EXPECT_EQ(seen[0].op, Op::kAdd);
   EXPECT_EQ(seen[1].op, Op::kRemove);

@@ -5,8 +5,8 @@ import { availableParallelism } from 'node:os'
 const ranges = /^\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*$/u
 
 /**
- * The number of the machine's online CPUs, including those that this process may not use. Where `file` cannot be read, the number of
- * CPUs that it may use.
+ * The number of the machine's online CPUs, including those that this process may not use. If `file` cannot be read, the number of CPUs
+ * that this process may use.
  */
 export async function countCpus(file = '/sys/devices/system/cpu/online'): Promise<number> {
   const text = await readFile(file, 'utf8').catch(() => '')

@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises'
 
 /**
- * Whether sysfs, as this process sees it, is mounted read-only, as some container runtimes do. The first sysfs in `file` counts. False
- * where there is none, or the file cannot be read.
+ * Whether this process's first sysfs mount is read-only, as in some container runtimes. False too if there is no sysfs or `file` cannot
+ * be read.
  */
 export async function isSysfsReadOnly(file = '/proc/self/mounts'): Promise<boolean> {
   const text = await readFile(file, 'utf8').catch(() => '')

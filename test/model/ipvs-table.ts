@@ -13,13 +13,8 @@ import type {
   VirtualServerKey,
   VirtualServerSettings,
 } from '../../src/kernel/ipvs/ipvs.js'
-import {
-  countersLayout,
-  realServerLayout,
-  type RecordBuffer,
-  recordBuffer,
-  virtualServerLayout,
-} from '../../src/kernel/records.js'
+import { type RecordBuffer, recordBuffer } from '../../src/kernel/records.js'
+import { countersLayout, realServerLayout, virtualServerLayout } from '../../src/kernel/ipvs/layout.js'
 
 export interface ModelVirtualServer {
   readonly key: VirtualServerKey

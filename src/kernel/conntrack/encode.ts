@@ -2,12 +2,8 @@
 import { type IpAddress, writeAddress } from '../../address.js'
 import type { ConntrackFrontend } from './conntrack.js'
 import { protocolNumber } from '../ipvs/encode.js'
-import {
-  conntrackAddressLayout as addressLayout,
-  conntrackBackendLayout as backendLayout,
-  conntrackFrontendLayout as frontendLayout,
-  recordBuffer,
-} from '../records.js'
+import { addressLayout, backendLayout, frontendLayout } from './layout.js'
+import { recordBuffer } from '../records.js'
 
 /** Frontends, and their backends by the number of the set to which they belong. */
 export interface EncodedFrontends {

@@ -1,17 +1,12 @@
 // Listings of ipset: entries by index, no object per record; sets, of which there are few, as objects.
 import type { IpAddress, IpFamily } from '../../address.js'
 import { describeIpsetEntry } from './describe.js'
-import { ipsetExtension } from './encode.js'
+import { entryLayout, extensionBit, setLayout } from './layout.js'
 import type { IpsetEntry, IpsetHeader, IpsetType } from './ipset.js'
 import { ipsetShapes, type IpsetShape } from './types.js'
 import { protocolNumber } from '../ipvs/encode.js'
 import type { Protocol } from '../ipvs/ipvs.js'
-import {
-  familyFromByte,
-  ipsetEntryLayout as entryLayout,
-  ipsetSetLayout as setLayout,
-  RecordTable,
-} from '../records.js'
+import { familyFromByte, RecordTable } from '../records.js'
 
 const protocols: ReadonlyMap<number, Protocol> = new Map([
   [protocolNumber.tcp, 'tcp'],
@@ -103,8 +98,8 @@ class HeaderCursor extends RecordTable {
       type: this.#name(index, setLayout.type),
       family: family === 0 ? undefined : familyFromByte(family),
       maxElements: this.u32(index, setLayout.maxElements),
-      hasMarks: (extensions & ipsetExtension.marks) !== 0,
-      hasComments: (extensions & ipsetExtension.comments) !== 0,
+      hasMarks: (extensions & extensionBit.marks) !== 0,
+      hasComments: (extensions & extensionBit.comments) !== 0,
       references: this.u32(index, setLayout.references),
       elements: this.u32(index, setLayout.elementCount),
     }

@@ -5,14 +5,8 @@ import { describeIpsetOp } from './describe.js'
 import type { IpsetEntry, IpsetOp, IpsetSettings } from './ipset.js'
 import { ipsetShapes } from './types.js'
 import { protocolNumber } from '../ipvs/encode.js'
-import {
-  addressFamily,
-  ipsetEntryLayout as entryLayout,
-  ipsetOpLayout as opLayout,
-  ipsetSetLayout as setLayout,
-  recordBuffer,
-  type RecordBuffer,
-} from '../records.js'
+import { entryLayout, extensionBit, opLayout, opNumber, setLayout } from './layout.js'
+import { addressFamily, recordBuffer, type RecordBuffer } from '../records.js'
 
 /** A batch as it crosses: operations by index into tables of sets and entries, and the entries' comments. */
 export interface EncodedIpsetBatch {
@@ -21,20 +15,6 @@ export interface EncodedIpsetBatch {
   readonly entries: Uint8Array
   readonly texts: Uint8Array
 }
-
-/** Numbers of ipset::Op. */
-export const ipsetOpNumber = {
-  'create-set': 1,
-  'destroy-set': 2,
-  'flush-set': 3,
-  'swap-sets': 4,
-  'rename-set': 5,
-  'add-entry': 6,
-  'delete-entry': 7,
-} as const satisfies Record<IpsetOp['op'], number>
-
-/** Bits of SetRecord::extensions. */
-export const ipsetExtension = { marks: 1, comments: 2 } as const
 
 const maxNameLength = 31
 const maxCommentBytes = 255
@@ -179,7 +159,7 @@ class EntryWriter {
 }
 
 function extensionsOf({ hasMarks, hasComments }: Pick<IpsetSettings, 'hasMarks' | 'hasComments'>): number {
-  return (hasMarks ? ipsetExtension.marks : 0) | (hasComments ? ipsetExtension.comments : 0)
+  return (hasMarks ? extensionBit.marks : 0) | (hasComments ? extensionBit.comments : 0)
 }
 
 function countEntries(ops: readonly IpsetOp[]): number {
@@ -226,7 +206,7 @@ export function encodeIpsetOps(ops: readonly IpsetOp[]): EncodedIpsetBatch {
     const at = index * opLayout.size
     records.view.setUint32(at + opLayout.set, set, true)
     records.view.setUint32(at + opLayout.object, object, true)
-    records.bytes[at + opLayout.op] = ipsetOpNumber[op.op]
+    records.bytes[at + opLayout.op] = opNumber[op.op]
   }
   return { ops: records.bytes, sets: sets.bytes, entries: entries.bytes, texts: entries.texts }
 }

@@ -7,20 +7,20 @@ import { addressFamily } from '../records.js'
 import { type CallCounts, closedError, RequestQueue, toKernelError } from '../request-queue.js'
 import { wakeAtExit } from '../wake-at-exit.js'
 
-/** Without a change: whoever waits may want to look at other virtual servers. */
+/** Longest call without a change: the caller may then pass other virtual servers. */
 const longestWaitMs = 10_000
 
-/** Sets are looked at for one part in so many of the time: the kernel counts their entries one by one. */
+/** Reading sets takes at most 1/this of the time: the kernel counts their entries one by one. */
 const setsShare = 500
 
-/** Looks at the kernel that we run on. */
+/** Looks at the running kernel. */
 export class RealKernelLook implements KernelLook {
   readonly #addon: () => Addon
   readonly #families: Uint8Array
   readonly #queue: RequestQueue<RawKernelLook>
-  /** Those that are open. */
+  /** The open watches. */
   readonly #watches = new Set<RealLookWatch>()
-  /** The answer that is on its way. */
+  /** The call in flight. */
   #flight: Promise<Uint8Array> | undefined
   #isClosed = false
 
@@ -99,7 +99,7 @@ class RealLookWatch implements LookWatch {
 
   async close(): Promise<void> {
     this.#isClosed = true
-    await this.#raw.close() // ends the wait in flight; any number of times
+    await this.#raw.close() // ends the wait in flight; idempotent
     this.#forget()
   }
 }

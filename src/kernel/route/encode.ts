@@ -1,24 +1,15 @@
 // Route and address operations to packed records.
 import { familyOf, writeAddress } from '../../address.js'
-import {
-  addressFamily,
-  addressLayout,
-  hostPrefixLength,
-  recordBuffer,
-  routeLayout,
-  type RecordBuffer,
-} from '../records.js'
+import { addressFamily, hostPrefixLength, recordBuffer, type RecordBuffer } from '../records.js'
+import { addressLayout, opNumber, routeLayout } from './layout.js'
 import type { InterfaceAddress, LocalRoute, RouteOp } from './routes.js'
 
-/** Numbers of route::Op. */
-export const routeOpNumber = { none: 0, add: 1, replace: 2, remove: 3 } as const
-
-const opNumbers = {
-  'add-route': routeOpNumber.add,
-  'replace-route': routeOpNumber.replace,
-  'remove-route': routeOpNumber.remove,
-  'add-address': routeOpNumber.add,
-  'remove-address': routeOpNumber.remove,
+const recordOps = {
+  'add-route': opNumber.add,
+  'replace-route': opNumber.replace,
+  'remove-route': opNumber.remove,
+  'add-address': opNumber.add,
+  'remove-address': opNumber.remove,
 } as const satisfies Record<RouteOp['op'], number>
 
 /** linux/rtnetlink.h */
@@ -46,8 +37,8 @@ export function encodeRouteRun(run: RouteRun): Uint8Array {
   const { size } = run.kind === 'routes' ? routeLayout : addressLayout
   const buffer = recordBuffer(run.ops.length * size)
   for (const [index, op] of run.ops.entries()) {
-    if ('route' in op) writeRoute(buffer, index * size, op.route, opNumbers[op.op])
-    else writeInterfaceAddress(buffer, index * size, op.address, opNumbers[op.op])
+    if ('route' in op) writeRoute(buffer, index * size, op.route, recordOps[op.op])
+    else writeInterfaceAddress(buffer, index * size, op.address, recordOps[op.op])
   }
   return buffer.bytes
 }

@@ -2,59 +2,16 @@
 import { writeAddress, type IpAddress, type IpFamily } from '../../address.js'
 import { BugError } from '../../errors.js'
 import { protocolNumber } from '../ipvs/encode.js'
+import { hostPrefixLength, recordBuffer, type RecordBuffer } from '../records.js'
 import {
-  hostPrefixLength,
-  recordBuffer,
-  type RecordBuffer,
-  xtChainLayout as chainLayout,
-  xtRuleLayout as layout,
-} from '../records.js'
+  chainLayout,
+  invertBit as invert,
+  matchBit as match,
+  opNumber,
+  ruleLayout as layout,
+  targetNumber,
+} from './layout.js'
 import { xtHooks, type XtOp, type XtRule, type XtSet, type XtTableName, type XtTarget } from './xtables.js'
-
-/** Numbers of xtables::Op. */
-const opNumber = { 'set-chain': 1, 'remove-chain': 2, 'set-hook': 3 } as const satisfies Record<
-  XtOp['op'],
-  number
->
-
-/** Bits of xtables::Match. */
-const match = {
-  sourcePorts: 0x0001,
-  destinationPorts: 0x0002,
-  mark: 0x0004,
-  state: 0x0008,
-  addressType: 0x0010,
-  set: 0x0020,
-  sourceDestination: 0x0040,
-  recent: 0x0080,
-  statistic: 0x0100,
-} as const
-
-/** Bits of xtables::Invert. */
-const invert = {
-  source: 0x0001,
-  destination: 0x0002,
-  inInterface: 0x0004,
-  outInterface: 0x0008,
-  mark: 0x0010,
-  state: 0x0020,
-  addressType: 0x0040,
-  set: 0x0080,
-} as const
-
-/** Numbers of xtables::Target. */
-const targetNumber = {
-  jump: 1,
-  goto: 2,
-  accept: 3,
-  drop: 4,
-  return: 5,
-  mark: 6,
-  dnat: 7,
-  masquerade: 8,
-  reject: 9,
-  'map-mark': 10,
-} as const satisfies Record<XtTarget['kind'], number>
 
 /** Targets that the kernel takes in one table only. */
 const tableOfTarget: Readonly<Partial<Record<XtTarget['kind'], XtTableName>>> = {

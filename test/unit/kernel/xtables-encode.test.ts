@@ -5,8 +5,9 @@ import { parseIpAddress, readAddress, type IpAddress, type IpFamily } from '../.
 import { BugError } from '../../../src/errors.js'
 import { describeXtRule } from '../../../src/kernel/index.js'
 import type { Protocol, XtOp, XtRule, XtTarget } from '../../../src/kernel/index.js'
-import { RecordTable, xtChainLayout, xtRuleLayout as layout } from '../../../src/kernel/records.js'
+import { RecordTable } from '../../../src/kernel/records.js'
 import { encodeTexts, encodeXtBatch, type XtPlace } from '../../../src/kernel/xtables/encode.js'
+import { chainLayout, ruleLayout as layout } from '../../../src/kernel/xtables/layout.js'
 
 function ip(text: string): IpAddress {
   const address = parseIpAddress(text)
@@ -24,12 +25,12 @@ const protocols = new Map<number, Protocol>([
 
 class ChainCursor extends RecordTable {
   constructor(bytes: Uint8Array) {
-    super(bytes, xtChainLayout)
+    super(bytes, chainLayout)
   }
 
   /** Number of its name's text, its first rule, how many it has, what is to be done. */
   record(index: number): readonly number[] {
-    const { name, firstRule, ruleCount, op } = xtChainLayout
+    const { name, firstRule, ruleCount, op } = chainLayout
     return [...[name, firstRule, ruleCount].map((field) => this.u32(index, field)), this.u8(index, op)]
   }
 }

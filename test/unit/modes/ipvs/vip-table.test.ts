@@ -2,8 +2,9 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { familyOf } from '../../../../src/address.js'
 import { formerRouteProtocol, type RouteOp, viaductRouteProtocol } from '../../../../src/kernel/index.js'
-import { recordBuffer, routeLayout } from '../../../../src/kernel/records.js'
-import { dumpedShapes, routeOpNumber, writeRoute } from '../../../../src/kernel/route/encode.js'
+import { recordBuffer } from '../../../../src/kernel/records.js'
+import { dumpedShapes, writeRoute } from '../../../../src/kernel/route/encode.js'
+import { opNumber, routeLayout } from '../../../../src/kernel/route/layout.js'
 import { type VipReading, VipTable } from '../../../../src/modes/ipvs/index.js'
 import { ip } from '../../../support/routes.js'
 
@@ -21,7 +22,7 @@ interface DumpedRoute {
 function dumpOf(address: string, route: DumpedRoute): Uint8Array {
   const buffer = recordBuffer(routeLayout.size)
   const shape = { ...dumpedShapes[familyOf(ip(address))], tos: 0, interfaceIndex: 1, ...route }
-  writeRoute(buffer, 0, { address: ip(address), ...shape }, routeOpNumber.none)
+  writeRoute(buffer, 0, { address: ip(address), ...shape }, opNumber.none)
   buffer.bytes[routeLayout.scope] = shape.scope
   buffer.bytes[routeLayout.tos] = shape.tos
   buffer.view.setUint32(routeLayout.metric, shape.metric, true)
