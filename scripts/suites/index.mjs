@@ -3,7 +3,14 @@ import { npmBin, setUpImage } from '../setup.mjs'
 import { run } from '../steps.mjs'
 import { guestSuite, prepareGuestSuite } from './guest.mjs'
 import { imageSuite } from './image.mjs'
-import { compiledTests, inNewNamespace, joined, judge, lastLines, runNodeTests } from './node-tests.mjs'
+import {
+  compiledTests,
+  inNewNamespace,
+  joined,
+  lastLines,
+  runInNamespaces,
+  runNodeTests,
+} from './node-tests.mjs'
 
 /** @typedef {import('./node-tests.mjs').SuiteResult} SuiteResult */
 /**
@@ -15,6 +22,9 @@ import { compiledTests, inNewNamespace, joined, judge, lastLines, runNodeTests }
 
 /** Seconds; far above what a suite needs, so that only a hang meets it. */
 const commandLimit = 900
+
+/** More than processors: most files wait for a limit of time, or for answers to packets that are dropped. */
+const kernelFilesAtOnce = 3
 
 /** A file whose content, options and prettier are those of a run that passed is not formatted again. */
 const prettierCache = ['--cache', '--cache-strategy=content', '--cache-location=out/prettier-cache.json']
@@ -87,6 +97,11 @@ function isModel(path) {
   return !path.includes('/kernel-')
 }
 
+/** @param {string} path */
+function isTraffic(path) {
+  return path.startsWith('test/kernel/traffic-')
+}
+
 /** Tests that need no kernel: the rooms alone, and all of them together on the model. */
 function unitTests() {
   const rooms = compiledTests('test/unit', (path) => !path.startsWith('test/unit/project/'))
@@ -108,14 +123,11 @@ async function projectSuite(log) {
  */
 async function kernelSuite(log) {
   const files = [
+    ...compiledTests('test/kernel', isTraffic), // the slowest first
     ...compiledTests('test/contract', (path) => path === 'test/contract/kernel-host.test.ts'),
-    ...compiledTests('test/kernel'),
+    ...compiledTests('test/kernel', (path) => !isTraffic(path)),
   ]
-  const outputs = []
-  for (const file of files) {
-    const command = [...inNewNamespace, process.execPath, '--test', '--test-reporter=spec', file]
-    outputs.push(judge(await run(command, { log, timeoutSeconds: commandLimit })))
-  }
+  const tests = await runInNamespaces(files, { log, timeoutSeconds: commandLimit, jobs: kernelFilesAtOnce })
   const demo = [...inNewNamespace, ...node('out/ts/test/traffic/demo-api.js')]
-  return joined([...outputs, await commands(log, [demo])])
+  return joined([tests, await commands(log, [demo])])
 }
