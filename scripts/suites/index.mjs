@@ -17,6 +17,7 @@ import {
  * @typedef {object} Suite
  * @property {string} name
  * @property {() => Promise<void>} [prepare] runs before the first suite
+ * @property {boolean} [isBeside] starts before the others and runs beside them
  * @property {(log: string) => Promise<SuiteResult>} run `log`: the file that receives all output
  */
 
@@ -61,7 +62,8 @@ export const suites = [
   { name: 'tidy', run: (log) => commands(log, [script('native-tidy')]) },
   { name: 'fuzz', run: (log) => commands(log, [script('native-test', '--fuzz', '40')]) },
   { name: 'image', prepare: setUpImage, run: imageSuite },
-  { name: 'guest', prepare: prepareGuestSuite, run: guestSuite },
+  // The guest keeps one processor busy most of the time: the other suites use the rest of the machine.
+  { name: 'guest', prepare: prepareGuestSuite, isBeside: true, run: guestSuite },
 ]
 
 /** @param {readonly string[]} args */
