@@ -5,7 +5,7 @@ import type { Conntrack } from './conntrack/conntrack.js'
 import { describeXtTable } from './xtables/describe.js'
 import type { Ipset } from './ipset/ipset.js'
 import type { Ipvs } from './ipvs/ipvs.js'
-import type { KernelLook } from './look/kernel-look.js'
+import { type KernelLook, type LookPace, lookPace } from './look/kernel-look.js'
 import type { Links } from './route/links.js'
 import { loadAddon } from './loader.js'
 import type { NftChains } from './nftables/nft-chains.js'
@@ -53,6 +53,8 @@ export interface KernelOptions {
   readonly addonPath?: string | undefined
   /** Default /proc/sys. */
   readonly sysctlRoot?: string
+  /** Default `lookPace`. */
+  readonly lookPace?: LookPace
 }
 
 /**
@@ -101,7 +103,7 @@ export function openKernel(options: KernelOptions = {}): Kernel {
     activeTables: async (family) => await readActiveTables(family, '/proc/net'),
     look: (families) => {
       const key = families.join()
-      const look = looks.get(key) ?? new RealKernelLook(addon, families, calls)
+      const look = looks.get(key) ?? new RealKernelLook(addon, families, options.lookPace ?? lookPace, calls)
       looks.set(key, look)
       return look
     },

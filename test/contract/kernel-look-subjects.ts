@@ -14,12 +14,15 @@ export function openModelLook(): KernelLookSubject {
   return { ...kernel, useLock: () => void kernel.xtNamespace.unlocks++ }
 }
 
+/** A wait without a finding is 20 looks long, so that it includes looks at the sets. */
+const testPace = { periodMs: 20, longestWaitMs: 400, setsShare: 1 }
+
 /** With a lock file of its own: programs of the whole machine use the other one. */
 export function openRealLook(): KernelLookSubject {
   const folder = mkdtempSync(join(tmpdir(), 'viaduct-look-'))
   const file = join(folder, 'lock')
   process.env['XTABLES_LOCKFILE'] = file
-  const kernel = openRealKernel()
+  const kernel = openRealKernel({ lookPace: testPace })
   return {
     ...kernel,
     // The system calls of iptables, in a process that has other descriptors of the file.

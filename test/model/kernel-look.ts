@@ -2,7 +2,7 @@ import type { IpFamily } from '../../src/address.js'
 import {
   type KernelLook,
   type LookFinding,
-  lookPeriodMs,
+  lookPace,
   type LookWatch,
 } from '../../src/kernel/look/kernel-look.js'
 import type { VirtualServerKey } from '../../src/kernel/ipvs/ipvs.js'
@@ -23,8 +23,6 @@ interface Seen {
   readonly ipset: ModelIpset
   readonly time: ModelTime
 }
-
-const longestWaitMs = 10_000
 
 /** Looks at the tables, sets and virtual servers of a model kernel. */
 export class ModelKernelLook implements KernelLook {
@@ -93,7 +91,7 @@ class ModelLookWatch implements LookWatch {
 
   async next(sample: readonly VirtualServerKey[]): Promise<LookFinding | undefined> {
     if (this.#seen === undefined) this.#findsOther(sample)
-    for (let waitedMs = 0; waitedMs < longestWaitMs; waitedMs += lookPeriodMs) {
+    for (let waitedMs = 0; waitedMs < lookPace.longestWaitMs; waitedMs += lookPace.periodMs) {
       await this.#pause()
       if (this.#isClosed) return undefined
       const found = { isOther: this.#findsOther(sample), isUnlocked: this.#findsUnlocked() }
@@ -111,7 +109,7 @@ class ModelLookWatch implements LookWatch {
   async #pause(): Promise<void> {
     if (this.#isClosed) return
     await new Promise<void>((resume) => {
-      const cancel = this.#kernel.time.schedule(lookPeriodMs, resume)
+      const cancel = this.#kernel.time.schedule(lookPace.periodMs, resume)
       this.#wake = () => {
         cancel()
         resume()

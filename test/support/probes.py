@@ -119,6 +119,27 @@ async def answer_lines(connection, peer):
             pass
 
 
+def chosen_source(address):
+    """The source address that the kernel's route to `address` chooses."""
+    with socket.socket(family_of(address), socket.SOCK_DGRAM) as route:
+        route.connect((address, 1))
+        return route.getsockname()[0]
+
+
+def source_of(request):
+    """Address and port that the client's socket is bound to.
+
+    SCTP is bound to one address. A socket that is bound to all of them offers each as a further path, and the server sends a
+    HEARTBEAT to every path after a second or two. NAT translates the first path only, so the client answers the others by ABORT:
+    a connection on a slow machine would be reset.
+    """
+    protocol, address = request["protocol"], request["address"]
+    anywhere = "::" if family_of(address) == socket.AF_INET6 else "0.0.0.0"
+    default = chosen_source(address) if protocol == "SCTP" else anywhere
+    port = 0 if protocol == "TCP" else next(OWN_PORTS)
+    return request.get("sourceAddress", default), request.get("sourcePort", port)
+
+
 async def connect(request):
     protocol, address = request["protocol"], request["address"]
     sock = new_socket(protocol, address)
@@ -129,9 +150,7 @@ async def connect(request):
         elif protocol == "TCP":
             # Closed with a reset: no connection lingers in the clients or in the node's table.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        anywhere = "::" if sock.family == socket.AF_INET6 else "0.0.0.0"
-        port = 0 if protocol == "TCP" else next(OWN_PORTS)
-        sock.bind((request.get("sourceAddress", anywhere), request.get("sourcePort", port)))
+        sock.bind(source_of(request))
         code = sock.connect_ex((address, request["port"]))
         if code == errno.EINPROGRESS:
             await writable(sock)

@@ -17,8 +17,18 @@ export interface KernelLook {
   close(): Promise<void>
 }
 
-/** Milliseconds between two looks of a watch. */
-export const lookPeriodMs = 1000
+/** How often a watch looks. */
+export interface LookPace {
+  /** Milliseconds between two looks. */
+  readonly periodMs: number
+  /** A call of `next` without a finding ends after so many milliseconds: its caller may choose another sample. */
+  readonly longestWaitMs: number
+  /** Reading the sets takes at most one part in so many of the time: the kernel counts their entries one by one. */
+  readonly setsShare: number
+}
+
+/** The pace of the agent. */
+export const lookPace: LookPace = { periodMs: 1000, longestWaitMs: 10_000, setsShare: 500 }
 
 /** The result of a look of a watch. */
 export interface LookFinding {
