@@ -1,13 +1,13 @@
-// The end of what runs: nothing that fails at it keeps the rest from ending.
+// An orderly end: each part stops, even if another one fails to.
 import type { Log } from '../log.js'
 
 interface Part {
-  /** For the log. */
+  /** Name in the log. */
   readonly part: string
   readonly stop: () => Promise<void> | undefined
 }
 
-/** Stops each when the one before has stopped, or failed to. False: one failed, which the log tells; nothing rejects. */
+/** Stops the parts one after the other. Resolves with false if one failed, which the log reports; never rejects. */
 export async function endInOrder(parts: readonly Part[], log: Pick<Log, 'error'>): Promise<boolean> {
   let isWell = true
   for (const { part, stop } of parts) {
@@ -15,7 +15,7 @@ export async function endInOrder(parts: readonly Part[], log: Pick<Log, 'error'>
       await stop()
     } catch (error) {
       isWell = false
-      log.error('A part of the agent did not end in order', { part, err: error })
+      log.error('A part of the agent failed to stop', { part, err: error })
     }
   }
   return isWell

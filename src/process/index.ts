@@ -1,6 +1,6 @@
-// In: signals of the system, the environment of a service manager, errors that nobody caught. Out: what this process tells the system
-// about itself, and the log when it is under strain; V8 and its memory set for the agent's life.
-// Never: what the agent does (agent/), what the kernel holds.
+// In: signals, the environment of a service manager, uncaught errors. Out: the end of the process, notifications to the service
+// manager, warnings about overload; the settings of V8 and its memory.
+// Never: the agent's work (agent/), kernel state.
 // Owner of: nothing.
 // Read next: signals.ts; service-manager.ts; v8-options.ts.
 export { endInOrder } from './end.js'

@@ -1,11 +1,11 @@
-// How willingly the kernel ends this process when memory is short (F-106): oom_score_adj of proc(5).
+// How readily the kernel kills this process when memory is short (F-106): oom_score_adj of proc(5).
 import { writeFileSync } from 'node:fs'
 import type { Log } from '../log.js'
 
 export interface OomScoreOptions {
   /** -1000 (never) to 1000. */
   readonly score: number
-  /** Default: this process's own. */
+  /** Default: the file of this process. */
   readonly path?: string
   /** Calls `wake` once. */
   readonly after: (delayMs: number, wake: () => void) => unknown
@@ -15,13 +15,13 @@ export interface OomScoreOptions {
 const attempts = 2
 const pauseMs = 100
 
-/** Tries it twice. A process that may not lower its score (CAP_SYS_RESOURCE) works as well: the log says so for whoever looks. */
+/** Tries twice. A process without CAP_SYS_RESOURCE may not lower its score; it runs on, and a debug line reports this. */
 export function setOomScore(options: OomScoreOptions, left = attempts): void {
   const { score, path = '/proc/self/oom_score_adj', after, log } = options
   try {
     writeFileSync(path, String(score))
   } catch (error) {
     if (left > 1) after(pauseMs, () => setOomScore(options, left - 1))
-    else log.debug('The OOM score cannot be set', { file: path, score, err: error })
+    else log.debug('OOM score not set', { file: path, score, err: error })
   }
 }

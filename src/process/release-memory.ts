@@ -1,9 +1,9 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 
 /**
- * Gives back to the system what only the start needed: V8 keeps the room for young objects, and holes between old ones, until
- * it finds itself idle, which a proxy that follows its world never is for long. Takes some 0.1 s with 10,000 Services,
- * in which nothing else runs. Throws where Node was built without its inspector, whose command this is.
+ * Returns memory of the start to the system. V8 itself keeps the space for young objects, and gaps between old ones, until the
+ * process is idle, which a busy agent never is for long. Blocks the event loop for about 0.1 s with 10,000 Services. Throws if
+ * Node was built without its inspector, which has this command.
  */
 export async function releaseMemory(): Promise<void> {
   const { Session } = await import('node:inspector')
@@ -17,7 +17,7 @@ export async function releaseMemory(): Promise<void> {
       })
     })
   } finally {
-    // The answer comes from within the session, which cannot end there.
+    // NB: the answer comes from a call of the session, which cannot disconnect in it.
     await nextTurn()
     session.disconnect()
   }

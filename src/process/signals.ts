@@ -1,19 +1,19 @@
-// What signals ask of the agent.
+// Signals that the agent handles.
 import type { AdjustableLog } from '../log.js'
 
-/** Resolves with the first signal that asks the process to end. */
+/** Resolves with the first signal that ends the process. */
 export async function stopSignal(): Promise<NodeJS.Signals> {
   return await new Promise((resolve) => {
     for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.once(signal, resolve)
   })
 }
 
-/** klog's V that shows everything that we write. */
+/** klog's V that shows all lines of Viaduct. */
 const everything = 4
 
 /**
- * SIGUSR2 lets the log show everything; the next one lets it show again what it showed before, unless somebody set it meanwhile: then
- * it begins anew. SIGUSR1 does nothing: Node would take connections of a debugger, which may do all that a privileged agent may.
+ * SIGUSR2 toggles trace logging. If the verbosity was set otherwise in between, the next SIGUSR2 turns trace logging on again.
+ * SIGUSR1 has no effect: by default Node would accept debuggers, which would get all rights of a privileged agent.
  */
 export function followLogSignals(log: AdjustableLog): void {
   let change: { readonly from: number; readonly to: number } | undefined

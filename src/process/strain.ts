@@ -1,31 +1,31 @@
-// Guards of the event loop and of V8's heap: what is too slow, or about to be ended, says so before somebody has to ask.
+// Warnings about a blocked event loop, and about V8's heap close to its limit.
 import { StateReporter, type Log, type Problem } from '../log.js'
 
 export interface StrainOptions {
-  /** Calls `look` again and again, `periodMs` apart, and keeps no process alive. */
+  /** Calls `look` every `periodMs` until the process ends, without keeping it alive. */
   readonly every: (periodMs: number, look: () => void) => void
-  /** Milliseconds; never goes back. */
+  /** Milliseconds of a monotonic clock. */
   readonly now: () => number
-  /** Bytes of V8's heap: those in use, and those at which it ends the process. */
+  /** Bytes of V8's heap in use, and the limit at which V8 ends the process. */
   readonly heap: () => { readonly used: number; readonly limit: number }
   readonly log: Log
 }
 
 const periodMs = 1000
-/** A look that is so late stood behind something: in the worst case behind twice as much. */
+/** Delay of a look that counts as a blocked loop; the loop may have been blocked for up to twice as long. */
 const longestDelayMs = 1000
-/** Looks that are in time before all is well again. */
+/** Looks in time before the recovery line. */
 const quietLooks = 60
-/** Shares of the heap's limit at which it is full, and has room again. */
+/** Shares of the heap's limit at which a warning begins and ends. */
 const [full, roomy] = [0.9, 0.75]
 
-/** Warns when the event loop was held up for long, and when the heap is nearly full; each once until it is over. */
+/** Warns about a blocked event loop and about a heap that is nearly full; once each until the recovery. */
 export function watchStrain({ every, now, heap, log }: StrainOptions): void {
   const problems = new StateReporter({
     log,
     level: 'warn',
-    trouble: 'The agent is under strain',
-    recovery: 'The agent is under strain no more',
+    trouble: 'Agent overloaded',
+    recovery: 'Agent no longer overloaded',
     count: () => {},
   })
   let lastMs = now()
@@ -43,13 +43,13 @@ export function watchStrain({ every, now, heap, log }: StrainOptions): void {
 }
 
 function heldUp(delayMs: number): Problem {
-  const text = 'the event loop stood still for over a second: too little CPU, or too much work at once'
+  const text = 'the event loop was blocked for over a second: too little CPU time, or too much work at once'
   return { text, fields: { delayMs: Math.round(delayMs) } }
 }
 
 function nearlyFull(used: number, limit: number): Problem {
   const text =
-    'the heap is nearly full, and at its limit the process ends: raise --max-old-space-size (NODE_OPTIONS)'
+    'the heap is nearly full, and V8 ends the process at its limit: raise --max-old-space-size (NODE_OPTIONS)'
   return { text, fields: { usedMiB: toMiB(used), limitMiB: toMiB(limit) } }
 }
 

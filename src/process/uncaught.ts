@@ -1,6 +1,6 @@
 import type { Log } from '../log.js'
 
-/** What is used of Node's. */
+/** The part of Node's `process` that this file uses. */
 interface EndingProcess {
   once(event: 'uncaughtException', listener: (error: Error) => void): unknown
   exitCode?: NodeJS.Process['exitCode']
@@ -14,17 +14,18 @@ export interface UncaughtErrorOptions {
   readonly after: (delayMs: number, wake: () => void) => unknown
 }
 
-/** An end in order that takes longer than this does not come. */
+/** Limit for an orderly end. */
 const longestEndMs = 10_000
 
 /**
- * Rejects with the first error that nobody caught, of a promise or not, so that the process can end in order; told at once, as the
- * process may be ending already. Where that end hangs, or the next error comes, the process ends without it. Nobody need wait for it.
+ * Rejects with the first uncaught exception or rejection, so that the process can end in order. Logs it at once, because the process
+ * may be ending already. Ends the process if that end takes too long; a second uncaught error ends it at once. A caller may ignore the
+ * promise.
  */
 export function uncaughtError({ log, process, after }: UncaughtErrorOptions): Promise<never> {
   const uncaught = new Promise<never>((_resolve, reject) => {
     process.once('uncaughtException', (error) => {
-      log.error('Nobody expected this error: the agent ends', { err: error })
+      log.error('Uncaught error: the agent exits', { err: error })
       process.exitCode = 1
       after(longestEndMs, () => process.exit(1))
       reject(error)

@@ -3,28 +3,28 @@ import { setFlagsFromString } from 'node:v8'
 const longestStartMs = 60_000
 
 /**
- * Sets V8 for a start, which makes and runs everything once, 10,000 times, on a node's few cores (docs/benchmarks.md has what
- * it saves). To be called when all modules are loaded: those of Node that come later are compiled without its cache.
+ * Tunes V8 for the start, which creates all objects on a node's few cores (docs/benchmarks.md has the savings). Call it when all
+ * modules are loaded: Node compiles its own later modules without its cache.
  */
 export function prepareV8(): void {
-  // Functions up to 100 bytes of bytecode in all are inlined, not 920: V8's compiler takes its time from the start itself.
+  // Inline up to 100 bytes of bytecode, not 920: V8's compiler competes with the start for CPU time.
   setFlagsFromString('--max-inlined-bytecode-size-cumulative=100')
-  // The young generation has its final size with the first growth: what is made at a start stays, so that collecting it is for nothing.
+  // The young generation gets its final size at its first growth: objects of a start stay, so that collections free nothing.
   setFlagsFromString('--semi-space-growth-factor=16')
-  // And is collected when it is full, not before.
+  // Collect the young generation only when it is full.
   setFlagsFromString('--no-minor-gc-task')
-  // What stays is not looked through again while it grows to six times what it was.
+  // Do not scan the old generation again until it has grown to six times its size.
   setFlagsFromString('--heap-growing-percent=500')
-  // What a start makes stays; what is made afterwards does not, and must not be put among the old for what the start was like: it would
-  // stay there until a full collection, with all that it refers to.
+  // Objects of a start stay; later objects do not. Without this V8 would move later ones to the old generation too, where they stay
+  // until a full collection, with everything that they refer to.
   setFlagsFromString('--no-allocation-site-pretenuring')
-  // A start that something holds up is over too.
+  // A start that takes too long ends too.
   setTimeout(endStartOfV8, longestStartMs).unref()
 }
 
 /**
- * Ends what `prepareV8` set for the start only; idempotent: from the next full collection on the heap grows by a tenth between two of
- * them, and the young generation keeps its size. Left to V8, 100 changes a second took 40 MB more for their garbage.
+ * Ends the tuning of `prepareV8`; idempotent. From the next full collection on the heap grows by a tenth between two of them, and the
+ * young generation keeps its size. With V8's defaults, 100 changes a second used 40 MB more for garbage.
  */
 export function endStartOfV8(): void {
   setFlagsFromString('--heap-growing-percent=10')

@@ -1,4 +1,4 @@
-// The two servers of the agent: health, by default for everybody; metrics and the like, by default for the node alone.
+// The two servers of the agent: health, by default on all addresses; metrics and other pages, by default only on loopback.
 import type { ServersConfig } from '../config/index.js'
 import { type EventRecorder, nodeReference } from '../event.js'
 import { type AdjustableLog, type Log, StateReporter } from '../log.js'
@@ -15,16 +15,16 @@ export interface AgentServersOptions {
   readonly facts: HealthFacts & OperatorFacts
   readonly counts: HealthCounts
   readonly nodeName: string
-  /** Told what ends the agent. */
+  /** Records the reason if a server ends the agent. */
   readonly events: EventRecorder
   readonly clock: Pick<Clock, 'now' | 'schedule' | 'unixSeconds'>
   readonly log: AdjustableLog
 }
 
-/** A start of 10,000 Services is over by then; what takes longer has somebody who asks how it goes. */
+/** A start with 10,000 Services takes less; during a longer one, operators need the pages. */
 const longestWaitMs = 1000
 
-/** kube-proxy's words for a server that cannot listen (spec 1.10). */
+/** kube-proxy's names in errors of a server that cannot listen (spec 1.10). */
 const failureReasons = {
   healthz: 'FailedToStartProxierHealthcheck',
   metrics: 'FailedToStartMetricServer',
@@ -79,8 +79,8 @@ export class AgentServers {
   }
 
   /**
-   * Opens them when `inForce` resolves, or after a second: before, the first sync has the machine for itself. Resolves when each
-   * was tried once. Throws ConfigError where one cannot listen, and that is to end the agent.
+   * Opens the servers when `inForce` resolves, or after a second: until then the first sync has all CPU time. Resolves when each was
+   * tried once. Throws ConfigError if one cannot listen, and the configuration makes this fatal.
    */
   async start(inForce: Promise<unknown>): Promise<void> {
     await Promise.race([inForce, this.#wait()])
@@ -89,7 +89,7 @@ export class AgentServers {
     await Promise.all(this.#servers.map(async (server) => await server.start()))
   }
 
-  /** Closes every connection; nothing is opened any more. Idempotent. */
+  /** Closes every connection, and opens nothing any more. Idempotent. */
   async stop(): Promise<void> {
     this.#isStopped = true
     this.#endWait()

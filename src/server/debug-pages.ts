@@ -1,4 +1,4 @@
-// What enableProfiling opens on the metrics server (F-095, F-123): profiles, and the verbosity of the log.
+// Pages of the metrics server with enableProfiling (F-095, F-123): profiles, and the verbosity of the log.
 import type { AdjustableLog } from '../log.js'
 import type { Profiler } from './profiler.js'
 import { text, type Page, type Pages, type PageRequest, type Reply } from './reply.js'
@@ -8,7 +8,7 @@ export interface DebugPagesOptions {
   readonly log: AdjustableLog
 }
 
-/** In no list of paths, as in kube-proxy. */
+/** No list of paths names these pages, as in kube-proxy. */
 export function debugPages({ profiler, log }: DebugPagesOptions): Pages {
   return new Map<string, Page>([
     ['/debug/pprof', () => ({ ...text('', 301), location: '/debug/pprof/' })],
@@ -21,11 +21,11 @@ export function debugPages({ profiler, log }: DebugPagesOptions): Pages {
 
 const contents = `Profiles of V8, not Go's pprof: open them with the tools for developers of Chromium or Visual Studio Code.
 
-/debug/pprof/profile?seconds=30  where time goes meanwhile (.cpuprofile)
-/debug/pprof/heap?seconds=30     what was allocated meanwhile and is still in use (.heapprofile)
+/debug/pprof/profile?seconds=30  CPU profile (.cpuprofile)
+/debug/pprof/heap?seconds=30     allocations that are still in use at the end (.heapprofile)
 `
 
-// As in Go: also for what is no number, and none that makes sense.
+// As in Go: also for a text that is no number, and for a number out of range.
 const usualSeconds = 30
 const mostSeconds = 60
 
@@ -49,12 +49,12 @@ async function profileReply(
 
 const highestVerbosity = 2 ** 31 - 1
 
-/** As StringFlagPutHandler of k8s.io/apiserver: code, sentences and the newline at the end. */
+/** Status, sentences and final newline are those of StringFlagPutHandler of k8s.io/apiserver. */
 async function verbosityReply({ method, body }: PageRequest, log: AdjustableLog): Promise<Reply> {
   if (method !== 'PUT') return line('unsupported http method', 406)
   const written = await body()
   if (written === undefined) return line('error reading request body', 400)
-  // kube-proxy refuses what echo leaves at the end.
+  // kube-proxy refuses the newline that echo appends.
   const value = written.trim()
   const verbosity = Number(value)
   if (!/^\d+$/u.test(value) || verbosity > highestVerbosity)

@@ -1,16 +1,16 @@
-// /healthz and /livez: whether this node should get traffic, and whether the agent works (F-087 to F-091).
+// /healthz: should this node get traffic? /livez: does the agent work? (F-087 to F-091)
 import type { FamilyHealth } from '../engine/index.js'
 import { json, type Pages, type Reply } from './reply.js'
 
-/** What the two pages tell; asked for each request. */
+/** Facts for the two pages, read per request. */
 export interface HealthFacts {
-  /** Of each family that is programmed, IPv4 first. */
+  /** Health of each programmed family, IPv4 first. */
   readonly families: () => readonly FamilyHealth[]
-  /** Whether load balancers may send traffic to this node, as far as the cluster says. */
+  /** Whether the cluster lets load balancers send traffic to this node. */
   readonly isNodeEligible: () => boolean
 }
 
-/** Replies by code. */
+/** Counts replies by status. */
 export interface HealthCounts {
   healthz(code: 200 | 503): void
   livez(code: 200 | 503): void
@@ -38,7 +38,7 @@ export function healthPages(facts: HealthFacts, counts: HealthCounts, nowMs: () 
   ])
 }
 
-/** `nodeEligible` undefined: it does not matter, and is not told. */
+/** `nodeEligible` undefined: it does not matter, and the reply does not have it. */
 function healthReply(
   families: readonly FamilyHealth[],
   nowMs: number,
@@ -64,7 +64,7 @@ function familyStatus({ family, lastUpdatedMs, isHealthy }: FamilyHealth): reado
 }
 
 function latest(families: readonly FamilyHealth[]): string {
-  // The zero time of Go, for never.
+  // The zero time of Go means never.
   if (families.length === 0) return '0001-01-01T00:00:00Z'
   return goTime(Math.max(...families.map(({ lastUpdatedMs }) => lastUpdatedMs)))
 }

@@ -1,23 +1,23 @@
-// HTTP servers that clients cannot hold up: what one may cost is bounded, and so is how many there are.
+// HTTP servers that clients cannot block: the cost and the number of clients have limits.
 import type { RequestListener, Server } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Clock } from '../clock.js'
 import type { PacedSocket } from './paced-socket.js'
 import { Turns } from './turns.js'
 
-/** What a client may take of a server; times in milliseconds. */
+/** Limits for a client; times in milliseconds. */
 export interface HttpLimits {
-  /** Bytes of a request's headers; more are answered with 431. */
+  /** Bytes of a request's headers; the reply to more is 431. */
   readonly maxHeaderSize: number
-  /** From the connection, or the request's first byte, to the end of its headers; longer is answered with 408. */
+  /** From the connection, or the request's first byte, to the end of its headers; then the reply is 408. */
   readonly headersTimeout: number
   /** The same, to the end of its body. */
   readonly requestTimeout: number
-  /** How often the two above are looked after. */
+  /** Period of the checks of the two limits above. */
   readonly connectionsCheckingInterval: number
-  /** Between two requests of a connection. Longer than the usual period of a prober, so that no probe meets the end of it. */
+  /** Idle time between two requests. Longer than the usual period of probers, so that no probe meets the close. */
   readonly keepAliveTimeout: number
-  /** Without progress of a reply that the client does not read. */
+  /** Time without progress of a reply, if the client does not read. */
   readonly timeout: number
 }
 
@@ -31,14 +31,14 @@ export const httpLimits: HttpLimits = {
 }
 
 /**
- * The connections of one server, or of several that share them, and the turns in which their requests are taken. A connection
- * over the limit closes the one that has asked nothing for longest, so idle connections shut out no other client. One that waits
- * for its first reply stays: a probe, which asks once, gets its turn among connections that ask without end.
+ * The connections of one server, or of several servers, and the order in which their requests run. A connection over the limit
+ * closes the longest idle one, so that idle connections shut out no client. A connection that waits for its first reply stays: a
+ * probe gets its turn among connections with many requests.
  */
 export class Connections {
   readonly turns: Turns
   readonly #limit: number
-  /** That has asked nothing for longest first. */
+  /** The longest idle connection first. */
   readonly #sockets = new Set<PacedSocket>()
 
   /** `turnsPerSecond` as in Turns. */
@@ -51,14 +51,14 @@ export class Connections {
     return this.#sockets.size
   }
 
-  /** Counts a new connection, which may end another one. */
+  /** Adds a new connection, and closes another one if there are too many. */
   admit(socket: PacedSocket): void {
     socket.once('close', () => this.#sockets.delete(socket))
     this.#sockets.add(socket)
     if (this.#sockets.size > this.#limit) this.#close()
   }
 
-  /** The newcomer is the last, and the one where all others wait for their first reply. */
+  /** The longest idle connection, or the new one if all others wait for their first reply. */
   #close(): void {
     for (const socket of this.#sockets) {
       if (socket.awaitsFirstReply) continue
@@ -68,7 +68,7 @@ export class Connections {
     }
   }
 
-  /** It asks something. */
+  /** Marks a connection with a new request. */
   touch(socket: PacedSocket): void {
     if (this.#sockets.delete(socket)) this.#sockets.add(socket)
   }
@@ -81,7 +81,7 @@ export interface HttpServerOptions {
   readonly limits?: HttpLimits
 }
 
-/** A server that does not listen yet. Loads Node's HTTP and streams, which a start can do without. */
+/** Makes a server that does not listen yet. Loads Node's HTTP and streams only here, which saves start time. */
 export async function createHttpServer(options: HttpServerOptions): Promise<Server> {
   const { reply, connections, limits = httpLimits } = options
   const [{ createServer }, { PacedSocket }] = await Promise.all([
@@ -108,7 +108,7 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Serv
   return server
 }
 
-/** Rejects with the error of the system where it cannot listen; `ipv6Only` as in listen() of node:net. */
+/** Rejects with the system's error if the server cannot listen; `ipv6Only` as in listen() of node:net. */
 export async function listen(
   server: Server,
   place: { readonly host: string; readonly port: number; readonly ipv6Only: boolean },

@@ -1,5 +1,5 @@
-// In: what the agent knows, handed over by who knows it. Out: replies to HTTP requests.
-// Never: a change of anything; the API server, the kernel's tables.
+// In: facts about the agent, from functions of other rooms. Out: replies to HTTP requests.
+// Never: changes, except of the log's verbosity; calls of the API server or the kernel.
 // Owner of: listening sockets.
 // Read next: agent-servers.ts, health-pages.ts and operator-pages.ts; health-check-servers.ts (Services); http-server.ts and paced-socket.ts (bounds).
 export { AgentServers, type AgentServersOptions } from './agent-servers.js'

@@ -5,15 +5,15 @@ import { json, text, type Page, type Pages, type PageRequest, type Reply } from 
 import { SharedWork } from './shared-work.js'
 import { flagz, statusz, type ProcessFacts } from './zpages.js'
 
-/** What the pages tell; functions are asked for each request. */
+/** Facts for the pages; functions run per request. */
 export interface OperatorFacts extends ProcessFacts {
   /** The mode that runs. */
   readonly mode: string
-  /** All metrics in the text that Prometheus reads. */
+  /** All metrics in the text format of Prometheus. */
   readonly metrics: { readonly contentType: string; metrics(): Promise<string> }
   /** The KubeProxyConfiguration that is in force. */
   readonly configuration: () => unknown
-  /** All flags, by name, as text: as written, else their defaults. */
+  /** Texts of all flags by name: as written, else their defaults. */
   readonly flags: () => Readonly<Record<string, string>>
 }
 
@@ -46,7 +46,7 @@ async function healthchecksReply({ method }: PageRequest, checks: HealthcheckMet
   return text('metrics reset\n')
 }
 
-/** That somebody answers is all that it says: whether the node is served, `/healthz` of the other server knows. */
+/** Shows only that the agent answers; `/healthz` of the health server shows whether the node is served. */
 function pinged({ query }: PageRequest, checks: HealthcheckMetrics): Reply {
   checks.count('ping', 'healthz', true)
   return text(query.has('verbose') ? '[+]ping ok\nhealthz check passed\n' : 'ok')

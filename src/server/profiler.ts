@@ -1,8 +1,8 @@
-// Profiles of this process, by V8's inspector: no port is opened for it, and nothing is loaded before somebody asks.
+// Profiles of this process, by V8's inspector, which opens no port. Node loads the inspector with the first profile.
 import type { Session } from 'node:inspector/promises'
 import type { Clock } from '../clock.js'
 
-/** One recording at a time: two would disturb each other, and cost twice. */
+/** Records one profile at a time, because two would disturb each other. */
 export class Profiler {
   readonly #clock: Pick<Clock, 'schedule'>
   #isBusy = false
@@ -12,8 +12,8 @@ export class Profiler {
   }
 
   /**
-   * Resolves after `durationMs`, or when `signal` aborts, with the text of a file that V8's tools read; with undefined where another
-   * recording is in progress. Throws where Node was built without its inspector.
+   * Resolves after `durationMs`, or when `signal` aborts, with the text of a file for V8's tools; with undefined if another recording
+   * is in progress. Throws if Node was built without its inspector.
    */
   async record(
     kind: 'cpuprofile' | 'heapprofile',

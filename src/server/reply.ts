@@ -1,4 +1,4 @@
-// What pages answer, and how a request finds its page.
+// Replies, and the way from a request to its page.
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import type { StateReporter } from '../log.js'
 
@@ -7,29 +7,29 @@ export interface Reply {
   readonly status: number
   readonly contentType: string
   readonly body: string
-  /** Under which a browser saves it; absent: it shows it. */
+  /** Name under which a browser saves the reply; absent: the browser shows it. */
   readonly fileName?: string
-  /** Where the page is instead. */
+  /** Location of a redirect. */
   readonly location?: string
 }
 
-/** What pages look at of a request. */
+/** The parts of a request that pages use. */
 export interface PageRequest {
   readonly method: string
-  /** What is behind the question mark. */
+  /** Parameters of the query. */
   readonly query: URLSearchParams
   /** undefined: the client takes anything. */
   readonly accept: string | undefined
-  /** Aborts when nobody waits for the reply any more. */
+  /** Aborts when the client is gone. */
   readonly signal: AbortSignal
-  /** The body, to be asked for once; undefined: it is longer than any page has a use for, or did not come whole. */
+  /** Reads the body, once; undefined: it is too long, or incomplete. */
   readonly body: () => Promise<string | undefined>
 }
 
-/** Pages that do not look at the method answer every one alike, as in kube-proxy. */
+/** A page that does not use the method gives one reply to all methods, as in kube-proxy. */
 export type Page = (request: PageRequest) => Reply | Promise<Reply>
 
-/** By path. */
+/** Pages by path. */
 export type Pages = ReadonlyMap<string, Page>
 
 export function text(body: string, status = 200): Reply {
@@ -44,7 +44,7 @@ export function json(value: unknown, status = 200): Reply {
 const notFound = text('404 page not found\n', 404)
 const failed = text('the page could not be made: see the log\n', 500)
 
-/** Answers with the page of the path, else 404. A page that throws is a 500, told by `problems` under its path. */
+/** Replies with the page of the path, else 404. A page that throws gives 500, and a problem under its path. */
 export function answering(pages: Pages, problems: StateReporter): RequestListener {
   return (request, response) => {
     const url = request.url ?? ''
@@ -53,7 +53,7 @@ export function answering(pages: Pages, problems: StateReporter): RequestListene
     const page = pages.get(path)
     if (page === undefined) return send(response, notFound)
     const query = new URLSearchParams(end < 0 ? '' : url.slice(end))
-    // Who waits for a page that takes its time is not idle; who does not read it then is.
+    // A client that waits for a slow page is not idle; one that does not read it is.
     response.on('timeout', () => {
       if (response.headersSent) request.socket.destroy()
     })

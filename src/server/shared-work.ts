@@ -1,10 +1,10 @@
-// Work that many may ask for at once, such as the rendering of all metrics.
+// Work that several clients request at once, such as the rendering of all metrics.
 import type { Clock } from '../clock.js'
 
-/** Between the end of one piece of work and the start of the next: a rendering takes some milliseconds. */
+/** Pause between two pieces of work; a rendering takes some milliseconds. */
 const restMs = 100
 
-/** Does the work once for all who ask before it is done, and not again before a rest of 100 ms. A result is never kept. */
+/** Runs the work once for all concurrent callers, and again after 100 ms at the earliest. It keeps no result. */
 export class SharedWork<T> {
   readonly #work: () => Promise<T>
   readonly #clock: Pick<Clock, 'now' | 'schedule'>

@@ -1,4 +1,4 @@
-// /statusz and /flagz: what runs here, and how it was started (spec section 1.11).
+// /statusz and /flagz: version, uptime and flags (spec section 1.11).
 import { json, text, type PageRequest, type Reply } from './reply.js'
 
 const warning =
@@ -55,11 +55,11 @@ export function flagz(request: PageRequest, flags: Readonly<Record<string, strin
 
 interface Forms {
   readonly text: () => string
-  /** Of the object, beside its kind. */
+  /** Fields of the object besides its kind. */
   readonly fields: () => object
 }
 
-/** Text unless the client asks for a version of the object; 406 for anything else. */
+/** Replies with text, or with the object if the client requests it; 406 for other types. */
 function negotiated({ accept = '*/*' }: PageRequest, kind: 'Statusz' | 'Flagz', forms: Forms): Reply {
   for (const range of accept.split(',')) {
     const [type = '', ...rest] = range.split(';').map((part) => part.trim().toLowerCase())

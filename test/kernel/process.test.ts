@@ -162,7 +162,7 @@ describe('the process', { timeout: 60_000 }, () => {
     agent.signal('SIGWINCH')
     const { code, stdout, stderr } = await agent.ended
     assert.equal(code, 1)
-    assert.match(stdout, /nobody caught this.*"msg":"Nobody expected this error: the agent ends"/u)
+    assert.match(stdout, /nobody caught this.*"msg":"Uncaught error: the agent exits"/u)
     assert.match(stderr, /^viaduct: Error: nobody caught this\n\s+at /u)
     await manager.line((line) => line === 'STOPPING=1')
     manager.signal('SIGTERM')
@@ -181,10 +181,10 @@ describe('the process', { timeout: 60_000 }, () => {
 
   it('logs once that the service manager does not answer, and goes on', async () => {
     const agent = await started(`NOTIFY_SOCKET=${join(folder, 'nobody')}`, 'WATCHDOG_USEC=20000')
-    await agent.line((line) => line.includes('The service manager cannot be told'))
+    await agent.line((line) => line.includes('Service manager not notified'))
     agent.signal('SIGTERM')
     const { code, stdout } = await agent.ended
     assert.equal(code, 0)
-    assert.equal(stdout.split('The service manager cannot be told').length, 2)
+    assert.equal(stdout.split('Service manager not notified').length, 2)
   })
 })

@@ -38,7 +38,7 @@ describe('endInOrder', () => {
         'synchronizer has stopped',
       ])
       const [line, ...others] = log.lines
-      assert.equal(line?.message, 'A part of the agent did not end in order')
+      assert.equal(line?.message, 'A part of the agent failed to stop')
       assert.deepEqual(
         [line.fields.part, String(line.fields.err), others],
         ['servers', 'Error: servers: no', []],
@@ -65,7 +65,7 @@ describe('an uncaught error', () => {
     assert.equal(clock.pending, 0)
     process.emit('uncaughtException', new Error('unexpected'))
     await assert.rejects(uncaught, { message: 'unexpected' })
-    assert.equal(log.find('error', 'Nobody expected this error: the agent ends').length, 1)
+    assert.equal(log.find('error', 'Uncaught error: the agent exits').length, 1)
     assert.equal(process.listenerCount('uncaughtException'), 0, 'the next one ends it at once')
     await clock.advance(9999)
     assert.deepEqual([process.exitCode, process.exits], [1, []])

@@ -1,4 +1,4 @@
-// What the process does for itself: its OOM score, and what it says under strain.
+// Guards of the process: its OOM score, and warnings about overload.
 import assert from 'node:assert/strict'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -59,13 +59,13 @@ describe('F-106 the OOM score', () => {
     assert.deepEqual(log.lines, [])
   })
 
-  it('is tried once more after 100 ms, and then told to whoever looks', async () => {
+  it('is tried again after 100 ms, and then reported at level debug', async () => {
     const { clock, log } = set(join(folder, 'nothing', 'score'))
     assert.deepEqual([log.lines.length, clock.pending], [0, 1])
     await clock.advance(100)
     assert.deepEqual(
       log.lines.map(({ level, message }) => [level, message]),
-      [['debug', 'The OOM score cannot be set']],
+      [['debug', 'OOM score not set']],
     )
     assert.equal(clock.pending, 0)
   })
@@ -81,8 +81,8 @@ describe('F-106 the OOM score', () => {
 
 describe('strain', () => {
   const quiet = Array.from({ length: 60 }, () => ({}))
-  const stood = /^warn .*: the event loop stood still for over a second: .*"delayMs":1001/u
-  const over = /^info The agent is under strain no more/u
+  const stood = /^warn .*: the event loop was blocked for over a second: .*"delayMs":1001/u
+  const over = /^info Agent no longer overloaded/u
   const full = /^warn .*: the heap is nearly full, .*--max-old-space-size.*"usedMiB":973,"limitMiB":1024/u
   const cases: readonly {
     readonly name: string

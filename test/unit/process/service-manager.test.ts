@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { ServiceManager } from '../../../src/process/index.js'
 import { openLog } from '../../../src/log.js'
 
-describe('the service manager is told', () => {
+describe('notifications to the service manager', () => {
   const socket = { NOTIFY_SOCKET: '/run/manager' }
   const cases: readonly {
     readonly name: string
@@ -11,28 +11,28 @@ describe('the service manager is told', () => {
     readonly periods: readonly number[]
     readonly told: readonly string[]
   }[] = [
-    { name: 'nothing where there is none', environment: {}, periods: [], told: [] },
-    { name: 'nothing of an empty name', environment: { NOTIFY_SOCKET: '' }, periods: [], told: [] },
+    { name: 'none without a service manager', environment: {}, periods: [], told: [] },
+    { name: 'none with a blank NOTIFY_SOCKET', environment: { NOTIFY_SOCKET: '' }, periods: [], told: [] },
     {
-      name: 'what happens',
+      name: 'the start and the end',
       environment: socket,
       periods: [],
       told: ['/run/manager READY=1', '/run/manager STOPPING=1'],
     },
     {
-      name: 'twice in each period of a watchdog that it lives',
+      name: 'the watchdog twice per period',
       environment: { ...socket, WATCHDOG_USEC: '30000000', WATCHDOG_PID: '7' },
       periods: [15_000],
       told: ['/run/manager WATCHDOG=1', '/run/manager READY=1', '/run/manager STOPPING=1'],
     },
     {
-      name: 'no life of another process',
+      name: 'no watchdog of another process',
       environment: { ...socket, WATCHDOG_USEC: '30000000', WATCHDOG_PID: '8' },
       periods: [],
       told: ['/run/manager READY=1', '/run/manager STOPPING=1'],
     },
     {
-      name: 'no life where the period is none',
+      name: 'no watchdog with a period that is no number',
       environment: { ...socket, WATCHDOG_USEC: 'soon' },
       periods: [],
       told: ['/run/manager READY=1', '/run/manager STOPPING=1'],

@@ -261,7 +261,7 @@ describe('the pages of the metrics server', () => {
     })
   }
 
-  it('has /flagz as an object, and nothing for who takes neither form', async () => {
+  it('has /flagz as an object, and 406 for other types', async () => {
     const bench = await open()
     await bench.servers.start(atOnce)
     const get = async (accept: string): Promise<HttpReply> =>
@@ -273,7 +273,7 @@ describe('the pages of the metrics server', () => {
     assert.equal((await get('text/plain;q=0.9')).status, 200)
   })
 
-  it('answers 500 for a page that cannot be made, and says so once', async () => {
+  it('replies 500 for a page that throws, and logs it once', async () => {
     const bench = await open({
       configuration: () => {
         throw new Error('no configuration')
@@ -344,7 +344,7 @@ describe('the servers of the agent', () => {
     assert.equal((await ask(other.port, { path: '/livez' })).status, 200)
   })
 
-  it('end the agent where they are to fail hard', async () => {
+  it('end the agent if a failure is fatal', async () => {
     const other = await occupy()
     const metricsBindAddress = { host: ip('127.0.0.1'), port: other.port }
     const bench = await open({}, { metricsBindAddress, bindAddressHardFail: true })

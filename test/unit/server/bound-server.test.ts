@@ -104,19 +104,19 @@ describe('a server of the agent', () => {
     )
   })
 
-  it('ends the agent with a reason where it is to fail hard', async () => {
+  it('ends the agent with a reason if a failure is fatal', async () => {
     const other = await occupy()
     const { server, log } = open({ address: { host: '127.0.0.1', port: other.port }, isHardFail: true })
     await assert.rejects(server.start(), {
       name: 'ConfigError',
       path: 'healthz-bind-address',
-      message: `healthz-bind-address: listen EADDRINUSE: address already in use 127.0.0.1:${other.port}: free the address, choose another one, or leave out --bind-address-hard-fail`,
+      message: `healthz-bind-address: listen EADDRINUSE: address already in use 127.0.0.1:${other.port}: free the address, choose another address, or leave out --bind-address-hard-fail`,
     })
     assert.deepEqual(log.lines, [])
     await close(other.server)
   })
 
-  it('tries an address that the machine does not have again as well', async () => {
+  it('tries again after an address that the machine does not have', async () => {
     const { server, clock, log } = open({ address: { host: '192.0.2.99', port: 1 } })
     await server.start()
     assert.match(log.find('error', 'not served')[0]?.message ?? '', /EADDRNOTAVAIL/u)

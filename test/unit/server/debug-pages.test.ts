@@ -93,7 +93,7 @@ describe('/debug/flags/v', () => {
     })
   }
 
-  it('changes nothing, and says nothing, where the body never comes whole', async () => {
+  it('changes nothing, and logs nothing, if the body is incomplete', async () => {
     const { port, log } = await open()
     const socket = await connected(port)
     socket.write('PUT /debug/flags/v HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n4')
@@ -125,7 +125,7 @@ describe('/debug/pprof/', () => {
     })
   }
 
-  it('says what there is, and where', async () => {
+  it('lists the profiles and their paths', async () => {
     const { port } = await open()
     const { status, body } = await ask(port, { path: '/debug/pprof/' })
     assert.equal(status, 200)
@@ -144,7 +144,7 @@ describe('/debug/pprof/', () => {
     assert.equal((await reply).status, 200)
   })
 
-  it('ends a profile for which nobody waits any more', async () => {
+  it('ends a profile whose client is gone', async () => {
     const bench = await open()
     const socket = await connected(bench.port)
     socket.write('GET /debug/pprof/profile?seconds=60 HTTP/1.1\r\nHost: a\r\n\r\n')

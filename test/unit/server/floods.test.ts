@@ -235,7 +235,7 @@ describe('health checks of many Services', () => {
 })
 
 describe('/metrics that is flooded', () => {
-  it('is rendered once for all who ask meanwhile, and again 100 ms later at the earliest', async () => {
+  it('is rendered once for concurrent requests, and again 100 ms later at the earliest', async () => {
     const [clock, port] = [new ManualClock(), await freePort()]
     const renderings: ((text: string) => void)[] = []
     const metrics = {

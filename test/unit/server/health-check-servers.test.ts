@@ -125,7 +125,7 @@ describe('the listeners of health checks', () => {
     assert.match((await ask(first)).body, /"name": "b"/u)
   })
 
-  it('give a port that two Services want to the one that sorts first, whoever came first', async () => {
+  it('give a port of two Services to the first by name, in any order of arrival', async () => {
     const servers = open()
     const port = await freePort()
     const name = async (): Promise<string | undefined> => /"name": "(.)"/u.exec((await ask(port)).body)?.[1]
