@@ -33,8 +33,8 @@ export type Invocation =
   | { readonly exitCode: 0 | 2; readonly text: string }
 
 /**
- * Reads arguments as kube-proxy does (`argv` without the program's own two words). `readFile` gives the bytes of the file of
- * --config, or throws ConfigError. Never throws for what was written.
+ * Reads arguments as kube-proxy does (`argv` without the program's two leading words). `readFile` gives the bytes of the file of
+ * --config, or throws ConfigError. Wrong arguments give a usage error; they do not throw.
  */
 export function parseArguments(argv: readonly string[], readFile: (path: string) => Uint8Array): Invocation {
   const written: WrittenFlag[] = []
@@ -70,7 +70,7 @@ function configure(written: readonly WrittenFlag[], readFile: (path: string) => 
   return { config: resolveFile(configFile, written, isStrict), configFile, flagTexts: texts }
 }
 
-/** Throws ConfigError, with the file's path for what it says. */
+/** Throws ConfigError, with the file's path for errors of the file. */
 function resolveFile(
   { path, bytes }: ConfigFile,
   written: readonly WrittenFlag[],
@@ -95,9 +95,12 @@ function takeFlags(input: ConfigInput, written: readonly WrittenFlag[]): ConfigI
 
 function buildCommand(take: (flag: SettingFlag, text: string) => void): Command {
   const command = new Command('viaduct')
-    .description('Keeps the load balancing of the kernel equal to the Services of the cluster.')
+    .description(
+      "Programs the kernel's load balancing for the Services of a cluster, in place of kube-proxy.",
+    )
     .version(`viaduct ${version}`, '--version', 'print the version and exit')
     .helpOption('-h, --help', 'print this help and exit')
+    .configureHelp({ optionDescription: ({ description }) => description })
     .usage('[flags]')
     .allowExcessArguments(true)
     .exitOverride()
@@ -130,21 +133,21 @@ function wordsOf(argv: readonly string[]): readonly string[] {
     .flatMap((word) => (word.startsWith('--version=') ? versionWords(word) : [withoutUnknownValue(word)]))
 }
 
-/** An unknown flag without its value: commander compares the whole word with the names of the flags to suggest one. */
+/** Cuts the value off an unknown flag: commander compares the whole word with flag names to suggest one. */
 function withoutUnknownValue(word: string): string {
   const name = /^--(?<name>[^=]+)=/u.exec(word)?.groups?.['name']
   if (name === undefined || name === 'help' || flags.some((flag) => flag.name === name)) return word
   return `--${name}`
 }
 
-/** As in kube-proxy: `raw` and true print the version; false and `v1.2.3`, which names another version to report, do not. */
+/** As in kube-proxy: `raw` and true print the version; false and `v1.2.3` (a version to report instead) do not. */
 function versionWords(word: string): readonly string[] {
   const value = word.slice('--version='.length)
   const isAsked = value === 'raw' || (!value.startsWith('v') && boolean.parse('--version', value))
   return isAsked ? ['--version'] : []
 }
 
-/** `-v=4` as `--v=4`, and underscores in names as dashes: both are accepted by kube-proxy. */
+/** Turns `-v=4` into `--v=4`, and underscores in names into dashes: kube-proxy accepts both. */
 function normalizeWord(word: string): string {
   const match = /^--?(?<name>[A-Za-z][\w-]*)(?<rest>=.*)?$/su.exec(word)
   const { name, rest } = match?.groups ?? {}
@@ -163,7 +166,7 @@ function describeConfigError({ path, message }: ConfigError): string {
   return `${dashed(flag.name)}: ${message.slice(path.length + 2)}`
 }
 
-/** As commander writes it, with `one of` before several suggestions. */
+/** The message of commander, with `one of` before several suggestions. */
 const unknownOption = /^unknown option '(?<flag>.*)'(?:\n\(Did you mean (?<nearest>.*)\?\))?$/u
 
 function describeCommanderError(error: CommanderError): string {

@@ -1,5 +1,5 @@
 // The table of settings, whole, and the types that follow from it. The order is that of fields in written files and of flags in
-// the help. Every setting is read at start: a change of the file ends the agent, and its supervisor starts it anew.
+// the help. Every setting is read at start: a change of the file ends the agent, and its supervisor restarts it.
 import { agentSettings } from './settings-agent.js'
 import { trafficSettings } from './settings-traffic.js'
 import type { AnySetting } from './setting.js'

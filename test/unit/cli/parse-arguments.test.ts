@@ -340,7 +340,7 @@ describe('parseArguments with --config', () => {
       input: { mode: 'ipvs', discardedFlags: ['proxy-mode', 'healthz-port', 'kubeconfig'] },
     },
     {
-      name: 'lets the host name, logging, --master and what to do win',
+      name: 'lets the flags of host name, logging, --master and tasks win',
       file: `${head}hostnameOverride: a\nlogging: {verbosity: 1, format: json, vmodule: [{filePattern: a, verbosity: 1}]}`,
       argv: [
         '--manifests=m',
@@ -390,7 +390,7 @@ describe('parseArguments with --config', () => {
         ignoredFields: ['mode: is written twice (line 5)', 'modes: is not a field of KubeProxyConfiguration'],
       },
     },
-    { name: 'needs no flag else', file: `${head}${viaduct}manifests: m`, argv: [], input: {} },
+    { name: 'needs no other flag', file: `${head}${viaduct}manifests: m`, argv: [], input: {} },
   ]
   for (const { name, file, argv, input } of good) {
     it(name, () => {

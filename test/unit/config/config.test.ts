@@ -171,7 +171,7 @@ describe('resolveConfig', () => {
     assert.equal(resolveConfig({ manifests: 'm', bindAddress: '::' }).bindAddress, undefined)
   })
 
-  it('tells the feature gate that it obeys from those without effect, and names the unknown ones', () => {
+  it('separates the feature gate with an effect from the others, and names unknown gates', () => {
     const featureGates = {
       NativeHistograms: true,
       AllowServiceExternalIPs: false,
@@ -247,12 +247,12 @@ describe('resolveConfig', () => {
     assert.deepEqual(metricsBindAddress, { host: '::1', port: 10249 })
   })
 
-  it('looks at the cluster CIDRs only in the mode that uses them', () => {
+  it('validates clusterCIDR only in mode ClusterCIDR', () => {
     const input = { manifests: 'm', clusterCIDR: ['x', '10.0.0.0/8', '10.0.0.0/9'] }
     assert.equal(resolveConfig({ ...input, detectLocalMode: 'NodeCIDR' }).clusterCIDR.length, 2)
   })
 
-  it('marks of virtual servers keep clear of the masquerade bit, wherever it is', () => {
+  it('keeps the masquerade bit out of the default markMask', () => {
     const masks = [14, 12, 0, 31].map(
       (masqueradeBit) => resolveConfig({ manifests: 'm', iptables: { masqueradeBit } }).ipvs.markMask,
     )
@@ -407,7 +407,7 @@ describe('formatDuration', () => {
   ]
   for (const [ms, text] of cases) it(`writes ${text}`, () => assert.equal(formatDuration(ms), text))
 
-  it('is read as what it was', () => {
+  it('survives a round trip', () => {
     const hundredHoursNs = 360_000_000_000_000
     fc.assert(
       fc.property(fc.integer({ min: -hundredHoursNs, max: hundredHoursNs }), (ns) => {

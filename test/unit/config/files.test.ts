@@ -53,7 +53,7 @@ describe('writeConfigFile', () => {
     assert.deepEqual(readdirSync(folder), ['config.yaml'])
   })
 
-  it('writes where a link leads', () => {
+  it('writes to the target of a link', () => {
     symlinkSync('config.yaml', join(folder, 'link'))
     writeFileSync(file, 'a')
     writeConfigFile(join(folder, 'link'), 'b')
@@ -225,7 +225,7 @@ describe('watchConfigFile', () => {
     assert.deepEqual([watching.end, watching.scheduled], [undefined, 0])
   })
 
-  it('sees what changed before it watched', async () => {
+  it('sees a change from before the watch', async () => {
     writeFileSync(file, 'b')
     const watched = { path: file, bytes: Buffer.from('a') }
     const options = { signal: new AbortController().signal, clock: systemClock }

@@ -187,7 +187,7 @@ async function heldUp(): Promise<void> {
 }
 
 describe('openProcessMetrics', () => {
-  it('tells what process this is', async () => {
+  it('describes the process and the build', async () => {
     const registry = new Registry()
     openProcessMetrics(registry, build, { ...systemClock, every: assertMinute })
     const before = await values(registry)
@@ -246,7 +246,7 @@ function registryOf(packets: () => Promise<PacketTotals | undefined>, clock = ne
 describe('openKernelMetrics', () => {
   const total = 'kubeproxy_iptables_'
 
-  it('asks once per scrape, and at no other time', async () => {
+  it('reads the kernel once per scrape, and at no other time', async () => {
     let asked = 0
     const registry = registryOf(async () => ({ invalidDropped: ++asked, localhostAccepted: 10 * asked }))
     assert.equal(asked, 0)
@@ -273,7 +273,7 @@ describe('openKernelMetrics', () => {
     assert.deepEqual(scrapes, [expected, expected])
   })
 
-  it('does not wait for a kernel that does not answer: it has what was read last', async () => {
+  it('does not wait for a kernel that does not answer: it has the last counts', async () => {
     const clock = new ManualClock()
     let answer: Promise<PacketTotals> = Promise.resolve({ invalidDropped: 1, localhostAccepted: 2 })
     const registry = registryOf(async () => await answer, clock)
@@ -288,7 +288,7 @@ describe('openKernelMetrics', () => {
     }
   })
 
-  it('leaves out what the mode does not count, or cannot be read', async () => {
+  it('leaves out counts that the mode does not have, or that cannot be read', async () => {
     const readings: (() => Promise<PacketTotals | undefined>)[] = [
       async () => undefined,
       async () => await Promise.reject(new Error('no')),
