@@ -45,7 +45,7 @@ export interface ConntrackOptions {
  */
 export async function setConntrack(options: ConntrackOptions): Promise<void> {
   const { config, cpus } = options
-  const max = wantedMax(config, cpus)
+  const max = desiredMax(config, cpus)
   const timeouts = timeoutSettings(config)
   const settings = timeouts.filter(({ value }) => value > 0)
   if (max === 0 && settings.length === 0) return
@@ -72,8 +72,8 @@ function timeout(name: string, ms: number, flag: string): Setting {
   return { name: `nf_conntrack_${name}`, value: Math.floor(ms / 1000), off: `--conntrack-${flag}=0` }
 }
 
-/** 0: the limit is not written. The maximum wins over the minimum, as in kube-proxy. */
-function wantedMax({ maxPerCore, min }: ConntrackConfig, cpus: number): number {
+/** 0: the limit is not written. A scaled value above the maximum ignores the minimum, as in kube-proxy. */
+function desiredMax({ maxPerCore, min }: ConntrackConfig, cpus: number): number {
   if (maxPerCore === 0) return 0
   const scaled = maxPerCore * cpus
   return scaled > mostConnections ? mostConnections : Math.max(scaled, min)

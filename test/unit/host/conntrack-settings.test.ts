@@ -67,7 +67,7 @@ describe('F-073 conntrack settings', () => {
     },
     { name: 'a machine exactly at the maximum', cpus: 32, expected: { max: '1048576', buckets: '262144' } },
     {
-      name: 'the maximum wins over the minimum',
+      name: 'a scaled value above the maximum ignores the minimum',
       cpus: 64,
       input: { min: 2_000_000 },
       expected: { max: '1048576', buckets: '262144' },
