@@ -1,6 +1,6 @@
 import type { ServicePortKey } from '../model/index.js'
 
-/** What one service port wants of a frontend. */
+/** The claim of one service port on a frontend. */
 export interface Claim<T> {
   readonly route: ServicePortKey
   /** `namespace/name` of its Service. */

@@ -7,7 +7,7 @@ export interface FrontendConflict extends ClaimConflict {
   readonly frontend: string
 }
 
-/** What the owner of one frontend wants; an empty list: no service port claims the frontend. */
+/** A change of the objects that a frontend's owner desires. An empty list: no service port claims the frontend. */
 export interface FrontendChange<W> {
   readonly before: readonly W[]
   readonly after: readonly W[]
@@ -69,12 +69,12 @@ export class FrontendOwners<W extends { readonly frontend: Frontend }> {
     return this.#claims.get(describeFrontend(frontend))?.owner?.route
   }
 
-  /** What the owner wants of the frontend; empty: no service port claims it. */
+  /** The objects that the frontend's owner desires; empty if no service port claims it. */
   wantedOf(frontend: Frontend): readonly W[] {
     return this.#claims.get(describeFrontend(frontend))?.owner?.value ?? []
   }
 
-  /** What all owners want. Walks all frontends. */
+  /** The objects that all owners desire. Walks all frontends. */
   *owned(): Iterable<W> {
     for (const { owner } of this.#claims.values()) yield* owner?.value ?? []
   }

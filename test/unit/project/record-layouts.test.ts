@@ -90,7 +90,7 @@ describe('native/records.mjs', () => {
   it('--check fails after a header has changed', () => {
     writeFileSync(header, example)
     assert.equal(run(script).status, 0)
-    writeFileSync(header, example.replace('uint16_t port', 'uint16_t door'))
+    writeFileSync(header, example.replace('uint16_t port', 'uint16_t gate'))
     const { status, stderr } = run(script, '--check')
     assert.equal(status, 1)
     assert.match(stderr, /src\/kernel\/shop\/layout\.ts differs from native\/shop\/record\.h/)
