@@ -11,12 +11,12 @@ import { jsonFormat } from './formats/json-format.js'
 import { protobufFormat } from './formats/protobuf-format.js'
 import { statusOf, type Status, type WireFormat } from './formats/wire-format.js'
 
-/** Servers send a bookmark every minute or so: after so long a silence the link is held for dead. */
+/** Servers send a bookmark about once a minute. After this time without a byte, the connection counts as dead. */
 export const idleDeadlineMs = 90_000
-// A peer that is gone is noticed after this and ten probes, a second apart.
+// TCP keep-alive detects a dead peer after this delay and ten probes, one per second.
 const keepAliveDelayMs = 10_000
 
-// The largest page: 500 objects of half a megabyte. Node makes no strings of more than 512 MB.
+// The largest page: 500 objects of half a megabyte. A string of Node has at most 512 MB.
 const largestBody = 256 * 1024 * 1024
 const largestReply = 64 * 1024
 const longestRetryAfterMs = 60_000
@@ -30,7 +30,7 @@ export interface ApiRequest {
   readonly isWatch: boolean
 }
 
-/** One object, created or changed. */
+/** A request that creates or changes one object. */
 export interface ApiWrite {
   readonly method: 'POST' | 'PATCH'
   readonly path: string
@@ -40,7 +40,7 @@ export interface ApiWrite {
 
 /** The other end of a connection. */
 export interface Peer {
-  /** In canonical text. */
+  /** Canonical text of an IP address. */
   readonly address: string
   readonly port: number
 }
@@ -53,10 +53,10 @@ interface HttpRequest {
   readonly body?: string
 }
 
-/** An answer of status 200, whose body is under way. */
+/** An answer with status 200. Its body is still to be read. */
 export interface ApiAnswer {
   readonly format: WireFormat
-  /** To be iterated once; leaving the loop closes the connection. Throws ApiError. */
+  /** Can be iterated once. Leaving the loop closes the connection. Throws ApiError. */
   readonly chunks: AsyncIterable<Buffer>
   /** All chunks as one. Rejects with ApiError. */
   readonly body: () => Promise<Buffer>
@@ -64,7 +64,7 @@ export interface ApiAnswer {
   readonly errorOf: (status: Status) => ApiError
 }
 
-/** Sends requests to one API server. Every failure is an ApiError, but for what is our own bug. */
+/** Sends requests to one API server. Every failure is an ApiError, except a bug of this program. */
 export class ApiClient {
   readonly #options: ClientOptions
   readonly #clock: Clock
@@ -72,12 +72,12 @@ export class ApiClient {
   readonly #agent: HttpAgent | HttpsAgent
   #peer: Peer | undefined
 
-  /** When `signal` aborts, everything that is under way fails at once, and the sockets are closed. */
+  /** When `signal` aborts, all requests fail at once, and the sockets are closed. */
   constructor(options: ClientOptions, clock: Clock, signal: AbortSignal) {
     this.#options = options
     this.#clock = clock
     this.#signal = signal
-    // NB: an agent of our own: the global one ends requests after five seconds.
+    // NB: not Node's global agent, which ends requests after five seconds.
     this.#agent =
       options.server.protocol === 'https:'
         ? new HttpsAgent({ keepAlive: true })
@@ -85,12 +85,12 @@ export class ApiClient {
     signal.addEventListener('abort', () => this.#agent.destroy(), { once: true })
   }
 
-  /** Who answered last; undefined: nobody yet. */
+  /** The server that answered last; undefined: none has answered yet. */
   get peer(): Peer | undefined {
     return this.#peer
   }
 
-  /** Resolves when the headers of an answer of status 200 are there. */
+  /** Resolves with the headers of an answer with status 200. Rejects with ApiError. */
   async get(request: ApiRequest): Promise<ApiAnswer> {
     const { path, query, isWatch } = request
     const operation = `GET ${path}`
@@ -109,7 +109,7 @@ export class ApiClient {
     throw new ApiError({ code: 'garbage', operation, problem })
   }
 
-  /** Resolves when the server has taken it. */
+  /** Resolves when the server has accepted the object. Rejects with ApiError. */
   async write({ method, path, contentType, body }: ApiWrite): Promise<void> {
     const operation = `${method} ${path}`
     const headers = { accept: 'application/json', 'content-type': contentType }
@@ -117,7 +117,7 @@ export class ApiClient {
     const chunks = this.#chunksOf(response, operation)
     const { statusCode = 0 } = response
     if (statusCode < 200 || statusCode > 299) throw await refusal(response, chunks, operation)
-    // The object as it is now, which nobody needs; what was read to its end leaves the connection to the next request.
+    // The body is not used. Reading it to its end frees the connection for the next request.
     await readBody(chunks, operation, largestReply)
   }
 
@@ -148,7 +148,7 @@ export class ApiClient {
       'user-agent': 'viaduct',
       ...login.headers,
     }
-    // NB: the agent shares connections among requests with equal options of TLS only.
+    // NB: the agent shares a connection only between requests with equal TLS options.
     const options = { method, agent: login.agent ?? this.#agent, ...login.tls, headers, signal: this.#signal }
     const send = url.protocol === 'https:' ? requestHttps : requestHttp
     const response = await new Promise<IncomingMessage>((resolve, reject) => {
@@ -157,7 +157,7 @@ export class ApiClient {
         cancel()
         this.#signal.removeEventListener('abort', stop)
       }
-      // NB: not by the request's own error alone: it has none as long as a proxy keeps it without a socket.
+      // NB: a request without a socket, as with a silent proxy, never has an error of its own.
       const give = (error: Error): void => {
         settle()
         reject(connectionError(operation, error, login))
@@ -166,7 +166,7 @@ export class ApiClient {
       const stop = (): void => give(new Error('the agent stops'))
       const cancel = this.#clock.schedule(answerDeadlineMs, () => {
         const within = `within ${answerDeadlineMs / 1000} s`
-        // NB: a refused connection, no time-out: the attempt costs the server nothing.
+        // NB: counts as a refused connection, not as a time-out: the attempt costs the server nothing.
         if (request.socket?.connecting === true) give(new Error(`no connection ${within}`))
         else give(silence(operation, `no answer ${within}`))
       })
@@ -178,11 +178,11 @@ export class ApiClient {
         if (address !== undefined && port !== undefined) this.#peer = { address, port }
         resolve(answer)
       })
-      // NB: stays for what breaks after the headers, which the reader of the body sees as well.
+      // NB: stays in place for errors after the headers, which the reader of the body gets as well.
       request.on('error', give)
       request.end(body)
     }).catch((error: unknown) => {
-      // Thrown at once: a token that fits into no header, say.
+      // Such as a token that is not valid in a header: Node throws at once.
       throw connectionError(operation, error)
     })
     if (response.statusCode === 401) login.refused?.()
@@ -227,7 +227,7 @@ function formatOf(contentType: string): WireFormat | undefined {
   return contentType.startsWith('application/json') ? jsonFormat : undefined
 }
 
-/** All of a body. Throws ApiError when it is too large, or what the iteration throws. */
+/** The whole body. Throws ApiError when it is too large, and what the iteration throws. */
 async function readBody(chunks: AsyncIterable<Buffer>, operation: string, largest: number): Promise<Buffer> {
   const parts: Buffer[] = []
   let size = 0
@@ -243,7 +243,7 @@ async function readBody(chunks: AsyncIterable<Buffer>, operation: string, larges
 
 function decompressed(response: IncomingMessage): Readable {
   if (response.headers['content-encoding'] !== 'gzip') return response
-  // The callback: an error is seen by who reads the stream.
+  // The callback ignores errors: the reader of the stream gets them.
   return pipeline(response, createGunzip(), () => undefined)
 }
 
@@ -256,7 +256,7 @@ function connectionError(operation: string, error: unknown, login?: Login): ApiE
   return new ApiError({ code: 'connection', operation, problem: explainConnection(error, login?.trusted) })
 }
 
-/** What an answer says that is none to what was asked. */
+/** The error for an answer with another status than 200. */
 async function refusal(
   response: IncomingMessage,
   chunks: AsyncIterable<Buffer>,
@@ -270,21 +270,21 @@ async function refusal(
     const isProtobuf = response.headers['content-type']?.startsWith(protobufType) === true
     status = (isProtobuf ? protobufFormat : jsonFormat).readStatus(body)
   } catch {
-    // A proxy's page, or none at all: the number says enough.
+    // The page of a proxy, or no body: the status code is enough.
   }
   const fromHeader = { retryAfterSeconds: header > 0 ? header : status.retryAfterSeconds }
   return statusError(operation, { ...status, ...fromHeader, code })
 }
 
-/** A Status of the server as an error. */
+/** The error for a Status of the server. */
 function statusError(operation: string, status: Status): ApiError {
   const { code, reason, message, retryAfterSeconds } = status
   const name = reason === '' ? (STATUS_CODES[code] ?? '') : reason
-  const told = message === '' ? '' : `: ${message.slice(0, longestMessage)}`
+  const detail = message === '' ? '' : `: ${message.slice(0, longestMessage)}`
   return new ApiError({
     code: 'status',
     operation,
-    problem: `${code} ${name}${told}`,
+    problem: `${code} ${name}${detail}`,
     status: code,
     retryAfterMs: Math.min(Math.max(retryAfterSeconds, 0) * 1000, longestRetryAfterMs),
   })

@@ -1,30 +1,30 @@
-/** What went wrong between us and the API server; each is tried again. */
+/** The kind of a failed request. The caller retries all of them. */
 export type ApiErrorCode =
-  /** No connection, or it broke. */
+  /** There is no connection, or it broke. */
   | 'connection'
-  /** No credentials: a file cannot be read, or a plugin fails. */
+  /** There are no credentials: a file cannot be read, or a plugin fails. */
   | 'credentials'
-  /** No answer in time, or nothing more of it. */
+  /** The answer, or its next part, did not come in time. */
   | 'silence'
-  /** The server answered, and refused. */
+  /** The server refused the request. */
   | 'status'
-  /** What came is not what the API sends. */
+  /** The answer is not an answer of the Kubernetes API. */
   | 'garbage'
-  /** A streamed list ended in good order, but before its end. */
+  /** The connection ended in order, before the end of a streamed list. */
   | 'unfinished'
 
 export interface ApiErrorFields {
   readonly code: ApiErrorCode
-  /** Method and path, or what was read. */
+  /** Method and path of the request. */
   readonly operation: string
   readonly problem: string
-  /** HTTP status; absent unless `code` is `status`. */
+  /** HTTP status; only with the code `status`. */
   readonly status?: number
-  /** How long the server asks us to wait; 0: it does not. */
+  /** The delay that the server asks for; 0: none. */
   readonly retryAfterMs?: number
 }
 
-/** A request to the API server, or the reading of its answer, failed. */
+/** A request to the API server failed, or its answer could not be read. */
 export class ApiError extends Error {
   override readonly name = 'ApiError'
   readonly code: ApiErrorCode

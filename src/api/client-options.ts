@@ -1,4 +1,4 @@
-// How to reach the API server, and as whom.
+// The address of the API server, and the credentials for it.
 import type { Agent } from 'node:http'
 import { isIP } from 'node:net'
 import type { ConnectionOptions } from 'node:tls'
@@ -6,59 +6,59 @@ import type { Clock } from '../clock.js'
 import type { ApiEncoding } from '../config/index.js'
 import { ConfigError } from '../errors.js'
 
-/** For connect, TLS and the headers together. */
+/** The deadline for the connection, TLS and the headers of the answer together. */
 export const answerDeadlineMs = 10_000
 
-/** With what a request is sent. */
+/** The credentials of a request. */
 export interface Login {
   /** Such as Authorization. */
   readonly headers: Readonly<Record<string, string>>
-  /** Given to node:tls as it is. Without `ca` the certificates that Node brings are trusted. */
+  /** Options of node:tls. Without `ca`, the certificates of Node are trusted. */
   readonly tls: Pick<ConnectionOptions, 'ca' | 'cert' | 'key' | 'servername' | 'rejectUnauthorized'>
-  /** Where the certificates come from that are trusted, for messages. */
+  /** The origin of the trusted certificates, for messages. */
   readonly trusted: string
-  /** What opens the connection, by way of a proxy; absent: the client does. */
+  /** Opens the connection through a proxy; absent: the client connects directly. */
   readonly agent?: Agent
-  /** Called when the server does not know these credentials (401): the next login may bring others. */
+  /** Reports that the server refused these credentials (401). The next login reads them again. */
   readonly refused?: () => void
 }
 
-/** How one request went. */
+/** The outcome of one request. */
 export interface RequestReport {
-  /** Of the server, with its port. */
+  /** Host and port of the server. */
   readonly host: string
   readonly method: string
-  /** Of the answer; `<error>`, as client-go has it: there was none. */
+  /** Status of the answer. Without an answer `<error>`, as in client-go. */
   readonly code: string
-  /** Until the headers of the answer were there, or it was given up. */
+  /** Time until the headers of the answer, or until the failure. */
   readonly seconds: number
 }
 
 export interface ClientOptions {
-  /** http: or https:; a path in it comes before those of the API. */
+  /** The scheme is http: or https:. Its path comes before the paths of the API. */
   readonly server: URL
-  /** Asked for, the best first. Absent: protobuf, then JSON. */
+  /** The encodings to request, best first. Absent: protobuf, then JSON. */
   readonly encodings?: readonly ApiEncoding[]
   /**
-   * For the next request: what is in files may have changed since the last one. When it rejects, the request fails and is tried
-   * again. Rejects soon after `signal` aborts.
+   * The credentials for the next request; their files may have changed since the last one. When it rejects, the request fails with
+   * the code `credentials`. Rejects soon after `signal` aborts.
    */
   readonly login: (signal: AbortSignal) => Promise<Login>
-  /** Told of every request. */
+  /** Called after every request. */
   readonly observe?: (report: RequestReport) => void
 }
 
 export const trustedWithoutAuthority = 'the certificates that Node brings'
 
-/** A server without credentials, as kube-proxy's --master. Throws ConfigError. */
+/** A server that needs no credentials, as with kube-proxy's --master. Throws ConfigError. */
 export function masterOptions(master: string): ClientOptions {
   const login = { headers: {}, tls: {}, trusted: trustedWithoutAuthority }
   return { server: parseServer('--master', master), login: async () => await Promise.resolve(login) }
 }
 
-/** `field` is for the message. Throws ConfigError. */
+/** Reads the URL of a server. Throws ConfigError, which names `field`. */
 export function parseServer(field: string, text: string): URL {
-  // As kube-proxy does: without a scheme it is http.
+  // As in kube-proxy, the default scheme is http.
   const written = text.includes('://') ? text : `http://${text}`
   const server = URL.canParse(written) ? new URL(written) : undefined
   if (server !== undefined && ['http:', 'https:'].includes(server.protocol)) return server
@@ -72,12 +72,12 @@ export interface InClusterDependencies {
   readonly clock: Clock
 }
 
-// Kubernetes mounts them into every pod (k8s.io/client-go/rest InClusterConfig).
+// Kubernetes mounts this folder into every pod (k8s.io/client-go/rest InClusterConfig).
 const serviceAccount = '/var/run/secrets/kubernetes.io/serviceaccount'
-// The kubelet replaces a token long before it expires; client-go's period.
+// As in client-go. The kubelet replaces a token long before it expires.
 const tokenPeriodMs = 60_000
 
-/** As the service account of the pod in which we run. Throws ConfigError outside of a pod. */
+/** The API server and the service account of this pod. Throws ConfigError outside of a pod. */
 export function inClusterOptions({ environment, readFile, clock }: InClusterDependencies): ClientOptions {
   const host = environment['KUBERNETES_SERVICE_HOST'] ?? ''
   const port = environment['KUBERNETES_SERVICE_PORT'] ?? ''
@@ -88,7 +88,8 @@ export function inClusterOptions({ environment, readFile, clock }: InClusterDepe
     )
   }
   const server = `https://${isIP(host) === 6 ? `[${host}]` : host}:${port}`
-  if (!URL.canParse(server)) throw new ConfigError('KUBERNETES_SERVICE_HOST', `makes no URL: ${server}`)
+  if (!URL.canParse(server))
+    throw new ConfigError('KUBERNETES_SERVICE_HOST', `is not valid in a URL: ${server}`)
   const token = new TokenFile(`${serviceAccount}/token`, { readFile, clock })
   const caFile = `${serviceAccount}/ca.crt`
   const login = (): Login => ({
@@ -101,7 +102,7 @@ export function inClusterOptions({ environment, readFile, clock }: InClusterDepe
   return { server: new URL(server), login: async () => await Promise.resolve(login()) }
 }
 
-/** A token that is replaced while we run. */
+/** A file with a token, which the kubelet may replace at any time. */
 export class TokenFile {
   readonly #path: string
   readonly #dependencies: Pick<InClusterDependencies, 'readFile' | 'clock'>
@@ -113,11 +114,11 @@ export class TokenFile {
     this.#dependencies = dependencies
   }
 
-  /** The token; the file is read at most once a minute. Throws ConfigError when it cannot be read or is empty. */
+  /** Reads the token, from the file at most once a minute. Throws ConfigError when the file cannot be read or is empty. */
   read(): string {
     const { readFile, clock } = this.#dependencies
     if (clock.now() - this.#readAt < tokenPeriodMs) return this.#token
-    // Editors and echo leave a newline, which has no place in a header.
+    // Editors and echo add a newline, which is not valid in a header.
     const token = readOrExplain(readFile, this.#path).trim()
     if (token === '') throw new ConfigError(this.#path, 'is empty: must hold a token')
     this.#token = token
@@ -125,13 +126,13 @@ export class TokenFile {
     return token
   }
 
-  /** The next time the file is read. */
+  /** Makes the next read() read the file. */
   forget(): void {
     this.#readAt = Number.NEGATIVE_INFINITY
   }
 }
 
-/** Throws ConfigError. */
+/** Reads a file. Throws ConfigError, which names the path. */
 export function readOrExplain(readFile: (path: string) => string, path: string): string {
   try {
     return readFile(path)

@@ -1,6 +1,6 @@
 import type { Clock } from '../clock.js'
 
-/** Calls `bark` once when nothing has touched it for so long. One timer, however often it is touched. */
+/** Calls `bark` once, after `idleMs` without a touch. A touch sets no timer. */
 export class IdleWatchdog {
   readonly #clock: Clock
   readonly #idleMs: number

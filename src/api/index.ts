@@ -1,6 +1,6 @@
-// In: the settings of the client connection, the process's environment, files with credentials. Out: ClientOptions (where the API
-// server is, and as whom to ask it); an ApiClient that sends requests; the encodings of lists and watches.
-// Never: knows which objects are read, or what they mean; retries a request; logs a credential.
+// In: the settings of the client connection, the process's environment, files with credentials. Out: ClientOptions (address
+// and credentials of the API server); an ApiClient, which sends requests; the encodings of lists and watches.
+// Never: knows a kind of object; retries a request; logs a credential.
 // Owner of: connections to the API server; tokens, certificates and plugin credentials until they expire.
 // Read next: open-client-options.ts (which credentials); api-client.ts (one request); formats/wire-format.ts; source/ and events/.
 export { ApiError } from './api-error.js'

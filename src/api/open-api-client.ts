@@ -2,7 +2,7 @@ import type { Clock } from '../clock.js'
 import type { ApiClient } from './api-client.js'
 import type { ClientOptions } from './client-options.js'
 
-/** NB: HTTP and TLS of Node take their time to load, which a folder of manifests has no use for: they come with the first client. */
+/** Opens a client. NB: Node's HTTP and TLS modules load with the first client, because a start from manifests does not need them. */
 export async function openApiClient(
   options: ClientOptions,
   clock: Clock,

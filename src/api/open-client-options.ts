@@ -17,8 +17,8 @@ export interface ClientDependencies {
 }
 
 /**
- * The API server that the settings name, and the credentials for it: a kubeconfig, else --master, else the service account of the pod.
- * Rejects with ConfigError where none of them is there, or the one that is there cannot be used.
+ * The API server of the settings, and its credentials: a kubeconfig, else --master, else the service account of the pod. Rejects with
+ * ConfigError when there is none of them, or the first of them cannot be used.
  */
 export async function openClientOptions(
   config: Config['client'],
@@ -41,7 +41,7 @@ async function credentials(
       log,
       level: 'warn',
       trouble: 'kubeconfig',
-      recovery: 'kubeconfig: as it should be now',
+      recovery: 'kubeconfig: in order again',
       count: () => undefined,
     })
     return await kubeconfigOptions({ path, master }, { ...dependencies, warnings })
@@ -55,7 +55,7 @@ async function credentials(
   return await throughEnvironmentProxy(inClusterOptions(dependencies), dependencies)
 }
 
-/** Rejects with ConfigError. */
+/** Adds the proxy of the environment. Rejects with ConfigError. */
 async function throughEnvironmentProxy(
   options: ClientOptions,
   { environment, clock }: Pick<ClientDependencies, 'environment' | 'clock'>,

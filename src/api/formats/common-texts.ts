@@ -1,17 +1,17 @@
-/** A power of two. Clusters have a few thousand nodes at most; two names in one slot only displace each other. */
+/** A power of two. Clusters have a few thousand nodes at most. Two names with one slot replace each other. */
 const slotCount = 4096
-/** Longer ones are not common. */
+/** Longer texts are rarely repeated. */
 const longest = 64
 const firstNonAscii = 0x80
 
 /**
- * Texts that thousands of objects share, such as names of nodes: one string for all of them, which is found without making another.
- * What is not ASCII is read anew each time.
+ * Shares one string between objects with the same text, such as the name of a node. A known text allocates nothing. Texts that are
+ * not ASCII are not shared.
  */
 export class CommonTexts {
   readonly #slots: string[] = Array.from({ length: slotCount }, () => '')
 
-  /** The text in bytes[start, end), UTF-8. */
+  /** Reads UTF-8 text from bytes[start, end). */
   read(bytes: Buffer, start: number, end: number): string {
     const slot = end - start > longest ? undefined : slotOf(bytes, start, end)
     if (slot === undefined) return bytes.toString('utf8', start, end)
@@ -23,7 +23,7 @@ export class CommonTexts {
   }
 }
 
-/** By a hash of the bytes (FNV-1a); undefined: not ASCII. */
+/** The slot of a text, from the FNV-1a hash of its bytes; undefined: not ASCII. */
 function slotOf(bytes: Buffer, start: number, end: number): number | undefined {
   let hash = 0x811c9dc5
   for (let i = start; i < end; i++) {

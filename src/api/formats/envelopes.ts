@@ -3,13 +3,13 @@
 import { message } from './protobuf.js'
 import { anyCommonText, commonText, one, text, whole } from './protobuf-fields.js'
 
-/** What a body holds behind its four bytes of magic: runtime.Unknown. */
+/** runtime.Unknown: the content of a body after its four magic bytes. */
 export const unknownMessage = message({
   1: one('typeMeta', message({ 1: commonText('apiVersion'), 2: commonText('kind') })),
   2: { name: 'raw', read: 'bytes' },
 })
 
-/** Every list: each item for itself, as one that is malformed must not cost the others. */
+/** A list. Its items are read one by one, so that a malformed item does not affect the others. */
 export const listMessage = message({
   1: one('metadata', message({ 2: text('resourceVersion'), 3: text('continue') })),
   2: { name: 'items', read: 'views' },

@@ -1,22 +1,22 @@
-// Where one event of a watch ends and the next one begins, in chunks that know nothing of it.
+// Cuts the stream of a watch into its events. Chunks of the network do not follow their boundaries.
 
-/** 64 MiB: etcd takes objects of 1.5 MiB unless told otherwise, JSON may need six bytes for one. */
+/** 64 MiB. The default limit of etcd is 1.5 MiB per object; JSON may need six bytes for one byte. */
 const largestFrame = 64 * 1024 * 1024
 
-/** What came is no sequence of frames. */
+/** The stream is not a sequence of frames. */
 export class FrameError extends Error {
   override readonly name = 'FrameError'
 }
 
 /** Cuts a stream of chunks into frames. */
 export interface Splitter {
-  /** The frames that this chunk completes. A frame may be a view of the chunk. Throws FrameError for one that is too large. */
+  /** Returns the frames that this chunk completes. A frame may be a view of the chunk. Throws FrameError when a frame is too large. */
   push(chunk: Buffer): Iterable<Buffer>
-  /** To be called when the stream has ended. Throws FrameError when that was within a frame. */
+  /** Ends the stream. Throws FrameError when a frame is incomplete. */
   end(): void
 }
 
-/** Chunks until enough of them are there to look at. */
+/** Collects chunks until they contain a frame. */
 class Backlog {
   #parts: Buffer[] = []
   #size = 0
@@ -31,7 +31,7 @@ class Backlog {
     this.#size += part.length
   }
 
-  /** All of it, once: nothing is left here. */
+  /** Returns all collected bytes, and forgets them. */
   take(): Buffer {
     const [first] = this.#parts
     const all =
@@ -48,11 +48,11 @@ class Backlog {
 
 const headerBytes = 4
 
-/** Frames of a protobuf watch: their length in four bytes, big endian, comes before each. */
+/** Frames of a protobuf watch. Four bytes before each frame hold its length, big endian. */
 export class LengthSplitter implements Splitter {
   readonly #backlog = new Backlog()
   readonly #largest: number
-  /** So many bytes must be there before a look is worth it: pieces are put together once per frame. */
+  /** The number of bytes to collect first, so that chunks are joined once per frame. */
   #wanted = headerBytes
 
   constructor(largest = largestFrame) {
@@ -85,7 +85,7 @@ export class LengthSplitter implements Splitter {
 
 const newline = 0x0a
 
-/** Frames of a JSON watch: lines. */
+/** Frames of a JSON watch. Each frame is a line. */
 export class LineSplitter implements Splitter {
   readonly #backlog = new Backlog()
   readonly #largest: number

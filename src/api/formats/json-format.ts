@@ -12,7 +12,7 @@ import {
   type WireFormat,
 } from './wire-format.js'
 
-/** The fallback: for servers, or what stands before them, that have no protobuf. */
+/** application/json, the fallback for servers and gateways without protobuf. */
 export const jsonFormat: WireFormat = {
   openSplitter: () => new LineSplitter(),
 
@@ -22,8 +22,8 @@ export const jsonFormat: WireFormat = {
     const { metadata, items } = list
     if (!isMapping(metadata)) throw new FormatError('the list has no metadata')
     if (items === undefined) throw new FormatError('the list has no items')
-    // An empty list of Go is null.
-    if (!Array.isArray(items ?? [])) throw new FormatError('the items of the list are no list')
+    // Go writes an empty list as null.
+    if (!Array.isArray(items ?? [])) throw new FormatError('the items of the list must be a list')
     const documents: readonly unknown[] = Array.isArray(items) ? items : []
     return {
       version: textOf(metadata['resourceVersion']),

@@ -5,17 +5,17 @@ export function text(name: string): Field {
   return { name, read: 'text', dropsZero: true, isCommon: false }
 }
 
-/** Of a pointer, or of a field that JSON always has. */
+/** Text of a Go pointer, or of a field that JSON always contains. */
 export function anyText(name: string): Field {
   return { name, read: 'text', dropsZero: false, isCommon: false }
 }
 
-/** As text(), of a field that says the same in many objects. */
+/** As text(), for a field with the same value in many objects. */
 export function commonText(name: string): Field {
   return { name, read: 'text', dropsZero: true, isCommon: true }
 }
 
-/** As anyText(), of a field that says the same in many objects. */
+/** As anyText(), for a field with the same value in many objects. */
 export function anyCommonText(name: string): Field {
   return { name, read: 'text', dropsZero: false, isCommon: true }
 }

@@ -14,7 +14,7 @@ import {
   type WireObject,
 } from './wire-format.js'
 
-// Every body, and every object of an event, begins with it (k8s.io/apimachinery runtime/serializer/protobuf).
+// Every body, and every object of an event, begins with these bytes (k8s.io/apimachinery runtime/serializer/protobuf).
 const magic = 0x6b_38_73_00 // k8s\0
 const magicBytes = 4
 

@@ -1,5 +1,5 @@
-// Protocol buffers, read by tables that name only the fields that are wanted: everything else is skipped without a look.
-// What comes out has the shape that JSON would have, so that one set of readers checks both.
+// Reads protocol buffers by tables, which name only the fields in use; it skips all other fields. The result has the shape of the
+// JSON document, so that one set of readers checks both.
 import { CommonTexts } from './common-texts.js'
 
 /** One wrong field: its path (dotted), and what would be right. */
@@ -8,27 +8,27 @@ export interface FieldProblem {
   readonly problem: string
 }
 
-/** What was read of a message, by the names that JSON has. */
+/** The fields of a message, by their JSON names. */
 export type Fields = Record<string, unknown>
 
 /** How one field is read. */
 export type Field = { readonly name: string } &
   /**
-   * dropsZero: JSON leaves a zero or an empty text out (`omitempty` of a Go field that is no pointer), so the reader does too.
-   * isCommon: many objects have the same text there.
+   * dropsZero: JSON omits a zero or an empty text (`omitempty` on a Go field that is not a pointer), and so does the reader.
+   * isCommon: many objects have the same text in this field.
    */
   (
     | { readonly read: 'text'; readonly dropsZero: boolean; readonly isCommon: boolean }
     | { readonly read: 'whole'; readonly dropsZero: boolean }
     | { readonly read: 'flag' }
-    /** `bytes` is the view of an embedded message; `views` one for each of a list. `presence` becomes an empty text. */
+    /** `bytes` is a view of an embedded message, `views` are the views of a list. `presence` becomes an empty text. */
     | { readonly read: 'texts' | 'presence' | 'bytes' | 'views' }
     | { readonly read: 'message' | 'messages'; readonly message: Message }
-    /** A map of texts, of which only these keys are kept. */
+    /** A map of texts. The reader keeps only these keys. */
     | { readonly read: 'map'; readonly keys: ReadonlySet<string> }
   )
 
-/** Fields by their numbers. */
+/** The fields of a message, by their numbers. */
 export type Message = readonly (Field | undefined)[]
 
 export function message(fields: Readonly<Record<number, Field>>): Message {
@@ -36,13 +36,13 @@ export function message(fields: Readonly<Record<number, Field>>): Message {
   return Array.from({ length: Math.max(...numbers) + 1 }, (_, number) => alike(fields[number]))
 }
 
-/** With all properties that a field may have, in one order: V8 reads them faster where all objects have one shape. */
+/** Gives every field the same properties in the same order: V8 reads objects of one shape faster. */
 function alike(field: Field | undefined): Field | undefined {
   const all = { name: '', read: '', dropsZero: false, isCommon: false, message: undefined, keys: undefined }
   return field === undefined ? undefined : Object.assign(all, field)
 }
 
-/** The bytes are no message of the kind that was expected. */
+/** The bytes are not a valid message of the expected kind. */
 export class MalformedError extends Error {
   override readonly name = 'MalformedError'
   /** Dotted path of the field; empty: the message itself. */
@@ -55,14 +55,14 @@ export class MalformedError extends Error {
     this.problem = problem
   }
 
-  /** The same, seen from the message around. */
+  /** The same error, with its path from the outer message. */
   inside(step: string): MalformedError {
     if (this.path === '') return new MalformedError(step, this.problem)
     return new MalformedError(`${step}.${this.path}`, this.problem)
   }
 }
 
-/** Reads a whole message into `into`. Throws MalformedError; what was read before is in `into` then, too. */
+/** Reads a whole message into `into`. Throws MalformedError; `into` then holds the fields before the error. */
 export function readMessage(wanted: Message, bytes: Buffer, into: Fields): void {
   new Reader(bytes).readInto(wanted, bytes.length, into)
 }
@@ -156,7 +156,7 @@ class Reader {
     }
   }
 
-  /** An entry of a map is a message of its own: key 1, value 2. */
+  /** An entry of a map is a message: field 1 is the key, field 2 the value. */
   #readEntry(keys: ReadonlySet<string>, end: number, into: Fields): void {
     const entry: { key?: string; value?: string } = {}
     this.readInto(mapEntry, end, entry)
@@ -192,7 +192,7 @@ class Reader {
     return view
   }
 
-  /** Where the value ends whose length is next. */
+  /** Reads a length. Returns the end of the value that follows. */
   #readLength(end: number): number {
     const length = this.#readNumber(end)
     const valueEnd = this.#at + length
@@ -200,7 +200,7 @@ class Reader {
     return valueEnd
   }
 
-  /** An unsigned number; exact up to 2^53, which is beyond every length and field number. */
+  /** Reads an unsigned number, exact up to 2^53. Lengths and field numbers are smaller. */
   #readNumber(end: number): number {
     let value = 0
     let scale = 1
@@ -213,7 +213,7 @@ class Reader {
     throw new MalformedError('', 'holds a number of more than 10 bytes')
   }
 
-  /** The low 32 bits with their sign, as Go converts to int32. */
+  /** Reads the low 32 bits with their sign, as Go's conversion to int32. */
   #readInt32(end: number): number {
     let value = 0
     for (let shift = 0; shift < 7 * largestVarintLength; shift += 7) {
@@ -237,7 +237,7 @@ const mapEntry = message({
   2: { name: 'value', read: 'text', dropsZero: false, isCommon: false },
 })
 
-/** To the list that grows in `into`. A list of one, as most are, has no room for more. */
+/** Appends to the list in `into`. The first list has room for one value, which is enough for most lists. */
 function append(into: Fields, name: string, item: unknown): void {
   const list = into[name]
   if (Array.isArray(list)) list.push(item)
@@ -249,7 +249,7 @@ function fieldsIn(into: Fields, name: string): Fields {
   return (into[name] ??= {}) as Fields
 }
 
-/** `ports[2]` for the last one read, `name` for a field that is no list. */
+/** The path of a field: `ports[2]` for the last value of a list, else `name`. */
 function stepOf(field: Field, into: Fields): string {
   const value = into[field.name]
   return Array.isArray(value) && value.length > 0 ? `${field.name}[${value.length - 1}]` : field.name

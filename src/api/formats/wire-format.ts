@@ -1,29 +1,29 @@
-// What both encodings of the API say, in one shape.
+// The common shape of both encodings of the API.
 import type { Splitter } from './frames.js'
 import type { FieldProblem, Message } from './protobuf.js'
 
-/** One object as it came. */
+/** One object of an answer. */
 export interface WireObject {
-  /** As JSON gives it; with a `problem`, what could be read before it. */
+  /** The object in the shape of JSON. With a `problem`, the part before it. */
   readonly document: unknown
-  /** Why its bytes could not be read to their end. */
+  /** The reason why the object could not be read to its end; undefined: it could. */
   readonly problem: FieldProblem | undefined
 }
 
 export interface ListPage {
   readonly version: string
-  /** Empty: it was the last page. */
+  /** Empty: this is the last page. */
   readonly continueToken: string
   readonly items: Iterable<WireObject>
 }
 
-/** metav1.Status, as far as it is read. */
+/** The fields of metav1.Status that are used. */
 export interface Status {
-  /** 0: not said. */
+  /** 0: absent. */
   readonly code: number
   readonly reason: string
   readonly message: string
-  /** 0: not said. */
+  /** 0: absent. */
   readonly retryAfterSeconds: number
 }
 
@@ -31,7 +31,7 @@ export type WatchEvent =
   | { readonly type: 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK'; readonly object: WireObject }
   | { readonly type: 'ERROR'; readonly status: Status }
 
-/** The body is not of this format. */
+/** The bytes are not valid in this format. */
 export class FormatError extends Error {
   override readonly name = 'FormatError'
 }
@@ -46,8 +46,8 @@ export interface ExpectedType {
 }
 
 /**
- * One encoding of the API. Pure; everything throws FormatError or FrameError for what it cannot read, and for what is of another
- * type than expected: a list of something else must not be read as a world without our objects.
+ * One encoding of the API. Pure. Its functions throw FormatError or FrameError for invalid bytes, and for another type than expected:
+ * a list of another type must not pass for an empty list.
  */
 export interface WireFormat {
   openSplitter(): Splitter
@@ -56,10 +56,10 @@ export interface WireFormat {
   readStatus(body: Buffer): Status
 }
 
-// More of a text that anybody may have written says no more.
+// The type comes from the answer, so its length in a message is limited.
 const longestType = 100
 
-/** Kind, group and version as a body or an object says them itself. Throws FormatError when they are not as expected. */
+/** Compares the kind, group and version of a body or an object with the expected ones. Throws FormatError. */
 export function assertType(
   what: string,
   said: { readonly kind?: unknown; readonly apiVersion?: unknown },
@@ -68,11 +68,11 @@ export function assertType(
   const [kind, apiVersion] = [textOf(said.kind), textOf(said.apiVersion)]
   if (kind === expected.kind && apiVersion === expected.apiVersion) return
   const found =
-    kind === '' && apiVersion === '' ? 'of no kind' : `${apiVersion} ${kind}`.slice(0, longestType)
+    kind === '' && apiVersion === '' ? 'without a kind' : `${apiVersion} ${kind}`.slice(0, longestType)
   throw new FormatError(`${what} is ${found}, not ${expected.apiVersion} ${expected.kind}`)
 }
 
-/** A Status as JSON gives it. What is of a wrong type is taken for absent: an error must not hide behind another one. */
+/** Reads a Status. A field of a wrong type counts as absent, so that it does not hide the error. */
 export function statusOf(document: unknown): Status {
   const fields = isMapping(document) ? document : {}
   const details = isMapping(fields['details']) ? fields['details'] : {}
@@ -84,17 +84,17 @@ export function statusOf(document: unknown): Status {
   }
 }
 
-/** The type of an event that holds an object. Throws FormatError for another one. */
+/** The type of an event with an object. Throws FormatError for another type. */
 export function objectEventType(type: unknown): 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK' {
   if (type === 'ADDED' || type === 'MODIFIED' || type === 'DELETED' || type === 'BOOKMARK') return type
-  throw new FormatError(`an event of the unknown type ${JSON.stringify(type)}`)
+  throw new FormatError(`an event of unknown type ${JSON.stringify(type)}`)
 }
 
 export function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** Text, or empty for anything else. */
+/** The text, or an empty text for another value. */
 export function textOf(value: unknown): string {
   return typeof value === 'string' ? value : ''
 }

@@ -6,30 +6,30 @@ import { examineClientCertificate } from './certificates.js'
 import type { ExecSettings } from './exec-settings.js'
 
 export interface ExecCredential {
-  /** undefined: a certificate alone. */
+  /** undefined: only a certificate. */
   readonly token: string | undefined
-  /** PEM; undefined: a token alone. */
+  /** PEM; undefined: only a token. */
   readonly certificate: { readonly cert: string; readonly key: string } | undefined
 }
 
 export interface ExecPluginOptions {
   readonly settings: ExecSettings
-  /** For its ExecCredential's spec, when it asks for it. Throws ConfigError. */
+  /** The cluster in the spec of the ExecCredential, if the plugin requests it. Throws ConfigError. */
   readonly cluster: () => object
   readonly environment: Readonly<Record<string, string | undefined>>
   readonly clock: Clock
 }
 
-/** Plugins ask other machines; one that hangs would make the agent hang without a word. */
+/** Plugins depend on other machines. Without a deadline, a plugin that hangs would block the agent without a message. */
 const deadlineMs = 60_000
 const largestOutput = 1024 * 1024
 const longestComplaint = 500
 
-/** One plugin, which runs when its credential is needed and the last one has expired or was refused. */
+/** One plugin. It runs when a request needs a credential and the last one has expired or was refused. */
 export class ExecPlugin {
   readonly #options: ExecPluginOptions
   #last: { readonly credential: ExecCredential; readonly expiresMs: number } | undefined
-  /** Several requests wait for one run. */
+  /** The current run. Several requests may wait for it. */
   #run: Promise<ExecCredential> | undefined
 
   constructor(options: ExecPluginOptions) {
@@ -47,7 +47,7 @@ export class ExecPlugin {
     return await this.#run
   }
 
-  /** The server does not know this credential: it is not used again, unless the plugin says it once more. */
+  /** Forgets a credential that the server refused. */
   discard(credential: ExecCredential): void {
     if (this.#last?.credential === credential) this.#last = undefined
   }
@@ -63,7 +63,7 @@ export class ExecPlugin {
     return credential
   }
 
-  /** Resolves with what it wrote to its standard output. */
+  /** Runs the plugin. Resolves with its standard output. */
   async #execute(signal: AbortSignal): Promise<string> {
     const { settings, cluster, environment } = this.#options
     const { command, args, env, apiVersion, wantsCluster } = settings
@@ -81,7 +81,7 @@ export class ExecPlugin {
         if (error === null) resolve(stdout)
         else reject(this.#error(this.#explain(error, stderr)))
       })
-      // Nobody is there to be asked. A plugin that does not read it is no failure.
+      // The plugin gets no input. A plugin that does not read its input does not fail.
       child.stdin?.on('error', () => undefined).end()
     })
   }
@@ -89,15 +89,15 @@ export class ExecPlugin {
   #explain(error: Error & { code?: unknown; killed?: boolean; signal?: unknown }, stderr: string): string {
     const { installHint } = this.#options.settings
     if (error.code === 'ENOENT') {
-      return `is not there: install it, or correct the path${installHint === '' ? '' : ` (${installHint})`}`
+      return `is absent: install it, or correct the path${installHint === '' ? '' : ` (${installHint})`}`
     }
     if (typeof error.code === 'string') return `failed: ${error.message}`
     const complaint = stderr.trim().slice(-longestComplaint)
-    const told = complaint === '' ? 'and said nothing' : `and said: ${complaint}`
-    if (typeof error.code === 'number') return `ended with code ${error.code} ${told}`
+    const output = complaint === '' ? 'without an error message' : `with the message: ${complaint}`
+    if (typeof error.code === 'number') return `ended with code ${error.code}, ${output}`
     return error.killed === true
-      ? `did not end within ${deadlineMs / 1000} s ${told}`
-      : `was ended by ${String(error.signal)} ${told}`
+      ? `did not end within ${deadlineMs / 1000} s, ${output}`
+      : `was ended by ${String(error.signal)}, ${output}`
   }
 
   #parse(output: string): { readonly credential: ExecCredential; readonly expires: string | undefined } {
@@ -118,7 +118,7 @@ export class ExecPlugin {
       'expirationTimestamp',
     ].map((name) => this.#text(status, name))
     if ((cert === undefined) !== (key === undefined)) {
-      throw this.#error('clientCertificateData and clientKeyData of its status belong together')
+      throw this.#error('its status must have both clientCertificateData and clientKeyData, or neither')
     }
     if (token === undefined && cert === undefined) {
       throw this.#error('its status has neither a token nor a client certificate')
@@ -140,7 +140,7 @@ export class ExecPlugin {
       return Object(JSON.parse(output))
     } catch {
       // NB: not the output itself, which may hold a secret.
-      throw this.#error('its standard output is no JSON: must be an ExecCredential')
+      throw this.#error('its standard output must be an ExecCredential in JSON')
     }
   }
 

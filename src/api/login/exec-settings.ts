@@ -3,23 +3,23 @@ import { resolve } from 'node:path'
 import type { KubeconfigFields } from './kubeconfig-fields.js'
 
 export interface ExecSettings {
-  /** Of the section in its file, for messages. */
+  /** Path of the section in its file, for messages. */
   readonly field: string
-  /** Found in PATH when it has no slash. */
+  /** A command without a slash is looked up in PATH. */
   readonly command: string
   readonly args: readonly string[]
   /** Added to the environment of this process. */
   readonly env: Readonly<Record<string, string>>
   readonly apiVersion: string
-  /** What to do when the command is not there; blank: the file does not say. */
+  /** The advice of the file for a missing command; blank: none. */
   readonly installHint: string
-  /** Whether the command is told of the cluster. */
+  /** Whether the command gets a description of the cluster. */
   readonly wantsCluster: boolean
 }
 
 const apiVersions = ['client.authentication.k8s.io/v1', 'client.authentication.k8s.io/v1beta1']
 
-/** undefined: there is none. Throws ConfigError. */
+/** Reads the section; undefined: there is none. Throws ConfigError. */
 export function readExec(user: KubeconfigFields, folder: string): ExecSettings | undefined {
   const fields = user.mapping('exec')
   if (fields === undefined) return undefined
@@ -32,7 +32,7 @@ export function readExec(user: KubeconfigFields, folder: string): ExecSettings |
   if (mode === 'Always') {
     throw fields.error(
       'interactiveMode',
-      'must not be Always: nobody is there to be asked; Never or IfAvailable',
+      'must be Never or IfAvailable, not Always: the agent has no terminal',
     )
   }
   if (!['Never', 'IfAvailable', ''].includes(mode)) {
@@ -43,7 +43,7 @@ export function readExec(user: KubeconfigFields, folder: string): ExecSettings |
     .map((item) => [item.requiredText('name', 'the name of a variable'), item.text('value')])
   return {
     field: fields.error('', '').path,
-    // As client-go does: a path with a folder is relative to the kubeconfig.
+    // As in client-go, a path with a folder is relative to the kubeconfig.
     command: command.includes('/') ? resolve(folder, command) : command,
     args: fields.texts('args'),
     env: Object.fromEntries(variables),

@@ -1,7 +1,7 @@
-// Fields of a kubeconfig, read one by one: what nobody asks for may be anything.
+// Reads the fields of a kubeconfig one by one. Fields that are not read may hold any value.
 import { ConfigError } from '../../errors.js'
 
-/** A mapping of the file. Absent, null and blank are the same, as in Go. Every read throws ConfigError with the field's path. */
+/** A mapping of the file. As in Go, absent, null and blank are equal. Every read throws ConfigError with the field's path. */
 export class KubeconfigFields {
   readonly #file: string
   readonly #path: string
@@ -17,7 +17,7 @@ export class KubeconfigFields {
     this.#written = written
   }
 
-  /** Blank: there is none. */
+  /** The text of a field; blank: absent. */
   text(name: string): string {
     const value = this.#value(name) ?? ''
     if (typeof value === 'string') return value
@@ -58,12 +58,12 @@ export class KubeconfigFields {
     return this.#value(name) !== undefined
   }
 
-  /** As it is written. */
+  /** The value as written. */
   anything(name: string): unknown {
     return this.#value(name)
   }
 
-  /** With the path of a field, or of this mapping when `name` is empty. */
+  /** An error with the path of a field, or of this mapping if `name` is empty. */
   error(name: string, problem: string): ConfigError {
     const path = this.#joined(name)
     return new ConfigError(path === '' ? this.#file : `${this.#file}: ${path}`, problem)

@@ -1,4 +1,4 @@
-// What a kubeconfig says of its current context (k8s.io/client-go/tools/clientcmd/api/v1), with the rules of client-go's
+// Reads the current context of a kubeconfig (k8s.io/client-go/tools/clientcmd/api/v1), by the rules of client-go's
 // clientcmd/validation.go.
 import { dirname, resolve } from 'node:path'
 import { parseYaml } from '../../config/index.js'
@@ -8,26 +8,26 @@ import { readExec, type ExecSettings } from './exec-settings.js'
 import { KubeconfigFields } from './kubeconfig-fields.js'
 import { parseProxy } from '../proxy/proxy-url.js'
 
-/** A certificate or a key: in a file, or in the kubeconfig itself as base64. */
+/** A certificate or a key: a file, or base64 in the kubeconfig. */
 export type Material =
   { readonly field: string; readonly file: string } | { readonly field: string; readonly data: string }
 
 export interface KubeconfigCluster {
-  /** Blank: none is named. */
+  /** Blank: absent. */
   readonly server: string
-  /** Where `server` stands, for messages. */
+  /** Path of the field `server`, for messages. */
   readonly serverField: string
   readonly authority: Material | undefined
   readonly isInsecure: boolean
-  /** Blank: the server's own. */
+  /** Blank: the host of `server`. */
   readonly tlsServerName: string
   /** undefined: none. */
   readonly proxy: URL | undefined
-  /** For exec plugins: what the file says to all of them about the cluster. */
+  /** The file's configuration of the cluster for exec plugins. */
   readonly execConfig: unknown
 }
 
-/** Blank or absent: not that way. */
+/** Credentials. A blank or absent field is not used. */
 export interface KubeconfigUser {
   readonly certificate: Material | undefined
   readonly key: Material | undefined
@@ -44,7 +44,7 @@ export interface Kubeconfig {
   readonly user: KubeconfigUser
 }
 
-/** Paths in it are relative to its folder. Throws ConfigError. */
+/** Reads a kubeconfig. Paths in it are relative to its folder. Throws ConfigError. */
 export function readKubeconfig(file: string, readFile: (path: string) => string): Kubeconfig {
   const document = new KubeconfigFields(file, '', parse(file, readOrExplain(readFile, file)))
   for (const [name, expected] of [
@@ -64,7 +64,7 @@ export function readKubeconfig(file: string, readFile: (path: string) => string)
     document,
   )
   const userName = context.text('user')
-  // As in client-go: a context without a user asks without credentials.
+  // As in client-go, a context without a user has no credentials.
   const user =
     userName === ''
       ? new KubeconfigFields(file, '', {})
@@ -85,7 +85,7 @@ function parse(file: string, text: string): unknown {
   }
 }
 
-/** What a list of named things holds under a name, which `field` of `from` says. */
+/** The entry of a list with the name that `field` of `from` holds. */
 function entry(
   from: KubeconfigFields,
   field: string,
@@ -131,7 +131,7 @@ function readUser(fields: KubeconfigFields, folder: string): KubeconfigUser {
     if (fields.has(name)) throw fields.error(name, 'is not supported: only `as` is')
   }
   if (fields.has('auth-provider')) {
-    throw fields.error('auth-provider', 'is not supported: use exec, which has taken its place')
+    throw fields.error('auth-provider', 'is not supported: use exec, its replacement')
   }
   const [certificate, key] = [
     readMaterial(fields, 'client-certificate', folder),
@@ -139,22 +139,23 @@ function readUser(fields: KubeconfigFields, folder: string): KubeconfigUser {
   ]
   if ((certificate === undefined) !== (key === undefined)) {
     const missing = certificate === undefined ? 'client-certificate' : 'client-key'
-    throw fields.error(missing, 'is missing: certificate and key belong together')
+    throw fields.error(missing, 'is missing: a certificate needs a key, and a key a certificate')
   }
   const [token, tokenFile] = [fields.text('token'), fields.text('tokenFile')]
-  if (!/^[!-~]*$/u.test(token)) throw fields.error('token', 'must be one word of ASCII, as a header has it')
+  if (!/^[!-~]*$/u.test(token))
+    throw fields.error('token', 'must be printable ASCII without spaces, as in a header')
   const [username, password] = [fields.text('username'), fields.text('password')]
   if (username !== '' && token + tokenFile !== '') {
-    throw fields.error('username', 'must not be there beside a token: one way to log in')
+    throw fields.error('username', 'must not be set beside a token: choose one way to log in')
   }
   const exec = readExec(fields, folder)
   if (exec !== undefined && token + tokenFile + username !== '') {
-    throw fields.error('exec', 'must not be there beside a token or a username: one way to log in')
+    throw fields.error('exec', 'must not be set beside a token or a username: choose one way to log in')
   }
   return {
     certificate,
     key,
-    // As in client-go the file is the one that counts.
+    // As in client-go, the file has precedence.
     token: tokenFile === '' ? token : '',
     tokenFile: tokenFile === '' ? '' : resolve(folder, tokenFile),
     username,
@@ -167,14 +168,14 @@ function readUser(fields: KubeconfigFields, folder: string): KubeconfigUser {
 function readMaterial(fields: KubeconfigFields, name: string, folder: string): Material | undefined {
   const [file, dataField] = [fields.text(name), `${name}-data`]
   const data = fields.text(dataField)
-  if (file !== '' && data !== '') throw fields.error(dataField, `must not be there beside ${name}`)
+  if (file !== '' && data !== '') throw fields.error(dataField, `must not be set beside ${name}`)
   if (file !== '') return { field: fields.error(name, '').path, file: resolve(folder, file) }
   if (data === '') return undefined
   if (!isBase64(data)) throw fields.error(dataField, 'must be base64')
   return { field: fields.error(dataField, '').path, data }
 }
 
-/** As Go's decoder has it: in full groups of four; line breaks do not count. */
+/** As in Go's decoder: full groups of four characters; line breaks do not count. */
 function isBase64(text: string): boolean {
   const line = text.replace(/[\r\n]/gu, '')
   return line.length % 4 === 0 && /^[A-Za-z0-9+/]+={0,2}$/u.test(line)

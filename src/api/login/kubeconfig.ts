@@ -1,7 +1,7 @@
-// The API server and the credentials that a kubeconfig names. Loaded only where one is: certificates, programs and the Kubernetes
-// client take their time (docs/adr/0016).
+// The API server and the credentials of a kubeconfig. Loaded only where one is configured: certificates, plugins and the Kubernetes
+// client take time to load (docs/adr/0016).
 import type { RequestOptions } from 'node:https'
-// Not by the package's own door, through which everything else of it would come along.
+// Not the package's main module, which loads all of the package.
 import { KubeConfig } from '@kubernetes/client-node/dist/config.js'
 import { ConfigError } from '../../errors.js'
 import type { StateReporter } from '../../log.js'
@@ -21,18 +21,18 @@ import { readKubeconfig, type Kubeconfig, type KubeconfigCluster, type Material 
 import { throughProxy } from '../proxy/through-proxy.js'
 
 export interface KubeconfigDependencies extends InClusterDependencies {
-  /** Told of a client certificate that has expired. */
+  /** Reports a client certificate that has expired. */
   readonly warnings: StateReporter
 }
 
 export interface KubeconfigChoice {
-  /** Read once. */
+  /** The file, which is read once. */
   readonly path: string
-  /** URL of the server instead of the one in the file; blank: that one. */
+  /** URL of the server; blank: the URL in the file. */
   readonly master: string
 }
 
-/** Throws ConfigError when the file, or one that it names, can never work as it is. */
+/** Reads a kubeconfig. Throws ConfigError when the file, or a file that it names, cannot work without a change. */
 export async function kubeconfigOptions(
   { path, master }: KubeconfigChoice,
   dependencies: KubeconfigDependencies,
@@ -46,7 +46,7 @@ export async function kubeconfigOptions(
   const access = new KubeconfigAccess(kubeconfig, url, dependencies)
   await access.check()
   const options = { server: url, login: async (signal: AbortSignal) => await access.login(signal) }
-  // The proxy in the file comes before the one in the environment, as in client-go.
+  // As in client-go, the proxy in the file has precedence over the environment.
   return await throughProxy(
     options,
     proxy ?? environmentProxy(url, dependencies.environment),
@@ -54,21 +54,21 @@ export async function kubeconfigOptions(
   )
 }
 
-/** As PEM. */
+/** Certificates and key as PEM. */
 interface Certificates {
   readonly ca: string | undefined
   readonly cert: string | undefined
   readonly key: string | undefined
 }
 
-/** What to send with a request, read anew for each: files that are repaired or rotated need no restart. */
+/** Credentials, read again for each request: a repaired or rotated file needs no restart. */
 class KubeconfigAccess {
   readonly #kubeconfig: Kubeconfig
   readonly #dependencies: KubeconfigDependencies
   readonly #client: KubeConfig
   readonly #tokenFile: TokenFile | undefined
   readonly #plugin: ExecPlugin | undefined
-  /** Certificates and key that were found to be in order. */
+  /** Certificates and key that have passed the check. */
   #examined = ''
   #certificateExpiresMs = Number.POSITIVE_INFINITY
 
@@ -88,7 +88,7 @@ class KubeconfigAccess {
           })
   }
 
-  /** Throws ConfigError for what a file has to hold by now. */
+  /** Throws ConfigError when a file that must exist at the start is invalid. */
   async check(): Promise<void> {
     this.#tokenFile?.read()
     await this.#apply({}, undefined)
@@ -123,7 +123,7 @@ class KubeconfigAccess {
     }
   }
 
-  /** Names the field of a file that cannot be read. */
+  /** An error that names the field of a file that cannot be read. */
   #explain(error: unknown): unknown {
     const { authority } = this.#kubeconfig.cluster
     const { certificate, key } = this.#kubeconfig.user
@@ -168,7 +168,7 @@ function openClient({ cluster, user }: Kubeconfig, server: URL): KubeConfig {
     {
       name: 'cluster',
       server: server.href,
-      // It takes no http: without.
+      // The library requires it for http:.
       skipTLSVerify: isInsecure || server.protocol === 'http:',
       caFile: fileOf(authority),
       caData: dataOf(authority),
@@ -201,7 +201,7 @@ function nameOf(material: Material): string {
   return 'file' in material ? `${material.field}: ${material.file}` : material.field
 }
 
-/** In lower case, so that one cannot be there twice. */
+/** Headers with names in lower case, so that none occurs twice. */
 function headersOf({ headers = {}, auth }: RequestOptions): Login['headers'] {
   const written = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), String(value)])
   const basic = typeof auth === 'string' ? `Basic ${Buffer.from(auth).toString('base64')}` : undefined
@@ -213,7 +213,7 @@ function pemOf(value: RequestOptions['key']): string | undefined {
   return Buffer.isBuffer(value) ? value.toString('utf8') : undefined
 }
 
-/** Cluster of an ExecCredential's spec. */
+/** The field `cluster` of an ExecCredential's spec. */
 function clusterInfo(
   { authority, isInsecure, tlsServerName, proxy, execConfig }: KubeconfigCluster,
   server: URL,

@@ -1,17 +1,17 @@
-// The proxy that the environment names, by the rules of Go's golang.org/x/net/http/httpproxy, which client-go follows.
+// The proxy of the environment, by the rules of golang.org/x/net/http/httpproxy, as in client-go.
 import { BlockList, isIP } from 'node:net'
 import { parseProxy } from './proxy-url.js'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
-/** The proxy on the way to `server`; undefined: none. Throws ConfigError where a variable is not the URL of a proxy. */
+/** The proxy for `server`; undefined: none. Throws ConfigError when a variable is not the URL of a proxy. */
 export function environmentProxy(server: URL, environment: Environment): URL | undefined {
   const [name, text] = variable(environment, server.protocol === 'https:' ? 'HTTPS_PROXY' : 'HTTP_PROXY')
   if (text === '' || !mayProxy(server, variable(environment, 'NO_PROXY')[1])) return undefined
   return parseProxy(name, text.includes('://') ? text : `http://${text}`)
 }
 
-/** In upper case it counts before the one in lower case; a blank one is none. */
+/** The variable in upper case, or in lower case if that one is blank. */
 function variable(environment: Environment, name: string): readonly [name: string, value: string] {
   const lower = name.toLowerCase()
   const upperValue = environment[name] ?? ''
@@ -26,7 +26,7 @@ function mayProxy(server: URL, noProxy: string): boolean {
   return !entries.some((entry) => entry !== '' && exempts(entry, host, port))
 }
 
-/** `entry`: `*`, a network, or HOST, IP, .DOMAIN or *.DOMAIN, each with a port or without. */
+/** Whether an entry of NO_PROXY matches: `*`, a network, or HOST, IP, .DOMAIN or *.DOMAIN, each with or without a port. */
 function exempts(entry: string, host: string, port: string): boolean {
   if (entry === '*') return true
   const [network = '', length] = entry.split('/')
@@ -45,7 +45,7 @@ function isLoopback(host: string): boolean {
   return isInNetwork(host, '127.0.0.0', '8') || isInNetwork(host, '::1', '128')
 }
 
-/** False as well where `network` is none, or `host` is a name. */
+/** False when `network` is not a network, or `host` is a name. */
 function isInNetwork(host: string, network: string, length: string): boolean {
   const [hostFamily, family] = [isIP(host), isIP(network)]
   if (hostFamily === 0 || family !== hostFamily || !/^\d{1,3}$/u.test(length)) return false

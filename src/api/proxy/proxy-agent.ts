@@ -1,5 +1,5 @@
-// The way to an API server through a proxy: of HTTP, by CONNECT (RFC 9110 section 9.3.6), or of SOCKS 5 (RFC 1928). Loaded only
-// where a proxy is configured. The libraries speak with the proxy; docs/adr/0017 says what they lack and is added here.
+// Connects to an API server through an HTTP proxy (CONNECT, RFC 9110 section 9.3.6) or a SOCKS 5 proxy (RFC 1928). Loaded only where
+// a proxy is configured. docs/adr/0017 lists the gaps of the libraries that this file fills.
 import type { Agent, ClientRequest } from 'node:http'
 import type { Socket } from 'node:net'
 import { checkServerIdentity, type ConnectionOptions } from 'node:tls'
@@ -9,13 +9,13 @@ import type { Clock } from '../../clock.js'
 import { answerDeadlineMs } from '../client-options.js'
 import { proxyHost } from './proxy-url.js'
 
-/** Options of the request, with its TLS options. */
+/** Options of the request and of TLS. */
 type ConnectOptions = Parameters<SocksProxyAgent['connect']>[1] & ConnectionOptions
 
-// Ends before the request does, whose error does not name the proxy.
+// Shorter than the deadline of the request, whose error does not name the proxy.
 const proxyDeadlineMs = answerDeadlineMs - 1000
 
-/** An agent for requests to any server through `proxy`, which `parseProxy` takes. Its errors name the proxy without its login. */
+/** An agent for requests through `proxy`, a URL that `parseProxy` accepts. Its errors name the proxy without its login. */
 export function proxyAgent(proxy: URL, clock: Clock): Agent {
   return proxy.protocol.startsWith('socks5') ? new SocksAgent(proxy, clock) : new ConnectAgent(proxy, clock)
 }
@@ -40,13 +40,13 @@ class ConnectAgent extends HttpsProxyAgent<string> {
     const opened = super.connect(request, identified(options))
     const socket = await inTime(opened, this.#deadline, () => deadline.abort())
     if (refusal === undefined) return socket
-    // Else the answer of the proxy would pass for one of the server.
+    // Otherwise the answer of the proxy would count as an answer of the server.
     socket.destroy()
     throw failure(this.proxy, refusal)
   }
 }
 
-/** Of CONNECT. */
+/** The answer to CONNECT. */
 interface ProxyAnswer {
   readonly statusCode: number
   readonly statusText: string
@@ -56,9 +56,9 @@ class SocksAgent extends SocksProxyAgent {
   readonly #deadline: Deadline
 
   constructor(url: URL, clock: Clock) {
-    // With socks5h: the proxy looks the name of the server up, as it does for client-go.
+    // With socks5h:, the proxy looks up the server's name, as in client-go.
     super(url.href.replace(/^socks5:/u, 'socks5h:'))
-    // The library leaves the brackets around an IPv6 address.
+    // The library does not remove the brackets of an IPv6 address.
     this.proxy.host = proxyHost(url)
     this.#deadline = { proxy: url, clock }
   }
@@ -75,7 +75,7 @@ class SocksAgent extends SocksProxyAgent {
   }
 }
 
-/** The certificate is for the server that was asked for; the libraries expect `localhost` where that is an address. */
+/** Verifies the certificate against the server's name or address. For an address, the libraries expect `localhost`. */
 function identified(options: ConnectOptions): ConnectOptions {
   const { servername = '', host = '' } = options
   const name = servername === '' ? host : servername
@@ -101,7 +101,7 @@ async function inTime(
     })
   })
   const named = opened.catch((error: unknown) => {
-    // Errors of the system have a code, which `explainConnection` reads; those of the libraries have none.
+    // Errors of the system have a code, which `explainConnection` reads; errors of the libraries have none.
     if (!(error instanceof Error) || 'code' in error) throw error
     throw failure(proxy, `does not connect: ${error.message}`)
   })

@@ -2,7 +2,7 @@ import { ConfigError } from '../../errors.js'
 
 const schemes = ['http:', 'https:', 'socks5:', 'socks5h:']
 
-/** The URL of a proxy. Throws ConfigError with `field`. */
+/** Reads the URL of a proxy. Throws ConfigError, which names `field`. */
 export function parseProxy(field: string, text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url === undefined || !schemes.includes(url.protocol) || url.hostname === '') {
@@ -16,7 +16,7 @@ export function parseProxy(field: string, text: string): URL {
   return url
 }
 
-/** Whether it is percent-encoded UTF-8. */
+/** Whether the text is percent-encoded UTF-8. */
 function isDecodable(text: string): boolean {
   try {
     decodeURIComponent(text)
@@ -26,7 +26,7 @@ function isDecodable(text: string): boolean {
   }
 }
 
-/** Name or address, without brackets. */
+/** The host of a URL, without the brackets of an IPv6 address. */
 export function proxyHost({ hostname }: URL): string {
   return hostname.replace(/^\[|\]$/gu, '')
 }

@@ -110,7 +110,7 @@ describe('inClusterOptions', () => {
       name: 'with a host that is none',
       files: {},
       host: 'a b',
-      problem: /^KUBERNETES_SERVICE_HOST: makes no URL/u,
+      problem: /^KUBERNETES_SERVICE_HOST: is not valid in a URL/u,
     },
   ]
   for (const { name, files, host, problem } of impossible) {

@@ -21,7 +21,7 @@ describe('explainConnection', () => {
     {
       name: 'a server of another name',
       error: failure("Host: b. is not cert's CN: a", { code: 'ERR_TLS_CERT_ALTNAME_INVALID' }),
-      text: "the server's certificate is not for it: Host: b. is not cert's CN: a",
+      text: "the server's certificate does not name the server: Host: b. is not cert's CN: a",
     },
     {
       name: 'a client certificate that the server refuses while it shakes hands',
@@ -34,7 +34,7 @@ describe('explainConnection', () => {
     {
       name: 'an unknown host',
       error: failure('getaddrinfo ENOTFOUND api.example', { code: 'ENOTFOUND' }),
-      text: 'the name of the server leads to no address: getaddrinfo ENOTFOUND api.example',
+      text: 'the name of the server has no address: getaddrinfo ENOTFOUND api.example',
     },
     {
       name: 'several addresses that all refuse',

@@ -157,18 +157,22 @@ describe('an exec plugin that fails', () => {
     {
       name: 'with its reason',
       script: 'echo "no network" >&2; exit 3',
-      problem: /exec: \/.*plugin: ended with code 3 and said: no network$/u,
+      problem: /exec: \/.*plugin: ended with code 3, with the message: no network$/u,
     },
-    { name: 'without a word', script: 'exit 1', problem: /plugin: ended with code 1 and said nothing$/u },
+    {
+      name: 'without a word',
+      script: 'exit 1',
+      problem: /plugin: ended with code 1, without an error message$/u,
+    },
     {
       name: 'by a signal',
       script: 'kill -TERM $$',
-      problem: /plugin: was ended by SIGTERM and said nothing$/u,
+      problem: /plugin: was ended by SIGTERM, without an error message$/u,
     },
     {
       name: 'as it is not there',
       exec: { command: 'no-such-plugin', installHint: 'see the manual' },
-      problem: /exec: no-such-plugin: is not there: install it, or correct the path \(see the manual\)$/u,
+      problem: /exec: no-such-plugin: is absent: install it, or correct the path \(see the manual\)$/u,
     },
     {
       name: 'as it says too much',
@@ -178,7 +182,7 @@ describe('an exec plugin that fails', () => {
     {
       name: 'with no JSON',
       output: 'secret',
-      problem: /plugin: its standard output is no JSON: must be an ExecCredential$/u,
+      problem: /plugin: its standard output must be an ExecCredential in JSON$/u,
     },
     {
       name: 'with a list',
@@ -198,7 +202,7 @@ describe('an exec plugin that fails', () => {
     {
       name: 'with half a certificate',
       output: credential({ clientKeyData: 'a' }),
-      problem: /clientCertificateData and clientKeyData of its status belong together$/u,
+      problem: /its status must have both clientCertificateData and clientKeyData, or neither$/u,
     },
     {
       name: 'with a certificate that is none',

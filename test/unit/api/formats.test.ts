@@ -105,7 +105,7 @@ describe('the formats', () => {
     const rows = [
       [`{${type},"metadata":{"resourceVersion":"7"},"rows":[]}`, 'the list has no items'],
       [`{${type},"items":[]}`, 'the list has no metadata'],
-      ['{"metadata":{"resourceVersion":"7"},"items":[]}', 'the list is of no kind, not v1 ServiceList'],
+      ['{"metadata":{"resourceVersion":"7"},"items":[]}', 'the list is without a kind, not v1 ServiceList'],
       [
         '{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"7"},"items":[]}',
         'the list is meta.k8s.io/v1 Table, not v1 ServiceList',

@@ -100,7 +100,9 @@ describe('a kubeconfig over TLS', () => {
 
   it('says which name the certificate has, where it is not that of the server', async () => {
     await open({}, { cluster: { 'tls-server-name': 'api.example' } })
-    await lab.untilLogged(/^link: Service: .*: the server's certificate is not for it: .*api\.example/u)
+    await lab.untilLogged(
+      /^link: Service: .*: the server's certificate does not name the server: .*api\.example/u,
+    )
   })
 
   it('skips the check of the certificate with insecure-skip-tls-verify', async () => {
@@ -140,7 +142,7 @@ describe('an exec plugin over TLS', () => {
     folder.writeProgram('plugin', 'echo no network >&2; exit 1')
     const { listed } = await open({ authorization: 'Bearer abc' }, { user: { exec } })
     await lab.untilLogged(
-      /^link: Service: GET \/api\/v1\/services: .*exec: \/.*plugin: ended with code 1 and said: no network$/u,
+      /^link: Service: GET \/api\/v1\/services: .*exec: \/.*plugin: ended with code 1, with the message: no network$/u,
     )
     say('abc')
     await repaired(listed)
@@ -310,7 +312,7 @@ describe('a kubeconfig with a proxy', () => {
       const proxy = await startProxy(scheme)
       await open({ address: '127.0.0.2' }, { cluster: { 'proxy-url': proxy.url } })
       await lab.untilLogged(
-        /^link: Service: .*: the server's certificate is not for it: .*IP: 127\.0\.0\.2 is not in/u,
+        /^link: Service: .*: the server's certificate does not name the server: .*IP: 127\.0\.0\.2 is not in/u,
       )
       proxy.close()
     })

@@ -184,7 +184,7 @@ describe('files that a kubeconfig names', () => {
       name: 'person.crt',
       problem: /users\[0\]\.user\.client-certificate: \/.*person\.crt: must hold certificates/u,
     },
-    { name: 'person.key', problem: /person\.crt: does not go with its key, which must be PEM: /u },
+    { name: 'person.key', problem: /person\.crt: does not match its key, which must be PEM: /u },
   ]
   for (const { name, problem } of damages) {
     it(`fail the request while ${name} is damaged`, async () => {
@@ -290,7 +290,7 @@ describe('a kubeconfig is refused', () => {
     {
       name: 'with a CA twice',
       cluster: { 'certificate-authority': 'ca.crt', 'certificate-authority-data': 'abcd' },
-      problem: /certificate-authority-data: must not be there beside certificate-authority$/u,
+      problem: /certificate-authority-data: must not be set beside certificate-authority$/u,
     },
     {
       name: 'with a CA that is not looked at',
@@ -320,12 +320,12 @@ describe('a kubeconfig is refused', () => {
     {
       name: 'with a certificate without its key',
       user: { 'client-certificate': 'person.crt' },
-      problem: /client-key: is missing: certificate and key belong together$/u,
+      problem: /client-key: is missing: a certificate needs a key, and a key a certificate$/u,
     },
     {
       name: "with a certificate and somebody else's key",
       user: { 'client-certificate': 'person.crt', 'client-key-data': base64(authority.key) },
-      problem: /person\.crt: does not go with its key, .*key values mismatch/u,
+      problem: /person\.crt: does not match its key, .*key values mismatch/u,
     },
     {
       name: 'with a token that is a number',
@@ -335,7 +335,7 @@ describe('a kubeconfig is refused', () => {
     {
       name: 'with a token that ends in a new line',
       user: { token: 'abc\n' },
-      problem: /users\[0\]\.user\.token: must be one word of ASCII/u,
+      problem: /users\[0\]\.user\.token: must be printable ASCII without spaces/u,
     },
     {
       name: 'with an empty token file',
@@ -350,7 +350,7 @@ describe('a kubeconfig is refused', () => {
     {
       name: 'with two ways to log in',
       user: { token: 'a', username: 'b' },
-      problem: /username: must not be there beside a token/u,
+      problem: /username: must not be set beside a token/u,
     },
     {
       name: 'with a way to log in that is no more',
@@ -361,7 +361,7 @@ describe('a kubeconfig is refused', () => {
     {
       name: 'with a plugin beside a token',
       user: { exec, token: 'a' },
-      problem: /exec: must not be there beside a token/u,
+      problem: /exec: must not be set beside a token/u,
     },
     {
       name: 'with a plugin without a program',
@@ -374,9 +374,9 @@ describe('a kubeconfig is refused', () => {
       problem: /exec\.apiVersion: must be one of client\.authentication\.k8s\.io\/v1, .*, not .*v1alpha1$/u,
     },
     {
-      name: 'with a plugin that asks somebody',
+      name: 'with a plugin that needs a terminal',
       user: { exec: { ...exec, interactiveMode: 'Always' } },
-      problem: /exec\.interactiveMode: must not be Always/u,
+      problem: /exec\.interactiveMode: must be Never or IfAvailable, not Always/u,
     },
     {
       name: 'with a variable without a name',

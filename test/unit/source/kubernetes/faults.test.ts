@@ -211,7 +211,7 @@ describe('a list that fails', () => {
     {
       name: 'no list',
       fault: { type: 'body', contentType: 'application/json', body: Buffer.from('{}') },
-      problem: /the list is of no kind, not v1 ServiceList$/u,
+      problem: /the list is without a kind, not v1 ServiceList$/u,
     },
     {
       name: 'an empty list of another kind',
