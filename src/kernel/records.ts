@@ -87,6 +87,7 @@ export function recordBuffer(size: number): RecordBuffer {
 
 /** Writes ASCII text NUL padded into a zeroed field of 16 bytes. */
 export function writeText(bytes: Uint8Array, offset: number, text: string): void {
-  if (text.length > 15) throw new BugError(`"${text}" is longer than the 15 characters that the kernel stores`)
+  if (text.length > 15)
+    throw new BugError(`"${text}" is longer than the 15 characters that the kernel stores`)
   for (let i = 0; i < text.length; i++) bytes[offset + i] = text.charCodeAt(i)
 }

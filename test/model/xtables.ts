@@ -304,7 +304,7 @@ export class ModelXtables implements Xtables {
       for (const rule of rules) {
         const target = chainOf(rule)
         if (target === undefined || next.has(target)) continue
-        const words = `chain ${chain} jumps to ${target}, which is not there`
+        const words = `chain ${chain} jumps to ${target}, which does not exist`
         throw this.#refusal(ENOENT, 'change the table', words)
       }
     }
