@@ -22,7 +22,7 @@ std::string ExtendedAckText(std::span<const uint8_t> bytes) {
   return std::string(attributes.Text(NLMSGERR_ATTR_MSG));
 }
 
-/// The kernel writes -errno; anything else is a broken peer and becomes EPROTO.
+/// The kernel writes -errno. Other values become EPROTO.
 int PositiveErrno(int32_t error) {
   if (error == 0) return 0;
   return error < 0 && error != std::numeric_limits<int32_t>::min() ? -error : EPROTO;

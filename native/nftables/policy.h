@@ -4,8 +4,8 @@
 
 #include "core/policy.h"
 
-// Attribute grammar of the nf_tables messages that we use: linux/netfilter/nf_tables.h. Only attributes that
-// we read; the kernel sends many more.
+// Attribute grammar of the nf_tables messages that Viaduct uses: linux/netfilter/nf_tables.h. Only attributes
+// that Viaduct reads; the kernel sends many more.
 
 namespace viaduct::nftables {
 

@@ -16,7 +16,7 @@ namespace {
 
 // Room for some 20,000 messages: 10,000 addresses set at once must not overflow while the event loop is busy.
 constexpr int kBufferBytes = 16 << 20;
-// So many datagrams at most per Next(), so that a flood does not grow one answer without bound.
+// Most datagrams per Next(), to bound one result during a flood.
 constexpr int kMaxDatagrams = 1024;
 
 }  // namespace
@@ -43,8 +43,7 @@ Result<std::vector<EventRecord>> RouteEvents::Next(std::chrono::milliseconds lon
     if (ready == 0) return std::vector<EventRecord>{};
     if (fds[1].revents != 0) {
       uint64_t count = 0;
-      // Ignoring the result: the descriptor does not block, and an empty one means that another Next() was
-      // woken.
+      // Ignoring the result: the descriptor does not block. It is empty if another Next() has read it.
       (void)!read(wake_.get(), &count, sizeof count);
       return std::vector<EventRecord>{};
     }
@@ -76,7 +75,7 @@ Result<std::vector<EventRecord>> RouteEvents::Drain() {
 
 void RouteEvents::Wake() const {
   const uint64_t one = 1;
-  // Ignoring the result: it fails only when the counter is full, and then the sleeper is awake already.
+  // Ignoring the result: it fails only if the counter is full, and then the waiter is already awake.
   (void)!write(wake_.get(), &one, sizeof one);
 }
 

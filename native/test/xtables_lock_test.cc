@@ -73,7 +73,7 @@ class Rivals {
 };
 
 // Issue 18, C1. A poll every 1 to 20 ms did not get it 20 times within so many turns of the others.
-TEST_F(XtablesLockTest, GetsItsTurnBesideCallersThatRetakeIt) {
+TEST_F(XtablesLockTest, GetsTheLockBesideProgramsThatRetakeIt) {
   for (const int count : {2, 3}) {
     const Rivals rivals(path, count, 10'000);
     for (int i = 0; i < 20; ++i) {
@@ -108,8 +108,8 @@ TEST_F(XtablesLockTest, FollowsTheFileThatHasThePath) {
   }
 }
 
-// Issue 18, C8: a close tells of another program (look/lock_events.h).
-TEST_F(XtablesLockTest, ClosesTheFileAfterNoTake) {
+// Issue 18, C8: a close comes from another program (look/lock_events.h).
+TEST_F(XtablesLockTest, NeverClosesTheFile) {
   OpenFile();
   const Fd events(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
   ASSERT_GE(inotify_add_watch(events.get(), path.c_str(), IN_CLOSE), 0);
@@ -120,7 +120,7 @@ TEST_F(XtablesLockTest, ClosesTheFileAfterNoTake) {
   EXPECT_EQ(poll(&ready, 1, 0), 1);
 }
 
-TEST_F(XtablesLockTest, WaitThatEndedDoesNotTakeTheLockLater) {
+TEST_F(XtablesLockTest, AnEndedWaitDoesNotTakeTheLockLater) {
   const Fd holder = OpenFile();
   ASSERT_EQ(flock(holder.get(), LOCK_EX), 0);
   const auto hold = lock.Take(milliseconds(30), is_hurried);

@@ -1,4 +1,4 @@
-// Laws of Conntrack, for the model and the kernel alike.
+// Laws of Conntrack, run on the model and on the kernel.
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, it } from 'node:test'
 import type { Conntrack, ConntrackFrontend } from '../../src/kernel/index.js'

@@ -1,4 +1,4 @@
-// Laws of Ipset, for the model and the kernel alike.
+// Laws of Ipset, run on the model and on the kernel.
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, it } from 'node:test'
 import { describeIpsetEntry, IpsetEntryCursor } from '../../src/kernel/index.js'
@@ -283,7 +283,7 @@ function refusalLaws(law: Law): void {
     await assert.rejects(ipset.entries('ABSENT'), { code: 'ENOENT', subsystem: 'ipset', object: 'ABSENT' })
   })
 
-  law('a full set refuses what is new, and takes what it has', async ({ ipset }) => {
+  law('a full set refuses new entries and accepts existing ones', async ({ ipset }) => {
     const small = { ...plain, maxElements: 300 }
     const all = Array.from({ length: 500 }, (_, index) => numbered(index))
     await applyAll(ipset, [create(small)])
@@ -311,7 +311,7 @@ function exchangeLaws(law: Law): void {
     await refusedWith(ipset, create(plain), 'EEXIST')
   })
 
-  law('a set grows by a swap, without its rule missing an entry', async ({ ipset, refer }) => {
+  law('a set grows by a swap, and its rule always finds every entry', async ({ ipset, refer }) => {
     const small = { ...plain, type: 'hash:ip', maxElements: 100 } as const
     const next = { ...small, name: 'NEXT', maxElements: 1000, hashSize: 1024 }
     const all = Array.from({ length: 500 }, (_, index) => ({
@@ -335,7 +335,7 @@ function exchangeLaws(law: Law): void {
 }
 
 function referenceLaws(law: Law): void {
-  law('a set to which a rule refers can be filled, not destroyed or renamed', async ({ ipset, refer }) => {
+  law('a set in use by a rule can be filled, but not destroyed or renamed', async ({ ipset, refer }) => {
     await applyAll(ipset, [create(addresses)])
     await refer(addresses.name)
     assert.equal((await headerOf(ipset, addresses.name))?.references, 1)
@@ -386,7 +386,7 @@ function batchLaws(law: Law): void {
     },
   )
 
-  law('what follows a refused entry keeps its order', async ({ ipset }) => {
+  law('operations after a refused entry keep their order', async ({ ipset }) => {
     const outcome = await ipset.apply([
       create(plain),
       create(six),
@@ -424,14 +424,14 @@ function batchLaws(law: Law): void {
     assert.deepEqual(await entriesOf(ipset, rich), sorted([dns, noPort]))
   })
 
-  law('entries with long comments, more than one message holds', async ({ ipset }) => {
+  law('entries with long comments that need several messages are all added', async ({ ipset }) => {
     const all = Array.from({ length: 1000 }, (_, index) => numbered(index))
     const ops = all.map((entry, index) => add(rich, { ...entry, comment: `${index}`.padEnd(255, '.') }))
     await applyAll(ipset, [create(rich), ...ops])
     assert.deepEqual(await entriesOf(ipset, rich), sorted(all))
   })
 
-  law('calls that overlap are answered in order', async ({ ipset }) => {
+  law('overlapping calls are answered in order', async ({ ipset }) => {
     const [made, listed, gone] = await Promise.all([
       ipset.apply([create(plain), add(plain, web)]),
       entriesOf(ipset, plain),
@@ -440,7 +440,7 @@ function batchLaws(law: Law): void {
     assert.deepEqual([made.applied, listed.length, gone.applied], [2, 1, 1])
   })
 
-  law('an empty batch is an empty outcome', async ({ ipset }) => {
+  law('an empty batch has an empty outcome', async ({ ipset }) => {
     assert.deepEqual(await ipset.apply([]), { applied: 0, failures: [] })
   })
 }

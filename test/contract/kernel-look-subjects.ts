@@ -1,4 +1,4 @@
-// The two that keep the laws of kernel-look.contract.ts.
+// The model and the kernel, for kernel-look.contract.ts.
 import { closeSync, constants, mkdtempSync, openSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-// Laws of KernelLook, for the model and the kernel alike.
+// Laws of KernelLook, run on the model and on the kernel.
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import type { IpFamily } from '../../src/address.js'
@@ -73,12 +73,12 @@ export function kernelLookContract(
       Buffer.from(await kernel.look(of).take()).toString('hex')
 
     for (const family of families) {
-      it(`${family}: is the same while nothing happens`, async () => {
+      it(`${family}: is unchanged while nothing changes`, async () => {
         assert.notEqual(await take(family), '')
         assert.equal(await take(family), await take(family))
       })
       for (const table of ['nat', 'mangle', 'filter'] as const) {
-        it(`${family}: tells a chain more and less in ${table}`, async () => {
+        it(`${family}: changes when a chain is added to or removed from ${table}`, async () => {
           const door = kernel.xtables(family, table)
           const empty = await take(family)
           const ofBoth = await take(...families)
@@ -92,7 +92,7 @@ export function kernelLookContract(
       }
     }
 
-    it('watches, and tells a chain and a set, once each', async () => {
+    it('a watch reports a new chain and a new set once each', async () => {
       const watch = kernel.look(families).watch('VIADUCT-')
       assert.deepEqual(await watch.next([]), nothing)
       const door = kernel.xtables('ipv4', 'nat')
@@ -114,7 +114,7 @@ export function kernelLookContract(
       await watch.close()
     })
 
-    it('watches nat and filter alone', async () => {
+    it('a watch without sets reports only nat and filter', async () => {
       const watch = kernel.look(families).watchTables()
       assert.deepEqual(await watch.next([]), nothing)
       for (const table of ['nat', 'filter'] as const) {
@@ -135,10 +135,10 @@ export function kernelLookContract(
       await watch.close()
     })
 
-    it('tells that another program let go of the lock of the tables, and nothing of our own takes (issue 18, C8)', async () => {
+    it('a watch reports that another program released the lock, and not our own use of it (issue 18, C8)', async () => {
       const look = kernel.look(families)
       const door = kernel.xtables('ipv4', 'nat')
-      await door.apply([]) // the file is there from now on
+      await door.apply([]) // creates the lock file
       const watches = [look.watchTables(), look.watch('VIADUCT-')]
       const next = Promise.all(watches.map((watch) => findingOf(watch)))
       kernel.useLock()
@@ -148,7 +148,7 @@ export function kernelLookContract(
       await Promise.all(watches.map((watch) => watch.close()))
     })
 
-    it('ends a watch that waits', async () => {
+    it('close ends a waiting watch', async () => {
       const watch = kernel.look(families).watch('VIADUCT-')
       const next = watch.next([])
       await watch.close()
@@ -156,14 +156,14 @@ export function kernelLookContract(
       assert.equal(await watch.next([]), undefined)
     })
 
-    it('answers who asks meanwhile too', async () => {
+    it('answers overlapping calls', async () => {
       const look = kernel.look(families)
       const [one, other] = await Promise.all([look.take(), look.take()])
       assert.deepEqual(one, other)
     })
 
     if (!hasIpvs) return
-    it('watches some virtual servers', async () => {
+    it('a watch reports changes of the sampled virtual servers', async () => {
       const key = { family: 'ipv6', protocol: 'tcp', address: ip('2001:db8::7'), port: 80 } as const
       const settings = { scheduler: 'rr', flags: 0, timeoutSeconds: 0, netmaskLength: 128 }
       const watch = kernel.look(families).watch('VIADUCT-')
@@ -179,7 +179,7 @@ export function kernelLookContract(
       await watch.close()
     })
 
-    it('tells an IPv4 virtual server more and less', async () => {
+    it('changes when an IPv4 virtual server is added or removed', async () => {
       const key = { family: 'ipv4', protocol: 'tcp', address: ip('192.0.2.7'), port: 80 } as const
       const settings = { scheduler: 'rr', flags: 0, timeoutSeconds: 0, netmaskLength: 32 }
       const empty = await take('ipv4')

@@ -1,4 +1,4 @@
-// What the contract suites have in common.
+// Common parts of the contract suites.
 import assert from 'node:assert/strict'
 import { parseIpAddress, type IpAddress } from '../../src/address.js'
 import { KernelError } from '../../src/errors.js'

@@ -1,4 +1,4 @@
-// A rule of every kind, and what iptables-save prints of it.
+// A rule of every kind, and its line in iptables-save.
 import type { IpFamily } from '../../src/address.js'
 import { XtState, type XtRule, type XtTableName } from '../../src/kernel/index.js'
 import { ip } from './law.js'

@@ -1,4 +1,4 @@
-// The x_tables of the model and of the kernel, each with another program that changes them too.
+// The x_tables of the model and of the kernel, each with another program that changes them.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

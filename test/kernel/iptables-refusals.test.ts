@@ -1,4 +1,4 @@
-// Issue 18, C2, on this machine's kernel: it refuses a rule of one Service, or a chain of another program holds a chain of ours.
+// Issue 18, C2, on this machine's kernel: it refuses a rule of one Service, or a foreign chain jumps to one of ours.
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { Registry } from 'prom-client'
@@ -126,7 +126,7 @@ for (const family of ['ipv4', 'ipv6'] as const) {
       await subject.close()
     })
 
-    it('a Service with a refused rule is left out alone, and comes when the kernel takes it', async () => {
+    it('only the Service with a refused rule is left out, and it is served once the kernel accepts the rule', async () => {
       const lab = new Lab(client, family)
       for (let i = 1; i <= 20; i++) lab.claim(i, { spoil: i === 7 })
       assert.notEqual(await lab.tables.write({ mayPrune: true }), undefined)
@@ -153,7 +153,7 @@ for (const family of ['ipv4', 'ipv6'] as const) {
       assert.equal(lab.log.find('info', 'programmed again').length, 1)
     })
 
-    it("a chain that another program's chain jumps to holds up nothing, and goes with the jump", async () => {
+    it('a chain that a foreign chain jumps to delays nothing, and is removed with the jump', async () => {
       const lab = new Lab(client, family)
       const key = lab.claim(1)
       assert.notEqual(await lab.tables.write({ mayPrune: true }), undefined)
@@ -181,8 +181,8 @@ for (const family of ['ipv4', 'ipv6'] as const) {
       await iptables(family, 'nat', '-X MINE')
     })
 
-    // The chain kept its rules, was not reported, and stayed when the jump went.
-    it("a chain of a former run that another program's chain jumps to is emptied, and goes with the jump", async () => {
+    // Before the fix the chain kept its rules, was not reported, and stayed after the jump was removed.
+    it('a chain of an earlier run that a foreign chain jumps to is emptied, and removed with the jump', async () => {
       const former = new Lab(client, family)
       former.claim(1)
       assert.notEqual(await former.tables.write({ mayPrune: true }), undefined)

@@ -1,4 +1,4 @@
-// The shipped agent, in iptables mode in a namespace of its own, asked over HTTP for everything that it tells operators.
+// The shipped agent, in iptables mode in a namespace of its own, with its HTTP pages for operators.
 import assert from 'node:assert/strict'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,5 +1,5 @@
-// The shipped agent as a process: signals, errors that nobody caught, and what it tells the system. It is in iptables mode in a namespace of its own,
-// and has nothing to do.
+// The shipped agent as a process: signals, uncaught errors, and messages to the service manager. It runs in iptables mode in its own
+// namespace, without Services.
 import assert from 'node:assert/strict'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -89,7 +89,7 @@ describe('the process', { timeout: 60_000 }, () => {
     assert.deepEqual({ code, stderr }, { code: 0, stderr: '' })
   })
 
-  it('writes its configuration with --write-config-to, or says why it cannot, and ends', async () => {
+  it('writes its configuration with --write-config-to, or logs why it cannot, and ends', async () => {
     const written = join(folder, 'written.yaml')
     const cases = [
       { path: written, code: 0, said: /^$/u },
@@ -107,7 +107,7 @@ describe('the process', { timeout: 60_000 }, () => {
     assert.match(readFileSync(written, 'utf8'), /^kind: KubeProxyConfiguration$/mu)
   })
 
-  it('starts with the file of an old ConfigMap, and says once what of it has no effect', async () => {
+  it('starts with the file of an old ConfigMap, and logs its settings without effect once', async () => {
     const file = join(folder, 'old.yaml')
     const fields = [
       'mode: iptables',
@@ -170,7 +170,7 @@ describe('the process', { timeout: 60_000 }, () => {
   })
 
   it('has the configured OOM score (F-106)', async () => {
-    // Who may not lower it may raise it.
+    // Without the right to lower the score, a process may raise it.
     const score = ['--oom-score-adj', '321']
     const agent = node.start(process.execPath, agentFile, ...own(), ...score)
     await agent.line((line) => line.includes('viaduct starts'))

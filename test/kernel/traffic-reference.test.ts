@@ -1,4 +1,4 @@
-// The traffic table held against kube-proxy's own layout, written by iptables-restore: a table that fails here is wrong itself.
+// The traffic table on kube-proxy's layout, written by iptables-restore. If it fails here, the table itself is wrong.
 import { KubeProxyRules } from '../traffic/reference/subject.js'
 import { runTable } from '../traffic/table-runner.js'
 import { trafficTable, type TrafficGroup } from '../traffic/table/index.js'

@@ -1,4 +1,4 @@
-// What packets make of rules that we wrote, what becomes of their counters, and of a lock that others hold.
+// Packets through rules that Viaduct wrote, their counters, and a lock that another program holds.
 import assert from 'node:assert/strict'
 import { createSocket, type Socket } from 'node:dgram'
 import { once } from 'node:events'
@@ -193,7 +193,7 @@ for (const family of ['ipv4', 'ipv6'] as const) {
       assert.deepEqual(seen, expected)
     })
 
-    it('that go to their own source are known', async () => {
+    it('to their own source are matched', async () => {
       const rules = [true, undefined].map((isSourceDestination): XtRule => ({
         protocol: 'udp',
         ...(isSourceDestination === undefined ? {} : { isSourceDestination }),
@@ -209,7 +209,7 @@ for (const family of ['ipv4', 'ipv6'] as const) {
       assert.deepEqual(await counts(family, 'filter', 'VIADUCT-SEEN'), [2, 3])
     })
 
-    it('carry the mark that a rule set, until another one takes it away', async () => {
+    it('keep the mark of a rule until another rule removes it', async () => {
       const marked = { mark: { value: 0x4000, mask: 0x4000 } }
       await filter.apply([
         set(
@@ -226,7 +226,7 @@ for (const family of ['ipv4', 'ipv6'] as const) {
       assert.deepEqual(await filter.packets(['VIADUCT-SEEN']), [[1, 1, 1, 0]])
     })
 
-    it('go on behind a return, and not behind a goto', async () => {
+    it('continue after a return, and not after a goto', async () => {
       const udp = { protocol: 'udp' } as const
       await filter.apply([
         set(
@@ -264,7 +264,7 @@ for (const family of ['ipv4', 'ipv6'] as const) {
       assert.ok(masqueraded > 0)
     })
 
-    it('stay with their backend while the list knows their source', async () => {
+    it('stay with their backend while the list has their source', async () => {
       const [first, second] = servers
       const chains = [`KUBE-SEP-A${bits}`, `KUBE-SEP-B${bits}`] as const
       await nat.apply([
@@ -293,7 +293,7 @@ for (const family of ['ipv4', 'ipv6'] as const) {
       await assert.rejects(backendOf(address, 8080, client), { code: 'ECONNREFUSED' })
     })
 
-    it('stay counted: by rules of others, and by rules of ours that stay', async () => {
+    it('stay counted by foreign rules and by unchanged rules of ours', async () => {
       const other = family === 'ipv4' ? '-s 192.0.2.1' : '-s fd00:2::1'
       await iptables(family, 'filter', '-N OTHER')
       await iptables(family, 'filter', `-A OTHER -p udp -j RETURN`)
@@ -316,8 +316,8 @@ for (const family of ['ipv4', 'ipv6'] as const) {
     })
   })
 
-  describe(`a set that is not there, ${family}`, () => {
-    it('ENOENT names it; when it is there, an empty apply is enough', async () => {
+  describe(`an absent set, ${family}`, () => {
+    it('ENOENT names it; after its creation an empty apply is enough', async () => {
       const namespace = await openRealSubject()
       const us = namespace.open()
       const xtables = us.xtables(family, 'filter')
@@ -354,7 +354,7 @@ describe('the lock of the tools', () => {
     await namespace.close()
   })
 
-  it('EAGAIN says who is in the way; what was wanted is brought about later', async () => {
+  it('EAGAIN reports that another program holds it; a later apply programs the operations', async () => {
     const xtables = us.xtables('ipv4', 'nat')
     await assert.rejects(xtables.apply([set('KUBE-A')], { lockTimeoutMs: 20 }), (error: Error) => {
       assert.match(error.message, /lock .*\/lock.*: EAGAIN \(another program .*\)/)
@@ -375,7 +375,7 @@ describe('the lock of the tools', () => {
     assert.equal((await applied).isWritten, true)
   })
 
-  it('holds up a write, and no count of packets in the same table', async () => {
+  it('delays a write, but not the count of packets in the same table', async () => {
     const xtables = us.xtables('ipv4', 'filter')
     let hasEnded = false
     const applied = xtables.apply([set('KUBE-A')], { lockTimeoutMs: 2000 }).finally(() => (hasEnded = true))
@@ -385,7 +385,7 @@ describe('the lock of the tools', () => {
     await refused
   })
 
-  it('is not waited for any more by who has to stop', async () => {
+  it('a table that must stop no longer waits for it', async () => {
     const kernel = openRealKernel()
     const opened = kernel.xtables('ipv4', 'nat')
     await opened.check()

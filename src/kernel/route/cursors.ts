@@ -1,4 +1,4 @@
-// Cursors over packed routes and addresses; links and events as objects.
+// Cursors over packed routes and addresses. Links and events become objects.
 import type { IpAddress, IpFamily } from '../../address.js'
 import type { Link, LinkEvent } from './links.js'
 import { familyFromByte, RecordTable } from '../records.js'
@@ -37,7 +37,7 @@ export class RouteCursor extends RecordTable {
     return this.u8(index, routeLayout.protocol)
   }
 
-  /** Whether scope, metric and TOS are those of the routes that we add. */
+  /** Whether scope, metric and TOS are those of the routes that Viaduct adds. */
   hasUsualShape(index: number): boolean {
     const { scope, metric } = dumpedShapes[this.family(index)]
     return (
@@ -106,7 +106,7 @@ class LinkCursor extends RecordTable {
   }
 }
 
-/** A node has a handful of links: objects. */
+/** As objects: a node has few links. */
 export function decodeLinks(bytes: Uint8Array): readonly Link[] {
   const cursor = new LinkCursor(bytes)
   return Array.from({ length: cursor.length }, (_, index) => cursor.link(index))

@@ -5,7 +5,7 @@ import type { Protocol } from '../ipvs/ipvs.js'
 
 export type XtTableName = 'nat' | 'filter' | 'mangle' | 'raw'
 
-/** The base chains of the kernel. */
+/** The built-in chains of the kernel. */
 export type XtHook = 'PREROUTING' | 'INPUT' | 'FORWARD' | 'OUTPUT' | 'POSTROUTING'
 
 /** The hooks of each table, in the kernel's order. */
@@ -102,7 +102,7 @@ export interface XtOps {
   /** Does nothing if the chain is absent. */
   'remove-chain': { readonly chain: string }
   /**
-   * Viaduct's rules in a base chain. Rules that are present in this order stay in their place. Otherwise they move to the head.
+   * Viaduct's rules in a built-in chain. Rules that are present in this order stay in their place. Otherwise they move to the head.
    * Other rules of the hook that jump to Viaduct's chains are removed.
    */
   'set-hook': { readonly chain: XtHook; readonly rules: readonly XtRule[] }

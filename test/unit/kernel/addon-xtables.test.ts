@@ -87,9 +87,9 @@ describe('a table of the addon', () => {
   }
 
   const wrongOps: readonly (readonly [what: string, op: Op, texts: readonly string[], text: string])[] = [
-    ['without its text', {}, [], 'there is no text 0'],
-    ['unknown', { op: 9 }, ['KUBE-A'], 'there is no operation 9'],
-    ['on a hook', {}, ['OUTPUT'], '"OUTPUT" is a chain of the kernel'],
+    ['without its text', {}, [], 'text 0 is missing'],
+    ['unknown', { op: 9 }, ['KUBE-A'], 'unknown operation 9'],
+    ['on a hook', {}, ['OUTPUT'], '"OUTPUT" is a built-in chain of the kernel'],
   ]
   for (const [what, op, texts, text] of wrongOps) {
     it(`an operation ${what} rejects with words`, () =>
