@@ -3,7 +3,19 @@
 // Owner of: when something runs: runners, retries, requests for a run.
 // Read next: mode.ts and pipeline.ts (what a mode supplies), synchronizer.ts, bounded-runner.ts.
 export { Backlog, type FamilyHealth } from './backlog.js'
-export type { Confirmation, Cut, Failed } from './batch.js'
+export {
+  type Confirmation,
+  type Cut,
+  type Failed,
+  type Meaning,
+  type ObjectBatch,
+  type ObjectKind,
+  type OperationList,
+  confirmBatch,
+  disownBatch,
+  planBatch,
+} from './object-batch.js'
+export { Holdings, ObjectTable, type TrackedObject } from './object-table.js'
 export { BoundedRunner, type BoundedRunnerOptions } from './bounded-runner.js'
 export { type Change, applyEvents } from './changes.js'
 export { type Drift, DriftCounter } from './drift.js'

@@ -13,7 +13,8 @@ import {
 } from '../../../kernel/index.js'
 import { type DesiredSetEntry, forbiddingSets, markAddress, type SetKey, setKeys } from '../compile/sets.js'
 import type { UnfitSets } from '../compile/chains.js'
-import { DriftCounter, type Drift } from '../../../engine/index.js'
+import type { Drift } from '../../../engine/index.js'
+import { IpvsDriftCounter } from './drift.js'
 import { SetExchange } from './ipset-exchange.js'
 import {
   type CarriedMark,
@@ -198,7 +199,7 @@ export class IpsetTable {
     dumped: ReadonlyMap<SetKey, DumpedSet>,
     { keepLeftovers }: { readonly keepLeftovers: boolean },
   ): Drift {
-    const drift = new DriftCounter()
+    const drift = new IpvsDriftCounter()
     this.#readings++
     this.#exchange?.giveUp()
     if (!this.#isAdopted) this.#keepsLeftovers = keepLeftovers
@@ -344,7 +345,7 @@ export class IpsetTable {
     return undefined
   }
 
-  #adoptSet(set: SetState, dumped: DumpedSet | undefined, drift: DriftCounter): void {
+  #adoptSet(set: SetState, dumped: DumpedSet | undefined, drift: IpvsDriftCounter): void {
     const before = set.acknowledgedCount
     if (this.#isAdopted && dumped === undefined && set.need !== 'create') drift.add('set-missing')
     set.see(dumped?.header)
@@ -356,7 +357,7 @@ export class IpsetTable {
   }
 
   /** What this reading did not find. */
-  #loseOthers(set: SetState, drift: DriftCounter | undefined): void {
+  #loseOthers(set: SetState, drift: IpvsDriftCounter | undefined): void {
     for (const member of set.members.values()) {
       if (member.seenIn === this.#readings || !member.isThere) continue
       drift?.add('set-entry-missing')
@@ -367,7 +368,7 @@ export class IpsetTable {
   }
 
   /** Compares bytes, and makes objects only for what is new. Returns how many of those that were acknowledged are still there. */
-  #adoptEntries(set: SetState, bytes: Buffer, drift: DriftCounter): number {
+  #adoptEntries(set: SetState, bytes: Buffer, drift: IpvsDriftCounter): number {
     const { type, members } = set
     let kept = 0
     for (let at = 0; at < bytes.length; at += ipsetEntryLayout.size) {
@@ -381,7 +382,7 @@ export class IpsetTable {
     return kept
   }
 
-  #adoptEntry(member: Member, mark: CarriedMark, drift: DriftCounter): void {
+  #adoptEntry(member: Member, mark: CarriedMark, drift: IpvsDriftCounter): void {
     const wasThere = member.isThere
     member.seenIn = this.#readings
     member.acknowledged = mark

@@ -11,7 +11,8 @@ import {
 } from '../../../kernel/index.js'
 import type { ServicePortKey } from '../../../model/index.js'
 import type { DesiredVirtualServer } from '../compile/desired.js'
-import { type Confirmation, type Cut, type Failed, type Drift, DriftCounter } from '../../../engine/index.js'
+import { type Confirmation, type Cut, type Failed, type Drift } from '../../../engine/index.js'
+import { IpvsDriftCounter } from './drift.js'
 import { type ServerState, advance, diff, equalStates } from './diff.js'
 import { type Conflict, type DrainPolicy, Entry, type ServerId, serverIdOf } from './entry.js'
 import { PackedDump, type PackedId } from './packed.js'
@@ -193,7 +194,7 @@ export class IpvsLedger {
    * ours are `foreignMarks` from then on.
    */
   adopt(dump: IpvsDump, { keepLeftovers, isMarkedOurs }: AdoptOptions): Drift {
-    const drift = new DriftCounter()
+    const drift = new IpvsDriftCounter()
     const packed = new PackedDump(dump)
     if (this.#reconcile === 0) this.#keepsLeftovers = keepLeftovers
     this.#reconcile++
@@ -275,7 +276,7 @@ export class IpvsLedger {
       foreignMarks,
     }: Pick<AdoptOptions, 'isMarkedOurs'> & {
       readonly entries: ReadonlyMap<PackedId, Entry>
-      readonly drift: DriftCounter
+      readonly drift: IpvsDriftCounter
       readonly foreignMarks: Set<number>
     },
   ): void {
@@ -298,7 +299,7 @@ export class IpvsLedger {
   }
 
   /** Takes the kernel's word for one entry, and counts as drift what we did not expect. */
-  #acknowledge(entry: Entry, state: ServerState | undefined, drift: DriftCounter): void {
+  #acknowledge(entry: Entry, state: ServerState | undefined, drift: IpvsDriftCounter): void {
     const expected = entry.acknowledged
     if (expected === undefined && state === undefined && !entry.isStale) return
     if (!entry.isStale) {
