@@ -64,7 +64,7 @@ export class IpvsSets {
     const isSent =
       (await this.#applyAll(() => table.planSets())) && (await this.#applyAll(() => table.planAdds()))
     this.#reportTroubles()
-    return isSent && !table.isDoubtful
+    return isSent && !table.isStale
   }
 
   /** Deletes of what is not wanted the entries that keep clients from servers. False: a batch could not be sent. */
@@ -77,7 +77,7 @@ export class IpvsSets {
     const { table } = this.#options
     const isSent = await this.#applyAll(() => table.planDeletes())
     this.#reportTroubles()
-    if (!isSent || table.isDoubtful) return false
+    if (!isSent || table.isStale) return false
     this.#reportRecoveries()
     table.endPass()
     return true
