@@ -4,6 +4,7 @@ import { KernelError } from '../../errors.js'
 import type { Ipvs, KernelLook, VirtualServerKey } from '../../kernel/index.js'
 import type { Entry } from './tables/entry.js'
 import type { IpvsLedger } from './tables/ledger.js'
+import { isAsAcknowledged } from './tables/server-kind.js'
 import type { Clock } from '../../clock.js'
 import type { IpvsPolicies } from './policies.js'
 import { UnlockTimes } from '../shared/index.js'
@@ -13,7 +14,7 @@ export interface CheapLookOptions {
   readonly look: KernelLook
   readonly ipvs: Pick<Ipvs, 'info' | 'read'>
   readonly clock: Clock
-  readonly ledger: Pick<IpvsLedger, 'acknowledgedCount' | 'expectedCount' | 'takeSample' | 'isAsAcknowledged'>
+  readonly ledger: Pick<IpvsLedger, 'acknowledgedCount' | 'expectedCount' | 'takeSample'>
   readonly policies: Pick<IpvsPolicies, 'findsOtherRules' | 'findsOtherSets'>
 }
 
@@ -163,10 +164,10 @@ export class CheapLook {
   }
 
   async #areWrong(entries: readonly Entry[]): Promise<boolean> {
-    const { ipvs, ledger } = this.#options
+    const { ipvs } = this.#options
     const known = entries.filter(({ acknowledged, isStale }) => acknowledged !== undefined && !isStale)
     if (known.length === 0) return false
-    return !ledger.isAsAcknowledged(known, await ipvs.read(known.map(({ key }) => key)))
+    return !isAsAcknowledged(known, await ipvs.read(known.map(({ key }) => key)))
   }
 }
 

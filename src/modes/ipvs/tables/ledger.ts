@@ -24,7 +24,7 @@ import { IpvsDriftCounter } from './drift.js'
 import { type ServerState, diff } from './diff.js'
 import { type Conflict, type DrainPolicy, Entry, type ServerId, serverIdOf } from './entry.js'
 import { PackedDump, type PackedId } from './packed.js'
-import { serverKind } from './server-kind.js'
+import { isNewMark, isProven, serverKind } from './server-kind.js'
 import type { VipTable } from './vip-table.js'
 
 /** Operations for the kernel, and the state of each virtual server when all of its operations were accepted. */
@@ -45,6 +45,14 @@ export interface AdoptOptions {
   readonly keepLeftovers: boolean
   /** Whether a set of ours says that this virtual server, whose address is not bound by us, is ours all the same. */
   readonly isMarkedOurs: (server: VirtualServerKey) => boolean
+}
+
+interface Reading extends Pick<AdoptOptions, 'isMarkedOurs'> {
+  readonly dump: PackedDump
+  readonly entries: ReadonlyMap<PackedId, Entry>
+  readonly drift: IpvsDriftCounter
+  /** Gets the marks of foreign virtual servers. */
+  readonly foreignMarks: Set<number>
 }
 
 /** Every virtual server of one family that is ours. Work is proportional to what changed, but for `adopt`. */
@@ -167,25 +175,24 @@ export class IpvsLedger {
   }
 
   /**
-   * Holds the kernel's table against the acknowledged states, which become what it says, and makes dirty what differs.
-   * A virtual server that nobody wants is ours only when its address carries our binding, or a set of ours has it. With `keepLeftovers`, which
-   * counts at the first call, what nobody has claimed stays until `dropLeftovers`. Marks of virtual servers that are not
-   * ours are `foreignMarks` from then on.
+   * Enters what the kernel has of virtual servers that are ours, and makes those dirty that differ. A virtual server that no route
+   * claims is ours only when its address carries our binding, or a set of ours has it. With `keepLeftovers`, which counts at the
+   * first call, it stays until `dropLeftovers`. Marks of foreign virtual servers are `foreignMarks` from then on.
    */
-  adopt(dump: IpvsDump, { keepLeftovers, isMarkedOurs }: AdoptOptions): Drift {
-    const drift = new IpvsDriftCounter()
-    const packed = new PackedDump(dump)
+  adopt(ipvs: IpvsDump, { keepLeftovers, isMarkedOurs }: AdoptOptions): Drift {
+    const dump = new PackedDump(ipvs)
     this.#table.beginReading({ keepLeftovers })
-    // Made anew each time, as nobody else needs it: claims, which are many more, do without the packed identities.
+    const drift = new IpvsDriftCounter()
+    // Made for each reading: claims, which are many more, do without the packed identities.
     const entries = new Map<PackedId, Entry>()
-    if (packed.length > 0) for (const entry of this.#table.values()) entries.set(entry.packedId, entry)
+    if (dump.length > 0) for (const entry of this.#table.values()) entries.set(entry.packedId, entry)
     const foreignMarks = new Set<number>()
-    for (let index = 0; index < packed.length; index++)
-      this.#adoptServer(packed, index, { entries, drift, isMarkedOurs, foreignMarks })
+    for (let index = 0; index < dump.length; index++)
+      this.#adoptServer(index, { dump, entries, drift, isMarkedOurs, foreignMarks })
     this.#foreignMarks = foreignMarks
     for (const entry of this.#table.values())
       if (!this.#table.isSeen(entry)) this.#acknowledge(entry, undefined, drift)
-    this.#foreignCount = packed.length - this.#table.acknowledgedCount
+    this.#foreignCount = dump.length - this.#table.acknowledgedCount
     return drift.counts
   }
 
@@ -219,31 +226,7 @@ export class IpvsLedger {
     return this.#table.takeSample(count)
   }
 
-  /** Whether a dump that holds these, and perhaps others, says of them what was acknowledged. */
-  isAsAcknowledged(entries: readonly Entry[], dump: IpvsDump): boolean {
-    const packed = new PackedDump(dump)
-    const indices = new Map(Array.from({ length: packed.length }, (_, index) => [packed.id(index), index]))
-    return entries.every((entry) => {
-      const index = indices.get(entry.packedId)
-      if (index === undefined || entry.acknowledged === undefined) return false
-      return packed.equals(index, entry.acknowledged)
-    })
-  }
-
-  #adoptServer(
-    dump: PackedDump,
-    index: number,
-    {
-      entries,
-      drift,
-      isMarkedOurs,
-      foreignMarks,
-    }: Pick<AdoptOptions, 'isMarkedOurs'> & {
-      readonly entries: ReadonlyMap<PackedId, Entry>
-      readonly drift: IpvsDriftCounter
-      readonly foreignMarks: Set<number>
-    },
-  ): void {
+  #adoptServer(index: number, { dump, entries, drift, isMarkedOurs, foreignMarks }: Reading): void {
     let entry = entries.get(dump.id(index))
     if (entry === undefined || !isProven(entry)) {
       const key = dump.key(index)
@@ -322,13 +305,4 @@ export class IpvsLedger {
     else if (this.#draining.size > 0) this.#draining.delete(entry)
     this.#table.settle(entry)
   }
-}
-
-function isNewMark({ key, acknowledged }: Entry): boolean {
-  return 'mark' in key && acknowledged === undefined
-}
-
-/** Whether a virtual server in the kernel is ours as soon as the ledger has this entry for it. Anyone may choose a mark. */
-function isProven({ key, acknowledged, isStale, isForeign }: Entry): boolean {
-  return !('mark' in key) || acknowledged !== undefined || (isStale && !isForeign)
 }

@@ -1,9 +1,10 @@
 // Virtual servers as a kind of kernel objects: their operations, and what failures of these say.
 import { isExists, isNotFound } from '../../../errors.js'
-import type { IpvsBatch, IpvsOp, OperationFailure } from '../../../kernel/index.js'
+import type { IpvsBatch, IpvsDump, IpvsOp, OperationFailure } from '../../../kernel/index.js'
 import type { Meaning, ObjectKind } from '../../../engine/index.js'
 import { type ServerState, advance, diff, equalStates } from './diff.js'
 import type { Entry } from './entry.js'
+import { PackedDump } from './packed.js'
 
 /** undefined: the kernel has no such virtual server. */
 export const serverKind: ObjectKind<Entry, ServerState | undefined, IpvsOp, IpvsBatch> = {
@@ -46,4 +47,23 @@ function meaningOf(op: IpvsOp, failure: OperationFailure, state: ServerState | u
       // ENOENT is an unknown scheduler.
       return error.code === 'ESRCH' ? 'stale' : 'refused'
   }
+}
+
+export function isNewMark({ key, acknowledged }: Entry): boolean {
+  return 'mark' in key && acknowledged === undefined
+}
+
+/** Whether a virtual server of the kernel is ours as soon as the ledger has this entry for it. Anyone may choose a mark. */
+export function isProven({ key, acknowledged, isStale, isForeign }: Entry): boolean {
+  return !('mark' in key) || acknowledged !== undefined || (isStale && !isForeign)
+}
+
+/** Whether a dump that holds these virtual servers, and perhaps others, says of them what was acknowledged. */
+export function isAsAcknowledged(entries: readonly Entry[], ipvs: IpvsDump): boolean {
+  const dump = new PackedDump(ipvs)
+  const indices = new Map(Array.from({ length: dump.length }, (_, index) => [dump.id(index), index]))
+  return entries.every(({ packedId, acknowledged }) => {
+    const index = indices.get(packedId)
+    return index !== undefined && acknowledged !== undefined && dump.equals(index, acknowledged)
+  })
 }
