@@ -21,6 +21,7 @@ export { type Change, applyEvents } from './changes.js'
 export { type Drift, DriftCounter } from './drift.js'
 export { openKernelWatch } from './kernel-watch.js'
 export { FailedObjects } from './failed-objects.js'
+export { LeftOutObjects, sendTransaction } from './transaction.js'
 export { Inbox } from './inbox.js'
 export {
   type HealthCheckFailure,

@@ -7,8 +7,13 @@ import type { FamilyMetrics } from '../../metrics/index.js'
 import type { ServicePortKey } from '../../model/index.js'
 import type { IptablesTable } from './compile/desired.js'
 import type { Clock } from '../../clock.js'
-import { LeftOutRoutes, type LeftOutRoutesOptions } from './left-out-routes.js'
-import { RetryQueue, logFamily, type ChainNames } from '../../engine/index.js'
+import {
+  LeftOutObjects,
+  RetryQueue,
+  logFamily,
+  sendTransaction,
+  type ChainNames,
+} from '../../engine/index.js'
 import { describeKept } from '../shared/index.js'
 
 /** The tables of one family. */
@@ -23,7 +28,8 @@ export interface IptablesTablesOptions {
   readonly metrics: FamilyMetrics
   /** What cannot be programmed now, of both families. */
   readonly problems: StateReporter
-  readonly portNameOf: LeftOutRoutesOptions['portNameOf']
+  /** `namespace/name:port`; undefined: there is no such service port (any more). */
+  readonly portNameOf: (route: ServicePortKey) => string | undefined
   /** Chains that any mode may have left: those that nothing wants go. */
   readonly formerChains: ChainNames
 }
@@ -52,13 +58,20 @@ export class IptablesTables {
   readonly #staged: Record<IptablesTable, number> = { nat: 0, filter: 0 }
   /** Chains that others jump to, as reported: keys of problems. */
   readonly #kept: Record<IptablesTable, readonly string[]> = { nat: [], filter: [] }
-  readonly #leftOut: LeftOutRoutes
+  readonly #leftOut: LeftOutObjects<ServicePortKey>
   /** Table nat was written. */
   #isTranslating = false
 
   constructor(options: IptablesTablesOptions) {
     this.#options = options
-    this.#leftOut = new LeftOutRoutes(options)
+    this.#leftOut = new LeftOutObjects({
+      ...options,
+      nameOf: (route) => `${options.family} ${route}`,
+      servicesOf: (route) => {
+        const name = options.portNameOf(route)
+        return name === undefined ? [] : [name]
+      },
+    })
     this.#retries = new RetryQueue(options.clock)
   }
 
@@ -218,18 +231,21 @@ export class IptablesTables {
     options: XtApplyOptions,
   ): Promise<XtOutcome> {
     const { doors, ledger } = this.#options
-    for (let searches = 0, pending = ops; ; searches++, pending = ledger.take(table)) {
-      try {
-        return await doors[table].apply(pending, options)
-      } catch (error) {
-        if (searches === mostSearches || !(await this.#leaveOut(table, error))) throw error
-      }
-    }
+    let pending = ops
+    return await sendTransaction({
+      send: async () => await doors[table].apply(pending, options),
+      leaveOut: async (error) => {
+        if (!(await this.#leaveOut(table, error))) return false
+        pending = ledger.take(table)
+        return true
+      },
+      mostSearches,
+    })
   }
 
   /** Takes the service ports out of the ledger that have a rule that the kernel refuses. False: there is none. */
-  async #leaveOut(table: IptablesTable, error: unknown): Promise<boolean> {
-    if (!(error instanceof KernelError) || notOfRules.has(error.code)) return false
+  async #leaveOut(table: IptablesTable, error: KernelError): Promise<boolean> {
+    if (notOfRules.has(error.code)) return false
     const { doors, ledger } = this.#options
     const routes = ledger.leaveOut(table, await doors[table].refusals())
     if (routes === undefined) return false
