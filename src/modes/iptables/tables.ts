@@ -8,6 +8,7 @@ import type { ServicePortKey } from '../../model/index.js'
 import type { IptablesTable } from './compile/desired.js'
 import type { Clock } from '../../clock.js'
 import {
+  KernelQuestions,
   LeftOutObjects,
   RetryQueue,
   logFamily,
@@ -54,6 +55,7 @@ export class IptablesTables {
   /** Tables in which chains of a former owner may stand. */
   readonly #unpruned = new Set<IptablesTable>(['nat', 'filter'])
   readonly #retries: RetryQueue<IptablesTable>
+  readonly #questions: KernelQuestions
   /** Rules that a table was told of since it was written. */
   readonly #staged: Record<IptablesTable, number> = { nat: 0, filter: 0 }
   /** Chains that others jump to, as reported: keys of problems. */
@@ -73,6 +75,7 @@ export class IptablesTables {
       },
     })
     this.#retries = new RetryQueue(options.clock)
+    this.#questions = new KernelQuestions(options)
   }
 
   /** Milliseconds until a table or service port that failed is due; undefined: none failed. */
@@ -171,7 +174,7 @@ export class IptablesTables {
       if (drift === undefined) continue
       // Where somebody changed only what is theirs, the write finds nothing to do, and knows the table again.
       this.#owed.add(table)
-      if (drift === 'failed' || !isAny(drift)) continue
+      if (drift instanceof KernelError || !isAny(drift)) continue
       isDifferent = true
       this.#tell(table, drift)
     }
@@ -202,7 +205,7 @@ export class IptablesTables {
     const last = await this.#stageInTurns(table, ops)
     const options = isPruned ? { prune: this.#options.formerChains[table] ?? [] } : {}
     const outcome = await this.#ask(table, async () => await this.#applyLeavingOut(table, last, options))
-    if (outcome === 'failed') {
+    if (outcome instanceof KernelError) {
       // What it was told it wants still.
       this.#owed.add(table)
       metrics.iptablesRestoreFailures.inc()
@@ -277,25 +280,14 @@ export class IptablesTables {
     return ops.slice(from)
   }
 
-  async #ask<T>(table: IptablesTable, question: (door: Xtables) => Promise<T>): Promise<T | 'failed'> {
-    const { family, doors, metrics, problems } = this.#options
-    const key = `kernel ${family} ${table}`
-    try {
-      const answer = await question(doors[table])
-      this.#retries.settle(table)
-      problems.report(key, undefined)
-      return answer
-    } catch (error) {
-      if (!(error instanceof KernelError)) throw error
-      this.#retries.fail(table)
-      metrics.kernelError(error.operation, error.code)
-      const ipFamily = logFamily(family)
-      problems.report(key, {
-        text: `${ipFamily} table ${table}: ${error.message}`,
-        fields: { ipFamily, table, code: error.code },
-      })
-      return 'failed'
+  async #ask<T>(table: IptablesTable, question: (door: Xtables) => Promise<T>): Promise<T | KernelError> {
+    const about = {
+      key: `kernel ${table}`,
+      subject: `table ${table}`,
+      fields: { table },
+      retry: this.#retries.of(table),
     }
+    return await this.#questions.ask(about, async () => await question(this.#options.doors[table]))
   }
 }
 

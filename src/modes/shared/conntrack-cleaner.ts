@@ -5,7 +5,7 @@ import type { Log, StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import type { ServicePortKey } from '../../model/index.js'
 import type { Clock } from '../../clock.js'
-import { logFamily } from '../../engine/index.js'
+import { KernelQuestions, logFamily } from '../../engine/index.js'
 import { formatPlace, type FrontendPlace, UdpFrontends, type UdpRoute } from './udp-frontends.js'
 
 export interface ConntrackCleanerOptions {
@@ -27,6 +27,7 @@ export interface ConntrackCleanerOptions {
  */
 export class ConntrackCleaner {
   readonly #options: ConntrackCleanerOptions
+  readonly #questions: KernelQuestions
   readonly #frontends = new UdpFrontends()
   /** What is still to be looked at, by its text. */
   #pending = new Map<string, FrontendPlace>()
@@ -35,6 +36,7 @@ export class ConntrackCleaner {
 
   constructor(options: ConntrackCleanerOptions) {
     this.#options = options
+    this.#questions = new KernelQuestions(options)
   }
 
   /** Somebody took rules away for a while: the next clean() looks at every frontend. */
@@ -59,21 +61,15 @@ export class ConntrackCleaner {
   async #cleanPlaces(places: readonly FrontendPlace[]): Promise<void> {
     const { clock, conntrack, family, metrics, nodePortAddresses } = this.#options
     const startMs = clock.now()
-    try {
+    const answer = await this.#questions.ask({ key: 'kernel conntrack' }, async () => {
       const frontends = places.map((place) => this.#frontends.frontendAt(place))
       const hasNodePort = places.some(({ address }) => address === undefined)
-      const { deleted } = await conntrack.deleteStale(
-        family,
-        frontends,
-        hasNodePort ? await nodePortAddresses() : [],
-      )
-      metrics.conntrackDeleted.inc(deleted)
-      this.#report(undefined)
-      this.#logDone(places.length, deleted)
-    } catch (error) {
-      if (!(error instanceof KernelError)) throw error
-      this.#remember(places)
-      this.#report(error)
+      return await conntrack.deleteStale(family, frontends, hasNodePort ? await nodePortAddresses() : [])
+    })
+    if (answer instanceof KernelError) this.#remember(places)
+    else {
+      metrics.conntrackDeleted.inc(answer.deleted)
+      this.#logDone(places.length, answer.deleted)
     }
     metrics.conntrackSyncSeconds.observe((clock.now() - startMs) / 1000)
   }
@@ -85,12 +81,5 @@ export class ConntrackCleaner {
   #logDone(frontends: number, deleted: number): void {
     const fields = { ipFamily: logFamily(this.#options.family), frontends, deleted }
     if (deleted > 0) this.#options.log.debug('deleted stale conntrack entries', fields)
-  }
-
-  #report(error: KernelError | undefined): void {
-    const { family, metrics, problems } = this.#options
-    if (error !== undefined) metrics.kernelError(error.operation, error.code)
-    const text = `${logFamily(family)}: ${error?.message ?? ''}`
-    problems.report(`kernel ${family} conntrack`, error && { text, fields: { ipFamily: logFamily(family) } })
   }
 }
