@@ -3,19 +3,24 @@ import { BugError, type KernelError } from '../../errors.js'
 import type { XtHook, XtOp, XtRefusal, XtRule } from '../../kernel/index.js'
 import { Holdings } from '../../engine/index.js'
 import type { ServicePortKey } from '../../model/index.js'
+import {
+  describeFrontend,
+  type Frontend,
+  type FrontendChange,
+  type FrontendConflict,
+  FrontendOwners,
+} from '../../routing/index.js'
 import type {
   DesiredChain,
   DesiredFrontend,
   DesiredRoute,
   DispatchChain,
-  Frontend,
   IptablesTable,
   Skeleton,
 } from './compile/desired.js'
 import { DispatchTree } from './compile/dispatch-tree.js'
 import { dispatchChains } from './compile/names.js'
 import { ChainTable, type OwnChain } from './chain-table.js'
-import { type FrontendChange, type FrontendConflict, FrontendTable, describeFrontend } from './frontends.js'
 import { standInFor } from './stand-ins.js'
 
 interface TableChain {
@@ -48,7 +53,11 @@ const nothing: DesiredRoute = { chains: [], frontends: [] }
  * it, so that a refusal too many harms nobody, and one too few lets a client wait for nothing.
  */
 export class IptablesLedger {
-  readonly #frontends = new FrontendTable()
+  /**
+   * A frontend has one owner in all of its dispatch chains together: a Service that is refused in one table must not be served
+   * in another.
+   */
+  readonly #frontends = new FrontendOwners<DesiredFrontend>()
   readonly #chains: Readonly<Record<IptablesTable, ChainTable>> = {
     nat: new ChainTable(),
     filter: new ChainTable(),
@@ -114,7 +123,7 @@ export class IptablesLedger {
       if (owner !== undefined) owners.set(owner, error)
     }
     for (const { wanted, error } of frontends) {
-      const owner = this.#frontends.ownerOf(wanted)
+      const owner = this.#frontends.ownerOf(wanted.frontend)
       if (owner !== undefined) owners.set(owner, error)
     }
     for (const route of owners.keys()) this.claim(route, '', undefined)
@@ -220,7 +229,7 @@ export class IptablesLedger {
     }
   }
 
-  #dispatch({ before, after }: FrontendChange): void {
+  #dispatch({ before, after }: FrontendChange<DesiredFrontend>): void {
     for (const wish of before) {
       const name = nameOf(wish)
       if (after.some((other) => nameOf(other) === name)) continue
@@ -261,7 +270,7 @@ export class IptablesLedger {
       if (dispatch.table !== table) continue
       for (const { chain, rules } of tree.chains()) {
         for (const { rule, error } of refused.get(chain) ?? []) {
-          const frontend = frontendOf(rules[rule])
+          const frontend = frontendOf(dispatch, rules[rule])
           if (frontend !== undefined) found.push({ wanted: { dispatch, frontend }, error })
         }
       }
@@ -311,7 +320,11 @@ function nameOf({
 }
 
 /** The frontend that a rule of a dispatch chain is for. Undefined: it leads to a bucket, whose rules are refused themselves. */
-function frontendOf(rule: XtRule | undefined): Frontend | undefined {
+function frontendOf(dispatch: DispatchChain, rule: XtRule | undefined): Frontend | undefined {
   if (rule?.protocol === undefined || rule.destinationPorts === undefined) return undefined
-  return { address: rule.destination?.address, protocol: rule.protocol, port: rule.destinationPorts[0] }
+  const { protocol, destination } = rule
+  const [port] = rule.destinationPorts
+  if (destination !== undefined) return { kind: 'address', address: destination.address, protocol, port }
+  if (dispatch === dispatchChains.healthChecks) return { kind: 'health-check', protocol: 'tcp', port }
+  return { kind: 'node-port', protocol, port }
 }

@@ -35,8 +35,8 @@ import { ClusterSize } from './cluster-size.js'
 import type { Clock } from '../../clock.js'
 import {
   ConntrackCleaner,
-  frontendConflict,
   LocalPolicyGaps,
+  reportConflict,
   ServiceHealthChecks,
   type TrafficConfig,
 } from '../shared/index.js'
@@ -345,11 +345,7 @@ export class IptablesPipeline implements Pipeline {
   async #settle(ledger: IptablesLedger): Promise<void> {
     const { family, clock, metrics, syncPeriodMs, warnings } = this.#options
     this.#settleDueMs = clock.now() + syncPeriodMs
-    for (const { frontend, loser, winner } of ledger.takeConflicts()) {
-      const key = `${family} ${frontend} of ${loser}`
-      if (winner === undefined) warnings.forget(key)
-      else warnings.report(key, frontendConflict({ family, frontend, loser, winner }))
-    }
+    for (const conflict of ledger.takeConflicts()) reportConflict(warnings, { family, ...conflict })
     for (const policy of ['internal', 'external'] as const)
       metrics.noLocalEndpoints(policy).set(this.#gaps.count(policy))
     if (this.#hasTakenOver) await this.#cleanFlows()

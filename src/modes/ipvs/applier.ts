@@ -23,7 +23,7 @@ import type { StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import type { Clock } from '../../clock.js'
 import type { Failures } from './failures.js'
-import { frontendConflict } from '../shared/index.js'
+import { reportConflict } from '../shared/index.js'
 import type { Reconciler } from './reconciler.js'
 
 export interface IpvsApplierOptions {
@@ -194,12 +194,8 @@ export class IpvsApplier {
 
   #reportConflicts(entries: readonly Entry[]): void {
     const { family, ledger, problems } = this.#options
-    for (const { loser, winner, server } of ledger.takeConflicts(entries)) {
-      const object = describeVirtualServer(server)
-      const key = `${object} of ${loser}`
-      if (winner === undefined) problems.forget(key)
-      else problems.report(key, frontendConflict({ family, frontend: object, loser, winner }))
-    }
+    for (const { loser, winner, server } of ledger.takeConflicts(entries))
+      reportConflict(problems, { family, frontend: describeVirtualServer(server), loser, winner })
   }
 }
 

@@ -6,7 +6,8 @@ import type { FamilyMetrics } from '../../metrics/index.js'
 import type { ServicePortKey } from '../../model/index.js'
 import type { Clock } from '../../clock.js'
 import { KernelQuestions, logFamily } from '../../engine/index.js'
-import { formatPlace, type FrontendPlace, UdpFrontends, type UdpRoute } from './udp-frontends.js'
+import { describeFrontend, type Frontend } from '../../routing/index.js'
+import { UdpFrontends, type UdpRoute } from './udp-frontends.js'
 
 export interface ConntrackCleanerOptions {
   readonly family: IpFamily
@@ -29,8 +30,8 @@ export class ConntrackCleaner {
   readonly #options: ConntrackCleanerOptions
   readonly #questions: KernelQuestions
   readonly #frontends = new UdpFrontends()
-  /** What is still to be looked at, by its text. */
-  #pending = new Map<string, FrontendPlace>()
+  /** Frontends whose flows are still to be checked, by name. */
+  #pending = new Map<string, Frontend>()
   /** What was there before us is not known: the first time, everything is looked at. */
   #isAllPending = true
 
@@ -51,31 +52,34 @@ export class ConntrackCleaner {
    */
   async clean(changes: Iterable<readonly [ServicePortKey, UdpRoute | undefined]>): Promise<void> {
     for (const [key, route] of changes) this.#remember(this.#frontends.set(key, route))
-    if (this.#isAllPending) this.#remember(this.#frontends.places)
+    if (this.#isAllPending) this.#remember(this.#frontends.all)
     this.#isAllPending = false
     const taken = [...this.#pending.values()]
     this.#pending = new Map()
-    if (taken.length > 0) await this.#cleanPlaces(taken)
+    if (taken.length > 0) await this.#cleanFlows(taken)
   }
 
-  async #cleanPlaces(places: readonly FrontendPlace[]): Promise<void> {
+  async #cleanFlows(frontends: readonly Frontend[]): Promise<void> {
     const { clock, conntrack, family, metrics, nodePortAddresses } = this.#options
     const startMs = clock.now()
     const answer = await this.#questions.ask({ key: 'kernel conntrack' }, async () => {
-      const frontends = places.map((place) => this.#frontends.frontendAt(place))
-      const hasNodePort = places.some(({ address }) => address === undefined)
-      return await conntrack.deleteStale(family, frontends, hasNodePort ? await nodePortAddresses() : [])
+      const hasNodePort = frontends.some(({ kind }) => kind === 'node-port')
+      return await conntrack.deleteStale(
+        family,
+        frontends.map((frontend) => this.#frontends.flowsOf(frontend)),
+        hasNodePort ? await nodePortAddresses() : [],
+      )
     })
-    if (answer instanceof KernelError) this.#remember(places)
+    if (answer instanceof KernelError) this.#remember(frontends)
     else {
       metrics.conntrackDeleted.inc(answer.deleted)
-      this.#logDone(places.length, answer.deleted)
+      this.#logDone(frontends.length, answer.deleted)
     }
     metrics.conntrackSyncSeconds.observe((clock.now() - startMs) / 1000)
   }
 
-  #remember(places: readonly FrontendPlace[]): void {
-    for (const place of places) this.#pending.set(formatPlace(place), place)
+  #remember(frontends: readonly Frontend[]): void {
+    for (const frontend of frontends) this.#pending.set(describeFrontend(frontend), frontend)
   }
 
   #logDone(frontends: number, deleted: number): void {

@@ -3,7 +3,7 @@
 // Owner of: UDP flows that are to be deleted, health check listeners.
 // Read next: conntrack-cleaner.ts, service-health-checks.ts, xtables-clean-up.ts.
 export { ConntrackCleaner } from './conntrack-cleaner.js'
-export { frontendConflict } from './frontend-conflict.js'
+export { reportConflict } from './frontend-conflict.js'
 export { LocalPolicyGaps } from './local-policy-gaps.js'
 export { ServiceHealthChecks } from './service-health-checks.js'
 export {

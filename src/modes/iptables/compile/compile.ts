@@ -7,12 +7,10 @@ import {
   type XtRule,
   type XtTarget,
 } from '../../../kernel/index.js'
-import type { Backend, Route } from '../../../routing/index.js'
+import { type Backend, type Frontend, frontendProtocols, type Route } from '../../../routing/index.js'
 import type { DesiredChain, DesiredFrontend, DesiredRoute, DispatchChain } from './desired.js'
 import { chainNames, dispatchChains, endpointChain, ServiceChains, servicePortName } from './names.js'
 import type { IptablesModeSettings } from './settings.js'
-
-const protocols = { TCP: 'tcp', UDP: 'udp', SCTP: 'sctp' } as const
 
 /** What the chains and frontends of a route are made from. */
 interface Plan {
@@ -52,7 +50,7 @@ export function compileRoute(route: Route, settings: IptablesModeSettings): Desi
 
 function planOf(route: Route, settings: IptablesModeSettings): Plan {
   const name = servicePortName(route)
-  const protocol = protocols[route.protocol]
+  const protocol = frontendProtocols[route.protocol]
   const chains = new ServiceChains(name, protocol)
   const cluster = route.clusterBackends.length > 0 ? chains.cluster : undefined
   const local = route.localBackends.length > 0 ? chains.local : undefined
@@ -233,15 +231,16 @@ function addOutside(
 
 function addNodePort(plan: Plan, frontends: DesiredFrontend[]): void {
   const { route, name, chains, protocol } = plan
-  const match = matchOf(protocol, route.nodePort)
+  const frontend: Frontend = { kind: 'node-port', protocol, port: route.nodePort }
+  const match = portMatch(frontend)
   if (plan.usesExternal) {
     const rule = commented(plan, name, { ...match, target: jump(chains.external) })
-    frontends.push(portFrontend(dispatchChains.nodePorts, rule, match))
+    frontends.push({ dispatch: dispatchChains.nodePorts, frontend, rules: [rule] })
   }
   if (plan.external === undefined) {
     const { text, target } = refusal(plan, route.isExternalLocal)
     const rule = commented(plan, text, { ...match, addressType: { of: 'destination' }, target })
-    frontends.push(portFrontend(dispatchChains.refusedExternal, rule, match))
+    frontends.push({ dispatch: dispatchChains.refusedExternal, frontend, rules: [rule] })
   }
 }
 
@@ -251,9 +250,10 @@ function addNodePort(plan: Plan, frontends: DesiredFrontend[]): void {
  */
 function healthCheckFrontend(plan: Plan): DesiredFrontend {
   const { healthCheckNodePort, service } = plan.route
-  const match = matchOf('tcp', healthCheckNodePort)
-  const rule = commented(plan, `${service} health check node port`, { ...match, target: { kind: 'accept' } })
-  return portFrontend(dispatchChains.healthChecks, rule, match)
+  const frontend: Frontend = { kind: 'health-check', protocol: 'tcp', port: healthCheckNodePort }
+  const match = { ...portMatch(frontend), target: { kind: 'accept' } } as const
+  const rule = commented(plan, `${service} health check node port`, match)
+  return { dispatch: dispatchChains.healthChecks, frontend, rules: [rule] }
 }
 
 /** F-053, F-054: refused when nobody is there; silently dropped when somebody is, but not on this node. */
@@ -271,25 +271,13 @@ function addressFrontend(
 ): DesiredFrontend {
   const { protocol } = plan
   const { port } = plan.route
-  const rule = { destination: host(plan, address), protocol, destinationPorts: [port, port], target } as const
-  return { dispatch, frontend: { address, protocol, port }, rules: [commented(plan, text, rule)] }
+  const frontend: Frontend = { kind: 'address', address, protocol, port }
+  const rule = { destination: host(plan, address), ...portMatch(frontend), target }
+  return { dispatch, frontend, rules: [commented(plan, text, rule)] }
 }
 
-interface PortMatch {
-  readonly protocol: Protocol
-  readonly destinationPorts: readonly [number, number]
-}
-
-function matchOf(protocol: Protocol, port: number): PortMatch {
+function portMatch({ protocol, port }: Frontend): Pick<XtRule, 'protocol' | 'destinationPorts'> {
   return { protocol, destinationPorts: [port, port] }
-}
-
-function portFrontend(
-  dispatch: DispatchChain,
-  rule: XtRule,
-  { protocol, destinationPorts: [port] }: PortMatch,
-): DesiredFrontend {
-  return { dispatch, frontend: { address: undefined, protocol, port }, rules: [rule] }
 }
 
 /** The rule for what the detector takes for local, or for all else. */

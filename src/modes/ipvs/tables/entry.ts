@@ -7,23 +7,15 @@ import {
 } from '../../../kernel/index.js'
 import type { TrackedObject } from '../../../engine/index.js'
 import type { ServicePortKey } from '../../../model/index.js'
+import { type ClaimConflict, FrontendClaims } from '../../../routing/index.js'
 import type { DesiredVirtualServer } from '../compile/desired.js'
 import { forbiddingSets } from '../compile/sets.js'
 import { type PackedId, packedIdOf } from './packed.js'
 import { type ServerState, realServerId } from './diff.js'
 
-interface Claim {
-  readonly route: ServicePortKey
-  readonly service: string
-  readonly desired: DesiredVirtualServer
-}
-
-/** A service port that may not have its virtual server because another one, sorting before it, claims the same. */
-export interface Conflict {
+/** A conflict between service ports that claim the same virtual server. */
+export interface Conflict extends ClaimConflict {
   readonly server: VirtualServerKey
-  readonly loser: ServicePortKey
-  /** Who has it: the loser itself when it lost at the last call and won since; undefined when it claims it no more. */
-  readonly winner: ServicePortKey | undefined
 }
 
 /** Identity of a virtual server in a Map, from its key's text; it is never shown. */
@@ -46,7 +38,6 @@ export type DrainPolicy = (
 /** What is known of a virtual server that no route of this run has claimed. */
 const nothingElse = { protocol: undefined, flowBackends: [], bindAddress: true, entries: [] } as const
 
-const nobody: ReadonlySet<ServicePortKey> = new Set()
 const nothingDrains: ReadonlyMap<string, RealServer> = new Map()
 
 /** One virtual server: who claims it, and what the kernel acknowledged. */
@@ -71,10 +62,7 @@ export class Entry implements TrackedObject<ServerId, ServerState | undefined> {
   #wanted: DesiredVirtualServer | undefined
   /** The last wish, which counts for what is still to be removed. */
   #bindsAddress = true
-  /** Sorted by route; nearly always one. */
-  #claims: readonly Claim[] = []
-  /** At the last `takeConflicts`. */
-  #losers: ReadonlySet<ServicePortKey> = nobody
+  readonly #claims = new FrontendClaims<DesiredVirtualServer>({ isShared: false })
   /** `namespace/name` of the last winner; empty: no Service of this run. */
   #service = ''
   #packedId: PackedId | undefined
@@ -125,7 +113,7 @@ export class Entry implements TrackedObject<ServerId, ServerState | undefined> {
 
   /** The winning one; undefined: no route of this run claims it. */
   get route(): ServicePortKey | undefined {
-    return this.#claims[0]?.route
+    return this.#claims.owner?.route
   }
 
   get isAcknowledged(): boolean {
@@ -142,23 +130,16 @@ export class Entry implements TrackedObject<ServerId, ServerState | undefined> {
   }
 
   claim(route: ServicePortKey, service: string, desired: DesiredVirtualServer): void {
-    const claim: Claim = { route, service, desired }
-    const others = this.#claimsBut(route)
-    this.#claims =
-      others.length === 0 ? [claim] : [...others, claim].toSorted((a, b) => (a.route < b.route ? -1 : 1))
-    this.#service = this.#claims[0]?.service ?? this.#service
+    this.#claims.put({ route, service, value: desired })
+    this.#service = this.#claims.owner?.service ?? this.#service
     this.#settle(this.#leftover)
   }
 
   release(route: ServicePortKey): void {
-    this.#claims = this.#claimsBut(route)
-    this.#service = this.#claims[0]?.service ?? this.#service
+    this.#claims.remove(route)
+    this.#service = this.#claims.owner?.service ?? this.#service
     // Its last Service is known, and gone.
-    this.#settle(this.#claims.length === 0 ? undefined : this.#leftover)
-  }
-
-  #claimsBut(route: ServicePortKey): readonly Claim[] {
-    return this.#claims.length === 0 ? this.#claims : this.#claims.filter((claim) => claim.route !== route)
+    this.#settle(this.#claims.owner === undefined ? undefined : this.#leftover)
   }
 
   /** What the kernel has is wanted too, until a claim covers it or `dropLeftover`. */
@@ -182,7 +163,7 @@ export class Entry implements TrackedObject<ServerId, ServerState | undefined> {
   }
 
   #settle(leftover: ServerState | undefined): void {
-    const desired = this.#claims[0]?.desired
+    const desired = this.#claims.owner?.value
     this.#leftover = desired === undefined || isMore(leftover, desired) ? leftover : undefined
     this.#draining = nothingDrains
     if (desired !== undefined && (this.#leftover !== undefined || isMore(this.acknowledged, desired))) {
@@ -211,7 +192,7 @@ export class Entry implements TrackedObject<ServerId, ServerState | undefined> {
   }
 
   #want(): void {
-    const desired = this.#claims[0]?.desired
+    const desired = this.#claims.owner?.value
     if (desired !== undefined) this.#bindsAddress = desired.bindAddress
     const kept = this.#leftover?.realServers ?? noRealServers
     if (desired === undefined)
@@ -228,15 +209,8 @@ export class Entry implements TrackedObject<ServerId, ServerState | undefined> {
 
   /** The claims that lose, and those that did at the last call. */
   takeConflicts(): readonly Conflict[] {
-    if (this.#claims.length < 2 && this.#losers.size === 0) return []
-    const winner = this.#claims[0]?.route
-    const losers = new Set(this.#claims.slice(1).map(({ route }) => route))
-    const conflicts = [...new Set([...this.#losers, ...losers])].map((loser) => {
-      const isClaimed = loser === winner || losers.has(loser)
-      return { server: this.key, loser, winner: isClaimed ? winner : undefined }
-    })
-    this.#losers = losers
-    return conflicts
+    if (!this.#claims.isContested) return []
+    return this.#claims.takeConflicts().map((conflict) => ({ server: this.key, ...conflict }))
   }
 }
 

@@ -298,7 +298,7 @@ describe('a route as chains and frontends', () => {
       assert.deepEqual(chains[0]?.rules.map(formatRule), [`-p ${expected} -j DNAT fd01::1 53`])
       assert.deepEqual(
         frontends.map(({ frontend }) => frontend),
-        [{ address: 'fd00::41', protocol: expected, port: 80 }],
+        [{ kind: 'address', address: 'fd00::41', protocol: expected, port: 80 }],
       )
       assert.match(
         formatRule(frontends[0]?.rules[0] ?? assert.fail()),

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import * as fc from 'fast-check'
 import { compileRoute, type IptablesModeSettings } from '../../../../src/modes/iptables/index.js'
-import type { Route } from '../../../../src/routing/index.js'
+import { describeFrontend, frontendsOf, type Route } from '../../../../src/routing/index.js'
 import { makeSettings } from '../../../support/packet-model-settings.js'
 import { tablesOf, type Weight, weightOf } from '../../../support/packet-model-tables.js'
 import { backends, cidr, ip, plainRoute } from '../../../support/routes.js'
@@ -55,12 +55,12 @@ describe('properties of a compiled route, whatever routing says', () => {
     fc.assert(
       fc.property(routes, settings, (route, mode) => {
         const { frontends } = compileRoute(route, mode)
-        const at = (address: string | undefined) =>
-          frontends.filter(({ frontend }) => frontend.address === address)
-        assert.equal(at(route.clusterIP).length, 1)
-        for (const address of [...route.externalIPs, ...route.loadBalancerIPs])
-          assert.ok(at(address).length > 0)
-        assert.equal(at(undefined).length > 0, route.nodePort > 0 || route.healthCheckNodePort > 0)
+        const claimed = frontends.map(({ frontend }) => describeFrontend(frontend))
+        const { healthCheckNodePort: port } = route
+        const wanted = frontendsOf(route).map(describeFrontend)
+        if (port !== 0) wanted.push(describeFrontend({ kind: 'health-check', protocol: 'tcp', port }))
+        assert.deepEqual(new Set(claimed), new Set(wanted))
+        assert.equal(claimed.filter((name) => name === wanted[0]).length, 1)
       }),
     )
   })

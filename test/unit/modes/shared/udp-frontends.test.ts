@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { servicePortKey } from '../../../../src/model/index.js'
-import type { Route } from '../../../../src/routing/index.js'
-import { formatPlace, UdpFrontends } from '../../../../src/modes/shared/udp-frontends.js'
+import { describeFrontend, type Route } from '../../../../src/routing/index.js'
+import { UdpFrontends } from '../../../../src/modes/shared/udp-frontends.js'
 import { backends, ip, plainRoute } from '../../../support/routes.js'
 
 const key = servicePortKey('kube-system/dns', 'dns/UDP')
@@ -19,13 +19,13 @@ const everywhere = {
   externalIPs: [ip('192.0.2.1')],
   loadBalancerIPs: [ip('198.51.100.1')],
 }
-const everyPlace = ['10.96.0.10:53', '192.0.2.1:53', '198.51.100.1:53', '*:30053']
+const everyFrontend = ['udp 10.96.0.10:53', 'udp 192.0.2.1:53', 'udp 198.51.100.1:53', 'udp node port 30053']
 
 interface Case {
   readonly name: string
   readonly former: Route | undefined
   readonly next: Route | undefined
-  /** Places with the backends to which their flows may lead. */
+  /** Frontends with the number of backends to which their flows may lead. */
   readonly stale: Readonly<Record<string, number>>
 }
 
@@ -38,41 +38,41 @@ const cases: readonly Case[] = [
     stale: {},
   },
   { name: 'an endpoint joined others', former: dns(one), next: dns(two), stale: {} },
-  { name: 'an endpoint left', former: dns(two), next: dns(one), stale: { '10.96.0.10:53': 1 } },
+  { name: 'an endpoint left', former: dns(two), next: dns(one), stale: { 'udp 10.96.0.10:53': 1 } },
   {
     name: 'an endpoint moved to another port',
     former: dns(one),
     next: dns({ flowBackends: backends(5353, '10.244.1.5') }),
-    stale: { '10.96.0.10:53': 1 },
+    stale: { 'udp 10.96.0.10:53': 1 },
   },
   {
     name: 'an endpoint left a Service with every kind of frontend',
     former: dns({ ...two, ...everywhere }),
     next: dns({ ...one, ...everywhere }),
-    stale: Object.fromEntries(everyPlace.map((place) => [place, 1])),
+    stale: Object.fromEntries(everyFrontend.map((frontend) => [frontend, 1])),
   },
-  { name: 'the last endpoint left', former: dns(one), next: dns(), stale: { '10.96.0.10:53': 0 } },
-  { name: 'the first endpoint came', former: dns(), next: dns(one), stale: { '10.96.0.10:53': 1 } },
+  { name: 'the last endpoint left', former: dns(one), next: dns(), stale: { 'udp 10.96.0.10:53': 0 } },
+  { name: 'the first endpoint came', former: dns(), next: dns(one), stale: { 'udp 10.96.0.10:53': 1 } },
   { name: 'there was and is no endpoint', former: dns(), next: dns({ nodePort: 0 }), stale: {} },
-  { name: 'the Service is new', former: undefined, next: dns(one), stale: { '10.96.0.10:53': 1 } },
-  { name: 'the Service is gone', former: dns(two), next: undefined, stale: { '10.96.0.10:53': 0 } },
+  { name: 'the Service is new', former: undefined, next: dns(one), stale: { 'udp 10.96.0.10:53': 1 } },
+  { name: 'the Service is gone', former: dns(two), next: undefined, stale: { 'udp 10.96.0.10:53': 0 } },
   {
     name: 'a frontend came',
     former: dns(two),
     next: dns({ ...two, nodePort: 30053 }),
-    stale: { '*:30053': 2 },
+    stale: { 'udp node port 30053': 2 },
   },
   {
     name: 'a frontend went',
     former: dns({ ...two, externalIPs: [ip('192.0.2.1')] }),
     next: dns(two),
-    stale: { '192.0.2.1:53': 0 },
+    stale: { 'udp 192.0.2.1:53': 0 },
   },
   {
     name: 'the port changed',
     former: dns(one),
     next: dns({ ...one, port: 54 }),
-    stale: { '10.96.0.10:53': 0, '10.96.0.10:54': 1 },
+    stale: { 'udp 10.96.0.10:53': 0, 'udp 10.96.0.10:54': 1 },
   },
   {
     name: 'a TCP port lost an endpoint',
@@ -89,9 +89,9 @@ const cases: readonly Case[] = [
 ]
 
 function stale(frontends: UdpFrontends, next: Route | undefined, of = key): Readonly<Record<string, number>> {
-  const places = frontends.set(of, next)
+  const changed = frontends.set(of, next)
   return Object.fromEntries(
-    places.map((place) => [formatPlace(place), frontends.frontendAt(place).backends.length]),
+    changed.map((frontend) => [describeFrontend(frontend), frontends.flowsOf(frontend).backends.length]),
   )
 }
 
@@ -108,16 +108,16 @@ describe('the frontends whose flows a change leaves behind', () => {
     const frontends = new UdpFrontends()
     frontends.set(key, dns({ ...one, ...everywhere }))
     frontends.set(servicePortKey('default/web', '/TCP'), plainRoute())
-    assert.deepEqual(frontends.places.map(formatPlace), everyPlace)
+    assert.deepEqual(frontends.all.map(describeFrontend), everyFrontend)
     frontends.set(key, undefined)
-    assert.deepEqual(frontends.places, [])
+    assert.deepEqual(frontends.all, [])
   })
 
   it('asks for UDP', () => {
     const frontends = new UdpFrontends()
-    const [place] = frontends.set(key, dns(one))
-    assert.ok(place !== undefined)
-    assert.deepEqual(frontends.frontendAt(place), {
+    const [frontend] = frontends.set(key, dns(one))
+    assert.ok(frontend !== undefined)
+    assert.deepEqual(frontends.flowsOf(frontend), {
       protocol: 'udp',
       address: dnsIP,
       port: 53,
@@ -139,16 +139,16 @@ describe('the frontends whose flows a change leaves behind', () => {
     it('leaves the flows of the winner alone when the loser changes', () => {
       const frontends = new UdpFrontends()
       frontends.set(key, winner)
-      assert.deepEqual(stale(frontends, rival, rivalKey), { '10.96.0.11:53': 2 })
-      assert.deepEqual(stale(frontends, { ...rival, flowBackends: [] }, rivalKey), { '10.96.0.11:53': 0 })
-      assert.deepEqual(stale(frontends, undefined, rivalKey), { '10.96.0.11:53': 0 })
+      assert.deepEqual(stale(frontends, rival, rivalKey), { 'udp 10.96.0.11:53': 2 })
+      assert.deepEqual(stale(frontends, { ...rival, flowBackends: [] }, rivalKey), { 'udp 10.96.0.11:53': 0 })
+      assert.deepEqual(stale(frontends, undefined, rivalKey), { 'udp 10.96.0.11:53': 0 })
     })
 
     it('hands the flows over when the winner goes, and back when it comes', () => {
       const frontends = new UdpFrontends()
       frontends.set(rivalKey, rival)
-      assert.deepEqual(stale(frontends, winner), { '10.96.0.10:53': 1, '192.0.2.1:53': 1 })
-      assert.deepEqual(stale(frontends, undefined), { '10.96.0.10:53': 0, '192.0.2.1:53': 2 })
+      assert.deepEqual(stale(frontends, winner), { 'udp 10.96.0.10:53': 1, 'udp 192.0.2.1:53': 1 })
+      assert.deepEqual(stale(frontends, undefined), { 'udp 10.96.0.10:53': 0, 'udp 192.0.2.1:53': 2 })
     })
   })
 })
