@@ -1,6 +1,6 @@
 import type { IpFamily } from '../address.js'
 import type { KernelError } from '../errors.js'
-import type { Confirmation } from './batch.js'
+import type { Confirmation } from './object-batch.js'
 import type { StateReporter } from '../log.js'
 import type { FamilyMetrics } from '../metrics/index.js'
 import type { Clock } from '../clock.js'

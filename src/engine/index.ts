@@ -3,12 +3,25 @@
 // Owner of: when something runs: runners, retries, requests for a run.
 // Read next: mode.ts and pipeline.ts (what a mode supplies), synchronizer.ts, bounded-runner.ts.
 export { Backlog, type FamilyHealth } from './backlog.js'
-export type { Confirmation, Cut, Failed } from './batch.js'
+export {
+  type Confirmation,
+  type Cut,
+  type Failed,
+  type Meaning,
+  type ObjectBatch,
+  type ObjectKind,
+  type OperationList,
+  confirmBatch,
+  disownBatch,
+  planBatch,
+} from './object-batch.js'
+export { Holdings, ObjectTable, type TrackedObject } from './object-table.js'
 export { BoundedRunner, type BoundedRunnerOptions } from './bounded-runner.js'
 export { type Change, applyEvents } from './changes.js'
 export { type Drift, DriftCounter } from './drift.js'
 export { openKernelWatch } from './kernel-watch.js'
 export { FailedObjects } from './failed-objects.js'
+export { LeftOutObjects, sendTransaction } from './transaction.js'
 export { Inbox } from './inbox.js'
 export {
   type HealthCheckFailure,
@@ -27,6 +40,7 @@ export { type OpenTrackerOptions, openTracker } from './open-tracker.js'
 export { type CountedOps, OperationCounts } from './operation-counts.js'
 export { inOverlappingCuts } from './overlapping-cuts.js'
 export type { Pipeline } from './pipeline.js'
+export { KernelQuestions, orRefusal } from './kernel-questions.js'
 export { RetryQueue } from './retry-queue.js'
 export { retryStart } from './retry-start.js'
 export { SyncReport, logFamily, reportSizes, worldSize } from './sync-report.js'

@@ -1,7 +1,7 @@
-import { createHash } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import { BugError, type KernelError } from '../../errors.js'
 import type { XtHook, XtOp, XtRefusal, XtRule } from '../../kernel/index.js'
+import { Holdings } from '../../engine/index.js'
 import type { ServicePortKey } from '../../model/index.js'
 import {
   describeFrontend,
@@ -20,19 +20,13 @@ import type {
 } from './compile/desired.js'
 import { DispatchTree } from './compile/dispatch-tree.js'
 import { dispatchChains } from './compile/names.js'
-import { PendingTable } from './pending.js'
+import { ChainTable, type OwnChain } from './chain-table.js'
 import { standInFor } from './stand-ins.js'
 
-interface OwnedChain extends ChainName {
-  readonly owner: ServicePortKey
-  /**
-   * Digest of the rules that were sent. Undefined until the chain is claimed a second time: a start, which claims every chain
-   * once, need not make any.
-   */
-  digest: string | undefined
+interface TableChain {
+  readonly table: IptablesTable
+  readonly chain: OwnChain
 }
-
-type ChainName = Pick<DesiredChain, 'table' | 'chain'>
 
 interface Dispatch {
   readonly dispatch: DispatchChain
@@ -64,25 +58,20 @@ export class IptablesLedger {
    * in another.
    */
   readonly #frontends = new FrontendOwners<DesiredFrontend>()
-  readonly #pending: Readonly<Record<IptablesTable, PendingTable>> = {
-    nat: new PendingTable(),
-    filter: new PendingTable(),
+  readonly #chains: Readonly<Record<IptablesTable, ChainTable>> = {
+    nat: new ChainTable(),
+    filter: new ChainTable(),
   }
   readonly #dispatches = new Map<string, Dispatch>()
-  readonly #chains: Readonly<Record<IptablesTable, Map<string, OwnedChain>>> = {
-    nat: new Map(),
-    filter: new Map(),
-  }
-  readonly #chainsOf = new Map<ServicePortKey, readonly OwnedChain[]>()
+  readonly #holdings = new Holdings<ServicePortKey, TableChain>()
   /** Chains of routes that a chain of the former owner may still lead to: they are empty, and go with it. */
-  readonly #emptied = new Map<string, ChainName>()
+  readonly #emptied = new Map<string, TableChain>()
   /** Names of frontends that filter was told to refuse, and of those that it is to be told. */
   readonly #toldRefusals = new Set<string>()
   readonly #newRefusals = new Set<string>()
   /** Frontends that filter refuses still, by their names. */
   readonly #spentRefusals = new Map<string, DesiredFrontend>()
   #skeleton: Skeleton | undefined
-  #skeletonDigests = new Map<string, string>()
   #isBeside: boolean
 
   /**
@@ -102,13 +91,7 @@ export class IptablesLedger {
   setSkeleton(skeleton: Skeleton): void {
     const former = this.#skeleton
     this.#skeleton = skeleton
-    for (const { table, chain, rules } of skeleton.chains) {
-      const digest = digestOf(rules)
-      const id = chainId(table, chain)
-      if (this.#skeletonDigests.get(id) === digest) continue
-      this.#skeletonDigests.set(id, digest)
-      this.#pending[table].setChain(chain, rules)
-    }
+    for (const { table, chain, rules } of skeleton.chains) this.#chains[table].setChanged(chain, rules)
     for (const { dispatch, rules } of skeleton.tails)
       this.#dispatchOf(dispatch).tree.setTail(rules.map((rule) => this.#redirect(dispatch.table, rule)))
     for (const hook of skeleton.hooks) {
@@ -136,7 +119,7 @@ export class IptablesLedger {
     const owners = new Map<ServicePortKey, KernelError>()
     const frontends = this.#dispatched(table, refusals)
     for (const { chain, error } of refusals) {
-      const owner = this.#chains[table].get(chain)?.owner
+      const owner = this.#chains[table].claimed(chain)?.owner
       if (owner !== undefined) owners.set(owner, error)
     }
     for (const { wanted, error } of frontends) {
@@ -156,21 +139,21 @@ export class IptablesLedger {
 
   /** What the table has to be told of chains of routes and of the skeleton since the last call; what leads to them follows by `take`. */
   takeChains(table: IptablesTable): readonly XtOp[] {
-    return this.#pending[table].take()
+    return this.#chains[table].take()
   }
 
   /** What the table has to be told since the last call; it is then taken for told. Empty: nothing. */
   take(table: IptablesTable): readonly XtOp[] {
-    const pending = this.#pending[table]
+    const chains = this.#chains[table]
     for (const dispatch of this.#dispatches.values()) {
       if (dispatch.table !== table) continue
       const { set, removed } = dispatch.tree.take()
       for (const { chain, rules } of set) {
-        pending.setChain(chain, rules)
+        chains.set(chain, rules)
         dispatch.present.add(chain)
       }
       for (const chain of removed) {
-        pending.removeChain(chain)
+        chains.remove(chain)
         dispatch.present.delete(chain)
       }
     }
@@ -178,7 +161,7 @@ export class IptablesLedger {
       for (const name of this.#newRefusals) this.#toldRefusals.add(name)
       this.#newRefusals.clear()
     }
-    return pending.take()
+    return chains.take()
   }
 
   get hasSpentRefusals(): boolean {
@@ -196,9 +179,8 @@ export class IptablesLedger {
     this.#isBeside = false
     const former = [...this.#dispatches.values()]
     this.#dispatches.clear()
-    for (const { table, present } of former)
-      for (const chain of present) this.#pending[table].removeChain(chain)
-    for (const { table, chain } of this.#emptied.values()) this.#pending[table].removeChain(chain)
+    for (const { table, present } of former) for (const chain of present) this.#chains[table].remove(chain)
+    for (const { table, chain } of this.#emptied.values()) this.#chains[table].remove(chain.id)
     this.#emptied.clear()
     for (const dispatch of Object.values(dispatchChains)) this.#open(dispatch)
     this.#forgetSpent()
@@ -211,16 +193,19 @@ export class IptablesLedger {
 
   /** Rules of ours in the table, as soon as it was told everything. */
   countRules(table: IptablesTable): number {
-    return this.#pending[table].rules
+    return this.#chains[table].rules
   }
 
   /** Of what routes claim, by kind. */
   get sizes(): Readonly<Record<'chain' | 'frontend', number>> {
-    return { chain: this.#chains.nat.size + this.#chains.filter.size, frontend: this.#frontends.size }
+    return {
+      chain: this.#chains.nat.claimedCount + this.#chains.filter.claimedCount,
+      frontend: this.#frontends.size,
+    }
   }
 
   #setHook(table: IptablesTable, chain: XtHook, rules: readonly XtRule[]): void {
-    this.#pending[table].setHook(
+    this.#chains[table].setHook(
       chain,
       rules.map((rule) => this.#redirect(table, rule)),
     )
@@ -228,34 +213,20 @@ export class IptablesLedger {
 
   #claimChains(route: ServicePortKey, wanted: readonly DesiredChain[]): void {
     for (const { table, chain } of wanted) {
-      const owner = this.#chains[table].get(chain)?.owner
+      const owner = this.#chains[table].claimed(chain)?.owner
       if (owner !== undefined && owner !== route)
         throw new BugError(`chain ${chain} of ${route} has the name of one of ${owner}`)
     }
-    const former = this.#chainsOf.get(route) ?? []
     const owned = wanted.map(({ table, chain, rules }) => {
       if (this.#isBeside) this.#emptied.delete(chainId(table, chain))
-      const present = this.#chains[table].get(chain)
-      const digest = present === undefined ? undefined : digestOf(rules)
-      if (present !== undefined && present.digest === digest) return present
-      const mine: OwnedChain = { table, chain, owner: route, digest }
-      this.#chains[table].set(chain, mine)
-      this.#pending[table].setChain(chain, rules)
-      return mine
+      return { table, chain: this.#chains[table].claim(chain, route, rules) }
     })
-    for (const name of former) {
-      const { table, chain } = name
-      if (wanted.some((wish) => wish.table === table && wish.chain === chain)) continue
-      this.#chains[table].delete(chain)
-      if (this.#isBeside) {
-        this.#emptied.set(chainId(table, chain), name)
-        this.#pending[table].setChain(chain, [])
-      } else {
-        this.#pending[table].removeChain(chain)
-      }
+    for (const former of this.#holdings.replace(route, owned)) {
+      const { table, chain } = former
+      if (owned.some((own) => own.chain === chain)) continue
+      if (this.#isBeside) this.#emptied.set(chainId(table, chain.id), former)
+      this.#chains[table].release(chain, { isKept: this.#isBeside })
     }
-    if (owned.length === 0) this.#chainsOf.delete(route)
-    else this.#chainsOf.set(route, owned)
   }
 
   #dispatch({ before, after }: FrontendChange<DesiredFrontend>): void {
@@ -356,8 +327,4 @@ function frontendOf(dispatch: DispatchChain, rule: XtRule | undefined): Frontend
   if (destination !== undefined) return { kind: 'address', address: destination.address, protocol, port }
   if (dispatch === dispatchChains.healthChecks) return { kind: 'health-check', protocol: 'tcp', port }
   return { kind: 'node-port', protocol, port }
-}
-
-function digestOf(rules: readonly XtRule[]): string {
-  return createHash('sha256').update(JSON.stringify(rules)).digest('base64')
 }

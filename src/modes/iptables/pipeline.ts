@@ -23,9 +23,9 @@ import {
   type FamilyHealth,
   applyEvents,
   type HealthCheckListeners,
+  KernelQuestions,
   openTracker,
   type Pipeline,
-  logFamily,
   reportSizes,
   worldSize,
   traceRoute,
@@ -90,6 +90,7 @@ const sliceMs = 8
  */
 export class IptablesPipeline implements Pipeline {
   readonly #options: IptablesPipelineOptions
+  readonly #questions: KernelQuestions
   readonly #tracker: Tracker
   readonly #cleaner: ConntrackCleaner
   readonly #healthChecks: ServiceHealthChecks
@@ -112,6 +113,7 @@ export class IptablesPipeline implements Pipeline {
 
   constructor(options: IptablesPipelineOptions) {
     this.#options = options
+    this.#questions = new KernelQuestions(options)
     this.#backlog = new Backlog(options)
     this.#packets = new PacketCounts(options.doors.filter)
     this.#lookTimes = new LookTimes(options.clock, options.syncPeriodMs)
@@ -244,28 +246,28 @@ export class IptablesPipeline implements Pipeline {
 
   /** Everything that a pass needs to know of the kernel; undefined: it could not be read. */
   async #prepare(known: 'listed' | 'synced'): Promise<State | undefined> {
-    const { family, config, node, doors, metrics, problems } = this.#options
-    const key = `read ${family}`
-    try {
-      if (this.#machine === undefined)
-        this.#machine = looksAtAddresses(config, family, node.facts)
-          ? await machineAddresses(family, this.#options)
-          : []
-      if (this.#state === undefined) {
-        const ledger = new IptablesLedger({ isBeside: known === 'listed' && (await hasFormerOwner(doors)) })
-        const portNameOf = (of: ServicePortKey): string | undefined => {
-          const port = this.#tracker.servicePort(of)
-          return port && servicePortName(port)
-        }
-        this.#state = { ledger, tables: new IptablesTables({ ...this.#options, ledger, portNameOf }) }
+    const state = await this.#questions.ask(
+      { key: 'read', subject: 'state of the kernel' },
+      async () => await this.#readState(known),
+    )
+    return state instanceof KernelError ? undefined : state
+  }
+
+  /** Throws KernelError. */
+  async #readState(known: 'listed' | 'synced'): Promise<State> {
+    const { family, config, node, doors } = this.#options
+    if (this.#machine === undefined)
+      this.#machine = looksAtAddresses(config, family, node.facts)
+        ? await machineAddresses(family, this.#options)
+        : []
+    if (this.#state === undefined) {
+      const ledger = new IptablesLedger({ isBeside: known === 'listed' && (await hasFormerOwner(doors)) })
+      const portNameOf = (of: ServicePortKey): string | undefined => {
+        const port = this.#tracker.servicePort(of)
+        return port && servicePortName(port)
       }
-    } catch (error) {
-      if (!(error instanceof KernelError)) throw error
-      metrics.kernelError(error.operation, error.code)
-      problems.report(key, { text: `${logFamily(family)} state of the kernel: ${error.message}` })
-      return undefined
+      this.#state = { ledger, tables: new IptablesTables({ ...this.#options, ledger, portNameOf }) }
     }
-    problems.report(key, undefined)
     return this.#state
   }
 

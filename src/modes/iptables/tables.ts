@@ -7,8 +7,14 @@ import type { FamilyMetrics } from '../../metrics/index.js'
 import type { ServicePortKey } from '../../model/index.js'
 import type { IptablesTable } from './compile/desired.js'
 import type { Clock } from '../../clock.js'
-import { LeftOutRoutes, type LeftOutRoutesOptions } from './left-out-routes.js'
-import { RetryQueue, logFamily, type ChainNames } from '../../engine/index.js'
+import {
+  KernelQuestions,
+  LeftOutObjects,
+  RetryQueue,
+  logFamily,
+  sendTransaction,
+  type ChainNames,
+} from '../../engine/index.js'
 import { describeKept } from '../shared/index.js'
 
 /** The tables of one family. */
@@ -23,7 +29,8 @@ export interface IptablesTablesOptions {
   readonly metrics: FamilyMetrics
   /** What cannot be programmed now, of both families. */
   readonly problems: StateReporter
-  readonly portNameOf: LeftOutRoutesOptions['portNameOf']
+  /** `namespace/name:port`; undefined: there is no such service port (any more). */
+  readonly portNameOf: (route: ServicePortKey) => string | undefined
   /** Chains that any mode may have left: those that nothing wants go. */
   readonly formerChains: ChainNames
 }
@@ -48,18 +55,27 @@ export class IptablesTables {
   /** Tables in which chains of a former owner may stand. */
   readonly #unpruned = new Set<IptablesTable>(['nat', 'filter'])
   readonly #retries: RetryQueue<IptablesTable>
+  readonly #questions: KernelQuestions
   /** Rules that a table was told of since it was written. */
   readonly #staged: Record<IptablesTable, number> = { nat: 0, filter: 0 }
   /** Chains that others jump to, as reported: keys of problems. */
   readonly #kept: Record<IptablesTable, readonly string[]> = { nat: [], filter: [] }
-  readonly #leftOut: LeftOutRoutes
+  readonly #leftOut: LeftOutObjects<ServicePortKey>
   /** Table nat was written. */
   #isTranslating = false
 
   constructor(options: IptablesTablesOptions) {
     this.#options = options
-    this.#leftOut = new LeftOutRoutes(options)
+    this.#leftOut = new LeftOutObjects({
+      ...options,
+      nameOf: (route) => `${options.family} ${route}`,
+      servicesOf: (route) => {
+        const name = options.portNameOf(route)
+        return name === undefined ? [] : [name]
+      },
+    })
     this.#retries = new RetryQueue(options.clock)
+    this.#questions = new KernelQuestions(options)
   }
 
   /** Milliseconds until a table or service port that failed is due; undefined: none failed. */
@@ -158,7 +174,7 @@ export class IptablesTables {
       if (drift === undefined) continue
       // Where somebody changed only what is theirs, the write finds nothing to do, and knows the table again.
       this.#owed.add(table)
-      if (drift === 'failed' || !isAny(drift)) continue
+      if (drift instanceof KernelError || !isAny(drift)) continue
       isDifferent = true
       this.#tell(table, drift)
     }
@@ -189,7 +205,7 @@ export class IptablesTables {
     const last = await this.#stageInTurns(table, ops)
     const options = isPruned ? { prune: this.#options.formerChains[table] ?? [] } : {}
     const outcome = await this.#ask(table, async () => await this.#applyLeavingOut(table, last, options))
-    if (outcome === 'failed') {
+    if (outcome instanceof KernelError) {
       // What it was told it wants still.
       this.#owed.add(table)
       metrics.iptablesRestoreFailures.inc()
@@ -218,18 +234,21 @@ export class IptablesTables {
     options: XtApplyOptions,
   ): Promise<XtOutcome> {
     const { doors, ledger } = this.#options
-    for (let searches = 0, pending = ops; ; searches++, pending = ledger.take(table)) {
-      try {
-        return await doors[table].apply(pending, options)
-      } catch (error) {
-        if (searches === mostSearches || !(await this.#leaveOut(table, error))) throw error
-      }
-    }
+    let pending = ops
+    return await sendTransaction({
+      send: async () => await doors[table].apply(pending, options),
+      leaveOut: async (error) => {
+        if (!(await this.#leaveOut(table, error))) return false
+        pending = ledger.take(table)
+        return true
+      },
+      mostSearches,
+    })
   }
 
   /** Takes the service ports out of the ledger that have a rule that the kernel refuses. False: there is none. */
-  async #leaveOut(table: IptablesTable, error: unknown): Promise<boolean> {
-    if (!(error instanceof KernelError) || notOfRules.has(error.code)) return false
+  async #leaveOut(table: IptablesTable, error: KernelError): Promise<boolean> {
+    if (notOfRules.has(error.code)) return false
     const { doors, ledger } = this.#options
     const routes = ledger.leaveOut(table, await doors[table].refusals())
     if (routes === undefined) return false
@@ -261,25 +280,14 @@ export class IptablesTables {
     return ops.slice(from)
   }
 
-  async #ask<T>(table: IptablesTable, question: (door: Xtables) => Promise<T>): Promise<T | 'failed'> {
-    const { family, doors, metrics, problems } = this.#options
-    const key = `kernel ${family} ${table}`
-    try {
-      const answer = await question(doors[table])
-      this.#retries.settle(table)
-      problems.report(key, undefined)
-      return answer
-    } catch (error) {
-      if (!(error instanceof KernelError)) throw error
-      this.#retries.fail(table)
-      metrics.kernelError(error.operation, error.code)
-      const ipFamily = logFamily(family)
-      problems.report(key, {
-        text: `${ipFamily} table ${table}: ${error.message}`,
-        fields: { ipFamily, table, code: error.code },
-      })
-      return 'failed'
+  async #ask<T>(table: IptablesTable, question: (door: Xtables) => Promise<T>): Promise<T | KernelError> {
+    const about = {
+      key: `kernel ${table}`,
+      subject: `table ${table}`,
+      fields: { table },
+      retry: this.#retries.of(table),
     }
+    return await this.#questions.ask(about, async () => await question(this.#options.doors[table]))
   }
 }
 

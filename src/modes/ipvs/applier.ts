@@ -8,11 +8,19 @@ import {
   type RouteOp,
   type Routes,
 } from '../../kernel/index.js'
-import { type Confirmation, type CountedOps, inOverlappingCuts, type SyncReport } from '../../engine/index.js'
+import {
+  type Confirmation,
+  type CountedOps,
+  inOverlappingCuts,
+  KernelQuestions,
+  type SyncReport,
+} from '../../engine/index.js'
 import type { Entry } from './tables/entry.js'
 import type { IpvsLedger, LedgerCut } from './tables/ledger.js'
-import type { Vip, VipCut, VipTable } from './tables/vip-table.js'
+import type { Vip } from './tables/vip.js'
+import type { VipCut, VipTable } from './tables/vip-table.js'
 import type { StateReporter } from '../../log.js'
+import type { FamilyMetrics } from '../../metrics/index.js'
 import type { Clock } from '../../clock.js'
 import type { Failures } from './failures.js'
 import { reportConflict } from '../shared/index.js'
@@ -22,6 +30,7 @@ export interface IpvsApplierOptions {
   readonly family: IpFamily
   readonly kernel: { readonly ipvs: Ipvs; readonly routes: Routes }
   readonly clock: Clock
+  readonly metrics: FamilyMetrics
   /** What cannot be programmed now, of both families. */
   readonly problems: StateReporter
   readonly ledger: IpvsLedger
@@ -49,10 +58,12 @@ const firstRoutes = ['default/kubernetes:', 'kube-system/kube-dns:']
 /** Brings virtual servers and the bindings of their VIPs from the ledger to the kernel, and its answers back. */
 export class IpvsApplier {
   readonly #options: IpvsApplierOptions
+  readonly #questions: KernelQuestions
   #isStopping = false
 
   constructor(options: IpvsApplierOptions) {
     this.#options = options
+    this.#questions = new KernelQuestions(options)
   }
 
   /** What is in progress ends at its next batch. */
@@ -166,23 +177,19 @@ export class IpvsApplier {
     if (answers.surprises.length > 0) this.#options.reconciler.requestAfterSurprise()
   }
 
-  /** undefined: the batch could not be sent or accounted for; a reconcile will tell what became of it. */
+  /** undefined: the batch could not be sent, or its answers were lost; a reconcile finds its effect. */
   async #send({ part, ops, send }: Sending, report: SyncReport): Promise<BatchOutcome | undefined> {
-    const { failures, reconciler } = this.#options
+    const { reconciler } = this.#options
     if (ops.length === 0) return { applied: 0, failures: [] }
     reconciler.noteChange()
-    try {
-      const outcome = await send()
-      failures.reportKernel(part, undefined)
-      report.count(ops, outcome)
-      return outcome
-    } catch (error) {
-      if (!(error instanceof KernelError)) throw error
-      failures.reportKernel(part, error)
+    const outcome = await this.#questions.ask({ key: `kernel ${part}` }, send)
+    if (outcome instanceof KernelError) {
       reconciler.requestAfterSurprise()
       report.isFailed = true
       return undefined
     }
+    report.count(ops, outcome)
+    return outcome
   }
 
   #reportConflicts(entries: readonly Entry[]): void {

@@ -12,7 +12,7 @@ import {
   ipvsTables,
   type UnfitSets,
 } from './compile/chains.js'
-import { type ModeKernel, logFamily } from '../../engine/index.js'
+import { KernelQuestions, type ModeKernel, logFamily, orRefusal } from '../../engine/index.js'
 
 export interface IpvsChainsOptions {
   readonly family: IpFamily
@@ -25,6 +25,7 @@ export interface IpvsChainsOptions {
 /** Keeps the fixed chains of one family in the kernel. After the first write they are looked at, and not written. */
 export class IpvsChains {
   readonly #options: IpvsChainsOptions
+  readonly #questions: KernelQuestions
   #settings: IpvsChainSettings | undefined
   #gaps: UnfitSets | undefined
   /** Operations that a table has not been told. */
@@ -36,6 +37,7 @@ export class IpvsChains {
 
   constructor(options: IpvsChainsOptions) {
     this.#options = options
+    this.#questions = new KernelQuestions(options)
   }
 
   /** What the rules depend on; the same as before changes nothing. */
@@ -98,7 +100,7 @@ export class IpvsChains {
     const { metrics } = this.#options
     const ops = this.#pending.get(table) ?? []
     const outcome = await this.#ask(table, async (door) => await door.apply(ops))
-    if (outcome === undefined) {
+    if (outcome instanceof KernelError) {
       metrics.iptablesRestoreFailures.inc()
       metrics.operation(`write-${table}`).failed.inc()
       return false
@@ -114,11 +116,10 @@ export class IpvsChains {
     const { family, log, metrics } = this.#options
     for (const table of ipvsTables) {
       if (this.#owed.has(table)) continue
-      const answer = await this.#ask(table, async (door) => ({ drift: await find(door) }))
-      // Nobody knows: a set that its rules ask may be missing, which is made before the write.
-      if (answer === undefined) this.#owed.add(table)
-      const drift = answer?.drift
-      if (drift === undefined) continue
+      const drift = await this.#ask(table, find)
+      // The state is unknown: a set that its rules match may be missing, which is made before the write.
+      if (drift instanceof KernelError) this.#owed.add(table)
+      if (drift === undefined || drift instanceof KernelError) continue
       // Where somebody changed only what is theirs, the write finds nothing to do, and knows the table again.
       this.#owed.add(table)
       isOwed = true
@@ -134,26 +135,13 @@ export class IpvsChains {
   /** undefined: the kernel could not be asked. */
   async #findsIptablesMode(): Promise<boolean | undefined> {
     const chains = await this.#ask('nat', async (door) => await door.chains())
-    return chains?.some(({ chain }) => /^KUBE-(SVC|SEP)-/u.test(chain))
+    if (chains instanceof KernelError) return undefined
+    return chains.some(({ chain }) => /^KUBE-(SVC|SEP)-/u.test(chain))
   }
 
-  async #ask<T>(table: IpvsTable, question: (door: Xtables) => Promise<T>): Promise<T | undefined> {
-    const { doors, family, metrics, problems } = this.#options
-    const key = `kernel ${family} ${table}`
-    try {
-      const answer = await question(doors[table])
-      problems.report(key, undefined)
-      return answer
-    } catch (error) {
-      if (!(error instanceof KernelError)) throw error
-      metrics.kernelError(error.operation, error.code)
-      const ipFamily = logFamily(family)
-      problems.report(key, {
-        text: `${ipFamily} table ${table}: ${error.message}`,
-        fields: { ipFamily, table, code: error.code },
-      })
-      return undefined
-    }
+  async #ask<T>(table: IpvsTable, question: (door: Xtables) => Promise<T>): Promise<T | KernelError> {
+    const about = { key: `kernel ${table}`, subject: `table ${table}`, fields: { table } }
+    return await this.#questions.ask(about, async () => await question(this.#options.doors[table]))
   }
 }
 
@@ -170,13 +158,11 @@ export async function loadForChains(
   family: IpFamily,
 ): Promise<void> {
   const chains = compileChains({ ...someSettings, family })
-  try {
+  await orRefusal(async () => {
     // The match on sets would bring ipset with it, where another mode will run.
     await Promise.all([ipvs.info(), ipset.sets()])
     for (const table of ipvsTables) await xtables(family, table).load(opsOf(chains, table))
-  } catch (error) {
-    if (!(error instanceof KernelError)) throw error
-  }
+  })
 }
 
 function opsOf(chains: readonly FixedChain[], table: IpvsTable): readonly XtOp[] {

@@ -1,4 +1,4 @@
-import { KernelError } from '../../errors.js'
+import { orRefusal } from '../../engine/index.js'
 import { type Sysctl, VirtualServerFlag, type VirtualServerSettings } from '../../kernel/index.js'
 import type { DrainPolicy } from './tables/entry.js'
 
@@ -18,12 +18,8 @@ export class DrainChoice {
 
   /** Asks the kernel again how it treats clients that are bound to a server. */
   async refresh(): Promise<void> {
-    try {
-      this.#letsClientsGo = (await this.#sysctl.read(expireSetting)) === '1'
-    } catch (error) {
-      if (!(error instanceof KernelError)) throw error
-      this.#letsClientsGo = false
-    }
+    const setting = await orRefusal(async () => await this.#sysctl.read(expireSetting))
+    this.#letsClientsGo = setting === '1'
   }
 
   /**

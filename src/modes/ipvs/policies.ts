@@ -29,7 +29,7 @@ import {
 import { IpvsChains } from './chains.js'
 import { IpvsMarks } from './marks.js'
 import { IpvsSets } from './sets.js'
-import { type HealthCheckListeners, type ModeKernel, logFamily } from '../../engine/index.js'
+import { type HealthCheckListeners, KernelQuestions, type ModeKernel } from '../../engine/index.js'
 import { machineAddresses } from '../../host/index.js'
 
 export interface IpvsPoliciesOptions {
@@ -61,6 +61,7 @@ const notTheNodes = /^(?:127\.|::1$|fe[89ab])/u
  */
 export class IpvsPolicies {
   readonly #options: IpvsPoliciesOptions
+  readonly #questions: KernelQuestions
   readonly #table: IpsetTable
   readonly #sets: IpvsSets
   readonly #chains: IpvsChains
@@ -81,6 +82,7 @@ export class IpvsPolicies {
   constructor(options: IpvsPoliciesOptions) {
     const { family, config, kernel } = options
     this.#options = options
+    this.#questions = new KernelQuestions(options)
     this.#table = new IpsetTable(family, config.ipvs.markMask)
     this.#sets = new IpvsSets({ ...options, ipset: kernel.ipset, table: this.#table })
     const doors = {
@@ -305,19 +307,15 @@ export class IpvsPolicies {
   /** False: they could not be read, and nobody knows them from before. */
   async #readAddresses(): Promise<boolean> {
     if (this.#isMachineKnown) return true
-    const { family, kernel, metrics, problems } = this.#options
-    const key = `addresses ${family}`
-    try {
-      this.#machine = await machineAddresses(family, kernel)
-      this.#isMachineKnown = true
-      problems.report(key, undefined)
-      return true
-    } catch (error) {
-      if (!(error instanceof KernelError)) throw error
-      metrics.kernelError(error.operation, error.code)
-      problems.report(key, { text: `${logFamily(family)} addresses of this machine: ${error.message}` })
-      return this.#node !== undefined
-    }
+    const { family, kernel } = this.#options
+    const machine = await this.#questions.ask(
+      { key: 'addresses', subject: 'addresses of this machine' },
+      async () => await machineAddresses(family, kernel),
+    )
+    if (machine instanceof KernelError) return this.#node !== undefined
+    this.#machine = machine
+    this.#isMachineKnown = true
+    return true
   }
 
   async #syncHealthChecks(): Promise<void> {

@@ -4,8 +4,9 @@ import type { VipBinding } from '../../config/index.js'
 import { KernelError } from '../../errors.js'
 import type { IpvsDump } from '../../kernel/index.js'
 import type { AdoptOptions, IpvsLedger } from './tables/ledger.js'
-import { type Drift, logFamily } from '../../engine/index.js'
-import type { VipPlace, VipReading, VipTable } from './tables/vip-table.js'
+import { type Drift, KernelQuestions, logFamily } from '../../engine/index.js'
+import type { VipPlace } from './tables/vip.js'
+import type { VipReading, VipTable } from './tables/vip-table.js'
 import type { Log, StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import type { NodeFacts } from '../../node/index.js'
@@ -44,6 +45,7 @@ const maxDelayMs = 30_000
  */
 export class Reconciler {
   readonly #options: ReconcilerOptions
+  readonly #questions: KernelQuestions
   #isAdopted = false
   #nextMs = -Infinity
   /** Passes in a row that met a surprise or a kernel that could not be read. */
@@ -54,6 +56,7 @@ export class Reconciler {
 
   constructor(options: ReconcilerOptions) {
     this.#options = options
+    this.#questions = new KernelQuestions(options)
   }
 
   /** False before the kernel was read once: nothing may be applied. */
@@ -95,21 +98,16 @@ export class Reconciler {
 
   /** False: the kernel could not be read; it is tried again with back-off. */
   async run(options: AdoptOptions & Pick<VipReading, 'isMarkedVip'>): Promise<boolean> {
-    const { clock, family, ledger, metrics, problems, syncPeriodMs, vips } = this.#options
+    const { clock, ledger, syncPeriodMs, vips } = this.#options
     this.#nextMs = clock.now() + syncPeriodMs
-    let state: KernelState
-    try {
-      state = await this.#read()
-    } catch (error) {
-      if (!(error instanceof KernelError)) throw error
-      metrics.kernelError(error.operation, error.code)
-      problems.report(`read ${family}`, {
-        text: `${logFamily(family)} state of the kernel: ${error.message}`,
-      })
+    const state = await this.#questions.ask(
+      { key: 'read', subject: 'state of the kernel' },
+      async () => await this.#read(),
+    )
+    if (state instanceof KernelError) {
       this.requestAfterSurprise()
       return false
     }
-    problems.report(`read ${family}`, undefined)
     if (this.#inOrder !== undefined && isSame(this.#inOrder, state)) return true
     // Bindings first: they say which unknown virtual servers are ours.
     const bindings = vips.adopt({ ...state, isMarkedVip: options.isMarkedVip })

@@ -1,7 +1,7 @@
 // What Services of one family ask of the scheduler by annotation: whether the kernel has it, and what they do not get.
 import type { IpFamily } from '../../address.js'
 import { isSchedulerName, type Scheduling } from '../../config/index.js'
-import { KernelError } from '../../errors.js'
+import { orRefusal } from '../../engine/index.js'
 import type { Ipvs } from '../../kernel/index.js'
 import type { StateReporter } from '../../log.js'
 import type { ServicePortKey } from '../../model/index.js'
@@ -19,7 +19,10 @@ export interface ServiceSchedulingOptions {
   readonly warnings: StateReporter
 }
 
-/** Owner of which schedulers the kernel has, as far as Services asked for them. */
+/**
+ * Schedulers that the kernel has, as far as Services asked for them. A kernel that does not answer is asked again next time; until then
+ * the virtual servers show what it has.
+ */
 export class ServiceScheduling {
   readonly settings: SchedulingSettings
   readonly #options: ServiceSchedulingOptions
@@ -68,7 +71,7 @@ export class ServiceScheduling {
   async recheck(): Promise<boolean> {
     const { family, ipvs } = this.#options
     if (this.#owesRemoval) {
-      await this.#try(async () => {
+      await orRefusal(async () => {
         await removeProbe(ipvs, family)
         this.#owesRemoval = false
       })
@@ -82,7 +85,7 @@ export class ServiceScheduling {
     const { family, ipvs, scheduling } = this.#options
     if (scheduler === scheduling.scheduler || this.#missing.has(scheduler)) return
     if (this.#present === undefined)
-      await this.#try(async () => {
+      await orRefusal(async () => {
         this.#present = new Set(await schedulersInUse(ipvs, family))
       })
     if (this.#present?.has(scheduler) !== true) await this.#ask(scheduler)
@@ -91,21 +94,12 @@ export class ServiceScheduling {
   async #ask(scheduler: string): Promise<void> {
     const { family, ipvs } = this.#options
     this.#owesRemoval = true
-    await this.#try(async () => {
+    await orRefusal(async () => {
       const isPresent = await hasScheduler(ipvs, family, scheduler)
       this.#owesRemoval = false
       if (isPresent) this.#missing.delete(scheduler)
       else this.#missing.add(scheduler)
       if (isPresent) this.#present?.add(scheduler)
     })
-  }
-
-  /** A kernel that does not answer is asked again next time; until then what it has shows in the virtual servers. */
-  async #try(work: () => Promise<void>): Promise<void> {
-    try {
-      await work()
-    } catch (error) {
-      if (!(error instanceof KernelError)) throw error
-    }
   }
 }

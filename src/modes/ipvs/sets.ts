@@ -1,7 +1,7 @@
 import type { IpFamily } from '../../address.js'
 import { KernelError } from '../../errors.js'
 import type { BatchOutcome, Ipset, IpsetOp } from '../../kernel/index.js'
-import { type Drift, OperationCounts, RetryQueue, logFamily } from '../../engine/index.js'
+import { type Drift, KernelQuestions, OperationCounts, RetryQueue, logFamily } from '../../engine/index.js'
 import type { DumpedSet, IpsetBatch, IpsetTable } from './tables/ipset-table.js'
 import type { SetState } from './tables/ipset-set.js'
 import { standInName } from './tables/ipset-exchange.js'
@@ -39,11 +39,13 @@ const restrictingSets: ReadonlySet<SetKey> = new Set([...forbiddingSets, ...sour
 export class IpvsSets {
   readonly #options: IpvsSetsOptions
   readonly #retries: RetryQueue<SetState>
+  readonly #questions: KernelQuestions
   #ownsFormer = true
 
   constructor(options: IpvsSetsOptions) {
     this.#options = options
     this.#retries = new RetryQueue(options.clock)
+    this.#questions = new KernelQuestions(options)
   }
 
   /** Holds the kernel against the table. False: it could not be read. */
@@ -51,7 +53,7 @@ export class IpvsSets {
     const { table } = this.#options
     const wasAdopted = table.isAdopted
     const dumped = await this.#ask('read', async () => await dumpSets(this.#options.ipset, table))
-    if (dumped === undefined) return false
+    if (dumped instanceof KernelError) return false
     const drift = table.adopt(dumped, options)
     if (wasAdopted) this.#tell(drift)
     return true
@@ -64,7 +66,7 @@ export class IpvsSets {
     const isSent =
       (await this.#applyAll(() => table.planSets())) && (await this.#applyAll(() => table.planAdds()))
     this.#reportTroubles()
-    return isSent && !table.isDoubtful
+    return isSent && !table.isStale
   }
 
   /** Deletes of what is not wanted the entries that keep clients from servers. False: a batch could not be sent. */
@@ -77,7 +79,7 @@ export class IpvsSets {
     const { table } = this.#options
     const isSent = await this.#applyAll(() => table.planDeletes())
     this.#reportTroubles()
-    if (!isSent || table.isDoubtful) return false
+    if (!isSent || table.isStale) return false
     this.#reportRecoveries()
     table.endPass()
     return true
@@ -118,7 +120,7 @@ export class IpvsSets {
   async findsDrift(): Promise<boolean | undefined> {
     const { ipset, table } = this.#options
     const headers = await this.#ask('read', async () => await ipset.sets())
-    return headers && !table.isLike(headers)
+    return headers instanceof KernelError ? undefined : !table.isLike(headers)
   }
 
   #tell(drift: Drift): void {
@@ -134,17 +136,17 @@ export class IpvsSets {
     const { clock, table } = this.#options
     for (let batch = plan(); batch.ops.length > 0; batch = plan()) {
       const outcome = await this.#apply(batch)
-      if (outcome === undefined) return false
+      if (outcome instanceof KernelError) return false
       table.confirm(batch, outcome)
       await clock.pause()
     }
     return true
   }
 
-  async #apply({ ops }: IpsetBatch): Promise<BatchOutcome | undefined> {
+  async #apply({ ops }: IpsetBatch): Promise<BatchOutcome | KernelError> {
     const { ipset, metrics } = this.#options
     const outcome = await this.#ask('write', async () => await ipset.apply(ops))
-    if (outcome === undefined) return undefined
+    if (outcome instanceof KernelError) return outcome
     const counts = new OperationCounts<IpsetOp['op']>()
     counts.add(ops, outcome)
     counts.report(metrics)
@@ -171,20 +173,8 @@ export class IpvsSets {
     }
   }
 
-  async #ask<T>(what: string, question: () => Promise<T>): Promise<T | undefined> {
-    const { family, metrics, problems } = this.#options
-    const key = `${what} ${family} ipset`
-    try {
-      const answer = await question()
-      problems.report(key, undefined)
-      return answer
-    } catch (error) {
-      if (!(error instanceof KernelError)) throw error
-      metrics.kernelError(error.operation, error.code)
-      const ipFamily = logFamily(family)
-      problems.report(key, { text: `${ipFamily} sets: ${error.message}`, fields: { ipFamily } })
-      return undefined
-    }
+  async #ask<T>(what: 'read' | 'write' | 'clean', question: () => Promise<T>): Promise<T | KernelError> {
+    return await this.#questions.ask({ key: `${what} ipset`, subject: 'sets' }, question)
   }
 }
 

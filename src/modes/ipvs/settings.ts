@@ -2,6 +2,7 @@
 import type { IpvsConfig } from '../../config/index.js'
 import { KernelError } from '../../errors.js'
 import type { Ipvs, IpvsTimeouts, Sysctl } from '../../kernel/index.js'
+import { orRefusal } from '../../engine/index.js'
 import { type Log, StateReporter } from '../../log.js'
 import {
   ensureSetting,
@@ -110,26 +111,20 @@ export class IpvsSettings {
 }
 
 async function ensureWhereNeeded(setting: Setting, doors: SettingDoors): Promise<SettingOutcome> {
-  try {
-    if (setting.before !== undefined && !(await isOlder(doors.sysctl, setting.before))) return 'right'
-  } catch (error) {
-    if (error instanceof KernelError) return error
-    throw error
-  }
-  return await ensureSetting(setting, doors)
+  const { before } = setting
+  const isNeeded = before === undefined || (await orRefusal(async () => await isOlder(doors.sysctl, before)))
+  if (isNeeded instanceof KernelError) return isNeeded
+  return isNeeded ? await ensureSetting(setting, doors) : 'right'
 }
 
 async function ensureTimeouts(wanted: IpvsTimeouts, ipvs: Ipvs, log: Log): Promise<SettingOutcome> {
-  try {
+  return await orRefusal(async () => {
     const present = await ipvs.timeouts()
     if (hasTimeouts(present, wanted)) return 'right'
     await ipvs.setTimeouts(wanted)
     log.info('Time-outs of IPVS changed', { from: present, to: await ipvs.timeouts() })
     return 'written'
-  } catch (error) {
-    if (error instanceof KernelError) return error
-    throw error
-  }
+  })
 }
 
 function hasTimeouts(present: IpvsTimeouts, wanted: IpvsTimeouts): boolean {

@@ -5,7 +5,7 @@ import type { Log, StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import type { ServicePortKey } from '../../model/index.js'
 import type { Clock } from '../../clock.js'
-import { logFamily } from '../../engine/index.js'
+import { KernelQuestions, logFamily } from '../../engine/index.js'
 import { describeFrontend, type Frontend } from '../../routing/index.js'
 import { UdpFrontends, type UdpRoute } from './udp-frontends.js'
 
@@ -28,6 +28,7 @@ export interface ConntrackCleanerOptions {
  */
 export class ConntrackCleaner {
   readonly #options: ConntrackCleanerOptions
+  readonly #questions: KernelQuestions
   readonly #frontends = new UdpFrontends()
   /** Frontends whose flows are still to be checked, by name. */
   #pending = new Map<string, Frontend>()
@@ -36,6 +37,7 @@ export class ConntrackCleaner {
 
   constructor(options: ConntrackCleanerOptions) {
     this.#options = options
+    this.#questions = new KernelQuestions(options)
   }
 
   /** Somebody took rules away for a while: the next clean() looks at every frontend. */
@@ -60,20 +62,18 @@ export class ConntrackCleaner {
   async #cleanFlows(frontends: readonly Frontend[]): Promise<void> {
     const { clock, conntrack, family, metrics, nodePortAddresses } = this.#options
     const startMs = clock.now()
-    try {
+    const answer = await this.#questions.ask({ key: 'kernel conntrack' }, async () => {
       const hasNodePort = frontends.some(({ kind }) => kind === 'node-port')
-      const { deleted } = await conntrack.deleteStale(
+      return await conntrack.deleteStale(
         family,
         frontends.map((frontend) => this.#frontends.flowsOf(frontend)),
         hasNodePort ? await nodePortAddresses() : [],
       )
-      metrics.conntrackDeleted.inc(deleted)
-      this.#report(undefined)
-      this.#logDone(frontends.length, deleted)
-    } catch (error) {
-      if (!(error instanceof KernelError)) throw error
-      this.#remember(frontends)
-      this.#report(error)
+    })
+    if (answer instanceof KernelError) this.#remember(frontends)
+    else {
+      metrics.conntrackDeleted.inc(answer.deleted)
+      this.#logDone(frontends.length, answer.deleted)
     }
     metrics.conntrackSyncSeconds.observe((clock.now() - startMs) / 1000)
   }
@@ -85,12 +85,5 @@ export class ConntrackCleaner {
   #logDone(frontends: number, deleted: number): void {
     const fields = { ipFamily: logFamily(this.#options.family), frontends, deleted }
     if (deleted > 0) this.#options.log.debug('deleted stale conntrack entries', fields)
-  }
-
-  #report(error: KernelError | undefined): void {
-    const { family, metrics, problems } = this.#options
-    if (error !== undefined) metrics.kernelError(error.operation, error.code)
-    const text = `${logFamily(family)}: ${error?.message ?? ''}`
-    problems.report(`kernel ${family} conntrack`, error && { text, fields: { ipFamily: logFamily(family) } })
   }
 }

@@ -5,6 +5,7 @@ import {
   RealServerList,
   type VirtualServerKey,
 } from '../../../kernel/index.js'
+import type { TrackedObject } from '../../../engine/index.js'
 import type { ServicePortKey } from '../../../model/index.js'
 import { type ClaimConflict, FrontendClaims } from '../../../routing/index.js'
 import type { DesiredVirtualServer } from '../compile/desired.js'
@@ -40,7 +41,7 @@ const nothingElse = { protocol: undefined, flowBackends: [], bindAddress: true, 
 const nothingDrains: ReadonlyMap<string, RealServer> = new Map()
 
 /** One virtual server: who claims it, and what the kernel acknowledged. */
-export class Entry {
+export class Entry implements TrackedObject<ServerId, ServerState | undefined> {
   readonly key: VirtualServerKey
   readonly id: ServerId
   /** What the kernel holds as far as we know; undefined: no such virtual server. */
@@ -51,10 +52,8 @@ export class Entry {
   isForeign = false
   /** Whether it is a holder of its VIP. */
   holdsAddress = false
-  /** Whether the ledger counts it as acknowledged. */
   isCounted = false
-  /** The reconcile that saw it last. */
-  seenBy = 0
+  seenIn = 0
   readonly #drains: DrainPolicy
   /** What the kernel had at start and no route has claimed; kept while parts of the world are unknown. */
   #leftover: ServerState | undefined
@@ -84,7 +83,7 @@ export class Entry {
     return this.#wanted
   }
 
-  get hasLeftover(): boolean {
+  get isLeftover(): boolean {
     return this.#leftover !== undefined
   }
 
@@ -115,6 +114,10 @@ export class Entry {
   /** The winning one; undefined: no route of this run claims it. */
   get route(): ServicePortKey | undefined {
     return this.#claims.owner?.route
+  }
+
+  get isAcknowledged(): boolean {
+    return this.acknowledged !== undefined
   }
 
   get isUnused(): boolean {

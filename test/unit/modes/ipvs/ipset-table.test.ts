@@ -240,7 +240,7 @@ describe('the table of sets', () => {
     table.want('a', wanted)
     ipset.batches.plan = { fault: ({ op }) => (op === 'swap-sets' ? 'unknown' : undefined) }
     await settled(table, ipset)
-    assert.ok(table.isDoubtful)
+    assert.ok(table.isStale)
     assert.deepEqual(table.troubles, [])
     ipset.batches.plan = {}
     await adopt(table, ipset)
