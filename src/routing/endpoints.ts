@@ -1,5 +1,6 @@
 // The endpoints that may take traffic: readiness, the fallback to terminating ones, and topology hints.
 import type { Endpoint } from '../model/index.js'
+import { type EndpointRule, endpointRules, type NoteStep } from './reasons.js'
 
 /** Facts about this node that routing depends on. */
 export interface NodeView {
@@ -9,46 +10,77 @@ export interface NodeView {
 }
 
 /** For traffic policy Cluster (F-032): the ready endpoints that the hints allow. Without a ready endpoint, the serving terminating ones. */
-export function usableClusterEndpoints(endpoints: readonly Endpoint[], node: NodeView): readonly Endpoint[] {
-  const ready = endpoints.every(isReadyNow) ? endpoints : endpoints.filter(isReadyNow)
-  if (ready.length === 0) return endpoints.filter(isServingTerminating)
-  const isAllowed = topologyFilter(ready, node)
-  return isAllowed === undefined ? ready : ready.filter(isAllowed)
+export function usableClusterEndpoints(
+  endpoints: readonly Endpoint[],
+  node: NodeView,
+  note?: NoteStep,
+): readonly Endpoint[] {
+  const ready = keep(endpoints, isReadyNow, endpointRules.clusterReady, note)
+  if (ready.length === 0) return keep(endpoints, isServingTerminating, endpointRules.clusterTerminating, note)
+  return keepHinted(ready, node, note)
 }
 
 /** For traffic policy Local (F-033): the same choice among the endpoints of this node, without hints. */
-export function usableLocalEndpoints(endpoints: readonly Endpoint[], node: NodeView): readonly Endpoint[] {
-  const local = endpoints.filter(({ nodeName }) => nodeName !== undefined && nodeName === node.name)
-  const ready = local.filter(isReadyNow)
-  return ready.length > 0 ? ready : local.filter(isServingTerminating)
+export function usableLocalEndpoints(
+  endpoints: readonly Endpoint[],
+  node: NodeView,
+  note?: NoteStep,
+): readonly Endpoint[] {
+  const isLocal = ({ nodeName }: Endpoint): boolean => nodeName !== undefined && nodeName === node.name
+  const local = keep(endpoints, isLocal, endpointRules.onThisNode, note)
+  const ready = keep(local, isReadyNow, endpointRules.localReady, note)
+  if (ready.length > 0) return ready
+  return keep(local, isServingTerminating, endpointRules.localTerminating, note)
 }
 
 /** The endpoints that keep their UDP flows: the serving ones on any node; all while none serves. */
-export function endpointsOfFlows(endpoints: readonly Endpoint[]): readonly Endpoint[] {
-  const serving = endpoints.filter(({ isServing }) => isServing)
-  return serving.length > 0 ? serving : endpoints
+export function endpointsOfFlows(endpoints: readonly Endpoint[], note?: NoteStep): readonly Endpoint[] {
+  const serving = keep(endpoints, isServingNow, endpointRules.flowsServing, note)
+  return serving.length > 0 ? serving : keep(endpoints, isAny, endpointRules.flowsOfAll, note)
+}
+
+/** One step of a choice. The result is the list itself when the rule keeps all of it. */
+function keep(
+  endpoints: readonly Endpoint[],
+  isKept: (endpoint: Endpoint) => boolean,
+  rule: EndpointRule,
+  note: NoteStep | undefined,
+): readonly Endpoint[] {
+  note?.(endpoints, isKept, rule)
+  return endpoints.every(isKept) ? endpoints : endpoints.filter(isKept)
 }
 
 function isReadyNow({ isReady }: Endpoint): boolean {
   return isReady
 }
 
+function isServingNow({ isServing }: Endpoint): boolean {
+  return isServing
+}
+
 function isServingTerminating({ isServing, isTerminating }: Endpoint): boolean {
   return isServing && isTerminating
 }
 
-/** F-036: hints count only if every ready endpoint has them and one names this node or its zone. undefined: all endpoints are allowed. */
-function topologyFilter(
+function isAny(): boolean {
+  return true
+}
+
+/** F-036: hints count only if every ready endpoint has them and one names this node or its zone. */
+function keepHinted(
   ready: readonly Endpoint[],
   node: NodeView,
-): ((endpoint: Endpoint) => boolean) | undefined {
+  note: NoteStep | undefined,
+): readonly Endpoint[] {
   const isForNode = ({ nodeHints }: Endpoint): boolean => nodeHints.includes(node.name)
-  if (ready.every(({ nodeHints }) => nodeHints.length > 0) && ready.some(isForNode)) return isForNode
+  if (ready.every(({ nodeHints }) => nodeHints.length > 0) && ready.some(isForNode))
+    return keep(ready, isForNode, endpointRules.nodeHints, note)
   const { zone } = node
-  if (zone === undefined) return undefined
+  if (zone === undefined) return ready
   const isForZone = ({ zoneHints }: Endpoint): boolean => zoneHints.includes(zone)
-  if (ready.every(({ zoneHints }) => zoneHints.length > 0) && ready.some(isForZone)) return isForZone
-  return undefined
+  if (ready.every(({ zoneHints }) => zoneHints.length > 0) && ready.some(isForZone))
+    return keep(ready, isForZone, endpointRules.zoneHints, note)
+  return ready
 }
 
 /** F-034, for a Service that uses local endpoints: whether an endpoint on any node could take traffic. */

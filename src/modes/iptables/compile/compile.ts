@@ -7,7 +7,13 @@ import {
   type XtRule,
   type XtTarget,
 } from '../../../kernel/index.js'
-import { type Backend, type Frontend, frontendProtocols, type Route } from '../../../routing/index.js'
+import {
+  type Backend,
+  type Frontend,
+  frontendProtocols,
+  type Route,
+  verdictOf,
+} from '../../../routing/index.js'
 import type { DesiredChain, DesiredFrontend, DesiredRoute, DispatchChain } from './desired.js'
 import { chainNames, dispatchChains, endpointChain, ServiceChains, servicePortName } from './names.js'
 import type { IptablesModeSettings } from './settings.js'
@@ -195,7 +201,7 @@ function clusterIPFrontend(plan: Plan): DesiredFrontend {
   const { route, name, internal } = plan
   const { clusterIP } = route
   if (internal === undefined) {
-    const refused = refusal(plan, route.isInternalLocal)
+    const refused = refusal(plan, 'internal')
     return addressFrontend(plan, dispatchChains.refusedServices, clusterIP, refused)
   }
   const action = { text: `${name} cluster IP`, target: jump(internal) }
@@ -225,7 +231,7 @@ function addOutside(
 ): void {
   if (plan.usesExternal) frontends.push(addressFrontend(plan, dispatchChains.services, address, action))
   if (plan.external !== undefined) return
-  const refused = refusal(plan, plan.route.isExternalLocal)
+  const refused = refusal(plan, 'external')
   frontends.push(addressFrontend(plan, dispatchChains.refusedExternal, address, refused))
 }
 
@@ -238,7 +244,7 @@ function addNodePort(plan: Plan, frontends: DesiredFrontend[]): void {
     frontends.push({ dispatch: dispatchChains.nodePorts, frontend, rules: [rule] })
   }
   if (plan.external === undefined) {
-    const { text, target } = refusal(plan, route.isExternalLocal)
+    const { text, target } = refusal(plan, 'external')
     const rule = commented(plan, text, { ...match, addressType: { of: 'destination' }, target })
     frontends.push({ dispatch: dispatchChains.refusedExternal, frontend, rules: [rule] })
   }
@@ -256,9 +262,9 @@ function healthCheckFrontend(plan: Plan): DesiredFrontend {
   return { dispatch: dispatchChains.healthChecks, frontend, rules: [rule] }
 }
 
-/** F-053, F-054: refused when nobody is there; silently dropped when somebody is, but not on this node. */
-function refusal(plan: Plan, isLocal: boolean): Action {
-  return isLocal && plan.route.hasEndpoints
+/** For a frontend that `verdictOf` does not let serve. */
+function refusal(plan: Plan, side: 'internal' | 'external'): Action {
+  return verdictOf(plan.route, side) === 'drop'
     ? { text: `${plan.name} has no local endpoints`, target: { kind: 'drop' } }
     : { text: `${plan.name} has no endpoints`, target: { kind: 'reject' } }
 }
