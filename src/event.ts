@@ -1,4 +1,4 @@
-// What is told of an object beside the log, as an Event of the API (docs/events.md). The room events/ brings it there.
+// Reports about objects that become Events of the API (docs/events.md). The room events/ sends them.
 
 export interface ObjectReference {
   readonly apiVersion: 'v1'
@@ -8,7 +8,7 @@ export interface ObjectReference {
   readonly name: string
 }
 
-/** All that an Event says, but for who tells it and when. */
+/** The content of an Event, without its reporter and its time. */
 export interface EventReport {
   readonly type: 'Normal' | 'Warning'
   /** Why, in one word: machines read it. */
