@@ -43,11 +43,19 @@ export interface BuildOptions {
 
 /** Opens the mode and wires it; nothing runs yet. Throws KernelError or ConfigError where the mode cannot work on this kernel. */
 export async function build(options: BuildOptions): Promise<Agent> {
-  const { config, kernel, clock, log, metrics, registry, manager, onCrash } = options
+  const { config, kernel, clock, log, metrics, registry, manager, events, onCrash } = options
   const milestones = new EventEmitter<{ inForce: [] }>()
   const node = new NodeTracker(nodeName(config, hostname()), config.bindAddress)
+  const problems = new StateReporter({
+    log,
+    level: 'error',
+    trouble: 'not programmed',
+    recovery: 'programmed again',
+    events,
+    count: (count) => metrics.objectsFailed.set(count),
+  })
   const start = { clock, log }
-  const mode = await retryStart(async () => await openConfiguredMode(options, node), start)
+  const mode = await retryStart(async () => await openConfiguredMode(options, { node, problems }), start)
   const linkWatch = await retryStart(() => kernel.links.watch(), start)
   const { name, families } = mode
   metrics.proxyMode(name, config.mode)
@@ -69,7 +77,7 @@ export async function build(options: BuildOptions): Promise<Agent> {
     node,
     families,
     config,
-    deliver: (events, change) => synchronizer.deliver(events, change),
+    deliver: (batch, change) => synchronizer.deliver(batch, change),
     clock,
     log,
   })
@@ -85,16 +93,8 @@ export async function build(options: BuildOptions): Promise<Agent> {
 /** Throws as `openMode` does. */
 async function openConfiguredMode(
   { config, kernel, clock, log, metrics, events }: BuildOptions,
-  node: NodeTracker,
+  { node, problems }: { readonly node: NodeTracker; readonly problems: StateReporter },
 ): Promise<Mode> {
-  const problems = new StateReporter({
-    log,
-    level: 'error',
-    trouble: 'not programmed',
-    recovery: 'programmed again',
-    events,
-    count: (count) => metrics.objectsFailed.set(count),
-  })
   return await openMode({
     conntrack: prepareConntrack({ config, kernel, log, events }, node.facts.name),
     config,
