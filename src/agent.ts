@@ -1,4 +1,4 @@
-// The program: reads how it was called, and does that.
+// The program: reads its arguments, and runs the agent or a task.
 import { cleanUp, initialise, run, writeConfig, adviceOn } from './agent/index.js'
 import { parseArguments } from './cli/index.js'
 import { systemClock } from './clock.js'
@@ -48,5 +48,5 @@ async function main(): Promise<number> {
   }
 }
 
-// NB: exit, not exitCode: nothing that still holds the loop may delay the end beyond a second.
+// NB: exit, not exitCode: an open handle must not delay the end.
 void main().then((exitCode) => process.exit(exitCode))

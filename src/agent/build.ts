@@ -1,4 +1,4 @@
-// What an agent consists of, wired.
+// Builds the parts of an agent and connects them.
 import { EventEmitter, once } from 'node:events'
 import { hostname } from 'node:os'
 import type { Registry } from 'prom-client'
@@ -17,14 +17,14 @@ import { countCpus, isSysfsReadOnly, setConntrack } from '../host/index.js'
 import type { Clock } from '../clock.js'
 import { leavingOthers } from './modes.js'
 
-/** What brings the world into the kernel. */
+/** The parts that program the kernel. */
 export interface Agent {
   readonly mode: ProxyMode
   readonly synchronizer: Synchronizer
   /** Takes the events of the source, and hands them to the synchronizer. */
   readonly nodeWatch: NodeWatch
   readonly servers: AgentServers
-  /** Resolves when the whole world was in the kernel once. */
+  /** Resolves when all objects have been in the kernel once. */
   readonly inForce: Promise<unknown>
 }
 
@@ -36,17 +36,25 @@ export interface BuildOptions extends Pick<Configuration, 'config' | 'flagTexts'
   readonly registry: Registry
   readonly manager: ServiceManager
   readonly events: EventRecorder
-  /** Called with an error that is no refusal of the kernel: the agent has to end. */
+  /** Called with an error other than a refusal of the kernel: the agent must end. */
   readonly onCrash: (error: unknown) => void
 }
 
 /** Opens the mode and wires it; nothing runs yet. Throws KernelError or ConfigError where the mode cannot work on this kernel. */
 export async function build(options: BuildOptions): Promise<Agent> {
-  const { config, kernel, clock, log, metrics, registry, manager, onCrash } = options
-  const news = new EventEmitter<{ inForce: [] }>()
+  const { config, kernel, clock, log, metrics, registry, manager, events, onCrash } = options
+  const milestones = new EventEmitter<{ inForce: [] }>()
   const node = new NodeTracker(nodeName(config, hostname()), config.bindAddress)
+  const problems = new StateReporter({
+    log,
+    level: 'error',
+    trouble: 'not programmed',
+    recovery: 'programmed again',
+    events,
+    count: (count) => metrics.objectsFailed.set(count),
+  })
   const start = { clock, log }
-  const mode = await retryStart(async () => await openConfiguredMode(options, node), start)
+  const mode = await retryStart(async () => await openConfiguredMode(options, { node, problems }), start)
   const linkWatch = await retryStart(() => kernel.links.watch(), start)
   const { name, families } = mode
   metrics.proxyMode(name, config.mode)
@@ -55,7 +63,7 @@ export async function build(options: BuildOptions): Promise<Agent> {
     leaveOthers: leavingOthers(name, { kernel, log, excludeCidrs: config.ipvs.excludeCIDRs }),
     onInForce: () => {
       manager.ready()
-      news.emit('inForce')
+      milestones.emit('inForce')
       for (const warning of configWarnings({ ...config, mode: name, families }, node.facts)) log.warn(warning)
       endStart({ clock, log })
     },
@@ -68,7 +76,7 @@ export async function build(options: BuildOptions): Promise<Agent> {
     node,
     families,
     config,
-    deliver: (events, change) => synchronizer.deliver(events, change),
+    deliver: (batch, change) => synchronizer.deliver(batch, change),
     clock,
     log,
   })
@@ -78,22 +86,14 @@ export async function build(options: BuildOptions): Promise<Agent> {
     clock,
   })
   const servers = openServers(options, { mode: name, node, synchronizer })
-  return { mode: name, synchronizer, nodeWatch, servers, inForce: once(news, 'inForce') }
+  return { mode: name, synchronizer, nodeWatch, servers, inForce: once(milestones, 'inForce') }
 }
 
 /** Throws as `openMode` does. */
 async function openConfiguredMode(
   { config, kernel, clock, log, metrics, events }: BuildOptions,
-  node: NodeTracker,
+  { node, problems }: { readonly node: NodeTracker; readonly problems: StateReporter },
 ): Promise<Mode> {
-  const problems = new StateReporter({
-    log,
-    level: 'error',
-    trouble: 'not programmed',
-    recovery: 'programmed again',
-    events,
-    count: (count) => metrics.objectsFailed.set(count),
-  })
   return await openMode({
     conntrack: prepareConntrack({ config, kernel, log, events }, node.facts.name),
     config,
@@ -140,13 +140,13 @@ function openServers(
   })
 }
 
-/** Ends what V8 was set to for the start, and gives the start's memory back. */
+/** Ends V8's settings for the start, and releases the memory of the start. */
 function endStart({ clock, log }: Pick<BuildOptions, 'clock' | 'log'>): void {
   endStartOfV8()
   releaseMemory(clock).catch((error: unknown) => log.debug('Memory of the start is kept', { err: error }))
 }
 
-/** Sets what the configuration says of connection tracking. Throws as `setConntrack` does. */
+/** Applies the connection tracking settings of the configuration. Throws as `setConntrack` does. */
 async function prepareConntrack(
   { config, kernel, log, events }: Pick<BuildOptions, 'config' | 'kernel' | 'log' | 'events'>,
   name: string,

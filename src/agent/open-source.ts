@@ -1,4 +1,4 @@
-// The source that a configuration asks for, on this machine.
+// Opens the configured source on this machine.
 import type { Config } from '../config/index.js'
 import type { Log } from '../log.js'
 import type { Metrics } from '../metrics/index.js'
@@ -11,13 +11,13 @@ export interface ConfiguredSourceOptions {
   readonly clock: Clock
   readonly log: Log
   readonly metrics: Metrics
-  /** Called with what ends the source after its start. */
+  /** Called with the error that ends the source after its start. */
   readonly onCrash: (error: unknown) => void
 }
 
 /**
- * Opens the source, which is not started. Throws ConfigError where the folder of manifests, the kubeconfig, a file that it names, or
- * the API server's address cannot be used: call it before anything on the node changes.
+ * Opens the source, and does not start it. Throws ConfigError when the folder of manifests, the kubeconfig, a file in it, or the API
+ * server's address cannot be used. Call it before anything on the node changes.
  */
 export async function openConfiguredSource({
   config,

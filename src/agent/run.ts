@@ -25,11 +25,11 @@ import { build, type Agent } from './build.js'
 import { openConfiguredSource } from './open-source.js'
 import type { Clock } from '../clock.js'
 
-/** How long events may take that are not sent yet: at an end that was asked for, and at one that they may explain. */
+/** The time for pending Events at the end: after a signal, and after an error, which they may explain. */
 const [farewellMs, lastWordsMs] = [200, 1000]
 
 export interface RunOptions extends Pick<Configuration, 'config' | 'flagTexts'> {
-  /** Followed while the agent runs; undefined: there is none. */
+  /** The file to watch for changes; undefined: none. */
   readonly configFile: ConfigFile | undefined
   readonly kernel: Kernel
   readonly clock: Clock
@@ -37,7 +37,7 @@ export interface RunOptions extends Pick<Configuration, 'config' | 'flagTexts'> 
   readonly manager: ServiceManager
 }
 
-/** Brings the world into the kernel until somebody ends it. Resolves with the exit code; rejects with what ended it otherwise. */
+/** Programs the kernel until a signal. Resolves with the exit code; rejects with the error that ends the agent. */
 export async function run(options: RunOptions): Promise<number> {
   const { configFile, clock, log } = options
   const uncaught = uncaughtError({ log, process, clock })
@@ -49,7 +49,7 @@ export async function run(options: RunOptions): Promise<number> {
   end.onFailureOf(watchConfigFile(configFile, { signal: following.signal, clock }))
   try {
     const signal = await live(options, end)
-    await Promise.race([uncaught, Promise.resolve()]) // throws what came during the end
+    await Promise.race([uncaught, Promise.resolve()]) // throws an error that came during the end
     log.info('viaduct stops; the kernel stays as it is', { signal })
     return 0
   } finally {
@@ -57,14 +57,14 @@ export async function run(options: RunOptions): Promise<number> {
   }
 }
 
-/** Resolves with the signal that ended it. */
+/** Resolves with the signal that ends the agent. */
 async function live(options: RunOptions, end: FirstEnd): Promise<NodeJS.Signals> {
   const { config, kernel, clock, log, manager } = options
   const registry = new Registry()
   const metrics = openMetrics(registry)
   openProcessMetrics(registry, config, clock)
   const name = nodeName(config, hostname())
-  // First of all: nothing on the node changes before the inputs hold.
+  // First: nothing on the node changes before the inputs are valid.
   const opened = await end.before(
     openConfiguredSource({ config, nodeName: name, clock, log, metrics, onCrash: end.fail }),
   )
@@ -106,12 +106,12 @@ async function live(options: RunOptions, end: FirstEnd): Promise<NodeJS.Signals>
     manager.stopping()
     agent?.nodeWatch.close()
     kernel.hurry()
-    const told = sender.stop(signal === undefined ? lastWordsMs : farewellMs)
+    const sent = sender.stop(signal === undefined ? lastWordsMs : farewellMs)
     const parts = [
       { part: 'servers', stop: () => agent?.servers.stop() },
       { part: 'source', stop: () => source.stop() },
       { part: 'sync', stop: () => agent?.synchronizer.stop() },
-      { part: 'events', stop: () => told },
+      { part: 'events', stop: () => sent },
     ]
     isWell = await endInOrder(parts, log)
   }
@@ -119,7 +119,7 @@ async function live(options: RunOptions, end: FirstEnd): Promise<NodeJS.Signals>
   return signal
 }
 
-/** kube-proxy's (spec 1.10). */
+/** As kube-proxy's Event. */
 function startOf(node: string): EventReport {
   const regarding = nodeReference(node)
   return { type: 'Normal', reason: 'Starting', action: 'StartKubeProxy', regarding, note: '' }

@@ -10,9 +10,9 @@ import { Refusals } from './refusals.js'
 import { type RateLimit, TokenBucket } from './token-bucket.js'
 
 export interface EventSenderOptions {
-  /** undefined: there is no API server, and nothing is sent. */
+  /** undefined: there is no API server, so nothing is sent. */
   readonly client: ClientOptions | undefined
-  /** Who tells. */
+  /** The reporting node. */
   readonly nodeName: string
   readonly limit: RateLimit
   readonly clock: Clock
@@ -22,22 +22,22 @@ export interface EventSenderOptions {
   readonly metrics: Pick<Metrics, 'apiEvent'>
 }
 
-/** A kilobyte each; client-go lets as many wait. */
+/** As in client-go. An Event has about a kilobyte. */
 const longestQueue = 1000
-/** With the delays between them about a minute and a half. */
+/** With the delays between them, about 90 s. */
 const mostAttempts = 8
 
-/** Refusals that may be none the next time; with other ones the event is at fault, or we may not write any. */
+/** Statuses that a retry may avoid. With another 4xx, the Event is invalid or this agent may not write it. */
 const passingStatuses: readonly (number | undefined)[] = [401, 408, 429]
 
-/** Brings events to the API server, one at a time, as far as it takes them. */
+/** Sends Events to the API server, one at a time. */
 export class EventSender implements EventRecorder {
   readonly #options: EventSenderOptions
   readonly #series = new SeriesTable()
-  /** In order; a series that changes while it waits is sent once, as it is then. */
+  /** Series to send, in order. A series that changes meanwhile is sent once, with its latest count. */
   readonly #waiting = new Set<EventSeries>()
   readonly #bucket: TokenBucket
-  readonly #troubles: StateReporter
+  readonly #problems: StateReporter
   readonly #refusals: Refusals
   readonly #end = new AbortController()
   #client: Promise<ApiClient> | undefined
@@ -49,7 +49,7 @@ export class EventSender implements EventRecorder {
     const { limit, clock, log } = options
     this.#options = options
     this.#bucket = new TokenBucket(limit, () => clock.now())
-    this.#troubles = new StateReporter({
+    this.#problems = new StateReporter({
       log,
       level: 'warn',
       trouble: 'Events are not sent',
@@ -72,7 +72,7 @@ export class EventSender implements EventRecorder {
     this.#sweepLater(client)
   }
 
-  /** What waits has `graceMs` to be sent; after that, nothing of this runs any more. Never throws. */
+  /** Sends the pending Events for up to `graceMs`. Afterwards nothing runs any more. Never throws. */
   async stop(graceMs: number): Promise<void> {
     this.#isClosed = true
     this.#cancelSweep?.()
@@ -87,8 +87,8 @@ export class EventSender implements EventRecorder {
   #enqueue(series: EventSeries, client: ClientOptions): void {
     if (this.#waiting.size >= longestQueue && !this.#waiting.has(series)) {
       this.#options.metrics.apiEvent('overflow')
-      this.#troubles.report('queue', { text: `${longestQueue} are waiting: further ones are dropped` })
-      if (series.toldCount === 0) this.#series.forget(series)
+      this.#problems.report('queue', { text: `${longestQueue} are waiting: further ones are dropped` })
+      if (series.sentCount === 0) this.#series.forget(series)
       return
     }
     this.#waiting.add(series)
@@ -105,11 +105,11 @@ export class EventSender implements EventRecorder {
       await this.#send(series, client)
     }
     this.#sweepLater(clientOptions)
-    this.#troubles.report('queue', undefined)
+    this.#problems.report('queue', undefined)
     this.#sending = undefined
   }
 
-  /** Until it is there, or it is given up. */
+  /** Sends until the server has accepted the series, or no retry can help. */
   async #send(series: EventSeries, client: ApiClient): Promise<void> {
     const { random, metrics, clock } = this.#options
     const backoff = new Backoff({ random, shortestMs: 800, longestMs: 30_000 })
@@ -117,39 +117,39 @@ export class EventSender implements EventRecorder {
       const failure = await this.#write(series, client)
       if (this.#end.signal.aborted) return
       if (failure === undefined) {
-        this.#troubles.report('API', undefined)
+        this.#problems.report('API', undefined)
         return metrics.apiEvent('sent')
       }
       if (!mayPass(failure)) {
         this.#refusals.note(failure, series.event, clock.now())
         break
       }
-      this.#troubles.report('API', troubleOf(failure))
+      this.#problems.report('API', problemOf(failure))
       if (attempt === mostAttempts) break
       await this.#sleep(Math.max(backoff.next(), failure.retryAfterMs, this.#bucket.take()))
       if (this.#end.signal.aborted) return
     }
     metrics.apiEvent('failed')
-    if (series.toldCount === 0) this.#series.forget(series)
+    if (series.sentCount === 0) this.#series.forget(series)
   }
 
-  /** undefined: the server knows it now. */
+  /** One attempt; undefined: it succeeded. */
   async #write(series: EventSeries, client: ApiClient): Promise<ApiError | undefined> {
     const { count } = series
     try {
-      const isThere = series.toldCount > 0 && (await this.#patched(series, client))
-      // Sent before, and only the answer was lost: as it was then it is there.
+      const isThere = series.sentCount > 0 && (await this.#patched(series, client))
+      // 409: an earlier attempt created it, and its answer was lost. Its first count is stored.
       const isNew = isThere || (await unless(409, client.write(creationOf(series))))
-      series.toldCount = isNew ? count : 1
+      series.sentCount = isNew ? count : 1
     } catch (error) {
       if (error instanceof ApiError) return error
       throw error
     }
-    series.toldMs = this.#options.clock.now()
+    series.sentMs = this.#options.clock.now()
     return undefined
   }
 
-  /** False: the server has forgotten the Event, and the turn for its creation has come. */
+  /** Updates the count. False: the server has forgotten the Event; its creation may be sent now. */
   async #patched(series: EventSeries, client: ApiClient): Promise<boolean> {
     const { name, namespace } = series.event.metadata
     const isThere = await unless(
@@ -165,7 +165,7 @@ export class EventSender implements EventRecorder {
     return isThere
   }
 
-  /** Only while there is something that may end, so that an agent with nothing to tell has no timer. */
+  /** Sweeps only while there are series or refusals, so that an agent without Events has no timer. */
   #sweepLater(client: ClientOptions): void {
     const isNeeded = this.#series.size > 0 || this.#refusals.size > 0
     if (this.#isClosed || this.#cancelSweep !== undefined || !isNeeded) return
@@ -178,7 +178,7 @@ export class EventSender implements EventRecorder {
     })
   }
 
-  /** Returns early when all is to end. */
+  /** Returns early when the sender stops. */
   async #sleep(delayMs: number): Promise<void> {
     const { signal } = this.#end
     if (delayMs === 0 || signal.aborted) return
@@ -209,7 +209,7 @@ function creationOf(series: EventSeries): ApiWrite {
   }
 }
 
-/** False: refused with this status. */
+/** False: the server refused with this status. */
 async function unless(status: number, write: Promise<void>): Promise<boolean> {
   try {
     await write
@@ -224,8 +224,8 @@ function mayPass({ status }: ApiError): boolean {
   return status === undefined || status >= 500 || passingStatuses.includes(status)
 }
 
-/** Without names of objects: what is wrong with all events is told once. */
-function troubleOf(error: ApiError): Problem {
+/** Without names of objects, so that a problem of all Events is reported once. */
+function problemOf(error: ApiError): Problem {
   const text = error.status === undefined ? 'the API server does not answer' : `status ${error.status}`
   return { text, fields: { err: error } }
 }

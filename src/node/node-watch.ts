@@ -1,5 +1,4 @@
-// What this node's Node decides about the life of the agent: from when on rules may be made, and when they would be wrong for good
-// (F-080, F-084 to F-086).
+// The start waits for facts of this node's Node, and some changes of the Node end the agent (F-080, F-084 to F-086).
 import { formatCidr, type IpFamily } from '../address.js'
 import type { Clock } from '../clock.js'
 import type { Config } from '../config/index.js'
@@ -27,35 +26,35 @@ export interface NodeWatchOptions {
   readonly log: Log
 }
 
-/** As long as kube-proxy waits. */
+/** As in kube-proxy. */
 const [longestWaitForPodCIDRsMs, longestWaitForIPsMs] = [300_000, 30_000]
 
-type Word = Extract<ObjectEvent, { readonly type: 'listed' | 'synced' }>
+type Milestone = Extract<ObjectEvent, { readonly type: 'listed' | 'synced' }>
 
 /**
- * Sees the events first, and hands them on as they come, but for the words `listed` and `synced`, without which no rule is made: they
- * wait for what the rules need of the Node. That is its pods' networks with detectLocalMode NodeCIDR, its IPs with node ports on
- * `primary` addresses, and nothing else.
+ * Takes the events of the source and hands them on. It holds `listed` and `synced` back, without which no rule is written, until the
+ * Node has the facts that the rules need: its pods' networks with detectLocalMode NodeCIDR, and its IPs with node ports on `primary`
+ * addresses.
  */
 export class NodeWatch {
-  /** Rejects with a ConfigError when the agent has to end, after which nothing is handed on; never resolves. */
+  /** Never resolves. Rejects with a ConfigError when the agent must end; nothing is handed on afterwards. */
   readonly end: Promise<never>
   readonly #options: NodeWatchOptions
-  /** That were not handed on yet. */
-  readonly #words: Word[] = []
+  /** Milestones that are held back. */
+  readonly #milestones: Milestone[] = []
   readonly #timers: (() => void)[] = []
   #reject: (error: ConfigError) => void = () => {}
-  /** Whether the Node is there now. */
+  /** Whether the Node exists now. */
   #isThere = false
   #hasWaitedForIPs = false
-  /** Words go on. */
+  /** Milestones are handed on. */
   #isOpen = false
   #hasEnded = false
 
   constructor(options: NodeWatchOptions) {
     this.#options = options
     this.end = new Promise<never>((_resolve, reject) => (this.#reject = reject))
-    // Somebody may ask for it later only.
+    // The agent may await it later.
     this.end.catch(() => undefined)
   }
 
@@ -64,7 +63,7 @@ export class NodeWatch {
     let change = noNodeChange
     for (const event of events) {
       if (event.type === 'listed' || event.type === 'synced') {
-        this.#words.push(event)
+        this.#milestones.push(event)
       } else {
         others.push(event)
         change = mergeNodeChanges(change, this.#note(event))
@@ -74,7 +73,7 @@ export class NodeWatch {
     this.#proceed()
   }
 
-  /** Waits for nothing any more, and hands on nothing. Idempotent. */
+  /** Ends all waits. Nothing is handed on afterwards. Idempotent. */
   close(): void {
     this.#hasEnded = true
     this.#cancelWait()
@@ -89,7 +88,7 @@ export class NodeWatch {
     this.#reject(new ConfigError('', why))
   }
 
-  #note(event: Exclude<ObjectEvent, Word>): NodeChange {
+  #note(event: Exclude<ObjectEvent, Milestone>): NodeChange {
     const { node, log } = this.#options
     const before = node.facts
     const { name } = before
@@ -97,7 +96,7 @@ export class NodeWatch {
     if (event.type === 'delete') {
       if (event.kind !== 'Node' || event.key.name !== name) return change
       this.#isThere = false
-      log.info('Node is deleted; what was known of it stays in force', { node: name })
+      log.info('Node is deleted: its last known facts stay in force', { node: name })
     } else if (event.object.kind === 'Node' && event.object.name === name) {
       this.#isThere = true
       this.#compare(before, node.facts)
@@ -105,7 +104,7 @@ export class NodeWatch {
     return change
   }
 
-  /** What changes later than at the start. */
+  /** Reports a change after the start. */
   #compare(before: NodeFacts, after: NodeFacts): void {
     const { log, config } = this.#options
     const { name } = after
@@ -120,9 +119,9 @@ export class NodeWatch {
   }
 
   #proceed(): void {
-    if (this.#hasEnded || this.#words.length === 0) return
+    if (this.#hasEnded || this.#milestones.length === 0) return
     if (!this.#isOpen && !this.#mayOpen()) return
-    this.#options.deliver(this.#words.splice(0), noNodeChange)
+    this.#options.deliver(this.#milestones.splice(0), noNodeChange)
   }
 
   #mayOpen(): boolean {
@@ -146,7 +145,7 @@ export class NodeWatch {
     return nodePortAddresses !== 'primary' || Object.keys(addresses).length > 0 || this.#hasWaitedForIPs
   }
 
-  /** Networks that never come leave no rule that would be right; IPs that do not come leave node ports on all addresses (Q-01). */
+  /** Without the networks, every rule would be wrong. Without the IPs, node ports are on all addresses (Q-01). */
   #wait(): void {
     const { node, config, clock, log } = this.#options
     const needs = {
@@ -154,7 +153,10 @@ export class NodeWatch {
       IPs: config.nodePortAddresses === 'primary',
     }
     const waitsFor = Object.entries(needs).flatMap(([need, isNeeded]) => (isNeeded ? [need] : []))
-    log.info('The Node lacks what the rules need: waiting for it', { node: node.facts.name, waitsFor })
+    log.info('The Node lacks facts that the rules need: waiting for them', {
+      node: node.facts.name,
+      waitsFor,
+    })
     if (needs.podCIDRs) this.#timers.push(clock.schedule(longestWaitForPodCIDRsMs, () => this.#giveUp()))
     if (!needs.IPs) return
     const goOn = (): void => {

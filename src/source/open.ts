@@ -15,11 +15,11 @@ export interface SourceDependencies {
   readonly clock: Clock
   readonly log: Log
   readonly metrics: Pick<Metrics, 'manifestErrors' | 'apiObjectErrors' | 'apiLinksDown' | 'apiRequest'>
-  /** Told what ends the source after its start: what its taker threw, or a bug. */
+  /** Called with the error that ends the source after its start: an error of its receiver, or a bug. */
   readonly onCrash: (error: unknown) => void
-  /** Of our Node. */
+  /** Name of this node's Node. */
   readonly nodeName: string
-  /** Of the process: where the API server of the pod's cluster is, and a proxy on the way to it. */
+  /** Environment of the process: the API server of the pod's cluster, and a proxy on the way to it. */
   readonly environment: Readonly<Record<string, string | undefined>>
 }
 
@@ -28,7 +28,7 @@ type SourceConfig = Pick<Config, 'manifests' | 'client'>
 export interface OpenedSource {
   /** Not yet started. */
   readonly source: Source
-  /** How to reach the API server that it reads; undefined: there is none. */
+  /** Options for the API server that the source reads; undefined: it reads manifests. */
   readonly client: ClientOptions | undefined
 }
 

@@ -143,7 +143,7 @@ describe('from kube-proxy in nftables mode to iptables mode', { timeout: 120_000
       await eventually(take, (tried) => tried >= 5, limitMs)
       const flags = ['--proxy-mode', 'iptables', '--cluster-cidr', '10.1.0.0/16', '-v', '2']
       const agent = node.start(process.execPath, agentFile, '--manifests', folder, ...flags)
-      await agent.line((line) => line.includes('What nftables mode left: removed the table kube-proxy'))
+      await agent.line((line) => line.includes('Leftovers of nftables mode: removed the table kube-proxy'))
       assert.equal(await node.must('nft', 'list', 'tables'), '')
       const before = await take()
       await eventually(take, (tried) => tried >= before + 5, limitMs)

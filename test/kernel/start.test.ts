@@ -103,7 +103,7 @@ describe('rules wait for the networks of pods', { timeout: 60_000 }, () => {
       await world.put('Node', withoutNetworks)
       const agent = start('--detect-local-mode', 'NodeCIDR', ...world.arguments)
       await agent.line((line) => line.includes('viaduct starts'))
-      await agent.line((line) => line.includes('The Node lacks what the rules need'))
+      await agent.line((line) => line.includes('The Node lacks facts that the rules need'))
       assert.doesNotMatch(await saved(), /KUBE-/u)
       await world.put('Node', apiNode('node-a', '10.244.3.0/24'))
       await isInForce(agent)
@@ -121,7 +121,7 @@ describe('rules wait for the networks of pods', { timeout: 60_000 }, () => {
     const world = await manifestWorld()
     const agent = start('--detect-local-mode', 'NodeCIDR', ...world.arguments)
     await agent.line((line) => line.includes('viaduct starts'))
-    await agent.line((line) => line.includes('The Node lacks what the rules need'))
+    await agent.line((line) => line.includes('The Node lacks facts that the rules need'))
     agent.signal('SIGTERM')
     const { code, stderr } = await agent.ended
     assert.deepEqual({ code, stderr }, { code: 0, stderr: '' })

@@ -44,7 +44,7 @@ describe('a switch of the mode', () => {
     await lab.deliver(...web, synced)
     assert.ok(wasServed)
     assert.deepEqual(await snapshot(kernel), [])
-    assert.equal(lab.log.find('info', 'What ipvs mode left: removed 1 virtual servers').length, 1)
+    assert.equal(lab.log.find('info', 'Leftovers of ipvs mode: removed 1 virtual servers').length, 1)
     await lab.stop()
   })
 
@@ -89,7 +89,7 @@ describe('a switch of the mode', () => {
     assert.deepEqual(linesWith(xtNamespace, 'KUBE-SEP'), [])
     assert.match(
       lab.log
-        .find('info', 'What iptables mode left')
+        .find('info', 'Leftovers of iptables mode')
         .map(({ message }) => message)
         .join(),
       /chains from IPv4 nat/u,
@@ -113,13 +113,13 @@ describe('a switch of the mode', () => {
       const lab = mode === 'iptables' ? new IptablesLab({ kernel }) : new PipelineLab({ kernel })
       await lab.deliver(...web, synced)
       await lab.clock.advance(65_000)
-      const told = lab.log.find('warn', `What ${other} mode left cannot all be removed`)
+      const told = lab.log.find('warn', `Leftovers of ${other} mode cannot all be removed`)
       assert.match(told.map(({ message }) => message).join('\n'), /^.*cannot all be removed: .*EAGAIN.*$/u)
       kernel.ipvs.batches.plan = {}
       nat.plan = {}
       allowPruning?.()
       await lab.clock.advance(30_000)
-      assert.equal(lab.log.find('info', `What ${other} mode left could be removed now`).length, 1)
+      assert.equal(lab.log.find('info', `Leftovers of ${other} mode are removed now`).length, 1)
       if (other === 'ipvs') assert.deepEqual(await snapshot(kernel), [])
       else assert.deepEqual(linesWith(xtNamespace, 'KUBE-SVC-'), [])
       await lab.stop()
@@ -144,7 +144,7 @@ describe('a switch of the mode', () => {
       await lab.deliver(...web, synced)
       assert.deepEqual(kernel.nftChains.chains, { ipv4: [other], ipv6: [other] })
       assert.deepEqual(wasServed, [true, true], 'the new rules stand first (issue 18, C7)')
-      const told = 'What nftables mode left: removed the table kube-proxy of nf_tables in IPv4 and IPv6'
+      const told = 'Leftovers of nftables mode: removed the table kube-proxy of nf_tables in IPv4 and IPv6'
       assert.equal(lab.log.find('info', told).length, 1)
       await lab.stop()
     })
@@ -154,7 +154,7 @@ describe('a switch of the mode', () => {
     const lab = new PipelineLab()
     await lab.deliver(...web, synced)
     assert.deepEqual(await lab.kernel.activeTables('ipv4'), ['mangle', 'filter', 'nat'])
-    assert.equal(lab.log.find('info', 'What iptables mode left').length, 0)
+    assert.equal(lab.log.find('info', 'Leftovers of iptables mode').length, 0)
     await lab.stop()
   })
 })
@@ -266,7 +266,7 @@ describe('a chain that another mode left, and that another program jumps to (iss
       await lab.deliver(...web, synced)
       assert.deepEqual(kernel.chains.get(chain), [])
       await lab.clock.advance(65_000)
-      const trouble = `What ${other} mode left cannot all be removed`
+      const trouble = `Leftovers of ${other} mode cannot all be removed`
       assert.deepEqual(lab.log.find('info', 'stays, empty'), [])
       assert.deepEqual(
         lab.log.find('warn', trouble).map(({ message }) => message),
@@ -275,7 +275,7 @@ describe('a chain that another mode left, and that another program jumps to (iss
       kernel.flush('MINE')
       await lab.clock.advance(65_000)
       assert.equal(kernel.chains.has(chain), false)
-      assert.equal(lab.log.find('info', `What ${other} mode left could be removed now`).length, 1)
+      assert.equal(lab.log.find('info', `Leftovers of ${other} mode are removed now`).length, 1)
       await lab.stop()
     })
   }

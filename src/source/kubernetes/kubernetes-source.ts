@@ -2,7 +2,7 @@ import { openApiClient, type ClientOptions, type Peer } from '../../api/index.js
 import type { Clock } from '../../clock.js'
 import type { Log, StateReporter } from '../../log.js'
 import type { ObjectEvent, Source } from '../objects.js'
-import { KnownWorld } from './known-world.js'
+import { ListingProgress } from './listing-progress.js'
 import { Lifeline } from './lifeline.js'
 import { Outage } from './outage.js'
 import { Reflector, type ReflectorOptions } from './reflector.js'
@@ -10,17 +10,17 @@ import { resourcesOf } from './resources.js'
 
 export interface KubernetesSourceOptions {
   readonly client: ClientOptions
-  /** Of our Node, the only one that is read. */
+  /** Name of this node's Node, the only Node that is read. */
   readonly nodeName: string
   readonly clock: Clock
   /** From 0 to below 1. */
   readonly random: () => number
   readonly log: Log
-  /** Told of objects that cannot be used: those in force stay. */
+  /** Reports objects that cannot be used; their last good state stays in force. */
   readonly problems: StateReporter
-  /** Told whether the API server answers, by kind of object. */
+  /** Reports whether the API server answers, by kind of object. */
   readonly links: StateReporter
-  /** Told what `deliver` threw after the start, and of bugs: the source is of no use any more. */
+  /** Called with an error of `deliver` after the start, or a bug. The source has ended then. */
   readonly onCrash: (error: unknown) => void
 }
 
@@ -68,14 +68,14 @@ export class KubernetesSource implements Source {
           if (passed.length > 0) deliver(passed)
         },
         progressed: () => {
-          world.look()
-          if (!world.isListed) return
+          progress.look()
+          if (!progress.isListed) return
           lifeline.endFirstListing()
           listed()
         },
       }),
     )
-    const world = new KnownWorld({ parts: [...reflectors, lifeline], clock, log, deliver })
+    const progress = new ListingProgress({ parts: [...reflectors, lifeline], clock, log, deliver })
     return reflectors.map(async (reflector) => await reflector.run())
   }
 

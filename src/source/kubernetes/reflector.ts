@@ -11,7 +11,7 @@ import {
   type WatchEvent,
 } from '../../api/index.js'
 import { endsInitialEvents, isNamed, KnownObjects, versionOf } from './known-objects.js'
-import type { KnownPart } from './known-world.js'
+import type { ListedPart } from './listing-progress.js'
 import { LinkRetry, type RetryReason } from './link-retry.js'
 import type { Outage } from './outage.js'
 import type { Resource } from './resources.js'
@@ -25,13 +25,13 @@ export interface ReflectorOptions {
   /** From 0 to below 1. */
   readonly random: () => number
   readonly log: Log
-  /** Told of objects that cannot be used. */
+  /** Reports objects that cannot be used. */
   readonly problems: StateReporter
-  /** Told whether the API server answers; one key per resource. */
+  /** Reports whether the API server answers, with one key per resource. */
   readonly links: StateReporter
   /** Aborted: nothing more is asked or delivered. The client has the same one. */
   readonly signal: AbortSignal
-  /** An error that it throws ends the reflector: it is nobody's to catch. */
+  /** An error that it throws ends the reflector. */
   readonly deliver: (events: readonly ObjectEvent[]) => void
   /** Called when all that the server said together was delivered, also when that was only that it is there. */
   readonly progressed: () => void
@@ -46,7 +46,7 @@ const turnMs = 10
 const steadyMs = 5000
 
 /** Follows one resource: a list, then a watch, for ever. No failure ends it, and none lets it spin. */
-export class Reflector implements KnownPart {
+export class Reflector implements ListedPart {
   readonly #options: ReflectorOptions
   readonly #known: KnownObjects
   readonly #retry: LinkRetry
@@ -153,8 +153,8 @@ export class Reflector implements KnownPart {
   }
 
   /**
-   * Whether the watch cannot go on where it was. NB: after what cannot be read as well: which object it told of is not known, and it
-   * may come again at the same place for ever.
+   * Whether the watch cannot continue at its version. NB: true also after an event that cannot be read: its object is not known, and at
+   * the same version the event may repeat without end.
    */
   #losesPlace(failure: ApiError): boolean {
     if (this.#version === undefined) return false
@@ -307,7 +307,7 @@ export class Reflector implements KnownPart {
   }
 }
 
-// Asked for too often, or not allowed: no word on what the server can do.
+// Statuses for too many requests or missing rights. They do not show what the server supports.
 const passing = [401, 403, 408, 410, 429]
 
 /** 410: compacted. 504: newer than what the server has, as after a restored etcd. Other 4xx: not a version at all. */

@@ -17,9 +17,9 @@ export interface ManifestSourceOptions {
   readonly fileSystem: FileSystem
   readonly clock: Clock
   readonly log: Log
-  /** Told about files, folders and objects that are not in force as written. */
+  /** Reports files, folders and objects that are not in force as written. */
   readonly problems: StateReporter
-  /** Told what `deliver` threw after the start, and of bugs: the source is of no use any more. */
+  /** Called with an error of `deliver` after the start, or a bug. The source has ended then. */
   readonly onCrash: (error: unknown) => void
 }
 
@@ -43,9 +43,9 @@ export class ManifestSource implements Source {
   #work: Promise<void> = Promise.resolve()
   #started = false
   #isSynced = false
-  /** Files and folders that never had a good state: nobody knows which objects they stand for. */
+  /** Files and folders that never had a good state: their objects are not known. */
   readonly #unread = new Set<string>()
-  /** Problems of the first look: told when it succeeds; when it fails, its error says it all. */
+  /** Problems of the first look. They are reported when it succeeds; when it fails, its error contains them. */
   readonly #early: [path: string, problem: ConfigError | undefined][] = []
   #stopped = false
 
@@ -135,7 +135,7 @@ export class ManifestSource implements Source {
     }
   }
 
-  /** The word on how much of the world is known, where it is news. */
+  /** The milestone that is due now: `listed` or `synced`. */
   #progress(isFirst: boolean): readonly ObjectEvent[] {
     if (this.#isSynced) return []
     this.#isSynced = this.#unread.size === 0

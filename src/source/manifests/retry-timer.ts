@@ -4,7 +4,7 @@ import type { Clock } from '../../clock.js'
 const firstDelayMs = 100
 const longestDelayMs = 10_000
 
-/** Calls `retry` after a delay that doubles until the trouble is over. */
+/** Calls `retry` after a delay, which doubles until the problem is over. */
 export class RetryTimer {
   readonly #clock: Clock
   readonly #retry: () => void

@@ -19,7 +19,7 @@ export interface WatchedTreeOptions {
   readonly clock: Clock
   /** Something may have changed: call `take()` soon. */
   readonly touched: () => void
-  /** A place that cannot be looked at (or can again): what was known of it stays. */
+  /** Reports a place that cannot be read, or can again. Its last known state stays in force. */
   readonly report: (path: string, problem: ConfigError | undefined) => void
   /** A place has gone, and with it whatever was wrong there. */
   readonly forget: (path: string) => void
@@ -44,7 +44,7 @@ interface Directory {
 }
 
 const manifestName = /\.(?:yaml|yml|json)$/u
-// The kernel drops events when 16384 (sysctl fs.inotify.max_queued_events) are queued, and node:fs does not tell. So many
+// The kernel drops events when 16384 (sysctl fs.inotify.max_queued_events) are queued, and node:fs does not report it. So many
 // in one burst that a quarter of that came is doubt: look at everything.
 const doubtfulBurst = 4096
 
@@ -76,7 +76,7 @@ export class WatchedTree {
   #touchedEntries = new Set<string>()
   #events = 0
   #changed = new Set<string>()
-  /** Files that are gone; told by `take()` when the root is there and holds other files, or has been empty for the grace period. */
+  /** Files that are gone. `take()` returns them when the root exists and has other files, or has been empty for the grace period. */
   #gone = new Set<string>()
   /** Since when the root holds no manifest; undefined: it holds some, or is absent. */
   #emptySinceMs: number | undefined

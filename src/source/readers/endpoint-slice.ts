@@ -6,7 +6,7 @@ import type { FieldProblem } from '../../api/index.js'
 const largestPort = 65535
 /** Label of an EndpointSlice: the Service that it belongs to. */
 export const serviceNameLabel = 'kubernetes.io/service-name'
-/** Annotation of an EndpointSlice: when the change happened that it tells of, RFC 3339. */
+/** Annotation of an EndpointSlice: the time of its last change, RFC 3339. */
 export const lastChangeAnnotation = 'endpoints.kubernetes.io/last-change-trigger-time'
 
 const names = f.list(f.mapping({ name: f.text }))

@@ -245,7 +245,7 @@ describe('a Node that changes', () => {
       name: 'F-084 the deletion of the Node is logged; its return without a change is not',
       config: nodeCIDR,
       events: [deleted, node({ podCIDRs, addresses: [internal] })],
-      logged: ['Node is deleted; what was known of it stays in force'],
+      logged: ['Node is deleted: its last known facts stay in force'],
     },
   ]
   for (const { name: title, config, events, end, logged } of cases) {

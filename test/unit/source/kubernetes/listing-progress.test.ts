@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { KnownWorld } from '../../../../src/source/kubernetes/known-world.js'
+import { ListingProgress } from '../../../../src/source/kubernetes/listing-progress.js'
 import { apiService, apiSlice } from '../../../support/api-documents.js'
 import { KubernetesLab } from '../../../support/kubernetes-lab.js'
 import { MemoryLog } from '../../../support/pipeline-lab.js'
@@ -70,7 +70,7 @@ describe('a first list with an object that cannot be read', () => {
     let nowMs = 0
     const told: string[] = []
     const log = new MemoryLog()
-    const world = new KnownWorld({
+    const world = new ListingProgress({
       parts: [{ isListed: true, isComplete: false }],
       clock: { now: () => nowMs },
       log,
