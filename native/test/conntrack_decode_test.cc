@@ -79,7 +79,7 @@ TEST(DecodeFlow, ReadsIpv6AndTheZoneOfOneDirection) {
   EXPECT_FALSE(flow->zone);
 }
 
-/// ICMP has an id in place of ports.
+/// ICMP has an id instead of ports.
 constexpr const char* kPing = R"(
   02 00 00 00
   24 00 01 80  14 00 01 80  08 00 01 00  0a f4 00 09  08 00 02 00  0a 60 00 0a

@@ -18,7 +18,7 @@ namespace {
 constexpr uint16_t kGet = NFNL_SUBSYS_CTNETLINK << 8 | IPCTNL_MSG_CT_GET;
 constexpr uint16_t kDelete = NFNL_SUBSYS_CTNETLINK << 8 | IPCTNL_MSG_CT_DELETE;
 
-/// The kernel's message about a UDP flow of IPv4; the reply goes from the answering one to the client.
+/// The kernel's message about an IPv4 UDP flow. The reply goes from the backend to the client.
 Bytes FlowMessage(const Flow& flow, uint32_t sequence) {
   RequestBuffer<512> buffer;
   MessageBuilder builder(buffer);
@@ -51,7 +51,7 @@ bool HasFilter(const Bytes& sent) {
          attributes.Has(CTA_FILTER);
 }
 
-/// A table of connections that answers dumps and counts deletions.
+/// A connection table that answers dumps and counts deletions.
 class ConntrackSocketTest : public testing::Test {
  protected:
   void SetUp() override {

@@ -25,7 +25,7 @@ const Bytes kRevisions = FromHex("02 00 00 00  05 00 04 00 07 00 00 00  05 00 0a
 const Bytes kHeader =
     FromHex("02 00 00 00  06 00 02 00 41 00 00 00  06 00 03 00 54 00 00 00  05 00 05 00 02 00 00 00");
 
-/// The kernel's way with ADD and DEL: a set that holds every port, but for those that it refuses.
+/// The kernel's behaviour for ADD and DEL: a set that accepts every port except the refused ones.
 class IpsetSocketTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -125,7 +125,7 @@ class IpsetSocketTest : public testing::Test {
     return records;
   }
 
-  /// `index code` of each failure, with `?` where it is unknown.
+  /// `index code` of each failure, with `?` if it is unknown.
   std::string Apply(const Records& records) {
     auto outcome = socket->Apply(records.batch());
     if (!outcome.ok()) return outcome.error().operation + ' ' + std::to_string(outcome.error().code);

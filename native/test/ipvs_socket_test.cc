@@ -17,7 +17,7 @@
 namespace viaduct::ipvs {
 namespace {
 
-/// The generic netlink side of a kernel with an IPVS module that can come and go.
+/// The generic netlink side of a kernel with an IPVS module that can be loaded and unloaded.
 class IpvsSocketTest : public testing::Test {
  protected:
   void SetUp() override {

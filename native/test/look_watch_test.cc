@@ -1,4 +1,4 @@
-// When a watch wakes whoever waits. The kernel has tables that are counted, and no IPVS and no sets.
+// Changes that end the wait of a watch. The kernel has counted tables, no IPVS and no sets.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>

@@ -1,4 +1,4 @@
-// Links, addresses, routes and events on the kernel itself. Run under `unshare -n` as root: it refuses to
+// Links, addresses, routes and events on the real kernel. Run under `unshare -n` as root: it refuses to
 // touch a namespace that holds more than a loopback device that is down.
 #include <gtest/gtest.h>
 #include <linux/if_addr.h>

@@ -110,7 +110,7 @@ class XtablesEncode : public testing::Test {
     EXPECT_FALSE(status.ok());
     return status.ok() ? Error() : status.error();
   }
-  /// What lies between the header and the target of the first rule.
+  /// The bytes between header and target of the first rule.
   std::span<const uint8_t> Matches(const Shape& shape = kIpv4) {
     const auto& bytes = Encode(shape).bytes;
     const EntryView entry(shape, bytes.data());

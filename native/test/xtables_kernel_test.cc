@@ -1,4 +1,4 @@
-// Tables of the kernel itself, with the iptables tools as second opinion. Run under `unshare -n` as root: it
+// Tables of the real kernel, compared with the iptables tools. Run under `unshare -n` as root: it
 // refuses to touch a namespace that holds more than a loopback device that is down.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -106,7 +106,7 @@ class XtablesKernel : public testing::TestWithParam<uint8_t> {
     if (is_ipv4()) return {10, 0, 0, last};
     return {0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last};
   }
-  /// The same in words.
+  /// The same as text.
   std::string Word(const std::string& last) const { return (is_ipv4() ? "10.0.0." : "fd00::") + last; }
   uint8_t host() const { return is_ipv4() ? 32 : 128; }
   RuleRecord& To(RuleRecord& rule, uint8_t last) const {
@@ -135,7 +135,7 @@ class XtablesKernel : public testing::TestWithParam<uint8_t> {
   }
 };
 
-/// A little of everything that table nat can have.
+/// Rules of every kind in table nat.
 BatchBuilder NatRules(const std::vector<uint8_t>& vip, const std::vector<uint8_t>& backend, uint8_t host) {
   BatchBuilder batch;
   const auto dnat = [&](uint8_t protocol) -> RuleRecord& {
@@ -392,7 +392,7 @@ TEST_P(XtablesKernel, RulesWithSetsWorkAfterTheSetIsCreatedAgain) {
   Shell("ipset destroy");
 }
 
-// Issue 18, C3: the rule kept the number that the set had, which was another set's by then.
+// Issue 18, C3: the rule kept the old index of the set, which belonged to another set by then.
 TEST_P(XtablesKernel, RulesThatMapThroughSetsWorkAfterTheSetIsCreatedAgain) {
   const std::string family = is_ipv4() ? "inet" : "inet6";
   const std::string create = "ipset create KUBE-TEST hash:ip,port skbinfo family " + family;
@@ -416,7 +416,7 @@ TEST_P(XtablesKernel, RulesThatMapThroughSetsWorkAfterTheSetIsCreatedAgain) {
   Shell("ipset destroy");
 }
 
-// Issue 18, C2. The kernel checks the rules, and puts none of them in force.
+// Issue 18, C2. The kernel checks the rules and applies none.
 TEST_P(XtablesKernel, RulesThatTheKernelRefusesAreFound) {
   XtablesTable table = Open("nat");
   Apply(table, NatRules(Address(1), Address(2), host()));

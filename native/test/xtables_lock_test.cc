@@ -1,4 +1,4 @@
-// The wait for the lock of the iptables tools, beside callers that hold it.
+// The wait for the lock of the iptables tools, beside programs that hold it.
 #include "xtables/xtables_lock.h"
 
 #include <fcntl.h>
@@ -35,7 +35,7 @@ class XtablesLockTest : public testing::Test {
   std::atomic<bool> is_hurried = false;
 };
 
-/// Callers that take the lock again as soon as they have given it back.
+/// Programs that take the lock again as soon as they have released it.
 class Rivals {
  public:
   Rivals(std::string path, int count, long most_turns) : path_(std::move(path)), most_turns_(most_turns) {
@@ -47,7 +47,7 @@ class Rivals {
   }
   long turns() const { return turns_; }
   bool are_done() const { return turns_ >= most_turns_; }
-  /// Lets them have some turns.
+  /// Waits for some turns of the programs.
   void GiveWay() const {
     const long wanted = turns_ + 5;
     while (turns_ < wanted && !are_done()) std::this_thread::yield();

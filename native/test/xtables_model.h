@@ -13,8 +13,8 @@ namespace viaduct::xtables {
 
 using Bytes = std::vector<uint8_t>;
 
-/// The socket options of one IPv4 table, "nat", with the kernel's checks of counts and sizes, and its scratch
-/// in what it hands out. Every revision exists, unless `missing` names the extension.
+/// The socket options of one IPv4 table, "nat", with the kernel's checks of counts and sizes and its scratch
+/// fields. Every revision exists, unless `missing` names the extension.
 class ModelTable : public SocketCalls {
  public:
   /// Without a rule, every policy ACCEPT.

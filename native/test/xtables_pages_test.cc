@@ -18,7 +18,7 @@ bool IsZero(std::span<const uint8_t> bytes) {
   return std::ranges::all_of(bytes, [](uint8_t byte) { return byte == 0; });
 }
 
-/// Where memory of `size` lies that was dirtied, and has come back.
+/// Address of written and returned memory of `size`.
 const uint8_t* Dirty(PagePool& pool, size_t size) {
   auto loan = pool.Take(size);
   std::ranges::fill(loan.bytes(), 0xff);

@@ -27,7 +27,7 @@ class XtablesRandom : public testing::TestWithParam<uint32_t> {
 
   XtablesTable Open() { return std::move(XtablesTable::Open(AF_INET, "nat", lock_path_, kernel).value()); }
 
-  /// Wants random rules of a chain. Chains jump only to later ones, so that the lines need no order.
+  /// Sets random rules of a chain. Chains jump only to later ones, so that the lines need no order.
   void SetChain(BatchBuilder& batch, size_t number) {
     batch.SetChain(Name(number));
     std::string line;
@@ -53,7 +53,7 @@ class XtablesRandom : public testing::TestWithParam<uint32_t> {
     wanted.erase(Name(number));
   }
 
-  /// Somebody else adds or removes a chain and a rule, or damages one of ours.
+  /// Another program adds or removes a chain and a rule, or damages one of ours.
   void Disturb() {
     std::vector<std::string> lines = Lines();
     std::string& output = lines[2];

@@ -1,5 +1,5 @@
-// Chains that are to go: those that were removed, and those of a former owner. A chain of another program may
-// jump to one. Tables have the notation of ModelTable::Text().
+// Chains to remove: removed ones and those of a former owner. A foreign chain may jump to one. Tables have
+// the notation of ModelTable::Text().
 #include <cerrno>
 
 #include "xtables_table_lab.h"
@@ -65,7 +65,7 @@ TEST_F(XtablesRemovalTest, PrunesAFormerOwnersChains) {
 
 constexpr const char* kPolicies = "PREROUTING: ACCEPT\nINPUT: ACCEPT\nOUTPUT: ACCEPT\nPOSTROUTING: ACCEPT\n";
 
-/// Two Services of a former run; a chain of another program jumps to the first.
+/// Two Services of an earlier run; a foreign chain jumps to the first.
 constexpr const char* kFormer =
     "PREROUTING: ACCEPT\nINPUT: 9>KUBE-SVC-1, ACCEPT\nOUTPUT: ACCEPT\nPOSTROUTING: ACCEPT\n"
     "KUBE-SVC-1: 1>KUBE-SEP-1, 2>ACCEPT, RETURN[6]\n"
@@ -139,8 +139,8 @@ TEST_F(XtablesRemovalTest, EveryChainOfANameThatForeignOnesJumpToIsEmptied) {
   }
 }
 
-// The list was made of a look at the table before the lock, and an empty chain that another program's chain
-// jumps to was emptied again when its owner filled it.
+// The list came from a read before the lock. An empty chain that a foreign chain jumps to was emptied again
+// after its owner had filled it.
 TEST_F(XtablesRemovalTest, ChainThatAnotherProgramMayFillGoesWhileItIsUnused) {
   struct Case {
     const char* before;

@@ -40,7 +40,7 @@ TEST_F(XtablesTableTest, AnotherProcessFindsTheTableAsDesired) {
   EXPECT_TRUE(Check());
 }
 
-// The tools make no two chains of one name; the kernel takes them from whoever does.
+// The tools do not create two chains of one name; the kernel accepts them.
 TEST_F(XtablesTableTest, OfTwoChainsOfOneNameTheFirstIsOursAndBothAreRemoved) {
   const std::string policies = "PREROUTING: ACCEPT\nINPUT: ACCEPT\nOUTPUT: ACCEPT\nPOSTROUTING: ACCEPT\n";
   kernel.SetText(policies + "KUBE-B: 1>DROP, RETURN\nKUBE-B: 2>DROP[7], RETURN\n");

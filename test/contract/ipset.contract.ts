@@ -49,7 +49,7 @@ function numbered(index: number): IpsetEntry {
   return { ...web, address: ip(`10.1.${(index >> 8) & 255}.${index & 255}`) }
 }
 
-/** What no set without marks takes. */
+/** An entry that a set without marks refuses. */
 const refusedEntry = (index: number): IpsetEntry => ({ ...numbered(index), mark: { value: 1, mask: 1 } })
 
 async function entriesOf(ipset: Ipset, set: IpsetSettings): Promise<readonly IpsetEntry[]> {
@@ -70,7 +70,7 @@ async function headerOf(ipset: Ipset, name: string): Promise<IpsetHeader | undef
   return (await ipset.sets()).find((header) => header.name === name)
 }
 
-/** As the kernel lists an empty set of these settings. */
+/** The listing of an empty set with these settings. */
 function emptyHeader({ name, type, family, maxElements, hasMarks, hasComments }: IpsetSettings): IpsetHeader {
   const rest = { name, type, hasMarks, hasComments, references: 0, elements: 0 }
   if (type === 'bitmap:port') return { ...rest, family: undefined, maxElements: 65_536 }
@@ -79,7 +79,7 @@ function emptyHeader({ name, type, family, maxElements, hasMarks, hasComments }:
 
 type Law = (name: string, run: (subject: IpsetSubject) => Promise<void>) => void
 
-/** Runs each law in a namespace of its own, without sets. */
+/** Runs each law in its own namespace, without sets. */
 export function ipsetContract(subject: string, open: () => IpsetSubject): void {
   describe(`${subject}: Ipset`, () => {
     let opened: IpsetSubject

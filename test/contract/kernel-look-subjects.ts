@@ -6,7 +6,7 @@ import { openModelKernel } from '../model/index.js'
 import type { KernelLookSubject } from './kernel-look.contract.js'
 import { openRealKernel } from './real-kernel.js'
 
-/** Its seconds are a hundred times shorter. */
+/** Its seconds are 10 ms long. */
 export function openModelLook(): KernelLookSubject {
   const kernel = openModelKernel()
   const { schedule } = kernel.time
@@ -17,7 +17,7 @@ export function openModelLook(): KernelLookSubject {
 /** A wait without a finding is 20 looks long, so that it includes looks at the sets. */
 const testPace = { periodMs: 20, longestWaitMs: 400, setsShare: 1 }
 
-/** With a lock file of its own: programs of the whole machine use the other one. */
+/** With its own lock file: programs of the whole machine use the default one. */
 export function openRealLook(): KernelLookSubject {
   const folder = mkdtempSync(join(tmpdir(), 'viaduct-look-'))
   const file = join(folder, 'lock')

@@ -20,7 +20,7 @@ export interface KernelLookSubject {
   xtables(family: IpFamily, table: XtTableName): Xtables
   readonly ipvs: Ipvs
   readonly ipset: Ipset
-  /** Another program takes the lock of the tables, and lets go of it. */
+  /** Another program takes and releases the lock of the tables. */
   useLock(): void
   close(): Promise<void>
 }
@@ -41,7 +41,7 @@ const nothing: LookFinding = { isOther: false, isUnlocked: false }
 const different: LookFinding = { isOther: true, isUnlocked: false }
 const unlocked: LookFinding = { isOther: false, isUnlocked: true }
 
-/** What the watch finds next, however long it takes: it looks at sets the more rarely the longer that took. */
+/** The next change that the watch finds, after any time: slow reads of sets make its looks at sets rarer. */
 async function findingOf(
   watch: LookWatch,
   sample: readonly VirtualServerKey[] = [],
@@ -52,7 +52,7 @@ async function findingOf(
   }
 }
 
-/** Runs the laws in order in one network namespace without rules. `hasIpvs`: IP_VS is there. */
+/** Runs the laws in order in one network namespace without rules. `hasIpvs`: IP_VS is available. */
 export function kernelLookContract(
   subject: string,
   open: () => KernelLookSubject,
@@ -79,13 +79,13 @@ export function kernelLookContract(
       })
       for (const table of ['nat', 'mangle', 'filter'] as const) {
         it(`${family}: changes when a chain is added to or removed from ${table}`, async () => {
-          const door = kernel.xtables(family, table)
+          const xtables = kernel.xtables(family, table)
           const empty = await take(family)
           const ofBoth = await take(...families)
-          await door.apply([{ op: 'set-chain', chain, rules: [{ target: { kind: 'return' } }] }])
+          await xtables.apply([{ op: 'set-chain', chain, rules: [{ target: { kind: 'return' } }] }])
           assert.notEqual(await take(family), empty)
           assert.notEqual(await take(...families), ofBoth)
-          await door.apply([{ op: 'remove-chain', chain }])
+          await xtables.apply([{ op: 'remove-chain', chain }])
           assert.equal(await take(family), empty)
           assert.equal(await take(...families), ofBoth)
         })
@@ -95,10 +95,10 @@ export function kernelLookContract(
     it('a watch reports a new chain and a new set once each', async () => {
       const watch = kernel.look(families).watch('VIADUCT-')
       assert.deepEqual(await watch.next([]), nothing)
-      const door = kernel.xtables('ipv4', 'nat')
+      const xtables = kernel.xtables('ipv4', 'nat')
       const changes: readonly (() => Promise<unknown>)[] = [
-        () => door.apply([{ op: 'set-chain', chain, rules: [{ target: { kind: 'return' } }] }]),
-        () => door.apply([{ op: 'remove-chain', chain }]),
+        () => xtables.apply([{ op: 'set-chain', chain, rules: [{ target: { kind: 'return' } }] }]),
+        () => xtables.apply([{ op: 'remove-chain', chain }]),
         () => kernel.ipset.apply([{ op: 'create-set', set }]),
         () => kernel.ipset.apply([{ op: 'add-entry', set, entry: { port: 80 } }]),
         () => kernel.ipset.apply([{ op: 'destroy-set', name: set.name }]),
@@ -119,12 +119,12 @@ export function kernelLookContract(
       assert.deepEqual(await watch.next([]), nothing)
       for (const table of ['nat', 'filter'] as const) {
         for (const family of families) {
-          const door = kernel.xtables(family, table)
+          const xtables = kernel.xtables(family, table)
           const added = findingOf(watch)
-          await door.apply([{ op: 'set-chain', chain, rules: [{ target: { kind: 'return' } }] }])
+          await xtables.apply([{ op: 'set-chain', chain, rules: [{ target: { kind: 'return' } }] }])
           assert.deepEqual(await added, different)
           const removed = findingOf(watch)
-          await door.apply([{ op: 'remove-chain', chain }])
+          await xtables.apply([{ op: 'remove-chain', chain }])
           assert.deepEqual(await removed, different)
         }
       }
@@ -137,13 +137,13 @@ export function kernelLookContract(
 
     it('a watch reports that another program released the lock, and not our own use of it (issue 18, C8)', async () => {
       const look = kernel.look(families)
-      const door = kernel.xtables('ipv4', 'nat')
-      await door.apply([]) // creates the lock file
+      const xtables = kernel.xtables('ipv4', 'nat')
+      await xtables.apply([]) // creates the lock file
       const watches = [look.watchTables(), look.watch('VIADUCT-')]
       const next = Promise.all(watches.map((watch) => findingOf(watch)))
       kernel.useLock()
       assert.deepEqual(await next, [unlocked, unlocked])
-      await door.apply([])
+      await xtables.apply([])
       assert.deepEqual(await Promise.all(watches.map((watch) => watch.next([]))), [nothing, nothing])
       await Promise.all(watches.map((watch) => watch.close()))
     })

@@ -36,7 +36,7 @@ function linkEvent(change: 'add' | 'remove', name: string): (event: LinkEvent) =
   return (event) => event.kind === 'link' && event.change === change && event.name === name
 }
 
-/** Runs each law in one fresh namespace with `lo` up. `hasDummy` false: the laws that need a dummy device are left out. */
+/** Runs each law in one fresh namespace with `lo` up. `hasDummy` false: without the laws that need a dummy device. */
 export function linksContract(subject: string, open: () => LinksSubject, hasDummy: boolean): void {
   describe(`${subject}: Links`, () => {
     let links: Links

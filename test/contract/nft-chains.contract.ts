@@ -9,7 +9,7 @@ export interface NftChainsSubject {
   readonly nftChains: NftChains
   /** A legacy table of the same namespace. */
   xtables(family: IpFamily, table: XtTableName): Xtables
-  /** As a kube-proxy that works through iptables-nft does. */
+  /** Like a kube-proxy that uses iptables-nft. */
   addChains(family: IpFamily, chains: readonly NftChain[]): Promise<void>
 }
 

@@ -11,7 +11,7 @@ import { applyAll, failures, ip, refusedWith } from './law.js'
 const lo = 1
 const foreignProtocol = 0x99
 const absentInterface = 4711
-/** For the kernel's worker; met by broken runs only. */
+/** Longest wait for the kernel's worker. Only broken runs reach it. */
 const routeLimitMs = 10_000
 
 function route(address: string, more: Partial<LocalRoute> = {}): LocalRoute {
@@ -32,7 +32,7 @@ async function localRoutes(routes: Routes, family: IpFamily): Promise<readonly L
   return Array.from({ length: cursor.length }, (_, i) => cursor.route(i))
 }
 
-/** The routes that a law made: those of the two test protocols, by address text. */
+/** The routes of a law: those of the two test protocols, by address text. */
 async function madeRoutes(routes: Routes, family: IpFamily): Promise<readonly LocalRoute[]> {
   const made = (await localRoutes(routes, family)).filter(
     ({ protocol }) => protocol === viaductRouteProtocol || protocol === foreignProtocol,

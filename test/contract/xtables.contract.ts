@@ -30,7 +30,7 @@ interface Lab {
   readonly family: IpFamily
   readonly xtables: Xtables
   readonly other: OtherProgram
-  /** A client that knows nothing of what the first one wants. */
+  /** A client without the desired content of the first one. */
   readonly restarted: () => Xtables
   readonly of: (table: XtTableName) => Xtables
 }
@@ -39,7 +39,7 @@ type Law = (name: string, run: (lab: Lab) => Promise<void>) => void
 
 const nothingDrifted = { missing: [], changed: [] }
 
-/** The chains that are not the kernel's, and those of the kernel that have rules. */
+/** The user chains, and the built-in chains that have rules. */
 async function content({ other }: Lab): Promise<Readonly<Record<string, readonly string[]>>> {
   const builtIn = new Set<string>(xtHooks.nat)
   const chains = Object.entries(await other.list())

@@ -65,7 +65,7 @@ for (const access of accesses)
       await server.line((text) => text === line, from)
     }
 
-    /** Of versions that come after `former` changes. */
+    /** With resource versions after `former` changes. */
     async function startServer(endpoints: readonly string[], former = 0): Promise<void> {
       server = node.start(process.execPath, serverFile, String(port), ...access.server)
       await tell('put', 'Node', apiNode('node-a'))
@@ -80,7 +80,7 @@ for (const access of accesses)
       return [...rules.matchAll(/--to-destination (\S+)/g)].map(([, to = '']) => to).toSorted()
     }
 
-    /** Waits until the rules have these endpoints, and no other. */
+    /** Waits until the rules have exactly these endpoints. */
     async function haveEndpoints(...expected: readonly string[]): Promise<void> {
       await afterSyncs(agent, ruleEndpoints, (found) => found.join(' ') === expected.join(' '))
     }

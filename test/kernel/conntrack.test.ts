@@ -41,7 +41,7 @@ const families = [
 ] as const
 type Family = (typeof families)[number]
 
-/** A client of the service, and its endpoints, which answer with their own address. */
+/** A client of the service, and endpoints that answer with their own address. */
 class ServiceOnLoopback {
   readonly #family: Family
   readonly #sockets: Socket[] = []
@@ -75,7 +75,7 @@ class ServiceOnLoopback {
     return this.#bind(this.#family.client, 0)
   }
 
-  /** Puts the rule that leads the VIP's port 53 to this endpoint in the place of the one before. */
+  /** Replaces the rule that translates the VIP's port 53 with one to this endpoint. */
   async leadTo(endpoint: IpAddress): Promise<void> {
     const { iptables, vip } = this.#family
     const match = ['-d', vip, '-p', 'udp', '--dport', '53']
@@ -84,14 +84,14 @@ class ServiceOnLoopback {
     await mustRun([iptables, '-t', 'nat', '-A', 'OUTPUT', ...match, ...target])
   }
 
-  /** Who answers. */
+  /** The endpoint that answers. */
   async ask(client: Socket): Promise<string> {
     client.send('?', 53, this.#family.vip)
     const [answer]: unknown[] = await once(client, 'message')
     return String(answer)
   }
 
-  /** Sends without waiting for anybody. */
+  /** Sends without waiting for an answer. */
   async call(client: Socket): Promise<void> {
     await new Promise((sent) => client.send('?', 53, this.#family.vip, sent))
   }
@@ -172,7 +172,7 @@ function flow(number: number): ModelFlow {
   }
 }
 
-/** The first two endpoints of a service; the third has gone. */
+/** The first two endpoints of a service; the third was removed. */
 function frontendOf(service: number): ConntrackFrontend {
   return {
     protocol: 'udp',

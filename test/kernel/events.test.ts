@@ -13,7 +13,7 @@ const agentFile = join(treeRoot, 'dist/agent.js')
 const serverFile = join(treeRoot, 'out/ts/test/support/fake-api-program.js')
 const port = 8001
 
-/** What differs from one Event to the next. */
+/** The fields that differ between Events. */
 function gist(event: Document): Document {
   const { type, reason, action, regarding, note, series } = event
   return { type, reason, action, regarding, note, ...(series === undefined ? {} : { series }) }

@@ -17,7 +17,7 @@ const pods = ['10.1.0.1', '10.1.0.2'] as const
 const agentFile = join(treeRoot, 'dist/agent.js')
 const limitMs = 30_000
 
-/** The table of kube-proxy 1.36 for that Service: layout and priorities of the specification, 5.2 and 5.3. */
+/** The table of kube-proxy 1.36 for this Service, with its layout and hook priorities. */
 const kubeProxyTable = `
 table ip kube-proxy {
   map service-ips { type ipv4_addr . inet_proto . inet_service : verdict; elements = {

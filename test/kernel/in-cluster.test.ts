@@ -15,7 +15,7 @@ import { treeRoot } from '../support/tree.js'
 const agentFile = join(treeRoot, 'dist/agent.js')
 const serverFile = join(treeRoot, 'out/ts/test/support/fake-api-program.js')
 const serviceAccount = '/var/run/secrets/kubernetes.io/serviceaccount'
-/** Where the server listens, and where the Service is that leads there. */
+/** Address of the server, and of the Service in front of it. */
 const [serverPort, servicePort] = [9443, 8443]
 const way = ['OUTPUT', '-p', 'tcp', '-d', '127.0.0.1', '--dport', String(servicePort)]
 const firstWay = [...way, '-j', 'DNAT', '--to-destination', `127.0.0.1:${serverPort}`]
@@ -63,7 +63,7 @@ describe('the agent in a pod', { timeout: 120_000 }, () => {
     await tell('put', 'EndpointSlice', { ...slice, ports })
   }
 
-  /** A server of versions that come after `former` changes. */
+  /** A server with resource versions after `former` changes. */
   async function startServer(services: Readonly<Record<string, string>>, former = 0): Promise<void> {
     const options = join(folder, 'server.json')
     writeFileSync(options, JSON.stringify({ certificate, authorization: `Bearer ${token}` }))

@@ -17,7 +17,7 @@ import { cidr } from '../support/routes.js'
 
 requireFreshNamespace()
 
-/** As many as a set takes that was made for few. */
+/** The limit of a set that was created for few entries. */
 const taken = 65_536
 const all = 75_000
 const port = 53
@@ -49,7 +49,7 @@ async function adopt(table: IpsetTable, { ipset }: Kernel): Promise<readonly str
   return [...table.adopt(dumped, { keepLeftovers: false })].map(([kind, count]) => `${kind} ${count}`)
 }
 
-/** Returns the operations that were applied, but for entries. */
+/** Returns the applied operations, without those on entries. */
 async function settle(table: IpsetTable, { ipset }: Kernel): Promise<readonly string[]> {
   const done: string[] = []
   for (const plan of [() => table.planSets(), () => table.planAdds(), () => table.planDeletes()]) {
@@ -61,7 +61,7 @@ async function settle(table: IpsetTable, { ipset }: Kernel): Promise<readonly st
   return done
 }
 
-/** Sends to entries of the set until `isDone`; a packet that the rule does not let pass is an error of the call. */
+/** Sends to entries of the set until `isDone`. A packet that the rule drops fails the call. */
 class Prober {
   sent = 0
   readonly errors: string[] = []
@@ -112,7 +112,7 @@ describe('sets of ipvs mode on the kernel', () => {
   const headerOf = async (family: IpFamily): Promise<IpsetHeader | undefined> =>
     (await kernel.ipset.sets()).find(({ name }) => name === setName('clusterIP', family))
 
-  /** What goes to the network and is not in the set is dropped. */
+  /** Drops packets to the network that are not in the set. */
   const dropOthers = async (family: IpFamily): Promise<void> => {
     await mustRun([
       'ip',

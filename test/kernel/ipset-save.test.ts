@@ -89,7 +89,7 @@ const examples: readonly Example[] = [
   },
 ]
 
-/** Random in each set are its hash's start and the sizes of its buckets; the order of entries follows from them. */
+/** The hash seed and bucket sizes are random in each set, and with them the order of entries. */
 async function save(name: string): Promise<readonly string[]> {
   const stdout = await mustRun(['ipset', 'save', name])
   const lines = stdout.split('\n').filter((line) => line !== '')

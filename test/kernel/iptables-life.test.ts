@@ -41,7 +41,7 @@ function manifest(addresses: readonly string[]): string {
   return `${JSON.stringify(service)}\n---\n${JSON.stringify(slice)}\n`
 }
 
-/** A node between a client and its pods, with rules of its own. */
+/** A node between a client and its pods, with its own rules. */
 class Lab {
   readonly folder = mkdtempSync(join(tmpdir(), 'viaduct-life-'))
   readonly node: Namespace
@@ -88,13 +88,13 @@ class Lab {
     renameSync(join(this.folder, 'next.yaml'), join(this.manifests, 'web.yaml'))
   }
 
-  /** iptables-save of the legacy tables, with counters, without what tells the time. */
+  /** iptables-save of the legacy tables, with counters, without time stamps. */
   async save(): Promise<readonly string[]> {
     const text = await this.node.must('iptables-legacy-save', '-c')
     return text.split('\n').filter((line) => line !== '' && !line.startsWith('#'))
   }
 
-  /** The agent, traced: which programs it executes, and which socket options it sets. */
+  /** The agent under a trace of executed programs and socket options. */
   start(name: string, flags: readonly string[] = [], environment: readonly string[] = []): Agent {
     const trace = join(this.folder, `${name}.trace`)
     const traced = ['strace', '-D', '-f', '--seccomp-bpf', '-o', trace, '-e', 'trace=execve,setsockopt']
@@ -142,7 +142,7 @@ class Agent {
     for (const family of ['IPv4', 'IPv6']) await this.line(0, '"Sync done"', `"${family}"`, '"complete":true')
   }
 
-  /** Stops it, and returns how often it replaced a table, and what it executed. */
+  /** Stops it. Returns the number of table replacements and the executed programs. */
   async stop(): Promise<{ readonly replaced: number; readonly executed: readonly string[] }> {
     this.#program.signal('SIGTERM')
     assert.equal((await this.#program.ended).code, 0)
@@ -367,7 +367,7 @@ function withoutCounters(line: string): string {
   return line.replace(/^\[\d+:\d+\] /, '').replace(/ \[\d+:\d+\]$/, '')
 }
 
-/** Rules as kube-proxy makes them: web, with one endpoint, and a Service that has gone since. */
+/** Rules of kube-proxy: web, with one endpoint, and a Service that was deleted since. */
 function kubeProxyTables(): string {
   const hash = 'LOLE4ISW44XBNF3G'
   const gone = 'XPGD46QRK7WJZT7O'

@@ -34,7 +34,7 @@ const addresses = {
   ipv6: { service: (i: number) => `fd00:96::${i}`, pod: (i: number) => `fd00:1::${i}` },
 } as const
 
-/** The tables of one family, with what the engine has around them. */
+/** The tables of one family in an engine. */
 class Lab {
   readonly log = new MemoryLog()
   readonly family: IpFamily
@@ -76,7 +76,7 @@ class Lab {
     this.ledger.setSkeleton(compileSkeleton(this.#settings))
   }
 
-  /** Service number `i` with session affinity. `spoil`: the kernel refuses its list, whose name is that of a folder. */
+  /** Service number `i` with session affinity. `spoil`: the kernel refuses its list, because a folder has the name. */
   claim(i: number, { spoil = false } = {}): ServicePortKey {
     const { service: serviceAddress, pod } = addresses[this.family]
     const service = `default/service-${i}`

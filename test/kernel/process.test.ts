@@ -11,7 +11,7 @@ import { treeRoot } from '../support/tree.js'
 
 const agentFile = join(treeRoot, 'dist/agent.js')
 
-/** Prints what comes to a datagram socket of that path, a line each. */
+/** Prints the datagrams to a socket of this path, one per line. */
 const receiver =
   '$| = 1; socket(S, AF_UNIX, SOCK_DGRAM, 0); bind(S, sockaddr_un($ARGV[0])) or die $!; print "bound\\n"; while (defined recv(S, $_, 4096, 0)) { print "$_\\n" }'
 

@@ -29,7 +29,7 @@ const webSlice = apiSlice('web-1', 'web', ['10.1.0.1'])
 type Kind = 'Node' | 'Service' | 'EndpointSlice'
 type Document = Readonly<Record<string, unknown>>
 
-/** Where the agent gets its objects from. */
+/** The source of the agent's objects. */
 interface World {
   readonly arguments: readonly string[]
   put(kind: Kind, document: Document): Promise<void>

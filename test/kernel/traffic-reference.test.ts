@@ -5,7 +5,7 @@ import { trafficTable, type TrafficGroup } from '../traffic/table/index.js'
 
 const protocols = ['TCP', 'UDP'] as const
 
-/** Without what only an agent has: health checks, and order between two Services that want the same frontend. */
+/** Without the parts of an agent: health checks, and precedence between two Services with the same frontend. */
 function withoutAgent(group: TrafficGroup): TrafficGroup {
   const rows = group.cases.map((row) => ({
     ...row,

@@ -30,7 +30,7 @@ const addresses = {
 const sourcePort = 4000
 const destinationPort = 5000
 
-/** Does nothing, and the next rule is asked. */
+/** Does nothing; the next rule follows. */
 const nothing = { kind: 'mark', value: 0, mask: 0 } as const
 const set = (chain: string, ...rules: readonly XtRule[]): XtOp => ({ op: 'set-chain', chain, rules })
 const dnat = (server: string, rule: Omit<XtRule, 'target'> = {}): XtRule => ({
@@ -46,7 +46,7 @@ const jump = (chain: string): XtRule => ({ target: { kind: 'jump', chain } })
 
 type Case = readonly [what: string, rule: Omit<XtRule, 'target'>, matches: boolean]
 
-/** Asked of a datagram from client:4000 to the first server:5000 on its way out by lo. */
+/** Applied to a datagram from client:4000 to the first server:5000, sent through lo. */
 function matchCases(family: IpFamily): readonly Case[] {
   const { client, servers, bits } = addresses[family]
   const source = { address: ip(client), prefixLength: bits }
@@ -94,7 +94,7 @@ async function bind(socket: Socket, port: number, address: string): Promise<void
   await once(socket, 'listening')
 }
 
-/** One datagram from the client, and its way through the kernel is over when it has arrived. */
+/** Sends one datagram from the client. The kernel has processed it when it arrives. */
 async function sendDatagram(family: IpFamily, server: string, from: string): Promise<void> {
   const type = family === 'ipv4' ? 'udp4' : 'udp6'
   const [receiver, sender] = [createSocket(type), createSocket(type)]
@@ -110,7 +110,7 @@ async function sendDatagram(family: IpFamily, server: string, from: string): Pro
   }
 }
 
-/** The address that the server of a connection has; throws the error of connect(). */
+/** The address of a connection's server. Throws the error of connect(). */
 async function backendOf(host: string, port: number, localAddress: string): Promise<string> {
   const socket = connect({ host, port, localAddress })
   try {
@@ -122,7 +122,7 @@ async function backendOf(host: string, port: number, localAddress: string): Prom
   }
 }
 
-/** Packets that each rule of a chain counted. */
+/** Packet counts of a chain's rules. */
 async function counts(family: IpFamily, table: XtTableName, chain: string): Promise<readonly number[]> {
   const text = await save(family, table, '-c')
   return [...text.matchAll(/^\[(\d+):\d+\] -A (\S+) /gm)]

@@ -108,7 +108,7 @@ const filterOps: readonly XtOp[] = [
   { op: 'set-chain', chain: 'KUBE-SERVICES', rules: [{ protocol: 'sctp', target: { kind: 'reject' } }] },
 ]
 
-/** Of one family; chains in the order in which iptables keeps them when it reads. */
+/** The tables of one family, with chains in the order of iptables. */
 function natText({ virtual, backends, bits }: Addresses, pods: string, mask: string): string {
   const [first, second] = backends.map((address) =>
     address.includes(':') ? `[${address}]:8080` : `${address}:8080`,
@@ -165,7 +165,7 @@ const filterText = (reject: string): string => `*filter
 COMMIT
 `
 
-/** Without the lines that say who printed it, and when. */
+/** Without the lines with program and time. */
 async function saved(family: IpFamily, table: 'nat' | 'filter'): Promise<string> {
   const lines = (await save(family, table, '-c')).split('\n')
   return `${lines.filter((line) => !line.startsWith('#')).join('\n')}\n`
