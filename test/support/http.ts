@@ -87,6 +87,23 @@ export async function freePort(): Promise<number> {
   return port
 }
 
+/**
+ * Resolves when this process has read and handled all that its other connections over loopback had sent before. The kernel delivers
+ * at once, and each turn of the event loop reads every socket that has something: an echo cannot come back before the rest is
+ * read. The second round trip leaves whole turns for what follows from reading.
+ */
+export async function settledSockets(): Promise<void> {
+  const { port, server } = await occupy()
+  server.on('connection', (socket) => socket.pipe(socket))
+  const socket = await connected(port)
+  for (let round = 0; round < 2; round++) {
+    socket.write('x')
+    await once(socket, 'data')
+  }
+  socket.destroy()
+  await close(server)
+}
+
 /** Reached by broken runs only, which then name the test instead of hanging. */
 const hangMs = 60_000
 
