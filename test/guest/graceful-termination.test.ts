@@ -157,8 +157,8 @@ async function ask(session: string, of: Case): Promise<string> {
 }
 
 /**
- * A pod with two open connections dies and leaves its Service. One client asks in vain, until the real server goes; what the
- * other is told then, at its first request.
+ * A pod with two open connections dies and leaves its Service. One client asks in vain until the real server goes. Resolves with
+ * the outcome of the other client's first request after that.
  */
 async function askDying(of: Case): Promise<{ readonly outcome: ProbeOutcome; readonly afterMs: number }> {
   const [chosen, other] = await openSession('in vain', of)
