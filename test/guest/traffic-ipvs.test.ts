@@ -4,7 +4,7 @@ import { trafficTable } from '../traffic/table/index.js'
 import { inIpvs } from '../traffic/table-in-ipvs.js'
 import { AgentSubject, runTable } from '../traffic/table-runner.js'
 
-/** Cases by the names of their groups. VIADUCT_WHOLE_TABLE=1 runs them all: docs/ipvs.md says how, and what came of it. */
+/** Cases by the names of their groups. VIADUCT_WHOLE_TABLE=1 runs them all: docs/ipvs.md has the command and the result. */
 const chosen: ChosenCases = {
   'local traffic known by ClusterCIDR': [
     'policy Cluster: everybody to every frontend',

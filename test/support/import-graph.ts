@@ -28,7 +28,7 @@ export interface Import {
   readonly from: string
   /** Path from the root of the tree, `.ts`; or the specifier itself when it is a package. */
   readonly to: string
-  /** Of types alone: nothing is left of it when the program runs. */
+  /** Imports types alone, which do not exist when the program runs. */
   readonly isType: boolean
 }
 

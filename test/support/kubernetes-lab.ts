@@ -120,7 +120,7 @@ export class KubernetesLab {
   readonly crashes: unknown[] = []
   /** Takes the events after they were noted. */
   deliver: (events: readonly ObjectEvent[]) => void = () => undefined
-  /** What the source told of its requests. */
+  /** The requests that the source reported. */
   readonly requests: RequestReport[] = []
   /** From 0 to below 1; of the source. */
   random: () => number = () => 0

@@ -75,7 +75,7 @@ export class MemoryLog implements AdjustableLog {
   }
 }
 
-/** Health checks that nobody can ask, by what they were told last. */
+/** Health checks without servers: the last counts that they received. */
 export class MemoryHealthChecks implements HealthCheckListeners {
   checks: Parameters<HealthCheckListeners['sync']>[0] = new Map()
   addresses: Parameters<HealthCheckListeners['sync']>[1] = []
@@ -98,7 +98,7 @@ export class PipelineLab {
   readonly registry = new Registry()
   readonly synchronizer: Synchronizer
   readonly crashes: unknown[] = []
-  /** What was told of objects beside the log. */
+  /** Reports about objects, apart from the log. */
   readonly events: EventReport[] = []
   /** What health checks of Services say of the data plane: asked at any time. */
   readonly isHealthy = { ipv4: () => true, ipv6: () => true }

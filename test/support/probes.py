@@ -1,4 +1,4 @@
-"""Program: servers that say who they are and whom they see, and probes that say what came of a request.
+"""Program: servers that report their own name and the address of their client, and probes that report the result of a request.
 
 One JSON object a line on standard input is a request, one a line on standard output is its answer; both carry `id`. Requests
 run side by side. Python, because Node has no SCTP and no raw sockets, and takes long to start in the guest.
@@ -94,7 +94,7 @@ def answer_datagrams(listener):
         except BlockingIOError:
             return
         except OSError as error:
-            # The reply cannot leave: the client sees silence, and the reason is told.
+            # The reply cannot leave: the client sees silence, and the test's output has the reason.
             print(f"no reply from {listener.getsockname()}: {error}", file=sys.stderr)
 
 
@@ -110,7 +110,7 @@ serving = set()
 
 
 async def answer_lines(connection, peer):
-    """Says who it is for every line until the client goes, in whatever way it goes."""
+    """Answers every line with its own name until the client closes or resets the connection."""
     with connection:
         try:
             while await receive(connection):
@@ -164,7 +164,7 @@ async def connect(request):
 
 
 def forget_late(sock):
-    """What comes for an earlier request is no answer to the next one."""
+    """Discards late answers to earlier requests."""
     while sock.type == socket.SOCK_DGRAM:
         try:
             sock.recv(65536)
@@ -187,7 +187,7 @@ async def ask(sock):
     try:
         return {"kind": "answer", **json.loads(text)}
     except ValueError:
-        # Somebody who is none of our servers.
+        # The answer comes from a program that is not one of these servers.
         return {"kind": "answer", "by": f"a stranger: {text[:60]!r}", "sees": "", "seesPort": 0}
 
 
@@ -264,7 +264,7 @@ async def run(request):
         else:
             result = {"kind": "error", "code": errno.errorcode.get(error.errno, str(error))}
     except Exception:
-        # A fault of this program: it ends, so that whoever waits for the answer sees why.
+        # A fault of this program: it ends, so that the caller sees the reason.
         traceback.print_exc()
         os._exit(70)
     print(json.dumps({"id": request["id"], **result}), flush=True)

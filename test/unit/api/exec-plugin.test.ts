@@ -1,10 +1,11 @@
 // Credentials from a program: each test writes one.
 import assert from 'node:assert/strict'
-import { chmodSync } from 'node:fs'
+import { chmodSync, existsSync } from 'node:fs'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { ConfigError } from '../../../src/errors.js'
 import type { ClientOptions, Login } from '../../../src/api/client-options.js'
 import { makeCertificate } from '../../support/certificates.js'
+import { until } from '../../support/http.js'
 import { KubeconfigFolder } from '../../support/kubeconfig-folder.js'
 
 const { signal } = new AbortController()
@@ -137,12 +138,15 @@ describe('an exec plugin', () => {
     assert.equal(tokenOf(await login), 'Bearer abc')
   })
 
-  it('fails its request at once when the agent stops', async () => {
+  it('is killed when the agent stops, and its request fails', async () => {
     const end = new AbortController()
-    const options = await open('', {}, `echo waits > '${folder.file('waits')}'; while :; do sleep 1; done`)
+    const options = await open('', {}, `echo $$ > '${folder.file('running')}'; exec sleep infinity`)
     const login = options.login(end.signal)
+    const pid = (): string => folder.lines('running').join('')
+    await until(() => pid() !== '')
     end.abort()
     await assert.rejects(login, ConfigError)
+    await until(() => !existsSync(`/proc/${pid()}`))
   })
 })
 

@@ -3,13 +3,12 @@ import assert from 'node:assert/strict'
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { afterEach, describe, it } from 'node:test'
-import { setImmediate } from 'node:timers/promises'
 import { Registry } from 'prom-client'
 import { resolveConfig } from '../../../src/config/index.js'
 import { StateReporter } from '../../../src/log.js'
 import { openMetrics } from '../../../src/metrics/index.js'
 import { AgentServers, BoundServer, HealthCheckServers } from '../../../src/server/index.js'
-import { ask, connected, freePort, readUntil, until } from '../../support/http.js'
+import { ask, connected, freePort, readUntil, settledSockets, until } from '../../support/http.js'
 import { ManualClock } from '../../support/manual-clock.js'
 import { ip, MemoryLog } from '../../support/pipeline-lab.js'
 
@@ -31,11 +30,6 @@ async function client(port: number): Promise<Socket> {
   const socket = await connected(port)
   stops.push(() => socket.destroy())
   return socket
-}
-
-/** Enough turns of the event loop to deliver all data between two sockets of this process. */
-async function quiet(): Promise<void> {
-  for (let i = 0; i < 50; i++) await setImmediate()
 }
 
 interface Bench {
@@ -84,7 +78,7 @@ describe('a flooded server', () => {
     socket.write(requests(1900))
     for (let count = 1; count <= 3; count++) {
       await until(() => begun.length >= count)
-      await quiet()
+      await settledSockets()
       assert.equal(begun.length, count)
       begun.at(-1)?.end('here')
     }
@@ -95,13 +89,13 @@ describe('a flooded server', () => {
     const socket = await client(port)
     socket.write('POST /metrics HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx'.repeat(500))
     await until(() => begun.length >= 2)
-    await quiet()
+    await settledSockets()
     assert.equal(begun.length, 2)
     for (let count = 0; count < 8; count++) {
       begun[count]?.end('here')
       await until(() => begun.length > count + 1)
     }
-    await quiet()
+    await settledSockets()
     assert.equal(begun.filter((response) => !response.writableEnded).length, 2)
   })
 
@@ -110,10 +104,10 @@ describe('a flooded server', () => {
     const socket = await client(port)
     const [text, half] = [requests(3), requests(1).length - 1]
     socket.write(text.slice(0, half))
-    await quiet()
+    await settledSockets()
     socket.write(text.slice(half))
     await until(() => begun.length > 0)
-    await quiet()
+    await settledSockets()
     assert.equal(begun.length, 1)
   })
 
@@ -122,14 +116,14 @@ describe('a flooded server', () => {
     const greedy = [await client(port), await client(port), await client(port)]
     for (const socket of greedy) socket.write(requests(500))
     await until(() => paths.length >= turnsPerPeriod)
-    await quiet()
+    await settledSockets()
     assert.equal(paths.length, turnsPerPeriod)
     const modest = ask(port, { path: '/modest' })
-    await quiet()
+    await settledSockets()
     assert.equal(paths.length, turnsPerPeriod)
     await clock.advance(periodMs)
     await until(() => paths.length >= 2 * turnsPerPeriod)
-    await quiet()
+    await settledSockets()
     assert.equal(paths.length, 2 * turnsPerPeriod)
     assert.ok(paths.indexOf('/modest') < turnsPerPeriod + greedy.length + 1)
     assert.equal((await modest).body, 'here')
@@ -142,13 +136,13 @@ describe('a flooded server', () => {
     for (const path of waiting) {
       const socket = await client(port)
       socket.write(requests(1, path))
-      await quiet()
+      await settledSockets()
     }
     for (let i = 0; i < 20; i++) (await client(port)).on('error', () => {}).write(requests(1, '/late'))
-    await quiet()
+    await settledSockets()
     for (let i = 0; i < limit / turnsPerPeriod + 1; i++) {
       await clock.advance(periodMs)
-      await quiet()
+      await settledSockets()
     }
     assert.deepEqual(paths, waiting)
   })
@@ -159,10 +153,10 @@ describe('a flooded server', () => {
     socket.write(requests(1900))
     await until(() => begun.length >= turnsPerPeriod)
     socket.destroy()
-    await quiet()
+    await settledSockets()
     for (let i = 0; i < 10; i++) {
       await clock.advance(periodMs)
-      await quiet()
+      await settledSockets()
     }
     assert.ok(begun.length <= 2 * turnsPerPeriod, `${begun.length} replies`)
     assert.equal((await answeredAfter(clock, port)).body, 'here')
@@ -200,7 +194,7 @@ describe('flooded health checks of Services', () => {
     for (const port of ports) (await client(port)).write(requests(500, '/'))
     for (let period = 1; period <= 3; period++) {
       await until(() => asked >= period * turnsPerPeriod)
-      await quiet()
+      await settledSockets()
       assert.equal(asked, period * turnsPerPeriod)
       await clock.advance(periodMs)
     }
@@ -229,7 +223,7 @@ describe('health checks of many Services', () => {
     const prober = await client(port)
     prober.write(requests(500, '/'))
     await until(() => asked >= 20)
-    await quiet()
+    await settledSockets()
     assert.equal(asked, 20)
   })
 })
@@ -268,13 +262,13 @@ describe('flooded /metrics', () => {
     await servers.start(Promise.resolve())
     const first = Array.from({ length: 8 }, async () => await ask(port, { path: '/metrics' }))
     await until(() => renderings.length > 0)
-    await quiet()
+    await settledSockets()
     assert.equal(renderings.length, 1)
     renderings[0]?.('one')
     for (const reply of await Promise.all(first)) assert.equal(reply.body, 'one')
     await clock.advance(periodMs)
     const second = Array.from({ length: 8 }, async () => await ask(port, { path: '/metrics' }))
-    await quiet()
+    await settledSockets()
     assert.equal(renderings.length, 1)
     await clock.advance(100)
     assert.equal(renderings.length, 2)
