@@ -15,7 +15,7 @@ export {
   disownBatch,
   planBatch,
 } from './object-batch.js'
-export { Holdings, ObjectTable, type TrackedObject } from './object-table.js'
+export { Holdings, KernelObject, ObjectTable, type TrackedObject } from './object-table.js'
 export { BoundedRunner, type BoundedRunnerOptions } from './bounded-runner.js'
 export { type Change, applyEvents } from './changes.js'
 export { type Drift, DriftCounter } from './drift.js'
@@ -37,12 +37,13 @@ export {
   type OpenModeOptions,
 } from './mode.js'
 export { type OpenTrackerOptions, openTracker } from './open-tracker.js'
-export { type CountedOps, OperationCounts } from './operation-counts.js'
+export type { CountedOps, OperationCount } from './operation-counts.js'
+export { type OperationKind, Pass, PassHistory, type PassReason, type PassRecord } from './pass.js'
 export { inOverlappingCuts } from './overlapping-cuts.js'
 export type { Pipeline } from './pipeline.js'
 export { KernelQuestions, orRefusal } from './kernel-questions.js'
 export { RetryQueue } from './retry-queue.js'
 export { retryStart } from './retry-start.js'
-export { SyncReport, logFamily, reportSizes, worldSize } from './sync-report.js'
+export { logFamily, reportSizes, worldSize } from './sync-report.js'
 export { Synchronizer } from './synchronizer.js'
 export { traceRoute } from './trace-route.js'

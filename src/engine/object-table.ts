@@ -22,6 +22,29 @@ export interface TrackedObject<Id, State> {
   dropLeftover(): void
 }
 
+/** An object that is never a leftover: no reading finds it before it has a holder. */
+export abstract class KernelObject<Id, State> implements TrackedObject<Id, State> {
+  readonly id: Id
+  acknowledged: State
+  isStale = false
+  isCounted = false
+  seenIn = 0
+
+  constructor(id: Id, acknowledged: State) {
+    this.id = id
+    this.acknowledged = acknowledged
+  }
+
+  abstract get isAcknowledged(): boolean
+  abstract get isUnused(): boolean
+
+  get isLeftover(): boolean {
+    return false
+  }
+
+  dropLeftover(): void {}
+}
+
 /**
  * Kernel objects of one kind and family, by identity: which are there, which may need work, which were there at the start. An object
  * enters with its first holder or with the reading that finds it, and leaves when it is unused. Work is proportional to what changed,

@@ -3,6 +3,7 @@ import type { PacketTotals } from '../metrics/index.js'
 import type { NodeChange } from '../node/index.js'
 import type { ObjectEvent } from '../source/index.js'
 import type { FamilyHealth } from './backlog.js'
+import type { PassRecord } from './pass.js'
 
 /**
  * One family's way from events to the kernel, in one proxy mode. `runOnce` runs alone; everything else may come at any time,
@@ -21,6 +22,8 @@ export interface Pipeline {
   runOnce(): Promise<number | undefined>
   /** The whole world was in the kernel once. */
   readonly isInForce: boolean
+  /** The last passes, oldest first: some 60. */
+  readonly passes: readonly PassRecord[]
   /** Asked at any time. */
   readonly health: FamilyHealth
   /** In modes whose rules count them; asked at any time. */

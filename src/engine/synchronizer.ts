@@ -8,6 +8,7 @@ import { BoundedRunner } from './bounded-runner.js'
 import type { Clock } from '../clock.js'
 import { EventCounts } from './event-counts.js'
 import type { Mode, ModeWatch } from './mode.js'
+import type { PassRecord } from './pass.js'
 import type { Pipeline } from './pipeline.js'
 
 export interface SynchronizerOptions {
@@ -69,6 +70,12 @@ export class Synchronizer {
   /** Of each family that is programmed, IPv4 first. */
   get health(): readonly FamilyHealth[] {
     return this.#families.map(({ pipeline }) => pipeline.health)
+  }
+
+  /** The last passes of all families, oldest first: some 60 of each. */
+  get passes(): readonly PassRecord[] {
+    const records = this.#families.flatMap(({ pipeline }) => pipeline.passes)
+    return records.toSorted((a, b) => a.startSeconds - b.startSeconds)
   }
 
   /** Of all families together; undefined: the mode has no such rules. */

@@ -1,11 +1,10 @@
 import { createHash } from 'node:crypto'
-import { ObjectTable, type TrackedObject } from '../../engine/index.js'
+import { KernelObject, ObjectTable } from '../../engine/index.js'
 import type { XtHook, XtOp, XtRule } from '../../kernel/index.js'
 import type { ServicePortKey } from '../../model/index.js'
 
-/** A chain of ours. `acknowledged`: number of its rules as handed over by `ChainTable.take`; undefined: it was not, or is removed. */
-export class OwnChain implements TrackedObject<string, number | undefined> {
-  readonly id: string
+/** A chain of ours. `acknowledged`: number of its rules as handed over by `ChainTable.take`; undefined: it was not, or is removed. It is never a leftover: `prune` of a write removes chains of a former owner. */
+export class OwnChain extends KernelObject<string, number | undefined> {
   /** The route that claims it; undefined: the skeleton, a dispatch tree, or none. */
   owner: ServicePortKey | undefined
   /** Digest of its rules; undefined when it was not needed yet. */
@@ -14,13 +13,9 @@ export class OwnChain implements TrackedObject<string, number | undefined> {
   size: number | undefined
   /** Desired rules until `take` hands them over. */
   pending: readonly XtRule[] = []
-  acknowledged: number | undefined
-  isStale = false
-  isCounted = false
-  seenIn = 0
 
   constructor(name: string) {
-    this.id = name
+    super(name, undefined)
   }
 
   get isAcknowledged(): boolean {
@@ -30,13 +25,6 @@ export class OwnChain implements TrackedObject<string, number | undefined> {
   get isUnused(): boolean {
     return this.size === undefined && !this.isAcknowledged
   }
-
-  /** Chains of a former owner are not in the table: `prune` of the write removes them. */
-  get isLeftover(): boolean {
-    return false
-  }
-
-  dropLeftover(): void {}
 }
 
 /**

@@ -25,6 +25,10 @@ import {
   type HealthCheckListeners,
   KernelQuestions,
   openTracker,
+  Pass,
+  PassHistory,
+  type PassReason,
+  type PassRecord,
   type Pipeline,
   reportSizes,
   worldSize,
@@ -40,7 +44,7 @@ import {
   ServiceHealthChecks,
   type TrafficConfig,
 } from '../shared/index.js'
-import { reportPass } from './report.js'
+import { endPass } from './report.js'
 import { iptablesSettings, looksAtAddresses } from './node-settings.js'
 import { type IptablesDoors, IptablesTables } from './tables.js'
 import { PacketCounts } from './packet-counts.js'
@@ -78,6 +82,9 @@ interface State {
   readonly tables: IptablesTables
 }
 
+/** How the tables were looked at; `different`: another program changed one. */
+type Look = 'none' | 'cheap' | 'full' | 'different'
+
 /** Before the kernel that could not be read is asked again. */
 const retryMs = 1000
 
@@ -106,6 +113,7 @@ export class IptablesPipeline implements Pipeline {
   #isInForce = false
   #isStopping = false
   readonly #backlog: Backlog
+  readonly #history = new PassHistory()
   readonly #packets: PacketCounts
   readonly #lookTimes: LookTimes
   /** Listeners and flows that failed are tried again. */
@@ -184,6 +192,10 @@ export class IptablesPipeline implements Pipeline {
     return this.#isInForce
   }
 
+  get passes(): readonly PassRecord[] {
+    return this.#history.records
+  }
+
   get health(): FamilyHealth {
     return this.#backlog.health
   }
@@ -202,9 +214,8 @@ export class IptablesPipeline implements Pipeline {
     // Of the same turn as the events that `#claimDirty` takes: what comes meanwhile is the next run's.
     const known = this.#known
     if (known === 'nothing') return undefined
-    const { clock, family } = this.#options
-    const startMs = clock.now()
-    const oldestEventMs = this.#backlog.begin()
+    const { clock, metrics } = this.#options
+    const pass = new Pass({ ...this.#options, oldestEventMs: this.#backlog.begin() })
     const state = await this.#prepare(known)
     if (state === undefined) {
       this.#backlog.waitOn()
@@ -218,22 +229,23 @@ export class IptablesPipeline implements Pipeline {
     const isRenewed = this.#renewSettings(ledger)
     // Not at the start already: which addresses take node ports may depend on the Node.
     if (isRenewed && this.#settings?.localhostNodePorts === true) await this.#options.serveLocalhost()
+    pass.reason = this.#reasonOf(look, isRenewed)
     this.#tracker.mark(tables.dueRoutes())
-    const routes = await this.#claimDirty(state)
-    this.#options.metrics.dirtyRoutes.inc(routes)
+    const routes = await this.#claimDirty(state, pass)
+    metrics.dirtyRoutes.inc(routes)
     const isTakenOver = known === 'synced' && this.#takeOver(state)
     if (this.#isStopping) return undefined
     if (routes > 0 || isRenewed || isTakenOver || tables.isWriteDue) {
       const isFull = isTakenOver || isRenewed || look !== 'none'
-      const written = await tables.write({ mayPrune: known === 'synced' })
+      const written = await tables.write(pass, { mayPrune: known === 'synced' })
       this.#lookTimes.noteChange()
-      reportSizes(this.#options.metrics, ledger.sizes)
+      reportSizes(metrics, ledger.sizes)
       const sizes = {
         ...worldSize(this.#tracker),
         numFilterRules: ledger.countRules('filter'),
         numNATRules: ledger.countRules('nat'),
       }
-      reportPass(family, { startMs, oldestEventMs, routes, isFull, written, sizes }, this.#options)
+      this.#history.add(endPass(pass, { metrics, routes, isFull, written, sizes }))
       if (written !== undefined) await this.#settle(ledger)
       this.#isInForce ||= written !== undefined && this.#hasTakenOver
     } else if (!tables.isBehind && clock.now() >= this.#settleDueMs) {
@@ -242,6 +254,13 @@ export class IptablesPipeline implements Pipeline {
     if (tables.isBehind) this.#backlog.waitOn()
     else this.#backlog.settle()
     return Math.min(this.#lookTimes.nextInMs(), tables.nextInMs() ?? Infinity)
+  }
+
+  /** Why the pass in progress runs, before the service ports that are to be tried again are dirty. */
+  #reasonOf(look: Look, isRenewed: boolean): PassReason {
+    if (!this.#isInForce) return 'start'
+    if (this.#tracker.hasDirty || isRenewed) return 'change'
+    return look === 'full' || look === 'different' ? 'reconcile' : 'retry'
   }
 
   /** Everything that a pass needs to know of the kernel; undefined: it could not be read. */
@@ -290,7 +309,7 @@ export class IptablesPipeline implements Pipeline {
   }
 
   /** Resolves with the number of service ports that changed. */
-  async #claimDirty({ ledger, tables }: State): Promise<number> {
+  async #claimDirty({ ledger, tables }: State, pass: Pass): Promise<number> {
     const { clock } = this.#options
     let sliceStartMs = clock.now()
     const stagings: Promise<void>[] = []
@@ -301,7 +320,7 @@ export class IptablesPipeline implements Pipeline {
       tables.noteClaim(key)
       if (clock.now() - sliceStartMs < sliceMs) continue
       // While the next ones are compiled.
-      const staging = tables.stage()
+      const staging = tables.stage(pass)
       // What it may throw is thrown where it is waited for.
       staging.catch(() => {})
       stagings.push(staging)
@@ -333,7 +352,7 @@ export class IptablesPipeline implements Pipeline {
     return true
   }
 
-  async #look(tables: IptablesTables): Promise<'none' | 'cheap' | 'full' | 'different'> {
+  async #look(tables: IptablesTables): Promise<Look> {
     const look = this.#lookTimes.take()
     if (look === 'none') return look
     const isDifferent = look === 'full' ? await tables.compare() : await tables.check()

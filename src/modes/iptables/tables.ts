@@ -10,12 +10,14 @@ import type { Clock } from '../../clock.js'
 import {
   KernelQuestions,
   LeftOutObjects,
+  type Pass,
   RetryQueue,
   logFamily,
   sendTransaction,
   type ChainNames,
 } from '../../engine/index.js'
 import { describeKept } from '../shared/index.js'
+import { chainOperations, StagedOps } from './staged.js'
 
 /** The tables of one family. */
 export type IptablesDoors = Readonly<Record<IptablesTable, Xtables>>
@@ -38,6 +40,13 @@ export interface IptablesTablesOptions {
 /** What became of a pass, by table; a table that is absent had nothing to be told. */
 export type WriteReport = Partial<Record<IptablesTable, XtOutcome>>
 
+interface Write {
+  readonly pass: Pass
+  readonly mayPrune: boolean
+  /** Gets the outcome of each table. */
+  readonly report: WriteReport
+}
+
 /** So many take some milliseconds to be encoded. */
 const opsPerTurn = 256
 
@@ -56,8 +65,8 @@ export class IptablesTables {
   readonly #unpruned = new Set<IptablesTable>(['nat', 'filter'])
   readonly #retries: RetryQueue<IptablesTable>
   readonly #questions: KernelQuestions
-  /** Rules that a table was told of since it was written. */
-  readonly #staged: Record<IptablesTable, number> = { nat: 0, filter: 0 }
+  /** Operations that a table was handed since it was written. */
+  readonly #staged = { nat: new StagedOps(), filter: new StagedOps() }
   /** Chains that others jump to, as reported: keys of problems. */
   readonly #kept: Record<IptablesTable, readonly string[]> = { nat: [], filter: [] }
   readonly #leftOut: LeftOutObjects<ServicePortKey>
@@ -115,13 +124,14 @@ export class IptablesTables {
   }
 
   /** Tells the tables a part of what the next write brings about. A look in between would take it for drift. */
-  async stage(): Promise<void> {
+  async stage(pass: Pass): Promise<void> {
     const { doors, ledger } = this.#options
     for (const table of ['filter', 'nat'] as const) {
       const ops = ledger.takeChains(table)
       if (ops.length === 0) continue
       this.#owed.add(table)
-      this.#staged[table] += countRules(ops)
+      this.#staged[table].add(ops)
+      pass.print(chainOperations[table], ops)
       await doors[table].stage(ops)
     }
   }
@@ -134,18 +144,19 @@ export class IptablesTables {
    *
    * A service port with a rule that the kernel refuses is left out of both tables, and the others are written.
    */
-  async write({ mayPrune }: { readonly mayPrune: boolean }): Promise<WriteReport | undefined> {
+  async write(pass: Pass, { mayPrune }: { readonly mayPrune: boolean }): Promise<WriteReport | undefined> {
     const { ledger } = this.#options
     const report: WriteReport = {}
-    this.#isTranslating ||= await this.#apply('nat', mayPrune, report)
+    const write = { pass, mayPrune, report }
+    this.#isTranslating ||= await this.#apply('nat', write)
     if (!this.#isTranslating) return undefined
-    const isRefusing = await this.#apply('filter', mayPrune, report)
-    const isServing = await this.#apply('nat', mayPrune, report)
+    const isRefusing = await this.#apply('filter', write)
+    const isServing = await this.#apply('nat', write)
     if (!isServing) return undefined
     const isLeftOut = isRefusing && this.#owed.has('filter')
     if (ledger.hasSpentRefusals || isLeftOut) {
       ledger.dropRefusals()
-      if (!(await this.#apply('filter', mayPrune, report))) return undefined
+      if (!(await this.#apply('filter', write))) return undefined
     }
     if (!isRefusing || this.isBehind) return undefined
     this.#leftOut.settle()
@@ -196,17 +207,22 @@ export class IptablesTables {
   }
 
   /** False: the table could not be written. */
-  async #apply(table: IptablesTable, mayPrune: boolean, report: WriteReport): Promise<boolean> {
+  async #apply(table: IptablesTable, { pass, mayPrune, report }: Write): Promise<boolean> {
     const { ledger, metrics } = this.#options
     const ops = ledger.take(table)
     if (ops.length === 0 && !this.#owed.has(table)) return true
-    this.#staged[table] += countRules(ops)
+    this.#staged[table].add(ops)
+    pass.print(chainOperations[table], ops)
     const isPruned = mayPrune && this.#unpruned.has(table)
     const last = await this.#stageInTurns(table, ops)
     const options = isPruned ? { prune: this.#options.formerChains[table] ?? [] } : {}
-    const outcome = await this.#ask(table, async () => await this.#applyLeavingOut(table, last, options))
+    const outcome = await this.#ask(
+      table,
+      async () => await this.#applyLeavingOut(table, { ops: last, options, pass }),
+    )
     if (outcome instanceof KernelError) {
-      // What it was told it wants still.
+      // The addon keeps the operations for the next write.
+      pass.fail(outcome)
       this.#owed.add(table)
       metrics.iptablesRestoreFailures.inc()
       metrics.operation(`write-${table}`).failed.inc()
@@ -216,11 +232,13 @@ export class IptablesTables {
     if (isPruned) this.#unpruned.delete(table)
     metrics.xtablesLockWaitSeconds.observe(outcome.lockWaitMs / 1000)
     if (outcome.isWritten) metrics.operation(`write-${table}`).applied.inc()
-    if (ops.length > 0 || this.#staged[table] > 0) {
+    const staged = this.#staged[table]
+    if (staged.length > 0) {
       const rules = metrics.iptablesRules(table)
       rules.total.set(ledger.countRules(table))
-      rules.last.set(this.#staged[table])
-      this.#staged[table] = 0
+      rules.last.set(staged.rules)
+      pass.count(chainOperations[table], staged, { applied: staged.length, failures: [] })
+      this.#staged[table] = new StagedOps()
     }
     this.#reportKept(table, outcome.kept)
     report[table] = outcome
@@ -230,15 +248,18 @@ export class IptablesTables {
   /** Throws KernelError where the table cannot be written, whatever is left out. */
   async #applyLeavingOut(
     table: IptablesTable,
-    ops: readonly XtOp[],
-    options: XtApplyOptions,
+    {
+      ops,
+      options,
+      pass,
+    }: { readonly ops: readonly XtOp[]; readonly options: XtApplyOptions; readonly pass: Pass },
   ): Promise<XtOutcome> {
     const { doors, ledger } = this.#options
     let pending = ops
     return await sendTransaction({
       send: async () => await doors[table].apply(pending, options),
       leaveOut: async (error) => {
-        if (!(await this.#leaveOut(table, error))) return false
+        if (!(await this.#leaveOut(table, error, pass))) return false
         pending = ledger.take(table)
         return true
       },
@@ -247,12 +268,15 @@ export class IptablesTables {
   }
 
   /** Takes the service ports out of the ledger that have a rule that the kernel refuses. False: there is none. */
-  async #leaveOut(table: IptablesTable, error: KernelError): Promise<boolean> {
+  async #leaveOut(table: IptablesTable, error: KernelError, pass: Pass): Promise<boolean> {
     if (notOfRules.has(error.code)) return false
     const { doors, ledger } = this.#options
     const routes = ledger.leaveOut(table, await doors[table].refusals())
     if (routes === undefined) return false
-    for (const [route, refusal] of routes) this.#leftOut.add(route, refusal)
+    for (const [route, refusal] of routes) {
+      this.#leftOut.add(route, refusal)
+      pass.note(`${route}: ${refusal.message}`)
+    }
     for (const each of ['nat', 'filter'] as const) this.#owed.add(each)
     return true
   }
@@ -289,10 +313,6 @@ export class IptablesTables {
     }
     return await this.#questions.ask(about, async () => await question(this.#options.doors[table]))
   }
-}
-
-function countRules(ops: readonly XtOp[]): number {
-  return ops.reduce((sum, op) => sum + (op.op === 'remove-chain' ? 0 : op.rules.length), 0)
 }
 
 function isAny({ missing, changed }: XtDrift): boolean {

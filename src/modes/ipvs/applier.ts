@@ -1,19 +1,13 @@
 import type { IpFamily } from '../../address.js'
 import { KernelError } from '../../errors.js'
-import {
-  type BatchOutcome,
-  describeVirtualServer,
-  type Ipvs,
-  type IpvsOp,
-  type RouteOp,
-  type Routes,
-} from '../../kernel/index.js'
+import { type BatchOutcome, describeVirtualServer, type Ipvs, type Routes } from '../../kernel/index.js'
 import {
   type Confirmation,
   type CountedOps,
   inOverlappingCuts,
   KernelQuestions,
-  type SyncReport,
+  type OperationKind,
+  type Pass,
 } from '../../engine/index.js'
 import type { Entry } from './tables/entry.js'
 import type { IpvsLedger, LedgerCut } from './tables/ledger.js'
@@ -24,6 +18,7 @@ import type { FamilyMetrics } from '../../metrics/index.js'
 import type { Clock } from '../../clock.js'
 import type { Failures } from './failures.js'
 import { reportConflict } from '../shared/index.js'
+import { bindingOperations, serverOperations } from './operations.js'
 import type { Reconciler } from './reconciler.js'
 
 export interface IpvsApplierOptions {
@@ -39,16 +34,16 @@ export interface IpvsApplierOptions {
   readonly reconciler: Pick<Reconciler, 'noteChange' | 'requestAfterSurprise'>
 }
 
-/** What one pass did: the virtual servers and VIPs that it looked at. */
-export interface Pass {
-  readonly report: SyncReport
+/** The virtual servers and VIPs that one pass works on. */
+export interface Work {
+  readonly pass: Pass
   readonly entries: readonly Entry[]
   readonly vips: Set<Vip>
 }
 
-interface Sending {
-  readonly part: 'ipvs' | 'routes'
-  readonly ops: CountedOps<(IpvsOp | RouteOp)['op']>
+interface Sending<Op extends { readonly op: string }> {
+  readonly kind: OperationKind<Op>
+  readonly ops: CountedOps<Op>
   readonly send: () => Promise<BatchOutcome>
 }
 
@@ -76,45 +71,45 @@ export class IpvsApplier {
   }
 
   /** Adds and changes virtual servers, and binds nothing. */
-  async serve({ entries, report }: Pass): Promise<void> {
-    await this.#upsertInTurns(entries, async (cut) => void (await this.#applyServers(cut, report)))
+  async serve({ entries, pass }: Work): Promise<void> {
+    await this.#upsertInTurns(entries, async (cut) => void (await this.#applyServers(cut, pass)))
   }
 
   /** Makes virtual servers by mark, at first without real servers: EEXIST shows that another program has the mark. */
-  async makeMarks(entries: readonly Entry[], report: SyncReport): Promise<void> {
+  async makeMarks(entries: readonly Entry[], pass: Pass): Promise<void> {
     const { ledger } = this.#options
-    await this.#inCuts(entries, async (rest) => await this.#applyServers(ledger.planMarks(rest), report))
-    await this.#inCuts(entries, async (rest) => await this.#applyServers(ledger.planUpserts(rest), report))
+    await this.#inCuts(entries, async (rest) => await this.#applyServers(ledger.planMarks(rest), pass))
+    await this.#inCuts(entries, async (rest) => await this.#applyServers(ledger.planUpserts(rest), pass))
   }
 
   /**
    * Adds and changes, then binds what got its virtual server: a client of an unbound VIP tries again, one of a bound VIP
    * without virtual server is refused.
    */
-  async upsert(pass: Pass): Promise<void> {
-    await this.#upsertInTurns(pass.entries, async (cut) => {
-      await this.#applyServers(cut, pass.report)
-      await this.#bind(pass)
+  async upsert(work: Work): Promise<void> {
+    await this.#upsertInTurns(work.entries, async (cut) => {
+      await this.#applyServers(cut, work.pass)
+      await this.#bind(work)
     })
-    await this.#bind(pass)
+    await this.#bind(work)
   }
 
   /** Removes virtual servers, and unbinds last what nobody needs: one that a death leaves behind still carries the mark of ours (docs/adr/0005). */
-  async remove(pass: Pass): Promise<void> {
+  async remove(work: Work): Promise<void> {
     const { ledger, vips } = this.#options
     await this.#inCuts(
-      pass.entries,
-      async (rest) => await this.#applyServers(ledger.planRemovals(rest), pass.report),
+      work.entries,
+      async (rest) => await this.#applyServers(ledger.planRemovals(rest), work.pass),
     )
-    this.#takeVips(pass)
+    this.#takeVips(work)
     await this.#inCuts(
-      [...pass.vips],
-      async (rest) => await this.#applyBindings(vips.planUnbinds(rest), pass.report),
+      [...work.vips],
+      async (rest) => await this.#applyBindings(vips.planUnbinds(rest), work.pass),
     )
   }
 
   /** Last, as a loser that won may be told to work only when nothing is in its way. */
-  settle({ entries, vips }: Pass): void {
+  settle({ entries, vips }: Work): void {
     const { failures } = this.#options
     this.#reportConflicts(entries.filter(({ isStale }) => !isStale))
     failures.servers.settle(entries)
@@ -128,18 +123,18 @@ export class IpvsApplier {
       await inOverlappingCuts(group, { plan, apply, isStopping: () => this.#isStopping })
   }
 
-  async #bind(pass: Pass): Promise<void> {
+  async #bind(work: Work): Promise<void> {
     const { vips } = this.#options
     await this.#inCuts(
-      this.#takeVips(pass),
-      async (rest) => await this.#applyBindings(vips.planBinds(rest), pass.report),
+      this.#takeVips(work),
+      async (rest) => await this.#applyBindings(vips.planBinds(rest), work.pass),
     )
   }
 
   /** Those that may need work now. */
-  #takeVips(pass: Pass): readonly Vip[] {
+  #takeVips(work: Work): readonly Vip[] {
     const vips = this.#options.vips.takeDirty()
-    for (const vip of vips) pass.vips.add(vip)
+    for (const vip of vips) work.vips.add(vip)
     return vips
   }
 
@@ -151,19 +146,19 @@ export class IpvsApplier {
     }
   }
 
-  async #applyServers({ batch, rest }: LedgerCut, report: SyncReport): Promise<readonly Entry[]> {
+  async #applyServers({ batch, rest }: LedgerCut, pass: Pass): Promise<readonly Entry[]> {
     const { kernel, ledger, failures } = this.#options
     const send = async (): Promise<BatchOutcome> => await kernel.ipvs.apply(batch.ops)
-    const outcome = await this.#send({ part: 'ipvs', ops: batch.ops, send }, report)
+    const outcome = await this.#send({ kind: serverOperations, ops: batch.ops, send }, pass)
     if (outcome === undefined) ledger.disown(batch)
     else this.#note(failures.servers, ledger.confirm(batch, outcome))
     return rest
   }
 
-  async #applyBindings({ batch, rest }: VipCut, report: SyncReport): Promise<readonly Vip[]> {
+  async #applyBindings({ batch, rest }: VipCut, pass: Pass): Promise<readonly Vip[]> {
     const { kernel, vips, failures } = this.#options
     const send = async (): Promise<BatchOutcome> => await kernel.routes.apply(batch.ops)
-    const outcome = await this.#send({ part: 'routes', ops: batch.ops, send }, report)
+    const outcome = await this.#send({ kind: bindingOperations, ops: batch.ops, send }, pass)
     if (outcome === undefined) vips.disown(batch)
     else this.#note(failures.vips, vips.confirm(batch, outcome))
     return rest
@@ -178,17 +173,20 @@ export class IpvsApplier {
   }
 
   /** undefined: the batch could not be sent, or its answers were lost; a reconcile finds its effect. */
-  async #send({ part, ops, send }: Sending, report: SyncReport): Promise<BatchOutcome | undefined> {
+  async #send<Op extends { readonly op: string }>(
+    { kind, ops, send }: Sending<Op>,
+    pass: Pass,
+  ): Promise<BatchOutcome | undefined> {
     const { reconciler } = this.#options
     if (ops.length === 0) return { applied: 0, failures: [] }
     reconciler.noteChange()
-    const outcome = await this.#questions.ask({ key: `kernel ${part}` }, send)
+    const outcome = await this.#questions.ask({ key: `kernel ${kind.name}` }, send)
     if (outcome instanceof KernelError) {
       reconciler.requestAfterSurprise()
-      report.isFailed = true
+      pass.fail(outcome)
       return undefined
     }
-    report.count(ops, outcome)
+    pass.count(kind, ops, outcome)
     return outcome
   }
 

@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { IpFamily } from '../../address.js'
 import { KernelError } from '../../errors.js'
 import type { XtDrift, XtOp, Xtables } from '../../kernel/index.js'
+import { tableOperations, type TableWrite } from './operations.js'
 import type { Log, StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import {
@@ -12,7 +13,7 @@ import {
   ipvsTables,
   type UnfitSets,
 } from './compile/chains.js'
-import { KernelQuestions, type ModeKernel, logFamily, orRefusal } from '../../engine/index.js'
+import { KernelQuestions, type ModeKernel, type Pass, logFamily, orRefusal } from '../../engine/index.js'
 
 export interface IpvsChainsOptions {
   readonly family: IpFamily
@@ -71,7 +72,7 @@ export class IpvsChains {
    * Writes what is owed. While rules of iptables mode translate connections by themselves, nothing is written unless
    * `isComplete`: every virtual server stands. False: a table could not be written.
    */
-  async write({ isComplete }: { readonly isComplete: boolean }): Promise<boolean> {
+  async write(pass: Pass, { isComplete }: { readonly isComplete: boolean }): Promise<boolean> {
     if (!this.isWriteDue) return true
     this.#isBeside ??= await this.#findsIptablesMode()
     if (this.#isBeside === undefined) return false
@@ -79,7 +80,7 @@ export class IpvsChains {
     this.#isBeside = false
     let isDone = true
     for (const table of ipvsTables)
-      if (this.#owed.has(table)) isDone = (await this.#writeTable(table)) && isDone
+      if (this.#owed.has(table)) isDone = (await this.#writeTable(table, pass)) && isDone
     return isDone
   }
 
@@ -96,18 +97,22 @@ export class IpvsChains {
     return await this.#look(async (door) => ((await door.check()) ? undefined : await door.compare()))
   }
 
-  async #writeTable(table: IpvsTable): Promise<boolean> {
+  async #writeTable(table: IpvsTable, pass: Pass): Promise<boolean> {
     const { metrics } = this.#options
     const ops = this.#pending.get(table) ?? []
+    const write: TableWrite = { op: `write-${table}` }
     const outcome = await this.#ask(table, async (door) => await door.apply(ops))
     if (outcome instanceof KernelError) {
       metrics.iptablesRestoreFailures.inc()
-      metrics.operation(`write-${table}`).failed.inc()
+      pass.count(tableOperations, [write], {
+        applied: 0,
+        failures: [{ index: 0, error: outcome, unknown: false }],
+      })
       return false
     }
     this.#pending.delete(table)
     this.#owed.delete(table)
-    if (outcome.isWritten) metrics.operation(`write-${table}`).applied.inc()
+    if (outcome.isWritten) pass.count(tableOperations, [write], { applied: 1, failures: [] })
     return true
   }
 

@@ -115,6 +115,9 @@ function asPipeline(pipeline: IpvsPipeline): Pipeline {
     get isInForce() {
       return pipeline.isInForce
     },
+    get passes() {
+      return pipeline.passes
+    },
     get health() {
       return pipeline.health
     },

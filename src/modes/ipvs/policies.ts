@@ -29,7 +29,7 @@ import {
 import { IpvsChains } from './chains.js'
 import { IpvsMarks } from './marks.js'
 import { IpvsSets } from './sets.js'
-import { type HealthCheckListeners, KernelQuestions, type ModeKernel } from '../../engine/index.js'
+import { type HealthCheckListeners, KernelQuestions, type ModeKernel, type Pass } from '../../engine/index.js'
 import { machineAddresses } from '../../host/index.js'
 
 export interface IpvsPoliciesOptions {
@@ -208,9 +208,9 @@ export class IpvsPolicies {
   }
 
   /** Before these virtual servers by mark are made: their entries say that they are ours. False: something is missing. */
-  async admitMarks(entries: readonly Entry[]): Promise<boolean> {
+  async admitMarks(entries: readonly Entry[], pass: Pass): Promise<boolean> {
     this.#want(entries)
-    return await this.#sets.add()
+    return await this.#sets.add(pass)
   }
 
   /**
@@ -218,11 +218,11 @@ export class IpvsPolicies {
    * endpoint is refused before it is not served any more; one that got its first is not refused while chains are written. False:
    * something is missing.
    */
-  async admit(entries: readonly Entry[]): Promise<boolean> {
+  async admit(entries: readonly Entry[], pass: Pass): Promise<boolean> {
     this.#want(entries)
-    const isComplete = (await this.#sets.add()) && (await this.#sets.permit())
+    const isComplete = (await this.#sets.add(pass)) && (await this.#sets.permit(pass))
     this.#chains.leaveOut(this.#sets.gaps)
-    return (await this.#chains.write({ isComplete: false })) && isComplete
+    return (await this.#chains.write(pass, { isComplete: false })) && isComplete
   }
 
   /**
@@ -230,16 +230,16 @@ export class IpvsPolicies {
    */
   async settle(
     entries: readonly Entry[],
-    { isComplete }: { readonly isComplete: boolean },
+    { pass, isComplete }: { readonly pass: Pass; readonly isComplete: boolean },
   ): Promise<boolean> {
     for (const entry of entries) {
       const { acknowledged, isStale, wanted } = entry
       if (wanted === undefined && acknowledged === undefined && !isStale) this.#table.want(entry, [])
     }
-    const isDiscarded = await this.#sets.discard()
+    const isDiscarded = await this.#sets.discard(pass)
     if (isDiscarded) this.#marks.settle()
     if (!isComplete) return isDiscarded
-    const isWritten = await this.#chains.write({ isComplete: true })
+    const isWritten = await this.#chains.write(pass, { isComplete: true })
     if (isWritten) await this.#sets.destroyFormer()
     const { metrics } = this.#options
     for (const policy of ['internal', 'external'] as const)

@@ -1,7 +1,7 @@
 import type { IpFamily } from '../../address.js'
 import { KernelError } from '../../errors.js'
-import type { BatchOutcome, Ipset, IpsetOp } from '../../kernel/index.js'
-import { type Drift, KernelQuestions, OperationCounts, RetryQueue, logFamily } from '../../engine/index.js'
+import type { Ipset } from '../../kernel/index.js'
+import { type Drift, KernelQuestions, type Pass, RetryQueue, logFamily } from '../../engine/index.js'
 import type { DumpedSet, IpsetBatch, IpsetTable } from './tables/ipset-table.js'
 import type { SetState } from './tables/ipset-set.js'
 import { standInName } from './tables/ipset-exchange.js'
@@ -19,6 +19,7 @@ import {
 } from './compile/sets.js'
 import type { UnfitSets } from './compile/chains.js'
 import type { Clock } from '../../clock.js'
+import { setOperations } from './operations.js'
 
 export interface IpvsSetsOptions {
   readonly family: IpFamily
@@ -60,24 +61,25 @@ export class IpvsSets {
   }
 
   /** Makes sets, and adds what is wanted. False: the sets are to be read before it can go on. */
-  async add(): Promise<boolean> {
+  async add(pass: Pass): Promise<boolean> {
     const { table } = this.#options
     for (const set of this.#retries.due()) table.retry(set)
     const isSent =
-      (await this.#applyAll(() => table.planSets())) && (await this.#applyAll(() => table.planAdds()))
+      (await this.#applyAll(pass, () => table.planSets())) &&
+      (await this.#applyAll(pass, () => table.planAdds()))
     this.#reportTroubles()
     return isSent && !table.isStale
   }
 
   /** Deletes of what is not wanted the entries that keep clients from servers. False: a batch could not be sent. */
-  async permit(): Promise<boolean> {
-    return await this.#applyAll(() => this.#options.table.planDeletes(restrictingSets))
+  async permit(pass: Pass): Promise<boolean> {
+    return await this.#applyAll(pass, () => this.#options.table.planDeletes(restrictingSets))
   }
 
   /** Deletes what is not wanted, and so ends a pass. False: the sets are to be read before it can go on. */
-  async discard(): Promise<boolean> {
+  async discard(pass: Pass): Promise<boolean> {
     const { table } = this.#options
-    const isSent = await this.#applyAll(() => table.planDeletes())
+    const isSent = await this.#applyAll(pass, () => table.planDeletes())
     this.#reportTroubles()
     if (!isSent || table.isStale) return false
     this.#reportRecoveries()
@@ -132,25 +134,16 @@ export class IpvsSets {
   }
 
   /** False: a batch could not be sent. */
-  async #applyAll(plan: () => IpsetBatch): Promise<boolean> {
-    const { clock, table } = this.#options
+  async #applyAll(pass: Pass, plan: () => IpsetBatch): Promise<boolean> {
+    const { clock, ipset, table } = this.#options
     for (let batch = plan(); batch.ops.length > 0; batch = plan()) {
-      const outcome = await this.#apply(batch)
+      const outcome = await this.#ask('write', async () => await ipset.apply(batch.ops))
       if (outcome instanceof KernelError) return false
+      pass.count(setOperations, batch.ops, outcome)
       table.confirm(batch, outcome)
       await clock.pause()
     }
     return true
-  }
-
-  async #apply({ ops }: IpsetBatch): Promise<BatchOutcome | KernelError> {
-    const { ipset, metrics } = this.#options
-    const outcome = await this.#ask('write', async () => await ipset.apply(ops))
-    if (outcome instanceof KernelError) return outcome
-    const counts = new OperationCounts<IpsetOp['op']>()
-    counts.add(ops, outcome)
-    counts.report(metrics)
-    return outcome
   }
 
   #reportTroubles(): void {

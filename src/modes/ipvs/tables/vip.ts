@@ -8,7 +8,7 @@ import {
   type OperationFailure,
   type RouteOp,
 } from '../../../kernel/index.js'
-import type { Meaning, ObjectKind, TrackedObject } from '../../../engine/index.js'
+import { KernelObject, type Meaning, type ObjectKind } from '../../../engine/index.js'
 import { type PackedAddress, packedAddressOf } from './packed.js'
 import type { RouteState } from './packed-bindings.js'
 
@@ -36,18 +36,13 @@ export interface Bindings {
 
 export const unbound: Bindings = { route: undefined, isOnDummy: false }
 
-/** One address that is a VIP of ours, or was. */
-export class Vip implements TrackedObject<IpAddress, Bindings> {
-  readonly id: IpAddress
+/** One address that is a VIP of ours, or was. It is no leftover by itself: a kept virtual server holds its VIP. */
+export class Vip extends KernelObject<IpAddress, Bindings> {
   holders: readonly VipHolder[] = []
-  acknowledged = unbound
-  isStale = false
-  isCounted = false
-  seenIn = 0
   #packedAddress: PackedAddress | undefined
 
   constructor(address: IpAddress) {
-    this.id = address
+    super(address, unbound)
   }
 
   get address(): IpAddress {
@@ -59,11 +54,6 @@ export class Vip implements TrackedObject<IpAddress, Bindings> {
     return (this.#packedAddress ??= packedAddressOf(this.id))
   }
 
-  /** A kept virtual server holds its VIP: no VIP stays by itself. */
-  get isLeftover(): boolean {
-    return false
-  }
-
   get isAcknowledged(): boolean {
     return this.acknowledged.route !== undefined || this.acknowledged.isOnDummy
   }
@@ -71,8 +61,6 @@ export class Vip implements TrackedObject<IpAddress, Bindings> {
   get isUnused(): boolean {
     return this.holders.length === 0 && !this.isAcknowledged
   }
-
-  dropLeftover(): void {}
 }
 
 /** Cost of an address in routes: the kernel takes 200 us and more for one. */
