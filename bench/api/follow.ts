@@ -15,8 +15,8 @@ import { longestGap, watchLoop, type Gap } from '../iptables/loop-watch.js'
 import { systemClock } from '../../src/clock.js'
 
 prepareV8(systemClock)
-const [server = '', caFile = '', wish] = process.argv.slice(2)
-const gaps: readonly Gap[] = wish === 'gaps' ? watchLoop() : []
+const [server = '', caFile = '', option] = process.argv.slice(2)
+const gaps: readonly Gap[] = option === 'gaps' ? watchLoop() : []
 const log = openLog({ format: 'json', verbosity: 0, destination: process.stderr, clock: systemClock })
 const reporter = (): StateReporter =>
   new StateReporter({ log, level: 'error', trouble: 'trouble', recovery: 'well', count: () => {} })
