@@ -95,7 +95,8 @@ export class Pass {
   /** Keeps the operations as text, if the log writes at trace level. `count` does it too. */
   print<Op extends { readonly op: string }>(kind: OperationKind<Op>, ops: CountedOps<Op>): void {
     const text = this.#text
-    for (let index = 0; text !== undefined && index < ops.length; index++) {
+    if (text === undefined) return
+    for (let index = 0; index < ops.length; index++) {
       const op = ops.at(index)
       if (op === undefined || text.length === printedOperations) return
       text.push(`${kind.name} ${op.op} ${kind.describe(op)}`)
