@@ -4,6 +4,7 @@
 // Read next: mode.ts and pipeline.ts (what a mode supplies), synchronizer.ts, bounded-runner.ts.
 export { Backlog, type FamilyHealth } from './backlog.js'
 export type { Confirmation, Cut, Failed } from './batch.js'
+export { boundedLines } from './bounded-lines.js'
 export { BoundedRunner, type BoundedRunnerOptions } from './bounded-runner.js'
 export { type Change, applyEvents } from './changes.js'
 export { type Drift, DriftCounter } from './drift.js'

@@ -18,7 +18,7 @@ import { StateReporter } from '../../../src/log.js'
 import { openMetrics } from '../../../src/metrics/index.js'
 import type { Tracker } from '../../../src/model/index.js'
 import { NodeTracker } from '../../../src/node/index.js'
-import { route } from '../../../src/routing/index.js'
+import { type Route, route } from '../../../src/routing/index.js'
 import type { ObjectEvent } from '../../../src/source/index.js'
 import { ManualClock, settle } from '../../support/manual-clock.js'
 import { remove, service, set, slice } from '../../support/objects.js'
@@ -98,6 +98,10 @@ class RecordingPipeline implements Pipeline {
 
   get health(): FamilyHealth {
     return this.#backlog.health
+  }
+
+  describe(decided: Route): readonly string[] {
+    return [`route ${decided.service}`]
   }
 
   async close(): Promise<void> {
