@@ -3,6 +3,7 @@
 // Owner of: when something runs: runners, retries, requests for a run.
 // Read next: mode.ts and pipeline.ts (what a mode supplies), synchronizer.ts, bounded-runner.ts.
 export { Backlog, type FamilyHealth } from './backlog.js'
+export { boundedLines } from './bounded-lines.js'
 export {
   type Confirmation,
   type Cut,

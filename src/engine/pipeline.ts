@@ -1,6 +1,7 @@
 import type { LinkEvent } from '../kernel/index.js'
 import type { PacketTotals } from '../metrics/index.js'
 import type { NodeChange } from '../node/index.js'
+import type { Route } from '../routing/index.js'
 import type { ObjectEvent } from '../source/index.js'
 import type { FamilyHealth } from './backlog.js'
 import type { PassRecord } from './pass.js'
@@ -32,6 +33,11 @@ export interface Pipeline {
   readonly health: FamilyHealth
   /** Counts packets; absent in a mode whose rules do not count them. */
   countPackets?(): Promise<PacketTotals>
+  /**
+   * The kernel objects that the mode desires for a route now, a line each, in the syntax of the tools that list them. It changes
+   * nothing and reads no kernel. Empty before the first run that knows the node's addresses. At most 1001 lines.
+   */
+  describe(route: Route): readonly string[]
   /** Frees its resources, after the last run. Idempotent. */
   close(): Promise<void>
 }

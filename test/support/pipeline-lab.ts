@@ -17,7 +17,7 @@ import { mergeNodeChanges, NodeTracker, noNodeChange } from '../../src/node/inde
 import type { ObjectEvent } from '../../src/source/index.js'
 import { iptablesMode } from '../../src/modes/iptables/index.js'
 import { ipvsMode, IpvsSettings } from '../../src/modes/ipvs/index.js'
-import { Synchronizer, type HealthCheckListeners } from '../../src/engine/index.js'
+import { type HealthCheckListeners, type Mode, type Pipeline, Synchronizer } from '../../src/engine/index.js'
 import { ManualClock, settle } from './manual-clock.js'
 import { formerChains, leavingOthers } from '../../src/agent/index.js'
 
@@ -97,6 +97,7 @@ export class PipelineLab {
   readonly node = new NodeTracker('here')
   readonly registry = new Registry()
   readonly synchronizer: Synchronizer
+  readonly pipelines = new Map<IpFamily, Pipeline>()
   readonly crashes: unknown[] = []
   /** Reports about objects, apart from the log. */
   readonly events: EventReport[] = []
@@ -146,8 +147,13 @@ export class PipelineLab {
       config.mode === 'iptables'
         ? iptablesMode(modeOptions, { families: ['ipv4', 'ipv6'], dropsInvalid: true })
         : ipvsMode(modeOptions, new IpvsSettings({ ...modeOptions, config: config.ipvs }))
+    const openPipeline: Mode['openPipeline'] = (family, isHealthy) => {
+      const pipeline = mode.openPipeline(family, isHealthy)
+      this.pipelines.set(family, pipeline)
+      return pipeline
+    }
     this.synchronizer = new Synchronizer({
-      mode,
+      mode: { ...mode, openPipeline },
       leaveOthers: leavingOthers(mode.name, { ...modeOptions, excludeCidrs: config.ipvs.excludeCIDRs }),
       onInForce: () => {},
       links: this.kernel.links,

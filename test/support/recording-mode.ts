@@ -19,7 +19,7 @@ import { StateReporter } from '../../src/log.js'
 import { openMetrics } from '../../src/metrics/index.js'
 import type { Tracker } from '../../src/model/index.js'
 import { NodeTracker } from '../../src/node/index.js'
-import { route } from '../../src/routing/index.js'
+import { type Route, route } from '../../src/routing/index.js'
 import type { ObjectEvent } from '../../src/source/index.js'
 import { ManualClock } from './manual-clock.js'
 import { MemoryLog } from './pipeline-lab.js'
@@ -133,6 +133,10 @@ export class RecordingPipeline implements Pipeline {
 
   get health(): FamilyHealth {
     return this.#backlog.health
+  }
+
+  describe({ service }: Route): readonly string[] {
+    return [`route ${service}`]
   }
 
   async close(): Promise<void> {

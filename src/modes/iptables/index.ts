@@ -5,6 +5,7 @@
 export { compileRoute } from './compile/compile.js'
 export type { DesiredRoute, DispatchChain, IptablesTable } from './compile/desired.js'
 export { DispatchTree } from './compile/dispatch-tree.js'
+export { describeDesired } from './describe.js'
 export { dispatchChains, ownedChains } from './compile/names.js'
 export type { IptablesModeSettings } from './compile/settings.js'
 export { type CountedRule, compileSkeleton, countedRules } from './compile/skeleton.js'

@@ -8,6 +8,7 @@ import type { FamilyMetrics, PacketTotals } from '../../metrics/index.js'
 import type { ServicePortKey, Tracker } from '../../model/index.js'
 import type { IptablesModeSettings } from './compile/settings.js'
 import { compileRoute } from './compile/compile.js'
+import { describeDesired } from './describe.js'
 import { compileSkeleton, countedRules } from './compile/skeleton.js'
 import { dispatchChains, servicePortName } from './compile/names.js'
 import {
@@ -204,6 +205,11 @@ export class IptablesPipeline implements Pipeline {
     // Else the rules in these places may be somebody else's.
     const isOurs = this.#isInForce && this.#state?.tables.isBehind === false
     return await this.#packets.read(isOurs && this.#settings ? countedRules(this.#settings) : {})
+  }
+
+  describe(decided: Route): readonly string[] {
+    if (this.#settings === undefined) return []
+    return describeDesired(compileRoute(decided, this.#settings), this.#options.family)
   }
 
   async close(): Promise<void> {

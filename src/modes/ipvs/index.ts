@@ -7,6 +7,7 @@ export { type IpvsChainSettings, compileChains, mangleChains } from './compile/c
 export { type IpvsModeSettings, compileRoute, needsMark } from './compile/compile.js'
 export { type SchedulingSettings, unmetWishes } from './compile/scheduling.js'
 export { type DesiredSetEntry, type SetKey, markAddress, setKeys, setName, setSpec } from './compile/sets.js'
+export { describeServers } from './describe.js'
 export { ipvsKind } from './kind.js'
 export { ipvsMode, openIpvsMode } from './mode.js'
 export { prepareKernel } from './prepare-kernel.js'

@@ -121,6 +121,7 @@ function asPipeline(pipeline: IpvsPipeline): Pipeline {
     get health() {
       return pipeline.health
     },
+    describe: (route) => pipeline.describe(route),
     close: async () => await pipeline.close(),
   }
 }

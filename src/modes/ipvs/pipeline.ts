@@ -8,7 +8,7 @@ import type { Log, StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import type { ServicePortKey, Tracker } from '../../model/index.js'
 import type { NodeFacts } from '../../node/index.js'
-import { route } from '../../routing/index.js'
+import { type Route, route } from '../../routing/index.js'
 import type { ObjectEvent } from '../../source/index.js'
 import {
   Backlog,
@@ -323,6 +323,10 @@ export class IpvsPipeline {
     const isRead = !isReconcileDue || (await this.#policies.read({ keepLeftovers: known !== 'synced' }))
     if (renewed === 'failed' || !isRead) this.#reconciler.requestAfterSurprise()
     return renewed !== 'failed' && this.#policies.isAdopted
+  }
+
+  describe(decided: Route): readonly string[] {
+    return this.#policies.describe(decided, this.#options.scheduling.settings)
   }
 
   /** Gives back what it holds, when no run will come any more. Idempotent. */

@@ -11,6 +11,7 @@ import type { FamilyMetrics } from '../../metrics/index.js'
 import type { ServicePortKey, Tracker } from '../../model/index.js'
 import { compileRoute, type IpvsModeSettings, needsMark } from './compile/compile.js'
 import type { DesiredVirtualServer } from './compile/desired.js'
+import { describeServers } from './describe.js'
 import { forbiddingSets, type SetKey, sourceKeepingSets } from './compile/sets.js'
 import type { SchedulingSettings } from './compile/scheduling.js'
 import {
@@ -178,6 +179,13 @@ export class IpvsPolicies {
     const frontends = (): readonly VirtualServerKey[] =>
       compileRoute(route, settings, undefined).map(({ key }) => key)
     return compileRoute(route, settings, this.#marks.take(route, frontends))
+  }
+
+  /** The kernel objects of the route for people, with the mark that it has; empty before the first `renew`. */
+  describe(route: Route, scheduling: SchedulingSettings): readonly string[] {
+    if (this.#node === undefined) return []
+    const mark = needsMark(route) ? this.#marks.markOf(route.key) : undefined
+    return describeServers(compileRoute(route, { ...scheduling, ...this.#node }, mark))
   }
 
   /**
