@@ -39,7 +39,7 @@ export function endpointsOfFlows(endpoints: readonly Endpoint[], note?: NoteStep
   return serving.length > 0 ? serving : keep(endpoints, isAny, endpointRules.flowsOfAll, note)
 }
 
-/** One step of a choice. The result is the list itself when the rule keeps all of it. */
+/** One step of a choice. The result is the list itself when the rule keeps every endpoint. */
 function keep(
   endpoints: readonly Endpoint[],
   isKept: (endpoint: Endpoint) => boolean,

@@ -109,7 +109,7 @@ type Chosen = Pick<
 >
 
 /**
- * What becomes of new connections to the cluster IP (`internal`), or of those from outside to the other frontends (`external`).
+ * The verdict on new connections to the cluster IP (`internal`), or on connections from outside to the other frontends (`external`).
  * They are refused if there is no endpoint (F-053), and dropped if policy Local has endpoints on other nodes only (F-054).
  */
 export function verdictOf(decided: Chosen, side: 'internal' | 'external'): Verdict {

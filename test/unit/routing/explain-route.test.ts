@@ -257,7 +257,7 @@ function idsOf(backends: readonly Backend[]): readonly string[] {
   return backends.map(({ address, port: number }) => `${address} ${number}`)
 }
 
-it('an explained route chooses the endpoints of the route, whatever they are', () => {
+it('an explained route chooses the endpoints of the route, for any endpoints', () => {
   const found = { chosen: 0, dropped: 0 }
   fc.assert(
     fc.property(fc.array(anyEndpoint, { maxLength: 6 }), anyService, (fields, rest) => {
