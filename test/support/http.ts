@@ -88,7 +88,7 @@ export async function freePort(): Promise<number> {
 }
 
 /**
- * Resolves when this process has read and handled all that its other connections over loopback had sent before. The kernel delivers
+ * Resolves when this process has read and handled all that its open connections over loopback had sent before. The kernel delivers
  * at once, and each turn of the event loop reads every socket that has something: an echo cannot come back before the rest is
  * read. The second round trip leaves whole turns for what follows from reading.
  */
