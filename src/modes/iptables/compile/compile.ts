@@ -21,9 +21,9 @@ interface Plan {
   readonly chains: ServiceChains
   /** Load-balancer VIPs that are no external IPs. */
   readonly loadBalancerIPs: readonly IpAddress[]
-  /** Chain for traffic to the cluster IP. undefined: nobody can take it. */
+  /** Chain for traffic to the cluster IP. undefined: there is no endpoint. */
   readonly internal: string | undefined
-  /** Chain for outside traffic that no short circuit takes. undefined: nobody can take it. */
+  /** Chain for outside traffic that no short circuit takes. undefined: there is no endpoint. */
   readonly external: string | undefined
   /** There is a chain for outside traffic; with local policy it may serve pods and the node alone. */
   readonly usesExternal: boolean
@@ -256,7 +256,7 @@ function healthCheckFrontend(plan: Plan): DesiredFrontend {
   return { dispatch: dispatchChains.healthChecks, frontend, rules: [rule] }
 }
 
-/** F-053, F-054: refused when nobody is there; silently dropped when somebody is, but not on this node. */
+/** F-053, F-054: refused without endpoints; silently dropped when all endpoints are on other nodes. */
 function refusal(plan: Plan, isLocal: boolean): Action {
   return isLocal && plan.route.hasEndpoints
     ? { text: `${plan.name} has no local endpoints`, target: { kind: 'drop' } }

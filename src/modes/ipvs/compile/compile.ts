@@ -105,7 +105,7 @@ function clusterIPFrontend(route: Route, settings: IpvsModeSettings): Frontend {
   const own = entryOf(route, address, port)
   const entries: DesiredSetEntry[] = [{ set: 'clusterIP', entry: own }]
   if (backends.length === 0) {
-    // F-053, F-054: refused when nobody is there; silently dropped when somebody is, but not on this node.
+    // F-053, F-054: refused without endpoints; silently dropped when all endpoints are on other nodes.
     entries.push({ set: isInternalLocal && route.hasEndpoints ? 'dropped' : 'refused', entry: own })
   }
   if (route.healthCheckNodePort !== 0)

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { resolveConfig, type ConfigInput } from '../../../../src/config/index.js'
-import { unmetWishes, type SchedulingSettings } from '../../../../src/modes/ipvs/index.js'
+import { unmetRequests, type SchedulingSettings } from '../../../../src/modes/ipvs/index.js'
 import { realServersFor, virtualServerSettings } from '../../../../src/modes/ipvs/compile/server-settings.js'
 import type { Route } from '../../../../src/routing/index.js'
 import { backends, ip, plainRoute } from '../../../support/routes.js'
@@ -15,46 +15,46 @@ function settings(ipvs: ConfigInput['ipvs'] = {}, missing: readonly string[] = [
 
 interface Case {
   readonly name: string
-  readonly wish: Wish
+  readonly request: Wish
   /** Default: rr, and a kernel that lacks nothing. */
   readonly from?: SchedulingSettings
   readonly scheduler: string
   readonly flags?: number
-  /** Of each wish that is not met. */
+  /** Of each request that is not met. */
   readonly unmet?: readonly RegExp[]
 }
 
 describe('the scheduler of a Service', () => {
   const mh = settings({ scheduler: 'mh', schedulerFlags: ['mh-fallback'] })
   const cases: readonly Case[] = [
-    { name: 'as everybody', wish: {}, scheduler: 'rr' },
-    { name: 'as everybody, with flags', wish: {}, from: mh, scheduler: 'mh', flags: 0x8 },
-    { name: 'its own', wish: { scheduler: 'wlc' }, from: mh, scheduler: 'wlc' },
-    { name: 'mh hashes the port', wish: { scheduler: 'mh' }, from: mh, scheduler: 'mh', flags: 0x10 },
+    { name: 'as everybody', request: {}, scheduler: 'rr' },
+    { name: 'as everybody, with flags', request: {}, from: mh, scheduler: 'mh', flags: 0x8 },
+    { name: 'its own', request: { scheduler: 'wlc' }, from: mh, scheduler: 'wlc' },
+    { name: 'mh hashes the port', request: { scheduler: 'mh' }, from: mh, scheduler: 'mh', flags: 0x10 },
     {
       name: 'its own, with flags',
-      wish: { scheduler: 'sh', schedulerFlags: 'sh-port, sh-fallback' },
+      request: { scheduler: 'sh', schedulerFlags: 'sh-port, sh-fallback' },
       scheduler: 'sh',
       flags: 0x18,
     },
-    { name: 'without flags', wish: { scheduler: 'mh', schedulerFlags: 'none' }, scheduler: 'mh' },
+    { name: 'without flags', request: { scheduler: 'mh', schedulerFlags: 'none' }, scheduler: 'mh' },
     {
       name: 'flags alone',
-      wish: { schedulerFlags: 'mh-port' },
+      request: { schedulerFlags: 'mh-port' },
       from: mh,
       scheduler: 'mh',
       flags: 0x10,
     },
     {
       name: 'no name of a scheduler',
-      wish: { scheduler: 'a scheduler' },
+      request: { scheduler: 'a scheduler' },
       scheduler: 'rr',
       unmet: [/^scheduler must be a scheduler .*"a scheduler"; this Service uses rr$/],
     },
-    { name: 'no name at all', wish: { scheduler: '' }, scheduler: 'rr', unmet: [/^scheduler must be/] },
+    { name: 'no name at all', request: { scheduler: '' }, scheduler: 'rr', unmet: [/^scheduler must be/] },
     {
       name: 'one that the kernel lacks',
-      wish: { scheduler: 'wlc', schedulerFlags: 'mh-port' },
+      request: { scheduler: 'wlc', schedulerFlags: 'mh-port' },
       from: { ...mh, missing: new Set(['wlc']) },
       scheduler: 'mh',
       flags: 0x8,
@@ -62,24 +62,24 @@ describe('the scheduler of a Service', () => {
     },
     {
       name: "another scheduler's flag",
-      wish: { scheduler: 'mh', schedulerFlags: 'sh-port' },
+      request: { scheduler: 'mh', schedulerFlags: 'sh-port' },
       scheduler: 'mh',
       flags: 0x10,
       unmet: [/^schedulerFlags "sh-port" is no flag of the scheduler mh.* uses mh with mh-port$/],
     },
     {
       name: "a flag that everybody's scheduler has not",
-      wish: { schedulerFlags: '' },
+      request: { schedulerFlags: '' },
       scheduler: 'rr',
       unmet: [/^schedulerFlags "" is no flag of the scheduler rr, which has none; this Service uses rr$/],
     },
   ]
-  for (const { name, wish, from = settings(), scheduler, flags = 0, unmet = [] } of cases) {
+  for (const { name, request, from = settings(), scheduler, flags = 0, unmet = [] } of cases) {
     it(name, () => {
-      const route = plainRoute({ scheduling: wish })
+      const route = plainRoute({ scheduling: request })
       const got = virtualServerSettings(route, from)
       assert.deepEqual([got.scheduler, got.flags], [scheduler, flags])
-      const told = unmetWishes(route, from).map(({ wish: field, problem }) => `${field} ${problem}`)
+      const told = unmetRequests(route, from).map(({ request: field, problem }) => `${field} ${problem}`)
       assert.equal(told.length, unmet.length, told.join('\n'))
       for (const [index, words] of unmet.entries()) assert.match(told[index] ?? '', words)
     })
@@ -126,9 +126,9 @@ describe('the weights of backends', () => {
         Array.from(reals, ({ settings: { weight } }) => weight),
         weights,
       )
-      const [told] = unmetWishes(route, settings())
+      const [told] = unmetRequests(route, settings())
       if (unmet === undefined) assert.equal(told, undefined)
-      else assert.match(`${told?.wish} ${told?.problem}`, unmet)
+      else assert.match(`${told?.request} ${told?.problem}`, unmet)
     })
   }
 })
