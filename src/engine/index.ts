@@ -1,7 +1,7 @@
-// In: ObjectEvents, link events, time, and a mode. Out: runs of the mode's pipelines; metrics and log lines that describe them.
-// Never: a mode's own kernel objects; what a Service means (routing/); how bytes look (kernel/).
-// Owner of: when something runs: runners, retries, requests for a run.
-// Read next: mode.ts and pipeline.ts (what a mode supplies), synchronizer.ts, bounded-runner.ts.
+// In: ObjectEvents, link events, time, and a mode. Out: runs of the mode's pipelines; metrics, log lines and records of passes.
+// Never: a kind of kernel object (modes/); what a Service means (routing/); how bytes look (kernel/).
+// Owner of: runners, retries, requests for a run, the history of passes. A mode owns its object tables.
+// Read next: mode.ts and pipeline.ts (what a mode supplies), synchronizer.ts, object-table.ts, object-batch.ts, pass.ts.
 export { Backlog, type FamilyHealth } from './backlog.js'
 export { boundedLines } from './bounded-lines.js'
 export {

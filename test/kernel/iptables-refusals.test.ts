@@ -61,7 +61,7 @@ class Lab {
     }
     this.tables = new IptablesTables({
       family,
-      doors: { nat: client.xtables(family, 'nat'), filter: client.xtables(family, 'filter') },
+      tables: { nat: client.xtables(family, 'nat'), filter: client.xtables(family, 'filter') },
       ledger: this.ledger,
       clock: this.clock,
       log: this.log,

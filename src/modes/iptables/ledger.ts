@@ -46,11 +46,11 @@ interface RefusedFrontend {
 const nothing: DesiredRoute = { chains: [], frontends: [] }
 
 /**
- * Everything that is ours in the tables nat and filter of one family: who claims which frontend and chain, and what the
- * tables have still to be told. Work is proportional to what changed.
+ * Everything that is ours in the tables nat and filter of one family: who claims which frontend and chain, and which
+ * operations the tables do not have yet. Work is proportional to what changed.
  *
  * A frontend that filter refuses no more stays refused until `dropRefusals`: nat rewrites a served packet before filter sees
- * it, so that a refusal too many harms nobody, and one too few lets a client wait for nothing.
+ * it, so that a needless refusal does no harm, and a missing one lets a client wait for nothing.
  */
 export class IptablesLedger {
   /**
@@ -66,8 +66,8 @@ export class IptablesLedger {
   readonly #holdings = new Holdings<ServicePortKey, TableChain>()
   /** Chains of routes that a chain of the former owner may still lead to: they are empty, and go with it. */
   readonly #emptied = new Map<string, TableChain>()
-  /** Names of frontends that filter was told to refuse, and of those that it is to be told. */
-  readonly #toldRefusals = new Set<string>()
+  /** Names of frontends that filter refuses, and of those that it will refuse with the next operations. */
+  readonly #sentRefusals = new Set<string>()
   readonly #newRefusals = new Set<string>()
   /** Frontends that filter refuses still, by their names. */
   readonly #spentRefusals = new Map<string, DesiredFrontend>()
@@ -137,12 +137,12 @@ export class IptablesLedger {
     return this.#frontends.takeConflicts()
   }
 
-  /** What the table has to be told of chains of routes and of the skeleton since the last call; what leads to them follows by `take`. */
+  /** Operations on chains of routes and of the skeleton since the last call; jumps to them follow by `take`. */
   takeChains(table: IptablesTable): readonly XtOp[] {
     return this.#chains[table].take()
   }
 
-  /** What the table has to be told since the last call; it is then taken for told. Empty: nothing. */
+  /** Operations since the last call, which the caller hands over. */
   take(table: IptablesTable): readonly XtOp[] {
     const chains = this.#chains[table]
     for (const dispatch of this.#dispatches.values()) {
@@ -158,7 +158,7 @@ export class IptablesLedger {
       }
     }
     if (table === 'filter') {
-      for (const name of this.#newRefusals) this.#toldRefusals.add(name)
+      for (const name of this.#newRefusals) this.#sentRefusals.add(name)
       this.#newRefusals.clear()
     }
     return chains.take()
@@ -191,7 +191,7 @@ export class IptablesLedger {
     for (const { dispatch, rules } of tails) this.#dispatchOf(dispatch).tree.setTail(rules)
   }
 
-  /** Rules of ours in the table, as soon as it was told everything. */
+  /** Rules of ours in the table, as soon as it has all operations. */
   countRules(table: IptablesTable): number {
     return this.#chains[table].rules
   }
@@ -230,30 +230,30 @@ export class IptablesLedger {
   }
 
   #dispatch({ before, after }: FrontendChange<DesiredFrontend>): void {
-    for (const wish of before) {
-      const name = nameOf(wish)
+    for (const desired of before) {
+      const name = nameOf(desired)
       if (after.some((other) => nameOf(other) === name)) continue
       this.#newRefusals.delete(name)
-      if (this.#toldRefusals.has(name)) this.#spentRefusals.set(name, wish)
-      else this.#dispatchOf(wish.dispatch).tree.remove(wish.frontend)
+      if (this.#sentRefusals.has(name)) this.#spentRefusals.set(name, desired)
+      else this.#dispatchOf(desired.dispatch).tree.remove(desired.frontend)
     }
-    for (const wish of after) {
-      if (wish.dispatch.table === 'filter') this.#refuse(nameOf(wish))
-      this.#dispatchOf(wish.dispatch).tree.set(wish.frontend, wish.rules)
+    for (const desired of after) {
+      if (desired.dispatch.table === 'filter') this.#refuse(nameOf(desired))
+      this.#dispatchOf(desired.dispatch).tree.set(desired.frontend, desired.rules)
     }
   }
 
   #refuse(name: string): void {
     this.#spentRefusals.delete(name)
-    if (!this.#toldRefusals.has(name)) this.#newRefusals.add(name)
+    if (!this.#sentRefusals.has(name)) this.#newRefusals.add(name)
   }
 
   /** False: it is not spent. */
   #dropRefusal(name: string): boolean {
-    const wish = this.#spentRefusals.get(name)
-    if (wish === undefined) return false
-    this.#dispatchOf(wish.dispatch).tree.remove(wish.frontend)
-    this.#toldRefusals.delete(name)
+    const desired = this.#spentRefusals.get(name)
+    if (desired === undefined) return false
+    this.#dispatchOf(desired.dispatch).tree.remove(desired.frontend)
+    this.#sentRefusals.delete(name)
     return this.#spentRefusals.delete(name)
   }
 
@@ -279,7 +279,7 @@ export class IptablesLedger {
   }
 
   #forgetSpent(): void {
-    for (const name of this.#spentRefusals.keys()) this.#toldRefusals.delete(name)
+    for (const name of this.#spentRefusals.keys()) this.#sentRefusals.delete(name)
     this.#spentRefusals.clear()
   }
 

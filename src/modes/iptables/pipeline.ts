@@ -47,7 +47,7 @@ import {
 } from '../shared/index.js'
 import { endPass } from './report.js'
 import { iptablesSettings, looksAtAddresses } from './node-settings.js'
-import { type IptablesDoors, IptablesTables } from './tables.js'
+import { type IptablesXtables, IptablesTables } from './tables.js'
 import { PacketCounts } from './packet-counts.js'
 import { LookTimes } from './look-times.js'
 import { machineAddresses } from '../../host/index.js'
@@ -59,7 +59,7 @@ export interface IptablesPipelineOptions {
   readonly dropsInvalid: boolean
   /** Time between two full comparisons. */
   readonly syncPeriodMs: number
-  readonly doors: IptablesDoors
+  readonly tables: IptablesXtables
   readonly conntrack: Conntrack
   readonly links: Links
   readonly routes: Routes
@@ -104,7 +104,7 @@ export class IptablesPipeline implements Pipeline {
   readonly #healthChecks: ServiceHealthChecks
   readonly #size = new ClusterSize()
   readonly #gaps = new LocalPolicyGaps()
-  /** What the cleaner of flows has not been told yet. */
+  /** Changes that the cleaner of flows does not have yet. */
   #unsettled = new Map<ServicePortKey, Route | undefined>()
   #state: State | undefined
   #hasTakenOver = false
@@ -124,7 +124,7 @@ export class IptablesPipeline implements Pipeline {
     this.#options = options
     this.#questions = new KernelQuestions(options)
     this.#backlog = new Backlog(options)
-    this.#packets = new PacketCounts(options.doors.filter)
+    this.#packets = new PacketCounts(options.tables.filter)
     this.#lookTimes = new LookTimes(options.clock, options.syncPeriodMs)
     this.#cleaner = new ConntrackCleaner({
       ...options,
@@ -228,7 +228,7 @@ export class IptablesPipeline implements Pipeline {
       return retryMs
     }
     const { ledger, tables } = state
-    // Before the tables are told anything: what they miss then, somebody took.
+    // Before the tables get anything: another program removed what they lack now.
     const look = await this.#look(tables)
     if (look === 'different') this.#cleaner.recheck()
     this.#size.update(this.#tracker.endpointCount)
@@ -280,13 +280,13 @@ export class IptablesPipeline implements Pipeline {
 
   /** Throws KernelError. */
   async #readState(known: 'listed' | 'synced'): Promise<State> {
-    const { family, config, node, doors } = this.#options
+    const { family, config, node, tables } = this.#options
     if (this.#machine === undefined)
       this.#machine = looksAtAddresses(config, family, node.facts)
         ? await machineAddresses(family, this.#options)
         : []
     if (this.#state === undefined) {
-      const ledger = new IptablesLedger({ isBeside: known === 'listed' && (await hasFormerOwner(doors)) })
+      const ledger = new IptablesLedger({ isBeside: known === 'listed' && (await hasFormerOwner(tables)) })
       const portNameOf = (of: ServicePortKey): string | undefined => {
         const port = this.#tracker.servicePort(of)
         return port && servicePortName(port)
@@ -349,7 +349,7 @@ export class IptablesPipeline implements Pipeline {
     if (decided === undefined || decided.protocol === 'UDP') this.#unsettled.set(key, decided)
   }
 
-  /** The whole world is known: what a former owner left of it is in nobody's use. True: that is news. */
+  /** All objects are known: what a former owner left is unused. True: at the first call. */
   #takeOver({ ledger, tables }: State): boolean {
     if (this.#hasTakenOver) return false
     this.#hasTakenOver = true
@@ -366,7 +366,7 @@ export class IptablesPipeline implements Pipeline {
     return isDifferent ? 'different' : look
   }
 
-  /** What follows when everything is in the kernel; a loser that won may be told to work only now. */
+  /** What follows when everything is in the kernel; a loser that became the owner is reported as working only now. */
   async #settle(ledger: IptablesLedger): Promise<void> {
     const { family, clock, metrics, syncPeriodMs, warnings } = this.#options
     this.#settleDueMs = clock.now() + syncPeriodMs
@@ -398,10 +398,10 @@ function forRoutes(settings: IptablesModeSettings): IptablesModeSettings {
 }
 
 /** Whether somebody's base chains are there already: kube-proxy's, or those of a former run. Throws KernelError. */
-async function hasFormerOwner(doors: IptablesDoors): Promise<boolean> {
+async function hasFormerOwner(tables: IptablesXtables): Promise<boolean> {
   const wanted = Object.values(dispatchChains)
   for (const table of ['nat', 'filter'] as const) {
-    const present = new Set((await doors[table].chains()).map(({ chain }) => chain))
+    const present = new Set((await tables[table].chains()).map(({ chain }) => chain))
     if (wanted.some((base) => base.table === table && present.has(base.chain))) return true
   }
   return false

@@ -20,11 +20,11 @@ import { describeKept } from '../shared/index.js'
 import { chainOperations, StagedOps } from './staged.js'
 
 /** The tables of one family. */
-export type IptablesDoors = Readonly<Record<IptablesTable, Xtables>>
+export type IptablesXtables = Readonly<Record<IptablesTable, Xtables>>
 
 export interface IptablesTablesOptions {
   readonly family: IpFamily
-  readonly doors: IptablesDoors
+  readonly tables: IptablesXtables
   readonly ledger: IptablesLedger
   readonly clock: Clock
   readonly log: Log
@@ -37,7 +37,7 @@ export interface IptablesTablesOptions {
   readonly formerChains: ChainNames
 }
 
-/** What became of a pass, by table; a table that is absent had nothing to be told. */
+/** What became of a pass, by table; a table that is absent was not written. */
 export type WriteReport = Partial<Record<IptablesTable, XtOutcome>>
 
 interface Write {
@@ -60,7 +60,7 @@ const notOfRules: ReadonlySet<string> = new Set(['EAGAIN', 'EBADF', 'ENOMEM', 'E
 export class IptablesTables {
   readonly #options: IptablesTablesOptions
   /** Tables that have to be written, or looked at, though the ledger has nothing to tell them. */
-  readonly #owed = new Set<IptablesTable>(['nat', 'filter'])
+  readonly #behind = new Set<IptablesTable>(['nat', 'filter'])
   /** Tables in which chains of a former owner may stand. */
   readonly #unpruned = new Set<IptablesTable>(['nat', 'filter'])
   readonly #retries: RetryQueue<IptablesTable>
@@ -98,7 +98,7 @@ export class IptablesTables {
     return this.isBehind ? [] : this.#leftOut.due()
   }
 
-  /** The ledger was told what the route wants: the next write tells whether the kernel takes it. */
+  /** The ledger has what the route wants: the next write shows whether the kernel takes it. */
   noteClaim(route: ServicePortKey): void {
     this.#leftOut.noteClaim(route)
   }
@@ -107,32 +107,32 @@ export class IptablesTables {
   get isWriteDue(): boolean {
     const due = this.#retries.due()
     if (!this.#isTranslating) return !this.#retries.has('nat') || due.includes('nat')
-    return [...this.#owed].some((table) => !this.#retries.has(table) || due.includes(table))
+    return [...this.#behind].some((table) => !this.#retries.has(table) || due.includes(table))
   }
 
   /** A table is not as it should be. */
   get isBehind(): boolean {
-    return this.#owed.size > 0
+    return this.#behind.size > 0
   }
 
   /** Chains of a former owner go with the next write. */
   pruneSoon(): void {
     for (const table of ['nat', 'filter'] as const) {
       this.#unpruned.add(table)
-      this.#owed.add(table)
+      this.#behind.add(table)
     }
   }
 
   /** Tells the tables a part of what the next write brings about. A look in between would take it for drift. */
   async stage(pass: Pass): Promise<void> {
-    const { doors, ledger } = this.#options
+    const { tables, ledger } = this.#options
     for (const table of ['filter', 'nat'] as const) {
       const ops = ledger.takeChains(table)
       if (ops.length === 0) continue
-      this.#owed.add(table)
+      this.#behind.add(table)
       this.#staged[table].add(ops)
       pass.print(chainOperations[table], ops)
-      await doors[table].stage(ops)
+      await tables[table].stage(ops)
     }
   }
 
@@ -153,7 +153,7 @@ export class IptablesTables {
     const isRefusing = await this.#apply('filter', write)
     const isServing = await this.#apply('nat', write)
     if (!isServing) return undefined
-    const isLeftOut = isRefusing && this.#owed.has('filter')
+    const isLeftOut = isRefusing && this.#behind.has('filter')
     if (ledger.hasSpentRefusals || isLeftOut) {
       ledger.dropRefusals()
       if (!(await this.#apply('filter', write))) return undefined
@@ -165,26 +165,28 @@ export class IptablesTables {
 
   /** The cheap look: a table that cannot be as we left it is compared, and put right by the next write. True: one lacks something. */
   async check(): Promise<boolean> {
-    return await this.#look(async (door) => ((await door.check()) ? undefined : await door.compare()))
+    return await this.#look(async (xtables) =>
+      (await xtables.check()) ? undefined : await xtables.compare(),
+    )
   }
 
   /** The full look. */
   async compare(): Promise<boolean> {
-    return await this.#look(async (door) => {
-      const drift = await door.compare()
-      return isAny(drift) || !(await door.check()) ? drift : undefined
+    return await this.#look(async (xtables) => {
+      const drift = await xtables.compare()
+      return isAny(drift) || !(await xtables.check()) ? drift : undefined
     })
   }
 
-  /** Looks at each table that holds what it was told; `find` resolves with undefined where nothing happened to it. */
-  async #look(find: (door: Xtables) => Promise<XtDrift | undefined>): Promise<boolean> {
+  /** Looks at each table that has everything; `find` resolves with undefined where nothing happened to it. */
+  async #look(find: (xtables: Xtables) => Promise<XtDrift | undefined>): Promise<boolean> {
     let isDifferent = false
     for (const table of ['filter', 'nat'] as const) {
-      if (this.#owed.has(table)) continue
+      if (this.#behind.has(table)) continue
       const drift = await this.#ask(table, find)
       if (drift === undefined) continue
       // Where somebody changed only what is theirs, the write finds nothing to do, and knows the table again.
-      this.#owed.add(table)
+      this.#behind.add(table)
       if (drift instanceof KernelError || !isAny(drift)) continue
       isDifferent = true
       this.#tell(table, drift)
@@ -210,7 +212,7 @@ export class IptablesTables {
   async #apply(table: IptablesTable, { pass, mayPrune, report }: Write): Promise<boolean> {
     const { ledger, metrics } = this.#options
     const ops = ledger.take(table)
-    if (ops.length === 0 && !this.#owed.has(table)) return true
+    if (ops.length === 0 && !this.#behind.has(table)) return true
     this.#staged[table].add(ops)
     pass.print(chainOperations[table], ops)
     const isPruned = mayPrune && this.#unpruned.has(table)
@@ -223,12 +225,12 @@ export class IptablesTables {
     if (outcome instanceof KernelError) {
       // The addon keeps the operations for the next write.
       pass.fail(outcome)
-      this.#owed.add(table)
+      this.#behind.add(table)
       metrics.iptablesRestoreFailures.inc()
       metrics.operation(`write-${table}`).failed.inc()
       return false
     }
-    this.#owed.delete(table)
+    this.#behind.delete(table)
     if (isPruned) this.#unpruned.delete(table)
     metrics.xtablesLockWaitSeconds.observe(outcome.lockWaitMs / 1000)
     if (outcome.isWritten) metrics.operation(`write-${table}`).applied.inc()
@@ -254,10 +256,10 @@ export class IptablesTables {
       pass,
     }: { readonly ops: readonly XtOp[]; readonly options: XtApplyOptions; readonly pass: Pass },
   ): Promise<XtOutcome> {
-    const { doors, ledger } = this.#options
+    const { tables, ledger } = this.#options
     let pending = ops
     return await sendTransaction({
-      send: async () => await doors[table].apply(pending, options),
+      send: async () => await tables[table].apply(pending, options),
       leaveOut: async (error) => {
         if (!(await this.#leaveOut(table, error, pass))) return false
         pending = ledger.take(table)
@@ -270,14 +272,14 @@ export class IptablesTables {
   /** Takes the service ports out of the ledger that have a rule that the kernel refuses. False: there is none. */
   async #leaveOut(table: IptablesTable, error: KernelError, pass: Pass): Promise<boolean> {
     if (notOfRules.has(error.code)) return false
-    const { doors, ledger } = this.#options
-    const routes = ledger.leaveOut(table, await doors[table].refusals())
+    const { tables, ledger } = this.#options
+    const routes = ledger.leaveOut(table, await tables[table].refusals())
     if (routes === undefined) return false
     for (const [route, refusal] of routes) {
       this.#leftOut.add(route, refusal)
       pass.note(`${route}: ${refusal.message}`)
     }
-    for (const each of ['nat', 'filter'] as const) this.#owed.add(each)
+    for (const each of ['nat', 'filter'] as const) this.#behind.add(each)
     return true
   }
 
@@ -295,23 +297,23 @@ export class IptablesTables {
 
   /** Stages all but the last turn's operations, which it returns. */
   async #stageInTurns(table: IptablesTable, ops: readonly XtOp[]): Promise<readonly XtOp[]> {
-    const { clock, doors } = this.#options
+    const { clock, tables } = this.#options
     let from = 0
     for (; from + opsPerTurn < ops.length; from += opsPerTurn) {
-      await doors[table].stage(ops.slice(from, from + opsPerTurn))
+      await tables[table].stage(ops.slice(from, from + opsPerTurn))
       await clock.pause()
     }
     return ops.slice(from)
   }
 
-  async #ask<T>(table: IptablesTable, question: (door: Xtables) => Promise<T>): Promise<T | KernelError> {
+  async #ask<T>(table: IptablesTable, question: (xtables: Xtables) => Promise<T>): Promise<T | KernelError> {
     const about = {
       key: `kernel ${table}`,
       subject: `table ${table}`,
       fields: { table },
       retry: this.#retries.of(table),
     }
-    return await this.#questions.ask(about, async () => await question(this.#options.doors[table]))
+    return await this.#questions.ask(about, async () => await question(this.#options.tables[table]))
   }
 }
 

@@ -94,7 +94,7 @@ export class IpvsApplier {
     await this.#bind(work)
   }
 
-  /** Removes virtual servers, and unbinds last what nobody needs: one that a death leaves behind still carries the mark of ours (docs/adr/0005). */
+  /** Removes virtual servers, and then unbinds VIPs: a virtual server that a crash leaves behind is still marked as ours by its binding (docs/adr/0005). */
   async remove(work: Work): Promise<void> {
     const { ledger, vips } = this.#options
     await this.#inCuts(
@@ -108,7 +108,7 @@ export class IpvsApplier {
     )
   }
 
-  /** Last, as a loser that won may be told to work only when nothing is in its way. */
+  /** Last: a loser that became the owner is reported as working only when it is in the kernel. */
   settle({ entries, vips }: Work): void {
     const { failures } = this.#options
     this.#reportConflicts(entries.filter(({ isStale }) => !isStale))

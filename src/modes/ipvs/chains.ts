@@ -17,7 +17,7 @@ import { KernelQuestions, type ModeKernel, type Pass, logFamily, orRefusal } fro
 
 export interface IpvsChainsOptions {
   readonly family: IpFamily
-  readonly doors: Readonly<Record<IpvsTable, Xtables>>
+  readonly tables: Readonly<Record<IpvsTable, Xtables>>
   readonly log: Log
   readonly metrics: FamilyMetrics
   readonly problems: StateReporter
@@ -29,10 +29,10 @@ export class IpvsChains {
   readonly #questions: KernelQuestions
   #settings: IpvsChainSettings | undefined
   #gaps: UnfitSets | undefined
-  /** Operations that a table has not been told. */
+  /** Operations that are not written yet. */
   readonly #pending = new Map<IpvsTable, readonly XtOp[]>()
   /** Tables that are to be written, or looked at. */
-  readonly #owed = new Set<IpvsTable>(ipvsTables)
+  readonly #due = new Set<IpvsTable>(ipvsTables)
   /** Rules of iptables mode are there, and serve until virtual servers do; undefined: not asked yet. */
   #isBeside: boolean | undefined
 
@@ -60,16 +60,16 @@ export class IpvsChains {
     const chains = compileChains(this.#settings, this.#gaps)
     for (const table of ipvsTables) {
       this.#pending.set(table, opsOf(chains, table))
-      this.#owed.add(table)
+      this.#due.add(table)
     }
   }
 
   get isWriteDue(): boolean {
-    return this.#owed.size > 0
+    return this.#due.size > 0
   }
 
   /**
-   * Writes what is owed. While rules of iptables mode translate connections by themselves, nothing is written unless
+   * Writes the tables that are due. While rules of iptables mode translate connections by themselves, nothing is written unless
    * `isComplete`: every virtual server stands. False: a table could not be written.
    */
   async write(pass: Pass, { isComplete }: { readonly isComplete: boolean }): Promise<boolean> {
@@ -80,28 +80,30 @@ export class IpvsChains {
     this.#isBeside = false
     let isDone = true
     for (const table of ipvsTables)
-      if (this.#owed.has(table)) isDone = (await this.#writeTable(table, pass)) && isDone
+      if (this.#due.has(table)) isDone = (await this.#writeTable(table, pass)) && isDone
     return isDone
   }
 
-  /** Holds the kernel's rules against ours; what differs is owed. True: a table is to be written. */
+  /** Compares the kernel's rules with ours; a table that differs is due. True: a table is to be written. */
   async compare(): Promise<boolean> {
-    return await this.#look(async (door) => {
-      const drift = await door.compare()
-      return isAny(drift) || !(await door.check()) ? drift : undefined
+    return await this.#look(async (xtables) => {
+      const drift = await xtables.compare()
+      return isAny(drift) || !(await xtables.check()) ? drift : undefined
     })
   }
 
   /** The cheap look, at where a table cannot be as it was left. True: one is to be written. */
   async check(): Promise<boolean> {
-    return await this.#look(async (door) => ((await door.check()) ? undefined : await door.compare()))
+    return await this.#look(async (xtables) =>
+      (await xtables.check()) ? undefined : await xtables.compare(),
+    )
   }
 
   async #writeTable(table: IpvsTable, pass: Pass): Promise<boolean> {
     const { metrics } = this.#options
     const ops = this.#pending.get(table) ?? []
     const write: TableWrite = { op: `write-${table}` }
-    const outcome = await this.#ask(table, async (door) => await door.apply(ops))
+    const outcome = await this.#ask(table, async (xtables) => await xtables.apply(ops))
     if (outcome instanceof KernelError) {
       metrics.iptablesRestoreFailures.inc()
       pass.count(tableOperations, [write], {
@@ -111,42 +113,42 @@ export class IpvsChains {
       return false
     }
     this.#pending.delete(table)
-    this.#owed.delete(table)
+    this.#due.delete(table)
     if (outcome.isWritten) pass.count(tableOperations, [write], { applied: 1, failures: [] })
     return true
   }
 
-  async #look(find: (door: Xtables) => Promise<XtDrift | undefined>): Promise<boolean> {
-    let isOwed = false
+  async #look(find: (xtables: Xtables) => Promise<XtDrift | undefined>): Promise<boolean> {
+    let isDue = false
     const { family, log, metrics } = this.#options
     for (const table of ipvsTables) {
-      if (this.#owed.has(table)) continue
+      if (this.#due.has(table)) continue
       const drift = await this.#ask(table, find)
       // The state is unknown: a set that its rules match may be missing, which is made before the write.
-      if (drift instanceof KernelError) this.#owed.add(table)
+      if (drift instanceof KernelError) this.#due.add(table)
       if (drift === undefined || drift instanceof KernelError) continue
       // Where somebody changed only what is theirs, the write finds nothing to do, and knows the table again.
-      this.#owed.add(table)
-      isOwed = true
+      this.#due.add(table)
+      isDue = true
       if (!isAny(drift)) continue
       const { missing, changed } = drift
       metrics.drift('chain-missing').inc(missing.length)
       metrics.drift('chain-changed').inc(changed.length)
       log.info('Kernel differs, repairing', { ipFamily: logFamily(family), table, missing, changed })
     }
-    return isOwed
+    return isDue
   }
 
   /** undefined: the kernel could not be asked. */
   async #findsIptablesMode(): Promise<boolean | undefined> {
-    const chains = await this.#ask('nat', async (door) => await door.chains())
+    const chains = await this.#ask('nat', async (xtables) => await xtables.chains())
     if (chains instanceof KernelError) return undefined
     return chains.some(({ chain }) => /^KUBE-(SVC|SEP)-/u.test(chain))
   }
 
-  async #ask<T>(table: IpvsTable, question: (door: Xtables) => Promise<T>): Promise<T | KernelError> {
+  async #ask<T>(table: IpvsTable, question: (xtables: Xtables) => Promise<T>): Promise<T | KernelError> {
     const about = { key: `kernel ${table}`, subject: `table ${table}`, fields: { table } }
-    return await this.#questions.ask(about, async () => await question(this.#options.doors[table]))
+    return await this.#questions.ask(about, async () => await question(this.#options.tables[table]))
   }
 }
 
@@ -157,7 +159,7 @@ function isAny({ missing, changed }: XtDrift): boolean {
 /** Any: what the kernel has to load for the rules is the same. */
 const someSettings = { masqueradeMark: 1, masqueradeAll: false, localDetector: undefined }
 
-/** Has a kernel with IP_VS and sets load what the rules will need. What it lacks is told when they are written. */
+/** Has a kernel with IP_VS and sets load what the rules will need. What it lacks is reported when they are written. */
 export async function loadForChains(
   { ipvs, ipset, xtables }: Pick<ModeKernel, 'ipvs' | 'ipset' | 'xtables'>,
   family: IpFamily,

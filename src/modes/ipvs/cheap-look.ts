@@ -1,4 +1,4 @@
-// A cheap look at the kernel between two reconciles, since nobody tells what others change.
+// A cheap look at the kernel between two reconciles: the kernel does not notify of most changes.
 import type { IpFamily } from '../../address.js'
 import { KernelError } from '../../errors.js'
 import type { Ipvs, KernelLook, VirtualServerKey } from '../../kernel/index.js'
@@ -95,7 +95,7 @@ export class CheapLook {
     this.#dueMs = Math.min(this.#dueMs, nextDueMs(this.#options.clock))
   }
 
-  /** When it is time: whether the kernel holds something else than what it acknowledged. Rules that differ are owed then. */
+  /** When it is time: whether the kernel differs from what it acknowledged. Rules that differ are due to be written. */
   async findsDrift(): Promise<boolean> {
     const { clock, ledger, policies } = this.#options
     if (this.nextInMs() > 0) return false
@@ -115,7 +115,7 @@ export class CheapLook {
       areSetsDue ? policies.findsOtherSets() : false,
       orRefusal(async () => await this.#areWrong(servers.map(([entry]) => entry))),
     ])
-    // Whoever needs the kernel next says what is wrong with it; what the watch told is not forgotten.
+    // The next use of the kernel reports the error; what the watch saw stays due.
     const isRefused = found.some((answer) => answer === undefined || answer instanceof KernelError)
     this.#areSetsDue ||= isRefused && areSetsDue
     for (const [entry, dueMs] of servers) if (isRefused || dueMs > startMs) this.#expect(entry, dueMs)
@@ -149,21 +149,19 @@ export class CheapLook {
     const taken = look instanceof KernelError ? undefined : look
     if (!isComparisonDue && taken !== undefined && this.#seen?.equals(taken) === true) return false
     this.#seen = undefined
-    const areRulesOwed = isComparisonDue
-      ? await this.#compareRules()
-      : await policies.findsOtherRules('cheap')
+    const areRulesDue = isComparisonDue ? await this.#compareRules() : await policies.findsOtherRules('cheap')
     if (family === 'ipv4' && ledger.acknowledgedCount > 0)
       if ((await ipvs.info()).ipv4VirtualServers !== ledger.expectedCount) return true
-    if (!areRulesOwed && taken !== undefined) this.#seen = Buffer.from(taken)
+    if (!areRulesDue && taken !== undefined) this.#seen = Buffer.from(taken)
     return false
   }
 
   /** Whether rules are not what they were left as. */
   async #compareRules(): Promise<boolean> {
     this.#unlocks.begin()
-    const areOwed = await this.#options.policies.findsOtherRules('full')
+    const areDue = await this.#options.policies.findsOtherRules('full')
     this.#unlocks.end()
-    return areOwed
+    return areDue
   }
 
   async #areWrong(entries: readonly Entry[]): Promise<boolean> {

@@ -5,7 +5,7 @@ import type { DrainPolicy } from './tables/entry.js'
 /** With 1, a client that session affinity binds to a real server of weight 0 gets another one for its next connection. */
 const expireSetting = 'net/ipv4/vs/expire_quiescent_template'
 
-/** Which real servers may keep their connections when nobody wants them any more; the others go at once. */
+/** Which unwanted real servers may keep their connections; the others are removed at once. */
 export class DrainChoice {
   readonly #sysctl: Sysctl
   readonly #gracefulPeriodMs: number

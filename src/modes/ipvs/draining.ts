@@ -1,4 +1,4 @@
-// Graceful termination: when a real server that nobody wants any more, and that only keeps its connections, goes.
+// Graceful termination: when an unwanted real server, which only keeps its connections, is removed.
 import type { IpFamily } from '../../address.js'
 import { KernelError } from '../../errors.js'
 import {
@@ -54,7 +54,7 @@ const packetsInVain = 3
 
 /**
  * The kernel keeps what is removed for up to so long in one list, and every added real server walks it (some 50 ns an entry:
- * spec/kernel.md 2.3). So only so many go at once; the others, which are in nobody's way, when those are forgotten.
+ * spec/kernel.md 2.3). So only so many go at once; the others when those are forgotten.
  */
 const trashMs = 180_000
 const trashRoom = 200

@@ -5,7 +5,7 @@
 export { cleanUp, describeCleanUp, isWithoutIpvs } from './clean-up.js'
 export { type IpvsChainSettings, compileChains, mangleChains } from './compile/chains.js'
 export { type IpvsModeSettings, compileRoute, needsMark } from './compile/compile.js'
-export { type SchedulingSettings, unmetWishes } from './compile/scheduling.js'
+export { type SchedulingSettings, unmetRequests } from './compile/scheduling.js'
 export { type DesiredSetEntry, type SetKey, markAddress, setKeys, setName, setSpec } from './compile/sets.js'
 export { describeServers } from './describe.js'
 export { ipvsKind } from './kind.js'

@@ -34,7 +34,7 @@ import { Failures } from './failures.js'
 import { IpvsApplier, type Work } from './applier.js'
 import { bindingOperations, serverOperations } from './operations.js'
 import { IpvsPolicies, type IpvsPoliciesOptions } from './policies.js'
-import type { KernelDoors } from './prepare-kernel.js'
+import type { IpvsKernel } from './prepare-kernel.js'
 import { Reconciler } from './reconciler.js'
 import type { ServiceScheduling } from './service-scheduling.js'
 
@@ -50,9 +50,9 @@ export interface IpvsPipelineOptions {
   readonly syncPeriodMs: number
   /** Virtual servers of these addresses are not ours to remove (excludeCIDRs). */
   readonly isExcluded: (address: IpAddress) => boolean
-  /** How long a real server that nobody wants may keep its connections; 0: it is removed at once; Infinity: until they end. */
+  /** How long an unwanted real server may keep its connections; 0: it is removed at once; Infinity: until they end. */
   readonly gracefulPeriodMs: number
-  readonly kernel: KernelDoors & IpvsPoliciesOptions['kernel'] & Pick<ModeKernel, 'sysctl'>
+  readonly kernel: IpvsKernel & IpvsPoliciesOptions['kernel'] & Pick<ModeKernel, 'sysctl'>
   /** Of all families that have a pipeline. */
   readonly look: KernelLook
   /** This node, as it is now. */
@@ -138,10 +138,10 @@ export class IpvsPipeline {
     for (const event of events) {
       if (event.type === 'listed' || event.type === 'synced') this.#known = event.type
     }
-    const isDropOwed = this.#known === 'synced' && this.#ledger.keepsLeftovers
+    const isDropDue = this.#known === 'synced' && this.#ledger.keepsLeftovers
     const isWork =
       this.#known !== 'nothing' &&
-      (isDropOwed || this.#tracker.hasDirty || this.#ledger.hasDirty || !this.#reconciler.isAdopted)
+      (isDropDue || this.#tracker.hasDirty || this.#ledger.hasDirty || !this.#reconciler.isAdopted)
     if (isWork) this.#backlog.note(changes)
     return isWork
   }
@@ -292,11 +292,11 @@ export class IpvsPipeline {
 
   /** Nothing is to be done but to look again later. */
   #isIdle(known: 'listed' | 'synced'): boolean {
-    const isDropOwed = known === 'synced' && this.#ledger.keepsLeftovers
+    const isDropDue = known === 'synced' && this.#ledger.keepsLeftovers
     const isDirty = this.#tracker.hasDirty || this.#ledger.hasDirty || this.#vips.hasDirty
     const isRetryDue = this.#failures.nextInMs() === 0
     const isRenewDue = this.#policies.isRenewDue || this.#policies.isWriteDue
-    return this.#isInForce && !(isDropOwed || isDirty || isRetryDue || isRenewDue || this.#reconciler.isDue)
+    return this.#isInForce && !(isDropDue || isDirty || isRetryDue || isRenewDue || this.#reconciler.isDue)
   }
 
   #nextInMs(): number {
@@ -334,7 +334,7 @@ export class IpvsPipeline {
     await this.#policies.close()
   }
 
-  /** What lost its mark, or may have one now, is compiled again before anything is told to the kernel. False: nothing is. */
+  /** What lost its mark, or may have one now, is compiled again before it is sent to the kernel. False: nothing is. */
   async #renewsMarks(): Promise<boolean> {
     const keys = this.#policies.renewMarks(this.#ledger.foreignMarks)
     if (keys.length === 0) return false
@@ -367,8 +367,8 @@ export class IpvsPipeline {
 
   /**
    * First of all the real servers of virtual servers that are there, whatever else is to be waited for: endpoints may have changed,
-   * or been left draining, while no agent ran. Then sets and rules, then the other virtual servers and the bindings of VIPs. What
-   * nobody wants goes when all that is wanted is there.
+   * or been left draining, while no agent ran. Then sets and rules, then the other virtual servers and the bindings of VIPs.
+   * Unwanted objects are removed last.
    */
   async #applyDirty(pass: Pass, known: 'listed' | 'synced'): Promise<void> {
     const entries = this.#ledger.takeDirty()

@@ -53,7 +53,7 @@ export interface IpvsPoliciesOptions {
 /** What of the node the routes are compiled from. */
 type NodeSettings = Omit<IpvsModeSettings, keyof SchedulingSettings>
 
-/** The kernel gives them to an interface itself, and nobody reaches a node by them from elsewhere. */
+/** The kernel gives them to an interface itself, and no other machine reaches a node by them. */
 const notTheNodes = /^(?:127\.|::1$|fe[89ab])/u
 
 /**
@@ -70,7 +70,7 @@ export class IpvsPolicies {
   readonly #cleaner: ConntrackCleaner
   readonly #healthChecks: ServiceHealthChecks
   readonly #gaps = new LocalPolicyGaps()
-  /** What the cleaner of flows has not been told yet. */
+  /** Changes that the cleaner of flows does not have yet. */
   #unsettled = new Map<ServicePortKey, Route | undefined>()
   #machine: readonly IpAddress[] = []
   #isMachineKnown = false
@@ -86,12 +86,12 @@ export class IpvsPolicies {
     this.#questions = new KernelQuestions(options)
     this.#table = new IpsetTable(family, config.ipvs.markMask)
     this.#sets = new IpvsSets({ ...options, ipset: kernel.ipset, table: this.#table })
-    const doors = {
+    const tables = {
       mangle: kernel.xtables(family, 'mangle'),
       filter: kernel.xtables(family, 'filter'),
       nat: kernel.xtables(family, 'nat'),
     }
-    this.#chains = new IpvsChains({ ...options, doors })
+    this.#chains = new IpvsChains({ ...options, tables })
     this.#marks = new IpvsMarks({
       ...options,
       markMask: config.ipvs.markMask,
@@ -234,7 +234,7 @@ export class IpvsPolicies {
   }
 
   /**
-   * After everything was told to IPVS: a virtual server that a death leaves behind is known as ours by its entry. `isComplete`: the whole world is in force.
+   * After IPVS has everything: a virtual server that a death leaves behind is known as ours by its entry. `isComplete`: the whole world is in force.
    */
   async settle(
     entries: readonly Entry[],
@@ -268,11 +268,11 @@ export class IpvsPolicies {
     return this.#sets.nextInMs()
   }
 
-  /** Whether rules are not what they were left as; they are owed then. The cheap look finds what was added or removed. */
+  /** Whether rules are not what they were left as; they are due to be written then. The cheap look finds what was added or removed. */
   async findsOtherRules(look: 'cheap' | 'full'): Promise<boolean> {
-    const areOwed = look === 'full' ? await this.#chains.compare() : await this.#chains.check()
-    if (areOwed) this.#cleaner.recheck()
-    return areOwed
+    const areDue = look === 'full' ? await this.#chains.compare() : await this.#chains.check()
+    if (areDue) this.#cleaner.recheck()
+    return areDue
   }
 
   /**
@@ -312,7 +312,7 @@ export class IpvsPolicies {
     }
   }
 
-  /** False: they could not be read, and nobody knows them from before. */
+  /** False: they could not be read, and were not read before. */
   async #readAddresses(): Promise<boolean> {
     if (this.#isMachineKnown) return true
     const { family, kernel } = this.#options

@@ -11,14 +11,14 @@ import type { Log, StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import type { NodeFacts } from '../../node/index.js'
 import type { Clock } from '../../clock.js'
-import type { KernelDoors } from './prepare-kernel.js'
+import type { IpvsKernel } from './prepare-kernel.js'
 import { dummyAdvice, ensureDummyDevice, findVipPlace } from './vip-place.js'
 
 export interface ReconcilerOptions {
   readonly family: IpFamily
   readonly vipBinding: VipBinding
   readonly syncPeriodMs: number
-  readonly kernel: KernelDoors
+  readonly kernel: IpvsKernel
   readonly node: { readonly facts: NodeFacts }
   readonly clock: Clock
   readonly log: Log
@@ -51,7 +51,7 @@ export class Reconciler {
   /** Passes in a row that met a surprise or a kernel that could not be read. */
   #surprises = 0
   #isSurprised = false
-  /** The reading that was as the ledger has it, with nobody's but ours; nothing was applied since. */
+  /** The last reading, when it had exactly the objects of the ledger and nothing was applied since. */
   #inOrder: KernelState | undefined
 
   constructor(options: ReconcilerOptions) {

@@ -151,7 +151,7 @@ export class IpvsSets {
     for (const set of table.troubles) {
       if (set.trouble === undefined) continue
       const { error } = set.trouble
-      // Told after additions and again after deletions; each attempt counts once.
+      // Reported after additions and again after deletions; each attempt counts once.
       if (this.#retries.fail(set)) metrics.kernelError(error.operation, error.code)
       const fields = { ipFamily: logFamily(family), set: set.name, code: error.code }
       problems.report(problemOf(set), { text: `${logFamily(family)} ${describeTrouble(set)}`, fields })

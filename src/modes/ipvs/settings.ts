@@ -36,13 +36,13 @@ const always: readonly Setting[] = [
   { path: 'net/ipv4/vs/expire_quiescent_template', value: 1 },
   { path: 'net/ipv4/ip_forward', value: 1 },
 ]
-/** F-110: the VIPs on this node are nobody else's business on its links. */
+/** F-110: the node does not answer ARP requests for VIPs. */
 const strictARP: readonly Setting[] = [
   { path: 'net/ipv4/conf/all/arp_ignore', value: 1, off: '--ipvs-strict-arp=false' },
   { path: 'net/ipv4/conf/all/arp_announce', value: 2, off: '--ipvs-strict-arp=false' },
 ]
 
-/** What cannot be set is told once, and stops nothing: the node may be set up by others. */
+/** A setting that cannot be written is reported once, and stops nothing: another program may own it. */
 export class IpvsSettings {
   readonly #options: IpvsSettingsOptions
   readonly #settings: readonly Setting[]
@@ -110,11 +110,11 @@ export class IpvsSettings {
   }
 }
 
-async function ensureWhereNeeded(setting: Setting, doors: SettingDoors): Promise<SettingOutcome> {
+async function ensureWhereNeeded(setting: Setting, kernel: SettingDoors): Promise<SettingOutcome> {
   const { before } = setting
-  const isNeeded = before === undefined || (await orRefusal(async () => await isOlder(doors.sysctl, before)))
+  const isNeeded = before === undefined || (await orRefusal(async () => await isOlder(kernel.sysctl, before)))
   if (isNeeded instanceof KernelError) return isNeeded
-  return isNeeded ? await ensureSetting(setting, doors) : 'right'
+  return isNeeded ? await ensureSetting(setting, kernel) : 'right'
 }
 
 async function ensureTimeouts(wanted: IpvsTimeouts, ipvs: Ipvs, log: Log): Promise<SettingOutcome> {

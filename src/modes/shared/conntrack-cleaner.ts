@@ -22,7 +22,7 @@ export interface ConntrackCleanerOptions {
 
 /**
  * Ends UDP flows that lead to an endpoint that is gone, or that serves no longer while others do: a client that keeps sending
- * would renew its flow for ever. Flows of endpoints that are merely not ready stay while no endpoint serves: nobody could serve
+ * would renew its flow for ever. Flows of endpoints that are merely not ready stay while no endpoint serves: no other endpoint could serve
  * them better, and the endpoint may be ready again soon. Beyond kube-proxy (F-071), flows also end with the last endpoint of a
  * Service, with the Service and with a frontend that it loses. TCP and SCTP end by themselves and are never touched.
  */

@@ -7,7 +7,7 @@ export { reportConflict } from './frontend-conflict.js'
 export { LocalPolicyGaps } from './local-policy-gaps.js'
 export { ServiceHealthChecks } from './service-health-checks.js'
 export {
-  type XtablesDoors,
+  type XtablesAccess,
   cleanUpXtables,
   describeCleanedTables,
   describeNftLeftovers,
@@ -16,3 +16,4 @@ export {
 export type { TrafficConfig } from './traffic-config.js'
 export { describeKept } from './kept-chain.js'
 export { UnlockTimes } from './unlock-times.js'
+export { openWarnings } from './warnings.js'

@@ -27,9 +27,9 @@ interface Plan {
   readonly chains: ServiceChains
   /** Load-balancer VIPs that are no external IPs. */
   readonly loadBalancerIPs: readonly IpAddress[]
-  /** Chain for traffic to the cluster IP. undefined: nobody can take it. */
+  /** Chain for traffic to the cluster IP. undefined: there is no endpoint. */
   readonly internal: string | undefined
-  /** Chain for outside traffic that no short circuit takes. undefined: nobody can take it. */
+  /** Chain for outside traffic that no short circuit takes. undefined: there is no endpoint. */
   readonly external: string | undefined
   /** There is a chain for outside traffic; with local policy it may serve pods and the node alone. */
   readonly usesExternal: boolean

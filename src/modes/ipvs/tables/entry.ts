@@ -28,7 +28,7 @@ export function serverIdOf(key: VirtualServerKey): ServerId {
 }
 
 /**
- * Whether real servers of this virtual server that nobody wants any more keep their connections, with weight 0, until these
+ * Whether unwanted real servers of this virtual server keep their connections, with weight 0, until these
  * end: of UDP those that keep their flows. The others are removed at once.
  */
 export type DrainPolicy = (
@@ -57,10 +57,10 @@ export class Entry implements TrackedObject<ServerId, ServerState | undefined> {
   readonly #drains: DrainPolicy
   /** What the kernel had at start and no route has claimed; kept while parts of the world are unknown. */
   #leftover: ServerState | undefined
-  /** By identity, with weight 0: what the kernel acknowledged and nobody wants any more. */
+  /** By identity, with weight 0: acknowledged and unwanted. */
   #draining = nothingDrains
   #wanted: DesiredVirtualServer | undefined
-  /** The last wish, which counts for what is still to be removed. */
+  /** The last desired value, which counts until the removal. */
   #bindsAddress = true
   readonly #claims = new FrontendClaims<DesiredVirtualServer>({ isShared: false })
   /** `namespace/name` of the last winner; empty: no Service of this run. */
@@ -78,7 +78,7 @@ export class Entry implements TrackedObject<ServerId, ServerState | undefined> {
     return (this.#packedId ??= packedIdOf(this.key))
   }
 
-  /** The winner's wish, what is kept from before, and what drains; undefined: nobody wants this virtual server. */
+  /** What the owner desires, leftovers, and real servers that drain; undefined: the virtual server is unwanted. */
   get wanted(): DesiredVirtualServer | undefined {
     return this.#wanted
   }

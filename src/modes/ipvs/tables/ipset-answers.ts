@@ -69,7 +69,7 @@ export class AcknowledgedSets {
     return mark > 0 ? mark : undefined
   }
 
-  /** Whether the kernel has a virtual server of this mark from before, which nobody has claimed. */
+  /** Whether the kernel has an unclaimed virtual server of this mark from before. */
   isMarkTaken(mark: number): boolean {
     const member = this.set('marks').members.get(this.#markId(mark))
     return member !== undefined && member.isAcknowledged && member.holders === 0

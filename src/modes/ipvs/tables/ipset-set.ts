@@ -46,8 +46,8 @@ export class SetState {
   /** Members whose operation the kernel refused, or whose set does not exist; they are dirty again after `wake`. */
   readonly waiting = new Set<Member>()
   /**
-   * The last dump, while it is what is acknowledged: a set that nobody changed is dumped in the same order, and its bytes tell
-   * that faster than its entries. 52 bytes each.
+   * The last dump, while it is what is acknowledged: an unchanged set is dumped in the same order, and comparing its
+   * bytes is faster than comparing entries. 52 bytes each.
    */
   reading: Buffer | undefined
   trouble: SetTrouble | undefined
@@ -79,7 +79,7 @@ export class SetState {
     return isRoomy && this.isOurs ? 'nothing' : 'exchange'
   }
 
-  /** What it holds is like what we would put into it, but for marks. */
+  /** Its entries are of our type, perhaps without our marks. */
   get isOfOurType(): boolean {
     const present = this.#present
     if (present?.type !== this.type) return false
@@ -110,13 +110,13 @@ export class SetState {
     return this.#present?.maxElements ?? 0
   }
 
-  /** Whether the kernel could say this of it, if nobody but us changed it. */
+  /** Whether the header is the one that an unchanged set has. */
   isLike(header: IpsetHeader | undefined): boolean {
     const present = this.#present
     if (header === undefined || present === undefined) return header === present
     if (header.type !== present.type || header.family !== present.family) return false
     if (this.isOurs) return header.elements === this.members.acknowledgedCount
-    // What is in another's set is nobody's business, but that it can be had now.
+    // Of a foreign set only counts that its name may be free now.
     return header.references > 0 || present.references === 0
   }
 

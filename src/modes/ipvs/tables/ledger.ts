@@ -55,7 +55,7 @@ interface Reading extends Pick<AdoptOptions, 'isMarkedOurs'> {
   readonly foreignMarks: Set<number>
 }
 
-/** Every virtual server of one family that is ours. Work is proportional to what changed, but for `adopt`. */
+/** Every virtual server of one family that is ours. Work is proportional to what changed, except in `adopt`. */
 export class IpvsLedger {
   readonly #vips: VipTable
   /** Addresses whose virtual servers are never removed (excludeCIDRs). */
@@ -78,9 +78,9 @@ export class IpvsLedger {
   /** Replaces all that the route claims; an empty list releases it. */
   claim(route: ServicePortKey, service: string, desired: readonly DesiredVirtualServer[]): void {
     const entries: Entry[] = []
-    for (const wish of desired) {
-      const entry = this.#entryOf(wish.key)
-      entry.claim(route, service, wish)
+    for (const server of desired) {
+      const entry = this.#entryOf(server.key)
+      entry.claim(route, service, server)
       this.#touch(entry)
       entries.push(entry)
     }
@@ -216,7 +216,7 @@ export class IpvsLedger {
     return this.#table.acknowledgedCount
   }
 
-  /** Number of virtual servers that the kernel has, if nobody but us changed anything since the last dump. */
+  /** Number of virtual servers that the kernel has, if no other program changed anything since the last dump. */
   get expectedCount(): number {
     return this.#table.acknowledgedCount + this.#foreignCount
   }
@@ -245,12 +245,12 @@ export class IpvsLedger {
     this.#acknowledge(entry, dump.state(index), drift)
   }
 
-  /** Takes the kernel's word for one entry, and counts as drift what we did not expect. */
+  /** Enters the state that the kernel has, and counts a difference as drift. */
   #acknowledge(entry: Entry, state: ServerState | undefined, drift: IpvsDriftCounter): void {
     const expected = entry.acknowledged
     if (expected === undefined && state === undefined && !entry.isStale) return
     if (!entry.isStale) {
-      // What nobody told us about is drift only where nobody wants it; otherwise it is adopted.
+      // An unknown virtual server is drift only when no route wants it; otherwise it is adopted.
       if (expected !== undefined) drift.addRepair(diff(entry.key, state, expected))
       else if (entry.wanted === undefined) drift.add('virtual-server-unexpected')
     }

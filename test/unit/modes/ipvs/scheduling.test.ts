@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { resolveConfig, type ConfigInput } from '../../../../src/config/index.js'
-import { unmetWishes, type SchedulingSettings } from '../../../../src/modes/ipvs/index.js'
+import { unmetRequests, type SchedulingSettings } from '../../../../src/modes/ipvs/index.js'
 import { realServersFor, virtualServerSettings } from '../../../../src/modes/ipvs/compile/server-settings.js'
 import type { Route } from '../../../../src/routing/index.js'
 import { backends, ip, plainRoute } from '../../../support/routes.js'
@@ -15,7 +15,7 @@ function settings(ipvs: ConfigInput['ipvs'] = {}, missing: readonly string[] = [
 
 interface Case {
   readonly name: string
-  readonly wish: Wish
+  readonly request: Wish
   /** Default: rr, and a kernel with all schedulers. */
   readonly from?: SchedulingSettings
   readonly scheduler: string
@@ -27,49 +27,49 @@ interface Case {
 describe('the scheduler of a Service', () => {
   const mh = settings({ scheduler: 'mh', schedulerFlags: ['mh-fallback'] })
   const cases: readonly Case[] = [
-    { name: 'is the default without annotations', wish: {}, scheduler: 'rr' },
-    { name: 'is the default with its flags', wish: {}, from: mh, scheduler: 'mh', flags: 0x8 },
-    { name: 'is that of the annotation', wish: { scheduler: 'wlc' }, from: mh, scheduler: 'wlc' },
+    { name: 'is the default without annotations', request: {}, scheduler: 'rr' },
+    { name: 'is the default with its flags', request: {}, from: mh, scheduler: 'mh', flags: 0x8 },
+    { name: 'is that of the annotation', request: { scheduler: 'wlc' }, from: mh, scheduler: 'wlc' },
     {
       name: 'mh hashes the port by default',
-      wish: { scheduler: 'mh' },
+      request: { scheduler: 'mh' },
       from: mh,
       scheduler: 'mh',
       flags: 0x10,
     },
     {
       name: 'is that of the annotation, with its flags',
-      wish: { scheduler: 'sh', schedulerFlags: 'sh-port, sh-fallback' },
+      request: { scheduler: 'sh', schedulerFlags: 'sh-port, sh-fallback' },
       scheduler: 'sh',
       flags: 0x18,
     },
     {
       name: 'has no flags with the annotation none',
-      wish: { scheduler: 'mh', schedulerFlags: 'none' },
+      request: { scheduler: 'mh', schedulerFlags: 'none' },
       scheduler: 'mh',
     },
     {
       name: 'is the default with the flags of the annotation',
-      wish: { schedulerFlags: 'mh-port' },
+      request: { schedulerFlags: 'mh-port' },
       from: mh,
       scheduler: 'mh',
       flags: 0x10,
     },
     {
       name: 'refuses an invalid name',
-      wish: { scheduler: 'a scheduler' },
+      request: { scheduler: 'a scheduler' },
       scheduler: 'rr',
       unmet: [/^scheduler must be a scheduler .*"a scheduler"; this Service uses rr$/],
     },
     {
       name: 'refuses an empty name',
-      wish: { scheduler: '' },
+      request: { scheduler: '' },
       scheduler: 'rr',
       unmet: [/^scheduler must be/],
     },
     {
       name: 'is the default if the kernel lacks that of the annotation',
-      wish: { scheduler: 'wlc', schedulerFlags: 'mh-port' },
+      request: { scheduler: 'wlc', schedulerFlags: 'mh-port' },
       from: { ...mh, missing: new Set(['wlc']) },
       scheduler: 'mh',
       flags: 0x8,
@@ -77,24 +77,24 @@ describe('the scheduler of a Service', () => {
     },
     {
       name: "refuses another scheduler's flag",
-      wish: { scheduler: 'mh', schedulerFlags: 'sh-port' },
+      request: { scheduler: 'mh', schedulerFlags: 'sh-port' },
       scheduler: 'mh',
       flags: 0x10,
       unmet: [/^schedulerFlags "sh-port" is no flag of the scheduler mh.* uses mh with mh-port$/],
     },
     {
       name: 'refuses a flag that the default scheduler does not have',
-      wish: { schedulerFlags: '' },
+      request: { schedulerFlags: '' },
       scheduler: 'rr',
       unmet: [/^schedulerFlags "" is no flag of the scheduler rr, which has none; this Service uses rr$/],
     },
   ]
-  for (const { name, wish, from = settings(), scheduler, flags = 0, unmet = [] } of cases) {
+  for (const { name, request, from = settings(), scheduler, flags = 0, unmet = [] } of cases) {
     it(name, () => {
-      const route = plainRoute({ scheduling: wish })
+      const route = plainRoute({ scheduling: request })
       const got = virtualServerSettings(route, from)
       assert.deepEqual([got.scheduler, got.flags], [scheduler, flags])
-      const problems = unmetWishes(route, from).map(({ wish: field, problem }) => `${field} ${problem}`)
+      const problems = unmetRequests(route, from).map(({ request: field, problem }) => `${field} ${problem}`)
       assert.equal(problems.length, unmet.length, problems.join('\n'))
       for (const [index, words] of unmet.entries()) assert.match(problems[index] ?? '', words)
     })
@@ -141,9 +141,9 @@ describe('the weights of backends', () => {
         Array.from(reals, ({ settings: { weight } }) => weight),
         weights,
       )
-      const [problem] = unmetWishes(route, settings())
+      const [problem] = unmetRequests(route, settings())
       if (unmet === undefined) assert.equal(problem, undefined)
-      else assert.match(`${problem?.wish} ${problem?.problem}`, unmet)
+      else assert.match(`${problem?.request} ${problem?.problem}`, unmet)
     })
   }
 })
