@@ -7,7 +7,7 @@ import { realServersFor, virtualServerSettings } from '../../../../src/modes/ipv
 import type { Route } from '../../../../src/routing/index.js'
 import { backends, ip, plainRoute } from '../../../support/routes.js'
 
-type Wish = Route['scheduling']
+type Request = Route['scheduling']
 
 function settings(ipvs: ConfigInput['ipvs'] = {}, missing: readonly string[] = []): SchedulingSettings {
   return { ...resolveConfig({ manifests: 'none', ipvs }).ipvs, missing: new Set(missing) }
@@ -15,7 +15,7 @@ function settings(ipvs: ConfigInput['ipvs'] = {}, missing: readonly string[] = [
 
 interface Case {
   readonly name: string
-  readonly request: Wish
+  readonly request: Request
   /** Default: rr, and a kernel with all schedulers. */
   readonly from?: SchedulingSettings
   readonly scheduler: string
