@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { familyOf } from '../../../../src/address.js'
+import { disownBatch } from '../../../../src/engine/index.js'
 import { formerRouteProtocol, type RouteOp, viaductRouteProtocol } from '../../../../src/kernel/index.js'
 import { recordBuffer, routeLayout } from '../../../../src/kernel/records.js'
 import { dumpedShapes, routeOpNumber, writeRoute } from '../../../../src/kernel/route/encode.js'
@@ -45,7 +46,7 @@ it('a route whose making was never answered may be there: its set entry stays un
   const holder = { service: 'default/web' }
   table.adopt(reading(new Uint8Array(), unmarked))
   table.need(address, holder)
-  table.disown(table.planBinds(table.takeDirty()).batch)
+  disownBatch(table.planBinds(table.takeDirty()).batch)
   table.release(address, holder)
   assert.ok(table.isLeftBound(address))
   table.adopt(reading(new Uint8Array(), marked))
