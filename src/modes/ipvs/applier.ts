@@ -4,6 +4,7 @@ import { type BatchOutcome, describeVirtualServer, type Ipvs, type Routes } from
 import {
   type Confirmation,
   type CountedOps,
+  disownBatch,
   inOverlappingCuts,
   KernelQuestions,
   type OperationKind,
@@ -150,7 +151,7 @@ export class IpvsApplier {
     const { kernel, ledger, failures } = this.#options
     const send = async (): Promise<BatchOutcome> => await kernel.ipvs.apply(batch.ops)
     const outcome = await this.#send({ kind: serverOperations, ops: batch.ops, send }, pass)
-    if (outcome === undefined) ledger.disown(batch)
+    if (outcome === undefined) disownBatch(batch)
     else this.#note(failures.servers, ledger.confirm(batch, outcome))
     return rest
   }
@@ -159,7 +160,7 @@ export class IpvsApplier {
     const { kernel, vips, failures } = this.#options
     const send = async (): Promise<BatchOutcome> => await kernel.routes.apply(batch.ops)
     const outcome = await this.#send({ kind: bindingOperations, ops: batch.ops, send }, pass)
-    if (outcome === undefined) vips.disown(batch)
+    if (outcome === undefined) disownBatch(batch)
     else this.#note(failures.vips, vips.confirm(batch, outcome))
     return rest
   }
@@ -191,8 +192,8 @@ export class IpvsApplier {
   }
 
   #reportConflicts(entries: readonly Entry[]): void {
-    const { family, ledger, problems } = this.#options
-    for (const { loser, winner, server } of ledger.takeConflicts(entries))
+    const { family, problems } = this.#options
+    for (const { loser, winner, server } of entries.flatMap((entry) => entry.takeConflicts()))
       reportConflict(problems, { family, frontend: describeVirtualServer(server), loser, winner })
   }
 }

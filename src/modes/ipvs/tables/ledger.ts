@@ -17,12 +17,11 @@ import {
   type ObjectBatch,
   ObjectTable,
   confirmBatch,
-  disownBatch,
   planBatch,
 } from '../../../engine/index.js'
 import { IpvsDriftCounter } from './drift.js'
 import { type ServerState, diff } from './diff.js'
-import { type Conflict, type DrainPolicy, Entry, type ServerId, serverIdOf } from './entry.js'
+import { type DrainPolicy, Entry, type ServerId, serverIdOf } from './entry.js'
 import { PackedDump, type PackedId } from './packed.js'
 import { isNewMark, isProven, serverKind } from './server-kind.js'
 import type { VipTable } from './vip-table.js'
@@ -115,11 +114,6 @@ export class IpvsLedger {
     this.#touch(entry)
   }
 
-  /** Conflicts among these entries, and those that ended since the last call. */
-  takeConflicts(entries: readonly Entry[]): readonly Conflict[] {
-    return entries.flatMap((entry) => entry.takeConflicts())
-  }
-
   /** Of these entries, virtual servers by mark that are still to be made. */
   newMarks(entries: readonly Entry[]): readonly Entry[] {
     return entries.filter((entry) => entry.wanted !== undefined && !entry.isStale && isNewMark(entry))
@@ -167,11 +161,6 @@ export class IpvsLedger {
     const confirmation = confirmBatch(serverKind, batch, outcome)
     for (const { object } of batch.parts) this.#settle(object)
     return confirmation
-  }
-
-  /** The batch could not be sent, or its answers were lost. */
-  disown(batch: LedgerBatch): void {
-    disownBatch(batch)
   }
 
   /**

@@ -9,7 +9,6 @@ import {
   type ObjectBatch,
   ObjectTable,
   confirmBatch,
-  disownBatch,
   planBatch,
 } from '../../../engine/index.js'
 import { IpvsDriftCounter } from './drift.js'
@@ -125,11 +124,6 @@ export class VipTable {
     const confirmation = confirmBatch(this.#kind, batch, outcome)
     for (const { object } of batch.parts) this.#table.settle(object)
     return confirmation
-  }
-
-  /** The batch could not be sent, or its answers were lost. */
-  disown(batch: VipBatch): void {
-    disownBatch(batch)
   }
 
   /**

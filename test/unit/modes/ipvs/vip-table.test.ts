@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { familyOf } from '../../../../src/address.js'
+import { disownBatch } from '../../../../src/engine/index.js'
 import { formerRouteProtocol, type RouteOp, viaductRouteProtocol } from '../../../../src/kernel/index.js'
 import { recordBuffer } from '../../../../src/kernel/records.js'
 import { dumpedShapes, writeRoute } from '../../../../src/kernel/route/encode.js'
@@ -46,7 +47,7 @@ it('a route without a reply to its request may exist: its set entry stays until 
   const holder = { service: 'default/web' }
   table.adopt(reading(new Uint8Array(), unmarked))
   table.need(address, holder)
-  table.disown(table.planBinds(table.takeDirty()).batch)
+  disownBatch(table.planBinds(table.takeDirty()).batch)
   table.release(address, holder)
   assert.ok(table.isLeftBound(address))
   table.adopt(reading(new Uint8Array(), marked))
