@@ -35,7 +35,7 @@ export function iptablesMode(
   const warnings = new StateReporter({
     log,
     level: 'warn',
-    trouble: 'not as asked',
+    problemLine: 'not as asked',
     recovery: 'as asked now',
     events,
     count: () => {},

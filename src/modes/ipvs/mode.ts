@@ -43,14 +43,14 @@ export function ipvsMode(
   const hints = new StateReporter({
     log,
     level: 'warn',
-    trouble: 'VIP binding',
+    problemLine: 'VIP binding',
     recovery: 'VIP binding: in order again',
     count: () => {},
   })
   const warnings = new StateReporter({
     log,
     level: 'warn',
-    trouble: 'not as asked',
+    problemLine: 'not as asked',
     recovery: 'as asked now',
     events,
     count: () => {},
