@@ -26,7 +26,7 @@ const metrics = openMetrics(new Registry())
 const problems = new StateReporter({
   log,
   level: 'error',
-  trouble: 'benchmark',
+  problemLine: 'benchmark',
   recovery: 'programmed again',
   count: () => {},
 })

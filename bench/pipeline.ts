@@ -100,7 +100,7 @@ export async function openPipeline(kernel: Kernel, vipBinding: VipBinding): Prom
   const problems = new StateReporter({
     log,
     level: 'error',
-    trouble: 'benchmark',
+    problemLine: 'benchmark',
     recovery: 'programmed again',
     count: (number) => metrics.objectsFailed.set(number),
   })

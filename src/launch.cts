@@ -1,4 +1,4 @@
-// dist/agent.js: runs the agent's bundle with the bytecode that the build made of it. Compiling it anew at each start would
+// dist/agent.js: runs the agent's bundle with the bytecode that the build made from it. Compiling it at each start would
 // cost a tenth of the time until the first 10,000 services are in the kernel (docs/adr/0012).
 import fs = require('node:fs')
 import path = require('node:path')

@@ -161,9 +161,9 @@ export interface Problem {
 export interface StateReporterOptions {
   readonly log: Log
   readonly level: 'error' | 'warn'
-  /** Start of each line, such as `manifest ignored`. */
-  readonly trouble: string
-  /** The line for the end of a problem. */
+  /** Start of each problem line, such as `manifest ignored`. */
+  readonly problemLine: string
+  /** The line at the end of a problem. */
   readonly recovery: string
   /** Records the `event` of each reported problem. */
   readonly events?: EventRecorder
@@ -180,27 +180,29 @@ export interface StateReporterOptions {
 export class StateReporter {
   readonly #options: StateReporterOptions
   readonly #problems = new Map<string, Problem>()
-  readonly #troubles: LineLimit
-  readonly #recoveries: LineLimit
+  readonly #problemLines: LineLimit
+  readonly #recoveryLines: LineLimit
 
   constructor(options: StateReporterOptions) {
-    const { log, level, trouble, recovery, clock = systemClock } = options
+    const { log, level, problemLine, recovery, clock = systemClock } = options
     this.#options = options
-    this.#troubles = new LineLimit(clock, (count) => log[level](`${trouble}: ${moreLines}`, { count }))
-    this.#recoveries = new LineLimit(clock, (count) => log.info(`${recovery}: ${moreLines}`, { count }))
+    this.#problemLines = new LineLimit(clock, (count) =>
+      log[level](`${problemLine}: ${moreLines}`, { count }),
+    )
+    this.#recoveryLines = new LineLimit(clock, (count) => log.info(`${recovery}: ${moreLines}`, { count }))
   }
 
   /** Takes the current problem of `key`, or undefined for none. Writes a line only for a change. */
   report(key: string, problem: Problem | undefined): void {
     const before = this.#problems.get(key)
     if (before?.text === problem?.text) return
-    const { log, level, trouble, recovery, events, count } = this.#options
+    const { log, level, problemLine, recovery, events, count } = this.#options
     if (problem === undefined) {
       this.#problems.delete(key)
-      log[this.#recoveries.take() ? 'info' : 'debug'](recovery, before?.fields)
+      log[this.#recoveryLines.take() ? 'info' : 'debug'](recovery, before?.fields)
     } else {
       this.#problems.set(key, problem)
-      log[this.#troubles.take() ? level : 'debug'](`${trouble}: ${problem.text}`, problem.fields)
+      log[this.#problemLines.take() ? level : 'debug'](`${problemLine}: ${problem.text}`, problem.fields)
       if (problem.event !== undefined) events?.record(problem.event)
     }
     if ((before === undefined) !== (problem === undefined)) count(this.#problems.size)

@@ -48,7 +48,7 @@ export async function build(options: BuildOptions): Promise<Agent> {
   const problems = new StateReporter({
     log,
     level: 'error',
-    trouble: 'not programmed',
+    problemLine: 'not programmed',
     recovery: 'programmed again',
     events,
     count: (count) => metrics.objectsFailed.set(count),

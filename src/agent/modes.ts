@@ -41,7 +41,7 @@ function leaving(
   const warnings = new StateReporter({
     log,
     level: 'warn',
-    trouble: `Leftovers of ${name} mode cannot all be removed`,
+    problemLine: `Leftovers of ${name} mode cannot all be removed`,
     recovery: `Leftovers of ${name} mode are removed now`,
     count: () => {},
   })

@@ -40,7 +40,7 @@ async function credentials(
     const warnings = new StateReporter({
       log,
       level: 'warn',
-      trouble: 'kubeconfig',
+      problemLine: 'kubeconfig',
       recovery: 'kubeconfig: in order again',
       count: () => undefined,
     })

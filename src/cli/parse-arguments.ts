@@ -26,7 +26,7 @@ export interface Configuration {
   readonly flagTexts: Readonly<Record<string, string>>
 }
 
-/** What the process is to do: run, or print `text` and exit. */
+/** The task of the process: run, or print `text` and exit. */
 export type Invocation =
   | Configuration
   /** 0: help or version, for standard output; 2: usage error in one sentence, for standard error. */

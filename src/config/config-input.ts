@@ -1,4 +1,5 @@
-// What an operator wrote: from fields of a file and texts of flags to ConfigInput, and from there to defaults.
+// ConfigInput holds the settings as the operator wrote them, in fields of a file or in flags. This file builds it and fills in
+// the defaults.
 import { valueAt, withValueAt } from './places.js'
 import type { AnySetting, Setting, Use } from './setting.js'
 import type { ConfigInput } from './settings.js'
@@ -19,7 +20,7 @@ export function takeFlag(input: ConfigInput, setting: AnySetting, text: string):
   return withWritten(input, setting, former === undefined ? value : type.add?.(former, value))
 }
 
-/** What was written of a setting, or its default. */
+/** The value of a setting as written, or its default. */
 export function inputOf<Input>(input: ConfigInput, setting: Setting<string, Input, unknown, Use>): Input {
   const { place, initial, isZeroDefault } = setting
   const written = valueAt(input, place) ?? initial

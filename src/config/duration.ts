@@ -38,7 +38,7 @@ function requireDuration(path: string, text: string, expected: string): number {
   return text.startsWith('-') ? -rounded : rounded
 }
 
-/** What `parseLimit` reads. */
+/** The text that `parseLimit` reads as `durationMs`. */
 export function formatLimit(durationMs: number): string {
   return durationMs === Infinity ? unlimited : formatDuration(durationMs)
 }

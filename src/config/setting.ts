@@ -6,7 +6,7 @@ export type Document = 'KubeProxyConfiguration' | 'ViaductConfiguration'
 
 /** The other settings, for one that depends on them. */
 export interface Others {
-  /** What was written, or the default. */
+  /** The value as written, or the default. */
   inputOf<Input>(setting: Setting<string, Input, unknown, Use>): Input
   /** The value in Config. Throws ConfigError with the other setting's field. */
   valueOf<Value>(setting: Setting<string, unknown, Value, Use>): Value
@@ -26,7 +26,7 @@ export interface Setting<Key extends string, Input, Value, Used extends Use = 'c
   readonly place: readonly string[]
   readonly use: Used
   readonly type: ValueType<Input>
-  /** What a setting without flag and field has. */
+  /** The default. A setting without flag and field always has this value. */
   readonly initial: Input
   /** Path in `document`, also in errors; without a document it is only for errors. */
   readonly field: string
@@ -53,7 +53,7 @@ export interface Flag {
   readonly isBesideConfig: boolean
 }
 
-/** What a row says beyond key, type and default. Absent: the usual. */
+/** The properties of a row beyond key, type and default. */
 interface Facts<Input, Value> {
   /** Absent: the key. */
   readonly field?: string

@@ -23,7 +23,7 @@ export type ClientConnection = ClientConfig['clientConnection']
 export type IpvsConfig = Config['ipvs']
 export type ServersConfig = Config['servers']
 
-/** What an operator wrote, before defaults. Absent: not written. */
+/** The settings as the operator wrote them, before defaults. Absent: not written. */
 export type ConfigInput = NestedInput<{ [S in Exclude<Row, Inert> as S['key']]: S['initial'] }> &
   FileReport & { readonly withoutEffect?: InertSettings }
 

@@ -52,7 +52,7 @@ export class EventSender implements EventRecorder {
     this.#problems = new StateReporter({
       log,
       level: 'warn',
-      trouble: 'Events are not sent',
+      problemLine: 'Events are not sent',
       recovery: 'Events are sent again',
       count: () => {},
     })

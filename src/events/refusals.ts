@@ -17,7 +17,7 @@ export class Refusals {
     this.#reporter = new StateReporter({
       log,
       level: 'warn',
-      trouble: 'An Event was refused',
+      problemLine: 'An Event was refused',
       recovery: 'No such Event has been refused for 6 minutes',
       count: () => {},
     })

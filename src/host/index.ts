@@ -8,7 +8,7 @@ export { countCpus } from './cpus.js'
 export { inOrder } from './in-order.js'
 export {
   type KernelSetting,
-  type SettingDoors,
+  type SettingKernel,
   type SettingOutcome,
   ensureSetting,
 } from './kernel-settings.js'

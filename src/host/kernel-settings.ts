@@ -11,7 +11,7 @@ export interface KernelSetting {
   readonly isLeast?: boolean
 }
 
-export interface SettingDoors {
+export interface SettingKernel {
   readonly sysctl: Sysctl
   readonly log: Log
 }
@@ -22,7 +22,7 @@ export type SettingOutcome = 'right' | 'written' | KernelError
 /** Writes the setting if its value differs. */
 export async function ensureSetting(
   { path, value, isLeast }: KernelSetting,
-  { sysctl, log }: SettingDoors,
+  { sysctl, log }: SettingKernel,
 ): Promise<SettingOutcome> {
   try {
     const present = await readOrNothing(sysctl, path)

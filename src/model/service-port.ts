@@ -1,7 +1,7 @@
 // The unit of programming: one port of one Service, in one IP family (F-001 to F-003, F-012 to F-021).
 import { type Cidr, type IpAddress, type IpFamily, familyOf, formatCidr, parseIpAddress } from '../address.js'
 import {
-  type SchedulingWish,
+  type SchedulingAnnotations,
   type Service,
   type ServicePortSpec,
   type ServiceProtocol,
@@ -43,7 +43,7 @@ export interface ServicePort {
   /** The port of the Service's health check; 0: none (F-018). */
   readonly healthCheckNodePort: number
   /** The Service's settings for ipvs mode. */
-  readonly scheduling: SchedulingWish
+  readonly scheduling: SchedulingAnnotations
 }
 
 /** The service ports of one Service in this family, and the Service's problems. */
@@ -139,7 +139,7 @@ export function equalServicePorts(a: ServicePort, b: ServicePort): boolean {
   )
 }
 
-function equalScheduling(a: SchedulingWish, b: SchedulingWish): boolean {
+function equalScheduling(a: SchedulingAnnotations, b: SchedulingAnnotations): boolean {
   return a.scheduler === b.scheduler && a.schedulerFlags === b.schedulerFlags && a.weights === b.weights
 }
 

@@ -62,7 +62,7 @@ function detectionWarnings(
   const place = detectLocalMode === 'ClusterCIDR' ? 'clusterCIDR' : 'spec.podCIDRs of this Node'
   return withoutNetwork(networks, families).map(
     (family) =>
-      `${place} has no ${familyNames[family]} network; traffic of pods cannot be told from other ${familyNames[family]} traffic (detectLocalMode ${detectLocalMode})`,
+      `${place} has no ${familyNames[family]} network; pod traffic cannot be distinguished from other ${familyNames[family]} traffic (detectLocalMode ${detectLocalMode})`,
   )
 }
 

@@ -43,7 +43,7 @@ export function mergeNodeChanges(one: NodeChange, other: NodeChange): NodeChange
   }
 }
 
-/** Key of the taint that the cluster's autoscaler sets, whatever its effect. */
+/** Key of the taint that the cluster's autoscaler sets, with any effect. */
 const scaledDown = 'ToBeDeletedByClusterAutoscaler'
 
 /** Keeps the facts of this node's Node. Ignores other Nodes. Pure. */

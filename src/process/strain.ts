@@ -22,7 +22,7 @@ export function watchStrain({ clock, heap, log }: StrainOptions): void {
   const problems = new StateReporter({
     log,
     level: 'warn',
-    trouble: 'Resource pressure',
+    problemLine: 'Resource pressure',
     recovery: 'Resource pressure ended',
     count: () => {},
   })

@@ -107,6 +107,6 @@ export class AgentServers {
   }
 }
 
-function reporter(log: Log, trouble: string, recovery: string): StateReporter {
-  return new StateReporter({ log, level: 'error', trouble, recovery, count: () => {} })
+function reporter(log: Log, problemLine: string, recovery: string): StateReporter {
+  return new StateReporter({ log, level: 'error', problemLine, recovery, count: () => {} })
 }

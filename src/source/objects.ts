@@ -3,7 +3,7 @@
 
 /** The labels that are read; objects carry no others. */
 export const readLabels = {
-  /** On Service: it belongs to another proxy, whatever the value (F-005). On an EndpointSlice it means nothing (kube-proxy 1.36). */
+  /** On Service: it belongs to another proxy, with any value (F-005). On an EndpointSlice it means nothing (kube-proxy 1.36). */
   otherProxy: 'service.kubernetes.io/service-proxy-name',
   /** On EndpointSlice: the slice belongs to a headless Service, and is ignored (F-006). */
   headless: 'service.kubernetes.io/headless',
@@ -22,7 +22,9 @@ export const schedulingAnnotations = {
 } as const
 
 /** Their texts as written; absent: not written. */
-export type SchedulingWish = { readonly [K in keyof typeof schedulingAnnotations]?: string | undefined }
+export type SchedulingAnnotations = {
+  readonly [K in keyof typeof schedulingAnnotations]?: string | undefined
+}
 
 export type ServiceProtocol = 'TCP' | 'UDP' | 'SCTP'
 
@@ -48,7 +50,7 @@ export interface LoadBalancerIngress {
 export interface Service extends ObjectKey {
   readonly kind: 'Service'
   readonly labels: Labels
-  readonly scheduling: SchedulingWish
+  readonly scheduling: SchedulingAnnotations
   readonly type: 'ClusterIP' | 'NodePort' | 'LoadBalancer' | 'ExternalName'
   /** Empty: none yet; "None": headless. Text as written, not yet canonical. */
   readonly clusterIP: string

@@ -50,7 +50,7 @@ function openManifests(root: string, dependencies: SourceDependencies): Source {
   const problems = new StateReporter({
     log,
     level: 'error',
-    trouble: 'manifests: not in force as written',
+    problemLine: 'manifests: not in force as written',
     recovery: 'manifests: in force again',
     count: (count) => metrics.manifestErrors.set(count),
   })
@@ -62,14 +62,14 @@ function openApi(client: ClientOptions, dependencies: SourceDependencies): Sourc
   const problems = new StateReporter({
     log,
     level: 'error',
-    trouble: 'API object: not in force',
+    problemLine: 'API object: not in force',
     recovery: 'API object: in force again',
     count: (count) => metrics.apiObjectErrors.set(count),
   })
   const links = new StateReporter({
     log,
     level: 'error',
-    trouble: 'API server: not followed; the kernel stays as it is',
+    problemLine: 'API server: not followed; the kernel stays as it is',
     recovery: 'API server: followed again',
     count: (count) => metrics.apiLinksDown.set(count),
   })

@@ -135,7 +135,7 @@ export function kernelLookContract(
       await watch.close()
     })
 
-    it('a watch reports that another program released the lock, and not our own use of it (issue 18, C8)', async () => {
+    it('a watch reports that another program released the lock, and ignores our own use (issue 18, C8)', async () => {
       const look = kernel.look(families)
       const xtables = kernel.xtables('ipv4', 'nat')
       await xtables.apply([]) // creates the lock file

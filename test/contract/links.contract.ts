@@ -6,7 +6,7 @@ import { applyAll, ip, rejectsWith } from './law.js'
 
 export interface LinksSubject {
   readonly links: Links
-  /** Of the same namespace. */
+  /** Routes of the same namespace. */
   readonly routes: Routes
 }
 

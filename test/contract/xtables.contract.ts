@@ -160,7 +160,7 @@ function chainLaws(law: Law): void {
     assert.equal(await written(restarted(), ops), false)
   })
 
-  law('chains of one batch jump to each other, whatever their order', async (lab) => {
+  law('chains of one batch jump to each other in any order', async (lab) => {
     const ops = [
       set('KUBE-1', jump('KUBE-2'), jump('KUBE-3', { protocol: 'tcp' })),
       set('KUBE-3', { target: { kind: 'goto', chain: 'KUBE-4' } }),

@@ -1,4 +1,4 @@
-// What the real tools print of a route that the kernel has: the lines of its description.
+// The description of a route has the lines that the real tools print from the kernel.
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { resolveConfig } from '../../src/config/index.js'

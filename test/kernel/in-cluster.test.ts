@@ -15,7 +15,7 @@ import { treeRoot } from '../support/tree.js'
 const agentFile = join(treeRoot, 'dist/agent.js')
 const serverFile = join(treeRoot, 'out/ts/test/support/fake-api-program.js')
 const serviceAccount = '/var/run/secrets/kubernetes.io/serviceaccount'
-/** Address of the server, and of the Service in front of it. */
+/** Ports of the server and of the Service in front. */
 const [serverPort, servicePort] = [9443, 8443]
 const way = ['OUTPUT', '-p', 'tcp', '-d', '127.0.0.1', '--dport', String(servicePort)]
 const firstWay = [...way, '-j', 'DNAT', '--to-destination', `127.0.0.1:${serverPort}`]

@@ -69,7 +69,7 @@ class Lab {
       problems: new StateReporter({
         log: this.log,
         level: 'error',
-        trouble: 'not programmed',
+        problemLine: 'not programmed',
         recovery: 'programmed again',
         count: () => {},
       }),

@@ -155,15 +155,15 @@ describe('the process', { timeout: 60_000 }, () => {
     const manager = node.start('perl', '-MSocket', '-e', receiver, socket)
     await manager.line((line) => line === 'bound')
     const hook = join(folder, 'hook.cjs')
-    const raise = "process.on('SIGWINCH', () => void Promise.reject(new Error('nobody caught this')))"
+    const raise = "process.on('SIGWINCH', () => void Promise.reject(new Error('no handler caught this')))"
     writeFileSync(hook, raise)
     const agent = await started(`NOTIFY_SOCKET=${socket}`, `NODE_OPTIONS=--require=${hook}`)
     await manager.line((line) => line === 'READY=1')
     agent.signal('SIGWINCH')
     const { code, stdout, stderr } = await agent.ended
     assert.equal(code, 1)
-    assert.match(stdout, /nobody caught this.*"msg":"Uncaught error: the agent ends"/u)
-    assert.match(stderr, /^viaduct: Error: nobody caught this\n\s+at /u)
+    assert.match(stdout, /no handler caught this.*"msg":"Uncaught error: the agent ends"/u)
+    assert.match(stderr, /^viaduct: Error: no handler caught this\n\s+at /u)
     await manager.line((line) => line === 'STOPPING=1')
     manager.signal('SIGTERM')
     await manager.ended

@@ -66,7 +66,7 @@ export class KubeconfigFolder {
         warnings: new StateReporter({
           log: openLog({ format: 'json', verbosity: 0, destination, clock: { unixMs: () => 0 } }),
           level: 'warn',
-          trouble: 'kubeconfig',
+          problemLine: 'kubeconfig',
           recovery: 'kubeconfig: over',
           count: () => undefined,
         }),

@@ -140,12 +140,12 @@ export class KubernetesLab {
   open(client: Partial<ClientOptions> = {}): Promise<void> {
     const destination = { write: (line: string) => this.#note(line) }
     const log = openLog({ format: 'json', verbosity: 2, destination, clock: { unixMs: () => 0 } })
-    const reporter = (trouble: string): StateReporter =>
+    const reporter = (problemLine: string): StateReporter =>
       new StateReporter({
         log,
         level: 'error',
-        trouble,
-        recovery: `${trouble}: over`,
+        problemLine,
+        recovery: `${problemLine}: over`,
         count: () => undefined,
       })
     const source = new KubernetesSource({

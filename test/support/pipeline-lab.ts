@@ -133,7 +133,7 @@ export class PipelineLab {
       problems: new StateReporter({
         log: this.log,
         level: 'error',
-        trouble: 'not programmed',
+        problemLine: 'not programmed',
         recovery: 'programmed again',
         events,
         count: (count) => metrics.objectsFailed.set(count),

@@ -29,7 +29,7 @@ const paragraphs = /\S.*(?:\n(?!\s*(?:[|#>*-]|\d+\. )).*\S.*)*/gu
 const markdownBlocks = /^```[^]*?^```$/gmu
 const markdownQuotes = /`[^`]*`/gu
 
-const code = /\.(?:ts|[cm]?js|cc|h)$/u
+const code = /\.(?:[cm]?[jt]s|cc|h)$/u
 const markdown = /\.md$/u
 const configuration = /\.(?:ya?ml|service|env)$|(?:^|\/)(?:Dockerfile|CMakeLists\.txt)$/u
 

@@ -38,7 +38,7 @@ export function openSurroundings() {
     problems: new StateReporter({
       log,
       level: 'error',
-      trouble: 'not programmed',
+      problemLine: 'not programmed',
       recovery: 'programmed again',
       count: () => {},
     }),

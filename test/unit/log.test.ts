@@ -65,7 +65,7 @@ describe('openLog', () => {
     }
   })
 
-  it('writes one line of JSON whatever a name holds', () => {
+  it('writes one line of JSON for any name', () => {
     const { log, lines } = open('json')
     log.error('a\nb', { service: 'c\u001b\nd' })
     assert.equal(lines.length, 1)
@@ -103,7 +103,7 @@ function report(verbosity = 0): {
   const reporter = new StateReporter({
     log,
     level: 'error',
-    trouble: 'not programmed',
+    problemLine: 'not programmed',
     recovery: 'programmed again',
     count: (problems) => counts.push(problems),
     clock,

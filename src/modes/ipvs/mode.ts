@@ -43,7 +43,7 @@ export function ipvsMode(
   const hints = new StateReporter({
     log,
     level: 'warn',
-    trouble: 'VIP binding',
+    problemLine: 'VIP binding',
     recovery: 'VIP binding: in order again',
     count: () => {},
   })

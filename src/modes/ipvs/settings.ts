@@ -7,7 +7,7 @@ import { type Log, StateReporter } from '../../log.js'
 import {
   ensureSetting,
   type KernelSetting,
-  type SettingDoors,
+  type SettingKernel,
   type SettingOutcome,
 } from '../../host/index.js'
 
@@ -59,7 +59,7 @@ export class IpvsSettings {
     this.#problems = new StateReporter({
       log,
       level: 'error',
-      trouble: 'Kernel setting',
+      problemLine: 'Kernel setting',
       recovery: 'Kernel setting: as it should be now',
       count: () => {},
     })
@@ -110,7 +110,7 @@ export class IpvsSettings {
   }
 }
 
-async function ensureWhereNeeded(setting: Setting, kernel: SettingDoors): Promise<SettingOutcome> {
+async function ensureWhereNeeded(setting: Setting, kernel: SettingKernel): Promise<SettingOutcome> {
   const { before } = setting
   const isNeeded = before === undefined || (await orRefusal(async () => await isOlder(kernel.sysctl, before)))
   if (isNeeded instanceof KernelError) return isNeeded

@@ -12,7 +12,7 @@ export function openWarnings({
   return new StateReporter({
     log,
     level: 'warn',
-    trouble: 'not as asked',
+    problemLine: 'not as asked',
     recovery: 'as asked now',
     events,
     count: () => {},

@@ -14,7 +14,7 @@ export class KnownObjects {
   readonly #versions = new Map<string, string>()
   /** Those whose last state was refused; an earlier one may be in force. */
   readonly #refused = new Set<string>()
-  /** What the listing that is under way has named so far; undefined: there is none. */
+  /** Keys of the objects that the current listing has named so far; undefined: no listing is under way. */
   #seen: Set<string> | undefined
   #namesAll = true
   /** The last listing that came to its end had an item without a readable name. */

@@ -12,17 +12,17 @@ import type { ListedPart } from './listing-progress.js'
 export class Lifeline implements ListedPart {
   readonly #peer: () => Peer | undefined
   readonly #log: Log
-  /** Of the Service that carries us; undefined: there is none. */
+  /** Address and port of the Service that leads to our API server; undefined: no Service does. */
   #frontend: Peer | undefined
   /** `namespace/name` of the Service that has, or had, that frontend. */
   #name: string | undefined
-  /** As the API says it; undefined: it has gone, or has the frontend no more. */
+  /** The Service as the API has it; undefined: it is deleted, or no longer has the frontend. */
   #service: Service | undefined
-  /** Its slices as the API says them, by key. */
+  /** Slices of the Service as the API has them, by key. */
   readonly #slices = new Map<string, EndpointSlice>()
   /** Slices of all Services, by key, until the first listing is over: they may come before their Service. */
   #early: Map<string, EndpointSlice> | undefined = new Map()
-  /** It had backends, and so they were delivered. */
+  /** The Service had backends, and they were delivered. */
   #wasBacked = false
   /** The last event of each object that waits, by kind and key. */
   readonly #withheld = new Map<string, ObjectEvent>()
@@ -154,7 +154,7 @@ export class Lifeline implements ListedPart {
     this.#withheld.set(objectOf(event), event)
   }
 
-  /** What is new comes first: there is no moment without backends. */
+  /** Delivers the new slices before the old ones go, so that the Service always has backends. */
   #release(event: ObjectEvent, passed: ObjectEvent[]): void {
     this.#wasBacked ||= this.#isBacked()
     passed.push(event)

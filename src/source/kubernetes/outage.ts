@@ -10,7 +10,7 @@ export interface OutageOptions {
 const turnMs = 1000
 
 /**
- * What the links to one API server share while the server is away. They take turns to look for it, one link every 1 to 2 s, so that three
+ * Shared by the links to one API server while the server is unreachable. They take turns to try, one link every 1 to 2 s, so that three
  * links ask no more often than one. The first that gets an answer wakes the others.
  */
 export class Outage {

@@ -52,9 +52,9 @@ export class Reflector implements ListedPart {
   readonly #retry: LinkRetry
   /** Where the next watch begins; undefined: everything must be listed first. */
   #version: string | undefined
-  /** Until the server refuses; it is asked anew when the connection to it was lost: it may be another one then. */
+  /** Whether the server streams lists: true until it refuses. A lost connection resets it, since the next server may be a different one. */
   #streamsLists = true
-  /** Of the stream of this attempt; undefined: it was not opened. */
+  /** Time at which this attempt opened its stream; undefined: it did not. */
   #openedAt: number | undefined
   /** This attempt got an answer of status 200. */
   #isAnswered = false
@@ -272,7 +272,7 @@ export class Reflector implements ListedPart {
           this.#takeEvent(event, events)
         }
       } finally {
-        // What came before something that is wrong counts, wherever the chunks were cut.
+        // Events before a wrong one are delivered, no matter where the chunks were cut.
         if (events.length > 0) this.#options.deliver(events)
       }
       this.#options.progressed()

@@ -1,4 +1,4 @@
-// What is listed and watched, and with which selectors (kube-proxy's: spec section 0.1).
+// The kinds that are listed and watched, with their selectors (kube-proxy's: spec section 0.1).
 import type { ExpectedType } from '../../api/index.js'
 import type { KubernetesObject } from '../objects.js'
 import { readEndpointSlice } from '../readers/endpoint-slice.js'

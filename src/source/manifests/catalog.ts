@@ -11,11 +11,11 @@ export interface Conflict {
   readonly others: readonly string[]
 }
 
-/** What is known of one object. */
+/** One object and the files that define it. */
 interface Holding {
-  /** Those that have it, in the order of their names: the first one's is in force. */
+  /** Paths of the files, in order. The object of the first is in force. */
   files: readonly string[]
-  /** undefined: none yet. */
+  /** undefined: no object is in force yet. */
   inForce: KubernetesObject | undefined
 }
 

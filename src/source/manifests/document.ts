@@ -20,14 +20,14 @@ interface Place {
   readonly item?: number
 }
 
-/** What a file says so far. */
+/** The contents of a file, as far as it has been read. */
 export class ManifestContents {
-  /** Places and kinds that are none of ours. */
+  /** Places and kinds of the objects that are not read. */
   readonly ignored: string[] = []
   readonly problems: ConfigError[] = []
   readonly #file: string
   readonly #objects = new Map<string, KubernetesObject>()
-  /** Of each object. */
+  /** Places of the objects, in the order in which they were read. */
   readonly #places: Place[] = []
 
   constructor(file: string) {

@@ -31,7 +31,7 @@ export interface DirectoryEntry {
 
 export interface FileContents {
   readonly bytes: Uint8Array
-  /** false: someone wrote while we read, so the bytes may be half of this and half of that. */
+  /** false: the file changed during the read, so the bytes may mix two versions. */
   readonly stable: boolean
   readonly state: FileState
 }
@@ -48,7 +48,7 @@ export interface FileSystem {
   state(path: string): FileState | undefined
   list(path: string): readonly DirectoryEntry[] | undefined
   realPath(path: string): string | undefined
-  /** What a symbolic link says, whether that exists or not; undefined for anything else. */
+  /** The target of a symbolic link, which need not exist; undefined for anything else. */
   linkText(path: string): string | undefined
   /** Bytes of a regular file; none of anything else. */
   read(path: string): FileContents | undefined

@@ -118,11 +118,11 @@ export class ManifestSource implements Source {
       const events = [...this.#apply(changes), ...this.#progress(isFirst)]
       await this.#deliverInTurns(events)
     })
-    // The first look belongs to who starts the source.
+    // The caller of start() gets the error of the first look.
     this.#work = isFirst ? work : work.catch((error: unknown) => this.#crash(error))
   }
 
-  /** Who takes the events is of no use any more. */
+  /** Ends the source: the receiver of the events has failed. */
   #crash(error: unknown): void {
     this.#stopped = true
     this.#options.onCrash(error)

@@ -19,7 +19,7 @@ export class RootAnchor {
     this.#realRoot = this.#root
   }
 
-  /** Watches anew; to be called before each look at the folder, because the directories above may be others now. */
+  /** Replaces the watches. Callers call it before each look at the folder, because the directories above may have been replaced. */
   renew(): void {
     this.close()
     this.#realRoot = this.#fileSystem.realPath(this.#root) ?? this.#realRoot

@@ -6,7 +6,7 @@ import { RootAnchor } from './root-anchor.js'
 import { requireFolder } from './root-folder.js'
 import type { Clock } from '../../clock.js'
 
-/** What a look at the touched places found. Paths begin with the root as it was given. */
+/** The changes that a look at the touched places found. Paths begin with the root as it was given. */
 export interface TreeChanges {
   /** Files to read. */
   readonly changed: ReadonlySet<string>
@@ -21,7 +21,7 @@ export interface WatchedTreeOptions {
   readonly touched: () => void
   /** Reports a place that cannot be read, or can again. Its last known state stays in force. */
   readonly report: (path: string, problem: ConfigError | undefined) => void
-  /** A place has gone, and with it whatever was wrong there. */
+  /** A place has gone; its problem no longer holds. */
   readonly forget: (path: string) => void
 }
 
@@ -51,7 +51,7 @@ const doubtfulBurst = 4096
 // Entries that one look takes on: some 10 ms.
 const entriesPerLook = 400
 
-/** So long the files of a root that has become empty are not gone: it may be unmounted, or a tool may fill it anew. */
+/** The files of a root that becomes empty count as deleted after this time: it may be unmounted, or a tool may be about to refill it. */
 const graceMs = 10_000
 
 const absentRoot = 'does not exist: its objects stay in force until it is back'
@@ -163,7 +163,7 @@ export class WatchedTree {
     this.#options.touched()
   }
 
-  /** Makes the next `take()`, whatever it is called for, name this file again. */
+  /** Makes the next `take()` name this file again, for any reason of the call. */
   retry(path: string): void {
     this.#failed.add(path)
   }
@@ -225,7 +225,7 @@ export class WatchedTree {
     })
   }
 
-  /** Stats every entry below; files are named only when their signature is another one. */
+  /** Stats every entry below; a file is named only when its signature differs. */
   #scan(path: string, state: FileState): void {
     if (this.#isAbove(path, state.identity)) throw new ConfigError(path, 'is a link to a folder above itself')
     const before = this.#directories.get(path)

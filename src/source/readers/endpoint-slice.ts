@@ -65,7 +65,7 @@ export function readEndpointSlice(document: unknown): EndpointSlice | readonly F
   }
 }
 
-/** What is no time counts as absent, as in kube-proxy. */
+/** Unix milliseconds; undefined for a text that is no time, as in kube-proxy. */
 function timeOf(text: string | undefined): number | undefined {
   const ms = text === undefined ? NaN : Date.parse(text)
   return Number.isNaN(ms) ? undefined : ms

@@ -1,4 +1,4 @@
-// What the fields of Kubernetes objects may hold, and sentences for those that hold something else.
+// Types of the fields of Kubernetes objects, and the messages for fields that have another type.
 import {
   FormatRegistry,
   KindGuard,
@@ -12,7 +12,7 @@ import {
 import { TypeCompiler, type TypeCheck, type ValueError } from '@sinclair/typebox/compiler'
 import { familyOf, parseIpAddress, type IpFamily } from '../../address.js'
 import { isMapping, type FieldProblem } from '../../api/index.js'
-import { type Labels, readLabels, schedulingAnnotations, type SchedulingWish } from '../objects.js'
+import { type Labels, readLabels, schedulingAnnotations, type SchedulingAnnotations } from '../objects.js'
 
 /** Options of a schema that accepts only `what`, for its message. */
 export function expected(what: string): SchemaOptions & { readonly expected: string } {
@@ -78,7 +78,7 @@ export function kept<T>(items: readonly T[] | undefined): readonly T[] {
 
 const none: readonly never[] = []
 
-/** The labels that are read; one object for all who have none of them. */
+/** The labels that are read. All objects without any share one object. */
 export function keptLabels(written: Readonly<Record<string, string>> | undefined): Labels {
   if (written === undefined) return noLabels
   let found = noLabels
@@ -92,11 +92,11 @@ export function keptLabels(written: Readonly<Record<string, string>> | undefined
 const noLabels: Labels = {}
 const keptLabelNames = Object.values(readLabels)
 
-/** What annotations say of scheduling; one object for all who say nothing. */
-export function keptScheduling(written: Readonly<Record<string, string>> | undefined): SchedulingWish {
-  if (written === undefined) return noWish
+/** The scheduling annotations. All Services without any share one object. */
+export function keptScheduling(written: Readonly<Record<string, string>> | undefined): SchedulingAnnotations {
+  if (written === undefined) return noAnnotations
   const { scheduler, schedulerFlags, weights } = schedulingAnnotations
-  if (!(scheduler in written || schedulerFlags in written || weights in written)) return noWish
+  if (!(scheduler in written || schedulerFlags in written || weights in written)) return noAnnotations
   return {
     scheduler: written[scheduler],
     schedulerFlags: written[schedulerFlags],
@@ -104,7 +104,7 @@ export function keptScheduling(written: Readonly<Record<string, string>> | undef
   }
 }
 
-const noWish: SchedulingWish = {}
+const noAnnotations: SchedulingAnnotations = {}
 
 const names = { ipv4: 'an IPv4 address', ipv6: 'an IPv6 address' }
 for (const family of ['ipv4', 'ipv6'] as const) {
@@ -178,7 +178,7 @@ function problemOf(value: unknown, schema: TSchema): string {
 // The longest name of an object: what is right is shown whole.
 const longestShown = 253
 
-/** A text that anybody may have written, short enough for a line of the log. */
+/** A text from an object, cut to a length that fits a log line. */
 export function cut(written: string): string {
   return written.length <= longestShown ? written : `${written.slice(0, longestShown)}…`
 }

@@ -108,7 +108,7 @@ function buildIngress({ ip, ipMode }: IngressFields): LoadBalancerIngress {
   return { ip: ip ?? '', ipMode: ipMode ?? 'VIP' }
 }
 
-/** Of a text that was found to be a cluster IP. */
+/** The family of a valid cluster IP; undefined for "" and None. */
 function familyName(text: string): 'IPv4' | 'IPv6' | undefined {
   if (!text.includes(':')) return text === '' || text === 'None' ? undefined : 'IPv4'
   const address = parseIpAddress(text)

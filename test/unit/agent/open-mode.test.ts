@@ -28,7 +28,7 @@ async function open(
   const problems = new StateReporter({
     log,
     level: 'error',
-    trouble: 'not programmed',
+    problemLine: 'not programmed',
     recovery: 'programmed again',
     count: () => {},
   })
@@ -125,7 +125,7 @@ for (const mode of ['ipvs', 'iptables'] as const) {
   describe(`families in ${mode} mode`, () => {
     const cases: readonly {
       readonly name: string
-      /** Of disable_ipv6; undefined: a kernel without IPv6. */
+      /** Value of disable_ipv6; undefined: a kernel without IPv6. */
       readonly disabled: string | undefined
       readonly hasTables?: boolean
       readonly families: readonly string[]
@@ -172,7 +172,7 @@ for (const mode of ['ipvs', 'iptables'] as const) {
   })
 }
 
-it('F-085 IPv6 that cannot be told to be off is on', async () => {
+it('F-085 IPv6 is on when its setting cannot be read', async () => {
   const kernel = openModelKernel()
   const read = kernel.sysctl.read.bind(kernel.sysctl)
   kernel.sysctl.read = async (path) => {
@@ -197,7 +197,7 @@ describe('the mode that runs', () => {
     readonly kernel: () => ModelKernel
     readonly input: ConfigInput
     readonly mode: Mode['name']
-    /** What is missing; absent: the mode is the configured one. */
+    /** The missing requirement in the warning; absent: the configured mode runs. */
     readonly because?: RegExp
   }[] = [
     { name: 'iptables for a blank mode', kernel: kernelWithout, input: {}, mode: 'iptables' },

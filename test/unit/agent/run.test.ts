@@ -13,12 +13,12 @@ import { ServiceManager } from '../../../src/process/index.js'
 import { settle } from '../../support/manual-clock.js'
 import { MemoryLog } from '../../support/pipeline-lab.js'
 
-/** Nobody listens there. */
+/** No program listens at this address. */
 const kubeconfigText = `
 current-context: here
-contexts: [{ name: here, context: { cluster: here, user: nobody } }]
+contexts: [{ name: here, context: { cluster: here, user: person } }]
 clusters: [{ name: here, cluster: { server: 'http://127.0.0.1:1' } }]
-users: [{ name: nobody, user: {} }]
+users: [{ name: person, user: {} }]
 `
 
 let folder: string
@@ -27,7 +27,7 @@ before(() => {
 })
 after(() => rmSync(folder, { recursive: true }))
 
-/** What of the kernel is asked for is noted. */
+/** A kernel that notes which of its parts the agent asks for. */
 function openNoted(): { readonly kernel: Kernel; readonly asked: readonly string[] } {
   const asked: string[] = []
   const kernel: Kernel = {

@@ -58,7 +58,7 @@ describe('inClusterOptions', () => {
     assert.equal(options.server.href, 'https://[fd00::1]/')
   })
 
-  it('reads the token anew after a minute, and not before', async () => {
+  it('reads the token again after a minute, and not before', async () => {
     const files = { [`${folder}/token`]: 'old', [`${folder}/ca.crt`]: 'CA' }
     const time = { now: 0 }
     const options = open(files, time)

@@ -10,7 +10,7 @@ function readAmidst(texts: CommonTexts, written: Uint8Array): string {
 }
 
 describe('CommonTexts', () => {
-  it('reads what the bytes say, whatever it read before', () => {
+  it('reads what the bytes say, regardless of earlier reads', () => {
     const texts = new CommonTexts()
     const anyText = fc.oneof(fc.string({ maxLength: 70 }), fc.string({ unit: 'grapheme', maxLength: 20 }))
     fc.assert(

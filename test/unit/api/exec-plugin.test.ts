@@ -73,7 +73,7 @@ describe('an exec plugin', () => {
     })
   })
 
-  it('is told of the cluster when it asks for that', async () => {
+  it('gets the cluster when its configuration asks for that', async () => {
     const { cert } = makeCertificate()
     folder.write('ca.crt', cert)
     folder.write('output', credential({ token: 'abc' }))
@@ -120,7 +120,7 @@ describe('an exec plugin', () => {
     folder.write('output', credential({ token: 'new' }))
     first.refused?.()
     const second = await options.login(signal)
-    // Of another request that was under way with the old one: the new one is not to blame.
+    // The refusal belongs to an earlier request with the old token; the new token stays.
     first.refused?.()
     assert.deepEqual([tokenOf(second), tokenOf(await options.login(signal))], ['Bearer new', 'Bearer new'])
     assert.equal(folder.lines('runs').length, 2)
@@ -164,7 +164,7 @@ describe('an exec plugin that fails', () => {
       problem: /exec: \/.*plugin: ended with code 3, with the message: no network$/u,
     },
     {
-      name: 'without a word',
+      name: 'without an error message',
       script: 'exit 1',
       problem: /plugin: ended with code 1, without an error message$/u,
     },

@@ -46,7 +46,7 @@ function readProtobuf(kind: Kind, object: Document): unknown {
   return resource(kind).read(document)
 }
 
-/** What both encodings can say: the sentence about a list that is null or absent is another than that about an empty one. */
+/** Values that both encodings can express: a null or absent list has a different message from an empty one. */
 function readJson(kind: Kind, object: Document): unknown {
   const text = JSON.stringify(typedJson(kind, object))
   return resource(kind).read(JSON.parse(text))
@@ -91,7 +91,7 @@ describe('the formats', () => {
       status: { loadBalancer: { ingress: [{ ip: '192.0.2.9', ipMode: 'Proxy' }] } },
     },
   ]
-  it('read a Service as a manifest of it reads', () => {
+  it('read a Service as its manifest reads', () => {
     for (const example of examples) {
       const text = JSON.stringify(typedJson('Service', example))
       const reading = parseManifest('a.json', Buffer.from(text))
@@ -216,7 +216,7 @@ function serviceProblem(...parts: readonly Buffer[]): string {
 }
 
 describe('protobuf', () => {
-  it('skips fields that nobody wants, of every wire type', () => {
+  it('skips unknown fields of every wire type', () => {
     const fixed64 = Buffer.concat([varint(BigInt(101 * 8 + 1)), Buffer.alloc(8)])
     const fixed32 = Buffer.concat([varint(BigInt(102 * 8 + 5)), Buffer.alloc(4)])
     assert.equal(serviceProblem(numberField(100, -1), fixed64, named, fixed32, text(103, 'x')), 'none')
@@ -320,7 +320,7 @@ describe('protobuf', () => {
       continue: '',
     })
     const bad = field(2, Buffer.from([0xff]))
-    // The envelope's raw is the second to last thing in it: an item is added by writing it anew.
+    // The envelope's raw is its second to last field: an item is added by a rewrite.
     const { items } = protobufFormat.readList(rewrap(body, bad), resource('Service'))
     assert.deepEqual(
       [...items].map(({ problem }) => problem),

@@ -1,4 +1,4 @@
-// A source whose kubeconfig names a fake API server over TLS: what is wrong is told once, and repaired without a restart.
+// A source whose kubeconfig names a fake API server over TLS: a problem is logged once, and repaired without a restart.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
@@ -43,7 +43,7 @@ async function open(
   return { listed: lab.open(await folder.open(master)) }
 }
 
-/** What keeps the source from the server is removed, and it gets there with its next attempts. */
+/** Waits until the source reaches the server, after the obstacle was removed. */
 async function repaired(listed: Promise<void>): Promise<void> {
   await lab.passUntilFollowing()
   await listed

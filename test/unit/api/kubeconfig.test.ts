@@ -1,4 +1,4 @@
-// What a kubeconfig makes of a request, and what it says when it cannot be used.
+// Requests follow the kubeconfig, and a kubeconfig that cannot be used gives an error.
 import assert from 'node:assert/strict'
 import { rmSync } from 'node:fs'
 import { afterEach, beforeEach, describe, it } from 'node:test'
@@ -78,7 +78,7 @@ describe('a kubeconfig', () => {
       user: { token: 'abc', as: 'other' },
       headers: { authorization: 'Bearer abc', 'impersonate-user': 'other' },
     },
-    { name: 'with fields that nobody knows', cluster: { news: 1 }, user: { news: [] } },
+    { name: 'with unknown fields', cluster: { news: 1 }, user: { news: [] } },
   ]
   for (const { name, cluster = {}, user = {}, headers = {}, tls = {} } of cases) {
     it(name, async () => {
@@ -163,7 +163,7 @@ describe('files that a kubeconfig names', () => {
   const cluster = { server, 'certificate-authority': 'ca.crt' }
   const user = { 'client-certificate': 'person.crt', 'client-key': 'person.key' }
 
-  it('are read anew for each request, the kubeconfig is not', async () => {
+  it('are read again for each request, the kubeconfig is not', async () => {
     folder.describe(cluster, user)
     const options = await folder.open()
     const [otherAuthority, otherPerson] = [makeCertificate(), makeCertificate()]
@@ -202,7 +202,7 @@ describe('files that a kubeconfig names', () => {
     })
   }
 
-  it('are told when the client certificate has expired, and when another one came', async () => {
+  it('are logged when the client certificate has expired, and when a different one came', async () => {
     folder.describe(cluster, user)
     const options = await folder.open()
     await options.login(signal)
@@ -323,7 +323,7 @@ describe('a kubeconfig is refused', () => {
       problem: /client-key: is missing: a certificate needs a key, and a key a certificate$/u,
     },
     {
-      name: "with a certificate and somebody else's key",
+      name: 'with a certificate and the key of another person',
       user: { 'client-certificate': 'person.crt', 'client-key-data': base64(authority.key) },
       problem: /person\.crt: does not match its key, .*key values mismatch/u,
     },

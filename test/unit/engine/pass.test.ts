@@ -118,7 +118,7 @@ function asking() {
   const problems = new StateReporter({
     log,
     level: 'error',
-    trouble: 'not programmed',
+    problemLine: 'not programmed',
     recovery: 'programmed again',
     count: () => {},
   })

@@ -144,7 +144,7 @@ describe('the addon', () => {
     assert.equal(code, 7)
   })
 
-  it('gives back memory and descriptors of sockets that nobody closed', async () => {
+  it('gives back memory and descriptors of sockets that were not closed', async () => {
     const { code, output } = await runProgram('leak', { flags: ['--expose-gc'] })
     assert.equal(code, 0, output)
     const [descriptors = Number.NaN, megabytes = Number.NaN] = output.split(' ').map(Number)
@@ -166,7 +166,7 @@ describe('a socket of the addon', () => {
 
   it('rejects when the answer cannot be made into a value', async () => {
     const socket = new (load().RouteSocket)()
-    // The answer is a plain object: its prototype is the one door through which a script can make that fail.
+    // The answer is a plain object: only through its prototype can a script make that fail.
     // oxlint-disable-next-line eslint/no-extend-native
     Object.defineProperty(Object.prototype, 'applied', {
       configurable: true,

@@ -1,4 +1,4 @@
-// What addon-life.test.ts runs in a worker thread or in a process of its own; the first argument says which part.
+// addon-life.test.ts runs this program in a worker thread or in a separate process; the first argument says which part.
 import assert from 'node:assert/strict'
 import { readdirSync } from 'node:fs'
 import { setImmediate as nextTurn } from 'node:timers/promises'

@@ -1,5 +1,5 @@
-// What the addon's tables refuse before they ask the kernel anything. NB: nothing here may reach the kernel, whose
-// tables would be those of the machine.
+// The addon's tables refuse bad input before they ask the kernel anything. NB: no case may reach the kernel, whose tables
+// would be those of the machine.
 import assert from 'node:assert/strict'
 import { readdirSync } from 'node:fs'
 import { describe, it } from 'node:test'

@@ -36,7 +36,7 @@ describe('addonCandidates', () => {
   })
   for (const [what, files] of [
     ['no package', {}],
-    ["somebody else's package", { 'package.json': '{ "name": "other" }' }],
+    ['the package of another project', { 'package.json': '{ "name": "other" }' }],
     ['a package.json that is none', { 'package.json': 'null' }],
   ] as const) {
     it(`looks only beside the code in ${what}`, () => {

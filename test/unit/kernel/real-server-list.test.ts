@@ -43,13 +43,13 @@ function listOf(text: string, port: number, weight: number): RealServerList {
   return RealServerList.of([{ key: { address: ip(text), port }, settings: { ...settings, weight } }])
 }
 
-/** What `list` holds, by identity. */
+/** The servers of `list`, by identity. */
 function byId(list: Iterable<RealServer>): ReadonlyMap<string, RealServer['settings']> {
   return new Map(Array.from(list, (real) => [idOf(real), real.settings]))
 }
 
 describe('RealServerList', () => {
-  it('holds what it was made of, whatever the order', () => {
+  it('holds the servers it was made from, in any order', () => {
     fc.assert(
       fc.property(anyServers, (servers) => {
         const list = RealServerList.of(servers)
@@ -84,7 +84,7 @@ describe('RealServerList', () => {
     )
   })
 
-  it('is after one more, or one less, what it is when made anew', () => {
+  it('equals a new list after a server is added or removed', () => {
     fc.assert(
       fc.property(anyServers, fc.nat(), anySettings, (servers, pick, changed) => {
         const list = RealServerList.of(servers)

@@ -83,7 +83,7 @@ describe('a kernel without x_tables', () => {
     })
   })
 
-  it('a refused rule is told with the chain', async () => {
+  it('the error of a refused rule names the chain', async () => {
     const [refusal, ...more] = await tableThat(() => undefined).refusals()
     assert.deepEqual([refusal?.chain, refusal?.rule, more.length], ['KUBE-A', 2, 0])
     assert.ok(refusal?.error instanceof KernelError)

@@ -95,7 +95,7 @@ const anyOp: fc.Arbitrary<IpvsOp> = fc
       : { op, server: server.key }
   })
 
-/** As a diff is made: nobody knows how many there will be. */
+/** A batch that grows as a diff's does: the number of operations is not known before. */
 function grownBatch(ops: readonly IpvsOp[]): IpvsBatch {
   const batch = new IpvsBatch()
   for (const op of ops) batch.push(op)

@@ -88,8 +88,8 @@ describe('docs/errors.md', () => {
 
 describe('the documents for operators', () => {
   it('have every warning and every error of the log', () => {
-    const openings = found(program, /(?:\blog\.(?:warn|error)\(\s*|trouble: )['`]([^'`$]+)/g).map((text) =>
-      text.trim(),
+    const openings = found(program, /(?:\blog\.(?:warn|error)\(\s*|problemLine: )['`]([^'`$]+)/g).map(
+      (text) => text.trim(),
     )
     const all = documents.map(({ text }) => text).join('\n')
     assert.ok(openings.length > 10)

@@ -43,7 +43,7 @@ function reporter(log: MemoryLog): StateReporter {
   return new StateReporter({
     log,
     level: 'error',
-    trouble: 'Server cannot listen',
+    problemLine: 'Server cannot listen',
     recovery: 'Server listens now',
     count: () => {},
   })

@@ -61,7 +61,7 @@ async function open(endsAtOnce: boolean): Promise<Bench> {
     problems: new StateReporter({
       log,
       level: 'error',
-      trouble: 'Server cannot listen',
+      problemLine: 'Server cannot listen',
       recovery: 'Server listens now',
       count: () => {},
     }),

@@ -60,7 +60,7 @@ describe('Catalog', () => {
     assert.deepEqual(catalog.apply(moved).events, [])
   })
 
-  it('step by step gives the world that one full pass gives', () => {
+  it('step by step gives the objects that one full pass gives', () => {
     const objects = fc.uniqueArray(
       fc.record({ name: fc.constantFrom('x', 'y', 'z'), podCIDR: fc.constantFrom('1', '2') }),
       { selector: ({ name }) => name },

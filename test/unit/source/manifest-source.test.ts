@@ -333,7 +333,7 @@ describe('ManifestSource: folders that come and go', () => {
   })
 })
 
-/** What the kubelet does with a ConfigMap volume: a new data folder, then `..data` is swapped by one rename. */
+/** Updates a ConfigMap volume as the kubelet does: a new data folder, then one rename swaps `..data`. */
 function project(version: string, files: Record<string, string>): void {
   const old = readdirSync(folder.root).filter((name) => name.startsWith('..2'))
   mkdirSync(folder.path(version))

@@ -458,7 +458,7 @@ describe('parseManifest: files', () => {
     assert.equal(problemsOf(`${bad}---\n${bad.replace('web', 'b')}`).length, 4)
   })
 
-  it('never throws, whatever the bytes', () => {
+  it('never throws for any bytes', () => {
     fc.assert(fc.property(fc.uint8Array({ maxLength: 200 }), (any) => void parseManifest('a.yaml', any)))
     fc.assert(
       fc.property(fc.json(), (json) => {

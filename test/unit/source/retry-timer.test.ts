@@ -14,7 +14,7 @@ describe('RetryTimer', () => {
     }
   }
 
-  it('waits longer each time, up to ten seconds, and starts anew after success', () => {
+  it('waits longer each time, up to ten seconds, and starts again after success', () => {
     const timer = new RetryTimer({ ...systemClock, schedule }, () => timer.update(true))
     timer.update(true)
     timer.update(true)

@@ -59,7 +59,7 @@ describe('ManifestSource: a file system that fails for a moment', () => {
           if (isFailing) throw new ConfigError(path, 'cannot be read: input/output error')
           return inner.read(path)
         },
-        // The look that the start leaves behind may come before the event of b.yaml: the trouble is over in the look at that.
+        // The look that the start leaves behind may come before the event of b.yaml: the look for that event ends the problem.
         state: (path) => {
           if (path === folder.path('b.yaml')) isFailing = false
           return inner.state(path)

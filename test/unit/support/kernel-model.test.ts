@@ -1,4 +1,4 @@
-// What the model offers beyond the contract: injected faults and the log of what was asked.
+// Features of the model beyond the contract: injected faults and the log of requests.
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'

@@ -1,4 +1,4 @@
-// What the model of x_tables offers beyond the contract.
+// Features of the model of x_tables beyond the contract.
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'

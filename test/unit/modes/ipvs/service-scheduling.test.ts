@@ -2,17 +2,17 @@
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
-import type { SchedulingWish } from '../../../../src/source/index.js'
+import type { SchedulingAnnotations } from '../../../../src/source/index.js'
 import { endpoint, remove, service, set, slice, synced } from '../../../support/objects.js'
 import { PipelineLab, snapshot } from '../../../support/pipeline-lab.js'
 
 const backends = [endpoint('10.1.0.1', { nodeName: 'node-a' }), endpoint('10.1.0.2', { nodeName: 'node-b' })]
 
-function web(scheduling: SchedulingWish) {
+function web(scheduling: SchedulingAnnotations) {
   return set(service('web', '10.96.0.1', { scheduling }))
 }
 
-async function started(scheduling: SchedulingWish): Promise<PipelineLab> {
+async function started(scheduling: SchedulingAnnotations): Promise<PipelineLab> {
   const lab = new PipelineLab()
   await lab.deliver(web(scheduling), set(slice('s', 'web', backends)), synced)
   return lab

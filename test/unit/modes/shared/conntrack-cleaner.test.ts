@@ -53,7 +53,7 @@ class Bench {
       problems: new StateReporter({
         log,
         level: 'error',
-        trouble: 'sync',
+        problemLine: 'sync',
         recovery: 'well',
         count: () => {},
       }),

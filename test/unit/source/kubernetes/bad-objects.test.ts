@@ -27,7 +27,7 @@ interface Case {
   readonly name: string
   readonly kind: Kind
   readonly object: Document
-  /** What is told of it, once; undefined: it is taken. */
+  /** The problem that is logged, once; undefined: the object is taken. */
   readonly problem?: RegExp
   readonly event?: string
 }
@@ -50,7 +50,7 @@ const service = '+Service default/odd 10.96.0.9'
 const slice = '+EndpointSlice default/odd'
 const huge = 'x'.repeat(1024 * 1024)
 
-/** What both encodings can say. */
+/** Objects that both encodings can express. */
 const cases: readonly Case[] = [
   { name: '10,000 ports', kind: 'Service', object: serviceWith({ ports: portsOf(10_000) }), event: service },
   {
@@ -121,7 +121,7 @@ const cases: readonly Case[] = [
     problem: /metadata\.name: must be up to 63/u,
   },
   {
-    name: 'a thousand wrong ports, of which five are told',
+    name: 'a thousand wrong ports, of which five are logged',
     kind: 'Service',
     object: serviceWith({ ports: portsOf(1000).map((port) => ({ ...port, nodePort: -1 })) }),
     problem: /nodePort: .*; and 995 more$/u,
@@ -174,7 +174,7 @@ const cases: readonly Case[] = [
 describe('an odd object among others', () => {
   for (const { name: encoding, writer } of encodings) {
     for (const { name, kind, object, problem, event } of cases) {
-      it(`is taken or named, and stops nobody: ${kind} with ${name}, ${encoding}`, async () => {
+      it(`is taken or named, and stops no other object: ${kind} with ${name}, ${encoding}`, async () => {
         lab = new KubernetesLab({ writer })
         lab.server.store.put(kind, object)
         lab.server.store.put('Service', apiService('zz', '10.96.0.8'))
@@ -187,7 +187,7 @@ describe('an odd object among others', () => {
         assert.equal(told.length, problem === undefined ? 0 : 1)
         if (event !== undefined) assert.ok(lab.events.includes(event))
         assert.equal(lab.events.at(-1), problem === undefined ? 'synced' : 'listed')
-        // Once more, and not only in the list: nothing is told twice.
+        // The same object comes again, now by the watch: it is not logged twice.
         lab.server.store.put(kind, object)
         lab.server.store.put('Node', apiNode('node-a', '10.9.0.0/24'))
         lab.server.store.put('Service', apiService('zzz', '10.96.0.7'))
@@ -199,7 +199,7 @@ describe('an odd object among others', () => {
   }
 })
 
-/** What only one of the encodings can say, as the object of an event MODIFIED. */
+/** Objects that only one of the encodings can express, in an event MODIFIED. */
 const raw: readonly { name: string; writer: typeof jsonWriter; bytes: Buffer; problem: RegExp }[] = [
   {
     name: 'text where a list belongs',

@@ -107,7 +107,7 @@ describe('a server that fails every watch', () => {
           .every((request) => request === 'Service watch from 6'),
       )
       assert.match(lab.log.join('\n'), new RegExp(`link: .*${problem.source}`, 'mu'))
-      assert.equal(lab.log.length, 1, 'a state is told once')
+      assert.equal(lab.log.length, 1, 'a state is logged once')
       lab.server.setFault('Service', undefined)
       lab.server.store.put('Service', apiService('after', '10.96.0.3'))
       await lab.fire(longestMs)
@@ -266,7 +266,7 @@ describe('a list that fails', () => {
     })
   }
 
-  it('is begun anew when its pages are compacted meanwhile', async () => {
+  it('begins again when its pages are compacted meanwhile', async () => {
     lab.server.options = { streamedLists: 'old' }
     for (let i = 0; i < 600; i++) lab.server.store.put('Service', apiService(`s${i}`, '10.96.1.1'))
     await lab.server.listen()
@@ -294,7 +294,7 @@ describe('a list that fails', () => {
     const listed = lab.open()
     await listed
     assert.ok(requestsOf('Service').includes('Service list'))
-    // What the broken stream said counts, until the list says that it is not so.
+    // The objects of the broken stream count until the list contradicts them.
     assert.deepEqual(
       lab.events.filter((one) => one.includes('cut')),
       ['+Service default/cut 10.96.9.9', '-Service default/cut'],

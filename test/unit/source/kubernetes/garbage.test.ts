@@ -82,7 +82,7 @@ describe('garbage in a watch', () => {
       assert.equal(listsOfServices(), 2)
     })
 
-    it(`that comes each time lets it list ever more seldom, and is told once: ${name}`, async () => {
+    it(`that comes each time makes the lists ever rarer, and is logged once: ${name}`, async () => {
       lab.server.options = { streamedLists: 'old' }
       await lab.start()
       await lab.untilFollowing()

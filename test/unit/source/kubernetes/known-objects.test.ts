@@ -23,7 +23,7 @@ beforeEach(() => {
   problems = new StateReporter({
     log: openLog({ format: 'json', verbosity: 0, destination, clock: { unixMs: () => 0 } }),
     level: 'error',
-    trouble: 'not in force',
+    problemLine: 'not in force',
     recovery: 'in force again',
     count: () => undefined,
   })
@@ -92,7 +92,7 @@ describe('KnownObjects', () => {
     assert.equal(problems.size, 0)
   })
 
-  it('forgets a wrong object that has gone, without a word', () => {
+  it('forgets a deleted wrong object silently', () => {
     list(wire('a', 'nowhere', '1'))
     known.remove(wire('a', 'nowhere', '2'))
     list(wire('a', 'nowhere', '3'))
@@ -107,7 +107,7 @@ describe('KnownObjects', () => {
     assert.deepEqual(log, ['not in force: Service shop/a: spec.ports[0].name: is cut off'])
   })
 
-  it('deletes nothing for a list with an item that nobody can name: it may be any object', () => {
+  it('deletes nothing for a list with an item whose name cannot be read: it may be any object', () => {
     list(wire('a', '10.96.0.1', '1'))
     assert.deepEqual(list({ document: {}, problem: { path: 'metadata', problem: 'is cut off' } }), [])
     assert.deepEqual(log, ['not in force: Service without a name: metadata: is cut off'])

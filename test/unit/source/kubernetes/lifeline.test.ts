@@ -21,7 +21,7 @@ class Bench {
     this.peer = peer
   }
 
-  /** What is delivered, by its last part: addresses of endpoints, of a Service its cluster IP. */
+  /** The delivered events, as text: endpoints by their addresses, a Service by its cluster IP. */
   pass(...events: readonly ObjectEvent[]): readonly string[] {
     return this.lifeline.pass(events).map(describe1)
   }

@@ -91,7 +91,7 @@ describe('a first list with an object that cannot be read', () => {
     assert.deepEqual(told, ['listed', 'synced'])
   })
 
-  it('is told of nothing when the object became wrong later: its last good state is known', async () => {
+  it('hears nothing when the object became wrong later: its last good state is known', async () => {
     await lab.start()
     lab.server.store.put('Service', apiService('web', '10.96.0.300'))
     await lab.untilLogged(/object: Service default\/web/u)

@@ -144,7 +144,7 @@ describe('a server that is overloaded', () => {
 })
 
 describe('a watch that is refused by 410', () => {
-  it('is followed by a list at once, whatever went wrong before, and the log says so', async () => {
+  it('is followed by a list at once, regardless of earlier failures, and the log says so', async () => {
     await follow(1)
     lab.random = () => 0
     lab.server.setFault('Service', unavailable)

@@ -86,7 +86,7 @@ function asked(kind: string, from: number): readonly [lists: number, watches: nu
   return [requests.length - watches, watches]
 }
 
-describe('a name of the server that nobody knows', () => {
+describe('a server name that DNS does not know', () => {
   it('is looked up again, and found when it is there', async () => {
     await lab.server.listen()
     let isKnown = false

@@ -30,7 +30,7 @@ describe('Reflector', () => {
     const reporter = new StateReporter({
       log,
       level: 'error',
-      trouble: '',
+      problemLine: '',
       recovery: '',
       count: () => undefined,
     })
@@ -63,7 +63,7 @@ describe('Backoff', () => {
     { random: 0.5, expected: [1200, 2400, 4800, 9600, 19_200, 30_000, 30_000, 30_000] },
   ]
   for (const { random, expected } of rows) {
-    it(`grows from 0.8 s to 30 s, and begins anew, at a randomness of ${random}`, () => {
+    it(`grows from 0.8 s to 30 s, and begins again, at a randomness of ${random}`, () => {
       const backoff = new Backoff({ random: () => random, shortestMs: 800, longestMs: 30_000 })
       assert.deepEqual(
         expected.map(() => backoff.next()),
