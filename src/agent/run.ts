@@ -98,7 +98,7 @@ async function live(options: RunOptions, end: FirstEnd): Promise<NodeJS.Signals>
       sender.record(startOf(name))
       end.onFailureOf(reading)
       end.onFailureOf(built.nodeWatch.end)
-      end.onFailureOf(inbox.open((events) => built.nodeWatch.see(events)))
+      end.onFailureOf(inbox.open((events, waitedMs) => built.nodeWatch.see(events, waitedMs)))
       end.onFailureOf(built.servers.start(built.inForce))
       signal = await end.happened
     }

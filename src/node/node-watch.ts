@@ -58,7 +58,8 @@ export class NodeWatch {
     this.end.catch(() => undefined)
   }
 
-  see(events: readonly ObjectEvent[]): void {
+  /** `waitedMs`: how long ago the first `listed` or `synced` among the events arrived. The longest waits count from then. */
+  see(events: readonly ObjectEvent[], waitedMs = 0): void {
     const others: ObjectEvent[] = []
     let change = noNodeChange
     for (const event of events) {
@@ -70,7 +71,7 @@ export class NodeWatch {
       }
     }
     if (others.length > 0 && !this.#hasEnded) this.#options.deliver(others, change)
-    this.#proceed()
+    this.#proceed(waitedMs)
   }
 
   /** Ends all waits. Nothing is handed on afterwards. Idempotent. */
@@ -118,15 +119,15 @@ export class NodeWatch {
     this.#finish(`PodCIDRs changed for the node "${name}": a restart takes them over`)
   }
 
-  #proceed(): void {
+  #proceed(waitedMs: number): void {
     if (this.#hasEnded || this.#milestones.length === 0) return
-    if (!this.#isOpen && !this.#mayOpen()) return
+    if (!this.#isOpen && !this.#mayOpen(waitedMs)) return
     this.#options.deliver(this.#milestones.splice(0), noNodeChange)
   }
 
-  #mayOpen(): boolean {
+  #mayOpen(waitedMs: number): boolean {
     if (!this.#hasWhatIsNeeded()) {
-      if (this.#timers.length === 0) this.#wait()
+      if (this.#timers.length === 0) this.#wait(waitedMs)
       return false
     }
     this.#cancelWait()
@@ -146,7 +147,7 @@ export class NodeWatch {
   }
 
   /** Without the networks, every rule would be wrong. Without the IPs, node ports are on all addresses (Q-01). */
-  #wait(): void {
+  #wait(waitedMs: number): void {
     const { node, config, clock, log } = this.#options
     const needs = {
       podCIDRs: config.detectLocalMode === 'NodeCIDR',
@@ -157,13 +158,15 @@ export class NodeWatch {
       node: node.facts.name,
       waitsFor,
     })
-    if (needs.podCIDRs) this.#timers.push(clock.schedule(longestWaitForPodCIDRsMs, () => this.#giveUp()))
+    const scheduleAfter = (longestMs: number, wake: () => void): void =>
+      void this.#timers.push(clock.schedule(Math.max(0, longestMs - waitedMs), wake))
+    if (needs.podCIDRs) scheduleAfter(longestWaitForPodCIDRsMs, () => this.#giveUp())
     if (!needs.IPs) return
     const goOn = (): void => {
       this.#hasWaitedForIPs = true
-      this.#proceed()
+      this.#proceed(waitedMs)
     }
-    this.#timers.push(clock.schedule(longestWaitForIPsMs, goOn))
+    scheduleAfter(longestWaitForIPsMs, goOn)
   }
 
   #giveUp(): void {

@@ -196,6 +196,15 @@ describe('the first sync waits', () => {
     ])
   })
 
+  it('no longer than the limit from the arrival of synced, also when the kernel was prepared meanwhile', async () => {
+    const lab = new Lab(primary)
+    lab.watch.see([node(), synced], 20_000)
+    await lab.clock.advance(9_000)
+    assert.equal(lab.outcome, 'waits')
+    await lab.clock.advance(1_000)
+    assert.equal(lab.outcome, 'ready')
+  })
+
   it('for nothing after close()', async () => {
     const lab = new Lab(nodeCIDR)
     await lab.see(synced)
