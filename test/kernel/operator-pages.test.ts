@@ -69,7 +69,10 @@ describe('the pages for operators', { timeout: 60_000 }, () => {
     for (const v of [4, 2]) {
       const next = agent.lines.length
       agent.signal('SIGUSR2')
-      assert.match(await agent.line((line) => line.includes('Log verbosity changed'), next), new RegExp(`"v":${v},`))
+      assert.match(
+        await agent.line((line) => line.includes('Log verbosity changed'), next),
+        new RegExp(`"v":${v},`),
+      )
     }
     assert.equal((await ask('/debug/flags/v'))[0], 406)
   })
