@@ -17,7 +17,7 @@ export class Inbox {
     this.#take(events)
   }
 
-  /** Hands over what came, in its order and its turns, and whatever comes from now on. Resolves when nothing waits any more. */
+  /** Hands over the kept events in their order and turns, and passes later events on. Resolves when no event waits any more. */
   async open(take: Take): Promise<void> {
     for (let events = this.#early.shift(); events !== undefined; events = this.#early.shift()) {
       take(events)

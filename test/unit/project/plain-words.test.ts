@@ -8,6 +8,7 @@ import { treeFiles, treeText } from '../../support/tree.js'
 const places = [
   'src/model/',
   'src/routing/',
+  'src/engine/',
   'src/host/',
   'src/server/',
   'src/process/',
