@@ -118,7 +118,7 @@ describe('a set that the kernel refuses stops only its own entries', () => {
     assert.deepEqual(
       lab.log.find('error', '').map(({ message }) => message),
       [
-        "not programmed: IPv4 set KUBE-CLUSTER-IP: somebody's hash:ip has its name and does not go, so that its entries wait: ipset: destroy-set KUBE-CLUSTER-IP: EBUSY",
+        "not programmed: IPv4 set KUBE-CLUSTER-IP: another program's hash:ip has its name and cannot be removed, so its entries wait: ipset: destroy-set KUBE-CLUSTER-IP: EBUSY",
       ],
     )
 

@@ -10,6 +10,7 @@ const places = [
   'src/routing/',
   'src/engine/',
   'src/host/',
+  'src/modes/',
   'src/server/',
   'src/process/',
   'src/address.ts',
