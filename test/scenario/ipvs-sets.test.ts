@@ -179,7 +179,7 @@ describe('a set that the kernel refuses stops only its own entries', () => {
     await lab.stop()
   })
 
-  it('ip_set was unloaded and loaded again: the sets are made anew, whatever an entry was answered', async () => {
+  it('ip_set was unloaded and loaded again: the sets are made again, regardless of the answers for entries', async () => {
     const lab = new PipelineLab({ config })
     const { ipset } = lab.kernel
     await lab.deliver(...shop, synced)
@@ -188,7 +188,7 @@ describe('a set that the kernel refuses stops only its own entries', () => {
     ipset.batches.plan = {
       fault: ({ op }) => (isUnloaded && op === 'add-entry' ? EINVAL : undefined),
       callFault: (call) => {
-        // Whoever lists the sets has the module loaded.
+        // A program that lists the sets loads the module.
         if (call === 'sets') isUnloaded = false
         return undefined
       },
