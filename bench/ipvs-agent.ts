@@ -12,7 +12,7 @@ import { Manifests } from './iptables/manifests.js'
 
 const changes = 20
 const betweenChangesMs = 1000
-/** What follows a start, garbage collected, is over. */
+/** Time after a start, in which its remaining work and its garbage collection end. */
 const restMs = 10_000
 /**
  * The first reconcile behind a change, within 30 s, compares everything; and V8, which gave memory back at the end of the start,

@@ -57,7 +57,7 @@ class Changer {
   }
 }
 
-/** Changes at a steady rate, whatever is late together, as an agent does. CPU seconds of all threads per change. */
+/** Changes at a steady rate. As in an agent, late changes go together. CPU seconds of all threads per change. */
 async function churn(pipeline: Pipeline, changer: Changer): Promise<number> {
   const before = process.cpuUsage()
   const start = performance.now()

@@ -1,4 +1,4 @@
-// What the programs that run Viaduct's rooms in one process have in common.
+// Shared code of the programs that run Viaduct's rooms in one process.
 import { Registry } from 'prom-client'
 import type { IpFamily } from '../src/address.js'
 import type { Ipset, Ipvs, Kernel, Routes, XtTableName, Xtables } from '../src/kernel/index.js'

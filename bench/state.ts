@@ -7,7 +7,7 @@ const firstVip = 0x0a600001
 const firstReal = 0x0a800001
 const vipPort = 80
 const realPort = 8080
-/** Of service 0; the next ones have the next ones. */
+/** The node port of service 0; each next service has the next port. */
 export const firstNodePort = 30_000
 
 /** The first so many services have a node port where some have. */

@@ -58,7 +58,7 @@ async function applyByLedger(
     () => false,
   )
   let claim = 0
-  // What the making of the desired objects left is not the apply's to collect, at the emulated machine's speed.
+  // Collects the garbage of making the desired objects, which does not belong to the apply, at the emulated machine's speed.
   globalThis.gc?.()
   const start = process.hrtime.bigint()
   const apply = await seconds(async () => {

@@ -1,7 +1,7 @@
 // Says which of the usual protections of native code a build of the addon lacks: node scripts/addon-hardening.mjs FILE
 import { isMain, read, runMain, StepError } from './steps.mjs'
 
-/** What readelf shows of a file that has it. */
+/** The pattern of each protection in the output of readelf. */
 const protections = {
   'read-only relocations (RELRO)': /^\s*GNU_RELRO\s/m,
   'immediate binding (BIND_NOW)': /\(FLAGS_1\).*\bNOW\b/,

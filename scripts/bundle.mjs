@@ -50,7 +50,7 @@ export async function bundleProgram(entryPoint, folder) {
 }
 
 /**
- * What prom-client loads at once and the agent never calls: with it come HTTP, TLS and the cluster module of Node.
+ * Stands in for modules that prom-client loads at once and the agent never calls. They would load HTTP, TLS and the cluster module of Node.
  * @type {import('esbuild').Plugin}
  */
 const withoutUnused = {
@@ -87,8 +87,8 @@ const withoutDebug = {
 }
 
 /**
- * What the library's KubeConfig names and nothing calls here: the classes of the API, fetch, its agents for proxies, and logins that
- * src/api/login/kubeconfig-file.ts refuses.
+ * Stands in for modules that the library's KubeConfig names and the agent never calls: the classes of the API, fetch, its agents for
+ * proxies, and logins that src/api/login/kubeconfig-file.ts refuses.
  * @type {import('esbuild').Plugin}
  */
 const withoutUnusedOfClientNode = {

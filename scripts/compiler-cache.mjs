@@ -8,7 +8,7 @@ export function useCompilerCache() {
   Object.assign(process.env, {
     CMAKE_CXX_COMPILER_LAUNCHER: 'ccache',
     CCACHE_DIR: join(cacheFolder(), 'ccache'),
-    // What one clone compiled is found by the next, wherever that is.
+    // One clone finds the objects that another one compiled, in any folder.
     CCACHE_BASEDIR: root,
     CCACHE_NOHASHDIR: 'true',
   })

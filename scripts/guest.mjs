@@ -79,7 +79,7 @@ function qemuCommand(kernel, work) {
   ]
   const boot = ['-kernel', kernel.image, '-initrd', kernel.initramfs, '-no-reboot']
   const console = ['-display', 'none', '-monitor', 'none', '-serial', 'stdio']
-  // The TSC is a node's clock. Emulated processors fail the kernel's test of it, and a read of another clock leaves the guest.
+  // The TSC is a node's clock. Emulated processors fail the kernel's TSC test, and reading another clock leaves the guest.
   // Emulated processors do not speculate. Mitigations would cost a third of the guest's time.
   const commandLine = 'console=ttyS0 quiet panic=-1 tsc=reliable mitigations=off init_on_alloc=0'
   const folders = [

@@ -20,7 +20,7 @@ function shippedPackages() {
 }
 
 /**
- * What a package says about its licence: the texts in its folder, or else the name in its package.json.
+ * The licence of a package: the texts in its folder, or else the name in its package.json.
  * @param {string} path
  */
 function licenceOf(path) {

@@ -74,7 +74,7 @@ export async function setUpGuest() {
   await step("guest: a Debian kernel in the user's cache folder", prepareKernel)
 }
 
-/** What the Dockerfile starts from: made once per machine. */
+/** The base images of the Dockerfile, made once per machine. */
 export async function setUpImage() {
   await step("image: Debian and Node as its bases, in the user's cache folder", prepareBases)
 }

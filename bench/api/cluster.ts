@@ -11,7 +11,7 @@ export interface Size {
 
 /** Endpoints that come by a change; no service begins with one of them. */
 const firstNewReal = 0x80000
-/** What a reader skips of a real object, managedFields above all: bytes of one Service and of one EndpointSlice. */
+/** Bytes of one Service and of one EndpointSlice that a reader skips, above all managedFields. */
 const skipped = { Service: 'x'.repeat(700), EndpointSlice: 'x'.repeat(700) }
 
 function metadata(kind: 'Service' | 'EndpointSlice', name: string, labels: Document): Document {
@@ -92,7 +92,7 @@ function documentOf(kind: Kind, index: number, reals: number): Document {
   return kind === 'Node' ? node : sliceDocument(index, realServersOf(index, reals))
 }
 
-/** Change number `change`: a slice whose first endpoint is another one. */
+/** Change number `change`: a slice whose first endpoint differs. */
 export function changedSlice({ services, reals }: Size, change: number): Change {
   const index = services - 1 - (change % services)
   const endpoint = realServer(firstNewReal + (change % firstNewReal))

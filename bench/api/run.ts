@@ -19,7 +19,7 @@ const whole = { services: 10_000, reals: 10 }
 const few = { services: 100, reals: 1 }
 const starts = 5
 const restMs = 3000
-/** Of bench/floor/floor.c. */
+/** A result line of bench/floor/floor.c. */
 const Floor = Type.Object({ seconds: Type.Number(), messages: Type.Number() })
 
 async function listFigures(): Promise<unknown> {
@@ -213,7 +213,7 @@ async function startFigures(
   })
 }
 
-/** What the agent itself says of its changes so far: from the change of an object to the kernel's last acknowledgement. */
+/** The agent's own measurement of its changes so far: from the change of an object to the kernel's last acknowledgement. */
 async function eventsToKernel(
   place: Namespace,
 ): Promise<{ readonly seconds: number; readonly count: number }> {

@@ -68,10 +68,10 @@ const Figures = Type.Object({
   gapMs: Type.Optional(Type.Number()),
   gapWallMs: Type.Optional(Type.Number()),
 })
-/** What a follower tells of itself; the bare client tells less. */
+/** The lines that a follower writes; the bare client writes fewer. */
 export type Figures = Static<typeof Figures>
 
-/** Who follows the API server. */
+/** A program that follows the API server. */
 export class Follower {
   readonly startNs = process.hrtime.bigint()
   readonly #program: Program
@@ -82,7 +82,7 @@ export class Follower {
     this.#program = new Program([process.execPath, file, api.url, api.certificate, ...flags])
   }
 
-  /** What it said at `mark`: `listed`, or `rested`, a little later. */
+  /** The figures that it wrote at `mark`: `listed`, or `rested`, a little later. */
   async at(mark: 'listed' | 'rested'): Promise<Figures> {
     return parse(await this.#program.line((line) => line.startsWith(`${mark} `)))
   }

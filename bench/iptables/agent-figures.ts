@@ -1,4 +1,4 @@
-// What the shipped agent needs for a cluster of a size, seen by clients.
+// Measures the shipped agent on a cluster of a given size, as clients see it.
 import { readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -13,7 +13,7 @@ const longRestMs = 45_000
 const churnSeconds = 15
 const churnPeriodMs = 50
 
-/** 20 changes per second, whatever becomes of them. */
+/** 20 changes per second, without waiting for their effect. */
 async function churn(stage: Stage): Promise<Record<string, number>> {
   const lags: Promise<number>[] = []
   const cpuBefore = stage.agent.cpuSeconds()

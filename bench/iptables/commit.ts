@@ -32,7 +32,7 @@ const settings: IptablesModeSettings = {
   withComments: !isLargeCluster({ services, reals }),
 }
 
-/** What the agent's rooms do between the events and the kernel, one after the other. */
+/** The steps of the agent between the events and the kernel, in order. */
 class Rooms {
   readonly tracker = new Tracker('ipv4', () => {})
   readonly ledger = new IptablesLedger({ isBeside: false })

@@ -17,7 +17,7 @@ const realPort = 8080
 const Rate = Type.Object({ perSecond: Type.Number(), p50Us: Type.Number(), p99Us: Type.Number() })
 type Rate = Static<typeof Rate>
 
-/** Who connects whereto. */
+/** A client and the destination of its connections. */
 interface Way {
   readonly name: string
   readonly place: Namespace

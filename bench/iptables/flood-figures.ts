@@ -1,4 +1,4 @@
-// What floods of HTTP requests do to the programming of rules, and to the probes of a kubelet.
+// Measures how floods of HTTP requests affect the programming of rules, and the probes of a kubelet.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import type { Namespace } from '../../test/support/namespaces.js'

@@ -49,7 +49,7 @@ export function gapsWithin(gaps: readonly Gap[], fromMs: number, toMs: number): 
   return gaps.filter(({ endMs }) => endMs >= fromMs && endMs < toMs)
 }
 
-/** What the longest took; 0: none is worth telling. */
+/** Duration of the longest one; 0: none is long enough to report. */
 export function longestGap(gaps: readonly Gap[]): Omit<Gap, 'endMs'> {
   const [ms, wallMs] = [gaps.map((gap) => gap.ms), gaps.map((gap) => gap.wallMs)]
   return { ms: Math.max(0, ...ms), wallMs: Math.max(0, ...wallMs) }

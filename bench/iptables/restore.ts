@@ -107,7 +107,7 @@ function comment(text: string): string {
   return `-m comment --comment "${text}" `
 }
 
-/** What kube-proxy leaves out in a large cluster. */
+/** A comment, which kube-proxy leaves out in a large cluster. */
 function endpointComment(text: string, size: Size): string {
   return isLargeCluster(size) ? '' : comment(text)
 }

@@ -20,7 +20,7 @@ export interface Stage {
   readonly coldMs: number
 }
 
-/** What a stage is made of. */
+/** The parts of a stage. */
 export interface Setting {
   /** The program of bench/floor/connect.c. */
   readonly connect: string

@@ -1,4 +1,4 @@
-// What each part of the iptables benchmark shows of its figures, and the targets of step 2.
+// The rows of each part of the iptables benchmark, and the targets of step 2.
 
 import { formats } from './rows.mjs'
 
@@ -221,7 +221,7 @@ function lockRows({ four, eight }) {
  */
 function lockRow(loops, { failures, ours, lockWait, theirs }) {
   const note =
-    `median ${ms(ours.medianMs)}, of it the lock ${ms(lockWait.medianMs)}; ${failures} failed; ` +
+    `median ${ms(ours.medianMs)}, including the lock with ${ms(lockWait.medianMs)}; ${failures} failed; ` +
     `theirs: median ${ms(theirs.medianMs)}, p99 ${ms(theirs.p99Ms)}, at most ${ms(theirs.maxMs)}`
   return {
     what: `one chain changed beside ${loops} loops, p99`,

@@ -9,7 +9,7 @@ import { parts } from './iptables-rows.mjs'
 import { benchFolder, compileProgram } from './programs.mjs'
 import { line } from './rows.mjs'
 
-/** What the targets are meant for. */
+/** The number of services for which the targets hold. */
 const fullSize = 10_000
 const limitSeconds = 600
 
@@ -69,8 +69,8 @@ export async function benchIptables({ services, names }) {
 }
 
 /**
- * Runs one part in a process of its own, with a folder of its own, which holds the lock of the tables too: whoever uses the machine's
- * tables, in other namespaces, takes the same file otherwise.
+ * Runs one part in its own process, with its own folder, which also holds the lock of the tables. Otherwise programs in other namespaces
+ * of the machine would use the same lock file.
  * @param {string} name
  * @param {string} connect
  * @param {number} services

@@ -3,7 +3,7 @@ import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { must, root, step } from '../steps.mjs'
 
-/** Holds programs, figures and whatever a run writes. */
+/** Folder of programs, figures and all other output of a run. */
 export const benchFolder = join(root, 'out/bench')
 
 /**

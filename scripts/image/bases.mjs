@@ -18,7 +18,7 @@ const withoutDocuments = ['man', 'locale', 'doc'].map((folder) => `path-exclude=
 const dpkgOptions = [...withoutDocuments, 'path-include=/usr/share/doc/*/copyright']
 
 const inBuild = {
-  // What the Dockerfile installs, so that it finds it there; and what spares work that was done before.
+  // The packages that the Dockerfile installs are present already, and earlier work is reused.
   packages: ['g++', 'make', 'cmake', 'ninja-build', 'ccache', 'ca-certificates'],
   environment: {
     npm_config_cache: '/npm',
@@ -30,7 +30,7 @@ const inBuild = {
   },
 }
 
-/** What is run while an image is built, runs in a chroot: containers inside of a sandbox may not be possible. */
+/** Commands of an image build run in a chroot: containers inside of a sandbox may not be possible. */
 export const inChroot = { BUILDAH_ISOLATION: 'chroot' }
 
 /** @returns {Promise<{ readonly build: string, readonly runtime: string }>} their names; made when they are not there */

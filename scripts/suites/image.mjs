@@ -78,7 +78,7 @@ async function size(image) {
   return `image ${await read(buildah('images', '--format', '{{.Size}}', image))}`
 }
 
-/** What a test measured: lines `ℹ measured: start 350 ms`. @param {string} output */
+/** The measurements of a test: lines `ℹ measured: start 350 ms`. @param {string} output */
 function measured(output) {
   return [...output.matchAll(/^\s*ℹ measured: (.*)$/gm)].map((match) => match[1])
 }

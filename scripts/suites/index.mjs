@@ -120,7 +120,7 @@ async function projectSuite(log) {
 }
 
 /**
- * What this machine's own kernel can show, each file in a network namespace of its own; then the demo's part that it can.
+ * The tests that this machine's own kernel can run, each file in its own network namespace; then the same part of the demo.
  * @param {string} log
  */
 async function kernelSuite(log) {

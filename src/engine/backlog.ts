@@ -7,9 +7,9 @@ import { TriggerTimes } from './trigger-times.js'
 /** Whether the kernel follows the events of a family (F-090). */
 export interface FamilyHealth {
   readonly family: IpFamily
-  /** Unix milliseconds: when the last run ended that left nothing behind; before the first one, when the family began. */
+  /** Unix milliseconds of the end of the last complete run; before the first one, of the start of the family. */
   readonly lastUpdatedMs: number
-  /** Nothing has waited for two sync periods. */
+  /** No event has waited for two sync periods. */
   readonly isHealthy: boolean
 }
 
@@ -20,12 +20,12 @@ export interface BacklogOptions {
   readonly metrics: Pick<FamilyMetrics, 'lastQueuedTimestampSeconds' | 'networkProgrammingSeconds'>
 }
 
-/** Since when events of one family wait for the kernel. Times without a unit of their own: milliseconds of the clock. */
+/** Records since when events of one family wait for the kernel. Times are milliseconds of the clock unless they name another unit. */
 export class Backlog {
   readonly #options: BacklogOptions
-  /** Of events that no run has begun with. */
+  /** The time of the oldest event that no run has begun with. */
   #waitingSinceMs: number | undefined
-  /** Of those that the run in progress is for. */
+  /** The time of the oldest event of the run in progress. */
   #inWorkSinceMs: number | undefined
   #lastUpdatedMs: number
   readonly #triggerTimes: TriggerTimes
@@ -44,7 +44,7 @@ export class Backlog {
     for (const change of changes) this.#triggerTimes.note(change)
   }
 
-  /** A run begins with all that waits; since when the oldest does; undefined: nothing does. */
+  /** A run begins with all waiting events. Returns the time of the oldest one; undefined: none waits. */
   begin(): number | undefined {
     this.waitOn()
     this.#inWorkSinceMs = this.#waitingSinceMs
@@ -53,7 +53,7 @@ export class Backlog {
     return this.#inWorkSinceMs
   }
 
-  /** What the run was for is in the kernel. */
+  /** The kernel has all events of the run. */
   settle(): void {
     const { clock, metrics } = this.#options
     this.#inWorkSinceMs = undefined
@@ -61,7 +61,7 @@ export class Backlog {
     this.#triggerTimes.settle(this.#lastUpdatedMs, metrics.networkProgrammingSeconds)
   }
 
-  /** What the run was for is still to be done, and is as old as it is. */
+  /** The run failed: its events wait again, with their former times. */
   waitOn(): void {
     this.#waitingSinceMs = this.#inWorkSinceMs ?? this.#waitingSinceMs
     this.#inWorkSinceMs = undefined

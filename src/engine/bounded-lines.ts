@@ -1,7 +1,7 @@
-/** A Service with 10,000 endpoints has 20,000 lines, which no reader and no page needs whole. */
+/** A Service with 10,000 endpoints has 20,000 lines. No reader and no page needs all of them. */
 const maxLines = 1000
 
-/** The first 1000 lines; a comment at the end says when there are more. */
+/** The first 1000 lines, and a comment at the end if there are more. */
 export function boundedLines(lines: Iterable<string>): readonly string[] {
   const taken: string[] = []
   for (const line of lines) {

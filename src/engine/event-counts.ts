@@ -23,7 +23,7 @@ export class EventCounts {
     this.#cells = { set: row('set'), delete: row('delete') }
   }
 
-  /** Returns how many there were of what kube-proxy counts as well. */
+  /** Returns the numbers of the events that kube-proxy counts too. */
   count(events: readonly ObjectEvent[]): { readonly services: number; readonly slices: number } {
     for (const event of events) {
       if (event.type === 'set') this.#cells.set[event.object.kind].count++

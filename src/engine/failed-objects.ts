@@ -16,15 +16,18 @@ export interface FailedObjectsOptions<T, K> {
   readonly keyOf: (object: T) => K
   /** Key of its problem. */
   readonly nameOf: (object: T) => string
-  /** `namespace/name` of the Services that it is for; empty: no Service wants it any more. */
+  /** `namespace/name` of the Services that need the object; empty: no Service needs it any more. */
   readonly servicesOf: (object: T) => readonly string[]
 }
 
-/** Objects of one kind that the kernel refuses: reported by Service name once per change, counted, tried again with back-off. */
+/**
+ * Objects of one kind that the kernel refuses. It reports each by Service name once per change, counts it, and retries it with
+ * back-off.
+ */
 export class FailedObjects<T extends { readonly isStale: boolean }, K> {
   readonly #options: FailedObjectsOptions<T, K>
   readonly #retries: RetryQueue<K>
-  /** Of the pass in progress. */
+  /** Errors of the pass in progress. */
   readonly #refused = new Map<K, KernelError[]>()
   readonly #surprising = new Map<K, KernelError[]>()
   /** Objects whose last attempt was a surprise. */
@@ -43,7 +46,7 @@ export class FailedObjects<T extends { readonly isStale: boolean }, K> {
     return this.#retries.nextInMs()
   }
 
-  /** Takes in what the kernel answered; `settle` reports it. */
+  /** Takes in the kernel's answers; `settle` reports them. */
   note({ refusals, surprises }: Confirmation<T>): void {
     for (const { target, error } of refusals) this.#push(this.#refused, target, error)
     for (const { target, error } of surprises) this.#push(this.#surprising, target, error)
@@ -70,12 +73,12 @@ export class FailedObjects<T extends { readonly isStale: boolean }, K> {
     const wasFailing = this.#retries.has(key)
     if (errors.length > 0) this.#reportFailure(object, errors)
     else if (wasFailing && !object.isStale) this.#reportRecovery(object)
-    // A stale one that fails waits on, as nothing was tried.
+    // A stale object that failed keeps waiting, since no operation was tried.
     if (errors.length > 0 || (wasFailing && object.isStale)) this.#retries.fail(key)
     else this.#retries.settle(key)
   }
 
-  /** The reconcile repairs the first surprise; one that repeats itself is a refusal. */
+  /** The reconcile repairs the first surprise. A repeated surprise is a refusal. */
   #repeatedSurprises(key: K, isStale: boolean): readonly KernelError[] {
     const errors = this.#surprising.get(key)
     if (errors === undefined) {
@@ -89,7 +92,7 @@ export class FailedObjects<T extends { readonly isStale: boolean }, K> {
 
   #reportRecovery(object: T): void {
     const { nameOf, problems, servicesOf } = this.#options
-    // Without a Service the recovery is no news.
+    // Without a Service there is no recovery to report.
     if (servicesOf(object).length === 0) problems.forget(nameOf(object))
     else problems.report(nameOf(object), undefined)
   }

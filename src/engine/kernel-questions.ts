@@ -1,4 +1,4 @@
-// One way to ask the kernel: a refusal is a value, counted and reported, and the caller goes on without the answer.
+// One way to ask the kernel. A refusal is a value: it is counted and reported, and the caller continues without the answer.
 import type { IpFamily } from '../address.js'
 import { KernelError } from '../errors.js'
 import type { StateReporter } from '../log.js'
@@ -6,7 +6,7 @@ import type { FamilyMetrics } from '../metrics/index.js'
 import type { Retry } from './retry-queue.js'
 import { logFamily } from './sync-report.js'
 
-/** What the kernel is asked, as messages name it. */
+/** A question to the kernel, as messages name it. */
 export interface Question {
   /** Names the problem while the kernel refuses. The family is added: each family has its own problem. */
   readonly key: string

@@ -5,13 +5,13 @@ import type { ModeWatch } from './mode.js'
 
 /** A pipeline whose part of the kernel is watched. */
 export interface WatchedPipeline {
-  /** The watch begins anew: what differs already is nothing new to it. */
+  /** The watch begins again. It takes existing differences for the normal state. */
   beginWatch(): void
-  /** The kernel is not as it was. */
+  /** The kernel's state differs from the last look. */
   noteLook(): void
-  /** Another program let go of the lock of the tables. */
+  /** Another program released the lock of the tables. */
   noteUnlock(): void
-  /** The kernel is not watched any more: runs look for themselves. */
+  /** The watch has ended: runs look for themselves. */
   endWatch(): void
 }
 
@@ -25,7 +25,10 @@ export interface KernelWatchOptions {
   readonly log: Log
 }
 
-/** One watch for the pipelines of all families. undefined: the kernel cannot be watched, as the log says; pipelines look for themselves. */
+/**
+ * One watch for the pipelines of all families. undefined: the kernel cannot be watched; the log says so, and pipelines look for
+ * themselves.
+ */
 export function openKernelWatch(options: KernelWatchOptions): ModeWatch | undefined {
   try {
     return new KernelWatch(options.open(), options)
@@ -72,11 +75,11 @@ class KernelWatch implements ModeWatch {
     await this.#watch.close()
   }
 
-  /** False: others than before are watched. */
+  /** False: the sample differs from the one before. */
   #takeSample(): boolean {
     const { pipelines, takeSample } = this.#options
     const keys = takeSample?.() ?? []
-    // The watch knows one list, of all families.
+    // The watch has one list for all families.
     const isSame = keys.length === this.#sample?.length && keys.every((key, i) => key === this.#sample?.[i])
     if (!isSame) for (const pipeline of pipelines) pipeline.beginWatch()
     this.#sample = keys

@@ -23,7 +23,7 @@ export interface HealthCheckFailure {
 
 /** Listeners for health checks of Services, of one family (`server/`). */
 export interface HealthCheckListeners {
-  /** Opens and closes listeners, so that these are open. Resolves with those that could not be opened. */
+  /** Opens and closes listeners until exactly these are open. Resolves with those that could not be opened. */
   sync(
     checks: ReadonlyMap<string, HealthCheck>,
     addresses: 'all' | readonly IpAddress[],
@@ -31,7 +31,7 @@ export interface HealthCheckListeners {
   stop(): Promise<void>
 }
 
-/** What the agent gives to every mode. */
+/** The options that the agent gives to every mode. */
 export interface ModeOptions {
   readonly config: Config
   readonly kernel: ModeKernel
@@ -40,9 +40,9 @@ export interface ModeOptions {
   readonly clock: Clock
   readonly log: Log
   readonly metrics: Readonly<Pick<Metrics, IpFamily>>
-  /** Gets what cannot be programmed now. */
+  /** Gets the objects that cannot be programmed now. */
   readonly problems: StateReporter
-  /** Gets what Services request and the mode does not provide. */
+  /** Gets the requests of Services that the mode does not provide. */
   readonly events: EventRecorder
   /** Opens the listeners of one family. `isHealthy`: whether the kernel is up to date in all families; called at any time. */
   readonly openHealthChecks: (family: IpFamily, isHealthy: () => boolean) => HealthCheckListeners
@@ -55,22 +55,22 @@ export type ChainNames = Readonly<Partial<Record<XtTableName, readonly string[]>
 
 export interface CleanUpOptions {
   readonly kernel: ModeKernel
-  /** Virtual servers of these addresses stay. */
+  /** The clean-up keeps virtual servers of these addresses. */
   readonly excludeCidrs: readonly Cidr[]
   /** Chains of all modes. */
   readonly chains: ChainNames
 }
 
-/** What a clean-up did. */
+/** The result of a clean-up. */
 export interface CleanUpOutcome {
-  /** What was removed, in one sentence for the operator; empty: nothing. */
+  /** One sentence for the operator that names the removed objects; empty: nothing was removed. */
   readonly text: string
   readonly hasRemoved: boolean
-  /** Why something is left, a sentence each; empty: nothing is left. */
+  /** One sentence on each object that is left, with the reason; empty: nothing is left. */
   readonly failures: readonly string[]
 }
 
-/** A proxy mode before it is open: the agent chooses by it, and removes what the mode left. */
+/** A proxy mode before it is open. The agent chooses a mode by it, and removes the objects that a mode left. */
 export interface ModeKind {
   readonly name: ConfiguredMode
   /**
@@ -80,9 +80,9 @@ export interface ModeKind {
   readonly open?: (options: OpenModeOptions) => Promise<Mode>
   /** Chains that the mode makes, ours or kube-proxy's of any release. */
   readonly chains: ChainNames
-  /** What the kernel lacks, by an error of `open`, and what helps; undefined: the error does not say that something is lacking. */
+  /** The missing feature of the kernel that an error of `open` shows, and the remedy; undefined: the error shows no missing feature. */
   readonly lackOf: (error: KernelError) => string | undefined
-  /** Removes what the mode left, ours or kube-proxy's. Throws KernelError when the kernel could not be read. */
+  /** Removes the objects that the mode left, ours or kube-proxy's. Throws KernelError when the kernel could not be read. */
   readonly cleanUp: (options: CleanUpOptions) => Promise<CleanUpOutcome>
 }
 
@@ -94,7 +94,7 @@ export interface OpenModeOptions extends ModeOptions {
 /** A proxy mode on a kernel that is ready for it. */
 export interface Mode {
   readonly name: ProxyMode
-  /** The families that this kernel can be programmed for, IPv4 first. */
+  /** The families that this kernel supports, IPv4 first. */
   readonly families: readonly IpFamily[]
   /** Opens the pipeline of one family; called once for each. `isHealthy`: whether all pipelines are up to date; call it only when all are open. */
   readonly openPipeline: (family: IpFamily, isHealthy: () => boolean) => Pipeline

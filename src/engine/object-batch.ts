@@ -10,12 +10,12 @@ export interface OperationList<Op> {
 }
 
 /**
- * What a failed operation says about its object. `done`: the state that the operation leads to is there already. `refused`: the
- * kernel changed nothing. `stale`: only a reading tells the state. `consequence`: the failure of an earlier operation caused it.
+ * The meaning of a failed operation for its object. `done`: the object already has the target state. `refused`: the kernel changed
+ * nothing. `stale`: only a reading shows the state. `consequence`: an earlier failed operation caused this failure.
  */
 export type Meaning = 'done' | 'refused' | 'stale' | 'consequence'
 
-/** A kind of kernel objects that the kernel answers for operation by operation. The mode that owns the kind supplies it. */
+/** A kind of kernel objects, for each of whose operations the kernel sends an answer. The mode that owns the kind supplies it. */
 export interface ObjectKind<
   T extends TrackedObject<unknown, State>,
   State,
@@ -29,9 +29,9 @@ export interface ObjectKind<
   plan(ops: Ops, object: T, target: State): number
   /** The state after an operation that the kernel accepted. */
   advance(state: State, op: Op): State
-  /** What a failure says about the object; `state` is the one before the operation. */
+  /** The meaning of a failure for the object; `state` is the one before the operation. */
   meaningOf(object: T, op: Op, failure: OperationFailure, state: State): Meaning
-  /** Whether two states say the same. */
+  /** Whether two states are equal. */
   isSame(a: State, b: State): boolean
 }
 
@@ -48,7 +48,7 @@ export interface ObjectBatch<T, State, Ops> {
   readonly parts: readonly BatchPart<T, State>[]
 }
 
-/** A batch for a prefix of the objects that were to be planned; `rest` is for the next one. */
+/** A batch for a prefix of the objects to plan; `rest` is for the next one. */
 export interface Cut<Batch, T> {
   readonly batch: Batch
   readonly rest: readonly T[]
@@ -60,7 +60,7 @@ export interface Failed<T> {
   readonly error: KernelError
 }
 
-/** What an outcome said, apart from what was applied. */
+/** The failures of a batch. */
 export interface Confirmation<T> {
   readonly refusals: readonly Failed<T>[]
   /** Answers that were lost, or contradict the acknowledged state: their objects are stale, so reconcile soon. */
@@ -72,7 +72,7 @@ export interface PlanOptions<T, State, Ops> {
   readonly ops: Ops
   /** Cost at which the batch is closed. The last object may exceed it. */
   readonly limit: number
-  /** The state to bring the object to; its acknowledged state where nothing is to be done. */
+  /** The desired state of the object; its acknowledged state if nothing is to be done. */
   readonly targetOf: (object: T) => State
 }
 
@@ -98,7 +98,7 @@ export function planBatch<T extends TrackedObject<unknown, State>, State, Op, Op
   return { batch: { ops, parts }, rest: objects.slice(planned) }
 }
 
-/** Enters what the kernel accepted, and nothing else. */
+/** Enters exactly the operations that the kernel accepted. */
 export function confirmBatch<
   T extends TrackedObject<unknown, State>,
   State,

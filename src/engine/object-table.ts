@@ -1,6 +1,6 @@
 /**
- * A kernel object as a table holds it. A kind of object adds its holders, the state that they desire, and its key. `State` is what
- * the kernel can say of the object, absence included.
+ * A kernel object as a table holds it. A kind of object adds its holders, the state that they desire, and its key. `State` is the
+ * kernel's state of the object, absence included.
  */
 export interface TrackedObject<Id, State> {
   readonly id: Id
@@ -18,7 +18,7 @@ export interface TrackedObject<Id, State> {
   readonly isUnused: boolean
   /** The kernel had it at the start, and no holder has claimed it. It stays until `ObjectTable.dropLeftovers`. */
   readonly isLeftover: boolean
-  /** Ends that stay: what no holder wants is to be removed. */
+  /** Ends the leftover state: an object that no holder wants is to be removed. */
   dropLeftover(): void
 }
 
@@ -46,8 +46,8 @@ export abstract class KernelObject<Id, State> implements TrackedObject<Id, State
 }
 
 /**
- * Kernel objects of one kind and family, by identity: which are there, which may need work, which were there at the start. An object
- * enters with its first holder or with the reading that finds it, and leaves when it is unused. Work is proportional to what changed,
+ * Kernel objects of one kind and family, by identity. The table knows which are dirty and which are leftovers. An object enters
+ * with its first holder or with the reading that finds it, and leaves when it is unused. Work is proportional to the changes,
  * except in a reading and in `dropLeftovers`.
  */
 export class ObjectTable<Id, T extends TrackedObject<Id, unknown>> {
@@ -66,7 +66,7 @@ export class ObjectTable<Id, T extends TrackedObject<Id, unknown>> {
     return this.#objects.get(id)
   }
 
-  /** Every object, in the order in which they came. */
+  /** Every object, in the order of entry. */
   values(): IterableIterator<T> {
     return this.#objects.values()
   }
@@ -90,7 +90,7 @@ export class ObjectTable<Id, T extends TrackedObject<Id, unknown>> {
     this.#dirty.delete(object)
   }
 
-  /** The dirty objects, which are clean from then on: the caller brings them to the kernel. */
+  /** Returns the dirty objects and marks them clean: the caller brings them to the kernel. */
   takeDirty(): readonly T[] {
     const dirty = [...this.#dirty]
     this.#dirty = new Set()
@@ -116,15 +116,15 @@ export class ObjectTable<Id, T extends TrackedObject<Id, unknown>> {
   }
 
   /**
-   * A dump of the kernel is about to be compared. `keepLeftovers` counts at the first one: what the kernel has then and no holder
-   * wants stays until `dropLeftovers`.
+   * A dump of the kernel is about to be compared. `keepLeftovers` counts at the first one: objects of that dump that no holder
+   * wants stay until `dropLeftovers`.
    */
   beginReading({ keepLeftovers }: { readonly keepLeftovers: boolean }): void {
     if (this.#readings === 0) this.#keepsLeftovers = keepLeftovers
     this.#readings++
   }
 
-  /** False before the first reading: the acknowledged states say nothing yet. */
+  /** False before the first reading: the acknowledged states have no meaning yet. */
   get isAdopted(): boolean {
     return this.#readings > 0
   }
@@ -163,7 +163,7 @@ export class ObjectTable<Id, T extends TrackedObject<Id, unknown>> {
   /** Up to `count` acknowledged objects, and the next ones at the next call: all in turn. */
   takeSample(count: number): readonly T[] {
     const sample: T[] = []
-    // As many steps as there are objects, and one over their end: none comes twice.
+    // One step more than there are objects, for the wrap at the end: no object is taken twice.
     for (let left = this.#objects.size; left >= 0 && sample.length < count; left--) {
       this.#sampling ??= this.#objects.values()
       const { value: object, done } = this.#sampling.next()
@@ -174,7 +174,7 @@ export class ObjectTable<Id, T extends TrackedObject<Id, unknown>> {
   }
 }
 
-/** Which objects each holder has claimed. */
+/** The objects that each holder has claimed. */
 export class Holdings<Holder, T> {
   readonly #held = new Map<Holder, readonly T[]>()
 

@@ -1,7 +1,7 @@
 import type { BatchOutcome } from '../kernel/index.js'
 import type { FamilyMetrics } from '../metrics/index.js'
 
-/** A batch that was packed, and counts its operations itself. */
+/** A packed batch, which counts its operations itself. */
 interface PackedOps<Op extends { readonly op: string }> {
   readonly length: number
   readonly counts: ReadonlyMap<Op['op'], number>
@@ -13,11 +13,11 @@ export type CountedOps<Op extends { readonly op: string }> = PackedOps<Op> | rea
 
 /** Operations of one name. */
 export interface OperationCount {
-  /** The kernel took them. */
+  /** Number of operations that the kernel took. */
   readonly applied: number
-  /** The kernel refused them. */
+  /** Number of operations that the kernel refused. */
   readonly refused: number
-  /** No answer came: the kernel may have taken them. */
+  /** Number of operations without an answer: the kernel may have taken them. */
   readonly unanswered: number
 }
 

@@ -1,4 +1,4 @@
-/** A prefix of some work that makes one batch, and what it leaves. */
+/** A prefix of some work that makes one batch, and the remaining work. */
 interface PlannedCut<T> {
   readonly rest: readonly T[]
 }
@@ -11,9 +11,9 @@ export interface OverlapOptions<T, C extends PlannedCut<T>> {
 }
 
 /**
- * Works off `items` a cut at a time, with two in flight: the next one is planned and encoded while the kernel works on the
- * one before. Plans must not depend on the results of other cuts. A stop, or a
- * failure, ends it after those in flight.
+ * Works through `items` a cut at a time, with two cuts in flight: it plans and encodes the next cut while the kernel works on the
+ * one before. Plans must not depend on the results of other cuts. After a stop or a failure it waits for the cuts in flight and
+ * ends.
  */
 export async function inOverlappingCuts<T, C extends PlannedCut<T>>(
   items: readonly T[],
@@ -26,12 +26,12 @@ export async function inOverlappingCuts<T, C extends PlannedCut<T>>(
       const cut = plan(rest)
       rest = cut.rest
       newest = apply(cut)
-      // The await below throws a failure, also one that comes earlier.
+      // The await below throws this failure too.
       newest.catch(() => undefined)
       await before
     }
   } finally {
-    // After a failure too: nothing runs on behind it.
+    // Also after a failure: no cut may still run when this function ends.
     await newest
   }
 }

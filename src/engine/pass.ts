@@ -31,9 +31,9 @@ export interface PassRecord {
   /** Unix seconds. */
   readonly startSeconds: number
   readonly durationMs: number
-  /** Everything that the pass was for is in the kernel, except for objects that the kernel refuses. */
+  /** Everything that the pass was for is in the kernel, except objects that the kernel refuses. */
   readonly isComplete: boolean
-  /** By kind, then by operation. An operation was planned as often as its numbers say together. */
+  /** Counts by kind, then by operation. The number of planned operations is the sum of the three counts. */
   readonly operations: Readonly<Record<string, Readonly<Record<string, OperationCount>>>>
   /** The first failures, a sentence each: refused operations, lost answers, and questions that the kernel refused. */
   readonly failures: readonly string[]
@@ -78,7 +78,7 @@ export class Pass {
     this.#text = log.writes('trace') ? [] : undefined
   }
 
-  /** Operations that were sent, and the kernel's answer. */
+  /** Counts operations that were sent, by the kernel's answer. */
   count<Op extends { readonly op: string }>(
     kind: OperationKind<Op>,
     ops: CountedOps<Op>,
@@ -103,12 +103,12 @@ export class Pass {
     }
   }
 
-  /** A failure of one object. */
+  /** Records a failure of one object. */
   note(failure: string): void {
     if (this.#failures.length < namedFailures) this.#failures.push(failure)
   }
 
-  /** The kernel could not be read, or did not take a whole batch or table. */
+  /** Records that the kernel could not be read, or did not take a whole batch or table. */
   fail(error?: KernelError): void {
     this.isFailed = true
     if (error !== undefined) this.note(error.message)

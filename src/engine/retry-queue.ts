@@ -14,7 +14,7 @@ export interface Retry {
 
 const delays = { shortestMs: 1000, longestMs: 30_000 }
 
-/** Times of the next attempt of what failed: each object has its own back-off, from a second to half a minute. */
+/** Times of the next attempt for objects that failed. Each object has its own back-off, from one second to half a minute. */
 export class RetryQueue<T> {
   readonly #clock: Clock
   readonly #retries = new Map<T, Attempt>()
@@ -24,7 +24,7 @@ export class RetryQueue<T> {
   }
 
   /**
-   * The object failed, again or for the first time. False: something else brought the attempt about before it was due, and it does
+   * The object failed, again or for the first time. False: another cause made the attempt before it was due, and the failure does
    * not count.
    */
   fail(item: T): boolean {
@@ -36,17 +36,17 @@ export class RetryQueue<T> {
     return true
   }
 
-  /** The object is well, or gone. */
+  /** The object recovered, or was removed. */
   settle(item: T): void {
     this.#retries.delete(item)
   }
 
-  /** The object, as `fail` and `settle` see it. */
+  /** A view of the queue for one object. */
   of(item: T): Retry {
     return { fail: () => void this.fail(item), settle: () => this.settle(item) }
   }
 
-  /** Everything that failed. */
+  /** All objects that failed. */
   items(): readonly T[] {
     return [...this.#retries.keys()]
   }
@@ -55,13 +55,13 @@ export class RetryQueue<T> {
     return this.#retries.has(item)
   }
 
-  /** What is due now. It stays in the queue, with its delay, until it settles or fails again. */
+  /** The objects that are due now. Each stays in the queue, with its delay, until it settles or fails again. */
   due(): readonly T[] {
     const now = this.#clock.now()
     return [...this.#retries].filter(([, { dueMs }]) => dueMs <= now).map(([item]) => item)
   }
 
-  /** Milliseconds until something is due; undefined: nothing failed. */
+  /** Milliseconds until an object is due; undefined: none failed. */
   nextInMs(): number | undefined {
     if (this.#retries.size === 0) return undefined
     let next = Infinity

@@ -3,12 +3,13 @@ import type { Log } from '../log.js'
 import { Backoff } from '../backoff.js'
 import type { Clock } from '../clock.js'
 
-// Shorter than while the agent runs: nothing is programmed meanwhile.
+// Shorter than the delays of a running agent: nothing is programmed meanwhile.
 const delays = { shortestMs: 200, longestMs: 30_000 }
 
 /**
- * Calls `open` until it throws no transient error, with growing delays in between; the log says so once. Throws everything else that it
- * throws. NB: `open` begins anew each time. After the kernel was closed its next call throws EBADF, which ends this.
+ * Calls `open` until it throws no transient error, with growing delays in between; the log says so once. Throws any other error of
+ * `open`. NB: each call of `open` starts from the beginning. After the kernel was closed, its next call throws EBADF, which ends
+ * the loop.
  */
 export async function retryStart<T>(
   open: () => T | Promise<T>,

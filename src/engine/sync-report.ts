@@ -1,7 +1,7 @@
 import type { IpFamily } from '../address.js'
 import type { FamilyMetrics } from '../metrics/index.js'
 
-/** Of the family; names are those of kube-proxy's lines. */
+/** Sizes of one family, by the names of kube-proxy's log lines. */
 export interface WorldSize {
   /** Service ports. */
   readonly numServices: number
@@ -15,12 +15,12 @@ export function worldSize(tracker: {
   return { numServices: tracker.servicePortCount, numEndpoints: tracker.endpointCount }
 }
 
-/** `sizes`: of the ledger, by kind of object. */
+/** `sizes`: numbers of objects of the ledger, by kind. */
 export function reportSizes(metrics: FamilyMetrics, sizes: Readonly<Record<string, number>>): void {
   for (const [kind, size] of Object.entries(sizes)) metrics.ledgerObjects(kind).set(size)
 }
 
-/** As kube-proxy writes it. */
+/** The family's name as kube-proxy writes it. */
 export function logFamily(family: IpFamily): 'IPv4' | 'IPv6' {
   return family === 'ipv4' ? 'IPv4' : 'IPv6'
 }

@@ -13,7 +13,10 @@ import type { Pipeline } from './pipeline.js'
 
 export interface SynchronizerOptions {
   readonly mode: Mode
-  /** Removes what the other modes left. Called once everything is in the kernel. False: something is left. Never throws KernelError. */
+  /**
+   * Removes the objects that the other modes left. Called once everything is in the kernel. False: something is left. Never throws
+   * KernelError.
+   */
   readonly leaveOthers: () => Promise<boolean>
   /** Called once, when everything is in the kernel for the first time. */
   readonly onInForce: () => void
@@ -51,7 +54,7 @@ export class Synchronizer {
   #isInForce = false
   /** Numbers of events that wait for a run. */
   #pending = { services: 0, slices: 0 }
-  /** When what other modes left is to be removed, once everything is in the kernel. */
+  /** The time to remove the objects of other modes, once everything is in the kernel. */
   #leaveDueMs = -Infinity
   #leaving: Promise<void> = Promise.resolve()
   #watch: LinkWatch | undefined
@@ -103,7 +106,7 @@ export class Synchronizer {
     return total
   }
 
-  /** `isWork`: a run will begin with them. */
+  /** `isWork`: a run will begin with these events. */
   #count(events: readonly ObjectEvent[], isWork: boolean): void {
     const { metrics } = this.#options
     const { services, slices } = this.#eventCounts.count(events)
@@ -112,7 +115,7 @@ export class Synchronizer {
     if (isWork) this.#setPending(this.#pending.services + services, this.#pending.slices + slices)
   }
 
-  /** For both families together, as in kube-proxy (Q-15): an event that one of them begins with does not wait. */
+  /** Sets one value for both families, as kube-proxy does (Q-15): an event does not wait once a run of either family begins with it. */
   #setPending(services: number, slices: number): void {
     this.#pending = { services, slices }
     this.#options.metrics.serviceChangesPending.set(services)
@@ -166,13 +169,13 @@ export class Synchronizer {
     }
     if (this.#isInForce && this.#options.clock.now() >= this.#leaveDueMs) {
       this.#leaveDueMs = Infinity
-      // No run waits for it: it may wait for the lock of another program, once for each table.
+      // Runs do not wait for this removal, as it may wait for another program's lock, once for each table.
       this.#leaving = this.#leaveOthers().catch(this.#options.onCrash)
     }
     return againInMs
   }
 
-  /** Tries again after a sync period when something is left. */
+  /** Tries again after a sync period if something is left. */
   async #leaveOthers(): Promise<void> {
     const { clock, mode, leaveOthers } = this.#options
     if (!(await leaveOthers())) this.#leaveDueMs = clock.now() + mode.syncPeriodMs
@@ -188,7 +191,7 @@ export class Synchronizer {
     this.#requestLooks()
   }
 
-  /** A pipeline that is not in force yet tries again in its own time. */
+  /** Requests a run of each pipeline in force. The others schedule their own retries. */
   #requestLooks(): void {
     for (const { pipeline, runner } of this.#families) if (pipeline.isInForce) runner.request()
   }

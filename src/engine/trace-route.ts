@@ -4,7 +4,7 @@ import type { ServicePortKey } from '../model/index.js'
 import type { Route } from '../routing/index.js'
 import { logFamily } from './sync-report.js'
 
-/** One line for each service port that changed: kube-proxy's V(4). `decided` undefined: it is gone. */
+/** Writes one line for each changed service port, as kube-proxy does at V(4). `decided` undefined: the service port was removed. */
 export function traceRoute(
   log: Log,
   family: IpFamily,

@@ -1,4 +1,4 @@
-// Kernel objects that are written as one transaction: the kernel takes all of it, or nothing.
+// Kernel objects that are written as one transaction: the kernel takes the whole transaction, or nothing.
 import { KernelError } from '../errors.js'
 import { FailedObjects, type FailedObjectsOptions } from './failed-objects.js'
 
@@ -6,15 +6,15 @@ export interface TransactionOptions<Outcome> {
   /** Sends everything that is pending. Throws KernelError when the kernel took nothing. */
   readonly send: () => Promise<Outcome>
   /**
-   * Finds the objects that the kernel refuses and takes them out of the transaction. False: the error is of no object, or none was
+   * Finds the objects that the kernel refuses and takes them out of the transaction. False: no object caused the error, or none was
    * found. May throw KernelError.
    */
   readonly leaveOut: (error: KernelError) => Promise<boolean>
-  /** Searches at most. One finds every refused object, unless there are thousands. */
+  /** Greatest number of searches. One search finds every refused object, unless there are thousands. */
   readonly mostSearches: number
 }
 
-/** Sends a transaction, without the objects that the kernel refuses. Throws KernelError when it cannot be sent, whatever is left out. */
+/** Sends a transaction without the objects that the kernel refuses. Throws KernelError when the transaction fails without them too. */
 export async function sendTransaction<Outcome>({
   send,
   leaveOut,
@@ -36,7 +36,7 @@ export interface LeftOutOptions<Key> extends Pick<
 > {
   /** Key of the problem. */
   readonly nameOf: (key: Key) => string
-  /** Names of the Services that it is for; empty: no Service wants it any more. */
+  /** Names of the Services that need the object; empty: no Service needs it any more. */
   readonly servicesOf: (key: Key) => readonly string[]
 }
 
@@ -46,13 +46,13 @@ interface LeftOut<Key> {
 }
 
 /**
- * Objects that were left out of a transaction: nothing of them is in the kernel. Each is reported by its name and tried again with
- * back-off, or when it changes.
+ * Objects that were left out of a transaction: the kernel has no part of them. Each is reported by its name, and tried again with
+ * back-off or when it changes.
  */
 export class LeftOutObjects<Key> {
   readonly #failed: FailedObjects<LeftOut<Key>, Key>
   readonly #known = new Set<Key>()
-  /** Known ones that were claimed since they were left out. */
+  /** Objects that were claimed again since they were left out. */
   readonly #tried = new Set<Key>()
 
   constructor({ nameOf, servicesOf, ...options }: LeftOutOptions<Key>) {
@@ -69,7 +69,7 @@ export class LeftOutObjects<Key> {
     return this.#failed.due()
   }
 
-  /** Milliseconds until one is due; undefined: none is left out. */
+  /** Milliseconds until an object is due; undefined: none is left out. */
   nextInMs(): number | undefined {
     return this.#failed.nextInMs()
   }

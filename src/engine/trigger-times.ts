@@ -2,21 +2,21 @@ import type { IpFamily } from '../address.js'
 import type { Observation } from '../metrics/index.js'
 import type { Change } from './changes.js'
 
-/** While the kernel refuses: more say nothing that these do not. */
+/** Bound of the list while the kernel refuses. More entries add no information. */
 const longestList = 10_000
 
 /**
- * When the endpoints of one family changed in the cluster, as their EndpointSlices say, until the changes are in the kernel (F-122).
- * Times are Unix milliseconds.
+ * The times at which endpoints of one family changed in the cluster, by their EndpointSlices. Each is kept until its change is in
+ * the kernel (F-122). Times are Unix milliseconds.
  */
 export class TriggerTimes {
   readonly #addressType: 'IPv4' | 'IPv6'
   readonly #startMs: number
-  /** Of changes that no run has begun with. */
+  /** Changes that no run has begun with. */
   #waiting: Trigger[] = []
   #inWork: Trigger[] = []
 
-  /** What changed before `startMs` tells how long the process was away, not how long a change takes. */
+  /** `startMs`: start of the process. A change before it would measure the absence of the process, not the latency of a change. */
   constructor(family: IpFamily, startMs: number) {
     this.#addressType = family === 'ipv4' ? 'IPv4' : 'IPv6'
     this.#startMs = startMs
@@ -31,14 +31,14 @@ export class TriggerTimes {
       this.#waiting.push({ service: `${namespace}/${serviceName}`, ms: lastChangeMs })
   }
 
-  /** A run begins with all that waits; the one before has been settled, or waits on. */
+  /** A run begins with all waiting changes. The run before has called `settle` or `waitOn`. */
   begin(): void {
     if (this.#waiting.length === 0) return
     this.#inWork = this.#waiting
     this.#waiting = []
   }
 
-  /** What the run was for is in the kernel. */
+  /** The kernel has all changes of the run. */
   settle(nowMs: number, latency: Observation): void {
     if (this.#inWork.length === 0) return
     // Clocks of two machines may differ.
@@ -46,14 +46,14 @@ export class TriggerTimes {
     this.#inWork = []
   }
 
-  /** What the run was for is still to be done. */
+  /** The run failed: its changes wait again. */
   waitOn(): void {
     if (this.#inWork.length === 0) return
     this.#waiting = this.#inWork.concat(this.#waiting).slice(0, longestList)
     this.#inWork = []
   }
 
-  /** As kube-proxy does it: of all slices of the Service, not only of the one that is gone. */
+  /** Forgets the changes of all slices of the Service, not only of the removed slice, as kube-proxy does. */
   #forget(service: string): void {
     if (this.#waiting.length > 0)
       this.#waiting = this.#waiting.filter((trigger) => trigger.service !== service)

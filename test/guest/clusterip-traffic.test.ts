@@ -64,7 +64,7 @@ async function startAgent(traceName: string): Promise<void> {
     node: lab.node,
     manifests: join(folder, 'shop'),
     before: traced(file),
-    // What drains goes when its connections do, some time: graceful-termination.test.ts.
+    // A draining real server is removed after its connections end: graceful-termination.test.ts.
     flags: ['--ipvs-graceful-period', '0'],
   })
   await agent.synced()

@@ -1,4 +1,4 @@
-// What becomes of a client whose backend leaves its Service, in ipvs mode. Runs in the guest: it needs IP_VS.
+// The connections of a client whose backend leaves its Service, in ipvs mode. Runs in the guest: it needs IP_VS.
 import assert from 'node:assert/strict'
 import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

@@ -49,7 +49,7 @@ describe('the sets of ipvs mode and others', { timeout: 300_000 }, () => {
     await node.must('iptables-legacy', '-A', ...foreignRule)
     const program = await start()
     const line = (text: string): Promise<string> => program.line((words) => words.includes(text))
-    await line(`set ${clusterIPs}: somebody's hash:ip has its name`)
+    await line(`set ${clusterIPs}: another program's hash:ip has its name`)
     assert.match(await node.must('ipvsadm', '-Sn'), new RegExp(`-A -t ${dns}:53`))
     assert.match(await node.must('ipset', 'save', clusterIPs), /hash:ip .*\nadd \S+ 192\.0\.2\.1\s*$/u)
     assert.match(await node.must('ipset', 'save', 'KUBE-IPVS-IPS'), new RegExp(` ${dns}`))

@@ -1,4 +1,4 @@
-// What the agent cannot work with, it says in one sentence and exits. Runs in the guest, before IP_VS and x_tables are loaded.
+// The agent names a missing requirement in one sentence and exits. Runs in the guest, before IP_VS and x_tables are loaded.
 import assert from 'node:assert/strict'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

@@ -1,4 +1,4 @@
-// Whoever takes a node over from kube-proxy in ipvs mode, restarts, or is killed: no connection fails. Runs in the guest: it
+// No connection fails when the agent takes a node over from kube-proxy in ipvs mode, restarts, or is killed. Runs in the guest: it
 // needs IP_VS.
 import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
@@ -25,7 +25,7 @@ describe('takeover in ipvs mode', { timeout: 300_000 }, () => {
   let untouched: readonly string[]
   /** The result of a first start with the same objects on a node without any rules. */
   let fresh: NodeState
-  /** Who answered the client that has to keep its server. */
+  /** The server that answered the client with session affinity. */
   const kept = new Set<string>()
 
   before(async () => {

@@ -7,13 +7,13 @@ import { AgentSubject, runTable } from '../traffic/table-runner.js'
 /** Cases by the names of their groups. VIADUCT_WHOLE_TABLE=1 runs them all: docs/ipvs.md has the command and the result. */
 const chosen: ChosenCases = {
   'local traffic known by ClusterCIDR': [
-    'policy Cluster: everybody to every frontend',
-    'policy Local: everybody to every frontend',
+    'policy Cluster: all clients to every frontend',
+    'policy Local: all clients to every frontend',
     'policy Cluster: a pod to itself by every frontend',
     'policy Local: a pod to itself by every frontend',
     'internal policy Local with external policy Cluster',
     'internal policy Cluster with external policy Local',
-    'an external IP that the node itself has is served to everybody, the node too',
+    'an external IP that the node itself has is served to all clients, the node included',
     'a port that the Service does not have is not translated',
     'several named ports go each to its own target port',
     'a Service without a slice refuses',
@@ -33,11 +33,11 @@ const chosen: ChosenCases = {
     'of two Services with the same external frontends one has them all, and the other takes over',
   ],
   'local traffic not known': [
-    'policy Local: everybody to every frontend',
-    'policy Local without an endpoint here, where pods cannot be told from the outside',
+    'policy Local: all clients to every frontend',
+    'policy Local without an endpoint here, where pods cannot be distinguished from outside clients',
   ],
   'masquerade all, by another bit; no localhost node ports; liberal conntrack': [
-    'policy Local: everybody to every frontend',
+    'policy Local: all clients to every frontend',
   ],
   "others' rules at INPUT: a bit in every mark, node ports of TCP closed": 'all',
   'node ports on one network of IPv4; a firewall that lets nothing through': 'all',
@@ -47,8 +47,8 @@ const chosen: ChosenCases = {
 /** Those that show each thing that is done with a connection: servers of SCTP are dear here. */
 const chosenOfSctp: ChosenCases = {
   'local traffic known by ClusterCIDR': [
-    'policy Cluster: everybody to every frontend',
-    'policy Local: everybody to every frontend',
+    'policy Cluster: all clients to every frontend',
+    'policy Local: all clients to every frontend',
     'a Service without a slice refuses',
     'without an endpoint here, policy Local drops; the node and its pods reach the others',
   ],

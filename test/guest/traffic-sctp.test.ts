@@ -12,8 +12,8 @@ const protocols = ['SCTP'] as const
 /** Cases by the names of their groups: two starts of the agent. */
 const chosen: ChosenCases = {
   'local traffic known by ClusterCIDR': [
-    'policy Cluster: everybody to every frontend',
-    'policy Local: everybody to every frontend',
+    'policy Cluster: all clients to every frontend',
+    'policy Local: all clients to every frontend',
     'policy Cluster: a pod to itself by every frontend',
     'several named ports go each to its own target port',
     "a load balancer's source ranges let in who is in them, and guard its addresses alone",

@@ -65,7 +65,7 @@ afterEach(async () => {
   await lab.close()
 })
 
-/** What Prometheus reads of `rest_client_*`, without the host, buckets but those of a quarter of a second and of 15. */
+/** The metrics `rest_client_*` as Prometheus reads them, without the host, with only the buckets of 0.25 and 15 seconds. */
 async function samples(): Promise<readonly string[]> {
   const { host } = lab.server.url
   return (await registry.metrics())

@@ -147,7 +147,7 @@ describe('foreign changes', () => {
 })
 
 describe('VIPs', () => {
-  it('that somebody else made local count as bound, and are never unbound', async () => {
+  it('that another program made local count as bound, and are never unbound', async () => {
     const kernel = openModelKernel()
     const index = (await kernel.links.addDummy('eth9')).index
     await kernel.routes.apply([
@@ -255,7 +255,7 @@ describe('two Services with one frontend', () => {
   }
 })
 
-it('a Service that loses its frontend is forgotten without a word when it goes', async () => {
+it('a Service that loses its frontend is forgotten silently when it is removed', async () => {
   const lab = new PipelineLab()
   await lab.deliver(set(service('a', '10.96.0.1')), set(service('b', '10.96.0.1')), synced)
   await lab.deliver(remove('Service', 'b'))

@@ -138,7 +138,7 @@ describe('what the kernel refuses', () => {
       lab.takeOps()
       let sent = 0
       let reads = 0
-      // What came through and what did not is mixed.
+      // Some operations succeeded and others failed.
       lab.kernel.ipvs.batches.plan = {
         fault: () => {
           if (sent++ < after || reads > 0) return undefined

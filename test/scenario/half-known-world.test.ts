@@ -19,7 +19,7 @@ async function restarted(): Promise<PipelineLab> {
   return lab
 }
 
-describe('a restart while parts of the world cannot be read', () => {
+describe('a restart while some objects cannot be read', () => {
   it('removes nothing that may belong to what is unknown', async () => {
     const lab = await restarted()
     const before = await snapshot(lab.kernel)

@@ -337,7 +337,7 @@ describe('a start', () => {
     await lab.stop()
   })
 
-  it('while parts of the world are unknown keeps what serves them, and serves what is known before it', async () => {
+  it('while some objects are unknown keeps the rules that serve them, and puts the rules of known objects before those', async () => {
     const former = await started(...web, ...shop)
     await former.stop()
     const { xtNamespace } = former.kernel
@@ -357,7 +357,7 @@ describe('a start', () => {
     await Promise.all([lab.stop(), fresh.stop()])
   })
 
-  it('on empty tables serves what is known, whatever is unknown', async () => {
+  it('on empty tables serves the known objects while others are unknown', async () => {
     const lab = new IptablesLab()
     await lab.deliver(...web, listed)
     const before = ruleLines(lab.kernel.xtNamespace)
@@ -368,7 +368,7 @@ describe('a start', () => {
   })
 })
 
-/** What iptables-save shows of a node on which kube-proxy ran, in this mode or another. */
+/** The output of iptables-save on a node on which kube-proxy ran, in this mode or another. */
 function layKubeProxyTables(kernel: ReturnType<typeof openModelKernel>): void {
   const nat = kernel.xtNamespace.table('ipv4', 'nat')
   const chains =

@@ -209,7 +209,7 @@ describe('a Service with a rule that the kernel refuses', () => {
   })
 })
 
-/** What a run leaves that served `web`: the chain of the Service, to which another program's chain MINE jumps. */
+/** The state that a run leaves after it served `web`: the chain of the Service, to which another program's chain MINE jumps. */
 async function leaveService() {
   const former = new IptablesLab()
   await former.deliver(...web, synced)

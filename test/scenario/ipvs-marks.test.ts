@@ -174,7 +174,7 @@ describe('marks over a restart', () => {
     ['the loser', [...loser, ...winner]],
   ] as const
   for (const [first, objects] of orders) {
-    it(`a service port that lost its frontends keeps its own, whoever is met first: ${first}`, async () => {
+    it(`a service port that lost its frontends keeps its own, in either order: ${first}`, async () => {
       const former = new PipelineLab()
       await former.deliver(...winner, ...loser, synced)
       await former.stop()

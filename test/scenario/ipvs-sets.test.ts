@@ -118,7 +118,7 @@ describe('a set that the kernel refuses stops only its own entries', () => {
     assert.deepEqual(
       lab.log.find('error', '').map(({ message }) => message),
       [
-        "not programmed: IPv4 set KUBE-CLUSTER-IP: somebody's hash:ip has its name and does not go, so that its entries wait: ipset: destroy-set KUBE-CLUSTER-IP: EBUSY",
+        "not programmed: IPv4 set KUBE-CLUSTER-IP: another program's hash:ip has its name and cannot be removed, so its entries wait: ipset: destroy-set KUBE-CLUSTER-IP: EBUSY",
       ],
     )
 
@@ -179,7 +179,7 @@ describe('a set that the kernel refuses stops only its own entries', () => {
     await lab.stop()
   })
 
-  it('ip_set was unloaded and loaded again: the sets are made anew, whatever an entry was answered', async () => {
+  it('ip_set was unloaded and loaded again: the sets are made again, regardless of the answers for entries', async () => {
     const lab = new PipelineLab({ config })
     const { ipset } = lab.kernel
     await lab.deliver(...shop, synced)
@@ -188,7 +188,7 @@ describe('a set that the kernel refuses stops only its own entries', () => {
     ipset.batches.plan = {
       fault: ({ op }) => (isUnloaded && op === 'add-entry' ? EINVAL : undefined),
       callFault: (call) => {
-        // Whoever lists the sets has the module loaded.
+        // A program that lists the sets loads the module.
         if (call === 'sets') isUnloaded = false
         return undefined
       },

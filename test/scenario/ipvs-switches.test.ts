@@ -58,7 +58,7 @@ function eventsOf(world: World): readonly ObjectEvent[] {
 /** Watches every client of every frontend: who is served stays served. */
 class Watch {
   readonly kernel: ModelKernel
-  /** What happened to a client that was served, with the operation after which. */
+  /** The failures of a client that was served, each with the operation before it. */
   readonly losses: string[] = []
   /** Clients that were not served when a table of rules was written. */
   readonly keptWaiting = new Set<string>()
@@ -89,7 +89,7 @@ class Watch {
     this.keptWaiting.clear()
   }
 
-  /** A new process: it has doors to the tables of its own. */
+  /** A new process: it has its own interfaces to the tables. */
   lab(options: LabOptions['config'] = config): PipelineLab {
     const doors = openModelKernel({ xtNamespace: this.kernel.xtNamespace })
     const kernel = { ...this.kernel, xtables: doors.xtables.bind(doors) }

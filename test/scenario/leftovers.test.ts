@@ -1,4 +1,4 @@
-// What another mode left: removed when this one stands, and by --cleanup.
+// Objects that another mode left: this mode removes them once it is in force, and --cleanup removes them.
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
@@ -185,7 +185,7 @@ function linesOfOldReleases(namespace: ModelXtNamespace): readonly string[] {
   return ruleLines(namespace).filter((line) => /KUBE-(?:XLB|PORTALS|NODEPORT-[CHN]|MARK-DROP)/u.test(line))
 }
 
-/** Who removes what others left. */
+/** The ways to remove objects of other modes. */
 const takers: Readonly<Record<string, (kernel: ModelKernel) => Promise<void>>> = {
   '--cleanup': async (kernel) => void (await cleanUpAll(kernel, [])),
   'iptables mode': async (kernel) => {

@@ -1,4 +1,4 @@
-// What kube-proxy's metrics say after what happened, in each mode.
+// The values of kube-proxy's metrics after events, in each mode.
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
@@ -33,7 +33,7 @@ async function assertSamples(lab: PipelineLab, expected: readonly string[]): Pro
   for (const line of expected) assert.ok(lines.has(line), line)
 }
 
-/** Of each policy. */
+/** The values for each policy. */
 function noneHere(count: number): readonly string[] {
   const name = 'kubeproxy_sync_proxy_rules_no_local_endpoints_total'
   return ['internal', 'external'].map(

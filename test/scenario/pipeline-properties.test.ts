@@ -107,7 +107,7 @@ describe('properties of the pipeline', () => {
     )
   })
 
-  it('whatever the kernel refuses or does not answer for a while, the end is the same', async () => {
+  it('after any refusals and lost answers for a while, the end is the same', async () => {
     const fault = fc.constantFrom<Fault>(
       undefined,
       undefined,
@@ -171,7 +171,7 @@ describe('properties of the pipeline', () => {
         injectFaults(kernel, [])
         const restarted = new PipelineLab({ kernel, vipBinding })
         await restarted.deliver(...finalObjects(history), synced)
-        // What sits on a VIP that was bound only now is known as ours at the next reconcile.
+        // A virtual server on a VIP that was bound only now is known as ours at the next reconcile.
         await restarted.clock.advance(31_000)
         await restarted.stop()
         const full = await fresh(finalObjects(history), vipBinding)

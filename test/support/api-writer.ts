@@ -63,7 +63,7 @@ export function objectEnvelope(kind: keyof typeof shapes, object: Document): Buf
   return envelope(kind, apiVersions[kind], protobufOf(shapes[kind], object))
 }
 
-/** What is said before the bytes of an object or a list. */
+/** The fields before the bytes of an object or a list. */
 export function envelope(kind: string, apiVersion: string, raw: Buffer): Buffer {
   const typeMeta = Buffer.concat([field(1, Buffer.from(apiVersion)), field(2, Buffer.from(kind))])
   const unknown = [field(1, typeMeta), field(2, raw), field(3, Buffer.alloc(0)), field(4, Buffer.alloc(0))]
@@ -82,7 +82,7 @@ export function frame(bytes: Buffer): Buffer {
   return Buffer.concat([length, bytes])
 }
 
-/** What is in an envelope. */
+/** The content of an envelope. */
 export function protobufOf(shape: Shape, document: Document): Buffer {
   const fields = Object.entries(shape).flatMap(([name, [number, type, inner = {}]]) =>
     protobufField(number, type, inner, document[name]),

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import type { ModelFlow } from '../model/index.js'
 import { mustRun } from './processes.js'
 
-/** What the tool wants to know of a protocol's state. */
+/** The arguments of the tool for a protocol's state. */
 const states = {
   udp: '-u SEEN_REPLY',
   tcp: '--state ESTABLISHED',

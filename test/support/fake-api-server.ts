@@ -19,7 +19,7 @@ const kinds: Readonly<Record<string, Kind>> = {
 
 const unauthorized = { code: 401, reason: 'Unauthorized', message: 'Unauthorized' }
 
-/** What the next requests for a kind meet. */
+/** The behaviour of the server for the next requests for a kind. */
 export type Fault =
   /** The connection is closed before an answer. */
   | { readonly type: 'hang-up' }
@@ -64,13 +64,13 @@ interface Watch {
 export class FakeApiServer {
   readonly store = new FakeApiStore()
   readonly events = new FakeEvents()
-  /** What the next writes of Events meet; undefined: they are taken. */
+  /** The answer to the next writes of Events; undefined: they succeed. */
   eventFault: Fault | undefined
   /** `Service list`, `Service list from 500`, `Service watch from 7`, `Service stream`, in the order of their coming. */
   readonly requests: string[] = []
-  /** Of all requests. */
+  /** The query of each request. */
   readonly queries: URLSearchParams[] = []
-  /** Of all requests. */
+  /** The headers of each request. */
   readonly headers: IncomingHttpHeaders[] = []
   /** Names in the certificates of clients, of all requests. */
   readonly clients: string[] = []

@@ -1,4 +1,4 @@
-// What a fake API server has in its etcd: objects with versions, and the history that watches read until it is compacted.
+// The store of a fake API server: objects with versions, and the history that watches read until it is compacted.
 import { documentOf, type Document, type Kind } from './api-shapes.js'
 
 export interface StoredChange {

@@ -20,7 +20,7 @@ const subdomain = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])
 const microTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/
 
 export class FakeEvents {
-  /** In the order of their coming, whatever became of them. */
+  /** All events in the order of arrival, accepted or not. */
   readonly requests: EventRequest[] = []
   /** By `namespace/name`, in the order of their creation. */
   readonly stored = new Map<string, Document>()

@@ -21,7 +21,7 @@ const rootFiles = ['address.ts', 'backoff.ts', 'clock.ts', 'errors.ts', 'event.t
 /** Rooms that stand for themselves: every room may import the first, the wiring of the agent every room. */
 const [everywhere, wiring] = ['metrics', 'agent']
 const roomsOfManyDoors = ['modes']
-/** What all modes do in the same way. */
+/** The folder of work that all modes do in the same way. */
 const sharedByModes = 'src/modes/shared'
 
 export interface Import {

@@ -1,5 +1,5 @@
-// What becomes of the first packet of a connection to a Service, judged from the model kernel's rules, sets, virtual servers and
-// local addresses, after each of the operations that change them. IPv4 and TCP.
+// The way of the first packet of a connection to a Service, judged from the model kernel's rules, sets, virtual servers and local
+// addresses, after each of the operations that change them. IPv4 and TCP.
 import { cidrContains, type IpAddress } from '../../src/address.js'
 import { describeIpvsOp, describeRouteOp } from '../../src/kernel/describe.js'
 import { describeIpsetEntry, describeIpsetOp } from '../../src/kernel/ipset/describe.js'
@@ -274,7 +274,7 @@ function accepted(flow: Flow): Ending {
   return { flow, verdict: 'accept' }
 }
 
-/** Of a target that ends the chain. */
+/** The verdict of a target that ends the chain. */
 function endingOf({ target }: XtRule, flow: Flow): Ending {
   switch (target.kind) {
     case 'dnat':

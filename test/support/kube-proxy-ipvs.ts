@@ -30,7 +30,7 @@ export interface KubeProxyNode {
   readonly family: 'IPv4' | 'IPv6'
   /** InternalIP. */
   readonly address: string
-  /** Of all interfaces but kube-ipvs0 and lo. */
+  /** The addresses of all interfaces except kube-ipvs0 and lo. */
   readonly addresses: readonly string[]
   readonly clusterCidr: string
   readonly ports: readonly KubeProxyPort[]
@@ -59,7 +59,7 @@ const setTypes = {
 type SetName = keyof typeof setTypes
 const setNames = Object.keys(setTypes).filter((name): name is SetName => name in setTypes)
 
-/** What rules on a set say; only of those that the tests use. */
+/** The comments of rules on a set; only for the sets that the tests use. */
 const comments: Readonly<Partial<Record<SetName, string>>> = {
   'KUBE-LOOP-BACK': 'Kubernetes endpoints dst ip:port, source ip for solving hairpin purpose',
   'KUBE-CLUSTER-IP': 'Kubernetes service cluster ip + port for masquerade purpose',

@@ -32,7 +32,7 @@ export class KubeconfigFolder {
     return path
   }
 
-  /** Of a file that may not be there yet. */
+  /** The lines of a file; empty if it does not exist yet. */
   lines(name: string): readonly string[] {
     if (!existsSync(this.file(name))) return []
     return readFileSync(this.file(name), 'utf8').trimEnd().split('\n')

@@ -114,9 +114,9 @@ export class KubernetesLab {
   /** One line per event, in order: see describeEvent(). */
   readonly events: string[] = []
   readonly log: string[] = []
-  /** Of the lines of the log. */
+  /** The level of each line of the log. */
   readonly levels: string[] = []
-  /** What ended the source. */
+  /** The error that ended the source. */
   readonly crashes: unknown[] = []
   /** Takes the events after they were noted. */
   deliver: (events: readonly ObjectEvent[]) => void = () => undefined
@@ -169,7 +169,7 @@ export class KubernetesLab {
     return source.start((events) => this.#take(events))
   }
 
-  /** Starts server and source, and waits for the whole world. */
+  /** Starts server and source, and waits until all objects are known. */
   async start(): Promise<void> {
     await this.server.listen()
     await this.open()

@@ -44,7 +44,7 @@ export interface Build {
 
 const nothing: Build = { objects: [], configMaps: new Map(), files: [] }
 
-/** What `kubectl apply -k` of the folder would apply. */
+/** The objects that `kubectl apply -k` of the folder would apply. */
 export function buildKustomization(folder: string): Build {
   return addFolder(nothing, folder)
 }
@@ -103,7 +103,7 @@ function generate(build: Build, folder: string, { name, behavior, files = [], en
   }
 }
 
-/** The objects with the images of their containers named anew, whatever their tags were. */
+/** The objects with new names for the images of their containers, regardless of their tags. */
 function withImages(objects: Build['objects'], images: readonly Image[]): Build['objects'] {
   const renamed: Build['objects'] = JSON.parse(JSON.stringify(objects), (key, value: unknown) => {
     if (key !== 'image' || typeof value !== 'string') return value

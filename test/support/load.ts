@@ -13,7 +13,7 @@ export interface LoadPath {
   readonly port: number
   /** Addresses of the servers that may answer. */
   readonly by: readonly string[]
-  /** Whom the server has to see; null: anybody. */
+  /** The client that the server must see; null: any client. */
   readonly sees: string | null
 }
 
@@ -47,7 +47,7 @@ export class Load {
     this.#program.write(`${JSON.stringify(paths)}\n`)
   }
 
-  /** What came to its end since the last call. */
+  /** The requests that ended since the last call. */
   async take(): Promise<LoadCounts> {
     return await this.#ask('take')
   }
@@ -64,7 +64,7 @@ export class Load {
   }
 }
 
-/** What two calls of `take` returned, as one. */
+/** Joins the results of two calls of `take`. */
 export function sumOf(a: LoadCounts, b: LoadCounts): LoadCounts {
   const names = [...new Set([...Object.keys(a), ...Object.keys(b)])]
   return Object.fromEntries(names.map((name) => [name, sum(a[name] ?? nothing, b[name] ?? nothing)]))

@@ -24,7 +24,7 @@ export class ManifestFolder {
   readonly log: string[] = []
   readonly read: string[] = []
   errors = 0
-  /** What ended the source. */
+  /** The error that ended the source. */
   readonly crashes: unknown[] = []
   /** Takes the events after they were noted. */
   deliver: (events: readonly ObjectEvent[]) => void = () => undefined

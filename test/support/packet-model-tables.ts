@@ -103,7 +103,7 @@ function stateNames(bits: number): string {
   return names.flatMap(([bit, name]) => ((bits & bit) === 0 ? [] : [name])).join(',')
 }
 
-/** What chains cost in the kernel's table: each has its head and its closing return beside its rules. */
+/** The cost of chains in the kernel's table: each has its head and its closing return beside its rules. */
 export interface Weight {
   readonly chains: number
   readonly entries: number

@@ -18,13 +18,13 @@ export interface ModelTable {
 }
 export type ModelTables = Readonly<Record<IptablesTable, ModelTable>>
 
-/** Who was entered into which list of the `recent` match, and how many seconds ago. */
+/** The entries of each list of the `recent` match, with their age in seconds. */
 export type RecentLists = ReadonlyMap<string, ReadonlyMap<IpAddress, number>>
 
 export interface ModelNode {
   /** Local addresses beside the loopback ones. */
   readonly addresses: readonly IpAddress[]
-  /** Of the filter table's FORWARD. Default: accept. */
+  /** The policy of FORWARD in table filter. Default: accept. */
   readonly forwardPolicy?: 'accept' | 'drop'
   readonly recent?: RecentLists
 }

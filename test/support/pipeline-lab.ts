@@ -28,7 +28,7 @@ export interface LabOptions {
   readonly vipBinding?: VipBinding
   readonly scheduler?: string
   readonly excludeCidrs?: readonly string[]
-  /** Whatever else is configured; the mode is ipvs unless it says so. */
+  /** Any other configuration; the default mode is ipvs. */
   readonly config?: ConfigInput
 }
 
@@ -101,7 +101,7 @@ export class PipelineLab {
   readonly crashes: unknown[] = []
   /** Reports about objects, apart from the log. */
   readonly events: EventReport[] = []
-  /** What health checks of Services say of the data plane: asked at any time. */
+  /** The state of the data plane for health checks of Services; called at any time. */
   readonly isHealthy = { ipv4: () => true, ipv6: () => true }
 
   constructor(options: LabOptions = {}) {

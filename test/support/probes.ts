@@ -10,14 +10,14 @@ export interface ProbeTarget {
   readonly port: number
 }
 
-/** What the client's socket is bound to; absent: what the kernel chooses. */
+/** The address that the client's socket is bound to; absent: the kernel chooses. */
 export interface ProbeSource {
   readonly sourceAddress?: string
   readonly sourcePort?: number
 }
 
 /**
- * `answer`: from which server (`ADDRESS PORT` of its own) and whom that server saw. `dropped`: silence until the limit, or a
+ * `answer`: the server (its own `ADDRESS PORT`) and the client that it saw. `dropped`: silence until the limit, or a
  * packet that was not let out. `error`: anything else, such as no route.
  */
 export type ProbeOutcome =

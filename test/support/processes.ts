@@ -36,7 +36,7 @@ export class Program {
     })
   }
 
-  /** Of the program itself: setpriv and nsenter replace themselves by it. */
+  /** The process id of the program itself: setpriv and nsenter replace themselves by the program. */
   get pid(): number {
     const { pid } = this.#child
     if (pid === undefined) throw new Error('the program did not start')

@@ -1,4 +1,4 @@
-// What the program says, and what documents say that it says.
+// The texts of the program, and the quotations of them in documents.
 import { treeFiles, treeText } from './tree.js'
 
 /** The agent's sources, without the models of tests. */
@@ -29,7 +29,7 @@ export function blockLines(markdown: string): readonly string[] {
   return [...markdown.matchAll(fence)].flatMap(([block]) => block.split('\n').slice(1, -1))
 }
 
-/** What stands between backticks in its prose. */
+/** The texts between backticks in its prose. */
 export function quotes(markdown: string): readonly string[] {
   return [...proseOf(markdown).matchAll(/`([^`]+)`/g)].map(([, quote = '']) => quote.replaceAll('\n', ' '))
 }

@@ -1,4 +1,4 @@
-// What a new mode has to supply: this one decides like any other, and records its routes instead of programming them.
+// An example of a new mode: it decides like any other mode, and records its routes instead of programming them.
 import { Registry } from 'prom-client'
 import type { IpFamily } from '../../src/address.js'
 import { resolveConfig } from '../../src/config/index.js'
@@ -26,7 +26,7 @@ import { MemoryLog } from './pipeline-lab.js'
 
 export const syncPeriodMs = 30_000
 
-/** What the stub needs of its surroundings: nothing of the kernel. */
+/** The dependencies of the stub. It needs no kernel. */
 export function openSurroundings() {
   const log = new MemoryLog()
   return {

@@ -1,4 +1,4 @@
-// What a program asks of the kernel, seen from outside by strace: the netlink requests that it sends and what it executes.
+// The system calls of a program, as strace sees them: its netlink requests and the programs that it executes.
 import { readFile } from 'node:fs/promises'
 
 /** Commands of generic netlink family IPVS (linux/ip_vs.h IPVS_CMD_*). */

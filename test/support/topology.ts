@@ -1,4 +1,4 @@
-// The network namespaces of the traffic table (test/traffic/table/world.ts): made, joined, served and removed.
+// The network namespaces of the traffic table: made, joined, served and removed.
 import { servicePort } from '../traffic/table/slot.js'
 import {
   addresses,
@@ -143,7 +143,7 @@ export class Topology {
       `route add ${otherPodNetwork[family]} via ${underlay.otherNode.own[family]}`,
       `route add default via ${underlay.node.own[family]} table ${detourTable}`,
       `rule add iif to-b lookup ${detourTable}`,
-      // What node-a did not translate goes round in no circle.
+      // A packet that node-a did not translate must not loop.
       ...virtualNetworks.map((network) => `rule add iif to-a to ${network[family]} blackhole`),
     ])
   }

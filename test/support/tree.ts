@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 /** out/ts/test/support/ is four levels down. */
 export const treeRoot = resolve(fileURLToPath(import.meta.url), '../../../../..')
 
-/** What tools make; .gitignore names the same. */
+/** Files that tools generate; .gitignore names the same. */
 const made = /^(?:node_modules|out|dist|build(?:-.*)?|\.git)$/
 
 /** Paths from the root of the tree's files that fit, sorted. */

@@ -85,7 +85,7 @@ const anySlice: fc.Arbitrary<EndpointSlice> = fc
     return slice(name, serviceName, isIpv6 ? moved : endpoints, { addressType, ports: slicePorts })
   })
 
-/** A change of the world. */
+/** One change of the objects. */
 export const anyEvent: fc.Arbitrary<ObjectEvent> = fc.oneof(
   { arbitrary: anyService.map(set), weight: 4 },
   { arbitrary: anySlice.map(set), weight: 5 },

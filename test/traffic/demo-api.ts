@@ -50,7 +50,7 @@ function base64(text: string): string {
 }
 
 interface Access {
-  /** Of the server: see fake-api-program.ts. */
+  /** The options of the server: see fake-api-program.ts. */
   readonly options: string
   readonly kubeconfig: string
 }

@@ -17,7 +17,7 @@ export function sinceMs(started: number): string {
   return `${Math.round(performance.now() - started)} ms`
 }
 
-/** What is shown is held to be so: the demo fails when it is not. */
+/** Checks the shown result: the demo fails if it does not hold. */
 export function check(holds: boolean, claim: string): void {
   if (!holds) throw new Error(`this should be so, and is not: ${claim}`)
 }

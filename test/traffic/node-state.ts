@@ -1,4 +1,4 @@
-// What the node's kernel holds, as foreign tools show it.
+// The state of the node's kernel, as other programs' tools show it.
 import type { Namespace } from '../support/namespaces.js'
 
 /** Lines of `ipvsadm -Sn`, sorted. */

@@ -1,4 +1,4 @@
-// What examples/shop must become: who answers behind each virtual IP, and the kernel's table.
+// The expected result of examples/shop: the server behind each virtual IP, and the kernel's table.
 import type { Target } from '../support/traffic.js'
 import { tcp, udp } from './shop-lab.js'
 

@@ -1,8 +1,8 @@
-// Who can be held against the traffic table.
+// A proxy that the traffic table can check.
 import type { Topology } from '../support/topology.js'
 import type { TrafficGroup } from './table/case.js'
 
-/** Whatever programs node-a. */
+/** A program that programs node-a. */
 export interface Subject {
   /** Resolves when everything in the folder is in effect. */
   start(topology: Topology, group: TrafficGroup, folder: string): Promise<void>

@@ -5,7 +5,7 @@ import { server } from './table/world.js'
 
 interface Difference {
   readonly reason: string
-  /** What holds instead of a check of the case. Absent: the mode cannot do what the case shows. */
+  /** The expectations that replace a check of the case. Absent: the mode cannot do what the case shows. */
   readonly instead?: (check: Check) => readonly Check[]
 }
 
@@ -31,7 +31,7 @@ const affinityOfEach: Difference = {
 
 /** A refusal where iptables mode, which looks at what the node sends only by cluster IPs, says nothing. */
 const refusesTheNode: Difference = {
-  reason: 'IPVS refuses what the node itself sends to a VIP without endpoints, whatever VIP it is',
+  reason: 'IPVS refuses packets of the node itself to any VIP without endpoints',
   instead: refusedIf((check) => check.from === 'node'),
 }
 /** F-055. */
@@ -89,8 +89,8 @@ export const ipvsDifferences: Readonly<Record<string, Difference>> = {
     reason: 'kube-proxy drops none in ipvs mode, where it may belong to no Service at all',
     instead: (check) => [check.kind === 'stray' ? { ...check, expect: 'arrives' } : check],
   },
-  'policy Local without an endpoint here, where pods cannot be told from the outside': {
-    reason: 'the virtual server has the endpoints of other nodes then, for everybody (F-052)',
+  'policy Local without an endpoint here, where pods cannot be distinguished from outside clients': {
+    reason: 'the virtual server then has the endpoints of other nodes for all clients (F-052)',
     instead: (check) =>
       check.kind === 'flow' && check.expect.kind === 'dropped'
         ? [
@@ -112,7 +112,8 @@ export const ipvsDifferences: Readonly<Record<string, Difference>> = {
     ],
   },
   "connections, UDP flows and affinity go on over a takeover from kube-proxy's rules": {
-    reason: "IPVS cannot be told whom kube-proxy's rules of iptables mode remember: affinity begins anew",
+    reason:
+      "IPVS cannot take over the clients that kube-proxy's rules of iptables mode remember: affinity starts again",
     instead: (check) => (check.kind === 'affinity' ? [] : [check]),
   },
   'a Service without a slice refuses': refusesTheNode,
@@ -142,7 +143,7 @@ export function inIpvs(groups: readonly TrafficGroup[]): readonly TrafficGroup[]
   })
 }
 
-/** What holds at a step is what holds at first, unless the mode differs. */
+/** The expectations of a step are the first expectations, unless the mode differs. */
 function stepIn(step: Step, instead: (check: Check) => readonly Check[]): Step {
   return 'checks' in step ? { ...step, checks: step.checks.flatMap(instead) } : step
 }

@@ -84,10 +84,7 @@ export function isOnModel(row: TrafficCase): boolean {
   return !row.rules.includes('ADR 7') && modelChecks(row).length > 0
 }
 
-/**
- * What the checks of a case meet in the model: a line for each that does not hold. `changed` may give them other tables than
- * those of the mode.
- */
+/** The failures of a case's checks in the model, a line each. `changed` may give them other tables than those of the mode. */
 export function failuresOnModel(
   group: TrafficGroup,
   row: TrafficCase,
@@ -192,7 +189,7 @@ function affinityProblem(check: AffinityCheck, tables: ModelTables, node: ModelN
   return isRight ? undefined : `expected ${check.by.join(', ')}; the model says ${[...servers].join(', ')}`
 }
 
-/** After the pause a client may meet anybody again. */
+/** After the pause a client may reach any server again. */
 function expiryProblem(check: ExpiryCheck, tables: ModelTables, node: ModelNode): string | undefined {
   const packet = packetOf(check, node)
   const all = walk(tables, node, packet)
@@ -243,7 +240,7 @@ function packetOf({ from, to }: Asker, node: ModelNode): Parameters<typeof walk>
   }
 }
 
-/** What a socket of this place gets as its own address: on the node, a local destination is its own source. */
+/** The own address of a socket of this place: on the node, a local destination is its own source. */
 function sourceOf(from: Place, destination: IpAddress, node: ModelNode): IpAddress {
   const isOwn = node.addresses.includes(destination) || ['127.0.0.1', '::1'].includes(destination)
   if (from === 'node' && isOwn) return destination

@@ -49,7 +49,7 @@ export interface TableOptions {
   readonly followsChanges?: boolean
 }
 
-/** What `Patience` says, and what a run of the table needs beyond it. */
+/** The settings of `Patience`, and the further settings of a run of the table. */
 export interface TablePatience extends Patience {
   /**
    * A check that is repeated until it holds waits no longer than this for one answer. A refusal that meets the socket still
@@ -99,7 +99,7 @@ class GroupRun {
   readonly #folder: string
   readonly #options: TableOptions
   readonly #patience: TablePatience
-  /** Who programmed node-a last. */
+  /** The subject that programmed node-a last. */
   #subject: Subject
 
   constructor(topology: Topology, group: TrafficGroup, folder: string, options: TableOptions) {
@@ -118,7 +118,7 @@ class GroupRun {
     await this.#write('node', [nodeObject])
     for (const [position, row] of cases.entries()) await this.#writeCase(position, row.objects)
     await this.#firewall(node?.firewall ?? [])
-    // What another group's agent switched on is no setting of this one.
+    // A setting that another group's agent switched on does not belong to this group.
     await setSysctls(this.#topology.node, 'net.ipv4.conf.all.route_localnet=0', ...(node?.sysctls ?? []))
     await this.#nodeAddresses('add')
     await this.#subject.start(this.#topology, this.#group, this.#folder)

@@ -23,7 +23,7 @@ import {
 } from './takeover-services.js'
 import { dummyDeviceName } from '../../src/host/index.js'
 
-/** What kube-proxy sets, beside forwarding. */
+/** The settings of kube-proxy, beside forwarding. */
 const kubeProxySysctls = [
   'net.ipv4.ip_forward=1',
   'net.ipv6.conf.all.forwarding=1',
@@ -64,14 +64,14 @@ const foreign = {
 /** How many lines of `ipvsadm -Sn` they have. */
 export const theirServers = foreign.servers.length
 
-/** What the node's kernel holds, as foreign tools print it. */
+/** The state of the node's kernel, as other programs' tools print it. */
 export interface NodeState {
   readonly servers: readonly string[]
   readonly sets: readonly string[]
   readonly chains: readonly string[]
   /** Addresses that local routes have. */
   readonly routes: readonly string[]
-  /** Of the dummy device. */
+  /** The addresses of the dummy device. */
   readonly addresses: readonly string[]
 }
 
@@ -129,7 +129,7 @@ export class TakeoverLab {
     return join(this.#folder, name)
   }
 
-  /** What it is at first. */
+  /** The first manifests of the file. */
   manifestOf(name: string): string {
     return takeoverManifests().get(name) ?? ''
   }
@@ -168,7 +168,7 @@ export class TakeoverLab {
     for (const [place, paths] of Object.entries(takeoverLoad)) this.#loads[place]?.add(paths)
   }
 
-  /** What came to its end since the last call, by place and path. */
+  /** The connections that ended since the last call, by place and path. */
   async take(): Promise<LoadCounts> {
     const places = await Promise.all(
       Object.entries(this.#loads).map(async ([place, load]) =>
@@ -259,7 +259,10 @@ async function loadForeign(node: Namespace): Promise<void> {
   ])
 }
 
-/** What the node holds: `theirs` in the order of the tools, with counters; `ours` without what chance, time and packets make. */
+/**
+ * The state of the node: `theirs` in the order of the tools, with counters; `ours` without values that depend on chance, time and
+ * packets.
+ */
 export async function lookAt(
   node: Namespace,
 ): Promise<{ readonly ours: NodeState; readonly theirs: readonly string[] }> {

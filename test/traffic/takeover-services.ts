@@ -107,7 +107,7 @@ function endpointAddress(of: TakeoverService, endpoint: { readonly number: numbe
   return `${network}${of.number}${isIPv4(family) ? '.' : ':'}${endpoint.number}`
 }
 
-/** What kube-proxy made of them, in one family. */
+/** The node as kube-proxy programmed it for them, in one family. */
 export function kubeProxyNode(family: Family): KubeProxyNode {
   return {
     family,
@@ -257,7 +257,7 @@ const atClusterIP = { frontend: 'cluster IP' } as const
 const atNodePort = { frontend: 'node port' } as const
 const kept = { by: [1], sees: clientAddresses.IPv4 } as const
 
-/** Who asks whom, all at once. */
+/** All flows of the clients, at the same time. */
 export const takeoverLoad: Readonly<Record<'pod' | 'node' | 'outside', readonly LoadPath[]>> = {
   pod: [
     pathTo('connection', 'web', atClusterIP),

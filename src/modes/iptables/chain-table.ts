@@ -3,11 +3,14 @@ import { KernelObject, ObjectTable } from '../../engine/index.js'
 import type { XtHook, XtOp, XtRule } from '../../kernel/index.js'
 import type { ServicePortKey } from '../../model/index.js'
 
-/** A chain of ours. `acknowledged`: number of its rules as handed over by `ChainTable.take`; undefined: it was not, or is removed. It is never a leftover: `prune` of a write removes chains of a former owner. */
+/**
+ * A chain of ours. `acknowledged`: number of its rules that `ChainTable.take` handed over; undefined: none was handed over, or the
+ * chain is removed. It is never a leftover: `prune` of a write removes the chains of a former owner.
+ */
 export class OwnChain extends KernelObject<string, number | undefined> {
-  /** The route that claims it; undefined: the skeleton, a dispatch tree, or none. */
+  /** The route that claims the chain; undefined: it belongs to the skeleton or a dispatch tree, or to none. */
   owner: ServicePortKey | undefined
-  /** Digest of its rules; undefined when it was not needed yet. */
+  /** Digest of its rules; undefined until it is needed. */
   digest: string | undefined
   /** Number of desired rules; undefined: the chain is to be removed. */
   size: number | undefined
@@ -28,8 +31,8 @@ export class OwnChain extends KernelObject<string, number | undefined> {
 }
 
 /**
- * Our chains and hooks in one x_tables table, and the operations that it has not got yet. The addon keeps what it was handed until the
- * kernel takes it, so that rules are not kept here.
+ * Our chains and hooks in one x_tables table, and the operations that the table does not have yet. The addon keeps the operations
+ * until the kernel takes them, so this class keeps no rules.
  */
 export class ChainTable {
   readonly #chains = new ObjectTable<string, OwnChain>()
@@ -38,7 +41,7 @@ export class ChainTable {
   #claimed = 0
   #rules = 0
 
-  /** The chain that a route has claimed; undefined: none has. */
+  /** The chain if a route has claimed it; undefined: no route has. */
   claimed(chain: string): OwnChain | undefined {
     const known = this.#chains.get(chain)
     return known?.owner === undefined ? undefined : known
@@ -50,8 +53,8 @@ export class ChainTable {
   }
 
   /**
-   * Sets the rules of a route's chain. Those of a chain that the route has already are not handed over again. A digest of the first
-   * rules is not made: a start, which claims every chain once, needs none.
+   * Sets the rules of a route's chain. Rules that the chain already has are not handed over again. The first rules get no digest: a
+   * start claims every chain once and needs none.
    */
   claim(chain: string, owner: ServicePortKey, rules: readonly XtRule[]): OwnChain {
     const known = this.claimed(chain)
@@ -73,7 +76,7 @@ export class ChainTable {
     else this.remove(own.id)
   }
 
-  /** Sets the rules of a chain that no route claims, unless it has the same. */
+  /** Sets the rules of a chain that no route claims, unless the chain already has them. */
   setChanged(chain: string, rules: readonly XtRule[]): void {
     const digest = digestOf(rules)
     const known = this.#chains.get(chain)
@@ -100,7 +103,7 @@ export class ChainTable {
     this.#hookSizes.set(chain, rules.length)
   }
 
-  /** Number of rules of ours in the table, once it has all that was set. */
+  /** Number of our rules in the table, once it has all operations. */
   get rules(): number {
     return this.#rules
   }

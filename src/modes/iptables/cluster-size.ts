@@ -1,10 +1,10 @@
-/** kube-proxy's large cluster: above so many endpoints. */
+/** A cluster with more endpoints than this is large, as in kube-proxy. */
 const largeAbove = 1000
 
-/** A cluster whose size goes up and down around the threshold must not have all of its rules written again each time. */
+/** The lower threshold: a cluster whose size goes up and down around `largeAbove` must not have all of its rules written each time. */
 const smallBelow = 800
 
-/** Whether rules carry comments with so many endpoints in all. */
+/** Decides by the number of all endpoints whether rules carry comments. */
 export class ClusterSize {
   #isLarge = false
 

@@ -4,9 +4,9 @@ import { ownedChains } from './compile/names.js'
 import { openIptablesMode } from './mode.js'
 
 /**
- * Those of old releases: policy Local before 1.24, and the userspace mode, which ended with 1.25. kube-proxy before 1.25 made
- * KUBE-MARK-DROP without a rule, for kubelet to fill; kubelet before 1.28 keeps a rule in it, which sets the mark that its KUBE-FIREWALL
- * drops. So it is kube-proxy's alone while it is empty.
+ * Chains of old releases: policy Local before 1.24, and the userspace mode, which ended with 1.25. kube-proxy before 1.25 made
+ * KUBE-MARK-DROP without a rule, for kubelet to fill. kubelet before 1.28 keeps a rule in it, which sets the mark that its
+ * KUBE-FIREWALL drops. So the chain is kube-proxy's alone only while it is empty.
  */
 const chainsOfOldReleases = {
   nat: [

@@ -31,10 +31,10 @@ interface TableChain {
 interface Dispatch {
   readonly dispatch: DispatchChain
   readonly table: IptablesTable
-  /** Under which the base chain stands in the table. */
+  /** The name of the base chain in the table. */
   readonly chain: string
   readonly tree: DispatchTree
-  /** Chains that it has in the table. */
+  /** The chains of the tree that the table has. */
   readonly present: Set<string>
 }
 
@@ -46,17 +46,13 @@ interface RefusedFrontend {
 const nothing: DesiredRoute = { chains: [], frontends: [] }
 
 /**
- * Everything that is ours in the tables nat and filter of one family: who claims which frontend and chain, and which
- * operations the tables do not have yet. Work is proportional to what changed.
- *
- * A frontend that filter refuses no more stays refused until `dropRefusals`: nat rewrites a served packet before filter sees
- * it, so that a needless refusal does no harm, and a missing one lets a client wait for nothing.
+ * All of our state in the tables nat and filter of one family: the owner of each frontend and chain, and the operations that the
+ * tables do not have yet. Work is proportional to the changes. A frontend that filter need not refuse any more stays refused until
+ * `dropRefusals`. nat rewrites a served packet before filter sees it, so an unneeded refusal does no harm, while a missing one
+ * makes a client wait for a time-out.
  */
 export class IptablesLedger {
-  /**
-   * A frontend has one owner in all of its dispatch chains together: a Service that is refused in one table must not be served
-   * in another.
-   */
+  /** A frontend has one owner for all of its dispatch chains: a Service that is refused in one table must not be served in another. */
   readonly #frontends = new FrontendOwners<DesiredFrontend>()
   readonly #chains: Readonly<Record<IptablesTable, ChainTable>> = {
     nat: new ChainTable(),
@@ -64,19 +60,19 @@ export class IptablesLedger {
   }
   readonly #dispatches = new Map<string, Dispatch>()
   readonly #holdings = new Holdings<ServicePortKey, TableChain>()
-  /** Chains of routes that a chain of the former owner may still lead to: they are empty, and go with it. */
+  /** Chains of routes to which a chain of the former owner may still lead. They are empty, and are removed together with it. */
   readonly #emptied = new Map<string, TableChain>()
-  /** Names of frontends that filter refuses, and of those that it will refuse with the next operations. */
+  /** Names of frontends that filter refuses, now or with the next operations. */
   readonly #sentRefusals = new Set<string>()
   readonly #newRefusals = new Set<string>()
-  /** Frontends that filter refuses still, by their names. */
+  /** Frontends that filter still refuses without need, by their names. */
   readonly #spentRefusals = new Map<string, DesiredFrontend>()
   #skeleton: Skeleton | undefined
   #isBeside: boolean
 
   /**
-   * `isBeside`: base chains of a former owner are there and stay, as they serve what is not known yet; ours stand beside
-   * them under other names, and are asked first.
+   * `isBeside`: base chains of a former owner exist and stay, as they serve objects that are not known yet. Ours stand beside them
+   * under other names, and packets meet ours first.
    */
   constructor({ isBeside }: { readonly isBeside: boolean }) {
     this.#isBeside = isBeside
@@ -87,7 +83,7 @@ export class IptablesLedger {
     return this.#isBeside
   }
 
-  /** What the mode itself wants; what is the same as before is not sent again. */
+  /** Sets the chains and hooks of the mode itself. An unchanged part is not sent again. */
   setSkeleton(skeleton: Skeleton): void {
     const former = this.#skeleton
     this.#skeleton = skeleton
@@ -101,7 +97,7 @@ export class IptablesLedger {
     }
   }
 
-  /** Replaces all that the route claims; undefined releases it. Throws BugError, and changes nothing, when a chain is another's. */
+  /** Replaces all claims of the route; undefined releases it. Throws BugError, and changes nothing, when a chain has another owner. */
   claim(route: ServicePortKey, service: string, desired: DesiredRoute | undefined): void {
     const { chains, frontends } = desired ?? nothing
     this.#claimChains(route, chains)
@@ -109,8 +105,8 @@ export class IptablesLedger {
   }
 
   /**
-   * Releases the routes that own these rules of a table, in both tables, until they are claimed again. Returns them with an error of
-   * each; undefined: all rules are the skeleton's, and nothing changed.
+   * Releases the routes that own these rules of a table, in both tables, until they are claimed again. Returns them, each with an
+   * error; undefined: all rules belong to the skeleton, and nothing changed.
    */
   leaveOut(
     table: IptablesTable,
@@ -127,17 +123,17 @@ export class IptablesLedger {
       if (owner !== undefined) owners.set(owner, error)
     }
     for (const route of owners.keys()) this.claim(route, '', undefined)
-    // Also of a route that is no more. It was not in force: there is nothing to bridge until nat serves.
+    // Also drops refusals of removed routes. Nothing served them, so there is no gap to bridge until nat serves.
     const spent = frontends.filter(({ wanted }) => this.#dropRefusal(nameOf(wanted)))
     return owners.size + spent.length > 0 ? owners : undefined
   }
 
-  /** Conflicts of what was claimed or released since the last call, and those that ended. */
+  /** Conflicts of the claims and releases since the last call, and conflicts that ended. */
   takeConflicts(): readonly FrontendConflict[] {
     return this.#frontends.takeConflicts()
   }
 
-  /** Operations on chains of routes and of the skeleton since the last call; jumps to them follow by `take`. */
+  /** Operations on chains of routes and of the skeleton since the last call; `take` returns the jumps to them. */
   takeChains(table: IptablesTable): readonly XtOp[] {
     return this.#chains[table].take()
   }
@@ -168,12 +164,12 @@ export class IptablesLedger {
     return this.#spentRefusals.size > 0
   }
 
-  /** nat serves everything that it should: what it serves need not be refused any more. */
+  /** nat serves all frontends that it should: filter need not refuse them any more. */
   dropRefusals(): void {
     for (const name of this.#spentRefusals.keys()) this.#dropRefusal(name)
   }
 
-  /** Everything is known: our base chains take the place of those of the former owner. Walks all, once. */
+  /** All objects are known: our base chains replace those of the former owner. Walks all chains, once. */
   standAlone(): void {
     if (!this.#isBeside) return
     this.#isBeside = false
@@ -191,12 +187,12 @@ export class IptablesLedger {
     for (const { dispatch, rules } of tails) this.#dispatchOf(dispatch).tree.setTail(rules)
   }
 
-  /** Rules of ours in the table, as soon as it has all operations. */
+  /** Number of our rules in the table, once it has all operations. */
   countRules(table: IptablesTable): number {
     return this.#chains[table].rules
   }
 
-  /** Of what routes claim, by kind. */
+  /** Numbers of objects that routes claim, by kind. */
   get sizes(): Readonly<Record<'chain' | 'frontend', number>> {
     return {
       chain: this.#chains.nat.claimedCount + this.#chains.filter.claimedCount,
@@ -248,7 +244,7 @@ export class IptablesLedger {
     if (!this.#sentRefusals.has(name)) this.#newRefusals.add(name)
   }
 
-  /** False: it is not spent. */
+  /** False: the refusal is still needed, or does not exist. */
   #dropRefusal(name: string): boolean {
     const desired = this.#spentRefusals.get(name)
     if (desired === undefined) return false
@@ -257,7 +253,7 @@ export class IptablesLedger {
     return this.#spentRefusals.delete(name)
   }
 
-  /** The frontends whose rules in dispatch chains were refused. Walks all. */
+  /** The frontends whose rules in dispatch chains were refused. Walks all frontends. */
   #dispatched(table: IptablesTable, refusals: readonly XtRefusal[]): readonly RefusedFrontend[] {
     const refused = new Map<string, XtRefusal[]>()
     for (const refusal of refusals) {
@@ -296,7 +292,7 @@ export class IptablesLedger {
     return dispatch
   }
 
-  /** The rule, with a jump to a dispatch chain leading to where that one stands. */
+  /** The rule, with a jump to a dispatch chain replaced by a jump to the chain that stands in for it. */
   #redirect(table: IptablesTable, rule: XtRule): XtRule {
     const { target } = rule
     if (!this.#isBeside || target.kind !== 'jump') return rule
@@ -319,7 +315,7 @@ function nameOf({
   return `${dispatch.table} ${dispatch.chain} ${describeFrontend(frontend)}`
 }
 
-/** The frontend that a rule of a dispatch chain is for. Undefined: it leads to a bucket, whose rules are refused themselves. */
+/** The frontend of a rule in a dispatch chain. Undefined: the rule leads to a bucket, whose rules are refused themselves. */
 function frontendOf(dispatch: DispatchChain, rule: XtRule | undefined): Frontend | undefined {
   if (rule?.protocol === undefined || rule.destinationPorts === undefined) return undefined
   const { protocol, destination } = rule

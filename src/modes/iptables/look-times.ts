@@ -1,12 +1,12 @@
 import type { Clock } from '../../clock.js'
 import { UnlockTimes } from '../shared/index.js'
 
-/** Between two cheap looks while the tables are not watched. */
+/** Time between two cheap looks while the tables are not watched. */
 const checkPeriodMs = 1000
 
 /**
- * Between two cheap looks at most while the tables are watched: the look gives memory of the last write back to the kernel
- * (PagePool in native/xtables keeps it for so long).
+ * Longest time between two cheap looks while the tables are watched: the look returns memory of the last write to the kernel
+ * (PagePool in native/xtables keeps it for this time).
  */
 const longestCheckPeriodMs = 30_000
 
@@ -14,17 +14,18 @@ const longestCheckPeriodMs = 30_000
 const longestRest = 10
 
 /**
- * When one family's tables are looked at, and how. A cheap look notices what was added or removed: one a second, or, where the tables are
- * watched, one a sync period but at least one in 30 s, when the watch saw something, and two seconds after a write or after the watch
- * began, which may not have looked at the tables since. A full comparison notices everything: after another program let go of the
- * lock of the tables, a sync period after a write, and then twice as late each time that it finds nothing, up to ten sync periods.
+ * The times and kinds of looks at one family's tables. A cheap look notices added and removed rules. It comes once a second; if the
+ * tables are watched, it comes once a sync period but at least once in 30 s, when the watch saw a difference, and two seconds after
+ * a write or after the watch began, since the watch may not have looked at the tables since. A full comparison notices every
+ * difference. It comes after another program released the lock of the tables and a sync period after a write; each time that it
+ * finds nothing, the next one comes twice as late, up to ten sync periods.
  */
 export class LookTimes {
   readonly #clock: Pick<Clock, 'now'>
   readonly #syncPeriodMs: number
   #isWatched = false
   #checkDueMs = 0
-  /** Of the cheap look that a watched table gets after a change. */
+  /** The time of the cheap look that follows a change of a watched table. */
   #recheckDueMs = Infinity
   #compareDueMs: number
   #comparePeriodMs: number
@@ -38,7 +39,7 @@ export class LookTimes {
     this.#unlocks = new UnlockTimes(clock)
   }
 
-  /** The look that is due now; it is then taken for done. A full comparison is a cheap look too, and `endComparison` follows it. */
+  /** The look that is due now, which then counts as done. A full comparison is a cheap look too, and `endComparison` follows it. */
   take(): 'none' | 'cheap' | 'full' {
     const nowMs = this.#clock.now()
     if (nowMs < this.#dueMs) return 'none'
@@ -51,7 +52,7 @@ export class LookTimes {
     return 'full'
   }
 
-  /** The full comparison is over: the time that it took bounds the next ones. */
+  /** The full comparison is over. Its duration bounds the frequency of the next ones. */
   endComparison(): void {
     this.#unlocks.end()
   }
@@ -61,7 +62,7 @@ export class LookTimes {
     return Math.max(0, this.#dueMs - this.#clock.now())
   }
 
-  /** The tables were written, or somebody else changed them. */
+  /** This program or another one changed the tables. */
   noteChange(): void {
     this.#comparePeriodMs = this.#syncPeriodMs
     this.#compareDueMs = Math.min(this.#compareDueMs, this.#clock.now() + this.#syncPeriodMs)
@@ -79,7 +80,7 @@ export class LookTimes {
     this.#checkDueMs = this.#clock.now()
   }
 
-  /** The watch saw that another program let go of the lock of the tables. */
+  /** The watch saw that another program released the lock of the tables. */
   noteUnlock(): void {
     this.#unlocks.note()
   }
@@ -98,7 +99,7 @@ export class LookTimes {
     return Math.min(this.#checkDueMs, this.#recheckDueMs, this.#compareDueMs, this.#unlocks.dueMs)
   }
 
-  /** Late enough for the watch to have looked once. */
+  /** Leaves enough time for the watch to look once. */
   #recheckSoon(): void {
     this.#recheckDueMs = this.#clock.now() + 2 * checkPeriodMs
   }

@@ -6,10 +6,10 @@ import { openWarnings, warnOfNft } from '../shared/index.js'
 import { IptablesPipeline } from './pipeline.js'
 import { type Mode, type ModeOptions, type OpenModeOptions, openKernelWatch } from '../../engine/index.js'
 
-/** At 10,000 services a write takes some 50 ms of a core: a rest of twice that leaves two thirds of it to others. */
+/** At 10,000 services a write takes some 50 ms of a core. A rest of twice that time leaves two thirds of the core to other work. */
 const restFactor = 2
 
-/** Makes the kernel ready. Throws KernelError where it has no legacy x_tables, or we may not use them. */
+/** Makes the kernel ready. Throws KernelError if it has no legacy x_tables, or if the process may not use them. */
 export async function openIptablesMode(options: OpenModeOptions): Promise<Mode> {
   const { kernel, log, conntrack } = options
   const [, families] = await inOrder([
@@ -18,14 +18,14 @@ export async function openIptablesMode(options: OpenModeOptions): Promise<Mode> 
   ])
   await warnOfNft(kernel.nftChains, options.formerChains, log)
   const { config, node } = options
-  // The Node is not known here: its own IPs are no loopback addresses.
+  // The Node is not known here, but its own IPs are never loopback addresses.
   const mayServeLocalhost = config.initOnly && config.nodePortAddresses !== 'primary'
   if (mayServeLocalhost && servesLocalhostNodePorts({ family: 'ipv4', config, node: node.facts }))
     await serveLocalhost(options)
   return iptablesMode(options, { families, dropsInvalid: await findsInvalid(kernel.sysctl) })
 }
 
-/** On a kernel that is ready, and known. */
+/** The mode on a kernel that is ready, with known facts. */
 export function iptablesMode(
   options: ModeOptions,
   { families, dropsInvalid }: { readonly families: readonly IpFamily[]; readonly dropsInvalid: boolean },
@@ -63,7 +63,7 @@ export function iptablesMode(
   }
 }
 
-/** F-064: without it the kernel drops what comes from loopback addresses and leaves for endpoints. */
+/** F-064: without this setting the kernel drops packets from loopback addresses to endpoints. */
 async function serveLocalhost({ kernel, log }: ModeOptions): Promise<void> {
   const path = 'net/ipv4/conf/all/route_localnet'
   const outcome = await ensureSetting({ path, value: 1 }, { sysctl: kernel.sysctl, log })

@@ -1,4 +1,4 @@
-// What the rules of iptables mode depend on, from the configuration and from what is known about this node.
+// The settings on which the rules of iptables mode depend, from the configuration and the facts about this node.
 import type { IpFamily, IpAddress } from '../../address.js'
 import type { IptablesModeSettings } from './compile/settings.js'
 import {
@@ -9,7 +9,7 @@ import {
 } from '../../node/index.js'
 import type { TrafficConfig } from '../shared/index.js'
 
-/** What is not written anywhere, but seen. */
+/** Facts that no object states, and that the program observes. */
 export interface SeenFacts {
   readonly node: NodeFacts
   /** The machine's own addresses of this family. */

@@ -1,11 +1,12 @@
-// Packets that rules of iptables mode met. kube-proxy has the kernel count them in objects of nfacct; ours are the rules' own counters.
+// Packets that matched rules of iptables mode. kube-proxy has the kernel count them in nfacct objects; Viaduct reads the counters
+// of the rules.
 import { KernelError } from '../../errors.js'
 import { orRefusal } from '../../engine/index.js'
 import type { Xtables } from '../../kernel/index.js'
 import type { PacketTotals } from '../../metrics/index.js'
 import type { CountedRule, CountedRules } from './compile/skeleton.js'
 
-/** Of one family. A rule that is made anew counts from 0 in the kernel, not here. */
+/** Packet counts of one family. A rule that is made again counts from 0 in the kernel, but not here. */
 export class PacketCounts {
   readonly #filter: Pick<Xtables, 'packets'>
   readonly #invalidDropped = new GrowingCount()
@@ -15,7 +16,7 @@ export class PacketCounts {
     this.#filter = filter
   }
 
-  /** Reads table filter once for all rules that there are; what cannot be read is as it was. */
+  /** Reads table filter once for all existing rules. A rule that could not be read keeps its count. */
   async read({ invalidDropped, localhostAccepted }: CountedRules): Promise<PacketTotals> {
     const counts = await this.#packets([invalidDropped, localhostAccepted])
     this.#invalidDropped.note(counts(invalidDropped))
@@ -23,7 +24,7 @@ export class PacketCounts {
     return { invalidDropped: this.#invalidDropped.total, localhostAccepted: this.#localhostAccepted.total }
   }
 
-  /** Resolves with a rule's packets; undefined: there is no such rule, or it could not be read. */
+  /** Resolves with a rule's packets; undefined: the rule does not exist, or could not be read. */
   async #packets(
     rules: readonly (CountedRule | undefined)[],
   ): Promise<(rule: CountedRule | undefined) => number | undefined> {
@@ -42,7 +43,7 @@ class GrowingCount {
   #last = 0
   total = 0
 
-  /** undefined: there is no such rule now. */
+  /** undefined: the rule does not exist now. */
   note(reading: number | undefined): void {
     if (reading === undefined) return
     this.total += reading < this.#last ? reading : reading - this.#last

@@ -68,11 +68,11 @@ export interface IptablesPipelineOptions {
   readonly clock: Clock
   readonly log: Log
   readonly metrics: FamilyMetrics
-  /** What cannot be programmed now, of both families. */
+  /** Gets the objects that cannot be programmed now, of both families. */
   readonly problems: StateReporter
-  /** What a Service asks for and does not get, of both families. */
+  /** Gets the requests of Services that the mode does not provide, of both families. */
   readonly warnings: StateReporter
-  /** Makes the kernel let packets from loopback addresses out; says itself what is in the way. */
+  /** Makes the kernel let packets from loopback addresses out. It reports its own problems. */
   readonly serveLocalhost: () => Promise<void>
   readonly listeners: HealthCheckListeners
   readonly formerChains: ChainNames
@@ -83,18 +83,18 @@ interface State {
   readonly tables: IptablesTables
 }
 
-/** How the tables were looked at; `different`: another program changed one. */
+/** The kind of the last look at the tables; `different`: another program changed one. */
 type Look = 'none' | 'cheap' | 'full' | 'different'
 
-/** Before the kernel that could not be read is asked again. */
+/** Time until a kernel that could not be read is asked again. */
 const retryMs = 1000
 
-/** Compiling may hold the event loop so long; then other work gets its turn. */
+/** Longest time for which compiling holds the event loop before other work gets its turn. */
 const sliceMs = 8
 
 /**
- * One family's way from events to the tables nat and filter. Of the first sync no part comes first: a table is replaced
- * as a whole, so that the API server's Service and the cluster's DNS are served in the same moment as all others.
+ * The path of one family from events to the tables nat and filter. The first sync has no order of importance: a table is replaced
+ * as a whole, so the API server's Service and the cluster's DNS are served at the same moment as all others.
  */
 export class IptablesPipeline implements Pipeline {
   readonly #options: IptablesPipelineOptions
@@ -117,7 +117,7 @@ export class IptablesPipeline implements Pipeline {
   readonly #history = new PassHistory()
   readonly #packets: PacketCounts
   readonly #lookTimes: LookTimes
-  /** Listeners and flows that failed are tried again. */
+  /** The time to retry listeners and flows that failed. */
   #settleDueMs = 0
 
   constructor(options: IptablesPipelineOptions) {
@@ -174,17 +174,17 @@ export class IptablesPipeline implements Pipeline {
     this.#lookTimes.beginWatch()
   }
 
-  /** The watch saw that a table is not as it was; the caller asks for a run. */
+  /** The watch saw a difference in a table; the caller asks for a run. */
   noteLook(): void {
     this.#lookTimes.note()
   }
 
-  /** The watch saw that another program let go of the lock of the tables; the caller asks for a run. */
+  /** The watch saw that another program released the lock of the tables; the caller asks for a run. */
   noteUnlock(): void {
     this.#lookTimes.noteUnlock()
   }
 
-  /** The tables are not watched any more: runs look for themselves. */
+  /** The watch has ended: runs look for themselves. */
   endWatch(): void {
     this.#lookTimes.endWatch()
   }
@@ -202,7 +202,7 @@ export class IptablesPipeline implements Pipeline {
   }
 
   async countPackets(): Promise<PacketTotals> {
-    // Else the rules in these places may be somebody else's.
+    // Otherwise the rules in these places may belong to another program.
     const isOurs = this.#isInForce && this.#state?.tables.isBehind === false
     return await this.#packets.read(isOurs && this.#settings ? countedRules(this.#settings) : {})
   }
@@ -217,7 +217,7 @@ export class IptablesPipeline implements Pipeline {
   }
 
   async runOnce(): Promise<number | undefined> {
-    // Of the same turn as the events that `#claimDirty` takes: what comes meanwhile is the next run's.
+    // Read in the same turn in which `#claimDirty` takes the events: later events belong to the next run.
     const known = this.#known
     if (known === 'nothing') return undefined
     const { clock, metrics } = this.#options
@@ -228,12 +228,12 @@ export class IptablesPipeline implements Pipeline {
       return retryMs
     }
     const { ledger, tables } = state
-    // Before the tables get anything: another program removed what they lack now.
+    // Before any operation goes to the tables: a rule that is missing now was removed by another program.
     const look = await this.#look(tables)
     if (look === 'different') this.#cleaner.recheck()
     this.#size.update(this.#tracker.endpointCount)
     const isRenewed = this.#renewSettings(ledger)
-    // Not at the start already: which addresses take node ports may depend on the Node.
+    // Not at the start: the addresses that take node ports may depend on the Node.
     if (isRenewed && this.#settings?.localhostNodePorts === true) await this.#options.serveLocalhost()
     pass.reason = this.#reasonOf(look, isRenewed)
     this.#tracker.mark(tables.dueRoutes())
@@ -262,14 +262,14 @@ export class IptablesPipeline implements Pipeline {
     return Math.min(this.#lookTimes.nextInMs(), tables.nextInMs() ?? Infinity)
   }
 
-  /** Why the pass in progress runs, before the service ports that are to be tried again are dirty. */
+  /** The reason of the pass in progress. Called before the service ports to retry become dirty. */
   #reasonOf(look: Look, isRenewed: boolean): PassReason {
     if (!this.#isInForce) return 'start'
     if (this.#tracker.hasDirty || isRenewed) return 'change'
     return look === 'full' || look === 'different' ? 'reconcile' : 'retry'
   }
 
-  /** Everything that a pass needs to know of the kernel; undefined: it could not be read. */
+  /** Reads the kernel's state that a pass needs; undefined: it could not be read. */
   async #prepare(known: 'listed' | 'synced'): Promise<State | undefined> {
     const state = await this.#questions.ask(
       { key: 'read', subject: 'state of the kernel' },
@@ -296,7 +296,7 @@ export class IptablesPipeline implements Pipeline {
     return this.#state
   }
 
-  /** True: the skeleton may be another one. What routes are compiled from makes all of them dirty. */
+  /** True: the skeleton may have changed. A change of settings that routes depend on makes all routes dirty. */
   #renewSettings(ledger: IptablesLedger): boolean {
     const { family, config, dropsInvalid, node } = this.#options
     const former = this.#settings
@@ -325,9 +325,9 @@ export class IptablesPipeline implements Pipeline {
       this.#claim(ledger, key)
       tables.noteClaim(key)
       if (clock.now() - sliceStartMs < sliceMs) continue
-      // While the next ones are compiled.
+      // Stages this part while the next one is compiled.
       const staging = tables.stage(pass)
-      // What it may throw is thrown where it is waited for.
+      // A later await throws its error.
       staging.catch(() => {})
       stagings.push(staging)
       await clock.pause()
@@ -349,7 +349,7 @@ export class IptablesPipeline implements Pipeline {
     if (decided === undefined || decided.protocol === 'UDP') this.#unsettled.set(key, decided)
   }
 
-  /** All objects are known: what a former owner left is unused. True: at the first call. */
+  /** All objects are known: the chains of a former owner are unused. True at the first call. */
   #takeOver({ ledger, tables }: State): boolean {
     if (this.#hasTakenOver) return false
     this.#hasTakenOver = true
@@ -366,7 +366,7 @@ export class IptablesPipeline implements Pipeline {
     return isDifferent ? 'different' : look
   }
 
-  /** What follows when everything is in the kernel; a loser that became the owner is reported as working only now. */
+  /** The work that follows once everything is in the kernel. A new owner of a frontend is reported as working only now. */
   async #settle(ledger: IptablesLedger): Promise<void> {
     const { family, clock, metrics, syncPeriodMs, warnings } = this.#options
     this.#settleDueMs = clock.now() + syncPeriodMs
@@ -377,7 +377,7 @@ export class IptablesPipeline implements Pipeline {
     await this.#syncHealthChecks()
   }
 
-  /** Not before everything is known: the flows of endpoints that were not read yet are not stale. */
+  /** Only once all objects are known: flows to endpoints that were not read yet are not stale. */
   async #cleanFlows(): Promise<void> {
     const changes = this.#unsettled
     this.#unsettled = new Map()
@@ -392,12 +392,12 @@ export class IptablesPipeline implements Pipeline {
   }
 }
 
-/** The settings without what only the skeleton is made of. */
+/** The settings without those that only the skeleton depends on. */
 function forRoutes(settings: IptablesModeSettings): IptablesModeSettings {
   return { ...settings, nodePortAddresses: 'all', dropsInvalid: true, localhostNodePorts: true }
 }
 
-/** Whether somebody's base chains are there already: kube-proxy's, or those of a former run. Throws KernelError. */
+/** Whether base chains of kube-proxy or of a former run exist. Throws KernelError. */
 async function hasFormerOwner(tables: IptablesXtables): Promise<boolean> {
   const wanted = Object.values(dispatchChains)
   for (const table of ['nat', 'filter'] as const) {

@@ -9,13 +9,13 @@ export interface IptablesReport {
   readonly routes: number
   /** The pass wrote, or compared, everything. */
   readonly isFull: boolean
-  /** Of the cluster and of our rules, by the names of kube-proxy's lines. */
+  /** Sizes of the cluster and of our rules, by the names of kube-proxy's lines. */
   readonly sizes: Readonly<Record<string, number>>
-  /** By table; undefined: not everything is in force. */
+  /** Outcomes by table; undefined: not everything is in force. */
   readonly written: Partial<Record<IptablesTable, XtOutcome>> | undefined
 }
 
-/** Ends a pass that wrote, or was to write: metrics and a log line. */
+/** Ends a pass that wrote or tried to write: metrics and a log line. */
 export function endPass(pass: Pass, { metrics, routes, isFull, written, sizes }: IptablesReport): PassRecord {
   if (written === undefined) pass.fail()
   const fields = { full: isFull, routes, ...sizes, tables: written }

@@ -8,7 +8,7 @@ export const chainOperations: Readonly<Record<IptablesTable, OperationKind<XtOp>
   filter: { name: 'filter', describe: describeChainOp, isMetered: false },
 }
 
-/** Counts of the operations that a table was handed since the kernel took it. The addon keeps the operations. */
+/** Counts of the operations that were handed to a table since the kernel last took it. The addon keeps the operations. */
 export class StagedOps {
   readonly counts = new Map<XtOp['op'], number>()
   length = 0

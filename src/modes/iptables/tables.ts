@@ -29,15 +29,15 @@ export interface IptablesTablesOptions {
   readonly clock: Clock
   readonly log: Log
   readonly metrics: FamilyMetrics
-  /** What cannot be programmed now, of both families. */
+  /** Gets the objects that cannot be programmed now, of both families. */
   readonly problems: StateReporter
-  /** `namespace/name:port`; undefined: there is no such service port (any more). */
+  /** `namespace/name:port`; undefined: the service port does not exist (any more). */
   readonly portNameOf: (route: ServicePortKey) => string | undefined
-  /** Chains that any mode may have left: those that nothing wants go. */
+  /** Chains that any mode may have left. A write removes those that are not desired. */
   readonly formerChains: ChainNames
 }
 
-/** What became of a pass, by table; a table that is absent was not written. */
+/** The outcome of a pass by table; a table that was not written is absent. */
 export type WriteReport = Partial<Record<IptablesTable, XtOutcome>>
 
 interface Write {
@@ -47,27 +47,27 @@ interface Write {
   readonly report: WriteReport
 }
 
-/** So many take some milliseconds to be encoded. */
+/** Encoding this number of operations takes some milliseconds. */
 const opsPerTurn = 256
 
-/** Searches for refused rules in one write. One finds them all, unless there are thousands. */
+/** Searches for refused rules in one write. One search finds them all, unless there are thousands. */
 const mostSearches = 4
 
 /** Errors of a write that no rule causes. */
 const notOfRules: ReadonlySet<string> = new Set(['EAGAIN', 'EBADF', 'ENOMEM', 'ENOPROTOOPT', 'EPERM'])
 
-/** Brings the tables of one family to what the ledger says, and watches that they stay so. */
+/** Brings the tables of one family to the state of the ledger, and checks that they keep it. */
 export class IptablesTables {
   readonly #options: IptablesTablesOptions
-  /** Tables that have to be written, or looked at, though the ledger has nothing to tell them. */
+  /** Tables to write or look at although the ledger has no operation for them. */
   readonly #behind = new Set<IptablesTable>(['nat', 'filter'])
   /** Tables in which chains of a former owner may stand. */
   readonly #unpruned = new Set<IptablesTable>(['nat', 'filter'])
   readonly #retries: RetryQueue<IptablesTable>
   readonly #questions: KernelQuestions
-  /** Operations that a table was handed since it was written. */
+  /** Operations that were handed to a table since its last write. */
   readonly #staged = { nat: new StagedOps(), filter: new StagedOps() }
-  /** Chains that others jump to, as reported: keys of problems. */
+  /** Chains to which rules of other programs jump, as reported: keys of problems. */
   readonly #kept: Record<IptablesTable, readonly string[]> = { nat: [], filter: [] }
   readonly #leftOut: LeftOutObjects<ServicePortKey>
   /** Table nat was written. */
@@ -98,24 +98,24 @@ export class IptablesTables {
     return this.isBehind ? [] : this.#leftOut.due()
   }
 
-  /** The ledger has what the route wants: the next write shows whether the kernel takes it. */
+  /** The ledger has the claims of the route: the next write shows whether the kernel takes them. */
   noteClaim(route: ServicePortKey): void {
     this.#leftOut.noteClaim(route)
   }
 
-  /** A table has to be written though the ledger has nothing new; one that failed, when its time has come. */
+  /** A table is to be written although the ledger has no change. A table that failed waits for its retry time. */
   get isWriteDue(): boolean {
     const due = this.#retries.due()
     if (!this.#isTranslating) return !this.#retries.has('nat') || due.includes('nat')
     return [...this.#behind].some((table) => !this.#retries.has(table) || due.includes(table))
   }
 
-  /** A table is not as it should be. */
+  /** The state of a table differs from the desired one. */
   get isBehind(): boolean {
     return this.#behind.size > 0
   }
 
-  /** Chains of a former owner go with the next write. */
+  /** The next write removes chains of a former owner. */
   pruneSoon(): void {
     for (const table of ['nat', 'filter'] as const) {
       this.#unpruned.add(table)
@@ -123,7 +123,7 @@ export class IptablesTables {
     }
   }
 
-  /** Tells the tables a part of what the next write brings about. A look in between would take it for drift. */
+  /** Hands a part of the next write to the tables. A look before that write would take the part for drift. */
   async stage(pass: Pass): Promise<void> {
     const { tables, ledger } = this.#options
     for (const table of ['filter', 'nat'] as const) {
@@ -137,12 +137,11 @@ export class IptablesTables {
   }
 
   /**
-   * Tells the tables what is pending, in an order in which no client sees a gap (the two cannot be replaced at once): refusals
-   * that are new, then nat, then filter without the refusals that nat made needless. A Service that loses its last endpoint
-   * is refused before it is not served any more; one that gets its first is served before it is not refused any more.
-   * At first nat comes before all: ipvs mode may serve, whose packets our filter would drop where a Service has source ranges.
-   *
-   * A service port with a rule that the kernel refuses is left out of both tables, and the others are written.
+   * Writes the pending operations in an order that leaves no gap for clients (the two tables cannot be replaced at once): new
+   * refusals, then nat, then filter without the refusals that nat made unneeded. A Service that loses its last endpoint is refused
+   * before nat stops serving it. A Service that gets its first endpoint is served before its refusal is removed. The first write
+   * begins with nat: ipvs mode may still serve, and our filter would drop its packets where a Service has source ranges. A service
+   * port with a rule that the kernel refuses is left out of both tables; the others are written.
    */
   async write(pass: Pass, { mayPrune }: { readonly mayPrune: boolean }): Promise<WriteReport | undefined> {
     const { ledger } = this.#options
@@ -163,7 +162,10 @@ export class IptablesTables {
     return report
   }
 
-  /** The cheap look: a table that cannot be as we left it is compared, and put right by the next write. True: one lacks something. */
+  /**
+   * The cheap look. It compares a table that may differ from our last write, and the next write repairs it. True: a table lacks
+   * something.
+   */
   async check(): Promise<boolean> {
     return await this.#look(async (xtables) =>
       (await xtables.check()) ? undefined : await xtables.compare(),
@@ -178,14 +180,14 @@ export class IptablesTables {
     })
   }
 
-  /** Looks at each table that has everything; `find` resolves with undefined where nothing happened to it. */
+  /** Looks at each table that has all operations; `find` resolves with undefined for an unchanged table. */
   async #look(find: (xtables: Xtables) => Promise<XtDrift | undefined>): Promise<boolean> {
     let isDifferent = false
     for (const table of ['filter', 'nat'] as const) {
       if (this.#behind.has(table)) continue
       const drift = await this.#ask(table, find)
       if (drift === undefined) continue
-      // Where somebody changed only what is theirs, the write finds nothing to do, and knows the table again.
+      // If another program changed only its own rules, the write finds no work and records the table's new state.
       this.#behind.add(table)
       if (drift instanceof KernelError || !isAny(drift)) continue
       isDifferent = true
@@ -195,7 +197,7 @@ export class IptablesTables {
   }
 
   #tell(table: IptablesTable, { missing, changed }: XtDrift): void {
-    // Somebody restored an older table, perhaps with chains that are no more.
+    // Another program restored an older table, perhaps with chains that were removed since.
     this.#unpruned.add(table)
     const { family, log, metrics } = this.#options
     metrics.drift('chain-missing').inc(missing.length)
@@ -247,7 +249,7 @@ export class IptablesTables {
     return true
   }
 
-  /** Throws KernelError where the table cannot be written, whatever is left out. */
+  /** Throws KernelError when the table cannot be written without the refused service ports either. */
   async #applyLeavingOut(
     table: IptablesTable,
     {
@@ -269,7 +271,7 @@ export class IptablesTables {
     })
   }
 
-  /** Takes the service ports out of the ledger that have a rule that the kernel refuses. False: there is none. */
+  /** Takes the service ports that have a refused rule out of the ledger. False: there are none. */
   async #leaveOut(table: IptablesTable, error: KernelError, pass: Pass): Promise<boolean> {
     if (notOfRules.has(error.code)) return false
     const { tables, ledger } = this.#options

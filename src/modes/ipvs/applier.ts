@@ -27,7 +27,7 @@ export interface IpvsApplierOptions {
   readonly kernel: { readonly ipvs: Ipvs; readonly routes: Routes }
   readonly clock: Clock
   readonly metrics: FamilyMetrics
-  /** What cannot be programmed now, of both families. */
+  /** Gets the objects that cannot be programmed now, of both families. */
   readonly problems: StateReporter
   readonly ledger: IpvsLedger
   readonly vips: VipTable
@@ -48,10 +48,10 @@ interface Sending<Op extends { readonly op: string }> {
   readonly send: () => Promise<BatchOutcome>
 }
 
-/** They come first: without the API server and the cluster's DNS nothing else works. */
+/** These Services come first: without the API server and the cluster's DNS nothing else works. */
 const firstRoutes = ['default/kubernetes:', 'kube-system/kube-dns:']
 
-/** Brings virtual servers and the bindings of their VIPs from the ledger to the kernel, and its answers back. */
+/** Brings virtual servers and the bindings of their VIPs from the ledger to the kernel, and enters its answers. */
 export class IpvsApplier {
   readonly #options: IpvsApplierOptions
   readonly #questions: KernelQuestions
@@ -62,7 +62,7 @@ export class IpvsApplier {
     this.#questions = new KernelQuestions(options)
   }
 
-  /** What is in progress ends at its next batch. */
+  /** Ends the work in progress at its next batch. */
   stopSoon(): void {
     this.#isStopping = true
   }
@@ -71,12 +71,12 @@ export class IpvsApplier {
     return this.#isStopping
   }
 
-  /** Adds and changes virtual servers, and binds nothing. */
+  /** Adds and changes virtual servers. It binds no VIP. */
   async serve({ entries, pass }: Work): Promise<void> {
     await this.#upsertInTurns(entries, async (cut) => void (await this.#applyServers(cut, pass)))
   }
 
-  /** Makes virtual servers by mark, at first without real servers: EEXIST shows that another program has the mark. */
+  /** Makes virtual servers by mark, at first without real servers: EEXIST shows that another program uses the mark. */
   async makeMarks(entries: readonly Entry[], pass: Pass): Promise<void> {
     const { ledger } = this.#options
     await this.#inCuts(entries, async (rest) => await this.#applyServers(ledger.planMarks(rest), pass))
@@ -84,8 +84,8 @@ export class IpvsApplier {
   }
 
   /**
-   * Adds and changes, then binds what got its virtual server: a client of an unbound VIP tries again, one of a bound VIP
-   * without virtual server is refused.
+   * Adds and changes virtual servers, then binds the VIPs of those that exist. A client of an unbound VIP tries again, but a client
+   * of a bound VIP without a virtual server is refused.
    */
   async upsert(work: Work): Promise<void> {
     await this.#upsertInTurns(work.entries, async (cut) => {
@@ -95,7 +95,10 @@ export class IpvsApplier {
     await this.#bind(work)
   }
 
-  /** Removes virtual servers, and then unbinds VIPs: a virtual server that a crash leaves behind is still marked as ours by its binding (docs/adr/0005). */
+  /**
+   * Removes virtual servers, then unbinds VIPs: after a crash in between, the binding still marks a remaining virtual server as
+   * ours (docs/adr/0005).
+   */
   async remove(work: Work): Promise<void> {
     const { ledger, vips } = this.#options
     await this.#inCuts(
@@ -109,7 +112,7 @@ export class IpvsApplier {
     )
   }
 
-  /** Last: a loser that became the owner is reported as working only when it is in the kernel. */
+  /** Comes last: a new owner of a frontend is reported as working only once the kernel has it. */
   settle({ entries, vips }: Work): void {
     const { failures } = this.#options
     this.#reportConflicts(entries.filter(({ isStale }) => !isStale))
@@ -132,14 +135,14 @@ export class IpvsApplier {
     )
   }
 
-  /** Those that may need work now. */
+  /** The VIPs that may need work now. */
   #takeVips(work: Work): readonly Vip[] {
     const vips = this.#options.vips.takeDirty()
     for (const vip of vips) work.vips.add(vip)
     return vips
   }
 
-  /** Works off a prefix at a time; in between other work gets its turn, and a stop ends it. */
+  /** Applies one prefix at a time. In between, other work gets its turn, and a stop ends the work. */
   async #inCuts<T>(items: readonly T[], apply: (rest: readonly T[]) => Promise<readonly T[]>): Promise<void> {
     for (let rest = items; rest.length > 0 && !this.#isStopping;) {
       rest = await apply(rest)
@@ -173,7 +176,7 @@ export class IpvsApplier {
     if (answers.surprises.length > 0) this.#options.reconciler.requestAfterSurprise()
   }
 
-  /** undefined: the batch could not be sent, or its answers were lost; a reconcile finds its effect. */
+  /** undefined: the batch could not be sent, or its answers were lost. A reconcile finds its effect. */
   async #send<Op extends { readonly op: string }>(
     { kind, ops, send }: Sending<Op>,
     pass: Pass,
@@ -202,7 +205,7 @@ function isFirst({ route }: Entry): boolean {
   return route !== undefined && firstRoutes.some((prefix) => route.startsWith(prefix))
 }
 
-/** Who comes first, then the others. */
+/** The entries of the first routes, then the others. */
 function inTurns(entries: readonly Entry[]): readonly (readonly Entry[])[] {
   return [entries.filter(isFirst), entries.filter((entry) => !isFirst(entry))]
 }

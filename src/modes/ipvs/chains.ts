@@ -23,7 +23,7 @@ export interface IpvsChainsOptions {
   readonly problems: StateReporter
 }
 
-/** Keeps the fixed chains of one family in the kernel. After the first write they are looked at, and not written. */
+/** Keeps the fixed chains of one family in the kernel. After the first write it looks at them, and writes them only if they differ. */
 export class IpvsChains {
   readonly #options: IpvsChainsOptions
   readonly #questions: KernelQuestions
@@ -31,9 +31,9 @@ export class IpvsChains {
   #gaps: UnfitSets | undefined
   /** Operations that are not written yet. */
   readonly #pending = new Map<IpvsTable, readonly XtOp[]>()
-  /** Tables that are to be written, or looked at. */
+  /** Tables to write or to look at. */
   readonly #due = new Set<IpvsTable>(ipvsTables)
-  /** Rules of iptables mode are there, and serve until virtual servers do; undefined: not asked yet. */
+  /** Rules of iptables mode exist, and serve until virtual servers do; undefined: not read yet. */
   #isBeside: boolean | undefined
 
   constructor(options: IpvsChainsOptions) {
@@ -41,14 +41,14 @@ export class IpvsChains {
     this.#questions = new KernelQuestions(options)
   }
 
-  /** What the rules depend on; the same as before changes nothing. */
+  /** Sets the settings that the rules depend on. Unchanged settings have no effect. */
   set(settings: IpvsChainSettings): void {
     if (isDeepStrictEqual(settings, this.#settings)) return
     this.#settings = settings
     this.#compile()
   }
 
-  /** Sets that rules are to do without; the same as before changes nothing. */
+  /** Sets the sets that rules must not use. An unchanged value has no effect. */
   leaveOut(gaps: UnfitSets): void {
     if (gaps === this.#gaps || isDeepStrictEqual(gaps, this.#gaps)) return
     this.#gaps = gaps
@@ -69,8 +69,8 @@ export class IpvsChains {
   }
 
   /**
-   * Writes the tables that are due. While rules of iptables mode translate connections by themselves, nothing is written unless
-   * `isComplete`: every virtual server stands. False: a table could not be written.
+   * Writes the tables that are due. While rules of iptables mode translate connections, it writes nothing unless `isComplete`: all
+   * virtual servers exist. False: a table could not be written.
    */
   async write(pass: Pass, { isComplete }: { readonly isComplete: boolean }): Promise<boolean> {
     if (!this.isWriteDue) return true
@@ -84,7 +84,7 @@ export class IpvsChains {
     return isDone
   }
 
-  /** Compares the kernel's rules with ours; a table that differs is due. True: a table is to be written. */
+  /** Compares the kernel's rules with ours. A table that differs is due. True: a table is to be written. */
   async compare(): Promise<boolean> {
     return await this.#look(async (xtables) => {
       const drift = await xtables.compare()
@@ -92,7 +92,7 @@ export class IpvsChains {
     })
   }
 
-  /** The cheap look, at where a table cannot be as it was left. True: one is to be written. */
+  /** The cheap look. It compares tables that may differ from our last write. True: one is to be written. */
   async check(): Promise<boolean> {
     return await this.#look(async (xtables) =>
       (await xtables.check()) ? undefined : await xtables.compare(),
@@ -124,10 +124,10 @@ export class IpvsChains {
     for (const table of ipvsTables) {
       if (this.#due.has(table)) continue
       const drift = await this.#ask(table, find)
-      // The state is unknown: a set that its rules match may be missing, which is made before the write.
+      // The table's state is unknown: a set that its rules match may be missing. The sets are made before the write.
       if (drift instanceof KernelError) this.#due.add(table)
       if (drift === undefined || drift instanceof KernelError) continue
-      // Where somebody changed only what is theirs, the write finds nothing to do, and knows the table again.
+      // If another program changed only its own rules, the write finds no work and records the table's new state.
       this.#due.add(table)
       isDue = true
       if (!isAny(drift)) continue
@@ -139,7 +139,7 @@ export class IpvsChains {
     return isDue
   }
 
-  /** undefined: the kernel could not be asked. */
+  /** undefined: the kernel did not answer. */
   async #findsIptablesMode(): Promise<boolean | undefined> {
     const chains = await this.#ask('nat', async (xtables) => await xtables.chains())
     if (chains instanceof KernelError) return undefined
@@ -156,17 +156,17 @@ function isAny({ missing, changed }: XtDrift): boolean {
   return missing.length + changed.length > 0
 }
 
-/** Any: what the kernel has to load for the rules is the same. */
+/** Example values: the kernel loads the same modules for all settings. */
 const someSettings = { masqueradeMark: 1, masqueradeAll: false, localDetector: undefined }
 
-/** Has a kernel with IP_VS and sets load what the rules will need. What it lacks is reported when they are written. */
+/** Makes a kernel with IP_VS and sets load the modules for the rules. A missing module is reported when the rules are written. */
 export async function loadForChains(
   { ipvs, ipset, xtables }: Pick<ModeKernel, 'ipvs' | 'ipset' | 'xtables'>,
   family: IpFamily,
 ): Promise<void> {
   const chains = compileChains({ ...someSettings, family })
   await orRefusal(async () => {
-    // The match on sets would bring ipset with it, where another mode will run.
+    // The match on sets would load ipset, even if another mode will run.
     await Promise.all([ipvs.info(), ipset.sets()])
     for (const table of ipvsTables) await xtables(family, table).load(opsOf(chains, table))
   })

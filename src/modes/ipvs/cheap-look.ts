@@ -1,4 +1,4 @@
-// A cheap look at the kernel between two reconciles: the kernel does not notify of most changes.
+// A cheap look at the kernel between two reconciles: the kernel sends no notification of most changes.
 import type { IpFamily } from '../../address.js'
 import { KernelError } from '../../errors.js'
 import type { Ipvs, KernelLook, VirtualServerKey } from '../../kernel/index.js'
@@ -21,30 +21,30 @@ export interface CheapLookOptions {
 
 const periodMs = 1000
 
-/** Virtual servers of a family that are looked at in one turn: 2 system calls each for IPv4, 3 for IPv6, whatever there is. */
+/** Virtual servers of a family in one turn: 2 system calls each for IPv4, 3 for IPv6, regardless of their real servers. */
 const sampleSize = 16
 
 /**
- * Looks when the watch saw something that is not as it was, a second after something was done, and, without a watch, once a second.
- * How many entries the tables have, and virtual servers (IPv4): bytes that are those that were found in order say at once that
- * nothing was added or removed. Then rules, sets by their numbers of entries, and a few virtual servers byte for byte, in turn. So
- * what was flushed or grew among tables, sets and IPv4 servers is noticed within seconds, and any change within a small table that is
- * at rest; one somewhere in a large one by the reconcile at the latest. Rules are compared byte for byte after another program let
- * go of the lock of the tables.
+ * Looks when the watch saw a difference, a second after a change of ours, and, without a watch, once a second. It first compares
+ * the numbers of table entries and of virtual servers (IPv4): bytes equal to the last good ones show at once that nothing was added
+ * or removed. Then it compares rules, sets by their numbers of entries, and a few virtual servers byte for byte, in turn. So it
+ * notices within seconds when tables, sets or IPv4 servers were flushed or grew, and any change in a small table at rest. The next
+ * reconcile finds a change inside a large table. Rules are compared byte for byte after another program released the lock of the
+ * tables.
  */
 export class CheapLook {
   readonly #options: CheapLookOptions
   #dueMs: number
-  /** The look that was found in order. */
+  /** The last look that found no difference. */
   #seen: Buffer | undefined
   #isWatched = false
-  /** What is watched. */
+  /** The virtual servers that are watched. */
   #sample: readonly Entry[] = []
   /** The next look compares sets. */
   #areSetsDue = false
-  /** Virtual servers that the next look compares, and every one after it until then. */
+  /** Virtual servers that each look compares until the given time. */
   readonly #serversDue = new Map<Entry, number>()
-  /** Of the next comparison of all rules. */
+  /** The times of comparisons of all rules. */
   readonly #unlocks: UnlockTimes
 
   constructor(options: CheapLookOptions) {
@@ -58,7 +58,7 @@ export class CheapLook {
     return Math.max(0, Math.min(this.#dueMs, this.#unlocks.dueMs) - this.#options.clock.now())
   }
 
-  /** The virtual servers to watch; `isTurn`: others than before, where there are more than a few. */
+  /** The virtual servers to watch; `isTurn`: choose others than before if there are more than a few. */
   takeSample(isTurn: boolean): readonly VirtualServerKey[] {
     const { ledger } = this.#options
     if (isTurn || this.#sample.length < sampleSize) this.#sample = ledger.takeSample(sampleSize)
@@ -66,8 +66,8 @@ export class CheapLook {
   }
 
   /**
-   * The watch begins anew with the sample: what differs already is nothing new to it. So the sample is compared until the watch has
-   * looked at it for certain; the first time sets are, too.
+   * The watch begins again with the sample, and takes existing differences for the normal state. So looks compare the sample until
+   * the watch has certainly looked at it. The first time they also compare sets.
    */
   beginWatch(): void {
     const { clock } = this.#options
@@ -78,24 +78,24 @@ export class CheapLook {
     this.#dueMs = Math.min(this.#dueMs, dueMs)
   }
 
-  /** The watch saw something. */
+  /** The watch saw a difference. */
   note(): void {
     this.#expectAnything()
     this.#dueMs = this.#options.clock.now()
   }
 
-  /** The watch saw that another program let go of the lock of the tables. */
+  /** The watch saw that another program released the lock of the tables. */
   noteUnlock(): void {
     this.#unlocks.note()
   }
 
-  /** There is no watch any more. */
+  /** The watch has ended. */
   endWatch(): void {
     this.#isWatched = false
     this.#dueMs = Math.min(this.#dueMs, nextDueMs(this.#options.clock))
   }
 
-  /** When it is time: whether the kernel differs from what it acknowledged. Rules that differ are due to be written. */
+  /** Looks if it is time to. True: the kernel differs from the acknowledged state. Rules that differ are due to be written. */
   async findsDrift(): Promise<boolean> {
     const { clock, ledger, policies } = this.#options
     if (this.nextInMs() > 0) return false
@@ -109,23 +109,23 @@ export class CheapLook {
     const areSetsDue = this.#areSetsDue
     this.#serversDue.clear()
     this.#areSetsDue = false
-    // Together: the thread wakes up once for what they find.
+    // The questions go out together: the thread wakes up once for all answers.
     const found = await Promise.all([
       orRefusal(async () => await this.#isCountWrong()),
       areSetsDue ? policies.findsOtherSets() : false,
       orRefusal(async () => await this.#areWrong(servers.map(([entry]) => entry))),
     ])
-    // The next use of the kernel reports the error; what the watch saw stays due.
+    // The next use of the kernel reports the error. The differences that the watch saw stay due.
     const isRefused = found.some((answer) => answer === undefined || answer instanceof KernelError)
     this.#areSetsDue ||= isRefused && areSetsDue
     for (const [entry, dueMs] of servers) if (isRefused || dueMs > startMs) this.#expect(entry, dueMs)
-    // Until all was found in order.
+    // The looks go on until everything was compared without a difference.
     const isOver = this.#isWatched && this.#seen !== undefined && this.#serversDue.size === 0 && !isRefused
     if (!isOver) this.#dueMs = Math.min(this.#dueMs, nextDueMs(clock))
     return found.includes(true)
   }
 
-  /** Something was done: the same bytes need not mean the same any more. */
+  /** The agent changed the kernel: equal bytes need not mean an equal state any more. */
   forget(): void {
     this.#seen = undefined
     this.#dueMs = Math.min(this.#dueMs, nextDueMs(this.#options.clock))
@@ -145,7 +145,7 @@ export class CheapLook {
     const { family, ipvs, clock, ledger, policies } = this.#options
     const isComparisonDue = this.#unlocks.dueMs <= clock.now()
     const look = await orRefusal(async () => await this.#options.look.take())
-    // Where it cannot be had, the kernel is asked for each part.
+    // Without the look, each part of the kernel is read by itself.
     const taken = look instanceof KernelError ? undefined : look
     if (!isComparisonDue && taken !== undefined && this.#seen?.equals(taken) === true) return false
     this.#seen = undefined
@@ -156,7 +156,7 @@ export class CheapLook {
     return false
   }
 
-  /** Whether rules are not what they were left as. */
+  /** Whether rules differ from our last write. */
   async #compareRules(): Promise<boolean> {
     this.#unlocks.begin()
     const areDue = await this.#options.policies.findsOtherRules('full')
@@ -172,7 +172,7 @@ export class CheapLook {
   }
 }
 
-/** On the second: both families look at the same time, and an idle machine wakes up once for them. */
+/** The next full second: both families look at the same time, and an idle machine wakes up once for them. */
 function nextDueMs(clock: Clock): number {
   return (Math.floor(clock.now() / periodMs) + 1) * periodMs
 }

@@ -1,4 +1,4 @@
-// Clean-up of the sets of ipvs mode, and of its chains in table mangle, where no other mode has any.
+// Clean-up of the sets of ipvs mode, and of its chains in table mangle, which no other mode uses.
 import type { IpFamily } from '../../address.js'
 import { KernelError } from '../../errors.js'
 import type { Ipset } from '../../kernel/index.js'
@@ -10,12 +10,15 @@ import { isLeftProbe } from './set-types.js'
 
 const families = ['ipv4', 'ipv6'] as const
 
-/** What the kernel answers that has no sets at all: nfnetlink knows no such subsystem. */
+/** Error codes of a kernel without sets: nfnetlink does not know the subsystem. */
 const withoutSets: ReadonlySet<string> = new Set(['EINVAL', 'EOPNOTSUPP', 'EPROTONOSUPPORT', 'ENOENT'])
 
-/** The sets of a family, which say what is ours of what no binding marks. Empty where the kernel has no sets. Throws KernelError. */
+/**
+ * The sets of a family, which prove the ownership of objects that no binding marks. Empty if the kernel has no sets. Throws
+ * KernelError.
+ */
 export async function readOwnSets(ipset: Ipset, family: IpFamily): Promise<IpsetTable> {
-  // Whatever the marks are: nothing is written.
+  // The mark has no effect here, as nothing is written.
   const table = new IpsetTable(family, 0)
   try {
     table.adopt(await dumpSets(ipset, table), { keepLeftovers: true })
@@ -26,8 +29,8 @@ export async function readOwnSets(ipset: Ipset, family: IpFamily): Promise<Ipset
 }
 
 /**
- * Removes the chains of ipvs mode from mangle, where iptables mode has none: what they refer to can go then. Resolves with a sentence on
- * each chain that stays, empty. Throws KernelError.
+ * Removes the chains of ipvs mode from mangle, which iptables mode does not use. Afterwards the sets that their rules matched can
+ * be removed. Resolves with a sentence on each empty chain that stays. Throws KernelError.
  */
 export async function cleanUpMangle(kernel: XtablesAccess): Promise<readonly string[]> {
   const left: string[] = []
@@ -40,7 +43,10 @@ export async function cleanUpMangle(kernel: XtablesAccess): Promise<readonly str
   return left
 }
 
-/** Destroys every set of the mode, of kube-proxy's, and probes that a kill left; rules that refer to them have to be gone. Throws KernelError. */
+/**
+ * Destroys every set of the mode and of kube-proxy's, and probes that a killed process left. No rule may refer to them any more.
+ * Throws KernelError.
+ */
 export async function cleanUpSets(
   ipset: Ipset,
 ): Promise<{ readonly removed: number; readonly failures: readonly KernelError[] }> {

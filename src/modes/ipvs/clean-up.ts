@@ -1,4 +1,4 @@
-// --cleanup: removes what is provably ours (docs/adr/0005), and nothing else.
+// --cleanup: removes only objects that are provably ours (docs/adr/0005).
 import { type Cidr, type IpAddress, type IpFamily, cidrContains } from '../../address.js'
 import { KernelError, isNotFound } from '../../errors.js'
 import type { BatchOutcome, Ipset, IpvsOp, RouteOp, VirtualServerKey } from '../../kernel/index.js'
@@ -9,22 +9,22 @@ import type { IpvsKernel } from './prepare-kernel.js'
 import { findDummyDevice, findLoopback } from './vip-place.js'
 import { dummyDeviceName, machineAddresses } from '../../host/index.js'
 
-/** What a clean-up of ipvs mode removed, and what it could not. */
+/** The objects that a clean-up of ipvs mode removed, and its failures. */
 export interface CleanUpReport {
   readonly virtualServers: number
   readonly routes: number
-  /** Addresses that went with the device. */
+  /** Number of addresses that were removed with the device. */
   readonly addresses: number
   readonly device: boolean
   readonly sets: number
-  /** False: the kernel has no IP_VS, so that there was nothing to remove from it. */
+  /** False: the kernel has no IP_VS, so there was nothing to remove from it. */
   readonly hasIpvs: boolean
   readonly failures: readonly KernelError[]
 }
 
 /**
- * Virtual servers whose address carries our binding go first, then the bindings, which are what tells ours from others;
- * after a failure they stay, so a clean-up that was cut short can be repeated. Throws KernelError when the kernel could not be read.
+ * Removes virtual servers whose address carries our binding, then the bindings, which prove the ownership. After a failure the
+ * bindings stay, so that an interrupted clean-up can be repeated. Throws KernelError when the kernel could not be read.
  */
 export async function cleanUp(
   kernel: IpvsKernel & { readonly ipset: Ipset },
@@ -47,7 +47,7 @@ export async function cleanUp(
       if ('mark' in server) return isMarkedOurs(server)
       return (bound.has(server.address) || isMarkedOurs(server)) && !isExcluded(server.address)
     }
-    // Where nothing is bound nothing is ours, and a kernel that is not asked for IP_VS need not load it.
+    // Without a binding no virtual server is ours, and a kernel that is not asked for IP_VS need not load it.
     const serverOps = bound.size === 0 && sets.isEmpty ? [] : await ourServers(kernel, family, isOurs)
     if (serverOps === undefined) removed.hasIpvs = false
     else if (serverOps.length > 0)
@@ -68,7 +68,7 @@ export async function cleanUp(
   }
 }
 
-/** Routes of our shape whose addresses are VIPs by our sets, or by kube-proxy's. */
+/** Routes of our shape whose addresses our sets or kube-proxy's name as VIPs. */
 async function ourRoutes(
   { links, routes }: IpvsKernel,
   family: IpFamily,
@@ -106,7 +106,7 @@ async function ourServers(
   return ops
 }
 
-/** One sentence for the operator. */
+/** Describes the report in one sentence for the operator. */
 export function describeCleanUp(report: CleanUpReport): string {
   const { virtualServers, routes, addresses, sets } = report
   const device = report.device ? `, the device ${dummyDeviceName} with ${addresses} addresses` : ''
@@ -120,7 +120,7 @@ export function isWithoutIpvs(error: KernelError): boolean {
   return error.subsystem === 'ipvs' && (error.code === 'ENOENT' || error.code === 'ENOPROTOOPT')
 }
 
-/** Operations done; what was gone already is no failure. */
+/** Returns the number of operations that succeeded. An object that did not exist any more is no failure. */
 function count(ops: readonly unknown[], outcome: BatchOutcome, failures: KernelError[]): number {
   failures.push(...outcome.failures.map(({ error }) => error).filter((error) => !isNotFound(error)))
   return ops.length - outcome.failures.length

@@ -15,8 +15,8 @@ import { setName } from './compile/sets.js'
 const serviceOptions = { tcp: '-t', udp: '-u', sctp: '--sctp-service' } as const
 
 /**
- * Each virtual server with its real servers, then the entries of sets, each once; at most as many lines as `boundedLines` allows.
- * A VIP shows as its entry of KUBE-IPVS-IPS; the `local` route to it has no line.
+ * Each virtual server with its real servers, then the entries of sets, each once; at most as many lines as `boundedLines` allows. A
+ * VIP appears as its entry of KUBE-IPVS-IPS; the `local` route to the VIP has no line.
  */
 export function describeServers(servers: readonly DesiredVirtualServer[]): readonly string[] {
   return boundedLines(linesOf(servers))
@@ -28,7 +28,7 @@ function* linesOf(servers: readonly DesiredVirtualServer[]): Generator<string> {
     yield `-A ${service} ${settingsText(settings)}`
     for (const real of realServers) yield `-a ${service} ${realServerText(real)}`
   }
-  // The node port of every address has the same entry of a bitmap.
+  // The node ports of all addresses have the same entry of a bitmap.
   const seen = new Set<string>()
   for (const { key, entries } of servers) {
     for (const { set, entry } of entries) {

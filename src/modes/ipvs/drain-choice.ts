@@ -5,7 +5,7 @@ import type { DrainPolicy } from './tables/entry.js'
 /** With 1, a client that session affinity binds to a real server of weight 0 gets another one for its next connection. */
 const expireSetting = 'net/ipv4/vs/expire_quiescent_template'
 
-/** Which unwanted real servers may keep their connections; the others are removed at once. */
+/** Decides which unwanted real servers may keep their connections; the others are removed at once. */
 export class DrainChoice {
   readonly #sysctl: Sysctl
   readonly #gracefulPeriodMs: number
@@ -16,7 +16,7 @@ export class DrainChoice {
     this.#gracefulPeriodMs = options.gracefulPeriodMs
   }
 
-  /** Asks the kernel again how it treats clients that are bound to a server. */
+  /** Reads again how the kernel treats clients that are bound to a server. */
   async refresh(): Promise<void> {
     const setting = await orRefusal(async () => await this.#sysctl.read(expireSetting))
     this.#letsClientsGo = setting === '1'
@@ -24,8 +24,8 @@ export class DrainChoice {
 
   /**
    * A UDP client that keeps sending would never leave (the five minutes without DNS of kubernetes issue 71514): the ledger keeps
-   * it only where no other endpoint serves. A client with session affinity would not leave where the kernel does not let it go
-   * (71809). Where no real server takes new clients, it does not matter which one the scheduler chooses for them.
+   * its real server only if no other endpoint serves. A client with session affinity would not leave either if the kernel keeps it
+   * there (71809). If no real server takes new clients, the scheduler's choice for them does not matter.
    */
   readonly drains: DrainPolicy = ({ protocol, settings, realServers }) => {
     if (this.#gracefulPeriodMs === 0 || protocol === undefined) return false
@@ -35,8 +35,8 @@ export class DrainChoice {
 }
 
 /**
- * Whether the scheduler spreads all clients over those that have a weight. These two give a server without weight its share of
- * the clients all the same, and then refuse them (ip_vs_sh.c, ip_vs_dh.c); one of them has a flag against it.
+ * Whether the scheduler gives all new clients to the servers with a weight. These two schedulers also assign clients to a server
+ * without weight, and then refuse them (ip_vs_sh.c, ip_vs_dh.c); a flag of one of them prevents this.
  */
 function leavesOut({ scheduler, flags }: VirtualServerSettings): boolean {
   if (scheduler === 'sh') return (flags & VirtualServerFlag.scheduler1) !== 0

@@ -1,4 +1,4 @@
-// Graceful termination: when an unwanted real server, which only keeps its connections, is removed.
+// Graceful termination: decides when to remove an unwanted real server, which only keeps its connections.
 import type { IpFamily } from '../../address.js'
 import { KernelError } from '../../errors.js'
 import {
@@ -28,59 +28,64 @@ export interface DrainingOptions {
   readonly log: Log
   readonly problems: StateReporter
   readonly ledger: Pick<IpvsLedger, 'draining' | 'finishDraining'>
-  /** A real server goes after this time at the latest, whoever is still connected; Infinity: no limit. */
+  /** A real server is removed after this time at the latest, even if clients are still connected; Infinity: no limit. */
   readonly gracefulPeriodMs: number
-  /** Whether the service port has no such endpoint any more, ready or not, or does not exist itself. */
+  /** Whether the service port does not have this endpoint any more, ready or not, or does not exist itself. */
   readonly isGone: (route: ServicePortKey | undefined, endpoint: RealServerKey) => boolean
 }
 
 /**
- * First looks come soon, but not at once: an endpoint that is back within a second gets its real server back, which costs the
- * kernel less than a new one. Then waits grow: most have no connection at all, the others have theirs for long.
+ * The first look comes soon, but not at once: an endpoint that is back within a second gets its real server back, which costs the
+ * kernel less than a new one. Then the waits grow: most real servers have no connection at all, and the others keep theirs for
+ * long.
  */
 const firstDelayMs = 1000
 const maxDelayMs = 10_000
 
-/** Looks take no more than 1 / 50 of the time, however many there are to look at. */
+/** Looks take at most 1 / 50 of the time, regardless of the number of virtual servers. */
 const restFactor = 50
 
 /**
- * A backend whose endpoint is gone, and that has sent nothing for so long since its clients began to ask, and then this often, is
- * dead. Each of those connections would wait for the kernel's time-out (900 s for TCP), where a removal lets the client try
- * elsewhere at once. An endpoint that is only not ready may answer again, and keeps its connections as in kube-proxy.
+ * Time after which a silent backend is dead: its endpoint is gone, and it has sent nothing for this long since its clients began to
+ * send. It is also the interval of the next checks. Each of its connections would wait for the kernel's time-out (900 s for TCP); a
+ * removal lets the client try another endpoint at once. An endpoint that is only not ready may answer again, and keeps its
+ * connections as in kube-proxy.
  */
 const silentMs = 30_000
 const packetsInVain = 3
 
 /**
- * The kernel keeps what is removed for up to so long in one list, and every added real server walks it (some 50 ns an entry:
- * spec/kernel.md 2.3). So only so many go at once; the others when those are forgotten.
+ * The kernel keeps removed real servers for up to this time in one list, and every added real server walks the list (some 50 ns an
+ * entry: spec/kernel.md 2.3). So only a limited number is removed at once; the others follow when the kernel has forgotten those.
  */
 const trashMs = 180_000
 const trashRoom = 200
 
-/** What is remembered of a real server from look to look. */
+/** State of a real server from look to look. */
 interface Watched {
   readonly sinceMs: number
-  /** When it was first seen without a connection: it will not get any more. */
+  /** Time of the first look without a connection. The real server gets no new connections. */
   emptyMs: number | undefined
-  /** What the backend has sent. */
+  /** Number of packets that the backend has sent. */
   outPackets: number
-  /** What its clients had sent when all was quiet after its last packet, which they acknowledge; undefined: it is too early. */
+  /**
+   * Packets of the clients when they and the backend were silent after its last packet, acknowledgements included; undefined: it is
+   * too early.
+   */
   inPackets: number | undefined
-  /** When more than that was first seen, without an answer. */
+  /** Time of the first look that saw more client packets than that, without an answer. */
   unansweredMs: number | undefined
 }
 
 interface Schedule {
   dueMs: number
   delayMs: number
-  /** Real servers that drained when it was last looked at. */
+  /** Number of real servers that drained at the last look. */
   count: number
   readonly reals: Map<string, Watched>
 }
 
-/** What the kernel says of one real server. */
+/** Counters of one real server in the kernel. */
 interface Seen {
   readonly weight: number
   readonly connections: number
@@ -91,16 +96,16 @@ interface Seen {
 type End = 'no connections' | 'no answers' | 'grace period over'
 
 /**
- * Looks after the real servers that drain, in the kernel's counters of just their virtual servers, and ends what is over.
- * Only while something drains, and only for that.
+ * Checks the real servers that drain, by the kernel's counters of their virtual servers, and removes those that are finished. It
+ * works only while a real server drains.
  */
 export class Draining {
   readonly #options: DrainingOptions
   readonly #questions: KernelQuestions
   readonly #schedules = new Map<Entry, Schedule>()
-  /** Whether somebody is due is not asked before, so that frequent runs do not walk all each time. */
+  /** No real server is due before this time, so that frequent runs do not walk all of them. */
   #nextMs = -Infinity
-  /** When each went that the kernel may still keep. */
+  /** Times of the removals that the kernel may still keep in its list. */
   #trash: number[] = []
 
   constructor(options: DrainingOptions) {
@@ -114,7 +119,7 @@ export class Draining {
     return ledger.draining.size === 0 ? undefined : Math.max(0, this.#nextMs - clock.now())
   }
 
-  /** Looks where it is time to. False: the kernel does not hold what it acknowledged. */
+  /** Looks at the virtual servers that are due. False: the kernel differs from the acknowledged state. */
   async look(): Promise<boolean> {
     const { clock, ledger } = this.#options
     const startMs = clock.now()
@@ -133,7 +138,7 @@ export class Draining {
     return answers.every(Boolean)
   }
 
-  /** A KernelError: the next look tries again. */
+  /** Returns a KernelError for a failure: the next look tries again. */
   async #read(entries: readonly Entry[]): Promise<IpvsDump | KernelError> {
     const keys = entries.map(({ key }) => key)
     return await this.#questions.ask(
@@ -143,7 +148,7 @@ export class Draining {
   }
 
   #isDue(entry: Entry, nowMs: number): boolean {
-    // A stale one waits for the reconcile that tells what the kernel holds.
+    // A stale entry waits for the reconcile that reads the kernel's state.
     return !entry.isStale && this.#scheduleOf(entry, nowMs).dueMs <= nowMs
   }
 
@@ -162,7 +167,7 @@ export class Draining {
     return schedule
   }
 
-  /** False: the kernel says something else than what was acknowledged. */
+  /** False: the kernel differs from the acknowledged state. */
   #settle(entry: Entry, seen: ReadonlyMap<string, Seen> | undefined): boolean {
     const { clock, ledger } = this.#options
     const nowMs = clock.now()
@@ -193,12 +198,12 @@ export class Draining {
     schedule.delayMs = Math.min(schedule.delayMs * 2, maxDelayMs)
     if (ended.size > 0) ledger.finishDraining(entry, ended)
     schedule.count = entry.draining.size
-    // Those that only wait for room in the trash need no look.
+    // Real servers that only wait for room in the kernel's list need no look.
     schedule.dueMs = nowMs + (waiting === schedule.count ? trashMs : schedule.delayMs)
     return isAsExpected
   }
 
-  /** Whether a real server that is empty since then may go. */
+  /** Whether a real server that has been empty since this time may be removed. */
   #hasRoom(emptyMs: number, nowMs: number): boolean {
     if (nowMs - emptyMs >= trashMs) return true
     return this.#trash.length < trashRoom
@@ -236,7 +241,7 @@ export class Draining {
   }
 }
 
-/** What is remembered of the real server, with what is seen now taken in. */
+/** Updates the state of the real server with the counters of this look. */
 function watch({ reals }: Schedule, id: string, now: Seen, nowMs: number): Watched {
   const { inPackets, outPackets } = now
   let watched = reals.get(id)
@@ -265,7 +270,7 @@ function isSilent({ inPackets, unansweredMs }: Watched, now: Seen, nowMs: number
   return nowMs - unansweredMs >= silentMs && now.inPackets - inPackets >= packetsInVain
 }
 
-/** By the virtual server's words and the real server's identity. */
+/** Counters by the virtual server's text and the real server's identity. */
 function readCounters(dump: IpvsDump): ReadonlyMap<string, ReadonlyMap<string, Seen>> {
   const servers = new VirtualServerCursor(dump.virtualServers)
   const reals = new RealServerCursor(dump.realServers)

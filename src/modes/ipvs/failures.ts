@@ -17,7 +17,7 @@ export interface FailuresOptions {
 /** Objects that the kernel refuses, by kind. */
 export class Failures {
   readonly servers: FailedObjects<Entry, Entry>
-  /** By address: the table forgets and makes VIPs anew. */
+  /** Keyed by address: the table may forget a VIP and make it again. */
   readonly vips: FailedObjects<Vip, IpAddress>
 
   constructor(options: FailuresOptions) {
@@ -35,7 +35,7 @@ export class Failures {
     })
   }
 
-  /** Milliseconds until something is to be tried again; undefined: nothing failed. */
+  /** Milliseconds until an object is to be retried; undefined: none failed. */
   nextInMs(): number | undefined {
     const times = [this.servers.nextInMs(), this.vips.nextInMs()].filter((ms) => ms !== undefined)
     return times.length === 0 ? undefined : Math.min(...times)

@@ -1,4 +1,4 @@
-// Which firewall mark each service port of policy Local has (docs/adr/0011), in one family.
+// The firewall mark of each service port of policy Local (docs/adr/0011), in one family.
 import type { IpFamily } from '../../address.js'
 import type { Route } from '../../routing/index.js'
 import type { VirtualServerKey } from '../../kernel/index.js'
@@ -10,14 +10,14 @@ import { logFamily } from '../../engine/index.js'
 
 export interface IpvsMarksOptions {
   readonly family: IpFamily
-  /** Bits that marks lie in. */
+  /** Bits that marks may use. */
   readonly markMask: number
-  /** One bit outside of the mask: it makes a second mark of each. */
+  /** One bit outside of the mask. It makes a second mark of each mark. */
   readonly masqueradeMark: number
   /** The sets of the family, which remember marks over a restart. */
   readonly table: IpsetTable
   readonly log: Log
-  /** What Services ask for and do not get. */
+  /** Gets the requests of Services that the mode does not provide. */
   readonly warnings: StateReporter
 }
 
@@ -25,9 +25,9 @@ export interface IpvsMarksOptions {
 export class IpvsMarks {
   readonly #options: IpvsMarksOptions
   readonly #marks: MarkTable
-  /** Service ports that found every mark taken. */
+  /** Service ports without a mark, as all marks were taken. */
   readonly #waiting = new Set<ServicePortKey>()
-  /** Since the last `renew`. */
+  /** Whether a mark was freed since the last `renew`. */
   #isAnyFreed = false
   #foreign: ReadonlySet<number> = new Set()
 
@@ -36,7 +36,7 @@ export class IpvsMarks {
     this.#marks = new MarkTable(options.markMask)
   }
 
-  /** The mark of the route, from now until it is released; undefined: all are taken. `frontends`: its virtual servers. */
+  /** Returns the mark of the route until it is released; undefined: all are taken. `frontends`: its virtual servers. */
   take(route: Route, frontends: () => readonly VirtualServerKey[]): number | undefined {
     const { table } = this.#options
     const mark = this.#marks.take(route.key, {
@@ -57,23 +57,23 @@ export class IpvsMarks {
     return this.#marks.markOf(key)
   }
 
-  /** The route needs no mark, or is gone. */
+  /** The route needs no mark any more, or was removed. */
   release(key: ServicePortKey): void {
     this.#marks.release(key)
     if (this.#waiting.delete(key)) this.#report(undefined)
   }
 
-  /** The kernel took everything: released marks to which no frontend leads any more are free. */
+  /** The kernel took everything: released marks that no frontend leads to any more are free. */
   settle(): void {
     if (this.#marks.settle(() => this.#options.table.leads())) this.#isAnyFreed = true
   }
 
   /**
-   * Gives up marks for which somebody else has a virtual server, as the kernel was read last. Returns the service ports that
-   * are to be compiled again: those that lost their mark, and as many of those that wait for one as there are free ones.
+   * Gives up marks for which another program has a virtual server, by the last reading of the kernel. Returns the service ports to
+   * compile again: those that lost their mark, and as many waiting ones as there are free marks.
    */
   renew(foreign: ReadonlySet<number>): readonly ServicePortKey[] {
-    // Nothing that was given out since the last reading is foreign by it.
+    // No mark given out since the last reading is foreign by that reading.
     const isRead = foreign !== this.#foreign
     this.#foreign = foreign
     const lost = isRead ? [...this.#marks.entries].filter(([, mark]) => this.#isForeign(mark)) : []
@@ -93,14 +93,14 @@ export class IpvsMarks {
     return this.#foreign.has(mark) || this.#foreign.has(mark + this.#options.masqueradeMark)
   }
 
-  /** What the kernel has for one of the frontends. */
+  /** The mark that the kernel has for one of the frontends. */
   #formerMark(frontends: readonly VirtualServerKey[]): number | undefined {
     const { table } = this.#options
     const marks = frontends.map((server) => table.markAt(server))
     return marks.find((mark) => mark !== undefined && !this.#isForeign(mark))
   }
 
-  /** Once for all service ports that wait. `route`: the one that was looked at last. */
+  /** Reports one problem for all waiting service ports. `route`: the last one of them. */
   #report(route: Route | undefined): void {
     const { family, markMask, warnings } = this.#options
     const key = `${family} marks`

@@ -12,7 +12,7 @@ import type { Mode, ModeOptions, OpenModeOptions, Pipeline } from '../../engine/
 import { prepareKernel } from './prepare-kernel.js'
 import { ServiceScheduling } from './service-scheduling.js'
 
-/** Makes the kernel ready. Throws ConfigError where a setting cannot work on it, KernelError where it has no IP_VS. */
+/** Makes the kernel ready. Throws ConfigError if a setting cannot work on it, KernelError if it has no IP_VS. */
 export async function openIpvsMode(options: OpenModeOptions): Promise<Mode> {
   const { config, kernel, log, conntrack } = options
   const settings = new IpvsSettings({ config: config.ipvs, kernel, log })
@@ -23,7 +23,7 @@ export async function openIpvsMode(options: OpenModeOptions): Promise<Mode> {
       kernel,
       tables: ipvsTables,
       log,
-      // The first write waits for them, and nothing before it.
+      // Only the first write waits for the modules.
       onFound: (family) => void loadForChains(kernel, family),
     }),
   ])
@@ -31,7 +31,7 @@ export async function openIpvsMode(options: OpenModeOptions): Promise<Mode> {
   return ipvsMode(options, settings, families)
 }
 
-/** On a kernel that is ready, whose `settings` are kept as they should be; `families`: those whose x_tables it has. */
+/** The mode on a kernel that is ready. It keeps the kernel's `settings`; `families`: those whose x_tables the kernel has. */
 export function ipvsMode(
   options: ModeOptions,
   settings: IpvsSettings,
@@ -62,7 +62,7 @@ export function ipvsMode(
         warnings,
       }),
       keepSettings: async () => {
-        // Most have IPv4 in their names, and all are there once.
+        // Counted once, for IPv4: most of these settings have IPv4 in their names, and each exists once.
         if (family === 'ipv4') metrics.ipv4.drift('setting').inc(await settings.ensure())
       },
       vipBinding,
@@ -97,7 +97,8 @@ function asPipeline(pipeline: IpvsPipeline): Pipeline {
       if (vipBinding) pipeline.requestReconcile()
       return vipBinding
     },
-    // Somebody deletes our device, takes lo down, or an address that our VIPs need: repaired now, not at the next period.
+    // Another program removed our device, took lo down, or removed an address that our VIPs need. The repair does not wait for the
+    // next period.
     applyLinks: (events) => {
       const isConcerned = events.some((event) => concerns(event, pipeline))
       if (isConcerned) pipeline.requestReconcile()
@@ -121,7 +122,7 @@ function asPipeline(pipeline: IpvsPipeline): Pipeline {
 
 function concerns(event: LinkEvent, pipeline: IpvsPipeline): boolean {
   if (event.kind === 'overrun') return true
-  // The kernel takes all routes from lo when it goes down, and tells only about the link.
+  // The kernel removes all routes from lo when it goes down, and notifies only of the link.
   if (event.kind === 'link')
     return event.name === 'lo' || (event.change === 'remove' && event.name === dummyDeviceName)
   return pipeline.concerns(event)

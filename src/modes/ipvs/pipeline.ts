@@ -40,31 +40,31 @@ import type { ServiceScheduling } from './service-scheduling.js'
 
 export interface IpvsPipelineOptions {
   readonly family: IpFamily
-  /** What Services ask of the scheduler. */
+  /** The scheduling requests of Services. */
   readonly scheduling: ServiceScheduling
-  /** Sets the kernel as the mode needs it, where somebody changed it. */
+  /** Restores kernel settings of the mode that another program changed. */
   readonly keepSettings: () => Promise<void>
   readonly vipBinding: VipBinding
   readonly config: OpenTrackerOptions['config'] & IpvsPoliciesOptions['config']
   /** Time between two reconciles. */
   readonly syncPeriodMs: number
-  /** Virtual servers of these addresses are not ours to remove (excludeCIDRs). */
+  /** Whether virtual servers of this address must not be removed (excludeCIDRs). */
   readonly isExcluded: (address: IpAddress) => boolean
-  /** How long an unwanted real server may keep its connections; 0: it is removed at once; Infinity: until they end. */
+  /** Time for which an unwanted real server may keep its connections; 0: it is removed at once; Infinity: until they end. */
   readonly gracefulPeriodMs: number
   readonly kernel: IpvsKernel & IpvsPoliciesOptions['kernel'] & Pick<ModeKernel, 'sysctl'>
-  /** Of all families that have a pipeline. */
+  /** One look for all families that have a pipeline. */
   readonly look: KernelLook
   /** This node, as it is now. */
   readonly node: { readonly facts: NodeFacts }
   readonly clock: Clock
   readonly log: Log
   readonly metrics: FamilyMetrics
-  /** What cannot be programmed now, of both families. */
+  /** Gets the objects that cannot be programmed now, of both families. */
   readonly problems: StateReporter
-  /** What the operator should know about the place of the VIPs. */
+  /** Gets hints for the operator about the place of the VIPs. */
   readonly hints: StateReporter
-  /** What a Service asks for and does not get, of both families. */
+  /** Gets the requests of Services that the mode does not provide, of both families. */
   readonly warnings: StateReporter
   readonly listeners: HealthCheckListeners
 }
@@ -72,12 +72,12 @@ export interface IpvsPipelineOptions {
 /** An address that an interface got or lost. */
 export type AddressEvent = Extract<LinkEvent, { readonly kind: 'address' }>
 
-/** Service ports compiled before other work gets its turn: some 10 ms. */
+/** Number of service ports to compile before other work gets its turn: some 10 ms. */
 const compileChunk = 1000
 
 /**
- * One family's way from events to the kernel: observe, track, decide, compile, diff, apply, confirm. `runOnce` runs alone;
- * `apply` and `requestReconcile` may come at any time.
+ * The path of one family from events to the kernel: observe, track, decide, compile, diff, apply, confirm. One `runOnce` runs at a
+ * time; `apply` and `requestReconcile` may come at any time.
  */
 export class IpvsPipeline {
   readonly #options: IpvsPipelineOptions
@@ -91,7 +91,7 @@ export class IpvsPipeline {
   readonly #applier: IpvsApplier
   readonly #policies: IpvsPolicies
   readonly #cheapLook: CheapLook
-  /** How much of the world has been delivered. */
+  /** Which objects have been delivered. */
   #known: 'nothing' | 'listed' | 'synced' = 'nothing'
   #isInForce = false
   readonly #backlog: Backlog
@@ -132,7 +132,7 @@ export class IpvsPipeline {
     })
   }
 
-  /** Takes events in; the caller asks for a run. True: there is something to do. */
+  /** Takes events in; the caller asks for a run. True: a run is needed. */
   apply(events: readonly ObjectEvent[]): boolean {
     const changes = applyEvents(this.#tracker, events)
     for (const event of events) {
@@ -146,7 +146,7 @@ export class IpvsPipeline {
     return isWork
   }
 
-  /** The node's zone changed: hints may choose otherwise everywhere. */
+  /** The node's zone changed: topology hints may select other endpoints for every Service. */
   markAll(): void {
     this.#tracker.markAll()
   }
@@ -156,7 +156,7 @@ export class IpvsPipeline {
     this.#reconciler.request()
   }
 
-  /** Whether a changed address concerns our VIPs, the source that the node uses towards them, or its node ports. */
+  /** Whether a changed address affects our VIPs, the node's source address towards them, or its node ports. */
   concerns({ address, change, index, family: changed }: AddressEvent): boolean {
     const { family, node, vipBinding } = this.#options
     if (changed === family && index !== this.#vips.place.dummyIndex) {
@@ -164,37 +164,37 @@ export class IpvsPipeline {
       return true
     }
     if (address === node.facts.addresses[family]) return true
-    // What leaves the dummy device while routes bind is what this pipeline removed itself.
+    // While routes bind VIPs, this pipeline itself removes the addresses of the dummy device.
     const isOwnDoing = vipBinding === 'routes' && index === this.#vips.place.dummyIndex
     return change === 'remove' && !isOwnDoing && this.#vips.isNeeded(address)
   }
 
-  /** The virtual servers to watch, others than before at a turn. */
+  /** The virtual servers to watch; at a turn, others than before. */
   takeSample(isTurn: boolean): readonly VirtualServerKey[] {
     return this.#cheapLook.takeSample(isTurn)
   }
 
-  /** The watch begins anew with them; the caller asks for a run. */
+  /** The watch begins again with these virtual servers; the caller asks for a run. */
   beginWatch(): void {
     this.#cheapLook.beginWatch()
   }
 
-  /** The watch saw that the kernel is not as it was; the caller asks for a run. */
+  /** The watch saw a difference in the kernel; the caller asks for a run. */
   noteLook(): void {
     this.#cheapLook.note()
   }
 
-  /** The watch saw that another program let go of the lock of the tables; the caller asks for a run. */
+  /** The watch saw that another program released the lock of the tables; the caller asks for a run. */
   noteUnlock(): void {
     this.#cheapLook.noteUnlock()
   }
 
-  /** The kernel is not watched any more: runs look for themselves. */
+  /** The watch has ended: runs look for themselves. */
   endWatch(): void {
     this.#cheapLook.endWatch()
   }
 
-  /** The whole world was in the kernel once. */
+  /** All objects were in the kernel once. */
   get isInForce(): boolean {
     return this.#isInForce
   }
@@ -209,12 +209,12 @@ export class IpvsPipeline {
   }
 
   /**
-   * One pass. Nothing happens before the objects were listed; what was in the kernel before stays until all are known.
+   * One pass. It does nothing before the objects were listed, and keeps former objects of the kernel until all objects are known.
    * Resolves with the milliseconds after which there is work without a new event.
    */
   async runOnce(): Promise<number | undefined> {
     await this.#lookAtKernel()
-    // Of the same turn as the events that `#claimDirty` takes: what comes meanwhile is the next run's.
+    // Read in the same turn in which `#claimDirty` takes the events: later events belong to the next run.
     const known = this.#known
     if (known === 'nothing') return undefined
     if (this.#isIdle(known)) return this.#nextInMs()
@@ -242,7 +242,7 @@ export class IpvsPipeline {
     if (known === 'synced' && this.#ledger.keepsLeftovers) this.#ledger.dropLeftovers()
     if (known === 'synced') this.#policies.dropLeftovers()
     if (this.#reconciler.isAdopted) await this.#applyDirty(pass, known)
-    // Marks that this pass made free are given to service ports that wait for one.
+    // Service ports that wait for a mark get the marks that this pass freed.
     if (!pass.isFailed && (await this.#renewsMarks())) await this.#applyDirty(pass, known)
     this.#reconciler.endPass()
     if (pass.isFailed) this.#backlog.waitOn()
@@ -260,7 +260,7 @@ export class IpvsPipeline {
     return this.#history.records
   }
 
-  /** Why the pass that begins runs. */
+  /** The reason of the pass that begins. */
   get #reason(): PassReason {
     if (!this.#isInForce) return 'start'
     if (this.#reconciler.isDue) return 'reconcile'
@@ -283,14 +283,14 @@ export class IpvsPipeline {
     return endpoints.some((endpoint) => endpoint.address === address && endpoint.port === port)
   }
 
-  /** What needs no event to change: connections that end, and what others do. It is no sync, and counts as none. */
+  /** Finds changes that cause no event: ended connections, and changes by other programs. It is no sync, and is not counted as one. */
   async #lookAtKernel(): Promise<void> {
     if (!this.#reconciler.isAdopted || this.#reconciler.isDue) return
     const isAsExpected = (await this.#draining.look()) && !(await this.#cheapLook.findsDrift())
     if (!isAsExpected) this.#reconciler.request()
   }
 
-  /** Nothing is to be done but to look again later. */
+  /** The only work left is to look again later. */
   #isIdle(known: 'listed' | 'synced'): boolean {
     const isDropDue = known === 'synced' && this.#ledger.keepsLeftovers
     const isDirty = this.#tracker.hasDirty || this.#ledger.hasDirty || this.#vips.hasDirty
@@ -309,14 +309,14 @@ export class IpvsPipeline {
     return Math.min(...looks.map((ms) => ms ?? Infinity), this.#reconciler.nextInMs())
   }
 
-  /** What a reconcile does beside the table: settings that somebody changed, schedulers that somebody loaded. */
+  /** The part of a reconcile outside of the tables: settings that another program changed, and schedulers that became available. */
   async #keepKernel(): Promise<void> {
     const { keepSettings, scheduling } = this.#options
     await keepSettings()
     if (await scheduling.recheck()) this.#tracker.markAll()
   }
 
-  /** False: nothing can be compiled before the kernel could be read. */
+  /** False: nothing can be compiled, as the kernel was never read. */
   async #preparePolicies(isReconcileDue: boolean, known: 'listed' | 'synced'): Promise<boolean> {
     const renewed = await this.#policies.renew()
     if (renewed === 'changed') this.#tracker.markAll()
@@ -329,12 +329,15 @@ export class IpvsPipeline {
     return this.#policies.describe(decided, this.#options.scheduling.settings)
   }
 
-  /** Gives back what it holds, when no run will come any more. Idempotent. */
+  /** Frees its resources, after the last run. Idempotent. */
   async close(): Promise<void> {
     await this.#policies.close()
   }
 
-  /** What lost its mark, or may have one now, is compiled again before it is sent to the kernel. False: nothing is. */
+  /**
+   * Compiles again the service ports that lost their mark, or can have one now, before they are sent to the kernel. False: there
+   * are none.
+   */
   async #renewsMarks(): Promise<boolean> {
     const keys = this.#policies.renewMarks(this.#ledger.foreignMarks)
     if (keys.length === 0) return false
@@ -366,14 +369,14 @@ export class IpvsPipeline {
   }
 
   /**
-   * First of all the real servers of virtual servers that are there, whatever else is to be waited for: endpoints may have changed,
-   * or been left draining, while no agent ran. Then sets and rules, then the other virtual servers and the bindings of VIPs.
+   * First it changes the real servers of existing virtual servers, without waiting for anything else: endpoints may have changed,
+   * or been left draining, while no agent ran. Then come sets and rules, then the other virtual servers and the bindings of VIPs.
    * Unwanted objects are removed last.
    */
   async #applyDirty(pass: Pass, known: 'listed' | 'synced'): Promise<void> {
     const entries = this.#ledger.takeDirty()
     const work: Work = { pass, entries, vips: new Set() }
-    // Also where nothing is sent: an excluded virtual server is given up without a word to the kernel.
+    // Also if nothing is sent: giving up an excluded virtual server needs no operation.
     if (entries.length > 0) this.#reconciler.noteChange()
     const servable = new Set(entries.filter((entry) => this.#policies.isServable(entry)))
     await this.#applier.serve({ ...work, entries: [...servable] })
@@ -387,7 +390,7 @@ export class IpvsPipeline {
     this.#applier.settle(work)
   }
 
-  /** Without those whose VIP is still bound though nothing needs it: their set entries prove that the binding is ours, and stay with it. */
+  /** Leaves out entries whose VIP is still bound without need: their set entries prove that the binding is ours, and stay as long as it. */
   #unbound(entries: readonly Entry[]): readonly Entry[] {
     return entries.filter((entry) => {
       const isLeftBound = 'address' in entry.key && this.#vips.isLeftBound(entry.key.address)
@@ -397,8 +400,8 @@ export class IpvsPipeline {
   }
 
   /**
-   * Virtual servers by mark stand before a frontend leads to their mark. False: it is not known whose a mark is; the pass
-   * ends, and the next one begins with a reconcile.
+   * Makes the virtual servers by mark before a frontend leads to their mark. False: the owner of a mark is unknown; the pass ends,
+   * and the next one begins with a reconcile.
    */
   async #makeMarks({ entries, pass }: Work): Promise<boolean> {
     const marks = this.#ledger.newMarks(entries)
@@ -411,7 +414,7 @@ export class IpvsPipeline {
     return false
   }
 
-  /** A reconcile will tell what is missing. */
+  /** A reconcile will find the missing objects. */
   #failPolicies(pass: Pass): void {
     pass.fail()
     this.#reconciler.requestAfterSurprise()

@@ -43,22 +43,22 @@ export interface IpvsPoliciesOptions {
   readonly clock: Clock
   readonly log: Log
   readonly metrics: FamilyMetrics
-  /** What cannot be programmed now, of both families. */
+  /** Gets the objects that cannot be programmed now, of both families. */
   readonly problems: StateReporter
-  /** What a Service asks for and does not get, of both families. */
+  /** Gets the requests of Services that the mode does not provide, of both families. */
   readonly warnings: StateReporter
   readonly listeners: HealthCheckListeners
 }
 
-/** What of the node the routes are compiled from. */
+/** Settings of the node that routes depend on. */
 type NodeSettings = Omit<IpvsModeSettings, keyof SchedulingSettings>
 
-/** The kernel gives them to an interface itself, and no other machine reaches a node by them. */
+/** The kernel itself gives an interface these addresses, and no other machine reaches the node by them. */
 const notTheNodes = /^(?:127\.|::1$|fe[89ab])/u
 
 /**
- * Whatever of ipvs mode is no virtual server: sets, fixed chains and marks, which make traffic policies what they are in
- * iptables mode; flows that outlive their endpoints, health checks of Services.
+ * The parts of ipvs mode beside virtual servers: sets, fixed chains and marks, which give traffic policies the meaning that they
+ * have in iptables mode; flows that outlive their endpoints; health checks of Services.
  */
 export class IpvsPolicies {
   readonly #options: IpvsPoliciesOptions
@@ -75,9 +75,9 @@ export class IpvsPolicies {
   #machine: readonly IpAddress[] = []
   #isMachineKnown = false
   #node: NodeSettings | undefined
-  /** What `renew` took in last. */
+  /** The facts that `renew` took in last. */
   #facts: NodeFacts | undefined
-  /** Of the last `compile`. */
+  /** The settings of the last `compile`. */
   #settings: { readonly of: SchedulingSettings; readonly all: IpvsModeSettings } | undefined
 
   constructor(options: IpvsPoliciesOptions) {
@@ -106,19 +106,19 @@ export class IpvsPolicies {
     this.#healthChecks = new ServiceHealthChecks(family, options)
   }
 
-  /** The addresses of the machine changed: the next run asks for them. */
+  /** The addresses of the machine changed: the next run reads them. */
   noteAddresses(): void {
     this.#isMachineKnown = false
   }
 
-  /** Whether `renew` may find something new. */
+  /** Whether `renew` may find a change. */
   get isRenewDue(): boolean {
     return !this.#isMachineKnown || this.#options.node.facts !== this.#facts
   }
 
   /**
-   * Takes in what is known of the node. `changed`: all routes are to be compiled anew. `failed`: the machine's addresses
-   * could not be read, and nothing can be compiled.
+   * Takes in the facts about the node. `changed`: all routes are to be compiled again. `failed`: the machine's addresses could not
+   * be read, and nothing can be compiled.
    */
   async renew(): Promise<'same' | 'changed' | 'failed'> {
     if (!(await this.#readAddresses())) return 'failed'
@@ -141,7 +141,7 @@ export class IpvsPolicies {
     return 'changed'
   }
 
-  /** Holds sets and chains of the kernel against what they should be. False: they could not be read. */
+  /** Compares sets and chains of the kernel with the desired ones. False: they could not be read. */
   async read(options: { readonly keepLeftovers: boolean }): Promise<boolean> {
     await this.#chains.compare()
     return await this.#sets.read(options)
@@ -152,22 +152,22 @@ export class IpvsPolicies {
     return this.#table.isAdopted
   }
 
-  /** Rules or sets are to be written, whatever else there is to do. */
+  /** Rules or sets are to be written, even if no other work is due. */
   get isWriteDue(): boolean {
     return this.#chains.isWriteDue || this.#sets.isRetryDue
   }
 
-  /** Whether a set says that a virtual server is ours. */
+  /** Whether a set proves that a virtual server is ours. */
   marksOurs(server: VirtualServerKey): boolean {
     return this.#table.marksOurs(server, (address) => this.#machine.includes(address))
   }
 
-  /** Whether a set says that the address is a VIP. */
+  /** Whether a set names the address as a VIP. */
   marksVip(address: IpAddress): boolean {
     return this.#table.marksVip(address)
   }
 
-  /** What the route wants of IPVS and of the sets; only after `renew`. */
+  /** Compiles the route into virtual servers and set entries; only after `renew`. */
   compile(route: Route, scheduling: SchedulingSettings): readonly DesiredVirtualServer[] {
     this.#gaps.put(route.key, route)
     if (route.protocol === 'UDP') this.#unsettled.set(route.key, route)
@@ -181,7 +181,7 @@ export class IpvsPolicies {
     return compileRoute(route, settings, this.#marks.take(route, frontends))
   }
 
-  /** The kernel objects of the route for people, with the mark that it has; empty before the first `renew`. */
+  /** The kernel objects of the route for people, with its present mark; empty before the first `renew`. */
   describe(route: Route, scheduling: SchedulingSettings): readonly string[] {
     if (this.#node === undefined) return []
     const mark = needsMark(route) ? this.#marks.markOf(route.key) : undefined
@@ -189,14 +189,14 @@ export class IpvsPolicies {
   }
 
   /**
-   * Avoids marks for which somebody else has a virtual server. Returns the service ports that are to be compiled again, as
-   * they have another mark, or may have one now.
+   * Avoids marks for which another program has a virtual server. Returns the service ports to compile again: their mark changed, or
+   * they can have one now.
    */
   renewMarks(foreign: ReadonlySet<number>): readonly ServicePortKey[] {
     return this.#marks.renew(foreign)
   }
 
-  /** There is no such service port any more. */
+  /** The service port was removed. */
   forget(key: ServicePortKey): void {
     this.#gaps.put(key, undefined)
     this.#marks.release(key)
@@ -205,8 +205,8 @@ export class IpvsPolicies {
 
   /**
    * Whether a virtual server of the kernel may be changed before anything else: its Service has endpoints that serve, and clients
-   * reach them by the sets and rules that are there. While these keep the source of packets from outside, an endpoint of another
-   * node would answer past this one.
+   * reach them by the present sets and rules. If these keep the source of packets from outside, an endpoint on another node would
+   * answer directly to the client, past this node.
    */
   isServable(entry: Entry): boolean {
     const { wanted } = entry
@@ -215,16 +215,16 @@ export class IpvsPolicies {
     return !isIn(forbiddingSets) && (isIn(sourceKeepingSets) || !this.#table.keepsSource(entry.key))
   }
 
-  /** Before these virtual servers by mark are made: their entries say that they are ours. False: something is missing. */
+  /** Runs before these virtual servers by mark are made: their set entries prove that they are ours. False: something is missing. */
   async admitMarks(entries: readonly Entry[], pass: Pass): Promise<boolean> {
     this.#want(entries)
     return await this.#sets.add(pass)
   }
 
   /**
-   * Before virtual servers are made, or changed that are not `isServable`: sets, their entries, chains. A Service that loses its last
-   * endpoint is refused before it is not served any more; one that got its first is not refused while chains are written. False:
-   * something is missing.
+   * Writes sets, their entries and chains. Runs before virtual servers are made, or changed without `isServable`. A Service that
+   * loses its last endpoint is refused before IPVS stops serving it; one that got its first endpoint is not refused while chains
+   * are written. False: something is missing.
    */
   async admit(entries: readonly Entry[], pass: Pass): Promise<boolean> {
     this.#want(entries)
@@ -234,7 +234,8 @@ export class IpvsPolicies {
   }
 
   /**
-   * After IPVS has everything: a virtual server that a death leaves behind is known as ours by its entry. `isComplete`: the whole world is in force.
+   * Runs after IPVS has everything: if the process dies before, a set entry still proves that a remaining virtual server is ours.
+   * `isComplete`: all objects are in force.
    */
   async settle(
     entries: readonly Entry[],
@@ -263,12 +264,12 @@ export class IpvsPolicies {
     this.#table.dropLeftovers()
   }
 
-  /** Milliseconds until a set is tried again; undefined: none is refused. */
+  /** Milliseconds until a set is retried; undefined: none is refused. */
   nextInMs(): number | undefined {
     return this.#sets.nextInMs()
   }
 
-  /** Whether rules are not what they were left as; they are due to be written then. The cheap look finds what was added or removed. */
+  /** Whether rules differ from our last write; those are due to be written then. The cheap look finds added and removed rules. */
   async findsOtherRules(look: 'cheap' | 'full'): Promise<boolean> {
     const areDue = look === 'full' ? await this.#chains.compare() : await this.#chains.check()
     if (areDue) this.#cleaner.recheck()
@@ -276,8 +277,8 @@ export class IpvsPolicies {
   }
 
   /**
-   * Whether sets are not what they were left as, or have another number of entries than the kernel acknowledged; undefined: it could
-   * not be asked.
+   * Whether sets differ from our last write, or have another number of entries than the kernel acknowledged; undefined: the kernel
+   * did not answer.
    */
   async findsOtherSets(): Promise<boolean | undefined> {
     return this.#table.isAdopted && (await this.#sets.findsDrift())
@@ -312,7 +313,7 @@ export class IpvsPolicies {
     }
   }
 
-  /** False: they could not be read, and were not read before. */
+  /** False: the addresses could not be read, and were never read before. */
   async #readAddresses(): Promise<boolean> {
     if (this.#isMachineKnown) return true
     const { family, kernel } = this.#options

@@ -1,4 +1,4 @@
-// What the kernel must be able to do, and be set to, before the first sync (kube-proxy's behaviour: spec 3.1).
+// Checks and sets the kernel before the first sync (kube-proxy's behaviour: spec 3.1).
 import type { VipBinding } from '../../config/index.js'
 import { ConfigError } from '../../errors.js'
 import type { Ipset, Ipvs, Links, Routes } from '../../kernel/index.js'
@@ -21,11 +21,14 @@ export interface PrepareOptions {
   readonly scheduler: string
   readonly vipBinding: VipBinding
   readonly settings: IpvsSettings
-  /** The settings of connection tracking, on their way. */
+  /** Resolves when the settings of connection tracking are written. */
   readonly conntrack: Promise<void>
 }
 
-/** Throws what `conntrack` throws, ConfigError where an operator's setting cannot work on this kernel, KernelError where the kernel has no IPVS. */
+/**
+ * Throws the error of `conntrack`, ConfigError if an operator's setting cannot work on this kernel, KernelError if the kernel has
+ * no IPVS.
+ */
 export async function prepareKernel(options: PrepareOptions): Promise<void> {
   const { kernel, scheduler, vipBinding, settings, conntrack } = options
   await inOrder([
@@ -33,14 +36,14 @@ export async function prepareKernel(options: PrepareOptions): Promise<void> {
     checkScheduler(kernel.ipvs, scheduler),
     checkSetTypes(kernel.ipset, setKeys.map(setSpec)),
   ])
-  // Only then: it stays, and a node where the mode cannot run has no use for it.
+  // After the checks: the device stays, and a node that cannot run the mode has no use for it.
   const dummy = await ensureDummyDevice(kernel.links)
   if (typeof dummy === 'string' && vipBinding === 'addresses')
     throw new ConfigError('vip-binding', dummyAdvice(dummy, vipBinding))
   await settings.ensure()
 }
 
-/** A scheduler that a virtual server uses works; another one is tried. */
+/** A scheduler that a virtual server uses is available. Any other one is probed. */
 async function checkScheduler(ipvs: Ipvs, scheduler: string): Promise<void> {
   for (const family of ['ipv4', 'ipv6'] as const)
     if ((await schedulersInUse(ipvs, family)).has(scheduler)) return

@@ -24,7 +24,7 @@ export interface ReconcilerOptions {
   readonly log: Log
   readonly metrics: FamilyMetrics
   readonly problems: StateReporter
-  /** What the operator should know about the place of the VIPs; shared by the families. */
+  /** Gets hints for the operator about the place of the VIPs; shared by the families. */
   readonly hints: StateReporter
   readonly ledger: IpvsLedger
   readonly vips: VipTable
@@ -40,18 +40,18 @@ interface KernelState {
 const maxDelayMs = 30_000
 
 /**
- * Reads the kernel and holds it against the ledger: at start (adoption), every sync period, when asked, and after a
- * surprise, which is an answer that contradicts the ledger or was lost. The only work that grows with what exists.
+ * Reads the kernel and compares it with the ledger: at start (adoption), every sync period, on request, and after a surprise, which
+ * is an answer that contradicts the ledger or was lost. This is the only work that grows with the number of objects.
  */
 export class Reconciler {
   readonly #options: ReconcilerOptions
   readonly #questions: KernelQuestions
   #isAdopted = false
   #nextMs = -Infinity
-  /** Passes in a row that met a surprise or a kernel that could not be read. */
+  /** Number of consecutive passes that met a surprise or a kernel that could not be read. */
   #surprises = 0
   #isSurprised = false
-  /** The last reading, when it had exactly the objects of the ledger and nothing was applied since. */
+  /** The last reading, if it had exactly the objects of the ledger and nothing was applied since. */
   #inOrder: KernelState | undefined
 
   constructor(options: ReconcilerOptions) {
@@ -59,7 +59,7 @@ export class Reconciler {
     this.#questions = new KernelQuestions(options)
   }
 
-  /** False before the kernel was read once: nothing may be applied. */
+  /** False before the first reading of the kernel: nothing may be applied. */
   get isAdopted(): boolean {
     return this.#isAdopted
   }
@@ -76,7 +76,7 @@ export class Reconciler {
     this.#nextMs = Math.min(this.#nextMs, this.#options.clock.now())
   }
 
-  /** At once the first time; a surprise that repeats itself waits longer each time. */
+  /** Requests a reconcile, the first time at once. Repeated surprises wait longer each time. */
   requestAfterSurprise(): void {
     if (this.#isSurprised) return
     this.#isSurprised = true
@@ -85,18 +85,18 @@ export class Reconciler {
     this.#nextMs = Math.min(this.#nextMs, this.#options.clock.now() + delayMs)
   }
 
-  /** Something is applied: what was read last is not what is there. */
+  /** An operation is applied: the last reading does not show the kernel's state any more. */
   noteChange(): void {
     this.#inOrder = undefined
   }
 
-  /** Ends a pass: without a surprise the next one is a first one again. */
+  /** Ends a pass. After a pass without a surprise, the next surprise counts as a first one again. */
   endPass(): void {
     if (!this.#isSurprised) this.#surprises = 0
     this.#isSurprised = false
   }
 
-  /** False: the kernel could not be read; it is tried again with back-off. */
+  /** False: the kernel could not be read; a retry follows with back-off. */
   async run(options: AdoptOptions & Pick<VipReading, 'isMarkedVip'>): Promise<boolean> {
     const { clock, ledger, syncPeriodMs, vips } = this.#options
     this.#nextMs = clock.now() + syncPeriodMs
@@ -109,11 +109,11 @@ export class Reconciler {
       return false
     }
     if (this.#inOrder !== undefined && isSame(this.#inOrder, state)) return true
-    // Bindings first: they say which unknown virtual servers are ours.
+    // Bindings come first: they show which unknown virtual servers are ours.
     const bindings = vips.adopt({ ...state, isMarkedVip: options.isMarkedVip })
     const drift = new Map([...bindings, ...ledger.adopt(state.table, options)])
     this.#tell(state.table, drift)
-    // A route that nothing but a need proves is ours from the second reading on: what needs it was not known at the first.
+    // A route whose only proof is a holder is ours from the second reading on: its holder was not known at the first.
     const isFirst = !this.#isAdopted
     this.#isAdopted = true
     const isAllOurs = ledger.acknowledgedCount === ledger.expectedCount && !options.keepLeftovers
@@ -142,7 +142,7 @@ export class Reconciler {
     }
   }
 
-  /** At start a difference is what happened while we were away; later somebody made it. */
+  /** At start a difference arose while no agent ran; later another program made it. */
   #tell(table: IpvsDump, drift: Drift): void {
     const { family, ledger, log, metrics } = this.#options
     const ipFamily = logFamily(family)

@@ -1,4 +1,4 @@
-// Whether the kernel has a scheduler shows when a virtual server is to use it: that loads the scheduler's module.
+// Probes for schedulers. A virtual server that is to use a scheduler makes the kernel load the scheduler's module.
 import { type IpAddress, type IpFamily, parseIpAddress } from '../../address.js'
 import { BugError, isExists, isNotFound, type KernelError } from '../../errors.js'
 import {
@@ -9,10 +9,10 @@ import {
   VirtualServerCursor,
 } from '../../kernel/index.js'
 
-/** For documentation (TEST-NET-2 as kube-proxy's probe, RFC 3849): no Service can have them. */
+/** Documentation addresses (TEST-NET-2 as in kube-proxy's probe, RFC 3849): no Service can have them. */
 const probeAddresses: Readonly<Record<IpFamily, string>> = { ipv4: '198.51.100.0', ipv6: '2001:db8::' }
 
-/** The schedulers of the virtual servers that are there: these need no probe, which is a write. Throws KernelError. */
+/** The schedulers of existing virtual servers. They need no probe, which is a write. Throws KernelError. */
 export async function schedulersInUse(ipvs: Ipvs, family: IpFamily): Promise<ReadonlySet<string>> {
   const servers = new VirtualServerCursor((await ipvs.dump(family)).virtualServers)
   const schedulers = new Set<string>()
@@ -20,24 +20,24 @@ export async function schedulersInUse(ipvs: Ipvs, family: IpFamily): Promise<Rea
   return schedulers
 }
 
-/** False: the kernel does not have it. Throws KernelError for any other failure; then the probe may be there still. */
+/** False: the kernel does not have the scheduler. Throws KernelError for any other failure; then the probe may still exist. */
 export async function hasScheduler(ipvs: Ipvs, family: IpFamily, scheduler: string): Promise<boolean> {
   const first = await tryScheduler(ipvs, family, scheduler)
-  // A probe that died left its server behind; the first try removed it.
+  // A process that died during a probe left its server behind. The first try removed that server.
   const error = first !== undefined && isExists(first) ? await tryScheduler(ipvs, family, scheduler) : first
   if (error === undefined) return true
   if (error.code === 'ENOENT') return false
   throw error
 }
 
-/** Removes a probe that may be there still. Throws KernelError. */
+/** Removes a probe that may still exist. Throws KernelError. */
 export async function removeProbe(ipvs: Ipvs, family: IpFamily): Promise<void> {
   const outcome = await ipvs.apply([{ op: 'remove-virtual-server', server: probeServer(family) }])
   const error = failureAt(outcome, 0)
   if (error !== undefined && !isNotFound(error)) throw error
 }
 
-/** Resolves with what the kernel says against adding the probe. Throws KernelError when it may be there still. */
+/** Resolves with the kernel's refusal of the probe. Throws KernelError when the probe may still exist. */
 async function tryScheduler(
   ipvs: Ipvs,
   family: IpFamily,

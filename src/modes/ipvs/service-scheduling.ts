@@ -1,4 +1,4 @@
-// What Services of one family ask of the scheduler by annotation: whether the kernel has it, and what they do not get.
+// The scheduling requests of Services of one family: whether the kernel has the scheduler, and which requests are not met.
 import type { IpFamily } from '../../address.js'
 import { isSchedulerName, type Scheduling } from '../../config/index.js'
 import { orRefusal } from '../../engine/index.js'
@@ -13,26 +13,26 @@ import { hasScheduler, removeProbe, schedulersInUse } from './scheduler-probe.js
 export interface ServiceSchedulingOptions {
   readonly family: IpFamily
   readonly ipvs: Ipvs
-  /** Of Services that do not ask; the kernel has that scheduler. */
+  /** The scheduling of Services without a request; the kernel has its scheduler. */
   readonly scheduling: Scheduling
-  /** What a Service asks for and does not get, of both families. */
+  /** Gets the requests of Services that the mode does not provide, of both families. */
   readonly warnings: StateReporter
 }
 
 /**
- * Schedulers that the kernel has, as far as Services asked for them. A kernel that does not answer is asked again next time; until then
- * the virtual servers show what it has.
+ * The requested schedulers that the kernel has. A kernel that does not answer is asked again next time. Until then the existing
+ * virtual servers show which schedulers it has.
  */
 export class ServiceScheduling {
   readonly settings: SchedulingSettings
   readonly #options: ServiceSchedulingOptions
-  /** Schedulers that the kernel has; undefined: it was not asked yet. */
+  /** Schedulers that the kernel has; undefined: not read yet. */
   #present: Set<string> | undefined
   readonly #missing = new Set<string>()
-  /** Service ports that do not get all that they ask for, with their Services. */
+  /** Service ports with an unmet request, and their Services. */
   readonly #unmet = new Map<ServicePortKey, string>()
 
-  /** A probe may have stayed in the kernel. */
+  /** The kernel may still have a probe. */
   #mayHaveProbe = false
 
   constructor(options: ServiceSchedulingOptions) {
@@ -40,12 +40,12 @@ export class ServiceScheduling {
     this.settings = { ...options.scheduling, missing: this.#missing }
   }
 
-  /** Whether `settle` has something to do for the route: hardly ever. */
+  /** Whether `settle` has work for the route. This is rare. */
   concerns(route: Route): boolean {
     return asksForScheduling(route) || this.#unmet.has(route.key)
   }
 
-  /** Before the route is compiled: finds out whether the kernel has its scheduler, and tells what it does not get. */
+  /** Runs before the route is compiled: probes for its scheduler, and reports its unmet requests. */
   async settle(route: Route): Promise<void> {
     const { scheduler = '' } = route.scheduling
     if (isSchedulerName(scheduler)) await this.#learn(scheduler)
@@ -59,7 +59,7 @@ export class ServiceScheduling {
     this.#options.warnings.report(`scheduling of ${service}`, problem)
   }
 
-  /** The service port has gone. */
+  /** The service port was removed. */
   forget(key: ServicePortKey): void {
     const service = this.#unmet.get(key)
     if (service === undefined) return
@@ -67,7 +67,7 @@ export class ServiceScheduling {
     this.#options.warnings.forget(`scheduling of ${service}`)
   }
 
-  /** Looks again for schedulers that were missing: somebody may have loaded them. Resolves with whether one has come. */
+  /** Probes again for schedulers that were missing: their module may be loaded now. Resolves with whether one became available. */
   async recheck(): Promise<boolean> {
     const { family, ipvs } = this.#options
     if (this.#mayHaveProbe) {

@@ -1,20 +1,23 @@
-// Whether the kernel has the types of sets that ipvs mode needs shows when one is made: that loads the type's module.
+// Probes for the types of sets that ipvs mode needs. A set that is made makes the kernel load the type's module.
 import type { KernelError } from '../../errors.js'
 import type { Ipset, IpsetHeader, IpsetOp, IpsetSettings, IpsetType } from '../../kernel/index.js'
 
-/** The smallest that a kernel makes. */
+/** The smallest set that a kernel makes. */
 const probeSize = { family: 'ipv4', maxElements: 64, hashSize: 64, hasComments: false } as const
 
-/** Names of the sets that are made for a try; a number follows. */
+/** Prefix of the names of probes; a number follows. */
 const probePrefix = 'viaduct-probe-'
 const probeName = /^viaduct-probe-\d+$/u
 
-/** A probe that a kill left behind: it is empty, and no rule refers to it. */
+/** Whether the set is a probe that a killed process left: it is empty, and no rule refers to it. */
 export function isLeftProbe({ name, elements, references }: IpsetHeader): boolean {
   return probeName.test(name) && elements === 0 && references === 0
 }
 
-/** A type that a set has works; the others are tried. Probes that a kill left are removed. Throws KernelError where the kernel lacks one, or ipset altogether. */
+/**
+ * A type that a set has is available; the others are probed. Removes probes that a killed process left. Throws KernelError if the
+ * kernel lacks a type, or ipset.
+ */
 export async function checkSetTypes(
   ipset: Ipset,
   wanted: readonly { readonly type: IpsetType; readonly hasMarks?: boolean }[],
@@ -43,7 +46,7 @@ export async function checkSetTypes(
   if (failure !== undefined) throw failure.error
 }
 
-/** The kernel has no ipset, or not a type of set. */
+/** The kernel has no ipset, or lacks a type of set. */
 export function isWithoutIpset({ subsystem, code }: KernelError): boolean {
   return subsystem === 'ipset' && (code === 'EPROTONOSUPPORT' || code === 'IPSET_ERR_FIND_TYPE')
 }

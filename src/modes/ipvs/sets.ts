@@ -34,8 +34,8 @@ export interface IpvsSetsOptions {
 const restrictingSets: ReadonlySet<SetKey> = new Set([...forbiddingSets, ...sourceKeepingSets])
 
 /**
- * Brings the sets of one family to what the table says. A set that the kernel refuses, or entries of it, stop nothing else: they
- * are named, counted and tried again with back-off.
+ * Brings the sets of one family to the state of the table. If the kernel refuses a set or some of its entries, the others are still
+ * written. Refused sets are reported by name, counted, and retried with back-off.
  */
 export class IpvsSets {
   readonly #options: IpvsSetsOptions
@@ -49,7 +49,7 @@ export class IpvsSets {
     this.#questions = new KernelQuestions(options)
   }
 
-  /** Holds the kernel against the table. False: it could not be read. */
+  /** Compares the kernel with the table. False: it could not be read. */
   async read(options: { readonly keepLeftovers: boolean }): Promise<boolean> {
     const { table } = this.#options
     const wasAdopted = table.isAdopted
@@ -60,7 +60,7 @@ export class IpvsSets {
     return true
   }
 
-  /** Makes sets, and adds what is wanted. False: the sets are to be read before it can go on. */
+  /** Makes sets, and adds desired entries. False: the sets must be read before it can continue. */
   async add(pass: Pass): Promise<boolean> {
     const { table } = this.#options
     for (const set of this.#retries.due()) table.retry(set)
@@ -71,12 +71,12 @@ export class IpvsSets {
     return isSent && !table.isStale
   }
 
-  /** Deletes of what is not wanted the entries that keep clients from servers. False: a batch could not be sent. */
+  /** Deletes unwanted entries that keep clients from servers. False: a batch could not be sent. */
   async permit(pass: Pass): Promise<boolean> {
     return await this.#applyAll(pass, () => this.#options.table.planDeletes(restrictingSets))
   }
 
-  /** Deletes what is not wanted, and so ends a pass. False: the sets are to be read before it can go on. */
+  /** Deletes all unwanted entries, which ends a pass. False: the sets must be read before it can continue. */
   async discard(pass: Pass): Promise<boolean> {
     const { table } = this.#options
     const isSent = await this.#applyAll(pass, () => table.planDeletes())
@@ -87,22 +87,22 @@ export class IpvsSets {
     return true
   }
 
-  /** What of the sets is not as it should be while the kernel refuses it. */
+  /** The sets that are missing or lack entries, as the kernel refuses them. */
   get gaps(): UnfitSets {
     return this.#options.table.gaps
   }
 
-  /** Whether `add` has something to try again. */
+  /** Whether `add` has a retry that is due. */
   get isRetryDue(): boolean {
     return this.#retries.nextInMs() === 0
   }
 
-  /** Milliseconds until then; undefined: nothing is refused. */
+  /** Milliseconds until the next retry; undefined: nothing is refused. */
   nextInMs(): number | undefined {
     return this.#retries.nextInMs()
   }
 
-  /** Destroys kube-proxy's sets that this mode has no use for; no rule refers to them any more. */
+  /** Destroys kube-proxy's sets that this mode does not use; no rule refers to them any more. */
   async destroyFormer(): Promise<void> {
     if (!this.#ownsFormer) return
     const { family, ipset } = this.#options
@@ -112,13 +112,13 @@ export class IpvsSets {
         ({ name, references }) => names.has(name) && references === 0,
       )
       const outcome = await ipset.apply(present.map(({ name }) => ({ op: 'destroy-set', name }) as const))
-      // Somebody may have listed one just then: the next sync tries again.
+      // Another program may list a set at this moment: the next sync tries again.
       return outcome.failures.length === 0
     })
     if (isDone === true) this.#ownsFormer = false
   }
 
-  /** Whether the kernel's sets, and their numbers of entries, are not what they were left as; undefined: it could not be asked. */
+  /** Whether the kernel's sets, or their numbers of entries, differ from our last write; undefined: the kernel did not answer. */
   async findsDrift(): Promise<boolean | undefined> {
     const { ipset, table } = this.#options
     const headers = await this.#ask('read', async () => await ipset.sets())
@@ -151,7 +151,7 @@ export class IpvsSets {
     for (const set of table.troubles) {
       if (set.trouble === undefined) continue
       const { error } = set.trouble
-      // Reported after additions and again after deletions; each attempt counts once.
+      // The problem is reported after additions and again after deletions. Each attempt counts once.
       if (this.#retries.fail(set)) metrics.kernelError(error.operation, error.code)
       const fields = { ipFamily: logFamily(family), set: set.name, code: error.code }
       problems.report(problemOf(set), { text: `${logFamily(family)} ${describeTrouble(set)}`, fields })
@@ -175,19 +175,19 @@ function problemOf({ name }: SetState): string {
   return `set ${name}`
 }
 
-/** `set NAME: what of it is not as it should be: what the kernel says`. */
+/** `set NAME: the problem: the kernel's message`. */
 function describeTrouble({ name, need, foreignType, capacity, trouble }: SetState): string {
   const count = trouble?.entries ?? 0
   const of: Readonly<Record<SetState['need'], string>> = {
     create: 'it cannot be made, and its entries wait',
-    replace: `somebody's ${foreignType} has its name and does not go, so that its entries wait`,
+    replace: `another program's ${foreignType} has its name and cannot be removed, so its entries wait`,
     exchange: `it cannot be exchanged for one with room for more than ${capacity} entries, and the others wait`,
     nothing: `${count} of its entries are refused`,
   }
   return `set ${name}: ${of[need]}: ${trouble?.error.message}`
 }
 
-/** The sets of the table as the kernel has them. Throws KernelError. */
+/** The table's sets in the kernel. Throws KernelError. */
 export async function dumpSets(ipset: Ipset, table: IpsetTable): Promise<ReadonlyMap<SetKey, DumpedSet>> {
   const headers = new Map((await ipset.sets()).map((header) => [header.name, header]))
   const dumped = new Map<SetKey, DumpedSet>()
@@ -200,7 +200,7 @@ export async function dumpSets(ipset: Ipset, table: IpsetTable): Promise<Readonl
   return dumped
 }
 
-/** kube-proxy's that the mode does without, and what a death in the middle of a change may have left. */
+/** Names of kube-proxy's sets that the mode does not use, and of sets that a process may leave if it dies during a change. */
 function formerNames(family: IpFamily): readonly string[] {
   return [...formerSets.map((name) => familySetName(name, family)), standInName(family)]
 }

@@ -1,4 +1,4 @@
-// The settings of the kernel that ipvs mode needs (kube-proxy's behaviour: spec 3.1), at start and after somebody changed them.
+// The kernel settings that ipvs mode needs (kube-proxy's behaviour: spec 3.1), at start and after another program changed them.
 import type { IpvsConfig } from '../../config/index.js'
 import { KernelError } from '../../errors.js'
 import type { Ipvs, IpvsTimeouts, Sysctl } from '../../kernel/index.js'
@@ -21,16 +21,16 @@ export interface IpvsSettingsOptions {
 }
 
 interface Setting extends KernelSetting {
-  /** Only for kernels before this release: major, minor. */
+  /** Applies only to kernels before this release: major, minor. */
   readonly before?: readonly [number, number]
-  /** The flag that leaves it alone. */
+  /** The flag that leaves the setting unchanged. */
   readonly off?: string
 }
 
 const always: readonly Setting[] = [
   { path: 'net/ipv4/vs/conntrack', value: 1 },
-  // Before Linux 5.9 a client port that came back waited a second for a new connection unless this was 0 (kubernetes
-  // issue 81775); from 5.9 on the kernel does it right, and 0 would do harm. The setting itself looks the same in both.
+  // Before Linux 5.9 a reused client port waited a second for a new connection unless this was 0 (kubernetes issue 81775). From 5.9
+  // on the kernel handles it correctly, and 0 would do harm. The setting itself looks the same in both.
   { path: 'net/ipv4/vs/conn_reuse_mode', value: 0, before: [5, 9] },
   { path: 'net/ipv4/vs/expire_nodest_conn', value: 1 },
   { path: 'net/ipv4/vs/expire_quiescent_template', value: 1 },
@@ -42,7 +42,7 @@ const strictARP: readonly Setting[] = [
   { path: 'net/ipv4/conf/all/arp_announce', value: 2, off: '--ipvs-strict-arp=false' },
 ]
 
-/** A setting that cannot be written is reported once, and stops nothing: another program may own it. */
+/** A setting that cannot be written is reported once, and the others are still written: another program may own it. */
 export class IpvsSettings {
   readonly #options: IpvsSettingsOptions
   readonly #settings: readonly Setting[]
@@ -65,7 +65,7 @@ export class IpvsSettings {
     })
   }
 
-  /** Writes what differs. Resolves with how many did; never throws KernelError. */
+  /** Writes the settings that differ. Resolves with their number; never throws KernelError. */
   async ensure(): Promise<number> {
     const outcomes: SettingOutcome[] = []
     for (const setting of this.#settings) outcomes.push(await this.#ensure(setting))
@@ -87,7 +87,7 @@ export class IpvsSettings {
     return outcome
   }
 
-  /** F-112: all three in one; 0 keeps what the kernel has. */
+  /** F-112: one call sets all three; 0 keeps the kernel's value. */
   async #ensureTimeouts(): Promise<SettingOutcome> {
     const { config, kernel, log } = this.#options
     const wanted = {

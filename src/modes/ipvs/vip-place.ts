@@ -1,4 +1,4 @@
-// Where the VIPs of a family are bound: lo, the dummy device, and the node's own address.
+// The devices and the source address for the VIPs of a family: lo, the dummy device, and the node's own address.
 import { type IpAddress, familyOf } from '../../address.js'
 import type { VipBinding } from '../../config/index.js'
 import { KernelError, isExists } from '../../errors.js'
@@ -7,7 +7,7 @@ import type { VipPlace } from './tables/vip.js'
 import { includesAddress } from './tables/packed-bindings.js'
 import { dummyDeviceName } from '../../host/index.js'
 
-/** Why there is no dummy device of ours: the kernel has none at all, or a device of another kind has its name. */
+/** The reason why there is no dummy device of ours: the kernel has none at all, or a device of another kind has its name. */
 export type DummyProblem = 'no-module' | 'name-taken'
 
 /** Finds the dummy device, or creates it. */
@@ -19,14 +19,14 @@ export async function ensureDummyDevice(links: Links): Promise<Link | DummyProbl
   } catch (error) {
     if (!(error instanceof KernelError)) throw error
     if (error.code === 'EOPNOTSUPP') return 'no-module'
-    // The other family's pipeline was faster.
+    // The pipeline of the other family created it meanwhile.
     const other = isExists(error) ? await findDummyDevice(links) : undefined
     if (other === undefined) throw error
     return other
   }
 }
 
-/** undefined: there is none, or what has its name is no dummy device, and so not ours. */
+/** undefined: there is no device of this name, or it is no dummy device, and so not ours. */
 export async function findDummyDevice(links: Links): Promise<Link | undefined> {
   const present = await links.find(dummyDeviceName)
   return present !== undefined && isOurs(present) ? present : undefined
@@ -36,14 +36,14 @@ function isOurs({ kind }: Link): boolean {
   return kind === 'dummy'
 }
 
-/** What `findVipPlace` found, and what the operator should know about it. */
+/** The result of `findVipPlace`, with a hint for the operator. */
 export interface FoundPlace {
   readonly place: VipPlace
-  /** The node's address is known, but no interface carries it. */
+  /** The node's address is known, but no interface has it. */
   readonly isNodeIpForeign: boolean
 }
 
-/** Asks the kernel; throws KernelError when it could not be asked. */
+/** Reads the kernel; throws KernelError when it does not answer. */
 export async function findVipPlace(
   kernel: { readonly links: Links; readonly routes: Routes },
   dummy: Link | undefined,
@@ -69,7 +69,7 @@ async function isLocalAddress(routes: Routes, address: IpAddress, dummy: Link | 
   return includesAddress(await routes.dumpAddresses(familyOf(address)), address, dummy?.index)
 }
 
-/** What an operator can do where there is no dummy device of ours. */
+/** Advice for an operator whose node has no dummy device of ours. */
 export function dummyAdvice(problem: DummyProblem, binding: VipBinding): string {
   const [trouble, remedy] =
     problem === 'no-module'

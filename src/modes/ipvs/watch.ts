@@ -5,7 +5,7 @@ import type { Log } from '../../log.js'
 import { setPrefix } from './compile/sets.js'
 import type { IpvsPipeline } from './pipeline.js'
 
-/** So long the same virtual servers of a large table are watched. */
+/** Time for which the same virtual servers of a large table are watched. */
 const turnMs = 10_000
 
 export interface IpvsWatchOptions {

@@ -1,20 +1,20 @@
-// What kube-proxy's nftables mode leaves behind: a table of each family (F-101, F-102).
+// Clean-up of kube-proxy's nftables mode, which has one table in each family (F-101, F-102).
 import type { IpFamily } from '../../address.js'
 import { KernelError } from '../../errors.js'
 import type { NftChains } from '../../kernel/index.js'
 import { logFamily } from '../../engine/index.js'
 
 const families = ['ipv4', 'ipv6'] as const
-/** In the families `ip` and `ip6`; the name is kube-proxy's. */
+/** The table's name in kube-proxy, in the families `ip` and `ip6`. */
 const table = 'kube-proxy'
 
 export interface NftCleanUp {
-  /** Families whose table was there, and is gone. */
+  /** Families whose table existed and was removed. */
   readonly removed: readonly IpFamily[]
   readonly failures: readonly KernelError[]
 }
 
-/** Removes them with all that is in them, each whatever becomes of the other. */
+/** Removes the tables with their content. A failure in one family does not stop the other. */
 export async function cleanUpNft(nftChains: NftChains): Promise<NftCleanUp> {
   const removed: IpFamily[] = []
   const failures: KernelError[] = []
@@ -29,7 +29,7 @@ export async function cleanUpNft(nftChains: NftChains): Promise<NftCleanUp> {
   return { removed, failures }
 }
 
-/** Of at least one: `removed the table kube-proxy of nf_tables in IPv4 and IPv6`. */
+/** `removed the table kube-proxy of nf_tables in IPv4 and IPv6`, for at least one family. */
 export function describeCleanedNft(removed: readonly IpFamily[]): string {
   return `removed the table ${table} of nf_tables in ${removed.map(logFamily).join(' and ')}`
 }

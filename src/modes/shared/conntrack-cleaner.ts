@@ -12,7 +12,7 @@ import { UdpFrontends, type UdpRoute } from './udp-frontends.js'
 export interface ConntrackCleanerOptions {
   readonly family: IpFamily
   readonly conntrack: Conntrack
-  /** The addresses of this machine that serve node ports; asked for while flows to node ports are looked at. May reject with KernelError. */
+  /** The addresses of this machine that serve node ports. Called while flows to node ports are checked. May reject with KernelError. */
   readonly nodePortAddresses: () => Promise<readonly IpAddress[]>
   readonly clock: Clock
   readonly metrics: FamilyMetrics
@@ -21,10 +21,11 @@ export interface ConntrackCleanerOptions {
 }
 
 /**
- * Ends UDP flows that lead to an endpoint that is gone, or that serves no longer while others do: a client that keeps sending
- * would renew its flow for ever. Flows of endpoints that are merely not ready stay while no endpoint serves: no other endpoint could serve
- * them better, and the endpoint may be ready again soon. Beyond kube-proxy (F-071), flows also end with the last endpoint of a
- * Service, with the Service and with a frontend that it loses. TCP and SCTP end by themselves and are never touched.
+ * Deletes UDP flows to an endpoint that was removed, or that stopped serving while others serve. Without this, a client that keeps
+ * sending would renew its flow for ever. Flows to endpoints that are only not ready stay while no endpoint serves: no other
+ * endpoint could serve them better, and the endpoint may soon be ready again. Beyond kube-proxy (F-071), flows also end with the
+ * last endpoint of a Service, with the Service, and with a frontend that it loses. TCP and SCTP flows end by themselves and are
+ * never deleted.
  */
 export class ConntrackCleaner {
   readonly #options: ConntrackCleanerOptions
@@ -32,7 +33,7 @@ export class ConntrackCleaner {
   readonly #frontends = new UdpFrontends()
   /** Frontends whose flows are still to be checked, by name. */
   #pending = new Map<string, Frontend>()
-  /** What was there before us is not known: the first time, everything is looked at. */
+  /** The flows that existed before the start are unknown: the first call checks all frontends. */
   #isAllPending = true
 
   constructor(options: ConntrackCleanerOptions) {
@@ -40,15 +41,15 @@ export class ConntrackCleaner {
     this.#questions = new KernelQuestions(options)
   }
 
-  /** Somebody took rules away for a while: the next clean() looks at every frontend. */
+  /** Another program removed rules for a while: the next clean() checks every frontend. */
   recheck(): void {
     this.#isAllPending = true
   }
 
   /**
-   * To be called when the kernel has taken all of these changes, and not before: a flow that is deleted while the old rules
-   * are in force comes back. Undefined: the route is gone. What could not be cleaned is tried again by the next call, which
-   * may be one without changes. Rejects only for what is no KernelError.
+   * Call it only after the kernel has taken all of these changes: a flow that is deleted while the old rules are in force comes
+   * back. Undefined: the route was removed. The next call, even one without changes, retries the frontends that could not be
+   * cleaned. Rejects only with errors other than KernelError.
    */
   async clean(changes: Iterable<readonly [ServicePortKey, UdpRoute | undefined]>): Promise<void> {
     for (const [key, route] of changes) this.#remember(this.#frontends.set(key, route))

@@ -7,7 +7,7 @@ import type { ClaimConflict } from '../../routing/index.js'
 /** `frontend`: its name, such as `tcp 10.96.0.1:80`. */
 export type ConflictReport = ClaimConflict & { readonly family: IpFamily; readonly frontend: string }
 
-/** Reports that a service port does not have a frontend that it claims, or that the conflict ended (docs/adr/0007). */
+/** Reports that a service port does not get a frontend that it claims, or that the conflict ended (docs/adr/0007). */
 export function reportConflict(problems: StateReporter, conflict: ConflictReport): void {
   const { family, frontend, loser, winner } = conflict
   const key = `${family} ${frontend} of ${loser}`

@@ -3,30 +3,30 @@ import type { Route } from '../../routing/index.js'
 
 type Policy = 'internal' | 'external'
 
-/** Services of traffic policy Local with a port whose endpoints are all on other nodes (kube-proxy's no_local_endpoints metric). */
+/** Services of traffic policy Local that have a port whose endpoints are all on other nodes (kube-proxy's no_local_endpoints metric). */
 export class LocalPolicyGaps {
   readonly #gaps: Readonly<Record<Policy, Gaps>> = { internal: new Gaps(), external: new Gaps() }
 
-  /** undefined: there is no such service port any more. */
+  /** undefined: the service port was removed. */
   put(key: ServicePortKey, route: Route | undefined): void {
     const isGap = route !== undefined && route.hasEndpoints && route.localBackends.length === 0
     this.#gaps.internal.set(key, isGap && route.isInternalLocal ? route.service : undefined)
     this.#gaps.external.set(key, isGap && route.isExternalLocal ? route.service : undefined)
   }
 
-  /** Each Service once, however many of its ports are concerned. */
+  /** Counts each Service once, regardless of the number of its ports. */
   count(policy: Policy): number {
     return this.#gaps[policy].services
   }
 }
 
-/** Of one policy. */
+/** The Services and ports for one policy. */
 class Gaps {
   readonly #serviceOf = new Map<ServicePortKey, string>()
   /** How many ports of each Service are in `#serviceOf`. */
   readonly #portCounts = new Map<string, number>()
 
-  /** `service`: the one that the port is of; undefined: the port has no gap. */
+  /** `service`: the Service of the port; undefined: the port has no gap. */
   set(key: ServicePortKey, service: string | undefined): void {
     const former = this.#serviceOf.get(key)
     if (former === service) return

@@ -4,7 +4,7 @@ import { type HealthCheckListeners, logFamily } from '../../engine/index.js'
 
 type Checks = Parameters<HealthCheckListeners['sync']>[0]
 
-/** Keeps the listeners for health checks of Services, and tells which could not be opened. */
+/** Keeps the listeners for health checks of Services, and reports those that could not be opened. */
 export class ServiceHealthChecks {
   readonly #family: IpFamily
   readonly #listeners: HealthCheckListeners

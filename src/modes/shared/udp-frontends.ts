@@ -1,10 +1,10 @@
-// Which frontends of UDP services there are, and whose flows a change of a route leaves behind. Pure.
+// The frontends of UDP services, and those whose flows may be wrong after a change of a route. Pure.
 import { formatEndpoint } from '../../address.js'
 import type { ConntrackFrontend } from '../../kernel/index.js'
 import type { ServicePortKey } from '../../model/index.js'
 import { addressOf, type Frontend, FrontendOwners, frontendsOf, type Route } from '../../routing/index.js'
 
-/** What the clean-up of flows needs to know of a route. */
+/** The properties of a route that the clean-up of flows uses. */
 export type UdpRoute = Pick<Route, 'service' | 'flowBackends'> & Parameters<typeof frontendsOf>[0]
 
 interface Wanted {
@@ -34,7 +34,7 @@ export class UdpFrontends {
     return Array.from(this.#owners.owned(), ({ frontend }) => frontend)
   }
 
-  /** The frontend with the backends that its flows may lead to; none if no route claims it. */
+  /** The frontend with the backends that its flows may lead to; no backends if no route claims it. */
   flowsOf(frontend: Frontend): ConntrackFrontend {
     const backends = this.#owners.wantedOf(frontend)[0]?.flowBackends ?? []
     return { protocol: 'udp', address: addressOf(frontend), port: frontend.port, backends }
@@ -48,8 +48,8 @@ function wantedOf(route: UdpRoute | undefined): readonly Wanted[] {
 }
 
 /**
- * Whether a flow of the frontend may lead to a wrong endpoint. Undefined: no route claims the frontend. A frontend that is new,
- * or whose first endpoint has come, may have flows that are not translated at all, and so never meet an endpoint.
+ * Whether a flow of the frontend may lead to a wrong endpoint. Undefined: no route claims the frontend. A new frontend, or one that
+ * got its first endpoint, may have flows without address translation, which never reach an endpoint.
  */
 function leavesFlows(before: Wanted | undefined, after: Wanted | undefined): boolean {
   if (before === undefined || after === undefined) return true

@@ -1,18 +1,18 @@
 import type { Clock } from '../../clock.js'
 
 /**
- * A comparison that an unlock asks for waits for so many times the duration of the last one: where tools run all the time, comparisons
- * take 2 % of it.
+ * A comparison that an unlock requests waits for this multiple of the duration of the last one. If tools run all the time,
+ * comparisons take 2 % of the time.
  */
 const restFactor = 50
 
 /**
- * When one family's tables are compared because another program let go of their lock: nothing else tells of rules that it replaced by
- * others of the same size. The first unlock after a quiet time asks for a comparison at once.
+ * The times at which one family's tables are compared because another program released their lock. No other sign shows that a
+ * program replaced rules by others of the same size. The first unlock after a quiet time requests a comparison at once.
  */
 export class UnlockTimes {
   readonly #clock: Pick<Clock, 'now'>
-  /** Since the last comparison began. */
+  /** Whether the lock was released since the last comparison began. */
   #isUnlocked = false
   #startMs = 0
   #restEndMs = 0
@@ -21,17 +21,17 @@ export class UnlockTimes {
     this.#clock = clock
   }
 
-  /** Another program let go of the lock. */
+  /** Another program released the lock. */
   note(): void {
     this.#isUnlocked = true
   }
 
-  /** When to compare, now or in the past too; Infinity: nothing asks for it. */
+  /** The time of the next comparison, which may be past; Infinity: no unlock requests one. */
   get dueMs(): number {
     return this.#isUnlocked ? this.#restEndMs : Infinity
   }
 
-  /** A comparison of all tables begins, whatever asked for it. */
+  /** A comparison of all tables begins, for this or another reason. */
   begin(): void {
     this.#isUnlocked = false
     this.#startMs = this.#clock.now()

@@ -1,7 +1,7 @@
 import type { EventRecorder } from '../../event.js'
 import { type Log, StateReporter } from '../../log.js'
 
-/** Reports what Services request and a mode does not provide, of both families: log lines and Events. */
+/** Reports requests of Services that a mode does not provide, of both families: log lines and Events. */
 export function openWarnings({
   log,
   events,

@@ -1,4 +1,4 @@
-// What iptables mode, ours or kube-proxy's, leaves behind: removed by --cleanup, and when another mode has taken over.
+// Clean-up of iptables mode, ours or kube-proxy's: for --cleanup, and after another mode has taken over.
 import type { IpFamily } from '../../address.js'
 import { KernelError } from '../../errors.js'
 import type { NftChains, XtTableName, Xtables } from '../../kernel/index.js'
@@ -11,19 +11,22 @@ export interface XtablesAccess {
   activeTables(family: IpFamily): Promise<readonly XtTableName[]>
 }
 
-/** What became of one table. */
+/** The result of the clean-up of one table. */
 export interface CleanedTable {
   readonly family: IpFamily
   readonly table: XtTableName
-  /** Chains that went. */
+  /** Chains that were removed. */
   readonly removed: readonly string[]
-  /** Why chains are left, a sentence each; empty: none is. */
+  /** One sentence on each chain that is left, with the reason; empty: none is left. */
   readonly failures: readonly string[]
 }
 
 const families = ['ipv4', 'ipv6'] as const
 
-/** Removes the chains of iptables mode, and of kube-proxy's ipvs mode, and the jumps to them from every table that exists; no table is made for it. */
+/**
+ * Removes the chains of iptables mode and of kube-proxy's ipvs mode, and the jumps to them, from every table that exists. It
+ * creates no table.
+ */
 export async function cleanUpXtables(
   kernel: XtablesAccess,
   chains: ChainNames,
@@ -59,8 +62,8 @@ export function describeCleanedTables(cleaned: readonly CleanedTable[]): string 
 }
 
 /**
- * One sentence on what a kube-proxy has in the tables of iptables-nft, which are others than the legacy ones; undefined: nothing.
- * They are not ours to remove: other programs have rules there, and iptables-nft alone can tell them apart.
+ * One sentence on the chains that a kube-proxy has in the tables of iptables-nft, which differ from the legacy ones; undefined:
+ * none. Viaduct does not remove them: other programs have rules there, and only iptables-nft can tell them apart.
  */
 export async function describeNftLeftovers(
   nftChains: NftChains,
@@ -82,7 +85,7 @@ export async function describeNftLeftovers(
   )
 }
 
-/** Logs that sentence once, at the start of a mode: iptables-nft's rules stay in force beside ours, whatever the mode. */
+/** Logs that sentence once, at the start of a mode: the rules of iptables-nft stay in force beside ours in every mode. */
 export async function warnOfNft(nftChains: NftChains, chains: ChainNames, log: Log): Promise<void> {
   try {
     const leftovers = await describeNftLeftovers(nftChains, chains)

@@ -37,7 +37,7 @@ export class KubeProxyRules implements Subject {
   }
 }
 
-/** Takes every chain of kube-proxy's away, whoever made it, and leaves what others have. */
+/** Removes every chain of kube-proxy's, regardless of its maker, and keeps other programs' rules. */
 async function clear(node: Namespace, program: string): Promise<void> {
   await node.must('sh', '-c', `${program}-save | grep -v KUBE- | ${program}-restore`)
 }

@@ -4,7 +4,7 @@ import { type CaseAt, frontends, servicePort, type Slot, targetPort } from './sl
 import { type Family, type Place, type Protocol, server } from './world.js'
 
 const everywhere: readonly Place[] = ['a0', 'a1', 'b0', 'b1']
-/** Longer than the shortest time-out that there is. */
+/** Longer than the shortest existing time-out. */
 const pauseMs = 1300
 
 export function withAffinity(slot: Slot, seconds: number, which = 0): ReturnType<Slot['exposed']> {
@@ -19,7 +19,7 @@ function clusterIPTarget(slot: Slot, family: Family, protocol: Protocol) {
   return { protocol, address: slot.address('clusterIP')[family], port: servicePort }
 }
 
-/** A client that was sent to a0 before there was anybody else. */
+/** A client that was sent to a0 before another server existed. */
 export function staysWithFirst(slot: Slot, which = 0): readonly AffinityCheck[] {
   return slot.flows.map((flow) => ({
     kind: 'affinity',

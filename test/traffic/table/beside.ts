@@ -10,7 +10,7 @@ const local = { externalTrafficPolicy: 'Local' } as const
 /** The group's firewall closes node ports. */
 const openFrontends: readonly Frontend[] = ['loadBalancer', 'externalIP']
 
-/** What pods and the node reach under policy Local. */
+/** The servers that pods and the node reach under policy Local. */
 function fromInside(slot: Slot, by: typeof everywhere | typeof there): readonly Check[] {
   return [
     ...slot.flowsTo(openFrontends, 'a1', { by, sees: 'kept' }),
@@ -45,7 +45,7 @@ export const besideCases: readonly CaseAt[] = [
 
 /** Without a detector pods look like clients outside. */
 export const unknownPodsCase: CaseAt = (slot) => ({
-  name: 'policy Local without an endpoint here, where pods cannot be told from the outside',
+  name: 'policy Local without an endpoint here, where pods cannot be distinguished from outside clients',
   rules: ['F-051', 'F-054'],
   objects: [slot.exposed(local), ...slot.slices(there)],
   checks: [

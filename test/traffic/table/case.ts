@@ -14,7 +14,7 @@ export interface Source {
 }
 
 /**
- * Whom the server sees: the client itself (`kept`), node-a by the link that leads to the server (`node`), or an address.
+ * The client that the server sees: the client itself (`kept`), node-a by the link that leads to the server (`node`), or an address.
  */
 export type Seen = 'kept' | 'node' | { readonly address: string }
 
@@ -84,9 +84,9 @@ export type Check = FlowCheck | AskCheck | AffinityCheck | ExpiryCheck | StrayCh
 export type Step =
   /** These are the objects of the case from now on. */
   | { readonly do: 'set'; readonly objects: readonly KubernetesObject[] }
-  /** What holds now. */
+  /** The expectations that hold now. */
   | { readonly do: 'check'; readonly checks: readonly Check[] }
-  /** What holds as soon as the change before it is in effect. */
+  /** The expectations that hold as soon as the change before is in effect. */
   | { readonly do: 'until'; readonly checks: readonly Check[] }
   /** The agent ends and starts again; meanwhile these become the objects of the case. Only in sequential groups. */
   | { readonly do: 'restart'; readonly objects?: readonly KubernetesObject[] }
@@ -99,9 +99,9 @@ export interface TrafficCase {
   readonly objects: readonly KubernetesObject[]
   /** Addresses that `lo` of node-a carries meanwhile. */
   readonly nodeAddresses?: readonly string[]
-  /** What holds with the objects alone. */
+  /** The expectations for the objects alone. */
   readonly checks: readonly Check[]
-  /** What comes afterwards, in order. */
+  /** The following steps, in order. */
   readonly steps?: readonly Step[]
 }
 
@@ -184,7 +184,7 @@ function describeTarget({ protocol, address, port }: Target): string {
   return `${protocol} ${address} port ${port}`
 }
 
-/** What a flow should meet, in words. */
+/** The expected result of a flow, in words. */
 export function describeExpectation(expect: Expectation): string {
   if (expect.kind !== 'answer') return expect.kind
   const sees = typeof expect.sees === 'object' ? expect.sees.address : expect.sees

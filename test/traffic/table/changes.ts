@@ -1,4 +1,4 @@
-// What changes while clients are there: endpoints come and go, Services change and vanish, flows go on or move.
+// Changes while clients are connected: endpoints come and go, Services change and are removed, flows go on or move.
 import type { AskCheck, Check, Step } from './case.js'
 import {
   type CaseAt,
@@ -162,7 +162,7 @@ const udpCases: readonly CaseAt[] = [
     ],
   }),
   (slot) => ({
-    name: 'a UDP flow to a node port moves with its backend, whatever address of the node it uses',
+    name: 'a UDP flow to a node port moves with its backend at every address of the node',
     rules: ['F-063', 'F-071'],
     objects: [slot.exposed(), ...slot.slices(['a0'])],
     checks: sessionsBySecondAddress(slot, by('a0')),
@@ -345,7 +345,7 @@ const conflictCases: readonly CaseAt[] = [
     const winner = [slot.exposed(shared)]
     const loser = [slot.exposed(shared, 1), ...slot.slices(['b0'], {}, 1)]
     return {
-      name: 'the owner of a frontend has it even without endpoints: it refuses, and nobody else answers',
+      name: 'the owner of a frontend has it even without endpoints: it refuses, and no other server answers',
       rules: ['F-053', 'ADR 7'],
       objects: [...winner, ...loser],
       checks: slot.flowsTo(['externalIP'], 'outside', 'refused'),

@@ -1,5 +1,4 @@
-// Addresses and numbers at which somebody else would answer: what is shut out is seen to go nowhere, and what is left alone to
-// arrive.
+// Addresses and numbers at which another machine would answer: excluded traffic arrives nowhere, and other traffic arrives there.
 import { port } from '../../support/objects.js'
 import type { FlowCheck } from './case.js'
 import { type CaseAt, expected, flowCheck, type FlowExpectation, servicePort, type Slot } from './slot.js'
@@ -46,7 +45,7 @@ export const elsewhereCases: readonly CaseAt[] = [
     ],
   }),
   (slot) => ({
-    name: 'whom the source ranges shut out does not get past the node to the balancer itself',
+    name: 'traffic that the source ranges exclude does not leave the node for the balancer itself',
     rules: ['F-056'],
     objects: [
       slot.exposed({
@@ -63,7 +62,7 @@ export const elsewhereCases: readonly CaseAt[] = [
     ],
   }),
   (slot) => ({
-    name: 'what policy Local has nobody for does not get past the node',
+    name: 'traffic without an endpoint under policy Local does not leave the node',
     rules: ['F-054'],
     objects: [
       slot.service({

@@ -15,7 +15,7 @@ const gone = { ready: false, serving: false, terminating: true } as const
 const notReady = { ready: false, serving: false } as const
 const otherZone = 'zone-2'
 
-/** What a pod of the node meets at the cluster IP. */
+/** The endpoints that a pod of the node reaches at the cluster IP. */
 interface Selection {
   readonly name: string
   readonly rules: readonly string[]

@@ -103,7 +103,7 @@ export const sourceRangeCases: readonly CaseAt[] = [
     checks: (['outside', 'a1'] as const).flatMap((from) => slot.flowsTo(['loadBalancer'], from, served)),
   }),
   (slot) => ({
-    name: 'without endpoints a guarded load balancer refuses whoever asks',
+    name: 'without endpoints a guarded load balancer refuses all clients',
     rules: ['F-053', 'F-056'],
     objects: [slot.exposed({ loadBalancerSourceRanges: outsideRanges })],
     checks: slot.flowsTo(['loadBalancer'], 'outside', 'refused'),
@@ -158,7 +158,7 @@ export const loopbackCases: readonly CaseAt[] = [
     checks: loopbackChecks(slot, { IPv4: served }),
   })),
   () => ({
-    name: 'nobody else reaches the loopback network of the node, though its packets are routed',
+    name: 'no other machine reaches the loopback network of the node, though its packets are routed',
     rules: ['F-059'],
     objects: [],
     checks: [
@@ -263,7 +263,7 @@ function healthService(slot: Slot): ReturnType<Slot['exposed']> {
   return slot.exposed({ externalTrafficPolicy: 'Local', healthCheckNodePort: healthPort(slot) })
 }
 
-/** The exact reply, as kube-proxy writes it (spec 1.9), whatever is asked. */
+/** The exact reply to any request, as kube-proxy writes it (spec 1.9). */
 function healthReplies(slot: Slot, localEndpoints: number, own = addresses.node): readonly HttpCheck[] {
   const lines = [
     '{',

@@ -189,7 +189,7 @@ const groups: readonly GroupAt[] = [
   },
 ]
 
-/** Every group with its cases in these protocols. No two cases share an address, whatever their groups. */
+/** Every group with its cases in these protocols. No two cases of any groups share an address. */
 export function trafficTable(protocols: readonly Protocol[]): readonly TrafficGroup[] {
   let first = 1
   return groups.map((group) => {

@@ -1,4 +1,4 @@
-// What the agent itself goes through while clients are there, one after the other.
+// Events in the life of the agent while clients are connected, in order.
 import type { NodeObject } from '../../../src/source/index.js'
 import { staysWithFirst, withAffinity } from './affinity.js'
 import { by, connections, sessions } from './changes.js'

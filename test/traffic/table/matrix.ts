@@ -1,5 +1,5 @@
-// The full matrix: who asks x which frontend x which traffic policy x how local traffic is known. What must come of it is
-// written from kube-proxy's rules, never from what our rooms compute.
+// The full matrix: client x frontend x traffic policy x detection of local traffic. The expected results follow from kube-proxy's
+// rules, never from the code of our rooms.
 import type { LocalDetection } from './case.js'
 import {
   type CaseAt,
@@ -50,7 +50,7 @@ interface Row extends MatrixAxes {
   readonly endpoints: readonly Place[]
 }
 
-/** What the rules say of one cell. */
+/** The result of one cell by the rules. */
 function expectation(row: Row): FlowExpectation {
   const local = row.endpoints.filter((place) => place === here)
   if (row.frontend === 'clusterIP') {
@@ -74,7 +74,7 @@ function policies(policy: Policy): {
 
 function askersCase(policy: Policy, axes: MatrixAxes): CaseAt {
   return (slot) => ({
-    name: `policy ${policy}: everybody to every frontend`,
+    name: `policy ${policy}: all clients to every frontend`,
     rules: ['F-007', 'F-008', 'F-009', 'F-010', 'F-012', 'F-013', 'F-047', 'F-048', 'F-049', 'F-051'],
     objects: [slot.exposed(policies(policy)), ...slot.slices(everywhere)],
     checks: askers.flatMap((from) =>

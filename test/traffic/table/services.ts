@@ -1,4 +1,4 @@
-// What is and what is not served: kinds of Services, labels, ports, families, addresses.
+// Served and ignored Services: kinds, labels, ports, families, addresses.
 import { endpoint, port, slice } from '../../support/objects.js'
 import {
   type CaseAt,
@@ -43,7 +43,7 @@ export const serviceCases: readonly CaseAt[] = [
     ],
   }),
   (slot) => ({
-    name: 'a Service with the label of another proxy is ignored, whatever the value',
+    name: 'a Service with the label of another proxy is ignored at any value',
     rules: ['F-005'],
     objects: [
       slot.service({ labels: { 'service.kubernetes.io/service-proxy-name': '' } }),
@@ -85,7 +85,7 @@ export const serviceCases: readonly CaseAt[] = [
     ),
   }),
   (slot) => ({
-    name: 'an external IP that the node itself has is served to everybody, the node too',
+    name: 'an external IP that the node itself has is served to all clients, the node included',
     rules: ['F-010', 'F-051'],
     objects: [slot.exposed({ externalTrafficPolicy: 'Local' }), ...slot.slices(everywhere)],
     nodeAddresses: Object.values(slot.address('externalIP')),

@@ -1,4 +1,4 @@
-// The world of the traffic table as plain facts: who is where, with which addresses, and which networks are virtual.
+// The network of the traffic table as plain facts: the places with their addresses, and the virtual networks.
 //
 //   a0 ── pod0 ┐                                ┌ eth0 ── b0
 //   a1 ── pod1 ┤ node-a ── fabric ── node-b ────┤
@@ -56,7 +56,7 @@ export const virtualNetworks: readonly Pair[] = [
 ]
 
 /**
- * Machines outside that answer on the port of a service: whatever node-a neither translates nor refuses nor drops gets there.
+ * Machines outside that answer on the port of a service: packets that node-a neither translates nor refuses nor drops arrive there.
  */
 export const elsewhere = {
   proxied: pair('192.0.2.101', '2001:db8:2::101'),

@@ -1,4 +1,4 @@
-// One route as chains and frontends of iptables mode, with kube-proxy's meaning of every branch.
+// Compiles one route into chains and frontends of iptables mode, with the meaning of each branch in kube-proxy.
 import { cidrContains, type Cidr, type IpAddress } from '../../../address.js'
 import {
   hostPrefixLength,
@@ -18,7 +18,7 @@ import type { DesiredChain, DesiredFrontend, DesiredRoute, DispatchChain } from 
 import { chainNames, dispatchChains, endpointChain, ServiceChains, servicePortName } from './names.js'
 import type { IptablesModeSettings } from './settings.js'
 
-/** What the chains and frontends of a route are made from. */
+/** The input for the chains and frontends of a route. */
 interface Plan {
   readonly route: Route
   readonly settings: IptablesModeSettings
@@ -33,11 +33,11 @@ interface Plan {
   readonly external: string | undefined
   /** There is a chain for outside traffic; with local policy it may serve pods and the node alone. */
   readonly usesExternal: boolean
-  /** Load-balancer traffic has to come from certain sources. */
+  /** Load-balancer traffic must come from certain sources. */
   readonly usesFirewall: boolean
 }
 
-/** Everything that the route wants. Each chain that a rule jumps to is the route's own or the skeleton's. */
+/** All desired objects of the route. Each chain that a rule jumps to is the route's own or the skeleton's. */
 export function compileRoute(route: Route, settings: IptablesModeSettings): DesiredRoute {
   const plan = planOf(route, settings)
   const chains: DesiredChain[] = []
@@ -61,7 +61,7 @@ function planOf(route: Route, settings: IptablesModeSettings): Plan {
   const cluster = route.clusterBackends.length > 0 ? chains.cluster : undefined
   const local = route.localBackends.length > 0 ? chains.local : undefined
   const external = route.isExternalLocal ? local : cluster
-  // Of two rules for one address kube-proxy's first counts: the external IP's.
+  // kube-proxy has two rules for such an address, and the first one, of the external IP, decides.
   const loadBalancerIPs = route.loadBalancerIPs.filter((address) => !route.externalIPs.includes(address))
   const isAccessible = route.nodePort !== 0 || route.externalIPs.length > 0 || loadBalancerIPs.length > 0
   const usesExternal = isAccessible && (external ?? cluster) !== undefined
@@ -81,7 +81,7 @@ function planOf(route: Route, settings: IptablesModeSettings): Plan {
   }
 }
 
-/** EXT: outside traffic gets this node's address, unless it is to stay with this node's endpoints (F-049, F-051). */
+/** EXT: outside traffic gets this node's address, unless it must stay with this node's endpoints (F-049, F-051). */
 function addExternalChain(plan: Plan, chains: DesiredChain[]): void {
   const { route, external } = plan
   if (!plan.usesExternal) return
@@ -90,7 +90,7 @@ function addExternalChain(plan: Plan, chains: DesiredChain[]): void {
   chains.push({ table: 'nat', chain: plan.chains.external, rules: [...rules, ...last] })
 }
 
-/** Pods, and the node itself, reach the endpoints of the whole cluster; the node's answers come back to it. */
+/** Pods and the node itself reach the endpoints of the whole cluster; the node's answers come back to the node. */
 function shortCircuitRules(plan: Plan): readonly XtRule[] {
   const { route, settings, name, chains } = plan
   if (route.clusterBackends.length === 0) return []
@@ -120,14 +120,14 @@ function markRule(plan: Plan, what: string, match: Partial<XtRule> = {}): XtRule
   return commented(plan, `masquerade ${what} for ${plan.name} external destinations`, { ...match, target })
 }
 
-/** FW: sources that may go on; whom it sends nowhere, KUBE-PROXY-FIREWALL drops (F-056). */
+/** FW: accepts the allowed sources. KUBE-PROXY-FIREWALL drops the packets that it accepts nowhere (F-056). */
 function addFirewallChain(plan: Plan, chains: DesiredChain[]): void {
   const { route, settings, name } = plan
   if (!plan.usesFirewall) return
   const { nodeIP } = settings
   const isNodeAllowed =
     nodeIP !== undefined && route.sourceRanges.some((range) => cidrContains(range, nodeIP))
-  // What the node itself sends to the address has that address for its source.
+  // Packets of the node itself to the address have that address as their source.
   const sources: readonly XtNetwork[] = [
     ...route.sourceRanges.map(networkOf),
     ...(isNodeAllowed ? plan.loadBalancerIPs.map((address) => host(plan, address)) : []),
@@ -137,7 +137,7 @@ function addFirewallChain(plan: Plan, chains: DesiredChain[]): void {
   chains.push({ table: 'nat', chain: plan.chains.firewall, rules })
 }
 
-/** SVC and SVL: masquerade what comes to the cluster IP from elsewhere, keep who has affinity, else choose by chance. */
+/** SVC and SVL: masquerade traffic from elsewhere to the cluster IP, follow session affinity, otherwise choose an endpoint at random. */
 function addBackendsChain(
   plan: Plan,
   { chain, backends }: { readonly chain: string; readonly backends: readonly Backend[] },
@@ -175,7 +175,7 @@ function addMasqueradeRule(plan: Plan, rules: XtRule[]): void {
   rules.push(commented(plan, `${plan.name} cluster IP`, rule))
 }
 
-/** SEP: an endpoint that has to remember its clients; SVC and SVL share it. */
+/** SEP: an endpoint that remembers its clients; SVC and SVL share it. */
 function endpointChains(plan: Plan): readonly DesiredChain[] {
   const { route, name, protocol } = plan
   const chains = new Map<string, DesiredChain>()
@@ -191,7 +191,7 @@ function endpointChains(plan: Plan): readonly DesiredChain[] {
   return [...chains.values()]
 }
 
-/** What is done with packets to a frontend. */
+/** The action for packets to a frontend. */
 interface Action {
   readonly text: string
   readonly target: XtTarget
@@ -223,7 +223,7 @@ function addLoadBalancerIP(plan: Plan, address: IpAddress, frontends: DesiredFro
   frontends.push(addressFrontend(plan, dispatchChains.firewall, address, drop))
 }
 
-/** An address for outside traffic: where it goes, and what happens to packets that went nowhere. */
+/** The action for an address for outside traffic, and for its packets that no chain accepted. */
 function addOutside(
   plan: Plan,
   { address, action }: { readonly address: IpAddress; readonly action: Action },
@@ -251,8 +251,8 @@ function addNodePort(plan: Plan, frontends: DesiredFrontend[]): void {
 }
 
 /**
- * The load balancer may ask this node for its health whatever the firewall says. One frontend for the whole Service: all
- * of its ports want the same rule.
+ * The load balancer may check this node's health regardless of the firewall. The whole Service has one frontend, as all of its
+ * ports need the same rule.
  */
 function healthCheckFrontend(plan: Plan): DesiredFrontend {
   const { healthCheckNodePort, service } = plan.route
@@ -262,7 +262,7 @@ function healthCheckFrontend(plan: Plan): DesiredFrontend {
   return { dispatch: dispatchChains.healthChecks, frontend, rules: [rule] }
 }
 
-/** For a frontend that `verdictOf` does not let serve. */
+/** The action for a frontend that must not serve by `verdictOf`. */
 function refusal(plan: Plan, side: 'internal' | 'external'): Action {
   return verdictOf(plan.route, side) === 'drop'
     ? { text: `${plan.name} has no local endpoints`, target: { kind: 'drop' } }
@@ -286,7 +286,7 @@ function portMatch({ protocol, port }: Frontend): Pick<XtRule, 'protocol' | 'des
   return { protocol, destinationPorts: [port, port] }
 }
 
-/** The rule for what the detector takes for local, or for all else. */
+/** The rule for traffic that the detector takes for local, or for all other traffic. */
 function withSource(
   rule: Pick<XtRule, 'destination' | 'target'>,
   detector: NonNullable<IptablesModeSettings['localDetector']>,

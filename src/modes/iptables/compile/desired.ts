@@ -1,4 +1,4 @@
-// What one route, and the mode as a whole, want of the tables.
+// The desired objects of one route, and of the mode as a whole, in the tables.
 import type { XtHook, XtRule } from '../../../kernel/index.js'
 import type { Frontend } from '../../../routing/index.js'
 
@@ -12,15 +12,15 @@ export interface DesiredChain {
 }
 
 /**
- * A base chain whose rules are found by frontend (dispatchChains in names.ts): KUBE-SERVICES and KUBE-NODEPORTS of both
- * tables, KUBE-EXTERNAL-SERVICES and KUBE-PROXY-FIREWALL of filter. It leads on through bucket chains, never by a walk of all.
+ * A base chain whose rules are found by frontend (dispatchChains in names.ts): KUBE-SERVICES and KUBE-NODEPORTS of both tables,
+ * KUBE-EXTERNAL-SERVICES and KUBE-PROXY-FIREWALL of filter. Bucket chains lead to the rule; a packet never walks all rules.
  */
 export interface DispatchChain {
   readonly table: IptablesTable
   readonly chain: string
 }
 
-/** What happens to packets to one frontend. Two routes that want one frontend conflict. */
+/** The rules for packets to one frontend. Two routes that claim one frontend conflict. */
 export interface DesiredFrontend {
   readonly dispatch: DispatchChain
   readonly frontend: Frontend
@@ -28,13 +28,13 @@ export interface DesiredFrontend {
   readonly rules: readonly XtRule[]
 }
 
-/** Everything that one route wants. */
+/** All desired objects of one route. */
 export interface DesiredRoute {
   readonly chains: readonly DesiredChain[]
   readonly frontends: readonly DesiredFrontend[]
 }
 
-/** What the mode needs whatever the routes are: base chains, and the rules in the kernel's own chains that lead to them. */
+/** The objects that the mode needs for any set of routes: base chains, and the rules in the kernel's own chains that lead to them. */
 export interface Skeleton {
   readonly chains: readonly DesiredChain[]
   readonly hooks: readonly {

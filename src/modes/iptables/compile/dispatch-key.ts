@@ -1,4 +1,4 @@
-// A frontend as a string of bits, and what a prefix of it means: a network, then a protocol, then a range of ports.
+// A frontend as a string of bits. A prefix of the string means a network, then a protocol, then a range of ports.
 import { familyOf, readAddress, writeAddress, type IpAddress } from '../../../address.js'
 import type { Protocol, XtRule } from '../../../kernel/index.js'
 import { addressOf, type Frontend } from '../../../routing/index.js'
@@ -7,13 +7,13 @@ import { addressOf, type Frontend } from '../../../routing/index.js'
  * +-----------------------+-------------------+------------------+
  * | address: 0, 4 or 16 B | protocol: 1 B     | port: 2 B        |
  * +-----------------------+-------------------+------------------+
- * Read in digits of two bits, first one first. The protocol is one digit, its other bits are zero.
+ * The key is read in digits of two bits, in order. The protocol is one digit; its other bits are zero.
  */
 export type DispatchKey = Uint8Array
 
-/** A part of all frontends: those whose keys start alike. */
+/** A part of all frontends: those whose keys have a common beginning. */
 export interface Part {
-  /** What a rule must match to hold for all of it; no property: everything. */
+  /** The match of a rule that covers the whole part; no property: everything. */
   readonly match: Pick<XtRule, 'destination' | 'protocol' | 'destinationPorts'>
   readonly text: string
 }
@@ -43,7 +43,7 @@ export function digitAt(key: DispatchKey, place: number): number {
   return ((key[place >>> 2] ?? 0) >>> (6 - 2 * (place & 3))) & 3
 }
 
-/** First place where the keys differ, or their number of digits: they are equal. Both have the same length. */
+/** First place where the keys differ; their number of digits if they are equal. Both have the same length. */
 export function firstDifference(a: DispatchKey, b: DispatchKey): number {
   for (let i = 0; i < a.length; i++) {
     const difference = (a[i] ?? 0) ^ (b[i] ?? 0)
@@ -66,7 +66,7 @@ export function partOf(key: DispatchKey, digits: number): Part {
   return { match, text: ports.text === '' ? `${address}/${prefixLength}` : `${address}/${ports.text}` }
 }
 
-/** The first `digits` digits say nothing: partOf() is everything. */
+/** Whether the first `digits` digits restrict nothing: partOf() is everything. */
 export function isWholePart(key: DispatchKey, digits: number): boolean {
   return key.length === tailBytes ? digits < 4 : digits === 0
 }
@@ -80,7 +80,7 @@ function networkOf(key: DispatchKey, addressBytes: number, prefixLength: number)
   return readAddress(bytes, 0, addressBytes === 4 ? 'ipv4' : 'ipv6')
 }
 
-/** Of the protocol and port bytes, `bits` of which count. Less than the whole protocol: every port of every protocol. */
+/** The part by the protocol and port bytes, of which `bits` bits count. Fewer bits than the protocol mean every port of every protocol. */
 function portsPart(tail: DispatchKey, bits: number): Part {
   const protocol = protocols[tail[0] ?? 0]
   if (bits < 8 || protocol === undefined) return { match: {}, text: '' }

@@ -13,10 +13,10 @@ import {
 } from './dispatch-key.js'
 import { bucketChain } from './names.js'
 
-/** What became different since the last look. */
+/** The differences since the last look. */
 export interface DispatchChange {
   readonly set: readonly DesiredChain[]
-  /** Bucket chains that are no more. */
+  /** Bucket chains that were removed. */
   readonly removed: readonly string[]
 }
 
@@ -25,7 +25,7 @@ const flatLimit = 16
 /** Children of this many frontends stay in the chain that splits: 4 digits x 4 frontends are its 16 rules again. */
 const inlineLimit = 4
 
-/** What a chain is made of: the rules of a frontend, or the way to a bucket. Compared by identity. */
+/** The content of a chain: the rules of a frontend, or the rule that leads to a bucket. Compared by identity. */
 type Content = (readonly XtRule[])[]
 
 interface Leaf {
@@ -33,17 +33,17 @@ interface Leaf {
   readonly rules: readonly XtRule[]
 }
 
-/** Keys that are equal up to a place, and differ there: it has two children at least. */
+/** Keys that are equal up to a place, and differ there. It has at least two children. */
 interface Branch {
-  /** Of some frontend that was below once: only the digits before `place` count. */
+  /** The key of a present or former frontend below: only the digits before `place` count. */
   readonly key: DispatchKey
   readonly place: number
   readonly children: (Tree | undefined)[]
-  /** Frontends below. */
+  /** Number of frontends below. */
   count: number
-  /** A chain of it, or below it, may have to change. */
+  /** The chain of the branch, or one below, may need a change. */
   isTouched: boolean
-  /** Undefined: it has no chain now. */
+  /** Undefined: the branch has no chain now. */
   bucket: Bucket | undefined
 }
 
@@ -58,9 +58,9 @@ interface Bucket {
 type Tree = Leaf | Branch
 
 /**
- * A dispatch chain and the frontends that it knows. Its chains are a function of the present frontends alone, whatever
- * the order in which they came: a bucket is a prefix of address, protocol and port in which frontends differ for the
- * first time. So a change touches the buckets on its own path and no others.
+ * A dispatch chain and its frontends. Its chains depend only on the present frontends, not on the order of their arrival: a bucket
+ * is a prefix of address, protocol and port in which frontends differ for the first time. So a change touches only the buckets on
+ * its own path.
  */
 export class DispatchTree {
   readonly #dispatch: DispatchChain
@@ -92,14 +92,14 @@ export class DispatchTree {
     for (const root of [this.#addressed, this.#ports]) yield* this.#chainsBelow(root)
   }
 
-  /** Puts the rules in the place of those that the frontend had. They match the frontend themselves. */
+  /** Replaces the rules of the frontend. The rules match the frontend themselves. */
   set(frontend: Frontend, rules: readonly XtRule[]): void {
     const leaf: Leaf = { key: dispatchKey(frontend), rules }
     if (frontend.kind === 'address') this.#addressed = this.#insert(this.#addressed, leaf)
     else this.#ports = this.#insert(this.#ports, leaf)
   }
 
-  /** Absent: nothing to do. */
+  /** Removes the rules of the frontend. An absent frontend changes nothing. */
   remove(frontend: Frontend): void {
     const key = dispatchKey(frontend)
     if (frontend.kind === 'address') this.#addressed = this.#delete(this.#addressed, key)
@@ -168,7 +168,7 @@ export class DispatchTree {
     return content
   }
 
-  /** Ways to the big trees first: who goes on to another chain passes none of the small ones. */
+  /** The rules to the big trees come first: a packet that goes on to another chain passes none of the small ones. */
   #split(trees: readonly (Tree | undefined)[], way: 'jump' | 'goto', content: Content): void {
     for (const tree of trees) if (isBig(tree)) content.push(this.#publish(tree)[way])
     for (const tree of trees) if (!isBig(tree)) this.#collect(tree, content)
@@ -179,7 +179,7 @@ export class DispatchTree {
     if (!branch.isTouched && branch.bucket !== undefined) return branch.bucket
     branch.isTouched = false
     const content: Content = []
-    // Nothing returns from one bucket to another: a packet that no rule wants goes back to the base chain at once.
+    // Buckets do not return to each other: a packet that matches no rule goes back to the base chain at once.
     if (branch.count > flatLimit) this.#split(branch.children, 'goto', content)
     else for (const child of branch.children) this.#collect(child, content)
     if (branch.bucket !== undefined && isSame(branch.bucket.content, content)) return branch.bucket
@@ -190,7 +190,7 @@ export class DispatchTree {
     return bucket
   }
 
-  /** The rules of all frontends below, which needs no bucket chains for it. */
+  /** The rules of all frontends below, for which no bucket chains are needed. */
   #collect(tree: Tree | undefined, content: Content): void {
     if (tree === undefined) return
     if (!isBranch(tree)) {
@@ -232,7 +232,7 @@ function bucketOf(dispatch: DispatchChain, branch: Branch): Bucket {
   }
 }
 
-/** A bucket of everything would be one more step for every packet: its children stand in the base chain themselves. */
+/** A bucket of everything would be one more step for every packet, so its children stand in the base chain. */
 function topsOf(root: Tree | undefined): readonly (Tree | undefined)[] {
   return root !== undefined && isBranch(root) && isWholePart(root.key, root.place) ? root.children : [root]
 }
@@ -254,7 +254,7 @@ function isSame(a: Content, b: Content): boolean {
   return a.length === b.length && a.every((rules, i) => rules === b[i])
 }
 
-/** As flat(), which costs more than all the rest of a take(). */
+/** Does the work of flat(), which costs more than all the rest of take(). */
 function flattened(content: Content): readonly XtRule[] {
   const flat: XtRule[] = []
   for (const rules of content) for (const rule of rules) flat.push(rule)

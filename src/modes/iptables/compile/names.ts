@@ -1,4 +1,4 @@
-// Names of chains: kube-proxy's, hashes included, so that people and scripts find what they know.
+// Names of chains. They are kube-proxy's, hashes included, so that people and scripts find the names that they know.
 import { hash } from 'node:crypto'
 import { formatEndpoint } from '../../../address.js'
 import type { Protocol } from '../../../kernel/index.js'
@@ -15,7 +15,7 @@ export const chainNames = {
   forward: 'KUBE-FORWARD',
   proxyFirewall: 'KUBE-PROXY-FIREWALL',
   canary: 'KUBE-PROXY-CANARY',
-  /** kubelet's too: see compileSkeleton(). */
+  /** kubelet has this chain too: see compileSkeleton(). */
   firewall: 'KUBE-FIREWALL',
 } as const
 
@@ -37,8 +37,8 @@ export const dispatchChains = {
 const maxNameLength = 28
 
 /**
- * How the bucket chains of a dispatch chain are called. These are prefixes that kube-proxy sweeps from nat when it does
- * not know the rest of the name: a node can go back to kube-proxy and nothing of ours holds on to its chains.
+ * Names of the bucket chains of a dispatch chain. kube-proxy removes chains with these prefixes from nat if it does not know the
+ * rest of the name: a node can go back to kube-proxy, and no chain of ours refers to its chains.
  */
 const bucketPrefixes: Readonly<Record<IptablesTable, Readonly<Record<string, string>>>> = {
   nat: { [chainNames.services]: 'KUBE-SVC-', [chainNames.nodePorts]: 'KUBE-EXT-' },
@@ -50,7 +50,10 @@ const bucketPrefixes: Readonly<Record<IptablesTable, Readonly<Record<string, str
   },
 }
 
-/** Chains that the mode, or kube-proxy before it, may have made; `*` stands for any rest. Not KUBE-FIREWALL: kubelet's too. */
+/**
+ * Chains that the mode, or kube-proxy before it, may have made; `*` stands for any rest. KUBE-FIREWALL is not in the list, as
+ * kubelet has it too.
+ */
 export const ownedChains: Readonly<Record<IptablesTable, readonly string[]>> = {
   nat: [
     chainNames.services,
@@ -79,7 +82,7 @@ export const ownedChains: Readonly<Record<IptablesTable, readonly string[]>> = {
 }
 
 const base32Digits = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'
-/** By ten bits: every start makes 10,000 hashes. */
+/** Base32 digits in pairs, by ten bits: every start makes 10,000 hashes. */
 const digitPairs = Array.from(
   { length: 1024 },
   (_, bits) => base32Digits.charAt(bits >>> 5) + base32Digits.charAt(bits & 31),
@@ -91,7 +94,7 @@ function chainHash(text: string): string {
   return eightDigits(digest, 0) + eightDigits(digest, 5)
 }
 
-/** Of the five bytes from `at`. */
+/** Eight digits for the five bytes from `at`. */
 function eightDigits(digest: string, at: number): string {
   const high = (digest.charCodeAt(at) << 16) | (digest.charCodeAt(at + 1) << 8) | digest.charCodeAt(at + 2)
   const low = (digest.charCodeAt(at + 3) << 8) | digest.charCodeAt(at + 4)
@@ -112,10 +115,10 @@ export function servicePortName(route: Pick<Route, 'service' | 'portName'>): str
   return route.portName === '' ? route.service : `${route.service}:${route.portName}`
 }
 
-/** Chains that one service port may have; most have the first one alone. */
+/** Chains that one service port may have; most service ports have only the first one. */
 export class ServiceChains {
   readonly #digits: string
-  /** To an endpoint of the cluster. */
+  /** Leads to an endpoint of the cluster. */
   readonly cluster: string
 
   constructor(name: string, protocol: Protocol) {
@@ -123,17 +126,17 @@ export class ServiceChains {
     this.cluster = `KUBE-SVC-${this.#digits}`
   }
 
-  /** To an endpoint of this node. */
+  /** Leads to an endpoint of this node. */
   get local(): string {
     return `KUBE-SVL-${this.#digits}`
   }
 
-  /** Traffic from outside the cluster, whichever way it came. */
+  /** Takes traffic from outside the cluster to any address of the Service. */
   get external(): string {
     return `KUBE-EXT-${this.#digits}`
   }
 
-  /** Sources that may use the load balancer. */
+  /** Accepts the sources that may use the load balancer. */
   get firewall(): string {
     return `KUBE-FW-${this.#digits}`
   }
@@ -144,9 +147,9 @@ export function endpointChain(name: string, protocol: Protocol, backend: Backend
 }
 
 /**
- * The bucket of a dispatch chain for a part of its frontends: that part itself (`KUBE-SVC-10.96.4.0/22`,
- * `KUBE-EXT-tcp/30720-31743`), or `_` and its hash where the name would be too long. Never the name of a service chain:
- * those have nothing but capitals and digits behind the prefix.
+ * The bucket of a dispatch chain for a part of its frontends. Its name is the part itself (`KUBE-SVC-10.96.4.0/22`,
+ * `KUBE-EXT-tcp/30720-31743`), or `_` and the part's hash if the name would be too long. It never equals the name of a service
+ * chain: those have only capitals and digits after the prefix.
  */
 export function bucketChain(dispatch: DispatchChain, part: string): string {
   const prefix = bucketPrefixes[dispatch.table][dispatch.chain] ?? `${dispatch.chain}-`

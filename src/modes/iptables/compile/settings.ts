@@ -1,4 +1,4 @@
-// What the whole mode depends on, in one IP family.
+// The settings of the whole mode, in one IP family.
 import type { IpAddress, IpFamily } from '../../../address.js'
 import type { LocalDetector } from '../../../node/index.js'
 
@@ -11,7 +11,7 @@ export interface IptablesModeSettings {
   readonly masqueradeAll: boolean
   /** undefined: traffic of pods cannot be recognized, and no traffic to cluster IPs is masqueraded for its source (F-048). */
   readonly localDetector: LocalDetector | undefined
-  /** Local addresses that serve node ports; `all`: every one of them, those to come too. */
+  /** Local addresses that serve node ports; `all`: every local address, future ones included. */
   readonly nodePortAddresses: 'all' | readonly IpAddress[]
   /** Node ports answer on 127.0.0.0/8 too; only ever true for IPv4 (F-064). */
   readonly localhostNodePorts: boolean

@@ -1,4 +1,4 @@
-// What is there whatever the Services are: the ways in, the tails, and what masqueraded and forwarded packets go through.
+// The rules that exist for any set of Services: entry points, tails, and the path of masqueraded and forwarded packets.
 import { cidrContains, type Cidr, type IpFamily, parseCidr } from '../../../address.js'
 import { BugError } from '../../../errors.js'
 import { hostPrefixLength, type XtHook, type XtNetwork, type XtRule, XtState } from '../../../kernel/index.js'
@@ -11,7 +11,7 @@ const loopback: Readonly<Record<IpFamily, Cidr>> = {
   ipv6: constantCidr('::1/128'),
 }
 
-/** After DNAT, a client that was sent to itself (F-050); one rule here instead of one per endpoint. */
+/** After DNAT, a client that is its own endpoint (F-050); one rule here replaces one per endpoint. */
 const hairpin = { state: { bits: XtState.dnat }, isSourceDestination: true } as const
 
 /** Chains, hooks and tails of the mode. Comments stay in large clusters too: other programs look for these rules. */
@@ -20,8 +20,8 @@ export function compileSkeleton(settings: IptablesModeSettings): Skeleton {
     chains: [
       ...natChains(settings),
       { table: 'filter', chain: chainNames.forward, rules: forwardRules(settings) },
-      // kubelet's chain, with the same single rule. Without the rule it is not ours to touch: emptying it, as kube-proxy
-      // does at a full sync, takes kubelet's rules away.
+      // The chain is kubelet's, with the same single rule. Without the rule Viaduct must not touch the chain: emptying it, as
+      // kube-proxy does at a full sync, removes kubelet's rules.
       ...(settings.localhostNodePorts
         ? [{ table: 'filter', chain: chainNames.firewall, rules: [martianRule] } as const]
         : []),
@@ -35,8 +35,8 @@ export function compileSkeleton(settings: IptablesModeSettings): Skeleton {
 function natChains(settings: IptablesModeSettings): readonly DesiredChain[] {
   const mark = settings.masqueradeMark
   const postrouting: readonly XtRule[] = [
-    // By way of the mark, which the next rules clear: a marked packet that enters the stack once more (a tunnel, a
-    // bridge) must not be masqueraded again.
+    // The rule sets the mark, and the next rules clear it: a marked packet that enters the stack once more (a tunnel, a bridge)
+    // must not be masqueraded again.
     { ...hairpin, target: { kind: 'jump', chain: chainNames.markMasquerade } },
     { mark: { value: mark, mask: mark, isInverted: true }, target: { kind: 'return' } },
     { target: { kind: 'mark', value: mark, mask: 0 } },
@@ -71,7 +71,7 @@ function forwardRules(settings: IptablesModeSettings): readonly XtRule[] {
       state: { bits: XtState.related | XtState.established },
       target: { kind: 'accept' },
     },
-    // kube-proxy marks these before they are forwarded, ours get their mark behind it. Only new connections come here.
+    // kube-proxy marks these packets before they are forwarded; ours get their mark afterwards. Only new connections come here.
     { ...hairpin, comment: 'kubernetes forwarding rules', target: { kind: 'accept' } },
   ]
 }
@@ -86,7 +86,7 @@ const martianRule: XtRule = {
 
 const isNew = { state: { bits: XtState.new } } as const
 
-/** The order in which kube-proxy's rules come to stand, each of its insertions at the head. */
+/** The final order of kube-proxy's rules, each of which it inserts at the head. */
 function hooks(settings: IptablesModeSettings): Skeleton['hooks'] {
   const firewall = settings.localhostNodePorts ? [to(chainNames.firewall)] : []
   const balancers = to(chainNames.proxyFirewall, 'kubernetes load balancer firewall', isNew)
@@ -129,17 +129,17 @@ function to(chain: string, comment?: string, match: Partial<XtRule> = {}): XtRul
   return { ...match, ...(comment === undefined ? {} : { comment }), target: { kind: 'jump', chain } }
 }
 
-/** A rule of table filter, by its chain and place; from the end where negative. */
+/** A rule of table filter, by its chain and its place; a negative place counts from the end. */
 export interface CountedRule {
   readonly chain: string
   readonly place: number
 }
 
-/** Rules whose packets somebody wants to know; absent: there is no such rule. */
+/** Rules whose packets a metric counts; absent: the rule does not exist. */
 export interface CountedRules {
-  /** That drops packets which connection tracking does not know. */
+  /** Drops packets that connection tracking does not know. */
   readonly invalidDropped?: CountedRule
-  /** That new connections pass which a loopback address has opened to a node port. */
+  /** Matches new connections from a loopback address to a node port. */
   readonly localhostAccepted?: CountedRule
 }
 
@@ -155,9 +155,10 @@ export function countedRules(
 }
 
 /**
- * Counts, and does nothing else. Here as table filter is small where few Services are refused; after DNAT, the source tells that the
- * destination was a loopback address too, but not that a node port was meant: another frontend of ours counts as well. The mark is for
- * other programs' DNAT, which has none, and for packets that are sent again: table nat, which marks, is passed once per connection.
+ * A rule that only counts. It stands in filter, which is small where few Services are refused. After DNAT, the source shows that
+ * the destination was a loopback address too, but not that it was a node port: connections to other frontends of ours count as
+ * well. The mark excludes DNAT by other programs, which sets none, and packets that are sent again: table nat, which sets the mark,
+ * sees each connection once.
  */
 function localhostRule({ masqueradeMark: mark }: IptablesModeSettings): XtRule {
   return {
@@ -169,7 +170,7 @@ function localhostRule({ masqueradeMark: mark }: IptablesModeSettings): XtRule {
   }
 }
 
-/** Who is not sent to a Service by its address may be sent there by a port of this node. */
+/** A packet that no address of a Service matches may match a node port of this node. */
 function tail(dispatch: DispatchChain, settings: IptablesModeSettings): readonly XtRule[] {
   if (dispatch === dispatchChains.refusedServices && settings.localhostNodePorts)
     return [localhostRule(settings)]

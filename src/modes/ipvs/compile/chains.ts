@@ -1,11 +1,11 @@
-// The fixed chains of the mode (spec 3.5): constant whatever the Services are, since what differs lies in sets.
+// The fixed chains of the mode (spec 3.5). They are the same for any set of Services; sets hold the differences.
 import { type Cidr, type IpFamily, parseCidr } from '../../../address.js'
 import { BugError } from '../../../errors.js'
 import { type XtHook, type XtRule, XtState, type XtTableName } from '../../../kernel/index.js'
 import type { LocalDetector } from '../../../node/index.js'
 import { type SetKey, setName, setSpecs } from './sets.js'
 
-/** What the rules depend on. */
+/** The settings that the rules depend on. */
 export interface IpvsChainSettings {
   readonly family: IpFamily
   /** One bit: packets that carry it leave with this node's address (F-046). */
@@ -18,7 +18,7 @@ export interface IpvsChainSettings {
 export type IpvsTable = Exclude<XtTableName, 'raw'>
 export const ipvsTables: readonly IpvsTable[] = ['mangle', 'filter', 'nat']
 
-/** One chain of ours, or the rules of ours in one of the kernel's. */
+/** One chain of ours, or our rules in one of the kernel's chains. */
 export type FixedChain = { readonly table: IpvsTable; readonly rules: readonly XtRule[] } & (
   { readonly chain: string } | { readonly hook: XtHook }
 )
@@ -33,7 +33,7 @@ const chains = {
   proxyFirewall: 'KUBE-PROXY-FIREWALL',
   sourceRanges: 'KUBE-SOURCE-RANGES-FIREWALL',
   filter: 'KUBE-IPVS-FILTER',
-  /** Ours: what happens to connections before IPVS has them. */
+  /** Viaduct's own chain: rules for connections before IPVS gets them. */
   input: 'KUBE-IPVS-IN',
   output: 'KUBE-IPVS-OUT',
 } as const
@@ -53,19 +53,19 @@ const isNew = { state: { bits: XtState.new } } as const
 const isFromNode = { addressType: { of: 'source' } } as const
 const isFromElsewhere = { addressType: { of: 'source', isInverted: true } } as const
 
-/** Sets that do not hold what they should. */
+/** Sets without their desired content. */
 export interface UnfitSets {
-  /** They are not there, or are somebody else's. */
+  /** Sets that are missing, or belong to another program. */
   readonly unusable: ReadonlySet<SetKey>
-  /** These, and those that lack entries. */
+  /** The unusable sets, and those that lack entries. */
   readonly incomplete: ReadonlySet<SetKey>
 }
 
 const allFit: UnfitSets = { unusable: new Set(), incomplete: new Set() }
 
 /**
- * Every chain and hook. A rule on an empty set matches nothing, and so is always there, except when its set is unusable:
- * the kernel would refuse the table, or the rule would match what somebody else put into the set.
+ * Every chain and hook. A rule on an empty set matches nothing, so all rules are present, except those on an unusable set: the
+ * kernel would refuse the table, or the rule would match entries of another program.
  */
 export function compileChains(settings: IpvsChainSettings, unfit: UnfitSets = allFit): readonly FixedChain[] {
   const unusable = new Set([...unfit.unusable].map((key) => setName(key, settings.family)))
@@ -104,7 +104,7 @@ function allChains(rules: Rules): readonly FixedChain[] {
   ]
 }
 
-/** The firewall before all that lets packets in. */
+/** Stands before all rules of other programs that accept packets. */
 const inputHook: readonly XtRule[] = [
   jump(chains.proxyFirewall, 'kube-proxy firewall rules'),
   jump(chains.filter, 'kubernetes ipvs access filter'),
@@ -126,7 +126,7 @@ class Rules {
     this.#unfit = unfit
   }
 
-  /** A rule for packets that the set has, by one direction for each of its dimensions. */
+  /** A rule for packets that match the set, with one direction for each dimension of the set. */
   on(set: SetKey, directions: string, target: XtRule['target'], match: Partial<XtRule> = {}): XtRule {
     return { comment: setSpecs[set].comment, ...match, set: this.#setOf(set, directions), target }
   }
@@ -154,7 +154,7 @@ class Rules {
     const { masqueradeAll, localDetector } = this.#settings
     const target = to(chains.markMasquerade)
     if (masqueradeAll) return this.on('clusterIP', 'dst,dst', target)
-    // Without a detector, what the node sends with a VIP for its source still has to leave with another one.
+    // Without a detector, packets of the node with a VIP as their source still need another source address.
     if (localDetector === undefined) return this.on('clusterIP', 'src,dst', target)
     return this.on('clusterIP', 'dst,dst', target, detected(localDetector, { isInverted: true }))
   }
@@ -186,7 +186,7 @@ class Rules {
   postrouting(): readonly XtRule[] {
     const { masqueradeMark: mark } = this.#settings
     return [
-      // A client that was sent to itself (F-050), whatever node it is on; what the node says to itself stays on lo.
+      // A client that is its own endpoint (F-050), on any node; packets from the node to itself stay on lo.
       {
         isSourceDestination: true,
         outInterface: { name: 'lo', isInverted: true },
@@ -231,12 +231,12 @@ class Rules {
 
   filter(): readonly XtRule[] {
     const known = ['loadBalancer', 'clusterIP', 'externalIP', 'externalIPLocal'] as const
-    // A Service that a set lacks must not pass for a port that no Service has.
+    // A Service that is missing in a set must not be taken for an unused port.
     const isAnyLacking = [...known, 'healthCheckNodePort' as const].some((set) =>
       this.#unfit.incomplete.has(set),
     )
     return [
-      // Before IPVS, which would write a line of the kernel's log for each (F-053).
+      // Before IPVS, which would write a line to the kernel's log for each packet (F-053).
       this.on('refused', 'dst,dst', { kind: 'reject' }, isNew),
       ...known.map((set) => ({ set: this.#setOf(set, 'dst,dst'), target: backToCaller })),
       { set: this.#setOf('healthCheckNodePort', 'dst'), target: backToCaller },
@@ -247,8 +247,8 @@ class Rules {
   }
 
   /**
-   * Pods get the mark of their frontend, and the outside does not get past this node under policy Local (F-054). Without a
-   * detector pods cannot be told from the outside: everybody meets the frontend's own virtual server (F-052).
+   * Pods get the mark of their frontend, and outside traffic does not leave this node under policy Local (F-054). Without a
+   * detector, pods look like outside clients: all clients use the frontend's own virtual server (F-052).
    */
   input(): readonly XtRule[] {
     const { localDetector } = this.#settings
@@ -263,14 +263,14 @@ class Rules {
   }
 
   /**
-   * The node's own packets get the mark before nat asks for masquerading (mangle -150, nat -100) and before IPVS takes
-   * them (-98), which is before filter sees them.
+   * The node's own packets get the mark before nat marks them for masquerading (mangle -150, nat -100) and before IPVS takes them
+   * (-98). filter sees them after IPVS.
    */
   output(): readonly XtRule[] {
     return [this.on('dropped', 'dst,dst', drop, isNew), this.guarded(), this.#marking({})]
   }
 
-  /** Every packet, not only new ones: the connection's mark must not depend on which of its packets made it. */
+  /** Matches every packet, not only new ones: the connection's mark must not depend on the packet that made it. */
   #marking(match: Partial<XtRule>): XtRule {
     const { comment } = setSpecs.marked
     return { comment, ...match, target: { kind: 'map-mark', set: this.#setOf('marked', 'dst,dst') } }

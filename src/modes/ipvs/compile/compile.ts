@@ -1,4 +1,4 @@
-// One route as virtual servers and entries of sets, with the meaning that traffic policies have in iptables mode.
+// Compiles one route into virtual servers and set entries. Traffic policies mean the same as in iptables mode.
 import { cidrContains, familyOf, type IpAddress } from '../../../address.js'
 import type { IpsetEntry, RealServerList, VirtualServerKey } from '../../../kernel/index.js'
 import { type Backend, frontendProtocols, type Route, verdictOf } from '../../../routing/index.js'
@@ -7,15 +7,15 @@ import type { SchedulingSettings } from './scheduling.js'
 import { markedServerSettings, realServersFor, virtualServerSettings } from './server-settings.js'
 import { type DesiredSetEntry, markAddress, type SetKey } from './sets.js'
 
-/** What the virtual servers of all routes depend on, in one IP family. */
+/** The settings that the virtual servers of all routes depend on, in one IP family. */
 export interface IpvsModeSettings extends SchedulingSettings {
   /** Addresses of this node that serve node ports. */
   readonly nodePortAddresses: readonly IpAddress[]
-  /** Addresses of this node: a Service that has one of them for its own does not make it a VIP. */
+  /** Addresses of this node: a Service with such an address does not make it a VIP. */
   readonly nodeAddresses: ReadonlySet<IpAddress>
   /** The node's primary address, which loadBalancerSourceRanges may allow (F-056). */
   readonly nodeIP: IpAddress | undefined
-  /** Bits of the packet mark that firewall marks lie in. */
+  /** Bits of the packet mark that firewall marks use. */
   readonly markMask: number
   /** One bit outside of `markMask`: packets that carry it leave with this node's address (F-046). */
   readonly masqueradeMark: number
@@ -27,7 +27,7 @@ const nodePortSets = {
   SCTP: { all: 'nodePortSctp', local: 'nodePortLocalSctp' },
 } as const satisfies Readonly<Record<Route['protocol'], Readonly<Record<'all' | 'local', SetKey>>>>
 
-/** Whether the outside is to reach this node's endpoints alone, pods and the node all of them: that takes a mark. */
+/** Whether outside clients reach only this node's endpoints, while pods and the node reach all endpoints: this needs a mark. */
 export function needsMark(route: Route): boolean {
   return route.isExternalLocal && route.isExternallyAccessible
 }
@@ -42,8 +42,8 @@ interface Frontend {
 }
 
 /**
- * The virtual servers of a route: one for each frontend, and with a mark two more, for connections of pods and of the
- * node. The cluster IP's comes first. `mark`: the one that is the route's own; undefined: none, or not `needsMark`.
+ * The virtual servers of a route: one for each frontend, and with a mark two more, for connections of pods and of the node. The
+ * cluster IP's comes first. `mark`: the route's own mark; undefined: it has none, or not `needsMark`.
  */
 export function compileRoute(
   route: Route,
@@ -65,7 +65,7 @@ export function compileRoute(
   const protocol = frontendProtocols[route.protocol]
   const { flowBackends } = route
   const serverSettings = virtualServerSettings(route, settings)
-  // Nearly always every frontend has the same backends.
+  // Nearly always all frontends have the same backends.
   const lists = new Map<readonly Backend[], RealServerList>()
   const listOf = (backends: readonly Backend[]): RealServerList => {
     let list = lists.get(backends)
@@ -84,9 +84,9 @@ export function compileRoute(
     bindAddress: isBound,
     entries,
   }))
-  // Without a frontend of this family for the outside nothing would lead there, and nothing remember the mark.
+  // Without an outside frontend of this family, nothing would lead to the virtual servers by mark, and no set entry would record the mark.
   if (mark === undefined || frontends.length === 1) return servers
-  // IPVS compares the whole mark: what the node itself sends asks for masquerading too.
+  // IPVS compares the whole mark, and packets of the node also carry the masquerade mark.
   const marked = [mark, mark + settings.masqueradeMark].map((whole) => ({
     key: { family, mark: whole },
     protocol,
@@ -129,7 +129,7 @@ function externalIPSet({ isExternalLocal }: Route): SetKey {
   return isExternalLocal ? 'externalIPLocal' : 'externalIP'
 }
 
-/** Also of an address that is an external IP as well, which keeps the source ranges (F-056). */
+/** Also for an address that is an external IP too, which keeps the source ranges (F-056). */
 function loadBalancerFrontend(
   route: Route,
   settings: IpvsModeSettings,
@@ -164,14 +164,14 @@ function nodePortFrontend(
 }
 
 /**
- * The backends of an external frontend's own virtual server, as kube-proxy has them (F-052): what packets without a mark
- * meet, those from outside above all.
+ * The backends of an external frontend's own virtual server, the same as in kube-proxy (F-052). Packets without a mark reach them,
+ * above all those from outside.
  */
 function externalBackends({ isExternalLocal, clusterBackends, localBackends }: Route): readonly Backend[] {
   return isExternalLocal && localBackends.length > 0 ? localBackends : clusterBackends
 }
 
-/** To which mark the frontend leads pods and the node, and what is refused or dropped for want of endpoints. */
+/** Entries that lead pods and the node to the frontend's mark, and entries that refuse or drop packets if there are no endpoints. */
 function policyEntries(
   route: Route,
   { markMask }: IpvsModeSettings,
@@ -187,7 +187,7 @@ function policyEntries(
   return entries
 }
 
-/** F-056. Without endpoints whoever asks is refused. */
+/** F-056. Without endpoints all clients are refused. */
 function sourceEntries(
   { sourceRanges, clusterBackends, localBackends }: Route,
   { nodeIP }: IpvsModeSettings,
@@ -197,7 +197,7 @@ function sourceEntries(
   const entries: DesiredSetEntry[] = [{ set: 'loadBalancerGuarded', entry: own }]
   for (const { address, prefixLength } of sourceRanges)
     entries.push({ set: 'loadBalancerSources', entry: { ...own, secondAddress: address, prefixLength } })
-  // What the node itself sends to a VIP that is an address has the VIP for its source.
+  // Packets of the node itself to a VIP that is an address have the VIP as their source.
   if (nodeIP !== undefined && sourceRanges.some((range) => cidrContains(range, nodeIP)))
     entries.push({ set: 'loadBalancerOwnSource', entry: { ...own, secondAddress: own.address } })
   return entries
@@ -211,7 +211,7 @@ function entryOf({ protocol }: Route, address: IpAddress, port: number): HostEnt
   return { address, protocol: frontendProtocols[protocol], port }
 }
 
-/** The frontend of an address that is bound, unless it is the node's own; takes `entries` over. */
+/** The frontend of an address that is bound, unless it is the node's own. It takes over `entries`. */
 function bound(
   { address, port, backends, entries }: Omit<Frontend, 'isBound'> & { readonly entries: DesiredSetEntry[] },
   { nodeAddresses }: IpvsModeSettings,

@@ -1,4 +1,4 @@
-// What one route wants of IPVS, of the routes to its VIPs and of the sets.
+// The desired objects of one route: virtual servers, routes to their VIPs, and set entries.
 import type {
   Protocol,
   RealServerList,
@@ -8,17 +8,17 @@ import type {
 import type { Backend } from '../../../routing/index.js'
 import type { DesiredSetEntry } from './sets.js'
 
-/** A virtual server as one route wants it. */
+/** A desired virtual server of one route. */
 export interface DesiredVirtualServer {
   readonly key: VirtualServerKey
-  /** Of its clients, also where it is found by mark; undefined: no route of this run has claimed it. */
+  /** The protocol of its clients, also if it is found by mark; undefined: no route of this run has claimed it. */
   readonly protocol: Protocol | undefined
   readonly settings: VirtualServerSettings
   readonly realServers: RealServerList
-  /** UDP: those that keep their flows when they are no real servers any more, which serve unless none does. */
+  /** UDP backends that keep their flows after they stop being real servers. They serve, unless no backend serves. */
   readonly flowBackends: readonly Backend[]
-  /** Its address has to be local to this node, and is not one of the node's own. Never of one that is found by mark. */
+  /** Whether its address must be local to this node and is not one of the node's own; false for one that is found by mark. */
   readonly bindAddress: boolean
-  /** What sets say of its frontend; theirs who owns the virtual server. */
+  /** The set entries of its frontend. The owner of the virtual server decides them. */
   readonly entries: readonly DesiredSetEntry[]
 }

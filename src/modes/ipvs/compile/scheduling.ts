@@ -1,48 +1,48 @@
-// How a Service's connections are spread over its backends: as it asks by annotation, or as every Service of the node.
+// How connections of a Service are distributed over its backends: by its annotations, or by the node's settings.
 import { readScheduling, type Scheduling } from '../../../config/index.js'
 import type { Route } from '../../../routing/index.js'
 
-/** What holds for Services that do not ask, and what nobody can have. */
+/** The scheduling of Services without a request, and the schedulers that are not available. */
 export interface SchedulingSettings extends Scheduling {
-  /** Schedulers that this kernel was found not to have. */
+  /** Schedulers that this kernel does not have. */
   readonly missing: ReadonlySet<string>
 }
 
-/** Weights of backends by the name of their node; what is not there weighs 1. */
+/** Weights of backends by the name of their node; a node that is absent weighs 1. */
 export type Weights = ReadonlyMap<string, number>
 
-/** What a Service asks for and does not get: which request, what is wrong with it, and what holds instead. */
+/** A request of a Service that is not met: the request, the reason, and the value that is used instead. */
 export interface UnmetRequest {
   readonly request: keyof Route['scheduling']
   readonly problem: string
 }
 
-/** ipvsadm takes no larger one. */
+/** The largest weight that ipvsadm takes. */
 const largestWeight = 65_535
 const equalWeights: Weights = new Map()
 const nothingUnmet: readonly UnmetRequest[] = []
-/** They pass over what weighs nothing, and look no further (ip_vs_rr.c, ip_vs_lc.c, ip_vs_dh.c of net/netfilter/ipvs). */
+/** Schedulers that skip backends of weight 0 and look at nothing else (ip_vs_rr.c, ip_vs_lc.c, ip_vs_dh.c of net/netfilter/ipvs). */
 const weightless: ReadonlySet<string> = new Set(['rr', 'lc', 'dh'])
 
-/** Whether the Service asks for anything at all. */
+/** Whether the Service has any scheduling request. */
 export function asksForScheduling({ scheduling }: Route): boolean {
   const { scheduler, schedulerFlags, weights } = scheduling
   return scheduler !== undefined || schedulerFlags !== undefined || weights !== undefined
 }
 
-/** The scheduler of every virtual server of the route; a request that cannot be met is as if it had not been written. */
+/** The scheduler of every virtual server of the route. A request that cannot be met is ignored. */
 export function schedulerOf(route: Route, settings: SchedulingSettings): Scheduling {
   return chooseScheduler(route, settings).scheduling
 }
 
-/** The weights of the route's backends; a request that cannot be read is as if it had not been written. */
+/** The weights of the route's backends. A request that cannot be read is ignored. */
 export function weightsOf({ scheduling: { weights } }: Route): Weights {
   if (weights === undefined) return equalWeights
   const read = readWeights(weights)
   return typeof read === 'string' ? equalWeights : read
 }
 
-/** Empty: the Service gets what it asks for. */
+/** The requests of the route that are not met; empty: all are met. */
 export function unmetRequests(route: Route, settings: SchedulingSettings): readonly UnmetRequest[] {
   if (!asksForScheduling(route)) return nothingUnmet
   const { scheduling, unmet } = chooseScheduler(route, settings)
@@ -79,14 +79,14 @@ function chooseScheduler({ scheduling: request }: Route, settings: SchedulingSet
   return refusal('schedulerFlags', 'problem' in plain ? settings : plain, read.problem)
 }
 
-/** What holds instead of a request. */
+/** The value that is used instead of a request. */
 function refusal(request: keyof Scheduling, scheduling: Scheduling, problem: string): Choice {
   const { scheduler: used, schedulerFlags: flags } = scheduling
   const instead = flags.length === 0 ? used : `${used} with ${flags.join(', ')}`
   return { scheduling, unmet: { request, problem: `${problem}; this Service uses ${instead}` } }
 }
 
-/** Or what is wrong with the text. */
+/** Returns the weights, or the error in the text. */
 function readWeights(text: string): Weights | string {
   const weights = new Map<string, number>()
   for (const entry of text.split(',')) {

@@ -1,4 +1,4 @@
-// What virtual servers and real servers are set to, whatever address they are for.
+// The settings of virtual servers and real servers, which are the same for all of their addresses.
 import { familyOf } from '../../../address.js'
 import type { SchedulerFlag } from '../../../config/index.js'
 import {
@@ -10,7 +10,7 @@ import {
 import type { Backend, Route } from '../../../routing/index.js'
 import { schedulerOf, type SchedulingSettings, weightsOf } from './scheduling.js'
 
-/** As kube-proxy sets them; the weight is the Service's to choose. */
+/** kube-proxy's settings; the Service chooses the weight. */
 const realServerSettings: RealServerSettings = {
   weight: 1,
   forwarding: 'masquerade',
@@ -39,12 +39,13 @@ export function virtualServerSettings(route: Route, settings: SchedulingSettings
   }
 }
 
-/** Whose server only keeps its connections gets another one: sh-fallback. */
+/** A client whose server only keeps its connections gets another server: sh-fallback. */
 const byClientAddress = { scheduler: 'sh', flags: VirtualServerFlag.scheduler1, timeoutSeconds: 0 } as const
 
 /**
- * Of the virtual servers that are found by mark. The kernel sends what persists there to the port that the client used, not to
- * the real server's (ip_vs_sched_persist() of ip_vs_core.c): a client keeps its server by the hash of its address instead.
+ * The settings of virtual servers that are found by mark. The kernel sends persistent connections of such a virtual server to the
+ * client's destination port, not to the real server's (ip_vs_sched_persist() of ip_vs_core.c). So the hash of its address keeps a
+ * client at its server instead.
  */
 export function markedServerSettings(route: Route, settings: SchedulingSettings): VirtualServerSettings {
   const own = virtualServerSettings(route, settings)

@@ -1,19 +1,19 @@
-// The ipsets of the mode: kube-proxy's names and types (spec 3.3), and those by which policies are kept that it cannot keep.
+// The ipsets of the mode: kube-proxy's names and types (spec 3.3), and sets for policies that kube-proxy cannot keep.
 import { type IpAddress, type IpFamily, parseIpAddress } from '../../../address.js'
 import { BugError } from '../../../errors.js'
 import type { IpsetEntry, IpsetType } from '../../../kernel/index.js'
 
 interface SetSpec {
-  /** Of IPv4; IPv6 has KUBE-6- in front. */
+  /** The name for IPv4; the IPv6 set has KUBE-6- in front. */
   readonly name: string
   readonly type: IpsetType
   /** Entries map packets to a mark. */
   readonly hasMarks?: true
-  /** What rules on the set say, where kube-proxy's do. */
+  /** The comment of rules on the set, equal to kube-proxy's. */
   readonly comment: string
 }
 
-/** Every set; each exists once per family. Entries are added in this order, and deleted in the reverse one. */
+/** Every set; each exists once per family. Entries are added in this order, and deleted in reverse order. */
 export const setSpecs = {
   clusterIP: {
     name: 'KUBE-CLUSTER-IP',
@@ -50,7 +50,7 @@ export const setSpecs = {
     type: 'hash:ip,port,ip',
     comment: 'Kubernetes service load balancer ip + port + source IP for packet filter purpose',
   },
-  /** After the sets of sources: packets to its entries are dropped unless one of these has their source. */
+  /** After the sets of sources: packets to its entries are dropped unless a set of sources matches. */
   loadBalancerGuarded: {
     name: 'KUBE-LOAD-BALANCER-FW',
     type: 'hash:ip,port',
@@ -92,7 +92,7 @@ export const setSpecs = {
     comment: 'Kubernetes health check node port',
   },
   vips: { name: 'KUBE-IPVS-IPS', type: 'hash:ip', comment: 'Addresses on the ipvs interface' },
-  /** Ours, as all that follow: addresses of the node that serve node ports, where kube-proxy takes every local address. */
+  /** This and all following sets are Viaduct's: addresses of the node that serve node ports. kube-proxy uses every local address. */
   nodePortIPs: {
     name: 'KUBE-NODE-PORT-IP',
     type: 'hash:ip',
@@ -103,13 +103,13 @@ export const setSpecs = {
     type: 'hash:ip,port',
     comment: 'Kubernetes service ip + port without endpoints',
   },
-  /** For everybody, the node too: internalTrafficPolicy Local. */
+  /** Drops packets of all clients, the node included: internalTrafficPolicy Local. */
   dropped: {
     name: 'KUBE-NO-LOCAL-ENDPOINTS',
     type: 'hash:ip,port',
     comment: 'Kubernetes service ip + port with internalTrafficPolicy=local, all endpoints elsewhere',
   },
-  /** For the outside: externalTrafficPolicy Local. */
+  /** Drops packets of outside clients: externalTrafficPolicy Local. */
   droppedOutside: {
     name: 'KUBE-EXTERNAL-NO-LOCAL',
     type: 'hash:ip,port',
@@ -122,7 +122,7 @@ export const setSpecs = {
     hasMarks: true,
     comment: 'Kubernetes service ip + port with externalTrafficPolicy=local, to endpoints of all nodes',
   },
-  /** The marks themselves, in the place of addresses: which virtual servers by mark are ours. */
+  /** The marks themselves, written as addresses: they show which virtual servers by mark are ours. */
   marks: {
     name: 'KUBE-EXTERNAL-LOCAL-MARKS',
     type: 'hash:ip',
@@ -132,10 +132,10 @@ export const setSpecs = {
 
 export type SetKey = keyof typeof setSpecs
 
-/** Packets to their entries are refused or dropped. */
+/** Sets whose entries cause packets to be refused or dropped. */
 export const forbiddingSets: ReadonlySet<SetKey> = new Set(['refused', 'dropped', 'droppedOutside'])
 
-/** Packets from outside to their entries keep their source, so that only endpoints of this node can answer them. */
+/** Sets whose entries keep the source of packets from outside, so that only endpoints of this node can answer them. */
 export const sourceKeepingSets: ReadonlySet<SetKey> = new Set([
   'externalIPLocal',
   'loadBalancerLocal',
@@ -149,16 +149,16 @@ export const setKeys: readonly SetKey[] = Object.keys(setSpecs).filter(
   (key): key is SetKey => key in setSpecs,
 )
 
-/** Sets that kube-proxy has and we do without; `docs/ipvs.md` says why. */
+/** Sets of kube-proxy that Viaduct does not use; `docs/ipvs.md` gives the reason. */
 export const formerSets: readonly string[] = ['KUBE-LOOP-BACK']
 
-/** IPSET_MAXNAMELEN less its NUL. */
+/** IPSET_MAXNAMELEN without its NUL. */
 const maxNameLength = 31
 
-/** What all names begin with. */
+/** All names begin with this prefix. */
 export const setPrefix = 'KUBE-'
 
-/** Name of a set in a family: kube-proxy cuts what does not fit. */
+/** Name of a set in a family. A name that is too long is cut, as in kube-proxy. */
 export function familySetName(name: string, family: IpFamily): string {
   return family === 'ipv4' ? name : name.replace(setPrefix, `${setPrefix}6-`).slice(0, maxNameLength)
 }
@@ -171,7 +171,7 @@ export function setSpec(key: SetKey): SetSpec {
   return setSpecs[key]
 }
 
-/** A mark as the address that stands for it in the set of marks: the same 32 bits. */
+/** A mark as an address of the set of marks: the same 32 bits. */
 export function markAddress(mark: number, family: IpFamily): IpAddress {
   const [high, low] = [Math.floor(mark / 2 ** 16), mark % 2 ** 16]
   const bytes = [high, low].flatMap((half) => [half >> 8, half & 0xff])

@@ -9,15 +9,15 @@ import {
   type VirtualServerSettings,
 } from '../../../kernel/index.js'
 
-/** All of a virtual server but its identity. */
+/** A virtual server without its identity. */
 export interface ServerState {
   readonly settings: VirtualServerSettings
   readonly realServers: RealServerList
 }
 
 /**
- * Operations that lead from `acknowledged` to `wanted` (undefined: no such virtual server). Real servers are added before
- * others are changed, which may be to weight 0, and removed, so that none is missing in between (spec/kernel.md 2.3).
+ * Operations that lead from `acknowledged` to `wanted` (undefined: no such virtual server). Real servers are added before others
+ * are changed, perhaps to weight 0, or removed, so that clients always have one (spec/kernel.md 2.3).
  */
 export function diff(
   server: VirtualServerKey,
@@ -37,7 +37,7 @@ export function diff(
   return [{ op: 'set-virtual-server', server: { key: server, settings: wanted.settings } }, ...ops]
 }
 
-/** Both lists are in one order: what is in one alone shows when they are walked together. */
+/** Walks both lists together: they have the same order, so objects of only one list show. */
 function diffRealServers(
   server: VirtualServerKey,
   from: RealServerList,
@@ -59,7 +59,7 @@ function diffRealServers(
   return [...additions, ...changes, ...removals]
 }
 
-/** Which comes first; a list that has ended comes last. */
+/** Which element comes first; a list that has ended comes last. */
 function orderOf(from: RealServerList, left: number, to: RealServerList, index: number): number {
   if (left === from.length) return 1
   return index === to.length ? -1 : from.compareKeys(left, to, index)

@@ -30,7 +30,10 @@ const kindOfRepair: Readonly<Record<IpvsOp['op'], IpvsDriftKind | undefined>> = 
 
 /** Counts drift of ipvs mode. */
 export class IpvsDriftCounter extends DriftCounter<IpvsDriftKind> {
-  /** Counts what the operations repair, which lead back to the acknowledged state of one virtual server. Its real servers do not count when it is missing itself. */
+  /**
+   * Counts the differences that these operations repair, by which one virtual server returns to its acknowledged state. Real
+   * servers of a missing virtual server do not count.
+   */
   addRepair(ops: readonly IpvsOp[]): void {
     const first = ops[0]
     const counted = first?.op === 'add-virtual-server' ? [first] : ops

@@ -28,42 +28,42 @@ export function serverIdOf(key: VirtualServerKey): ServerId {
 }
 
 /**
- * Whether unwanted real servers of this virtual server keep their connections, with weight 0, until these
- * end: of UDP those that keep their flows. The others are removed at once.
+ * Whether unwanted real servers of this virtual server keep their connections, with weight 0, until these end (for UDP, those that
+ * keep their flows). The others are removed at once.
  */
 export type DrainPolicy = (
   server: Pick<DesiredVirtualServer, 'protocol' | 'settings' | 'realServers'>,
 ) => boolean
 
-/** What is known of a virtual server that no route of this run has claimed. */
+/** The remaining properties of a virtual server that no route of this run has claimed. */
 const nothingElse = { protocol: undefined, flowBackends: [], bindAddress: true, entries: [] } as const
 
 const nothingDrains: ReadonlyMap<string, RealServer> = new Map()
 
-/** One virtual server: who claims it, and what the kernel acknowledged. */
+/** One virtual server: the routes that claim it, and the state that the kernel acknowledged. */
 export class Entry implements TrackedObject<ServerId, ServerState | undefined> {
   readonly key: VirtualServerKey
   readonly id: ServerId
-  /** What the kernel holds as far as we know; undefined: no such virtual server. */
+  /** The last known state in the kernel; undefined: no such virtual server. */
   acknowledged: ServerState | undefined
-  /** The acknowledged state may be wrong: nothing is done before the next reconcile. */
+  /** The acknowledged state may be wrong: no operation is planned before the next reconcile. */
   isStale = false
-  /** The kernel said that somebody else has a virtual server of this mark; until the next reconcile. */
+  /** The kernel answered that another program has a virtual server of this mark. Reset by the next reconcile. */
   isForeign = false
   /** Whether it is a holder of its VIP. */
   holdsAddress = false
   isCounted = false
   seenIn = 0
   readonly #drains: DrainPolicy
-  /** What the kernel had at start and no route has claimed; kept while parts of the world are unknown. */
+  /** State in the kernel at the start that no route has claimed; kept until all objects are known. */
   #leftover: ServerState | undefined
-  /** By identity, with weight 0: acknowledged and unwanted. */
+  /** Acknowledged real servers that are unwanted, by identity, with weight 0. */
   #draining = nothingDrains
   #wanted: DesiredVirtualServer | undefined
-  /** The last desired value, which counts until the removal. */
+  /** The last desired value, which applies until the removal. */
   #bindsAddress = true
   readonly #claims = new FrontendClaims<DesiredVirtualServer>({ isShared: false })
-  /** `namespace/name` of the last winner; empty: no Service of this run. */
+  /** `namespace/name` of the last owner; empty: no Service of this run. */
   #service = ''
   #packedId: PackedId | undefined
 
@@ -78,7 +78,7 @@ export class Entry implements TrackedObject<ServerId, ServerState | undefined> {
     return (this.#packedId ??= packedIdOf(this.key))
   }
 
-  /** What the owner desires, leftovers, and real servers that drain; undefined: the virtual server is unwanted. */
+  /** The desired state of the owner, with leftovers and draining real servers; undefined: the virtual server is unwanted. */
   get wanted(): DesiredVirtualServer | undefined {
     return this.#wanted
   }
@@ -87,17 +87,17 @@ export class Entry implements TrackedObject<ServerId, ServerState | undefined> {
     return this.#leftover !== undefined
   }
 
-  /** Real servers that only keep the connections that they have, by identity (`realServerId`). */
+  /** Real servers that only keep their connections, by identity (`realServerId`). */
   get draining(): ReadonlyMap<string, RealServer> {
     return this.#draining
   }
 
-  /** Real servers that the kernel acknowledged to get no new connections, by identity (`realServerId`). */
+  /** Real servers that get no new connections, as the kernel acknowledged, by identity (`realServerId`). */
   get heldBack(): ReadonlySet<string> {
     return new Set(this.acknowledged?.realServers.heldBack.map(({ key }) => realServerId(key)))
   }
 
-  /** The kernel has it, and it is to have real servers that get new connections. */
+  /** Whether the kernel has it, and some desired real server gets new connections. */
   get isServing(): boolean {
     const { acknowledged, isStale, wanted } = this
     if (isStale || acknowledged === undefined || wanted === undefined) return false
@@ -111,7 +111,7 @@ export class Entry implements TrackedObject<ServerId, ServerState | undefined> {
     return this.#service
   }
 
-  /** The winning one; undefined: no route of this run claims it. */
+  /** The route of the owner; undefined: no route of this run claims it. */
   get route(): ServicePortKey | undefined {
     return this.#claims.owner?.route
   }
@@ -124,7 +124,7 @@ export class Entry implements TrackedObject<ServerId, ServerState | undefined> {
     return this.#wanted === undefined && this.acknowledged === undefined
   }
 
-  /** Whether its address has to be local: until its removal is confirmed, as the binding marks it as ours. */
+  /** Whether its address must be local. It must until the removal is confirmed, as the binding marks the virtual server as ours. */
   get needsAddress(): boolean {
     return this.acknowledged !== undefined && this.#bindsAddress && !('mark' in this.key)
   }
@@ -138,11 +138,11 @@ export class Entry implements TrackedObject<ServerId, ServerState | undefined> {
   release(route: ServicePortKey): void {
     this.#claims.remove(route)
     this.#service = this.#claims.owner?.service ?? this.#service
-    // Its last Service is known, and gone.
+    // Its last Service is known, and was removed.
     this.#settle(this.#claims.owner === undefined ? undefined : this.#leftover)
   }
 
-  /** What the kernel has is wanted too, until a claim covers it or `dropLeftover`. */
+  /** Also wants the kernel's state, until a claim covers it or `dropLeftover`. */
   keepLeftover(state: ServerState): void {
     this.#settle(state)
   }
@@ -151,12 +151,12 @@ export class Entry implements TrackedObject<ServerId, ServerState | undefined> {
     this.#settle(undefined)
   }
 
-  /** The acknowledged state was replaced by what the kernel says. */
+  /** A reading replaced the acknowledged state. */
   resettle(): void {
     this.#settle(this.#leftover)
   }
 
-  /** These have no connection left, or had their time: they are wanted no more. */
+  /** These real servers have no connection left, or reached their time limit: they are unwanted now. */
   finishDraining(ids: ReadonlySet<string>): void {
     this.#draining = new Map([...this.#draining].filter(([id]) => !ids.has(id)))
     this.#want()
@@ -174,7 +174,7 @@ export class Entry implements TrackedObject<ServerId, ServerState | undefined> {
     this.#want()
   }
 
-  /** Of a leftover, what is not claimed. */
+  /** Adds the real servers of a leftover that are not claimed. */
   #keep(leftover: ServerState | undefined, claimed: Set<string>): void {
     const kept = [...(leftover?.realServers ?? [])].filter(({ key }) => !claimed.has(realServerId(key)))
     this.#leftover =
@@ -182,7 +182,7 @@ export class Entry implements TrackedObject<ServerId, ServerState | undefined> {
     for (const { key } of kept) claimed.add(realServerId(key))
   }
 
-  /** What the kernel has beyond what is claimed. */
+  /** Adds the real servers that the kernel has and no route claims. */
   #drain(desired: DesiredVirtualServer, claimed: ReadonlySet<string>): void {
     const unwanted = [...(this.acknowledged?.realServers ?? [])].filter(
       ({ key }) => !claimed.has(realServerId(key)) && mayKeepConnections(desired, key),
@@ -200,21 +200,21 @@ export class Entry implements TrackedObject<ServerId, ServerState | undefined> {
     else if (kept.length === 0 && this.#draining.size === 0) this.#wanted = desired
     else {
       const all = [...desired.realServers, ...kept, ...this.#draining.values()]
-      // The kernel may already have the endpoints that are not known yet: no client is refused for lack of them.
+      // The kernel may already have endpoints that are not known yet: no client is refused because an endpoint seems to be missing.
       const entries =
         kept.length === 0 ? desired.entries : desired.entries.filter(({ set }) => !forbiddingSets.has(set))
       this.#wanted = { ...desired, realServers: RealServerList.of(all), entries }
     }
   }
 
-  /** The claims that lose, and those that did at the last call. */
+  /** The claims that lose now, and those that lost at the last call. */
   takeConflicts(): readonly Conflict[] {
     if (!this.#claims.isContested) return []
     return this.#claims.takeConflicts().map((conflict) => ({ server: this.key, ...conflict }))
   }
 }
 
-/** Whether the state may have real servers that are not desired; nearly always it is what is desired. */
+/** Whether the state may have real servers that are not desired. The two are nearly always equal. */
 function isMore(state: ServerState | undefined, desired: DesiredVirtualServer): boolean {
   return state !== undefined && !state.realServers.equals(desired.realServers)
 }

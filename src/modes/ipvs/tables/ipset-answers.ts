@@ -1,4 +1,4 @@
-// What the acknowledged entries of a family's sets say of virtual servers, VIPs and marks.
+// The ownership of virtual servers, VIPs and marks, by the acknowledged entries of a family's sets.
 import { familyOf, type IpAddress, type IpFamily } from '../../../address.js'
 import { BugError } from '../../../errors.js'
 import type { VirtualServerKey } from '../../../kernel/index.js'
@@ -7,7 +7,7 @@ import { absent } from './ipset-entry.js'
 import { type EntryId, entryIdOf, frontendIdOf } from './ipset-id.js'
 import { SetState } from './ipset-set.js'
 
-/** The sets of one family. They remember over a restart which virtual servers and VIPs are ours. */
+/** The sets of one family. After a restart they show which virtual servers and VIPs are ours. */
 export class AcknowledgedSets {
   protected readonly family: IpFamily
   protected readonly sets: ReadonlyMap<SetKey, SetState>
@@ -29,14 +29,14 @@ export class AcknowledgedSets {
     return this.inOrder.every(({ members }) => members.acknowledgedCount === 0)
   }
 
-  /** Whether an acknowledged entry says that the address is a VIP. */
+  /** Whether an acknowledged entry names the address as a VIP. */
   marksVip(address: IpAddress): boolean {
     return this.#has('vips', addressIdOf(address))
   }
 
   /**
-   * Whether acknowledged entries say that a virtual server is ours, whatever its address carries. Most node ports have no address
-   * in their set: they are ours at addresses of the node only, those that it has, or had when it served them.
+   * Whether acknowledged entries prove that a virtual server is ours, with or without a binding of its address. Most node ports
+   * have no address in their set: they are ours only at present or former addresses of the node.
    */
   marksOurs(server: VirtualServerKey, isOfNode: (address: IpAddress) => boolean): boolean {
     if ('mark' in server) return this.#has('marks', this.#markId(server.mark))
@@ -51,7 +51,7 @@ export class AcknowledgedSets {
     return this.#has(protocol === 'tcp' ? 'nodePortTcp' : 'nodePortUdp', portIdOf(port))
   }
 
-  /** Whether acknowledged entries say that packets from outside to this frontend keep their source. */
+  /** Whether acknowledged entries keep the source of packets from outside to this frontend. */
   keepsSource(server: VirtualServerKey): boolean {
     if ('mark' in server) return false
     const { address, port, protocol } = server
@@ -61,7 +61,7 @@ export class AcknowledgedSets {
     return this.#has(protocol === 'tcp' ? 'nodePortLocalTcp' : 'nodePortLocalUdp', portIdOf(port))
   }
 
-  /** The mark to which the kernel leads a frontend; undefined: to none. */
+  /** The mark to which the kernel leads a frontend; undefined: none. */
   markAt(server: VirtualServerKey): number | undefined {
     if ('mark' in server) return undefined
     const id = frontendIdOf(server.address, server.protocol, server.port)
@@ -69,18 +69,18 @@ export class AcknowledgedSets {
     return mark > 0 ? mark : undefined
   }
 
-  /** Whether the kernel has an unclaimed virtual server of this mark from before. */
+  /** Whether the kernel has a former, unclaimed virtual server of this mark. */
   isMarkTaken(mark: number): boolean {
     const member = this.set('marks').members.get(this.#markId(mark))
     return member !== undefined && member.isAcknowledged && member.holders === 0
   }
 
-  /** Whether such a virtual server is there to which no frontend leads: who has it lost all of its frontends to others. */
+  /** Whether a virtual server of this mark exists to which no frontend leads: its owner lost all frontends to others. */
   isMarkIdle(mark: number): boolean {
     return this.isMarkTaken(mark) && !this.leads().has(mark)
   }
 
-  /** The marks that frontends lead to, as acknowledged. Walks all frontends with marks. */
+  /** The acknowledged marks of all frontends. Walks all frontends with marks. */
   leads(): ReadonlySet<number> {
     return new Set([...this.set('marked').members.values()].map(({ acknowledged }) => acknowledged))
   }
@@ -100,7 +100,7 @@ export class AcknowledgedSets {
   }
 }
 
-/** Of the sets of addresses. */
+/** The identity of an address in the sets of addresses. */
 function addressIdOf(address: IpAddress): EntryId {
   return entryIdOf('hash:ip', familyOf(address), { address })
 }

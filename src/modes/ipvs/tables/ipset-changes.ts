@@ -4,13 +4,13 @@ import type { BatchOutcome, IpsetOp } from '../../../kernel/index.js'
 import { SetExchange, type SetStep } from './ipset-exchange.js'
 import type { SetState } from './ipset-set.js'
 
-/** Operations on sets, and what follows from each. */
+/** Operations on sets, and the effect of each. */
 export interface SetBatch {
   readonly ops: readonly IpsetOp[]
   readonly steps: readonly SetStep[]
 }
 
-/** Makes the sets of one family what their entries need. */
+/** Makes the sets of one family fit for their entries. */
 export class SetChanges {
   readonly #family: IpFamily
   readonly #sets: readonly SetState[]
@@ -21,7 +21,7 @@ export class SetChanges {
     this.#sets = sets
   }
 
-  /** What comes next, about `limit` operations at most; no operation: the sets are as they should be, or refused. */
+  /** The next operations, about `limit` at most; empty: the sets fit, or the kernel refuses them. */
   plan(limit: number): SetBatch {
     const steps: SetStep[] = []
     for (const set of this.#sets) {
@@ -52,7 +52,7 @@ export class SetChanges {
     if (exchange?.isDone === true) this.#exchange = undefined
   }
 
-  /** Gives up an exchange, of this set or of any, that is half done. */
+  /** Gives up an unfinished exchange of this set, or of any set. */
   giveUp(set?: SetState): void {
     if (set === undefined || this.#exchange?.set === set) this.#exchange?.giveUp()
   }
@@ -71,7 +71,7 @@ function creation(set: SetState): SetStep {
   return { set, op: { op: 'create-set', set: settings }, done: () => set.made(settings) }
 }
 
-/** Removes another program's set: it cannot be exchanged for one that holds something else. */
+/** Removes another program's set. It cannot be exchanged for a set with other content. */
 function removal(set: SetState): SetStep {
   const gone = (): void => {
     set.see(undefined)

@@ -7,15 +7,15 @@ import type { SetState } from './ipset-set.js'
 /** Acknowledged state of an entry that the kernel does not have. */
 export const absent: CarriedMark = -1
 
-/** One entry: how many holders want it, and what the kernel acknowledged. */
+/** One entry: its number of holders, and the state that the kernel acknowledged. */
 export class Member implements TrackedObject<EntryId, CarriedMark> {
   readonly set: SetState
   readonly id: EntryId
-  /** As its holders want it, else as the kernel has it. */
+  /** The entry as its holders want it; without holders, as the kernel has it. */
   entry: IpsetEntry
   /** Number of claims: several virtual servers may want one entry. */
   holders = 0
-  /** The mark that the kernel has it with; `absent`: the kernel does not have it. */
+  /** The entry's mark in the kernel; `absent`: the kernel does not have the entry. */
   acknowledged: CarriedMark = absent
   /** Always false: a set is stale as a whole (`SetState.isStale`). */
   isStale = false

@@ -1,10 +1,10 @@
-// A set that is too small, or made otherwise than ours: one beside it gets everything that it has, and then its name.
+// Replaces a set that is too small or has other settings: a second set gets all of its entries, and then its name.
 import type { IpFamily } from '../../../address.js'
 import type { IpsetOp, IpsetSettings } from '../../../kernel/index.js'
 import { type Member, markOf } from './ipset-entry.js'
 import type { SetState } from './ipset-set.js'
 
-/** One operation on a set, and what follows from it. */
+/** One operation on a set, and its effect. */
 export interface SetStep {
   readonly op: IpsetOp
   /** Gets the problem when the kernel refuses. */
@@ -13,17 +13,17 @@ export interface SetStep {
   readonly done: () => void
 }
 
-/** Beside which set it stands changes; it is there for the time of one exchange. */
+/** Name of the second set. It belongs to one set at a time, and exists only during an exchange. */
 export function standInName(family: IpFamily): string {
   return `viaduct-${family}-swap`
 }
 
-/** Its steps go in batches that follow each other, as no operation of a batch waits for the success of another. */
+/** The steps of an exchange go in consecutive batches, as no operation of a batch waits for the success of another. */
 type Phase = 'make' | 'fill' | 'swap' | 'clear' | 'stuck' | 'done'
 
 /**
- * The set itself is whole all the time: packets meet it, then the one that has its name. What is not in it yet is added
- * afterwards, where a single entry that the kernel refuses stops nothing.
+ * Exchanges one set. Packets always meet a complete set under its name. Missing entries are added afterwards, where one entry that
+ * the kernel refuses does not stop the others.
  */
 export class SetExchange {
   readonly set: SetState
@@ -32,7 +32,7 @@ export class SetExchange {
   readonly #members: readonly Member[]
   #phase: Phase = 'make'
   #copied = 0
-  /** Its last steps were never answered: what they did is not known, and all begins anew. */
+  /** The last steps had no answer: their effect is unknown, and the exchange starts again. */
   #isUnanswered = false
 
   constructor(set: SetState, family: IpFamily) {
@@ -46,7 +46,7 @@ export class SetExchange {
     return this.#phase === 'done'
   }
 
-  /** What comes next, at most so many operations. */
+  /** The next operations, at most `limit`. */
   plan(limit: number): readonly SetStep[] {
     if (this.#isUnanswered) {
       this.#phase = 'make'
@@ -57,14 +57,14 @@ export class SetExchange {
     return steps
   }
 
-  /** The kernel answered all of them; `isRefused`: not each as it was asked. */
+  /** The kernel answered all operations; `isRefused`: at least one failed. */
   confirm({ isRefused }: { readonly isRefused: boolean }): void {
     this.#isUnanswered = false
     if (this.#phase === 'clear') this.#phase = isRefused ? 'stuck' : 'done'
     else this.#phase = isRefused ? 'clear' : this.#next()
   }
 
-  /** Gives up what is half done, and tries again to be rid of the set beside. */
+  /** Gives up an unfinished exchange, and tries again to remove the second set. */
   giveUp(): void {
     this.#isUnanswered = false
     this.#phase = 'clear'

@@ -1,5 +1,5 @@
-// Identity of an entry within its set, from an object and from the bytes of a dump alike: what is there is compared without an
-// object for each (an object costs 500-900 ns, a look into a Map some 100 ns).
+// Identity of an entry within its set, from an object and from the bytes of a dump alike. So a dump is compared without an object
+// for each entry (an object costs 500-900 ns, a look into a Map some 100 ns).
 import type { IpAddress, IpFamily } from '../../../address.js'
 import { BugError } from '../../../errors.js'
 import {
@@ -11,10 +11,10 @@ import {
   writeIpsetEntry,
 } from '../../../kernel/index.js'
 
-/** A number where one is enough, else characters; it is never shown. */
+/** A number if it fits, otherwise characters; it is never shown. */
 export type EntryId = (number | string) & { readonly brand: 'EntryId' }
 
-/** IPPROTO_* of what Services have, in two bits: 32 + 16 + 2 bits fit a double exactly. */
+/** IPPROTO_* of the protocols of Services, in two bits: 32 + 16 + 2 bits fit a double exactly. */
 const shortProtocols: ReadonlyMap<number, number> = new Map([
   [6, 0],
   [17, 1],
@@ -23,7 +23,7 @@ const shortProtocols: ReadonlyMap<number, number> = new Map([
 
 const scratch = recordBuffer(layout.size)
 
-/** Of an entry that a set of the type holds. */
+/** The identity of an entry in a set of the type. */
 export function entryIdOf(type: IpsetType, family: IpFamily, entry: IpsetEntry): EntryId {
   scratch.bytes.fill(0)
   if (!writeIpsetEntry(scratch, 0, { type, family }, entry))
@@ -31,13 +31,13 @@ export function entryIdOf(type: IpsetType, family: IpFamily, entry: IpsetEntry):
   return entryIdAt(type, family, scratch.bytes, 0)
 }
 
-/** The identity of what most sets hold. */
+/** The identity of a frontend, which most sets hold. */
 export function frontendIdOf(address: IpAddress, protocol: Protocol, port: number): EntryId {
   const family = address.includes(':') ? 'ipv6' : 'ipv4'
   return entryIdOf('hash:ip,port', family, { address, protocol, port })
 }
 
-/** Of the record at an offset of a dump. */
+/** The identity of the record at an offset of a dump. */
 export function entryIdAt(type: IpsetType, family: IpFamily, bytes: Buffer, at: number): EntryId {
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a brand has no other origin
   return idAt(type, family, bytes, at) as EntryId
@@ -81,13 +81,13 @@ function partsAt(bytes: Buffer, at: number): string {
   )
 }
 
-/** What an entry carries: its mark; 0 is none. */
+/** The mark of an entry; 0: it has none. */
 export type CarriedMark = number
 
-/** A mark, or a state, that we never write: adding the entry anew makes it ours. */
+/** A mark, or a state, that Viaduct never writes: adding the entry again makes it ours. */
 export const foreignMark: CarriedMark = -2
 
-/** Of the record at an offset of a dump. `ours`: the mask of the marks that we write. */
+/** The mark of the record at an offset of a dump. `ours`: the mask of the marks that Viaduct writes. */
 export function carriedMarkAt(bytes: Buffer, at: number, ours: number): CarriedMark {
   if (bytes.readUInt8(at + layout.isException) !== 0) return foreignMark
   const mark = bytes.readUInt32LE(at + layout.mark)

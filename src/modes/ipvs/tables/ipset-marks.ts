@@ -11,9 +11,9 @@ export class MarkTable {
   /** Values of the mask's other bits, ascending. */
   readonly #counting: readonly number[]
   readonly #marks = new Map<ServicePortKey, number>()
-  /** Those of service ports, and those that rest. */
+  /** Marks of service ports, and resting marks. */
   readonly #taken = new Set<number>()
-  /** Released ones, to which frontends may still lead. */
+  /** Released marks, to which frontends may still lead. */
   readonly #resting = new Set<number>()
 
   constructor(mask: number) {
@@ -29,9 +29,9 @@ export class MarkTable {
   }
 
   /**
-   * The mark of a service port, from now until it is released. `former`: the mark that the kernel has for it, so that a
-   * restart changes nothing, given the one that its name leads to; `isReserved`: marks that somebody else has. undefined:
-   * all are taken.
+   * The mark of a service port until it is released. `former`: the service port's mark in the kernel, which it gets in preference
+   * to the one by its name, so that a restart changes nothing. `isReserved`: whether another program has the mark. undefined: all
+   * are taken.
    */
   take(
     key: ServicePortKey,
@@ -62,10 +62,7 @@ export class MarkTable {
     this.#resting.add(mark)
   }
 
-  /**
-   * Frees the released marks that are not among `leads`: the marks that frontends lead to, as the kernel acknowledged. True:
-   * one at least is free now.
-   */
+  /** Frees the released marks that are not among `leads`, the acknowledged marks of frontends. True: at least one mark is free now. */
   settle(leads: () => ReadonlySet<number>): boolean {
     if (this.#resting.size === 0) return false
     const led = leads()
@@ -87,7 +84,7 @@ export class MarkTable {
     return this.#marks.get(key)
   }
 
-  /** The service ports that have marks, with them. */
+  /** The service ports with a mark, and their marks. */
   get entries(): Iterable<readonly [ServicePortKey, number]> {
     return this.#marks
   }
@@ -100,7 +97,7 @@ export class MarkTable {
     return undefined
   }
 
-  /** The mark of a number, which counts round: its bits, spread over those of the mask. */
+  /** The mark for a number, modulo the number of marks: its bits, distributed over those of the mask. */
   #markAt(number: number): number {
     const index = number % this.size
     return this.#counting.reduce(

@@ -12,24 +12,24 @@ import { type SetKey, setName, setSpec } from '../compile/sets.js'
 import { absent, Member } from './ipset-entry.js'
 import { type EntryId, entryIdOf } from './ipset-id.js'
 
-/** kube-proxy's, below which a set costs next to nothing. */
+/** kube-proxy's size. A smaller set saves next to nothing. */
 const leastElements = 65_536
 const leastBuckets = 1024
 
 /**
- * Codes that say that another program changed the kernel's set, or that there is none. EINVAL is the answer of nfnetlink in a kernel
- * without ip_set.
+ * Codes that show that another program changed the kernel's set, or that it does not exist. EINVAL is the answer of nfnetlink in a
+ * kernel without ip_set.
  */
 const surprising: ReadonlySet<string> = new Set(['ENOENT', 'EINVAL', 'EEXIST', 'EPROTONOSUPPORT'])
 
-/** What becomes of a set before entries can be added to it. */
+/** The change that a set needs before entries can be added. */
 export type SetNeed = 'nothing' | 'create' | 'replace' | 'exchange'
 
-/** Why the kernel does not hold what is wanted of a set. */
+/** The reason why the kernel does not hold the desired content of a set. */
 export interface SetTrouble {
-  /** The first of them: others are mostly like it. */
+  /** The first error: the others are usually the same. */
   readonly error: KernelError
-  /** Entries that it refused; 0: the set itself could not be made. */
+  /** Number of entries that the kernel refused; 0: the set itself could not be made. */
   readonly entries: number
 }
 
@@ -46,18 +46,18 @@ export class SetState {
   /** Members whose operation the kernel refused, or whose set does not exist; they are dirty again after `wake`. */
   readonly waiting = new Set<Member>()
   /**
-   * The last dump, while it is what is acknowledged: an unchanged set is dumped in the same order, and comparing its
-   * bytes is faster than comparing entries. 52 bytes each.
+   * The last dump, while it equals the acknowledged state: an unchanged set is dumped in the same order, and comparing its bytes is
+   * faster than comparing entries. 52 bytes per entry.
    */
   reading: Buffer | undefined
   trouble: SetTrouble | undefined
-  /** Another program changed it: nothing is planned for it before it is read. */
+  /** Another program changed the set: no operation is planned before it is read. */
   isStale = false
-  /** It was read for that reason; a change found again is trouble. Until the end of a pass that finds it in order. */
+  /** The set was read for that reason; another change is a problem. Reset at the end of a pass that finds the set in order. */
   wasStale = false
   readonly #family: IpFamily
   readonly #hasMarks: boolean
-  /** As the kernel has it; undefined: there is no such set. */
+  /** The set in the kernel; undefined: there is no such set. */
   #present: Present | undefined
   #presentSettings: IpsetSettings | undefined
 
@@ -70,7 +70,7 @@ export class SetState {
     this.#hasMarks = hasMarks
   }
 
-  /** Who made it chose its size; what it is made with must be ours. */
+  /** The maker of a set chooses its size, but its other settings must equal ours. */
   get need(): SetNeed {
     const present = this.#present
     if (present === undefined) return 'create'
@@ -79,24 +79,27 @@ export class SetState {
     return isRoomy && this.isOurs ? 'nothing' : 'exchange'
   }
 
-  /** Its entries are of our type, perhaps without our marks. */
+  /** Whether its entries have our type, perhaps without our marks. */
   get isOfOurType(): boolean {
     const present = this.#present
     if (present?.type !== this.type) return false
     return this.type === 'bitmap:port' || present.family === this.#family
   }
 
-  /** The kernel has it, and it holds what we would put into it. */
+  /** Whether the kernel has the set, for the same content as ours. */
   get isOurs(): boolean {
     return this.isOfOurType && this.#present?.hasMarks === this.#hasMarks
   }
 
-  /** Entries of it may be written. To another's set, the kernel would take of them what its type needs. */
+  /**
+   * Whether entries of the set may be written. In another program's set, the kernel would keep only the parts of an entry that its
+   * type needs.
+   */
   get isWritable(): boolean {
     return this.isOurs && !this.isStale
   }
 
-  /** Another's set of this name, as the kernel names its type. */
+  /** The type of another program's set of this name, as the kernel calls it. */
   get foreignType(): string | undefined {
     const present = this.#present
     if (present === undefined || this.isOurs) return undefined
@@ -105,22 +108,22 @@ export class SetState {
     return `${present.type}${present.hasMarks ? ' with marks' : ''}${family}`
   }
 
-  /** How many entries the kernel's takes. */
+  /** The greatest number of entries of the kernel's set. */
   get capacity(): number {
     return this.#present?.maxElements ?? 0
   }
 
-  /** Whether the header is the one that an unchanged set has. */
+  /** Whether the header is the header of an unchanged set. */
   isLike(header: IpsetHeader | undefined): boolean {
     const present = this.#present
     if (header === undefined || present === undefined) return header === present
     if (header.type !== present.type || header.family !== present.family) return false
     if (this.isOurs) return header.elements === this.members.acknowledgedCount
-    // Of a foreign set only counts that its name may be free now.
+    // For a foreign set, only the removal of its last reference matters: its name may be free now.
     return header.references > 0 || present.references === 0
   }
 
-  /** With room for twice of what is wanted, so that a set which grows is not made anew at each step. */
+  /** The settings for a new set. It has room for twice its desired entries, so that a growing set is not made again at each step. */
   get settings(): IpsetSettings {
     const wanted = 2 * this.members.size
     const isBitmap = this.type === 'bitmap:port'
@@ -136,15 +139,15 @@ export class SetState {
   }
 
   /**
-   * As entries of it are written: what counts is the type, not the size. NB: the same object for each, as entries of one set go
-   * into one message.
+   * The settings for writing entries. The type counts, not the size. NB: always the same object, as the entries of one set go into
+   * one message.
    */
   get presentSettings(): IpsetSettings {
     this.#presentSettings ??= { ...this.settings, hasComments: this.#present?.hasComments ?? false }
     return this.#presentSettings
   }
 
-  /** The kernel has it so, or not at all. */
+  /** Enters the kernel's header of the set; undefined: the kernel does not have the set. */
   see(header: IpsetHeader | undefined): void {
     this.#present = header
     this.#presentSettings = undefined
@@ -153,7 +156,7 @@ export class SetState {
     this.wake()
   }
 
-  /** It was made with our settings. */
+  /** The set was made with our settings. */
   made(settings: IpsetSettings): void {
     this.#present = { ...settings, family: this.type === 'bitmap:port' ? undefined : settings.family }
     this.#presentSettings = undefined
@@ -161,7 +164,7 @@ export class SetState {
     this.wake()
   }
 
-  /** What was refused may be tried again. */
+  /** Refused operations may be tried again. */
   wake(): void {
     this.trouble = undefined
     for (const member of this.waiting) this.members.markDirty(member)
@@ -176,7 +179,7 @@ export class SetState {
     return this.members.get(id) ?? this.members.add(new Member(this, id, entry))
   }
 
-  /** The kernel does not have the set: none of its entries either. */
+  /** The kernel does not have the set, and so none of its entries. */
   loseEntries(): void {
     for (const member of this.members.values()) this.lose(member)
   }
@@ -189,13 +192,13 @@ export class SetState {
     this.settle(member)
   }
 
-  /** Takes in that an operation on the entry was answered. */
+  /** An operation on the entry was answered. */
   noteAnswer(member: Member): void {
     this.reading = undefined
     this.settle(member)
   }
 
-  /** Takes in that the entry changed; it is clean, or forgotten, when there is nothing to do for it. */
+  /** The entry changed. It is clean, or forgotten, if there is no work for it. */
   settle(member: Member): void {
     if (!member.isMissing && !member.isSurplus) {
       this.members.markClean(member)
@@ -217,8 +220,8 @@ export class SetState {
   }
 
   /**
-   * A set that another program changed is read first; a failure that a reading does not help is the set's trouble. `entries`: how many
-   * of them the kernel refused.
+   * A set that another program changed is read first. A failure that remains after the reading is the set's problem. `entries`:
+   * number of entries that the kernel refused.
    */
   noteFailure({ error, unknown }: OperationFailure, entries: number): void {
     const isSurprise = (unknown || surprising.has(error.code)) && this.trouble === undefined

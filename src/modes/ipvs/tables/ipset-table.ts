@@ -1,4 +1,4 @@
-// Which entries the sets of one family should have, who wants them, and what the kernel acknowledged.
+// The desired entries of one family's sets, their holders, and the entries that the kernel acknowledged.
 import type { IpFamily } from '../../../address.js'
 import {
   type BatchOutcome,
@@ -19,13 +19,13 @@ import { type CarriedMark, carriedMarkAt, type EntryId, entryIdAt } from './ipse
 import type { SetState } from './ipset-set.js'
 import { bufferOver } from './packed.js'
 
-/** Whoever wants entries: a virtual server of the ledger. */
+/** A holder of entries: a virtual server of the ledger. */
 export type SetHolder = object | string
 
 /** Operations for the kernel: on sets, or on entries. */
 export type IpsetBatch = SetBatch | ObjectBatch<Member, CarriedMark, IpsetOp[]>
 
-/** A set as a dump has it; without entries: it is of a type that is not ours. */
+/** A set in a dump. Without entries, it has a type that is not ours. */
 export interface DumpedSet {
   readonly header: IpsetHeader
   /** Packed, as Ipset.entries() gives them. */
@@ -34,17 +34,17 @@ export interface DumpedSet {
 
 const noGaps: UnfitSets = { unusable: new Set(), incomplete: new Set() }
 
-/** Some milliseconds of the kernel, after which others get their turn. */
+/** Some milliseconds of the kernel's time, after which other work gets its turn. */
 const maxBatchOps = 4096
 
-/** Work is proportional to what changed, except in `adopt` and for a set that is made anew. */
+/** Work is proportional to the changes, except in `adopt` and for a set that is made again. */
 export class IpsetTable extends AcknowledgedSets {
   readonly #markMask: number
   readonly #holdings = new Holdings<SetHolder, Member>()
   readonly #changes: SetChanges
   #isAdopted = false
 
-  /** `markMask`: of the marks that entries lead to; those with another one are written anew. */
+  /** `markMask`: mask of the marks of entries. Entries with a mark outside of the mask are written again. */
   constructor(family: IpFamily, markMask: number) {
     super(family)
     this.#markMask = markMask
@@ -56,27 +56,27 @@ export class IpsetTable extends AcknowledgedSets {
     return this.#isAdopted
   }
 
-  /** Replaces all that the holder wants; an empty list releases it. */
+  /** Replaces all desired entries of the holder; an empty list releases it. */
   want(holder: SetHolder, desired: readonly DesiredSetEntry[]): void {
     const members = desired.map(({ set, entry }) => this.#hold(set, entry))
     for (const member of this.#holdings.replace(holder, members)) this.#release(member)
   }
 
   /**
-   * What has to be there before an entry can be: sets that are missing, or too small, or other than ours. Call it until there is
-   * nothing; a set that the kernel refuses is left out until `retry` or the next `adopt`.
+   * Operations on sets that must precede operations on entries: for sets that are missing, too small, or of other settings. Call it
+   * until it returns none. A set that the kernel refuses is left out until `retry` or the next `adopt`.
    */
   planSets(): IpsetBatch {
     return this.#changes.plan(maxBatchOps)
   }
 
-  /** Entries that are wanted and missing; call it until there are none. */
+  /** Adds of desired entries that are missing. Call it until it returns none. */
   planAdds(): IpsetBatch {
     const missing = this.#takeDue(this.inOrder, (member) => member.isMissing)
     return this.#plan(missing, ({ entry }) => markOf(entry))
   }
 
-  /** Deletes of entries that are not desired, in all sets or in these; call it until it returns none. */
+  /** Deletes of entries that are not desired, in all sets or in these. Call it until it returns none. */
   planDeletes(keys?: ReadonlySet<SetKey>): IpsetBatch {
     const sets = this.inOrder.filter(({ key }) => keys?.has(key) ?? true).toReversed()
     return this.#plan(
@@ -85,35 +85,35 @@ export class IpsetTable extends AcknowledgedSets {
     )
   }
 
-  /** Takes in what the kernel accepted; what it refused is the trouble of its set, which `troubles` names. */
+  /** Enters the operations that the kernel accepted. A refusal is a problem of its set, listed until a retry succeeds. */
   confirm(batch: IpsetBatch, outcome: BatchOutcome): void {
     if ('steps' in batch) return this.#changes.confirm(batch, outcome)
     confirmBatch(entryKind, batch, outcome)
     for (const { object } of batch.parts) object.set.noteAnswer(object)
   }
 
-  /** A set is not as it was left: read them. */
+  /** A set differs from our last write: read the sets. */
   get isStale(): boolean {
     return this.inOrder.some((set) => set.isStale)
   }
 
-  /** Sets that do not hold what is wanted, as the kernel refuses it. */
+  /** Sets without their desired content, as the kernel refuses it. */
   get troubles(): readonly SetState[] {
     return this.inOrder.filter(({ trouble }) => trouble !== undefined)
   }
 
-  /** What was refused of this set may be planned again. */
+  /** Refused operations of this set may be planned again. */
   retry(set: SetState): void {
     set.wake()
     this.#changes.giveUp(set)
   }
 
-  /** Ends a pass: a set without trouble that another program changes is a surprise again. */
+  /** Ends a pass: if another program changes a set without a problem, it is a surprise again. */
   endPass(): void {
     for (const set of this.inOrder) if (set.trouble === undefined && !set.isStale) set.wasStale = false
   }
 
-  /** The same object while there are none. */
+  /** The sets with missing content; the same object while there are none. */
   get gaps(): UnfitSets {
     const { troubles } = this
     if (troubles.length === 0) return noGaps
@@ -126,7 +126,7 @@ export class IpsetTable extends AcknowledgedSets {
   }
 
   /**
-   * Enters every set and entry that the kernel has. With `keepLeftovers`, which counts at the first call, entries that no holder wants
+   * Enters every set and entry that the kernel has. With `keepLeftovers`, which counts at the first call, entries without a holder
    * stay until `dropLeftovers`.
    */
   adopt(dumped: ReadonlyMap<SetKey, DumpedSet>, options: { readonly keepLeftovers: boolean }): Drift {
@@ -140,12 +140,12 @@ export class IpsetTable extends AcknowledgedSets {
     return drift.counts
   }
 
-  /** All Services are known: entries of before that no holder wants go. Walks all, once. */
+  /** All Services are known: former entries without a holder are unwanted. Walks all entries, once. */
   dropLeftovers(): void {
     for (const { members } of this.inOrder) members.dropLeftovers()
   }
 
-  /** Whether the kernel's sets, all of them, can be as they were left. */
+  /** Whether all of the kernel's sets can be unchanged since our last write. */
   isLike(headers: readonly IpsetHeader[]): boolean {
     const byName = new Map(headers.map((header) => [header.name, header]))
     return this.inOrder.every((set) => set.isLike(byName.get(set.name)))
@@ -170,8 +170,8 @@ export class IpsetTable extends AcknowledgedSets {
   }
 
   /**
-   * The next dirty members that are due, as many as fill a batch. They stay dirty until the kernel answers. In the order of sets:
-   * entries of one set go into one message.
+   * The next dirty members that are due, as many as fill a batch. They stay dirty until the kernel answers. They are in the order
+   * of sets: entries of one set go into one message.
    */
   #takeDue(sets: readonly SetState[], isDue: (member: Member) => boolean): readonly Member[] {
     const due: Member[] = []
@@ -204,7 +204,7 @@ export class IpsetTable extends AcknowledgedSets {
     set.reading = bytes
   }
 
-  /** Compares bytes, and makes objects only for what is new. Returns how many of those that were acknowledged are still there. */
+  /** Compares bytes, and makes objects only for changes. Returns the number of acknowledged entries that still exist. */
   #adoptEntries(set: SetState, bytes: Buffer, drift: IpvsDriftCounter): number {
     const { type, members } = set
     let kept = 0
@@ -228,7 +228,7 @@ export class IpsetTable extends AcknowledgedSets {
     if (this.#isAdopted && wasThere) drift.add('set-entry-changed')
     else if (this.#isAdopted && member.holders === 0) drift.add('set-entry-unexpected')
     if (!this.#isAdopted && member.holders === 0)
-      // One of before must not stand in the way of a Service that is known.
+      // A former entry must not block a Service that is known.
       member.isLeftover = members.keepsLeftovers && !forbiddingSets.has(key)
     if (member.isMissing || member.isSurplus) members.markDirty(member)
   }

@@ -30,19 +30,19 @@ import type { VipTable } from './vip-table.js'
 export type LedgerBatch = ObjectBatch<Entry, ServerState | undefined, IpvsBatch>
 export type LedgerCut = Cut<LedgerBatch, Entry>
 
-/** Above this a batch is closed: some 3 ms of the kernel, while which the next one is made. */
+/** A batch with more operations is closed: some 3 ms of the kernel, in which the next one is made. */
 const maxBatchOps = 1024
 
-/** Room that a batch has before it grows: with many real servers each it has few virtual servers. */
+/** First capacity of a batch: virtual servers with many real servers fill it with few objects. */
 const firstBatchRoom = 128
 
-/** Of removals, each of which takes its real servers along. */
+/** Limit of removals, each of which includes the real servers. */
 const maxRemovals = 4096
 
 export interface AdoptOptions {
-  /** Parts of the world are unknown. */
+  /** Not all objects are known. */
   readonly keepLeftovers: boolean
-  /** Whether a set of ours says that this virtual server, whose address is not bound by us, is ours all the same. */
+  /** Whether a set of ours proves that this virtual server is ours, although its address has no binding of ours. */
   readonly isMarkedOurs: (server: VirtualServerKey) => boolean
 }
 
@@ -54,7 +54,7 @@ interface Reading extends Pick<AdoptOptions, 'isMarkedOurs'> {
   readonly foreignMarks: Set<number>
 }
 
-/** Every virtual server of one family that is ours. Work is proportional to what changed, except in `adopt`. */
+/** All virtual servers of one family that are ours. Work is proportional to the changes, except in `adopt`. */
 export class IpvsLedger {
   readonly #vips: VipTable
   /** Addresses whose virtual servers are never removed (excludeCIDRs). */
@@ -74,7 +74,7 @@ export class IpvsLedger {
     this.#drains = drains
   }
 
-  /** Replaces all that the route claims; an empty list releases it. */
+  /** Replaces all claims of the route; an empty list releases it. */
   claim(route: ServicePortKey, service: string, desired: readonly DesiredVirtualServer[]): void {
     const entries: Entry[] = []
     for (const server of desired) {
@@ -108,20 +108,20 @@ export class IpvsLedger {
     return this.#draining
   }
 
-  /** These real servers of the entry (`realServerId`) go: nothing is left to wait for. */
+  /** These real servers of the entry (`realServerId`) are to be removed, as their draining is over. */
   finishDraining(entry: Entry, ids: ReadonlySet<string>): void {
     entry.finishDraining(ids)
     this.#touch(entry)
   }
 
-  /** Of these entries, virtual servers by mark that are still to be made. */
+  /** The virtual servers by mark among these entries that are still to be made. */
   newMarks(entries: readonly Entry[]): readonly Entry[] {
     return entries.filter((entry) => entry.wanted !== undefined && !entry.isStale && isNewMark(entry))
   }
 
   /**
-   * New virtual servers by mark, still without real servers: the kernel refuses a mark that somebody else has, whose virtual
-   * server must not get ours.
+   * New virtual servers by mark, still without real servers: the kernel refuses a mark that another program uses, whose virtual
+   * server must not get our real servers.
    */
   planMarks(entries: readonly Entry[]): LedgerCut {
     return planBatch(serverKind, entries, {
@@ -132,7 +132,7 @@ export class IpvsLedger {
     })
   }
 
-  /** Everything but removals, and new virtual servers by mark, which `planMarks` makes before. */
+  /** All operations except removals, and except new virtual servers by mark, which `planMarks` makes before. */
   planUpserts(entries: readonly Entry[]): LedgerCut {
     return planBatch(serverKind, entries, {
       ops: new IpvsBatch(Math.min(2 * entries.length, firstBatchRoom)),
@@ -156,7 +156,7 @@ export class IpvsLedger {
     return cut
   }
 
-  /** Enters what the kernel accepted. An operation that it refused, or did not answer, is not acknowledged. */
+  /** Enters the operations that the kernel accepted. A refused or unanswered operation is not acknowledged. */
   confirm(batch: LedgerBatch, outcome: BatchOutcome): Confirmation<Entry> {
     const confirmation = confirmBatch(serverKind, batch, outcome)
     for (const { object } of batch.parts) this.#settle(object)
@@ -164,15 +164,15 @@ export class IpvsLedger {
   }
 
   /**
-   * Enters what the kernel has of virtual servers that are ours, and makes those dirty that differ. A virtual server that no route
-   * claims is ours only when its address carries our binding, or a set of ours has it. With `keepLeftovers`, which counts at the
-   * first call, it stays until `dropLeftovers`. Marks of foreign virtual servers are `foreignMarks` from then on.
+   * Enters the kernel's virtual servers that are ours, and makes those dirty that differ. A virtual server that no route claims is
+   * ours only if its address carries our binding, or a set of ours names it. With `keepLeftovers`, which counts at the first call,
+   * it stays until `dropLeftovers`. `foreignMarks` then has the marks of foreign virtual servers.
    */
   adopt(ipvs: IpvsDump, { keepLeftovers, isMarkedOurs }: AdoptOptions): Drift {
     const dump = new PackedDump(ipvs)
     this.#table.beginReading({ keepLeftovers })
     const drift = new IpvsDriftCounter()
-    // Made for each reading: claims, which are many more, do without the packed identities.
+    // Made for each reading: claims, which are more frequent, do not need the packed identities.
     const entries = new Map<PackedId, Entry>()
     if (dump.length > 0) for (const entry of this.#table.values()) entries.set(entry.packedId, entry)
     const foreignMarks = new Set<number>()
@@ -190,17 +190,17 @@ export class IpvsLedger {
     return this.#table.keepsLeftovers
   }
 
-  /** All Services are known: virtual servers of before that no route claimed are unwanted. Walks all, once. */
+  /** All Services are known: former virtual servers that no route claimed are unwanted. Walks all, once. */
   dropLeftovers(): void {
     for (const entry of this.#table.dropLeftovers()) this.#settle(entry)
   }
 
-  /** Marks with a virtual server of somebody else, as of the last `adopt`. */
+  /** Marks of other programs' virtual servers, as of the last `adopt`. */
   get foreignMarks(): ReadonlySet<number> {
     return this.#foreignMarks
   }
 
-  /** Number of virtual servers of ours that the kernel acknowledged. */
+  /** Number of our virtual servers that the kernel acknowledged. */
   get acknowledgedCount(): number {
     return this.#table.acknowledgedCount
   }
@@ -234,7 +234,7 @@ export class IpvsLedger {
     this.#acknowledge(entry, dump.state(index), drift)
   }
 
-  /** Enters the state that the kernel has, and counts a difference as drift. */
+  /** Enters the kernel's state, and counts a difference as drift. */
   #acknowledge(entry: Entry, state: ServerState | undefined, drift: IpvsDriftCounter): void {
     const expected = entry.acknowledged
     if (expected === undefined && state === undefined && !entry.isStale) return
@@ -253,7 +253,7 @@ export class IpvsLedger {
   }
 
   #isOurs(key: Entry['key'], isMarkedOurs: AdoptOptions['isMarkedOurs']): boolean {
-    // Later the set has the marks that this process chose, and the ledger knows which virtual servers it made.
+    // Later the set has the marks that this process chose, and the ledger knows the virtual servers that it made.
     if ('mark' in key) return this.#table.isFirstReading && isMarkedOurs(key)
     if (this.#isExcluded(key.address)) return false
     return this.#vips.carriesOurBinding(key.address) || isMarkedOurs(key)
@@ -264,7 +264,7 @@ export class IpvsLedger {
     return this.#table.get(id) ?? this.#table.add(new Entry(key, id, this.#drains))
   }
 
-  /** Whether the entry is one that is never removed (excludeCIDRs). */
+  /** Whether the entry must never be removed (excludeCIDRs). */
   #isKept({ key, acknowledged }: Entry): boolean {
     return acknowledged !== undefined && 'address' in key && this.#isExcluded(key.address)
   }

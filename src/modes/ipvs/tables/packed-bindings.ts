@@ -1,4 +1,4 @@
-// Dumped routes and addresses, held against what is usual without an object for each.
+// Dumped routes and addresses, compared with the usual ones without an object for each.
 import { type IpAddress, writeAddress } from '../../../address.js'
 import {
   AddressCursor,
@@ -10,7 +10,7 @@ import {
 } from '../../../kernel/index.js'
 import { type PackedAddress, bufferOver, packedAddressAt } from './packed.js'
 
-/** What one of our routes on lo says beside its address. */
+/** The properties of one of our routes on lo beside its address. */
 export interface RouteState {
   readonly protocol: number
   /** undefined: the kernel chooses the source. */
@@ -25,7 +25,7 @@ export class PackedRoutes {
   readonly #usual: RouteState
   readonly #usualSource = Buffer.alloc(16)
 
-  /** Records that say the same as `usual` share that object. */
+  /** Records equal to `usual` share that object. */
   constructor(
     records: Uint8Array,
     usual: RouteState = { protocol: viaductRouteProtocol, preferredSource: undefined },
@@ -50,7 +50,10 @@ export class PackedRoutes {
     return this.#cursor.protocol(index)
   }
 
-  /** Whether it is as we make them: our protocol, the device `loopbackIndex`, and the usual shape. Others may have made it all the same. */
+  /**
+   * Whether the route has the properties of ours: our protocol, the device `loopbackIndex`, and the usual shape. Another program
+   * may still have made it.
+   */
   isLikeOurs(index: number, loopbackIndex: number): boolean {
     const protocol = this.#cursor.protocol(index)
     return (
@@ -73,7 +76,7 @@ export class PackedRoutes {
   }
 }
 
-/** fe80::/10: the kernel gives them to an interface itself. */
+/** fe80::/10: the kernel itself gives an interface these addresses. */
 const linkLocal = /^fe[89ab]/u
 
 /** The addresses of a dump that may be VIPs: single ones, not link-local. */
@@ -88,7 +91,7 @@ export function hostAddresses(records: Uint8Array): readonly IpAddress[] {
   return addresses
 }
 
-/** Whether a dump of addresses holds this one on an interface other than `but`, with whatever prefix. */
+/** Whether a dump of addresses has this one, with any prefix, on an interface other than `but`. */
 export function includesAddress(records: Uint8Array, wanted: IpAddress, but: number | undefined): boolean {
   const cursor = new AddressCursor(records)
   for (let index = 0; index < cursor.length; index++) {

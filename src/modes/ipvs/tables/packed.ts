@@ -1,5 +1,5 @@
-// Virtual servers in the bytes of a dump: a reconcile compares real servers as bytes, and makes objects only for what differs
-// (an object per kernel object costs 500-900 ns).
+// Virtual servers in the bytes of a dump. A reconcile compares real servers as bytes, and makes objects only for differences (an
+// object per kernel object costs 500-900 ns).
 import { type IpAddress, type IpFamily, writeAddress } from '../../../address.js'
 import {
   type IpvsDump,
@@ -37,7 +37,7 @@ export function packedIdOf(key: VirtualServerKey): PackedId {
   return joinId(packedAddressOf(key.address), key.port, shortProtocol[key.protocol])
 }
 
-/** No address of IPv6 is so short, and no identity of IPv4 a text. */
+/** An IPv6 address never has so few characters, and an IPv4 identity is never a text. */
 function markId(mark: number): PackedId {
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a brand has no other origin
   return `mark ${mark}` as PackedId
@@ -95,7 +95,7 @@ export class PackedDump {
     return { settings: this.#servers.settings(index), realServers }
   }
 
-  /** Whether the kernel holds exactly this for the virtual server, whose identity is not looked at. */
+  /** Whether the kernel has exactly this state for the virtual server. Its identity is not compared. */
   equals(index: number, { settings, realServers }: ServerState): boolean {
     if (this.#servers.realCount(index) !== realServers.length) return false
     return (

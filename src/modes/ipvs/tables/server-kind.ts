@@ -1,4 +1,4 @@
-// Virtual servers as a kind of kernel objects: their operations, and what failures of these say.
+// Virtual servers as a kind of kernel objects: their operations, and the meaning of failures.
 import { isExists, isNotFound } from '../../../errors.js'
 import type { IpvsBatch, IpvsDump, IpvsOp, OperationFailure } from '../../../kernel/index.js'
 import type { Meaning, ObjectKind } from '../../../engine/index.js'
@@ -10,7 +10,7 @@ import { PackedDump } from './packed.js'
 export const serverKind: ObjectKind<Entry, ServerState | undefined, IpvsOp, IpvsBatch> = {
   plan: (ops, { key, acknowledged }, target) => {
     const before = ops.length
-    // What diff() would say, without an object for each: most of a first sync.
+    // Equals the result of diff(), without an object for each operation: most of a first sync.
     if (acknowledged === undefined && target !== undefined)
       ops.addVirtualServer(key, target.settings, target.realServers)
     else for (const op of diff(key, acknowledged, target)) ops.push(op)
@@ -24,7 +24,7 @@ export const serverKind: ObjectKind<Entry, ServerState | undefined, IpvsOp, Ipvs
   isSame: (a, b) => a === b || (a !== undefined && b !== undefined && equalStates(a, b)),
 }
 
-/** What a failure says about the kernel's state (spec/kernel.md 2.1, errors). `state` is the one before the operation. */
+/** The meaning of a failure for the kernel's state (spec/kernel.md 2.1, errors). `state` is the one before the operation. */
 function meaningOf(op: IpvsOp, failure: OperationFailure, state: ServerState | undefined): Meaning {
   const { error } = failure
   if (failure.unknown) return 'stale'
@@ -34,12 +34,12 @@ function meaningOf(op: IpvsOp, failure: OperationFailure, state: ServerState | u
     case 'add-virtual-server':
       return isExists(error) ? 'stale' : 'refused'
     case 'remove-real-server':
-      // ESRCH: the virtual server itself is gone.
+      // ESRCH: the virtual server itself does not exist.
       if (error.code === 'ENOENT') return 'done'
       return error.code === 'ESRCH' ? 'stale' : 'refused'
     case 'add-real-server':
     case 'set-real-server':
-      // Without the virtual server, whose own failure was reported, nothing else can work.
+      // The virtual server is missing, and its own failure was reported: all later operations fail.
       if (error.code === 'ESRCH' && state === undefined) return 'consequence'
       return isExists(error) || isNotFound(error) ? 'stale' : 'refused'
     case 'set-virtual-server':
@@ -53,12 +53,12 @@ export function isNewMark({ key, acknowledged }: Entry): boolean {
   return 'mark' in key && acknowledged === undefined
 }
 
-/** Whether a virtual server of the kernel is ours as soon as the ledger has this entry for it. Anyone may choose a mark. */
+/** Whether the ledger's entry proves that the kernel's virtual server is ours. Any program may choose a mark. */
 export function isProven({ key, acknowledged, isStale, isForeign }: Entry): boolean {
   return !('mark' in key) || acknowledged !== undefined || (isStale && !isForeign)
 }
 
-/** Whether a dump that holds these virtual servers, and perhaps others, says of them what was acknowledged. */
+/** Whether these virtual servers have their acknowledged states in a dump, which may hold others too. */
 export function isAsAcknowledged(entries: readonly Entry[], ipvs: IpvsDump): boolean {
   const dump = new PackedDump(ipvs)
   const indices = new Map(Array.from({ length: dump.length }, (_, index) => [dump.id(index), index]))

@@ -1,4 +1,4 @@
-// Which VIPs are local, by which route or address, and which of them acknowledged virtual servers need (docs/adr/0004).
+// The VIPs that are local, their routes or addresses, and those that acknowledged virtual servers need (docs/adr/0004).
 import type { IpAddress } from '../../../address.js'
 import type { VipBinding } from '../../../config/index.js'
 import { viaductRouteProtocol, type BatchOutcome, type RouteOp } from '../../../kernel/index.js'
@@ -25,21 +25,21 @@ import {
   type VipPlace,
 } from './vip.js'
 
-/** What a reading of the kernel says about VIPs. */
+/** A reading of the kernel's bindings of VIPs. */
 export interface VipReading {
   readonly place: VipPlace
   /** Host routes of the local table. */
   readonly routes: Uint8Array
   /** Addresses of the dummy device; empty without it. */
   readonly addresses: Uint8Array
-  /** Whether a set of Viaduct or kube-proxy says that the address is a VIP. */
+  /** Whether a set of Viaduct or kube-proxy names the address as a VIP. */
   readonly isMarkedVip: (address: IpAddress) => boolean
 }
 
 export type VipBatch = ObjectBatch<Vip, Bindings, RouteOp[]>
 export type VipCut = Cut<VipBatch, Vip>
 
-/** Limit of a batch: 4,096 routes, or 512 addresses. A batch must leave a stop well under a second. */
+/** Limit of a batch: 4,096 routes, or 512 addresses. A stop waits for a batch, which must take well under a second. */
 const maxBatchCost = 4096
 
 /** VIPs of one family: their bindings, and the virtual servers that need them. */
@@ -48,7 +48,7 @@ export class VipTable {
   readonly #table = new ObjectTable<IpAddress, Vip>()
   #place: VipPlace = { loopbackIndex: 1, dummyIndex: undefined, preferredSource: undefined }
   #kind = bindingKind(this.#place)
-  /** The route that each VIP gets in this place; one object for all. */
+  /** The route that each VIP gets at this place; one object for all. */
   #route: RouteState = { protocol: viaductRouteProtocol, preferredSource: undefined }
   #bound: Bindings = { route: this.#route, isOnDummy: false }
   /** Addresses that a foreign route or address made local, at the last reconcile. */
@@ -77,12 +77,12 @@ export class VipTable {
     return (this.#table.get(address)?.holders.length ?? 0) > 0
   }
 
-  /** The kernel has a binding of this address that Viaduct alone can have made. */
+  /** Whether the kernel has a binding of this address that only Viaduct can have made. */
   carriesOurBinding(address: IpAddress): boolean {
     return this.#table.get(address)?.isAcknowledged ?? false
   }
 
-  /** Whether the address is bound, or may be, and no holder needs it: its removal was refused, not answered, or not sent yet. */
+  /** Whether the address is bound, or may be, without a holder: its removal was refused, not answered, or not sent yet. */
   isLeftBound(address: IpAddress): boolean {
     const vip = this.#table.get(address)
     return vip !== undefined && (vip.isAcknowledged || vip.isStale) && vip.holders.length === 0
@@ -115,7 +115,7 @@ export class VipTable {
     return this.#plan(vips, (vip) => this.#withBinding(vip))
   }
 
-  /** Removes bindings that are not needed, and the other kind of binding where the right one is there. */
+  /** Removes bindings that are not needed, and bindings of the other kind if the right one exists. */
   planUnbinds(vips: readonly Vip[]): VipCut {
     return this.#plan(vips, (vip) => this.#withoutSurplus(vip))
   }
@@ -144,7 +144,7 @@ export class VipTable {
       const before = vip.acknowledged
       vip.acknowledged = this.#bindings(routeOf.get(vip), onDummy.has(vip))
       if (!vip.isStale) countDrift(vip, before, drift)
-      // The pass that finds nothing to do reports its recovery.
+      // The pass that finds no work reports the recovery.
       else this.#table.markDirty(vip)
       vip.isStale = false
       if (this.#isDue(vip)) this.#table.markDirty(vip)

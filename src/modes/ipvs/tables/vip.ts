@@ -15,13 +15,13 @@ import type { RouteState } from './packed-bindings.js'
 /** Devices and source of the bindings of one family. Changes only at a reconcile. */
 export interface VipPlace {
   readonly loopbackIndex: number
-  /** undefined: this kernel has no dummy device. */
+  /** undefined: the kernel has no dummy device. */
   readonly dummyIndex: number | undefined
   /** Source that the node itself uses towards VIPs; undefined: the kernel chooses. */
   readonly preferredSource: IpAddress | undefined
 }
 
-/** Who needs a VIP; messages name it. */
+/** A holder of a VIP; messages name it. */
 export interface VipHolder {
   readonly service: string
 }
@@ -36,7 +36,7 @@ export interface Bindings {
 
 export const unbound: Bindings = { route: undefined, isOnDummy: false }
 
-/** One address that is a VIP of ours, or was. It is no leftover by itself: a kept virtual server holds its VIP. */
+/** One address that is or was a VIP of ours. It is never a leftover by itself: a kept virtual server holds its VIP. */
 export class Vip extends KernelObject<IpAddress, Bindings> {
   holders: readonly VipHolder[] = []
   #packedAddress: PackedAddress | undefined
@@ -63,7 +63,7 @@ export class Vip extends KernelObject<IpAddress, Bindings> {
   }
 }
 
-/** Cost of an address in routes: the kernel takes 200 us and more for one. */
+/** Cost of an address, in routes: the kernel takes 200 us or more for one. */
 const addressCost = 8
 
 /** VIPs as a kind of kernel objects, bound in this place. */
@@ -76,7 +76,7 @@ export function bindingKind(place: VipPlace): ObjectKind<Vip, Bindings, RouteOp,
         ops.push({ op: 'remove-route', route: localRoute(address, loopbackIndex, acknowledged.route) })
         cost++
       } else if (route !== undefined && !equalRoutes(route, acknowledged.route)) {
-        // An address of the dummy device has a route of its own, which a plain add would find in the way.
+        // An address of the dummy device has its own route, which makes a plain add fail.
         const isInTheWay = acknowledged.route !== undefined || acknowledged.isOnDummy
         ops.push({
           op: isInTheWay ? 'replace-route' : 'add-route',
@@ -135,7 +135,7 @@ function advance({ route, isOnDummy }: Bindings, op: RouteOp): Bindings {
   }
 }
 
-/** EEXIST: another program made it local, and only a dump tells which. ENODEV: the dummy device is gone. */
+/** EEXIST: another program made the address local, and only a dump shows which route or address. ENODEV: the dummy device was removed. */
 function meaningOf(_vip: Vip, op: RouteOp, { error, unknown }: OperationFailure): Meaning {
   if (unknown) return 'stale'
   const isRemoval = op.op === 'remove-route' || op.op === 'remove-address'
