@@ -11,6 +11,7 @@ import { openRealLook } from './kernel-look-subjects.js'
 import { kernelLookContract } from './kernel-look.contract.js'
 import { linksContract } from './links.contract.js'
 import { nftChainsContract, type NftChainsSubject } from './nft-chains.contract.js'
+import { nftablesContract } from './nftables.contract.js'
 import { routesContract } from './routes.contract.js'
 import { sysctlContract } from './sysctl.contract.js'
 import { openRealSubject } from './xtables-subjects.js'
@@ -54,4 +55,5 @@ function realNftChains(): NftChainsSubject {
   }
 }
 
+nftablesContract('kernel', () => ({ nftables: openRealKernel().nftables, other: openRealKernel().nftables }))
 nftChainsContract('kernel', realNftChains)
