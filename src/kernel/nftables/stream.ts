@@ -20,7 +20,8 @@ export class StreamWriter {
   }
 
   u32(value: number): void {
-    this.#view.setUint32(this.#reserve(4), value, true)
+    const offset = this.#reserve(4) // may replace the view
+    this.#view.setUint32(offset, value, true)
   }
 
   /** A number below 2^53. */
