@@ -31,10 +31,10 @@ function element(service: number, index: number): readonly [Uint8Array, Uint8Arr
 const packed = Array.from({ length: services * endpoints }, (_, place) =>
   element(Math.floor(place / endpoints), place % endpoints),
 )
-const { nftables, close } = openKernel({ addonPath: process.env['VIADUCT_ADDON'] })
+const kernel = openKernel({ addonPath: process.env['VIADUCT_ADDON'] })
 
 async function apply(transaction: NfTransaction): Promise<void> {
-  const { failures } = await nftables.apply(transaction)
+  const { failures } = await kernel.nftables.apply(transaction)
   if (failures[0] !== undefined) throw failures[0].error
 }
 
@@ -59,6 +59,6 @@ for (let index = 0; index < changes; index += 2) {
   }
 }
 const { system } = process.cpuUsage(cpu)
-await close()
+await kernel.close()
 const figures = { seconds, changeMicroseconds: median(times), systemMicroseconds: system / changes }
 process.stdout.write(`${JSON.stringify(figures)}\n`)

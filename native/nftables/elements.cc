@@ -73,8 +73,7 @@ void PutElement(MessageBuilder& builder, const ElementBlock& block, std::span<co
 bool AreLabelsThere(const ElementBlock& block) {
   const ElementLayout& layout = block.layout;
   if (layout.data <= ElementData::kValue) return true;
-  const size_t place = layout.key_bytes * (layout.Has(kKeyEndPart) ? 2 : 1);
-  for (size_t offset = place; offset < block.bytes.size(); offset += layout.stride()) {
+  for (size_t offset = layout.data_offset(); offset < block.bytes.size(); offset += layout.stride()) {
     auto value = block.bytes.subspan(offset);
     if (TakeNumber<uint32_t>(value) >= block.labels.size()) return false;
   }

@@ -38,9 +38,11 @@ struct ElementLayout {
   ElementData data = ElementData::kNone;
 
   bool Has(ElementPart part) const { return (parts & part) != 0; }
+  /// Where the data starts in an element.
+  size_t data_offset() const { return size_t{key_bytes} * (Has(kKeyEndPart) ? 2 : 1); }
   size_t stride() const {
-    return key_bytes * (Has(kKeyEndPart) ? 2 : 1) + data_bytes + (Has(kFlagsPart) ? 4 : 0) +
-           (Has(kTimeoutPart) ? 8 : 0) + (Has(kExpirationPart) ? 8 : 0);
+    return data_offset() + data_bytes + (Has(kFlagsPart) ? 4 : 0) + (Has(kTimeoutPart) ? 8 : 0) +
+           (Has(kExpirationPart) ? 8 : 0);
   }
 };
 

@@ -21,22 +21,22 @@ namespace {
 constexpr uint16_t TypeOf(uint16_t message) { return NFNL_SUBSYS_NFTABLES << 8 | message; }
 
 // Names of a table and of a chain or set, the longest there are.
-using NameRequest = RequestBuffer<NLMSG_SPACE(sizeof(nfgenmsg)) + 2 * (NLA_HDRLEN + NFT_NAME_MAXLEN)>;
+using NameRequest = RequestBuffer<NLMSG_SPACE(sizeof(nfgenmsg)) + 2UL * (NLA_HDRLEN + NFT_NAME_MAXLEN)>;
 
 struct ListedKind {
-  uint16_t get;
+  const char* operation;
   const Policy* policy;
+  uint16_t get;
   uint16_t table_attribute;  ///< 0: it has none
   uint16_t chain_attribute;
-  const char* operation;
 };
 
 constexpr ListedKind kListed[] = {
-    {NFT_MSG_GETTABLE, &kTablePolicy, 0, 0, "dump nf_tables tables"},
-    {NFT_MSG_GETCHAIN, &kChainPolicy, NFTA_CHAIN_TABLE, 0, "dump nf_tables chains"},
-    {NFT_MSG_GETRULE, &kRulePolicy, NFTA_RULE_TABLE, NFTA_RULE_CHAIN, "dump nf_tables rules"},
-    {NFT_MSG_GETSET, &kSetPolicy, NFTA_SET_TABLE, 0, "dump nf_tables sets"},
-    {NFT_MSG_GETOBJ, &kNamedCounterPolicy, NFTA_OBJ_TABLE, 0, "dump nf_tables counters"},
+    {"dump nf_tables tables", &kTablePolicy, NFT_MSG_GETTABLE, 0, 0},
+    {"dump nf_tables chains", &kChainPolicy, NFT_MSG_GETCHAIN, NFTA_CHAIN_TABLE, 0},
+    {"dump nf_tables rules", &kRulePolicy, NFT_MSG_GETRULE, NFTA_RULE_TABLE, NFTA_RULE_CHAIN},
+    {"dump nf_tables sets", &kSetPolicy, NFT_MSG_GETSET, NFTA_SET_TABLE, 0},
+    {"dump nf_tables counters", &kNamedCounterPolicy, NFT_MSG_GETOBJ, NFTA_OBJ_TABLE, 0},
 };
 
 std::span<const uint8_t> AttributesOf(std::span<const uint8_t> payload) {

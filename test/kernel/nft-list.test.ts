@@ -269,6 +269,10 @@ const setLines: readonly string[] = [
   'type filter hook input priority filter; policy drop;',
 ]
 
+function list(): Promise<string> {
+  return mustRun(['nft', 'list', 'ruleset'])
+}
+
 describe('nft', () => {
   let nftables: Nftables
   let folder: string
@@ -280,7 +284,6 @@ describe('nft', () => {
     await nftables.close()
     rmSync(folder, { recursive: true })
   })
-  const list = (): Promise<string> => mustRun(['nft', 'list', 'ruleset'])
 
   it('lists what we made as it was meant', async () => {
     const outcome = await nftables.apply([...objects, ...ruleOps.values()])

@@ -1,11 +1,11 @@
 // How values of TypeScript and of a stream correspond. A record has the fields of a policy of native/nftables/policy.h, in
 // the same order; `signature` is what the addon's nftGrammar says of them.
-import { StreamError, type StreamReader, type StreamWriter } from './stream.js'
+import { malformed, type StreamReader, type StreamWriter } from './stream.js'
 
 export interface Codec<T> {
   readonly signature: string
   write(stream: StreamWriter, value: T): void
-  /** Throws StreamError. */
+  /** Throws KernelError EPROTO. */
   read(stream: StreamReader): T
 }
 
@@ -133,7 +133,7 @@ export function record<F extends Fields>(fields: F): RecordCodec<RecordOf<F>> {
       const value: Record<string, unknown> = {}
       for (const [index, [name, codec]] of entries.entries()) {
         if ((present & (1 << index)) === 0) {
-          if (!('isOptional' in codec)) throw new StreamError(`${name} is missing`)
+          if (!('isOptional' in codec)) throw malformed(`${name} is missing`)
           continue
         }
         const field = codec.read(stream)

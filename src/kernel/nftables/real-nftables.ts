@@ -1,5 +1,5 @@
 import type { IpFamily } from '../../address.js'
-import { BugError, KernelError } from '../../errors.js'
+import { BugError } from '../../errors.js'
 import type { Addon, RawNftEvents, RawNftTables } from '../addon.js'
 import { addressFamily } from '../records.js'
 import { type CallCounts, closedError, RequestQueue, toKernelError } from '../request-queue.js'
@@ -26,8 +26,7 @@ import type {
   NftWatch,
 } from './nftables.js'
 import { chainRecord, counterRecord, grammar, ruleRecord, setRecord, tableRecord } from './schema.js'
-import { StreamError, StreamReader, StreamWriter } from './stream.js'
-import { constants } from 'node:os'
+import { StreamReader, StreamWriter } from './stream.js'
 
 /** Listed in native/nftables/nft_tables.h. */
 const listed = { tables: 0, chains: 1, rules: 2, sets: 3, counters: 4 } as const
@@ -109,10 +108,9 @@ export class RealNftables implements Nftables {
     writeLayout(request, elementLayout(set))
     const subject = { family: set.family, object: describeSet(set) }
     const answer = await this.#queue.run((socket) => socket.listElements(request.finish()), subject)
-    return decode(answer, 'dump nf_tables elements', (stream) => {
-      const labels = Array.from({ length: stream.u32() }, () => stream.bytes())
-      return new NfElements(set, stream.bytes(), labels)
-    })
+    const stream = new StreamReader(answer)
+    const labels = Array.from({ length: stream.u32() }, () => stream.bytes())
+    return new NfElements(set, stream.bytes(), labels)
   }
 
   watch(): NftWatch {
@@ -156,22 +154,10 @@ export class RealNftables implements Nftables {
     request.text(table)
     request.text(chain)
     const answer = await this.#queue.run((socket) => socket.list(request.finish()), { family })
-    return decode(answer, `dump nf_tables ${kind}`, (stream) => {
-      const objects: T[] = []
-      while (!stream.isAtEnd) objects.push(codec.read(stream))
-      return objects
-    })
-  }
-}
-
-/** Throws KernelError EPROTO when the kernel left something out. */
-function decode<T>(answer: Uint8Array, operation: string, read: (stream: StreamReader) => T): T {
-  try {
-    return read(new StreamReader(answer))
-  } catch (error) {
-    if (!(error instanceof StreamError)) throw error
-    const { EPROTO: errno } = constants.errno
-    throw new KernelError({ errno, subsystem: 'nftables', operation, extack: error.message })
+    const stream = new StreamReader(answer)
+    const objects: T[] = []
+    while (!stream.isAtEnd) objects.push(codec.read(stream))
+    return objects
   }
 }
 

@@ -1,6 +1,9 @@
 // The bytes that cross to native/nftables (stream.h): values one after the other, little endian, each a multiple of four
 // bytes long.
 
+import { constants } from 'node:os'
+import { KernelError } from '../../errors.js'
+
 const encoder = new TextEncoder()
 const decoder = new TextDecoder()
 
@@ -66,12 +69,18 @@ export class StreamWriter {
   }
 }
 
-/** A stream that is not what its reader expects: the kernel sent something that no rule of ours covers. */
-export class StreamError extends Error {
-  override readonly name = 'StreamError'
+/** EPROTO: the kernel sent something else than an object of its kind has. */
+export function malformed(problem: string): KernelError {
+  const { EPROTO: errno } = constants.errno
+  return new KernelError({
+    errno,
+    subsystem: 'nftables',
+    operation: 'read nf_tables answer',
+    extack: problem,
+  })
 }
 
-/** Reads a stream. Past the end every read throws StreamError. */
+/** Reads a stream. Past the end every read throws KernelError EPROTO. */
 export class StreamReader {
   readonly #bytes: Uint8Array
   readonly #view: DataView
@@ -109,7 +118,7 @@ export class StreamReader {
 
   #take(size: number): number {
     const offset = this.#offset
-    if (offset + size > this.#bytes.length) throw new StreamError(`the stream ends at byte ${offset}`)
+    if (offset + size > this.#bytes.length) throw malformed(`it ends at byte ${offset}`)
     this.#offset += (size + 3) & ~3
     return offset
   }
