@@ -1,5 +1,6 @@
 // The contract on the kernel of this machine: what needs neither IP_VS nor a dummy device. Run it in a namespace of its
 // own: unshare -n sh -c 'ip link set lo up && node --test out/ts/test/contract/kernel-host.test.js'
+import type { Nftables } from '../../src/kernel/index.js'
 import { flushFlows, insertFlows, listFlows, nameFlow } from '../support/conntrack-flows.js'
 import { mustRun } from '../support/processes.js'
 import { conntrackContract, type ConntrackSubject } from './conntrack.contract.js'
@@ -55,5 +56,13 @@ function realNftChains(): NftChainsSubject {
   }
 }
 
-nftablesContract('kernel', () => ({ nftables: openRealKernel().nftables, other: openRealKernel().nftables }))
+function openRealNftables(): Nftables {
+  return openRealKernel().nftables
+}
+
+nftablesContract('kernel', () => ({
+  nftables: openRealNftables(),
+  other: openRealNftables(),
+  third: openRealNftables,
+}))
 nftChainsContract('kernel', realNftChains)

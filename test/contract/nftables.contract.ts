@@ -21,6 +21,8 @@ export interface NftablesSubject {
   readonly nftables: Nftables
   /** Another program in the same network namespace. */
   readonly other: Nftables
+  /** One more, which the caller closes. */
+  third(): Nftables
 }
 
 const table = { family: 'ipv4', table: 'contract' } as const
@@ -100,6 +102,7 @@ export function nftablesContract(subject: string, open: () => NftablesSubject): 
   describe(`${subject}: Nftables`, () => {
     let nftables: Nftables
     let other: Nftables
+    let third: () => Nftables
 
     async function apply(transaction: NfTransaction): Promise<NfOutcome> {
       const outcome = await nftables.apply(transaction)
@@ -118,7 +121,7 @@ export function nftablesContract(subject: string, open: () => NftablesSubject): 
       (await nftables.rules(chain)).map(({ comment }) => comment)
 
     before(() => {
-      ;({ nftables, other } = open())
+      ;({ nftables, other, third } = open())
     })
     beforeEach(async () => {
       for (const { family, table: name } of await nftables.tables('ipv4'))
@@ -418,6 +421,18 @@ export function nftablesContract(subject: string, open: () => NftablesSubject): 
       assert.ok(isSameRule(written, found), JSON.stringify(found))
       assert.ok(!isSameRule({ ...written, comment: 'another' }, found))
       assert.ok(!isSameRule({ ...written, expressions: written.expressions.slice(1) }, found))
+    })
+
+    it('keeps a persistent table when its owner is gone', async () => {
+      const kept: NfOp = { op: 'add-table', table: { ...table, table: 'kept', flags: ['owner', 'persist'] } }
+      // How a mode asks for a flag: kernels before 6.9 say EOPNOTSUPP.
+      assert.deepEqual(failuresOf(await nftables.apply([kept], { isDryRun: true })), [])
+      const owner = third()
+      assert.deepEqual(failuresOf(await owner.apply([kept])), [])
+      await owner.close()
+      const [, found] = await nftables.tables('ipv4')
+      assert.deepEqual([found?.table, found?.owner], ['kept', undefined])
+      await apply([{ op: 'delete-table', table: { ...table, table: 'kept' } }])
     })
 
     it('leaves the table of another owner alone', async () => {

@@ -322,4 +322,16 @@ describe('nft', () => {
       Buffer.from(packFields(['ip daddr', 'th dport'], ['192.0.2.10', 6443])).toString('hex'),
     )
   })
+
+  it('is named as the writer of what it changes', async () => {
+    const watch = nftables.watch()
+    await mustRun(['nft', 'flush', 'ruleset'])
+    const [change] = (await watch.next()) ?? []
+    assert.ok(change?.kind === 'transaction')
+    assert.equal(change.program, 'nft')
+    const names = change.objects.map(({ kind, table: of, name }) => `${kind} ${of} ${name}`.trim())
+    assert.ok(names.includes('table kube-proxy'), names.join())
+    assert.ok(names.includes('rules kube-proxy cluster-2'), names.join())
+    await watch.close()
+  })
 })

@@ -64,6 +64,18 @@ export class ModelNftNamespace {
     return this.#nextPort++
   }
 
+  /** The owner is gone: its tables go with it, or are nobody's. */
+  release(port: number): void {
+    for (const tables of Object.values(this.tables)) {
+      for (const [name, table] of tables) {
+        const { owner, ...state } = table.state
+        if (owner !== port) continue
+        if (state.flags?.includes('persist') === true) table.state = state
+        else tables.delete(name)
+      }
+    }
+  }
+
   makeTable(table: NfTable, port: number): ModelNfTable {
     const isOwned = table.flags?.includes('owner') === true
     return {

@@ -149,12 +149,7 @@ export class ModelNftables implements Nftables {
   async close(): Promise<void> {
     this.#isClosed = true
     await Promise.all([...this.#watches].map((watch) => watch.close()))
-    for (const tables of Object.values(this.namespace.tables)) {
-      for (const [name, { state }] of tables) {
-        const isLeft = state.owner !== this.#port || state.flags?.includes('persist') === true
-        if (!isLeft) tables.delete(name)
-      }
-    }
+    this.namespace.release(this.#port)
   }
 
   #tablesOf({ family, table }: NfScope): readonly ModelNfTable[] {
