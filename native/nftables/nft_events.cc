@@ -13,7 +13,7 @@ namespace viaduct::nftables {
 
 namespace {
 
-// 100,000 elements that somebody else adds at once are 20 MB of messages. NB: a listener whose buffer
+// 100,000 elements that another writer adds at once are 20 MB of messages. NB: a listener whose buffer
 // overflows makes the writer's commit ten times slower.
 constexpr int kBufferBytes = 32 << 20;
 // So many datagrams at most per Next(), so that a flood does not grow one answer without bound.
@@ -93,9 +93,9 @@ Result<std::vector<uint8_t>> NftEvents::Next(std::chrono::milliseconds longest) 
     const auto readable = socket_.Wait(longest);
     if (!readable.ok()) return readable.error();
     if (!readable.value()) return std::vector<uint8_t>{};
-    const auto has_news = Drain();
-    if (!has_news.ok()) return has_news.error();
-    if (!has_news.value()) continue;
+    const auto has_changes = Drain();
+    if (!has_changes.ok()) return has_changes.error();
+    if (!has_changes.value()) continue;
     StreamWriter stream;
     stream.U32(has_lost_ ? 1 : 0);
     stream.Join(transactions_);

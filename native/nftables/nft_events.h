@@ -26,7 +26,7 @@ class NftEvents {
   /// Leaves out what the socket with the port id `own_port` writes.
   static Result<NftEvents> Open(uint32_t own_port, SocketCalls& calls = SocketCalls::Kernel());
 
-  /// Blocks until somebody else has changed something, events were lost, Wake() is called or `longest` is
+  /// Blocks until another writer has changed something, events were lost, Wake() is called or `longest` is
   /// over (nothing then; negative: no limit). One call at a time. The stream: u32 1 when events were lost, so
   /// that everything may have changed; then of each transaction u32 generation, u32 thread id, text name of
   /// the writer, u32 count, and as many times u32 kind, u32 family, text table, text name.

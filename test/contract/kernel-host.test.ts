@@ -63,6 +63,6 @@ function openRealNftables(): Nftables {
 nftablesContract('kernel', () => ({
   nftables: openRealNftables(),
   other: openRealNftables(),
-  third: openRealNftables,
+  openThird: openRealNftables,
 }))
 nftChainsContract('kernel', realNftChains)

@@ -61,7 +61,7 @@ nftChainsContract('model', modelNftChains)
 function modelNftables(): NftablesSubject {
   const nftNamespace = new ModelNftNamespace()
   const open = () => openModelKernel({ nftNamespace }).nftables
-  return { nftables: open(), other: open(), third: open }
+  return { nftables: open(), other: open(), openThird: open }
 }
 
 nftablesContract('model', modelNftables)

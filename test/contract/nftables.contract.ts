@@ -22,7 +22,7 @@ export interface NftablesSubject {
   /** Another program in the same network namespace. */
   readonly other: Nftables
   /** One more, which the caller closes. */
-  third(): Nftables
+  readonly openThird: () => Nftables
 }
 
 const table = { family: 'ipv4', table: 'contract' } as const
@@ -102,7 +102,7 @@ export function nftablesContract(subject: string, open: () => NftablesSubject): 
   describe(`${subject}: Nftables`, () => {
     let nftables: Nftables
     let other: Nftables
-    let third: () => Nftables
+    let openThird: () => Nftables
 
     async function apply(transaction: NfTransaction): Promise<NfOutcome> {
       const outcome = await nftables.apply(transaction)
@@ -121,7 +121,7 @@ export function nftablesContract(subject: string, open: () => NftablesSubject): 
       (await nftables.rules(chain)).map(({ comment }) => comment)
 
     before(() => {
-      ;({ nftables, other, third } = open())
+      ;({ nftables, other, openThird } = open())
     })
     beforeEach(async () => {
       for (const { family, table: name } of await nftables.tables('ipv4'))
@@ -427,7 +427,7 @@ export function nftablesContract(subject: string, open: () => NftablesSubject): 
       const kept: NfOp = { op: 'add-table', table: { ...table, table: 'kept', flags: ['owner', 'persist'] } }
       // How a mode asks for a flag: kernels before 6.9 say EOPNOTSUPP.
       assert.deepEqual(failuresOf(await nftables.apply([kept], { isDryRun: true })), [])
-      const owner = third()
+      const owner = openThird()
       assert.deepEqual(failuresOf(await owner.apply([kept])), [])
       await owner.close()
       const [, found] = await nftables.tables('ipv4')

@@ -323,6 +323,38 @@ describe('nft', () => {
     )
   })
 
+  it('has rules of x_tables that iptables-nft reads', async () => {
+    const filterTable = { family: 'ipv4', table: 'filter' } as const
+    const input = { ...filterTable, chain: 'INPUT' }
+    const comment = new Uint8Array(256)
+    comment.set(new TextEncoder().encode('web'))
+    // struct xt_tcp: source ports, destination ports in host order, and nothing of flags and options.
+    const tcp = Uint8Array.of(0, 0, 255, 255, 80, 0, 80, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+    const rule = {
+      ...input,
+      compat: { protocol: 6 },
+      expressions: [
+        { kind: 'meta', to: 0, key: 'l4proto' },
+        { kind: 'cmp', from: 0, op: '==', value: number(6) },
+        { kind: 'match', name: 'comment', revision: 0, info: comment },
+        { kind: 'match', name: 'tcp', revision: 0, info: tcp },
+        { kind: 'counter' },
+        { kind: 'target', name: 'REJECT', revision: 0, info: number(3, 0, 0, 0, 0, 0, 0, 0) },
+      ],
+    } as const
+    const outcome = await nftables.apply([
+      { op: 'add-table', table: filterTable },
+      { op: 'add-chain', chain: { ...input, hook: { type: 'filter', hook: 'input', priority: 0 } } },
+      { op: 'add-rule', rule },
+    ])
+    assert.deepEqual(outcome.failures, [])
+    const [found] = await nftables.rules(input)
+    assert.ok(found !== undefined && isSameRule(rule, found), JSON.stringify(found))
+    const saved = await mustRun(['iptables-nft', '-S', 'INPUT'])
+    const reject = '-j REJECT --reject-with icmp-port-unreachable'
+    assert.ok(saved.includes(`-A INPUT -p tcp -m comment --comment web -m tcp --dport 80 ${reject}`), saved)
+  })
+
   it('is named as the writer of what it changes', async () => {
     const watch = nftables.watch()
     await mustRun(['nft', 'flush', 'ruleset'])

@@ -64,7 +64,7 @@ export class ModelNftNamespace {
     return this.#nextPort++
   }
 
-  /** The owner is gone: its tables go with it, or are nobody's. */
+  /** Deletes the tables of this owner; persistent ones lose their owner instead. */
   release(port: number): void {
     for (const tables of Object.values(this.tables)) {
       for (const [name, table] of tables) {

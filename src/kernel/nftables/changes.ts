@@ -5,7 +5,7 @@ import { StreamReader } from './stream.js'
 /** In the order of ChangeKind in native/nftables/nft_events.h. */
 const changeKinds = ['table', 'chain', 'rules', 'set', 'elements', 'counter'] as const
 
-/** One object that somebody else made, changed or deleted. */
+/** One object that another writer made, changed or deleted. */
 export interface NftChangedObject {
   readonly kind: (typeof changeKinds)[number]
   readonly family: IpFamily
@@ -15,7 +15,7 @@ export interface NftChangedObject {
 }
 
 export type NftChange =
-  /** A transaction of somebody else. */
+  /** A transaction of another writer. */
   | {
       readonly kind: 'transaction'
       readonly generation: number

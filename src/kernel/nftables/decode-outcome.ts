@@ -31,7 +31,7 @@ function readFailure(stream: StreamReader, transaction: NfTransaction): NfFailur
   }
 }
 
-/** The error of an operation; one that is not in the transaction stands for the whole of it. */
+/** The error of an operation; an index outside the transaction means the transaction as a whole. */
 export function nfError(
   transaction: NfTransaction,
   operation: number,

@@ -121,7 +121,7 @@ export type NfOp = { readonly [K in keyof NfOps]: { readonly op: K } & NfOps[K] 
 export type NfTransaction = readonly NfOp[]
 
 export interface NfApplyOptions {
-  /** ERESTART unless the ruleset is at this generation: nobody changed anything since it was read. Not 0. */
+  /** ERESTART unless the ruleset is at this generation, unchanged since it was read. Not 0. */
   readonly generation?: number
   /** The kernel checks the operations, reports what is wrong and changes nothing. Not: what shows at a commit (loops). */
   readonly isDryRun?: boolean
