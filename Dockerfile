@@ -1,6 +1,6 @@
-# The agent's image: Node, dist/ and licences on a base that has glibc and libstdc++. docs/installing.md says how it is run.
-# Both bases are named by digest, since a tag can change its content: docs/installing.md shows how to choose newer ones. The first one
-# has Node as nodejs.org ships it, npm and apt; its Node goes into the image, since V8 accepts bytecode only from the same build
+# The agent's image: Node, dist/ and licences on a base with glibc and libstdc++. docs/installing.md describes how to run it.
+# Digests name both bases, since the content of a tag can change. docs/installing.md describes how to choose newer ones. The build base
+# has npm, apt and Node as nodejs.org ships it. Its Node goes into the image, since V8 accepts bytecode only from the same build
 # (docs/adr/0012).
 ARG BUILD_IMAGE=node:24.18.0-bookworm-slim@sha256:6f7b03f7c2c8e2e784dcf9295400527b9b1270fd37b7e9a7285cf83b6951452d
 ARG RUNTIME_IMAGE=debian:bookworm-slim@sha256:96e378d7e6531ac9a15ad505478fcc2e69f371b10f5cdf87857c4b8188404716
@@ -20,9 +20,9 @@ RUN npm run build:agent && node scripts/image-files.mjs /image
 
 FROM ${RUNTIME_IMAGE}
 COPY --from=build /image /
-# The heap's limits, for whoever runs this image to change. 10,000 Services with 10 endpoints each run, slowly, with 96 MiB of old
-# space; a heap of five times that is a fault, and the node's other programs need the memory. A young generation whose size is
-# given, 2 MiB or 8, takes 100 MiB off the peak of such a start (330), and no CPU.
+# Limits of V8's heap. The operator can override them. 10,000 Services with 10 endpoints each run slowly with 96 MiB of old space. A
+# heap of five times that size is a fault, and other programs on the node need the memory. A fixed size of the young generation (2 or
+# 8 MiB) lowers the peak of such a start by 100 MiB (from 330) and costs no CPU time.
 ENV NODE_OPTIONS="--max-old-space-size=512 --max-semi-space-size=8"
 LABEL org.opencontainers.image.title="Viaduct" \
       org.opencontainers.image.description="A drop-in kube-proxy for bare metal" \

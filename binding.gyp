@@ -3,7 +3,15 @@
     {
       "target_name": "viaduct",
       "sources": ["<!@(cat native/core_sources.txt native/addon_sources.txt)"],
-      "include_dirs": ["native", "<!(node -p \"require('node-addon-api').include_dir\")"],
+      "actions": [
+        {
+          "action_name": "layout_table",
+          "inputs": ["native/records.mjs", "<!@(ls native/*/record.h)"],
+          "outputs": ["<(INTERMEDIATE_DIR)/binding/layout_table.h"],
+          "action": ["node", "native/records.mjs", "--table", "<@(_outputs)"]
+        }
+      ],
+      "include_dirs": ["native", "<(INTERMEDIATE_DIR)", "<!(node -p \"require('node-addon-api').include_dir\")"],
       "defines": [
         "NAPI_VERSION=9",
         "NODE_ADDON_API_DISABLE_DEPRECATED",

@@ -21,7 +21,7 @@ import { systemClock } from '../src/clock.js'
 const edits = 100
 const folder = mkdtempSync(join(tmpdir(), 'viaduct-edit-'))
 const real = openKernel({ addonPath: undefined })
-const log = openLog({ format: 'json', verbosity: 0, destination: process.stderr, now: Date.now })
+const log = openLog({ format: 'json', verbosity: 0, destination: process.stderr, clock: systemClock })
 const metrics = openMetrics(new Registry())
 const problems = new StateReporter({
   log,
@@ -67,20 +67,15 @@ const synchronizer = new Synchronizer({
   leaveOthers: async () => true,
   onInForce: () => {},
   links: real.links,
-  node,
   clock: systemClock,
   metrics,
   onCrash: (error) => {
     throw error
   },
 })
-const timers = {
-  now: () => systemClock.now(),
-  after: (delayMs: number, run: () => void) => systemClock.schedule(delayMs, run),
-}
 const { source } = await openSource(resolveConfig({ manifests: folder }), {
   fileSystem: nodeFileSystem,
-  timers,
+  clock: systemClock,
   log,
   metrics,
   nodeName: 'node-a',

@@ -8,6 +8,7 @@ import type { Kernel } from '../src/kernel/index.js'
 import { openKernel } from '../src/kernel/index.js'
 import type { ObjectEvent } from '../src/source/index.js'
 import type { Pipeline } from '../src/engine/index.js'
+import { systemClock } from '../src/clock.js'
 import { prepareV8 } from '../src/process/index.js'
 import { port } from '../test/support/objects.js'
 import { CountedKernel, median, openPipeline, seconds } from './pipeline.js'
@@ -117,6 +118,6 @@ async function run(services: number, reals: number): Promise<Record<string, numb
 }
 
 // As the agent does.
-prepareV8()
+prepareV8(systemClock)
 const [services, reals] = process.argv.slice(2).map(Number)
 void run(services ?? 0, reals ?? 0).then((figures) => process.stdout.write(`${JSON.stringify(figures)}\n`))

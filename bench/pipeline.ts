@@ -95,7 +95,7 @@ export function median(figures: readonly number[]): number {
 
 /** The pipeline of IPv4, on a kernel that is made ready. */
 export async function openPipeline(kernel: Kernel, vipBinding: VipBinding): Promise<Pipeline> {
-  const log = openLog({ format: 'json', verbosity: 0, destination: process.stderr, now: Date.now })
+  const log = openLog({ format: 'json', verbosity: 0, destination: process.stderr, clock: systemClock })
   const metrics = openMetrics(new Registry())
   const problems = new StateReporter({
     log,

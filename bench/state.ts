@@ -57,7 +57,7 @@ export function ipvsadmRestore(services: number, reals: number, nodeAddress?: st
   return `${lines.join('\n')}\n`
 }
 
-/** Input of `ipset restore` for the same state with node ports: kube-proxy's sets of it. */
+/** Input of `ipset restore` for the same state with node ports, in kube-proxy's sets. */
 export function ipsetRestore(services: number): string {
   const lines = [
     'create KUBE-CLUSTER-IP hash:ip,port family inet maxelem 65536 comment',

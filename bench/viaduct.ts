@@ -13,6 +13,7 @@ import { compileRoute, type IpvsModeSettings } from '../src/modes/ipvs/index.js'
 import { route } from '../src/routing/index.js'
 import type { ObjectEvent } from '../src/source/index.js'
 import { inOverlappingCuts, type Pipeline } from '../src/engine/index.js'
+import { systemClock } from '../src/clock.js'
 import { prepareV8 } from '../src/process/index.js'
 import { CountedKernel, median, node, openPipeline, seconds } from './pipeline.js'
 import { realServer, realServersOf, service, slice } from './state.js'
@@ -161,7 +162,7 @@ async function runPipeline(
 }
 
 // As the agent does.
-prepareV8()
+prepareV8(systemClock)
 const [what, services, reals, binding] = process.argv.slice(2)
 const size = [Number(services), Number(reals)] as const
 const result =

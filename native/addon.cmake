@@ -1,5 +1,6 @@
 # What every build of the native code shares: CMakeLists.txt builds the addon that ships, native/test what the tests need.
-# Sets core_sources (no Node), addon_sources (the binding to Node), node_includes and addon_definitions.
+# Sets core_sources (no Node), addon_sources (the binding to Node), generated (an include folder of the binding), node_includes
+# and addon_definitions.
 get_filename_component(root "${CMAKE_CURRENT_LIST_DIR}/.." ABSOLUTE)
 foreach(part core addon)
   set(list "${root}/native/${part}_sources.txt")
@@ -14,6 +15,13 @@ execute_process(
   WORKING_DIRECTORY "${root}"
   OUTPUT_VARIABLE node_includes
   OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+
+# The table that the addon exports as `layout` follows from the record.h files.
+set(generated "${CMAKE_CURRENT_BINARY_DIR}/generated")
+file(GLOB records CONFIGURE_DEPENDS "${root}/native/*/record.h")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${records} "${root}/native/records.mjs")
+execute_process(
+  COMMAND node "${root}/native/records.mjs" --table "${generated}/binding/layout_table.h" COMMAND_ERROR_IS_FATAL ANY)
 
 # ALL: every std::exception becomes a JavaScript error. SWALLOW: one that can no longer be thrown, because the
 # environment is being torn down, is dropped instead of ending the process.

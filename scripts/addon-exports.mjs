@@ -34,7 +34,7 @@ async function buildByGyp() {
   return join(folder, 'build/Release/viaduct.node')
 }
 
-/** As CMake is told to start it. */
+/** The compiler as CMake starts it: behind its launcher, if there is one. */
 function compiler() {
   const { CMAKE_CXX_COMPILER_LAUNCHER: launcher } = process.env
   return launcher === undefined ? {} : { CXX: `${launcher} g++` }

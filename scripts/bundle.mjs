@@ -33,11 +33,11 @@ export async function bundleProgram(entryPoint, folder) {
     plugins: [withoutUnused, withRareBeside],
   })
   await bundleTo(join(folder, 'kubeconfig.js'), {
-    entryPoints: ['src/source/kubernetes/kubeconfig.ts'],
+    entryPoints: ['src/api/login/kubeconfig.ts'],
     plugins: [withoutUnusedOfClientNode, withRareBeside],
   })
   await bundleTo(join(folder, 'proxy-agent.js'), {
-    entryPoints: ['src/source/kubernetes/proxy-agent.ts'],
+    entryPoints: ['src/api/proxy/proxy-agent.ts'],
     plugins: [withoutDebug],
   })
   writeFileSync(join(folder, 'bundle.bytecode'), await bytecodeOf(readFileSync(join(folder, 'bundle.js'))))
@@ -88,7 +88,7 @@ const withoutDebug = {
 
 /**
  * What the library's KubeConfig names and nothing calls here: the classes of the API, fetch, its agents for proxies, and logins that
- * src/source/kubernetes/kubeconfig-file.ts refuses.
+ * src/api/login/kubeconfig-file.ts refuses.
  * @type {import('esbuild').Plugin}
  */
 const withoutUnusedOfClientNode = {

@@ -1,4 +1,4 @@
-// Lays out what the image has beside its base: Node, dist/ and the licences of all of it.
+// Lays out the files that the image adds to its base: Node, dist/ and their licences.
 // Usage: node scripts/image-files.mjs FOLDER
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'

@@ -1,4 +1,4 @@
-// Runs commands, and says in one line each what is being done and how long it took. Node alone: nothing is installed yet.
+// Runs commands and prints one line with the time of each step. Uses Node alone: nothing is installed yet.
 import { spawn } from 'node:child_process'
 import { createWriteStream, mkdirSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
@@ -119,7 +119,7 @@ export async function must(command, options) {
 }
 
 /**
- * The value that a command prints: warnings on its standard error are no part of it.
+ * The standard output of a command, without the warnings on its standard error.
  * @param {readonly string[]} command whose failure ends the step
  * @param {RunOptions} [options]
  * @returns {Promise<string>} without blanks at its ends
@@ -145,7 +145,7 @@ export function elapsed(startedMs) {
 }
 
 /**
- * Prints `title ...`, runs the work, and adds what came of it and the time.
+ * Prints `title ...`, runs the work, and adds its time, or that it failed.
  * @template T
  * @param {string} title
  * @param {() => Promise<T>} work

@@ -10,10 +10,11 @@ async function main() {
   const { suites } = await import('./suites/index.mjs') // needs node_modules
   const chosen = chooseSuites(suites, process.argv.slice(2))
   for (const suite of chosen) await suite.prepare?.()
+  const beside = new Map(chosen.filter(({ isBeside }) => isBeside).map((suite) => [suite, runSuite(suite)]))
   let failed = 0
   for (const suite of chosen) {
     process.stdout.write(`${suite.name.padEnd(15)} `)
-    const { result, time } = await runSuite(suite)
+    const { result, time } = await (beside.get(suite) ?? runSuite(suite))
     report(suite, result, time)
     if (!result.passed) failed++
   }

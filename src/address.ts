@@ -1,10 +1,10 @@
-// IP addresses and CIDRs in canonical text, and their 16-byte form. Own code: ten times faster than the libraries, and
-// sloppy exactly where kube-proxy is; node:net is the oracle of its property tests.
+// IP addresses and CIDRs in canonical text, and their 16-byte form. No library is used: libraries are ten times slower, and accept
+// other forms than kube-proxy does. The property tests compare this code with node:net.
 export type IpFamily = 'ipv4' | 'ipv6'
 /** Canonical text (RFC 5952 for IPv6): equal addresses are equal strings. */
 export type IpAddress = string & { readonly brand: 'IpAddress' }
 
-/** A network: `address` has no bit set behind `prefixLength`. */
+/** A network. `address` has no bit set after `prefixLength`. */
 export interface Cidr {
   readonly family: IpFamily
   readonly address: IpAddress
@@ -14,7 +14,7 @@ export interface Cidr {
 const dot = 0x2e
 const colon = 0x3a
 
-/** Value of the decimal digits of text[start, end), or -1: none, something else, or above `limit`. */
+/** Value of the decimal digits of text[start, end); -1: the range is empty, has another character, or exceeds `limit`. */
 function parseDecimal(text: string, start: number, end: number, limit: number): number {
   if (start >= end) return -1
   let value = 0
@@ -27,9 +27,9 @@ function parseDecimal(text: string, start: number, end: number, limit: number): 
   return value
 }
 
-/** The 32-bit value of text[start, end) or -1. Leading zeroes are decimal, as in kube-proxy's ParseIPSloppy. */
+/** The 32-bit value of the text from `start` on; -1: not an address. Leading zeroes are decimal, as in kube-proxy's ParseIPSloppy. */
 function parseIpv4(text: string, start: number): number {
-  let value = 0 // in 32 bits, with a sign until the end: larger numbers are slower
+  let value = 0 // signed 32-bit until the end: larger numbers are slower
   let octet = -1 // -1: no digit yet
   let dots = 0
   for (let i = start; i < text.length; i++) {
@@ -49,7 +49,7 @@ function parseIpv4(text: string, start: number): number {
   return octet < 0 || dots !== 3 ? -1 : ((value << 8) | octet) >>> 0
 }
 
-/** Whether a number in an IPv4 address begins with a zero that is not all of it. */
+/** Whether an octet of an IPv4 address has a leading zero. */
 function hasLeadingZero(text: string): boolean {
   for (let i = 0; i + 1 < text.length; i++) {
     const isFirst = i === 0 || text.charCodeAt(i - 1) === dot
@@ -58,7 +58,7 @@ function hasLeadingZero(text: string): boolean {
   return false
 }
 
-/** The one place that may call text canonical. */
+/** The only function that marks text as canonical. */
 function brand(canonical: string): IpAddress {
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a brand has no other origin
   return canonical as IpAddress
@@ -89,7 +89,7 @@ function hexDigit(code: number): number {
   return letter >= 0x61 && letter <= 0x66 ? letter - 0x57 : -1
 }
 
-/** Moves the groups behind `::` to the end and fills the gap with zeroes. False: there is no gap to fill. */
+/** Moves the groups after `::` to the end and fills the gap with zeroes. False: the number of groups is wrong. */
 function expandEllipsis(bytes: Uint8Array, base: number, ellipsis: number, filled: number): boolean {
   if (ellipsis < 0) return filled === 16
   if (filled === 16) return false
@@ -98,7 +98,7 @@ function expandEllipsis(bytes: Uint8Array, base: number, ellipsis: number, fille
   return true
 }
 
-/** Writes 16 bytes at `base`. False: not an IPv6 address (a zone is none either); the bytes are garbage then. */
+/** Writes 16 bytes at `base`. False: not an IPv6 address; the bytes are then undefined. Zones are refused. */
 function parseIpv6(text: string, bytes: Uint8Array, base: number): boolean {
   let filled = 0
   let ellipsis = -1
@@ -136,7 +136,7 @@ function parseIpv6(text: string, bytes: Uint8Array, base: number): boolean {
   return i === text.length && expandEllipsis(bytes, base, ellipsis, filled)
 }
 
-/** RFC 5952: lower case, the longest run of two or more zero groups as `::`, the first of equals. */
+/** RFC 5952: lower case; `::` replaces the longest run of two or more zero groups, the first of equal runs. */
 function formatIpv6(bytes: Uint8Array, offset: number): IpAddress {
   let gapStart = -1
   let gapLength = 1
@@ -160,20 +160,20 @@ function formatIpv6(bytes: Uint8Array, offset: number): IpAddress {
   return brand(text)
 }
 
-/** ::ffff:0:0/96, which Go's net package, and so kube-proxy, takes for IPv4. */
+/** ::ffff:0:0/96. Go's net package, and so kube-proxy, treats these addresses as IPv4. */
 function isIpv4Mapped(bytes: Uint8Array): boolean {
   return readUint16(bytes, 10) === 0xffff && bytes.subarray(0, 10).every((byte) => byte === 0)
 }
 
 /**
- * The address in canonical text; undefined: not an address. Accepts what kube-proxy accepts (Go's ParseIPSloppy):
- * leading zeroes are dropped, `::ffff:1.2.3.4` is 1.2.3.4; zones, blanks and prefix lengths are refused.
+ * The address in canonical text; undefined: not an address. Accepts the same forms as kube-proxy (Go's ParseIPSloppy):
+ * leading zeroes are dropped, and `::ffff:1.2.3.4` is 1.2.3.4. Zones, blanks and prefix lengths are refused.
  */
 export function parseIpAddress(text: string): IpAddress | undefined {
   if (!text.includes(':')) {
     const value = parseIpv4(text, 0)
     if (value < 0) return undefined
-    // Nearly always it is canonical: then there is one text less to keep.
+    // The text is nearly always canonical. Its reuse saves a string.
     return hasLeadingZero(text) ? formatIpv4(value) : brand(text)
   }
   const bytes = new Uint8Array(16)
@@ -196,7 +196,7 @@ export function writeAddress(address: IpAddress, bytes: Uint8Array, offset: numb
   return 'ipv4'
 }
 
-/** Reverse of writeAddress(). */
+/** Inverse of writeAddress(). */
 export function readAddress(bytes: Uint8Array, offset: number, family: IpFamily): IpAddress {
   return family === 'ipv4' ? formatIpv4(readUint32(bytes, offset)) : formatIpv6(bytes, offset)
 }
@@ -206,14 +206,14 @@ export function formatEndpoint(address: IpAddress, port: number): string {
   return address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`
 }
 
-function clearBitsBehind(bytes: Uint8Array, prefixLength: number): void {
+function clearHostBits(bytes: Uint8Array, prefixLength: number): void {
   const whole = prefixLength >>> 3
   const rest = prefixLength & 7
   if (rest !== 0) bytes[whole] = (bytes[whole] ?? 0) & (0xff << (8 - rest))
   bytes.fill(0, rest === 0 ? whole : whole + 1)
 }
 
-/** Network of a CIDR, host bits dropped, written as kube-proxy accepts it; undefined: not a CIDR. */
+/** The network of a CIDR, without host bits; undefined: not a CIDR. Accepts the same forms as kube-proxy. */
 export function parseCidr(text: string): Cidr | undefined {
   const slash = text.indexOf('/')
   if (slash < 0) return undefined
@@ -228,7 +228,7 @@ export function parseCidr(text: string): Cidr | undefined {
   if (length < 0 || prefixLength < 0 || prefixLength > (family === 'ipv4' ? 32 : 128)) return undefined
   const bytes = new Uint8Array(16)
   writeAddress(address, bytes, 0)
-  clearBitsBehind(bytes, prefixLength)
+  clearHostBits(bytes, prefixLength)
   return { family, address: readAddress(bytes, 0, family), prefixLength }
 }
 
@@ -241,6 +241,6 @@ export function cidrContains(cidr: Cidr, address: IpAddress): boolean {
   if (familyOf(address) !== cidr.family) return false
   const bytes = new Uint8Array(16)
   writeAddress(address, bytes, 0)
-  clearBitsBehind(bytes, cidr.prefixLength)
+  clearHostBits(bytes, cidr.prefixLength)
   return readAddress(bytes, 0, cidr.family) === cidr.address
 }

@@ -1,44 +1,45 @@
-// The program: reads how it was called, and does that.
-import { cleanUp, initialise, run, writeConfig } from './agent/index.js'
-import { parseArguments, flagTexts } from './cli/index.js'
+// The program: reads its arguments, and runs the agent or a task.
+import { cleanUp, initialise, run, writeConfig, adviceOn } from './agent/index.js'
+import { parseArguments } from './cli/index.js'
+import { systemClock } from './clock.js'
 import { inputWarnings, readConfigFile } from './config/index.js'
 import { openKernel } from './kernel/index.js'
 import { openLog, openStandardOutput } from './log.js'
 import { followLogSignals, prepareV8, ServiceManager } from './process/index.js'
-import { adviceOn } from './agent/index.js'
 
 async function main(): Promise<number> {
-  prepareV8()
+  prepareV8(systemClock)
   const invocation = parseArguments(process.argv.slice(2), readConfigFile)
   if ('exitCode' in invocation) {
     const output = invocation.exitCode === 0 ? process.stdout : process.stderr
     output.write(invocation.text)
     return invocation.exitCode
   }
-  const { config, configFile } = invocation
+  const { config, configFile, flagTexts } = invocation
   if (config.writeConfigTo !== undefined) return writeConfig(config, config.writeConfigTo)
   const destination = openStandardOutput()
   const log = openLog({
     format: config.loggingFormat,
     verbosity: config.verbosity,
     destination,
-    now: Date.now,
+    clock: systemClock,
   })
   followLogSignals(log)
-  if (config.verbosity >= 1) log.info('Flags', { flags: flagTexts(process.argv.slice(2)) })
+  if (config.verbosity >= 1) log.info('Flags', { flags: flagTexts })
   for (const warning of inputWarnings(config)) log.warn(warning)
   const kernel = openKernel({ addonPath: process.env['VIADUCT_ADDON'] })
   const manager = new ServiceManager({
     environment: process.env,
     pid: process.pid,
     notify: (socket, state) => kernel.notifyServiceManager(socket, state),
-    every: (periodMs, wake) => void setInterval(wake, periodMs).unref(),
+    clock: systemClock,
     log,
   })
   try {
     if (config.cleanup) return await cleanUp(config, kernel)
-    if (config.initOnly) return await initialise({ config, kernel, log, manager })
-    return await run({ config, configFile, kernel, log, manager })
+    if (config.initOnly)
+      return await initialise({ config, flagTexts, kernel, clock: systemClock, log, manager })
+    return await run({ config, configFile, flagTexts, kernel, clock: systemClock, log, manager })
   } catch (error) {
     process.stderr.write(`viaduct: ${adviceOn(error)}\n`)
     return 1
@@ -47,5 +48,5 @@ async function main(): Promise<number> {
   }
 }
 
-// NB: exit, not exitCode: nothing that still holds the loop may delay the end beyond a second.
+// NB: exit, not exitCode: an open handle must not delay the end.
 void main().then((exitCode) => process.exit(exitCode))

@@ -1,13 +1,13 @@
 export interface BackoffOptions {
-  /** From 0 to below 1. Absent: delays are exactly the shortest and its doubles. */
+  /** Returns a number from 0 to below 1. Absent: the delays have no random part. */
   readonly random?: () => number
   readonly shortestMs: number
   readonly longestMs: number
 }
 
 /**
- * Delays that double from the shortest to the longest. With `random` each is drawn between itself and its double, so that agents of many
- * nodes do not ask at the same moment.
+ * Delays that double from the shortest to the longest. With `random` each delay is a random value between itself and its double, so that
+ * the agents of many nodes do not retry at the same moment.
  */
 export class Backoff {
   readonly #options: BackoffOptions

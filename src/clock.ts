@@ -1,33 +1,39 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 
-/** Time, as the program needs it; tests bring their own. */
+/** The source of time. Every room gets it as an option; tests use a manual clock. */
 export interface Clock {
-  /** Milliseconds since some moment; never goes back. */
+  /** Milliseconds since an arbitrary moment; monotonic. For delays and durations. */
   now(): number
-  /** Seconds since 1970, for time stamps only. */
-  unixSeconds(): number
-  /** Calls `wake` once after `delayMs`, unless the returned function is called before. */
+  /** Milliseconds since 1970, for time stamps and expiry dates only: an administrator may set this clock back. */
+  unixMs(): number
+  /** Calls `wake` once after `delayMs`. The returned function cancels the call. */
   schedule(delayMs: number, wake: () => void): () => void
-  /** Resolves when other work that is due has had its turn. */
+  /** Calls `wake` every `periodMs` until the returned function is called. Does not keep the process alive. */
+  every(periodMs: number, wake: () => void): () => void
+  /** Resolves after other pending work of the event loop has run. */
   pause(): Promise<void>
 }
 
-/** The real clock; only agent/ uses it. */
+/** The real clock. Only agent/ uses it. */
 export const systemClock: Clock = {
-  // Not performance.now(), for which Node loads what a start can do without.
+  // Not performance.now(): Node would load modules for it that delay the start.
   now: () => {
     const [seconds, nanoseconds] = process.hrtime()
     return seconds * 1000 + nanoseconds / 1e6
   },
-  unixSeconds: () => Date.now() / 1000,
+  unixMs: () => Date.now(),
   schedule: (delayMs, wake) => {
     if (delayMs <= 0) {
-      // A timer of 0 ms is one of 1 ms.
+      // Node turns a timer of 0 ms into one of 1 ms.
       const immediate = setImmediate(wake)
       return () => clearImmediate(immediate)
     }
     const timer = setTimeout(wake, delayMs)
     return () => clearTimeout(timer)
+  },
+  every: (periodMs, wake) => {
+    const timer = setInterval(wake, periodMs).unref()
+    return () => clearInterval(timer)
   },
   pause: async () => {
     await nextTurn()

@@ -2,8 +2,8 @@
 import { constants } from 'node:os'
 
 /**
- * Codes of linux/netfilter/ipset/ip_set.h and ip_set_hash.h for which there is no errno; above all of those (the others:
- * src/kernel/ipset/errors.ts).
+ * Codes of linux/netfilter/ipset/ip_set.h and ip_set_hash.h that are no errno; they are higher than every errno
+ * (src/kernel/ipset/errors.ts has the others).
  */
 export const ipsetErrno = {
   IPSET_ERR_PROTOCOL: 4097,
@@ -26,7 +26,7 @@ export const linuxErrno = { ERESTART: 85 } as const
 export type ErrnoName =
   keyof typeof constants.errno | keyof typeof ipsetErrno | keyof typeof linuxErrno | `E${number}`
 
-// Two names for one number: the one that the kernel's sources use.
+// Of two names for one number, this is the one in the kernel's sources.
 const errnoNames = new Map<number, ErrnoName>([
   [constants.errno.EOPNOTSUPP, 'EOPNOTSUPP'],
   [constants.errno.EAGAIN, 'EAGAIN'],
@@ -44,7 +44,7 @@ function isErrnoName(
   return name in constants.errno || name in ipsetErrno || name in linuxErrno
 }
 
-/** Name of a positive errno; `E<number>` for one that this platform does not name. */
+/** Name of a positive errno; `E<number>` if this platform has no name for it. */
 export function errnoName(errno: number): ErrnoName {
   return errnoNames.get(errno) ?? `E${errno}`
 }
@@ -58,7 +58,7 @@ export interface KernelErrorFields {
   readonly extack?: string
 }
 
-/** The kernel refused something: what was tried, on which object, its errno and its own words. */
+/** A refusal by the kernel: operation, object, errno, and the kernel's message. */
 export class KernelError extends Error {
   override readonly name = 'KernelError'
   readonly code: ErrnoName
@@ -84,7 +84,7 @@ export class KernelError extends Error {
   }
 }
 
-/** A setting, flag, manifest or object field is wrong: where, what it is, and what would be right. */
+/** A wrong setting, flag, manifest or object field: its place, its value, and what is right. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'
   readonly path: string
@@ -95,12 +95,12 @@ export class ConfigError extends Error {
   }
 }
 
-/** By name: what is bundled apart from the agent (docs/adr/0016) has a class of its own. */
+/** Compares names, because modules that are bundled apart from the agent (docs/adr/0016) have their own class. */
 export function isConfigError(error: unknown): error is ConfigError {
   return error instanceof Error && error.name === 'ConfigError'
 }
 
-/** An invariant of ours broke. */
+/** A broken invariant of Viaduct: a bug. */
 export class BugError extends Error {
   override readonly name = 'BugError'
 }
@@ -113,7 +113,7 @@ export function isExists(error: KernelError): boolean {
   return error.code === 'EEXIST'
 }
 
-/** Errnos that pass by themselves: another program holds a lock, or memory, files or socket buffers are short for the moment. */
+/** Errnos of temporary conditions: another program holds a lock, or memory, files or socket buffers are exhausted. */
 const transientCodes: ReadonlySet<ErrnoName> = new Set([
   'EAGAIN',
   'EINTR',
@@ -123,7 +123,7 @@ const transientCodes: ReadonlySet<ErrnoName> = new Set([
   'ENOMEM',
 ])
 
-/** Whether the same call may succeed a moment later, although nothing was corrected. */
+/** Whether the same call may succeed later without a correction. */
 export function isTransient(error: unknown): boolean {
   return error instanceof KernelError && transientCodes.has(error.code)
 }

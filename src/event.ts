@@ -1,31 +1,31 @@
-// What is told of an object beside the log, as an Event of the API (docs/events.md). The room events/ brings it there.
+// Reports about objects that become Events of the Kubernetes API (docs/events.md). The room events/ sends them.
 
 export interface ObjectReference {
   readonly apiVersion: 'v1'
   readonly kind: 'Node' | 'Service'
-  /** Absent: the object has none. */
+  /** Absent for objects without a namespace, such as Nodes. */
   readonly namespace?: string
   readonly name: string
 }
 
-/** All that an Event says, but for who tells it and when. */
+/** An Event without its reporter and its time, which the sender adds. */
 export interface EventReport {
   readonly type: 'Normal' | 'Warning'
-  /** Why, in one word: machines read it. */
+  /** The reason, in one word, for machines. */
   readonly reason: string
-  /** What was done, or was to be done. */
+  /** The action that was taken, or that failed. */
   readonly action: string
   readonly regarding: ObjectReference
-  /** For people. */
+  /** The text for people. */
   readonly note: string
 }
 
 export interface EventRecorder {
-  /** Returns at once and never throws; what becomes of the event is no matter of who records it. */
+  /** Queues the event. Returns at once and never throws, whether or not the event can be sent. */
   record(event: EventReport): void
 }
 
-/** As kube-proxy names its node: without a UID. */
+/** The Node, without a UID, as kube-proxy refers to it. */
 export function nodeReference(name: string): ObjectReference {
   return { apiVersion: 'v1', kind: 'Node', name }
 }

@@ -1,16 +1,17 @@
 // Logging: JSON lines (pino) on a synchronous destination, or the same lines for people. No transport, no thread.
 import { pino, type DestinationStream, type Logger } from 'pino'
+import { systemClock, type Clock } from './clock.js'
 import type { EventRecorder, EventReport } from './event.js'
 
-/** Keys that kube-proxy's users search for, spelled as kube-proxy spells them; others may be added. */
+/** Keys of log fields, spelled as in kube-proxy; other keys are allowed. */
 export interface LogFields {
-  /** namespace/name, with `:port` when a port is meant. */
+  /** namespace/name, with `:port` for a port. */
   readonly service?: string
   readonly endpoint?: string
   readonly node?: string
   readonly ipFamily?: 'IPv4' | 'IPv6'
   readonly file?: string
-  /** Of an Error, only the message is written. */
+  /** The log has only the message of an Error. */
   readonly err?: unknown
   readonly [key: string]: unknown
 }
@@ -23,14 +24,14 @@ export interface Log {
   debug(message: string, fields?: LogFields): void
   /** One line per service port that changed: kube-proxy's V(4) and above. */
   trace(message: string, fields?: LogFields): void
-  /** For lines whose fields cost something to make. */
+  /** Whether a line of this level is written, for fields that are expensive to compute. */
   writes(level: 'debug' | 'trace'): boolean
 }
 
 export interface AdjustableLog extends Log {
-  /** The number of `-v`, or what it was set to since. */
+  /** The current verbosity: that of `-v`, or a later one. */
   readonly verbosity: number
-  /** As if `-v` had been that number. */
+  /** Sets the verbosity, as `-v` does. */
   setVerbosity(verbosity: number): void
 }
 
@@ -38,10 +39,9 @@ export interface LogOptions {
   readonly format: 'json' | 'text'
   /** The number of `-v`. */
   readonly verbosity: number
-  /** Whole lines, in order. The agent passes a synchronous one, so that nothing is lost at exit. */
+  /** Gets whole lines, in order. The agent passes a synchronous destination, so that no line is lost at exit. */
   readonly destination: DestinationStream
-  /** Unix milliseconds. */
-  readonly now: () => number
+  readonly clock: Pick<Clock, 'unixMs'>
 }
 
 type Level = 'error' | 'warn' | 'info' | 'debug' | 'trace'
@@ -52,7 +52,7 @@ export function levelOfVerbosity(verbosity: number): 'info' | 'debug' | 'trace' 
   return verbosity >= 2 ? 'debug' : 'info'
 }
 
-/** The only maker of logs. Line shape: level, ts (Unix milliseconds, as kube-proxy's JSON log), fields, msg. */
+/** Opens the log of the process. Fields of a line: level, ts (Unix milliseconds, as kube-proxy's JSON log), fields, msg. */
 export function openLog(options: LogOptions): AdjustableLog {
   const destination =
     options.format === 'json' ? options.destination : new TextDestination(options.destination)
@@ -60,7 +60,7 @@ export function openLog(options: LogOptions): AdjustableLog {
     {
       level: levelOfVerbosity(options.verbosity),
       base: null,
-      timestamp: () => `,"ts":${options.now()}`,
+      timestamp: () => `,"ts":${options.clock.unixMs()}`,
       formatters: { level: (label) => ({ level: label }) },
       serializers: { err: describeError },
     },
@@ -69,7 +69,7 @@ export function openLog(options: LogOptions): AdjustableLog {
   return new PinoLog(logger, options.verbosity)
 }
 
-/** standard output of the process as a destination that has written when a call returns. */
+/** Standard output as a synchronous destination: a call returns after the write. */
 export function openStandardOutput(): DestinationStream {
   return pino.destination({ fd: 1, sync: true })
 }
@@ -139,22 +139,22 @@ class TextDestination implements DestinationStream {
   }
 }
 
-/** What ends a line, moves a terminal's cursor, or changes the order of the text around it: Cc, Zl, Zp and bidi controls. */
+/** Characters that end a line, move a terminal's cursor, or reorder text: Cc, Zl, Zp and bidi controls. */
 const unprintable = /[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/gu
 
-/** As JSON may write it: `\n`, `\u001b`. */
+/** The escape sequence of JSON: `\n`, `\u001b`. */
 function escaped(character: string): string {
   const short = JSON.stringify(character).slice(1, -1)
   if (short !== character) return short
   return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
 }
 
-/** One thing that is wrong now. Equal `text` means: the same state. */
+/** A problem that is present now. Two problems with equal `text` are the same state. */
 export interface Problem {
   readonly text: string
-  /** Of the line, and of the one that says that it has gone. */
+  /** Fields of the problem line, and of the recovery line. */
   readonly fields?: LogFields
-  /** What is told of the object beside the log. */
+  /** An Event about the object. */
   readonly event?: EventReport
 }
 
@@ -163,19 +163,19 @@ export interface StateReporterOptions {
   readonly level: 'error' | 'warn'
   /** Start of each line, such as `manifest ignored`. */
   readonly trouble: string
-  /** Line written when a problem has gone. */
+  /** The line for the end of a problem. */
   readonly recovery: string
-  /** Told what problems have as their `event`, as often as a line is written. */
+  /** Records the `event` of each reported problem. */
   readonly events?: EventRecorder
-  /** Told how many keys have a problem, whenever that number changes. */
+  /** Gets the number of keys with a problem, at each change of that number. */
   readonly count: (problems: number) => void
-  /** Calls `wake` once after `delayMs`. Default: a timer that keeps no process alive. */
-  readonly after?: (delayMs: number, wake: () => void) => void
+  /** Default: the clock of this machine. */
+  readonly clock?: Pick<Clock, 'every'>
 }
 
 /**
- * Reports a problem once per change of its state. Of the lines that begin alike, 20 in 10 s are written; the others become
- * one line with their number at the end of the 10 s, and lines of level debug at once.
+ * Reports a problem once per change of its state. It writes up to 20 problem lines and 20 recovery lines in 10 s. Further lines
+ * have level debug, and one line with their number follows at the end of the 10 s.
  */
 export class StateReporter {
   readonly #options: StateReporterOptions
@@ -184,13 +184,13 @@ export class StateReporter {
   readonly #recoveries: LineLimit
 
   constructor(options: StateReporterOptions) {
-    const { log, level, trouble, recovery, after = afterUnref } = options
+    const { log, level, trouble, recovery, clock = systemClock } = options
     this.#options = options
-    this.#troubles = new LineLimit(after, (count) => log[level](`${trouble}: ${moreLines}`, { count }))
-    this.#recoveries = new LineLimit(after, (count) => log.info(`${recovery}: ${moreLines}`, { count }))
+    this.#troubles = new LineLimit(clock, (count) => log[level](`${trouble}: ${moreLines}`, { count }))
+    this.#recoveries = new LineLimit(clock, (count) => log.info(`${recovery}: ${moreLines}`, { count }))
   }
 
-  /** undefined: `key` is well. Writes a line only when that is news. */
+  /** Takes the current problem of `key`, or undefined for none. Writes a line only for a change. */
   report(key: string, problem: Problem | undefined): void {
     const before = this.#problems.get(key)
     if (before?.text === problem?.text) return
@@ -206,7 +206,7 @@ export class StateReporter {
     if ((before === undefined) !== (problem === undefined)) count(this.#problems.size)
   }
 
-  /** Forgets `key` without a word: the object itself has gone. */
+  /** Forgets `key` without a line, because the object is deleted. */
   forget(key: string): void {
     if (this.#problems.delete(key)) this.#options.count(this.#problems.size)
   }
@@ -216,36 +216,34 @@ export class StateReporter {
   }
 }
 
-/** More names than that at once are for a program to read. */
+/** More lines at once are too many for people to read. */
 const linesPerPeriod = 20
 const periodMs = 10_000
 const moreLines = `more within ${periodMs / 1000} s than the ${linesPerPeriod} written; -v=2 writes each`
 
 /** Counts lines of one kind; a period begins with its first line. */
 class LineLimit {
-  readonly #after: (delayMs: number, wake: () => void) => void
+  readonly #clock: Pick<Clock, 'every'>
   readonly #summarize: (count: number) => void
   #lines = 0
+  #endPeriod: () => void = () => {}
 
-  /** `summarize` gets the number of lines over the limit, if there are any, at the end of each period. */
-  constructor(after: (delayMs: number, wake: () => void) => void, summarize: (count: number) => void) {
-    this.#after = after
+  /** `summarize` gets the number of lines over the limit at the end of each period with such lines. */
+  constructor(clock: Pick<Clock, 'every'>, summarize: (count: number) => void) {
+    this.#clock = clock
     this.#summarize = summarize
   }
 
-  /** Counts a line, and says whether it is to be written. */
+  /** Counts a line. Returns whether it is within the limit. */
   take(): boolean {
-    if (this.#lines++ === 0) this.#after(periodMs, () => this.#end())
+    if (this.#lines++ === 0) this.#endPeriod = this.#clock.every(periodMs, () => this.#end())
     return this.#lines <= linesPerPeriod
   }
 
   #end(): void {
+    this.#endPeriod()
     const count = this.#lines - linesPerPeriod
     this.#lines = 0
     if (count > 0) this.#summarize(count)
   }
-}
-
-function afterUnref(delayMs: number, wake: () => void): void {
-  setTimeout(wake, delayMs).unref()
 }

@@ -14,10 +14,10 @@ import { Inbox } from '../../src/engine/index.js'
 import { longestGap, watchLoop, type Gap } from '../iptables/loop-watch.js'
 import { systemClock } from '../../src/clock.js'
 
-prepareV8()
-const [server = '', caFile = '', wish] = process.argv.slice(2)
-const gaps: readonly Gap[] = wish === 'gaps' ? watchLoop() : []
-const log = openLog({ format: 'json', verbosity: 0, destination: process.stderr, now: Date.now })
+prepareV8(systemClock)
+const [server = '', caFile = '', option] = process.argv.slice(2)
+const gaps: readonly Gap[] = option === 'gaps' ? watchLoop() : []
+const log = openLog({ format: 'json', verbosity: 0, destination: process.stderr, clock: systemClock })
 const reporter = (): StateReporter =>
   new StateReporter({ log, level: 'error', trouble: 'trouble', recovery: 'well', count: () => {} })
 const trackers = (['ipv4', 'ipv6'] as const).map((family) => new Tracker(family, () => {}))
@@ -34,7 +34,7 @@ function take(batch: readonly ObjectEvent[]): void {
 async function whenListed(): Promise<void> {
   tell('listed')
   endStartOfV8()
-  await releaseMemory()
+  await releaseMemory(systemClock)
   tell('rested')
 }
 
@@ -53,10 +53,6 @@ function tell(what: string): void {
   process.stdout.write(`${what} ${JSON.stringify(figures)}\n`)
 }
 
-const timers = {
-  now: () => systemClock.now(),
-  after: (delayMs: number, wake: () => void) => systemClock.schedule(delayMs, wake),
-}
 const login = {
   headers: { authorization: 'Bearer token' },
   tls: { ca: readFileSync(caFile, 'utf8') },
@@ -68,7 +64,7 @@ const source = new KubernetesSource({
     login: async () => await Promise.resolve(login),
   },
   nodeName: 'node-a',
-  timers,
+  clock: systemClock,
   random: Math.random,
   log,
   problems: reporter(),

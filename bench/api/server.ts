@@ -1,4 +1,4 @@
-// An API server that costs next to nothing while somebody is measured: everything that it sends is encoded before.
+// An API server that takes almost no processor time during a measurement: all its answers are encoded before.
 //   node server.js SERVICES REALS FOLDER
 // Puts its certificate at FOLDER/cert.pem, says `port N`, and takes lines: `churn COUNT PERSECOND` sends so many changes of
 // EndpointSlices, `change` one; each is answered by a line when it is done: `done`, or of one change `VIP ENDPOINT`.

@@ -37,8 +37,8 @@ class Rooms {
   readonly tracker = new Tracker('ipv4', () => {})
   readonly ledger = new IptablesLedger({ isBeside: false })
   readonly #kernel: Kernel
-  /** Tables that were told more than was written. */
-  readonly #told = new Set<'filter' | 'nat'>()
+  /** Tables with operations that are not written yet. */
+  readonly #pending = new Set<'filter' | 'nat'>()
 
   constructor(kernel: Kernel) {
     this.#kernel = kernel
@@ -52,7 +52,7 @@ class Rooms {
     })
   }
 
-  /** Milliseconds of each phase; as the agent's pipeline does it, the tables are told while the next routes are compiled. */
+  /** Milliseconds of each phase; as the agent's pipeline does it, the tables receive operations while the next routes are compiled. */
   async commit(routes: readonly Route[]): Promise<Readonly<Record<string, number>>> {
     const watch = new Stopwatch()
     let staging: Promise<void> = Promise.resolve()
@@ -75,7 +75,7 @@ class Rooms {
     for (const table of ['filter', 'nat'] as const) {
       const ops = this.ledger.take(table)
       watch.lap('take')
-      if (ops.length === 0 && !this.#told.delete(table)) continue
+      if (ops.length === 0 && !this.#pending.delete(table)) continue
       const applied: Promise<XtOutcome> = this.#kernel.xtables('ipv4', table).apply(ops)
       watch.lap('encode')
       await applied
@@ -88,7 +88,7 @@ class Rooms {
     for (const table of ['filter', 'nat'] as const) {
       const ops = this.ledger.takeChains(table)
       if (ops.length === 0) continue
-      this.#told.add(table)
+      this.#pending.add(table)
       await this.#kernel.xtables('ipv4', table).stage(ops)
     }
   }

@@ -48,7 +48,7 @@ async function rateOf({ place, address, port }: Way, connect: string): Promise<R
   return Value.Parse(Rate, JSON.parse(output))
 }
 
-/** Rounds go over all ways in turn, each beginning with another one: a busy moment of the machine is nobody's. */
+/** Rounds go over all ways in turn, each beginning with another one: so that a busy moment of the machine favours none. */
 async function measure(ways: readonly Way[], connect: string): Promise<ReadonlyMap<string, readonly Rate[]>> {
   const found = new Map<string, Rate[]>(ways.map(({ name }) => [name, []]))
   for (let round = 0; round < rounds; round++) {

@@ -13,7 +13,7 @@ const changes = 10
 const syncPeriodSeconds = 3
 const restMs = 2000
 const idleMs = 10_000
-/** Gaps of a cold start that are told one by one. */
+/** Gaps of a cold start that are listed one by one. */
 const notableMs = 10
 const watch = new URL('./loop-watch.js', import.meta.url).href
 const Gaps = Type.Array(Type.Object({ endMs: Type.Number(), ms: Type.Number(), wallMs: Type.Number() }))

@@ -3,7 +3,7 @@ import { openSync, readSync, writeFileSync } from 'node:fs'
 
 /** A stretch in which no timer ran. */
 export interface Gap {
-  /** End of it: milliseconds of CLOCK_MONOTONIC. */
+  /** Its end: milliseconds of CLOCK_MONOTONIC. */
   readonly endMs: number
   /** Without what the machine, busy with others, let the thread wait for a core. */
   readonly ms: number

@@ -22,10 +22,9 @@ namespace viaduct::binding {
 
 namespace {
 
-/// A reading of the kernel takes megabytes for a moment, on whatever thread of the pool is free. glibc keeps
-/// what such a thread has freed for itself, once it has grown its idea of a large allocation from 128 KiB to
-/// 32 MiB: some 20 MB of all threads together. With these limits large allocations are the system's again
-/// when they are freed.
+/// A read of the kernel needs megabytes for a moment, on any thread of the pool. glibc raises its threshold
+/// for large allocations from 128 KiB up to 32 MiB and then keeps freed memory per thread, some 20 MB in all.
+/// Fixed limits return large allocations to the system.
 void GiveFreedMemoryBack() {
 #ifdef __GLIBC__
   constexpr int kLargeBytes = 128 * 1024;
@@ -36,7 +35,7 @@ void GiveFreedMemoryBack() {
 
 }  // namespace
 
-/// The module's state of one environment; src/kernel/addon.ts declares the exports.
+/// The module's state in one environment. src/kernel/addon.ts declares the exports.
 class Addon : public Napi::Addon<Addon> {
  public:
   Addon(Napi::Env env, Napi::Object exports) {

@@ -14,9 +14,9 @@ namespace {
   throw Napi::RangeError::New(env, std::string(parameter.name) + ": " + expected);
 }
 
-/// The worker reads the memory while JavaScript runs on: it must neither move nor be shared.
+/// The worker reads the memory while JavaScript runs: it must neither move nor be shared.
 void CheckMemory(Napi::Env env, const Parameter& parameter, const Napi::TypedArray& array) {
-  // Not its property "buffer", in whose place a script may have put another.
+  // Not the property "buffer", which a script can replace.
   napi_value underlying = nullptr;
   const napi_status status =
       napi_get_typedarray_info(env, array, nullptr, nullptr, nullptr, &underlying, nullptr);

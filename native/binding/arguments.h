@@ -10,7 +10,7 @@
 
 namespace viaduct::binding {
 
-/// What a parameter of an export must be. The factories are the whole vocabulary.
+/// The requirements of a parameter. Use the factories.
 struct Parameter {
   enum class Kind { kRecords, kU32, kBool, kText };
 
@@ -32,13 +32,13 @@ struct Parameter {
   static Parameter Text(const char* name, size_t longest) { return {name, Kind::kText, longest, 1}; }
 };
 
-/// The arguments of a call, checked against a list: the constructor throws a TypeError or RangeError that
-/// names the parameter.
+/// The checked arguments of a call. The constructor throws a TypeError or RangeError that names the
+/// parameter.
 class Arguments {
  public:
   Arguments(const Napi::CallbackInfo& info, std::initializer_list<Parameter> parameters);
 
-  /// NB: points into JavaScript's memory; the caller keeps the array referenced while it is used.
+  /// NB: points into JavaScript's memory. The caller must keep the array referenced.
   template <typename Record>
   std::span<const Record> Records(size_t index) const {
     const auto array = info_[index].As<Napi::Uint8Array>();

@@ -21,10 +21,10 @@ class BatchWorker : public Napi::AsyncWorker {
   struct Call {
     std::function<Result<T>()> work;
     std::function<Napi::Value(Napi::Env, T&&)> to_value;
-    std::function<void(Napi::Env)> after;  ///< when the promise has been settled, or can no longer be
+    std::function<void(Napi::Env)> after;  ///< after the promise is settled or can no longer be settled
   };
 
-  /// References the receiver and every argument of the call, so that the memory that `work` reads stays.
+  /// References the receiver and every argument of the call, which keeps the memory for `work`.
   static Napi::Value Start(const Napi::CallbackInfo& info, Call call) {
     std::unique_ptr<BatchWorker> worker(new BatchWorker(info, std::move(call)));
     const Napi::Value promise = worker->deferred_.Promise();
@@ -42,7 +42,7 @@ class BatchWorker : public Napi::AsyncWorker {
         deferred_.Reject(MakeError(Env(), result_.error()).Value());
         return;
       }
-      // NB: not around Resolve(), which uses the deferred up even when it throws.
+      // NB: not around Resolve(), which consumes the deferred even if it throws.
       Napi::Value value;
       try {
         value = call_.to_value(Env(), std::move(result_.value()));
@@ -63,7 +63,7 @@ class BatchWorker : public Napi::AsyncWorker {
   }
 
  private:
-  /// Runs `after` however the settling ends: an environment that is torn down refuses it.
+  /// Runs `after` even if settling fails, as in an environment that is torn down.
   template <typename Body>
   void Settle(Body body) {
     try {

@@ -14,7 +14,7 @@ using conntrack::Cleaning;
 using conntrack::ConntrackSocket;
 using conntrack::FrontendRecord;
 
-/// Core trusts the protocol and the port: a frontend without them would take other flows for its own.
+/// The core does not check protocol and port. A frontend without them would match other flows.
 void CheckFrontends(Napi::Env env, std::span<const FrontendRecord> frontends) {
   for (size_t i = 0; i < frontends.size(); ++i) {
     const FrontendRecord& frontend = frontends[i];

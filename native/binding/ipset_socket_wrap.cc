@@ -23,7 +23,7 @@ using ipset::SetRecord;
 
 bool IsName(const char (&name)[IPSET_MAXNAMELEN]) { return name[0] != '\0' && name[sizeof name - 1] == '\0'; }
 
-/// nullptr: not a type whose sets can be made or filled.
+/// nullptr: a type that Viaduct cannot create or fill.
 const ipset::SetType* TypeOf(const SetRecord& set) {
   return ipset::FindSetType({set.type, strnlen(set.type, sizeof set.type)});
 }
@@ -37,7 +37,7 @@ bool IsInRange(const Batch& batch, const OpRecord& record) {
   return !NamesOtherSet(record.op) || record.object < batch.sets.size();
 }
 
-/// Core trusts the types, the families and the places of the comments.
+/// The core does not check types, families and comment offsets.
 bool IsFitting(const Batch& batch, const OpRecord& record) {
   if (record.op != Op::kCreateSet && !ipset::IsEntryOp(record.op)) return true;
   const SetRecord& set = batch.sets[record.set];

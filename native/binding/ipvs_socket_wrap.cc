@@ -15,7 +15,7 @@ bool NamesRealServer(Op op) {
   return op == Op::kAddRealServer || op == Op::kSetRealServer || op == Op::kRemoveRealServer;
 }
 
-/// Core trusts the indices and the operations; names are NUL terminated there.
+/// The core does not check indices, operations and the NUL of names.
 void CheckBatch(Napi::Env env, const ipvs::Batch& batch) {
   for (size_t i = 0; i < batch.ops.size(); ++i) {
     const ipvs::OpRecord& record = batch.ops[i];

@@ -4,8 +4,9 @@
 
 namespace viaduct::binding {
 
-/// Size and field offsets of every record that crosses: {virtualServer: {size, address, ...}, ...}. Names as
-/// in src/kernel/records.ts, which compares.
+/// Sizes, field offsets and numbers of every native/*/record.h as this binary has them:
+/// {ipvs: {virtualServerLayout: {size, address, ...}, opNumber: {...}, ...}, ...}, the exports of
+/// src/kernel/*/layout.ts. src/kernel/layouts.ts compares them when it loads the addon.
 Napi::Object MakeLayout(Napi::Env env);
 
 }  // namespace viaduct::binding

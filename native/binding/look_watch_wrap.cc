@@ -14,7 +14,7 @@ using look::LookWatch;
 
 namespace {
 
-// An hour: who wants to wait longer has lost the unit.
+// One hour: a larger value is probably not in milliseconds.
 constexpr uint32_t kLongestWaitMs = 3'600'000;
 
 Result<LookWatch> OpenWatch(const Napi::CallbackInfo& info) {

@@ -10,9 +10,9 @@ using route::RouteEvents;
 
 namespace {
 
-// Node waits for the pool before it runs cleanup hooks (Environment::CleanupHandles), so that nobody can wake
-// a wait when a worker is terminated: it has to end by itself. So long is the delay at most. The end of a
-// process is heard in JavaScript before that (wake-at-exit.ts).
+// Node waits for the pool before it runs cleanup hooks (Environment::CleanupHandles), so no hook can end a
+// wait when a worker is terminated. The wait ends by itself after this time. At the end of a process
+// JavaScript ends it (wake-at-exit.ts).
 constexpr std::chrono::milliseconds kLongestWait{5000};
 
 }  // namespace

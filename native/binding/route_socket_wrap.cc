@@ -22,7 +22,7 @@ using route::RouteSocket;
 // The kernel's index is an int.
 constexpr uint32_t kLargestIndex = std::numeric_limits<int32_t>::max();
 
-/// Core trusts the operation, the family and the prefix length.
+/// The core does not check operation, family and prefix length.
 template <typename Record>
 void CheckRecords(Napi::Env env, const char* name, std::span<const Record> records) {
   for (size_t i = 0; i < records.size(); ++i) {

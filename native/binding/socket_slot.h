@@ -15,12 +15,12 @@
 
 namespace viaduct::binding {
 
-/// The life of a native socket behind a JavaScript handle: at most one call in flight, and a close that waits
-/// for it. Used on the JavaScript thread only; the call in flight alone touches the socket meanwhile.
+/// The lifetime of a native socket behind a JavaScript handle: at most one call in flight, and a close that
+/// waits for it. Only the JavaScript thread uses the slot; only the call in flight uses the socket.
 template <typename Socket>
 class SocketSlot {
  public:
-  /// Throws MakeError() of the reason why it could not be opened.
+  /// Throws MakeError() if the socket could not be opened.
   SocketSlot(Napi::Env env, Result<Socket> socket) {
     if (!socket.ok()) throw MakeError(env, socket.error());
     socket_.emplace(std::move(socket.value()));
@@ -44,12 +44,13 @@ class SocketSlot {
     return promise;
   }
 
-  /// Touches the socket beside the call in flight, which `hurry` may shorten; nothing when it is closed.
+  /// Lets `hurry` use the socket beside the call in flight, to shorten it. Does nothing if it is closed.
   void Hurry(const std::function<void(Socket&)>& hurry) {
     if (socket_) hurry(*socket_);
   }
 
-  /// A promise that resolves when the socket is closed: at once, or after the flight, which `hurry` shortens.
+  /// A promise that resolves when the socket is closed: at once, or after the call in flight, which `hurry`
+  /// shortens.
   Napi::Value Close(Napi::Env env, const std::function<void(Socket&)>& hurry = {}) {
     is_closing_ = true;
     napi_deferred closed = nullptr;
@@ -70,7 +71,7 @@ class SocketSlot {
     is_flying_ = false;
     if (!is_closing_) return;
     socket_.reset();
-    // Fails while the environment is torn down; nobody waits then.
+    // Fails while the environment is torn down, when no code waits for it.
     for (napi_deferred closed : std::exchange(closers_, {}))
       (void)napi_resolve_deferred(env, closed, env.Undefined());
   }
@@ -78,7 +79,7 @@ class SocketSlot {
   std::optional<Socket> socket_;
   bool is_flying_ = false;
   bool is_closing_ = false;
-  std::vector<napi_deferred> closers_;  ///< promises of close() that wait for the flight
+  std::vector<napi_deferred> closers_;  ///< promises of close() that wait for the call in flight
 };
 
 }  // namespace viaduct::binding

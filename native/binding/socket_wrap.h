@@ -22,14 +22,14 @@ class SocketWrap : public Napi::ObjectWrap<Self> {
     info.This().As<Napi::Object>().TypeTag(&Self::kTag);
   }
 
-  /// The slot of the receiver. Throws TypeError when that is not a `Self`.
+  /// The slot of the receiver. Throws TypeError if it is not a `Self`.
   SocketSlot<Socket>& Slot(const Napi::CallbackInfo& info) {
     if (!info.This().As<Napi::Object>().CheckTypeTag(&Self::kTag))
       throw Napi::TypeError::New(info.Env(), "the receiver is of another class");
     return slot_;
   }
 
-  /// A call that hands back records, a number, or nothing.
+  /// A call that returns records, a number, or nothing.
   template <typename Record>
   static Napi::Value RecordsToValue(Napi::Env env, std::vector<Record>&& records) {
     return ToValue(env, std::move(records));

@@ -3,6 +3,8 @@
 #include <string>
 #include <system_error>
 
+#include "binding/record.h"
+
 namespace viaduct::binding {
 
 Napi::Error MakeError(Napi::Env env, const Error& error) {

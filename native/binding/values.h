@@ -12,24 +12,13 @@
 
 namespace viaduct::binding {
 
-/// One failed record of a batch (src/kernel/records.ts failureLayout). The text lies in RawOutcome's string.
-struct FailureRecord {
-  uint32_t index;
-  int32_t code;  ///< errno, positive
-  uint32_t text_offset;
-  uint32_t text_length;
-  uint8_t unknown;  ///< 1: the answer was lost, the record may have been applied
-  uint8_t reserved[3];
-};
-static_assert(sizeof(FailureRecord) == 20);
-
-/// A JavaScript Error with `errno`, `operation` and `text` of the native one.
+/// A JavaScript Error with the `errno`, `operation` and `text` of the native one.
 Napi::Error MakeError(Napi::Env env, const Error& error);
 
 /// RawOutcome of src/kernel/addon.ts.
 Napi::Value ToValue(Napi::Env env, const BatchOutcome& outcome);
 
-/// Hands the records over as a Uint8Array: without a copy where the engine allows foreign memory.
+/// Moves the records into a Uint8Array, without a copy if the engine allows external memory.
 template <typename Record>
 Napi::Value ToValue(Napi::Env env, std::vector<Record>&& records) {
   if (records.empty()) return Napi::Uint8Array::New(env, 0);

@@ -16,7 +16,7 @@ using xtables::ChainRecord;
 using xtables::RuleRecord;
 using xtables::XtablesTable;
 
-// An hour: who wants to wait longer has lost the unit.
+// One hour: a larger value is probably not in milliseconds.
 constexpr uint32_t kLongestWaitMs = 3'600'000;
 
 Result<XtablesTable> OpenTable(const Napi::CallbackInfo& info) {
@@ -25,7 +25,7 @@ Result<XtablesTable> OpenTable(const Napi::CallbackInfo& info) {
   return XtablesTable::Open(CheckFamily(info.Env(), arguments.U32(0)), arguments.Text(1));
 }
 
-/// The first three arguments. Core trusts the ranges of rules.
+/// The first three arguments. The core does not check the ranges of rules.
 xtables::Batch BatchOf(Napi::Env env, const Arguments& arguments) {
   const xtables::Batch batch{arguments.Records<ChainRecord>(0), arguments.Records<RuleRecord>(1),
                              arguments.Records<uint8_t>(2)};
@@ -96,7 +96,7 @@ Napi::Value ChainsToValue(Napi::Env env, xtables::Chains&& chains) {
   return result;
 }
 
-/// As doubles: exact up to 2^53 packets.
+/// As doubles, exact up to 2^53 packets.
 Napi::Value PacketsToValue(Napi::Env env, std::vector<xtables::Packets>&& chains) {
   auto result = Napi::Array::New(env, chains.size());
   for (uint32_t i = 0; i < chains.size(); ++i) {

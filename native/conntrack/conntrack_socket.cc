@@ -12,10 +12,10 @@ namespace {
 
 using Request = RequestBuffer<kMaxRequestBytes>;
 
-// At 100,000 entries a filtered dump costs 41 ms, since the kernel walks the whole table, and a full one 136
-// ms.
+// At 100,000 entries a filtered dump takes 41 ms, because the kernel walks the whole table; a full dump takes
+// 136 ms.
 constexpr size_t kMaxFilteredDumps = 3;
-// Flows that are held back during a dump: 1,024 of some 120 bytes fill half of a send.
+// Flows to collect during a dump: 1,024 of some 120 bytes fill half of a send.
 constexpr size_t kMaxPending = 1024;
 
 constexpr const char* kDumpOperation = "dump conntrack entries";
@@ -28,7 +28,7 @@ Result<NetlinkSocket> OpenSocket(SocketCalls& calls) {
   return NetlinkSocket::Open(options);
 }
 
-/// What a kernel says that knows CTA_FILTER but not these flags.
+/// The errno of a kernel that supports CTA_FILTER but not these flags.
 bool RefusesFilter(const Error& error) { return error.code == EINVAL || error.code == EOPNOTSUPP; }
 
 }  // namespace
@@ -66,7 +66,7 @@ Status ConntrackSocket::SweepFiltered(std::span<const FrontendRecord> frontends,
         [&](const Flow& flow) { is_filtered = is_filtered && IsWithinFilter(frontend, flow); }, sweep);
     if (swept.ok() ? !is_filtered : RefusesFilter(swept.error())) {
       Status all = SweepAll(sweep);
-      // The errno of a refusal also says that there is no ctnetlink at all: then nothing is known of filters.
+      // The same errno may mean that there is no ctnetlink: then support for filters stays unknown.
       kernel_filters_ = !all.ok();
       return all;
     }
@@ -116,7 +116,7 @@ void ConntrackSocket::DeletePending(Sweep& sweep) {
                                          });
   sweep.cleaning.deleted += outcome.applied;
   for (const Failure& failure : outcome.failures) {
-    // ENOENT: it ended, or another one took its tuple, since the kernel named it.
+    // ENOENT: since the dump the flow has ended, or another flow has its tuple.
     if (failure.code == ENOENT || sweep.deletion_error.code != 0) continue;
     sweep.deletion_error = {failure.code, kDeleteOperation, failure.text};
   }

@@ -14,25 +14,24 @@
 
 namespace viaduct::conntrack {
 
-/// What a cleaning did.
+/// Result of a clean-up.
 struct Cleaning {
-  uint32_t seen = 0;         ///< flows that the kernel named
-  bool is_filtered = false;  ///< they were only those of the frontends
+  uint32_t seen = 0;         ///< flows that the kernel sent
+  bool is_filtered = false;  ///< the kernel sent only flows of the frontends
   uint32_t deleted = 0;
 };
 
-/// The table of connections of the network namespace in which it was opened. Not thread-safe: one call at a
+/// The connection table of the network namespace in which it was opened. Not thread-safe: one call at a
 /// time.
 class ConntrackSocket {
  public:
   static Result<ConntrackSocket> Open(SocketCalls& calls = SocketCalls::Kernel());
 
-  /// Deletes every flow that goes to one of the frontends and does not lead to one of its backends. Flows to
-  /// node ports go to one of `node_port_addresses`. Few
-  /// frontends are dumped one by one, filtered by the kernel; more of them, or a kernel that cannot filter,
-  /// by one dump of the family. Memory is bounded: flows are deleted while the dump goes on. A flow that has
-  /// gone in the meantime is not counted. An error, of the dump or the first of a deletion, does not undo
-  /// what was deleted.
+  /// Deletes every flow to one of the frontends that does not lead to one of its backends. Flows to node
+  /// ports go to one of `node_port_addresses`. For few frontends the kernel filters one dump per frontend;
+  /// for more, or without filters, one dump has all flows of the family. Memory is bounded: flows are deleted
+  /// during the dump. Flows that end meanwhile are not counted. An error of the dump, or the first of a
+  /// deletion, does not undo earlier deletions.
   Result<Cleaning> DeleteStale(uint8_t family, std::span<const FrontendRecord> frontends,
                                std::span<const BackendRecord> backends,
                                std::span<const AddressRecord> node_port_addresses);
@@ -52,13 +51,13 @@ class ConntrackSocket {
 
   Status SweepFiltered(std::span<const FrontendRecord> frontends, Sweep& sweep);
   Status SweepAll(Sweep& sweep);
-  /// `visit` sees each flow beside the sweep.
+  /// Calls `visit` with each flow and deletes stale ones meanwhile.
   Status SweepDump(std::span<const uint8_t> request, const std::function<void(const Flow&)>& visit,
                    Sweep& sweep);
   void DeletePending(Sweep& sweep);
 
   NetlinkSocket dump_;
-  NetlinkSocket deletion_;      ///< its own: a socket's answers to deletions would mix with a dump under way
+  NetlinkSocket deletion_;      ///< separate: replies to deletions would mix with a running dump
   bool kernel_filters_ = true;  ///< until an answer shows otherwise
   std::vector<uint8_t> buffer_;
 };

@@ -40,8 +40,8 @@ std::span<const uint8_t> AddressBytes(const uint8_t (&address)[16], uint8_t fami
   return std::span(address).first(family == AF_INET ? sizeof(in_addr) : sizeof(in6_addr));
 }
 
-/// NB: not in IPv6. ctnetlink_filter_match_tuple() takes ipv6_addr_cmp(), which is 0 for equal ones, for an
-/// equality, and answers with the flows of all other addresses (seen on 6.18).
+/// NB: not for IPv6. ctnetlink_filter_match_tuple() treats ipv6_addr_cmp(), which is 0 for equal addresses,
+/// as an equality test and sends the flows of all other addresses (seen on 6.18).
 bool FiltersByAddress(uint8_t family, const FrontendRecord& frontend) {
   return family == AF_INET && frontend.is_node_port == 0;
 }
@@ -57,8 +57,8 @@ bool EncodeDump(MessageBuilder& builder, uint8_t family) {
   return Finish(builder);
 }
 
-// CTA_FILTER: ctnetlink_alloc_filter(), which wants in the tuple what the flags name. The flags are in host
-// order, unlike everything else here.
+// CTA_FILTER: ctnetlink_alloc_filter() requires the fields of the flags in the tuple. The flags are in host
+// order, unlike the other fields.
 bool EncodeFilteredDump(MessageBuilder& builder, uint8_t family, const FrontendRecord& frontend) {
   const bool has_address = FiltersByAddress(family, frontend);
   Begin(builder, IPCTNL_MSG_CT_GET, 0, family);

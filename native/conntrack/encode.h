@@ -6,22 +6,22 @@
 #include "conntrack/record.h"
 #include "core/message_builder.h"
 
-// ctnetlink messages. Each function adds one message and returns what MessageBuilder::FinishMessage()
-// returned: false means that it did not fit. Dumps get their sequence from NetlinkSocket.
+// ctnetlink messages. Each function adds one message and returns the result of
+// MessageBuilder::FinishMessage(): false if it did not fit. NetlinkSocket sets the sequence of dumps.
 
 namespace viaduct::conntrack {
 
-/// Largest message that an encoder here makes.
+/// Largest message of these encoders.
 inline constexpr size_t kMaxRequestBytes = 256;
 
 /// All flows of a family.
 bool EncodeDump(MessageBuilder& builder, uint8_t family);
-/// The flows of one frontend, and perhaps others of its port. A kernel without CTA_FILTER (before 5.8)
-/// answers with all of the family.
+/// The flows of one frontend, possibly with other flows to its port. A kernel without CTA_FILTER (before 5.8)
+/// sends all flows of the family.
 bool EncodeFilteredDump(MessageBuilder& builder, uint8_t family, const FrontendRecord& frontend);
-/// Whether that dump asked for the flow.
+/// Whether the flow matches the filter of that dump.
 bool IsWithinFilter(const FrontendRecord& frontend, const Flow& flow);
-/// NB: a deletion is always of one flow: without a tuple the kernel would flush the whole table.
+/// NB: always with a tuple: without one the kernel flushes the whole table.
 bool EncodeDelete(MessageBuilder& builder, uint32_t sequence, const Flow& flow);
 
 }  // namespace viaduct::conntrack

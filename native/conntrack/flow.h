@@ -12,25 +12,24 @@ struct Endpoint {
   uint16_t port;        ///< host order
 };
 
-/// What the client sent: it is the flow's name.
+/// The original direction, the flow's identity.
 struct Tuple {
   Endpoint source;
   Endpoint destination;
   uint8_t protocol;
-  /// Of CTA_TUPLE_ZONE: a zone of this direction only.
+  /// CTA_TUPLE_ZONE: a zone of this direction only.
   std::optional<uint16_t> zone;
 };
 
-/// One entry of the kernel's table, as far as we look at it. Flows of protocols without ports have zeroes
-/// there.
+/// The used fields of one entry of the kernel's table. Ports of protocols without ports are 0.
 struct Flow {
   uint8_t family;
   Tuple original;
-  /// Who answers: the backend of a translated flow, the frontend itself of one that is not translated.
+  /// Source of the replies: the backend of a translated flow, the frontend of a flow without translation.
   Endpoint reply_source;
-  /// Tells the entry from a later one of the same tuple; as the kernel sent it (network order).
+  /// Distinguishes the entry from a later one with the same tuple; in network order, as received.
   std::optional<uint32_t> id_be;
-  /// Of CTA_ZONE: a zone of both directions.
+  /// CTA_ZONE: a zone of both directions.
   std::optional<uint16_t> zone;
 };
 

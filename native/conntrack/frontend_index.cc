@@ -6,7 +6,7 @@ namespace viaduct::conntrack {
 
 namespace {
 
-/// The address of node ports in keys of frontends.
+/// The address of node ports in the keys of frontends.
 constexpr uint8_t kNoAddress[16] = {};
 
 }  // namespace
@@ -59,7 +59,7 @@ uint64_t FrontendIndex::BackendRest(uint32_t backend_set, uint16_t port) {
 }
 
 size_t FrontendIndex::KeyHash::operator()(const Key& key) const {
-  // Multiplies by the golden ratio's bits: neighbouring addresses and ports must not share a bucket.
+  // Multiplies by the golden ratio's bits, so that adjacent addresses and ports get different buckets.
   constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;
   uint64_t hash = 0;
   for (const uint64_t part : {key.high, key.low, key.rest}) {

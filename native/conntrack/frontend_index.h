@@ -11,19 +11,19 @@
 
 namespace viaduct::conntrack {
 
-/// Says of a flow whether it has to go, in constant time however many frontends there are.
+/// Decides whether a flow is stale, in constant time for any number of frontends.
 class FrontendIndex {
  public:
-  /// Of equal frontends the first counts.
+  /// The first of equal frontends wins.
   FrontendIndex(std::span<const FrontendRecord> frontends, std::span<const BackendRecord> backends,
                 std::span<const AddressRecord> node_port_addresses);
 
-  /// Whether the flow goes to a frontend and does not lead to one of its backends. A frontend with an address
-  /// comes before a node port of the same number, which is a frontend of the node-port addresses only.
+  /// Whether the flow goes to a frontend and not to one of its backends. A frontend with an address takes
+  /// precedence over a node port of the same number, which applies only to the node-port addresses.
   bool IsStale(const Flow& flow) const;
 
  private:
-  /// An address with whatever else makes a key: protocol and port, or set and port, or nothing.
+  /// An address with the rest of a key: protocol and port, set and port, or nothing.
   struct Key {
     uint64_t high;
     uint64_t low;
@@ -37,7 +37,7 @@ class FrontendIndex {
   static Key MakeKey(const uint8_t (&address)[16], uint64_t rest);
   static uint64_t FrontendRest(uint8_t protocol, uint16_t port, bool is_node_port);
   static uint64_t BackendRest(uint32_t backend_set, uint16_t port);
-  /// The number of the backend set; nothing: the flow is nobody's.
+  /// The number of the backend set; nothing: the flow belongs to no frontend.
   const uint32_t* FindBackendSet(const Tuple& tuple) const;
 
   std::unordered_map<Key, uint32_t, KeyHash> frontends_;

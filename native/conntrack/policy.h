@@ -4,8 +4,8 @@
 
 #include "core/policy.h"
 
-// Attribute grammar of the ctnetlink messages that we use: linux/netfilter/nfnetlink_conntrack.h. Only
-// attributes that we send or read; the kernel sends many more.
+// Attribute grammar of the ctnetlink messages that Viaduct uses: linux/netfilter/nfnetlink_conntrack.h. Only
+// attributes that Viaduct sends or reads; the kernel sends many more.
 
 namespace viaduct::conntrack {
 

@@ -10,13 +10,13 @@
 
 namespace viaduct {
 
-/// A netlink attribute as it lies in a message: no copy.
+/// A netlink attribute: a view into its message.
 struct Attribute {
   uint16_t type = 0;  ///< without NLA_F_NESTED and NLA_F_NET_BYTEORDER
   std::span<const uint8_t> value;
 };
 
-/// Walks attributes. Every length is checked before it is used; the padding of the last one may be missing.
+/// Walks attributes. Checks every length before use. The last attribute may lack padding.
 class AttributeReader {
  public:
   explicit AttributeReader(std::span<const uint8_t> bytes) : rest_(bytes) {}
@@ -47,8 +47,8 @@ class AttributeReader {
   bool malformed_ = false;
 };
 
-/// Value of a fixed-size attribute or header; 64-bit ones are not aligned in a message, hence the copy. The
-/// caller has checked the size (by policy).
+/// Value of a fixed-size attribute or header. A copy, because 64-bit values are not aligned in a message. NB:
+/// the caller checks the size (by policy).
 template <typename T>
 T ReadAs(std::span<const uint8_t> value) {
   static_assert(std::is_trivially_copyable_v<T>);

@@ -12,7 +12,7 @@ class Fd {
   Fd() = default;
   explicit Fd(int fd) : fd_(fd) {}
   ~Fd() { Reset(); }
-  Fd(const Fd&) = delete;  // two owners would close the same number twice, and by then it may be another file
+  Fd(const Fd&) = delete;  // a second close of the number may close another file
   Fd& operator=(const Fd&) = delete;
   Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   Fd& operator=(Fd&& other) noexcept {

@@ -17,9 +17,9 @@ namespace viaduct {
 template <size_t Size>
 struct alignas(NLMSG_ALIGNTO) RequestBuffer : std::array<uint8_t, Size> {};
 
-/// Writes netlink messages one after the other into one contiguous buffer. Latching: the first overflow wins,
-/// every later call is a no-op, and FinishMessage() is the only place that reports it, after rolling the
-/// buffer back to the message's start so that the messages before it can still be sent.
+/// Writes netlink messages one after the other into one contiguous buffer. After an overflow every call does
+/// nothing until FinishMessage(), which alone reports it and rolls the buffer back to the start of the
+/// message. The messages before it can still be sent.
 class MessageBuilder {
  public:
   /// NB: `buffer` is aligned to NLMSG_ALIGNTO.
@@ -42,7 +42,7 @@ class MessageBuilder {
   void Bytes(uint16_t type, std::span<const uint8_t> value) { Put(type, value.data(), value.size()); }
   /// NUL-terminated string attribute.
   void String(uint16_t type, std::string_view value);
-  /// `type` goes out as given: OR NLA_F_NESTED in where the family wants it (IPVS does not).
+  /// `type` is sent unchanged: add NLA_F_NESTED if the family needs it (IPVS does not).
   template <typename Body>
   void Nest(uint16_t type, Body body) {
     const size_t start = BeginNest(type);
@@ -51,7 +51,7 @@ class MessageBuilder {
   }
 
   size_t size() const { return sealed_; }
-  /// Bytes of the open message so far, and how many there is still room for. NB: not after an overflow.
+  /// Bytes of the open message, and the remaining room. NB: not valid after an overflow.
   size_t open_size() const { return used_ - sealed_; }
   size_t room() const { return buffer_.size() - used_; }
   std::span<const uint8_t> sealed() const { return buffer_.first(sealed_); }
@@ -65,8 +65,8 @@ class MessageBuilder {
   void EndNest(size_t start);
 
   std::span<uint8_t> buffer_;
-  alignas(8) uint8_t discarded_header_[16] = {};  ///< where the caller's family header goes after an overflow
-  size_t used_ = 0;                               ///< end of what is written, the open message included
+  alignas(8) uint8_t discarded_header_[16] = {};  ///< target of the caller's family header after an overflow
+  size_t used_ = 0;                               ///< end of the written bytes, the open message included
   size_t sealed_ = 0;                             ///< end of the last finished message
   bool overflow_ = false;
 };

@@ -23,7 +23,7 @@ void ReadExtendedAck(std::span<const uint8_t> bytes, ErrorReport& report) {
   report.offset = attributes.Number<uint32_t>(NLMSGERR_ATTR_OFFS);
 }
 
-/// The kernel writes -errno; anything else is a broken peer and becomes EPROTO.
+/// The kernel writes -errno. Other values become EPROTO.
 int PositiveErrno(int32_t error) {
   if (error == 0) return 0;
   return error < 0 && error != std::numeric_limits<int32_t>::min() ? -error : EPROTO;

@@ -9,13 +9,13 @@
 
 namespace viaduct {
 
-/// One netlink message of a datagram: no copy.
+/// One netlink message: a view into its datagram.
 struct Message {
   nlmsghdr header;
   std::span<const uint8_t> payload;
 };
 
-/// Walks the messages of one datagram; the last one's length need not be aligned.
+/// Walks the messages of one datagram. The length of the last one need not be aligned.
 class MessageReader {
  public:
   explicit MessageReader(std::span<const uint8_t> datagram) : rest_(datagram) {}
@@ -28,12 +28,12 @@ class MessageReader {
   bool malformed_ = false;
 };
 
-/// What an NLMSG_ERROR says.
+/// The content of an NLMSG_ERROR.
 struct ErrorReport {
   int code = 0;      ///< errno, positive; 0 is an acknowledgement
   std::string text;  ///< the extended ACK's message, or empty
-  /// The refused message behind its nlmsghdr, as the kernel sends it back; empty where it does not. Points
-  /// into the message.
+  /// The refused message without its nlmsghdr, if the kernel returns it; otherwise empty. A view into the
+  /// message.
   std::span<const uint8_t> request = {};
   /// Where the attribute that the kernel objects to starts, counted from the refused message's nlmsghdr; 0:
   /// it names none.
@@ -41,8 +41,8 @@ struct ErrorReport {
 };
 
 /// Decodes NLMSG_ERROR {s32 error; nlmsghdr of the request; its payload unless NLM_F_CAPPED; extended-ACK
-/// attributes if NLM_F_ACK_TLVS}. Nothing: shorter than the fixed part. Malformed attributes only lose the
-/// text.
+/// attributes if NLM_F_ACK_TLVS}. Nothing: shorter than the fixed part. With malformed attributes only the
+/// text is missing.
 std::optional<ErrorReport> DecodeError(const Message& message);
 
 /// Decodes the s32 errno of NLMSG_DONE, positive; 0 when it carries none. Always a value: optional only to

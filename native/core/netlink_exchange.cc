@@ -9,7 +9,7 @@ namespace viaduct {
 
 namespace {
 
-// A table that changes during each of so many dumps is changed faster than it can be read.
+// Number of dumps of a table that changes during each of them.
 constexpr int kMaxDumpAttempts = 8;
 
 // sock_setsockopt() takes at most half of INT_MAX and doubles it.
@@ -17,7 +17,7 @@ constexpr size_t kLargestSendBuffer = 1 << 30;
 
 bool IsOutOfRoom(int code) { return code == EMSGSIZE || code == ENOBUFS || code == ENOMEM; }
 
-/// Appends a failure for every message of the span that has no answer.
+/// Appends a failure for every message of the span without a reply.
 void FailUnanswered(const std::vector<bool>& answered, uint32_t first_index, Failure failure,
                     std::vector<Failure>& failures) {
   for (uint32_t i = 0; i < answered.size(); ++i) {
@@ -41,7 +41,7 @@ void NetlinkSocket::TransactSpan(const Span& span, BatchOutcome& outcome) {
   } else if (IsOutOfRoom(code) && span.count > 1) {
     SplitSpan(span, outcome);
   } else {
-    // Refused before the kernel looked at the first message: the answer is known, nothing was applied.
+    // Refused before the kernel read the first message: nothing was applied.
     FailUnanswered(std::vector<bool>(span.count), span.first_index, {0, code, false, {}}, outcome.failures);
   }
 }
@@ -63,13 +63,13 @@ void NetlinkSocket::SplitSpan(const Span& span, BatchOutcome& outcome) {
 void NetlinkSocket::CollectErrors(const Span& span, BatchOutcome& outcome) {
   std::vector<bool> answered(span.count);
   std::vector<Failure> failures;
-  int lost = 0;  // errno that hid at least one answer
+  int lost = 0;  // errno that hid at least one reply
   for (;;) {
     const Received received = Receive();
     if (received.error == EAGAIN) break;
     if (received.error != 0) {
       lost = received.error;
-      // The queue behind an overrun or a datagram that is too long is still good; any other error repeats.
+      // After an overrun or a too long datagram the queue is still valid. Other errors would repeat.
       if (lost == ENOBUFS || lost == EMSGSIZE) continue;
       break;
     }
@@ -139,8 +139,8 @@ Status NetlinkSocket::Dump(std::span<const uint8_t> message, const OnMessage& on
     exchange.deadline = deadline;
     Status status = Converse(message, NLM_F_DUMP, exchange);
     if (!exchange.concluded) {
-      // The kernel still takes the dump for running and would answer the next one with EBUSY. Ignoring the
-      // result: the next Send() tries again.
+      // For the kernel the dump still runs: it would answer the next one with EBUSY. Ignoring the result: the
+      // next Send() tries again.
       (void)Connect();
     }
     if (!status.ok()) return status;
@@ -161,7 +161,7 @@ Status NetlinkSocket::Converse(std::span<const uint8_t> message, uint16_t flags,
   memcpy(request_.data(), &header, sizeof header);
   const int code = Send(request_);
   if (code != 0) {
-    exchange.concluded = true;  // nothing has begun
+    exchange.concluded = true;  // the request was not sent
     return Error{code, {}, {}};
   }
   return AwaitConclusion(exchange);
@@ -188,7 +188,7 @@ void NetlinkSocket::Absorb(std::span<const uint8_t> data, Exchange& exchange) {
   while (const auto message = reader.Next()) {
     const nlmsghdr& header = message->header;
     if (header.nlmsg_seq != exchange.sequence || exchange.concluded)
-      continue;  // late answers of an earlier request
+      continue;  // late replies to an earlier request
     if ((header.nlmsg_flags & NLM_F_DUMP_INTR) != 0) exchange.interrupted = true;
     if (header.nlmsg_type == NLMSG_ERROR || header.nlmsg_type == NLMSG_DONE) {
       const auto report = header.nlmsg_type == NLMSG_DONE ? DecodeDone(*message) : DecodeError(*message);

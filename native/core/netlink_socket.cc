@@ -10,10 +10,9 @@ namespace viaduct {
 
 namespace {
 
-// 64 KiB or 1 MiB per send makes no difference in speed; smaller ones let others take the kernel's locks in
-// between.
+// 64 KiB and 1 MiB per send are equally fast. Smaller sends release the kernel's locks in between.
 constexpr size_t kMaxSendBytes = 256 << 10;
-// Room that one error takes in the receive queue: skb truesize 960 on 6.12, more with an extended-ACK text.
+// Size of one error in the receive queue: skb truesize 960 on 6.12, more with an extended-ACK text.
 constexpr int kErrorTruesize = 1280;
 
 Error SystemError(const char* operation) { return {errno, operation, {}}; }
@@ -28,7 +27,7 @@ Result<NetlinkSocket> NetlinkSocket::Open(const Options& options) {
 }
 
 Status NetlinkSocket::Connect() {
-  fd_.Reset();  // first, so that its descriptor is free again
+  fd_.Reset();  // first: frees the descriptor
   fd_ = Fd(options_.calls->Socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, options_.protocol));
   if (!fd_.is_open()) return SystemError("open netlink socket");
   Status prepared = Prepare();
@@ -42,8 +41,8 @@ Status NetlinkSocket::Prepare() {
   std::vector<int> wanted = {NETLINK_EXT_ACK, NETLINK_CAP_ACK};
   if (options_.strict_check) wanted.push_back(NETLINK_GET_STRICT_CHK);
   for (const int option : wanted) {
-    // Ignoring the result: a kernel that lacks one sends longer errors, no texts, or unfiltered dumps; the
-    // decoders cope with each.
+    // Ignoring the result: a kernel without an option sends longer errors, no texts, or unfiltered dumps. The
+    // decoders handle each.
     const int on = 1;
     (void)options_.calls->SetOption(fd_.get(), SOL_NETLINK, option,
                                     {reinterpret_cast<const uint8_t*>(&on), sizeof on});
@@ -105,7 +104,7 @@ uint32_t NetlinkSocket::TakeSequence(uint32_t count) {
 }
 
 int NetlinkSocket::Send(std::span<const uint8_t> bytes) {
-  if (!fd_.is_open()) {  // a dump failed, and there was no other socket to be had
+  if (!fd_.is_open()) {  // a dump failed, and so did opening a new socket
     const Status connected = Connect();
     if (!connected.ok()) return connected.error().code;
   }
@@ -127,7 +126,7 @@ int NetlinkSocket::Send(std::span<const uint8_t> bytes) {
 }
 
 NetlinkSocket::Received NetlinkSocket::Receive() {
-  receive_buffer_.resize(options_.receive_bytes);  // at the first call: not every socket is used
+  receive_buffer_.resize(options_.receive_bytes);  // at the first call: some sockets are never used
   for (;;) {
     sockaddr_nl sender{};
     iovec vector{receive_buffer_.data(), receive_buffer_.size()};
@@ -139,7 +138,7 @@ NetlinkSocket::Received NetlinkSocket::Receive() {
     const ssize_t received = options_.calls->Receive(fd_.get(), &message, MSG_DONTWAIT);
     if (received < 0 && errno == EINTR) continue;
     if (received < 0) return {{}, errno};
-    // Any process may send to our port; only port 0 is the kernel.
+    // Any process may send to this port. Only port 0 is the kernel.
     if (message.msg_namelen != sizeof sender || sender.nl_pid != 0) continue;
     if ((message.msg_flags & MSG_TRUNC) != 0) return {{}, EMSGSIZE};
     const std::span<const uint8_t> data{receive_buffer_.data(), static_cast<size_t>(received)};

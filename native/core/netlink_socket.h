@@ -18,16 +18,15 @@
 namespace viaduct {
 
 /// One netlink conversation with the kernel. Not thread-safe: the owner keeps one request in flight.
-/// Contract of the kernel that it builds on: requests run synchronously inside sendmsg, so that after it
-/// returns all errors are queued and an empty queue means that every request succeeded
-/// (docs/wire/netlink.md).
+/// It relies on this contract of the kernel: requests run synchronously inside sendmsg. When it returns, all
+/// errors are queued; an empty queue means that every request succeeded (docs/wire/netlink.md).
 class NetlinkSocket {
  public:
   struct Options {
     int protocol = 0;                            ///< NETLINK_ROUTE, NETLINK_GENERIC, ...
     std::vector<uint32_t> groups = {};           ///< multicast groups to join; none on a request socket
     std::chrono::milliseconds deadline{10'000};  ///< for one Request() or Dump() as a whole
-    int buffer_bytes = 4 << 20;       ///< wanted send and receive buffer (SO_*BUFFORCE, else SO_*BUF)
+    int buffer_bytes = 4 << 20;       ///< desired send and receive buffer (SO_*BUFFORCE, else SO_*BUF)
     bool strict_check = false;        ///< NETLINK_GET_STRICT_CHK: dumps filtered by the kernel (route)
     size_t receive_bytes = 32 << 10;  ///< one recv; the kernel sizes its dump skbs by the largest seen
     SocketCalls* calls = &SocketCalls::Kernel();
@@ -35,20 +34,20 @@ class NetlinkSocket {
   static Result<NetlinkSocket> Open(const Options& options);
 
   int fd() const { return fd_.get(); }
-  /// Next sequence numbers, `count` in a row; never 0.
+  /// The first of `count` consecutive sequence numbers; never 0.
   uint32_t TakeSequence(uint32_t count = 1);
   /// Largest sendmsg that fits the real send buffer, and the largest number of requests whose errors, all
   /// failing, fit the real receive buffer.
   size_t max_send_bytes() const { return max_send_bytes_; }
   uint32_t max_requests_per_send() const { return max_requests_per_send_; }
-  /// What the kernel may keep for us until we receive: of each answer some 1,000 bytes more than it has, or
-  /// twice its size.
+  /// Bytes that the kernel may queue until they are received. Each reply counts some 1,000 bytes more than
+  /// its size, or twice its size.
   size_t queue_bytes() const { return queue_bytes_; }
 
   /// Sends sealed messages with sequences first_sequence.. and reports those that the kernel refused.
   /// `index_base` is added to (sequence - first_sequence) to make Failure::index. ENOBUFS marks every
-  /// unanswered message of the send as unknown. A send for which the kernel has no memory (EMSGSIZE, ENOBUFS,
-  /// ENOMEM) is split and tried again.
+  /// unanswered message of the send as unknown. If the kernel lacks memory for a send (EMSGSIZE, ENOBUFS,
+  /// ENOMEM), the send is split and repeated.
   void Transact(std::span<const uint8_t> messages, uint32_t first_sequence, uint32_t count,
                 uint32_t index_base, BatchOutcome& outcome);
 
@@ -67,19 +66,19 @@ class NetlinkSocket {
   /// Our address on the netlink bus: events name it as their writer. 0: unknown.
   uint32_t PortId() const;
 
-  /// One request that is answered by at most one message (no NLM_F_DUMP; the implementation adds NLM_F_ACK
-  /// and the sequence). `on_message` sees the reply: type, payload after nlmsghdr.
+  /// One request with at most one reply, without NLM_F_DUMP. The implementation adds NLM_F_ACK and the
+  /// sequence. `on_message` gets type and payload (after nlmsghdr) of the reply.
   using OnMessage = std::function<void(uint16_t type, std::span<const uint8_t> payload)>;
   Status Request(std::span<const uint8_t> message, const OnMessage& on_message);
-  /// One dump; the implementation adds NLM_F_DUMP and the sequence. Restarts (bounded) when the kernel says
-  /// NLM_F_DUMP_INTR; `on_restart` tells the caller to drop what it has. EINTR: it was interrupted every
-  /// time. A dump that fails half-way reopens the socket, since the kernel refuses (EBUSY) a second one while
-  /// it runs; when that fails, the next call of any kind tries again.
+  /// One dump; the implementation adds NLM_F_DUMP and the sequence. Restarts a limited number of times on
+  /// NLM_F_DUMP_INTR: `on_restart` must drop the results so far. EINTR: every attempt was interrupted. After
+  /// an incomplete dump the socket is reopened, because the kernel refuses a second dump (EBUSY) while one
+  /// runs. If that fails, the next call tries again.
   Status Dump(std::span<const uint8_t> message, const OnMessage& on_message,
               const std::function<void()>& on_restart);
 
-  /// One datagram without waiting. error: EAGAIN nothing there, ENOBUFS the kernel dropped some, EMSGSIZE
-  /// truncated, or another errno. Datagrams that are not from the kernel (nl_pid 0) are skipped. `data` lives
+  /// One datagram without waiting. `error`: EAGAIN: none; ENOBUFS: the kernel dropped some; EMSGSIZE:
+  /// truncated; or another errno. Skips datagrams that are not from the kernel (nl_pid 0). `data` is valid
   /// until the next call.
   struct Received {
     std::span<const uint8_t> data = {};
@@ -91,16 +90,16 @@ class NetlinkSocket {
   /// netlink_sendmsg() refuses more than sk_sndbuf - 32.
   static constexpr int kSendOverhead = 32;
 
-  /// What a running Request() or Dump() waits for and what it has seen.
+  /// State of a running Request() or Dump().
   struct Exchange {
     uint32_t sequence = 0;
     const OnMessage* on_message = nullptr;
     std::chrono::nanoseconds deadline{};  ///< on the clock of SocketCalls::Now()
     bool interrupted = false;             ///< NLM_F_DUMP_INTR on any message
-    bool concluded = false;               ///< the kernel has said its last word: NLMSG_DONE or NLMSG_ERROR
+    bool concluded = false;               ///< NLMSG_DONE or NLMSG_ERROR was received
     Error error = {};
   };
-  /// One send of Transact(): which messages it holds.
+  /// The messages of one send of Transact().
   struct Span {
     std::span<const uint8_t> messages;
     uint32_t first_sequence;
@@ -109,7 +108,7 @@ class NetlinkSocket {
   };
 
   explicit NetlinkSocket(const Options& options) : options_(options) {}
-  /// Opens a socket in the place of the one that is there; leaves none when it fails.
+  /// Replaces the socket with a new one; has none after an error.
   Status Connect();
   Status Prepare();
   Status Bind();

@@ -5,7 +5,7 @@
 namespace viaduct {
 
 const AttributePolicy* Policy::Find(uint16_t type) const {
-  // Most UAPI enums start at 1 without gaps: the row is where its number says.
+  // Most UAPI enums start at 1 without gaps: the number is the index of the row.
   if (type >= 1 && type <= rows.size() && rows[type - 1].type == type) return &rows[type - 1];
   const auto found =
       std::lower_bound(rows.begin(), rows.end(), type,

@@ -12,7 +12,7 @@
 
 namespace viaduct {
 
-/// What the value of an attribute is. The size of all but strings and binaries follows from it.
+/// The kind of an attribute. It determines the size, except for strings and binaries.
 enum class AttributeKind : uint8_t {
   kU8,
   kU16,     ///< host order
@@ -32,7 +32,7 @@ enum class AttributeKind : uint8_t {
 
 struct Policy;
 
-/// One row of a policy: what one attribute must look like.
+/// One row of a policy: the format of one attribute.
 // NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): a row reads in this order, and there are few
 struct AttributePolicy {
   uint16_t type;
@@ -43,8 +43,8 @@ struct AttributePolicy {
   const Policy* nested = nullptr;  ///< kNested, kList: the rows inside
 };
 
-/// Attribute grammar of one nest. Rows ascend by type; types that it does not list are unknown and skipped,
-/// since newer kernels send more.
+/// Attribute grammar of one nest. Rows ascend by type. Types without a row are skipped, because newer kernels
+/// send more.
 struct Policy {
   std::string_view name;  ///< the common prefix, e.g. IPVS_SVC_ATTR
   std::span<const AttributePolicy> rows;
@@ -52,19 +52,20 @@ struct Policy {
   const AttributePolicy* Find(uint16_t type) const;
 };
 
-/// Whether `value` has the size that `row` asks for; nests are checked to the bottom.
+/// Whether `value` has the size of `row`. Checks nests recursively.
 bool Conforms(const AttributePolicy& row, std::span<const uint8_t> value);
-/// Whether `bytes` are well-formed attributes that conform.
+/// Whether `bytes` are well-formed attributes that conform to the policy.
 bool Conforms(const Policy& policy, std::span<const uint8_t> bytes);
 
-/// Calls `visit(row, value)` for every attribute that the policy knows. False at the first malformed or
-/// non-conforming one; nests are checked when they are parsed themselves.
+/// Calls `visit(row, value)` for every attribute of the policy. False at the first malformed or
+/// non-conforming one. Does not check inside nests.
 template <typename Visit>
 bool ForEachAttribute(const Policy& policy, std::span<const uint8_t> bytes, Visit visit);
-/// The size rule alone, nests unopened.
+/// Checks only the size, not inside nests.
 bool HasRightSize(const AttributePolicy& row, size_t size);
 
-/// The attributes of one nest, by type, up to kMax. The last one wins when one is repeated, as in the kernel.
+/// The attributes of one nest, by type, up to kMax. The last one of repeated attributes wins, as in the
+/// kernel.
 template <size_t kMax>
 class AttributeTable {
  public:

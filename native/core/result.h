@@ -7,15 +7,14 @@
 
 namespace viaduct {
 
-/// Why a whole call failed. A single refused record of a batch is not an Error but a Failure (outcome.h).
+/// Why a whole call failed. A refused record of a batch is a Failure (outcome.h).
 struct Error {
-  int code = 0;  ///< errno, positive
-  std::string
-      operation;     ///< what was tried, in the words of our own API: "open netlink socket", "dump routes"
-  std::string text;  ///< the kernel's own words (extended ACK) or empty
+  int code = 0;           ///< errno, positive
+  std::string operation;  ///< the failed operation: "open netlink socket", "dump routes"
+  std::string text;       ///< the kernel's message (extended ACK), or empty
 };
 
-/// A value or the Error that took its place. Factories return it, so that no constructor can half-succeed.
+/// A value or an Error. Factories return it, so that no constructor can partly fail.
 template <typename T>
 class [[nodiscard]] Result {
  public:
@@ -32,7 +31,7 @@ class [[nodiscard]] Result {
   std::variant<T, Error> state_;
 };
 
-/// Result of a call that has nothing to hand back.
+/// Result of a call without a value.
 using Status = Result<std::monostate>;
 inline Status Ok() { return std::monostate{}; }
 

@@ -12,8 +12,8 @@
 namespace viaduct {
 
 /// Sends `count` records in as few system calls as the socket's real buffers allow, without acknowledgements.
-/// `encode(builder, sequence, index)` adds the one message of a record and returns what FinishMessage()
-/// returned. `buffer` is scratch space kept between batches.
+/// `encode(builder, sequence, index)` adds a record's message and returns the result of FinishMessage().
+/// `buffer` is scratch space, kept between batches.
 template <typename Encode>
 BatchOutcome SendBatch(NetlinkSocket& socket, std::vector<uint8_t>& buffer, uint32_t count, Encode encode) {
   BatchOutcome outcome;
@@ -35,7 +35,7 @@ BatchOutcome SendBatch(NetlinkSocket& socket, std::vector<uint8_t>& buffer, uint
   return outcome;
 }
 
-/// The same error, named after what the caller tried.
+/// The same status; its error gets `operation` if it has none.
 inline Status Named(Status status, const char* operation) {
   if (!status.ok() && status.error().operation.empty()) status.error().operation = operation;
   return status;

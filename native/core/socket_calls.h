@@ -10,9 +10,9 @@
 
 namespace viaduct {
 
-/// The system calls under every conversation with the kernel; tests put a scripted kernel in their place. One
-/// virtual call per system call (0.09 us at the least) does not show. All members return what the system call
-/// returns, errno in `errno`.
+/// The system calls of every conversation with the kernel. Tests replace them with a scripted kernel. A
+/// virtual call is negligible beside a system call (at least 0.09 us). All members return the result of the
+/// system call, with errno in `errno`.
 class SocketCalls {
  public:
   SocketCalls() = default;
@@ -22,7 +22,7 @@ class SocketCalls {
   SocketCalls& operator=(const SocketCalls&) = delete;
   SocketCalls& operator=(SocketCalls&&) = delete;
 
-  /// The real ones; lives as long as the process and has no state.
+  /// The real calls. The object has no state and lives as long as the process.
   static SocketCalls& Kernel();
 
   virtual int Socket(int domain, int type, int protocol) = 0;

@@ -26,7 +26,7 @@ uint32_t NetU32(const AttributeTable<kMax>& table, uint16_t type) {
   return be32toh(table.template Number<uint32_t>(type));
 }
 
-/// A kernel that names no lowest one has the one that it names.
+/// Without a lowest number the kernel supports only the one it sends.
 std::optional<Range> RangeOf(const CommandTable& command, uint16_t highest, uint16_t lowest) {
   if (!command.Has(highest)) return std::nullopt;
   const auto last = command.Number<uint8_t>(highest);
@@ -46,7 +46,7 @@ void DecodeSettings(const SettingsTable& settings, SetRecord& set) {
   if ((flags & IPSET_FLAG_WITH_COMMENT) != 0) set.extensions |= kComments;
 }
 
-/// False: malformed, or both families. An absent address leaves the zeroes.
+/// False: malformed, or both families. An absent address stays zero.
 bool DecodeAddress(const EntryTable& table, uint16_t type, uint8_t (&address)[16], uint8_t& family) {
   if (!table.Has(type)) return true;
   AddressTable addresses;

@@ -7,8 +7,8 @@
 
 #include "ipset/record.h"
 
-// Answers of ipset to records. Functions take the payload after nlmsghdr; nothing means that it is malformed,
-// breaks the policy, or lacks what it must have.
+// Decodes replies of ipset. The functions take the payload after nlmsghdr. Nothing: it is malformed, breaks
+// the policy, or lacks a required attribute.
 
 namespace viaduct::ipset {
 
@@ -18,16 +18,16 @@ struct Range {
   uint8_t highest = 0;
 };
 
-/// Answer to PROTOCOL: versions that the kernel speaks.
+/// Reply to PROTOCOL: versions that the kernel supports.
 std::optional<Range> DecodeProtocol(std::span<const uint8_t> payload);
-/// Answer to TYPE: revisions that it has.
+/// Reply to TYPE: revisions that the kernel supports.
 std::optional<Range> DecodeRevisions(std::span<const uint8_t> payload);
-/// A set of a listing without entries, or the answer to HEADER, which has name, type and family only.
+/// A set of a listing without entries, or the reply to HEADER, which has only name, type and family.
 std::optional<SetRecord> DecodeSet(std::span<const uint8_t> payload);
-/// Appends the entries of one message of a listing. False: as above; some may have been appended.
+/// Appends the entries of one message of a listing. False: not valid, as above; some may have been appended.
 bool DecodeEntries(std::span<const uint8_t> payload, std::vector<EntryRecord>& entries);
 
-/// The line number in the request that an error to ADD or DEL carries, behind nlmsghdr; 0: there is none.
+/// The line number in the request that an error of ADD or DEL returns after nlmsghdr; 0: none.
 uint32_t DecodeLine(std::span<const uint8_t> request);
 
 }  // namespace viaduct::ipset

@@ -33,7 +33,7 @@ const SetType& TypeOf(const SetRecord& set) {
 void Begin(MessageBuilder& builder, ipset_cmd command, const Envelope& envelope, uint16_t flags = 0) {
   auto* header = builder.BeginMessage<nfgenmsg>(NFNL_SUBSYS_IPSET << 8 | command, NLM_F_REQUEST | flags,
                                                 envelope.sequence);
-  header->nfgen_family = AF_INET;  // the core looks at FAMILY only
+  header->nfgen_family = AF_INET;  // the kernel only reads FAMILY
   header->version = NFNETLINK_V0;
   builder.U8(IPSET_ATTR_PROTOCOL, envelope.protocol);
 }
@@ -129,7 +129,7 @@ bool EncodeFindType(MessageBuilder& builder, uint8_t protocol, const SetRecord& 
   return Finish(builder, kSetCommandPolicy);
 }
 
-// Handled by ip_set_create(): without NLM_F_EXCL an equal set will do.
+// Handled by ip_set_create(): without NLM_F_EXCL it accepts an equal set.
 bool EncodeCreate(MessageBuilder& builder, uint8_t protocol, const SetRecord& set, uint8_t revision) {
   Begin(builder, IPSET_CMD_CREATE, {protocol, 0});
   builder.String(IPSET_ATTR_SETNAME, Name(set.name));
@@ -147,7 +147,7 @@ bool EncodeHeader(MessageBuilder& builder, uint8_t protocol, std::string_view na
   return Finish(builder, kSetCommandPolicy);
 }
 
-// Handled by ip_set_dump(), as the next.
+// Handled by ip_set_dump(), like the next one.
 bool EncodeListSets(MessageBuilder& builder, uint8_t protocol) {
   Begin(builder, IPSET_CMD_LIST, {protocol, 0});
   PutU32(builder, IPSET_ATTR_FLAGS, IPSET_FLAG_LIST_HEADER);
@@ -174,7 +174,7 @@ bool EncodeOperation(MessageBuilder& builder, const Envelope& envelope, const Ba
     return Finish(builder, kEntryCommandPolicy);
   }
   const bool has_other = op.op == Op::kSwapSets || op.op == Op::kRenameSet;
-  // NLM_F_EXCL: without it newer kernels say nothing when the set is absent.
+  // NLM_F_EXCL: without it newer kernels report no error for an absent set.
   const uint16_t flags = op.op == Op::kDestroySet ? NLM_F_EXCL : 0;
   Begin(builder, SetCommand(op.op), envelope, flags);
   builder.String(IPSET_ATTR_SETNAME, Name(set.name));
@@ -192,7 +192,7 @@ uint32_t EncodeEntries(MessageBuilder& builder, const Envelope& envelope, const 
   uint32_t end = first;
   Begin(builder, EntryCommand(model.op), envelope);
   builder.String(IPSET_ATTR_SETNAME, Name(set.name));
-  PutU32(builder, IPSET_ATTR_LINENO, 0);  // required; the kernel writes that of the entry that it refused
+  PutU32(builder, IPSET_ATTR_LINENO, 0);  // required; the kernel sets it to the line of the refused entry
   builder.Nest(Nested(IPSET_ATTR_ADT), [&] {
     for (; end < batch.ops.size(); ++end) {
       const OpRecord& op = batch.ops[end];

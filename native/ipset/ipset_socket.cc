@@ -18,7 +18,7 @@ namespace {
 
 using Request = RequestBuffer<kMaxRequestBytes>;
 
-// An error to packed entries brings the whole message back, behind 20 bytes of its own.
+// An error for packed entries returns the whole message after 20 bytes of its own.
 constexpr size_t kReceiveBytes = 64 << 10;
 static_assert(kReceiveBytes >= kMaxPackedBytes + NLMSG_SPACE(sizeof(int)));
 
@@ -27,7 +27,7 @@ constexpr const char* kFindType = "find set type";
 constexpr const char* kListSets = "list sets";
 constexpr const char* kListEntries = "list entries";
 
-/// The one message that `encode` adds to `buffer`. It always fits.
+/// The message that `encode` adds to `buffer`. It always fits.
 template <typename Encode>
 std::span<const uint8_t> Compose(Request& buffer, Encode encode) {
   MessageBuilder builder(buffer);
@@ -39,11 +39,10 @@ std::string RangeText(const char* what, const Range& range) {
   return std::string(what) + ' ' + std::to_string(range.lowest) + " to " + std::to_string(range.highest);
 }
 
-/// Whether the kernel may have done it all the same.
+/// Whether the kernel may have applied it despite the error.
 bool HidesResult(int code) { return code == ENOBUFS || code == ETIMEDOUT || code == EPROTO; }
 
-/// Of packed entries without a line: there is no such set, or no ip_set at all. Each of them would be told
-/// the same.
+/// Errors of packed entries without a line: the set or ip_set is absent. The error applies to each entry.
 bool IsOfAllEntries(const Failure& failure) {
   return !failure.unknown && (failure.code == ENOENT || failure.code == EINVAL);
 }
@@ -69,7 +68,7 @@ Status IpsetSocket::Negotiate() {
   Status asked =
       socket_.Request(Compose(request, EncodeProtocol),
                       [&](uint16_t, std::span<const uint8_t> payload) { spoken = DecodeProtocol(payload); });
-  // EINVAL is the only word of nfnetlink_rcv_msg() for a subsystem that is absent and cannot be loaded.
+  // nfnetlink_rcv_msg() answers EINVAL for an absent subsystem that it cannot load.
   if (!asked.ok() && asked.error().code == EINVAL)
     return Error{EPROTONOSUPPORT, kNegotiate, "the kernel has no ip_set: load the module ip_set"};
   if (!asked.ok()) return Named(std::move(asked), kNegotiate);
@@ -81,7 +80,8 @@ Status IpsetSocket::Negotiate() {
   return Ok();
 }
 
-/// EINVAL is nfnetlink's word for a module that went away; what it becomes after it came back is asked anew.
+/// nfnetlink answers EINVAL after the module was unloaded. Negotiates again, because another version may be
+/// loaded.
 template <typename Question>
 Status IpsetSocket::Ask(const Question& ask) {
   Status negotiated = Negotiate();
@@ -130,7 +130,7 @@ Status IpsetSocket::Create(const SetRecord& set) {
   return created.ok() ? CheckFamily(set) : created;
 }
 
-/// The kernel takes an IPv6 set for equal to an IPv4 one: mtype_same_set() of ip_set_hash_gen.h compares no
+/// For the kernel an IPv6 set equals an IPv4 set: mtype_same_set() of ip_set_hash_gen.h does not compare
 /// families (seen on 6.18).
 Status IpsetSocket::CheckFamily(const SetRecord& set) {
   Request request;
@@ -149,7 +149,7 @@ Status IpsetSocket::CheckFamily(const SetRecord& set) {
 Result<BatchOutcome> IpsetSocket::Apply(const Batch& batch) {
   Status negotiated = Negotiate();
   if (!negotiated.ok()) return negotiated.error();
-  // Half of the queue: every message may come back, in twice its size.
+  // Half of the queue: every message may return in twice its size.
   buffer_.resize(std::min(socket_.max_send_bytes(), socket_.queue_bytes() / 2));
   Progress progress;
   while (progress.next < batch.ops.size()) {
@@ -170,7 +170,7 @@ Result<BatchOutcome> IpsetSocket::Apply(const Batch& batch) {
   return BatchOutcome{applied, std::move(progress.failures)};
 }
 
-/// Adds as many operations as may go in one send, and returns the index behind the last.
+/// Adds as many operations as fit into one send. Returns the index after the last one.
 uint32_t IpsetSocket::ComposeMessages(const Batch& batch, const Progress& progress, MessageBuilder& builder,
                                       uint32_t first_sequence) {
   uint32_t next = progress.next;
@@ -179,7 +179,7 @@ uint32_t IpsetSocket::ComposeMessages(const Batch& batch, const Progress& progre
   while (next < batch.ops.size() && pieces_.size() < limit) {
     const OpRecord& op = batch.ops[next];
     const bool is_packed = IsEntryOp(op.op) && next >= progress.single_until;
-    // Packed entries may have to be sent again, and must then meet the sets as they were.
+    // Packed entries may be sent again and must then find the same sets.
     const bool has_packed = !pieces_.empty() && pieces_.back().is_packed;
     if (op.op == Op::kCreateSet || (has_packed && !is_packed)) break;
     const Envelope envelope{protocol_, first_sequence + static_cast<uint32_t>(pieces_.size())};
@@ -206,9 +206,9 @@ void IpsetSocket::SendMessages(const Batch& batch, Progress& progress) {
   Settle(sent.failures, end, progress);
 }
 
-/// From refused messages to refused operations. The kernel leaves packed entries at the first one that it
-/// refuses (ip_set_ad()): what lies behind it in this send is done again, entry by entry, whether it was in
-/// the same message or not, so that the order of the batch holds.
+/// Turns refused messages into refused operations. The kernel stops a packed message at the first refused
+/// entry (ip_set_ad()). The rest of the send is repeated entry by entry, other messages included, to keep the
+/// order of the batch.
 void IpsetSocket::Settle(std::vector<Failure>& refusals, uint32_t end, Progress& progress) {
   progress.next = end;
   for (Failure& refusal : refusals) {

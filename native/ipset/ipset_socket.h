@@ -20,18 +20,17 @@ namespace viaduct::ipset {
 
 /// The sets of the network namespace in which it was opened. Not thread-safe: one call at a time. Every call
 /// fails with EPROTONOSUPPORT, operation "negotiate ipset protocol", while the kernel has no ip_set, and
-/// works from the moment on at which the module appears, or another version of it. Codes above 4096 are
-/// IPSET_ERR_*.
+/// works as soon as the module, or another version, is loaded. Codes above 4096 are IPSET_ERR_*.
 class IpsetSocket {
  public:
   static Result<IpsetSocket> Open(SocketCalls& calls = SocketCalls::Kernel());
 
-  /// Error: nothing was sent. Otherwise every operation is accounted for in the outcome.
+  /// Error: nothing was sent. Otherwise the outcome accounts for every operation.
   Result<BatchOutcome> Apply(const Batch& batch);
 
   /// All sets, of all types. NB: the kernel counts their entries one by one.
   Result<std::vector<SetRecord>> ListSets();
-  /// The entries of one set, in no order. ENOENT: there is none of this name.
+  /// The entries of one set, unordered. ENOENT: the set is absent.
   Result<std::vector<EntryRecord>> ListEntries(std::string_view name);
 
  private:
@@ -41,10 +40,10 @@ class IpsetSocket {
     uint32_t count;
     bool is_packed;
   };
-  /// How far a batch has come.
+  /// Progress of a batch.
   struct Progress {
     uint32_t next = 0;
-    /// Entries before this one go each in a message of its own.
+    /// Entries before this one are sent one per message.
     uint32_t single_until = 0;
     std::vector<Failure> failures = {};
   };

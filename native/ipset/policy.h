@@ -5,8 +5,7 @@
 #include "core/policy.h"
 
 // Attribute grammar of ipset: linux/netfilter/ipset/ip_set.h, net/netfilter/ipset/ip_set_core.c. Only
-// attributes that we send or read; DATA means one thing in what is about a set and another in what is about
-// its entries.
+// attributes that Viaduct sends or reads. DATA has different contents for sets and for entries.
 
 namespace viaduct::ipset {
 
@@ -37,7 +36,7 @@ inline constexpr AttributePolicy kEntriesRows[] = {
 };
 inline constexpr Policy kEntriesPolicy{"IPSET_ATTR", kEntriesRows};
 
-/// Settings of a set, and what a listing tells beside them.
+/// Settings of a set; in a listing also its state.
 inline constexpr AttributePolicy kSettingsRows[] = {
     {IPSET_ATTR_PORT, "PORT", AttributeKind::kBe16},
     {IPSET_ATTR_PORT_TO, "PORT_TO", AttributeKind::kBe16},
@@ -59,8 +58,8 @@ inline constexpr AttributePolicy kEntryCommandRows[] = {
 };
 inline constexpr Policy kEntryCommandPolicy{"IPSET_ATTR", kEntryCommandRows};
 
-/// Top level of everything else, and of the answers. TYPENAME is SETNAME2 in SWAP and RENAME, PROTOCOL_MIN is
-/// REVISION_MIN in the answer to TYPE.
+/// Top level of the other messages and of the replies. TYPENAME is SETNAME2 in SWAP and RENAME, PROTOCOL_MIN
+/// is REVISION_MIN in the reply to TYPE.
 inline constexpr AttributePolicy kSetCommandRows[] = {
     {IPSET_ATTR_PROTOCOL, "PROTOCOL", AttributeKind::kU8},
     {IPSET_ATTR_SETNAME, "SETNAME", AttributeKind::kString, 1, IPSET_MAXNAMELEN - 1},

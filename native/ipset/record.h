@@ -1,16 +1,13 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <span>
 
-// The packed records that cross between TypeScript and C++ (src/kernel/records.ts mirrors them and checks
-// itself against `layout` at load). Little endian, host byte order for every number, padding zero. Addresses
-// are 16 bytes in network order; IPv4 uses the first four, the rest is zero.
+// Packed records of sets and their entries. Conventions: ipvs/record.h.
 
 namespace viaduct::ipset {
 
-/// What an OpRecord asks for. Numbers are part of the boundary.
+/// The request of an OpRecord.
 enum class Op : uint8_t {
   kCreateSet = 1,
   kDestroySet = 2,
@@ -22,52 +19,49 @@ enum class Op : uint8_t {
 };
 
 /// Bits of SetRecord::extensions.
-inline constexpr uint8_t kMarks = 1;
-inline constexpr uint8_t kComments = 2;
+enum Extension : uint8_t {
+  kMarks = 1,
+  kComments = 2,
+};
 
-/// A set: what it is made with, and in a listing what the kernel says of it.
+/// A set: the settings to create it with; in a listing also its state.
 struct SetRecord {
-  char name[32];  ///< NUL padded; IPSET_MAXNAMELEN
-  char type[32];  ///< the kernel's name of it, NUL padded; may be empty where an op needs the name only
-  uint32_t max_elements;   ///< of a bitmap in a listing: its range; 0: the type has no limit of this kind
-  uint32_t hash_size;      ///< initial buckets in a batch, as they are in a listing; 0: no hash
-  uint32_t references;     ///< listing: rules and sets that refer to it
+  char name[32];          ///< NUL padded; IPSET_MAXNAMELEN
+  char type[32];          ///< type name of the kernel, NUL padded; empty in ops that need only the set's name
+  uint32_t max_elements;  ///< the range of a bitmap in a listing; 0: a type without a limit
+  uint32_t hash_size;     ///< buckets: initial in a batch, current in a listing; 0: no hash
+  uint32_t references;    ///< listing: rules and sets that refer to the set
   uint32_t element_count;  ///< listing
-  uint8_t family;          ///< AF_INET or AF_INET6; a listing says 0 of a set without addresses
-  uint8_t extensions;      ///< kMarks, kComments
+  uint8_t family;          ///< AF_INET or AF_INET6; 0 in a listing: a set without addresses
+  uint8_t extensions;      ///< bits of Extension
   uint8_t reserved[2];
 };
-static_assert(sizeof(SetRecord) == 84);
-static_assert(offsetof(SetRecord, max_elements) == 64 && offsetof(SetRecord, family) == 80);
 
-/// One member; which fields it has follows from the set's type.
+/// An entry of a set. The set's type decides which fields it has.
 struct EntryRecord {
   uint8_t address[16];
   uint8_t second_address[16];
-  uint32_t mark;  ///< with mark_mask 0: none
+  uint32_t mark;  ///< no mark where mark_mask is 0
   uint32_t mark_mask;
-  uint32_t comment_offset;  ///< batch: in its texts
+  uint32_t comment_offset;  ///< batch: byte offset in Batch::texts
   uint16_t port;
-  uint8_t family;          ///< of the addresses; 0 of an entry without any
+  uint8_t family;          ///< of the addresses; 0: no address
   uint8_t protocol;        ///< IPPROTO_*
-  uint8_t prefix_length;   ///< of the network: the address of hash:net, the second one of hash:ip,port,net
+  uint8_t prefix_length;   ///< of the network: `address` in hash:net, `second_address` in hash:ip,port,net
   uint8_t comment_length;  ///< batch: 0 for none
-  uint8_t is_exception;    ///< listing: 1 for what the tool calls nomatch
+  uint8_t is_exception;    ///< listing: 1 for an entry with `nomatch`
   uint8_t reserved;
 };
-static_assert(sizeof(EntryRecord) == 52);
-static_assert(offsetof(EntryRecord, mark) == 32 && offsetof(EntryRecord, port) == 44);
 
-/// One request of a batch: indices into its tables.
+/// One operation of a batch: indices into the batch's tables.
 struct OpRecord {
   uint32_t set;
-  uint32_t object;  ///< the entry, or the other set of a swap and the new name of a rename; else 0
+  uint32_t object;  ///< the entry, the other set of a swap, or the new name of a rename; otherwise 0
   Op op;
   uint8_t reserved[3];
 };
-static_assert(sizeof(OpRecord) == 12);
 
-/// Operations in order, each on its own (no rollback). NB: what it points to is checked by the caller.
+/// Operations in order, without rollback. NB: the caller checks the indices and offsets.
 struct Batch {
   std::span<const OpRecord> ops;
   std::span<const SetRecord> sets;

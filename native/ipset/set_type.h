@@ -5,10 +5,10 @@
 
 namespace viaduct::ipset {
 
-/// A type of set that we fill: which parts its entries have.
+/// A set type that Viaduct uses, and the parts of its entries.
 struct SetType {
   std::string_view name;
-  /// The lowest revision with skbinfo, the newest thing that we use: older tools can then still list the set.
+  /// The lowest revision with skbinfo, the newest feature in use. Older tools can then still list the set.
   uint8_t revision;
   bool has_address;
   bool has_port;
@@ -16,12 +16,12 @@ struct SetType {
   bool has_network;  ///< the last address is a network
 };
 
-/// nullptr: not one of ours.
+/// nullptr: a type that Viaduct does not use.
 const SetType* FindSetType(std::string_view name);
 
-/// Its entries have a port and nothing else: an array of bits in place of a hash.
+/// Whether entries are only ports: then the set is a bitmap, not a hash.
 constexpr bool IsBitmap(const SetType& type) { return !type.has_address; }
-/// A lone port has no protocol.
+/// A port without an address has no protocol.
 constexpr bool HasProtocol(const SetType& type) { return type.has_address && type.has_port; }
 
 }  // namespace viaduct::ipset

@@ -21,7 +21,7 @@ bool IsFamily(uint16_t family) { return family == AF_INET || family == AF_INET6;
 
 size_t AddressSize(uint16_t family) { return family == AF_INET ? sizeof(in_addr) : sizeof(in6_addr); }
 
-/// The kernel fills 16 bytes for both families; of IPv4 only the first four count.
+/// The kernel sends 16 bytes for both families. IPv4 uses the first four.
 bool CopyAddress(std::span<const uint8_t> value, uint16_t family, uint8_t (&address)[16]) {
   const size_t size = AddressSize(family);
   if (value.size() < size) return false;
@@ -44,7 +44,7 @@ void FillCounters(const StatsTable& stats, CountersRecord& counters) {
   counters.out_bytes = stats.Number<uint64_t>(IPVS_STATS_ATTR_OUTBYTES);
 }
 
-/// STATS64 where the kernel has it (4.1), STATS elsewhere.
+/// STATS64 since Linux 4.1, STATS before.
 bool DecodeCounters(std::span<const uint8_t> stats, std::span<const uint8_t> stats64,
                     CountersRecord& counters) {
   StatsTable table;
@@ -102,7 +102,7 @@ bool DecodeDestinationSettings(const DestinationTable& destination, RealEntry& e
                         entry.counters);
 }
 
-/// Attributes after genlmsghdr; false when there is no whole header.
+/// Attributes after genlmsghdr; false without a complete header.
 template <typename Table>
 bool ParseGeneric(std::span<const uint8_t> payload, const Policy& policy, Table& table) {
   return payload.size() >= GENL_HDRLEN && table.Parse(payload.subspan(GENL_HDRLEN), policy);
@@ -164,7 +164,7 @@ std::optional<RealEntry> DecodeDestination(std::span<const uint8_t> payload, uin
 }
 
 std::optional<ServiceEntry> DecodeServiceEntry(const ip_vs_service_entry& entry) {
-  // The kernel leaves entries that it does not need as they were: zero.
+  // The kernel does not write unused entries: they stay zero.
   if (entry.protocol == 0 && entry.fwmark == 0) return std::nullopt;
   ServiceEntry result;
   VirtualServerRecord& record = result.record;

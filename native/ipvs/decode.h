@@ -9,12 +9,12 @@
 #include "ipvs/ipvs_socket.h"
 #include "ipvs/record.h"
 
-// Kernel answers to records. Netlink functions take the payload after nlmsghdr; nothing means that it is
-// malformed, breaks the policy, or lacks what identifies the object.
+// Decodes replies of the kernel into records. The netlink functions take the payload after nlmsghdr. Nothing:
+// it is malformed, breaks the policy, or lacks the object's identity.
 
 namespace viaduct::ipvs {
 
-/// A virtual server of a dump and how many real servers the kernel says it has (socket options only).
+/// A virtual server of a dump and the kernel's number of its real servers (socket options only).
 struct ServiceEntry {
   VirtualServerRecord record{};
   CountersRecord counters{};
@@ -29,10 +29,10 @@ struct RealEntry {
 std::optional<uint16_t> DecodeFamilyId(std::span<const uint8_t> payload);
 std::optional<Timeouts> DecodeTimeouts(std::span<const uint8_t> payload);
 std::optional<ServiceEntry> DecodeService(std::span<const uint8_t> payload);
-/// `service_family`: a kernel that sends no ADDR_FAMILY means this one.
+/// `service_family`: the family if the kernel sends no ADDR_FAMILY.
 std::optional<RealEntry> DecodeDestination(std::span<const uint8_t> payload, uint8_t service_family);
 
-/// An entry of IP_VS_SO_GET_SERVICES; nothing: the kernel left it unused.
+/// An entry of IP_VS_SO_GET_SERVICES; nothing: an unused entry.
 std::optional<ServiceEntry> DecodeServiceEntry(const ip_vs_service_entry& entry);
 /// A used entry of IP_VS_SO_GET_DESTS, into a zeroed `result`.
 void DecodeDestinationEntry(const ip_vs_dest_entry& entry, RealServerRecord& record);

@@ -13,7 +13,7 @@ namespace {
 
 struct Command {
   uint8_t number;     ///< IPVS_CMD_*
-  bool has_settings;  ///< NEW and SET carry the whole object, the others its key
+  bool has_settings;  ///< NEW and SET send the whole object, the others its key
   bool is_destination;
 };
 
@@ -51,7 +51,7 @@ bool Finish(MessageBuilder& builder, [[maybe_unused]] const Policy& policy) {
   return true;
 }
 
-/// IPv4 wants the mask in network order, IPv6 the prefix length as a host-order number in the same field.
+/// IPv4: the mask in network order. IPv6: the prefix length in host order, in the same field.
 uint32_t Netmask(const VirtualServerRecord& server) {
   if (server.family != AF_INET) return server.netmask_length;
   if (server.netmask_length == 0) return 0;
@@ -101,7 +101,7 @@ void PutDestination(MessageBuilder& builder, const RealServerRecord& real, uint8
   builder.Nest(IPVS_CMD_ATTR_DEST, [&] {
     PutDestinationKey(builder, real);
     if (has_settings) PutDestinationSettings(builder, real);
-    // Missing means the family of the service; kernels before 3.18 do not know the attribute.
+    // Absent: the family of the service. Kernels before 3.18 lack the attribute.
     if (real.family != service_family) builder.U16(IPVS_DEST_ATTR_ADDR_FAMILY, real.family);
   });
 }
@@ -109,7 +109,7 @@ void PutDestination(MessageBuilder& builder, const RealServerRecord& real, uint8
 }  // namespace
 
 // linux/ip_vs.h IPVS_CMD_{NEW,SET,DEL}_{SERVICE,DEST}, IPVS_CMD_ZERO; handled by ip_vs_genl_set_cmd(). Nests
-// go without NLA_F_NESTED, as the family's own tools send them.
+// have no NLA_F_NESTED, as in ipvsadm.
 bool EncodeOperation(MessageBuilder& builder, const Envelope& envelope, const Batch& batch,
                      const OpRecord& op) {
   assert(op.virtual_server < batch.virtual_servers.size());

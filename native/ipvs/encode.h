@@ -6,12 +6,12 @@
 #include "ipvs/ipvs_socket.h"
 #include "ipvs/record.h"
 
-// Records to messages of the IPVS generic netlink family. Each function adds one message and returns what
-// MessageBuilder::FinishMessage() returned: false means that it did not fit.
+// Encodes records as messages of the IPVS generic netlink family. Each function adds one message and returns
+// the result of MessageBuilder::FinishMessage(): false if it did not fit.
 
 namespace viaduct::ipvs {
 
-/// Where a message goes and which number it bears.
+/// Family and sequence number of a message.
 struct Envelope {
   uint16_t family_id = 0;
   uint32_t sequence = 0;
@@ -26,7 +26,7 @@ bool EncodeOperation(MessageBuilder& builder, const Envelope& envelope, const Ba
 
 /// CTRL_CMD_GETFAMILY for "IPVS"; `envelope.family_id` is not used.
 bool EncodeFindFamily(MessageBuilder& builder);
-/// IPVS_CMD_GET_SERVICE; a dump is asked for by flag, by NetlinkSocket::Dump().
+/// IPVS_CMD_GET_SERVICE of all services. NetlinkSocket::Dump() adds the dump flag.
 bool EncodeDumpServices(MessageBuilder& builder, uint16_t family_id);
 /// IPVS_CMD_GET_SERVICE of one service.
 bool EncodeGetService(MessageBuilder& builder, uint16_t family_id, const VirtualServerRecord& server);

@@ -19,14 +19,14 @@ namespace viaduct::ipvs {
 
 namespace {
 
-// The kernel sizes the skb of a dump by the largest receive that it has seen: one dump per service
-// runs 1.3-1.9 times faster with 8 KiB than with 32 KiB and more.
+// The kernel sizes the skb of a dump by the largest receive so far. One dump per service is 1.3 to 1.9 times
+// faster with 8 KiB than with 32 KiB and more.
 constexpr size_t kRealServerReceiveBytes = 8 << 10;
 constexpr const char* kFindFamily = "find generic netlink family IPVS";
 
 using Request = RequestBuffer<kMaxOperationBytes>;
 
-/// The one message that `encode` adds to `buffer`. It always fits.
+/// The message that `encode` adds to `buffer`. It always fits.
 template <typename Encode>
 std::span<const uint8_t> Compose(Request& buffer, Encode encode) {
   MessageBuilder builder(buffer);
@@ -41,7 +41,7 @@ auto SortKey(const RealEntry& real) {
   return std::tuple(be64toh(halves[0]), be64toh(halves[1]), real.record.port, real.record.family);
 }
 
-/// A dump that resumes by position may repeat an entry. Nearly always all are in order already.
+/// A dump that resumes by position may repeat an entry. Entries are nearly always in order.
 void SortAndDeduplicate(std::vector<RealEntry>& reals) {
   const auto is_before = [](const RealEntry& a, const RealEntry& b) { return SortKey(a) < SortKey(b); };
   const auto is_not_before = [&](const RealEntry& a, const RealEntry& b) { return !is_before(a, b); };
@@ -60,9 +60,9 @@ void Append(ServiceEntry& service, const std::vector<RealEntry>& reals, bool wit
   for (const RealEntry& real : reals) table.real_server_counters.push_back(real.counters);
 }
 
-/// `read(service, reals)` reads the real servers of one service. One that has vanished meanwhile is left out
-/// when the socket options say so (ESRCH); a netlink dump of its real servers ends without any
-/// (ip_vs_genl_dump_dests), and the service stays as it was seen.
+/// `read(service, reals)` reads the real servers of one service. A service deleted meanwhile is left out if
+/// the socket options report it (ESRCH). A netlink dump of its real servers is empty (ip_vs_genl_dump_dests),
+/// and the service stays in the result.
 template <typename Read>
 Status Fill(std::vector<ServiceEntry>& services, bool with_counters, Table& table, Read read) {
   size_t real_count = 0;
@@ -127,7 +127,7 @@ Status IpvsSocket::FindFamily() {
   return Ok();
 }
 
-/// After "not found": the id may be that of a module which was unloaded meanwhile.
+/// After "not found": the module with this id may have been unloaded.
 Result<bool> IpvsSocket::FamilyMoved() {
   const uint16_t before = std::exchange(family_id_, uint16_t{0});
   Status status = FindFamily();
@@ -135,7 +135,7 @@ Result<bool> IpvsSocket::FamilyMoved() {
   return family_id_ != before;
 }
 
-/// Runs `ask` with a family id, once more if it fails because the id has vanished.
+/// Runs `ask` with a family id, and again if the id has become invalid.
 Status IpvsSocket::AskFamily(const char* operation, const std::function<Status()>& ask) {
   Status found = FindFamily();
   if (!found.ok()) return found;
@@ -205,7 +205,7 @@ Status IpvsSocket::DumpRealServers(const VirtualServerRecord& server, std::vecto
   return status;
 }
 
-/// By socket option, and by netlink where that shows less: it has no tunnel types and no IPv6 real servers.
+/// By socket options; by netlink for tunnel types and IPv6 real servers, which the socket options lack.
 Status IpvsSocket::ReadRealServers(const ServiceEntry& service, bool with_counters,
                                    std::vector<RealEntry>& reals) {
   Status status = sockets_->options.ReadRealServers(service, with_counters, reals);
@@ -225,7 +225,7 @@ Result<Table> IpvsSocket::Dump(uint8_t family, bool with_counters) {
   Status status = AskFamily("dump virtual servers", [&]() -> Status {
     table = {};
     auto services = sockets_->options.ReadServices();
-    // The module went away: to the socket options the family's ENOENT has another name.
+    // The module was unloaded. The socket options report ENOPROTOOPT, netlink ENOENT.
     if (!services.ok() && services.error().code == ENOPROTOOPT) return Error{ENOENT, {}, {}};
     if (!services.ok()) return services.error();
     return Fill(services.value(), with_counters, table, [&](const ServiceEntry& service, auto& reals) {
@@ -250,11 +250,11 @@ Result<Table> IpvsSocket::DumpByNetlink(uint8_t family, bool with_counters) {
   return table;
 }
 
-/// The error is ESRCH when there is none. IPv4 by socket option, which says how many real servers it has.
+/// ESRCH: the service is absent. IPv4 uses the socket option, which has the number of real servers.
 Result<ServiceEntry> IpvsSocket::GetService(const VirtualServerRecord& key) {
   if (key.family == AF_INET) {
     auto service = sockets_->options.ReadService(key);
-    // The module went away: to the socket options the family's ENOENT has another name.
+    // The module was unloaded. The socket options report ENOPROTOOPT, netlink ENOENT.
     if (!service.ok() && service.error().code == ENOPROTOOPT) return Error{ENOENT, {}, {}};
     return service;
   }

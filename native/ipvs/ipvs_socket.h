@@ -16,16 +16,15 @@ namespace viaduct::ipvs {
 struct ServiceEntry;
 struct RealEntry;
 
-/// Operations in order, each on its own (no rollback). NB: indices are range-checked by the caller, here
-/// asserted.
+/// Operations in order, without rollback. NB: the caller checks the indices; they are asserted here.
 struct Batch {
   std::span<const OpRecord> ops;
   std::span<const VirtualServerRecord> virtual_servers;
   std::span<const RealServerRecord> real_servers;
 };
 
-/// One family's virtual servers. The real servers of one lie together at first_real, sorted by address bytes,
-/// then port. The counters are parallel to the two tables, and empty when not asked for.
+/// One family's virtual servers. The real servers of each are consecutive from first_real, sorted by address
+/// bytes, then port. The counters are parallel to the two tables, and empty if not requested.
 struct Table {
   std::vector<VirtualServerRecord> virtual_servers;
   std::vector<RealServerRecord> real_servers;
@@ -48,7 +47,7 @@ struct Timeouts {
 
 /// The kernel's IPVS table of the network namespace in which it was opened. Not thread-safe: one call at a
 /// time. Every call fails with ENOENT, operation "find generic netlink family IPVS", while the kernel has no
-/// IP_VS, and works from the moment on at which the module appears.
+/// IP_VS, and works as soon as the module is loaded.
 class IpvsSocket {
  public:
   ~IpvsSocket();
@@ -59,19 +58,19 @@ class IpvsSocket {
 
   static Result<IpvsSocket> Open(SocketCalls& calls = SocketCalls::Kernel());
 
-  /// Error: nothing was sent. Otherwise every operation is accounted for in the outcome.
+  /// Error: nothing was sent. Otherwise the outcome accounts for every operation.
   Result<BatchOutcome> Apply(const Batch& batch);
 
-  /// Family AF_INET (by socket options: 18-23 times faster) or AF_INET6 (by netlink). Empty tables when there
-  /// is nothing. NB: the kernel's dumps resume by position, a concurrent change may hide or repeat an entry.
-  /// IPv4 counters of connections and packets are the kernel's low 32 bits.
+  /// Family AF_INET (by socket options: 18-23 times faster) or AF_INET6 (by netlink). Empty tables if there
+  /// are no virtual servers. NB: the kernel's dumps resume by position: a concurrent change may hide or
+  /// repeat an entry. IPv4 counters of connections and packets have the low 32 bits.
   Result<Table> Dump(uint8_t family, bool with_counters);
-  /// The same by one netlink dump per virtual server, for both families; 64-bit counters. It is what Dump()
-  /// does for IPv6, and what the benchmark compares the socket options with.
+  /// The same for both families by one netlink dump per virtual server, with 64-bit counters. Dump() uses it
+  /// for IPv6; the benchmark compares it with the socket options.
   Result<Table> DumpByNetlink(uint8_t family, bool with_counters);
 
-  /// Just these virtual servers, in their order and as they are now; those that do not exist are left out.
-  /// Work grows with what is asked for, not with the table.
+  /// The current state of these virtual servers, in their order, without absent ones. The work grows with the
+  /// number of keys, not with the table.
   Result<Table> Read(std::span<const VirtualServerRecord> keys, bool with_counters);
 
   Result<Info> GetInfo();

@@ -10,7 +10,7 @@ namespace viaduct::ipvs {
 
 namespace {
 
-// Room for what others add between two calls; a table that is full is read again into twice the room.
+// Room for entries added between two calls. A full table is read again with twice the room.
 constexpr uint32_t kServiceSlack = 256;
 constexpr uint32_t kDestinationSlack = 16;
 constexpr int kMaxAttempts = 8;
@@ -28,7 +28,7 @@ Entry EntryAt(const std::vector<uint8_t>& buffer, size_t header, uint32_t index)
 }  // namespace
 
 Result<OptionReader> OptionReader::Open(SocketCalls& calls) {
-  // A datagram socket, since raw ones need CAP_NET_RAW.
+  // A datagram socket: raw ones need CAP_NET_RAW.
   Fd fd(calls.Socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!fd.is_open()) return Error{errno, "open IPv4 socket", {}};
   return OptionReader(calls, std::move(fd));
@@ -69,7 +69,7 @@ Result<std::vector<ServiceEntry>> OptionReader::ReadServices() {
   return Error{EAGAIN, {}, "the table grew during each attempt to read it"};
 }
 
-// do_ip_vs_get_ctl() finds the service by the key in the entry, and fills in the rest.
+// do_ip_vs_get_ctl() finds the service by the key in the entry and fills in the rest.
 Result<ServiceEntry> OptionReader::ReadService(const VirtualServerRecord& key) {
   ip_vs_service_entry entry{};
   entry.protocol = key.protocol;
@@ -83,8 +83,7 @@ Result<ServiceEntry> OptionReader::ReadService(const VirtualServerRecord& key) {
   return *service;
 }
 
-/// How many entries the kernel filled: it takes only unicast and local addresses, so 0.0.0.0 is one it did
-/// not need.
+/// Number of filled entries. Real servers have unicast or local addresses, so 0.0.0.0 marks an unused entry.
 uint32_t OptionReader::CountDestinations(uint32_t capacity) const {
   const uint8_t* entries = destinations_.data() + kDestinationsHeader;
   for (uint32_t used = 0; used < capacity; ++used) {
@@ -112,12 +111,12 @@ Status OptionReader::ReadRealServers(const ServiceEntry& service, bool with_coun
     memcpy(destinations_.data(), &header, kDestinationsHeader);
     Status status = Get(IP_VS_SO_GET_DESTS, std::span(destinations_).first(size));
     if (!status.ok()) {
-      destinations_.clear();  // a later call finds zeroes again
+      destinations_.clear();  // zero for the next call
       return status;
     }
     reals.clear();
     const uint32_t used = CountDestinations(capacity);
-    // ip_vs_add_dest() puts the newest first: backwards they come nearly in the order in which Dump() sorts.
+    // ip_vs_add_dest() puts the newest first: the reverse order is nearly the order of Dump().
     for (uint32_t i = used; i-- > 0;) {
       const auto entry = EntryAt<ip_vs_dest_entry>(destinations_, kDestinationsHeader, i);
       RealEntry& real = reals.emplace_back();

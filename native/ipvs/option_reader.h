@@ -14,18 +14,18 @@
 namespace viaduct::ipvs {
 
 /// Reads the IPv4 table by getsockopt(): all services in one system call, the real servers of one service in
-/// another. Errors carry the errno alone: ENOPROTOOPT no IP_VS in this kernel, EPERM no CAP_NET_ADMIN, ESRCH
-/// no such service.
+/// another. Errors have only the errno: ENOPROTOOPT: the kernel has no IP_VS; EPERM: CAP_NET_ADMIN is
+/// missing; ESRCH: the service is absent.
 class OptionReader {
  public:
   static Result<OptionReader> Open(SocketCalls& calls);
 
   Result<ip_vs_getinfo> ReadInfo();
   Result<std::vector<ServiceEntry>> ReadServices();
-  /// The IPv4 service of that key.
+  /// The IPv4 service with this key.
   Result<ServiceEntry> ReadService(const VirtualServerRecord& key);
-  /// Replaces what is in `reals`, oldest first; counters stay zero unless asked for. NB: real servers of
-  /// another family, and tunnel types, are not shown by the kernel.
+  /// Replaces the content of `reals`, oldest first. Counters stay zero unless requested. NB: the kernel shows
+  /// neither real servers of the other family nor tunnel types.
   Status ReadRealServers(const ServiceEntry& service, bool with_counters, std::vector<RealEntry>& reals);
 
  private:

@@ -11,7 +11,7 @@
 
 namespace viaduct::ipvs {
 
-/// STATS: bytes are u64, the rest u32 (ip_vs_genl_fill_stats). Rates are not read and so not listed.
+/// STATS: bytes are u64, the rest u32 (ip_vs_genl_fill_stats). Rates are not listed: they are not read.
 inline constexpr AttributePolicy kStatsRows[] = {
     {IPVS_STATS_ATTR_CONNS, "CONNS", AttributeKind::kU32},
     {IPVS_STATS_ATTR_INPKTS, "INPKTS", AttributeKind::kU32},
@@ -67,7 +67,7 @@ inline constexpr AttributePolicy kDestinationRows[] = {
 };
 inline constexpr Policy kDestinationPolicy{"IPVS_DEST_ATTR", kDestinationRows};
 
-/// Top level of every command but GET_INFO's reply.
+/// Top level of every command except GET_INFO's reply.
 inline constexpr AttributePolicy kCommandRows[] = {
     {IPVS_CMD_ATTR_SERVICE, "SERVICE", AttributeKind::kNested, 0, 0, &kServicePolicy},
     {IPVS_CMD_ATTR_DEST, "DEST", AttributeKind::kNested, 0, 0, &kDestinationPolicy},
@@ -77,7 +77,7 @@ inline constexpr AttributePolicy kCommandRows[] = {
 };
 inline constexpr Policy kCommandPolicy{"IPVS_CMD_ATTR", kCommandRows};
 
-/// Reply of CTRL_CMD_GETFAMILY (linux/genetlink.h), as far as we read it.
+/// Reply of CTRL_CMD_GETFAMILY (linux/genetlink.h): the attributes in use.
 inline constexpr AttributePolicy kControlRows[] = {
     {CTRL_ATTR_FAMILY_ID, "FAMILY_ID", AttributeKind::kU16},
     {CTRL_ATTR_FAMILY_NAME, "FAMILY_NAME", AttributeKind::kString, 0, GENL_NAMSIZ - 1},

@@ -1,15 +1,15 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
-// The packed records that cross between TypeScript and C++ (src/kernel/records.ts mirrors them and checks
-// itself against `layout` at load). Little endian, host byte order for every number, padding zero. Addresses
-// are 16 bytes in network order; IPv4 uses the first four, the rest is zero.
+// Packed records that cross between TypeScript and C++. The record.h files are their only description:
+// native/records.mjs derives the constants of TypeScript (src/kernel/*/layout.ts) and the addon's `layout`.
+// Numbers are little endian, the byte order of all supported hosts. Addresses are 16 bytes in network order;
+// IPv4 uses the first four. Unused and reserved bytes are zero.
 
 namespace viaduct::ipvs {
 
-/// What an OpRecord asks for. Numbers are part of the boundary.
+/// The request of an OpRecord.
 enum class Op : uint8_t {
   kAddVirtualServer = 1,
   kSetVirtualServer = 2,
@@ -24,20 +24,18 @@ enum class Op : uint8_t {
 struct VirtualServerRecord {
   uint8_t address[16];
   char scheduler[16];        ///< NUL padded; IP_VS_SCHEDNAME_MAXLEN
-  uint32_t mark;             ///< not 0: a firewall-mark server; address, port and protocol are zero then
+  uint32_t mark;             ///< not 0: a firewall-mark server, without address, port and protocol
   uint32_t flags;            ///< IP_VS_SVC_F_*, without HASHED
-  uint32_t flags_mask;       ///< which flag bits a batch sets; ~0 in a dump
+  uint32_t flags_mask;       ///< flag bits that a batch sets; ~0 in a dump
   uint32_t timeout_seconds;  ///< persistence time-out
-  uint32_t first_real;       ///< dump: index of its first RealServerRecord; 0 in a batch
-  uint32_t real_count;       ///< dump: how many follow; 0 in a batch
+  uint32_t first_real;       ///< dump: index of the first RealServerRecord; 0 in a batch
+  uint32_t real_count;       ///< dump: number of RealServerRecords; 0 in a batch
   uint16_t port;
   uint8_t family;          ///< AF_INET or AF_INET6
   uint8_t protocol;        ///< IPPROTO_TCP, _UDP, _SCTP
   uint8_t netmask_length;  ///< persistence granularity as prefix length: 0..32 or 0..128
   uint8_t reserved[3];
 };
-static_assert(sizeof(VirtualServerRecord) == 64);
-static_assert(offsetof(VirtualServerRecord, mark) == 32 && offsetof(VirtualServerRecord, port) == 56);
 
 /// Identity and settings of a real server; the same shape in a batch and in a dump.
 struct RealServerRecord {
@@ -53,18 +51,15 @@ struct RealServerRecord {
   uint8_t tunnel_type;  ///< IP_VS_CONN_F_TUNNEL_TYPE_*: IPIP 0, GUE 1, GRE 2
   uint8_t reserved[3];
 };
-static_assert(sizeof(RealServerRecord) == 40);
-static_assert(offsetof(RealServerRecord, port) == 28);
 
-/// One request of a batch: indices into the batch's two tables. `real_server` is 0 for the virtual-server
-/// ops.
+/// One operation of a batch: indices into the batch's two tables. `real_server` is 0 for operations on
+/// virtual servers.
 struct OpRecord {
   uint32_t virtual_server;
   uint32_t real_server;
   Op op;
   uint8_t reserved[3];
 };
-static_assert(sizeof(OpRecord) == 12);
 
 /// Counters of a virtual or a real server, parallel to the config records of a dump (same index).
 struct CountersRecord {
@@ -78,6 +73,5 @@ struct CountersRecord {
   uint32_t persistent_connections;
   uint32_t reserved;
 };
-static_assert(sizeof(CountersRecord) == 56);
 
 }  // namespace viaduct::ipvs

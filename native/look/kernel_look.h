@@ -12,23 +12,23 @@
 
 namespace viaduct::look {
 
-/// What is looked at.
+/// The state to look at.
 enum class Scope : uint8_t {
   kTables,  ///< the tables nat and filter
   kIpvs,    ///< the tables nat, mangle and filter, and the number of IPv4 virtual servers
 };
 
-/// What of the kernel is cheap to ask and becomes something else when somebody adds or removes: how many
-/// entries and bytes tables of some families have, and where their own chains lie; the number of IPv4 virtual
-/// servers (the kernel counts no others).
+/// Kernel state that is cheap to read and changes with additions and removals: numbers of entries and bytes
+/// of the tables, the offsets of their built-in chains, and the number of IPv4 virtual servers (the kernel
+/// counts no others).
 class KernelLook {
  public:
   /// `families`: AF_INET, AF_INET6.
   static Result<KernelLook> Open(std::span<const uint8_t> families, Scope scope,
                                  SocketCalls& calls = SocketCalls::Kernel());
 
-  /// Bytes that mean nothing by themselves: equal ones, nothing of it has changed. NB: asks for all tables of
-  /// the scope, which makes those that are not there.
+  /// Opaque bytes; equal bytes: the state is unchanged. NB: reads all tables of the scope, which creates
+  /// absent ones.
   std::vector<uint8_t> Take();
 
  private:
@@ -36,7 +36,7 @@ class KernelLook {
       : tables_(std::move(tables)), servers_(std::move(servers)) {}
 
   std::vector<xtables::TableSocket> tables_;
-  std::unique_ptr<ipvs::OptionReader> servers_;  ///< of Scope::kIpvs
+  std::unique_ptr<ipvs::OptionReader> servers_;  ///< with Scope::kIpvs
 };
 
 }  // namespace viaduct::look

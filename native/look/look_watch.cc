@@ -28,7 +28,7 @@ void Append(std::vector<uint8_t>& bytes, std::span<const Record> records) {
   bytes.insert(bytes.end(), more.begin(), more.end());
 }
 
-/// Puts what is there now in the place of what was seen. True: there was something else.
+/// Replaces the seen state with the current one. True: it differs.
 bool Replaces(std::optional<std::vector<uint8_t>>& seen, std::vector<uint8_t> now) {
   const bool is_other = seen && *seen != now;
   seen = std::move(now);
@@ -61,7 +61,7 @@ Result<Finding> LookWatch::Next(std::span<const ipvs::VirtualServerRecord> sampl
   for (;;) {
     const nanoseconds now = calls_->Now();
     const nanoseconds until = std::min(due_, end);
-    // Rounded up: a wait that ends too early would be asked for again and again.
+    // Rounded up: a wait that ends too early would be repeated many times.
     const auto left = std::chrono::ceil<milliseconds>(std::max(until - now, nanoseconds(0)));
     pollfd wake{wake_.get(), POLLIN, 0};
     const int ready = calls_->Poll(&wake, 1, static_cast<int>(left.count()));
@@ -69,8 +69,7 @@ Result<Finding> LookWatch::Next(std::span<const ipvs::VirtualServerRecord> sampl
     if (ready < 0) return Error{errno, "wait for the next look", {}};
     if (ready > 0) {
       uint64_t count = 0;
-      // Ignoring the result: the descriptor does not block, and an empty one means that another Next() was
-      // woken.
+      // Ignoring the result: the descriptor does not block. It is empty if another Next() has read it.
       (void)!read(wake_.get(), &count, sizeof count);
       return Finding{};
     }
@@ -81,7 +80,7 @@ Result<Finding> LookWatch::Next(std::span<const ipvs::VirtualServerRecord> sampl
   }
 }
 
-/// Whether something is not as it was.
+/// Whether something has changed.
 bool LookWatch::LookAgain(std::span<const ipvs::VirtualServerRecord> sample) {
   bool is_other = Replaces(seen_, look_.Take());
   if (ipvs_) is_other |= LookAtIpvs(*ipvs_, sample);
@@ -96,7 +95,7 @@ bool LookWatch::LookAtIpvs(Ipvs& ipvs, std::span<const ipvs::VirtualServerRecord
   }
   bool is_other = Replaces(seen_servers_, ReadServers(ipvs, sample));
   const nanoseconds start = calls_->Now();
-  // A look that comes a little early is no reason to leave them to the next one.
+  // A slightly early look includes them.
   if (start + period_ / 2 < sets_due_) return is_other;
   is_other |= Replaces(seen_sets_, ReadSets(ipvs));
   const nanoseconds end = calls_->Now();
@@ -132,7 +131,7 @@ LookWatch::Bytes LookWatch::ReadSets(Ipvs& ipvs) {
 
 void LookWatch::Wake() const {
   const uint64_t one = 1;
-  // Ignoring the result: it fails only when the counter is full, and then the sleeper is awake already.
+  // Ignoring the result: it fails only if the counter is full, and then the waiter is already awake.
   (void)!write(wake_.get(), &one, sizeof one);
 }
 

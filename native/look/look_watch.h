@@ -18,37 +18,37 @@
 
 namespace viaduct::look {
 
-/// Sets whose names begin with `prefix`. The kernel counts their entries one by one: sets are looked at for
-/// one part in `share` of the time at most.
+/// Sets whose names begin with `prefix`. The kernel counts their entries one by one: reading sets takes at
+/// most 1/`share` of the time.
 struct WatchedSets {
   std::string prefix;
   uint32_t share;
 };
 
-/// What a LookWatch looks at, and how often.
+/// Scope and period of a LookWatch.
 struct WatchOptions {
-  std::span<const uint8_t> families;  ///< as KernelLook has them
+  std::span<const uint8_t> families;  ///< like in KernelLook
   std::chrono::milliseconds period;   ///< between two looks
-  std::optional<WatchedSets> sets{};  ///< of ipvs mode; without them only the tables nat and filter
+  std::optional<WatchedSets> sets{};  ///< for ipvs mode; absent: only the tables nat and filter
   std::string lock_path = xtables::XtablesLock::DefaultPath();
 };
 
-/// What a look found.
+/// Result of a look.
 struct Finding {
-  bool is_other = false;     ///< something is not what it was the time before
-  bool is_unlocked = false;  ///< another program let go of the lock of the tables
+  bool is_other = false;     ///< something has changed since the previous look
+  bool is_unlocked = false;  ///< another program released the lock of the tables
   friend bool operator==(const Finding&, const Finding&) = default;
 };
 
-/// Looks at the kernel once per period, and wakes nobody while there is nothing to tell: what a KernelLook
-/// sees, and the lock of the tables; of ipvs mode also the sets and how many entries each has.
+/// Looks at the kernel once per period and returns only for a change: the state of KernelLook and the lock of
+/// the tables; in ipvs mode also the sets and their numbers of entries.
 class LookWatch {
  public:
   static Result<LookWatch> Open(const WatchOptions& options, SocketCalls& calls = SocketCalls::Kernel());
 
-  /// Blocks until a look finds something: of what KernelLook sees, of the sets, of the virtual servers of
-  /// `sample` with their real servers, or of the lock. Finds nothing when Wake() is called or `longest` is
-  /// over. The look goes on from call to call, a sample only while it stays the same. One call at a time.
+  /// Blocks until a look finds a change: in the state of KernelLook, the sets, the virtual servers of
+  /// `sample` with their real servers, or the lock. Returns without a change after Wake() or `longest`. The
+  /// comparison continues from call to call, for `sample` as long as it is the same. One call at a time.
   Result<Finding> Next(std::span<const ipvs::VirtualServerRecord> sample, std::chrono::milliseconds longest);
   /// Makes the running Next(), or the next one, return. From any thread; NB: the object must outlive the
   /// call.
@@ -57,7 +57,7 @@ class LookWatch {
  private:
   using Bytes = std::vector<uint8_t>;
 
-  /// What ipvs mode has beside tables.
+  /// The state of ipvs mode besides tables.
   struct Ipvs {
     ipvs::IpvsSocket servers;
     ipset::IpsetSocket sets;
@@ -84,12 +84,12 @@ class LookWatch {
   LockEvents lock_;
   std::optional<Ipvs> ipvs_;
   Fd wake_;                               ///< eventfd
-  std::chrono::nanoseconds due_{0};       ///< of the next look
-  std::chrono::nanoseconds sets_due_{0};  ///< of the next look at sets
-  std::optional<Bytes> seen_;             ///< of the last look
+  std::chrono::nanoseconds due_{0};       ///< time of the next look
+  std::chrono::nanoseconds sets_due_{0};  ///< time time of the next look at sets
+  std::optional<Bytes> seen_;             ///< state of the last look
   std::optional<Bytes> seen_sets_;
-  Bytes keys_;                         ///< of the sample that was read last
-  std::optional<Bytes> seen_servers_;  ///< what `keys_` were
+  Bytes keys_;                         ///< keys of the last sample
+  std::optional<Bytes> seen_servers_;  ///< state of the servers in `keys_`
 };
 
 }  // namespace viaduct::look

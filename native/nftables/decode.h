@@ -13,7 +13,7 @@ struct ChainName {
   std::string_view chain;
 };
 
-/// NFT_MSG_NEWCHAIN, the answer of a dump, after nlmsghdr. Nothing: malformed, breaks the policy, or lacks a
+/// NFT_MSG_NEWCHAIN, the reply of a dump, after nlmsghdr. Nothing: malformed, breaks the policy, or without a
 /// name.
 std::optional<ChainName> DecodeChainName(std::span<const uint8_t> payload);
 

@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char* kDeleteTable = "delete nf_tables table";
 
-// A name, the longest there is, and three messages with their headers.
+// The longest name and three messages with their headers.
 constexpr size_t kDeleteTableBytes =
     3 * NLMSG_SPACE(sizeof(nfgenmsg)) + NLA_HDRLEN + NLA_ALIGN(NFT_NAME_MAXLEN);
 
@@ -70,8 +70,7 @@ Result<std::vector<uint8_t>> NftSocket::ListChains(uint8_t family) {
 }
 
 // linux/netfilter/nfnetlink.h NFNL_MSG_BATCH_BEGIN: nfnetlink_rcv_batch(). linux/netfilter/nf_tables.h
-// NFT_MSG_DELTABLE: nf_tables_deltable(). What goes wrong with the transaction itself is told of its first
-// message.
+// NFT_MSG_DELTABLE: nf_tables_deltable(). An error of the transaction itself refers to its first message.
 Status NftSocket::DeleteTable(uint8_t family, std::string_view table) {
   if (table.size() >= NFT_NAME_MAXLEN) return Error{ENAMETOOLONG, kDeleteTable, {}};
   RequestBuffer<kDeleteTableBytes> request;
@@ -103,10 +102,10 @@ Status NftSocket::DeleteTable(uint8_t family, std::string_view table) {
   return code != 0 ? Status(Error{code, kDeleteTable, {}}) : Ok();
 }
 
-// Two ways, since neither serves every kernel and every process. dev_load() of net/core/dev_ioctl.c takes the
-// name of an unknown interface for that of a module, if we have CAP_SYS_MODULE. nfnl_compat_get_rcu() of
-// net/netfilter/nft_compat.c requests the module of a match, here ipt_icmp or ip6t_icmp6, which are other
-// names of ip_tables and ip6_tables before Linux 6.4, and of xt_tcpudp since.
+// Two requests, because neither works on every kernel and for every process. dev_load() of
+// net/core/dev_ioctl.c loads a module with the name of an unknown interface, given CAP_SYS_MODULE.
+// nfnl_compat_get_rcu() of net/netfilter/nft_compat.c requests the module of a match, here ipt_icmp or
+// ip6t_icmp6. These are aliases of ip_tables and ip6_tables before Linux 6.4, and of xt_tcpudp since.
 Status NftSocket::LoadXtables(uint8_t family) {
   const bool is_ipv4 = family == AF_INET;
   calls_->InterfaceIndex(is_ipv4 ? "ip_tables" : "ip6_tables");

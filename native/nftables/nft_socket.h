@@ -16,17 +16,16 @@ class NftSocket {
   /// EPROTONOSUPPORT: a kernel without nfnetlink.
   static Result<NftSocket> Open(SocketCalls& calls = SocketCalls::Kernel());
 
-  /// The names of all chains of a family, each as table and chain, both ended by NUL. EINVAL: a kernel
-  /// without nf_tables. NB: asking makes the kernel load the module where there is one.
+  /// The chains of a family: table and chain names, all NUL-ended. EINVAL: the kernel has no nf_tables. NB:
+  /// the request loads nf_tables if the module is available.
   Result<std::vector<uint8_t>> ListChains(uint8_t family);
 
-  /// Deletes a table with all that is in it, whoever made it. ENOENT: there is none of this name. EOPNOTSUPP:
-  /// a kernel without nf_tables. NB: asking makes the kernel load the module where there is one.
+  /// Deletes a table with its content, of any program. ENOENT: the table is absent. EOPNOTSUPP: the kernel
+  /// has no nf_tables. NB: the request loads nf_tables if the module is available.
   Status DeleteTable(uint8_t family, std::string_view table);
 
-  /// Makes the kernel load ip_tables or ip6_tables, by asking for things that it believes to be in them;
-  /// whether it did shows only in the tables themselves. Not Ok: it could not be asked by netlink, or knows
-  /// no such match.
+  /// Makes the kernel load ip_tables or ip6_tables by requests for names that it looks up there. Only the
+  /// tables show whether a module was loaded. Error: the netlink request failed, or the match is unknown.
   Status LoadXtables(uint8_t family);
 
  private:

@@ -8,9 +8,7 @@ namespace viaduct::route {
 
 namespace {
 
-enum EventKind : uint8_t { kLinkEvent = 1, kAddressEvent = 2 };
-
-/// Reads the family header and parses the attributes behind it; nothing when either is malformed.
+/// Reads the family header and parses the attributes after it; nothing if either is malformed.
 template <typename Header, typename Table>
 std::optional<Header> ParseMessage(std::span<const uint8_t> payload, const Policy& policy, Table& table) {
   constexpr size_t kHeaderSize = NLMSG_ALIGN(sizeof(Header));
@@ -18,7 +16,7 @@ std::optional<Header> ParseMessage(std::span<const uint8_t> payload, const Polic
   return ReadAs<Header>(payload);
 }
 
-/// False: neither family, or not the family's size.
+/// False: an unknown family, or not the family's size.
 bool CopyAddress(std::span<const uint8_t> value, uint8_t family, uint8_t (&address)[16]) {
   const size_t size = family == AF_INET ? sizeof(in_addr) : sizeof(in6_addr);
   if ((family != AF_INET && family != AF_INET6) || value.size() != size) return false;
@@ -90,16 +88,16 @@ std::optional<EventRecord> DecodeEvent(uint16_t type, std::span<const uint8_t> p
   EventRecord event{};
   if (type == RTM_NEWLINK || type == RTM_DELLINK) {
     const auto link = DecodeLink(payload);
-    // The bridge tells of its ports in the same words (br_ifinfo_notify): that a port goes does not mean that
-    // its interface does.
+    // The bridge sends the same messages about its ports (br_ifinfo_notify). The removal of a port does not
+    // remove its interface.
     if (!link || ReadAs<ifinfomsg>(payload).ifi_family != AF_UNSPEC) return std::nullopt;
-    event.kind = kLinkEvent;
+    event.kind = EventKind::kLink;
     event.interface_index = link->index;
     memcpy(event.name, link->name, sizeof event.name);
   } else if (type == RTM_NEWADDR || type == RTM_DELADDR) {
     const auto address = DecodeAddress(payload);
     if (!address) return std::nullopt;
-    event.kind = kAddressEvent;
+    event.kind = EventKind::kAddress;
     event.interface_index = address->interface_index;
     event.family = address->family;
     event.prefix_length = address->prefix_length;

@@ -56,7 +56,7 @@ ifinfomsg* BeginLink(MessageBuilder& builder, uint16_t type, uint16_t flags) {
 }  // namespace
 
 // linux/rtnetlink.h RTM_NEWROUTE, RTM_DELROUTE; parsed by rtm_to_fib_config() and rtm_to_fib6_config(). A
-// removal names what identifies the route, protocol included, so that it never takes a foreign one; the
+// removal sends the route's identity with the protocol, so that it never removes a foreign route. The
 // preferred source is a setting.
 bool EncodeRoute(MessageBuilder& builder, uint32_t sequence, const RouteRecord& route) {
   const Verb verb = VerbOf(route.op, RTM_NEWROUTE, RTM_DELROUTE);

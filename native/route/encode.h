@@ -6,13 +6,13 @@
 #include "core/message_builder.h"
 #include "route/record.h"
 
-// Records to rtnetlink messages. Each function adds one message and returns what
-// MessageBuilder::FinishMessage() returned: false means that it did not fit. Requests and dumps get their
-// sequence from NetlinkSocket.
+// Encodes records as rtnetlink messages. Each function adds one message and returns the result of
+// MessageBuilder::FinishMessage(): false if it did not fit. NetlinkSocket sets the sequence of requests and
+// dumps.
 
 namespace viaduct::route {
 
-/// Largest message that an encoder here makes.
+/// Largest message of these encoders.
 inline constexpr size_t kMaxRequestBytes = 256;
 
 bool EncodeRoute(MessageBuilder& builder, uint32_t sequence, const RouteRecord& route);
@@ -20,11 +20,11 @@ bool EncodeAddress(MessageBuilder& builder, uint32_t sequence, const AddressReco
 
 /// Routes of type local in table local.
 bool EncodeDumpLocalRoutes(MessageBuilder& builder, uint8_t family);
-/// `interface_index` 0: of all.
+/// `interface_index` 0: all interfaces.
 bool EncodeDumpAddresses(MessageBuilder& builder, uint8_t family, uint32_t interface_index);
 bool EncodeDumpLinks(MessageBuilder& builder);
 
-/// NB: a name of 16 characters or more is refused by the kernel (ERANGE).
+/// NB: the kernel refuses a name of 16 characters or more (ERANGE).
 bool EncodeAddDummy(MessageBuilder& builder, std::string_view name);
 bool EncodeFindLink(MessageBuilder& builder, std::string_view name);
 bool EncodeSetUp(MessageBuilder& builder, uint32_t interface_index);

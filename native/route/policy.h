@@ -7,8 +7,8 @@
 
 #include "core/policy.h"
 
-// Attribute grammar of the rtnetlink messages that we use: linux/rtnetlink.h, linux/if_addr.h,
-// linux/if_link.h. Only attributes that we send or read; the kernel sends many more.
+// Attribute grammar of the rtnetlink messages that Viaduct uses: linux/rtnetlink.h, linux/if_addr.h,
+// linux/if_link.h. Only attributes that Viaduct sends or reads; the kernel sends many more.
 
 namespace viaduct::route {
 

@@ -1,32 +1,40 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
-// Packed records of links, addresses and routes; conventions as in ipvs/record.h.
+// Packed records of links, addresses and routes. Conventions: ipvs/record.h.
 
 namespace viaduct::route {
 
-/// Numbers are part of the boundary. In a dump the op byte is 0, in an event it is kAdd or kRemove.
-enum class Op : uint8_t { kNone = 0, kAdd = 1, kReplace = 2, kRemove = 3 };
+/// A batch's request: add, replace or remove. A dump has kNone, an event kAdd or kRemove.
+enum class Op : uint8_t {
+  kNone = 0,
+  kAdd = 1,
+  kReplace = 2,
+  kRemove = 3,
+};
+
+enum class EventKind : uint8_t {
+  kLink = 1,
+  kAddress = 2,
+  kOverrun = 3,  ///< events were lost: dump again
+};
 
 struct RouteRecord {
   uint8_t destination[16];
-  uint8_t preferred_source[16];  ///< all zero: none
+  uint8_t preferred_source[16];  ///< zero: none
   uint32_t interface_index;
   uint32_t metric;  ///< 0: the kernel's default
   uint32_t table;   ///< RT_TABLE_LOCAL = 255
   Op op;
   uint8_t family;
   uint8_t prefix_length;
-  uint8_t protocol;  ///< who made it: RTPROT_KERNEL 2, ours 173
+  uint8_t protocol;  ///< the route's creator: RTPROT_KERNEL 2, Viaduct 173
   uint8_t type;      ///< RTN_LOCAL 2
-  uint8_t scope;     ///< RT_SCOPE_HOST 254; IPv6 dumps say 0
+  uint8_t scope;     ///< RT_SCOPE_HOST 254; 0 in IPv6 dumps
   uint8_t tos;       ///< only in a dump
   uint8_t reserved[5];
 };
-static_assert(sizeof(RouteRecord) == 56);
-static_assert(offsetof(RouteRecord, op) == 44);
 
 struct AddressRecord {
   uint8_t address[16];
@@ -38,7 +46,6 @@ struct AddressRecord {
   uint8_t scope;
   uint8_t reserved[4];
 };
-static_assert(sizeof(AddressRecord) == 32);
 
 struct LinkRecord {
   char name[16];  ///< IFNAMSIZ, NUL padded
@@ -48,18 +55,16 @@ struct LinkRecord {
   Op op;
   uint8_t reserved[7];
 };
-static_assert(sizeof(LinkRecord) == 48);
 
 /// One message of the event subscription.
 struct EventRecord {
   uint32_t interface_index;
-  uint8_t kind;  ///< 1 link, 2 address, 3 overrun (events were lost: dump again)
+  EventKind kind;
   Op op;
   uint8_t family;
   uint8_t prefix_length;
   uint8_t address[16];
   char name[16];
 };
-static_assert(sizeof(EventRecord) == 40);
 
 }  // namespace viaduct::route

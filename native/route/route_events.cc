@@ -14,8 +14,7 @@ namespace {
 
 // Room for some 20,000 messages: 10,000 addresses set at once must not overflow while the event loop is busy.
 constexpr int kBufferBytes = 16 << 20;
-constexpr uint8_t kOverrunEvent = 3;
-// So many datagrams at most per Next(), so that a flood does not grow one answer without bound.
+// Most datagrams per Next(), to bound one result during a flood.
 constexpr int kMaxDatagrams = 1024;
 
 }  // namespace
@@ -48,7 +47,7 @@ Result<std::vector<EventRecord>> RouteEvents::Drain() {
     if (received.error == EAGAIN) break;
     if (received.error == ENOBUFS || received.error == EMSGSIZE) {
       EventRecord overrun{};
-      overrun.kind = kOverrunEvent;
+      overrun.kind = EventKind::kOverrun;
       events.push_back(overrun);
       continue;
     }

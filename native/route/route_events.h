@@ -14,8 +14,8 @@ class RouteEvents {
  public:
   static Result<RouteEvents> Open(SocketCalls& calls = SocketCalls::Kernel());
 
-  /// Blocks until there are events, Wake() is called or `longest` is over (empty vector then; negative: no
-  /// limit). Lost events (ENOBUFS) are an event of kind 3. One call at a time.
+  /// Blocks until there are events, until Wake() or for `longest` (then empty; negative: no limit). Lost
+  /// events (ENOBUFS) are an event of kind kOverrun. One call at a time.
   Result<std::vector<EventRecord>> Next(std::chrono::milliseconds longest = std::chrono::milliseconds(-1));
   /// Makes the running Next(), or the next one, return. From any thread; NB: the object must outlive the
   /// call.

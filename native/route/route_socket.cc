@@ -16,7 +16,7 @@ namespace {
 
 using Request = RequestBuffer<kMaxRequestBytes>;
 
-/// Reads one table into records; `accept` picks those to keep.
+/// Reads one table into records. `accept` selects them.
 template <typename Record, typename Decode, typename Accept>
 Result<std::vector<Record>> DumpRecords(NetlinkSocket& socket, std::span<const uint8_t> message,
                                         Decode decode, Accept accept) {
@@ -46,7 +46,7 @@ Result<std::vector<Record>> Named(Result<std::vector<Record>> result, const char
 
 uint8_t HostPrefix(uint8_t family) { return family == AF_INET ? 32 : 128; }
 
-/// The kernel's messages without an answer.
+/// For requests without a reply.
 void NoReply(uint16_t, std::span<const uint8_t>) {}
 
 }  // namespace
@@ -85,7 +85,7 @@ Result<std::vector<RouteRecord>> RouteSocket::DumpLocalRoutes(uint8_t family) {
         return route.family == family && route.table == RT_TABLE_LOCAL && route.type == RTN_LOCAL &&
                route.prefix_length == HostPrefix(family);
       });
-  // A namespace in which no address was ever set may not have the table yet.
+  // A namespace that never had an address may lack the table.
   if (!routes.ok() && routes.error().code == ENOENT) return std::vector<RouteRecord>{};
   return Named(std::move(routes), "dump local routes");
 }
@@ -121,7 +121,7 @@ Result<uint32_t> RouteSocket::AddDummy(std::string_view name) {
   return FindNewDummy(name);
 }
 
-/// The acknowledgement of the creation does not tell the index.
+/// The acknowledgement of the creation does not contain the index.
 Result<uint32_t> RouteSocket::FindNewDummy(std::string_view name) {
   constexpr const char* kOperation = "find new dummy device";
   Request request;

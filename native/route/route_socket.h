@@ -18,22 +18,22 @@ class RouteSocket {
  public:
   static Result<RouteSocket> Open(SocketCalls& calls = SocketCalls::Kernel());
 
-  /// In order, each on its own. Every record is accounted for; never an Error today. kAdd EEXIST, kRemove
-  /// ESRCH (same protocol only).
+  /// In order, without rollback. The outcome accounts for every record. kAdd: EEXIST; kRemove: ESRCH (same
+  /// protocol only).
   Result<BatchOutcome> ApplyRoutes(std::span<const RouteRecord> routes);
-  /// kAdd EEXIST, kRemove EADDRNOTAVAIL.
+  /// kAdd: EEXIST; kRemove: EADDRNOTAVAIL.
   Result<BatchOutcome> ApplyAddresses(std::span<const AddressRecord> addresses);
 
-  /// Host routes (/32, /128) of type local in table local, whoever made them; empty when there is none.
+  /// Host routes (/32, /128) of type local in table local, of any creator; empty if there are none.
   Result<std::vector<RouteRecord>> DumpLocalRoutes(uint8_t family);
-  /// `interface_index` 0: of all. ENODEV: no such interface.
+  /// `interface_index` 0: all interfaces. ENODEV: no such interface.
   Result<std::vector<AddressRecord>> DumpAddresses(uint8_t family, uint32_t interface_index);
   Result<std::vector<LinkRecord>> DumpLinks();
 
-  /// Index of the new device, which is down. EEXIST: name taken; EOPNOTSUPP: no dummy module. An error
-  /// with the operation "find new dummy device" comes after the creation: the device may be there.
+  /// Index of the new device, which is down. EEXIST: the name is in use; EOPNOTSUPP: no dummy module. NB:
+  /// after an error with the operation "find new dummy device" the device may exist.
   Result<uint32_t> AddDummy(std::string_view name);
-  /// ENODEV: no such interface; so for RemoveLink().
+  /// ENODEV: no such interface; likewise RemoveLink().
   Status SetUp(uint32_t interface_index);
   Status RemoveLink(uint32_t interface_index);
 

@@ -16,7 +16,7 @@ Status NotifyServiceManager(std::string_view socket, std::string_view state) {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
   const bool is_abstract = socket.starts_with('@');
-  // A path ends with a NUL, an abstract name begins with one and ends with its length.
+  // A path ends with a NUL. An abstract name begins with a NUL, and its length ends it.
   const size_t room = sizeof(address.sun_path) - (is_abstract ? 0 : 1);
   if (!is_abstract && !socket.starts_with('/')) return Error{EAFNOSUPPORT, kOperation, ""};
   if (socket.size() > room) return Error{ENAMETOOLONG, kOperation, ""};

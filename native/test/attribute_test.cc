@@ -98,7 +98,7 @@ INSTANTIATE_TEST_SUITE_P(
                     SizeCase{"NestMalformed", "08 00 09 00 ff 00 01 00", false}),
     [](const auto& info) { return std::string(info.param.name); });
 
-TEST(ReadAs, CopiesWhatIsNotAligned) {
+TEST(ReadAs, CopiesUnalignedValues) {
   const auto bytes = FromHex("00 08 07 06 05 04 03 02 01");
   EXPECT_EQ(ReadAs<uint64_t>(std::span(bytes).subspan(1)), 0x0102030405060708U);
 }

@@ -26,7 +26,7 @@ const std::string kTuples = R"(
 )";
 const std::string kHeader = "02 00 00 00  # nfgenmsg\n";
 
-TEST(DecodeFlow, ReadsWhatNamesIt) {
+TEST(DecodeFlow, ReadsTheTupleAndId) {
   const auto flow = DecodeFlow(FromHex(kHeader + kTuples + R"(
     08 00 03 00  00 00 00 28   # STATUS, which we do not read
     08 00 0c 00  72 28 1c e9   # ID
@@ -79,7 +79,7 @@ TEST(DecodeFlow, ReadsIpv6AndTheZoneOfOneDirection) {
   EXPECT_FALSE(flow->zone);
 }
 
-/// ICMP has an id in place of ports.
+/// ICMP has an id instead of ports.
 constexpr const char* kPing = R"(
   02 00 00 00
   24 00 01 80  14 00 01 80  08 00 01 00  0a f4 00 09  08 00 02 00  0a 60 00 0a
@@ -95,7 +95,7 @@ TEST(DecodeFlow, ReadsFlowsWithoutPorts) {
   EXPECT_EQ(flow->original.destination.port, 0);
 }
 
-TEST(DecodeFlow, RefusesWhatIsNotWhole) {
+TEST(DecodeFlow, RefusesIncompleteMessages) {
   EXPECT_FALSE(DecodeFlow(FromHex("02 00 00"))) << "short header";
   EXPECT_FALSE(DecodeFlow(FromHex(kHeader))) << "no tuples";
   EXPECT_FALSE(DecodeFlow(FromHex("05 00 00 00\n" + kTuples))) << "unknown family";

@@ -63,7 +63,7 @@ TEST_F(ConntrackEncode, FilteredDumpOfAnIpv6AddressIsByPort) {
   EXPECT_TRUE(IsWithinFilter(frontend, MakeFlow(AF_INET6, 11, 30053, 20)));
 }
 
-TEST_F(ConntrackEncode, KnowsWhichFlowsADumpAsksFor) {
+TEST_F(ConntrackEncode, MatchesFlowsWithTheFilterOfADump) {
   const FrontendRecord frontend = MakeFrontend(AF_INET, 10, 53, 0);
   EXPECT_TRUE(IsWithinFilter(frontend, MakeFlow(AF_INET, 10, 53, 20)));
   EXPECT_FALSE(IsWithinFilter(frontend, MakeFlow(AF_INET, 11, 53, 20)));

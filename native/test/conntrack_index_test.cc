@@ -16,7 +16,7 @@ struct StaleCase {
 
 class FrontendIndexTest : public testing::TestWithParam<uint8_t> {};
 
-TEST_P(FrontendIndexTest, TellsStaleFlows) {
+TEST_P(FrontendIndexTest, FindsStaleFlows) {
   const uint8_t family = GetParam();
   const std::vector<FrontendRecord> frontends = {
       MakeFrontend(family, 10, 53, 0), MakeFrontend(family, 10, 53, 2), MakeFrontend(family, 11, 30053, 1),

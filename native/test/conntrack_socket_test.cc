@@ -18,7 +18,7 @@ namespace {
 constexpr uint16_t kGet = NFNL_SUBSYS_CTNETLINK << 8 | IPCTNL_MSG_CT_GET;
 constexpr uint16_t kDelete = NFNL_SUBSYS_CTNETLINK << 8 | IPCTNL_MSG_CT_DELETE;
 
-/// The kernel's message about a UDP flow of IPv4; the reply goes from the answering one to the client.
+/// The kernel's message about an IPv4 UDP flow. The reply goes from the backend to the client.
 Bytes FlowMessage(const Flow& flow, uint32_t sequence) {
   RequestBuffer<512> buffer;
   MessageBuilder builder(buffer);
@@ -51,7 +51,7 @@ bool HasFilter(const Bytes& sent) {
          attributes.Has(CTA_FILTER);
 }
 
-/// A table of connections that answers dumps and counts deletions.
+/// A connection table that answers dumps and counts deletions.
 class ConntrackSocketTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -114,7 +114,7 @@ const std::vector<FrontendRecord> kFour = {MakeFrontend(AF_INET, 10, 53, 0), Mak
                                            MakeFrontend(AF_INET, 50, 53, 0),
                                            MakeFrontend(AF_INET, 51, 53, 0)};
 
-TEST_F(ConntrackSocketTest, AsksForFewFrontendsOneByOne) {
+TEST_F(ConntrackSocketTest, DumpsFewFrontendsOneByOne) {
   auto cleaning = Clean(kOne);
   ASSERT_TRUE(cleaning.ok());
   EXPECT_TRUE(cleaning.value().is_filtered);
@@ -134,26 +134,26 @@ TEST_F(ConntrackSocketTest, ReadsTheTableOnceForMany) {
   EXPECT_EQ(whole_dumps, 1);
 }
 
-TEST_F(ConntrackSocketTest, AsksNothingWithoutFrontends) {
+TEST_F(ConntrackSocketTest, SendsNothingWithoutFrontends) {
   auto cleaning = Clean({});
   ASSERT_TRUE(cleaning.ok());
   EXPECT_EQ(cleaning.value().deleted, 0U);
   EXPECT_TRUE(kernel.sent().empty());
 }
 
-TEST_F(ConntrackSocketTest, TrustsNoKernelThatDoesNotFilter) {
+TEST_F(ConntrackSocketTest, ReadsTheTableWhenTheKernelDoesNotFilter) {
   filters = false;
   for (int call = 1; call <= 2; ++call) {
     auto cleaning = Clean(kOne);
     ASSERT_TRUE(cleaning.ok());
     EXPECT_FALSE(cleaning.value().is_filtered);
     EXPECT_EQ(cleaning.value().seen, 3U);
-    EXPECT_EQ(filtered_dumps, 1) << "asked once only";
+    EXPECT_EQ(filtered_dumps, 1) << "requested once only";
     EXPECT_EQ(whole_dumps, call);
   }
 }
 
-TEST_F(ConntrackSocketTest, ReadsTheTableWhereTheFilterIsRefused) {
+TEST_F(ConntrackSocketTest, ReadsTheTableWhenTheFilterIsRefused) {
   for (const int code : {EINVAL, EOPNOTSUPP}) {
     SetUp();
     filtered_dumps = 0;
@@ -167,7 +167,7 @@ TEST_F(ConntrackSocketTest, ReadsTheTableWhereTheFilterIsRefused) {
   }
 }
 
-TEST_F(ConntrackSocketTest, WithoutCtnetlinkNothingIsLearnedOfFilters) {
+TEST_F(ConntrackSocketTest, WithoutCtnetlinkFilterSupportStaysUnknown) {
   filter_error = dump_error = EINVAL;
   auto refused = Clean(kOne);
   ASSERT_FALSE(refused.ok());
@@ -177,14 +177,14 @@ TEST_F(ConntrackSocketTest, WithoutCtnetlinkNothingIsLearnedOfFilters) {
   EXPECT_TRUE(Clean(kOne).value().is_filtered);
 }
 
-TEST_F(ConntrackSocketTest, DoesNotCountWhatHadGone) {
+TEST_F(ConntrackSocketTest, DoesNotCountEndedFlows) {
   deletion_codes = {ENOENT, 0};
   auto cleaning = Clean(kFour);
   ASSERT_TRUE(cleaning.ok());
   EXPECT_EQ(cleaning.value().deleted, 1U);
 }
 
-TEST_F(ConntrackSocketTest, SaysWhatRefusedADeletionAfterTryingAll) {
+TEST_F(ConntrackSocketTest, ReportsTheFirstRefusedDeletionAfterAll) {
   table.assign(5, MakeFlow(AF_INET, 10, 53, 20));
   deletion_codes = {ENOENT, EPERM, EBUSY, 0, 0};
   auto refused = Clean(kFour);
@@ -194,7 +194,7 @@ TEST_F(ConntrackSocketTest, SaysWhatRefusedADeletionAfterTryingAll) {
   EXPECT_EQ(deletions, 5U);
 }
 
-TEST_F(ConntrackSocketTest, HoldsFewFlowsBack) {
+TEST_F(ConntrackSocketTest, CollectsABoundedNumberOfFlows) {
   table.assign(5000, MakeFlow(AF_INET, 10, 53, 20));
   auto cleaning = Clean(kFour);
   ASSERT_TRUE(cleaning.ok());
@@ -202,7 +202,7 @@ TEST_F(ConntrackSocketTest, HoldsFewFlowsBack) {
   EXPECT_LE(largest_batch, 1024U);
 }
 
-TEST_F(ConntrackSocketTest, DeletesWhatItSawBeforeADumpFailed) {
+TEST_F(ConntrackSocketTest, DeletesFlowsReadBeforeADumpFailed) {
   dump_error = ENOMEM;
   auto failed = Clean(kFour);
   ASSERT_FALSE(failed.ok());
@@ -210,7 +210,7 @@ TEST_F(ConntrackSocketTest, DeletesWhatItSawBeforeADumpFailed) {
   EXPECT_EQ(deletions, 2U);
 }
 
-TEST_F(ConntrackSocketTest, AMalformedAnswerIsAnError) {
+TEST_F(ConntrackSocketTest, AMalformedReplyIsAnError) {
   is_malformed = true;
   auto failed = Clean(kFour);
   ASSERT_FALSE(failed.ok());

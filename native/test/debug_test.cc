@@ -20,7 +20,7 @@ TEST(FormatMessages, FollowsLibmnl) {
             "----------------\n");
 }
 
-TEST(FormatMessages, SaysWhereItStoppedReading) {
+TEST(FormatMessages, ReportsWhereItStoppedReading) {
   EXPECT_EQ(FormatMessages(FromHex("01 00")), "---------------- malformed\n");
 }
 

@@ -56,7 +56,7 @@ TEST(DecodeSet, ReadsABitmap) {
   EXPECT_EQ(set->extensions, kComments);
 }
 
-TEST(DecodeSet, ReadsTheAnswerToHeader) {
+TEST(DecodeSet, ReadsTheReplyToHeader) {
   const auto set = DecodeSet(FromHex(R"(
     02 00 00 00  06 00 02 00  41 00 00 00  06 00 03 00  54 00 00 00  05 00 05 00  02 00 00 00
   )"));
@@ -65,7 +65,7 @@ TEST(DecodeSet, ReadsTheAnswerToHeader) {
   EXPECT_EQ(set->family, AF_INET);
 }
 
-TEST(DecodeSet, RefusesWhatIsNotWhole) {
+TEST(DecodeSet, RefusesIncompleteMessages) {
   EXPECT_FALSE(DecodeSet(FromHex("02 00 00"))) << "short header";
   EXPECT_FALSE(DecodeSet(FromHex("02 00 00 00 06 00 02 00 41 00 00 00"))) << "no type";
   EXPECT_FALSE(DecodeSet(FromHex("02 00 00 00 06 00 03 00 54 00 00 00"))) << "no name";
@@ -87,14 +87,14 @@ TEST(DecodeRanges, ReadsThem) {
   EXPECT_EQ(revisions->highest, 5);
 }
 
-TEST(DecodeRanges, AnOldKernelNamesNoLowest) {
+TEST(DecodeRanges, AnOldKernelSendsNoLowestVersion) {
   const auto protocol = DecodeProtocol(FromHex("02 00 00 00 05 00 01 00 06 00 00 00"));
   ASSERT_TRUE(protocol);
   EXPECT_EQ(protocol->lowest, 6);
   EXPECT_EQ(protocol->highest, 6);
 }
 
-TEST(DecodeRanges, RefusesWhatIsNone) {
+TEST(DecodeRanges, RefusesInvalidRanges) {
   EXPECT_FALSE(DecodeProtocol(FromHex("02 00 00 00")));
   EXPECT_FALSE(DecodeRevisions(FromHex("02 00 00 00 05 00 01 00 07 00 00 00")));
   EXPECT_FALSE(DecodeProtocol(FromHex("02 00 00 00 05 00 01 00 06 00 00 00 05 00 0a 00 07 00 00 00")));
@@ -143,12 +143,12 @@ TEST(DecodeEntries, ReadsAllParts) {
   EXPECT_EQ(entries[1].is_exception, 0);
 }
 
-TEST(DecodeEntries, AMessageWithoutThem) {
+TEST(DecodeEntries, AMessageWithoutEntries) {
   EXPECT_TRUE(Entries("02 00 00 00 06 00 02 00 41 00 00 00").empty());
   EXPECT_TRUE(Entries("02 00 00 00 06 00 02 00 41 00 00 00 04 00 08 80").empty());
 }
 
-TEST(DecodeEntries, RefusesWhatIsBroken) {
+TEST(DecodeEntries, RefusesMalformedEntries) {
   std::vector<EntryRecord> entries;
   EXPECT_FALSE(DecodeEntries(FromHex("02 00 00"), entries)) << "short header";
   EXPECT_FALSE(DecodeEntries(FromHex("02 00 00 00 10 00 08 80 0c 00 07 80 05 00 04 00 50 00 00 00"), entries))
@@ -162,11 +162,11 @@ TEST(DecodeEntries, RefusesWhatIsBroken) {
   EXPECT_TRUE(entries.empty());
 }
 
-TEST(DecodeLine, ReadsThatOfTheRequest) {
+TEST(DecodeLine, ReadsTheLineOfTheRequest) {
   EXPECT_EQ(DecodeLine(FromHex("02 00 00 00 05 00 01 00 07 00 00 00 08 00 09 40 00 01 00 02")), 65538U);
   EXPECT_EQ(DecodeLine(FromHex("02 00 00 00 05 00 01 00 07 00 00 00")), 0U) << "none";
   EXPECT_EQ(DecodeLine(FromHex("02 00 00 00 08 00 09 40 00 01")), 0U) << "broken";
-  EXPECT_EQ(DecodeLine({}), 0U) << "nothing came back";
+  EXPECT_EQ(DecodeLine({}), 0U) << "no request returned";
 }
 
 }  // namespace

@@ -77,7 +77,7 @@ TEST_F(IpsetEncode, CreateOfABitmapOfAllPorts) {
   )"));
 }
 
-TEST_F(IpsetEncode, QuestionsAboutSets) {
+TEST_F(IpsetEncode, RequestsForSets) {
   ASSERT_TRUE(EncodeHeader(builder, 7, "A"));
   ASSERT_TRUE(EncodeListSets(builder, 7));
   ASSERT_TRUE(EncodeListEntries(builder, 7, "A"));
@@ -192,7 +192,7 @@ TEST_F(IpsetEncode, EntryWithAMarkAndAComment) {
   )"));
 }
 
-TEST_F(IpsetEncode, EntriesTogether) {
+TEST_F(IpsetEncode, PackedEntries) {
   Records records{{}, {MakeSet("A", "bitmap:port"), MakeSet("B", "bitmap:port")}};
   records.Add(Op::kFlushSet, 0);
   records.AddEntry(Op::kAddEntry, 0, MakeEntry(0, 80));
@@ -234,7 +234,7 @@ TEST_F(IpsetEncode, EntriesEndBeforeAMessageIsFull) {
   EXPECT_EQ(EncodeEntries(small, {7, 9}, records.batch(), 0), 2U);
   EXPECT_EQ(EncodeEntries(small, {7, 9}, records.batch(), 2), 0U) << "no room for another";
   EXPECT_EQ(EncodeOperation(small, {7, 9}, records.batch(), records.ops[2]), false);
-  EXPECT_GT(small.size(), 2 * 300U) << "what was sealed is still there";
+  EXPECT_GT(small.size(), 2 * 300U) << "sealed messages stay";
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ const Bytes kRevisions = FromHex("02 00 00 00  05 00 04 00 07 00 00 00  05 00 0a
 const Bytes kHeader =
     FromHex("02 00 00 00  06 00 02 00 41 00 00 00  06 00 03 00 54 00 00 00  05 00 05 00 02 00 00 00");
 
-/// The kernel's way with ADD and DEL: a set that holds every port, but for those that it refuses.
+/// The kernel's behaviour for ADD and DEL: a set that accepts every port except the refused ones.
 class IpsetSocketTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -125,7 +125,7 @@ class IpsetSocketTest : public testing::Test {
     return records;
   }
 
-  /// `index code` of each failure, with `?` where it is unknown.
+  /// `index code` of each failure, with `?` if it is unknown.
   std::string Apply(const Records& records) {
     auto outcome = socket->Apply(records.batch());
     if (!outcome.ok()) return outcome.error().operation + ' ' + std::to_string(outcome.error().code);
@@ -146,16 +146,16 @@ class IpsetSocketTest : public testing::Test {
   int protocol_error = 0;
   int type_error = 0;
   int create_error = 0;
-  int gone = 0;  ///< answer to all entries
+  int gone = 0;  ///< reply to all entries
   std::string absent;
   std::set<uint16_t> refused;
   bool tells_line = true;
-  std::set<int> lost;  ///< messages of entries whose answers are, by number from 1; they do nothing
+  std::set<int> lost;  ///< messages of entries with lost replies, by number from 1; not applied
   int answers = 0;
   std::optional<uint32_t> failed_line;
   std::vector<uint16_t> added;
   std::vector<Bytes> created;
-  std::vector<std::string> sends;  ///< what each held
+  std::vector<std::string> sends;  ///< content of each send
   size_t largest_send = 0;
 };
 
@@ -167,7 +167,7 @@ TEST_F(IpsetSocketTest, NegotiatesOnce) {
                        "05 00 01 00 07 00 00 00"));
 }
 
-TEST_F(IpsetSocketTest, SpeaksTheOlderProtocol) {
+TEST_F(IpsetSocketTest, UsesTheOlderProtocol) {
   protocol = FromHex("02 00 00 00  05 00 01 00 06 00 00 00");
   EXPECT_EQ(Apply(Ports(1)), "1 applied");
   EXPECT_TRUE(HasBytes(std::span(kernel.sent()[1]).subspan(NLMSG_HDRLEN + kFamilyHeader, 8),
@@ -186,7 +186,7 @@ TEST_F(IpsetSocketTest, WorksWhenTheModuleAppears) {
   EXPECT_EQ(Apply(Ports(1)), "1 applied");
 }
 
-TEST_F(IpsetSocketTest, RefusesAKernelThatSpeaksOtherVersions) {
+TEST_F(IpsetSocketTest, RefusesAKernelWithOtherVersions) {
   protocol = FromHex("02 00 00 00  05 00 01 00 09 00 00 00  05 00 0a 00 08 00 00 00");
   const auto refusal = socket->ListSets();
   ASSERT_FALSE(refusal.ok());
@@ -194,7 +194,7 @@ TEST_F(IpsetSocketTest, RefusesAKernelThatSpeaksOtherVersions) {
   EXPECT_EQ(refusal.error().text, "the kernel speaks versions 8 to 9");
 }
 
-TEST_F(IpsetSocketTest, CreatesByTheRevisionThatBothKnow) {
+TEST_F(IpsetSocketTest, CreatesWithARevisionThatBothSupport) {
   Records records{{}, {MakeSet("A", "hash:ip,port"), MakeSet("A", "hash:ip,port,net")}};
   records.Add(Op::kCreateSet, 0);
   records.Add(Op::kCreateSet, 1);
@@ -243,7 +243,7 @@ TEST_F(IpsetSocketTest, PacksEntries) {
   EXPECT_EQ(sends[0], "pack2978 pack2022 ");
 }
 
-TEST_F(IpsetSocketTest, WhatLiesBehindARefusedEntryIsSentAgain) {
+TEST_F(IpsetSocketTest, EntriesAfterARefusedOneAreSentAgain) {
   refused = {3, 5};
   EXPECT_EQ(Apply(Ports(6)), "4 applied, 2 4114, 4 4114");
   EXPECT_EQ(added, (std::vector<uint16_t>{1, 2, 4, 6}));
@@ -268,14 +268,14 @@ TEST_F(IpsetSocketTest, EveryEntryRefused) {
   EXPECT_LE(sends.size(), 3U);
 }
 
-TEST_F(IpsetSocketTest, AnErrorWithoutALineLeavesNothingAssumed) {
+TEST_F(IpsetSocketTest, AnErrorWithoutALineRepeatsAllEntries) {
   tells_line = false;
   refused = {2};
   EXPECT_EQ(Apply(Ports(3)), "2 applied, 1 4114");
   EXPECT_EQ(added, (std::vector<uint16_t>{1, 1, 3}));
 }
 
-TEST_F(IpsetSocketTest, AnErrorOfTheWholeSetIsThatOfEachEntry) {
+TEST_F(IpsetSocketTest, AnErrorOfTheSetAppliesToEachEntry) {
   Records records = Ports(2);
   records.AddEntry(Op::kAddEntry, 1, MakeEntry(0, 3));
   absent = "A";
@@ -284,7 +284,7 @@ TEST_F(IpsetSocketTest, AnErrorOfTheWholeSetIsThatOfEachEntry) {
   EXPECT_EQ(sends.size(), 1U) << "nothing is sent again";
 }
 
-TEST_F(IpsetSocketTest, AsksAnewWhatAModuleIsThatWentAway) {
+TEST_F(IpsetSocketTest, NegotiatesAgainAfterTheModuleWasUnloaded) {
   EXPECT_EQ(Apply(Ports(1)), "1 applied");
   gone = EINVAL;
   EXPECT_EQ(Apply(Ports(2)), "0 applied, 0 22, 1 22");
@@ -297,7 +297,7 @@ TEST_F(IpsetSocketTest, AsksAnewWhatAModuleIsThatWentAway) {
                        "05 00 01 00 06 00 00 00"));
 }
 
-TEST_F(IpsetSocketTest, AListingAsksAnewToo) {
+TEST_F(IpsetSocketTest, AListingNegotiatesAgainToo) {
   int refusals = 0;
   kernel.on_send = [&](int fd, const Bytes& sent) {
     const nlmsghdr request = HeadersOf(sent)[0];
@@ -317,19 +317,19 @@ TEST_F(IpsetSocketTest, AListingAsksAnewToo) {
   EXPECT_EQ(socket->ListEntries("A").error().code, EPROTONOSUPPORT);
 }
 
-TEST_F(IpsetSocketTest, ALostAnswerIsAskedForAgain) {
+TEST_F(IpsetSocketTest, AfterALostReplyEntriesAreSentAgain) {
   lost = {1};
   EXPECT_EQ(Apply(Ports(3)), "3 applied");
   EXPECT_EQ(added, (std::vector<uint16_t>{1, 2, 3}));
 }
 
-TEST_F(IpsetSocketTest, AnAnswerThatIsLostTwiceIsUnknown) {
+TEST_F(IpsetSocketTest, AReplyThatIsLostTwiceIsUnknown) {
   lost = {1, 3};
   const std::string code = std::to_string(ENOBUFS) + '?';
   EXPECT_EQ(Apply(Ports(2)), "0 applied, 0 " + code + ", 1 " + code) << "of one send, which is not known";
 }
 
-TEST_F(IpsetSocketTest, WhatFollowsEntriesWaitsForThem) {
+TEST_F(IpsetSocketTest, OperationsAfterEntriesWaitForThem) {
   Records records = Ports(2);
   records.Add(Op::kSwapSets, 0, 1);
   records.AddEntry(Op::kDeleteEntry, 0, MakeEntry(0, 3));
@@ -339,7 +339,7 @@ TEST_F(IpsetSocketTest, WhatFollowsEntriesWaitsForThem) {
   EXPECT_EQ(sends, (std::vector<std::string>{"pack1 ", "one1 swap pack1 pack1 "}));
 }
 
-TEST_F(IpsetSocketTest, AnswersFitTheQueue) {
+TEST_F(IpsetSocketTest, RepliesFitTheQueue) {
   kernel.can_force_buffers = false;
   Open();
   EXPECT_EQ(Apply(Ports(10000)), "10000 applied");
@@ -350,7 +350,7 @@ TEST_F(IpsetSocketTest, AnswersFitTheQueue) {
   EXPECT_TRUE(Apply(records).ends_with(std::to_string(EMSGSIZE))) << "no room for anything";
 }
 
-TEST_F(IpsetSocketTest, ListsAndForgetsWhatAnInterruptedDumpSaid) {
+TEST_F(IpsetSocketTest, ListsAndDiscardsAnInterruptedDump) {
   bool is_first = true;
   kernel.on_send = [&](int fd, const Bytes& sent) {
     const nlmsghdr request = HeadersOf(sent)[0];

@@ -38,7 +38,7 @@ TEST(DecodeService, ReadsSettingsAndCounters) {
   ASSERT_TRUE(entry);
   const VirtualServerRecord& server = entry->record;
   const uint8_t address[16] = {10, 96, 0, 10};
-  EXPECT_EQ(memcmp(server.address, address, 16), 0) << "bytes behind an IPv4 address are not part of it";
+  EXPECT_EQ(memcmp(server.address, address, 16), 0) << "only the first four bytes are the IPv4 address";
   EXPECT_STREQ(server.scheduler, "rr");
   EXPECT_EQ(server.protocol, IPPROTO_UDP);
   EXPECT_EQ(server.port, 53);
@@ -127,7 +127,7 @@ TEST(DecodeDestination, EveryPrefixOfAMessageIsSafe) {
   }
 }
 
-TEST(DecodeDestination, WithoutFamilyItIsThatOfTheService) {
+TEST(DecodeDestination, WithoutFamilyItHasTheFamilyOfTheService) {
   const auto bytes = FromHex("05 01 00 00 14 00 02 00 08 00 01 00 0a f4 01 05 06 00 02 00 1f 90 00 00");
   const auto entry = DecodeDestination(bytes, AF_INET);
   ASSERT_TRUE(entry);
@@ -135,7 +135,7 @@ TEST(DecodeDestination, WithoutFamilyItIsThatOfTheService) {
   EXPECT_FALSE(DecodeDestination(bytes, AF_INET6)) << "four bytes are no IPv6 address";
 }
 
-TEST(DecodeFamilyId, WantsAnId) {
+TEST(DecodeFamilyId, RequiresAnId) {
   EXPECT_EQ(DecodeFamilyId(FromHex("01 02 00 00 06 00 01 00 1c 00 00 00")), 0x1c);
   EXPECT_FALSE(DecodeFamilyId(FromHex("01 02 00 00")));
   EXPECT_FALSE(DecodeFamilyId(FromHex("01 02 00")));

@@ -1,4 +1,4 @@
-// The IPVS socket on the kernel itself: needs root, IP_VS and a network namespace without virtual servers, as
+// The IPVS socket on the real kernel: needs root, IP_VS and a network namespace without virtual servers, as
 // in the guest. Ends at once, with status 77, on a kernel without IP_VS.
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -15,7 +15,7 @@ constexpr int kUnusableKernel = 77;
 
 class IpvsKernel : public testing::Test {
  protected:
-  /// The tests remove their virtual servers, so only a namespace that has none will do.
+  /// The tests remove all virtual servers, so the namespace must not have any.
   static void SetUpTestSuite() {
     auto socket = IpvsSocket::Open();
     ASSERT_TRUE(socket.ok());

@@ -102,7 +102,7 @@ TEST_F(OptionReaderTest, ReadsServices) {
   EXPECT_EQ(entry.counters.in_bytes, uint64_t{1} << 40);
 }
 
-TEST_F(OptionReaderTest, EmptyTableIsNoError) {
+TEST_F(OptionReaderTest, AnEmptyTableIsNotAnError) {
   auto services = reader.ReadServices();
   ASSERT_TRUE(services.ok());
   EXPECT_TRUE(services.value().empty());
@@ -158,7 +158,7 @@ TEST_F(OptionReaderTest, ServiceThatGrewIsReadAgain) {
   EXPECT_EQ(reals.size(), 200U);
 }
 
-TEST_F(OptionReaderTest, GivesTheErrno) {
+TEST_F(OptionReaderTest, ReturnsTheErrno) {
   table.error = ESRCH;
   std::vector<RealEntry> reals;
   const auto status = reader.ReadRealServers({WebServer(), {}, 1}, true, reals);

@@ -17,7 +17,7 @@
 namespace viaduct::ipvs {
 namespace {
 
-/// The generic netlink side of a kernel with an IPVS module that can come and go.
+/// The generic netlink side of a kernel with an IPVS module that can be loaded and unloaded.
 class IpvsSocketTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -174,7 +174,7 @@ Bytes NetlinkMark(uint8_t family, uint8_t mark) {
   return {IPVS_CMD_NEW_SERVICE, 1, 0, 0, 20, 0, 1, 0, 6, 0, 1, 0, family, 0, 0, 0, 8, 0, 5, 0, mark, 0, 0, 0};
 }
 
-TEST_F(IpvsSocketTest, ForgetsMalformedEntriesOfInterruptedDumps) {
+TEST_F(IpvsSocketTest, DiscardsMalformedEntriesOfInterruptedDumps) {
   services = {NetlinkMark(AF_INET, 7)};
   reals = {NetlinkReal(5, IP_VS_CONN_F_MASQ)};
   is_interrupted = {{IPVS_CMD_GET_SERVICE, true}, {IPVS_CMD_GET_DEST, true}};
@@ -192,7 +192,7 @@ TEST_F(IpvsSocketTest, LooksTheFamilyUpOnce) {
   EXPECT_EQ(lookups, 1);
 }
 
-TEST_F(IpvsSocketTest, WithoutModuleNothingIsSentUntilItAppears) {
+TEST_F(IpvsSocketTest, WithoutModuleNothingIsSentUntilItIsLoaded) {
   family_id = 0;
   auto outcome = AddTwoServers();
   ASSERT_FALSE(outcome.ok());
@@ -214,7 +214,7 @@ TEST_F(IpvsSocketTest, BatchIsSentAgainWhenTheModuleWasReloaded) {
   EXPECT_EQ(lookups, 2);
 }
 
-TEST_F(IpvsSocketTest, NotFoundIsAnAnswerWhenTheFamilyIsStillThere) {
+TEST_F(IpvsSocketTest, NotFoundIsAResultWhileTheFamilyExists) {
   command_error = ENOENT;
   auto outcome = AddTwoServers();
   ASSERT_TRUE(outcome.ok());
@@ -223,7 +223,7 @@ TEST_F(IpvsSocketTest, NotFoundIsAnAnswerWhenTheFamilyIsStillThere) {
   EXPECT_EQ(commands.size(), 2U) << "sent once";
 }
 
-TEST_F(IpvsSocketTest, ModuleThatWentAwayFailsTheBatch) {
+TEST_F(IpvsSocketTest, AnUnloadedModuleFailsTheBatch) {
   ASSERT_TRUE(AddTwoServers().ok());
   family_id = 0;
   auto outcome = AddTwoServers();
@@ -253,7 +253,7 @@ TEST_F(IpvsSocketTest, DumpsIpv4BySocketOptionsSorted) {
   EXPECT_TRUE(commands.empty()) << "no netlink dump was needed";
 }
 
-TEST_F(IpvsSocketTest, CountersOnlyWhenAsked) {
+TEST_F(IpvsSocketTest, CountersOnlyWhenRequested) {
   AddService(80, 1);
   AddDest(1, 1);
   auto table = socket->Dump(AF_INET, false);
@@ -272,7 +272,7 @@ TEST_F(IpvsSocketTest, TunnelsAreReadByNetlink) {
   EXPECT_EQ(table.value().real_servers.size(), 1U);
 }
 
-TEST_F(IpvsSocketTest, RealServersThatTheOptionsHideAreReadByNetlink) {
+TEST_F(IpvsSocketTest, RealServersMissingInTheOptionsAreReadByNetlink) {
   AddService(80, 2);
   AddDest(1, 8080);
   reals = {NetlinkReal(2, 0), NetlinkReal(1, 0), NetlinkReal(2, 0)};
@@ -301,7 +301,7 @@ TEST_F(IpvsSocketTest, DumpsIpv6ByNetlinkWithoutTheOtherFamily) {
   EXPECT_EQ(commands, (std::vector<uint8_t>{IPVS_CMD_GET_SERVICE, IPVS_CMD_GET_DEST}));
 }
 
-TEST_F(IpvsSocketTest, ReadsSingleServersInTheirOrderWithoutThoseThatAreGone) {
+TEST_F(IpvsSocketTest, ReadsSingleServersInOrderWithoutAbsentOnes) {
   AddService(80, 1);
   AddService(443, 1);
   AddDest(1, 8080);
@@ -323,7 +323,7 @@ TEST_F(IpvsSocketTest, ReadsSingleServersInTheirOrderWithoutThoseThatAreGone) {
   EXPECT_EQ(commands, (std::vector<uint8_t>{IPVS_CMD_GET_SERVICE, IPVS_CMD_GET_DEST}));
 }
 
-TEST_F(IpvsSocketTest, ReadOfSingleServersSaysWhyItFailed) {
+TEST_F(IpvsSocketTest, AFailedReadOfSingleServersHasTheReason) {
   const VirtualServerRecord keys[] = {SixServer()};
   services = {Bytes{1, 1, 0, 0, 4, 0, 1, 0}};
   auto malformed = socket->Read(keys, false);
@@ -361,7 +361,7 @@ TEST_F(IpvsSocketTest, InfoAndTimeouts) {
   EXPECT_EQ(refused.error().operation, "set timeouts");
 }
 
-TEST_F(IpvsSocketTest, OptionsOfAnUnloadedModuleReadAsNoFamily) {
+TEST_F(IpvsSocketTest, OptionsOfAnUnloadedModuleReportAMissingFamily) {
   ASSERT_TRUE(AddTwoServers().ok());
   option_error = ENOPROTOOPT;
   family_id = 0;

@@ -1,4 +1,4 @@
-// When a watch wakes whoever waits. The kernel has tables that are counted, and no IPVS and no sets.
+// Changes that end the wait of a watch. The kernel has counted tables, no IPVS and no sets.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -25,7 +25,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-/// Time passes while somebody waits.
+/// Waiting advances the time.
 class CountedTables : public SocketCalls {
  public:
   uint32_t entries = 4;
@@ -81,7 +81,7 @@ class LookWatchTest : public testing::Test {
     EXPECT_TRUE(watch.ok());
     return std::move(watch.value());
   }
-  /// How long it waited, in seconds, and what it found.
+  /// Seconds waited, and the result.
   std::pair<double, Finding> Next(LookWatch& watch, milliseconds longest = seconds(5)) {
     const auto start = kernel.now;
     const auto found = watch.Next({}, longest);
@@ -89,7 +89,7 @@ class LookWatchTest : public testing::Test {
     return {std::chrono::duration<double>(kernel.now - start).count(),
             found.ok() ? found.value() : Finding{}};
   }
-  /// What a tool does, which makes the file where it is missing.
+  /// The calls of a tool, which creates an absent file.
   void UseLock() const { const Fd file(open(lock_path.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC, 0600)); }
 
   CountedTables kernel;
@@ -104,7 +104,7 @@ constexpr Finding kNothing;
 constexpr Finding kOther{.is_other = true, .is_unlocked = false};
 constexpr Finding kUnlocked{.is_other = false, .is_unlocked = true};
 
-TEST_F(LookWatchTest, LooksOnceASecondAndWakesNobodyWhileAllIsTheSame) {
+TEST_F(LookWatchTest, LooksOnceASecondAndReturnsOnlyForAChange) {
   LookWatch watch = Open();
   EXPECT_EQ(Next(watch), Answer(5, kNothing));
   EXPECT_EQ(kernel.looks, 6) << "the first at once";
@@ -112,21 +112,21 @@ TEST_F(LookWatchTest, LooksOnceASecondAndWakesNobodyWhileAllIsTheSame) {
   EXPECT_EQ(kernel.looks, 11);
 }
 
-TEST_F(LookWatchTest, TellsWithTheLookThatSeesIt) {
+TEST_F(LookWatchTest, ReportsAChangeWithTheNextLook) {
   LookWatch watch = Open();
   kernel.on_look = [this] { kernel.entries += kernel.looks == 3 ? 1 : 0; };
   EXPECT_EQ(Next(watch), Answer(2, kOther));
-  EXPECT_EQ(Next(watch), Answer(5, kNothing)) << "what was told once";
+  EXPECT_EQ(Next(watch), Answer(5, kNothing)) << "reported once";
 }
 
-TEST_F(LookWatchTest, TellsWhatHappenedBetweenTwoCalls) {
+TEST_F(LookWatchTest, ReportsChangesBetweenTwoCalls) {
   LookWatch watch = Open();
   EXPECT_EQ(Next(watch, milliseconds(500)), Answer(0.5, kNothing));
   kernel.entries++;
   EXPECT_EQ(Next(watch), Answer(0.5, kOther));
 }
 
-TEST_F(LookWatchTest, OfTablesAloneAsksForNoOther) {
+TEST_F(LookWatchTest, WithoutSetsReadsOnlyTheTables) {
   LookWatch watch = Open(std::nullopt);
   kernel.on_look = [this] { kernel.entries += kernel.looks == 3 ? 1 : 0; };
   EXPECT_EQ(Next(watch), Answer(2, kOther));
@@ -135,7 +135,7 @@ TEST_F(LookWatchTest, OfTablesAloneAsksForNoOther) {
 }
 
 // Issue 18, C8: the tables have the same sizes, and yet may have other rules.
-TEST_F(LookWatchTest, TellsWithTheNextLookThatAnotherProgramLetGoOfTheLock) {
+TEST_F(LookWatchTest, ReportsWithTheNextLookThatAnotherProgramReleasedTheLock) {
   for (const std::optional<WatchedSets>& sets : {std::optional<WatchedSets>(), {WatchedSets{"KUBE-", 500}}}) {
     LookWatch watch = Open(sets);
     EXPECT_EQ(Next(watch), Answer(5, kNothing));
@@ -149,7 +149,7 @@ TEST_F(LookWatchTest, TellsWithTheNextLookThatAnotherProgramLetGoOfTheLock) {
   }
 }
 
-TEST_F(LookWatchTest, KnowsOurOwnTakesOfTheLock) {
+TEST_F(LookWatchTest, IgnoresOurOwnUseOfTheLock) {
   xtables::XtablesLock lock(lock_path);
   const std::atomic<bool> is_hurried = false;
   LookWatch watch = Open();
@@ -159,7 +159,7 @@ TEST_F(LookWatchTest, KnowsOurOwnTakesOfTheLock) {
   }
 }
 
-TEST_F(LookWatchTest, TellsOfALockFileThatIsMadeOrReplaced) {
+TEST_F(LookWatchTest, ReportsACreatedOrReplacedLockFile) {
   std::filesystem::remove(lock_path);
   LookWatch watch = Open();
   EXPECT_EQ(Next(watch), Answer(5, kNothing)) << "there is no file";
@@ -176,16 +176,16 @@ TEST_F(LookWatchTest, TellsOfALockFileThatIsMadeOrReplaced) {
   EXPECT_EQ(Next(watch), Answer(1, kUnlocked)) << "used";
 }
 
-TEST_F(LookWatchTest, DoesWithoutTheLockWhileTheProcessHasNoFiles) {
+TEST_F(LookWatchTest, WorksWithoutTheLockWhileTheProcessHasNoFreeFiles) {
   rlimit former{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &former), 0);
-  // Opening fails; what is open stays.
+  // Opening fails; open files stay.
   const rlimit none{0, former.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
   LockEvents events(lock_path);
   EXPECT_FALSE(events.Take());
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &former), 0);
-  EXPECT_TRUE(events.Take()) << "what happened meanwhile is not known";
+  EXPECT_TRUE(events.Take()) << "changes in the meantime are unknown";
   EXPECT_FALSE(events.Take());
 }
 

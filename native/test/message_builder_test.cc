@@ -52,7 +52,7 @@ TEST(MessageBuilder, OverflowRollsBackOnlyTheOpenMessage) {
   EXPECT_EQ(builder.size(), 40U);
 }
 
-TEST(MessageBuilder, HeaderThatDoesNotFitGoesNowhere) {
+TEST(MessageBuilder, AHeaderThatDoesNotFitIsDiscarded) {
   std::vector<uint8_t> buffer(16);
   MessageBuilder builder(buffer);
   builder.BeginMessage<FamilyHeader>(0x20, 0, 1)->value = 0xffffffff;

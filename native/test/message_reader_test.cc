@@ -46,7 +46,7 @@ TEST(DecodeError, SkipsTheEchoedPayload) {
   EXPECT_TRUE(HasBytes(report->request, "08 00 01 00")) << "behind its header";
 }
 
-TEST(DecodeError, BrokenAttributesCostOnlyTheText) {
+TEST(DecodeError, MalformedAttributesLoseOnlyTheText) {
   const auto report = Decode(R"(
     28 00 00 00  02 00  00 03
     01 00 00 00  00 00 00 00
@@ -59,7 +59,7 @@ TEST(DecodeError, BrokenAttributesCostOnlyTheText) {
   EXPECT_EQ(report->text, "");
 }
 
-TEST(DecodeError, EchoedLengthBeyondTheMessageCostsOnlyTheText) {
+TEST(DecodeError, AnEchoedLengthBeyondTheMessageLosesOnlyTheText) {
   const auto report = Decode(R"(
     24 00 00 00  02 00  00 02
     01 00 00 00  00 00 00 00
@@ -75,7 +75,7 @@ TEST(DecodeError, NeedsTheFixedPart) {
   EXPECT_FALSE(Decode("14 00 00 00 02 00 00 00 01 00 00 00 00 00 00 00 ff ff ff ff"));
 }
 
-TEST(DecodeError, ErrnoThatIsNotOneIsAProtocolError) {
+TEST(DecodeError, AnInvalidErrnoIsAProtocolError) {
   const auto positive = Decode(R"(24 00 00 00 02 00 00 01 01 00 00 00 00 00 00 00
     05 00 00 00  14 00 00 00 18 00 05 00 01 00 00 00 00 00 00 00)");
   ASSERT_TRUE(positive);

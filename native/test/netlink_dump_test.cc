@@ -33,7 +33,7 @@ class NetlinkDump : public testing::Test {
         });
   }
 
-  /// Answers the dump of that sequence: entries 1 and 2 in one datagram, 3 and DONE in the next.
+  /// Answers the dump with this sequence: entries 1 and 2 in one datagram, 3 and DONE in the next.
   void AnswerWhole(int fd, uint32_t sequence, uint16_t flags = 0) {
     const uint16_t multi = NLM_F_MULTI | flags;
     kernel.queue(fd).push_back({Concatenate(

@@ -40,7 +40,7 @@ TEST(NetlinkSocketOpen, SetsOptions) {
     EXPECT_TRUE(kernel.has_option(SOL_NETLINK, option)) << option;
 }
 
-TEST(NetlinkSocketOpen, LeavesStrictCheckingAloneUnlessAsked) {
+TEST(NetlinkSocketOpen, SetsStrictCheckingOnlyIfRequested) {
   ScriptedKernel kernel;
   ASSERT_TRUE(NetlinkSocket::Open(With(kernel)).ok());
   EXPECT_FALSE(kernel.has_option(SOL_NETLINK, NETLINK_GET_STRICT_CHK));
@@ -87,7 +87,7 @@ TEST(NetlinkSocketSequence, IsNeverZeroAndNeverWrapsInsideARun) {
   EXPECT_EQ(socket.value().TakeSequence(100), 1U);
 }
 
-TEST(NetlinkSocketRequest, HandsOverTheReplyAndEndsAtTheAcknowledgement) {
+TEST(NetlinkSocketRequest, PassesTheReplyOnAndEndsAtTheAcknowledgement) {
   ScriptedKernel kernel;
   kernel.on_send = [&](int fd, const Bytes& sent) {
     const nlmsghdr header = HeadersOf(sent)[0];
@@ -103,7 +103,7 @@ TEST(NetlinkSocketRequest, HandsOverTheReplyAndEndsAtTheAcknowledgement) {
   EXPECT_EQ(replies.payloads, std::vector<Bytes>{{9}});
 }
 
-TEST(NetlinkSocketRequest, GivesTheKernelsWords) {
+TEST(NetlinkSocketRequest, ReturnsTheTextOfTheKernel) {
   ScriptedKernel kernel;
   kernel.on_send = [&](int fd, const Bytes& sent) {
     kernel.queue(fd).push_back({MakeError(HeadersOf(sent)[0].nlmsg_seq, EINVAL, "Invalid prefix")});
@@ -118,7 +118,7 @@ TEST(NetlinkSocketRequest, GivesTheKernelsWords) {
   EXPECT_EQ(status.error().text, "Invalid prefix");
 }
 
-TEST(NetlinkSocketRequest, IgnoresOtherSendersAndLateAnswers) {
+TEST(NetlinkSocketRequest, IgnoresOtherSendersAndLateReplies) {
   ScriptedKernel kernel;
   kernel.on_send = [&](int fd, const Bytes& sent) {
     const uint32_t sequence = HeadersOf(sent)[0].nlmsg_seq;

@@ -91,7 +91,7 @@ TEST_F(Transact, BoundsTheBytesOfASend) {
   for (const Bytes& sent : kernel.sent()) EXPECT_LE(sent.size(), 256U << 10);
 }
 
-TEST_F(Transact, OverrunLeavesOnlyTheUnansweredUnknown) {
+TEST_F(Transact, AfterAnOverrunOnlyRecordsWithoutReplyAreUnknown) {
   loses_answers = true;
   refused = {{1, EEXIST}, {2, EEXIST}};
   const BatchOutcome outcome = Send(5);
@@ -104,7 +104,7 @@ TEST_F(Transact, OverrunLeavesOnlyTheUnansweredUnknown) {
   }
 }
 
-TEST_F(Transact, OverrunOfOneSendSaysNothingAboutTheNext) {
+TEST_F(Transact, AnOverrunOfOneSendDoesNotAffectTheNext) {
   kernel.can_force_buffers = false;
   loses_answers = true;
   NetlinkSocket socket = Open();
@@ -120,7 +120,7 @@ TEST_F(Transact, OverrunOfOneSendSaysNothingAboutTheNext) {
   EXPECT_EQ(outcome.failures.size(), per_send);
 }
 
-TEST_F(Transact, TruncatedAnswerIsUnknown) {
+TEST_F(Transact, ATruncatedReplyIsUnknown) {
   auto answer = kernel.on_send;
   kernel.on_send = [&](int fd, const Bytes& sent) {
     kernel.queue(fd).push_back({MakeError(1, EEXIST), 0, 0, true});
@@ -132,7 +132,7 @@ TEST_F(Transact, TruncatedAnswerIsUnknown) {
   EXPECT_EQ(outcome.failures[0].code, EMSGSIZE);
 }
 
-TEST_F(Transact, ForgedAndRepeatedAnswersCountOnce) {
+TEST_F(Transact, ForgedAndRepeatedRepliesCountOnce) {
   auto answer = kernel.on_send;
   kernel.on_send = [&](int fd, const Bytes& sent) {
     Datagram forged{MakeError(HeadersOf(sent)[1].nlmsg_seq, EPERM)};
@@ -163,7 +163,7 @@ TEST_F(Transact, SplitsASendThatTheKernelHasNoRoomFor) {
   EXPECT_TRUE(std::is_sorted(seen.begin(), seen.end()));
 }
 
-TEST_F(Transact, RefusedSendIsKnownToHaveAppliedNothing) {
+TEST_F(Transact, ARefusedSendAppliesNothing) {
   kernel.on_send = [](int, const Bytes&) { return EPERM; };
   const BatchOutcome outcome = Send(3);
   EXPECT_EQ(outcome.applied, 0U);

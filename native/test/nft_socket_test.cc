@@ -31,7 +31,7 @@ TEST(DecodeChainName, ReadsTableAndName) {
   EXPECT_EQ(name->chain, "KUBE-SERVICES");
 }
 
-TEST(DecodeChainName, RefusesWhatIsNotWhole) {
+TEST(DecodeChainName, RefusesIncompleteMessages) {
   EXPECT_FALSE(DecodeChainName(FromHex("02 00 00"))) << "short header";
   EXPECT_FALSE(DecodeChainName(FromHex("02 00 00 00 08 00 01 00 6e 61 74 00"))) << "no name";
   EXPECT_FALSE(DecodeChainName(FromHex("02 00 00 00 05 00 01 00 00 00 00 00 06 00 03 00 4b 00 00 00")))
@@ -46,7 +46,7 @@ class NftSocketTest : public testing::Test {
   std::optional<NftSocket> socket;
 };
 
-TEST_F(NftSocketTest, ListsNamesAndForgetsThoseOfAnInterruptedDump) {
+TEST_F(NftSocketTest, ListsNamesAndDiscardsThoseOfAnInterruptedDump) {
   bool is_first = true;
   kernel.on_send = [&](int fd, const Bytes& sent) {
     EXPECT_TRUE(HasBytes(std::span(sent).first(6), "14 00 00 00 04 0a")) << "NFT_MSG_GETCHAIN";
@@ -77,7 +77,7 @@ TEST_F(NftSocketTest, NamesTheOperationThatFailed) {
   EXPECT_EQ(names.error().operation, "dump nf_tables chains");
 }
 
-TEST_F(NftSocketTest, AMalformedAnswerIsAnError) {
+TEST_F(NftSocketTest, AMalformedReplyIsAnError) {
   kernel.on_send = [&](int fd, const Bytes& sent) {
     const uint32_t sequence = HeadersOf(sent)[0].nlmsg_seq;
     kernel.queue(fd).push_back(
@@ -139,13 +139,13 @@ TEST_F(NftSocketTest, ALostAnswerIsNoSuccess) {
   EXPECT_EQ(socket->DeleteTable(AF_INET, "kube-proxy").error().code, ENOBUFS);
 }
 
-TEST_F(NftSocketTest, ANameThatIsTooLongIsNoTable) {
+TEST_F(NftSocketTest, ATooLongNameIsRefused) {
   kernel.on_send = [](int, const Bytes&) { return 0; };
   EXPECT_TRUE(socket->DeleteTable(AF_INET, std::string(NFT_NAME_MAXLEN - 1, 'x')).ok());
   EXPECT_EQ(socket->DeleteTable(AF_INET, std::string(NFT_NAME_MAXLEN, 'x')).error().code, ENAMETOOLONG);
 }
 
-TEST_F(NftSocketTest, AsksForWhatIsInTheModuleByBothWays) {
+TEST_F(NftSocketTest, LoadsTheModuleByBothRequests) {
   std::vector<Bytes> requests;
   kernel.on_send = [&](int fd, const Bytes& sent) {
     requests.push_back(sent);
@@ -175,7 +175,7 @@ TEST_F(NftSocketTest, AsksForWhatIsInTheModuleByBothWays) {
   )"));
 }
 
-TEST_F(NftSocketTest, AKernelWithoutTheCompatibilityLayerSaysSo) {
+TEST_F(NftSocketTest, ReportsAKernelWithoutTheCompatibilityLayer) {
   kernel.on_send = [&](int fd, const Bytes& sent) {
     kernel.queue(fd).push_back({MakeError(HeadersOf(sent)[0].nlmsg_seq, EINVAL)});
     return 0;

@@ -37,7 +37,7 @@ TEST(DecodeRoute, DefaultRouteHasNoDestination) {
   EXPECT_TRUE(DecodeRoute(FromHex("02 00 00 00 fe 02 00 01 00 00 00 00")));
 }
 
-TEST(DecodeRoute, RefusesWhatIsNotWhole) {
+TEST(DecodeRoute, RefusesIncompleteMessages) {
   EXPECT_FALSE(DecodeRoute(FromHex("02 20 00 00 ff ad fe 02 00 00 00 00"))) << "no destination";
   EXPECT_FALSE(DecodeRoute(FromHex("0a 80 00 00 ff ad fe 02 00 00 00 00 08 00 01 00 01 02 03 04")))
       << "IPv4 address in an IPv6 route";
@@ -83,22 +83,22 @@ TEST(DecodeLink, ReadsNameAndKind) {
   EXPECT_EQ(link->flags & IFF_UP, 0U);
 }
 
-TEST(DecodeLink, RefusesWhatIsNotWhole) {
+TEST(DecodeLink, RefusesIncompleteMessages) {
   EXPECT_FALSE(DecodeLink(FromHex("00 00 01 00 05 00 00 00 00 00 00 00 00 00 00 00"))) << "no name";
   EXPECT_FALSE(DecodeLink(FromHex("00 00 01 00 00 00 00 00 00 00 00 00 00 00 00 00 06 00 03 00 6c 6f 00 00")))
       << "no index";
 }
 
-TEST(DecodeEvent, TellsLinksAndAddressesApart) {
+TEST(DecodeEvent, DistinguishesLinksAndAddresses) {
   const auto link = DecodeEvent(RTM_DELLINK, FromHex(kLink));
   ASSERT_TRUE(link);
-  EXPECT_EQ(link->kind, 1);
+  EXPECT_EQ(link->kind, EventKind::kLink);
   EXPECT_EQ(link->op, Op::kRemove);
   EXPECT_STREQ(link->name, "kube-ipvs0");
 
   const auto address = DecodeEvent(RTM_NEWADDR, FromHex("02 20 80 00 03 00 00 00 08 00 02 00 0a 00 00 01"));
   ASSERT_TRUE(address);
-  EXPECT_EQ(address->kind, 2);
+  EXPECT_EQ(address->kind, EventKind::kAddress);
   EXPECT_EQ(address->op, Op::kAdd);
   EXPECT_EQ(address->family, AF_INET);
   EXPECT_EQ(address->prefix_length, 32);

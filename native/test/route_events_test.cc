@@ -26,7 +26,7 @@ class RouteEventsTest : public testing::Test {
   int fd = -1;
 };
 
-TEST_F(RouteEventsTest, CollectsWhatIsThere) {
+TEST_F(RouteEventsTest, CollectsQueuedEvents) {
   kernel.queue(fd).push_back({MakeMessage(RTM_NEWLINK, 0, 0, kLink)});
   kernel.queue(fd).push_back({MakeMessage(RTM_DELLINK, 0, 77, kLink)});
   auto result = events->Next();
@@ -42,8 +42,8 @@ TEST_F(RouteEventsTest, OverrunIsAnEventAndTheRestFollows) {
   auto result = events->Next();
   ASSERT_TRUE(result.ok());
   ASSERT_EQ(result.value().size(), 2U);
-  EXPECT_EQ(result.value()[0].kind, 3);
-  EXPECT_EQ(result.value()[1].kind, 1);
+  EXPECT_EQ(result.value()[0].kind, EventKind::kOverrun);
+  EXPECT_EQ(result.value()[1].kind, EventKind::kLink);
 }
 
 TEST_F(RouteEventsTest, IgnoresForgedAndMalformedMessages) {
@@ -58,7 +58,7 @@ TEST_F(RouteEventsTest, IgnoresForgedAndMalformedMessages) {
   EXPECT_EQ(result.value()[0].op, Op::kRemove);
 }
 
-TEST_F(RouteEventsTest, ABridgePortThatGoesIsNoInterfaceThatGoes) {
+TEST_F(RouteEventsTest, TheRemovalOfABridgePortDoesNotRemoveAnInterface) {
   Bytes port = kLink;
   port[0] = AF_BRIDGE;
   kernel.queue(fd).push_back({MakeMessage(RTM_DELLINK, 0, 0, port)});
@@ -77,7 +77,7 @@ TEST_F(RouteEventsTest, ReportsABrokenSocket) {
 }
 
 TEST_F(RouteEventsTest, WakeBeforeNextIsRemembered) {
-  // The scripted poll knows nothing of eventfds: use the real one on an idle socket.
+  // The scripted poll does not support eventfds: use the real one on an idle socket.
   auto real = RouteEvents::Open();
   ASSERT_TRUE(real.ok());
   real.value().Wake();

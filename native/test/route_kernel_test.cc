@@ -1,4 +1,4 @@
-// Links, addresses, routes and events on the kernel itself. Run under `unshare -n` as root: it refuses to
+// Links, addresses, routes and events on the real kernel. Run under `unshare -n` as root: it refuses to
 // touch a namespace that holds more than a loopback device that is down.
 #include <gtest/gtest.h>
 #include <linux/if_addr.h>
@@ -119,7 +119,7 @@ TEST_P(RouteKernel, RoutesAreAddedDumpedAndRemoved) {
   EXPECT_TRUE(OwnRoutes(GetParam()).empty());
 }
 
-TEST_P(RouteKernel, RemovingSparesTheRoutesOfOthers) {
+TEST_P(RouteKernel, RemovingKeepsForeignRoutes) {
   RouteRecord foreign = LocalRoute(Op::kAdd, GetParam(), 7);
   foreign.protocol = RTPROT_STATIC;
   EXPECT_EQ(Apply(std::vector{foreign}).applied, 1U);
@@ -208,7 +208,7 @@ TEST_F(LinkKernel, LoopbackIsListedAndUp) {
   EXPECT_NE(loopback->flags & IFF_UP, 0U);
 }
 
-TEST_F(LinkKernel, UnknownInterfaceIsNoDevice) {
+TEST_F(LinkKernel, AnUnknownInterfaceIsNoDevice) {
   EXPECT_EQ(socket->SetUp(4711).error().code, ENODEV);
   EXPECT_EQ(socket->RemoveLink(4711).error().code, ENODEV);
   EXPECT_EQ(socket->SetUp(4711).error().operation, "set interface up");
@@ -227,7 +227,7 @@ TEST_F(LinkKernel, DummyIsCreatedOrTheKernelLacksIt) {
   EXPECT_TRUE(socket->RemoveLink(index.value()).ok());
 }
 
-TEST_F(LinkKernel, NameThatIsTooLongIsRefused) {
+TEST_F(LinkKernel, ATooLongNameIsRefused) {
   EXPECT_FALSE(socket->AddDummy("sixteen-letters0").ok());
   EXPECT_EQ(socket->AddDummy(std::string(300, 'x')).error().code, ENAMETOOLONG);
 }
@@ -243,7 +243,7 @@ TEST_F(LinkKernel, ChangesOfAddressesAreReported) {
     auto next = events.value().Next();
     ASSERT_TRUE(next.ok());
     std::copy_if(next.value().begin(), next.value().end(), std::back_inserter(seen),
-                 [](const EventRecord& event) { return event.kind == 2; });
+                 [](const EventRecord& event) { return event.kind == EventKind::kAddress; });
   }
   EXPECT_EQ(seen[0].op, Op::kAdd);
   EXPECT_EQ(seen[1].op, Op::kRemove);

@@ -19,7 +19,7 @@ class RouteSocketTest : public testing::Test {
   std::optional<RouteSocket> socket;
 };
 
-TEST_F(RouteSocketTest, ForgetsAMalformedEntryOfAnInterruptedDump) {
+TEST_F(RouteSocketTest, DiscardsAMalformedEntryOfAnInterruptedDump) {
   bool is_first = true;
   kernel.on_send = [&](int fd, const Bytes& sent) {
     const uint32_t sequence = HeadersOf(sent)[0].nlmsg_seq;
@@ -35,7 +35,7 @@ TEST_F(RouteSocketTest, ForgetsAMalformedEntryOfAnInterruptedDump) {
   EXPECT_EQ(links.value().size(), 1U);
 }
 
-TEST_F(RouteSocketTest, TellsAFailedCreationFromAFailedLookup) {
+TEST_F(RouteSocketTest, DistinguishesAFailedCreationFromAFailedLookup) {
   struct Row {
     uint16_t refused;
     const char* operation;

@@ -40,7 +40,7 @@ int ScriptedKernel::SetOption(int, int level, int name, std::span<const uint8_t>
   const bool is_forced = name == SO_SNDBUFFORCE || name == SO_RCVBUFFORCE;
   if (is_forced && !can_force_buffers) return Fail(EPERM);
   const bool is_send = name == SO_SNDBUFFORCE || name == SO_SNDBUF;
-  // The kernel doubles what was asked for.
+  // The kernel doubles the requested size.
   buffers_[is_send ? SO_SNDBUF : SO_RCVBUF] = is_forced ? 2 * wanted : unforced_buffer;
   return 0;
 }

@@ -18,7 +18,7 @@ namespace viaduct {
 
 using Bytes = std::vector<uint8_t>;
 
-/// What recvmsg() gives next: a datagram, or an errno.
+/// The next result of recvmsg(): a datagram or an errno.
 struct Datagram {
   Bytes bytes = {};
   int error = 0;
@@ -26,8 +26,8 @@ struct Datagram {
   bool is_truncated = false;
 };
 
-/// A kernel that answers by script. Time stands still but for poll(), which uses up its time-out at once when
-/// there is nothing to read.
+/// A kernel with scripted replies. Only poll() advances the time: by its time-out if there is nothing to
+/// read.
 class ScriptedKernel : public SocketCalls {
  public:
   /// Called for each sendmsg, synchronously as in the kernel; returns 0, or the errno of a refused send.
@@ -48,7 +48,7 @@ class ScriptedKernel : public SocketCalls {
   bool has_option(int level, int name) const { return options_.contains({level, name}); }
   std::chrono::nanoseconds elapsed() const { return now_; }
   void Pass(std::chrono::milliseconds time) { now_ += time; }
-  /// errnos that the next receives return first, whatever is queued.
+  /// errnos that the next receives return before the queue.
   std::deque<int> receive_errors;
   std::vector<std::string> interfaces_asked;
 

@@ -51,7 +51,7 @@ TEST(NotifyServiceManager, SendsToAnAbstractName) {
   EXPECT_EQ(Received(manager), "WATCHDOG=1");
 }
 
-TEST(NotifyServiceManager, DoesNotWaitForAManagerThatFellBehind) {
+TEST(NotifyServiceManager, DoesNotWaitForASlowManager) {
   const std::string name = "viaduct-behind-" + std::to_string(getpid());
   const Fd manager = Listen(std::string(1, '\0') + name);
   int code = 0;
@@ -62,7 +62,7 @@ TEST(NotifyServiceManager, DoesNotWaitForAManagerThatFellBehind) {
   EXPECT_EQ(code, EAGAIN);
 }
 
-TEST(NotifyServiceManager, SaysWhyItCannot) {
+TEST(NotifyServiceManager, ReportsTheReasonOfAFailure) {
   const struct {
     std::string socket;
     int code;

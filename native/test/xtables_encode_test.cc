@@ -46,7 +46,7 @@ class Revisions : public SocketCalls {
   std::chrono::nanoseconds Now() override { return {}; }
 
   std::vector<std::pair<int, int>> asked;  ///< level, option
-  std::vector<std::string> names;          ///< of the extensions asked for
+  std::vector<std::string> names;          ///< of the requested extensions
 
  private:
   static int Fail(int code) {
@@ -110,7 +110,7 @@ class XtablesEncode : public testing::Test {
     EXPECT_FALSE(status.ok());
     return status.ok() ? Error() : status.error();
   }
-  /// What lies between the header and the target of the first rule.
+  /// The bytes between header and target of the first rule.
   std::span<const uint8_t> Matches(const Shape& shape = kIpv4) {
     const auto& bytes = Encode(shape).bytes;
     const EntryView entry(shape, bytes.data());
@@ -429,7 +429,7 @@ TEST_F(XtablesEncode, MarkOfASet) {
                               "ff ff ff ff                # no time-out\n"
                               "zero 4\n")));
   batch.rules().back().matches = kSet;
-  EXPECT_EQ(Refused().text, "a rule names one set: to match, or to map");
+  EXPECT_EQ(Refused().text, "a rule can use a set to match or to map, not both");
 }
 
 TEST_F(XtablesEncode, DnatOfTheNewestRevision) {
@@ -481,7 +481,7 @@ TEST_F(XtablesEncode, OldRevisionsOfMatches) {
   )")));
 }
 
-TEST_F(XtablesEncode, LoadingAsksForWhatARuleNeedsThoughItsSetIsNotThere) {
+TEST_F(XtablesEncode, LoadingRequestsTheExtensionsOfARuleWithAnAbsentSet) {
   const uint32_t text = batch.Text("KUBE-NO-SUCH-SET");
   RuleRecord& rule = batch.Rule(Target::kMark);
   rule.matches = kState | kSet;
@@ -493,7 +493,7 @@ TEST_F(XtablesEncode, LoadingAsksForWhatARuleNeedsThoughItsSetIsNotThere) {
   EXPECT_EQ(kernel.set_questions, 0);
 }
 
-TEST_F(XtablesEncode, RevisionsAreAskedOnceAndOfTheRightFamily) {
+TEST_F(XtablesEncode, RevisionsAreReadOnceAndForTheRightFamily) {
   for (int i = 0; i < 3; ++i) batch.Rule(Target::kReject).matches = kMark;
   Encode(kIpv4);
   EXPECT_EQ(kernel.asked, (std::vector<std::pair<int, int>>{{IPPROTO_IP, 66}, {IPPROTO_IP, 67}}));
@@ -502,7 +502,7 @@ TEST_F(XtablesEncode, RevisionsAreAskedOnceAndOfTheRightFamily) {
   EXPECT_EQ(kernel.asked, (std::vector<std::pair<int, int>>{{IPPROTO_IPV6, 68}, {IPPROTO_IPV6, 69}}));
 }
 
-TEST_F(XtablesEncode, MatchesThatRememberComeLateCommentsLast) {
+TEST_F(XtablesEncode, MatchesWithStateComeLateCommentsLast) {
   const uint32_t text = batch.Text("AB");
   RuleRecord& rule = batch.Rule(Target::kAccept);
   rule.protocol = IPPROTO_TCP;
@@ -522,7 +522,7 @@ struct RefusedCase {
   const char* text;
 };
 
-TEST_F(XtablesEncode, RefusesWhatCannotBe) {
+TEST_F(XtablesEncode, RefusesInvalidRecords) {
   const RefusedCase cases[] = {
       {"prefix", [](RuleRecord& rule, BatchBuilder&) { rule.source_prefix = 33; },
        "a prefix is longer than 32"},
@@ -530,15 +530,15 @@ TEST_F(XtablesEncode, RefusesWhatCannotBe) {
        "protocol 0 has no ports"},
       {"interface",
        [](RuleRecord& rule, BatchBuilder& batch) { rule.in_interface = batch.Text("0123456789abcdef"); },
-       "interface \"0123456789abcdef\" has not 1 to 15 bytes"},
+       "interface \"0123456789abcdef\" must have 1 to 15 bytes"},
       {"text", [](RuleRecord& rule, BatchBuilder&) { rule.out_interface = 77; },
-       "there is no text for its interface"},
+       "the text is missing: interface"},
       {"recent", [](RuleRecord& rule, BatchBuilder&) { rule.matches = kRecent; },
-       "there is no text for its recent list"},
-      {"set", [](RuleRecord& rule, BatchBuilder&) { rule.matches = kSet; }, "there is no text for its set"},
-      {"target", [](RuleRecord& rule, BatchBuilder&) { rule.target = 99; }, "there is no target 99"},
+       "the text is missing: recent list"},
+      {"set", [](RuleRecord& rule, BatchBuilder&) { rule.matches = kSet; }, "the text is missing: set"},
+      {"target", [](RuleRecord& rule, BatchBuilder&) { rule.target = 99; }, "unknown target 99"},
       {"jump", [](RuleRecord& rule, BatchBuilder&) { rule.target = static_cast<uint8_t>(Target::kJump); },
-       "there is no text for its chain to jump to"},
+       "the text is missing: chain to jump to"},
   };
   for (const RefusedCase& refused : cases) {
     batch = BatchBuilder();
@@ -552,7 +552,7 @@ TEST_F(XtablesEncode, RefusesWhatCannotBe) {
   }
 }
 
-TEST_F(XtablesEncode, SetsThatAreNotThere) {
+TEST_F(XtablesEncode, AbsentSets) {
   const uint32_t name = batch.Text("KUBE-NODE-PORT");
   RuleRecord& rule = batch.Rule(Target::kAccept);
   rule.matches = kSet;
@@ -563,7 +563,7 @@ TEST_F(XtablesEncode, SetsThatAreNotThere) {
   EXPECT_EQ(missing.operation, "find set KUBE-NODE-PORT");
   const uint32_t there = batch.Text("KUBE-CLUSTER-IP");
   batch.rules().back().set_name = there;
-  EXPECT_EQ(Refused(kIpv6).text, "it holds addresses of the other family");
+  EXPECT_EQ(Refused(kIpv6).text, "the set holds addresses of the other family");
 }
 
 TEST_F(XtablesEncode, KernelWithoutXtables) {
@@ -571,7 +571,7 @@ TEST_F(XtablesEncode, KernelWithoutXtables) {
   batch.Rule(Target::kReject);
   const Error error = Refused();
   EXPECT_EQ(error.code, ENOPROTOOPT);
-  EXPECT_EQ(error.operation, "ask for the revision of REJECT");
+  EXPECT_EQ(error.operation, "read the revision of REJECT");
 }
 
 }  // namespace

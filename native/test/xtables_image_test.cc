@@ -77,7 +77,7 @@ TEST_F(XtablesImage, RefusesJumpsToNoChain) {
   EXPECT_EQ(image.JumpAt(0).error().text, "a jump to no chain at byte 0");
 }
 
-TEST_F(XtablesImage, RefusesWhatIsNoTable) {
+TEST_F(XtablesImage, RefusesInvalidTables) {
   constexpr size_t kTargetOffset = kIpv4.target_offset;
   constexpr size_t kNextOffset = kIpv4.target_offset + 2;
   const struct {
@@ -102,7 +102,7 @@ TEST_F(XtablesImage, RefusesWhatIsNoTable) {
   }
 }
 
-TEST_F(XtablesImage, RefusesEveryCut) {
+TEST_F(XtablesImage, RefusesEveryTruncatedTable) {
   for (size_t size = 0; size < bytes.size(); size += 8)
     EXPECT_FALSE(TableImage::Parse(kIpv4, std::span(bytes).first(size), info).ok()) << size;
 }

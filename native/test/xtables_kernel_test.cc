@@ -1,4 +1,4 @@
-// Tables of the kernel itself, with the iptables tools as second opinion. Run under `unshare -n` as root: it
+// Tables of the real kernel, compared with the iptables tools. Run under `unshare -n` as root: it
 // refuses to touch a namespace that holds more than a loopback device that is down.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// Runs a command line; hands back what it printed, and fails the test when the command does.
+/// Runs a command line and returns its output. Fails the test if the command fails.
 std::string Shell(const std::string& line) {
   FILE* pipe = popen((line + " 2>&1").c_str(), "r");
   std::string output;
@@ -106,7 +106,7 @@ class XtablesKernel : public testing::TestWithParam<uint8_t> {
     if (is_ipv4()) return {10, 0, 0, last};
     return {0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last};
   }
-  /// The same in words.
+  /// The same as text.
   std::string Word(const std::string& last) const { return (is_ipv4() ? "10.0.0." : "fd00::") + last; }
   uint8_t host() const { return is_ipv4() ? 32 : 128; }
   RuleRecord& To(RuleRecord& rule, uint8_t last) const {
@@ -135,7 +135,7 @@ class XtablesKernel : public testing::TestWithParam<uint8_t> {
   }
 };
 
-/// A little of everything that table nat can have.
+/// Rules of every kind in table nat.
 BatchBuilder NatRules(const std::vector<uint8_t>& vip, const std::vector<uint8_t>& backend, uint8_t host) {
   BatchBuilder batch;
   const auto dnat = [&](uint8_t protocol) -> RuleRecord& {
@@ -197,7 +197,7 @@ BatchBuilder NatRules(const std::vector<uint8_t>& vip, const std::vector<uint8_t
   return batch;
 }
 
-TEST_P(XtablesKernel, ToolsPrintTheUsualWords) {
+TEST_P(XtablesKernel, ToolsPrintTheRules) {
   XtablesTable table = Open("nat");
   EXPECT_TRUE(Apply(table, NatRules(Address(1), Address(2), host())).is_written);
   const std::string net = is_ipv4() ? "10.0.0.0/8" : "fd00::/8";
@@ -263,7 +263,7 @@ TEST_P(XtablesKernel, FilterRules) {
   ExpectRight(table);
 }
 
-TEST_P(XtablesKernel, ForeignRulesStayAsTheyWere) {
+TEST_P(XtablesKernel, ForeignRulesStayUnchanged) {
   const std::string nat = Tool() + " -t nat ";
   Shell(nat + "-N THEIRS");
   Shell(nat + "-A THEIRS -m limit --limit 3/min -c 1 10 -j RETURN");
@@ -326,7 +326,7 @@ TEST_P(XtablesKernel, PacketsCountedStayCounted) {
   Shell("ip link set lo down");
 }
 
-TEST_P(XtablesKernel, ProgramThatInterleavesIsNotLost) {
+TEST_P(XtablesKernel, ChangesOfAnInterleavingProgramAreKept) {
   Interleaver calls;
   XtablesTable table = Open("nat", calls);
   // The lock is ours, they do not take it.
@@ -341,7 +341,7 @@ TEST_P(XtablesKernel, ProgramThatInterleavesIsNotLost) {
   ExpectRight(table);
 }
 
-TEST_P(XtablesKernel, WhatOthersBreakIsSeenAndRepaired) {
+TEST_P(XtablesKernel, ForeignChangesAreFoundAndRepaired) {
   XtablesTable table = Open("nat");
   Apply(table, NatRules(Address(1), Address(2), host()));
   const std::string right = Save("nat");
@@ -365,7 +365,7 @@ TEST_P(XtablesKernel, WhatOthersBreakIsSeenAndRepaired) {
   }
 }
 
-TEST_P(XtablesKernel, SetsKeepWorkingWhenTheyAreMadeAnew) {
+TEST_P(XtablesKernel, RulesWithSetsWorkAfterTheSetIsCreatedAgain) {
   const std::string family = is_ipv4() ? "inet" : "inet6";
   const std::string create = "ipset create KUBE-TEST hash:ip,port family " + family;
   Shell(create);
@@ -392,8 +392,8 @@ TEST_P(XtablesKernel, SetsKeepWorkingWhenTheyAreMadeAnew) {
   Shell("ipset destroy");
 }
 
-// Issue 18, C3: the rule kept the number that the set had, which was another set's by then.
-TEST_P(XtablesKernel, SetsToMapThroughKeepWorkingWhenTheyAreMadeAnew) {
+// Issue 18, C3: the rule kept the old index of the set, which belonged to another set by then.
+TEST_P(XtablesKernel, RulesThatMapThroughSetsWorkAfterTheSetIsCreatedAgain) {
   const std::string family = is_ipv4() ? "inet" : "inet6";
   const std::string create = "ipset create KUBE-TEST hash:ip,port skbinfo family " + family;
   Shell(create);
@@ -416,7 +416,7 @@ TEST_P(XtablesKernel, SetsToMapThroughKeepWorkingWhenTheyAreMadeAnew) {
   Shell("ipset destroy");
 }
 
-// Issue 18, C2. The kernel checks the rules, and puts none of them in force.
+// Issue 18, C2. The kernel checks the rules and applies none.
 TEST_P(XtablesKernel, RulesThatTheKernelRefusesAreFound) {
   XtablesTable table = Open("nat");
   Apply(table, NatRules(Address(1), Address(2), host()));

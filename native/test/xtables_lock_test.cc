@@ -1,4 +1,4 @@
-// The wait for the lock of the iptables tools, beside callers that hold it.
+// The wait for the lock of the iptables tools, beside programs that hold it.
 #include "xtables/xtables_lock.h"
 
 #include <fcntl.h>
@@ -35,7 +35,7 @@ class XtablesLockTest : public testing::Test {
   std::atomic<bool> is_hurried = false;
 };
 
-/// Callers that take the lock again as soon as they have given it back.
+/// Programs that take the lock again as soon as they have released it.
 class Rivals {
  public:
   Rivals(std::string path, int count, long most_turns) : path_(std::move(path)), most_turns_(most_turns) {
@@ -47,7 +47,7 @@ class Rivals {
   }
   long turns() const { return turns_; }
   bool are_done() const { return turns_ >= most_turns_; }
-  /// Lets them have some turns.
+  /// Waits for some turns of the programs.
   void GiveWay() const {
     const long wanted = turns_ + 5;
     while (turns_ < wanted && !are_done()) std::this_thread::yield();
@@ -73,7 +73,7 @@ class Rivals {
 };
 
 // Issue 18, C1. A poll every 1 to 20 ms did not get it 20 times within so many turns of the others.
-TEST_F(XtablesLockTest, GetsItsTurnBesideCallersThatRetakeIt) {
+TEST_F(XtablesLockTest, GetsTheLockBesideProgramsThatRetakeIt) {
   for (const int count : {2, 3}) {
     const Rivals rivals(path, count, 10'000);
     for (int i = 0; i < 20; ++i) {
@@ -108,8 +108,8 @@ TEST_F(XtablesLockTest, FollowsTheFileThatHasThePath) {
   }
 }
 
-// Issue 18, C8: a close tells of another program (look/lock_events.h).
-TEST_F(XtablesLockTest, ClosesTheFileAfterNoTake) {
+// Issue 18, C8: a close comes from another program (look/lock_events.h).
+TEST_F(XtablesLockTest, NeverClosesTheFile) {
   OpenFile();
   const Fd events(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
   ASSERT_GE(inotify_add_watch(events.get(), path.c_str(), IN_CLOSE), 0);
@@ -120,7 +120,7 @@ TEST_F(XtablesLockTest, ClosesTheFileAfterNoTake) {
   EXPECT_EQ(poll(&ready, 1, 0), 1);
 }
 
-TEST_F(XtablesLockTest, WaitThatEndedDoesNotTakeTheLockLater) {
+TEST_F(XtablesLockTest, AnEndedWaitDoesNotTakeTheLockLater) {
   const Fd holder = OpenFile();
   ASSERT_EQ(flock(holder.get(), LOCK_EX), 0);
   const auto hold = lock.Take(milliseconds(30), is_hurried);

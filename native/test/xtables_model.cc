@@ -56,7 +56,7 @@ std::string Lead(const TableImage& image, uint32_t offset) {
   }
 }
 
-/// One word of SetText(), to be encoded when it is known where chains begin.
+/// One rule of SetText(), to be encoded when the offsets of chains are known.
 struct Word {
   uint8_t destination = 0;
   std::string lead;
@@ -88,7 +88,7 @@ void ModelTable::SetText(std::string_view text) {
   bytes_.clear();
   counters_.clear();
   std::map<std::string, uint32_t> rules_of;
-  std::vector<std::pair<size_t, std::string>> jumps;  // where the entry begins
+  std::vector<std::pair<size_t, std::string>> jumps;  // offset of the entry
   const auto count = [&](uint64_t packets) {
     counters_.push_back({packets, packets * 100});
     ++info_.entries;

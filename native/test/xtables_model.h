@@ -13,14 +13,14 @@ namespace viaduct::xtables {
 
 using Bytes = std::vector<uint8_t>;
 
-/// The socket options of one IPv4 table, "nat", with the kernel's checks of counts and sizes, and its scratch
-/// in what it hands out. Every revision exists, unless `missing` names the extension.
+/// The socket options of one IPv4 table, "nat", with the kernel's checks of counts and sizes and its scratch
+/// fields. Every revision exists, unless `missing` names the extension.
 class ModelTable : public SocketCalls {
  public:
   /// Without a rule, every policy ACCEPT.
   ModelTable();
 
-  /// Called before a replacement is looked at: somebody else's turn.
+  /// Called before a replacement is checked, for changes of another program.
   std::function<void()> before_replace = [] {};
   /// A rule of this destination, 10.0.0.`bad`, is refused with EINVAL; 0: none.
   uint8_t bad = 0;
@@ -28,13 +28,13 @@ class ModelTable : public SocketCalls {
   int info_error = 0;
   std::string missing;
 
-  /// The table in words: "OUTPUT: 1>KUBE-A, ACCEPT" in a line per chain, of each rule the last byte of its
-  /// destination (none: no destination) and where it leads; counters, if any, in brackets: "1>KUBE-A[7]".
+  /// The table as text, a line per chain: "OUTPUT: 1>KUBE-A, ACCEPT". Each rule has the last byte of its
+  /// destination (if any) and its target; counters, if any, in brackets: "1>KUBE-A[7]".
   std::string Text() const;
-  /// Replaces the table by one in the same words; policies are ACCEPT.
+  /// Replaces the table with one in the same notation; policies are ACCEPT.
   void SetText(std::string_view text);
 
-  /// Lets the first jump to a chain lead to its ERROR entry, where nothing may lead.
+  /// Makes the first jump to a chain lead to its ERROR entry, which is not valid.
   void LeadAstray(std::string_view chain);
 
   const TableInfo& info() const { return info_; }

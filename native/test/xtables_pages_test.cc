@@ -18,14 +18,14 @@ bool IsZero(std::span<const uint8_t> bytes) {
   return std::ranges::all_of(bytes, [](uint8_t byte) { return byte == 0; });
 }
 
-/// Where memory of `size` lies that was dirtied, and has come back.
+/// Address of written and returned memory of `size`.
 const uint8_t* Dirty(PagePool& pool, size_t size) {
   auto loan = pool.Take(size);
   std::ranges::fill(loan.bytes(), 0xff);
   return loan.bytes().data();
 }
 
-TEST(PagePool, LendsWhatCameBackAndZeroes) {
+TEST(PagePool, LendsReturnedMemoryZeroed) {
   PagePool pool;
   const uint8_t* first = Dirty(pool, kSize);
   auto again = pool.Take(kSize);
@@ -67,7 +67,7 @@ TEST(PagePool, KeepsMemoryOfASingleUseForASecond) {
   EXPECT_FALSE(pool.has_spare());
 }
 
-TEST(PagePool, KeepsMemoryForHalfAMinuteWhereUsesFollowEachOther) {
+TEST(PagePool, KeepsMemoryForHalfAMinuteDuringASeriesOfUses) {
   PagePool pool;
   for (const seconds use : {seconds(100), seconds(110), seconds(139)}) {
     pool.Trim(use);
@@ -83,7 +83,7 @@ TEST(PagePool, KeepsMemoryForHalfAMinuteWhereUsesFollowEachOther) {
   EXPECT_FALSE(pool.has_spare());
 }
 
-TEST(PagePool, LendsTheSameMemoryWhereUsesFollowEachOther) {
+TEST(PagePool, LendsTheSameMemoryDuringASeriesOfUses) {
   PagePool pool;
   pool.Trim(seconds(100));
   Dirty(pool, kSize);
@@ -93,7 +93,7 @@ TEST(PagePool, LendsTheSameMemoryWhereUsesFollowEachOther) {
   EXPECT_EQ(Dirty(pool, kSize), second);
 }
 
-TEST(PagePool, GivesBackWhatDoesNotFitWhileTheRestIsNeeded) {
+TEST(PagePool, FreesMemoryThatDoesNotFitWhileTheRestIsInUse) {
   PagePool pool;
   pool.Trim(seconds(100));
   Dirty(pool, kSize);
@@ -101,7 +101,7 @@ TEST(PagePool, GivesBackWhatDoesNotFitWhileTheRestIsNeeded) {
     pool.Trim(use);
     Dirty(pool, 4 * kSize);
   }
-  // The smaller one is gone: the larger is the only spare.
+  // The smaller memory was freed: the larger is the only spare.
   auto larger = pool.Take(4 * kSize);
   EXPECT_FALSE(pool.has_spare());
 }
@@ -112,7 +112,7 @@ TEST(PagePool, KeepsNoMemoryOfASmallTable) {
   EXPECT_FALSE(pool.has_spare());
 }
 
-TEST(PagePool, LendsAllThatAWriteNeedsAgain) {
+TEST(PagePool, LendsAllMemoryOfAWriteAgain) {
   PagePool pool;
   const auto all = [&] {
     std::set<const uint8_t*> places;

@@ -1,4 +1,4 @@
-// Any order of operations, with strangers at work in between: what is wanted is there, what is foreign stays.
+// Random operations and foreign changes: desired chains exist, foreign ones stay.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ class XtablesRandom : public testing::TestWithParam<uint32_t> {
 
   XtablesTable Open() { return std::move(XtablesTable::Open(AF_INET, "nat", lock_path_, kernel).value()); }
 
-  /// Wants random rules of a chain. Chains jump only to later ones, so that the lines need no order.
+  /// Sets random rules of a chain. Chains jump only to later ones, so that the lines need no order.
   void SetChain(BatchBuilder& batch, size_t number) {
     batch.SetChain(Name(number));
     std::string line;
@@ -53,7 +53,7 @@ class XtablesRandom : public testing::TestWithParam<uint32_t> {
     wanted.erase(Name(number));
   }
 
-  /// Somebody else adds or removes a chain and a rule, or damages one of ours.
+  /// Another program adds or removes a chain and a rule, or damages one of ours.
   void Disturb() {
     std::vector<std::string> lines = Lines();
     std::string& output = lines[2];
@@ -110,14 +110,14 @@ class XtablesRandom : public testing::TestWithParam<uint32_t> {
   ModelTable kernel;
   std::map<std::string, std::string> wanted;  ///< line by name
   std::vector<std::string> foreign;           ///< lines
-  std::string hook;                           ///< where OUTPUT leads
+  std::string hook;                           ///< target of OUTPUT
   size_t drops = 0;                           ///< foreign rules of OUTPUT
 
  private:
   std::mt19937 random_{GetParam()};
 };
 
-TEST_P(XtablesRandom, WantedIsThereAndForeignStays) {
+TEST_P(XtablesRandom, DesiredChainsExistAndForeignOnesStay) {
   XtablesTable table = Open();
   for (int round = 0; round < 60; ++round) {
     BatchBuilder batch;
@@ -137,7 +137,7 @@ TEST_P(XtablesRandom, WantedIsThereAndForeignStays) {
       kernel.replace_error = ENOMEM;
       (void)table.Apply(batch.batch(), {}, milliseconds(0));
       kernel.replace_error = 0;
-      batch = BatchBuilder();  // what failed is still wanted
+      batch = BatchBuilder();  // failed operations stay desired
     }
     auto outcome = table.Apply(batch.batch(), {}, milliseconds(0));
     ASSERT_TRUE(outcome.ok()) << outcome.error().text;

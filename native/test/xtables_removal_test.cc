@@ -1,5 +1,5 @@
-// Chains that are to go: those that were removed, and those of a former owner. A chain of another program may
-// jump to one. Tables are told in the words of ModelTable::Text().
+// Chains to remove: removed ones and those of a former owner. A foreign chain may jump to one. Tables have
+// the notation of ModelTable::Text().
 #include <cerrno>
 
 #include "xtables_table_lab.h"
@@ -36,7 +36,7 @@ TEST_F(XtablesRemovalTest, ChainThatAForeignOneJumpsToIsEmptiedAndKept) {
   EXPECT_EQ(kernel.Text(), before + "THEIRS: RETURN\n");
 }
 
-TEST_F(XtablesRemovalTest, KeptChainMayBeWantedAgain) {
+TEST_F(XtablesRemovalTest, AKeptChainCanBecomeDesiredAgain) {
   Apply(Small());
   kernel.SetText(std::string(kSmall) + "THEIRS: 5>KUBE-B, RETURN\n");
   BatchBuilder away;
@@ -65,7 +65,7 @@ TEST_F(XtablesRemovalTest, PrunesAFormerOwnersChains) {
 
 constexpr const char* kPolicies = "PREROUTING: ACCEPT\nINPUT: ACCEPT\nOUTPUT: ACCEPT\nPOSTROUTING: ACCEPT\n";
 
-/// Two Services of a former run; a chain of another program jumps to the first.
+/// Two Services of an earlier run; a foreign chain jumps to the first.
 constexpr const char* kFormer =
     "PREROUTING: ACCEPT\nINPUT: 9>KUBE-SVC-1, ACCEPT\nOUTPUT: ACCEPT\nPOSTROUTING: ACCEPT\n"
     "KUBE-SVC-1: 1>KUBE-SEP-1, 2>ACCEPT, RETURN[6]\n"
@@ -80,7 +80,7 @@ std::string Words(const std::vector<KeptChain>& kept) {
   return words;
 }
 
-// Issue 18, C2: the chain kept its rules, nothing reported it, and it stayed when the jump went.
+// Issue 18, C2: the chain kept its rules, was not reported, and stayed after the jump was removed.
 TEST_F(XtablesRemovalTest, FormerOwnersChainThatAForeignOneJumpsToIsEmptiedAndKept) {
   kernel.SetText(kFormer);
   EXPECT_EQ(Words(Apply({}, {"KUBE-*"}).kept), "KUBE-SVC-1 by THEIRS\n");
@@ -100,7 +100,7 @@ TEST_F(XtablesRemovalTest, FormerOwnersChainThatAForeignOneJumpsToIsEmptiedAndKe
   EXPECT_FALSE(Apply({}).is_written) << "the name is forgotten with the chain";
 }
 
-TEST_F(XtablesRemovalTest, FormerOwnersKeptChainMayBeWanted) {
+TEST_F(XtablesRemovalTest, AKeptChainOfAFormerOwnerCanBecomeDesired) {
   kernel.SetText(kFormer);
   Apply({}, {"KUBE-*"});
   BatchBuilder batch;
@@ -120,7 +120,7 @@ TEST_F(XtablesRemovalTest, FormerOwnersKeptChainIsReportedAfterAWriteThatFailed)
             std::string(kPolicies) + "KUBE-SVC-1: RETURN[6]\nTHEIRS: 1>KUBE-SVC-1[5], RETURN\n");
 }
 
-// The first chain of the name goes; the one that is jumped to kept its rules, unreported.
+// The first chain of the name was removed. The target of the jump kept its rules and was not reported.
 TEST_F(XtablesRemovalTest, EveryChainOfANameThatForeignOnesJumpToIsEmptied) {
   const std::string twice = "KUBE-B: 1>DROP, RETURN\nKUBE-B: 2>DROP, RETURN[7]\n";
   const std::string theirs = "THEIRS: 5>KUBE-B, RETURN\n";
@@ -139,8 +139,8 @@ TEST_F(XtablesRemovalTest, EveryChainOfANameThatForeignOnesJumpToIsEmptied) {
   }
 }
 
-// The list was made of a look at the table before the lock, and an empty chain that another program's chain
-// jumps to was emptied again when its owner filled it.
+// The list came from a read before the lock. An empty chain that a foreign chain jumps to was emptied again
+// after its owner had filled it.
 TEST_F(XtablesRemovalTest, ChainThatAnotherProgramMayFillGoesWhileItIsUnused) {
   struct Case {
     const char* before;
@@ -164,7 +164,7 @@ TEST_F(XtablesRemovalTest, ChainThatAnotherProgramMayFillGoesWhileItIsUnused) {
   EXPECT_FALSE(Apply({}).is_written);
 }
 
-TEST_F(XtablesRemovalTest, PruningIsNotForgottenWhenItFails) {
+TEST_F(XtablesRemovalTest, PruningIsRepeatedAfterAFailure) {
   kernel.SetText("PREROUTING: ACCEPT\nINPUT: ACCEPT\nOUTPUT: ACCEPT\nPOSTROUTING: ACCEPT\nKUBE-X: RETURN\n");
   kernel.replace_error = ENOMEM;
   EXPECT_EQ(Refused(Small(), {"KUBE-*"}).code, ENOMEM);

@@ -14,13 +14,13 @@
 
 namespace viaduct::xtables {
 
-/// Table nat of a kernel of our own, in which something is wanted.
+/// Table nat of a model kernel and its XtablesTable.
 class XtablesTableTest : public testing::Test {
  protected:
   void SetUp() override { Open(); }
   void TearDown() override { std::filesystem::remove(lock_path); }
 
-  /// Another process, which knows nothing of what the first one wanted.
+  /// Another process, without the desired content of the first one.
   void Open() {
     auto opened = XtablesTable::Open(AF_INET, "nat", lock_path, kernel);
     ASSERT_TRUE(opened.ok());

@@ -1,4 +1,4 @@
-// What becomes of a table when something is wanted of it, told in the words of ModelTable::Text().
+// Changes of a table, in the notation of ModelTable::Text().
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
@@ -16,7 +16,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-TEST_F(XtablesTableTest, MakesChainsAndLeadsToThem) {
+TEST_F(XtablesTableTest, CreatesChainsAndJumpsToThem) {
   const Outcome outcome = Apply(Small());
   EXPECT_EQ(kernel.Text(), kSmall);
   EXPECT_TRUE(outcome.is_written);
@@ -32,7 +32,7 @@ TEST_F(XtablesTableTest, SecondApplyWritesNothing) {
   EXPECT_EQ(kernel.replacements(), 1);
 }
 
-TEST_F(XtablesTableTest, AnotherProcessFindsItsOwnTableRight) {
+TEST_F(XtablesTableTest, AnotherProcessFindsTheTableAsDesired) {
   Apply(Small());
   Open();
   EXPECT_FALSE(Check());  // it has not looked yet
@@ -40,8 +40,8 @@ TEST_F(XtablesTableTest, AnotherProcessFindsItsOwnTableRight) {
   EXPECT_TRUE(Check());
 }
 
-// The tools make no two chains of one name; the kernel takes them from whoever does.
-TEST_F(XtablesTableTest, OfTwoChainsOfOneNameTheFirstIsOursAndBothGo) {
+// The tools do not create two chains of one name; the kernel accepts them.
+TEST_F(XtablesTableTest, OfTwoChainsOfOneNameTheFirstIsOursAndBothAreRemoved) {
   const std::string policies = "PREROUTING: ACCEPT\nINPUT: ACCEPT\nOUTPUT: ACCEPT\nPOSTROUTING: ACCEPT\n";
   kernel.SetText(policies + "KUBE-B: 1>DROP, RETURN\nKUBE-B: 2>DROP[7], RETURN\n");
   BatchBuilder batch;
@@ -129,7 +129,7 @@ TEST_F(XtablesTableTest, ChangedChainKeepsItsPlace) {
       << kernel.Text();
 }
 
-TEST_F(XtablesTableTest, ChangeOfTheSameSizeTouchesNothingElse) {
+TEST_F(XtablesTableTest, AChangeOfTheSameSizeChangesNothingElse) {
   const std::string before =
       "PREROUTING: ACCEPT\nINPUT: ACCEPT\nOUTPUT: 5>THEIRS[1], 1>KUBE-A[2], ACCEPT[3]\n"
       "POSTROUTING: ACCEPT\nTHEIRS: 6>next[4], 7>KUBE-B[5], RETURN[6]\nKUBE-A: ";
@@ -185,7 +185,7 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
-TEST_F(XtablesTableTest, RulesThatAHookNoLongerHasGo) {
+TEST_F(XtablesTableTest, FormerRulesOfAHookAreRemoved) {
   Apply(Small());
   BatchBuilder batch;
   batch.SetHook("OUTPUT").Accept(8);
@@ -225,7 +225,7 @@ std::string Words(const std::vector<Refusal>& refusals) {
   return words;
 }
 
-// Issue 18, C2: one rule refused the table, and nothing said which.
+// Issue 18, C2: the kernel refused the table for one rule, which was not reported.
 TEST_F(XtablesTableTest, RulesThatTheKernelRefusesAreFound) {
   Apply(Small());
   BatchBuilder batch = Small();
@@ -241,7 +241,7 @@ TEST_F(XtablesTableTest, RulesThatTheKernelRefusesAreFound) {
   EXPECT_EQ(kernel.replacements(), 1);
 }
 
-TEST_F(XtablesTableTest, NoRuleIsRefusedForWhatIsWrongWithTheTable) {
+TEST_F(XtablesTableTest, ErrorsOfTheTableRefuseNoRule) {
   Apply(Small());
   EXPECT_EQ(Words(table->FindRefusals().value()), "");
   kernel.replace_error = ENOMEM;
@@ -261,7 +261,7 @@ TEST_F(XtablesTableTest, RulesThatCannotBeEncodedAreFound) {
   batch.Accept(2);
   const int questions = kernel.revision_questions();
   EXPECT_EQ(Refused(batch).code, EPROTONOSUPPORT);
-  // Both revisions of `recent`, once; nothing else is asked for.
+  // Both revisions of `recent`, once; no other request.
   EXPECT_EQ(kernel.revision_questions() - questions, 2);
   const std::string text = ": 93 this kernel has no match recent of revision 1\n";
   EXPECT_EQ(Words(table->FindRefusals().value()), "KUBE-C 1" + text + "KUBE-C 2" + text + "KUBE-C 3" + text);
@@ -270,12 +270,12 @@ TEST_F(XtablesTableTest, RulesThatCannotBeEncodedAreFound) {
   EXPECT_EQ(Words(table->FindRefusals().value()), "");
 }
 
-TEST_F(XtablesTableTest, JumpToAChainThatIsNotThere) {
+TEST_F(XtablesTableTest, AJumpToAnAbsentChain) {
   BatchBuilder batch;
   batch.SetChain("KUBE-A").To(1, "NOWHERE");
   const Error error = Refused(batch);
   EXPECT_EQ(error.code, ENOENT);
-  EXPECT_EQ(error.text, "chain KUBE-A jumps to NOWHERE, which is not there");
+  EXPECT_EQ(error.text, "chain KUBE-A jumps to NOWHERE, which does not exist");
   BatchBuilder missing;
   missing.SetChain("NOWHERE");
   EXPECT_TRUE(Apply(missing).is_written);
@@ -292,7 +292,7 @@ TEST_F(XtablesTableTest, JumpToAForeignChain) {
   EXPECT_FALSE(Apply({}).is_written);
 }
 
-TEST_F(XtablesTableTest, InterleavingProgramIsSeenAndNotLost) {
+TEST_F(XtablesTableTest, ChangesOfAnInterleavingProgramAreKept) {
   int turns = 0;
   kernel.before_replace = [&] {
     if (turns++ > 1) return;
@@ -305,7 +305,7 @@ TEST_F(XtablesTableTest, InterleavingProgramIsSeenAndNotLost) {
       << kernel.Text();
 }
 
-TEST_F(XtablesTableTest, ProgramThatNeverStopsIsNamed) {
+TEST_F(XtablesTableTest, AProgramThatNeverStopsIsReported) {
   std::string rules;
   kernel.before_replace = [&] {
     rules += "9>DROP, ";
@@ -316,7 +316,7 @@ TEST_F(XtablesTableTest, ProgramThatNeverStopsIsNamed) {
   EXPECT_EQ(error.text, "another program keeps changing it");
 }
 
-TEST_F(XtablesTableTest, SeesWhatOthersDid) {
+TEST_F(XtablesTableTest, FindsForeignChanges) {
   Apply(Small());
   EXPECT_TRUE(Compare().missing.empty() && Compare().changed.empty());
   kernel.SetText(
@@ -345,14 +345,14 @@ TEST_F(XtablesTableTest, CountsPacketsOfUserChainsOnly) {
   EXPECT_EQ(table->CountPackets(chains).value(), (std::vector<Packets>{{}, {0, 0}, {}}));
 }
 
-TEST_F(XtablesTableTest, WhatFailedIsStillWanted) {
+TEST_F(XtablesTableTest, FailedOperationsStayDesired) {
   kernel.replace_error = EINVAL;
   EXPECT_EQ(Refused(Small()).code, EINVAL);
   EXPECT_TRUE(Apply({}).is_written);
   EXPECT_EQ(kernel.Text(), kSmall);
 }
 
-TEST_F(XtablesTableTest, RulesThatTheKernelCouldNotHaveComeLater) {
+TEST_F(XtablesTableTest, UnsupportedRulesAreAddedLater) {
   kernel.missing = "mark";
   BatchBuilder batch = Small();
   batch.Rule(Target::kAccept).matches = kMark;  // of KUBE-B
@@ -366,15 +366,15 @@ TEST_F(XtablesTableTest, RulesThatTheKernelCouldNotHaveComeLater) {
   EXPECT_NE(kernel.Text().find("KUBE-B: 4>ACCEPT, ACCEPT, RETURN\n"), std::string::npos) << kernel.Text();
 }
 
-TEST_F(XtablesTableTest, ImpossibleOperationsLeaveNothing) {
+TEST_F(XtablesTableTest, InvalidOperationsChangeNothing) {
   const std::tuple<Op, const char*, const char*> cases[] = {
-      {Op::kSetChain, "", "chain name \"\" has not 1 to 28 bytes"},
+      {Op::kSetChain, "", "chain name \"\" must have 1 to 28 bytes"},
       {Op::kSetChain, "KUBE-45678901234567890123456789",
-       "chain name \"KUBE-45678901234567890123456789\" has not 1 to 28 bytes"},
-      {Op::kSetChain, "OUTPUT", "\"OUTPUT\" is a chain of the kernel"},
-      {Op::kRemoveChain, "INPUT", "\"INPUT\" is a chain of the kernel"},
-      {Op::kSetHook, "KUBE-A", "\"KUBE-A\" is no chain of the kernel"},
-      {static_cast<Op>(9), "KUBE-A", "there is no operation 9"},
+       "chain name \"KUBE-45678901234567890123456789\" must have 1 to 28 bytes"},
+      {Op::kSetChain, "OUTPUT", "\"OUTPUT\" is a built-in chain of the kernel"},
+      {Op::kRemoveChain, "INPUT", "\"INPUT\" is a built-in chain of the kernel"},
+      {Op::kSetHook, "KUBE-A", "\"KUBE-A\" is not a built-in chain of the kernel"},
+      {static_cast<Op>(9), "KUBE-A", "unknown operation 9"},
   };
   for (const auto& [op, name, text] : cases) {
     BatchBuilder batch = Small();
@@ -386,13 +386,13 @@ TEST_F(XtablesTableTest, ImpossibleOperationsLeaveNothing) {
   EXPECT_FALSE(Apply({}).is_written);
 }
 
-TEST_F(XtablesTableTest, HookThatTheTableHasNot) {
+TEST_F(XtablesTableTest, AHookThatTheTableLacks) {
   BatchBuilder batch;
   batch.SetHook("FORWARD").Accept(1);
-  EXPECT_EQ(Refused(batch).text, "the table has no chain FORWARD");
+  EXPECT_EQ(Refused(batch).text, "the table has no hook FORWARD");
 }
 
-TEST_F(XtablesTableTest, TableThatIsNone) {
+TEST_F(XtablesTableTest, AnInvalidTable) {
   for (const char* where : {"PREROUTING: 1>A, ACCEPT", "PREROUTING: ACCEPT"}) {
     kernel.SetText(std::string(where) +
                    "\nINPUT: ACCEPT\nOUTPUT: ACCEPT\nPOSTROUTING: ACCEPT\nTHEIRS: 1>A, RETURN\nA: RETURN\n");
@@ -422,7 +422,7 @@ TEST_F(XtablesTableTest, LockOfAnotherProgram) {
   EXPECT_TRUE(Apply({}).is_written);
 }
 
-TEST_F(XtablesTableTest, LockThatIsNotWaitedForAnyMore) {
+TEST_F(XtablesTableTest, NoWaitForTheLockAfterHurry) {
   const Fd holder(open(lock_path.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC, 0600));
   ASSERT_EQ(flock(holder.get(), LOCK_EX), 0);
   std::optional<Error> error;
@@ -433,14 +433,14 @@ TEST_F(XtablesTableTest, LockThatIsNotWaitedForAnyMore) {
   EXPECT_EQ(table->Apply({}, {}, std::chrono::hours(1)).error().code, EAGAIN);
 }
 
-TEST_F(XtablesTableTest, LockThatCannotBe) {
+TEST_F(XtablesTableTest, ALockFileThatCannotBeOpened) {
   auto opened = XtablesTable::Open(AF_INET, "nat", testing::TempDir() + "no/such/folder", kernel);
   auto outcome = opened.value().Apply(Small().batch(), {}, milliseconds(0));
   ASSERT_FALSE(outcome.ok());
   EXPECT_EQ(outcome.error().code, ENOENT);
 }
 
-TEST_F(XtablesTableTest, NamesComeAndGo) {
+TEST_F(XtablesTableTest, NamesAreAddedAndRemoved) {
   for (int round = 0; round < 3; ++round) {
     BatchBuilder add;
     for (int i = 0; i < 50; ++i)

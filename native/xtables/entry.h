@@ -36,32 +36,32 @@ inline constexpr size_t kStandardTarget = Align(sizeof(xt_standard_target));
 inline constexpr size_t kErrorTarget = Align(sizeof(xt_error_target));
 static_assert(kStandardTarget == 40 && kErrorTarget == 64);
 
-/// Longest name of a chain: what the tools take. The kernel has room for one more.
+/// Longest name of a chain that the iptables tools accept. The kernel accepts one byte more.
 inline constexpr size_t kChainName = XT_EXTENSION_MAXNAMELEN - 1;
 static_assert(kChainName == 28);
 
-/// Verdicts of a standard target that are no offset.
+/// Verdicts of a standard target. Other values are offsets of jumps.
 inline constexpr int32_t kDropVerdict = -NF_DROP - 1;
 inline constexpr int32_t kAcceptVerdict = -NF_ACCEPT - 1;
 inline constexpr int32_t kReturnVerdict = XT_RETURN;
 
-/// One entry of a table: a view over bytes whose offsets were checked (EntryView::Check), or that we made.
+/// One entry of a table: a view over bytes that were checked (EntryView::Check) or built by EntryBuilder.
 class EntryView {
  public:
   EntryView(const Shape& shape, const uint8_t* bytes) : shape_(&shape), bytes_(bytes) {}
 
-  /// Whether an entry begins at `offset` of `table` that lies in it as a whole, with its target.
+  /// Whether `table` has a complete entry with a target at `offset`.
   static bool Check(const Shape& shape, std::span<const uint8_t> table, size_t offset);
 
   const uint8_t* bytes() const { return bytes_; }
   uint16_t target_offset() const { return Load<uint16_t>(bytes_ + shape_->target_offset); }
-  /// Its size.
+  /// Size of the entry.
   uint16_t size() const { return Load<uint16_t>(bytes_ + shape_->target_offset + sizeof(uint16_t)); }
-  /// Packets and bytes that came to its target.
+  /// Packets and bytes that matched the entry.
   xt_counters counters() const { return Load<xt_counters>(bytes_ + shape_->counters); }
-  /// Where its verdict lies, if it has a standard target; relative to the entry.
+  /// Offset of the verdict in the entry, if it has a standard target.
   std::optional<uint32_t> VerdictOffset() const;
-  /// The name that an ERROR entry holds, if it is one.
+  /// The name in an ERROR entry; nothing for other entries.
   std::optional<std::string_view> ErrorName() const;
 
  private:
@@ -96,7 +96,7 @@ inline std::optional<std::string_view> EntryView::ErrorName() const {
   return std::string_view(text, strnlen(text, XT_FUNCTION_MAXNAMELEN));
 }
 
-/// Whether two entries of the same size are alike apart from counters, the kernel's scratch, and the four
+/// Whether two entries of the same size are equal, without counters, the kernel's scratch fields and the four
 /// bytes at `verdict` (0: none).
 inline bool IsSameEntry(const Shape& shape, const uint8_t* one, const uint8_t* other, size_t size,
                         size_t verdict) {

@@ -10,7 +10,7 @@
 
 namespace viaduct::xtables {
 
-/// Appends one entry to a buffer: header, matches, target, in that order. Whatever nobody writes is zero.
+/// Appends one entry to a buffer: header, matches, target, in this order. Unwritten bytes are zero.
 class EntryBuilder {
  public:
   EntryBuilder(const Shape& shape, std::vector<uint8_t>& bytes)
@@ -18,7 +18,7 @@ class EntryBuilder {
     bytes.resize(start_ + shape.header);
   }
 
-  /// The family's own part of the header, which ends before the offsets.
+  /// The family-specific part of the header, before the offsets.
   template <typename Header>
   void SetHeader(const Header& header) {
     memcpy(bytes_->data() + start_, &header, sizeof header);
@@ -30,7 +30,7 @@ class EntryBuilder {
     Add<Data>(name, revision, Align(kExtensionHeader + sizeof(Data)), fill);
   }
 
-  /// The target, which ends the entry. Hands back where in the buffer its data begins.
+  /// The target, which ends the entry. Returns the buffer offset of its data.
   template <typename Data, typename Fill>
   size_t SetTarget(const char* name, uint8_t revision, Fill fill) {
     const size_t target = bytes_->size();
@@ -65,9 +65,9 @@ class EntryBuilder {
   size_t start_;
 };
 
-/// Adds the entry that begins a chain; its ERROR target holds the name.
+/// Adds the entry that begins a chain. Its ERROR target holds the name.
 void AddHead(const Shape& shape, std::string_view name, std::vector<uint8_t>& bytes);
-/// Adds the entry that ends a chain: RETURN for everything.
+/// Adds the entry that ends a chain: RETURN for all packets.
 void AddReturn(const Shape& shape, std::vector<uint8_t>& bytes);
 
 }  // namespace viaduct::xtables

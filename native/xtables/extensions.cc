@@ -55,7 +55,7 @@ Result<uint8_t> Extensions::Revision(Extension extension) {
   return revision;
 }
 
-// net/netfilter/x_tables.c xt_find_revision(): EPROTONOSUPPORT when it has other revisions, ENOENT when none.
+// net/netfilter/x_tables.c xt_find_revision(): EPROTONOSUPPORT for other revisions, ENOENT for none.
 Result<uint8_t> Extensions::Ask(Extension extension) {
   const Known& wanted = KnownOf(extension);
   for (const uint8_t revision : wanted.revisions) {
@@ -67,7 +67,7 @@ Result<uint8_t> Extensions::Ask(Extension extension) {
     const int option = wanted.is_target ? shape_->target_revision_option : shape_->match_revision_option;
     if (calls_->GetOption(fd_, shape_->level, option, &query, &length) == 0) return revision;
     if (errno != EPROTONOSUPPORT && errno != ENOENT)
-      return Error{errno, std::string("ask for the revision of ") + wanted.name, {}};
+      return Error{errno, std::string("read the revision of ") + wanted.name, {}};
   }
   return Error{EPROTONOSUPPORT, "encode a rule",
                std::string("this kernel has no ") + (wanted.is_target ? "target " : "match ") + wanted.name +

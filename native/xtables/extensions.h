@@ -11,7 +11,7 @@
 
 namespace viaduct::xtables {
 
-/// Matches and targets that we make.
+/// Matches and targets that Viaduct uses.
 enum class Extension : uint8_t {
   kTcp,
   kUdp,
@@ -31,21 +31,21 @@ enum class Extension : uint8_t {
   kSetTarget,
 };
 
-/// Its name in the kernel.
+/// Name in the kernel.
 const char* NameOf(Extension extension);
 
-/// Which revision of each extension this kernel has. The question may load the extension's module; an answer
-/// is remembered, "none" until AskAgain().
+/// The revisions of the extensions in this kernel. A request may load the extension's module. Results are
+/// cached; missing extensions until AskAgain().
 class Extensions {
  public:
-  /// `fd`: a socket of the shape's family, which outlives this.
+  /// `fd`: a socket of the shape's family. NB: it must outlive this.
   Extensions(const Shape& shape, SocketCalls& calls, int fd) : shape_(&shape), calls_(&calls), fd_(fd) {}
 
-  /// The newest revision that both know. EPROTONOSUPPORT: none; the text names the extension. ENOPROTOOPT:
-  /// the kernel has no legacy x_tables.
+  /// The newest revision that kernel and Viaduct support. EPROTONOSUPPORT: none; the text names the
+  /// extension. ENOPROTOOPT: the kernel has no legacy x_tables.
   Result<uint8_t> Revision(Extension extension);
-  /// Extensions that were missing are asked for again: each question may run modprobe, which takes
-  /// milliseconds, so that a batch of many such rules asks once.
+  /// Requests missing extensions again. A request may run modprobe, which takes milliseconds: a batch with
+  /// many such rules requests each extension once.
   void AskAgain() { missing_ = {}; }
 
  private:

@@ -13,7 +13,7 @@
 #include <linux/netfilter/xt_statistic.h>
 #include <linux/netfilter/xt_tcpudp.h>
 
-// The header says _Bool, which is C alone, and leaves a macro `bytes` behind.
+// The header uses _Bool, which only C has, and defines a macro `bytes`.
 #define _Bool bool
 #include <linux/netfilter/xt_sctp.h>
 #undef _Bool
@@ -46,7 +46,7 @@ void SetPorts(const RuleRecord& rule, uint16_t (&source)[2], uint16_t (&destinat
 
 sock_filter Statement(uint16_t code, uint32_t value) { return {code, 0, 0, value}; }
 
-/// Compares the addresses word by word; offsets count from the network header.
+/// Compares the addresses word by word. Offsets are relative to the network header.
 std::vector<sock_filter> CompareAddresses(uint32_t source, uint32_t destination, uint8_t words) {
   std::vector<sock_filter> program;
   for (uint8_t word = 0; word < words; ++word) {
@@ -54,7 +54,7 @@ std::vector<sock_filter> CompareAddresses(uint32_t source, uint32_t destination,
     program.push_back(Statement(BPF_LD | BPF_W | BPF_ABS, source + at));
     program.push_back(Statement(BPF_MISC | BPF_TAX, 0));
     program.push_back(Statement(BPF_LD | BPF_W | BPF_ABS, destination + at));
-    // On to the next word, or behind all of them and the first return.
+    // Jump to the next word, or after the last word and the first return.
     const auto behind = static_cast<uint8_t>((words - 1 - word) * 4 + 1);
     program.push_back({BPF_JMP | BPF_JEQ | BPF_X, 0, behind, 0});
   }
@@ -127,7 +127,7 @@ void AddSet(const RuleRecord& rule, uint16_t index, uint8_t revision, EntryBuild
   entry.AddMatch<xt_set_info_match_v4>(NameOf(Extension::kSet), revision, [&](xt_set_info_match_v4& match) {
     match.match_set.index = index;
     match.match_set.dim = rule.set_dimensions;
-    // Bit n speaks of dimension n, counted from 1; bit 0 inverts.
+    // Bit n stands for dimension n, counted from 1. Bit 0 inverts.
     match.match_set.flags = static_cast<uint8_t>(rule.set_sources << IPSET_DIM_ONE);
     if ((rule.inverts & kInvertSet) != 0) match.match_set.flags |= IPSET_INV_MATCH;
   });
@@ -172,7 +172,7 @@ void AddRecent(const RuleRecord& rule, std::string_view list, uint8_t revision, 
   }
   entry.AddMatch<xt_recent_mtinfo_v1>(name, revision, [&](xt_recent_mtinfo_v1& recent) {
     fill(recent);
-    memset(&recent.mask, 0xff, sizeof recent.mask);  // of IPv4 too, as the tools do
+    memset(&recent.mask, 0xff, sizeof recent.mask);  // for IPv4 too, like the iptables tools
   });
 }
 

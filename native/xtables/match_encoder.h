@@ -7,16 +7,16 @@
 
 namespace viaduct::xtables {
 
-// Each adds one match that the rule asks for, with the revision that the kernel has. Sources: the xt_*.h that
-// the structures come from; net/netfilter/xt_*.c checkentry.
+// Each function adds one match of the rule in the kernel's revision. Sources: the structures of the xt_*.h
+// headers; net/netfilter/xt_*.c checkentry.
 
-/// Ports; `extension` is that of the rule's protocol.
+/// Ports. `extension` belongs to the rule's protocol.
 void AddPorts(const RuleRecord& rule, Extension extension, EntryBuilder& entry);
 void AddMark(const RuleRecord& rule, uint8_t revision, EntryBuilder& entry);
 void AddState(const RuleRecord& rule, uint8_t revision, EntryBuilder& entry);
 void AddAddressType(const RuleRecord& rule, uint8_t revision, EntryBuilder& entry);
 void AddSet(const RuleRecord& rule, uint16_t index, uint8_t revision, EntryBuilder& entry);
-/// A classic BPF program that is true when the packet's source is its destination.
+/// A classic BPF program: the packet's source equals its destination.
 void AddSourceDestination(const Shape& shape, uint8_t revision, EntryBuilder& entry);
 void AddStatistic(const RuleRecord& rule, uint8_t revision, EntryBuilder& entry);
 void AddRecent(const RuleRecord& rule, std::string_view list, uint8_t revision, EntryBuilder& entry);

@@ -14,9 +14,8 @@
 
 namespace viaduct::xtables {
 
-/// Zeroed memory straight from the kernel. Not in huge pages: where the host of a virtual machine takes free
-/// memory back, it is those that it took, and has to clear again (measured: 12 us for 4 KiB of one, 1.7 us
-/// for a small page).
+/// Zeroed memory from mmap(), without huge pages. In a virtual machine whose host reclaims free memory, a
+/// huge page must be cleared again: 12 us for each 4 KiB of it, 1.7 us for a small page (measured).
 class Pages {
  public:
   /// Throws std::bad_alloc. `size` is not 0.
@@ -46,15 +45,15 @@ class Pages {
   size_t size_ = 0;
 };
 
-/// Memory for tables: tens of megabytes, needed for milliseconds, and again with the next change. Fresh pages
-/// cost a change as much as the rest of it, so what comes back stays for half a minute where changes follow
-/// each other; after a single one, as at a start, for a second. Not thread-safe.
+/// Memory for tables: tens of megabytes for milliseconds, again with each change. Fresh pages double the time
+/// of a change. The pool keeps returned memory for half a minute during a series of changes, and for a second
+/// after a single change, such as a start. Not thread-safe.
 class PagePool {
  public:
-  /// Of a clock that never goes back.
+  /// Monotonic.
   using Time = std::chrono::nanoseconds;
 
-  /// Comes back when it goes; the pool has to be there still.
+  /// Returns the memory to the pool when it is destroyed. NB: the pool must outlive it.
   class Loan {
    public:
     Loan(PagePool& pool, Pages pages, size_t size) : pool_(&pool), pages_(std::move(pages)), size_(size) {}
@@ -78,11 +77,11 @@ class PagePool {
 
   bool has_spare() const { return !spare_.empty(); }
 
-  /// So many bytes, all zero. Throws std::bad_alloc. `size` is not 0.
+  /// `size` zeroed bytes, not 0. Throws std::bad_alloc.
   Loan Take(size_t size) {
     if (now_ - last_use_ >= kLongRest) first_use_ = now_;
     last_use_ = now_;
-    // Now, as Keep() must not fail.
+    // Reserved here because Keep() must not fail.
     spare_.reserve(kMostSpare);
     for (auto spare = spare_.begin(); spare != spare_.end(); ++spare) {
       const size_t room = spare->pages.bytes().size();
@@ -92,11 +91,12 @@ class PagePool {
       memset(loan.bytes().data(), 0, size);
       return loan;
     }
-    // With room for a table that grows by a few entries.
+    // With spare room for a table that grows by a few entries.
     return {*this, Pages(size + size / kRoom), size};
   }
 
-  /// Gives back to the kernel what was not needed for long. What is lent until the next call is lent now.
+  /// Returns memory to the kernel that was unused for long. `now` is the time of all Take() calls until the
+  /// next Trim().
   void Trim(Time now) {
     now_ = now;
     const Time rest = last_use_ - first_use_ < kShortRest ? kShortRest : kLongRest;
@@ -110,23 +110,23 @@ class PagePool {
   };
   static constexpr Time kShortRest = std::chrono::seconds(1);
   static constexpr Time kLongRest = std::chrono::seconds(30);
-  /// A table that is read, one that is written, and the counters of both.
+  /// The table that is read, the table that is written, and the counters of both.
   static constexpr size_t kMostSpare = 4;
-  /// Less is not worth keeping.
+  /// Smaller memory is not kept.
   static constexpr size_t kLeast = 1 << 18;
   static constexpr size_t kRoom = 64;
 
   void Keep(Pages pages) {
     if (pages.bytes().size() < kLeast) return;
     if (spare_.size() < kMostSpare) return spare_.push_back({std::move(pages), now_});
-    // One that does not fit any more, most likely.
+    // The oldest most likely does not fit any more.
     const auto oldest = std::ranges::min_element(spare_, {}, &Spare::last_use);
     if (oldest->last_use < now_) *oldest = {std::move(pages), now_};
   }
 
   std::vector<Spare> spare_;
-  Time now_ = -kLongRest;  ///< of the last Trim()
-  Time first_use_ = now_;  ///< of those without a long rest in between
+  Time now_ = -kLongRest;  ///< time of the last Trim()
+  Time first_use_ = now_;  ///< start of the current series of changes
   Time last_use_ = now_;
 };
 

@@ -11,8 +11,8 @@ namespace viaduct::xtables {
 
 namespace {
 
-// One refused rule among 100,000 takes 35 tables. When this many do not suffice, the rest is found by the
-// next search, after the rules that were found have gone.
+// One refused rule among 100,000 takes 35 tables. The next search finds the rest, after the caller has
+// removed the rules found here.
 constexpr uint32_t kMostTries = 4096;
 
 bool IsOfARule(int code) { return code != ENOMEM && code != EPERM; }
@@ -21,7 +21,7 @@ bool IsOfARule(int code) { return code != ENOMEM && code != EPERM; }
 
 RefusalSearch::RefusalSearch(TableSocket& socket, const WantedTable& wanted, uint32_t valid_hooks)
     : socket_(&socket), valid_hooks_(valid_hooks) {
-  hook_names_.reserve(NF_INET_NUMHOOKS);  // rules_ points at the names
+  hook_names_.reserve(NF_INET_NUMHOOKS);  // rules_ points to the names
   for (uint32_t hook = 0; hook < NF_INET_NUMHOOKS; ++hook)
     AddRules(hook_names_.emplace_back(HookName(hook)), wanted.hook(hook).rules);
   for (uint32_t number = 0; number < wanted.size(); ++number)
@@ -38,8 +38,8 @@ void RefusalSearch::AddRules(const std::string& chain, const Segment& segment) {
   }
 }
 
-/// Policies, the rules, the end. No hook leads to the rules: the kernel checks each by itself. In the place
-/// of jumps they have ACCEPT, as their chains are not there.
+/// Writes policies, the rules and the end. No hook leads to the rules: the kernel checks each one alone.
+/// ACCEPT replaces jumps, because their chains are absent.
 Status RefusalSearch::Try(std::span<const Rule> rules) {
   const Shape& shape = socket_->shape();
   bytes_.clear();
@@ -56,7 +56,7 @@ Status RefusalSearch::Try(std::span<const Rule> rules) {
     const size_t at = bytes_.size();
     bytes_.insert(bytes_.end(), rule.bytes.begin(), rule.bytes.end());
     const auto verdict = EntryView(shape, bytes_.data() + at).VerdictOffset();
-    // net/netfilter/x_tables.c verdict_ok() refuses 0, which a Segment has for a jump.
+    // net/netfilter/x_tables.c verdict_ok() refuses 0, the verdict of a jump in a Segment.
     if (verdict && Load<int32_t>(bytes_.data() + at + *verdict) == 0)
       Store(bytes_.data() + at + *verdict, kAcceptVerdict);
   }

@@ -10,16 +10,16 @@
 
 namespace viaduct::xtables {
 
-/// Finds the rules for which the kernel refuses a table, though they could be encoded. It has the kernel
-/// check tables that hold policies and some of the rules, and halves those that are refused; none of these
-/// tables comes into force. Rules stand alone in them: what is wrong with a rule only because of its place (a
-/// loop, a target that its hook may not have) is not found.
+/// Finds encoded rules for which the kernel refuses a table. The kernel checks tables with the policies and
+/// some of the rules; a refused set of rules is halved and checked again. None of these tables comes into
+/// force. No hook leads to the rules, so a rule that is wrong only in its place (a loop, a target that its
+/// hook does not permit) is not found.
 class RefusalSearch {
  public:
-  /// `valid_hooks`: of the table. All that is given outlives this.
+  /// `valid_hooks`: hooks of the table. NB: the arguments must outlive this.
   RefusalSearch(TableSocket& socket, const WantedTable& wanted, uint32_t valid_hooks);
 
-  /// Errors: as TableSocket::Replace(), where they are of no rule (ENOMEM, EPERM).
+  /// Errors: those of TableSocket::Replace() that no rule causes (ENOMEM, EPERM).
   Result<std::vector<Refusal>> Run();
 
  private:
@@ -35,7 +35,7 @@ class RefusalSearch {
   uint32_t valid_hooks_;
   std::vector<std::string> hook_names_;
   std::vector<Rule> rules_;
-  std::vector<uint8_t> bytes_;  ///< of the table that is tried
+  std::vector<uint8_t> bytes_;  ///< of the table to check
 };
 
 }  // namespace viaduct::xtables

@@ -16,7 +16,7 @@ namespace {
 
 Error Invalid(std::string text) { return {EINVAL, "encode a rule", std::move(text)}; }
 
-/// `address` cut to the prefix, which the kernel demands of both, and its mask.
+/// `address` cut to the prefix, as the kernel requires, and the mask.
 void SetNetwork(const uint8_t (&address)[16], uint8_t prefix, size_t size, void* network, void* mask) {
   uint8_t cut[16];
   uint8_t bits[16];
@@ -31,7 +31,7 @@ void SetNetwork(const uint8_t (&address)[16], uint8_t prefix, size_t size, void*
 
 void SetInterface(std::string_view name, char* field, unsigned char* mask) {
   name.copy(field, IFNAMSIZ - 1);
-  // The NUL is part of a whole name; of a prefix the '+' is not.
+  // The mask covers the NUL of a complete name, and not the '+' of a prefix.
   memset(mask, 0xff, name.ends_with('+') ? name.size() - 1 : name.size() + 1);
 }
 
@@ -76,14 +76,14 @@ void EncodedRules::Clear() {
   count = 0;
 }
 
-/// The parts of one Encode(), which share its inputs.
+/// The steps of one Encode() and their common inputs.
 struct RuleEncoder::Scope {
   RuleEncoder& encoder;
   const RuleRecord& rule;
   const Texts& texts;
   EncodedRules& rules;
   EntryBuilder entry;
-  bool is_for_loading = false;  ///< nobody wants the entry
+  bool is_for_loading = false;  ///< the entry is discarded
 
   Status Fill();
   Result<std::string_view> Text(uint32_t number, size_t longest, const char* what) const;
@@ -101,7 +101,7 @@ struct RuleEncoder::Scope {
   Status SetMapMarkTarget();
   Status SetJump();
 
-  /// `add` is called with the revision that the kernel has.
+  /// Calls `add` with the kernel's revision.
   template <typename Add>
   Status With(Extension extension, Add add) {
     auto revision = encoder.extensions_.Revision(extension);
@@ -113,9 +113,9 @@ struct RuleEncoder::Scope {
 
 Result<std::string_view> RuleEncoder::Scope::Text(uint32_t number, size_t longest, const char* what) const {
   const auto text = texts.At(number);
-  if (!text) return Invalid(std::string("there is no text for its ") + what);
+  if (!text) return Invalid(std::string("the text is missing: ") + what);
   if (text->empty() || text->size() > longest)
-    return Invalid(std::string(what) + " \"" + std::string(*text) + "\" has not 1 to " +
+    return Invalid(std::string(what) + " \"" + std::string(*text) + "\" must have 1 to " +
                    std::to_string(longest) + " bytes");
   return *text;
 }
@@ -161,7 +161,7 @@ Status RuleEncoder::Scope::SetHeader() {
   if (!status.ok()) return status;
   header.proto = rule.protocol;
   header.flags = is_goto ? IP6T_F_GOTO : 0;
-  // Without it the kernel does not look at the protocol.
+  // Without the flag the kernel ignores the protocol.
   if (rule.protocol != 0) header.flags |= IP6T_F_PROTO;
   header.invflags = InverseFlags(rule.inverts);
   entry.SetHeader(header);
@@ -178,7 +178,8 @@ Status RuleEncoder::Scope::AddPortMatch() {
 Result<uint16_t> RuleEncoder::Scope::FindSet() const {
   auto name = Text(rule.set_name, SIZE_MAX, "set");
   if (!name.ok()) return name.error();
-  if (rule.set_dimensions == 0 || rule.set_dimensions > 6) return Invalid("a set has 1 to 6 dimensions");
+  if (rule.set_dimensions == 0 || rule.set_dimensions > 6)
+    return Invalid("a set must have 1 to 6 dimensions");
   if (is_for_loading) return uint16_t{0};
   return FindSetIndex(*encoder.calls_, encoder.fd_, encoder.shape_->family, std::string(name.value()));
 }
@@ -253,12 +254,12 @@ Status RuleEncoder::Scope::SetExtensionTarget() {
     case Target::kMapMark:
       return SetMapMarkTarget();
     default:
-      return Invalid("there is no target " + std::to_string(rule.target));
+      return Invalid("unknown target " + std::to_string(rule.target));
   }
 }
 
 Status RuleEncoder::Scope::SetMapMarkTarget() {
-  if ((rule.matches & kSet) != 0) return Invalid("a rule names one set: to match, or to map");
+  if ((rule.matches & kSet) != 0) return Invalid("a rule can use a set to match or to map, not both");
   auto index = FindSet();
   if (!index.ok()) return index.error();
   return With(Extension::kSetTarget,

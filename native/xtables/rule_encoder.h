@@ -15,13 +15,13 @@
 
 namespace viaduct::xtables {
 
-/// The strings of a batch, by number.
+/// The strings of a batch, by index.
 class Texts {
  public:
   /// NUL-ended strings, one after the other. NB: views, not copies.
   explicit Texts(std::span<const uint8_t> bytes);
 
-  /// Nothing when there is no such text.
+  /// Nothing for an absent index.
   std::optional<std::string_view> At(uint32_t number) const {
     if (number >= texts_.size()) return std::nullopt;
     return texts_[number];
@@ -32,7 +32,7 @@ class Texts {
   std::vector<std::string_view> texts_;
 };
 
-/// Rules as the kernel takes them, all padding zero, verdicts of jumps zero.
+/// Rules in the format of the kernel. Padding and the verdicts of jumps are zero.
 struct EncodedRules {
   struct Jump {
     uint32_t verdict;  ///< offset in `bytes`
@@ -45,25 +45,25 @@ struct EncodedRules {
   void Clear();
 };
 
-/// RuleRecords into entries. Matches come in the order of their cost, those that remember last, comments at
-/// the very end, where only packets that match everything pass them.
+/// Encodes RuleRecords as entries. Cheap matches come first, then those with a state, then comments: only
+/// packets that match everything else reach them.
 class RuleEncoder {
  public:
-  /// `fd`: a socket of the shape's family, which outlives this.
+  /// `fd`: a socket of the shape's family. NB: it must outlive this.
   RuleEncoder(const Shape& shape, SocketCalls& calls, int fd)
       : shape_(&shape), calls_(&calls), fd_(fd), extensions_(shape, calls, fd) {}
 
-  /// Adds one rule. EINVAL: the record asks for what cannot be said; EPROTONOSUPPORT: the kernel lacks a
-  /// match or target; ENOENT: no such set. After an error the contents of `rules` are of no use.
+  /// Adds one rule. EINVAL: the record is not valid; EPROTONOSUPPORT: the kernel lacks a match or target;
+  /// ENOENT: the set is absent. NB: after an error the content of `rules` is undefined.
   Status Encode(const RuleRecord& rule, const Texts& texts, EncodedRules& rules);
-  /// Asks for the matches and targets of such a rule, which has the kernel load their modules; its set need
-  /// not be there. What is lacking is for who encodes it to tell.
+  /// Makes the kernel load the modules of the rule's matches and targets. Its set need not exist. Reports no
+  /// error: Encode() does.
   void Load(const RuleRecord& rule, const Texts& texts);
-  /// Matches and targets that the kernel lacked may be there by now.
+  /// Requests missing matches and targets again.
   void AskAgain() { extensions_.AskAgain(); }
 
  private:
-  struct Scope;  ///< one Encode()
+  struct Scope;  ///< state of one Encode()
   const Shape* shape_;
   SocketCalls* calls_;
   int fd_;

@@ -6,7 +6,7 @@
 namespace viaduct::xtables {
 
 bool RuleMatcher::IsSame(const Rule& rule, uint32_t offset) const {
-  // The header holds the size: it is compared before anything behind it.
+  // The header holds the size: comparing it first protects the reads after it.
   const uint8_t* there = image_->bytes().data() + offset;
   if (!IsSameEntry(image_->shape(), rule.bytes, there, rule.size, rule.verdict)) return false;
   if (rule.verdict == 0) return true;
@@ -34,7 +34,7 @@ bool RuleMatcher::HasRule(const Segment& segment, uint32_t offset) const {
   return found;
 }
 
-/// Of everything that is compared, apart from the verdicts of jumps, which differ from table to table.
+/// Hashes the compared bytes without the verdicts of jumps, which differ from table to table.
 uint64_t RuleMatcher::Hash(const uint8_t* rule, uint16_t size, uint16_t verdict) const {
   const Shape& shape = image_->shape();
   const auto hash = [](const uint8_t* bytes, size_t count) {

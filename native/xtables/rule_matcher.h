@@ -9,11 +9,11 @@
 
 namespace viaduct::xtables {
 
-/// Compares encoded rules with those of an image. A jump is alike when it leads to the chain of the same
-/// name.
+/// Compares encoded rules with those of an image. Two jumps are equal if their chains have the same name.
 class RuleMatcher {
  public:
-  /// `image_of`: number in the image of each chain of the WantedTable; kNone: not there. Both outlive this.
+  /// `image_of`: the image's number of each chain of the WantedTable; kNone: absent. NB: both must outlive
+  /// this.
   RuleMatcher(const TableImage& image, std::span<const uint32_t> image_of)
       : image_(&image), image_of_(image_of) {}
 
@@ -22,18 +22,18 @@ class RuleMatcher {
     const uint8_t* bytes;
     uint16_t size;
     uint16_t verdict;  ///< offset in the rule; 0: no jump
-    uint32_t chain;    ///< that it jumps to
+    uint32_t chain;    ///< target of the jump
   };
-  /// Calls back with each rule, in order; ends when that hands back false.
+  /// Calls `on_rule` with each rule, in order, until it returns false.
   template <typename OnRule>
   void ForEach(const Segment& segment, OnRule on_rule) const;
 
   bool IsSame(const Rule& rule, uint32_t offset) const;
-  /// Whether the rules fill [begin, end) of the image, one by one.
+  /// Whether [begin, end) of the image has exactly these rules.
   bool IsSame(const Segment& segment, uint32_t begin, uint32_t end) const;
   bool HasRule(const Segment& segment, uint32_t offset) const;
 
-  /// Which entry of the image each rule of a segment is: a position in `offsets`, or kNone. No entry is taken
+  /// For each rule of the segment its entry in the image: an index of `offsets`, or kNone. No entry is used
   /// twice.
   std::vector<uint32_t> Match(const Segment& segment, std::span<const uint32_t> offsets) const;
 

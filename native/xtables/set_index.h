@@ -8,8 +8,8 @@
 
 namespace viaduct::xtables {
 
-/// The number by which a set match names an ipset. NB: valid for as long as the set exists (a rule pins it),
-/// also across a swap. ENOENT, with the set's name: there is none of this family.
+/// The index by which a set match refers to an ipset. NB: valid as long as the set exists (a rule pins it),
+/// also after a swap. ENOENT, with the set's name: there is no such set of this family.
 Result<uint16_t> FindSetIndex(SocketCalls& calls, int fd, uint8_t family, const std::string& name);
 
 }  // namespace viaduct::xtables

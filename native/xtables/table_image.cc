@@ -16,7 +16,8 @@ Error Malformed(const char* what, uint32_t offset) {
   return {EPROTO, "read the table's entries", std::string(what) + " at byte " + std::to_string(offset)};
 }
 
-/// Where an entry begins stands in the one before it: unless asked for in time, each is a wait for memory.
+/// Prefetches the next entries. Each entry holds the offset of the next one, so every step would wait for
+/// memory.
 void FetchAhead(std::span<const uint8_t> bytes, size_t offset) {
   constexpr size_t kAhead = 1024;
   constexpr size_t kLine = 64;
@@ -24,7 +25,7 @@ void FetchAhead(std::span<const uint8_t> bytes, size_t offset) {
   for (size_t line = offset + kAhead; line < end; line += kLine) __builtin_prefetch(&bytes[line]);
 }
 
-/// The kernel takes nothing else (check_underflow()).
+/// The only entry that the kernel accepts as a policy (check_underflow()).
 bool IsPolicy(const EntryView& entry) {
   const auto at = entry.VerdictOffset();
   if (!at) return false;
@@ -36,13 +37,13 @@ bool IsPolicy(const EntryView& entry) {
 
 const char* HookName(uint32_t hook) { return hook < NF_INET_NUMHOOKS ? kHookNames[hook] : nullptr; }
 
-/// One pass over the entries; `open` is the chain in which it is.
+/// One pass over the entries. `open` is the current chain.
 struct TableImage::Walker {
   TableImage& image;
   const TableInfo& info;
   ImageChain open = {};
   bool is_open = false;
-  uint32_t previous = 0;  ///< entry before the one at hand
+  uint32_t previous = 0;  ///< the previous entry
 
   Status Step(uint32_t offset);
   Status OpenBuiltIn(uint32_t hook, uint32_t offset);

@@ -15,7 +15,7 @@ namespace viaduct::xtables {
 
 inline constexpr uint32_t kNone = 0xffffffff;
 
-/// What GET_INFO says of a table.
+/// A table according to GET_INFO.
 struct TableInfo {
   uint32_t valid_hooks = 0;
   std::array<uint32_t, NF_INET_NUMHOOKS> hook_entry = {};
@@ -26,28 +26,28 @@ struct TableInfo {
   bool operator==(const TableInfo&) const = default;
 };
 
-/// "PREROUTING"; null where there is no such hook.
+/// "PREROUTING"; null for an unknown hook.
 const char* HookName(uint32_t hook);
 
 /// A run of entries, as offsets into the table.
 struct ImageChain {
-  std::string_view name;  ///< lies in the table; of a chain of the kernel: HookName()
-  uint32_t begin;         ///< user chain: its ERROR entry
-  uint32_t rules;         ///< first rule: where jumps lead
+  std::string_view name;  ///< points into the table; HookName() for a built-in chain
+  uint32_t begin;         ///< user chain: the ERROR entry
+  uint32_t rules;         ///< first rule, the target of jumps
   uint32_t last;          ///< the closing entry: RETURN, or the policy
   uint32_t end;
   uint32_t first_entry;  ///< number of the entry at `begin`
-  uint32_t entries;      ///< with ERROR and closing entry
+  uint32_t entries;      ///< ERROR and closing entry included
   uint32_t hook;         ///< kNone: a user chain
 };
 
-/// The entries of a table that the kernel handed out, cut into chains. Holds no memory of them.
+/// The entries of a table as read from the kernel, split into chains. A view: does not own the bytes.
 /// ```
-/// chains of the kernel, by hook: rules, policy | user chains: ERROR "name", rules, RETURN | ERROR "ERROR"
+/// built-in chains, by hook: rules, policy | user chains: ERROR "name", rules, RETURN | ERROR "ERROR"
 /// ```
 class TableImage {
  public:
-  /// Never trusts the bytes. EPROTO: the text says at which byte they are no table.
+  /// Checks all bytes. EPROTO: not a table; the text has the byte offset.
   static Result<TableImage> Parse(const Shape& shape, std::span<const uint8_t> bytes, const TableInfo& info);
 
   const Shape& shape() const { return *shape_; }
@@ -60,12 +60,12 @@ class TableImage {
 
   EntryView At(uint32_t offset) const { return {*shape_, bytes_.data() + offset}; }
 
-  /// Where an entry leads.
+  /// The target of a jump.
   struct Jump {
-    uint32_t verdict;  ///< offset of its verdict in the table
+    uint32_t verdict;  ///< offset of the verdict in the table
     uint32_t chain;    ///< number among chains(); kNone: to the next entry (a rule without a target)
   };
-  /// Nothing: the entry leads nowhere. EPROTO: into the middle of nowhere.
+  /// Nothing: the entry does not jump. EPROTO: it jumps to no chain.
   Result<std::optional<Jump>> JumpAt(uint32_t offset) const;
 
  private:

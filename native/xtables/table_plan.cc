@@ -14,7 +14,7 @@ using State = WantedChain::State;
 
 Error Refused(int code, std::string text) { return {code, "change the table", std::move(text)}; }
 
-/// Whether the pattern names a chain of that name, with or without rules.
+/// Whether the pattern matches the name, with or without rules.
 bool IsMatch(std::string_view pattern, std::string_view name, bool is_empty) {
   const std::string_view stem = pattern.substr(0, pattern.size() - 1);
   if (pattern.ends_with('*')) return name.starts_with(stem);
@@ -59,7 +59,7 @@ void TablePlan::MatchChains(std::span<const std::string> prune) {
     const ImageChain& there = image_->chains()[i];
     const uint32_t number = wanted_->Find(there.name, last + 1);
     if (number != kNone) last = number;
-    // The kernel takes two chains of one name. Ours is the first; what is to go goes with all of its name.
+    // The kernel accepts two chains of one name. The first is the desired one; removal removes all of them.
     const bool is_first = number != kNone && image_of_[number] == kNone;
     if (is_first) image_of_[number] = i;
     const State state = number == kNone ? State::kNamed : wanted_->chain(number).state;
@@ -83,8 +83,8 @@ void TablePlan::MatchChains(std::span<const std::string> prune) {
   }
 }
 
-/// Empties a chain that was to go, or leaves it alone if it is shared. Two chains of one name are reported
-/// once.
+/// Empties a chain that should be removed, or leaves a shared one unchanged. Two chains of one name are
+/// reported once.
 void TablePlan::Spare(uint32_t target, std::string_view by) {
   if (chains_[target].is_shared) {
     chains_[target].fate = Fate::kForeign;
@@ -97,7 +97,7 @@ void TablePlan::Spare(uint32_t target, std::string_view by) {
     kept_.push_back({std::string(name), std::string(by)});
 }
 
-/// The kernel removes no chain that a rule jumps to, and rules of foreign chains stay.
+/// Keeps chains that rules of foreign chains jump to: the kernel does not remove them.
 Status TablePlan::KeepReferenced() {
   for (uint32_t i = 0; i < chains_.size(); ++i) {
     if (chains_[i].fate != Fate::kForeign) continue;
@@ -113,7 +113,7 @@ Status TablePlan::KeepReferenced() {
   return Ok();
 }
 
-/// A rule of a hook is ours when it leads to a chain of ours, or is one that we set.
+/// A rule of a hook is Viaduct's if it jumps to a chain of Viaduct or was set for the hook.
 Result<bool> TablePlan::IsOurs(uint32_t offset, const WantedHook& wanted) const {
   auto jump = image_->JumpAt(offset);
   if (!jump.ok()) return jump.error();
@@ -151,7 +151,7 @@ Status TablePlan::SortHook(const ImageChain& there, Hook& hook) const {
   return Ok();
 }
 
-/// Of a chain that is ours.
+/// Rules of a desired chain.
 const Segment& TablePlan::RulesOf(const Chain& chain) const {
   return chain.is_kept ? no_rules_ : wanted_->chain(chain.wanted).rules;
 }
@@ -186,7 +186,7 @@ uint32_t TablePlan::PlaceHook(const ImageChain& there, Hook& hook, uint32_t offs
   return offset + size;
 }
 
-/// Gives every chain its place. Chains of the image keep their order, others follow.
+/// Places every chain. Chains of the image keep their order, others follow.
 void TablePlan::Place() {
   bool is_done = added_.empty();
   bool is_in_place = is_done;
@@ -237,7 +237,7 @@ Status TablePlan::CheckJumps(const Segment& segment, std::string_view owner) con
   for (const auto& relocation : segment.relocations) {
     if (rules_of_[relocation.chain] != kNone) continue;
     return Refused(ENOENT, "chain " + std::string(owner) + " jumps to " +
-                               wanted_->chain(relocation.chain).name + ", which is not there");
+                               wanted_->chain(relocation.chain).name + ", which does not exist");
   }
   return Ok();
 }
@@ -255,7 +255,7 @@ Status TablePlan::CheckWanted() const {
   for (uint32_t hook = 0; hook < NF_INET_NUMHOOKS; ++hook) {
     const WantedHook& wanted = wanted_->hook(hook);
     if (wanted.rules.entries != 0 && (info_.valid_hooks >> hook & 1) == 0)
-      return Refused(EINVAL, std::string("the table has no chain ") + HookName(hook));
+      return Refused(EINVAL, std::string("the table has no hook ") + HookName(hook));
     Status status = CheckJumps(wanted.rules, HookName(hook));
     if (!status.ok()) return status;
   }

@@ -13,37 +13,37 @@
 
 namespace viaduct::xtables {
 
-/// What is wanted and not there, by chain; the kernel's own chains too.
+/// Chains that are missing or differ from the desired ones; built-in chains included.
 struct Drift {
   std::vector<std::string> missing;
   std::vector<std::string> changed;
 };
 
-/// What the kernel's table must become: everything foreign as it is, and what we want. Both inputs outlive
-/// it, unchanged.
+/// The kernel's next table: all foreign entries unchanged, and the desired chains. NB: both inputs must
+/// outlive it unchanged.
 class TablePlan {
  public:
-  /// ENOENT: a chain of ours jumps to one that is not there. EPROTO: the image is no table. `prune`:
-  /// chains that go unless they are wanted: names, prefixes (`KUBE-SVC-*`), and names of chains that go only
-  /// while they have no rules and no foreign chain jumps to them (`KUBE-MARK-DROP?`).
+  /// ENOENT: a desired chain jumps to an absent one. EPROTO: the image is not a table. `prune`: chains to
+  /// remove unless they are desired: names, prefixes (`KUBE-SVC-*`), and names of chains to remove only
+  /// if they have no rules and no foreign chain jumps to them (`KUBE-MARK-DROP?`).
   static Result<TablePlan> Make(const TableImage& image, const WantedTable& wanted,
                                 std::span<const std::string> prune);
 
-  /// The image is as it should be.
+  /// Whether the image is as desired.
   bool is_done() const { return is_done_; }
   Drift FindDrift() const;
-  /// Chains that are to be removed, and are emptied until no foreign chain jumps to them.
+  /// Chains that should be removed while a foreign chain jumps to them. They stay without rules.
   const std::vector<KeptChain>& kept() const { return kept_; }
-  /// What GET_INFO will say of the new table.
+  /// GET_INFO of the new table.
   const TableInfo& info() const { return info_; }
-  /// Writes the new table, info().bytes long and zero, with every jump at its place.
+  /// Writes the new table into `table`, which has info().bytes zeroed bytes.
   void Write(std::span<uint8_t> table) const;
-  /// Every chain keeps its place: Patch() will do.
+  /// Whether every chain keeps its place: then Patch() suffices.
   bool is_in_place() const { return is_in_place_; }
-  /// Turns the image's own memory into the new table. NB: the image is of no use then, nor is the plan.
+  /// Turns the image's memory into the new table. NB: image and plan are invalid afterwards.
   void Patch(std::span<uint8_t> image) const;
 
-  /// Entries in a row that stay, by their numbers in the image and in the new table.
+  /// Consecutive entries that stay, by their numbers in the image and in the new table.
   struct Stay {
     uint32_t from;
     uint32_t to;
@@ -56,13 +56,13 @@ class TablePlan {
   /// A user chain of the image.
   struct Chain {
     Fate fate = Fate::kForeign;
-    bool is_shared = false;   ///< goes only if no foreign chain jumps to it
-    bool is_kept = false;     ///< ours, and has no rules
-    uint32_t wanted = kNone;  ///< its number, of a wanted one
-    uint32_t rules = kNone;   ///< offset in the new table; kNone: gone
+    bool is_shared = false;   ///< removed only if no foreign chain jumps to it
+    bool is_kept = false;     ///< Viaduct's, without rules
+    uint32_t wanted = kNone;  ///< number of the desired chain
+    uint32_t rules = kNone;   ///< offset in the new table; kNone: removed
     uint32_t first_entry = 0;
   };
-  /// A chain of the kernel.
+  /// A built-in chain.
   struct Hook {
     std::vector<uint32_t> ours;  ///< offsets of rules in the image
     bool is_same = true;
@@ -93,16 +93,15 @@ class TablePlan {
 
   const TableImage* image_;
   const WantedTable* wanted_;
-  std::vector<uint32_t> image_of_;  ///< chain of the image, by number of the wanted table; kNone: not there
-  std::vector<uint32_t>
-      rules_of_;                 ///< offset in the new table, by number of the wanted table; kNone: not there
-  std::vector<uint32_t> added_;  ///< wanted chains that the image has not
-  std::vector<Chain> chains_;    ///< as image.chains()
-  std::vector<Hook> hooks_;      ///< as image.built_in()
+  std::vector<uint32_t> image_of_;  ///< chain of the image, by number of the wanted table; kNone: absent
+  std::vector<uint32_t> rules_of_;  ///< offset in the new table, by number of the wanted table; kNone: absent
+  std::vector<uint32_t> added_;     ///< desired chains that the image lacks
+  std::vector<Chain> chains_;       ///< parallel to image.chains()
+  std::vector<Hook> hooks_;         ///< parallel to image.built_in()
   std::vector<KeptChain> kept_;
   Segment no_rules_;
-  std::vector<uint8_t> head_;     ///< the entry that begins a chain of ours, still without its name
-  std::vector<uint8_t> closing_;  ///< the one that ends it
+  std::vector<uint8_t> head_;     ///< first entry of a desired chain, still without its name
+  std::vector<uint8_t> closing_;  ///< last entry of a desired chain
   TableInfo info_;
   bool is_done_ = false;
   bool is_in_place_ = false;

@@ -1,4 +1,4 @@
-// The second half of a plan: the bytes of the new table, and the counters that go with them.
+// The second half of TablePlan: the bytes of the new table and its counters.
 #include <algorithm>
 
 #include "xtables/table_plan.h"
@@ -13,7 +13,7 @@ void Copy(std::span<const uint8_t> from, uint32_t to, std::span<uint8_t> table) 
 
 }  // namespace
 
-/// Collects; what follows on what came before is one.
+/// Collects stays and joins adjacent ones.
 class TablePlan::Stays {
  public:
   void Add(uint32_t from, uint32_t to, uint32_t count) {
@@ -54,7 +54,7 @@ void TablePlan::Write(std::span<uint8_t> table) const {
 void TablePlan::Patch(std::span<uint8_t> image) const {
   for (size_t i = 0; i < chains_.size(); ++i) {
     if (chains_[i].fate != Fate::kChanged) continue;
-    const std::string name(image_->chains()[i].name);  // lies in what is overwritten
+    const std::string name(image_->chains()[i].name);  // the view points into overwritten bytes
     WriteChain(name, RulesOf(chains_[i]), chains_[i].rules, image);
   }
 }
@@ -65,7 +65,7 @@ void TablePlan::WriteSegment(const Segment& segment, uint32_t to, std::span<uint
     Store(table.data() + to + relocation.verdict, rules_of_[relocation.chain]);
 }
 
-/// `to`: where its first rule lies.
+/// `to`: offset of the first rule.
 void TablePlan::WriteChain(std::string_view name, const Segment& rules, uint32_t to,
                            std::span<uint8_t> table) const {
   const uint32_t begin = to - static_cast<uint32_t>(head_.size());
@@ -76,12 +76,12 @@ void TablePlan::WriteChain(std::string_view name, const Segment& rules, uint32_t
   Copy(closing_, to + static_cast<uint32_t>(rules.bytes.size()), table);
 }
 
-/// Copies entries of the image that somebody else made, and leads their jumps to where the chains are now.
+/// Copies foreign entries of the image and adjusts their jumps to the new places of the chains.
 void TablePlan::CopyForeign(uint32_t begin, uint32_t end, uint32_t to, std::span<uint8_t> table) const {
   Copy(image_->bytes().subspan(begin, end - begin), to, table);
   for (uint32_t offset = begin; offset < end;) {
     const uint32_t next = offset + image_->At(offset).size();
-    const auto jump = image_->JumpAt(offset);  // Make() has seen that it is sound
+    const auto jump = image_->JumpAt(offset);  // Make() has checked it
     if (jump.value()) {
       const auto& [verdict, chain] = *jump.value();
       Store(table.data() + to + (verdict - begin),
@@ -133,7 +133,7 @@ void TablePlan::FindStaysIn(const ImageChain& there, const Chain& chain, Stays& 
   std::vector<uint32_t> offsets;
   for (uint32_t offset = there.rules; offset < there.last; offset += image_->At(offset).size())
     offsets.push_back(offset);
-  // After the ERROR entry of both come the rules, then the closing entry.
+  // In both the rules follow the ERROR entry, then the closing entry.
   const std::vector<uint32_t> matches = matcher().Match(segment, offsets);
   for (uint32_t rule = 0; rule < matches.size(); ++rule)
     if (matches[rule] != kNone)

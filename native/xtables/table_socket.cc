@@ -15,7 +15,7 @@ constexpr size_t kEntriesHeader = offsetof(ipt_get_entries, entrytable);
 constexpr size_t kReplaceHeader = offsetof(ipt_replace, entries);
 constexpr size_t kCountersHeader = offsetof(xt_counters_info, counters);
 static_assert(kEntriesHeader == 40 && kReplaceHeader == 96 && kCountersHeader == 40);
-// Where the value of GET_ENTRIES begins, so that the entries lie where SET_REPLACE has them.
+// Start of the value of GET_ENTRIES that puts the entries at the offset of SET_REPLACE.
 constexpr size_t kEntriesStart = kReplaceHeader - kEntriesHeader;
 static_assert(kEntriesStart % alignof(ipt_get_entries) == 0);
 
@@ -34,13 +34,13 @@ const char* WordsFor(int code) {
   }
 }
 
-/// Which table it is says the caller.
+/// The caller adds the name of the table.
 Error Failed(int code, const char* what) { return {code, std::string(what) + " the table", WordsFor(code)}; }
 
 }  // namespace
 
 Result<TableSocket> TableSocket::Open(const Shape& shape, std::string table, SocketCalls& calls) {
-  // A datagram socket, since raw ones need CAP_NET_RAW.
+  // A datagram socket: raw ones need CAP_NET_RAW.
   Fd fd(calls.Socket(shape.family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!fd.is_open())
     return Error{errno, shape.family == AF_INET ? "open IPv4 socket" : "open IPv6 socket", {}};
@@ -55,7 +55,7 @@ Result<TableInfo> TableSocket::ReadInfo() {
   if (calls_->GetOption(fd_.get(), shape_->level, IPT_SO_GET_INFO, &raw, &length) != 0)
     return Failed(errno, "inspect");
   TableInfo info{raw.valid_hooks, {}, {}, raw.num_entries, raw.size};
-  // Of hooks that the table has not, what the kernel says means nothing.
+  // The kernel's values for hooks that the table lacks are undefined.
   for (uint32_t hook = 0; hook < NF_INET_NUMHOOKS; ++hook) {
     if ((raw.valid_hooks >> hook & 1) == 0) continue;
     info.hook_entry[hook] = raw.hook_entry[hook];
@@ -71,8 +71,8 @@ TableSocket::Table TableSocket::MakeTable(const TableInfo& info) {
   return {info, pool_->Take(kReplaceHeader + info.bytes)};
 }
 
-// get_entries(): EAGAIN when the size is not the table's. NB: of the names of matches and targets the kernel
-// writes only as much as there is, so that the memory must be zero.
+// get_entries(): EAGAIN if the size is not the table's. NB: the kernel writes names of matches and targets
+// without padding, so the memory must be zero.
 Result<TableSocket::Table> TableSocket::ReadTable() {
   auto info = ReadInfo();
   if (!info.ok()) return info.error();
@@ -85,7 +85,7 @@ Result<TableSocket::Table> TableSocket::ReadTable() {
   auto length = static_cast<socklen_t>(value.size());
   if (calls_->GetOption(fd_.get(), shape_->level, IPT_SO_GET_ENTRIES, value.data(), &length) != 0)
     return Failed(errno, "read");
-  // Another table of the same size may have come between the two calls.
+  // Another table of the same size may have replaced it between the two calls.
   auto again = ReadInfo();
   if (!again.ok()) return again.error();
   if (again.value() != info.value()) return Failed(EAGAIN, "read");
@@ -117,8 +117,8 @@ Status TableSocket::Replace(Table& table, Counters& old) {
 }
 
 // do_replace() checks every entry (translate_table()) before __do_replace() compares the number of counters
-// with that of the present entries, and answers EAGAIN. Every table has more than one: a policy for each
-// hook.
+// with that of the current entries. One counter never matches, since a table has a policy for each hook:
+// EAGAIN.
 Status TableSocket::Try(Table& table) {
   Counters wrong_number = MakeCounters(1);
   Status status = Replace(table, wrong_number);

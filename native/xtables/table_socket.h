@@ -14,8 +14,8 @@
 
 namespace viaduct::xtables {
 
-/// One table of the kernel, as the socket options have it. ENOPROTOOPT: this kernel has no legacy x_tables;
-/// ENOENT: it has no such table; EPERM: no CAP_NET_ADMIN.
+/// One table of the kernel, by socket options. ENOPROTOOPT: the kernel has no legacy x_tables; ENOENT: it
+/// lacks the table; EPERM: CAP_NET_ADMIN is missing.
 class TableSocket {
  public:
   static Result<TableSocket> Open(const Shape& shape, std::string table, SocketCalls& calls);
@@ -24,8 +24,8 @@ class TableSocket {
   const Shape& shape() const { return *shape_; }
 
   Result<TableInfo> ReadInfo();
-  /// Memory for a table of so many bytes, all zero: what was read, or what is to be written. There is room in
-  /// front of the entries for what either call has there.
+  /// Zeroed memory for a table to read or to write. In front of the entries there is room for the header of
+  /// either call.
   struct Table {
     TableInfo info;
     PagePool::Loan memory;
@@ -33,25 +33,24 @@ class TableSocket {
     std::span<const uint8_t> bytes() const;
   };
   Table MakeTable(const TableInfo& info);
-  /// The kernel's table. EAGAIN: it changed in between.
+  /// Reads the kernel's table. EAGAIN: it changed during the call.
   Result<Table> ReadTable();
 
-  /// Counters of so many entries, all zero.
+  /// Zeroed counters of `entries` entries.
   struct Counters {
     uint32_t entries;
     PagePool::Loan memory;
     std::span<xt_counters> all();
   };
   Counters MakeCounters(uint32_t entries);
-  /// Puts `table` in the place of one of `old.entries` entries, whose counters come back there. EAGAIN: the
-  /// kernel's table has another number of entries by now.
+  /// Replaces a table of `old.entries` entries with `table` and returns the old counters in `old`. EAGAIN:
+  /// the kernel's table now has another number of entries.
   Status Replace(Table& table, Counters& old);
-  /// Has the kernel check a table, as for a replacement, and put it nowhere. The error is the one that
-  /// Replace() would give.
+  /// Makes the kernel check a table without using it. The error is that of Replace().
   Status Try(Table& table);
-  /// To be called with every call on the table: memory that was not needed for long goes back to the kernel.
+  /// Returns long unused memory to the kernel. NB: call it with every operation on the table.
   void Trim() { pool_->Trim(calls_->Now()); }
-  /// Adds to the counters of every entry. EINVAL: the kernel's table has another number of entries by now.
+  /// Adds to the counters of every entry. EINVAL: the kernel's table now has another number of entries.
   Status AddCounters(Counters& counters);
 
  private:
@@ -62,7 +61,7 @@ class TableSocket {
   std::string table_;
   SocketCalls* calls_;
   Fd fd_;
-  /// Where it is stays the same: tables point to it.
+  /// On the heap: tables keep its address.
   std::unique_ptr<PagePool> pool_ = std::make_unique<PagePool>();
 };
 

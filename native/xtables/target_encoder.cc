@@ -15,7 +15,7 @@ namespace {
 static_assert(sizeof(nf_nat_range2) == 44 && sizeof(nf_nat_range) == 40);
 static_assert(sizeof(nf_nat_ipv4_multi_range_compat) == 20);
 
-/// Both ends of the range are the one address and port; port 0 leaves the packet's.
+/// A range of one address and one port; port 0 keeps the packet's port.
 template <typename Range>
 void SetRange(const RuleRecord& rule, Range& range) {
   range.flags = NF_NAT_RANGE_MAP_IPS;
@@ -40,7 +40,7 @@ void SetMark(const RuleRecord& rule, uint8_t revision, EntryBuilder& entry) {
   });
 }
 
-// net/netfilter/xt_nat.c: revision 1 takes nf_nat_range, revision 2 nf_nat_range2, of both families.
+// net/netfilter/xt_nat.c: revision 1 has nf_nat_range, revision 2 nf_nat_range2, for both families.
 void SetDnat(const RuleRecord& rule, uint8_t revision, EntryBuilder& entry) {
   const char* name = NameOf(Extension::kDnat);
   if (revision == 1)
@@ -70,7 +70,7 @@ void SetReject(const Shape& shape, uint8_t revision, EntryBuilder& entry) {
   entry.SetTarget<uint32_t>(NameOf(Extension::kReject), revision, [=](uint32_t& data) { data = with; });
 }
 
-// net/netfilter/xt_set.c set_target_v3(): all three sets are looked at, IPSET_INVALID_ID is none.
+// net/netfilter/xt_set.c set_target_v3(): the kernel reads all three sets; IPSET_INVALID_ID is none.
 void SetMapMark(const RuleRecord& rule, uint16_t index, uint8_t revision, EntryBuilder& entry) {
   constexpr uint16_t kNoSet = 0xffff;  // IPSET_INVALID_ID
   static_assert(sizeof(xt_set_info_target_v3) == 20);
@@ -82,7 +82,7 @@ void SetMapMark(const RuleRecord& rule, uint16_t index, uint8_t revision, EntryB
         set.map_set.dim = rule.set_dimensions;
         set.map_set.flags = static_cast<uint8_t>(rule.set_sources << IPSET_DIM_ONE);
         set.flags = IPSET_FLAG_MAP_SKBMARK;
-        set.timeout = 0xffffffff;  // as the tools do: none is given
+        set.timeout = 0xffffffff;  // no time-out, like the iptables tools
       });
 }
 

@@ -20,24 +20,24 @@ Error Invalid(std::string text) { return {EINVAL, "change the wanted table", std
 
 Status CheckOp(const ChainRecord& op, const Texts& texts) {
   const auto name = texts.At(op.name);
-  if (!name) return Invalid("there is no text " + std::to_string(op.name));
+  if (!name) return Invalid("text " + std::to_string(op.name) + " is missing");
   const bool is_hook = FindHook(*name) != kNone;
   switch (static_cast<Op>(op.op)) {
     case Op::kSetHook:
-      if (!is_hook) return Invalid("\"" + std::string(*name) + "\" is no chain of the kernel");
+      if (!is_hook) return Invalid("\"" + std::string(*name) + "\" is not a built-in chain of the kernel");
       return Ok();
     case Op::kSetChain:
     case Op::kRemoveChain:
-      if (is_hook) return Invalid("\"" + std::string(*name) + "\" is a chain of the kernel");
+      if (is_hook) return Invalid("\"" + std::string(*name) + "\" is a built-in chain of the kernel");
       if (name->empty() || name->size() > kChainName)
-        return Invalid("chain name \"" + std::string(*name) + "\" has not 1 to 28 bytes");
+        return Invalid("chain name \"" + std::string(*name) + "\" must have 1 to 28 bytes");
       return Ok();
     default:
-      return Invalid("there is no operation " + std::to_string(op.op));
+      return Invalid("unknown operation " + std::to_string(op.op));
   }
 }
 
-/// Whether a rule asks a set, or maps through one.
+/// Whether a rule matches a set or maps through one.
 bool NamesSet(std::span<const RuleRecord> rules) {
   return std::ranges::any_of(rules, [](const RuleRecord& rule) { return rule.set_name != kNoText; });
 }
@@ -85,7 +85,7 @@ std::string WantedTable::NameOf(Place place) const {
   return place >= kHooks ? HookName(static_cast<uint32_t>(place - kHooks)) : chains_[place].name;
 }
 
-/// Encodes the rules; keeps a copy of their records where that failed or will be needed again.
+/// Encodes the rules. Keeps a copy of their records if that fails or must be repeated.
 void WantedTable::Set(Place place, std::span<const RuleRecord> rules, std::span<const uint8_t> texts,
                       const Texts& views, RuleEncoder& encoder) {
   raw_.erase(place);
@@ -150,13 +150,13 @@ void WantedTable::Settle() {
 }
 
 void WantedTable::KeepFormer(WantedHook& hook) {
-  // A change that is tried again and again adds nothing.
+  // Repeated attempts at the same change add nothing.
   if (hook.rules.entries == 0 || std::ranges::find(hook.former, hook.rules) != hook.former.end()) return;
   for (const auto& relocation : hook.rules.relocations) ++chains_[relocation.chain].references;
   hook.former.push_back(hook.rules);
 }
 
-/// NB: the relocations of `next` are counted already, so that a name that both have is not forgotten.
+/// NB: the relocations of `next` are already counted, so a name in both stays.
 void WantedTable::Replace(Segment& old, Segment next) { Forget(std::exchange(old, std::move(next))); }
 
 void WantedTable::Forget(const Segment& gone) {
@@ -166,7 +166,7 @@ void WantedTable::Forget(const Segment& gone) {
   }
 }
 
-/// Forgets a name that nobody needs.
+/// Drops an unused name.
 void WantedTable::Release(uint32_t number) {
   WantedChain& chain = chains_[number];
   if (chain.state != State::kNamed || chain.references != 0 || chain.name.empty()) return;

@@ -17,15 +17,15 @@
 
 namespace viaduct::xtables {
 
-/// Operations with their rules and texts. NB: [first_rule, first_rule + rule_count) is range-checked by the
-/// caller.
+/// Operations with their rules and texts. NB: the caller checks the range [first_rule, first_rule +
+/// rule_count).
 struct Batch {
   std::span<const ChainRecord> ops;
   std::span<const RuleRecord> rules;
   std::span<const uint8_t> texts;
 };
 
-/// Encoded rules at rest. The verdict of a jump is zero; its relocation says where it leads.
+/// Encoded rules without a place in a table. The verdict of a jump is zero; its relocation has the target.
 struct Segment {
   struct Relocation {
     uint32_t verdict;  ///< offset in `bytes`
@@ -40,68 +40,68 @@ struct Segment {
   bool operator==(const Segment&) const = default;
 };
 
-/// Rules that are not encoded once and for all: this kernel could not have them when they came, or they name
-/// a set, whose number may change.
+/// Rules to encode again later: the kernel lacked a match or target, or they use a set, whose index may
+/// change.
 struct RawRules {
   std::vector<RuleRecord> rules;
   std::shared_ptr<const std::vector<uint8_t>> texts;
 };
 
-/// One name of a chain. A name is known for as long as somebody wants, refuses or jumps to it.
+/// One name of a chain. It exists while the chain is desired or to be removed, or while a rule jumps to it.
 struct WantedChain {
   enum class State : uint8_t {
-    kNamed,     ///< only jumped to: whose it is we do not know
-    kWanted,    ///< ours, with `rules`
-    kUnwanted,  ///< to be taken out of the kernel's table
+    kNamed,     ///< only the target of jumps; the owner is unknown
+    kWanted,    ///< desired, with `rules`
+    kUnwanted,  ///< to be removed from the kernel's table
   };
   std::string name;
   State state = State::kNamed;
-  uint32_t references = 0;  ///< relocations that lead here
+  uint32_t references = 0;  ///< relocations to this chain
   Segment rules;
 };
 
-/// What we want of a chain of the kernel.
+/// Desired rules of a built-in chain.
 struct WantedHook {
-  bool is_set = false;  ///< false: nothing was ever said of it
+  bool is_set = false;  ///< false: no operation has set it
   Segment rules;
-  std::vector<Segment> former;  ///< what it had before, and the kernel's table may still have
+  std::vector<Segment> former;  ///< earlier rules that the kernel's table may still have
 };
 
-/// A rule that the kernel does not take.
+/// A rule that the kernel refuses.
 struct Refusal {
   std::string chain;
-  uint32_t rule = 0;  ///< its place in the chain, or among the rules of ours in the kernel's chain
+  uint32_t rule = 0;  ///< index in the chain; in a built-in chain, among Viaduct's rules
   Error error;
 };
 
-/// A chain that is to be removed, and that a foreign chain jumps to: it stays, without a rule.
+/// A chain that should be removed while a foreign chain jumps to it. It stays without rules.
 struct KeptChain {
   std::string chain;
   std::string by;  ///< the foreign chain
 };
 
-/// What we want of a table. It changes at once; whether the kernel's table is so is not known here.
+/// The desired content of a table. Knows nothing about the kernel's table.
 class WantedTable {
  public:
-  /// Takes all of a batch, or, EINVAL, nothing of it: an operation or name that cannot be. Rules that cannot
-  /// be encoded are kept as they are, until Complete().
+  /// Applies a batch as a whole. EINVAL: an operation or name is not valid, and nothing has changed. Rules
+  /// that cannot be encoded are kept as records until Complete().
   Status Change(const Batch& batch, RuleEncoder& encoder);
-  /// Encodes what is not; the first error names its chain.
+  /// Encodes the remaining records. The first error names its chain.
   Status Complete(RuleEncoder& encoder);
   /// Every rule that cannot be encoded.
   std::vector<Refusal> FindUnencodable(RuleEncoder& encoder);
-  /// The kernel's table is as wanted: what was unwanted or former is forgotten.
+  /// To be called when the kernel's table is as desired: drops removed chains and earlier rules.
   void Settle();
 
-  /// kNone: the name is unknown. `guess` is looked at first: in tables that we wrote, numbers mostly ascend.
+  /// kNone: the name is unknown. Tries `guess` first: in tables that Viaduct wrote, numbers mostly ascend.
   uint32_t Find(std::string_view name, uint32_t guess) const;
   const WantedChain& chain(uint32_t number) const { return chains_[number]; }
-  /// Numbers are below this; some are of no chain (kNamed, without references).
+  /// Upper bound of the numbers. Unused numbers are kNamed, without references.
   uint32_t size() const { return static_cast<uint32_t>(chains_.size()); }
   const WantedHook& hook(uint32_t hook) const { return hooks_[hook]; }
 
  private:
-  /// Where rules belong: a chain's number, or behind all of them a hook's.
+  /// The owner of rules: a chain's number, or kHooks plus a hook's.
   using Place = uint64_t;
   static constexpr Place kHooks = uint64_t{1} << 32;
 
@@ -116,13 +116,13 @@ class WantedTable {
   void Release(uint32_t number);
   uint32_t Intern(std::string_view name);
 
-  std::deque<WantedChain> chains_;  ///< stable addresses: numbers_ points at the names
+  std::deque<WantedChain> chains_;  ///< stable addresses: numbers_ points to the names
   std::vector<uint32_t> free_;
   std::unordered_map<std::string_view, uint32_t> numbers_;
   std::array<WantedHook, NF_INET_NUMHOOKS> hooks_ = {};
   std::unordered_map<Place, RawRules> raw_;
   std::vector<uint32_t> unwanted_;
-  std::shared_ptr<const std::vector<uint8_t>> kept_texts_;  ///< of the batch in Change(), once it is needed
+  std::shared_ptr<const std::vector<uint8_t>> kept_texts_;  ///< texts of the batch in Change(), if needed
   EncodedRules scratch_;
 };
 

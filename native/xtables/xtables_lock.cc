@@ -29,15 +29,15 @@ milliseconds Since(Clock::time_point start) {
 /// The signal that ends a wait. Neither Node nor the C library uses it.
 int InterruptSignal() { return SIGRTMAX - 1; }
 
-/// The handler does nothing: a system call that it interrupts fails with EINTR.
+/// An empty handler: the interrupted system call fails with EINTR.
 int InstallHandler() {
   struct sigaction action = {};
   action.sa_handler = [](int) {};
   return sigaction(InterruptSignal(), &action, nullptr) == 0 ? 0 : errno;
 }
 
-/// While this lives, blocking system calls of its thread fail with EINTR every kInterruptPeriod. A signal
-/// that comes just before the call is lost, and the next one does its work.
+/// During its lifetime, blocking system calls of its thread fail with EINTR every kInterruptPeriod. A signal
+/// just before the call has no effect; the next one interrupts it.
 class Interrupter {
  public:
   Interrupter() = default;
@@ -45,7 +45,7 @@ class Interrupter {
   Interrupter(Interrupter&&) = delete;
   Interrupter& operator=(const Interrupter&) = delete;
   Interrupter& operator=(Interrupter&&) = delete;
-  /// A signal that is pending is delivered when timer_delete() returns, before the mask is restored.
+  /// A pending signal is delivered when timer_delete() returns, before the mask is restored.
   ~Interrupter() {
     if (timer_) timer_delete(*timer_);
     if (former_mask_) pthread_sigmask(SIG_SETMASK, &*former_mask_, nullptr);
@@ -64,7 +64,7 @@ class Interrupter {
     sigevent event = {};
     event.sigev_notify = SIGEV_THREAD_ID;
     event.sigev_signo = InterruptSignal();
-    event._sigev_un._tid = static_cast<pid_t>(syscall(SYS_gettid));  // glibc names no other way to it
+    event._sigev_un._tid = static_cast<pid_t>(syscall(SYS_gettid));  // glibc has no public name for it
     timer_t timer = nullptr;
     if (timer_create(CLOCK_MONOTONIC, &event, &timer) != 0) return errno;
     timer_ = timer;
@@ -91,8 +91,8 @@ XtablesLock::Hold::~Hold() {
   if (fd_ >= 0) (void)flock(fd_, LOCK_UN);
 }
 
-// iptables/xshared.c xtables_lock(), which has one alarm() end its wait in flock(). That signal goes to the
-// whole process; this one goes to one thread.
+// iptables/xshared.c xtables_lock() ends its wait in flock() by alarm(), a signal to the whole process. This
+// one goes to one thread.
 Result<XtablesLock::Hold> XtablesLock::Take(milliseconds timeout, const std::atomic<bool>& is_hurried) {
   Status status = Open();
   if (!status.ok()) return status.error();
@@ -102,16 +102,17 @@ Result<XtablesLock::Hold> XtablesLock::Take(milliseconds timeout, const std::ato
   if (errno != EWOULDBLOCK && errno != EINTR) return Error{errno, operation, {}};
   Interrupter interrupter;
   if (const int code = interrupter.Start(); code != 0)
-    return Error{code, operation, "the wait cannot be given a limit"};
+    return Error{code, operation, "the wait cannot be limited"};
   while (Since(start) < timeout && !is_hurried) {
     if (flock(fd_.get(), LOCK_EX) == 0) return Hold(fd_.get(), Since(start));
     if (errno != EINTR) return Error{errno, operation, {}};
   }
-  // The text is the same after every wait: a problem whose text is unchanged is logged once.
+  // The text does not depend on the wait: a problem with an unchanged text is logged once.
   return Error{EAGAIN, operation, "another program holds it"};
 }
 
-/// Opens the file that has the path now. A file that was removed or replaced keeps nobody else from writing.
+/// Opens the current file of the path. The lock of a removed or replaced file would not exclude other
+/// programs.
 Status XtablesLock::Open() {
   struct stat named = {};
   struct stat opened = {};

@@ -10,12 +10,12 @@ namespace viaduct::xtables {
 
 namespace {
 
-// Tools that take no lock leave the table alone again after a few milliseconds.
+// A tool without the lock changes the table for a few milliseconds only.
 constexpr uint32_t kMaxRepeats = 10;
 
 bool HasCounted(const xt_counters& counters) { return counters.pcnt != 0 || counters.bcnt != 0; }
 
-/// The table that is planned, made in the memory of the one that was read if that is possible.
+/// The planned table, in the memory of the read one if possible.
 TableSocket::Table Draw(TableSocket& socket, const TablePlan& plan, TableSocket::Table read) {
   if (plan.is_in_place()) {
     plan.Patch(read.bytes());
@@ -81,7 +81,7 @@ Result<Outcome> XtablesTable::Write(Outcome outcome) {
   }
 }
 
-/// EAGAIN: the table changed under us, once.
+/// EAGAIN: another program changed the table during the attempt.
 Status XtablesTable::WriteOnce(Outcome& outcome) {
   auto read = ReadOnce();
   if (!read.ok()) return read.error();
@@ -121,7 +121,7 @@ Status XtablesTable::RestoreCounters(std::span<const TablePlan::Stay> stays, std
   for (const TablePlan::Stay& stay : stays)
     std::ranges::copy(old.subspan(stay.from, stay.count), next.all().begin() + stay.to);
   Status status = socket_.AddCounters(next);
-  // Somebody has replaced our table already: there is nothing left to restore, and ours must be made again.
+  // Another program has already replaced the table: no counters to restore, and a new attempt is necessary.
   if (!status.ok() && status.error().code == EINVAL) status.error().code = EAGAIN;
   return status;
 }

@@ -54,7 +54,7 @@ function wholeRows({
       `${viaduct.wholeMessages} messages; ${times(whole / floor)} of the C loops ${ms(floor)} (<= 2.5x)`,
     ],
     [
-      '  of it the sync, when the objects are taken in',
+      '  the sync alone, after the objects are read',
       ms(viaduct.sync),
       `${times(viaduct.sync / floor)} of the C loops`,
     ],

@@ -1,76 +1,53 @@
-// docs/flags.md: which flags and fields there are, in which order, their defaults and which belongs to which, from the code; what they
-// mean, and remarks behind a default, from the document.
-import { loadAll } from 'js-yaml'
+// docs/flags.md: the tables of flags and fields from the table of settings; the last column of each is kept from the document.
 import { replacePart, rowsOf, tableOf } from './tables.mjs'
 
 export async function fillFlags(document) {
-  const { flags } = await import('../../out/ts/src/cli/index.js')
-  const { formatConfig, resolveConfig } = await import('../../out/ts/src/config/index.js')
-  const { inertDefaults } = await import('../../out/ts/src/config/without-effect.js')
-  const [{ kind, ...rest }] = loadAll(formatConfig(resolveConfig({ manifests: 'folder' })))
-  const defaults = new Map(leavesOf(rest).filter(([path]) => path !== 'apiVersion'))
-  const filled = replacePart(document, 'flags', (lines) => {
-    const words = new Map(rowsOf(lines).map((row) => [row[0], row]))
-    const rows = flags.map((flag) => flagRow(flag, words.get(nameOf(flag)), defaults.get(flag.field)))
-    return tableOf(['flag', 'value', 'default', 'meaning'], [...rows, ...ofTheParser])
-  })
-  return replacePart(filled, 'fields', (lines) => {
-    const words = new Map(rowsOf(lines).map((row) => [row[0], row]))
-    const rows = [...defaults].map(([path, value]) => {
-      const flag = flags.find(({ field }) => field === path)
-      return fieldRow({ path, value, flag, isInert: path in inertDefaults }, words.get(`\`${path}\``))
-    })
-    return tableOf([`field of ${kind}`, 'default', 'flag'], rows)
-  })
+  const { settings } = await import('../../out/ts/src/config/index.js')
+  const flags = settings.filter(({ flag }) => flag !== undefined)
+  const withFlags = replacePart(document, 'flags', (lines) =>
+    tableOf(['flag', 'value', 'default', 'meaning', 'more'], kept(lines, [...flags.map(flagRow), ...ofTheParser])),
+  )
+  return [
+    ['fields', 'KubeProxyConfiguration'],
+    ['own fields', 'ViaductConfiguration'],
+  ].reduce((text, [part, kind]) => {
+    const rows = settings.filter(({ document: found }) => found === kind).map(fieldRow)
+    const head = [`field of ${kind}`, 'default', 'flag', 'more']
+    return replacePart(text, part, (lines) => tableOf(head, kept(lines, rows)))
+  }, withFlags)
 }
 
-/** No flag of ours: whoever parses the others adds them. */
+/** Flags that the parser of the command line adds. */
 const ofTheParser = [
-  ['`--version`', '', '', 'print the version and exit; `=raw` too. `=false` and `=v1.2.3`, which kube-proxy takes, change nothing'],
+  ['`--version`', '', '', 'print the version and exit; `=raw` too. `=false` and `=v1.2.3`, which kube-proxy takes, have no effect'],
   ['`--help`, `-h`', '', '', 'print the flags and exit'],
 ]
+
+/** Rows with the last cell of the document's row of the same name. Throws for a row of the document without such a name. */
+function kept(lines, rows) {
+  const cells = new Map(rowsOf(lines).map((row) => [row[0], row.at(-1)]))
+  const gone = [...cells.keys()].find((name) => !rows.some(([known]) => known === name))
+  if (gone !== undefined) throw new Error(`docs/flags.md: ${gone} is not in the table of settings`)
+  return rows.map((row) => [...row, cells.get(row[0]) ?? ''])
+}
 
 /** `--v`, and its short form. */
 function nameOf({ name }) {
   return name === 'v' ? '`--v`, `-v`' : `\`--${name}\``
 }
 
-function flagRow(flag, row, preset) {
-  const name = nameOf(flag)
-  if (row === undefined) throw new Error(`docs/flags.md does not say in words what ${name} is`)
-  const [, value, written, meaning] = row
-  if ((value === 'boolean') !== (flag.value === undefined))
-    throw new Error(`docs/flags.md: ${name} ${flag.value === undefined ? 'is' : 'is not'} boolean`)
-  return [name, value, withDefault(written, preset, spelledForFlag), meaning]
+function flagRow({ flag }) {
+  const meaning = flag.help.replace(/--[a-z-]+[a-z]/gu, '`$&`')
+  return [nameOf(flag), flag.metavar ?? 'boolean', code(flag.defaultText), meaning]
 }
 
-function spelledForFlag(text) {
-  return text.replace(/^0s$/u, '0').replace(/^"(.*)"$/u, '$1')
+function fieldRow({ field, flag, use, type, initial }) {
+  const facts = [flag && nameOf(flag).replace(/, .*/u, ''), use === 'none' ? 'no effect' : undefined]
+  const preset = flag?.defaultText ?? (initial === undefined ? '' : type.format?.(initial) ?? String(initial))
+  return [`\`${field}\``, code(preset), facts.filter((fact) => fact !== undefined).join('; ')]
 }
 
-/** The default as the code has it, with the remarks that are behind it; in words where it is nothing. */
-function withDefault(written, preset, spelled = (text) => text) {
-  if (preset === undefined || ['""', '[]', '{}'].includes(yaml(preset))) return written
-  return `\`${spelled(yaml(preset))}\`${written.replace(/^`[^`]*`/u, '')}`
-}
-
-function fieldRow({ path, value, flag, isInert }, [, written = '', words = ''] = []) {
-  const generated = [flag && nameOf(flag).replace(/, .*/u, ''), isInert ? 'no effect' : undefined]
-  const facts = generated.filter((fact) => fact !== undefined).join('; ')
-  const remark = written.replace(/^`[^`]*`/u, '')
-  if (facts === '' && words === '') throw new Error(`docs/flags.md does not say what sets ${path}`)
-  return [`\`${path}\``, `\`${yaml(value)}\`${remark}`, facts === '' ? words : facts]
-}
-
-function leavesOf(value, path = '') {
-  const isLeaf = typeof value !== 'object' || Array.isArray(value) || Object.keys(value).length === 0
-  if (isLeaf) return [[path, value]]
-  return Object.entries(value).flatMap(([key, inner]) => leavesOf(inner, path === '' ? key : `${path}.${key}`))
-}
-
-/** As one would write it; durations without zeros at their end. */
-function yaml(value) {
-  if (typeof value !== 'string') return JSON.stringify(value)
-  if (value === '' || /^\d+$/u.test(value)) return JSON.stringify(value)
-  return value.replace(/(?<=[hm])0m0s$|(?<=m)0s$/u, '')
+/** As code, durations without zeros at their end; blank if there is no text. */
+function code(text) {
+  return text === '' ? '' : `\`${text.replace(/(?<=[hm])0m0s$|(?<=m)0s$/u, '')}\``
 }

@@ -8,10 +8,11 @@ const nothing = new Map()
 async function registered() {
   const { openKernelMetrics, openMetrics, openProcessMetrics } =
     await import('../../out/ts/src/metrics/index.js')
+  const { systemClock } = await import('../../out/ts/src/clock.js')
   const registry = new Registry()
   openMetrics(registry)
   openKernelMetrics(registry, { calls: () => nothing, packets: async () => undefined })
-  openProcessMetrics(registry, { version: '0.0.0', featureGates: {} }, () => {})
+  openProcessMetrics(registry, { version: '0.0.0', featureGates: {} }, systemClock)
   return registry.getMetricsAsArray()
 }
 

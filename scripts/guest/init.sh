@@ -16,7 +16,7 @@ $b mount -t sysfs sys /r/sys
 $b mount -t devtmpfs dev /r/dev
 for folder in tmp run; do $b mount -t tmpfs -o mode=1777 $folder /r/$folder; done
 $b mount -t 9p -o $options work /r/mnt # read and write, so without cache=loose
-# The host may have no /usr/lib/modules to mount on: modprobe is told where the modules are instead.
+# The host may have no /usr/lib/modules to mount on: a wrapper passes the folder of the modules to modprobe.
 $b mkdir -p /r/run/guest/kernel /r/run/guest/bin
 $b mount -t 9p -o $options,cache=loose,ro kernel /r/run/guest/kernel
 printf '#!/bin/sh\nexec /sbin/modprobe -d /run/guest/kernel "$@"\n' > /r/run/guest/bin/modprobe

@@ -1,4 +1,4 @@
-// The image suite: the Dockerfile is built on bases of our own, and what comes of it is tested as a container would run it.
+// The image suite: builds the Dockerfile on its own bases, and tests the image as a container would run it.
 import { existsSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { cacheFolder } from '../guest/kernel.mjs'

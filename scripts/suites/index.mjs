@@ -3,18 +3,29 @@ import { npmBin, setUpImage } from '../setup.mjs'
 import { run } from '../steps.mjs'
 import { guestSuite, prepareGuestSuite } from './guest.mjs'
 import { imageSuite } from './image.mjs'
-import { compiledTests, inNewNamespace, joined, judge, lastLines, runNodeTests } from './node-tests.mjs'
+import {
+  compiledTests,
+  inNewNamespace,
+  joined,
+  lastLines,
+  runInNamespaces,
+  runNodeTests,
+} from './node-tests.mjs'
 
 /** @typedef {import('./node-tests.mjs').SuiteResult} SuiteResult */
 /**
  * @typedef {object} Suite
  * @property {string} name
  * @property {() => Promise<void>} [prepare] runs before the first suite
+ * @property {boolean} [isBeside] starts before the others and runs beside them
  * @property {(log: string) => Promise<SuiteResult>} run `log`: the file that receives all output
  */
 
 /** Seconds; far above what a suite needs, so that only a hang meets it. */
 const commandLimit = 900
+
+/** More than processors: most files wait for a limit of time, or for answers to packets that are dropped. */
+const kernelFilesAtOnce = 3
 
 /** A file whose content, options and prettier are those of a run that passed is not formatted again. */
 const prettierCache = ['--cache', '--cache-strategy=content', '--cache-location=out/prettier-cache.json']
@@ -51,7 +62,8 @@ export const suites = [
   { name: 'tidy', run: (log) => commands(log, [script('native-tidy')]) },
   { name: 'fuzz', run: (log) => commands(log, [script('native-test', '--fuzz', '40')]) },
   { name: 'image', prepare: setUpImage, run: imageSuite },
-  { name: 'guest', prepare: prepareGuestSuite, run: guestSuite },
+  // The guest keeps one processor busy most of the time: the other suites use the rest of the machine.
+  { name: 'guest', prepare: prepareGuestSuite, isBeside: true, run: guestSuite },
 ]
 
 /** @param {readonly string[]} args */
@@ -87,6 +99,11 @@ function isModel(path) {
   return !path.includes('/kernel-')
 }
 
+/** @param {string} path */
+function isTraffic(path) {
+  return path.startsWith('test/kernel/traffic-')
+}
+
 /** Tests that need no kernel: the rooms alone, and all of them together on the model. */
 function unitTests() {
   const rooms = compiledTests('test/unit', (path) => !path.startsWith('test/unit/project/'))
@@ -108,14 +125,11 @@ async function projectSuite(log) {
  */
 async function kernelSuite(log) {
   const files = [
+    ...compiledTests('test/kernel', isTraffic), // the slowest first
     ...compiledTests('test/contract', (path) => path === 'test/contract/kernel-host.test.ts'),
-    ...compiledTests('test/kernel'),
+    ...compiledTests('test/kernel', (path) => !isTraffic(path)),
   ]
-  const outputs = []
-  for (const file of files) {
-    const command = [...inNewNamespace, process.execPath, '--test', '--test-reporter=spec', file]
-    outputs.push(judge(await run(command, { log, timeoutSeconds: commandLimit })))
-  }
+  const tests = await runInNamespaces(files, { log, timeoutSeconds: commandLimit, jobs: kernelFilesAtOnce })
   const demo = [...inNewNamespace, ...node('out/ts/test/traffic/demo-api.js')]
-  return joined([...outputs, await commands(log, [demo])])
+  return joined([tests, await commands(log, [demo])])
 }

@@ -2,7 +2,7 @@ import { isConfigError, KernelError } from '../errors.js'
 import { isWithoutXtables } from '../host/index.js'
 import { modeKinds } from './modes.js'
 
-/** One sentence on an error that ends the agent: what is wrong, and what to do. */
+/** One sentence about an error that ends the agent: the problem and its remedy. */
 export function adviceOn(error: unknown): string {
   if (isConfigError(error)) return error.message
   if (!(error instanceof KernelError))
@@ -14,7 +14,7 @@ export function adviceOn(error: unknown): string {
   return lack === undefined ? error.message : `${lack} (${error.message})`
 }
 
-/** What the kernel lacks for a mode, and what helps; undefined: the error says nothing about that. */
+/** The feature that the kernel lacks for a mode, and the remedy; undefined: the error has another reason. */
 export function lackOf(error: KernelError): string | undefined {
   if (isWithoutXtables(error))
     return 'this kernel has no legacy x_tables: load it with "modprobe ip_tables", or run a kernel that has it'

@@ -1,61 +1,49 @@
-// What an agent consists of, wired.
+// Builds the parts of an agent and connects them.
 import { EventEmitter, once } from 'node:events'
 import { hostname } from 'node:os'
 import type { Registry } from 'prom-client'
-import type { IpFamily } from '../address.js'
-import { flagTexts } from '../cli/index.js'
-import { effectiveConfiguration, type Config, type ProxyMode } from '../config/index.js'
-import { countCpus, isSysfsReadOnly, type Kernel } from '../kernel/index.js'
+import type { Configuration } from '../cli/index.js'
+import { effectiveConfiguration, type ProxyMode } from '../config/index.js'
+import type { Kernel } from '../kernel/index.js'
 import type { EventRecorder } from '../event.js'
 import { StateReporter, type AdjustableLog } from '../log.js'
 import { openKernelMetrics, processStartMs, type Metrics } from '../metrics/index.js'
-import { configWarnings, nodeName, NodeTracker } from '../node/index.js'
+import { configWarnings, nodeName, NodeTracker, NodeWatch } from '../node/index.js'
 import { endStartOfV8, releaseMemory, type ServiceManager } from '../process/index.js'
 import { AgentServers, HealthCheckServers } from '../server/index.js'
 import { openMode } from './open-mode.js'
-import { retryStart, Synchronizer, type Mode, type ModeOptions } from '../engine/index.js'
-import { setConntrack } from '../host/index.js'
-import { systemClock } from '../clock.js'
+import { retryStart, Synchronizer, type Mode } from '../engine/index.js'
+import { countCpus, isSysfsReadOnly, setConntrack } from '../host/index.js'
+import type { Clock } from '../clock.js'
 import { leavingOthers } from './modes.js'
 
-const onlineCpus = '/sys/devices/system/cpu/online'
-const mountsFile = '/proc/self/mounts'
-
-/** What brings the world into the kernel. */
+/** The parts that program the kernel. */
 export interface Agent {
   readonly mode: ProxyMode
-  /** Those that are programmed. */
-  readonly families: readonly IpFamily[]
   readonly synchronizer: Synchronizer
+  /** Takes the events of the source, and hands them to the synchronizer. */
+  readonly nodeWatch: NodeWatch
   readonly servers: AgentServers
-  /** Resolves when the whole world was in the kernel once. */
+  /** Resolves when all objects have been in the kernel once. */
   readonly inForce: Promise<unknown>
 }
 
-export interface BuildOptions {
-  readonly config: Config
+export interface BuildOptions extends Pick<Configuration, 'config' | 'flagTexts'> {
   readonly kernel: Kernel
+  readonly clock: Clock
   readonly log: AdjustableLog
   readonly metrics: Metrics
   readonly registry: Registry
   readonly manager: ServiceManager
   readonly events: EventRecorder
-  /** Called with an error that is no refusal of the kernel: the agent has to end. */
+  /** Called with an error other than a refusal of the kernel: the agent must end. */
   readonly onCrash: (error: unknown) => void
 }
 
 /** Opens the mode and wires it; nothing runs yet. Throws KernelError or ConfigError where the mode cannot work on this kernel. */
-export async function build({
-  config,
-  kernel,
-  log,
-  metrics,
-  registry,
-  manager,
-  events,
-  onCrash,
-}: BuildOptions): Promise<Agent> {
-  const news = new EventEmitter<{ inForce: [] }>()
+export async function build(options: BuildOptions): Promise<Agent> {
+  const { config, kernel, clock, log, metrics, registry, manager, events, onCrash } = options
+  const milestones = new EventEmitter<{ inForce: [] }>()
   const node = new NodeTracker(nodeName(config, hostname()), config.bindAddress)
   const problems = new StateReporter({
     log,
@@ -65,23 +53,8 @@ export async function build({
     events,
     count: (count) => metrics.objectsFailed.set(count),
   })
-  const openHealthChecks: ModeOptions['openHealthChecks'] = (family, isHealthy) =>
-    new HealthCheckServers({ family, isHealthy, nodeName: node.facts.name, clock: systemClock })
-  const start = { clock: systemClock, log }
-  const open = async (): Promise<Mode> =>
-    await openMode({
-      conntrack: prepareConntrack({ config, kernel, log, events }, node.facts.name),
-      config,
-      kernel,
-      node,
-      clock: systemClock,
-      log,
-      metrics,
-      problems,
-      events,
-      openHealthChecks,
-    })
-  const mode = await retryStart(open, start)
+  const start = { clock, log }
+  const mode = await retryStart(async () => await openConfiguredMode(options, { node, problems }), start)
   const linkWatch = await retryStart(() => kernel.links.watch(), start)
   const { name, families } = mode
   metrics.proxyMode(name, config.mode)
@@ -90,60 +63,101 @@ export async function build({
     leaveOthers: leavingOthers(name, { kernel, log, excludeCidrs: config.ipvs.excludeCIDRs }),
     onInForce: () => {
       manager.ready()
-      news.emit('inForce')
+      milestones.emit('inForce')
       for (const warning of configWarnings({ ...config, mode: name, families }, node.facts)) log.warn(warning)
-      endStart(log)
+      endStart({ clock, log })
     },
     links: { watch: () => linkWatch },
-    node,
-    clock: systemClock,
+    clock,
     metrics,
     onCrash,
+  })
+  const nodeWatch = new NodeWatch({
+    node,
+    families,
+    config,
+    deliver: (batch, change) => synchronizer.deliver(batch, change),
+    clock,
+    log,
   })
   openKernelMetrics(registry, {
     calls: () => kernel.calls,
     packets: async () => await synchronizer.countPackets(),
-    after: (delayMs, wake) => systemClock.schedule(delayMs, wake),
+    clock,
   })
-  const servers = new AgentServers({
+  const servers = openServers(options, { mode: name, node, synchronizer })
+  return { mode: name, synchronizer, nodeWatch, servers, inForce: once(milestones, 'inForce') }
+}
+
+/** Throws as `openMode` does. */
+async function openConfiguredMode(
+  { config, kernel, clock, log, metrics, events }: BuildOptions,
+  { node, problems }: { readonly node: NodeTracker; readonly problems: StateReporter },
+): Promise<Mode> {
+  return await openMode({
+    conntrack: prepareConntrack({ config, kernel, log, events }, node.facts.name),
+    config,
+    kernel,
+    node,
+    clock,
+    log,
+    metrics,
+    problems,
+    events,
+    openHealthChecks: (family, isHealthy) =>
+      new HealthCheckServers({ family, isHealthy, nodeName: node.facts.name, clock }),
+  })
+}
+
+/** The parts of the agent that its pages show. */
+interface Shown {
+  readonly mode: ProxyMode
+  readonly node: NodeTracker
+  readonly synchronizer: Synchronizer
+}
+
+function openServers(
+  { config, flagTexts, clock, log, metrics, registry, events }: BuildOptions,
+  { mode, node, synchronizer }: Shown,
+): AgentServers {
+  return new AgentServers({
     config: config.servers,
     facts: {
       families: () => synchronizer.health,
       isNodeEligible: () => node.isEligible,
-      mode: name,
+      mode,
       metrics: registry,
-      configuration: () => effectiveConfiguration(config, name),
-      flags: () => flagTexts(process.argv.slice(2)),
-      startedMs: processStartMs(),
+      configuration: () => effectiveConfiguration(config, mode),
+      flags: () => flagTexts,
+      startedMs: processStartMs(clock),
       version: config.version,
     },
     counts: metrics,
     nodeName: node.facts.name,
     events,
-    clock: systemClock,
+    clock,
     log,
   })
-  return { mode: name, families, synchronizer, servers, inForce: once(news, 'inForce') }
 }
 
-/** Ends what V8 was set to for the start, and gives the start's memory back. */
-function endStart(log: AdjustableLog): void {
+/** Ends V8's settings for the start, and releases the memory of the start. */
+function endStart({ clock, log }: Pick<BuildOptions, 'clock' | 'log'>): void {
   endStartOfV8()
-  releaseMemory().catch((error: unknown) => log.debug('Memory of the start is kept', { err: error }))
+  releaseMemory(clock).catch((error: unknown) => log.debug('Memory of the start is kept', { err: error }))
 }
 
-/** Sets what the configuration says of connection tracking. Throws as `setConntrack` does. */
+/** Applies the connection tracking settings of the configuration. Throws as `setConntrack` does. */
 async function prepareConntrack(
   { config, kernel, log, events }: Pick<BuildOptions, 'config' | 'kernel' | 'log' | 'events'>,
   name: string,
 ): Promise<void> {
   await setConntrack({
     config: config.conntrack,
-    cpus: await countCpus(onlineCpus),
+    cpus: await countCpus(),
     kernel,
     log,
     events,
     nodeName: name,
-    isSysfsReadOnly: async () => await isSysfsReadOnly(mountsFile),
+    isSysfsReadOnly,
   })
 }

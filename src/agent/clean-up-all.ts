@@ -4,7 +4,7 @@ import type { ModeKernel } from '../engine/index.js'
 import { describeNftLeftovers } from '../modes/shared/index.js'
 import { formerChains, modeKinds } from './modes.js'
 
-/** --cleanup: removes what every mode left, each whatever becomes of the others. Throws KernelError when nothing may be read. */
+/** --cleanup: removes the leftovers of every mode, also after a failure of another one. Throws KernelError without read access. */
 export async function cleanUpAll(
   kernel: ModeKernel,
   excludeCidrs: readonly Cidr[],

@@ -1,5 +1,5 @@
-// In: Config, a kernel, a log. Out: a running agent, or one of the tasks that are done instead; the exit code.
-// Never: logic; it builds, wires, starts, waits and stops.
+// In: Config, a kernel, a log. Out: a running agent, or one of the tasks that run instead; the exit code.
+// Never: holds logic; it builds, connects, starts, waits and stops.
 // Owner of: the order in which the rooms start and stop.
 // Read next: run.ts; build.ts; tasks.ts.
 export { run } from './run.js'

@@ -7,7 +7,7 @@ import { ipvsKind } from '../modes/ipvs/index.js'
 import { iptablesKind } from '../modes/iptables/index.js'
 import { nftablesKind } from '../modes/nftables/index.js'
 
-/** In the order in which they are cleaned up: rules refer to the sets of ipvs mode. */
+/** In the order of the clean-up: rules refer to the sets of ipvs mode. */
 export const modeKinds: readonly ModeKind[] = [iptablesKind, ipvsKind, nftablesKind]
 
 /** Chains that any mode may have left. */
@@ -19,8 +19,8 @@ export const formerChains: ChainNames = Object.fromEntries(
 )
 
 /**
- * Removes what the other modes left, each whatever becomes of the rest: the log says what was removed, and once what could not be.
- * Resolves with false when something is left still; never throws KernelError.
+ * Removes the leftovers of the other modes, also after a failure of one of them. Logs the removed objects, and each failure once.
+ * Resolves with false while something is left; never throws KernelError.
  */
 export function leavingOthers(
   name: ProxyMode,
@@ -41,8 +41,8 @@ function leaving(
   const warnings = new StateReporter({
     log,
     level: 'warn',
-    trouble: `What ${name} mode left cannot all be removed`,
-    recovery: `What ${name} mode left could be removed now`,
+    trouble: `Leftovers of ${name} mode cannot all be removed`,
+    recovery: `Leftovers of ${name} mode are removed now`,
     count: () => {},
   })
   const tryIt = async (): Promise<CleanUpOutcome> => {
@@ -55,7 +55,7 @@ function leaving(
   }
   return async () => {
     const { text, hasRemoved, failures } = await tryIt()
-    if (hasRemoved) log.info(`What ${name} mode left: ${text}`)
+    if (hasRemoved) log.info(`Leftovers of ${name} mode: ${text}`)
     warnings.report(name, failures.length === 0 ? undefined : { text: failures.join('; ') })
     return failures.length === 0
   }

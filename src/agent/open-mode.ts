@@ -1,4 +1,4 @@
-// Which proxy mode runs: the configured one, or the first of its fallbacks that this kernel can run.
+// Opens the configured proxy mode, or the first of its fallbacks that this kernel can run.
 import type { ConfiguredMode } from '../config/index.js'
 import { ConfigError, KernelError } from '../errors.js'
 import { nodeReference } from '../event.js'
@@ -6,7 +6,7 @@ import type { Mode, OpenModeOptions } from '../engine/index.js'
 import { adviceOn, lackOf } from './advice.js'
 import { formerChains, modeKinds } from './modes.js'
 
-/** The modes to try for each configured one, in order. */
+/** The modes to try for each configured mode, in order. */
 const candidates: Readonly<Record<ConfiguredMode, readonly ConfiguredMode[]>> = {
   ipvs: ['ipvs', 'iptables'],
   iptables: ['iptables'],
@@ -69,8 +69,8 @@ function reportFallback(
 }
 
 /**
- * The kernel, or this build, lacks what the mode needs. A missing right, a shortage and a setting that no mode could
- * make are not such a reason: the next mode would fail by them too, or they pass.
+ * Whether the kernel, or this build, lacks a feature that the mode needs. A missing right, a shortage and a setting that cannot be
+ * written are no such reason: they affect the next mode too, or they pass.
  */
 function isUnavailable(error: unknown): boolean {
   if (error instanceof KernelError) return lackOf(error) !== undefined

@@ -1,27 +1,23 @@
-// The source that a configuration asks for, on this machine.
+// Opens the configured source on this machine.
 import type { Config } from '../config/index.js'
 import type { Log } from '../log.js'
 import type { Metrics } from '../metrics/index.js'
-import { nodeFileSystem, openSource, type OpenedSource, type Timers } from '../source/index.js'
-import { systemClock } from '../clock.js'
-
-export const timers = {
-  now: () => systemClock.now(),
-  after: (delayMs: number, wake: () => void) => systemClock.schedule(delayMs, wake),
-} satisfies Timers
+import { nodeFileSystem, openSource, type OpenedSource } from '../source/index.js'
+import type { Clock } from '../clock.js'
 
 export interface ConfiguredSourceOptions {
   readonly config: Config
   readonly nodeName: string
+  readonly clock: Clock
   readonly log: Log
   readonly metrics: Metrics
-  /** Called with what ends the source after its start. */
+  /** Called with the error that ends the source after its start. */
   readonly onCrash: (error: unknown) => void
 }
 
 /**
- * Opens the source, which is not started. Throws ConfigError where the folder of manifests, the kubeconfig, a file that it names, or
- * the API server's address cannot be used: call it before anything on the node changes.
+ * Opens the source, and does not start it. Throws ConfigError when the folder of manifests, the kubeconfig, a file in it, or the API
+ * server's address cannot be used. Call it before anything on the node changes.
  */
 export async function openConfiguredSource({
   config,
@@ -30,7 +26,6 @@ export async function openConfiguredSource({
   return await openSource(config, {
     ...dependencies,
     fileSystem: nodeFileSystem,
-    timers,
     environment: process.env,
   })
 }

@@ -2,15 +2,15 @@
 import { hostname } from 'node:os'
 import { getHeapStatistics } from 'node:v8'
 import { Registry } from 'prom-client'
-import type { ConfigFile } from '../cli/index.js'
-import { watchConfigFile, type Config } from '../config/index.js'
+import type { ConfigFile, Configuration } from '../cli/index.js'
+import { watchConfigFile } from '../config/index.js'
 import { type EventReport, nodeReference } from '../event.js'
 import { EventSender } from '../events/index.js'
 import { BugError } from '../errors.js'
 import type { Kernel } from '../kernel/index.js'
-import type { AdjustableLog, Log } from '../log.js'
+import type { AdjustableLog } from '../log.js'
 import { openMetrics, openProcessMetrics } from '../metrics/index.js'
-import { nodeName, NodeWatch } from '../node/index.js'
+import { nodeName } from '../node/index.js'
 import {
   endInOrder,
   setOomScore,
@@ -20,43 +20,36 @@ import {
   type ServiceManager,
   FirstEnd,
 } from '../process/index.js'
-import type { ObjectEvent } from '../source/index.js'
 import { Inbox } from '../engine/index.js'
 import { build, type Agent } from './build.js'
-import { openConfiguredSource, timers } from './open-source.js'
-import { systemClock } from '../clock.js'
+import { openConfiguredSource } from './open-source.js'
+import type { Clock } from '../clock.js'
 
-const every = (periodMs: number, wake: () => void): void => void setInterval(wake, periodMs).unref()
-
-/** How long events may take that are not sent yet: at an end that was asked for, and at one that they may explain. */
+/** The time for pending Events at the end: after a signal, and after an error, which they may explain. */
 const [farewellMs, lastWordsMs] = [200, 1000]
 
-export interface RunOptions {
-  readonly config: Config
-  /** Followed while the agent runs; undefined: there is none. */
+export interface RunOptions extends Pick<Configuration, 'config' | 'flagTexts'> {
+  /** The file to watch for changes; undefined: none. */
   readonly configFile: ConfigFile | undefined
   readonly kernel: Kernel
+  readonly clock: Clock
   readonly log: AdjustableLog
   readonly manager: ServiceManager
 }
 
-/** Brings the world into the kernel until somebody ends it. Resolves with the exit code; rejects with what ended it otherwise. */
+/** Programs the kernel until a signal. Resolves with the exit code; rejects with the error that ends the agent. */
 export async function run(options: RunOptions): Promise<number> {
-  const { config, configFile, log } = options
-  const uncaught = uncaughtError({
-    log,
-    process,
-    after: (delayMs, wake) => void setTimeout(wake, delayMs).unref(),
-  })
+  const { configFile, clock, log } = options
+  const uncaught = uncaughtError({ log, process, clock })
   const end = new FirstEnd()
   end.onSignal(stopSignal())
   end.onFailureOf(uncaught)
-  guardProcess(config, log)
+  guardProcess(options)
   const following = new AbortController()
-  end.onFailureOf(watchConfigFile(configFile, { signal: following.signal, after: timers.after }))
+  end.onFailureOf(watchConfigFile(configFile, { signal: following.signal, clock }))
   try {
     const signal = await live(options, end)
-    await Promise.race([uncaught, Promise.resolve()]) // throws what came during the end
+    await Promise.race([uncaught, Promise.resolve()]) // throws an error that came during the end
     log.info('viaduct stops; the kernel stays as it is', { signal })
     return 0
   } finally {
@@ -64,16 +57,16 @@ export async function run(options: RunOptions): Promise<number> {
   }
 }
 
-/** Resolves with the signal that ended it. */
+/** Resolves with the signal that ends the agent. */
 async function live(options: RunOptions, end: FirstEnd): Promise<NodeJS.Signals> {
-  const { config, kernel, log, manager } = options
+  const { config, kernel, clock, log, manager } = options
   const registry = new Registry()
   const metrics = openMetrics(registry)
-  openProcessMetrics(registry, config, every)
+  openProcessMetrics(registry, config, clock)
   const name = nodeName(config, hostname())
-  // First of all: nothing on the node changes before the inputs hold.
+  // First: nothing on the node changes before the inputs are valid.
   const opened = await end.before(
-    openConfiguredSource({ config, nodeName: name, log, metrics, onCrash: end.fail }),
+    openConfiguredSource({ config, nodeName: name, clock, log, metrics, onCrash: end.fail }),
   )
   if (typeof opened === 'string') return opened
   const { source, client } = opened
@@ -81,24 +74,21 @@ async function live(options: RunOptions, end: FirstEnd): Promise<NodeJS.Signals>
     client,
     nodeName: name,
     limit: config.client.clientConnection,
-    timers,
-    unixMs: Date.now,
+    clock,
     random: Math.random,
     log,
     metrics,
   })
-  const inbox = new Inbox(systemClock)
-  const deliver = (events: readonly ObjectEvent[]): void => inbox.deliver(events)
-  const nodeWatch = new NodeWatch({ name, config, deliver, after: timers.after, log })
-  // The kernel may be loading its modules meanwhile; what it lacks is reported before what the world lacks.
-  const reading = source.start((events) => nodeWatch.see(events))
+  const inbox = new Inbox(clock)
+  // The kernel may load its modules meanwhile. The agent takes the events only when it is built.
+  const reading = source.start((events) => inbox.deliver(events))
   reading.catch(() => undefined)
   let agent: Agent | undefined
   let signal: NodeJS.Signals | undefined
   let isWell = false
   try {
     const built = await end.before(
-      build({ config, kernel, log, metrics, registry, manager, events: sender, onCrash: end.fail }),
+      build({ ...options, metrics, registry, events: sender, onCrash: end.fail }),
     )
     if (typeof built === 'string') signal = built
     else {
@@ -106,23 +96,22 @@ async function live(options: RunOptions, end: FirstEnd): Promise<NodeJS.Signals>
       log.info('viaduct starts', { version: config.version, mode: built.mode })
       built.synchronizer.start()
       sender.record(startOf(name))
-      nodeWatch.programs(built.families)
       end.onFailureOf(reading)
-      end.onFailureOf(nodeWatch.end)
-      end.onFailureOf(inbox.open((events) => built.synchronizer.deliver(events)))
+      end.onFailureOf(built.nodeWatch.end)
+      end.onFailureOf(inbox.open((events) => built.nodeWatch.see(events)))
       end.onFailureOf(built.servers.start(built.inForce))
       signal = await end.happened
     }
   } finally {
     manager.stopping()
-    nodeWatch.close()
+    agent?.nodeWatch.close()
     kernel.hurry()
-    const told = sender.stop(signal === undefined ? lastWordsMs : farewellMs)
+    const sent = sender.stop(signal === undefined ? lastWordsMs : farewellMs)
     const parts = [
       { part: 'servers', stop: () => agent?.servers.stop() },
       { part: 'source', stop: () => source.stop() },
       { part: 'sync', stop: () => agent?.synchronizer.stop() },
-      { part: 'events', stop: () => told },
+      { part: 'events', stop: () => sent },
     ]
     isWell = await endInOrder(parts, log)
   }
@@ -130,17 +119,16 @@ async function live(options: RunOptions, end: FirstEnd): Promise<NodeJS.Signals>
   return signal
 }
 
-/** kube-proxy's (spec 1.10). */
+/** As kube-proxy's Event. */
 function startOf(node: string): EventReport {
   const regarding = nodeReference(node)
   return { type: 'Normal', reason: 'Starting', action: 'StartKubeProxy', regarding, note: '' }
 }
 
-function guardProcess({ oomScoreAdj }: Config, log: Log): void {
-  setOomScore({ score: oomScoreAdj, after: timers.after, log })
+function guardProcess({ config, clock, log }: RunOptions): void {
+  setOomScore({ score: config.oomScoreAdj, clock, log })
   watchStrain({
-    every,
-    now: timers.now,
+    clock,
     heap: () => {
       const { used_heap_size: used, heap_size_limit: limit } = getHeapStatistics()
       return { used, limit }

@@ -1,4 +1,4 @@
-// What is done once instead of running: --cleanup, --init-only, --write-config-to.
+// Tasks that run once, instead of the agent: --cleanup, --init-only, --write-config-to.
 import { hostname } from 'node:os'
 import { Registry } from 'prom-client'
 import { formatConfig, inputWarnings, writeConfigFile, type Config } from '../config/index.js'
@@ -10,23 +10,24 @@ import { cleanUpAll } from './clean-up-all.js'
 import { build, type BuildOptions } from './build.js'
 import { openConfiguredSource } from './open-source.js'
 
-/** Removes what any mode has programmed. Resolves with the exit code. */
+/** Removes the kernel objects of all modes. Resolves with the exit code. */
 export async function cleanUp(config: Config, kernel: Kernel): Promise<number> {
   const { text, isComplete } = await cleanUpAll(kernel, config.ipvs.excludeCIDRs)
   process.stdout.write(`viaduct: ${text}\n`)
   return isComplete ? 0 : 1
 }
 
-/** Makes the kernel ready for an agent that may do less, once the inputs of that agent hold. Resolves with the exit code. */
+/** Prepares the kernel for an agent with fewer rights, after a check of the agent's inputs. Resolves with the exit code. */
 export async function initialise(
   options: Omit<BuildOptions, 'metrics' | 'registry' | 'events' | 'onCrash'>,
 ): Promise<number> {
-  const { config, log } = options
+  const { config, clock, log } = options
   const registry = new Registry()
   const metrics = openMetrics(registry)
   await openConfiguredSource({
     config,
     nodeName: nodeName(config, hostname()),
+    clock,
     log,
     metrics,
     onCrash: () => {},

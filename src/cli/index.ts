@@ -1,7 +1,6 @@
-// In: the process's arguments. Out: Config, or a text and an exit code.
-// Never: exit, print, read the environment, or a file but by the function that it is given.
-// Owner of: flags' names and help.
-// Read next: flags.ts (the table); config/ (defaults and validation); docs/flags.md.
-export type { Flag } from './flag.js'
-export { flags } from './flags.js'
-export { parseArguments, flagTexts, type ConfigFile, type Invocation } from './parse-arguments.js'
+// In: the process's arguments. Out: the configuration, or a text and an exit code.
+// Never: exit, print, read the environment, or a file except by the function that it gets.
+// Owner of: the grammar of the command line.
+// Read next: parse-arguments.ts; config/ (the table of settings); docs/flags.md.
+export { flags, type SettingFlag } from './flags.js'
+export { parseArguments, type ConfigFile, type Configuration, type Invocation } from './parse-arguments.js'

@@ -1,10 +1,15 @@
 import { Command, CommanderError, Option } from 'commander'
-import { readConfig, resolveConfig, version, type Config, type ConfigInput } from '../config/index.js'
+import {
+  boolean,
+  readConfig,
+  resolveConfig,
+  takeFlag,
+  version,
+  type Config,
+  type ConfigInput,
+} from '../config/index.js'
 import { ConfigError } from '../errors.js'
-import { flagDefaults } from './flag-defaults.js'
-import type { Flag } from './flag.js'
-import { flags } from './flags.js'
-import { parseBoolean } from './values.js'
+import { flags, flagTexts, type SettingFlag, type WrittenFlag } from './flags.js'
 
 /** A configuration file as it was read. */
 export interface ConfigFile {
@@ -12,22 +17,24 @@ export interface ConfigFile {
   readonly bytes: Uint8Array
 }
 
-/** What the process is asked to do: run with `config`, or print `text` and exit. */
+/** A configuration to run, and where it comes from. */
+export interface Configuration {
+  readonly config: Config
+  /** Absent without --config. */
+  readonly configFile?: ConfigFile
+  /** All flags by name, with their defaults, for the log and /flagz. */
+  readonly flagTexts: Readonly<Record<string, string>>
+}
+
+/** What the process is to do: run, or print `text` and exit. */
 export type Invocation =
-  /** `configFile` is absent without --config. */
-  | { readonly config: Config; readonly configFile?: ConfigFile }
+  | Configuration
   /** 0: help or version, for standard output; 2: usage error in one sentence, for standard error. */
   | { readonly exitCode: 0 | 2; readonly text: string }
 
-/** A flag as it was written. */
-interface WrittenFlag {
-  readonly flag: Flag
-  readonly text: string
-}
-
 /**
- * Reads arguments as kube-proxy does (`argv` without the program's own two words). `readFile` gives the bytes of the file of
- * --config, or throws ConfigError. Never throws for what was written.
+ * Reads arguments as kube-proxy does (`argv` without the program's two leading words). `readFile` gives the bytes of the file of
+ * --config, or throws ConfigError. Wrong arguments give a usage error; they do not throw.
  */
 export function parseArguments(argv: readonly string[], readFile: (path: string) => Uint8Array): Invocation {
   const written: WrittenFlag[] = []
@@ -53,16 +60,17 @@ export function parseArguments(argv: readonly string[], readFile: (path: string)
 }
 
 /** Throws ConfigError. */
-function configure(written: readonly WrittenFlag[], readFile: (path: string) => Uint8Array): Invocation {
-  // All of them, as text that is no value is wrong beside a file as well.
+function configure(written: readonly WrittenFlag[], readFile: (path: string) => Uint8Array): Configuration {
+  // All flags, because a wrong text is an error also for a flag that the file replaces.
   const input = takeFlags({}, written)
+  const texts = flagTexts(written)
   const { configFile: path = '', strictConfig: isStrict = false } = input
-  if (path === '') return { config: resolveConfig(input) }
+  if (path === '') return { config: resolveConfig(input), flagTexts: texts }
   const configFile = { path, bytes: readFile(path) }
-  return { config: resolveFile(configFile, written, isStrict), configFile }
+  return { config: resolveFile(configFile, written, isStrict), configFile, flagTexts: texts }
 }
 
-/** Throws ConfigError, with the file's path for what it says. */
+/** Throws ConfigError, with the file's path for errors of the file. */
 function resolveFile(
   { path, bytes }: ConfigFile,
   written: readonly WrittenFlag[],
@@ -75,41 +83,31 @@ function resolveFile(
   try {
     return resolveConfig({ ...input, discardedFlags })
   } catch (error) {
-    if (!(error instanceof ConfigError) || beside.some(({ flag }) => flag.field === error.path)) throw error
+    if (!(error instanceof ConfigError) || beside.some(({ flag }) => flag.setting.field === error.path))
+      throw error
     throw new ConfigError(path, error.message)
   }
 }
 
 function takeFlags(input: ConfigInput, written: readonly WrittenFlag[]): ConfigInput {
-  return written.reduce((result, { flag, text }) => flag.take(result, text), input)
+  return written.reduce((result, { flag, text }) => takeFlag(result, flag.setting, text), input)
 }
 
-/**
- * The texts of all flags, by name: as they are written in arguments that `parseArguments` takes, else their defaults. The login in a
- * URL is left out.
- */
-export function flagTexts(argv: readonly string[]): Readonly<Record<string, string>> {
-  const written: Record<string, string> = {}
-  buildCommand(({ name, isAdded }, text) => {
-    const former = isAdded ? written[name] : undefined
-    const shown = text.replace(/\/\/[^/]*@/u, '//')
-    written[name] = former === undefined ? shown : `${former},${shown}`
-  }).parse(wordsOf(argv), { from: 'user' })
-  return { ...flagDefaults, ...written }
-}
-
-function buildCommand(take: (flag: Flag, text: string) => void): Command {
+function buildCommand(take: (flag: SettingFlag, text: string) => void): Command {
   const command = new Command('viaduct')
-    .description('Keeps the load balancing of the kernel equal to the Services of the cluster.')
+    .description(
+      "Programs the kernel's load balancing for the Services of a cluster, in place of kube-proxy.",
+    )
     .version(`viaduct ${version}`, '--version', 'print the version and exit')
     .helpOption('-h, --help', 'print this help and exit')
+    .configureHelp({ optionDescription: ({ description }) => description })
     .usage('[flags]')
     .allowExcessArguments(true)
     .exitOverride()
   for (const flag of flags) {
-    const option = new Option(declaration(flag), flag.help)
+    const option = new Option(declaration(flag), helpOf(flag))
     // A boolean flag without a value means true.
-    if (flag.value === undefined) option.preset('true')
+    if (flag.metavar === undefined) option.preset('true')
     option.argParser<string>((text) => {
       take(flag, text)
       return text
@@ -119,9 +117,13 @@ function buildCommand(take: (flag: Flag, text: string) => void): Command {
   return command
 }
 
-function declaration({ name, value }: Flag): string {
+function declaration({ name, metavar }: SettingFlag): string {
   const dashes = name.length === 1 ? `-${name}, --${name}` : `--${name}`
-  return value === undefined ? `${dashes} [BOOL]` : `${dashes} <${value}>`
+  return metavar === undefined ? `${dashes} [BOOL]` : `${dashes} <${metavar}>`
+}
+
+function helpOf({ help, defaultText }: SettingFlag): string {
+  return ['', 'false'].includes(defaultText) ? help : `${help} (default ${defaultText})`
 }
 
 /** Throws ConfigError for a value that `--version` cannot have. */
@@ -131,21 +133,21 @@ function wordsOf(argv: readonly string[]): readonly string[] {
     .flatMap((word) => (word.startsWith('--version=') ? versionWords(word) : [withoutUnknownValue(word)]))
 }
 
-/** An unknown flag without its value: commander compares the whole word with the names of the flags to suggest one. */
+/** Cuts the value off an unknown flag: commander compares the whole word with flag names to suggest one. */
 function withoutUnknownValue(word: string): string {
   const name = /^--(?<name>[^=]+)=/u.exec(word)?.groups?.['name']
   if (name === undefined || name === 'help' || flags.some((flag) => flag.name === name)) return word
   return `--${name}`
 }
 
-/** As in kube-proxy: `raw` and true print the version; false and `v1.2.3`, which names another version to report, do not. */
+/** As in kube-proxy: `raw` and true print the version; false and `v1.2.3` (a version to report instead) do not. */
 function versionWords(word: string): readonly string[] {
   const value = word.slice('--version='.length)
-  const isAsked = value === 'raw' || (!value.startsWith('v') && parseBoolean('--version', value))
+  const isAsked = value === 'raw' || (!value.startsWith('v') && boolean.parse('--version', value))
   return isAsked ? ['--version'] : []
 }
 
-/** `-v=4` as `--v=4`, and underscores in names as dashes: both are accepted by kube-proxy. */
+/** Turns `-v=4` into `--v=4`, and underscores in names into dashes: kube-proxy accepts both. */
 function normalizeWord(word: string): string {
   const match = /^--?(?<name>[A-Za-z][\w-]*)(?<rest>=.*)?$/su.exec(word)
   const { name, rest } = match?.groups ?? {}
@@ -159,18 +161,18 @@ function usage(problem: string): Invocation {
 }
 
 function describeConfigError({ path, message }: ConfigError): string {
-  const flag = flags.find(({ field }) => field === path)
+  const flag = flags.find(({ setting }) => setting.field === path)
   if (flag === undefined) return message
   return `${dashed(flag.name)}: ${message.slice(path.length + 2)}`
 }
 
-/** As commander writes it, with `one of` before several suggestions. */
+/** The message of commander, with `one of` before several suggestions. */
 const unknownOption = /^unknown option '(?<flag>.*)'(?:\n\(Did you mean (?<nearest>.*)\?\))?$/u
 
 function describeCommanderError(error: CommanderError): string {
   if (error.code === 'commander.optionMissingArgument') {
     const flag = flags.find(({ name }) => error.message.includes(`--${name} `))
-    if (flag !== undefined) return `${dashed(flag.name)}: needs a value (${flag.value})`
+    if (flag !== undefined) return `${dashed(flag.name)}: needs a value (${flag.metavar})`
   }
   const message = error.message.replace(/^error: /u, '')
   const { flag, nearest } = unknownOption.exec(message)?.groups ?? {}

@@ -1,6 +1,6 @@
 import { ConfigError } from '../errors.js'
 
-// time.ParseDuration of Go, which is what kube-proxy's flags and files are written for.
+// Units of time.ParseDuration of Go, which kube-proxy's flags and files use.
 const unitMs: Readonly<Record<string, number>> = {
   ns: 1e-6,
   us: 1e-3,
@@ -24,7 +24,7 @@ export function parseDuration(path: string, text: string): number {
   return requireDuration(path, text, example)
 }
 
-/** The same, and the word `infinity`, which systemd has for "without limit": Infinity. */
+/** The same, and the word `infinity`, as in systemd: no limit. */
 export function parseLimit(path: string, text: string): number {
   return text === unlimited ? Infinity : requireDuration(path, text, `${example}, or ${unlimited}`)
 }

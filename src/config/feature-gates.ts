@@ -1,7 +1,7 @@
-// Feature gates as kube-proxy takes them. What each is worth unless written: spec section 2.6.
+// Feature gates of kube-proxy. Their defaults: spec section 2.6.
 import { knownFeatureGates } from './known-feature-gates.js'
 
-/** The gate that changes something here, and the others as they were written. */
+/** The gate that has an effect here, and the others as they were written. */
 export interface FeatureGates {
   /** False: nothing is served at a Service's external IPs (F-011). */
   readonly AllowServiceExternalIPs: boolean
@@ -10,7 +10,7 @@ export interface FeatureGates {
   readonly unknown: readonly string[]
 }
 
-/** A gate of the last six releases may have either value, also where a later one has locked it. */
+/** Takes any value for a gate of the last six releases, even if a later release has locked the gate. */
 export function resolveFeatureGates({
   AllowServiceExternalIPs = true,
   ...withoutEffect
@@ -18,4 +18,12 @@ export function resolveFeatureGates({
   const names = Object.keys(withoutEffect)
   const known = names.length === 0 ? new Set() : knownFeatureGates()
   return { AllowServiceExternalIPs, withoutEffect, unknown: names.filter((name) => !known.has(name)) }
+}
+
+/** The gates for a file, without those at their default. */
+export function writtenFeatureGates({
+  AllowServiceExternalIPs,
+  withoutEffect,
+}: FeatureGates): Readonly<Record<string, boolean>> {
+  return AllowServiceExternalIPs ? withoutEffect : { AllowServiceExternalIPs, ...withoutEffect }
 }

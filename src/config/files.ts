@@ -1,4 +1,4 @@
-// Configuration files on this machine. Calls are synchronous: they are made once, before anything runs.
+// Configuration files on this machine. The calls are synchronous, because they run once, before anything else.
 import {
   closeSync,
   constants,
@@ -12,10 +12,10 @@ import {
 } from 'node:fs'
 import { ConfigError } from '../errors.js'
 
-// What etcd takes for an object, a ConfigMap among them.
+// The limit of etcd for an object, such as a ConfigMap.
 const largestFileBytes = 1024 * 1024
 
-/** The bytes of a file, or of a pipe until its end. Throws ConfigError with `path`. */
+/** Reads a file, or a pipe until its end. Throws ConfigError with `path`. */
 export function readConfigFile(path: string): Uint8Array {
   try {
     const bytes = readAtMost(path, largestFileBytes + 1)
@@ -26,7 +26,7 @@ export function readConfigFile(path: string): Uint8Array {
   throw new ConfigError(path, `must be at most ${largestFileBytes} bytes`)
 }
 
-/** By one call, or not at all: a file that is there stays as it is until the new one is whole. Throws ConfigError with `path`. */
+/** Replaces a file atomically: an existing file stays until the new one is complete. Throws ConfigError with `path`. */
 export function writeConfigFile(path: string, text: string): void {
   try {
     const target = targetOf(path)
@@ -59,7 +59,7 @@ function readAtMost(path: string, most: number): Uint8Array {
   }
 }
 
-/** The file that a rename may replace, links followed; undefined: a device or a pipe. */
+/** The file to rename onto, with links followed; undefined: a device or a pipe. */
 function targetOf(path: string): string | undefined {
   const state = statSync(path, { throwIfNoEntry: false })
   if (state === undefined) return path

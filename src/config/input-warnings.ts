@@ -1,19 +1,28 @@
-// What an operator should know of valid input that is not in force, whatever the node is.
-import { writtenOfClient } from './client.js'
-import type { Config } from './config.js'
+// Warnings about valid settings that have no effect on any node.
+import { settings, type Config } from './settings.js'
+import { shownIn } from './write-config.js'
 
-/** One sentence per setting without effect; empty: every setting has its effect. */
+/** One sentence per kind of setting without effect; empty: every setting has its effect. */
 export function inputWarnings(config: Config): readonly string[] {
-  const { manifests, client } = config
+  const changed = settings.filter((setting) => shownIn(config, setting) !== setting.initial)
+  const inert = changed.filter(({ use }) => use === 'none')
+  const client =
+    config.manifests === undefined ? [] : changed.filter(({ place: [first] }) => first === 'client')
   return [
     ...naming('the configuration file is not all in force', config.ignoredFields, '; '),
     ...naming('feature gates that are unknown, and have no effect', config.featureGates.unknown),
-    ...naming('settings without effect in this build', Object.keys(config.withoutEffect)),
+    ...naming(
+      'settings without effect in this build',
+      inert.filter(({ document }) => document !== undefined).map(({ field }) => field),
+    ),
     ...naming(
       'settings without effect while manifests are the source',
-      manifests === undefined ? [] : writtenOfClient(client),
+      client.map(({ field }) => field),
     ),
-    ...naming('flags without effect in this build', config.flagsWithoutEffect.map(dashed)),
+    ...naming(
+      'flags without effect in this build',
+      inert.filter(({ document }) => document === undefined).map(({ field }) => dashed(field)),
+    ),
     ...naming('flags without effect beside --config', config.discardedFlags.map(dashed)),
   ]
 }

@@ -1,5 +1,5 @@
-// Feature gates of Kubernetes 1.31 to 1.36, and those of kube-proxy 1.37: kube-proxy takes every gate of the binary's registry, not only
-// those that it reads. From the registries of kube-proxy 1.31.0 and 1.36.0, and the lists of gates in the releases between them
+// Feature gates of Kubernetes 1.31 to 1.36, and those of kube-proxy 1.37: kube-proxy accepts every gate of the binary's registry, not only
+// those that it reads. Sources: the registries of kube-proxy 1.31.0 and 1.36.0, and the lists of gates in the releases between them
 // (test/featuregates_linter, later test/compatibility_lifecycle, and client-go's features/known_features.go).
 const names = `
   APIListChunking APIResponseCompression APIServerIdentity APIServerTracing APIServingWithRoutine
@@ -92,7 +92,7 @@ const names = `
   WorkloadAwarePreemption WorkloadWithJob ZeroLimitedNominalConcurrencyShares
 `
 
-/** Without AllowServiceExternalIPs, the only one that changes something here. */
+/** Without AllowServiceExternalIPs, the only gate with an effect here. */
 export function knownFeatureGates(): ReadonlySet<string> {
   return new Set(names.trim().split(/\s+/u))
 }

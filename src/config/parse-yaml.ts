@@ -2,8 +2,8 @@ import { CORE_SCHEMA, loadAll, YAMLException, type EventType, type State } from 
 import { ConfigError } from '../errors.js'
 
 /**
- * The documents of YAML or JSON. Calls `onRepeated` with the path and the line of each field that its mapping has already; the last
- * one counts. Throws what `onRepeated` throws, and ConfigError with the line of what cannot be read.
+ * Returns the documents of YAML or JSON. Calls `onRepeated` with the path and the line of each repeated field; the last one counts.
+ * Throws what `onRepeated` throws, and ConfigError with the line of a syntax error.
  */
 export function parseYaml(text: string, onRepeated: (problem: ConfigError) => void): readonly unknown[] {
   if (text.trim() === '') throw new ConfigError('', 'is empty')
@@ -18,24 +18,24 @@ export function parseYaml(text: string, onRepeated: (problem: ConfigError) => vo
     })
   } catch (error) {
     if (!(error instanceof YAMLException)) throw error
-    // NB: there is no mark where the parser gives up on the whole stream.
+    // NB: an error of the whole stream has no mark.
     const { mark, reason } = error
     throw new ConfigError(mark === undefined ? '' : `line ${mark.line + 1}`, reason)
   }
 }
 
-/** A node of the text that is not at its end. */
+/** A node whose end the parser has not reached. */
 interface OpenNode {
-  /** Ended nodes in it: keys and values in turn, or the items of a list. */
+  /** Number of ended nodes in it: keys and values in turn, or the items of a list. */
   children: number
-  /** The last key, or another item of a list. */
+  /** The last key, or every other item of a list. */
   last: unknown
   readonly keys: Set<unknown>
-  /** Keys that were there before, with their lines; if this is no mapping, which shows at its end, they are items. */
+  /** Repeated keys with their lines. Only the end of the node shows whether it is a mapping; in a list these are items. */
   readonly repeated: { readonly key: string; readonly line: number }[]
 }
 
-/** Where in its document the parser is. The parser itself knows only the line. */
+/** The position of the parser in its document. The parser itself knows only the line. */
 class Trail {
   readonly #onRepeated: (problem: ConfigError) => void
   readonly #open: OpenNode[] = []
@@ -61,13 +61,13 @@ class Trail {
     parent.children++
   }
 
-  /** The mapping is the one that has just ended. */
+  /** Reports the repeated keys of the mapping that has just ended. */
   #report({ repeated }: OpenNode): void {
     for (const { key, line } of repeated)
       this.#onRepeated(new ConfigError(this.#pathOf(key), `is written twice (line ${line})`))
   }
 
-  /** Of a field of the mapping. A node of which nothing has ended is a list at its first item, or the same node once more. */
+  /** Path of a field of that mapping. A node without ended children is a list at its first item, or the same node again. */
   #pathOf(key: string): string {
     const steps = this.#open
       .filter(({ children }) => children > 0)

@@ -1,26 +1,28 @@
-// A configuration file's bytes as what an operator wrote.
+// From the bytes of a configuration file to ConfigInput.
 import { isUtf8 } from 'node:buffer'
 import { ConfigError } from '../errors.js'
-import type { ConfigInput } from './config.js'
-import { documentKinds, type DocumentKind } from './documents.js'
-import { isMapping, refusal, type Field } from './field.js'
+import { takeField } from './config-input.js'
+import { apiVersions, documents } from './documents.js'
 import { parseYaml } from './parse-yaml.js'
+import type { AnySetting, Document } from './setting.js'
+import { settings, type ConfigInput } from './settings.js'
+import { fileRefusal, isMapping } from './value-types.js'
 
 /**
- * Reads YAML or JSON: one KubeProxyConfiguration, and beside it at most one ViaductConfiguration. As in kube-proxy, a field
- * that is unknown has no effect, and of a field that is written twice the last one counts: both are in `ignoredFields`, and with
- * `isStrict` they are errors. Throws ConfigError, whose path is `file` and whose message names the field, for everything else that
- * is wrong; what a value means is looked at by resolveConfig.
+ * Reads YAML or JSON: one KubeProxyConfiguration, and at most one ViaductConfiguration. As in kube-proxy, an unknown field has no
+ * effect, and the last one of a repeated field counts. `ignoredFields` names both; with `isStrict` they are errors. Throws
+ * ConfigError, whose path is `file` and whose message names the field, for every other error, except values that resolveConfig
+ * validates.
  */
 export function readConfig(file: string, bytes: Uint8Array, { isStrict = false } = {}): ConfigInput {
   const problems: ConfigError[] = []
   const report = (problem: ConfigError): void => void problems.push(problem)
   try {
     if (!isUtf8(bytes)) throw new ConfigError('', 'must be UTF-8 text')
-    const found = new Map<DocumentKind, Readonly<Record<string, unknown>>>()
-    const documents = parseYaml(Buffer.from(bytes).toString('utf8'), report)
-    for (const document of documents) addDocument(found, document)
-    if (![...found.keys()].some(({ kind }) => kind === 'KubeProxyConfiguration')) {
+    const found = new Map<Document, Readonly<Record<string, unknown>>>()
+    const texts = parseYaml(Buffer.from(bytes).toString('utf8'), report)
+    for (const document of texts) addDocument(found, document)
+    if (!found.has('KubeProxyConfiguration')) {
       throw new ConfigError('', 'must hold a KubeProxyConfiguration, kubeproxy.config.k8s.io/v1alpha1')
     }
     let input: ConfigInput = {}
@@ -34,17 +36,17 @@ export function readConfig(file: string, bytes: Uint8Array, { isStrict = false }
   }
 }
 
-function addDocument(found: Map<DocumentKind, Readonly<Record<string, unknown>>>, document: unknown): void {
+function addDocument(found: Map<Document, Readonly<Record<string, unknown>>>, document: unknown): void {
   if (document === null || document === undefined) return
-  if (!isMapping(document)) throw refusal('', 'a mapping with apiVersion and kind', document)
+  if (!isMapping(document)) throw fileRefusal('', 'a mapping with apiVersion and kind', document)
   const { apiVersion, kind } = document
-  const type = documentKinds.find((known) => known.kind === kind && known.apiVersion === apiVersion)
+  const type = documents.find((known) => known === kind && apiVersions[known] === apiVersion)
   if (type === undefined) {
-    const known = documentKinds.map((one) => `${one.apiVersion} ${one.kind}`).join(' or ')
+    const known = documents.map((one) => `${apiVersions[one]} ${one}`).join(' or ')
     const got = `${wordOr('no apiVersion', apiVersion)}, ${wordOr('no kind', kind)}`
     throw new ConfigError('', `got unexpected config type: ${got}; must be ${known}`)
   }
-  if (found.has(type)) throw new ConfigError('', `holds more than one ${type.kind}`)
+  if (found.has(type)) throw new ConfigError('', `holds more than one ${type}`)
   found.set(type, document)
 }
 
@@ -53,22 +55,22 @@ function wordOr(none: string, written: unknown): string {
 }
 
 class DocumentReader {
-  readonly #kind: DocumentKind
-  readonly #fields: ReadonlyMap<string, Field>
+  readonly #document: Document
+  readonly #settings: ReadonlyMap<string, AnySetting>
   /** Paths of mappings that hold fields. */
   readonly #mappings: ReadonlySet<string>
-  /** Takes fields that are unknown. */
+  /** Takes unknown fields. */
   readonly #report: (problem: ConfigError) => void
 
-  constructor(kind: DocumentKind, report: (problem: ConfigError) => void) {
+  constructor(document: Document, report: (problem: ConfigError) => void) {
+    this.#document = document
     this.#report = report
-    const fields = kind.fields()
-    this.#kind = kind
-    this.#fields = new Map(fields.map((field) => [field.path, field]))
-    this.#mappings = new Set(fields.flatMap(({ path }) => pathsAbove(path)))
+    const known = settings.filter((one) => one.document === document)
+    this.#settings = new Map(known.map((setting) => [setting.field, setting]))
+    this.#mappings = new Set(known.flatMap(({ field }) => pathsAbove(field)))
   }
 
-  /** `input` with all fields of `mapping`, which is at `above`; a null is nothing, as in kube-proxy. */
+  /** `input` with all fields of `mapping`, which is at `above`; null counts as absent, as in kube-proxy. */
   read(
     input: ConfigInput,
     mapping: Readonly<Record<string, unknown>>,
@@ -79,26 +81,25 @@ class DocumentReader {
       const place = [...above, name.includes('.') ? JSON.stringify(name) : name]
       const path = place.join('.')
       if (path === 'apiVersion' || path === 'kind') continue
-      const field = this.#fields.get(path)
-      if (field === undefined && !this.#mappings.has(path)) {
+      const setting = this.#settings.get(path)
+      if (setting === undefined && !this.#mappings.has(path)) {
         this.#report(this.#unknown(path))
         continue
       }
       if (written === null) continue
-      if (field !== undefined) {
-        for (const inner of field.unknownIn(written)) this.#report(this.#unknown(inner))
-        result = field.take(result, written)
+      if (setting !== undefined) {
+        for (const inner of setting.type.unknownIn?.(path, written) ?? []) this.#report(this.#unknown(inner))
+        result = takeField(result, setting, written)
       } else if (isMapping(written)) result = this.read(result, written, place)
-      else throw refusal(path, 'a mapping', written)
+      else throw fileRefusal(path, 'a mapping', written)
     }
     return result
   }
 
   #unknown(path: string): ConfigError {
-    const { kind } = this.#kind
-    const other = documentKinds.find((one) => one.fields().some((field) => field.path === path))
-    const hint = other === undefined ? '' : `; ${other.kind} has it`
-    return new ConfigError(path, `is not a field of ${kind}${hint}`)
+    const other = settings.find(({ field, document }) => field === path && document !== undefined)?.document
+    const hint = other === undefined ? '' : `; ${other} has it`
+    return new ConfigError(path, `is not a field of ${this.#document}${hint}`)
   }
 }
 

@@ -1,7 +1,7 @@
 // Schedulers of IPVS, and their flags by the names of ipvsadm.
 import { ConfigError } from '../errors.js'
 
-/** Flags by scheduler; a scheduler that is not here has none (net/netfilter/ipvs/ip_vs_sh.c, ip_vs_mh.c). */
+/** Flags by scheduler; other schedulers have none (net/netfilter/ipvs/ip_vs_sh.c, ip_vs_mh.c). */
 const flagsByScheduler = {
   sh: ['sh-fallback', 'sh-port'],
   mh: ['mh-fallback', 'mh-port'],
@@ -11,18 +11,18 @@ export type SchedulerFlag = (typeof flagsByScheduler)[keyof typeof flagsBySchedu
 
 /** How virtual servers spread connections. */
 export interface Scheduling {
-  /** Any that the kernel has; whether it has it is seen when it is used. */
+  /** Any that the kernel has; its first use shows whether the kernel has it. */
   readonly scheduler: string
   readonly schedulerFlags: readonly SchedulerFlag[]
 }
 
 export interface SchedulingText {
   readonly scheduler?: string | undefined
-  /** Names; `none` alone for no flag at all. Absent or empty: those that kube-proxy sets. */
+  /** Names; `none` alone for no flag at all. Absent or empty: the flags that kube-proxy sets. */
   readonly schedulerFlags?: readonly string[] | undefined
 }
 
-/** Of which field, and in one sentence. */
+/** The wrong field, and one sentence. */
 export interface SchedulingProblem {
   readonly field: keyof SchedulingText
   readonly problem: string
@@ -31,12 +31,12 @@ export interface SchedulingProblem {
 // linux/ip_vs.h IP_VS_SCHEDNAME_MAXLEN is 16 with its closing NUL.
 const schedulerName = /^[a-z0-9_-]{1,15}$/u
 
-/** Whether the kernel could have a scheduler of that name. */
+/** Whether the kernel could have a scheduler with this name. */
 export function isSchedulerName(text: string): boolean {
   return schedulerName.test(text)
 }
 
-/** What is written, with `rr` as the scheduler of nobody's choice; or what is wrong with it. */
+/** The scheduling of a text, with `rr` for a blank scheduler; or its problem. */
 export function readScheduling(text: SchedulingText): Scheduling | SchedulingProblem {
   const scheduler = text.scheduler === undefined || text.scheduler === '' ? 'rr' : text.scheduler
   if (!isSchedulerName(scheduler)) {
@@ -55,18 +55,30 @@ export function readScheduling(text: SchedulingText): Scheduling | SchedulingPro
   return { scheduler, schedulerFlags: known.filter((flag) => written.includes(flag)) }
 }
 
-/** The same for the configuration. Throws ConfigError. */
-export function resolveScheduling(text: SchedulingText): Scheduling {
-  const scheduling = readScheduling(text)
-  if (!('problem' in scheduling)) return scheduling
-  throw new ConfigError(`ipvs.${scheduling.field}`, scheduling.problem)
+/** The name of a scheduler for the configuration; blank: rr. Throws ConfigError. */
+export function requireScheduler(scheduler: string, field: string): string {
+  return requireValid(readScheduling({ scheduler }), field).scheduler
+}
+
+/** The flags of `scheduler` for the configuration. Throws ConfigError. */
+export function requireSchedulerFlags(
+  scheduler: string,
+  schedulerFlags: readonly string[],
+  field: string,
+): readonly SchedulerFlag[] {
+  return requireValid(readScheduling({ scheduler, schedulerFlags }), field).schedulerFlags
+}
+
+function requireValid(scheduling: Scheduling | SchedulingProblem, field: string): Scheduling {
+  if ('problem' in scheduling) throw new ConfigError(field, scheduling.problem)
+  return scheduling
 }
 
 function flagsOf(scheduler: string): readonly SchedulerFlag[] {
   return scheduler === 'sh' || scheduler === 'mh' ? flagsByScheduler[scheduler] : []
 }
 
-/** It hashes the source port too with Maglev (F-113). */
+/** kube-proxy sets mh-port for Maglev, which then hashes the source port too (F-113). */
 function flagsOfKubeProxy(scheduler: string): readonly SchedulerFlag[] {
   return scheduler === 'mh' ? ['mh-port'] : []
 }

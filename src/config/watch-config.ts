@@ -1,27 +1,27 @@
-// The news that a configuration file is another one. kube-proxy sees writes and renames of the file alone; a ConfigMap in a
-// volume changes by a link on the way to it, so every link on that way is watched as well.
+// A watch for changes of the configuration file. kube-proxy sees only writes and renames of the file itself. A ConfigMap in a volume
+// changes by a link on the way to the file, so this watch follows every such link.
 import { lstatSync, readlinkSync, statSync, watch, type FSWatcher } from 'node:fs'
 import { basename, isAbsolute, join, resolve } from 'node:path'
+import type { Clock } from '../clock.js'
 import { ConfigError } from '../errors.js'
 import { readConfigFile } from './files.js'
 
 export interface ConfigWatchOptions {
   /** Ends the watch. */
   readonly signal: AbortSignal
-  /** Calls `wake` once. */
-  readonly after: (delayMs: number, wake: () => void) => unknown
+  readonly clock: Pick<Clock, 'schedule'>
 }
 
 /**
- * Never resolves. Rejects with a ConfigError when the file's content is not `bytes` any more, with kube-proxy's sentence (F-105),
- * and when the system refuses to watch. A file that is absent, cannot be read or is empty is on its way to its next content.
+ * Never resolves. Rejects with ConfigError when the file's content differs from `bytes`, with kube-proxy's sentence (F-105), and when
+ * the system refuses to watch. A file that is absent, unreadable or empty counts as unchanged: its next content is on the way.
  */
 export async function watchConfigFile(
   file: { readonly path: string; readonly bytes: Uint8Array } | undefined,
   options: ConfigWatchOptions,
 ): Promise<never> {
   return await new Promise<never>((_resolve, reject) => {
-    // A pipe is read once: nobody writes into it again, and opening it would wait for that.
+    // A pipe is read only once, and opening it again would wait for a writer.
     if (file === undefined || statSync(file.path, { throwIfNoEntry: false })?.isFile() === false) return
     const configWatch = new ConfigWatch({ ...file, ...options, reject })
     options.signal.addEventListener('abort', () => configWatch.close(), { once: true })
@@ -29,7 +29,7 @@ export async function watchConfigFile(
   })
 }
 
-// A writer makes several calls: what it left is read when it is likely done.
+// A writer makes several calls; after this time it is likely done.
 const settleMs = 100
 // linux/namei.h MAXSYMLINKS.
 const mostLinks = 40
@@ -49,7 +49,7 @@ class ConfigWatch {
     this.#state = state
   }
 
-  /** Watches anew, as what was watched may have been replaced, then reads: what changes in between is seen by one of them. */
+  /** Renews the watches, because a watched file may have been replaced, and then reads: one of the two sees each change. */
   look(): void {
     this.#isWaiting = false
     if (this.#state.signal.aborted) return
@@ -84,7 +84,7 @@ class ConfigWatch {
   #watch({ path, name }: Place): FSWatcher | undefined {
     try {
       const watcher = watch(path, { encoding: 'utf8' }, (_event, changed) => {
-        // inotify names the watched directory itself when that goes.
+        // inotify names the watched directory itself when it is removed.
         if (name === undefined || changed === null || changed === name || changed === basename(path))
           this.#lookSoon()
       })
@@ -103,7 +103,7 @@ class ConfigWatch {
   #lookSoon(): void {
     if (this.#isWaiting) return
     this.#isWaiting = true
-    this.#state.after(settleMs, () => this.look())
+    this.#state.clock.schedule(settleMs, () => this.look())
   }
 }
 
@@ -123,7 +123,7 @@ interface Place {
   readonly name?: string
 }
 
-/** Whatever decides what `path` leads to: each link on the way, the name at its end, and the file itself. */
+/** Everything that `path` depends on: each link on the way, the name at its end, and the file itself. */
 function placesOf(path: string): readonly Place[] {
   const places: Place[] = []
   let steps = stepsOf(resolve(path))

@@ -1,48 +1,40 @@
 // A configuration as the text of a file.
 import { dump } from 'js-yaml'
-import type { Config, ProxyMode } from './config.js'
-import { documentKinds, kubeProxyConfiguration, type DocumentKind } from './documents.js'
-import type { Json } from './field.js'
+import { apiVersions, documents } from './documents.js'
+import { valueAt, withValueAt } from './places.js'
+import type { AnySetting, Document } from './setting.js'
+import type { ProxyMode } from './settings-traffic.js'
+import { settings, type Config } from './settings.js'
 
 /**
- * Both documents, with every field that is not at the kernel's choice; readConfig reads them as the same configuration. A text has
- * quotes only where a reader of YAML would take it for something else without them.
+ * Both documents, with every field except those that the kernel decides; readConfig reads them as the same configuration. A text
+ * has quotes only if readers of YAML would take it for another type without them.
  */
 export function formatConfig(config: Config): string {
-  return documentKinds
+  return documents
     .map((kind) => dump(documentOf(kind, config), { lineWidth: -1, quotingType: '"' }))
     .join('---\n')
 }
 
-/** The KubeProxyConfiguration that is in force where `mode` runs (F-097): fields as kube-proxy's own encoding has them. */
+/** The KubeProxyConfiguration in force while `mode` runs (F-097), with the fields of kube-proxy's own encoding. */
 export function effectiveConfiguration(config: Config, mode: ProxyMode): Readonly<Record<string, unknown>> {
-  return documentOf(kubeProxyConfiguration, { ...config, mode })
+  return documentOf('KubeProxyConfiguration', { ...config, mode })
 }
 
-interface Mapping {
-  [key: string]: Json | Mapping
-}
-
-function documentOf({ apiVersion, kind, fields }: DocumentKind, config: Config): Mapping {
-  const document: Mapping = { apiVersion, kind }
-  for (const { path, show } of fields()) {
-    const value = show(config)
-    if (value !== undefined) put(document, path.split('.'), value)
+/** All fields in the order of the table; those of `kind` at their path. */
+function documentOf(kind: Document, config: Config): Readonly<Record<string, unknown>> {
+  let document: Readonly<Record<string, unknown>> = { apiVersion: apiVersions[kind], kind }
+  for (const setting of settings.filter((one) => one.document === kind)) {
+    const value = shownIn(config, setting)
+    if (value !== undefined)
+      document = withValueAt(document, setting.field.split('.'), setting.type.write(value))
   }
   return document
 }
 
-function put(mapping: Mapping, [name = '', ...rest]: readonly string[], value: Json): void {
-  if (rest.length === 0) {
-    mapping[name] = value
-    return
-  }
-  const inner = mapping[name]
-  const next = isInner(inner) ? inner : {}
-  mapping[name] = next
-  put(next, rest, value)
-}
-
-function isInner(value: Mapping[string] | undefined): value is Mapping {
-  return typeof value === 'object' && !Array.isArray(value)
+/** The input that stands for the value in `config`; undefined: none does. */
+export function shownIn(config: Config, { place, initial, show, use }: AnySetting): unknown {
+  const value = valueAt(config, place)
+  const isDefault = use === 'none' && value === undefined
+  return isDefault ? initial : show(value, (key) => valueAt(config, key.split('.')))
 }

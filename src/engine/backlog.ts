@@ -32,7 +32,7 @@ export class Backlog {
 
   constructor(options: BacklogOptions) {
     this.#options = options
-    this.#lastUpdatedMs = options.clock.unixSeconds() * 1000
+    this.#lastUpdatedMs = options.clock.unixMs()
     this.#triggerTimes = new TriggerTimes(options.family, this.#lastUpdatedMs)
   }
 
@@ -40,7 +40,7 @@ export class Backlog {
   note(changes: readonly Change[]): void {
     const { clock, metrics } = this.#options
     this.#waitingSinceMs ??= clock.now()
-    metrics.lastQueuedTimestampSeconds.set(clock.unixSeconds())
+    metrics.lastQueuedTimestampSeconds.set(clock.unixMs() / 1000)
     for (const change of changes) this.#triggerTimes.note(change)
   }
 
@@ -57,7 +57,7 @@ export class Backlog {
   settle(): void {
     const { clock, metrics } = this.#options
     this.#inWorkSinceMs = undefined
-    this.#lastUpdatedMs = clock.unixSeconds() * 1000
+    this.#lastUpdatedMs = clock.unixMs()
     this.#triggerTimes.settle(this.#lastUpdatedMs, metrics.networkProgrammingSeconds)
   }
 

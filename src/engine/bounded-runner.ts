@@ -1,7 +1,7 @@
 import type { Clock } from '../clock.js'
 
 export interface BoundedRunnerOptions {
-  /** One run. Resolves with the delay in milliseconds after which it wants to run again; undefined: no wish. */
+  /** One run. Resolves with the milliseconds after which the next run is due without a request; undefined: `maxIntervalMs`. */
   readonly run: () => Promise<number | undefined>
   readonly clock: Clock
   /** Pause between the completion of a run and the next requested one. */
@@ -13,17 +13,32 @@ export interface BoundedRunnerOptions {
   readonly restFactor?: number
   /** A run starts at the latest this long after the last one ended. */
   readonly maxIntervalMs: number
-  /** A run threw; it is asked for again after maxIntervalMs. */
+  /** A run threw; the next one is due after maxIntervalMs. */
   readonly onCrash: (error: unknown) => void
 }
 
-/** A kernel that hangs is no reason to let the next change wait longer. */
+/** After a run in a kernel that hangs, the next change waits no longer than this. */
 const longestRestMs = 1000
 
 /**
- * Runs one function at a time, at bounded frequency (kube-proxy's runner, spec 1.8): requests are one deep, the minimum
- * interval counts from completion, and the first request is not delayed. With a minimum of 0 it adapts: an idle runner
- * starts in the same turn, a busy one gathers all requests of its run, and of the rest after it, into the next.
+ * Runs one function at bounded frequency, as kube-proxy's runner does (spec 1.8). Its guarantees, each with its test in
+ * test/unit/engine/bounded-runner.test.ts:
+ *
+ * 1. One run at a time. Requests during a run share the next one ("gathers what comes during a run into the next one").
+ * 2. An idle runner starts in the turn of the request, once for all requests of that turn ("runs at once when idle, and once for
+ *    all requests of a turn").
+ * 3. The minimum interval counts from the end of a run, and does not delay the first one ("counts the minimum interval from the end
+ *    of a run, and does not delay the first").
+ * 4. A requested run waits for `restFactor` times the last run, at most a second ("rests for a multiple of the last run, so that
+ *    frequent requests share runs, but never for long").
+ * 5. A run starts at the latest `maxIntervalMs` after the last one ended, without a request too ("runs without a request after the
+ *    maximum interval").
+ * 6. A run may ask for an earlier next one, but not for a later one ("runs again when a run asks for it, but never later than the
+ *    maximum").
+ * 7. A run that throws does not end the runner ("survives a run that throws").
+ * 8. `stop` resolves after the run in progress, and no run starts afterwards ("waits for the run in progress when it is stopped, and
+ *    starts none after").
+ * 9. Nothing runs before `start` ("does not run before it was started, or when stopped in the same turn").
  */
 export class BoundedRunner {
   readonly #options: BoundedRunnerOptions
@@ -40,7 +55,7 @@ export class BoundedRunner {
     this.#latest = this.#earliest + options.maxIntervalMs
   }
 
-  /** Idempotent. Nothing runs before. */
+  /** Lets runs begin. Idempotent. */
   start(): void {
     if (this.#state !== 'new') return
     this.#state = 'idle'
@@ -48,14 +63,14 @@ export class BoundedRunner {
     this.#arm()
   }
 
-  /** Asks for a run; never blocks. Requests before the run starts are one. */
+  /** Requests a run; never blocks. */
   request(): void {
     if (this.#isRequested) return
     this.#isRequested = true
     this.#arm()
   }
 
-  /** Waits for the run in progress; none starts any more. Idempotent. */
+  /** Ends the runner. Resolves after the run in progress. Idempotent. */
   async stop(): Promise<void> {
     this.#state = 'stopped'
     this.#cancelTimer()
@@ -71,7 +86,7 @@ export class BoundedRunner {
       this.#cancelTimer = this.#options.clock.schedule(delayMs, () => this.#begin())
       return
     }
-    // In the next microtask, so that everything that this turn brings is in the run.
+    // In the next microtask, so that the run has everything of this turn.
     let isCancelled = false
     this.#cancelTimer = () => {
       isCancelled = true

@@ -8,7 +8,7 @@ export type Change = ObjectEvent | { readonly type: 'slice-gone'; readonly servi
 export function applyEvents(tracker: Tracker, events: readonly ObjectEvent[]): readonly Change[] {
   const changes: Change[] = []
   for (const event of events) {
-    // Asked for before: afterwards nobody knows it.
+    // Before the slice is removed: afterwards the tracker does not know its Service.
     const service =
       event.type === 'delete' && event.kind === 'EndpointSlice' ? tracker.serviceOf(event.key) : undefined
     if (service !== undefined) changes.push({ type: 'slice-gone', service })

@@ -1,6 +1,6 @@
 import type { IpFamily } from '../address.js'
 import type { KernelError } from '../errors.js'
-import type { Confirmation } from './batch.js'
+import type { Confirmation } from './object-batch.js'
 import type { StateReporter } from '../log.js'
 import type { FamilyMetrics } from '../metrics/index.js'
 import type { Clock } from '../clock.js'
@@ -16,7 +16,7 @@ export interface FailedObjectsOptions<T, K> {
   readonly keyOf: (object: T) => K
   /** Key of its problem. */
   readonly nameOf: (object: T) => string
-  /** `namespace/name` of the Services that it is for; empty: nobody wants it any more. */
+  /** `namespace/name` of the Services that it is for; empty: no Service wants it any more. */
   readonly servicesOf: (object: T) => readonly string[]
 }
 
@@ -43,13 +43,13 @@ export class FailedObjects<T extends { readonly isStale: boolean }, K> {
     return this.#retries.nextInMs()
   }
 
-  /** Takes in what the kernel answered; `settle` tells. */
+  /** Takes in what the kernel answered; `settle` reports it. */
   note({ refusals, surprises }: Confirmation<T>): void {
     for (const { target, error } of refusals) this.#push(this.#refused, target, error)
     for (const { target, error } of surprises) this.#push(this.#surprising, target, error)
   }
 
-  /** Ends a pass that touched these: what was not refused is well again, but for what nobody knows the state of. */
+  /** Ends a pass that touched these objects. One that was not refused has recovered, unless it is stale. */
   settle(objects: Iterable<T>): void {
     for (const object of objects) this.#settle(object)
     this.#refused.clear()
@@ -75,7 +75,7 @@ export class FailedObjects<T extends { readonly isStale: boolean }, K> {
     else this.#retries.settle(key)
   }
 
-  /** The first surprise is the reconcile's business; one that repeats itself is a refusal. */
+  /** The reconcile repairs the first surprise; one that repeats itself is a refusal. */
   #repeatedSurprises(key: K, isStale: boolean): readonly KernelError[] {
     const errors = this.#surprising.get(key)
     if (errors === undefined) {
@@ -89,7 +89,7 @@ export class FailedObjects<T extends { readonly isStale: boolean }, K> {
 
   #reportRecovery(object: T): void {
     const { nameOf, problems, servicesOf } = this.#options
-    // Without a Service there is nobody for whom it works again.
+    // Without a Service the recovery is no news.
     if (servicesOf(object).length === 0) problems.forget(nameOf(object))
     else problems.report(nameOf(object), undefined)
   }

@@ -3,7 +3,7 @@ import type { Clock } from '../clock.js'
 
 type Take = (events: readonly ObjectEvent[]) => void
 
-/** Keeps events until somebody is there to take them: the world is read while the kernel is made ready. */
+/** Keeps events until the synchronizer is open: objects are listed while the kernel is prepared. */
 export class Inbox {
   readonly #clock: Pick<Clock, 'pause'>
   readonly #early: (readonly ObjectEvent[])[] = []

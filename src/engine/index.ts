@@ -1,14 +1,28 @@
-// In: ObjectEvents, link events, time, and a mode. Out: runs of the mode's pipelines; metrics and log lines that describe them.
-// Never: a mode's own kernel objects; what a Service means (routing/); how bytes look (kernel/).
-// Owner of: when something runs: runners, retries, requests for a run.
-// Read next: mode.ts and pipeline.ts (what a mode supplies), synchronizer.ts, bounded-runner.ts.
+// In: ObjectEvents, link events, time, and a mode. Out: runs of the mode's pipelines; metrics, log lines and records of passes.
+// Never: a kind of kernel object (modes/); what a Service means (routing/); how bytes look (kernel/).
+// Owner of: runners, retries, requests for a run, the history of passes. A mode owns its object tables.
+// Read next: mode.ts and pipeline.ts (what a mode supplies), synchronizer.ts, object-table.ts, object-batch.ts, pass.ts.
 export { Backlog, type FamilyHealth } from './backlog.js'
-export type { Confirmation, Cut, Failed } from './batch.js'
+export { boundedLines } from './bounded-lines.js'
+export {
+  type Confirmation,
+  type Cut,
+  type Failed,
+  type Meaning,
+  type ObjectBatch,
+  type ObjectKind,
+  type OperationList,
+  confirmBatch,
+  disownBatch,
+  planBatch,
+} from './object-batch.js'
+export { Holdings, KernelObject, ObjectTable, type TrackedObject } from './object-table.js'
 export { BoundedRunner, type BoundedRunnerOptions } from './bounded-runner.js'
 export { type Change, applyEvents } from './changes.js'
 export { type Drift, DriftCounter } from './drift.js'
 export { openKernelWatch } from './kernel-watch.js'
 export { FailedObjects } from './failed-objects.js'
+export { LeftOutObjects, sendTransaction } from './transaction.js'
 export { Inbox } from './inbox.js'
 export {
   type HealthCheckFailure,
@@ -24,11 +38,13 @@ export {
   type OpenModeOptions,
 } from './mode.js'
 export { type OpenTrackerOptions, openTracker } from './open-tracker.js'
-export { type CountedOps, OperationCounts } from './operation-counts.js'
+export type { CountedOps, OperationCount } from './operation-counts.js'
+export { type OperationKind, Pass, PassHistory, type PassReason, type PassRecord } from './pass.js'
 export { inOverlappingCuts } from './overlapping-cuts.js'
 export type { Pipeline } from './pipeline.js'
+export { KernelQuestions, orRefusal } from './kernel-questions.js'
 export { RetryQueue } from './retry-queue.js'
 export { retryStart } from './retry-start.js'
-export { SyncReport, logFamily, reportSizes, worldSize } from './sync-report.js'
+export { logFamily, reportSizes, worldSize } from './sync-report.js'
 export { Synchronizer } from './synchronizer.js'
 export { traceRoute } from './trace-route.js'

@@ -1,4 +1,4 @@
-// A proxy mode as the agent sees it: what it needs of the kernel is in order, and pipelines can be opened.
+// The interfaces of a proxy mode. A mode supplies a ModeKind, which opens a Mode, which opens a Pipeline for each family.
 import type { Cidr, IpAddress, IpFamily } from '../address.js'
 import type { Config, ConfiguredMode, ProxyMode } from '../config/index.js'
 import type { KernelError } from '../errors.js'
@@ -11,7 +11,7 @@ import type { NodeFacts } from '../node/index.js'
 import type { Clock } from '../clock.js'
 import type { Pipeline } from './pipeline.js'
 
-/** What modes use of the kernel; its parts are shared by all pipelines, which queue inside. */
+/** The kernel's interfaces for modes. All pipelines share them; calls queue inside. */
 export type ModeKernel = Omit<Kernel, 'calls' | 'close' | 'hurry' | 'notifyServiceManager'>
 
 /** A health check that could not be opened. */
@@ -21,9 +21,9 @@ export interface HealthCheckFailure {
   readonly event: EventReport
 }
 
-/** Health checks of Services as listeners of one family; `server/` has them. */
+/** Listeners for health checks of Services, of one family (`server/`). */
 export interface HealthCheckListeners {
-  /** Resolves with those that could not be opened. */
+  /** Opens and closes listeners, so that these are open. Resolves with those that could not be opened. */
   sync(
     checks: ReadonlyMap<string, HealthCheck>,
     addresses: 'all' | readonly IpAddress[],
@@ -31,6 +31,7 @@ export interface HealthCheckListeners {
   stop(): Promise<void>
 }
 
+/** What the agent gives to every mode. */
 export interface ModeOptions {
   readonly config: Config
   readonly kernel: ModeKernel
@@ -39,11 +40,11 @@ export interface ModeOptions {
   readonly clock: Clock
   readonly log: Log
   readonly metrics: Readonly<Pick<Metrics, IpFamily>>
-  /** What cannot be programmed now. */
+  /** Gets what cannot be programmed now. */
   readonly problems: StateReporter
-  /** Told what Services ask for and do not get. */
+  /** Gets what Services request and the mode does not provide. */
   readonly events: EventRecorder
-  /** `isHealthy`: whether the kernel is up to date in all families; asked at any time. */
+  /** Opens the listeners of one family. `isHealthy`: whether the kernel is up to date in all families; called at any time. */
   readonly openHealthChecks: (family: IpFamily, isHealthy: () => boolean) => HealthCheckListeners
   /** Chains that any mode, ours or kube-proxy's, may have left. */
   readonly formerChains: ChainNames
@@ -54,7 +55,7 @@ export type ChainNames = Readonly<Partial<Record<XtTableName, readonly string[]>
 
 export interface CleanUpOptions {
   readonly kernel: ModeKernel
-  /** Virtual servers of these addresses are not ours to remove. */
+  /** Virtual servers of these addresses stay. */
   readonly excludeCidrs: readonly Cidr[]
   /** Chains of all modes. */
   readonly chains: ChainNames
@@ -62,14 +63,14 @@ export interface CleanUpOptions {
 
 /** What a clean-up did. */
 export interface CleanUpOutcome {
-  /** What was removed, in one sentence for the operator; empty: the mode has nothing to say. */
+  /** What was removed, in one sentence for the operator; empty: nothing. */
   readonly text: string
   readonly hasRemoved: boolean
-  /** Why something is left, a sentence each; empty: nothing is. */
+  /** Why something is left, a sentence each; empty: nothing is left. */
   readonly failures: readonly string[]
 }
 
-/** A proxy mode before it is open: what the agent must know to choose it, and to remove what it left. */
+/** A proxy mode before it is open: the agent chooses by it, and removes what the mode left. */
 export interface ModeKind {
   readonly name: ConfiguredMode
   /**
@@ -79,32 +80,37 @@ export interface ModeKind {
   readonly open?: (options: OpenModeOptions) => Promise<Mode>
   /** Chains that the mode makes, ours or kube-proxy's of any release. */
   readonly chains: ChainNames
-  /** What the kernel lacks, and what helps; undefined: the error says nothing about that. */
+  /** What the kernel lacks, by an error of `open`, and what helps; undefined: the error does not say that something is lacking. */
   readonly lackOf: (error: KernelError) => string | undefined
-  /** Removes what the mode left. Throws KernelError when the kernel could not be read. */
+  /** Removes what the mode left, ours or kube-proxy's. Throws KernelError when the kernel could not be read. */
   readonly cleanUp: (options: CleanUpOptions) => Promise<CleanUpOutcome>
 }
 
 export interface OpenModeOptions extends ModeOptions {
-  /** The settings of connection tracking, on their way; where they fail, no mode can run. */
+  /** Resolves when the settings of connection tracking are written. When it rejects, no mode can run. */
   readonly conntrack: Promise<void>
 }
 
+/** A proxy mode on a kernel that is ready for it. */
 export interface Mode {
   readonly name: ProxyMode
-  /** Those that this kernel can be programmed for. */
+  /** The families that this kernel can be programmed for, IPv4 first. */
   readonly families: readonly IpFamily[]
-  /** `isHealthy`: whether all pipelines are up to date; asked at any time, but not before all are open. */
+  /** Opens the pipeline of one family; called once for each. `isHealthy`: whether all pipelines are up to date; call it only when all are open. */
   readonly openPipeline: (family: IpFamily, isHealthy: () => boolean) => Pipeline
+  /** Longest time between two runs of a family. */
   readonly syncPeriodMs: number
+  /** Shortest time between the end of a run and the next one. */
   readonly minSyncPeriodMs: number
+  /** `restFactor` of the runners (`BoundedRunner`). */
   readonly restFactor: number
-  /** Watches the kernel between runs, so that pipelines need not look for themselves; absent, or undefined when it cannot: they do. */
+  /** Watches the kernel between runs. Absent, or undefined when the kernel cannot be watched: pipelines look for themselves. */
   readonly openWatch?: () => ModeWatch | undefined
 }
 
+/** A watch of the kernel between runs. */
 export interface ModeWatch {
-  /** Resolves when a run of each pipeline is wanted; with false when it has ended: after `close`, or as the kernel refused it. */
+  /** Resolves with true when each pipeline needs a run; with false when the watch has ended, by `close` or a refusal of the kernel. */
   next(): Promise<boolean>
   close(): Promise<void>
 }

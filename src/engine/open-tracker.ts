@@ -6,7 +6,7 @@ import { Tracker } from '../model/index.js'
 export interface OpenTrackerOptions {
   readonly family: IpFamily
   readonly config: { readonly featureGates: Pick<FeatureGates, 'AllowServiceExternalIPs'> }
-  /** Told of objects that are not, or not wholly, in force; it is for both families. */
+  /** Gets objects that are not programmed, or not completely; of both families. */
   readonly problems: StateReporter
 }
 

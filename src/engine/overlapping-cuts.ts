@@ -26,7 +26,7 @@ export async function inOverlappingCuts<T, C extends PlannedCut<T>>(
       const cut = plan(rest)
       rest = cut.rest
       newest = apply(cut)
-      // A failure is told where it is waited for, also when it comes before that.
+      // The await below throws a failure, also one that comes earlier.
       newest.catch(() => undefined)
       await before
     }

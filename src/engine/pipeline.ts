@@ -1,30 +1,43 @@
 import type { LinkEvent } from '../kernel/index.js'
 import type { PacketTotals } from '../metrics/index.js'
 import type { NodeChange } from '../node/index.js'
+import type { Route } from '../routing/index.js'
 import type { ObjectEvent } from '../source/index.js'
 import type { FamilyHealth } from './backlog.js'
+import type { PassRecord } from './pass.js'
 
 /**
- * One family's way from events to the kernel, in one proxy mode. `runOnce` runs alone; everything else may come at any time,
- * and says whether a run is wanted.
+ * The way of one family from events to the kernel, in one proxy mode. A mode supplies it. The engine calls `runOnce` for one run at a
+ * time; it may call everything else at any time, during a run too. `apply`, `applyNode` and `applyLinks` return whether a run is
+ * needed. No method throws KernelError: a refusal of the kernel is reported, and tried again.
  */
 export interface Pipeline {
+  /** Takes in events, in their order. Objects of other families change nothing. */
   apply(events: readonly ObjectEvent[]): boolean
+  /** Takes in that facts about this node changed; the mode's options have the new ones. */
   applyNode(change: NodeChange): boolean
+  /** Takes in changes of interfaces and addresses. */
   applyLinks(events: readonly LinkEvent[]): boolean
-  /** A run in progress ends as soon as it can. */
+  /** Lets the run in progress end at its next batch. */
   stopSoon(): void
   /**
-   * One pass. Nothing happens before the objects were listed; what was in the kernel before stays until all are known.
-   * Resolves with the milliseconds after which there is work without a new event; undefined: there is none.
+   * One pass: plan, apply, report. It does nothing before the objects were listed, and removes nothing that was in the kernel before
+   * all objects are known. Resolves with the milliseconds after which there is work without a new event; undefined: there is none.
    */
   runOnce(): Promise<number | undefined>
-  /** The whole world was in the kernel once. */
+  /** Everything was in the kernel once, after all objects were known. */
   readonly isInForce: boolean
-  /** Asked at any time. */
+  /** The last passes, oldest first: some 60. */
+  readonly passes: readonly PassRecord[]
+  /** Whether the kernel follows the events. */
   readonly health: FamilyHealth
-  /** In modes whose rules count them; asked at any time. */
+  /** Counts packets; absent in a mode whose rules do not count them. */
   countPackets?(): Promise<PacketTotals>
-  /** Gives back what it holds, when no run will come any more. Idempotent. */
+  /**
+   * The kernel objects that the mode desires for a route now, a line each, in the syntax of the tools that list them. It changes
+   * nothing and reads no kernel. Empty before the first run that knows the node's addresses. At most 1001 lines.
+   */
+  describe(route: Route): readonly string[]
+  /** Frees its resources, after the last run. Idempotent. */
   close(): Promise<void>
 }

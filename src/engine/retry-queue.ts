@@ -1,9 +1,15 @@
 import { Backoff } from '../backoff.js'
 import type { Clock } from '../clock.js'
 
-interface Retry {
+interface Attempt {
   readonly backoff: Backoff
   readonly dueMs: number
+}
+
+/** One object of a queue, for code that does not know the queue. */
+export interface Retry {
+  fail(): void
+  settle(): void
 }
 
 const delays = { shortestMs: 1000, longestMs: 30_000 }
@@ -11,7 +17,7 @@ const delays = { shortestMs: 1000, longestMs: 30_000 }
 /** Times of the next attempt of what failed: each object has its own back-off, from a second to half a minute. */
 export class RetryQueue<T> {
   readonly #clock: Clock
-  readonly #retries = new Map<T, Retry>()
+  readonly #retries = new Map<T, Attempt>()
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -33,6 +39,11 @@ export class RetryQueue<T> {
   /** The object is well, or gone. */
   settle(item: T): void {
     this.#retries.delete(item)
+  }
+
+  /** The object, as `fail` and `settle` see it. */
+  of(item: T): Retry {
+    return { fail: () => void this.fail(item), settle: () => this.settle(item) }
   }
 
   /** Everything that failed. */

@@ -3,7 +3,7 @@ import type { Log } from '../log.js'
 import { Backoff } from '../backoff.js'
 import type { Clock } from '../clock.js'
 
-// As for what fails while the agent runs, but sooner: nothing is programmed meanwhile.
+// Shorter than while the agent runs: nothing is programmed meanwhile.
 const delays = { shortestMs: 200, longestMs: 30_000 }
 
 /**

@@ -1,29 +1,29 @@
 import type { IpFamily } from '../address.js'
 import type { LinkWatch, Links } from '../kernel/index.js'
 import type { Metrics, PacketTotals } from '../metrics/index.js'
-import type { NodeTracker } from '../node/index.js'
+import { noNodeChange, type NodeChange } from '../node/index.js'
 import type { ObjectEvent } from '../source/index.js'
 import type { FamilyHealth } from './backlog.js'
 import { BoundedRunner } from './bounded-runner.js'
 import type { Clock } from '../clock.js'
 import { EventCounts } from './event-counts.js'
 import type { Mode, ModeWatch } from './mode.js'
+import type { PassRecord } from './pass.js'
 import type { Pipeline } from './pipeline.js'
 
 export interface SynchronizerOptions {
   readonly mode: Mode
-  /** Removes what the other modes left, once everything is in force. False: something is left still; never throws KernelError. */
+  /** Removes what the other modes left. Called once everything is in the kernel. False: something is left. Never throws KernelError. */
   readonly leaveOthers: () => Promise<boolean>
-  /** Called once, when everything was in the kernel for the first time. */
+  /** Called once, when everything is in the kernel for the first time. */
   readonly onInForce: () => void
   readonly links: Pick<Links, 'watch'>
-  readonly node: NodeTracker
   readonly clock: Clock
   readonly metrics: Pick<
     Metrics,
     'events' | 'serviceChanges' | 'endpointChanges' | 'serviceChangesPending' | 'endpointChangesPending'
   >
-  /** Something broke that is no refusal of the kernel. */
+  /** Gets an error that is no refusal of the kernel. */
   readonly onCrash: (error: unknown) => void
 }
 
@@ -32,15 +32,26 @@ interface FamilyRun {
   readonly runner: BoundedRunner
 }
 
-/** The pipelines of both families, each with its runner, fed by one stream of events and one watch of the links. */
+/**
+ * Runs the pipelines of a mode, one per family, each with its own runner. Its guarantees:
+ *
+ * 1. Events of one delivery are in the same run ("gets what every mode gets from the engine: events, runs, health, its end",
+ *    test/unit/engine/stub-mode.test.ts). The runs begin in the same turn (guarantee 2 of `BoundedRunner`).
+ * 2. Between two runs of a family lies the mode's minimum interval ("minSyncPeriod lies between the end of a sync and the next, but
+ *    delays no first one", test/scenario/periods.test.ts).
+ * 3. What other modes left is removed only when everything is in the kernel; `onInForce` is called once, at that time
+ *    (test/unit/engine/stub-mode.test.ts).
+ * 4. A stop ends the run in progress at its next batch, and nothing runs afterwards ("lets no other batch follow",
+ *    test/scenario/stop.test.ts).
+ */
 export class Synchronizer {
   readonly #options: SynchronizerOptions
   readonly #families: readonly FamilyRun[]
   readonly #eventCounts: EventCounts
   #isInForce = false
-  /** Events that no run has begun with. */
+  /** Numbers of events that wait for a run. */
   #pending = { services: 0, slices: 0 }
-  /** When other modes' leftovers are to be removed, once everything is in force. */
+  /** When what other modes left is to be removed, once everything is in the kernel. */
   #leaveDueMs = -Infinity
   #leaving: Promise<void> = Promise.resolve()
   #watch: LinkWatch | undefined
@@ -55,18 +66,11 @@ export class Synchronizer {
     this.#families = options.mode.families.map((family) => this.#open(family))
   }
 
-  /** Events that were seen together; the runs that they need start in the same turn. */
-  deliver(events: readonly ObjectEvent[]): void {
-    const change = { routing: false, vipBinding: false, modeSettings: false }
-    for (const event of events) {
-      const { routing, vipBinding, modeSettings } = this.#options.node.apply(event)
-      change.routing ||= routing
-      change.vipBinding ||= vipBinding
-      change.modeSettings ||= modeSettings
-    }
+  /** Delivers events that were seen together, with the change of the Node's facts. The runs that they need start in the same turn. */
+  deliver(events: readonly ObjectEvent[], nodeChange: NodeChange = noNodeChange): void {
     let isWork = false
     for (const { pipeline, runner } of this.#families) {
-      const isNodeConcerned = pipeline.applyNode(change)
+      const isNodeConcerned = pipeline.applyNode(nodeChange)
       if (!pipeline.apply(events) && !isNodeConcerned) continue
       isWork = true
       runner.request()
@@ -74,12 +78,18 @@ export class Synchronizer {
     this.#count(events, isWork)
   }
 
-  /** Of each family that is programmed, IPv4 first. */
+  /** Health of each family that is programmed, IPv4 first. */
   get health(): readonly FamilyHealth[] {
     return this.#families.map(({ pipeline }) => pipeline.health)
   }
 
-  /** Of all families together; undefined: the mode has no such rules. */
+  /** The last passes of all families, oldest first: some 60 of each. */
+  get passes(): readonly PassRecord[] {
+    const records = this.#families.flatMap(({ pipeline }) => pipeline.passes)
+    return records.toSorted((a, b) => a.startSeconds - b.startSeconds)
+  }
+
+  /** Packets of all families together; undefined: the mode has no such rules. */
   async countPackets(): Promise<PacketTotals | undefined> {
     const counts = this.#families.map(async ({ pipeline }) => await pipeline.countPackets?.())
     let total: PacketTotals | undefined
@@ -102,7 +112,7 @@ export class Synchronizer {
     if (isWork) this.#setPending(this.#pending.services + services, this.#pending.slices + slices)
   }
 
-  /** Of both families together, as in kube-proxy (Q-15): what one of them begins with does not wait. */
+  /** For both families together, as in kube-proxy (Q-15): an event that one of them begins with does not wait. */
   #setPending(services: number, slices: number): void {
     this.#pending = { services, slices }
     this.#options.metrics.serviceChangesPending.set(services)
@@ -156,13 +166,13 @@ export class Synchronizer {
     }
     if (this.#isInForce && this.#options.clock.now() >= this.#leaveDueMs) {
       this.#leaveDueMs = Infinity
-      // No run waits for it: it may have to wait for the lock of another program, once for each table.
+      // No run waits for it: it may wait for the lock of another program, once for each table.
       this.#leaving = this.#leaveOthers().catch(this.#options.onCrash)
     }
     return againInMs
   }
 
-  /** Until nothing is left, with a sync period in between. */
+  /** Tries again after a sync period when something is left. */
   async #leaveOthers(): Promise<void> {
     const { clock, mode, leaveOthers } = this.#options
     if (!(await leaveOthers())) this.#leaveDueMs = clock.now() + mode.syncPeriodMs
@@ -174,11 +184,11 @@ export class Synchronizer {
     if (watch === undefined) return
     do this.#requestLooks()
     while (await watch.next())
-    // Pipelines look for themselves again.
+    // The watch has ended: pipelines look for themselves again.
     this.#requestLooks()
   }
 
-  /** One that is not in force yet tries again in its own time. */
+  /** A pipeline that is not in force yet tries again in its own time. */
   #requestLooks(): void {
     for (const { pipeline, runner } of this.#families) if (pipeline.isInForce) runner.request()
   }

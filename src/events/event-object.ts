@@ -1,4 +1,4 @@
-// An Event as the API server takes it. Its validation, which refuses what is too long: pkg/apis/core/validation/events.go.
+// An Event of the API. The limits are from its validation: pkg/apis/core/validation/events.go.
 import type { EventReport } from '../event.js'
 
 const controller = 'kube-proxy'
@@ -6,15 +6,15 @@ const longestInstance = 128
 const longestName = 253
 const longestNoteBytes = 1024
 
-/** Who tells it, and when. */
-export interface Telling {
+/** The reporting node, and the time of the report. */
+export interface EventOrigin {
   readonly nodeName: string
   readonly unixMs: number
-  /** From 0 to below 1. The name of an Event is its moment: nodes that tell of one Service at once must not choose the same. */
+  /** From 0 to below 1. The name of an Event contains its time; nodes that report the same Service at once need different names. */
   readonly random: number
 }
 
-/** What has happened more than once. */
+/** The count of an Event that was reported more than once. */
 export interface Repetition {
   readonly count: number
   readonly lastUnixMs: number
@@ -29,14 +29,14 @@ export interface EventObject extends EventReport {
   readonly reportingInstance: string
 }
 
-/** The first telling. */
-export function eventObject(report: EventReport, { nodeName, unixMs, random }: Telling): EventObject {
+/** Makes the Event of a first report. */
+export function eventObject(report: EventReport, { nodeName, unixMs, random }: EventOrigin): EventObject {
   const { regarding, note } = report
   return {
     ...report,
     apiVersion: 'events.k8s.io/v1',
     kind: 'Event',
-    // As client-go: what has no namespace is told in this one.
+    // As in client-go, an object without a namespace is reported in this one.
     metadata: {
       name: nameOf(regarding.name, unixMs, random),
       namespace: regarding.namespace ?? 'default',
@@ -48,12 +48,12 @@ export function eventObject(report: EventReport, { nodeName, unixMs, random }: T
   }
 }
 
-/** Field `series`. */
+/** The field `series`. */
 export function seriesField({ count, lastUnixMs }: Repetition): object {
   return { series: { count, lastObservedTime: microTime(lastUnixMs) } }
 }
 
-/** client-go's `NAME.UNIX-NANOSECONDS-IN-HEX`. */
+/** As in client-go: `NAME.UNIX-NANOSECONDS-IN-HEX`. */
 function nameOf(object: string, unixMs: number, random: number): string {
   const nanoseconds = BigInt(Math.floor(unixMs)) * 1_000_000n + BigInt(Math.floor(random * 1_000_000))
   const moment = nanoseconds.toString(16)
@@ -61,12 +61,12 @@ function nameOf(object: string, unixMs: number, random: number): string {
   return name.length > longestName ? `${controller}.${moment}` : name
 }
 
-/** Six digits of a second, no more and no less: what Go's MicroTime reads. */
+/** Go's MicroTime reads exactly six decimals of a second. */
 function microTime(unixMs: number): string {
   return new Date(unixMs).toISOString().replace('Z', '000Z')
 }
 
-/** At the end of a character. */
+/** Cuts a note at the end of a character. */
 function cut(note: string): string {
   const bytes = Buffer.from(note)
   if (bytes.length <= longestNoteBytes) return note

@@ -1,50 +1,43 @@
+import { Backoff } from '../backoff.js'
+import type { Clock } from '../clock.js'
 import type { EventRecorder, EventReport } from '../event.js'
 import { StateReporter, type Log, type Problem } from '../log.js'
 import type { Metrics } from '../metrics/index.js'
-import {
-  ApiError,
-  type ApiClient,
-  type ApiWrite,
-  type ClientOptions,
-  openApiClient,
-  type Timers,
-} from '../source/index.js'
+import { ApiError, type ApiClient, type ApiWrite, type ClientOptions, openApiClient } from '../api/index.js'
 import { eventObject, seriesField } from './event-object.js'
 import { type EventSeries, seriesEndMs, SeriesTable } from './event-series.js'
 import { Refusals } from './refusals.js'
 import { type RateLimit, TokenBucket } from './token-bucket.js'
-import { Backoff } from '../backoff.js'
 
 export interface EventSenderOptions {
-  /** undefined: there is no API server, and nothing is sent. */
+  /** undefined: there is no API server, so nothing is sent. */
   readonly client: ClientOptions | undefined
-  /** Who tells. */
+  /** The reporting node. */
   readonly nodeName: string
   readonly limit: RateLimit
-  readonly timers: Timers
-  readonly unixMs: () => number
+  readonly clock: Clock
   /** From 0 to below 1. */
   readonly random: () => number
   readonly log: Log
   readonly metrics: Pick<Metrics, 'apiEvent'>
 }
 
-/** A kilobyte each; client-go lets as many wait. */
+/** As in client-go. An Event has about a kilobyte. */
 const longestQueue = 1000
-/** With the delays between them about a minute and a half. */
+/** With the delays between them, about 90 s. */
 const mostAttempts = 8
 
-/** Refusals that may be none the next time; with other ones the event is at fault, or we may not write any. */
+/** Statuses that a retry may avoid. With another 4xx, the Event is invalid or this agent may not write it. */
 const passingStatuses: readonly (number | undefined)[] = [401, 408, 429]
 
-/** Brings events to the API server, one at a time, as far as it takes them. */
+/** Sends Events to the API server, one at a time. */
 export class EventSender implements EventRecorder {
   readonly #options: EventSenderOptions
   readonly #series = new SeriesTable()
-  /** In order; a series that changes while it waits is sent once, as it is then. */
+  /** Series to send, in order. A series that changes meanwhile is sent once, with its latest count. */
   readonly #waiting = new Set<EventSeries>()
   readonly #bucket: TokenBucket
-  readonly #troubles: StateReporter
+  readonly #problems: StateReporter
   readonly #refusals: Refusals
   readonly #end = new AbortController()
   #client: Promise<ApiClient> | undefined
@@ -53,10 +46,10 @@ export class EventSender implements EventRecorder {
   #cancelSweep: (() => void) | undefined
 
   constructor(options: EventSenderOptions) {
-    const { limit, timers, log } = options
+    const { limit, clock, log } = options
     this.#options = options
-    this.#bucket = new TokenBucket(limit, () => timers.now())
-    this.#troubles = new StateReporter({
+    this.#bucket = new TokenBucket(limit, () => clock.now())
+    this.#problems = new StateReporter({
       log,
       level: 'warn',
       trouble: 'Events are not sent',
@@ -67,11 +60,11 @@ export class EventSender implements EventRecorder {
   }
 
   record(report: EventReport): void {
-    const { client, timers, unixMs, nodeName, random, log } = this.#options
+    const { client, clock, nodeName, random, log } = this.#options
     if (this.#isClosed) return
     log.debug('Event', { ...report })
     if (client === undefined) return
-    const at = { ms: timers.now(), unixMs: unixMs() }
+    const at = { ms: clock.now(), unixMs: clock.unixMs() }
     const series = this.#series.note(report, at, () =>
       eventObject(report, { nodeName, unixMs: at.unixMs, random: random() }),
     )
@@ -79,12 +72,12 @@ export class EventSender implements EventRecorder {
     this.#sweepLater(client)
   }
 
-  /** What waits has `graceMs` to be sent; after that, nothing of this runs any more. Never throws. */
+  /** Sends the pending Events for up to `graceMs`. Afterwards nothing runs any more. Never throws. */
   async stop(graceMs: number): Promise<void> {
     this.#isClosed = true
     this.#cancelSweep?.()
     if (this.#sending !== undefined) {
-      const cancel = this.#options.timers.after(graceMs, () => this.#end.abort())
+      const cancel = this.#options.clock.schedule(graceMs, () => this.#end.abort())
       await this.#sending
       cancel()
     }
@@ -94,8 +87,8 @@ export class EventSender implements EventRecorder {
   #enqueue(series: EventSeries, client: ClientOptions): void {
     if (this.#waiting.size >= longestQueue && !this.#waiting.has(series)) {
       this.#options.metrics.apiEvent('overflow')
-      this.#troubles.report('queue', { text: `${longestQueue} are waiting: further ones are dropped` })
-      if (series.toldCount === 0) this.#series.forget(series)
+      this.#problems.report('queue', { text: `${longestQueue} are waiting: further ones are dropped` })
+      if (series.sentCount === 0) this.#series.forget(series)
       return
     }
     this.#waiting.add(series)
@@ -103,7 +96,7 @@ export class EventSender implements EventRecorder {
   }
 
   async #sendAll(clientOptions: ClientOptions): Promise<void> {
-    this.#client ??= openApiClient(clientOptions, this.#options.timers, this.#end.signal)
+    this.#client ??= openApiClient(clientOptions, this.#options.clock, this.#end.signal)
     const client = await this.#client
     for (const series of this.#waiting) {
       await this.#sleep(this.#bucket.take())
@@ -112,51 +105,51 @@ export class EventSender implements EventRecorder {
       await this.#send(series, client)
     }
     this.#sweepLater(clientOptions)
-    this.#troubles.report('queue', undefined)
+    this.#problems.report('queue', undefined)
     this.#sending = undefined
   }
 
-  /** Until it is there, or it is given up. */
+  /** Sends until the server has accepted the series, or no retry can help. */
   async #send(series: EventSeries, client: ApiClient): Promise<void> {
-    const { random, metrics, timers } = this.#options
+    const { random, metrics, clock } = this.#options
     const backoff = new Backoff({ random, shortestMs: 800, longestMs: 30_000 })
     for (let attempt = 1; ; attempt++) {
       const failure = await this.#write(series, client)
       if (this.#end.signal.aborted) return
       if (failure === undefined) {
-        this.#troubles.report('API', undefined)
+        this.#problems.report('API', undefined)
         return metrics.apiEvent('sent')
       }
       if (!mayPass(failure)) {
-        this.#refusals.note(failure, series.event, timers.now())
+        this.#refusals.note(failure, series.event, clock.now())
         break
       }
-      this.#troubles.report('API', troubleOf(failure))
+      this.#problems.report('API', problemOf(failure))
       if (attempt === mostAttempts) break
       await this.#sleep(Math.max(backoff.next(), failure.retryAfterMs, this.#bucket.take()))
       if (this.#end.signal.aborted) return
     }
     metrics.apiEvent('failed')
-    if (series.toldCount === 0) this.#series.forget(series)
+    if (series.sentCount === 0) this.#series.forget(series)
   }
 
-  /** undefined: the server knows it now. */
+  /** One attempt; undefined: it succeeded. */
   async #write(series: EventSeries, client: ApiClient): Promise<ApiError | undefined> {
     const { count } = series
     try {
-      const isThere = series.toldCount > 0 && (await this.#patched(series, client))
-      // Sent before, and only the answer was lost: as it was then it is there.
+      const isThere = series.sentCount > 0 && (await this.#patched(series, client))
+      // 409: an earlier attempt created it, and its answer was lost. Its first count is stored.
       const isNew = isThere || (await unless(409, client.write(creationOf(series))))
-      series.toldCount = isNew ? count : 1
+      series.sentCount = isNew ? count : 1
     } catch (error) {
       if (error instanceof ApiError) return error
       throw error
     }
-    series.toldMs = this.#options.timers.now()
+    series.sentMs = this.#options.clock.now()
     return undefined
   }
 
-  /** False: the server has forgotten the Event, and the turn for its creation has come. */
+  /** Updates the count. False: the server has forgotten the Event; its creation may be sent now. */
   async #patched(series: EventSeries, client: ApiClient): Promise<boolean> {
     const { name, namespace } = series.event.metadata
     const isThere = await unless(
@@ -172,20 +165,20 @@ export class EventSender implements EventRecorder {
     return isThere
   }
 
-  /** Only while there is something that may end, so that an agent with nothing to tell has no timer. */
+  /** Sweeps only while there are series or refusals, so that an agent without Events has no timer. */
   #sweepLater(client: ClientOptions): void {
     const isNeeded = this.#series.size > 0 || this.#refusals.size > 0
     if (this.#isClosed || this.#cancelSweep !== undefined || !isNeeded) return
-    const { timers } = this.#options
-    this.#cancelSweep = timers.after(seriesEndMs, () => {
+    const { clock } = this.#options
+    this.#cancelSweep = clock.schedule(seriesEndMs, () => {
       this.#cancelSweep = undefined
-      this.#refusals.sweep(timers.now())
-      for (const series of this.#series.sweep(timers.now())) this.#enqueue(series, client)
+      this.#refusals.sweep(clock.now())
+      for (const series of this.#series.sweep(clock.now())) this.#enqueue(series, client)
       this.#sweepLater(client)
     })
   }
 
-  /** Returns early when all is to end. */
+  /** Returns early when the sender stops. */
   async #sleep(delayMs: number): Promise<void> {
     const { signal } = this.#end
     if (delayMs === 0 || signal.aborted) return
@@ -195,7 +188,7 @@ export class EventSender implements EventRecorder {
         signal.removeEventListener('abort', wake)
         resolve()
       }
-      const cancel = this.#options.timers.after(delayMs, wake)
+      const cancel = this.#options.clock.schedule(delayMs, wake)
       signal.addEventListener('abort', wake)
     })
   }
@@ -216,7 +209,7 @@ function creationOf(series: EventSeries): ApiWrite {
   }
 }
 
-/** False: refused with this status. */
+/** False: the server refused with this status. */
 async function unless(status: number, write: Promise<void>): Promise<boolean> {
   try {
     await write
@@ -231,8 +224,8 @@ function mayPass({ status }: ApiError): boolean {
   return status === undefined || status >= 500 || passingStatuses.includes(status)
 }
 
-/** Without names of objects: what is wrong with all events is told once. */
-function troubleOf(error: ApiError): Problem {
+/** Without names of objects, so that a problem of all Events is reported once. */
+function problemOf(error: ApiError): Problem {
   const text = error.status === undefined ? 'the API server does not answer' : `status ${error.status}`
   return { text, fields: { err: error } }
 }

@@ -1,22 +1,22 @@
-// What repeats is told as one Event with a count, by client-go's rules (k8s.io/client-go/tools/events event_broadcaster.go).
+// Repeated reports become one Event with a count, by client-go's rules (k8s.io/client-go/tools/events event_broadcaster.go).
 import type { EventReport } from '../event.js'
 import type { EventObject, Repetition } from './event-object.js'
 
-/** A series that has had nothing new for so long is over; also the time between two looks at them. */
+/** A series without a report for this time is over. Also the period of the sweep. */
 export const seriesEndMs = 6 * 60_000
 // The API server forgets an Event after an hour.
 const refreshMs = 30 * 60_000
 
-/** One Event, and how often it happened. */
+/** One Event and its count. */
 export class EventSeries implements Repetition {
   readonly key: string
   readonly event: EventObject
   count = 1
   lastUnixMs: number
   lastMs: number
-  /** What the server was told; 0: not even that there is such an Event. */
-  toldCount = 0
-  toldMs = 0
+  /** The count that the server has; 0: it does not have the Event. */
+  sentCount = 0
+  sentMs = 0
 
   constructor(key: string, event: EventObject, at: Moment) {
     this.key = key
@@ -27,12 +27,12 @@ export class EventSeries implements Repetition {
 }
 
 export interface Moment {
-  /** Never goes back. */
+  /** From Clock.now(). */
   readonly ms: number
   readonly unixMs: number
 }
 
-/** The series that are not over. What makes no difference: the note. A Service that loses ten frontends is one Event. */
+/** The current series. Reports that differ only in their note are equal: a Service that loses ten frontends is one Event. */
 export class SeriesTable {
   readonly #series = new Map<string, EventSeries>()
 
@@ -40,7 +40,7 @@ export class SeriesTable {
     return this.#series.size
   }
 
-  /** Returns the series to be sent now; undefined: it is counted alone. */
+  /** Counts a report. Returns the series if it must be sent now. */
   note(report: EventReport, at: Moment, makeEvent: () => EventObject): EventSeries | undefined {
     const key = keyOf(report)
     const known = this.#series.get(key)
@@ -55,25 +55,25 @@ export class SeriesTable {
     return known.count === 2 ? known : undefined
   }
 
-  /** What follows begins a series of its own. */
+  /** Forgets a series. The next report begins a new one. */
   forget(series: EventSeries): void {
     if (this.#series.get(series.key) === series) this.#series.delete(series.key)
   }
 
   /**
-   * Forgets the series that are over, and returns those whose count the server has to be told, or to be reminded of. One that it was
-   * never told of is none of them: that is under way already.
+   * Forgets the series that are over. Returns the series whose count the server lacks, or will soon forget; not those that it never
+   * had, because they are pending already.
    */
   sweep(nowMs: number): readonly EventSeries[] {
-    const untold: EventSeries[] = []
+    const due: EventSeries[] = []
     for (const [key, series] of this.#series) {
       const isOver = nowMs - series.lastMs >= seriesEndMs
       if (isOver) this.#series.delete(key)
-      const isFaint = series.count > 1 && nowMs - series.toldMs >= refreshMs
-      const isDue = isOver ? series.count > series.toldCount : isFaint
-      if (isDue && series.toldCount > 0) untold.push(series)
+      const isFaint = series.count > 1 && nowMs - series.sentMs >= refreshMs
+      const isDue = isOver ? series.count > series.sentCount : isFaint
+      if (isDue && series.sentCount > 0) due.push(series)
     }
-    return untold
+    return due
   }
 }
 

@@ -1,17 +1,16 @@
 import { StateReporter, type Log } from '../log.js'
-import type { ApiError } from '../source/index.js'
+import type { ApiError } from '../api/index.js'
 import type { EventObject } from './event-object.js'
 
-/** A refusal that has not come again for so long is over. */
+/** A refusal without another one for this time is over. */
 const quietMs = 6 * 60_000
 
 /**
- * Events that the server refused, each for itself: others it may have taken. Told per status, as one namespace may be closed to us
- * while it takes those of another in between.
+ * Reports Events that the server refused, once per status: a namespace may refuse Events while others accept them.
  */
 export class Refusals {
   readonly #reporter: StateReporter
-  /** Milliseconds of the last one, by text. */
+  /** Time of the last refusal, by text. */
   readonly #lastMs = new Map<string, number>()
 
   constructor(log: Log) {
@@ -24,7 +23,7 @@ export class Refusals {
     })
   }
 
-  /** `error` has a status. */
+  /** Reports a refusal; `error` has a status. */
   note(error: ApiError, { metadata, regarding }: EventObject, nowMs: number): void {
     const advice =
       error.status === 403
@@ -44,7 +43,7 @@ export class Refusals {
     }
   }
 
-  /** How many kinds are not over. */
+  /** The number of refusals that are not over. */
   get size(): number {
     return this.#lastMs.size
   }

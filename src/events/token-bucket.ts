@@ -1,11 +1,11 @@
-/** As client-go limits requests: `burst` at once, and `qps` a second in the long run. */
+/** Limits requests as client-go does: `burst` at once, and `qps` per second on average. */
 export interface RateLimit {
   /** Negative: no limit. */
   readonly qps: number
   readonly burst: number
 }
 
-// What setTimeout can wait for.
+// The longest delay of a timer of Node.
 const longestWaitMs = 2 ** 31 - 1
 
 export class TokenBucket {

@@ -1,4 +1,4 @@
-// The settings of connection tracking, before anything is programmed (F-073, spec section 2.4).
+// The kernel settings of connection tracking, written before the first sync (F-073).
 import { type IpAddress, parseIpAddress } from '../address.js'
 import type { ConntrackConfig } from '../config/index.js'
 import { BugError, ConfigError, isTransient, KernelError } from '../errors.js'
@@ -7,21 +7,21 @@ import type { Conntrack, Sysctl } from '../kernel/index.js'
 import type { Log } from '../log.js'
 import { ensureSetting, readOrNothing } from './kernel-settings.js'
 
-/** However many CPUs there are. */
+/** kube-proxy's limit for any number of CPUs. */
 const mostConnections = 1_048_576
 const connectionsPerBucket = 4
 const folder = 'net/netfilter'
-/** What the kernel says of a setting that this network namespace may not change, or that its modules do not have. */
+/** Errnos of a setting that this network namespace may not change, or that no loaded module has. */
 const refusals: ReadonlySet<string> = new Set(['EACCES', 'EPERM', 'EROFS', 'ENOENT'])
 
 interface Setting {
   /** Below net/netfilter. */
   readonly name: string
-  /** 0: left alone. */
+  /** 0: the setting is not written. */
   readonly value: number
-  /** A larger one is as good. */
+  /** `value` is a minimum. */
   readonly isLeast?: boolean
-  /** The flag that leaves it alone. */
+  /** The flag that disables the setting. */
   readonly off: string
 }
 
@@ -31,21 +31,21 @@ export interface ConntrackOptions {
   readonly cpus: number
   readonly kernel: { readonly sysctl: Sysctl; readonly conntrack: Conntrack }
   readonly log: Log
-  /** Receives what kube-proxy reports of limits that it cannot set. */
+  /** Receives kube-proxy's Event for a limit that cannot be set. */
   readonly events: EventRecorder
   readonly nodeName: string
-  /** Asked when a limit cannot be set. */
+  /** Called only when a limit cannot be set. */
   readonly isSysfsReadOnly: () => Promise<boolean>
 }
 
 /**
- * Writes what differs. What is not for this network namespace to set is told, and does not stop the agent. Where a limit cannot be
- * set as a file system is read-only, an Event says so. Throws KernelError for a failure that passes, and ConfigError, in
- * kube-proxy's words, for any other one.
+ * Writes the settings that differ. A setting that this network namespace may not change gets a warning and does not stop the agent.
+ * A limit on a read-only file system also gets an Event. Throws KernelError for a transient failure, and ConfigError, in kube-proxy's
+ * words, for any other failure.
  */
 export async function setConntrack(options: ConntrackOptions): Promise<void> {
   const { config, cpus } = options
-  const max = wantedMax(config, cpus)
+  const max = desiredMax(config, cpus)
   const timeouts = timeoutSettings(config)
   const settings = timeouts.filter(({ value }) => value > 0)
   if (max === 0 && settings.length === 0) return
@@ -72,16 +72,16 @@ function timeout(name: string, ms: number, flag: string): Setting {
   return { name: `nf_conntrack_${name}`, value: Math.floor(ms / 1000), off: `--conntrack-${flag}=0` }
 }
 
-/** 0: left alone. The cap goes before the floor, as in kube-proxy. */
-function wantedMax({ maxPerCore, min }: ConntrackConfig, cpus: number): number {
+/** 0: the limit is not written. A scaled value above the maximum ignores the minimum, as in kube-proxy. */
+function desiredMax({ maxPerCore, min }: ConntrackConfig, cpus: number): number {
   if (maxPerCore === 0) return 0
   const scaled = maxPerCore * cpus
   return scaled > mostConnections ? mostConnections : Math.max(scaled, min)
 }
 
 /**
- * The hash is as large for all network namespaces. kube-proxy writes it as the module's parameter `hashsize`, which any of
- * them may; as a setting, the same number is for the initial one alone to write.
+ * All network namespaces share one hash size. kube-proxy writes it as the module parameter `hashsize`, which every namespace may
+ * write. Viaduct writes it as a sysctl, which only the initial namespace may write.
  */
 async function setLimits(max: number, options: ConntrackOptions): Promise<void> {
   const off = '--conntrack-max-per-core=0'
@@ -92,7 +92,7 @@ async function setLimits(max: number, options: ConntrackOptions): Promise<void> 
   if (refused !== undefined) await reportReadOnly(refused, options)
 }
 
-/** kube-proxy's Event. Its reason is for machines; kube-proxy writes the hash below /sys alone, and always names that. */
+/** Records kube-proxy's Event with its reason. The note names /proc/sys or /sys; kube-proxy's always names /sys. */
 async function reportReadOnly(
   refused: KernelError,
   { events, nodeName, isSysfsReadOnly }: ConntrackOptions,
@@ -111,7 +111,7 @@ async function reportReadOnly(
   })
 }
 
-/** Resolves with what the kernel says against it where the setting is not ours to set. */
+/** Resolves with the kernel's error if this network namespace may not change the setting. */
 async function set(
   { name, value, isLeast = false, off }: Setting,
   options: ConntrackOptions,
@@ -123,7 +123,7 @@ async function set(
   if (isTransient(outcome)) throw outcome
   if (!refusals.has(outcome.code)) throw refusal(path, value, outcome, off)
   const remedy = `set it on the node, or use ${off}`
-  log.warn(`Kernel setting ${path} should be ${value}, and cannot be set from here: ${remedy}`, {
+  log.warn(`Kernel setting cannot be changed: ${path} should be ${value}; ${remedy}`, {
     setting: path,
     err: outcome,
   })
@@ -131,11 +131,11 @@ async function set(
 }
 
 function refusal(path: string, value: number, error: KernelError, off: string): ConfigError {
-  const problem = `${path} cannot be ${value} (${error.message}); ${off} leaves it as it is`
+  const problem = `${path} cannot be ${value} (${error.message}); ${off} leaves it unchanged`
   return new ConfigError('', `could not set conntrack parameters from kube-proxy configuration: ${problem}`)
 }
 
-/** The kernel loads the module of the table, and with it the settings, when the table is asked; nobody executes modprobe. */
+/** Loads the conntrack modules, and so their settings: the kernel does it on the first request to the table, without modprobe. */
 async function loadConntrack({ kernel }: ConntrackOptions): Promise<void> {
   if ((await readOrNothing(kernel.sysctl, `${folder}/nf_conntrack_max`)) !== undefined) return
   try {
@@ -146,7 +146,7 @@ async function loadConntrack({ kernel }: ConntrackOptions): Promise<void> {
   }
 }
 
-/** TEST-NET-2: no flow has it, and a table that is not there has none. */
+/** An address of TEST-NET-2. No flow uses it, so the request deletes nothing. */
 function documentationAddress(): IpAddress {
   const address = parseIpAddress('198.51.100.0')
   if (address === undefined) throw new BugError('the probe address does not parse')

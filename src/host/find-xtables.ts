@@ -1,4 +1,4 @@
-// Legacy x_tables, which a node that nobody used iptables on has not loaded yet.
+// Finds legacy x_tables, and loads its modules on a node where iptables has not run yet.
 import type { IpFamily } from '../address.js'
 import { isTransient, KernelError } from '../errors.js'
 import type { Kernel, Sysctl, XtTableName } from '../kernel/index.js'
@@ -11,13 +11,13 @@ export interface FindXtablesOptions {
   readonly kernel: XtablesKernel
   readonly tables: readonly XtTableName[]
   readonly log: Log
-  /** Is called for a family as soon as its tables are found. */
+  /** Called for a family as soon as its tables are found. */
   readonly onFound?: (family: IpFamily) => void
 }
 
 /**
- * IPv4 must be there, or KernelError is thrown; a kernel without ip6_tables, or on which IPv6 is off, is one without IPv6
- * Services (F-085).
+ * Returns the families whose tables exist. Throws KernelError without the IPv4 tables. A kernel without ip6_tables, or with IPv6 off,
+ * gets no IPv6 Services (F-085).
  */
 export async function familiesWithXtables(options: FindXtablesOptions): Promise<readonly IpFamily[]> {
   const { log } = options
@@ -26,13 +26,13 @@ export async function familiesWithXtables(options: FindXtablesOptions): Promise<
     log.info('IPv6 Services are not programmed: IPv6 is off on this node', { ipFamily: 'IPv6' })
     return ['ipv4']
   }
-  const [, lacking] = await inOrder([findTables(options, 'ipv4'), lackOfTables(options, 'ipv6')])
-  if (lacking === undefined) return ['ipv4', 'ipv6']
-  log.warn('IPv6 Services are not programmed', { ipFamily: 'IPv6', err: lacking })
+  const [, absence] = await inOrder([findTables(options, 'ipv4'), absenceOfTables(options, 'ipv6')])
+  if (absence === undefined) return ['ipv4', 'ipv6']
+  log.warn('IPv6 Services are not programmed', { ipFamily: 'IPv6', err: absence })
   return ['ipv4']
 }
 
-/** The setting is there exactly where the kernel has IPv6, and /proc/net/if_inet6 with it: a kernel booted with ipv6.disable=1 has neither. */
+/** The setting exists exactly when the kernel has IPv6. A kernel booted with ipv6.disable=1 has neither it nor /proc/net/if_inet6. */
 async function hasIpv6({ kernel, log }: FindXtablesOptions): Promise<boolean> {
   const setting = 'net/ipv6/conf/all/disable_ipv6'
   try {
@@ -40,13 +40,16 @@ async function hasIpv6({ kernel, log }: FindXtablesOptions): Promise<boolean> {
     return disabled !== undefined && disabled !== '1'
   } catch (error) {
     if (!(error instanceof KernelError) || isTransient(error)) throw error
-    log.warn('Cannot read whether IPv6 is off: taken to be on', { setting, err: error })
+    log.warn('IPv6 setting cannot be read: the agent assumes that IPv6 is on', { setting, err: error })
     return true
   }
 }
 
-/** undefined: they are there. */
-async function lackOfTables(options: FindXtablesOptions, family: IpFamily): Promise<KernelError | undefined> {
+/** Resolves with the reason for absent tables; undefined: the tables exist. */
+async function absenceOfTables(
+  options: FindXtablesOptions,
+  family: IpFamily,
+): Promise<KernelError | undefined> {
   try {
     await findTables(options, family)
     return undefined
@@ -56,12 +59,12 @@ async function lackOfTables(options: FindXtablesOptions, family: IpFamily): Prom
   }
 }
 
-/** The table, or its module, does not exist. */
+/** Whether the error says that the table or its module does not exist. */
 export function isWithoutXtables(error: KernelError): boolean {
   return error.subsystem === 'xtables' && (error.code === 'ENOPROTOOPT' || error.code === 'ENOENT')
 }
 
-/** Where they are not loaded, they are asked for once. */
+/** Checks the tables. If they are not loaded, tries once to load them. */
 async function findTables(options: FindXtablesOptions, family: IpFamily): Promise<void> {
   try {
     await checkTables(options, family)
@@ -77,7 +80,7 @@ async function checkTables({ kernel, tables }: FindXtablesOptions, family: IpFam
   await inOrder(tables.map((table) => kernel.xtables(family, table).check()))
 }
 
-/** What is in the way shows in the tables. */
+/** Ignores permanent errors: the check of the tables that follows reports them. */
 async function loadXtables({ nftChains }: Pick<XtablesKernel, 'nftChains'>, family: IpFamily): Promise<void> {
   try {
     await nftChains.loadXtables(family)
@@ -86,7 +89,7 @@ async function loadXtables({ nftChains }: Pick<XtablesKernel, 'nftChains'>, fami
   }
 }
 
-/** F-058: a liberal conntrack takes packets for valid that a strict one does not know; then none is dropped. */
+/** F-058: whether conntrack marks packets outside the TCP window as invalid. With be_liberal it does not, and no packet is dropped. */
 export async function findsInvalid(sysctl: Sysctl): Promise<boolean> {
   const liberal = await sysctl.read('net/netfilter/nf_conntrack_tcp_be_liberal')
   return liberal === undefined || liberal === '0'

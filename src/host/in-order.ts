@@ -1,10 +1,10 @@
 /**
- * Answers to questions that are asked beside each other: the kernel may load a module for each of them. When several fail, the
- * first in the list is thrown, however long it took.
+ * Resolves with the results of concurrent requests; the kernel may load a module for each. If several fail, rejects with the error of
+ * the first in the list, not of the first in time.
  */
 export async function inOrder<T extends readonly unknown[] | []>(
-  questions: T,
+  requests: T,
 ): Promise<{ -readonly [K in keyof T]: Awaited<T[K]> }> {
-  await Promise.allSettled(questions)
-  return await Promise.all(questions)
+  await Promise.allSettled(requests)
+  return await Promise.all(requests)
 }

@@ -1,4 +1,4 @@
-// Kernel settings (sysctls): written when they differ, and told when they cannot be.
+// Kernel settings (sysctls). The agent writes those that differ and reports those that it cannot write.
 import { KernelError } from '../errors.js'
 import type { Sysctl } from '../kernel/index.js'
 import type { Log } from '../log.js'
@@ -7,7 +7,7 @@ export interface KernelSetting {
   /** Below /proc/sys. */
   readonly path: string
   readonly value: number
-  /** A larger one is as good. */
+  /** `value` is a minimum. */
   readonly isLeast?: boolean
 }
 
@@ -16,18 +16,18 @@ export interface SettingDoors {
   readonly log: Log
 }
 
-/** What became of a setting: it was as wanted, it is now, or what the kernel says against it. */
+/** The result for one setting: it had the value, it was written, or the kernel's error. */
 export type SettingOutcome = 'right' | 'written' | KernelError
 
-/** Writes the setting if it is another. */
+/** Writes the setting if its value differs. */
 export async function ensureSetting(
   { path, value, isLeast }: KernelSetting,
   { sysctl, log }: SettingDoors,
 ): Promise<SettingOutcome> {
   try {
     const present = await readOrNothing(sysctl, path)
-    const isInOrder = isLeast === true ? Number(present) >= value : present === String(value)
-    if (isInOrder) return 'right'
+    const isRight = isLeast === true ? Number(present) >= value : present === String(value)
+    if (isRight) return 'right'
     await sysctl.write(path, String(value))
     log.info('Kernel setting changed', { setting: path, from: present, to: String(value) })
     return 'written'
@@ -37,7 +37,7 @@ export async function ensureSetting(
   }
 }
 
-/** What cannot be read, or does not exist, counts as different: undefined. */
+/** undefined: the setting does not exist or cannot be read. */
 export async function readOrNothing(sysctl: Sysctl, path: string): Promise<string | undefined> {
   try {
     return await sysctl.read(path)

@@ -1,10 +1,10 @@
 import type { IpAddress, IpFamily } from '../address.js'
 import { AddressCursor, type Links, type Routes } from '../kernel/index.js'
 
-/** The dummy device of ipvs mode's VIPs: kube-proxy's name, so that a takeover finds them. */
+/** The dummy device that holds the VIPs of ipvs mode. The name is kube-proxy's, so that a takeover finds its VIPs. */
 export const dummyDeviceName = 'kube-ipvs0'
 
-/** The machine's own addresses of a family, each once, but for the VIPs of ipvs mode. Throws KernelError. */
+/** The machine's addresses of a family, sorted, without duplicates and without the VIPs of ipvs mode. Throws KernelError. */
 export async function machineAddresses(
   family: IpFamily,
   { links, routes }: { readonly links: Links; readonly routes: Routes },

@@ -1,22 +1,23 @@
-// The addon's exports, declared by hand (native/binding/). Methods that return a promise run on libuv's pool, one call at
-// a time per socket: a second one throws EBUSY, after close() all throw EBADF. Arrays that are passed in are read by the
-// pool: leave them alone until the promise settles. A whole call that failed rejects with RawError.
+// The addon's exports, declared by hand (native/binding/). A method that returns a promise runs on libuv's thread pool. A socket
+// runs one call at a time: a second call throws EBUSY, a call after close() throws EBADF. The pool reads the arrays that are passed
+// in: do not change them until the promise settles. A failed call rejects with RawError.
+import type { Layouts } from './layouts.js'
 import type { LookFinding } from './look/kernel-look.js'
 
-/** Failures are FailureRecords, ascending by index; their texts lie in `text`. */
+/** Failures are FailureRecords, ascending by index; `text` holds their texts. */
 export interface RawOutcome {
   readonly applied: number
   readonly failures: Uint8Array
   readonly text: string
 }
 
-/** What a call of the addon rejects with, or throws when it cannot start. */
+/** The error of a call of the addon: a rejection, or thrown if the call cannot start. */
 export interface RawError extends Error {
   /** Positive. */
   readonly errno: number
   /** "dump local routes" */
   readonly operation: string
-  /** The kernel's own words, or empty. */
+  /** The kernel's message (extended ACK), or empty. */
   readonly text: string
 }
 
@@ -35,7 +36,7 @@ export interface RawIpvsSocket {
   /** OpRecords, VirtualServerRecords, RealServerRecords. */
   apply(ops: Uint8Array, virtualServers: Uint8Array, realServers: Uint8Array): Promise<RawOutcome>
   dump(family: RawFamily, withCounters: boolean): Promise<RawIpvsTable>
-  /** VirtualServerRecords, of which the key counts. */
+  /** VirtualServerRecords; only their keys are read. */
   read(keys: Uint8Array, withCounters: boolean): Promise<RawIpvsTable>
   info(): Promise<{
     readonly version: number
@@ -48,7 +49,7 @@ export interface RawIpvsSocket {
     readonly udpSeconds: number
   }>
   setTimeouts(tcpSeconds: number, tcpFinSeconds: number, udpSeconds: number): Promise<void>
-  /** Resolves when the call in flight is done and the socket closed. Any number of times. */
+  /** Resolves when the call in flight is done and the socket is closed. Idempotent. */
   close(): Promise<void>
 }
 
@@ -58,7 +59,7 @@ export interface RawRouteSocket {
   /** AddressRecords. */
   applyAddresses(addresses: Uint8Array): Promise<RawOutcome>
   dumpLocalRoutes(family: RawFamily): Promise<Uint8Array>
-  /** `interfaceIndex` 0: of all. */
+  /** `interfaceIndex` 0: all interfaces. */
   dumpAddresses(family: RawFamily, interfaceIndex: number): Promise<Uint8Array>
   /** LinkRecords. */
   dumpLinks(): Promise<Uint8Array>
@@ -71,8 +72,8 @@ export interface RawRouteSocket {
 
 export interface RawRouteEvents {
   /**
-   * EventRecords. Waits on a thread of libuv's pool (open-kernel.ts counts them); the wait ends from time to time with no
-   * records at all, so that a worker that is terminated can end: ask again.
+   * EventRecords. Waits on a thread of libuv's pool (open-kernel.ts counts the threads). The wait ends from time to time without
+   * records, so that a terminated worker can end. Call it again.
    */
   next(): Promise<Uint8Array>
   /** Ends a wait. */
@@ -80,7 +81,7 @@ export interface RawRouteEvents {
 }
 
 export interface RawConntrackSocket {
-  /** ConntrackFrontendRecords, ConntrackBackendRecords and ConntrackAddressRecords. `isFiltered`: only flows of the frontends were seen. */
+  /** ConntrackFrontendRecords, ConntrackBackendRecords and ConntrackAddressRecords. `isFiltered`: the kernel sent only flows of the frontends. */
   deleteStale(
     family: RawFamily,
     frontends: Uint8Array,
@@ -91,7 +92,7 @@ export interface RawConntrackSocket {
 }
 
 export interface RawIpsetSocket {
-  /** IpsetOpRecords, IpsetSetRecords, IpsetEntryRecords, and the comments to which these point. */
+  /** IpsetOpRecords, IpsetSetRecords, IpsetEntryRecords, and the comments of the entries. */
   apply(ops: Uint8Array, sets: Uint8Array, entries: Uint8Array, texts: Uint8Array): Promise<RawOutcome>
   /** IpsetSetRecords of all sets. */
   listSets(): Promise<Uint8Array>
@@ -101,11 +102,11 @@ export interface RawIpsetSocket {
 }
 
 export interface RawNftSocket {
-  /** UTF-8: of each chain its table and its name, both ended by NUL. Rejects with EINVAL without nf_tables. */
+  /** UTF-8: table and name of each chain, both NUL-ended. Rejects with EINVAL without nf_tables. */
   listChains(family: RawFamily): Promise<Uint8Array>
-  /** The table with all that is in it. Rejects with ENOENT where there is none, EOPNOTSUPP without nf_tables. */
+  /** Deletes the table and its content. Rejects with ENOENT if it is absent, EOPNOTSUPP without nf_tables. */
   deleteTable(family: RawFamily, table: string): Promise<void>
-  /** Rejects where the kernel could not be asked, or knows nothing of the kind; both ways were tried then. */
+  /** Rejects if both requests failed (nft_socket.h). */
   loadXtables(family: RawFamily): Promise<void>
   close(): Promise<void>
 }
@@ -131,8 +132,8 @@ export interface RawNftEvents {
 
 export interface RawLookWatch {
   /**
-   * `sample`: VirtualServerRecords with their keys. Waits on a thread of libuv's pool until a look finds something, or so many
-   * milliseconds are over.
+   * `sample`: VirtualServerRecords with their keys. Waits on a thread of libuv's pool until a look finds a change, at most
+   * `longestMs`.
    */
   next(sample: Uint8Array, longestMs: number): Promise<LookFinding>
   /** Ends a wait. */
@@ -140,12 +141,12 @@ export interface RawLookWatch {
 }
 
 export interface RawKernelLook {
-  /** Rejects never: what the kernel says against a question is part of the answer. */
+  /** Never rejects: an error of the kernel is part of the result. */
   take(): Promise<Uint8Array>
   close(): Promise<void>
 }
 
-/** What became of an apply (xtables.ts, XtOutcome). */
+/** Result of `apply` (XtOutcome in xtables.ts). */
 export interface RawXtOutcome {
   readonly isWritten: boolean
   readonly entries: number
@@ -157,13 +158,13 @@ export interface RawXtOutcome {
 
 export interface RawXtablesTable {
   /**
-   * ChainRecords, RuleRecords, and the texts that they name: `texts` holds NUL-ended UTF-8 one after the other, a text's
-   * number is its place among them.
+   * ChainRecords, RuleRecords and their texts: `texts` holds NUL-ended UTF-8 strings one after the other; records refer to a text
+   * by its index.
    */
   stage(chains: Uint8Array, rules: Uint8Array, texts: Uint8Array): Promise<void>
   /** As `stage`. */
   load(chains: Uint8Array, rules: Uint8Array, texts: Uint8Array): Promise<void>
-  /** The first three as `stage`. `prune`: chain names or patterns, NUL-ended as well. */
+  /** The first three as `stage`. `prune`: chain names or patterns, NUL-ended. */
   apply(
     chains: Uint8Array,
     rules: Uint8Array,
@@ -176,9 +177,9 @@ export interface RawXtablesTable {
   compare(): Promise<{ readonly missing: readonly string[]; readonly changed: readonly string[] }>
   /** Parallel arrays. */
   chains(): Promise<{ readonly names: readonly string[]; readonly rules: Uint32Array }>
-  /** `chains`: names, NUL-ended as above. Of each chain its rules' packets, in order. */
+  /** `chains`: NUL-ended names. The result has the packet counts of each chain's rules, in order. */
   packets(chains: Uint8Array): Promise<readonly Float64Array[]>
-  /** At any time: no `apply` waits for the lock any more, the one in flight neither. */
+  /** From now on no `apply` waits for the lock, not even the one in flight. May be called at any time. */
   hurry(): void
   close(): Promise<void>
 }
@@ -195,7 +196,7 @@ export interface Addon {
   /** Without the changes of the socket with that port id. */
   readonly NftEvents: new (ownPort: number) => RawNftEvents
   readonly KernelLook: new (families: Uint8Array) => RawKernelLook
-  /** Of the tables nat and filter alone, or, with a prefix, of ipvs mode: sets are looked at for one part in `setsShare` of the time. */
+  /** Watches the tables nat and filter; with a prefix, the kernel state of ipvs mode. Reading sets takes 1/`setsShare` of the time. */
   readonly LookWatch: new (
     families: Uint8Array,
     periodMs: number,
@@ -203,10 +204,10 @@ export interface Addon {
     setsShare?: number,
   ) => RawLookWatch
   readonly XtablesTable: new (family: RawFamily, table: string) => RawXtablesTable
-  /** Lines such as `READY=1` to the socket of that name (NOTIFY_SOCKET). Does not wait; throws RawError. */
+  /** Sends lines such as `READY=1` to the socket (NOTIFY_SOCKET). Does not wait; throws RawError. */
   readonly notifyServiceManager: (socket: string, state: string) => void
-  /** Size and offsets of each record (records.ts). */
-  readonly layout: Readonly<Record<string, Readonly<Record<string, number>>>>
+  /** Sizes, offsets and numbers of the records. */
+  readonly layout: Layouts
   /** The attributes of nf_tables objects, in order (nftables/schema.ts). */
   readonly nftGrammar: string
 }

@@ -1,25 +1,25 @@
-// From what became of a batch's records to what became of its operations.
+// Turns the failures of a batch's records into failures of its operations.
 import type { IpFamily } from '../address.js'
 import { KernelError, type KernelErrorFields } from '../errors.js'
 import type { BatchOutcome, OperationFailure } from './outcome.js'
 
-/** How a subsystem speaks of its operations. */
+/** Describes a subsystem's operations in errors. */
 export interface OpWords<Op> {
   readonly subsystem: KernelErrorFields['subsystem']
   readonly describe: (op: Op) => string
   readonly familyOf: (op: Op) => IpFamily | 'none'
 }
 
-/** What was said about one operation that was not applied. */
+/** The failure of one operation. */
 export interface RecordFailure {
   readonly index: number
   readonly errno: number
   readonly unknown: boolean
-  /** Empty: the kernel said nothing. */
+  /** Empty: the kernel sent no message. */
   readonly text: string
 }
 
-/** Operations by index: an array, or a batch that was packed already. */
+/** Operations by index: an array or a packed batch. */
 export interface Operations<Op> {
   readonly length: number
   at(index: number): Op | undefined

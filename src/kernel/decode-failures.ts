@@ -1,6 +1,7 @@
 import type { RawOutcome } from './addon.js'
 import type { RecordFailure } from './batch.js'
-import { failureLayout, RecordTable } from './records.js'
+import { failureLayout } from './binding/layout.js'
+import { RecordTable } from './records.js'
 
 class FailureCursor extends RecordTable {
   constructor(bytes: Uint8Array) {
@@ -11,7 +12,7 @@ class FailureCursor extends RecordTable {
     const offset = this.u32(index, failureLayout.textOffset)
     return {
       index: this.u32(index, failureLayout.index),
-      errno: this.i32(index, failureLayout.errno),
+      errno: this.i32(index, failureLayout.code),
       unknown: this.u8(index, failureLayout.unknown) !== 0,
       text: text.slice(offset, offset + this.u32(index, failureLayout.textLength)),
     }

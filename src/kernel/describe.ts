@@ -1,4 +1,4 @@
-// The words for kernel objects in errors and logs.
+// Names of kernel objects in errors and logs.
 import { familyOf, formatEndpoint, type IpFamily } from '../address.js'
 import type { IpvsOp, VirtualServerKey } from './ipvs/ipvs.js'
 import type { RouteOp } from './route/routes.js'
@@ -10,7 +10,7 @@ export function describeVirtualServer(key: VirtualServerKey): string {
     : `${key.protocol} ${formatEndpoint(key.address, key.port)}`
 }
 
-/** The object that the operation is about: `tcp 10.96.0.10:53 -> 10.244.1.5:53`. */
+/** The object of the operation: `tcp 10.96.0.10:53 -> 10.244.1.5:53`. */
 export function describeIpvsOp(op: IpvsOp): string {
   switch (op.op) {
     case 'add-virtual-server':

@@ -1,5 +1,5 @@
 // In: typed operations (IpvsOp, RouteOp). Out: BatchOutcome, packed dumps.
-// Never: policy; the modes decide which object is theirs.
+// Never: policy; the modes decide which objects they own.
 // Owner of: the addon's sockets.
 // Read next: a folder per subsystem: ipvs/ipvs.ts (an interface), ipvs/encode.ts; records.ts (the bytes); native/ (the kernel).
 export type * from './ipvs/ipvs.js'
@@ -31,14 +31,8 @@ export { describeIpvsOp, describeRouteOp, describeVirtualServer } from './descri
 export { describeXtRule } from './xtables/describe.js'
 export { IpvsBatch, isSameSettings } from './ipvs/batch.js'
 export { noRealServers, RealServerList } from './ipvs/real-server-list.js'
-export {
-  hostPrefixLength,
-  ipsetEntryLayout,
-  realServerLayout,
-  recordBuffer,
-  routeLayout,
-  virtualServerLayout,
-} from './records.js'
-export { countCpus } from './system/cpus.js'
-export { isSysfsReadOnly } from './system/mounts.js'
+export { hostPrefixLength, recordBuffer } from './records.js'
+export { entryLayout as ipsetEntryLayout } from './ipset/layout.js'
+export { realServerLayout, virtualServerLayout } from './ipvs/layout.js'
+export { routeLayout } from './route/layout.js'
 export { openKernel, type Kernel, type KernelOptions } from './open-kernel.js'

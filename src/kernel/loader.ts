@@ -6,18 +6,18 @@ import { dlopen } from 'node:process'
 import { fileURLToPath } from 'node:url'
 import { ConfigError } from '../errors.js'
 import { addonFile, type Addon } from './addon.js'
-import { checkLayouts } from './records.js'
+import { checkLayouts } from './layouts.js'
 
 export interface LoaderOptions {
   /** VIADUCT_ADDON: the only candidate when set; relative to the working directory. */
   readonly addonPath?: string | undefined
-  /** Where this code runs from: the bundle in dist/, or a compiled file below out/ts. */
+  /** URL of the running code: the bundle in dist/, or a compiled file below out/ts. */
   readonly moduleUrl: string
 }
 
 const advice = 'build it with `npm run build:native`, or name the file in VIADUCT_ADDON'
 
-/** The paths that are tried, in order: beside the code, then the build's output in our package. */
+/** The candidates in order: beside the code, then the build folders of our package. */
 export function addonCandidates({ addonPath, moduleUrl }: LoaderOptions): readonly string[] {
   if (addonPath !== undefined && addonPath !== '') return [resolve(addonPath)]
   const start = dirname(fileURLToPath(moduleUrl))
@@ -28,7 +28,7 @@ export function addonCandidates({ addonPath, moduleUrl }: LoaderOptions): readon
   return [beside, join(root, 'build', 'Release', addonFile), join(root, 'build', addonFile)]
 }
 
-/** The folder above that holds our package.json: root must not load what lies in a stranger's. undefined: none. */
+/** The nearest folder above with our package.json, or undefined. An addon from a foreign folder must not run as root. */
 function packageFolder(start: string): string | undefined {
   for (let folder = start; ; folder = dirname(folder)) {
     if (isOurPackage(join(folder, 'package.json'))) return folder
@@ -41,11 +41,11 @@ function isOurPackage(path: string): boolean {
     const content: unknown = JSON.parse(readFileSync(path, 'utf8'))
     return typeof content === 'object' && content !== null && 'name' in content && content.name === 'viaduct'
   } catch {
-    return false // absent, or somebody else's
+    return false // absent or not readable
   }
 }
 
-/** Throws ConfigError with the paths that were tried or the file's error, and BugError when the addon is of another build. */
+/** Throws ConfigError with the candidates or the load error, and BugError for an addon of another build. */
 export function loadAddon(options: LoaderOptions): Addon {
   const candidates = addonCandidates(options)
   const path = candidates.find((candidate) => !isAbsent(candidate))
@@ -53,12 +53,12 @@ export function loadAddon(options: LoaderOptions): Addon {
     throw new ConfigError('', `there is no native addon (${advice}); tried\n  ${candidates.join('\n  ')}`)
   const loaded: { exports: Partial<Addon> } = { exports: {} }
   try {
-    // RTLD_NOW: a missing symbol fails here and not in traffic.
+    // RTLD_NOW: a missing symbol fails here, not at its first use.
     dlopen(loaded, path, constants.dlopen.RTLD_NOW)
   } catch (error) {
-    // Another candidate, of another build perhaps, must not hide that this one is broken.
-    const words = error instanceof Error ? (error.message.split('\n')[0] ?? '') : String(error)
-    throw new ConfigError('', `the native addon could not be loaded (${advice})\n  ${path}: ${words}`)
+    // Do not try the next candidate: an old build there would hide the broken file.
+    const reason = error instanceof Error ? (error.message.split('\n')[0] ?? '') : String(error)
+    throw new ConfigError('', `the native addon could not be loaded (${advice})\n  ${path}: ${reason}`)
   }
   return checkAddon(loaded.exports)
 }
@@ -67,11 +67,11 @@ function isAbsent(path: string): boolean {
   try {
     return statSync(path, { throwIfNoEntry: false }) === undefined
   } catch {
-    return false // dlopen() will say why it cannot be read
+    return false // dlopen() reports the reason
   }
 }
 
-/** All of them: the compiler knows when one is missing. */
+/** All exports; the type rejects a missing name. */
 const exportNames = {
   IpvsSocket: true,
   RouteSocket: true,

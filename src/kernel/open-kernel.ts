@@ -5,7 +5,7 @@ import type { Conntrack } from './conntrack/conntrack.js'
 import { describeXtTable } from './xtables/describe.js'
 import type { Ipset } from './ipset/ipset.js'
 import type { Ipvs } from './ipvs/ipvs.js'
-import type { KernelLook } from './look/kernel-look.js'
+import { type KernelLook, type LookPace, lookPace } from './look/kernel-look.js'
 import type { Links } from './route/links.js'
 import { loadAddon } from './loader.js'
 import type { NftChains } from './nftables/nft-chains.js'
@@ -25,7 +25,7 @@ import type { Routes } from './route/routes.js'
 import type { Sysctl } from './system/sysctl.js'
 import type { XtTableName, Xtables } from './xtables/xtables.js'
 
-/** Everything of the kernel that Viaduct programs. */
+/** The parts of the kernel that Viaduct programs. */
 export interface Kernel {
   readonly ipvs: Ipvs
   readonly routes: Routes
@@ -35,40 +35,41 @@ export interface Kernel {
   readonly ipset: Ipset
   readonly nftChains: NftChains
   readonly nftables: Nftables
-  /** The one of this family and table: what is wanted of it lives as long as the kernel is open. */
+  /** The table of a family. Its desired content lives as long as the kernel is open. */
   xtables(family: IpFamily, table: XtTableName): Xtables
-  /** The legacy tables that exist, whoever made them; asking one of the others would make it. Throws KernelError. */
+  /** The legacy tables that exist. Opening another table would create it. Throws KernelError. */
   activeTables(family: IpFamily): Promise<readonly XtTableName[]>
-  /** The one of these families. */
+  /** The look at these families. */
   look(families: readonly IpFamily[]): KernelLook
-  /** Node has no such sockets: sd_notify(3) of `state` to `socket`. Throws KernelError. */
+  /** sd_notify(3): sends `state` to `socket`. In the addon because Node has no Unix datagram sockets. Throws KernelError. */
   notifyServiceManager(socket: string, state: string): void
-  /** Calls into the addon so far, by part of the kernel. */
+  /** Counts of calls into the addon, by part of the kernel. */
   readonly calls: ReadonlyMap<string, number>
-  /** From now on nobody waits for the lock of other programs, and what waits throws EAGAIN. For a stop. */
+  /** For a stop: no call waits for the x_tables lock any more. A call that waits now throws EAGAIN. */
   hurry(): void
-  /** Waits for what is in flight; idempotent. */
+  /** Waits for the calls in flight. Idempotent. */
   close(): Promise<void>
 }
 
 export interface KernelOptions {
-  /** The addon's file (VIADUCT_ADDON); default: beside the program, or in its build folder. */
+  /** The addon's file (VIADUCT_ADDON). Default: beside the program, or in its build folder. */
   readonly addonPath?: string | undefined
   /** Default /proc/sys. */
   readonly sysctlRoot?: string
+  /** Default `lookPace`. */
+  readonly lookPace?: LookPace
 }
 
 /**
- * The real kernel. Nothing is opened yet: the first call of each part loads the addon (ConfigError when there is none)
- * and opens its socket in the network namespace of that moment.
+ * The real kernel. It opens nothing yet: the first call of each part loads the addon (ConfigError if there is none) and opens its
+ * socket in the network namespace of that moment.
  *
- * Each part has one call in flight, for both families, on libuv's pool: one of its threads waits for events, one looks at the
- * kernel once a second, and a call that finds none free waits some milliseconds. At a start, when the parts are asked
- * beside each other, it may wait for modules that the kernel loads, and so do the files of the world. The launcher asks for six
- * threads (`launch.cts`), where libuv has four. With those too both waits end within seconds and queue again behind the files and names
- * that were asked for meanwhile. Each table of x_tables is a part of its own, and holds its thread while it waits for the lock: of
- * two families' tables two at a time.
- * A clean-up of flows holds one as long as it takes, 0.2 s for 100,000 of them.
+ * Each part, for both families, has one call in flight on libuv's thread pool. One thread waits for events, one looks at the kernel
+ * once a second. A call that finds no free thread waits some milliseconds, or longer at a start, when the kernel loads modules for
+ * other parts; file reads and name lookups share the pool. The launcher sets six threads (`launch.cts`); libuv's default is four.
+ * With four threads, too, both waits end within seconds and queue again behind the other requests. Each x_tables table is a part and
+ * holds its thread while it waits for the lock: at most two tables at a time. A clean-up of flows holds a thread while it runs,
+ * 0.2 s for 100,000 flows.
  */
 export function openKernel(options: KernelOptions = {}): Kernel {
   let loaded: Addon | undefined
@@ -107,7 +108,7 @@ export function openKernel(options: KernelOptions = {}): Kernel {
     activeTables: async (family) => await readActiveTables(family, '/proc/net'),
     look: (families) => {
       const key = families.join()
-      const look = looks.get(key) ?? new RealKernelLook(addon, families, calls)
+      const look = looks.get(key) ?? new RealKernelLook(addon, families, options.lookPace ?? lookPace, calls)
       looks.set(key, look)
       return look
     },

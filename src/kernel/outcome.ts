@@ -1,6 +1,6 @@
 import type { KernelError } from '../errors.js'
 
-/** What became of one operation of a batch that was not applied. */
+/** The failure of one operation of a batch. */
 export interface OperationFailure {
   /** Index of the operation in the batch. */
   readonly index: number
@@ -9,7 +9,7 @@ export interface OperationFailure {
   readonly unknown: boolean
 }
 
-/** Accounts for every operation of a batch: applied unless named in `failures` (ascending by index). */
+/** Accounts for every operation of a batch. An operation without an entry in `failures` (ascending by index) is applied. */
 export interface BatchOutcome {
   readonly applied: number
   readonly failures: readonly OperationFailure[]

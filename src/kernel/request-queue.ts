@@ -6,10 +6,10 @@ function isRawError(error: unknown): error is RawError {
   return error instanceof Error && 'errno' in error && 'operation' in error && 'text' in error
 }
 
-/** What a call is about, for its errors. */
+/** The object of a call, for its errors. */
 export type Subject = Pick<KernelErrorFields, 'family' | 'object'>
 
-/** The addon's error as a KernelError; anything else as it is. */
+/** The addon's error as a KernelError; other errors unchanged. */
 export function toKernelError(
   error: unknown,
   subsystem: KernelErrorFields['subsystem'],
@@ -18,7 +18,7 @@ export function toKernelError(
   return isRawError(error) ? rawToKernelError(error, subsystem, subject) : error
 }
 
-/** An error that the addon made, as a KernelError. */
+/** The addon's error as a KernelError. */
 export function rawToKernelError(
   error: RawError,
   subsystem: KernelErrorFields['subsystem'],
@@ -45,7 +45,7 @@ export function closedError(subsystem: KernelErrorFields['subsystem'], subject: 
 
 type Subsystem = KernelErrorFields['subsystem']
 
-/** Calls so far. */
+/** Counts calls. */
 export class CallCounts {
   readonly bySubsystem = new Map<Subsystem, number>()
 
@@ -58,24 +58,24 @@ interface Closable {
   close(): Promise<void>
 }
 
-/** Calls on one socket of the addon, one after the other; opens it for the first. */
+/** Calls on one socket of the addon, one after the other. The first call opens the socket. */
 export class RequestQueue<Socket extends Closable> {
   readonly #open: () => Socket
   readonly #subsystem: Subsystem
   readonly #calls: CallCounts | undefined
   #socket: Socket | undefined
-  /** Settles when the last call that was asked for is done; never rejects. */
+  /** Settles when the last requested call is done. Never rejects. */
   #tail: Promise<unknown> = Promise.resolve()
   #isClosed = false
 
-  /** `calls` absent: of calls that wait, and do nothing else. */
+  /** `calls` absent: calls that only wait are not counted. */
   constructor(open: () => Socket, subsystem: Subsystem, calls?: CallCounts) {
     this.#open = open
     this.#subsystem = subsystem
     this.#calls = calls
   }
 
-  /** Throws KernelError; EBADF after close(). `subject` says in it what the call is about. */
+  /** Throws KernelError with `subject`; EBADF after close(). */
   async run<T>(request: (socket: Socket) => Promise<T>, subject: Subject = {}): Promise<T> {
     if (this.#isClosed) throw closedError(this.#subsystem, subject)
     this.#calls?.count(this.#subsystem)
@@ -88,12 +88,12 @@ export class RequestQueue<Socket extends Closable> {
     }
   }
 
-  /** Touches the socket at once, beside the call in flight; nothing where it is not open. */
+  /** Uses the socket at once, beside the call in flight. Does nothing if the socket is not open. */
   touch(act: (socket: Socket) => void): void {
     if (this.#socket !== undefined && !this.#isClosed) act(this.#socket)
   }
 
-  /** Waits for the calls that were asked for. Idempotent. */
+  /** Waits for the requested calls. Idempotent. */
   async close(): Promise<void> {
     this.#isClosed = true
     await this.#tail

@@ -1,19 +1,19 @@
-// Requests to the API server, under the names that every client of Kubernetes' own library has them (k8s.io/component-base/metrics).
+// Requests to the API server, with the metric names of Kubernetes' own client library (k8s.io/component-base/metrics).
 import { Histogram, type Registry } from 'prom-client'
 import { counter } from './kinds.js'
 
 export interface ApiRequestReport {
   readonly host: string
   readonly method: string
-  /** Of the answer; `<error>`: there was none. */
+  /** Status of the answer; `<error>`: no answer. */
   readonly code: string
-  /** Until the answer began. */
+  /** Time until the answer began. */
   readonly seconds: number
 }
 
 const requestBuckets = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60]
 
-/** Registers them. Returns who is to be told of each request. */
+/** Registers the metrics. Call the returned function for each request. */
 export function openApiMetrics(registry: Registry): (report: ApiRequestReport) => void {
   const durations = new Histogram({
     name: 'rest_client_request_duration_seconds',

@@ -1,13 +1,13 @@
-// Results of health checks, which Kubernetes scrapes apart from all other metrics (k8s.io/component-base/metrics/prometheus/slis).
+// Results of health checks, which Prometheus scrapes apart from all other metrics (k8s.io/component-base/metrics/prometheus/slis).
 import { Registry } from 'prom-client'
 import { counter, gauge } from './kinds.js'
 
-/** A page of `/metrics/slis`: none of its metrics is in the registry of the others. */
+/** The page `/metrics/slis`, which has its own registry. */
 export interface HealthcheckMetrics {
-  /** `name`: of the check; `type`: of the page that asked for it, such as `healthz`. */
+  /** Counts a check by its name and by the `type` of its page, such as `healthz`. */
   count(name: string, type: string, isWell: boolean): void
   readonly contentType: string
-  /** All in the text that Prometheus reads. */
+  /** All metrics in the text format of Prometheus. */
   metrics(): Promise<string>
   /** Forgets every sample. */
   reset(): void

@@ -1,4 +1,4 @@
-// In: what the other rooms count, set and observe; the process itself, when somebody asks. Out: prom-client metrics in a Registry.
+// In: counts and times of the other rooms; the state of the process, read per scrape. Out: prom-client metrics in a Registry.
 // Never: a series per Service; work between two scrapes.
 // Owner of: names, labels and buckets of every metric.
 // Read next: metrics.ts; kinds.ts.

@@ -1,4 +1,4 @@
-// Metrics of what is written into tables of rules.
+// Metrics of writes into tables of rules.
 import type { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import {
   type CountUp,
@@ -14,23 +14,23 @@ import {
 
 /** Rules of one table of iptables mode. */
 export interface RuleMetrics {
-  /** Of ours in the kernel. */
+  /** Rules of Viaduct in the kernel. */
   readonly total: Level
-  /** Given to the kernel by the last sync that changed any. */
+  /** Rules written by the last sync that changed any. */
   readonly last: Level
 }
 
-/** Of one IP family, labels bound in advance. */
+/** Metrics of one IP family, labels bound in advance. */
 export interface IptablesMetrics {
-  /** Syncs of iptables mode that brought about, or compared, everything. */
+  /** Full syncs of iptables mode: complete writes or comparisons. */
   readonly fullSyncDurationSeconds: Observation
-  /** Syncs of iptables mode that brought about what changed. */
+  /** Partial syncs of iptables mode, which write only changes. */
   readonly partialSyncDurationSeconds: Observation
-  /** Tables that could not be written. */
+  /** Failed writes of a table. */
   readonly iptablesRestoreFailures: CountUp
-  /** Those of them that were to be written for what had changed alone; iptables mode. */
+  /** The part of them in partial syncs of iptables mode. */
   readonly iptablesPartialRestoreFailures: CountUp
-  /** Wait for the lock that iptables takes as well; one observation per write. */
+  /** Time of waiting for the lock of the iptables tools; one observation per write. */
   readonly xtablesLockWaitSeconds: Observation
   iptablesRules(table: 'filter' | 'nat'): RuleMetrics
 }
@@ -61,7 +61,7 @@ export class IptablesVectors {
     this.#lockWait = histogram(
       registry,
       'viaduct_xtables_lock_wait_seconds',
-      'Wait for the lock that iptables takes as well, per write of a table',
+      'Wait for the lock of the iptables tools, per write of a table',
       shortBuckets,
     )
     this.#restoreFailures = familyCounter(

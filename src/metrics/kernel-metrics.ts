@@ -1,24 +1,24 @@
-// What the kernel, and our side of it, count anyway: read when somebody asks.
+// Counters of the kernel and of the addon, read per scrape.
 import { Counter, type Registry } from 'prom-client'
+import type { Clock } from '../clock.js'
 
-/** Packets that rules of iptables mode met; never less than before. */
+/** Packets that rules of iptables mode matched; the numbers never decrease. */
 export interface PacketTotals {
-  /** Dropped, as connection tracking did not know what to make of them. */
+  /** Dropped packets that connection tracking calls INVALID. */
   readonly invalidDropped: number
-  /** That opened a connection to a node port on a loopback address. */
+  /** Packets that opened a connection to a node port on a loopback address. */
   readonly localhostAccepted: number
 }
 
 export interface KernelFacts {
-  /** Calls into the addon so far, by part of the kernel. */
+  /** Calls into the addon so far, by kernel subsystem. */
   readonly calls: () => ReadonlyMap<string, number>
-  /** Resolves with undefined in modes without such rules; where it rejects, which is a bug, the samples of the scrape are missing. */
+  /** Resolves with undefined in modes without such rules. If it rejects, which is a bug, the scrape has no samples of them. */
   readonly packets: () => Promise<PacketTotals | undefined>
-  /** Calls `wake` once after `delayMs`, unless the returned function is called before. */
-  readonly after: (delayMs: number, wake: () => void) => () => void
+  readonly clock: Pick<Clock, 'schedule'>
 }
 
-/** A scrape waits so long for packets, as a table may be locked by others; then it has those of the reading before. */
+/** Limit for a scrape to wait for packet counts, as a table may be locked; then it has the counts of the last reading. */
 const patienceMs = 1000
 
 /** Registers them, once. */
@@ -26,7 +26,7 @@ export function openKernelMetrics(registry: Registry, facts: KernelFacts): void 
   registry.registerMetric(
     new Counter({
       name: 'viaduct_kernel_calls_total',
-      help: 'Calls into the addon, by part of the kernel; one call may hold many operations',
+      help: 'Calls into the native addon by kernel subsystem; one call may carry many operations',
       labelNames: ['subsystem'],
       registers: [],
       collect() {
@@ -44,7 +44,7 @@ export function openKernelMetrics(registry: Registry, facts: KernelFacts): void 
         registers: [],
         async collect() {
           const present = await totals()
-          // In one turn with the sample: another scrape may be collecting too.
+          // In the same turn as the sample, because another scrape may be collecting too.
           if (present === undefined) this.remove()
           else {
             this.reset()
@@ -65,8 +65,8 @@ export function openKernelMetrics(registry: Registry, facts: KernelFacts): void 
   )
 }
 
-/** Of one reading for all who ask while it is under way; of the last one where it takes too long. */
-function lastTotals({ packets, after }: KernelFacts): () => Promise<PacketTotals | undefined> {
+/** Shares one reading between concurrent scrapes; gives the last one if a reading takes too long. */
+function lastTotals({ packets, clock }: KernelFacts): () => Promise<PacketTotals | undefined> {
   let last: PacketTotals | undefined
   let reading: Promise<void> | undefined
   const read = async (): Promise<void> => {
@@ -75,14 +75,14 @@ function lastTotals({ packets, after }: KernelFacts): () => Promise<PacketTotals
   }
   return async () => {
     reading ??= read()
-    await orAfter(reading, after)
+    await orAfter(reading, clock)
     return last
   }
 }
 
-async function orAfter(reading: Promise<void>, after: KernelFacts['after']): Promise<void> {
+async function orAfter(reading: Promise<void>, clock: KernelFacts['clock']): Promise<void> {
   await new Promise<void>((resolve, reject) => {
-    const cancel = after(patienceMs, resolve)
+    const cancel = clock.schedule(patienceMs, resolve)
     reading.finally(cancel).then(resolve, reject)
   })
 }

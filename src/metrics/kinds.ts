@@ -1,7 +1,7 @@
-// How a metric is made and registered. Beside process-metrics.ts the only file that makes any: prom-client was renamed upstream.
+// Constructors of metrics. Only this file and process-metrics.ts make any, because prom-client was renamed upstream.
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
 
-/** What metrics of a family have as their label ip_family. */
+/** Values of the label ip_family. */
 export type IpFamilyLabel = 'IPv4' | 'IPv6'
 
 export interface CountUp {
@@ -18,7 +18,7 @@ export interface Observation {
 
 // kube-proxy's buckets E: 1 ms, doubled 14 times.
 export const kubeProxyBuckets = Array.from({ length: 15 }, (_, i) => 0.001 * 2 ** i)
-// kube-proxy's buckets N: changes that a cluster sees in seconds, or in minutes.
+// kube-proxy's buckets N, for changes that take a cluster seconds or minutes.
 export const programmingBuckets = [
   0,
   0.25,
@@ -35,7 +35,7 @@ interface Shape<L extends string> {
   readonly labelNames?: readonly L[]
 }
 
-/** Throws where the name is taken; as the others below. */
+/** Throws if the name is taken, as the functions below do. */
 export function counter<L extends string>(registry: Registry, name: string, shape: Shape<L>): Counter<L> {
   return new Counter({ ...mutable(shape), name, registers: [registry] })
 }

@@ -24,7 +24,7 @@ export interface OperationMetrics {
   readonly failed: CountUp
 }
 
-/** What happened to what. */
+/** An operation and its result. */
 export interface EventLabels {
   readonly kind: 'Service' | 'EndpointSlice' | 'Node'
   readonly type: 'set' | 'delete'
@@ -33,27 +33,27 @@ export interface EventLabels {
 /** Metrics of one IP family's pipeline, labels bound in advance. */
 export interface FamilyMetrics extends IptablesMetrics {
   readonly syncDurationSeconds: Observation
-  /** Unix seconds; only successful syncs set it. */
+  /** Time of the last successful sync, in Unix seconds. */
   readonly lastSyncTimestampSeconds: Level
   /** Unix seconds. */
   readonly lastQueuedTimestampSeconds: Level
-  /** From the change of endpoints, as their EndpointSlice says, to the kernel; only of what changed since the process started. */
+  /** Time from a change of endpoints, as their EndpointSlice says, to the kernel; only for changes since the process started. */
   readonly networkProgrammingSeconds: Observation
-  /** From the moment the source saw a change to the kernel's last acknowledgement for it. */
+  /** Time from the moment the source saw a change to the kernel's last acknowledgement for it. */
   readonly eventToKernelSeconds: Observation
-  /** Services of traffic policy Local with a port that has endpoints, but none here. */
+  /** Services of traffic policy Local with a port that has endpoints, but none on this node. */
   noLocalEndpoints(policy: 'internal' | 'external'): Level
-  /** One clean-up of the table of connections. */
+  /** One clean-up of the connection tracking table. */
   readonly conntrackSyncSeconds: Observation
   /** Flows that clean-ups deleted. */
   readonly conntrackDeleted: CountUp
-  /** Service ports that were compiled anew. */
+  /** Recompiled service ports. */
   readonly dirtyRoutes: CountUp
   operation(name: string): OperationMetrics
   kernelError(operation: string, code: string): void
-  /** kind: what was found different in the kernel, such as `missing`, `changed`, `surplus`. */
+  /** kind: the difference found in the kernel, such as `missing`, `changed`, `surplus`. */
   drift(kind: string): CountUp
-  /** Objects of the kernel that the ledger holds. */
+  /** Kernel objects that Viaduct owns. */
   ledgerObjects(kind: string): Level
 }
 
@@ -62,15 +62,15 @@ export interface Metrics {
   readonly ipv6: FamilyMetrics
   /** The mode in force, and the one that the configuration asks for. */
   proxyMode(mode: string, configured: string): void
-  /** Service events seen, whatever they changed. */
+  /** Service events, whether or not they changed anything. */
   readonly serviceChanges: CountUp
-  /** EndpointSlice events seen, whatever they changed. */
+  /** EndpointSlice events, whether or not they changed anything. */
   readonly endpointChanges: CountUp
-  /** Service events that no sync has begun with. */
+  /** Service events that no sync has taken yet. */
   readonly serviceChangesPending: Level
-  /** EndpointSlice events that no sync has begun with. */
+  /** EndpointSlice events that no sync has taken yet. */
   readonly endpointChangesPending: Level
-  /** Events that a source delivered, whatever they changed. */
+  /** Events of a source, whether or not they changed anything. */
   events(labels: EventLabels): CountUp
   /** A request to the API server is over. */
   apiRequest(report: ApiRequestReport): void
@@ -78,15 +78,15 @@ export interface Metrics {
   healthz(code: 200 | 503): void
   /** A reply of `/livez`. */
   livez(code: 200 | 503): void
-  /** Manifest files and objects in them that are not in force as written. */
+  /** Manifest files and objects with a problem. */
   readonly manifestErrors: Level
-  /** Objects of the API server that cannot be used as they are. */
+  /** Objects of the API server with a problem. */
   readonly apiObjectErrors: Level
-  /** Kinds of objects whose changes the API server does not tell at the moment. */
+  /** Kinds of objects without a working watch. */
   readonly apiLinksDown: Level
-  /** Objects that the kernel refuses at the moment. */
+  /** Objects that the kernel refuses now. */
   readonly objectsFailed: Level
-  /** An Event that was to be brought to the API server. */
+  /** Outcome of an Event for the API server. */
   apiEvent(result: 'sent' | 'failed' | 'overflow'): void
 }
 
@@ -102,15 +102,15 @@ export function openMetrics(registry: Registry): Metrics {
     labelNames: ['code'],
   })
   const apiEvents = counter(registry, 'viaduct_api_events_total', {
-    help: 'Events (events.k8s.io) for the API server, new ones and new counts: sent, failed (the server did not take it), overflow (too many were waiting)',
+    help: 'Events (events.k8s.io) for the API server, new ones and new counts: sent, failed (the server refused it), overflow (too many were pending)',
     labelNames: ['result'],
   })
   const proxyMode = gauge(registry, 'viaduct_proxy_mode', {
-    help: 'Always 1: the proxy mode in force, and the configured one',
+    help: 'Always 1: the proxy mode that runs, and the configured one',
     labelNames: ['mode', 'configured'],
   })
   const events = counter(registry, 'viaduct_events_total', {
-    help: 'Events of objects that a source delivered',
+    help: 'Object events from the source',
     labelNames: ['kind', 'type'],
   })
   return {
@@ -134,16 +134,16 @@ export function openMetrics(registry: Registry): Metrics {
     healthz: (code) => healthz.inc({ code }),
     livez: (code) => livez.inc({ code }),
     manifestErrors: gauge(registry, 'viaduct_manifest_errors', {
-      help: 'Manifest files, and objects in them, that are not in force as written',
+      help: 'Manifest files, and objects in them, with a problem',
     }),
     apiObjectErrors: gauge(registry, 'viaduct_api_object_errors', {
-      help: 'Objects of the API server that cannot be used as they are',
+      help: 'Objects of the API server with a problem',
     }),
     apiLinksDown: gauge(registry, 'viaduct_api_links_down', {
-      help: 'Kinds of objects whose changes the API server does not tell at the moment',
+      help: 'Kinds of objects without a working watch',
     }),
     objectsFailed: gauge(registry, 'viaduct_objects_failed', {
-      help: 'Objects that the kernel refuses at the moment',
+      help: 'Objects that the kernel refuses now',
     }),
     apiEvent: (result) => apiEvents.inc({ result }),
   }
@@ -182,7 +182,7 @@ class FamilyVectors {
     this.#eventToKernel = histogram(
       registry,
       'viaduct_event_to_kernel_seconds',
-      'From the change of an object to the last acknowledgement of the kernel',
+      'Time from the event of an object to the last acknowledgement of the kernel',
       shortBuckets,
     )
     this.#noLocalEndpoints = gauge(registry, 'kubeproxy_sync_proxy_rules_no_local_endpoints_total', {
@@ -213,10 +213,10 @@ class FamilyVectors {
     this.#dirtyRoutes = familyCounter(
       registry,
       'viaduct_dirty_routes_total',
-      'Service ports that were compiled anew, as something about them changed',
+      'Service ports that were compiled again after a change',
     )
     this.#ledgerObjects = gauge(registry, 'viaduct_ledger_objects', {
-      help: 'Objects of the kernel that are ours',
+      help: 'Kernel objects that Viaduct owns',
       labelNames: ['ip_family', 'kind'],
     })
     this.#operations = counter(registry, 'viaduct_sync_operations_total', {
@@ -228,7 +228,7 @@ class FamilyVectors {
       labelNames: ['ip_family', 'operation', 'code'],
     })
     this.#drift = counter(registry, 'viaduct_drift_total', {
-      help: 'Objects that a reconcile found different in the kernel',
+      help: 'Kernel objects that a reconcile found different from the desired state',
       labelNames: ['ip_family', 'kind'],
     })
   }

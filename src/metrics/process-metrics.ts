@@ -1,31 +1,31 @@
-// Metrics of the process and of the build, read when somebody asks. Names of Prometheus' and Kubernetes' libraries where they have
-// them; nothing of it costs anything before the first scrape.
+// Metrics of the process and of the build, read per scrape. They have the names of the Prometheus and Kubernetes libraries, if any.
+// They cost nothing before the first scrape.
 import { readdir, readFile } from 'node:fs/promises'
 import { Counter, Gauge, type Registry } from 'prom-client'
+import type { Clock } from '../clock.js'
 import { BugError } from '../errors.js'
 
 export interface BuildFacts {
   /** Such as `1.2.3`. */
   readonly version: string
-  /** Those that change something here; they are past beta. */
+  /** Feature gates with an effect; they are past beta. */
   readonly featureGates: { readonly AllowServiceExternalIPs: boolean }
 }
 
 /** Unix milliseconds. */
-export function processStartMs(): number {
-  return Date.now() - process.uptime() * 1000
+export function processStartMs(clock: Pick<Clock, 'unixMs'>): number {
+  return clock.unixMs() - process.uptime() * 1000
 }
 
-/** Calls `wake` again and again, `periodMs` apart, and keeps no process alive. */
-type Every = (periodMs: number, wake: () => void) => void
+type ProcessClock = Pick<Clock, 'unixMs' | 'every'>
 
 /** Registers them, once. */
-export function openProcessMetrics(registry: Registry, facts: BuildFacts, every: Every): void {
+export function openProcessMetrics(registry: Registry, facts: BuildFacts, clock: ProcessClock): void {
   registerBuild(registry, facts)
-  registerProcess(registry)
+  registerProcess(registry, clock)
   registerLimits(registry)
   registerMemory(registry)
-  registerLoopDelay(registry, every)
+  registerLoopDelay(registry, clock)
 }
 
 function registerBuild(registry: Registry, { version, featureGates }: BuildFacts): void {
@@ -60,7 +60,7 @@ function registerBuild(registry: Registry, { version, featureGates }: BuildFacts
   enabled.set({ name, stage: '' }, featureGates[name] ? 1 : 0)
 }
 
-function registerProcess(registry: Registry): void {
+function registerProcess(registry: Registry, clock: ProcessClock): void {
   registry.registerMetric(
     new Counter({
       name: 'process_cpu_seconds_total',
@@ -78,7 +78,7 @@ function registerProcess(registry: Registry): void {
     help: 'Start time of the process since unix epoch in seconds.',
     registers: [],
   })
-  started.set(processStartMs() / 1000)
+  started.set(processStartMs(clock) / 1000)
   registry.registerMetric(started)
   onDemand(registry, {
     name: 'process_resident_memory_bytes',
@@ -96,7 +96,7 @@ function registerLimits(registry: Registry): void {
   onDemand(registry, {
     name: 'process_open_fds',
     help: 'Number of open file descriptors.',
-    // But for the one that reads the folder.
+    // Without the descriptor that reads the folder.
     read: async () => (await readdir('/proc/self/fd')).length - 1,
   })
   onDemand(registry, {
@@ -124,33 +124,36 @@ function registerMemory(registry: Registry): void {
   )
 }
 
-/** Between two looks at the loop. Each wakes the process: 50 a second cost 0.15 % of a core, more than all else of an idle agent. */
+/** Time between two looks at the loop. Each wakes the process: 50 per second cost 0.15 % of a core, more than an idle agent otherwise. */
 const resolutionMs = 100
 
-/** A window of the process, not of a scraper: each of them sees every window, where it asks once a minute or more often. */
+/** All scrapers share this window: each sees every window if it scrapes once a minute or more often. */
 const windowMs = 60_000
 
-function registerLoopDelay(registry: Registry, every: Every): void {
+function registerLoopDelay(registry: Registry, clock: ProcessClock): void {
   let watching: Promise<void> | undefined
   registry.registerMetric(
     new Gauge({
       name: 'viaduct_event_loop_delay_seconds',
-      help: 'How late work on the event loop began in the last whole minute',
+      help: 'Delay of work on the event loop in the last whole minute',
       labelNames: ['quantile'],
       registers: [],
       async collect() {
-        watching ??= watchLoop(every, (quantile, seconds) => this.set({ quantile }, seconds))
+        watching ??= watchLoop(clock, (quantile, seconds) => this.set({ quantile }, seconds))
         await watching
       },
     }),
   )
 }
 
-async function watchLoop(every: Every, show: (quantile: string, seconds: number) => void): Promise<void> {
+async function watchLoop(
+  clock: ProcessClock,
+  show: (quantile: string, seconds: number) => void,
+): Promise<void> {
   const { monitorEventLoopDelay } = await import('node:perf_hooks')
   const histogram = monitorEventLoopDelay({ resolution: resolutionMs })
   histogram.enable()
-  every(windowMs, () => {
+  clock.every(windowMs, () => {
     show('0.5', delaySeconds(histogram.percentile(50)))
     show('0.99', delaySeconds(histogram.percentile(99)))
     show('1', delaySeconds(histogram.max))
@@ -158,7 +161,7 @@ async function watchLoop(every: Every, show: (quantile: string, seconds: number)
   })
 }
 
-/** The time between two looks is the resolution, and the delay. */
+/** The period of the looks is the resolution. */
 function delaySeconds(nanoseconds: number): number {
   return Math.max(0, nanoseconds / 1e9 - resolutionMs / 1000)
 }
@@ -166,7 +169,7 @@ function delaySeconds(nanoseconds: number): number {
 interface OnDemand {
   readonly name: string
   readonly help: string
-  /** Where it throws, the sample of the scrape is missing. */
+  /** If it throws, the scrape has no such sample. */
   readonly read: () => number | Promise<number>
 }
 
@@ -187,7 +190,7 @@ function onDemand(registry: Registry, { name, help, read }: OnDemand): void {
   )
 }
 
-/** Throws where the file cannot be read, or has no such number. */
+/** Throws if the file cannot be read, or has no such number. */
 async function numberIn(path: string, pattern: RegExp): Promise<number> {
   const digits = pattern.exec(await readFile(path, 'utf8'))?.[1]
   if (digits === undefined) throw new BugError(`${path} has nothing like ${pattern.source}`)

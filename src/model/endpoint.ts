@@ -3,11 +3,11 @@ import { type IpAddress, type IpFamily, familyOf, formatEndpoint, parseIpAddress
 import type { EndpointSlice, SliceEndpoint } from '../source/index.js'
 import { portIdOf } from './service-port.js'
 
-/** NB: deepEqual sees address and port alone. */
+/** NB: deepEqual compares only address and port. The other fields are read from the slice through a private reference. */
 export class Endpoint {
   readonly address: IpAddress
   readonly port: number
-  /** Of the slice, which is kept for it: a copy of each field would be some 40 bytes more for every endpoint. */
+  /** The slice's own object. Copies of its fields would cost some 40 bytes more per endpoint. */
   readonly #written: SliceEndpoint
 
   constructor(address: IpAddress, port: number, written: SliceEndpoint) {
@@ -16,7 +16,7 @@ export class Endpoint {
     this.#written = written
   }
 
-  /** undefined: on no known node. */
+  /** undefined: the slice names no node. */
   get nodeName(): string | undefined {
     return this.#written.nodeName
   }
@@ -42,19 +42,19 @@ export class Endpoint {
   }
 }
 
-/** The endpoints of one port (`port-name/protocol`), in order and each once (`mergeEndpoints`). */
+/** The endpoints of one port (`port-name/protocol`), sorted and without duplicates (`mergeEndpoints`). */
 export interface PortEndpoints {
   readonly portId: string
   readonly endpoints: readonly Endpoint[]
 }
 
-/** What one slice contributes; each port once. */
+/** The endpoints of one slice. Each port appears once. */
 export interface SliceEndpoints {
   readonly ports: readonly PortEndpoints[]
   readonly problems: readonly string[]
 }
 
-/** Reads the slice's endpoints; those that cannot be used are named in `problems`. */
+/** Reads the slice's endpoints. `problems` names the unusable ones. */
 export function readSlice(slice: EndpointSlice, family: IpFamily): SliceEndpoints {
   const problems: string[] = []
   const addresses = slice.endpoints.map(({ address: written }) => {
@@ -86,7 +86,7 @@ function endpointId({ address, port }: Pick<Endpoint, 'address' | 'port'>): stri
   return formatEndpoint(address, port)
 }
 
-/** Bytewise order of `endpointId` (F-031) among endpoints of one family; nearly always the addresses say it without the texts. */
+/** Bytewise order of `endpointId` (F-031) among endpoints of one family. Usually the addresses decide, and no text is built. */
 function compareEndpoints(a: Endpoint, b: Endpoint): number {
   if (!isLike(a.address, b.address)) return a.address < b.address ? -1 : 1
   if (a.address === b.address && a.port === b.port) return 0
@@ -95,15 +95,15 @@ function compareEndpoints(a: Endpoint, b: Endpoint): number {
   return firstId < secondId ? -1 : 1
 }
 
-/** Whether the longer one begins with the other, whose port would come in between. */
+/** Whether one address is a prefix of the other. The port of the shorter one then takes part in the order. */
 function isLike(a: IpAddress, b: IpAddress): boolean {
   if (a.length === b.length) return a === b
   return a.length < b.length ? b.startsWith(a) : a.startsWith(b)
 }
 
 /**
- * One list in the order of `compareEndpoints`, without duplicates. A pod address may be reused while its former owner still
- * terminates in another slice: an endpoint that does not terminate always wins, a terminating one never replaces another (F-030).
+ * Merges lists into one in the order of `compareEndpoints`, without duplicates. A pod address may be reused while its former owner
+ * still terminates in another slice. Of two endpoints with one address and port, the one that does not terminate wins (F-030).
  */
 export function mergeEndpoints(lists: readonly (readonly Endpoint[])[]): readonly Endpoint[] {
   const [first = []] = lists
@@ -113,7 +113,7 @@ export function mergeEndpoints(lists: readonly (readonly Endpoint[])[]): readonl
   return isInOrder(sorted) ? sorted : withoutDuplicates(sorted)
 }
 
-/** And each is there once. */
+/** Whether the list is sorted and has no duplicates. */
 function isInOrder(endpoints: readonly Endpoint[]): boolean {
   let last: Endpoint | undefined
   for (const endpoint of endpoints) {
@@ -134,8 +134,8 @@ function withoutDuplicates(sorted: readonly Endpoint[]): readonly Endpoint[] {
 }
 
 /**
- * `next` with the objects of `former` where they are equal; both are merged. A change of one endpoint of many leaves the memory of the
- * others as it is, and little to collect.
+ * Returns `next` with the objects of `former` where they are equal; both lists are sorted and without duplicates. When one endpoint of
+ * many changes, the others keep their memory, and the garbage is small.
  */
 export function shareEndpoints(next: readonly Endpoint[], former: readonly Endpoint[]): readonly Endpoint[] {
   let at = 0

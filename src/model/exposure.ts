@@ -1,14 +1,14 @@
-// How a Service is reached from outside its cluster, in one IP family (F-009, F-010 to F-012, F-014, F-017, F-018).
+// The external side of a Service in one IP family: addresses, source ranges, policy (F-009, F-010 to F-012, F-014, F-017, F-018).
 import { type Cidr, type IpAddress, familyOf, parseCidr, parseIpAddress } from '../address.js'
 import type { Service } from '../source/index.js'
 import type { ServicePort } from './service-port.js'
 
-/** What all ports of a Service share. */
+/** The fields that all ports of a Service share. */
 export interface Exposure extends Pick<
   ServicePort,
   'externalIPs' | 'loadBalancerIPs' | 'sourceRanges' | 'isExternalLocal' | 'healthCheckNodePort'
 > {
-  /** An external IP or a load-balancer VIP of this family was written, whatever became of it. */
+  /** The Service has an external IP or a load-balancer VIP of this family, even if it is ignored. */
   readonly hasExternalAddress: boolean
 }
 
@@ -17,14 +17,14 @@ interface ReadExposure {
   readonly problems: readonly string[]
 }
 
-/** What is written in one field, read for one family. */
+/** The values of one field, for one family. */
 interface Texts<T> {
   readonly ofFamily: readonly T[]
-  /** Neither of this family nor of the other one. */
+  /** Texts that parse in neither family. */
   readonly unreadable: readonly string[]
 }
 
-/** Most Services are: they share what is said of them. */
+/** Most Services are internal. They share one exposure object, which saves memory. */
 function isInternal(service: Service): boolean {
   const { externalIPs, loadBalancerIngress, loadBalancerSourceRanges } = service
   const lists = externalIPs.length + loadBalancerIngress.length + loadBalancerSourceRanges.length
@@ -43,13 +43,13 @@ const internal = {
   problems: [],
 } satisfies ReadExposure
 
-/** What the operator says about all Services. */
+/** The operator's settings for all Services. */
 export interface ExposureRules {
-  /** False: external IPs are no frontends, though whoever has some is reachable from outside still (F-011). */
+  /** False: external IPs are no frontends. A Service that has some still counts as externally accessible (F-011). */
   readonly allowsExternalIPs: boolean
 }
 
-/** Addresses and networks of the other family are its instance's business, and skipped without a word. */
+/** Skips addresses and networks of the other family: its own instance reads them. */
 export function readExposure(
   service: Service,
   clusterIP: IpAddress,
@@ -75,7 +75,7 @@ export function readExposure(
     healthCheckNodePort: needsHealthCheck ? service.healthCheckNodePort : 0,
     hasExternalAddress: externalIPs.ofFamily.length + balancerIPs.ofFamily.length > 0,
   }
-  // Both families see what neither can read: the one of spec.clusterIP reports it.
+  // Both families find the same unreadable texts. Only the family of spec.clusterIP reports them.
   if (parseIpAddress(service.clusterIP) !== clusterIP) return { exposure, problems: [] }
   const problems = [
     ...externalIPs.unreadable.map((text) => `spec.externalIPs: "${text}" is not an IP address`),
@@ -85,12 +85,14 @@ export function readExposure(
     ),
   ]
   if (needsHealthCheck && service.healthCheckNodePort === 0) {
-    problems.push('spec.healthCheckNodePort is missing: nothing tells a load balancer about local endpoints')
+    problems.push(
+      'spec.healthCheckNodePort is missing: load balancers cannot find the nodes with local endpoints',
+    )
   }
   return { exposure, problems }
 }
 
-/** F-012: the type decides, and external IPs of whatever family. */
+/** F-012: the type decides. A ClusterIP Service obeys the policy if it has external IPs of either family. */
 function obeysExternalPolicy({ type, externalIPs }: Service): boolean {
   return type === 'NodePort' || type === 'LoadBalancer' || (type === 'ClusterIP' && externalIPs.length > 0)
 }
@@ -99,12 +101,12 @@ function isEverything({ prefixLength }: Cidr): boolean {
   return prefixLength === 0
 }
 
-/** undefined: unreadable. null: of the other family. */
+/** undefined: unreadable. null: belongs to the other family. */
 function ofFamily<T>(value: T | undefined, read: (value: T) => string, family: string): T | null | undefined {
   return value === undefined || read(value) === family ? value : null
 }
 
-/** Blanks around a text do not count, and blank texts are skipped without a word. */
+/** Trims each text and skips blank ones. */
 function readTexts<T>(texts: readonly string[], read: (text: string) => T | null | undefined): Texts<T> {
   const found: T[] = []
   const unreadable: string[] = []
@@ -116,7 +118,7 @@ function readTexts<T>(texts: readonly string[], read: (text: string) => T | null
   return { ofFamily: found, unreadable }
 }
 
-/** Each once, in their order, without the cluster IP. */
+/** The addresses in their order, without duplicates and without the cluster IP. */
 function othersThan(clusterIP: IpAddress, addresses: readonly IpAddress[]): readonly IpAddress[] {
   return [...new Set(addresses)].filter((address) => address !== clusterIP)
 }

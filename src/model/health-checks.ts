@@ -1,30 +1,30 @@
-// Which Services have a health check, and how many local addresses stand behind each (F-018, F-093).
+// The Services that have a health check, with the number of local endpoint addresses of each (F-018, F-093).
 import type { Endpoint } from './endpoint.js'
 import type { ServicePort } from './service-port.js'
 
-/** What a load balancer may ask about one Service. */
+/** The health check of one Service, for load balancers. */
 export interface HealthCheck {
   readonly namespace: string
   readonly name: string
   /** healthCheckNodePort. */
   readonly port: number
-  /** Distinct addresses of ready endpoints on this node, over all ports; those that terminate do not count. */
+  /** Number of distinct addresses of ready endpoints on this node, over all ports. Terminating endpoints do not count. */
   readonly localEndpoints: number
 }
 
-/** Counts again only what changed since it was last asked. */
+/** Recounts only the Services that changed since the last call of `current`. */
 export class HealthChecks {
   readonly #endpointsOf: (service: string) => Iterable<Endpoint>
   readonly #portOf = new Map<string, number>()
   readonly #dirty = new Set<string>()
   #checks: ReadonlyMap<string, HealthCheck> = new Map()
 
-  /** `endpointsOf`: every endpoint of a Service (`namespace/name`), of all ports. */
+  /** `endpointsOf` returns all endpoints of a Service (`namespace/name`), over all ports. */
   constructor(endpointsOf: (service: string) => Iterable<Endpoint>) {
     this.#endpointsOf = endpointsOf
   }
 
-  /** The Service's ports as they are now; none: it is gone. */
+  /** Sets the Service's ports. An empty list removes the Service. */
   setService(service: string, ports: readonly ServicePort[]): void {
     const port = ports[0]?.healthCheckNodePort ?? 0
     if (port === 0 && this.#portOf.size === 0) return
@@ -34,12 +34,12 @@ export class HealthChecks {
     this.#dirty.add(service)
   }
 
-  /** The Service has other endpoints. */
+  /** Marks the Service for a recount: its endpoints changed. */
   markChanged(service: string): void {
     if (this.#portOf.size > 0 && this.#portOf.has(service)) this.#dirty.add(service)
   }
 
-  /** By `namespace/name`. The same map as before as long as nothing changed. */
+  /** All health checks by `namespace/name`. Returns the same map until a check changes. */
   current(nodeName: string): ReadonlyMap<string, HealthCheck> {
     if (this.#dirty.size === 0) return this.#checks
     const checks = new Map(this.#checks)

@@ -1,6 +1,6 @@
 // In: ObjectEvents. Out: the dirty ServicePortKeys; a service port and its endpoints by key; health checks.
 // Never: a choice among endpoints (routing/), I/O, a clock.
-// Owner of: what the API last said about Services and EndpointSlices, for one IP family.
+// Owner of: the last known Services and EndpointSlices, for one IP family.
 // Read next: tracker.ts, then routing/route.ts.
 export type { HealthCheck } from './health-checks.js'
 export { Tracker, type ReportProblems } from './tracker.js'

@@ -12,10 +12,10 @@ import { type Exposure, type ExposureRules, readExposure } from './exposure.js'
 /** `namespace/name:port-name/protocol`; sorts bytewise, which settles conflicts between Services. */
 export type ServicePortKey = string & { readonly brand: 'ServicePortKey' }
 
-/** What routing needs to know of one Service port. */
+/** One Service port, as routing and the modes need it. */
 export interface ServicePort {
   readonly key: ServicePortKey
-  /** `namespace/name`: how messages name it. */
+  /** `namespace/name`, as in messages. */
   readonly service: string
   /** Empty: the port has no name. */
   readonly portName: string
@@ -26,9 +26,9 @@ export interface ServicePort {
   readonly port: number
   /** 0: none. */
   readonly nodePort: number
-  /** Of this family, each once, without the cluster IP; none where they are not allowed (F-010, F-011). */
+  /** External IPs of this family, without duplicates and without the cluster IP; empty where they are not allowed (F-010, F-011). */
   readonly externalIPs: readonly IpAddress[]
-  /** Load-balancer VIPs of this family, each once, without the cluster IP; some may be external IPs too (F-009). */
+  /** Load-balancer VIPs of this family, without duplicates and without the cluster IP; some may also be external IPs (F-009). */
   readonly loadBalancerIPs: readonly IpAddress[]
   /** Sources that may reach the load-balancer VIPs; empty: all (F-017). */
   readonly sourceRanges: readonly Cidr[]
@@ -36,17 +36,17 @@ export interface ServicePort {
   readonly affinitySeconds: number
   /** internalTrafficPolicy: Local. */
   readonly isInternalLocal: boolean
-  /** externalTrafficPolicy: Local, where it counts (F-012). */
+  /** externalTrafficPolicy: Local, for a Service that obeys it (F-012). */
   readonly isExternalLocal: boolean
   /** Reachable from outside by node port, external IP or load balancer (F-014). */
   readonly isExternallyAccessible: boolean
-  /** Of the whole Service; 0: none (F-018). */
+  /** The port of the Service's health check; 0: none (F-018). */
   readonly healthCheckNodePort: number
-  /** What the whole Service asks of ipvs mode. */
+  /** The Service's settings for ipvs mode. */
   readonly scheduling: SchedulingWish
 }
 
-/** The service ports of one Service in this family, or what is wrong with it. */
+/** The service ports of one Service in this family, and the Service's problems. */
 export interface ReadService {
   readonly ports: readonly ServicePort[]
   readonly problems: readonly string[]
@@ -64,7 +64,7 @@ export function servicePortKey(service: string, portId: string): ServicePortKey 
   return `${service}:${portId}` as ServicePortKey
 }
 
-/** Reads the service ports that this family programs; none for a Service that is headless, external or another proxy's. */
+/** Reads the service ports of this family. A Service that is headless, external or another proxy's has none. */
 export function readServicePorts(service: Service, family: IpFamily, rules: ExposureRules): ReadService {
   if (readLabels.otherProxy in service.labels || service.type === 'ExternalName') return nothing
   if (service.clusterIP === '' || service.clusterIP === 'None') return nothing
@@ -72,19 +72,19 @@ export function readServicePorts(service: Service, family: IpFamily, rules: Expo
   if (text === undefined) return nothing
   const clusterIP = parseIpAddress(text)
   if (clusterIP === undefined) return { ports: [], problems: [`clusterIP "${text}" is not an IP address`] }
-  // Without ipFamilies the address itself tells the family (F-003); with them it must agree.
+  // Without ipFamilies the address decides the family (F-003). With ipFamilies the two must agree.
   if (familyOf(clusterIP) !== family) {
     if (service.ipFamilies.length === 0) return nothing
-    return { ports: [], problems: [`clusterIP ${text} is not of the family ${family} that ipFamilies says`] }
+    return { ports: [], problems: [`clusterIP ${text} is not of the family ${family} that ipFamilies names`] }
   }
   const { exposure, problems } = readExposure(service, clusterIP, rules)
   return { ports: service.ports.map((port) => readPort(service, port, { clusterIP, exposure })), problems }
 }
 
-/** F-003. undefined: not of this family. */
+/** The cluster IP of this family (F-003); undefined: the Service has none. */
 function clusterIPText(service: Service, family: IpFamily): string | undefined {
   if (service.ipFamilies.length === 0) {
-    // An address that nobody can read belongs to no family: one of the two instances reports it.
+    // An unreadable address belongs to no family. Only the IPv4 instance reports it.
     const isUnreadable = parseIpAddress(service.clusterIP) === undefined
     return isUnreadable && family !== 'ipv4' ? undefined : service.clusterIP
   }
@@ -132,14 +132,14 @@ export function equalServicePorts(a: ServicePort, b: ServicePort): boolean {
     a.isExternalLocal === b.isExternalLocal &&
     a.isExternallyAccessible === b.isExternallyAccessible &&
     a.healthCheckNodePort === b.healthCheckNodePort &&
-    equalWishes(a.scheduling, b.scheduling) &&
+    equalScheduling(a.scheduling, b.scheduling) &&
     equalTexts(a.externalIPs, b.externalIPs) &&
     equalTexts(a.loadBalancerIPs, b.loadBalancerIPs) &&
     equalTexts(a.sourceRanges.map(formatCidr), b.sourceRanges.map(formatCidr))
   )
 }
 
-function equalWishes(a: SchedulingWish, b: SchedulingWish): boolean {
+function equalScheduling(a: SchedulingWish, b: SchedulingWish): boolean {
   return a.scheduler === b.scheduler && a.schedulerFlags === b.schedulerFlags && a.weights === b.weights
 }
 

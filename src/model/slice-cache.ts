@@ -1,4 +1,4 @@
-// What every EndpointSlice contributes to its Service (F-025). Work is proportional to the slice that changed.
+// The endpoints that each EndpointSlice adds to its Service (F-025). Work is proportional to the slice that changed.
 import {
   type Endpoint,
   type PortEndpoints,
@@ -7,14 +7,14 @@ import {
   shareEndpoints,
 } from './endpoint.js'
 
-/** A Service whose ports (`port-name/protocol`) got other endpoints. */
+/** The ports (`port-name/protocol`) of a Service whose endpoints changed. */
 export interface ChangedPorts {
   readonly service: string
   readonly portIds: readonly string[]
 }
 
 interface Slice {
-  /** Its key. */
+  /** Key of the slice. */
   readonly name: string
   readonly ports: readonly PortEndpoints[]
 }
@@ -22,13 +22,16 @@ interface Slice {
 const nothing: readonly PortEndpoints[] = []
 
 export class SliceCache {
-  /** In the order of their names, so that every history gives one result. Lists, as nearly all have one slice with one port. */
+  /**
+   * Slices sorted by name, so that the result does not depend on the order of events. Lists and not maps: nearly every Service has
+   * one slice with one port.
+   */
   readonly #byService = new Map<string, readonly Slice[]>()
-  /** Slice key → the Service that it named last; its label may change. */
+  /** The Service of each slice, by slice key. A slice moves when its label changes. */
   readonly #ownerOf = new Map<string, string>()
   #endpointCount = 0
 
-  /** Puts `slice` (its key) under `service`, and says which ports changed, of its former Service too. */
+  /** Stores the slice (by key) under `service`. Returns the ports that changed, including those of its former Service. */
   set(slice: string, service: string, ports: readonly PortEndpoints[]): readonly ChangedPorts[] {
     const former = this.#ownerOf.get(slice)
     const moved = former !== undefined && former !== service ? this.remove(slice) : []
@@ -37,9 +40,9 @@ export class SliceCache {
     return portIds.length === 0 ? moved : moved.concat({ service, portIds })
   }
 
-  /** Forgets the slice; nothing changes when it is unknown. */
+  /** Removes the slice and returns the ports that changed. An unknown slice changes nothing. */
   remove(slice: string): readonly ChangedPorts[] {
-    // The other family's, where a cluster has one: a look-up would make the text of its name.
+    // A family without slices, as in a cluster with one family. A look-up would build the text of the key.
     if (this.#ownerOf.size === 0) return []
     const service = this.#ownerOf.get(slice)
     if (service === undefined) return []
@@ -54,7 +57,7 @@ export class SliceCache {
     return this.#ownerOf.get(slice)
   }
 
-  /** The merged endpoints of one port, in order. */
+  /** The merged endpoints of one port, sorted. */
   endpoints(service: string, portId: string): readonly Endpoint[] {
     const slices = this.#byService.get(service) ?? []
     const [first] = slices
@@ -62,12 +65,12 @@ export class SliceCache {
     return mergeEndpoints(slices.map(({ ports }) => endpointsOf(ports, portId)))
   }
 
-  /** How many endpoints all ports have together; one that is in several slices counts as often. */
+  /** Number of endpoints of all ports. An endpoint in several slices counts once per slice. */
   get endpointCount(): number {
     return this.#endpointCount
   }
 
-  /** The merged endpoints of every port that slices of the Service have, whether the Service has it or not. */
+  /** The merged endpoints of every port in the Service's slices, including ports that the Service does not have. */
   *allEndpoints(service: string): Iterable<Endpoint> {
     const slices = this.#byService.get(service) ?? []
     for (const portId of new Set(slices.flatMap(({ ports }) => ports.map((port) => port.portId)))) {
@@ -92,7 +95,7 @@ export class SliceCache {
     return changed
   }
 
-  /** Of a Service that had none. */
+  /** Adds the first slice of a Service. Returns the ports that changed. */
   #open(service: string, name: string, ports: readonly PortEndpoints[]): readonly string[] {
     this.#byService.set(service, [{ name, ports }])
     this.#endpointCount += countOf(ports)
@@ -113,7 +116,7 @@ function endpointsOf(ports: readonly PortEndpoints[], portId: string): readonly 
   return ports.find((port) => port.portId === portId)?.endpoints ?? []
 }
 
-/** The same port, with the endpoints that it had before where they are equal. */
+/** The port, with its former endpoint objects where they are equal. */
 function sharing(port: PortEndpoints, before: readonly PortEndpoints[]): PortEndpoints {
   const former = before.find(({ portId }) => portId === port.portId)
   if (former === undefined) return port
@@ -121,7 +124,7 @@ function sharing(port: PortEndpoints, before: readonly PortEndpoints[]): PortEnd
   return { portId: former.portId, endpoints }
 }
 
-/** Ports whose endpoints differ; a port without endpoints is the same as no port. */
+/** Ports whose endpoints differ. A port without endpoints equals an absent port. */
 function differingPorts(
   before: readonly PortEndpoints[],
   after: readonly PortEndpoints[],

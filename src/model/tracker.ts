@@ -14,10 +14,10 @@ import { equalServicePorts, readServicePorts, servicePortKey } from './service-p
 import type { ServicePort, ServicePortKey } from './service-port.js'
 import { type ChangedPorts, SliceCache } from './slice-cache.js'
 
-/** What is wrong with an object now; an empty list: it is in order; undefined: it is gone, or not our business. */
+/** Receives an object's problems. An empty list: they are solved. undefined: the object is gone, or this family ignores it. */
 export type ReportProblems = (object: string, problems: readonly string[] | undefined) => void
 
-/** Turns events into dirty service ports of one IP family; the cost of an event does not depend on what else exists. */
+/** Turns events into dirty service ports of one IP family. The cost of an event does not depend on the number of other objects. */
 export class Tracker {
   readonly #family: IpFamily
   readonly #report: ReportProblems
@@ -26,11 +26,11 @@ export class Tracker {
   readonly #portsOf = new Map<string, readonly ServicePort[]>()
   readonly #slices = new SliceCache()
   readonly #healthChecks = new HealthChecks((service) => this.#slices.allEndpoints(service))
-  /** Objects with problems that were reported. */
-  readonly #troubled = new Set<string>()
+  /** Objects with reported problems. */
+  readonly #withProblems = new Set<string>()
   #dirty = new Set<ServicePortKey>()
 
-  /** `report` is told of an object that has problems, and of one that has none any more. */
+  /** Calls `report` for an object that has problems, and once more when it has none left. */
   constructor(family: IpFamily, report: ReportProblems, rules: ExposureRules = { allowsExternalIPs: true }) {
     this.#family = family
     this.#report = report
@@ -38,8 +38,7 @@ export class Tracker {
   }
 
   /**
-   * Takes one event in; Nodes and `synced` are not its business. False: an EndpointSlice whose endpoints are as they were (F-025),
-   * whatever else of it has changed.
+   * Applies one event. Ignores Nodes and `synced`. Returns false for an EndpointSlice event that changed no endpoint (F-025).
    */
   apply(event: ObjectEvent): boolean {
     if (event.type === 'set') return this.#set(event.object)
@@ -58,27 +57,27 @@ export class Tracker {
     return dirty
   }
 
-  /** Makes every service port dirty: something that all of them may depend on changed, such as the node's zone. */
+  /** Makes every service port dirty, after a change that may concern them all, such as the node's zone. */
   markAll(): void {
     for (const key of this.#ports.keys()) this.#dirty.add(key)
   }
 
-  /** These service ports are to be looked at again, as far as they exist. */
+  /** Makes those of these service ports dirty that exist. */
   mark(keys: Iterable<ServicePortKey>): void {
     for (const key of keys) if (this.#ports.has(key)) this.#dirty.add(key)
   }
 
-  /** `namespace/name` of the Service that an EndpointSlice of this family serves; undefined: the slice is not known. */
+  /** `namespace/name` of the Service that an EndpointSlice of this family belongs to; undefined: the slice is unknown. */
   serviceOf(slice: ObjectKey): string | undefined {
     return this.#slices.owner(objectName(slice))
   }
 
-  /** undefined: there is no such service port (any more). */
+  /** undefined: the service port does not exist. */
   servicePort(key: ServicePortKey): ServicePort | undefined {
     return this.#ports.get(key)
   }
 
-  /** Merged over the slices, without duplicates, in bytewise order of `address:port` (F-031). */
+  /** The endpoints of all slices, without duplicates, in bytewise order of `address:port` (F-031). */
   endpoints(port: ServicePort): readonly Endpoint[] {
     return this.#slices.endpoints(port.service, port.portId)
   }
@@ -87,14 +86,14 @@ export class Tracker {
     return this.#ports.size
   }
 
-  /** Of all slices together, whether their Service is known or not; one that several slices have counts as often. */
+  /** Number of endpoints in all slices, including those of unknown Services. An endpoint in several slices counts once per slice. */
   get endpointCount(): number {
     return this.#slices.endpointCount
   }
 
   /**
-   * Health checks that load balancers may ask on this node, by `namespace/name`. The same map as before as long as nothing
-   * changed; `nodeName` is always the same.
+   * Health checks of this node by `namespace/name`. Returns the same map until a check changes. NB: every call must pass the same
+   * `nodeName`.
    */
   healthChecks(nodeName: string): ReadonlyMap<string, HealthCheck> {
     return this.#healthChecks.current(nodeName)
@@ -111,7 +110,7 @@ export class Tracker {
     if (kind === 'Service') this.#replacePorts(name, [])
     else if (kind === 'EndpointSlice') this.#markChanged(this.#slices.remove(name))
     else return
-    this.#tell(kind, name, undefined)
+    this.#reportProblems(kind, name, undefined)
   }
 
   #setService(service: Service): void {
@@ -119,15 +118,19 @@ export class Tracker {
     const name = objectName(service)
     this.#replacePorts(name, ports)
     const isOurs = ports.length > 0 || problems.length > 0
-    this.#tell('Service', name, isOurs ? problems : undefined)
+    this.#reportProblems('Service', name, isOurs ? problems : undefined)
   }
 
-  #tell(kind: KubernetesObject['kind'], name: string, problems: readonly string[] | undefined): void {
-    const isTroubled = problems !== undefined && problems.length > 0
-    if (!isTroubled && this.#troubled.size === 0) return
+  #reportProblems(
+    kind: KubernetesObject['kind'],
+    name: string,
+    problems: readonly string[] | undefined,
+  ): void {
+    const hasProblems = problems !== undefined && problems.length > 0
+    if (!hasProblems && this.#withProblems.size === 0) return
     const object = `${kind} ${name}`
-    if (isTroubled) this.#troubled.add(object)
-    else if (!this.#troubled.delete(object)) return
+    if (hasProblems) this.#withProblems.add(object)
+    else if (!this.#withProblems.delete(object)) return
     this.#report(object, problems)
   }
 
@@ -149,19 +152,19 @@ export class Tracker {
     else if (before !== undefined) this.#portsOf.delete(service)
   }
 
-  /** Whether it changed endpoints. */
+  /** Returns whether the slice changed endpoints. */
   #setSlice(slice: EndpointSlice): boolean {
     const name = objectName(slice)
     if (!this.#isOurs(slice) || slice.serviceName === undefined) {
       const left = this.#slices.remove(name)
       this.#markChanged(left)
-      this.#tell('EndpointSlice', name, undefined)
+      this.#reportProblems('EndpointSlice', name, undefined)
       return left.length > 0
     }
     const { ports, problems } = readSlice(slice, this.#family)
     const changed = this.#slices.set(name, `${slice.namespace}/${slice.serviceName}`, ports)
     this.#markChanged(changed)
-    this.#tell('EndpointSlice', name, problems)
+    this.#reportProblems('EndpointSlice', name, problems)
     return changed.length > 0
   }
 
@@ -176,7 +179,7 @@ export class Tracker {
       this.#healthChecks.markChanged(service)
       for (const portId of portIds) {
         const key = servicePortKey(service, portId)
-        // Without its Service a port is no work yet; the Service makes it dirty when it comes.
+        // A port of an unknown Service needs no work yet. The Service makes it dirty when it arrives.
         if (this.#ports.has(key)) this.#dirty.add(key)
       }
     }

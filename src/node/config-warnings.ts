@@ -1,4 +1,4 @@
-// What an operator should know about settings that are valid, but leave something open (F-065, F-083, F-086).
+// Warnings about settings that are valid but incomplete (F-065, F-083, F-086).
 import { familyOf, type Cidr, type IpFamily } from '../address.js'
 import type { Config, ProxyMode } from '../config/index.js'
 import { familyNames } from './family-problem.js'
@@ -8,13 +8,13 @@ export interface WarnedConfig extends Pick<
   Config,
   'nodePortAddresses' | 'detectLocalMode' | 'clusterCIDR' | 'ipvs' | 'servers'
 > {
-  /** The one that runs. */
+  /** The mode in force. */
   readonly mode: ProxyMode
-  /** Those that are programmed. */
+  /** The programmed families. */
   readonly families: readonly IpFamily[]
 }
 
-/** One sentence each; none: all is said. What the node is not known to have counts as IPv4 only (F-083). */
+/** One sentence per warning. A node without a known IP counts as IPv4 only (F-083). */
 export function configWarnings(
   config: WarnedConfig,
   node: Pick<NodeFacts, 'addresses' | 'podCIDRs'>,
@@ -45,7 +45,7 @@ function nodePortWarnings({ nodePortAddresses }: WarnedConfig, families: readonl
   )
 }
 
-/** Without a network nobody can tell a pod of this family from a stranger. */
+/** Without a network, no rule recognizes the pods of this family. */
 function detectionWarnings(
   { detectLocalMode, clusterCIDR }: WarnedConfig,
   { podCIDRs }: Pick<NodeFacts, 'podCIDRs'>,
@@ -66,7 +66,7 @@ function detectionWarnings(
   )
 }
 
-/** On a node of one family a server that listens on the other answers nobody. */
+/** On a node of one family, a server that listens on the other family gets no requests. */
 function serverWarnings({ servers, families }: WarnedConfig): string[] {
   const [family, second] = families
   if (family === undefined || second !== undefined) return []

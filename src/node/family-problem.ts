@@ -1,11 +1,11 @@
-// What a node of one or both families cannot be configured for (F-085, F-086). Sentences are kube-proxy's.
+// Settings that do not fit the families of the node (F-085, F-086). The sentences are kube-proxy's.
 import type { Cidr, IpFamily } from '../address.js'
 import type { Config } from '../config/index.js'
 import type { NodeFacts } from './node-tracker.js'
 
 export interface FamilyFacts {
   readonly config: Pick<Config, 'detectLocalMode' | 'clusterCIDR'>
-  /** Those that are programmed. */
+  /** The programmed families. */
   readonly families: readonly IpFamily[]
   readonly primaryFamily: IpFamily
   readonly node: Pick<NodeFacts, 'podCIDRs'>
@@ -13,7 +13,7 @@ export interface FamilyFacts {
 
 export const familyNames: Readonly<Record<IpFamily, string>> = { ipv4: 'IPv4', ipv6: 'IPv6' }
 
-/** Why no agent can work so; undefined: it can. */
+/** The reason why the agent cannot run with these settings; undefined: it can. */
 export function familyProblem({ config, families, primaryFamily, node }: FamilyFacts): string | undefined {
   const primary = familyNames[primaryFamily]
   if (!families.includes(primaryFamily)) return `no support for primary IP family "${primary}"`

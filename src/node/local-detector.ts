@@ -2,7 +2,7 @@ import type { Cidr, IpFamily } from '../address.js'
 import type { Config } from '../config/index.js'
 import type { NodeFacts } from './node-tracker.js'
 
-/** How traffic of this node's pods is told from other traffic (spec section 2.5). */
+/** The rule that recognizes traffic of this node's pods. */
 export type LocalDetector =
   | { readonly kind: 'cidr'; readonly cidr: Cidr }
   /** The exact name of a bridge, or a prefix of names that ends in `+`. */
@@ -10,7 +10,7 @@ export type LocalDetector =
 
 export type LocalDetectorConfig = Pick<Config, 'detectLocalMode' | 'detectLocal' | 'clusterCIDR'>
 
-/** undefined: nobody can tell, as no network of this family is known. */
+/** undefined: no network of this family is known, so no rule can recognize the traffic. */
 export function localDetectorOf(
   config: LocalDetectorConfig,
   family: IpFamily,

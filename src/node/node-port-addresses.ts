@@ -1,4 +1,4 @@
-// Which addresses of the machine take node ports (F-060 to F-064), and the listeners of health checks (F-066).
+// The addresses of the machine for node ports (F-060 to F-064) and for the listeners of health checks (F-066).
 import {
   cidrContains,
   parseCidr,
@@ -10,10 +10,10 @@ import {
 import type { Config } from '../config/index.js'
 import type { NodeFacts } from './node-tracker.js'
 
-/** `all`: every local address, those to come too. */
+/** `all`: every local address, including future ones. */
 export type LocalAddresses = 'all' | readonly IpAddress[]
 
-/** What the answers depend on. */
+/** The facts that the addresses depend on. */
 export interface NodePortFacts {
   readonly family: IpFamily
   readonly config: Pick<Config, 'nodePortAddresses'> & {
@@ -22,7 +22,7 @@ export interface NodePortFacts {
   readonly node: Pick<NodeFacts, 'addresses'>
 }
 
-// A network that is no part of 127.0.0.0/8 holds all of it, or nothing: its first address tells.
+// A network outside of 127.0.0.0/8 contains either all or nothing of that network, so its first address decides.
 const firstLoopback = parseIpAddress('127.0.0.0')
 
 /** Whether node ports are on the node's loopback addresses too, which needs route_localnet: IPv4 only (F-064). */
@@ -32,14 +32,14 @@ export function servesLocalhostNodePorts({ family, config, node }: NodePortFacts
   return networks === 'all' || networks.some(includesLoopback)
 }
 
-/** Those of the machine's own addresses of this family that take node ports, in bytewise order, each once. */
+/** The machine's addresses of this family for node ports, in bytewise order, each once. */
 export function nodePortAddressesOf(facts: NodePortFacts, machine: readonly IpAddress[]): LocalAddresses {
   const found = healthCheckAddressesOf(facts, machine)
   if (found === 'all' || servesLocalhostNodePorts(facts)) return found
   return found.filter((address) => !isLoopback(address))
 }
 
-/** The same as a list, for who has no rule that means all local addresses: `machine` without what is not served. */
+/** The same as a list, for modes without a rule for all local addresses. */
 export function nodePortDestinations(
   facts: NodePortFacts,
   machine: readonly IpAddress[],
@@ -49,7 +49,7 @@ export function nodePortDestinations(
   return servesLocalhostNodePorts(facts) ? machine : machine.filter((address) => !isLoopback(address))
 }
 
-/** Where health checks of Services listen: as node ports, and on loopback addresses wherever those are named (F-066). */
+/** The addresses for health checks of Services: those of node ports, and loopback addresses that the setting contains (F-066). */
 export function healthCheckAddressesOf(facts: NodePortFacts, machine: readonly IpAddress[]): LocalAddresses {
   const networks = networksOf(facts.config, facts.family, facts.node)
   if (networks === 'all') return 'all'
@@ -57,7 +57,7 @@ export function healthCheckAddressesOf(facts: NodePortFacts, machine: readonly I
   return [...new Set(machine.filter(isNamed))].toSorted()
 }
 
-/** F-060, F-061: what names nothing of this family means all of it, as in kube-proxy (its quirk Q-01). */
+/** F-060, F-061: a setting without a network of this family means all addresses, as in kube-proxy (Q-01). */
 function networksOf(
   { nodePortAddresses }: NodePortFacts['config'],
   family: IpFamily,

@@ -9,14 +9,14 @@ import {
 } from '../address.js'
 import { type NodeObject, type ObjectEvent, readLabels } from '../source/index.js'
 
-/** What the cluster says about the node that we run on. */
+/** The cluster's facts about this node. */
 export interface NodeFacts {
   readonly name: string
-  /** Label topology.kubernetes.io/zone; undefined: none. Remembered when the Node is deleted, as kube-proxy does (Q-16). */
+  /** Label topology.kubernetes.io/zone; undefined: none. Kept when the Node is deleted, as in kube-proxy (Q-16). */
   readonly zone: string | undefined
-  /** The node's IP of each family; absent: not known. Remembered as well: the machine keeps its addresses. */
+  /** The node's IP of each family; absent: not known. Kept when the Node is deleted: the machine keeps its addresses. */
   readonly addresses: Readonly<Partial<Record<IpFamily, IpAddress>>>
-  /** Networks of this node's pods, as the Node says; remembered as well. What cannot be read is left out. */
+  /** Networks of this node's pods, from the Node. Kept when the Node is deleted. Invalid ones are left out. */
   readonly podCIDRs: readonly Cidr[]
 }
 
@@ -24,25 +24,36 @@ export interface NodeFacts {
 export interface NodeChange {
   /** Topology hints may choose other endpoints. */
   readonly routing: boolean
-  /** The preferred source of VIP routes may be another one. */
+  /** The preferred source of VIP routes may differ. */
   readonly vipBinding: boolean
-  /** What the rules of a mode say of this node: its IPs, and with detectLocalMode NodeCIDR its pods' networks. */
+  /** The rules of a mode may differ: they contain the node's IPs and, with detectLocalMode NodeCIDR, its pods' networks. */
   readonly modeSettings: boolean
 }
 
-const nothing: NodeChange = { routing: false, vipBinding: false, modeSettings: false }
+/** The change of an event that affects no decision. */
+export const noNodeChange: NodeChange = { routing: false, vipBinding: false, modeSettings: false }
+
+/** The decisions that either change may have changed. */
+export function mergeNodeChanges(one: NodeChange, other: NodeChange): NodeChange {
+  if (other === noNodeChange) return one
+  return {
+    routing: one.routing || other.routing,
+    vipBinding: one.vipBinding || other.vipBinding,
+    modeSettings: one.modeSettings || other.modeSettings,
+  }
+}
 
 /** Key of the taint that the cluster's autoscaler sets, whatever its effect. */
 const scaledDown = 'ToBeDeletedByClusterAutoscaler'
 
-/** Keeps the facts of our own Node; other Nodes are none of ours. Pure. */
+/** Keeps the facts of this node's Node. Ignores other Nodes. Pure. */
 export class NodeTracker {
   readonly #bindAddress: IpAddress | undefined
   #facts: NodeFacts
   #primaryFamily: IpFamily
   #isEligible = false
 
-  /** `bindAddress` stands for the Node's own IP of its family, whatever the Node says (F-082). */
+  /** `bindAddress` replaces the Node's IP of its family (F-082). */
   constructor(name: string, bindAddress?: IpAddress) {
     this.#bindAddress = bindAddress
     this.#primaryFamily = bindAddress === undefined ? 'ipv4' : familyOf(bindAddress)
@@ -53,14 +64,14 @@ export class NodeTracker {
     return this.#facts
   }
 
-  /** Of `bindAddress`, else of the first of the Node's IPs; IPv4 while none is known (F-081 to F-083). */
+  /** The family of `bindAddress`, else of the Node's first IP; IPv4 while none is known (F-081 to F-083). */
   get primaryFamily(): IpFamily {
     return this.#primaryFamily
   }
 
   /**
-   * Whether load balancers may send traffic to this node (F-091): it is known, is not being deleted, and the cluster's autoscaler
-   * does not want it away.
+   * Whether load balancers may send traffic to this node (F-091): the Node is known, is not being deleted, and has no taint of the
+   * cluster's autoscaler.
    */
   get isEligible(): boolean {
     return this.#isEligible
@@ -69,9 +80,9 @@ export class NodeTracker {
   apply(event: ObjectEvent): NodeChange {
     if (event.type === 'delete' && event.kind === 'Node' && event.key.name === this.#facts.name)
       this.#isEligible = false
-    if (event.type !== 'set' || event.object.kind !== 'Node') return nothing
+    if (event.type !== 'set' || event.object.kind !== 'Node') return noNodeChange
     const before = this.#facts
-    if (event.object.name !== before.name) return nothing
+    if (event.object.name !== before.name) return noNodeChange
     this.#isEligible = !event.object.deleted && !event.object.taintKeys.includes(scaledDown)
     const zone = event.object.labels[readLabels.zone]
     const [first] = nodeIPs(event.object)
@@ -94,7 +105,7 @@ function formatAll(networks: readonly Cidr[]): string {
   return networks.map(formatCidr).join()
 }
 
-/** InternalIPs before ExternalIPs, in the Node's order (F-081). What is no address is skipped. */
+/** InternalIPs before ExternalIPs, in the Node's order (F-081). Invalid addresses are skipped. */
 function nodeIPs(node: Pick<NodeObject, 'addresses'>): readonly IpAddress[] {
   const texts = ['InternalIP', 'ExternalIP'].flatMap((wanted) =>
     node.addresses.flatMap(({ type, address }) => (type === wanted ? [address] : [])),
@@ -102,7 +113,7 @@ function nodeIPs(node: Pick<NodeObject, 'addresses'>): readonly IpAddress[] {
   return texts.map(parseIpAddress).filter((address) => address !== undefined)
 }
 
-/** The first of each family. */
+/** The first IP of each family. */
 export function nodeAddresses(node: Pick<NodeObject, 'addresses'>): NodeFacts['addresses'] {
   const found: Partial<Record<IpFamily, IpAddress>> = {}
   for (const address of nodeIPs(node)) found[familyOf(address)] ??= address

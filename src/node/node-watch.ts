@@ -1,80 +1,79 @@
-// What this node's Node decides about the life of the agent: from when on rules may be made, and when they would be wrong for good
-// (F-080, F-084 to F-086).
+// The start waits for facts of this node's Node, and some changes of the Node end the agent (F-080, F-084 to F-086).
 import { formatCidr, type IpFamily } from '../address.js'
+import type { Clock } from '../clock.js'
 import type { Config } from '../config/index.js'
 import { ConfigError } from '../errors.js'
 import type { Log } from '../log.js'
 import type { ObjectEvent } from '../source/index.js'
 import { familyProblem } from './family-problem.js'
-import { NodeTracker, type NodeFacts } from './node-tracker.js'
+import {
+  mergeNodeChanges,
+  noNodeChange,
+  type NodeChange,
+  type NodeFacts,
+  type NodeTracker,
+} from './node-tracker.js'
 
 export interface NodeWatchOptions {
-  /** Of our Node. */
-  readonly name: string
-  readonly config: Pick<Config, 'detectLocalMode' | 'clusterCIDR' | 'nodePortAddresses' | 'bindAddress'>
-  /** To those who work with the events. */
-  readonly deliver: (events: readonly ObjectEvent[]) => void
-  /** Calls `wake` once after `delayMs`, unless the returned function is called before. */
-  readonly after: (delayMs: number, wake: () => void) => () => void
+  /** The facts of this node's Node. Only the watch feeds it. */
+  readonly node: NodeTracker
+  /** Families that this kernel can program. */
+  readonly families: readonly IpFamily[]
+  readonly config: Pick<Config, 'detectLocalMode' | 'clusterCIDR' | 'nodePortAddresses'>
+  /** Takes the events, and what they changed in the facts of the Node. */
+  readonly deliver: (events: readonly ObjectEvent[], change: NodeChange) => void
+  readonly clock: Clock
   readonly log: Log
 }
 
-/** As long as kube-proxy waits. */
+/** As in kube-proxy. */
 const [longestWaitForPodCIDRsMs, longestWaitForIPsMs] = [300_000, 30_000]
 
-type Word = Extract<ObjectEvent, { readonly type: 'listed' | 'synced' }>
+type Milestone = Extract<ObjectEvent, { readonly type: 'listed' | 'synced' }>
 
 /**
- * Sees the events first, and hands them on as they come, but for the words `listed` and `synced`, without which no rule is made: they
- * wait for what the rules need of the Node. That is its pods' networks with detectLocalMode NodeCIDR, its IPs with node ports on
- * `primary` addresses, and nothing else.
+ * Takes the events of the source and hands them on. It holds `listed` and `synced` back, without which no rule is written, until the
+ * Node has the facts that the rules need: its pods' networks with detectLocalMode NodeCIDR, and its IPs with node ports on `primary`
+ * addresses.
  */
 export class NodeWatch {
-  /** Rejects with a ConfigError when the agent has to end, after which nothing is handed on; never resolves. */
+  /** Never resolves. Rejects with a ConfigError when the agent must end; nothing is handed on afterwards. */
   readonly end: Promise<never>
   readonly #options: NodeWatchOptions
-  readonly #node: NodeTracker
-  /** That were not handed on yet. */
-  readonly #words: Word[] = []
+  /** Milestones that are held back. */
+  readonly #milestones: Milestone[] = []
   readonly #timers: (() => void)[] = []
   #reject: (error: ConfigError) => void = () => {}
-  #families: readonly IpFamily[] | undefined
-  /** Whether the Node is there now. */
+  /** Whether the Node exists now. */
   #isThere = false
   #hasWaitedForIPs = false
-  /** Words go on. */
+  /** Milestones are handed on. */
   #isOpen = false
   #hasEnded = false
 
   constructor(options: NodeWatchOptions) {
     this.#options = options
-    this.#node = new NodeTracker(options.name, options.config.bindAddress)
     this.end = new Promise<never>((_resolve, reject) => (this.#reject = reject))
-    // Somebody may ask for it later only.
+    // The agent may await it later.
     this.end.catch(() => undefined)
-  }
-
-  /** What the kernel can be programmed for. No word goes on before. */
-  programs(families: readonly IpFamily[]): void {
-    this.#families = families
-    this.#proceed()
   }
 
   see(events: readonly ObjectEvent[]): void {
     const others: ObjectEvent[] = []
+    let change = noNodeChange
     for (const event of events) {
       if (event.type === 'listed' || event.type === 'synced') {
-        this.#words.push(event)
+        this.#milestones.push(event)
       } else {
         others.push(event)
-        this.#note(event)
+        change = mergeNodeChanges(change, this.#note(event))
       }
     }
-    if (others.length > 0 && !this.#hasEnded) this.#options.deliver(others)
+    if (others.length > 0 && !this.#hasEnded) this.#options.deliver(others, change)
     this.#proceed()
   }
 
-  /** Waits for nothing any more, and hands on nothing. Idempotent. */
+  /** Ends all waits. Nothing is handed on afterwards. Idempotent. */
   close(): void {
     this.#hasEnded = true
     this.#cancelWait()
@@ -89,23 +88,26 @@ export class NodeWatch {
     this.#reject(new ConfigError('', why))
   }
 
-  #note(event: Exclude<ObjectEvent, Word>): void {
-    const { name, log } = this.#options
-    const before = this.#node.facts
-    this.#node.apply(event)
+  #note(event: Exclude<ObjectEvent, Milestone>): NodeChange {
+    const { node, log } = this.#options
+    const before = node.facts
+    const { name } = before
+    const change = node.apply(event)
     if (event.type === 'delete') {
-      if (event.kind !== 'Node' || event.key.name !== name) return
+      if (event.kind !== 'Node' || event.key.name !== name) return change
       this.#isThere = false
-      log.info('Node is deleted; what was known of it stays in force', { node: name })
+      log.info('Node is deleted: its last known facts stay in force', { node: name })
     } else if (event.object.kind === 'Node' && event.object.name === name) {
       this.#isThere = true
-      this.#compare(before, this.#node.facts)
+      this.#compare(before, node.facts)
     }
+    return change
   }
 
-  /** What changes later than at the start. */
+  /** Reports a change after the start. */
   #compare(before: NodeFacts, after: NodeFacts): void {
-    const { name, log, config } = this.#options
+    const { log, config } = this.#options
+    const { name } = after
     const [oldIPs, newIPs] = [Object.values(before.addresses), Object.values(after.addresses)]
     if (oldIPs.length > 0 && oldIPs.join() !== newIPs.join())
       log.info('NodeIPs changed for the node', { node: name, oldNodeIPs: oldIPs, newNodeIPs: newIPs })
@@ -117,9 +119,9 @@ export class NodeWatch {
   }
 
   #proceed(): void {
-    if (this.#hasEnded || this.#words.length === 0) return
+    if (this.#hasEnded || this.#milestones.length === 0) return
     if (!this.#isOpen && !this.#mayOpen()) return
-    this.#options.deliver(this.#words.splice(0))
+    this.#options.deliver(this.#milestones.splice(0), noNodeChange)
   }
 
   #mayOpen(): boolean {
@@ -128,42 +130,44 @@ export class NodeWatch {
       return false
     }
     this.#cancelWait()
-    if (this.#families === undefined) return false
     this.#isOpen = true
-    const { config } = this.#options
-    const { primaryFamily, facts: node } = this.#node
-    const problem = familyProblem({ config, families: this.#families, primaryFamily, node })
+    const { config, families, node } = this.#options
+    const { primaryFamily, facts } = node
+    const problem = familyProblem({ config, families, primaryFamily, node: facts })
     if (problem !== undefined) this.#finish(problem)
     return problem === undefined
   }
 
   #hasWhatIsNeeded(): boolean {
     const { detectLocalMode, nodePortAddresses } = this.#options.config
-    const { podCIDRs, addresses } = this.#node.facts
+    const { podCIDRs, addresses } = this.#options.node.facts
     if (detectLocalMode === 'NodeCIDR' && podCIDRs.length === 0) return false
     return nodePortAddresses !== 'primary' || Object.keys(addresses).length > 0 || this.#hasWaitedForIPs
   }
 
-  /** Networks that never come leave no rule that would be right; IPs that do not come leave node ports on all addresses (Q-01). */
+  /** Without the networks, every rule would be wrong. Without the IPs, node ports are on all addresses (Q-01). */
   #wait(): void {
-    const { name, config, after, log } = this.#options
+    const { node, config, clock, log } = this.#options
     const needs = {
       podCIDRs: config.detectLocalMode === 'NodeCIDR',
       IPs: config.nodePortAddresses === 'primary',
     }
     const waitsFor = Object.entries(needs).flatMap(([need, isNeeded]) => (isNeeded ? [need] : []))
-    log.info('The Node lacks what the rules need: waiting for it', { node: name, waitsFor })
-    if (needs.podCIDRs) this.#timers.push(after(longestWaitForPodCIDRsMs, () => this.#giveUp()))
+    log.info('The Node lacks facts that the rules need: waiting for them', {
+      node: node.facts.name,
+      waitsFor,
+    })
+    if (needs.podCIDRs) this.#timers.push(clock.schedule(longestWaitForPodCIDRsMs, () => this.#giveUp()))
     if (!needs.IPs) return
     const goOn = (): void => {
       this.#hasWaitedForIPs = true
       this.#proceed()
     }
-    this.#timers.push(after(longestWaitForIPsMs, goOn))
+    this.#timers.push(clock.schedule(longestWaitForIPsMs, goOn))
   }
 
   #giveUp(): void {
-    const { name } = this.#options
+    const { name } = this.#options.node.facts
     const what = this.#isThere ? `PodCIDR allocation on node "${name}"` : `node "${name}" to exist`
     this.#finish(`timeout waiting for ${what}`)
   }

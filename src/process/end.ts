@@ -1,4 +1,4 @@
-// The end of what runs: nothing that fails at it keeps the rest from ending.
+// Shutdown of the agent's parts. A part that fails to stop does not keep the others from stopping.
 import type { Log } from '../log.js'
 
 interface Part {
@@ -7,16 +7,16 @@ interface Part {
   readonly stop: () => Promise<void> | undefined
 }
 
-/** Stops each when the one before has stopped, or failed to. False: one failed, which the log tells; nothing rejects. */
+/** Stops the parts one after the other. Logs a part that fails, and continues. Returns false if one failed; never rejects. */
 export async function endInOrder(parts: readonly Part[], log: Pick<Log, 'error'>): Promise<boolean> {
-  let isWell = true
+  let hasSucceeded = true
   for (const { part, stop } of parts) {
     try {
       await stop()
     } catch (error) {
-      isWell = false
-      log.error('A part of the agent did not end in order', { part, err: error })
+      hasSucceeded = false
+      log.error('Part of the agent failed to stop', { part, err: error })
     }
   }
-  return isWell
+  return hasSucceeded
 }

@@ -1,6 +1,6 @@
-/** What ends the agent: whatever happens first of all that may end it. */
+/** The first event that ends the agent: a signal or an error. */
 export class FirstEnd {
-  /** Resolves with the signal that ends it; rejects with the error that does. */
+  /** Resolves with the signal, or rejects with the error, that ends the agent. */
   readonly happened: Promise<NodeJS.Signals>
   #resolve: (signal: NodeJS.Signals) => void = () => {}
   #reject: (error: unknown) => void = () => {}
@@ -10,24 +10,24 @@ export class FirstEnd {
       this.#resolve = resolve
       this.#reject = reject
     })
-    // It may happen before anything waits for it.
+    // The error may come before a caller waits for it.
     this.happened.catch(() => undefined)
   }
 
-  /** An error ends the agent now. */
+  /** Ends the agent with this error. */
   readonly fail = (error: unknown): void => this.#reject(error)
 
-  /** The signal ends the agent, or an error. */
+  /** Ends the agent when `signal` resolves, or with its error. */
   onSignal(signal: Promise<NodeJS.Signals>): void {
     signal.then(this.#resolve, this.#reject)
   }
 
-  /** An error of this work ends the agent; its success ends nothing. */
+  /** Ends the agent if `work` fails. Its success ends nothing. */
   onFailureOf(work: Promise<unknown>): void {
     work.catch(this.#reject)
   }
 
-  /** Resolves as `work` does, or with the signal if that comes first; rejects with what fails first. */
+  /** Resolves with the result of `work`, or with the signal if that comes first. Rejects with the first error. */
   async before<T>(work: Promise<T>): Promise<T | NodeJS.Signals> {
     return await Promise.race([this.happened, work])
   }

@@ -1,6 +1,6 @@
-// In: signals of the system, the environment of a service manager, errors that nobody caught. Out: what this process tells the system
-// about itself, and the log when it is under strain; V8 and its memory set for the agent's life.
-// Never: what the agent does (agent/), what the kernel holds.
+// In: signals, the environment of a service manager, uncaught errors. Out: notifications to the service manager; a log line under
+// resource pressure; settings of V8 and its memory.
+// Never: the work of the agent (agent/); the kernel's tables.
 // Owner of: nothing.
 // Read next: signals.ts; service-manager.ts; v8-options.ts.
 export { endInOrder } from './end.js'

@@ -1,11 +1,11 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { Clock } from '../clock.js'
 
 /**
- * Gives back to the system what only the start needed: V8 keeps the room for young objects, and holes between old ones, until
- * it finds itself idle, which a proxy that follows its world never is for long. Takes some 0.1 s with 10,000 Services,
- * in which nothing else runs. Throws where Node was built without its inspector, whose command this is.
+ * Returns to the system the memory that only the start needed. V8 keeps the young generation and gaps in the old one until it is idle,
+ * and a proxy in a busy cluster is never idle for long. Blocks the event loop for some 0.1 s with 10,000 Services. Throws if Node was
+ * built without the inspector, which has this command.
  */
-export async function releaseMemory(): Promise<void> {
+export async function releaseMemory(clock: Pick<Clock, 'pause'>): Promise<void> {
   const { Session } = await import('node:inspector')
   const session = new Session()
   session.connect()
@@ -17,8 +17,8 @@ export async function releaseMemory(): Promise<void> {
       })
     })
   } finally {
-    // The answer comes from within the session, which cannot end there.
-    await nextTurn()
+    // The callback runs inside the session, which cannot disconnect there.
+    await clock.pause()
     session.disconnect()
   }
 }

@@ -1,43 +1,43 @@
-// What a service manager is told: sd_notify(3), sd_watchdog_enabled(3).
+// Notifications to a service manager: sd_notify(3), sd_watchdog_enabled(3).
+import type { Clock } from '../clock.js'
 import { KernelError } from '../errors.js'
 import type { Log } from '../log.js'
 
 export interface ServiceManagerOptions {
-  /** Of the process: NOTIFY_SOCKET, WATCHDOG_USEC, WATCHDOG_PID. */
+  /** The process environment: NOTIFY_SOCKET, WATCHDOG_USEC, WATCHDOG_PID. */
   readonly environment: Readonly<Record<string, string | undefined>>
   readonly pid: number
   /** Throws KernelError. */
   readonly notify: (socket: string, state: string) => void
-  /** Calls `run` again and again, `periodMs` apart, and keeps no process alive. */
-  readonly every: (periodMs: number, run: () => void) => void
+  readonly clock: Pick<Clock, 'every'>
   readonly log: Log
 }
 
-/** Says nothing where no service manager wants to know. One that does not answer is told to the log once, and stops nothing. */
+/** Sends nothing without NOTIFY_SOCKET. A failed notification is logged once and does not stop the agent. */
 export class ServiceManager {
   readonly #options: ServiceManagerOptions
   readonly #socket: string | undefined
   #isLost = false
 
-  /** From now on the event loop itself says that it turns, twice in each period of the watchdog. */
+  /** Starts the watchdog notifications: twice per watchdog period, from the event loop. */
   constructor(options: ServiceManagerOptions) {
-    const { environment, every } = options
+    const { environment, clock } = options
     this.#options = options
     this.#socket = environment['NOTIFY_SOCKET']
     const periodMs = watchdogMs(options)
-    if (periodMs !== undefined) every(periodMs / 2, () => this.#tell('WATCHDOG=1'))
+    if (periodMs !== undefined) clock.every(periodMs / 2, () => this.#notify('WATCHDOG=1'))
   }
 
-  /** The whole world is in the kernel for the first time. */
+  /** Reports that the first sync has programmed all objects. */
   ready(): void {
-    this.#tell('READY=1')
+    this.#notify('READY=1')
   }
 
   stopping(): void {
-    this.#tell('STOPPING=1')
+    this.#notify('STOPPING=1')
   }
 
-  #tell(state: string): void {
+  #notify(state: string): void {
     if (this.#socket === undefined || this.#socket === '') return
     const { notify, log } = this.#options
     try {
@@ -45,13 +45,13 @@ export class ServiceManager {
       this.#isLost = false
     } catch (error) {
       if (!(error instanceof KernelError)) throw error
-      if (!this.#isLost) log.warn(`The service manager cannot be told ${state}`, { err: error })
+      if (!this.#isLost) log.warn(`Service manager notification failed: ${state}`, { err: error })
       this.#isLost = true
     }
   }
 }
 
-/** undefined: nobody waits for us. */
+/** The period of the watchdog; undefined: this process has none. */
 function watchdogMs({ environment, pid }: ServiceManagerOptions): number | undefined {
   const { WATCHDOG_USEC: microseconds, WATCHDOG_PID: of = String(pid) } = environment
   const periodMs = Number(microseconds) / 1000

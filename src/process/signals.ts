@@ -1,4 +1,4 @@
-// What signals ask of the agent.
+// Signals to the agent.
 import type { AdjustableLog } from '../log.js'
 
 /** Resolves with the first signal that asks the process to end. */
@@ -8,22 +8,22 @@ export async function stopSignal(): Promise<NodeJS.Signals> {
   })
 }
 
-/** klog's V that shows everything that we write. */
-const everything = 4
+/** The verbosity (klog's V) at which the log shows all lines. */
+const traceVerbosity = 4
 
 /**
- * SIGUSR2 lets the log show everything; the next one lets it show again what it showed before, unless somebody set it meanwhile: then
- * it begins anew. SIGUSR1 does nothing: Node would take connections of a debugger, which may do all that a privileged agent may.
+ * SIGUSR2 toggles trace logging: the second one restores the former verbosity, unless it was changed by other means in between.
+ * SIGUSR1 is ignored: by default Node would accept debugger connections, which get all privileges of the agent.
  */
 export function followLogSignals(log: AdjustableLog): void {
   let change: { readonly from: number; readonly to: number } | undefined
   process.on('SIGUSR2', () => {
     const from = log.verbosity
     const isSwitched = change?.to === from
-    const now = isSwitched && change !== undefined ? change.from : Math.max(everything, from)
+    const now = isSwitched && change !== undefined ? change.from : Math.max(traceVerbosity, from)
     change = isSwitched ? undefined : { from, to: now }
     log.setVerbosity(now)
-    log.info('Verbosity of the log changed', { signal: 'SIGUSR2', v: now })
+    log.info('Log verbosity changed', { signal: 'SIGUSR2', v: now })
   })
   process.on('SIGUSR1', () => undefined)
 }

@@ -1,40 +1,38 @@
-// Guards of the event loop and of V8's heap: what is too slow, or about to be ended, says so before somebody has to ask.
+// Monitors of the event loop and of V8's heap. They warn before the agent is late or ends for lack of memory.
+import type { Clock } from '../clock.js'
 import { StateReporter, type Log, type Problem } from '../log.js'
 
 export interface StrainOptions {
-  /** Calls `look` again and again, `periodMs` apart, and keeps no process alive. */
-  readonly every: (periodMs: number, look: () => void) => void
-  /** Milliseconds; never goes back. */
-  readonly now: () => number
-  /** Bytes of V8's heap: those in use, and those at which it ends the process. */
+  readonly clock: Pick<Clock, 'now' | 'every'>
+  /** Bytes of V8's heap: in use, and the limit at which V8 ends the process. */
   readonly heap: () => { readonly used: number; readonly limit: number }
   readonly log: Log
 }
 
 const periodMs = 1000
-/** A look that is so late stood behind something: in the worst case behind twice as much. */
+/** A look that is later than this shows a blocked event loop. A block of up to twice this time may go unnoticed. */
 const longestDelayMs = 1000
-/** Looks that are in time before all is well again. */
+/** Number of punctual looks in a row that end the problem. */
 const quietLooks = 60
-/** Shares of the heap's limit at which it is full, and has room again. */
+/** Fractions of the heap limit at which the problem begins and ends. */
 const [full, roomy] = [0.9, 0.75]
 
-/** Warns when the event loop was held up for long, and when the heap is nearly full; each once until it is over. */
-export function watchStrain({ every, now, heap, log }: StrainOptions): void {
+/** Warns once when the event loop was blocked or the heap is nearly full, and reports the end of each problem. */
+export function watchStrain({ clock, heap, log }: StrainOptions): void {
   const problems = new StateReporter({
     log,
     level: 'warn',
-    trouble: 'The agent is under strain',
-    recovery: 'The agent is under strain no more',
+    trouble: 'Resource pressure',
+    recovery: 'Resource pressure ended',
     count: () => {},
   })
-  let lastMs = now()
+  let lastMs = clock.now()
   let quiet = 0
-  every(periodMs, () => {
-    const delayMs = now() - lastMs - periodMs
-    lastMs = now()
+  clock.every(periodMs, () => {
+    const delayMs = clock.now() - lastMs - periodMs
+    lastMs = clock.now()
     quiet = delayMs > longestDelayMs ? 0 : quiet + 1
-    if (quiet === 0) problems.report('event loop', heldUp(delayMs))
+    if (quiet === 0) problems.report('event loop', blocked(delayMs))
     else if (quiet >= quietLooks) problems.report('event loop', undefined)
     const { used, limit } = heap()
     if (used > full * limit) problems.report('heap', nearlyFull(used, limit))
@@ -42,14 +40,14 @@ export function watchStrain({ every, now, heap, log }: StrainOptions): void {
   })
 }
 
-function heldUp(delayMs: number): Problem {
-  const text = 'the event loop stood still for over a second: too little CPU, or too much work at once'
+function blocked(delayMs: number): Problem {
+  const text = 'the event loop was blocked for over a second: too little CPU, or too much work at once'
   return { text, fields: { delayMs: Math.round(delayMs) } }
 }
 
 function nearlyFull(used: number, limit: number): Problem {
   const text =
-    'the heap is nearly full, and at its limit the process ends: raise --max-old-space-size (NODE_OPTIONS)'
+    'the heap is nearly full: the process ends at the limit; raise --max-old-space-size (NODE_OPTIONS)'
   return { text, fields: { usedMiB: toMiB(used), limitMiB: toMiB(limit) } }
 }
 

@@ -1,6 +1,7 @@
+import type { Clock } from '../clock.js'
 import type { Log } from '../log.js'
 
-/** What is used of Node's. */
+/** The part of Node's `process` that this file uses. */
 interface EndingProcess {
   once(event: 'uncaughtException', listener: (error: Error) => void): unknown
   exitCode?: NodeJS.Process['exitCode']
@@ -10,23 +11,23 @@ interface EndingProcess {
 export interface UncaughtErrorOptions {
   readonly log: Pick<Log, 'error'>
   readonly process: EndingProcess
-  /** Calls `wake` once. */
-  readonly after: (delayMs: number, wake: () => void) => unknown
+  readonly clock: Pick<Clock, 'schedule'>
 }
 
-/** An end in order that takes longer than this does not come. */
+/** Limit for an orderly shutdown after an uncaught error. */
 const longestEndMs = 10_000
 
 /**
- * Rejects with the first error that nobody caught, of a promise or not, so that the process can end in order; told at once, as the
- * process may be ending already. Where that end hangs, or the next error comes, the process ends without it. Nobody need wait for it.
+ * Rejects with the first uncaught exception or promise rejection, so that the process can shut down in order. Logs the error at once,
+ * since a shutdown may already be in progress. If the shutdown takes longer than 10 s, or a second error comes, the process exits.
+ * The promise may stay unhandled.
  */
-export function uncaughtError({ log, process, after }: UncaughtErrorOptions): Promise<never> {
+export function uncaughtError({ log, process, clock }: UncaughtErrorOptions): Promise<never> {
   const uncaught = new Promise<never>((_resolve, reject) => {
     process.once('uncaughtException', (error) => {
-      log.error('Nobody expected this error: the agent ends', { err: error })
+      log.error('Uncaught error: the agent ends', { err: error })
       process.exitCode = 1
-      after(longestEndMs, () => process.exit(1))
+      clock.schedule(longestEndMs, () => process.exit(1))
       reject(error)
     })
   })

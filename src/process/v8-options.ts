@@ -1,30 +1,34 @@
 import { setFlagsFromString } from 'node:v8'
+import type { Clock } from '../clock.js'
 
 const longestStartMs = 60_000
 
 /**
- * Sets V8 for a start, which makes and runs everything once, 10,000 times, on a node's few cores (docs/benchmarks.md has what
- * it saves). To be called when all modules are loaded: those of Node that come later are compiled without its cache.
+ * Sets V8 options for the start, which builds each of 10,000 Services once on few cores (docs/benchmarks.md has the savings). NB: call it
+ * after all modules are loaded: V8 compiles modules that Node loads later without the code cache.
  */
-export function prepareV8(): void {
-  // Functions up to 100 bytes of bytecode in all are inlined, not 920: V8's compiler takes its time from the start itself.
+export function prepareV8(clock: Pick<Clock, 'every'>): void {
+  // Inlines at most 100 bytes of bytecode per function, not 920: the compiler competes with the start for CPU.
   setFlagsFromString('--max-inlined-bytecode-size-cumulative=100')
-  // The young generation has its final size with the first growth: what is made at a start stays, so that collecting it is for nothing.
+  // Grows the young generation to its final size in one step: objects of the start survive, so early collections free nothing.
   setFlagsFromString('--semi-space-growth-factor=16')
-  // And is collected when it is full, not before.
+  // Collects the young generation only when it is full.
   setFlagsFromString('--no-minor-gc-task')
-  // What stays is not looked through again while it grows to six times what it was.
+  // Lets the old generation grow to six times its size between full collections.
   setFlagsFromString('--heap-growing-percent=500')
-  // What a start makes stays; what is made afterwards does not, and must not be put among the old for what the start was like: it would
-  // stay there until a full collection, with all that it refers to.
+  // Objects of the start live long, later ones do not. Without this option V8 learns from the start to put later objects into the old
+  // generation, where they and their references stay until a full collection.
   setFlagsFromString('--no-allocation-site-pretenuring')
-  // A start that something holds up is over too.
-  setTimeout(endStartOfV8, longestStartMs).unref()
+  // Also ends a start that takes too long.
+  const cancel = clock.every(longestStartMs, () => {
+    cancel()
+    endStartOfV8()
+  })
 }
 
 /**
- * Ends what `prepareV8` set for the start only; idempotent: from the next full collection on the heap grows by a tenth between two of
- * them, and the young generation keeps its size. Left to V8, 100 changes a second took 40 MB more for their garbage.
+ * Ends the settings that `prepareV8` made only for the start. Idempotent. After the next full collection the heap grows by a tenth
+ * between full collections, and the young generation keeps its size. With V8's defaults, 100 changes per second took 40 MB more.
  */
 export function endStartOfV8(): void {
   setFlagsFromString('--heap-growing-percent=10')

@@ -1,57 +1,89 @@
-// Which endpoints may take traffic: readiness, the fallback to terminating ones, and topology hints.
+// The endpoints that may take traffic: readiness, the fallback to terminating ones, and topology hints.
 import type { Endpoint } from '../model/index.js'
+import { type EndpointRule, endpointRules, type NoteStep } from './reasons.js'
 
-/** What routing knows about the node that it runs on. */
+/** Facts about this node that routing depends on. */
 export interface NodeView {
   readonly name: string
   /** Label topology.kubernetes.io/zone; undefined: none. */
   readonly zone: string | undefined
 }
 
-/** For traffic policy Cluster (F-032): ready ones that the hints allow; else all that serve while they terminate. */
-export function usableClusterEndpoints(endpoints: readonly Endpoint[], node: NodeView): readonly Endpoint[] {
-  const ready = endpoints.every(isReadyNow) ? endpoints : endpoints.filter(isReadyNow)
-  if (ready.length === 0) return endpoints.filter(isServingTerminating)
-  const isAllowed = topologyFilter(ready, node)
-  return isAllowed === undefined ? ready : ready.filter(isAllowed)
+/** For traffic policy Cluster (F-032): the ready endpoints that the hints allow. Without a ready endpoint, the serving terminating ones. */
+export function usableClusterEndpoints(
+  endpoints: readonly Endpoint[],
+  node: NodeView,
+  note?: NoteStep,
+): readonly Endpoint[] {
+  const ready = keep(endpoints, isReadyNow, endpointRules.clusterReady, note)
+  if (ready.length === 0) return keep(endpoints, isServingTerminating, endpointRules.clusterTerminating, note)
+  return keepHinted(ready, node, note)
 }
 
-/** For traffic policy Local (F-033); hints never count. */
-export function usableLocalEndpoints(endpoints: readonly Endpoint[], node: NodeView): readonly Endpoint[] {
-  const local = endpoints.filter(({ nodeName }) => nodeName !== undefined && nodeName === node.name)
-  const ready = local.filter(isReadyNow)
-  return ready.length > 0 ? ready : local.filter(isServingTerminating)
+/** For traffic policy Local (F-033): the same choice among the endpoints of this node, without hints. */
+export function usableLocalEndpoints(
+  endpoints: readonly Endpoint[],
+  node: NodeView,
+  note?: NoteStep,
+): readonly Endpoint[] {
+  const isLocal = ({ nodeName }: Endpoint): boolean => nodeName !== undefined && nodeName === node.name
+  const local = keep(endpoints, isLocal, endpointRules.onThisNode, note)
+  const ready = keep(local, isReadyNow, endpointRules.localReady, note)
+  if (ready.length > 0) return ready
+  return keep(local, isServingTerminating, endpointRules.localTerminating, note)
 }
 
-/** Which endpoints keep the UDP flows that they have: those that serve, wherever they are; while none serves, all. */
-export function endpointsOfFlows(endpoints: readonly Endpoint[]): readonly Endpoint[] {
-  const serving = endpoints.filter(({ isServing }) => isServing)
-  return serving.length > 0 ? serving : endpoints
+/** The endpoints that keep their UDP flows: the serving ones on any node; all while none serves. */
+export function endpointsOfFlows(endpoints: readonly Endpoint[], note?: NoteStep): readonly Endpoint[] {
+  const serving = keep(endpoints, isServingNow, endpointRules.flowsServing, note)
+  return serving.length > 0 ? serving : keep(endpoints, isAny, endpointRules.flowsOfAll, note)
+}
+
+/** One step of a choice. The result is the list itself when the rule keeps every endpoint. */
+function keep(
+  endpoints: readonly Endpoint[],
+  isKept: (endpoint: Endpoint) => boolean,
+  rule: EndpointRule,
+  note: NoteStep | undefined,
+): readonly Endpoint[] {
+  note?.(endpoints, isKept, rule)
+  return endpoints.every(isKept) ? endpoints : endpoints.filter(isKept)
 }
 
 function isReadyNow({ isReady }: Endpoint): boolean {
   return isReady
 }
 
+function isServingNow({ isServing }: Endpoint): boolean {
+  return isServing
+}
+
 function isServingTerminating({ isServing, isTerminating }: Endpoint): boolean {
   return isServing && isTerminating
 }
 
-/** F-036: hints count only when every ready endpoint has them and one names this node, or its zone. undefined: they allow all. */
-function topologyFilter(
-  ready: readonly Endpoint[],
-  node: NodeView,
-): ((endpoint: Endpoint) => boolean) | undefined {
-  const isForNode = ({ nodeHints }: Endpoint): boolean => nodeHints.includes(node.name)
-  if (ready.every(({ nodeHints }) => nodeHints.length > 0) && ready.some(isForNode)) return isForNode
-  const { zone } = node
-  if (zone === undefined) return undefined
-  const isForZone = ({ zoneHints }: Endpoint): boolean => zoneHints.includes(zone)
-  if (ready.every(({ zoneHints }) => zoneHints.length > 0) && ready.some(isForZone)) return isForZone
-  return undefined
+function isAny(): boolean {
+  return true
 }
 
-/** F-034, for a Service that uses local endpoints: somebody could take traffic, be it on another node. */
+/** F-036: hints count only if every ready endpoint has them and one names this node or its zone. */
+function keepHinted(
+  ready: readonly Endpoint[],
+  node: NodeView,
+  note: NoteStep | undefined,
+): readonly Endpoint[] {
+  const isForNode = ({ nodeHints }: Endpoint): boolean => nodeHints.includes(node.name)
+  if (ready.every(({ nodeHints }) => nodeHints.length > 0) && ready.some(isForNode))
+    return keep(ready, isForNode, endpointRules.nodeHints, note)
+  const { zone } = node
+  if (zone === undefined) return ready
+  const isForZone = ({ zoneHints }: Endpoint): boolean => zoneHints.includes(zone)
+  if (ready.every(({ zoneHints }) => zoneHints.length > 0) && ready.some(isForZone))
+    return keep(ready, isForZone, endpointRules.zoneHints, note)
+  return ready
+}
+
+/** F-034, for a Service that uses local endpoints: whether an endpoint on any node could take traffic. */
 export function hasAnyEndpoint(endpoints: readonly Endpoint[]): boolean {
   return endpoints.some((endpoint) => endpoint.isReady || isServingTerminating(endpoint))
 }

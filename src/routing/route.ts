@@ -7,6 +7,7 @@ import {
   usableClusterEndpoints,
   usableLocalEndpoints,
 } from './endpoints.js'
+import { endpointRules, type EndpointRule, type NoteStep } from './reasons.js'
 
 export interface Backend {
   readonly address: IpAddress
@@ -18,30 +19,49 @@ export interface Backend {
  * is in bytewise order of `address:port` (F-031), and holds the endpoints themselves: copies would be a tenth of the heap.
  */
 export interface Route extends ServicePort {
-  /** For traffic under policy Cluster (F-032). Empty too when no traffic of this port is (F-015). */
+  /** For traffic under policy Cluster (F-032). Also empty if this port has no such traffic (F-015). */
   readonly clusterBackends: readonly Backend[]
-  /** For traffic under policy Local (F-033). Empty too when no traffic of this port is (F-016). */
+  /** For traffic under policy Local (F-033). Also empty if this port has no such traffic (F-016). */
   readonly localBackends: readonly Backend[]
-  /** False: there is nobody, here or elsewhere: refuse. True with an empty list: somebody is elsewhere: drop (F-034). */
+  /** False: no node has an endpoint; refuse. True with an empty list: only other nodes have one; drop (F-034). */
   readonly hasEndpoints: boolean
-  /** UDP only: those that keep their flows, which serve unless none does; empty for other protocols. */
+  /** UDP only: the backends that keep their flows (`endpointsOfFlows`). Empty for other protocols. */
   readonly flowBackends: readonly Backend[]
-  /** The nodes of backends; empty unless the Service weighs them. */
+  /** Node of each backend. Empty unless the Service has weights. */
   readonly backendNodes: ReadonlyMap<IpAddress, string>
+}
+
+/** Observers of the steps by which `route` chooses the endpoints of each list. */
+export interface RouteNotes {
+  readonly cluster: NoteStep
+  readonly local: NoteStep
+  readonly flows: NoteStep
 }
 
 const nobody: readonly Backend[] = []
 const nowhere: ReadonlyMap<IpAddress, string> = new Map()
 
-/** Decides which endpoints, which come in bytewise order of `address:port`, take the traffic of this service port on this node. */
-export function route(port: ServicePort, endpoints: readonly Endpoint[], node: NodeView): Route {
+/**
+ * Decides which endpoints take the traffic of this service port on this node. The endpoints come in bytewise order of
+ * `address:port`. `explainRoute` passes `notes` to learn the reasons.
+ */
+export function route(
+  port: ServicePort,
+  endpoints: readonly Endpoint[],
+  node: NodeView,
+  notes?: RouteNotes,
+): Route {
   // F-015: pods and the node itself reach an external address under any policy by all endpoints of the cluster.
   const usesCluster = !port.isInternalLocal || port.isExternallyAccessible
   const usesLocal = port.isInternalLocal || (port.isExternalLocal && port.isExternallyAccessible)
-  const clusterBackends = usesCluster ? usableClusterEndpoints(endpoints, node) : nobody
-  const localBackends = usesLocal ? usableLocalEndpoints(endpoints, node) : nobody
+  const clusterBackends = usesCluster
+    ? usableClusterEndpoints(endpoints, node, notes?.cluster)
+    : unused(endpoints, endpointRules.noCluster, notes?.cluster)
+  const localBackends = usesLocal
+    ? usableLocalEndpoints(endpoints, node, notes?.local)
+    : unused(endpoints, endpointRules.noLocal, notes?.local)
   const hasEndpoints = clusterBackends.length > 0 || (usesLocal && hasAnyEndpoint(endpoints))
-  const flowBackends = port.protocol === 'UDP' ? endpointsOfFlows(endpoints) : nobody
+  const flowBackends = port.protocol === 'UDP' ? endpointsOfFlows(endpoints, notes?.flows) : nobody
   const backendNodes = port.scheduling.weights === undefined ? nowhere : nodesOf(endpoints)
   // Field by field: V8 makes a literal that spreads a large object many times slower.
   return {
@@ -68,6 +88,35 @@ export function route(port: ServicePort, endpoints: readonly Endpoint[], node: N
     flowBackends,
     backendNodes,
   }
+}
+
+/** A list that no traffic of the service port uses. */
+function unused(
+  endpoints: readonly Endpoint[],
+  rule: EndpointRule,
+  note: NoteStep | undefined,
+): readonly Backend[] {
+  note?.(endpoints, () => false, rule)
+  return nobody
+}
+
+/** New connections are served, refused with an error, or silently dropped. */
+export type Verdict = 'serve' | 'refuse' | 'drop'
+
+type Chosen = Pick<
+  Route,
+  'isInternalLocal' | 'isExternalLocal' | 'clusterBackends' | 'localBackends' | 'hasEndpoints'
+>
+
+/**
+ * The verdict on new connections to the cluster IP (`internal`), or on connections from outside to the other frontends (`external`).
+ * They are refused if there is no endpoint (F-053), and dropped if policy Local has endpoints on other nodes only (F-054).
+ */
+export function verdictOf(decided: Chosen, side: 'internal' | 'external'): Verdict {
+  const isLocal = side === 'internal' ? decided.isInternalLocal : decided.isExternalLocal
+  const backends = isLocal ? decided.localBackends : decided.clusterBackends
+  if (backends.length > 0) return 'serve'
+  return isLocal && decided.hasEndpoints ? 'drop' : 'refuse'
 }
 
 function nodesOf(endpoints: readonly Endpoint[]): ReadonlyMap<IpAddress, string> {

@@ -1,4 +1,4 @@
-// The two servers of the agent: health, by default for everybody; metrics and the like, by default for the node alone.
+// The agent's two servers: health, by default on all addresses; metrics and debug pages, by default on loopback.
 import type { ServersConfig } from '../config/index.js'
 import { type EventRecorder, nodeReference } from '../event.js'
 import { type AdjustableLog, type Log, StateReporter } from '../log.js'
@@ -15,22 +15,22 @@ export interface AgentServersOptions {
   readonly facts: HealthFacts & OperatorFacts
   readonly counts: HealthCounts
   readonly nodeName: string
-  /** Told what ends the agent. */
+  /** Receives an Event for a server that ends the agent. */
   readonly events: EventRecorder
-  readonly clock: Pick<Clock, 'now' | 'schedule' | 'unixSeconds'>
+  readonly clock: Pick<Clock, 'now' | 'schedule' | 'unixMs'>
   readonly log: AdjustableLog
 }
 
-/** A start of 10,000 Services is over by then; what takes longer has somebody who asks how it goes. */
+/** A start with 10,000 Services takes less. During a longer start, operators and probes need the pages. */
 const longestWaitMs = 1000
 
-/** kube-proxy's words for a server that cannot listen (spec 1.10). */
+/** kube-proxy's Event reasons for a server that cannot listen. */
 const failureReasons = {
   healthz: 'FailedToStartProxierHealthcheck',
   metrics: 'FailedToStartMetricServer',
 } as const
 
-/** Opens and closes the servers that are configured. */
+/** Opens and closes the configured servers. */
 export class AgentServers {
   readonly #clock: Pick<Clock, 'schedule'>
   readonly #servers: readonly BoundServer[]
@@ -39,10 +39,10 @@ export class AgentServers {
 
   constructor({ config, facts, counts, nodeName, events, clock, log }: AgentServersOptions) {
     this.#clock = clock
-    const pageProblems = reporter(log, 'page cannot be shown', 'page can be shown again')
-    const problems = reporter(log, 'not served', 'served now')
-    const nowMs = (): number => clock.unixSeconds() * 1000
-    const tell = (reason: string, { message: note }: Error): void =>
+    const pageProblems = reporter(log, 'Page failed', 'Page works again')
+    const problems = reporter(log, 'Server cannot listen', 'Server listens now')
+    const nowMs = (): number => clock.unixMs()
+    const report = (reason: string, { message: note }: Error): void =>
       events.record({
         type: 'Warning',
         reason,
@@ -66,7 +66,7 @@ export class AgentServers {
               address,
               reply: answering(pages, pageProblems),
               isHardFail,
-              onHardFail: (problem) => tell(failureReasons[name], problem),
+              onHardFail: (problem) => report(failureReasons[name], problem),
               clock,
               problems,
               log,
@@ -79,8 +79,8 @@ export class AgentServers {
   }
 
   /**
-   * Opens them when `inForce` resolves, or after a second: before, the first sync has the machine for itself. Resolves when each
-   * was tried once. Throws ConfigError where one cannot listen, and that is to end the agent.
+   * Opens the servers when `inForce` resolves, or after one second, so that the first sync gets all CPU time. Resolves after one attempt
+   * per server. Throws ConfigError if one cannot listen and bindAddressHardFail is set.
    */
   async start(inForce: Promise<unknown>): Promise<void> {
     await Promise.race([inForce, this.#wait()])
@@ -89,7 +89,7 @@ export class AgentServers {
     await Promise.all(this.#servers.map(async (server) => await server.start()))
   }
 
-  /** Closes every connection; nothing is opened any more. Idempotent. */
+  /** Closes every connection and opens no more. Idempotent. */
   async stop(): Promise<void> {
     this.#isStopped = true
     this.#endWait()

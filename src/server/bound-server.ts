@@ -1,4 +1,4 @@
-// A server of the agent itself, on an address that an operator chose (F-099).
+// One of the agent's own servers, on a configured address (F-099).
 import type { RequestListener, Server } from 'node:http'
 import { formatEndpoint, parseIpAddress } from '../address.js'
 import { ConfigError } from '../errors.js'
@@ -6,7 +6,7 @@ import type { Log, StateReporter } from '../log.js'
 import type { Clock } from '../clock.js'
 import { Connections, createHttpServer, type HttpLimits, listen } from './http-server.js'
 
-/** Address without brackets, and port; 0: any that is free. */
+/** An address without brackets, and a port; 0: any free port. */
 interface Place {
   readonly host: string
   readonly port: number
@@ -16,27 +16,27 @@ export interface BoundServerOptions {
   readonly name: 'healthz' | 'metrics'
   readonly address: Place
   readonly reply: RequestListener
-  /** It is an error that ends the agent when it cannot listen at first. */
+  /** The agent ends if the first attempt to listen fails. */
   readonly isHardFail: boolean
-  /** Told of that error before it is thrown. */
+  /** Called with that error before it is thrown. */
   readonly onHardFail: (problem: Error) => void
   readonly clock: Pick<Clock, 'now' | 'schedule'>
-  /** Servers that cannot listen. */
+  /** Reports servers that cannot listen. */
   readonly problems: StateReporter
   /** Receives one line each time the server begins to listen. */
   readonly log: Pick<Log, 'debug'>
-  /** Default: those of http-server.ts. */
+  /** Default: `httpLimits`. */
   readonly limits?: HttpLimits
 }
 
-/** Of one server. Probers and scrapers are few. */
+/** Connections per server. Probers and scrapers are few. */
 const connectionLimit = 128
 const retryMs = 5000
 
-/** Codes of a machine without IPv6. */
+/** Error codes of listen() on a machine without IPv6. */
 const withoutIpv6: readonly unknown[] = ['EAFNOSUPPORT', 'EADDRNOTAVAIL', 'EINVAL']
 
-/** Listens, or tries to every 5 s; says so when that changes. */
+/** Listens, and retries every 5 s while it cannot. Reports each change between the two. */
 export class BoundServer {
   readonly #options: BoundServerOptions
   readonly #connections: Connections
@@ -50,18 +50,18 @@ export class BoundServer {
     this.#connections = new Connections(connectionLimit, options.clock)
   }
 
-  /** Resolves when it was tried once. Throws ConfigError where that failed, and is to end the agent. */
+  /** Resolves after the first attempt. Throws ConfigError if the attempt fails and `isHardFail` is set. */
   async start(): Promise<void> {
     const problem = await this.#try()
     if (problem === undefined) return
     const { name, isHardFail, onHardFail } = this.#options
     if (!isHardFail) return this.#retryLater(problem)
     onHardFail(problem)
-    const advice = 'free the address, choose another one, or leave out --bind-address-hard-fail'
+    const advice = 'free the address, choose another, or remove --bind-address-hard-fail'
     throw new ConfigError(`${name}-bind-address`, `${problem.message}: ${advice}`)
   }
 
-  /** Where it listens; undefined: nowhere. */
+  /** The address on which it listens; undefined: it does not listen. */
   get address(): Place | undefined {
     const address = this.#server?.address()
     return typeof address === 'object' && address !== null
@@ -73,7 +73,7 @@ export class BoundServer {
     return this.#connections.size
   }
 
-  /** Closes every connection; idempotent. */
+  /** Stops listening and closes every connection. Idempotent. */
   async stop(): Promise<void> {
     this.#isStopped = true
     this.#cancelRetry()
@@ -87,7 +87,7 @@ export class BoundServer {
     })
   }
 
-  /** undefined: it listens, or has been stopped. */
+  /** Resolves with the error; undefined: the server listens, or is stopped. */
   async #try(): Promise<Error | undefined> {
     const attempt = this.#open()
     this.#work = attempt
@@ -117,7 +117,7 @@ export class BoundServer {
       log.debug(`${name} server listens`, { server: name, address: placeOf(address) })
   }
 
-  /** As Go does: who names all addresses of one family means all of both, where the machine has both (Q-19). */
+  /** As in Go: the unspecified address of one family means all addresses of both families (Q-19). */
   async #listen(server: Server): Promise<void> {
     const { host, port } = this.#options.address
     const isAny = host === '0.0.0.0' || host === '::'
@@ -130,7 +130,7 @@ export class BoundServer {
     }
   }
 
-  /** The listener broke. */
+  /** Closes a broken listener and retries. */
   #reopen(server: Server, error: Error): void {
     if (this.#server !== server) return
     this.#server = undefined
@@ -144,7 +144,7 @@ export class BoundServer {
     if (this.#isStopped) return
     const place = placeOf(address)
     problems.report(name, {
-      text: `${name} server on ${place}: ${problem.message}; tried again every ${retryMs / 1000} s`,
+      text: `${name} server on ${place}: ${problem.message}; retry every ${retryMs / 1000} s`,
       fields: { server: name, address: place },
     })
     this.#cancelRetry = clock.schedule(retryMs, () => {

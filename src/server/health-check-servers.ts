@@ -1,4 +1,4 @@
-// Health checks of Services (healthCheckNodePort): they tell a load balancer which nodes have local endpoints (F-018, F-092).
+// Health checks of Services (healthCheckNodePort), by which a load balancer finds the nodes with local endpoints (F-018, F-092).
 import type { Server, ServerResponse } from 'node:http'
 import { formatEndpoint, parseIpAddress, type IpAddress, type IpFamily } from '../address.js'
 import { serviceReference } from '../event.js'
@@ -6,40 +6,40 @@ import type { Clock } from '../clock.js'
 import type { HealthCheckFailure } from '../engine/index.js'
 import { Connections, createHttpServer, listen } from './http-server.js'
 
-/** One Service to answer for. */
+/** The health check of one Service. */
 export interface HealthCheck {
   readonly namespace: string
   readonly name: string
   readonly port: number
-  /** Distinct addresses of local endpoints that are ready (F-093). */
+  /** Number of distinct addresses of ready local endpoints (F-093). */
   readonly localEndpoints: number
 }
 
 export interface HealthCheckOptions {
   readonly family: IpFamily
   readonly nodeName: string
-  /** Whether the data plane of all families is up to date; asked per request. */
+  /** Whether the data plane of all families is up to date. Called for each request. */
   readonly isHealthy: () => boolean
   readonly clock: Pick<Clock, 'now' | 'schedule'>
 }
 
-/** Of all Services of a family together, so that their number does not use up the process's file descriptors. */
+/** Connections for all Services of a family, so that many Services do not exhaust the process's file descriptors. */
 const connectionLimit = 256
 
-/** Per second; room for five probers that ask every 5 s. Where there are more than 1,000 Services, this is more than one server takes otherwise. */
+/** Requests per Service and second: five probers with a period of 5 s. Above 1,000 Services this exceeds the usual limit of Turns. */
 const probesPerService = 1
 
 /** The servers of one Service by `address:port`. */
 type Listeners = Map<string, Server>
 
 /**
- * Listeners of one IP family. Those that need not change are not touched, so a load balancer sees no gap. What cannot be
- * opened is tried again by the next `sync`.
+ * The listeners of one IP family. An unchanged listener stays open, so a load balancer sees no gap. The next `sync` retries a listener
+ * that cannot be opened.
  */
 export class HealthCheckServers {
   readonly #options: HealthCheckOptions
   readonly #listeners = new Map<string, Listeners>()
-  /** Servers that take no more connections, but finish what they began. */
+  /** Servers that accept no more connections and finish their open requests. */
   readonly #closing = new Set<Server>()
   readonly #connections: Connections
   #desired: ReadonlyMap<string, HealthCheck> = new Map()
@@ -56,8 +56,8 @@ export class HealthCheckServers {
   }
 
   /**
-   * Makes the listeners equal to `desired` (by `namespace/name`) on these addresses, and resolves with what failed. Calls
-   * are worked off in order; replies speak of the newest from its call on.
+   * Makes the listeners equal to `desired` (by `namespace/name`) on these addresses, and resolves with the failures. Calls run in
+   * order. Replies use the newest `desired` at once.
    */
   async sync(
     desired: ReadonlyMap<string, HealthCheck>,
@@ -70,7 +70,7 @@ export class HealthCheckServers {
     return await work
   }
 
-  /** Closes every connection; idempotent. */
+  /** Closes every listener and every connection. Idempotent. */
   async stop(): Promise<void> {
     this.#isStopped = true
     await this.#work
@@ -87,13 +87,13 @@ export class HealthCheckServers {
     hosts: readonly string[],
   ): Promise<readonly HealthCheckFailure[]> {
     const owners = ownersOf(desired)
-    // First what goes: its port may be another Service's now.
+    // Close first: the port may belong to another Service now.
     for (const [service, listeners] of this.#listeners) {
       const port = desired.get(service)?.port
       const isOwner = port !== undefined && owners.get(port) === service
-      const wanted = new Set(isOwner ? hosts.map((host) => placeOf(host, port)) : [])
+      const places = new Set(isOwner ? hosts.map((host) => placeOf(host, port)) : [])
       for (const place of listeners.keys()) {
-        if (!wanted.has(place)) this.#close(service, place)
+        if (!places.has(place)) this.#close(service, place)
       }
     }
     const failures: HealthCheckFailure[] = []
@@ -103,13 +103,13 @@ export class HealthCheckServers {
       const problem =
         owner === service
           ? (await this.#openAll(service, check.port, hosts))?.message
-          : `it is the one of ${owner ?? ''}, which sorts first`
+          : `the port already belongs to ${owner ?? ''}, which sorts first`
       if (problem !== undefined) failures.push(this.#failureOf(check, problem))
     }
     return failures
   }
 
-  /** All or none: half of a health check misleads. undefined: they are open. */
+  /** Opens all addresses or none: a partial health check is misleading. Resolves with the error; undefined: all are open. */
   async #openAll(service: string, port: number, hosts: readonly string[]): Promise<Error | undefined> {
     for (const host of hosts) {
       if (this.#listeners.get(service)?.has(placeOf(host, port)) === true) continue
@@ -131,13 +131,13 @@ export class HealthCheckServers {
     })
     await listen(server, { host, port, ipv6Only: this.#options.family === 'ipv6' })
     const place = placeOf(host, port)
-    // A listener that broke is opened again by the next sync.
+    // The next sync opens a broken listener again.
     server.on('error', () => this.#close(service, place))
     const listeners = this.#listeners.get(service) ?? new Map<string, Server>()
     this.#listeners.set(service, listeners.set(place, server))
   }
 
-  /** The port is free at once; requests that are being read still get their reply. */
+  /** Frees the port at once. Open requests still get their reply. */
   #close(service: string, place: string): void {
     const listeners = this.#listeners.get(service)
     const server = listeners?.get(place)
@@ -153,11 +153,11 @@ export class HealthCheckServers {
     for (const place of this.#listeners.get(service)?.keys() ?? []) this.#close(service, place)
   }
 
-  /** Every path and every method gets the same reply (F-092). */
+  /** Sends the same reply for every path and method (F-092). */
   #reply(service: string, response: ServerResponse): void {
     const check = this.#desired.get(service)
     if (check === undefined) {
-      // kube-proxy's handler writes nothing for a Service that has gone meanwhile.
+      // The Service was deleted meanwhile. kube-proxy's handler then writes nothing.
       response.setHeader('Connection', 'close')
       response.end()
       return
@@ -184,7 +184,7 @@ export class HealthCheckServers {
   }
 }
 
-/** Of Services that want one port, the one that sorts first has it (docs/adr/0007). By port. */
+/** The owner of each port. Of Services with the same port, the one that sorts first owns it (docs/adr/0007). */
 function ownersOf(desired: ReadonlyMap<string, HealthCheck>): ReadonlyMap<number, string> {
   const owners = new Map<number, string>()
   for (const [service, { port }] of desired) {
@@ -201,7 +201,7 @@ function placeOf(host: string, port: number): string {
   return address === undefined ? `${host}:${port}` : formatEndpoint(address, port)
 }
 
-/** Byte for byte what kube-proxy replies: tabs, no line break at the end (spec section 1.9). */
+/** The same bytes as kube-proxy's reply: tabs, no newline at the end. */
 function replyBody({ namespace, name, localEndpoints }: HealthCheck, isHealthy: boolean): string {
   const body = { service: { namespace, name }, localEndpoints, serviceProxyHealthy: isHealthy }
   return JSON.stringify(body, null, '\t')

@@ -1,16 +1,16 @@
-// /healthz and /livez: whether this node should get traffic, and whether the agent works (F-087 to F-091).
+// The pages /healthz (this node may get traffic) and /livez (the agent works) (F-087 to F-091).
 import type { FamilyHealth } from '../engine/index.js'
 import { json, type Pages, type Reply } from './reply.js'
 
-/** What the two pages tell; asked for each request. */
+/** The data of the two pages. The functions are called for each request. */
 export interface HealthFacts {
-  /** Of each family that is programmed, IPv4 first. */
+  /** Health of each programmed family, IPv4 first. */
   readonly families: () => readonly FamilyHealth[]
-  /** Whether load balancers may send traffic to this node, as far as the cluster says. */
+  /** Whether the Node object lets load balancers send traffic to this node. */
   readonly isNodeEligible: () => boolean
 }
 
-/** Replies by code. */
+/** Counts the replies by status code. */
 export interface HealthCounts {
   healthz(code: 200 | 503): void
   livez(code: 200 | 503): void
@@ -38,7 +38,7 @@ export function healthPages(facts: HealthFacts, counts: HealthCounts, nowMs: () 
   ])
 }
 
-/** `nodeEligible` undefined: it does not matter, and is not told. */
+/** `nodeEligible` undefined: the page has no such field. */
 function healthReply(
   families: readonly FamilyHealth[],
   nowMs: number,
@@ -64,12 +64,12 @@ function familyStatus({ family, lastUpdatedMs, isHealthy }: FamilyHealth): reado
 }
 
 function latest(families: readonly FamilyHealth[]): string {
-  // The zero time of Go, for never.
+  // Go's zero time means never.
   if (families.length === 0) return '0001-01-01T00:00:00Z'
   return goTime(Math.max(...families.map(({ lastUpdatedMs }) => lastUpdatedMs)))
 }
 
-/** RFC3339Nano, which has no zeros at the end of a fraction. */
+/** The format RFC3339Nano, without trailing zeros in the fraction. */
 function goTime(unixMs: number): string {
   return new Date(unixMs).toISOString().replace(/\.?0*Z$/u, 'Z')
 }

@@ -1,23 +1,23 @@
-// HTTP servers that clients cannot hold up: what one may cost is bounded, and so is how many there are.
+// HTTP servers with bounds on the number of clients and on the cost of each, so that clients cannot exhaust them.
 import type { RequestListener, Server } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Clock } from '../clock.js'
 import type { PacedSocket } from './paced-socket.js'
 import { Turns } from './turns.js'
 
-/** What a client may take of a server; times in milliseconds. */
+/** Limits per client. Times are in milliseconds. */
 export interface HttpLimits {
-  /** Bytes of a request's headers; more are answered with 431. */
+  /** Bytes of a request's headers. A longer header gets the reply 431. */
   readonly maxHeaderSize: number
-  /** From the connection, or the request's first byte, to the end of its headers; longer is answered with 408. */
+  /** From the connection, or the request's first byte, to the end of its headers. A slower request gets the reply 408. */
   readonly headersTimeout: number
-  /** The same, to the end of its body. */
+  /** The same, to the end of the body. */
   readonly requestTimeout: number
-  /** How often the two above are looked after. */
+  /** Period of the check of the two limits above. */
   readonly connectionsCheckingInterval: number
-  /** Between two requests of a connection. Longer than the usual period of a prober, so that no probe meets the end of it. */
+  /** Between two requests of a connection. Longer than a prober's usual period, so that no probe meets a closing connection. */
   readonly keepAliveTimeout: number
-  /** Without progress of a reply that the client does not read. */
+  /** Without progress, while the client does not read the reply. */
   readonly timeout: number
 }
 
@@ -31,14 +31,14 @@ export const httpLimits: HttpLimits = {
 }
 
 /**
- * The connections of one server, or of several that share them, and the turns in which their requests are taken. A connection
- * over the limit closes the one that has asked nothing for longest, so idle connections shut out no other client. One that waits
- * for its first reply stays: a probe, which asks once, gets its turn among connections that ask without end.
+ * The connections of one server, or of several servers that share a limit, and the turns of their requests. A connection over the
+ * limit closes the one without a request for the longest time, so idle connections do not shut out other clients. A connection that
+ * waits for its first reply stays open: a probe, which sends one request, gets its turn among connections that send many.
  */
 export class Connections {
   readonly turns: Turns
   readonly #limit: number
-  /** That has asked nothing for longest first. */
+  /** Least recently used first. */
   readonly #sockets = new Set<PacedSocket>()
 
   /** `turnsPerSecond` as in Turns. */
@@ -51,14 +51,14 @@ export class Connections {
     return this.#sockets.size
   }
 
-  /** Counts a new connection, which may end another one. */
+  /** Adds a new connection. Over the limit, closes one. */
   admit(socket: PacedSocket): void {
     socket.once('close', () => this.#sockets.delete(socket))
     this.#sockets.add(socket)
     if (this.#sockets.size > this.#limit) this.#close()
   }
 
-  /** The newcomer is the last, and the one where all others wait for their first reply. */
+  /** Closes the least recently used connection. If all others wait for their first reply, that is the new one. */
   #close(): void {
     for (const socket of this.#sockets) {
       if (socket.awaitsFirstReply) continue
@@ -68,7 +68,7 @@ export class Connections {
     }
   }
 
-  /** It asks something. */
+  /** Marks the connection as used: a request arrived. */
   touch(socket: PacedSocket): void {
     if (this.#sockets.delete(socket)) this.#sockets.add(socket)
   }
@@ -81,7 +81,7 @@ export interface HttpServerOptions {
   readonly limits?: HttpLimits
 }
 
-/** A server that does not listen yet. Loads Node's HTTP and streams, which a start can do without. */
+/** Creates a server that does not listen yet. Loads node:http only now, which shortens the agent's start. */
 export async function createHttpServer(options: HttpServerOptions): Promise<Server> {
   const { reply, connections, limits = httpLimits } = options
   const [{ createServer }, { PacedSocket }] = await Promise.all([
@@ -97,7 +97,7 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Serv
     reply(request, response)
   })
   server.timeout = limits.timeout
-  // Node's server takes any Duplex for a connection ("Event: 'connection'" in the documentation of node:http).
+  // Node's server accepts any Duplex as a connection ("Event: 'connection'" in the documentation of node:http).
   const listeners = server.listeners('connection')
   server.removeAllListeners('connection')
   server.on('connection', (connection: Socket) => {
@@ -108,7 +108,7 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Serv
   return server
 }
 
-/** Rejects with the error of the system where it cannot listen; `ipv6Only` as in listen() of node:net. */
+/** Rejects with the system's error if the server cannot listen. `ipv6Only` is the option of listen() in node:net. */
 export async function listen(
   server: Server,
   place: { readonly host: string; readonly port: number; readonly ipv6Only: boolean },

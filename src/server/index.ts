@@ -1,5 +1,5 @@
-// In: what the agent knows, handed over by who knows it. Out: replies to HTTP requests.
-// Never: a change of anything; the API server, the kernel's tables.
+// In: the agent's facts, as functions of the rooms that have them. Out: replies to HTTP requests.
+// Never: a change of state, except the log verbosity; the API server; the kernel's tables.
 // Owner of: listening sockets.
 // Read next: agent-servers.ts, health-pages.ts and operator-pages.ts; health-check-servers.ts (Services); http-server.ts and paced-socket.ts (bounds).
 export { AgentServers, type AgentServersOptions } from './agent-servers.js'

@@ -5,19 +5,19 @@ import { json, text, type Page, type Pages, type PageRequest, type Reply } from 
 import { SharedWork } from './shared-work.js'
 import { flagz, statusz, type ProcessFacts } from './zpages.js'
 
-/** What the pages tell; functions are asked for each request. */
+/** The data of the pages. The functions are called for each request. */
 export interface OperatorFacts extends ProcessFacts {
-  /** The mode that runs. */
+  /** The active proxy mode. */
   readonly mode: string
-  /** All metrics in the text that Prometheus reads. */
+  /** All metrics in the text format of Prometheus. */
   readonly metrics: { readonly contentType: string; metrics(): Promise<string> }
-  /** The KubeProxyConfiguration that is in force. */
+  /** The effective KubeProxyConfiguration. */
   readonly configuration: () => unknown
-  /** All flags, by name, as text: as written, else their defaults. */
+  /** The values of all flags as text, by name; the default for a flag that was not given. */
   readonly flags: () => Readonly<Record<string, string>>
 }
 
-type PagesClock = Pick<Clock, 'now' | 'schedule' | 'unixSeconds'>
+type PagesClock = Pick<Clock, 'now' | 'schedule' | 'unixMs'>
 
 export function operatorPages(facts: OperatorFacts, clock: PagesClock): Pages {
   const checks = openHealthcheckMetrics()
@@ -30,7 +30,7 @@ export function operatorPages(facts: OperatorFacts, clock: PagesClock): Pages {
     ['/healthz', (request) => pinged(request, checks)],
     ['/healthz/ping', () => text('ok')],
     ['/flagz', (request) => flagz(request, facts.flags())],
-    ['/statusz', (request) => statusz(request, { facts, nowMs: clock.unixSeconds() * 1000, paths })],
+    ['/statusz', (request) => statusz(request, { facts, nowMs: clock.unixMs(), paths })],
   ])
   const paths: readonly string[] = [...pages.keys()].toSorted()
   return pages
@@ -46,7 +46,7 @@ async function healthchecksReply({ method }: PageRequest, checks: HealthcheckMet
   return text('metrics reset\n')
 }
 
-/** That somebody answers is all that it says: whether the node is served, `/healthz` of the other server knows. */
+/** Says only that this server replies. `/healthz` of the health server has the node's health. */
 function pinged({ query }: PageRequest, checks: HealthcheckMetrics): Reply {
   checks.count('ping', 'healthz', true)
   return text(query.has('verbose') ? '[+]ping ok\nhealthz check passed\n' : 'ok')

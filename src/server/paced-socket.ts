@@ -1,31 +1,31 @@
-// A connection between the network and Node's HTTP server, which gives the server one request at a time.
+// A stream between a network connection and Node's HTTP server, which passes one request at a time.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { Duplex } from 'node:stream'
 import type { Turns } from './turns.js'
 
-/** Ends the headers of a request; Node's parser takes no other form. */
+/** The end of a request's headers. Node's parser accepts no other form. */
 const headersEnd = Buffer.from('\r\n\r\n')
-/** Bytes that one turn may pass on. */
+/** Bytes per turn. */
 const longestPiece = 16_384
 const nothing = Buffer.alloc(0)
 
 /**
- * Node's HTTP server starts every request of a buffer at once. This stream cuts what arrives after each end of headers, waits
- * for a turn before it passes a piece on, and for the reply before it passes the next request on. Meanwhile it does not read:
- * it holds one buffer of 64 KiB at most, and the client waits. NB: the end of a body and the next request may be one piece, so
- * that two replies are made at once, and never more.
+ * Node's HTTP server starts every request of a buffer at once. This stream cuts the received data after each end of headers. It waits
+ * for a turn before it passes a piece, and for the reply before it passes the next request. Meanwhile it does not read: it holds one
+ * buffer of at most 64 KiB, and the client waits. NB: one piece may hold the end of a body and the next request, so at most two
+ * replies are in progress.
  */
 export class PacedSocket extends Duplex {
   readonly #socket: Socket
   readonly #turns: Turns
-  /** Received, and not passed on. */
+  /** Received data that is not passed yet. */
   #pending: Buffer = nothing
-  /** Bytes of `headersEnd` that the pieces passed on end with. */
+  /** Number of bytes of `headersEnd` at the end of the passed data. */
   #matched = 0
-  /** The newest one; its body may be under way. */
+  /** The newest request. Its body may be incomplete. */
   #request: IncomingMessage | undefined
-  /** Replies that are not over. */
+  /** Number of unfinished replies. */
   #replies = 0
   #hasReplied = false
   #hasEnded = false
@@ -44,12 +44,12 @@ export class PacedSocket extends Duplex {
       if (this.#pending.length === 0) this.push(null)
     })
     socket.on('timeout', () => this.emit('timeout'))
-    // The close that follows says as much.
+    // The close event that follows does the work.
     socket.on('error', () => {})
     socket.on('close', () => this.destroy())
   }
 
-  /** Passes no other request on before `response` is over; the server calls it for each request. */
+  /** Passes no other request before `response` ends. The server calls this for each request. */
   hold(request: IncomingMessage, response: ServerResponse): void {
     this.#request = request
     this.#replies++
@@ -60,18 +60,18 @@ export class PacedSocket extends Duplex {
     })
   }
 
-  /** It has asked something, and no reply has been sent yet. */
+  /** The client has sent a request and has received no reply yet. */
   get awaitsFirstReply(): boolean {
     return !this.#hasReplied && (this.#pending.length > 0 || this.#replies > 0)
   }
 
-  /** As of net.Socket: Node's HTTP server bounds idle times with it. */
+  /** As in net.Socket. Node's HTTP server sets its idle limits with this method. */
   setTimeout(timeoutMs: number): this {
     this.#socket.setTimeout(timeoutMs)
     return this
   }
 
-  /** As of net.Socket: closes the connection when all is written, without waiting for the client's end. */
+  /** As in net.Socket: closes the connection after the last write, without waiting for the client's end. */
   destroySoon(): void {
     this.once('finish', () => this.destroy())
     this.end()
@@ -96,9 +96,9 @@ export class PacedSocket extends Duplex {
 
   #queue(): void {
     if (this.#pending.length === 0) return
-    // The rest of the only request whose reply is being made, its body, may pass.
-    const isBodyWanted = this.#replies === 1 && this.#request?.complete === false
-    if (this.#replies === 0 || isBodyWanted) this.#turns.enter(this.#pass)
+    // The body of the only open request may pass.
+    const needsBody = this.#replies === 1 && this.#request?.complete === false
+    if (this.#replies === 0 || needsBody) this.#turns.enter(this.#pass)
   }
 
   readonly #pass = (): void => {
@@ -111,7 +111,7 @@ export class PacedSocket extends Duplex {
     else this.#socket.resume()
   }
 
-  /** Up to the next end of headers, which may have begun in the piece before; else as far as a piece may be long. */
+  /** Length up to the next end of headers, which may begin in the previous piece; otherwise the longest piece. */
   #pieceSize(): number {
     const most = Math.min(this.#pending.length, longestPiece)
     for (let index = 0; index < most; index++) {

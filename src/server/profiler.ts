@@ -1,8 +1,8 @@
-// Profiles of this process, by V8's inspector: no port is opened for it, and nothing is loaded before somebody asks.
+// Profiles of this process, by V8's inspector. The inspector opens no port, and is loaded with the first recording.
 import type { Session } from 'node:inspector/promises'
 import type { Clock } from '../clock.js'
 
-/** One recording at a time: two would disturb each other, and cost twice. */
+/** Makes one recording at a time, since two would distort each other. */
 export class Profiler {
   readonly #clock: Pick<Clock, 'schedule'>
   #isBusy = false
@@ -12,8 +12,8 @@ export class Profiler {
   }
 
   /**
-   * Resolves after `durationMs`, or when `signal` aborts, with the text of a file that V8's tools read; with undefined where another
-   * recording is in progress. Throws where Node was built without its inspector.
+   * Records until `durationMs` has passed or `signal` aborts, and resolves with the text of a file for V8's tools. Resolves with undefined
+   * while another recording is in progress. Throws if Node was built without the inspector.
    */
   async record(
     kind: 'cpuprofile' | 'heapprofile',

@@ -1,35 +1,35 @@
-// What pages answer, and how a request finds its page.
+// Pages, their replies, and the dispatch of requests to pages.
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import type { StateReporter } from '../log.js'
 
-/** A whole reply. */
+/** A complete reply. */
 export interface Reply {
   readonly status: number
   readonly contentType: string
   readonly body: string
-  /** Under which a browser saves it; absent: it shows it. */
+  /** The name under which a browser saves the reply; absent: the browser shows it. */
   readonly fileName?: string
-  /** Where the page is instead. */
+  /** The target of a redirect. */
   readonly location?: string
 }
 
-/** What pages look at of a request. */
+/** The parts of a request that pages use. */
 export interface PageRequest {
   readonly method: string
-  /** What is behind the question mark. */
+  /** The parameters after the question mark. */
   readonly query: URLSearchParams
-  /** undefined: the client takes anything. */
+  /** The header Accept; undefined: the client accepts all types. */
   readonly accept: string | undefined
-  /** Aborts when nobody waits for the reply any more. */
+  /** Aborts when the client is gone. */
   readonly signal: AbortSignal
-  /** The body, to be asked for once; undefined: it is longer than any page has a use for, or did not come whole. */
+  /** Reads the body. NB: call it only once. undefined: the body is too long or incomplete. */
   readonly body: () => Promise<string | undefined>
 }
 
-/** Pages that do not look at the method answer every one alike, as in kube-proxy. */
+/** Makes the reply. A page that ignores the method gives the same reply for every method, as in kube-proxy. */
 export type Page = (request: PageRequest) => Reply | Promise<Reply>
 
-/** By path. */
+/** Pages by path. */
 export type Pages = ReadonlyMap<string, Page>
 
 export function text(body: string, status = 200): Reply {
@@ -40,11 +40,11 @@ export function json(value: unknown, status = 200): Reply {
   return { status, contentType: 'application/json', body: JSON.stringify(value) }
 }
 
-// http.NotFound and http.Error of Go end their lines.
+// With a newline, as Go's http.NotFound and http.Error.
 const notFound = text('404 page not found\n', 404)
-const failed = text('the page could not be made: see the log\n', 500)
+const failed = text('the page failed: see the log\n', 500)
 
-/** Answers with the page of the path, else 404. A page that throws is a 500, told by `problems` under its path. */
+/** Replies with the page of the path, or with 404. If the page throws, replies with 500 and reports the path to `problems`. */
 export function answering(pages: Pages, problems: StateReporter): RequestListener {
   return (request, response) => {
     const url = request.url ?? ''
@@ -53,7 +53,7 @@ export function answering(pages: Pages, problems: StateReporter): RequestListene
     const page = pages.get(path)
     if (page === undefined) return send(response, notFound)
     const query = new URLSearchParams(end < 0 ? '' : url.slice(end))
-    // Who waits for a page that takes its time is not idle; who does not read it then is.
+    // A client that waits for a slow page is not idle. A client that does not read the reply is.
     response.on('timeout', () => {
       if (response.headersSent) request.socket.destroy()
     })

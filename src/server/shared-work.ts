@@ -1,10 +1,10 @@
-// Work that many may ask for at once, such as the rendering of all metrics.
+// Work that several clients may request at once, such as the rendering of all metrics.
 import type { Clock } from '../clock.js'
 
-/** Between the end of one piece of work and the start of the next: a rendering takes some milliseconds. */
+/** From the end of one run to the start of the next. A rendering takes some milliseconds. */
 const restMs = 100
 
-/** Does the work once for all who ask before it is done, and not again before a rest of 100 ms. A result is never kept. */
+/** Runs the work once for all callers that wait for its result, with a pause of 100 ms between runs. Results are not cached. */
 export class SharedWork<T> {
   readonly #work: () => Promise<T>
   readonly #clock: Pick<Clock, 'now' | 'schedule'>
@@ -16,7 +16,7 @@ export class SharedWork<T> {
     this.#clock = clock
   }
 
-  /** Rejects as the work does. */
+  /** Resolves with the result of the work, or rejects with its error. */
   async result(): Promise<T> {
     this.#current ??= this.#run()
     return await this.#current

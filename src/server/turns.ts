@@ -1,14 +1,14 @@
-// How fast one server takes requests: a flood of them must not keep the event loop from the kernel's work.
+// The rate at which one server accepts requests. A flood of requests must not starve the sync of the event loop.
 import type { Clock } from '../clock.js'
 
 /**
- * 1,000 requests in a second cost a tenth of a core. A connection has one place in the queue: with 256 of them each gets its
- * turn within 0.3 s, sooner than the second that a probe waits.
+ * 1,000 requests per second cost a tenth of a core. A connection has one place in the queue. With 256 connections each gets a turn
+ * within 0.3 s; a probe waits for one second.
  */
 const periodMs = 10
 const leastTurnsPerPeriod = 10
 
-/** Runs work first come, first served, and no more than 10 pieces of it in 10 ms, or what `turnsPerSecond` allows where that is more. */
+/** Runs work in order of arrival: in each 10 ms at most 10 pieces, or as many as `turnsPerSecond` allows if that is more. */
 export class Turns {
   readonly #clock: Pick<Clock, 'now' | 'schedule'>
   readonly #turnsPerSecond: () => number
@@ -22,18 +22,18 @@ export class Turns {
     this.#turnsPerSecond = turnsPerSecond
   }
 
-  /** How many wait. */
+  /** Number of waiting pieces of work. */
   get size(): number {
     return this.#queue.size
   }
 
-  /** Calls `work` once: at once where the period has a turn left, else in a later period. */
+  /** Calls `work` once: now if the period has a turn left, otherwise in a later period. */
   enter(work: () => void): void {
     this.#queue.add(work)
     this.#run()
   }
 
-  /** Takes back work that has not been called. */
+  /** Removes work that has not run yet. */
   leave(work: () => void): void {
     this.#queue.delete(work)
   }

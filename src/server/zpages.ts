@@ -1,4 +1,4 @@
-// /statusz and /flagz: what runs here, and how it was started (spec section 1.11).
+// The pages /statusz (version, start time, paths) and /flagz (values of the flags).
 import { json, text, type PageRequest, type Reply } from './reply.js'
 
 const warning =
@@ -55,11 +55,11 @@ export function flagz(request: PageRequest, flags: Readonly<Record<string, strin
 
 interface Forms {
   readonly text: () => string
-  /** Of the object, beside its kind. */
+  /** Fields of the object, without its kind. */
   readonly fields: () => object
 }
 
-/** Text unless the client asks for a version of the object; 406 for anything else. */
+/** Replies with text, with the object if the client accepts one of its versions, or with 406. */
 function negotiated({ accept = '*/*' }: PageRequest, kind: 'Statusz' | 'Flagz', forms: Forms): Reply {
   for (const range of accept.split(',')) {
     const [type = '', ...rest] = range.split(';').map((part) => part.trim().toLowerCase())
@@ -71,7 +71,7 @@ function negotiated({ accept = '*/*' }: PageRequest, kind: 'Statusz' | 'Flagz', 
     const head = { kind, apiVersion: `${apiGroup}/${version}`, metadata: { name: component } }
     return json({ ...head, ...forms.fields() })
   }
-  return text('the page is text/plain, or application/json with v, g and as of its kind\n', 406)
+  return text('supported types: text/plain, application/json with the parameters v, g and as\n', 406)
 }
 
 function uptime(seconds: number): string {
@@ -83,7 +83,7 @@ function twoDigits(number: number): string {
   return String(number).padStart(2, '0')
 }
 
-/** time.UnixDate of Go: `Mon Jan _2 15:04:05 MST 2006`. */
+/** Go's time.UnixDate: `Mon Jan _2 15:04:05 MST 2006`. */
 function unixDate(unixMs: number): string {
   const [weekday, day = '', month, year, time] = new Date(unixMs).toUTCString().split(/,? /u)
   return `${weekday} ${month} ${String(Number(day)).padStart(2)} ${time} UTC ${year}`

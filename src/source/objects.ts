@@ -5,7 +5,7 @@
 export const readLabels = {
   /** On Service: it belongs to another proxy, whatever the value (F-005). On an EndpointSlice it means nothing (kube-proxy 1.36). */
   otherProxy: 'service.kubernetes.io/service-proxy-name',
-  /** On EndpointSlice: of a headless Service, which is nobody's business here (F-006). */
+  /** On EndpointSlice: the slice belongs to a headless Service, and is ignored (F-006). */
   headless: 'service.kubernetes.io/headless',
   /** On Node. */
   zone: 'topology.kubernetes.io/zone',
@@ -115,13 +115,13 @@ export interface NodeObject extends ObjectKey {
 
 export type KubernetesObject = Service | EndpointSlice | NodeObject
 
-/** One change of the world, or the word on how much of it is known. */
+/** One change of an object, or a milestone of the first listing. */
 export type ObjectEvent =
   | { readonly type: 'set'; readonly object: KubernetesObject }
   | { readonly type: 'delete'; readonly kind: KubernetesObject['kind']; readonly key: ObjectKey }
-  /** Everything that can be read has been delivered, but parts of the world could not be: `synced` follows when they can. */
+  /** All readable objects have been delivered, but some objects cannot be read. `synced` follows when they can. */
   | { readonly type: 'listed' }
-  /** The whole world has been delivered; comes once. */
+  /** All objects have been delivered. Comes once. */
   | { readonly type: 'synced' }
 
 /** Where the objects come from. Events are delivered in order, in batches that were seen together. */

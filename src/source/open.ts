@@ -1,29 +1,25 @@
-import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { wantedEncodings, type Config } from '../config/index.js'
-import { ConfigError } from '../errors.js'
+import type { Config } from '../config/index.js'
 import { StateReporter, type Log } from '../log.js'
 import type { Metrics } from '../metrics/index.js'
-import { inClusterOptions, masterOptions, type ClientOptions } from './kubernetes/client-options.js'
-import { environmentProxy } from './kubernetes/environment-proxy.js'
+import { openClientOptions, type ClientOptions } from '../api/index.js'
+import type { Clock } from '../clock.js'
 import { KubernetesSource } from './kubernetes/kubernetes-source.js'
-import { throughProxy } from './kubernetes/through-proxy.js'
 import type { FileSystem } from './manifests/file-system.js'
 import { ManifestSource } from './manifests/manifest-source.js'
 import { requireFolder } from './manifests/root-folder.js'
 import type { Source } from './objects.js'
-import type { Timers } from './timers.js'
 
 export interface SourceDependencies {
   readonly fileSystem: FileSystem
-  readonly timers: Timers
+  readonly clock: Clock
   readonly log: Log
   readonly metrics: Pick<Metrics, 'manifestErrors' | 'apiObjectErrors' | 'apiLinksDown' | 'apiRequest'>
-  /** Told what ends the source after its start: what its taker threw, or a bug. */
+  /** Called with the error that ends the source after its start: an error of its receiver, or a bug. */
   readonly onCrash: (error: unknown) => void
-  /** Of our Node. */
+  /** Name of this node's Node. */
   readonly nodeName: string
-  /** Of the process: where the API server of the pod's cluster is, and a proxy on the way to it. */
+  /** Environment of the process: the API server of the pod's cluster, and a proxy on the way to it. */
   readonly environment: Readonly<Record<string, string | undefined>>
 }
 
@@ -32,7 +28,7 @@ type SourceConfig = Pick<Config, 'manifests' | 'client'>
 export interface OpenedSource {
   /** Not yet started. */
   readonly source: Source
-  /** How to reach the API server that it reads; undefined: there is none. */
+  /** Options for the API server that the source reads; undefined: it reads manifests. */
   readonly client: ClientOptions | undefined
 }
 
@@ -44,14 +40,12 @@ export async function openSource(
   const { manifests } = config
   if (manifests !== undefined)
     return { source: openManifests(resolve(manifests), dependencies), client: undefined }
-  const encodings = wantedEncodings(config.client.clientConnection)
-  const observe = dependencies.metrics.apiRequest
-  const client = { ...(await clientOptions(config, dependencies)), encodings, observe }
+  const client = await openClientOptions(config.client, dependencies)
   return { source: openApi(client, dependencies), client }
 }
 
 function openManifests(root: string, dependencies: SourceDependencies): Source {
-  const { fileSystem, timers, log, metrics, onCrash } = dependencies
+  const { fileSystem, clock, log, metrics, onCrash } = dependencies
   requireFolder(root, fileSystem)
   const problems = new StateReporter({
     log,
@@ -60,11 +54,11 @@ function openManifests(root: string, dependencies: SourceDependencies): Source {
     recovery: 'manifests: in force again',
     count: (count) => metrics.manifestErrors.set(count),
   })
-  return new ManifestSource({ root, fileSystem, timers, log, problems, onCrash })
+  return new ManifestSource({ root, fileSystem, clock, log, problems, onCrash })
 }
 
 function openApi(client: ClientOptions, dependencies: SourceDependencies): Source {
-  const { timers, log, metrics, nodeName, onCrash } = dependencies
+  const { clock, log, metrics, nodeName, onCrash } = dependencies
   const problems = new StateReporter({
     log,
     level: 'error',
@@ -83,50 +77,11 @@ function openApi(client: ClientOptions, dependencies: SourceDependencies): Sourc
   return new KubernetesSource({
     client,
     nodeName,
-    timers,
+    clock,
     random: Math.random,
     log,
     problems,
     links,
     onCrash,
   })
-}
-
-async function clientOptions(
-  { client }: SourceConfig,
-  { environment, timers, log }: SourceDependencies,
-): Promise<ClientOptions> {
-  const path = client.clientConnection.kubeconfig
-  const dependencies = { environment, readFile: readText, now: () => timers.now(), wallClockMs: Date.now }
-  if (path !== '') {
-    // Only here: what it takes costs tens of milliseconds.
-    const { kubeconfigOptions } = await import('./kubernetes/kubeconfig.js')
-    const warnings = new StateReporter({
-      log,
-      level: 'warn',
-      trouble: 'kubeconfig',
-      recovery: 'kubeconfig: as it should be now',
-      count: () => undefined,
-    })
-    return await kubeconfigOptions({ path, master: client.master }, { ...dependencies, warnings })
-  }
-  if (client.master !== '') return await throughEnvironmentProxy(masterOptions(client.master), environment)
-  if ((environment['KUBERNETES_SERVICE_HOST'] ?? '') === '') {
-    const problem =
-      'no source of Services: name a folder (--manifests) or an API server (--kubeconfig, --master), or run in a pod'
-    throw new ConfigError('', problem)
-  }
-  return await throughEnvironmentProxy(inClusterOptions(dependencies), environment)
-}
-
-/** Rejects with ConfigError. */
-async function throughEnvironmentProxy(
-  options: ClientOptions,
-  environment: SourceDependencies['environment'],
-): Promise<ClientOptions> {
-  return await throughProxy(options, environmentProxy(options.server, environment))
-}
-
-function readText(path: string): string {
-  return readFileSync(path, 'utf8')
 }

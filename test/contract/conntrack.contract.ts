@@ -1,4 +1,4 @@
-// Laws of Conntrack, for the model and the kernel alike.
+// Laws of Conntrack, run on the model and on the kernel.
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, it } from 'node:test'
 import type { Conntrack, ConntrackFrontend } from '../../src/kernel/index.js'
@@ -7,9 +7,9 @@ import { ip, rejectsWith } from './law.js'
 
 export interface ConntrackSubject {
   readonly conntrack: Conntrack
-  /** Puts these flows in the place of those that are there. */
+  /** Replaces all flows with these. */
   put(flows: readonly ModelFlow[]): Promise<void>
-  /** Names of the flows that are there (test/support/conntrack-flows.ts), sorted. */
+  /** Names of the present flows (test/support/conntrack-flows.ts), sorted. */
   list(): Promise<readonly string[]>
 }
 
@@ -129,13 +129,13 @@ const laws: readonly Law[] = [
   },
 ]
 
-/** Frontends of nobody: with them there are more than the kernel is asked for one by one. */
+/** Frontends without flows: more than the limit for one dump each. */
 function nobodys(count: number, family: 'ipv4' | 'ipv6'): readonly ConntrackFrontend[] {
   const prefix = family === 'ipv4' ? '10.97.0.' : 'fd00:97::'
   return Array.from({ length: count }, (_, index) => at(`${prefix}${index + 1}`, 53, []))
 }
 
-/** Runs each law in one network namespace, whose table of connections is ours. */
+/** Runs each law in one network namespace with its own connection table. */
 export function conntrackContract(
   subject: string,
   open: () => ConntrackSubject,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 
-/** Devices that their modules put into every new namespace. */
+/** Devices that modules add to every new namespace. */
 const fallbackDevice = /^(tunl0|gre0|gretap0|erspan0|sit0|ip6tnl0|ip6gre0|ip_vti0|ip6_vti0)$/
 
 /** Fails unless the network namespace of this process holds nothing but `lo`, which is up. */

@@ -1,4 +1,4 @@
-// The two that keep the laws of ipset.contract.ts.
+// The model and the kernel, for ipset.contract.ts.
 import { openModelKernel } from '../model/index.js'
 import type { IpsetSubject } from './ipset.contract.js'
 import { openRealKernel } from './real-kernel.js'

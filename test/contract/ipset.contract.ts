@@ -1,4 +1,4 @@
-// Laws of Ipset, for the model and the kernel alike.
+// Laws of Ipset, run on the model and on the kernel.
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, it } from 'node:test'
 import { describeIpsetEntry, IpsetEntryCursor } from '../../src/kernel/index.js'
@@ -49,7 +49,7 @@ function numbered(index: number): IpsetEntry {
   return { ...web, address: ip(`10.1.${(index >> 8) & 255}.${index & 255}`) }
 }
 
-/** What no set without marks takes. */
+/** An entry that a set without marks refuses. */
 const refusedEntry = (index: number): IpsetEntry => ({ ...numbered(index), mark: { value: 1, mask: 1 } })
 
 async function entriesOf(ipset: Ipset, set: IpsetSettings): Promise<readonly IpsetEntry[]> {
@@ -70,7 +70,7 @@ async function headerOf(ipset: Ipset, name: string): Promise<IpsetHeader | undef
   return (await ipset.sets()).find((header) => header.name === name)
 }
 
-/** As the kernel lists an empty set of these settings. */
+/** The listing of an empty set with these settings. */
 function emptyHeader({ name, type, family, maxElements, hasMarks, hasComments }: IpsetSettings): IpsetHeader {
   const rest = { name, type, hasMarks, hasComments, references: 0, elements: 0 }
   if (type === 'bitmap:port') return { ...rest, family: undefined, maxElements: 65_536 }
@@ -79,7 +79,7 @@ function emptyHeader({ name, type, family, maxElements, hasMarks, hasComments }:
 
 type Law = (name: string, run: (subject: IpsetSubject) => Promise<void>) => void
 
-/** Runs each law in a namespace of its own, without sets. */
+/** Runs each law in its own namespace, without sets. */
 export function ipsetContract(subject: string, open: () => IpsetSubject): void {
   describe(`${subject}: Ipset`, () => {
     let opened: IpsetSubject
@@ -283,7 +283,7 @@ function refusalLaws(law: Law): void {
     await assert.rejects(ipset.entries('ABSENT'), { code: 'ENOENT', subsystem: 'ipset', object: 'ABSENT' })
   })
 
-  law('a full set refuses what is new, and takes what it has', async ({ ipset }) => {
+  law('a full set refuses new entries and accepts existing ones', async ({ ipset }) => {
     const small = { ...plain, maxElements: 300 }
     const all = Array.from({ length: 500 }, (_, index) => numbered(index))
     await applyAll(ipset, [create(small)])
@@ -311,7 +311,7 @@ function exchangeLaws(law: Law): void {
     await refusedWith(ipset, create(plain), 'EEXIST')
   })
 
-  law('a set grows by a swap, without its rule missing an entry', async ({ ipset, refer }) => {
+  law('a set grows by a swap, and its rule always finds every entry', async ({ ipset, refer }) => {
     const small = { ...plain, type: 'hash:ip', maxElements: 100 } as const
     const next = { ...small, name: 'NEXT', maxElements: 1000, hashSize: 1024 }
     const all = Array.from({ length: 500 }, (_, index) => ({
@@ -335,7 +335,7 @@ function exchangeLaws(law: Law): void {
 }
 
 function referenceLaws(law: Law): void {
-  law('a set to which a rule refers can be filled, not destroyed or renamed', async ({ ipset, refer }) => {
+  law('a set in use by a rule can be filled, but not destroyed or renamed', async ({ ipset, refer }) => {
     await applyAll(ipset, [create(addresses)])
     await refer(addresses.name)
     assert.equal((await headerOf(ipset, addresses.name))?.references, 1)
@@ -386,7 +386,7 @@ function batchLaws(law: Law): void {
     },
   )
 
-  law('what follows a refused entry keeps its order', async ({ ipset }) => {
+  law('operations after a refused entry keep their order', async ({ ipset }) => {
     const outcome = await ipset.apply([
       create(plain),
       create(six),
@@ -424,14 +424,14 @@ function batchLaws(law: Law): void {
     assert.deepEqual(await entriesOf(ipset, rich), sorted([dns, noPort]))
   })
 
-  law('entries with long comments, more than one message holds', async ({ ipset }) => {
+  law('entries with long comments that need several messages are all added', async ({ ipset }) => {
     const all = Array.from({ length: 1000 }, (_, index) => numbered(index))
     const ops = all.map((entry, index) => add(rich, { ...entry, comment: `${index}`.padEnd(255, '.') }))
     await applyAll(ipset, [create(rich), ...ops])
     assert.deepEqual(await entriesOf(ipset, rich), sorted(all))
   })
 
-  law('calls that overlap are answered in order', async ({ ipset }) => {
+  law('overlapping calls are answered in order', async ({ ipset }) => {
     const [made, listed, gone] = await Promise.all([
       ipset.apply([create(plain), add(plain, web)]),
       entriesOf(ipset, plain),
@@ -440,7 +440,7 @@ function batchLaws(law: Law): void {
     assert.deepEqual([made.applied, listed.length, gone.applied], [2, 1, 1])
   })
 
-  law('an empty batch is an empty outcome', async ({ ipset }) => {
+  law('an empty batch has an empty outcome', async ({ ipset }) => {
     assert.deepEqual(await ipset.apply([]), { applied: 0, failures: [] })
   })
 }

@@ -1,4 +1,4 @@
-// Laws of Ipvs, for the model and the kernel alike.
+// Laws of Ipvs, run on the model and on the kernel.
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, it } from 'node:test'
 import type { IpFamily } from '../../src/address.js'
@@ -157,7 +157,7 @@ function virtualServerLaws(law: Law): void {
     assert.deepEqual(await table(ipvs, 'ipv4'), [{ ...expected, reals: [] }])
   })
 
-  law('remove takes the real servers with it', async (ipvs) => {
+  law('remove also removes the real servers', async (ipvs) => {
     await applyAll(ipvs, [
       addServer(web),
       addReal(web, backend),
@@ -167,7 +167,7 @@ function virtualServerLaws(law: Law): void {
     assert.deepEqual(await table(ipvs, 'ipv4'), [{ ...web, reals: [] }])
   })
 
-  law('virtual servers that differ in one part of the key are apart', async (ipvs) => {
+  law('virtual servers that differ in one part of the key are distinct', async (ipvs) => {
     const { key } = web
     assert.ok('port' in key)
     const servers = [
@@ -181,7 +181,7 @@ function virtualServerLaws(law: Law): void {
     assert.equal((await table(ipvs, 'ipv4')).length, 2)
   })
 
-  law('zero leaves the table as it is', async (ipvs) => {
+  law('zero does not change the table', async (ipvs) => {
     await applyAll(ipvs, [
       addServer(web),
       addReal(web, backend),
@@ -327,42 +327,50 @@ function readLaws(law: Law): void {
   const persistent = withSettings(web, { scheduler: 'wrr', flags: Flag.persistent, timeoutSeconds: 600 })
   const drained = real('10.244.1.6', { weight: 0 })
 
-  law('read: what is asked for, in its order, as a dump says it, without what is absent', async (ipvs) => {
-    const absent = { family: 'ipv4', mark: 8 } as const
-    const other = { ...marked, key: { family: 'ipv6', mark: 9 }, settings: plain6 } as const
-    await applyAll(ipvs, [
-      addServer(marked),
-      addServer(persistent),
-      addReal(persistent, drained),
-      addReal(persistent, backend),
-      addServer(web6),
-      addReal(web6, backend6),
-      addServer(other),
-    ])
-    assert.deepEqual(entriesOf(await ipvs.read([web6.key, absent, persistent.key, marked.key])), [
-      { ...web6, reals: [backend6] },
-      { ...persistent, reals: [backend, drained] },
-      { ...marked, reals: [] },
-    ])
-    assert.deepEqual(entriesOf(await ipvs.read([])), [])
-  })
+  law(
+    'read returns the requested servers in their order, as in a dump, without absent ones',
+    async (ipvs) => {
+      const absent = { family: 'ipv4', mark: 8 } as const
+      const other = { ...marked, key: { family: 'ipv6', mark: 9 }, settings: plain6 } as const
+      await applyAll(ipvs, [
+        addServer(marked),
+        addServer(persistent),
+        addReal(persistent, drained),
+        addReal(persistent, backend),
+        addServer(web6),
+        addReal(web6, backend6),
+        addServer(other),
+      ])
+      assert.deepEqual(entriesOf(await ipvs.read([web6.key, absent, persistent.key, marked.key])), [
+        { ...web6, reals: [backend6] },
+        { ...persistent, reals: [backend, drained] },
+        { ...marked, reals: [] },
+      ])
+      assert.deepEqual(entriesOf(await ipvs.read([])), [])
+    },
+  )
 
   for (const [server, realServer] of [
     [web, backend],
     [web6, backend6],
   ] as const) {
-    law(`read: counters of ${server.key.family} lie beside the records, when asked for`, async (ipvs) => {
-      await applyAll(ipvs, [addServer(server), addReal(server, realServer)])
-      assert.equal((await ipvs.read([server.key])).realServerCounters, undefined)
-      const { realServerCounters, virtualServerCounters } = await ipvs.read([server.key], { counters: true })
-      assert.ok(realServerCounters !== undefined && virtualServerCounters !== undefined)
-      const counters = new CountersCursor(realServerCounters)
-      assert.equal(counters.length, 1)
-      assert.deepEqual([counters.activeConnections(0), counters.inactiveConnections(0)], [0, 0])
-    })
+    law(
+      `read returns the counters of ${server.key.family} parallel to the records, if requested`,
+      async (ipvs) => {
+        await applyAll(ipvs, [addServer(server), addReal(server, realServer)])
+        assert.equal((await ipvs.read([server.key])).realServerCounters, undefined)
+        const { realServerCounters, virtualServerCounters } = await ipvs.read([server.key], {
+          counters: true,
+        })
+        assert.ok(realServerCounters !== undefined && virtualServerCounters !== undefined)
+        const counters = new CountersCursor(realServerCounters)
+        assert.equal(counters.length, 1)
+        assert.deepEqual([counters.activeConnections(0), counters.inactiveConnections(0)], [0, 0])
+      },
+    )
   }
 
-  law('read: a tunnel has the fields that a dump shows', async (ipvs) => {
+  law('read returns the fields of a tunnel as in a dump', async (ipvs) => {
     const tunnel = { type: 'gue', port: 5555, flags: 1 } as const
     const tunnelled = real('10.244.1.7', { forwarding: 'tunnel', tunnel })
     await applyAll(ipvs, [addServer(web), addReal(web, tunnelled)])
@@ -371,7 +379,7 @@ function readLaws(law: Law): void {
 }
 
 function wholeTableLaws(law: Law): void {
-  law('a failure in the middle names its operation and stops no other', async (ipvs) => {
+  law('a failure in the middle names its operation and does not stop the others', async (ipvs) => {
     const outcome = await ipvs.apply([
       addServer(web),
       addServer(web),
@@ -393,7 +401,7 @@ function wholeTableLaws(law: Law): void {
     assert.deepEqual(await table(ipvs, 'ipv4'), [{ ...web, reals: [backend, real('10.244.1.6')] }])
   })
 
-  law('a batch of thousands, larger than one send, is applied whole', async (ipvs) => {
+  law('a batch of thousands, larger than one send, is applied completely', async (ipvs) => {
     const many = Array.from({ length: 1500 }, (_, i) => ({
       ...web,
       key: { ...web.key, address: ip(`10.97.${i >> 8}.${i & 255}`) },
@@ -414,7 +422,7 @@ function wholeTableLaws(law: Law): void {
     )
   })
 
-  law('calls that overlap are answered in order', async (ipvs) => {
+  law('overlapping calls are answered in order', async (ipvs) => {
     const [added, dumped, removed] = await Promise.all([
       ipvs.apply([addServer(web)]),
       table(ipvs, 'ipv4'),
@@ -423,12 +431,12 @@ function wholeTableLaws(law: Law): void {
     assert.deepEqual([added.applied, dumped.length, removed.applied], [1, 1, 1])
   })
 
-  law('an empty batch is an empty outcome', async (ipvs) => {
+  law('an empty batch has an empty outcome', async (ipvs) => {
     assert.deepEqual(await ipvs.apply([]), { applied: 0, failures: [] })
   })
 
   for (const family of ['ipv4', 'ipv6'] as const) {
-    law(`counters of ${family} lie beside the records, when asked for`, async (ipvs) => {
+    law(`a dump returns the counters of ${family} parallel to the records, if requested`, async (ipvs) => {
       const [server, realServer] = family === 'ipv4' ? [web, backend] : [web6, backend6]
       await applyAll(ipvs, [addServer(server), addReal(server, realServer)])
       const silent = await ipvs.dump(family)
@@ -461,7 +469,7 @@ function wholeTableLaws(law: Law): void {
     assert.equal((await ipvs.info()).ipv4VirtualServers, 1)
   })
 
-  law('time-outs: 0 keeps the value, others replace it', async (ipvs) => {
+  law('a time-out of 0 keeps the value, another one replaces it', async (ipvs) => {
     const original = await ipvs.timeouts()
     const next = { tcpSeconds: 901, tcpFinSeconds: 0, udpSeconds: 302 }
     await ipvs.setTimeouts(next)

@@ -1,5 +1,5 @@
-// The contract on the kernel of this machine: what needs neither IP_VS nor a dummy device. Run it in a namespace of its
-// own: unshare -n sh -c 'ip link set lo up && node --test out/ts/test/contract/kernel-host.test.js'
+// The contract on the kernel of this machine, without IP_VS and the dummy device. Run it in its own namespace:
+// unshare -n sh -c 'ip link set lo up && node --test out/ts/test/contract/kernel-host.test.js'
 import type { Nftables } from '../../src/kernel/index.js'
 import { flushFlows, insertFlows, listFlows, nameFlow } from '../support/conntrack-flows.js'
 import { mustRun } from '../support/processes.js'

@@ -1,4 +1,4 @@
-// The two that keep the laws of kernel-look.contract.ts.
+// The model and the kernel, for kernel-look.contract.ts.
 import { closeSync, constants, mkdtempSync, openSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -6,7 +6,7 @@ import { openModelKernel } from '../model/index.js'
 import type { KernelLookSubject } from './kernel-look.contract.js'
 import { openRealKernel } from './real-kernel.js'
 
-/** Its seconds are a hundred times shorter. */
+/** Its seconds are 10 ms long. */
 export function openModelLook(): KernelLookSubject {
   const kernel = openModelKernel()
   const { schedule } = kernel.time
@@ -14,12 +14,15 @@ export function openModelLook(): KernelLookSubject {
   return { ...kernel, useLock: () => void kernel.xtNamespace.unlocks++ }
 }
 
-/** With a lock file of its own: programs of the whole machine use the other one. */
+/** A wait without a finding is 20 looks long, so that it includes looks at the sets. */
+const testPace = { periodMs: 20, longestWaitMs: 400, setsShare: 1 }
+
+/** With its own lock file: programs of the whole machine use the default one. */
 export function openRealLook(): KernelLookSubject {
   const folder = mkdtempSync(join(tmpdir(), 'viaduct-look-'))
   const file = join(folder, 'lock')
   process.env['XTABLES_LOCKFILE'] = file
-  const kernel = openRealKernel()
+  const kernel = openRealKernel({ lookPace: testPace })
   return {
     ...kernel,
     // The system calls of iptables, in a process that has other descriptors of the file.

@@ -1,4 +1,4 @@
-// Laws of KernelLook, for the model and the kernel alike.
+// Laws of KernelLook, run on the model and on the kernel.
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import type { IpFamily } from '../../src/address.js'
@@ -20,7 +20,7 @@ export interface KernelLookSubject {
   xtables(family: IpFamily, table: XtTableName): Xtables
   readonly ipvs: Ipvs
   readonly ipset: Ipset
-  /** Another program takes the lock of the tables, and lets go of it. */
+  /** Another program takes and releases the lock of the tables. */
   useLock(): void
   close(): Promise<void>
 }
@@ -41,7 +41,7 @@ const nothing: LookFinding = { isOther: false, isUnlocked: false }
 const different: LookFinding = { isOther: true, isUnlocked: false }
 const unlocked: LookFinding = { isOther: false, isUnlocked: true }
 
-/** What the watch finds next, however long it takes: it looks at sets the more rarely the longer that took. */
+/** The next change that the watch finds, after any time: slow reads of sets make its looks at sets rarer. */
 async function findingOf(
   watch: LookWatch,
   sample: readonly VirtualServerKey[] = [],
@@ -52,7 +52,7 @@ async function findingOf(
   }
 }
 
-/** Runs the laws in order in one network namespace without rules. `hasIpvs`: IP_VS is there. */
+/** Runs the laws in order in one network namespace without rules. `hasIpvs`: IP_VS is available. */
 export function kernelLookContract(
   subject: string,
   open: () => KernelLookSubject,
@@ -73,32 +73,32 @@ export function kernelLookContract(
       Buffer.from(await kernel.look(of).take()).toString('hex')
 
     for (const family of families) {
-      it(`${family}: is the same while nothing happens`, async () => {
+      it(`${family}: is unchanged while nothing changes`, async () => {
         assert.notEqual(await take(family), '')
         assert.equal(await take(family), await take(family))
       })
       for (const table of ['nat', 'mangle', 'filter'] as const) {
-        it(`${family}: tells a chain more and less in ${table}`, async () => {
-          const door = kernel.xtables(family, table)
+        it(`${family}: changes when a chain is added to or removed from ${table}`, async () => {
+          const xtables = kernel.xtables(family, table)
           const empty = await take(family)
           const ofBoth = await take(...families)
-          await door.apply([{ op: 'set-chain', chain, rules: [{ target: { kind: 'return' } }] }])
+          await xtables.apply([{ op: 'set-chain', chain, rules: [{ target: { kind: 'return' } }] }])
           assert.notEqual(await take(family), empty)
           assert.notEqual(await take(...families), ofBoth)
-          await door.apply([{ op: 'remove-chain', chain }])
+          await xtables.apply([{ op: 'remove-chain', chain }])
           assert.equal(await take(family), empty)
           assert.equal(await take(...families), ofBoth)
         })
       }
     }
 
-    it('watches, and tells a chain and a set, once each', async () => {
+    it('a watch reports a new chain and a new set once each', async () => {
       const watch = kernel.look(families).watch('VIADUCT-')
       assert.deepEqual(await watch.next([]), nothing)
-      const door = kernel.xtables('ipv4', 'nat')
+      const xtables = kernel.xtables('ipv4', 'nat')
       const changes: readonly (() => Promise<unknown>)[] = [
-        () => door.apply([{ op: 'set-chain', chain, rules: [{ target: { kind: 'return' } }] }]),
-        () => door.apply([{ op: 'remove-chain', chain }]),
+        () => xtables.apply([{ op: 'set-chain', chain, rules: [{ target: { kind: 'return' } }] }]),
+        () => xtables.apply([{ op: 'remove-chain', chain }]),
         () => kernel.ipset.apply([{ op: 'create-set', set }]),
         () => kernel.ipset.apply([{ op: 'add-entry', set, entry: { port: 80 } }]),
         () => kernel.ipset.apply([{ op: 'destroy-set', name: set.name }]),
@@ -114,17 +114,17 @@ export function kernelLookContract(
       await watch.close()
     })
 
-    it('watches nat and filter alone', async () => {
+    it('a watch without sets reports only nat and filter', async () => {
       const watch = kernel.look(families).watchTables()
       assert.deepEqual(await watch.next([]), nothing)
       for (const table of ['nat', 'filter'] as const) {
         for (const family of families) {
-          const door = kernel.xtables(family, table)
+          const xtables = kernel.xtables(family, table)
           const added = findingOf(watch)
-          await door.apply([{ op: 'set-chain', chain, rules: [{ target: { kind: 'return' } }] }])
+          await xtables.apply([{ op: 'set-chain', chain, rules: [{ target: { kind: 'return' } }] }])
           assert.deepEqual(await added, different)
           const removed = findingOf(watch)
-          await door.apply([{ op: 'remove-chain', chain }])
+          await xtables.apply([{ op: 'remove-chain', chain }])
           assert.deepEqual(await removed, different)
         }
       }
@@ -135,20 +135,20 @@ export function kernelLookContract(
       await watch.close()
     })
 
-    it('tells that another program let go of the lock of the tables, and nothing of our own takes (issue 18, C8)', async () => {
+    it('a watch reports that another program released the lock, and not our own use of it (issue 18, C8)', async () => {
       const look = kernel.look(families)
-      const door = kernel.xtables('ipv4', 'nat')
-      await door.apply([]) // the file is there from now on
+      const xtables = kernel.xtables('ipv4', 'nat')
+      await xtables.apply([]) // creates the lock file
       const watches = [look.watchTables(), look.watch('VIADUCT-')]
       const next = Promise.all(watches.map((watch) => findingOf(watch)))
       kernel.useLock()
       assert.deepEqual(await next, [unlocked, unlocked])
-      await door.apply([])
+      await xtables.apply([])
       assert.deepEqual(await Promise.all(watches.map((watch) => watch.next([]))), [nothing, nothing])
       await Promise.all(watches.map((watch) => watch.close()))
     })
 
-    it('ends a watch that waits', async () => {
+    it('close ends a waiting watch', async () => {
       const watch = kernel.look(families).watch('VIADUCT-')
       const next = watch.next([])
       await watch.close()
@@ -156,14 +156,14 @@ export function kernelLookContract(
       assert.equal(await watch.next([]), undefined)
     })
 
-    it('answers who asks meanwhile too', async () => {
+    it('answers overlapping calls', async () => {
       const look = kernel.look(families)
       const [one, other] = await Promise.all([look.take(), look.take()])
       assert.deepEqual(one, other)
     })
 
     if (!hasIpvs) return
-    it('watches some virtual servers', async () => {
+    it('a watch reports changes of the sampled virtual servers', async () => {
       const key = { family: 'ipv6', protocol: 'tcp', address: ip('2001:db8::7'), port: 80 } as const
       const settings = { scheduler: 'rr', flags: 0, timeoutSeconds: 0, netmaskLength: 128 }
       const watch = kernel.look(families).watch('VIADUCT-')
@@ -179,7 +179,7 @@ export function kernelLookContract(
       await watch.close()
     })
 
-    it('tells an IPv4 virtual server more and less', async () => {
+    it('changes when an IPv4 virtual server is added or removed', async () => {
       const key = { family: 'ipv4', protocol: 'tcp', address: ip('192.0.2.7'), port: 80 } as const
       const settings = { scheduler: 'rr', flags: 0, timeoutSeconds: 0, netmaskLength: 32 }
       const empty = await take('ipv4')

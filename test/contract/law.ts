@@ -1,4 +1,4 @@
-// What the contract suites have in common.
+// Common parts of the contract suites.
 import assert from 'node:assert/strict'
 import { parseIpAddress, type IpAddress } from '../../src/address.js'
 import { KernelError } from '../../src/errors.js'
@@ -11,7 +11,7 @@ export function ip(text: string): IpAddress {
   return address
 }
 
-/** The call must reject with a KernelError of that code. */
+/** Expects the call to reject with a KernelError of this code. */
 export async function rejectsWith(call: Promise<unknown>, code: string): Promise<void> {
   await assert.rejects(call, (error) => {
     assert.ok(error instanceof KernelError, String(error))
@@ -25,7 +25,7 @@ export function failures(outcome: BatchOutcome): readonly string[] {
   return outcome.failures.map(({ index, error }) => `${index} ${error.code}`)
 }
 
-/** Applies and expects that nothing was refused. */
+/** Applies the operations and expects no failure. */
 export async function applyAll<Op>(
   kernel: { apply(ops: readonly Op[]): Promise<BatchOutcome> },
   ops: readonly NoInfer<Op>[],
@@ -35,7 +35,7 @@ export async function applyAll<Op>(
   assert.equal(outcome.applied, ops.length)
 }
 
-/** Applies one operation and expects that it is refused with that code. */
+/** Applies one operation and expects it to fail with this code. */
 export async function refusedWith<Op>(
   kernel: { apply(ops: readonly Op[]): Promise<BatchOutcome> },
   op: NoInfer<Op>,

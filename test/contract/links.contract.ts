@@ -1,4 +1,4 @@
-// Laws of Links, for the model and the kernel alike.
+// Laws of Links, run on the model and on the kernel.
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import type { LinkEvent, Links, LinkWatch, RouteOp, Routes } from '../../src/kernel/index.js'
@@ -36,7 +36,7 @@ function linkEvent(change: 'add' | 'remove', name: string): (event: LinkEvent) =
   return (event) => event.kind === 'link' && event.change === change && event.name === name
 }
 
-/** Runs each law in one fresh namespace with `lo` up. `hasDummy` false: the laws that need a dummy device are left out. */
+/** Runs each law in one fresh namespace with `lo` up. `hasDummy` false: without the laws that need a dummy device. */
 export function linksContract(subject: string, open: () => LinksSubject, hasDummy: boolean): void {
   describe(`${subject}: Links`, () => {
     let links: Links
@@ -55,14 +55,14 @@ export function linksContract(subject: string, open: () => LinksSubject, hasDumm
       assert.deepEqual(await links.find('lo'), { name: 'lo', index: 1, kind: '', isUp: true })
       assert.ok((await links.list()).some(({ name }) => name === 'lo'))
     })
-    it('undefined for an interface that does not exist', async () => {
+    it('find returns undefined for an absent interface', async () => {
       assert.equal(await links.find('nosuch0'), undefined)
     })
     it('ENODEV when an absent interface is set up or removed', async () => {
       await rejectsWith(links.setUp(4711), 'ENODEV')
       await rejectsWith(links.remove(4711), 'ENODEV')
     })
-    it('shows address changes to a watch', async () => {
+    it('a watch reports address changes', async () => {
       const watch = links.watch()
       const address = { address: ip('10.96.0.50'), prefixLength: 32, interfaceIndex: 1 }
       await applyAll<RouteOp>(routes, [
@@ -102,12 +102,12 @@ function dummyLaws(links: () => Links): void {
     await links().remove(added.index)
     assert.equal(await links().find(name), undefined)
   })
-  it('EEXIST when the name is taken', async () => {
+  it('EEXIST when the name is in use', async () => {
     const added = await links().addDummy('viaduct-dummy1')
     await rejectsWith(links().addDummy('viaduct-dummy1'), 'EEXIST')
     await links().remove(added.index)
   })
-  it('shows the life of an interface to a watch', async () => {
+  it('a watch reports creation, changes and removal of an interface', async () => {
     const watch = links().watch()
     const events = eventsOf(watch)
     const added = await links().addDummy('viaduct-dummy2')

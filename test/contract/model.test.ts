@@ -37,7 +37,7 @@ function modelConntrack(): ConntrackSubject {
 
 conntrackContract('model', modelConntrack, nameFlow)
 
-/** Its legacy tables are there when they were loaded. */
+/** Its legacy tables exist after they are loaded. */
 function modelNftChains(): NftChainsSubject {
   const kernel = openModelKernel()
   const { nftChains } = kernel

@@ -1,4 +1,4 @@
-// Laws of NftChains, for the model and the kernel alike.
+// Laws of NftChains, run on the model and on the kernel.
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import type { IpFamily } from '../../src/address.js'
@@ -9,7 +9,7 @@ export interface NftChainsSubject {
   readonly nftChains: NftChains
   /** A legacy table of the same namespace. */
   xtables(family: IpFamily, table: XtTableName): Xtables
-  /** As a kube-proxy that works through iptables-nft does. */
+  /** Like a kube-proxy that uses iptables-nft. */
   addChains(family: IpFamily, chains: readonly NftChain[]): Promise<void>
 }
 
@@ -56,7 +56,7 @@ export function nftChainsContract(subject: string, open: () => NftChainsSubject)
         if (other !== undefined) assert.deepEqual(await namespace.nftChains.list(other), [])
       })
     }
-    it('discards a table with its chains, and nothing else', async () => {
+    it('deletes a table with its chains, and nothing else', async () => {
       const { nftChains } = namespace
       assert.equal(await nftChains.discardTable('ipv6', 'nat'), true)
       assert.deepEqual(await sorted(nftChains, 'ipv6'), ['filter KUBE-FORWARD'])
@@ -68,7 +68,7 @@ export function nftChainsContract(subject: string, open: () => NftChainsSubject)
       it(`loads the legacy tables of ${family}, and changes no nf_tables chain`, async () => {
         const chains = await sorted(namespace.nftChains, family)
         await namespace.nftChains.loadXtables(family)
-        // A table that the kernel does not have is ENOPROTOOPT; this one is new to us, so it is not as we left it.
+        // An absent table is ENOPROTOOPT. This one is present, but never written by this object: check() is false.
         assert.equal(await namespace.xtables(family, 'nat').check(), false)
         assert.deepEqual(await sorted(namespace.nftChains, family), chains)
       })

@@ -1,4 +1,4 @@
-// Laws of Routes, for the model and the kernel alike.
+// Laws of Routes, run on the model and on the kernel.
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, it } from 'node:test'
 import type { IpFamily } from '../../src/address.js'
@@ -11,7 +11,7 @@ import { applyAll, failures, ip, refusedWith } from './law.js'
 const lo = 1
 const foreignProtocol = 0x99
 const absentInterface = 4711
-/** For the kernel's worker; met by broken runs only. */
+/** Longest wait for the kernel's worker. Only broken runs reach it. */
 const routeLimitMs = 10_000
 
 function route(address: string, more: Partial<LocalRoute> = {}): LocalRoute {
@@ -32,7 +32,7 @@ async function localRoutes(routes: Routes, family: IpFamily): Promise<readonly L
   return Array.from({ length: cursor.length }, (_, i) => cursor.route(i))
 }
 
-/** The routes that a law made: those of the two test protocols, by address text. */
+/** The routes of a law: those of the two test protocols, by address text. */
 async function madeRoutes(routes: Routes, family: IpFamily): Promise<readonly LocalRoute[]> {
   const made = (await localRoutes(routes, family)).filter(
     ({ protocol }) => protocol === viaductRouteProtocol || protocol === foreignProtocol,
@@ -86,21 +86,21 @@ function routeLaws(law: Law): void {
     ['ipv4', '10.96.0.1', '127.0.0.1'],
     ['ipv6', 'fd00:10:96::1', '::1'],
   ] as const) {
-    law(`${family}: dumps what was added, and no more after its removal`, async (routes) => {
+    law(`${family}: a dump has added routes, and not removed ones`, async (routes) => {
       await applyAll(routes, [add(route(address))])
       assert.deepEqual(await madeRoutes(routes, family), [route(address)])
       await applyAll(routes, [remove(route(address))])
       assert.deepEqual(await madeRoutes(routes, family), [])
     })
 
-    law(`${family}: keeps the preferred source, and removes without naming it`, async (routes) => {
+    law(`${family}: keeps the preferred source, which a removal does not need`, async (routes) => {
       const sourced = route(address, { preferredSource: ip(source) })
       await applyAll(routes, [add(sourced)])
       assert.deepEqual(await madeRoutes(routes, family), [sourced])
       await applyAll(routes, [remove(route(address))])
     })
 
-    law(`${family}: EINVAL for a preferred source that is no address of the node`, async (routes) => {
+    law(`${family}: EINVAL for a preferred source that is not an address of the node`, async (routes) => {
       const foreign = ip(family === 'ipv4' ? '192.0.2.77' : '2001:db8::77')
       await refusedWith(routes, add(route(address, { preferredSource: foreign })), 'EINVAL')
       assert.deepEqual(await madeRoutes(routes, family), [])
@@ -135,7 +135,7 @@ function routeLaws(law: Law): void {
     })
   }
 
-  law('the dump of a family holds the other one not, and the kernel’s own routes too', async (routes) => {
+  law('the dump of a family has the kernel’s routes too, and none of the other family', async (routes) => {
     await applyAll(routes, [add(route('10.96.0.1')), add(route('fd00:10:96::1'))])
     const texts = async (family: IpFamily): Promise<readonly string[]> =>
       (await localRoutes(routes, family)).map(({ address, protocol }) => `${address} ${protocol}`)
@@ -149,7 +149,7 @@ function addressLaws(law: Law): void {
     ['ipv4', '10.96.0.2', 32],
     ['ipv6', 'fd00:10:96::2', 128],
   ] as const) {
-    law(`${family}: an address comes and goes, and is local meanwhile`, async (routes) => {
+    law(`${family}: an added address is local until it is removed`, async (routes) => {
       const original = await addresses(routes, family)
       const local = async (): Promise<boolean> =>
         (await localRoutes(routes, family)).some((other) => other.address === ip(address))
@@ -158,7 +158,7 @@ function addressLaws(law: Law): void {
         await addresses(routes, family),
         [...original, `${address}/${prefixLength}`].toSorted(),
       )
-      // Of IPv6 the kernel makes the route in a worker of its own, after it has answered; its removal waits for nothing.
+      // For IPv6 the kernel adds the route in a worker after its reply. The removal is synchronous.
       await eventually(local, (is) => is, routeLimitMs)
       await refusedWith(routes, addAddress(onLoopback(address, prefixLength)), 'EEXIST')
       await applyAll(routes, [removeAddress(onLoopback(address, prefixLength))])
@@ -178,7 +178,7 @@ function addressLaws(law: Law): void {
 }
 
 function batchLaws(law: Law): void {
-  law('a batch may mix routes and addresses, and names what failed', async (routes) => {
+  law('a batch may mix routes and addresses, and its outcome names the failed operation', async (routes) => {
     const address = onLoopback('10.96.0.3', 32)
     const outcome = await routes.apply([
       add(route('10.96.0.1')),
@@ -205,7 +205,7 @@ function batchLaws(law: Law): void {
     await applyAll(routes, [remove(route('10.96.0.4')), removeAddress(address)])
   })
 
-  law('thousands of routes in one batch', async (routes) => {
+  law('thousands of routes fit into one batch', async (routes) => {
     const many = Array.from({ length: 3000 }, (_, i) => route(`10.98.${i >> 8}.${i & 255}`))
     await applyAll(routes, many.map(add))
     assert.equal((await madeRoutes(routes, 'ipv4')).length, many.length)
@@ -216,7 +216,7 @@ function batchLaws(law: Law): void {
     assert.deepEqual(await madeRoutes(routes, 'ipv4'), [])
   })
 
-  law('an empty batch is an empty outcome', async (routes) => {
+  law('an empty batch has an empty outcome', async (routes) => {
     assert.deepEqual(await routes.apply([]), { applied: 0, failures: [] })
   })
 }

@@ -1,4 +1,4 @@
-// Laws of Sysctl, for the model and the kernel alike.
+// Laws of Sysctl, run on the model and on the kernel.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Sysctl } from '../../src/kernel/index.js'
@@ -16,12 +16,12 @@ export function sysctlContract(subject: string, open: () => Sysctl): void {
         assert.equal(await sysctl.read(setting), value)
       }
     })
-    it('undefined, and ENOENT in a write, for a setting that this kernel has not', async () => {
+    it('reads undefined for a setting that the kernel lacks; a write is ENOENT', async () => {
       const sysctl = open()
       assert.equal(await sysctl.read('net/ipv4/no_such_setting'), undefined)
       await rejectsWith(sysctl.write('net/ipv4/no_such_setting', '1'), 'ENOENT')
     })
-    it('EINVAL for a value that is no number', async () => {
+    it('EINVAL for a value that is not a number', async () => {
       const sysctl = open()
       const before = await sysctl.read(setting)
       await rejectsWith(sysctl.write(setting, 'many'), 'EINVAL')

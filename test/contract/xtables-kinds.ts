@@ -1,4 +1,4 @@
-// A rule of every kind, and what iptables-save prints of it.
+// A rule of every kind, and its line in iptables-save.
 import type { IpFamily } from '../../src/address.js'
 import { XtState, type XtRule, type XtTableName } from '../../src/kernel/index.js'
 import { ip } from './law.js'
@@ -7,7 +7,7 @@ export interface RuleKind {
   readonly family: IpFamily
   readonly table: XtTableName
   readonly rule: XtRule
-  /** Behind the chain's name. */
+  /** After the chain's name. */
   readonly text: string
 }
 
@@ -151,7 +151,7 @@ const targetsOf: Readonly<Record<IpFamily, typeof targets>> = {
   ],
 }
 
-/** Every kind, in one table of one family. Rules that jump lead to VIADUCT-TARGET. */
+/** Every kind, in one table of one family. Rules that jump go to VIADUCT-TARGET. */
 export function ruleKinds(family: IpFamily, table: XtTableName): readonly RuleKind[] {
   const accepted = table === 'filter' ? [...matches, ...matchesOf[family]] : []
   const targeted = [...targets, ...targetsOf[family]].filter(([, only]) => only === table)

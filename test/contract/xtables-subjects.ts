@@ -1,4 +1,4 @@
-// The x_tables of the model and of the kernel, each with another program that changes them too.
+// The x_tables of the model and of the kernel, each with another program that changes them.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -10,13 +10,13 @@ import { mustRun } from '../support/processes.js'
 import { openRealKernel } from './real-kernel.js'
 import { setName } from './xtables-kinds.js'
 
-/** A client of the tables: us, or us before and after a restart. */
+/** A client of the tables: the agent, before or after a restart. */
 export interface XtClient {
   xtables(family: IpFamily, table: XtTableName): Xtables
   close(): Promise<void>
 }
 
-/** What iptables does to one table. `index` counts from 0. */
+/** Changes of one table by iptables. `index` counts from 0. */
 export interface OtherProgram {
   addChain(chain: string): Promise<void>
   append(chain: string, rule: XtRule): Promise<void>
@@ -24,7 +24,7 @@ export interface OtherProgram {
   deleteRule(chain: string, index: number): Promise<void>
   flush(chain: string): Promise<void>
   removeChain(chain: string): Promise<void>
-  /** Each chain with its rules in the words of iptables-save. */
+  /** Each chain with its rules as iptables-save prints them. */
   list(): Promise<Readonly<Record<string, readonly string[]>>>
 }
 
@@ -62,7 +62,7 @@ const families = ['ipv4', 'ipv6'] as const
 const tables = ['nat', 'filter', 'mangle', 'raw'] as const
 const programOf = { ipv4: 'iptables-legacy', ipv6: 'ip6tables-legacy' } as const
 
-/** iptables of one family and table. Words go through a shell, which reads quotes as iptables-save writes them. */
+/** iptables of one family and table. A shell reads the arguments, with the quotes of iptables-save. */
 export function iptables(family: IpFamily, table: XtTableName, words: string): Promise<string> {
   return mustRun(['sh', '-c', `${programOf[family]} -w 10 -t ${table} ${words}`])
 }
@@ -72,7 +72,7 @@ export function save(family: IpFamily, table: XtTableName, ...flags: readonly st
   return mustRun([`${programOf[family]}-save`, '-t', table, ...flags])
 }
 
-/** In the namespace of this process, with a lock file of its own. */
+/** In the namespace of this process, with its own lock file. */
 export async function openRealSubject(): Promise<XtSubject> {
   const folder = mkdtempSync(join(tmpdir(), 'viaduct-xtables-'))
   process.env['XTABLES_LOCKFILE'] = join(folder, 'lock')

@@ -1,4 +1,4 @@
-// Laws of Xtables, for the model and the kernel alike.
+// Laws of Xtables, run on the model and on the kernel.
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import type { IpFamily } from '../../src/address.js'
@@ -30,7 +30,7 @@ interface Lab {
   readonly family: IpFamily
   readonly xtables: Xtables
   readonly other: OtherProgram
-  /** A client that knows nothing of what the first one wants. */
+  /** A client without the desired content of the first one. */
   readonly restarted: () => Xtables
   readonly of: (table: XtTableName) => Xtables
 }
@@ -39,7 +39,7 @@ type Law = (name: string, run: (lab: Lab) => Promise<void>) => void
 
 const nothingDrifted = { missing: [], changed: [] }
 
-/** The chains that are not the kernel's, and those of the kernel that have rules. */
+/** The user chains, and the built-in chains that have rules. */
 async function content({ other }: Lab): Promise<Readonly<Record<string, readonly string[]>>> {
   const builtIn = new Set<string>(xtHooks.nat)
   const chains = Object.entries(await other.list())
@@ -119,7 +119,7 @@ async function printsEveryKind(xtables: Xtables, other: OtherProgram): Promise<v
 }
 
 function chainLaws(law: Law): void {
-  law('what rules need is loaded without a change, also where their set is not there', async (lab) => {
+  law('load loads the modules of rules without a change, even if their set is absent', async (lab) => {
     const { xtables } = lab
     const asking: XtRule = {
       ...mark,
@@ -131,7 +131,7 @@ function chainLaws(law: Law): void {
     assert.deepEqual(await content(lab), {})
   })
 
-  law('an empty table is right when nothing is wanted', async ({ family, xtables }) => {
+  law('an empty table is as desired when nothing is desired', async ({ family, xtables }) => {
     const outcome = await xtables.apply([])
     // Four policies, and the entry that ends the table.
     const bytes = family === 'ipv4' ? 4 * 152 + 176 : 4 * 208 + 232
@@ -150,7 +150,7 @@ function chainLaws(law: Law): void {
     assert.deepEqual(await content(lab), {})
   })
 
-  law('what is there already is not written again', async ({ xtables, restarted }) => {
+  law('present chains are not written again', async ({ xtables, restarted }) => {
     const ops = [set('KUBE-A', jump('KUBE-B'), mark), set('KUBE-B', accept), hook('OUTPUT', jump('KUBE-A'))]
     const first = await xtables.apply(ops)
     const again = await xtables.apply(ops)
@@ -183,20 +183,20 @@ function chainLaws(law: Law): void {
     assert.deepEqual(await content(lab), { ...expected, 'KUBE-1': [...before, ...expected['KUBE-1']] })
   })
 
-  law('a chain goes together with the jump to it', async (lab) => {
+  law('a chain is removed together with the jump to it', async (lab) => {
     await written(lab.xtables, [set('KUBE-A', jump('KUBE-B'), mark), set('KUBE-B', accept)])
     await written(lab.xtables, [remove('KUBE-B'), set('KUBE-A', mark)])
     assert.deepEqual(await content(lab), { 'KUBE-A': [markText] })
   })
 
-  law('of several operations on one chain the last one counts', async (lab) => {
+  law('the last of several operations on one chain wins', async (lab) => {
     await written(lab.xtables, [set('KUBE-A', accept), set('KUBE-A', leave), set('KUBE-B'), remove('KUBE-B')])
     assert.deepEqual(await content(lab), { 'KUBE-A': [leaveText] })
     await written(lab.xtables, [remove('KUBE-A'), set('KUBE-A', mark)])
     assert.deepEqual(await content(lab), { 'KUBE-A': [markText] })
   })
 
-  law('what is staged is in force with the next apply, and not before', async (lab) => {
+  law('staged operations come into force with the next apply, and not before', async (lab) => {
     const { xtables } = lab
     await written(xtables, [set('KUBE-A', accept), set('KUBE-C', leave)])
     await xtables.stage([set('KUBE-A', jump('KUBE-B')), remove('KUBE-C')])
@@ -208,7 +208,7 @@ function chainLaws(law: Law): void {
     assert.equal(await written(xtables, []), false)
   })
 
-  law('the removal of a chain that is not there is nothing to do', async ({ xtables }) => {
+  law('the removal of an absent chain changes nothing', async ({ xtables }) => {
     assert.equal(await written(xtables, [remove('KUBE-NONE')]), false)
   })
 
@@ -221,14 +221,14 @@ function chainLaws(law: Law): void {
     assert.deepEqual(await xtables.packets(['KUBE-C', 'KUBE-A', 'KUBE-B']), [[], [0, 0, 0], []])
   })
 
-  law('chains that are there keep their places, new ones follow', async ({ xtables }) => {
+  law('present chains keep their places, new ones follow', async ({ xtables }) => {
     await written(xtables, [set('KUBE-M', mark), set('KUBE-A', mark)])
     await written(xtables, [set('KUBE-B', mark), set('KUBE-M', accept)])
     const names = (await xtables.chains()).map(({ chain }) => chain)
     assert.deepEqual(names, ['KUBE-M', 'KUBE-A', 'KUBE-B'])
   })
 
-  law('thousands of chains in one batch', async ({ xtables }) => {
+  law('thousands of chains fit into one batch', async ({ xtables }) => {
     const names = Array.from({ length: 2000 }, (_, i) => `KUBE-SVC-${String(i).padStart(16, '0')}`)
     const ops = names.map((chain, i) => set(chain, mark, ...(i === 0 ? [] : [jump(names[0] ?? '')])))
     const outcome = await xtables.apply(ops)
@@ -238,7 +238,7 @@ function chainLaws(law: Law): void {
     assert.deepEqual(await xtables.chains(), [])
   })
 
-  law('tables do not see each other', async ({ xtables, of }) => {
+  law('tables are independent of each other', async ({ xtables, of }) => {
     const filter = of('filter')
     await written(filter, [set('KUBE-A', leave), hook('FORWARD', jump('KUBE-A'))])
     assert.deepEqual(await xtables.chains(), [])
@@ -264,13 +264,13 @@ function hookLaws(law: Law): void {
   const toA = '-j KUBE-A'
   const setUp = [set('KUBE-A', mark), set('KUBE-B', accept), hook('PREROUTING', jump('KUBE-A'))]
 
-  law('rules of a hook go to its head, before those of others', async (lab) => {
+  law('rules of a hook go to its head, before foreign rules', async (lab) => {
     await lab.other.append('PREROUTING', accept)
     await written(lab.xtables, setUp)
     assert.deepEqual((await content(lab))['PREROUTING'], [toA, acceptText])
   })
 
-  law('rules of a hook stay where they are behind rules of others', async (lab) => {
+  law('rules of a hook keep their place after foreign rules', async (lab) => {
     await written(lab.xtables, setUp)
     await lab.other.prepend('PREROUTING', accept)
     await lab.other.append('PREROUTING', leave)
@@ -280,7 +280,7 @@ function hookLaws(law: Law): void {
     assert.equal(await written(lab.restarted(), [...setUp, set('KUBE-A', leave)]), false)
   })
 
-  law('rules of others may stand between rules of ours', async (lab) => {
+  law('foreign rules may stand between our rules', async (lab) => {
     await written(lab.xtables, [...setUp, hook('PREROUTING', jump('KUBE-A'), jump('KUBE-B'))])
     await lab.other.deleteRule('PREROUTING', 1)
     await lab.other.append('PREROUTING', accept)
@@ -289,14 +289,14 @@ function hookLaws(law: Law): void {
     assert.deepEqual((await content(lab))['PREROUTING'], [toA, acceptText, '-j KUBE-B'])
   })
 
-  law('rules of a hook go to its head when their order differs', async (lab) => {
+  law('rules of a hook move to its head when their order differs', async (lab) => {
     await written(lab.xtables, setUp)
     await lab.other.prepend('PREROUTING', accept)
     await written(lab.xtables, [hook('PREROUTING', jump('KUBE-B'), jump('KUBE-A'))])
     assert.deepEqual((await content(lab))['PREROUTING'], ['-j KUBE-B', toA, acceptText])
   })
 
-  law('rules of ours that a hook had before go, also those that do not jump', async (lab) => {
+  law('our earlier rules of a hook are removed, also those that do not jump', async (lab) => {
     const invalid: XtRule = { state: { bits: XtState.invalid }, target: { kind: 'accept' } }
     await written(lab.xtables, [...setUp, hook('PREROUTING', invalid, jump('KUBE-A'))])
     await lab.other.append('PREROUTING', accept)
@@ -306,7 +306,7 @@ function hookLaws(law: Law): void {
     assert.deepEqual((await content(lab))['PREROUTING'], [acceptText])
   })
 
-  law('jumps to chains of ours that are not wanted any more go', async (lab) => {
+  law('jumps to our chains that are no longer desired are removed', async (lab) => {
     await written(lab.xtables, setUp)
     await lab.other.append('PREROUTING', jump('KUBE-A', { protocol: 'tcp' }))
     await lab.other.append('OUTPUT', jump('KUBE-A'))
@@ -345,7 +345,7 @@ function hookLaws(law: Law): void {
 }
 
 function foreignLaws(law: Law): void {
-  law('chains and rules of others stay, in their order', async (lab) => {
+  law('foreign chains and rules stay in their order', async (lab) => {
     const { other, xtables, family } = lab
     const source = { address: ip(family === 'ipv4' ? '192.0.2.0' : '2001:db8::'), prefixLength: 32 }
     for (const chain of ['DOCKER', 'ALPHA']) await other.addChain(chain)
@@ -372,13 +372,13 @@ function foreignLaws(law: Law): void {
     assert.deepEqual(await content(lab), before)
   })
 
-  law('ours may jump to a chain of others', async (lab) => {
+  law('our chains may jump to a foreign chain', async (lab) => {
     await lab.other.addChain('DOCKER')
     await written(lab.xtables, [set('KUBE-A', jump('DOCKER'))])
     assert.deepEqual(await content(lab), { DOCKER: [], 'KUBE-A': ['-j DOCKER'] })
   })
 
-  law('others may jump to a chain of ours', async (lab) => {
+  law('foreign chains may jump to our chains', async (lab) => {
     await written(lab.xtables, [set('KUBE-A', mark)])
     await lab.other.addChain('DOCKER')
     await lab.other.append('DOCKER', jump('KUBE-A'))
@@ -386,7 +386,7 @@ function foreignLaws(law: Law): void {
     assert.deepEqual((await content(lab))['DOCKER'], ['-j KUBE-A'])
   })
 
-  law('a chain of the same name becomes ours', async (lab) => {
+  law('a foreign chain of the same name becomes ours', async (lab) => {
     await lab.other.addChain('KUBE-A')
     await lab.other.append('KUBE-A', accept)
     await written(lab.xtables, [set('KUBE-A', mark)])
@@ -404,7 +404,7 @@ function pruneLaws(law: Law): void {
     hook('INPUT', jump('KUBE-SVC-OLD')),
   ]
 
-  law('chains of a former owner go, with the jumps to them', async (lab) => {
+  law('chains of a former owner are removed with the jumps to them', async (lab) => {
     await written(lab.xtables, leftovers)
     await lab.other.addChain('DOCKER')
     await lab.other.append('INPUT', jump('DOCKER'))
@@ -420,7 +420,7 @@ function pruneLaws(law: Law): void {
     assert.equal(await written(restarted, [], ['KUBE-SVC-*']), false)
   })
 
-  law('nothing goes without patterns; names match as a whole, with `?` without rules', async (lab) => {
+  law('without patterns nothing is removed; `?` matches only chains without rules', async (lab) => {
     await written(lab.xtables, leftovers)
     const restarted = lab.restarted()
     assert.equal(await written(restarted, []), false)
@@ -429,12 +429,12 @@ function pruneLaws(law: Law): void {
     assert.equal('KUBE-PROXY-CANARY' in (await content(lab)), false)
   })
 
-  law('what is wanted stays, though its name matches', async (lab) => {
+  law('a desired chain stays although its name matches', async (lab) => {
     await written(lab.xtables, [...leftovers, set('KUBE-SVC-NEW', mark)])
     assert.equal(await written(lab.xtables, [], ['KUBE-*']), false)
   })
 
-  law('a chain to which chains of others jump is emptied, and goes with the last jump', async (lab) => {
+  law('a chain that foreign chains jump to is emptied, and removed with the last jump', async (lab) => {
     await written(lab.xtables, leftovers)
     await lab.other.addChain('DOCKER')
     await lab.other.append('DOCKER', jump('KUBE-SVC-OLD'))
@@ -472,7 +472,7 @@ function driftLaws(law: Law): void {
     assert.equal(await xtables.check(), false)
   })
 
-  law('nothing is missing when nothing is wanted', async ({ xtables, other }) => {
+  law('nothing is missing when nothing is desired', async ({ xtables, other }) => {
     await other.append('OUTPUT', accept)
     assert.deepEqual(await xtables.compare(), nothingDrifted)
   })
@@ -507,7 +507,7 @@ function driftLaws(law: Law): void {
     ],
   ]
   for (const [what, drift, expected] of drifts) {
-    law(`${what}: the check sees it, the comparison names it, an empty apply repairs it`, async (lab) => {
+    law(`${what}: the check fails, the comparison names it, an empty apply repairs it`, async (lab) => {
       const { xtables, other } = lab
       await written(xtables, ops)
       const before = await content(lab)
@@ -521,7 +521,7 @@ function driftLaws(law: Law): void {
     })
   }
 
-  law('a change of the same size is seen by the comparison only', async ({ xtables, other }) => {
+  law('only the comparison finds a change of the same size', async ({ xtables, other }) => {
     await written(xtables, ops)
     await other.append('KUBE-B', { ...accept, destinationPorts: [23, 23] })
     await other.deleteRule('KUBE-B', 0)
@@ -550,7 +550,7 @@ function refusalLaws(law: Law): void {
     },
   )
 
-  law('ENOENT for a hook that jumps to a chain that is not there', async (lab) => {
+  law('ENOENT for a hook that jumps to an absent chain', async (lab) => {
     await refused(lab.xtables.apply([hook('OUTPUT', jump('KUBE-NONE'))]), 'ENOENT', 'OUTPUT', 'KUBE-NONE')
     assert.deepEqual(await content(lab), {})
     assert.equal(await written(lab.xtables, [hook('OUTPUT')]), false)
@@ -578,10 +578,10 @@ function refusalLaws(law: Law): void {
     },
   )
 
-  law('a rule that the kernel refuses is found, and the table can be without it', async (lab) => {
+  law('a rule that the kernel refuses is found, and the rest of the table can be applied', async (lab) => {
     const { xtables } = lab
     await written(xtables, [set('KUBE-A', mark)])
-    // The name of a list is that of a file.
+    // The name of a list is a file name.
     const bad: XtRule = { recent: { list: '..', action: 'set' }, target: { kind: 'return' } }
     const others = Array.from({ length: 100 }, (_, i) => set(`KUBE-${i}`, accept, jump('KUBE-A')))
     const ops = [set('KUBE-BAD', accept, bad, leave, bad), hook('OUTPUT', jump('KUBE-BAD')), ...others]

@@ -39,6 +39,11 @@ const cases: readonly Case[] = Object.values(services)
 
 const answerMs = 60_000
 const silenceMs = 3000
+/**
+ * A backend is dead after three requests without an answer since the agent's first quiet look. TCP repeats a request 26, 51, 102
+ * and 204 s after the first: the later that look on a busy machine, the longer it takes.
+ */
+const deathMs = 400_000
 
 let folder: string
 let client: Namespace
@@ -152,8 +157,8 @@ async function ask(session: string, of: Case): Promise<string> {
 }
 
 /**
- * A pod with two open connections dies and leaves its Service. One client asks in vain, until the real server goes; what the
- * other is told then, at its first request.
+ * A pod with two open connections dies and leaves its Service. One client asks in vain until the real server goes. Resolves with
+ * the outcome of the other client's first request after that.
  */
 async function askDying(of: Case): Promise<{ readonly outcome: ProbeOutcome; readonly afterMs: number }> {
   const [chosen, other] = await openSession('in vain', of)
@@ -165,7 +170,7 @@ async function askDying(of: Case): Promise<{ readonly outcome: ProbeOutcome; rea
   await expectWeights(of, { [chosen]: '0', [other]: '1' })
   const started = performance.now()
   const inVain = clients.ask('in vain', targetOf(of), answerMs)
-  await expectWeights(of, { [other]: '1' }, 150_000)
+  await expectWeights(of, { [other]: '1' }, deathMs)
   const afterMs = performance.now() - started
   await inVain
   return { outcome: await clients.ask(patient, targetOf(of), answerMs), afterMs }
@@ -179,7 +184,7 @@ async function openSession(session: string, of: Case): Promise<readonly [string,
   return [chosen, chosen === first ? second : first]
 }
 
-describe('graceful termination', { timeout: 600_000 }, () => {
+describe('graceful termination', { timeout: 1_200_000 }, () => {
   before(async () => {
     folder = await mkdtemp(join(tmpdir(), 'viaduct-graceful-'))
     await mkdir(join(folder, 'manifests'))

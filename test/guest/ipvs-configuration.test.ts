@@ -101,7 +101,7 @@ describe('the ipvs section of the configuration', { timeout: 300_000 }, () => {
     assert.match(servers, /^-A -t 10\.96\.0\.3:80 -s sh -b sh-port$/m, 'what cannot be had is by default')
   })
 
-  it('what somebody changes is as it should be within a sync period', async () => {
+  it('a foreign change is corrected within a sync period', async () => {
     const { lineCount } = agent
     await node.must('ipvsadm', '--set', '100', '100', '100')
     await node.must('sh', '-c', 'echo 0 > /proc/sys/net/ipv4/vs/conntrack')

@@ -1,4 +1,4 @@
-// What others do to the sets of ipvs mode, on a kernel that has IP_VS: somebody's set under one of its names, ip_set unloaded.
+// Foreign changes to the sets of ipvs mode, on a kernel that has IP_VS: a foreign set has one of the names; ip_set is unloaded.
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, afterEach, before, describe, it } from 'node:test'
@@ -43,7 +43,7 @@ describe('the sets of ipvs mode and others', { timeout: 300_000 }, () => {
     await prints(program, `--match-set ${clusterIPs} dst,dst`, 'iptables-legacy-save')
   }
 
-  it('somebody’s set of another type keeps what it has; all else works, and its name is taken when it is free', async () => {
+  it('a foreign set of another type keeps its entries; all else works, and its name is used when it is free', async () => {
     await node.must('ipset', 'create', clusterIPs, 'hash:ip')
     await node.must('ipset', 'add', clusterIPs, '192.0.2.1')
     await node.must('iptables-legacy', '-A', ...foreignRule)

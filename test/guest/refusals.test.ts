@@ -17,7 +17,7 @@ const withoutNetAdmin = ['setpriv', '--bounding-set=-net_admin', '--inh-caps=-ne
 
 let node: Namespace
 
-/** Exit code, and one sentence on standard error that names the trouble: no stack, no second line. */
+/** Exit code, and one sentence on standard error that names the problem: no stack, no second line. */
 async function expectRefusal(
   expected: { code: number; words: RegExp },
   command: readonly string[],
@@ -72,7 +72,7 @@ describe('what the agent refuses', { timeout: 300_000 }, () => {
         /"level":"warn".*Proxy mode falls back: iptables .*modprobe ip_vs/.test(line),
       )
       await agent.line((line) => /"mode":"iptables".*viaduct starts/.test(line))
-      // Nobody used iptables on this node: the agent, which executes no modprobe, makes the kernel load what it needs.
+      // No program has used iptables on this node. The agent runs no modprobe: the kernel loads the modules on its requests.
       await agent.line((line) => /"complete":true.*"Sync done"/.test(line))
       assert.match(await readFile('/proc/modules', 'utf8'), xTables)
       agent.signal('SIGTERM')
@@ -113,7 +113,7 @@ describe('what the agent refuses', { timeout: 300_000 }, () => {
       flags: ['--ipvs-sync-period', 'soon'],
       words: /ipvs-sync-period.*soon|soon.*ipvs-sync-period/i,
     },
-    { what: 'a bad choice', flags: ['--vip-binding', 'wish'], words: /vip-binding/i },
+    { what: 'a bad choice', flags: ['--vip-binding', 'sometimes'], words: /vip-binding/i },
   ]
   for (const { what, flags, words } of usage) {
     it(what, () => expectRefusal({ code: 2, words }, agentCommand('--manifests', shop, ...flags)))

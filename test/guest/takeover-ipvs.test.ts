@@ -23,7 +23,7 @@ describe('takeover in ipvs mode', { timeout: 300_000 }, () => {
   let lab: TakeoverLab
   let agent: AgentProcess
   let untouched: readonly string[]
-  /** What a first start makes of the same objects on a node that nobody programmed. */
+  /** The result of a first start with the same objects on a node without any rules. */
   let fresh: NodeState
   /** Who answered the client that has to keep its server. */
   const kept = new Set<string>()
@@ -79,7 +79,7 @@ describe('takeover in ipvs mode', { timeout: 300_000 }, () => {
     assert.equal(kept.size, 1, 'session affinity holds')
   }
 
-  /** What nobody needs has gone by now, or goes. */
+  /** Objects without use have gone, or go now. */
   async function expectState(expected: NodeState): Promise<void> {
     const count = expected.servers.length + theirServers
     await eventually(

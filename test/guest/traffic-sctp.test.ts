@@ -1,5 +1,9 @@
 // SCTP through the shipped agent in iptables mode: the cases of the traffic table that show each thing that is done with a
 // connection. Runs in the guest: sockets of SCTP exist only there, and every start of a program is dear there.
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { connect, Namespace } from '../support/namespaces.js'
+import { Prober } from '../support/probes.js'
 import { type ChosenCases, chosenGroups } from '../traffic/chosen-groups.js'
 import { AgentSubject, runTable } from '../traffic/table-runner.js'
 
@@ -27,3 +31,31 @@ runTable('the traffic table in iptables mode, by SCTP', chosenGroups(chosen, pro
   // Everything takes an order of magnitude longer here; silence is still silence.
   patience: { silenceMs: 3000, answerMs: 60_000, retryMs: 10_000, changeMs: 60_000 },
 })
+
+describe('a client of the traffic table', () => {
+  it('connects by SCTP from one address, although its machine has two', async () => {
+    const client = await Namespace.create('client')
+    const server = await Namespace.create('server')
+    try {
+      await connect(
+        { namespace: client, interfaceName: 'eth0', addresses: ['192.0.2.1/24', '198.51.100.1/24'] },
+        { namespace: server, interfaceName: 'eth0', addresses: ['192.0.2.2/24'] },
+      )
+      const target = { protocol: 'SCTP', address: '192.0.2.2', port: 8080 } as const
+      await new Prober(server).serve([target])
+      const outcome = await new Prober(client).ask('one path', target, 60_000)
+      assert.equal(outcome.kind, 'answer')
+      assert.deepEqual(await localAddresses(client, target.port), ['192.0.2.1'])
+    } finally {
+      await Promise.all([client.close(), server.close()])
+    }
+  })
+})
+
+/** Addresses that the namespace offers as paths of its association with the server's port. */
+async function localAddresses(namespace: Namespace, serverPort: number): Promise<readonly string[]> {
+  const table = await namespace.must('cat', '/proc/net/sctp/assocs')
+  const [, list] = new RegExp(` ${serverPort} +(.*?) *<->`).exec(table) ?? []
+  assert.ok(list !== undefined, table)
+  return list.split(' ').map((address) => address.replace('*', ''))
+}

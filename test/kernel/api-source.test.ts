@@ -65,7 +65,7 @@ for (const access of accesses)
       await server.line((text) => text === line, from)
     }
 
-    /** Of versions that come after `former` changes. */
+    /** With resource versions after `former` changes. */
     async function startServer(endpoints: readonly string[], former = 0): Promise<void> {
       server = node.start(process.execPath, serverFile, String(port), ...access.server)
       await tell('put', 'Node', apiNode('node-a'))
@@ -80,12 +80,12 @@ for (const access of accesses)
       return [...rules.matchAll(/--to-destination (\S+)/g)].map(([, to = '']) => to).toSorted()
     }
 
-    /** Waits until the rules have these endpoints, and no other. */
+    /** Waits until the rules have exactly these endpoints. */
     async function haveEndpoints(...expected: readonly string[]): Promise<void> {
       await afterSyncs(agent, ruleEndpoints, (found) => found.join(' ') === expected.join(' '))
     }
 
-    it('serves what it lists', async () => {
+    it('serves the listed Services', async () => {
       await startServer(['10.1.0.1'])
       const own = [...access.agent, '--proxy-mode', 'iptables', '--hostname-override', 'node-a']
       agent = node.start(process.execPath, agentFile, ...own, '-v', '2')
@@ -98,7 +98,7 @@ for (const access of accesses)
       await haveEndpoints('10.1.0.1:8080', '10.1.0.2:8080')
     })
 
-    it('keeps the kernel as it is while the server is away, and finds what changed meanwhile', async () => {
+    it('keeps the kernel state while the server is away, and then finds the changes', async () => {
       const from = agent.lines.length
       server.signal('SIGKILL')
       await server.ended
@@ -109,7 +109,7 @@ for (const access of accesses)
       await agent.line((line) => line.includes('API server: followed again'), from)
     })
 
-    it('forgets a Service that goes, and stops in order', async () => {
+    it('removes a deleted Service, and stops in order', async () => {
       await tell('remove', 'Service', 'default/web')
       await haveEndpoints()
       agent.signal('SIGTERM')
@@ -117,8 +117,8 @@ for (const access of accesses)
     })
   })
 
-describe('a kubeconfig that can never work', { timeout: 60_000 }, () => {
-  it('ends the agent, which says why in one sentence', async () => {
+describe('a kubeconfig that is not valid', { timeout: 60_000 }, () => {
+  it('ends the agent with the reason in one sentence', async () => {
     const node = await Namespace.create('node')
     const path = join(folder, 'broken')
     writeFileSync(path, 'kind: Pod')

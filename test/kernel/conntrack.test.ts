@@ -1,4 +1,4 @@
-// Flows in the kernel's own table of connections: made by packets, in zones, and a hundred thousand of them.
+// Flows in the kernel's connection table: made by packets, in zones, and a hundred thousand.
 import assert from 'node:assert/strict'
 import { createSocket, type Socket } from 'node:dgram'
 import { once } from 'node:events'
@@ -41,7 +41,7 @@ const families = [
 ] as const
 type Family = (typeof families)[number]
 
-/** A client of the service, and its endpoints, which answer with their own address. */
+/** A client of the service, and endpoints that answer with their own address. */
 class ServiceOnLoopback {
   readonly #family: Family
   readonly #sockets: Socket[] = []
@@ -62,7 +62,7 @@ class ServiceOnLoopback {
         'lo',
         ...(address.includes(':') ? ['nodad'] : []),
       ])
-    // Without a rule that asks for them, nobody keeps flows.
+    // The kernel tracks flows only if a rule needs it.
     await mustRun([iptables, '-A', 'OUTPUT', '-m', 'conntrack', '--ctstate', 'INVALID', '-j', 'DROP'])
     for (const endpoint of endpoints) {
       const server = await this.#bind(endpoint, 5353)
@@ -75,7 +75,7 @@ class ServiceOnLoopback {
     return this.#bind(this.#family.client, 0)
   }
 
-  /** Puts the rule that leads the VIP's port 53 to this endpoint in the place of the one before. */
+  /** Replaces the rule that translates the VIP's port 53 with one to this endpoint. */
   async leadTo(endpoint: IpAddress): Promise<void> {
     const { iptables, vip } = this.#family
     const match = ['-d', vip, '-p', 'udp', '--dport', '53']
@@ -84,14 +84,14 @@ class ServiceOnLoopback {
     await mustRun([iptables, '-t', 'nat', '-A', 'OUTPUT', ...match, ...target])
   }
 
-  /** Who answers. */
+  /** The endpoint that answers. */
   async ask(client: Socket): Promise<string> {
     client.send('?', 53, this.#family.vip)
     const [answer]: unknown[] = await once(client, 'message')
     return String(answer)
   }
 
-  /** Sends without waiting for anybody. */
+  /** Sends without waiting for an answer. */
   async call(client: Socket): Promise<void> {
     await new Promise((sent) => client.send('?', 53, this.#family.vip, sent))
   }
@@ -123,7 +123,7 @@ for (const family of families) {
     before(() => service.open())
     after(() => service.close())
 
-    it('a client of an endpoint that has gone meets the next one', async () => {
+    it('a client of a removed endpoint reaches the next one', async () => {
       await service.leadTo(first)
       const client = await service.client()
       assert.equal(await service.ask(client), first)
@@ -134,7 +134,7 @@ for (const family of families) {
       assert.equal(await service.ask(client), second)
     })
 
-    it('a flow that leads to a backend stays as it is', async () => {
+    it('a flow to a current backend stays', async () => {
       await service.leadTo(first)
       const client = await service.client()
       assert.equal(await service.ask(client), first)
@@ -144,7 +144,7 @@ for (const family of families) {
       assert.equal(await service.ask(client), first)
     })
 
-    it('a client that called before there was an endpoint is served', async () => {
+    it('a client that sent before the first endpoint existed is served', async () => {
       await mustRun([family.iptables, '-t', 'nat', '-F', 'OUTPUT'])
       const client = await service.client()
       await service.call(client)
@@ -172,7 +172,7 @@ function flow(number: number): ModelFlow {
   }
 }
 
-/** The first two endpoints of a service; the third has gone. */
+/** The first two endpoints of a service; the third was removed. */
 function frontendOf(service: number): ConntrackFrontend {
   return {
     protocol: 'udp',
@@ -188,7 +188,7 @@ describe('flows in zones', () => {
     ['of one direction', '--orig-zone 8'],
   ]
   for (const [name, options] of zoned) {
-    it(`a zone ${name} is part of what is deleted`, async () => {
+    it(`a deletion includes the zone ${name}`, async () => {
       const stale: ModelFlow = { ...flow(0), replySource: ip('10.244.2.0') }
       const twin = flow(0)
       await insertFlows([twin])
@@ -206,7 +206,7 @@ describe(`${many} flows`, { timeout: 120_000 }, () => {
     { name: 'of one service, by the kernel’s filter', cleaned: 1 },
   ]
   for (const { name, cleaned } of sizes) {
-    it(`exactly the stale ones go ${name}, while the event loop runs`, async (context) => {
+    it(`exactly the stale ones are deleted ${name}, while the event loop runs`, async (context) => {
       const flows = Array.from({ length: many }, (_, number) => flow(number))
       const isStale = (number: number): boolean =>
         number % services < cleaned && Math.floor(number / services) % 3 === 2

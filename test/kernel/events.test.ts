@@ -1,4 +1,4 @@
-// The shipped agent tells an API server what happens, in iptables mode on this machine's kernel.
+// The shipped agent sends Events to an API server, in iptables mode on this machine's kernel.
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { join } from 'node:path'
@@ -13,7 +13,7 @@ const agentFile = join(treeRoot, 'dist/agent.js')
 const serverFile = join(treeRoot, 'out/ts/test/support/fake-api-program.js')
 const port = 8001
 
-/** What differs from one Event to the next. */
+/** The fields that differ between Events. */
 function gist(event: Document): Document {
   const { type, reason, action, regarding, note, series } = event
   return { type, reason, action, regarding, note, ...(series === undefined ? {} : { series }) }
@@ -99,7 +99,7 @@ describe('the agent sends an Event', { timeout: 60_000 }, () => {
     })
   })
 
-  it('once when a Service loses its frontend to another one', async () => {
+  it('once when a Service loses its frontend to another Service', async () => {
     await tell('put', 'Service', apiService('awaits', '10.96.0.10'))
     assert.deepEqual(gist(await eventOf('FrontendConflict')), {
       type: 'Warning',
@@ -118,7 +118,7 @@ describe('the agent sends an Event', { timeout: 60_000 }, () => {
     assert.ok(!stdout.includes('Events are not sent'), stdout)
   })
 
-  it('when another mode runs than the configured one, which its pages show too', async () => {
+  it('when it runs in another mode than the configured one, which its pages show too', async () => {
     const from = server.lines.length
     const other = startAgent('--proxy-mode', 'nftables')
     const note =
@@ -142,7 +142,7 @@ describe('the agent sends an Event', { timeout: 60_000 }, () => {
   it('when it cannot set limits of connection tracking because /sys is read-only', async () => {
     const from = server.lines.length
     const remount = 'mount -o remount,bind,ro /sys && exec "$@"'
-    // This network namespace may not set the limit anyway.
+    // This network namespace may not set the limit in any case.
     const command = agentCommand('--conntrack-min', '1000001')
     const limited = node.start('unshare', '--mount', 'sh', '-c', remount, 'sh', ...command)
     assert.deepEqual(gist(await eventOf('readOnlySysFS', from)), {

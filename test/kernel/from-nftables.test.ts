@@ -17,7 +17,7 @@ const pods = ['10.1.0.1', '10.1.0.2'] as const
 const agentFile = join(treeRoot, 'dist/agent.js')
 const limitMs = 30_000
 
-/** The table of kube-proxy 1.36 for that Service: layout and priorities of the specification, 5.2 and 5.3. */
+/** The table of kube-proxy 1.36 for this Service, with its layout and hook priorities. */
 const kubeProxyTable = `
 table ip kube-proxy {
   map service-ips { type ipv4_addr . inet_proto . inet_service : verdict; elements = {
@@ -143,7 +143,7 @@ describe('from kube-proxy in nftables mode to iptables mode', { timeout: 120_000
       await eventually(take, (tried) => tried >= 5, limitMs)
       const flags = ['--proxy-mode', 'iptables', '--cluster-cidr', '10.1.0.0/16', '-v', '2']
       const agent = node.start(process.execPath, agentFile, '--manifests', folder, ...flags)
-      await agent.line((line) => line.includes('What nftables mode left: removed the table kube-proxy'))
+      await agent.line((line) => line.includes('Leftovers of nftables mode: removed the table kube-proxy'))
       assert.equal(await node.must('nft', 'list', 'tables'), '')
       const before = await take()
       await eventually(take, (tried) => tried >= before + 5, limitMs)

@@ -15,7 +15,7 @@ import { treeRoot } from '../support/tree.js'
 const agentFile = join(treeRoot, 'dist/agent.js')
 const serverFile = join(treeRoot, 'out/ts/test/support/fake-api-program.js')
 const serviceAccount = '/var/run/secrets/kubernetes.io/serviceaccount'
-/** Where the server listens, and where the Service is that leads there. */
+/** Address of the server, and of the Service in front of it. */
 const [serverPort, servicePort] = [9443, 8443]
 const way = ['OUTPUT', '-p', 'tcp', '-d', '127.0.0.1', '--dport', String(servicePort)]
 const firstWay = [...way, '-j', 'DNAT', '--to-destination', `127.0.0.1:${serverPort}`]
@@ -41,7 +41,7 @@ describe('the agent in a pod', { timeout: 120_000 }, () => {
     writeFileSync(join(folder, 'ca.crt'), certificate.cert)
     writeFileSync(join(folder, 'token'), token)
     node = await Namespace.create('node')
-    // What comes back to its own sender is masqueraded, for which 127.0.0.1 is no address.
+    // A connection back to its own sender is masqueraded, which is not possible with 127.0.0.1.
     await node.ip('address add 192.0.2.1/32 dev lo')
   })
 
@@ -63,7 +63,7 @@ describe('the agent in a pod', { timeout: 120_000 }, () => {
     await tell('put', 'EndpointSlice', { ...slice, ports })
   }
 
-  /** A server of versions that come after `former` changes. */
+  /** A server with resource versions after `former` changes. */
   async function startServer(services: Readonly<Record<string, string>>, former = 0): Promise<void> {
     const options = join(folder, 'server.json')
     writeFileSync(options, JSON.stringify({ certificate, authorization: `Bearer ${token}` }))
@@ -91,7 +91,7 @@ describe('the agent in a pod', { timeout: 120_000 }, () => {
     await afterSyncs(agent, endpoints, (found) => found.join(' ') === all)
   }
 
-  it('logs in, and programs the Service that leads it to the server', async () => {
+  it('authenticates, and programs the Service through which it reaches the server', async () => {
     await startServer({ web: '10.1.0.1', gone: '10.1.0.2' })
     await node.must('iptables-legacy', '-t', 'nat', '-A', ...firstWay)
     const pod = ['unshare', '--mount', 'sh', '-c', inPod, 'sh', folder]
@@ -103,7 +103,7 @@ describe('the agent in a pod', { timeout: 120_000 }, () => {
     await haveEndpoints('10.1.0.1:8080', '10.1.0.2:8080', apiBackend)
   })
 
-  it('follows the server over new connections, which only its own rules carry', async () => {
+  it('follows the server over new connections through its own rules', async () => {
     const from = agent.lines.length
     await tell('drop')
     await agent.line((line) => line.includes('API server: not followed'), from)
@@ -112,7 +112,7 @@ describe('the agent in a pod', { timeout: 120_000 }, () => {
     await haveEndpoints('10.1.0.2:8080', '10.1.0.3:8080', apiBackend)
   })
 
-  it('keeps that way when the server takes itself out of its Service and goes, and finds what changed meanwhile', async () => {
+  it('keeps this path when the server leaves its Service and stops, and then finds the changes', async () => {
     const from = agent.lines.length
     await setApiEndpoints()
     await agent.line((line) => line.includes('its own Service has no endpoints; the last ones stay'), from)
@@ -125,7 +125,7 @@ describe('the agent in a pod', { timeout: 120_000 }, () => {
     await agent.line((line) => line.includes('of its own Service are followed again'), from)
   })
 
-  it('sends the token that the file has when the old one is refused', async () => {
+  it('sends the current token of the file when the old one is refused', async () => {
     const from = agent.lines.length
     token = 'second'
     await tell('authorize', `Bearer ${token}`)

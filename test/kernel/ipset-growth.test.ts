@@ -1,4 +1,4 @@
-// Sets of more entries than kube-proxy's take, through the table of sets, on the kernel: made, grown in use, read back.
+// Sets with more entries than kube-proxy's limit, through the table of sets, on the kernel: created, grown in use, read back.
 import assert from 'node:assert/strict'
 import { createSocket, type Socket } from 'node:dgram'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -17,7 +17,7 @@ import { cidr } from '../support/routes.js'
 
 requireFreshNamespace()
 
-/** As many as a set takes that was made for few. */
+/** The limit of a set that was created for few entries. */
 const taken = 65_536
 const all = 75_000
 const port = 53
@@ -49,7 +49,7 @@ async function adopt(table: IpsetTable, { ipset }: Kernel): Promise<readonly str
   return [...table.adopt(dumped, { keepLeftovers: false })].map(([kind, count]) => `${kind} ${count}`)
 }
 
-/** Returns the operations that were applied, but for entries. */
+/** Returns the applied operations, without those on entries. */
 async function settle(table: IpsetTable, { ipset }: Kernel): Promise<readonly string[]> {
   const done: string[] = []
   for (const plan of [() => table.planSets(), () => table.planAdds(), () => table.planDeletes()]) {
@@ -61,7 +61,7 @@ async function settle(table: IpsetTable, { ipset }: Kernel): Promise<readonly st
   return done
 }
 
-/** Sends to entries of the set until `isDone`; a packet that the rule does not let pass is an error of the call. */
+/** Sends to entries of the set until `isDone`. A packet that the rule drops fails the call. */
 class Prober {
   sent = 0
   readonly errors: string[] = []
@@ -86,7 +86,7 @@ class Prober {
       const error = await this.send((this.sent * 7919) % entries)
       if (error !== undefined) this.errors.push(error)
       this.sent++
-      // The applying thread's answers come by the event loop.
+      // The results of the applying thread arrive through the event loop.
       if (this.sent % 16 === 0) await new Promise(setImmediate)
     }
   }
@@ -112,7 +112,7 @@ describe('sets of ipvs mode on the kernel', () => {
   const headerOf = async (family: IpFamily): Promise<IpsetHeader | undefined> =>
     (await kernel.ipset.sets()).find(({ name }) => name === setName('clusterIP', family))
 
-  /** What goes to the network and is not in the set is dropped. */
+  /** Drops packets to the network that are not in the set. */
   const dropOthers = async (family: IpFamily): Promise<void> => {
     await mustRun([
       'ip',
@@ -140,7 +140,7 @@ describe('sets of ipvs mode on the kernel', () => {
   }
 
   for (const family of ['ipv4', 'ipv6'] as const) {
-    it(`${family}: ${all} entries in a set that grows while a rule asks it`, async () => {
+    it(`${family}: ${all} entries in a set that grows while a rule uses it`, async () => {
       const table = new IpsetTable(family, 0x107f)
       await adopt(table, kernel)
       table.want('first', frontends(family, 0, 1))
@@ -182,7 +182,7 @@ describe('sets of ipvs mode on the kernel', () => {
     })
   }
 
-  it('somebody’s set that a rule of theirs needs keeps what it has, and the others are made', async () => {
+  it('a foreign set that a foreign rule uses keeps its entries, and the other sets are created', async () => {
     await clear(kernel)
     await mustRun(['ipset', 'create', 'KUBE-LOAD-BALANCER', 'hash:ip'])
     await mustRun(['ipset', 'add', 'KUBE-LOAD-BALANCER', '192.0.2.1'])

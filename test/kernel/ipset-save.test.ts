@@ -1,4 +1,4 @@
-// What the real tool prints of sets that we made, and what we read of sets that it made.
+// Sets as the ipset tool prints them, and sets of the tool as Viaduct reads them.
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { describeIpsetEntry, IpsetEntryCursor } from '../../src/kernel/index.js'
@@ -89,7 +89,7 @@ const examples: readonly Example[] = [
   },
 ]
 
-/** Random in each set are its hash's start and the sizes of its buckets; the order of entries follows from them. */
+/** The hash seed and bucket sizes are random in each set, and with them the order of entries. */
 async function save(name: string): Promise<readonly string[]> {
   const stdout = await mustRun(['ipset', 'save', name])
   const lines = stdout.split('\n').filter((line) => line !== '')
@@ -109,7 +109,7 @@ describe('ipset', () => {
 
   for (const { set, entries, saved } of examples) {
     const { name, type } = set
-    it(`the tool sees ${name} as we made it, and makes what we take for ours`, async () => {
+    it(`the tool prints ${name} as created, and creates an equal set`, async () => {
       const create: IpsetOp = { op: 'create-set', set }
       await applyAll(kernel.ipset, [
         create,
@@ -130,7 +130,7 @@ describe('ipset', () => {
     })
   }
 
-  it('exceptions and other protocols show, and can be put right', async () => {
+  it('exceptions and other protocols are listed, and can be repaired', async () => {
     const set = { ...plain, name: 'FOREIGN', type: 'hash:ip,port,net' } as const
     const entry = { ...web, secondAddress: ip('10.0.0.0'), prefixLength: 8 }
     await applyAll(kernel.ipset, [{ op: 'create-set', set }])
@@ -150,7 +150,7 @@ describe('ipset', () => {
     await applyAll(kernel.ipset, [{ op: 'destroy-set', name: set.name }])
   })
 
-  it('sets of the tool’s own making are told from ours by their creation', async () => {
+  it('create-set refuses a set that the tool created with other settings', async () => {
     await mustRun(['ipset', 'create', plain.name, 'hash:ip,port', 'timeout', '60'])
     await mustRun(['ipset', 'create', 'LIST', 'list:set'])
     await mustRun(['ipset', 'add', 'LIST', plain.name])

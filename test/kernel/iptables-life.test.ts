@@ -1,5 +1,5 @@
-// The shipped agent in iptables mode on this machine's kernel: what others have in the tables stays, what is taken away comes
-// back, and nothing is written or left without need.
+// The shipped agent in iptables mode on this machine's kernel: foreign chains stay, removed ones are restored, and nothing is written
+// or left without need.
 import assert from 'node:assert/strict'
 import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -41,7 +41,7 @@ function manifest(addresses: readonly string[]): string {
   return `${JSON.stringify(service)}\n---\n${JSON.stringify(slice)}\n`
 }
 
-/** A node between a client and its pods, with rules of its own. */
+/** A node between a client and its pods, with its own rules. */
 class Lab {
   readonly folder = mkdtempSync(join(tmpdir(), 'viaduct-life-'))
   readonly node: Namespace
@@ -72,7 +72,7 @@ class Lab {
       { namespace: node, interfaceName: 'pods', addresses: ['10.1.0.254/24'] },
     )
     await client.ip('route add default via 192.0.2.1')
-    // As on every node: what is not translated has somewhere to go, so that it meets the refusal on its way.
+    // As on every node: packets without translation have a route, so that they reach the refusing rule.
     await node.ip(`route add default via ${pods[0]}`)
     await podSpace.ip('route add default via 10.1.0.254')
     await setSysctls(node, 'net.ipv4.ip_forward=1')
@@ -88,13 +88,13 @@ class Lab {
     renameSync(join(this.folder, 'next.yaml'), join(this.manifests, 'web.yaml'))
   }
 
-  /** iptables-save of the legacy tables, with counters, without what tells the time. */
+  /** iptables-save of the legacy tables, with counters, without time stamps. */
   async save(): Promise<readonly string[]> {
     const text = await this.node.must('iptables-legacy-save', '-c')
     return text.split('\n').filter((line) => line !== '' && !line.startsWith('#'))
   }
 
-  /** The agent, traced: which programs it executes, and which socket options it sets. */
+  /** The agent under a trace of executed programs and socket options. */
   start(name: string, flags: readonly string[] = [], environment: readonly string[] = []): Agent {
     const trace = join(this.folder, `${name}.trace`)
     const traced = ['strace', '-D', '-f', '--seccomp-bpf', '-o', trace, '-e', 'trace=execve,setsockopt']
@@ -142,7 +142,7 @@ class Agent {
     for (const family of ['IPv4', 'IPv6']) await this.line(0, '"Sync done"', `"${family}"`, '"complete":true')
   }
 
-  /** Stops it, and returns how often it replaced a table, and what it executed. */
+  /** Stops it. Returns the number of table replacements and the executed programs. */
   async stop(): Promise<{ readonly replaced: number; readonly executed: readonly string[] }> {
     this.#program.signal('SIGTERM')
     assert.equal((await this.#program.ended).code, 0)
@@ -215,12 +215,12 @@ describe('iptables mode on the kernel', { timeout: 120_000 }, () => {
 
   const all = pods.map((address) => `${address} 8080`)
 
-  it('programs the tables without executing anything; the rules of others keep place and counters', async () => {
+  it('programs the tables without executing a program; foreign rules keep place and counters', async () => {
     const agent = lab.start('first')
     await agent.synced()
     const saved = await lab.save()
     const foreign = untouched.filter((line) => line.startsWith('['))
-    // Their rules that count packets of this test are those that packets of this test pass: none yet.
+    // No packet of this test has passed the foreign rules yet.
     assert.deepEqual(
       saved.filter((line) => foreign.includes(line)),
       foreign,
@@ -232,7 +232,7 @@ describe('iptables mode on the kernel', { timeout: 120_000 }, () => {
     assert.deepEqual([replaced, executed.length], [4, 1], 'each table once; the agent itself')
   })
 
-  it('writes nothing at a restart; connections go on, and new ones are served, before, during and after', async () => {
+  it('writes nothing at a restart; old connections continue and new ones are served before, during and after', async () => {
     await held.ask()
     const agent = lab.start('second')
     assert.deepEqual(await probes.backends(vip, 40), all)
@@ -241,7 +241,7 @@ describe('iptables mode on the kernel', { timeout: 120_000 }, () => {
     assert.equal((await agent.stop()).replaced, 0)
   })
 
-  it('puts back what others flush, and says what it was', async () => {
+  it('restores flushed rules, and logs which', async () => {
     const agent = lab.start('third')
     await agent.synced()
     const whole = await rulesOf(lab)
@@ -267,8 +267,8 @@ describe('iptables mode on the kernel', { timeout: 120_000 }, () => {
     }
   })
 
-  // Until then it was found by the full comparison alone, a sync period later: the table has as many bytes and entries as before.
-  it('puts back a rule that somebody replaces by one of the same size, without waiting for its period (issue 18, C8)', async () => {
+  // Before the fix only the full comparison found it, a sync period later: the table has the same number of bytes and entries.
+  it('restores a rule that another program replaced by one of the same size, without waiting for its period (issue 18, C8)', async () => {
     const environment = [`XTABLES_LOCKFILE=${join(lab.folder, 'own lock')}`]
     const agent = lab.start('replaced', ['--iptables-sync-period', '1h'], environment)
     await agent.synced()
@@ -282,7 +282,7 @@ describe('iptables mode on the kernel', { timeout: 120_000 }, () => {
       await agent.line(from, '"Sync done"', '"nat":{"isWritten":true')
       assert.deepEqual(await rulesOf(lab), whole)
     }
-    // A change of the size proves that the tables are watched from now on.
+    // A change of the size proves that the tables are watched.
     await repaired('-F', 'KUBE-SERVICES')
     const rules = (await iptables('-S')).split('\n').filter((line) => line.startsWith('-A KUBE-SVC-'))
     const rule = rules.find((line) => line.endsWith('--to-destination 10.1.0.2:8080')) ?? ''
@@ -310,7 +310,7 @@ describe('iptables mode on the kernel', { timeout: 120_000 }, () => {
     await agent.stop()
   })
 
-  it('waits for the lock, says so when it takes long, and loses nothing', async () => {
+  it('waits for the lock, logs a long wait, and loses no change', async () => {
     const file = join(lab.folder, 'lock')
     const holder = lab.node.start('flock', file, 'sh', '-c', 'echo held; exec cat')
     await holder.line((line) => line === 'held')
@@ -332,7 +332,7 @@ describe('iptables mode on the kernel', { timeout: 120_000 }, () => {
     assert.deepEqual((await lab.save()).map(withoutCounters), untouched.map(withoutCounters))
   })
 
-  it("takes over from kube-proxy's rules while connections come in, and none fails", async () => {
+  it("takes over from kube-proxy's rules without a failed connection", async () => {
     await lab.node.must(
       'sh',
       '-c',
@@ -367,7 +367,7 @@ function withoutCounters(line: string): string {
   return line.replace(/^\[\d+:\d+\] /, '').replace(/ \[\d+:\d+\]$/, '')
 }
 
-/** Rules as kube-proxy makes them: web, with one endpoint, and a Service that has gone since. */
+/** Rules of kube-proxy: web, with one endpoint, and a Service that was deleted since. */
 function kubeProxyTables(): string {
   const hash = 'LOLE4ISW44XBNF3G'
   const gone = 'XPGD46QRK7WJZT7O'

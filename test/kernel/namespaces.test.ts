@@ -1,4 +1,4 @@
-// The lab itself: namespaces that reach each other, probes that say what happened, and nothing left behind.
+// The lab itself: namespaces reach each other, probes report their results, and nothing stays behind.
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
@@ -48,15 +48,15 @@ describe('the network lab', { timeout: 60_000 }, () => {
     })
   }
 
-  it('a probe that nobody answers says so', async () => {
+  it('a probe without an answer reports it', async () => {
     await left.must('ip', 'neigh', 'add', '192.0.2.8', 'lladdr', '02:00:00:00:00:01', 'dev', 'eth0')
-    // The neighbour entry leads to nobody: the datagram is lost on the wire, as by a dropped packet.
+    // No host has the address of the neighbour entry: the datagram is lost on the wire.
     assert.deepEqual(await client.probe({ protocol: 'udp', address: '192.0.2.8', port: 9 }, 200), {
       kind: 'timeout',
     })
   })
 
-  it('a namespace ends with the process that holds it, also when that is killed', async () => {
+  it('a namespace ends with the process that holds it, even if the process is killed', async () => {
     const module = new URL('../support/namespaces.js', import.meta.url).href
     const program = `import { Namespace } from '${module}'
       const namespace = await Namespace.create('held')

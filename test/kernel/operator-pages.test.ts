@@ -1,4 +1,4 @@
-// The shipped agent, in iptables mode in a namespace of its own, asked over HTTP for everything that it tells operators.
+// The shipped agent, in iptables mode in a namespace of its own, with its HTTP pages for operators.
 import assert from 'node:assert/strict'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -27,9 +27,9 @@ ports: [{ port: 8080, protocol: TCP }]
 endpoints: [{ addresses: [192.0.2.1], conditions: { ready: true } }]
 `
 
-/** Answers whoever connects with its own name, and ends the connection. */
+/** Answers every connection with its own name and ends it. */
 const endpoint = `require('node:net').createServer((socket) => socket.end('web')).listen(8080, '192.0.2.1', () => console.log('listening'))`
-/** What somebody answers at a port of an address of 127.0.0.0/8. */
+/** The answer of a port at an address of 127.0.0.0/8. */
 const dial = `require('node:net').connect(process.argv[1], '127.0.0.1').on('data', (data) => process.stdout.write(data))`
 describe('the pages for operators', { timeout: 60_000 }, () => {
   let folder: string

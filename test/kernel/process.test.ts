@@ -1,5 +1,5 @@
-// The shipped agent as a process: signals, errors that nobody caught, and what it tells the system. It is in iptables mode in a namespace of its own,
-// and has nothing to do.
+// The shipped agent as a process: signals, uncaught errors, and messages to the service manager. It runs in iptables mode in its own
+// namespace, without Services.
 import assert from 'node:assert/strict'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -11,7 +11,7 @@ import { treeRoot } from '../support/tree.js'
 
 const agentFile = join(treeRoot, 'dist/agent.js')
 
-/** Prints what comes to a datagram socket of that path, a line each. */
+/** Prints the datagrams to a socket of this path, one per line. */
 const receiver =
   '$| = 1; socket(S, AF_UNIX, SOCK_DGRAM, 0); bind(S, sockaddr_un($ARGV[0])) or die $!; print "bound\\n"; while (defined recv(S, $_, 4096, 0)) { print "$_\\n" }'
 
@@ -81,7 +81,7 @@ describe('the process', { timeout: 60_000 }, () => {
     for (const v of [4, 0, 4]) {
       const from = agent.lines.length
       agent.signal('SIGUSR2')
-      const line = await agent.line((text) => text.includes('Verbosity of the log changed'), from)
+      const line = await agent.line((text) => text.includes('Log verbosity changed'), from)
       assert.match(line, new RegExp(`"v":${v},`))
     }
     agent.signal('SIGTERM')
@@ -89,7 +89,7 @@ describe('the process', { timeout: 60_000 }, () => {
     assert.deepEqual({ code, stderr }, { code: 0, stderr: '' })
   })
 
-  it('writes its configuration with --write-config-to, or says why it cannot, and ends', async () => {
+  it('writes its configuration with --write-config-to, or logs why it cannot, and ends', async () => {
     const written = join(folder, 'written.yaml')
     const cases = [
       { path: written, code: 0, said: /^$/u },
@@ -107,7 +107,7 @@ describe('the process', { timeout: 60_000 }, () => {
     assert.match(readFileSync(written, 'utf8'), /^kind: KubeProxyConfiguration$/mu)
   })
 
-  it('starts with the file of an old ConfigMap, and says once what of it has no effect', async () => {
+  it('starts with the file of an old ConfigMap, and logs its settings without effect once', async () => {
     const file = join(folder, 'old.yaml')
     const fields = [
       'mode: iptables',
@@ -162,7 +162,7 @@ describe('the process', { timeout: 60_000 }, () => {
     agent.signal('SIGWINCH')
     const { code, stdout, stderr } = await agent.ended
     assert.equal(code, 1)
-    assert.match(stdout, /nobody caught this.*"msg":"Nobody expected this error: the agent ends"/u)
+    assert.match(stdout, /nobody caught this.*"msg":"Uncaught error: the agent ends"/u)
     assert.match(stderr, /^viaduct: Error: nobody caught this\n\s+at /u)
     await manager.line((line) => line === 'STOPPING=1')
     manager.signal('SIGTERM')
@@ -170,7 +170,7 @@ describe('the process', { timeout: 60_000 }, () => {
   })
 
   it('has the configured OOM score (F-106)', async () => {
-    // Who may not lower it may raise it.
+    // Without the right to lower the score, a process may raise it.
     const score = ['--oom-score-adj', '321']
     const agent = node.start(process.execPath, agentFile, ...own(), ...score)
     await agent.line((line) => line.includes('viaduct starts'))
@@ -181,10 +181,10 @@ describe('the process', { timeout: 60_000 }, () => {
 
   it('logs once that the service manager does not answer, and goes on', async () => {
     const agent = await started(`NOTIFY_SOCKET=${join(folder, 'nobody')}`, 'WATCHDOG_USEC=20000')
-    await agent.line((line) => line.includes('The service manager cannot be told'))
+    await agent.line((line) => line.includes('Service manager notification failed'))
     agent.signal('SIGTERM')
     const { code, stdout } = await agent.ended
     assert.equal(code, 0)
-    assert.equal(stdout.split('The service manager cannot be told').length, 2)
+    assert.equal(stdout.split('Service manager notification failed').length, 2)
   })
 })

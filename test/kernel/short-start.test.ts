@@ -1,4 +1,4 @@
-// Issue 18, C10: the shipped agent starts with too few open files, and goes on when the limit is raised.
+// Issue 18, C10: the shipped agent starts with too few open files, and continues when the limit is raised.
 import assert from 'node:assert/strict'
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -57,7 +57,7 @@ describe('an agent with too few open files', { timeout: 60_000 }, () => {
     }
   }
 
-  it('starts as soon as it may open more', async () => {
+  it('starts as soon as the limit is raised', async () => {
     const agent = await startedShort()
     await mustRun(['prlimit', '--pid', String(agent.pid), '--nofile=1024:'])
     await agent.line((line) => line.includes('viaduct starts'))
@@ -67,7 +67,7 @@ describe('an agent with too few open files', { timeout: 60_000 }, () => {
     assert.equal((await agent.ended).code, 0)
   })
 
-  it('ends at once by SIGTERM', async () => {
+  it('ends at once on SIGTERM', async () => {
     const agent = await startedShort()
     agent.signal('SIGTERM')
     const { code, stdout } = await agent.ended

@@ -1,4 +1,4 @@
-// How the shipped agent starts, on this machine's kernel in iptables mode: what it waits for, for which families, with which rights.
+// How the shipped agent starts, on this machine's kernel in iptables mode: its waits, its families and its rights.
 import assert from 'node:assert/strict'
 import {
   chmodSync,
@@ -29,7 +29,7 @@ const webSlice = apiSlice('web-1', 'web', ['10.1.0.1'])
 type Kind = 'Node' | 'Service' | 'EndpointSlice'
 type Document = Readonly<Record<string, unknown>>
 
-/** Where the agent gets its objects from. */
+/** The source of the agent's objects. */
 interface World {
   readonly arguments: readonly string[]
   put(kind: Kind, document: Document): Promise<void>
@@ -96,14 +96,14 @@ describe('rules wait for the networks of pods', { timeout: 60_000 }, () => {
     ['manifests', manifestWorld],
     ['an API server', apiWorld],
   ] as const) {
-    it(`F-080, F-084 of ${source}, and the agent ends when they are others`, async () => {
+    it(`F-080, F-084 of ${source}, and the agent ends when they change`, async () => {
       const world = await open()
       await world.put('Service', web)
       await world.put('EndpointSlice', webSlice)
       await world.put('Node', withoutNetworks)
       const agent = start('--detect-local-mode', 'NodeCIDR', ...world.arguments)
-      await agent.line((line) => line.includes('The Node lacks what the rules need'))
       await agent.line((line) => line.includes('viaduct starts'))
+      await agent.line((line) => line.includes('The Node lacks facts that the rules need'))
       assert.doesNotMatch(await saved(), /KUBE-/u)
       await world.put('Node', apiNode('node-a', '10.244.3.0/24'))
       await isInForce(agent)
@@ -120,8 +120,8 @@ describe('rules wait for the networks of pods', { timeout: 60_000 }, () => {
   it('SIGTERM ends the wait at once', async () => {
     const world = await manifestWorld()
     const agent = start('--detect-local-mode', 'NodeCIDR', ...world.arguments)
-    await agent.line((line) => line.includes('The Node lacks what the rules need'))
     await agent.line((line) => line.includes('viaduct starts'))
+    await agent.line((line) => line.includes('The Node lacks facts that the rules need'))
     agent.signal('SIGTERM')
     const { code, stderr } = await agent.ended
     assert.deepEqual({ code, stderr }, { code: 0, stderr: '' })
@@ -138,7 +138,7 @@ describe('a node without IPv6', { timeout: 60_000 }, () => {
     await setSysctls(node, 'net.ipv6.conf.all.disable_ipv6=1')
   })
 
-  it('F-085 is programmed for IPv4 alone', async () => {
+  it('F-085 is programmed for IPv4 only', async () => {
     const world = await manifestWorld()
     await world.put('Service', web)
     await world.put('EndpointSlice', webSlice)
@@ -153,7 +153,7 @@ describe('a node without IPv6', { timeout: 60_000 }, () => {
     assert.doesNotMatch(stdout, /"level":"error"/u)
   })
 
-  it('F-085 serves no cluster of IPv6', async () => {
+  it('F-085 refuses an IPv6 cluster', async () => {
     const world = await manifestWorld()
     const { code, stderr } = await start('--bind-address', 'fd00::1', ...world.arguments).ended
     assert.equal(code, 1)
@@ -162,7 +162,7 @@ describe('a node without IPv6', { timeout: 60_000 }, () => {
   })
 })
 
-describe('an agent whose input does not hold', { timeout: 60_000 }, () => {
+describe('an agent with invalid input', { timeout: 60_000 }, () => {
   const settings = [
     'net/netfilter/nf_conntrack_tcp_timeout_established',
     'net/netfilter/nf_conntrack_tcp_timeout_close_wait',
@@ -250,7 +250,7 @@ describe('F-103 after --init-only', { timeout: 60_000 }, () => {
       const lock = join(folder, 'xtables.lock')
       writeFileSync(lock, '')
       if (user !== undefined) chownSync(lock, user, user)
-      // The limit of tracked connections is for the initial network namespace to set.
+      // Only the initial network namespace can set the limit of tracked connections.
       const own = ['--conntrack-max-per-core', '0', ...world.arguments]
       const whole = [process.execPath, join(folder, 'dist/agent.js'), ...always, ...own]
       assert.match(await node.must(...whole, '--init-only'), /System initialized and --init-only specified/u)
@@ -271,7 +271,7 @@ describe('F-103 after --init-only', { timeout: 60_000 }, () => {
     })
   }
 
-  it('says what is missing where nobody was there before, and serves what it can', async () => {
+  it('without --init-only it logs what is missing, and serves what it can', async () => {
     const world = await manifestWorld()
     await world.put('Service', web)
     await world.put('EndpointSlice', webSlice)
@@ -287,10 +287,13 @@ describe('F-103 after --init-only', { timeout: 60_000 }, () => {
     agent.signal('SIGTERM')
     const { code, stdout } = await agent.ended
     assert.equal(code, 0)
-    assert.match(stdout, /"level":"warn".*nf_conntrack_max should be \d+, and cannot be set from here/u)
     assert.match(
       stdout,
-      /"level":"warn".*nf_conntrack_tcp_timeout_established should be 86400, and cannot be set from here/u,
+      /"level":"warn".*Kernel setting cannot be changed: .*nf_conntrack_max should be \d+/u,
+    )
+    assert.match(
+      stdout,
+      /"level":"warn".*Kernel setting cannot be changed: .*nf_conntrack_tcp_timeout_established should be 86400/u,
     )
   })
 })

@@ -1,11 +1,11 @@
-// The traffic table held against kube-proxy's own layout, written by iptables-restore: a table that fails here is wrong itself.
+// The traffic table on kube-proxy's layout, written by iptables-restore. If it fails here, the table itself is wrong.
 import { KubeProxyRules } from '../traffic/reference/subject.js'
 import { runTable } from '../traffic/table-runner.js'
 import { trafficTable, type TrafficGroup } from '../traffic/table/index.js'
 
 const protocols = ['TCP', 'UDP'] as const
 
-/** Without what only an agent has: health checks, and order between two Services that want the same frontend. */
+/** Without the parts of an agent: health checks, and precedence between two Services with the same frontend. */
 function withoutAgent(group: TrafficGroup): TrafficGroup {
   const rows = group.cases.map((row) => ({
     ...row,

@@ -1,4 +1,4 @@
-// The lab of the traffic table without any agent: who reaches whom, and that probes tell refusal, silence and answers apart.
+// The lab of the traffic table without an agent: which hosts reach each other, and how probes report refusal, silence and answers.
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { setSysctls } from '../support/namespaces.js'
@@ -25,7 +25,7 @@ describe('the lab of the traffic table', { timeout: 60_000 }, () => {
 
   for (const family of families) {
     for (const protocol of ['TCP', 'UDP'] as const) {
-      it(`lets everybody reach every pod: ${family} ${protocol}`, async () => {
+      it(`every host reaches every pod: ${family} ${protocol}`, async () => {
         for (const pod of ['a0', 'b0'] as const) {
           const outcomes = sources.map(async (from) => {
             const target = { protocol, address: addresses[pod][family], port }
@@ -38,12 +38,12 @@ describe('the lab of the traffic table', { timeout: 60_000 }, () => {
         }
       })
 
-      it(`says refused where nobody listens: ${family} ${protocol}`, async () => {
+      it(`a probe of a closed port is refused: ${family} ${protocol}`, async () => {
         const target = { protocol, address: addresses.b0[family], port: 9 }
         assert.deepEqual(await lab.prober('outside').probe(target, limitMs), { kind: 'refused' })
       })
 
-      it(`loses what is sent to a virtual address that nobody translates: ${family} ${protocol}`, async () => {
+      it(`packets to an untranslated virtual address are lost: ${family} ${protocol}`, async () => {
         const address = family === 'IPv4' ? '10.96.0.1' : 'fd00:10:96::1'
         const outcomes = await Promise.all(
           sources.map((from) => lab.prober(from).probe({ protocol, address, port: 80 }, silenceMs)),
@@ -55,13 +55,13 @@ describe('the lab of the traffic table', { timeout: 60_000 }, () => {
       })
     }
 
-    it(`carries a stray segment to a pod, where nothing drops it: ${family}`, async () => {
+    it(`a stray segment reaches a pod if no rule drops it: ${family}`, async () => {
       const outcome = await lab.prober('outside').stray(addresses.a0[family], serverPorts[0] ?? port, limitMs)
       assert.deepEqual(outcome, { kind: 'refused' })
     })
   }
 
-  it('keeps a session open over several requests', async () => {
+  it('a session stays open over several requests', async () => {
     const target = { protocol: 'TCP', address: addresses.a0.IPv4, port } as const
     const first = await lab.prober('outside').ask('one', target, limitMs)
     const second = await lab.prober('outside').ask('one', target, limitMs)
@@ -69,7 +69,7 @@ describe('the lab of the traffic table', { timeout: 60_000 }, () => {
     assert.deepEqual(second, first)
   })
 
-  it('lets a neighbour reach 127.0.0.1 of a node with route_localnet that nothing protects', async () => {
+  it('a neighbour reaches 127.0.0.1 of an unprotected node with route_localnet', async () => {
     const target = { protocol: 'TCP', address: '127.0.0.1', port: privatePort } as const
     assert.deepEqual(await lab.prober('neighbour').probe(target, silenceMs), { kind: 'dropped' })
     await setSysctls(lab.node, 'net.ipv4.conf.all.route_localnet=1')

@@ -1,4 +1,4 @@
-// Which routes of the local table are ours, on this machine's kernel, with routes and sets that the tools made (issue 18, A1).
+// Ownership of routes in the local table, on this machine's kernel, with routes and sets of the tools (issue 18, A1).
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
@@ -34,7 +34,7 @@ describe('--cleanup', { timeout: 60_000 }, () => {
       }
       await node.must('ipset', 'create', set, 'hash:ip', 'family', family)
       for (const host of [11, 12, 13, 14]) await node.must('ipset', 'add', set, `${vip}${host}`)
-      // The guest agent of Google's machines: ip route add to local $IP/32 dev eth0 proto 66.
+      // The guest agent of Google Cloud: ip route add to local $IP/32 dev eth0 proto 66.
       await add(11, 'dev eth9 proto 66')
       await add(12, 'dev eth9 proto 173')
       await add(13, 'dev lo proto 173 metric 7')

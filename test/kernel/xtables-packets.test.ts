@@ -1,4 +1,4 @@
-// What packets make of rules that we wrote, what becomes of their counters, and of a lock that others hold.
+// Packets through rules that Viaduct wrote, their counters, and a lock that another program holds.
 import assert from 'node:assert/strict'
 import { createSocket, type Socket } from 'node:dgram'
 import { once } from 'node:events'
@@ -30,7 +30,7 @@ const addresses = {
 const sourcePort = 4000
 const destinationPort = 5000
 
-/** Does nothing, and the next rule is asked. */
+/** Does nothing; the next rule follows. */
 const nothing = { kind: 'mark', value: 0, mask: 0 } as const
 const set = (chain: string, ...rules: readonly XtRule[]): XtOp => ({ op: 'set-chain', chain, rules })
 const dnat = (server: string, rule: Omit<XtRule, 'target'> = {}): XtRule => ({
@@ -46,7 +46,7 @@ const jump = (chain: string): XtRule => ({ target: { kind: 'jump', chain } })
 
 type Case = readonly [what: string, rule: Omit<XtRule, 'target'>, matches: boolean]
 
-/** Asked of a datagram from client:4000 to the first server:5000 on its way out by lo. */
+/** Applied to a datagram from client:4000 to the first server:5000, sent through lo. */
 function matchCases(family: IpFamily): readonly Case[] {
   const { client, servers, bits } = addresses[family]
   const source = { address: ip(client), prefixLength: bits }
@@ -94,7 +94,7 @@ async function bind(socket: Socket, port: number, address: string): Promise<void
   await once(socket, 'listening')
 }
 
-/** One datagram from the client, and its way through the kernel is over when it has arrived. */
+/** Sends one datagram from the client. The kernel has processed it when it arrives. */
 async function sendDatagram(family: IpFamily, server: string, from: string): Promise<void> {
   const type = family === 'ipv4' ? 'udp4' : 'udp6'
   const [receiver, sender] = [createSocket(type), createSocket(type)]
@@ -110,7 +110,7 @@ async function sendDatagram(family: IpFamily, server: string, from: string): Pro
   }
 }
 
-/** The address that the server of a connection has; throws the error of connect(). */
+/** The address of a connection's server. Throws the error of connect(). */
 async function backendOf(host: string, port: number, localAddress: string): Promise<string> {
   const socket = connect({ host, port, localAddress })
   try {
@@ -122,7 +122,7 @@ async function backendOf(host: string, port: number, localAddress: string): Prom
   }
 }
 
-/** Packets that each rule of a chain counted. */
+/** Packet counts of a chain's rules. */
 async function counts(family: IpFamily, table: XtTableName, chain: string): Promise<readonly number[]> {
   const text = await save(family, table, '-c')
   return [...text.matchAll(/^\[(\d+):\d+\] -A (\S+) /gm)]
@@ -193,7 +193,7 @@ for (const family of ['ipv4', 'ipv6'] as const) {
       assert.deepEqual(seen, expected)
     })
 
-    it('that go to their own source are known', async () => {
+    it('to their own source are matched', async () => {
       const rules = [true, undefined].map((isSourceDestination): XtRule => ({
         protocol: 'udp',
         ...(isSourceDestination === undefined ? {} : { isSourceDestination }),
@@ -209,7 +209,7 @@ for (const family of ['ipv4', 'ipv6'] as const) {
       assert.deepEqual(await counts(family, 'filter', 'VIADUCT-SEEN'), [2, 3])
     })
 
-    it('carry the mark that a rule set, until another one takes it away', async () => {
+    it('keep the mark of a rule until another rule removes it', async () => {
       const marked = { mark: { value: 0x4000, mask: 0x4000 } }
       await filter.apply([
         set(
@@ -226,7 +226,7 @@ for (const family of ['ipv4', 'ipv6'] as const) {
       assert.deepEqual(await filter.packets(['VIADUCT-SEEN']), [[1, 1, 1, 0]])
     })
 
-    it('go on behind a return, and not behind a goto', async () => {
+    it('continue after a return, and not after a goto', async () => {
       const udp = { protocol: 'udp' } as const
       await filter.apply([
         set(
@@ -264,7 +264,7 @@ for (const family of ['ipv4', 'ipv6'] as const) {
       assert.ok(masqueraded > 0)
     })
 
-    it('stay with their backend while the list knows their source', async () => {
+    it('stay with their backend while the list has their source', async () => {
       const [first, second] = servers
       const chains = [`KUBE-SEP-A${bits}`, `KUBE-SEP-B${bits}`] as const
       await nat.apply([
@@ -293,7 +293,7 @@ for (const family of ['ipv4', 'ipv6'] as const) {
       await assert.rejects(backendOf(address, 8080, client), { code: 'ECONNREFUSED' })
     })
 
-    it('stay counted: by rules of others, and by rules of ours that stay', async () => {
+    it('stay counted by foreign rules and by unchanged rules of ours', async () => {
       const other = family === 'ipv4' ? '-s 192.0.2.1' : '-s fd00:2::1'
       await iptables(family, 'filter', '-N OTHER')
       await iptables(family, 'filter', `-A OTHER -p udp -j RETURN`)
@@ -316,8 +316,8 @@ for (const family of ['ipv4', 'ipv6'] as const) {
     })
   })
 
-  describe(`a set that is not there, ${family}`, () => {
-    it('ENOENT names it; when it is there, an empty apply is enough', async () => {
+  describe(`an absent set, ${family}`, () => {
+    it('ENOENT names it; after its creation an empty apply is enough', async () => {
       const namespace = await openRealSubject()
       const us = namespace.open()
       const xtables = us.xtables(family, 'filter')
@@ -354,7 +354,7 @@ describe('the lock of the tools', () => {
     await namespace.close()
   })
 
-  it('EAGAIN says who is in the way; what was wanted is brought about later', async () => {
+  it('EAGAIN reports that another program holds it; a later apply programs the operations', async () => {
     const xtables = us.xtables('ipv4', 'nat')
     await assert.rejects(xtables.apply([set('KUBE-A')], { lockTimeoutMs: 20 }), (error: Error) => {
       assert.match(error.message, /lock .*\/lock.*: EAGAIN \(another program .*\)/)
@@ -375,7 +375,7 @@ describe('the lock of the tools', () => {
     assert.equal((await applied).isWritten, true)
   })
 
-  it('holds up a write, and no count of packets in the same table', async () => {
+  it('delays a write, but not the count of packets in the same table', async () => {
     const xtables = us.xtables('ipv4', 'filter')
     let hasEnded = false
     const applied = xtables.apply([set('KUBE-A')], { lockTimeoutMs: 2000 }).finally(() => (hasEnded = true))
@@ -385,7 +385,7 @@ describe('the lock of the tools', () => {
     await refused
   })
 
-  it('is not waited for any more by who has to stop', async () => {
+  it('a table that must stop no longer waits for it', async () => {
     const kernel = openRealKernel()
     const opened = kernel.xtables('ipv4', 'nat')
     await opened.check()

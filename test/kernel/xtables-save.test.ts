@@ -1,4 +1,4 @@
-// What the real tools print of tables that we wrote: kube-proxy's chains for two Services, among rules of others.
+// Tables that Viaduct wrote, as the iptables tools print them: kube-proxy's chains for two Services among foreign rules.
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import type { IpFamily } from '../../src/address.js'
@@ -108,7 +108,7 @@ const filterOps: readonly XtOp[] = [
   { op: 'set-chain', chain: 'KUBE-SERVICES', rules: [{ protocol: 'sctp', target: { kind: 'reject' } }] },
 ]
 
-/** Of one family; chains in the order in which iptables keeps them when it reads. */
+/** The tables of one family, with chains in the order of iptables. */
 function natText({ virtual, backends, bits }: Addresses, pods: string, mask: string): string {
   const [first, second] = backends.map((address) =>
     address.includes(':') ? `[${address}]:8080` : `${address}:8080`,
@@ -165,7 +165,7 @@ const filterText = (reject: string): string => `*filter
 COMMIT
 `
 
-/** Without the lines that say who printed it, and when. */
+/** Without the lines with program and time. */
 async function saved(family: IpFamily, table: 'nat' | 'filter'): Promise<string> {
   const lines = (await save(family, table, '-c')).split('\n')
   return `${lines.filter((line) => !line.startsWith('#')).join('\n')}\n`
@@ -179,7 +179,7 @@ for (const family of ['ipv4', 'ipv6'] as const) {
     })
     after(() => namespace.close())
 
-    it('nat: rules of others keep their matches that we do not know, and their counters', async () => {
+    it('nat: foreign rules keep unknown matches and counters', async () => {
       await iptables(family, 'nat', '-N OTHER')
       await iptables(
         family,
@@ -216,7 +216,7 @@ for (const family of ['ipv4', 'ipv6'] as const) {
       await client.close()
     })
 
-    it('the tools restore what they saved of ours; bytes that mean nothing are put right', async () => {
+    it('the tools restore what they saved of our tables; meaningless bytes are repaired', async () => {
       const client = namespace.open()
       const xtables = client.xtables(family, 'nat')
       await xtables.apply(natOps(addresses[family]))

@@ -4,24 +4,24 @@ import { KernelError } from '../../src/errors.js'
 import type { Conntrack, ConntrackFrontend, ConntrackOutcome } from '../../src/kernel/conntrack/conntrack.js'
 import type { Protocol } from '../../src/kernel/ipvs/ipvs.js'
 
-/** One entry of the table: what the client sent, and who answers it. */
+/** One entry of the table: the client's packet and the backend that replies. */
 export interface ModelFlow {
   readonly protocol: Protocol
   readonly source: IpAddress
   readonly sourcePort: number
   readonly destination: IpAddress
   readonly destinationPort: number
-  /** The backend of a translated flow; the destination itself of one that is not translated. */
+  /** The backend of a translated flow, or the destination of any other flow. */
   readonly replySource: IpAddress
   readonly replySourcePort: number
 }
 
-/** Conntrack in memory: tests put flows in, and see which are left. */
+/** Conntrack in memory. Tests add flows and read the remaining ones. */
 export class ModelConntrack implements Conntrack {
   flows: readonly ModelFlow[] = []
-  /** What was asked of it, in order. */
+  /** The requests, in order. */
   readonly calls: { readonly family: IpFamily; readonly frontends: readonly ConntrackFrontend[] }[] = []
-  /** Replace it to inject: asked before each call, returns the errno of the refusal. */
+  /** Injects faults: called before each request, returns the errno of the refusal. */
   fault: () => number | undefined = () => undefined
   #isClosed = false
 

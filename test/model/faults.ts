@@ -1,23 +1,23 @@
-// What a test may inject into the model, and what it may ask afterwards.
+// Faults that tests inject into the model, and the log of operations that tests read.
 import { constants } from 'node:os'
 import { KernelError } from '../../src/errors.js'
 import { nameFailures, type Operations, type OpWords, type RecordFailure } from '../../src/kernel/batch.js'
 import type { BatchOutcome } from '../../src/kernel/outcome.js'
 import type { Subject } from '../../src/kernel/request-queue.js'
 
-/** `unknown`: applied, but the answer is lost. `lost`: not applied, and the answer is lost too. */
+/** `unknown`: applied, but the reply is lost. `lost`: not applied, and the reply is lost. */
 export type Fault = number | 'unknown' | 'lost' | undefined
 
 export interface FaultPlan<Op> {
-  /** Asked before each operation. A number is the errno of the refusal. */
+  /** Called before each operation. A number is the errno of the refusal. */
   readonly fault?: (op: Op) => Fault
-  /** Asked before each whole call ("apply", "dump", ...). A number is the errno with which it throws. */
+  /** Called before each call ("apply", "dump", ...). A number is the errno with which the call throws. */
   readonly callFault?: (call: string) => number | undefined
 }
 
-/** What a batch log remembers and how it applies a batch; common to the models of Ipvs and Routes. */
+/** Applies batches and logs their operations. The models of Ipvs and Routes share it. */
 export class ModelBatches<Op extends { readonly op: string }> {
-  /** Faults from now on; replace it at any time. */
+  /** The current faults. Tests may replace them at any time. */
   plan: FaultPlan<Op> = {}
   readonly #words: OpWords<Op>
   #ops: Op[] = []
@@ -28,17 +28,17 @@ export class ModelBatches<Op extends { readonly op: string }> {
     this.#words = words
   }
 
-  /** Batches since the last take(). */
+  /** Number of batches since the last take(). */
   get batches(): number {
     return this.#batches
   }
 
-  /** Operations since the last take(), refused ones included, in order. */
+  /** Operations since the last take(), in order, including refused ones. */
   get ops(): readonly Op[] {
     return this.#ops
   }
 
-  /** Returns the operations so far and forgets them. */
+  /** Returns the operations and clears the log. */
   take(): readonly Op[] {
     const ops = this.#ops
     this.#ops = []
@@ -50,13 +50,13 @@ export class ModelBatches<Op extends { readonly op: string }> {
     this.#closed = true
   }
 
-  /** Throws what the plan says for a whole call, or EBADF after close(). */
+  /** Throws the planned fault of a call, or EBADF after close(). */
   enter(call: string, subject: Subject = {}): void {
     const errno = this.#closed ? constants.errno.EBADF : this.plan.callFault?.(call)
     if (errno !== undefined) throw this.#refusal(call, errno, subject)
   }
 
-  /** Applies in order, each on its own; `applyOne` returns an errno or 0. */
+  /** Applies each operation by itself, in order. `applyOne` returns an errno or 0. */
   apply(ops: Operations<Op>, applyOne: (op: Op) => number): BatchOutcome {
     this.enter('apply')
     if (ops.length > 0) this.#batches++

@@ -1,5 +1,5 @@
-// The kernel in memory: one network namespace that answers the calls of src/kernel with the kernel's results and errnos.
-// test/contract runs the same suites on it and on the real kernel.
+// The kernel in memory: one network namespace with the interfaces of src/kernel and the kernel's results and errnos.
+// test/contract runs the same suites on this model and on the real kernel.
 import type { IpFamily } from '../../src/address.js'
 import type { XtTableName } from '../../src/kernel/xtables/xtables.js'
 import { ModelConntrack, type ModelFlow } from './conntrack.js'
@@ -36,7 +36,7 @@ export interface ModelKernelOptions {
   readonly hasDummyModule?: boolean
   /** The settings that exist, with their values. Default: those of IPVS and forwarding. */
   readonly sysctls?: Readonly<Record<string, string>>
-  /** Tables that another model kernel programs as well, or did before a restart. Default: empty ones. */
+  /** Tables shared with another model kernel, such as one before a restart. Default: empty tables. */
   readonly xtNamespace?: ModelXtNamespace
   /** As xtNamespace. */
   readonly nftNamespace?: ModelNftNamespace
@@ -52,11 +52,11 @@ export interface ModelKernel {
   readonly nftChains: ModelNftChains
   readonly nftables: ModelNftables
   readonly xtNamespace: ModelXtNamespace
-  /** One of each family and table. */
+  /** One client for each family and table. */
   xtables(family: IpFamily, table: XtTableName): ModelXtables
   activeTables(family: IpFamily): Promise<readonly XtTableName[]>
   look(families: readonly IpFamily[]): ModelKernelLook
-  /** What watches wait by; tests put theirs in. */
+  /** The time source of watches. Tests set their own. */
   readonly time: ModelTime
   close(): Promise<void>
 }

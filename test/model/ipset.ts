@@ -1,4 +1,4 @@
-// The kernel's sets in memory, with its codes (net/netfilter/ipset/ip_set_core.c, ip_set_hash_gen.h, 6.18).
+// The kernel's IP sets in memory, with its error codes (net/netfilter/ipset/ip_set_core.c, ip_set_hash_gen.h, 6.18).
 import { constants } from 'node:os'
 import type { IpFamily } from '../../src/address.js'
 import { ipsetErrno, KernelError } from '../../src/errors.js'
@@ -19,12 +19,12 @@ interface ModelSet {
 
 const ports = 65_536
 
-/** A bitmap has neither a family nor a size of its own. */
+/** A bitmap has fixed values for family and size. */
 function normalized(settings: IpsetSettings): IpsetSettings {
   return settings.type === 'bitmap:port' ? { ...settings, family: 'ipv4', maxElements: ports } : settings
 }
 
-/** Whether ip_set_create() takes one for the other. */
+/** Whether ip_set_create() treats the settings as equal. */
 function isSame(a: IpsetSettings, b: IpsetSettings): boolean {
   return (
     a.type === b.type &&
@@ -57,12 +57,12 @@ export class ModelIpset implements Ipset {
     describe: describeIpsetOp,
     familyOf: familyOfIpsetOp,
   })
-  /** Rules that refer to a set, by its name; a test sets them. */
+  /** Number of rules that refer to a set, by name. Tests set it. */
   readonly references = new Map<string, number>()
   readonly #sets = new Map<string, ModelSet>()
 
   async apply(ops: readonly IpsetOp[]): Promise<BatchOutcome> {
-    encodeIpsetOps(ops) // throws for what could not cross
+    encodeIpsetOps(ops) // throws for operations that cannot be encoded
     return this.batches.apply(ops, (op) => this.#applyOne(op))
   }
 
@@ -71,7 +71,7 @@ export class ModelIpset implements Ipset {
     return this.#headers()
   }
 
-  /** All sets whose names begin so, in words; no call of the kernel. */
+  /** Text of all sets with this name prefix. Not a call of the kernel. */
   describe(prefix: string): string {
     return JSON.stringify(this.#headers().filter(({ name }) => name.startsWith(prefix)))
   }
@@ -140,7 +140,7 @@ export class ModelIpset implements Ipset {
     return 0
   }
 
-  /** Rules refer to names, as it were: what lies behind them changes. */
+  /** Swaps the content of two sets. Rules keep the name to which they refer. */
   #swap(name: string, other: string): number {
     const [first, second] = [this.#sets.get(name), this.#sets.get(other)]
     if (first === undefined || second === undefined) return ENOENT

@@ -1,4 +1,4 @@
-// The model's table as the packed records of a dump.
+// Encodes the model's table as the packed records of a dump.
 import { writeAddress } from '../../src/address.js'
 import {
   writeRealServerKey,
@@ -13,13 +13,8 @@ import type {
   VirtualServerKey,
   VirtualServerSettings,
 } from '../../src/kernel/ipvs/ipvs.js'
-import {
-  countersLayout,
-  realServerLayout,
-  type RecordBuffer,
-  recordBuffer,
-  virtualServerLayout,
-} from '../../src/kernel/records.js'
+import { type RecordBuffer, recordBuffer } from '../../src/kernel/records.js'
+import { countersLayout, realServerLayout, virtualServerLayout } from '../../src/kernel/ipvs/layout.js'
 
 export interface ModelVirtualServer {
   readonly key: VirtualServerKey
@@ -27,7 +22,7 @@ export interface ModelVirtualServer {
   readonly reals: Map<string, RealServer>
 }
 
-/** Of a real server; what is absent is 0. */
+/** Counters of a real server. An absent counter is 0. */
 export interface ModelTraffic {
   readonly activeConnections?: number
   readonly inactiveConnections?: number
@@ -51,7 +46,7 @@ function compareRealServers(a: RealServer, b: RealServer): number {
   return a.key.port - b.key.port
 }
 
-/** As the addon hands it over: real servers sorted by address bytes, then port; with `trafficOf` also counters. */
+/** The dump in the addon's form: real servers sorted by address bytes, then port. With `trafficOf` it has counters. */
 export function encodeTable(
   servers: readonly ModelVirtualServer[],
   trafficOf: TrafficOf | undefined,

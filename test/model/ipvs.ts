@@ -22,9 +22,9 @@ import { ModelBatches } from './faults.js'
 
 const { EEXIST, EINVAL, ENOENT, ERANGE, ESRCH } = constants.errno
 
-/** What `modprobe ip_vs_<name>` finds in Debian's kernel; "none" needs no module. */
+/** The schedulers of Debian's kernel (`modprobe ip_vs_<name>`), and "none", which needs no module. */
 const schedulers = new Set('rr wrr lc wlc fo ovf lblc lblcr dh sh mh sed nq twos none'.split(' '))
-/** The kernel counts time-outs in ticks of 1/250 s, in an int. */
+/** The kernel stores time-outs as an int in ticks of 1/250 s. */
 const maxTimeoutSeconds = Math.floor(0x7fffffff / 250)
 
 function virtualServerText(key: VirtualServerKey): string {
@@ -35,7 +35,7 @@ function realServerText(key: RealServerKey): string {
   return `${key.address} ${key.port}`
 }
 
-/** Whether ip_vs_new_dest() takes the address: unicast or local. */
+/** Whether ip_vs_new_dest() accepts the address: unicast or local. */
 function canBeRealServer(address: IpAddress): boolean {
   const bytes = new Uint8Array(16)
   writeAddress(address, bytes, 0)
@@ -69,7 +69,7 @@ export class ModelIpvs implements Ipvs {
     describe: describeIpvsOp,
     familyOf: familyOfIpvsOp,
   })
-  /** Replace it: what a real server's counters say, as the model passes no traffic itself. */
+  /** Counters of a real server. The model passes no traffic; tests replace this function. */
   traffic: (server: VirtualServerKey, real: RealServerKey) => ModelTraffic = () => ({})
   readonly #table = new Map<string, ModelVirtualServer>()
   #timeouts: IpvsTimeouts = { tcpSeconds: 900, tcpFinSeconds: 120, udpSeconds: 300 }
@@ -100,12 +100,12 @@ export class ModelIpvs implements Ipvs {
     return { version: 0x010201, connectionTableSize: 4096, ipv4VirtualServers: this.countIpv4() }
   }
 
-  /** Virtual servers of IPv4; no call of the kernel. */
+  /** Number of IPv4 virtual servers. Not a call of the kernel. */
   countIpv4(): number {
     return [...this.#table.values()].filter((server) => server.key.family === 'ipv4').length
   }
 
-  /** These virtual servers in words; no call of the kernel. */
+  /** Text of these virtual servers. Not a call of the kernel. */
   describe(keys: readonly VirtualServerKey[]): string {
     return JSON.stringify(
       keys.map((key) => {

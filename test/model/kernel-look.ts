@@ -2,7 +2,7 @@ import type { IpFamily } from '../../src/address.js'
 import {
   type KernelLook,
   type LookFinding,
-  lookPeriodMs,
+  lookPace,
   type LookWatch,
 } from '../../src/kernel/look/kernel-look.js'
 import type { VirtualServerKey } from '../../src/kernel/ipvs/ipvs.js'
@@ -12,7 +12,7 @@ import type { ModelIpset } from './ipset.js'
 import type { ModelIpvs } from './ipvs.js'
 import type { ModelXtNamespace } from './xtables-table.js'
 
-/** Calls `wake` once after `delayMs`, unless the returned function is called before. */
+/** Calls `wake` once after `delayMs`. The returned function cancels the call. */
 export interface ModelTime {
   schedule: (delayMs: number, wake: () => void) => () => void
 }
@@ -23,8 +23,6 @@ interface Seen {
   readonly ipset: ModelIpset
   readonly time: ModelTime
 }
-
-const longestWaitMs = 10_000
 
 /** Looks at the tables, sets and virtual servers of a model kernel. */
 export class ModelKernelLook implements KernelLook {
@@ -40,20 +38,20 @@ export class ModelKernelLook implements KernelLook {
 
   async take(): Promise<Uint8Array> {
     if (this.#isClosed) throw closedError('xtables')
-    return Buffer.from(this.#words())
+    return Buffer.from(this.#describe())
   }
 
   watch(setPrefix: string): LookWatch {
-    return this.#watch(() => `${this.#words()} | ${this.#kernel.ipset.describe(setPrefix)}`)
+    return this.#watch(() => `${this.#describe()} | ${this.#kernel.ipset.describe(setPrefix)}`)
   }
 
   watchTables(): LookWatch {
     return this.#watch(() => this.#tables(['nat', 'filter']).join(' | '))
   }
 
-  #watch(words: () => string): LookWatch {
+  #watch(describe: () => string): LookWatch {
     if (this.#isClosed) throw closedError('xtables')
-    const watch = new ModelLookWatch(this.#kernel, words, () => this.#watches.delete(watch))
+    const watch = new ModelLookWatch(this.#kernel, describe, () => this.#watches.delete(watch))
     this.#watches.add(watch)
     return watch
   }
@@ -63,7 +61,7 @@ export class ModelKernelLook implements KernelLook {
     await Promise.all([...this.#watches].map((watch) => watch.close()))
   }
 
-  #words(): string {
+  #describe(): string {
     return [...this.#tables(['nat', 'mangle', 'filter']), this.#kernel.ipvs.countIpv4()].join(' | ')
   }
 
@@ -75,25 +73,25 @@ export class ModelKernelLook implements KernelLook {
 
 class ModelLookWatch implements LookWatch {
   readonly #kernel: Seen
-  readonly #words: () => string
+  readonly #describe: () => string
   readonly #forget: () => void
   #seen: string | undefined
   #seenUnlocks: number
-  #sample: { readonly keys: string; readonly words: string } = { keys: '', words: '' }
+  #sample: { readonly keys: string; readonly text: string } = { keys: '', text: '' }
   #isClosed = false
   /** Ends the pause between two looks. */
   #wake: () => void = () => {}
 
-  constructor(kernel: Seen, words: () => string, forget: () => void) {
+  constructor(kernel: Seen, describe: () => string, forget: () => void) {
     this.#kernel = kernel
-    this.#words = words
+    this.#describe = describe
     this.#forget = forget
     this.#seenUnlocks = kernel.xtNamespace.unlocks
   }
 
   async next(sample: readonly VirtualServerKey[]): Promise<LookFinding | undefined> {
     if (this.#seen === undefined) this.#findsOther(sample)
-    for (let waitedMs = 0; waitedMs < longestWaitMs; waitedMs += lookPeriodMs) {
+    for (let waitedMs = 0; waitedMs < lookPace.longestWaitMs; waitedMs += lookPace.periodMs) {
       await this.#pause()
       if (this.#isClosed) return undefined
       const found = { isOther: this.#findsOther(sample), isUnlocked: this.#findsUnlocked() }
@@ -111,7 +109,7 @@ class ModelLookWatch implements LookWatch {
   async #pause(): Promise<void> {
     if (this.#isClosed) return
     await new Promise<void>((resume) => {
-      const cancel = this.#kernel.time.schedule(lookPeriodMs, resume)
+      const cancel = this.#kernel.time.schedule(lookPace.periodMs, resume)
       this.#wake = () => {
         cancel()
         resume()
@@ -121,11 +119,11 @@ class ModelLookWatch implements LookWatch {
 
   #findsOther(sample: readonly VirtualServerKey[]): boolean {
     const keys = JSON.stringify(sample)
-    const words = this.#kernel.ipvs.describe(sample)
+    const text = this.#kernel.ipvs.describe(sample)
     const former = this.#sample
-    this.#sample = { keys, words }
-    const isOtherSample = former.keys === keys && former.words !== words
-    const seen = this.#words()
+    this.#sample = { keys, text }
+    const isOtherSample = former.keys === keys && former.text !== text
+    const seen = this.#describe()
     const isOther = this.#seen !== undefined && this.#seen !== seen
     this.#seen = seen
     return isOther || isOtherSample

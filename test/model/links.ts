@@ -73,7 +73,7 @@ class ModelLinkWatch implements LinkWatch {
   readonly #forget: () => void
   #events: LinkEvent[] = []
   #isClosed = false
-  /** Resumes the next() that waits. */
+  /** Resumes the waiting next(). */
   #wake: () => void = () => {}
 
   constructor(network: ModelNetwork, forget: () => void) {

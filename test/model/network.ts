@@ -6,7 +6,7 @@ import type { InterfaceAddress, LocalRoute, RouteOp } from '../../src/kernel/rou
 
 const { EADDRNOTAVAIL, EEXIST, EINVAL, ENETDOWN, ENODEV, EOPNOTSUPP, ESRCH } = constants.errno
 
-/** RTPROT_KERNEL: routes that come and go with an interface address. */
+/** RTPROT_KERNEL: routes that the kernel adds and removes with an interface address. */
 const kernelProtocol = 2
 const loopbackIndex = 1
 
@@ -19,18 +19,18 @@ export interface ModelLink {
 
 function isSameAddress(a: InterfaceAddress, b: InterfaceAddress): boolean {
   const isSame = a.address === b.address && a.interfaceIndex === b.interfaceIndex
-  // IPv4 may hold one address with several prefix lengths (inet_insert_ifa), IPv6 not (ipv6_add_addr).
+  // IPv4 may have one address with several prefix lengths (inet_insert_ifa), IPv6 may not (ipv6_add_addr).
   return isSame && (familyOf(a.address) === 'ipv6' || a.prefixLength === b.prefixLength)
 }
 
-/** What EXCL and REPLACE compare: the kernel's own IPv6 routes have another metric (0) than those of users (1024). */
+/** The key that EXCL and REPLACE compare. The kernel's own IPv6 routes have metric 0, those of users 1024. */
 function isSameRoute(a: LocalRoute, b: LocalRoute): boolean {
   const hasSameMetric =
     familyOf(a.address) === 'ipv4' || (a.protocol === kernelProtocol) === (b.protocol === kernelProtocol)
   return a.address === b.address && hasSameMetric
 }
 
-/** Errnos as results; 0: done. */
+/** Methods return an errno, or 0 for success. */
 export class ModelNetwork {
   readonly links = new Map<number, ModelLink>()
   routes: LocalRoute[] = []
@@ -90,7 +90,7 @@ export class ModelNetwork {
     if (this.addresses.some((other) => isSameAddress(other, address))) return EEXIST
     this.addresses.push(address)
     const preferredSource = familyOf(address.address) === 'ipv4' ? { preferredSource: address.address } : {}
-    // The kernel appends its route even beside one of ours (fib_magic, NLM_F_APPEND).
+    // The kernel appends its route even if another one exists (fib_magic, NLM_F_APPEND).
     this.routes.push({
       address: address.address,
       interfaceIndex,
@@ -146,11 +146,11 @@ export class ModelNetwork {
   #checkRoute({ address, interfaceIndex, preferredSource }: LocalRoute): number {
     const link = this.links.get(interfaceIndex)
     if (link === undefined) return ENODEV
-    // fib6_nh_init() wants the device up; fib_create_info() takes a local route on any device.
+    // fib6_nh_init() requires the device to be up; fib_create_info() accepts a local route on any device.
     const isIpv6 = familyOf(address) === 'ipv6'
     if (isIpv6 && !link.isUp) return ENETDOWN
     if (preferredSource === undefined || (!isIpv6 && preferredSource === address)) return 0
-    // IPv4 asks the local table (fib_valid_prefsrc), IPv6 the interfaces (ipv6_chk_addr).
+    // IPv4 checks the local table (fib_valid_prefsrc), IPv6 the interfaces (ipv6_chk_addr).
     const isLocal = isIpv6
       ? this.addresses.some((other) => other.address === preferredSource)
       : this.routes.some((route) => route.address === preferredSource)

@@ -3,10 +3,10 @@ import type { IpFamily } from '../../src/address.js'
 import { KernelError } from '../../src/errors.js'
 import type { NftChain, NftChains } from '../../src/kernel/nftables/nft-chains.js'
 
-/** NftChains in memory: tests say which chains there are; a table is there while it has one. */
+/** NftChains in memory. Tests set the chains. A table exists while it has a chain. */
 export class ModelNftChains implements NftChains {
   readonly chains: Record<IpFamily, readonly NftChain[]> = { ipv4: [], ipv6: [] }
-  /** What comes of a request for the modules of the legacy tables. */
+  /** The effect of a request for the modules of the legacy tables. */
   onLoadXtables: (family: IpFamily) => void = () => {}
   #isClosed = false
 

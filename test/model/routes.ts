@@ -1,13 +1,9 @@
 import { familyOf, type IpFamily } from '../../src/address.js'
 import { describeRouteOp, familyOfRouteOp } from '../../src/kernel/describe.js'
 import type { BatchOutcome } from '../../src/kernel/outcome.js'
-import { addressLayout, recordBuffer, routeLayout } from '../../src/kernel/records.js'
-import {
-  dumpedShapes,
-  routeOpNumber,
-  writeInterfaceAddress,
-  writeRoute,
-} from '../../src/kernel/route/encode.js'
+import { recordBuffer } from '../../src/kernel/records.js'
+import { addressLayout, opNumber, routeLayout } from '../../src/kernel/route/layout.js'
+import { dumpedShapes, writeInterfaceAddress, writeRoute } from '../../src/kernel/route/encode.js'
 import type { RouteOp, Routes } from '../../src/kernel/route/routes.js'
 import { ModelBatches } from './faults.js'
 import type { ModelNetwork } from './network.js'
@@ -36,7 +32,7 @@ export class ModelRoutes implements Routes {
     const { scope, metric } = dumpedShapes[family]
     for (const [index, route] of routes.entries()) {
       const at = index * routeLayout.size
-      writeRoute(buffer, at, route, routeOpNumber.none)
+      writeRoute(buffer, at, route, opNumber.none)
       buffer.bytes[at + routeLayout.scope] = scope
       buffer.view.setUint32(at + routeLayout.metric, metric, true)
     }
@@ -55,7 +51,7 @@ export class ModelRoutes implements Routes {
     )
     const buffer = recordBuffer(addresses.length * addressLayout.size)
     for (const [index, address] of addresses.entries())
-      writeInterfaceAddress(buffer, index * addressLayout.size, address, routeOpNumber.none)
+      writeInterfaceAddress(buffer, index * addressLayout.size, address, opNumber.none)
     return buffer.bytes
   }
 

@@ -2,12 +2,12 @@ import { constants } from 'node:os'
 import { KernelError } from '../../src/errors.js'
 import type { Sysctl } from '../../src/kernel/system/sysctl.js'
 
-/** Sysctl in memory: numeric settings, and a count of the writes. */
+/** Sysctl in memory: numeric settings, and the number of writes. */
 export class ModelSysctl implements Sysctl {
-  /** By path. */
+  /** Values by path. */
   readonly values: Map<string, string>
   writes = 0
-  /** Replace it to inject: asked before each write, returns the errno of the refusal. */
+  /** Injects faults: called before each write, returns the errno of the refusal. */
   fault: (path: string) => number | undefined = () => undefined
 
   constructor(values: Readonly<Record<string, string>>) {

@@ -1,4 +1,4 @@
-// What entries of a table take in the kernel, in bytes: linux/netfilter_ipv4/ip_tables.h, xt_*.h, 64 bit.
+// Sizes of table entries in the kernel, in bytes: linux/netfilter_ipv4/ip_tables.h, xt_*.h, 64 bit.
 import type { IpFamily } from '../../src/address.js'
 import type { XtRule, XtTarget } from '../../src/kernel/xtables/xtables.js'
 
@@ -21,7 +21,7 @@ const targetBytes: Readonly<Record<XtTarget['kind'], Readonly<Record<IpFamily, n
 
 const portsBytes = { tcp: 48, udp: 48, sctp: 328 } as const
 
-/** Of the other matches, by the field of the rule. */
+/** Sizes of the other matches, by the field of the rule. */
 const matchBytes = {
   mark: 48,
   state: 200,
@@ -38,17 +38,17 @@ export function entryBytes(family: IpFamily): number {
   return header[family]
 }
 
-/** The ERROR entry that begins a chain, and ends the table. */
+/** The ERROR entry at the start of a chain and at the end of the table. */
 export function headBytes(family: IpFamily): number {
   return header[family] + errorTarget
 }
 
-/** The entry that ends a chain: its policy, or RETURN. */
+/** The last entry of a chain: its policy, or RETURN. */
 export function closingBytes(family: IpFamily): number {
   return header[family] + standardTarget
 }
 
-/** Matches and target of a rule. */
+/** Size of a rule's matches and target. */
 export function ruleBytes(rule: XtRule, family: IpFamily): number {
   let bytes = targetBytes[rule.target.kind][family]
   const { protocol, sourcePorts, destinationPorts } = rule

@@ -1,4 +1,4 @@
-// One legacy table of an imagined network namespace, as the kernel keeps it, and what other programs do to it.
+// One legacy table of the model's network namespace, and the changes that other programs make to it.
 import { constants } from 'node:os'
 import type { IpFamily } from '../../src/address.js'
 import { KernelError } from '../../src/errors.js'
@@ -11,7 +11,7 @@ const { EBUSY, EEXIST, ENOENT, ENOTEMPTY } = constants.errno
 /** Chains with their rules, in the kernel's order. */
 export type XtChains = ReadonlyMap<string, readonly XtRule[]>
 
-/** The chain that a rule leads to. */
+/** The chain that a rule jumps to. */
 export function chainOf(rule: XtRule): string | undefined {
   return rule.target.kind === 'jump' || rule.target.kind === 'goto' ? rule.target.chain : undefined
 }
@@ -22,9 +22,9 @@ export class ModelXtTable {
   readonly table: XtTableName
   readonly #hooks: readonly string[]
   #chains: Map<string, readonly XtRule[]>
-  /** Whole-table replacements, by whomever. */
+  /** Number of whole-table replacements by all programs. */
   writes = 0
-  /** Packets that rules of a chain have met, by its name; absent: none. Tests say so. */
+  /** Packets that matched each rule of a chain, by chain name; absent: none. Tests set them. */
   readonly counted = new Map<string, readonly number[]>()
   readonly #texts = new WeakMap<XtRule, string>()
   readonly #sizes = new WeakMap<readonly XtRule[], number>()
@@ -36,7 +36,7 @@ export class ModelXtTable {
     this.#chains = new Map(this.#hooks.map((hook) => [hook, []]))
   }
 
-  /** The kernel's own chains first, in the order of the hooks. */
+  /** Built-in chains first, in the order of the hooks. */
   get chains(): XtChains {
     return this.#chains
   }
@@ -46,7 +46,7 @@ export class ModelXtTable {
   }
 
   get entries(): number {
-    // A chain of the kernel has its policy, another one a head and an end; one entry closes the table.
+    // A built-in chain has one extra entry (policy), a user chain two (head and end). One entry ends the table.
     let entries = 1
     for (const [chain, rules] of this.#chains) entries += rules.length + (this.isHook(chain) ? 1 : 2)
     return entries
@@ -56,7 +56,7 @@ export class ModelXtTable {
     return this.#bytesOf(this.#chains.keys()) + headBytes(this.family)
   }
 
-  /** What the kernel says of the table without listing it: entries, size, where its own chains lie. */
+  /** The kernel's info about the table without its rules: number of entries, size, offsets of the built-in chains. */
   get info(): string {
     return [this.entries, this.bytes, ...this.#hooks.map((hook) => this.#bytesOf([hook]))].join(' ')
   }
@@ -90,13 +90,13 @@ export class ModelXtTable {
     return [...lines, 'COMMIT', ''].join('\n')
   }
 
-  /** Makes these the table's chains; those of the kernel are among them. */
+  /** Replaces all chains of the table. The new chains include the built-in ones. */
   replace(chains: XtChains): void {
     this.#chains = new Map(chains)
     this.writes++
   }
 
-  // What other programs do: iptables -N, -A, -I, -D, -F, -X.
+  // Changes by other programs: iptables -N, -A, -I, -D, -F, -X.
 
   addChain(chain: string): void {
     if (this.#chains.has(chain)) throw this.#refusal('add chain', EEXIST, chain)
@@ -118,14 +118,14 @@ export class ModelXtTable {
     this.#set(chain, rules.toSpliced(index, 1))
   }
 
-  /** Without a chain: all of them. */
+  /** Flushes the chain; without a name, all chains. */
   flush(chain?: string): void {
     if (chain !== undefined) this.#rulesOf('flush', chain)
     const flushed = chain === undefined ? [...this.#chains.keys()] : [chain]
     for (const name of flushed) this.#set(name, [])
   }
 
-  /** Its rules go first, and the jumps to it. */
+  /** Removes an empty chain to which no rule jumps. */
   removeChain(chain: string): void {
     if (this.#rulesOf('remove chain', chain).length > 0) throw this.#refusal('remove chain', ENOTEMPTY, chain)
     for (const rules of this.#chains.values())
@@ -169,10 +169,10 @@ export class ModelXtTable {
   }
 }
 
-/** Every table of one imagined network namespace. */
+/** All tables of the model's network namespace. */
 export class ModelXtNamespace {
   readonly #tables = new Map<string, ModelXtTable>()
-  /** Times that another program let go of the lock of the tables; tests say so. */
+  /** Number of times that another program has released the lock of the tables. Tests set it. */
   unlocks = 0
 
   table(family: IpFamily, table: XtTableName): ModelXtTable {
@@ -184,7 +184,7 @@ export class ModelXtNamespace {
     return made
   }
 
-  /** Tables that somebody has asked for. */
+  /** Tables that a caller has requested. */
   active(family: IpFamily): readonly XtTableName[] {
     return [...this.#tables.values()].filter((table) => table.family === family).map(({ table }) => table)
   }

@@ -1,4 +1,4 @@
-// Xtables in memory: the same laws as native/xtables (table_plan.cc), on a table of the model.
+// Xtables in memory, with the rules of native/xtables (table_plan.cc), on a table of the model.
 import { constants } from 'node:os'
 import { KernelError } from '../../src/errors.js'
 import { describeXtTable } from '../../src/kernel/xtables/describe.js'
@@ -20,18 +20,18 @@ import { chainOf, type ModelXtTable } from './xtables-table.js'
 
 const { EINVAL, ENOENT } = constants.errno
 
-/** What a test may inject. `ruleFault`: the errno with which the kernel refuses a rule; undefined: it takes it. */
+/** Faults that a test injects. `ruleFault` returns the errno with which the kernel refuses a rule; undefined: it accepts the rule. */
 export interface XtFaultPlan extends Pick<FaultPlan<XtOp>, 'callFault'> {
   readonly ruleFault?: (rule: XtRule) => number | undefined
 }
 
-interface WantedHook {
+interface DesiredHook {
   readonly rules: readonly XtRule[]
-  /** What it had before, and the table may still have. */
+  /** Former content, which the table may still have. */
   readonly former: readonly XtRule[]
 }
 
-/** What the table must become. */
+/** The desired content of the table. */
 interface Plan {
   readonly chains: ReadonlyMap<string, readonly XtRule[]>
   readonly drift: XtDrift
@@ -39,7 +39,7 @@ interface Plan {
   readonly isDone: boolean
 }
 
-/** Whether the pattern of `XtApplyOptions.prune` names the chain. */
+/** Whether a pattern of `XtApplyOptions.prune` matches the chain. */
 function matches(pattern: string, name: string, isEmpty: boolean): boolean {
   const stem = pattern.slice(0, -1)
   if (pattern.endsWith('*')) return name.startsWith(stem)
@@ -47,21 +47,21 @@ function matches(pattern: string, name: string, isEmpty: boolean): boolean {
   return name === pattern
 }
 
-/** net/netfilter/x_tables.c xt_check_proc_name(): a list of `recent` is a file. */
+/** net/netfilter/x_tables.c xt_check_proc_name(): the name of a `recent` list is a file name. */
 function refusedRecent({ recent }: XtRule): number | undefined {
   return recent?.list === '.' || recent?.list === '..' ? EINVAL : undefined
 }
 
-/** A client of one table: several on the same table are several programs, or one before and after its restart. */
+/** A client of one table. Several clients of one table stand for several programs, or for one before and after a restart. */
 export class ModelXtables implements Xtables {
-  /** The kernel's table: what it holds, and how other programs change it. */
+  /** The kernel's table. */
   readonly kernel: ModelXtTable
-  /** Calls and rules that fail, from now on; replace it at any time. An `apply` that fails has changed what is wanted. */
+  /** Current faults of calls and rules. Tests may replace them at any time. NB: a failed `apply` still changes the desired content. */
   plan: XtFaultPlan = {}
-  readonly #wanted = new Map<string, readonly XtRule[]>()
-  readonly #unwanted = new Set<string>()
-  readonly #hooks = new Map<string, WantedHook>()
-  /** Of this apply and of those that failed before it; chains that are kept. */
+  readonly #desired = new Map<string, readonly XtRule[]>()
+  readonly #removed = new Set<string>()
+  readonly #hooks = new Map<string, DesiredHook>()
+  /** Patterns to prune, of this apply and of failed ones before it, and chains that are kept. */
   readonly #prune = new Set<string>()
   /** The table's info after the last apply. */
   #left: string | undefined
@@ -81,7 +81,7 @@ export class ModelXtables implements Xtables {
     return this.kernel.table
   }
 
-  /** Applies since the last take(), failed ones included. */
+  /** Number of applies since the last take(), including failed ones. */
   get applies(): number {
     return this.#applies
   }
@@ -91,7 +91,7 @@ export class ModelXtables implements Xtables {
     return this.#ops
   }
 
-  /** Returns the operations so far and forgets them. */
+  /** Returns the operations and clears the log. */
   take(): readonly XtOp[] {
     const ops = this.#ops
     this.#ops = []
@@ -101,13 +101,13 @@ export class ModelXtables implements Xtables {
 
   async load(ops: readonly XtOp[]): Promise<void> {
     if (this.#isClosed) throw closedError('xtables', this.#subject)
-    encodeXtBatch(ops, this) // refuses what the kernel could not hold
+    encodeXtBatch(ops, this) // throws for operations that the kernel cannot represent
   }
 
   async stage(ops: readonly XtOp[]): Promise<void> {
     await this.load(ops)
     this.#ops.push(...ops)
-    for (const op of ops) this.#want(op)
+    for (const op of ops) this.#record(op)
   }
 
   async apply(ops: readonly XtOp[], options: XtApplyOptions = {}): Promise<XtOutcome> {
@@ -173,7 +173,7 @@ export class ModelXtables implements Xtables {
   }
 
   #findRefusals(): readonly XtRefusal[] {
-    return [...this.#wantedRules()].flatMap(([chain, rules]) =>
+    return [...this.#desiredRules()].flatMap(([chain, rules]) =>
       rules.flatMap((rule, i) => {
         const errno = this.plan.ruleFault?.(rule) ?? refusedRecent(rule)
         if (errno === undefined) return []
@@ -191,20 +191,20 @@ export class ModelXtables implements Xtables {
     )
   }
 
-  *#wantedRules(): Iterable<readonly [chain: string, rules: readonly XtRule[]]> {
-    yield* this.#wanted
+  *#desiredRules(): Iterable<readonly [chain: string, rules: readonly XtRule[]]> {
+    yield* this.#desired
     for (const [hook, { rules }] of this.#hooks) yield [hook, rules]
   }
 
-  #want(op: XtOp): void {
+  #record(op: XtOp): void {
     switch (op.op) {
       case 'set-chain':
-        this.#unwanted.delete(op.chain)
-        this.#wanted.set(op.chain, op.rules)
+        this.#removed.delete(op.chain)
+        this.#desired.set(op.chain, op.rules)
         break
       case 'remove-chain':
-        this.#wanted.delete(op.chain)
-        this.#unwanted.add(op.chain)
+        this.#desired.delete(op.chain)
+        this.#removed.add(op.chain)
         break
       case 'set-hook': {
         const old = this.#hooks.get(op.chain)
@@ -215,9 +215,9 @@ export class ModelXtables implements Xtables {
     }
   }
 
-  /** The table is as wanted: what was unwanted or former is forgotten, except the chains that are kept. */
+  /** Marks the table as applied: drops removed and former content, except the chains that are kept. */
   #settle(kept: readonly XtKeptChain[]): void {
-    this.#unwanted.clear()
+    this.#removed.clear()
     this.#prune.clear()
     for (const { chain } of kept) this.#prune.add(chain)
     for (const [hook, { rules }] of this.#hooks) this.#hooks.set(hook, { rules, former: [] })
@@ -226,32 +226,32 @@ export class ModelXtables implements Xtables {
 
   #makePlan(): Plan {
     const present = this.kernel.chains
-    const unwanted = new Set(
+    const stale = new Set(
       [...present]
-        .filter(([chain, rules]) => !this.kernel.isHook(chain) && this.#isUnwanted(chain, rules.length === 0))
+        .filter(([chain, rules]) => !this.kernel.isHook(chain) && this.#isStale(chain, rules.length === 0))
         .map(([chain]) => chain),
     )
-    const kept = this.#findReferenced(unwanted)
+    const kept = this.#findReferenced(stale)
     for (const chain of kept.keys()) {
       if (!this.#prune.has(`${chain}?`)) continue
-      unwanted.delete(chain)
+      stale.delete(chain)
       kept.delete(chain)
     }
-    const gone = [...unwanted].filter((chain) => !kept.has(chain))
+    const gone = [...stale].filter((chain) => !kept.has(chain))
     const next = new Map<string, readonly XtRule[]>()
     const changed: string[] = []
     for (const [chain, rules] of present) {
-      if (this.kernel.isHook(chain) || (unwanted.has(chain) && !kept.has(chain))) continue
-      const wanted = kept.has(chain) ? [] : this.#wanted.get(chain)
-      if (wanted !== undefined && !this.kernel.isSame(rules, wanted)) changed.push(chain)
-      next.set(chain, wanted ?? rules)
+      if (this.kernel.isHook(chain) || (stale.has(chain) && !kept.has(chain))) continue
+      const desired = kept.has(chain) ? [] : this.#desired.get(chain)
+      if (desired !== undefined && !this.kernel.isSame(rules, desired)) changed.push(chain)
+      next.set(chain, desired ?? rules)
     }
-    const missing = [...this.#wanted.keys()].filter((chain) => !present.has(chain))
-    for (const chain of missing) next.set(chain, this.#wanted.get(chain) ?? [])
+    const missing = [...this.#desired.keys()].filter((chain) => !present.has(chain))
+    for (const chain of missing) next.set(chain, this.#desired.get(chain) ?? [])
     const hooks = new Map<string, readonly XtRule[]>()
     for (const [chain, rules] of present) {
       if (!this.kernel.isHook(chain)) continue
-      const after = this.#hookAfter(chain, rules, (target) => unwanted.has(target))
+      const after = this.#hookAfter(chain, rules, (target) => stale.has(target))
       hooks.set(chain, after)
       if (!this.kernel.isSame(rules, after)) changed.push(chain)
     }
@@ -265,47 +265,47 @@ export class ModelXtables implements Xtables {
     }
   }
 
-  #isUnwanted(chain: string, isEmpty: boolean): boolean {
-    if (this.#wanted.has(chain)) return false
-    return this.#unwanted.has(chain) || [...this.#prune].some((pattern) => matches(pattern, chain, isEmpty))
+  #isStale(chain: string, isEmpty: boolean): boolean {
+    if (this.#desired.has(chain)) return false
+    return this.#removed.has(chain) || [...this.#prune].some((pattern) => matches(pattern, chain, isEmpty))
   }
 
-  /** Those of the chains that a chain of another program jumps to, each with that chain. */
-  #findReferenced(unwanted: ReadonlySet<string>): Map<string, string> {
+  /** Of these chains, those that a foreign chain jumps to, each with that foreign chain. */
+  #findReferenced(stale: ReadonlySet<string>): Map<string, string> {
     const kept = new Map<string, string>()
     for (const [by, rules] of this.kernel.chains) {
-      if (this.kernel.isHook(by) || this.#wanted.has(by) || unwanted.has(by)) continue
+      if (this.kernel.isHook(by) || this.#desired.has(by) || stale.has(by)) continue
       for (const rule of rules) {
         const chain = chainOf(rule)
-        if (chain !== undefined && unwanted.has(chain) && !kept.has(chain)) kept.set(chain, by)
+        if (chain !== undefined && stale.has(chain) && !kept.has(chain)) kept.set(chain, by)
       }
     }
     return kept
   }
 
   #hookAfter(hook: string, rules: readonly XtRule[], isGone: (chain: string) => boolean): readonly XtRule[] {
-    const wanted = this.#hooks.get(hook)
+    const desired = this.#hooks.get(hook)
     const texts = new Set(
-      [...(wanted?.rules ?? []), ...(wanted?.former ?? [])].map((rule) => this.kernel.text(rule)),
+      [...(desired?.rules ?? []), ...(desired?.former ?? [])].map((rule) => this.kernel.text(rule)),
     )
     const isOurs = (rule: XtRule): boolean => {
       const target = chainOf(rule)
       if (target !== undefined && isGone(target)) return true
-      if (wanted === undefined) return false
-      return (target !== undefined && this.#wanted.has(target)) || texts.has(this.kernel.text(rule))
+      if (desired === undefined) return false
+      return (target !== undefined && this.#desired.has(target)) || texts.has(this.kernel.text(rule))
     }
     const ours = rules.filter(isOurs)
-    if (this.kernel.isSame(ours, wanted?.rules ?? [])) return rules
-    return [...(wanted?.rules ?? []), ...rules.filter((rule) => !isOurs(rule))]
+    if (this.kernel.isSame(ours, desired?.rules ?? [])) return rules
+    return [...(desired?.rules ?? []), ...rules.filter((rule) => !isOurs(rule))]
   }
 
   #checkJumps(next: ReadonlyMap<string, readonly XtRule[]>): void {
-    for (const [chain, rules] of this.#wantedRules()) {
+    for (const [chain, rules] of this.#desiredRules()) {
       for (const rule of rules) {
         const target = chainOf(rule)
         if (target === undefined || next.has(target)) continue
-        const words = `chain ${chain} jumps to ${target}, which is not there`
-        throw this.#refusal(ENOENT, 'change the table', words)
+        const object = `chain ${chain} jumps to ${target}, which does not exist`
+        throw this.#refusal(ENOENT, 'change the table', object)
       }
     }
   }

@@ -10,7 +10,12 @@ import { nodeFileSystem, openSource, type OpenedSource } from '../../src/source/
 import { starting, statusFault } from '../support/event-lab.js'
 import { delays, KubernetesLab } from '../support/kubernetes-lab.js'
 
-const log = openLog({ format: 'json', verbosity: 0, destination: { write: () => undefined }, now: () => 0 })
+const log = openLog({
+  format: 'json',
+  verbosity: 0,
+  destination: { write: () => undefined },
+  clock: { unixMs: () => 0 },
+})
 
 let lab: KubernetesLab
 let registry: Registry
@@ -25,11 +30,11 @@ beforeEach(async () => {
   registry = new Registry()
   const metrics = openMetrics(registry)
   answered = 0
-  const { timers } = lab
+  const { clock } = lab
   const config = resolveConfig({ client: { master: lab.server.url.href } })
   opened = await openSource(config, {
     fileSystem: nodeFileSystem,
-    timers,
+    clock,
     log,
     metrics: {
       ...metrics,
@@ -47,8 +52,7 @@ beforeEach(async () => {
     client: opened.client,
     nodeName: 'node-a',
     limit: { qps: -1, burst: 0 },
-    timers,
-    unixMs: () => timers.now(),
+    clock,
     random: () => 0,
     log,
     metrics,

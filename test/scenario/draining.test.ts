@@ -40,7 +40,7 @@ describe('a real server whose endpoint goes', () => {
     const [, line] = await snapshot(lab.kernel)
     assert.equal(line, 'tcp 10.96.0.1:80 rr 0 0 10.1.0.1:8080 masquerade 1 10.1.0.2:8080 masquerade 0')
     await lab.clock.advance(600_000)
-    assert.deepEqual(lab.takeOps(), [], 'as long as somebody is connected')
+    assert.deepEqual(lab.takeOps(), [], 'as long as a client is connected')
     Object.assign(traffic, { activeConnections: 0, inactiveConnections: 1 })
     await lab.clock.advance(60_000)
     assert.deepEqual(lab.takeOps(), [], 'a connection that closes may still carry an answer')
@@ -270,7 +270,7 @@ describe('how long a real server may drain', () => {
     })
   }
 
-  it('on while it answers, or while nobody asks', async () => {
+  it('on while it answers, or while no client asks', async () => {
     const { lab, traffic } = await startedLab()
     await lab.deliver(one)
     lab.takeOps()
@@ -286,7 +286,7 @@ describe('how long a real server may drain', () => {
   })
 })
 
-/** Counts the reads, but for those of the check for drift, which reads without counters. */
+/** Counts the reads, except those of the check for drift, which reads without counters. */
 function countReads(kernel: ModelKernel): { count: number } {
   const reads = { count: 0 }
   const { ipvs } = kernel
@@ -394,7 +394,7 @@ describe('a restart', () => {
     await next.stop()
   })
 
-  it('drains what nobody wants of what is there', async () => {
+  it('drains real servers that are no longer desired', async () => {
     const { lab } = await startedLab()
     await lab.stop()
     const next = new PipelineLab({ kernel: lab.kernel })

@@ -73,7 +73,7 @@ const cases: readonly {
   },
 ]
 
-describe('what somebody else changed', () => {
+describe('foreign changes', () => {
   for (const { name, kind, by, repair } of cases) {
     it(`${name}: found within a period, counted, repaired by exactly what it needs`, async () => {
       const lab = await startedLab()
@@ -235,7 +235,7 @@ describe('two Services with one frontend', () => {
       assert.equal(lines.length, 1)
       assert.equal(lines[0]?.fields.service, 'default/b:/TCP')
       await lab.deliver(set(slice('b', 'b', ['10.1.0.3'])))
-      assert.equal(lab.log.find('error', 'already belongs').length, 1, 'told once')
+      assert.equal(lab.log.find('error', 'already belongs').length, 1, 'reported once')
       assert.deepEqual(lab.events, [
         {
           type: 'Warning',
@@ -265,7 +265,7 @@ it('a Service that loses its frontend is forgotten without a word when it goes',
 })
 
 describe('a restart', () => {
-  it('removes what its Service lost while nobody looked', async () => {
+  it('removes real servers that a Service lost between two looks', async () => {
     const kernel: ModelKernel = openModelKernel()
     await (await startedLab({ kernel })).stop()
     const lab = new PipelineLab({ kernel })

@@ -44,7 +44,7 @@ describe('what the kernel refuses', () => {
     assert.equal(
       reports[0]?.message.includes('more'),
       false,
-      'its real servers fail in consequence, and are not told',
+      'its real servers fail in consequence, and are not reported',
     )
     lab.takeOps()
     await lab.clock.advance(999)
@@ -167,7 +167,7 @@ describe('what the kernel refuses', () => {
     })
   }
 
-  it('a whole batch after a refusal: the Service is not told to work again before it does', async () => {
+  it('a whole batch after a refusal: the Service is not reported as recovered before it works', async () => {
     const lab = new PipelineLab()
     lab.kernel.ipvs.batches.plan = { fault: (op) => (op.op === 'add-virtual-server' ? EINVAL : undefined) }
     await lab.deliver(...web, synced)
@@ -182,7 +182,7 @@ describe('what the kernel refuses', () => {
     await lab.stop()
   })
 
-  it('every batch of routes, while virtual servers work: told once', async () => {
+  it('every batch of routes, while virtual servers work: reported once', async () => {
     const lab = new PipelineLab()
     await lab.deliver(synced)
     lab.kernel.routes.batches.plan = { callFault: (call) => (call === 'apply' ? ENOBUFS : undefined) }
@@ -267,7 +267,7 @@ describe('answers that contradict the ledger, or are lost', () => {
       await lab.deliver(...web, ...shop, synced)
       await lab.clock.advance(0)
       assert.deepEqual(await snapshot(lab.kernel), whole)
-      assert.equal(lab.log.find('error', '').length, 0, 'nobody was refused anything')
+      assert.equal(lab.log.find('error', '').length, 0, 'the kernel refused nothing')
       await lab.stop()
     })
   }

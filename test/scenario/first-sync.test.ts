@@ -5,26 +5,26 @@ import type { ObjectEvent } from '../../src/source/index.js'
 import { service, set, slice, synced } from '../support/objects.js'
 import { PipelineLab } from '../support/pipeline-lab.js'
 
-/** More than are decided, or told to the kernel, before other work gets its turn. */
+/** More than one slice of decisions, or one batch to the kernel. */
 const count = 2500
 
 function withEndpoint(name: string, clusterIP: string, address: string): ObjectEvent[] {
   return [set(service(name, clusterIP)), set(slice(`${name}-a`, name, [address]))]
 }
 
-/** The world, in an order that has nothing to do with names; what is told to IPVS, as text. */
+/** Syncs these objects, whose order is not that of their names. Resolves with the operations to IPVS, as text. */
 async function firstSync(objects: readonly ObjectEvent[]): Promise<readonly string[]> {
   const lab = new PipelineLab()
-  const told: string[] = []
+  const operations: string[] = []
   const { ipvs } = lab.kernel
   const apply = ipvs.apply.bind(ipvs)
   ipvs.apply = async (ops: IpvsBatch) => {
-    for (let i = 0; i < ops.length; i++) told.push(JSON.stringify(ops.at(i)))
+    for (let i = 0; i < ops.length; i++) operations.push(JSON.stringify(ops.at(i)))
     return await apply(ops)
   }
   await lab.deliver(...objects, synced)
   await lab.stop()
-  return told
+  return operations
 }
 
 describe('the first sync of a large cluster into an empty kernel', () => {
@@ -35,21 +35,21 @@ describe('the first sync of a large cluster into an empty kernel', () => {
   it('programs who wins a conflict, and never who loses it', async () => {
     const loser = withEndpoint('zzz', '10.96.0.10', '10.129.0.1')
     const winner = withEndpoint('aaa', '10.96.0.10', '10.129.0.2')
-    const told = await firstSync([...loser, ...many, ...winner])
-    assert.ok(told.some((op) => op.includes('10.129.0.2')))
+    const operations = await firstSync([...loser, ...many, ...winner])
+    assert.ok(operations.some((op) => op.includes('10.129.0.2')))
     assert.deepEqual(
-      told.filter((op) => op.includes('10.129.0.1')),
+      operations.filter((op) => op.includes('10.129.0.1')),
       [],
     )
   })
 
   it('begins with the API server', async () => {
-    const told = await firstSync([...many, ...withEndpoint('kubernetes', '10.96.0.1', '192.0.2.7')])
-    assert.ok(told.slice(0, 2).some((op) => op.includes('192.0.2.7')))
+    const operations = await firstSync([...many, ...withEndpoint('kubernetes', '10.96.0.1', '192.0.2.7')])
+    assert.ok(operations.slice(0, 2).some((op) => op.includes('192.0.2.7')))
   })
 
   it('leaves nothing out', async () => {
-    const told = await firstSync(many)
-    assert.equal(told.length, 2 * count)
+    const operations = await firstSync(many)
+    assert.equal(operations.length, 2 * count)
   })
 })

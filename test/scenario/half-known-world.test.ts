@@ -52,7 +52,7 @@ describe('a restart while parts of the world cannot be read', () => {
     await lab.stop()
   })
 
-  it('repairs what somebody takes away from what is kept', async () => {
+  it('repairs foreign removals of objects that are kept', async () => {
     const lab = await restarted()
     await lab.deliver(...web, listed)
     const before = await snapshot(lab.kernel)

@@ -32,44 +32,44 @@ describe('the order of two tables that cannot be replaced at once', () => {
     readonly name: string
     readonly before: readonly ObjectEvent[]
     readonly change: readonly ObjectEvent[]
-    readonly told: readonly string[]
+    readonly written: readonly string[]
   }[] = [
     {
       name: 'other endpoints: nat alone',
       before: web,
       change: [set(slice('web-1', 'web', ['10.1.0.9']))],
-      told: ['nat'],
+      written: ['nat'],
     },
     {
       name: 'the last endpoint goes: refused before it is not served',
       before: web,
       change: [noEndpoints],
-      told: ['filter', 'nat'],
+      written: ['filter', 'nat'],
     },
     {
       name: 'the first endpoint comes: served before it is not refused',
       before: [...web, noEndpoints],
       change: web.slice(1),
-      told: ['nat', 'filter'],
+      written: ['nat', 'filter'],
     },
     {
       name: 'one of each: refused, served, not refused',
       before: [...web, noEndpoints, ...shop],
       change: [...web.slice(1), set(slice('shop-1', 'shop', []))],
-      told: ['filter', 'nat', 'filter'],
+      written: ['filter', 'nat', 'filter'],
     },
     {
       name: 'nothing that a rule depends on: none',
       before: web,
       change: [set(service('web', '10.96.0.1', { labels: { 'topology.kubernetes.io/zone': 'b' } }))],
-      told: [],
+      written: [],
     },
   ]
-  for (const { name, before, change, told } of rows) {
+  for (const { name, before, change, written } of rows) {
     it(name, async () => {
       const lab = await started(...before)
       await lab.deliver(...change)
-      assert.deepEqual(lab.takeTold(), told)
+      assert.deepEqual(lab.takeTold(), written)
       await lab.stop()
     })
   }
@@ -196,7 +196,7 @@ function reverseRules({ kernel }: IptablesLab): void {
   nat.append(chain, ...rules.toReversed())
 }
 
-describe('what somebody else does to the tables', () => {
+describe('foreign changes of the tables', () => {
   it('flushes them: they are back within a second, with the names of what was gone', async () => {
     const lab = await started(...web)
     const before = ruleLines(lab.kernel.xtNamespace)
@@ -460,7 +460,7 @@ describe('what follows a sync', () => {
   })
   const elsewhere = set(slice('lb-1', 'lb', [endpoint('10.1.0.1', { nodeName: 'there' })]))
 
-  it('health checks are told, and one that cannot be opened is named and tried again', async () => {
+  it('health checks are served; one that cannot be opened is named and tried again', async () => {
     const lab = new IptablesLab()
     const event = {
       type: 'Warning',

@@ -121,7 +121,7 @@ describe('a Service with a rule that the kernel refuses', () => {
       assert.ok(serves(lab, '10.2.0.1'))
       await lab.clock.advance(120_000)
       assert.ok(lab.isHealthy.ipv4())
-      assert.equal(lab.log.find('error', 'not programmed').length, lines, 'each is told once')
+      assert.equal(lab.log.find('error', 'not programmed').length, lines, 'each is reported once')
 
       takeAll(lab)
       await lab.clock.advance(30_000)
@@ -131,7 +131,7 @@ describe('a Service with a rule that the kernel refuses', () => {
       await lab.stop()
     })
 
-    it(`${name}: nothing is left of it when it goes, and the tables are as if it had never been`, async () => {
+    it(`${name}: it leaves nothing behind when it goes: the tables are as before`, async () => {
       const lab = openLab(refuses, errno)
       await lab.deliver(...web, synced)
       const before = ruleLines(lab.kernel.xtNamespace)

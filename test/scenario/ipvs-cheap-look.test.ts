@@ -72,7 +72,7 @@ describe('within a second', () => {
       },
     ]
   for (const { name, by, drift } of cases) {
-    it(`${name} is noticed, repaired, counted and told once`, async () => {
+    it(`${name} is noticed, repaired, counted and reported once`, async () => {
       const lab = await startedLab()
       const before = await snapshot(lab.kernel)
       await lab.kernel.ipvs.apply(by)
@@ -224,7 +224,7 @@ it('a family is watched though the other one cannot be programmed', async () => 
   await lab.stop()
 })
 
-it('what the watch told is not forgotten while the kernel does not answer', async () => {
+it('a finding of the watch is kept while the kernel does not answer', async () => {
   const lab = await startedLab()
   await lab.clock.advance(4000)
   const before = await snapshot(lab.kernel)
@@ -305,7 +305,7 @@ it('a set that is flushed is noticed within a second', async () => {
   await lab.stop()
 })
 
-it('a kernel that does not answer the check is nobody else’s trouble', async () => {
+it('a kernel that does not answer the check affects nothing else', async () => {
   const lab = await startedLab()
   lab.kernel.ipvs.batches.plan = {
     callFault: (call) => (call === 'read' || call === 'info' ? constants.errno.ENOMEM : undefined),

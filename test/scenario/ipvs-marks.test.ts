@@ -74,7 +74,7 @@ function opsOn(lab: PipelineLab, ...marks: readonly number[]): readonly string[]
   return lab.takeOps().filter((op) => marks.some((mark) => new RegExp(` mark ${mark}(?: |$)`, 'u').test(op)))
 }
 
-describe('a virtual server of somebody else by a mark that a Service would choose', () => {
+describe('a foreign virtual server by a mark that a Service would choose', () => {
   for (const bit of [0, masqueradeMark]) {
     const which = bit === 0 ? 'the mark' : 'the mark with the masquerade bit'
     it(`there at start, with ${which}: another mark is chosen, and the other server stays as it is`, async () => {

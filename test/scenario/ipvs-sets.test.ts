@@ -79,7 +79,7 @@ async function assertGoesOn(lab: PipelineLab, broken: SetKey): Promise<void> {
   assert.equal(lab.healthChecks.checks.size, 1)
 }
 
-/** While it cannot be told which ports of VIPs no Service has, none is refused. */
+/** While the ports of VIPs without a Service are not known, no port is refused. */
 function isWanted({ kernel }: PipelineLab, key: SetKey): boolean {
   if (key === 'vips') return isRejecting(kernel, 'vips')
   return key !== 'marks'
@@ -95,7 +95,7 @@ async function assertWhole(lab: PipelineLab): Promise<void> {
 }
 
 describe('a set that the kernel refuses stops only its own entries', () => {
-  it('somebody else’s set of another type is not written to, and gives way when its rule lets go', async () => {
+  it('a foreign set of another type is not written to, and is replaced when its rule lets go', async () => {
     const kernel = openModelKernel()
     const { ipset } = kernel
     await ipset.apply([

@@ -123,7 +123,7 @@ class Watch {
   }
 }
 
-const everybody = clientNames
+const everyClient = clientNames
   .flatMap((client) => Object.keys(frontends).map((name) => `${client}, ${name}`))
   .toSorted()
 
@@ -132,7 +132,7 @@ const local = { externalTrafficPolicy: 'Local', healthCheckNodePort: 32_000 } as
 const guarded = { loadBalancerSourceRanges: ['192.168.50.0/24', '10.1.0.0/16'] } as const
 const guardedOtherwise = { loadBalancerSourceRanges: ['192.168.0.0/16', '10.0.0.0/8'] } as const
 
-/** At the end everybody is served. */
+/** At the end every client is served. */
 const changes: Readonly<Record<string, readonly [before: World, after: World]>> = {
   'other endpoints': [both, { here: ['10.1.0.2'], there: ['10.1.5.2'] }],
   'one endpoint less': [{ here: ['10.1.0.1', '10.1.0.2'], there: ['10.1.5.1'] }, both],
@@ -180,7 +180,7 @@ describe('a change: who is served stays served after each operation', () => {
       watch.begin(after)
       await lab.deliver(...eventsOf(after))
       assert.deepEqual(watch.losses, [])
-      assert.deepEqual(watch.served, everybody)
+      assert.deepEqual(watch.served, everyClient)
       await lab.stop()
     })
 
@@ -193,7 +193,7 @@ describe('a change: who is served stays served after each operation', () => {
       const lab = watch.lab()
       await lab.deliver(...eventsOf(after), synced)
       assert.deepEqual(watch.losses, [])
-      assert.deepEqual(watch.served, everybody)
+      assert.deepEqual(watch.served, everyClient)
       await lab.stop()
     })
   }
@@ -208,13 +208,13 @@ describe('a start on an empty node: who is served once stays served', () => {
       const lab = watch.lab()
       await lab.deliver(...eventsOf(world), synced)
       assert.deepEqual(watch.losses, [])
-      assert.deepEqual(watch.served, everybody)
+      assert.deepEqual(watch.served, everyClient)
       await lab.stop()
     })
   }
 })
 
-it('a Service whose endpoints cannot be read yet keeps its servers, and refuses nobody', async () => {
+it('a Service whose endpoints cannot be read yet keeps its servers, and refuses no client', async () => {
   const watch = await Watch.open()
   const former = watch.lab()
   await former.deliver(...eventsOf(both), synced)
@@ -223,7 +223,7 @@ it('a Service whose endpoints cannot be read yet keeps its servers, and refuses 
   const lab = watch.lab()
   await lab.deliver(serviceOf(both), { type: 'listed' })
   assert.deepEqual(watch.losses, [])
-  assert.deepEqual(watch.served, everybody)
+  assert.deepEqual(watch.served, everyClient)
   await lab.deliver(...eventsOf(both), synced)
   assert.deepEqual(watch.losses, [])
   await lab.stop()
@@ -254,7 +254,7 @@ async function switchModes(
   await former.deliver(...eventsOf(world), synced)
   await former.stop()
   watch.begin(world)
-  assert.deepEqual(watch.served, everybody)
+  assert.deepEqual(watch.served, everyClient)
   const lab = watch.lab(second)
   await lab.deliver(...eventsOf(world), synced)
   await lab.clock.advance(30_000)
@@ -265,7 +265,7 @@ async function switchModes(
 describe('a takeover from kube-proxy in ipvs mode', () => {
   const stale: World = { here: ['10.1.0.8'], there: ['10.1.5.8'] }
   for (const of of [{}, local, guarded, { ...local, ...guarded }]) {
-    it(`with the same endpoints loses nobody, ${JSON.stringify(of)}`, async () => {
+    it(`with the same endpoints loses no client, ${JSON.stringify(of)}`, async () => {
       const watch = await Watch.open()
       const world = { of, ...both }
       await becomeKubeProxy(watch, world)
@@ -273,7 +273,7 @@ describe('a takeover from kube-proxy in ipvs mode', () => {
       const lab = watch.lab()
       await lab.deliver(...eventsOf(world), synced)
       assert.deepEqual(watch.losses, [])
-      assert.deepEqual(watch.served, everybody)
+      assert.deepEqual(watch.served, everyClient)
       await lab.stop()
     })
 
@@ -287,7 +287,7 @@ describe('a takeover from kube-proxy in ipvs mode', () => {
       await lab.deliver(...eventsOf(world), synced)
       assert.deepEqual([...watch.keptWaiting], [])
       assert.deepEqual(watch.losses, [])
-      assert.deepEqual(watch.served, everybody)
+      assert.deepEqual(watch.served, everyClient)
       await lab.stop()
     })
   }

@@ -44,7 +44,7 @@ describe('a switch of the mode', () => {
     await lab.deliver(...web, synced)
     assert.ok(wasServed)
     assert.deepEqual(await snapshot(kernel), [])
-    assert.equal(lab.log.find('info', 'What ipvs mode left: removed 1 virtual servers').length, 1)
+    assert.equal(lab.log.find('info', 'Leftovers of ipvs mode: removed 1 virtual servers').length, 1)
     await lab.stop()
   })
 
@@ -89,7 +89,7 @@ describe('a switch of the mode', () => {
     assert.deepEqual(linesWith(xtNamespace, 'KUBE-SEP'), [])
     assert.match(
       lab.log
-        .find('info', 'What iptables mode left')
+        .find('info', 'Leftovers of iptables mode')
         .map(({ message }) => message)
         .join(),
       /chains from IPv4 nat/u,
@@ -101,7 +101,7 @@ describe('a switch of the mode', () => {
     ['iptables', 'ipvs'],
     ['ipvs', 'iptables'],
   ] as const) {
-    it(`to ${mode}: what cannot be removed is told, and tried again until it is`, async () => {
+    it(`to ${mode}: what cannot be removed is reported, and tried again until it is removed`, async () => {
       const former = other === 'ipvs' ? new PipelineLab() : await started(...web)
       await former.deliver(...web, synced)
       await former.stop()
@@ -113,13 +113,16 @@ describe('a switch of the mode', () => {
       const lab = mode === 'iptables' ? new IptablesLab({ kernel }) : new PipelineLab({ kernel })
       await lab.deliver(...web, synced)
       await lab.clock.advance(65_000)
-      const told = lab.log.find('warn', `What ${other} mode left cannot all be removed`)
-      assert.match(told.map(({ message }) => message).join('\n'), /^.*cannot all be removed: .*EAGAIN.*$/u)
+      const warnings = lab.log.find('warn', `Leftovers of ${other} mode cannot all be removed`)
+      assert.match(
+        warnings.map(({ message }) => message).join('\n'),
+        /^.*cannot all be removed: .*EAGAIN.*$/u,
+      )
       kernel.ipvs.batches.plan = {}
       nat.plan = {}
       allowPruning?.()
       await lab.clock.advance(30_000)
-      assert.equal(lab.log.find('info', `What ${other} mode left could be removed now`).length, 1)
+      assert.equal(lab.log.find('info', `Leftovers of ${other} mode are removed now`).length, 1)
       if (other === 'ipvs') assert.deepEqual(await snapshot(kernel), [])
       else assert.deepEqual(linesWith(xtNamespace, 'KUBE-SVC-'), [])
       await lab.stop()
@@ -144,8 +147,8 @@ describe('a switch of the mode', () => {
       await lab.deliver(...web, synced)
       assert.deepEqual(kernel.nftChains.chains, { ipv4: [other], ipv6: [other] })
       assert.deepEqual(wasServed, [true, true], 'the new rules stand first (issue 18, C7)')
-      const told = 'What nftables mode left: removed the table kube-proxy of nf_tables in IPv4 and IPv6'
-      assert.equal(lab.log.find('info', told).length, 1)
+      const message = 'Leftovers of nftables mode: removed the table kube-proxy of nf_tables in IPv4 and IPv6'
+      assert.equal(lab.log.find('info', message).length, 1)
       await lab.stop()
     })
   }
@@ -154,12 +157,12 @@ describe('a switch of the mode', () => {
     const lab = new PipelineLab()
     await lab.deliver(...web, synced)
     assert.deepEqual(await lab.kernel.activeTables('ipv4'), ['mangle', 'filter', 'nat'])
-    assert.equal(lab.log.find('info', 'What iptables mode left').length, 0)
+    assert.equal(lab.log.find('info', 'Leftovers of iptables mode').length, 0)
     await lab.stop()
   })
 })
 
-/** Chains of kube-proxy before 1.24, and of its userspace mode, with their jumps, and a chain of somebody else. */
+/** Chains of kube-proxy before 1.24, and of its userspace mode, with their jumps, and a foreign chain. */
 function leaveOldReleases(namespace: ModelXtNamespace): void {
   const [nat, filter] = [namespace.table('ipv4', 'nat'), namespace.table('ipv4', 'filter')]
   const portals = [
@@ -209,7 +212,7 @@ describe('chains of old releases of kube-proxy (issue 18, B7)', () => {
       ])
     })
 
-    it(`but for KUBE-MARK-DROP with the rule of kubelet, with ${name}`, async () => {
+    it(`except KUBE-MARK-DROP with the rule of kubelet, with ${name}`, async () => {
       const kernel = openModelKernel()
       const nat = kernel.xtNamespace.table('ipv4', 'nat')
       nat.addChain('KUBE-MARK-DROP')
@@ -220,7 +223,7 @@ describe('chains of old releases of kube-proxy (issue 18, B7)', () => {
     })
   }
 
-  it('but for an empty KUBE-MARK-DROP that another program jumps to: kubelet may fill it', async () => {
+  it('except an empty KUBE-MARK-DROP that another program jumps to: kubelet may fill it', async () => {
     const kernel = openModelKernel()
     const nat = kernel.xtNamespace.table('ipv4', 'nat')
     for (const chain of ['KUBE-MARK-DROP', 'MINE']) nat.addChain(chain)
@@ -266,7 +269,7 @@ describe('a chain that another mode left, and that another program jumps to (iss
       await lab.deliver(...web, synced)
       assert.deepEqual(kernel.chains.get(chain), [])
       await lab.clock.advance(65_000)
-      const trouble = `What ${other} mode left cannot all be removed`
+      const trouble = `Leftovers of ${other} mode cannot all be removed`
       assert.deepEqual(lab.log.find('info', 'stays, empty'), [])
       assert.deepEqual(
         lab.log.find('warn', trouble).map(({ message }) => message),
@@ -275,7 +278,7 @@ describe('a chain that another mode left, and that another program jumps to (iss
       kernel.flush('MINE')
       await lab.clock.advance(65_000)
       assert.equal(kernel.chains.has(chain), false)
-      assert.equal(lab.log.find('info', `What ${other} mode left could be removed now`).length, 1)
+      assert.equal(lab.log.find('info', `Leftovers of ${other} mode are removed now`).length, 1)
       await lab.stop()
     })
   }
@@ -314,7 +317,7 @@ describe('a set that was made to try the kernel, and that a kill left (issue 18,
 })
 
 describe('--cleanup', () => {
-  it('leaves the tables as they were before, whatever mode it is told', async () => {
+  it('leaves the tables as they were before, in every mode', async () => {
     const kernel = openModelKernel()
     kernel.xtNamespace.table('ipv4', 'filter').append('INPUT', { target: { kind: 'accept' } })
     const before = ruleLines(kernel.xtNamespace)

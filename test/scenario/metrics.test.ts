@@ -56,7 +56,7 @@ for (const mode of ['ipvs', 'iptables'] as const satisfies readonly ProxyMode[])
     it('count syncs, and tell when one was asked for and when one succeeded last', async () => {
       const lab = new PipelineLab({ config: { mode } })
       await lab.deliver(...web, synced)
-      const startSeconds = lab.clock.unixSeconds()
+      const startSeconds = lab.clock.unixMs() / 1000
       await lab.clock.advance(10_000)
       await lab.deliver(change)
       await assertSamples(lab, [

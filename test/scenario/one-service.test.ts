@@ -152,7 +152,7 @@ describe('an object that is wrong', () => {
     ],
   ] as const
   for (const [name, bad, end] of cases) {
-    it(`is forgotten without a word when it is nobody's business any more: ${name}`, async () => {
+    it(`is forgotten without a log line when it is no longer relevant: ${name}`, async () => {
       const lab = await labWithWeb('10.1.0.1')
       await lab.deliver(bad)
       assert.match(await lab.registry.metrics(), /^viaduct_objects_failed 1$/mu)

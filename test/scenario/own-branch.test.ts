@@ -74,7 +74,7 @@ describe('the Service that carries us to the API server', () => {
     store.remove('Service', 'default/kubernetes')
     store.remove('Service', 'default/web')
     store.compact()
-    await cluster.passUntil(cluster.timers.now() + delays.steady)
+    await cluster.passUntil(cluster.clock.now() + delays.steady)
     await cluster.server.listen(port)
     await cluster.passUntilFollowing()
     await cluster.untilEvent('-Service default/web')

@@ -21,7 +21,7 @@ for (const mode of ['ipvs', 'iptables'] as const) {
     it('minSyncPeriod lies between the end of a sync and the next, but delays no first one', async () => {
       const lab = new PipelineLab({ config: { mode, [mode]: { minSyncPeriodMs: 5000 } } })
       await lab.deliver(...web, synced)
-      const first = lab.clock.unixSeconds()
+      const first = lab.clock.unixMs() / 1000
       assert.equal(await lastSync(lab), first)
       await lab.clock.advance(1000)
       await lab.deliver(change)

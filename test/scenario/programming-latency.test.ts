@@ -19,7 +19,7 @@ for (const mode of ['ipvs', 'iptables'] as const) {
   describe(`how long a change of endpoints took, in ${mode} mode`, () => {
     it('is observed for slices whose endpoints changed, not for others of the batch', async () => {
       const lab = new PipelineLab({ config: { mode } })
-      const startMs = lab.clock.unixSeconds() * 1000
+      const startMs = lab.clock.unixMs()
       const at = (seconds: number) => ({ lastChangeMs: startMs + seconds * 1000 })
       await lab.deliver(set(service('web', '10.96.0.1')), set(slice('a', 'web', ['10.1.0.1'])), synced)
       await lab.clock.advance(10_000)
@@ -38,7 +38,7 @@ for (const mode of ['ipvs', 'iptables'] as const) {
 
     it('is not observed for a Service that lost a slice with the same run', async () => {
       const lab = new PipelineLab({ config: { mode } })
-      const startMs = lab.clock.unixSeconds() * 1000
+      const startMs = lab.clock.unixMs()
       const at = (seconds: number) => ({ lastChangeMs: startMs + seconds * 1000 })
       await lab.deliver(
         set(service('web', '10.96.0.1')),

@@ -29,7 +29,7 @@ export function apiNode(name: string, podCIDR = '10.244.0.0/24'): Document {
   return { metadata: { name }, spec: { podCIDR, podCIDRs: [podCIDR] } }
 }
 
-/** Mostly what is right, sometimes what is wrong: both encodings must say the same of it. */
+/** Mostly valid documents, sometimes invalid ones: both encodings must have the same result. */
 function mostly<T, U>(right: fc.Arbitrary<T>, wrong: fc.Arbitrary<U>): fc.Arbitrary<T | U> {
   return fc.oneof({ arbitrary: right, weight: 9 }, { arbitrary: wrong, weight: 1 })
 }

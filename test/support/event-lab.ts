@@ -2,10 +2,10 @@
 import { nodeReference, serviceReference, type EventReport } from '../../src/event.js'
 import { EventSender, type EventSenderOptions } from '../../src/events/index.js'
 import { openLog } from '../../src/log.js'
-import { masterOptions } from '../../src/source/kubernetes/client-options.js'
+import { masterOptions } from '../../src/api/client-options.js'
 import { documentOf, type Document } from './api-shapes.js'
 import { FakeApiServer, type FakeApiOptions, type Fault } from './fake-api-server.js'
-import { HandTimers } from './kubernetes-lab.js'
+import { HandClock } from './kubernetes-lab.js'
 
 export const starting: EventReport = {
   type: 'Normal',
@@ -27,7 +27,7 @@ export function statusFault(code: number, retryAfter?: string): Fault {
 
 export class EventLab {
   readonly server: FakeApiServer
-  readonly timers = new HandTimers(() => this.#wake())
+  readonly clock = new HandClock(() => this.#wake())
   readonly log: string[] = []
   readonly results: Record<'sent' | 'failed' | 'overflow', number> = { sent: 0, failed: 0, overflow: 0 }
   readonly #opened: EventSender[] = []
@@ -49,10 +49,9 @@ export class EventLab {
       client: masterOptions(this.server.url.href),
       nodeName: 'node-a',
       limit: { qps: -1, burst: 0 },
-      timers: this.timers,
-      unixMs: () => Date.UTC(2026, 0, 31, 12) + this.timers.now(),
+      clock: this.clock,
       random: () => 0,
-      log: openLog({ format: 'json', verbosity: 2, destination, now: () => 0 }),
+      log: openLog({ format: 'json', verbosity: 2, destination, clock: { unixMs: () => 0 } }),
       metrics: {
         apiEvent: (result) => {
           this.results[result] += 1
@@ -104,8 +103,8 @@ export class EventLab {
 
   /** Waits until a timer of this delay is armed, and lets its time come. */
   async fire(delayMs: number): Promise<void> {
-    await this.until(() => this.timers.count(delayMs) > 0)
-    this.timers.fire(delayMs)
+    await this.until(() => this.clock.count(delayMs) > 0)
+    this.clock.fire(delayMs)
   }
 
   async close(): Promise<void> {

@@ -24,7 +24,7 @@ export class FakeEvents {
   readonly requests: EventRequest[] = []
   /** By `namespace/name`, in the order of their creation. */
   readonly stored = new Map<string, Document>()
-  /** Told of each Event that is created, and of each that changes. */
+  /** Called with each Event that is created or changed. */
   onStored: (event: Document) => void = () => undefined
 
   static isPath(path: string): boolean {

@@ -1,4 +1,4 @@
-// Clients and ports of loopback; which ports is the kernel's choice.
+// Clients and ports of loopback. The kernel chooses the ports.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { request, type IncomingHttpHeaders } from 'node:http'
@@ -19,7 +19,7 @@ export interface Question {
   readonly body?: string
 }
 
-/** One request on a connection of its own. Rejects where nobody listens, or the connection ends without a reply. */
+/** One request on a connection of its own. Rejects when the port is closed, or when the connection ends without a reply. */
 export async function ask(port: number, question: Question = {}): Promise<HttpReply> {
   const { host = '127.0.0.1', path = '/', method = 'GET', headers = {} } = question
   return await new Promise((resolve, reject) => {
@@ -41,14 +41,14 @@ export async function assertRefused(port: number): Promise<void> {
   await assert.rejects(ask(port), { code: 'ECONNREFUSED' })
 }
 
-/** A connection that has said nothing yet. */
+/** A connection without a request. */
 export async function connected(port: number): Promise<Socket> {
   const socket = connect(port, '127.0.0.1').setEncoding('utf8')
   await once(socket, 'connect')
   return socket
 }
 
-/** What the socket says up to `end`, or up to its end. */
+/** The text that the socket receives up to `end`, or up to the end of the connection. */
 export async function readUntil(socket: Socket, end: string | undefined): Promise<string> {
   let text = ''
   return await new Promise((resolve, reject) => {
@@ -64,7 +64,7 @@ export async function readUntil(socket: Socket, end: string | undefined): Promis
   })
 }
 
-/** Somebody else who listens. */
+/** A server of another program, which occupies the port. */
 export async function occupy(
   port = 0,
   host = '127.0.0.1',
@@ -87,10 +87,27 @@ export async function freePort(): Promise<number> {
   return port
 }
 
-/** Reached by broken runs only, which then name the test instead of hanging. */
+/**
+ * Resolves when this process has read and handled all that its open connections over loopback had sent before. The kernel delivers
+ * at once, and each turn of the event loop reads every socket that has something: an echo cannot come back before the rest is
+ * read. The second round trip leaves whole turns for what follows from reading.
+ */
+export async function settledSockets(): Promise<void> {
+  const { port, server } = await occupy()
+  server.on('connection', (socket) => socket.pipe(socket))
+  const socket = await connected(port)
+  for (let round = 0; round < 2; round++) {
+    socket.write('x')
+    await once(socket, 'data')
+  }
+  socket.destroy()
+  await close(server)
+}
+
+/** Only broken runs reach this limit: they fail with the name of the test instead of hanging. */
 const hangMs = 60_000
 
-/** Lets the event loop turn until it is so. */
+/** Lets the event loop turn until the condition holds. */
 export async function until(isSo: () => boolean): Promise<void> {
   const limit = performance.now() + hangMs
   while (!isSo()) {

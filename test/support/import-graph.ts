@@ -6,10 +6,11 @@ const flow = ['source', 'model', 'routing', 'engine', 'modes']
 const beside: Readonly<Record<string, readonly string[]>> = {
   kernel: [],
   config: [],
+  api: ['config'],
   host: ['kernel', 'config'],
   node: ['kernel', 'source', 'config'],
   server: ['config', 'node', 'engine'],
-  events: ['source'],
+  events: ['api'],
   cli: ['config'],
   metrics: [],
   process: [],
@@ -27,7 +28,7 @@ export interface Import {
   readonly from: string
   /** Path from the root of the tree, `.ts`; or the specifier itself when it is a package. */
   readonly to: string
-  /** Of types alone: nothing is left of it when the program runs. */
+  /** Imports types alone, which do not exist when the program runs. */
   readonly isType: boolean
 }
 
@@ -99,6 +100,7 @@ function mayImport(from: string, to: string): boolean {
   if (room === 'modes' && target === 'modes') return to === sharedByModes
   const own = beside[room]
   if (own !== undefined) return own.includes(target)
+  if (target === 'api') return room === 'source'
   if (target === 'kernel') return !withoutKernel.includes(room)
   if (target === 'config' || target === 'node' || target === 'host') return true
   const [position, other] = [flow.indexOf(room), flow.indexOf(target)]

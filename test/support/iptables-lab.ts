@@ -15,15 +15,15 @@ import { PipelineLab } from './pipeline-lab.js'
 type Table = 'nat' | 'filter'
 
 export interface IptablesLabOptions {
-  /** Tables as somebody else, or a former run, left them. */
+  /** Tables that another program, or a former run, left behind. */
   readonly xtNamespace?: ModelXtNamespace
   readonly kernel?: ModelKernel
   readonly config?: ConfigInput
 }
 
 export class IptablesLab extends PipelineLab {
-  /** `filter`, `nat`: IPv4 tables that were told something since the last call, in order. */
-  readonly #told: Table[] = []
+  /** `filter`, `nat`: IPv4 tables that received operations since the last call, in order. */
+  readonly #received: Table[] = []
 
   constructor({ xtNamespace, kernel, config = {} }: IptablesLabOptions = {}) {
     const opened = kernel ?? openModelKernel(xtNamespace === undefined ? {} : { xtNamespace })
@@ -32,14 +32,14 @@ export class IptablesLab extends PipelineLab {
       const door = opened.xtables('ipv4', table)
       const apply = door.apply.bind(door)
       door.apply = async (ops, options) => {
-        this.#told.push(table)
+        this.#received.push(table)
         return await apply(ops, options)
       }
     }
   }
 
   takeTold(): readonly Table[] {
-    return this.#told.splice(0)
+    return this.#received.splice(0)
   }
 
   /** Whole-table replacements of all tables so far. */
@@ -76,7 +76,7 @@ export function jumpTo(chain: string, rest: Partial<XtRule> = {}): XtRule {
   return { ...rest, target: { kind: 'jump', chain } }
 }
 
-/** From now on nothing is taken away that another mode left, as if somebody held the lock; call the result to end it. */
+/** From now on removals of another mode's leftovers fail, as if another program held the lock. Call the result to end this. */
 export function refusePruning(door: ModelXtables): () => void {
   const apply = door.apply.bind(door)
   door.apply = async (ops, options) => {

@@ -96,7 +96,7 @@ export class KubeProxyState {
     for (const vip of this.vips) this.#enter('KUBE-IPVS-IPS', vip)
   }
 
-  /** Loads it all, as kube-proxy's first sync would: the device exists, and nobody else's things are touched. */
+  /** Loads the whole state, as kube-proxy's first sync would. The device exists; foreign objects stay. */
   async load(node: Namespace): Promise<void> {
     const v6 = this.#node.family === 'IPv6'
     const prefix = v6 ? 128 : 32

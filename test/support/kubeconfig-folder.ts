@@ -2,9 +2,10 @@
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { systemClock } from '../../src/clock.js'
 import { openLog, StateReporter } from '../../src/log.js'
-import type { ClientOptions } from '../../src/source/kubernetes/client-options.js'
-import { kubeconfigOptions } from '../../src/source/kubernetes/kubeconfig.js'
+import type { ClientOptions } from '../../src/api/client-options.js'
+import { kubeconfigOptions } from '../../src/api/login/kubeconfig.js'
 
 export class KubeconfigFolder {
   readonly root = mkdtempSync(join(tmpdir(), 'viaduct-kubeconfig-'))
@@ -12,7 +13,7 @@ export class KubeconfigFolder {
   /** Messages of the log. */
   readonly log: string[] = []
   nowMs = 0
-  wallClockMs = Date.now()
+  unixMs = Date.now()
 
   file(name: string): string {
     return join(this.root, name)
@@ -61,10 +62,9 @@ export class KubeconfigFolder {
       {
         environment: { PATH: process.env['PATH'], FROM_AGENT: 'yes' },
         readFile: (path) => readFileSync(path, 'utf8'),
-        now: () => this.nowMs,
-        wallClockMs: () => this.wallClockMs,
+        clock: { ...systemClock, now: () => this.nowMs, unixMs: () => this.unixMs },
         warnings: new StateReporter({
-          log: openLog({ format: 'json', verbosity: 0, destination, now: () => 0 }),
+          log: openLog({ format: 'json', verbosity: 0, destination, clock: { unixMs: () => 0 } }),
           level: 'warn',
           trouble: 'kubeconfig',
           recovery: 'kubeconfig: over',

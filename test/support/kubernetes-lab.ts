@@ -1,11 +1,9 @@
 // A KubernetesSource on a fake API server, with time that passes only when a test says so.
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { Clock } from '../../src/clock.js'
 import { openLog, StateReporter } from '../../src/log.js'
-import { type ObjectEvent, type Timers } from '../../src/source/index.js'
-import {
-  masterOptions,
-  type ClientOptions,
-  type RequestReport,
-} from '../../src/source/kubernetes/client-options.js'
+import type { ObjectEvent } from '../../src/source/index.js'
+import { masterOptions, type ClientOptions, type RequestReport } from '../../src/api/client-options.js'
 import { KubernetesSource } from '../../src/source/kubernetes/kubernetes-source.js'
 import { apiNode, apiService, apiSlice } from './api-documents.js'
 import { FakeApiServer, type FakeApiOptions } from './fake-api-server.js'
@@ -18,7 +16,7 @@ interface ArmedTimer {
 }
 
 /** Timers that run when they are fired by hand; those without a delay run in the next turn, as they need no time to pass. */
-export class HandTimers implements Timers {
+export class HandClock implements Clock {
   #nowMs = 0
   readonly #armed = new Set<ArmedTimer>()
   readonly #onArmed: () => void
@@ -31,7 +29,19 @@ export class HandTimers implements Timers {
     return this.#nowMs
   }
 
-  after(delayMs: number, run: () => void): () => void {
+  unixMs(): number {
+    return Date.UTC(2026, 0, 31, 12) + this.#nowMs
+  }
+
+  every(): () => void {
+    throw new Error('no source has a timer that repeats')
+  }
+
+  async pause(): Promise<void> {
+    await nextTurn()
+  }
+
+  schedule(delayMs: number, run: () => void): () => void {
     if (delayMs === 0) {
       const immediate = setImmediate(run)
       return () => clearImmediate(immediate)
@@ -100,7 +110,7 @@ export const delays = {
 
 export class KubernetesLab {
   readonly server: FakeApiServer
-  readonly timers = new HandTimers(() => this.#wake())
+  readonly clock = new HandClock(() => this.#wake())
   /** One line per event, in order: see describeEvent(). */
   readonly events: string[] = []
   readonly log: string[] = []
@@ -110,7 +120,7 @@ export class KubernetesLab {
   readonly crashes: unknown[] = []
   /** Takes the events after they were noted. */
   deliver: (events: readonly ObjectEvent[]) => void = () => undefined
-  /** What the source told of its requests. */
+  /** The requests that the source reported. */
   readonly requests: RequestReport[] = []
   /** From 0 to below 1; of the source. */
   random: () => number = () => 0
@@ -129,7 +139,7 @@ export class KubernetesLab {
   /** Starts the source without waiting for it. `client` replaces options that reach the server without credentials. */
   open(client: Partial<ClientOptions> = {}): Promise<void> {
     const destination = { write: (line: string) => this.#note(line) }
-    const log = openLog({ format: 'json', verbosity: 2, destination, now: () => 0 })
+    const log = openLog({ format: 'json', verbosity: 2, destination, clock: { unixMs: () => 0 } })
     const reporter = (trouble: string): StateReporter =>
       new StateReporter({
         log,
@@ -148,7 +158,7 @@ export class KubernetesLab {
         ...client,
       },
       nodeName: 'node-a',
-      timers: this.timers,
+      clock: this.clock,
       random: () => this.random(),
       log,
       problems: reporter('object'),
@@ -182,22 +192,22 @@ export class KubernetesLab {
 
   /** Waits until so many timers of this delay are armed, and lets their time come. */
   async fire(delayMs: number, count = 1): Promise<void> {
-    await this.until(() => this.timers.count(delayMs) >= count)
-    this.timers.fire(delayMs)
+    await this.until(() => this.clock.count(delayMs) >= count)
+    this.clock.fire(delayMs)
   }
 
   /** Waits until both sides see a watch of each kind open. */
   async untilFollowing(): Promise<void> {
-    await this.until(() => this.server.openWatches === 3 && this.timers.count(delays.idle) === 3)
+    await this.until(() => this.server.openWatches === 3 && this.clock.count(delays.idle) === 3)
   }
 
   /** Waits until each link follows its watch, or waits for its next attempt: then nothing happens before time passes. */
   async untilResting(): Promise<void> {
     await this.until(() => {
-      const { timers } = this
-      const follows = timers.count(delays.idle)
-      const waits = timers.armed - follows - timers.count(delays.steady)
-      const hasAnswers = timers.count(delays.answer) === 0 && follows === this.server.openWatches
+      const { clock } = this
+      const follows = clock.count(delays.idle)
+      const waits = clock.armed - follows - clock.count(delays.steady)
+      const hasAnswers = clock.count(delays.answer) === 0 && follows === this.server.openWatches
       return hasAnswers && follows + waits === 3
     })
   }
@@ -205,18 +215,18 @@ export class KubernetesLab {
   /** Lets time pass step by step, with all that follows from it, up to this time. */
   async passUntil(endMs: number): Promise<void> {
     await this.untilResting()
-    while ((this.timers.nextMs ?? endMs) < endMs) {
-      this.timers.fireNext()
+    while ((this.clock.nextMs ?? endMs) < endMs) {
+      this.clock.fireNext()
       await this.untilResting()
     }
-    this.timers.pass(endMs - this.timers.now())
+    this.clock.pass(endMs - this.clock.now())
   }
 
   /** Lets time pass until each link follows its watch. */
   async passUntilFollowing(): Promise<void> {
     await this.untilResting()
-    while (this.timers.count(delays.idle) < 3) {
-      this.timers.fireNext()
+    while (this.clock.count(delays.idle) < 3) {
+      this.clock.fireNext()
       await this.untilResting()
     }
   }
@@ -224,7 +234,7 @@ export class KubernetesLab {
   /** Does what breaks all links, and waits until each of them has noticed. */
   async breakLinks(how: () => Promise<void> | void): Promise<void> {
     await how()
-    await this.until(() => this.timers.count(delays.idle) === 0)
+    await this.until(() => this.clock.count(delays.idle) === 0)
     await this.untilResting()
   }
 

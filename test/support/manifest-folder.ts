@@ -2,19 +2,10 @@ import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { systemClock, type Clock } from '../../src/clock.js'
 import { resolveConfig } from '../../src/config/index.js'
 import { openLog } from '../../src/log.js'
-import { nodeFileSystem, openSource } from '../../src/source/index.js'
-import type { FileSystem, ObjectEvent, Timers } from '../../src/source/index.js'
-
-/** The real timers, as the agent wires them. */
-export const realTimers: Timers = {
-  now: () => performance.now(),
-  after: (delayMs, run) => {
-    const timer = setTimeout(run, delayMs)
-    return () => clearTimeout(timer)
-  },
-}
+import { nodeFileSystem, openSource, type FileSystem, type ObjectEvent } from '../../src/source/index.js'
 
 /** One line per event: `+Service default/web 10.96.0.1`, `-Service default/web`, `synced`. */
 export function describeEvent(event: ObjectEvent): string {
@@ -46,7 +37,7 @@ export class ManifestFolder {
     return join(this.root, name)
   }
 
-  async start(fileSystem: Partial<FileSystem> = {}, timers: Timers = realTimers): Promise<void> {
+  async start(fileSystem: Partial<FileSystem> = {}, clock: Clock = systemClock): Promise<void> {
     const inner: FileSystem = { ...nodeFileSystem, ...fileSystem }
     const counting: FileSystem = {
       ...inner,
@@ -67,8 +58,8 @@ export class ManifestFolder {
     const destination = { write: (line: string) => this.#note(line) }
     this.#source = openSource(resolveConfig({ manifests: this.root }), {
       fileSystem: counting,
-      timers,
-      log: openLog({ format: 'json', verbosity: 0, destination, now: () => 0 }),
+      clock,
+      log: openLog({ format: 'json', verbosity: 0, destination, clock: { unixMs: () => 0 } }),
       metrics: {
         manifestErrors: { set: (count) => (this.errors = count) },
         apiObjectErrors: { set: () => assert.fail() },

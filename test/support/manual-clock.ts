@@ -16,14 +16,23 @@ export class ManualClock implements Clock {
     return this.#nowMs
   }
 
-  unixSeconds(): number {
-    return 1_700_000_000 + this.#nowMs / 1000
+  unixMs(): number {
+    return 1_700_000_000_000 + this.#nowMs
   }
 
   schedule(delayMs: number, wake: () => void): () => void {
     const timer = { dueMs: this.#nowMs + delayMs, wake }
     this.#timers.add(timer)
     return () => this.#timers.delete(timer)
+  }
+
+  every(periodMs: number, wake: () => void): () => void {
+    const again = (): void => {
+      cancel = this.schedule(periodMs, again)
+      wake()
+    }
+    let cancel = this.schedule(periodMs, again)
+    return () => cancel()
   }
 
   async pause(): Promise<void> {

@@ -1,5 +1,5 @@
-// Network namespaces for tests. A namespace is held by a process that dies with this one, so nothing is ever left behind:
-// no names under /run/netns, no interfaces, whatever ends the test. The machine's own namespace is never touched.
+// Network namespaces for tests. A namespace is held by a process that dies with this one, so nothing stays:
+// no names under /run/netns, no interfaces, however the test ends. The machine's own namespace is never changed.
 import { mustRun, Program, runToEnd, type Finished } from './processes.js'
 
 /** One network namespace, with `lo` up. */

@@ -37,7 +37,7 @@ export interface ModelPacket {
   readonly protocol: Protocol
   readonly sourcePort?: number
   readonly destinationPort: number
-  /** What conntrack says of it. Default: new. Only new ones pass nat. */
+  /** Its conntrack state. Default: new. Only new packets pass nat. */
   readonly state?: 'new' | 'established' | 'related' | 'invalid'
   /** Conntrack knows that the destination of its connection was rewritten. */
   readonly isTranslated?: boolean

@@ -13,11 +13,11 @@ import { resolveConfig, type ConfigInput, type VipBinding } from '../../src/conf
 import type { EventReport } from '../../src/event.js'
 import { StateReporter, type AdjustableLog, type LogFields } from '../../src/log.js'
 import { openMetrics } from '../../src/metrics/index.js'
-import { NodeTracker } from '../../src/node/index.js'
+import { mergeNodeChanges, NodeTracker, noNodeChange } from '../../src/node/index.js'
 import type { ObjectEvent } from '../../src/source/index.js'
 import { iptablesMode } from '../../src/modes/iptables/index.js'
 import { ipvsMode, IpvsSettings } from '../../src/modes/ipvs/index.js'
-import { Synchronizer, type HealthCheckListeners } from '../../src/engine/index.js'
+import { type HealthCheckListeners, type Mode, type Pipeline, Synchronizer } from '../../src/engine/index.js'
 import { ManualClock, settle } from './manual-clock.js'
 import { formerChains, leavingOthers } from '../../src/agent/index.js'
 
@@ -75,7 +75,7 @@ export class MemoryLog implements AdjustableLog {
   }
 }
 
-/** Health checks that nobody can ask, by what they were told last. */
+/** Health checks without servers: the last counts that they received. */
 export class MemoryHealthChecks implements HealthCheckListeners {
   checks: Parameters<HealthCheckListeners['sync']>[0] = new Map()
   addresses: Parameters<HealthCheckListeners['sync']>[1] = []
@@ -97,8 +97,9 @@ export class PipelineLab {
   readonly node = new NodeTracker('here')
   readonly registry = new Registry()
   readonly synchronizer: Synchronizer
+  readonly pipelines = new Map<IpFamily, Pipeline>()
   readonly crashes: unknown[] = []
-  /** What was told of objects beside the log. */
+  /** Reports about objects, apart from the log. */
   readonly events: EventReport[] = []
   /** What health checks of Services say of the data plane: asked at any time. */
   readonly isHealthy = { ipv4: () => true, ipv6: () => true }
@@ -146,12 +147,16 @@ export class PipelineLab {
       config.mode === 'iptables'
         ? iptablesMode(modeOptions, { families: ['ipv4', 'ipv6'], dropsInvalid: true })
         : ipvsMode(modeOptions, new IpvsSettings({ ...modeOptions, config: config.ipvs }))
+    const openPipeline: Mode['openPipeline'] = (family, isHealthy) => {
+      const pipeline = mode.openPipeline(family, isHealthy)
+      this.pipelines.set(family, pipeline)
+      return pipeline
+    }
     this.synchronizer = new Synchronizer({
-      mode,
+      mode: { ...mode, openPipeline },
       leaveOthers: leavingOthers(mode.name, { ...modeOptions, excludeCidrs: config.ipvs.excludeCIDRs }),
       onInForce: () => {},
       links: this.kernel.links,
-      node: this.node,
       clock: this.clock,
       metrics,
       onCrash: (error) => this.crashes.push(error),
@@ -161,7 +166,8 @@ export class PipelineLab {
 
   /** Delivers events, and waits until everything that follows at once is done. */
   async deliver(...events: readonly ObjectEvent[]): Promise<void> {
-    this.synchronizer.deliver(events)
+    const changes = events.map((event) => this.node.apply(event))
+    this.synchronizer.deliver(events, changes.reduce(mergeNodeChanges, noNodeChange))
     await settle()
   }
 

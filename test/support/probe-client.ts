@@ -1,5 +1,5 @@
 // Program: for each line `tcp|udp ADDRESS PORT LIMIT_MS` makes one new connection (or one datagram from a new socket) and
-// prints what came of it: `answer TEXT`, `refused`, `timeout` or `error CODE`. One after the other.
+// prints the result: `answer TEXT`, `refused`, `timeout` or `error CODE`. One after the other.
 import { createSocket } from 'node:dgram'
 import { connect } from 'node:net'
 import { createInterface } from 'node:readline'

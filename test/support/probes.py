@@ -1,4 +1,4 @@
-"""Program: servers that say who they are and whom they see, and probes that say what came of a request.
+"""Program: servers that report their own name and the address of their client, and probes that report the result of a request.
 
 One JSON object a line on standard input is a request, one a line on standard output is its answer; both carry `id`. Requests
 run side by side. Python, because Node has no SCTP and no raw sockets, and takes long to start in the guest.
@@ -94,7 +94,7 @@ def answer_datagrams(listener):
         except BlockingIOError:
             return
         except OSError as error:
-            # The reply cannot leave: the client sees silence, and the reason is told.
+            # The reply cannot leave: the client sees silence, and the test's output has the reason.
             print(f"no reply from {listener.getsockname()}: {error}", file=sys.stderr)
 
 
@@ -110,13 +110,34 @@ serving = set()
 
 
 async def answer_lines(connection, peer):
-    """Says who it is for every line until the client goes, in whatever way it goes."""
+    """Answers every line with its own name until the client closes or resets the connection."""
     with connection:
         try:
             while await receive(connection):
                 connection.send(identity(connection.getsockname(), peer))
         except OSError:
             pass
+
+
+def chosen_source(address):
+    """The source address that the kernel's route to `address` chooses."""
+    with socket.socket(family_of(address), socket.SOCK_DGRAM) as route:
+        route.connect((address, 1))
+        return route.getsockname()[0]
+
+
+def source_of(request):
+    """Address and port that the client's socket is bound to.
+
+    SCTP is bound to one address. A socket that is bound to all of them offers each as a further path, and the server sends a
+    HEARTBEAT to every path after a second or two. NAT translates the first path only, so the client answers the others by ABORT:
+    a connection on a slow machine would be reset.
+    """
+    protocol, address = request["protocol"], request["address"]
+    anywhere = "::" if family_of(address) == socket.AF_INET6 else "0.0.0.0"
+    default = chosen_source(address) if protocol == "SCTP" else anywhere
+    port = 0 if protocol == "TCP" else next(OWN_PORTS)
+    return request.get("sourceAddress", default), request.get("sourcePort", port)
 
 
 async def connect(request):
@@ -129,9 +150,7 @@ async def connect(request):
         elif protocol == "TCP":
             # Closed with a reset: no connection lingers in the clients or in the node's table.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        anywhere = "::" if sock.family == socket.AF_INET6 else "0.0.0.0"
-        port = 0 if protocol == "TCP" else next(OWN_PORTS)
-        sock.bind((request.get("sourceAddress", anywhere), request.get("sourcePort", port)))
+        sock.bind(source_of(request))
         code = sock.connect_ex((address, request["port"]))
         if code == errno.EINPROGRESS:
             await writable(sock)
@@ -145,7 +164,7 @@ async def connect(request):
 
 
 def forget_late(sock):
-    """What comes for an earlier request is no answer to the next one."""
+    """Discards late answers to earlier requests."""
     while sock.type == socket.SOCK_DGRAM:
         try:
             sock.recv(65536)
@@ -168,7 +187,7 @@ async def ask(sock):
     try:
         return {"kind": "answer", **json.loads(text)}
     except ValueError:
-        # Somebody who is none of our servers.
+        # The answer comes from a program that is not one of these servers.
         return {"kind": "answer", "by": f"a stranger: {text[:60]!r}", "sees": "", "seesPort": 0}
 
 
@@ -245,7 +264,7 @@ async def run(request):
         else:
             result = {"kind": "error", "code": errno.errorcode.get(error.errno, str(error))}
     except Exception:
-        # A fault of this program: it ends, so that whoever waits for the answer sees why.
+        # A fault of this program: it ends, so that the caller sees the reason.
         traceback.print_exc()
         os._exit(70)
     print(json.dumps({"id": request["id"], **result}), flush=True)

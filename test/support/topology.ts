@@ -66,7 +66,7 @@ async function routes(namespace: Namespace, lines: (family: Family) => readonly 
   }
 }
 
-/** The network lab with its servers. The machine's own namespace is not part of it. */
+/** The network lab with its servers. It does not include the machine's own namespace. */
 export class Topology {
   readonly #namespaces = new Map<string, Namespace>()
   readonly #probers = new Map<Place, Prober>()

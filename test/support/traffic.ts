@@ -1,4 +1,4 @@
-// Servers that answer with their own name, and a client that says who answered.
+// Servers that answer with their own name, and a client that reports which server answered.
 import { setImmediate as turn } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import type { Namespace } from './namespaces.js'
@@ -10,7 +10,7 @@ export interface Target {
   readonly port: number
 }
 
-/** `answer`: from whom (`ADDRESS PORT`); the rest: nobody answered. */
+/** `answer`: `from` names the server (`ADDRESS PORT`). The other kinds: no answer. */
 export type ProbeResult =
   | { readonly kind: 'answer'; readonly from: string }
   | { readonly kind: 'refused' | 'timeout' }
@@ -55,7 +55,7 @@ export class ProbeClient {
     return { kind: 'error', code: rest }
   }
 
-  /** Everyone who answers in `rounds` connections, sorted; throws on the first that nobody answers. */
+  /** The servers that answer in `rounds` connections, sorted; throws on the first connection without an answer. */
   async backends(target: Target, rounds: number): Promise<readonly string[]> {
     const names = new Set<string>()
     for (let round = 0; round < rounds; round++) {

@@ -17,7 +17,7 @@ const web = tcp('10.96.0.20', 80)
 const search = tcp('10.96.0.60', 80)
 const limitSeconds = 60
 
-/** A process that can be told what its store holds; see fake-api-program.ts. */
+/** A process whose store a test fills by lines on its standard input; see fake-api-program.ts. */
 class ApiServer {
   readonly #program: Program
 
@@ -130,7 +130,7 @@ async function showCreation(lab: ShopLab, server: ApiServer): Promise<void> {
     await server.tell('put', 'Service', apiService('web', web.address))
     await server.tell('put', 'EndpointSlice', webPods(11, 12))
   })
-  say(`in the kernel ${time} after the API was told; the rules of the Service (iptables-legacy-save -t nat):`)
+  say(`in the kernel ${time} after the API changed; the rules of the Service (iptables-legacy-save -t nat):`)
   for (const part of ['--dport 80 ', '-A KUBE-SVC-']) quote(await rulesWith(lab, part))
   await showTraffic(lab, web, ['10.244.1.11 8080', '10.244.1.12 8080'])
   await server.tell('put', 'Service', apiService('search', search.address))
@@ -144,7 +144,7 @@ async function showEvent(lab: ShopLab, server: ApiServer): Promise<void> {
   const time = await inKernel(lab, 'to-destination 10.244.1.13:8080', () =>
     server.tell('put', 'EndpointSlice', webPods(11, 12, 13)),
   )
-  say(`in the kernel ${time} after the API was told`)
+  say(`in the kernel ${time} after the API changed`)
   await showTraffic(lab, web, ['10.244.1.11 8080', '10.244.1.12 8080', '10.244.1.13 8080'])
 }
 
@@ -157,7 +157,7 @@ async function showOutage(lab: ShopLab, server: ApiServer, agent: Program): Prom
   await showTraffic(lab, search, ['10.244.6.11 9200'])
 }
 
-/** A server of the same cluster, later: Service `search` was deleted while nobody could tell. */
+/** A server of the same cluster, later: Service `search` was deleted while the agent was not connected. */
 async function showReturn(lab: ShopLab, { options }: Access, agent: Program): Promise<void> {
   const from = agent.lines.length
   const server = new ApiServer(lab, options)
@@ -176,7 +176,7 @@ async function showReturn(lab: ShopLab, { options }: Access, agent: Program): Pr
   say(`${sinceMs(started)} after the server listened again, no rule of either is left`)
   await showTraffic(lab, web, ['10.244.1.12 8080', '10.244.1.13 8080'])
   const { kind } = await lab.client.probe(search)
-  check(kind !== 'answer', 'the deleted Service answers nobody')
+  check(kind !== 'answer', 'the deleted Service does not answer')
   say(`a connection to ${search.address} port ${search.port} gets no answer`)
 }
 

@@ -58,7 +58,7 @@ async function showEdit(lab: ShopLab, shop: string, trace: Trace): Promise<void>
   await rename(`${shop}.edited`, path)
   await untilInKernel(lab, newServers)
   say(
-    `in the kernel ${sinceMs(started)} after the file was replaced (traced by strace, which costs some of it)`,
+    `in the kernel ${sinceMs(started)} after the file was replaced (traced by strace, which takes part of this time)`,
   )
   const added = (await virtualServers(lab.node)).filter((line) => !shopTable.includes(line))
   for (const line of added) say(`  + ${line}`)

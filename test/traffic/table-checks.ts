@@ -1,4 +1,4 @@
-// Does a check of the traffic table hold? Every answer is a sentence of what was seen instead, or nothing.
+// Tests whether a check of the traffic table holds. A check that does not hold returns a sentence with what was seen instead.
 import { setTimeout as pause } from 'node:timers/promises'
 import type { ProbeOutcome, Prober } from '../support/probes.js'
 import {

@@ -1,4 +1,4 @@
-// What of the traffic table is otherwise in ipvs mode, each with its reason; docs/ipvs.md tells operators.
+// The differences of the traffic table in ipvs mode, each with its reason. docs/ipvs.md has them for operators.
 import type { Check, Expectation, Step, TrafficCase, TrafficGroup } from './table/index.js'
 import { targetPort } from './table/slot.js'
 import { server } from './table/world.js'

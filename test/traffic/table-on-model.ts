@@ -62,7 +62,7 @@ const protocols: Readonly<Record<FlowCheck['to']['protocol'], Protocol>> = {
   UDP: 'udp',
   SCTP: 'sctp',
 }
-/** Addresses with servers that no Service leads to; to any other, what is not translated meets nobody. */
+/** Addresses with servers that no Service leads to; at any other address, untranslated packets meet no server. */
 const ownServers: readonly string[] = [
   '127.0.0.1',
   ...[addresses.node, ...Object.values(elsewhere)].flatMap((pair) => Object.values(pair)),
@@ -256,7 +256,7 @@ function meeting(outcome: Outcome, node: ModelNode): string {
   const isToNode = node.addresses.includes(outcome.address) || outcome.address === '::1'
   const hasServer = outcome.isTranslated || (ownServers.includes(outcome.address) && outcome.port < 30_000)
   if (hasServer) return `${outcome.address} ${outcome.port}${outcome.isMasqueraded ? ' masqueraded' : ''}`
-  // Nobody listens there: a node refuses, what was meant for a virtual address is lost.
+  // No server listens there: a node refuses; packets to a virtual address are lost.
   return isToNode || outcome.address === '127.0.0.1' ? 'refused' : 'dropped'
 }
 

@@ -66,7 +66,7 @@ const casesAtOnce = 6
 
 /** Registers a suite for each group, on one topology. */
 export function runTable(title: string, groups: readonly TrafficGroup[], options: TableOptions): void {
-  describe(title, { timeout: 600_000 }, () => {
+  describe(title, { timeout: 1_200_000 }, () => {
     let topology: Topology
     let folder: string
     before(async () => {

@@ -32,7 +32,7 @@ const kubeProxySysctls = [
   'net.ipv4.vs.expire_quiescent_template=1',
 ]
 
-/** Of somebody else; none of it counts packets of this test. */
+/** Foreign rules; they count no packets of this test. */
 const foreign = {
   servers: [
     '-A -t 192.0.2.77:80 -s wrr',
@@ -75,14 +75,14 @@ export interface NodeState {
   readonly addresses: readonly string[]
 }
 
-/** All of it; a `close` ends everything. */
+/** The whole lab; `close` ends everything. */
 export class TakeoverLab {
   readonly #namespaces: readonly Namespace[]
   readonly #folder: string
   readonly #joined: Joined
   readonly #loads: Readonly<Record<string, Load>>
   readonly node: Namespace
-  /** Of the same addresses, joined with nobody, and as nobody programmed it. */
+  /** A node with the same addresses, without links and without rules. */
   readonly freshNode: Namespace
 
   private constructor(folder: string, namespaces: readonly Namespace[]) {
@@ -96,7 +96,7 @@ export class TakeoverLab {
     this.#loads = { pod: new Load(podClient), node: new Load(node), outside: new Load(client) }
   }
 
-  /** Namespaces and manifests; nobody is joined. */
+  /** Namespaces and manifests, without links. */
   static async create(): Promise<TakeoverLab> {
     const names = ['client', 'node-a', 'pods', 'pod-client', 'fresh-node']
     const namespaces = await Promise.all(names.map((name) => Namespace.create(name)))
@@ -108,7 +108,7 @@ export class TakeoverLab {
     return lab
   }
 
-  /** Everybody answers, kube-proxy's state is loaded, nobody asks. */
+  /** All servers answer, kube-proxy's state is loaded, no client asks yet. */
   async build(): Promise<void> {
     const { node } = this
     const pods = new Prober(this.#joined.pods)
@@ -292,7 +292,7 @@ function isOurs(line: string): boolean {
   return !/THEIRS|192\.0\.2\.(?:[789]|77|99|128)[/:]|-f 77 |2001:db8:77:/u.test(line)
 }
 
-/** Rules of each chain in their order, without counters; which table and chain was made first is nobody's concern. */
+/** Rules of each chain in their order, without counters; the order in which tables and chains were made does not matter. */
 function byChain(saved: readonly string[]): readonly string[] {
   const found: { readonly place: string; readonly line: string }[] = []
   let table = ''

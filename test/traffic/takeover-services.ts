@@ -79,7 +79,7 @@ export const nodeAddresses: Readonly<Record<Family, readonly [string, string]>> 
   IPv6: ['fd00:192::1', 'fd00:10:244::1'],
 }
 export const clientAddresses: Pair = { IPv4: '192.168.50.10', IPv6: 'fd00:192::10' }
-/** A pod on the node that serves nobody. */
+/** A pod on the node without a Service. */
 export const podClientAddresses: Pair = { IPv4: '10.244.255.9', IPv6: 'fd00:10:244::ff:9' }
 export const clusterCidrs: Pair = { IPv4: '10.244.0.0/16', IPv6: 'fd00:10:244::/64' }
 
@@ -291,7 +291,7 @@ export const takeoverLoad: Readonly<Record<'pod' | 'node' | 'outside', readonly 
   ],
 }
 
-/** Over the real server that nobody wants any more, as long as its client stays. */
+/** Over the real server that is no longer desired, as long as its client stays. */
 export const leftoverPath: LoadPath = pathTo('exchange', 'back', { ...atClusterIP, by: [3] })
 
 /** `ipvsadm -Sn` of the real servers of a Service by its cluster IP: address and weight, sorted. */

@@ -106,8 +106,9 @@ for (const scheme of ['http', 'socks5'])
       const { kubeconfigOptions } = require(${JSON.stringify(join(dist, 'kubeconfig.js'))})
       const { readFileSync } = require('node:fs')
       const readFile = (path) => readFileSync(path, 'utf8')
-      const dependencies = { environment: {}, readFile, now: Date.now, warnings: { report: () => undefined } }
-      kubeconfigOptions({ path: ${JSON.stringify(kubeconfig)}, master: '' }, { ...dependencies, wallClockMs: Date.now })
+      const clock = { now: Date.now, unixMs: Date.now, schedule: () => () => undefined }
+      const dependencies = { environment: {}, readFile, clock, warnings: { report: () => undefined } }
+      kubeconfigOptions({ path: ${JSON.stringify(kubeconfig)}, master: '' }, dependencies)
         .then(({ login }) => login())
         .then(({ agent }) => require('node:http').get('http://192.0.2.1', { agent }))
         .then((request) => request.on('error', ({ message }) => console.log(message)))`

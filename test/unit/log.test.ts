@@ -9,7 +9,10 @@ function open(
 ): { readonly log: AdjustableLog; readonly lines: string[] } {
   const lines: string[] = []
   const destination = { write: (line: string) => void lines.push(line) }
-  return { log: openLog({ format, verbosity, destination, now: () => 1_767_225_600_000 }), lines }
+  return {
+    log: openLog({ format, verbosity, destination, clock: { unixMs: () => 1_767_225_600_000 } }),
+    lines,
+  }
 }
 
 describe('levelOfVerbosity', () => {
@@ -69,7 +72,7 @@ describe('openLog', () => {
     assert.doesNotMatch(lines[0]?.trimEnd() ?? '', /\p{Cc}/u)
   })
 
-  it('is silent below its level, and says so beforehand', () => {
+  it('writes nothing below its level, and writes() shows this', () => {
     const { log, lines } = open('json', 2)
     log.debug('seen')
     log.trace('not seen')
@@ -77,7 +80,7 @@ describe('openLog', () => {
     assert.deepEqual([log.writes('debug'), log.writes('trace')], [true, false])
   })
 
-  it('shows more, and less, from the moment it is told to', () => {
+  it('changes its verbosity at once', () => {
     const { log, lines } = open('json')
     log.setVerbosity(4)
     log.trace('seen')
@@ -103,7 +106,7 @@ function report(verbosity = 0): {
     trouble: 'not programmed',
     recovery: 'programmed again',
     count: (problems) => counts.push(problems),
-    after: (delayMs, wake) => void clock.schedule(delayMs, wake),
+    clock,
   })
   return { reporter, lines, counts, clock }
 }
@@ -127,7 +130,7 @@ describe('StateReporter', () => {
     assert.deepEqual(counts, [1, 0])
   })
 
-  it('summarizes troubles and recoveries beyond 20 in 10 s, each by themselves', async () => {
+  it('summarizes problems and recoveries beyond 20 in 10 s separately', async () => {
     const { reporter, lines, counts, clock } = report()
     const names = Array.from({ length: 5000 }, (_, i) => `s-${i}`)
     for (const name of names) reporter.report(name, { text: name })
@@ -156,7 +159,7 @@ describe('StateReporter', () => {
     assert.equal(strip(lines).at(-1), 'DEBUG not programmed: 29')
   })
 
-  it('forgets a key without a word', () => {
+  it('forgets a key without a line', () => {
     const { reporter, lines, counts } = report()
     reporter.report('a', { text: 'EINVAL' })
     reporter.forget('a')

@@ -1,4 +1,4 @@
-// ctnetlink messages: flows, and what is asked for them when they are stale.
+// ctnetlink messages: flows, and the deletions of stale ones.
 #include <netinet/in.h>
 
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// A table as the kernel hands it out: u32 family (1: IPv6), then what GET_INFO says, then the entries. What
-// is read can be planned, written and read again, and then nothing is left to do.
+// A table as read from the kernel: u32 family (1: IPv6), GET_INFO, entries. A valid table can be planned,
+// written and read again, and then has no difference.
 #include <cstdlib>
 #include <cstring>
 
@@ -54,7 +54,7 @@ void CheckStays(std::span<const TablePlan::Stay> stays, uint32_t before, uint32_
     if (stay.count == 0 || stay.from + stay.count > before || stay.to + stay.count > after) abort();
 }
 
-/// What was written can be read again, and then nothing is left to do.
+/// The written table can be read again and then has no difference.
 void CheckDone(const Shape& shape, std::span<const uint8_t> table, const TableInfo& info) {
   auto written = TableImage::Parse(shape, table, info);
   if (!written.ok()) abort();

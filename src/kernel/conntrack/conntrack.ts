@@ -1,30 +1,29 @@
-// The kernel's table of connections, of which stale flows of connectionless protocols are removed.
+// The kernel's connection table. Viaduct removes stale flows of connectionless protocols.
 import type { IpAddress, IpFamily } from '../../address.js'
 import type { Protocol } from '../ipvs/ipvs.js'
 
-/** A frontend whose flows must lead to one of its backends, or go. */
+/** A frontend. Flows that do not lead to one of its backends are stale. */
 export interface ConntrackFrontend {
   readonly protocol: Protocol
-  /** undefined: a node port, at the addresses that `deleteStale` gets. */
+  /** undefined: a node port on the addresses that `deleteStale` gets. */
   readonly address: IpAddress | undefined
   readonly port: number
-  /** Backends that flows may go to; empty: none, every flow of the frontend goes. */
+  /** Valid backends. Empty: every flow of the frontend is stale. */
   readonly backends: readonly { readonly address: IpAddress; readonly port: number }[]
 }
 
 export interface ConntrackOutcome {
-  /** Flows that were looked at; undefined: the kernel filtered. */
+  /** Number of flows read; undefined: the kernel filtered them. */
   readonly seen: number | undefined
   readonly deleted: number
 }
 
-/** A flush of the whole table cannot be expressed. */
+/** NB: has no operation that flushes the whole table. */
 export interface Conntrack {
   /**
-   * Deletes every flow whose original destination is one of the frontends and that is not translated to one of its
-   * backends (a flow that is not translated at all answers from the frontend's own address, and goes too). Only flows of the
-   * frontends' protocols are touched. `nodePortAddresses`: the destinations that belong to node ports; a flow to another address
-   * is not a node port's, whatever its port. Throws KernelError.
+   * Deletes every flow whose original destination is one of the frontends and that is not translated to one of its backends. A flow
+   * without translation, answered from the frontend's address, is deleted too. Flows of other protocols than the frontends' stay.
+   * `nodePortAddresses`: the addresses that serve node ports; flows to other addresses do not belong to node ports. Throws KernelError.
    */
   deleteStale(
     family: IpFamily,

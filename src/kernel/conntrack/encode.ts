@@ -1,21 +1,17 @@
-// Frontends and backends of the conntrack clean-up to packed records.
+// Packs frontends and backends of the conntrack clean-up into records.
 import { type IpAddress, writeAddress } from '../../address.js'
 import type { ConntrackFrontend } from './conntrack.js'
 import { protocolNumber } from '../ipvs/encode.js'
-import {
-  conntrackAddressLayout as addressLayout,
-  conntrackBackendLayout as backendLayout,
-  conntrackFrontendLayout as frontendLayout,
-  recordBuffer,
-} from '../records.js'
+import { addressLayout, backendLayout, frontendLayout } from './layout.js'
+import { recordBuffer } from '../records.js'
 
-/** Frontends, and their backends by the number of the set to which they belong. */
+/** Frontends refer to their backends by set number. */
 export interface EncodedFrontends {
   readonly frontends: Uint8Array
   readonly backends: Uint8Array
 }
 
-/** Frontends with the same array of backends share its records. */
+/** Frontends with the same array of backends share the records of the backends. */
 export function encodeFrontends(frontends: readonly ConntrackFrontend[]): EncodedFrontends {
   const sets = new Map<ConntrackFrontend['backends'], number>()
   const buffer = recordBuffer(frontends.length * frontendLayout.size)

@@ -5,7 +5,7 @@ import { encodeAddresses, encodeFrontends } from './encode.js'
 import { addressFamily } from '../records.js'
 import { type CallCounts, RequestQueue } from '../request-queue.js'
 
-/** The table of connections of the kernel that we run on. */
+/** The connection table of the running kernel. */
 export class RealConntrack implements Conntrack {
   readonly #queue: RequestQueue<RawConntrackSocket>
 

@@ -1,17 +1,12 @@
-// Listings of ipset: entries by index, no object per record; sets, of which there are few, as objects.
+// Reads listings of ipset: entries by index without an object per record; the few sets as objects.
 import type { IpAddress, IpFamily } from '../../address.js'
 import { describeIpsetEntry } from './describe.js'
-import { ipsetExtension } from './encode.js'
+import { entryLayout, extensionBit, setLayout } from './layout.js'
 import type { IpsetEntry, IpsetHeader, IpsetType } from './ipset.js'
 import { ipsetShapes, type IpsetShape } from './types.js'
 import { protocolNumber } from '../ipvs/encode.js'
 import type { Protocol } from '../ipvs/ipvs.js'
-import {
-  familyFromByte,
-  ipsetEntryLayout as entryLayout,
-  ipsetSetLayout as setLayout,
-  RecordTable,
-} from '../records.js'
+import { familyFromByte, RecordTable } from '../records.js'
 
 const protocols: ReadonlyMap<number, Protocol> = new Map([
   [protocolNumber.tcp, 'tcp'],
@@ -21,7 +16,7 @@ const protocols: ReadonlyMap<number, Protocol> = new Map([
 
 type Writable<T> = { -readonly [K in keyof T]: T[K] }
 
-/** Entries of a listing, by index. What a set of the type does not have is 0. */
+/** Entries of a listing, by index. Fields that the set type lacks are 0. */
 export class IpsetEntryCursor extends RecordTable {
   readonly #shape: IpsetShape
 
@@ -46,7 +41,7 @@ export class IpsetEntryCursor extends RecordTable {
     return this.u16(index, entryLayout.port)
   }
 
-  /** The number of one that is none of Kubernetes. */
+  /** A protocol that Kubernetes does not have is a number. */
   protocol(index: number): Protocol | number {
     const number = this.u8(index, entryLayout.protocol)
     return protocols.get(number) ?? number
@@ -56,7 +51,7 @@ export class IpsetEntryCursor extends RecordTable {
     return this.u8(index, entryLayout.prefixLength)
   }
 
-  /** 0 with a mask of 0: it has none. */
+  /** Value and mask 0: no mark. */
   mark(index: number): number {
     return this.u32(index, entryLayout.mark)
   }
@@ -65,7 +60,7 @@ export class IpsetEntryCursor extends RecordTable {
     return this.u32(index, entryLayout.markMask)
   }
 
-  /** What the tool calls nomatch: the set does not match there. Adding the entry anew makes it an ordinary one. */
+  /** `nomatch` of the ipset tool: the set does not match this entry. Adding the entry again makes it an ordinary one. */
   isException(index: number): boolean {
     return this.u8(index, entryLayout.isException) !== 0
   }
@@ -84,7 +79,7 @@ export class IpsetEntryCursor extends RecordTable {
     return entry
   }
 
-  /** What tells it from the others: describeIpsetEntry(). */
+  /** The entry's identity in its set: describeIpsetEntry(). */
   key(index: number): string {
     return describeIpsetEntry(this.entry(index))
   }
@@ -103,8 +98,8 @@ class HeaderCursor extends RecordTable {
       type: this.#name(index, setLayout.type),
       family: family === 0 ? undefined : familyFromByte(family),
       maxElements: this.u32(index, setLayout.maxElements),
-      hasMarks: (extensions & ipsetExtension.marks) !== 0,
-      hasComments: (extensions & ipsetExtension.comments) !== 0,
+      hasMarks: (extensions & extensionBit.marks) !== 0,
+      hasComments: (extensions & extensionBit.comments) !== 0,
       references: this.u32(index, setLayout.references),
       elements: this.u32(index, setLayout.elementCount),
     }
@@ -119,7 +114,7 @@ class HeaderCursor extends RecordTable {
   }
 }
 
-/** The sets of a listing; one that is absent has no type. */
+/** The sets of a listing. */
 export function decodeIpsetHeaders(bytes: Uint8Array): readonly IpsetHeader[] {
   const cursor = new HeaderCursor(bytes)
   return Array.from({ length: cursor.length }, (_, index) => cursor.header(index))

@@ -1,4 +1,4 @@
-// The words for sets and their entries in errors and logs.
+// Names of sets and their entries in errors and logs.
 import { familyOf, type IpFamily } from '../../address.js'
 import type { IpsetEntry, IpsetOp } from './ipset.js'
 import { hostPrefixLength } from '../records.js'
@@ -9,7 +9,7 @@ function describeNetwork({ secondAddress, prefixLength }: IpsetEntry): string {
   return `,${secondAddress}${isHost ? '' : `/${prefixLength}`}`
 }
 
-/** What tells it from the others of its set, as the tool prints it: `10.96.0.10,tcp:80`, `10.0.0.0/8`, `30080`. */
+/** The entry's identity in its set, as the ipset tool prints it: `10.96.0.10,tcp:80`, `10.0.0.0/8`, `30080`. */
 export function describeIpsetEntry(entry: IpsetEntry): string {
   const { address, protocol, port, secondAddress, prefixLength } = entry
   if (address === undefined) return `${port}`
@@ -18,7 +18,7 @@ export function describeIpsetEntry(entry: IpsetEntry): string {
   return isHost || secondAddress !== undefined ? address : `${address}/${prefixLength}`
 }
 
-/** The object that the operation is about: `KUBE-CLUSTER-IP`, `KUBE-CLUSTER-IP 10.96.0.10,tcp:80`, `A with B`. */
+/** The object of the operation: `KUBE-CLUSTER-IP`, `KUBE-CLUSTER-IP 10.96.0.10,tcp:80`, `A with B`. */
 export function describeIpsetOp(op: IpsetOp): string {
   switch (op.op) {
     case 'create-set':
@@ -36,7 +36,7 @@ export function describeIpsetOp(op: IpsetOp): string {
   }
 }
 
-/** Of an operation that names its set only it is not known. */
+/** Unknown for an operation that only names its set. */
 export function familyOfIpsetOp(op: IpsetOp): IpFamily | 'none' {
   return 'set' in op && op.set.type !== 'bitmap:port' ? op.set.family : 'none'
 }

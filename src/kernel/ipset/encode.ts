@@ -1,20 +1,14 @@
-// Ipset operations to packed records.
+// Packs ipset operations into records.
 import { writeAddress, type IpAddress } from '../../address.js'
 import { BugError } from '../../errors.js'
 import { describeIpsetOp } from './describe.js'
 import type { IpsetEntry, IpsetOp, IpsetSettings } from './ipset.js'
 import { ipsetShapes } from './types.js'
 import { protocolNumber } from '../ipvs/encode.js'
-import {
-  addressFamily,
-  ipsetEntryLayout as entryLayout,
-  ipsetOpLayout as opLayout,
-  ipsetSetLayout as setLayout,
-  recordBuffer,
-  type RecordBuffer,
-} from '../records.js'
+import { entryLayout, extensionBit, opLayout, opNumber, setLayout } from './layout.js'
+import { addressFamily, recordBuffer, type RecordBuffer } from '../records.js'
 
-/** A batch as it crosses: operations by index into tables of sets and entries, and the entries' comments. */
+/** A packed batch: operations refer to tables of sets and entries by index; `texts` holds the entries' comments. */
 export interface EncodedIpsetBatch {
   readonly ops: Uint8Array
   readonly sets: Uint8Array
@@ -22,27 +16,13 @@ export interface EncodedIpsetBatch {
   readonly texts: Uint8Array
 }
 
-/** Numbers of ipset::Op. */
-export const ipsetOpNumber = {
-  'create-set': 1,
-  'destroy-set': 2,
-  'flush-set': 3,
-  'swap-sets': 4,
-  'rename-set': 5,
-  'add-entry': 6,
-  'delete-entry': 7,
-} as const satisfies Record<IpsetOp['op'], number>
-
-/** Bits of SetRecord::extensions. */
-export const ipsetExtension = { marks: 1, comments: 2 } as const
-
 const maxNameLength = 31
 const maxCommentBytes = 255
 
 /** Writes ASCII text into a zeroed field of 32 bytes. */
 function writeName(bytes: Uint8Array, at: number, name: string): void {
   if (name === '' || name.length > maxNameLength)
-    throw new BugError(`"${name}" is no name of a set: 1 to ${maxNameLength} characters`)
+    throw new BugError(`"${name}" is not a set name: use 1 to ${maxNameLength} characters`)
   for (let i = 0; i < name.length; i++) bytes[at + i] = name.charCodeAt(i)
 }
 
@@ -54,7 +34,7 @@ function writeSettings({ bytes, view }: RecordBuffer, at: number, set: IpsetSett
   bytes[at + setLayout.extensions] = extensionsOf(set)
 }
 
-/** Settings, or a name alone, to a SetRecord; operations that name the same thing in a row share it. */
+/** Writes settings, or only a name, into a SetRecord. Consecutive operations with the same settings share it. */
 class SetWriter {
   #buffer = recordBuffer(8 * setLayout.size)
   #length = 0
@@ -86,7 +66,7 @@ class SetWriter {
 }
 
 /**
- * Writes all of an entry but its comment into a zeroed EntryRecord, as a listing has it. False: it is none of the set's type or
+ * Writes an entry without its comment into a zeroed EntryRecord, as in a listing. False: the entry does not fit the set's type or
  * family.
  */
 export function writeIpsetEntry(
@@ -133,7 +113,7 @@ function writeAddressOf(
   return address !== undefined && addressFamily[writeAddress(address, bytes, at)] === family
 }
 
-/** Entries to EntryRecords, and their comments to one string of bytes. */
+/** Writes entries into EntryRecords, and their comments into one byte string. */
 class EntryWriter {
   readonly #buffer: RecordBuffer
   readonly #encoder = new TextEncoder()
@@ -153,7 +133,7 @@ class EntryWriter {
     return this.#texts.subarray(0, this.#textsLength)
   }
 
-  /** False: the entry is none of the set's type or family. */
+  /** False: the entry does not fit the set's type or family. */
   add(set: IpsetSettings, entry: IpsetEntry): boolean {
     const at = this.#length * entryLayout.size
     if (!writeIpsetEntry(this.#buffer, at, set, entry)) return false
@@ -179,7 +159,7 @@ class EntryWriter {
 }
 
 function extensionsOf({ hasMarks, hasComments }: Pick<IpsetSettings, 'hasMarks' | 'hasComments'>): number {
-  return (hasMarks ? ipsetExtension.marks : 0) | (hasComments ? ipsetExtension.comments : 0)
+  return (hasMarks ? extensionBit.marks : 0) | (hasComments ? extensionBit.comments : 0)
 }
 
 function countEntries(ops: readonly IpsetOp[]): number {
@@ -188,7 +168,7 @@ function countEntries(ops: readonly IpsetOp[]): number {
   return count
 }
 
-/** Throws BugError for an entry that is none of its set's type or family. */
+/** Throws BugError for an entry that does not fit its set's type or family. */
 export function encodeIpsetOps(ops: readonly IpsetOp[]): EncodedIpsetBatch {
   const records = recordBuffer(ops.length * opLayout.size)
   const sets = new SetWriter()
@@ -226,7 +206,7 @@ export function encodeIpsetOps(ops: readonly IpsetOp[]): EncodedIpsetBatch {
     const at = index * opLayout.size
     records.view.setUint32(at + opLayout.set, set, true)
     records.view.setUint32(at + opLayout.object, object, true)
-    records.bytes[at + opLayout.op] = ipsetOpNumber[op.op]
+    records.bytes[at + opLayout.op] = opNumber[op.op]
   }
   return { ops: records.bytes, sets: sets.bytes, entries: entries.bytes, texts: entries.texts }
 }

@@ -1,4 +1,4 @@
-// What the kernel's codes for sets mean: an errno where there is one, and words.
+// Translates the kernel's codes for sets into an errno, if there is one, and a text.
 import { constants } from 'node:os'
 import { ipsetErrno } from '../../errors.js'
 import type { RecordFailure } from '../batch.js'
@@ -6,7 +6,7 @@ import type { IpsetOp } from './ipset.js'
 
 const { EBUSY, EEXIST, ENOENT, ERANGE } = constants.errno
 
-/** Codes of linux/netfilter/ipset/ip_set.h that never get further than here. */
+/** Codes of linux/netfilter/ipset/ip_set.h that have an errno. */
 const code = { busy: 4100, secondName: 4101, exists: 4103, referenced: 4108 } as const
 
 interface Meaning {
@@ -44,7 +44,7 @@ function meaningOf(op: IpsetOp, errno: number): Meaning | undefined {
       return { errno, text: `the kernel has no sets of type ${op.set.type}: load the module ${module}` }
     }
     case ipsetErrno.IPSET_ERR_HASH_FULL:
-      // Codes from here on are the types' own; to a bitmap this one is IPSET_ERR_BITMAP_RANGE.
+      // Each set type defines the codes from here on; for a bitmap this one is IPSET_ERR_BITMAP_RANGE.
       if ('set' in op && op.set.type === 'bitmap:port')
         return { errno: ERANGE, text: 'the port is outside the range of the set' }
       break
@@ -52,7 +52,7 @@ function meaningOf(op: IpsetOp, errno: number): Meaning | undefined {
   return meanings.get(errno)
 }
 
-/** The failure in the words and codes in which it leaves this room. */
+/** The failure with the translated code and text. */
 export function settleIpsetFailure(op: IpsetOp, failure: RecordFailure): RecordFailure {
   const meaning = meaningOf(op, failure.errno)
   if (meaning === undefined) return failure

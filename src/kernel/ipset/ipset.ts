@@ -6,22 +6,22 @@ import type { BatchOutcome } from '../outcome.js'
 export type IpsetType =
   'hash:ip' | 'hash:net' | 'hash:ip,port' | 'hash:ip,port,ip' | 'hash:ip,port,net' | 'bitmap:port'
 
-/** What a set is made with. */
+/** Settings to create a set with. */
 export interface IpsetSettings {
   /** 1 to 31 characters (IPSET_MAXNAMELEN of linux/netfilter/ipset/ip_set.h, less the NUL). */
   readonly name: string
   readonly type: IpsetType
-  /** Of its addresses; a bitmap:port, which has none, is made with `ipv4` and the kernel keeps it as unspecified. */
+  /** Family of the addresses. A bitmap:port has none: it is created with `ipv4`, and the kernel stores it as unspecified. */
   readonly family: IpFamily
   /**
-   * Entries that the kernel takes, then IPSET_ERR_HASH_FULL; a bitmap:port holds every port. NB: not sharp: places of deleted
-   * entries are used beyond it, and of more than 1,024 buckets each 1,024 have their share, and only where that is used up
-   * are all counted.
+   * Limit of entries; beyond it the kernel answers IPSET_ERR_HASH_FULL. A bitmap:port holds every port. NB: the limit is not exact.
+   * The kernel reuses places of deleted entries beyond it. With more than 1,024 buckets each 1,024 have a share, and the kernel counts
+   * all entries only if a share is used up.
    */
   readonly maxElements: number
   /**
-   * Initial buckets of a hash; 1.5 to 2 times the expected entries save the waits of its growth, ten times the rest. The
-   * kernel rounds up to a power of two, 64 at the least, and compares it with nothing.
+   * Initial buckets of a hash. 1.5 to 2 times the expected entries avoid the waits for its growth. The kernel rounds up to a power of
+   * two, at least 64. It does not compare the value with that of an existing set.
    */
   readonly hashSize: number
   /** Entries may carry a mark, which the SET target copies into the packet. */
@@ -30,28 +30,28 @@ export interface IpsetSettings {
   readonly hasComments: boolean
 }
 
-/** One member. Which fields it has follows from the set's type. */
+/** An entry of a set. The set's type decides which fields it has. */
 export interface IpsetEntry {
-  /** Of a set of networks: without bits behind the prefix length, which the kernel drops. */
+  /** In a set of networks: without bits after the prefix length, which the kernel clears. */
   readonly address?: IpAddress
-  /** A number (IPPROTO_*): another protocol, in an entry that somebody else made. Absent in a bitmap:port. */
+  /** A number (IPPROTO_*): another protocol, in an entry of another program. Absent in a bitmap:port. */
   readonly protocol?: Protocol | number
   readonly port?: number
   /** The second address of hash:ip,port,ip, or the network of hash:ip,port,net. */
   readonly secondAddress?: IpAddress
-  /** Of the network of hash:net and hash:ip,port,net; 0 is not possible in the kernel: two halves stand for it. */
+  /** Prefix length of the network in hash:net and hash:ip,port,net. The kernel does not support 0: use two networks of length 1. */
   readonly prefixLength?: number
-  /** Only where the set has marks; value and mask 0 are none. */
+  /** Only if the set has marks. Value and mask 0: no mark. */
   readonly mark?: { readonly value: number; readonly mask: number }
-  /** At most 255 bytes, without `"`, which ends it in what the tool saves; only where the set has comments. */
+  /** At most 255 bytes, without `"`, which would end the comment in `ipset save`. Only if the set has comments. */
   readonly comment?: string
 }
 
-/** Every operation of a batch, by name. */
+/** Operations by name. */
 export interface IpsetOps {
   /**
-   * EEXIST when a set of that name is there with another type, family, `maxElements` or extension (time-outs and counters
-   * are some, too); nothing happens when it has the same. IPSET_ERR_FIND_TYPE: the kernel has no such type.
+   * EEXIST if a set with this name has another type, family, `maxElements` or extension (also time-outs and counters). No change if a
+   * set with this name has the same. IPSET_ERR_FIND_TYPE: the kernel lacks the type.
    */
   'create-set': { readonly set: IpsetSettings }
   /** ENOENT when absent, EBUSY while a rule or another set refers to it. */
@@ -59,20 +59,20 @@ export interface IpsetOps {
   /** Removes every entry. ENOENT when absent. */
   'flush-set': { readonly name: string }
   /**
-   * Two sets exchange their names at once for packets: a rule that refers to one has the entries of the other then, and its
-   * size and extensions. ENOENT when one is absent. IPSET_ERR_TYPE_MISMATCH when they hold different things (type or family),
-   * whether somebody refers to them or not: then rules must let go of the one, before it is destroyed and made anew.
+   * Two sets exchange their names, atomically for packets: a rule that refers to one then uses the entries, size and extensions of the
+   * other. ENOENT when one is absent. IPSET_ERR_TYPE_MISMATCH when type or family differ, referenced or not: then no rule may refer to
+   * the set before it is destroyed and created again.
    */
   'swap-sets': { readonly name: string; readonly other: string }
-  /** EEXIST when `to` is there, EBUSY while referred to. */
+  /** EEXIST when `to` exists, EBUSY while a rule or another set refers to the set. */
   'rename-set': { readonly name: string; readonly to: string }
   /**
-   * Nothing happens when it is there already; its mark and comment become these, or go. ENOENT without the set,
-   * IPSET_ERR_HASH_FULL when it is new and there is no room. NB: `set` must be what is there, which a `create-set` before
-   * shows: the kernel takes from an entry what its own type needs.
+   * A present entry gets this mark and comment, or loses them. ENOENT without the set, IPSET_ERR_HASH_FULL when the entry is new and
+   * the set is full. NB: `set` must match the kernel's set, as a preceding `create-set` shows: the kernel reads from an entry the fields
+   * of its own type.
    */
   'add-entry': { readonly set: IpsetSettings; readonly entry: IpsetEntry }
-  /** Nothing happens when it is absent. ENOENT without the set. */
+  /** No change when the entry is absent. ENOENT without the set. */
   'delete-entry': { readonly set: IpsetSettings; readonly entry: IpsetEntry }
 }
 export type IpsetOp = { readonly [K in keyof IpsetOps]: { readonly op: K } & IpsetOps[K] }[keyof IpsetOps]
@@ -80,35 +80,35 @@ export type IpsetOp = { readonly [K in keyof IpsetOps]: { readonly op: K } & Ips
 /** One set as the kernel lists it. */
 export interface IpsetHeader {
   readonly name: string
-  /** Also of types that Viaduct does not use. */
+  /** May be a type that Viaduct does not use. */
   readonly type: string
   readonly family: IpFamily | undefined
-  /** Of a bitmap:port the ports in its range; 0 where the type has no such limit. */
+  /** For a bitmap:port the number of ports in its range; 0 if the type has no limit. */
   readonly maxElements: number
   readonly hasMarks: boolean
   readonly hasComments: boolean
-  /** Rules and sets that refer to it. */
+  /** Rules and sets that refer to the set. */
   readonly references: number
   readonly elements: number
 }
 
 /**
- * Sets of the kernel, of both families. Operations of one batch are applied in order, each on its own: no rollback, and none
- * waits for the success of another. So what follows only when a set is full and whole, such as its swap, belongs into a later batch.
+ * Sets of the kernel, of both families. Operations of one batch are applied in order, without rollback; a failure does not stop the
+ * later ones. An operation that needs a complete set, such as its swap, belongs in a later batch.
  *
- * Neighbouring entries of one set cross the kernel's door together: a batch ordered by set is several times faster.
+ * Consecutive entries of one set share a message: a batch ordered by set is several times faster.
  *
- * EBUSY of swap, rename and destroy may be another program's listing, which ends. EPROTONOSUPPORT of every call: the kernel has
- * no ipset (module ip_set).
+ * EBUSY of swap, rename and destroy may come from another program's listing: retry. EPROTONOSUPPORT from any call: the kernel has no
+ * ipset (module ip_set).
  */
 export interface Ipset {
   /** Applies all operations; throws KernelError only if the whole batch could not be sent or accounted for. */
   apply(ops: readonly IpsetOp[]): Promise<BatchOutcome>
-  /** All sets, without their entries, which the kernel counts one by one. */
+  /** All sets, without their entries. The kernel counts the entries one by one. */
   sets(): Promise<readonly IpsetHeader[]>
   /**
-   * The entries of a set of a type that Viaduct uses as packed records without comments, in no particular order; read them
-   * with IpsetEntryCursor: no object per record. Throws KernelError ENOENT when the set is absent.
+   * The entries of a set, whose type must be an IpsetType, as packed records without comments, in no particular order. Read them with
+   * IpsetEntryCursor, without an object per record. Throws KernelError ENOENT when the set is absent.
    */
   entries(name: string): Promise<Uint8Array>
   /** Waits for the batch in flight; afterwards every call throws KernelError EBADF. Idempotent. */

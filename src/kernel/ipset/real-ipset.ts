@@ -9,7 +9,7 @@ import type { Ipset, IpsetHeader, IpsetOp } from './ipset.js'
 import type { BatchOutcome } from '../outcome.js'
 import { type CallCounts, RequestQueue } from '../request-queue.js'
 
-/** The sets of the kernel that we run on. */
+/** The sets of the running kernel. */
 export class RealIpset implements Ipset {
   readonly #queue: RequestQueue<RawIpsetSocket>
 

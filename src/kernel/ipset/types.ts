@@ -1,7 +1,7 @@
-// Which parts the entries of a type have.
+// The parts of an entry, by set type.
 import type { IpsetType } from './ipset.js'
 
-/** As SetType of native/ipset/set_type.h. */
+/** Like SetType of native/ipset/set_type.h. */
 export interface IpsetShape {
   readonly hasAddress: boolean
   readonly hasPort: boolean

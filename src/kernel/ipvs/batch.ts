@@ -1,4 +1,4 @@
-// Ipvs operations as the packed records in which they cross: written once, without an object per operation.
+// Packs IPVS operations into records, without an object per operation.
 import { RealServerCursor, VirtualServerCursor } from './cursors.js'
 import type {
   IpvsOp,
@@ -10,23 +10,16 @@ import type {
   VirtualServerSettings,
 } from './ipvs.js'
 import {
-  ipvsOpNumber,
   writeRealServerKey,
   writeRealServerSettings,
   writeVirtualServerKey,
   writeVirtualServerSettings,
 } from './encode.js'
 import type { RealServerList } from './real-server-list.js'
-import {
-  opLayout,
-  realServerLayout as real,
-  recordBuffer,
-  type RecordBuffer,
-  type RecordLayout,
-  virtualServerLayout as virtual,
-} from '../records.js'
+import { opLayout, opNumber, realServerLayout as real, virtualServerLayout as virtual } from './layout.js'
+import { recordBuffer, type RecordBuffer, type RecordLayout } from '../records.js'
 
-/** A batch as it crosses: operations by index into two tables. */
+/** A packed batch: operations refer to two tables by index. */
 export interface EncodedIpvsBatch {
   readonly ops: Uint8Array
   readonly virtualServers: Uint8Array
@@ -56,7 +49,7 @@ function isSameKey(a: VirtualServerKey, b: VirtualServerKey): boolean {
   )
 }
 
-/** Whether the kernel would hold the same for both. */
+/** Whether the kernel would store the same for both. */
 export function isSameSettings(a: VirtualServerSettings, b: VirtualServerSettings): boolean {
   if (a === b) return true
   return (
@@ -82,17 +75,17 @@ class GrowingTable {
     return this.#length
   }
 
-  /** Where records are written; valid until the next `add`. */
+  /** The buffer to write records to; valid until the next `add`. */
   get buffer(): RecordBuffer {
     return this.#buffer
   }
 
-  /** The written records; more may be added behind them. */
+  /** The written records. More may follow. */
   get bytes(): Buffer {
     return this.#buffer.bytes.subarray(0, this.#length * this.#size)
   }
 
-  /** Byte offset of so many new zeroed records. */
+  /** Adds zeroed records and returns their byte offset. */
   add(count = 1): number {
     const at = this.#length * this.#size
     this.#length += count
@@ -106,7 +99,7 @@ class GrowingTable {
   }
 }
 
-/** The bytes of settings that many records share, which are copied rather than written again. */
+/** The bytes of settings that many records share. Copying them is faster than writing them again. */
 class SettingsTemplate<Settings> {
   readonly #record: RecordBuffer
   readonly #isSame: (a: Settings, b: Settings) => boolean
@@ -148,10 +141,10 @@ export class IpvsBatch {
     (a, b) => a === b,
     (record, settings) => writeRealServerSettings(record, 0, settings),
   )
-  /** Of the virtual server records; operations share the last one. */
+  /** Counts the virtual server records. Operations share the last one. */
   readonly #keys: VirtualServerKey[] = []
 
-  /** Room for so many operations is taken at once; there may be more. */
+  /** `capacity`: expected number of operations. The batch grows beyond it. */
   constructor(capacity = 0) {
     this.#ops = new GrowingTable(opLayout, capacity)
     this.#virtualServers = new GrowingTable(virtual, capacity)
@@ -169,21 +162,20 @@ export class IpvsBatch {
     return this.#ops.length
   }
 
-  /** A virtual server, and all of its real servers. */
+  /** Adds a virtual server and all of its real servers. */
   addVirtualServer(
     server: VirtualServerKey,
     settings: VirtualServerSettings,
     realServers: RealServerList,
   ): void {
     this.#writeServer(server, settings, allFlags)
-    this.#writeOp(ipvsOpNumber['add-virtual-server'])
+    this.#writeOp(opNumber['add-virtual-server'])
     const { length } = realServers
     if (length === 0) return
     const first = this.#realServers.length
     const at = this.#realServers.add(length)
     realServers.copyTo(this.#realServers.buffer.bytes, at)
-    for (let index = first; index < first + length; index++)
-      this.#writeOp(ipvsOpNumber['add-real-server'], index)
+    for (let index = first; index < first + length; index++) this.#writeOp(opNumber['add-real-server'], index)
   }
 
   push(op: IpvsOp): void {
@@ -208,10 +200,10 @@ export class IpvsBatch {
         this.#writeRealKey(op.real)
         break
     }
-    this.#writeOp(ipvsOpNumber[op.op], this.#realServers.length - 1)
+    this.#writeOp(opNumber[op.op], this.#realServers.length - 1)
   }
 
-  /** One operation as an object, which is made for it; undefined: there is none of that index. */
+  /** One operation as a new object; undefined: no such index. */
   at(index: number): IpvsOp | undefined {
     if (index < 0 || index >= this.length) return undefined
     const { view } = this.#ops.buffer
@@ -254,7 +246,7 @@ export class IpvsBatch {
     return { key: cursor.key(index), settings: cursor.settings(index) }
   }
 
-  /** How many operations of each kind there are. */
+  /** Number of operations of each kind. */
   get counts(): ReadonlyMap<IpvsOp['op'], number> {
     const byNumber = new Uint32Array(kinds.length + 1)
     const { bytes } = this.#ops
@@ -262,7 +254,7 @@ export class IpvsBatch {
       const number = bytes[at] ?? 0
       byNumber[number] = (byNumber[number] ?? 0) + 1
     }
-    return new Map(kinds.map((kind) => [kind, byNumber[ipvsOpNumber[kind]] ?? 0]))
+    return new Map(kinds.map((kind) => [kind, byNumber[opNumber[kind]] ?? 0]))
   }
 
   get encoded(): EncodedIpvsBatch {
@@ -302,7 +294,7 @@ export class IpvsBatch {
     writeRealServerKey(this.#realServers.buffer, at, key)
   }
 
-  /** About the last virtual server, and where the operation has one the real server of that index. */
+  /** Writes an operation on the last virtual server; `realServer` is the index of its real server, if it has one. */
   #writeOp(number: number, realServer = 0): void {
     const at = this.#ops.add()
     const { bytes, view } = this.#ops.buffer
@@ -313,5 +305,5 @@ export class IpvsBatch {
 }
 
 function hasRealServer(number: number): boolean {
-  return number >= ipvsOpNumber['add-real-server'] && number <= ipvsOpNumber['remove-real-server']
+  return number >= opNumber['add-real-server'] && number <= opNumber['remove-real-server']
 }

@@ -1,4 +1,4 @@
-// Cursors over a packed Ipvs dump: fields by index, no object per record.
+// Cursors over a packed IPVS dump: fields by index, without an object per record.
 import type { IpAddress, IpFamily } from '../../address.js'
 import { forwardings, protocolNumber, tunnelTypes } from './encode.js'
 import type {
@@ -8,15 +8,10 @@ import type {
   VirtualServerKey,
   VirtualServerSettings,
 } from './ipvs.js'
-import {
-  countersLayout,
-  familyFromByte,
-  realServerLayout as real,
-  RecordTable,
-  virtualServerLayout as virtual,
-} from '../records.js'
+import { countersLayout, realServerLayout as real, virtualServerLayout as virtual } from './layout.js'
+import { familyFromByte, RecordTable } from '../records.js'
 
-/** Virtual servers of a dump, by index. The fields cost no object; address() and scheduler() make a string. */
+/** Virtual servers of a dump, by index. Number fields create no object; address() and scheduler() create a string. */
 export class VirtualServerCursor extends RecordTable {
   constructor(bytes: Uint8Array) {
     super(bytes, virtual)
@@ -60,7 +55,7 @@ export class VirtualServerCursor extends RecordTable {
     return this.u8(index, virtual.netmaskLength)
   }
 
-  /** Index of its first real server in the dump's other table. */
+  /** Index of the first real server in the dump's other table. */
   firstReal(index: number): number {
     return this.u32(index, virtual.firstReal)
   }
@@ -146,7 +141,7 @@ export class RealServerCursor extends RecordTable {
   }
 }
 
-/** Counters of a dump, by the index of the server that they belong to. */
+/** Counters of a dump, by index of the server. */
 export class CountersCursor extends RecordTable {
   constructor(bytes: Uint8Array) {
     super(bytes, countersLayout)
@@ -172,7 +167,7 @@ export class CountersCursor extends RecordTable {
     return this.u64(index, countersLayout.outBytes)
   }
 
-  /** Of real servers; 0 for a virtual server, and so the next two. */
+  /** Real servers only, like the next two; 0 for a virtual server. */
   activeConnections(index: number): number {
     return this.u32(index, countersLayout.activeConnections)
   }

@@ -1,7 +1,6 @@
-// Virtual servers and real servers to packed records.
+// Packs virtual servers and real servers into records.
 import { writeAddress } from '../../address.js'
 import type {
-  IpvsOp,
   Protocol,
   RealServerKey,
   RealServerSettings,
@@ -9,25 +8,8 @@ import type {
   VirtualServerKey,
   VirtualServerSettings,
 } from './ipvs.js'
-import {
-  addressFamily,
-  realServerLayout as real,
-  recordBuffer,
-  type RecordBuffer,
-  virtualServerLayout as virtual,
-  writeText,
-} from '../records.js'
-
-/** Numbers of ipvs::Op. */
-export const ipvsOpNumber = {
-  'add-virtual-server': 1,
-  'set-virtual-server': 2,
-  'remove-virtual-server': 3,
-  'add-real-server': 4,
-  'set-real-server': 5,
-  'remove-real-server': 6,
-  'zero-virtual-server': 7,
-} as const satisfies Record<IpvsOp['op'], number>
+import { realServerLayout as real, virtualServerLayout as virtual } from './layout.js'
+import { addressFamily, recordBuffer, type RecordBuffer, writeText } from '../records.js'
 
 export const protocolNumber = { tcp: 6, udp: 17, sctp: 132 } as const satisfies Record<Protocol, number>
 /** By IP_VS_CONN_F_* of linux/ip_vs.h. */

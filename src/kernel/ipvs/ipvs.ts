@@ -4,7 +4,7 @@ import type { BatchOutcome } from '../outcome.js'
 
 export type Protocol = 'tcp' | 'udp' | 'sctp'
 
-/** IP_VS_SVC_F_* of linux/ip_vs.h; HASHED (2) is the kernel's own and never appears here. */
+/** IP_VS_SVC_F_* of linux/ip_vs.h; without HASHED (2), which is internal to the kernel. */
 export const VirtualServerFlag = {
   persistent: 0x1,
   onePacket: 0x4,
@@ -53,7 +53,7 @@ export type TunnelType = 'ipip' | 'gue' | 'gre'
 export interface RealServerSettings {
   readonly weight: number
   readonly forwarding: 'masquerade' | 'local' | 'tunnel' | 'direct'
-  /** Connections above which no new one is sent here; 0: no limit. */
+  /** Above this number of connections the server gets no new ones; 0: no limit. */
   readonly upperThreshold: number
   readonly lowerThreshold: number
   /** Only with forwarding `tunnel`; absent means ipip. */
@@ -70,7 +70,7 @@ export interface RealServer {
   readonly settings: RealServerSettings
 }
 
-/** Every operation of a batch, by name: a new one fails to compile until diff, encode, model and docs know it. */
+/** Operations by name. A new operation fails to compile until diff, encode and model support it. */
 export interface IpvsOps {
   /** EEXIST when present. */
   'add-virtual-server': { readonly server: VirtualServer }
@@ -91,12 +91,12 @@ export type IpvsOp = { readonly [K in keyof IpvsOps]: { readonly op: K } & IpvsO
 
 /**
  * One family's whole table as packed records (records.ts): `realServers` of one virtual server lie together, at
- * `first_real`, sorted by address bytes, then port. Read it with the cursors of records.ts: no object per record.
+ * `first_real`, sorted by address bytes, then port. Read it with the cursors of cursors.ts, without an object per record.
  */
 export interface IpvsDump {
   readonly virtualServers: Uint8Array
   readonly realServers: Uint8Array
-  /** Parallel to the two tables; only when asked for. */
+  /** Parallel to the two tables; only if requested. */
   readonly virtualServerCounters?: Uint8Array
   readonly realServerCounters?: Uint8Array
 }
@@ -105,7 +105,7 @@ export interface IpvsInfo {
   /** 1.2.1 is 0x010201. */
   readonly version: number
   readonly connectionTableSize: number
-  /** Virtual servers of IPv4 in this network namespace: the cheapest drift check there is. */
+  /** Virtual servers of IPv4 in this network namespace: the cheapest drift check. */
   readonly ipv4VirtualServers: number
 }
 
@@ -116,15 +116,15 @@ export interface IpvsTimeouts {
   readonly udpSeconds: number
 }
 
-/** The kernel's IPVS table. Operations of one batch are applied in order, each on its own: no rollback. */
+/** The kernel's IPVS table. Operations of one batch are applied in order, without rollback. */
 export interface Ipvs {
   /** Applies all operations; throws KernelError only if the whole batch could not be sent or accounted for. */
   apply(ops: readonly IpvsOp[] | IpvsBatch): Promise<BatchOutcome>
-  /** Empty tables when there is nothing; throws KernelError when the kernel could not be asked. */
+  /** Empty tables if there are no virtual servers. Throws KernelError if the dump fails. */
   dump(family: IpFamily, options?: { readonly counters?: boolean }): Promise<IpvsDump>
   /**
-   * Just these virtual servers, in their order and as they are now; those that do not exist are left out. Work grows with
-   * what is asked for, not with the table. Throws KernelError when the kernel could not be asked.
+   * The current state of these virtual servers, in their order, without absent ones. The work grows with the number of keys, not with
+   * the table. Throws KernelError if a read fails.
    */
   read(keys: readonly VirtualServerKey[], options?: { readonly counters?: boolean }): Promise<IpvsDump>
   info(): Promise<IpvsInfo>

@@ -10,7 +10,7 @@ import { encodeVirtualServerKeys } from './encode.js'
 import { addressFamily } from '../records.js'
 import { type CallCounts, RequestQueue } from '../request-queue.js'
 
-/** The IPVS table of the kernel that we run on. */
+/** The IPVS table of the running kernel. */
 export class RealIpvs implements Ipvs {
   readonly #queue: RequestQueue<RawIpvsSocket>
 

@@ -2,20 +2,21 @@ import { familyOf, type IpFamily } from '../../address.js'
 import { writeRealServerKey, writeRealServerSettings } from './encode.js'
 import { RealServerCursor } from './cursors.js'
 import type { RealServer, RealServerKey, RealServerSettings } from './ipvs.js'
-import { realServerLayout as layout, recordBuffer } from '../records.js'
+import { realServerLayout as layout } from './layout.js'
+import { recordBuffer } from '../records.js'
 
 const { size } = layout
 
-/** Lists of up to so many, which is nearly all, are written without a buffer of their own, and sorted where they lie. */
+/** Lists up to this length, which is nearly all, share one scratch buffer and are sorted in it. */
 const fewServers = 64
 
-/** Records of few real servers with the same settings, which are not written anew for each list. */
+/** Records with the same settings, so that short lists do not write the settings again. */
 class FewRecords {
   readonly buffer = recordBuffer(fewServers * size)
   #settings: RealServerSettings | undefined
   #family: IpFamily | undefined
 
-  /** NB: keys of another family would leave bytes behind: an address of IPv4 fills four of sixteen. */
+  /** NB: do not mix families: an IPv4 address fills four of the sixteen bytes and would leave the others unchanged. */
   prepare(settings: RealServerSettings, family: IpFamily): void {
     if (settings === this.#settings && family === this.#family) return
     const template = recordBuffer(size)
@@ -30,9 +31,9 @@ const few = new FewRecords()
 const lifted = Buffer.alloc(size)
 
 /**
- * The real servers of one virtual server, each once: packed records in the order of a dump (by address bytes, then port), which
- * are compared and sent as they are (docs/adr/0013). Immutable. The records lie in text, one character a byte: V8 keeps it
- * among its objects, where a buffer of this size would cost its weight again. NB: deepEqual sees nothing of it; use `equals`.
+ * The real servers of one virtual server, without duplicates: packed records in the order of a dump (address bytes, then port). They
+ * are compared and sent unchanged (docs/adr/0013). Immutable. A string holds the records, one character per byte: a buffer of this
+ * size would double the memory. NB: deepEqual does not compare the records; use `equals`.
  */
 export class RealServerList implements Iterable<RealServer> {
   readonly #records: string
@@ -41,7 +42,7 @@ export class RealServerList implements Iterable<RealServer> {
     this.#records = records
   }
 
-  /** In any order, but no two of the same address and port. */
+  /** In any order. NB: no two with the same address and port. */
   static of(realServers: readonly RealServer[]): RealServerList {
     const records = recordBuffer(realServers.length * size)
     let at = 0
@@ -53,7 +54,7 @@ export class RealServerList implements Iterable<RealServer> {
     return new RealServerList(sortedText(records.bytes, at))
   }
 
-  /** As `of`, all of one family and with the same settings. */
+  /** Like `of`, for keys of one family and with the same settings. */
   static withSettings(keys: readonly RealServerKey[], settings: RealServerSettings): RealServerList {
     const [first] = keys
     if (first === undefined) return noRealServers
@@ -67,7 +68,7 @@ export class RealServerList implements Iterable<RealServer> {
     return new RealServerList(sortedText(few.buffer.bytes, at))
   }
 
-  /** `count` real servers of a dump's table, from its record `first` on. */
+  /** `count` real servers of a dump's table from record `first`. */
   static fromDump(table: Buffer, first: number, count: number): RealServerList {
     return new RealServerList(table.toString('latin1', first * size, (first + count) * size))
   }
@@ -76,34 +77,34 @@ export class RealServerList implements Iterable<RealServer> {
     return this.#records.length / size
   }
 
-  /** As an object. Throws RangeError: there is none of that index. */
+  /** One real server as an object. Throws RangeError for an absent index. */
   at(index: number): RealServer {
     const cursor = new RealServerCursor(Buffer.from(this.#recordAt(index), 'latin1'))
     return { key: cursor.key(0), settings: cursor.settings(0) }
   }
 
-  /** As objects, which are made for it. */
+  /** Yields new objects. */
   *[Symbol.iterator](): IterableIterator<RealServer> {
     const cursor = new RealServerCursor(Buffer.from(this.#records, 'latin1'))
     for (let index = 0; index < cursor.length; index++)
       yield { key: cursor.key(index), settings: cursor.settings(index) }
   }
 
-  /** With this real server, where there is one of its address and port in the place of that. */
+  /** A list with this real server added, or replacing the one with its address and port. */
   with(real: RealServer): RealServerList {
     const added = RealServerList.of([real])
     const index = this.#placeOf(added)
     return this.#spliced(index, this.#isAt(index, added) ? 1 : 0, added.#records)
   }
 
-  /** Without the real server of that address and port; the same where there is none. */
+  /** A list without the real server of this address and port; this list if there is none. */
   without(key: RealServerKey): RealServerList {
     const removed = new RealServerList(textOf(key))
     const index = this.#placeOf(removed)
     return this.#isAt(index, removed) ? this.#spliced(index, 1, '') : this
   }
 
-  /** Index of the first that does not come before the only one of `one`. */
+  /** Index of the first real server that does not come before `one`'s single one. */
   #placeOf(one: RealServerList): number {
     let [from, to] = [0, this.length]
     while (from < to) {
@@ -123,32 +124,32 @@ export class RealServerList implements Iterable<RealServer> {
     return new RealServerList(this.#records.slice(0, at) + added + this.#records.slice(at + count * size))
   }
 
-  /** Whether the real server of that index gets no new connections: its weight is 0. */
+  /** Whether the real server gets no new connections: its weight is 0. */
   isHeldBack(index: number): boolean {
     const start = index * size + layout.weight
     for (let at = start; at < start + 4; at++) if (this.#records.charCodeAt(at) !== 0) return false
     return true
   }
 
-  /** Those that get no new connections, as objects, which are made for it. */
+  /** The real servers that get no new connections, as new objects. */
   get heldBack(): readonly RealServer[] {
     const found: RealServer[] = []
     for (let index = 0; index < this.length; index++) if (this.isHeldBack(index)) found.push(this.at(index))
     return found
   }
 
-  /** Whether these are the same real servers with the same settings. */
+  /** Whether both lists have the same real servers with the same settings. */
   equals(other: RealServerList): boolean {
     return this.#records === other.#records
   }
 
-  /** Whether a dump's table holds these from its record `first` on. */
+  /** Whether a dump's table holds this list from record `first`. */
   isAt(table: Buffer, first: number): boolean {
     const start = first * size
     return table.toString('latin1', start, start + this.#records.length) === this.#records
   }
 
-  /** Below 0: the real server `index` comes before the other list's `otherIndex`; 0: it is the same address and port. */
+  /** Below 0: the real server `index` comes before the other list's `otherIndex`. 0: both have the same address and port. */
   compareKeys(index: number, other: RealServerList, otherIndex: number): number {
     const [records, otherRecords] = [this.#records, other.#records]
     const at = index * size
@@ -160,7 +161,7 @@ export class RealServerList implements Iterable<RealServer> {
     return portAt(records, at) - portAt(otherRecords, otherAt)
   }
 
-  /** Whether the real server `index` is the other list's `otherIndex`, settings included. */
+  /** Whether the real server `index` equals the other list's `otherIndex`, settings included. */
   isSame(index: number, other: RealServerList, otherIndex: number): boolean {
     return this.#recordAt(index) === other.#recordAt(otherIndex)
   }
@@ -176,10 +177,10 @@ export class RealServerList implements Iterable<RealServer> {
   }
 }
 
-/** Of a virtual server without any. */
+/** The empty list. */
 export const noRealServers = RealServerList.of([])
 
-/** One record, whose settings are nobody's business. */
+/** One record for comparisons of the key. Its settings do not matter. */
 function textOf(key: RealServerKey): string {
   const record = recordBuffer(size)
   writeRealServerKey(record, 0, key)
@@ -194,7 +195,7 @@ function portAt(records: string, at: number): number {
   return records.charCodeAt(at + layout.port) + records.charCodeAt(at + layout.port + 1) * 256
 }
 
-/** The first `end` bytes in order, where they lie or in a copy. */
+/** Sorts the records of the first `end` bytes, in place or in a copy. */
 function sortRecords(bytes: Buffer, end: number): Buffer {
   if (end <= fewServers * size) {
     for (let at = size; at < end; at += size) insertRecord(bytes, at)
@@ -205,7 +206,7 @@ function sortRecords(bytes: Buffer, end: number): Buffer {
   return Buffer.concat(sorted.map((offset) => bytes.subarray(offset, offset + size)))
 }
 
-/** Moves the record at `at` to its place among those before it, which are sorted. */
+/** Moves the record at `at` to its place among the sorted records before it. */
 function insertRecord(bytes: Buffer, at: number): void {
   let place = at
   while (place > 0 && compareRecords(bytes, place - size, at) > 0) place -= size
@@ -215,7 +216,7 @@ function insertRecord(bytes: Buffer, at: number): void {
   lifted.copy(bytes, place)
 }
 
-/** Of the records at these offsets. */
+/** Compares the keys of the records at these offsets. */
 function compareRecords(bytes: Buffer, a: number, b: number): number {
   const { address, port } = layout
   for (let i = address; i < address + 16; i++) {

@@ -1,43 +1,53 @@
 import type { VirtualServerKey } from '../ipvs/ipvs.js'
 
-/** What is cheap to ask, again and again. */
+/** Kernel state that is cheap to read again and again. */
 export interface KernelLook {
   /**
-   * Bytes that mean nothing by themselves; equal ones: nothing was added to or taken from the tables nat, mangle and filter of
-   * its families or the IPv4 virtual servers (the kernel counts no others). Who asks while another one is answered gets the same
-   * answer, which may be older than his question by that much. Throws KernelError only where no socket can be opened.
-   * NB: asks for all three tables of each family, which makes those that are not there.
+   * Opaque bytes. Equal bytes: no entry was added to or removed from the tables nat, mangle and filter of its families, and no IPv4
+   * virtual server (the kernel counts no others). A call during another call gets the same result, which may be that much older.
+   * Throws KernelError only if no socket can be opened.
+   * NB: reads all three tables of each family, which creates absent ones.
    */
   take(): Promise<Uint8Array>
-  /** Also of sets whose names begin so. Throws KernelError where no socket can be opened. */
+  /** Watches also the sets with this name prefix. Throws KernelError if no socket can be opened. */
   watch(setPrefix: string): LookWatch
-  /** Of the tables nat and filter alone. Throws KernelError where no socket can be opened. */
+  /** Watches only the tables nat and filter. Throws KernelError if no socket can be opened. */
   watchTables(): LookWatch
   /** Waits for the call in flight, and closes the watches; afterwards every call throws KernelError EBADF. Idempotent. */
   close(): Promise<void>
 }
 
-/** Milliseconds between two looks of a watch. */
-export const lookPeriodMs = 1000
+/** How often a watch looks. */
+export interface LookPace {
+  /** Milliseconds between two looks. */
+  readonly periodMs: number
+  /** A call of `next` without a finding ends after so many milliseconds: its caller may choose another sample. */
+  readonly longestWaitMs: number
+  /** Reading the sets takes at most one part in so many of the time: the kernel counts their entries one by one. */
+  readonly setsShare: number
+}
 
-/** What a look of a watch found. */
+/** The pace of the agent. */
+export const lookPace: LookPace = { periodMs: 1000, longestWaitMs: 10_000, setsShare: 500 }
+
+/** The result of a look of a watch. */
 export interface LookFinding {
   /**
-   * What `take` sees, a set or its number of entries, or one of the virtual servers with its real servers, is not what it was at the
-   * look before.
+   * Since the previous look the state of `take`, a set, its number of entries, or one of the virtual servers with its real servers has
+   * changed.
    */
   readonly isOther: boolean
-  /** Another program let go of the lock of the iptables tools: it may have changed anything in any table. */
+  /** Another program released the lock of the iptables tools: it may have changed any table. */
   readonly isUnlocked: boolean
 }
 
-/** Looks once a second while somebody waits, and wakes nobody while there is nothing to tell. */
+/** Looks once a second while a call waits. The call resolves only for a change or after its time limit. */
 export interface LookWatch {
   /**
-   * Resolves as soon as a look finds something; with nothing found after some seconds; with undefined after `close()`. Sets are looked
-   * at every few seconds, where they are so large that counting takes time. What is looked at goes on from call to call; so do the
-   * virtual servers of `sample` while they are the same ones in the same order. Takes of the lock by this process do not count, and
-   * nothing is found about a lock whose file cannot be watched.
+   * Resolves when a look finds a change, without a change after some seconds, and with undefined after `close()`. Large sets, which take
+   * time to count, are read every few seconds. The comparison continues from call to call; for the virtual servers of `sample`, as long
+   * as they are the same in the same order. This process's own use of the lock does not count. A lock file that cannot be watched
+   * reports no change.
    */
   next(sample: readonly VirtualServerKey[]): Promise<LookFinding | undefined>
   close(): Promise<void>

@@ -2,30 +2,26 @@ import type { IpFamily } from '../../address.js'
 import type { Addon, RawKernelLook, RawLookWatch } from '../addon.js'
 import { encodeVirtualServerKeys } from '../ipvs/encode.js'
 import type { VirtualServerKey } from '../ipvs/ipvs.js'
-import { type KernelLook, type LookFinding, lookPeriodMs, type LookWatch } from './kernel-look.js'
+import type { KernelLook, LookFinding, LookPace, LookWatch } from './kernel-look.js'
 import { addressFamily } from '../records.js'
 import { type CallCounts, closedError, RequestQueue, toKernelError } from '../request-queue.js'
 import { wakeAtExit } from '../wake-at-exit.js'
 
-/** Without a change: whoever waits may want to look at other virtual servers. */
-const longestWaitMs = 10_000
-
-/** Sets are looked at for one part in so many of the time: the kernel counts their entries one by one. */
-const setsShare = 500
-
-/** Looks at the kernel that we run on. */
+/** Looks at the running kernel. */
 export class RealKernelLook implements KernelLook {
   readonly #addon: () => Addon
   readonly #families: Uint8Array
+  readonly #pace: LookPace
   readonly #queue: RequestQueue<RawKernelLook>
-  /** Those that are open. */
+  /** The open watches. */
   readonly #watches = new Set<RealLookWatch>()
-  /** The answer that is on its way. */
+  /** The call in flight. */
   #flight: Promise<Uint8Array> | undefined
   #isClosed = false
 
-  constructor(addon: () => Addon, families: readonly IpFamily[], calls: CallCounts) {
+  constructor(addon: () => Addon, families: readonly IpFamily[], pace: LookPace, calls: CallCounts) {
     this.#addon = addon
+    this.#pace = pace
     this.#families = Uint8Array.from(families, (family) => addressFamily[family])
     this.#queue = new RequestQueue(() => new (addon().KernelLook)(this.#families), 'xtables', calls)
   }
@@ -40,16 +36,16 @@ export class RealKernelLook implements KernelLook {
   }
 
   watch(setPrefix: string): LookWatch {
-    return this.#watch([this.#families, lookPeriodMs, setPrefix, setsShare])
+    return this.#watch([this.#families, this.#pace.periodMs, setPrefix, this.#pace.setsShare])
   }
 
   watchTables(): LookWatch {
-    return this.#watch([this.#families, lookPeriodMs])
+    return this.#watch([this.#families, this.#pace.periodMs])
   }
 
   #watch(scope: ConstructorParameters<Addon['LookWatch']>): LookWatch {
     if (this.#isClosed) throw closedError('xtables')
-    const watch = new RealLookWatch(this.#open(scope), () => this.#watches.delete(watch))
+    const watch = new RealLookWatch(this.#open(scope), this.#pace, () => this.#watches.delete(watch))
     this.#watches.add(watch)
     return watch
   }
@@ -72,11 +68,13 @@ export class RealKernelLook implements KernelLook {
 class RealLookWatch implements LookWatch {
   readonly #queue: RequestQueue<RawLookWatch>
   readonly #raw: RawLookWatch
+  readonly #longestWaitMs: number
   readonly #forget: () => void
   #isClosed = false
 
-  constructor(raw: RawLookWatch, forget: () => void) {
+  constructor(raw: RawLookWatch, { longestWaitMs }: LookPace, forget: () => void) {
     this.#raw = raw
+    this.#longestWaitMs = longestWaitMs
     this.#queue = new RequestQueue(() => raw, 'xtables')
     const endWake = wakeAtExit(raw)
     this.#forget = () => {
@@ -89,7 +87,7 @@ class RealLookWatch implements LookWatch {
     if (this.#isClosed) return undefined
     const keys = encodeVirtualServerKeys(sample)
     try {
-      const found = await this.#queue.run((watch) => watch.next(keys, longestWaitMs))
+      const found = await this.#queue.run((watch) => watch.next(keys, this.#longestWaitMs))
       return this.#isClosed ? undefined : found
     } catch (error) {
       if (this.#isClosed) return undefined
@@ -99,7 +97,7 @@ class RealLookWatch implements LookWatch {
 
   async close(): Promise<void> {
     this.#isClosed = true
-    await this.#raw.close() // ends the wait in flight; any number of times
+    await this.#raw.close() // ends the wait in flight; idempotent
     this.#forget()
   }
 }

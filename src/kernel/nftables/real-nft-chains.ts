@@ -5,13 +5,13 @@ import type { NftChain, NftChains } from './nft-chains.js'
 import { addressFamily } from '../records.js'
 import { type CallCounts, RequestQueue } from '../request-queue.js'
 
-/** No nfnetlink at all; no nf_tables behind it (nfnetlink_rcv_msg() knows no other word for that). */
+/** Without nfnetlink; without nf_tables (the errno of nfnetlink_rcv_msg()). */
 const absences: ReadonlySet<string> = new Set(['EPROTONOSUPPORT', 'EINVAL'])
 
-/** The same, as a transaction is told, and that there is no such table. */
+/** The same for a transaction, and for an absent table. */
 const absencesOfTable: ReadonlySet<string> = new Set(['EPROTONOSUPPORT', 'EOPNOTSUPP', 'ENOENT'])
 
-/** The nf_tables of the kernel that we run on. */
+/** The nf_tables of the running kernel. */
 export class RealNftChains implements NftChains {
   readonly #queue: RequestQueue<RawNftSocket>
 
@@ -54,7 +54,7 @@ export class RealNftChains implements NftChains {
   }
 }
 
-/** Table and chain in turn, each ended by NUL. */
+/** Table and chain in turn, both NUL-ended. */
 function decodeChains(names: Uint8Array): readonly NftChain[] {
   const texts = new TextDecoder().decode(names).split('\0')
   const chains: NftChain[] = []

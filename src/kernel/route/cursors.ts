@@ -1,21 +1,13 @@
-// Cursors over packed routes and addresses; links and events as objects.
+// Cursors over packed routes and addresses. Links and events become objects.
 import type { IpAddress, IpFamily } from '../../address.js'
 import type { Link, LinkEvent } from './links.js'
-import {
-  addressLayout,
-  eventLayout,
-  familyFromByte,
-  linkLayout,
-  RecordTable,
-  routeLayout,
-} from '../records.js'
-import { dumpedShapes, routeOpNumber } from './encode.js'
+import { familyFromByte, RecordTable } from '../records.js'
+import { dumpedShapes } from './encode.js'
+import { addressLayout, eventKindNumber, eventLayout, linkLayout, opNumber, routeLayout } from './layout.js'
 import type { InterfaceAddress, LocalRoute } from './routes.js'
 
 /** IFF_UP of linux/if.h */
 export const linkIsUp = 1
-
-const eventKind = { link: 1, address: 2 } as const
 
 /** Host routes of Routes.dumpLocalRoutes(), by index. */
 export class RouteCursor extends RecordTable {
@@ -45,7 +37,7 @@ export class RouteCursor extends RecordTable {
     return this.u8(index, routeLayout.protocol)
   }
 
-  /** Whether scope, metric and TOS are those of the routes that we add. */
+  /** Whether scope, metric and TOS are those of the routes that Viaduct adds. */
   hasUsualShape(index: number): boolean {
     const { scope, metric } = dumpedShapes[this.family(index)]
     return (
@@ -114,7 +106,7 @@ class LinkCursor extends RecordTable {
   }
 }
 
-/** A node has a handful of links: objects. */
+/** As objects: a node has few links. */
 export function decodeLinks(bytes: Uint8Array): readonly Link[] {
   const cursor = new LinkCursor(bytes)
   return Array.from({ length: cursor.length }, (_, index) => cursor.link(index))
@@ -127,11 +119,11 @@ class EventCursor extends RecordTable {
 
   event(index: number): LinkEvent {
     const kind = this.u8(index, eventLayout.kind)
-    const change = this.u8(index, eventLayout.op) === routeOpNumber.remove ? 'remove' : 'add'
+    const change = this.u8(index, eventLayout.op) === opNumber.remove ? 'remove' : 'add'
     const interfaceIndex = this.u32(index, eventLayout.interfaceIndex)
-    if (kind === eventKind.link)
+    if (kind === eventKindNumber.link)
       return { kind: 'link', change, name: this.text(index, eventLayout.name), index: interfaceIndex }
-    if (kind !== eventKind.address) return { kind: 'overrun' }
+    if (kind !== eventKindNumber.address) return { kind: 'overrun' }
     const family = familyFromByte(this.u8(index, eventLayout.family))
     const address = this.ip(index, eventLayout.address, family)
     return { kind: 'address', change, index: interfaceIndex, family, address }

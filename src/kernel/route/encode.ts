@@ -1,24 +1,15 @@
-// Route and address operations to packed records.
+// Packs route and address operations into records.
 import { familyOf, writeAddress } from '../../address.js'
-import {
-  addressFamily,
-  addressLayout,
-  hostPrefixLength,
-  recordBuffer,
-  routeLayout,
-  type RecordBuffer,
-} from '../records.js'
+import { addressFamily, hostPrefixLength, recordBuffer, type RecordBuffer } from '../records.js'
+import { addressLayout, opNumber, routeLayout } from './layout.js'
 import type { InterfaceAddress, LocalRoute, RouteOp } from './routes.js'
 
-/** Numbers of route::Op. */
-export const routeOpNumber = { none: 0, add: 1, replace: 2, remove: 3 } as const
-
-const opNumbers = {
-  'add-route': routeOpNumber.add,
-  'replace-route': routeOpNumber.replace,
-  'remove-route': routeOpNumber.remove,
-  'add-address': routeOpNumber.add,
-  'remove-address': routeOpNumber.remove,
+const recordOps = {
+  'add-route': opNumber.add,
+  'replace-route': opNumber.replace,
+  'remove-route': opNumber.remove,
+  'add-address': opNumber.add,
+  'remove-address': opNumber.remove,
 } as const satisfies Record<RouteOp['op'], number>
 
 /** linux/rtnetlink.h */
@@ -26,7 +17,7 @@ const routeTableLocal = 255
 const routeTypeLocal = 2
 const routeScopeHost = 254
 
-/** What the kernel says of a route that was added with scope host and no metric: fib6 knows no scope, and has IP6_RT_PRIO_USER. */
+/** A route that was added with scope host and no metric, in a dump: fib6 has no scope and sets IP6_RT_PRIO_USER. */
 export const dumpedShapes = {
   ipv4: { scope: routeScopeHost, metric: 0 },
   ipv6: { scope: 0, metric: 1024 },
@@ -34,10 +25,10 @@ export const dumpedShapes = {
 /** IFA_F_NODAD of linux/if_addr.h: without it an IPv6 address is tentative, and so not local, for a second. */
 const noDuplicateDetection = 0x02
 
-/** Neighbouring operations of a batch, all on routes or all on addresses. */
+/** Consecutive operations of a batch, all on routes or all on addresses. */
 export interface RouteRun {
   readonly kind: 'routes' | 'addresses'
-  /** Index of its first operation in the batch. */
+  /** Index of the first operation in the batch. */
   readonly start: number
   readonly ops: readonly RouteOp[]
 }
@@ -46,8 +37,8 @@ export function encodeRouteRun(run: RouteRun): Uint8Array {
   const { size } = run.kind === 'routes' ? routeLayout : addressLayout
   const buffer = recordBuffer(run.ops.length * size)
   for (const [index, op] of run.ops.entries()) {
-    if ('route' in op) writeRoute(buffer, index * size, op.route, opNumbers[op.op])
-    else writeInterfaceAddress(buffer, index * size, op.address, opNumbers[op.op])
+    if ('route' in op) writeRoute(buffer, index * size, op.route, recordOps[op.op])
+    else writeInterfaceAddress(buffer, index * size, op.address, recordOps[op.op])
   }
   return buffer.bytes
 }

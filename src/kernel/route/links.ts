@@ -35,7 +35,7 @@ export interface Links {
   setUp(index: number): Promise<void>
   /** ENODEV when absent. */
   remove(index: number): Promise<void>
-  /** Link and address changes, in batches, until `close()`; EBADF after it. */
+  /** Link and address changes, in batches. Throws EBADF after `close()`. */
   watch(): LinkWatch
   close(): Promise<void>
 }

@@ -4,11 +4,11 @@ import { type CallCounts, closedError, RequestQueue, toKernelError } from '../re
 import { decodeEvents, decodeLinks } from './cursors.js'
 import { wakeAtExit } from '../wake-at-exit.js'
 
-/** The network interfaces of the kernel that we run on. */
+/** The network interfaces of the running kernel. */
 export class RealLinks implements Links {
   readonly #addon: () => Addon
   readonly #queue: RequestQueue<RawRouteSocket>
-  /** Those that are open. */
+  /** The open watches. */
   readonly #watches = new Set<RealLinkWatch>()
   #isClosed = false
 
@@ -61,7 +61,7 @@ class RealLinkWatch implements LinkWatch {
 
   constructor(addon: () => Addon, forget: () => void) {
     this.#forget = forget
-    // At once, not with the first next(): events between the two are kept by the kernel.
+    // Open now, not with the first next(): the kernel queues the events in between.
     const events = openEvents(addon)
     this.#events = events
     this.#endWake = wakeAtExit(events)
@@ -70,7 +70,7 @@ class RealLinkWatch implements LinkWatch {
 
   async next(): Promise<readonly LinkEvent[] | undefined> {
     while (!this.#isClosed) {
-      // An empty answer is a pause of the wait.
+      // An empty result only interrupts the wait.
       const records = await this.#queue
         .run((events) => events.next())
         .catch((error: unknown) => {
@@ -84,7 +84,7 @@ class RealLinkWatch implements LinkWatch {
 
   async close(): Promise<void> {
     this.#isClosed = true
-    await this.#events.close() // ends the wait in flight; any number of times
+    await this.#events.close() // ends the wait in flight; idempotent
     this.#endWake()
     this.#forget()
   }

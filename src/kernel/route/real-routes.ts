@@ -9,7 +9,7 @@ import { type CallCounts, RequestQueue } from '../request-queue.js'
 import { encodeRouteRun, type RouteRun } from './encode.js'
 import type { RouteOp, Routes } from './routes.js'
 
-/** The runs of a batch, in order: neighbouring operations on one kind of object go to the kernel in one call. */
+/** The runs of a batch, in order: consecutive operations on one kind of object go to the kernel in one call. */
 function splitIntoRuns(ops: readonly RouteOp[]): readonly RouteRun[] {
   const runs: RouteRun[] = []
   let start = 0
@@ -23,7 +23,7 @@ function splitIntoRuns(ops: readonly RouteOp[]): readonly RouteRun[] {
   return runs
 }
 
-/** The local table and the interface addresses of the kernel that we run on. */
+/** The local table and the interface addresses of the running kernel. */
 export class RealRoutes implements Routes {
   readonly #queue: RequestQueue<RawRouteSocket>
 

@@ -2,24 +2,24 @@ import type { IpAddress, IpFamily } from '../../address.js'
 import type { BatchOutcome } from '../outcome.js'
 
 /**
- * The route protocol (rtm_protocol) of Viaduct's routes. linux/rtnetlink.h, the rt_protos of iproute2 and FRR do not use this number
+ * The route protocol (rtm_protocol) of Viaduct's routes. linux/rtnetlink.h, iproute2's rt_protos and FRR do not use this number
  * (docs/adr/0004).
  */
 export const viaductRouteProtocol = 173
 
-/** The route protocol of earlier builds of Viaduct. The guest agent of Google's machines has it for its own routes. */
+/** The route protocol of earlier builds of Viaduct. The guest agent of Google Cloud uses it too. */
 export const formerRouteProtocol = 66
 
 /**
- * A host route of type local in table local, with scope host, the default metric and no TOS: it makes `address` an address of
- * this node without an interface address.
+ * A host route of type local in table local, with scope host, the default metric and no TOS. It makes `address` local to this node
+ * without an interface address.
  */
 export interface LocalRoute {
   readonly address: IpAddress
   readonly interfaceIndex: number
-  /** Source that the node itself uses towards the address (RTA_PREFSRC); must be an address of the node. */
+  /** Source address of the node's own connections to the address (RTA_PREFSRC). Must be an address of the node. */
   readonly preferredSource?: IpAddress
-  /** Who made it: viaductRouteProtocol for ours, 2 for the kernel's own. */
+  /** Creator of the route: viaductRouteProtocol, or 2 for the kernel. */
   readonly protocol: number
 }
 
@@ -32,9 +32,9 @@ export interface InterfaceAddress {
 export interface RouteOps {
   /** EEXIST when present. */
   'add-route': { readonly route: LocalRoute }
-  /** Adds, or replaces one of the same address. */
+  /** Adds the route or replaces one with the same address. */
   'replace-route': { readonly route: LocalRoute }
-  /** ESRCH when absent; only removes one with the same protocol. */
+  /** Removes only a route with the same protocol; ESRCH when absent. */
   'remove-route': { readonly route: LocalRoute }
   /** EEXIST when present. */
   'add-address': { readonly address: InterfaceAddress }
@@ -46,9 +46,9 @@ export type RouteOp = { readonly [K in keyof RouteOps]: { readonly op: K } & Rou
 /** Host routes of the local table and interface addresses: the two ways to make a VIP local. */
 export interface Routes {
   apply(ops: readonly RouteOp[]): Promise<BatchOutcome>
-  /** Packed RouteRecords: host routes (/32, /128) of type local in table local, whoever made them. */
+  /** Packed RouteRecords: host routes (/32, /128) of type local in table local, of any creator. */
   dumpLocalRoutes(family: IpFamily): Promise<Uint8Array>
-  /** Packed AddressRecords of one interface, or of all. */
+  /** Packed AddressRecords of one interface or of all. */
   dumpAddresses(family: IpFamily, interfaceIndex?: number): Promise<Uint8Array>
   /** Waits for the batch in flight; idempotent. */
   close(): Promise<void>

@@ -11,8 +11,8 @@ function toKernelError(error: unknown, operation: string, path: string): unknown
 }
 
 /**
- * Settings as files below a folder: /proc/sys, or a test's own. The kernel says at once what they are, which a thread of
- * the pool would be slower to ask; what a write sets off may take its time.
+ * Settings as files below a folder: /proc/sys or a test's folder. Reads are synchronous: the kernel answers at once, faster than a
+ * thread of the pool. Writes are not: their effect may take time.
  */
 export class RealSysctl implements Sysctl {
   readonly #root: string
@@ -33,7 +33,7 @@ export class RealSysctl implements Sysctl {
 
   async write(path: string, value: string): Promise<void> {
     try {
-      // Without O_CREAT, which procfs answers with EACCES where nothing is.
+      // Without O_CREAT: with it procfs answers EACCES for an absent file.
       const file = await open(join(this.#root, path), fileConstants.O_WRONLY)
       try {
         await file.write(value)

@@ -9,8 +9,8 @@ const files: Readonly<Record<IpFamily, string>> = { ipv4: 'ip_tables_names', ipv
 const known: readonly XtTableName[] = ['nat', 'filter', 'mangle', 'raw']
 
 /**
- * The legacy tables that exist in our network namespace; empty also where the kernel has no x_tables. Asking a table itself
- * would load its module and make it. `root`: /proc/net. Throws KernelError.
+ * The legacy tables that exist in our network namespace; empty too if the kernel has no x_tables. Opening a table instead would load
+ * its module and create it. `root`: /proc/net. Throws KernelError.
  */
 export async function readActiveTables(family: IpFamily, root: string): Promise<readonly XtTableName[]> {
   let text: string

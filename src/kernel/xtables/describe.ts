@@ -1,8 +1,8 @@
-// Rules of x_tables in the words of iptables-save.
+// Rules of x_tables in the notation of iptables-save.
 import { formatEndpoint, type IpFamily } from '../../address.js'
 import { XtState, type XtRule, type XtTableName, type XtTarget } from './xtables.js'
 
-/** In the order in which iptables-save names them. */
+/** In the order of iptables-save. */
 const stateNames = [
   [XtState.invalid, 'INVALID'],
   [XtState.new, 'NEW'],
@@ -13,7 +13,7 @@ const stateNames = [
 
 const wholeMask = { ipv4: '255.255.255.255', ipv6: 'ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff' } as const
 
-/** The program that compares source and destination, as native/xtables/match_encoder.cc makes it. */
+/** The bpf program of native/xtables/match_encoder.cc that compares source and destination. */
 const sourceDestinationProgram = {
   ipv4: comparison(12, 16, 1),
   ipv6: comparison(8, 24, 4),
@@ -38,7 +38,7 @@ function hex(value: number): string {
   return `0x${value.toString(16)}`
 }
 
-/** A mask of all bits is not printed. */
+/** iptables-save does not print a mask of all bits. */
 function markText(value: number, mask: number): string {
   return mask === 0xffffffff ? hex(value) : `${hex(value)}/${hex(mask)}`
 }
@@ -53,7 +53,7 @@ function quoted(text: string): string {
 
 function* headerWords(rule: XtRule): Generator<string> {
   const { source, destination, inInterface, outInterface, protocol, sourcePorts, destinationPorts } = rule
-  // A prefix of no bits says nothing, and is not printed.
+  // iptables-save does not print a prefix of length 0.
   if (source !== undefined && (source.prefixLength > 0 || source.isInverted === true))
     yield `${not(source.isInverted)}-s ${source.address}/${source.prefixLength}`
   if (destination !== undefined && (destination.prefixLength > 0 || destination.isInverted === true))
@@ -66,7 +66,7 @@ function* headerWords(rule: XtRule): Generator<string> {
   if (destinationPorts !== undefined) yield `--dport ${portsText(destinationPorts)}`
 }
 
-/** In the order in which native/xtables/rule_encoder.cc puts the matches: the cheap ones first. */
+/** In the order of native/xtables/rule_encoder.cc: cheap matches first. */
 function* matchWords(rule: XtRule, family: IpFamily): Generator<string> {
   const { mark, addressType, state, set, probability, recent, comment } = rule
   if (mark !== undefined) yield `-m mark ${not(mark.isInverted)}--mark ${markText(mark.value, mark.mask)}`
@@ -115,7 +115,7 @@ function targetWords(target: XtTarget, family: IpFamily): string {
   }
 }
 
-/** `-d 10.96.0.10/32 -p tcp -m tcp --dport 80 -j KUBE-SVC-X`: what iptables-save prints of the rule behind its chain. */
+/** `-d 10.96.0.10/32 -p tcp -m tcp --dport 80 -j KUBE-SVC-X`: the rule as iptables-save prints it, without the chain. */
 export function describeXtRule(rule: XtRule, family: IpFamily): string {
   return [...headerWords(rule), ...matchWords(rule, family), targetWords(rule.target, family)].join(' ')
 }

@@ -1,62 +1,19 @@
-// Operations on x_tables to packed records (native/xtables/record.h).
+// Packs operations on x_tables into records (native/xtables/record.h).
 import { writeAddress, type IpAddress, type IpFamily } from '../../address.js'
 import { BugError } from '../../errors.js'
 import { protocolNumber } from '../ipvs/encode.js'
+import { hostPrefixLength, recordBuffer, type RecordBuffer } from '../records.js'
 import {
-  hostPrefixLength,
-  recordBuffer,
-  type RecordBuffer,
-  xtChainLayout as chainLayout,
-  xtRuleLayout as layout,
-} from '../records.js'
+  chainLayout,
+  invertBit as invert,
+  matchBit as match,
+  opNumber,
+  ruleLayout as layout,
+  targetNumber,
+} from './layout.js'
 import { xtHooks, type XtOp, type XtRule, type XtSet, type XtTableName, type XtTarget } from './xtables.js'
 
-/** Numbers of xtables::Op. */
-const opNumber = { 'set-chain': 1, 'remove-chain': 2, 'set-hook': 3 } as const satisfies Record<
-  XtOp['op'],
-  number
->
-
-/** Bits of xtables::Match. */
-const match = {
-  sourcePorts: 0x0001,
-  destinationPorts: 0x0002,
-  mark: 0x0004,
-  state: 0x0008,
-  addressType: 0x0010,
-  set: 0x0020,
-  sourceDestination: 0x0040,
-  recent: 0x0080,
-  statistic: 0x0100,
-} as const
-
-/** Bits of xtables::Invert. */
-const invert = {
-  source: 0x0001,
-  destination: 0x0002,
-  inInterface: 0x0004,
-  outInterface: 0x0008,
-  mark: 0x0010,
-  state: 0x0020,
-  addressType: 0x0040,
-  set: 0x0080,
-} as const
-
-/** Numbers of xtables::Target. */
-const targetNumber = {
-  jump: 1,
-  goto: 2,
-  accept: 3,
-  drop: 4,
-  return: 5,
-  mark: 6,
-  dnat: 7,
-  masquerade: 8,
-  reject: 9,
-  'map-mark': 10,
-} as const satisfies Record<XtTarget['kind'], number>
-
-/** Targets that the kernel takes in one table only. */
+/** Targets that the kernel accepts in one table only. */
 const tableOfTarget: Readonly<Partial<Record<XtTarget['kind'], XtTableName>>> = {
   dnat: 'nat',
   masquerade: 'nat',
@@ -67,10 +24,10 @@ const tableOfTarget: Readonly<Partial<Record<XtTarget['kind'], XtTableName>>> = 
 const noText = 0xffffffff
 /** IPSET_DIM_MAX of linux/netfilter/ipset/ip_set.h. */
 const maxSetDimensions = 6
-/** The statistic match counts chances in 31 bits. */
+/** The statistic match has probabilities in units of 2^-31. */
 const chances = 2 ** 31
 
-/** What the kernel's fields hold, less the final NUL; names of chains are one shorter, as the tools want it. */
+/** Limits of the kernel's fields, without the final NUL. Chain names are one byte shorter, as in the iptables tools. */
 const textKinds = {
   chain: { what: 'chain name', limit: 28, pattern: /^[!-~]+$/ },
   interface: { what: 'interface', limit: 15, pattern: /^[!-.0-~]+$/ },
@@ -80,25 +37,25 @@ const textKinds = {
 } as const
 type TextKind = keyof typeof textKinds
 
-/** Where a batch goes: addresses, hooks and targets must fit. */
+/** The table of a batch. Addresses, hooks and targets must fit it. */
 export interface XtPlace {
   readonly family: IpFamily
   readonly table: XtTableName
 }
 
-/** A batch as it crosses. `texts`: NUL-ended, a text's number is its place. */
+/** A packed batch. `texts`: NUL-ended; records refer to a text by its index. */
 export interface EncodedXtBatch {
   readonly chains: Uint8Array
   readonly rules: Uint8Array
   readonly texts: Uint8Array
 }
 
-/** NUL-ended texts one after the other; none: no bytes. */
+/** NUL-ended texts one after the other. Without texts: no bytes. */
 export function encodeTexts(texts: readonly string[]): Uint8Array {
   return texts.length === 0 ? new Uint8Array() : Buffer.from(`${texts.join('\0')}\0`, 'utf8')
 }
 
-/** Fills tables that are large enough and zeroed. No object is made per rule: a cold start has 100,000 of them. */
+/** Fills zeroed tables of sufficient size. Creates no object per rule: a cold start has 100,000 rules. */
 class XtBatchWriter {
   readonly #place: XtPlace
   readonly #hostPrefix: number
@@ -115,7 +72,7 @@ class XtBatchWriter {
   }
   #nextChain = 0
   #nextRule = 0
-  /** For errors: the chain, and its number of the first rule. */
+  /** For errors: the current chain and the offset of its first rule. */
   #chain = ''
   #firstRule = 0
 
@@ -149,7 +106,7 @@ class XtBatchWriter {
   #checkChain(op: XtOp): void {
     const isHook = this.#hooks.includes(op.chain)
     if (op.op === 'set-hook' ? isHook : !isHook) return
-    this.#fail(isHook ? 'is a chain of the kernel' : `is no hook of table ${this.#place.table}`)
+    this.#fail(isHook ? 'is a built-in chain of the kernel' : `is not a hook of table ${this.#place.table}`)
   }
 
   #writeRule(rule: XtRule): void {
@@ -186,13 +143,13 @@ class XtBatchWriter {
   #writeNetwork(at: number, address: IpAddress, prefixLength: number): void {
     this.#writeAddress(at, address)
     if (!(prefixLength >= 0 && prefixLength <= this.#hostPrefix))
-      this.#failRule(`${address}/${prefixLength} is no network`)
+      this.#failRule(`${address}/${prefixLength} is not a network`)
   }
 
   #writeAddress(at: number, address: IpAddress): void {
     const { family } = this.#place
     if (writeAddress(address, this.#rules.bytes, at) !== family)
-      this.#failRule(`${address} is not of ${family}`)
+      this.#failRule(`${address} is not an ${family} address`)
   }
 
   #writeInterfaces({ inInterface, outInterface }: XtRule): void {
@@ -204,7 +161,7 @@ class XtBatchWriter {
     view.setUint32(at + layout.outInterface, out, true)
   }
 
-  /** Returns Match bits, as the two after it. */
+  /** Returns Match bits, like the next two methods. */
   #writePorts({ protocol, sourcePorts, destinationPorts }: XtRule): number {
     if (sourcePorts === undefined && destinationPorts === undefined) return 0
     const { view } = this.#rules
@@ -228,7 +185,7 @@ class XtBatchWriter {
 
   #checkPorts([from, to]: readonly [number, number]): void {
     if (isPort(from) && isPort(to) && from <= to) return
-    this.#failRule(`${from}:${to} is no range of ports`)
+    this.#failRule(`${from}:${to} is not a port range`)
   }
 
   #writeMatches({ mark, state, addressType, isSourceDestination, probability }: XtRule): number {
@@ -241,7 +198,7 @@ class XtBatchWriter {
       matches |= match.mark
     }
     if (state !== undefined) {
-      if (!(state.bits > 0 && state.bits <= 0xffff)) this.#failRule(`${state.bits} is no mask of states`)
+      if (!(state.bits > 0 && state.bits <= 0xffff)) this.#failRule(`${state.bits} is not a state mask`)
       view.setUint16(at + layout.state, state.bits, true)
       matches |= match.state
     }
@@ -250,7 +207,8 @@ class XtBatchWriter {
       matches |= match.addressType
     }
     if (probability !== undefined) {
-      if (!(probability > 0 && probability < 1)) this.#failRule(`${probability} is no probability`)
+      if (!(probability > 0 && probability < 1))
+        this.#failRule(`${probability} is not a probability between 0 and 1`)
       view.setUint32(at + layout.probability, Math.round(probability * chances), true)
       matches |= match.statistic
     }
@@ -286,7 +244,9 @@ class XtBatchWriter {
     if (set === undefined) return
     const { directions } = set
     if (!(directions.length >= 1 && directions.length <= maxSetDimensions))
-      this.#failRule(`set ${set.name} with ${directions.length} dimensions`)
+      this.#failRule(
+        `set ${set.name} has ${directions.length} dimensions instead of 1 to ${maxSetDimensions}`,
+      )
     bytes[at + layout.setDimensions] = directions.length
     let sources = 0
     for (let i = 0; i < directions.length; i++) if (directions[i] === 'src') sources |= 1 << i
@@ -298,14 +258,14 @@ class XtBatchWriter {
     const at = this.#nextRule
     const only = tableOfTarget[target.kind]
     if (only !== undefined && only !== this.#place.table)
-      this.#failRule(`${target.kind} is possible in table ${only} only`)
+      this.#failRule(`${target.kind} is possible only in table ${only}`)
     bytes[at + layout.target] = targetNumber[target.kind]
     let chain = noText
     switch (target.kind) {
       case 'jump':
       case 'goto':
         if (this.#hooks.includes(target.chain))
-          this.#failRule(`leads to ${target.chain}, a chain of the kernel`)
+          this.#failRule(`jumps to ${target.chain}, a built-in chain of the kernel`)
         chain = this.#text('chain', target.chain)
         break
       case 'mark':
@@ -314,7 +274,7 @@ class XtBatchWriter {
         break
       case 'dnat':
         this.#writeAddress(at + layout.natAddress, target.address)
-        if (!isPort(target.port) || target.port === 0) this.#failRule(`${target.port} is no port`)
+        if (!isPort(target.port) || target.port === 0) this.#failRule(`${target.port} is not a port`)
         if (protocol === undefined) this.#failRule('has dnat without a protocol')
         view.setUint16(at + layout.natPort, target.port, true)
         break
@@ -332,18 +292,18 @@ class XtBatchWriter {
   }
 
   #writeNumber(field: number, value: number): void {
-    if (value >>> 0 !== value) this.#failRule(`${value} is no number of 32 bits`)
+    if (value >>> 0 !== value) this.#failRule(`${value} is not a 32-bit number`)
     this.#rules.view.setUint32(this.#nextRule + field, value, true)
   }
 
-  /** The text's number. */
+  /** Index of the text. */
   #text(kind: TextKind, text: string): number {
     const numbers = this.#numbers[kind]
     const known = numbers.get(text)
     if (known !== undefined) return known
     const { what, limit, pattern } = textKinds[kind]
     if (!pattern.test(text) || Buffer.byteLength(text) > limit)
-      this.#failRule(`${JSON.stringify(text)} is no ${what} (at most ${limit} bytes)`)
+      this.#failRule(`${JSON.stringify(text)} is not a valid ${what} (at most ${limit} bytes)`)
     const number = this.#texts.push(text) - 1
     numbers.set(text, number)
     return number
@@ -376,7 +336,7 @@ function invertsOf(rule: XtRule): number {
   return inverts
 }
 
-/** Packs a batch. Throws BugError that names chain and rule when the kernel could not hold it. */
+/** Packs a batch. Throws BugError with chain and rule if the kernel cannot store it. */
 export function encodeXtBatch(ops: readonly XtOp[], place: XtPlace): EncodedXtBatch {
   let rules = 0
   for (const op of ops) if (op.op !== 'remove-chain') rules += op.rules.length

@@ -18,12 +18,12 @@ import type {
 
 const defaultLockTimeoutMs = 5000
 
-/** A table of the kernel that we run on. */
+/** A table of the running kernel. */
 export class RealXtables implements Xtables {
   readonly family: IpFamily
   readonly table: XtTableName
   readonly #queue: RequestQueue<RawXtablesTable>
-  /** A socket for counters alone: an apply may wait for the lock for seconds. */
+  /** A separate socket for counters: an apply may wait seconds for the lock. */
   readonly #counting: RequestQueue<RawXtablesTable>
   readonly #subject: Subject
   #isHurried = false
@@ -87,7 +87,7 @@ export class RealXtables implements Xtables {
     )
   }
 
-  /** From now on no call waits for the lock of other programs, the one in flight neither: it throws EAGAIN instead. */
+  /** From now on no call waits for the lock of other programs. The call in flight throws EAGAIN if it waits. */
   hurry(): void {
     this.#isHurried = true
     this.#queue.touch((table) => table.hurry())
@@ -106,14 +106,14 @@ export class RealXtables implements Xtables {
     }
   }
 
-  /** Whether the kernel has no such table. ENOENT also says that a chain or a set is missing. */
+  /** Whether the kernel lacks the table. ENOENT alone does not show it: a chain or a set may be missing. */
   async #isAbsent(error: KernelError, queue: RequestQueue<RawXtablesTable>): Promise<boolean> {
     if (error.code !== 'ENOENT') return error.code === 'ENOPROTOOPT'
     try {
       await queue.run((table) => table.check())
       return false
     } catch {
-      return true // a check asks for the table and nothing else
+      return true // a check involves only the table
     }
   }
 

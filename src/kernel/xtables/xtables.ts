@@ -1,11 +1,11 @@
-// One table of legacy x_tables (nat, filter, mangle, raw) of one family: what we own of it, written by whole-table replacement.
+// One table of legacy x_tables (nat, filter, mangle, raw) of one family. Viaduct writes its part by replacing the whole table.
 import type { IpAddress, IpFamily } from '../../address.js'
 import type { KernelError } from '../../errors.js'
 import type { Protocol } from '../ipvs/ipvs.js'
 
 export type XtTableName = 'nat' | 'filter' | 'mangle' | 'raw'
 
-/** Chains of the kernel that packets enter by themselves. */
+/** The built-in chains of the kernel. */
 export type XtHook = 'PREROUTING' | 'INPUT' | 'FORWARD' | 'OUTPUT' | 'POSTROUTING'
 
 /** The hooks of each table, in the kernel's order. */
@@ -22,7 +22,7 @@ export const XtState = {
   established: 0x02,
   related: 0x04,
   new: 0x08,
-  /** The destination of the connection was rewritten. */
+  /** The connection has a translated destination. */
   dnat: 0x80,
 } as const
 
@@ -48,14 +48,14 @@ export interface XtInterface {
 export interface XtRecent {
   /** List in /proc/net/xt_recent; at most 200 bytes. */
   readonly list: string
-  /** `set` enters the source and always matches; `check` matches who was entered within `seconds`, and forgets older ones. */
+  /** `set` adds the source and always matches; `check` matches sources added within `seconds` and removes older ones. */
   readonly action: 'set' | 'check'
   readonly seconds?: number
 }
 
 export interface XtSet {
   readonly name: string
-  /** Which side of the packet each dimension of the set is taken from. */
+  /** The side of the packet for each dimension of the set. */
   readonly directions: readonly ('src' | 'dst')[]
   readonly isInverted?: boolean
 }
@@ -67,12 +67,12 @@ export type XtTarget =
   | { readonly kind: 'mark'; readonly value: number; readonly mask: number }
   | { readonly kind: 'dnat'; readonly address: IpAddress; readonly port: number }
   | { readonly kind: 'masquerade'; readonly isRandomFully: boolean }
-  /** The packet's mark becomes that of the set's entry; without an entry it stays. Possible in table mangle, and in a rule without `set`. */
+  /** Takes the packet's mark from the set's entry; without an entry the mark stays. Only in table mangle, in rules without `set`. */
   | { readonly kind: 'map-mark'; readonly set: XtSet }
   /** ICMP (ICMPv6) port unreachable. */
   | { readonly kind: 'reject' }
 
-/** One rule: every match that is present must hold. */
+/** One rule. All its matches must hold. */
 export interface XtRule {
   readonly source?: XtNetwork
   readonly destination?: XtNetwork
@@ -86,24 +86,24 @@ export interface XtRule {
   readonly state?: { readonly bits: number; readonly isInverted?: boolean }
   readonly addressType?: XtAddressType
   readonly set?: XtSet
-  /** The packet's source is its destination (a bpf match): after DNAT, a client that was sent to itself. */
+  /** The packet's source equals its destination (a bpf match): after DNAT, a client that reaches itself. */
   readonly isSourceDestination?: boolean
   readonly recent?: XtRecent
-  /** Chance from 0 to 1 (exclusive) that the rule matches. */
+  /** Probability that the rule matches, between 0 and 1 (both excluded). */
   readonly probability?: number
   readonly comment?: string
   readonly target: XtTarget
 }
 
-/** Every operation of a batch. All of one batch become visible to packets at once. */
+/** Operations. All operations of one batch become visible to packets at once. */
 export interface XtOps {
-  /** Makes the chain ours with exactly these rules; counters of rules that stay are kept. At most 28 characters. */
+  /** The chain becomes Viaduct's, with exactly these rules. Unchanged rules keep their counters. At most 28 characters. */
   'set-chain': { readonly chain: string; readonly rules: readonly XtRule[] }
-  /** Absent: nothing to do. */
+  /** Does nothing if the chain is absent. */
   'remove-chain': { readonly chain: string }
   /**
-   * The rules of ours in a chain of the kernel. Present ones in this order stay where they are; otherwise they are taken
-   * out and put at the head. Rules of a hook that jump to chains of ours and are not named here are removed.
+   * Viaduct's rules in a built-in chain. Rules that are present in this order stay in their place. Otherwise they move to the head.
+   * Other rules of the hook that jump to Viaduct's chains are removed.
    */
   'set-hook': { readonly chain: XtHook; readonly rules: readonly XtRule[] }
 }
@@ -111,45 +111,45 @@ export type XtOp = { readonly [K in keyof XtOps]: { readonly op: K } & XtOps[K] 
 
 export interface XtApplyOptions {
   /**
-   * Chains of a former owner: those whose names match and that were not set count as ours and go, as after `remove-chain`,
-   * with the jumps to them from hooks. `KUBE-SERVICES`: this name; `KUBE-SVC-*`: names that begin so; `KUBE-MARK-DROP?`: this
-   * name, while the chain has no rules and no chain of another program jumps to it. Default: none.
+   * Chains of a former owner. Chains with matching names that were not set are removed as by `remove-chain`, with the jumps to
+   * them from hooks. `KUBE-SERVICES`: this name. `KUBE-SVC-*`: this prefix. `KUBE-MARK-DROP?`: this name, if the chain has no rules
+   * and no chain of another program jumps to it. Default: none.
    */
   readonly prune?: readonly string[]
-  /** How long to wait for the lock of other programs. Default 5 s. */
+  /** Longest wait for the lock of other programs. Default 5 s. */
   readonly lockTimeoutMs?: number
 }
 
 export interface XtOutcome {
-  /** False: the kernel's table was right already, and was not written. */
+  /** False: the kernel's table was already as desired and was not written. */
   readonly isWritten: boolean
-  /** Of the whole table, foreign ones included. */
+  /** Of the whole table, foreign entries included. */
   readonly entries: number
   readonly bytes: number
-  /** Times that another program changed the table between our reading and writing. */
+  /** Number of times that another program changed the table between read and write. */
   readonly repeats: number
   readonly lockWaitMs: number
-  /** Chains that should go and cannot, all that there are. They have no rules; the apply after the last jump removes them. */
+  /** All chains that should be removed but are still in use. They have no rules. The apply after the last jump removes them. */
   readonly kept: readonly XtKeptChain[]
 }
 
-/** A chain of ours, or of a former owner, that should go, and that a chain of another program jumps to. */
+/** A chain of Viaduct or of a former owner that should be removed while a chain of another program jumps to it. */
 export interface XtKeptChain {
   readonly chain: string
   /** The chain that jumps to it. */
   readonly by: string
 }
 
-/** A rule that the kernel does not take. */
+/** A rule that the kernel refuses. */
 export interface XtRefusal {
-  /** The chain or hook as it is wanted. */
+  /** The chain or hook of the desired rule. */
   readonly chain: string
-  /** Place of the rule in it, from 0; in a hook, among the rules of ours. */
+  /** Index of the rule in the chain; in a hook, among Viaduct's rules. */
   readonly rule: number
   readonly error: KernelError
 }
 
-/** What somebody else did to chains, rules and hooks of ours, by name. Empty lists: nothing. */
+/** Differences of Viaduct's chains, rules and hooks from the desired ones, by name. Empty lists: no difference. */
 export interface XtDrift {
   readonly missing: readonly string[]
   readonly changed: readonly string[]
@@ -161,39 +161,39 @@ export interface XtChainSummary {
 }
 
 /**
- * A table and what we want of it. The wanted state is kept in native memory: `apply` changes it and then makes the kernel
- * equal to it. Everything else in the table stays byte for byte, in its order, with its counters.
+ * A table and its desired content, which native memory holds. `apply` changes the desired content, then programs the kernel.
+ * Everything else in the table stays byte for byte, in its order, with its counters.
  */
 export interface Xtables {
   readonly family: IpFamily
   readonly table: XtTableName
   /**
-   * Has the kernel load the modules that the rules of such operations need; changes nothing. The sets that they name need not be there.
-   * What is lacking is told to who applies them.
+   * Makes the kernel load the modules that the rules of these operations need. Changes nothing. The named sets need not exist.
+   * `apply` reports missing modules.
    */
   load(ops: readonly XtOp[]): Promise<void>
-  /** Changes what is wanted, and no more: the next `apply` brings it about. So a large change need not be one call. */
+  /** Changes only the desired content; the next `apply` programs it. Splits a large change into several calls. */
   stage(ops: readonly XtOp[]): Promise<void>
   /**
-   * Throws KernelError; ENOPROTOOPT or ENOENT: no legacy x_tables here; EAGAIN: another program held the lock or kept
-   * changing the table. What was wanted stays wanted: a later apply, of no operations too, brings it about.
+   * Throws KernelError. ENOPROTOOPT or ENOENT: no legacy x_tables; EAGAIN: another program held the lock or kept changing the
+   * table. The operations stay desired after an error: a later `apply`, even without operations, programs them.
    */
   apply(ops: readonly XtOp[], options?: XtApplyOptions): Promise<XtOutcome>
   /**
-   * After an `apply` that failed: the wanted rules that cannot be encoded (a missing match, target or set); where there are none, those
-   * that the kernel refuses when it checks a table. Empty: no single rule is at fault. Changes nothing. The work grows with what is
-   * wanted. After many refusals, the rest is found by the next call, when the rules of this one are not wanted any more.
+   * After a failed `apply`: the desired rules that cannot be encoded (a missing match, target or set); if all can be, those that the
+   * kernel refuses when it checks a table. Empty: no single rule is the cause. Changes nothing. The work grows with the number of
+   * desired rules. One call finds a limited number of refusals: remove these rules and call again for the rest.
    */
   refusals(): Promise<readonly XtRefusal[]>
-  /** The cheap check (one system call): false when the table cannot be as we left it. */
+  /** A cheap check (one system call). False: the table has certainly changed since the last `apply`. */
   check(): Promise<boolean>
-  /** The full comparison of what is ours with what the kernel has; writes nothing. */
+  /** Compares Viaduct's part of the kernel's table with the desired content. Writes nothing. */
   compare(): Promise<XtDrift>
-  /** All chains but those of the kernel, whoever made them. */
+  /** All user chains, foreign ones included. */
   chains(): Promise<readonly XtChainSummary[]>
   /**
-   * How many packets each rule of these chains has met: a list per chain, in the chain's order, empty where there is no such chain or no
-   * rule in it. Reads the whole table once. It neither waits for other calls nor delays them.
+   * Packet counts of the rules of these chains: a list per chain, in the chain's order, empty for an absent or empty chain. Reads the
+   * whole table once. It neither waits for other calls nor delays them.
    */
   packets(chains: readonly string[]): Promise<readonly (readonly number[])[]>
   /** Waits for the call in flight; afterwards every call throws KernelError EBADF. Idempotent. */

@@ -3,8 +3,9 @@
 // Owner of: the chains and frontends that each route claims (ledger.ts); the addon holds the rules (docs/adr/0010).
 // Read next: mode.ts, pipeline.ts, compile/compile.ts (a route), compile/dispatch-tree.ts, ledger.ts, docs/adr/0009.
 export { compileRoute } from './compile/compile.js'
-export type { DesiredRoute, DispatchChain, Frontend, IptablesTable } from './compile/desired.js'
+export type { DesiredRoute, DispatchChain, IptablesTable } from './compile/desired.js'
 export { DispatchTree } from './compile/dispatch-tree.js'
+export { describeDesired } from './describe.js'
 export { dispatchChains, ownedChains } from './compile/names.js'
 export type { IptablesModeSettings } from './compile/settings.js'
 export { type CountedRule, compileSkeleton, countedRules } from './compile/skeleton.js'

@@ -1,33 +1,32 @@
-import { createHash } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import { BugError, type KernelError } from '../../errors.js'
 import type { XtHook, XtOp, XtRefusal, XtRule } from '../../kernel/index.js'
+import { Holdings } from '../../engine/index.js'
 import type { ServicePortKey } from '../../model/index.js'
+import {
+  describeFrontend,
+  type Frontend,
+  type FrontendChange,
+  type FrontendConflict,
+  FrontendOwners,
+} from '../../routing/index.js'
 import type {
   DesiredChain,
   DesiredFrontend,
   DesiredRoute,
   DispatchChain,
-  Frontend,
   IptablesTable,
   Skeleton,
 } from './compile/desired.js'
 import { DispatchTree } from './compile/dispatch-tree.js'
 import { dispatchChains } from './compile/names.js'
-import { type FrontendChange, type FrontendConflict, FrontendTable, describeFrontend } from './frontends.js'
-import { PendingTable } from './pending.js'
+import { ChainTable, type OwnChain } from './chain-table.js'
 import { standInFor } from './stand-ins.js'
 
-interface OwnedChain extends ChainName {
-  readonly owner: ServicePortKey
-  /**
-   * Digest of the rules that were sent. Undefined until the chain is claimed a second time: a start, which claims every chain
-   * once, need not make any.
-   */
-  digest: string | undefined
+interface TableChain {
+  readonly table: IptablesTable
+  readonly chain: OwnChain
 }
-
-type ChainName = Pick<DesiredChain, 'table' | 'chain'>
 
 interface Dispatch {
   readonly dispatch: DispatchChain
@@ -47,33 +46,32 @@ interface RefusedFrontend {
 const nothing: DesiredRoute = { chains: [], frontends: [] }
 
 /**
- * Everything that is ours in the tables nat and filter of one family: who claims which frontend and chain, and what the
- * tables have still to be told. Work is proportional to what changed.
+ * Everything that is ours in the tables nat and filter of one family: who claims which frontend and chain, and which
+ * operations the tables do not have yet. Work is proportional to what changed.
  *
  * A frontend that filter refuses no more stays refused until `dropRefusals`: nat rewrites a served packet before filter sees
- * it, so that a refusal too many harms nobody, and one too few lets a client wait for nothing.
+ * it, so that a needless refusal does no harm, and a missing one lets a client wait for nothing.
  */
 export class IptablesLedger {
-  readonly #frontends = new FrontendTable()
-  readonly #pending: Readonly<Record<IptablesTable, PendingTable>> = {
-    nat: new PendingTable(),
-    filter: new PendingTable(),
+  /**
+   * A frontend has one owner in all of its dispatch chains together: a Service that is refused in one table must not be served
+   * in another.
+   */
+  readonly #frontends = new FrontendOwners<DesiredFrontend>()
+  readonly #chains: Readonly<Record<IptablesTable, ChainTable>> = {
+    nat: new ChainTable(),
+    filter: new ChainTable(),
   }
   readonly #dispatches = new Map<string, Dispatch>()
-  readonly #chains: Readonly<Record<IptablesTable, Map<string, OwnedChain>>> = {
-    nat: new Map(),
-    filter: new Map(),
-  }
-  readonly #chainsOf = new Map<ServicePortKey, readonly OwnedChain[]>()
+  readonly #holdings = new Holdings<ServicePortKey, TableChain>()
   /** Chains of routes that a chain of the former owner may still lead to: they are empty, and go with it. */
-  readonly #emptied = new Map<string, ChainName>()
-  /** Names of frontends that filter was told to refuse, and of those that it is to be told. */
-  readonly #toldRefusals = new Set<string>()
+  readonly #emptied = new Map<string, TableChain>()
+  /** Names of frontends that filter refuses, and of those that it will refuse with the next operations. */
+  readonly #sentRefusals = new Set<string>()
   readonly #newRefusals = new Set<string>()
   /** Frontends that filter refuses still, by their names. */
   readonly #spentRefusals = new Map<string, DesiredFrontend>()
   #skeleton: Skeleton | undefined
-  #skeletonDigests = new Map<string, string>()
   #isBeside: boolean
 
   /**
@@ -93,13 +91,7 @@ export class IptablesLedger {
   setSkeleton(skeleton: Skeleton): void {
     const former = this.#skeleton
     this.#skeleton = skeleton
-    for (const { table, chain, rules } of skeleton.chains) {
-      const digest = digestOf(rules)
-      const id = chainId(table, chain)
-      if (this.#skeletonDigests.get(id) === digest) continue
-      this.#skeletonDigests.set(id, digest)
-      this.#pending[table].setChain(chain, rules)
-    }
+    for (const { table, chain, rules } of skeleton.chains) this.#chains[table].setChanged(chain, rules)
     for (const { dispatch, rules } of skeleton.tails)
       this.#dispatchOf(dispatch).tree.setTail(rules.map((rule) => this.#redirect(dispatch.table, rule)))
     for (const hook of skeleton.hooks) {
@@ -127,11 +119,11 @@ export class IptablesLedger {
     const owners = new Map<ServicePortKey, KernelError>()
     const frontends = this.#dispatched(table, refusals)
     for (const { chain, error } of refusals) {
-      const owner = this.#chains[table].get(chain)?.owner
+      const owner = this.#chains[table].claimed(chain)?.owner
       if (owner !== undefined) owners.set(owner, error)
     }
     for (const { wanted, error } of frontends) {
-      const owner = this.#frontends.ownerOf(wanted)
+      const owner = this.#frontends.ownerOf(wanted.frontend)
       if (owner !== undefined) owners.set(owner, error)
     }
     for (const route of owners.keys()) this.claim(route, '', undefined)
@@ -145,31 +137,31 @@ export class IptablesLedger {
     return this.#frontends.takeConflicts()
   }
 
-  /** What the table has to be told of chains of routes and of the skeleton since the last call; what leads to them follows by `take`. */
+  /** Operations on chains of routes and of the skeleton since the last call; jumps to them follow by `take`. */
   takeChains(table: IptablesTable): readonly XtOp[] {
-    return this.#pending[table].take()
+    return this.#chains[table].take()
   }
 
-  /** What the table has to be told since the last call; it is then taken for told. Empty: nothing. */
+  /** Operations since the last call, which the caller hands over. */
   take(table: IptablesTable): readonly XtOp[] {
-    const pending = this.#pending[table]
+    const chains = this.#chains[table]
     for (const dispatch of this.#dispatches.values()) {
       if (dispatch.table !== table) continue
       const { set, removed } = dispatch.tree.take()
       for (const { chain, rules } of set) {
-        pending.setChain(chain, rules)
+        chains.set(chain, rules)
         dispatch.present.add(chain)
       }
       for (const chain of removed) {
-        pending.removeChain(chain)
+        chains.remove(chain)
         dispatch.present.delete(chain)
       }
     }
     if (table === 'filter') {
-      for (const name of this.#newRefusals) this.#toldRefusals.add(name)
+      for (const name of this.#newRefusals) this.#sentRefusals.add(name)
       this.#newRefusals.clear()
     }
-    return pending.take()
+    return chains.take()
   }
 
   get hasSpentRefusals(): boolean {
@@ -187,9 +179,8 @@ export class IptablesLedger {
     this.#isBeside = false
     const former = [...this.#dispatches.values()]
     this.#dispatches.clear()
-    for (const { table, present } of former)
-      for (const chain of present) this.#pending[table].removeChain(chain)
-    for (const { table, chain } of this.#emptied.values()) this.#pending[table].removeChain(chain)
+    for (const { table, present } of former) for (const chain of present) this.#chains[table].remove(chain)
+    for (const { table, chain } of this.#emptied.values()) this.#chains[table].remove(chain.id)
     this.#emptied.clear()
     for (const dispatch of Object.values(dispatchChains)) this.#open(dispatch)
     this.#forgetSpent()
@@ -200,18 +191,21 @@ export class IptablesLedger {
     for (const { dispatch, rules } of tails) this.#dispatchOf(dispatch).tree.setTail(rules)
   }
 
-  /** Rules of ours in the table, as soon as it was told everything. */
+  /** Rules of ours in the table, as soon as it has all operations. */
   countRules(table: IptablesTable): number {
-    return this.#pending[table].rules
+    return this.#chains[table].rules
   }
 
   /** Of what routes claim, by kind. */
   get sizes(): Readonly<Record<'chain' | 'frontend', number>> {
-    return { chain: this.#chains.nat.size + this.#chains.filter.size, frontend: this.#frontends.size }
+    return {
+      chain: this.#chains.nat.claimedCount + this.#chains.filter.claimedCount,
+      frontend: this.#frontends.size,
+    }
   }
 
   #setHook(table: IptablesTable, chain: XtHook, rules: readonly XtRule[]): void {
-    this.#pending[table].setHook(
+    this.#chains[table].setHook(
       chain,
       rules.map((rule) => this.#redirect(table, rule)),
     )
@@ -219,61 +213,47 @@ export class IptablesLedger {
 
   #claimChains(route: ServicePortKey, wanted: readonly DesiredChain[]): void {
     for (const { table, chain } of wanted) {
-      const owner = this.#chains[table].get(chain)?.owner
+      const owner = this.#chains[table].claimed(chain)?.owner
       if (owner !== undefined && owner !== route)
         throw new BugError(`chain ${chain} of ${route} has the name of one of ${owner}`)
     }
-    const former = this.#chainsOf.get(route) ?? []
     const owned = wanted.map(({ table, chain, rules }) => {
       if (this.#isBeside) this.#emptied.delete(chainId(table, chain))
-      const present = this.#chains[table].get(chain)
-      const digest = present === undefined ? undefined : digestOf(rules)
-      if (present !== undefined && present.digest === digest) return present
-      const mine: OwnedChain = { table, chain, owner: route, digest }
-      this.#chains[table].set(chain, mine)
-      this.#pending[table].setChain(chain, rules)
-      return mine
+      return { table, chain: this.#chains[table].claim(chain, route, rules) }
     })
-    for (const name of former) {
-      const { table, chain } = name
-      if (wanted.some((wish) => wish.table === table && wish.chain === chain)) continue
-      this.#chains[table].delete(chain)
-      if (this.#isBeside) {
-        this.#emptied.set(chainId(table, chain), name)
-        this.#pending[table].setChain(chain, [])
-      } else {
-        this.#pending[table].removeChain(chain)
-      }
+    for (const former of this.#holdings.replace(route, owned)) {
+      const { table, chain } = former
+      if (owned.some((own) => own.chain === chain)) continue
+      if (this.#isBeside) this.#emptied.set(chainId(table, chain.id), former)
+      this.#chains[table].release(chain, { isKept: this.#isBeside })
     }
-    if (owned.length === 0) this.#chainsOf.delete(route)
-    else this.#chainsOf.set(route, owned)
   }
 
-  #dispatch({ before, after }: FrontendChange): void {
-    for (const wish of before) {
-      const name = nameOf(wish)
+  #dispatch({ before, after }: FrontendChange<DesiredFrontend>): void {
+    for (const desired of before) {
+      const name = nameOf(desired)
       if (after.some((other) => nameOf(other) === name)) continue
       this.#newRefusals.delete(name)
-      if (this.#toldRefusals.has(name)) this.#spentRefusals.set(name, wish)
-      else this.#dispatchOf(wish.dispatch).tree.remove(wish.frontend)
+      if (this.#sentRefusals.has(name)) this.#spentRefusals.set(name, desired)
+      else this.#dispatchOf(desired.dispatch).tree.remove(desired.frontend)
     }
-    for (const wish of after) {
-      if (wish.dispatch.table === 'filter') this.#refuse(nameOf(wish))
-      this.#dispatchOf(wish.dispatch).tree.set(wish.frontend, wish.rules)
+    for (const desired of after) {
+      if (desired.dispatch.table === 'filter') this.#refuse(nameOf(desired))
+      this.#dispatchOf(desired.dispatch).tree.set(desired.frontend, desired.rules)
     }
   }
 
   #refuse(name: string): void {
     this.#spentRefusals.delete(name)
-    if (!this.#toldRefusals.has(name)) this.#newRefusals.add(name)
+    if (!this.#sentRefusals.has(name)) this.#newRefusals.add(name)
   }
 
   /** False: it is not spent. */
   #dropRefusal(name: string): boolean {
-    const wish = this.#spentRefusals.get(name)
-    if (wish === undefined) return false
-    this.#dispatchOf(wish.dispatch).tree.remove(wish.frontend)
-    this.#toldRefusals.delete(name)
+    const desired = this.#spentRefusals.get(name)
+    if (desired === undefined) return false
+    this.#dispatchOf(desired.dispatch).tree.remove(desired.frontend)
+    this.#sentRefusals.delete(name)
     return this.#spentRefusals.delete(name)
   }
 
@@ -290,7 +270,7 @@ export class IptablesLedger {
       if (dispatch.table !== table) continue
       for (const { chain, rules } of tree.chains()) {
         for (const { rule, error } of refused.get(chain) ?? []) {
-          const frontend = frontendOf(rules[rule])
+          const frontend = frontendOf(dispatch, rules[rule])
           if (frontend !== undefined) found.push({ wanted: { dispatch, frontend }, error })
         }
       }
@@ -299,7 +279,7 @@ export class IptablesLedger {
   }
 
   #forgetSpent(): void {
-    for (const name of this.#spentRefusals.keys()) this.#toldRefusals.delete(name)
+    for (const name of this.#spentRefusals.keys()) this.#sentRefusals.delete(name)
     this.#spentRefusals.clear()
   }
 
@@ -340,11 +320,11 @@ function nameOf({
 }
 
 /** The frontend that a rule of a dispatch chain is for. Undefined: it leads to a bucket, whose rules are refused themselves. */
-function frontendOf(rule: XtRule | undefined): Frontend | undefined {
+function frontendOf(dispatch: DispatchChain, rule: XtRule | undefined): Frontend | undefined {
   if (rule?.protocol === undefined || rule.destinationPorts === undefined) return undefined
-  return { address: rule.destination?.address, protocol: rule.protocol, port: rule.destinationPorts[0] }
-}
-
-function digestOf(rules: readonly XtRule[]): string {
-  return createHash('sha256').update(JSON.stringify(rules)).digest('base64')
+  const { protocol, destination } = rule
+  const [port] = rule.destinationPorts
+  if (destination !== undefined) return { kind: 'address', address: destination.address, protocol, port }
+  if (dispatch === dispatchChains.healthChecks) return { kind: 'health-check', protocol: 'tcp', port }
+  return { kind: 'node-port', protocol, port }
 }

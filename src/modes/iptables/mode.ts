@@ -1,9 +1,8 @@
 import type { IpFamily } from '../../address.js'
 import { KernelError } from '../../errors.js'
-import { StateReporter } from '../../log.js'
 import { familiesWithXtables, findsInvalid, inOrder, ensureSetting } from '../../host/index.js'
 import { servesLocalhostNodePorts } from '../../node/index.js'
-import { warnOfNft } from '../shared/index.js'
+import { openWarnings, warnOfNft } from '../shared/index.js'
 import { IptablesPipeline } from './pipeline.js'
 import { type Mode, type ModeOptions, type OpenModeOptions, openKernelWatch } from '../../engine/index.js'
 
@@ -31,15 +30,8 @@ export function iptablesMode(
   options: ModeOptions,
   { families, dropsInvalid }: { readonly families: readonly IpFamily[]; readonly dropsInvalid: boolean },
 ): Mode {
-  const { config, kernel, log, metrics, events } = options
-  const warnings = new StateReporter({
-    log,
-    level: 'warn',
-    trouble: 'not as asked',
-    recovery: 'as asked now',
-    events,
-    count: () => {},
-  })
+  const { config, kernel, log, metrics } = options
+  const warnings = openWarnings(options)
   const { syncPeriodMs, minSyncPeriodMs } = config.iptables
   const pipelines: IptablesPipeline[] = []
   const openPipeline: Mode['openPipeline'] = (family, isHealthy) => {
@@ -51,7 +43,7 @@ export function iptablesMode(
       syncPeriodMs,
       warnings,
       serveLocalhost: async () => await serveLocalhost(options),
-      doors: { nat: kernel.xtables(family, 'nat'), filter: kernel.xtables(family, 'filter') },
+      tables: { nat: kernel.xtables(family, 'nat'), filter: kernel.xtables(family, 'filter') },
       metrics: metrics[family],
       listeners: options.openHealthChecks(family, isHealthy),
     })

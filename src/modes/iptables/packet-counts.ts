@@ -1,5 +1,6 @@
 // Packets that rules of iptables mode met. kube-proxy has the kernel count them in objects of nfacct; ours are the rules' own counters.
 import { KernelError } from '../../errors.js'
+import { orRefusal } from '../../engine/index.js'
 import type { Xtables } from '../../kernel/index.js'
 import type { PacketTotals } from '../../metrics/index.js'
 import type { CountedRule, CountedRules } from './compile/skeleton.js'
@@ -32,12 +33,8 @@ export class PacketCounts {
   }
 
   async #read(chains: readonly string[]): ReturnType<Xtables['packets']> {
-    try {
-      return await this.#filter.packets(chains)
-    } catch (error) {
-      if (!(error instanceof KernelError)) throw error
-      return []
-    }
+    const packets = await orRefusal(async () => await this.#filter.packets(chains))
+    return packets instanceof KernelError ? [] : packets
   }
 }
 

@@ -8,6 +8,7 @@ import type { FamilyMetrics, PacketTotals } from '../../metrics/index.js'
 import type { ServicePortKey, Tracker } from '../../model/index.js'
 import type { IptablesModeSettings } from './compile/settings.js'
 import { compileRoute } from './compile/compile.js'
+import { describeDesired } from './describe.js'
 import { compileSkeleton, countedRules } from './compile/skeleton.js'
 import { dispatchChains, servicePortName } from './compile/names.js'
 import {
@@ -23,9 +24,13 @@ import {
   type FamilyHealth,
   applyEvents,
   type HealthCheckListeners,
+  KernelQuestions,
   openTracker,
+  Pass,
+  PassHistory,
+  type PassReason,
+  type PassRecord,
   type Pipeline,
-  logFamily,
   reportSizes,
   worldSize,
   traceRoute,
@@ -35,14 +40,14 @@ import { ClusterSize } from './cluster-size.js'
 import type { Clock } from '../../clock.js'
 import {
   ConntrackCleaner,
-  frontendConflict,
   LocalPolicyGaps,
+  reportConflict,
   ServiceHealthChecks,
   type TrafficConfig,
 } from '../shared/index.js'
-import { reportPass } from './report.js'
+import { endPass } from './report.js'
 import { iptablesSettings, looksAtAddresses } from './node-settings.js'
-import { type IptablesDoors, IptablesTables } from './tables.js'
+import { type IptablesXtables, IptablesTables } from './tables.js'
 import { PacketCounts } from './packet-counts.js'
 import { LookTimes } from './look-times.js'
 import { machineAddresses } from '../../host/index.js'
@@ -54,7 +59,7 @@ export interface IptablesPipelineOptions {
   readonly dropsInvalid: boolean
   /** Time between two full comparisons. */
   readonly syncPeriodMs: number
-  readonly doors: IptablesDoors
+  readonly tables: IptablesXtables
   readonly conntrack: Conntrack
   readonly links: Links
   readonly routes: Routes
@@ -78,6 +83,9 @@ interface State {
   readonly tables: IptablesTables
 }
 
+/** How the tables were looked at; `different`: another program changed one. */
+type Look = 'none' | 'cheap' | 'full' | 'different'
+
 /** Before the kernel that could not be read is asked again. */
 const retryMs = 1000
 
@@ -90,12 +98,13 @@ const sliceMs = 8
  */
 export class IptablesPipeline implements Pipeline {
   readonly #options: IptablesPipelineOptions
+  readonly #questions: KernelQuestions
   readonly #tracker: Tracker
   readonly #cleaner: ConntrackCleaner
   readonly #healthChecks: ServiceHealthChecks
   readonly #size = new ClusterSize()
   readonly #gaps = new LocalPolicyGaps()
-  /** What the cleaner of flows has not been told yet. */
+  /** Changes that the cleaner of flows does not have yet. */
   #unsettled = new Map<ServicePortKey, Route | undefined>()
   #state: State | undefined
   #hasTakenOver = false
@@ -105,6 +114,7 @@ export class IptablesPipeline implements Pipeline {
   #isInForce = false
   #isStopping = false
   readonly #backlog: Backlog
+  readonly #history = new PassHistory()
   readonly #packets: PacketCounts
   readonly #lookTimes: LookTimes
   /** Listeners and flows that failed are tried again. */
@@ -112,8 +122,9 @@ export class IptablesPipeline implements Pipeline {
 
   constructor(options: IptablesPipelineOptions) {
     this.#options = options
+    this.#questions = new KernelQuestions(options)
     this.#backlog = new Backlog(options)
-    this.#packets = new PacketCounts(options.doors.filter)
+    this.#packets = new PacketCounts(options.tables.filter)
     this.#lookTimes = new LookTimes(options.clock, options.syncPeriodMs)
     this.#cleaner = new ConntrackCleaner({
       ...options,
@@ -182,6 +193,10 @@ export class IptablesPipeline implements Pipeline {
     return this.#isInForce
   }
 
+  get passes(): readonly PassRecord[] {
+    return this.#history.records
+  }
+
   get health(): FamilyHealth {
     return this.#backlog.health
   }
@@ -192,6 +207,11 @@ export class IptablesPipeline implements Pipeline {
     return await this.#packets.read(isOurs && this.#settings ? countedRules(this.#settings) : {})
   }
 
+  describe(decided: Route): readonly string[] {
+    if (this.#settings === undefined) return []
+    return describeDesired(compileRoute(decided, this.#settings), this.#options.family)
+  }
+
   async close(): Promise<void> {
     await this.#healthChecks.stop()
   }
@@ -200,38 +220,38 @@ export class IptablesPipeline implements Pipeline {
     // Of the same turn as the events that `#claimDirty` takes: what comes meanwhile is the next run's.
     const known = this.#known
     if (known === 'nothing') return undefined
-    const { clock, family } = this.#options
-    const startMs = clock.now()
-    const oldestEventMs = this.#backlog.begin()
+    const { clock, metrics } = this.#options
+    const pass = new Pass({ ...this.#options, oldestEventMs: this.#backlog.begin() })
     const state = await this.#prepare(known)
     if (state === undefined) {
       this.#backlog.waitOn()
       return retryMs
     }
     const { ledger, tables } = state
-    // Before the tables are told anything: what they miss then, somebody took.
+    // Before the tables get anything: another program removed what they lack now.
     const look = await this.#look(tables)
     if (look === 'different') this.#cleaner.recheck()
     this.#size.update(this.#tracker.endpointCount)
     const isRenewed = this.#renewSettings(ledger)
     // Not at the start already: which addresses take node ports may depend on the Node.
     if (isRenewed && this.#settings?.localhostNodePorts === true) await this.#options.serveLocalhost()
+    pass.reason = this.#reasonOf(look, isRenewed)
     this.#tracker.mark(tables.dueRoutes())
-    const routes = await this.#claimDirty(state)
-    this.#options.metrics.dirtyRoutes.inc(routes)
+    const routes = await this.#claimDirty(state, pass)
+    metrics.dirtyRoutes.inc(routes)
     const isTakenOver = known === 'synced' && this.#takeOver(state)
     if (this.#isStopping) return undefined
     if (routes > 0 || isRenewed || isTakenOver || tables.isWriteDue) {
       const isFull = isTakenOver || isRenewed || look !== 'none'
-      const written = await tables.write({ mayPrune: known === 'synced' })
+      const written = await tables.write(pass, { mayPrune: known === 'synced' })
       this.#lookTimes.noteChange()
-      reportSizes(this.#options.metrics, ledger.sizes)
+      reportSizes(metrics, ledger.sizes)
       const sizes = {
         ...worldSize(this.#tracker),
         numFilterRules: ledger.countRules('filter'),
         numNATRules: ledger.countRules('nat'),
       }
-      reportPass(family, { startMs, oldestEventMs, routes, isFull, written, sizes }, this.#options)
+      this.#history.add(endPass(pass, { metrics, routes, isFull, written, sizes }))
       if (written !== undefined) await this.#settle(ledger)
       this.#isInForce ||= written !== undefined && this.#hasTakenOver
     } else if (!tables.isBehind && clock.now() >= this.#settleDueMs) {
@@ -242,30 +262,37 @@ export class IptablesPipeline implements Pipeline {
     return Math.min(this.#lookTimes.nextInMs(), tables.nextInMs() ?? Infinity)
   }
 
+  /** Why the pass in progress runs, before the service ports that are to be tried again are dirty. */
+  #reasonOf(look: Look, isRenewed: boolean): PassReason {
+    if (!this.#isInForce) return 'start'
+    if (this.#tracker.hasDirty || isRenewed) return 'change'
+    return look === 'full' || look === 'different' ? 'reconcile' : 'retry'
+  }
+
   /** Everything that a pass needs to know of the kernel; undefined: it could not be read. */
   async #prepare(known: 'listed' | 'synced'): Promise<State | undefined> {
-    const { family, config, node, doors, metrics, problems } = this.#options
-    const key = `read ${family}`
-    try {
-      if (this.#machine === undefined)
-        this.#machine = looksAtAddresses(config, family, node.facts)
-          ? await machineAddresses(family, this.#options)
-          : []
-      if (this.#state === undefined) {
-        const ledger = new IptablesLedger({ isBeside: known === 'listed' && (await hasFormerOwner(doors)) })
-        const portNameOf = (of: ServicePortKey): string | undefined => {
-          const port = this.#tracker.servicePort(of)
-          return port && servicePortName(port)
-        }
-        this.#state = { ledger, tables: new IptablesTables({ ...this.#options, ledger, portNameOf }) }
+    const state = await this.#questions.ask(
+      { key: 'read', subject: 'state of the kernel' },
+      async () => await this.#readState(known),
+    )
+    return state instanceof KernelError ? undefined : state
+  }
+
+  /** Throws KernelError. */
+  async #readState(known: 'listed' | 'synced'): Promise<State> {
+    const { family, config, node, tables } = this.#options
+    if (this.#machine === undefined)
+      this.#machine = looksAtAddresses(config, family, node.facts)
+        ? await machineAddresses(family, this.#options)
+        : []
+    if (this.#state === undefined) {
+      const ledger = new IptablesLedger({ isBeside: known === 'listed' && (await hasFormerOwner(tables)) })
+      const portNameOf = (of: ServicePortKey): string | undefined => {
+        const port = this.#tracker.servicePort(of)
+        return port && servicePortName(port)
       }
-    } catch (error) {
-      if (!(error instanceof KernelError)) throw error
-      metrics.kernelError(error.operation, error.code)
-      problems.report(key, { text: `${logFamily(family)} state of the kernel: ${error.message}` })
-      return undefined
+      this.#state = { ledger, tables: new IptablesTables({ ...this.#options, ledger, portNameOf }) }
     }
-    problems.report(key, undefined)
     return this.#state
   }
 
@@ -288,7 +315,7 @@ export class IptablesPipeline implements Pipeline {
   }
 
   /** Resolves with the number of service ports that changed. */
-  async #claimDirty({ ledger, tables }: State): Promise<number> {
+  async #claimDirty({ ledger, tables }: State, pass: Pass): Promise<number> {
     const { clock } = this.#options
     let sliceStartMs = clock.now()
     const stagings: Promise<void>[] = []
@@ -299,7 +326,7 @@ export class IptablesPipeline implements Pipeline {
       tables.noteClaim(key)
       if (clock.now() - sliceStartMs < sliceMs) continue
       // While the next ones are compiled.
-      const staging = tables.stage()
+      const staging = tables.stage(pass)
       // What it may throw is thrown where it is waited for.
       staging.catch(() => {})
       stagings.push(staging)
@@ -322,7 +349,7 @@ export class IptablesPipeline implements Pipeline {
     if (decided === undefined || decided.protocol === 'UDP') this.#unsettled.set(key, decided)
   }
 
-  /** The whole world is known: what a former owner left of it is in nobody's use. True: that is news. */
+  /** All objects are known: what a former owner left is unused. True: at the first call. */
   #takeOver({ ledger, tables }: State): boolean {
     if (this.#hasTakenOver) return false
     this.#hasTakenOver = true
@@ -331,7 +358,7 @@ export class IptablesPipeline implements Pipeline {
     return true
   }
 
-  async #look(tables: IptablesTables): Promise<'none' | 'cheap' | 'full' | 'different'> {
+  async #look(tables: IptablesTables): Promise<Look> {
     const look = this.#lookTimes.take()
     if (look === 'none') return look
     const isDifferent = look === 'full' ? await tables.compare() : await tables.check()
@@ -339,15 +366,11 @@ export class IptablesPipeline implements Pipeline {
     return isDifferent ? 'different' : look
   }
 
-  /** What follows when everything is in the kernel; a loser that won may be told to work only now. */
+  /** What follows when everything is in the kernel; a loser that became the owner is reported as working only now. */
   async #settle(ledger: IptablesLedger): Promise<void> {
     const { family, clock, metrics, syncPeriodMs, warnings } = this.#options
     this.#settleDueMs = clock.now() + syncPeriodMs
-    for (const { frontend, loser, winner } of ledger.takeConflicts()) {
-      const key = `${family} ${frontend} of ${loser}`
-      if (winner === undefined) warnings.forget(key)
-      else warnings.report(key, frontendConflict({ family, frontend, loser, winner }))
-    }
+    for (const conflict of ledger.takeConflicts()) reportConflict(warnings, { family, ...conflict })
     for (const policy of ['internal', 'external'] as const)
       metrics.noLocalEndpoints(policy).set(this.#gaps.count(policy))
     if (this.#hasTakenOver) await this.#cleanFlows()
@@ -375,10 +398,10 @@ function forRoutes(settings: IptablesModeSettings): IptablesModeSettings {
 }
 
 /** Whether somebody's base chains are there already: kube-proxy's, or those of a former run. Throws KernelError. */
-async function hasFormerOwner(doors: IptablesDoors): Promise<boolean> {
+async function hasFormerOwner(tables: IptablesXtables): Promise<boolean> {
   const wanted = Object.values(dispatchChains)
   for (const table of ['nat', 'filter'] as const) {
-    const present = new Set((await doors[table].chains()).map(({ chain }) => chain))
+    const present = new Set((await tables[table].chains()).map(({ chain }) => chain))
     if (wanted.some((base) => base.table === table && present.has(base.chain))) return true
   }
   return false

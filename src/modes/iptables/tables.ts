@@ -7,29 +7,45 @@ import type { FamilyMetrics } from '../../metrics/index.js'
 import type { ServicePortKey } from '../../model/index.js'
 import type { IptablesTable } from './compile/desired.js'
 import type { Clock } from '../../clock.js'
-import { LeftOutRoutes, type LeftOutRoutesOptions } from './left-out-routes.js'
-import { RetryQueue, logFamily, type ChainNames } from '../../engine/index.js'
+import {
+  KernelQuestions,
+  LeftOutObjects,
+  type Pass,
+  RetryQueue,
+  logFamily,
+  sendTransaction,
+  type ChainNames,
+} from '../../engine/index.js'
 import { describeKept } from '../shared/index.js'
+import { chainOperations, StagedOps } from './staged.js'
 
 /** The tables of one family. */
-export type IptablesDoors = Readonly<Record<IptablesTable, Xtables>>
+export type IptablesXtables = Readonly<Record<IptablesTable, Xtables>>
 
 export interface IptablesTablesOptions {
   readonly family: IpFamily
-  readonly doors: IptablesDoors
+  readonly tables: IptablesXtables
   readonly ledger: IptablesLedger
   readonly clock: Clock
   readonly log: Log
   readonly metrics: FamilyMetrics
   /** What cannot be programmed now, of both families. */
   readonly problems: StateReporter
-  readonly portNameOf: LeftOutRoutesOptions['portNameOf']
+  /** `namespace/name:port`; undefined: there is no such service port (any more). */
+  readonly portNameOf: (route: ServicePortKey) => string | undefined
   /** Chains that any mode may have left: those that nothing wants go. */
   readonly formerChains: ChainNames
 }
 
-/** What became of a pass, by table; a table that is absent had nothing to be told. */
+/** What became of a pass, by table; a table that is absent was not written. */
 export type WriteReport = Partial<Record<IptablesTable, XtOutcome>>
+
+interface Write {
+  readonly pass: Pass
+  readonly mayPrune: boolean
+  /** Gets the outcome of each table. */
+  readonly report: WriteReport
+}
 
 /** So many take some milliseconds to be encoded. */
 const opsPerTurn = 256
@@ -44,22 +60,31 @@ const notOfRules: ReadonlySet<string> = new Set(['EAGAIN', 'EBADF', 'ENOMEM', 'E
 export class IptablesTables {
   readonly #options: IptablesTablesOptions
   /** Tables that have to be written, or looked at, though the ledger has nothing to tell them. */
-  readonly #owed = new Set<IptablesTable>(['nat', 'filter'])
+  readonly #behind = new Set<IptablesTable>(['nat', 'filter'])
   /** Tables in which chains of a former owner may stand. */
   readonly #unpruned = new Set<IptablesTable>(['nat', 'filter'])
   readonly #retries: RetryQueue<IptablesTable>
-  /** Rules that a table was told of since it was written. */
-  readonly #staged: Record<IptablesTable, number> = { nat: 0, filter: 0 }
+  readonly #questions: KernelQuestions
+  /** Operations that a table was handed since it was written. */
+  readonly #staged = { nat: new StagedOps(), filter: new StagedOps() }
   /** Chains that others jump to, as reported: keys of problems. */
   readonly #kept: Record<IptablesTable, readonly string[]> = { nat: [], filter: [] }
-  readonly #leftOut: LeftOutRoutes
+  readonly #leftOut: LeftOutObjects<ServicePortKey>
   /** Table nat was written. */
   #isTranslating = false
 
   constructor(options: IptablesTablesOptions) {
     this.#options = options
-    this.#leftOut = new LeftOutRoutes(options)
+    this.#leftOut = new LeftOutObjects({
+      ...options,
+      nameOf: (route) => `${options.family} ${route}`,
+      servicesOf: (route) => {
+        const name = options.portNameOf(route)
+        return name === undefined ? [] : [name]
+      },
+    })
     this.#retries = new RetryQueue(options.clock)
+    this.#questions = new KernelQuestions(options)
   }
 
   /** Milliseconds until a table or service port that failed is due; undefined: none failed. */
@@ -73,7 +98,7 @@ export class IptablesTables {
     return this.isBehind ? [] : this.#leftOut.due()
   }
 
-  /** The ledger was told what the route wants: the next write tells whether the kernel takes it. */
+  /** The ledger has what the route wants: the next write shows whether the kernel takes it. */
   noteClaim(route: ServicePortKey): void {
     this.#leftOut.noteClaim(route)
   }
@@ -82,31 +107,32 @@ export class IptablesTables {
   get isWriteDue(): boolean {
     const due = this.#retries.due()
     if (!this.#isTranslating) return !this.#retries.has('nat') || due.includes('nat')
-    return [...this.#owed].some((table) => !this.#retries.has(table) || due.includes(table))
+    return [...this.#behind].some((table) => !this.#retries.has(table) || due.includes(table))
   }
 
   /** A table is not as it should be. */
   get isBehind(): boolean {
-    return this.#owed.size > 0
+    return this.#behind.size > 0
   }
 
   /** Chains of a former owner go with the next write. */
   pruneSoon(): void {
     for (const table of ['nat', 'filter'] as const) {
       this.#unpruned.add(table)
-      this.#owed.add(table)
+      this.#behind.add(table)
     }
   }
 
   /** Tells the tables a part of what the next write brings about. A look in between would take it for drift. */
-  async stage(): Promise<void> {
-    const { doors, ledger } = this.#options
+  async stage(pass: Pass): Promise<void> {
+    const { tables, ledger } = this.#options
     for (const table of ['filter', 'nat'] as const) {
       const ops = ledger.takeChains(table)
       if (ops.length === 0) continue
-      this.#owed.add(table)
-      this.#staged[table] += countRules(ops)
-      await doors[table].stage(ops)
+      this.#behind.add(table)
+      this.#staged[table].add(ops)
+      pass.print(chainOperations[table], ops)
+      await tables[table].stage(ops)
     }
   }
 
@@ -118,18 +144,19 @@ export class IptablesTables {
    *
    * A service port with a rule that the kernel refuses is left out of both tables, and the others are written.
    */
-  async write({ mayPrune }: { readonly mayPrune: boolean }): Promise<WriteReport | undefined> {
+  async write(pass: Pass, { mayPrune }: { readonly mayPrune: boolean }): Promise<WriteReport | undefined> {
     const { ledger } = this.#options
     const report: WriteReport = {}
-    this.#isTranslating ||= await this.#apply('nat', mayPrune, report)
+    const write = { pass, mayPrune, report }
+    this.#isTranslating ||= await this.#apply('nat', write)
     if (!this.#isTranslating) return undefined
-    const isRefusing = await this.#apply('filter', mayPrune, report)
-    const isServing = await this.#apply('nat', mayPrune, report)
+    const isRefusing = await this.#apply('filter', write)
+    const isServing = await this.#apply('nat', write)
     if (!isServing) return undefined
-    const isLeftOut = isRefusing && this.#owed.has('filter')
+    const isLeftOut = isRefusing && this.#behind.has('filter')
     if (ledger.hasSpentRefusals || isLeftOut) {
       ledger.dropRefusals()
-      if (!(await this.#apply('filter', mayPrune, report))) return undefined
+      if (!(await this.#apply('filter', write))) return undefined
     }
     if (!isRefusing || this.isBehind) return undefined
     this.#leftOut.settle()
@@ -138,27 +165,29 @@ export class IptablesTables {
 
   /** The cheap look: a table that cannot be as we left it is compared, and put right by the next write. True: one lacks something. */
   async check(): Promise<boolean> {
-    return await this.#look(async (door) => ((await door.check()) ? undefined : await door.compare()))
+    return await this.#look(async (xtables) =>
+      (await xtables.check()) ? undefined : await xtables.compare(),
+    )
   }
 
   /** The full look. */
   async compare(): Promise<boolean> {
-    return await this.#look(async (door) => {
-      const drift = await door.compare()
-      return isAny(drift) || !(await door.check()) ? drift : undefined
+    return await this.#look(async (xtables) => {
+      const drift = await xtables.compare()
+      return isAny(drift) || !(await xtables.check()) ? drift : undefined
     })
   }
 
-  /** Looks at each table that holds what it was told; `find` resolves with undefined where nothing happened to it. */
-  async #look(find: (door: Xtables) => Promise<XtDrift | undefined>): Promise<boolean> {
+  /** Looks at each table that has everything; `find` resolves with undefined where nothing happened to it. */
+  async #look(find: (xtables: Xtables) => Promise<XtDrift | undefined>): Promise<boolean> {
     let isDifferent = false
     for (const table of ['filter', 'nat'] as const) {
-      if (this.#owed.has(table)) continue
+      if (this.#behind.has(table)) continue
       const drift = await this.#ask(table, find)
       if (drift === undefined) continue
       // Where somebody changed only what is theirs, the write finds nothing to do, and knows the table again.
-      this.#owed.add(table)
-      if (drift === 'failed' || !isAny(drift)) continue
+      this.#behind.add(table)
+      if (drift instanceof KernelError || !isAny(drift)) continue
       isDifferent = true
       this.#tell(table, drift)
     }
@@ -180,31 +209,38 @@ export class IptablesTables {
   }
 
   /** False: the table could not be written. */
-  async #apply(table: IptablesTable, mayPrune: boolean, report: WriteReport): Promise<boolean> {
+  async #apply(table: IptablesTable, { pass, mayPrune, report }: Write): Promise<boolean> {
     const { ledger, metrics } = this.#options
     const ops = ledger.take(table)
-    if (ops.length === 0 && !this.#owed.has(table)) return true
-    this.#staged[table] += countRules(ops)
+    if (ops.length === 0 && !this.#behind.has(table)) return true
+    this.#staged[table].add(ops)
+    pass.print(chainOperations[table], ops)
     const isPruned = mayPrune && this.#unpruned.has(table)
     const last = await this.#stageInTurns(table, ops)
     const options = isPruned ? { prune: this.#options.formerChains[table] ?? [] } : {}
-    const outcome = await this.#ask(table, async () => await this.#applyLeavingOut(table, last, options))
-    if (outcome === 'failed') {
-      // What it was told it wants still.
-      this.#owed.add(table)
+    const outcome = await this.#ask(
+      table,
+      async () => await this.#applyLeavingOut(table, { ops: last, options, pass }),
+    )
+    if (outcome instanceof KernelError) {
+      // The addon keeps the operations for the next write.
+      pass.fail(outcome)
+      this.#behind.add(table)
       metrics.iptablesRestoreFailures.inc()
       metrics.operation(`write-${table}`).failed.inc()
       return false
     }
-    this.#owed.delete(table)
+    this.#behind.delete(table)
     if (isPruned) this.#unpruned.delete(table)
     metrics.xtablesLockWaitSeconds.observe(outcome.lockWaitMs / 1000)
     if (outcome.isWritten) metrics.operation(`write-${table}`).applied.inc()
-    if (ops.length > 0 || this.#staged[table] > 0) {
+    const staged = this.#staged[table]
+    if (staged.length > 0) {
       const rules = metrics.iptablesRules(table)
       rules.total.set(ledger.countRules(table))
-      rules.last.set(this.#staged[table])
-      this.#staged[table] = 0
+      rules.last.set(staged.rules)
+      pass.count(chainOperations[table], staged, { applied: staged.length, failures: [] })
+      this.#staged[table] = new StagedOps()
     }
     this.#reportKept(table, outcome.kept)
     report[table] = outcome
@@ -214,27 +250,36 @@ export class IptablesTables {
   /** Throws KernelError where the table cannot be written, whatever is left out. */
   async #applyLeavingOut(
     table: IptablesTable,
-    ops: readonly XtOp[],
-    options: XtApplyOptions,
+    {
+      ops,
+      options,
+      pass,
+    }: { readonly ops: readonly XtOp[]; readonly options: XtApplyOptions; readonly pass: Pass },
   ): Promise<XtOutcome> {
-    const { doors, ledger } = this.#options
-    for (let searches = 0, pending = ops; ; searches++, pending = ledger.take(table)) {
-      try {
-        return await doors[table].apply(pending, options)
-      } catch (error) {
-        if (searches === mostSearches || !(await this.#leaveOut(table, error))) throw error
-      }
-    }
+    const { tables, ledger } = this.#options
+    let pending = ops
+    return await sendTransaction({
+      send: async () => await tables[table].apply(pending, options),
+      leaveOut: async (error) => {
+        if (!(await this.#leaveOut(table, error, pass))) return false
+        pending = ledger.take(table)
+        return true
+      },
+      mostSearches,
+    })
   }
 
   /** Takes the service ports out of the ledger that have a rule that the kernel refuses. False: there is none. */
-  async #leaveOut(table: IptablesTable, error: unknown): Promise<boolean> {
-    if (!(error instanceof KernelError) || notOfRules.has(error.code)) return false
-    const { doors, ledger } = this.#options
-    const routes = ledger.leaveOut(table, await doors[table].refusals())
+  async #leaveOut(table: IptablesTable, error: KernelError, pass: Pass): Promise<boolean> {
+    if (notOfRules.has(error.code)) return false
+    const { tables, ledger } = this.#options
+    const routes = ledger.leaveOut(table, await tables[table].refusals())
     if (routes === undefined) return false
-    for (const [route, refusal] of routes) this.#leftOut.add(route, refusal)
-    for (const each of ['nat', 'filter'] as const) this.#owed.add(each)
+    for (const [route, refusal] of routes) {
+      this.#leftOut.add(route, refusal)
+      pass.note(`${route}: ${refusal.message}`)
+    }
+    for (const each of ['nat', 'filter'] as const) this.#behind.add(each)
     return true
   }
 
@@ -252,39 +297,24 @@ export class IptablesTables {
 
   /** Stages all but the last turn's operations, which it returns. */
   async #stageInTurns(table: IptablesTable, ops: readonly XtOp[]): Promise<readonly XtOp[]> {
-    const { clock, doors } = this.#options
+    const { clock, tables } = this.#options
     let from = 0
     for (; from + opsPerTurn < ops.length; from += opsPerTurn) {
-      await doors[table].stage(ops.slice(from, from + opsPerTurn))
+      await tables[table].stage(ops.slice(from, from + opsPerTurn))
       await clock.pause()
     }
     return ops.slice(from)
   }
 
-  async #ask<T>(table: IptablesTable, question: (door: Xtables) => Promise<T>): Promise<T | 'failed'> {
-    const { family, doors, metrics, problems } = this.#options
-    const key = `kernel ${family} ${table}`
-    try {
-      const answer = await question(doors[table])
-      this.#retries.settle(table)
-      problems.report(key, undefined)
-      return answer
-    } catch (error) {
-      if (!(error instanceof KernelError)) throw error
-      this.#retries.fail(table)
-      metrics.kernelError(error.operation, error.code)
-      const ipFamily = logFamily(family)
-      problems.report(key, {
-        text: `${ipFamily} table ${table}: ${error.message}`,
-        fields: { ipFamily, table, code: error.code },
-      })
-      return 'failed'
+  async #ask<T>(table: IptablesTable, question: (xtables: Xtables) => Promise<T>): Promise<T | KernelError> {
+    const about = {
+      key: `kernel ${table}`,
+      subject: `table ${table}`,
+      fields: { table },
+      retry: this.#retries.of(table),
     }
+    return await this.#questions.ask(about, async () => await question(this.#options.tables[table]))
   }
-}
-
-function countRules(ops: readonly XtOp[]): number {
-  return ops.reduce((sum, op) => sum + (op.op === 'remove-chain' ? 0 : op.rules.length), 0)
 }
 
 function isAny({ missing, changed }: XtDrift): boolean {

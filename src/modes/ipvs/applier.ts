@@ -1,27 +1,32 @@
 import type { IpFamily } from '../../address.js'
 import { KernelError } from '../../errors.js'
+import { type BatchOutcome, describeVirtualServer, type Ipvs, type Routes } from '../../kernel/index.js'
 import {
-  type BatchOutcome,
-  describeVirtualServer,
-  type Ipvs,
-  type IpvsOp,
-  type RouteOp,
-  type Routes,
-} from '../../kernel/index.js'
-import { type Confirmation, type CountedOps, inOverlappingCuts, type SyncReport } from '../../engine/index.js'
+  type Confirmation,
+  type CountedOps,
+  disownBatch,
+  inOverlappingCuts,
+  KernelQuestions,
+  type OperationKind,
+  type Pass,
+} from '../../engine/index.js'
 import type { Entry } from './tables/entry.js'
 import type { IpvsLedger, LedgerCut } from './tables/ledger.js'
-import type { Vip, VipCut, VipTable } from './tables/vip-table.js'
+import type { Vip } from './tables/vip.js'
+import type { VipCut, VipTable } from './tables/vip-table.js'
 import type { StateReporter } from '../../log.js'
+import type { FamilyMetrics } from '../../metrics/index.js'
 import type { Clock } from '../../clock.js'
 import type { Failures } from './failures.js'
-import { frontendConflict } from '../shared/index.js'
+import { reportConflict } from '../shared/index.js'
+import { bindingOperations, serverOperations } from './operations.js'
 import type { Reconciler } from './reconciler.js'
 
 export interface IpvsApplierOptions {
   readonly family: IpFamily
   readonly kernel: { readonly ipvs: Ipvs; readonly routes: Routes }
   readonly clock: Clock
+  readonly metrics: FamilyMetrics
   /** What cannot be programmed now, of both families. */
   readonly problems: StateReporter
   readonly ledger: IpvsLedger
@@ -30,16 +35,16 @@ export interface IpvsApplierOptions {
   readonly reconciler: Pick<Reconciler, 'noteChange' | 'requestAfterSurprise'>
 }
 
-/** What one pass did: the virtual servers and VIPs that it looked at. */
-export interface Pass {
-  readonly report: SyncReport
+/** The virtual servers and VIPs that one pass works on. */
+export interface Work {
+  readonly pass: Pass
   readonly entries: readonly Entry[]
   readonly vips: Set<Vip>
 }
 
-interface Sending {
-  readonly part: 'ipvs' | 'routes'
-  readonly ops: CountedOps<(IpvsOp | RouteOp)['op']>
+interface Sending<Op extends { readonly op: string }> {
+  readonly kind: OperationKind<Op>
+  readonly ops: CountedOps<Op>
   readonly send: () => Promise<BatchOutcome>
 }
 
@@ -49,10 +54,12 @@ const firstRoutes = ['default/kubernetes:', 'kube-system/kube-dns:']
 /** Brings virtual servers and the bindings of their VIPs from the ledger to the kernel, and its answers back. */
 export class IpvsApplier {
   readonly #options: IpvsApplierOptions
+  readonly #questions: KernelQuestions
   #isStopping = false
 
   constructor(options: IpvsApplierOptions) {
     this.#options = options
+    this.#questions = new KernelQuestions(options)
   }
 
   /** What is in progress ends at its next batch. */
@@ -65,45 +72,45 @@ export class IpvsApplier {
   }
 
   /** Adds and changes virtual servers, and binds nothing. */
-  async serve({ entries, report }: Pass): Promise<void> {
-    await this.#upsertInTurns(entries, async (cut) => void (await this.#applyServers(cut, report)))
+  async serve({ entries, pass }: Work): Promise<void> {
+    await this.#upsertInTurns(entries, async (cut) => void (await this.#applyServers(cut, pass)))
   }
 
   /** Makes virtual servers by mark, at first without real servers: EEXIST shows that another program has the mark. */
-  async makeMarks(entries: readonly Entry[], report: SyncReport): Promise<void> {
+  async makeMarks(entries: readonly Entry[], pass: Pass): Promise<void> {
     const { ledger } = this.#options
-    await this.#inCuts(entries, async (rest) => await this.#applyServers(ledger.planMarks(rest), report))
-    await this.#inCuts(entries, async (rest) => await this.#applyServers(ledger.planUpserts(rest), report))
+    await this.#inCuts(entries, async (rest) => await this.#applyServers(ledger.planMarks(rest), pass))
+    await this.#inCuts(entries, async (rest) => await this.#applyServers(ledger.planUpserts(rest), pass))
   }
 
   /**
    * Adds and changes, then binds what got its virtual server: a client of an unbound VIP tries again, one of a bound VIP
    * without virtual server is refused.
    */
-  async upsert(pass: Pass): Promise<void> {
-    await this.#upsertInTurns(pass.entries, async (cut) => {
-      await this.#applyServers(cut, pass.report)
-      await this.#bind(pass)
+  async upsert(work: Work): Promise<void> {
+    await this.#upsertInTurns(work.entries, async (cut) => {
+      await this.#applyServers(cut, work.pass)
+      await this.#bind(work)
     })
-    await this.#bind(pass)
+    await this.#bind(work)
   }
 
-  /** Removes virtual servers, and unbinds last what nobody needs: one that a death leaves behind still carries the mark of ours (docs/adr/0005). */
-  async remove(pass: Pass): Promise<void> {
+  /** Removes virtual servers, and then unbinds VIPs: a virtual server that a crash leaves behind is still marked as ours by its binding (docs/adr/0005). */
+  async remove(work: Work): Promise<void> {
     const { ledger, vips } = this.#options
     await this.#inCuts(
-      pass.entries,
-      async (rest) => await this.#applyServers(ledger.planRemovals(rest), pass.report),
+      work.entries,
+      async (rest) => await this.#applyServers(ledger.planRemovals(rest), work.pass),
     )
-    this.#takeVips(pass)
+    this.#takeVips(work)
     await this.#inCuts(
-      [...pass.vips],
-      async (rest) => await this.#applyBindings(vips.planUnbinds(rest), pass.report),
+      [...work.vips],
+      async (rest) => await this.#applyBindings(vips.planUnbinds(rest), work.pass),
     )
   }
 
-  /** Last, as a loser that won may be told to work only when nothing is in its way. */
-  settle({ entries, vips }: Pass): void {
+  /** Last: a loser that became the owner is reported as working only when it is in the kernel. */
+  settle({ entries, vips }: Work): void {
     const { failures } = this.#options
     this.#reportConflicts(entries.filter(({ isStale }) => !isStale))
     failures.servers.settle(entries)
@@ -117,18 +124,18 @@ export class IpvsApplier {
       await inOverlappingCuts(group, { plan, apply, isStopping: () => this.#isStopping })
   }
 
-  async #bind(pass: Pass): Promise<void> {
+  async #bind(work: Work): Promise<void> {
     const { vips } = this.#options
     await this.#inCuts(
-      this.#takeVips(pass),
-      async (rest) => await this.#applyBindings(vips.planBinds(rest), pass.report),
+      this.#takeVips(work),
+      async (rest) => await this.#applyBindings(vips.planBinds(rest), work.pass),
     )
   }
 
   /** Those that may need work now. */
-  #takeVips(pass: Pass): readonly Vip[] {
+  #takeVips(work: Work): readonly Vip[] {
     const vips = this.#options.vips.takeDirty()
-    for (const vip of vips) pass.vips.add(vip)
+    for (const vip of vips) work.vips.add(vip)
     return vips
   }
 
@@ -140,20 +147,20 @@ export class IpvsApplier {
     }
   }
 
-  async #applyServers({ batch, rest }: LedgerCut, report: SyncReport): Promise<readonly Entry[]> {
+  async #applyServers({ batch, rest }: LedgerCut, pass: Pass): Promise<readonly Entry[]> {
     const { kernel, ledger, failures } = this.#options
     const send = async (): Promise<BatchOutcome> => await kernel.ipvs.apply(batch.ops)
-    const outcome = await this.#send({ part: 'ipvs', ops: batch.ops, send }, report)
-    if (outcome === undefined) ledger.disown(batch)
+    const outcome = await this.#send({ kind: serverOperations, ops: batch.ops, send }, pass)
+    if (outcome === undefined) disownBatch(batch)
     else this.#note(failures.servers, ledger.confirm(batch, outcome))
     return rest
   }
 
-  async #applyBindings({ batch, rest }: VipCut, report: SyncReport): Promise<readonly Vip[]> {
+  async #applyBindings({ batch, rest }: VipCut, pass: Pass): Promise<readonly Vip[]> {
     const { kernel, vips, failures } = this.#options
     const send = async (): Promise<BatchOutcome> => await kernel.routes.apply(batch.ops)
-    const outcome = await this.#send({ part: 'routes', ops: batch.ops, send }, report)
-    if (outcome === undefined) vips.disown(batch)
+    const outcome = await this.#send({ kind: bindingOperations, ops: batch.ops, send }, pass)
+    if (outcome === undefined) disownBatch(batch)
     else this.#note(failures.vips, vips.confirm(batch, outcome))
     return rest
   }
@@ -166,33 +173,28 @@ export class IpvsApplier {
     if (answers.surprises.length > 0) this.#options.reconciler.requestAfterSurprise()
   }
 
-  /** undefined: the batch could not be sent or accounted for; a reconcile will tell what became of it. */
-  async #send({ part, ops, send }: Sending, report: SyncReport): Promise<BatchOutcome | undefined> {
-    const { failures, reconciler } = this.#options
+  /** undefined: the batch could not be sent, or its answers were lost; a reconcile finds its effect. */
+  async #send<Op extends { readonly op: string }>(
+    { kind, ops, send }: Sending<Op>,
+    pass: Pass,
+  ): Promise<BatchOutcome | undefined> {
+    const { reconciler } = this.#options
     if (ops.length === 0) return { applied: 0, failures: [] }
     reconciler.noteChange()
-    try {
-      const outcome = await send()
-      failures.reportKernel(part, undefined)
-      report.count(ops, outcome)
-      return outcome
-    } catch (error) {
-      if (!(error instanceof KernelError)) throw error
-      failures.reportKernel(part, error)
+    const outcome = await this.#questions.ask({ key: `kernel ${kind.name}` }, send)
+    if (outcome instanceof KernelError) {
       reconciler.requestAfterSurprise()
-      report.isFailed = true
+      pass.fail(outcome)
       return undefined
     }
+    pass.count(kind, ops, outcome)
+    return outcome
   }
 
   #reportConflicts(entries: readonly Entry[]): void {
-    const { family, ledger, problems } = this.#options
-    for (const { loser, winner, server } of ledger.takeConflicts(entries)) {
-      const object = describeVirtualServer(server)
-      const key = `${object} of ${loser}`
-      if (winner === undefined) problems.forget(key)
-      else problems.report(key, frontendConflict({ family, frontend: object, loser, winner }))
-    }
+    const { family, problems } = this.#options
+    for (const { loser, winner, server } of entries.flatMap((entry) => entry.takeConflicts()))
+      reportConflict(problems, { family, frontend: describeVirtualServer(server), loser, winner })
   }
 }
 

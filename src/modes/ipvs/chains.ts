@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { IpFamily } from '../../address.js'
 import { KernelError } from '../../errors.js'
 import type { XtDrift, XtOp, Xtables } from '../../kernel/index.js'
+import { tableOperations, type TableWrite } from './operations.js'
 import type { Log, StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import {
@@ -12,11 +13,11 @@ import {
   ipvsTables,
   type UnfitSets,
 } from './compile/chains.js'
-import { type ModeKernel, logFamily } from '../../engine/index.js'
+import { KernelQuestions, type ModeKernel, type Pass, logFamily, orRefusal } from '../../engine/index.js'
 
 export interface IpvsChainsOptions {
   readonly family: IpFamily
-  readonly doors: Readonly<Record<IpvsTable, Xtables>>
+  readonly tables: Readonly<Record<IpvsTable, Xtables>>
   readonly log: Log
   readonly metrics: FamilyMetrics
   readonly problems: StateReporter
@@ -25,17 +26,19 @@ export interface IpvsChainsOptions {
 /** Keeps the fixed chains of one family in the kernel. After the first write they are looked at, and not written. */
 export class IpvsChains {
   readonly #options: IpvsChainsOptions
+  readonly #questions: KernelQuestions
   #settings: IpvsChainSettings | undefined
   #gaps: UnfitSets | undefined
-  /** Operations that a table has not been told. */
+  /** Operations that are not written yet. */
   readonly #pending = new Map<IpvsTable, readonly XtOp[]>()
   /** Tables that are to be written, or looked at. */
-  readonly #owed = new Set<IpvsTable>(ipvsTables)
+  readonly #due = new Set<IpvsTable>(ipvsTables)
   /** Rules of iptables mode are there, and serve until virtual servers do; undefined: not asked yet. */
   #isBeside: boolean | undefined
 
   constructor(options: IpvsChainsOptions) {
     this.#options = options
+    this.#questions = new KernelQuestions(options)
   }
 
   /** What the rules depend on; the same as before changes nothing. */
@@ -57,19 +60,19 @@ export class IpvsChains {
     const chains = compileChains(this.#settings, this.#gaps)
     for (const table of ipvsTables) {
       this.#pending.set(table, opsOf(chains, table))
-      this.#owed.add(table)
+      this.#due.add(table)
     }
   }
 
   get isWriteDue(): boolean {
-    return this.#owed.size > 0
+    return this.#due.size > 0
   }
 
   /**
-   * Writes what is owed. While rules of iptables mode translate connections by themselves, nothing is written unless
+   * Writes the tables that are due. While rules of iptables mode translate connections by themselves, nothing is written unless
    * `isComplete`: every virtual server stands. False: a table could not be written.
    */
-  async write({ isComplete }: { readonly isComplete: boolean }): Promise<boolean> {
+  async write(pass: Pass, { isComplete }: { readonly isComplete: boolean }): Promise<boolean> {
     if (!this.isWriteDue) return true
     this.#isBeside ??= await this.#findsIptablesMode()
     if (this.#isBeside === undefined) return false
@@ -77,83 +80,75 @@ export class IpvsChains {
     this.#isBeside = false
     let isDone = true
     for (const table of ipvsTables)
-      if (this.#owed.has(table)) isDone = (await this.#writeTable(table)) && isDone
+      if (this.#due.has(table)) isDone = (await this.#writeTable(table, pass)) && isDone
     return isDone
   }
 
-  /** Holds the kernel's rules against ours; what differs is owed. True: a table is to be written. */
+  /** Compares the kernel's rules with ours; a table that differs is due. True: a table is to be written. */
   async compare(): Promise<boolean> {
-    return await this.#look(async (door) => {
-      const drift = await door.compare()
-      return isAny(drift) || !(await door.check()) ? drift : undefined
+    return await this.#look(async (xtables) => {
+      const drift = await xtables.compare()
+      return isAny(drift) || !(await xtables.check()) ? drift : undefined
     })
   }
 
   /** The cheap look, at where a table cannot be as it was left. True: one is to be written. */
   async check(): Promise<boolean> {
-    return await this.#look(async (door) => ((await door.check()) ? undefined : await door.compare()))
+    return await this.#look(async (xtables) =>
+      (await xtables.check()) ? undefined : await xtables.compare(),
+    )
   }
 
-  async #writeTable(table: IpvsTable): Promise<boolean> {
+  async #writeTable(table: IpvsTable, pass: Pass): Promise<boolean> {
     const { metrics } = this.#options
     const ops = this.#pending.get(table) ?? []
-    const outcome = await this.#ask(table, async (door) => await door.apply(ops))
-    if (outcome === undefined) {
+    const write: TableWrite = { op: `write-${table}` }
+    const outcome = await this.#ask(table, async (xtables) => await xtables.apply(ops))
+    if (outcome instanceof KernelError) {
       metrics.iptablesRestoreFailures.inc()
-      metrics.operation(`write-${table}`).failed.inc()
+      pass.count(tableOperations, [write], {
+        applied: 0,
+        failures: [{ index: 0, error: outcome, unknown: false }],
+      })
       return false
     }
     this.#pending.delete(table)
-    this.#owed.delete(table)
-    if (outcome.isWritten) metrics.operation(`write-${table}`).applied.inc()
+    this.#due.delete(table)
+    if (outcome.isWritten) pass.count(tableOperations, [write], { applied: 1, failures: [] })
     return true
   }
 
-  async #look(find: (door: Xtables) => Promise<XtDrift | undefined>): Promise<boolean> {
-    let isOwed = false
+  async #look(find: (xtables: Xtables) => Promise<XtDrift | undefined>): Promise<boolean> {
+    let isDue = false
     const { family, log, metrics } = this.#options
     for (const table of ipvsTables) {
-      if (this.#owed.has(table)) continue
-      const answer = await this.#ask(table, async (door) => ({ drift: await find(door) }))
-      // Nobody knows: a set that its rules ask may be missing, which is made before the write.
-      if (answer === undefined) this.#owed.add(table)
-      const drift = answer?.drift
-      if (drift === undefined) continue
+      if (this.#due.has(table)) continue
+      const drift = await this.#ask(table, find)
+      // The state is unknown: a set that its rules match may be missing, which is made before the write.
+      if (drift instanceof KernelError) this.#due.add(table)
+      if (drift === undefined || drift instanceof KernelError) continue
       // Where somebody changed only what is theirs, the write finds nothing to do, and knows the table again.
-      this.#owed.add(table)
-      isOwed = true
+      this.#due.add(table)
+      isDue = true
       if (!isAny(drift)) continue
       const { missing, changed } = drift
       metrics.drift('chain-missing').inc(missing.length)
       metrics.drift('chain-changed').inc(changed.length)
       log.info('Kernel differs, repairing', { ipFamily: logFamily(family), table, missing, changed })
     }
-    return isOwed
+    return isDue
   }
 
   /** undefined: the kernel could not be asked. */
   async #findsIptablesMode(): Promise<boolean | undefined> {
-    const chains = await this.#ask('nat', async (door) => await door.chains())
-    return chains?.some(({ chain }) => /^KUBE-(SVC|SEP)-/u.test(chain))
+    const chains = await this.#ask('nat', async (xtables) => await xtables.chains())
+    if (chains instanceof KernelError) return undefined
+    return chains.some(({ chain }) => /^KUBE-(SVC|SEP)-/u.test(chain))
   }
 
-  async #ask<T>(table: IpvsTable, question: (door: Xtables) => Promise<T>): Promise<T | undefined> {
-    const { doors, family, metrics, problems } = this.#options
-    const key = `kernel ${family} ${table}`
-    try {
-      const answer = await question(doors[table])
-      problems.report(key, undefined)
-      return answer
-    } catch (error) {
-      if (!(error instanceof KernelError)) throw error
-      metrics.kernelError(error.operation, error.code)
-      const ipFamily = logFamily(family)
-      problems.report(key, {
-        text: `${ipFamily} table ${table}: ${error.message}`,
-        fields: { ipFamily, table, code: error.code },
-      })
-      return undefined
-    }
+  async #ask<T>(table: IpvsTable, question: (xtables: Xtables) => Promise<T>): Promise<T | KernelError> {
+    const about = { key: `kernel ${table}`, subject: `table ${table}`, fields: { table } }
+    return await this.#questions.ask(about, async () => await question(this.#options.tables[table]))
   }
 }
 
@@ -164,19 +159,17 @@ function isAny({ missing, changed }: XtDrift): boolean {
 /** Any: what the kernel has to load for the rules is the same. */
 const someSettings = { masqueradeMark: 1, masqueradeAll: false, localDetector: undefined }
 
-/** Has a kernel with IP_VS and sets load what the rules will need. What it lacks is told when they are written. */
+/** Has a kernel with IP_VS and sets load what the rules will need. What it lacks is reported when they are written. */
 export async function loadForChains(
   { ipvs, ipset, xtables }: Pick<ModeKernel, 'ipvs' | 'ipset' | 'xtables'>,
   family: IpFamily,
 ): Promise<void> {
   const chains = compileChains({ ...someSettings, family })
-  try {
+  await orRefusal(async () => {
     // The match on sets would bring ipset with it, where another mode will run.
     await Promise.all([ipvs.info(), ipset.sets()])
     for (const table of ipvsTables) await xtables(family, table).load(opsOf(chains, table))
-  } catch (error) {
-    if (!(error instanceof KernelError)) throw error
-  }
+  })
 }
 
 function opsOf(chains: readonly FixedChain[], table: IpvsTable): readonly XtOp[] {

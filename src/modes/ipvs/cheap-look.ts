@@ -1,11 +1,13 @@
-// A cheap look at the kernel between two reconciles, since nobody tells what others change.
+// A cheap look at the kernel between two reconciles: the kernel does not notify of most changes.
 import type { IpFamily } from '../../address.js'
 import { KernelError } from '../../errors.js'
 import type { Ipvs, KernelLook, VirtualServerKey } from '../../kernel/index.js'
 import type { Entry } from './tables/entry.js'
 import type { IpvsLedger } from './tables/ledger.js'
+import { isAsAcknowledged } from './tables/server-kind.js'
 import type { Clock } from '../../clock.js'
 import type { IpvsPolicies } from './policies.js'
+import { orRefusal } from '../../engine/index.js'
 import { UnlockTimes } from '../shared/index.js'
 
 export interface CheapLookOptions {
@@ -13,7 +15,7 @@ export interface CheapLookOptions {
   readonly look: KernelLook
   readonly ipvs: Pick<Ipvs, 'info' | 'read'>
   readonly clock: Clock
-  readonly ledger: Pick<IpvsLedger, 'acknowledgedCount' | 'expectedCount' | 'takeSample' | 'isAsAcknowledged'>
+  readonly ledger: Pick<IpvsLedger, 'acknowledgedCount' | 'expectedCount' | 'takeSample'>
   readonly policies: Pick<IpvsPolicies, 'findsOtherRules' | 'findsOtherSets'>
 }
 
@@ -93,7 +95,7 @@ export class CheapLook {
     this.#dueMs = Math.min(this.#dueMs, nextDueMs(this.#options.clock))
   }
 
-  /** When it is time: whether the kernel holds something else than what it acknowledged. Rules that differ are owed then. */
+  /** When it is time: whether the kernel differs from what it acknowledged. Rules that differ are due to be written. */
   async findsDrift(): Promise<boolean> {
     const { clock, ledger, policies } = this.#options
     if (this.nextInMs() > 0) return false
@@ -109,12 +111,12 @@ export class CheapLook {
     this.#areSetsDue = false
     // Together: the thread wakes up once for what they find.
     const found = await Promise.all([
-      unlessRefused(async () => await this.#isCountWrong()),
+      orRefusal(async () => await this.#isCountWrong()),
       areSetsDue ? policies.findsOtherSets() : false,
-      unlessRefused(async () => await this.#areWrong(servers.map(([entry]) => entry))),
+      orRefusal(async () => await this.#areWrong(servers.map(([entry]) => entry))),
     ])
-    // Whoever needs the kernel next says what is wrong with it; what the watch told is not forgotten.
-    const isRefused = found.includes(undefined)
+    // The next use of the kernel reports the error; what the watch saw stays due.
+    const isRefused = found.some((answer) => answer === undefined || answer instanceof KernelError)
     this.#areSetsDue ||= isRefused && areSetsDue
     for (const [entry, dueMs] of servers) if (isRefused || dueMs > startMs) this.#expect(entry, dueMs)
     // Until all was found in order.
@@ -140,57 +142,37 @@ export class CheapLook {
   }
 
   async #isCountWrong(): Promise<boolean> {
-    const { family, look, ipvs, clock, ledger, policies } = this.#options
+    const { family, ipvs, clock, ledger, policies } = this.#options
     const isComparisonDue = this.#unlocks.dueMs <= clock.now()
-    const taken = await takenOf(look)
+    const look = await orRefusal(async () => await this.#options.look.take())
+    // Where it cannot be had, the kernel is asked for each part.
+    const taken = look instanceof KernelError ? undefined : look
     if (!isComparisonDue && taken !== undefined && this.#seen?.equals(taken) === true) return false
     this.#seen = undefined
-    const areRulesOwed = isComparisonDue
-      ? await this.#compareRules()
-      : await policies.findsOtherRules('cheap')
+    const areRulesDue = isComparisonDue ? await this.#compareRules() : await policies.findsOtherRules('cheap')
     if (family === 'ipv4' && ledger.acknowledgedCount > 0)
       if ((await ipvs.info()).ipv4VirtualServers !== ledger.expectedCount) return true
-    if (!areRulesOwed && taken !== undefined) this.#seen = Buffer.from(taken)
+    if (!areRulesDue && taken !== undefined) this.#seen = Buffer.from(taken)
     return false
   }
 
   /** Whether rules are not what they were left as. */
   async #compareRules(): Promise<boolean> {
     this.#unlocks.begin()
-    const areOwed = await this.#options.policies.findsOtherRules('full')
+    const areDue = await this.#options.policies.findsOtherRules('full')
     this.#unlocks.end()
-    return areOwed
+    return areDue
   }
 
   async #areWrong(entries: readonly Entry[]): Promise<boolean> {
-    const { ipvs, ledger } = this.#options
+    const { ipvs } = this.#options
     const known = entries.filter(({ acknowledged, isStale }) => acknowledged !== undefined && !isStale)
     if (known.length === 0) return false
-    return !ledger.isAsAcknowledged(known, await ipvs.read(known.map(({ key }) => key)))
+    return !isAsAcknowledged(known, await ipvs.read(known.map(({ key }) => key)))
   }
 }
 
 /** On the second: both families look at the same time, and an idle machine wakes up once for them. */
 function nextDueMs(clock: Clock): number {
   return (Math.floor(clock.now() / periodMs) + 1) * periodMs
-}
-
-/** undefined: it cannot be had, and what it stands for is asked itself. */
-async function takenOf(look: KernelLook): Promise<Uint8Array | undefined> {
-  try {
-    return await look.take()
-  } catch (error) {
-    if (error instanceof KernelError) return undefined
-    throw error
-  }
-}
-
-/** undefined: the kernel could not be asked. */
-async function unlessRefused(find: () => Promise<boolean>): Promise<boolean | undefined> {
-  try {
-    return await find()
-  } catch (error) {
-    if (error instanceof KernelError) return undefined
-    throw error
-  }
 }

@@ -1,10 +1,10 @@
-// What of ipvs mode is neither a virtual server nor a binding: its sets, and the chains that stand in nobody else's table.
+// Clean-up of the sets of ipvs mode, and of its chains in table mangle, where no other mode has any.
 import type { IpFamily } from '../../address.js'
 import { KernelError } from '../../errors.js'
 import type { Ipset } from '../../kernel/index.js'
 import { IpsetTable } from './tables/ipset-table.js'
 import { mangleChains } from './compile/chains.js'
-import { type XtablesDoors, describeKept } from '../shared/index.js'
+import { type XtablesAccess, describeKept } from '../shared/index.js'
 import { dumpSets, ownedSetNames } from './sets.js'
 import { isLeftProbe } from './set-types.js'
 
@@ -29,13 +29,13 @@ export async function readOwnSets(ipset: Ipset, family: IpFamily): Promise<Ipset
  * Removes the chains of ipvs mode from mangle, where iptables mode has none: what they refer to can go then. Resolves with a sentence on
  * each chain that stays, empty. Throws KernelError.
  */
-export async function cleanUpMangle(doors: XtablesDoors): Promise<readonly string[]> {
+export async function cleanUpMangle(kernel: XtablesAccess): Promise<readonly string[]> {
   const left: string[] = []
   for (const family of families) {
-    if (!(await doors.activeTables(family)).includes('mangle')) continue
-    const door = doors.xtables(family, 'mangle')
-    const { kept } = await door.apply([], { prune: mangleChains })
-    left.push(...kept.map((chain) => describeKept(door, chain)))
+    if (!(await kernel.activeTables(family)).includes('mangle')) continue
+    const xtables = kernel.xtables(family, 'mangle')
+    const { kept } = await xtables.apply([], { prune: mangleChains })
+    left.push(...kept.map((chain) => describeKept(xtables, chain)))
   }
   return left
 }

@@ -5,7 +5,7 @@ import type { BatchOutcome, Ipset, IpvsOp, RouteOp, VirtualServerKey } from '../
 import { PackedDump } from './tables/packed.js'
 import { PackedRoutes, hostAddresses } from './tables/packed-bindings.js'
 import { cleanUpSets, readOwnSets } from './clean-up-sets.js'
-import type { KernelDoors } from './prepare-kernel.js'
+import type { IpvsKernel } from './prepare-kernel.js'
 import { findDummyDevice, findLoopback } from './vip-place.js'
 import { dummyDeviceName, machineAddresses } from '../../host/index.js'
 
@@ -27,7 +27,7 @@ export interface CleanUpReport {
  * after a failure they stay, so a clean-up that was cut short can be repeated. Throws KernelError when the kernel could not be read.
  */
 export async function cleanUp(
-  kernel: KernelDoors & { readonly ipset: Ipset },
+  kernel: IpvsKernel & { readonly ipset: Ipset },
   excludeCidrs: readonly Cidr[],
 ): Promise<CleanUpReport> {
   const isExcluded = (address: IpAddress): boolean => excludeCidrs.some((cidr) => cidrContains(cidr, address))
@@ -70,7 +70,7 @@ export async function cleanUp(
 
 /** Routes of our shape whose addresses are VIPs by our sets, or by kube-proxy's. */
 async function ourRoutes(
-  { links, routes }: KernelDoors,
+  { links, routes }: IpvsKernel,
   family: IpFamily,
   isMarkedVip: (address: IpAddress) => boolean,
 ): Promise<readonly (RouteOp & { readonly op: 'remove-route' })[]> {
@@ -87,7 +87,7 @@ async function ourRoutes(
 
 /** undefined: the kernel has no IP_VS. */
 async function ourServers(
-  { ipvs }: KernelDoors,
+  { ipvs }: IpvsKernel,
   family: IpFamily,
   isOurs: (server: VirtualServerKey) => boolean,
 ): Promise<readonly IpvsOp[] | undefined> {

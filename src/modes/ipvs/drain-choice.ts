@@ -1,11 +1,11 @@
-import { KernelError } from '../../errors.js'
+import { orRefusal } from '../../engine/index.js'
 import { type Sysctl, VirtualServerFlag, type VirtualServerSettings } from '../../kernel/index.js'
 import type { DrainPolicy } from './tables/entry.js'
 
 /** With 1, a client that session affinity binds to a real server of weight 0 gets another one for its next connection. */
 const expireSetting = 'net/ipv4/vs/expire_quiescent_template'
 
-/** Which real servers may keep their connections when nobody wants them any more; the others go at once. */
+/** Which unwanted real servers may keep their connections; the others are removed at once. */
 export class DrainChoice {
   readonly #sysctl: Sysctl
   readonly #gracefulPeriodMs: number
@@ -18,12 +18,8 @@ export class DrainChoice {
 
   /** Asks the kernel again how it treats clients that are bound to a server. */
   async refresh(): Promise<void> {
-    try {
-      this.#letsClientsGo = (await this.#sysctl.read(expireSetting)) === '1'
-    } catch (error) {
-      if (!(error instanceof KernelError)) throw error
-      this.#letsClientsGo = false
-    }
+    const setting = await orRefusal(async () => await this.#sysctl.read(expireSetting))
+    this.#letsClientsGo = setting === '1'
   }
 
   /**

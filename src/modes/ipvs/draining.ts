@@ -1,4 +1,4 @@
-// Graceful termination: when a real server that nobody wants any more, and that only keeps its connections, goes.
+// Graceful termination: when an unwanted real server, which only keeps its connections, is removed.
 import type { IpFamily } from '../../address.js'
 import { KernelError } from '../../errors.js'
 import {
@@ -15,14 +15,16 @@ import type { Entry } from './tables/entry.js'
 import type { IpvsLedger } from './tables/ledger.js'
 import { realServerId } from './tables/diff.js'
 import type { Log, StateReporter } from '../../log.js'
+import type { FamilyMetrics } from '../../metrics/index.js'
 import type { ServicePortKey } from '../../model/index.js'
 import type { Clock } from '../../clock.js'
-import { logFamily } from '../../engine/index.js'
+import { KernelQuestions, logFamily } from '../../engine/index.js'
 
 export interface DrainingOptions {
   readonly family: IpFamily
   readonly ipvs: Pick<Ipvs, 'read'>
   readonly clock: Clock
+  readonly metrics: FamilyMetrics
   readonly log: Log
   readonly problems: StateReporter
   readonly ledger: Pick<IpvsLedger, 'draining' | 'finishDraining'>
@@ -52,7 +54,7 @@ const packetsInVain = 3
 
 /**
  * The kernel keeps what is removed for up to so long in one list, and every added real server walks it (some 50 ns an entry:
- * spec/kernel.md 2.3). So only so many go at once; the others, which are in nobody's way, when those are forgotten.
+ * spec/kernel.md 2.3). So only so many go at once; the others when those are forgotten.
  */
 const trashMs = 180_000
 const trashRoom = 200
@@ -94,6 +96,7 @@ type End = 'no connections' | 'no answers' | 'grace period over'
  */
 export class Draining {
   readonly #options: DrainingOptions
+  readonly #questions: KernelQuestions
   readonly #schedules = new Map<Entry, Schedule>()
   /** Whether somebody is due is not asked before, so that frequent runs do not walk all each time. */
   #nextMs = -Infinity
@@ -102,6 +105,7 @@ export class Draining {
 
   constructor(options: DrainingOptions) {
     this.#options = options
+    this.#questions = new KernelQuestions(options)
   }
 
   /** Milliseconds until the next look; undefined: nothing drains. */
@@ -121,7 +125,7 @@ export class Draining {
     const due = [...ledger.draining].filter((entry) => this.#isDue(entry, startMs))
     if (due.length === 0) return true
     const dump = await this.#read(due)
-    if (dump === undefined) return true
+    if (dump instanceof KernelError) return true
     const endMs = clock.now()
     this.#nextMs = Math.max(this.#nextMs, endMs + (endMs - startMs) * restFactor)
     const counters = readCounters(dump)
@@ -129,24 +133,13 @@ export class Draining {
     return answers.every(Boolean)
   }
 
-  /** undefined: the kernel could not be asked; the next look tries again. */
-  async #read(entries: readonly Entry[]): Promise<IpvsDump | undefined> {
-    const { family, ipvs, problems } = this.#options
-    const name = `draining ${family}`
-    try {
-      const dump = await ipvs.read(
-        entries.map(({ key }) => key),
-        { counters: true },
-      )
-      problems.report(name, undefined)
-      return dump
-    } catch (error) {
-      if (!(error instanceof KernelError)) throw error
-      problems.report(name, {
-        text: `${logFamily(family)} connections of draining real servers: ${error.message}`,
-      })
-      return undefined
-    }
+  /** A KernelError: the next look tries again. */
+  async #read(entries: readonly Entry[]): Promise<IpvsDump | KernelError> {
+    const keys = entries.map(({ key }) => key)
+    return await this.#questions.ask(
+      { key: 'draining', subject: 'connections of draining real servers' },
+      async () => await this.#options.ipvs.read(keys, { counters: true }),
+    )
   }
 
   #isDue(entry: Entry, nowMs: number): boolean {

@@ -1,12 +1,11 @@
 import type { IpAddress, IpFamily } from '../../address.js'
-import type { KernelError } from '../../errors.js'
 import { describeVirtualServer } from '../../kernel/index.js'
 import type { Entry } from './tables/entry.js'
-import type { Vip } from './tables/vip-table.js'
+import type { Vip } from './tables/vip.js'
 import type { StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import type { Clock } from '../../clock.js'
-import { FailedObjects, logFamily } from '../../engine/index.js'
+import { FailedObjects } from '../../engine/index.js'
 
 export interface FailuresOptions {
   readonly family: IpFamily
@@ -15,15 +14,13 @@ export interface FailuresOptions {
   readonly problems: StateReporter
 }
 
-/** What the kernel refuses: single objects, and whole batches. */
+/** Objects that the kernel refuses, by kind. */
 export class Failures {
-  readonly #options: FailuresOptions
   readonly servers: FailedObjects<Entry, Entry>
   /** By address: the table forgets and makes VIPs anew. */
   readonly vips: FailedObjects<Vip, IpAddress>
 
   constructor(options: FailuresOptions) {
-    this.#options = options
     this.servers = new FailedObjects<Entry, Entry>({
       ...options,
       keyOf: (entry) => entry,
@@ -42,13 +39,5 @@ export class Failures {
   nextInMs(): number | undefined {
     const times = [this.servers.nextInMs(), this.vips.nextInMs()].filter((ms) => ms !== undefined)
     return times.length === 0 ? undefined : Math.min(...times)
-  }
-
-  /** A whole batch for one part of the kernel failed; undefined: that part answers again. */
-  reportKernel(part: 'ipvs' | 'routes', error: KernelError | undefined): void {
-    const { family, metrics, problems } = this.#options
-    if (error !== undefined) metrics.kernelError(error.operation, error.code)
-    const text = `${logFamily(family)}: ${error?.message ?? ''}`
-    problems.report(`kernel ${family} ${part}`, error && { text, fields: { ipFamily: logFamily(family) } })
   }
 }

@@ -52,6 +52,11 @@ export class IpvsMarks {
     return mark
   }
 
+  /** undefined: the route has no mark now. */
+  markOf(key: ServicePortKey): number | undefined {
+    return this.#marks.markOf(key)
+  }
+
   /** The route needs no mark, or is gone. */
   release(key: ServicePortKey): void {
     this.#marks.release(key)

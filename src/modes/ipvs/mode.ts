@@ -4,7 +4,7 @@ import { StateReporter } from '../../log.js'
 import { ipvsTables } from './compile/chains.js'
 import { IpvsPipeline } from './pipeline.js'
 import { familiesWithXtables, inOrder, dummyDeviceName } from '../../host/index.js'
-import { warnOfNft } from '../shared/index.js'
+import { openWarnings, warnOfNft } from '../shared/index.js'
 import { IpvsSettings } from './settings.js'
 import { loadForChains } from './chains.js'
 import { openIpvsWatch } from './watch.js'
@@ -37,7 +37,7 @@ export function ipvsMode(
   settings: IpvsSettings,
   families: readonly IpFamily[] = ['ipv4', 'ipv6'],
 ): Mode {
-  const { config, kernel, log, metrics, events } = options
+  const { config, kernel, log, metrics } = options
   const { excludeCIDRs, gracefulPeriodMs, syncPeriodMs, minSyncPeriodMs } = config.ipvs
   const { vipBinding } = config
   const hints = new StateReporter({
@@ -47,14 +47,7 @@ export function ipvsMode(
     recovery: 'VIP binding: in order again',
     count: () => {},
   })
-  const warnings = new StateReporter({
-    log,
-    level: 'warn',
-    trouble: 'not as asked',
-    recovery: 'as asked now',
-    events,
-    count: () => {},
-  })
+  const warnings = openWarnings(options)
   const isExcluded = (address: IpAddress): boolean => excludeCIDRs.some((cidr) => cidrContains(cidr, address))
   const look = kernel.look(families)
   const pipelines: IpvsPipeline[] = []
@@ -115,9 +108,13 @@ function asPipeline(pipeline: IpvsPipeline): Pipeline {
     get isInForce() {
       return pipeline.isInForce
     },
+    get passes() {
+      return pipeline.passes
+    },
     get health() {
       return pipeline.health
     },
+    describe: (route) => pipeline.describe(route),
     close: async () => await pipeline.close(),
   }
 }

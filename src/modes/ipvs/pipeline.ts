@@ -8,7 +8,7 @@ import type { Log, StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import type { ServicePortKey, Tracker } from '../../model/index.js'
 import type { NodeFacts } from '../../node/index.js'
-import { route } from '../../routing/index.js'
+import { type Route, route } from '../../routing/index.js'
 import type { ObjectEvent } from '../../source/index.js'
 import {
   Backlog,
@@ -19,7 +19,10 @@ import {
   type OpenTrackerOptions,
   openTracker,
   reportSizes,
-  SyncReport,
+  Pass,
+  PassHistory,
+  type PassReason,
+  type PassRecord,
   worldSize,
   traceRoute,
 } from '../../engine/index.js'
@@ -28,9 +31,10 @@ import type { Clock } from '../../clock.js'
 import { DrainChoice } from './drain-choice.js'
 import { Draining } from './draining.js'
 import { Failures } from './failures.js'
-import { IpvsApplier, type Pass } from './applier.js'
+import { IpvsApplier, type Work } from './applier.js'
+import { bindingOperations, serverOperations } from './operations.js'
 import { IpvsPolicies, type IpvsPoliciesOptions } from './policies.js'
-import type { KernelDoors } from './prepare-kernel.js'
+import type { IpvsKernel } from './prepare-kernel.js'
 import { Reconciler } from './reconciler.js'
 import type { ServiceScheduling } from './service-scheduling.js'
 
@@ -46,9 +50,9 @@ export interface IpvsPipelineOptions {
   readonly syncPeriodMs: number
   /** Virtual servers of these addresses are not ours to remove (excludeCIDRs). */
   readonly isExcluded: (address: IpAddress) => boolean
-  /** How long a real server that nobody wants may keep its connections; 0: it is removed at once; Infinity: until they end. */
+  /** How long an unwanted real server may keep its connections; 0: it is removed at once; Infinity: until they end. */
   readonly gracefulPeriodMs: number
-  readonly kernel: KernelDoors & IpvsPoliciesOptions['kernel'] & Pick<ModeKernel, 'sysctl'>
+  readonly kernel: IpvsKernel & IpvsPoliciesOptions['kernel'] & Pick<ModeKernel, 'sysctl'>
   /** Of all families that have a pipeline. */
   readonly look: KernelLook
   /** This node, as it is now. */
@@ -91,6 +95,7 @@ export class IpvsPipeline {
   #known: 'nothing' | 'listed' | 'synced' = 'nothing'
   #isInForce = false
   readonly #backlog: Backlog
+  readonly #history = new PassHistory()
 
   constructor(options: IpvsPipelineOptions) {
     const { family, clock, problems, kernel } = options
@@ -133,10 +138,10 @@ export class IpvsPipeline {
     for (const event of events) {
       if (event.type === 'listed' || event.type === 'synced') this.#known = event.type
     }
-    const isDropOwed = this.#known === 'synced' && this.#ledger.keepsLeftovers
+    const isDropDue = this.#known === 'synced' && this.#ledger.keepsLeftovers
     const isWork =
       this.#known !== 'nothing' &&
-      (isDropOwed || this.#tracker.hasDirty || this.#ledger.hasDirty || !this.#reconciler.isAdopted)
+      (isDropDue || this.#tracker.hasDirty || this.#ledger.hasDirty || !this.#reconciler.isAdopted)
     if (isWork) this.#backlog.note(changes)
     return isWork
   }
@@ -214,39 +219,60 @@ export class IpvsPipeline {
     if (known === 'nothing') return undefined
     if (this.#isIdle(known)) return this.#nextInMs()
     this.#cheapLook.forget()
-    const { clock, family } = this.#options
-    const report = new SyncReport(family, { startMs: clock.now(), oldestEventMs: this.#backlog.begin() })
+    const pass = new Pass({ ...this.#options, oldestEventMs: this.#backlog.begin() })
+    pass.reason = this.#reason
     for (const entry of this.#failures.servers.due()) this.#ledger.markDirty(entry)
     for (const address of this.#failures.vips.due()) this.#vips.markDirty(address)
     const isReconcileDue = this.#reconciler.isDue
+    let isReconcile = false
     if (isReconcileDue) await this.#keepKernel()
-    if (!(await this.#preparePolicies(isReconcileDue, known))) report.isFailed = true
+    if (!(await this.#preparePolicies(isReconcileDue, known))) pass.fail()
     else await this.#claimDirty()
-    if (this.#reconciler.isDue && !report.isFailed) {
+    if (this.#reconciler.isDue && !pass.isFailed) {
       await this.#drainChoice.refresh()
-      report.isReconcile = true
-      report.isFailed = !(await this.#reconciler.run({
+      isReconcile = true
+      const isRead = await this.#reconciler.run({
         keepLeftovers: known !== 'synced',
         isMarkedOurs: (server) => this.#policies.marksOurs(server),
         isMarkedVip: (address) => this.#policies.marksVip(address),
-      }))
+      })
+      if (!isRead) pass.fail()
     }
-    if (!report.isFailed) await this.#renewsMarks()
+    if (!pass.isFailed) await this.#renewsMarks()
     if (known === 'synced' && this.#ledger.keepsLeftovers) this.#ledger.dropLeftovers()
     if (known === 'synced') this.#policies.dropLeftovers()
-    if (this.#reconciler.isAdopted) await this.#applyDirty(report, known)
+    if (this.#reconciler.isAdopted) await this.#applyDirty(pass, known)
     // Marks that this pass made free are given to service ports that wait for one.
-    if (!report.isFailed && (await this.#renewsMarks())) await this.#applyDirty(report, known)
+    if (!pass.isFailed && (await this.#renewsMarks())) await this.#applyDirty(pass, known)
     this.#reconciler.endPass()
-    if (report.isFailed) this.#backlog.waitOn()
+    if (pass.isFailed) this.#backlog.waitOn()
     else this.#backlog.settle()
-    this.#isInForce ||= known === 'synced' && this.#reconciler.isAdopted && !report.isFailed
-    report.finish(worldSize(this.#tracker), this.#options)
+    this.#isInForce ||= known === 'synced' && this.#reconciler.isAdopted && !pass.isFailed
+    this.#endPass(pass, isReconcile)
     reportSizes(this.#options.metrics, {
       'virtual-server': this.#ledger.acknowledgedCount,
       vip: this.#vips.size,
     })
     return this.#nextInMs()
+  }
+
+  get passes(): readonly PassRecord[] {
+    return this.#history.records
+  }
+
+  /** Why the pass that begins runs. */
+  get #reason(): PassReason {
+    if (!this.#isInForce) return 'start'
+    if (this.#reconciler.isDue) return 'reconcile'
+    if (this.#tracker.hasDirty) return 'change'
+    return this.#failures.nextInMs() === 0 || this.#policies.isWriteDue ? 'retry' : 'change'
+  }
+
+  #endPass(pass: Pass, isReconcile: boolean): void {
+    const failed = pass.failed(serverOperations, bindingOperations)
+    const operations = pass.applied(serverOperations, bindingOperations)
+    const fields = { reconcile: isReconcile, failed, ...worldSize(this.#tracker), operations }
+    this.#history.add(pass.end({ hasRefusals: failed > 0, fields }))
   }
 
   /** Whether the service port has this endpoint, in any condition. */
@@ -266,11 +292,11 @@ export class IpvsPipeline {
 
   /** Nothing is to be done but to look again later. */
   #isIdle(known: 'listed' | 'synced'): boolean {
-    const isDropOwed = known === 'synced' && this.#ledger.keepsLeftovers
+    const isDropDue = known === 'synced' && this.#ledger.keepsLeftovers
     const isDirty = this.#tracker.hasDirty || this.#ledger.hasDirty || this.#vips.hasDirty
     const isRetryDue = this.#failures.nextInMs() === 0
     const isRenewDue = this.#policies.isRenewDue || this.#policies.isWriteDue
-    return this.#isInForce && !(isDropOwed || isDirty || isRetryDue || isRenewDue || this.#reconciler.isDue)
+    return this.#isInForce && !(isDropDue || isDirty || isRetryDue || isRenewDue || this.#reconciler.isDue)
   }
 
   #nextInMs(): number {
@@ -299,12 +325,16 @@ export class IpvsPipeline {
     return renewed !== 'failed' && this.#policies.isAdopted
   }
 
+  describe(decided: Route): readonly string[] {
+    return this.#policies.describe(decided, this.#options.scheduling.settings)
+  }
+
   /** Gives back what it holds, when no run will come any more. Idempotent. */
   async close(): Promise<void> {
     await this.#policies.close()
   }
 
-  /** What lost its mark, or may have one now, is compiled again before anything is told to the kernel. False: nothing is. */
+  /** What lost its mark, or may have one now, is compiled again before it is sent to the kernel. False: nothing is. */
   async #renewsMarks(): Promise<boolean> {
     const keys = this.#policies.renewMarks(this.#ledger.foreignMarks)
     if (keys.length === 0) return false
@@ -337,25 +367,24 @@ export class IpvsPipeline {
 
   /**
    * First of all the real servers of virtual servers that are there, whatever else is to be waited for: endpoints may have changed,
-   * or been left draining, while no agent ran. Then sets and rules, then the other virtual servers and the bindings of VIPs. What
-   * nobody wants goes when all that is wanted is there.
+   * or been left draining, while no agent ran. Then sets and rules, then the other virtual servers and the bindings of VIPs.
+   * Unwanted objects are removed last.
    */
-  async #applyDirty(report: SyncReport, known: 'listed' | 'synced'): Promise<void> {
+  async #applyDirty(pass: Pass, known: 'listed' | 'synced'): Promise<void> {
     const entries = this.#ledger.takeDirty()
-    const pass: Pass = { report, entries, vips: new Set() }
+    const work: Work = { pass, entries, vips: new Set() }
     // Also where nothing is sent: an excluded virtual server is given up without a word to the kernel.
     if (entries.length > 0) this.#reconciler.noteChange()
     const servable = new Set(entries.filter((entry) => this.#policies.isServable(entry)))
-    await this.#applier.serve({ ...pass, entries: [...servable] })
-    if (!(await this.#makeMarks(pass))) return
-    if (!(await this.#policies.admit(entries))) this.#failPolicies(report)
-    await this.#applier.upsert({ ...pass, entries: entries.filter((entry) => !servable.has(entry)) })
-    await this.#applier.remove(pass)
-    report.isFailed ||= this.#applier.isStopping
-    if (this.#applier.isStopping) return
-    const isComplete = known === 'synced' && !report.isFailed
-    if (!(await this.#policies.settle(this.#unbound(entries), { isComplete }))) this.#failPolicies(report)
-    this.#applier.settle(pass)
+    await this.#applier.serve({ ...work, entries: [...servable] })
+    if (!(await this.#makeMarks(work))) return
+    if (!(await this.#policies.admit(entries, pass))) this.#failPolicies(pass)
+    await this.#applier.upsert({ ...work, entries: entries.filter((entry) => !servable.has(entry)) })
+    await this.#applier.remove(work)
+    if (this.#applier.isStopping) return pass.fail()
+    const isComplete = known === 'synced' && !pass.isFailed
+    if (!(await this.#policies.settle(this.#unbound(entries), { pass, isComplete }))) this.#failPolicies(pass)
+    this.#applier.settle(work)
   }
 
   /** Without those whose VIP is still bound though nothing needs it: their set entries prove that the binding is ours, and stay with it. */
@@ -371,20 +400,20 @@ export class IpvsPipeline {
    * Virtual servers by mark stand before a frontend leads to their mark. False: it is not known whose a mark is; the pass
    * ends, and the next one begins with a reconcile.
    */
-  async #makeMarks({ entries, report }: Pass): Promise<boolean> {
+  async #makeMarks({ entries, pass }: Work): Promise<boolean> {
     const marks = this.#ledger.newMarks(entries)
     if (marks.length === 0) return true
-    if (!(await this.#policies.admitMarks(marks))) this.#failPolicies(report)
-    await this.#applier.makeMarks(marks, report)
+    if (!(await this.#policies.admitMarks(marks, pass))) this.#failPolicies(pass)
+    await this.#applier.makeMarks(marks, pass)
     if (!marks.some(({ isStale }) => isStale)) return true
     for (const entry of entries) this.#ledger.markDirty(entry)
-    this.#failPolicies(report)
+    this.#failPolicies(pass)
     return false
   }
 
   /** A reconcile will tell what is missing. */
-  #failPolicies(report: SyncReport): void {
-    report.isFailed = true
+  #failPolicies(pass: Pass): void {
+    pass.fail()
     this.#reconciler.requestAfterSurprise()
   }
 }

@@ -11,6 +11,7 @@ import type { FamilyMetrics } from '../../metrics/index.js'
 import type { ServicePortKey, Tracker } from '../../model/index.js'
 import { compileRoute, type IpvsModeSettings, needsMark } from './compile/compile.js'
 import type { DesiredVirtualServer } from './compile/desired.js'
+import { describeServers } from './describe.js'
 import { forbiddingSets, type SetKey, sourceKeepingSets } from './compile/sets.js'
 import type { SchedulingSettings } from './compile/scheduling.js'
 import {
@@ -29,7 +30,7 @@ import {
 import { IpvsChains } from './chains.js'
 import { IpvsMarks } from './marks.js'
 import { IpvsSets } from './sets.js'
-import { type HealthCheckListeners, type ModeKernel, logFamily } from '../../engine/index.js'
+import { type HealthCheckListeners, KernelQuestions, type ModeKernel, type Pass } from '../../engine/index.js'
 import { machineAddresses } from '../../host/index.js'
 
 export interface IpvsPoliciesOptions {
@@ -52,7 +53,7 @@ export interface IpvsPoliciesOptions {
 /** What of the node the routes are compiled from. */
 type NodeSettings = Omit<IpvsModeSettings, keyof SchedulingSettings>
 
-/** The kernel gives them to an interface itself, and nobody reaches a node by them from elsewhere. */
+/** The kernel gives them to an interface itself, and no other machine reaches a node by them. */
 const notTheNodes = /^(?:127\.|::1$|fe[89ab])/u
 
 /**
@@ -61,6 +62,7 @@ const notTheNodes = /^(?:127\.|::1$|fe[89ab])/u
  */
 export class IpvsPolicies {
   readonly #options: IpvsPoliciesOptions
+  readonly #questions: KernelQuestions
   readonly #table: IpsetTable
   readonly #sets: IpvsSets
   readonly #chains: IpvsChains
@@ -68,7 +70,7 @@ export class IpvsPolicies {
   readonly #cleaner: ConntrackCleaner
   readonly #healthChecks: ServiceHealthChecks
   readonly #gaps = new LocalPolicyGaps()
-  /** What the cleaner of flows has not been told yet. */
+  /** Changes that the cleaner of flows does not have yet. */
   #unsettled = new Map<ServicePortKey, Route | undefined>()
   #machine: readonly IpAddress[] = []
   #isMachineKnown = false
@@ -81,14 +83,15 @@ export class IpvsPolicies {
   constructor(options: IpvsPoliciesOptions) {
     const { family, config, kernel } = options
     this.#options = options
+    this.#questions = new KernelQuestions(options)
     this.#table = new IpsetTable(family, config.ipvs.markMask)
     this.#sets = new IpvsSets({ ...options, ipset: kernel.ipset, table: this.#table })
-    const doors = {
+    const tables = {
       mangle: kernel.xtables(family, 'mangle'),
       filter: kernel.xtables(family, 'filter'),
       nat: kernel.xtables(family, 'nat'),
     }
-    this.#chains = new IpvsChains({ ...options, doors })
+    this.#chains = new IpvsChains({ ...options, tables })
     this.#marks = new IpvsMarks({
       ...options,
       markMask: config.ipvs.markMask,
@@ -178,6 +181,13 @@ export class IpvsPolicies {
     return compileRoute(route, settings, this.#marks.take(route, frontends))
   }
 
+  /** The kernel objects of the route for people, with the mark that it has; empty before the first `renew`. */
+  describe(route: Route, scheduling: SchedulingSettings): readonly string[] {
+    if (this.#node === undefined) return []
+    const mark = needsMark(route) ? this.#marks.markOf(route.key) : undefined
+    return describeServers(compileRoute(route, { ...scheduling, ...this.#node }, mark))
+  }
+
   /**
    * Avoids marks for which somebody else has a virtual server. Returns the service ports that are to be compiled again, as
    * they have another mark, or may have one now.
@@ -206,9 +216,9 @@ export class IpvsPolicies {
   }
 
   /** Before these virtual servers by mark are made: their entries say that they are ours. False: something is missing. */
-  async admitMarks(entries: readonly Entry[]): Promise<boolean> {
+  async admitMarks(entries: readonly Entry[], pass: Pass): Promise<boolean> {
     this.#want(entries)
-    return await this.#sets.add()
+    return await this.#sets.add(pass)
   }
 
   /**
@@ -216,28 +226,28 @@ export class IpvsPolicies {
    * endpoint is refused before it is not served any more; one that got its first is not refused while chains are written. False:
    * something is missing.
    */
-  async admit(entries: readonly Entry[]): Promise<boolean> {
+  async admit(entries: readonly Entry[], pass: Pass): Promise<boolean> {
     this.#want(entries)
-    const isComplete = (await this.#sets.add()) && (await this.#sets.permit())
+    const isComplete = (await this.#sets.add(pass)) && (await this.#sets.permit(pass))
     this.#chains.leaveOut(this.#sets.gaps)
-    return (await this.#chains.write({ isComplete: false })) && isComplete
+    return (await this.#chains.write(pass, { isComplete: false })) && isComplete
   }
 
   /**
-   * After everything was told to IPVS: a virtual server that a death leaves behind is known as ours by its entry. `isComplete`: the whole world is in force.
+   * After IPVS has everything: a virtual server that a death leaves behind is known as ours by its entry. `isComplete`: the whole world is in force.
    */
   async settle(
     entries: readonly Entry[],
-    { isComplete }: { readonly isComplete: boolean },
+    { pass, isComplete }: { readonly pass: Pass; readonly isComplete: boolean },
   ): Promise<boolean> {
     for (const entry of entries) {
       const { acknowledged, isStale, wanted } = entry
       if (wanted === undefined && acknowledged === undefined && !isStale) this.#table.want(entry, [])
     }
-    const isDiscarded = await this.#sets.discard()
+    const isDiscarded = await this.#sets.discard(pass)
     if (isDiscarded) this.#marks.settle()
     if (!isComplete) return isDiscarded
-    const isWritten = await this.#chains.write({ isComplete: true })
+    const isWritten = await this.#chains.write(pass, { isComplete: true })
     if (isWritten) await this.#sets.destroyFormer()
     const { metrics } = this.#options
     for (const policy of ['internal', 'external'] as const)
@@ -258,11 +268,11 @@ export class IpvsPolicies {
     return this.#sets.nextInMs()
   }
 
-  /** Whether rules are not what they were left as; they are owed then. The cheap look finds what was added or removed. */
+  /** Whether rules are not what they were left as; they are due to be written then. The cheap look finds what was added or removed. */
   async findsOtherRules(look: 'cheap' | 'full'): Promise<boolean> {
-    const areOwed = look === 'full' ? await this.#chains.compare() : await this.#chains.check()
-    if (areOwed) this.#cleaner.recheck()
-    return areOwed
+    const areDue = look === 'full' ? await this.#chains.compare() : await this.#chains.check()
+    if (areDue) this.#cleaner.recheck()
+    return areDue
   }
 
   /**
@@ -302,22 +312,18 @@ export class IpvsPolicies {
     }
   }
 
-  /** False: they could not be read, and nobody knows them from before. */
+  /** False: they could not be read, and were not read before. */
   async #readAddresses(): Promise<boolean> {
     if (this.#isMachineKnown) return true
-    const { family, kernel, metrics, problems } = this.#options
-    const key = `addresses ${family}`
-    try {
-      this.#machine = await machineAddresses(family, kernel)
-      this.#isMachineKnown = true
-      problems.report(key, undefined)
-      return true
-    } catch (error) {
-      if (!(error instanceof KernelError)) throw error
-      metrics.kernelError(error.operation, error.code)
-      problems.report(key, { text: `${logFamily(family)} addresses of this machine: ${error.message}` })
-      return this.#node !== undefined
-    }
+    const { family, kernel } = this.#options
+    const machine = await this.#questions.ask(
+      { key: 'addresses', subject: 'addresses of this machine' },
+      async () => await machineAddresses(family, kernel),
+    )
+    if (machine instanceof KernelError) return this.#node !== undefined
+    this.#machine = machine
+    this.#isMachineKnown = true
+    return true
   }
 
   async #syncHealthChecks(): Promise<void> {

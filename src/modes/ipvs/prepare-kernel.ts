@@ -9,15 +9,15 @@ import { hasScheduler, schedulersInUse } from './scheduler-probe.js'
 import { checkSetTypes } from './set-types.js'
 import { dummyAdvice, ensureDummyDevice } from './vip-place.js'
 
-/** The kernel's doors, shared by both families: calls are queued inside. */
-export interface KernelDoors {
+/** Interfaces of the kernel for virtual servers and VIPs. Both families share them; calls queue inside. */
+export interface IpvsKernel {
   readonly ipvs: Ipvs
   readonly routes: Routes
   readonly links: Links
 }
 
 export interface PrepareOptions {
-  readonly kernel: KernelDoors & { readonly ipset: Ipset }
+  readonly kernel: IpvsKernel & { readonly ipset: Ipset }
   readonly scheduler: string
   readonly vipBinding: VipBinding
   readonly settings: IpvsSettings

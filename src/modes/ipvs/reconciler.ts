@@ -4,20 +4,21 @@ import type { VipBinding } from '../../config/index.js'
 import { KernelError } from '../../errors.js'
 import type { IpvsDump } from '../../kernel/index.js'
 import type { AdoptOptions, IpvsLedger } from './tables/ledger.js'
-import { type Drift, logFamily } from '../../engine/index.js'
-import type { VipPlace, VipReading, VipTable } from './tables/vip-table.js'
+import { type Drift, KernelQuestions, logFamily } from '../../engine/index.js'
+import type { VipPlace } from './tables/vip.js'
+import type { VipReading, VipTable } from './tables/vip-table.js'
 import type { Log, StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import type { NodeFacts } from '../../node/index.js'
 import type { Clock } from '../../clock.js'
-import type { KernelDoors } from './prepare-kernel.js'
+import type { IpvsKernel } from './prepare-kernel.js'
 import { dummyAdvice, ensureDummyDevice, findVipPlace } from './vip-place.js'
 
 export interface ReconcilerOptions {
   readonly family: IpFamily
   readonly vipBinding: VipBinding
   readonly syncPeriodMs: number
-  readonly kernel: KernelDoors
+  readonly kernel: IpvsKernel
   readonly node: { readonly facts: NodeFacts }
   readonly clock: Clock
   readonly log: Log
@@ -44,16 +45,18 @@ const maxDelayMs = 30_000
  */
 export class Reconciler {
   readonly #options: ReconcilerOptions
+  readonly #questions: KernelQuestions
   #isAdopted = false
   #nextMs = -Infinity
   /** Passes in a row that met a surprise or a kernel that could not be read. */
   #surprises = 0
   #isSurprised = false
-  /** The reading that was as the ledger has it, with nobody's but ours; nothing was applied since. */
+  /** The last reading, when it had exactly the objects of the ledger and nothing was applied since. */
   #inOrder: KernelState | undefined
 
   constructor(options: ReconcilerOptions) {
     this.#options = options
+    this.#questions = new KernelQuestions(options)
   }
 
   /** False before the kernel was read once: nothing may be applied. */
@@ -95,21 +98,16 @@ export class Reconciler {
 
   /** False: the kernel could not be read; it is tried again with back-off. */
   async run(options: AdoptOptions & Pick<VipReading, 'isMarkedVip'>): Promise<boolean> {
-    const { clock, family, ledger, metrics, problems, syncPeriodMs, vips } = this.#options
+    const { clock, ledger, syncPeriodMs, vips } = this.#options
     this.#nextMs = clock.now() + syncPeriodMs
-    let state: KernelState
-    try {
-      state = await this.#read()
-    } catch (error) {
-      if (!(error instanceof KernelError)) throw error
-      metrics.kernelError(error.operation, error.code)
-      problems.report(`read ${family}`, {
-        text: `${logFamily(family)} state of the kernel: ${error.message}`,
-      })
+    const state = await this.#questions.ask(
+      { key: 'read', subject: 'state of the kernel' },
+      async () => await this.#read(),
+    )
+    if (state instanceof KernelError) {
       this.requestAfterSurprise()
       return false
     }
-    problems.report(`read ${family}`, undefined)
     if (this.#inOrder !== undefined && isSame(this.#inOrder, state)) return true
     // Bindings first: they say which unknown virtual servers are ours.
     const bindings = vips.adopt({ ...state, isMarkedVip: options.isMarkedVip })

@@ -1,11 +1,11 @@
 // What Services of one family ask of the scheduler by annotation: whether the kernel has it, and what they do not get.
 import type { IpFamily } from '../../address.js'
 import { isSchedulerName, type Scheduling } from '../../config/index.js'
-import { KernelError } from '../../errors.js'
+import { orRefusal } from '../../engine/index.js'
 import type { Ipvs } from '../../kernel/index.js'
 import type { StateReporter } from '../../log.js'
 import type { ServicePortKey } from '../../model/index.js'
-import { asksForScheduling, type SchedulingSettings, unmetWishes } from './compile/scheduling.js'
+import { asksForScheduling, type SchedulingSettings, unmetRequests } from './compile/scheduling.js'
 import type { Route } from '../../routing/index.js'
 import { schedulingAnnotations } from '../../source/index.js'
 import { hasScheduler, removeProbe, schedulersInUse } from './scheduler-probe.js'
@@ -19,18 +19,21 @@ export interface ServiceSchedulingOptions {
   readonly warnings: StateReporter
 }
 
-/** Owner of which schedulers the kernel has, as far as Services asked for them. */
+/**
+ * Schedulers that the kernel has, as far as Services asked for them. A kernel that does not answer is asked again next time; until then
+ * the virtual servers show what it has.
+ */
 export class ServiceScheduling {
   readonly settings: SchedulingSettings
   readonly #options: ServiceSchedulingOptions
-  /** Those that are known; undefined: nobody asked yet. */
+  /** Schedulers that the kernel has; undefined: it was not asked yet. */
   #present: Set<string> | undefined
   readonly #missing = new Set<string>()
   /** Service ports that do not get all that they ask for, with their Services. */
   readonly #unmet = new Map<ServicePortKey, string>()
 
   /** A probe may have stayed in the kernel. */
-  #owesRemoval = false
+  #mayHaveProbe = false
 
   constructor(options: ServiceSchedulingOptions) {
     this.#options = options
@@ -47,12 +50,12 @@ export class ServiceScheduling {
     const { scheduler = '' } = route.scheduling
     if (isSchedulerName(scheduler)) await this.#learn(scheduler)
     const { key, service } = route
-    const wishes = unmetWishes(route, this.settings)
-    if (wishes.length === 0) this.#unmet.delete(key)
+    const requests = unmetRequests(route, this.settings)
+    if (requests.length === 0) this.#unmet.delete(key)
     else this.#unmet.set(key, service)
-    const problems = wishes.map(({ wish, problem }) => `${schedulingAnnotations[wish]} ${problem}`)
+    const problems = requests.map(({ request, problem }) => `${schedulingAnnotations[request]} ${problem}`)
     const text = `Service ${service}: ${problems.join('; ')}`
-    const problem = wishes.length === 0 ? undefined : { text, fields: { service } }
+    const problem = requests.length === 0 ? undefined : { text, fields: { service } }
     this.#options.warnings.report(`scheduling of ${service}`, problem)
   }
 
@@ -67,10 +70,10 @@ export class ServiceScheduling {
   /** Looks again for schedulers that were missing: somebody may have loaded them. Resolves with whether one has come. */
   async recheck(): Promise<boolean> {
     const { family, ipvs } = this.#options
-    if (this.#owesRemoval) {
-      await this.#try(async () => {
+    if (this.#mayHaveProbe) {
+      await orRefusal(async () => {
         await removeProbe(ipvs, family)
-        this.#owesRemoval = false
+        this.#mayHaveProbe = false
       })
     }
     const before = this.#missing.size
@@ -82,7 +85,7 @@ export class ServiceScheduling {
     const { family, ipvs, scheduling } = this.#options
     if (scheduler === scheduling.scheduler || this.#missing.has(scheduler)) return
     if (this.#present === undefined)
-      await this.#try(async () => {
+      await orRefusal(async () => {
         this.#present = new Set(await schedulersInUse(ipvs, family))
       })
     if (this.#present?.has(scheduler) !== true) await this.#ask(scheduler)
@@ -90,22 +93,13 @@ export class ServiceScheduling {
 
   async #ask(scheduler: string): Promise<void> {
     const { family, ipvs } = this.#options
-    this.#owesRemoval = true
-    await this.#try(async () => {
+    this.#mayHaveProbe = true
+    await orRefusal(async () => {
       const isPresent = await hasScheduler(ipvs, family, scheduler)
-      this.#owesRemoval = false
+      this.#mayHaveProbe = false
       if (isPresent) this.#missing.delete(scheduler)
       else this.#missing.add(scheduler)
       if (isPresent) this.#present?.add(scheduler)
     })
-  }
-
-  /** A kernel that does not answer is asked again next time; until then what it has shows in the virtual servers. */
-  async #try(work: () => Promise<void>): Promise<void> {
-    try {
-      await work()
-    } catch (error) {
-      if (!(error instanceof KernelError)) throw error
-    }
   }
 }

@@ -1,7 +1,7 @@
 import type { IpFamily } from '../../address.js'
 import { KernelError } from '../../errors.js'
-import type { BatchOutcome, Ipset, IpsetOp } from '../../kernel/index.js'
-import { type Drift, OperationCounts, RetryQueue, logFamily } from '../../engine/index.js'
+import type { Ipset } from '../../kernel/index.js'
+import { type Drift, KernelQuestions, type Pass, RetryQueue, logFamily } from '../../engine/index.js'
 import type { DumpedSet, IpsetBatch, IpsetTable } from './tables/ipset-table.js'
 import type { SetState } from './tables/ipset-set.js'
 import { standInName } from './tables/ipset-exchange.js'
@@ -19,6 +19,7 @@ import {
 } from './compile/sets.js'
 import type { UnfitSets } from './compile/chains.js'
 import type { Clock } from '../../clock.js'
+import { setOperations } from './operations.js'
 
 export interface IpvsSetsOptions {
   readonly family: IpFamily
@@ -39,11 +40,13 @@ const restrictingSets: ReadonlySet<SetKey> = new Set([...forbiddingSets, ...sour
 export class IpvsSets {
   readonly #options: IpvsSetsOptions
   readonly #retries: RetryQueue<SetState>
+  readonly #questions: KernelQuestions
   #ownsFormer = true
 
   constructor(options: IpvsSetsOptions) {
     this.#options = options
     this.#retries = new RetryQueue(options.clock)
+    this.#questions = new KernelQuestions(options)
   }
 
   /** Holds the kernel against the table. False: it could not be read. */
@@ -51,33 +54,34 @@ export class IpvsSets {
     const { table } = this.#options
     const wasAdopted = table.isAdopted
     const dumped = await this.#ask('read', async () => await dumpSets(this.#options.ipset, table))
-    if (dumped === undefined) return false
+    if (dumped instanceof KernelError) return false
     const drift = table.adopt(dumped, options)
     if (wasAdopted) this.#tell(drift)
     return true
   }
 
   /** Makes sets, and adds what is wanted. False: the sets are to be read before it can go on. */
-  async add(): Promise<boolean> {
+  async add(pass: Pass): Promise<boolean> {
     const { table } = this.#options
     for (const set of this.#retries.due()) table.retry(set)
     const isSent =
-      (await this.#applyAll(() => table.planSets())) && (await this.#applyAll(() => table.planAdds()))
+      (await this.#applyAll(pass, () => table.planSets())) &&
+      (await this.#applyAll(pass, () => table.planAdds()))
     this.#reportTroubles()
-    return isSent && !table.isDoubtful
+    return isSent && !table.isStale
   }
 
   /** Deletes of what is not wanted the entries that keep clients from servers. False: a batch could not be sent. */
-  async permit(): Promise<boolean> {
-    return await this.#applyAll(() => this.#options.table.planDeletes(restrictingSets))
+  async permit(pass: Pass): Promise<boolean> {
+    return await this.#applyAll(pass, () => this.#options.table.planDeletes(restrictingSets))
   }
 
   /** Deletes what is not wanted, and so ends a pass. False: the sets are to be read before it can go on. */
-  async discard(): Promise<boolean> {
+  async discard(pass: Pass): Promise<boolean> {
     const { table } = this.#options
-    const isSent = await this.#applyAll(() => table.planDeletes())
+    const isSent = await this.#applyAll(pass, () => table.planDeletes())
     this.#reportTroubles()
-    if (!isSent || table.isDoubtful) return false
+    if (!isSent || table.isStale) return false
     this.#reportRecoveries()
     table.endPass()
     return true
@@ -118,7 +122,7 @@ export class IpvsSets {
   async findsDrift(): Promise<boolean | undefined> {
     const { ipset, table } = this.#options
     const headers = await this.#ask('read', async () => await ipset.sets())
-    return headers && !table.isLike(headers)
+    return headers instanceof KernelError ? undefined : !table.isLike(headers)
   }
 
   #tell(drift: Drift): void {
@@ -130,25 +134,16 @@ export class IpvsSets {
   }
 
   /** False: a batch could not be sent. */
-  async #applyAll(plan: () => IpsetBatch): Promise<boolean> {
-    const { clock, table } = this.#options
+  async #applyAll(pass: Pass, plan: () => IpsetBatch): Promise<boolean> {
+    const { clock, ipset, table } = this.#options
     for (let batch = plan(); batch.ops.length > 0; batch = plan()) {
-      const outcome = await this.#apply(batch)
-      if (outcome === undefined) return false
+      const outcome = await this.#ask('write', async () => await ipset.apply(batch.ops))
+      if (outcome instanceof KernelError) return false
+      pass.count(setOperations, batch.ops, outcome)
       table.confirm(batch, outcome)
       await clock.pause()
     }
     return true
-  }
-
-  async #apply({ ops }: IpsetBatch): Promise<BatchOutcome | undefined> {
-    const { ipset, metrics } = this.#options
-    const outcome = await this.#ask('write', async () => await ipset.apply(ops))
-    if (outcome === undefined) return undefined
-    const counts = new OperationCounts<IpsetOp['op']>()
-    counts.add(ops, outcome)
-    counts.report(metrics)
-    return outcome
   }
 
   #reportTroubles(): void {
@@ -156,7 +151,7 @@ export class IpvsSets {
     for (const set of table.troubles) {
       if (set.trouble === undefined) continue
       const { error } = set.trouble
-      // Told after additions and again after deletions; each attempt counts once.
+      // Reported after additions and again after deletions; each attempt counts once.
       if (this.#retries.fail(set)) metrics.kernelError(error.operation, error.code)
       const fields = { ipFamily: logFamily(family), set: set.name, code: error.code }
       problems.report(problemOf(set), { text: `${logFamily(family)} ${describeTrouble(set)}`, fields })
@@ -171,20 +166,8 @@ export class IpvsSets {
     }
   }
 
-  async #ask<T>(what: string, question: () => Promise<T>): Promise<T | undefined> {
-    const { family, metrics, problems } = this.#options
-    const key = `${what} ${family} ipset`
-    try {
-      const answer = await question()
-      problems.report(key, undefined)
-      return answer
-    } catch (error) {
-      if (!(error instanceof KernelError)) throw error
-      metrics.kernelError(error.operation, error.code)
-      const ipFamily = logFamily(family)
-      problems.report(key, { text: `${ipFamily} sets: ${error.message}`, fields: { ipFamily } })
-      return undefined
-    }
+  async #ask<T>(what: 'read' | 'write' | 'clean', question: () => Promise<T>): Promise<T | KernelError> {
+    return await this.#questions.ask({ key: `${what} ipset`, subject: 'sets' }, question)
   }
 }
 

@@ -2,6 +2,7 @@
 import type { IpvsConfig } from '../../config/index.js'
 import { KernelError } from '../../errors.js'
 import type { Ipvs, IpvsTimeouts, Sysctl } from '../../kernel/index.js'
+import { orRefusal } from '../../engine/index.js'
 import { type Log, StateReporter } from '../../log.js'
 import {
   ensureSetting,
@@ -35,13 +36,13 @@ const always: readonly Setting[] = [
   { path: 'net/ipv4/vs/expire_quiescent_template', value: 1 },
   { path: 'net/ipv4/ip_forward', value: 1 },
 ]
-/** F-110: the VIPs on this node are nobody else's business on its links. */
+/** F-110: the node does not answer ARP requests for VIPs. */
 const strictARP: readonly Setting[] = [
   { path: 'net/ipv4/conf/all/arp_ignore', value: 1, off: '--ipvs-strict-arp=false' },
   { path: 'net/ipv4/conf/all/arp_announce', value: 2, off: '--ipvs-strict-arp=false' },
 ]
 
-/** What cannot be set is told once, and stops nothing: the node may be set up by others. */
+/** A setting that cannot be written is reported once, and stops nothing: another program may own it. */
 export class IpvsSettings {
   readonly #options: IpvsSettingsOptions
   readonly #settings: readonly Setting[]
@@ -109,27 +110,21 @@ export class IpvsSettings {
   }
 }
 
-async function ensureWhereNeeded(setting: Setting, doors: SettingDoors): Promise<SettingOutcome> {
-  try {
-    if (setting.before !== undefined && !(await isOlder(doors.sysctl, setting.before))) return 'right'
-  } catch (error) {
-    if (error instanceof KernelError) return error
-    throw error
-  }
-  return await ensureSetting(setting, doors)
+async function ensureWhereNeeded(setting: Setting, kernel: SettingDoors): Promise<SettingOutcome> {
+  const { before } = setting
+  const isNeeded = before === undefined || (await orRefusal(async () => await isOlder(kernel.sysctl, before)))
+  if (isNeeded instanceof KernelError) return isNeeded
+  return isNeeded ? await ensureSetting(setting, kernel) : 'right'
 }
 
 async function ensureTimeouts(wanted: IpvsTimeouts, ipvs: Ipvs, log: Log): Promise<SettingOutcome> {
-  try {
+  return await orRefusal(async () => {
     const present = await ipvs.timeouts()
     if (hasTimeouts(present, wanted)) return 'right'
     await ipvs.setTimeouts(wanted)
     log.info('Time-outs of IPVS changed', { from: present, to: await ipvs.timeouts() })
     return 'written'
-  } catch (error) {
-    if (error instanceof KernelError) return error
-    throw error
-  }
+  })
 }
 
 function hasTimeouts(present: IpvsTimeouts, wanted: IpvsTimeouts): boolean {

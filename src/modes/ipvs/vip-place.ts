@@ -3,7 +3,7 @@ import { type IpAddress, familyOf } from '../../address.js'
 import type { VipBinding } from '../../config/index.js'
 import { KernelError, isExists } from '../../errors.js'
 import type { Link, Links, Routes } from '../../kernel/index.js'
-import type { VipPlace } from './tables/vip-table.js'
+import type { VipPlace } from './tables/vip.js'
 import { includesAddress } from './tables/packed-bindings.js'
 import { dummyDeviceName } from '../../host/index.js'
 

@@ -5,7 +5,7 @@ import type { NftChains } from '../../kernel/index.js'
 import { logFamily } from '../../engine/index.js'
 
 const families = ['ipv4', 'ipv6'] as const
-/** In the families `ip` and `ip6`; nobody else may use that name. */
+/** In the families `ip` and `ip6`; the name is kube-proxy's. */
 const table = 'kube-proxy'
 
 export interface NftCleanUp {

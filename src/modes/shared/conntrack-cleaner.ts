@@ -5,8 +5,9 @@ import type { Log, StateReporter } from '../../log.js'
 import type { FamilyMetrics } from '../../metrics/index.js'
 import type { ServicePortKey } from '../../model/index.js'
 import type { Clock } from '../../clock.js'
-import { logFamily } from '../../engine/index.js'
-import { formatPlace, type FrontendPlace, UdpFrontends, type UdpRoute } from './udp-frontends.js'
+import { KernelQuestions, logFamily } from '../../engine/index.js'
+import { describeFrontend, type Frontend } from '../../routing/index.js'
+import { UdpFrontends, type UdpRoute } from './udp-frontends.js'
 
 export interface ConntrackCleanerOptions {
   readonly family: IpFamily
@@ -21,20 +22,22 @@ export interface ConntrackCleanerOptions {
 
 /**
  * Ends UDP flows that lead to an endpoint that is gone, or that serves no longer while others do: a client that keeps sending
- * would renew its flow for ever. Flows of endpoints that are merely not ready stay while no endpoint serves: nobody could serve
+ * would renew its flow for ever. Flows of endpoints that are merely not ready stay while no endpoint serves: no other endpoint could serve
  * them better, and the endpoint may be ready again soon. Beyond kube-proxy (F-071), flows also end with the last endpoint of a
  * Service, with the Service and with a frontend that it loses. TCP and SCTP end by themselves and are never touched.
  */
 export class ConntrackCleaner {
   readonly #options: ConntrackCleanerOptions
+  readonly #questions: KernelQuestions
   readonly #frontends = new UdpFrontends()
-  /** What is still to be looked at, by its text. */
-  #pending = new Map<string, FrontendPlace>()
+  /** Frontends whose flows are still to be checked, by name. */
+  #pending = new Map<string, Frontend>()
   /** What was there before us is not known: the first time, everything is looked at. */
   #isAllPending = true
 
   constructor(options: ConntrackCleanerOptions) {
     this.#options = options
+    this.#questions = new KernelQuestions(options)
   }
 
   /** Somebody took rules away for a while: the next clean() looks at every frontend. */
@@ -49,48 +52,38 @@ export class ConntrackCleaner {
    */
   async clean(changes: Iterable<readonly [ServicePortKey, UdpRoute | undefined]>): Promise<void> {
     for (const [key, route] of changes) this.#remember(this.#frontends.set(key, route))
-    if (this.#isAllPending) this.#remember(this.#frontends.places)
+    if (this.#isAllPending) this.#remember(this.#frontends.all)
     this.#isAllPending = false
     const taken = [...this.#pending.values()]
     this.#pending = new Map()
-    if (taken.length > 0) await this.#cleanPlaces(taken)
+    if (taken.length > 0) await this.#cleanFlows(taken)
   }
 
-  async #cleanPlaces(places: readonly FrontendPlace[]): Promise<void> {
+  async #cleanFlows(frontends: readonly Frontend[]): Promise<void> {
     const { clock, conntrack, family, metrics, nodePortAddresses } = this.#options
     const startMs = clock.now()
-    try {
-      const frontends = places.map((place) => this.#frontends.frontendAt(place))
-      const hasNodePort = places.some(({ address }) => address === undefined)
-      const { deleted } = await conntrack.deleteStale(
+    const answer = await this.#questions.ask({ key: 'kernel conntrack' }, async () => {
+      const hasNodePort = frontends.some(({ kind }) => kind === 'node-port')
+      return await conntrack.deleteStale(
         family,
-        frontends,
+        frontends.map((frontend) => this.#frontends.flowsOf(frontend)),
         hasNodePort ? await nodePortAddresses() : [],
       )
-      metrics.conntrackDeleted.inc(deleted)
-      this.#report(undefined)
-      this.#logDone(places.length, deleted)
-    } catch (error) {
-      if (!(error instanceof KernelError)) throw error
-      this.#remember(places)
-      this.#report(error)
+    })
+    if (answer instanceof KernelError) this.#remember(frontends)
+    else {
+      metrics.conntrackDeleted.inc(answer.deleted)
+      this.#logDone(frontends.length, answer.deleted)
     }
     metrics.conntrackSyncSeconds.observe((clock.now() - startMs) / 1000)
   }
 
-  #remember(places: readonly FrontendPlace[]): void {
-    for (const place of places) this.#pending.set(formatPlace(place), place)
+  #remember(frontends: readonly Frontend[]): void {
+    for (const frontend of frontends) this.#pending.set(describeFrontend(frontend), frontend)
   }
 
   #logDone(frontends: number, deleted: number): void {
     const fields = { ipFamily: logFamily(this.#options.family), frontends, deleted }
     if (deleted > 0) this.#options.log.debug('deleted stale conntrack entries', fields)
-  }
-
-  #report(error: KernelError | undefined): void {
-    const { family, metrics, problems } = this.#options
-    if (error !== undefined) metrics.kernelError(error.operation, error.code)
-    const text = `${logFamily(family)}: ${error?.message ?? ''}`
-    problems.report(`kernel ${family} conntrack`, error && { text, fields: { ipFamily: logFamily(family) } })
   }
 }

@@ -1,22 +1,21 @@
 import type { IpFamily } from '../../address.js'
 import { serviceReference } from '../../event.js'
-import type { Problem } from '../../log.js'
-import type { ServicePortKey } from '../../model/index.js'
+import type { Problem, StateReporter } from '../../log.js'
 import { logFamily } from '../../engine/index.js'
+import type { ClaimConflict } from '../../routing/index.js'
 
-/** A frontend that two service ports want (docs/adr/0007). */
-export interface ConflictReport {
-  readonly family: IpFamily
-  /** `tcp 10.96.0.1:80`. */
-  readonly frontend: string
-  readonly loser: ServicePortKey
-  /** The loser itself when it has it now. */
-  readonly winner: ServicePortKey
+/** `frontend`: its name, such as `tcp 10.96.0.1:80`. */
+export type ConflictReport = ClaimConflict & { readonly family: IpFamily; readonly frontend: string }
+
+/** Reports that a service port does not have a frontend that it claims, or that the conflict ended (docs/adr/0007). */
+export function reportConflict(problems: StateReporter, conflict: ConflictReport): void {
+  const { family, frontend, loser, winner } = conflict
+  const key = `${family} ${frontend} of ${loser}`
+  if (winner === undefined) problems.forget(key)
+  else problems.report(key, winner === loser ? undefined : conflictProblem(conflict))
 }
 
-/** undefined: there is none any more. */
-export function frontendConflict({ family, frontend, loser, winner }: ConflictReport): Problem | undefined {
-  if (winner === loser) return undefined
+function conflictProblem({ family, frontend, loser, winner }: ConflictReport): Problem {
   const text = `Service port ${loser}: ${frontend} already belongs to ${winner}, which sorts first`
   const [namespace = '', name = ''] = loser.split(/[/:]/)
   const regarding = serviceReference(namespace, name)

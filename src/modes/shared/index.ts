@@ -3,11 +3,11 @@
 // Owner of: UDP flows that are to be deleted, health check listeners.
 // Read next: conntrack-cleaner.ts, service-health-checks.ts, xtables-clean-up.ts.
 export { ConntrackCleaner } from './conntrack-cleaner.js'
-export { frontendConflict } from './frontend-conflict.js'
+export { reportConflict } from './frontend-conflict.js'
 export { LocalPolicyGaps } from './local-policy-gaps.js'
 export { ServiceHealthChecks } from './service-health-checks.js'
 export {
-  type XtablesDoors,
+  type XtablesAccess,
   cleanUpXtables,
   describeCleanedTables,
   describeNftLeftovers,
@@ -16,3 +16,4 @@ export {
 export type { TrafficConfig } from './traffic-config.js'
 export { describeKept } from './kept-chain.js'
 export { UnlockTimes } from './unlock-times.js'
+export { openWarnings } from './warnings.js'

@@ -1,101 +1,60 @@
 // Which frontends of UDP services there are, and whose flows a change of a route leaves behind. Pure.
-import { formatEndpoint, type IpAddress } from '../../address.js'
+import { formatEndpoint } from '../../address.js'
 import type { ConntrackFrontend } from '../../kernel/index.js'
 import type { ServicePortKey } from '../../model/index.js'
-import type { Route } from '../../routing/index.js'
+import { addressOf, type Frontend, FrontendOwners, frontendsOf, type Route } from '../../routing/index.js'
 
 /** What the clean-up of flows needs to know of a route. */
-export type UdpRoute = Pick<
-  Route,
-  'key' | 'protocol' | 'clusterIP' | 'port' | 'nodePort' | 'externalIPs' | 'loadBalancerIPs' | 'flowBackends'
->
+export type UdpRoute = Pick<Route, 'service' | 'flowBackends'> & Parameters<typeof frontendsOf>[0]
 
-/** Where clients send to; without an address: a node port. */
-export type FrontendPlace = Pick<ConntrackFrontend, 'address' | 'port'>
-
-type Backends = UdpRoute['flowBackends']
-
-interface Frontend {
-  readonly place: FrontendPlace
-  /** Those that have it, in bytewise order of their keys: the first one serves it. */
-  readonly claimants: readonly UdpRoute[]
-}
-
-/** `1.2.3.4:53`; `*:30053` is a node port. */
-export function formatPlace({ address, port }: FrontendPlace): string {
-  return address === undefined ? `*:${port}` : formatEndpoint(address, port)
-}
-
-/** By their texts. */
-function placesOf(route: UdpRoute | undefined): ReadonlyMap<string, FrontendPlace> {
-  if (route === undefined || route.protocol !== 'UDP') return new Map()
-  const { clusterIP, externalIPs, loadBalancerIPs, nodePort, port } = route
-  const addresses: readonly IpAddress[] = [clusterIP, ...externalIPs, ...loadBalancerIPs]
-  const places: FrontendPlace[] = addresses.map((address) => ({ address, port }))
-  if (nodePort !== 0) places.push({ address: undefined, port: nodePort })
-  return new Map(places.map((place) => [formatPlace(place), place]))
-}
-
-/**
- * Whether a flow of the frontend may lead where it must not. Undefined: nobody has the frontend. A frontend that is new, or
- * whose first endpoint has come, may have flows that are not translated at all, and so never meet an endpoint.
- */
-function leavesFlows(before: Backends | undefined, after: Backends | undefined): boolean {
-  if (before === after) return false
-  if (before === undefined || after === undefined) return true
-  if (before.length === 0) return after.length > 0
-  const kept = new Set(after.map(({ address, port }) => formatEndpoint(address, port)))
-  return before.some(({ address, port }) => !kept.has(formatEndpoint(address, port)))
+interface Wanted {
+  readonly frontend: Frontend
+  readonly flowBackends: UdpRoute['flowBackends']
 }
 
 /** The frontends of one family. */
 export class UdpFrontends {
-  readonly #routes = new Map<ServicePortKey, UdpRoute>()
-  readonly #frontends = new Map<string, Frontend>()
+  readonly #owners = new FrontendOwners<Wanted>()
 
-  /** Puts a route in the place of the one before; undefined: there is none any more. Returns whose flows need a look. */
-  set(key: ServicePortKey, next: UdpRoute | undefined): readonly FrontendPlace[] {
-    const former = placesOf(this.#routes.get(key))
-    const wanted = placesOf(next)
-    const touched = [...new Map([...former, ...wanted])].map(([text, place]) => ({
-      text,
-      place,
-      before: this.#backendsOf(text),
-    }))
-    for (const text of former.keys()) this.#drop(text, key)
-    for (const [text, place] of wanted) if (next !== undefined) this.#claim(text, place, next)
-    if (next === undefined || wanted.size === 0) this.#routes.delete(key)
-    else this.#routes.set(key, next)
-    return touched
-      .filter(({ text, before }) => leavesFlows(before, this.#backendsOf(text)))
-      .map(({ place }) => place)
+  /** Replaces the route of this key; undefined removes it. Returns the frontends that may have flows to the wrong endpoints now. */
+  set(key: ServicePortKey, next: UdpRoute | undefined): readonly Frontend[] {
+    const changes = this.#owners.claim(key, next?.service ?? '', wantedOf(next))
+    // The mode reports conflicts.
+    this.#owners.takeConflicts()
+    const stale: Frontend[] = []
+    for (const { before, after } of changes) {
+      const frontend = (after[0] ?? before[0])?.frontend
+      if (frontend !== undefined && leavesFlows(before[0], after[0])) stale.push(frontend)
+    }
+    return stale
   }
 
-  /** Every place that somebody has. */
-  get places(): readonly FrontendPlace[] {
-    return [...this.#frontends.values()].map(({ place }) => place)
+  /** Every frontend that a route claims. */
+  get all(): readonly Frontend[] {
+    return Array.from(this.#owners.owned(), ({ frontend }) => frontend)
   }
 
-  /** The place with those to whom its flows may lead: nobody, once nobody has it. */
-  frontendAt(place: FrontendPlace): ConntrackFrontend {
-    return { ...place, protocol: 'udp', backends: this.#backendsOf(formatPlace(place)) ?? [] }
+  /** The frontend with the backends that its flows may lead to; none if no route claims it. */
+  flowsOf(frontend: Frontend): ConntrackFrontend {
+    const backends = this.#owners.wantedOf(frontend)[0]?.flowBackends ?? []
+    return { protocol: 'udp', address: addressOf(frontend), port: frontend.port, backends }
   }
+}
 
-  #backendsOf(text: string): Backends | undefined {
-    return this.#frontends.get(text)?.claimants[0]?.flowBackends
-  }
+function wantedOf(route: UdpRoute | undefined): readonly Wanted[] {
+  if (route?.protocol !== 'UDP') return []
+  const { flowBackends } = route
+  return frontendsOf(route).map((frontend) => ({ frontend, flowBackends }))
+}
 
-  #claim(text: string, place: FrontendPlace, route: UdpRoute): void {
-    const others = this.#frontends.get(text)?.claimants ?? []
-    const claimants = [...others, route].toSorted((a, b) => (a.key < b.key ? -1 : 1))
-    this.#frontends.set(text, { place, claimants })
-  }
-
-  #drop(text: string, key: ServicePortKey): void {
-    const frontend = this.#frontends.get(text)
-    if (frontend === undefined) return
-    const claimants = frontend.claimants.filter((route) => route.key !== key)
-    if (claimants.length === 0) this.#frontends.delete(text)
-    else this.#frontends.set(text, { ...frontend, claimants })
-  }
+/**
+ * Whether a flow of the frontend may lead to a wrong endpoint. Undefined: no route claims the frontend. A frontend that is new,
+ * or whose first endpoint has come, may have flows that are not translated at all, and so never meet an endpoint.
+ */
+function leavesFlows(before: Wanted | undefined, after: Wanted | undefined): boolean {
+  if (before === undefined || after === undefined) return true
+  if (before.flowBackends === after.flowBackends) return false
+  if (before.flowBackends.length === 0) return after.flowBackends.length > 0
+  const kept = new Set(after.flowBackends.map(({ address, port }) => formatEndpoint(address, port)))
+  return before.flowBackends.some(({ address, port }) => !kept.has(formatEndpoint(address, port)))
 }

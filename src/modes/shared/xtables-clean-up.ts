@@ -6,7 +6,7 @@ import type { Log } from '../../log.js'
 import { type ChainNames, logFamily } from '../../engine/index.js'
 import { describeKept } from './kept-chain.js'
 
-export interface XtablesDoors {
+export interface XtablesAccess {
   xtables(family: IpFamily, table: XtTableName): Xtables
   activeTables(family: IpFamily): Promise<readonly XtTableName[]>
 }
@@ -25,25 +25,25 @@ const families = ['ipv4', 'ipv6'] as const
 
 /** Removes the chains of iptables mode, and of kube-proxy's ipvs mode, and the jumps to them from every table that exists; no table is made for it. */
 export async function cleanUpXtables(
-  doors: XtablesDoors,
+  kernel: XtablesAccess,
   chains: ChainNames,
 ): Promise<readonly CleanedTable[]> {
   const cleaned: CleanedTable[] = []
   for (const family of families) {
-    for (const table of await doors.activeTables(family))
-      if (table !== 'raw') cleaned.push(await cleanTable(doors.xtables(family, table), chains))
+    for (const table of await kernel.activeTables(family))
+      if (table !== 'raw') cleaned.push(await cleanTable(kernel.xtables(family, table), chains))
   }
   return cleaned
 }
 
-async function cleanTable(door: Xtables, chains: ChainNames): Promise<CleanedTable> {
-  const { family, table } = door
+async function cleanTable(xtables: Xtables, chains: ChainNames): Promise<CleanedTable> {
+  const { family, table } = xtables
   try {
-    const before = await door.chains()
-    const { kept } = await door.apply([], { prune: chains[table] ?? [] })
-    const after = new Set((await door.chains()).map(({ chain }) => chain))
+    const before = await xtables.chains()
+    const { kept } = await xtables.apply([], { prune: chains[table] ?? [] })
+    const after = new Set((await xtables.chains()).map(({ chain }) => chain))
     const removed = before.map(({ chain }) => chain).filter((chain) => !after.has(chain))
-    return { family, table, removed, failures: kept.map((chain) => describeKept(door, chain)) }
+    return { family, table, removed, failures: kept.map((chain) => describeKept(xtables, chain)) }
   } catch (error) {
     if (!(error instanceof KernelError)) throw error
     return { family, table, removed: [], failures: [error.message] }

@@ -1,13 +1,12 @@
+import { isMapping, textOf, type FieldProblem, type WireObject } from '../../api/index.js'
 import { BugError } from '../../errors.js'
 import type { StateReporter } from '../../log.js'
 import type { KubernetesObject, ObjectEvent } from '../objects.js'
-import { isMapping, type FieldProblem } from '../readers/fields.js'
 import { describeDocument, isProblems, joinProblems } from '../readers/read-object.js'
 import { initialEventsEnd } from './messages.js'
 import type { Resource } from './resources.js'
-import { textOf, type WireObject } from './wire-format.js'
 
-/** What the API server says of one kind, turned into events: only what is news. Pure, but for what it reports. */
+/** The objects of one kind, as the API server has them. Turns answers into events: differences only. Pure, except for its reports. */
 export class KnownObjects {
   readonly #resource: Pick<Resource, 'kind' | 'read'>
   readonly #problems: StateReporter
@@ -21,7 +20,7 @@ export class KnownObjects {
   /** The last listing that came to its end had an item without a readable name. */
   #missesNames = false
 
-  /** `problems` is told of objects that cannot be used; several kinds may share it. */
+  /** `problems` reports objects that cannot be used. Several kinds may share it. */
   constructor(resource: Pick<Resource, 'kind' | 'read'>, problems: StateReporter) {
     this.#resource = resource
     this.#problems = problems
@@ -33,7 +32,7 @@ export class KnownObjects {
     this.#namesAll = true
   }
 
-  /** The deletions that nobody told us of. None when an item had no readable name: it may be any of them. */
+  /** The objects that are missing from the list. None when an item had no readable name: it may be any of them. */
   endListing(): readonly ObjectEvent[] {
     const seen = this.#seen
     if (seen === undefined) throw new BugError('a listing ends that did not begin')
@@ -100,9 +99,9 @@ export class KnownObjects {
   #refuse(key: string, document: unknown, found: readonly FieldProblem[]): undefined {
     this.#refused.add(key)
     const object = describeDocument(document, this.#resource.kind)
-    const told = found.map(({ path, problem }) => (path === '' ? problem : `${path}: ${problem}`))
+    const texts = found.map(({ path, problem }) => (path === '' ? problem : `${path}: ${problem}`))
     this.#problems.report(this.#problemKey(key), {
-      text: `${object}: ${joinProblems(told)}`,
+      text: `${object}: ${joinProblems(texts)}`,
       fields: { object },
     })
   }

@@ -1,27 +1,26 @@
+import { openApiClient, type ClientOptions, type Peer } from '../../api/index.js'
+import type { Clock } from '../../clock.js'
 import type { Log, StateReporter } from '../../log.js'
 import type { ObjectEvent, Source } from '../objects.js'
-import type { Timers } from '../timers.js'
-import type { ClientOptions } from './client-options.js'
-import { KnownWorld } from './known-world.js'
-import { Lifeline, type Peer } from './lifeline.js'
-import { openApiClient } from './open-api-client.js'
+import { ListingProgress } from './listing-progress.js'
+import { Lifeline } from './lifeline.js'
 import { Outage } from './outage.js'
-import type { Reflector, ReflectorOptions } from './reflector.js'
+import { Reflector, type ReflectorOptions } from './reflector.js'
 import { resourcesOf } from './resources.js'
 
 export interface KubernetesSourceOptions {
   readonly client: ClientOptions
-  /** Of our Node, the only one that is read. */
+  /** Name of this node's Node, the only Node that is read. */
   readonly nodeName: string
-  readonly timers: Timers
+  readonly clock: Clock
   /** From 0 to below 1. */
   readonly random: () => number
   readonly log: Log
-  /** Told of objects that cannot be used: those in force stay. */
+  /** Reports objects that cannot be used; their last good state stays in force. */
   readonly problems: StateReporter
-  /** Told whether the API server answers, by kind of object. */
+  /** Reports whether the API server answers, by kind of object. */
   readonly links: StateReporter
-  /** Told what `deliver` threw after the start, and of bugs: the source is of no use any more. */
+  /** Called with an error of `deliver` after the start, or a bug. The source has ended then. */
   readonly onCrash: (error: unknown) => void
 }
 
@@ -39,11 +38,9 @@ export class KubernetesSource implements Source {
 
   /** Resolves when all kinds have been listed and that was said, or when it is stopped before. Throws what `deliver` throws. */
   async start(deliver: (events: readonly ObjectEvent[]) => void): Promise<void> {
-    const { client: options, timers, onCrash } = this.#options
+    const { client: options, clock, onCrash } = this.#options
     const { signal } = this.#end
-    const client = await openApiClient(options, timers, signal)
-    // Only here, as it brings the same.
-    const { Reflector } = await import('./reflector.js')
+    const client = await openApiClient(options, clock, signal)
     if (signal.aborted) return
     await new Promise<void>((listed, fail) => {
       signal.addEventListener('abort', () => listed(), { once: true })
@@ -61,7 +58,7 @@ export class KubernetesSource implements Source {
     peer: () => Peer | undefined,
     { deliver, listed }: { readonly deliver: ReflectorOptions['deliver']; readonly listed: () => void },
   ): readonly Promise<void>[] {
-    const { nodeName, log, timers } = this.#options
+    const { nodeName, log, clock } = this.#options
     const lifeline = new Lifeline(peer, log)
     const reflectors = resourcesOf(nodeName).map((resource) =>
       open({
@@ -71,14 +68,14 @@ export class KubernetesSource implements Source {
           if (passed.length > 0) deliver(passed)
         },
         progressed: () => {
-          world.look()
-          if (!world.isListed) return
+          progress.look()
+          if (!progress.isListed) return
           lifeline.endFirstListing()
           listed()
         },
       }),
     )
-    const world = new KnownWorld({ parts: [...reflectors, lifeline], timers, log, deliver })
+    const progress = new ListingProgress({ parts: [...reflectors, lifeline], clock, log, deliver })
     return reflectors.map(async (reflector) => await reflector.run())
   }
 

@@ -1,21 +1,15 @@
 import { isIPv6 } from 'node:net'
 import { parseIpAddress } from '../../address.js'
+import type { Peer } from '../../api/index.js'
 import type { Log } from '../../log.js'
 import type { EndpointSlice, ObjectEvent, ObjectKey, Service, ServicePortSpec } from '../objects.js'
-import type { KnownPart } from './known-world.js'
-
-/** The other end of our connections. */
-export interface Peer {
-  /** In canonical text. */
-  readonly address: string
-  readonly port: number
-}
+import type { ListedPart } from './listing-progress.js'
 
 /**
  * Never cut your own branch (docs/adr/0015-own-branch.md): events of the Service through which we reach the API server are withheld
  * from the moment when they say that it has no backends until the API names some, or gives the frontend to another Service.
  */
-export class Lifeline implements KnownPart {
+export class Lifeline implements ListedPart {
   readonly #peer: () => Peer | undefined
   readonly #log: Log
   /** Of the Service that carries us; undefined: there is none. */
@@ -71,7 +65,7 @@ export class Lifeline implements KnownPart {
     if (frontend === undefined || peer === undefined) return []
     if (frontend.address === peer.address && frontend.port === peer.port) return []
     const withheld = [...this.#withheld.values()]
-    if (withheld.length > 0) this.#tellRelease()
+    if (withheld.length > 0) this.#logRelease()
     this.#withheld.clear()
     this.#slices.clear()
     this.#frontend = undefined
@@ -142,7 +136,7 @@ export class Lifeline implements KnownPart {
     return this.#frontend ?? this.#peer()
   }
 
-  /** The port of this Service by which we reach the server; undefined: it is another Service's, or nobody's. */
+  /** The port of this Service through which the agent reaches the server; undefined: the Service has no such port. */
   #portOf({ ports, clusterIPs, externalIPs, loadBalancerIngress }: Service): ServicePortSpec | undefined {
     const peer = this.#way
     if (peer === undefined) return undefined
@@ -168,10 +162,10 @@ export class Lifeline implements KnownPart {
     this.#withheld.delete(objectOf(event))
     passed.push(...this.#withheld.values())
     this.#withheld.clear()
-    this.#tellRelease()
+    this.#logRelease()
   }
 
-  #tellRelease(): void {
+  #logRelease(): void {
     const fields = { service: this.#name ?? '' }
     this.#log.info('API server: the endpoints of its own Service are followed again', fields)
   }

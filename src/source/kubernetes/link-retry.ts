@@ -1,4 +1,4 @@
-import type { Timers } from '../timers.js'
+import type { Clock } from '../../clock.js'
 import type { Outage } from './outage.js'
 import { Backoff } from '../../backoff.js'
 
@@ -17,7 +17,7 @@ export type RetryReason =
 
 export interface LinkRetryOptions {
   readonly outage: Outage
-  readonly timers: Timers
+  readonly clock: Clock
   /** From 0 to below 1. */
   readonly random: () => number
   /** Aborted: nothing waits any more. */
@@ -74,7 +74,7 @@ export class LinkRetry {
     if (delayMs === 0) return
     this.#isDown = reason === 'away' || reason === 'busy'
     if (reason === 'relist') this.#isFirstRelist = false
-    const { outage, timers, signal } = this.#options
+    const { outage, clock, signal } = this.#options
     await new Promise<void>((resolve) => {
       const wake = (): void => {
         cancelTimer()
@@ -82,7 +82,7 @@ export class LinkRetry {
         signal.removeEventListener('abort', wake)
         resolve()
       }
-      const cancelTimer = timers.after(delayMs, wake)
+      const cancelTimer = clock.schedule(delayMs, wake)
       // NB: only a link without an answer: two links whose watches end at once would wake each other for ever.
       const isWakeable = this.#isDown && retryAfterMs === 0
       const cancelWaiting = isWakeable ? outage.onEnd(() => this.#wakeAnew(wake)) : () => false

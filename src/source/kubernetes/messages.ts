@@ -3,7 +3,7 @@
 // json tags of those types.
 import { readLabels, schedulingAnnotations } from '../objects.js'
 import { lastChangeAnnotation, serviceNameLabel } from '../readers/endpoint-slice.js'
-import { message, type Field, type Message } from './protobuf.js'
+import { message, protobufFields } from '../../api/index.js'
 
 /** On the bookmark that ends the objects of a streamed list (KEP-3157). */
 export const initialEventsEnd = 'k8s.io/initial-events-end'
@@ -15,44 +15,7 @@ const keptAnnotations = new Set<string>([
   initialEventsEnd,
 ])
 
-function text(name: string): Field {
-  return { name, read: 'text', dropsZero: true, isCommon: false }
-}
-
-/** Of a pointer, or of a field that JSON always has. */
-function anyText(name: string): Field {
-  return { name, read: 'text', dropsZero: false, isCommon: false }
-}
-
-/** As text(), of a field that says the same in many objects. */
-function commonText(name: string): Field {
-  return { name, read: 'text', dropsZero: true, isCommon: true }
-}
-
-/** As anyText(), of a field that says the same in many objects. */
-function anyCommonText(name: string): Field {
-  return { name, read: 'text', dropsZero: false, isCommon: true }
-}
-
-function whole(name: string): Field {
-  return { name, read: 'whole', dropsZero: true }
-}
-
-function anyWhole(name: string): Field {
-  return { name, read: 'whole', dropsZero: false }
-}
-
-function texts(name: string): Field {
-  return { name, read: 'texts' }
-}
-
-function one(name: string, inner: Message): Field {
-  return { name, read: 'message', message: inner }
-}
-
-function many(name: string, inner: Message): Field {
-  return { name, read: 'messages', message: inner }
-}
+const { anyCommonText, anyText, anyWhole, commonText, many, one, text, texts, whole } = protobufFields
 
 const metadata = one(
   'metadata',
@@ -145,28 +108,4 @@ export const nodeMessage = message({
     'status',
     message({ 5: many('addresses', message({ 1: anyCommonText('type'), 2: anyText('address') })) }),
   ),
-})
-
-/** What a body holds behind its four bytes of magic: runtime.Unknown. */
-export const unknownMessage = message({
-  1: one('typeMeta', message({ 1: commonText('apiVersion'), 2: commonText('kind') })),
-  2: { name: 'raw', read: 'bytes' },
-})
-
-/** Every list: each item for itself, as one that is malformed must not cost the others. */
-export const listMessage = message({
-  1: one('metadata', message({ 2: text('resourceVersion'), 3: text('continue') })),
-  2: { name: 'items', read: 'views' },
-})
-
-export const watchEventMessage = message({
-  1: anyCommonText('type'),
-  2: one('object', message({ 1: { name: 'raw', read: 'bytes' } })),
-})
-
-export const statusMessage = message({
-  3: text('message'),
-  4: text('reason'),
-  5: one('details', message({ 5: whole('retryAfterSeconds') })),
-  6: whole('code'),
 })

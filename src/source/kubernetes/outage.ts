@@ -1,7 +1,7 @@
-import type { Timers } from '../timers.js'
+import type { Clock } from '../../clock.js'
 
 export interface OutageOptions {
-  readonly timers: Pick<Timers, 'now'>
+  readonly clock: Pick<Clock, 'now'>
   /** From 0 to below 1. */
   readonly random: () => number
 }
@@ -24,8 +24,8 @@ export class Outage {
 
   /** Takes the next free turn. Returns how long to wait for it, in milliseconds. */
   takeTurn(): number {
-    const { timers, random } = this.#options
-    const nowMs = timers.now()
+    const { clock, random } = this.#options
+    const nowMs = clock.now()
     this.#lastTurnMs = Math.max(this.#lastTurnMs, nowMs) + turnMs * (1 + random())
     return this.#lastTurnMs - nowMs
   }

@@ -1,32 +1,37 @@
+import type { Clock } from '../../clock.js'
 import type { Log, StateReporter } from '../../log.js'
 import type { ObjectEvent } from '../objects.js'
-import type { Timers } from '../timers.js'
-import { readBody, statusError, type ApiAnswer, type ApiClient } from './api-client.js'
-import { ApiError } from './api-error.js'
-import { FrameError } from './frames.js'
+import {
+  ApiError,
+  FormatError,
+  FrameError,
+  type ApiAnswer,
+  type ApiClient,
+  type ListPage,
+  type WatchEvent,
+} from '../../api/index.js'
 import { endsInitialEvents, isNamed, KnownObjects, versionOf } from './known-objects.js'
-import type { KnownPart } from './known-world.js'
+import type { ListedPart } from './listing-progress.js'
 import { LinkRetry, type RetryReason } from './link-retry.js'
 import type { Outage } from './outage.js'
 import type { Resource } from './resources.js'
-import { FormatError, type ListPage, type WatchEvent } from './wire-format.js'
 
 export interface ReflectorOptions {
   readonly resource: Resource
   readonly client: ApiClient
   /** Shared by all that follow the same API server. */
   readonly outage: Outage
-  readonly timers: Timers
+  readonly clock: Clock
   /** From 0 to below 1. */
   readonly random: () => number
   readonly log: Log
-  /** Told of objects that cannot be used. */
+  /** Reports objects that cannot be used. */
   readonly problems: StateReporter
-  /** Told whether the API server answers; one key per resource. */
+  /** Reports whether the API server answers, with one key per resource. */
   readonly links: StateReporter
   /** Aborted: nothing more is asked or delivered. The client has the same one. */
   readonly signal: AbortSignal
-  /** An error that it throws ends the reflector: it is nobody's to catch. */
+  /** An error that it throws ends the reflector. */
   readonly deliver: (events: readonly ObjectEvent[]) => void
   /** Called when all that the server said together was delivered, also when that was only that it is there. */
   readonly progressed: () => void
@@ -41,7 +46,7 @@ const turnMs = 10
 const steadyMs = 5000
 
 /** Follows one resource: a list, then a watch, for ever. No failure ends it, and none lets it spin. */
-export class Reflector implements KnownPart {
+export class Reflector implements ListedPart {
   readonly #options: ReflectorOptions
   readonly #known: KnownObjects
   readonly #retry: LinkRetry
@@ -101,8 +106,8 @@ export class Reflector implements KnownPart {
 
   /** Decides how the next attempt asks. Returns why there is one. */
   #settle(failure: ApiError | undefined): RetryReason {
-    const { timers, links, log, resource } = this.#options
-    const openMs = this.#openedAt === undefined ? 0 : timers.now() - this.#openedAt
+    const { clock, links, log, resource } = this.#options
+    const openMs = this.#openedAt === undefined ? 0 : clock.now() - this.#openedAt
     const wasSteady = openMs > steadyMs
     const losesPlace = failure !== undefined && this.#losesPlace(failure)
     // NB: not where everything must be listed again: it would be every few seconds when all watches end so.
@@ -148,8 +153,8 @@ export class Reflector implements KnownPart {
   }
 
   /**
-   * Whether the watch cannot go on where it was. NB: after what cannot be read as well: which object it told of is not known, and it
-   * may come again at the same place for ever.
+   * Whether the watch cannot continue at its version. NB: true also after an event that cannot be read: its object is not known, and at
+   * the same version the event may repeat without end.
    */
   #losesPlace(failure: ApiError): boolean {
     if (this.#version === undefined) return false
@@ -173,7 +178,7 @@ export class Reflector implements KnownPart {
       const query = { ...selectors, limit: pageSize, ...(token === '' ? {} : { continue: token }) }
       const answer = await client.get({ path, query, isWatch: false })
       this.#noteStatus()
-      const page = answer.format.readList(await readBody(answer.chunks, `GET ${path}`), resource)
+      const page = answer.format.readList(await answer.body(), resource)
       if (this.#isStopped) return
       if (page.continueToken !== '' && page.continueToken === token)
         throw this.#garbage('a page that leads to itself')
@@ -215,11 +220,11 @@ export class Reflector implements KnownPart {
   }
 
   async #watch(): Promise<void> {
-    const { client, timers, resource } = this.#options
+    const { client, clock, resource } = this.#options
     const isListing = this.#version === undefined
     const answer = await client.get({ path: resource.path, query: this.#watchQuery(), isWatch: true })
     this.#noteStatus()
-    this.#openedAt = timers.now()
+    this.#openedAt = clock.now()
     if (isListing) this.#known.beginListing()
     await this.#followSteadily(answer)
     if (this.#version === undefined && !this.#isStopped) {
@@ -230,7 +235,7 @@ export class Reflector implements KnownPart {
 
   /** A watch that stays open says that the server is there, before anything changes. */
   async #followSteadily(answer: ApiAnswer): Promise<void> {
-    const cancel = this.#options.timers.after(steadyMs, () => {
+    const cancel = this.#options.clock.schedule(steadyMs, () => {
       this.#isSuspect = false
       if (this.#version !== undefined) this.#noteAnswer()
     })
@@ -253,31 +258,32 @@ export class Reflector implements KnownPart {
     return { ...query, sendInitialEvents: 'true', resourceVersionMatch: 'NotOlderThan' }
   }
 
-  async #follow({ chunks, format }: ApiAnswer): Promise<void> {
-    const { timers } = this.#options
+  async #follow({ chunks, format, errorOf }: ApiAnswer): Promise<void> {
+    const { clock } = this.#options
     const splitter = format.openSplitter()
-    let turnBegan = timers.now()
+    let turnBegan = clock.now()
     for await (const chunk of chunks) {
       if (this.#isStopped) return
       const events: ObjectEvent[] = []
       try {
         for (const frame of splitter.push(chunk)) {
-          this.#takeEvent(format.readEvent(frame, this.#options.resource), events)
+          const event = format.readEvent(frame, this.#options.resource)
+          if (event.type === 'ERROR') throw errorOf(event.status)
+          this.#takeEvent(event, events)
         }
       } finally {
         // What came before something that is wrong counts, wherever the chunks were cut.
         if (events.length > 0) this.#options.deliver(events)
       }
       this.#options.progressed()
-      if (timers.now() - turnBegan < turnMs) continue
-      await new Promise<void>((resolve) => timers.after(0, resolve))
-      turnBegan = timers.now()
+      if (clock.now() - turnBegan < turnMs) continue
+      await new Promise<void>((resolve) => clock.schedule(0, resolve))
+      turnBegan = clock.now()
     }
     if (!this.#isStopped) splitter.end()
   }
 
-  #takeEvent(event: WatchEvent, events: ObjectEvent[]): void {
-    if (event.type === 'ERROR') throw statusError(`GET ${this.#options.resource.path}`, event.status)
+  #takeEvent(event: Exclude<WatchEvent, { type: 'ERROR' }>, events: ObjectEvent[]): void {
     this.#noteAnswer()
     const version = versionOf(event.object)
     if (event.type === 'BOOKMARK' && this.#version === undefined && endsInitialEvents(event.object)) {
@@ -301,7 +307,7 @@ export class Reflector implements KnownPart {
   }
 }
 
-// Asked for too often, or not allowed: no word on what the server can do.
+// Statuses for too many requests or missing rights. They do not show what the server supports.
 const passing = [401, 403, 408, 410, 429]
 
 /** 410: compacted. 504: newer than what the server has, as after a restored etcd. Other 4xx: not a version at all. */

@@ -1,20 +1,17 @@
 // What is listed and watched, and with which selectors (kube-proxy's: spec section 0.1).
+import type { ExpectedType } from '../../api/index.js'
 import type { KubernetesObject } from '../objects.js'
 import { readEndpointSlice } from '../readers/endpoint-slice.js'
 import { readNode } from '../readers/node.js'
 import type { ObjectReader } from '../readers/read-object.js'
 import { readService } from '../readers/service.js'
 import { endpointSliceMessage, nodeMessage, serviceMessage } from './messages.js'
-import type { Message } from './protobuf.js'
 
-export interface Resource {
+export interface Resource extends ExpectedType {
   readonly kind: KubernetesObject['kind']
-  /** Group and version, as its objects name them. */
-  readonly apiVersion: string
   readonly path: string
   /** Parameters of the query. NB: an object that stops to match comes as DELETED. */
   readonly selectors: Readonly<Record<string, string>>
-  readonly message: Message
   readonly read: ObjectReader
 }
 

@@ -30,8 +30,8 @@ export class Catalog {
   readonly #contested = new Set<string>()
 
   /**
-   * Takes over the new contents of files (undefined: the file has gone) as one change of the world. Returns only what
-   * differs from what was in force, and each object that several files have, or had until now (undefined).
+   * Takes over the new contents of files (undefined: the file has gone) as one change. Returns the differences to
+   * the objects in force, and each object that several files have, or had until now (undefined).
    */
   apply(changes: ReadonlyMap<string, KeyedObjects | undefined>): {
     readonly events: readonly ObjectEvent[]

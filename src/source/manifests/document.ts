@@ -1,7 +1,7 @@
 // One document of a file: the objects in it, what is ignored, what is wrong.
 import { ConfigError } from '../../errors.js'
 import type { KubernetesObject } from '../objects.js'
-import { isMapping } from '../readers/fields.js'
+import { isMapping } from '../../api/index.js'
 import { describeDocument, isProblems, objectKey, objectReaders } from '../readers/read-object.js'
 
 // Lists as the API server answers them: their items may lack apiVersion and kind.

@@ -18,7 +18,7 @@ import { ConfigError } from '../../errors.js'
 
 export interface FileState {
   readonly kind: 'file' | 'directory' | 'other'
-  /** Equal for a file that was neither replaced nor written (as far as stat can tell). */
+  /** Equal while the file is neither replaced nor written, as far as stat shows. */
   readonly signature: string
   /** Device and inode. */
   readonly identity: string

@@ -6,7 +6,7 @@ const mostHops = 40
 
 /**
  * Where a path would lead: its real path or, when it leads to nothing, the first entry that is missing, in a directory
- * that exists. undefined: nobody can tell.
+ * that exists. undefined: it cannot be determined.
  */
 export function leadsTo(path: string, fileSystem: FileSystem): string | undefined {
   const found = fileSystem.realPath(path)

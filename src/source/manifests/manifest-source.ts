@@ -2,7 +2,7 @@ import { ConfigError } from '../../errors.js'
 import type { Log, Problem, StateReporter } from '../../log.js'
 import type { ObjectEvent, Source } from '../objects.js'
 import { joinProblems } from '../readers/read-object.js'
-import type { Timers } from '../timers.js'
+import type { Clock } from '../../clock.js'
 import { Catalog, type Conflict } from './catalog.js'
 import type { KeyedObjects } from './document.js'
 import type { FileContents, FileSystem } from './file-system.js'
@@ -15,11 +15,11 @@ export interface ManifestSourceOptions {
   /** Absolute path of the folder. */
   readonly root: string
   readonly fileSystem: FileSystem
-  readonly timers: Timers
+  readonly clock: Clock
   readonly log: Log
-  /** Told about files, folders and objects that are not in force as written. */
+  /** Reports files, folders and objects that are not in force as written. */
   readonly problems: StateReporter
-  /** Told what `deliver` threw after the start, and of bugs: the source is of no use any more. */
+  /** Called with an error of `deliver` after the start, or a bug. The source has ended then. */
   readonly onCrash: (error: unknown) => void
 }
 
@@ -43,20 +43,20 @@ export class ManifestSource implements Source {
   #work: Promise<void> = Promise.resolve()
   #started = false
   #isSynced = false
-  /** Files and folders that never had a good state: nobody knows which objects they stand for. */
+  /** Files and folders that never had a good state: their objects are not known. */
   readonly #unread = new Set<string>()
-  /** Problems of the first look: told when it succeeds; when it fails, its error says it all. */
+  /** Problems of the first look. They are reported when it succeeds; when it fails, its error contains them. */
   readonly #early: [path: string, problem: ConfigError | undefined][] = []
   #stopped = false
 
   constructor(options: ManifestSourceOptions) {
     this.#options = options
-    this.#settler = new Settler(options.timers, () => this.#enqueue(() => this.#tree.take()))
-    this.#retryTimer = new RetryTimer(options.timers, () => this.#settler.touch())
+    this.#settler = new Settler(options.clock, () => this.#enqueue(() => this.#tree.take()))
+    this.#retryTimer = new RetryTimer(options.clock, () => this.#settler.touch())
     this.#tree = new WatchedTree({
       root: options.root,
       fileSystem: options.fileSystem,
-      timers: options.timers,
+      clock: options.clock,
       touched: () => {
         if (this.#started && !this.#stopped) this.#settler.touch()
       },
@@ -135,7 +135,7 @@ export class ManifestSource implements Source {
     }
   }
 
-  /** The word on how much of the world is known, where it is news. */
+  /** The milestone that is due now: `listed` or `synced`. */
   #progress(isFirst: boolean): readonly ObjectEvent[] {
     if (this.#isSynced) return []
     this.#isSynced = this.#unread.size === 0
@@ -152,7 +152,7 @@ export class ManifestSource implements Source {
   }
 
   async #pause(delayMs: number): Promise<void> {
-    await new Promise<void>((resolve) => this.#options.timers.after(delayMs, resolve))
+    await new Promise<void>((resolve) => this.#options.clock.schedule(delayMs, resolve))
   }
 
   async #read({ changed, gone }: TreeChanges, changes: Changes): Promise<void> {
@@ -160,12 +160,12 @@ export class ManifestSource implements Source {
       changes.set(path, undefined)
       this.#unread.delete(path)
     }
-    const { timers } = this.#options
-    let begin = timers.now()
+    const { clock } = this.#options
+    let begin = clock.now()
     for (const path of changed) {
-      if (timers.now() - begin >= turnMs) {
+      if (clock.now() - begin >= turnMs) {
         await this.#pause(0)
-        begin = timers.now()
+        begin = clock.now()
       }
       if (this.#stopped) break
       this.#readFile(path, changes)

@@ -1,18 +1,18 @@
-import type { Timers } from '../timers.js'
+import type { Clock } from '../../clock.js'
 
 // A process that is short of file descriptors or memory often is so for a moment; a disk that fails, for long.
 const firstDelayMs = 100
 const longestDelayMs = 10_000
 
-/** Calls `retry` after a delay that doubles until the trouble is over. */
+/** Calls `retry` after a delay, which doubles until the problem is over. */
 export class RetryTimer {
-  readonly #timers: Timers
+  readonly #clock: Clock
   readonly #retry: () => void
   #cancel: (() => void) | undefined
   #delayMs = firstDelayMs
 
-  constructor(timers: Timers, retry: () => void) {
-    this.#timers = timers
+  constructor(clock: Clock, retry: () => void) {
+    this.#clock = clock
     this.#retry = retry
   }
 
@@ -22,7 +22,7 @@ export class RetryTimer {
       this.cancel()
       this.#delayMs = firstDelayMs
     } else if (this.#cancel === undefined) {
-      this.#cancel = this.#timers.after(this.#delayMs, () => {
+      this.#cancel = this.#clock.schedule(this.#delayMs, () => {
         this.#cancel = undefined
         this.#delayMs = Math.min(2 * this.#delayMs, longestDelayMs)
         this.#retry()

@@ -1,4 +1,4 @@
-import type { Timers } from '../timers.js'
+import type { Clock } from '../../clock.js'
 
 // Editors that truncate and then write leave an empty file for well under a millisecond. 10 ms of silence let such pairs
 // become one change; 50 ms bound the wait when the events never end, so that a change is in the kernel within 100 ms.
@@ -7,19 +7,19 @@ const longestWaitMs = 50
 
 /** Calls `settled` when a burst of touches is over, or has lasted too long. */
 export class Settler {
-  readonly #timers: Timers
+  readonly #clock: Clock
   readonly #settled: () => void
   #cancel: (() => void) | undefined
   #first = 0
   #last = 0
 
-  constructor(timers: Timers, settled: () => void) {
-    this.#timers = timers
+  constructor(clock: Clock, settled: () => void) {
+    this.#clock = clock
     this.#settled = settled
   }
 
   touch(): void {
-    this.#last = this.#timers.now()
+    this.#last = this.#clock.now()
     if (this.#cancel !== undefined) return
     this.#first = this.#last
     this.#arm(quietMs)
@@ -31,8 +31,8 @@ export class Settler {
   }
 
   #arm(delayMs: number): void {
-    this.#cancel = this.#timers.after(delayMs, () => {
-      const now = this.#timers.now()
+    this.#cancel = this.#clock.schedule(delayMs, () => {
+      const now = this.#clock.now()
       const left = Math.min(this.#last + quietMs, this.#first + longestWaitMs) - now
       if (left > 0) return this.#arm(left)
       this.#cancel = undefined

@@ -4,7 +4,7 @@ import type { DirectoryEntry, FileState, FileSystem } from './file-system.js'
 import { leadsTo, LinkTargets } from './link-targets.js'
 import { RootAnchor } from './root-anchor.js'
 import { requireFolder } from './root-folder.js'
-import type { Timers } from '../timers.js'
+import type { Clock } from '../../clock.js'
 
 /** What a look at the touched places found. Paths begin with the root as it was given. */
 export interface TreeChanges {
@@ -16,10 +16,10 @@ export interface TreeChanges {
 export interface WatchedTreeOptions {
   readonly root: string
   readonly fileSystem: FileSystem
-  readonly timers: Timers
+  readonly clock: Clock
   /** Something may have changed: call `take()` soon. */
   readonly touched: () => void
-  /** A place that cannot be looked at (or can again): what was known of it stays. */
+  /** Reports a place that cannot be read, or can again. Its last known state stays in force. */
   readonly report: (path: string, problem: ConfigError | undefined) => void
   /** A place has gone, and with it whatever was wrong there. */
   readonly forget: (path: string) => void
@@ -44,7 +44,7 @@ interface Directory {
 }
 
 const manifestName = /\.(?:yaml|yml|json)$/u
-// The kernel drops events when 16384 (sysctl fs.inotify.max_queued_events) are queued, and node:fs does not tell. So many
+// The kernel drops events when 16384 (sysctl fs.inotify.max_queued_events) are queued, and node:fs does not report it. So many
 // in one burst that a quarter of that came is doubt: look at everything.
 const doubtfulBurst = 4096
 
@@ -76,7 +76,7 @@ export class WatchedTree {
   #touchedEntries = new Set<string>()
   #events = 0
   #changed = new Set<string>()
-  /** Files that are gone; told by `take()` when the root is there and holds other files, or has been empty for the grace period. */
+  /** Files that are gone. `take()` returns them when the root exists and has other files, or has been empty for the grace period. */
   #gone = new Set<string>()
   /** Since when the root holds no manifest; undefined: it holds some, or is absent. */
   #emptySinceMs: number | undefined
@@ -128,12 +128,12 @@ export class WatchedTree {
   }
 
   #noteEmptiness(): void {
-    const { root, timers, report } = this.#options
+    const { root, clock, report } = this.#options
     const directory = this.#directories.get(root)
     const isEmpty = directory !== undefined && !this.hasMore && namesIn(directory).size === 0
     if (isEmpty && this.#emptySinceMs === undefined) {
-      this.#emptySinceMs = timers.now()
-      this.#cancelGrace = timers.after(graceMs, () => this.#touchDirectory(root))
+      this.#emptySinceMs = clock.now()
+      this.#cancelGrace = clock.schedule(graceMs, () => this.#touchDirectory(root))
     } else if (!isEmpty && this.#emptySinceMs !== undefined) {
       this.#emptySinceMs = undefined
       this.#cancelGrace()
@@ -149,7 +149,7 @@ export class WatchedTree {
   /** Whether files may be gone only because the root is. */
   #keepsGone(): boolean {
     if (!this.#directories.has(this.#options.root) || this.hasMore) return true
-    return this.#emptySinceMs !== undefined && this.#options.timers.now() - this.#emptySinceMs < graceMs
+    return this.#emptySinceMs !== undefined && this.#options.clock.now() - this.#emptySinceMs < graceMs
   }
 
   /** Whether directories were too large for the last look. */

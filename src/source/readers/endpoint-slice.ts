@@ -1,12 +1,12 @@
 import { Type, type Static, type TSchema } from '@sinclair/typebox'
 import type { EndpointConditions, EndpointSlice, SliceEndpoint, SlicePort } from '../objects.js'
 import * as f from './fields.js'
-import type { FieldProblem } from './fields.js'
+import type { FieldProblem } from '../../api/index.js'
 
 const largestPort = 65535
 /** Label of an EndpointSlice: the Service that it belongs to. */
 export const serviceNameLabel = 'kubernetes.io/service-name'
-/** Annotation of an EndpointSlice: when the change happened that it tells of, RFC 3339. */
+/** Annotation of an EndpointSlice: the time of its last change, RFC 3339. */
 export const lastChangeAnnotation = 'endpoints.kubernetes.io/last-change-trigger-time'
 
 const names = f.list(f.mapping({ name: f.text }))

@@ -11,13 +11,8 @@ import {
 } from '@sinclair/typebox'
 import { TypeCompiler, type TypeCheck, type ValueError } from '@sinclair/typebox/compiler'
 import { familyOf, parseIpAddress, type IpFamily } from '../../address.js'
+import { isMapping, type FieldProblem } from '../../api/index.js'
 import { type Labels, readLabels, schedulingAnnotations, type SchedulingWish } from '../objects.js'
-
-/** One wrong field: where (dotted) and what would be right. */
-export interface FieldProblem {
-  readonly path: string
-  readonly problem: string
-}
 
 /** Options of a schema that accepts only `what`, for its message. */
 export function expected(what: string): SchemaOptions & { readonly expected: string } {
@@ -162,10 +157,6 @@ function withoutNulls(schema: TSchema, value: unknown): unknown {
     else if (field !== undefined) fields[key] = withoutNulls(inner, field)
   }
   return fields
-}
-
-export function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 // A field may be wrong in several ways: the first says it.

@@ -1,7 +1,7 @@
 import { Type } from '@sinclair/typebox'
 import type { NodeObject } from '../objects.js'
 import * as f from './fields.js'
-import type { FieldProblem } from './fields.js'
+import type { FieldProblem } from '../../api/index.js'
 
 const NodeDocument = f.mapping({
   metadata: f.mapping({ name: f.objectName, labels: f.labels, deletionTimestamp: Type.Optional(f.text) }),

@@ -1,7 +1,8 @@
 // Kubernetes objects as the API and manifests write them: which reader reads which, and their names in messages.
 import type { KubernetesObject } from '../objects.js'
 import { readEndpointSlice } from './endpoint-slice.js'
-import { cut, isMapping, type FieldProblem } from './fields.js'
+import { isMapping, type FieldProblem } from '../../api/index.js'
+import { cut } from './fields.js'
 import { readNode } from './node.js'
 import { readService } from './service.js'
 
@@ -36,12 +37,12 @@ export function describeDocument(document: unknown, kind: string): string {
   return `${kind} ${cut(namespace)}/${name}`
 }
 
-/** Problems beyond these are counted only. */
-const problemsTold = 5
+/** Further problems are only counted. */
+const mostProblems = 5
 
 /** The problems of one thing in one line. */
 export function joinProblems(problems: readonly string[]): string {
-  const told = problems.slice(0, problemsTold)
-  const more = problems.length - told.length
-  return told.join('; ') + (more > 0 ? `; and ${more} more` : '')
+  const named = problems.slice(0, mostProblems)
+  const more = problems.length - named.length
+  return named.join('; ') + (more > 0 ? `; and ${more} more` : '')
 }

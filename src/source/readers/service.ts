@@ -2,7 +2,7 @@ import { Type, type Static } from '@sinclair/typebox'
 import { familyOf, parseIpAddress } from '../../address.js'
 import type { LoadBalancerIngress, Service, ServicePortSpec } from '../objects.js'
 import * as f from './fields.js'
-import type { FieldProblem } from './fields.js'
+import type { FieldProblem } from '../../api/index.js'
 
 const largestPort = 65535
 // The API server's default and limit (core/v1 DefaultClientIPServiceAffinitySeconds, MaxClientIPServiceAffinitySeconds).

@@ -1,4 +1,4 @@
-// kube-proxy's own rules as a subject of the traffic table: written by iptables-restore, followed by nobody.
+// kube-proxy's own rules as a subject of the traffic table: iptables-restore writes them once; they follow no changes.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -43,7 +43,7 @@ export const besideCases: readonly CaseAt[] = [
   }),
 ]
 
-/** Without a detector nobody can tell pods from the outside. */
+/** Without a detector pods look like clients outside. */
 export const unknownPodsCase: CaseAt = (slot) => ({
   name: 'policy Local without an endpoint here, where pods cannot be told from the outside',
   rules: ['F-051', 'F-054'],

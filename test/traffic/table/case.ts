@@ -1,4 +1,4 @@
-// What a row of the traffic table is: objects of Kubernetes, then who asks whom, and what must come of it.
+// A row of the traffic table: objects of Kubernetes, then clients, targets and the required results.
 import type { KubernetesObject } from '../../../src/source/index.js'
 import { addresses, type Family, masqueradedSource, type Pair, type Place, type Protocol } from './world.js'
 
@@ -19,9 +19,9 @@ export interface Source {
 export type Seen = 'kept' | 'node' | { readonly address: string }
 
 export type Expectation =
-  /** Every one of these servers (`ADDRESS PORT`) answers sooner or later, and nobody else ever does. */
+  /** Every one of these servers (`ADDRESS PORT`) answers in the end, and no other does. */
   | { readonly kind: 'answer'; readonly by: readonly string[]; readonly sees: Seen }
-  /** An ICMP error or a reset says that there is nobody. */
+  /** An ICMP error or a reset: no server listens. */
   | { readonly kind: 'refused' }
   /** Nothing comes back. */
   | { readonly kind: 'dropped' }

@@ -5,7 +5,7 @@ import type { FlowCheck } from './case.js'
 import { type CaseAt, expected, flowCheck, type FlowExpectation, servicePort, type Slot } from './slot.js'
 import { addresses, elsewhere, families, hostNetworkPort, type Pair, type Place } from './world.js'
 
-/** Nobody between them and the machine: it answers, and sees them as they are. */
+/** No NAT between client and machine: it answers, and sees the client's own address. */
 type Answer = FlowExpectation | 'by itself'
 
 /** Flows to a machine that has an address of its own. */

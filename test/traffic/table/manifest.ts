@@ -38,7 +38,7 @@ function serviceDocument(service: Service): object {
   }
 }
 
-/** A second address of each endpoint, which nobody has: only the first one counts (F-027). */
+/** A second address of each endpoint, without a server: only the first one counts (F-027). */
 const ignoredAddresses: Readonly<Record<EndpointSlice['addressType'], string>> = {
   IPv4: '192.0.2.99',
   IPv6: 'fd00:192:2::99',

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { run } from '../../../src/agent/index.js'
+import { systemClock } from '../../../src/clock.js'
 import { resolveConfig, type ConfigInput } from '../../../src/config/index.js'
 import type { Kernel } from '../../../src/kernel/index.js'
 import { openModelKernel } from '../../model/index.js'
@@ -51,14 +52,16 @@ function start(input: ConfigInput) {
   const ended = run({
     // As it is: no test changes what this process is worth to the system.
     config: resolveConfig({ ...input, oomScoreAdj: 0 }),
+    flagTexts: {},
     configFile: { path, bytes },
     kernel,
+    clock: systemClock,
     log,
     manager: new ServiceManager({
       environment: {},
       pid: process.pid,
       notify: () => {},
-      every: () => {},
+      clock: systemClock,
       log,
     }),
   })

@@ -2,12 +2,23 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { describe, it } from 'node:test'
 import { loadAll } from 'js-yaml'
-import { flags, parseArguments } from '../../../src/cli/index.js'
+import { flags, parseArguments, type Configuration } from '../../../src/cli/index.js'
 import { formatConfig, resolveConfig, version, type ConfigInput } from '../../../src/config/index.js'
 import { ConfigError } from '../../../src/errors.js'
 
 const noFile = (path: string): never => {
   throw new ConfigError(path, 'cannot be read: it does not exist (ENOENT)')
+}
+
+/** Without the texts of flags, which flag-texts.test.ts reads. */
+function configuration(
+  argv: readonly string[],
+  readFile: (path: string) => Uint8Array,
+): Omit<Configuration, 'flagTexts'> {
+  const invocation = parseArguments(argv, readFile)
+  if ('exitCode' in invocation) throw new assert.AssertionError({ message: invocation.text })
+  const { flagTexts: _, ...rest } = invocation
+  return rest
 }
 
 describe('parseArguments', () => {
@@ -42,8 +53,8 @@ describe('parseArguments', () => {
     ],
     [['--manifests=m', '--ipvs-strict-arp'], { ipvs: { strictARP: true } }],
     [
-      ['--manifests=m', '--ipvs-tcp-timeout=15m', '--ipvs-tcpfin-timeout=2m', '--ipvs-udp-timeout=30s'],
-      { ipvs: { tcpTimeoutMs: 900_000, tcpFinTimeoutMs: 120_000, udpTimeoutMs: 30_000 } },
+      ['--manifests=m', '--ipvs-tcp-timeout=15m', '--ipvs-tcpfin-timeout=1999ms', '--ipvs-udp-timeout=999ms'],
+      { ipvs: { tcpTimeoutSeconds: 900, tcpFinTimeoutSeconds: 1, udpTimeoutSeconds: 0 } },
     ],
     [['--manifests=m', '--ipvs-graceful-period=10m'], { ipvs: { gracefulPeriodMs: 600_000 } }],
     [['--manifests=m', '--ipvs-graceful-period=infinity'], { ipvs: { gracefulPeriodMs: Infinity } }],
@@ -85,7 +96,7 @@ describe('parseArguments', () => {
     [['--manifests=m', '--feature-gates='], {}],
     [
       ['--manifests=m', '--boot-id-file=/b', '--machine_id_file', '/m,/n', '--boot_id_file=/c'],
-      { flagsWithoutEffect: ['boot-id-file', 'machine-id-file'] },
+      { withoutEffect: { 'boot-id-file': '/c', 'machine-id-file': '/m,/n' } },
     ],
     [['--manifests=m', '--version=false', '--version=v1.31.0'], {}],
     [['--manifests=m', '--feature-gates=Nope=true'], { featureGates: { Nope: true } }],
@@ -187,7 +198,7 @@ describe('parseArguments', () => {
   ]
   for (const [argv, input] of good) {
     it(`takes ${argv.join(' ')}`, () => {
-      assert.deepEqual(parseArguments(argv, noFile), { config: resolveConfig({ manifests: 'm', ...input }) })
+      assert.deepEqual(configuration(argv, noFile), { config: resolveConfig({ manifests: 'm', ...input }) })
     })
   }
 
@@ -313,10 +324,6 @@ describe('parseArguments', () => {
   })
 })
 
-function parse(text: string, argv: readonly string[]): ReturnType<typeof parseArguments> {
-  return parseArguments(['--config=f', ...argv], () => Buffer.from(text))
-}
-
 describe('parseArguments with --config', () => {
   const head = 'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n'
   const viaduct = '---\napiVersion: viaduct.dev/v1alpha1\nkind: ViaductConfiguration\n'
@@ -333,7 +340,7 @@ describe('parseArguments with --config', () => {
       input: { mode: 'ipvs', discardedFlags: ['proxy-mode', 'healthz-port', 'kubeconfig'] },
     },
     {
-      name: 'lets the host name, logging, --master and what to do win',
+      name: 'lets the flags of host name, logging, --master and tasks win',
       file: `${head}hostnameOverride: a\nlogging: {verbosity: 1, format: json, vmodule: [{filePattern: a, verbosity: 1}]}`,
       argv: [
         '--manifests=m',
@@ -363,10 +370,10 @@ describe('parseArguments with --config', () => {
       input: { ipvs: { gracefulPeriodMs: 0, runEstimation: false } },
     },
     {
-      name: 'takes flags that have no effect, once each',
+      name: 'takes flags that have no effect and no field',
       file: head,
       argv: ['--manifests=m', '--machine-id-file=a', '--machine-id-file=b'],
-      input: { flagsWithoutEffect: ['machine-id-file'] },
+      input: { withoutEffect: { 'machine-id-file': 'b' } },
     },
     {
       name: 'takes feature gates that are unknown',
@@ -383,11 +390,12 @@ describe('parseArguments with --config', () => {
         ignoredFields: ['mode: is written twice (line 5)', 'modes: is not a field of KubeProxyConfiguration'],
       },
     },
-    { name: 'needs no flag else', file: `${head}${viaduct}manifests: m`, argv: [], input: {} },
+    { name: 'needs no other flag', file: `${head}${viaduct}manifests: m`, argv: [], input: {} },
   ]
   for (const { name, file, argv, input } of good) {
     it(name, () => {
-      assert.deepEqual(parse(file, argv), {
+      const found = configuration(['--config=f', ...argv], () => Buffer.from(file))
+      assert.deepEqual(found, {
         config: resolveConfig({ manifests: 'm', ...input }),
         configFile: { path: 'f', bytes: Buffer.from(file) },
       })
@@ -409,7 +417,8 @@ describe('parseArguments with --config', () => {
   ]
   for (const [file, argv, sentence] of wrong) {
     it(`refuses ${JSON.stringify(file.slice(head.length))} with ${argv.join(' ') || 'no other flag'}`, () => {
-      assert.deepEqual(parse(file, argv), {
+      const invocation = parseArguments(['--config=f', ...argv], () => Buffer.from(file))
+      assert.deepEqual(invocation, {
         exitCode: 2,
         text: `viaduct: ${sentence} (see viaduct --help)\n`,
       })

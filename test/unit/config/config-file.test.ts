@@ -132,15 +132,15 @@ describe('readConfig', () => {
       },
     ],
     [
-      'ipvs: {scheduler: mh, excludeCIDRs: [10.0.0.0/8], strictARP: true, tcpTimeout: 15m, tcpFinTimeout: 2m, udpTimeout: 1s}',
+      'ipvs: {scheduler: mh, excludeCIDRs: [10.0.0.0/8], strictARP: true, tcpTimeout: 15m, tcpFinTimeout: 1999ms, udpTimeout: 999ms}',
       {
         ipvs: {
           scheduler: 'mh',
           excludeCIDRs: ['10.0.0.0/8'],
           strictARP: true,
-          tcpTimeoutMs: 900_000,
-          tcpFinTimeoutMs: 120_000,
-          udpTimeoutMs: 1000,
+          tcpTimeoutSeconds: 900,
+          tcpFinTimeoutSeconds: 1,
+          udpTimeoutSeconds: 0,
         },
       },
     ],
@@ -268,7 +268,7 @@ describe('readConfig', () => {
       }))
   }
 
-  it('takes what is right where it is strict', () => {
+  it('accepts a valid file in strict mode', () => {
     assert.equal(readConfig('f.yaml', Buffer.from(ofKubeadm), { isStrict: true }).mode, '')
   })
 
@@ -347,19 +347,19 @@ describe('readConfig', () => {
     })
   }
 
-  it('refuses what is nested beyond measure', () => {
+  it('refuses deep nesting', () => {
     assert.throws(() => read('['.repeat(1_000_000)), {
       message: 'f.yaml: line 1: nesting exceeded maxDepth (100)',
     })
   })
 
-  it('reads what holds itself no further than its fields', () => {
+  it('refuses a YAML alias that contains itself', () => {
     assert.throws(() => read(`${head}clusterCIDR: &a [*a]`), {
       message: 'f.yaml: clusterCIDR: must be text (quote it), not a list',
     })
   })
 
-  it('refuses bytes that are no UTF-8', () => {
+  it('refuses bytes that are not UTF-8', () => {
     assert.throws(() => readConfig('f', Uint8Array.of(0x61, 0xff)), { message: 'f: must be UTF-8 text' })
   })
 

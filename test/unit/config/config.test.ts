@@ -112,7 +112,6 @@ describe('resolveConfig', () => {
       oomScoreAdj: -999,
       withoutEffect: {},
       ignoredFields: [],
-      flagsWithoutEffect: [],
       discardedFlags: [],
       writeConfigTo: undefined,
       initOnly: false,
@@ -172,7 +171,7 @@ describe('resolveConfig', () => {
     assert.equal(resolveConfig({ manifests: 'm', bindAddress: '::' }).bindAddress, undefined)
   })
 
-  it('tells the feature gate that it obeys from those without effect, and names the unknown ones', () => {
+  it('separates the feature gate with an effect from the others, and names unknown gates', () => {
     const featureGates = {
       NativeHistograms: true,
       AllowServiceExternalIPs: false,
@@ -223,16 +222,6 @@ describe('resolveConfig', () => {
     })
   }
 
-  it('counts time-outs of IPVS in whole seconds', () => {
-    const written = { tcpTimeoutMs: 900_000, tcpFinTimeoutMs: 1999, udpTimeoutMs: 999, runEstimation: false }
-    const { ipvs } = resolveConfig({ manifests: 'm', ipvs: written })
-    const { tcpTimeoutSeconds, tcpFinTimeoutSeconds, udpTimeoutSeconds, runEstimation } = ipvs
-    assert.deepEqual(
-      [tcpTimeoutSeconds, tcpFinTimeoutSeconds, udpTimeoutSeconds, runEstimation],
-      [900, 1, 0, false],
-    )
-  })
-
   const addresses: [string, ServersInput, string | undefined][] = [
     ['0.0.0.0', {}, '0.0.0.0 10256'],
     ['192.0.2.1', { healthzBindAddress: '' }, '0.0.0.0 10256'],
@@ -258,12 +247,12 @@ describe('resolveConfig', () => {
     assert.deepEqual(metricsBindAddress, { host: '::1', port: 10249 })
   })
 
-  it('looks at the cluster CIDRs only in the mode that uses them', () => {
+  it('validates clusterCIDR only in mode ClusterCIDR', () => {
     const input = { manifests: 'm', clusterCIDR: ['x', '10.0.0.0/8', '10.0.0.0/9'] }
     assert.equal(resolveConfig({ ...input, detectLocalMode: 'NodeCIDR' }).clusterCIDR.length, 2)
   })
 
-  it('marks of virtual servers keep clear of the masquerade bit, wherever it is', () => {
+  it('keeps the masquerade bit out of the default markMask', () => {
     const masks = [14, 12, 0, 31].map(
       (masqueradeBit) => resolveConfig({ manifests: 'm', iptables: { masqueradeBit } }).ipvs.markMask,
     )
@@ -304,9 +293,9 @@ describe('resolveConfig', () => {
       { ipvs: { schedulerFlags: ['none', 'mh-port'] } },
       'ipvs.schedulerFlags: "none" is no flag of the scheduler rr, which has none',
     ],
-    [{ ipvs: { tcpTimeoutMs: -1 } }, 'ipvs.tcpTimeout: must be greater than or equal to 0'],
-    [{ ipvs: { tcpFinTimeoutMs: -1 } }, 'ipvs.tcpFinTimeout: must be greater than or equal to 0'],
-    [{ ipvs: { udpTimeoutMs: 597 * 3_600_000 } }, 'ipvs.udpTimeout: must be at most 596h'],
+    [{ ipvs: { tcpTimeoutSeconds: -1 } }, 'ipvs.tcpTimeout: must be greater than or equal to 0'],
+    [{ ipvs: { tcpFinTimeoutSeconds: -1 } }, 'ipvs.tcpFinTimeout: must be greater than or equal to 0'],
+    [{ ipvs: { udpTimeoutSeconds: 597 * 3600 } }, 'ipvs.udpTimeout: must be at most 596h'],
     [{ ipvs: { syncPeriodMs: 0 } }, 'ipvs.syncPeriod: must be greater than 0'],
     [{ ipvs: { syncPeriodMs: 597 * 3_600_000 } }, 'ipvs.syncPeriod: must be at most 596h'],
     [{ ipvs: { minSyncPeriodMs: -1 } }, 'ipvs.minSyncPeriod: must not be negative'],
@@ -418,7 +407,7 @@ describe('formatDuration', () => {
   ]
   for (const [ms, text] of cases) it(`writes ${text}`, () => assert.equal(formatDuration(ms), text))
 
-  it('is read as what it was', () => {
+  it('survives a round trip', () => {
     const hundredHoursNs = 360_000_000_000_000
     fc.assert(
       fc.property(fc.integer({ min: -hundredHoursNs, max: hundredHoursNs }), (ns) => {

@@ -17,6 +17,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
+import { systemClock, type Clock } from '../../../src/clock.js'
 import { readConfigFile, watchConfigFile, writeConfigFile } from '../../../src/config/index.js'
 
 let folder = ''
@@ -52,7 +53,7 @@ describe('writeConfigFile', () => {
     assert.deepEqual(readdirSync(folder), ['config.yaml'])
   })
 
-  it('writes where a link leads', () => {
+  it('writes to the target of a link', () => {
     symlinkSync('config.yaml', join(folder, 'link'))
     writeFileSync(file, 'a')
     writeConfigFile(join(folder, 'link'), 'b')
@@ -86,13 +87,16 @@ class Watching {
   end: string | undefined
 
   constructor(bytes: Uint8Array) {
-    const after = (_delayMs: number, wake: () => void): void => {
+    const schedule: Clock['schedule'] = (_delayMs, wake) => {
       this.scheduled++
       this.#looks.push(wake)
+      return () => undefined
     }
-    watchConfigFile({ path: file, bytes }, { signal: this.#stop.signal, after }).catch((error: unknown) => {
-      this.end = error instanceof Error ? error.message : String(error)
-    })
+    watchConfigFile({ path: file, bytes }, { signal: this.#stop.signal, clock: { schedule } }).catch(
+      (error: unknown) => {
+        this.end = error instanceof Error ? error.message : String(error)
+      },
+    )
   }
 
   /** Lets the watch see everything that has happened so far, and make every look that it asks for. */
@@ -221,10 +225,10 @@ describe('watchConfigFile', () => {
     assert.deepEqual([watching.end, watching.scheduled], [undefined, 0])
   })
 
-  it('sees what changed before it watched', async () => {
+  it('sees a change from before the watch', async () => {
     writeFileSync(file, 'b')
     const watched = { path: file, bytes: Buffer.from('a') }
-    const options = { signal: new AbortController().signal, after: () => undefined }
+    const options = { signal: new AbortController().signal, clock: systemClock }
     await assert.rejects(watchConfigFile(watched, options), { name: 'ConfigError', message: updated })
   })
 })

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { inputWarnings, resolveConfig, type ConfigInput } from '../../../src/config/index.js'
 
-describe('what of valid input is not in force', () => {
+describe('warnings about settings without effect', () => {
   const cases: readonly { name: string; config: ConfigInput; expected: readonly string[] }[] = [
     { name: 'nothing', config: {}, expected: [] },
     {
@@ -11,7 +11,7 @@ describe('what of valid input is not in force', () => {
       expected: ['the configuration file is not all in force: a: is not a field; b: is written twice'],
     },
     {
-      name: 'nothing of feature gates that a kube-proxy of the last six releases knows',
+      name: 'no warning about feature gates of the last six releases',
       config: {
         featureGates: {
           AllAlpha: true,
@@ -34,14 +34,14 @@ describe('what of valid input is not in force', () => {
       expected: ['feature gates that are unknown, and have no effect: Nope, NeitherThis'],
     },
     {
-      name: 'settings without effect, but not those that are what they are worth unwritten',
+      name: 'settings without effect that are not at their default',
       config: {
         withoutEffect: { 'logging.flushFrequency': '1s', configSyncPeriod: '15m0s', portRange: '1-2' },
       },
       expected: ['settings without effect in this build: logging.flushFrequency, portRange'],
     },
     {
-      name: 'how an API is reached that nobody asks',
+      name: 'settings of the API client while manifests are the source',
       config: { client: { clientConnection: { kubeconfig: 'k', qps: 5 }, master: 'm' } },
       expected: [
         'settings without effect while manifests are the source: clientConnection.kubeconfig, master',
@@ -49,11 +49,11 @@ describe('what of valid input is not in force', () => {
     },
     {
       name: 'flags without effect',
-      config: { flagsWithoutEffect: ['boot-id-file', 'machine-id-file'] },
+      config: { withoutEffect: { 'boot-id-file': 'b', 'machine-id-file': 'm' } },
       expected: ['flags without effect in this build: --boot-id-file, --machine-id-file'],
     },
     {
-      name: 'flags that a file has replaced',
+      name: 'flags that the file replaces',
       config: { discardedFlags: ['proxy-mode', 'profiling'] },
       expected: ['flags without effect beside --config: --proxy-mode, --profiling'],
     },

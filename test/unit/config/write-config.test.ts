@@ -109,7 +109,7 @@ ipvs:
     )
   })
 
-  it('quotes what readers of YAML would take for something else', () => {
+  it('quotes text that YAML would read as another type', () => {
     const portRanges = [
       'yes',
       'Off',
@@ -167,9 +167,9 @@ ipvs:
       strictARP: fc.boolean(),
       syncPeriodMs: durationMs.map((ms) => ms + 1000),
       minSyncPeriodMs: fc.nat(1000),
-      tcpTimeoutMs: durationMs,
-      tcpFinTimeoutMs: durationMs,
-      udpTimeoutMs: durationMs,
+      tcpTimeoutSeconds: fc.nat(86_400),
+      tcpFinTimeoutSeconds: fc.nat(86_400),
+      udpTimeoutSeconds: fc.nat(86_400),
       gracefulPeriodMs: fc.oneof(durationMs, fc.constant(Infinity)),
       runEstimation: maybe(fc.boolean()),
     }),
@@ -211,7 +211,7 @@ ipvs:
     }),
   })
 
-  it('is read as the configuration that it was', () => {
+  it('survives a round trip through a file', () => {
     fc.assert(
       fc.property(inputs, (input) => {
         const config = resolveConfig(input)
@@ -222,7 +222,7 @@ ipvs:
 })
 
 describe('effectiveConfiguration', () => {
-  it('has what is in force, the mode that runs too, but primary as it was written (F-097)', () => {
+  it('has the mode that runs, and primary as it was written (F-097)', () => {
     const config = resolveConfig({ manifests: '/m', nodePortAddresses: ['primary'], verbosity: 2 })
     const { kind, apiVersion, mode, detectLocalMode, nodePortAddresses, ...rest } = effectiveConfiguration(
       config,

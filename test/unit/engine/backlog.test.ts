@@ -6,7 +6,7 @@ import { ManualClock } from '../../support/manual-clock.js'
 import { slice } from '../../support/objects.js'
 
 const period = 30_000
-/** When the clock of tests begins. */
+/** The start of the manual clock. */
 const startMs = 1_700_000_000_000
 
 class Bench {
@@ -25,7 +25,7 @@ class Bench {
 }
 
 describe('the health of a family', () => {
-  it('is good until the oldest event has waited for two periods, however many runs were for it', async () => {
+  it('is good until the oldest event has waited for two periods, regardless of the number of runs', async () => {
     const { backlog, clock, queued } = new Bench()
     const isHealthy = (): boolean => backlog.health.isHealthy
     assert.ok(isHealthy())
@@ -36,16 +36,16 @@ describe('the health of a family', () => {
     await clock.advance(period - 1)
     assert.ok(isHealthy())
     await clock.advance(1)
-    assert.equal(isHealthy(), false, 'while the run goes on')
+    assert.equal(isHealthy(), false, 'during the run')
     backlog.waitOn()
-    assert.equal(isHealthy(), false, 'when it has failed')
-    assert.equal(backlog.begin(), 0, 'the next run is for the same')
+    assert.equal(isHealthy(), false, 'after it has failed')
+    assert.equal(backlog.begin(), 0, 'the next run is for the same event')
     backlog.settle()
     assert.ok(isHealthy())
     assert.deepEqual(queued, [startMs / 1000, startMs / 1000 + 30])
   })
 
-  it('counts what comes during a run from its own time on', async () => {
+  it('counts an event during a run from its own time', async () => {
     const { backlog, clock } = new Bench()
     backlog.note([])
     backlog.begin()
@@ -58,14 +58,14 @@ describe('the health of a family', () => {
     assert.equal(backlog.begin(), 2 * period - 1)
   })
 
-  it('takes a run that ended in no known way for one that failed', () => {
+  it('treats a run without a result as failed', () => {
     const { backlog } = new Bench()
     backlog.note([])
     backlog.begin()
     assert.equal(backlog.begin(), 0)
   })
 
-  it('tells when the kernel was up to date last', async () => {
+  it('reports the last time when the kernel was up to date', async () => {
     const { backlog, clock } = new Bench()
     assert.equal(backlog.health.lastUpdatedMs, startMs)
     await clock.advance(1000)
@@ -87,19 +87,31 @@ function gone(service: string): Change {
   return { type: 'slice-gone', service }
 }
 
-describe('the time that a change of endpoints took', () => {
+describe('the latency of a change of endpoints', () => {
   const cases: readonly { name: string; events: readonly Change[]; latencies: readonly number[] }[] = [
-    { name: 'is that of each change', events: [changed('a', 1), changed('b', 7)], latencies: [9, 3] },
-    { name: 'is not told where the slice does not say', events: [changed('a', undefined)], latencies: [] },
-    { name: 'is not told of what is older than the process', events: [changed('a', -1)], latencies: [] },
-    { name: 'is told by the pipeline of its family', events: [changed('a', 1, 'fd00::1')], latencies: [] },
+    { name: 'is observed for each change', events: [changed('a', 1), changed('b', 7)], latencies: [9, 3] },
     {
-      name: "is nobody's where a slice of the Service has gone",
+      name: 'is not observed for a slice without a trigger time',
+      events: [changed('a', undefined)],
+      latencies: [],
+    },
+    {
+      name: 'is not observed for a change older than the process',
+      events: [changed('a', -1)],
+      latencies: [],
+    },
+    {
+      name: 'is observed only by the pipeline of its family',
+      events: [changed('a', 1, 'fd00::1')],
+      latencies: [],
+    },
+    {
+      name: 'is not observed after a slice of the Service was deleted',
       events: [changed('a', 1), changed('b', 2), gone('default/web')],
       latencies: [],
     },
     {
-      name: 'is told where a slice of another Service has gone, or one had gone before',
+      name: 'is observed after a deletion in another Service, or before the change',
       events: [gone('default/web'), changed('a', 1), gone('default/other'), gone('other/web')],
       latencies: [9],
     },

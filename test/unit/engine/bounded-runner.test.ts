@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { BoundedRunner, RetryQueue, type BoundedRunnerOptions } from '../../../src/engine/index.js'
 import { ManualClock, settle } from '../../support/manual-clock.js'
 
-/** A runner whose runs end when the test says so. */
+/** A runner whose runs the test ends. */
 class Bench {
   readonly clock = new ManualClock()
   readonly starts: number[] = []
@@ -52,7 +52,7 @@ describe('the bounded runner', () => {
     assert.equal(bench.clock.pending, 1, 'one timer: the next run')
   })
 
-  it('gathers what comes during a run into the next one', async () => {
+  it('combines the requests during a run into the next one', async () => {
     const bench = new Bench({ isSlow: true })
     bench.runner.request()
     await settle()
@@ -83,7 +83,7 @@ describe('the bounded runner', () => {
     assert.deepEqual(bench.starts, [30_000, 60_000])
   })
 
-  it('runs again when a run asks for it, but never later than the maximum', async () => {
+  it('runs again when a run requests it, at the latest after the maximum interval', async () => {
     const bench = new Bench()
     bench.again = 5000
     bench.runner.request()
@@ -94,7 +94,7 @@ describe('the bounded runner', () => {
     assert.deepEqual(bench.starts, [0, 5000, 10_000, 40_000])
   })
 
-  it('rests for a multiple of the last run, so that frequent requests share runs, but never for long', async () => {
+  it('pauses for a multiple of the last run, up to a limit, so that frequent requests share runs', async () => {
     for (const [runMs, restMs] of [
       [0, 0],
       [100, 150],
@@ -124,7 +124,7 @@ describe('the bounded runner', () => {
     assert.equal(bench.crashes.length, 2)
   })
 
-  it('waits for the run in progress when it is stopped, and starts none after', async () => {
+  it('waits for the run in progress on stop, and starts no other', async () => {
     const bench = new Bench({ isSlow: true })
     bench.runner.request()
     await settle()
@@ -141,7 +141,7 @@ describe('the bounded runner', () => {
     assert.deepEqual([bench.starts.length, bench.clock.pending], [1, 0])
   })
 
-  it('does not run before it was started, or when stopped in the same turn', async () => {
+  it('does not run before its start, or when stopped in the same turn', async () => {
     const clock = new ManualClock()
     const runner = new BoundedRunner({
       clock,
@@ -159,7 +159,7 @@ describe('the bounded runner', () => {
 })
 
 describe('the retry queue', () => {
-  it('doubles the delay of each object by itself, up to the longest', async () => {
+  it('doubles the delay of each object independently, up to the longest', async () => {
     const clock = new ManualClock()
     const queue = new RetryQueue<string>(clock)
     const delays: (number | undefined)[] = []
@@ -179,7 +179,7 @@ describe('the retry queue', () => {
     assert.equal(queue.nextInMs(), undefined)
   })
 
-  it('is not put off by attempts before the time', async () => {
+  it('is not delayed by early attempts', async () => {
     const clock = new ManualClock()
     const queue = new RetryQueue<string>(clock)
     queue.fail('a')
@@ -188,7 +188,7 @@ describe('the retry queue', () => {
     assert.equal(queue.nextInMs(), 600)
   })
 
-  it('holds more than a call has arguments', () => {
+  it('holds more keys than a call may have arguments', () => {
     const queue = new RetryQueue<number>(new ManualClock())
     for (let i = 0; i < 200_000; i++) queue.fail(i)
     assert.equal(queue.nextInMs(), 1000)

@@ -6,7 +6,7 @@ import { service, set } from '../../support/objects.js'
 
 const event = (name: string): ObjectEvent => set(service(name, '10.96.0.1'))
 
-it('hands over in order and in turns what came before, meanwhile and later', async () => {
+it('delivers events in order and in turns: earlier, concurrent and later ones', async () => {
   const taken: ObjectEvent[][] = []
   const pauses: (() => void)[] = []
   const inbox = new Inbox({ pause: async () => await new Promise((resolve) => pauses.push(resolve)) })

@@ -4,7 +4,7 @@ import { inOverlappingCuts } from '../../../src/engine/index.js'
 
 const turn = async (): Promise<void> => await new Promise((resolve) => setImmediate(resolve))
 
-/** Cuts of two items; `finish` settles one that is in flight: the oldest. */
+/** Cuts of two items. `finish` settles the oldest one in flight. */
 function lab(items: readonly number[]) {
   const events: string[] = []
   const pending: { resolve: () => void; reject: (error: Error) => void }[] = []
@@ -34,7 +34,7 @@ function lab(items: readonly number[]) {
 }
 
 describe('inOverlappingCuts', () => {
-  it('sends the next cut before the one before is done, and never a third', async () => {
+  it('sends the next cut before the previous one ends, and never a third', async () => {
     const { events, done, finish } = lab([1, 2, 3, 4, 5, 6])
     await finish()
     assert.deepEqual(events, ['send 1,2', 'send 3,4', 'done 1,2', 'send 5,6'])
@@ -44,7 +44,7 @@ describe('inOverlappingCuts', () => {
     assert.deepEqual(events.slice(4), ['done 3,4', 'done 5,6'])
   })
 
-  it('ends after those in flight when it is stopped', async () => {
+  it('ends after the cuts in flight when it is stopped', async () => {
     const { events, done, finish, stop } = lab([1, 2, 3, 4, 5, 6])
     await Promise.resolve()
     stop()
@@ -54,7 +54,7 @@ describe('inOverlappingCuts', () => {
     assert.deepEqual(events, ['send 1,2', 'send 3,4', 'done 1,2', 'done 3,4'])
   })
 
-  it('fails only when nothing is in flight any more', async () => {
+  it('fails only after the last cut in flight', async () => {
     const { events, done, finish } = lab([1, 2, 3, 4, 5, 6])
     const failed = assert.rejects(done, /broken/u)
     await Promise.resolve()
@@ -65,7 +65,7 @@ describe('inOverlappingCuts', () => {
     assert.deepEqual(events, ['send 1,2', 'send 3,4', 'done 3,4'])
   })
 
-  it('fails once when the cut behind another breaks first', async () => {
+  it('fails once when the second cut fails first', async () => {
     const unhandled: unknown[] = []
     const note = (error: unknown): void => void unhandled.push(error)
     process.on('unhandledRejection', note)
@@ -80,7 +80,7 @@ describe('inOverlappingCuts', () => {
     assert.deepEqual(unhandled, [])
   })
 
-  it('does nothing with nothing', async () => {
+  it('does nothing without items', async () => {
     const { events, done } = lab([])
     await done
     assert.deepEqual(events, [])

@@ -1,4 +1,4 @@
-// Issue 18, C10: a start that fails by a shortage of resources goes on by itself.
+// Issue 18, C10: a start that fails for lack of kernel resources is retried.
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
@@ -35,8 +35,8 @@ describe('isTransient', () => {
   it('is false for an error of another kind', () => assert.equal(isTransient(new Error('ENOMEM')), false))
 })
 
-describe('a start that the kernel has no resources for', () => {
-  it('is tried again with growing delays, and told once', async () => {
+describe('a start without enough kernel resources', () => {
+  it('is retried with growing delays, and logged once', async () => {
     const clock = new ManualClock()
     const log = new MemoryLog()
     const attemptsMs: number[] = []
@@ -61,7 +61,7 @@ describe('a start that the kernel has no resources for', () => {
     )
   })
 
-  it('ends by what does not pass', async () => {
+  it('ends with a permanent error', async () => {
     const clock = new ManualClock()
     const errors = [refusal('EMFILE'), refusal('EPERM')]
     const start = retryStart(() => Promise.reject(errors.shift()), { clock, log: new MemoryLog() })
@@ -71,7 +71,7 @@ describe('a start that the kernel has no resources for', () => {
     assert.equal(clock.pending, 0)
   })
 
-  it('says nothing where nothing is short', async () => {
+  it('logs nothing when resources suffice', async () => {
     const log = new MemoryLog()
     assert.equal(await retryStart(() => 1, { clock: new ManualClock(), log }), 1)
     await settle()
@@ -79,8 +79,8 @@ describe('a start that the kernel has no resources for', () => {
   })
 })
 
-describe('a shortage while the kernel is made ready', () => {
-  it('is no lack of x_tables', async () => {
+describe('a shortage during the preparation of the kernel', () => {
+  it('does not count as missing x_tables', async () => {
     const kernel = openModelKernel()
     kernel.xtables('ipv4', 'nat').plan = { callFault: () => errno.ENOENT }
     kernel.nftChains.loadXtables = async () => await Promise.reject(refusal('EMFILE'))
@@ -88,7 +88,7 @@ describe('a shortage while the kernel is made ready', () => {
     await assert.rejects(families, { code: 'EMFILE' })
   })
 
-  it('is no wrong setting of connection tracking', async () => {
+  it('does not count as a wrong conntrack setting', async () => {
     const kernel = openModelKernel()
     kernel.conntrack.deleteStale = async () => await Promise.reject(refusal('ENOBUFS'))
     const { conntrack: config } = resolveConfig({ manifests: 'none' })

@@ -1,109 +1,10 @@
-// What a new mode has to supply: this one decides like any other, and records its routes instead of programming them.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { Registry } from 'prom-client'
-import type { IpFamily } from '../../../src/address.js'
-import { resolveConfig } from '../../../src/config/index.js'
-import {
-  applyEvents,
-  Backlog,
-  type FamilyHealth,
-  type Mode,
-  openTracker,
-  type Pipeline,
-  Synchronizer,
-} from '../../../src/engine/index.js'
+import { type Mode, Synchronizer } from '../../../src/engine/index.js'
 import { openModelKernel } from '../../model/index.js'
-import { StateReporter } from '../../../src/log.js'
-import { openMetrics } from '../../../src/metrics/index.js'
-import type { Tracker } from '../../../src/model/index.js'
-import { NodeTracker } from '../../../src/node/index.js'
-import { route } from '../../../src/routing/index.js'
-import type { ObjectEvent } from '../../../src/source/index.js'
-import { ManualClock, settle } from '../../support/manual-clock.js'
+import { settle } from '../../support/manual-clock.js'
 import { remove, service, set, slice } from '../../support/objects.js'
-import { MemoryLog } from '../../support/pipeline-lab.js'
-
-const syncPeriodMs = 30_000
-
-/** What the stub needs of its surroundings: nothing of the kernel. */
-function openSurroundings() {
-  return {
-    clock: new ManualClock(),
-    node: new NodeTracker('here'),
-    metrics: openMetrics(new Registry()),
-    config: resolveConfig({ manifests: 'none' }),
-    problems: new StateReporter({
-      log: new MemoryLog(),
-      level: 'error',
-      trouble: 'not programmed',
-      recovery: 'programmed again',
-      count: () => {},
-    }),
-  }
-}
-
-type Surroundings = ReturnType<typeof openSurroundings>
-
-class RecordingPipeline implements Pipeline {
-  readonly #surroundings: Surroundings
-  readonly #records: string[]
-  readonly #tracker: Tracker
-  readonly #backlog: Backlog
-  isInForce = false
-  isClosed = false
-  #isListed = false
-
-  constructor(family: IpFamily, surroundings: Surroundings, records: string[]) {
-    const { clock, metrics } = surroundings
-    this.#surroundings = surroundings
-    this.#records = records
-    this.#tracker = openTracker({ family, ...surroundings })
-    this.#backlog = new Backlog({ family, clock, syncPeriodMs, metrics: metrics[family] })
-  }
-
-  apply(events: readonly ObjectEvent[]): boolean {
-    const changes = applyEvents(this.#tracker, events)
-    this.#isListed ||= events.some(({ type }) => type === 'synced')
-    if (this.#isListed) this.#backlog.note(changes)
-    return this.#isListed
-  }
-
-  applyNode(): boolean {
-    return false
-  }
-
-  applyLinks(): boolean {
-    return false
-  }
-
-  stopSoon(): void {}
-
-  async runOnce(): Promise<number | undefined> {
-    if (!this.#isListed) return undefined
-    this.#backlog.begin()
-    for (const key of this.#tracker.take()) {
-      const port = this.#tracker.servicePort(key)
-      if (port === undefined) this.#records.push(`remove ${key}`)
-      else {
-        const decided = route(port, this.#tracker.endpoints(port), this.#surroundings.node.facts)
-        const backends = decided.clusterBackends.map(({ address }) => address)
-        this.#records.push(`route ${decided.service} to ${backends.join(' ')}`)
-      }
-    }
-    this.#backlog.settle()
-    this.isInForce = true
-    return undefined
-  }
-
-  get health(): FamilyHealth {
-    return this.#backlog.health
-  }
-
-  async close(): Promise<void> {
-    this.isClosed = true
-  }
-}
+import { openSurroundings, RecordingPipeline, syncPeriodMs } from '../../support/recording-mode.js'
 
 describe('a mode of 70 lines that only records', () => {
   it('gets what every mode gets from the engine: events, runs, health, its end', async () => {
@@ -137,12 +38,13 @@ describe('a mode of 70 lines that only records', () => {
     assert.deepEqual([records, calls], [[], []], 'nothing before everything was listed')
     synchronizer.deliver([{ type: 'synced' }])
     await settle()
-    assert.deepEqual(records, ['route default/web to 10.244.1.1'])
+    assert.match(records.join(), /^default\/web.* to 10\.244\.1\.1$/)
     assert.deepEqual(calls, ['in force', 'leave others'])
     synchronizer.deliver([remove('Service', 'web')])
     await settle()
     assert.equal(records.length, 2)
-    assert.match(records[1] ?? '', /^remove default\/web/)
+    assert.match(records[1] ?? '', /^default\/web.* to undefined$/)
+    assert.equal(synchronizer.passes.length, 2)
     assert.ok(synchronizer.health.every(({ isHealthy }) => isHealthy))
     await synchronizer.stop()
     assert.ok(pipelines.every(({ isClosed }) => isClosed))

@@ -4,10 +4,10 @@ import { openLog } from '../../../src/log.js'
 import { traceRoute } from '../../../src/engine/trace-route.js'
 import { plainRoute } from '../../support/routes.js'
 
-it('a service port that changed has a line at -v=4, and none below', () => {
+it('a changed service port gets a log line at -v=4 and none below', () => {
   const lines: string[] = []
   const destination = { write: (line: string) => void lines.push(line.trim()) }
-  const log = openLog({ format: 'json', verbosity: 3, destination, now: () => 0 })
+  const log = openLog({ format: 'json', verbosity: 3, destination, clock: { unixMs: () => 0 } })
   const web = plainRoute()
   traceRoute(log, 'ipv4', web.key, web)
   assert.deepEqual(lines, [])

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { nodeReference } from '../../../src/event.js'
-import { masterOptions } from '../../../src/source/kubernetes/client-options.js'
+import { masterOptions } from '../../../src/api/client-options.js'
 import { EventLab, lost, starting, statusFault } from '../../support/event-lab.js'
 import { delays } from '../../support/kubernetes-lab.js'
 
 const minuteMs = 60_000
-/** Between two looks at what was told. */
+/** Period of the check for repeated Events. */
 const sweepMs = 6 * minuteMs
 
 let lab: EventLab
@@ -19,7 +19,7 @@ beforeEach(async () => {
 afterEach(async () => await lab.close())
 
 describe('an Event', () => {
-  it("is kube-proxy's, field by field", async () => {
+  it("has the same fields as kube-proxy's", async () => {
     const sender = lab.open()
     sender.record(starting)
     await lab.untilSent(1)
@@ -45,14 +45,14 @@ describe('an Event', () => {
     ])
   })
 
-  it("of a Service is in that Service's namespace", async () => {
+  it("about a Service is in that Service's namespace", async () => {
     const sender = lab.open()
     sender.record(lost('web'))
     await lab.untilSent(1)
     assert.match([...lab.server.events.stored.keys()].join(), /^shop\/web\.[0-9a-f]{16}$/u)
   })
 
-  it('has a name of its own on each node', async () => {
+  it('has a different name on each node', async () => {
     for (const random of [0, 0.5, 0.999_999]) {
       const sender = lab.open({ random: () => random })
       sender.record(lost('web'))
@@ -72,7 +72,7 @@ describe('an Event', () => {
     },
   ] as const
   for (const { what, report, field } of texts) {
-    it(`is cut so that the server takes it: ${what}`, async () => {
+    it(`is cut to the limits of the API server: ${what}`, async () => {
       const sender = lab.open({ nodeName: name })
       sender.record(report)
       await lab.untilSent(1)
@@ -82,17 +82,17 @@ describe('an Event', () => {
     })
   }
 
-  it('is a line of the log alone where there is no API server', async () => {
+  it('is only logged without an API server', async () => {
     const sender = lab.open({ client: undefined })
     sender.record(starting)
     assert.deepEqual(lab.log, ['Event'])
-    assert.equal(lab.timers.armed, 0)
+    assert.equal(lab.clock.armed, 0)
     assert.deepEqual(lab.results, { sent: 0, failed: 0, overflow: 0 })
   })
 })
 
-describe('what repeats', () => {
-  it('is one Event with a count: told the second time, and when it is over', async () => {
+describe('a repeated Event', () => {
+  it('becomes a series with a count, sent at the second time and at its end', async () => {
     const sender = lab.open()
     for (const [times, sent] of [
       [1, 1],
@@ -111,13 +111,13 @@ describe('what repeats', () => {
       count: 10,
       lastObservedTime: '2026-01-31T12:00:00.000000Z',
     })
-    assert.equal(lab.timers.count(sweepMs), 0, 'nothing is remembered')
+    assert.equal(lab.clock.count(sweepMs), 0, 'the series has ended')
     sender.record(lost('web'))
     await lab.untilSent(4)
     assert.deepEqual(lab.stored, ['web x10', 'web x1'])
   })
 
-  it('is told in one request where it waits still', async () => {
+  it('is sent in one request while it waits in the queue', async () => {
     const sender = lab.open()
     for (let i = 0; i < 3; i++) sender.record(lost('web'))
     await lab.untilSent(1)
@@ -125,20 +125,20 @@ describe('what repeats', () => {
     assert.deepEqual(lab.stored, ['web x3'])
   })
 
-  it('is told anew every half an hour, as the server forgets after one, and written again where it has', async () => {
+  it('is refreshed every 30 minutes, before the server deletes it, and created again if it was deleted', async () => {
     const sender = lab.open()
     sender.record(lost('web'))
     await lab.untilSent(1)
     sender.record(lost('web'))
     await lab.untilSent(2)
     for (let minute = 6; minute < 30; minute += 6) {
-      lab.timers.pass(5 * minuteMs)
+      lab.clock.pass(5 * minuteMs)
       sender.record(lost('web'))
       await lab.fire(sweepMs)
     }
     assert.equal(lab.results.sent, 2)
     lab.server.events.stored.clear()
-    lab.timers.pass(5 * minuteMs)
+    lab.clock.pass(5 * minuteMs)
     sender.record(lost('web'))
     await lab.fire(sweepMs)
     await lab.untilSent(3)
@@ -146,11 +146,11 @@ describe('what repeats', () => {
     assert.deepEqual(lab.stored, ['web x7'])
   })
 
-  it('is another one of another Service, and of another reason', async () => {
+  it('is a new one for another Service or another reason', async () => {
     const sender = lab.open()
     sender.record(lost('web'))
     sender.record(lost('shop'))
-    lab.timers.pass(1)
+    lab.clock.pass(1)
     sender.record({ ...lost('web'), reason: 'FailedToStartServiceHealthcheck' })
     await lab.untilSent(3)
     assert.deepEqual(lab.stored, ['web x1', 'shop x1', 'web x1'])
@@ -158,28 +158,28 @@ describe('what repeats', () => {
 })
 
 describe('the limit of requests', () => {
-  it('lets a burst through, then one after the other', async () => {
+  it('lets a burst pass, then one request after the other', async () => {
     const sender = lab.open({ limit: { qps: 2, burst: 3 } })
     for (let i = 0; i < 6; i++) sender.record(lost(`web-${i}`))
     await lab.untilSent(3)
     for (const sent of [4, 5, 6]) {
-      await lab.until(() => lab.timers.count(500) === 1)
+      await lab.until(() => lab.clock.count(500) === 1)
       assert.equal(lab.requests.length, sent - 1)
-      lab.timers.fire(500)
+      lab.clock.fire(500)
       await lab.untilSent(sent)
     }
   })
 
-  it('counts what was not used only as far as the burst', async () => {
+  it('accumulates unused requests only up to the burst', async () => {
     const sender = lab.open({ limit: { qps: 5, burst: 1 } })
-    lab.timers.pass(minuteMs)
+    lab.clock.pass(minuteMs)
     sender.record(lost('a'))
     sender.record(lost('b'))
     await lab.fire(200)
     await lab.untilSent(2)
   })
 
-  it('drops what no queue holds, counts it, and says so once', async () => {
+  it('drops Events when the queue is full, counts them, and logs it once', async () => {
     const sender = lab.open({ limit: { qps: 1, burst: 1 } })
     sender.record(lost('first'))
     await lab.untilSent(1)
@@ -187,81 +187,86 @@ describe('the limit of requests', () => {
     assert.equal(lab.results.overflow, 10)
     assert.deepEqual(lab.told, ['Events are not sent: 1000 are waiting: further ones are dropped'])
     sender.record(lost('web-1009'))
-    assert.equal(lab.results.overflow, 11, 'one that was dropped is no repetition')
+    assert.equal(lab.results.overflow, 11, 'a dropped Event starts no series')
   })
 })
 
-describe('a server that does not take an Event', () => {
+describe('an API server that does not accept an Event', () => {
   const passing = [
-    { name: 'it hangs up', fault: { type: 'hang-up' }, told: 'the API server does not answer' },
-    { name: 'it has trouble of its own', fault: statusFault(500), told: 'status 500' },
-    { name: 'a token is being replaced', fault: statusFault(401), told: 'status 401' },
+    {
+      name: 'it closes the connection',
+      fault: { type: 'hang-up' },
+      logged: 'the API server does not answer',
+    },
+    { name: 'it has an internal error', fault: statusFault(500), logged: 'status 500' },
+    { name: 'a token is being replaced', fault: statusFault(401), logged: 'status 401' },
   ] as const
-  for (const { name, fault, told } of passing) {
-    it(`is asked again where ${name}, and told of once`, async () => {
+  for (const { name, fault, logged } of passing) {
+    it(`gets a retry when ${name}, which is logged once`, async () => {
       const sender = lab.open()
       lab.server.eventFault = fault
       sender.record(starting)
       await lab.fire(delays.first)
       await lab.fire(delays.second)
-      await lab.until(() => lab.timers.count(delays.third) === 1)
-      assert.deepEqual(lab.told, [`Events are not sent: ${told}`])
+      await lab.until(() => lab.clock.count(delays.third) === 1)
+      assert.deepEqual(lab.told, [`Events are not sent: ${logged}`])
       lab.server.eventFault = undefined
-      lab.timers.fire(delays.third)
+      lab.clock.fire(delays.third)
       await lab.untilSent(1)
       assert.deepEqual(lab.told.slice(1), ['Events are sent again'])
       assert.deepEqual(lab.stored, ['node-a x1'])
     })
   }
 
-  it('is asked eight times, then with the next Event', async () => {
+  it('gets eight attempts, then the next Event', async () => {
     const sender = lab.open()
     lab.server.eventFault = { type: 'hang-up' }
     sender.record(lost('a'))
     sender.record(lost('b'))
     const { first, second, third, longest } = delays
     for (const delayMs of [first, second, third, 6400, 12_800, 25_600, longest]) await lab.fire(delayMs)
-    await lab.until(() => lab.timers.count(first) === 1)
+    await lab.until(() => lab.clock.count(first) === 1)
     assert.equal(lab.results.failed, 1)
     lab.server.eventFault = undefined
-    lab.timers.fire(first)
+    lab.clock.fire(first)
     await lab.untilSent(1)
     assert.deepEqual(lab.stored, ['b x1'])
     sender.record(lost('a'))
     await lab.untilSent(2)
-    assert.deepEqual(lab.stored, ['b x1', 'a x1'], 'one that was given up is no repetition')
+    assert.deepEqual(lab.stored, ['b x1', 'a x1'], 'an abandoned Event starts no series')
   })
 
-  it('is waited for as long as it asks', async () => {
+  it('gets the retry after the time of its Retry-After header', async () => {
     const sender = lab.open()
     lab.server.eventFault = statusFault(429, '7')
     sender.record(starting)
-    await lab.until(() => lab.timers.count(7000) === 1)
+    await lab.until(() => lab.clock.count(7000) === 1)
     lab.server.eventFault = undefined
-    lab.timers.fire(7000)
+    lab.clock.fire(7000)
     await lab.untilSent(1)
   })
 
   const final = [
     {
       code: 403,
-      told: 'An Event was refused: status 403: the agent needs the verbs create and patch for events of events.k8s.io there, or the namespace is being deleted',
+      logged:
+        'An Event was refused: status 403: the agent needs the verbs create and patch for events of events.k8s.io there, or the namespace is being deleted',
     },
-    { code: 404, told: 'An Event was refused: status 404' },
-    { code: 422, told: 'An Event was refused: status 422' },
+    { code: 404, logged: 'An Event was refused: status 404' },
+    { code: 422, logged: 'An Event was refused: status 422' },
   ]
-  for (const { code, told } of final) {
-    it(`is asked once where it refuses with ${code}, which is told once`, async () => {
+  for (const { code, logged } of final) {
+    it(`gets one attempt when it refuses with ${code}, which is logged once`, async () => {
       const sender = lab.open()
       lab.server.eventFault = statusFault(code)
       for (const name of ['a', 'b', 'c']) sender.record(lost(name))
       await lab.until(() => lab.results.failed === 3)
       assert.deepEqual(lab.requests, ['POST shop', 'POST shop', 'POST shop'])
-      assert.deepEqual(lab.told, [told])
+      assert.deepEqual(lab.told, [logged])
     })
   }
 
-  it('is not said to take none where it takes those in between, and refuses no more when six minutes were quiet', async () => {
+  it('that accepts other Events is reported as refusing one reason, until six minutes pass without a refusal', async () => {
     const sender = lab.open()
     for (const [name, fault] of [
       ['a', statusFault(422)],
@@ -279,13 +284,13 @@ describe('a server that does not take an Event', () => {
     assert.deepEqual(lab.told.slice(1), ['No such Event has been refused for 6 minutes'])
   })
 
-  it('that refuses one has not begun to take others again', async () => {
+  it('that refuses an Event is not reported as recovered', async () => {
     const sender = lab.open()
     lab.server.eventFault = statusFault(503)
     sender.record(lost('a'))
-    await lab.until(() => lab.timers.count(delays.first) === 1)
+    await lab.until(() => lab.clock.count(delays.first) === 1)
     lab.server.eventFault = statusFault(422)
-    lab.timers.fire(delays.first)
+    lab.clock.fire(delays.first)
     await lab.until(() => lab.results.failed === 1)
     assert.deepEqual(lab.told, ['Events are not sent: status 503', 'An Event was refused: status 422'])
     lab.server.eventFault = undefined
@@ -294,7 +299,7 @@ describe('a server that does not take an Event', () => {
     assert.deepEqual(lab.told.slice(2), ['Events are sent again'])
   })
 
-  it('knows it where only the answer was lost', async () => {
+  it('that lost its reply stores the Event only once', async () => {
     const sender = lab.open()
     lab.server.events.onStored = () => lab.server.dropConnections()
     sender.record(starting)
@@ -304,7 +309,7 @@ describe('a server that does not take an Event', () => {
     assert.deepEqual(lab.stored, ['node-a x1'])
   })
 
-  it('gets the credentials of the moment with each request', async () => {
+  it('gets the current credentials with each request', async () => {
     lab.server.options = { authorization: 'Bearer new' }
     let token = 'old'
     const options = masterOptions(lab.server.url.href)
@@ -314,24 +319,24 @@ describe('a server that does not take an Event', () => {
     })
     const sender = lab.open({ client: { ...options, login } })
     sender.record(starting)
-    await lab.until(() => lab.timers.count(delays.first) === 1)
+    await lab.until(() => lab.clock.count(delays.first) === 1)
     token = 'new'
-    lab.timers.fire(delays.first)
+    lab.clock.fire(delays.first)
     await lab.untilSent(1)
   })
 })
 
 describe('a stop', () => {
-  it('lets what waits be sent', async () => {
+  it('sends the waiting Events', async () => {
     const sender = lab.open()
     sender.record(lost('a'))
     sender.record(lost('b'))
     await sender.stop(200)
     assert.deepEqual(lab.stored, ['a x1', 'b x1'])
-    assert.equal(lab.timers.armed, 0)
+    assert.equal(lab.clock.armed, 0)
   })
 
-  it('waits no longer than it is told to, and leaves nothing running', async () => {
+  it('waits at most for the given time and leaves no timer or request', async () => {
     const sender = lab.open()
     lab.server.eventFault = { type: 'silence' }
     sender.record(lost('a'))
@@ -340,26 +345,26 @@ describe('a stop', () => {
     const stopped = sender.stop(200)
     await lab.fire(200)
     await stopped
-    assert.equal(lab.timers.armed, 0)
+    assert.equal(lab.clock.armed, 0)
     sender.record(lost('c'))
-    assert.equal(lab.timers.armed, 0)
+    assert.equal(lab.clock.armed, 0)
     assert.deepEqual(lab.requests, ['POST shop'])
   })
 
-  it('does not wait out the delay before another attempt', async () => {
+  it('does not wait for the delay of a retry', async () => {
     const sender = lab.open()
     lab.server.eventFault = { type: 'hang-up' }
     sender.record(lost('a'))
-    await lab.until(() => lab.timers.count(delays.first) === 1)
+    await lab.until(() => lab.clock.count(delays.first) === 1)
     const stopped = sender.stop(200)
     await lab.fire(200)
     await stopped
-    assert.equal(lab.timers.armed, 0)
+    assert.equal(lab.clock.armed, 0)
   })
 
-  it('is at once where nothing waits', async () => {
+  it('is immediate when no Event waits', async () => {
     const sender = lab.open()
     await sender.stop(200)
-    assert.equal(lab.timers.armed, 0)
+    assert.equal(lab.clock.armed, 0)
   })
 })

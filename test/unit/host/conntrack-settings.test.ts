@@ -1,4 +1,4 @@
-// What is written of connection tracking at start, and what happens where it cannot be (spec section 2.4).
+// The kernel settings of connection tracking: the written values, and the errors of the writes.
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
@@ -8,7 +8,7 @@ import { openModelKernel } from '../../model/index.js'
 import { setConntrack } from '../../../src/host/index.js'
 import { MemoryLog } from '../../support/pipeline-lab.js'
 
-/** A kernel as it comes, below net/netfilter/nf_conntrack_. */
+/** Default values of a kernel, below net/netfilter/nf_conntrack_. */
 const fresh = {
   max: '262144',
   buckets: '65536',
@@ -54,25 +54,34 @@ describe('F-073 conntrack settings', () => {
     readonly input?: ConfigInput['conntrack']
     readonly cpus?: number
     readonly before?: Values
-    /** Beside the defaults. */
+    /** Values that differ from the defaults. */
     readonly expected: Values
   }[] = [
-    { name: 'the floor on a small machine', expected: { max: '131072' } },
-    { name: 'by the CPUs', cpus: 8, expected: { max: '262144' } },
+    { name: 'a small machine gets the minimum', expected: { max: '131072' } },
+    { name: 'the limit grows with the CPUs', cpus: 8, expected: { max: '262144' } },
     { name: 'a larger machine gets a larger hash', cpus: 16, expected: { max: '524288', buckets: '131072' } },
-    { name: 'the cap', cpus: 33, expected: { max: '1048576', buckets: '262144' } },
-    { name: 'at the cap', cpus: 32, expected: { max: '1048576', buckets: '262144' } },
     {
-      name: 'the cap goes before the floor',
+      name: 'a very large machine gets the maximum',
+      cpus: 33,
+      expected: { max: '1048576', buckets: '262144' },
+    },
+    { name: 'a machine exactly at the maximum', cpus: 32, expected: { max: '1048576', buckets: '262144' } },
+    {
+      name: 'a scaled value above the maximum ignores the minimum',
       cpus: 64,
       input: { min: 2_000_000 },
       expected: { max: '1048576', buckets: '262144' },
     },
-    { name: 'no floor', input: { min: 0 }, expected: { max: '65536' } },
-    { name: 'a hash that is larger stays', before: { buckets: '262144' }, expected: { max: '131072' } },
-    { name: 'left alone', input: { maxPerCore: 0 }, before: { buckets: '1' }, expected: { buckets: '1' } },
+    { name: 'no minimum', input: { min: 0 }, expected: { max: '65536' } },
+    { name: 'a larger hash stays', before: { buckets: '262144' }, expected: { max: '131072' } },
     {
-      name: 'time-outs in seconds, 0 leaves them alone',
+      name: 'maxPerCore 0 writes no limit',
+      input: { maxPerCore: 0 },
+      before: { buckets: '1' },
+      expected: { buckets: '1' },
+    },
+    {
+      name: 'time-outs are written in seconds; 0 writes none',
       input: {
         maxPerCore: 0,
         tcpEstablishedTimeoutMs: 0,
@@ -88,12 +97,12 @@ describe('F-073 conntrack settings', () => {
       },
     },
     {
-      name: 'be liberal',
+      name: 'tcpBeLiberal is written when set',
       input: { maxPerCore: 0, tcpBeLiberal: true },
       expected: { tcp_be_liberal: '1' },
     },
     {
-      name: 'not being liberal is left to the node',
+      name: "tcpBeLiberal false keeps the node's value",
       input: { maxPerCore: 0 },
       before: { tcp_be_liberal: '1' },
       expected: { tcp_be_liberal: '1' },
@@ -112,7 +121,7 @@ describe('F-073 conntrack settings', () => {
     })
   }
 
-  it('a limit that is not ours to set is told once, and the hash is not touched', async () => {
+  it('a limit that this namespace may not set gets one warning, and the hash stays', async () => {
     for (const errno of [constants.errno.EACCES, constants.errno.EPERM, constants.errno.EROFS]) {
       const { kernel, log, start } = openNode()
       kernel.sysctl.fault = (path) => (path.endsWith('_max') ? errno : undefined)
@@ -120,18 +129,20 @@ describe('F-073 conntrack settings', () => {
       assert.deepEqual(
         log.find('warn', '').map(({ message }) => message),
         [
-          'Kernel setting net/netfilter/nf_conntrack_max should be 1048576, and cannot be set from here: set it on the node, or use --conntrack-max-per-core=0',
+          'Kernel setting cannot be changed: net/netfilter/nf_conntrack_max should be 1048576; set it on the node, or use --conntrack-max-per-core=0',
         ],
       )
       assert.deepEqual(Object.fromEntries(kernel.sysctl.values), prefixed({ ...fresh, ...defaults }))
     }
   })
 
-  it('a warning for each setting that does not exist, with the flag that turns it off', async () => {
+  it('each missing setting gets a warning with the flag that disables it', async () => {
     const { log, start } = openNode({})
     await start({ tcpBeLiberal: true, udpTimeoutMs: 1000, udpStreamTimeoutMs: 1000 })
     assert.deepEqual(
-      log.find('warn', 'cannot be set from here').map(({ message }) => message.replace(/^.* or use /u, '')),
+      log
+        .find('warn', 'Kernel setting cannot be changed')
+        .map(({ message }) => message.replace(/^.* or use /u, '')),
       [
         '--conntrack-max-per-core=0',
         '--conntrack-tcp-timeout-established=0',
@@ -143,7 +154,7 @@ describe('F-073 conntrack settings', () => {
     )
   })
 
-  it('asks the table, whose module the kernel then loads, where the settings do not exist', async () => {
+  it('a request to the table loads the module when the settings do not exist', async () => {
     const { kernel, log, start } = openNode({})
     kernel.conntrack.deleteStale = async () => {
       for (const [path, value] of Object.entries(prefixed(fresh))) kernel.sysctl.values.set(path, value)
@@ -154,17 +165,17 @@ describe('F-073 conntrack settings', () => {
     assert.equal(kernel.sysctl.values.get('net/netfilter/nf_conntrack_max'), '131072')
   })
 
-  it('any other failure ends the start in one sentence', async () => {
+  it('any other failure ends the start with one error', async () => {
     const { kernel, start } = openNode()
     kernel.sysctl.fault = (path) => (path.endsWith('established') ? constants.errno.EINVAL : undefined)
     await assert.rejects(start(), {
       name: 'ConfigError',
       message:
-        'could not set conntrack parameters from kube-proxy configuration: net/netfilter/nf_conntrack_tcp_timeout_established cannot be 86400 (sysctl: write net/netfilter/nf_conntrack_tcp_timeout_established: EINVAL); --conntrack-tcp-timeout-established=0 leaves it as it is',
+        'could not set conntrack parameters from kube-proxy configuration: net/netfilter/nf_conntrack_tcp_timeout_established cannot be 86400 (sysctl: write net/netfilter/nf_conntrack_tcp_timeout_established: EINVAL); --conntrack-tcp-timeout-established=0 leaves it unchanged',
     })
   })
 
-  it('touches nothing where everything is left alone', async () => {
+  it('writes nothing when every setting is disabled', async () => {
     const { kernel, start } = openNode({})
     await start({ maxPerCore: 0, tcpEstablishedTimeoutMs: 0, tcpCloseWaitTimeoutMs: 0 })
     assert.equal(kernel.sysctl.writes, 0)
@@ -172,19 +183,19 @@ describe('F-073 conntrack settings', () => {
 
   const { EACCES, EROFS } = constants.errno
   const refusedLimits = [
-    { name: 'the limit, as /proc/sys is read-only', path: 'max', errno: EROFS, place: '/proc/sys' },
-    { name: 'the hash, as /proc/sys is read-only', path: 'buckets', errno: EROFS, place: '/proc/sys' },
-    { name: 'the hash, where /sys is read-only', path: 'buckets', errno: EACCES, sysfs: true, place: '/sys' },
-    { name: 'the hash, in another network namespace', path: 'buckets', errno: EACCES, place: undefined },
-    { name: 'a time-out, as /proc/sys is read-only', path: 'udp_timeout', errno: EROFS, place: undefined },
+    { name: 'the limit on a read-only /proc/sys', path: 'max', errno: EROFS, place: '/proc/sys' },
+    { name: 'the hash on a read-only /proc/sys', path: 'buckets', errno: EROFS, place: '/proc/sys' },
+    { name: 'the hash beside a read-only /sys', path: 'buckets', errno: EACCES, sysfs: true, place: '/sys' },
+    { name: 'the hash in another network namespace', path: 'buckets', errno: EACCES, place: undefined },
+    { name: 'a time-out on a read-only /proc/sys', path: 'udp_timeout', errno: EROFS, place: undefined },
   ]
   for (const { name, path, errno, sysfs = false, place } of refusedLimits) {
-    it(`which cannot be set: ${name}: ${place === undefined ? 'no Event' : 'the Event of kube-proxy'}`, async () => {
+    it(`a refused write of ${name} records ${place === undefined ? 'no Event' : "kube-proxy's Event"}`, async () => {
       const { kernel, log, start, recorded, mounts } = openNode()
       mounts.isSysfsReadOnly = sysfs
       kernel.sysctl.fault = (asked) => (asked.endsWith(`nf_conntrack_${path}`) ? errno : undefined)
       await start({ udpTimeoutMs: 10_000 }, 16)
-      assert.equal(log.find('warn', 'cannot be set from here').length, 1)
+      assert.equal(log.find('warn', 'Kernel setting cannot be changed').length, 1)
       const regarding = { apiVersion: 'v1', kind: 'Node', name: 'here' }
       const note =
         `CRI error: ${place} is read-only: cannot modify conntrack limits, problems may arise later ` +
@@ -194,7 +205,7 @@ describe('F-073 conntrack settings', () => {
     })
   }
 
-  it('that are in order need no Event, wherever the file systems are read-only', async () => {
+  it('correct settings record no Event on read-only file systems', async () => {
     const values = { max: '131072', tcp_timeout_established: '86400', tcp_timeout_close_wait: '3600' }
     const { kernel, start, recorded, mounts } = openNode({ ...fresh, ...values })
     mounts.isSysfsReadOnly = true

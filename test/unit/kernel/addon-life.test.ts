@@ -7,7 +7,9 @@ import { promisify } from 'node:util'
 import { Worker } from 'node:worker_threads'
 import type { Addon, RawRouteSocket } from '../../../src/kernel/addon.js'
 import { loadAddon } from '../../../src/kernel/loader.js'
-import { layouts, recordBuffer, routeLayout } from '../../../src/kernel/records.js'
+import { opLayout, realServerLayout, virtualServerLayout } from '../../../src/kernel/ipvs/layout.js'
+import { recordBuffer } from '../../../src/kernel/records.js'
+import { routeLayout } from '../../../src/kernel/route/layout.js'
 import { RealLinks } from '../../../src/kernel/route/real-links.js'
 import { CallCounts, RequestQueue } from '../../../src/kernel/request-queue.js'
 
@@ -293,10 +295,9 @@ describe('arguments of the addon', () => {
   }
 
   it('indices of an IPVS batch are held against the tables', async () => {
-    const { op, virtualServer, realServer } = layouts
     const socket = new (load().IpvsSocket)()
-    const servers = new Uint8Array(virtualServer.size)
-    const reals = new Uint8Array(realServer.size)
+    const servers = new Uint8Array(virtualServerLayout.size)
+    const reals = new Uint8Array(realServerLayout.size)
     for (const [number, server, real] of [
       [1, 1, 0],
       [4, 0, 1],
@@ -304,13 +305,13 @@ describe('arguments of the addon', () => {
       [0, 0, 0],
       [8, 0, 0],
     ] as const) {
-      const ops = recordBuffer(op.size)
-      ops.view.setUint32(op.virtualServer, server, true)
-      ops.view.setUint32(op.realServer, real, true)
-      ops.view.setUint8(op.op, number)
+      const ops = recordBuffer(opLayout.size)
+      ops.view.setUint32(opLayout.virtualServer, server, true)
+      ops.view.setUint32(opLayout.realServer, real, true)
+      ops.view.setUint8(opLayout.op, number)
       assert.throws(() => socket.apply(ops.bytes, servers, reals), { message: /^ops: record 0/ })
     }
-    const endless = new Uint8Array(virtualServer.size).fill(0x61)
+    const endless = new Uint8Array(virtualServerLayout.size).fill(0x61)
     assert.throws(() => socket.apply(new Uint8Array(0), endless, reals), {
       message: /^virtualServers: .*not terminated/,
     })

@@ -5,7 +5,8 @@ import { readdirSync } from 'node:fs'
 import { describe, it } from 'node:test'
 import type { RawXtablesTable } from '../../../src/kernel/addon.js'
 import { loadAddon } from '../../../src/kernel/loader.js'
-import { recordBuffer, xtChainLayout, xtRuleLayout } from '../../../src/kernel/records.js'
+import { recordBuffer } from '../../../src/kernel/records.js'
+import { chainLayout, ruleLayout } from '../../../src/kernel/xtables/layout.js'
 import { encodeTexts } from '../../../src/kernel/xtables/encode.js'
 
 const addon = loadAddon({ addonPath: process.env['VIADUCT_ADDON'], moduleUrl: import.meta.url })
@@ -21,10 +22,10 @@ interface Op {
 
 /** One ChainRecord of the first text. */
 function chain({ op = setChain, firstRule = 0, ruleCount = 0 }: Op): Uint8Array {
-  const { bytes, view } = recordBuffer(xtChainLayout.size)
-  view.setUint32(xtChainLayout.firstRule, firstRule, true)
-  view.setUint32(xtChainLayout.ruleCount, ruleCount, true)
-  view.setUint8(xtChainLayout.op, op)
+  const { bytes, view } = recordBuffer(chainLayout.size)
+  view.setUint32(chainLayout.firstRule, firstRule, true)
+  view.setUint32(chainLayout.ruleCount, ruleCount, true)
+  view.setUint8(chainLayout.op, op)
   return bytes
 }
 
@@ -74,7 +75,7 @@ describe('a table of the addon', () => {
     ['rules that are not there', [chain({ ruleCount: 1 }), none, none, none, 0], /^chains: record 0 points/],
     [
       'rules beyond the end',
-      [chain({ firstRule: 2 ** 32 - 1, ruleCount: 2 }), new Uint8Array(xtRuleLayout.size), none, none, 0],
+      [chain({ firstRule: 2 ** 32 - 1, ruleCount: 2 }), new Uint8Array(ruleLayout.size), none, none, 0],
       /^chains: record 0 points/,
     ],
   ]
@@ -86,9 +87,9 @@ describe('a table of the addon', () => {
   }
 
   const wrongOps: readonly (readonly [what: string, op: Op, texts: readonly string[], text: string])[] = [
-    ['without its text', {}, [], 'there is no text 0'],
-    ['unknown', { op: 9 }, ['KUBE-A'], 'there is no operation 9'],
-    ['on a hook', {}, ['OUTPUT'], '"OUTPUT" is a chain of the kernel'],
+    ['without its text', {}, [], 'text 0 is missing'],
+    ['unknown', { op: 9 }, ['KUBE-A'], 'unknown operation 9'],
+    ['on a hook', {}, ['OUTPUT'], '"OUTPUT" is a built-in chain of the kernel'],
   ]
   for (const [what, op, texts, text] of wrongOps) {
     it(`an operation ${what} rejects with words`, () =>

@@ -3,54 +3,50 @@ import { describe, it } from 'node:test'
 import { formatEndpoint } from '../../../src/address.js'
 import type { ConntrackFrontend } from '../../../src/kernel/index.js'
 import { encodeAddresses, encodeFrontends } from '../../../src/kernel/conntrack/encode.js'
+import { addressLayout, backendLayout, frontendLayout } from '../../../src/kernel/conntrack/layout.js'
 import { protocolNumber } from '../../../src/kernel/ipvs/encode.js'
-import {
-  conntrackAddressLayout,
-  conntrackBackendLayout,
-  conntrackFrontendLayout,
-  RecordTable,
-} from '../../../src/kernel/records.js'
+import { RecordTable } from '../../../src/kernel/records.js'
 import { backends, ip } from '../../support/routes.js'
 
 class FrontendCursor extends RecordTable {
   constructor(bytes: Uint8Array) {
-    super(bytes, conntrackFrontendLayout)
+    super(bytes, frontendLayout)
   }
 
   /** `17 10.96.0.10:53 set 0`, `17 any:30053 set 0`. */
   get lines(): readonly string[] {
     return Array.from({ length: this.length }, (_, index) => {
-      const port = this.u16(index, conntrackFrontendLayout.port)
-      const isNodePort = this.u8(index, conntrackFrontendLayout.isNodePort) === 1
-      const address = this.ip(index, conntrackFrontendLayout.address, 'ipv4')
+      const port = this.u16(index, frontendLayout.port)
+      const isNodePort = this.u8(index, frontendLayout.isNodePort) === 1
+      const address = this.ip(index, frontendLayout.address, 'ipv4')
       const place = isNodePort && address === '0.0.0.0' ? `any:${port}` : formatEndpoint(address, port)
-      const protocol = this.u8(index, conntrackFrontendLayout.protocol)
-      return `${protocol} ${place} set ${this.u32(index, conntrackFrontendLayout.backendSet)}`
+      const protocol = this.u8(index, frontendLayout.protocol)
+      return `${protocol} ${place} set ${this.u32(index, frontendLayout.backendSet)}`
     })
   }
 }
 
 class BackendCursor extends RecordTable {
   constructor(bytes: Uint8Array) {
-    super(bytes, conntrackBackendLayout)
+    super(bytes, backendLayout)
   }
 
   get lines(): readonly string[] {
     return Array.from({ length: this.length }, (_, index) => {
-      const address = this.ip(index, conntrackBackendLayout.address, 'ipv4')
-      const place = formatEndpoint(address, this.u16(index, conntrackBackendLayout.port))
-      return `${place} set ${this.u32(index, conntrackBackendLayout.backendSet)}`
+      const address = this.ip(index, backendLayout.address, 'ipv4')
+      const place = formatEndpoint(address, this.u16(index, backendLayout.port))
+      return `${place} set ${this.u32(index, backendLayout.backendSet)}`
     })
   }
 }
 
 class AddressRecords extends RecordTable {
   constructor(bytes: Uint8Array) {
-    super(bytes, conntrackAddressLayout)
+    super(bytes, addressLayout)
   }
 
   get list(): readonly string[] {
-    return Array.from({ length: this.length }, (_, i) => this.ip(i, conntrackAddressLayout.address, 'ipv4'))
+    return Array.from({ length: this.length }, (_, i) => this.ip(i, addressLayout.address, 'ipv4'))
   }
 }
 

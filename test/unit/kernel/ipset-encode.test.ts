@@ -6,14 +6,11 @@ import { describeIpsetEntry, describeIpsetOp, IpsetEntryCursor } from '../../../
 import type { IpsetEntry, IpsetOp, IpsetSettings, IpsetType } from '../../../src/kernel/index.js'
 import { familyOfIpsetOp } from '../../../src/kernel/ipset/describe.js'
 import { decodeIpsetHeaders } from '../../../src/kernel/ipset/cursor.js'
-import { encodeIpsetOps, ipsetOpNumber } from '../../../src/kernel/ipset/encode.js'
+import { encodeIpsetOps } from '../../../src/kernel/ipset/encode.js'
+import { entryLayout, opLayout, opNumber } from '../../../src/kernel/ipset/layout.js'
 import { settleIpsetFailure } from '../../../src/kernel/ipset/errors.js'
 import { ipsetShapes } from '../../../src/kernel/ipset/types.js'
-import {
-  ipsetEntryLayout as entryLayout,
-  ipsetOpLayout as opLayout,
-  RecordTable,
-} from '../../../src/kernel/records.js'
+import { RecordTable } from '../../../src/kernel/records.js'
 import { ip } from '../../support/routes.js'
 
 class OpCursor extends RecordTable {
@@ -99,7 +96,7 @@ describe('encodeIpsetOps', () => {
         const { ops: records, entries, texts } = encodeIpsetOps(ops)
         for (const [index, [set, entry]] of members.entries()) {
           const [number, , object] = new OpCursor(records).fields(index)
-          assert.equal(number, ipsetOpNumber[ops[index]?.op ?? 'create-set'])
+          assert.equal(number, opNumber[ops[index]?.op ?? 'create-set'])
           const { comment = '', ...rest } = entry
           const cursor = new IpsetEntryCursor(entries, set.type)
           assert.deepEqual(cursor.entry(object), rest)

@@ -2,12 +2,8 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import * as fc from 'fast-check'
 import { writeAddress } from '../../../src/address.js'
-import {
-  noRealServers,
-  type RealServer,
-  RealServerList,
-  realServerLayout,
-} from '../../../src/kernel/index.js'
+import { noRealServers, type RealServer, RealServerList } from '../../../src/kernel/index.js'
+import { realServerLayout } from '../../../src/kernel/ipvs/layout.js'
 import { ip } from '../../support/routes.js'
 
 const settings = { weight: 1, forwarding: 'masquerade', upperThreshold: 0, lowerThreshold: 0 } as const

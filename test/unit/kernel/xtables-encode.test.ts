@@ -5,8 +5,9 @@ import { parseIpAddress, readAddress, type IpAddress, type IpFamily } from '../.
 import { BugError } from '../../../src/errors.js'
 import { describeXtRule } from '../../../src/kernel/index.js'
 import type { Protocol, XtOp, XtRule, XtTarget } from '../../../src/kernel/index.js'
-import { RecordTable, xtChainLayout, xtRuleLayout as layout } from '../../../src/kernel/records.js'
+import { RecordTable } from '../../../src/kernel/records.js'
 import { encodeTexts, encodeXtBatch, type XtPlace } from '../../../src/kernel/xtables/encode.js'
+import { chainLayout, ruleLayout as layout } from '../../../src/kernel/xtables/layout.js'
 
 function ip(text: string): IpAddress {
   const address = parseIpAddress(text)
@@ -24,12 +25,12 @@ const protocols = new Map<number, Protocol>([
 
 class ChainCursor extends RecordTable {
   constructor(bytes: Uint8Array) {
-    super(bytes, xtChainLayout)
+    super(bytes, chainLayout)
   }
 
   /** Number of its name's text, its first rule, how many it has, what is to be done. */
   record(index: number): readonly number[] {
-    const { name, firstRule, ruleCount, op } = xtChainLayout
+    const { name, firstRule, ruleCount, op } = chainLayout
     return [...[name, firstRule, ruleCount].map((field) => this.u32(index, field)), this.u8(index, op)]
   }
 }
@@ -283,10 +284,14 @@ describe('encodeXtBatch', () => {
     [
       'a chain name of 29 characters',
       { target: { kind: 'jump', chain: 'K'.repeat(29) } },
-      /"K{29}" is no chain name \(at most 28/,
+      /"K{29}" is not a valid chain name \(at most 28/,
     ],
-    ['an empty chain name', { target: { kind: 'goto', chain: '' } }, /"" is no chain name/],
-    ['a chain of the kernel', { target: { kind: 'jump', chain: 'OUTPUT' } }, /leads to OUTPUT/],
+    ['an empty chain name', { target: { kind: 'goto', chain: '' } }, /"" is not a valid chain name/],
+    [
+      'a chain of the kernel',
+      { target: { kind: 'jump', chain: 'OUTPUT' } },
+      /jumps to OUTPUT, a built-in chain/,
+    ],
     [
       'an interface of 16 characters',
       { inInterface: { name: 'sixteen-letters+' }, target: accept },
@@ -295,7 +300,7 @@ describe('encodeXtBatch', () => {
     [
       'an interface with a slash',
       { outInterface: { name: 'a/b' }, target: accept },
-      /"a\/b" is no interface/,
+      /"a\/b" is not a valid interface/,
     ],
     [
       'a list of 200 characters',
@@ -312,9 +317,9 @@ describe('encodeXtBatch', () => {
     [
       'a comment of 256 bytes',
       { comment: 'ü'.repeat(128), target: accept },
-      /is no comment \(at most 255 bytes\)/,
+      /is not a valid comment \(at most 255 bytes\)/,
     ],
-    ['a comment with a line end', { comment: 'a\nb', target: accept }, /is no comment/],
+    ['a comment with a line end', { comment: 'a\nb', target: accept }, /is not a valid comment/],
     ['ports without a protocol', { destinationPorts: [80, 80], target: accept }, /without a protocol/],
     ['ports upside down', { protocol: 'tcp', sourcePorts: [81, 80], target: accept }, /81:80/],
     ['a port above 65535', { protocol: 'tcp', sourcePorts: [0, 65_536], target: accept }, /65536/],
@@ -323,11 +328,15 @@ describe('encodeXtBatch', () => {
       { target: { kind: 'dnat', address: v4, port: 80 } },
       /dnat without a protocol/,
     ],
-    ['dnat to port 0', { protocol: 'tcp', target: { kind: 'dnat', address: v4, port: 0 } }, /0 is no port/],
+    [
+      'dnat to port 0',
+      { protocol: 'tcp', target: { kind: 'dnat', address: v4, port: 0 } },
+      /0 is not a port/,
+    ],
     [
       'dnat to the other family',
       { protocol: 'tcp', target: { kind: 'dnat', address: v6, port: 80 } },
-      /fd00::1 is not of ipv4/,
+      /fd00::1 is not an ipv4 address/,
     ],
     [
       'a source of the other family',
@@ -337,13 +346,13 @@ describe('encodeXtBatch', () => {
     [
       'a prefix of 33',
       { destination: { address: v4, prefixLength: 33 }, target: accept },
-      /10\.0\.0\.1\/33 is no network/,
+      /10\.0\.0\.1\/33 is not a network/,
     ],
     ['a mark above 32 bits', { mark: { value: 2 ** 32, mask: 1 }, target: accept }, /4294967296/],
     ['a negative mask', { target: { kind: 'mark', value: 0, mask: -1 } }, /-1/],
-    ['no state', { state: { bits: 0 }, target: accept }, /0 is no mask of states/],
-    ['a probability of 1', { probability: 1, target: accept }, /1 is no probability/],
-    ['a probability of NaN', { probability: Number.NaN, target: accept }, /NaN is no probability/],
+    ['no state', { state: { bits: 0 }, target: accept }, /0 is not a state mask/],
+    ['a probability of 1', { probability: 1, target: accept }, /1 is not a probability/],
+    ['a probability of NaN', { probability: Number.NaN, target: accept }, /NaN is not a probability/],
     [
       'two sets',
       {
@@ -352,7 +361,7 @@ describe('encodeXtBatch', () => {
       },
       /names two sets, A and B/,
     ],
-    ['reject in nat', { target: { kind: 'reject' } }, /reject is possible in table filter only/],
+    ['reject in nat', { target: { kind: 'reject' } }, /reject is possible only in table filter/],
   ]
   for (const [what, rule, message] of bad) {
     it(`BugError names table, chain and rule: ${what}`, () => {
@@ -371,15 +380,15 @@ describe('encodeXtBatch', () => {
 
   const nat: XtPlace = { family: 'ipv6', table: 'nat' }
   const badChains: readonly (readonly [what: string, op: XtOp, place: XtPlace, message: RegExp])[] = [
-    ['a chain of the kernel that is set', set('OUTPUT'), nat, /OUTPUT: is a chain of the kernel/],
+    ['a chain of the kernel that is set', set('OUTPUT'), nat, /OUTPUT: is a built-in chain of the kernel/],
     ['a chain of the kernel that is removed', { op: 'remove-chain', chain: 'INPUT' }, nat, /INPUT/],
     [
       'a hook that the table has not',
       { op: 'set-hook', chain: 'FORWARD', rules: [] },
       nat,
-      /no hook of table nat/,
+      /is not a hook of table nat/,
     ],
-    ['a chain with a blank', set('KUBE A'), nat, /"KUBE A" is no chain name/],
+    ['a chain with a blank', set('KUBE A'), nat, /"KUBE A" is not a valid chain name/],
   ]
   for (const [what, op, place, message] of badChains) {
     it(`BugError: ${what}`, () => {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import { Registry } from 'prom-client'
+import { systemClock, type Clock } from '../../../src/clock.js'
 import {
   openHealthcheckMetrics,
   openKernelMetrics,
@@ -172,8 +173,9 @@ async function delays(registry: Registry): Promise<readonly (number | undefined)
   )
 }
 
-function assertMinute(periodMs: number): void {
+function assertMinute(periodMs: number): () => void {
   assert.equal(periodMs, 60_000)
+  return () => undefined
 }
 
 /** Holds up the event loop for longer than it takes between two looks at it, so often that two looks are that far apart. */
@@ -185,9 +187,9 @@ async function heldUp(): Promise<void> {
 }
 
 describe('openProcessMetrics', () => {
-  it('tells what process this is', async () => {
+  it('describes the process and the build', async () => {
     const registry = new Registry()
-    openProcessMetrics(registry, build, assertMinute)
+    openProcessMetrics(registry, build, { ...systemClock, every: assertMinute })
     const before = await values(registry)
     assert.equal(before.get('kubernetes_feature_enabled{name="AllowServiceExternalIPs",stage=""}'), 1)
     assert.equal(
@@ -214,10 +216,11 @@ describe('openProcessMetrics', () => {
   it('shows every scraper how late the event loop was in the last whole minute, from the first scrape on', async () => {
     const registry = new Registry()
     const turns: (() => void)[] = []
-    openProcessMetrics(registry, build, (periodMs, wake) => {
-      assertMinute(periodMs)
+    const every: Clock['every'] = (periodMs, wake) => {
       turns.push(wake)
-    })
+      return assertMinute(periodMs)
+    }
+    openProcessMetrics(registry, build, { ...systemClock, every })
     assert.equal(turns.length, 0)
     await Promise.all([values(registry), values(registry)])
     const [turn, ...others] = turns
@@ -236,15 +239,14 @@ describe('openProcessMetrics', () => {
 function registryOf(packets: () => Promise<PacketTotals | undefined>, clock = new ManualClock()): Registry {
   const registry = new Registry()
   const calls = new Map([['ipvs', 3]])
-  const after = (delayMs: number, wake: () => void) => clock.schedule(delayMs, wake)
-  openKernelMetrics(registry, { calls: () => calls, packets, after })
+  openKernelMetrics(registry, { calls: () => calls, packets, clock })
   return registry
 }
 
 describe('openKernelMetrics', () => {
   const total = 'kubeproxy_iptables_'
 
-  it('asks once per scrape, and at no other time', async () => {
+  it('reads the kernel once per scrape, and at no other time', async () => {
     let asked = 0
     const registry = registryOf(async () => ({ invalidDropped: ++asked, localhostAccepted: 10 * asked }))
     assert.equal(asked, 0)
@@ -271,7 +273,7 @@ describe('openKernelMetrics', () => {
     assert.deepEqual(scrapes, [expected, expected])
   })
 
-  it('does not wait for a kernel that does not answer: it has what was read last', async () => {
+  it('does not wait for a kernel that does not answer: it has the last counts', async () => {
     const clock = new ManualClock()
     let answer: Promise<PacketTotals> = Promise.resolve({ invalidDropped: 1, localhostAccepted: 2 })
     const registry = registryOf(async () => await answer, clock)
@@ -286,7 +288,7 @@ describe('openKernelMetrics', () => {
     }
   })
 
-  it('leaves out what the mode does not count, or cannot be read', async () => {
+  it('leaves out counts that the mode does not have, or that cannot be read', async () => {
     const readings: (() => Promise<PacketTotals | undefined>)[] = [
       async () => undefined,
       async () => await Promise.reject(new Error('no')),

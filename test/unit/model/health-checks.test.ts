@@ -1,4 +1,4 @@
-// F-093: what a load balancer is told of local endpoints.
+// F-093: the number of local endpoints that a health check reports.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { Tracker } from '../../../src/model/index.js'
@@ -28,16 +28,16 @@ function trackerWith(...endpoints: readonly SliceEndpoint[]): Tracker {
 describe('local endpoints of a health check', () => {
   const here = { nodeName: 'here' }
   const cases: readonly (readonly [string, readonly SliceEndpoint[], number])[] = [
-    ['none', [], 0],
-    ['each address once, over all ports', [endpoint('10.1.0.1', here), endpoint('10.1.0.2', here)], 2],
+    ['are 0 without endpoints', [], 0],
+    ['count each address once over all ports', [endpoint('10.1.0.1', here), endpoint('10.1.0.2', here)], 2],
     [
-      'not those elsewhere, or nowhere',
+      'endpoints on another node or on no node do not count',
       [endpoint('10.1.0.1', { nodeName: 'there' }), endpoint('10.1.0.2')],
       0,
     ],
-    ['not those that are not ready', [endpoint('10.1.0.1', { ...here, ready: false })], 0],
+    ['endpoints that are not ready do not count', [endpoint('10.1.0.1', { ...here, ready: false })], 0],
     [
-      'not those that serve while they terminate',
+      'terminating endpoints do not count',
       [endpoint('10.1.0.1', { ...here, ready: false, terminating: true })],
       0,
     ],
@@ -51,14 +51,14 @@ describe('local endpoints of a health check', () => {
     })
   }
 
-  it('of ports that only the slice has count too', () => {
+  it('count for ports that only the slice has', () => {
     const tracker = trackerWith()
     const ports = [{ name: 'other', protocol: 'TCP' as const, port: 1 }]
     tracker.apply(set(slice('t', 'web', [endpoint('10.1.0.9', here)], { ports })))
     assert.equal(tracker.healthChecks('here').get('default/web')?.localEndpoints, 1)
   })
 
-  it('are the same map until something about them changes', () => {
+  it('are the same map until a check changes', () => {
     const tracker = trackerWith(endpoint('10.1.0.1', here))
     const first = tracker.healthChecks('here')
     tracker.apply(set(service('plain', '10.0.0.2')))

@@ -1,4 +1,4 @@
-// What a Service becomes, one table per rule of kube-proxy (spec section 1.1).
+// The service ports of a Service: one table per rule of kube-proxy.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { formatCidr, type IpFamily } from '../../../src/address.js'
@@ -15,7 +15,7 @@ function portsOf(tracker: Tracker): readonly ServicePort[] {
   return [...tracker.take()].map((key) => tracker.servicePort(key)).filter((found) => found !== undefined)
 }
 
-/** The ports of one Service in a family, and what is wrong with it. */
+/** The ports and the problems of one Service in a family. */
 function read(
   rest: Partial<Service>,
   family: IpFamily = 'ipv4',
@@ -27,7 +27,7 @@ function read(
   return { ports: portsOf(tracker), problems }
 }
 
-/** The first port, of a Service that must be in order. */
+/** The first port of a Service without problems. */
 function readOne(rest: Partial<Service>, family: IpFamily = 'ipv4', allowsExternalIPs = true): ServicePort {
   const { ports, problems } = read(rest, family, { allowsExternalIPs })
   const [first] = ports
@@ -40,8 +40,8 @@ function vip(ip: string): LoadBalancerIngress {
   return { ip, ipMode: 'VIP' }
 }
 
-describe('F-001, F-020 the unit of programming', () => {
-  it('is one per port name and protocol, numbers shared', () => {
+describe('F-001, F-020 a service port', () => {
+  it('exists for each port name and protocol, also when port numbers are equal', () => {
     const ports = [
       port(53, { name: 'dns', protocol: 'UDP', nodePort: 30053 }),
       port(53, { name: 'dns', protocol: 'TCP', nodePort: 30053 }),
@@ -60,7 +60,7 @@ describe('F-001, F-020 the unit of programming', () => {
 })
 
 describe('F-005 the label service-proxy-name', () => {
-  it('takes the ports of a Service away when it is added, and gives them back when it is removed', () => {
+  it('removes the ports of a Service when added, and restores them when removed', () => {
     const tracker = new Tracker('ipv4', () => {})
     const count = (object: Service): number => {
       tracker.apply(set(object))
@@ -84,40 +84,44 @@ describe('F-004, F-009 to F-011, F-014 frontends', () => {
     readonly isAccessible: boolean
   }
   const cases: readonly Case[] = [
-    { name: 'F-014 none: not reachable from outside', service: {}, isAccessible: false },
-    { name: 'F-014 node port', service: { ports: [port(80, { nodePort: 30080 })] }, isAccessible: true },
+    { name: 'F-014 a cluster IP alone is not externally accessible', service: {}, isAccessible: false },
     {
-      name: 'F-010 external IPs of this family, canonical, blank ones skipped',
+      name: 'F-014 a node port is externally accessible',
+      service: { ports: [port(80, { nodePort: 30080 })] },
+      isAccessible: true,
+    },
+    {
+      name: 'F-010 external IPs of this family in canonical form, without blank ones',
       service: { ...dual, externalIPs: ['203.0.113.007', 'fd00::0:9', '', ' '] },
       externalIPs: ['203.0.113.7'],
       isAccessible: true,
     },
     {
-      name: 'F-010, F-021 and of the other one',
+      name: 'F-010, F-021 external IPs of the other family',
       family: 'ipv6',
       service: { ...dual, externalIPs: ['203.0.113.7', 'fd00::0:9'] },
       externalIPs: ['fd00::9'],
       isAccessible: true,
     },
     {
-      name: 'F-010 each once',
+      name: 'F-010 external IPs without duplicates',
       service: { externalIPs: ['203.0.113.7', '203.0.113.8', '203.0.113.007'] },
       externalIPs: ['203.0.113.7', '203.0.113.8'],
       isAccessible: true,
     },
     {
-      name: 'F-009 load-balancer VIPs of whatever type of Service',
+      name: 'F-009 load-balancer VIPs count for every type of Service',
       service: { ...dual, loadBalancerIngress: [vip('198.51.100.1'), vip('fd00::2'), vip('198.51.100.02')] },
       loadBalancerIPs: ['198.51.100.1', '198.51.100.2'],
       isAccessible: true,
     },
     {
-      name: 'F-009 ipMode Proxy counts for nothing',
+      name: 'F-009 an ingress with ipMode Proxy is ignored',
       service: { type: 'LoadBalancer', loadBalancerIngress: [{ ip: '198.51.100.1', ipMode: 'Proxy' }] },
       isAccessible: false,
     },
     {
-      name: 'F-009, F-010 the cluster IP is no other frontend; an external IP may be a load balancer as well',
+      name: 'F-009, F-010 the cluster IP is no second frontend; an external IP may also be a load-balancer VIP',
       service: {
         externalIPs: ['10.0.0.1', '203.0.113.7'],
         loadBalancerIngress: [vip('203.0.113.7'), vip('10.0.0.1'), vip('198.51.100.1')],
@@ -127,12 +131,12 @@ describe('F-004, F-009 to F-011, F-014 frontends', () => {
       isAccessible: true,
     },
     {
-      name: 'F-014 addresses of the other family only: not reachable from outside',
+      name: 'F-014 addresses of only the other family are not externally accessible',
       service: { ...dual, externalIPs: ['fd00::9'], loadBalancerIngress: [vip('fd00::2')] },
       isAccessible: false,
     },
     {
-      name: 'F-011 external IPs that are not allowed: no frontends, but reachable from outside; the balancer has the address',
+      name: 'F-011 disallowed external IPs are no frontends, but the Service is externally accessible; a VIP with the same address stays',
       allowsExternalIPs: false,
       service: {
         externalIPs: ['203.0.113.7', '198.51.100.1'],
@@ -182,20 +186,25 @@ describe('F-017 source ranges', () => {
     readonly ipv6: readonly string[]
   }
   const cases: readonly Case[] = [
-    { name: 'none', ranges: [], ipv4: [], ipv6: [] },
+    { name: 'a Service without ranges', ranges: [], ipv4: [], ipv6: [] },
     {
-      name: 'of each family, blanks trimmed, canonical (F-004)',
+      name: 'ranges of each family, trimmed, in canonical form (F-004)',
       ranges: [' 203.0.113.000/025 ', '10.1.2.3/8', 'FD00::1/8\n'],
       ipv4: ['203.0.113.0/25', '10.0.0.0/8'],
       ipv6: ['fd00::/8'],
     },
     {
-      name: 'a network of everything allows all, in its family',
+      name: 'a range with prefix length 0 allows all sources of its family',
       ranges: ['192.0.2.0/24', '0.0.0.0/0', 'fd00::/8'],
       ipv4: [],
       ipv6: ['fd00::/8'],
     },
-    { name: 'of the other family only: all', ranges: ['fd00::/8'], ipv4: [], ipv6: ['fd00::/8'] },
+    {
+      name: 'ranges of only the other family allow all sources',
+      ranges: ['fd00::/8'],
+      ipv4: [],
+      ipv6: ['fd00::/8'],
+    },
   ]
   for (const { name, ranges, ipv4, ipv6 } of cases) {
     it(name, () => {
@@ -220,14 +229,14 @@ describe('F-018 health check port', () => {
 })
 
 describe('F-019 session affinity', () => {
-  it('has its seconds, or none', () => {
+  it('has the time-out in seconds, or 0', () => {
     assert.equal(readOne({}).affinitySeconds, 0)
     const sticky = { sessionAffinity: 'ClientIP', sessionAffinityTimeoutSeconds: 30 } as const
     assert.equal(readOne(sticky).affinitySeconds, 30)
   })
 })
 
-describe('what is wrong with a Service', () => {
+describe('problems of a Service', () => {
   const bad: Partial<Service> = {
     ...dual,
     type: 'LoadBalancer',
@@ -241,10 +250,10 @@ describe('what is wrong with a Service', () => {
     'status.loadBalancer.ingress: "balancer" is not an IP address',
     'spec.loadBalancerSourceRanges: "10.0.0.0" is not a network in CIDR form',
     'spec.loadBalancerSourceRanges: "10.0.0.0/33" is not a network in CIDR form',
-    'spec.healthCheckNodePort is missing: nothing tells a load balancer about local endpoints',
+    'spec.healthCheckNodePort is missing: load balancers cannot find the nodes with local endpoints',
   ]
 
-  it('is said field by field, and the rest is programmed', () => {
+  it('are reported per field, and the valid fields are programmed', () => {
     const { ports, problems } = read(bad)
     assert.deepEqual(problems, sentences)
     assert.deepEqual(ports[0]?.externalIPs, ['203.0.113.7'])
@@ -252,7 +261,7 @@ describe('what is wrong with a Service', () => {
     assert.deepEqual(ports[0]?.sourceRanges.map(formatCidr), ['192.0.2.0/24'])
   })
 
-  it('is said once, by the family of spec.clusterIP', () => {
+  it('are reported once, by the family of spec.clusterIP', () => {
     assert.deepEqual(read(bad, 'ipv6').problems, [])
     const turned = { clusterIP: 'fd00::1', clusterIPs: ['fd00::1', '10.0.0.1'] }
     const ipv6First: Partial<Service> = { ...bad, ...turned, ipFamilies: ['IPv6', 'IPv4'] }
@@ -260,13 +269,13 @@ describe('what is wrong with a Service', () => {
     assert.deepEqual(read(ipv6First, 'ipv6').problems, sentences)
   })
 
-  it('is nothing for fields of the other family', () => {
+  it('do not include fields of the other family', () => {
     const { problems } = read({ externalIPs: ['fd00::9'], loadBalancerSourceRanges: ['fd00::/8'] })
     assert.deepEqual(problems, [])
   })
 })
 
-describe('a change of what is seen from outside makes the port dirty', () => {
+describe('a change of an external field makes the port dirty', () => {
   const base: Partial<Service> = {
     type: 'LoadBalancer',
     externalTrafficPolicy: 'Local',

@@ -43,7 +43,7 @@ class Tracked {
 
 const webKey = 'default/web:/TCP'
 
-describe('which Services are programmed', () => {
+describe('the Services that a family programs', () => {
   const dual = { clusterIPs: ['10.0.0.1', 'fd00::1'], ipFamilies: ['IPv4', 'IPv6'] as const }
   const cases: readonly (readonly [string, ObjectEvent, readonly string[], readonly string[]])[] = [
     ['without ipFamilies by its address', set(service('web', '10.0.0.1')), ['10.0.0.1'], []],
@@ -60,13 +60,13 @@ describe('which Services are programmed', () => {
     ['without address yet', set(service('web', '')), [], []],
     ['ExternalName, even with an address', set(service('web', '10.0.0.1', { type: 'ExternalName' })), [], []],
     [
-      "another proxy's, whatever the label says",
+      "another proxy's, with an empty label",
       set(service('web', '10.0.0.1', { labels: { 'service.kubernetes.io/service-proxy-name': '' } })),
       [],
       [],
     ],
     [
-      'ipFamilies without the address',
+      'ipFamilies names a family without an address',
       set(service('web', '10.0.0.1', { clusterIPs: ['10.0.0.1'], ipFamilies: ['IPv4', 'IPv6'] })),
       ['10.0.0.1'],
       [],
@@ -89,7 +89,7 @@ describe('which Services are programmed', () => {
     })
   }
 
-  it('an address that cannot be read is a problem of one family only', () => {
+  it('an unreadable address is a problem of only one family', () => {
     const events = [set(service('web', '10.0.0'))]
     const [ipv4, ipv6] = [new Tracked('ipv4'), new Tracked('ipv6')]
     assert.deepEqual([ipv4.after(...events), ipv6.after(...events)], [[], []])
@@ -107,10 +107,10 @@ function portsWith(https: number) {
   }
 }
 
-describe('what a change makes dirty', () => {
+describe('the service ports that a change makes dirty', () => {
   const two = [port(80, { name: 'http' }), port(443, { name: 'https' })]
 
-  it('each port for itself, protocol included', () => {
+  it('are only the changed ports, by number or protocol', () => {
     const tracked = new Tracked()
     assert.deepEqual(tracked.after(set(service('web', '10.0.0.1', { ports: two }))), [
       'default/web:http/TCP',
@@ -127,7 +127,7 @@ describe('what a change makes dirty', () => {
     ])
   })
 
-  it('nothing when nothing that counts changed', () => {
+  it('are none for a change of irrelevant fields', () => {
     const tracked = new Tracked()
     tracked.after(set(service('web', '10.0.0.1')), set(slice('s', 'web', ['10.1.0.1'])))
     assert.deepEqual(
@@ -145,7 +145,7 @@ describe('what a change makes dirty', () => {
     assert.deepEqual(tracked.after(remove('EndpointSlice', 'unknown'), remove('Service', 'unknown')), [])
   })
 
-  it('only the ports whose endpoints changed', () => {
+  it('are only the ports whose endpoints changed', () => {
     const tracked = new Tracked()
     tracked.after(
       set(service('web', '10.0.0.1', { ports: two })),
@@ -156,7 +156,7 @@ describe('what a change makes dirty', () => {
     ])
   })
 
-  it('both Services when a slice moves from one to the other', () => {
+  it('are those of both Services when a slice moves from one to the other', () => {
     const tracked = new Tracked()
     tracked.after(
       set(service('a', '10.0.0.1')),
@@ -169,7 +169,7 @@ describe('what a change makes dirty', () => {
     assert.deepEqual(tracked.after(set(slice('s', undefined, ['10.1.0.1']))), ['default/b:/TCP'])
   })
 
-  it('a Service that comes after its slices, and again after it was deleted', () => {
+  it('include a Service that arrives after its slices, also after a deletion', () => {
     const tracked = new Tracked()
     assert.deepEqual(tracked.after(set(slice('s', 'web', ['10.1.0.1']))), [])
     assert.deepEqual(tracked.after(set(service('web', '10.0.0.1'))), [webKey])
@@ -183,22 +183,22 @@ describe('endpoints of several slices', () => {
   const leaving = endpoint('10.1.0.1', { ready: false, terminating: true })
   const cases = [
     {
-      name: 'duplicates are one',
+      name: 'duplicates are merged',
       slices: [['10.1.0.1'], ['10.1.0.1', '10.1.0.2']],
       expected: ['10.1.0.1:8080', '10.1.0.2:8080'],
     },
     {
-      name: 'one that stays wins over one that leaves',
+      name: 'a ready endpoint replaces a terminating duplicate',
       slices: [[leaving], ['10.1.0.1']],
       expected: ['10.1.0.1:8080'],
     },
     {
-      name: 'in whatever order they are named',
+      name: 'a terminating duplicate does not replace a ready endpoint',
       slices: [['10.1.0.1'], [leaving]],
       expected: ['10.1.0.1:8080'],
     },
     {
-      name: 'one that leaves alone is there',
+      name: 'a terminating endpoint without a duplicate stays',
       slices: [[leaving], [leaving]],
       expected: ['10.1.0.1:8080 terminating'],
     },
@@ -217,7 +217,7 @@ describe('endpoints of several slices', () => {
     }
   }
 
-  it('are those of a map by address and port, whose keys are sorted', () => {
+  it('equal a map by address and port with sorted keys', () => {
     const addresses = ['10.0.0.1', '10.0.0.10', '10.0.0.100', '10.0.0.2', '9.255.0.1', '110.0.0.1']
     const anEndpoint = fc
       .record({ address: fc.constantFrom(...addresses), terminating: fc.boolean() })
@@ -247,7 +247,7 @@ describe('endpoints of several slices', () => {
     )
   })
 
-  it('only what can be used: named ports, own family, readable addresses, no headless slices', () => {
+  it('include only named ports and readable addresses of the own family, and no headless slices', () => {
     const tracked = new Tracked()
     tracked.after(set(service('web', '10.0.0.1')))
     const noName = {
@@ -262,7 +262,7 @@ describe('endpoints of several slices', () => {
       set(slice('fqdn', 'web', ['10.1.0.2'], { addressType: 'FQDN' })),
       set(slice('headless', 'web', ['10.1.0.3'], { labels: { 'service.kubernetes.io/headless': '' } })),
       set(slice('bad', 'web', [endpoint('10.1.0'), endpoint(''), '10.1.0.4'])),
-      // Of a proxy name only the Service's label counts, as in kube-proxy 1.36.
+      // The label service-proxy-name counts only on the Service, as in kube-proxy 1.36.
       set(
         slice('other', 'web', ['10.1.0.5'], { labels: { 'service.kubernetes.io/service-proxy-name': 'x' } }),
       ),
@@ -276,7 +276,7 @@ describe('endpoints of several slices', () => {
   })
 })
 
-it('keeps what it has of the endpoints that a change leaves as they are', () => {
+it('keeps the endpoint objects that a change leaves equal', () => {
   const { tracker } = new Tracked()
   const found = (...events: readonly ObjectEvent[]) => {
     for (const event of events) tracker.apply(event)

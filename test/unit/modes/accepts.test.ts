@@ -1,4 +1,4 @@
-// No mode lets anything past the host's own firewall that kube-proxy's rules would not let past it.
+// No mode accepts packets before the host's firewall that kube-proxy's rules would not accept.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { IpFamily } from '../../../src/address.js'
@@ -9,7 +9,7 @@ import { makeSettings } from '../../support/packet-model-settings.js'
 import { tablesOf } from '../../support/packet-model-tables.js'
 import { backends, cidr, ip, plainRoute } from '../../support/routes.js'
 
-/** Everything that a route can want. */
+/** A route with every feature. */
 const busy: Route = plainRoute({
   nodePort: 30_080,
   externalIPs: [ip('10.98.0.1')],
@@ -71,7 +71,7 @@ const forward = [
   'KUBE-FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT',
 ]
 
-describe('what is accepted in table filter', () => {
+describe('the packets that table filter accepts', () => {
   for (const family of ['ipv4', 'ipv6'] as const) {
     const prefix = family === 'ipv4' ? 'KUBE-' : 'KUBE-6-'
     it(`${family}, ipvs mode: what kube-proxy's ipvs mode accepts, nothing at INPUT but health checks`, () => {
@@ -81,7 +81,7 @@ describe('what is accepted in table filter', () => {
     })
   }
 
-  it('iptables mode: what kube-proxy accepts; a client that is its own server bears its mark later here', () => {
+  it('iptables mode: the same as kube-proxy; hairpin packets get their mark later here', () => {
     const hairpin = 'KUBE-FORWARD -m conntrack --ctstate DNAT -m bpf (source = destination) -j ACCEPT'
     const healthChecks = 'KUBE-NODEPORTS -p tcp -m tcp --dport 32000 -j ACCEPT'
     assert.deepEqual(

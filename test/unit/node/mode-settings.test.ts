@@ -1,4 +1,4 @@
-// What settings of a mode follow from the configuration and this node (spec sections 1.4 and 2.5).
+// Mode settings that follow from the configuration and this node.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { IpFamily } from '../../../src/address.js'
@@ -25,7 +25,7 @@ function byName(name: string): LocalDetector {
   return { kind: 'interface', name }
 }
 
-describe('how traffic of pods is known', () => {
+describe('the detection of pod traffic', () => {
   const podCIDRs = [cidr('fd00:1::/64'), cidr('10.244.1.0/24'), cidr('10.244.2.0/24')]
   const both = ['10.244.0.0/16', 'fd00:10::/56']
   const cases: readonly {
@@ -46,9 +46,9 @@ describe('how traffic of pods is known', () => {
       ipv4: byCidr('10.244.0.0/16'),
       ipv6: undefined,
     },
-    { name: 'ClusterCIDR without any', config: {}, ipv4: undefined, ipv6: undefined },
+    { name: 'ClusterCIDR without networks detects none', config: {}, ipv4: undefined, ipv6: undefined },
     {
-      name: 'NodeCIDR, the first of each family',
+      name: 'NodeCIDR takes the first network of each family',
       config: { detectLocalMode: 'NodeCIDR', clusterCIDR: both },
       ipv4: byCidr('10.244.1.0/24'),
       ipv6: byCidr('fd00:1::/64'),
@@ -73,13 +73,13 @@ describe('how traffic of pods is known', () => {
     })
   }
 
-  it('not at all by a Node without networks', () => {
+  it('NodeCIDR on a Node without networks detects none', () => {
     const config = configOf({ detectLocalMode: 'NodeCIDR' })
     assert.equal(localDetectorOf(config, 'ipv4', { podCIDRs: [] }), undefined)
   })
 })
 
-describe('which addresses take node ports', () => {
+describe('the addresses that serve node ports', () => {
   const machine = {
     ipv4: ['192.0.2.9', '127.0.0.1', '198.51.100.1', '192.0.2.10', '192.0.2.9'].map(ip),
     ipv6: ['::1', 'fd00::9', 'fe80::1'].map(ip),
@@ -95,53 +95,58 @@ describe('which addresses take node ports', () => {
     readonly localhost: boolean
   }
   const cases: readonly Case[] = [
-    { name: 'F-062 unset: all', expected: 'all', localhost: true },
-    { name: 'F-064 all, but for loopback', localhostNodePorts: false, expected: 'all', localhost: false },
-    { name: 'F-064 never loopback in IPv6', family: 'ipv6', expected: 'all', localhost: false },
+    { name: 'F-062 are all by default', expected: 'all', localhost: true },
     {
-      name: 'F-060 networks, in order, each once',
+      name: 'F-064 are all except loopback with localhostNodePorts false',
+      localhostNodePorts: false,
+      expected: 'all',
+      localhost: false,
+    },
+    { name: 'F-064 never include IPv6 loopback', family: 'ipv6', expected: 'all', localhost: false },
+    {
+      name: 'F-060 are those in the networks, sorted, without duplicates',
       nodePortAddresses: ['192.0.2.0/24'],
       expected: ['192.0.2.10', '192.0.2.9'],
       localhost: false,
     },
     {
-      name: 'F-060 a network with nothing in it',
+      name: 'F-060 are none in a network without local addresses',
       nodePortAddresses: ['203.0.113.0/24'],
       expected: [],
       localhost: false,
     },
     {
-      name: 'F-060 of the other family only: all',
+      name: 'F-060 are all with networks of only the other family',
       nodePortAddresses: ['fd00::/8'],
       expected: 'all',
       localhost: true,
     },
     {
-      name: 'F-060 a network of everything: all',
+      name: 'F-060 are all with a network of prefix length 0',
       nodePortAddresses: ['192.0.2.0/24', '0.0.0.0/0'],
       expected: 'all',
       localhost: true,
     },
     {
-      name: 'F-060 everything of the other family is not all',
+      name: 'F-060 are not all with prefix length 0 of the other family',
       nodePortAddresses: ['192.0.2.0/24', '::/0'],
       expected: ['192.0.2.10', '192.0.2.9'],
       localhost: false,
     },
     {
-      name: 'F-064 loopback where it is named',
+      name: 'F-064 include loopback if a network names it',
       nodePortAddresses: ['127.0.0.1/32', '198.51.100.0/24'],
       expected: ['127.0.0.1', '198.51.100.1'],
       localhost: true,
     },
     {
-      name: 'F-064 loopback in a wider network',
+      name: 'F-064 include loopback in a wider network',
       nodePortAddresses: ['0.0.0.0/1'],
       expected: ['127.0.0.1'],
       localhost: true,
     },
     {
-      name: 'F-064, F-066 loopback that is named but not wanted serves health checks only',
+      name: 'F-064, F-066 include a named loopback only for health checks with localhostNodePorts false',
       nodePortAddresses: ['127.0.0.0/8', '198.51.100.0/24'],
       localhostNodePorts: false,
       expected: ['198.51.100.1'],
@@ -149,7 +154,7 @@ describe('which addresses take node ports', () => {
       localhost: false,
     },
     {
-      name: 'F-064, F-066 the same in IPv6',
+      name: 'F-064, F-066 include a named IPv6 loopback only for health checks',
       family: 'ipv6',
       nodePortAddresses: ['::1/128', 'fd00::/8'],
       expected: ['fd00::9'],
@@ -157,14 +162,14 @@ describe('which addresses take node ports', () => {
       localhost: false,
     },
     {
-      name: 'F-061 primary',
+      name: 'F-061 are the node IP with primary',
       nodePortAddresses: ['primary'],
       node: { ipv4: '192.0.2.9' },
       expected: ['192.0.2.9'],
       localhost: false,
     },
     {
-      name: 'F-061, Q-01 primary in a family that the node is not known to have: all',
+      name: 'F-061, Q-01 are all with primary in a family without a known node IP',
       nodePortAddresses: ['primary'],
       family: 'ipv6',
       node: { ipv4: '192.0.2.9' },
@@ -172,13 +177,13 @@ describe('which addresses take node ports', () => {
       localhost: false,
     },
     {
-      name: 'F-061 primary of an unknown node: all',
+      name: 'F-061 are all with primary and an unknown Node',
       nodePortAddresses: ['primary'],
       expected: 'all',
       localhost: true,
     },
     {
-      name: 'F-061 loopback is no primary address',
+      name: 'F-061 are all with primary and a loopback node IP',
       nodePortAddresses: ['primary'],
       node: { ipv4: '127.0.0.1' },
       expected: 'all',
@@ -198,7 +203,7 @@ describe('which addresses take node ports', () => {
   }
 })
 
-describe('what an operator should know of valid settings', () => {
+describe('warnings about valid settings', () => {
   const ipv4 = ip('192.0.2.9')
   const ipv6 = ip('fd00::9')
   const both: readonly IpFamily[] = ['ipv4', 'ipv6']
@@ -207,11 +212,11 @@ describe('what an operator should know of valid settings', () => {
     name: string
     config: ConfigInput
     node: Parameters<typeof configWarnings>[1]['addresses']
-    /** Programmed; both unless written. */
+    /** Programmed families. Default: both. */
     families?: readonly IpFamily[]
     expected: readonly RegExp[]
   }[] = [
-    { name: 'nothing', config: quiet, node: { ipv4, ipv6 }, expected: [] },
+    { name: 'are none for settings that fit', config: quiet, node: { ipv4, ipv6 }, expected: [] },
     {
       name: 'F-065 all local IPs take node ports',
       config: { ...quiet, nodePortAddresses: [] },
@@ -249,7 +254,7 @@ describe('what an operator should know of valid settings', () => {
       expected: [/^spec\.podCIDRs of this Node has no IPv6 network/u],
     },
     {
-      name: 'nothing on networks where interfaces tell',
+      name: 'are none about networks when interfaces detect local traffic',
       config: {
         nodePortAddresses: ['primary'],
         detectLocalMode: 'BridgeInterface',
@@ -265,13 +270,13 @@ describe('what an operator should know of valid settings', () => {
       expected: [/^ipvs\.excludeCIDRs has no IPv4 network/u],
     },
     {
-      name: 'not on a node of both',
+      name: 'are none about excluded networks on a node of both families',
       config: { ...quiet, mode: 'ipvs', ipvs: { excludeCIDRs: ['fd00::/8'] } },
       node: { ipv4, ipv6 },
       expected: [],
     },
     {
-      name: 'F-086 servers of the other family than the only one that is programmed',
+      name: 'F-086 servers of a family that is not programmed',
       config: {
         ...quiet,
         servers: { healthzBindAddress: '[::]:1', metricsBindAddress: '127.0.0.1:2' },
@@ -281,7 +286,7 @@ describe('what an operator should know of valid settings', () => {
       expected: [/^cluster is IPv4-only but healthzBindAddress is IPv6$/u],
     },
     {
-      name: 'not where both are programmed',
+      name: 'are none about servers when both families are programmed',
       config: { ...quiet, servers: { healthzBindAddress: '[::]:1' } },
       node: { ipv4 },
       expected: [],

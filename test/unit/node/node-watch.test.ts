@@ -1,10 +1,10 @@
-// What is waited for before rules are made, and what of the Node ends the agent (F-080, F-084 to F-086).
+// Facts about the Node that the first sync waits for, and changes of the Node that end the agent (F-080, F-084 to F-086).
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { IpFamily } from '../../../src/address.js'
 import { resolveConfig, type ConfigInput } from '../../../src/config/index.js'
 import { ConfigError } from '../../../src/errors.js'
-import { NodeWatch } from '../../../src/node/index.js'
+import { NodeTracker, NodeWatch, type NodeChange } from '../../../src/node/index.js'
 import type { NodeObject, ObjectEvent } from '../../../src/source/index.js'
 import { ManualClock, settle } from '../../support/manual-clock.js'
 import { MemoryLog } from '../../support/pipeline-lab.js'
@@ -20,26 +20,31 @@ function node(changes: Partial<NodeObject> = {}): ObjectEvent {
   return { type: 'set', object: { ...object, taintKeys: [], deleted: false, ...changes } }
 }
 
-/** A watch, and what became of it. */
+/** A watch with its results. */
 class Lab {
   readonly clock = new ManualClock()
   readonly log = new MemoryLog()
   readonly watch: NodeWatch
-  /** What was handed on. */
-  readonly told: ObjectEvent[] = []
+  /** Delivered events. */
+  readonly delivered: ObjectEvent[] = []
+  /** The change of the Node's facts that was delivered with each batch. */
+  readonly changes: NodeChange[] = []
   end: string | undefined
 
   constructor(input: ConfigInput, families: readonly IpFamily[] = ['ipv4', 'ipv6']) {
     const config = resolveConfig({ manifests: 'm', mode: 'iptables', ...input })
     const { clock, log } = this
     this.watch = new NodeWatch({
-      name,
+      node: new NodeTracker(name, config.bindAddress),
+      families,
       config,
-      deliver: (events) => this.told.push(...events),
-      after: (ms, wake) => clock.schedule(ms, wake),
+      deliver: (events, change) => {
+        this.delivered.push(...events)
+        this.changes.push(change)
+      },
+      clock,
       log,
     })
-    if (families.length > 0) this.watch.programs(families)
     this.watch.end.catch((error: unknown) => {
       assert.ok(error instanceof ConfigError)
       this.end = error.message
@@ -51,9 +56,9 @@ class Lab {
     await settle()
   }
 
-  /** Whether the words were handed on, or why the agent ends. */
+  /** Whether `synced` was delivered, or the reason why the agent ends. */
   get outcome(): string {
-    return this.end ?? (this.told.includes(synced) ? 'ready' : 'waits')
+    return this.end ?? (this.delivered.includes(synced) ? 'ready' : 'waits')
   }
 }
 
@@ -61,77 +66,77 @@ const nodeCIDR: ConfigInput = { detectLocalMode: 'NodeCIDR' }
 const primary: ConfigInput = { nodePortAddresses: ['primary'] }
 const podCIDRs = ['10.244.1.0/24']
 
-describe('rules wait', () => {
+describe('the first sync waits', () => {
   const cases: readonly {
     readonly name: string
     readonly config: ConfigInput
     readonly events: readonly ObjectEvent[]
     readonly at: 'waits' | 'ready'
-    /** Seconds after which it is something else, and what. */
+    /** Seconds after which the outcome changes, and the new outcome. */
     readonly later?: readonly [number, string]
   }[] = [
-    { name: 'for nothing where nothing of the Node is in them', config: {}, events: [synced], at: 'ready' },
+    { name: 'for nothing when no rule depends on the Node', config: {}, events: [synced], at: 'ready' },
     {
-      name: "for the pods' networks with NodeCIDR, 5 minutes",
+      name: 'for pod networks with NodeCIDR, 5 minutes',
       config: nodeCIDR,
       events: [node({ addresses: [internal] }), synced],
       at: 'waits',
       later: [300, `timeout waiting for PodCIDR allocation on node "${name}"`],
     },
     {
-      name: 'for a Node that is not there, as long',
+      name: 'for an absent Node, 5 minutes',
       config: nodeCIDR,
       events: [synced],
       at: 'waits',
       later: [300, `timeout waiting for node "${name}" to exist`],
     },
     {
-      name: 'for one that went again',
+      name: 'for a deleted Node, 5 minutes',
       config: nodeCIDR,
       events: [node(), synced, deleted],
       at: 'waits',
       later: [300, `timeout waiting for node "${name}" to exist`],
     },
     {
-      name: 'for ever where the world cannot be listed',
+      name: 'without limit while the objects cannot be listed',
       config: nodeCIDR,
       events: [node()],
       at: 'waits',
       later: [3600, 'waits'],
     },
     {
-      name: 'not for networks that are there',
+      name: 'not for known pod networks',
       config: nodeCIDR,
       events: [node({ podCIDRs }), synced],
       at: 'ready',
     },
     {
-      name: 'for the networks of this Node, not of another',
+      name: 'for the networks of this Node, not of another one',
       config: nodeCIDR,
       events: [node({ podCIDRs, name: 'other' }), synced],
       at: 'waits',
     },
     {
-      name: 'for IPs with node ports on primary addresses, 30 s',
+      name: 'for node IPs with node ports on primary addresses, 30 s',
       config: primary,
       events: [node(), synced],
       at: 'waits',
       later: [30, 'ready'],
     },
     {
-      name: 'not for IPs that are there',
+      name: 'not for known node IPs',
       config: primary,
       events: [node({ addresses: [internal] }), synced],
       at: 'ready',
     },
     {
-      name: 'not for IPs where one is given',
+      name: 'not for node IPs with --bind-address',
       config: { ...primary, bindAddress: '192.0.2.1' },
       events: [synced],
       at: 'ready',
     },
     {
-      name: 'for the networks as long, whatever became of the IPs',
+      name: 'for pod networks 5 minutes, also after the limit for node IPs',
       config: { ...primary, ...nodeCIDR },
       events: [synced],
       at: 'waits',
@@ -152,7 +157,7 @@ describe('rules wait', () => {
     })
   }
 
-  it('no longer than for what comes', async () => {
+  it('only until the facts arrive', async () => {
     const lab = new Lab({ ...nodeCIDR, ...primary })
     await lab.see(synced)
     assert.equal(lab.log.find('info', 'waiting').length, 1)
@@ -163,36 +168,42 @@ describe('rules wait', () => {
     assert.equal(lab.clock.pending, 0)
   })
 
-  it('and nothing else does: all events are handed on as they come, and the words when they may', async () => {
+  it('with listed and synced only: all other events are delivered at once', async () => {
     const lab = new Lab(nodeCIDR)
     const events = [node(), node({ name: 'other' }), node({ podCIDRs, addresses: [internal] })] as const
     const listed: ObjectEvent = { type: 'listed' }
     await lab.see(events[0], listed)
     await lab.see(events[1], synced)
-    assert.deepEqual(lab.told, events.slice(0, 2))
+    assert.deepEqual(lab.delivered, events.slice(0, 2))
     await lab.see(events[2])
-    assert.deepEqual(lab.told, [...events, listed, synced])
+    assert.deepEqual(lab.delivered, [...events, listed, synced])
     await lab.see(events[0])
-    assert.deepEqual(lab.told, [...events, listed, synced])
+    assert.deepEqual(lab.delivered, [...events, listed, synced])
     assert.match(lab.end ?? '', /^PodCIDRs changed/u)
   })
 
-  it('until it is known what the kernel can be programmed for', async () => {
-    const lab = new Lab({}, [])
-    await lab.see(synced)
-    assert.deepEqual(lab.told, [])
-    lab.watch.programs(['ipv4'])
-    assert.deepEqual(lab.told, [synced])
+  it('and events go on with all that they change in the facts of the Node', async () => {
+    const lab = new Lab({})
+    const zone = { 'topology.kubernetes.io/zone': 'a' }
+    await lab.see(node({ labels: zone }), node({ labels: zone, addresses: [internal] }))
+    await lab.see(node({ labels: zone, addresses: [internal], podCIDRs }), synced)
+    await lab.see(deleted)
+    assert.deepEqual(lab.changes, [
+      { routing: true, vipBinding: true, modeSettings: true },
+      { routing: false, vipBinding: false, modeSettings: true },
+      { routing: false, vipBinding: false, modeSettings: false },
+      { routing: false, vipBinding: false, modeSettings: false },
+    ])
   })
 
-  it('for nothing any more once it is closed', async () => {
+  it('for nothing after close()', async () => {
     const lab = new Lab(nodeCIDR)
     await lab.see(synced)
     lab.watch.close()
     lab.watch.close()
     assert.equal(lab.clock.pending, 0)
     await lab.see(node({ podCIDRs }))
-    assert.deepEqual(lab.told, [])
+    assert.deepEqual(lab.delivered, [])
   })
 })
 
@@ -202,42 +213,42 @@ describe('a Node that changes', () => {
     readonly config: ConfigInput
     readonly events: readonly ObjectEvent[]
     readonly end?: string
-    readonly told: readonly string[]
+    readonly logged: readonly string[]
   }[] = [
     {
       name: 'F-084 other networks of pods end the agent with NodeCIDR',
       config: nodeCIDR,
       events: [node({ podCIDRs: ['10.244.2.0/24'], addresses: [internal] })],
       end: `PodCIDRs changed for the node "${name}": a restart takes them over`,
-      told: ['PodCIDRs changed for the node'],
+      logged: ['PodCIDRs changed for the node'],
     },
     {
       name: 'F-084 pod networks that are gone end the agent too',
       config: nodeCIDR,
       events: [node({ addresses: [internal] })],
       end: `PodCIDRs changed for the node "${name}": a restart takes them over`,
-      told: ['PodCIDRs changed for the node'],
+      logged: ['PodCIDRs changed for the node'],
     },
     {
       name: 'F-084 other pod networks do not end the agent where no setting depends on them',
       config: {},
       events: [node({ podCIDRs: ['10.244.2.0/24'], addresses: [internal] })],
-      told: [],
+      logged: [],
     },
     {
       name: 'F-084 other IPs are logged',
       config: nodeCIDR,
       events: [node({ podCIDRs, addresses: [{ ...internal, address: '192.0.2.2' }] })],
-      told: ['NodeIPs changed for the node'],
+      logged: ['NodeIPs changed for the node'],
     },
     {
       name: 'F-084 the deletion of the Node is logged; its return without a change is not',
       config: nodeCIDR,
       events: [deleted, node({ podCIDRs, addresses: [internal] })],
-      told: ['Node is deleted; what was known of it stays in force'],
+      logged: ['Node is deleted: its last known facts stay in force'],
     },
   ]
-  for (const { name: title, config, events, end, told } of cases) {
+  for (const { name: title, config, events, end, logged } of cases) {
     it(title, async () => {
       const lab = new Lab(config)
       await lab.see(node({ podCIDRs, addresses: [internal] }), synced)
@@ -245,7 +256,7 @@ describe('a Node that changes', () => {
       assert.equal(lab.end, end)
       assert.deepEqual(
         lab.log.lines.map(({ message }) => message),
-        told,
+        logged,
       )
     })
   }

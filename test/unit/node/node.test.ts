@@ -33,7 +33,7 @@ describe('nodeName', () => {
 describe('nodeAddresses', () => {
   const cases = [
     {
-      name: 'prefers InternalIP whatever the order',
+      name: 'prefers InternalIP in any order',
       addresses: ['ExternalIP 203.0.113.1', 'InternalIP 192.0.2.1'],
       expected: { ipv4: '192.0.2.1' },
     },
@@ -47,7 +47,11 @@ describe('nodeAddresses', () => {
       addresses: ['InternalIP 192.0.2.1', 'ExternalIP 2001:db8::2'],
       expected: { ipv4: '192.0.2.1', ipv6: '2001:db8::2' },
     },
-    { name: 'skips what is no address', addresses: ['Hostname node-a', 'InternalIP x'], expected: {} },
+    {
+      name: 'skips entries that are no IP addresses',
+      addresses: ['Hostname node-a', 'InternalIP x'],
+      expected: {},
+    },
   ]
   for (const { name, addresses, expected } of cases) {
     it(name, () => {
@@ -61,7 +65,7 @@ describe('nodeAddresses', () => {
 })
 
 describe('NodeTracker', () => {
-  it('learns our Node and says what depends on it', () => {
+  it('stores its own Node and reports the kinds of change', () => {
     const tracker = new NodeTracker('node-a')
     assert.deepEqual(tracker.apply(set({ podCIDRs: ['10.244.1.0/24', 'x'] })), {
       routing: true,
@@ -76,7 +80,7 @@ describe('NodeTracker', () => {
     })
   })
 
-  it('takes the bind address for the IP of its family, Node or not (F-082)', () => {
+  it('takes the bind address as the IP of its family, also without a Node (F-082)', () => {
     const tracker = new NodeTracker('node-a', ip('198.51.100.9'))
     assert.deepEqual(tracker.facts.addresses, { ipv4: '198.51.100.9' })
     const addresses = ['192.0.2.1', 'fd00::1'].map((address) => ({ type: 'InternalIP', address }))
@@ -102,7 +106,7 @@ describe('NodeTracker', () => {
     { name: 'synced', event: { type: 'synced' }, expected: nothing },
   ]
   for (const { name, event, expected } of changes) {
-    it(`judges ${name}`, () => {
+    it(`classifies ${name}`, () => {
       const tracker = new NodeTracker('node-a')
       tracker.apply(set({}))
       assert.deepEqual(tracker.apply(event), expected)
@@ -122,28 +126,28 @@ describe('NodeTracker', () => {
 describe('a node that load balancers may send traffic to', () => {
   const gone: ObjectEvent = { type: 'delete', kind: 'Node', key: { namespace: '', name: 'node-a' } }
   const cases: readonly { name: string; events: readonly ObjectEvent[]; isEligible: boolean }[] = [
-    { name: 'is not one that nobody knows', events: [], isEligible: false },
-    { name: 'is known', events: [set({})], isEligible: true },
+    { name: 'is not an unknown Node', events: [], isEligible: false },
+    { name: 'is a known Node', events: [set({})], isEligible: true },
     {
-      name: 'may have other taints',
+      name: 'may have unrelated taints',
       events: [set({ taintKeys: ['node.kubernetes.io/x'] })],
       isEligible: true,
     },
     {
-      name: 'is not one that the autoscaler wants away',
+      name: "is not one with the autoscaler's deletion taint",
       events: [set({ taintKeys: ['a', 'ToBeDeletedByClusterAutoscaler'] })],
       isEligible: false,
     },
-    { name: 'is not one that is being deleted', events: [set({ deleted: true })], isEligible: false },
-    { name: 'is not one that is gone', events: [set({}), gone], isEligible: false },
+    { name: 'is not one in deletion', events: [set({ deleted: true })], isEligible: false },
+    { name: 'is not a deleted one', events: [set({}), gone], isEligible: false },
     {
-      name: 'is one whose taint went',
+      name: 'is one whose taint was removed',
       events: [set({ taintKeys: ['ToBeDeletedByClusterAutoscaler'] }), set({})],
       isEligible: true,
     },
-    { name: 'is not known by another one', events: [set({ name: 'node-b' })], isEligible: false },
+    { name: 'is not replaced by another Node', events: [set({ name: 'node-b' })], isEligible: false },
     {
-      name: 'stays when another one goes',
+      name: 'stays when another Node is deleted',
       events: [set({}), { type: 'delete', kind: 'Node', key: { namespace: '', name: 'node-b' } }],
       isEligible: true,
     },

@@ -1,4 +1,4 @@
-// Ends: in order, and by errors that nobody caught.
+// Shutdown in order, and by uncaught errors.
 import assert from 'node:assert/strict'
 import { EventEmitter } from 'node:events'
 import { describe, it } from 'node:test'
@@ -17,7 +17,7 @@ describe('endInOrder', () => {
     },
   ]
   for (const { name, stop } of failures) {
-    it(`stops every part, one after the other, also where one ${name}`, async () => {
+    it(`stops all parts one after the other when one ${name}`, async () => {
       const log = new MemoryLog()
       const said: string[] = []
       const part = (word: string) => ({
@@ -38,7 +38,7 @@ describe('endInOrder', () => {
         'synchronizer has stopped',
       ])
       const [line, ...others] = log.lines
-      assert.equal(line?.message, 'A part of the agent did not end in order')
+      assert.equal(line?.message, 'Part of the agent failed to stop')
       assert.deepEqual(
         [line.fields.part, String(line.fields.err), others],
         ['servers', 'Error: servers: no', []],
@@ -48,7 +48,7 @@ describe('endInOrder', () => {
   }
 })
 
-/** A process of which nothing is left but its end. */
+/** A process that records only its exit. */
 class EndingProcess extends EventEmitter {
   exitCode: number | undefined
   readonly exits: number[] = []
@@ -59,14 +59,14 @@ class EndingProcess extends EventEmitter {
 }
 
 describe('an uncaught error', () => {
-  it('ends the process in order, and after 10 s in any case', async () => {
+  it('ends the process in order, at the latest after 10 s', async () => {
     const [process, clock, log] = [new EndingProcess(), new ManualClock(), new MemoryLog()]
-    const uncaught = uncaughtError({ log, process, after: (delayMs, wake) => clock.schedule(delayMs, wake) })
+    const uncaught = uncaughtError({ log, process, clock })
     assert.equal(clock.pending, 0)
     process.emit('uncaughtException', new Error('unexpected'))
     await assert.rejects(uncaught, { message: 'unexpected' })
-    assert.equal(log.find('error', 'Nobody expected this error: the agent ends').length, 1)
-    assert.equal(process.listenerCount('uncaughtException'), 0, 'the next one ends it at once')
+    assert.equal(log.find('error', 'Uncaught error: the agent ends').length, 1)
+    assert.equal(process.listenerCount('uncaughtException'), 0, 'a second error ends the process at once')
     await clock.advance(9999)
     assert.deepEqual([process.exitCode, process.exits], [1, []])
     await clock.advance(1)

@@ -1,4 +1,4 @@
-// What the process does for itself: its OOM score, and what it says under strain.
+// The OOM score of the process, and the warnings under resource pressure.
 import assert from 'node:assert/strict'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -10,29 +10,32 @@ import { MemoryLog } from '../../support/pipeline-lab.js'
 
 function set(path: string): { readonly clock: ManualClock; readonly log: MemoryLog } {
   const [clock, log] = [new ManualClock(), new MemoryLog()]
-  setOomScore({ score: -999, path, after: (ms, wake) => clock.schedule(ms, wake), log })
+  setOomScore({ score: -999, path, clock, log })
   return { clock, log }
 }
 
-function nobodyLooks(): void {
-  assert.fail('nobody looks')
+function noLook(): void {
+  assert.fail('watchStrain scheduled no look')
 }
 
-/** Looks that are `delaysMs` late, with the heap used to that share. */
+/** Looks with these delays and these used fractions of the heap. */
 function linesOf(
   looks: readonly { readonly delayMs?: number; readonly share?: number }[],
 ): readonly string[] {
   const log = new MemoryLog()
   let [now, share] = [0, 0]
-  let look = nobodyLooks
+  let look = noLook
   watchStrain({
-    every: (periodMs, run) => {
-      look = () => {
-        now += periodMs
-        run()
-      }
+    clock: {
+      every: (periodMs, run) => {
+        look = () => {
+          now += periodMs
+          run()
+        }
+        return () => undefined
+      },
+      now: () => now,
     },
-    now: () => now,
     heap: () => ({ used: share * 2 ** 30, limit: 2 ** 30 }),
     log,
   })
@@ -59,18 +62,18 @@ describe('F-106 the OOM score', () => {
     assert.deepEqual(log.lines, [])
   })
 
-  it('is tried once more after 100 ms, and then told to whoever looks', async () => {
+  it('is retried once after 100 ms; then a debug line reports the failure', async () => {
     const { clock, log } = set(join(folder, 'nothing', 'score'))
     assert.deepEqual([log.lines.length, clock.pending], [0, 1])
     await clock.advance(100)
     assert.deepEqual(
       log.lines.map(({ level, message }) => [level, message]),
-      [['debug', 'The OOM score cannot be set']],
+      [['debug', 'OOM score cannot be set']],
     )
     assert.equal(clock.pending, 0)
   })
 
-  it('is written where the second try works', async () => {
+  it('is written if the second attempt succeeds', async () => {
     const { clock, log } = set(join(folder, 'late', 'score'))
     mkdirSync(join(folder, 'late'))
     await clock.advance(100)
@@ -79,33 +82,37 @@ describe('F-106 the OOM score', () => {
   })
 })
 
-describe('strain', () => {
+describe('resource pressure', () => {
   const quiet = Array.from({ length: 60 }, () => ({}))
-  const stood = /^warn .*: the event loop stood still for over a second: .*"delayMs":1001/u
-  const over = /^info The agent is under strain no more/u
-  const full = /^warn .*: the heap is nearly full, .*--max-old-space-size.*"usedMiB":973,"limitMiB":1024/u
+  const stood = /^warn .*: the event loop was blocked for over a second: .*"delayMs":1001/u
+  const over = /^info Resource pressure ended/u
+  const full = /^warn .*: the heap is nearly full: .*--max-old-space-size.*"usedMiB":973,"limitMiB":1024/u
   const cases: readonly {
     readonly name: string
     readonly looks: Parameters<typeof linesOf>[0]
     readonly expected: readonly RegExp[]
   }[] = [
-    { name: 'none: not a word', looks: [{ delayMs: 1000 }, {}, { share: 0.9 }], expected: [] },
+    { name: 'is not logged below the limits', looks: [{ delayMs: 1000 }, {}, { share: 0.9 }], expected: [] },
     {
-      name: 'a loop that stood still, once',
+      name: 'is logged once for a blocked event loop',
       looks: [{ delayMs: 1001 }, {}, { delayMs: 5000 }],
       expected: [stood],
     },
     {
-      name: 'and when it is over, after a minute',
+      name: 'ends for the event loop after a minute without delays',
       looks: [{ delayMs: 1001 }, ...quiet, ...quiet],
       expected: [stood, over],
     },
     {
-      name: 'a heap that is nearly full, once',
+      name: 'is logged once for a nearly full heap',
       looks: [{ share: 0.95 }, { share: 0.8 }, { share: 0.95 }],
       expected: [full],
     },
-    { name: 'and when it has room again', looks: [{ share: 0.95 }, {}, {}], expected: [full, over] },
+    {
+      name: 'ends for the heap when it has room again',
+      looks: [{ share: 0.95 }, {}, {}],
+      expected: [full, over],
+    },
   ]
   for (const { name, looks, expected } of cases) {
     it(name, () => {

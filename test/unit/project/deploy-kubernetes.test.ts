@@ -1,4 +1,4 @@
-// deploy/kubernetes, as far as it can be held against the agent and itself: no cluster and no kustomize is here.
+// Checks deploy/kubernetes against the agent and for consistency, without a cluster and without kustomize.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { parseArguments } from '../../../src/cli/index.js'
@@ -66,7 +66,7 @@ function theOnly<K extends keyof Kinds>({ objects }: Build, kind: K): Kinds[K] {
   return object
 }
 
-/** The configuration that the agent makes of a container's arguments and the ConfigMaps that are mounted into it. */
+/** The agent's configuration from a container's arguments and its mounted ConfigMaps. */
 function configOf({ args, env, volumeMounts }: Container, build: Build): Config {
   const { volumes } = theOnly(build, 'DaemonSet').spec.template.spec
   const readFile = (path: string): Uint8Array => {
@@ -93,7 +93,7 @@ const variants = [
 ] as const
 
 describe('deploy/kubernetes', () => {
-  it('has no file that no variant uses', () => {
+  it('has no unused file', () => {
     const used = new Set(variants.flatMap(({ name }) => buildKustomization(`${folder}/${name}`).files))
     const files = treeFiles(/^deploy\/kubernetes\/.*\.(?:yaml|env)$/)
     assert.deepEqual(
@@ -120,7 +120,7 @@ describe('deploy/kubernetes', () => {
         assert.equal(daemonSet.metadata.namespace, account.metadata.namespace)
       })
 
-      it('names only what is there', () => {
+      it('refers only to existing objects', () => {
         assert.deepEqual(daemonSet.spec.selector.matchLabels, daemonSet.spec.template.metadata.labels)
         const named = volumes.flatMap(({ configMap }) => (configMap === undefined ? [] : [configMap.name]))
         for (const { volumeMounts, envFrom, image } of [...initContainers, ...containers]) {
@@ -131,7 +131,7 @@ describe('deploy/kubernetes', () => {
         assert.deepEqual([...new Set(named)].toSorted(), [...build.configMaps.keys()].toSorted())
       })
 
-      it('is what the agent takes', () => {
+      it('has a configuration that the agent accepts', () => {
         const config = configOf(agent, build)
         assert.deepEqual([config.mode, config.modeFallback], [mode, modeFallback])
         assert.equal(config.hostnameOverride, 'node-a')
@@ -141,7 +141,7 @@ describe('deploy/kubernetes', () => {
           assert.deepEqual(configOf(init, build), { ...config, initOnly: true })
       })
 
-      it('asks for health where it is served', () => {
+      it('has probes on the health port', () => {
         const port = configOf(agent, build).servers.healthzBindAddress?.port
         assert.deepEqual(
           [agent.startupProbe, agent.livenessProbe, agent.readinessProbe].map((probe) => probe?.httpGet),

@@ -1,4 +1,4 @@
-// deploy/systemd, held against systemd's own reader and against the agent.
+// Checks deploy/systemd with systemd-analyze and against the agent.
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -15,28 +15,28 @@ describe('deploy/systemd', () => {
   before(() => {
     folder = mkdtempSync(join(tmpdir(), 'viaduct-systemd-'))
     unit = join(folder, 'viaduct.service')
-    // Whose Node is somewhere else than on this machine.
+    // The path of Node differs on this machine.
     const text = treeText('deploy/systemd/viaduct.service')
     writeFileSync(unit, text.replace('ExecStart=/usr/bin/node', `ExecStart=${process.execPath}`))
   })
 
   after(() => rmSync(folder, { recursive: true }))
 
-  it('is a unit in which systemd finds nothing wrong', async () => {
-    // It reads the units that this one needs too: what is wrong with the machine's own is not for us.
+  it('passes systemd-analyze verify', async () => {
+    // systemd also reads the units on which this one depends. Problems of the machine's own units do not count.
     const { code, stdout, stderr } = await runToEnd(['systemd-analyze', 'verify', unit])
     const complaints = stderr.split('\n').filter((line) => line.includes('viaduct.service'))
     assert.deepEqual({ code, stdout, complaints }, { code: 0, stdout: '', complaints: [] })
   })
 
-  it('exposes little of the machine', async () => {
-    // Of 100: what is without any of this has 96. Most of the rest are root, CAP_NET_ADMIN and the settings below /proc/sys.
+  it('has a low exposure level', async () => {
+    // The scale ends at 100; a unit without protection has 96. Root, CAP_NET_ADMIN and writable /proc/sys cause most of the rest.
     const command = ['systemd-analyze', 'security', '--no-pager', '--offline=true', '--threshold=30', unit]
     const { code, stdout } = await runToEnd(command)
     assert.equal(code, 0, stdout)
   })
 
-  it('has flags that the agent takes', () => {
+  it('has flags that the agent accepts', () => {
     const flags = /^VIADUCT_FLAGS=(.*)$/m.exec(treeText('deploy/systemd/viaduct.env'))?.[1] ?? ''
     const read: string[] = []
     const invocation = parseArguments(flags.split(' '), (path) => {
@@ -47,7 +47,7 @@ describe('deploy/systemd', () => {
     assert.deepEqual(read, ['/etc/viaduct/config.yaml'])
   })
 
-  it('gives the heap the limits that the image has', () => {
+  it('has the same heap limits as the image', () => {
     const limits = /--max-old-space-size=\d+ --max-semi-space-size=\d+/
     const [inImage, here] = ['Dockerfile', 'deploy/systemd/viaduct.env'].map(
       (path) => limits.exec(treeText(path))?.[0],

@@ -37,7 +37,8 @@ function anchorOf(heading: string): string {
 }
 
 describe('the documents', () => {
-  it('are there', () => assert.ok(documents.includes('README.md') && documents.includes('CONTRIBUTING.md')))
+  it('include README.md and CONTRIBUTING.md', () =>
+    assert.ok(documents.includes('README.md') && documents.includes('CONTRIBUTING.md')))
 
   it('link to files that exist', () => {
     const broken = documents.flatMap((path) =>
@@ -104,7 +105,7 @@ describe('the documents', () => {
     assert.deepEqual(tooLong, [])
   })
 
-  it('say of the code what the code says (node scripts/docs.mjs writes it)', () => {
+  it('have up-to-date generated tables (node scripts/docs.mjs writes them)', () => {
     const { status, stderr } = spawnSync(process.execPath, ['scripts/docs.mjs', '--check'], {
       cwd: treeRoot,
       encoding: 'utf8',
@@ -138,7 +139,7 @@ describe('the package', () => {
 })
 
 describe('the text of the tree', () => {
-  it('has no test outside of the folders whose tests a suite runs', () => {
+  it('has no test outside the folders of the suites', () => {
     const run = /^test\/(?:unit|scenario|contract|kernel|guest|image)\//
     assert.deepEqual(
       treeFiles(/\.test\.ts$/).filter((path) => !run.test(path)),
@@ -146,8 +147,8 @@ describe('the text of the tree', () => {
     )
   })
 
-  it('holds no path of one machine', () => {
-    // Written in pieces, so that this line is not one of them.
+  it('contains no absolute path of a machine', () => {
+    // The pattern is written in pieces, so that this line does not match.
     const somewhere = new RegExp(`(?<![\\w.])/(?:${['work', 'home', 'root'].join('|')})/[a-z]`)
     const texts = treeFiles(/\.(?:ts|mjs|cc|c|h|sh|md|json|ya?ml|txt|gyp)$/).filter(
       (path) => path !== 'package-lock.json',

@@ -1,17 +1,17 @@
-// How the image and the addon in it are built (issue 18, C12).
+// Hardening options of the image and of its addon (issue 18, C12).
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { mustRun } from '../../support/processes.js'
 import { treeRoot, treeText } from '../../support/tree.js'
 
-describe('what is shipped', () => {
-  it('has an addon with RELRO, BIND_NOW, a stack protector and checked calls of glibc', async () => {
+describe('the shipped files', () => {
+  it('include an addon with RELRO, BIND_NOW, a stack protector and checked glibc calls', async () => {
     const script = join(treeRoot, 'scripts/addon-hardening.mjs')
     await mustRun([process.execPath, script, join(treeRoot, 'dist/viaduct.node')])
   })
 
-  it('names both base images by digest', () => {
+  it('are built from base images with a digest', () => {
     const text = treeText('Dockerfile')
     const bases = [...text.matchAll(/^FROM (\S+)/gmu)].map(([, base = '']) => base)
     assert.deepEqual(bases, ['${BUILD_IMAGE}', '${RUNTIME_IMAGE}'])

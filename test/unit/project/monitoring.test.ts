@@ -1,9 +1,10 @@
-// deploy/monitoring/ against the registry: a metric that is renamed must not leave an alert that never fires.
+// Checks deploy/monitoring/ against the registry, so that a renamed metric leaves no alert that never fires.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { load } from 'js-yaml'
 import { Registry } from 'prom-client'
 import { openKernelMetrics, openMetrics, openProcessMetrics } from '../../../src/metrics/index.js'
+import { ManualClock } from '../../support/manual-clock.js'
 import { treeText } from '../../support/tree.js'
 
 interface Metric {
@@ -11,19 +12,19 @@ interface Metric {
   readonly labels: readonly string[]
 }
 
-/** By name, as samples have it: histograms under three. */
+/** Metrics by the names of their samples. A histogram has three names. */
 async function samples(): Promise<ReadonlyMap<string, Metric>> {
   const registry = new Registry()
   openMetrics(registry)
   openKernelMetrics(registry, {
     calls: () => new Map(),
     packets: async () => undefined,
-    after: () => () => {},
+    clock: new ManualClock(),
   })
   openProcessMetrics(
     registry,
     { version: '1.2.3', featureGates: { AllowServiceExternalIPs: true } },
-    () => {},
+    new ManualClock(),
   )
   const text = await registry.metrics()
   const found = new Map<string, Metric>([['up', { type: 'gauge', labels: [] }]])
@@ -37,7 +38,7 @@ async function samples(): Promise<ReadonlyMap<string, Metric>> {
   return found
 }
 
-/** Names of metrics in a query of PromQL; those of recording rules have colons. */
+/** Names of metrics in a PromQL query. Names of recording rules have colons. */
 function namesIn(query: string): readonly string[] {
   const bare = query.replaceAll(/"[^"]*"/gu, '').replaceAll(/\b(?:by|without|on)\s*\([^)]*\)/gu, '')
   const outside = bare.replaceAll(/\{[^}]*\}/gu, '').replaceAll(/\[[^\]]*\]/gu, '')
@@ -56,7 +57,7 @@ function labelsIn(query: string): readonly string[] {
   return [...groups.map((label) => label.trim()), ...selected]
 }
 
-/** Values of a key, wherever it stands. */
+/** Values of a key at any depth. */
 function valuesOf(value: unknown, key: string): readonly string[] {
   if (typeof value !== 'object' || value === null) return []
   return Object.entries(value).flatMap(([name, inner]) =>
@@ -69,13 +70,13 @@ const dashboard: unknown = JSON.parse(treeText('deploy/monitoring/dashboard.json
 const recorded = new Set(valuesOf(rules, 'record'))
 const queries = [...valuesOf(rules, 'expr'), ...valuesOf(dashboard, 'expr')]
 
-/** Of the scrape, and of histograms. */
+/** Labels of the scrape and of histograms. */
 const given = ['job', 'instance', 'le']
 
-describe('what is watched in production', () => {
-  it('is something', () => assert.ok(recorded.size >= 5 && queries.length >= 40))
+describe('the monitoring queries', () => {
+  it('exist', () => assert.ok(recorded.size >= 5 && queries.length >= 40))
 
-  it('consists of metrics that there are, with the labels that they have', async () => {
+  it('use only existing metrics and labels', async () => {
     const known = await samples()
     for (const query of queries) {
       const names = namesIn(query)
@@ -89,7 +90,7 @@ describe('what is watched in production', () => {
     }
   })
 
-  it('takes rates of counters, and of nothing else', async () => {
+  it('take rates only of counters', async () => {
     const known = await samples()
     for (const query of queries) {
       for (const [, name = ''] of query.matchAll(/\b(?:rate|increase)\((\w+)/gu))
@@ -97,7 +98,7 @@ describe('what is watched in production', () => {
     }
   })
 
-  it('covers what goes wrong', () => {
+  it('cover every metric of a problem', () => {
     const text = queries.join('\n')
     for (const name of [
       'viaduct_objects_failed',
@@ -110,7 +111,7 @@ describe('what is watched in production', () => {
       assert.ok(text.includes(name), name)
   })
 
-  it('names each panel and each alert once, and says of an alert what to do', () => {
+  it('have unique names, and each alert says what to do', () => {
     const ids = valuesOf(dashboard, 'title')
     assert.equal(new Set(ids).size, ids.length)
     const alerts = valuesOf(rules, 'alert')

@@ -1,16 +1,17 @@
-// docs/errors.md and docs/operations.md name codes, metrics, flags, chains and sentences: those that the program has, and of the codes all.
+// docs/errors.md and docs/operations.md name only existing codes, metrics, flags, chains and sentences, and all codes.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { constants } from 'node:os'
 import { ipsetErrno } from '../../../src/errors.js'
 import { blockLines, isSaid, programText, quotes, withoutComments } from '../../support/program-words.js'
+import { flags } from '../../../src/cli/index.js'
 import { treeFiles, treeText } from '../../support/tree.js'
 
 const program = programText()
 const documents = ['docs/errors.md', 'docs/operations.md'].map((path) => ({ path, text: treeText(path) }))
 const errors = treeText('docs/errors.md')
 
-/** What the documents tell an operator to run. */
+/** Programs that the documents use. */
 const tools = new Set(
   (
     'capsh cat conntrack curl dmesg free getent grep ip ip6tables-legacy-save ipset iptables-legacy iptables-legacy-save ' +
@@ -19,11 +20,11 @@ const tools = new Set(
   ).split(' '),
 )
 
-/** Node's, OpenSSL's and the API server's words in lines of ours, and a name. */
+/** Texts of Node, OpenSSL and the API server in Viaduct's lines, and a name. */
 const othersWords =
   /\bnode-a\b|listen EADDRINUSE: address already in use|Forbidden: services is .*|self-signed certificate|Hostname\/IP does not match .*/g
 
-/** Each match's first group, sorted, each once. */
+/** The first group of each match, sorted, without duplicates. */
 function found(text: string, pattern: RegExp): readonly string[] {
   return [...new Set([...text.matchAll(pattern)].map(([, word = '']) => word))].toSorted()
 }
@@ -36,12 +37,12 @@ function isCommand(quote: string): boolean {
   return tools.has(quote.split(' ')[0] ?? '')
 }
 
-/** `KUBE-SVC-` for the chain of one port. */
+/** The prefix of a chain's name, such as `KUBE-SVC-`. */
 function chainPrefix(name: string): string {
   return name.replace(/^(KUBE-(?:SVC|EXT|SEP|SVL|FW)-).*/, '$1')
 }
 
-/** Those that docs/errors.md has no entry for. */
+/** Codes without an entry in docs/errors.md. */
 function missing(names: readonly string[]): readonly string[] {
   return names.filter((name) => !errors.includes(`\`${name}\``))
 }
@@ -62,16 +63,14 @@ describe('docs/errors.md', () => {
   })
 
   it('has the codes of ApiError, and no other', () => {
-    const type = /type ApiErrorCode =([^]*?)\n\n/.exec(
-      withoutComments(treeText('src/source/kubernetes/api-error.ts')),
-    )?.[1]
+    const type = /type ApiErrorCode =([^]*?)\n\n/.exec(withoutComments(treeText('src/api/api-error.ts')))?.[1]
     const section = /\| code of ApiError [^]*?\n\n/.exec(errors)?.[0] ?? ''
     const codes = found(type ?? '', /'(\w+)'/g)
     assert.ok(codes.length > 0)
     assert.deepEqual(found(section, /^\| `(\w+)`/gm), codes)
   })
 
-  it('has every errno that we name ourselves, and every code of sets', () => {
+  it('has every errno that Viaduct names, and every ipset code', () => {
     const named = found(program, /\b(E[A-Z0-9]{3,})\b/g).filter(isErrno)
     assert.ok(named.length > 20)
     assert.deepEqual(missing([...named, ...Object.keys(ipsetErrno)]), [])
@@ -103,7 +102,7 @@ describe('the documents for operators', () => {
 
 for (const { path, text } of documents) {
   describe(path, () => {
-    it('names codes of errors that exist', () => {
+    it('name only existing error codes', () => {
       const codes = found(quotes(text).join('\n'), /^(E[A-Z]{2,}|IPSET_ERR_\w+)$/gm)
       assert.deepEqual(
         codes.filter((code) => !isErrno(code)),
@@ -111,7 +110,7 @@ for (const { path, text } of documents) {
       )
     })
 
-    it('names metrics that exist', () => {
+    it('name only existing metrics', () => {
       const names = found(text, /\b((?:viaduct|kubeproxy|process|kubernetes)_[a-z_]+)/g)
       assert.deepEqual(
         names.filter((name) => !program.includes(`'${name.replace(/_(?:sum|count|bucket)$/, '')}'`)),
@@ -119,18 +118,16 @@ for (const { path, text } of documents) {
       )
     })
 
-    it('names flags that exist', () => {
+    it('name only existing flags', () => {
       const names = found(quotes(text).join('\n'), /^--([a-z][\w-]+)/gm)
-      const flags = treeFiles(/^src\/cli\/.*\.ts$/)
-        .map((file) => treeText(file))
-        .join('\n')
+      const known = new Set([...flags.map((flag) => flag.name), 'help', 'version'])
       assert.deepEqual(
-        names.filter((name) => !flags.includes(`'${name}'`) && !['help', 'version'].includes(name)),
+        names.filter((name) => !known.has(name)),
         [],
       )
     })
 
-    it('names chains and sets that exist', () => {
+    it('name only existing chains and sets', () => {
       const names = found(text, /\b(KUBE-[A-Z0-9-]*[A-Z0-9])/g).map(chainPrefix)
       assert.deepEqual(
         names.filter((name) => !program.includes(name)),
@@ -138,7 +135,7 @@ for (const { path, text } of documents) {
       )
     })
 
-    it('quotes sentences that the program says, and commands that it knows', () => {
+    it('quote only texts of the program and known commands', () => {
       const sentences = quotes(text).filter((quote) => quote.includes(' ') && !isCommand(quote))
       assert.deepEqual(
         sentences.filter((sentence) => !isSaid(sentence, program)),
@@ -146,7 +143,7 @@ for (const { path, text } of documents) {
       )
     })
 
-    it('shows output that the program writes', () => {
+    it('show only output that the program writes', () => {
       const written = /^(?:(?:ERROR|WARN|INFO|DEBUG) +|viaduct: )(.*?)(?= \w+=|$)/gm
       const sentences = found(blockLines(text).join('\n'), written)
       assert.deepEqual(
@@ -155,7 +152,7 @@ for (const { path, text } of documents) {
       )
     })
 
-    it('shows commands that it knows', () => {
+    it('show only known commands', () => {
       const commands = found(blockLines(text).join('\n'), /^\$ (?:kubectl exec \S+ \S+ -- )?(\S+)/gm)
       assert.deepEqual(
         commands.filter((command) => !tools.has(command)),

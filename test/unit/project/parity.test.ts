@@ -1,5 +1,5 @@
-// docs/parity.md says what of kube-proxy is here, where, and which test shows it: nothing of the code is missing in it, and its tests
-// mention what they are named for.
+// docs/parity.md lists kube-proxy's features with their place in the tree and their tests. The list is complete, and each test mentions
+// its feature.
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
@@ -14,10 +14,11 @@ import {
   openMetrics,
   openProcessMetrics,
 } from '../../../src/metrics/index.js'
+import { ManualClock } from '../../support/manual-clock.js'
 import { treeFiles, treeRoot, treeText } from '../../support/tree.js'
 
 interface Row {
-  /** Each by its names: a flag, its field or both; else one. */
+  /** The names of each feature: a flag, its field or both; one name for all others. */
   readonly things: readonly (readonly string[])[]
   readonly state: string
   readonly where: readonly string[]
@@ -26,7 +27,7 @@ interface Row {
 
 interface TestFile {
   readonly path: string
-  /** Words that are in it; empty: it mentions one of the things. */
+  /** Texts that the file contains. Empty: the file mentions one of the features. */
   readonly cases: readonly string[]
 }
 
@@ -70,8 +71,8 @@ function isMentioned(text: string, name: string): boolean {
   if (name.startsWith('--')) return new RegExp(String.raw`${escaped}(?![\w-])`, 'u').test(text)
   if (name.startsWith('/')) return new RegExp(String.raw`${escaped}(?![\w/])`, 'u').test(text)
   const last = name.slice(name.lastIndexOf('.') + 1)
-  // A field in code has its unit behind it, a histogram what of it is meant.
-  return new RegExp(String.raw`\b${last}(?:Ms|_count|_sum|_bucket|_)?\b`, 'iu').test(text)
+  // A field in code has a unit as a suffix, a histogram the suffix of a sample.
+  return new RegExp(String.raw`\b${last}(?:Ms|Seconds|_count|_sum|_bucket|_)?\b`, 'iu').test(text)
 }
 
 function mentions({ path, cases }: TestFile, thing: readonly string[]): boolean {
@@ -88,7 +89,7 @@ function numbered(
   return numbers.map((number) => prefix + String(number).padStart(digits, '0'))
 }
 
-/** What the rows of a section are about; those that say "not here" only if asked for. */
+/** The features in the rows of a section; with `isHere` without rows that say "not here". */
 function namesIn(section: string, { isHere = false } = {}): readonly string[] {
   const rows = sections.get(section) ?? []
   const chosen = isHere ? rows.filter(({ state }) => !state.startsWith('not here')) : rows
@@ -116,12 +117,12 @@ async function metricNames(): Promise<readonly string[]> {
   openProcessMetrics(
     registry,
     { version: '0.0.0', featureGates: { AllowServiceExternalIPs: true } },
-    () => {},
+    new ManualClock(),
   )
   openKernelMetrics(registry, {
     calls: () => new Map(),
     packets: async () => await Promise.resolve(undefined),
-    after: () => () => {},
+    clock: new ManualClock(),
   })
   const checks = (await openHealthcheckMetrics().metrics()).matchAll(/^# TYPE (\w+) /gmu)
   const names = registry.getMetricsAsArray().map(({ name }) => name)
@@ -130,7 +131,7 @@ async function metricNames(): Promise<readonly string[]> {
   )
 }
 
-/** What the first group, or the second, of the pattern finds in files of src. */
+/** The matches of the pattern's first or second group in files of src. */
 function foundInSources(files: RegExp, pattern: RegExp): readonly string[] {
   const texts = treeFiles(files).map((path) => treeText(path))
   const found = texts.flatMap((text) =>
@@ -146,13 +147,13 @@ function assertSame(said: readonly string[], code: readonly string[]): void {
 describe('docs/parity.md', () => {
   const [kubeProxyFields, ownFields] = fieldsOfFiles()
   const kubeProxyFlags = flags
-    .filter(({ field }) => !ownFields.includes(field))
+    .filter(({ setting }) => !ownFields.includes(setting.field))
     .map(({ name }) => `--${name}`)
 
   it("has a row for each flag and each field of kube-proxy's, and no other", () =>
     assertSame(namesIn('Flags and fields'), [...kubeProxyFlags, '--version', '--help', ...kubeProxyFields]))
 
-  it('is right that each of them is read in the tests of flags and files', () => {
+  it('has only flags and fields that the tests of flags and files mention', () => {
     const [ofFlags, ofFields] = ['cli/parse-arguments', 'config/config-file'].map((name) =>
       treeText(`test/unit/${name}.test.ts`),
     )
@@ -177,12 +178,12 @@ describe('docs/parity.md', () => {
       foundInSources(/^src\/.*\.ts$/u, /reason: '(\w+)'|'(FailedTo\w+)'/gu),
     ))
 
-  it('has a row for each rule of the life of the process, and for each quirk', () => {
+  it('has a row for each rule of the process life cycle and for each quirk', () => {
     assert.deepEqual(namesIn('The life of the process'), numbered('F-', [80, 125], 3))
     assert.deepEqual(namesIn('Quirks'), numbered('Q-', [1, 23], 2))
   })
 
-  it('says of each whether it is here, and where', () => {
+  it('has a state and a place for each feature', () => {
     const shape = /^(?:as kube-proxy(?:[,:;] .+)?|(?:differs|not here): .+)$/u
     const vague = allRows.filter(
       ({ state, where, tests }) =>
@@ -199,7 +200,7 @@ describe('docs/parity.md', () => {
     )
   })
 
-  it('names tests that mention what they are named for, and one for each', () => {
+  it('names at least one test per feature, and each test mentions its feature', () => {
     const wrong = allRows.flatMap(({ things, tests }) => {
       return [
         ...tests
@@ -212,7 +213,7 @@ describe('docs/parity.md', () => {
     assert.deepEqual(wrong, [])
   })
 
-  it('names a case for each test of a rule', () => {
+  it('names a case in each test of a rule', () => {
     const rows = ['The life of the process', 'Quirks'].flatMap((section) => sections.get(section) ?? [])
     assert.deepEqual(
       rows.flatMap(({ tests }) => tests).filter(({ cases }) => cases.length === 0),

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { it } from 'node:test'
 
-// A caret range, or a package that leaves our oldest Node, breaks here and not in production.
+// A version range, or a package that does not support the oldest Node, fails here and not in production.
 it('every runtime package has an exact version and loads on this Node', async () => {
   const { dependencies }: { dependencies: Record<string, string> } = JSON.parse(
     readFileSync('package.json', 'utf8'),

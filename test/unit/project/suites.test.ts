@@ -1,4 +1,4 @@
-// The suites of `npm test` name their tests by folder and path. A test that was moved is not to be missed in silence (issue 19).
+// The suites of `npm test` name their tests by folder and path. A moved test must cause an error (issue 19).
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
@@ -30,7 +30,7 @@ describe("the selection of a suite's test files", () => {
     assert.match(stderr, /no test file in test\/contract that .* selects/u)
   })
 
-  it('is an error when the folder is not there', async () => {
+  it('is an error when the folder does not exist', async () => {
     const { code, stderr } = await selected('test/moved', 'test/moved/one.test.ts')
     assert.equal(code, 1)
     assert.match(stderr, /no such file or directory.*test\/moved/u)

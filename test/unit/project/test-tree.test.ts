@@ -1,13 +1,13 @@
-// The tests of a room stand in the folder of its name, and no test takes time that passes for a proof.
+// The tests of a room are in the folder with its name, and no test relies on elapsed time.
 import assert from 'node:assert/strict'
 import { dirname } from 'node:path'
 import { describe, it } from 'node:test'
 import { treeFiles, treeText } from '../../support/tree.js'
 
-/** Tests of the tree itself, and of what other tests stand on. */
+/** Tests of the tree itself and of the tools of the tests. */
 const ownFolders = ['test/unit/project', 'test/unit/support']
 
-/** Folders below `top` that have files, `top` itself, and the folders between. */
+/** `top` and all folders below it that contain files. */
 function foldersBelow(top: string, files: readonly string[]): ReadonlySet<string> {
   const folders = new Set<string>()
   for (const file of files) {
@@ -34,7 +34,10 @@ describe('no test', () => {
       words:
         /(?<!\.)\bsetTimeout\(|\bsetTimeout\b.*timers\/promises|timers\/promises'\)\.setTimeout|'sleep', '\d/,
     },
-    { name: 'is skipped, left to do, or run alone', words: /\b(?:it|test|describe)\.(?:skip|todo|only)\b/ },
+    {
+      name: 'is skipped, marked as todo, or run alone',
+      words: /\b(?:it|test|describe)\.(?:skip|todo|only)\b/,
+    },
   ]
   for (const { name, words } of forbidden) {
     it(name, () => {

@@ -1,4 +1,4 @@
-// docs/traffic.md says which case proves what: it names cases and groups that exist, all of the cases, and every case of a rule.
+// docs/traffic.md maps rules to cases. It names only existing cases and groups, all cases, and every case of a rule.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { treeText } from '../../support/tree.js'
@@ -14,7 +14,7 @@ function named(part: string): readonly string[] {
 }
 
 describe('docs/traffic.md', () => {
-  it('names cases that exist, and all of them', () => {
+  it('names all cases, and only existing ones', () => {
     assert.deepEqual([...new Set(named(text))].toSorted(), [...caseNames].toSorted())
   })
 
@@ -28,11 +28,11 @@ describe('docs/traffic.md', () => {
     )
   })
 
-  it('has a row for each rule of the table, with every case of it', () => {
+  it('has a row for each rule of the table with all its cases', () => {
     const rows = new Map(
       [...text.matchAll(/^\| (F-\d+) \|(.*)$/gm)].map(([, rule, rest]) => [rule, rest ?? '']),
     )
-    // Rules up to F-073 are those of traffic.
+    // The rules up to F-073 are about traffic.
     const claims = cases.flatMap(({ name, rules }) =>
       rules.filter((rule) => /^F-0(?:[0-6]\d|7[0-3])$/.test(rule)).map((rule) => ({ name, rule })),
     )

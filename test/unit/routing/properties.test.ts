@@ -9,7 +9,7 @@ import { anyHistory, finalObjects } from '../../support/worlds.js'
 
 const node = { name: 'here', zone: 'a' }
 
-/** What is decided of the world, kept up event by event as a pipeline does. */
+/** The routes of all objects, updated event by event as in a pipeline. */
 class Decisions {
   readonly routes = new Map<string, Route>()
   readonly problems = new Map<string, readonly string[]>()
@@ -50,7 +50,7 @@ function sorted<T>(map: ReadonlyMap<string, T>): readonly (readonly [string, T])
 const family = fc.constantFrom<IpFamily>('ipv4', 'ipv6')
 
 describe('properties of routes', () => {
-  it('step by step leads where all at once leads, health checks and problems too', () => {
+  it('incremental equals full, also for health checks and problems', () => {
     fc.assert(
       fc.property(anyHistory, family, (history, of) => {
         const stepwise = new Decisions(of)
@@ -63,7 +63,7 @@ describe('properties of routes', () => {
     )
   })
 
-  it('the order in which objects come does not matter', () => {
+  it('the order of objects does not matter', () => {
     const shuffled = anyHistory.chain((history) => {
       const objects = [...finalObjects(history)]
       return fc.tuple(fc.constant(objects), fc.shuffledSubarray(objects, { minLength: objects.length }))
@@ -78,7 +78,7 @@ describe('properties of routes', () => {
     )
   })
 
-  it('somebody is there when anybody is chosen, and lists are in order and without duplicates', () => {
+  it('a route with backends has endpoints, and its lists are sorted without duplicates', () => {
     fc.assert(
       fc.property(anyHistory, family, (history, of) => {
         for (const decided of new Decisions(of).apply(history.flat()).routes.values()) {

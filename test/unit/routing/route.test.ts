@@ -1,4 +1,4 @@
-// Which endpoints take the traffic of a Service port, one table per rule of kube-proxy (spec section 1.2).
+// The endpoints that get the traffic of a Service port: one table per rule of kube-proxy.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { Tracker } from '../../../src/model/index.js'
@@ -43,56 +43,56 @@ interface Case {
 
 describe('policy Cluster chooses', () => {
   const cases: readonly Case[] = [
-    { name: 'F-031 in bytewise order', endpoints: [at(9), at(10)], expected: [10, 9] },
+    { name: 'F-031 endpoints in bytewise order', endpoints: [at(9), at(10)], expected: [10, 9] },
     {
-      name: 'F-031 in bytewise order, whatever the order of the slice',
+      name: 'F-031 endpoints in bytewise order for any order of the slice',
       endpoints: [at(2), at(199), at(1), at(20), at(19), at(200), at(100), at(10)],
       expected: [100, 10, 199, 19, 1, 200, 20, 2],
     },
-    { name: 'F-030 each once', endpoints: [at(3), at(1), at(3)], expected: [1, 3] },
-    { name: 'F-032 the ready ones', endpoints: [at(1), at(2, { ready: false })], expected: [1] },
+    { name: 'F-030 each endpoint once', endpoints: [at(3), at(1), at(3)], expected: [1, 3] },
+    { name: 'F-032 ready endpoints', endpoints: [at(1), at(2, { ready: false })], expected: [1] },
     {
-      name: 'F-032 only the ready ones while others serve and terminate',
+      name: 'F-032 only ready endpoints while others serve and terminate',
       endpoints: [at(1), at(2, leaving)],
       expected: [1],
     },
     {
-      name: 'F-032 those that serve while they terminate, when none is ready',
+      name: 'F-032 serving terminating endpoints when none is ready',
       endpoints: [at(1, gone), at(2, leaving)],
       expected: [2],
     },
-    { name: 'F-032 nobody', endpoints: [at(1, { ready: false })], expected: [] },
+    { name: 'F-032 none when none is ready or serves', endpoints: [at(1, { ready: false })], expected: [] },
     {
-      name: 'F-036 zone hints when all have them',
+      name: 'F-036 by zone hints when all endpoints have them',
       zone: 'a',
       endpoints: [at(1, { zoneHints: ['a'] }), at(2, { zoneHints: ['b'] }), at(3, { zoneHints: ['b', 'a'] })],
       expected: [1, 3],
     },
     {
-      name: 'F-036 no zone hints when one has none',
+      name: 'F-036 without zone hints when one endpoint has none',
       zone: 'a',
       endpoints: [at(1, { zoneHints: ['a'] }), at(2)],
       expected: [1, 2],
     },
     {
-      name: 'F-036 no zone hints when none names this zone',
+      name: 'F-036 without zone hints when none names this zone',
       zone: 'c',
       endpoints: [at(1, { zoneHints: ['a'] }), at(2, { zoneHints: ['b'] })],
       expected: [1, 2],
     },
     {
-      name: 'F-036 no zone hints without a zone',
+      name: 'F-036 without zone hints on a node without a zone',
       endpoints: [at(1, { zoneHints: ['a'] }), at(2, { zoneHints: ['b'] })],
       expected: [1, 2],
     },
     {
-      name: 'F-036 hints of endpoints that are not ready do not count',
+      name: 'F-036 without the hints of endpoints that are not ready',
       zone: 'a',
       endpoints: [at(1, { zoneHints: ['a'] }), at(2, { zoneHints: ['b'] }), at(3, { ready: false })],
       expected: [1],
     },
     {
-      name: 'F-036 node hints before zone hints',
+      name: 'F-036 by node hints before zone hints',
       zone: 'a',
       endpoints: [
         at(1, { zoneHints: ['a'], nodeHints: ['there'] }),
@@ -101,13 +101,13 @@ describe('policy Cluster chooses', () => {
       expected: [2],
     },
     {
-      name: 'F-036 zone hints when one lacks a node hint',
+      name: 'F-036 by zone hints when one endpoint has no node hint',
       zone: 'a',
       endpoints: [at(1, { zoneHints: ['a'] }), at(2, { zoneHints: ['b'], nodeHints: ['here'] })],
       expected: [1],
     },
     {
-      name: 'F-036 zone hints when no node hint names this node',
+      name: 'F-036 by zone hints when no node hint names this node',
       zone: 'a',
       endpoints: [
         at(1, { zoneHints: ['a'], nodeHints: ['there'] }),
@@ -116,7 +116,7 @@ describe('policy Cluster chooses', () => {
       expected: [1],
     },
     {
-      name: 'F-036 hints never count for those that leave',
+      name: 'F-036 terminating endpoints without their hints',
       zone: 'a',
       endpoints: [at(1, { ...leaving, zoneHints: ['b'] })],
       expected: [1],
@@ -134,20 +134,20 @@ describe('policy Cluster chooses', () => {
 
 describe('policy Local chooses', () => {
   const cases: readonly Case[] = [
-    { name: 'F-033 those of this node', endpoints: [at(1, here), at(2, there), at(3)], expected: [1] },
+    { name: 'F-033 endpoints of this node', endpoints: [at(1, here), at(2, there), at(3)], expected: [1] },
     {
-      name: 'F-033 those that leave when none here is ready, whoever is ready elsewhere',
+      name: 'F-033 terminating local endpoints when no local one is ready, even if remote ones are',
       endpoints: [at(1, { ...leaving, ...here }), at(2, there)],
       expected: [1],
     },
     {
-      name: 'F-033 not those that leave when one here is ready',
+      name: 'F-033 no terminating endpoints when a local one is ready',
       endpoints: [at(1, { ...leaving, ...here }), at(2, here)],
       expected: [2],
     },
-    { name: 'F-033 nobody here', endpoints: [at(2, there)], expected: [] },
+    { name: 'F-033 none without local endpoints', endpoints: [at(2, there)], expected: [] },
     {
-      name: 'F-036 hints never count',
+      name: 'F-036 without any hints',
       zone: 'a',
       endpoints: [at(1, { ...here, zoneHints: ['b'] }), at(2, { ...there, zoneHints: ['a'] })],
       expected: [1],
@@ -174,16 +174,16 @@ describe('the lists of backends of a route', () => {
     cluster: readonly number[]
     local: readonly number[]
   }[] = [
-    { name: 'F-015 Cluster', service: {}, cluster: [1, 2], local: [] },
-    { name: 'F-015 internal Local, inside only', service: internal, cluster: [], local: [1] },
+    { name: 'F-015 policy Cluster', service: {}, cluster: [1, 2], local: [] },
+    { name: 'F-015 internal Local without external access', service: internal, cluster: [], local: [1] },
     {
-      name: 'F-015 internal Local, reachable by node port',
+      name: 'F-015 internal Local with a node port',
       service: { ...internal, ...nodePort },
       cluster: [1, 2],
       local: [1],
     },
     {
-      name: 'F-015 internal Local, reachable by a load balancer',
+      name: 'F-015 internal Local with a load balancer',
       service: { ...internal, ...vip },
       cluster: [1, 2],
       local: [1],
@@ -196,7 +196,7 @@ describe('the lists of backends of a route', () => {
     },
     { name: 'F-016 external Local', service: external, cluster: [1, 2], local: [1] },
     {
-      name: 'F-016 external Local that nothing leads to',
+      name: 'F-016 external Local without external access',
       service: { type: 'LoadBalancer', externalTrafficPolicy: 'Local', healthCheckNodePort: 1 },
       cluster: [1, 2],
       local: [],
@@ -227,42 +227,42 @@ describe('F-034 whether a route refuses or drops', () => {
     it(name, () => assert.equal(decide([one], rest).hasEndpoints, expected))
   }
 
-  it('is independent of who is here: internal Local with one leaving here and one ready elsewhere', () => {
+  it('does not depend on local endpoints: internal Local, one terminating here and one ready elsewhere', () => {
     const decided = decide([at(1, { ...here, ...leaving }), at(2, there)], internal)
     assert.deepEqual([lasts(decided.localBackends), decided.hasEndpoints], [[1], true])
   })
 })
 
-describe('who keeps UDP flows (issue 18, A8)', () => {
+describe('the endpoints that keep UDP flows (issue 18, A8)', () => {
   const udp = { ports: [port(53, { protocol: 'UDP' })] }
   const endpoints = [at(3, leaving), at(1, here), at(2, { ready: false, serving: false }), at(4, gone)]
 
-  it('everyone who serves, wherever, whatever the policy', () => {
+  it('are all serving ones on any node under any policy', () => {
     for (const policy of [{}, internal]) {
       assert.deepEqual(lasts(decide(endpoints, { ...udp, ...policy }).flowBackends), [1, 3])
     }
   })
 
-  it('everyone who is there, while none serves', () => {
+  it('are all while none serves', () => {
     const unready = { ready: false, serving: false }
     const none = [at(2, unready), at(1, { ...here, ...unready }), at(3, { ...unready, terminating: true })]
     assert.deepEqual(lasts(decide(none, udp).flowBackends), [1, 2, 3])
   })
 
-  it('is no question for other protocols', () => {
+  it('are none for other protocols', () => {
     assert.deepEqual(decide(endpoints).flowBackends, [])
   })
 })
 
-describe('F-038 another zone', () => {
-  it('chooses others', () => {
+describe('F-038 a change of the zone', () => {
+  it('changes the chosen endpoints', () => {
     const endpoints = [at(1, { zoneHints: ['a'] }), at(2, { zoneHints: ['b'] })]
     assert.deepEqual(lasts(decide(endpoints, {}, 'a').clusterBackends), [1])
     assert.deepEqual(lasts(decide(endpoints, {}, 'b').clusterBackends), [2])
   })
 })
 
-it('a route carries what its Service says', () => {
+it('a route has the fields of its service port', () => {
   const rest: Partial<Service> = {
     ...external,
     ports: [port(443, { name: 'tls', nodePort: 30443 })],
@@ -300,7 +300,7 @@ it('a route carries what its Service says', () => {
   })
 })
 
-it('a route knows the nodes of its backends when its Service weighs them', () => {
+it('a route has the nodes of its backends if its Service has weights', () => {
   const endpoints = [at(1, here), at(2, there), at(3)]
   assert.deepEqual(decide(endpoints).backendNodes, new Map())
   assert.deepEqual(

@@ -64,7 +64,7 @@ async function open(
   return { servers, clock, log, events, healthz, metrics }
 }
 
-/** The clock of the tests stands at 2023-11-14T22:13:20Z. */
+/** The manual clock starts at 2023-11-14T22:13:20Z. */
 const now = '2023-11-14T22:13:20Z'
 
 function family(name: 'ipv4' | 'ipv6', secondsAgo: number, isHealthy = true): FamilyHealth {
@@ -79,14 +79,14 @@ describe('/healthz and /livez', () => {
   const head = `{"lastUpdated":"${now}","currentTime":"${now}"`
   const cases = [
     {
-      name: 'all is well',
+      name: 'all families are healthy',
       families: both,
       isEligible: true,
       healthz: [200, `${head},"nodeEligible":true,"healthy":true,"status":{${fresh}}}`],
       livez: [200, `${head},"healthy":true,"status":{${fresh}}}`],
     },
     {
-      name: 'the node is to have no traffic',
+      name: 'the node may get no traffic',
       families: both,
       isEligible: false,
       healthz: [
@@ -109,7 +109,7 @@ describe('/healthz and /livez', () => {
       ],
     },
     {
-      name: 'there is no family yet, and no node',
+      name: 'no family and no Node is known yet',
       families: [],
       isEligible: false,
       healthz: [
@@ -120,7 +120,7 @@ describe('/healthz and /livez', () => {
     },
   ] as const
   for (const { name, families, isEligible, healthz, livez } of cases) {
-    it(`are kube-proxy's, byte for byte, where ${name}`, async () => {
+    it(`have the same bytes as kube-proxy's pages when ${name}`, async () => {
       const bench = await open({ families: () => families, isNodeEligible: () => isEligible })
       await bench.servers.start(atOnce)
       for (const method of ['GET', 'POST', 'DELETE']) {
@@ -140,7 +140,7 @@ describe('/healthz and /livez', () => {
     })
   }
 
-  it('are counted by code', async () => {
+  it('count their replies by status code', async () => {
     let isEligible = true
     const bench = await open({ isNodeEligible: () => isEligible })
     await bench.servers.start(atOnce)
@@ -183,7 +183,7 @@ describe('the pages of the metrics server', () => {
     },
   ]
   for (const { path, type, body } of cases) {
-    it(`has ${path}`, async () => {
+    it(`include ${path}`, async () => {
       const bench = await open()
       await bench.servers.start(atOnce)
       for (const method of ['GET', 'POST', 'HEAD']) {
@@ -196,7 +196,7 @@ describe('the pages of the metrics server', () => {
     })
   }
 
-  it('has /metrics as Prometheus reads them', async () => {
+  it('include /metrics in the format of Prometheus', async () => {
     const bench = await open()
     await bench.servers.start(atOnce)
     const { status, headers, body } = await ask(bench.metrics, { path: '/metrics' })
@@ -205,7 +205,7 @@ describe('the pages of the metrics server', () => {
     assert.match(body, /^# TYPE kubeproxy_sync_proxy_rules_duration_seconds histogram$/mu)
   })
 
-  it('has /metrics/slis, which DELETE empties', async () => {
+  it('include /metrics/slis, which DELETE resets', async () => {
     const bench = await open()
     await bench.servers.start(atOnce)
     const path = '/metrics/slis'
@@ -233,7 +233,7 @@ describe('the pages of the metrics server', () => {
     { accept: 'text/html, application/json;as=Statusz;v=v1beta1;g=config.k8s.io', version: 'v1beta1' },
   ]
   for (const { accept, version } of accepts) {
-    it(`has /statusz as an object for ${accept}`, async () => {
+    it(`include /statusz as an object for ${accept}`, async () => {
       const bench = await open()
       await bench.servers.start(atOnce)
       const reply = await ask(bench.metrics, { path: '/statusz', headers: { accept } })
@@ -261,7 +261,7 @@ describe('the pages of the metrics server', () => {
     })
   }
 
-  it('has /flagz as an object, and nothing for who takes neither form', async () => {
+  it('include /flagz as an object, and reply 406 to other types', async () => {
     const bench = await open()
     await bench.servers.start(atOnce)
     const get = async (accept: string): Promise<HttpReply> =>
@@ -273,7 +273,7 @@ describe('the pages of the metrics server', () => {
     assert.equal((await get('text/plain;q=0.9')).status, 200)
   })
 
-  it('answers 500 for a page that cannot be made, and says so once', async () => {
+  it('reply 500 when a page fails, and log the error once', async () => {
     const bench = await open({
       configuration: () => {
         throw new Error('no configuration')
@@ -283,13 +283,13 @@ describe('the pages of the metrics server', () => {
     for (let i = 0; i < 3; i++) assert.equal((await ask(bench.metrics, { path: '/configz' })).status, 500)
     assert.deepEqual(
       bench.log.find('error', '').map(({ message }) => message),
-      ['page cannot be shown: /configz: no configuration'],
+      ['Page failed: /configz: no configuration'],
     )
   })
 })
 
-describe('the servers of the agent', () => {
-  it('answer 404 elsewhere, as Go does', async () => {
+describe("the agent's servers", () => {
+  it("reply 404 to unknown paths, with Go's text", async () => {
     const bench = await open()
     await bench.servers.start(atOnce)
     const places = [
@@ -311,7 +311,7 @@ describe('the servers of the agent', () => {
     }
   })
 
-  it('wait for the first sync, but no longer than a second', async () => {
+  it('wait for the first sync, at most for one second', async () => {
     const bench = await open()
     const started = bench.servers.start(never)
     await bench.clock.advance(999)
@@ -325,26 +325,29 @@ describe('the servers of the agent', () => {
     assert.equal((await ask(quick.metrics, { path: '/proxyMode' })).status, 200)
   })
 
-  it('are those that are configured', async () => {
+  it('are only the configured ones', async () => {
     const bench = await open({}, { healthzBindAddress: undefined })
     await bench.servers.start(atOnce)
     await assertRefused(bench.healthz)
     assert.equal((await ask(bench.metrics, { path: '/proxyMode' })).status, 200)
   })
 
-  it('do not wait for each other where one cannot listen', async () => {
+  it('start independently when one cannot listen', async () => {
     const other = await occupy()
     const bench = await open({}, { healthzBindAddress: { host: ip('127.0.0.1'), port: other.port } })
     await bench.servers.start(atOnce)
     assert.equal((await ask(bench.metrics, { path: '/proxyMode' })).status, 200)
-    assert.match(bench.log.find('error', 'not served: healthz server')[0]?.message ?? '', /EADDRINUSE/u)
+    assert.match(
+      bench.log.find('error', 'Server cannot listen: healthz server')[0]?.message ?? '',
+      /EADDRINUSE/u,
+    )
     await close(other.server)
     await bench.clock.advance(5000)
-    await until(() => bench.log.find('info', 'served now').length === 1)
+    await until(() => bench.log.find('info', 'Server listens now').length === 1)
     assert.equal((await ask(other.port, { path: '/livez' })).status, 200)
   })
 
-  it('end the agent where they are to fail hard', async () => {
+  it('end the agent with bindAddressHardFail when one cannot listen', async () => {
     const other = await occupy()
     const metricsBindAddress = { host: ip('127.0.0.1'), port: other.port }
     const bench = await open({}, { metricsBindAddress, bindAddressHardFail: true })
@@ -361,7 +364,7 @@ describe('the servers of the agent', () => {
     await close(other.server)
   })
 
-  it('open nothing after a stop', async () => {
+  it('do not open after a stop', async () => {
     const bench = await open()
     const started = bench.servers.start(never)
     await bench.servers.stop()

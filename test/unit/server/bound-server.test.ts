@@ -29,7 +29,7 @@ afterEach(async () => {
   for (const one of opened.splice(0)) await one.stop()
 })
 
-/** Long enough for a client that makes no progress. It runs from a request on, so that a slow machine loses no request. */
+/** Limit for a client without progress. It starts with a request, so that a slow machine loses no request. */
 const silenceMs = 50
 
 interface Bench {
@@ -43,8 +43,8 @@ function reporter(log: MemoryLog): StateReporter {
   return new StateReporter({
     log,
     level: 'error',
-    trouble: 'not served',
-    recovery: 'served now',
+    trouble: 'Server cannot listen',
+    recovery: 'Server listens now',
     count: () => {},
   })
 }
@@ -66,15 +66,15 @@ function open(options: Partial<BoundServerOptions> = {}): Bench {
   return { server, clock, log, port: () => server.address?.port ?? 0 }
 }
 
-describe('a server of the agent', () => {
-  it('tries a port that is taken every 5 s, and says so once; it listens when the port is free', async () => {
+describe("one of the agent's servers", () => {
+  it('retries a port in use every 5 s, logs it once, and listens when the port is free', async () => {
     const other = await occupy()
     const { server, clock, log } = open({ address: { host: '127.0.0.1', port: other.port } })
     await server.start()
     assert.equal(server.address, undefined)
     const tried = async (): Promise<void> => {
       await clock.advance(5000)
-      // Next attempt: the one that was made has failed.
+      // The next attempt is scheduled, so the first one has failed.
       await until(() => clock.pending === 1 || server.address !== undefined)
     }
     await clock.advance(4999)
@@ -83,19 +83,19 @@ describe('a server of the agent', () => {
     assert.deepEqual(
       log.lines.map(({ level, message }) => `${level} ${message}`),
       [
-        `error not served: healthz server on 127.0.0.1:${other.port}: listen EADDRINUSE: address already in use 127.0.0.1:${other.port}; tried again every 5 s`,
+        `error Server cannot listen: healthz server on 127.0.0.1:${other.port}: listen EADDRINUSE: address already in use 127.0.0.1:${other.port}; retry every 5 s`,
       ],
     )
     await close(other.server)
     await tried()
     assert.equal((await ask(other.port)).body, 'here')
     assert.deepEqual(
-      log.find('info', 'served now').map(({ fields }) => fields),
+      log.find('info', 'Server listens now').map(({ fields }) => fields),
       [{ server: 'healthz', address: `127.0.0.1:${other.port}` }],
     )
   })
 
-  it('logs the address on which it listens, with the port that it got', async () => {
+  it('logs the address and port on which it listens', async () => {
     const { server, log, port } = open()
     await server.start()
     assert.deepEqual(
@@ -104,29 +104,29 @@ describe('a server of the agent', () => {
     )
   })
 
-  it('ends the agent with a reason where it is to fail hard', async () => {
+  it('ends the agent with the reason if isHardFail is set', async () => {
     const other = await occupy()
     const { server, log } = open({ address: { host: '127.0.0.1', port: other.port }, isHardFail: true })
     await assert.rejects(server.start(), {
       name: 'ConfigError',
       path: 'healthz-bind-address',
-      message: `healthz-bind-address: listen EADDRINUSE: address already in use 127.0.0.1:${other.port}: free the address, choose another one, or leave out --bind-address-hard-fail`,
+      message: `healthz-bind-address: listen EADDRINUSE: address already in use 127.0.0.1:${other.port}: free the address, choose another, or remove --bind-address-hard-fail`,
     })
     assert.deepEqual(log.lines, [])
     await close(other.server)
   })
 
-  it('tries an address that the machine does not have again as well', async () => {
+  it('retries an address that the machine does not have', async () => {
     const { server, clock, log } = open({ address: { host: '192.0.2.99', port: 1 } })
     await server.start()
-    assert.match(log.find('error', 'not served')[0]?.message ?? '', /EADDRNOTAVAIL/u)
+    assert.match(log.find('error', 'Server cannot listen')[0]?.message ?? '', /EADDRNOTAVAIL/u)
     assert.equal(clock.pending, 1)
     await server.stop()
-    assert.equal(clock.pending, 0, 'nothing is tried after the end')
+    assert.equal(clock.pending, 0, 'no retry after stop')
   })
 
   for (const host of ['0.0.0.0', '::']) {
-    it(`answers both families on ${host}`, async () => {
+    it(`replies to both families on ${host}`, async () => {
       const { server, port } = open({ address: { host, port: 0 } })
       await server.start()
       assert.equal((await ask(port())).body, 'here')
@@ -134,7 +134,7 @@ describe('a server of the agent', () => {
     })
   }
 
-  it('is gone after stop, with its connections, and stop may come twice, or while it begins', async () => {
+  it('closes with its connections on stop, also on a second stop and during the start', async () => {
     const { server, port } = open()
     await server.start()
     const held = await connected(port())
@@ -156,7 +156,7 @@ describe('a server of the agent', () => {
 describe('a hostile or broken client', () => {
   const limits = { ...httpLimits, headersTimeout: 50, requestTimeout: 50, connectionsCheckingInterval: 10 }
   const slow = [
-    { name: 'says nothing', words: '' },
+    { name: 'sends nothing', words: '' },
     { name: 'never ends its headers', words: 'GET / HTTP/1.1\r\nHost: a\r\nX-A: ' },
   ]
   for (const { name, words } of slow) {
@@ -169,7 +169,7 @@ describe('a hostile or broken client', () => {
     })
   }
 
-  it('gets its reply, and the end of the connection, when it never ends its body', async () => {
+  it('gets a reply and a closed connection when it never ends its body', async () => {
     const { server, port } = open({ limits })
     await server.start()
     const socket = await connected(port())
@@ -234,7 +234,7 @@ describe('a hostile or broken client', () => {
     for (const socket of sockets) socket.destroy()
   })
 
-  it('does not end the connection of another client that is in use', async () => {
+  it('does not close a connection that another client uses', async () => {
     const { server, port } = open()
     await server.start()
     const kept = await connected(port())
@@ -260,7 +260,7 @@ function plainPage(body: string, made?: Promise<unknown>): Page {
   }
 }
 
-/** A server with a page that is made when a connection was silent for too long, and one that is there at once. */
+/** A server with two pages: one takes longer than the limit for a silent connection, one replies at once. */
 function openSlow(body: string): Bench {
   const news = new EventEmitter()
   const pages = new Map([
@@ -280,7 +280,7 @@ function openSlow(body: string): Bench {
 describe('a page that takes longer than the limit for a silent connection', () => {
   const orders = [['slow'], ['slow', 'quick'], ['quick', 'slow']]
   for (const order of orders) {
-    it(`arrives when a connection asks for ${order.join(' and then ')}`, async () => {
+    it(`arrives when a connection requests ${order.join(' and then ')}`, async () => {
       const { server, port } = openSlow('slow')
       await server.start()
       const socket = await connected(port())

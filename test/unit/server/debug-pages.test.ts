@@ -1,4 +1,4 @@
-// Real sockets on loopback, and the real inspector of V8; what time a profile takes, the test says.
+// Real sockets on loopback and the real inspector of V8. A manual clock sets the duration of a profile.
 import assert from 'node:assert/strict'
 import { afterEach, describe, it } from 'node:test'
 import { Registry } from 'prom-client'
@@ -53,14 +53,14 @@ async function open(): Promise<Bench> {
   return { port, clock, log, servers }
 }
 
-/** Asked for, and being recorded. */
+/** Requests a profile and waits until the recording runs. */
 async function recording({ port, clock }: Bench, path: string): Promise<{ reply: Promise<HttpReply> }> {
   const reply = ask(port, { path })
   await until(() => clock.pending === 1)
   return { reply }
 }
 
-/** What the log says by default. */
+/** The default verbosity. */
 function withoutDebug(log: MemoryLog): readonly LogLine[] {
   return log.lines.filter(({ level }) => level !== 'debug')
 }
@@ -78,7 +78,7 @@ describe('/debug/flags/v', () => {
     { method: 'POST', body: '4', status: 406, said: 'unsupported http method\n' },
   ]
   for (const { method = 'PUT', body, status, said, verbosity } of cases) {
-    it(`answers ${status} to ${method} of ${JSON.stringify(body?.slice(0, 12))}`, async () => {
+    it(`replies ${status} to ${method} of ${JSON.stringify(body?.slice(0, 12))}`, async () => {
       const { port, log } = await open()
       const question = { path: '/debug/flags/v', method, ...(body === undefined ? {} : { body }) }
       const reply = await ask(port, question)
@@ -88,12 +88,12 @@ describe('/debug/flags/v', () => {
       assert.equal(log.verbosity, verbosity ?? 0)
       assert.deepEqual(
         withoutDebug(log).map(({ message, fields }) => ({ message, v: fields['v'] })),
-        verbosity === undefined ? [] : [{ message: 'Verbosity of the log changed', v: verbosity }],
+        verbosity === undefined ? [] : [{ message: 'Log verbosity changed', v: verbosity }],
       )
     })
   }
 
-  it('changes nothing, and says nothing, where the body never comes whole', async () => {
+  it('changes and logs nothing when the body stays incomplete', async () => {
     const { port, log } = await open()
     const socket = await connected(port)
     socket.write('PUT /debug/flags/v HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n4')
@@ -125,7 +125,7 @@ describe('/debug/pprof/', () => {
     })
   }
 
-  it('says what there is, and where', async () => {
+  it('lists the profiles with their paths', async () => {
     const { port } = await open()
     const { status, body } = await ask(port, { path: '/debug/pprof/' })
     assert.equal(status, 200)
@@ -134,7 +134,7 @@ describe('/debug/pprof/', () => {
     assert.deepEqual([moved.status, moved.headers.location], [301, '/debug/pprof/'])
   })
 
-  it('makes one profile at a time, and none of more than a minute', async () => {
+  it('makes one profile at a time, of at most 60 s', async () => {
     const bench = await open()
     const { reply } = await recording(bench, '/debug/pprof/heap?seconds=1')
     assert.equal((await ask(bench.port, { path: '/debug/pprof/profile' })).status, 503)
@@ -144,7 +144,7 @@ describe('/debug/pprof/', () => {
     assert.equal((await reply).status, 200)
   })
 
-  it('ends a profile for which nobody waits any more', async () => {
+  it('ends a profile when its client disconnects', async () => {
     const bench = await open()
     const socket = await connected(bench.port)
     socket.write('GET /debug/pprof/profile?seconds=60 HTTP/1.1\r\nHost: a\r\n\r\n')

@@ -1,15 +1,14 @@
-// Clients that ask for more than they need (issue 18, C5). Real sockets on loopback; the clock of the turns stands still.
+// Clients that flood a server with requests (issue 18, C5). Real sockets on loopback; the clock of the turns is manual.
 import assert from 'node:assert/strict'
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { afterEach, describe, it } from 'node:test'
-import { setImmediate } from 'node:timers/promises'
 import { Registry } from 'prom-client'
 import { resolveConfig } from '../../../src/config/index.js'
 import { StateReporter } from '../../../src/log.js'
 import { openMetrics } from '../../../src/metrics/index.js'
 import { AgentServers, BoundServer, HealthCheckServers } from '../../../src/server/index.js'
-import { ask, connected, freePort, readUntil, until } from '../../support/http.js'
+import { ask, connected, freePort, readUntil, settledSockets, until } from '../../support/http.js'
 import { ManualClock } from '../../support/manual-clock.js'
 import { ip, MemoryLog } from '../../support/pipeline-lab.js'
 
@@ -33,21 +32,16 @@ async function client(port: number): Promise<Socket> {
   return socket
 }
 
-/** Enough turns of the event loop for what is under way between two sockets of this process. */
-async function quiet(): Promise<void> {
-  for (let i = 0; i < 50; i++) await setImmediate()
-}
-
 interface Bench {
   readonly port: number
   readonly clock: ManualClock
-  /** Replies that were begun. */
+  /** Replies in progress or finished. */
   readonly begun: ServerResponse[]
-  /** Whom they are for: the paths. */
+  /** Paths of their requests. */
   readonly paths: (string | undefined)[]
 }
 
-/** A server whose replies a test ends, or which end at once. */
+/** A server whose replies end at once or when the test ends them. */
 async function open(endsAtOnce: boolean): Promise<Bench> {
   const clock = new ManualClock()
   const log = new MemoryLog()
@@ -67,8 +61,8 @@ async function open(endsAtOnce: boolean): Promise<Bench> {
     problems: new StateReporter({
       log,
       level: 'error',
-      trouble: 'not served',
-      recovery: 'served now',
+      trouble: 'Server cannot listen',
+      recovery: 'Server listens now',
       count: () => {},
     }),
   })
@@ -77,98 +71,98 @@ async function open(endsAtOnce: boolean): Promise<Bench> {
   return { port: server.address?.port ?? 0, clock, begun, paths }
 }
 
-describe('a server that is flooded', () => {
-  it('begins a reply to a connection when the one before is over', async () => {
+describe('a flooded server', () => {
+  it('starts the next reply of a connection when the previous one has ended', async () => {
     const { port, begun } = await open(false)
     const socket = await client(port)
     socket.write(requests(1900))
     for (let count = 1; count <= 3; count++) {
       await until(() => begun.length >= count)
-      await quiet()
+      await settledSockets()
       assert.equal(begun.length, count)
       begun.at(-1)?.end('here')
     }
   })
 
-  it('begins two replies to a connection at most where bodies hide the requests behind them', async () => {
+  it('starts at most two replies per connection when bodies precede requests in one buffer', async () => {
     const { port, begun } = await open(false)
     const socket = await client(port)
     socket.write('POST /metrics HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx'.repeat(500))
     await until(() => begun.length >= 2)
-    await quiet()
+    await settledSockets()
     assert.equal(begun.length, 2)
     for (let count = 0; count < 8; count++) {
       begun[count]?.end('here')
       await until(() => begun.length > count + 1)
     }
-    await quiet()
+    await settledSockets()
     assert.equal(begun.filter((response) => !response.writableEnded).length, 2)
   })
 
-  it('finds the end of headers that come in two parts', async () => {
+  it('finds the end of headers that arrive in two parts', async () => {
     const { port, begun } = await open(false)
     const socket = await client(port)
     const [text, half] = [requests(3), requests(1).length - 1]
     socket.write(text.slice(0, half))
-    await quiet()
+    await settledSockets()
     socket.write(text.slice(half))
     await until(() => begun.length > 0)
-    await quiet()
+    await settledSockets()
     assert.equal(begun.length, 1)
   })
 
-  it('takes ten requests in 10 ms, and each connection in its turn', async () => {
+  it('accepts ten requests in 10 ms, one connection after the other', async () => {
     const { port, clock, paths } = await open(true)
     const greedy = [await client(port), await client(port), await client(port)]
     for (const socket of greedy) socket.write(requests(500))
     await until(() => paths.length >= turnsPerPeriod)
-    await quiet()
+    await settledSockets()
     assert.equal(paths.length, turnsPerPeriod)
     const modest = ask(port, { path: '/modest' })
-    await quiet()
+    await settledSockets()
     assert.equal(paths.length, turnsPerPeriod)
     await clock.advance(periodMs)
     await until(() => paths.length >= 2 * turnsPerPeriod)
-    await quiet()
+    await settledSockets()
     assert.equal(paths.length, 2 * turnsPerPeriod)
     assert.ok(paths.indexOf('/modest') < turnsPerPeriod + greedy.length + 1)
     assert.equal((await modest).body, 'here')
   })
 
-  it('closes no connection that waits for its first reply for one that comes later', async () => {
+  it('keeps a connection that waits for its first reply when newer ones arrive', async () => {
     const { port, clock, paths } = await open(true)
     const limit = 128
     const waiting = Array.from({ length: turnsPerPeriod + limit }, (_, i) => `/${i}`)
     for (const path of waiting) {
       const socket = await client(port)
       socket.write(requests(1, path))
-      await quiet()
+      await settledSockets()
     }
     for (let i = 0; i < 20; i++) (await client(port)).on('error', () => {}).write(requests(1, '/late'))
-    await quiet()
+    await settledSockets()
     for (let i = 0; i < limit / turnsPerPeriod + 1; i++) {
       await clock.advance(periodMs)
-      await quiet()
+      await settledSockets()
     }
     assert.deepEqual(paths, waiting)
   })
 
-  it('drops the requests of a client that has gone', async () => {
+  it('drops the requests of a disconnected client', async () => {
     const { port, clock, begun } = await open(true)
     const socket = await client(port)
     socket.write(requests(1900))
     await until(() => begun.length >= turnsPerPeriod)
     socket.destroy()
-    await quiet()
+    await settledSockets()
     for (let i = 0; i < 10; i++) {
       await clock.advance(periodMs)
-      await quiet()
+      await settledSockets()
     }
     assert.ok(begun.length <= 2 * turnsPerPeriod, `${begun.length} replies`)
     assert.equal((await answeredAfter(clock, port)).body, 'here')
   })
 
-  it('answers all of a client that pipelines, and ends the connection as it asks', async () => {
+  it('replies to all pipelined requests, and closes the connection on request', async () => {
     const { port, clock } = await open(true)
     const socket = await client(port)
     socket.write(`${requests(4)}GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`)
@@ -178,14 +172,14 @@ describe('a server that is flooded', () => {
   })
 })
 
-/** A period later, as the one before may be used up. */
+/** Advances one period, since the turns of the current one may be used up. */
 async function answeredAfter(clock: ManualClock, port: number): ReturnType<typeof ask> {
   await clock.advance(periodMs)
   return await ask(port)
 }
 
-describe('health checks of Services that are flooded', () => {
-  it('take ten requests in 10 ms, of all Services together', async () => {
+describe('flooded health checks of Services', () => {
+  it('accept ten requests in 10 ms over all Services', async () => {
     const clock = new ManualClock()
     let asked = 0
     const isHealthy = (): boolean => {
@@ -200,7 +194,7 @@ describe('health checks of Services that are flooded', () => {
     for (const port of ports) (await client(port)).write(requests(500, '/'))
     for (let period = 1; period <= 3; period++) {
       await until(() => asked >= period * turnsPerPeriod)
-      await quiet()
+      await settledSockets()
       assert.equal(asked, period * turnsPerPeriod)
       await clock.advance(periodMs)
     }
@@ -208,7 +202,7 @@ describe('health checks of Services that are flooded', () => {
 })
 
 describe('health checks of many Services', () => {
-  it('take one request per second of each, where that is more', async () => {
+  it('accept one request per Service and second if that is more', async () => {
     const clock = new ManualClock()
     let asked = 0
     const isHealthy = (): boolean => {
@@ -218,7 +212,7 @@ describe('health checks of many Services', () => {
     const servers = new HealthCheckServers({ family: 'ipv4', nodeName: 'node-a', isHealthy, clock })
     stops.push(async () => await servers.stop())
     const port = await freePort()
-    // All want one port, which the first one has.
+    // All have the same port, which the first one owns.
     const checks = Array.from({ length: 2000 }, (_, i) => ({
       namespace: 'n',
       name: `s-${i}`,
@@ -229,13 +223,13 @@ describe('health checks of many Services', () => {
     const prober = await client(port)
     prober.write(requests(500, '/'))
     await until(() => asked >= 20)
-    await quiet()
+    await settledSockets()
     assert.equal(asked, 20)
   })
 })
 
-describe('/metrics that is flooded', () => {
-  it('is rendered once for all who ask meanwhile, and again 100 ms later at the earliest', async () => {
+describe('flooded /metrics', () => {
+  it('is rendered once for all waiting clients, and again after 100 ms at the earliest', async () => {
     const [clock, port] = [new ManualClock(), await freePort()]
     const renderings: ((text: string) => void)[] = []
     const metrics = {
@@ -266,19 +260,26 @@ describe('/metrics that is flooded', () => {
     })
     stops.push(async () => await servers.stop())
     await servers.start(Promise.resolve())
-    const first = Array.from({ length: 8 }, async () => await ask(port, { path: '/metrics' }))
+    const sockets: Socket[] = []
+    for (let i = 0; i < 8; i++) sockets.push(await client(port))
+    const askAll = (answer: string): Promise<string>[] =>
+      sockets.map((socket) => {
+        socket.write(requests(1, '/metrics'))
+        return readUntil(socket, answer)
+      })
+    const first = askAll('one')
     await until(() => renderings.length > 0)
-    await quiet()
+    await settledSockets()
     assert.equal(renderings.length, 1)
     renderings[0]?.('one')
-    for (const reply of await Promise.all(first)) assert.equal(reply.body, 'one')
+    await Promise.all(first)
     await clock.advance(periodMs)
-    const second = Array.from({ length: 8 }, async () => await ask(port, { path: '/metrics' }))
-    await quiet()
+    const second = askAll('two')
+    await settledSockets()
     assert.equal(renderings.length, 1)
     await clock.advance(100)
     assert.equal(renderings.length, 2)
     renderings[1]?.('two')
-    for (const reply of await Promise.all(second)) assert.equal(reply.body, 'two')
+    await Promise.all(second)
   })
 })

@@ -38,7 +38,7 @@ function checks(
 }
 
 describe('the reply of a health check', () => {
-  it("is kube-proxy's, byte for byte", async () => {
+  it("has the same bytes as kube-proxy's", async () => {
     const servers = open()
     const port = await freePort()
     assert.deepEqual(await servers.sync(checks(['web', port, 2]), loopback), [])
@@ -57,7 +57,7 @@ describe('the reply of a health check', () => {
   const cases = [
     { name: 'local endpoints', localEndpoints: 1, isHealthy: true, status: 200 },
     { name: 'no local endpoint', localEndpoints: 0, isHealthy: true, status: 503 },
-    { name: 'a data plane that lags', localEndpoints: 1, isHealthy: false, status: 503 },
+    { name: 'an unhealthy data plane', localEndpoints: 1, isHealthy: false, status: 503 },
   ]
   for (const { name, localEndpoints, isHealthy, status } of cases) {
     it(`is ${status} with ${name}`, async () => {
@@ -81,12 +81,12 @@ describe('the reply of a health check', () => {
     assert.deepEqual([head.status, head.body], [200, ''])
   })
 
-  it('is empty, with status 200, for a Service that went while the request was on its way', async () => {
+  it('is empty with status 200 for a Service that was deleted during the request', async () => {
     const servers = open()
     const port = await freePort()
     await servers.sync(checks(['web', port, 1]), loopback)
     const client = await connected(port)
-    // One write, so that the second request has begun when the first is answered.
+    // One write, so that the second request has arrived before the first reply.
     client.write('GET / HTTP/1.1\r\nHost: a\r\n\r\nGET /later HTTP/1.1\r\n')
     await readUntil(client, 'serviceProxyHealthy": true\n}')
     await servers.sync(checks(), loopback)
@@ -99,7 +99,7 @@ describe('the reply of a health check', () => {
 })
 
 describe('the listeners of health checks', () => {
-  it('come, move and go with their Services, and leave the others alone', async () => {
+  it('open, move and close with their Services; the others stay unchanged', async () => {
     const servers = open()
     const [first, second, third] = [await freePort(), await freePort(), await freePort()]
     await servers.sync(checks(['a', first, 1], ['b', second, 1]), loopback)
@@ -116,7 +116,7 @@ describe('the listeners of health checks', () => {
     await assertRefused(third)
   })
 
-  it('hand a port from one Service to another in one step', async () => {
+  it('move a port from one Service to another in one sync', async () => {
     const servers = open()
     const [first, second] = [await freePort(), await freePort()]
     await servers.sync(checks(['a', first, 1], ['b', second, 2]), loopback)
@@ -125,7 +125,7 @@ describe('the listeners of health checks', () => {
     assert.match((await ask(first)).body, /"name": "b"/u)
   })
 
-  it('give a port that two Services want to the one that sorts first, whoever came first', async () => {
+  it('give a port of two Services to the one that sorts first, in any order of arrival', async () => {
     const servers = open()
     const port = await freePort()
     const name = async (): Promise<string | undefined> => /"name": "(.)"/u.exec((await ask(port)).body)?.[1]
@@ -135,7 +135,7 @@ describe('the listeners of health checks', () => {
       assert.deepEqual(
         failures.map(({ event }) => event.note),
         [
-          `node node-a failed to start healthcheck "default/b" on port ${port}: it is the one of default/a, which sorts first`,
+          `node node-a failed to start healthcheck "default/b" on port ${port}: the port already belongs to default/a, which sorts first`,
         ],
       )
       assert.equal(await name(), 'a')
@@ -144,7 +144,7 @@ describe('the listeners of health checks', () => {
     assert.equal(await name(), 'b')
   })
 
-  it('follow the addresses', async () => {
+  it('follow changes of the addresses', async () => {
     const servers = open()
     const port = await freePort()
     const other = { host: '127.0.0.2' }
@@ -156,7 +156,7 @@ describe('the listeners of health checks', () => {
     assert.equal((await ask(port, { host: '127.0.0.3' })).status, 200)
   })
 
-  it('report a port that is taken, open nothing of that Service, and try again', async () => {
+  it('report a port in use, open no listener of that Service, and retry', async () => {
     const servers = open()
     const { port, server } = await occupy()
     const free = await freePort()
@@ -178,13 +178,13 @@ describe('the listeners of health checks', () => {
     )
     await assert.rejects(ask(port, { host: '127.0.0.2' }), { code: 'ECONNREFUSED' })
     assert.equal((await ask(free)).status, 200)
-    assert.equal((await servers.sync(desired, addresses)).length, 1, 'still taken')
+    assert.equal((await servers.sync(desired, addresses)).length, 1, 'still in use')
     await close(server)
     assert.deepEqual(await servers.sync(desired, addresses), [])
     assert.equal((await ask(port)).status, 200)
   })
 
-  it('are of one family each, on one port', async () => {
+  it('may use one port number in both families', async () => {
     const [ipv4, ipv6] = [open(), open({ family: 'ipv6' })]
     const port = await freePort()
     assert.deepEqual(await ipv4.sync(checks(['a', port, 4]), 'all'), [])
@@ -193,7 +193,7 @@ describe('the listeners of health checks', () => {
     assert.match((await ask(port, { host: '::1' })).body, /"localEndpoints": 6,/u)
   })
 
-  it('are gone after stop, with their connections, and stop may come twice', async () => {
+  it('close with their connections on stop, also on a second stop', async () => {
     const servers = open()
     const port = await freePort()
     await servers.sync(checks(['a', port, 1]), loopback)

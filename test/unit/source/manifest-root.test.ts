@@ -5,7 +5,8 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { ConfigError } from '../../../src/errors.js'
 import { nodeFileSystem } from '../../../src/source/index.js'
-import { ManifestFolder, realTimers } from '../../support/manifest-folder.js'
+import { systemClock, type Clock } from '../../../src/clock.js'
+import { ManifestFolder } from '../../support/manifest-folder.js'
 
 let folder: ManifestFolder
 /** Runs what waits for the grace period. */
@@ -13,10 +14,11 @@ let endGrace: () => void
 let passedMs: number
 
 const gracePeriodMs = 10_000
-const timers = {
-  now: () => performance.now() + passedMs,
-  after: (delayMs: number, run: () => void) => {
-    if (delayMs !== gracePeriodMs) return realTimers.after(delayMs, run)
+const clock: Clock = {
+  ...systemClock,
+  now: () => systemClock.now() + passedMs,
+  schedule: (delayMs, run) => {
+    if (delayMs !== gracePeriodMs) return systemClock.schedule(delayMs, run)
     endGrace = run
     return () => (endGrace = () => assert.fail('it does not wait'))
   },
@@ -80,7 +82,7 @@ const absences: { name: string; leave: () => void; comeBack: () => void }[] = [
 describe('a manifests folder that is absent', () => {
   for (const { name, leave, comeBack } of absences) {
     it(`keeps its objects, says so, and only differences count when it is back: ${name}`, async () => {
-      await folder.start({}, timers)
+      await folder.start({}, clock)
       folder.batches.length = 0
       const line = await folder.loggedAfter(leave)
       assert.match(line, /: its objects stay in force until it is (?:back|one again)$/u)
@@ -100,7 +102,7 @@ describe('a manifests folder that is absent', () => {
 
   it('is there again in parts: files that are still missing in a large folder are not gone', async () => {
     for (let i = 0; i < 1000; i++) write(`s${i}.yaml`, service(`s${i}`, '10.96.1.1'))
-    await folder.start({}, timers)
+    await folder.start({}, clock)
     await folder.loggedAfter(() => renameSync(folder.root, away()))
     const batch = await folder.after(() => {
       renameSync(away(), folder.root)
@@ -125,7 +127,7 @@ describe('a manifests folder that cannot be read', () => {
             return nodeFileSystem[call](path)
           },
         },
-        timers,
+        clock,
       )
       folder.batches.length = 0
       isFailing = true
@@ -159,7 +161,7 @@ describe('a manifests folder that is empty', () => {
   ]
   for (const { name, act } of emptying) {
     it(`loses its objects after 10 s: ${name}`, async () => {
-      await folder.start({}, timers)
+      await folder.start({}, clock)
       folder.batches.length = 0
       assert.match(await folder.loggedAfter(act), /is empty: its objects are removed after 10 s$/u)
       assert.deepEqual(folder.batches, [])
@@ -169,7 +171,7 @@ describe('a manifests folder that is empty', () => {
     })
 
     it(`keeps those that are there again within 10 s: ${name}`, async () => {
-      await folder.start({}, timers)
+      await folder.start({}, clock)
       folder.batches.length = 0
       await folder.loggedAfter(act)
       passedMs += gracePeriodMs - 1000
@@ -194,7 +196,7 @@ describe('a manifests folder that is empty', () => {
     it(`at the start does not mean that there are no objects, before 10 s have passed: ${name}`, async () => {
       rmSync(folder.root, { recursive: true })
       mkdirSync(folder.root)
-      await folder.start({}, timers)
+      await folder.start({}, clock)
       assert.deepEqual(folder.batches, [['listed']])
       assert.match(folder.log.at(-1) ?? '', /is empty: its objects are removed after 10 s$/u)
       assert.deepEqual(await next(), expected)
@@ -203,7 +205,7 @@ describe('a manifests folder that is empty', () => {
 
   it('is looked at again without an event, as a mount makes none', async () => {
     let isMounted = true
-    await folder.start({ list: (path) => (isMounted ? nodeFileSystem.list(path) : []) }, timers)
+    await folder.start({ list: (path) => (isMounted ? nodeFileSystem.list(path) : []) }, clock)
     folder.batches.length = 0
     isMounted = false
     await folder.loggedAfter(() => {

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { systemClock } from '../../../src/clock.js'
 import { RetryTimer } from '../../../src/source/manifests/retry-timer.js'
 
 describe('RetryTimer', () => {
   const waits: number[] = []
   let due: (() => void) | undefined
-  const after = (delayMs: number, run: () => void) => {
+  const schedule = (delayMs: number, run: () => void) => {
     waits.push(delayMs)
     due = run
     return () => {
@@ -14,7 +15,7 @@ describe('RetryTimer', () => {
   }
 
   it('waits longer each time, up to ten seconds, and starts anew after success', () => {
-    const timer = new RetryTimer({ now: () => 0, after }, () => timer.update(true))
+    const timer = new RetryTimer({ ...systemClock, schedule }, () => timer.update(true))
     timer.update(true)
     timer.update(true)
     for (let i = 0; i < 8; i++) due?.()

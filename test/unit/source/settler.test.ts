@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { beforeEach, describe, it } from 'node:test'
+import { systemClock } from '../../../src/clock.js'
 import { Settler } from '../../../src/source/manifests/settler.js'
 
 describe('Settler', () => {
@@ -23,13 +24,13 @@ describe('Settler', () => {
     now = 0
     due = undefined
     settledAt = []
-    const after = (delayMs: number, run: () => void) => {
+    const schedule = (delayMs: number, run: () => void) => {
       due = { at: now + delayMs, run }
       return () => {
         due = undefined
       }
     }
-    settler = new Settler({ now: () => now, after }, () => settledAt.push(now))
+    settler = new Settler({ ...systemClock, now: () => now, schedule }, () => settledAt.push(now))
   })
 
   it('settles 10 ms after a single touch', () => {

@@ -3,7 +3,8 @@ import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { ConfigError } from '../../../src/errors.js'
 import { nodeFileSystem } from '../../../src/source/index.js'
-import { ManifestFolder, realTimers } from '../../support/manifest-folder.js'
+import { systemClock, type Clock } from '../../../src/clock.js'
+import { ManifestFolder } from '../../support/manifest-folder.js'
 
 let folder: ManifestFolder
 
@@ -48,10 +49,9 @@ describe('ManifestSource: a file system that fails for a moment', () => {
   it('tries the file again when it looks at another one', async () => {
     write('a.yaml', service('a', '10.96.0.1'))
     let isFailing = true
-    const never = { now: () => 0, after: () => () => undefined }
-    const timers = {
-      ...realTimers,
-      after: (ms: number, run: () => void) => (ms < 100 ? realTimers : never).after(ms, run),
+    const clock: Clock = {
+      ...systemClock,
+      schedule: (ms, run) => (ms < 100 ? systemClock.schedule(ms, run) : () => undefined),
     }
     await folder.start(
       {
@@ -65,7 +65,7 @@ describe('ManifestSource: a file system that fails for a moment', () => {
           return inner.state(path)
         },
       },
-      timers,
+      clock,
     )
     assert.deepEqual(folder.batches, [['listed']])
     const batch = await folder.after(() => write('b.yaml', service('b', '10.96.0.2')))
@@ -116,15 +116,16 @@ describe('ManifestSource: long work', () => {
     for (const name of ['a', 'b', 'c']) write(`${name}.yaml`, service(name, '10.96.0.1'))
     let nowMs = 0
     const turns: number[] = []
-    const timers = {
+    const clock: Clock = {
+      ...systemClock,
       // Each look at the clock finds that a second has passed.
       now: () => (nowMs += 1000),
-      after: (delayMs: number, run: () => void) => {
+      schedule: (delayMs, run) => {
         if (delayMs === 0) turns.push(folder.read.length)
-        return realTimers.after(delayMs, run)
+        return systemClock.schedule(delayMs, run)
       },
     }
-    await folder.start({}, timers)
+    await folder.start({}, clock)
     // And twice for what events say when all are read.
     assert.deepEqual(turns, [0, 1, 2, 3, 3])
   })

@@ -7,12 +7,16 @@ import {
   type XtRule,
   type XtTarget,
 } from '../../../kernel/index.js'
-import type { Backend, Route } from '../../../routing/index.js'
+import {
+  type Backend,
+  type Frontend,
+  frontendProtocols,
+  type Route,
+  verdictOf,
+} from '../../../routing/index.js'
 import type { DesiredChain, DesiredFrontend, DesiredRoute, DispatchChain } from './desired.js'
 import { chainNames, dispatchChains, endpointChain, ServiceChains, servicePortName } from './names.js'
 import type { IptablesModeSettings } from './settings.js'
-
-const protocols = { TCP: 'tcp', UDP: 'udp', SCTP: 'sctp' } as const
 
 /** What the chains and frontends of a route are made from. */
 interface Plan {
@@ -23,9 +27,9 @@ interface Plan {
   readonly chains: ServiceChains
   /** Load-balancer VIPs that are no external IPs. */
   readonly loadBalancerIPs: readonly IpAddress[]
-  /** Chain for traffic to the cluster IP. undefined: nobody can take it. */
+  /** Chain for traffic to the cluster IP. undefined: there is no endpoint. */
   readonly internal: string | undefined
-  /** Chain for outside traffic that no short circuit takes. undefined: nobody can take it. */
+  /** Chain for outside traffic that no short circuit takes. undefined: there is no endpoint. */
   readonly external: string | undefined
   /** There is a chain for outside traffic; with local policy it may serve pods and the node alone. */
   readonly usesExternal: boolean
@@ -52,7 +56,7 @@ export function compileRoute(route: Route, settings: IptablesModeSettings): Desi
 
 function planOf(route: Route, settings: IptablesModeSettings): Plan {
   const name = servicePortName(route)
-  const protocol = protocols[route.protocol]
+  const protocol = frontendProtocols[route.protocol]
   const chains = new ServiceChains(name, protocol)
   const cluster = route.clusterBackends.length > 0 ? chains.cluster : undefined
   const local = route.localBackends.length > 0 ? chains.local : undefined
@@ -197,7 +201,7 @@ function clusterIPFrontend(plan: Plan): DesiredFrontend {
   const { route, name, internal } = plan
   const { clusterIP } = route
   if (internal === undefined) {
-    const refused = refusal(plan, route.isInternalLocal)
+    const refused = refusal(plan, 'internal')
     return addressFrontend(plan, dispatchChains.refusedServices, clusterIP, refused)
   }
   const action = { text: `${name} cluster IP`, target: jump(internal) }
@@ -227,21 +231,22 @@ function addOutside(
 ): void {
   if (plan.usesExternal) frontends.push(addressFrontend(plan, dispatchChains.services, address, action))
   if (plan.external !== undefined) return
-  const refused = refusal(plan, plan.route.isExternalLocal)
+  const refused = refusal(plan, 'external')
   frontends.push(addressFrontend(plan, dispatchChains.refusedExternal, address, refused))
 }
 
 function addNodePort(plan: Plan, frontends: DesiredFrontend[]): void {
   const { route, name, chains, protocol } = plan
-  const match = matchOf(protocol, route.nodePort)
+  const frontend: Frontend = { kind: 'node-port', protocol, port: route.nodePort }
+  const match = portMatch(frontend)
   if (plan.usesExternal) {
     const rule = commented(plan, name, { ...match, target: jump(chains.external) })
-    frontends.push(portFrontend(dispatchChains.nodePorts, rule, match))
+    frontends.push({ dispatch: dispatchChains.nodePorts, frontend, rules: [rule] })
   }
   if (plan.external === undefined) {
-    const { text, target } = refusal(plan, route.isExternalLocal)
+    const { text, target } = refusal(plan, 'external')
     const rule = commented(plan, text, { ...match, addressType: { of: 'destination' }, target })
-    frontends.push(portFrontend(dispatchChains.refusedExternal, rule, match))
+    frontends.push({ dispatch: dispatchChains.refusedExternal, frontend, rules: [rule] })
   }
 }
 
@@ -251,14 +256,15 @@ function addNodePort(plan: Plan, frontends: DesiredFrontend[]): void {
  */
 function healthCheckFrontend(plan: Plan): DesiredFrontend {
   const { healthCheckNodePort, service } = plan.route
-  const match = matchOf('tcp', healthCheckNodePort)
-  const rule = commented(plan, `${service} health check node port`, { ...match, target: { kind: 'accept' } })
-  return portFrontend(dispatchChains.healthChecks, rule, match)
+  const frontend: Frontend = { kind: 'health-check', protocol: 'tcp', port: healthCheckNodePort }
+  const match = { ...portMatch(frontend), target: { kind: 'accept' } } as const
+  const rule = commented(plan, `${service} health check node port`, match)
+  return { dispatch: dispatchChains.healthChecks, frontend, rules: [rule] }
 }
 
-/** F-053, F-054: refused when nobody is there; silently dropped when somebody is, but not on this node. */
-function refusal(plan: Plan, isLocal: boolean): Action {
-  return isLocal && plan.route.hasEndpoints
+/** For a frontend that `verdictOf` does not let serve. */
+function refusal(plan: Plan, side: 'internal' | 'external'): Action {
+  return verdictOf(plan.route, side) === 'drop'
     ? { text: `${plan.name} has no local endpoints`, target: { kind: 'drop' } }
     : { text: `${plan.name} has no endpoints`, target: { kind: 'reject' } }
 }
@@ -271,25 +277,13 @@ function addressFrontend(
 ): DesiredFrontend {
   const { protocol } = plan
   const { port } = plan.route
-  const rule = { destination: host(plan, address), protocol, destinationPorts: [port, port], target } as const
-  return { dispatch, frontend: { address, protocol, port }, rules: [commented(plan, text, rule)] }
+  const frontend: Frontend = { kind: 'address', address, protocol, port }
+  const rule = { destination: host(plan, address), ...portMatch(frontend), target }
+  return { dispatch, frontend, rules: [commented(plan, text, rule)] }
 }
 
-interface PortMatch {
-  readonly protocol: Protocol
-  readonly destinationPorts: readonly [number, number]
-}
-
-function matchOf(protocol: Protocol, port: number): PortMatch {
+function portMatch({ protocol, port }: Frontend): Pick<XtRule, 'protocol' | 'destinationPorts'> {
   return { protocol, destinationPorts: [port, port] }
-}
-
-function portFrontend(
-  dispatch: DispatchChain,
-  rule: XtRule,
-  { protocol, destinationPorts: [port] }: PortMatch,
-): DesiredFrontend {
-  return { dispatch, frontend: { address: undefined, protocol, port }, rules: [rule] }
 }
 
 /** The rule for what the detector takes for local, or for all else. */

@@ -1,6 +1,6 @@
 // What one route, and the mode as a whole, want of the tables.
-import type { IpAddress } from '../../../address.js'
-import type { Protocol, XtHook, XtRule } from '../../../kernel/index.js'
+import type { XtHook, XtRule } from '../../../kernel/index.js'
+import type { Frontend } from '../../../routing/index.js'
 
 /** Tables that iptables mode uses. */
 export type IptablesTable = 'nat' | 'filter'
@@ -18,13 +18,6 @@ export interface DesiredChain {
 export interface DispatchChain {
   readonly table: IptablesTable
   readonly chain: string
-}
-
-/** Address, protocol and port that a client sends to; without address: every local address (a node port). */
-export interface Frontend {
-  readonly address: IpAddress | undefined
-  readonly protocol: Protocol
-  readonly port: number
 }
 
 /** What happens to packets to one frontend. Two routes that want one frontend conflict. */

@@ -1,7 +1,7 @@
 // A frontend as a string of bits, and what a prefix of it means: a network, then a protocol, then a range of ports.
 import { familyOf, readAddress, writeAddress, type IpAddress } from '../../../address.js'
 import type { Protocol, XtRule } from '../../../kernel/index.js'
-import type { Frontend } from './desired.js'
+import { addressOf, type Frontend } from '../../../routing/index.js'
 
 /**
  * +-----------------------+-------------------+------------------+
@@ -22,7 +22,9 @@ const protocols: readonly Protocol[] = ['tcp', 'udp', 'sctp']
 /** Bytes of a key behind the address. */
 const tailBytes = 3
 
-export function dispatchKey({ address, protocol, port }: Frontend): DispatchKey {
+export function dispatchKey(frontend: Frontend): DispatchKey {
+  const { protocol, port } = frontend
+  const address = addressOf(frontend)
   const addressBytes = address === undefined ? 0 : addressSize(address)
   const key = new Uint8Array(addressBytes + tailBytes)
   if (address !== undefined) writeAddress(address, key, 0)

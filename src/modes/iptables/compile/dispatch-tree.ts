@@ -1,7 +1,8 @@
 // Finds the rules of a frontend in a few steps: a base chain, and a tree of bucket chains behind it.
 import { isDeepStrictEqual } from 'node:util'
 import type { XtRule } from '../../../kernel/index.js'
-import type { DesiredChain, DispatchChain, Frontend } from './desired.js'
+import type { Frontend } from '../../../routing/index.js'
+import type { DesiredChain, DispatchChain } from './desired.js'
 import {
   digitAt,
   dispatchKey,
@@ -94,15 +95,15 @@ export class DispatchTree {
   /** Puts the rules in the place of those that the frontend had. They match the frontend themselves. */
   set(frontend: Frontend, rules: readonly XtRule[]): void {
     const leaf: Leaf = { key: dispatchKey(frontend), rules }
-    if (frontend.address === undefined) this.#ports = this.#insert(this.#ports, leaf)
-    else this.#addressed = this.#insert(this.#addressed, leaf)
+    if (frontend.kind === 'address') this.#addressed = this.#insert(this.#addressed, leaf)
+    else this.#ports = this.#insert(this.#ports, leaf)
   }
 
   /** Absent: nothing to do. */
   remove(frontend: Frontend): void {
     const key = dispatchKey(frontend)
-    if (frontend.address === undefined) this.#ports = this.#delete(this.#ports, key)
-    else this.#addressed = this.#delete(this.#addressed, key)
+    if (frontend.kind === 'address') this.#addressed = this.#delete(this.#addressed, key)
+    else this.#ports = this.#delete(this.#ports, key)
   }
 
   /** The chains that changed since the last call; the first call has the base chain, even when it is empty. */

@@ -28,7 +28,7 @@ export const dispatchChains = {
   refusedServices: { table: 'filter', chain: chainNames.services },
   /** Addresses and node ports for outside traffic without endpoints. */
   refusedExternal: { table: 'filter', chain: chainNames.externalServices },
-  /** Load-balancer addresses whose source ranges let nobody else in. */
+  /** Load-balancer addresses with source ranges. */
   firewall: { table: 'filter', chain: chainNames.proxyFirewall },
   healthChecks: { table: 'filter', chain: chainNames.nodePorts },
 } as const satisfies Readonly<Record<string, DispatchChain>>

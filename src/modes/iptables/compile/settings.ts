@@ -9,7 +9,7 @@ export interface IptablesModeSettings {
   /** One bit: packets that carry it leave with this node's address (F-046). */
   readonly masqueradeMark: number
   readonly masqueradeAll: boolean
-  /** undefined: nobody can tell, and no traffic to cluster IPs is masqueraded for its source (F-048). */
+  /** undefined: traffic of pods cannot be recognized, and no traffic to cluster IPs is masqueraded for its source (F-048). */
   readonly localDetector: LocalDetector | undefined
   /** Local addresses that serve node ports; `all`: every one of them, those to come too. */
   readonly nodePortAddresses: 'all' | readonly IpAddress[]

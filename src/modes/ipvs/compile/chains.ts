@@ -11,7 +11,7 @@ export interface IpvsChainSettings {
   /** One bit: packets that carry it leave with this node's address (F-046). */
   readonly masqueradeMark: number
   readonly masqueradeAll: boolean
-  /** undefined: nobody can tell traffic of pods (F-048). */
+  /** undefined: traffic of pods cannot be recognized (F-048). */
   readonly localDetector: LocalDetector | undefined
 }
 
@@ -64,7 +64,7 @@ export interface UnfitSets {
 const allFit: UnfitSets = { unusable: new Set(), incomplete: new Set() }
 
 /**
- * Every chain and hook. A rule on an empty set matches nothing, and so is always there, but for one whose set is unusable:
+ * Every chain and hook. A rule on an empty set matches nothing, and so is always there, except when its set is unusable:
  * the kernel would refuse the table, or the rule would match what somebody else put into the set.
  */
 export function compileChains(settings: IpvsChainSettings, unfit: UnfitSets = allFit): readonly FixedChain[] {

@@ -1,7 +1,7 @@
 // One route as virtual servers and entries of sets, with the meaning that traffic policies have in iptables mode.
 import { cidrContains, familyOf, type IpAddress } from '../../../address.js'
 import type { IpsetEntry, RealServerList, VirtualServerKey } from '../../../kernel/index.js'
-import type { Backend, Route } from '../../../routing/index.js'
+import { type Backend, frontendProtocols, type Route, verdictOf } from '../../../routing/index.js'
 import type { DesiredVirtualServer } from './desired.js'
 import type { SchedulingSettings } from './scheduling.js'
 import { markedServerSettings, realServersFor, virtualServerSettings } from './server-settings.js'
@@ -20,8 +20,6 @@ export interface IpvsModeSettings extends SchedulingSettings {
   /** One bit outside of `markMask`: packets that carry it leave with this node's address (F-046). */
   readonly masqueradeMark: number
 }
-
-const protocols = { TCP: 'tcp', UDP: 'udp', SCTP: 'sctp' } as const
 
 const nodePortSets = {
   TCP: { all: 'nodePortTcp', local: 'nodePortLocalTcp' },
@@ -64,7 +62,7 @@ export function compileRoute(
       frontends.push(nodePortFrontend(route, settings, mark, address))
   }
   const family = familyOf(route.clusterIP)
-  const protocol = protocols[route.protocol]
+  const protocol = frontendProtocols[route.protocol]
   const { flowBackends } = route
   const serverSettings = virtualServerSettings(route, settings)
   // Nearly always every frontend has the same backends.
@@ -106,10 +104,8 @@ function clusterIPFrontend(route: Route, settings: IpvsModeSettings): Frontend {
   const backends = isInternalLocal ? route.localBackends : route.clusterBackends
   const own = entryOf(route, address, port)
   const entries: DesiredSetEntry[] = [{ set: 'clusterIP', entry: own }]
-  if (backends.length === 0) {
-    // F-053, F-054: refused when nobody is there; silently dropped when somebody is, but not on this node.
-    entries.push({ set: isInternalLocal && route.hasEndpoints ? 'dropped' : 'refused', entry: own })
-  }
+  const verdict = verdictOf(route, 'internal')
+  if (verdict !== 'serve') entries.push({ set: verdict === 'drop' ? 'dropped' : 'refused', entry: own })
   if (route.healthCheckNodePort !== 0)
     entries.push({ set: 'healthCheckNodePort', entry: { port: route.healthCheckNodePort } })
   return bound({ address, port, backends, entries }, settings)
@@ -183,13 +179,11 @@ function policyEntries(
   { address, port }: Pick<Frontend, 'address' | 'port'>,
 ): readonly DesiredSetEntry[] {
   const entry = entryOf(route, address, port)
-  const { isExternalLocal, hasEndpoints, clusterBackends, localBackends } = route
   const entries: DesiredSetEntry[] = []
   if (mark !== undefined)
     entries.push({ set: 'marked', entry: { ...entry, mark: { value: mark, mask: markMask } } })
-  const own = isExternalLocal ? localBackends : clusterBackends
-  if (own.length === 0)
-    entries.push({ set: isExternalLocal && hasEndpoints ? 'droppedOutside' : 'refused', entry })
+  const verdict = verdictOf(route, 'external')
+  if (verdict !== 'serve') entries.push({ set: verdict === 'drop' ? 'droppedOutside' : 'refused', entry })
   return entries
 }
 
@@ -214,7 +208,7 @@ interface HostEntry extends IpsetEntry {
 }
 
 function entryOf({ protocol }: Route, address: IpAddress, port: number): HostEntry {
-  return { address, protocol: protocols[protocol], port }
+  return { address, protocol: frontendProtocols[protocol], port }
 }
 
 /** The frontend of an address that is bound, unless it is the node's own; takes `entries` over. */

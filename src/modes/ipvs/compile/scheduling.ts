@@ -11,16 +11,16 @@ export interface SchedulingSettings extends Scheduling {
 /** Weights of backends by the name of their node; what is not there weighs 1. */
 export type Weights = ReadonlyMap<string, number>
 
-/** What a Service asks for and does not get: which wish, what is wrong with it, and what holds instead. */
-export interface UnmetWish {
-  readonly wish: keyof Route['scheduling']
+/** What a Service asks for and does not get: which request, what is wrong with it, and what holds instead. */
+export interface UnmetRequest {
+  readonly request: keyof Route['scheduling']
   readonly problem: string
 }
 
 /** ipvsadm takes no larger one. */
 const largestWeight = 65_535
 const equalWeights: Weights = new Map()
-const nothingUnmet: readonly UnmetWish[] = []
+const nothingUnmet: readonly UnmetRequest[] = []
 /** They pass over what weighs nothing, and look no further (ip_vs_rr.c, ip_vs_lc.c, ip_vs_dh.c of net/netfilter/ipvs). */
 const weightless: ReadonlySet<string> = new Set(['rr', 'lc', 'dh'])
 
@@ -30,12 +30,12 @@ export function asksForScheduling({ scheduling }: Route): boolean {
   return scheduler !== undefined || schedulerFlags !== undefined || weights !== undefined
 }
 
-/** The scheduler of every virtual server of the route; a wish that cannot be met is as if it had not been written. */
+/** The scheduler of every virtual server of the route; a request that cannot be met is as if it had not been written. */
 export function schedulerOf(route: Route, settings: SchedulingSettings): Scheduling {
   return chooseScheduler(route, settings).scheduling
 }
 
-/** The weights of the route's backends; a wish that cannot be read is as if it had not been written. */
+/** The weights of the route's backends; a request that cannot be read is as if it had not been written. */
 export function weightsOf({ scheduling: { weights } }: Route): Weights {
   if (weights === undefined) return equalWeights
   const read = readWeights(weights)
@@ -43,7 +43,7 @@ export function weightsOf({ scheduling: { weights } }: Route): Weights {
 }
 
 /** Empty: the Service gets what it asks for. */
-export function unmetWishes(route: Route, settings: SchedulingSettings): readonly UnmetWish[] {
+export function unmetRequests(route: Route, settings: SchedulingSettings): readonly UnmetRequest[] {
   if (!asksForScheduling(route)) return nothingUnmet
   const { scheduling, unmet } = chooseScheduler(route, settings)
   const found = unmet === undefined ? [] : [unmet]
@@ -51,21 +51,21 @@ export function unmetWishes(route: Route, settings: SchedulingSettings): readonl
   if (weights === undefined) return found
   const read = readWeights(weights)
   if (typeof read === 'string')
-    return [...found, { wish: 'weights', problem: `${read}; every backend weighs 1` }]
+    return [...found, { request: 'weights', problem: `${read}; every backend weighs 1` }]
   if (!weightless.has(scheduling.scheduler)) return found
   const problem = `has no effect: the scheduler ${scheduling.scheduler} does not look at weights, but wrr, wlc, sh and mh do`
-  return [...found, { wish: 'weights', problem }]
+  return [...found, { request: 'weights', problem }]
 }
 
 interface Choice {
   readonly scheduling: Scheduling
-  readonly unmet?: UnmetWish
+  readonly unmet?: UnmetRequest
 }
 
-function chooseScheduler({ scheduling: wish }: Route, settings: SchedulingSettings): Choice {
-  if (wish.scheduler === undefined && wish.schedulerFlags === undefined) return { scheduling: settings }
-  const scheduler = wish.scheduler ?? settings.scheduler
-  const schedulerFlags = wish.schedulerFlags?.split(',').map((name) => name.trim())
+function chooseScheduler({ scheduling: request }: Route, settings: SchedulingSettings): Choice {
+  if (request.scheduler === undefined && request.schedulerFlags === undefined) return { scheduling: settings }
+  const scheduler = request.scheduler ?? settings.scheduler
+  const schedulerFlags = request.schedulerFlags?.split(',').map((name) => name.trim())
   if (settings.missing.has(scheduler)) {
     const problem = `this kernel has no scheduler "${scheduler}": load the module ip_vs_${scheduler}`
     return refusal('scheduler', settings, problem)
@@ -75,15 +75,15 @@ function chooseScheduler({ scheduling: wish }: Route, settings: SchedulingSettin
   const read = readScheduling({ scheduler, schedulerFlags })
   if (!('problem' in read)) return { scheduling: read }
   if (read.field === 'scheduler') return refusal('scheduler', settings, read.problem)
-  const plain = wish.scheduler === undefined ? settings : readScheduling({ scheduler })
+  const plain = request.scheduler === undefined ? settings : readScheduling({ scheduler })
   return refusal('schedulerFlags', 'problem' in plain ? settings : plain, read.problem)
 }
 
-/** What holds instead of a wish. */
-function refusal(wish: keyof Scheduling, scheduling: Scheduling, problem: string): Choice {
+/** What holds instead of a request. */
+function refusal(request: keyof Scheduling, scheduling: Scheduling, problem: string): Choice {
   const { scheduler: used, schedulerFlags: flags } = scheduling
   const instead = flags.length === 0 ? used : `${used} with ${flags.join(', ')}`
-  return { scheduling, unmet: { wish, problem: `${problem}; this Service uses ${instead}` } }
+  return { scheduling, unmet: { request, problem: `${problem}; this Service uses ${instead}` } }
 }
 
 /** Or what is wrong with the text. */

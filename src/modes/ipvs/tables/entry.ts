@@ -5,24 +5,17 @@ import {
   RealServerList,
   type VirtualServerKey,
 } from '../../../kernel/index.js'
+import type { TrackedObject } from '../../../engine/index.js'
 import type { ServicePortKey } from '../../../model/index.js'
+import { type ClaimConflict, FrontendClaims } from '../../../routing/index.js'
 import type { DesiredVirtualServer } from '../compile/desired.js'
 import { forbiddingSets } from '../compile/sets.js'
 import { type PackedId, packedIdOf } from './packed.js'
 import { type ServerState, realServerId } from './diff.js'
 
-interface Claim {
-  readonly route: ServicePortKey
-  readonly service: string
-  readonly desired: DesiredVirtualServer
-}
-
-/** A service port that may not have its virtual server because another one, sorting before it, claims the same. */
-export interface Conflict {
+/** A conflict between service ports that claim the same virtual server. */
+export interface Conflict extends ClaimConflict {
   readonly server: VirtualServerKey
-  readonly loser: ServicePortKey
-  /** Who has it: the loser itself when it lost at the last call and won since; undefined when it claims it no more. */
-  readonly winner: ServicePortKey | undefined
 }
 
 /** Identity of a virtual server in a Map, from its key's text; it is never shown. */
@@ -35,7 +28,7 @@ export function serverIdOf(key: VirtualServerKey): ServerId {
 }
 
 /**
- * Whether real servers of this virtual server that nobody wants any more keep their connections, with weight 0, until these
+ * Whether unwanted real servers of this virtual server keep their connections, with weight 0, until these
  * end: of UDP those that keep their flows. The others are removed at once.
  */
 export type DrainPolicy = (
@@ -45,11 +38,10 @@ export type DrainPolicy = (
 /** What is known of a virtual server that no route of this run has claimed. */
 const nothingElse = { protocol: undefined, flowBackends: [], bindAddress: true, entries: [] } as const
 
-const nobody: ReadonlySet<ServicePortKey> = new Set()
 const nothingDrains: ReadonlyMap<string, RealServer> = new Map()
 
 /** One virtual server: who claims it, and what the kernel acknowledged. */
-export class Entry {
+export class Entry implements TrackedObject<ServerId, ServerState | undefined> {
   readonly key: VirtualServerKey
   readonly id: ServerId
   /** What the kernel holds as far as we know; undefined: no such virtual server. */
@@ -60,22 +52,17 @@ export class Entry {
   isForeign = false
   /** Whether it is a holder of its VIP. */
   holdsAddress = false
-  /** Whether the ledger counts it as acknowledged. */
   isCounted = false
-  /** The reconcile that saw it last. */
-  seenBy = 0
+  seenIn = 0
   readonly #drains: DrainPolicy
   /** What the kernel had at start and no route has claimed; kept while parts of the world are unknown. */
   #leftover: ServerState | undefined
-  /** By identity, with weight 0: what the kernel acknowledged and nobody wants any more. */
+  /** By identity, with weight 0: acknowledged and unwanted. */
   #draining = nothingDrains
   #wanted: DesiredVirtualServer | undefined
-  /** The last wish, which counts for what is still to be removed. */
+  /** The last desired value, which counts until the removal. */
   #bindsAddress = true
-  /** Sorted by route; nearly always one. */
-  #claims: readonly Claim[] = []
-  /** At the last `takeConflicts`. */
-  #losers: ReadonlySet<ServicePortKey> = nobody
+  readonly #claims = new FrontendClaims<DesiredVirtualServer>({ isShared: false })
   /** `namespace/name` of the last winner; empty: no Service of this run. */
   #service = ''
   #packedId: PackedId | undefined
@@ -91,12 +78,12 @@ export class Entry {
     return (this.#packedId ??= packedIdOf(this.key))
   }
 
-  /** The winner's wish, what is kept from before, and what drains; undefined: nobody wants this virtual server. */
+  /** What the owner desires, leftovers, and real servers that drain; undefined: the virtual server is unwanted. */
   get wanted(): DesiredVirtualServer | undefined {
     return this.#wanted
   }
 
-  get hasLeftover(): boolean {
+  get isLeftover(): boolean {
     return this.#leftover !== undefined
   }
 
@@ -126,7 +113,11 @@ export class Entry {
 
   /** The winning one; undefined: no route of this run claims it. */
   get route(): ServicePortKey | undefined {
-    return this.#claims[0]?.route
+    return this.#claims.owner?.route
+  }
+
+  get isAcknowledged(): boolean {
+    return this.acknowledged !== undefined
   }
 
   get isUnused(): boolean {
@@ -139,23 +130,16 @@ export class Entry {
   }
 
   claim(route: ServicePortKey, service: string, desired: DesiredVirtualServer): void {
-    const claim: Claim = { route, service, desired }
-    const others = this.#claimsBut(route)
-    this.#claims =
-      others.length === 0 ? [claim] : [...others, claim].toSorted((a, b) => (a.route < b.route ? -1 : 1))
-    this.#service = this.#claims[0]?.service ?? this.#service
+    this.#claims.put({ route, service, value: desired })
+    this.#service = this.#claims.owner?.service ?? this.#service
     this.#settle(this.#leftover)
   }
 
   release(route: ServicePortKey): void {
-    this.#claims = this.#claimsBut(route)
-    this.#service = this.#claims[0]?.service ?? this.#service
+    this.#claims.remove(route)
+    this.#service = this.#claims.owner?.service ?? this.#service
     // Its last Service is known, and gone.
-    this.#settle(this.#claims.length === 0 ? undefined : this.#leftover)
-  }
-
-  #claimsBut(route: ServicePortKey): readonly Claim[] {
-    return this.#claims.length === 0 ? this.#claims : this.#claims.filter((claim) => claim.route !== route)
+    this.#settle(this.#claims.owner === undefined ? undefined : this.#leftover)
   }
 
   /** What the kernel has is wanted too, until a claim covers it or `dropLeftover`. */
@@ -179,7 +163,7 @@ export class Entry {
   }
 
   #settle(leftover: ServerState | undefined): void {
-    const desired = this.#claims[0]?.desired
+    const desired = this.#claims.owner?.value
     this.#leftover = desired === undefined || isMore(leftover, desired) ? leftover : undefined
     this.#draining = nothingDrains
     if (desired !== undefined && (this.#leftover !== undefined || isMore(this.acknowledged, desired))) {
@@ -208,7 +192,7 @@ export class Entry {
   }
 
   #want(): void {
-    const desired = this.#claims[0]?.desired
+    const desired = this.#claims.owner?.value
     if (desired !== undefined) this.#bindsAddress = desired.bindAddress
     const kept = this.#leftover?.realServers ?? noRealServers
     if (desired === undefined)
@@ -225,15 +209,8 @@ export class Entry {
 
   /** The claims that lose, and those that did at the last call. */
   takeConflicts(): readonly Conflict[] {
-    if (this.#claims.length < 2 && this.#losers.size === 0) return []
-    const winner = this.#claims[0]?.route
-    const losers = new Set(this.#claims.slice(1).map(({ route }) => route))
-    const conflicts = [...new Set([...this.#losers, ...losers])].map((loser) => {
-      const isClaimed = loser === winner || losers.has(loser)
-      return { server: this.key, loser, winner: isClaimed ? winner : undefined }
-    })
-    this.#losers = losers
-    return conflicts
+    if (!this.#claims.isContested) return []
+    return this.#claims.takeConflicts().map((conflict) => ({ server: this.key, ...conflict }))
   }
 }
 

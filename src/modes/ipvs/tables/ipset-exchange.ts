@@ -1,8 +1,17 @@
 // A set that is too small, or made otherwise than ours: one beside it gets everything that it has, and then its name.
 import type { IpFamily } from '../../../address.js'
-import type { IpsetSettings } from '../../../kernel/index.js'
-import type { SetStep } from './ipset-step.js'
-import { type Member, markOf, type SetState } from './ipset-set.js'
+import type { IpsetOp, IpsetSettings } from '../../../kernel/index.js'
+import { type Member, markOf } from './ipset-entry.js'
+import type { SetState } from './ipset-set.js'
+
+/** One operation on a set, and what follows from it. */
+export interface SetStep {
+  readonly op: IpsetOp
+  /** Gets the problem when the kernel refuses. */
+  readonly set: SetState
+  /** Enters the operation, which the kernel accepted. */
+  readonly done: () => void
+}
 
 /** Beside which set it stands changes; it is there for the time of one exchange. */
 export function standInName(family: IpFamily): string {
@@ -30,7 +39,7 @@ export class SetExchange {
     this.set = set
     this.#settings = set.settings
     this.#standIn = { ...this.#settings, name: standInName(family) }
-    this.#members = [...set.members.values()].filter(({ isThere }) => isThere)
+    this.#members = [...set.members.values()].filter(({ isAcknowledged }) => isAcknowledged)
   }
 
   get isDone(): boolean {
@@ -69,7 +78,7 @@ export class SetExchange {
   #steps(limit: number): readonly SetStep[] {
     const { set } = this
     const { name } = this.#standIn
-    const clear: SetStep = { set, op: { op: 'destroy-set', name }, done: nothingFollows, mayBeAbsent: true }
+    const clear: SetStep = { set, op: { op: 'destroy-set', name }, done: nothingFollows }
     switch (this.#phase) {
       case 'make':
         return [clear, { set, op: { op: 'create-set', set: this.#standIn }, done: nothingFollows }]
@@ -96,7 +105,7 @@ export class SetExchange {
     this.set.made(this.#settings)
     for (const member of this.#members) {
       member.acknowledged = markOf(member.entry)
-      if (!member.isMissing && !member.isSurplus) this.set.dirty.delete(member)
+      this.set.noteAnswer(member)
     }
   }
 }

@@ -82,6 +82,11 @@ export class MarkTable {
     return this.size - this.#taken.size
   }
 
+  /** undefined: the service port has no mark. */
+  markOf(key: ServicePortKey): number | undefined {
+    return this.#marks.get(key)
+  }
+
   /** The service ports that have marks, with them. */
   get entries(): Iterable<readonly [ServicePortKey, number]> {
     return this.#marks

@@ -1,68 +1,26 @@
 import type { IpFamily } from '../../../address.js'
+import { ObjectTable } from '../../../engine/index.js'
 import type { KernelError } from '../../../errors.js'
-import type { IpsetEntry, IpsetHeader, IpsetSettings, IpsetType } from '../../../kernel/index.js'
+import type {
+  IpsetEntry,
+  IpsetHeader,
+  IpsetSettings,
+  IpsetType,
+  OperationFailure,
+} from '../../../kernel/index.js'
 import { type SetKey, setName, setSpec } from '../compile/sets.js'
-import { type CarriedMark, type EntryId, entryIdOf } from './ipset-id.js'
-
-/** What the kernel has of an entry that it does not have. */
-export const absent: CarriedMark = -1
-
-/** One entry: who wants it, and what the kernel acknowledged. */
-export class Member {
-  readonly set: SetState
-  readonly id: EntryId
-  /** As its holders want it, else as the kernel has it. */
-  entry: IpsetEntry
-  /** Virtual servers that want it: several may want one entry. */
-  holders = 0
-  #acknowledged: CarriedMark = absent
-  /** There at start, and of nobody yet. */
-  isLeftover = false
-  /** The last reading in which it was found. */
-  seenIn = 0
-
-  constructor(set: SetState, id: EntryId, entry: IpsetEntry) {
-    this.set = set
-    this.id = id
-    this.entry = entry
-  }
-
-  /** What the kernel has it with; `absent`: the kernel does not have it. */
-  get acknowledged(): CarriedMark {
-    return this.#acknowledged
-  }
-
-  set acknowledged(value: CarriedMark) {
-    if (value === this.#acknowledged) return
-    this.set.reading = undefined
-    this.set.acknowledgedCount += (value === absent ? 0 : 1) - (this.#acknowledged === absent ? 0 : 1)
-    this.#acknowledged = value
-  }
-
-  get isThere(): boolean {
-    return this.#acknowledged !== absent
-  }
-
-  get isMissing(): boolean {
-    return this.holders > 0 && this.#acknowledged !== markOf(this.entry)
-  }
-
-  get isSurplus(): boolean {
-    return this.holders === 0 && this.isThere && !this.isLeftover
-  }
-
-  get isForgettable(): boolean {
-    return this.holders === 0 && !this.isThere
-  }
-}
-
-export function markOf({ mark }: IpsetEntry): CarriedMark {
-  return mark?.value ?? 0
-}
+import { absent, Member } from './ipset-entry.js'
+import { type EntryId, entryIdOf } from './ipset-id.js'
 
 /** kube-proxy's, below which a set costs next to nothing. */
 const leastElements = 65_536
 const leastBuckets = 1024
+
+/**
+ * Codes that say that another program changed the kernel's set, or that there is none. EINVAL is the answer of nfnetlink in a kernel
+ * without ip_set.
+ */
+const surprising: ReadonlySet<string> = new Set(['ENOENT', 'EINVAL', 'EEXIST', 'EPROTONOSUPPORT'])
 
 /** What becomes of a set before entries can be added to it. */
 export type SetNeed = 'nothing' | 'create' | 'replace' | 'exchange'
@@ -84,22 +42,19 @@ export class SetState {
   readonly key: SetKey
   readonly name: string
   readonly type: IpsetType
-  readonly members = new Map<EntryId, Member>()
-  acknowledgedCount = 0
-  /** Members that may need work. */
-  readonly dirty = new Set<Member>()
-  /** Members whose work the kernel refused, or which have no set to be in; they are dirty again after `wake`. */
+  readonly members = new ObjectTable<EntryId, Member>()
+  /** Members whose operation the kernel refused, or whose set does not exist; they are dirty again after `wake`. */
   readonly waiting = new Set<Member>()
   /**
-   * The last dump, while it is what is acknowledged: a set that nobody changed is dumped in the same order, and its bytes tell
-   * that faster than its entries. 52 bytes each.
+   * The last dump, while it is what is acknowledged: an unchanged set is dumped in the same order, and comparing its
+   * bytes is faster than comparing entries. 52 bytes each.
    */
   reading: Buffer | undefined
   trouble: SetTrouble | undefined
-  /** It was not as it was left: nothing is to be done with it before it was read. */
-  isDoubtful = false
-  /** It was read because of that; not as it was left again is trouble. Until it is well. */
-  wasDoubtful = false
+  /** Another program changed it: nothing is planned for it before it is read. */
+  isStale = false
+  /** It was read for that reason; a change found again is trouble. Until the end of a pass that finds it in order. */
+  wasStale = false
   readonly #family: IpFamily
   readonly #hasMarks: boolean
   /** As the kernel has it; undefined: there is no such set. */
@@ -124,7 +79,7 @@ export class SetState {
     return isRoomy && this.isOurs ? 'nothing' : 'exchange'
   }
 
-  /** What it holds is like what we would put into it, but for marks. */
+  /** Its entries are of our type, perhaps without our marks. */
   get isOfOurType(): boolean {
     const present = this.#present
     if (present?.type !== this.type) return false
@@ -138,7 +93,7 @@ export class SetState {
 
   /** Entries of it may be written. To another's set, the kernel would take of them what its type needs. */
   get isWritable(): boolean {
-    return this.isOurs && !this.isDoubtful
+    return this.isOurs && !this.isStale
   }
 
   /** Another's set of this name, as the kernel names its type. */
@@ -155,13 +110,13 @@ export class SetState {
     return this.#present?.maxElements ?? 0
   }
 
-  /** Whether the kernel could say this of it, if nobody but us changed it. */
+  /** Whether the header is the one that an unchanged set has. */
   isLike(header: IpsetHeader | undefined): boolean {
     const present = this.#present
     if (header === undefined || present === undefined) return header === present
     if (header.type !== present.type || header.family !== present.family) return false
-    if (this.isOurs) return header.elements === this.acknowledgedCount
-    // What is in another's set is nobody's business, but that it can be had now.
+    if (this.isOurs) return header.elements === this.members.acknowledgedCount
+    // Of a foreign set only counts that its name may be free now.
     return header.references > 0 || present.references === 0
   }
 
@@ -193,8 +148,8 @@ export class SetState {
   see(header: IpsetHeader | undefined): void {
     this.#present = header
     this.#presentSettings = undefined
-    this.wasDoubtful ||= this.isDoubtful
-    this.isDoubtful = false
+    this.wasStale ||= this.isStale
+    this.isStale = false
     this.wake()
   }
 
@@ -202,21 +157,15 @@ export class SetState {
   made(settings: IpsetSettings): void {
     this.#present = { ...settings, family: this.type === 'bitmap:port' ? undefined : settings.family }
     this.#presentSettings = undefined
-    this.isDoubtful = false
+    this.isStale = false
     this.wake()
   }
 
   /** What was refused may be tried again. */
   wake(): void {
     this.trouble = undefined
-    for (const member of this.waiting) this.dirty.add(member)
+    for (const member of this.waiting) this.members.markDirty(member)
     this.waiting.clear()
-  }
-
-  /** `entries`: how many of them the kernel refused. */
-  blame(error: KernelError, entries: number): void {
-    const { trouble } = this
-    this.trouble = { error: trouble?.error ?? error, entries: (trouble?.entries ?? 0) + entries }
   }
 
   idOf(entry: IpsetEntry): EntryId {
@@ -224,20 +173,62 @@ export class SetState {
   }
 
   member(entry: IpsetEntry, id = this.idOf(entry)): Member {
-    let member = this.members.get(id)
-    if (member === undefined) {
-      member = new Member(this, id, entry)
-      this.members.set(id, member)
-    }
-    return member
+    return this.members.get(id) ?? this.members.add(new Member(this, id, entry))
   }
 
-  /** Nobody wants it, and the kernel does not have it. */
-  forgetUnused(member: Member): void {
-    if (!member.isForgettable) return
-    this.members.delete(member.id)
-    this.dirty.delete(member)
-    this.waiting.delete(member)
+  /** The kernel does not have the set: none of its entries either. */
+  loseEntries(): void {
+    for (const member of this.members.values()) this.lose(member)
+  }
+
+  /** The kernel does not have the entry. */
+  lose(member: Member): void {
+    this.reading = undefined
+    member.acknowledged = absent
+    if (member.isMissing) this.members.markDirty(member)
+    this.settle(member)
+  }
+
+  /** Takes in that an operation on the entry was answered. */
+  noteAnswer(member: Member): void {
+    this.reading = undefined
+    this.settle(member)
+  }
+
+  /** Takes in that the entry changed; it is clean, or forgotten, when there is nothing to do for it. */
+  settle(member: Member): void {
+    if (!member.isMissing && !member.isSurplus) {
+      this.members.markClean(member)
+      this.waiting.delete(member)
+    }
+    this.members.settle(member)
+  }
+
+  /** The entry waits for `wake`. */
+  wait(member: Member): void {
+    this.members.markClean(member)
+    this.waiting.add(member)
+  }
+
+  /** The kernel refused an operation on the entry, or did not answer. */
+  noteRefusal(member: Member, failure: OperationFailure): void {
+    this.wait(member)
+    this.noteFailure(failure, 1)
+  }
+
+  /**
+   * A set that another program changed is read first; a failure that a reading does not help is the set's trouble. `entries`: how many
+   * of them the kernel refused.
+   */
+  noteFailure({ error, unknown }: OperationFailure, entries: number): void {
+    const isSurprise = (unknown || surprising.has(error.code)) && this.trouble === undefined
+    if (isSurprise && (this.isStale || !this.wasStale)) this.isStale = true
+    else this.#blame(error, entries)
+  }
+
+  #blame(error: KernelError, entries: number): void {
+    const { trouble } = this
+    this.trouble = { error: trouble?.error ?? error, entries: (trouble?.entries ?? 0) + entries }
   }
 }
 

@@ -8,7 +8,7 @@ import { backends, cidr, ip, plainRoute } from '../../../support/routes.js'
 
 const hashes = { TCP: 'XPGD46QRK7WJZT7O' } as const
 
-/** Chains, then frontends, one rule a line; `#` stands for the hash of the service port. */
+/** Chains, then frontends, one rule per line. `#` stands for the hash of the service port. */
 function compiled(rest: Partial<Route>, settings: Partial<IptablesModeSettings> = {}): string {
   const route = plainRoute({ service: 'ns1/svc1', portName: 'p80', clusterIP: ip('172.30.0.41'), ...rest })
   const { chains, frontends } = compileRoute(route, makeSettings('ipv4', settings))
@@ -49,7 +49,7 @@ const cases: readonly {
 nat KUBE-SERVICES -d 172.30.0.41/32 -p tcp --dport 80 -j KUBE-SVC-#`,
   },
   {
-    name: 'chance among three, with comments',
+    name: 'random choice among three endpoints, with comments',
     route: { clusterBackends: three },
     settings: { withComments: true },
     listing: `
@@ -60,7 +60,7 @@ nat KUBE-SERVICES -d 172.30.0.41/32 -p tcp --dport 80 -j KUBE-SVC-#`,
 nat KUBE-SERVICES -d 172.30.0.41/32 -p tcp --dport 80 "ns1/svc1:p80 cluster IP" -j KUBE-SVC-#`,
   },
   {
-    name: 'masquerade of whom a CIDR does not contain',
+    name: 'masquerade of clients outside a CIDR',
     route: { clusterBackends: one },
     settings: { localDetector: pods },
     listing: `
@@ -70,7 +70,7 @@ nat KUBE-SERVICES -d 172.30.0.41/32 -p tcp --dport 80 "ns1/svc1:p80 cluster IP" 
 nat KUBE-SERVICES -d 172.30.0.41/32 -p tcp --dport 80 -j KUBE-SVC-#`,
   },
   {
-    name: 'masquerade of who comes by no bridge',
+    name: 'masquerade of clients that do not come through a bridge',
     route: { clusterBackends: one },
     settings: { localDetector: { kind: 'interface', name: 'cni+' }, withComments: true },
     listing: `
@@ -80,7 +80,7 @@ nat KUBE-SERVICES -d 172.30.0.41/32 -p tcp --dport 80 -j KUBE-SVC-#`,
 nat KUBE-SERVICES -d 172.30.0.41/32 -p tcp --dport 80 "ns1/svc1:p80 cluster IP" -j KUBE-SVC-#`,
   },
   {
-    name: 'masquerade of all, whatever the detector, and only of what goes to the cluster IP',
+    name: 'masqueradeAll with a detector: all clients of the cluster IP',
     route: {
       clusterBackends: three.slice(0, 2),
       localBackends: one,
@@ -117,7 +117,7 @@ nat KUBE-SERVICES -d 9.9.9.9/32 -p tcp --dport 80 "ns1/svc1:p80 loadbalancer IP"
 nat KUBE-NODEPORTS -p tcp --dport 30080 "ns1/svc1:p80" -j KUBE-EXT-#`,
   },
   {
-    name: 'externalTrafficPolicy Local, and who is short-circuited',
+    name: 'externalTrafficPolicy Local with short-circuited local clients',
     route: {
       ...everywhere,
       isExternalLocal: true,
@@ -205,7 +205,7 @@ nat KUBE-SERVICES -d 9.9.9.10/32 -p tcp --dport 80 "ns1/svc1:p80 loadbalancer IP
 filter KUBE-PROXY-FIREWALL -d 9.9.9.10/32 -p tcp --dport 80 "ns1/svc1:p80 traffic not accepted by KUBE-FW-#" -j DROP`,
   },
   {
-    name: "an external IP that is a load balancer as well has the external IP's rule alone, as in kube-proxy",
+    name: "an external IP that is also a load-balancer VIP has only the external IP's rule, as in kube-proxy",
     route: {
       clusterBackends: one,
       externalIPs: [ip('9.9.9.9')],
@@ -223,14 +223,14 @@ nat KUBE-SERVICES -d 172.30.0.41/32 -p tcp --dport 80 "ns1/svc1:p80 cluster IP" 
 nat KUBE-SERVICES -d 9.9.9.9/32 -p tcp --dport 80 "ns1/svc1:p80 external IP" -j KUBE-EXT-#`,
   },
   {
-    name: 'source ranges without endpoints refuse everybody',
+    name: 'source ranges without endpoints refuse all clients',
     route: { loadBalancerIPs: [ip('9.9.9.9')], sourceRanges: [cidr('192.168.0.0/24')] },
     listing: `
 filter KUBE-SERVICES -d 172.30.0.41/32 -p tcp --dport 80 -j REJECT
 filter KUBE-EXTERNAL-SERVICES -d 9.9.9.9/32 -p tcp --dport 80 -j REJECT`,
   },
   {
-    name: 'session affinity, whose endpoints cluster and local traffic share',
+    name: 'session affinity, shared by cluster and local traffic',
     route: {
       affinitySeconds: 10800,
       nodePort: 30080,
@@ -266,7 +266,7 @@ describe('a route as chains and frontends', () => {
     it(name, () => assert.equal(compiled(route, settings), listing.trimStart()))
   }
 
-  it('with the longest names that there are, in comments that the kernel takes', () => {
+  it('with the longest possible names has comments within the kernel limit', () => {
     const name = 'a'.repeat(63)
     const names = { service: `${name}/${name}`, portName: name, ...everywhere }
     const ranges = [cidr('10.0.0.0/8')]
@@ -282,7 +282,7 @@ describe('a route as chains and frontends', () => {
     }
   })
 
-  it('in IPv6, and in every protocol', () => {
+  it('compiles for IPv6 and every protocol', () => {
     for (const [protocol, expected] of [
       ['TCP', 'tcp'],
       ['UDP', 'udp'],
@@ -298,7 +298,7 @@ describe('a route as chains and frontends', () => {
       assert.deepEqual(chains[0]?.rules.map(formatRule), [`-p ${expected} -j DNAT fd01::1 53`])
       assert.deepEqual(
         frontends.map(({ frontend }) => frontend),
-        [{ address: 'fd00::41', protocol: expected, port: 80 }],
+        [{ kind: 'address', address: 'fd00::41', protocol: expected, port: 80 }],
       )
       assert.match(
         formatRule(frontends[0]?.rules[0] ?? assert.fail()),

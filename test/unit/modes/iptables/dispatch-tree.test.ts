@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import * as fc from 'fast-check'
 import type { XtRule } from '../../../../src/kernel/index.js'
-import { dispatchChains, DispatchTree, type Frontend } from '../../../../src/modes/iptables/index.js'
+import { dispatchChains, DispatchTree } from '../../../../src/modes/iptables/index.js'
+import { addressOf, type Frontend } from '../../../../src/routing/index.js'
 import { type ModelTables, walk } from '../../../support/packet-model.js'
 import { formatRule, listing } from '../../../support/packet-model-tables.js'
 import { ip } from '../../../support/routes.js'
@@ -10,8 +11,10 @@ import { ip } from '../../../support/routes.js'
 const tail: readonly XtRule[] = [{ comment: 'tail', target: { kind: 'return' } }]
 const backend = ip('10.0.0.1')
 
-/** Rules of a frontend; packets that find them come out at this port. */
-function rulesOf({ address, protocol, port }: Frontend, result: number): readonly XtRule[] {
+/** Rules of a frontend. The packets that match them leave at this port. */
+function rulesOf(frontend: Frontend, result: number): readonly XtRule[] {
+  const { protocol, port } = frontend
+  const address = addressOf(frontend)
   const destination =
     address === undefined ? {} : { destination: { address, prefixLength: address.includes(':') ? 128 : 32 } }
   const target = { kind: 'dnat', address: backend, port: result } as const
@@ -20,12 +23,12 @@ function rulesOf({ address, protocol, port }: Frontend, result: number): readonl
 
 type Chains = Map<string, readonly XtRule[]>
 
-/** Chains as the kernel has them after every change so far. */
+/** The kernel's chains after all changes. */
 function takeInto(tree: DispatchTree, chains: Chains): Chains {
   const { set, removed } = tree.take()
-  for (const chain of removed) assert.ok(chains.delete(chain), `${chain} was not there`)
+  for (const chain of removed) assert.ok(chains.delete(chain), `${chain} did not exist`)
   const both = set.filter(({ chain }) => removed.includes(chain))
-  assert.deepEqual(both, [], 'no chain is set and removed at once')
+  assert.deepEqual(both, [], 'no chain is both set and removed')
   for (const { table, chain, rules } of set) {
     assert.equal(table, 'nat')
     chains.set(chain, rules)
@@ -39,8 +42,10 @@ function treeOf(frontends: readonly Frontend[]): DispatchTree {
   return tree
 }
 
-/** What packets to this frontend find, and after how many rules. */
-function find(chains: Chains, { address = ip('192.168.0.1'), protocol, port }: Frontend) {
+/** The port that packets to this frontend reach, and the number of rules before it. */
+function find(chains: Chains, frontend: Frontend) {
+  const { protocol, port } = frontend
+  const address = addressOf(frontend) ?? ip('192.168.0.1')
   const empty = { chains: new Map(), hooks: new Map() }
   const hooks = new Map([['PREROUTING', chains.get('KUBE-SERVICES') ?? []]] as const)
   const tables: ModelTables = { filter: empty, nat: { chains, hooks } }
@@ -52,7 +57,7 @@ function find(chains: Chains, { address = ip('192.168.0.1'), protocol, port }: F
   return { result: outcome.isTranslated ? outcome.port : undefined, rules: outcome.rules }
 }
 
-const nameOf = (frontend: Frontend) => `${frontend.address} ${frontend.protocol} ${frontend.port}`
+const nameOf = (frontend: Frontend) => `${addressOf(frontend)} ${frontend.protocol} ${frontend.port}`
 
 const pools = [
   fc.nat(0xffff).map((n) => ip(`10.96.${n >>> 8}.${n & 255}`)),
@@ -66,10 +71,18 @@ const ipv6Pools = [
     .map((groups) => ip(groups.map((group) => group.toString(16)).join(':'))),
 ]
 const port = fc.oneof(fc.constantFrom(80, 443, 53), fc.integer({ min: 1, max: 65535 }))
-const protocol = fc.constantFrom('tcp' as const, 'udp' as const, 'sctp' as const)
-const frontendOf = (address: fc.Arbitrary<Frontend['address']>): fc.Arbitrary<Frontend> =>
-  fc.record({ address, protocol, port })
-const setOf = (address: fc.Arbitrary<Frontend['address']>) =>
+const protocols = ['tcp', 'udp', 'sctp'] as const
+const protocol = fc.constantFrom(...protocols)
+type Address = ReturnType<typeof addressOf>
+/** A node port, unless there is an address. */
+const frontendAt = (
+  address: Address,
+  rest: Pick<Frontend, 'port'> & { protocol: (typeof protocols)[number] },
+): Frontend =>
+  address === undefined ? { kind: 'node-port', ...rest } : { kind: 'address', address, ...rest }
+const frontendOf = (address: fc.Arbitrary<Address>): fc.Arbitrary<Frontend> =>
+  fc.record({ address, protocol, port }).map(({ address: at, ...rest }) => frontendAt(at, rest))
+const setOf = (address: fc.Arbitrary<Address>) =>
   fc.uniqueArray(frontendOf(address), {
     selector: nameOf,
     maxLength: 120,
@@ -83,7 +96,7 @@ const frontendSets = fc.oneof(
 )
 
 describe('properties of a dispatch tree', () => {
-  it('has the same chains after any order of changes, which add up to the whole', () => {
+  it('has the same chains after any order of changes, equal to a full build', () => {
     const steps = fc.tuple(
       frontendSets,
       fc.array(fc.nat(), { maxLength: 60 }),
@@ -117,14 +130,14 @@ describe('properties of a dispatch tree', () => {
     )
   })
 
-  it('leads every packet to the rules of its frontend, and others through the tail', () => {
+  it('leads each packet to the rules of its frontend, and other packets to the tail', () => {
     fc.assert(
       fc.property(frontendSets, fc.array(frontendOf(fc.oneof(...pools))), (frontends, others) => {
         const chains = takeInto(treeOf(frontends), new Map())
-        const isAddressed = frontends.every(({ address }) => address !== undefined)
+        const isAddressed = frontends.every(({ kind }) => kind === 'address')
         for (const [i, frontend] of frontends.entries()) {
-          // A frontend without address takes packets to any other one of its port.
-          if (frontend.address === undefined && !isAddressed && frontends.some((one) => one.address)) continue
+          // A frontend without an address gets packets to any other address with its port.
+          if (frontend.kind === 'node-port' && !isAddressed && frontends.some(addressOf)) continue
           assert.equal(find(chains, frontend).result, i + 1)
         }
         const known = new Set(frontends.map(nameOf))
@@ -146,6 +159,7 @@ const spread = (i: number) => (i * 40503 + 7) % 65536
 
 /** Services of port 80, scattered over one /16. */
 const scattered = (i: number): Frontend => ({
+  kind: 'address',
   address: ip(`10.96.${spread(i) >> 8}.${spread(i) & 255}`),
   protocol: 'tcp',
   port: 80,
@@ -155,24 +169,34 @@ describe('a dispatch tree of 10,000', () => {
   const worlds: readonly { readonly name: string; readonly frontend: (i: number) => Frontend }[] = [
     { name: 'services scattered over one /16', frontend: scattered },
     {
-      name: 'services one after the other',
-      frontend: (i) => ({ address: ip(`10.96.${i >> 8}.${i & 255}`), protocol: 'tcp', port: 80 }),
+      name: 'services with consecutive addresses',
+      frontend: (i) => ({
+        kind: 'address',
+        address: ip(`10.96.${i >> 8}.${i & 255}`),
+        protocol: 'tcp',
+        port: 80,
+      }),
     },
     {
       name: 'services scattered over IPv6',
       frontend: (i) => {
         const group = (k: number) => (((i + 1) * (7919 + 104_729 * k)) % 65521).toString(16)
-        return { address: ip([1, 2, 3, 4, 5, 6, 7, 8].map(group).join(':')), protocol: 'tcp', port: 80 }
+        return {
+          kind: 'address',
+          address: ip([1, 2, 3, 4, 5, 6, 7, 8].map(group).join(':')),
+          protocol: 'tcp',
+          port: 80,
+        }
       },
     },
-    { name: 'node ports', frontend: (i) => ({ address: undefined, protocol: 'tcp', port: 30000 + i }) },
+    { name: 'node ports', frontend: (i) => ({ kind: 'node-port', protocol: 'tcp', port: 30000 + i }) },
     {
       name: 'ports of one address',
-      frontend: (i) => ({ address: ip('5.6.7.8'), protocol: 'udp', port: 1 + i }),
+      frontend: (i) => ({ kind: 'address', address: ip('5.6.7.8'), protocol: 'udp', port: 1 + i }),
     },
   ]
   for (const { name, frontend } of worlds) {
-    it(`finds ${name} by a few rules, and changes one chain for one`, () => {
+    it(`finds ${name} with few rules, and changes one chain for one frontend`, () => {
       const frontends = Array.from({ length: 10_000 }, (_, i) => frontend(i))
       const tree = treeOf(frontends)
       const chains = takeInto(tree, new Map())
@@ -192,7 +216,7 @@ describe('a dispatch tree of 10,000', () => {
     })
   }
 
-  it('costs packets to other places no more than the look at one network', () => {
+  it('costs other packets only the match of one network', () => {
     const frontends = Array.from({ length: 10_000 }, (_, i) => scattered(i))
     const chains = takeInto(treeOf(frontends), new Map())
     assert.deepEqual(chains.get('KUBE-SERVICES')?.map(formatRule), [
@@ -207,23 +231,18 @@ const many = (address: (i: number) => string | undefined, portOf: (i: number) =>
   const tree = new DispatchTree(dispatchChains.nodePorts)
   for (let i = 0; i < 40; i++) {
     const where = address(i)
-    const frontend = {
-      address: where === undefined ? undefined : ip(where),
-      protocol: 'tcp' as const,
-      port: portOf(i),
-    }
+    const rest = { protocol: 'tcp', port: portOf(i) } as const
+    const frontend = frontendAt(where === undefined ? undefined : ip(where), rest)
     tree.set(frontend, rulesOf(frontend, 1))
   }
   return tree.take().set.at(-1)?.rules.map(formatRule)
 }
 
 describe('a dispatch tree', () => {
-  it('has its base chain alone as long as it is small, in the order of addresses', () => {
-    const frontends = Array.from({ length: 16 }, (_, i) => ({
-      address: ip(`10.96.0.${16 - i}`),
-      protocol: 'tcp' as const,
-      port: 80,
-    }))
+  it('is only a base chain in the order of addresses while it is small', () => {
+    const frontends = Array.from({ length: 16 }, (_, i) =>
+      frontendAt(ip(`10.96.0.${16 - i}`), { protocol: 'tcp', port: 80 }),
+    )
     const { set, removed } = treeOf(frontends).take()
     assert.deepEqual(removed, [])
     assert.deepEqual(
@@ -233,7 +252,7 @@ describe('a dispatch tree', () => {
     assert.equal(set[0]?.rules[0]?.destination?.address, '10.96.0.1')
   })
 
-  it('names buckets after what is in them, or by a hash', () => {
+  it('names buckets by their network or by a hash', () => {
     assert.deepEqual(
       many(
         () => undefined,
@@ -256,7 +275,7 @@ describe('a dispatch tree', () => {
     assert.match(long, /^-d fd00:1111:2222:3333:4444::\/122 -j KUBE-EXT-_[A-Z2-7]{16}$/)
   })
 
-  it('changes its tail alone', () => {
+  it('can change only its tail', () => {
     const tree = treeOf([])
     assert.deepEqual(tree.take().set, [{ ...dispatchChains.services, rules: tail }])
     tree.setTail([...tail])

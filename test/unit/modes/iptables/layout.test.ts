@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import * as fc from 'fast-check'
 import { compileRoute, type IptablesModeSettings } from '../../../../src/modes/iptables/index.js'
-import type { Route } from '../../../../src/routing/index.js'
+import { describeFrontend, frontendsOf, type Route } from '../../../../src/routing/index.js'
 import { makeSettings } from '../../../support/packet-model-settings.js'
 import { tablesOf, type Weight, weightOf } from '../../../support/packet-model-tables.js'
 import { backends, cidr, ip, plainRoute } from '../../../support/routes.js'
@@ -32,8 +32,8 @@ const settings: fc.Arbitrary<IptablesModeSettings> = fc
   })
   .map((rest) => makeSettings('ipv4', rest))
 
-describe('properties of a compiled route, whatever routing says', () => {
-  it('jumps to chains that are there, and has no chain that nobody jumps to', () => {
+describe('properties of a compiled route for any routing result', () => {
+  it('jumps only to existing chains, and has no chain without a jump to it', () => {
     fc.assert(
       fc.property(routes, settings, (route, mode) => {
         const { nat } = tablesOf([route], mode)
@@ -43,7 +43,7 @@ describe('properties of a compiled route, whatever routing says', () => {
         const { chains } = compileRoute(route, mode)
         const names = chains.map(({ chain }) => chain)
         assert.equal(new Set(names).size, names.length)
-        // Without external policy of the kind, routing gives no such backends, and there is no such chain.
+        // Without that external policy routing gives no such backends, and the chain does not exist.
         const isUsed = (chain: string) => reached.has(chain) || /KUBE-(SVC|SVL)-/.test(chain)
         const unused = names.filter((chain) => !isUsed(chain) && !chain.startsWith('KUBE-SEP-'))
         assert.deepEqual(unused, [])
@@ -51,16 +51,16 @@ describe('properties of a compiled route, whatever routing says', () => {
     )
   })
 
-  it('either serves or refuses each of its frontends', () => {
+  it('serves or refuses each of its frontends', () => {
     fc.assert(
       fc.property(routes, settings, (route, mode) => {
         const { frontends } = compileRoute(route, mode)
-        const at = (address: string | undefined) =>
-          frontends.filter(({ frontend }) => frontend.address === address)
-        assert.equal(at(route.clusterIP).length, 1)
-        for (const address of [...route.externalIPs, ...route.loadBalancerIPs])
-          assert.ok(at(address).length > 0)
-        assert.equal(at(undefined).length > 0, route.nodePort > 0 || route.healthCheckNodePort > 0)
+        const claimed = frontends.map(({ frontend }) => describeFrontend(frontend))
+        const { healthCheckNodePort: port } = route
+        const wanted = frontendsOf(route).map(describeFrontend)
+        if (port !== 0) wanted.push(describeFrontend({ kind: 'health-check', protocol: 'tcp', port }))
+        assert.deepEqual(new Set(claimed), new Set(wanted))
+        assert.equal(claimed.filter((name) => name === wanted[0]).length, 1)
       }),
     )
   })
@@ -81,7 +81,7 @@ const world = (count: number, endpointCount: number, rest: (i: number) => Partia
     })
   })
 
-describe('what a table of services weighs', () => {
+describe('the size of a table of services', () => {
   const mode = makeSettings('ipv4', { localDetector: { kind: 'cidr', cidr: cidr('10.244.0.0/16') } })
   const added = (route: readonly Route[], settingsOf = mode): Weight => {
     const empty = weightOf(tablesOf([], settingsOf).nat.chains, 'ipv4')
@@ -102,7 +102,7 @@ describe('what a table of services weighs', () => {
       entries: 4,
       bytes: 720,
     },
-    { name: 'each endpoint beside the first', routes: world(1, 2), entries: 6, bytes: 872 + 248 },
+    { name: 'each further endpoint', routes: world(1, 2), entries: 6, bytes: 872 + 248 },
     { name: 'a node port', routes: world(1, 1, () => ({ nodePort: 30080 })), entries: 10, bytes: 1704 },
     { name: 'affinity', routes: world(1, 1, () => ({ affinitySeconds: 10 })), entries: 9, bytes: 2032 },
   ]
@@ -113,7 +113,7 @@ describe('what a table of services weighs', () => {
     })
   }
 
-  it('10,000 services: half an entry each for finding them', () => {
+  it('10,000 services: half an entry per service for the dispatch', () => {
     const { entries, bytes } = added(world(10_000, 1))
     assert.ok(entries <= 10_000 * 5.5, `${entries} entries`)
     assert.ok(bytes < 9.5e6, `${bytes} bytes`)

@@ -30,7 +30,7 @@ function web(...addresses: readonly string[]): DesiredRoute {
   return compileRoute(plainRoute({ clusterBackends, hasEndpoints: addresses.length > 0 }), settings)
 }
 
-/** What the tables are told, by name; they take it. */
+/** The operations for each table, by name. Both tables acknowledge them. */
 function take(ledger: IptablesLedger): Readonly<Record<'nat' | 'filter', readonly string[]>> {
   return { nat: ledger.take('nat').map(nameOf), filter: ledger.take('filter').map(nameOf) }
 }
@@ -48,21 +48,21 @@ function started(): IptablesLedger {
 }
 
 describe('the ledger of iptables mode', () => {
-  it('tells a table nothing twice', () => {
+  it('sends no operation twice', () => {
     const ledger = started()
     assert.deepEqual(take(ledger), { nat: [], filter: [] })
     ledger.setSkeleton(compileSkeleton(settings))
     assert.deepEqual(take(ledger), { nat: [], filter: [] })
   })
 
-  it('tells chains of routes before what leads to them', () => {
+  it('sends chains of routes before the rules that jump to them', () => {
     const ledger = new IptablesLedger({ isBeside: false })
     ledger.claim(key, 'default/web', web('10.1.0.1'))
     assert.deepEqual(ledger.takeChains('nat').map(nameOf), ['set-chain KUBE-SVC'])
     assert.deepEqual(take(ledger).nat, ['set-chain KUBE-SERVICES', 'set-chain KUBE-NODEPORTS'])
   })
 
-  it('sends only chains whose rules are others, once it has seen them twice', () => {
+  it('sends only chains with changed rules when a route is compiled again', () => {
     const ledger = started()
     ledger.claim(key, 'default/web', web('10.1.0.2'))
     assert.deepEqual(take(ledger).nat, ['set-chain KUBE-SVC'])
@@ -70,7 +70,7 @@ describe('the ledger of iptables mode', () => {
     assert.deepEqual(take(ledger).nat, [])
   })
 
-  it('removes what a route has no more, and all of one that goes', () => {
+  it('removes the former chains of a changed route, and all chains of a deleted one', () => {
     const ledger = started()
     ledger.claim(key, 'default/web', web())
     assert.deepEqual(take(ledger), {
@@ -78,13 +78,13 @@ describe('the ledger of iptables mode', () => {
       filter: ['set-chain KUBE-SERVICES'],
     })
     ledger.claim(key, '', undefined)
-    assert.deepEqual(take(ledger), { nat: [], filter: [] }, 'a refusal too many harms nobody')
+    assert.deepEqual(take(ledger), { nat: [], filter: [] }, 'a second removal has no effect')
     assert.ok(ledger.hasSpentRefusals)
     ledger.dropRefusals()
     assert.deepEqual(take(ledger), { nat: [], filter: ['set-chain KUBE-SERVICES'] })
   })
 
-  it('keeps a refusal that is wanted again before it was dropped', () => {
+  it('keeps a refusal that is requested again before its removal', () => {
     const ledger = started()
     ledger.claim(key, 'default/web', web())
     take(ledger)
@@ -94,7 +94,7 @@ describe('the ledger of iptables mode', () => {
     assert.deepEqual(take(ledger).filter, [])
   })
 
-  it('forgets at once a refusal that filter was never told', () => {
+  it('drops a refusal that was never sent to filter', () => {
     const ledger = started()
     ledger.claim(key, 'default/web', web())
     ledger.claim(key, 'default/web', web('10.1.0.1'))
@@ -102,7 +102,7 @@ describe('the ledger of iptables mode', () => {
     assert.deepEqual(take(ledger).filter, [])
   })
 
-  it('counts the rules that a table then has', () => {
+  it('counts the rules of a table after the operations', () => {
     const ledger = started()
     const before = ledger.countRules('nat')
     ledger.claim(key, 'default/web', web('10.1.0.1', '10.1.0.2', '10.1.0.3'))
@@ -110,10 +110,10 @@ describe('the ledger of iptables mode', () => {
     assert.equal(ledger.countRules('nat'), before + 2)
     ledger.claim(key, '', undefined)
     take(ledger)
-    assert.equal(ledger.countRules('nat'), before - 2, 'its own rule, and the one that led to it')
+    assert.equal(ledger.countRules('nat'), before - 2, 'its own rule and the jump to it')
   })
 
-  it('refuses a chain that is of another route, and changes nothing', () => {
+  it('refuses a chain of another route and changes nothing', () => {
     const ledger = started()
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a key that no Service has
     const stranger = 'default/other:/TCP' as ServicePortKey
@@ -127,7 +127,7 @@ describe('the ledger of iptables mode', () => {
 })
 
 describe('the ledger beside a former owner', () => {
-  it('touches none of its base chains, and empties instead of removing what they may lead to', () => {
+  it('keeps its base chains, and empties the chains to which they may jump', () => {
     const ledger = new IptablesLedger({ isBeside: true })
     ledger.setSkeleton(compileSkeleton(settings))
     ledger.claim(key, 'default/web', web('10.1.0.1'))
@@ -140,7 +140,7 @@ describe('the ledger beside a former owner', () => {
     take(ledger)
     ledger.standAlone()
     const alone = take(ledger).nat
-    for (const told of ['remove-chain KUBE-SVC', 'remove-chain KUBE-FW-_S', 'set-chain KUBE-SERVICES'])
-      assert.ok(alone.includes(told), told)
+    for (const op of ['remove-chain KUBE-SVC', 'remove-chain KUBE-FW-_S', 'set-chain KUBE-SERVICES'])
+      assert.ok(alone.includes(op), op)
   })
 })

@@ -16,7 +16,7 @@ class TestClock {
   }
 }
 
-/** The looks of so many seconds, as `second look`, where each is done as soon as it is due. */
+/** The looks within this number of seconds, as `second look`. Each look is done as soon as it is due. */
 function looksOf(times: LookTimes, clock: TestClock, seconds: number): readonly string[] {
   const startMs = clock.now()
   const looks: string[] = []
@@ -32,7 +32,7 @@ function looksOf(times: LookTimes, clock: TestClock, seconds: number): readonly 
 }
 
 describe('LookTimes', () => {
-  it('has a cheap look a second and a full one a period while nothing is watched', () => {
+  it('schedules a cheap look per second and a full one per period without a watch', () => {
     const clock = new TestClock()
     const looks = looksOf(new LookTimes(clock, syncPeriodMs), clock, 31)
     assert.deepEqual(looks.slice(0, 3), ['0 cheap', '1 cheap', '2 cheap'])
@@ -40,7 +40,7 @@ describe('LookTimes', () => {
     assert.equal(looks.length, 31)
   })
 
-  it('leaves cheap looks to the watch, and full ones become rare while nothing happens', () => {
+  it('schedules no cheap looks with a watch, and full ones rarely without changes', () => {
     const clock = new TestClock()
     const times = new LookTimes(clock, syncPeriodMs)
     times.take()
@@ -51,31 +51,31 @@ describe('LookTimes', () => {
       ['30 full', '90 full', '210 full', '450 full', '750 full', '1050 full'],
     )
     assert.deepEqual(looks.slice(0, 4), ['2 cheap', '30 full', '60 cheap', '90 full'])
-    assert.equal(looks.length, 44, 'one a period, and one after the watch began')
+    assert.equal(looks.length, 44, 'one per period, and one after the start of the watch')
   })
 
-  it('looks two seconds after a change, and compares everything a period after it', () => {
+  it('schedules a look two seconds after a change, and a comparison one period after it', () => {
     const clock = new TestClock()
     const times = new LookTimes(clock, syncPeriodMs)
     times.beginWatch()
     looksOf(times, clock, 500)
     times.noteChange()
     assert.deepEqual(looksOf(times, clock, 100), ['2 cheap', '30 full', '60 cheap', '90 full'])
-    // Changes that go on do not put the comparison off.
+    // Continuous changes do not delay the comparison.
     times.noteChange()
     assert.deepEqual(looksOf(times, clock, 20), ['2 cheap'])
     times.noteChange()
     assert.deepEqual(looksOf(times, clock, 15), ['2 cheap', '10 full'])
   })
 
-  it('looks every 30 s at a watched table however long the sync period is, so that memory goes back to the kernel', () => {
+  it('schedules a look at a watched table every 30 s for any sync period, so that memory returns to the kernel', () => {
     const clock = new TestClock()
     const times = new LookTimes(clock, 3_600_000)
     times.beginWatch()
     assert.deepEqual(looksOf(times, clock, 70), ['2 cheap', '32 cheap', '62 cheap'])
   })
 
-  it('compares everything at once after an unlock, and once for those before and during the rest', () => {
+  it('compares at once after an unlock, and once more for unlocks before and during the pause', () => {
     const clock = new TestClock()
     const times = new LookTimes(clock, 3_600_000)
     times.beginWatch()
@@ -93,10 +93,10 @@ describe('LookTimes', () => {
       '50 times 80 ms later',
     )
     times.noteUnlock()
-    assert.deepEqual(looksOf(times, clock, 1), ['0 full'], 'the rest is over')
+    assert.deepEqual(looksOf(times, clock, 1), ['0 full'], 'the pause is over')
   })
 
-  it('unlocks all the time: comparisons take 2 % of it', () => {
+  it('spends 2 % of the time on comparisons under continuous unlocks', () => {
     const clock = new TestClock()
     const times = new LookTimes(clock, 3_600_000)
     let comparedMs = 0
@@ -112,7 +112,7 @@ describe('LookTimes', () => {
     assert.ok(comparedMs > 17_000 && comparedMs <= 20_000, `${comparedMs} ms`)
   })
 
-  it('looks at once when the watch saw something, or has ended', () => {
+  it('looks at once when the watch reports a change or ends', () => {
     const clock = new TestClock()
     const times = new LookTimes(clock, syncPeriodMs)
     times.beginWatch()

@@ -1,4 +1,4 @@
-// The first look at the tables, on kernels that have them, load them when they are asked to, or never will.
+// The first check of the tables, on kernels that have them, load them on request, or cannot load them.
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
@@ -17,7 +17,7 @@ import { MemoryHealthChecks, MemoryLog } from '../../../support/pipeline-lab.js'
 
 const families = ['ipv4', 'ipv6'] as const
 
-/** A kernel without the modules of the legacy tables; `loadable`: those that it can load. */
+/** A kernel without the modules of the legacy tables. It can load those of the families in `loadable`. */
 function openNode(loadable: readonly IpFamily[], input: ConfigInput = {}) {
   const kernel = openModelKernel()
   const loaded = new Set<IpFamily>()
@@ -49,23 +49,23 @@ function openNode(loadable: readonly IpFamily[], input: ConfigInput = {}) {
   return { kernel, asked, log, open }
 }
 
-describe('a node on which nobody used iptables', () => {
-  it('has its modules asked for, once each', async () => {
+describe('a node without loaded iptables modules', () => {
+  it('requests each module once', async () => {
     const { asked, open } = openNode(families)
     assert.deepEqual((await open()).families, families)
     assert.deepEqual(asked, families)
     await open()
-    assert.deepEqual(asked, families, 'not where they are')
+    assert.deepEqual(asked, families, 'no request for a loaded module')
   })
 
-  it('goes without IPv6 where that module does not come', async () => {
+  it('runs without IPv6 if its module cannot be loaded', async () => {
     const { asked, log, open } = openNode(['ipv4'])
     assert.deepEqual((await open()).families, ['ipv4'])
     assert.deepEqual(asked, families)
     assert.equal(log.find('warn', 'IPv6 Services are not programmed').length, 1)
   })
 
-  it('is refused in one sentence where none comes, also when asking fails', async () => {
+  it('is refused with one error if no module can be loaded, also when the request fails', async () => {
     for (const errno of [undefined, constants.errno.EPERM]) {
       const { kernel, open } = openNode([])
       kernel.nftChains.onLoadXtables = (family) => {
@@ -83,22 +83,22 @@ describe('a node on which nobody used iptables', () => {
   })
 })
 
-describe('F-103 what is left to an agent that may not write settings', () => {
+describe('F-103 route_localnet', () => {
   const localhostNodePorts = false
   const cases: readonly { readonly name: string; readonly input: ConfigInput; readonly expected: string }[] =
     [
-      { name: 'nothing, after --init-only', input: { initOnly: true }, expected: '1' },
+      { name: 'is written by --init-only', input: { initOnly: true }, expected: '1' },
       {
-        name: 'route_localnet is not wanted',
+        name: 'is not written with localhostNodePorts false',
         input: { initOnly: true, iptables: { localhostNodePorts } },
         expected: '0',
       },
       {
-        name: "route_localnet is not wanted on the node's own IPs",
+        name: "is not written with node ports on the node's own IPs",
         input: { initOnly: true, nodePortAddresses: ['primary'] },
         expected: '0',
       },
-      { name: 'route_localnet, which waits for node ports', input: {}, expected: '0' },
+      { name: 'is not written before the first node port', input: {}, expected: '0' },
     ]
   for (const { name, input, expected } of cases) {
     it(name, async () => {

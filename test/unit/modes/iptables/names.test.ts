@@ -49,7 +49,7 @@ describe('names of chains', () => {
     assert.equal(new Set(names).size, 6)
   })
 
-  it('are in the patterns by which the mode knows its own, whatever it makes', () => {
+  it('match the patterns of own chains', () => {
     const many = Array.from({ length: 40 }, (_, i) => [
       plainRoute({
         service: `ns/refused-${i}`,

@@ -1,4 +1,4 @@
-// No rule of iptables mode is there for nothing: without it, some case of the traffic table fails on the packet model.
+// Every rule of iptables mode is needed: without it, a case of the traffic table fails on the packet model.
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import type { XtRule } from '../../../../src/kernel/index.js'
@@ -6,24 +6,24 @@ import type { ModelTables } from '../../../support/packet-model.js'
 import { failuresOnModel, isOnModel } from '../../../traffic/table-on-model.js'
 import { type TrafficCase, type TrafficGroup, trafficTable } from '../../../traffic/table/index.js'
 
-/** What new connections on the model cannot show, each with what shows it. */
+/** Rules that new connections on the model do not need. Each comment names the test that shows the need. */
 const shownElsewhere: readonly string[] = [
-  // Health checks are servers: *the health check port is let in*, on the kernel.
+  // Health checks need a server: *the health check port is let in*, on the kernel.
   'filter INPUT: comment target, jump KUBE-NODEPORTS',
   'filter KUBE-NODEPORTS: comment destinationPorts protocol target, accept',
   // Replies: *what is masqueraded passes a firewall that forwards nothing, with its replies*, on the kernel.
   'filter KUBE-FORWARD: comment state target, accept',
-  // What the node sends to itself passes INPUT as well, which leads there too.
+  // Packets from the node to itself also pass INPUT, which has the same jump.
   'filter OUTPUT: target, jump KUBE-FIREWALL',
-  // The mark is cleared for a packet that comes by once more, in a tunnel: test/unit/modes/iptables/skeleton.test.ts.
+  // The mark is cleared for a packet that passes again in a tunnel: test/unit/modes/iptables/skeleton.test.ts.
   'nat KUBE-POSTROUTING: target, mark',
-  // It only counts: the metric of packets to node ports on loopback, test/kernel/operator-pages.test.ts.
+  // The rule only counts packets to node ports on loopback, for a metric: test/kernel/operator-pages.test.ts.
   'filter KUBE-SERVICES: comment mark source state target, return',
 ]
 
 interface Spot {
   readonly kind: string
-  /** The tables without this very rule. */
+  /** The tables without this rule. */
   readonly without: (tables: ModelTables) => ModelTables
 }
 
@@ -47,7 +47,7 @@ function spotsOf(tables: ModelTables): readonly Spot[] {
   )
 }
 
-/** Tables are compiled anew for each look, equal to the last bit. */
+/** Tables are compiled again for each read, with equal content. */
 function withoutRule(
   chains: ReadonlyMap<string, readonly XtRule[]>,
   chain: string,
@@ -58,7 +58,7 @@ function withoutRule(
   return new Map([...chains, [chain, rest]])
 }
 
-/** Where the rule is, by what it matches, and what it does; names and addresses left out. */
+/** The rule's chain, matches and target, without names and addresses. */
 function kindOf(table: string, chain: string, rule: XtRule): string {
   const target =
     'chain' in rule.target ? `${rule.target.kind} ${kindOfChain(rule.target.chain)}` : rule.target.kind
@@ -78,7 +78,7 @@ function ruleSpots(group: TrafficGroup, row: TrafficCase): readonly Spot[] {
   return spots
 }
 
-it('without any one kind of rule, some case of the traffic table fails', () => {
+it('a case of the traffic table fails without each kind of rule', () => {
   const kinds = new Map<string, boolean>()
   for (const group of trafficTable(['TCP'])) {
     for (const row of group.cases) {
@@ -94,6 +94,6 @@ it('without any one kind of rule, some case of the traffic table fails', () => {
   assert.deepEqual(
     shownElsewhere.filter((kind) => !kinds.has(kind)),
     [],
-    'kinds of rules that there are no more',
+    'kinds of rules that no longer exist',
   )
 })

@@ -10,7 +10,7 @@ const rules = {
 }
 
 describe('PacketCounts', () => {
-  it('grow with the rules of the kernel, also where those begin anew, are gone, or cannot be read', async () => {
+  it('grow with the counters of the rules, also after a reset, a removal or a failed read', async () => {
     const filter = openModelKernel().xtables('ipv4', 'filter')
     await filter.apply(
       [rules.invalidDropped.chain, rules.localhostAccepted.chain].map((chain) => ({

@@ -8,7 +8,7 @@ import { makeSettings } from '../../../support/packet-model-settings.js'
 import { tablesOf } from '../../../support/packet-model-tables.js'
 import { cidr, ip, plainRoute } from '../../../support/routes.js'
 
-/** A node with two pods; two more pods on another node, reached by the first one's uplink; a client outside. */
+/** A node with two pods, two pods on another node behind the uplink, and an external client. */
 const worlds = {
   ipv4: {
     node: ip('192.168.0.1'),
@@ -47,7 +47,7 @@ type FrontendName = (typeof frontends)[number]
 interface Setup {
   readonly route?: Partial<Route>
   readonly settings?: Partial<IptablesModeSettings>
-  /** Endpoints that there are. Default: both. */
+  /** Existing endpoints. Default: both. */
   readonly endpoints?: 'both' | 'remote' | 'none'
 }
 
@@ -82,7 +82,7 @@ function packetOf(world: World, source: Source, frontend: FrontendName): ModelPa
   }
 }
 
-/** `L` and `R`: the endpoint of this node and the other one, `m` when masqueraded; `-`: nobody cared. */
+/** `L` and `R`: the local and the remote endpoint, `m` when masqueraded. `-`: the packet stays unchanged. */
 function happens(family: IpFamily, setup: Setup, packet: ModelPacket, node: Partial<ModelNode> = {}): string {
   const world = worlds[family]
   const tables = tablesOf([routeOf(world, setup)], settingsOf(family, setup))
@@ -96,7 +96,7 @@ function happens(family: IpFamily, setup: Setup, packet: ModelPacket, node: Part
       if (outcome.verdict !== 'accept') return outcome.verdict
       if (!outcome.isTranslated) return outcome.isMasqueraded ? '-m' : '-'
       assert.equal(outcome.port, 8080)
-      assert.equal(outcome.mark, 0, 'no mark is left on what leaves')
+      assert.equal(outcome.mark, 0, 'packets leave without a mark')
       return (outcome.address === world.localEndpoint ? 'L' : 'R') + (outcome.isMasqueraded ? 'm' : '')
     })
     .join(' ')
@@ -124,7 +124,7 @@ const matrix: readonly {
   readonly detects: boolean
   readonly clusterIP: Row
   readonly nodePort: Row
-  /** Load balancer and external IP. */
+  /** Load-balancer VIP and external IP. */
   readonly addresses: Row
 }[] = [
   {
@@ -181,7 +181,7 @@ const matrix: readonly {
     nodePort: row('drop', 'drop', 'Rm', 'drop', 'drop'),
     addresses: row('drop', 'drop', 'Rm', 'drop', 'drop'),
   },
-  // As in kube-proxy, what the node itself sends to an outside address without endpoints goes out to the network.
+  // As in kube-proxy, packets of the node itself to an external address without endpoints go out to the network.
   ...['Cluster', 'Local'].flatMap((policy) =>
     [true, false].map((detects) => ({
       policy,
@@ -242,77 +242,82 @@ describe('the rest of the semantics', () => {
     readonly expected: string
   }[] = [
     {
-      name: 'masqueradeAll masks pods too',
+      name: 'masqueradeAll masquerades pods',
       setup: { settings: { masqueradeAll: true } },
       packet: to('pod', 'clusterIP'),
       expected: 'Lm Rm',
     },
     {
-      name: 'masqueradeAll leaves outside traffic to its policy',
+      name: 'masqueradeAll does not apply to external traffic under policy Local',
       setup: { route: local, settings: { masqueradeAll: true } },
       packet: to('outside', 'nodePort'),
       expected: 'L',
     },
     {
-      name: 'another port of the cluster IP is nobody’s',
+      name: 'another port of the cluster IP stays unchanged',
       packet: to('pod', 'clusterIP', { destinationPort: 81 }),
       expected: '-',
     },
     {
-      name: 'so is another protocol',
+      name: 'another protocol of the cluster IP stays unchanged',
       packet: to('pod', 'clusterIP', { protocol: 'udp' }),
       expected: '-',
     },
     {
-      name: 'a pod of its own address',
+      name: 'traffic to a pod address stays unchanged',
       packet: to('pod', 'clusterIP', { destination: world.remotePod }),
       expected: '-',
     },
     {
-      name: 'who is in a source range',
+      name: 'a client in a source range is served',
       setup: { route: ranges },
       packet: to('outside', 'balancerIP'),
       expected: 'Lm Rm',
     },
-    { name: 'who is in none', setup: { route: ranges }, packet: to('pod', 'balancerIP'), expected: 'drop' },
     {
-      name: 'the node in none',
+      name: 'a client outside the source ranges is dropped',
+      setup: { route: ranges },
+      packet: to('pod', 'balancerIP'),
+      expected: 'drop',
+    },
+    {
+      name: 'the node outside the source ranges is dropped',
       setup: { route: ranges },
       packet: to('node', 'balancerIP'),
       expected: 'drop',
     },
     {
-      name: 'the node in one',
+      name: 'the node in a source range is served',
       setup: { route: nodeRange },
       packet: to('node', 'balancerIP'),
       expected: 'Lm Rm',
     },
     {
-      name: 'the node in one, by the address of the balancer',
+      name: 'the node in a source range is served with the VIP as its source',
       setup: { route: nodeRange },
       packet: to('node', 'balancerIP', { source: world.balancerIP }),
       expected: 'Lm Rm',
     },
     {
-      name: 'the address of the balancer when the node is in none',
+      name: 'the node outside the source ranges is dropped with the VIP as its source',
       setup: { route: ranges },
       packet: to('node', 'balancerIP', { source: world.balancerIP }),
       expected: 'drop',
     },
     {
-      name: 'ranges are not for node ports',
+      name: 'source ranges do not apply to node ports',
       setup: { route: ranges },
       packet: to('pod', 'nodePort'),
       expected: 'Lm Rm',
     },
     {
-      name: 'nor for external IPs',
+      name: 'source ranges do not apply to external IPs',
       setup: { route: ranges },
       packet: to('pod', 'externalIP'),
       expected: 'Lm Rm',
     },
     {
-      name: 'ranges and local policy together',
+      name: 'source ranges and policy Local together',
       setup: { route: { ...ranges, ...local } },
       packet: to('outside', 'balancerIP'),
       expected: 'L',
@@ -329,73 +334,73 @@ describe('the rest of the semantics', () => {
       expected: 'Lm Rm',
     },
     {
-      name: 'node ports not on others',
+      name: 'node ports are not on other addresses',
       setup: { settings: { nodePortAddresses: [world.node] } },
       packet: to('outside', 'nodePort', { destination: world.otherAddress }),
       expected: '-',
     },
     {
-      name: 'node ports of other hosts are theirs',
+      name: 'node ports of other hosts stay unchanged',
       packet: to('pod', 'nodePort', { destination: ip('192.168.0.2') }),
       expected: '-',
     },
     { name: 'node ports on localhost', packet: fromLoopback, expected: 'Lm Rm' },
     {
-      name: 'node ports on localhost under local policy',
+      name: 'node ports on localhost under policy Local',
       setup: { route: local },
       packet: fromLoopback,
       expected: 'Lm Rm',
     },
     {
-      name: 'node ports on localhost when they are off',
+      name: 'node ports on localhost when disabled',
       setup: { settings: { localhostNodePorts: false } },
       packet: fromLoopback,
       expected: '-',
     },
     {
-      name: 'others to 127.0.0.1 are dropped',
+      name: 'external packets to 127.0.0.1 are dropped',
       packet: to('outside', 'nodePort', { destination: loopback, destinationPort: 22 }),
       expected: 'drop',
     },
     {
-      name: 'to a node port too, when nobody is there to refuse',
+      name: 'external packets to a node port on 127.0.0.1 without endpoints are dropped',
       setup: { endpoints: 'none' },
       packet: to('outside', 'nodePort', { destination: loopback }),
       expected: 'drop',
     },
     {
-      name: 'a node that forwards nothing forwards what is masqueraded',
+      name: 'a node with FORWARD policy DROP forwards masqueraded packets',
       setup: { settings: { localDetector: detector('ipv4') } },
       packet: to('outside', 'clusterIP'),
       node: { forwardPolicy: 'drop' },
       expected: 'Lm Rm',
     },
     {
-      name: 'and what a pod sends to itself',
+      name: 'a node with FORWARD policy DROP forwards hairpin packets',
       setup: { endpoints: 'both', route: { ...local, isInternalLocal: true } },
       packet: to('hairpin', 'clusterIP'),
       node: { forwardPolicy: 'drop' },
       expected: 'Lm',
     },
     {
-      name: 'and what belongs to a connection',
+      name: 'a node with FORWARD policy DROP forwards established connections',
       packet: to('pod', 'clusterIP', { destination: world.outside, state: 'established' }),
       node: { forwardPolicy: 'drop' },
       expected: '-',
     },
     {
-      name: 'but no other new connection',
+      name: 'a node with FORWARD policy DROP forwards no other new connection',
       packet: to('pod', 'clusterIP', { destination: world.outside }),
       node: { forwardPolicy: 'drop' },
       expected: 'drop',
     },
     {
-      name: 'unknown to conntrack',
+      name: 'a packet with conntrack state INVALID is dropped',
       packet: to('pod', 'clusterIP', { destination: world.outside, state: 'invalid' }),
       expected: 'drop',
     },
     {
-      name: 'unknown to conntrack, forwarded all the same',
+      name: 'a packet with conntrack state INVALID is forwarded with be_liberal',
       setup: { settings: { dropsInvalid: false } },
       packet: to('pod', 'clusterIP', { destination: world.outside, state: 'invalid' }),
       expected: '-',
@@ -411,7 +416,7 @@ describe('the rest of the semantics', () => {
     it(name, () => assert.equal(happens('ipv4', setup, packet, node), expected))
   }
 
-  it('health checks are let in, whoever has endpoints', () => {
+  it('health checks are accepted with and without endpoints', () => {
     for (const endpoints of ['both', 'none'] as const) {
       const setup = { route: { ...local, healthCheckNodePort: 31000 }, endpoints }
       assert.equal(happens('ipv4', setup, to('outside', 'nodePort', { destinationPort: 31000 })), '-')
@@ -436,7 +441,7 @@ describe('session affinity', () => {
   const walkFrom = (packet: ModelPacket, recent: ModelNode['recent'] = new Map()) =>
     walk(tables, { addresses: [world.node], recent }, packet)
 
-  it('enters a new client where it is sent', () => {
+  it('records a new client at its endpoint', () => {
     const outcomes = walkFrom(to('outside', 'nodePort'))
     assert.deepEqual(
       outcomes.map(({ address, probability }) => [address, probability]),
@@ -449,7 +454,7 @@ describe('session affinity', () => {
     for (const [i, list] of lists.entries()) {
       assert.match(list[0] ?? '', /^KUBE-SEP-[A-Z2-7]{16}$/)
       const recent = new Map([[list[0] ?? '', new Map([[world.outside, 59]])]])
-      // The same endpoint by every way to the Service.
+      // Every frontend of the Service leads to the same endpoint.
       for (const frontend of frontends) {
         const again = walkFrom(to('outside', frontend), recent)
         assert.deepEqual(

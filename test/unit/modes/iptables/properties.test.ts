@@ -13,7 +13,7 @@ const tables = (['ipv4', 'ipv6'] as const).flatMap((family) =>
   (['nat', 'filter'] as const).map((table) => [family, table] as const),
 )
 
-/** The tables that a start with these objects leads to. */
+/** The tables after a start with these objects. */
 async function fresh(
   objects: readonly ObjectEvent[],
   xtNamespace?: ModelXtNamespace,
@@ -32,7 +32,7 @@ async function assertLeadsTo(lab: IptablesLab, objects: readonly ObjectEvent[]):
 }
 
 describe('properties of iptables mode', () => {
-  it('incremental equals full: step by step leads where a fresh start with the final objects leads', async () => {
+  it('incremental equals full: the steps give the same tables as a fresh start with the final objects', async () => {
     await fc.assert(
       fc.asyncProperty(anyHistory, async (history) => {
         const lab = new IptablesLab()
@@ -44,7 +44,7 @@ describe('properties of iptables mode', () => {
     )
   })
 
-  it('a second sync, time that passes, and a restart write nothing', async () => {
+  it('a second sync, passing time and a restart write nothing', async () => {
     await fc.assert(
       fc.asyncProperty(anyHistory, async (history) => {
         const lab = new IptablesLab()
@@ -60,7 +60,7 @@ describe('properties of iptables mode', () => {
     )
   })
 
-  it('a restart with other objects leads where a fresh start leads, also when parts were unknown for a while', async () => {
+  it('a restart with other objects gives the same tables as a fresh start, also when some objects arrive late', async () => {
     await fc.assert(
       fc.asyncProperty(anyHistory, anyHistory, async (before, after) => {
         const xtNamespace = await fresh(finalObjects(before))
@@ -74,7 +74,7 @@ describe('properties of iptables mode', () => {
     )
   })
 
-  it('whatever is refused, and whatever others flush meanwhile, the end is the same', async () => {
+  it('the final tables are the same after any refused writes and foreign flushes', async () => {
     const fault = fc.constantFrom(undefined, undefined, EAGAIN, ENOMEM)
     const faults = fc.array(fault, { minLength: 1, maxLength: 12 })
     const flushed = fc.constantFrom(undefined, ...tables)

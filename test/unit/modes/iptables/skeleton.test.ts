@@ -16,7 +16,7 @@ function hooksOf(settings: IptablesModeSettings): string {
     .join('\n')
 }
 
-/** The rules behind all frontends of KUBE-SERVICES in nat. */
+/** The rules after all frontends of KUBE-SERVICES in nat. */
 function tailOf(settings: IptablesModeSettings): readonly string[] {
   const tails = compileSkeleton(settings).tails.filter(({ dispatch }) => dispatch.table === 'nat')
   return tails.flatMap(({ dispatch, rules }) =>
@@ -25,7 +25,7 @@ function tailOf(settings: IptablesModeSettings): readonly string[] {
 }
 
 describe('the skeleton', () => {
-  it('in nat: who is marked leaves with an address of the node, and without the mark', () => {
+  it('masquerades marked packets in nat and clears the mark', () => {
     const { chains } = tablesOf([], makeSettings('ipv4', { localhostNodePorts: false })).nat
     assert.equal(
       listing(chains),
@@ -45,7 +45,7 @@ describe('the skeleton', () => {
     )
   })
 
-  it('in filter: what is forwarded, and what may not come to 127.0.0.0/8', () => {
+  it('has the rules for forwarding and for 127.0.0.0/8 in filter', () => {
     const { chains } = tablesOf([], makeSettings()).filter
     assert.equal(
       listing(chains),
@@ -67,7 +67,7 @@ describe('the skeleton', () => {
     )
   })
 
-  it("leads from the kernel's chains to its own as kube-proxy does", () => {
+  it('has the jumps of kube-proxy in the built-in chains', () => {
     assert.equal(
       hooksOf(makeSettings()),
       `
@@ -95,19 +95,19 @@ describe('the skeleton', () => {
     )
   })
 
-  it("leaves kubelet's chain alone where it has nothing to drop", () => {
+  it("does not set kubelet's chain if it has nothing to drop", () => {
     for (const settings of [makeSettings('ipv6'), makeSettings('ipv4', { localhostNodePorts: false })]) {
       assert.ok(!hooksOf(settings).includes('KUBE-FIREWALL'))
       assert.ok(!compileSkeleton(settings).chains.some(({ chain }) => chain === 'KUBE-FIREWALL'))
     }
   })
 
-  it('forwards what conntrack does not know, if told so', () => {
+  it('forwards packets with conntrack state INVALID if configured', () => {
     const { chains } = tablesOf([], makeSettings('ipv6', { dropsInvalid: false })).filter
     assert.ok(!listing(chains).includes('INVALID'))
   })
 
-  it('marks with the bit that it is told', () => {
+  it('uses the configured mark bit', () => {
     const { nat, filter } = tablesOf([], makeSettings('ipv4', { masqueradeMark: 0x2 }))
     assert.match(listing(nat.chains), /! --mark 0x2\/0x2 -j RETURN\n-j MARK 0x2\/0x0\n/)
     assert.match(listing(nat.chains), /:KUBE-MARK-MASQ\n-j MARK 0x2\/0x2\n/)
@@ -116,7 +116,7 @@ describe('the skeleton', () => {
 })
 
 describe('the rules that are counted', () => {
-  it('are where they are said to be, and nowhere where they are not', () => {
+  it('are only at their named positions', () => {
     for (const dropsInvalid of [true, false]) {
       for (const localhostNodePorts of [true, false]) {
         const settings = { ...makeSettings('ipv4', { localhostNodePorts }), dropsInvalid }
@@ -138,7 +138,7 @@ describe('the rules that are counted', () => {
   })
 })
 
-describe('the way to node ports', () => {
+describe('the rules that lead to node ports', () => {
   const text = '"kubernetes service nodeports; NOTE: this must be the last rule in this chain"'
   const some = ['192.168.0.1', '127.0.0.1', '10.0.0.1'].map(ip)
   const cases: readonly {

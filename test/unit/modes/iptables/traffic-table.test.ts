@@ -1,4 +1,4 @@
-// The traffic table above the kernel. The same rows meet real packets in test/kernel/traffic-iptables.test.ts.
+// The traffic table on the packet model. test/kernel/traffic-iptables.test.ts runs the same rows with real packets.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { failuresOnModel, isOnModel } from '../../../traffic/table-on-model.js'

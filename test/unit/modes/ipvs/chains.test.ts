@@ -97,7 +97,7 @@ describe('the fixed chains', () => {
   const clusterIPs = (settings: IpvsChainSettings) =>
     ruleLines(settings).find((line) => line.startsWith(masquerades) && /CLUSTER-IP.*MASQ/u.test(line))
 
-  it('what is masqueraded on its way to cluster IPs depends on the settings (F-047, F-048)', () => {
+  it('masquerade traffic to cluster IPs by the settings (F-047, F-048)', () => {
     assert.match(clusterIPs(byCidr) ?? '', /! -s 10\.244\.0\.0\/16 .* dst,dst/u)
     assert.match(clusterIPs({ ...byCidr, masqueradeAll: true }) ?? '', /SERVICES -m set .* dst,dst/u)
     assert.match(clusterIPs({ ...byCidr, localDetector: undefined }) ?? '', / src,dst /u)
@@ -107,14 +107,14 @@ describe('the fixed chains', () => {
     assert.match(lineOf(cni, 'mangle KUBE-IPVS-IN ! -i') ?? '', / ! -i cni\+ .*NO-LOCAL dst,dst -j DROP$/u)
   })
 
-  it('without a detector nobody is taken for a pod, nor for the outside (F-052)', () => {
+  it('without a detector treat no client as a pod or as external (F-052)', () => {
     const lines = ruleLines({ ...byCidr, localDetector: undefined })
     const input = lines.filter((line) => line.startsWith('mangle KUBE-IPVS-IN'))
     assert.deepEqual(input, [lineOf(byCidr, 'mangle KUBE-IPVS-IN')])
     assert.match(input[0] ?? '', /KUBE-NO-LOCAL-ENDPOINTS/u)
   })
 
-  it('use sets and a loopback address of their own for IPv6', () => {
+  it('use separate sets and the IPv6 loopback address for IPv6', () => {
     const lines = ruleLines({ ...byCidr, family: 'ipv6', localDetector: undefined })
     assert.ok(lines.includes('nat KUBE-SERVICES -s ::1/128 -j RETURN'))
     const sets = lines.flatMap((line) => /(?:match|map)-set (\S+)/u.exec(line)?.[1] ?? [])

@@ -11,7 +11,7 @@ import {
 import type { Route } from '../../../../src/routing/index.js'
 import { backends, cidr, ip, plainRoute } from '../../../support/routes.js'
 
-/** As the configuration resolves the name, on a node of two addresses. */
+/** The addresses to which the configuration resolves, on a node with two. */
 function scheduled(scheduler: string): IpvsModeSettings {
   const { ipvs } = resolveConfig({ manifests: 'none', ipvs: { scheduler } })
   const nodePortAddresses = [ip('192.168.60.11'), ip('192.168.62.11')]
@@ -57,7 +57,7 @@ describe('a route as a virtual server', () => {
     })
   }
 
-  it('protocols, port and real servers as they are', () => {
+  it('keeps protocol, port and real servers', () => {
     for (const [protocol, expected] of [
       ['TCP', 'tcp'],
       ['UDP', 'udp'],
@@ -77,14 +77,18 @@ describe('a route as a virtual server', () => {
   const choices = [
     { name: 'Cluster', route: { clusterBackends }, expected: clusterBackends },
     { name: 'Local', route: { isInternalLocal: true, localBackends }, expected: localBackends },
-    { name: 'Local without any here', route: { isInternalLocal: true, hasEndpoints: true }, expected: [] },
     {
-      name: 'Local without any here, though the cluster has some for outside traffic',
+      name: 'Local without local endpoints',
+      route: { isInternalLocal: true, hasEndpoints: true },
+      expected: [],
+    },
+    {
+      name: 'Local without local endpoints, with cluster endpoints for external traffic',
       route: { isInternalLocal: true, clusterBackends },
       expected: [],
     },
     {
-      name: 'Local for outside traffic only',
+      name: 'Local only for external traffic',
       route: { isExternalLocal: true, clusterBackends, localBackends },
       expected: clusterBackends,
     },
@@ -120,7 +124,7 @@ function lines(rest: Partial<Route>, mark?: number): readonly string[] {
       const about = words.filter((word) => typeof word === 'string').join(' ')
       return setName(set, 'ipv4').replace('KUBE-', '') + (about === '' ? '' : `(${about})`)
     })
-    const to = reals.length === 0 ? 'nobody' : reals.join(' ')
+    const to = reals.length === 0 ? 'none' : reals.join(' ')
     return `${bindAddress ? '' : '!'}${name} -> ${to} in ${sets.join(' ')}`
   })
 }
@@ -157,7 +161,7 @@ describe('the frontends of a route, golden', () => {
       ],
     },
     {
-      name: 'policy Local with an endpoint here',
+      name: 'policy Local with a local endpoint',
       route: { ...exposed, isExternalLocal: true, localBackends },
       mark: 0x1007,
       expected: [
@@ -171,7 +175,7 @@ describe('the frontends of a route, golden', () => {
       ],
     },
     {
-      name: 'policy Local without an endpoint here',
+      name: 'policy Local without a local endpoint',
       route: {
         ...exposed,
         nodePort: 0,
@@ -182,14 +186,14 @@ describe('the frontends of a route, golden', () => {
       },
       mark: 0x1007,
       expected: [
-        'tcp 10.96.0.1:80 -> nobody in CLUSTER-IP NO-LOCAL-ENDPOINTS HEALTH-CHECK-NODE-PORT(port 32000) IPVS-IPS',
+        'tcp 10.96.0.1:80 -> none in CLUSTER-IP NO-LOCAL-ENDPOINTS HEALTH-CHECK-NODE-PORT(port 32000) IPVS-IPS',
         `tcp 10.98.0.1:80 -> ${both} in EXTERNAL-IP-LOCAL EXTERNAL-LOCAL-MARK(mark 0x1007/0x107f) EXTERNAL-NO-LOCAL IPVS-IPS`,
         `!mark 0x1007 -> ${both} in EXTERNAL-LOCAL-MARKS(0.0.16.7)`,
         `!mark 0x5007 -> ${both} in EXTERNAL-LOCAL-MARKS(0.0.80.7)`,
       ],
     },
     {
-      name: 'policy Local without a mark is what it is in kube-proxy (F-052)',
+      name: 'policy Local without a mark equals kube-proxy (F-052)',
       route: { ...exposed, nodePort: 0, loadBalancerIPs: [], isExternalLocal: true, localBackends },
       expected: [
         `tcp 10.96.0.1:80 -> ${both} in CLUSTER-IP IPVS-IPS`,
@@ -206,11 +210,11 @@ describe('the frontends of a route, golden', () => {
         sourceRanges: [cidr('192.168.60.0/24')],
       },
       expected: [
-        'sctp 10.96.0.1:80 -> nobody in CLUSTER-IP NO-ENDPOINTS IPVS-IPS',
-        'sctp 10.98.0.1:80 -> nobody in EXTERNAL-IP NO-ENDPOINTS IPVS-IPS',
-        'sctp 10.97.0.1:80 -> nobody in LOAD-BALANCER NO-ENDPOINTS IPVS-IPS',
-        '!sctp 192.168.60.11:30080 -> nobody in NODE-PORT-SCTP-HASH NO-ENDPOINTS',
-        '!sctp 192.168.62.11:30080 -> nobody in NODE-PORT-SCTP-HASH NO-ENDPOINTS',
+        'sctp 10.96.0.1:80 -> none in CLUSTER-IP NO-ENDPOINTS IPVS-IPS',
+        'sctp 10.98.0.1:80 -> none in EXTERNAL-IP NO-ENDPOINTS IPVS-IPS',
+        'sctp 10.97.0.1:80 -> none in LOAD-BALANCER NO-ENDPOINTS IPVS-IPS',
+        '!sctp 192.168.60.11:30080 -> none in NODE-PORT-SCTP-HASH NO-ENDPOINTS',
+        '!sctp 192.168.62.11:30080 -> none in NODE-PORT-SCTP-HASH NO-ENDPOINTS',
       ],
     },
     {
@@ -229,7 +233,7 @@ describe('the frontends of a route, golden', () => {
       ],
     },
     {
-      name: 'an external IP that is a load balancer as well has the source ranges, and one virtual server',
+      name: 'an external IP that is also a load-balancer VIP has its source ranges and one virtual server',
       route: {
         ...exposed,
         nodePort: 0,
@@ -247,19 +251,19 @@ describe('the frontends of a route, golden', () => {
     it(name, () => assert.deepEqual(lines(route, mark), expected))
   }
 
-  it('a mark is needed where policy Local counts', () => {
+  it('a mark is needed only under policy Local', () => {
     assert.equal(isMarked({ isExternalLocal: true, isExternallyAccessible: true }), true)
     assert.equal(isMarked({ isExternalLocal: true }), false)
     assert.equal(isMarked({ isExternallyAccessible: true }), false)
   })
 
-  it('a mark of any bits has an address of either family', () => {
+  it('a mark of any bits maps to an address in each family', () => {
     assert.equal(markAddress(0x8001_107f, 'ipv4'), '128.1.16.127')
     assert.equal(markAddress(0x8001_107f, 'ipv6'), '::8001:107f')
     assert.equal(markAddress(0x107f, 'ipv6'), '::107f')
   })
 
-  it('names of IPv6 are cut as kube-proxy cuts them', () => {
+  it('IPv6 names are cut as in kube-proxy', () => {
     assert.equal(setName('loadBalancerSources', 'ipv6'), 'KUBE-6-LOAD-BALANCER-SOURCE-CID')
     assert.equal(setName('nodePortLocalSctp', 'ipv6'), 'KUBE-6-NODE-PORT-LOCAL-SCTP-HAS')
     assert.equal(setName('clusterIP', 'ipv6'), 'KUBE-6-CLUSTER-IP')

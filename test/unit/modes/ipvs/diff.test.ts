@@ -58,7 +58,7 @@ describe('properties of diff', () => {
     )
   })
 
-  it('is empty exactly when nothing differs', () => {
+  it('is empty exactly when the states are equal', () => {
     fc.assert(fc.property(maybe, maybe, (a, b) => assert.equal(diff(key, a, b).length === 0, isSame(a, b))))
   })
 
@@ -75,7 +75,7 @@ describe('properties of diff', () => {
     )
   })
 
-  it('a dump is equal exactly to the states that it holds, in whatever order their real servers were told', async () => {
+  it('a dump equals exactly its states, for any order of real servers', async () => {
     await fc.assert(
       fc.asyncProperty(unordered, fc.option(state), async (held, other) => {
         const { ipvs } = openModelKernel()

@@ -36,7 +36,7 @@ async function adopt(table: IpsetTable, ipset: Ipset, keepLeftovers = false): Pr
   return [...table.adopt(dumped, { keepLeftovers })].map(([kind, count]) => `${kind} ${count}`)
 }
 
-/** Applies plan after plan until there is nothing to do; resolves with the operations. */
+/** Applies plans until one is empty. Resolves with the operations. */
 async function run(
   table: IpsetTable,
   ipset: Ipset,
@@ -68,7 +68,7 @@ async function opened(ipset: Ipset, keepLeftovers = false): Promise<IpsetTable> 
   return table
 }
 
-/** A set with room for two entries, which has both of them; a third is its exchange. */
+/** A set with room for two entries that is full. A third entry causes the exchange. */
 async function openedSmall(ipset: Ipset): Promise<IpsetTable> {
   const small = { name: 'KUBE-CLUSTER-IP', type: 'hash:ip,port', family: 'ipv4', maxElements: 2 } as const
   const settings = { ...small, hashSize: 64, hasMarks: false, hasComments: false }
@@ -82,10 +82,10 @@ async function openedSmall(ipset: Ipset): Promise<IpsetTable> {
   return table
 }
 
-/** Whether it is about the set beside. */
+/** Whether the operation is about the temporary set. */
 const isBeside = (op: IpsetOp): boolean => 'set' in op && op.set.name === 'viaduct-ipv4-swap'
 
-/** The operations of one, with so many entries. */
+/** The operations of one exchange with this number of entries. */
 function exchange(entries: number): readonly IpsetOp['op'][] {
   const added = Array.from({ length: entries }, () => 'add-entry' as const)
   return ['destroy-set', 'create-set', ...added, 'swap-sets', 'destroy-set']
@@ -96,7 +96,7 @@ async function headerOf(ipset: Ipset, name: string): Promise<IpsetHeader | undef
 }
 
 describe('the table of sets', () => {
-  it('makes every set, adds what is wanted, and then has nothing to do', async () => {
+  it('creates all sets, adds the desired entries, and then plans nothing', async () => {
     const { ipset } = openModelKernel()
     const table = await opened(ipset)
     table.want('a', [frontend('clusterIP', '10.96.0.1'), marked('10.97.0.1', 7)])
@@ -110,7 +110,7 @@ describe('the table of sets', () => {
     assert.deepEqual(await settled(again, ipset), [], 'after a restart')
   })
 
-  it('keeps an entry until nobody wants it', async () => {
+  it('keeps an entry until no service port needs it', async () => {
     const { ipset } = openModelKernel()
     const table = await opened(ipset)
     const port: DesiredSetEntry = { set: 'nodePortTcp', entry: { port: 30080 } }
@@ -123,7 +123,7 @@ describe('the table of sets', () => {
     assert.deepEqual(await settled(table, ipset), ['delete-entry'])
   })
 
-  it('writes an entry anew when its mark changed', async () => {
+  it('writes an entry again when its mark changes', async () => {
     const { ipset } = openModelKernel()
     const table = await opened(ipset)
     table.want('a', [marked('10.97.0.1', 7)])
@@ -134,7 +134,7 @@ describe('the table of sets', () => {
     assert.equal(table.markAt(key), 8)
   })
 
-  it('what was there at start stays until the world is known, but for what forbids', async () => {
+  it('entries from before the start stay until the first sync, except entries that refuse traffic', async () => {
     const { ipset } = openModelKernel()
     const former = await opened(ipset)
     former.want('a', [frontend('externalIP', '10.98.0.1'), frontend('refused', '10.98.0.1')])
@@ -149,7 +149,7 @@ describe('the table of sets', () => {
     assert.deepEqual(await settled(table, ipset), ['delete-entry'])
   })
 
-  it('repairs and counts what somebody else did', async () => {
+  it('repairs and counts changes by other programs', async () => {
     const { ipset } = openModelKernel()
     const table = await opened(ipset)
     table.want('a', [frontend('clusterIP', '10.96.0.1'), frontend('clusterIP', '10.96.0.2')])
@@ -171,7 +171,7 @@ describe('the table of sets', () => {
     assert.deepEqual(await settled(table, ipset), ['create-set', 'add-entry', 'delete-entry'])
   })
 
-  it('a set that is too small is exchanged for a larger one, whole all the time', async () => {
+  it('a full set is exchanged for a larger one and is complete at any time', async () => {
     const { ipset } = openModelKernel()
     const table = await openedSmall(ipset)
     table.want('b', [frontend('clusterIP', '10.96.0.3')])
@@ -189,14 +189,14 @@ describe('the table of sets', () => {
     ['swap-sets', exchange(2)],
   ]
   for (const [refused, steps] of refusals) {
-    it(`an exchange that ends at ${refused} leaves the set as it is, and is tried again`, async () => {
+    it(`an exchange that fails at ${refused} keeps the set and is retried`, async () => {
       const { ipset } = openModelKernel()
       const table = await openedSmall(ipset)
       table.want('b', [frontend('clusterIP', '10.96.0.3')])
       ipset.batches.plan = {
         fault: (op) => (op.op === refused && (isBeside(op) || op.op === 'swap-sets') ? EBUSY : undefined),
       }
-      // What is not in the set yet finds no room in it.
+      // The set has no room for the missing entry.
       assert.deepEqual(await settled(table, ipset), [...steps, 'add-entry'])
       assert.equal((await headerOf(ipset, 'KUBE-CLUSTER-IP'))?.elements, 2)
       assert.equal(await headerOf(ipset, 'viaduct-ipv4-swap'), undefined)
@@ -213,7 +213,7 @@ describe('the table of sets', () => {
     })
   }
 
-  it('a set beside that somebody lists is destroyed later', async () => {
+  it('a temporary set that another program lists is destroyed later', async () => {
     const { ipset } = openModelKernel()
     const table = await openedSmall(ipset)
     table.want('b', [frontend('clusterIP', '10.96.0.3')])
@@ -233,14 +233,14 @@ describe('the table of sets', () => {
     assert.deepEqual(table.troubles, [])
   })
 
-  it('an exchange whose swap was not answered is settled by reading', async () => {
+  it('an exchange without a reply to its swap is settled by a dump', async () => {
     const { ipset } = openModelKernel()
     const table = await openedSmall(ipset)
     const wanted = [1, 2, 3].map((last) => frontend('clusterIP', `10.96.0.${last}`))
     table.want('a', wanted)
     ipset.batches.plan = { fault: ({ op }) => (op === 'swap-sets' ? 'unknown' : undefined) }
     await settled(table, ipset)
-    assert.ok(table.isDoubtful)
+    assert.ok(table.isStale)
     assert.deepEqual(table.troubles, [])
     ipset.batches.plan = {}
     await adopt(table, ipset)
@@ -250,7 +250,7 @@ describe('the table of sets', () => {
     assert.ok(table.isLike(await ipset.sets()))
   })
 
-  it('a batch that was never answered begins anew, and does not swap back', async () => {
+  it('a batch without a reply starts again and does not swap back', async () => {
     const { ipset } = openModelKernel()
     const table = await openedSmall(ipset)
     table.want('b', [frontend('clusterIP', '10.96.0.3')])
@@ -266,7 +266,7 @@ describe('the table of sets', () => {
     assert.equal((await headerOf(ipset, 'KUBE-CLUSTER-IP'))?.maxElements, 65_536)
   })
 
-  it('a set of another type makes room', async () => {
+  it('a set of another type is replaced', async () => {
     const { ipset } = openModelKernel()
     const foreign = { name: 'KUBE-CLUSTER-IP', type: 'hash:ip', family: 'ipv4', maxElements: 9 } as const
     await ipset.apply([
@@ -286,7 +286,7 @@ describe('marks', () => {
   const free = { former: () => undefined, isReserved: () => false }
   const masks = [0x107f, 0x1, 0x80, 0xffff_0000, 0x8000_0001, 0xaaaa_0000, 0x0fff_b000]
   for (const mask of masks) {
-    it(`of 0x${mask.toString(16)} lie in it, have its highest bit, and are all different until they end`, () => {
+    it(`of 0x${mask.toString(16)} are within the mask, have its highest bit, and are unique until it is used up`, () => {
       const table = new MarkTable(mask)
       const bits = mask.toString(2).replaceAll('0', '').length
       const size = 2 ** (bits - 1)
@@ -304,7 +304,7 @@ describe('marks', () => {
     })
   }
 
-  it('are the same for a service port every time', () => {
+  it('are stable per service port', () => {
     const some = new MarkTable(0x3fff)
     const others = new MarkTable(0x3fff)
     for (let i = 0; i < 1000; i++) {
@@ -314,7 +314,7 @@ describe('marks', () => {
     }
   })
 
-  it('end, and are free again when they are released and no frontend leads to them', () => {
+  it('can be used up, and are free again when released and without a frontend', () => {
     const table = new MarkTable(0x107f)
     for (let i = 0; i < 128; i++) assert.ok(table.take(key(`s${i}`), free) !== undefined)
     assert.equal(table.take(key('late'), free), undefined)
@@ -335,13 +335,13 @@ describe('marks', () => {
     assert.equal(table.take(key('late'), free), mark)
   })
 
-  it('of another mask are not taken over', () => {
+  it('are not adopted from another mask', () => {
     const table = new MarkTable(0x107f)
     for (const former of [0x7, 0x2001, 0x1080, 0x5001])
       assert.notEqual(table.take(key(`former-${former}`), { ...free, former: () => former }), former)
   })
 
-  it('that are reserved go to who had them alone', () => {
+  it('that are reserved go only to their former owner', () => {
     const table = new MarkTable(0x107f)
     const first = table.take(key('a'), free)
     table.release(key('a'))

@@ -23,7 +23,7 @@ function dumpError(errno: number): KernelError {
 }
 
 describe('preparing the kernel', () => {
-  it('probes the scheduler and leaves nothing behind', async () => {
+  it('probes the scheduler and removes the probe', async () => {
     const kernel = openModelKernel()
     await prepare(kernel, 'mh')
     assert.deepEqual(
@@ -33,7 +33,7 @@ describe('preparing the kernel', () => {
     assert.deepEqual(await snapshot(kernel), [])
   })
 
-  it('writes no probe where a virtual server uses the scheduler, and no setting that is right', async () => {
+  it('writes no probe for a scheduler in use, and no setting that is correct', async () => {
     const kernel = openModelKernel()
     const lab = new PipelineLab({ kernel })
     await lab.deliver(set(service('web', '10.96.0.1')), synced)
@@ -45,7 +45,7 @@ describe('preparing the kernel', () => {
     assert.deepEqual([kernel.ipvs.batches.take(), kernel.sysctl.writes], [[], writes])
   })
 
-  it('removes the probe that a dead agent left', async () => {
+  it('removes the probe of an agent that died', async () => {
     const kernel = openModelKernel()
     const key = { family: 'ipv4', protocol: 'tcp', address: ip('198.51.100.0'), port: 20000 } as const
     const settings = { scheduler: 'lc', flags: 0, timeoutSeconds: 0, netmaskLength: 32 }
@@ -54,7 +54,7 @@ describe('preparing the kernel', () => {
     assert.deepEqual(await snapshot(kernel), [])
   })
 
-  it('refuses an unknown scheduler in one sentence', async () => {
+  it('refuses an unknown scheduler with one error', async () => {
     await assert.rejects(prepare(openModelKernel(), 'nope'), (error) => {
       assert.ok(error instanceof ConfigError)
       assert.match(
@@ -74,7 +74,7 @@ describe('preparing the kernel', () => {
     await prepare(kernel, 'rr', 'routes')
   })
 
-  it('writes the settings of kube-proxy, by the age of the kernel', async () => {
+  it("writes kube-proxy's settings for the kernel's version", async () => {
     for (const [release, reuse] of [
       ['4.19.0-27-amd64', '0'],
       ['5.8.18', '0'],
@@ -108,7 +108,7 @@ describe('preparing the kernel', () => {
     }
   })
 
-  it('tells which setting could not be written, and goes on', async () => {
+  it('reports a setting that cannot be written, and continues', async () => {
     const kernel = openModelKernel()
     kernel.sysctl.fault = (path) => (path.endsWith('conntrack') ? constants.errno.EROFS : undefined)
     const log = await prepare(kernel)
@@ -116,7 +116,7 @@ describe('preparing the kernel', () => {
     assert.equal(kernel.sysctl.values.get('net/ipv4/ip_forward'), '1')
   })
 
-  it('goes on where the release of the kernel cannot be read', async () => {
+  it("continues when the kernel's release cannot be read", async () => {
     const kernel = openModelKernel()
     const read = kernel.sysctl.read.bind(kernel.sysctl)
     kernel.sysctl.read = async (path) => {
@@ -127,7 +127,7 @@ describe('preparing the kernel', () => {
     assert.equal(log.find('error', 'conn_reuse_mode should be 0 before Linux 5.9').length, 1)
   })
 
-  it('has a sentence for what ends the agent', () => {
+  it('has advice for the errors that end the agent', () => {
     assert.match(adviceOn(dumpError(constants.errno.EPERM)), /CAP_NET_ADMIN is missing: run as root/)
     assert.match(adviceOn(dumpError(constants.errno.ENOENT)), /no IP_VS: load it with "modprobe ip_vs"/)
   })
@@ -135,7 +135,7 @@ describe('preparing the kernel', () => {
 
 describe('--cleanup', () => {
   for (const vipBinding of ['routes', 'addresses'] as const) {
-    it(`removes ours and nothing else, bound by ${vipBinding}; twice is once`, async () => {
+    it(`removes only own objects, bound by ${vipBinding}, and is idempotent`, async () => {
       const kernel = openModelKernel()
       const foreign = { family: 'ipv4', protocol: 'tcp', address: ip('192.0.2.1'), port: 80 } as const
       const settings = { scheduler: 'rr', flags: 0, timeoutSeconds: 0, netmaskLength: 32 }
@@ -161,7 +161,7 @@ describe('--cleanup', () => {
   }
 
   for (const vipBinding of ['routes', 'addresses'] as const) {
-    it(`keeps the bindings (${vipBinding}) of what the kernel would not remove, and can be repeated`, async () => {
+    it(`keeps the bindings (${vipBinding}) of virtual servers that the kernel does not remove, and can be repeated`, async () => {
       const lab = new PipelineLab({ vipBinding })
       await lab.deliver(set(service('web', '10.96.0.1')), synced)
       await lab.stop()
@@ -174,7 +174,7 @@ describe('--cleanup', () => {
     })
   }
 
-  it('leaves virtual servers in excludeCIDRs, which kube-proxy flushes with all others', async () => {
+  it('keeps virtual servers in excludeCIDRs, which kube-proxy would flush', async () => {
     const lab = new PipelineLab()
     await lab.deliver(set(service('web', '10.96.0.1')), set(service('kept', '10.97.0.1')), synced)
     await lab.stop()
@@ -185,7 +185,7 @@ describe('--cleanup', () => {
     assert.deepEqual(await snapshot(lab.kernel), ['tcp 10.97.0.1:80 rr 0 0'])
   })
 
-  it('leaves a device of another kind that has the name of ours, and so does the agent', async () => {
+  it('keeps a device of another kind with the name kube-ipvs0, like the agent', async () => {
     const kernel = openModelKernel()
     const { index: interfaceIndex } = await kernel.links.addDummy('kube-ipvs0')
     const list = kernel.links.list.bind(kernel.links)
@@ -207,7 +207,7 @@ describe('--cleanup', () => {
     assert.deepEqual(await snapshot(kernel), before)
   })
 
-  it('works without IP_VS, and says so', async () => {
+  it('works without IP_VS and reports its absence', async () => {
     const kernel = openModelKernel()
     const lab = new PipelineLab({ kernel })
     await lab.deliver(set(service('web', '10.96.0.1')), synced)

@@ -1,13 +1,13 @@
-// What a Service asks of the scheduler by annotation, and what it gets.
+// Scheduler annotations of a Service, and the resulting virtual server.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { resolveConfig, type ConfigInput } from '../../../../src/config/index.js'
-import { unmetWishes, type SchedulingSettings } from '../../../../src/modes/ipvs/index.js'
+import { unmetRequests, type SchedulingSettings } from '../../../../src/modes/ipvs/index.js'
 import { realServersFor, virtualServerSettings } from '../../../../src/modes/ipvs/compile/server-settings.js'
 import type { Route } from '../../../../src/routing/index.js'
 import { backends, ip, plainRoute } from '../../../support/routes.js'
 
-type Wish = Route['scheduling']
+type Request = Route['scheduling']
 
 function settings(ipvs: ConfigInput['ipvs'] = {}, missing: readonly string[] = []): SchedulingSettings {
   return { ...resolveConfig({ manifests: 'none', ipvs }).ipvs, missing: new Set(missing) }
@@ -15,77 +15,92 @@ function settings(ipvs: ConfigInput['ipvs'] = {}, missing: readonly string[] = [
 
 interface Case {
   readonly name: string
-  readonly wish: Wish
-  /** Default: rr, and a kernel that lacks nothing. */
+  readonly request: Request
+  /** Default: rr, and a kernel with all schedulers. */
   readonly from?: SchedulingSettings
   readonly scheduler: string
   readonly flags?: number
-  /** Of each wish that is not met. */
+  /** One pattern for each reported problem. */
   readonly unmet?: readonly RegExp[]
 }
 
 describe('the scheduler of a Service', () => {
   const mh = settings({ scheduler: 'mh', schedulerFlags: ['mh-fallback'] })
   const cases: readonly Case[] = [
-    { name: 'as everybody', wish: {}, scheduler: 'rr' },
-    { name: 'as everybody, with flags', wish: {}, from: mh, scheduler: 'mh', flags: 0x8 },
-    { name: 'its own', wish: { scheduler: 'wlc' }, from: mh, scheduler: 'wlc' },
-    { name: 'mh hashes the port', wish: { scheduler: 'mh' }, from: mh, scheduler: 'mh', flags: 0x10 },
+    { name: 'is the default without annotations', request: {}, scheduler: 'rr' },
+    { name: 'is the default with its flags', request: {}, from: mh, scheduler: 'mh', flags: 0x8 },
+    { name: 'is that of the annotation', request: { scheduler: 'wlc' }, from: mh, scheduler: 'wlc' },
     {
-      name: 'its own, with flags',
-      wish: { scheduler: 'sh', schedulerFlags: 'sh-port, sh-fallback' },
-      scheduler: 'sh',
-      flags: 0x18,
-    },
-    { name: 'without flags', wish: { scheduler: 'mh', schedulerFlags: 'none' }, scheduler: 'mh' },
-    {
-      name: 'flags alone',
-      wish: { schedulerFlags: 'mh-port' },
+      name: 'mh hashes the port by default',
+      request: { scheduler: 'mh' },
       from: mh,
       scheduler: 'mh',
       flags: 0x10,
     },
     {
-      name: 'no name of a scheduler',
-      wish: { scheduler: 'a scheduler' },
+      name: 'is that of the annotation, with its flags',
+      request: { scheduler: 'sh', schedulerFlags: 'sh-port, sh-fallback' },
+      scheduler: 'sh',
+      flags: 0x18,
+    },
+    {
+      name: 'has no flags with the annotation none',
+      request: { scheduler: 'mh', schedulerFlags: 'none' },
+      scheduler: 'mh',
+    },
+    {
+      name: 'is the default with the flags of the annotation',
+      request: { schedulerFlags: 'mh-port' },
+      from: mh,
+      scheduler: 'mh',
+      flags: 0x10,
+    },
+    {
+      name: 'refuses an invalid name',
+      request: { scheduler: 'a scheduler' },
       scheduler: 'rr',
       unmet: [/^scheduler must be a scheduler .*"a scheduler"; this Service uses rr$/],
     },
-    { name: 'no name at all', wish: { scheduler: '' }, scheduler: 'rr', unmet: [/^scheduler must be/] },
     {
-      name: 'one that the kernel lacks',
-      wish: { scheduler: 'wlc', schedulerFlags: 'mh-port' },
+      name: 'refuses an empty name',
+      request: { scheduler: '' },
+      scheduler: 'rr',
+      unmet: [/^scheduler must be/],
+    },
+    {
+      name: 'is the default if the kernel lacks that of the annotation',
+      request: { scheduler: 'wlc', schedulerFlags: 'mh-port' },
       from: { ...mh, missing: new Set(['wlc']) },
       scheduler: 'mh',
       flags: 0x8,
       unmet: [/^scheduler .*no scheduler "wlc": load the module ip_vs_wlc; .* uses mh with mh-fallback$/],
     },
     {
-      name: "another scheduler's flag",
-      wish: { scheduler: 'mh', schedulerFlags: 'sh-port' },
+      name: "refuses another scheduler's flag",
+      request: { scheduler: 'mh', schedulerFlags: 'sh-port' },
       scheduler: 'mh',
       flags: 0x10,
       unmet: [/^schedulerFlags "sh-port" is no flag of the scheduler mh.* uses mh with mh-port$/],
     },
     {
-      name: "a flag that everybody's scheduler has not",
-      wish: { schedulerFlags: '' },
+      name: 'refuses a flag that the default scheduler does not have',
+      request: { schedulerFlags: '' },
       scheduler: 'rr',
       unmet: [/^schedulerFlags "" is no flag of the scheduler rr, which has none; this Service uses rr$/],
     },
   ]
-  for (const { name, wish, from = settings(), scheduler, flags = 0, unmet = [] } of cases) {
+  for (const { name, request, from = settings(), scheduler, flags = 0, unmet = [] } of cases) {
     it(name, () => {
-      const route = plainRoute({ scheduling: wish })
+      const route = plainRoute({ scheduling: request })
       const got = virtualServerSettings(route, from)
       assert.deepEqual([got.scheduler, got.flags], [scheduler, flags])
-      const told = unmetWishes(route, from).map(({ wish: field, problem }) => `${field} ${problem}`)
-      assert.equal(told.length, unmet.length, told.join('\n'))
-      for (const [index, words] of unmet.entries()) assert.match(told[index] ?? '', words)
+      const problems = unmetRequests(route, from).map(({ request: field, problem }) => `${field} ${problem}`)
+      assert.equal(problems.length, unmet.length, problems.join('\n'))
+      for (const [index, words] of unmet.entries()) assert.match(problems[index] ?? '', words)
     })
   }
 
-  it('affinity goes with it', () => {
+  it('can be combined with session affinity', () => {
     const route = plainRoute({ scheduling: { scheduler: 'mh' }, affinitySeconds: 60 })
     const { flags, timeoutSeconds } = virtualServerSettings(route, settings())
     assert.deepEqual([flags, timeoutSeconds], [0x11, 60])
@@ -119,16 +134,16 @@ describe('the weights of backends', () => {
     { text: 'node-a=2', scheduler: 'rr', weights: [2, 1, 1], unmet: /^weights has no effect: .* rr / },
   ]
   for (const { text, weights, unmet, scheduler = 'wrr' } of cases) {
-    it(`${text ?? 'none'} with ${scheduler}`, () => {
+    it(`are those of "${text ?? ''}" with ${scheduler}`, () => {
       const route = plainRoute({ scheduling: { scheduler, weights: text }, clusterBackends, backendNodes })
       const reals = realServersFor(route, clusterBackends)
       assert.deepEqual(
         Array.from(reals, ({ settings: { weight } }) => weight),
         weights,
       )
-      const [told] = unmetWishes(route, settings())
-      if (unmet === undefined) assert.equal(told, undefined)
-      else assert.match(`${told?.wish} ${told?.problem}`, unmet)
+      const [problem] = unmetRequests(route, settings())
+      if (unmet === undefined) assert.equal(problem, undefined)
+      else assert.match(`${problem?.request} ${problem?.problem}`, unmet)
     })
   }
 })

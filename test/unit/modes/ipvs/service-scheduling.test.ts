@@ -1,4 +1,4 @@
-// Services that choose their scheduler, on a kernel that has it, lacks it, or gets it later.
+// Services with a scheduler annotation, on a kernel that has the scheduler, lacks it, or loads it later.
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
@@ -24,18 +24,18 @@ async function server(lab: PipelineLab): Promise<string> {
   return lines.find((line) => line.startsWith('tcp 10.96.0.1:80')) ?? ''
 }
 
-function told(lab: PipelineLab): readonly string[] {
+function warnings(lab: PipelineLab): readonly string[] {
   return lab.log.find('warn', 'not as asked').map(({ message }) => message)
 }
 
-describe('a Service that chooses', () => {
-  it('gets its scheduler, flags and weights; a change of them is a change of its server alone', async () => {
+describe('a Service with scheduler annotations', () => {
+  it('gets its scheduler, flags and weights; a change affects only its virtual server', async () => {
     const lab = await started({ scheduler: 'mh', weights: 'node-b=5' })
     assert.equal(
       await server(lab),
       'tcp 10.96.0.1:80 mh 16 0 10.1.0.1:8080 masquerade 1 10.1.0.2:8080 masquerade 5',
     )
-    assert.deepEqual(told(lab), [])
+    assert.deepEqual(warnings(lab), [])
     lab.takeOps()
     await lab.deliver(web({ scheduler: 'mh', schedulerFlags: 'mh-fallback', weights: 'node-a=2' }))
     assert.deepEqual(lab.takeOps(), [
@@ -46,10 +46,10 @@ describe('a Service that chooses', () => {
     await lab.stop()
   })
 
-  it('is asked about once, and what is written with errors works by default, with one warning', async () => {
+  it('with errors gets the defaults and one warning; the scheduler is probed once', async () => {
     const lab = await started({ scheduler: 'nosuch', weights: 'node-a' })
     assert.match(await server(lab), /^tcp 10\.96\.0\.1:80 rr 0 0 .* masquerade 1$/)
-    assert.deepEqual(told(lab), [
+    assert.deepEqual(warnings(lab), [
       'not as asked: Service default/web: viaduct.dev/ipvs-scheduler this kernel has no scheduler "nosuch": load the module ip_vs_nosuch; this Service uses rr; viaduct.dev/ipvs-weights must be written NODE=WEIGHT,OTHER=WEIGHT, each node once, with weights from 1 to 65535, not "node-a"; every backend weighs 1',
     ])
     lab.takeOps()
@@ -60,11 +60,11 @@ describe('a Service that chooses', () => {
     )
     await lab.deliver(web({}))
     assert.equal(lab.log.find('info', 'as asked now').length, 1)
-    assert.equal(told(lab).length, 1)
+    assert.equal(warnings(lab).length, 1)
     await lab.stop()
   })
 
-  it('gets the scheduler that somebody loads later', async () => {
+  it('gets a scheduler whose module is loaded later', async () => {
     const lab = new PipelineLab()
     const { batches } = lab.kernel.ipvs
     const isMh = (op: (typeof batches.ops)[number]): boolean =>
@@ -79,12 +79,12 @@ describe('a Service that chooses', () => {
     await lab.stop()
   })
 
-  it('is forgotten when it goes', async () => {
+  it('gets no warning after its deletion', async () => {
     const lab = await started({ weights: 'node-a=2' })
-    assert.equal(told(lab).length, 1, 'rr does not look at weights')
+    assert.equal(warnings(lab).length, 1, 'rr ignores weights')
     await lab.deliver(remove('Service', 'web'))
     await lab.deliver(web({ weights: 'node-a=2' }))
-    assert.equal(told(lab).length, 2)
+    assert.equal(warnings(lab).length, 2)
     await lab.stop()
   })
 })

@@ -1,4 +1,4 @@
-// The settings of the kernel that ipvs mode keeps: F-110, F-112, the estimators; the others are in prepare-kernel.test.ts.
+// Kernel settings that ipvs mode maintains: F-110, F-112, the estimators. prepare-kernel.test.ts has the others.
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
@@ -12,7 +12,7 @@ const folder = 'net/ipv4'
 const arpIgnore = `${folder}/conf/all/arp_ignore`
 const arpAnnounce = `${folder}/conf/all/arp_announce`
 const estimation = `${folder}/vs/run_estimation`
-/** As a kernel comes, but for what ipvs mode always sets. */
+/** Default values of a kernel, with those that ipvs mode always sets. */
 const fresh = {
   [`${folder}/ip_forward`]: '1',
   [`${folder}/vs/conntrack`]: '1',
@@ -36,14 +36,14 @@ describe('settings of ipvs mode', () => {
     readonly input?: ConfigInput['ipvs']
     readonly changed: Readonly<Record<string, string>>
   }[] = [
-    { name: 'nothing more unless it is asked for', changed: {} },
+    { name: 'optional settings are not written by default', changed: {} },
     {
       name: 'F-110 strict ARP',
       input: { strictARP: true },
       changed: { [arpIgnore]: '1', [arpAnnounce]: '2' },
     },
     { name: 'estimators off', input: { runEstimation: false }, changed: { [estimation]: '0' } },
-    { name: 'estimators on, as they are', input: { runEstimation: true }, changed: {} },
+    { name: 'estimators on, which is the default', input: { runEstimation: true }, changed: {} },
   ]
   for (const { name, input, changed } of cases) {
     it(name, async () => {
@@ -54,11 +54,11 @@ describe('settings of ipvs mode', () => {
       const { writes } = kernel.sysctl
       assert.equal(writes, Object.keys(changed).length)
       await settings.ensure()
-      assert.equal(kernel.sysctl.writes, writes, 'a second time writes nothing')
+      assert.equal(kernel.sysctl.writes, writes, 'a second call writes nothing')
     })
   }
 
-  it('tells what cannot be set once, with what to do, and when it is in order again', async () => {
+  it('reports a refused setting once, with the remedy, and its recovery', async () => {
     const { kernel, log, settings } = openNode({ strictARP: true })
     kernel.sysctl.fault = (path) => (path.endsWith('arp_ignore') ? constants.errno.EROFS : undefined)
     await settings.ensure()
@@ -74,7 +74,7 @@ describe('settings of ipvs mode', () => {
     assert.equal(log.find('info', 'Kernel setting: as it should be now').length, 1)
   })
 
-  it('says so where the kernel cannot do without estimators', async () => {
+  it('reports a kernel that cannot disable estimators', async () => {
     const { [estimation]: _, ...older } = fresh
     const { log, settings } = openNode({ runEstimation: false }, older)
     await settings.ensure()
@@ -90,12 +90,17 @@ describe('F-112 time-outs of IPVS', () => {
     readonly expected: Partial<typeof kernels>
     readonly sets: number
   }[] = [
-    { name: 'none: not even asked', input: {}, expected: {}, sets: 0 },
-    { name: 'those that are right', input: { tcpTimeoutMs: 900_000 }, expected: {}, sets: 0 },
-    { name: 'one, the others stay', input: { udpTimeoutMs: 30_000 }, expected: { udpSeconds: 30 }, sets: 1 },
+    { name: 'none: not read', input: {}, expected: {}, sets: 0 },
+    { name: 'correct ones are not written', input: { tcpTimeoutSeconds: 900 }, expected: {}, sets: 0 },
+    {
+      name: 'one is written, the others stay',
+      input: { udpTimeoutSeconds: 30 },
+      expected: { udpSeconds: 30 },
+      sets: 1,
+    },
     {
       name: 'all',
-      input: { tcpTimeoutMs: 60_000, tcpFinTimeoutMs: 30_000, udpTimeoutMs: 15_000 },
+      input: { tcpTimeoutSeconds: 60, tcpFinTimeoutSeconds: 30, udpTimeoutSeconds: 15 },
       expected: { tcpSeconds: 60, tcpFinSeconds: 30, udpSeconds: 15 },
       sets: 1,
     },
@@ -111,8 +116,8 @@ describe('F-112 time-outs of IPVS', () => {
     })
   }
 
-  it('what the kernel refuses is told, and stops nothing', async () => {
-    const { kernel, log, settings } = openNode({ tcpFinTimeoutMs: 60_000 })
+  it('a refused time-out is reported and does not stop the agent', async () => {
+    const { kernel, log, settings } = openNode({ tcpFinTimeoutSeconds: 60 })
     kernel.ipvs.batches.plan = {
       callFault: (call) => (call === 'setTimeouts' ? constants.errno.EINVAL : undefined),
     }
@@ -125,8 +130,8 @@ describe('F-112 time-outs of IPVS', () => {
   })
 })
 
-it('what somebody changed is as it should be after the next sync period', async () => {
-  const lab = new PipelineLab({ config: { ipvs: { udpTimeoutMs: 30_000 } } })
+it('a change by another program is repaired after the next sync period', async () => {
+  const lab = new PipelineLab({ config: { ipvs: { udpTimeoutSeconds: 30 } } })
   await lab.deliver(set(service('web', '10.96.0.1')), synced)
   const path = 'net/ipv4/vs/conntrack'
   lab.kernel.sysctl.values.set(path, '0')

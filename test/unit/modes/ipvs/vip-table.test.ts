@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { familyOf } from '../../../../src/address.js'
+import { disownBatch } from '../../../../src/engine/index.js'
 import { formerRouteProtocol, type RouteOp, viaductRouteProtocol } from '../../../../src/kernel/index.js'
-import { recordBuffer, routeLayout } from '../../../../src/kernel/records.js'
-import { dumpedShapes, routeOpNumber, writeRoute } from '../../../../src/kernel/route/encode.js'
+import { recordBuffer } from '../../../../src/kernel/records.js'
+import { dumpedShapes, writeRoute } from '../../../../src/kernel/route/encode.js'
+import { opNumber, routeLayout } from '../../../../src/kernel/route/layout.js'
 import { type VipReading, VipTable } from '../../../../src/modes/ipvs/index.js'
 import { ip } from '../../../support/routes.js'
 
@@ -21,7 +23,7 @@ interface DumpedRoute {
 function dumpOf(address: string, route: DumpedRoute): Uint8Array {
   const buffer = recordBuffer(routeLayout.size)
   const shape = { ...dumpedShapes[familyOf(ip(address))], tos: 0, interfaceIndex: 1, ...route }
-  writeRoute(buffer, 0, { address: ip(address), ...shape }, routeOpNumber.none)
+  writeRoute(buffer, 0, { address: ip(address), ...shape }, opNumber.none)
   buffer.bytes[routeLayout.scope] = shape.scope
   buffer.bytes[routeLayout.tos] = shape.tos
   buffer.view.setUint32(routeLayout.metric, shape.metric, true)
@@ -39,23 +41,23 @@ function unbinds(table: VipTable): readonly RouteOp[] {
 const marked = (): boolean => true
 const unmarked = (): boolean => false
 
-it('a route whose making was never answered may be there: its set entry stays until the kernel is read', () => {
+it('a route without a reply to its request may exist: its set entry stays until a dump', () => {
   const table = new VipTable('routes')
   const address = ip('10.96.0.1')
   const holder = { service: 'default/web' }
   table.adopt(reading(new Uint8Array(), unmarked))
   table.need(address, holder)
-  table.disown(table.planBinds(table.takeDirty()).batch)
+  disownBatch(table.planBinds(table.takeDirty()).batch)
   table.release(address, holder)
   assert.ok(table.isLeftBound(address))
   table.adopt(reading(new Uint8Array(), marked))
   assert.ok(!table.isLeftBound(address))
 })
 
-describe('a route of before that nothing needs (issue 18, A1)', () => {
+describe('a former route that no VIP needs (issue 18, A1)', () => {
   for (const address of ['10.96.0.1', 'fd00:10:96::1']) {
     for (const protocol of [viaductRouteProtocol, formerRouteProtocol]) {
-      it(`${address}, protocol ${protocol}: ours when a set says so, and removed with its own protocol`, () => {
+      it(`${address}, protocol ${protocol}: is own if a set has its address, and is removed with its own protocol`, () => {
         const table = new VipTable('routes')
         table.adopt(reading(dumpOf(address, { protocol }), marked))
         const route = { address: ip(address), interfaceIndex: 1, protocol }
@@ -66,11 +68,11 @@ describe('a route of before that nothing needs (issue 18, A1)', () => {
     const { scope } = dumpedShapes[familyOf(ip(address))]
     const foreign: Readonly<Record<string, DumpedRoute & { readonly isUnmarked?: true }>> = {
       'no set has its address': { protocol: viaductRouteProtocol, isUnmarked: true },
-      "another device, as the guest agent of Google's machines has it": {
+      "another device, as with the guest agent of Google's machines": {
         protocol: formerRouteProtocol,
         interfaceIndex: 3,
       },
-      'another device, our number': { protocol: viaductRouteProtocol, interfaceIndex: 3 },
+      "another device, Viaduct's protocol number": { protocol: viaductRouteProtocol, interfaceIndex: 3 },
       'another protocol': { protocol: 99 },
       'another metric': { protocol: viaductRouteProtocol, metric: 7 },
       'another scope': { protocol: viaductRouteProtocol, scope: scope === 0 ? 254 : 0 },
@@ -82,7 +84,7 @@ describe('a route of before that nothing needs (issue 18, A1)', () => {
         table.adopt(reading(dumpOf(address, route), isUnmarked === true ? unmarked : marked))
         assert.equal(table.carriesOurBinding(ip(address)), false)
         assert.deepEqual(unbinds(table), [])
-        // It makes the address local: a VIP needs no second route.
+        // The route makes the address local, so a VIP needs no second one.
         table.need(ip(address), { service: 'default/web' })
         assert.deepEqual(table.planBinds(table.takeDirty()).batch.ops, [])
       })
@@ -94,7 +96,7 @@ describe('a route whose address is needed', () => {
   const address = ip('10.96.0.1')
   const holder = { service: 'default/web' }
 
-  it('is ours with the number of today, also where no set has it', () => {
+  it('is own with the current protocol number, also if no set has it', () => {
     const table = new VipTable('routes')
     table.need(address, holder)
     table.adopt(reading(dumpOf(address, { protocol: viaductRouteProtocol }), unmarked))
@@ -106,7 +108,7 @@ describe('a route whose address is needed', () => {
     )
   })
 
-  it('gets the number of today in place of the former one', () => {
+  it('gets the current protocol number in place of the former one', () => {
     const table = new VipTable('routes')
     table.need(address, holder)
     table.adopt(reading(dumpOf(address, { protocol: formerRouteProtocol }), marked))
@@ -114,7 +116,7 @@ describe('a route whose address is needed', () => {
     assert.deepEqual(table.planBinds(table.takeDirty()).batch.ops, [{ op: 'replace-route', route }])
   })
 
-  it('stays ours when its set entry goes while we run', () => {
+  it('stays own when its set entry is removed at run time', () => {
     const table = new VipTable('routes')
     const dump = dumpOf(address, { protocol: viaductRouteProtocol })
     table.adopt(reading(dump, marked))

@@ -19,7 +19,7 @@ function dns(...addresses: readonly string[]): Route {
   return plainRoute({ key, protocol: 'UDP', clusterIP: ip('10.96.0.10'), port: 53, flowBackends })
 }
 
-/** A client's flow to 10.96.0.10:53 that `answering` answers. */
+/** A client's flow to 10.96.0.10:53 with the backend `answering`. */
 function flow(answering: string, rest: Partial<ModelFlow> = {}): ModelFlow {
   return {
     protocol: 'udp',
@@ -42,7 +42,7 @@ class Bench {
 
   constructor() {
     const write = (line: string): void => void this.lines.push(String(JSON.parse(line).msg))
-    const log = openLog({ format: 'json', verbosity: 0, destination: { write }, now: () => 0 })
+    const log = openLog({ format: 'json', verbosity: 0, destination: { write }, clock: { unixMs: () => 0 } })
     this.cleaner = new ConntrackCleaner({
       family: 'ipv4',
       conntrack: this.conntrack,
@@ -90,7 +90,7 @@ describe('the clean-up of flows', () => {
     assert.equal(await bench.sample('kubeproxy_conntrack_reconciler_sync_duration_seconds_count'), '1')
   })
 
-  it('asks nothing of the kernel when no flow can be stale', async () => {
+  it('sends no request when no flow can be stale', async () => {
     await bench.cleaner.clean([])
     await bench.cleaner.clean([[servicePortKey('default/web', '/TCP'), plainRoute()]])
     assert.deepEqual(bench.conntrack.calls, [])
@@ -105,7 +105,7 @@ describe('the clean-up of flows', () => {
     ['a Service that is gone', undefined, []],
   ] as const
   for (const [name, next, left] of changes) {
-    it(`ends the flows of ${name}`, async () => {
+    it(`deletes the flows of ${name}`, async () => {
       await bench.cleaner.clean([[key, dns('10.244.1.5', '10.244.1.6')]])
       const elsewhere = flow('10.244.1.5', { protocol: 'tcp' })
       bench.conntrack.flows = [flow('10.244.1.5'), flow('10.244.1.6'), elsewhere]
@@ -114,7 +114,7 @@ describe('the clean-up of flows', () => {
     })
   }
 
-  it('tries again what the kernel refused, with what is true by then, and says so once', async () => {
+  it('retries a refused deletion with the current backends, and logs it once', async () => {
     await bench.cleaner.clean([[key, dns('10.244.1.5', '10.244.1.6')]])
     bench.conntrack.flows = [flow('10.244.1.5'), flow('10.244.1.6')]
     bench.conntrack.fault = () => constants.errno.ENOBUFS
@@ -129,7 +129,7 @@ describe('the clean-up of flows', () => {
     assert.equal(bench.conntrack.calls.length, 4)
   })
 
-  it('looks at everything again when asked to', async () => {
+  it('checks all frontends again on request', async () => {
     await bench.cleaner.clean([[key, dns('10.244.1.5')]])
     bench.conntrack.flows = [flow('10.96.0.10')]
     await bench.cleaner.clean([])
@@ -139,7 +139,7 @@ describe('the clean-up of flows', () => {
     assert.deepEqual(bench.conntrack.flows, [])
   })
 
-  it('asks for the addresses that serve node ports only where a flow may go to one', async () => {
+  it('reads the node port addresses only when a flow may go to a node port', async () => {
     const asked: string[] = []
     const toNode = flow('10.244.9.9', { destination: ip('192.0.2.1'), destinationPort: 30053 })
     const toForeignHost = flow('10.244.9.9', { destination: ip('198.51.100.7'), destinationPort: 30053 })
@@ -155,7 +155,7 @@ describe('the clean-up of flows', () => {
     assert.deepEqual(bench.conntrack.flows, [toForeignHost])
   })
 
-  it('lets through what is no answer of the kernel', async () => {
+  it('rethrows errors that are not from the kernel', async () => {
     bench.conntrack.fault = () => {
       throw new TypeError('a bug')
     }

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { servicePortKey } from '../../../../src/model/index.js'
-import type { Route } from '../../../../src/routing/index.js'
-import { formatPlace, UdpFrontends } from '../../../../src/modes/shared/udp-frontends.js'
+import { describeFrontend, type Route } from '../../../../src/routing/index.js'
+import { UdpFrontends } from '../../../../src/modes/shared/udp-frontends.js'
 import { backends, ip, plainRoute } from '../../../support/routes.js'
 
 const key = servicePortKey('kube-system/dns', 'dns/UDP')
@@ -19,13 +19,13 @@ const everywhere = {
   externalIPs: [ip('192.0.2.1')],
   loadBalancerIPs: [ip('198.51.100.1')],
 }
-const everyPlace = ['10.96.0.10:53', '192.0.2.1:53', '198.51.100.1:53', '*:30053']
+const everyFrontend = ['udp 10.96.0.10:53', 'udp 192.0.2.1:53', 'udp 198.51.100.1:53', 'udp node port 30053']
 
 interface Case {
   readonly name: string
   readonly former: Route | undefined
   readonly next: Route | undefined
-  /** Places with the backends to which their flows may lead. */
+  /** Frontends with the number of backends that their flows may use. */
   readonly stale: Readonly<Record<string, number>>
 }
 
@@ -37,51 +37,51 @@ const cases: readonly Case[] = [
     next: dns({ flowBackends: backends(53, '10.244.1.5') }),
     stale: {},
   },
-  { name: 'an endpoint joined others', former: dns(one), next: dns(two), stale: {} },
-  { name: 'an endpoint left', former: dns(two), next: dns(one), stale: { '10.96.0.10:53': 1 } },
+  { name: 'an endpoint was added to others', former: dns(one), next: dns(two), stale: {} },
+  { name: 'an endpoint left', former: dns(two), next: dns(one), stale: { 'udp 10.96.0.10:53': 1 } },
   {
     name: 'an endpoint moved to another port',
     former: dns(one),
     next: dns({ flowBackends: backends(5353, '10.244.1.5') }),
-    stale: { '10.96.0.10:53': 1 },
+    stale: { 'udp 10.96.0.10:53': 1 },
   },
   {
     name: 'an endpoint left a Service with every kind of frontend',
     former: dns({ ...two, ...everywhere }),
     next: dns({ ...one, ...everywhere }),
-    stale: Object.fromEntries(everyPlace.map((place) => [place, 1])),
+    stale: Object.fromEntries(everyFrontend.map((frontend) => [frontend, 1])),
   },
-  { name: 'the last endpoint left', former: dns(one), next: dns(), stale: { '10.96.0.10:53': 0 } },
-  { name: 'the first endpoint came', former: dns(), next: dns(one), stale: { '10.96.0.10:53': 1 } },
-  { name: 'there was and is no endpoint', former: dns(), next: dns({ nodePort: 0 }), stale: {} },
-  { name: 'the Service is new', former: undefined, next: dns(one), stale: { '10.96.0.10:53': 1 } },
-  { name: 'the Service is gone', former: dns(two), next: undefined, stale: { '10.96.0.10:53': 0 } },
+  { name: 'the last endpoint was removed', former: dns(one), next: dns(), stale: { 'udp 10.96.0.10:53': 0 } },
+  { name: 'the first endpoint was added', former: dns(), next: dns(one), stale: { 'udp 10.96.0.10:53': 1 } },
+  { name: 'no endpoint before and after', former: dns(), next: dns({ nodePort: 0 }), stale: {} },
+  { name: 'the Service is new', former: undefined, next: dns(one), stale: { 'udp 10.96.0.10:53': 1 } },
+  { name: 'the Service is deleted', former: dns(two), next: undefined, stale: { 'udp 10.96.0.10:53': 0 } },
   {
-    name: 'a frontend came',
+    name: 'a frontend was added',
     former: dns(two),
     next: dns({ ...two, nodePort: 30053 }),
-    stale: { '*:30053': 2 },
+    stale: { 'udp node port 30053': 2 },
   },
   {
-    name: 'a frontend went',
+    name: 'a frontend was removed',
     former: dns({ ...two, externalIPs: [ip('192.0.2.1')] }),
     next: dns(two),
-    stale: { '192.0.2.1:53': 0 },
+    stale: { 'udp 192.0.2.1:53': 0 },
   },
   {
     name: 'the port changed',
     former: dns(one),
     next: dns({ ...one, port: 54 }),
-    stale: { '10.96.0.10:53': 0, '10.96.0.10:54': 1 },
+    stale: { 'udp 10.96.0.10:53': 0, 'udp 10.96.0.10:54': 1 },
   },
   {
-    name: 'a TCP port lost an endpoint',
+    name: 'an endpoint of a TCP port was removed',
     former: plainRoute({ key, clusterBackends: backends(80, '10.244.1.5') }),
     next: plainRoute({ key }),
     stale: {},
   },
   {
-    name: 'an SCTP port is gone',
+    name: 'an SCTP port was removed',
     former: plainRoute({ key, protocol: 'SCTP', clusterBackends: backends(80, '10.244.1.5') }),
     next: undefined,
     stale: {},
@@ -89,13 +89,13 @@ const cases: readonly Case[] = [
 ]
 
 function stale(frontends: UdpFrontends, next: Route | undefined, of = key): Readonly<Record<string, number>> {
-  const places = frontends.set(of, next)
+  const changed = frontends.set(of, next)
   return Object.fromEntries(
-    places.map((place) => [formatPlace(place), frontends.frontendAt(place).backends.length]),
+    changed.map((frontend) => [describeFrontend(frontend), frontends.flowsOf(frontend).backends.length]),
   )
 }
 
-describe('the frontends whose flows a change leaves behind', () => {
+describe('the frontends with stale flows after a change', () => {
   for (const { name, former, next, stale: wanted } of cases) {
     it(name, () => {
       const frontends = new UdpFrontends()
@@ -104,20 +104,20 @@ describe('the frontends whose flows a change leaves behind', () => {
     })
   }
 
-  it('knows all that there are, for the first look', () => {
+  it('are all frontends at the first check', () => {
     const frontends = new UdpFrontends()
     frontends.set(key, dns({ ...one, ...everywhere }))
     frontends.set(servicePortKey('default/web', '/TCP'), plainRoute())
-    assert.deepEqual(frontends.places.map(formatPlace), everyPlace)
+    assert.deepEqual(frontends.all.map(describeFrontend), everyFrontend)
     frontends.set(key, undefined)
-    assert.deepEqual(frontends.places, [])
+    assert.deepEqual(frontends.all, [])
   })
 
-  it('asks for UDP', () => {
+  it('are only UDP', () => {
     const frontends = new UdpFrontends()
-    const [place] = frontends.set(key, dns(one))
-    assert.ok(place !== undefined)
-    assert.deepEqual(frontends.frontendAt(place), {
+    const [frontend] = frontends.set(key, dns(one))
+    assert.ok(frontend !== undefined)
+    assert.deepEqual(frontends.flowsOf(frontend), {
       protocol: 'udp',
       address: dnsIP,
       port: 53,
@@ -125,7 +125,7 @@ describe('the frontends whose flows a change leaves behind', () => {
     })
   })
 
-  describe('of which two Services have one', () => {
+  describe('a frontend of two Services', () => {
     const rivalKey = servicePortKey('kube-system/rival', 'dns/UDP')
     const shared = [ip('192.0.2.1')]
     const winner = dns({ ...one, externalIPs: shared })
@@ -136,19 +136,19 @@ describe('the frontends whose flows a change leaves behind', () => {
       flowBackends: backends(53, '10.244.1.7', '10.244.1.8'),
     })
 
-    it('leaves the flows of the winner alone when the loser changes', () => {
+    it('keeps the flows of its owner when the other Service changes', () => {
       const frontends = new UdpFrontends()
       frontends.set(key, winner)
-      assert.deepEqual(stale(frontends, rival, rivalKey), { '10.96.0.11:53': 2 })
-      assert.deepEqual(stale(frontends, { ...rival, flowBackends: [] }, rivalKey), { '10.96.0.11:53': 0 })
-      assert.deepEqual(stale(frontends, undefined, rivalKey), { '10.96.0.11:53': 0 })
+      assert.deepEqual(stale(frontends, rival, rivalKey), { 'udp 10.96.0.11:53': 2 })
+      assert.deepEqual(stale(frontends, { ...rival, flowBackends: [] }, rivalKey), { 'udp 10.96.0.11:53': 0 })
+      assert.deepEqual(stale(frontends, undefined, rivalKey), { 'udp 10.96.0.11:53': 0 })
     })
 
-    it('hands the flows over when the winner goes, and back when it comes', () => {
+    it('moves its flows when the owner is deleted, and back when the owner returns', () => {
       const frontends = new UdpFrontends()
       frontends.set(rivalKey, rival)
-      assert.deepEqual(stale(frontends, winner), { '10.96.0.10:53': 1, '192.0.2.1:53': 1 })
-      assert.deepEqual(stale(frontends, undefined), { '10.96.0.10:53': 0, '192.0.2.1:53': 2 })
+      assert.deepEqual(stale(frontends, winner), { 'udp 10.96.0.10:53': 1, 'udp 192.0.2.1:53': 1 })
+      assert.deepEqual(stale(frontends, undefined), { 'udp 10.96.0.10:53': 0, 'udp 192.0.2.1:53': 2 })
     })
   })
 })

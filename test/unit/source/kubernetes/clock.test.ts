@@ -1,10 +1,7 @@
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { afterEach, beforeEach, describe, it, mock } from 'node:test'
 import { apiService } from '../../../support/api-documents.js'
 import { delays, KubernetesLab } from '../../../support/kubernetes-lab.js'
-import { treeRoot } from '../../../support/tree.js'
 
 const jumps = [
   { name: 'a century ahead', unixMs: Date.UTC(2126, 0) },
@@ -28,7 +25,7 @@ describe('a system clock that is set', () => {
     it(`ends no watch, and changes no delay: ${name}`, async () => {
       await lab.start()
       await lab.untilFollowing()
-      lab.timers.pass(6000)
+      lab.clock.pass(6000)
       mock.timers.setTime(unixMs)
       lab.server.store.put('Service', apiService('a', '10.96.0.2'))
       await lab.untilEvent('+Service default/a 10.96.0.2')
@@ -36,11 +33,11 @@ describe('a system clock that is set', () => {
       lab.server.setFault('Service', { type: 'status', status: { code: 500 } })
       lab.server.endWatches('Service')
       for (const delayMs of [800, 1600, 3200]) {
-        await lab.until(() => lab.timers.count(delayMs) === 1)
+        await lab.until(() => lab.clock.count(delayMs) === 1)
         mock.timers.setTime(unixMs)
         await lab.fire(delayMs)
       }
-      await lab.until(() => lab.timers.count(6400) === 1)
+      await lab.until(() => lab.clock.count(6400) === 1)
       lab.server.setFault('Service', { type: 'silence' })
       await lab.fire(6400)
       await lab.fire(delays.answer)
@@ -50,23 +47,4 @@ describe('a system clock that is set', () => {
       await lab.untilFollowing()
     })
   }
-
-  it('is looked at by nothing that waits', () => {
-    const waits = [
-      'backoff',
-      ...[
-        'reflector',
-        'known-world',
-        'link-retry',
-        'outage',
-        'idle-watchdog',
-        'api-client',
-        'kubernetes-source',
-      ].map((name) => `source/kubernetes/${name}`),
-    ]
-    for (const name of waits) {
-      const text = readFileSync(join(treeRoot, `src/${name}.ts`), 'utf8')
-      assert.doesNotMatch(text, /\bDate\b|\bperformance\.|\bset(?:Timeout|Interval)\b/u, name)
-    }
-  })
 })

@@ -42,7 +42,7 @@ describe('requests', () => {
         assert.deepEqual(request, { host, method: 'GET', code: '200', seconds: 0 })
       lab.server.setFault('Service', fault)
       // A watch that ends at once is not asked for again at once.
-      lab.timers.pass(6000)
+      lab.clock.pass(6000)
       lab.server.endWatches('Service')
       await lab.until(() => lab.requests.some((request) => request.code === code))
     })
@@ -90,7 +90,7 @@ describe('a server that fails every watch', () => {
       lab.events.length = 0
       await lab.untilFollowing()
       lab.server.setFault('Service', fault)
-      lab.timers.pass(6000)
+      lab.clock.pass(6000)
       lab.server.store.put('Service', apiService('hidden', '10.96.0.2'))
       await lab.untilEvent('+Service default/hidden 10.96.0.2')
       lab.server.store.put('Node', { metadata: { name: 'node-b' } })
@@ -99,7 +99,7 @@ describe('a server that fails every watch', () => {
       const delaysMs = growing[reason]
       const longestMs = delaysMs.at(-1) ?? 0
       for (const delayMs of delaysMs) await lab.fire(delayMs)
-      await lab.until(() => lab.timers.count(longestMs) > 0)
+      await lab.until(() => lab.clock.count(longestMs) > 0)
       assert.equal(lab.server.requests.length, before + delaysMs.length + 1)
       assert.ok(
         requestsOf('Service')
@@ -123,11 +123,11 @@ describe('a server that fails every watch', () => {
     await lab.start()
     await lab.untilFollowing()
     lab.server.store.compact()
-    lab.timers.pass(6000)
+    lab.clock.pass(6000)
     lab.server.setFault('Service', { type: 'error-event', status: { code: 410, reason: 'Expired' } }, 'watch')
     lab.server.endWatches('Service')
     for (const delayMs of growing.relist) await lab.fire(delayMs)
-    await lab.until(() => lab.timers.count(30_000) > 0)
+    await lab.until(() => lab.clock.count(30_000) > 0)
     const lists = requestsOf('Service').filter((request) => request === 'Service list')
     assert.equal(lists.length, 1 + growing.relist.length, 'the first one, and one per attempt')
   })
@@ -141,9 +141,9 @@ describe('a server that goes away', () => {
     await lab.untilFollowing()
     lab.events.length = 0
     const { port } = lab.server
-    lab.timers.pass(6000)
+    lab.clock.pass(6000)
     await lab.breakLinks(() => lab.server.close())
-    await lab.passUntil(lab.timers.now() + 10_000)
+    await lab.passUntil(lab.clock.now() + 10_000)
     assert.deepEqual(lab.events, [])
     assert.match(lab.log.join('\n'), /link: Service: GET \/api\/v1\/services: connect ECONNREFUSED/u)
     const { store } = lab.server
@@ -181,7 +181,7 @@ describe('a server that goes away', () => {
   it('is not missed while it speaks', async () => {
     await lab.start()
     await lab.untilFollowing()
-    lab.timers.pass(80_000)
+    lab.clock.pass(80_000)
     lab.server.store.put('Service', apiService('a', '10.96.0.2'))
     await lab.untilEvent('+Service default/a 10.96.0.2')
     await lab.fire(delays.idle, 3)
@@ -211,7 +211,7 @@ describe('a list that fails', () => {
     {
       name: 'no list',
       fault: { type: 'body', contentType: 'application/json', body: Buffer.from('{}') },
-      problem: /the list is of no kind, not v1 ServiceList$/u,
+      problem: /the list is without a kind, not v1 ServiceList$/u,
     },
     {
       name: 'an empty list of another kind',
@@ -252,7 +252,7 @@ describe('a list that fails', () => {
       await lab.start()
       await lab.untilFollowing()
       lab.events.length = 0
-      lab.timers.pass(6000)
+      lab.clock.pass(6000)
       lab.server.setFault('Service', fault, 'list')
       lab.server.store.compact()
       lab.server.endWatches('Service')
@@ -326,7 +326,7 @@ describe('a server that asks for patience', () => {
       await lab.server.listen()
       lab.server.setFault('Service', fault)
       const listed = lab.open()
-      await lab.until(() => lab.timers.count(delayMs) > 0)
+      await lab.until(() => lab.clock.count(delayMs) > 0)
       lab.server.setFault('Service', undefined)
       await lab.fire(delayMs)
       await listed
@@ -339,7 +339,7 @@ describe('a refused streamed list', () => {
     lab.server.options = { streamedLists: 'late' }
     await lab.start()
     await lab.untilFollowing()
-    lab.timers.pass(6000)
+    lab.clock.pass(6000)
     lab.server.store.compact()
     lab.server.endWatches('Service')
     await lab.fire(delays.relist)
@@ -347,7 +347,7 @@ describe('a refused streamed list', () => {
     assert.deepEqual(requestsOf('Service').slice(3), ['Service watch from 5', 'Service list'])
     await lab.untilFollowing()
     lab.server.options = {}
-    lab.timers.pass(6000)
+    lab.clock.pass(6000)
     lab.server.store.compact()
     await lab.breakLinks(() => lab.server.dropConnections())
     await lab.passUntilFollowing()
@@ -361,7 +361,7 @@ describe('a streamed list that never comes', () => {
     lab.server.setFault('Service', { type: 'silence' }, 'watch')
     const listed = lab.open()
     await lab.untilEvent('+Node /node-a')
-    await lab.until(() => lab.timers.count(delays.answer) === 1)
+    await lab.until(() => lab.clock.count(delays.answer) === 1)
     await lab.fire(delays.answer)
     await lab.fire(delays.first)
     await listed

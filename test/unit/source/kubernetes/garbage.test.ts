@@ -87,10 +87,10 @@ describe('garbage in a watch', () => {
       await lab.start()
       await lab.untilFollowing()
       lab.server.setFault('Service', { type: 'stream', bytes }, 'watch')
-      lab.timers.pass(6000)
+      lab.clock.pass(6000)
       lab.server.endWatches('Service')
       for (const delayMs of [400, 800, 1600, 3200, 6400, 12_800, 25_600, 30_000]) await lab.fire(delayMs)
-      await lab.until(() => lab.timers.count(30_000) > 0)
+      await lab.until(() => lab.clock.count(30_000) > 0)
       // The first watch that is garbage resumes; each of the eight others comes behind a list.
       assert.equal(listsOfServices(), 1 + 1 + 8)
       assert.equal(lab.log.filter((line) => line.startsWith('link')).length, 1)
@@ -108,7 +108,7 @@ describe('garbage in a watch', () => {
       await lab.untilFollowing()
       lab.server.store.put('Service', apiService(`s${delayMs}`, '10.96.0.9'))
       await lab.untilEvent(`+Service default/s${delayMs} 10.96.0.9`)
-      lab.timers.pass(6000)
+      lab.clock.pass(6000)
       lab.server.sendBytes('Service', Buffer.alloc(4, 0xff))
       await lab.fire(delayMs)
     }

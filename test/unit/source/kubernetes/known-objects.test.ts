@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { beforeEach, describe, it } from 'node:test'
 import { openLog, StateReporter } from '../../../../src/log.js'
 import { KnownObjects } from '../../../../src/source/kubernetes/known-objects.js'
-import type { WireObject } from '../../../../src/source/kubernetes/wire-format.js'
+import type { WireObject } from '../../../../src/api/formats/wire-format.js'
 import { readService } from '../../../../src/source/readers/service.js'
 import { apiService } from '../../../support/api-documents.js'
 import { typedJson } from '../../../support/api-writer.js'
@@ -21,7 +21,7 @@ beforeEach(() => {
     },
   }
   problems = new StateReporter({
-    log: openLog({ format: 'json', verbosity: 0, destination, now: () => 0 }),
+    log: openLog({ format: 'json', verbosity: 0, destination, clock: { unixMs: () => 0 } }),
     level: 'error',
     trouble: 'not in force',
     recovery: 'in force again',

@@ -99,14 +99,14 @@ describe('KubernetesSource: first listing', () => {
     await lab.untilEvent('+Service default/web 10.96.0.1')
     await lab.fire(delays.first)
     await lab.fire(delays.second)
-    await lab.until(() => lab.timers.count(delays.third) > 0)
+    await lab.until(() => lab.clock.count(delays.third) > 0)
     assert.ok(!lab.events.includes('synced'))
     lab.server.setFault('Node', undefined)
     await lab.fire(delays.third)
     await listed
     assert.deepEqual(lab.events.slice(-2), ['+Node /node-a', 'synced'])
     await lab.untilFollowing()
-    lab.timers.pass(6000)
+    lab.clock.pass(6000)
     lab.server.store.compact()
     await lab.breakLinks(() => lab.server.dropConnections())
     await lab.passUntilFollowing()
@@ -169,14 +169,10 @@ describe('KubernetesSource: changes', () => {
     lab.server.sendBookmark('Service')
     lab.server.sendEvent('MODIFIED', 'Service', apiService('bad', 'x'), 'Service')
     await lab.untilLogged(/Service default\/bad/u)
-    lab.timers.pass(6000)
+    lab.clock.pass(6000)
     lab.server.endWatches('Service')
     await lab.untilRequest('Service watch from 7')
-    assert.equal(
-      lab.timers.count(delays.first),
-      0,
-      'a watch that ended in good order is opened again at once',
-    )
+    assert.equal(lab.clock.count(delays.first), 0, 'a watch that ended in good order is opened again at once')
   })
 
   it('keeps the state of an object that becomes wrong', async () => {
@@ -186,7 +182,7 @@ describe('KubernetesSource: changes', () => {
     lab.server.store.put('Service', apiService('web', 'nowhere'))
     await lab.untilLogged(/object: Service default\/web: spec\.clusterIP/u)
     await lab.untilFollowing()
-    lab.timers.pass(6000)
+    lab.clock.pass(6000)
     lab.server.store.compact()
     await lab.breakLinks(() => lab.server.dropConnections())
     await lab.passUntilFollowing()
@@ -207,7 +203,7 @@ describe('KubernetesSource: stop', () => {
     lab.server.store.put('Service', apiService('later', '10.96.0.10'))
     await lab.until(() => lab.server.openWatches === 0)
     assert.deepEqual(lab.events, [])
-    assert.equal(lab.timers.armed, 0)
+    assert.equal(lab.clock.armed, 0)
     await lab.stop()
   })
 
@@ -224,7 +220,7 @@ describe('KubernetesSource: stop', () => {
     {
       name: 'between two attempts',
       prepare: (fresh) => fresh.server.setFault('Service', { type: 'hang-up' }),
-      reached: (open) => open.timers.count(delays.turn) > 0,
+      reached: (open) => open.clock.count(delays.turn) > 0,
     },
   ]
   for (const { name, prepare, reached } of moments) {
@@ -236,7 +232,7 @@ describe('KubernetesSource: stop', () => {
       await lab.until(() => reached(lab))
       await lab.stop()
       await listed
-      assert.equal(lab.timers.armed, 0)
+      assert.equal(lab.clock.armed, 0)
       assert.ok(!lab.events.includes('synced'))
     })
   }

@@ -31,17 +31,17 @@ async function follow(seed: number): Promise<void> {
   lab.random = seeded(seed)
   await lab.start()
   await lab.untilFollowing()
-  lab.timers.pass(6000)
+  lab.clock.pass(6000)
   lab.events.length = 0
   lab.requests.length = 0
 }
 
 /** Lets time pass until the event comes. Returns how long that took, in milliseconds. */
 async function timeOf(event: string): Promise<number> {
-  const beganMs = lab.timers.now()
+  const beganMs = lab.clock.now()
   await lab.passUntilFollowing()
   await lab.untilEvent(event)
-  return lab.timers.now() - beganMs
+  return lab.clock.now() - beganMs
 }
 
 describe('a server that is away', () => {
@@ -52,7 +52,7 @@ describe('a server that is away', () => {
         it(`for ${seconds} s, and back ${what}, delivers its first change within 5 s (${seed})`, async () => {
           await follow(seed)
           const { port, store } = lab.server
-          const endMs = lab.timers.now() + seconds * 1000
+          const endMs = lab.clock.now() + seconds * 1000
           await lab.breakLinks(() => lab.server.close())
           await lab.passUntil(endMs)
           assert.deepEqual(lab.events, [])
@@ -74,11 +74,11 @@ describe('a server that is away', () => {
     const { port } = lab.server
     await lab.breakLinks(() => lab.server.close())
     assert.deepEqual(
-      [1000, 2000, 3000].map((turnMs) => lab.timers.count(turnMs)),
+      [1000, 2000, 3000].map((turnMs) => lab.clock.count(turnMs)),
       [1, 1, 1],
     )
     await lab.server.listen(port)
-    lab.timers.fire(1000)
+    lab.clock.fire(1000)
     await lab.untilFollowing()
     assert.equal(lab.requests.length, 3)
   })
@@ -91,14 +91,14 @@ describe('a server that is away', () => {
     const start = lab.open({ server: new URL(`http://api.example:${lab.server.port}`) })
     while (lab.requests.length < 30) {
       const isUnderWay = (): boolean =>
-        lookup.callCount() - lab.requests.length === lab.timers.count(delays.answer)
-      await until(() => lab.timers.armed === 3 && isUnderWay())
-      lab.timers.fireNext()
+        lookup.callCount() - lab.requests.length === lab.clock.count(delays.answer)
+      await until(() => lab.clock.armed === 3 && isUnderWay())
+      lab.clock.fireNext()
     }
     await lab.untilLogged(/link: Service: .*no connection within 10 s/u)
     await lab.stop()
     await start
-    const seconds = lab.timers.now() / 1000
+    const seconds = lab.clock.now() / 1000
     assert.ok(seconds < 170, `30 attempts of 10 s by three links took ${seconds} s`)
   })
 })
@@ -112,21 +112,21 @@ describe('a server that is overloaded', () => {
         lab.server.endWatches(kind)
       }
     })
-    await lab.passUntil(lab.timers.now() + 300_000)
+    await lab.passUntil(lab.clock.now() + 300_000)
     const lastMinute = lab.requests.length
-    await lab.passUntil(lab.timers.now() + 60_000)
+    await lab.passUntil(lab.clock.now() + 60_000)
     assert.ok(lab.requests.length - lastMinute <= 9, `${lab.requests.length - lastMinute} requests`)
     for (const kind of kinds) lab.server.setFault(kind, undefined)
     const before = lab.requests.length
-    lab.timers.fireNext()
+    lab.clock.fireNext()
     await lab.untilFollowing()
     assert.equal(lab.requests.length, before + 3)
     lab.random = () => 0
-    lab.timers.pass(6000)
+    lab.clock.pass(6000)
     lab.server.setFault('Node', unavailable)
     lab.server.endWatches('Node')
-    await lab.until(() => lab.timers.count(delays.idle) === 2)
-    await lab.until(() => lab.timers.count(delays.first) === 1)
+    await lab.until(() => lab.clock.count(delays.idle) === 2)
+    await lab.until(() => lab.clock.count(delays.first) === 1)
   })
 
   it('wakes no link that it asked to wait', async () => {
@@ -135,11 +135,11 @@ describe('a server that is overloaded', () => {
     lab.server.setFault('Node', { ...unavailable, retryAfter: '40' })
     lab.server.setFault('Service', unavailable)
     for (const kind of ['Node', 'Service'] as const) lab.server.endWatches(kind)
-    await lab.until(() => lab.timers.count(40_000) === 1)
+    await lab.until(() => lab.clock.count(40_000) === 1)
     lab.server.setFault('Service', undefined)
     await lab.fire(delays.first)
     await lab.until(() => lab.server.openWatches === 2)
-    assert.equal(lab.timers.count(40_000), 1)
+    assert.equal(lab.clock.count(40_000), 1)
   })
 })
 
@@ -150,7 +150,7 @@ describe('a watch that is refused by 410', () => {
     lab.server.setFault('Service', unavailable)
     lab.server.endWatches('Service')
     for (const delayMs of [800, 1600, 3200, 6400]) await lab.fire(delayMs)
-    await lab.until(() => lab.timers.count(12_800) === 1)
+    await lab.until(() => lab.clock.count(12_800) === 1)
     lab.server.store.compact()
     lab.server.store.remove('Service', 'default/web')
     lab.server.setFault('Service', undefined)

@@ -62,7 +62,7 @@ describe('ten seconds of a server that', () => {
       await lab.start()
       await lab.untilFollowing()
       const from = lab.server.requests.length
-      lab.timers.pass(6000)
+      lab.clock.pass(6000)
       await lab.breakLinks(() => {
         for (const kind of kinds) {
           lab.server.setFault(kind, fault, only)
@@ -77,7 +77,7 @@ describe('ten seconds of a server that', () => {
 
 /** From the first request on. */
 async function tenSeconds(): Promise<void> {
-  await lab.passUntil(lab.timers.now() + 10_000)
+  await lab.passUntil(lab.clock.now() + 10_000)
 }
 
 function asked(kind: string, from: number): readonly [lists: number, watches: number] {
@@ -113,7 +113,7 @@ describe('a slow server', () => {
       lab.server.sendBytes('Service', part)
       lab.server.store.put('Node', { metadata: { name: 'node-a' } })
       await lab.untilEvent('+Node /node-a')
-      lab.timers.pass(80_000)
+      lab.clock.pass(80_000)
     }
     lab.server.sendBytes('Service', event.subarray(60))
     await lab.untilEvent('+Service default/slow 10.96.0.2')
@@ -129,7 +129,7 @@ describe('a list that is zipped', () => {
     await lab.start()
     await lab.untilFollowing()
     lab.events.length = 0
-    lab.timers.pass(6000)
+    lab.clock.pass(6000)
     const zipped: Fault = { type: 'body', contentType: jsonWriter.type, contentEncoding: 'gzip', body }
     lab.server.setFault('Service', zipped, 'list')
     lab.server.store.compact()

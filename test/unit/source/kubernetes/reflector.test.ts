@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { openLog, StateReporter } from '../../../../src/log.js'
-import { ApiClient } from '../../../../src/source/kubernetes/api-client.js'
+import { ApiClient } from '../../../../src/api/api-client.js'
 import { Outage } from '../../../../src/source/kubernetes/outage.js'
 import { Reflector } from '../../../../src/source/kubernetes/reflector.js'
 import { resourcesOf } from '../../../../src/source/kubernetes/resources.js'
-import { masterOptions } from '../../../../src/source/kubernetes/client-options.js'
+import { masterOptions } from '../../../../src/api/client-options.js'
 import { apiNode } from '../../../support/api-documents.js'
 import { FakeApiServer } from '../../../support/fake-api-server.js'
-import { HandTimers } from '../../../support/kubernetes-lab.js'
+import { HandClock } from '../../../support/kubernetes-lab.js'
 import { Backoff } from '../../../../src/backoff.js'
 
 describe('Reflector', () => {
@@ -20,12 +20,12 @@ describe('Reflector', () => {
   it('rejects with what its listener throws: that is no failure of the server', async () => {
     server.store.put('Node', apiNode('node-a'))
     const { signal } = new AbortController()
-    const timers = new HandTimers(() => undefined)
+    const clock = new HandClock(() => undefined)
     const log = openLog({
       format: 'json',
       verbosity: 0,
       destination: { write: () => undefined },
-      now: () => 0,
+      clock: { unixMs: () => 0 },
     })
     const reporter = new StateReporter({
       log,
@@ -39,9 +39,9 @@ describe('Reflector', () => {
     const bug = new Error('a bug')
     const reflector = new Reflector({
       resource,
-      client: new ApiClient(masterOptions(server.url.href), timers, signal),
-      outage: new Outage({ timers, random: () => 0 }),
-      timers,
+      client: new ApiClient(masterOptions(server.url.href), clock, signal),
+      outage: new Outage({ clock, random: () => 0 }),
+      clock,
       random: () => 0,
       log,
       problems: reporter,
@@ -53,7 +53,7 @@ describe('Reflector', () => {
       progressed: () => undefined,
     })
     await assert.rejects(reflector.run(), bug)
-    assert.equal(timers.armed, 0)
+    assert.equal(clock.armed, 0)
   })
 })
 

@@ -1,0 +1,34 @@
+import type { Clock } from '../clock.js'
+
+/** Calls `bark` once, after `idleMs` without a touch. A touch sets no timer. */
+export class IdleWatchdog {
+  readonly #clock: Clock
+  readonly #idleMs: number
+  readonly #bark: () => void
+  #touchedAt: number
+  #cancel: () => void
+
+  constructor(clock: Clock, idleMs: number, bark: () => void) {
+    this.#clock = clock
+    this.#idleMs = idleMs
+    this.#bark = bark
+    this.#touchedAt = clock.now()
+    this.#cancel = this.#arm(idleMs)
+  }
+
+  touch(): void {
+    this.#touchedAt = this.#clock.now()
+  }
+
+  stop(): void {
+    this.#cancel()
+  }
+
+  #arm(delayMs: number): () => void {
+    return this.#clock.schedule(delayMs, () => {
+      const leftMs = this.#touchedAt + this.#idleMs - this.#clock.now()
+      if (leftMs <= 0) this.#bark()
+      else this.#cancel = this.#arm(leftMs)
+    })
+  }
+}

@@ -1,0 +1,71 @@
+// One way to ask the kernel: a refusal is a value, counted and reported, and the caller goes on without the answer.
+import type { IpFamily } from '../address.js'
+import { KernelError } from '../errors.js'
+import type { StateReporter } from '../log.js'
+import type { FamilyMetrics } from '../metrics/index.js'
+import type { Retry } from './retry-queue.js'
+import { logFamily } from './sync-report.js'
+
+/** What the kernel is asked, as messages name it. */
+export interface Question {
+  /** Names the problem while the kernel refuses. The family is added: each family has its own problem. */
+  readonly key: string
+  /** Begins the message, after the family: `table nat`. Default: the family alone. */
+  readonly subject?: string
+  /** Fields of the message, beside the family and the error's code. */
+  readonly fields?: Readonly<Record<string, string>>
+  /** Settled by an answer, failed by a refusal. */
+  readonly retry?: Retry
+}
+
+export interface KernelQuestionsOptions {
+  readonly family: IpFamily
+  readonly metrics: Pick<FamilyMetrics, 'kernelError'>
+  readonly problems: StateReporter
+}
+
+/** Asks the kernel for one family. */
+export class KernelQuestions {
+  readonly #options: KernelQuestionsOptions
+
+  constructor(options: KernelQuestionsOptions) {
+    this.#options = options
+  }
+
+  /**
+   * Resolves with the answer, or with the KernelError that `ask` threw. A refusal is counted, and reported as a problem until the
+   * kernel answers again. Rejects with any other error.
+   */
+  async ask<T>(question: Question, ask: () => Promise<T>): Promise<T | KernelError> {
+    const answer = await orRefusal(ask)
+    this.#report(question, answer instanceof KernelError ? answer : undefined)
+    return answer
+  }
+
+  #report({ key, subject, fields, retry }: Question, error: KernelError | undefined): void {
+    const { family, metrics, problems } = this.#options
+    const problem = `${key} ${family}`
+    if (error === undefined) {
+      retry?.settle()
+      problems.report(problem, undefined)
+      return
+    }
+    retry?.fail()
+    metrics.kernelError(error.operation, error.code)
+    const ipFamily = logFamily(family)
+    problems.report(problem, {
+      text: `${ipFamily}${subject === undefined ? '' : ` ${subject}`}: ${error.message}`,
+      fields: { ipFamily, ...fields, code: error.code },
+    })
+  }
+}
+
+/** Resolves with the answer, or with the KernelError that `ask` threw, which is not reported. Rejects with any other error. */
+export async function orRefusal<T>(ask: () => Promise<T>): Promise<T | KernelError> {
+  try {
+    return await ask()
+  } catch (error) {
+    if (error instanceof KernelError) return error
+    throw error
+  }
+}

@@ -1,0 +1,160 @@
+// Batches of operations on tracked objects: planned in bounded parts, and confirmed by the kernel's answers.
+import type { KernelError } from '../errors.js'
+import type { BatchOutcome, OperationFailure } from '../kernel/index.js'
+import type { TrackedObject } from './object-table.js'
+
+/** Operations in the order in which the kernel gets them. An array, or packed records. */
+export interface OperationList<Op> {
+  readonly length: number
+  at(index: number): Op | undefined
+}
+
+/**
+ * What a failed operation says about its object. `done`: the state that the operation leads to is there already. `refused`: the
+ * kernel changed nothing. `stale`: only a reading tells the state. `consequence`: the failure of an earlier operation caused it.
+ */
+export type Meaning = 'done' | 'refused' | 'stale' | 'consequence'
+
+/** A kind of kernel objects that the kernel answers for operation by operation. The mode that owns the kind supplies it. */
+export interface ObjectKind<
+  T extends TrackedObject<unknown, State>,
+  State,
+  Op,
+  Ops extends OperationList<Op>,
+> {
+  /**
+   * Appends the operations that lead from the acknowledged state to `target`; none when both say the same. Returns their cost, in the
+   * unit of the limit of `planBatch`.
+   */
+  plan(ops: Ops, object: T, target: State): number
+  /** The state after an operation that the kernel accepted. */
+  advance(state: State, op: Op): State
+  /** What a failure says about the object; `state` is the one before the operation. */
+  meaningOf(object: T, op: Op, failure: OperationFailure, state: State): Meaning
+  /** Whether two states say the same. */
+  isSame(a: State, b: State): boolean
+}
+
+/** The operations of one object: [from, to) of a batch. `target` is the object's state when the kernel accepts all of them. */
+export interface BatchPart<T, State> {
+  readonly object: T
+  readonly from: number
+  readonly to: number
+  readonly target: State
+}
+
+export interface ObjectBatch<T, State, Ops> {
+  readonly ops: Ops
+  readonly parts: readonly BatchPart<T, State>[]
+}
+
+/** A batch for a prefix of the objects that were to be planned; `rest` is for the next one. */
+export interface Cut<Batch, T> {
+  readonly batch: Batch
+  readonly rest: readonly T[]
+}
+
+/** An operation that was not applied, and the object that it was for. */
+export interface Failed<T> {
+  readonly target: T
+  readonly error: KernelError
+}
+
+/** What an outcome said, apart from what was applied. */
+export interface Confirmation<T> {
+  readonly refusals: readonly Failed<T>[]
+  /** Answers that were lost, or contradict the acknowledged state: their objects are stale, so reconcile soon. */
+  readonly surprises: readonly Failed<T>[]
+}
+
+export interface PlanOptions<T, State, Ops> {
+  /** Empty; gets the operations. */
+  readonly ops: Ops
+  /** Cost at which the batch is closed. The last object may exceed it. */
+  readonly limit: number
+  /** The state to bring the object to; its acknowledged state where nothing is to be done. */
+  readonly targetOf: (object: T) => State
+}
+
+/** Plans a prefix of the objects as one batch. Stale objects get no operation. */
+export function planBatch<T extends TrackedObject<unknown, State>, State, Op, Ops extends OperationList<Op>>(
+  kind: ObjectKind<T, State, Op, Ops>,
+  objects: readonly T[],
+  { ops, limit, targetOf }: PlanOptions<T, State, Ops>,
+): Cut<ObjectBatch<T, State, Ops>, T> {
+  const parts: BatchPart<T, State>[] = []
+  let planned = 0
+  let cost = 0
+  for (const object of objects) {
+    if (cost >= limit) break
+    planned++
+    if (object.isStale) continue
+    const target = targetOf(object)
+    if (target === object.acknowledged) continue
+    const from = ops.length
+    cost += kind.plan(ops, object, target)
+    if (ops.length > from) parts.push({ object, from, to: ops.length, target })
+  }
+  return { batch: { ops, parts }, rest: objects.slice(planned) }
+}
+
+/** Enters what the kernel accepted, and nothing else. */
+export function confirmBatch<
+  T extends TrackedObject<unknown, State>,
+  State,
+  Op,
+  Ops extends OperationList<Op>,
+>(
+  kind: ObjectKind<T, State, Op, Ops>,
+  { ops, parts }: ObjectBatch<T, State, Ops>,
+  { failures }: BatchOutcome,
+): Confirmation<T> {
+  const into = { refusals: new Array<Failed<T>>(), surprises: new Array<Failed<T>>() }
+  let next = 0
+  for (const part of parts) {
+    const first = next
+    while ((failures[next]?.index ?? part.to) < part.to) next++
+    if (first === next) part.object.acknowledged = part.target
+    else confirmPart(kind, part, { ops, failures: failures.slice(first, next), into })
+  }
+  return into
+}
+
+/** The batch could not be sent, or its answers were lost: the states of its objects are unknown. */
+export function disownBatch<T extends TrackedObject<unknown, State>, State>({
+  parts,
+}: ObjectBatch<T, State, unknown>): void {
+  for (const { object } of parts) object.isStale = true
+}
+
+/** Replays the operations of a part one by one, as some failed. */
+function confirmPart<T extends TrackedObject<unknown, State>, State, Op, Ops extends OperationList<Op>>(
+  kind: ObjectKind<T, State, Op, Ops>,
+  { object, from, to, target }: BatchPart<T, State>,
+  {
+    ops,
+    failures,
+    into,
+  }: {
+    readonly ops: Ops
+    readonly failures: readonly OperationFailure[]
+    readonly into: { readonly refusals: Failed<T>[]; readonly surprises: Failed<T>[] }
+  },
+): void {
+  const byIndex = new Map(failures.map((failure) => [failure.index, failure]))
+  let state = object.acknowledged
+  for (let index = from; index < to; index++) {
+    const op = ops.at(index)
+    if (op === undefined) continue
+    const failure = byIndex.get(index)
+    const meaning = failure === undefined ? 'done' : kind.meaningOf(object, op, failure, state)
+    if (meaning === 'done') state = kind.advance(state, op)
+    if (failure === undefined) continue
+    if (meaning === 'stale') {
+      object.isStale = true
+      into.surprises.push({ target: object, error: failure.error })
+    } else if (meaning === 'refused') into.refusals.push({ target: object, error: failure.error })
+  }
+  // Equal to the target when each failure meant `done`: one object for both states is enough.
+  object.acknowledged = kind.isSame(state, target) ? target : state
+}

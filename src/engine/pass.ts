@@ -1,0 +1,179 @@
+import type { IpFamily } from '../address.js'
+import type { Clock } from '../clock.js'
+import type { KernelError } from '../errors.js'
+import type { BatchOutcome } from '../kernel/index.js'
+import type { Log } from '../log.js'
+import type { FamilyMetrics } from '../metrics/index.js'
+import { type CountedOps, type OperationCount, OperationCounts } from './operation-counts.js'
+import { logFamily } from './sync-report.js'
+
+/**
+ * Why a pass ran. `start`: not everything was in the kernel yet. `reconcile`: the kernel was compared with the desired state. `retry`:
+ * something that failed was due. `change`: an event changed the desired state.
+ */
+export type PassReason = 'start' | 'reconcile' | 'retry' | 'change'
+
+/** Operations of one subsystem, and how messages name their objects. */
+export interface OperationKind<Op> {
+  /** `ipvs`, `ipset`, `nat`. */
+  readonly name: string
+  readonly describe: (op: Op) => string
+  /** Whether the metric viaduct_operations_total counts them. */
+  readonly isMetered: boolean
+}
+
+type AnyKind = Pick<OperationKind<never>, 'name' | 'isMetered'>
+
+/** A pass that has ended. */
+export interface PassRecord {
+  readonly family: IpFamily
+  readonly reason: PassReason
+  /** Unix seconds. */
+  readonly startSeconds: number
+  readonly durationMs: number
+  /** Everything that the pass was for is in the kernel, except for objects that the kernel refuses. */
+  readonly isComplete: boolean
+  /** By kind, then by operation. An operation was planned as often as its numbers say together. */
+  readonly operations: Readonly<Record<string, Readonly<Record<string, OperationCount>>>>
+  /** The first failures, a sentence each: refused operations, lost answers, and questions that the kernel refused. */
+  readonly failures: readonly string[]
+}
+
+export interface PassOptions {
+  readonly family: IpFamily
+  readonly clock: Clock
+  readonly log: Log
+  readonly metrics: FamilyMetrics
+  /** Milliseconds of the clock: the oldest event that the pass is for; undefined: it is for no event. */
+  readonly oldestEventMs: number | undefined
+}
+
+/** Failures that a record names. */
+const namedFailures = 8
+
+/** Operations that a pass prints. */
+const printedOperations = 1000
+
+/**
+ * One pass of one family: plan, apply, report. It gets every batch with the kernel's answer, and ends as metrics, a log line and a
+ * record. At trace level it also keeps the operations as text.
+ */
+export class Pass {
+  readonly #options: PassOptions
+  readonly #startMs: number
+  readonly #startSeconds: number
+  readonly #counts = new Map<AnyKind, OperationCounts>()
+  readonly #failures: string[] = []
+  readonly #text: string[] | undefined
+  /** A part of the pass could not be read, planned or sent. */
+  isFailed = false
+  /** The pipeline sets it as soon as it knows. */
+  reason: PassReason = 'change'
+
+  constructor(options: PassOptions) {
+    const { clock, log } = options
+    this.#options = options
+    this.#startMs = clock.now()
+    this.#startSeconds = clock.unixMs() / 1000
+    this.#text = log.writes('trace') ? [] : undefined
+  }
+
+  /** Operations that were sent, and the kernel's answer. */
+  count<Op extends { readonly op: string }>(
+    kind: OperationKind<Op>,
+    ops: CountedOps<Op>,
+    outcome: BatchOutcome,
+  ): void {
+    let counts = this.#counts.get(kind)
+    if (counts === undefined) this.#counts.set(kind, (counts = new OperationCounts()))
+    counts.add(ops, outcome)
+    for (const { error, unknown } of outcome.failures.slice(0, namedFailures))
+      this.note(unknown ? `no answer: ${error.message}` : error.message)
+    this.print(kind, ops)
+  }
+
+  /** Keeps the operations as text, if the log writes at trace level. `count` does it too. */
+  print<Op extends { readonly op: string }>(kind: OperationKind<Op>, ops: CountedOps<Op>): void {
+    const text = this.#text
+    if (text === undefined) return
+    for (let index = 0; index < ops.length; index++) {
+      const op = ops.at(index)
+      if (op === undefined || text.length === printedOperations) return
+      text.push(`${kind.name} ${op.op} ${kind.describe(op)}`)
+    }
+  }
+
+  /** A failure of one object. */
+  note(failure: string): void {
+    if (this.#failures.length < namedFailures) this.#failures.push(failure)
+  }
+
+  /** The kernel could not be read, or did not take a whole batch or table. */
+  fail(error?: KernelError): void {
+    this.isFailed = true
+    if (error !== undefined) this.note(error.message)
+  }
+
+  /** The first operations, a line each: `ipvs add-virtual-server tcp 10.96.0.1:80`. Empty unless the log writes at trace level. */
+  get text(): readonly string[] {
+    return this.#text ?? []
+  }
+
+  /** Number of operations of these kinds that the kernel did not take. */
+  failed(...kinds: readonly AnyKind[]): number {
+    return kinds.reduce((sum, kind) => sum + (this.#counts.get(kind)?.failed ?? 0), 0)
+  }
+
+  /** Operations of these kinds that the kernel took, by name. */
+  applied(...kinds: readonly AnyKind[]): Readonly<Record<string, number>> {
+    const counts = kinds.flatMap((kind) => Object.entries(this.#counts.get(kind)?.all ?? {}))
+    return Object.fromEntries(counts.map(([op, { applied }]) => [op, applied]))
+  }
+
+  /** Ends the pass: metrics, a log line with these fields, and the record. `hasRefusals`: the kernel refuses an object that was due. */
+  end({
+    hasRefusals,
+    fields,
+  }: {
+    readonly hasRefusals: boolean
+    readonly fields: Readonly<Record<string, unknown>>
+  }): PassRecord {
+    const { family, clock, log, metrics, oldestEventMs } = this.#options
+    const { reason } = this
+    const nowMs = clock.now()
+    const durationMs = nowMs - this.#startMs
+    const isComplete = !this.isFailed
+    metrics.syncDurationSeconds.observe(durationMs / 1000)
+    if (oldestEventMs !== undefined && isComplete)
+      metrics.eventToKernelSeconds.observe((nowMs - oldestEventMs) / 1000)
+    for (const [{ isMetered }, counts] of this.#counts) if (isMetered) counts.report(metrics)
+    if (isComplete && !hasRefusals) metrics.lastSyncTimestampSeconds.set(clock.unixMs() / 1000)
+    if (log.writes('debug')) {
+      const ipFamily = logFamily(family)
+      for (const operation of this.text) log.trace('Operation', { ipFamily, operation })
+      const elapsed = `${durationMs.toFixed(1)}ms`
+      log.debug('Sync done', { ipFamily, elapsed, reason, complete: isComplete, ...fields })
+    }
+    const operations = Object.fromEntries([...this.#counts].map(([{ name }, counts]) => [name, counts.all]))
+    const startSeconds = this.#startSeconds
+    return { family, reason, startSeconds, durationMs, isComplete, operations, failures: this.#failures }
+  }
+}
+
+/** Passes that the history of a family keeps: a page, and at most some 200 KB. */
+const keptPasses = 64
+
+/** The last passes of one family. */
+export class PassHistory {
+  readonly #records: PassRecord[] = []
+
+  add(record: PassRecord): void {
+    this.#records.push(record)
+    if (this.#records.length > keptPasses) this.#records.shift()
+  }
+
+  /** Oldest first. */
+  get records(): readonly PassRecord[] {
+    return [...this.#records]
+  }
+}

@@ -1,0 +1,23 @@
+// Written by `node native/records.mjs` from native/conntrack/record.h, which documents the fields. Do not edit.
+import type { RecordLayout } from '../records.js'
+
+export const frontendLayout = {
+  size: 24,
+  address: 0,
+  backendSet: 16,
+  port: 20,
+  protocol: 22,
+  isNodePort: 23,
+} as const satisfies RecordLayout
+
+export const backendLayout = {
+  size: 24,
+  address: 0,
+  backendSet: 16,
+  port: 20,
+} as const satisfies RecordLayout
+
+export const addressLayout = {
+  size: 16,
+  address: 0,
+} as const satisfies RecordLayout

@@ -1,0 +1,42 @@
+// Kinds of drift in ipvs mode, as the metric viaduct_drift_total names them.
+import { DriftCounter } from '../../../engine/index.js'
+import type { IpvsOp } from '../../../kernel/index.js'
+
+export type IpvsDriftKind =
+  | 'virtual-server-missing'
+  | 'virtual-server-changed'
+  | 'virtual-server-unexpected'
+  | 'real-server-missing'
+  | 'real-server-changed'
+  | 'real-server-unexpected'
+  | 'binding-missing'
+  | 'binding-changed'
+  | 'binding-unexpected'
+  | 'set-missing'
+  | 'set-entry-missing'
+  | 'set-entry-changed'
+  | 'set-entry-unexpected'
+
+/** The drift that an operation repairs. */
+const kindOfRepair: Readonly<Record<IpvsOp['op'], IpvsDriftKind | undefined>> = {
+  'add-virtual-server': 'virtual-server-missing',
+  'set-virtual-server': 'virtual-server-changed',
+  'remove-virtual-server': 'virtual-server-unexpected',
+  'add-real-server': 'real-server-missing',
+  'set-real-server': 'real-server-changed',
+  'remove-real-server': 'real-server-unexpected',
+  'zero-virtual-server': undefined,
+}
+
+/** Counts drift of ipvs mode. */
+export class IpvsDriftCounter extends DriftCounter<IpvsDriftKind> {
+  /** Counts what the operations repair, which lead back to the acknowledged state of one virtual server. Its real servers do not count when it is missing itself. */
+  addRepair(ops: readonly IpvsOp[]): void {
+    const first = ops[0]
+    const counted = first?.op === 'add-virtual-server' ? [first] : ops
+    for (const { op } of counted) {
+      const kind = kindOfRepair[op]
+      if (kind !== undefined) this.add(kind)
+    }
+  }
+}

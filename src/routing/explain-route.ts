@@ -1,0 +1,119 @@
+import { BugError } from '../errors.js'
+import type { Endpoint, ServicePort } from '../model/index.js'
+import type { NodeView } from './endpoints.js'
+import { type Frontend, frontendsOf } from './frontend.js'
+import type { NoteStep, Reason } from './reasons.js'
+import { type Backend, route, type Route, type Verdict, verdictOf } from './route.js'
+
+/** Whether a list of a route has an endpoint, and the rule that decided it. */
+export interface EndpointChoice extends Reason {
+  readonly isChosen: boolean
+}
+
+export interface EndpointReasons {
+  readonly endpoint: Backend
+  /** For `clusterBackends`. */
+  readonly cluster: EndpointChoice
+  /** For `localBackends`. */
+  readonly local: EndpointChoice
+  /** For `flowBackends`; undefined: the protocol is not UDP. */
+  readonly flows: EndpointChoice | undefined
+}
+
+export interface FrontendReasons {
+  readonly frontend: Frontend
+  /** The verdict on new connections; for a frontend with policy Local, on connections from outside. */
+  readonly verdict: Verdict
+  /** Why the frontend exists, which policy it has, and why the verdict is what it is. */
+  readonly reasons: readonly Reason[]
+}
+
+/** A route with the rule behind each of its choices. */
+export interface ExplainedRoute {
+  readonly route: Route
+  /** In the order of the endpoints. */
+  readonly endpoints: readonly EndpointReasons[]
+  /** In the order of `frontendsOf`. */
+  readonly frontends: readonly FrontendReasons[]
+}
+
+/** `route` with its reasons. They come from the decisions themselves: `route` reports every step. */
+export function explainRoute(
+  port: ServicePort,
+  endpoints: readonly Endpoint[],
+  node: NodeView,
+): ExplainedRoute {
+  const [cluster, local, flows] = [new Choices(), new Choices(), new Choices()]
+  const decided = route(port, endpoints, node, {
+    cluster: cluster.note,
+    local: local.note,
+    flows: flows.note,
+  })
+  return {
+    route: decided,
+    endpoints: endpoints.map((endpoint) => ({
+      endpoint: { address: endpoint.address, port: endpoint.port },
+      cluster: cluster.of(endpoint),
+      local: local.of(endpoint),
+      flows: port.protocol === 'UDP' ? flows.of(endpoint) : undefined,
+    })),
+    frontends: frontendsOf(port).map((frontend) => explainFrontend(decided, frontend)),
+  }
+}
+
+/** The choices of one list. */
+class Choices {
+  readonly #choices = new Map<Endpoint, EndpointChoice>()
+
+  readonly note: NoteStep = (endpoints, isKept, { rule, kept, dropped }) => {
+    for (const endpoint of endpoints) {
+      const isChosen = isKept(endpoint)
+      this.#choices.set(endpoint, { isChosen, rule, text: isChosen ? kept : dropped })
+    }
+  }
+
+  of(endpoint: Endpoint): EndpointChoice {
+    const choice = this.#choices.get(endpoint)
+    if (choice === undefined) throw new BugError(`no rule decided about ${endpoint.address}`)
+    return choice
+  }
+}
+
+function explainFrontend(decided: Route, frontend: Frontend): FrontendReasons {
+  const isClusterIP = frontend.kind === 'address' && frontend.address === decided.clusterIP
+  const side = isClusterIP ? 'internal' : 'external'
+  const verdict = verdictOf(decided, side)
+  const isLocal = isClusterIP ? decided.isInternalLocal : decided.isExternalLocal
+  const policy: Reason = isClusterIP
+    ? { rule: 'F-013', text: `internalTrafficPolicy is ${isLocal ? 'Local' : 'Cluster'}` }
+    : { rule: 'F-012', text: `externalTrafficPolicy is ${isLocal ? 'Local' : 'Cluster'}` }
+  const shortCircuit: readonly Reason[] =
+    !isClusterIP && isLocal && decided.clusterBackends.length > 0
+      ? [{ rule: 'F-015', text: 'pods and this node reach the endpoints of policy Cluster' }]
+      : []
+  return {
+    frontend,
+    verdict,
+    reasons: [originOf(decided, frontend), policy, verdictReason(verdict, isLocal), ...shortCircuit],
+  }
+}
+
+function originOf(decided: Route, frontend: Frontend): Reason {
+  if (frontend.kind !== 'address') return { rule: 'F-008', text: 'node port' }
+  if (frontend.address === decided.clusterIP) return { rule: 'F-007', text: 'cluster IP' }
+  if (decided.loadBalancerIPs.includes(frontend.address)) return { rule: 'F-009', text: 'load-balancer IP' }
+  return { rule: 'F-010', text: 'external IP' }
+}
+
+function verdictReason(verdict: Verdict, isLocal: boolean): Reason {
+  switch (verdict) {
+    case 'serve':
+      return isLocal
+        ? { rule: 'F-033', text: 'endpoints of this node serve it' }
+        : { rule: 'F-032', text: 'endpoints of the cluster serve it' }
+    case 'refuse':
+      return { rule: 'F-053', text: 'no endpoint can serve it' }
+    case 'drop':
+      return { rule: 'F-054', text: 'only endpoints of other nodes can serve it' }
+  }
+}

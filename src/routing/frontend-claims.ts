@@ -1,0 +1,87 @@
+import type { ServicePortKey } from '../model/index.js'
+
+/** The claim of one service port on a frontend. */
+export interface Claim<T> {
+  readonly route: ServicePortKey
+  /** `namespace/name` of its Service. */
+  readonly service: string
+  readonly value: T
+}
+
+/** A service port that does not have a frontend that it claims, or that did not have it when conflicts were last taken. */
+export interface ClaimConflict {
+  readonly loser: ServicePortKey
+  /** The owner: the loser itself if it has the frontend now; undefined if it does not claim it any more. */
+  readonly winner: ServicePortKey | undefined
+}
+
+const noLosers: ReadonlySet<ServicePortKey> = new Set()
+const noClaims: readonly never[] = []
+
+/**
+ * The claims on one frontend. The claim whose key sorts first owns it, the other ones lose (docs/adr/0007). A loser becomes
+ * the owner when the claims before it are removed. The rule has no history: every order of changes leads to the same owner.
+ */
+export class FrontendClaims<T> {
+  readonly #isShared: boolean
+  #owner: Claim<T> | undefined
+  /** The other claims, sorted by key; nearly always none. */
+  #others: readonly Claim<T>[] = noClaims
+  /** Those of the last `takeConflicts`. */
+  #losers = noLosers
+
+  /** `isShared`: the ports of one Service claim the frontend for the Service as a whole, and do not conflict. */
+  constructor({ isShared }: { readonly isShared: boolean }) {
+    this.#isShared = isShared
+  }
+
+  /** undefined: no service port claims the frontend. */
+  get owner(): Claim<T> | undefined {
+    return this.#owner
+  }
+
+  /** `takeConflicts` may return something. */
+  get isContested(): boolean {
+    return this.#others.length > 0 || this.#losers.size > 0
+  }
+
+  /** Adds the claim, or replaces the one of the same service port. */
+  put(claim: Claim<T>): void {
+    const others = this.#claimsBut(claim.route)
+    if (others.length === 0) this.#owner = claim
+    else this.#replaceAll([...others, claim])
+  }
+
+  /** Does nothing if the service port has no claim. */
+  remove(route: ServicePortKey): void {
+    this.#replaceAll(this.#claimsBut(route))
+  }
+
+  /** The losers of now, and those of the last call. A loser is returned once more after its conflict ended. */
+  takeConflicts(): readonly ClaimConflict[] {
+    if (!this.isContested) return []
+    const owner = this.#owner
+    const rivals = this.#others.filter(({ service }) => !this.#isShared || service !== owner?.service)
+    const losers = new Set(rivals.map(({ route }) => route))
+    const claimants = new Set([owner, ...this.#others].map((claim) => claim?.route))
+    const conflicts = [...new Set([...this.#losers, ...losers])].map((loser) => {
+      if (losers.has(loser)) return { loser, winner: owner?.route }
+      return { loser, winner: claimants.has(loser) ? loser : undefined }
+    })
+    this.#losers = losers.size === 0 ? noLosers : losers
+    return conflicts
+  }
+
+  #claimsBut(route: ServicePortKey): readonly Claim<T>[] {
+    const owner = this.#owner
+    if (owner === undefined) return noClaims
+    if (this.#others.length === 0) return owner.route === route ? noClaims : [owner]
+    return [owner, ...this.#others].filter((claim) => claim.route !== route)
+  }
+
+  #replaceAll(claims: readonly Claim<T>[]): void {
+    const [owner, ...others] = claims.toSorted((a, b) => (a.route < b.route ? -1 : 1))
+    this.#owner = owner
+    this.#others = others.length === 0 ? noClaims : others
+  }
+}

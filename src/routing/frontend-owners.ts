@@ -1,0 +1,107 @@
+import type { ServicePortKey } from '../model/index.js'
+import { describeFrontend, type Frontend } from './frontend.js'
+import { type ClaimConflict, FrontendClaims } from './frontend-claims.js'
+
+export interface FrontendConflict extends ClaimConflict {
+  /** The name that `describeFrontend` gives it. */
+  readonly frontend: string
+}
+
+/** A change of the objects that a frontend's owner desires. An empty list: no service port claims the frontend. */
+export interface FrontendChange<W> {
+  readonly before: readonly W[]
+  readonly after: readonly W[]
+}
+
+/**
+ * The owners of all frontends of one IP family. A service port claims its frontends with what it wants of each. It may want
+ * several things of one frontend, and wins or loses all of them together.
+ */
+export class FrontendOwners<W extends { readonly frontend: Frontend }> {
+  /** By the names of the frontends. */
+  readonly #claims = new Map<string, FrontendClaims<readonly W[]>>()
+  readonly #namesOf = new Map<ServicePortKey, readonly string[]>()
+  /** Names of frontends that changed since the last `takeConflicts`, and were contested before or after. */
+  readonly #contested = new Set<string>()
+
+  /** Number of claimed frontends. */
+  get size(): number {
+    return this.#claims.size
+  }
+
+  /**
+   * Replaces all claims of a service port; an empty list releases them. Returns a change for each frontend that has another
+   * owner now, or whose owner is this service port.
+   */
+  claim(route: ServicePortKey, service: string, wanted: readonly W[]): readonly FrontendChange<W>[] {
+    const nameOfEach = wanted.map(({ frontend }) => describeFrontend(frontend))
+    const names = nameOfEach.filter((name, i) => nameOfEach.indexOf(name) === i)
+    const former = this.#namesOf.get(route) ?? []
+    if (names.length > 0) this.#namesOf.set(route, names)
+    else this.#namesOf.delete(route)
+    const changes: FrontendChange<W>[] = []
+    for (const name of names) {
+      const value = names.length === 1 ? wanted : wanted.filter((_, i) => nameOfEach[i] === name)
+      const claims = this.#claims.get(name) ?? this.#open(name, value)
+      this.#change(name, claims, () => claims.put({ route, service, value }), changes)
+    }
+    for (const name of former) {
+      const claims = names.includes(name) ? undefined : this.#claims.get(name)
+      if (claims !== undefined) this.#change(name, claims, () => claims.remove(route), changes)
+    }
+    return changes
+  }
+
+  /** The conflicts of the frontends that changed since the last call, and those that ended. */
+  takeConflicts(): readonly FrontendConflict[] {
+    const conflicts: FrontendConflict[] = []
+    for (const name of this.#contested) {
+      const claims = this.#claims.get(name)
+      for (const conflict of claims?.takeConflicts() ?? []) conflicts.push({ frontend: name, ...conflict })
+      if (claims !== undefined) this.#forgetUnused(name, claims)
+    }
+    this.#contested.clear()
+    return conflicts
+  }
+
+  /** undefined: no service port claims the frontend. */
+  ownerOf(frontend: Frontend): ServicePortKey | undefined {
+    return this.#claims.get(describeFrontend(frontend))?.owner?.route
+  }
+
+  /** The objects that the frontend's owner desires; empty if no service port claims it. */
+  wantedOf(frontend: Frontend): readonly W[] {
+    return this.#claims.get(describeFrontend(frontend))?.owner?.value ?? []
+  }
+
+  /** The objects that all owners desire. Walks all frontends. */
+  *owned(): Iterable<W> {
+    for (const { owner } of this.#claims.values()) yield* owner?.value ?? []
+  }
+
+  #open(name: string, value: readonly W[]): FrontendClaims<readonly W[]> {
+    const claims = new FrontendClaims<readonly W[]>({
+      isShared: value[0]?.frontend.kind === 'health-check',
+    })
+    this.#claims.set(name, claims)
+    return claims
+  }
+
+  #change(
+    name: string,
+    claims: FrontendClaims<readonly W[]>,
+    change: () => void,
+    changes: FrontendChange<W>[],
+  ): void {
+    const before = claims.owner
+    change()
+    const after = claims.owner
+    if (before !== after) changes.push({ before: before?.value ?? [], after: after?.value ?? [] })
+    if (claims.isContested) this.#contested.add(name)
+    this.#forgetUnused(name, claims)
+  }
+
+  #forgetUnused(name: string, claims: FrontendClaims<readonly W[]>): void {
+    if (claims.owner === undefined && !claims.isContested) this.#claims.delete(name)
+  }
+}

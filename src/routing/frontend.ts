@@ -1,0 +1,63 @@
+import { formatEndpoint, type IpAddress } from '../address.js'
+import type { ServicePort } from '../model/index.js'
+
+/** The transport protocol of each Service protocol, in the spelling of the kernel's tools. */
+export const frontendProtocols = { TCP: 'tcp', UDP: 'udp', SCTP: 'sctp' } as const satisfies Readonly<
+  Record<ServicePort['protocol'], string>
+>
+
+export type FrontendProtocol = (typeof frontendProtocols)[ServicePort['protocol']]
+
+/** A port of one address: a cluster IP, an external IP or a load-balancer IP. */
+export interface AddressFrontend {
+  readonly kind: 'address'
+  readonly address: IpAddress
+  readonly protocol: FrontendProtocol
+  readonly port: number
+}
+
+/** A port of every node address that serves node ports. */
+export interface NodePortFrontend {
+  readonly kind: 'node-port'
+  readonly protocol: FrontendProtocol
+  readonly port: number
+}
+
+/** A health check port of a Service, which the node itself answers. It does not compete with a node port of the same number. */
+export interface HealthCheckFrontend {
+  readonly kind: 'health-check'
+  readonly protocol: 'tcp'
+  readonly port: number
+}
+
+/** Where clients send packets to. A frontend has one owner among the service ports (docs/adr/0007). */
+export type Frontend = AddressFrontend | NodePortFrontend | HealthCheckFrontend
+
+/** The identity of a frontend, for people and for maps: `tcp 10.96.0.1:80`, `udp [fd00::1]:53`, `tcp node port 30080`. */
+export function describeFrontend(frontend: Frontend): string {
+  switch (frontend.kind) {
+    case 'address':
+      return `${frontend.protocol} ${formatEndpoint(frontend.address, frontend.port)}`
+    case 'node-port':
+      return `${frontend.protocol} node port ${frontend.port}`
+    case 'health-check':
+      return `health check ${frontend.protocol} node port ${frontend.port}`
+  }
+}
+
+/** undefined: the frontend is a port of every node address. */
+export function addressOf(frontend: Frontend): IpAddress | undefined {
+  return frontend.kind === 'address' ? frontend.address : undefined
+}
+
+/** The frontends of a service port, each once: cluster IP, external IPs, load-balancer IPs, node port. No health check port. */
+export function frontendsOf(
+  port: Pick<ServicePort, 'protocol' | 'clusterIP' | 'port' | 'nodePort' | 'externalIPs' | 'loadBalancerIPs'>,
+): readonly Frontend[] {
+  const protocol = frontendProtocols[port.protocol]
+  const addresses = new Set([port.clusterIP, ...port.externalIPs, ...port.loadBalancerIPs])
+  const frontends: Frontend[] = []
+  for (const address of addresses) frontends.push({ kind: 'address', address, protocol, port: port.port })
+  if (port.nodePort !== 0) frontends.push({ kind: 'node-port', protocol, port: port.nodePort })
+  return frontends
+}

@@ -1,0 +1,94 @@
+// Finds the prose of a file: comments, texts and Markdown paragraphs.
+
+/** A piece of prose. Its text keeps the file's line breaks, so that a position in it gives a line. */
+export interface Prose {
+  /** Line of the file on which the piece begins, from 1. */
+  readonly line: number
+  readonly text: string
+}
+
+/** A phrase to avoid, and its replacement. */
+export interface Phrase {
+  /** Matches the phrase. NB: blanks must be `\s+`, since a phrase may go over a line break. */
+  readonly pattern: RegExp
+  readonly say: string
+}
+
+const lineComments = String.raw`//.*(?:\n[ \t]*//.*)*`
+const blockComment = String.raw`/\*[^]*?\*/`
+const texts = [
+  String.raw`(?<![0-9a-fA-F])'(?:[^'\\\n]|\\.)*'`, // not a digit separator of C++
+  String.raw`"(?:[^"\\\n]|\\.)*"`,
+  String.raw`${'`'}(?:[^${'`'}\\]|\\[^])*${'`'}`,
+]
+const regularExpression = String.raw`(?<=[=(,:[!&|?{};\n]\s*)/(?![/*])(?:[^/\\\n[]|\\.|\[(?:[^\]\\\n]|\\.)*\])+/`
+const codeTokens = new RegExp([lineComments, blockComment, ...texts, regularExpression].join('|'), 'gu')
+const hashComments = /(?<=^|\s)#.*(?:\n[ \t]*#.*)*/gu
+/** A paragraph, a heading, a list item or a table row. */
+const paragraphs = /\S.*(?:\n(?!\s*(?:[|#>*-]|\d+\. )).*\S.*)*/gu
+const markdownBlocks = /^```[^]*?^```$/gmu
+const markdownQuotes = /`[^`]*`/gu
+
+const code = /\.(?:ts|[cm]?js|cc|h)$/u
+const markdown = /\.md$/u
+const configuration = /\.(?:ya?ml|service|env)$|(?:^|\/)(?:Dockerfile|CMakeLists\.txt)$/u
+
+/** Paths of files in which `proseOfFile` finds prose. */
+export const prosePaths = new RegExp(
+  [code, markdown, configuration].map(({ source }) => source).join('|'),
+  'u',
+)
+
+/** The prose of a file, by its path. A path outside `prosePaths` has none. */
+export function proseOfFile(path: string, content: string): readonly Prose[] {
+  if (code.test(path)) return proseOfCode(content)
+  if (markdown.test(path)) {
+    const prose = content.replaceAll(markdownBlocks, blanked).replaceAll(markdownQuotes, masked)
+    return found(prose, paragraphs)
+  }
+  if (!configuration.test(path)) return []
+  return found(content, hashComments).map(({ line, text }) => ({ line, text: text.replaceAll('#', ' ') }))
+}
+
+/** Comments, and those string literals that have more than one word. */
+function proseOfCode(content: string): readonly Prose[] {
+  return found(content, codeTokens).flatMap(({ line, text }) => {
+    if (text.startsWith('//')) return [{ line, text: text.replaceAll(/(?<=^|\n)[ \t]*\/\//gu, blanked) }]
+    if (text.startsWith('/*'))
+      return [{ line, text: text.replaceAll(/^\/\*+|\*+\/$|(?<=\n)[ \t]*\*/gu, blanked) }]
+    const words = text.slice(1, -1).replaceAll(/\$\{[^}]*\}/gu, masked)
+    return !text.startsWith('/') && /\w\s+\w/u.test(words) ? [{ line, text: words }] : []
+  })
+}
+
+function found(content: string, pattern: RegExp): readonly Prose[] {
+  return [...content.matchAll(pattern)].map((match) => ({
+    line: lineAt(content, match.index),
+    text: match[0],
+  }))
+}
+
+function lineAt(text: string, index: number): number {
+  return text.slice(0, index).split('\n').length
+}
+
+function blanked(text: string): string {
+  return text.replaceAll(/[^\n]/gu, ' ')
+}
+
+/** Stands for a value inside a sentence, so that the words around it are no phrase. */
+function masked(text: string): string {
+  return text.replaceAll(/[^\n]/gu, '$')
+}
+
+/** Each use of a phrase as `path:line: "phrase": say "other words"`. */
+export function phrasesIn(path: string, content: string, phrases: readonly Phrase[]): readonly string[] {
+  return proseOfFile(path, content).flatMap(({ line, text }) =>
+    phrases.flatMap(({ pattern, say }) =>
+      [...text.matchAll(new RegExp(pattern, `${pattern.flags}g`))].map((match) => {
+        const phrase = match[0].trim().replaceAll(/\s+/gu, ' ')
+        return `${path}:${line + lineAt(text, match.index) - 1}: "${phrase}": say ${say}`
+      }),
+    ),
+  )
+}

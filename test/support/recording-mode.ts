@@ -1,0 +1,145 @@
+// What a new mode has to supply: this one decides like any other, and records its routes instead of programming them.
+import { Registry } from 'prom-client'
+import type { IpFamily } from '../../src/address.js'
+import { resolveConfig } from '../../src/config/index.js'
+import {
+  applyEvents,
+  Backlog,
+  type FamilyHealth,
+  KernelObject,
+  ObjectTable,
+  openTracker,
+  type OperationKind,
+  Pass,
+  PassHistory,
+  type PassRecord,
+  type Pipeline,
+} from '../../src/engine/index.js'
+import { StateReporter } from '../../src/log.js'
+import { openMetrics } from '../../src/metrics/index.js'
+import type { Tracker } from '../../src/model/index.js'
+import { NodeTracker } from '../../src/node/index.js'
+import { type Route, route } from '../../src/routing/index.js'
+import type { ObjectEvent } from '../../src/source/index.js'
+import { ManualClock } from './manual-clock.js'
+import { MemoryLog } from './pipeline-lab.js'
+
+export const syncPeriodMs = 30_000
+
+/** What the stub needs of its surroundings: nothing of the kernel. */
+export function openSurroundings() {
+  const log = new MemoryLog()
+  return {
+    clock: new ManualClock(),
+    node: new NodeTracker('here'),
+    metrics: openMetrics(new Registry()),
+    config: resolveConfig({ manifests: 'none' }),
+    log,
+    problems: new StateReporter({
+      log,
+      level: 'error',
+      trouble: 'not programmed',
+      recovery: 'programmed again',
+      count: () => {},
+    }),
+  }
+}
+
+type Surroundings = ReturnType<typeof openSurroundings>
+
+const recording: OperationKind<{ readonly op: string; readonly text: string }> = {
+  name: 'records',
+  describe: ({ text }) => text,
+  isMetered: false,
+}
+
+/** A route as text: what the stub has instead of kernel objects. */
+class RecordedRoute extends KernelObject<string, string | undefined> {
+  desired: string | undefined
+
+  get isAcknowledged(): boolean {
+    return this.acknowledged !== undefined
+  }
+
+  get isUnused(): boolean {
+    return this.desired === undefined && !this.isAcknowledged
+  }
+}
+
+export class RecordingPipeline implements Pipeline {
+  readonly #surroundings: Surroundings
+  readonly #records: string[]
+  readonly #tracker: Tracker
+  readonly #backlog: Backlog
+  readonly #table = new ObjectTable<string, RecordedRoute>()
+  readonly #history = new PassHistory()
+  isInForce = false
+  isClosed = false
+  #isListed = false
+
+  constructor(family: IpFamily, surroundings: Surroundings, records: string[]) {
+    const { clock, metrics } = surroundings
+    this.#surroundings = surroundings
+    this.#records = records
+    this.#tracker = openTracker({ family, ...surroundings })
+    this.#backlog = new Backlog({ family, clock, syncPeriodMs, metrics: metrics[family] })
+  }
+
+  apply(events: readonly ObjectEvent[]): boolean {
+    const changes = applyEvents(this.#tracker, events)
+    this.#isListed ||= events.some(({ type }) => type === 'synced')
+    if (this.#isListed) this.#backlog.note(changes)
+    return this.#isListed
+  }
+
+  applyNode(): boolean {
+    return false
+  }
+
+  applyLinks(): boolean {
+    return false
+  }
+
+  stopSoon(): void {}
+
+  async runOnce(): Promise<number | undefined> {
+    if (!this.#isListed) return undefined
+    const { clock, log, metrics, node } = this.#surroundings
+    const oldestEventMs = this.#backlog.begin()
+    const pass = new Pass({ family: 'ipv4', clock, log, metrics: metrics.ipv4, oldestEventMs })
+    for (const key of this.#tracker.take()) {
+      const port = this.#tracker.servicePort(key)
+      const object = this.#table.get(key) ?? this.#table.add(new RecordedRoute(key, undefined))
+      const decided = port && route(port, this.#tracker.endpoints(port), node.facts)
+      object.desired = decided?.clusterBackends.map(({ address }) => address).join(' ')
+      this.#table.markDirty(object)
+    }
+    for (const object of this.#table.takeDirty()) {
+      const op = { op: 'record', text: `${object.id} to ${object.desired}` }
+      this.#records.push(op.text)
+      pass.count(recording, [op], { applied: 1, failures: [] })
+      object.acknowledged = object.desired
+      this.#table.settle(object)
+    }
+    this.#history.add(pass.end({ hasRefusals: false, fields: {} }))
+    this.#backlog.settle()
+    this.isInForce = true
+    return undefined
+  }
+
+  get passes(): readonly PassRecord[] {
+    return this.#history.records
+  }
+
+  get health(): FamilyHealth {
+    return this.#backlog.health
+  }
+
+  describe({ service }: Route): readonly string[] {
+    return [`route ${service}`]
+  }
+
+  async close(): Promise<void> {
+    this.isClosed = true
+  }
+}

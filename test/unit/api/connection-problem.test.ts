@@ -1,0 +1,54 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { explainConnection } from '../../../src/api/connection-problem.js'
+
+function failure(message: string, fields: object): Error {
+  return Object.assign(new Error(message), fields)
+}
+
+describe('explainConnection', () => {
+  const cases = [
+    {
+      name: 'a server whose certificate another CA has signed',
+      error: failure('unable to verify the first certificate', { code: 'UNABLE_TO_VERIFY_LEAF_SIGNATURE' }),
+      text: "the server's certificate is not trusted: unable to verify the first certificate (UNABLE_TO_VERIFY_LEAF_SIGNATURE); trusted: ca.crt",
+    },
+    {
+      name: 'a server whose certificate has expired',
+      error: failure('certificate has expired', { code: 'CERT_HAS_EXPIRED' }),
+      text: "the server's certificate is not trusted: certificate has expired (CERT_HAS_EXPIRED); trusted: ca.crt",
+    },
+    {
+      name: 'a server of another name',
+      error: failure("Host: b. is not cert's CN: a", { code: 'ERR_TLS_CERT_ALTNAME_INVALID' }),
+      text: "the server's certificate does not name the server: Host: b. is not cert's CN: a",
+    },
+    {
+      name: 'a client certificate that the server refuses while it shakes hands',
+      error: failure('40:error:0A:SSL routines:…', {
+        code: 'ERR_SSL_SSLV3_ALERT_BAD_CERTIFICATE',
+        reason: 'sslv3 alert bad certificate',
+      }),
+      text: 'TLS: sslv3 alert bad certificate (ERR_SSL_SSLV3_ALERT_BAD_CERTIFICATE)',
+    },
+    {
+      name: 'an unknown host',
+      error: failure('getaddrinfo ENOTFOUND api.example', { code: 'ENOTFOUND' }),
+      text: 'the name of the server has no address: getaddrinfo ENOTFOUND api.example',
+    },
+    {
+      name: 'several addresses that all refuse',
+      error: failure('', { code: 'ECONNREFUSED' }),
+      text: 'ECONNREFUSED',
+    },
+    {
+      name: 'anything else',
+      error: failure('socket hang up', { code: 'ECONNRESET' }),
+      text: 'socket hang up',
+    },
+    { name: 'what is no error', error: 'why', text: 'why' },
+  ]
+  for (const { name, error, text } of cases) {
+    it(name, () => assert.equal(explainConnection(error, 'ca.crt'), text))
+  }
+})

@@ -1,0 +1,168 @@
+import assert from 'node:assert/strict'
+import { constants } from 'node:os'
+import { describe, it } from 'node:test'
+import { Registry } from 'prom-client'
+import {
+  KernelQuestions,
+  type OperationKind,
+  Pass,
+  PassHistory,
+  RetryQueue,
+} from '../../../src/engine/index.js'
+import { KernelError } from '../../../src/errors.js'
+import { StateReporter } from '../../../src/log.js'
+import { openMetrics } from '../../../src/metrics/index.js'
+import { ManualClock } from '../../support/manual-clock.js'
+import { MemoryLog } from '../../support/pipeline-lab.js'
+
+interface Op {
+  readonly op: 'add' | 'remove'
+  readonly name: string
+}
+
+const kind: OperationKind<Op> = { name: 'lamps', describe: ({ name }) => name, isMetered: true }
+const ops: readonly Op[] = ['a', 'b', 'c'].map((name) => ({ op: 'add', name }))
+
+function refusal(name: string): KernelError {
+  return new KernelError({ errno: constants.errno.EBUSY, subsystem: 'ipvs', operation: 'add', object: name })
+}
+
+function opened() {
+  const clock = new ManualClock()
+  const log = new MemoryLog()
+  const registry = new Registry()
+  const metrics = openMetrics(registry).ipv4
+  const pass = new Pass({ family: 'ipv4', clock, log, metrics, oldestEventMs: undefined })
+  return { clock, log, registry, metrics, pass }
+}
+
+async function value(registry: Registry, name: string, labels = ''): Promise<string> {
+  const lines = (await registry.metrics()).split('\n')
+  return (
+    lines
+      .find((line) => line.startsWith(name) && line.includes(labels))
+      ?.split(' ')
+      .at(-1) ?? ''
+  )
+}
+
+describe('a pass', () => {
+  it('ends as a record: operations by kind, what failed, how long it took', async () => {
+    const { clock, pass } = opened()
+    pass.reason = 'retry'
+    pass.count(kind, ops, {
+      applied: 1,
+      failures: [
+        { index: 1, error: refusal('b'), unknown: false },
+        { index: 2, error: refusal('c'), unknown: true },
+      ],
+    })
+    await clock.advance(7)
+    assert.deepEqual(pass.end({ hasRefusals: true, fields: {} }), {
+      family: 'ipv4',
+      reason: 'retry',
+      startSeconds: 1_700_000_000,
+      durationMs: 7,
+      isComplete: true,
+      operations: { lamps: { add: { applied: 1, refused: 1, unanswered: 1 } } },
+      failures: ['ipvs: add b: EBUSY', 'no answer: ipvs: add c: EBUSY'],
+    })
+  })
+
+  it('that failed is incomplete, and names no more than a few failures', () => {
+    const { pass } = opened()
+    for (let index = 0; index < 20; index++) pass.fail(refusal(`${index}`))
+    const { isComplete, failures } = pass.end({ hasRefusals: false, fields: {} })
+    assert.equal(isComplete, false)
+    assert.equal(failures.length, 8)
+  })
+
+  const syncs = [
+    { name: 'a pass without refusals', isFailed: false, hasRefusals: false, isCounted: true },
+    { name: 'a refused object', isFailed: false, hasRefusals: true, isCounted: false },
+    { name: 'a failed pass', isFailed: true, hasRefusals: false, isCounted: false },
+  ]
+  for (const { name, isFailed, hasRefusals, isCounted } of syncs) {
+    it(`${name}: it is ${isCounted ? '' : 'not '}the last complete sync`, async () => {
+      const { pass, registry } = opened()
+      if (isFailed) pass.fail()
+      pass.end({ hasRefusals, fields: {} })
+      const metric = 'kubeproxy_sync_proxy_rules_last_timestamp_seconds'
+      assert.equal((await value(registry, metric, 'IPv4')) === '1700000000', isCounted)
+    })
+  }
+
+  it('prints its operations at trace level, and keeps no text otherwise', () => {
+    const { clock, metrics, pass: traced } = opened()
+    const log = Object.assign(new MemoryLog(), { writes: () => false })
+    const pass = new Pass({ family: 'ipv4', clock, log, metrics, oldestEventMs: undefined })
+    for (const each of [pass, traced]) each.count(kind, ops, { applied: 3, failures: [] })
+    assert.deepEqual(pass.text, [])
+    assert.deepEqual(traced.text, ['lamps add a', 'lamps add b', 'lamps add c'])
+  })
+
+  it('goes into a history of the last 64', () => {
+    const history = new PassHistory()
+    for (let index = 0; index < 100; index++) {
+      const { pass } = opened()
+      pass.note(`${index}`)
+      history.add(pass.end({ hasRefusals: false, fields: {} }))
+    }
+    const names = history.records.map(({ failures }) => failures[0])
+    assert.deepEqual([names.length, names.at(0), names.at(-1)], [64, '36', '99'])
+  })
+})
+
+function asking() {
+  const { clock, log, metrics, registry } = opened()
+  const problems = new StateReporter({
+    log,
+    level: 'error',
+    trouble: 'not programmed',
+    recovery: 'programmed again',
+    count: () => {},
+  })
+  const questions = new KernelQuestions({ family: 'ipv4', metrics, problems })
+  return { clock, log, registry, questions }
+}
+
+describe('a question to the kernel', () => {
+  it('resolves with a refusal, which is counted and reported until the kernel answers', async () => {
+    const { log, registry, questions } = asking()
+    const question = { key: 'lamps', subject: 'lamps', fields: { table: 'x' } }
+    const refused = await questions.ask(question, async () => await Promise.reject(refusal('a')))
+    assert.ok(refused instanceof KernelError)
+    assert.equal(await value(registry, 'viaduct_kernel_errors_total', 'EBUSY'), '1')
+    assert.equal(await questions.ask(question, async () => await Promise.resolve(5)), 5)
+    assert.deepEqual(
+      log.lines.map(({ level, message, fields }) => [level, message, fields]),
+      [
+        [
+          'error',
+          'not programmed: IPv4 lamps: ipvs: add a: EBUSY',
+          { ipFamily: 'IPv4', table: 'x', code: 'EBUSY' },
+        ],
+        ['info', 'programmed again', { ipFamily: 'IPv4', table: 'x', code: 'EBUSY' }],
+      ],
+    )
+  })
+
+  it('fails and settles its retry', async () => {
+    const { clock, questions } = asking()
+    const retries = new RetryQueue<string>(clock)
+    const question = { key: 'lamps', retry: retries.of('lamp') }
+    await questions.ask(question, async () => await Promise.reject(refusal('a')))
+    assert.equal(retries.has('lamp'), true)
+    await questions.ask(question, async () => await Promise.resolve())
+    assert.equal(retries.has('lamp'), false)
+  })
+
+  it('rejects with any other error', async () => {
+    const { questions } = asking()
+    const bug = new Error('a bug')
+    await assert.rejects(
+      questions.ask({ key: 'lamps' }, async () => await Promise.reject(bug)),
+      bug,
+    )
+  })
+})

@@ -1,0 +1,126 @@
+import assert from 'node:assert/strict'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import { ListingProgress } from '../../../../src/source/kubernetes/listing-progress.js'
+import { apiService, apiSlice } from '../../../support/api-documents.js'
+import { KubernetesLab } from '../../../support/kubernetes-lab.js'
+import { MemoryLog } from '../../../support/pipeline-lab.js'
+
+let lab: KubernetesLab
+
+beforeEach(() => {
+  lab = new KubernetesLab()
+})
+afterEach(async () => await lab.close())
+
+const tenMinutesMs = 600_000
+const bad = apiService('bad', '10.96.0.300')
+
+function words(): readonly string[] {
+  return lab.events.filter((event) => event === 'listed' || event === 'synced')
+}
+
+describe('a first list with an object that cannot be read', () => {
+  const objects = [
+    {
+      name: 'a Service',
+      put: () => lab.server.store.put('Service', bad),
+      gone: 'default/bad',
+      kind: 'Service',
+    },
+    {
+      name: 'an EndpointSlice',
+      put: () => lab.server.store.put('EndpointSlice', apiSlice('bad', 'web', ['nowhere'])),
+      gone: 'default/bad',
+      kind: 'EndpointSlice',
+    },
+    {
+      name: 'an object without a name',
+      put: () =>
+        lab.server.store.put('Service', { ...bad, metadata: { namespace: 'default', name: undefined } }),
+      gone: 'default/undefined',
+      kind: 'Service',
+    },
+  ] as const
+  for (const { name, put, gone, kind } of objects) {
+    it(`is no reason to delete what it may stand for: ${name}`, async () => {
+      put()
+      await lab.start()
+      assert.equal(lab.events.at(-1), 'listed')
+      assert.equal(lab.log.filter((line) => line.startsWith('object: ')).length, 1)
+      assert.equal(lab.log.filter((line) => line.includes('for 10 minutes')).length, 1)
+      lab.server.store.remove(kind, gone)
+      await lab.untilFollowing()
+      lab.server.store.compact()
+      await lab.breakLinks(() => lab.server.dropConnections())
+      await lab.passUntilFollowing()
+      await lab.until(() => lab.events.includes('synced'))
+      assert.deepEqual(words(), ['listed', 'synced'])
+    })
+  }
+
+  it('says synced as soon as it can be read', async () => {
+    lab.server.store.put('Service', bad)
+    await lab.start()
+    lab.server.store.put('Service', apiService('bad', '10.96.0.3'))
+    await lab.until(() => lab.events.includes('synced'))
+    assert.deepEqual(lab.events.slice(-3), ['listed', '+Service default/bad 10.96.0.3', 'synced'])
+  })
+
+  it('waits for ten minutes in which the server is heard: those in which it is away do not count', () => {
+    let nowMs = 0
+    const told: string[] = []
+    const log = new MemoryLog()
+    const world = new ListingProgress({
+      parts: [{ isListed: true, isComplete: false }],
+      clock: { now: () => nowMs },
+      log,
+      deliver: (events) => told.push(...events.map(({ type }) => type)),
+    })
+    world.look()
+    nowMs += 2 * tenMinutesMs
+    world.look()
+    for (let minute = 1; minute < 8; minute++) {
+      nowMs += 60_000
+      world.look()
+    }
+    assert.deepEqual(told, ['listed'])
+    nowMs += 60_000
+    world.look()
+    assert.deepEqual(told, ['listed', 'synced'])
+    world.look()
+    assert.deepEqual(told, ['listed', 'synced'])
+  })
+
+  it('is told of nothing when the object became wrong later: its last good state is known', async () => {
+    await lab.start()
+    lab.server.store.put('Service', apiService('web', '10.96.0.300'))
+    await lab.untilLogged(/object: Service default\/web/u)
+    assert.deepEqual(words(), ['synced'])
+  })
+})
+
+describe('a taker of events that throws', () => {
+  it('ends a start with its error', async () => {
+    const bug = new Error('a bug')
+    lab.deliver = () => {
+      throw bug
+    }
+    await lab.server.listen()
+    await assert.rejects(lab.open(), bug)
+    await lab.stop()
+    assert.equal(lab.clock.armed, 0)
+  })
+
+  it('is reported to the opener of the source when it throws later', async () => {
+    const bug = new Error('a bug')
+    await lab.start()
+    lab.deliver = () => {
+      throw bug
+    }
+    lab.server.store.put('Service', apiService('a', '10.96.0.2'))
+    await lab.until(() => lab.crashes.length > 0)
+    assert.deepEqual(lab.crashes, [bug])
+    await lab.stop()
+    assert.equal(lab.clock.armed, 0)
+  })
+})
