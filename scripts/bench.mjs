@@ -1,21 +1,23 @@
-// The benchmarks: node scripts/bench.mjs [ipvs | iptables [--services N] [PART...] | api [PART...]], all without a name.
+// The benchmarks: node scripts/bench.mjs [ipvs | iptables [--services N] [PART...] | api [PART...] | nftables], all without a name.
 import { setUp } from './setup.mjs'
 import { runMain, StepError } from './steps.mjs'
 import { benchApi } from './bench/api.mjs'
 import { benchIptables, parseIptables } from './bench/iptables.mjs'
 import { benchIpvs } from './bench/ipvs.mjs'
+import { benchNftables } from './bench/nftables.mjs'
 
-const names = ['iptables', 'api', 'ipvs']
+const names = ['iptables', 'nftables', 'api', 'ipvs']
 
 async function main() {
   const [name, ...rest] = process.argv.slice(2)
   if (name !== undefined && !names.includes(name))
     throw new StepError(`no benchmark ${name}, only ${names.join(', ')}`)
-  if (name === 'ipvs' && rest.length > 0) throw new StepError('ipvs has no parts')
+  if ((name === 'ipvs' || name === 'nftables') && rest.length > 0) throw new StepError(`${name} has no parts`)
   const iptables = parseIptables(name === 'iptables' ? rest : [])
   const isWanted = (candidate) => name === undefined || name === candidate
   await setUp('demo')
   if (isWanted('iptables')) await benchIptables(iptables)
+  if (isWanted('nftables')) await benchNftables()
   if (isWanted('api')) await benchApi(rest)
   if (isWanted('ipvs')) await benchIpvs()
 }

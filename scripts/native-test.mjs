@@ -15,6 +15,7 @@ const fuzzers = [
   'ipvs_option',
   'message',
   'nft_message',
+  'nft_object',
   'route_event',
   'route_message',
   'xtables_image',

@@ -20,7 +20,11 @@ export const ipsetErrno = {
   IPSET_ERR_MISSING_PROTO: 4355,
 } as const
 
-export type ErrnoName = keyof typeof constants.errno | keyof typeof ipsetErrno | `E${number}`
+/** Codes of linux/errno.h that node:os does not name: a transaction of nf_tables came too late. */
+export const linuxErrno = { ERESTART: 85 } as const
+
+export type ErrnoName =
+  keyof typeof constants.errno | keyof typeof ipsetErrno | keyof typeof linuxErrno | `E${number}`
 
 // Of two names for one number, this is the one in the kernel's sources.
 const errnoNames = new Map<number, ErrnoName>([
@@ -31,10 +35,13 @@ for (const [name, number] of Object.entries(constants.errno)) {
   if (!errnoNames.has(number) && isErrnoName(name)) errnoNames.set(number, name)
 }
 
-for (const [name, number] of Object.entries(ipsetErrno)) if (isErrnoName(name)) errnoNames.set(number, name)
+for (const [name, number] of Object.entries({ ...ipsetErrno, ...linuxErrno }))
+  if (isErrnoName(name)) errnoNames.set(number, name)
 
-function isErrnoName(name: string): name is keyof typeof constants.errno | keyof typeof ipsetErrno {
-  return name in constants.errno || name in ipsetErrno
+function isErrnoName(
+  name: string,
+): name is keyof typeof constants.errno | keyof typeof ipsetErrno | keyof typeof linuxErrno {
+  return name in constants.errno || name in ipsetErrno || name in linuxErrno
 }
 
 /** Name of a positive errno; `E<number>` if this platform has no name for it. */

@@ -8,11 +8,14 @@
 #include "binding/kernel_look_wrap.h"
 #include "binding/layout.h"
 #include "binding/look_watch_wrap.h"
+#include "binding/nft_events_wrap.h"
 #include "binding/nft_socket_wrap.h"
+#include "binding/nft_tables_wrap.h"
 #include "binding/route_events_wrap.h"
 #include "binding/route_socket_wrap.h"
 #include "binding/values.h"
 #include "binding/xtables_wrap.h"
+#include "nftables/object_codec.h"
 #include "system/service_manager.h"
 
 namespace viaduct::binding {
@@ -37,18 +40,22 @@ class Addon : public Napi::Addon<Addon> {
  public:
   Addon(Napi::Env env, Napi::Object exports) {
     GiveFreedMemoryBack();
-    DefineAddon(exports,
-                {InstanceValue("IpvsSocket", IpvsSocketWrap::Define(env), napi_enumerable),
-                 InstanceValue("RouteSocket", RouteSocketWrap::Define(env), napi_enumerable),
-                 InstanceValue("RouteEvents", RouteEventsWrap::Define(env), napi_enumerable),
-                 InstanceValue("ConntrackSocket", ConntrackSocketWrap::Define(env), napi_enumerable),
-                 InstanceValue("IpsetSocket", IpsetSocketWrap::Define(env), napi_enumerable),
-                 InstanceValue("NftSocket", NftSocketWrap::Define(env), napi_enumerable),
-                 InstanceValue("KernelLook", KernelLookWrap::Define(env), napi_enumerable),
-                 InstanceValue("LookWatch", LookWatchWrap::Define(env), napi_enumerable),
-                 InstanceValue("XtablesTable", XtablesWrap::Define(env), napi_enumerable),
-                 InstanceMethod<&Addon::NotifyServiceManager>("notifyServiceManager", napi_enumerable),
-                 InstanceValue("layout", MakeLayout(env), napi_enumerable)});
+    DefineAddon(
+        exports,
+        {InstanceValue("IpvsSocket", IpvsSocketWrap::Define(env), napi_enumerable),
+         InstanceValue("RouteSocket", RouteSocketWrap::Define(env), napi_enumerable),
+         InstanceValue("RouteEvents", RouteEventsWrap::Define(env), napi_enumerable),
+         InstanceValue("ConntrackSocket", ConntrackSocketWrap::Define(env), napi_enumerable),
+         InstanceValue("IpsetSocket", IpsetSocketWrap::Define(env), napi_enumerable),
+         InstanceValue("NftSocket", NftSocketWrap::Define(env), napi_enumerable),
+         InstanceValue("NftTables", NftTablesWrap::Define(env), napi_enumerable),
+         InstanceValue("NftEvents", NftEventsWrap::Define(env), napi_enumerable),
+         InstanceValue("KernelLook", KernelLookWrap::Define(env), napi_enumerable),
+         InstanceValue("LookWatch", LookWatchWrap::Define(env), napi_enumerable),
+         InstanceValue("XtablesTable", XtablesWrap::Define(env), napi_enumerable),
+         InstanceMethod<&Addon::NotifyServiceManager>("notifyServiceManager", napi_enumerable),
+         InstanceValue("layout", MakeLayout(env), napi_enumerable),
+         InstanceValue("nftGrammar", Napi::String::New(env, nftables::DescribeGrammar()), napi_enumerable)});
   }
 
  private:

@@ -16,10 +16,11 @@ constexpr AttributePolicy kExtendedAckRows[] = {
 };
 constexpr Policy kExtendedAckPolicy{"NLMSGERR_ATTR", kExtendedAckRows};
 
-std::string ExtendedAckText(std::span<const uint8_t> bytes) {
+void ReadExtendedAck(std::span<const uint8_t> bytes, ErrorReport& report) {
   AttributeTable<NLMSGERR_ATTR_OFFS> attributes;
-  if (!attributes.Parse(bytes, kExtendedAckPolicy)) return {};
-  return std::string(attributes.Text(NLMSGERR_ATTR_MSG));
+  if (!attributes.Parse(bytes, kExtendedAckPolicy)) return;
+  report.text = attributes.Text(NLMSGERR_ATTR_MSG);
+  report.offset = attributes.Number<uint32_t>(NLMSGERR_ATTR_OFFS);
 }
 
 /// The kernel writes -errno. Other values become EPROTO.
@@ -61,7 +62,7 @@ std::optional<ErrorReport> DecodeError(const Message& message) {
     attributes = sizeof(nlmsgerr::error) + NLMSG_ALIGN(echoed);
   }
   if ((message.header.nlmsg_flags & NLM_F_ACK_TLVS) == 0) return report;
-  if (attributes < message.payload.size()) report.text = ExtendedAckText(message.payload.subspan(attributes));
+  if (attributes < message.payload.size()) ReadExtendedAck(message.payload.subspan(attributes), report);
   return report;
 }
 
@@ -69,7 +70,7 @@ std::optional<ErrorReport> DecodeDone(const Message& message) {
   if (message.payload.size() < sizeof(int32_t)) return ErrorReport{};
   ErrorReport report{PositiveErrno(ReadAs<int32_t>(message.payload)), {}};
   if ((message.header.nlmsg_flags & NLM_F_ACK_TLVS) != 0)
-    report.text = ExtendedAckText(message.payload.subspan(sizeof(int32_t)));
+    ReadExtendedAck(message.payload.subspan(sizeof(int32_t)), report);
   return report;
 }
 

@@ -35,6 +35,9 @@ struct ErrorReport {
   /// The refused message without its nlmsghdr, if the kernel returns it; otherwise empty. A view into the
   /// message.
   std::span<const uint8_t> request = {};
+  /// Where the attribute that the kernel objects to starts, counted from the refused message's nlmsghdr; 0:
+  /// it names none.
+  uint32_t offset = 0;
 };
 
 /// Decodes NLMSG_ERROR {s32 error; nlmsghdr of the request; its payload unless NLM_F_CAPPED; extended-ACK

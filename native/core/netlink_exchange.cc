@@ -3,7 +3,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/message_reader.h"
 #include "core/netlink_socket.h"
 
 namespace viaduct {
@@ -12,6 +11,9 @@ namespace {
 
 // Number of dumps of a table that changes during each of them.
 constexpr int kMaxDumpAttempts = 8;
+
+// sock_setsockopt() takes at most half of INT_MAX and doubles it.
+constexpr size_t kLargestSendBuffer = 1 << 30;
 
 bool IsOutOfRoom(int code) { return code == EMSGSIZE || code == ENOBUFS || code == ENOMEM; }
 
@@ -95,6 +97,29 @@ void NetlinkSocket::CollectErrors(const Span& span, BatchOutcome& outcome) {
             [](const Failure& a, const Failure& b) { return a.index < b.index; });
   outcome.applied += span.count - static_cast<uint32_t>(failures.size());
   std::move(failures.begin(), failures.end(), std::back_inserter(outcome.failures));
+}
+
+NetlinkSocket::Sent NetlinkSocket::SendWhole(std::span<const uint8_t> messages, const OnAnswer& on_answer) {
+  if (messages.size() > send_limit_ && messages.size() < kLargestSendBuffer) {
+    const int real = WantBuffer(static_cast<int>(messages.size()) + kSendOverhead, SO_SNDBUFFORCE, SO_SNDBUF);
+    if (real > kSendOverhead) send_limit_ = static_cast<size_t>(real - kSendOverhead);
+  }
+  if (messages.size() > send_limit_) return {EMSGSIZE, 0};
+  if (const int code = Send(messages); code != 0) return {code, 0};
+  Sent sent;
+  for (;;) {
+    const Received received = Receive();
+    if (received.error == EAGAIN) return sent;
+    if (received.error != 0) {
+      sent.lost = received.error;
+      // As in CollectErrors(): what is queued behind these two is still good.
+      if (sent.lost == ENOBUFS || sent.lost == EMSGSIZE) continue;
+      return sent;
+    }
+    MessageReader reader(received.data);
+    while (const auto message = reader.Next()) on_answer(*message);
+    if (reader.malformed()) sent.lost = EPROTO;
+  }
 }
 
 Status NetlinkSocket::Request(std::span<const uint8_t> message, const OnMessage& on_message) {

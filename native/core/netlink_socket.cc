@@ -10,8 +10,6 @@ namespace viaduct {
 
 namespace {
 
-// netlink_sendmsg() refuses more than sk_sndbuf - 32.
-constexpr int kSendOverhead = 32;
 // 64 KiB and 1 MiB per send are equally fast. Smaller sends release the kernel's locks in between.
 constexpr size_t kMaxSendBytes = 256 << 10;
 // Size of one error in the receive queue: skb truesize 960 on 6.12, more with an extended-ACK text.
@@ -66,8 +64,7 @@ Status NetlinkSocket::Bind() {
   return Ok();
 }
 
-int NetlinkSocket::WantBuffer(int force_option, int option) const {
-  const int wanted = options_.buffer_bytes;
+int NetlinkSocket::WantBuffer(int wanted, int force_option, int option) const {
   const std::span<const uint8_t> value{reinterpret_cast<const uint8_t*>(&wanted), sizeof wanted};
   // Forcing needs CAP_NET_ADMIN in the initial user namespace; without it the kernel clamps to rmem_max or
   // wmem_max.
@@ -80,14 +77,22 @@ int NetlinkSocket::WantBuffer(int force_option, int option) const {
 }
 
 Status NetlinkSocket::SizeBuffers() {
-  const int send = WantBuffer(SO_SNDBUFFORCE, SO_SNDBUF);
+  const int send = WantBuffer(options_.buffer_bytes, SO_SNDBUFFORCE, SO_SNDBUF);
   if (send < 0) return SystemError("read size of send buffer");
-  const int receive = WantBuffer(SO_RCVBUFFORCE, SO_RCVBUF);
+  const int receive = WantBuffer(options_.buffer_bytes, SO_RCVBUFFORCE, SO_RCVBUF);
   if (receive < 0) return SystemError("read size of receive buffer");
-  max_send_bytes_ = std::min(static_cast<size_t>(std::max(send - kSendOverhead, 0)), kMaxSendBytes);
+  send_limit_ = static_cast<size_t>(std::max(send - kSendOverhead, 0));
+  max_send_bytes_ = std::min(send_limit_, kMaxSendBytes);
   queue_bytes_ = static_cast<size_t>(receive);
   max_requests_per_send_ = static_cast<uint32_t>(std::max(receive / kErrorTruesize, 1));
   return Ok();
+}
+
+uint32_t NetlinkSocket::PortId() const {
+  sockaddr_nl address{};
+  socklen_t length = sizeof address;
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  return getsockname(fd_.get(), generic, &length) == 0 ? address.nl_pid : 0;
 }
 
 uint32_t NetlinkSocket::TakeSequence(uint32_t count) {

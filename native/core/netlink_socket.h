@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/fd.h"
+#include "core/message_reader.h"
 #include "core/outcome.h"
 #include "core/result.h"
 #include "core/socket_calls.h"
@@ -50,6 +51,21 @@ class NetlinkSocket {
   void Transact(std::span<const uint8_t> messages, uint32_t first_sequence, uint32_t count,
                 uint32_t index_base, BatchOutcome& outcome);
 
+  /// What became of SendWhole().
+  struct Sent {
+    int error = 0;  ///< errno of a send that the kernel refused before it looked at the first message
+    int lost = 0;   ///< errno that hid at least one answer (ENOBUFS, EMSGSIZE, EPROTO)
+  };
+  using OnAnswer = std::function<void(const Message& answer)>;
+  /// Sends sealed messages in one system call, never in parts, and hands over what the kernel answers:
+  /// errors, and what NLM_F_ECHO asked for. For a transaction, which takes effect as a whole. Grows the send
+  /// buffer when the messages need it. EMSGSIZE: it cannot grow that far (send_limit() says how far).
+  Sent SendWhole(std::span<const uint8_t> messages, const OnAnswer& on_answer);
+  /// Largest sendmsg that the send buffer takes at present. NB: not capped, as max_send_bytes() is.
+  size_t send_limit() const { return send_limit_; }
+  /// Our address on the netlink bus: events name it as their writer. 0: unknown.
+  uint32_t PortId() const;
+
   /// One request with at most one reply, without NLM_F_DUMP. The implementation adds NLM_F_ACK and the
   /// sequence. `on_message` gets type and payload (after nlmsghdr) of the reply.
   using OnMessage = std::function<void(uint16_t type, std::span<const uint8_t> payload)>;
@@ -71,6 +87,9 @@ class NetlinkSocket {
   Received Receive();
 
  private:
+  /// netlink_sendmsg() refuses more than sk_sndbuf - 32.
+  static constexpr int kSendOverhead = 32;
+
   /// State of a running Request() or Dump().
   struct Exchange {
     uint32_t sequence = 0;
@@ -94,7 +113,7 @@ class NetlinkSocket {
   Status Prepare();
   Status Bind();
   Status SizeBuffers();
-  int WantBuffer(int force_option, int option) const;
+  int WantBuffer(int wanted, int force_option, int option) const;
   int Send(std::span<const uint8_t> bytes);
   void TransactSpan(const Span& span, BatchOutcome& outcome);
   void SplitSpan(const Span& span, BatchOutcome& outcome);
@@ -108,6 +127,7 @@ class NetlinkSocket {
   Options options_;
   Fd fd_;
   uint32_t next_sequence_ = 1;
+  size_t send_limit_ = 0;
   size_t max_send_bytes_ = 0;
   uint32_t max_requests_per_send_ = 0;
   size_t queue_bytes_ = 0;

@@ -22,14 +22,19 @@ bool HasRightSize(const AttributePolicy& row, size_t size) {
       return size == 2;
     case AttributeKind::kU32:
     case AttributeKind::kBe32:
+    case AttributeKind::kRegister:
       return size == 4;
     case AttributeKind::kU64:
+    case AttributeKind::kBe64:
       return size == 8;
     case AttributeKind::kString:
       return size >= row.min_size && size <= row.max_size + 1U;
     case AttributeKind::kBinary:
       return size >= row.min_size && size <= row.max_size;
     case AttributeKind::kNested:
+    case AttributeKind::kList:
+    case AttributeKind::kExpression:
+    case AttributeKind::kExpressions:
       return true;
   }
   return false;

@@ -20,9 +20,14 @@ enum class AttributeKind : uint8_t {
   kU64,     ///< host order, not aligned
   kBe16,    ///< network order
   kBe32,    ///< network order
+  kBe64,    ///< network order, not aligned
   kString,  ///< with or without the final NUL
   kBinary,
   kNested,
+  kList,         ///< nest of attributes of one type, each a nest of the rows of `nested`
+  kRegister,     ///< a Be32: register of nf_tables
+  kExpression,   ///< nest that holds an nf_tables expression: its name and its attributes
+  kExpressions,  ///< nest of attributes of one type, each a kExpression
 };
 
 struct Policy;
@@ -35,7 +40,7 @@ struct AttributePolicy {
   AttributeKind kind;
   uint16_t min_size = 0;  ///< strings (without NUL) and binaries only
   uint16_t max_size = 0;
-  const Policy* nested = nullptr;  ///< kNested: the rows inside
+  const Policy* nested = nullptr;  ///< kNested, kList: the rows inside
 };
 
 /// Attribute grammar of one nest. Rows ascend by type. Types without a row are skipped, because newer kernels

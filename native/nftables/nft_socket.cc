@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "core/message_builder.h"
+#include "core/message_reader.h"
 #include "core/send_batch.h"
 #include "nftables/decode.h"
 
@@ -90,11 +91,15 @@ Status NftSocket::DeleteTable(uint8_t family, std::string_view table) {
   builder.String(NFTA_TABLE_NAME, table);
   builder.FinishMessage();
   mark(NFNL_MSG_BATCH_END, sequence + 2);
-  BatchOutcome outcome;
-  socket_.Transact(builder.sealed(), sequence, kMessages, 0, outcome);
-  if (outcome.failures.empty()) return Ok();
-  Failure& first = outcome.failures.front();
-  return Error{first.code, kDeleteTable, std::move(first.text)};
+  Error refused;
+  const auto sent = socket_.SendWhole(builder.sealed(), [&](const Message& answer) {
+    const bool is_ours = answer.header.nlmsg_seq - sequence < kMessages;
+    if (!is_ours || answer.header.nlmsg_type != NLMSG_ERROR || refused.code != 0) return;
+    if (auto report = DecodeError(answer)) refused = {report->code, kDeleteTable, std::move(report->text)};
+  });
+  if (refused.code != 0) return refused;
+  const int code = sent.error != 0 ? sent.error : sent.lost;
+  return code != 0 ? Status(Error{code, kDeleteTable, {}}) : Ok();
 }
 
 // Two requests, because neither works on every kernel and for every process. dev_load() of

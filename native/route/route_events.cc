@@ -1,8 +1,6 @@
 #include "route/route_events.h"
 
 #include <linux/rtnetlink.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstdint>
@@ -27,26 +25,16 @@ Result<RouteEvents> RouteEvents::Open(SocketCalls& calls) {
   options.groups = {RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR};
   options.buffer_bytes = kBufferBytes;
   options.calls = &calls;
-  auto socket = NetlinkSocket::Open(options);
+  auto socket = EventSocket::Open(options);
   if (!socket.ok()) return socket.error();
-  Fd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!wake.is_open()) return Error{errno, "open eventfd", {}};
-  return RouteEvents(calls, std::move(socket.value()), std::move(wake));
+  return RouteEvents(std::move(socket.value()));
 }
 
 Result<std::vector<EventRecord>> RouteEvents::Next(std::chrono::milliseconds longest) {
   for (;;) {
-    pollfd fds[] = {{socket_.fd(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
-    const int ready = calls_->Poll(fds, std::size(fds), static_cast<int>(longest.count()));
-    if (ready < 0 && errno == EINTR) continue;
-    if (ready < 0) return Error{errno, "wait for events", {}};
-    if (ready == 0) return std::vector<EventRecord>{};
-    if (fds[1].revents != 0) {
-      uint64_t count = 0;
-      // Ignoring the result: the descriptor does not block. It is empty if another Next() has read it.
-      (void)!read(wake_.get(), &count, sizeof count);
-      return std::vector<EventRecord>{};
-    }
+    const auto readable = socket_.Wait(longest);
+    if (!readable.ok()) return readable.error();
+    if (!readable.value()) return std::vector<EventRecord>{};
     auto events = Drain();
     if (!events.ok() || !events.value().empty()) return events;
   }
@@ -71,12 +59,6 @@ Result<std::vector<EventRecord>> RouteEvents::Drain() {
     }
   }
   return events;
-}
-
-void RouteEvents::Wake() const {
-  const uint64_t one = 1;
-  // Ignoring the result: it fails only if the counter is full, and then the waiter is already awake.
-  (void)!write(wake_.get(), &one, sizeof one);
 }
 
 }  // namespace viaduct::route

@@ -3,8 +3,7 @@
 #include <chrono>
 #include <vector>
 
-#include "core/fd.h"
-#include "core/netlink_socket.h"
+#include "core/event_socket.h"
 #include "core/result.h"
 #include "route/record.h"
 
@@ -20,16 +19,13 @@ class RouteEvents {
   Result<std::vector<EventRecord>> Next(std::chrono::milliseconds longest = std::chrono::milliseconds(-1));
   /// Makes the running Next(), or the next one, return. From any thread; NB: the object must outlive the
   /// call.
-  void Wake() const;
+  void Wake() const { socket_.Wake(); }
 
  private:
-  RouteEvents(SocketCalls& calls, NetlinkSocket socket, Fd wake)
-      : calls_(&calls), socket_(std::move(socket)), wake_(std::move(wake)) {}
+  explicit RouteEvents(EventSocket socket) : socket_(std::move(socket)) {}
   Result<std::vector<EventRecord>> Drain();
 
-  SocketCalls* calls_;
-  NetlinkSocket socket_;
-  Fd wake_;  ///< eventfd
+  EventSocket socket_;
 };
 
 }  // namespace viaduct::route

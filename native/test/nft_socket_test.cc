@@ -121,6 +121,24 @@ TEST_F(NftSocketTest, TheFirstRefusalOfATransactionIsItsError) {
   }
 }
 
+TEST_F(NftSocketTest, ATransactionIsNeverSentInParts) {
+  int sends = 0;
+  kernel.on_send = [&](int, const Bytes&) {
+    ++sends;
+    return ENOMEM;
+  };
+  EXPECT_EQ(socket->DeleteTable(AF_INET, "kube-proxy").error().code, ENOMEM);
+  EXPECT_EQ(sends, 1);
+}
+
+TEST_F(NftSocketTest, ALostAnswerIsNoSuccess) {
+  kernel.on_send = [&](int fd, const Bytes&) {
+    kernel.queue(fd).push_back({{}, ENOBUFS});
+    return 0;
+  };
+  EXPECT_EQ(socket->DeleteTable(AF_INET, "kube-proxy").error().code, ENOBUFS);
+}
+
 TEST_F(NftSocketTest, ATooLongNameIsRefused) {
   kernel.on_send = [](int, const Bytes&) { return 0; };
   EXPECT_TRUE(socket->DeleteTable(AF_INET, std::string(NFT_NAME_MAXLEN - 1, 'x')).ok());

@@ -111,6 +111,25 @@ export interface RawNftSocket {
   close(): Promise<void>
 }
 
+/** Streams (nftables/stream.ts) in and out. */
+export interface RawNftTables {
+  /** One transaction; its outcome (nftables/decode-outcome.ts). `generation` 0: whatever it is. */
+  apply(operations: Uint8Array, generation: number, isDryRun: boolean): Promise<Uint8Array>
+  generation(): Promise<number>
+  list(request: Uint8Array): Promise<Uint8Array>
+  listElements(request: Uint8Array): Promise<Uint8Array>
+  /** By which events name this socket as their writer. At any time; 0 after close(). */
+  portId(): number
+  close(): Promise<void>
+}
+
+export interface RawNftEvents {
+  /** nftables/changes.ts. As RawRouteEvents.next(): a wait ends from time to time without anything. */
+  next(): Promise<Uint8Array>
+  /** Ends a wait. */
+  close(): Promise<void>
+}
+
 export interface RawLookWatch {
   /**
    * `sample`: VirtualServerRecords with their keys. Waits on a thread of libuv's pool until a look finds a change, at most
@@ -173,6 +192,9 @@ export interface Addon {
   readonly ConntrackSocket: new () => RawConntrackSocket
   readonly IpsetSocket: new () => RawIpsetSocket
   readonly NftSocket: new () => RawNftSocket
+  readonly NftTables: new () => RawNftTables
+  /** Without the changes of the socket with that port id. */
+  readonly NftEvents: new (ownPort: number) => RawNftEvents
   readonly KernelLook: new (families: Uint8Array) => RawKernelLook
   /** Watches the tables nat and filter; with a prefix, the kernel state of ipvs mode. Reading sets takes 1/`setsShare` of the time. */
   readonly LookWatch: new (
@@ -186,6 +208,8 @@ export interface Addon {
   readonly notifyServiceManager: (socket: string, state: string) => void
   /** Sizes, offsets and numbers of the records. */
   readonly layout: Layouts
+  /** The attributes of nf_tables objects, in order (nftables/schema.ts). */
+  readonly nftGrammar: string
 }
 
 /** The addon's file name. */

@@ -79,11 +79,14 @@ const exportNames = {
   ConntrackSocket: true,
   IpsetSocket: true,
   NftSocket: true,
+  NftTables: true,
+  NftEvents: true,
   KernelLook: true,
   LookWatch: true,
   XtablesTable: true,
   notifyServiceManager: true,
   layout: true,
+  nftGrammar: true,
 } as const satisfies Record<keyof Addon, true>
 
 function isWhole(exports: Partial<Addon>): exports is Addon {

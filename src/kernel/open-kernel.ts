@@ -14,7 +14,9 @@ import { RealIpset } from './ipset/real-ipset.js'
 import { RealIpvs } from './ipvs/real-ipvs.js'
 import { RealKernelLook } from './look/real-kernel-look.js'
 import { RealLinks } from './route/real-links.js'
+import type { Nftables } from './nftables/nftables.js'
 import { RealNftChains } from './nftables/real-nft-chains.js'
+import { RealNftables } from './nftables/real-nftables.js'
 import { RealRoutes } from './route/real-routes.js'
 import { RealSysctl } from './system/real-sysctl.js'
 import { RealXtables } from './xtables/real-xtables.js'
@@ -32,6 +34,7 @@ export interface Kernel {
   readonly conntrack: Conntrack
   readonly ipset: Ipset
   readonly nftChains: NftChains
+  readonly nftables: Nftables
   /** The table of a family. Its desired content lives as long as the kernel is open. */
   xtables(family: IpFamily, table: XtTableName): Xtables
   /** The legacy tables that exist. Opening another table would create it. Throws KernelError. */
@@ -79,6 +82,7 @@ export function openKernel(options: KernelOptions = {}): Kernel {
   const conntrack = new RealConntrack(addon, calls)
   const ipset = new RealIpset(addon, calls)
   const nftChains = new RealNftChains(addon, calls)
+  const nftables = new RealNftables(addon, calls)
   const xtables = new Map<string, RealXtables>()
   const looks = new Map<string, RealKernelLook>()
   let isHurried = false
@@ -89,6 +93,7 @@ export function openKernel(options: KernelOptions = {}): Kernel {
     conntrack,
     ipset,
     nftChains,
+    nftables,
     calls: calls.bySubsystem,
     sysctl: new RealSysctl(options.sysctlRoot ?? '/proc/sys'),
     xtables: (family, table) => {
@@ -119,7 +124,8 @@ export function openKernel(options: KernelOptions = {}): Kernel {
       for (const table of xtables.values()) table.hurry()
     },
     close: async () => {
-      const parts = [ipvs, routes, links, conntrack, ipset, nftChains, ...looks.values(), ...xtables.values()]
+      const netfilter = [conntrack, ipset, nftChains, nftables, ...xtables.values()]
+      const parts = [ipvs, routes, links, ...netfilter, ...looks.values()]
       await Promise.all(parts.map((part) => part.close()))
     },
   }

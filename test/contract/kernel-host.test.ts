@@ -1,5 +1,6 @@
 // The contract on the kernel of this machine, without IP_VS and the dummy device. Run it in its own namespace:
 // unshare -n sh -c 'ip link set lo up && node --test out/ts/test/contract/kernel-host.test.js'
+import type { Nftables } from '../../src/kernel/index.js'
 import { flushFlows, insertFlows, listFlows, nameFlow } from '../support/conntrack-flows.js'
 import { mustRun } from '../support/processes.js'
 import { conntrackContract, type ConntrackSubject } from './conntrack.contract.js'
@@ -11,6 +12,7 @@ import { openRealLook } from './kernel-look-subjects.js'
 import { kernelLookContract } from './kernel-look.contract.js'
 import { linksContract } from './links.contract.js'
 import { nftChainsContract, type NftChainsSubject } from './nft-chains.contract.js'
+import { nftablesContract } from './nftables.contract.js'
 import { routesContract } from './routes.contract.js'
 import { sysctlContract } from './sysctl.contract.js'
 import { openRealSubject } from './xtables-subjects.js'
@@ -54,4 +56,13 @@ function realNftChains(): NftChainsSubject {
   }
 }
 
+function openRealNftables(): Nftables {
+  return openRealKernel().nftables
+}
+
+nftablesContract('kernel', () => ({
+  nftables: openRealNftables(),
+  other: openRealNftables(),
+  openThird: openRealNftables,
+}))
 nftChainsContract('kernel', realNftChains)

@@ -1,6 +1,6 @@
 import { constants } from 'node:os'
 import type { IpFamily } from '../../src/address.js'
-import { openModelKernel } from '../model/index.js'
+import { ModelNftNamespace, openModelKernel } from '../model/index.js'
 import { nameFlow } from '../support/conntrack-flows.js'
 import { conntrackContract, type ConntrackSubject } from './conntrack.contract.js'
 import { openModelIpset } from './ipset-subjects.js'
@@ -10,6 +10,7 @@ import { openModelLook } from './kernel-look-subjects.js'
 import { kernelLookContract } from './kernel-look.contract.js'
 import { linksContract } from './links.contract.js'
 import { nftChainsContract, type NftChainsSubject } from './nft-chains.contract.js'
+import { nftablesContract, type NftablesSubject } from './nftables.contract.js'
 import { routesContract } from './routes.contract.js'
 import { sysctlContract } from './sysctl.contract.js'
 import { openModelSubject } from './xtables-subjects.js'
@@ -56,3 +57,11 @@ function modelNftChains(): NftChainsSubject {
 }
 
 nftChainsContract('model', modelNftChains)
+
+function modelNftables(): NftablesSubject {
+  const nftNamespace = new ModelNftNamespace()
+  const open = () => openModelKernel({ nftNamespace }).nftables
+  return { nftables: open(), other: open(), openThird: open }
+}
+
+nftablesContract('model', modelNftables)

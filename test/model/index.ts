@@ -9,6 +9,8 @@ import { ModelKernelLook, type ModelTime } from './kernel-look.js'
 import { ModelLinks } from './links.js'
 import { ModelNetwork } from './network.js'
 import { ModelNftChains } from './nft-chains.js'
+import { ModelNftNamespace } from './nft-objects.js'
+import { ModelNftables } from './nftables.js'
 import { ModelRoutes } from './routes.js'
 import { ModelSysctl } from './sysctl.js'
 import { ModelXtNamespace, type ModelXtTable, type XtChains } from './xtables-table.js'
@@ -21,12 +23,13 @@ export type {
   ModelIpset,
   ModelIpvs,
   ModelLinks,
+  ModelNftables,
   ModelNftChains,
   ModelRoutes,
   ModelSysctl,
 }
 export type { ModelXtables, ModelXtTable, XtChains }
-export { ModelXtNamespace }
+export { ModelNftNamespace, ModelXtNamespace }
 
 export interface ModelKernelOptions {
   /** False: addDummy() fails with EOPNOTSUPP. Default true. */
@@ -35,6 +38,8 @@ export interface ModelKernelOptions {
   readonly sysctls?: Readonly<Record<string, string>>
   /** Tables shared with another model kernel, such as one before a restart. Default: empty tables. */
   readonly xtNamespace?: ModelXtNamespace
+  /** As xtNamespace. */
+  readonly nftNamespace?: ModelNftNamespace
 }
 
 export interface ModelKernel {
@@ -45,6 +50,7 @@ export interface ModelKernel {
   readonly conntrack: ModelConntrack
   readonly ipset: ModelIpset
   readonly nftChains: ModelNftChains
+  readonly nftables: ModelNftables
   readonly xtNamespace: ModelXtNamespace
   /** One client for each family and table. */
   xtables(family: IpFamily, table: XtTableName): ModelXtables
@@ -82,6 +88,7 @@ export function openModelKernel(options: ModelKernelOptions = {}): ModelKernel {
   const conntrack = new ModelConntrack()
   const ipset = new ModelIpset()
   const nftChains = new ModelNftChains()
+  const nftables = new ModelNftables(options.nftNamespace)
   const xtNamespace = options.xtNamespace ?? new ModelXtNamespace()
   const xtables = new Map<ModelXtTable, ModelXtables>()
   const looks = new Map<string, ModelKernelLook>()
@@ -95,6 +102,7 @@ export function openModelKernel(options: ModelKernelOptions = {}): ModelKernel {
     conntrack,
     ipset,
     nftChains,
+    nftables,
     xtNamespace,
     xtables: (family, table) => {
       const kernel = xtNamespace.table(family, table)
@@ -113,7 +121,8 @@ export function openModelKernel(options: ModelKernelOptions = {}): ModelKernel {
       return look
     },
     close: async () => {
-      const parts = [ipvs, routes, links, conntrack, ipset, nftChains, ...looks.values(), ...xtables.values()]
+      const netfilter = [conntrack, ipset, nftChains, nftables, ...xtables.values()]
+      const parts = [ipvs, routes, links, ...netfilter, ...looks.values()]
       await Promise.all(parts.map((part) => part.close()))
     },
   }

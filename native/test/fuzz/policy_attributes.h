@@ -27,6 +27,9 @@ inline size_t ChooseSize(FuzzedDataProvider& input, const AttributePolicy& row) 
   return input.ConsumeIntegralInRange<size_t>(row.min_size, row.max_size < 64 ? row.max_size : 64);
 }
 
+constexpr size_t kMaxListBytes = 4096;
+constexpr uint16_t kListElement = 1;  // NFTA_LIST_ELEM
+
 /// Attributes after the grammar of `policy`, each row present or not, so that the input gets past the checks
 /// of size and into the decoders' own. Random bytes alone rarely do.
 inline std::vector<uint8_t> MakeAttributes(FuzzedDataProvider& input, const Policy& policy) {
@@ -35,6 +38,13 @@ inline std::vector<uint8_t> MakeAttributes(FuzzedDataProvider& input, const Poli
     if (!input.ConsumeBool()) continue;
     if (row.kind == AttributeKind::kNested) {
       AppendAttribute(message, row.type, MakeAttributes(input, *row.nested));
+      continue;
+    }
+    if (row.kind == AttributeKind::kList) {
+      std::vector<uint8_t> items;
+      while (items.size() < kMaxListBytes && input.ConsumeBool())
+        AppendAttribute(items, kListElement, MakeAttributes(input, *row.nested));
+      AppendAttribute(message, row.type, items);
       continue;
     }
     std::vector<uint8_t> value(ChooseSize(input, row));

@@ -66,11 +66,14 @@ describe('the addon', () => {
       'IpvsSocket',
       'KernelLook',
       'LookWatch',
+      'NftEvents',
       'NftSocket',
+      'NftTables',
       'RouteEvents',
       'RouteSocket',
       'XtablesTable',
       'layout',
+      'nftGrammar',
       'notifyServiceManager',
     ])
     assert.deepEqual(methods(addon.IpvsSocket), [
@@ -98,6 +101,15 @@ describe('the addon', () => {
     assert.deepEqual(methods(addon.IpsetSocket), ['apply', 'close', 'listEntries', 'listSets'])
     assert.deepEqual(methods(addon.KernelLook), ['close', 'take'])
     assert.deepEqual(methods(addon.LookWatch), ['close', 'next'])
+    assert.deepEqual(methods(addon.NftTables), [
+      'apply',
+      'close',
+      'generation',
+      'list',
+      'listElements',
+      'portId',
+    ])
+    assert.deepEqual(methods(addon.NftEvents), ['close', 'next'])
     assert.deepEqual(methods(addon.NftSocket), ['close', 'deleteTable', 'listChains', 'loadXtables'])
     assert.deepEqual(methods(addon.XtablesTable), [
       'apply',

@@ -16,6 +16,7 @@ function tell(message: string): void {
 /** Neither is waited for: the environment ends first. */
 function startWork(): void {
   void new addon.RouteEvents().next()
+  void new addon.NftEvents(0).next()
   void new addon.LookWatch(Uint8Array.of(2), 1000, 'KUBE-', 500).next(new Uint8Array(), 5000)
   void new addon.RouteSocket().dumpLinks()
 }
@@ -28,6 +29,8 @@ async function useAndForget(): Promise<void> {
       // Without a frontend it touches no flow.
       new addon.ConntrackSocket().deleteStale(2, new Uint8Array(0), new Uint8Array(0), new Uint8Array(0)),
       new addon.NftSocket().close(),
+      new addon.NftTables().generation().catch(() => undefined),
+      new addon.NftEvents(0).close(),
       new addon.IpsetSocket().close(),
       new addon.KernelLook(Uint8Array.of(2)).take(),
       new addon.LookWatch(Uint8Array.of(2), 1000, 'KUBE-', 500).next(new Uint8Array(), 0),

@@ -1,0 +1,41 @@
+#include "binding/nft_events_wrap.h"
+
+#include <chrono>
+#include <vector>
+
+#include "binding/arguments.h"
+
+namespace viaduct::binding {
+
+using nftables::NftEvents;
+
+namespace {
+
+// As in route_events_wrap.cc: a worker thread that is terminated ends only when this wait does.
+constexpr std::chrono::milliseconds kLongestWait{5000};
+
+Result<NftEvents> OpenEvents(const Napi::CallbackInfo& info) {
+  const Arguments arguments(info, {Parameter::U32("ownPort")});
+  return NftEvents::Open(arguments.U32(0));
+}
+
+}  // namespace
+
+Napi::Function NftEventsWrap::Define(Napi::Env env) {
+  return DefineClass(
+      env, "NftEvents",
+      {InstanceMethod<&NftEventsWrap::Next>("next"), InstanceMethod<&NftEventsWrap::Close>("close")});
+}
+
+NftEventsWrap::NftEventsWrap(const Napi::CallbackInfo& info) : SocketWrap(info, OpenEvents(info)) {}
+
+Napi::Value NftEventsWrap::Next(const Napi::CallbackInfo& info) {
+  return Slot(info).Fly<std::vector<uint8_t>>(
+      info, {[](NftEvents& events) { return events.Next(kLongestWait); }, RecordsToValue<uint8_t>});
+}
+
+Napi::Value NftEventsWrap::Close(const Napi::CallbackInfo& info) {
+  return Slot(info).Close(info.Env(), [](NftEvents& events) { events.Wake(); });
+}
+
+}  // namespace viaduct::binding

@@ -1,0 +1,41 @@
+#include "core/event_socket.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <iterator>
+
+namespace viaduct {
+
+Result<EventSocket> EventSocket::Open(const NetlinkSocket::Options& options) {
+  auto socket = NetlinkSocket::Open(options);
+  if (!socket.ok()) return socket.error();
+  Fd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake.is_open()) return Error{errno, "open eventfd", {}};
+  return EventSocket(*options.calls, std::move(socket.value()), std::move(wake));
+}
+
+Result<bool> EventSocket::Wait(std::chrono::milliseconds longest) {
+  for (;;) {
+    pollfd fds[] = {{socket_.fd(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
+    const int ready = calls_->Poll(fds, std::size(fds), static_cast<int>(longest.count()));
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready < 0) return Error{errno, "wait for events", {}};
+    if (fds[1].revents == 0) return ready > 0;
+    uint64_t count = 0;
+    // Ignoring the result: the descriptor does not block, and an empty one means that another Wait() was
+    // woken.
+    (void)!read(wake_.get(), &count, sizeof count);
+    return false;
+  }
+}
+
+void EventSocket::Wake() const {
+  const uint64_t one = 1;
+  // Ignoring the result: it fails only when the counter is full, and then the sleeper is awake already.
+  (void)!write(wake_.get(), &one, sizeof one);
+}
+
+}  // namespace viaduct

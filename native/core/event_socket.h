@@ -1,0 +1,36 @@
+#pragma once
+
+#include <chrono>
+#include <utility>
+
+#include "core/fd.h"
+#include "core/netlink_socket.h"
+#include "core/result.h"
+
+namespace viaduct {
+
+/// A subscription to multicast groups, whose wait another thread can end.
+class EventSocket {
+ public:
+  /// `options.groups` names the groups.
+  static Result<EventSocket> Open(const NetlinkSocket::Options& options);
+
+  /// Blocks until there is something to receive (true), or Wake() was called or `longest` is over (false; a
+  /// negative one has no limit). One call at a time.
+  Result<bool> Wait(std::chrono::milliseconds longest);
+  /// Makes the running Wait(), or the next one, return. From any thread; NB: the object must outlive the
+  /// call.
+  void Wake() const;
+  /// NetlinkSocket::Receive().
+  NetlinkSocket::Received Receive() { return socket_.Receive(); }
+
+ private:
+  EventSocket(SocketCalls& calls, NetlinkSocket socket, Fd wake)
+      : calls_(&calls), socket_(std::move(socket)), wake_(std::move(wake)) {}
+
+  SocketCalls* calls_;
+  NetlinkSocket socket_;
+  Fd wake_;  ///< eventfd
+};
+
+}  // namespace viaduct

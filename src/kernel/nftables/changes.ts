@@ -1,0 +1,45 @@
+import type { IpFamily } from '../../address.js'
+import { familyFromByte } from '../records.js'
+import { StreamReader } from './stream.js'
+
+/** In the order of ChangeKind in native/nftables/nft_events.h. */
+const changeKinds = ['table', 'chain', 'rules', 'set', 'elements', 'counter'] as const
+
+/** One object that another writer made, changed or deleted. */
+export interface NftChangedObject {
+  readonly kind: (typeof changeKinds)[number]
+  readonly family: IpFamily
+  readonly table: string
+  /** Of the chain (also for rules), set or counter; empty for tables. */
+  readonly name: string
+}
+
+export type NftChange =
+  /** A transaction of another writer. */
+  | {
+      readonly kind: 'transaction'
+      readonly generation: number
+      /** Thread id of the writer in the initial namespace, and its name (15 characters). */
+      readonly pid: number
+      readonly program: string
+      readonly objects: readonly NftChangedObject[]
+    }
+  /** Events were lost: everything may have changed. */
+  | { readonly kind: 'overrun' }
+
+/** NftEvents::Next() of native/nftables. */
+export function decodeChanges(bytes: Uint8Array): readonly NftChange[] {
+  const stream = new StreamReader(bytes)
+  const changes: NftChange[] = stream.u32() === 0 ? [] : [{ kind: 'overrun' }]
+  while (!stream.isAtEnd) {
+    const head = { generation: stream.u32(), pid: stream.u32(), program: stream.text() }
+    const objects = Array.from({ length: stream.u32() }, () => readObject(stream))
+    changes.push({ kind: 'transaction', ...head, objects })
+  }
+  return changes
+}
+
+function readObject(stream: StreamReader): NftChangedObject {
+  const kind = changeKinds[stream.u32()] ?? 'table'
+  return { kind, family: familyFromByte(stream.u32()), table: stream.text(), name: stream.text() }
+}

@@ -1,0 +1,135 @@
+// Transactions as streams of native/nftables/batch.h.
+import type { IpFamily } from '../../address.js'
+import { addressFamily } from '../records.js'
+import { chainAttributes, counterType, ruleAttributes, setAttributes, tableAttributes } from './attributes.js'
+import type { NfElements } from './elements.js'
+import { elementLayout, type ElementLayout } from './elements.js'
+import type { NfOp, NfSet, NfTransaction } from './nftables.js'
+import { chainRecord, counterRecord, ruleRecord, setRecord, tableRecord } from './schema.js'
+import { StreamWriter } from './stream.js'
+
+/** Verb in native/nftables/batch.h. */
+const verbs = { add: 0, create: 1, insert: 2, replace: 3, delete: 4 } as const
+/** Object in native/nftables/batch.h. */
+const objects = { table: 0, chain: 1, rule: 2, set: 3, counter: 4, elements: 5 } as const
+
+type Verb = keyof typeof verbs
+type ObjectKind = keyof typeof objects
+
+/** NB: a view of memory that nothing else writes to. */
+export function encodeTransaction(transaction: NfTransaction): Uint8Array<ArrayBuffer> {
+  const elements = transaction.reduce((sum, op) => sum + ('elements' in op ? op.elements.bytes.length : 0), 0)
+  const stream = new StreamWriter(elements + 256 * transaction.length + 64)
+  for (const [index, op] of transaction.entries()) new OpEncoder(stream, index).encode(op)
+  return stream.finish()
+}
+
+class OpEncoder {
+  readonly #stream: StreamWriter
+  readonly #index: number
+
+  constructor(stream: StreamWriter, index: number) {
+    this.#stream = stream
+    this.#index = index
+  }
+
+  encode(op: NfOp): void {
+    switch (op.op) {
+      case 'add-table':
+      case 'create-table':
+        this.#begin(op.op === 'add-table' ? 'add' : 'create', 'table', op.table.family)
+        return tableRecord.write(this.#stream, tableAttributes(op.table))
+      case 'delete-table':
+        this.#begin('delete', 'table', op.table.family)
+        return tableRecord.write(this.#stream, { name: op.table.table })
+      case 'add-chain':
+        this.#begin('add', 'chain', op.chain.family)
+        return chainRecord.write(this.#stream, chainAttributes(op.chain))
+      case 'delete-chain':
+        this.#begin('delete', 'chain', op.chain.family)
+        return chainRecord.write(this.#stream, { table: op.chain.table, name: op.chain.chain })
+      case 'add-set':
+        this.#begin('add', 'set', op.set.family)
+        // NFTA_SET_ID is required, and no two of a transaction may be equal.
+        return setRecord.write(this.#stream, setAttributes(op.set, this.#index + 1))
+      case 'delete-set':
+        this.#begin('delete', 'set', op.set.family)
+        return setRecord.write(this.#stream, { table: op.set.table, name: op.set.set })
+      case 'add-counter':
+      case 'delete-counter':
+        return this.#counter(op)
+      case 'flush-set':
+        return this.#elements('delete', op.set)
+      case 'add-elements':
+        return this.#elements('add', op.elements.set, op.elements)
+      case 'create-elements':
+        return this.#elements('create', op.elements.set, op.elements)
+      case 'delete-elements':
+        return this.#elements('delete', op.elements.set, op.elements)
+      default:
+        return this.#rule(op)
+    }
+  }
+
+  #begin(verb: Verb, object: ObjectKind, family: IpFamily, wantsHandle = false): void {
+    this.#stream.u32(verbs[verb])
+    this.#stream.u32(objects[object])
+    this.#stream.u32(addressFamily[family])
+    this.#stream.u32(wantsHandle ? 1 : 0)
+  }
+
+  #counter({ op, counter }: Extract<NfOp, { counter: unknown }>): void {
+    const isAdded = op === 'add-counter'
+    this.#begin(isAdded ? 'add' : 'delete', 'counter', counter.family)
+    const key = { table: counter.table, name: counter.counter, type: counterType }
+    counterRecord.write(this.#stream, isAdded ? { ...key, data: {} } : key)
+  }
+
+  #rule(op: Extract<NfOp, { op: `${string}-rule` | 'flush-chain' | 'flush-table' }>): void {
+    switch (op.op) {
+      case 'flush-table':
+        this.#begin('delete', 'rule', op.table.family)
+        return ruleRecord.write(this.#stream, { table: op.table.table })
+      case 'flush-chain':
+        this.#begin('delete', 'rule', op.chain.family)
+        return ruleRecord.write(this.#stream, { table: op.chain.table, chain: op.chain.chain })
+      case 'delete-rule': {
+        const { family, table, chain } = op.rule
+        this.#begin('delete', 'rule', family)
+        return ruleRecord.write(this.#stream, { table, chain, handle: op.handle })
+      }
+      case 'replace-rule':
+        this.#begin('replace', 'rule', op.rule.family)
+        return ruleRecord.write(this.#stream, { ...ruleAttributes(op.rule), handle: op.handle })
+      default: {
+        const position = op.op === 'add-rule' ? op.after : op.before
+        this.#begin(op.op === 'add-rule' ? 'add' : 'insert', 'rule', op.rule.family, op.wantsHandle)
+        const attributes = ruleAttributes(op.rule)
+        return ruleRecord.write(
+          this.#stream,
+          position === undefined ? attributes : { ...attributes, position },
+        )
+      }
+    }
+  }
+
+  /** Without elements: the set alone. */
+  #elements(verb: Verb, set: NfSet, elements?: NfElements): void {
+    this.#begin(verb, 'elements', set.family)
+    this.#stream.text(set.table)
+    this.#stream.text(set.set)
+    writeLayout(this.#stream, elementLayout(set))
+    const labels = elements?.labels ?? []
+    this.#stream.u32(labels.length)
+    for (const label of labels) this.#stream.bytes(label)
+    this.#stream.bytes(elements?.bytes ?? new Uint8Array(0))
+  }
+}
+
+/** ReadLayout() in native/nftables/elements.h. */
+export function writeLayout(stream: StreamWriter, layout: ElementLayout): void {
+  stream.u32(layout.keyBytes)
+  stream.u32(layout.dataBytes)
+  stream.u32(layout.parts)
+  stream.u32(layout.data)
+}

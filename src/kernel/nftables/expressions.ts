@@ -1,0 +1,267 @@
+// The expressions of nf_tables rules, by the names of the kernel (net/netfilter/nft_*.c). Fields in the order of the rows
+// of native/nftables/expression_table.h. A register is the place of its first word among the sixteen four-byte words: an
+// IPv4 address takes one, an IPv6 address four, and each field of a concatenation starts a word.
+import {
+  type Codec,
+  bytes,
+  names,
+  optional,
+  record,
+  type RecordCodec,
+  type RecordOf,
+  register,
+  text,
+  u32,
+  u64,
+} from './codec.js'
+import type { StreamReader, StreamWriter } from './stream.js'
+
+const verdicts = names({
+  drop: 0,
+  accept: 1,
+  continue: -1,
+  break: -2,
+  jump: -3,
+  goto: -4,
+  return: -5,
+} as const)
+
+const verdictRecord = record({ code: verdicts, chain: optional(text) })
+const dataRecord = record({ value: optional(bytes), verdict: optional(verdictRecord) })
+
+/** What happens to a packet. `chain` belongs to jump and goto. */
+export type NfVerdict = RecordOf<{ code: typeof verdicts; chain: ReturnType<typeof optional<string>> }>
+/** A value as it lies in registers, or a verdict. */
+export type NfData = { readonly value: Uint8Array } | { readonly verdict: NfVerdict }
+
+/** A value or a verdict. */
+export const data: Codec<NfData> = {
+  signature: dataRecord.signature,
+  write: (stream, value) => dataRecord.write(stream, value),
+  read: (stream) => {
+    const { value, verdict } = dataRecord.read(stream)
+    return verdict === undefined ? { value: value ?? new Uint8Array(0) } : { verdict }
+  },
+}
+
+/** A value alone. */
+const value: Codec<Uint8Array> = {
+  signature: dataRecord.signature,
+  write: (stream, content) => dataRecord.write(stream, { value: content }),
+  read: (stream) => dataRecord.read(stream).value ?? new Uint8Array(0),
+}
+
+/** An NfExpression inside another; its type cannot name that of the whole. */
+const stateful: Codec<{ readonly kind: string }> = {
+  signature: 'expression',
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- NfExpression is the only type with a kind here
+  write: (stream, nested) => writeExpression(stream, nested as NfExpression),
+  read: (stream) => readExpression(stream),
+}
+
+const metaKeys = names({
+  len: 0,
+  protocol: 1,
+  priority: 2,
+  mark: 3,
+  iif: 4,
+  oif: 5,
+  iifname: 6,
+  oifname: 7,
+  nfproto: 15,
+  l4proto: 16,
+  pkttype: 19,
+  cgroup: 23,
+} as const)
+
+const ctKeys = names({
+  state: 0,
+  direction: 1,
+  status: 2,
+  mark: 3,
+  expiration: 5,
+  protocol: 10,
+  'proto-src': 11,
+  'proto-dst': 12,
+  zone: 17,
+  'ip saddr': 19,
+  'ip daddr': 20,
+  'ip6 saddr': 21,
+  'ip6 daddr': 22,
+} as const)
+
+const comparisons = names({ '==': 0, '!=': 1, '<': 2, '<=': 3, '>': 4, '>=': 5 } as const)
+const flags = optional(u32, 0)
+const offset = optional(u32, 0)
+
+/** The record of each expression. */
+const shapes = {
+  payload: record({
+    to: register,
+    base: names({ link: 0, network: 1, transport: 2 } as const),
+    offset: u32,
+    length: u32,
+  }),
+  /** Loads `to`, or sets the key from `from`. */
+  meta: record({ to: optional(register), key: metaKeys, from: optional(register) }),
+  /** As meta; `direction`: 0 original, 1 reply. */
+  ct: record({ to: optional(register), key: ctKeys, direction: optional(u32), from: optional(register) }),
+  /** `flags`: 1 source, 2 destination, 4 mark, 8 input, 16 output interface (NFTA_FIB_F_). */
+  fib: record({
+    to: register,
+    result: names({ oif: 1, oifname: 2, type: 3 } as const),
+    flags: u32,
+  }),
+  /** Without `to`: the packet goes on only when the set has the key (`flags` 1: has it not). */
+  lookup: record({ set: text, from: register, to: optional(register), flags }),
+  /** A number below `modulus` plus `offset`, in host order. */
+  numgen: record({
+    to: register,
+    modulus: u32,
+    type: names({ inc: 0, random: 1 } as const),
+    offset,
+  }),
+  hash: record({
+    from: optional(register),
+    to: register,
+    length: optional(u32),
+    modulus: u32,
+    seed: optional(u32),
+    offset,
+    type: optional(names({ jenkins: 0, symmetric: 1 } as const), 'jenkins'),
+  }),
+  /** `flags`: 4 random, 8 persistent, 16 fully random (NF_NAT_RANGE_). */
+  nat: record({
+    type: names({ snat: 0, dnat: 1 } as const),
+    family: names({ ipv4: 2, ipv6: 10 } as const),
+    addressMin: optional(register),
+    addressMax: optional(register),
+    portMin: optional(register),
+    portMax: optional(register),
+    flags,
+  }),
+  masq: record({ flags, portMin: optional(register), portMax: optional(register) }),
+  reject: record({
+    type: names({ icmp: 0, 'tcp-reset': 1, icmpx: 2 } as const),
+    code: optional(u32),
+  }),
+  counter: record({ bytes: optional(u64, 0), packets: optional(u64, 0) }),
+  immediate: record({ to: register, data }),
+  /** (from & mask) ^ xor; the shifts of `op` 1 and 2 take `data`. */
+  bitwise: record({
+    from: register,
+    to: register,
+    length: u32,
+    mask: optional(value),
+    xor: optional(value),
+    op: offset,
+    data: optional(value),
+  }),
+  byteorder: record({
+    from: register,
+    to: register,
+    op: names({ ntoh: 0, hton: 1 } as const),
+    length: u32,
+    size: u32,
+  }),
+  /** By memcmp: numbers compare by size in network order only. */
+  cmp: record({ from: register, op: comparisons, value }),
+  range: record({ from: register, op: names({ '==': 0, '!=': 1 } as const), min: value, max: value }),
+  dynset: record({
+    set: text,
+    op: names({ add: 0, update: 1, delete: 2 } as const),
+    key: register,
+    data: optional(register),
+    timeoutMs: optional(u64),
+    expression: optional(stateful),
+    flags,
+  }),
+  /** A named object of type 1 (counter), or that of a map's element. */
+  objref: record({
+    type: optional(u32),
+    name: optional(text),
+    from: optional(register),
+    set: optional(text),
+  }),
+  limit: record({ rate: u64, perSeconds: u64, burst: optional(u32), type: offset, flags }),
+  /** A match of x_tables (nft_compat); `info` is its structure. */
+  match: record({ name: text, revision: u32, info: bytes }),
+  target: record({ name: text, revision: u32, info: bytes }),
+} as const
+
+type Shapes = typeof shapes
+type Kind = keyof Shapes
+type ContentOf<C> = C extends RecordCodec<infer T> ? T : never
+
+/** One expression of a rule; `other` is one that has no record here. */
+export type NfExpression =
+  | { [K in Kind]: { readonly kind: K } & ContentOf<Shapes[K]> }[Kind]
+  | { readonly kind: 'other'; readonly name: string; readonly data: Uint8Array }
+
+export type NfExpressionOf<K extends NfExpression['kind']> = Extract<NfExpression, { kind: K }>
+
+const kinds = Object.keys(shapes).filter((kind): kind is Kind => kind in shapes)
+const codecs: readonly Codec<unknown>[] = Object.values(shapes)
+/** Number of a kind in a stream; 0 is `other`. */
+const numbers: ReadonlyMap<string, number> = new Map(kinds.map((kind, index) => [kind, index + 1]))
+
+function writeExpression(stream: StreamWriter, expression: NfExpression): void {
+  const number = numbers.get(expression.kind) ?? 0
+  stream.u32(number)
+  if (expression.kind === 'other') {
+    stream.text(expression.name)
+    stream.bytes(expression.data)
+  } else {
+    codecs[number - 1]?.write(stream, expression)
+  }
+}
+
+function readExpression(stream: StreamReader): NfExpression {
+  const number = stream.u32()
+  const kind = kinds[number - 1]
+  const codec = codecs[number - 1]
+  if (kind === undefined || codec === undefined)
+    return { kind: 'other', name: stream.text(), data: stream.bytes() }
+  const content = codec.read(stream)
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the kind's own codec read the content
+  return canonical({ kind, ...(content as object) } as NfExpression)
+}
+
+/** One expression; what is read is canonical. */
+export const expression: Codec<NfExpression> = {
+  signature: 'expression',
+  write: writeExpression,
+  read: readExpression,
+}
+
+// NF_NAT_RANGE_MAP_IPS and NF_NAT_RANGE_PROTO_SPECIFIED: the kernel sets them by itself where registers are named.
+const impliedNatFlags = 1 | 2
+
+/** What of several spellings the kernel makes one: nft_nat_init() and nft_masq_init() fill in what is missing. */
+function canonical(given: NfExpression): NfExpression {
+  if (given.kind === 'nat') {
+    const { addressMax, portMax, flags: natFlags = 0, ...rest } = given
+    const kept = natFlags & ~impliedNatFlags
+    return {
+      ...rest,
+      ...(addressMax === undefined || addressMax === given.addressMin ? {} : { addressMax }),
+      ...(portMax === undefined || portMax === given.portMin ? {} : { portMax }),
+      ...(kept === 0 ? {} : { flags: kept }),
+    }
+  }
+  if (given.kind === 'masq' && given.portMax === given.portMin) {
+    const { portMax, ...rest } = given
+    return portMax === undefined ? given : rest
+  }
+  return given
+}
+
+/** The same without what changes by traffic. */
+export function comparable(given: NfExpression): NfExpression {
+  return given.kind === 'counter' ? { kind: 'counter' } : canonical(given)
+}
+
+/** Lines of the addon's nftGrammar. */
+export const expressionGrammar: readonly string[] = kinds.map(
+  (kind) => `${kind}: ${shapes[kind].fieldSignatures}`,
+)

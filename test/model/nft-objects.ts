@@ -1,0 +1,196 @@
+// The nf_tables of one network namespace in memory: tables with their chains, sets and counters.
+import type { IpFamily } from '../../src/address.js'
+import { expression as expressionCodec, type NfExpression } from '../../src/kernel/nftables/expressions.js'
+import type { NftChangedObject } from '../../src/kernel/nftables/changes.js'
+import type { NfElements } from '../../src/kernel/nftables/elements.js'
+import type {
+  NfChain,
+  NfRule,
+  NfRuleState,
+  NfSet,
+  NfTable,
+  NfTableState,
+} from '../../src/kernel/nftables/nftables.js'
+import { StreamReader, StreamWriter } from '../../src/kernel/nftables/stream.js'
+
+export interface ModelElement {
+  readonly key: Uint8Array
+  readonly keyEnd: Uint8Array
+  readonly isIntervalEnd: boolean
+  readonly timeoutMs: number
+  /** What of the data counts: bytes, verdict or name. */
+  readonly content: string
+  /** Chain that a verdict leads to. */
+  readonly chain: string | undefined
+  addTo(elements: NfElements): void
+}
+
+export interface ModelNfChain {
+  readonly chain: NfChain
+  readonly handle: number
+  rules: readonly NfRuleState[]
+}
+
+export interface ModelNfSet {
+  readonly set: NfSet
+  readonly handle: number
+  readonly elements: Map<string, ModelElement>
+}
+
+export interface ModelNfTable {
+  state: NfTableState
+  readonly chains: Map<string, ModelNfChain>
+  readonly sets: Map<string, ModelNfSet>
+  readonly counters: Set<string>
+  nextHandle: number
+}
+
+/** Takes an object apart or puts it back; run in reverse order when a transaction is refused. */
+type Undo = () => void
+
+/** What several ModelNftables of one network namespace share. */
+export class ModelNftNamespace {
+  readonly tables: Readonly<Record<IpFamily, Map<string, ModelNfTable>>> = {
+    ipv4: new Map(),
+    ipv6: new Map(),
+  }
+  generation = 1
+  /** Receive each transaction that changed something, with the port of its writer. */
+  readonly listeners = new Set<(objects: readonly NftChangedObject[], port: number) => void>()
+  #nextPort = 100
+  #nextTableHandle = 1
+
+  takePort(): number {
+    return this.#nextPort++
+  }
+
+  /** Deletes the tables of this owner; persistent ones lose their owner instead. */
+  release(port: number): void {
+    for (const tables of Object.values(this.tables)) {
+      for (const [name, table] of tables) {
+        const { owner, ...state } = table.state
+        if (owner !== port) continue
+        if (state.flags?.includes('persist') === true) table.state = state
+        else tables.delete(name)
+      }
+    }
+  }
+
+  makeTable(table: NfTable, port: number): ModelNfTable {
+    const isOwned = table.flags?.includes('owner') === true
+    return {
+      state: {
+        ...table,
+        handle: this.#nextTableHandle++,
+        ...(isOwned ? { owner: port } : {}),
+      },
+      chains: new Map(),
+      sets: new Map(),
+      counters: new Set(),
+      nextHandle: 1,
+    }
+  }
+}
+
+/** One transaction at work: what it changed, and how that is taken back. */
+export class ModelNftChanges {
+  readonly #undo: Undo[] = []
+  readonly #objects = new Map<string, NftChangedObject>()
+
+  get objects(): readonly NftChangedObject[] {
+    return [...this.#objects.values()]
+  }
+
+  note(object: NftChangedObject, undo: Undo): void {
+    this.#objects.set(Object.values(object).join('\0'), object)
+    this.#undo.push(undo)
+  }
+
+  takeBack(): void {
+    for (const undo of this.#undo.toReversed()) undo()
+  }
+}
+
+export function setEntry<K, V>(map: Map<K, V>, key: K, value: V | undefined): Undo {
+  const before = map.get(key)
+  if (value === undefined) map.delete(key)
+  else map.set(key, value)
+  return () => {
+    if (before === undefined) map.delete(key)
+    else map.set(key, before)
+  }
+}
+
+/** As the kernel shows them. */
+export function shown(expressions: readonly NfExpression[]): readonly NfExpression[] {
+  const stream = new StreamWriter()
+  for (const expression of expressions) expressionCodec.write(stream, expression)
+  const reader = new StreamReader(stream.finish())
+  return expressions.map(() => expressionCodec.read(reader))
+}
+
+export function elementsOf(elements: NfElements): readonly ModelElement[] {
+  return Array.from({ length: elements.length }, (_, index) => modelElement(elements, index))
+}
+
+function modelElement(elements: NfElements, index: number): ModelElement {
+  const { data } = elements.set
+  const key = elements.key(index).slice()
+  const keyEnd = elements.keyEnd(index).slice()
+  const isIntervalEnd = elements.isIntervalEnd(index)
+  const timeoutMs = elements.timeoutMs(index)
+  const times = { timeoutMs, expirationMs: timeoutMs }
+  const common = { key, keyEnd, isIntervalEnd, timeoutMs, chain: undefined }
+  if (data === 'verdict') {
+    const verdict = elements.verdict(index)
+    return {
+      ...common,
+      chain: verdict.chain,
+      content: `${verdict.code} ${verdict.chain ?? ''}`,
+      addTo: (to) => to.add(key, { keyEnd, verdict, ...times }),
+    }
+  }
+  if (data === 'counter') {
+    const counter = elements.counter(index)
+    return { ...common, content: counter, addTo: (to) => to.add(key, { keyEnd, counter, ...times }) }
+  }
+  const value = data === undefined ? undefined : elements.data(index).slice()
+  const extras = { keyEnd, isIntervalEnd, ...times, ...(value === undefined ? {} : { data: value }) }
+  return {
+    ...common,
+    content: value === undefined ? '' : Buffer.from(value).toString('hex'),
+    addTo: (to) => to.add(key, extras),
+  }
+}
+
+/** Key of an element among those of its set: an interval's end is an element of its own. */
+export function elementKey({ key, keyEnd, isIntervalEnd }: ModelElement): string {
+  return `${Buffer.from(key).toString('hex')} ${Buffer.from(keyEnd).toString('hex')} ${isIntervalEnd}`
+}
+
+/** Chains to which a rule jumps. */
+export function targetsOf({ expressions }: Pick<NfRule, 'expressions'>): readonly string[] {
+  return expressions.flatMap((expression) =>
+    expression.kind === 'immediate' &&
+    'verdict' in expression.data &&
+    expression.data.verdict.chain !== undefined
+      ? [expression.data.verdict.chain]
+      : [],
+  )
+}
+
+/** Sets that a rule uses. */
+export function setsOf({ expressions }: Pick<NfRule, 'expressions'>): readonly string[] {
+  return expressions.flatMap((expression) => {
+    const isUser =
+      expression.kind === 'lookup' || expression.kind === 'dynset' || expression.kind === 'objref'
+    return isUser && expression.set !== undefined ? [expression.set] : []
+  })
+}
+
+/** Named counters that a rule uses. */
+export function countersOf({ expressions }: Pick<NfRule, 'expressions'>): readonly string[] {
+  return expressions.flatMap((expression) =>
+    expression.kind === 'objref' && expression.name !== undefined ? [expression.name] : [],
+  )
+}

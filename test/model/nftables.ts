@@ -1,0 +1,239 @@
+import { constants } from 'node:os'
+import type { IpFamily } from '../../src/address.js'
+import { KernelError, linuxErrno } from '../../src/errors.js'
+import { setAttributes } from '../../src/kernel/nftables/attributes.js'
+import type { NftChange, NftChangedObject } from '../../src/kernel/nftables/changes.js'
+import { nfError } from '../../src/kernel/nftables/decode-outcome.js'
+import { describeSet } from '../../src/kernel/nftables/describe.js'
+import { elementLayout, NfElements } from '../../src/kernel/nftables/elements.js'
+import type {
+  NfApplyOptions,
+  NfChainState,
+  NfCounterState,
+  NfFailure,
+  NfOp,
+  NfOutcome,
+  NfRuleState,
+  NfScope,
+  NfSet,
+  NfSetState,
+  NfTableState,
+  NfTransaction,
+  Nftables,
+  NftWatch,
+} from '../../src/kernel/nftables/nftables.js'
+import { type ModelNfTable, ModelNftChanges, ModelNftNamespace } from './nft-objects.js'
+import { ModelNftTransaction } from './nft-transaction.js'
+
+export interface NftFaultPlan {
+  /** Asked before each operation; errno of the refusal. */
+  readonly fault?: (op: NfOp) => number | undefined
+  /** Asked before each transaction. A number is the errno of its refusal as a whole; `lost`: the answer is, and nothing was applied. */
+  readonly transactionFault?: (transaction: NfTransaction) => number | 'lost' | undefined
+}
+
+/** Nftables in memory: one socket's view of a namespace. */
+export class ModelNftables implements Nftables {
+  /** Faults from now on; replace it at any time. */
+  plan: NftFaultPlan = {}
+  /** Transactions so far, refused ones included; dry runs are not. */
+  readonly transactions: NfTransaction[] = []
+  readonly namespace: ModelNftNamespace
+  readonly #port: number
+  readonly #watches = new Set<ModelNftWatch>()
+  #isClosed = false
+
+  constructor(namespace = new ModelNftNamespace()) {
+    this.namespace = namespace
+    this.#port = namespace.takePort()
+  }
+
+  async apply(transaction: NfTransaction, options: NfApplyOptions = {}): Promise<NfOutcome> {
+    this.#enter('send nf_tables transaction')
+    const { generation, isDryRun = false } = options
+    if (!isDryRun) this.transactions.push(transaction)
+    if (generation !== undefined && generation !== this.namespace.generation)
+      return refused([{ error: nfError(transaction, -1, { errno: linuxErrno.ERESTART }) }])
+    const fault = this.plan.transactionFault?.(transaction)
+    if (fault !== undefined) return refusedAsWhole(transaction, fault)
+    return this.#commit(transaction, isDryRun)
+  }
+
+  #commit(transaction: NfTransaction, isDryRun: boolean): NfOutcome {
+    const changes = new ModelNftChanges()
+    const work = new ModelNftTransaction(this.namespace, this.#port, changes)
+    const failures = applyOps(transaction, work, this.plan)
+    if (failures.length > 0 || isDryRun) changes.takeBack()
+    if (failures.length > 0) return refused(failures)
+    const { objects } = changes
+    if (isDryRun || objects.length === 0) return { state: 'applied', failures: [], handles: new Map() }
+    this.namespace.generation++
+    for (const listener of this.namespace.listeners) listener(objects, this.#port)
+    const [first] = transaction
+    const isSaid =
+      first !== undefined && (!/^(delete|flush)-/.test(first.op) || first.op === 'delete-elements')
+    const generation = isSaid ? { generation: this.namespace.generation } : {}
+    return { state: 'applied', ...generation, failures: [], handles: work.handles }
+  }
+
+  async generation(): Promise<number> {
+    this.#enter('read nf_tables generation')
+    return this.namespace.generation
+  }
+
+  async tables(family: IpFamily): Promise<readonly NfTableState[]> {
+    this.#enter('dump nf_tables tables')
+    return [...this.namespace.tables[family].values()].map(({ state }) => state)
+  }
+
+  async chains(scope: NfScope): Promise<readonly NfChainState[]> {
+    this.#enter('dump nf_tables chains')
+    return this.#tablesOf(scope).flatMap(({ chains }) =>
+      [...chains.values()].map(({ chain, handle }) => ({ ...chain, handle })),
+    )
+  }
+
+  async rules(scope: NfScope & { readonly chain?: string }): Promise<readonly NfRuleState[]> {
+    this.#enter('dump nf_tables rules')
+    const chains = this.#tablesOf(scope).flatMap((table) => [...table.chains.values()])
+    return chains.flatMap(({ chain, rules }) =>
+      scope.chain === undefined || chain.chain === scope.chain ? rules : [],
+    )
+  }
+
+  async sets(scope: NfScope): Promise<readonly NfSetState[]> {
+    this.#enter('dump nf_tables sets')
+    return this.#tablesOf(scope).flatMap(({ sets }) =>
+      [...sets.values()].map(({ set, handle }) => ({
+        family: set.family,
+        table: set.table,
+        set: set.set,
+        attributes: { ...setAttributes(set), handle },
+      })),
+    )
+  }
+
+  async counters(scope: NfScope): Promise<readonly NfCounterState[]> {
+    this.#enter('dump nf_tables counters')
+    return this.#tablesOf(scope).flatMap(({ state, counters }) =>
+      [...counters].map((counter) => ({
+        family: state.family,
+        table: state.table,
+        counter,
+        packets: 0,
+        bytes: 0,
+      })),
+    )
+  }
+
+  async elements(set: NfSet): Promise<NfElements> {
+    const subject = { family: set.family, object: describeSet(set) }
+    this.#enter('dump nf_tables elements')
+    const kept = this.namespace.tables[set.family].get(set.table)?.sets.get(set.set)
+    if (kept === undefined) throw refusal('dump nf_tables elements', constants.errno.ENOENT, subject)
+    const isOther = JSON.stringify(elementLayout(kept.set)) !== JSON.stringify(elementLayout(set))
+    if (isOther && kept.elements.size > 0)
+      throw refusal('dump nf_tables elements', constants.errno.EPROTO, subject)
+    const elements = new NfElements(set)
+    for (const element of kept.elements.values()) element.addTo(elements)
+    return elements
+  }
+
+  watch(): NftWatch {
+    this.#enter('use a closed socket')
+    const watch = new ModelNftWatch(this.namespace, this.#port, () => this.#watches.delete(watch))
+    this.#watches.add(watch)
+    return watch
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    await Promise.all([...this.#watches].map((watch) => watch.close()))
+    this.namespace.release(this.#port)
+  }
+
+  #tablesOf({ family, table }: NfScope): readonly ModelNfTable[] {
+    const tables = this.namespace.tables[family]
+    if (table === undefined) return [...tables.values()]
+    const found = tables.get(table)
+    return found === undefined ? [] : [found]
+  }
+
+  #enter(operation: string): void {
+    if (this.#isClosed) throw refusal(operation, constants.errno.EBADF)
+  }
+}
+
+function refusal(
+  operation: string,
+  errno: number,
+  subject: { readonly family?: IpFamily; readonly object?: string } = {},
+): KernelError {
+  return new KernelError({ errno, subsystem: 'nftables', operation, ...subject })
+}
+
+function refused(failures: readonly NfFailure[]): NfOutcome {
+  return { state: 'refused', failures, handles: new Map() }
+}
+
+function refusedAsWhole(transaction: NfTransaction, fault: number | 'lost'): NfOutcome {
+  const errno = fault === 'lost' ? constants.errno.ENOBUFS : fault
+  const outcome = refused([{ error: nfError(transaction, -1, { errno }) }])
+  return fault === 'lost' ? { ...outcome, state: 'unknown' } : outcome
+}
+
+/** Every operation, also behind a refused one, as in the kernel. */
+function applyOps(
+  transaction: NfTransaction,
+  work: ModelNftTransaction,
+  plan: NftFaultPlan,
+): readonly NfFailure[] {
+  const failures: NfFailure[] = []
+  for (const [operation, op] of transaction.entries()) {
+    const fault = plan.fault?.(op)
+    const found = fault === undefined ? work.apply(op, operation) : { errno: fault }
+    if (found === undefined) continue
+    const { errno, ...element } = found
+    failures.push({ operation, ...element, error: nfError(transaction, operation, { errno }) })
+  }
+  return failures
+}
+
+class ModelNftWatch implements NftWatch {
+  readonly #end: () => void
+  #queue: NftChange[] = []
+  #wake: (() => void) | undefined
+  #isClosed = false
+
+  constructor(namespace: ModelNftNamespace, port: number, forget: () => void) {
+    const listener = (objects: readonly NftChangedObject[], writer: number): void => {
+      if (writer === port) return
+      const { generation } = namespace
+      this.#queue.push({ kind: 'transaction', generation, pid: writer, program: 'model', objects })
+      this.#wake?.()
+    }
+    namespace.listeners.add(listener)
+    this.#end = () => {
+      namespace.listeners.delete(listener)
+      forget()
+    }
+  }
+
+  async next(): Promise<readonly NftChange[] | undefined> {
+    while (this.#queue.length === 0 && !this.#isClosed) {
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve
+      })
+    }
+    if (this.#isClosed) return undefined
+    const changes = this.#queue
+    this.#queue = []
+    return changes
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    this.#end()
+    this.#wake?.()
+  }
+}
