@@ -51,7 +51,7 @@ class NetlinkSocket {
   void Transact(std::span<const uint8_t> messages, uint32_t first_sequence, uint32_t count,
                 uint32_t index_base, BatchOutcome& outcome);
 
-  /// What became of SendWhole().
+  /// The result of SendWhole().
   struct Sent {
     int error = 0;  ///< errno of a send that the kernel refused before it looked at the first message
     int lost = 0;   ///< errno that hid at least one answer (ENOBUFS, EMSGSIZE, EPROTO)

@@ -13,7 +13,7 @@
 
 namespace viaduct::nftables {
 
-/// What became of a transaction. It takes effect as a whole or not at all.
+/// The result of a transaction. A transaction takes effect as a whole or not at all.
 struct TransactionOutcome {
   enum class State : uint8_t {
     kApplied,
@@ -57,7 +57,7 @@ class NftTables {
   /// Sends one transaction (BuildBatch) in one system call. Error: it was not sent (EINVAL malformed,
   /// EMSGSIZE too large for the send buffer).
   Result<TransactionOutcome> Apply(std::span<const uint8_t> operations, const BatchOptions& options);
-  /// Grows by one with each transaction of anybody that changes something. EINVAL: a kernel without
+  /// Grows by one with each transaction that changes something, of any program. EINVAL: a kernel without
   /// nf_tables.
   Result<uint32_t> Generation();
   /// The objects, one after the other, each as ReadObject() writes it. `request` is a stream: u32 kind and

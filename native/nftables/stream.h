@@ -9,9 +9,9 @@
 
 namespace viaduct::nftables {
 
-// What crosses to src/kernel/nftables/stream.ts: values one after the other, little endian, each a multiple
-// of four bytes long. A u32 takes 4 bytes, a u64 takes 8; bytes and texts are a u32 length, the bytes, and
-// zeros up to the next multiple of four.
+// The stream to and from src/kernel/nftables/stream.ts: values one after the other, little endian, each a
+// multiple of four bytes long. A u32 takes 4 bytes, a u64 takes 8; bytes and texts are a u32 length, the
+// bytes, and zeros up to the next multiple of four.
 
 /// Reads a stream. Latching: past the end every read returns zero or nothing, and ok() is false.
 class StreamReader {

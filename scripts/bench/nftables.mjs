@@ -3,7 +3,7 @@ import { must, step } from '../steps.mjs'
 import { compileProgram } from './programs.mjs'
 import { formats, line } from './rows.mjs'
 
-/** Of the rounds the middle one counts; addon and floor take turns. */
+/** The middle round counts. Addon and floor take turns. */
 const rounds = 5
 const sizes = [
   [10_000, 10],

@@ -113,7 +113,7 @@ export interface RawNftSocket {
 
 /** Streams (nftables/stream.ts) in and out. */
 export interface RawNftTables {
-  /** One transaction; its outcome (nftables/decode-outcome.ts). `generation` 0: whatever it is. */
+  /** One transaction; its outcome (nftables/decode-outcome.ts). `generation` 0: any. */
   apply(operations: Uint8Array, generation: number, isDryRun: boolean): Promise<Uint8Array>
   generation(): Promise<number>
   list(request: Uint8Array): Promise<Uint8Array>

@@ -402,7 +402,7 @@ export function nftablesContract(subject: string, open: () => NftablesSubject): 
       ])
     })
 
-    it('shows a rule as it was made, whatever way it was written', async () => {
+    it('shows a rule as the kernel made it, for every spelling', async () => {
       const written: NfRule = rule(
         [
           { kind: 'payload', to: 0, base: 'network', offset: 16, length: 4 },

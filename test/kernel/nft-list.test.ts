@@ -1,4 +1,4 @@
-// What the nft tool lists of transactions that we sent, and what the same transactions do when it takes their printed form.
+// The nft tool lists transactions that we sent. It also takes their printed form, with the same result.
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

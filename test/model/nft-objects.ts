@@ -18,7 +18,7 @@ export interface ModelElement {
   readonly keyEnd: Uint8Array
   readonly isIntervalEnd: boolean
   readonly timeoutMs: number
-  /** What of the data counts: bytes, verdict or name. */
+  /** The part of the data that is compared: bytes, verdict or name. */
   readonly content: string
   /** Chain that a verdict leads to. */
   readonly chain: string | undefined
@@ -48,7 +48,7 @@ export interface ModelNfTable {
 /** Takes an object apart or puts it back; run in reverse order when a transaction is refused. */
 type Undo = () => void
 
-/** What several ModelNftables of one network namespace share. */
+/** The state that several ModelNftables of one network namespace share. */
 export class ModelNftNamespace {
   readonly tables: Readonly<Record<IpFamily, Map<string, ModelNfTable>>> = {
     ipv4: new Map(),

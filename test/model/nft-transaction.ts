@@ -1,4 +1,4 @@
-// What the kernel does with one transaction of nf_tables: each operation in order, with the errno of a refusal.
+// The work of the kernel on one transaction of nf_tables: each operation in order, with the errno of a refusal.
 import { constants } from 'node:os'
 import { isSameSet, setAttributes } from '../../src/kernel/nftables/attributes.js'
 import type { NftChangedObject } from '../../src/kernel/nftables/changes.js'

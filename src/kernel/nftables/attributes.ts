@@ -1,4 +1,4 @@
-// What our descriptions of tables, chains, rules and sets are in attributes of the kernel, and back.
+// Converts descriptions of tables, chains, rules and sets to attributes of the kernel, and back.
 import type { IpFamily } from '../../address.js'
 import { comparable, expression as expressionCodec } from './expressions.js'
 import { byteOrderOf, entry, fieldLength, fieldsId, fieldsLength, typeofUserdata } from './fields.js'
@@ -33,7 +33,7 @@ const concatenationFlag = 0x80
 
 /** NFT_DATA_VERDICT. */
 const verdictType = 0xffffff00
-/** What the kernel shows as the length of verdicts. */
+/** The length of verdicts, as the kernel shows it. */
 const verdictLength = 16
 /** NFT_OBJECT_COUNTER. */
 export const counterType = 1
@@ -157,7 +157,7 @@ export function readRule(family: IpFamily, read: RuleAttributes): NfRuleState {
 }
 
 /**
- * Whether the kernel would show `wanted` as `found`, whatever the packets that they counted. NB: the kernel does not show the
+ * Whether the kernel would show `wanted` as `found`. Counted packets make no difference. NB: the kernel does not show the
  * protocol of x_tables matches.
  */
 export function isSameRule(wanted: NfRule, found: NfRuleState): boolean {

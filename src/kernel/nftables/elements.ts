@@ -34,9 +34,9 @@ export function elementLayout({ key, data, flags = [] }: NfSet): ElementLayout {
   return { keyBytes, dataBytes: fieldsLength(data), parts, data: 1 }
 }
 
-/** What an element has beside its key. */
+/** The parts of an element beside its key. */
 export interface NfElementExtras {
-  /** Of a map with values. */
+  /** The value of an element of a map with values. */
   readonly data?: Uint8Array
   readonly verdict?: NfVerdict
   /** Name of the counter. */
@@ -47,7 +47,7 @@ export interface NfElementExtras {
   readonly isIntervalEnd?: boolean
   /** Default: that of the set. */
   readonly timeoutMs?: number
-  /** What is left of the time. Default: all. */
+  /** The remaining time. Default: the whole time-out. */
   readonly expirationMs?: number
 }
 
@@ -142,14 +142,14 @@ export class NfElements {
     return this.#slice(index, this.#dataOffset(), this.layout.dataBytes)
   }
 
-  /** Of a verdict map. */
+  /** The verdict of an element of a verdict map. */
   verdict(index: number): NfVerdict {
     const content = dataCodec.read(new StreamReader(this.#label(index)))
     if (!('verdict' in content)) throw new BugError(`element ${index} of ${this.set.set} has no verdict`)
     return content.verdict
   }
 
-  /** Of a map of counters. */
+  /** The counter of an element of a map of counters. */
   counter(index: number): string {
     return new TextDecoder().decode(this.#label(index))
   }
@@ -166,7 +166,7 @@ export class NfElements {
     return this.#readTime(index, 0)
   }
 
-  /** What is left; 0: it does not expire. */
+  /** The remaining time; 0: the element does not expire. */
   expirationMs(index: number): number {
     return this.#readTime(index, 8)
   }

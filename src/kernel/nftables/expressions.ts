@@ -29,7 +29,7 @@ const verdicts = names({
 const verdictRecord = record({ code: verdicts, chain: optional(text) })
 const dataRecord = record({ value: optional(bytes), verdict: optional(verdictRecord) })
 
-/** What happens to a packet. `chain` belongs to jump and goto. */
+/** The fate of a packet. `chain` belongs to jump and goto. */
 export type NfVerdict = RecordOf<{ code: typeof verdicts; chain: ReturnType<typeof optional<string>> }>
 /** A value as it lies in registers, or a verdict. */
 export type NfData = { readonly value: Uint8Array } | { readonly verdict: NfVerdict }
@@ -237,7 +237,7 @@ export const expression: Codec<NfExpression> = {
 // NF_NAT_RANGE_MAP_IPS and NF_NAT_RANGE_PROTO_SPECIFIED: the kernel sets them by itself where registers are named.
 const impliedNatFlags = 1 | 2
 
-/** What of several spellings the kernel makes one: nft_nat_init() and nft_masq_init() fill in what is missing. */
+/** The one form in which the kernel shows several spellings: nft_nat_init() and nft_masq_init() fill in missing registers. */
 function canonical(given: NfExpression): NfExpression {
   if (given.kind === 'nat') {
     const { addressMax, portMax, flags: natFlags = 0, ...rest } = given

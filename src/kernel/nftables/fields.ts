@@ -1,4 +1,4 @@
-// What keys and data of sets are made of: the type of each field, how long it is, and what the nft tool needs to know of it.
+// The fields of keys and data of sets: the type and the length of each, and the description that the nft tool needs.
 import { parseIpAddress, writeAddress } from '../../address.js'
 import { BugError } from '../../errors.js'
 

@@ -33,7 +33,7 @@ export interface NfHook {
   readonly type: 'filter' | 'nat' | 'route'
   readonly hook: NfHookName
   readonly priority: number
-  /** Of packets that no rule decided. Default accept. */
+  /** The verdict on packets that no rule decided. Default accept. */
   readonly policy?: 'accept' | 'drop'
 }
 
@@ -62,12 +62,12 @@ export type NfSetFlag = 'constant' | 'interval' | 'timeout' | 'dynamic'
 export interface NfSet extends NfSetKey {
   /** More than one: a concatenation. */
   readonly key: readonly NfField[]
-  /** What the elements map to: a value, a verdict, or a named counter. */
+  /** The elements map to a value, a verdict, or a named counter. */
   readonly data?: readonly NfField[] | 'verdict' | 'counter'
   readonly flags?: readonly NfSetFlag[]
   /** The most elements. Default: no limit; a dynamic set needs one (65535 in nft). */
   readonly size?: number
-  /** Of elements that name none. */
+  /** The time-out of elements that name none. */
   readonly timeoutMs?: number
   readonly gcIntervalMs?: number
   /** Each element counts its packets. */
@@ -182,7 +182,7 @@ export type NfScope = { readonly family: IpFamily; readonly table?: string }
 export interface Nftables {
   /** Throws EMSGSIZE when the transaction is larger than the kernel's send buffer can be. */
   apply(transaction: NfTransaction, options?: NfApplyOptions): Promise<NfOutcome>
-  /** Number of the ruleset's state: each transaction of anybody that changes something adds one. */
+  /** Number of the ruleset's state: each transaction that changes something, of any program, adds one. */
   generation(): Promise<number>
   tables(family: IpFamily): Promise<readonly NfTableState[]>
   chains(scope: NfScope): Promise<readonly NfChainState[]>

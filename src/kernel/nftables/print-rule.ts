@@ -7,12 +7,12 @@ import type { NfField } from './fields.js'
 import type { NfSet } from './nftables.js'
 import { bigEndian, printBytes, printField, printTime, quote } from './print-values.js'
 
-/** What a register holds, from its first word on. */
+/** The content of a register, from its first word on. */
 interface Held {
   readonly text: string
   readonly field?: NfField
   readonly words: number
-  /** Of an immediate: printed as what it is used for. */
+  /** The value of an immediate. Its use decides how it is printed. */
   readonly value?: Uint8Array
   /** Whether it is the result of a map. */
   readonly isMapped?: boolean
@@ -132,7 +132,7 @@ class RulePrinter {
     if (typeof to === 'number') this.#held.set(to, { words: 1, ...held })
   }
 
-  /** What was loaded from the register on, up to a gap; at most as many parts. */
+  /** The parts that were loaded from the register on, up to a gap; at most `parts`. */
   #read(from: NfRegister | undefined, parts = Infinity): readonly Held[] {
     const held: Held[] = []
     let word = typeof from === 'number' ? from : -1

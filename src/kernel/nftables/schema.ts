@@ -68,7 +68,7 @@ export type RuleAttributes = Content<typeof ruleRecord>
 export type SetAttributes = Content<typeof setRecord>
 export type CounterAttributes = Content<typeof counterRecord>
 
-/** What the addon's nftGrammar must be. */
+/** The grammar that the addon must have (nftGrammar). */
 export const grammar = [
   `table: ${tableRecord.fieldSignatures}`,
   `chain: ${chainRecord.fieldSignatures}`,
