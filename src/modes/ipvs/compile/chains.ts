@@ -104,7 +104,7 @@ function allChains(rules: Rules): readonly FixedChain[] {
   ]
 }
 
-/** Stands before all rules of other programs that accept packets. */
+/** The firewall chain comes first: the chains after it accept packets. */
 const inputHook: readonly XtRule[] = [
   jump(chains.proxyFirewall, 'kube-proxy firewall rules'),
   jump(chains.filter, 'kubernetes ipvs access filter'),

@@ -29,9 +29,9 @@ export class MarkTable {
   }
 
   /**
-   * The mark of a service port until it is released. `former`: the service port's mark in the kernel, which it gets in preference
-   * to the one by its name, so that a restart changes nothing. `isReserved`: whether another program has the mark. undefined: all
-   * are taken.
+   * The mark of a service port until it is released. `former`: gets the preferred mark, by the service port's name, and returns the
+   * service port's mark in the kernel, which is kept so that a restart changes nothing. `isReserved`: whether another program has
+   * the mark. undefined: all are taken.
    */
   take(
     key: ServicePortKey,
