@@ -34,7 +34,7 @@ fi
 exec chroot "$root" setpriv --bounding-set="$capabilities" --inh-caps="$capabilities" --no-new-privs "$@"`
 
 interface Rights {
-  /** Of /proc/sys. */
+  /** Paths below /proc/sys. */
   readonly settings: 'writable' | 'read-only'
   /** Changes to what the test has. */
   readonly capabilities: string
