@@ -1,7 +1,7 @@
 // Kubernetes objects reduced to the fields that kube-proxy reads (kube-proxy's behaviour: spec section 0.2), defaults of
 // the API server filled in. They end at routing/.
 
-/** The labels that are read; objects carry no others. */
+/** The labels that objects keep. Others are dropped. */
 export const readLabels = {
   /** On Service: it belongs to another proxy, with any value (F-005). On an EndpointSlice it means nothing (kube-proxy 1.36). */
   otherProxy: 'service.kubernetes.io/service-proxy-name',
@@ -14,14 +14,14 @@ export const readLabels = {
 /** Values by `readLabels`. */
 export type Labels = Readonly<Partial<Record<(typeof readLabels)[keyof typeof readLabels], string>>>
 
-/** The annotations of Services that are read, all of them our own; what they mean: docs/flags.md. */
+/** The annotations of Services that are read. All are Viaduct's; docs/flags.md describes them. */
 export const schedulingAnnotations = {
   scheduler: 'viaduct.dev/ipvs-scheduler',
   schedulerFlags: 'viaduct.dev/ipvs-scheduler-flags',
   weights: 'viaduct.dev/ipvs-weights',
 } as const
 
-/** Their texts as written; absent: not written. */
+/** The texts of these annotations, as written. */
 export type SchedulingAnnotations = {
   readonly [K in keyof typeof schedulingAnnotations]?: string | undefined
 }
@@ -100,7 +100,7 @@ export interface EndpointSlice extends ObjectKey {
   /** Label kubernetes.io/service-name; undefined: the slice is ignored. */
   readonly serviceName: string | undefined
   readonly addressType: 'IPv4' | 'IPv6' | 'FQDN'
-  /** Unix milliseconds: when what it says changed in the cluster; absent: it does not say. */
+  /** Unix milliseconds of the change in the cluster that the slice shows; absent: unknown. */
   readonly lastChangeMs?: number | undefined
   readonly ports: readonly SlicePort[]
   readonly endpoints: readonly SliceEndpoint[]
@@ -126,7 +126,7 @@ export type ObjectEvent =
   /** All objects have been delivered. Comes once. */
   | { readonly type: 'synced' }
 
-/** Where the objects come from. Events are delivered in order, in batches that were seen together. */
+/** Delivers Kubernetes objects and their changes as events, in order, in batches that were seen together. */
 export interface Source {
   /** Resolves when the first listing has been delivered, `synced` or `listed` included. Throws ConfigError when it can never work. */
   start(deliver: (events: readonly ObjectEvent[]) => void): Promise<void>

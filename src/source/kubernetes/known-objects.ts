@@ -12,12 +12,12 @@ export class KnownObjects {
   readonly #problems: StateReporter
   /** Versions of the objects that were delivered, by `namespace/name`. */
   readonly #versions = new Map<string, string>()
-  /** Those whose last state was refused; an earlier one may be in force. */
+  /** Keys of the objects whose last state was refused. An earlier state may be in force. */
   readonly #refused = new Set<string>()
   /** Keys of the objects that the current listing has named so far; undefined: no listing is under way. */
   #seen: Set<string> | undefined
   #namesAll = true
-  /** The last listing that came to its end had an item without a readable name. */
+  /** Whether the last complete listing had an item without a readable name. */
   #missesNames = false
 
   /** `problems` reports objects that cannot be used. Several kinds may share it. */
@@ -26,13 +26,13 @@ export class KnownObjects {
     this.#problems = problems
   }
 
-  /** From here to endListing(), every object that exists is taken. A listing that does not come to its end leaves no trace. */
+  /** Begins a listing: until endListing(), take() gets every existing object. An interrupted listing deletes nothing. */
   beginListing(): void {
     this.#seen = new Set()
     this.#namesAll = true
   }
 
-  /** The objects that are missing from the list. None when an item had no readable name: it may be any of them. */
+  /** Ends a listing. Returns deletions of the objects that it lacks; none if an item had no readable name: it may be any of them. */
   endListing(): readonly ObjectEvent[] {
     const seen = this.#seen
     if (seen === undefined) throw new BugError('a listing ends that did not begin')
@@ -45,12 +45,12 @@ export class KnownObjects {
     return gone.map((key) => this.#forget(key)).filter((event) => event !== undefined)
   }
 
-  /** Whether of every object that exists a state was delivered; an earlier run may have programmed the others. */
+  /** Whether a state of every existing object was delivered. An earlier run may have programmed the others. */
   get isComplete(): boolean {
     return !this.#missesNames && [...this.#refused].every((key) => this.#versions.has(key))
   }
 
-  /** An object is there in this state. undefined: nothing new, or it cannot be used, which is reported. */
+  /** Takes the state of an existing object. undefined: the state is known already, or it cannot be used, which is reported. */
   take(wire: WireObject): ObjectEvent | undefined {
     const key = this.#nameOf(wire)
     if (key === undefined) return undefined
@@ -65,7 +65,7 @@ export class KnownObjects {
     return { type: 'set', object }
   }
 
-  /** An object has gone, or matches the selectors no more. undefined: it was never delivered, or has no readable name. */
+  /** Takes an object that is deleted or no longer matches the selectors. undefined: it was never delivered, or has no readable name. */
   remove(wire: WireObject): ObjectEvent | undefined {
     const key = this.#nameOf(wire)
     if (key === undefined) return undefined
@@ -111,12 +111,12 @@ export class KnownObjects {
   }
 }
 
-/** resourceVersion of an object; empty: it has none that can be read. */
+/** resourceVersion of an object; empty: none is readable. */
 export function versionOf({ document }: WireObject): string {
   return textOf(metadataOf(document)['resourceVersion'])
 }
 
-/** Whether it says which object it is. */
+/** Whether the document names its object. */
 export function isNamed({ document }: WireObject): boolean {
   return typeof metadataOf(document)['name'] === 'string'
 }

@@ -20,7 +20,7 @@ export interface KubernetesSourceOptions {
   readonly problems: StateReporter
   /** Reports whether the API server answers, by kind of object. */
   readonly links: StateReporter
-  /** Called with an error of `deliver` after the start, or a bug. The source has ended then. */
+  /** Called with an error of `deliver` after the start, or a bug. At least one kind is then no longer followed. */
   readonly onCrash: (error: unknown) => void
 }
 
@@ -36,7 +36,7 @@ export class KubernetesSource implements Source {
     this.#options = options
   }
 
-  /** Resolves when all kinds have been listed and that was said, or when it is stopped before. Throws what `deliver` throws. */
+  /** Resolves after `synced` or `listed`, or when the source is stopped first. Throws the error of `deliver`. */
   async start(deliver: (events: readonly ObjectEvent[]) => void): Promise<void> {
     const { client: options, clock, onCrash } = this.#options
     const { signal } = this.#end

@@ -6,13 +6,13 @@ import type { EndpointSlice, ObjectEvent, ObjectKey, Service, ServicePortSpec } 
 import type { ListedPart } from './listing-progress.js'
 
 /**
- * Never cut your own branch (docs/adr/0015-own-branch.md): events of the Service through which we reach the API server are withheld
- * from the moment when they say that it has no backends until the API names some, or gives the frontend to another Service.
+ * Keeps the agent's own way to the API server (docs/adr/0015-own-branch.md). Events that leave the Service on this way without backends
+ * are withheld until it has backends again, another Service has the frontend, or the connection takes another way.
  */
 export class Lifeline implements ListedPart {
   readonly #peer: () => Peer | undefined
   readonly #log: Log
-  /** Address and port of the Service that leads to our API server; undefined: no Service does. */
+  /** Address and port of the Service that leads to the API server; undefined: no Service does. */
   #frontend: Peer | undefined
   /** `namespace/name` of the Service that has, or had, that frontend. */
   #name: string | undefined
@@ -27,7 +27,7 @@ export class Lifeline implements ListedPart {
   /** The last event of each object that waits, by kind and key. */
   readonly #withheld = new Map<string, ObjectEvent>()
 
-  /** `peer`: undefined while there was no connection yet. */
+  /** `peer`: undefined before the first connection. */
   constructor(peer: () => Peer | undefined, log: Log) {
     this.#peer = peer
     this.#log = log
@@ -37,17 +37,17 @@ export class Lifeline implements ListedPart {
     return true
   }
 
-  /** Whether the backends that carry us are known: after a restart, those in the kernel may be all there are. */
+  /** Whether the Service, if any, had backends. After a restart the last ones may be in the kernel only. */
   get isComplete(): boolean {
     return this.#service === undefined || this.#wasBacked
   }
 
-  /** Everything was listed once: no slice waits for its Service any more. */
+  /** Call it when everything has been listed once: slices no longer wait for their Service. */
   endFirstListing(): void {
     this.#early = undefined
   }
 
-  /** Those of these events, and of earlier ones, that may be delivered now. */
+  /** Returns the events that may be delivered now, of these and of the withheld ones. */
   pass(events: readonly ObjectEvent[]): readonly ObjectEvent[] {
     const passed = this.#leave()
     for (const event of events) {
@@ -59,7 +59,7 @@ export class Lifeline implements ListedPart {
     return passed
   }
 
-  /** Another way leads to the server now: what was withheld for the former one may go on. */
+  /** Forgets the Service if the connection has taken another way. Returns the events that were withheld for the Service. */
   #leave(): ObjectEvent[] {
     const [frontend, peer] = [this.#frontend, this.#peer()]
     if (frontend === undefined || peer === undefined) return []
@@ -75,12 +75,12 @@ export class Lifeline implements ListedPart {
     return withheld
   }
 
-  /** An earlier event of its object waits. */
+  /** Whether an earlier event of the same object is withheld. */
   #isWithheld(event: ObjectEvent): boolean {
     return this.#withheld.size > 0 && this.#withheld.has(objectOf(event))
   }
 
-  /** True: it concerns the Service that carries us. */
+  /** Notes the state in the event. Returns whether the event concerns the Service on the way to the API server. */
   #learn(event: ObjectEvent): boolean {
     if (event.type === 'set') {
       if (event.object.kind === 'Service') return this.#learnService(event.object)
@@ -154,7 +154,7 @@ export class Lifeline implements ListedPart {
     this.#withheld.set(objectOf(event), event)
   }
 
-  /** Delivers the new slices before the old ones go, so that the Service always has backends. */
+  /** Delivers the event, then the withheld events of other objects: new backends come before the old ones go. */
   #release(event: ObjectEvent, passed: ObjectEvent[]): void {
     this.#wasBacked ||= this.#isBacked()
     passed.push(event)

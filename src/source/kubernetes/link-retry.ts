@@ -2,15 +2,15 @@ import type { Clock } from '../../clock.js'
 import type { Outage } from './outage.js'
 import { Backoff } from '../../backoff.js'
 
-/** Why a link tries again, which decides when. */
+/** The reason for which a link tries again. It decides the delay. */
 export type RetryReason =
-  /** Nothing is wrong. */
+  /** A steady watch ended in good order, or pages replace a refused streamed list. */
   | 'none'
-  /** There is no server: no connection, or a connection that broke. */
+  /** No connection, or a connection that broke before an answer or after a steady watch. */
   | 'away'
   /** The server answers with 429 or 5xx, or accepts the connection and does not answer in time; or there are no credentials to ask with. */
   | 'busy'
-  /** The server answers, but what it answers is of no use: 403, a web page, a watch that ends at once. */
+  /** The server gives a useless answer: 403, a web page, an answer that breaks off, a watch that ends at once. */
   | 'unusable'
   /** The place in the watch is lost: everything must be listed again. */
   | 'relist'
@@ -20,7 +20,7 @@ export interface LinkRetryOptions {
   readonly clock: Clock
   /** From 0 to below 1. */
   readonly random: () => number
-  /** Aborted: nothing waits any more. */
+  /** When aborted, all waits end. */
   readonly signal: AbortSignal
 }
 
@@ -40,11 +40,11 @@ export class LinkRetry {
     this.#busy = new Backoff({ random, shortestMs: 800, longestMs: 30_000 })
     // Such answers are cheap. With three links this is less than one request per second.
     this.#unusable = new Backoff({ random, shortestMs: 800, longestMs: 4000 })
-    // The first one only keeps many nodes apart; a server that refuses each watch must not be listed again and again.
+    // The first delay only spreads many nodes. Later ones grow: a server that refuses each watch must not be listed again and again.
     this.#relists = new Backoff({ random, shortestMs: 400, longestMs: 30_000 })
   }
 
-  /** Whether no relist came since a watch was steady. */
+  /** Whether no relist has happened since a watch was steady. */
   get isFirstRelist(): boolean {
     return this.#isFirstRelist
   }
@@ -56,12 +56,12 @@ export class LinkRetry {
     this.#options.outage.end()
   }
 
-  /** A list is complete, a watch brought something, or stands. */
+  /** A list is complete, or a watch has delivered an event or stayed open. */
   noteSuccess(): void {
     this.#busy.reset()
   }
 
-  /** A watch did its work, and goes on from where it was. */
+  /** A watch was steady, and the next one continues at its version. */
   noteSteadyWatch(): void {
     this.#unusable.reset()
     this.#relists.reset()
@@ -83,7 +83,7 @@ export class LinkRetry {
         resolve()
       }
       const cancelTimer = clock.schedule(delayMs, wake)
-      // NB: only a link without an answer: two links whose watches end at once would wake each other for ever.
+      // NB: only for a link without an answer. Two links whose watches end at once would wake each other for ever.
       const isWakeable = this.#isDown && retryAfterMs === 0
       const cancelWaiting = isWakeable ? outage.onEnd(() => this.#wakeAnew(wake)) : () => false
       signal.addEventListener('abort', wake)

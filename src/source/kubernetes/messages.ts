@@ -1,6 +1,6 @@
-// The messages of the Kubernetes API, as far as they are read. Numbers: generated.proto beside the Go types
-// (k8s.io/api/{core/v1,discovery/v1}, k8s.io/apimachinery/pkg/{apis/meta/v1,runtime}). Names and what is left out when zero: the
-// json tags of those types.
+// The messages and fields of the Kubernetes API that are read. The numbers are those of generated.proto beside the Go types
+// (k8s.io/api/{core/v1,discovery/v1}, k8s.io/apimachinery/pkg/{apis/meta/v1,runtime}). The names, and which zero values are
+// omitted, follow the json tags of those types.
 import { readLabels, schedulingAnnotations } from '../objects.js'
 import { lastChangeAnnotation, serviceNameLabel } from '../readers/endpoint-slice.js'
 import { message, protobufFields } from '../../api/index.js'

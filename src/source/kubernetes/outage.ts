@@ -6,7 +6,7 @@ export interface OutageOptions {
   readonly random: () => number
 }
 
-/** Turns are one to two of these apart: a connection that is refused costs the server nothing. */
+/** Shortest time between turns; the longest is twice this. A refused connection costs the server nothing. */
 const turnMs = 1000
 
 /**
@@ -30,7 +30,7 @@ export class Outage {
     return this.#lastTurnMs - nowMs
   }
 
-  /** Calls `wake` when a link has an answer again. Returns what ends the waiting. */
+  /** Calls `wake` when a link has an answer again. The returned function cancels this. */
   onEnd(wake: () => void): () => void {
     this.#waiting.add(wake)
     return () => this.#waiting.delete(wake)

@@ -19,7 +19,7 @@ import type { Resource } from './resources.js'
 export interface ReflectorOptions {
   readonly resource: Resource
   readonly client: ApiClient
-  /** Shared by all that follow the same API server. */
+  /** Shared by all reflectors of one API server. */
   readonly outage: Outage
   readonly clock: Clock
   /** From 0 to below 1. */
@@ -29,28 +29,32 @@ export interface ReflectorOptions {
   readonly problems: StateReporter
   /** Reports whether the API server answers, with one key per resource. */
   readonly links: StateReporter
-  /** Aborted: nothing more is asked or delivered. The client has the same one. */
+  /** When aborted, requests and deliveries end. The client uses the same signal. */
   readonly signal: AbortSignal
   /** An error that it throws ends the reflector. */
   readonly deliver: (events: readonly ObjectEvent[]) => void
-  /** Called when all that the server said together was delivered, also when that was only that it is there. */
+  /** Called after each list and each chunk of a watch, when their events, if any, have been delivered. */
   readonly progressed: () => void
 }
 
 const pageSize = '500'
-// The server ends a watch after so long; spread, so that watches of many nodes do not end together (client-go: 5 to 10 minutes).
+// The server ends a watch after this time, which is spread so that watches of many nodes do not end together (client-go: 5 to 10
+// minutes).
 const watchSeconds = { least: 300, spread: 300 }
-/** After so much reading others have a turn: chunks that wait already come without a pause between them. */
+/** After this time of reading, other work gets a turn: chunks that are already buffered come without a pause. */
 const turnMs = 10
-/** A watch that was open for longer did its work, however it ended. */
+/** A watch that was open for longer counts as steady, regardless of how it ended. */
 const steadyMs = 5000
 
-/** Follows one resource: a list, then a watch, for ever. No failure ends it, and none lets it spin. */
+/**
+ * Follows one resource by a list and then watches. No failure of the server ends it. A wait follows each failure, except the refusal of
+ * a streamed list.
+ */
 export class Reflector implements ListedPart {
   readonly #options: ReflectorOptions
   readonly #known: KnownObjects
   readonly #retry: LinkRetry
-  /** Where the next watch begins; undefined: everything must be listed first. */
+  /** Version at which the next watch begins; undefined: a list must come first. */
   #version: string | undefined
   /** Whether the server streams lists: true until it refuses. A lost connection resets it, since the next server may be a different one. */
   #streamsLists = true
@@ -59,7 +63,7 @@ export class Reflector implements ListedPart {
   /** This attempt got an answer of status 200. */
   #isAnswered = false
   #isListed = false
-  /** A watch brought what cannot be read: that a list or an event can be read does not say that the next one can. */
+  /** A watch delivered unreadable data. A readable list or event later does not show that the next one is readable too. */
   #isSuspect = false
 
   constructor(options: ReflectorOptions) {
@@ -76,7 +80,7 @@ export class Reflector implements ListedPart {
     return this.#known.isComplete
   }
 
-  /** Resolves when the signal has aborted. Rejects only with what `deliver` threw, or a bug. */
+  /** Resolves when the signal has aborted. Rejects only with an error of `deliver`, or a bug. */
   async run(): Promise<void> {
     while (!this.#isStopped) {
       this.#openedAt = undefined
@@ -91,7 +95,7 @@ export class Reflector implements ListedPart {
     return this.#options.signal.aborted
   }
 
-  /** One list, where one is needed, and one watch. undefined: the watch ended in good order. */
+  /** Makes one list, if needed, and one watch. undefined: the watch ended in good order. */
   async #attempt(): Promise<ApiError | undefined> {
     try {
       if (this.#version === undefined && !this.#streamsLists) await this.#listPages()
@@ -104,13 +108,13 @@ export class Reflector implements ListedPart {
     }
   }
 
-  /** Decides how the next attempt asks. Returns why there is one. */
+  /** Decides the kind of the next attempt, and returns its reason. */
   #settle(failure: ApiError | undefined): RetryReason {
     const { clock, links, log, resource } = this.#options
     const openMs = this.#openedAt === undefined ? 0 : clock.now() - this.#openedAt
     const wasSteady = openMs > steadyMs
     const losesPlace = failure !== undefined && this.#losesPlace(failure)
-    // NB: not where everything must be listed again: it would be every few seconds when all watches end so.
+    // NB: not if the next attempt is a list. If all watches ended so, a list would come every few seconds.
     if (wasSteady && this.#version !== undefined && !losesPlace) this.#retry.noteSteadyWatch()
     if (failure === undefined) {
       if (wasSteady) return 'none'
@@ -124,7 +128,7 @@ export class Reflector implements ListedPart {
       return 'none'
     }
     if (failure.code === 'connection') this.#streamsLists = true
-    // Perhaps it waits for what never comes, such as progress of its etcd: the other way of listing has its turn.
+    // The server may wait for an event that never comes, such as progress of its etcd: try the other way of listing.
     if (failure.code === 'silence') this.#streamsLists = !wasStreamedList
     if (failure.code === 'garbage' && this.#version === undefined) this.#streamsLists = !wasStreamedList
     if (losesPlace) this.#leavePlace(failure)
@@ -137,7 +141,7 @@ export class Reflector implements ListedPart {
   #reasonOf({ code, status = 0 }: ApiError, wasSteady: boolean): RetryReason {
     if (status === 410) return 'relist'
     if (code === 'silence' || code === 'credentials' || status === 429 || status >= 500) return 'busy'
-    // A connection that breaks in the middle of an answer cost the server something.
+    // A connection that breaks in the middle of an answer has cost the server work.
     return code === 'connection' && (!this.#isAnswered || wasSteady) ? 'away' : 'unusable'
   }
 
@@ -161,7 +165,7 @@ export class Reflector implements ListedPart {
     return refusesVersion(failure) || (failure.code === 'garbage' && this.#openedAt !== undefined)
   }
 
-  /** Old servers do so by a 4xx; those whose etcd lacks RequestWatchProgress by an event, of any code, after status 200. */
+  /** Old servers refuse by a 4xx. Servers whose etcd lacks RequestWatchProgress refuse by an event of any code after status 200. */
   #refusesStreamedList({ code, status = 0 }: ApiError): boolean {
     if (code === 'unfinished') return true
     const isFinal = this.#openedAt !== undefined || status < 500
@@ -198,7 +202,7 @@ export class Reflector implements ListedPart {
     if (events.length > 0) this.#options.deliver(events)
   }
 
-  /** Delivers what an outage hid. */
+  /** Ends a listing: delivers the deletions, and sets the version at which the watch begins. */
   #finishListing(version: string): void {
     if (version === '') throw this.#garbage('a list without a resourceVersion')
     const gone = this.#known.endListing()
@@ -233,7 +237,7 @@ export class Reflector implements ListedPart {
     }
   }
 
-  /** A watch that stays open says that the server is there, before anything changes. */
+  /** A watch that stays open shows that the server is reachable, even without events. */
   async #followSteadily(answer: ApiAnswer): Promise<void> {
     const cancel = this.#options.clock.schedule(steadyMs, () => {
       this.#isSuspect = false
@@ -287,7 +291,7 @@ export class Reflector implements ListedPart {
     this.#noteAnswer()
     const version = versionOf(event.object)
     if (event.type === 'BOOKMARK' && this.#version === undefined && endsInitialEvents(event.object)) {
-      // In order: what exists before what has gone.
+      // Existing objects are delivered before deletions.
       this.#options.deliver(events.splice(0))
       return this.#finishListing(version)
     }
@@ -298,7 +302,7 @@ export class Reflector implements ListedPart {
         event.type === 'DELETED' ? this.#known.remove(event.object) : this.#known.take(event.object)
       if (change !== undefined) events.push(change)
     }
-    // NB: while the list is streamed the versions of its objects are in no order.
+    // NB: the versions of objects in a streamed list have no order.
     if (this.#version !== undefined && version !== '') this.#version = version
   }
 
@@ -310,7 +314,7 @@ export class Reflector implements ListedPart {
 // Statuses for too many requests or missing rights. They do not show what the server supports.
 const passing = [401, 403, 408, 410, 429]
 
-/** 410: compacted. 504: newer than what the server has, as after a restored etcd. Other 4xx: not a version at all. */
+/** 410: compacted. 504: newer than the server's, as after a restored etcd. Other 4xx: not a version. */
 function refusesVersion({ status = 0 }: ApiError): boolean {
   return status === 410 || status === 504 || (status >= 400 && status < 500 && !passing.includes(status))
 }

@@ -10,7 +10,7 @@ import { endpointSliceMessage, nodeMessage, serviceMessage } from './messages.js
 export interface Resource extends ExpectedType {
   readonly kind: KubernetesObject['kind']
   readonly path: string
-  /** Parameters of the query. NB: an object that stops to match comes as DELETED. */
+  /** Parameters of the query. NB: an object that no longer matches comes as DELETED. */
   readonly selectors: Readonly<Record<string, string>>
   readonly read: ObjectReader
 }

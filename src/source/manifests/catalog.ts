@@ -24,7 +24,7 @@ const nothing: KeyedObjects = new Map()
 /** Which file holds which objects, and which of them are in force. Pure: no file is touched here. */
 export class Catalog {
   readonly #files = new Map<string, KeyedObjects>()
-  /** By the keys of objects. */
+  /** Holdings by the keys of objects. */
   readonly #holdings = new Map<string, Holding>()
   /** Keys of objects that several files have. */
   readonly #contested = new Set<string>()
@@ -65,7 +65,7 @@ export class Catalog {
       touched.set(key, holding)
       if (!after.has(key)) holding.files = holding.files.filter((holder) => holder !== file)
     }
-    // All that most objects are in.
+    // Most objects are in one file only: they share its list.
     const alone = [file]
     for (const key of after.keys()) {
       let holding = this.#holdings.get(key)

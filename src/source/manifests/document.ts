@@ -1,4 +1,4 @@
-// One document of a file: the objects in it, what is ignored, what is wrong.
+// Reads the documents of a file into objects, ignored objects and problems.
 import { ConfigError } from '../../errors.js'
 import type { KubernetesObject } from '../objects.js'
 import { isMapping } from '../../api/index.js'

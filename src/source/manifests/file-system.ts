@@ -1,5 +1,5 @@
-// The few file system calls that following a folder needs, and the real ones. They are synchronous on purpose: a file's
-// state, its bytes and the events about it then have one order, and a small local file costs 20-50 us.
+// The file system calls that are needed to follow a folder, and their implementation. They are synchronous on purpose: the state,
+// the bytes and the events of a file then have one order, and a small local file costs 20-50 us.
 import {
   closeSync,
   constants,
@@ -18,7 +18,7 @@ import { ConfigError } from '../../errors.js'
 
 export interface FileState {
   readonly kind: 'file' | 'directory' | 'other'
-  /** Equal while the file is neither replaced nor written, as far as stat shows. */
+  /** Differs if stat shows that the file was replaced or written. */
   readonly signature: string
   /** Device and inode. */
   readonly identity: string
@@ -37,13 +37,13 @@ export interface FileContents {
 }
 
 export interface WatchListener {
-  /** undefined: something, but the system does not say what. */
+  /** undefined: the system does not say which entry changed. */
   changed(name: string | undefined): void
-  /** The watch has ended by itself. */
+  /** The watch failed, and reports no more changes. */
   failed(): void
 }
 
-/** Lookups follow symbolic links, give undefined for absent and throw ConfigError for failed. */
+/** Lookups follow symbolic links, return undefined for an absent entry, and throw ConfigError on failure. */
 export interface FileSystem {
   state(path: string): FileState | undefined
   list(path: string): readonly DirectoryEntry[] | undefined
@@ -52,14 +52,14 @@ export interface FileSystem {
   linkText(path: string): string | undefined
   /** Bytes of a regular file; none of anything else. */
   read(path: string): FileContents | undefined
-  /** Events of one directory, not of those below. Returns what closes it; undefined: the directory is absent. */
+  /** Watches one directory, not those below. Returns the function that closes the watch; undefined: the directory is absent. */
   watch(path: string, listener: WatchListener): (() => void) | undefined
 }
 
-// A file is parsed at one go, while nothing else runs: 0.15-0.3 s for 1 MiB of YAML (some 10,000 small Services).
+// Parsing a file blocks everything else: 0.15-0.3 s for 1 MiB of YAML (some 10,000 small Services).
 const largestFileBytes = 1024 * 1024
 
-/** The machine's file system, changes by inotify. */
+/** The machine's file system; inotify reports changes. */
 export const nodeFileSystem: FileSystem = {
   state: (path) => unlessAbsent(path, () => describe(statSync(path, { bigint: true }))),
   list: (path) =>

@@ -1,12 +1,12 @@
 import { basename, dirname, join, relative, resolve } from 'node:path'
 import type { FileSystem } from './file-system.js'
 
-// As many links in a row as Linux follows (path_resolution(7)).
+// The number of links in a row that Linux follows (path_resolution(7)).
 const mostHops = 40
 
 /**
- * Where a path would lead: its real path or, when it leads to nothing, the first entry that is missing, in a directory
- * that exists. undefined: it cannot be determined.
+ * The target of a path: its real path, or the first missing entry in an existing directory if the path leads to nothing.
+ * undefined: it cannot be determined.
  */
 export function leadsTo(path: string, fileSystem: FileSystem): string | undefined {
   const found = fileSystem.realPath(path)
@@ -46,7 +46,7 @@ export class LinkTargets {
     this.#changed = changed
   }
 
-  /** `target`: where `link` leads to now (`leadsTo`). */
+  /** `target`: the current target of `link`, as `leadsTo` gives it. */
   follow(link: string, target: string): void {
     if (this.#targetOf.get(link) === target) return
     this.unfollow(link)
@@ -95,7 +95,7 @@ export class LinkTargets {
     const doubt = name === undefined || name === basename(path)
     const meant = doubt ? [...links.values()].flatMap((set) => [...set]) : [...(links.get(name) ?? [])]
     for (const link of meant) {
-      // The directory may be another one by the next look.
+      // The directory may be replaced before the next look.
       if (doubt) this.unfollow(link)
       this.#changed(link)
     }

@@ -19,17 +19,17 @@ export interface ManifestSourceOptions {
   readonly log: Log
   /** Reports files, folders and objects that are not in force as written. */
   readonly problems: StateReporter
-  /** Called with an error of `deliver` after the start, or a bug. The source has ended then. */
+  /** Called with the error that ends the source after its start: an error of `deliver`, or a bug. */
   readonly onCrash: (error: unknown) => void
 }
 
 type Changes = Map<string, KeyedObjects | undefined>
 
-// After so much reading and parsing, events, timers and the first syncs get their turn. A turn is longer by what cannot be
-// divided: one file (0.3 s at the largest size that is taken), and the listing of one folder.
+// After this time of reading and parsing, events, timers and the first syncs get their turn. A turn may be longer by one file (0.3 s
+// at the size limit) or by the listing of one folder, since these are not divided.
 const turnMs = 10
 
-// So many events are some 10 ms of work for who takes them.
+// This many events are some 10 ms of work for the receiver.
 const eventsPerTurn = 1000
 
 /** Services, EndpointSlices and Nodes from a folder of YAML and JSON files, and their changes. */
@@ -74,7 +74,7 @@ export class ManifestSource implements Source {
       const everything = this.#tree.open()
       this.#started = true
       for (const [path, problem] of this.#early) this.#report(path, problem)
-      // Events of the time before `started` wait in the tree; this touch makes sure that they are looked at.
+      // Events from before `started` wait in the tree; this touch causes a look at them.
       this.#settler.touch()
       this.#enqueue(() => everything, true)
       await this.#work
@@ -106,8 +106,8 @@ export class ManifestSource implements Source {
       await this.#read(look(), changes)
       await this.#readMore(changes)
       if (isFirst) {
-        // Files that moved from where we had not looked to where we had are found by their events: they are here by now, and are
-        // handed over between two turns.
+        // A file may have moved during the look, from a folder not yet seen to one already seen. Its event is queued by now, and
+        // arrives during these pauses.
         await this.#pause(0)
         await this.#pause(0)
         if (!this.#stopped) await this.#read(this.#tree.take(), changes)
@@ -143,7 +143,7 @@ export class ManifestSource implements Source {
     return isFirst ? [{ type: 'listed' }] : []
   }
 
-  /** A large folder is looked at in several turns. */
+  /** Looks at a large folder in several turns. */
   async #readMore(changes: Changes): Promise<void> {
     while (this.#tree.hasMore && !this.#stopped) {
       await this.#pause(0)
@@ -177,7 +177,7 @@ export class ManifestSource implements Source {
     try {
       const contents = this.#options.fileSystem.read(path)
       if (contents !== undefined) return this.#take(path, contents, changes)
-      // Gone since the look, perhaps to another name: the next look knows, so `synced` waits for it.
+      // The file went away after the look, perhaps by a rename. The next look decides, so `synced` waits for it.
       this.#miss(path)
       this.#tree.touch(path)
     } catch (error) {

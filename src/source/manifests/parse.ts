@@ -3,7 +3,7 @@ import { CORE_SCHEMA, Type, YAMLException, loadAll } from 'js-yaml'
 import { ConfigError } from '../../errors.js'
 import { type KeyedObjects, ManifestContents } from './document.js'
 
-/** A whole file: its objects, or everything that is wrong with it. */
+/** A whole file: its objects, or all its problems. */
 export type ManifestReading =
   | { readonly objects: KeyedObjects; readonly ignored: readonly string[] }
   | { readonly problems: readonly ConfigError[] }
@@ -19,7 +19,7 @@ const schema = CORE_SCHEMA.extend({ implicit: [merge] })
 export function parseManifest(file: string, bytes: Uint8Array): ManifestReading {
   const text = decodeUtf8(bytes)
   if (text === undefined) return failed(new ConfigError(file, 'must be UTF-8 text'))
-  // A file without a byte is one that an editor or a full disk has cut off, not an empty list of objects.
+  // An empty file may be one that an editor or a full disk truncated. It is not an empty list of objects.
   if (text.trim() === '') {
     return failed(new ConfigError(file, 'is empty: delete the file if its objects are to go'))
   }
@@ -53,7 +53,7 @@ function documentsOf(file: string, text: string): unknown[] {
     try {
       return [JSON.parse(text)]
     } catch (error) {
-      // YAML reads what JSON allows, and says the line of what it does not.
+      // YAML is a superset of JSON, and its errors have line numbers.
       if (!(error instanceof SyntaxError)) throw error
     }
   }

@@ -1,6 +1,6 @@
 import type { Clock } from '../../clock.js'
 
-// A process that is short of file descriptors or memory often is so for a moment; a disk that fails, for long.
+// A lack of file descriptors or memory is often short, and a disk failure often long: the delay grows.
 const firstDelayMs = 100
 const longestDelayMs = 10_000
 

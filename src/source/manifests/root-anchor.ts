@@ -2,8 +2,8 @@ import { basename, dirname, resolve } from 'node:path'
 import type { FileSystem } from './file-system.js'
 
 /**
- * Notices when a folder is created, deleted, renamed or re-linked: it watches the nearest directory above that exists,
- * and, when the folder is a symbolic link, the directory that the link leads to as well.
+ * Notices when a folder is created, deleted, renamed or re-linked. It watches the nearest existing directory above the folder and, if
+ * symbolic links lead to the folder, the nearest one above its real path.
  */
 export class RootAnchor {
   readonly #root: string

@@ -25,7 +25,7 @@ export interface WatchedTreeOptions {
   readonly forget: (path: string) => void
 }
 
-/** An entry of a directory that was listed, and is still to be looked at. */
+/** An entry of a listed directory that has not been looked at yet. */
 interface Sighting {
   readonly path: string
   readonly directory: Directory
@@ -39,16 +39,16 @@ interface Directory {
   /** Manifest files by name, with the signature at the last look. */
   readonly files: Map<string, string>
   readonly children: Set<string>
-  /** Entries that are symbolic links, those that lead to nothing too. */
+  /** Entries that are symbolic links, broken ones included. */
   readonly links: Set<string>
 }
 
 const manifestName = /\.(?:yaml|yml|json)$/u
-// The kernel drops events when 16384 (sysctl fs.inotify.max_queued_events) are queued, and node:fs does not report it. So many
-// in one burst that a quarter of that came is doubt: look at everything.
+// The kernel drops events when 16384 (sysctl fs.inotify.max_queued_events) are queued, and node:fs does not report it. A
+// burst of a quarter of this number makes the tree look at everything.
 const doubtfulBurst = 4096
 
-// Entries that one look takes on: some 10 ms.
+// Limit of listed entries in one look: some 10 ms.
 const entriesPerLook = 400
 
 /** The files of a root that becomes empty count as deleted after this time: it may be unmounted, or a tool may be about to refill it. */
@@ -70,7 +70,7 @@ export class WatchedTree {
   readonly #anchor: RootAnchor
   readonly #targets: LinkTargets
   readonly #directories = new Map<string, Directory>()
-  /** Of directories that were listed, the newest last. */
+  /** Entries of listed directories, the newest last. */
   #sightings: Sighting[] = []
   #touchedDirectories = new Set<string>()
   #touchedEntries = new Set<string>()
@@ -78,7 +78,7 @@ export class WatchedTree {
   #changed = new Set<string>()
   /** Files that are gone. `take()` returns them when the root exists and has other files, or has been empty for the grace period. */
   #gone = new Set<string>()
-  /** Since when the root holds no manifest; undefined: it holds some, or is absent. */
+  /** Time since which the root holds no manifest, folder or link; undefined: it holds some, or is absent. */
   #emptySinceMs: number | undefined
   #cancelGrace = doNothing
   /** Directories that could not be watched, tried again at each look. */
@@ -101,7 +101,7 @@ export class WatchedTree {
     return this.take()
   }
 
-  /** Looks at what was touched since the last call, and only at that; as long as `hasMore`, another call goes on. */
+  /** Looks at touched and failed places, or at everything after a burst of events. If `hasMore`, the next call continues. */
   take(): TreeChanges {
     const { root } = this.#options
     const directories = this.#touchedDirectories
@@ -146,13 +146,13 @@ export class WatchedTree {
     report(root, problem)
   }
 
-  /** Whether files may be gone only because the root is. */
+  /** Whether deletions wait: the root is absent, not yet looked at in full, or empty for less than the grace period. */
   #keepsGone(): boolean {
     if (!this.#directories.has(this.#options.root) || this.hasMore) return true
     return this.#emptySinceMs !== undefined && this.#options.clock.now() - this.#emptySinceMs < graceMs
   }
 
-  /** Whether directories were too large for the last look. */
+  /** Whether the last look left entries for the next one. */
   get hasMore(): boolean {
     return this.#sightings.length > 0
   }
@@ -163,7 +163,7 @@ export class WatchedTree {
     this.#options.touched()
   }
 
-  /** Makes the next `take()` name this file again, for any reason of the call. */
+  /** Makes the next `take()` name this file again, but does not call `touched`. */
   retry(path: string): void {
     this.#failed.add(path)
   }
@@ -188,9 +188,9 @@ export class WatchedTree {
 
   #event(path: string, name: string | undefined): void {
     this.#events += 1
-    // inotify names the directory itself when it is deleted or renamed; an entry of that name is looked at as well.
+    // inotify names the directory itself when it is deleted or renamed. An entry of the same name gets a look too.
     if (name === undefined || name === basename(path)) return this.#touchDirectory(path)
-    // Dot names are no manifests, but links may lead through them (`..data` of a ConfigMap volume).
+    // Entries with dot names are ignored, but links may lead through them (`..data` of a ConfigMap volume).
     if (name.startsWith('.') && (this.#directories.get(path)?.links.size ?? 0) === 0) return
     this.touch(join(path, name))
   }
@@ -230,7 +230,7 @@ export class WatchedTree {
     if (this.#isAbove(path, state.identity)) throw new ConfigError(path, 'is a link to a folder above itself')
     const before = this.#directories.get(path)
     before?.close()
-    // Watch, then list: what changes in between is seen by one of them.
+    // The watch comes before the listing, so that a change in between is not lost.
     const watch = this.#watch(path)
     const directory: Directory = {
       identity: state.identity,
@@ -252,7 +252,7 @@ export class WatchedTree {
     for (const name of namesIn(directory)) {
       if (!names.has(name)) this.#dropEntry(path, directory, name)
     }
-    // NB: of the root when all is looked at: it may be empty.
+    // NB: the root's failure is reported at the end of the look, since the root may be empty.
     if (path !== this.#options.root) this.#options.report(path, watch.failure)
   }
 
@@ -261,7 +261,7 @@ export class WatchedTree {
       const sighting = this.#sightings.pop()
       if (sighting === undefined) return
       const { path, directory, entry } = sighting
-      // A directory that was listed again, or has gone, has other sightings, or none.
+      // Skips entries of a directory that was listed again or has gone.
       if (this.#directories.get(path) !== directory) continue
       this.#attempt(join(path, entry.name), () => this.#scanEntry(path, directory, entry))
     }
@@ -310,7 +310,7 @@ export class WatchedTree {
     this.#changed.add(path)
   }
 
-  /** To be called before the look, so that what changes in between is seen by one of them. */
+  /** Call it before the look, so that a change in between is not lost. */
   #noteLink(path: string, directory: Directory): void {
     const name = basename(path)
     const target = leadsTo(path, this.#fileSystem)
@@ -331,7 +331,7 @@ export class WatchedTree {
     this.#dropContents(path, directory)
   }
 
-  /** Forgets what an entry led to; a link that leads to nothing is still followed. */
+  /** Forgets the file or directory of an entry; a broken link is still followed. */
   #dropContents(path: string, directory: Directory): void {
     this.#options.forget(path)
     this.#dropFile(path, directory)
@@ -344,7 +344,7 @@ export class WatchedTree {
     this.#gone.add(path)
   }
 
-  /** Forgets a directory that has gone, with all that was below it. */
+  /** Forgets a directory and everything below. */
   #drop(path: string): void {
     const directory = this.#directories.get(path)
     if (directory === undefined) return

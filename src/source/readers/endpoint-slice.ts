@@ -42,7 +42,7 @@ type PortFields = NonNullable<Fields['ports']>[number]
 type EndpointFields = NonNullable<Fields['endpoints']>[number]
 const readAddressType = f.fieldsBy(f.mapping({ addressType: f.oneOf('IPv4', 'IPv6', 'FQDN') }))
 
-/** A discovery.k8s.io/v1 EndpointSlice with the API server's defaults (conditions: F-029), or what is wrong with it. */
+/** Returns a discovery.k8s.io/v1 EndpointSlice with the API server's defaults (conditions: F-029), or its problems. */
 export function readEndpointSlice(document: unknown): EndpointSlice | readonly FieldProblem[] {
   const type = readAddressType(document)
   if ('problems' in type) return type.problems
@@ -71,7 +71,7 @@ function timeOf(text: string | undefined): number | undefined {
   return Number.isNaN(ms) ? undefined : ms
 }
 
-// The API server's default of an absent name is the empty one.
+// The API server's default for an absent name is the empty name.
 function buildPort({ name, protocol, port }: PortFields): SlicePort {
   return { name: name ?? '', protocol: protocol ?? 'TCP', port }
 }
@@ -92,7 +92,7 @@ function namesOf(hints: readonly { readonly name: string }[] | undefined): reado
   return f.kept(hints?.map(({ name }) => name))
 }
 
-/** One object for all endpoints that are in the same state. */
+/** All endpoints in the same state share one object. */
 function shared(ready: boolean, serving: boolean, terminating: boolean): EndpointConditions {
   const state = (ready ? 4 : 0) + (serving ? 2 : 0) + (terminating ? 1 : 0)
   return (states[state] ??= { ready, serving, terminating })

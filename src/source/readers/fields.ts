@@ -19,7 +19,7 @@ export function expected(what: string): SchemaOptions & { readonly expected: str
   return { expected: what }
 }
 
-/** A mapping with these fields; others are ignored, as Kubernetes objects have many that we do not read. */
+/** A mapping with these fields. Other fields are ignored. */
 export function mapping<P extends TProperties>(fields: P): TObject<P> {
   return Type.Object(fields, expected('a mapping'))
 }
@@ -71,7 +71,7 @@ export function list<S extends TSchema>(item: S) {
   return Type.Optional(Type.Array(item, expected('a list')))
 }
 
-/** A list to keep: without the room to grow that its reading left, and one for all when it is empty or absent, as most are. */
+/** A copy without spare capacity. All empty and absent lists share one list. */
 export function kept<T>(items: readonly T[] | undefined): readonly T[] {
   return items === undefined || items.length === 0 ? none : items.slice()
 }
@@ -118,7 +118,7 @@ FormatRegistry.Set(
   (written) => written === '' || written === 'None' || parseIpAddress(written) !== undefined,
 )
 
-/** An address of the API: leading zeros in IPv4 are accepted (kube-proxy's F-004), the text is kept as written. */
+/** An address of the API. IPv4 may have leading zeros (F-004); the text stays as written. */
 export function address(family: IpFamily) {
   return Type.String({ ...expected(names[family]), format: family })
 }
@@ -126,12 +126,12 @@ export function address(family: IpFamily) {
 /** A clusterIP: also empty (none yet) or "None" (headless). */
 export const clusterIP = Type.String({ ...expected('an IP address, "" or None'), format: 'cluster-ip' })
 
-/** Reads a document by a schema: its fields, or every one that is wrong. Fields that the schema does not name are there too. */
+/** Reads a document by a schema. Returns its fields, also those that the schema does not name, or all wrong fields. */
 export type FieldsReader<S extends TSchema> = (
   document: unknown,
 ) => { readonly fields: Static<S> } | { readonly problems: readonly FieldProblem[] }
 
-/** The reader by `schema`, which is compiled when it reads first. A field that is null is absent, as for the API server. */
+/** The reader for `schema`, which is compiled at the first call. A null field counts as absent, as in the API server. */
 export function fieldsBy<S extends TSchema>(schema: S): FieldsReader<S> {
   let compiled: TypeCheck<S> | undefined
   return (document) => {
@@ -143,8 +143,8 @@ export function fieldsBy<S extends TSchema>(schema: S): FieldsReader<S> {
 }
 
 /**
- * Without the nulls of fields that the schema has. In lists and in maps of texts a null is wrong. Looks no further than the schema:
- * a document may be deep, or hold itself.
+ * Returns the value without the null fields that the schema names. A null in a list or in a map of texts stays, and is a problem. The
+ * schema limits the depth, since a document may be deep or contain itself.
  */
 function withoutNulls(schema: TSchema, value: unknown): unknown {
   if (Array.isArray(value) && KindGuard.IsArray(schema))
@@ -159,7 +159,7 @@ function withoutNulls(schema: TSchema, value: unknown): unknown {
   return fields
 }
 
-// A field may be wrong in several ways: the first says it.
+// Keeps the first problem of each field.
 function problemsOf(errors: Iterable<ValueError>): FieldProblem[] {
   const problems = new Map<string, string>()
   for (const { path, value, schema } of errors) {
@@ -175,7 +175,7 @@ function problemOf(value: unknown, schema: TSchema): string {
   return `must be ${String(schema['expected'])}, not ${show(value)}`
 }
 
-// The longest name of an object: what is right is shown whole.
+// The longest name of an object, so that valid names are never cut.
 const longestShown = 253
 
 /** A text from an object, cut to a length that fits a log line. */

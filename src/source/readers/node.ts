@@ -13,14 +13,14 @@ const NodeDocument = f.mapping({
     }),
   ),
   status: Type.Optional(
-    // Kubernetes publishes addresses of other types, such as Hostname; they are no IP addresses.
+    // Addresses of some types, such as Hostname, are not IP addresses.
     f.mapping({ addresses: f.list(f.mapping({ type: f.text, address: f.text })) }),
   ),
 })
 
 const readFields = f.fieldsBy(NodeDocument)
 
-/** A v1 Node, or what is wrong with it. Nodes have no namespace: it is empty. */
+/** Returns a v1 Node, or its problems. The namespace is empty, since Nodes have none. */
 export function readNode(document: unknown): NodeObject | readonly FieldProblem[] {
   const reading = readFields(document)
   if ('problems' in reading) return reading.problems

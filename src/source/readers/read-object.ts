@@ -1,4 +1,4 @@
-// Kubernetes objects as the API and manifests write them: which reader reads which, and their names in messages.
+// Chooses the reader of a Kubernetes object by its type, and names the object in messages.
 import type { KubernetesObject } from '../objects.js'
 import { readEndpointSlice } from './endpoint-slice.js'
 import { isMapping, type FieldProblem } from '../../api/index.js'
@@ -6,7 +6,7 @@ import { cut } from './fields.js'
 import { readNode } from './node.js'
 import { readService } from './service.js'
 
-/** Reads a document as JSON or YAML give it: the object with the API server's defaults, or what is wrong with it. */
+/** Reads a parsed JSON or YAML document. Returns the object with the API server's defaults, or its problems. */
 export type ObjectReader = (document: unknown) => KubernetesObject | readonly FieldProblem[]
 
 /** Readers by `apiVersion kind`. */
@@ -22,12 +22,12 @@ export function isProblems(
   return Array.isArray(value)
 }
 
-/** Equal for objects that are the same one in the API. */
+/** The identity of an object in the API, as a key. */
 export function objectKey(object: Pick<KubernetesObject, 'kind' | 'namespace' | 'name'>): string {
   return `${object.kind} ${object.namespace}/${object.name}`
 }
 
-/** `Service shop/web`, for a document that may be wrong; without a name only the kind. */
+/** `Service shop/web`, or only the kind if the document has no readable name. */
 export function describeDocument(document: unknown, kind: string): string {
   const metadata = isMapping(document) ? document['metadata'] : undefined
   if (!isMapping(metadata) || typeof metadata['name'] !== 'string') return kind
@@ -40,7 +40,7 @@ export function describeDocument(document: unknown, kind: string): string {
 /** Further problems are only counted. */
 const mostProblems = 5
 
-/** The problems of one thing in one line. */
+/** The problems of one object or file in one line. */
 export function joinProblems(problems: readonly string[]): string {
   const named = problems.slice(0, mostProblems)
   const more = problems.length - named.length

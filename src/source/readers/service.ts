@@ -10,7 +10,7 @@ const affinityDefaultSeconds = 10800
 const affinityLargestSeconds = 86400
 
 const ServiceDocument = f.mapping({
-  // Stricter than other objects' names: rules carry it in comments, which have an end.
+  // Stricter than the names of other objects, because comments of rules hold the name and have a limited length.
   metadata: f.mapping({ ...f.metadata, name: f.dnsLabel, annotations: f.annotations }),
   spec: f.mapping({
     type: Type.Optional(f.oneOf('ClusterIP', 'NodePort', 'LoadBalancer', 'ExternalName')),
@@ -59,7 +59,7 @@ type IngressFields = NonNullable<
   NonNullable<NonNullable<Fields['status']>['loadBalancer']>['ingress']
 >[number]
 
-/** A v1 Service with the API server's defaults, or what is wrong with it. Headless and address-less ones are valid. */
+/** Returns a v1 Service with the API server's defaults, or its problems. Headless Services and those without an address are valid. */
 export function readService(document: unknown): Service | readonly FieldProblem[] {
   const reading = readFields(document)
   if ('problems' in reading) return reading.problems
