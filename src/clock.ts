@@ -14,7 +14,7 @@ export interface Clock {
   pause(): Promise<void>
 }
 
-/** The real clock. Only agent/ uses it. */
+/** The real clock. agent.ts passes it on; only the lines of a StateReporter have it as a default. */
 export const systemClock: Clock = {
   // Not performance.now(): Node would load modules for it that delay the start.
   now: () => {

@@ -38,7 +38,7 @@ export interface RouteNotes {
   readonly flows: NoteStep
 }
 
-const nobody: readonly Backend[] = []
+const noBackends: readonly Backend[] = []
 const nowhere: ReadonlyMap<IpAddress, string> = new Map()
 
 /**
@@ -61,7 +61,7 @@ export function route(
     ? usableLocalEndpoints(endpoints, node, notes?.local)
     : unused(endpoints, endpointRules.noLocal, notes?.local)
   const hasEndpoints = clusterBackends.length > 0 || (usesLocal && hasAnyEndpoint(endpoints))
-  const flowBackends = port.protocol === 'UDP' ? endpointsOfFlows(endpoints, notes?.flows) : nobody
+  const flowBackends = port.protocol === 'UDP' ? endpointsOfFlows(endpoints, notes?.flows) : noBackends
   const backendNodes = port.scheduling.weights === undefined ? nowhere : nodesOf(endpoints)
   // Field by field: V8 makes a literal that spreads a large object many times slower.
   return {
@@ -97,7 +97,7 @@ function unused(
   note: NoteStep | undefined,
 ): readonly Backend[] {
   note?.(endpoints, () => false, rule)
-  return nobody
+  return noBackends
 }
 
 /** New connections are served, refused with an error, or silently dropped. */
