@@ -19,7 +19,7 @@ const [server = '', caFile = '', option] = process.argv.slice(2)
 const gaps: readonly Gap[] = option === 'gaps' ? watchLoop() : []
 const log = openLog({ format: 'json', verbosity: 0, destination: process.stderr, clock: systemClock })
 const reporter = (): StateReporter =>
-  new StateReporter({ log, level: 'error', problemLine: 'trouble', recovery: 'well', count: () => {} })
+  new StateReporter({ log, level: 'error', problemLine: 'API problem', recovery: 'API problem ended' })
 const trackers = (['ipv4', 'ipv6'] as const).map((family) => new Tracker(family, () => {}))
 let events = 0
 let dirty = 0

@@ -102,11 +102,11 @@ for (const access of accesses)
       const from = agent.lines.length
       server.signal('SIGKILL')
       await server.ended
-      await agent.line((line) => line.includes('API server: not followed'), from)
+      await agent.line((line) => line.includes('API server cannot be watched'), from)
       await haveEndpoints('10.1.0.1:8080', '10.1.0.2:8080')
       await startServer(['10.1.0.3'], 10)
       await haveEndpoints('10.1.0.3:8080')
-      await agent.line((line) => line.includes('API server: followed again'), from)
+      await agent.line((line) => line.includes('API server is watched now'), from)
     })
 
     it('removes a deleted Service, and stops in order', async () => {

@@ -106,8 +106,8 @@ describe('the agent in a pod', { timeout: 120_000 }, () => {
   it('follows the server over new connections through its own rules', async () => {
     const from = agent.lines.length
     await tell('drop')
-    await agent.line((line) => line.includes('API server: not followed'), from)
-    await agent.line((line) => line.includes('API server: followed again'), from)
+    await agent.line((line) => line.includes('API server cannot be watched'), from)
+    await agent.line((line) => line.includes('API server is watched now'), from)
     await tell('put', 'EndpointSlice', apiSlice('web', 'web', ['10.1.0.3']))
     await haveEndpoints('10.1.0.2:8080', '10.1.0.3:8080', apiBackend)
   })
@@ -115,14 +115,20 @@ describe('the agent in a pod', { timeout: 120_000 }, () => {
   it('keeps this path when the server leaves its Service and stops, and then finds the changes', async () => {
     const from = agent.lines.length
     await setApiEndpoints()
-    await agent.line((line) => line.includes('its own Service has no endpoints; the last ones stay'), from)
+    await agent.line(
+      (line) => line.includes('Service of the API server has no endpoints; the last ones stay in use'),
+      from,
+    )
     server.signal('SIGKILL')
     await server.ended
-    await agent.line((line) => line.includes('API server: not followed'), from)
+    await agent.line((line) => line.includes('API server cannot be watched'), from)
     assert.deepEqual(await endpoints(), ['10.1.0.2:8080', '10.1.0.3:8080', apiBackend])
     await startServer({ web: '10.1.0.4' }, 100)
     await haveEndpoints('10.1.0.4:8080', apiBackend)
-    await agent.line((line) => line.includes('of its own Service are followed again'), from)
+    await agent.line(
+      (line) => line.includes('Service of the API server uses its current endpoints again'),
+      from,
+    )
   })
 
   it('sends the current token of the file when the old one is refused', async () => {
@@ -132,7 +138,7 @@ describe('the agent in a pod', { timeout: 120_000 }, () => {
     await tell('drop')
     await agent.line((line) => line.includes('401'), from)
     writeFileSync(join(folder, 'token'), `${token}\n`)
-    await agent.line((line) => line.includes('API server: followed again'), from)
+    await agent.line((line) => line.includes('API server is watched now'), from)
     await tell('put', 'EndpointSlice', apiSlice('web', 'web', ['10.1.0.5']))
     await haveEndpoints('10.1.0.5:8080', apiBackend)
   })

@@ -48,7 +48,7 @@ describe('the process', { timeout: 60_000 }, () => {
       agent.signal(signal)
       const { code, stdout } = await agent.ended
       assert.equal(code, 0)
-      assert.match(stdout, new RegExp(`"signal":"${signal}".*the kernel stays as it is`))
+      assert.match(stdout, new RegExp(`"signal":"${signal}".*the kernel keeps its state`))
     })
   }
 
@@ -125,8 +125,8 @@ describe('the process', { timeout: 60_000 }, () => {
     const { code, stdout } = await agent.ended
     assert.equal(code, 0)
     const sentence =
-      'the configuration file is not all in force: mode: is written twice (line 8); udpIdleTimeout: is not a field of KubeProxyConfiguration; resourceContainer: is not a field of KubeProxyConfiguration'
-    const gates = 'feature gates that are unknown, and have no effect: NoGate'
+      'parts of the configuration file have no effect: mode: is written twice (line 8); udpIdleTimeout: is not a field of KubeProxyConfiguration; resourceContainer: is not a field of KubeProxyConfiguration'
+    const gates = 'unknown feature gates have no effect: NoGate'
     for (const warning of [sentence, gates])
       assert.equal(stdout.split(`"msg":"${warning}"`).length, 2, stdout)
     const strict = await node.start(...command, '--strict-config').ended

@@ -79,7 +79,7 @@ describe('within a second', () => {
       await lab.clock.advance(1000)
       assert.deepEqual(await snapshot(lab.kernel), before)
       await lab.clock.advance(60_000)
-      const lines = lab.log.find('info', 'Kernel differs')
+      const lines = lab.log.find('info', 'Kernel state differs')
       assert.deepEqual(
         lines.map(({ fields }) => fields['drift']),
         [drift],
@@ -101,7 +101,7 @@ it('a foreign virtual server asks for one reconcile, and is then expected', asyn
   const dumps = countDumps(lab)
   await lab.clock.advance(25_000)
   assert.equal(dumps(), 1)
-  assert.equal(lab.log.find('info', 'Kernel differs').length, 0)
+  assert.equal(lab.log.find('info', 'Kernel state differs').length, 0)
   await lab.stop()
 })
 
@@ -291,7 +291,7 @@ it('rules that another program replaces by as many of the same size are noticed 
   xtNamespace.unlocks++
   await lab.clock.advance(1000)
   assert.deepEqual(saved(), before)
-  assert.equal(lab.log.find('info', 'Kernel differs').length, 2)
+  assert.equal(lab.log.find('info', 'Kernel state differs').length, 2)
   await lab.stop()
 })
 

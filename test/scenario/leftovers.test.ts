@@ -235,7 +235,7 @@ describe('chains of old releases of kube-proxy (issue 18, B7)', () => {
     await lab.deliver(...shop)
     await lab.clock.advance(120_000)
     assert.deepEqual(linesOfOldReleases(kernel.xtNamespace), before)
-    assert.deepEqual(lab.log.find('error', 'not programmed'), [])
+    assert.deepEqual(lab.log.find('error', 'Network programming failed'), [])
     await lab.stop()
   })
 })

@@ -152,7 +152,7 @@ async function showOutage(lab: ShopLab, server: ApiServer, agent: Program): Prom
   const from = agent.lines.length
   await server.die()
   say('the agent says, once for each kind of object:')
-  quote(await sentence(agent, 'API server: not followed', from))
+  quote(await sentence(agent, 'API server cannot be watched', from))
   await showTraffic(lab, web, ['10.244.1.11 8080', '10.244.1.12 8080', '10.244.1.13 8080'])
   await showTraffic(lab, search, ['10.244.6.11 9200'])
 }
@@ -168,7 +168,7 @@ async function showReturn(lab: ShopLab, { options }: Access, agent: Program): Pr
   for (let i = 0; i < 10; i++) await server.tell('compact')
   const started = performance.now()
   await server.tell('listen')
-  quote(await sentence(agent, 'API server: followed again', from))
+  quote(await sentence(agent, 'API server is watched now', from))
   for (const gone of ['default/search', '10.244.1.11']) {
     while ((await rulesWith(lab, gone)) !== '')
       check(performance.now() - started < limitSeconds * 1000, `${gone} leaves the kernel`)

@@ -202,7 +202,7 @@ export class IptablesTables {
     const { family, log, metrics } = this.#options
     metrics.drift('chain-missing').inc(missing.length)
     metrics.drift('chain-changed').inc(changed.length)
-    log.info('Kernel differs, repairing', {
+    log.info('Kernel state differs and is repaired', {
       ipFamily: logFamily(family),
       table,
       missing: shortened(missing),

@@ -147,7 +147,7 @@ export class Reconciler {
     const { family, ledger, log, metrics } = this.#options
     const ipFamily = logFamily(family)
     if (!this.#isAdopted) {
-      log.info('Kernel read', {
+      log.info('Kernel state is read', {
         ipFamily,
         adopted: ledger.acknowledgedCount,
         bytes: table.virtualServers.byteLength,
@@ -155,7 +155,8 @@ export class Reconciler {
       return
     }
     for (const [kind, count] of drift) metrics.drift(kind).inc(count)
-    if (drift.size > 0) log.info('Kernel differs, repairing', { ipFamily, drift: Object.fromEntries(drift) })
+    if (drift.size > 0)
+      log.info('Kernel state differs and is repaired', { ipFamily, drift: Object.fromEntries(drift) })
   }
 }
 

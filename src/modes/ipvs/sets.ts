@@ -130,7 +130,7 @@ export class IpvsSets {
     for (const [kind, count] of drift) metrics.drift(kind).inc(count)
     if (drift.size === 0) return
     const ipFamily = logFamily(family)
-    log.info('Kernel differs, repairing', { ipFamily, drift: Object.fromEntries(drift) })
+    log.info('Kernel state differs and is repaired', { ipFamily, drift: Object.fromEntries(drift) })
   }
 
   /** False: a batch could not be sent. */

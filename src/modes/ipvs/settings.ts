@@ -59,9 +59,8 @@ export class IpvsSettings {
     this.#problems = new StateReporter({
       log,
       level: 'error',
-      problemLine: 'Kernel setting',
-      recovery: 'Kernel setting: as it should be now',
-      count: () => {},
+      problemLine: 'Kernel setting cannot be changed',
+      recovery: 'Kernel setting is correct now',
     })
   }
 

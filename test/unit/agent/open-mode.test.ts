@@ -8,11 +8,10 @@ import { ConfigError, ipsetErrno, KernelError } from '../../../src/errors.js'
 import type { EventReport } from '../../../src/event.js'
 import type { IpsetOp } from '../../../src/kernel/index.js'
 import { openModelKernel, type ModelKernel, type ModelKernelOptions } from '../../model/index.js'
-import { StateReporter } from '../../../src/log.js'
 import { openMetrics } from '../../../src/metrics/index.js'
 import { NodeTracker } from '../../../src/node/index.js'
 import { adviceOn, openMode } from '../../../src/agent/index.js'
-import type { Mode } from '../../../src/engine/index.js'
+import { type Mode, openProblems } from '../../../src/engine/index.js'
 import { ManualClock } from '../../support/manual-clock.js'
 import { MemoryHealthChecks, MemoryLog } from '../../support/pipeline-lab.js'
 
@@ -25,13 +24,7 @@ async function open(
 ): Promise<{ mode: Mode; log: MemoryLog; events: readonly EventReport[] }> {
   const log = new MemoryLog()
   const events: EventReport[] = []
-  const problems = new StateReporter({
-    log,
-    level: 'error',
-    problemLine: 'not programmed',
-    recovery: 'programmed again',
-    count: () => {},
-  })
+  const problems = openProblems({ log })
   const mode = await openMode({
     config: resolveConfig({ manifests: 'none', ...input }),
     kernel,

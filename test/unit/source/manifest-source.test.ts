@@ -66,7 +66,7 @@ describe('ManifestSource: first listing', () => {
     await folder.start()
     assert.deepEqual(folder.batches, [['+Service default/a 10.96.0.1', 'listed']])
     assert.deepEqual(folder.log, [
-      'manifests: not in force as written: bad.yaml: document 1 (Service default/bad): ' +
+      'Manifest is not applied: bad.yaml: document 1 (Service default/bad): ' +
         'spec.clusterIP: must be an IP address, "" or None, not the text "10.96.0.300"',
     ])
     assert.equal(folder.errors, 1)
@@ -212,7 +212,7 @@ describe('ManifestSource: changes', () => {
 
   it('keeps the last good objects of a file that turns bad, reports it once, and says when it is well', async () => {
     const bad = await folder.loggedAfter(() => write('a.yaml', 'apiVersion: [v1'))
-    assert.match(bad, /^manifests: not in force as written: a\.yaml, line 2, column 1: /u)
+    assert.match(bad, /^Manifest is not applied: a\.yaml, line 2, column 1: /u)
     write('a.yaml', 'apiVersion: [v1')
     assert.deepEqual(await folder.after(() => write('b.yaml', service('b', '10.96.0.22'))), [
       '+Service default/b 10.96.0.22',
@@ -220,7 +220,7 @@ describe('ManifestSource: changes', () => {
     assert.deepEqual(folder.log, [bad])
     assert.equal(folder.errors, 1)
     const well = await folder.loggedAfter(() => write('a.yaml', service('a', '10.96.0.1')))
-    assert.equal(well, 'manifests: in force again')
+    assert.equal(well, 'Manifest is applied now')
     assert.equal(folder.errors, 0)
   })
 

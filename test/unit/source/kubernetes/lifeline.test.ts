@@ -82,7 +82,7 @@ describe('Lifeline', () => {
         passed.some((text) => text.startsWith('+kubernetes [')),
         lasting,
       )
-      assert.equal(bench.log.find('info', 'are followed again').length, 1)
+      assert.equal(bench.log.find('info', 'uses its current endpoints again').length, 1)
     })
   }
 
