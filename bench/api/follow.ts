@@ -1,7 +1,7 @@
 // The agent as far as the model: follows an API server, and has a tracker of each family mark what changes. Bundled, and started as
 // the agent is.
 //   node agent.js URL CA_FILE [gaps]
-// With `gaps` it tells the longest stretch in which its event loop was not free for others, which costs as much as many events.
+// With `gaps` it reports the longest stretch in which its event loop was not free for others, which costs as much as many events.
 // Says `listed` with its figures when all kinds are listed and modelled, and its figures again for every line that it gets.
 import { readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
@@ -32,13 +32,13 @@ function take(batch: readonly ObjectEvent[]): void {
 }
 
 async function whenListed(): Promise<void> {
-  tell('listed')
+  report('listed')
   endStartOfV8()
   await releaseMemory(systemClock)
-  tell('rested')
+  report('rested')
 }
 
-function tell(what: string): void {
+function report(what: string): void {
   const { user, system } = process.cpuUsage()
   const gap = longestGap(gaps)
   const figures = {
@@ -76,4 +76,4 @@ const source = new KubernetesSource({
 const inbox = new Inbox(systemClock)
 void source.start((batch) => inbox.deliver(batch))
 void inbox.open(take)
-createInterface({ input: process.stdin }).on('line', () => tell('now'))
+createInterface({ input: process.stdin }).on('line', () => report('now'))

@@ -4,7 +4,7 @@
 //   connect probe TICK_US BURST    reads lines `ID ADDRESS PORT EXPECTED`; tries each of them BURST times a tick until a new
 //                                  connection is answered by EXPECTED (`any`: by whomever); then prints `ID NANOSECONDS`
 //                                  (CLOCK_MONOTONIC)
-//   connect rate ADDRESS PORT N    N connections one after the other, to a listener on port 8080 of its own, so that nobody
+//   connect rate ADDRESS PORT N    N connections one after the other, to a listener on port 8080 of its own, so that no process
 //                                  else has to be scheduled; prints {"perSecond": .., "p50Us": .., "p99Us": ..}
 #define _GNU_SOURCE
 #include <arpa/inet.h>

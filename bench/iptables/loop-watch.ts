@@ -11,7 +11,7 @@ export interface Gap {
 }
 
 const periodMs = 1
-const worthTellingMs = 2
+const shortestGapMs = 2
 
 /** Milliseconds of CLOCK_MONOTONIC, the same in every process. */
 export function nowMs(): number {
@@ -29,7 +29,7 @@ export function watchLoop(): readonly Gap[] {
     const waited = waitedMs()
     const wallMs = endMs - last - periodMs
     const ms = wallMs - (waited - lastWaitedMs)
-    if (wallMs >= worthTellingMs) gaps.push({ endMs, ms, wallMs })
+    if (wallMs >= shortestGapMs) gaps.push({ endMs, ms, wallMs })
     last = endMs
     lastWaitedMs = waited
   }, periodMs).unref()
@@ -38,7 +38,7 @@ export function watchLoop(): readonly Gap[] {
 
 /** Reads how many milliseconds the main thread has been ready to run without a core. */
 function openWaited(): () => number {
-  // Of a process this file tells its first thread's times: on a core, waiting, and how often.
+  // This file of a process has the times of its first thread: on a core, waiting, and how often.
   const file = openSync('/proc/self/schedstat', 'r')
   const buffer = Buffer.alloc(128)
   return () => Number(buffer.toString('latin1', 0, readSync(file, buffer, 0, 128, 0)).split(' ')[1]) / 1e6

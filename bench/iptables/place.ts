@@ -33,7 +33,7 @@ export async function withPlace<T>(use: (place: Namespace) => Promise<T>): Promi
   }
 }
 
-/** Starts the server that tells each client which address it reached. */
+/** Starts the server that names to each client the address it reached. */
 export async function serve(place: Namespace, connect: string): Promise<void> {
   const server = place.start(connect, 'serve', String(realPort))
   await server.line((line) => line === 'ready')

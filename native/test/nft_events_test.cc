@@ -74,7 +74,7 @@ TEST_F(NftEventsTest, WaitsForTheEndOfATransaction) {
   EXPECT_TRUE(HasBytes(Next(), kOneElement));
 }
 
-TEST_F(NftEventsTest, TellsKindsAndFamiliesApart) {
+TEST_F(NftEventsTest, DistinguishesKindsAndFamilies) {
   Push(NFT_MSG_DELRULE, kRule);
   Push(28, kRule);  // NFT_MSG_DESTROYRULE
   Push(NFT_MSG_NEWTABLE, kInetTable);

@@ -248,8 +248,8 @@ describe('iptables mode on the kernel', { timeout: 120_000 }, () => {
     for (const table of ['nat', 'filter']) {
       const from = agent.seen
       await lab.node.must('iptables-legacy', '-t', table, '-F')
-      const told = await agent.line(from, '"Kernel state differs and is repaired"', `"table":"${table}"`)
-      assert.match(told, /"changed":\["KUBE-/)
+      const line = await agent.line(from, '"Kernel state differs and is repaired"', `"table":"${table}"`)
+      assert.match(line, /"changed":\["KUBE-/)
       await agent.line(from, '"Sync done"', `"${table}":{"isWritten":true`)
     }
     const foreign = untouched.filter((line) => line.startsWith('[')).map(withoutCounters)

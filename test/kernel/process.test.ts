@@ -62,14 +62,14 @@ describe('the process', { timeout: 60_000 }, () => {
       agent.signal('SIGTERM')
       await agent.ended
       const names = ['manifests', 'proxy-mode', 'v', 'bind-address-hard-fail']
-      const told = agent.lines.flatMap((line, at) => {
+      const logged = agent.lines.flatMap((line, at) => {
         const { msg, flags } = JSON.parse(line)
         return msg === 'Flags'
           ? [{ at, flags: Object.fromEntries(names.map((name) => [name, flags[name]])) }]
           : []
       })
       assert.deepEqual(
-        told,
+        logged,
         expected.map((flags) => ({ at: 0, flags: { manifests, ...flags } })),
       )
     })
@@ -180,7 +180,7 @@ describe('the process', { timeout: 60_000 }, () => {
   })
 
   it('logs once that the service manager does not answer, and goes on', async () => {
-    const agent = await started(`NOTIFY_SOCKET=${join(folder, 'nobody')}`, 'WATCHDOG_USEC=20000')
+    const agent = await started(`NOTIFY_SOCKET=${join(folder, 'absent')}`, 'WATCHDOG_USEC=20000')
     await agent.line((line) => line.includes('Service manager notification failed'))
     agent.signal('SIGTERM')
     const { code, stdout } = await agent.ended

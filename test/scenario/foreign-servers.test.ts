@@ -1,4 +1,4 @@
-// Virtual servers of others that look like ours: what tells them apart.
+// Virtual servers of others that look like ours, and the differences.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { openModelKernel } from '../model/index.js'

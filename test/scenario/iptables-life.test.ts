@@ -19,7 +19,7 @@ const noEndpoints = set(slice('web-1', 'web', []))
 async function started(...events: readonly ObjectEvent[]): Promise<IptablesLab> {
   const lab = new IptablesLab()
   await lab.deliver(...events, synced)
-  lab.takeTold()
+  lab.takeWritten()
   return lab
 }
 
@@ -69,7 +69,7 @@ describe('the order of two tables that cannot be replaced at once', () => {
     it(name, async () => {
       const lab = await started(...before)
       await lab.deliver(...change)
-      assert.deepEqual(lab.takeTold(), written)
+      assert.deepEqual(lab.takeWritten(), written)
       await lab.stop()
     })
   }
@@ -110,10 +110,10 @@ describe('a kernel that refuses', () => {
     for (const door of doors)
       door.plan = { callFault: (call) => (call === 'apply' ? constants.errno.EAGAIN : undefined) }
     await lab.deliver(...web, synced)
-    assert.deepEqual(lab.takeTold(), ['nat'], 'table filter waits for it')
+    assert.deepEqual(lab.takeWritten(), ['nat'], 'table filter waits for it')
     await lab.clock.advance(10_000)
     // After 1, 3 and 7 seconds.
-    assert.deepEqual(lab.takeTold(), ['nat', 'nat', 'nat'])
+    assert.deepEqual(lab.takeWritten(), ['nat', 'nat', 'nat'])
     const errors = lab.log.find('error', 'Network programming failed')
     assert.equal(errors.length, 1)
     assert.match(errors[0]?.message ?? '', /IPv4 table nat: .*EAGAIN/u)
@@ -179,7 +179,7 @@ describe('a kernel that refuses', () => {
     const filter = lab.kernel.xtables('ipv4', 'filter')
     filter.plan = { callFault: () => constants.errno.ENOMEM }
     await lab.clock.advance(10_000)
-    assert.deepEqual(lab.takeTold(), ['filter', 'filter', 'filter'])
+    assert.deepEqual(lab.takeWritten(), ['filter', 'filter', 'filter'])
     filter.plan = {}
     await lab.clock.advance(10_000)
     assert.equal(lab.log.find('info', 'Network programming recovered').length, 1)
@@ -242,7 +242,7 @@ describe('foreign changes of the tables', () => {
       ['compare', 'compare'],
       'one for each family',
     )
-    assert.deepEqual([lab.writes, lab.takeTold().length, lab.log.lines.length], [writes, 0, lines])
+    assert.deepEqual([lab.writes, lab.takeWritten().length, lab.log.lines.length], [writes, 0, lines])
     await lab.stop()
   })
 
@@ -282,7 +282,7 @@ describe('foreign changes of the tables', () => {
     await lab.clock.advance(90_000)
     assert.equal(lab.writes, writes)
     assert.equal(lab.log.find('info', 'Kernel state differs').length, 0)
-    assert.deepEqual(lab.takeTold(), ['filter'], 'once, to know the table again')
+    assert.deepEqual(lab.takeWritten(), ['filter'], 'once, to know the table again')
     await lab.stop()
   })
 

@@ -134,7 +134,7 @@ it('a virtual server that is left to others because it is excluded asks for no r
   await lab.deliver(set(service('web', '10.96.0.1', { ports: ports.slice(0, 1) })))
   assert.equal((await lab.kernel.ipvs.info()).ipv4VirtualServers, 2)
   await lab.clock.advance(1500)
-  lab.kernel.xtNamespace.table('ipv4', 'nat').addChain('SOMEBODYS')
+  lab.kernel.xtNamespace.table('ipv4', 'nat').addChain('FOREIGN')
   const dumps = countDumps(lab)
   await lab.clock.advance(20_000)
   assert.equal(dumps(), 0)
@@ -287,7 +287,7 @@ it('rules that another program replaces by as many of the same size are noticed 
   const changed = saved()
   assert.notDeepEqual(changed, before)
   await lab.clock.advance(10_000)
-  assert.deepEqual(saved(), changed, 'nothing else tells')
+  assert.deepEqual(saved(), changed, 'nothing else differs')
   xtNamespace.unlocks++
   await lab.clock.advance(1000)
   assert.deepEqual(saved(), before)

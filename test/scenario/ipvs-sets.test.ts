@@ -58,7 +58,7 @@ function isRejecting(kernel: ModelKernel, key: SetKey): boolean {
   )
 }
 
-/** Everything but what the set is for stands, and the agent is in force: it tells health checks. */
+/** Only the objects that need the set are missing, and health checks report that the agent works. */
 async function assertGoesOn(lab: PipelineLab, broken: SetKey): Promise<void> {
   const { kernel } = lab
   const servers = await snapshot(kernel)

@@ -269,11 +269,11 @@ describe('a chain that another mode left, and that another program jumps to (iss
       await lab.deliver(...web, synced)
       assert.deepEqual(kernel.chains.get(chain), [])
       await lab.clock.advance(65_000)
-      const trouble = `Leftovers of ${other} mode cannot all be removed`
+      const opening = `Leftovers of ${other} mode cannot all be removed`
       assert.deepEqual(lab.log.find('info', 'stays, empty'), [])
       assert.deepEqual(
-        lab.log.find('warn', trouble).map(({ message }) => message),
-        [`${trouble}: IPv4 table ${table}: chain ${chain} stays, empty, as chain MINE jumps to it`],
+        lab.log.find('warn', opening).map(({ message }) => message),
+        [`${opening}: IPv4 table ${table}: chain ${chain} stays, empty, as chain MINE jumps to it`],
       )
       kernel.flush('MINE')
       await lab.clock.advance(65_000)

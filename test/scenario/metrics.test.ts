@@ -53,7 +53,7 @@ function refuseTables(lab: PipelineLab): () => void {
 
 for (const mode of ['ipvs', 'iptables'] as const satisfies readonly ProxyMode[]) {
   describe(`metrics of ${mode} mode`, () => {
-    it('count syncs, and tell when one was asked for and when one succeeded last', async () => {
+    it('count syncs, and show when one was requested and when one succeeded last', async () => {
       const lab = new PipelineLab({ config: { mode } })
       await lab.deliver(...web, synced)
       const startSeconds = lab.clock.unixMs() / 1000
@@ -129,7 +129,7 @@ describe('metrics of iptables mode alone', () => {
   const partial = 'kubeproxy_sync_partial_proxy_rules_duration_seconds'
   const partialFailures = 'kubeproxy_sync_proxy_rules_iptables_partial_restore_failures_total'
 
-  it('tell full syncs from partial ones, also where they fail', async () => {
+  it('separate full syncs from partial ones, also where they fail', async () => {
     const lab = new PipelineLab({ config: { mode: 'iptables' } })
     await lab.deliver(...web, synced)
     const fullCount = await samples(lab, `${full}_count${family}`)

@@ -84,7 +84,7 @@ export class EventLab {
   }
 
   /** Lines of the log about the sending itself. */
-  get told(): readonly string[] {
+  get sendingLines(): readonly string[] {
     return this.log.filter((line) => /^(Events are|An Event was|No such Event) /u.test(line))
   }
 

@@ -46,7 +46,7 @@ export class KubeconfigFolder {
       kind: 'Config',
       'current-context': 'ours',
       contexts: [
-        { name: 'other', context: { cluster: 'nowhere', user: 'nobody' } },
+        { name: 'other', context: { cluster: 'nowhere', user: 'absent' } },
         { name: 'ours', context: { cluster: 'mine', user: 'me' } },
       ],
       clusters: [{ name: 'mine', cluster }],

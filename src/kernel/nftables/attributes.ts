@@ -175,7 +175,7 @@ function expressionBytes({ expressions }: Pick<NfRule, 'expressions'>): Uint8Arr
   return stream.finish()
 }
 
-/** `id` tells the sets of a transaction apart; not in a dump. */
+/** `id` distinguishes the sets of a transaction; not in a dump. */
 export function setAttributes(set: NfSet, id?: number): SetAttributes {
   const { key, data, flags = [], timeoutMs, gcIntervalMs } = set
   const isConcatenatedInterval = flags.includes('interval') && key.length > 1

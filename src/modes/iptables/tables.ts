@@ -191,12 +191,12 @@ export class IptablesTables {
       this.#behind.add(table)
       if (drift instanceof KernelError || !isAny(drift)) continue
       isDifferent = true
-      this.#tell(table, drift)
+      this.#reportDrift(table, drift)
     }
     return isDifferent
   }
 
-  #tell(table: IptablesTable, { missing, changed }: XtDrift): void {
+  #reportDrift(table: IptablesTable, { missing, changed }: XtDrift): void {
     // Another program restored an older table, perhaps with chains that were removed since.
     this.#unpruned.add(table)
     const { family, log, metrics } = this.#options

@@ -112,7 +112,7 @@ export class Reconciler {
     // Bindings come first: they show which unknown virtual servers are ours.
     const bindings = vips.adopt({ ...state, isMarkedVip: options.isMarkedVip })
     const drift = new Map([...bindings, ...ledger.adopt(state.table, options)])
-    this.#tell(state.table, drift)
+    this.#reportDrift(state.table, drift)
     // A route whose only proof is a holder is ours from the second reading on: its holder was not known at the first.
     const isFirst = !this.#isAdopted
     this.#isAdopted = true
@@ -143,7 +143,7 @@ export class Reconciler {
   }
 
   /** At start a difference arose while no agent ran; later another program made it. */
-  #tell(table: IpvsDump, drift: Drift): void {
+  #reportDrift(table: IpvsDump, drift: Drift): void {
     const { family, ledger, log, metrics } = this.#options
     const ipFamily = logFamily(family)
     if (!this.#isAdopted) {

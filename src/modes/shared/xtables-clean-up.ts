@@ -63,7 +63,7 @@ export function describeCleanedTables(cleaned: readonly CleanedTable[]): string 
 
 /**
  * One sentence on the chains that a kube-proxy has in the tables of iptables-nft, which differ from the legacy ones; undefined:
- * none. Viaduct does not remove them: other programs have rules there, and only iptables-nft can tell them apart.
+ * none. Viaduct does not remove them: other programs have rules there, and only iptables-nft can distinguish them.
  */
 export async function describeNftLeftovers(
   nftChains: NftChains,

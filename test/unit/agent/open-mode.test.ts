@@ -122,30 +122,30 @@ for (const mode of ['ipvs', 'iptables'] as const) {
       readonly disabled: string | undefined
       readonly hasTables?: boolean
       readonly families: readonly string[]
-      readonly told?: readonly ['info' | 'warn', string]
+      readonly logged?: readonly ['info' | 'warn', string]
     }[] = [
       { name: 'F-085 both where both work', disabled: '0', families: ['ipv4', 'ipv6'] },
       {
         name: 'F-085 one where IPv6 is off',
         disabled: '1',
         families: ['ipv4'],
-        told: ['info', 'IPv6 Services are not programmed: IPv6 is off on this node'],
+        logged: ['info', 'IPv6 Services are not programmed: IPv6 is off on this node'],
       },
       {
         name: 'F-085 one where there is no IPv6',
         disabled: undefined,
         families: ['ipv4'],
-        told: ['info', 'IPv6 Services are not programmed: IPv6 is off on this node'],
+        logged: ['info', 'IPv6 Services are not programmed: IPv6 is off on this node'],
       },
       {
         name: 'F-085 one where IPv6 has no tables',
         disabled: '0',
         hasTables: false,
         families: ['ipv4'],
-        told: ['warn', 'IPv6 Services are not programmed'],
+        logged: ['warn', 'IPv6 Services are not programmed'],
       },
     ]
-    for (const { name, disabled, hasTables = true, families, told } of cases) {
+    for (const { name, disabled, hasTables = true, families, logged } of cases) {
       it(name, async () => {
         const kernel = openModelKernel()
         const path = 'net/ipv6/conf/all/disable_ipv6'
@@ -158,7 +158,7 @@ for (const mode of ['ipvs', 'iptables'] as const) {
         const lines = log.lines.filter(({ message }) => message.startsWith('IPv6 Services'))
         assert.deepEqual(
           lines.map(({ level, message }) => [level, message]),
-          told === undefined ? [] : [told],
+          logged === undefined ? [] : [logged],
         )
       })
     }

@@ -207,7 +207,7 @@ describe('a table of kernel objects', () => {
     assert.deepEqual(table.dropLeftovers(), [])
   })
 
-  it('tells what a reading did not find', () => {
+  it('reports what a reading did not find', () => {
     const { table, objects } = opened(1, 1)
     table.beginReading({ keepLeftovers: false })
     for (const lamp of objects.slice(1)) table.see(lamp)

@@ -36,7 +36,7 @@ function ip(text: string): IpAddress {
   return address
 }
 
-/** assert.deepEqual tells objects without a prototype from ours. */
+/** assert.deepEqual distinguishes objects without a prototype from ours. */
 const plainRecord = <T>(fields: { [K in keyof T]: fc.Arbitrary<T[K]> }): fc.Arbitrary<T> =>
   fc.record(fields, { noNullPrototype: true })
 

@@ -154,7 +154,7 @@ class RuleCursor extends RecordTable {
   }
 }
 
-/** assert.deepEqual tells objects without a prototype from ours. */
+/** assert.deepEqual distinguishes objects without a prototype from ours. */
 const plainRecord = <T>(fields: { [K in keyof T]: fc.Arbitrary<T[K]> }): fc.Arbitrary<T> =>
   fc.record(fields, { noNullPrototype: true })
 

@@ -7,7 +7,7 @@ import { ip, plainRoute } from '../../support/routes.js'
 
 interface Wanted {
   readonly frontend: Frontend
-  /** Tells two claims of one service port apart. */
+  /** Distinguishes two claims of one service port. */
   readonly text: string
 }
 
@@ -129,7 +129,7 @@ const cases: readonly {
     conflicts: ['health check tcp node port 30080: b/http < a/http'],
   },
   {
-    name: 'tells a node port from a health check port of the same number',
+    name: 'distinguishes a node port from a health check port of the same number',
     before: [['a/http', [nodePort]]],
     step: ['b/http', [healthCheck]],
     changes: ['health check tcp node port 30080: - > b/http'],

@@ -483,17 +483,17 @@ describe('ManifestSource: many files', () => {
   it('looks at everything after a burst so long that the kernel may have dropped events', async () => {
     write('a.yaml', service('a', '10.96.0.1'))
     write('b.yaml', service('b', '10.96.0.2'))
-    const told = new Map<string, WatchListener>()
+    const listeners = new Map<string, WatchListener>()
     await folder.start({
       watch: (path, listener) => {
-        told.set(path, listener)
+        listeners.set(path, listener)
         return () => undefined
       },
     })
     folder.read.length = 0
     const batch = await folder.after(() => {
       write('b.yaml', service('b', '10.96.0.22'))
-      for (let i = 0; i < 4096; i++) told.get(folder.root)?.changed('a.yaml')
+      for (let i = 0; i < 4096; i++) listeners.get(folder.root)?.changed('a.yaml')
     })
     assert.deepEqual(batch, ['+Service default/b 10.96.0.22'])
     assert.deepEqual(folder.read.toSorted(), ['a.yaml', 'b.yaml'])
@@ -501,16 +501,16 @@ describe('ManifestSource: many files', () => {
 
   it('looks at a whole folder when the system does not say what changed', async () => {
     write('a.yaml', service('a', '10.96.0.1'))
-    const told = new Map<string, WatchListener>()
+    const listeners = new Map<string, WatchListener>()
     await folder.start({
       watch: (path, listener) => {
-        told.set(path, listener)
+        listeners.set(path, listener)
         return () => undefined
       },
     })
     const batch = await folder.after(() => {
       write('b.yaml', service('b', '10.96.0.2'))
-      told.get(folder.root)?.changed(undefined)
+      listeners.get(folder.root)?.changed(undefined)
     })
     assert.deepEqual(batch, ['+Service default/b 10.96.0.2'])
   })

@@ -85,7 +85,7 @@ describe('a server that fails every watch', () => {
     },
   ]
   for (const { name, fault, problem, reason } of faults) {
-    it(`is asked with patience, and followed again: ${name}`, async () => {
+    it(`is asked with patience, and watched again: ${name}`, async () => {
       await lab.start()
       lab.events.length = 0
       await lab.untilFollowing()
@@ -134,7 +134,7 @@ describe('a server that fails every watch', () => {
 })
 
 describe('a server that goes away', () => {
-  it('leaves everything as it is, and tells what happened meanwhile when it is back', async () => {
+  it('leaves everything as it is, and delivers what happened meanwhile when it is back', async () => {
     lab.server.store.put('Service', apiService('gone', '10.96.0.2'))
     lab.server.store.put('Service', apiService('changed', '10.96.0.3'))
     await lab.start()
