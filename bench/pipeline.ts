@@ -54,31 +54,31 @@ export class CountedKernel {
     }
     const tables = new Map<Xtables, Xtables>()
     const xtables = (family: IpFamily, table: XtTableName): Xtables => {
-      const door = kernel.xtables(family, table)
-      const known = tables.get(door) ?? this.#countWrites(door)
-      tables.set(door, known)
+      const inner = kernel.xtables(family, table)
+      const known = tables.get(inner) ?? this.#countWrites(inner)
+      tables.set(inner, known)
       return known
     }
     this.kernel = { ...kernel, ipvs, routes, ipset, xtables }
   }
 
-  #countWrites(door: Xtables): Xtables {
+  #countWrites(xtables: Xtables): Xtables {
     return {
-      family: door.family,
-      table: door.table,
+      family: xtables.family,
+      table: xtables.table,
       apply: async (ops, options) => {
-        const outcome = await door.apply(ops, options)
+        const outcome = await xtables.apply(ops, options)
         if (outcome.isWritten) this.messages++
         return outcome
       },
-      load: async (ops) => await door.load(ops),
-      stage: async (ops) => await door.stage(ops),
-      refusals: async () => await door.refusals(),
-      check: async () => await door.check(),
-      compare: async () => await door.compare(),
-      chains: async () => await door.chains(),
-      packets: async (chain) => await door.packets(chain),
-      close: async () => await door.close(),
+      load: async (ops) => await xtables.load(ops),
+      stage: async (ops) => await xtables.stage(ops),
+      refusals: async () => await xtables.refusals(),
+      check: async () => await xtables.check(),
+      compare: async () => await xtables.compare(),
+      chains: async () => await xtables.chains(),
+      packets: async (chain) => await xtables.packets(chain),
+      close: async () => await xtables.close(),
     }
   }
 }

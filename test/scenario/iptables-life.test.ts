@@ -106,9 +106,9 @@ describe('Services that share an address', () => {
 describe('a kernel that refuses', () => {
   it('is reported once, tried again with back-off, and reported when it works', async () => {
     const lab = new IptablesLab()
-    const doors = (['nat', 'filter'] as const).map((table) => lab.kernel.xtables('ipv4', table))
-    for (const door of doors)
-      door.plan = { callFault: (call) => (call === 'apply' ? constants.errno.EAGAIN : undefined) }
+    const allXtables = (['nat', 'filter'] as const).map((table) => lab.kernel.xtables('ipv4', table))
+    for (const xtables of allXtables)
+      xtables.plan = { callFault: (call) => (call === 'apply' ? constants.errno.EAGAIN : undefined) }
     await lab.deliver(...web, synced)
     assert.deepEqual(lab.takeWritten(), ['nat'], 'table filter waits for it')
     await lab.clock.advance(10_000)
@@ -117,7 +117,7 @@ describe('a kernel that refuses', () => {
     const errors = lab.log.find('error', 'Network programming failed')
     assert.equal(errors.length, 1)
     assert.match(errors[0]?.message ?? '', /IPv4 table nat: .*EAGAIN/u)
-    for (const door of doors) door.plan = {}
+    for (const xtables of allXtables) xtables.plan = {}
     await lab.clock.advance(10_000)
     assert.equal(linesWith(lab.kernel.xtNamespace, dnatTo('10.1.0.1')).length, 1)
     assert.equal(lab.log.find('info', 'Network programming recovered').length, 1)
@@ -250,17 +250,17 @@ describe('foreign changes of the tables', () => {
     const lab = await started(...web)
     await lab.clock.advance(10_000)
     const calls: string[] = []
-    const doors = (['ipv4', 'ipv6'] as const).flatMap((family) =>
+    const allXtables = (['ipv4', 'ipv6'] as const).flatMap((family) =>
       (['nat', 'filter'] as const).map((table) => lab.kernel.xtables(family, table)),
     )
-    for (const door of doors) door.plan = { callFault: (call) => void calls.push(call) }
+    for (const xtables of allXtables) xtables.plan = { callFault: (call) => void calls.push(call) }
     await lab.clock.advance(15_000)
     assert.deepEqual(calls, [])
     await lab.clock.advance(575_000)
     const comparisons = calls.filter((call) => call === 'compare').length
-    assert.equal(comparisons / doors.length, 4, 'of each table, after 30, 90, 210 and 450 s')
+    assert.equal(comparisons / allXtables.length, 4, 'of each table, after 30, 90, 210 and 450 s')
     assert.equal(
-      (calls.length - comparisons) / doors.length,
+      (calls.length - comparisons) / allXtables.length,
       20,
       'the size of each table, once a sync period',
     )

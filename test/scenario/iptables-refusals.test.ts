@@ -285,11 +285,11 @@ describe('a chain of another program that jumps to a chain of ours', () => {
   it('keeps it, empty and reported, when the first write after a restart fails', async () => {
     const { xtNamespace, nat, chain } = await leaveService()
     const lab = new IptablesLab({ xtNamespace })
-    const door = lab.kernel.xtables('ipv4', 'nat')
-    door.plan = { callFault: (call) => (call === 'apply' ? ENOMEM : undefined) }
+    const xtables = lab.kernel.xtables('ipv4', 'nat')
+    xtables.plan = { callFault: (call) => (call === 'apply' ? ENOMEM : undefined) }
     await lab.deliver(...shop, synced)
     assert.notDeepEqual(nat.chains.get(chain), [])
-    door.plan = {}
+    xtables.plan = {}
     await lab.clock.advance(30_000)
     assert.deepEqual(nat.chains.get(chain), [])
     assert.equal(lab.log.find('error', `chain ${chain} stays, empty`).length, 1)

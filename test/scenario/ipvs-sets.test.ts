@@ -209,9 +209,9 @@ describe('a set that the kernel refuses stops only its own entries', () => {
     await ipset.apply((await ipset.sets()).map(({ name }) => ({ op: 'destroy-set', name })))
     let isMissing = true
     for (const table of ['mangle', 'filter', 'nat'] as const) {
-      const door = lab.kernel.xtables('ipv4', table)
-      for (const chain of door.kernel.chains.keys()) door.kernel.flush(chain)
-      door.plan = { callFault: (call) => (isMissing && call === 'compare' ? ENOENT : undefined) }
+      const xtables = lab.kernel.xtables('ipv4', table)
+      for (const chain of xtables.kernel.chains.keys()) xtables.kernel.flush(chain)
+      xtables.plan = { callFault: (call) => (isMissing && call === 'compare' ? ENOENT : undefined) }
     }
     await lab.clock.advance(1000)
     assert.ok((await ipset.sets()).length > 0)

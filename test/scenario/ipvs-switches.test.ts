@@ -91,8 +91,8 @@ class Watch {
 
   /** A new process: it has its own interfaces to the tables. */
   lab(options: LabOptions['config'] = config): PipelineLab {
-    const doors = openModelKernel({ xtNamespace: this.kernel.xtNamespace })
-    const kernel = { ...this.kernel, xtables: doors.xtables.bind(doors) }
+    const opened = openModelKernel({ xtNamespace: this.kernel.xtNamespace })
+    const kernel = { ...this.kernel, xtables: opened.xtables.bind(opened) }
     return new PipelineLab({ kernel, config: options })
   }
 

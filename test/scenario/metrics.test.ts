@@ -43,11 +43,11 @@ function noneHere(count: number): readonly string[] {
 
 /** Every write of a table of IPv4 fails, until it is called. */
 function refuseTables(lab: PipelineLab): () => void {
-  const doors = (['nat', 'filter'] as const).map((table) => lab.kernel.xtables('ipv4', table))
-  for (const door of doors)
-    door.plan = { callFault: (call) => (call === 'apply' ? constants.errno.EAGAIN : undefined) }
+  const allXtables = (['nat', 'filter'] as const).map((table) => lab.kernel.xtables('ipv4', table))
+  for (const xtables of allXtables)
+    xtables.plan = { callFault: (call) => (call === 'apply' ? constants.errno.EAGAIN : undefined) }
   return () => {
-    for (const door of doors) door.plan = {}
+    for (const xtables of allXtables) xtables.plan = {}
   }
 }
 

@@ -20,7 +20,7 @@ const withoutKernel = ['source', 'model', 'routing']
 const rootFiles = ['address.ts', 'backoff.ts', 'clock.ts', 'errors.ts', 'event.ts', 'log.ts']
 /** Rooms that stand for themselves: every room may import the first, the wiring of the agent every room. */
 const [everywhere, wiring] = ['metrics', 'agent']
-const roomsOfManyDoors = ['modes']
+const roomsOfManyInterfaces = ['modes']
 /** The folder of work that all modes do in the same way. */
 const sharedByModes = 'src/modes/shared'
 
@@ -52,7 +52,7 @@ function resolved(from: string, specifier: string): string {
 export function roomOf(path: string): string | undefined {
   const [top, room, inner, ...rest] = path.split('/')
   if (top !== 'src' || room === undefined || inner === undefined) return undefined
-  return roomsOfManyDoors.includes(room) && rest.length > 0 ? `src/${room}/${inner}` : `src/${room}`
+  return roomsOfManyInterfaces.includes(room) && rest.length > 0 ? `src/${room}/${inner}` : `src/${room}`
 }
 
 /** One sentence for an import that the house forbids; undefined: it may stay. */

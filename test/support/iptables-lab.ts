@@ -29,9 +29,9 @@ export class IptablesLab extends PipelineLab {
     const opened = kernel ?? openModelKernel(xtNamespace === undefined ? {} : { xtNamespace })
     super({ kernel: opened, config: { ...config, mode: 'iptables' } })
     for (const table of ['nat', 'filter'] as const) {
-      const door = opened.xtables('ipv4', table)
-      const apply = door.apply.bind(door)
-      door.apply = async (ops, options) => {
+      const xtables = opened.xtables('ipv4', table)
+      const apply = xtables.apply.bind(xtables)
+      xtables.apply = async (ops, options) => {
         this.#written.push(table)
         return await apply(ops, options)
       }
@@ -78,15 +78,15 @@ export function jumpTo(chain: string, rest: Partial<XtRule> = {}): XtRule {
 }
 
 /** From now on removals of another mode's leftovers fail, as if another program held the lock. Call the result to end this. */
-export function refusePruning(door: ModelXtables): () => void {
-  const apply = door.apply.bind(door)
-  door.apply = async (ops, options) => {
+export function refusePruning(xtables: ModelXtables): () => void {
+  const apply = xtables.apply.bind(xtables)
+  xtables.apply = async (ops, options) => {
     if (options?.prune === undefined) return await apply(ops, options)
-    const { family, table } = door
+    const { family, table } = xtables
     const errno = constants.errno.EAGAIN
     throw new KernelError({ errno, subsystem: 'xtables', operation: 'apply', family, object: table })
   }
   return () => {
-    door.apply = apply
+    xtables.apply = apply
   }
 }
