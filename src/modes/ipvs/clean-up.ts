@@ -23,8 +23,9 @@ export interface CleanUpReport {
 }
 
 /**
- * Removes virtual servers whose address carries our binding, then the bindings, which prove the ownership. After a failure the
- * bindings stay, so that an interrupted clean-up can be repeated. Throws KernelError when the kernel could not be read.
+ * Removes the virtual servers that a binding of their address or a set proves to be ours, unless `excludeCidrs` contain them; then the
+ * bindings, the dummy device and the sets. After a failure the remaining bindings and the sets stay, so that the clean-up can be
+ * repeated. Throws KernelError when the kernel could not be read.
  */
 export async function cleanUp(
   kernel: IpvsKernel & { readonly ipset: Ipset },
@@ -47,7 +48,7 @@ export async function cleanUp(
       if ('mark' in server) return isMarkedOurs(server)
       return (bound.has(server.address) || isMarkedOurs(server)) && !isExcluded(server.address)
     }
-    // Without a binding no virtual server is ours, and a kernel that is not asked for IP_VS need not load it.
+    // Without a binding and a set no virtual server is ours. A request to IP_VS would make the kernel load it.
     const serverOps = bound.size === 0 && sets.isEmpty ? [] : await ourServers(kernel, family, isOurs)
     if (serverOps === undefined) removed.hasIpvs = false
     else if (serverOps.length > 0)

@@ -10,7 +10,7 @@ import { dummyDeviceName } from '../../host/index.js'
 /** The reason why there is no dummy device of ours: the kernel has none at all, or a device of another kind has its name. */
 export type DummyProblem = 'no-module' | 'name-taken'
 
-/** Finds the dummy device, or creates it. */
+/** Finds the dummy device, or creates it. Throws KernelError. */
 export async function ensureDummyDevice(links: Links): Promise<Link | DummyProblem> {
   const present = await links.find(dummyDeviceName)
   if (present !== undefined) return isOurs(present) ? present : 'name-taken'
@@ -60,7 +60,7 @@ export async function findVipPlace(
   }
 }
 
-/** The index of lo: the first of every namespace. */
+/** The index of lo; 1, its usual index, if lo is not found. */
 export async function findLoopback(links: Links): Promise<number> {
   return (await links.find('lo'))?.index ?? 1
 }
