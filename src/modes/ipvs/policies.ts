@@ -270,7 +270,7 @@ export class IpvsPolicies {
     return this.#sets.nextInMs()
   }
 
-  /** Whether a table differs from our last write; it is due to be written then. `cheap` finds only added and removed rules. */
+  /** Whether a table differs from our last write; it is due to be written then. `cheap` misses some changes (`Xtables.check`). */
   async findsOtherRules(look: 'cheap' | 'full'): Promise<boolean> {
     const areDue = look === 'full' ? await this.#chains.compare() : await this.#chains.check()
     if (areDue) this.#cleaner.recheck()

@@ -54,7 +54,7 @@ export function markOf({ mark }: IpsetEntry): CarriedMark {
   return mark?.value ?? 0
 }
 
-/** Entries as a kind of kernel objects. A failure is noted on the set of its entry. */
+/** Entries as a kind of kernel objects. The set of the entry records each failure. */
 export const entryKind: ObjectKind<Member, CarriedMark, IpsetOp, IpsetOp[]> = {
   plan: (ops, { entry, set }, target) => {
     const op = target === absent ? 'delete-entry' : 'add-entry'
