@@ -5,7 +5,7 @@ import type { NftChains } from '../../kernel/index.js'
 import { logFamily } from '../../engine/index.js'
 
 const families = ['ipv4', 'ipv6'] as const
-/** The table's name in kube-proxy, in the families `ip` and `ip6`. */
+/** The name of kube-proxy's table, in the nf_tables families `ip` and `ip6`. */
 const table = 'kube-proxy'
 
 export interface NftCleanUp {

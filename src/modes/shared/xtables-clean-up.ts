@@ -15,17 +15,17 @@ export interface XtablesAccess {
 export interface CleanedTable {
   readonly family: IpFamily
   readonly table: XtTableName
-  /** Chains that were removed. */
+  /** Names of the removed chains. */
   readonly removed: readonly string[]
-  /** One sentence on each chain that is left, with the reason; empty: none is left. */
+  /** One sentence on each chain that is left, with the reason, or on the whole table; empty: no chain is left. */
   readonly failures: readonly string[]
 }
 
 const families = ['ipv4', 'ipv6'] as const
 
 /**
- * Removes the chains of iptables mode and of kube-proxy's ipvs mode, and the jumps to them, from every table that exists. It
- * creates no table.
+ * Removes these chains, and the jumps to them from the kernel's chains, from every table that exists except raw. It creates no table.
+ * The result names the tables that could not be cleaned. Throws KernelError if the existing tables cannot be listed.
  */
 export async function cleanUpXtables(
   kernel: XtablesAccess,
@@ -62,8 +62,9 @@ export function describeCleanedTables(cleaned: readonly CleanedTable[]): string 
 }
 
 /**
- * One sentence on the chains that a kube-proxy has in the tables of iptables-nft, which differ from the legacy ones; undefined:
- * none. Viaduct does not remove them: other programs have rules there, and only iptables-nft can tell them apart.
+ * One sentence on the chains of kube-proxy in the tables of iptables-nft, which the kernel has beside the legacy tables; undefined:
+ * there are none. Viaduct does not remove them: other programs have rules there, and only iptables-nft can tell them apart. Throws
+ * KernelError.
  */
 export async function describeNftLeftovers(
   nftChains: NftChains,
@@ -85,7 +86,7 @@ export async function describeNftLeftovers(
   )
 }
 
-/** Logs that sentence once, at the start of a mode: the rules of iptables-nft stay in force beside ours in every mode. */
+/** Logs the sentence of `describeNftLeftovers`, at the start of a mode: such rules stay in force beside ours in every mode. */
 export async function warnOfNft(nftChains: NftChains, chains: ChainNames, log: Log): Promise<void> {
   try {
     const leftovers = await describeNftLeftovers(nftChains, chains)

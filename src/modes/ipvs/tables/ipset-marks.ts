@@ -1,9 +1,9 @@
 import type { ServicePortKey } from '../../../model/index.js'
 
 /**
- * Firewall marks of service ports (docs/adr/0011). Every mark lies in the mask and has the mask's highest
- * bit, so that no mark is a small number, as administrators choose them; the mask's other bits, from the lowest on, count
- * the marks. A mask of n bits gives 2^(n-1) marks.
+ * The firewall marks of service ports (docs/adr/0011). Every mark lies in the mask and has the mask's highest bit, so that no mark is
+ * a small number, as administrators choose them. The mask's other bits, from the lowest on, count the marks. A mask of n bits gives
+ * 2^(n-1) marks.
  */
 export class MarkTable {
   readonly #mask: number
