@@ -5,9 +5,9 @@ import type { ModeWatch } from './mode.js'
 
 /** A pipeline whose part of the kernel is watched. */
 export interface WatchedPipeline {
-  /** The watch begins again. It takes existing differences for the normal state. */
+  /** The watch begins again. Its first reading is its reference, differences included. */
   beginWatch(): void
-  /** The kernel's state differs from the last look. */
+  /** The kernel's state differs from the watch's last look. */
   noteLook(): void
   /** Another program released the lock of the tables. */
   noteUnlock(): void
@@ -20,7 +20,7 @@ export interface KernelWatchOptions {
   readonly open: () => LookWatch
   /** One per family. */
   readonly pipelines: readonly WatchedPipeline[]
-  /** Virtual servers to watch from now on; asked before each wait. Default: none. */
+  /** Returns the virtual servers to watch from now on. Called before each wait. Default: none. */
   readonly takeSample?: () => readonly VirtualServerKey[]
   readonly log: Log
 }
@@ -79,7 +79,7 @@ class KernelWatch implements ModeWatch {
   #takeSample(): boolean {
     const { pipelines, takeSample } = this.#options
     const keys = takeSample?.() ?? []
-    // The watch has one list for all families.
+    // One list serves all families, so the watch begins again for all.
     const isSame = keys.length === this.#sample?.length && keys.every((key, i) => key === this.#sample?.[i])
     if (!isSame) for (const pipeline of pipelines) pipeline.beginWatch()
     this.#sample = keys
