@@ -16,8 +16,8 @@ export interface FindXtablesOptions {
 }
 
 /**
- * Returns the families whose tables exist. Throws KernelError without the IPv4 tables. A kernel without ip6_tables, or with IPv6 off,
- * gets no IPv6 Services (F-085).
+ * Returns the families whose tables exist, IPv4 first. Throws KernelError if the IPv4 tables do not exist, or the tables cannot be
+ * read. A node without ip6_tables, or with IPv6 off, gets no IPv6 Services (F-085).
  */
 export async function familiesWithXtables(options: FindXtablesOptions): Promise<readonly IpFamily[]> {
   const { log } = options
@@ -89,7 +89,10 @@ async function loadXtables({ nftChains }: Pick<XtablesKernel, 'nftChains'>, fami
   }
 }
 
-/** F-058: whether conntrack marks packets outside the TCP window as invalid. With be_liberal it does not, and no packet is dropped. */
+/**
+ * F-058: whether conntrack finds packets outside the TCP window invalid. With be_liberal it does not, and Viaduct drops no invalid
+ * packets. Throws KernelError.
+ */
 export async function findsInvalid(sysctl: Sysctl): Promise<boolean> {
   const liberal = await sysctl.read('net/netfilter/nf_conntrack_tcp_be_liberal')
   return liberal === undefined || liberal === '0'

@@ -1,4 +1,4 @@
-// Kernel settings (sysctls). The agent writes those that differ and reports those that it cannot write.
+// Kernel settings (sysctls). The agent writes those that differ. Callers report those that cannot be written.
 import { KernelError } from '../errors.js'
 import type { Sysctl } from '../kernel/index.js'
 import type { Log } from '../log.js'
@@ -16,10 +16,10 @@ export interface SettingKernel {
   readonly log: Log
 }
 
-/** The result for one setting: it had the value, it was written, or the kernel's error. */
+/** The result for one setting: `right` (nothing was written), `written`, or the kernel's error. */
 export type SettingOutcome = 'right' | 'written' | KernelError
 
-/** Writes the setting if its value differs. */
+/** Writes the setting if its value differs, or is below a minimum, and logs the change. Never throws KernelError. */
 export async function ensureSetting(
   { path, value, isLeast }: KernelSetting,
   { sysctl, log }: SettingKernel,
