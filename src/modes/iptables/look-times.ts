@@ -28,7 +28,7 @@ export class LookTimes {
   readonly #syncPeriodMs: number
   #isWatched = false
   #checkDueMs = 0
-  /** The time of the cheap look two seconds after a write or the begin of the watch. */
+  /** The time of the cheap look two seconds after a write or the start of the watch. */
   #recheckDueMs = Infinity
   #compareDueMs: number
   #comparePeriodMs: number

@@ -57,7 +57,7 @@ const packetsInVain = 3
 
 /**
  * The kernel keeps a removed real server for up to `trashMs` in one list, and walks the list for every added real server, some 50 ns
- * an entry (ip_vs_trash_get_dest() of ip_vs_ctl.c). So while `trashRoom` removals are that recent, further real servers without
+ * an entry (ip_vs_trash_get_dest() of ip_vs_ctl.c). So after `trashRoom` removals within that time, further real servers without
  * connections wait, each for at most `trashMs`.
  */
 const trashMs = 180_000
@@ -100,7 +100,7 @@ interface Seen {
 type End = 'no connections' | 'no answers' | 'grace period over'
 
 /**
- * Ends the draining of real servers by the kernel's counters of their virtual servers. The ledger then has them removed. It reads the
+ * Ends the draining of real servers by the kernel's counters of their virtual servers. The ledger then removes them. It reads the
  * kernel only while a real server drains.
  */
 export class Draining {
@@ -109,7 +109,7 @@ export class Draining {
   readonly #schedules = new Map<Entry, Schedule>()
   /** No look comes before this time, so that frequent runs do not walk all draining virtual servers. */
   #nextMs = -Infinity
-  /** Times of the removals that the kernel may still keep in its list. */
+  /** Times at which draining ended for real servers that the kernel may still keep in its list. */
   #trash: number[] = []
 
   constructor(options: DrainingOptions) {

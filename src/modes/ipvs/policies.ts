@@ -53,7 +53,7 @@ export interface IpvsPoliciesOptions {
 /** Settings of the node that routes depend on. */
 type NodeSettings = Omit<IpvsModeSettings, keyof SchedulingSettings>
 
-/** Loopback and link-local addresses: the kernel itself gives them to interfaces, and no route of another machine leads to them. */
+/** Loopback and link-local addresses: the kernel itself gives them to interfaces, and no router forwards packets to them. */
 const notTheNodes = /^(?:127\.|::1$|fe[89ab])/u
 
 /**

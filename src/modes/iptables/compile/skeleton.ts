@@ -138,7 +138,7 @@ export interface CountedRule {
 
 /** Rules whose packets a metric counts; absent: the rule does not exist. */
 export interface CountedRules {
-  /** Drops packets that connection tracking does not know. */
+  /** Drops packets that conntrack finds invalid. */
   readonly invalidDropped?: CountedRule
   /** Matches new connections from a loopback address to a node port. */
   readonly localhostAccepted?: CountedRule

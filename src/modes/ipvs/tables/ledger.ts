@@ -165,7 +165,7 @@ export class IpvsLedger {
 
   /**
    * Enters the kernel's virtual servers that are ours, and makes those dirty that differ. A virtual server that the ledger does not
-   * know is ours only if its address is not excluded and carries our binding, or if a set of ours names it. With `keepLeftovers`,
+   * know is ours only if its address is not excluded, and carries our binding or is named by a set of ours. With `keepLeftovers`,
    * which counts at the first call, it stays until `dropLeftovers`. Sets `foreignMarks`.
    */
   adopt(ipvs: IpvsDump, { keepLeftovers, isMarkedOurs }: AdoptOptions): Drift {
