@@ -12,7 +12,7 @@ export interface Question {
   readonly key: string
   /** Begins the message, after the family: `table nat`. Default: the family alone. */
   readonly subject?: string
-  /** Fields of the message, beside the family and the error's code. */
+  /** Fields of the message, in addition to the family and the error's code. */
   readonly fields?: Readonly<Record<string, string>>
   /** Settled by an answer, failed by a refusal. */
   readonly retry?: Retry

@@ -74,7 +74,7 @@ export interface CleanUpOutcome {
 export interface ModeKind {
   readonly name: ConfiguredMode
   /**
-   * Makes the kernel ready. Throws ConfigError where a setting cannot work on it, KernelError where it lacks what the mode needs.
+   * Makes the kernel ready. Throws ConfigError if a setting cannot work on it, KernelError if it lacks a feature that the mode needs.
    * Absent: this build cannot run the mode.
    */
   readonly open?: (options: OpenModeOptions) => Promise<Mode>

@@ -169,17 +169,17 @@ export class IptablesPipeline implements Pipeline {
     this.#isStopping = true
   }
 
-  /** The tables are watched from now on; the caller asks for a run. */
+  /** The tables are watched from now on; the caller requests a run. */
   beginWatch(): void {
     this.#lookTimes.beginWatch()
   }
 
-  /** The watch saw a difference in a table; the caller asks for a run. */
+  /** The watch saw a difference in a table; the caller requests a run. */
   noteLook(): void {
     this.#lookTimes.note()
   }
 
-  /** The watch saw that another program released the lock of the tables; the caller asks for a run. */
+  /** The watch saw that another program released the lock of the tables; the caller requests a run. */
   noteUnlock(): void {
     this.#lookTimes.noteUnlock()
   }

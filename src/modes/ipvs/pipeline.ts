@@ -132,7 +132,7 @@ export class IpvsPipeline {
     })
   }
 
-  /** Takes events in; the caller asks for a run. True: a run is needed. */
+  /** Takes events in; the caller requests a run. True: a run is needed. */
   apply(events: readonly ObjectEvent[]): boolean {
     const changes = applyEvents(this.#tracker, events)
     for (const event of events) {
@@ -174,17 +174,17 @@ export class IpvsPipeline {
     return this.#cheapLook.takeSample(isTurn)
   }
 
-  /** The watch begins again with these virtual servers; the caller asks for a run. */
+  /** The watch begins again with these virtual servers; the caller requests a run. */
   beginWatch(): void {
     this.#cheapLook.beginWatch()
   }
 
-  /** The watch saw a difference in the kernel; the caller asks for a run. */
+  /** The watch saw a difference in the kernel; the caller requests a run. */
   noteLook(): void {
     this.#cheapLook.note()
   }
 
-  /** The watch saw that another program released the lock of the tables; the caller asks for a run. */
+  /** The watch saw that another program released the lock of the tables; the caller requests a run. */
   noteUnlock(): void {
     this.#cheapLook.noteUnlock()
   }

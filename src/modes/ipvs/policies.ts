@@ -57,7 +57,7 @@ type NodeSettings = Omit<IpvsModeSettings, keyof SchedulingSettings>
 const notTheNodes = /^(?:127\.|::1$|fe[89ab])/u
 
 /**
- * The parts of ipvs mode beside virtual servers: sets, fixed chains and marks, which give traffic policies the meaning that they
+ * The parts of ipvs mode except virtual servers: sets, fixed chains and marks, which give traffic policies the meaning that they
  * have in iptables mode; flows that outlive their endpoints; health checks of Services.
  */
 export class IpvsPolicies {

@@ -87,7 +87,7 @@ export class IpvsSets {
     return true
   }
 
-  /** The sets that are missing or lack entries, as the kernel refuses them. */
+  /** The sets that are missing or lack entries because the kernel refused operations. */
   get gaps(): UnfitSets {
     return this.#options.table.gaps
   }

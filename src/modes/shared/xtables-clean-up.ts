@@ -62,7 +62,7 @@ export function describeCleanedTables(cleaned: readonly CleanedTable[]): string 
 }
 
 /**
- * One sentence on the chains of kube-proxy in the tables of iptables-nft, which the kernel has beside the legacy tables; undefined:
+ * One sentence on the chains of kube-proxy in the tables of iptables-nft, which exist in addition to the legacy ones; undefined:
  * there are none. Viaduct does not remove them: other programs have rules there, and only iptables-nft can tell them apart. Throws
  * KernelError.
  */
@@ -86,7 +86,7 @@ export async function describeNftLeftovers(
   )
 }
 
-/** Logs the sentence of `describeNftLeftovers`, at the start of a mode: such rules stay in force beside ours in every mode. */
+/** Logs the sentence of `describeNftLeftovers`, at the start of a mode: such rules stay in force together with ours, in every mode. */
 export async function warnOfNft(nftChains: NftChains, chains: ChainNames, log: Log): Promise<void> {
   try {
     const leftovers = await describeNftLeftovers(nftChains, chains)

@@ -168,7 +168,7 @@ export class DispatchTree {
     return content
   }
 
-  /** The rules to the big trees come first: a packet that goes on to another chain passes none of the small ones. */
+  /** The rules that lead to big trees come first: a packet that matches one of them passes no rule of the small trees. */
   #split(trees: readonly (Tree | undefined)[], way: 'jump' | 'goto', content: Content): void {
     for (const tree of trees) if (isBig(tree)) content.push(this.#publish(tree)[way])
     for (const tree of trees) if (!isBig(tree)) this.#collect(tree, content)

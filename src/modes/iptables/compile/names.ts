@@ -51,7 +51,7 @@ const bucketPrefixes: Readonly<Record<IptablesTable, Readonly<Record<string, str
 }
 
 /**
- * Chains that the mode, or kube-proxy before it, may have made; `*` stands for any rest. KUBE-FIREWALL is not in the list, as
+ * Chains that the mode, or kube-proxy before it, may have made; `*` matches any rest. KUBE-FIREWALL is not in the list, as
  * kubelet has it too.
  */
 export const ownedChains: Readonly<Record<IptablesTable, readonly string[]>> = {

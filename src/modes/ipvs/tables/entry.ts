@@ -73,7 +73,7 @@ export class Entry implements TrackedObject<ServerId, ServerState | undefined> {
     this.#drains = drains
   }
 
-  /** As a dump identifies it; made when first asked for. */
+  /** Identity in a dump; made at the first use. */
   get packedId(): PackedId {
     return (this.#packedId ??= packedIdOf(this.key))
   }
@@ -142,7 +142,7 @@ export class Entry implements TrackedObject<ServerId, ServerState | undefined> {
     this.#settle(this.#claims.owner === undefined ? undefined : this.#leftover)
   }
 
-  /** Keeps the kernel's state wanted until `dropLeftover`; a claim replaces the part that it covers. */
+  /** The kernel's state stays desired until `dropLeftover`; a claim replaces the part that it covers. */
   keepLeftover(state: ServerState): void {
     this.#settle(state)
   }

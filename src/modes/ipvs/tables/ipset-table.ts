@@ -34,7 +34,7 @@ export interface DumpedSet {
 
 const noGaps: UnfitSets = { unusable: new Set(), incomplete: new Set() }
 
-/** Some milliseconds of the kernel's time, after which other work gets its turn. */
+/** Greatest number of operations in a batch, which takes the kernel some milliseconds. Other work gets its turn afterwards. */
 const maxBatchOps = 4096
 
 /** The sets of one family. Work is proportional to the changes, except in `adopt` and for a set that is made again. */

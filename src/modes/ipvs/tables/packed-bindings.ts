@@ -10,7 +10,7 @@ import {
 } from '../../../kernel/index.js'
 import { type PackedAddress, bufferOver, packedAddressAt } from './packed.js'
 
-/** The properties of one of our routes on lo beside its address. */
+/** The properties of one of our routes on lo, without its address. */
 export interface RouteState {
   readonly protocol: number
   /** undefined: the kernel chooses the source. */

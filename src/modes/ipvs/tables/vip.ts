@@ -49,7 +49,7 @@ export class Vip extends KernelObject<IpAddress, Bindings> {
     return this.id
   }
 
-  /** As a dump identifies it; made when first asked for. */
+  /** Identity in a dump; made at the first use. */
   get packedAddress(): PackedAddress {
     return (this.#packedAddress ??= packedAddressOf(this.id))
   }
