@@ -10,7 +10,7 @@ import { parseArgs } from 'node:util'
 const native = dirname(fileURLToPath(import.meta.url))
 const root = join(native, '..')
 
-/** A sentence for the person at the terminal: printed without a stack. */
+/** An error for the user, printed without a stack. */
 class HeaderError extends Error {
   name = 'HeaderError'
 }
@@ -83,7 +83,7 @@ function parseRecord(name, lines, sizes) {
 }
 
 /**
- * Throws HeaderError, with the line, for a record or an enum that is written in another way than this project's.
+ * Throws HeaderError, with the line, for a record or an enum that is not in this project's notation.
  * @param {string} path of the header, for errors
  * @param {string} text of the header
  * @returns {readonly Part[]} its enums, and its structs that are named *Record
@@ -189,7 +189,7 @@ ${rows.join('')}};
 `
 }
 
-/** Writes the file where its content differs, so that nothing is compiled again without need. */
+/** Writes the file only if its content differs, so that no file is compiled again without need. */
 function replaceContent(path, content) {
   if (isFile(path) && readFileSync(path, 'utf8') === content) return
   mkdirSync(dirname(path), { recursive: true })

@@ -4,7 +4,7 @@ import type { ModeKernel } from '../engine/index.js'
 import { describeNftLeftovers } from '../modes/shared/index.js'
 import { formerChains, modeKinds } from './modes.js'
 
-/** --cleanup: removes the leftovers of every mode, also after a failure of another one. Throws KernelError without read access. */
+/** --cleanup: removes the leftovers of every mode, even after a failure of another mode. Throws KernelError without read access. */
 export async function cleanUpAll(
   kernel: ModeKernel,
   excludeCidrs: readonly Cidr[],
@@ -21,7 +21,7 @@ export async function cleanUpAll(
   return { text: [...sentences, ...failed, ...leftovers].join('; '), isComplete: failures.size === 0 }
 }
 
-/** Reported only: other programs have rules in those tables. */
+/** Leftovers in nf_tables. They are only reported, because other programs have rules in those tables. */
 async function findNftLeftovers(
   { nftChains }: ModeKernel,
   failures: Set<string>,

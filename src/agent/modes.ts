@@ -7,7 +7,7 @@ import { ipvsKind } from '../modes/ipvs/index.js'
 import { iptablesKind } from '../modes/iptables/index.js'
 import { nftablesKind } from '../modes/nftables/index.js'
 
-/** In the order of the clean-up: rules refer to the sets of ipvs mode. */
+/** The order of the clean-up: rules before the sets of ipvs mode to which they refer. */
 export const modeKinds: readonly ModeKind[] = [iptablesKind, ipvsKind, nftablesKind]
 
 /** Chains that any mode may have left. */
@@ -19,8 +19,8 @@ export const formerChains: ChainNames = Object.fromEntries(
 )
 
 /**
- * Removes the leftovers of the other modes, also after a failure of one of them. Logs the removed objects, and each failure once.
- * Resolves with false while something is left; never throws KernelError.
+ * Removes the leftovers of the other modes, even after a failure of one of them. Logs the removed objects, and each failure once.
+ * Resolves with false while something is left. Never throws KernelError.
  */
 export function leavingOthers(
   name: ProxyMode,

@@ -24,7 +24,7 @@ export function addonCandidates({ addonPath, moduleUrl }: LoaderOptions): readon
   const root = packageFolder(start)
   const beside = join(start, addonFile)
   if (root === undefined) return [beside]
-  // cmake-js and node-gyp write to Release, plain cmake does not.
+  // cmake-js and node-gyp write to build/Release, plain cmake to build.
   return [beside, join(root, 'build', 'Release', addonFile), join(root, 'build', addonFile)]
 }
 

@@ -1,4 +1,4 @@
-// Objects that another mode left: this mode removes them once it is in force, and --cleanup removes them.
+// Leftovers of another mode: the new mode removes them after its first sync, and --cleanup removes them.
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
@@ -28,7 +28,7 @@ async function started(...events: readonly ObjectEvent[]): Promise<IptablesLab> 
 const refuse = (): number => constants.errno.EAGAIN
 
 describe('a switch of the mode', () => {
-  it('to iptables: IPVS loses what is ours when the rules stand', async () => {
+  it('to iptables: our virtual servers are removed after the rules are written', async () => {
     const former = new PipelineLab()
     await former.deliver(...web, synced)
     await former.stop()
@@ -64,7 +64,7 @@ describe('a switch of the mode', () => {
     })
   }
 
-  it('to iptables after a kill: routes of an earlier build, which had number 66, go by their set entries', async () => {
+  it('to iptables after a kill: routes of an earlier build, with protocol 66, are removed by their set entries', async () => {
     const former = new PipelineLab()
     await former.deliver(...web, synced)
     await former.stop()
@@ -79,7 +79,7 @@ describe('a switch of the mode', () => {
     assert.deepEqual(addresses, ['127.0.0.1'])
   })
 
-  it('to ipvs: the tables lose what is ours when the virtual servers stand', async () => {
+  it('to ipvs: our rules of iptables mode are removed after the virtual servers are added', async () => {
     const former = await started(...web)
     await former.stop()
     const { xtNamespace } = former.kernel
@@ -101,7 +101,7 @@ describe('a switch of the mode', () => {
     ['iptables', 'ipvs'],
     ['ipvs', 'iptables'],
   ] as const) {
-    it(`to ${mode}: what cannot be removed is reported, and tried again until it is removed`, async () => {
+    it(`to ${mode}: leftovers that cannot be removed are reported and retried`, async () => {
       const former = other === 'ipvs' ? new PipelineLab() : await started(...web)
       await former.deliver(...web, synced)
       await former.stop()
@@ -130,7 +130,7 @@ describe('a switch of the mode', () => {
   }
 
   for (const mode of ['iptables', 'ipvs'] as const) {
-    it(`to ${mode} from nftables mode of kube-proxy: its tables go, and no other of nf_tables`, async () => {
+    it(`to ${mode} from kube-proxy's nftables mode: its tables are removed, and no other tables of nf_tables`, async () => {
       const kernel = openModelKernel()
       const other = { table: 'nat', chain: 'KUBE-SERVICES' }
       for (const family of ['ipv4', 'ipv6'] as const)
@@ -153,7 +153,7 @@ describe('a switch of the mode', () => {
     })
   }
 
-  it('to ipvs makes its own chains and no others', async () => {
+  it('to ipvs creates only its own chains', async () => {
     const lab = new PipelineLab()
     await lab.deliver(...web, synced)
     assert.deepEqual(await lab.kernel.activeTables('ipv4'), ['mangle', 'filter', 'nat'])
@@ -162,7 +162,7 @@ describe('a switch of the mode', () => {
   })
 })
 
-/** Chains of kube-proxy before 1.24, and of its userspace mode, with their jumps, and a foreign chain. */
+/** Adds chains of kube-proxy before 1.24 and of its userspace mode, with their jumps, and a foreign chain. */
 function leaveOldReleases(namespace: ModelXtNamespace): void {
   const [nat, filter] = [namespace.table('ipv4', 'nat'), namespace.table('ipv4', 'filter')]
   const portals = [
@@ -180,7 +180,7 @@ function leaveOldReleases(namespace: ModelXtNamespace): void {
   filter.append('INPUT', jumpTo('KUBE-NODEPORT-NON-LOCAL'))
 }
 
-/** Lines about those chains. */
+/** Rules of those chains, and jumps to them. */
 function linesOfOldReleases(namespace: ModelXtNamespace): readonly string[] {
   return ruleLines(namespace).filter((line) => /KUBE-(?:XLB|PORTALS|NODEPORT-[CHN]|MARK-DROP)/u.test(line))
 }
@@ -202,7 +202,7 @@ const takers: Readonly<Record<string, (kernel: ModelKernel) => Promise<void>>> =
 
 describe('chains of old releases of kube-proxy (issue 18, B7)', () => {
   for (const [name, take] of Object.entries(takers)) {
-    it(`go with ${name}, and no others`, async () => {
+    it(`are removed by ${name}, and no other chains`, async () => {
       const kernel = openModelKernel()
       leaveOldReleases(kernel.xtNamespace)
       await take(kernel)
@@ -212,7 +212,7 @@ describe('chains of old releases of kube-proxy (issue 18, B7)', () => {
       ])
     })
 
-    it(`except KUBE-MARK-DROP with the rule of kubelet, with ${name}`, async () => {
+    it(`except KUBE-MARK-DROP with kubelet's rule, by ${name}`, async () => {
       const kernel = openModelKernel()
       const nat = kernel.xtNamespace.table('ipv4', 'nat')
       nat.addChain('KUBE-MARK-DROP')
@@ -223,7 +223,7 @@ describe('chains of old releases of kube-proxy (issue 18, B7)', () => {
     })
   }
 
-  it('except an empty KUBE-MARK-DROP that another program jumps to: kubelet may fill it', async () => {
+  it('except an empty KUBE-MARK-DROP to which another program jumps: kubelet may fill it', async () => {
     const kernel = openModelKernel()
     const nat = kernel.xtNamespace.table('ipv4', 'nat')
     for (const chain of ['KUBE-MARK-DROP', 'MINE']) nat.addChain(chain)
@@ -240,7 +240,7 @@ describe('chains of old releases of kube-proxy (issue 18, B7)', () => {
   })
 })
 
-/** MINE of another program jumps to the first chain whose name begins so. */
+/** Adds a jump from the foreign chain MINE to the first chain with this prefix. */
 function jumpFromMine(kernel: ModelXtTable, prefix: string): string {
   const chain = [...kernel.chains.keys()].find((name) => name.startsWith(prefix)) ?? ''
   kernel.addChain('MINE')
@@ -248,14 +248,14 @@ function jumpFromMine(kernel: ModelXtTable, prefix: string): string {
   return chain
 }
 
-// It kept its rules, and nothing reported it.
-describe('a chain that another mode left, and that another program jumps to (issue 18, C2)', () => {
+// The chain kept its rules and was not reported.
+describe('a leftover chain of another mode to which a foreign chain jumps (issue 18, C2)', () => {
   const rows = [
     ['ipvs', 'iptables', 'nat', 'KUBE-SVC-'],
     ['iptables', 'ipvs', 'mangle', 'KUBE-IPVS-IN'],
   ] as const
   for (const [mode, other, table, prefix] of rows) {
-    it(`to ${mode}: stays, empty, is reported, and goes with the jump`, async () => {
+    it(`to ${mode}: stays, empty, is reported, and is removed after the jump`, async () => {
       const former = other === 'ipvs' ? new PipelineLab() : new IptablesLab()
       await former.deliver(...web, synced)
       await former.stop()
@@ -283,7 +283,7 @@ describe('a chain that another mode left, and that another program jumps to (iss
     })
   }
 
-  it('with --cleanup: stays, empty, and is named; the next one removes it when the jump is gone', async () => {
+  it('with --cleanup: stays, empty, and is named; a --cleanup after the jump is gone removes it', async () => {
     const lab = await started(...web)
     await lab.stop()
     const { xtNamespace } = lab.kernel
@@ -300,12 +300,12 @@ describe('a chain that another mode left, and that another program jumps to (iss
   })
 })
 
-describe('a set that was made to try the kernel, and that a kill left (issue 18, C4)', () => {
+describe('a set that a killed agent created to test the kernel (issue 18, C4)', () => {
   const settings = { type: 'hash:net', family: 'ipv4', maxElements: 64, hashSize: 64 } as const
   const names = ['viaduct-probe-7', 'viaduct-probe-mine', 'my-viaduct-probe-7']
 
   for (const taker of ['--cleanup', 'iptables mode'] as const) {
-    it(`goes with ${taker}, and no other`, async () => {
+    it(`is removed by ${taker}, and no other set`, async () => {
       const kernel = openModelKernel()
       const sets = names.map((name) => ({ ...settings, name, hasMarks: false, hasComments: false }))
       await kernel.ipset.apply(sets.map((made) => ({ op: 'create-set', set: made })))
@@ -317,7 +317,7 @@ describe('a set that was made to try the kernel, and that a kill left (issue 18,
 })
 
 describe('--cleanup', () => {
-  it('leaves the tables as they were before, in every mode', async () => {
+  it('restores the former tables, in every mode', async () => {
     const kernel = openModelKernel()
     kernel.xtNamespace.table('ipv4', 'filter').append('INPUT', { target: { kind: 'accept' } })
     const before = ruleLines(kernel.xtNamespace)
@@ -337,14 +337,14 @@ describe('--cleanup', () => {
     assert.equal(kernel.xtNamespace.table('ipv4', 'nat').writes, writes)
   })
 
-  it("leaves kubelet's chain, with its rule and its jumps", async () => {
+  it("keeps kubelet's chain, with its rule and its jumps", async () => {
     const lab = await started(...web)
     await lab.stop()
     await cleanUpAll(openModelKernel({ xtNamespace: lab.kernel.xtNamespace }), [])
     assert.equal(linesWith(lab.kernel.xtNamespace, '-j KUBE-FIREWALL').length, 2)
   })
 
-  it('goes on with the other tables when one fails, and says so', async () => {
+  it('continues with the other tables if one fails, and reports the failure', async () => {
     const lab = await started(...web)
     await lab.stop()
     const kernel = openModelKernel({ xtNamespace: lab.kernel.xtNamespace })
@@ -354,7 +354,7 @@ describe('--cleanup', () => {
     assert.match(text, /chains from IPv4 filter.*; failed: .*EAGAIN/u)
   })
 
-  it('goes on with the other family, and with iptables-nft, when a table of nftables mode fails', async () => {
+  it('continues with the other family, and with iptables-nft, if a table of nftables mode fails', async () => {
     const kernel = openModelKernel()
     const { chains } = kernel.nftChains
     chains.ipv4 = [{ table: 'nat', chain: 'KUBE-SERVICES' }]

@@ -5,10 +5,10 @@ import type { NftChain, NftChains } from './nft-chains.js'
 import { addressFamily } from '../records.js'
 import { type CallCounts, RequestQueue } from '../request-queue.js'
 
-/** Without nfnetlink; without nf_tables (the errno of nfnetlink_rcv_msg()). */
+/** Errors of a kernel without nfnetlink (EPROTONOSUPPORT) or without nf_tables (EINVAL of nfnetlink_rcv_msg()). */
 const absences: ReadonlySet<string> = new Set(['EPROTONOSUPPORT', 'EINVAL'])
 
-/** The same for a transaction, and for an absent table. */
+/** The same errors for a transaction, and the error for an absent table. */
 const absencesOfTable: ReadonlySet<string> = new Set(['EPROTONOSUPPORT', 'EOPNOTSUPP', 'ENOENT'])
 
 /** The nf_tables of the running kernel. */
@@ -54,7 +54,7 @@ export class RealNftChains implements NftChains {
   }
 }
 
-/** Table and chain in turn, both NUL-ended. */
+/** Decodes names: table and chain alternately, NUL-ended. */
 function decodeChains(names: Uint8Array): readonly NftChain[] {
   const texts = new TextDecoder().decode(names).split('\0')
   const chains: NftChain[] = []
