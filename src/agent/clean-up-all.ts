@@ -1,5 +1,5 @@
 import type { Cidr } from '../address.js'
-import { KernelError } from '../errors.js'
+import { KernelError, orRefusal } from '../errors.js'
 import type { ModeKernel } from '../engine/index.js'
 import { describeNftLeftovers } from '../modes/shared/index.js'
 import { formerChains, modeKinds } from './modes.js'
@@ -26,12 +26,7 @@ async function findNftLeftovers(
   { nftChains }: ModeKernel,
   failures: Set<string>,
 ): Promise<readonly string[]> {
-  try {
-    const leftovers = await describeNftLeftovers(nftChains, formerChains)
-    return leftovers === undefined ? [] : [leftovers]
-  } catch (error) {
-    if (!(error instanceof KernelError)) throw error
-    failures.add(error.message)
-    return []
-  }
+  const leftovers = await orRefusal(() => describeNftLeftovers(nftChains, formerChains))
+  if (leftovers instanceof KernelError) failures.add(leftovers.message)
+  return typeof leftovers === 'string' ? [leftovers] : []
 }

@@ -1,6 +1,6 @@
 // Clean-up of iptables mode, ours or kube-proxy's: for --cleanup, and after another mode has taken over.
 import type { IpFamily } from '../../address.js'
-import { KernelError } from '../../errors.js'
+import { KernelError, orRefusal } from '../../errors.js'
 import type { NftChains, XtTableName, Xtables } from '../../kernel/index.js'
 import type { Log } from '../../log.js'
 import { type ChainNames, logFamily } from '../../engine/index.js'
@@ -41,16 +41,15 @@ export async function cleanUpXtables(
 
 async function cleanTable(xtables: Xtables, chains: ChainNames): Promise<CleanedTable> {
   const { family, table } = xtables
-  try {
+  const cleaned = await orRefusal(async () => {
     const before = await xtables.chains()
     const { kept } = await xtables.apply([], { prune: chains[table] ?? [] })
     const after = new Set((await xtables.chains()).map(({ chain }) => chain))
     const removed = before.map(({ chain }) => chain).filter((chain) => !after.has(chain))
-    return { family, table, removed, failures: kept.map((chain) => describeKept(xtables, chain)) }
-  } catch (error) {
-    if (!(error instanceof KernelError)) throw error
-    return { family, table, removed: [], failures: [error.message] }
-  }
+    return { removed, failures: kept.map((chain) => describeKept(xtables, chain)) }
+  })
+  if (cleaned instanceof KernelError) return { family, table, removed: [], failures: [cleaned.message] }
+  return { family, table, ...cleaned }
 }
 
 /** `removed 12 chains from IPv4 nat, 4 chains from IPv4 filter`. */
@@ -87,13 +86,10 @@ export async function describeNftLeftovers(
 
 /** Logs that sentence once, at the start of a mode: the rules of iptables-nft stay in force beside ours in every mode. */
 export async function warnOfNft(nftChains: NftChains, chains: ChainNames, log: Log): Promise<void> {
-  try {
-    const leftovers = await describeNftLeftovers(nftChains, chains)
-    if (leftovers !== undefined) log.warn(leftovers)
-  } catch (error) {
-    if (!(error instanceof KernelError)) throw error
-    log.warn('Chains of nf_tables could not be listed', { err: error })
-  }
+  const leftovers = await orRefusal(() => describeNftLeftovers(nftChains, chains))
+  if (leftovers instanceof KernelError)
+    log.warn('Chains of nf_tables could not be listed', { err: leftovers })
+  else if (leftovers !== undefined) log.warn(leftovers)
 }
 
 function isOneOf(chain: string, patterns: readonly string[]): boolean {
