@@ -2,9 +2,10 @@ import type { Cidr } from '../address.js'
 import { KernelError, orRefusal } from '../errors.js'
 import type { ModeKernel } from '../engine/index.js'
 import { describeNftLeftovers } from '../modes/shared/index.js'
+import { adviceOn } from './advice.js'
 import { formerChains, modeKinds } from './modes.js'
 
-/** --cleanup: removes the leftovers of every mode, also after a failure of another one. Throws KernelError without read access. */
+/** --cleanup: removes the leftovers of every mode, also after a failure of another one. Never throws KernelError. */
 export async function cleanUpAll(
   kernel: ModeKernel,
   excludeCidrs: readonly Cidr[],
@@ -12,7 +13,11 @@ export async function cleanUpAll(
   const sentences: string[] = []
   const failures = new Set<string>()
   for (const { cleanUp } of modeKinds) {
-    const outcome = await cleanUp({ kernel, excludeCidrs, chains: formerChains })
+    const outcome = await orRefusal(() => cleanUp({ kernel, excludeCidrs, chains: formerChains }))
+    if (outcome instanceof KernelError) {
+      failures.add(adviceOn(outcome))
+      continue
+    }
     if (outcome.text !== '') sentences.push(outcome.text)
     for (const failure of outcome.failures) failures.add(failure)
   }

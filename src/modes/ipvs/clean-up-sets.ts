@@ -1,10 +1,8 @@
-// Clean-up of the sets of ipvs mode, and of its chains in table mangle, which no other mode uses.
+// Clean-up of the sets of ipvs mode.
 import type { IpFamily } from '../../address.js'
 import { KernelError, orRefusal } from '../../errors.js'
 import type { Ipset } from '../../kernel/index.js'
 import { IpsetTable } from './tables/ipset-table.js'
-import { mangleChains } from './compile/chains.js'
-import { type XtablesAccess, describeKept } from '../shared/index.js'
 import { dumpSets, ownedSetNames } from './sets.js'
 import { isLeftProbe } from './set-types.js'
 
@@ -29,21 +27,6 @@ export async function readOwnSets(ipset: Ipset, family: IpFamily): Promise<Ipset
   const dumped = await unlessWithoutSets(() => dumpSets(ipset, table))
   if (dumped !== undefined) table.adopt(dumped, { keepLeftovers: true })
   return table
-}
-
-/**
- * Removes the chains of ipvs mode from mangle, which iptables mode does not use. Afterwards the sets that their rules matched can
- * be removed. Resolves with a sentence on each empty chain that stays. Throws KernelError.
- */
-export async function cleanUpMangle(kernel: XtablesAccess): Promise<readonly string[]> {
-  const left: string[] = []
-  for (const family of families) {
-    if (!(await kernel.activeTables(family)).includes('mangle')) continue
-    const xtables = kernel.xtables(family, 'mangle')
-    const { kept } = await xtables.apply([], { prune: mangleChains })
-    left.push(...kept.map((chain) => describeKept(xtables, chain)))
-  }
-  return left
 }
 
 /**
