@@ -1,5 +1,4 @@
 import type { IpFamily } from '../../address.js'
-import { BugError } from '../../errors.js'
 import type { Addon, RawNftTables } from '../addon.js'
 import { addressFamily } from '../records.js'
 import { type CallCounts, RequestQueue } from '../request-queue.js'
@@ -25,7 +24,7 @@ import type {
   Nftables,
   NftWatch,
 } from './nftables.js'
-import { chainRecord, counterRecord, grammar, ruleRecord, setRecord, tableRecord } from './schema.js'
+import { chainRecord, counterRecord, ruleRecord, setRecord, tableRecord } from './schema.js'
 import { StreamReader, StreamWriter } from './stream.js'
 
 /** Listed in native/nftables/nft_tables.h. */
@@ -124,12 +123,7 @@ export class RealNftables implements Nftables {
   }
 
   #open(): RawNftTables {
-    const addon = this.#addon()
-    if (addon.nftGrammar !== grammar)
-      throw new BugError(
-        "the addon's nf_tables attributes are not this build's: build both from the same source",
-      )
-    return (this.#socket ??= new addon.NftTables())
+    return (this.#socket ??= new (this.#addon().NftTables)())
   }
 
   async #list<T>(
