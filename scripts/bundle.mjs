@@ -12,7 +12,7 @@ const banner = `(function (require, __filename) { 'use strict'
 const viaductModuleUrl = require('node:url').pathToFileURL(__filename).href`
 const footer = '})'
 
-/** Makes dist/. Throws StepError if the addon is not built. */
+/** Makes dist/. Throws StepError when the addon has not been built, or from another source. */
 export async function bundle() {
   await bundleProgram('src/agent.ts', join(root, 'dist'))
 }
@@ -22,6 +22,11 @@ export async function bundle() {
  * @param {string} entryPoint @param {string} folder
  */
 export async function bundleProgram(entryPoint, folder) {
+  const addon = ['build/Release/viaduct.node', 'build/viaduct.node']
+    .map((path) => join(root, path))
+    .find(existsSync)
+  if (addon === undefined) throw new StepError('no addon to ship: run `npm run build:native` first')
+  await checkAddon(addon)
   mkdirSync(folder, { recursive: true })
   await bundleTo(join(folder, 'agent.js'), { entryPoints: ['src/launch.cts'] })
   await bundleTo(join(folder, 'bundle.js'), {
@@ -42,11 +47,24 @@ export async function bundleProgram(entryPoint, folder) {
   })
   writeFileSync(join(folder, 'bundle.bytecode'), await bytecodeOf(readFileSync(join(folder, 'bundle.js'))))
   writeFileSync(join(folder, 'package.json'), '{ "type": "commonjs" }\n')
-  const addon = ['build/Release/viaduct.node', 'build/viaduct.node']
-    .map((path) => join(root, path))
-    .find(existsSync)
-  if (addon === undefined) throw new StepError('no addon to ship: run `npm run build:native` first')
   replaceFile(addon, join(folder, 'viaduct.node'))
+}
+
+/**
+ * Loads the addon as the agent does, which compares its records with the source. Throws StepError when they differ.
+ * @param {string} addon
+ */
+export async function checkAddon(addon) {
+  const loader = join(root, 'out', 'loader.cjs')
+  await bundleTo(loader, { entryPoints: ['src/kernel/loader.ts'] })
+  const { loadAddon } = createRequire(import.meta.url)(loader)
+  try {
+    loadAddon({ addonPath: addon, moduleUrl: import.meta.url })
+  } catch (error) {
+    throw new StepError(
+      `${addon} does not fit the source: run \`npm run build:native\` first (${error.message})`,
+    )
+  }
 }
 
 /**

@@ -1,6 +1,6 @@
 // The proxy modes that this agent knows. A new mode is a new folder in modes/ and one line here.
-import { KernelError } from '../errors.js'
-import type { ChainNames, CleanUpOptions, CleanUpOutcome, ModeKind } from '../engine/index.js'
+import { KernelError, orRefusal } from '../errors.js'
+import type { ChainNames, CleanUpOptions, ModeKind } from '../engine/index.js'
 import { type Log, StateReporter } from '../log.js'
 import type { ProxyMode } from '../config/index.js'
 import { ipvsKind } from '../modes/ipvs/index.js'
@@ -45,17 +45,11 @@ function leaving(
     recovery: `Leftovers of ${name} mode are removed now`,
     count: () => {},
   })
-  const tryIt = async (): Promise<CleanUpOutcome> => {
-    try {
-      return await cleanUp({ ...options, chains: formerChains })
-    } catch (error) {
-      if (!(error instanceof KernelError)) throw error
-      return { text: '', hasRemoved: false, failures: [error.message] }
-    }
-  }
   return async () => {
-    const { text, hasRemoved, failures } = await tryIt()
-    if (hasRemoved) log.info(`Leftovers of ${name} mode: ${text}`)
+    const outcome = await orRefusal(() => cleanUp({ ...options, chains: formerChains }))
+    const failures = outcome instanceof KernelError ? [outcome.message] : outcome.failures
+    if (!(outcome instanceof KernelError) && outcome.hasRemoved)
+      log.info(`Leftovers of ${name} mode: ${outcome.text}`)
     warnings.report(name, failures.length === 0 ? undefined : { text: failures.join('; ') })
     return failures.length === 0
   }

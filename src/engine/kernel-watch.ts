@@ -1,4 +1,4 @@
-import { KernelError } from '../errors.js'
+import { asRefusal, KernelError, orRefusal } from '../errors.js'
 import type { LookWatch, VirtualServerKey } from '../kernel/index.js'
 import type { Log } from '../log.js'
 import type { ModeWatch } from './mode.js'
@@ -33,8 +33,7 @@ export function openKernelWatch(options: KernelWatchOptions): ModeWatch | undefi
   try {
     return new KernelWatch(options.open(), options)
   } catch (error) {
-    if (!(error instanceof KernelError)) throw error
-    reportUnwatched(options.log, error)
+    reportUnwatched(options.log, asRefusal(error))
     return undefined
   }
 }
@@ -52,22 +51,20 @@ class KernelWatch implements ModeWatch {
 
   async next(): Promise<boolean> {
     const { pipelines, log } = this.#options
-    try {
-      for (;;) {
-        const found = await this.#watch.next(this.#sample ?? [])
-        if (found === undefined) return false
-        for (const pipeline of pipelines) {
-          if (found.isOther) pipeline.noteLook()
-          if (found.isUnlocked) pipeline.noteUnlock()
-        }
-        const isSame = this.#takeSample()
-        if (found.isOther || found.isUnlocked || !isSame) return true
+    for (;;) {
+      const found = await orRefusal(() => this.#watch.next(this.#sample ?? []))
+      if (found === undefined) return false
+      if (found instanceof KernelError) {
+        for (const pipeline of pipelines) pipeline.endWatch()
+        reportUnwatched(log, found)
+        return false
       }
-    } catch (error) {
-      if (!(error instanceof KernelError)) throw error
-      for (const pipeline of pipelines) pipeline.endWatch()
-      reportUnwatched(log, error)
-      return false
+      for (const pipeline of pipelines) {
+        if (found.isOther) pipeline.noteLook()
+        if (found.isUnlocked) pipeline.noteUnlock()
+      }
+      const isSame = this.#takeSample()
+      if (found.isOther || found.isUnlocked || !isSame) return true
     }
   }
 

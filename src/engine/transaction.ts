@@ -1,5 +1,5 @@
 // Kernel objects that are written as one transaction: the kernel takes the whole transaction, or nothing.
-import { KernelError } from '../errors.js'
+import { KernelError, orRefusal } from '../errors.js'
 import { FailedObjects, type FailedObjectsOptions } from './failed-objects.js'
 
 export interface TransactionOptions<Outcome> {
@@ -21,12 +21,9 @@ export async function sendTransaction<Outcome>({
   mostSearches,
 }: TransactionOptions<Outcome>): Promise<Outcome> {
   for (let searches = 0; ; searches++) {
-    try {
-      return await send()
-    } catch (error) {
-      if (!(error instanceof KernelError)) throw error
-      if (searches === mostSearches || !(await leaveOut(error))) throw error
-    }
+    const outcome = await orRefusal(send)
+    if (!(outcome instanceof KernelError)) return outcome
+    if (searches === mostSearches || !(await leaveOut(outcome))) throw outcome
   }
 }
 

@@ -1,7 +1,7 @@
 // The kernel settings of connection tracking, written before the first sync (F-073).
 import { type IpAddress, parseIpAddress } from '../address.js'
 import type { ConntrackConfig } from '../config/index.js'
-import { BugError, ConfigError, isTransient, KernelError } from '../errors.js'
+import { BugError, ConfigError, isPermanent, isTransient, KernelError, orRefusal } from '../errors.js'
 import { type EventRecorder, nodeReference } from '../event.js'
 import type { Conntrack, Sysctl } from '../kernel/index.js'
 import type { Log } from '../log.js'
@@ -138,12 +138,8 @@ function refusal(path: string, value: number, error: KernelError, off: string): 
 /** Loads the conntrack modules, and so their settings: the kernel loads them on the first request to the table. */
 async function loadConntrack({ kernel }: ConntrackOptions): Promise<void> {
   if ((await readOrNothing(kernel.sysctl, `${folder}/nf_conntrack_max`)) !== undefined) return
-  try {
-    const frontend = { protocol: 'udp', address: documentationAddress(), port: 9, backends: [] } as const
-    await kernel.conntrack.deleteStale('ipv4', [frontend], [])
-  } catch (error) {
-    if (!(error instanceof KernelError) || isTransient(error)) throw error
-  }
+  const frontend = { protocol: 'udp', address: documentationAddress(), port: 9, backends: [] } as const
+  await orRefusal(() => kernel.conntrack.deleteStale('ipv4', [frontend], []), isPermanent)
 }
 
 /** An address of TEST-NET-2. No flow uses it, so the request deletes nothing. */

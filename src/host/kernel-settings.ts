@@ -1,5 +1,5 @@
 // Kernel settings (sysctls). The agent writes those that differ. Callers report those that cannot be written.
-import { KernelError } from '../errors.js'
+import { KernelError, orRefusal } from '../errors.js'
 import type { Sysctl } from '../kernel/index.js'
 import type { Log } from '../log.js'
 
@@ -24,25 +24,18 @@ export async function ensureSetting(
   { path, value, isLeast }: KernelSetting,
   { sysctl, log }: SettingKernel,
 ): Promise<SettingOutcome> {
-  try {
+  return await orRefusal(async () => {
     const present = await readOrNothing(sysctl, path)
     const isRight = isLeast === true ? Number(present) >= value : present === String(value)
     if (isRight) return 'right'
     await sysctl.write(path, String(value))
     log.info('Kernel setting changed', { setting: path, from: present, to: String(value) })
     return 'written'
-  } catch (error) {
-    if (error instanceof KernelError) return error
-    throw error
-  }
+  })
 }
 
 /** undefined: the setting does not exist or cannot be read. */
 export async function readOrNothing(sysctl: Sysctl, path: string): Promise<string | undefined> {
-  try {
-    return await sysctl.read(path)
-  } catch (error) {
-    if (error instanceof KernelError) return undefined
-    throw error
-  }
+  const present = await orRefusal(() => sysctl.read(path))
+  return present instanceof KernelError ? undefined : present
 }

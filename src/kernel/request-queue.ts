@@ -54,7 +54,8 @@ export class CallCounts {
   }
 }
 
-interface Closable {
+/** A socket of the addon. */
+export interface Closable {
   close(): Promise<void>
 }
 

@@ -56,6 +56,14 @@ describe('the network lab', { timeout: 60_000 }, () => {
     })
   })
 
+  // A test whose time was over started a program beside the `after` of its suite. The program, and so the test file, ran on.
+  it('a namespace starts no program once it closes', async () => {
+    const namespace = await Namespace.create('closing')
+    const closing = namespace.close()
+    assert.throws(() => namespace.start('true'), /^Error: the namespace closing is closed: true$/u)
+    await closing
+  })
+
   it('a namespace ends with the process that holds it, even if the process is killed', async () => {
     const module = new URL('../support/namespaces.js', import.meta.url).href
     const program = `import { Namespace } from '${module}'

@@ -27,6 +27,12 @@ async function started(...events: readonly ObjectEvent[]): Promise<IptablesLab> 
 
 const refuse = (): number => constants.errno.EAGAIN
 
+function refusal(code: 'EIO' | 'EPERM'): () => Promise<never> {
+  return async () => {
+    throw new KernelError({ errno: constants.errno[code], subsystem: 'route', operation: 'list' })
+  }
+}
+
 describe('a switch of the mode', () => {
   it('to iptables: our virtual servers are removed after the rules are written', async () => {
     const former = new PipelineLab()
@@ -149,6 +155,26 @@ describe('a switch of the mode', () => {
       assert.deepEqual(wasServed, [true, true], 'the new rules stand first (issue 18, C7)')
       const message = 'Leftovers of nftables mode: removed the table kube-proxy of nf_tables in IPv4 and IPv6'
       assert.equal(lab.log.find('info', message).length, 1)
+      await lab.stop()
+    })
+  }
+
+  // Such a removal was not logged.
+  const manglings = [
+    ['alone', () => {}, '; removed 0 virtual servers, 0 VIP routes', 0],
+    ['before sets that cannot be read', (kernel: ModelKernel) => (kernel.ipset.sets = refusal('EIO')), '', 1],
+  ] as const
+  for (const [when, spoil, rest, warnings] of manglings) {
+    it(`to iptables: chains of ipvs mode in mangle ${when} are removed, and logged`, async () => {
+      const kernel = openModelKernel()
+      kernel.xtNamespace.table('ipv4', 'mangle').addChain('KUBE-IPVS-IN')
+      spoil(kernel)
+      const lab = new IptablesLab({ kernel })
+      await lab.deliver(...web, synced)
+      assert.deepEqual(linesWith(kernel.xtNamespace, 'KUBE-IPVS-IN'), [])
+      const lines = lab.log.find('info', 'Leftovers of ipvs mode').map(({ message }) => message)
+      assert.deepEqual(lines, [`Leftovers of ipvs mode: removed 1 chains from IPv4 mangle${rest}`])
+      assert.equal(lab.log.find('warn', 'Leftovers of ipvs mode cannot all be removed').length, warnings)
       await lab.stop()
     })
   }
@@ -353,6 +379,34 @@ describe('--cleanup', () => {
     assert.ok(!isComplete)
     assert.match(text, /chains from IPv4 filter.*; failed: .*EAGAIN/u)
   })
+
+  // The first mode that threw ended the clean-up.
+  const unreadable = [
+    [
+      'the list of tables',
+      (kernel: ModelKernel) => (kernel.activeTables = refusal('EIO')),
+      /; removed 1 virtual servers, .*; removed the table kube-proxy .* IPv6; failed: route: list: EIO$/u,
+    ],
+    [
+      'the list of devices',
+      (kernel: ModelKernel) => (kernel.links.find = refusal('EPERM')),
+      /; removed the table kube-proxy .* IPv6; failed: CAP_NET_ADMIN is missing: .*\(route: list: EPERM\)$/u,
+    ],
+  ] as const
+  for (const [what, spoil, expected] of unreadable) {
+    it(`continues with the other modes if ${what} cannot be read, and reports it`, async () => {
+      const former = new PipelineLab()
+      await former.deliver(...web, synced)
+      await former.stop()
+      const { kernel } = former
+      kernel.nftChains.chains.ipv6 = [{ table: 'kube-proxy', chain: 'services' }]
+      spoil(kernel)
+      const { text, isComplete } = await cleanUpAll(kernel, [])
+      assert.match(text, expected)
+      assert.equal(isComplete, false)
+      assert.deepEqual(kernel.nftChains.chains.ipv6, [])
+    })
+  }
 
   it('continues with the other family, and with iptables-nft, if a table of nftables mode fails', async () => {
     const kernel = openModelKernel()

@@ -7,6 +7,7 @@ export class Namespace {
   readonly name: string
   readonly #holder: Program
   readonly #programs: Program[] = []
+  #isClosed = false
 
   private constructor(name: string, holder: Program) {
     this.name = name
@@ -47,13 +48,18 @@ export class Namespace {
     return program
   }
 
-  /** Ends all programs of the namespace, then the namespace. Idempotent. */
+  /**
+   * Ends all programs of the namespace, then the namespace. Idempotent. From then on no program starts in it: a test that timed out runs
+   * on beside the `after` of its suite.
+   */
   async close(): Promise<void> {
+    this.#isClosed = true
     await Promise.all(this.#programs.map((program) => program.kill()))
     await this.#holder.kill()
   }
 
   #entered(command: readonly string[]): readonly string[] {
+    if (this.#isClosed) throw new Error(`the namespace ${this.name} is closed: ${command.join(' ')}`)
     return ['nsenter', `--net=/proc/${this.pid}/ns/net`, ...command]
   }
 }

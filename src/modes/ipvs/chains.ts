@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { IpFamily } from '../../address.js'
-import { KernelError } from '../../errors.js'
+import { KernelError, orRefusal } from '../../errors.js'
 import type { XtDrift, XtOp, Xtables } from '../../kernel/index.js'
 import { tableOperations, type TableWrite } from './operations.js'
 import type { Log, StateReporter } from '../../log.js'
@@ -13,7 +13,7 @@ import {
   ipvsTables,
   type UnfitSets,
 } from './compile/chains.js'
-import { KernelQuestions, type ModeKernel, type Pass, logFamily, orRefusal } from '../../engine/index.js'
+import { KernelQuestions, type ModeKernel, type Pass, logFamily } from '../../engine/index.js'
 
 export interface IpvsChainsOptions {
   readonly family: IpFamily

@@ -1,13 +1,12 @@
 // A cheap look at the kernel between two reconciles: the kernel sends no notification of most changes.
 import type { IpFamily } from '../../address.js'
-import { KernelError } from '../../errors.js'
+import { KernelError, orRefusal } from '../../errors.js'
 import type { Ipvs, KernelLook, VirtualServerKey } from '../../kernel/index.js'
 import type { Entry } from './tables/entry.js'
 import type { IpvsLedger } from './tables/ledger.js'
 import { isAsAcknowledged } from './tables/server-kind.js'
 import type { Clock } from '../../clock.js'
 import type { IpvsPolicies } from './policies.js'
-import { orRefusal } from '../../engine/index.js'
 import { UnlockTimes } from '../shared/index.js'
 
 export interface CheapLookOptions {

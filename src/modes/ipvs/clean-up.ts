@@ -1,6 +1,6 @@
 // --cleanup: removes only objects that are provably ours (docs/adr/0005).
 import { type Cidr, type IpAddress, type IpFamily, cidrContains } from '../../address.js'
-import { KernelError, isNotFound } from '../../errors.js'
+import { KernelError, isNotFound, orRefusal } from '../../errors.js'
 import type { BatchOutcome, Ipset, IpvsOp, RouteOp, VirtualServerKey } from '../../kernel/index.js'
 import { PackedDump } from './tables/packed.js'
 import { PackedRoutes, hostAddresses } from './tables/packed-bindings.js'
@@ -92,13 +92,9 @@ async function ourServers(
   family: IpFamily,
   isOurs: (server: VirtualServerKey) => boolean,
 ): Promise<readonly IpvsOp[] | undefined> {
-  let dump: PackedDump
-  try {
-    dump = new PackedDump(await ipvs.dump(family))
-  } catch (error) {
-    if (error instanceof KernelError && isWithoutIpvs(error)) return undefined
-    throw error
-  }
+  const servers = await orRefusal(() => ipvs.dump(family), isWithoutIpvs)
+  if (servers instanceof KernelError) return undefined
+  const dump = new PackedDump(servers)
   const ops: IpvsOp[] = []
   for (let index = 0; index < dump.length; index++) {
     const server = dump.key(index)

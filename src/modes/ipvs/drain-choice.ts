@@ -1,4 +1,4 @@
-import { orRefusal } from '../../engine/index.js'
+import { orRefusal } from '../../errors.js'
 import { type Sysctl, VirtualServerFlag, type VirtualServerSettings } from '../../kernel/index.js'
 import type { DrainPolicy } from './tables/entry.js'
 

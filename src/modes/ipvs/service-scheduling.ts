@@ -1,7 +1,7 @@
 // The scheduling requests of Services of one family: whether the kernel has the scheduler, and which requests are not met.
 import type { IpFamily } from '../../address.js'
 import { isSchedulerName, type Scheduling } from '../../config/index.js'
-import { orRefusal } from '../../engine/index.js'
+import { orRefusal } from '../../errors.js'
 import type { Ipvs } from '../../kernel/index.js'
 import type { StateReporter } from '../../log.js'
 import type { ServicePortKey } from '../../model/index.js'

@@ -1,8 +1,7 @@
 // The kernel settings that ipvs mode needs. They are written at the start, and again after another program changed them.
 import type { IpvsConfig } from '../../config/index.js'
-import { KernelError } from '../../errors.js'
+import { KernelError, orRefusal } from '../../errors.js'
 import type { Ipvs, IpvsTimeouts, Sysctl } from '../../kernel/index.js'
-import { orRefusal } from '../../engine/index.js'
 import { type Log, StateReporter } from '../../log.js'
 import {
   ensureSetting,
