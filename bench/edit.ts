@@ -8,13 +8,13 @@ import { Registry } from 'prom-client'
 import { resolveConfig } from '../src/config/index.js'
 import { openKernel } from '../src/kernel/index.js'
 import { openModelKernel } from '../test/model/index.js'
-import { openLog, StateReporter } from '../src/log.js'
+import { openLog } from '../src/log.js'
 import { openMetrics } from '../src/metrics/index.js'
 import { NodeTracker } from '../src/node/index.js'
 import { HealthCheckServers } from '../src/server/index.js'
 import { nodeFileSystem, openSource } from '../src/source/index.js'
 import { ipvsMode, IpvsSettings } from '../src/modes/ipvs/index.js'
-import { type ModeOptions, Synchronizer } from '../src/engine/index.js'
+import { type ModeOptions, openProblems, Synchronizer } from '../src/engine/index.js'
 import { vip } from './state.js'
 import { systemClock } from '../src/clock.js'
 
@@ -23,13 +23,7 @@ const folder = mkdtempSync(join(tmpdir(), 'viaduct-edit-'))
 const real = openKernel({ addonPath: undefined })
 const log = openLog({ format: 'json', verbosity: 0, destination: process.stderr, clock: systemClock })
 const metrics = openMetrics(new Registry())
-const problems = new StateReporter({
-  log,
-  level: 'error',
-  problemLine: 'benchmark',
-  recovery: 'programmed again',
-  count: () => {},
-})
+const problems = openProblems({ log })
 let acknowledged: () => void = () => {}
 
 const node = new NodeTracker('node-a')

@@ -3,12 +3,12 @@ import { Registry } from 'prom-client'
 import type { IpFamily } from '../src/address.js'
 import type { Ipset, Ipvs, Kernel, Routes, XtTableName, Xtables } from '../src/kernel/index.js'
 import { resolveConfig, type VipBinding } from '../src/config/index.js'
-import { openLog, StateReporter } from '../src/log.js'
+import { openLog } from '../src/log.js'
 import { openMetrics } from '../src/metrics/index.js'
 import { NodeTracker } from '../src/node/index.js'
 import { HealthCheckServers } from '../src/server/index.js'
 import { openMode } from '../src/agent/index.js'
-import type { Pipeline } from '../src/engine/index.js'
+import { openProblems, type Pipeline } from '../src/engine/index.js'
 import { systemClock } from '../src/clock.js'
 
 export const node = new NodeTracker('node-a')
@@ -97,13 +97,7 @@ export function median(figures: readonly number[]): number {
 export async function openPipeline(kernel: Kernel, vipBinding: VipBinding): Promise<Pipeline> {
   const log = openLog({ format: 'json', verbosity: 0, destination: process.stderr, clock: systemClock })
   const metrics = openMetrics(new Registry())
-  const problems = new StateReporter({
-    log,
-    level: 'error',
-    problemLine: 'benchmark',
-    recovery: 'programmed again',
-    count: (number) => metrics.objectsFailed.set(number),
-  })
+  const problems = openProblems({ log, count: (number) => metrics.objectsFailed.set(number) })
   const config = resolveConfig({ manifests: 'none', mode: 'ipvs', vipBinding })
   const options = {
     config,

@@ -161,14 +161,14 @@ export interface Problem {
 export interface StateReporterOptions {
   readonly log: Log
   readonly level: 'error' | 'warn'
-  /** Start of each problem line, such as `manifest ignored`. */
+  /** Start of each problem line: a sentence such as `Server cannot listen`. */
   readonly problemLine: string
-  /** The line at the end of a problem. */
+  /** The line at the end of a problem: a sentence such as `Server listens now`. */
   readonly recovery: string
   /** Records the `event` of each reported problem. */
   readonly events?: EventRecorder
   /** Receives the number of keys with a problem, at each change of that number. */
-  readonly count: (problems: number) => void
+  readonly count?: (problems: number) => void
   /** Default: the clock of this machine. */
   readonly clock?: Pick<Clock, 'every'>
 }
@@ -205,12 +205,12 @@ export class StateReporter {
       log[this.#problemLines.take() ? level : 'debug'](`${problemLine}: ${problem.text}`, problem.fields)
       if (problem.event !== undefined) events?.record(problem.event)
     }
-    if ((before === undefined) !== (problem === undefined)) count(this.#problems.size)
+    if ((before === undefined) !== (problem === undefined)) count?.(this.#problems.size)
   }
 
   /** Forgets `key` without a line, because the object is deleted. */
   forget(key: string): void {
-    if (this.#problems.delete(key)) this.#options.count(this.#problems.size)
+    if (this.#problems.delete(key)) this.#options.count?.(this.#problems.size)
   }
 
   get size(): number {

@@ -19,7 +19,7 @@ const [server = '', caFile = '', option] = process.argv.slice(2)
 const gaps: readonly Gap[] = option === 'gaps' ? watchLoop() : []
 const log = openLog({ format: 'json', verbosity: 0, destination: process.stderr, clock: systemClock })
 const reporter = (): StateReporter =>
-  new StateReporter({ log, level: 'error', problemLine: 'trouble', recovery: 'well', count: () => {} })
+  new StateReporter({ log, level: 'error', problemLine: 'API problem', recovery: 'API problem ended' })
 const trackers = (['ipv4', 'ipv6'] as const).map((family) => new Tracker(family, () => {}))
 let events = 0
 let dirty = 0
@@ -32,13 +32,13 @@ function take(batch: readonly ObjectEvent[]): void {
 }
 
 async function whenListed(): Promise<void> {
-  tell('listed')
+  report('listed')
   endStartOfV8()
   await releaseMemory(systemClock)
-  tell('rested')
+  report('rested')
 }
 
-function tell(what: string): void {
+function report(what: string): void {
   const { user, system } = process.cpuUsage()
   const gap = longestGap(gaps)
   const figures = {
@@ -76,4 +76,4 @@ const source = new KubernetesSource({
 const inbox = new Inbox(systemClock)
 void source.start((batch) => inbox.deliver(batch))
 void inbox.open(take)
-createInterface({ input: process.stdin }).on('line', () => tell('now'))
+createInterface({ input: process.stdin }).on('line', () => report('now'))

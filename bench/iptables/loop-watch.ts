@@ -11,7 +11,7 @@ export interface Gap {
 }
 
 const periodMs = 1
-const worthTellingMs = 2
+const shortestGapMs = 2
 
 /** Milliseconds of CLOCK_MONOTONIC, the same in every process. */
 export function nowMs(): number {
@@ -29,7 +29,7 @@ export function watchLoop(): readonly Gap[] {
     const waited = waitedMs()
     const wallMs = endMs - last - periodMs
     const ms = wallMs - (waited - lastWaitedMs)
-    if (wallMs >= worthTellingMs) gaps.push({ endMs, ms, wallMs })
+    if (wallMs >= shortestGapMs) gaps.push({ endMs, ms, wallMs })
     last = endMs
     lastWaitedMs = waited
   }, periodMs).unref()

@@ -94,7 +94,7 @@ class IpsetSocketTest : public testing::Test {
       visit(command.Bytes(IPSET_ATTR_DATA));
     words += (is_packed ? "pack" : "one") + std::to_string(count) + ' ';
     if (!failed_line) return;
-    const bool echoes = is_packed && tells_line;
+    const bool echoes = is_packed && has_line;
     kernel.queue(fd).push_back(
         {echoes ? MakeEcho(message, *failed_line) : MakeError(message.header.nlmsg_seq, IPSET_ERR_SKBINFO)});
   }
@@ -149,7 +149,7 @@ class IpsetSocketTest : public testing::Test {
   int gone = 0;  ///< reply to all entries
   std::string absent;
   std::set<uint16_t> refused;
-  bool tells_line = true;
+  bool has_line = true;
   std::set<int> lost;  ///< messages of entries with lost replies, by number from 1; not applied
   int answers = 0;
   std::optional<uint32_t> failed_line;
@@ -268,7 +268,7 @@ TEST_F(IpsetSocketTest, EveryEntryRefused) {
 }
 
 TEST_F(IpsetSocketTest, AnErrorWithoutALineRepeatsAllEntries) {
-  tells_line = false;
+  has_line = false;
   refused = {2};
   EXPECT_EQ(Apply(Ports(3)), "2 applied, 1 4114");
   EXPECT_EQ(added, (std::vector<uint16_t>{1, 1, 3}));

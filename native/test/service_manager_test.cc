@@ -72,7 +72,7 @@ TEST(NotifyServiceManager, ReportsTheReasonOfAFailure) {
       {"", EAFNOSUPPORT},
       {"@" + std::string(108, 'x'), ENAMETOOLONG},
       {"/" + std::string(107, 'x'), ENAMETOOLONG},
-      {"@viaduct-nobody-listens", ECONNREFUSED},
+      {"@viaduct-no-listener", ECONNREFUSED},
   };
   for (const auto& [socket, code] : cases) {
     const Status status = NotifyServiceManager(socket, "READY=1");

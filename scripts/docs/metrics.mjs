@@ -19,15 +19,15 @@ async function registered() {
 export async function fillMetrics(document) {
   const metrics = await registered()
   const filled = replacePart(document, 'metrics', (lines) => {
-    const words = new Map(rowsOf(lines).map(([name, , , ...rest]) => [name, rest]))
-    const places = [...words.keys()]
-    const rows = metrics.map(({ constructor, name, labelNames = [] }) => {
-      const [says = '', modes = ''] = words.get(`\`${name}\``) ?? []
-      if (says === '' || modes === '') throw new Error(`docs/metrics.md does not say in words what ${name} is`)
-      return [`\`${name}\``, constructor.name.toLowerCase(), labelNames.join(', '), says, modes]
+    const kept = new Map(rowsOf(lines).map(([name, , , , modes, more]) => [name, [modes, more]]))
+    const places = [...kept.keys()]
+    const rows = metrics.map(({ constructor, name, help, labelNames = [] }) => {
+      const [modes = '', more = ''] = kept.get(`\`${name}\``) ?? []
+      if (modes === '') throw new Error(`docs/metrics.md does not name the modes of ${name}`)
+      return [`\`${name}\``, constructor.name.toLowerCase(), labelNames.join(', '), help, modes, more]
     })
     const inOrder = rows.toSorted(([a], [b]) => places.indexOf(a) - places.indexOf(b))
-    return tableOf(['name', 'type', 'labels', 'what it says', 'modes'], inOrder)
+    return tableOf(['name', 'type', 'labels', 'help', 'modes', 'more'], inOrder)
   })
   return replacePart(filled, 'buckets', () => tableOf(['buckets, in seconds', 'of'], bucketRows(metrics)))
 }

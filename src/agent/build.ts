@@ -6,13 +6,13 @@ import type { Configuration } from '../cli/index.js'
 import { effectiveConfiguration, type ProxyMode } from '../config/index.js'
 import type { Kernel } from '../kernel/index.js'
 import type { EventRecorder } from '../event.js'
-import { StateReporter, type AdjustableLog } from '../log.js'
+import type { AdjustableLog, StateReporter } from '../log.js'
 import { openKernelMetrics, processStartMs, type Metrics } from '../metrics/index.js'
 import { configWarnings, nodeName, NodeTracker, NodeWatch } from '../node/index.js'
 import { endStartOfV8, releaseMemory, type ServiceManager } from '../process/index.js'
 import { AgentServers, HealthCheckServers } from '../server/index.js'
 import { openMode } from './open-mode.js'
-import { retryStart, Synchronizer, type Mode } from '../engine/index.js'
+import { openProblems, retryStart, Synchronizer, type Mode } from '../engine/index.js'
 import { countCpus, isSysfsReadOnly, setConntrack } from '../host/index.js'
 import type { Clock } from '../clock.js'
 import { leavingOthers } from './modes.js'
@@ -45,14 +45,7 @@ export async function build(options: BuildOptions): Promise<Agent> {
   const { config, kernel, clock, log, metrics, registry, manager, events, onCrash } = options
   const milestones = new EventEmitter<{ inForce: [] }>()
   const node = new NodeTracker(nodeName(config, hostname()), config.bindAddress)
-  const problems = new StateReporter({
-    log,
-    level: 'error',
-    problemLine: 'not programmed',
-    recovery: 'programmed again',
-    events,
-    count: (count) => metrics.objectsFailed.set(count),
-  })
+  const problems = openProblems({ log, events, count: (count) => metrics.objectsFailed.set(count) })
   const start = { clock, log }
   const mode = await retryStart(async () => await openConfiguredMode(options, { node, problems }), start)
   const linkWatch = await retryStart(() => kernel.links.watch(), start)

@@ -43,7 +43,6 @@ function leaving(
     level: 'warn',
     problemLine: `Leftovers of ${name} mode cannot all be removed`,
     recovery: `Leftovers of ${name} mode are removed now`,
-    count: () => {},
   })
   return async () => {
     const outcome = await orRefusal(() => cleanUp({ ...options, chains: formerChains }))

@@ -50,7 +50,7 @@ export async function run(options: RunOptions): Promise<number> {
   try {
     const signal = await live(options, end)
     await Promise.race([uncaught, Promise.resolve()]) // throws an error that occurred during the stop
-    log.info('viaduct stops; the kernel stays as it is', { signal })
+    log.info('viaduct stops; the kernel keeps its state', { signal })
     return 0
   } finally {
     following.abort()

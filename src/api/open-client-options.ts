@@ -29,6 +29,16 @@ export async function openClientOptions(
   return { ...(await credentials(config, dependencies)), encodings, observe }
 }
 
+/** Reports a client certificate of the kubeconfig that has expired. */
+export function openCertificateWarnings(log: Log): StateReporter {
+  return new StateReporter({
+    log,
+    level: 'warn',
+    problemLine: 'Client certificate has expired',
+    recovery: 'Client certificate is valid now',
+  })
+}
+
 async function credentials(
   { master, clientConnection: { kubeconfig: path } }: Config['client'],
   { environment, clock, log }: ClientDependencies,
@@ -37,13 +47,7 @@ async function credentials(
   if (path !== '') {
     // Imported here because its libraries take tens of milliseconds to load.
     const { kubeconfigOptions } = await import('./login/kubeconfig.js')
-    const warnings = new StateReporter({
-      log,
-      level: 'warn',
-      problemLine: 'kubeconfig',
-      recovery: 'kubeconfig: in order again',
-      count: () => undefined,
-    })
+    const warnings = openCertificateWarnings(log)
     return await kubeconfigOptions({ path, master }, { ...dependencies, warnings })
   }
   if (master !== '') return await throughEnvironmentProxy(masterOptions(master), dependencies)

@@ -9,21 +9,21 @@ export function inputWarnings(config: Config): readonly string[] {
   const client =
     config.manifests === undefined ? [] : changed.filter(({ place: [first] }) => first === 'client')
   return [
-    ...naming('the configuration file is not all in force', config.ignoredFields, '; '),
-    ...naming('feature gates that are unknown, and have no effect', config.featureGates.unknown),
+    ...naming('parts of the configuration file have no effect', config.ignoredFields, '; '),
+    ...naming('unknown feature gates have no effect', config.featureGates.unknown),
     ...naming(
-      'settings without effect in this build',
+      'settings have no effect in this build',
       inert.filter(({ document }) => document !== undefined).map(({ field }) => field),
     ),
     ...naming(
-      'settings without effect while manifests are the source',
+      'settings have no effect while manifests are the source',
       client.map(({ field }) => field),
     ),
     ...naming(
-      'flags without effect in this build',
+      'flags have no effect in this build',
       inert.filter(({ document }) => document === undefined).map(({ field }) => dashed(field)),
     ),
-    ...naming('flags without effect beside --config', config.discardedFlags.map(dashed)),
+    ...naming('flags have no effect beside --config', config.discardedFlags.map(dashed)),
   ]
 }
 

@@ -43,6 +43,7 @@ export { type OperationKind, Pass, PassHistory, type PassReason, type PassRecord
 export { inOverlappingCuts } from './overlapping-cuts.js'
 export type { Pipeline } from './pipeline.js'
 export { KernelQuestions } from './kernel-questions.js'
+export { openProblems } from './problems.js'
 export { RetryQueue } from './retry-queue.js'
 export { retryStart } from './retry-start.js'
 export { logFamily, reportSizes, worldSize } from './sync-report.js'

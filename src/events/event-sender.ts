@@ -54,7 +54,6 @@ export class EventSender implements EventRecorder {
       level: 'warn',
       problemLine: 'Events are not sent',
       recovery: 'Events are sent again',
-      count: () => {},
     })
     this.#refusals = new Refusals(log)
   }

@@ -19,7 +19,6 @@ export class Refusals {
       level: 'warn',
       problemLine: 'An Event was refused',
       recovery: 'No such Event has been refused for 6 minutes',
-      count: () => {},
     })
   }
 

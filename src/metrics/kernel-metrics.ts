@@ -26,7 +26,7 @@ export function openKernelMetrics(registry: Registry, facts: KernelFacts): void 
   registry.registerMetric(
     new Counter({
       name: 'viaduct_kernel_calls_total',
-      help: 'Calls into the native addon by kernel subsystem; one call may carry many operations',
+      help: 'Calls into the native addon by kernel subsystem, including those that only prepare a table; each may contain many operations',
       labelNames: ['subsystem'],
       registers: [],
       collect() {

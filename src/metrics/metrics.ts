@@ -80,11 +80,11 @@ export interface Metrics {
   livez(code: 200 | 503): void
   /** Manifest files and objects with a problem. */
   readonly manifestErrors: Level
-  /** Objects of the API server with a problem. */
+  /** Objects of the API server that are not applied. */
   readonly apiObjectErrors: Level
-  /** Kinds of objects without a working watch. */
+  /** Kinds of objects that cannot be watched. */
   readonly apiLinksDown: Level
-  /** Objects that the kernel refuses now. */
+  /** Objects and tables whose programming currently fails. */
   readonly objectsFailed: Level
   /** Outcome of an Event for the API server. */
   apiEvent(result: 'sent' | 'failed' | 'overflow'): void
@@ -102,15 +102,15 @@ export function openMetrics(registry: Registry): Metrics {
     labelNames: ['code'],
   })
   const apiEvents = counter(registry, 'viaduct_api_events_total', {
-    help: 'Events (events.k8s.io) for the API server, new ones and new counts: sent, failed (the server refused it), overflow (too many were pending)',
+    help: 'Events (events.k8s.io) for the API server, new ones and new counts; result: sent (accepted), failed (not accepted), overflow (dropped because too many were pending)',
     labelNames: ['result'],
   })
   const proxyMode = gauge(registry, 'viaduct_proxy_mode', {
-    help: 'Always 1: the proxy mode that runs, and the configured one',
+    help: 'Always 1; mode: the mode that runs; configured: the mode of --proxy-mode or the configuration file, iptables if blank',
     labelNames: ['mode', 'configured'],
   })
   const events = counter(registry, 'viaduct_events_total', {
-    help: 'Object events from the source',
+    help: 'Events of objects from the API server or the manifests, with or without an effect; kind: Service, EndpointSlice, Node; type: set, delete',
     labelNames: ['kind', 'type'],
   })
   return {
@@ -134,16 +134,16 @@ export function openMetrics(registry: Registry): Metrics {
     healthz: (code) => healthz.inc({ code }),
     livez: (code) => livez.inc({ code }),
     manifestErrors: gauge(registry, 'viaduct_manifest_errors', {
-      help: 'Manifest files, and objects in them, with a problem',
+      help: 'Manifest files, and objects in them, that are not applied as written; the log names them',
     }),
     apiObjectErrors: gauge(registry, 'viaduct_api_object_errors', {
-      help: 'Objects of the API server with a problem',
+      help: 'Objects of the API server that are not applied; their last good state stays in force',
     }),
     apiLinksDown: gauge(registry, 'viaduct_api_links_down', {
-      help: 'Kinds of objects without a working watch',
+      help: 'Kinds of objects that the agent currently cannot watch at the API server',
     }),
     objectsFailed: gauge(registry, 'viaduct_objects_failed', {
-      help: 'Objects that the kernel refuses now',
+      help: 'Objects and tables whose programming currently fails; the log names them',
     }),
     apiEvent: (result) => apiEvents.inc({ result }),
   }
@@ -216,11 +216,11 @@ class FamilyVectors {
       'Service ports that were compiled again after a change',
     )
     this.#ledgerObjects = gauge(registry, 'viaduct_ledger_objects', {
-      help: 'Kernel objects that Viaduct owns',
+      help: 'Kernel objects that Viaduct owns, without the fixed ones of the mode; kind: virtual-server, vip (ipvs), chain, frontend (iptables)',
       labelNames: ['ip_family', 'kind'],
     })
     this.#operations = counter(registry, 'viaduct_sync_operations_total', {
-      help: 'Kernel operations by outcome',
+      help: 'Kernel operations by outcome; result: applied, failed',
       labelNames: ['ip_family', 'operation', 'result'],
     })
     this.#errors = counter(registry, 'viaduct_kernel_errors_total', {
@@ -228,7 +228,7 @@ class FamilyVectors {
       labelNames: ['ip_family', 'operation', 'code'],
     })
     this.#drift = counter(registry, 'viaduct_drift_total', {
-      help: 'Kernel objects that a reconcile found different from the desired state',
+      help: 'Kernel objects that a comparison found different from the desired state',
       labelNames: ['ip_family', 'kind'],
     })
   }

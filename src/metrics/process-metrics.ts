@@ -110,7 +110,7 @@ function registerMemory(registry: Registry): void {
   registry.registerMetric(
     new Gauge({
       name: 'viaduct_memory_bytes',
-      help: 'Memory of the process by kind',
+      help: 'Memory of the process; kind: resident, heap, heap_used, external',
       labelNames: ['kind'],
       registers: [],
       collect() {
@@ -135,7 +135,7 @@ function registerLoopDelay(registry: Registry, clock: ProcessClock): void {
   registry.registerMetric(
     new Gauge({
       name: 'viaduct_event_loop_delay_seconds',
-      help: 'Delay of work on the event loop in the last whole minute',
+      help: 'Delay of work on the event loop in the last full minute, for all scrapers; available a minute after the first scrape; quantile: 0.5, 0.99, 1',
       labelNames: ['quantile'],
       registers: [],
       async collect() {

@@ -22,9 +22,8 @@ export function watchStrain({ clock, heap, log }: StrainOptions): void {
   const problems = new StateReporter({
     log,
     level: 'warn',
-    problemLine: 'Resource pressure',
-    recovery: 'Resource pressure ended',
-    count: () => {},
+    problemLine: 'Agent is under resource pressure',
+    recovery: 'Agent is no longer under resource pressure',
   })
   let lastMs = clock.now()
   let quiet = 0

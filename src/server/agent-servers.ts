@@ -1,9 +1,9 @@
 // The agent's two servers: health, by default on all addresses; metrics and debug pages, by default on loopback.
 import type { ServersConfig } from '../config/index.js'
 import { type EventRecorder, nodeReference } from '../event.js'
-import { type AdjustableLog, type Log, StateReporter } from '../log.js'
+import { type AdjustableLog, StateReporter } from '../log.js'
 import type { Clock } from '../clock.js'
-import { BoundServer } from './bound-server.js'
+import { BoundServer, openListenProblems } from './bound-server.js'
 import { debugPages } from './debug-pages.js'
 import { healthPages, type HealthCounts, type HealthFacts } from './health-pages.js'
 import { operatorPages, type OperatorFacts } from './operator-pages.js'
@@ -39,8 +39,13 @@ export class AgentServers {
 
   constructor({ config, facts, counts, nodeName, events, clock, log }: AgentServersOptions) {
     this.#clock = clock
-    const pageProblems = reporter(log, 'Page failed', 'Page works again')
-    const problems = reporter(log, 'Server cannot listen', 'Server listens now')
+    const pageProblems = new StateReporter({
+      log,
+      level: 'error',
+      problemLine: 'Page failed',
+      recovery: 'Page works again',
+    })
+    const problems = openListenProblems(log)
     const nowMs = (): number => clock.unixMs()
     const report = (reason: string, { message: note }: Error): void =>
       events.record({
@@ -105,8 +110,4 @@ export class AgentServers {
       }
     })
   }
-}
-
-function reporter(log: Log, problemLine: string, recovery: string): StateReporter {
-  return new StateReporter({ log, level: 'error', problemLine, recovery, count: () => {} })
 }

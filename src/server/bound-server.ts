@@ -2,7 +2,7 @@
 import type { RequestListener, Server } from 'node:http'
 import { formatEndpoint, parseIpAddress } from '../address.js'
 import { ConfigError } from '../errors.js'
-import type { Log, StateReporter } from '../log.js'
+import { type Log, StateReporter } from '../log.js'
 import type { Clock } from '../clock.js'
 import { Connections, createHttpServer, type HttpLimits, listen } from './http-server.js'
 
@@ -21,7 +21,7 @@ export interface BoundServerOptions {
   /** Called with that error before it is thrown. */
   readonly onHardFail: (problem: Error) => void
   readonly clock: Pick<Clock, 'now' | 'schedule'>
-  /** Reports servers that cannot listen. */
+  /** From `openListenProblems`. */
   readonly problems: StateReporter
   /** Receives one line each time the server begins to listen. */
   readonly log: Pick<Log, 'debug'>
@@ -35,6 +35,16 @@ const retryMs = 5000
 
 /** Error codes of listen() on a machine without IPv6. */
 const withoutIpv6: readonly unknown[] = ['EAFNOSUPPORT', 'EADDRNOTAVAIL', 'EINVAL']
+
+/** Reports servers that cannot listen. */
+export function openListenProblems(log: Log): StateReporter {
+  return new StateReporter({
+    log,
+    level: 'error',
+    problemLine: 'Server cannot listen',
+    recovery: 'Server listens now',
+  })
+}
 
 /** Listens, and retries every 5 s while it cannot. Reports each change between the two. */
 export class BoundServer {

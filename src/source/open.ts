@@ -50,8 +50,8 @@ function openManifests(root: string, dependencies: SourceDependencies): Source {
   const problems = new StateReporter({
     log,
     level: 'error',
-    problemLine: 'manifests: not in force as written',
-    recovery: 'manifests: in force again',
+    problemLine: 'Manifest is not applied',
+    recovery: 'Manifest is applied now',
     count: (count) => metrics.manifestErrors.set(count),
   })
   return new ManifestSource({ root, fileSystem, clock, log, problems, onCrash })
@@ -62,15 +62,15 @@ function openApi(client: ClientOptions, dependencies: SourceDependencies): Sourc
   const problems = new StateReporter({
     log,
     level: 'error',
-    problemLine: 'API object: not in force',
-    recovery: 'API object: in force again',
+    problemLine: 'API object is not applied',
+    recovery: 'API object is applied now',
     count: (count) => metrics.apiObjectErrors.set(count),
   })
   const links = new StateReporter({
     log,
     level: 'error',
-    problemLine: 'API server: not followed; the kernel stays as it is',
-    recovery: 'API server: followed again',
+    problemLine: 'API server cannot be watched; the kernel keeps its state',
+    recovery: 'API server is watched now',
     count: (count) => metrics.apiLinksDown.set(count),
   })
   log.info('Services come from an API server', { server: client.server.origin })

@@ -130,7 +130,7 @@ const laws: readonly Law[] = [
 ]
 
 /** `count` frontends without flows. A large count exceeds the limit for one dump per frontend. */
-function nobodys(count: number, family: 'ipv4' | 'ipv6'): readonly ConntrackFrontend[] {
+function withoutFlows(count: number, family: 'ipv4' | 'ipv6'): readonly ConntrackFrontend[] {
   const prefix = family === 'ipv4' ? '10.97.0.' : 'fd00:97::'
   return Array.from({ length: count }, (_, index) => at(`${prefix}${index + 1}`, 53, []))
 }
@@ -161,7 +161,7 @@ export function conntrackContract(
     for (const { name, family = 'ipv4', frontends, deleted } of laws) {
       for (const { others, which } of sizes) {
         it(`${name}${which}`, async () => {
-          const all = [...frontends, ...nobodys(others, family)]
+          const all = [...frontends, ...withoutFlows(others, family)]
           const outcome = await table.conntrack.deleteStale(family, all, nodes)
           const gone = new Set<string>(deleted.map((key) => nameFlow(flows[key])))
           const left = Object.values(flows)

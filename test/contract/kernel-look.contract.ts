@@ -108,9 +108,9 @@ export function kernelLookContract(
         await change()
         assert.deepEqual(await next, different)
       }
-      await kernel.ipset.apply([{ op: 'create-set', set: { ...set, name: 'SOMEBODYS' } }])
+      await kernel.ipset.apply([{ op: 'create-set', set: { ...set, name: 'FOREIGN' } }])
       assert.deepEqual(await watch.next([]), nothing)
-      await kernel.ipset.apply([{ op: 'destroy-set', name: 'SOMEBODYS' }])
+      await kernel.ipset.apply([{ op: 'destroy-set', name: 'FOREIGN' }])
       await watch.close()
     })
 

@@ -59,7 +59,7 @@ describe('the sets of ipvs mode and others', { timeout: 300_000 }, () => {
     assert.doesNotMatch(rules, /--match-set KUBE-IPVS-IPS dst .*REJECT/)
 
     await node.must('iptables-legacy', '-D', ...foreignRule)
-    await line('programmed again')
+    await line('Network programming recovered')
     await isWhole(program)
     assert.match(await node.must('iptables-legacy-save'), /--match-set KUBE-IPVS-IPS dst .*REJECT/)
   })

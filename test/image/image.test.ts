@@ -5,7 +5,7 @@ import { cpSync, lstatSync, mkdtempSync, readdirSync, readFileSync, rmSync, writ
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { tellsBytecode } from '../support/bytecode-probe.js'
+import { bytecodeProbe } from '../support/bytecode-probe.js'
 import { Namespace } from '../support/namespaces.js'
 import { serverListens } from '../support/page-question.js'
 import { treeRoot } from '../support/tree.js'
@@ -116,7 +116,7 @@ describe('the image', { timeout: 120_000 }, () => {
     )
   })
 
-  it('tells the licence of every package that is in the bundle', () => {
+  it('names the licence of every package that is in the bundle', () => {
     const licences = readFileSync(join(image, 'usr/share/doc/viaduct/LICENSES-npm'), 'utf8')
     const agent = join(image, 'opt/viaduct')
     const scripts = readdirSync(agent).filter((file) => file.endsWith('.js'))
@@ -136,7 +136,7 @@ describe('the image', { timeout: 120_000 }, () => {
   })
 
   it('starts with its bytecode', async () => {
-    writeFileSync(join(folder, 'probe.cjs'), tellsBytecode)
+    writeFileSync(join(folder, 'probe.cjs'), bytecodeProbe)
     const [program = '', ...args] = config.Entrypoint
     const command = [program, '--require', '/mnt/probe.cjs', ...args, '--version']
     assert.match(await node.must(...contained(netAdminAlone, command)), /^bytecode refused: false$/m)

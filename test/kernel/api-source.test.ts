@@ -58,7 +58,7 @@ for (const access of accesses)
       await node.close()
     })
 
-    async function tell(...command: readonly unknown[]): Promise<void> {
+    async function send(...command: readonly unknown[]): Promise<void> {
       const line = JSON.stringify(command)
       const from = server.lines.length
       server.write(`${line}\n`)
@@ -68,11 +68,11 @@ for (const access of accesses)
     /** Starts a server. Its resource versions continue after `former` changes. */
     async function startServer(endpoints: readonly string[], former = 0): Promise<void> {
       server = node.start(process.execPath, serverFile, String(port), ...access.server)
-      await tell('put', 'Node', apiNode('node-a'))
-      await tell('put', 'Service', apiService('web', '10.96.0.10'))
-      await tell('put', 'EndpointSlice', apiSlice('web-1', 'web', endpoints))
-      for (let i = 0; i < former; i++) await tell('compact')
-      await tell('listen')
+      await send('put', 'Node', apiNode('node-a'))
+      await send('put', 'Service', apiService('web', '10.96.0.10'))
+      await send('put', 'EndpointSlice', apiSlice('web-1', 'web', endpoints))
+      for (let i = 0; i < former; i++) await send('compact')
+      await send('listen')
     }
 
     async function ruleEndpoints(): Promise<readonly string[]> {
@@ -94,7 +94,7 @@ for (const access of accesses)
     })
 
     it('follows a change', async () => {
-      await tell('put', 'EndpointSlice', apiSlice('web-1', 'web', ['10.1.0.1', '10.1.0.2']))
+      await send('put', 'EndpointSlice', apiSlice('web-1', 'web', ['10.1.0.1', '10.1.0.2']))
       await haveEndpoints('10.1.0.1:8080', '10.1.0.2:8080')
     })
 
@@ -102,15 +102,15 @@ for (const access of accesses)
       const from = agent.lines.length
       server.signal('SIGKILL')
       await server.ended
-      await agent.line((line) => line.includes('API server: not followed'), from)
+      await agent.line((line) => line.includes('API server cannot be watched'), from)
       await haveEndpoints('10.1.0.1:8080', '10.1.0.2:8080')
       await startServer(['10.1.0.3'], 10)
       await haveEndpoints('10.1.0.3:8080')
-      await agent.line((line) => line.includes('API server: followed again'), from)
+      await agent.line((line) => line.includes('API server is watched now'), from)
     })
 
     it('removes a deleted Service, and stops', async () => {
-      await tell('remove', 'Service', 'default/web')
+      await send('remove', 'Service', 'default/web')
       await haveEndpoints()
       agent.signal('SIGTERM')
       assert.equal((await agent.ended).code, 0)

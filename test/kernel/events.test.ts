@@ -39,17 +39,17 @@ describe('the agent sends an Event', { timeout: 60_000 }, () => {
       healthCheckNodePort: port,
       ports,
     }
-    await tell('put', 'Node', apiNode('node-a'))
-    await tell('put', 'Service', apiService('web', '10.96.0.10', balanced))
-    await tell('put', 'EndpointSlice', apiSlice('web-1', 'web', ['10.1.0.1']))
-    await tell('listen')
+    await send('put', 'Node', apiNode('node-a'))
+    await send('put', 'Service', apiService('web', '10.96.0.10', balanced))
+    await send('put', 'EndpointSlice', apiSlice('web-1', 'web', ['10.1.0.1']))
+    await send('listen')
   })
 
   after(async () => {
     await node.close()
   })
 
-  async function tell(...command: readonly unknown[]): Promise<void> {
+  async function send(...command: readonly unknown[]): Promise<void> {
     const line = JSON.stringify(command)
     const from = server.lines.length
     server.write(`${line}\n`)
@@ -100,7 +100,7 @@ describe('the agent sends an Event', { timeout: 60_000 }, () => {
   })
 
   it('once when a Service loses its frontend to another Service', async () => {
-    await tell('put', 'Service', apiService('awaits', '10.96.0.10'))
+    await send('put', 'Service', apiService('awaits', '10.96.0.10'))
     assert.deepEqual(gist(await eventOf('FrontendConflict')), {
       type: 'Warning',
       reason: 'FrontendConflict',
@@ -109,7 +109,7 @@ describe('the agent sends an Event', { timeout: 60_000 }, () => {
       note: 'Service port default/web:http/TCP: tcp 10.96.0.10:80 already belongs to default/awaits:http/TCP, which sorts first',
     })
     const from = agent.lines.length
-    await tell('put', 'EndpointSlice', apiSlice('awaits-1', 'awaits', ['10.1.0.2']))
+    await send('put', 'EndpointSlice', apiSlice('awaits-1', 'awaits', ['10.1.0.2']))
     await agent.line((line) => line.includes('"Sync done"'), from)
     agent.signal('SIGTERM')
     const { code, stdout } = await agent.ended

@@ -50,7 +50,7 @@ describe('the agent in a pod', { timeout: 120_000 }, () => {
     rmSync(folder, { recursive: true })
   })
 
-  async function tell(...command: readonly unknown[]): Promise<void> {
+  async function send(...command: readonly unknown[]): Promise<void> {
     const line = JSON.stringify(command)
     const from = server.lines.length
     server.write(`${line}\n`)
@@ -60,7 +60,7 @@ describe('the agent in a pod', { timeout: 120_000 }, () => {
   async function setApiEndpoints(...addresses: readonly string[]): Promise<void> {
     const slice = apiSlice('kubernetes', 'kubernetes', addresses)
     const ports = [{ name: 'https', protocol: 'TCP', port: serverPort }]
-    await tell('put', 'EndpointSlice', { ...slice, ports })
+    await send('put', 'EndpointSlice', { ...slice, ports })
   }
 
   /** Starts a server. Its resource versions continue after `former` changes. */
@@ -68,17 +68,17 @@ describe('the agent in a pod', { timeout: 120_000 }, () => {
     const options = join(folder, 'server.json')
     writeFileSync(options, JSON.stringify({ certificate, authorization: `Bearer ${token}` }))
     server = node.start(process.execPath, serverFile, String(serverPort), options)
-    for (let i = 0; i < former; i++) await tell('compact')
-    await tell('put', 'Node', apiNode('node-a'))
+    for (let i = 0; i < former; i++) await send('compact')
+    await send('put', 'Node', apiNode('node-a'))
     const ports = [{ name: 'https', protocol: 'TCP', port: servicePort }]
-    await tell('put', 'Service', apiService('kubernetes', '127.0.0.1', { ports }))
+    await send('put', 'Service', apiService('kubernetes', '127.0.0.1', { ports }))
     await setApiEndpoints('127.0.0.1')
     let count = 0
     for (const [name, endpoint] of Object.entries(services)) {
-      await tell('put', 'Service', apiService(name, `10.96.0.${10 + count++}`))
-      await tell('put', 'EndpointSlice', apiSlice(name, name, [endpoint]))
+      await send('put', 'Service', apiService(name, `10.96.0.${10 + count++}`))
+      await send('put', 'EndpointSlice', apiSlice(name, name, [endpoint]))
     }
-    await tell('listen')
+    await send('listen')
   }
 
   async function endpoints(): Promise<readonly string[]> {
@@ -105,35 +105,41 @@ describe('the agent in a pod', { timeout: 120_000 }, () => {
 
   it('follows the server over new connections through its own rules', async () => {
     const from = agent.lines.length
-    await tell('drop')
-    await agent.line((line) => line.includes('API server: not followed'), from)
-    await agent.line((line) => line.includes('API server: followed again'), from)
-    await tell('put', 'EndpointSlice', apiSlice('web', 'web', ['10.1.0.3']))
+    await send('drop')
+    await agent.line((line) => line.includes('API server cannot be watched'), from)
+    await agent.line((line) => line.includes('API server is watched now'), from)
+    await send('put', 'EndpointSlice', apiSlice('web', 'web', ['10.1.0.3']))
     await haveEndpoints('10.1.0.2:8080', '10.1.0.3:8080', apiBackend)
   })
 
   it('keeps this path when the server leaves its Service and stops, and then applies the changes', async () => {
     const from = agent.lines.length
     await setApiEndpoints()
-    await agent.line((line) => line.includes('its own Service has no endpoints; the last ones stay'), from)
+    await agent.line(
+      (line) => line.includes('Service of the API server has no endpoints; the last ones stay in use'),
+      from,
+    )
     server.signal('SIGKILL')
     await server.ended
-    await agent.line((line) => line.includes('API server: not followed'), from)
+    await agent.line((line) => line.includes('API server cannot be watched'), from)
     assert.deepEqual(await endpoints(), ['10.1.0.2:8080', '10.1.0.3:8080', apiBackend])
     await startServer({ web: '10.1.0.4' }, 100)
     await haveEndpoints('10.1.0.4:8080', apiBackend)
-    await agent.line((line) => line.includes('of its own Service are followed again'), from)
+    await agent.line(
+      (line) => line.includes('Service of the API server uses its current endpoints again'),
+      from,
+    )
   })
 
   it('sends the current token of the file when the old one is refused', async () => {
     const from = agent.lines.length
     token = 'second'
-    await tell('authorize', `Bearer ${token}`)
-    await tell('drop')
+    await send('authorize', `Bearer ${token}`)
+    await send('drop')
     await agent.line((line) => line.includes('401'), from)
     writeFileSync(join(folder, 'token'), `${token}\n`)
-    await agent.line((line) => line.includes('API server: followed again'), from)
-    await tell('put', 'EndpointSlice', apiSlice('web', 'web', ['10.1.0.5']))
+    await agent.line((line) => line.includes('API server is watched now'), from)
+    await send('put', 'EndpointSlice', apiSlice('web', 'web', ['10.1.0.5']))
     await haveEndpoints('10.1.0.5:8080', apiBackend)
   })
 

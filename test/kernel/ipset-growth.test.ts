@@ -197,7 +197,7 @@ describe('sets of ipvs mode on the kernel', () => {
     ])
     await settle(table, kernel)
     assert.deepEqual(
-      table.troubles.map(({ name, trouble }) => `${name} ${trouble?.error.code}`),
+      table.failedSets.map(({ name, failure }) => `${name} ${failure?.error.code}`),
       ['KUBE-LOAD-BALANCER EBUSY'],
     )
     assert.deepEqual([...table.gaps.unusable], ['loadBalancer'])
@@ -206,9 +206,9 @@ describe('sets of ipvs mode on the kernel', () => {
     assert.equal((await kernel.ipset.sets()).length, table.names.size)
 
     await mustRun(['iptables-legacy', '-w', '10', '-D', 'INPUT', ...rule])
-    for (const set of table.troubles) table.retry(set)
+    for (const set of table.failedSets) table.retry(set)
     await settle(table, kernel)
-    assert.deepEqual(table.troubles, [])
+    assert.deepEqual(table.failedSets, [])
     assert.match(await mustRun(['ipset', 'save', 'KUBE-LOAD-BALANCER']), /\nadd \S+ 10\.96\.0\.1,tcp:80$/u)
   })
 })

@@ -155,13 +155,13 @@ describe('ipset', () => {
     await mustRun(['ipset', 'create', 'LIST', 'list:set'])
     await mustRun(['ipset', 'add', 'LIST', plain.name])
     const headers = await kernel.ipset.sets()
-    const told = headers.map(({ name, type, references, maxElements }) => [
+    const shown = headers.map(({ name, type, references, maxElements }) => [
       name,
       type,
       references,
       maxElements,
     ])
-    assert.deepEqual(told, [
+    assert.deepEqual(shown, [
       [plain.name, 'hash:ip,port', 1, 65_536],
       ['LIST', 'list:set', 0, 0],
     ])

@@ -248,8 +248,8 @@ describe('iptables mode on the kernel', { timeout: 120_000 }, () => {
     for (const table of ['nat', 'filter']) {
       const from = agent.seen
       await lab.node.must('iptables-legacy', '-t', table, '-F')
-      const told = await agent.line(from, '"Kernel differs, repairing"', `"table":"${table}"`)
-      assert.match(told, /"changed":\["KUBE-/)
+      const line = await agent.line(from, '"Kernel state differs and is repaired"', `"table":"${table}"`)
+      assert.match(line, /"changed":\["KUBE-/)
       await agent.line(from, '"Sync done"', `"${table}":{"isWritten":true`)
     }
     const foreign = untouched.filter((line) => line.startsWith('[')).map(withoutCounters)
@@ -278,7 +278,7 @@ describe('iptables mode on the kernel', { timeout: 120_000 }, () => {
     const repaired = async (action: string, chain: string, ...words: readonly string[]): Promise<void> => {
       const from = agent.seen
       await iptables(action, chain, ...words)
-      await agent.line(from, '"Kernel differs, repairing"', `"changed":["${chain}"]`)
+      await agent.line(from, '"Kernel state differs and is repaired"', `"changed":["${chain}"]`)
       await agent.line(from, '"Sync done"', '"nat":{"isWritten":true')
       assert.deepEqual(await rulesOf(lab), whole)
     }
@@ -316,9 +316,9 @@ describe('iptables mode on the kernel', { timeout: 120_000 }, () => {
     await holder.line((line) => line === 'held')
     lab.write(pods.slice(0, 1))
     const agent = lab.start('fifth', [], [`XTABLES_LOCKFILE=${file}`])
-    await agent.line(0, '"not programmed: IPv4 table nat:', 'EAGAIN')
+    await agent.line(0, '"Network programming failed: IPv4 table nat:', 'EAGAIN')
     await holder.kill()
-    await agent.line(0, '"programmed again"')
+    await agent.line(0, '"Network programming recovered"')
     await agent.line(0, '"Sync done"', '"IPv4"', '"complete":true')
     assert.deepEqual(await probes.backends(vip, 20), all.slice(0, 1))
     lab.write(pods)

@@ -10,8 +10,7 @@ import {
   type DesiredRoute,
   type IptablesModeSettings,
 } from '../../src/modes/iptables/index.js'
-import { Pass } from '../../src/engine/index.js'
-import { StateReporter } from '../../src/log.js'
+import { openProblems, Pass } from '../../src/engine/index.js'
 import { type FamilyMetrics, openMetrics } from '../../src/metrics/index.js'
 import type { ServicePortKey } from '../../src/model/index.js'
 import { IptablesTables } from '../../src/modes/iptables/tables.js'
@@ -66,13 +65,7 @@ class Lab {
       clock: this.clock,
       log: this.log,
       metrics: this.#metrics,
-      problems: new StateReporter({
-        log: this.log,
-        level: 'error',
-        problemLine: 'not programmed',
-        recovery: 'programmed again',
-        count: () => {},
-      }),
+      problems: openProblems({ log: this.log }),
       portNameOf: (route) => route.split(':')[0],
       formerChains,
     })
@@ -106,7 +99,7 @@ class Lab {
   }
 
   errors(): readonly string[] {
-    return this.log.find('error', 'not programmed').map(({ message }) => message)
+    return this.log.find('error', 'Network programming failed').map(({ message }) => message)
   }
 }
 
@@ -159,7 +152,7 @@ for (const family of ['ipv4', 'ipv6'] as const) {
       assert.deepEqual(lab.tables.dueRoutes(), [lab.claim(7)])
       assert.notEqual(await lab.write(), undefined)
       assert.equal(await lab.isServed(7), true)
-      assert.equal(lab.log.find('info', 'programmed again').length, 1)
+      assert.equal(lab.log.find('info', 'Network programming recovered').length, 1)
     })
 
     it('a chain to which a foreign chain jumps delays no write, and is removed after the jump', async () => {

@@ -102,9 +102,9 @@ describe('the pages for operators', { timeout: 60_000 }, () => {
     const documented = treeText('docs/metrics.md').matchAll(
       /^\| `(\w+)` \| (?:counter|gauge|histogram) \|/gmu,
     )
-    const told = text.matchAll(/^# TYPE (\w+) /gmu)
+    const types = text.matchAll(/^# TYPE (\w+) /gmu)
     assert.deepEqual(
-      [...told].map(([, name = '']) => name).toSorted(),
+      [...types].map(([, name = '']) => name).toSorted(),
       [...documented].map(([, name = '']) => name).toSorted(),
     )
     assert.match(text, /^viaduct_events_total\{kind="Service",type="set"\} 1$/mu)

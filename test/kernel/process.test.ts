@@ -48,7 +48,7 @@ describe('the process', { timeout: 60_000 }, () => {
       agent.signal(signal)
       const { code, stdout } = await agent.ended
       assert.equal(code, 0)
-      assert.match(stdout, new RegExp(`"signal":"${signal}".*the kernel stays as it is`))
+      assert.match(stdout, new RegExp(`"signal":"${signal}".*the kernel keeps its state`))
     })
   }
 
@@ -62,14 +62,14 @@ describe('the process', { timeout: 60_000 }, () => {
       agent.signal('SIGTERM')
       await agent.ended
       const names = ['manifests', 'proxy-mode', 'v', 'bind-address-hard-fail']
-      const told = agent.lines.flatMap((line, at) => {
+      const logged = agent.lines.flatMap((line, at) => {
         const { msg, flags } = JSON.parse(line)
         return msg === 'Flags'
           ? [{ at, flags: Object.fromEntries(names.map((name) => [name, flags[name]])) }]
           : []
       })
       assert.deepEqual(
-        told,
+        logged,
         expected.map((flags) => ({ at: 0, flags: { manifests, ...flags } })),
       )
     })
@@ -125,8 +125,8 @@ describe('the process', { timeout: 60_000 }, () => {
     const { code, stdout } = await agent.ended
     assert.equal(code, 0)
     const sentence =
-      'the configuration file is not all in force: mode: is written twice (line 8); udpIdleTimeout: is not a field of KubeProxyConfiguration; resourceContainer: is not a field of KubeProxyConfiguration'
-    const gates = 'feature gates that are unknown, and have no effect: NoGate'
+      'parts of the configuration file have no effect: mode: is written twice (line 8); udpIdleTimeout: is not a field of KubeProxyConfiguration; resourceContainer: is not a field of KubeProxyConfiguration'
+    const gates = 'unknown feature gates have no effect: NoGate'
     for (const warning of [sentence, gates])
       assert.equal(stdout.split(`"msg":"${warning}"`).length, 2, stdout)
     const strict = await node.start(...command, '--strict-config').ended
@@ -180,7 +180,7 @@ describe('the process', { timeout: 60_000 }, () => {
   })
 
   it('logs once that the service manager does not answer, and continues', async () => {
-    const agent = await started(`NOTIFY_SOCKET=${join(folder, 'nobody')}`, 'WATCHDOG_USEC=20000')
+    const agent = await started(`NOTIFY_SOCKET=${join(folder, 'absent')}`, 'WATCHDOG_USEC=20000')
     await agent.line((line) => line.includes('Service manager notification failed'))
     agent.signal('SIGTERM')
     const { code, stdout } = await agent.ended

@@ -65,16 +65,16 @@ async function manifestWorld(): Promise<World> {
 
 async function apiWorld(): Promise<World> {
   const server = node.start(process.execPath, serverFile, '8001')
-  const tell = async (...command: readonly unknown[]): Promise<void> => {
+  const send = async (...command: readonly unknown[]): Promise<void> => {
     const line = JSON.stringify(command)
     const from = server.lines.length
     server.write(`${line}\n`)
     await server.line((text) => text === line, from)
   }
-  await tell('listen')
+  await send('listen')
   return {
     arguments: ['--master', 'http://127.0.0.1:8001'],
-    put: async (kind, document) => await tell('put', kind, document),
+    put: async (kind, document) => await send('put', kind, document),
   }
 }
 

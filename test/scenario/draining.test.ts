@@ -84,7 +84,7 @@ describe('a real server whose endpoint is removed', () => {
     lab.takeOps()
     await lab.clock.advance(60_000)
     assert.deepEqual(lab.takeOps(), [])
-    assert.equal(lab.log.find('info', 'Kernel differs').length, 1)
+    assert.equal(lab.log.find('info', 'Kernel state differs').length, 1)
     await lab.stop()
   })
 
@@ -346,7 +346,7 @@ describe('reads of connection counters', () => {
     lab.kernel.ipvs.batches.plan = {}
     await lab.clock.advance(15_000)
     assert.deepEqual(lab.takeOps(), [`remove-real-server ${real}`])
-    assert.equal(lab.log.find('info', 'programmed again').length, 1)
+    assert.equal(lab.log.find('info', 'Network programming recovered').length, 1)
     await lab.stop()
   })
 

@@ -83,10 +83,10 @@ describe('foreign changes', () => {
       await lab.clock.advance(30_000)
       assert.deepEqual(lab.takeOps(), repair)
       assert.deepEqual(await snapshot(lab.kernel), before)
-      const [line] = lab.log.find('info', 'Kernel differs')
+      const [line] = lab.log.find('info', 'Kernel state differs')
       assert.deepEqual(line?.fields['drift'], { [kind]: 1 })
       await lab.clock.advance(60_000)
-      assert.equal(lab.log.find('info', 'Kernel differs').length, 1)
+      assert.equal(lab.log.find('info', 'Kernel state differs').length, 1)
       await lab.stop()
     })
   }
@@ -97,7 +97,9 @@ describe('foreign changes', () => {
     lab.takeOps()
     await lab.clock.advance(30_000)
     assert.deepEqual(lab.takeOps(), ['add-route 10.96.0.1'])
-    assert.deepEqual(lab.log.find('info', 'Kernel differs')[0]?.fields['drift'], { 'binding-missing': 1 })
+    assert.deepEqual(lab.log.find('info', 'Kernel state differs')[0]?.fields['drift'], {
+      'binding-missing': 1,
+    })
     await lab.stop()
   })
 
@@ -248,7 +250,7 @@ describe('two Services with one frontend', () => {
       assert.match(await lab.registry.metrics(), /^viaduct_objects_failed 1$/mu)
       await lab.deliver(remove('Service', 'a'))
       assert.match(await lab.registry.metrics(), /^viaduct_objects_failed 0$/mu)
-      assert.equal(lab.log.find('info', 'programmed again')[0]?.fields.service, 'default/b:/TCP')
+      assert.equal(lab.log.find('info', 'Network programming recovered')[0]?.fields.service, 'default/b:/TCP')
       assert.match((await snapshot(lab.kernel)).join(), /10\.1\.0\.3:8080/)
       await lab.stop()
     })
@@ -260,7 +262,7 @@ it('the removal of a Service that lost its frontend logs nothing', async () => {
   await lab.deliver(set(service('a', '10.96.0.1')), set(service('b', '10.96.0.1')), synced)
   await lab.deliver(remove('Service', 'b'))
   assert.match(await lab.registry.metrics(), /^viaduct_objects_failed 0$/mu)
-  assert.deepEqual(lab.log.find('info', 'programmed again'), [])
+  assert.deepEqual(lab.log.find('info', 'Network programming recovered'), [])
   await lab.stop()
 })
 

@@ -57,7 +57,7 @@ describe('a refusal of the kernel', () => {
     await lab.clock.advance(1)
     assert.deepEqual(await snapshot(lab.kernel), whole)
     assert.equal(lab.log.find('error', 'default/web').length, 1)
-    assert.equal(lab.log.find('info', 'programmed again').length, 1)
+    assert.equal(lab.log.find('info', 'Network programming recovered').length, 1)
     await lab.stop()
   })
 
@@ -96,7 +96,7 @@ describe('a refusal of the kernel', () => {
     lab.takeOps()
     await lab.clock.advance(60_000)
     assert.deepEqual(lab.takeOps(), [])
-    assert.equal(lab.log.find('info', 'programmed again').length, 0)
+    assert.equal(lab.log.find('info', 'Network programming recovered').length, 0)
     await lab.stop()
   })
 
@@ -173,12 +173,16 @@ describe('a refusal of the kernel', () => {
     await lab.deliver(...web, synced)
     lab.kernel.ipvs.batches.plan = { callFault: (call) => (call === 'apply' ? ENOBUFS : undefined) }
     await lab.clock.advance(60_000)
-    assert.deepEqual(lab.log.find('info', 'programmed again'), [])
+    assert.deepEqual(lab.log.find('info', 'Network programming recovered'), [])
     lab.takeOps()
     lab.kernel.ipvs.batches.plan = {}
     await lab.clock.advance(60_000)
     assert.deepEqual(await snapshot(lab.kernel), [whole[0], whole[2]])
-    assert.equal(lab.log.find('info', 'programmed again').length, 2, 'the kernel, and the Service')
+    assert.equal(
+      lab.log.find('info', 'Network programming recovered').length,
+      2,
+      'the kernel, and the Service',
+    )
     await lab.stop()
   })
 
@@ -190,7 +194,7 @@ describe('a refusal of the kernel', () => {
     await lab.deliver(...shop)
     await lab.clock.advance(60_000)
     assert.equal(lab.log.find('error', '').length, 1)
-    assert.equal(lab.log.find('info', 'programmed again').length, 0)
+    assert.equal(lab.log.find('info', 'Network programming recovered').length, 0)
     lab.kernel.routes.batches.plan = {}
     await lab.clock.advance(60_000)
     assert.deepEqual(await snapshot(lab.kernel), whole)
@@ -322,11 +326,11 @@ describe('answers that contradict the acknowledged state, or are lost', () => {
         assert.match(failed, /viaduct_objects_failed 1/)
         const errors = await lab.registry.getSingleMetricAsString('viaduct_kernel_errors_total')
         assert.match(errors, new RegExp(`operation="${op}",code="E`))
-        assert.equal(lab.log.find('info', 'programmed again').length, 0)
+        assert.equal(lab.log.find('info', 'Network programming recovered').length, 0)
         lab.kernel[part].batches.plan = {}
         await lab.clock.advance(60_000)
         assert.deepEqual(await snapshot(lab.kernel), [whole[0], whole[2]])
-        assert.equal(lab.log.find('info', 'programmed again').length, 1)
+        assert.equal(lab.log.find('info', 'Network programming recovered').length, 1)
         await lab.stop()
       }
     }

@@ -19,7 +19,7 @@ const noEndpoints = set(slice('web-1', 'web', []))
 async function started(...events: readonly ObjectEvent[]): Promise<IptablesLab> {
   const lab = new IptablesLab()
   await lab.deliver(...events, synced)
-  lab.takeTold()
+  lab.takeWritten()
   return lab
 }
 
@@ -69,7 +69,7 @@ describe('the order of writes to the tables nat and filter', () => {
     it(name, async () => {
       const lab = await started(...before)
       await lab.deliver(...change)
-      assert.deepEqual(lab.takeTold(), written)
+      assert.deepEqual(lab.takeWritten(), written)
       await lab.stop()
     })
   }
@@ -110,17 +110,17 @@ describe('a refusal of the kernel', () => {
     for (const door of doors)
       door.plan = { callFault: (call) => (call === 'apply' ? constants.errno.EAGAIN : undefined) }
     await lab.deliver(...web, synced)
-    assert.deepEqual(lab.takeTold(), ['nat'], 'table filter waits for it')
+    assert.deepEqual(lab.takeWritten(), ['nat'], 'table filter waits for it')
     await lab.clock.advance(10_000)
     // After 1, 3 and 7 seconds.
-    assert.deepEqual(lab.takeTold(), ['nat', 'nat', 'nat'])
-    const errors = lab.log.find('error', 'not programmed')
+    assert.deepEqual(lab.takeWritten(), ['nat', 'nat', 'nat'])
+    const errors = lab.log.find('error', 'Network programming failed')
     assert.equal(errors.length, 1)
     assert.match(errors[0]?.message ?? '', /IPv4 table nat: .*EAGAIN/u)
     for (const door of doors) door.plan = {}
     await lab.clock.advance(10_000)
     assert.equal(linesWith(lab.kernel.xtNamespace, dnatTo('10.1.0.1')).length, 1)
-    assert.equal(lab.log.find('info', 'programmed again').length, 1)
+    assert.equal(lab.log.find('info', 'Network programming recovered').length, 1)
     await lab.stop()
   })
 
@@ -138,8 +138,8 @@ describe('a refusal of the kernel', () => {
     }
     await lab.deliver(...web, synced)
     assert.deepEqual(
-      lab.log.find('error', 'not programmed').map(({ message }) => message),
-      [`not programmed: IPv4 table nat: xtables: replace the table: ENOMEM (${words})`],
+      lab.log.find('error', 'Network programming failed').map(({ message }) => message),
+      [`Network programming failed: IPv4 table nat: xtables: replace the table: ENOMEM (${words})`],
     )
     await lab.stop()
   })
@@ -179,10 +179,10 @@ describe('a refusal of the kernel', () => {
     const filter = lab.kernel.xtables('ipv4', 'filter')
     filter.plan = { callFault: () => constants.errno.ENOMEM }
     await lab.clock.advance(10_000)
-    assert.deepEqual(lab.takeTold(), ['filter', 'filter', 'filter'])
+    assert.deepEqual(lab.takeWritten(), ['filter', 'filter', 'filter'])
     filter.plan = {}
     await lab.clock.advance(10_000)
-    assert.equal(lab.log.find('info', 'programmed again').length, 1)
+    assert.equal(lab.log.find('info', 'Network programming recovered').length, 1)
     await lab.stop()
   })
 })
@@ -203,7 +203,7 @@ describe('another program', () => {
     lab.kernel.xtNamespace.table('ipv4', 'nat').flush()
     await lab.clock.advance(1000)
     assert.deepEqual(ruleLines(lab.kernel.xtNamespace), before)
-    const [line, ...more] = lab.log.find('info', 'Kernel differs')
+    const [line, ...more] = lab.log.find('info', 'Kernel state differs')
     assert.equal(more.length, 0)
     assert.equal(line?.fields['table'], 'nat')
     assert.match(JSON.stringify(line?.fields['changed']), /KUBE-SERVICES.*PREROUTING/u)
@@ -242,7 +242,7 @@ describe('another program', () => {
       ['compare', 'compare'],
       'one for each family',
     )
-    assert.deepEqual([lab.writes, lab.takeTold().length, lab.log.lines.length], [writes, 0, lines])
+    assert.deepEqual([lab.writes, lab.takeWritten().length, lab.log.lines.length], [writes, 0, lines])
     await lab.stop()
   })
 
@@ -281,8 +281,8 @@ describe('another program', () => {
     const { writes } = lab
     await lab.clock.advance(90_000)
     assert.equal(lab.writes, writes)
-    assert.equal(lab.log.find('info', 'Kernel differs').length, 0)
-    assert.deepEqual(lab.takeTold(), ['filter'], 'once, to know the table again')
+    assert.equal(lab.log.find('info', 'Kernel state differs').length, 0)
+    assert.deepEqual(lab.takeWritten(), ['filter'], 'once, to know the table again')
     await lab.stop()
   })
 
@@ -308,7 +308,7 @@ describe('a start', () => {
     await lab.deliver(...web, ...shop, synced)
     await lab.clock.advance(60_000)
     assert.equal(lab.writes, writes)
-    assert.equal(lab.log.find('info', 'Kernel differs').length, 0)
+    assert.equal(lab.log.find('info', 'Kernel state differs').length, 0)
     await lab.stop()
   })
 
@@ -412,7 +412,7 @@ describe('two Services that want one frontend', () => {
       /default\/web cluster IP/u,
     )
     assert.deepEqual(
-      lab.log.find('info', 'as asked now').map(({ fields }) => fields),
+      lab.log.find('info', 'Service is programmed as specified now').map(({ fields }) => fields),
       [{ service: 'default/web:/TCP', frontend: 'tcp 10.96.0.1:80', ipFamily: 'IPv4' }],
     )
     await lab.stop()
@@ -480,7 +480,7 @@ describe('after a sync', () => {
     assert.deepEqual(lab.events, [event])
     lab.healthChecks.failures = []
     await lab.clock.advance(30_000)
-    assert.equal(lab.log.find('info', 'as asked now').length, 1)
+    assert.equal(lab.log.find('info', 'Service is programmed as specified now').length, 1)
     await lab.stop()
   })
 })

@@ -109,7 +109,7 @@ describe('a Service with a rule that the kernel refuses', () => {
       await lab.deliver(...web, ...bad, synced)
       assert.ok(serves(lab, '10.1.0.1'))
       assert.deepEqual(linesWith(lab.kernel.xtNamespace, word), [])
-      const errors = lab.log.find('error', 'not programmed').map(({ message }) => message)
+      const errors = lab.log.find('error', 'Network programming failed').map(({ message }) => message)
       assert.ok(
         errors.some((message) => named.test(message)),
         errors.join('\n'),
@@ -121,12 +121,12 @@ describe('a Service with a rule that the kernel refuses', () => {
       assert.ok(serves(lab, '10.2.0.1'))
       await lab.clock.advance(120_000)
       assert.ok(lab.isHealthy.ipv4())
-      assert.equal(lab.log.find('error', 'not programmed').length, lines, 'each is reported once')
+      assert.equal(lab.log.find('error', 'Network programming failed').length, lines, 'each is reported once')
 
       takeAll(lab)
       await lab.clock.advance(30_000)
       assert.notDeepEqual(linesWith(lab.kernel.xtNamespace, word), [])
-      assert.equal(lab.log.find('info', 'programmed again').length, lines)
+      assert.equal(lab.log.find('info', 'Network programming recovered').length, lines)
       assert.equal(await failedObjects(lab), '0')
       await lab.stop()
     })
@@ -141,7 +141,7 @@ describe('a Service with a rule that the kernel refuses', () => {
       await lab.clock.advance(60_000)
       assert.deepEqual(ruleLines(lab.kernel.xtNamespace), before)
       assert.equal(await failedObjects(lab), '0')
-      assert.deepEqual(lab.log.find('info', 'programmed again'), [])
+      assert.deepEqual(lab.log.find('info', 'Network programming recovered'), [])
       await lab.stop()
     })
   }
@@ -161,7 +161,7 @@ describe('a Service with a rule that the kernel refuses', () => {
     assert.equal(nat.applies, 6)
     await lab.deliver(set(service('bad', '10.96.0.3')))
     assert.ok(serves(lab, '10.3.0.1'))
-    assert.equal(lab.log.find('info', 'programmed again').length, 1)
+    assert.equal(lab.log.find('info', 'Network programming recovered').length, 1)
     await lab.stop()
   })
 
@@ -233,15 +233,15 @@ describe('a foreign chain that jumps to a chain of ours', () => {
     await lab.deliver(remove('Service', 'web'), ...shop)
     assert.ok(serves(lab, '10.2.0.1'))
     assert.deepEqual(nat.chains.get(chain), [])
-    const [problem, ...more] = lab.log.find('error', 'not programmed')
+    const [problem, ...more] = lab.log.find('error', 'Network programming failed')
     assert.equal(
       problem?.message,
-      `not programmed: a leftover: IPv4 table nat: chain ${chain} stays, empty, as chain MINE jumps to it`,
+      `Network programming failed: a leftover: IPv4 table nat: chain ${chain} stays, empty, as chain MINE jumps to it`,
     )
     assert.deepEqual(more, [])
     await lab.clock.advance(120_000)
     assert.ok(lab.isHealthy.ipv4())
-    assert.deepEqual(lab.log.find('info', 'Kernel differs'), [])
+    assert.deepEqual(lab.log.find('info', 'Kernel state differs'), [])
 
     nat.flush('MINE')
     await lab.clock.advance(2000)
@@ -260,9 +260,9 @@ describe('a foreign chain that jumps to a chain of ours', () => {
       assert.deepEqual(nat.chains.get(chain), [])
       assert.deepEqual(linesWith(xtNamespace, '10.1.0.1'), [])
       assert.deepEqual(
-        lab.log.find('error', 'not programmed').map(({ message }) => message),
+        lab.log.find('error', 'Network programming failed').map(({ message }) => message),
         [
-          `not programmed: a leftover: IPv4 table nat: chain ${chain} stays, empty, as chain MINE jumps to it`,
+          `Network programming failed: a leftover: IPv4 table nat: chain ${chain} stays, empty, as chain MINE jumps to it`,
         ],
       )
       return lab
@@ -273,7 +273,7 @@ describe('a foreign chain that jumps to a chain of ours', () => {
     assert.equal(await failedObjects(lab), '1')
     await lab.clock.advance(120_000)
     assert.ok(lab.isHealthy.ipv4())
-    assert.deepEqual(lab.log.find('info', 'Kernel differs'), [])
+    assert.deepEqual(lab.log.find('info', 'Kernel state differs'), [])
     nat.flush('MINE')
     await lab.clock.advance(2000)
     assert.equal(nat.chains.has(chain), false)

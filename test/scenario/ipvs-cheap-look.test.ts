@@ -79,7 +79,7 @@ describe('within a second', () => {
       await lab.clock.advance(1000)
       assert.deepEqual(await snapshot(lab.kernel), before)
       await lab.clock.advance(60_000)
-      const lines = lab.log.find('info', 'Kernel differs')
+      const lines = lab.log.find('info', 'Kernel state differs')
       assert.deepEqual(
         lines.map(({ fields }) => fields['drift']),
         [drift],
@@ -101,7 +101,7 @@ it('a foreign virtual server causes one reconcile, and is then expected', async 
   const dumps = countDumps(lab)
   await lab.clock.advance(25_000)
   assert.equal(dumps(), 1)
-  assert.equal(lab.log.find('info', 'Kernel differs').length, 0)
+  assert.equal(lab.log.find('info', 'Kernel state differs').length, 0)
   await lab.stop()
 })
 
@@ -134,7 +134,7 @@ it('a virtual server in an excluded network causes no reconcile', async () => {
   await lab.deliver(set(service('web', '10.96.0.1', { ports: ports.slice(0, 1) })))
   assert.equal((await lab.kernel.ipvs.info()).ipv4VirtualServers, 2)
   await lab.clock.advance(1500)
-  lab.kernel.xtNamespace.table('ipv4', 'nat').addChain('SOMEBODYS')
+  lab.kernel.xtNamespace.table('ipv4', 'nat').addChain('FOREIGN')
   const dumps = countDumps(lab)
   await lab.clock.advance(20_000)
   assert.equal(dumps(), 0)
@@ -287,11 +287,11 @@ it('rules that another program replaces by rules of the same size are noticed wi
   const changed = saved()
   assert.notDeepEqual(changed, before)
   await lab.clock.advance(10_000)
-  assert.deepEqual(saved(), changed, 'nothing else tells')
+  assert.deepEqual(saved(), changed, 'nothing else differs')
   xtNamespace.unlocks++
   await lab.clock.advance(1000)
   assert.deepEqual(saved(), before)
-  assert.equal(lab.log.find('info', 'Kernel differs').length, 2)
+  assert.equal(lab.log.find('info', 'Kernel state differs').length, 2)
   await lab.stop()
 })
 

@@ -206,7 +206,7 @@ describe('a mask with fewer marks than Services', () => {
     assert.equal((await leadsIn(lab.kernel)).length, 1)
     await lab.deliver(remove('Service', 'pie'))
     assert.equal((await leadsIn(lab.kernel)).length, 1)
-    assert.equal(lab.log.find('info', 'as asked now').length, 1)
+    assert.equal(lab.log.find('info', 'Service is programmed as specified now').length, 1)
     await lab.stop()
   })
 

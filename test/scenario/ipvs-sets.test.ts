@@ -91,7 +91,7 @@ const isRefused = (op: IpsetOp): boolean =>
 async function assertWhole(lab: PipelineLab): Promise<void> {
   await assertGoesOn(lab, 'marks')
   assert.ok(isRejecting(lab.kernel, 'vips'))
-  assert.equal(lab.log.find('info', 'programmed again').length, 1)
+  assert.equal(lab.log.find('info', 'Network programming recovered').length, 1)
 }
 
 describe('a set that the kernel refuses affects only its own entries', () => {
@@ -118,7 +118,7 @@ describe('a set that the kernel refuses affects only its own entries', () => {
     assert.deepEqual(
       lab.log.find('error', '').map(({ message }) => message),
       [
-        "not programmed: IPv4 set KUBE-CLUSTER-IP: another program's hash:ip has its name and cannot be removed, so its entries wait: ipset: destroy-set KUBE-CLUSTER-IP: EBUSY",
+        "Network programming failed: IPv4 set KUBE-CLUSTER-IP: another program's hash:ip has its name and cannot be removed, so its entries wait: ipset: destroy-set KUBE-CLUSTER-IP: EBUSY",
       ],
     )
 
@@ -127,7 +127,7 @@ describe('a set that the kernel refuses affects only its own entries', () => {
     assert.deepEqual(await entriesOf(kernel, 'clusterIP'), ['10.96.0.1,tcp:80', '10.96.0.2,tcp:80'])
     assert.ok(setsInRules(kernel).has(foreign.name))
     assert.ok(isRejecting(kernel, 'vips'))
-    assert.equal(lab.log.find('info', 'programmed again').length, 1)
+    assert.equal(lab.log.find('info', 'Network programming recovered').length, 1)
     await lab.stop()
   })
 

@@ -261,7 +261,7 @@ describe('chains of old releases of kube-proxy (issue 18, B7)', () => {
     await lab.deliver(...shop)
     await lab.clock.advance(120_000)
     assert.deepEqual(linesOfOldReleases(kernel.xtNamespace), before)
-    assert.deepEqual(lab.log.find('error', 'not programmed'), [])
+    assert.deepEqual(lab.log.find('error', 'Network programming failed'), [])
     await lab.stop()
   })
 })
@@ -295,11 +295,11 @@ describe('a leftover chain of another mode to which a foreign chain jumps (issue
       await lab.deliver(...web, synced)
       assert.deepEqual(kernel.chains.get(chain), [])
       await lab.clock.advance(65_000)
-      const trouble = `Leftovers of ${other} mode cannot all be removed`
+      const opening = `Leftovers of ${other} mode cannot all be removed`
       assert.deepEqual(lab.log.find('info', 'stays, empty'), [])
       assert.deepEqual(
-        lab.log.find('warn', trouble).map(({ message }) => message),
-        [`${trouble}: IPv4 table ${table}: chain ${chain} stays, empty, as chain MINE jumps to it`],
+        lab.log.find('warn', opening).map(({ message }) => message),
+        [`${opening}: IPv4 table ${table}: chain ${chain} stays, empty, as chain MINE jumps to it`],
       )
       kernel.flush('MINE')
       await lab.clock.advance(65_000)

@@ -132,7 +132,7 @@ describe('one Service', () => {
       1,
     )
     await lab.deliver(set(service('bad', '10.96.0.2')))
-    assert.equal(lab.log.find('info', 'programmed again').length, 1)
+    assert.equal(lab.log.find('info', 'Network programming recovered').length, 1)
     assert.deepEqual(lab.takeOps(), ['add-virtual-server tcp 10.96.0.2:80', 'add-route 10.96.0.2'])
     await lab.stop()
   })
@@ -158,7 +158,7 @@ describe('an invalid object', () => {
       assert.match(await lab.registry.metrics(), /^viaduct_objects_failed 1$/mu)
       await lab.deliver(end)
       assert.match(await lab.registry.metrics(), /^viaduct_objects_failed 0$/mu)
-      assert.deepEqual(lab.log.find('info', 'programmed again'), [])
+      assert.deepEqual(lab.log.find('info', 'Network programming recovered'), [])
       await lab.stop()
     })
   }

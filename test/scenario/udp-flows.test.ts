@@ -42,7 +42,7 @@ const toForeignHost = flow(foreignHost, {
   destinationPort: 30053,
   replySourcePort: 30053,
 })
-const ofSomebody = flow('10.1.0.1', { destination: ip('10.96.0.11') })
+const foreignFlow = flow('10.1.0.1', { destination: ip('10.96.0.11') })
 
 /** A kernel that has these flows before the agent starts. */
 async function kernelWith(...flows: readonly ModelFlow[]): Promise<ModelKernel> {
@@ -106,11 +106,11 @@ describe('UDP flows', () => {
   ]
   for (const { name, change, left } of changes) {
     it(name, async () => {
-      const lab = await labWith(toFirst, toSecond, toNodePort, toForeignHost, ofSomebody)
+      const lab = await labWith(toFirst, toSecond, toNodePort, toForeignHost, foreignFlow)
       await lab.deliver(withNodePort, endpoints('10.1.0.1', '10.1.0.2'), synced)
       assert.equal(lab.kernel.conntrack.flows.length, 5)
       for (const event of change) await lab.deliver(event)
-      assert.deepEqual(lab.kernel.conntrack.flows, [...left, toForeignHost, ofSomebody])
+      assert.deepEqual(lab.kernel.conntrack.flows, [...left, toForeignHost, foreignFlow])
       await lab.stop()
     })
   }

@@ -84,7 +84,7 @@ export class EventLab {
   }
 
   /** Log lines of the sender about Events that it could not send. */
-  get told(): readonly string[] {
+  get sendingLines(): readonly string[] {
     return this.log.filter((line) => /^(Events are|An Event was|No such Event) /u.test(line))
   }
 

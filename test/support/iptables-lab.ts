@@ -23,7 +23,7 @@ export interface IptablesLabOptions {
 
 export class IptablesLab extends PipelineLab {
   /** `filter`, `nat`: IPv4 tables that received operations since the last call, in order. */
-  readonly #received: Table[] = []
+  readonly #written: Table[] = []
 
   constructor({ xtNamespace, kernel, config = {} }: IptablesLabOptions = {}) {
     const opened = kernel ?? openModelKernel(xtNamespace === undefined ? {} : { xtNamespace })
@@ -32,14 +32,15 @@ export class IptablesLab extends PipelineLab {
       const door = opened.xtables('ipv4', table)
       const apply = door.apply.bind(door)
       door.apply = async (ops, options) => {
-        this.#received.push(table)
+        this.#written.push(table)
         return await apply(ops, options)
       }
     }
   }
 
-  takeTold(): readonly Table[] {
-    return this.#received.splice(0)
+  /** Tables of the batches since the last call, in order. */
+  takeWritten(): readonly Table[] {
+    return this.#written.splice(0)
   }
 
   /** Whole-table replacements of all tables so far. */

@@ -3,9 +3,10 @@ import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { systemClock } from '../../src/clock.js'
-import { openLog, StateReporter } from '../../src/log.js'
+import { openLog } from '../../src/log.js'
 import type { ClientOptions } from '../../src/api/client-options.js'
 import { kubeconfigOptions } from '../../src/api/login/kubeconfig.js'
+import { openCertificateWarnings } from '../../src/api/open-client-options.js'
 
 export class KubeconfigFolder {
   readonly root = mkdtempSync(join(tmpdir(), 'viaduct-kubeconfig-'))
@@ -45,7 +46,7 @@ export class KubeconfigFolder {
       kind: 'Config',
       'current-context': 'ours',
       contexts: [
-        { name: 'other', context: { cluster: 'nowhere', user: 'nobody' } },
+        { name: 'other', context: { cluster: 'nowhere', user: 'absent' } },
         { name: 'ours', context: { cluster: 'mine', user: 'me' } },
       ],
       clusters: [{ name: 'mine', cluster }],
@@ -63,13 +64,9 @@ export class KubeconfigFolder {
         environment: { PATH: process.env['PATH'], FROM_AGENT: 'yes' },
         readFile: (path) => readFileSync(path, 'utf8'),
         clock: { ...systemClock, now: () => this.nowMs, unixMs: () => this.unixMs },
-        warnings: new StateReporter({
-          log: openLog({ format: 'json', verbosity: 0, destination, clock: { unixMs: () => 0 } }),
-          level: 'warn',
-          problemLine: 'kubeconfig',
-          recovery: 'kubeconfig: over',
-          count: () => undefined,
-        }),
+        warnings: openCertificateWarnings(
+          openLog({ format: 'json', verbosity: 0, destination, clock: { unixMs: () => 0 } }),
+        ),
       },
     )
   }

@@ -146,7 +146,6 @@ export class KubernetesLab {
         level: 'error',
         problemLine,
         recovery: `${problemLine}: over`,
-        count: () => undefined,
       })
     const source = new KubernetesSource({
       client: {

@@ -11,13 +11,19 @@ import {
 import { openModelKernel, type ModelKernel } from '../model/index.js'
 import { resolveConfig, type ConfigInput, type VipBinding } from '../../src/config/index.js'
 import type { EventReport } from '../../src/event.js'
-import { StateReporter, type AdjustableLog, type LogFields } from '../../src/log.js'
+import type { AdjustableLog, LogFields } from '../../src/log.js'
 import { openMetrics } from '../../src/metrics/index.js'
 import { mergeNodeChanges, NodeTracker, noNodeChange } from '../../src/node/index.js'
 import type { ObjectEvent } from '../../src/source/index.js'
 import { iptablesMode } from '../../src/modes/iptables/index.js'
 import { ipvsMode, IpvsSettings } from '../../src/modes/ipvs/index.js'
-import { type HealthCheckListeners, type Mode, type Pipeline, Synchronizer } from '../../src/engine/index.js'
+import {
+  type HealthCheckListeners,
+  type Mode,
+  openProblems,
+  type Pipeline,
+  Synchronizer,
+} from '../../src/engine/index.js'
 import { ManualClock, settle } from './manual-clock.js'
 import { formerChains, leavingOthers } from '../../src/agent/index.js'
 
@@ -130,14 +136,7 @@ export class PipelineLab {
       clock: this.clock,
       log: this.log,
       metrics,
-      problems: new StateReporter({
-        log: this.log,
-        level: 'error',
-        problemLine: 'not programmed',
-        recovery: 'programmed again',
-        events,
-        count: (count) => metrics.objectsFailed.set(count),
-      }),
+      problems: openProblems({ log: this.log, events, count: (count) => metrics.objectsFailed.set(count) }),
       openHealthChecks: (family: IpFamily, isHealthy: () => boolean) => {
         this.isHealthy[family] = isHealthy
         return this.healthChecks

@@ -81,6 +81,19 @@ function masked(text: string): string {
   return text.replaceAll(/[^\n]/gu, '$')
 }
 
+/** Identifiers of a code file that contain one of these words, as `path: name`; a path of other files has none. */
+export function identifiersWith(path: string, content: string, words: readonly string[]): readonly string[] {
+  if (!code.test(path)) return []
+  const names = content.replaceAll(codeTokens, blanked).match(/[A-Za-z_$][\w$]*/gu) ?? []
+  const matching = names.filter((name) => wordsOf(name).some((word) => words.includes(word)))
+  return [...new Set(matching)].map((name) => `${path}: ${name}`)
+}
+
+/** `setSocketName` and `SET_SOCKET_NAME` have the words set, socket and name. */
+function wordsOf(identifier: string): readonly string[] {
+  return (identifier.match(/[A-Z]?[a-z]+|[A-Z]+(?![a-z])/gu) ?? []).map((word) => word.toLowerCase())
+}
+
 /** Each use of a phrase as `path:line: "phrase": say "other words"`. */
 export function phrasesIn(path: string, content: string, phrases: readonly Phrase[]): readonly string[] {
   return proseOfFile(path, content).flatMap(({ line, text }) =>

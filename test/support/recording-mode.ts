@@ -8,6 +8,7 @@ import {
   type FamilyHealth,
   KernelObject,
   ObjectTable,
+  openProblems,
   openTracker,
   type OperationKind,
   Pass,
@@ -15,7 +16,6 @@ import {
   type PassRecord,
   type Pipeline,
 } from '../../src/engine/index.js'
-import { StateReporter } from '../../src/log.js'
 import { openMetrics } from '../../src/metrics/index.js'
 import type { Tracker } from '../../src/model/index.js'
 import { NodeTracker } from '../../src/node/index.js'
@@ -35,13 +35,7 @@ export function openSurroundings() {
     metrics: openMetrics(new Registry()),
     config: resolveConfig({ manifests: 'none' }),
     log,
-    problems: new StateReporter({
-      log,
-      level: 'error',
-      problemLine: 'not programmed',
-      recovery: 'programmed again',
-      count: () => {},
-    }),
+    problems: openProblems({ log }),
   }
 }
 

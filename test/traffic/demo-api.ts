@@ -8,7 +8,7 @@ import { makeCertificate } from '../support/certificates.js'
 import type { Program } from '../support/processes.js'
 import type { Target } from '../support/traffic.js'
 import { treeRoot } from '../support/tree.js'
-import { check, quote, say, sinceMs, title } from './demo-telling.js'
+import { check, quote, say, sinceMs, title } from './demo-output.js'
 import { buildShopLab, tcp, type ShopLab } from './shop-lab.js'
 
 const port = 6443
@@ -27,7 +27,7 @@ class ApiServer {
   }
 
   /** Resolves when it has done so. */
-  async tell(...command: readonly unknown[]): Promise<void> {
+  async send(...command: readonly unknown[]): Promise<void> {
     const line = JSON.stringify(command)
     const from = this.#program.lines.length
     this.#program.write(`${line}\n`)
@@ -127,22 +127,22 @@ async function sentence(agent: Program, start: string, from: number): Promise<st
 
 async function showCreation(lab: ShopLab, server: ApiServer): Promise<void> {
   const time = await inKernel(lab, 'to-destination 10.244.1.12:8080', async () => {
-    await server.tell('put', 'Service', apiService('web', web.address))
-    await server.tell('put', 'EndpointSlice', webPods(11, 12))
+    await server.send('put', 'Service', apiService('web', web.address))
+    await server.send('put', 'EndpointSlice', webPods(11, 12))
   })
   say(`in the kernel ${time} after the API changed; the rules of the Service (iptables-legacy-save -t nat):`)
   for (const part of ['--dport 80 ', '-A KUBE-SVC-']) quote(await rulesWith(lab, part))
   await showTraffic(lab, web, ['10.244.1.11 8080', '10.244.1.12 8080'])
-  await server.tell('put', 'Service', apiService('search', search.address))
+  await server.send('put', 'Service', apiService('search', search.address))
   const searchPort = [{ name: 'http', protocol: 'TCP', port: 9200 }]
   const slice = { ...apiSlice('search-1', 'search', ['10.244.6.11']), ports: searchPort }
-  await inKernel(lab, 'to-destination 10.244.6.11:9200', () => server.tell('put', 'EndpointSlice', slice))
+  await inKernel(lab, 'to-destination 10.244.6.11:9200', () => server.send('put', 'EndpointSlice', slice))
   await showTraffic(lab, search, ['10.244.6.11 9200'])
 }
 
 async function showEvent(lab: ShopLab, server: ApiServer): Promise<void> {
   const time = await inKernel(lab, 'to-destination 10.244.1.13:8080', () =>
-    server.tell('put', 'EndpointSlice', webPods(11, 12, 13)),
+    server.send('put', 'EndpointSlice', webPods(11, 12, 13)),
   )
   say(`in the kernel ${time} after the API changed`)
   await showTraffic(lab, web, ['10.244.1.11 8080', '10.244.1.12 8080', '10.244.1.13 8080'])
@@ -152,7 +152,7 @@ async function showOutage(lab: ShopLab, server: ApiServer, agent: Program): Prom
   const from = agent.lines.length
   await server.die()
   say('the agent says, once for each kind of object:')
-  quote(await sentence(agent, 'API server: not followed', from))
+  quote(await sentence(agent, 'API server cannot be watched', from))
   await showTraffic(lab, web, ['10.244.1.11 8080', '10.244.1.12 8080', '10.244.1.13 8080'])
   await showTraffic(lab, search, ['10.244.6.11 9200'])
 }
@@ -161,14 +161,14 @@ async function showOutage(lab: ShopLab, server: ApiServer, agent: Program): Prom
 async function showReturn(lab: ShopLab, { options }: Access, agent: Program): Promise<void> {
   const from = agent.lines.length
   const server = new ApiServer(lab, options)
-  await server.tell('put', 'Node', apiNode('node-a'))
-  await server.tell('put', 'Service', apiService('web', web.address))
-  await server.tell('put', 'EndpointSlice', webPods(12, 13))
+  await server.send('put', 'Node', apiNode('node-a'))
+  await server.send('put', 'Service', apiService('web', web.address))
+  await server.send('put', 'EndpointSlice', webPods(12, 13))
   // Versions beyond those that the agent has seen.
-  for (let i = 0; i < 10; i++) await server.tell('compact')
+  for (let i = 0; i < 10; i++) await server.send('compact')
   const started = performance.now()
-  await server.tell('listen')
-  quote(await sentence(agent, 'API server: followed again', from))
+  await server.send('listen')
+  quote(await sentence(agent, 'API server is watched now', from))
   for (const gone of ['default/search', '10.244.1.11']) {
     while ((await rulesWith(lab, gone)) !== '')
       check(performance.now() - started < limitSeconds * 1000, `${gone} leaves the kernel`)
@@ -193,8 +193,8 @@ async function showEnd(lab: ShopLab, agent: Program): Promise<void> {
 async function show(lab: ShopLab, folder: string): Promise<void> {
   const access = await writeAccess(folder)
   const server = new ApiServer(lab, access.options)
-  await server.tell('put', 'Node', apiNode('node-a'))
-  await server.tell('listen')
+  await server.send('put', 'Node', apiNode('node-a'))
+  await server.send('listen')
 
   title('1. node dist/agent.js --kubeconfig kubeconfig --proxy-mode iptables --hostname-override node-a')
   const agent = await startAgent(lab, access)
@@ -205,7 +205,7 @@ async function show(lab: ShopLab, folder: string): Promise<void> {
   title('3. An EndpointSlice changes: 10.244.1.13 becomes an endpoint of web')
   await showEvent(lab, server)
 
-  title('4. The API server is killed: the kernel stays as it is')
+  title('4. The API server is killed: the kernel keeps its state')
   await showOutage(lab, server, agent)
 
   title('5. It comes back; meanwhile Service search was deleted, and 10.244.1.11 left web')

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { Script } from 'node:vm'
-import { tellsBytecode } from '../support/bytecode-probe.js'
+import { bytecodeProbe } from '../support/bytecode-probe.js'
 import bytecodeFile = require('../../src/bytecode.cjs')
 
 const { seal, unseal } = bytecodeFile
@@ -72,7 +72,7 @@ test('V8 accepts the bytecode of the build', () => {
 
 test('V8 accepts the bytecode of the build with limits of the heap', () => {
   const probe = join(folder, 'probe.cjs')
-  writeFileSync(probe, tellsBytecode)
+  writeFileSync(probe, bytecodeProbe)
   const limits = ['--max-old-space-size=512', '--max-semi-space-size=8']
   const agent = [...limits, '--require', probe, join(dist, 'agent.js'), '--version']
   const { stdout } = spawnSync(process.execPath, agent, { encoding: 'utf8' })

@@ -103,8 +103,8 @@ function report(verbosity = 0): {
   const reporter = new StateReporter({
     log,
     level: 'error',
-    problemLine: 'not programmed',
-    recovery: 'programmed again',
+    problemLine: 'Network programming failed',
+    recovery: 'Network programming recovered',
     count: (problems) => counts.push(problems),
     clock,
   })
@@ -123,9 +123,9 @@ describe('StateReporter', () => {
     reporter.report('a', undefined)
     reporter.report('a', undefined)
     assert.deepEqual(strip(lines), [
-      'ERROR not programmed: EINVAL service="default/a"',
-      'ERROR not programmed: ENOMEM service="default/a"',
-      'INFO  programmed again service="default/a"',
+      'ERROR Network programming failed: EINVAL service="default/a"',
+      'ERROR Network programming failed: ENOMEM service="default/a"',
+      'INFO  Network programming recovered service="default/a"',
     ])
     assert.deepEqual(counts, [1, 0])
   })
@@ -136,27 +136,27 @@ describe('StateReporter', () => {
     for (const name of names) reporter.report(name, { text: name })
     assert.deepEqual(
       strip(lines),
-      names.slice(0, 20).map((name) => `ERROR not programmed: ${name}`),
+      names.slice(0, 20).map((name) => `ERROR Network programming failed: ${name}`),
     )
     for (const name of names.slice(0, 30)) reporter.report(name, undefined)
     assert.equal(lines.length, 40)
     await clock.advance(10_000)
     const more = 'more within 10 s than the 20 written; -v=2 writes each'
     assert.deepEqual(strip(lines.slice(40)), [
-      `ERROR not programmed: ${more} count=4980`,
-      `INFO  programmed again: ${more} count=10`,
+      `ERROR Network programming failed: ${more} count=4980`,
+      `INFO  Network programming recovered: ${more} count=10`,
     ])
     assert.equal(counts.at(-1), 4970)
     assert.equal(clock.pending, 0)
     reporter.report('s-4999', undefined)
-    assert.deepEqual(strip(lines.slice(42)), ['INFO  programmed again'])
+    assert.deepEqual(strip(lines.slice(42)), ['INFO  Network programming recovered'])
   })
 
   it('writes each line where debug lines are written', async () => {
     const { reporter, lines } = report(2)
     for (let i = 0; i < 30; i++) reporter.report(`s-${i}`, { text: `${i}` })
     assert.equal(lines.length, 30)
-    assert.equal(strip(lines).at(-1), 'DEBUG not programmed: 29')
+    assert.equal(strip(lines).at(-1), 'DEBUG Network programming failed: 29')
   })
 
   it('forgets a key without a line', () => {

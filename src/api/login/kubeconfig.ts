@@ -21,7 +21,7 @@ import { readKubeconfig, type Kubeconfig, type KubeconfigCluster, type Material 
 import { throughProxy } from '../proxy/through-proxy.js'
 
 export interface KubeconfigDependencies extends InClusterDependencies {
-  /** Reports a client certificate that has expired. */
+  /** From `openCertificateWarnings`. */
   readonly warnings: StateReporter
 }
 
@@ -149,7 +149,7 @@ class KubeconfigAccess {
     const { clock, warnings } = this.#dependencies
     const isExpired = clock.unixMs() >= this.#certificateExpiresMs
     const since = isExpired ? new Date(this.#certificateExpiresMs).toISOString() : ''
-    const text = `${this.#certificateName} has expired (${since}): the server may refuse it; replace it`
+    const text = `${this.#certificateName} (${since}): the server may refuse it; replace it`
     warnings.report('client certificate', isExpired ? { text } : undefined)
   }
 

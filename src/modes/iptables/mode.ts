@@ -72,5 +72,8 @@ async function serveLocalhost({ kernel, log }: ModeOptions): Promise<void> {
   const outcome = await ensureSetting({ path, value: 1 }, { sysctl: kernel.sysctl, log })
   const remedy = 'set it on the node, or use --iptables-localhost-nodeports=false'
   if (outcome instanceof KernelError)
-    log.error(`Kernel setting ${path} should be 1: ${remedy}`, { setting: path, err: outcome })
+    log.error(`Kernel setting cannot be changed: ${path} should be 1; ${remedy}`, {
+      setting: path,
+      err: outcome,
+    })
 }

@@ -195,18 +195,18 @@ export class IptablesTables {
       this.#behind.add(table)
       if (drift instanceof KernelError || !isAny(drift)) continue
       isDifferent = true
-      this.#tell(table, drift)
+      this.#reportDrift(table, drift)
     }
     return isDifferent
   }
 
-  #tell(table: IptablesTable, { missing, changed }: XtDrift): void {
+  #reportDrift(table: IptablesTable, { missing, changed }: XtDrift): void {
     // Another program restored an older table, perhaps with chains that were removed since.
     this.#unpruned.add(table)
     const { family, log, metrics } = this.#options
     metrics.drift('chain-missing').inc(missing.length)
     metrics.drift('chain-changed').inc(changed.length)
-    log.info('Kernel differs, repairing', {
+    log.info('Kernel state differs and is repaired', {
       ipFamily: logFamily(family),
       table,
       missing: shortened(missing),

@@ -134,7 +134,12 @@ export class IpvsChains {
       const { missing, changed } = drift
       metrics.drift('chain-missing').inc(missing.length)
       metrics.drift('chain-changed').inc(changed.length)
-      log.info('Kernel differs, repairing', { ipFamily: logFamily(family), table, missing, changed })
+      log.info('Kernel state differs and is repaired', {
+        ipFamily: logFamily(family),
+        table,
+        missing,
+        changed,
+      })
     }
     return isDue
   }

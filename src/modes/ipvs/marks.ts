@@ -81,7 +81,11 @@ export class IpvsMarks {
       this.#marks.release(key)
       const { log, family } = this.#options
       const ipFamily = logFamily(family)
-      log.info('Firewall mark belongs to a foreign virtual server, choosing another', { ipFamily, key, mark })
+      log.info('Firewall mark belongs to a foreign virtual server; another one is chosen', {
+        ipFamily,
+        key,
+        mark,
+      })
     }
     const free = isRead || this.#isAnyFreed ? this.#marks.freeCount : 0
     this.#isAnyFreed = false

@@ -43,9 +43,8 @@ export function ipvsMode(
   const hints = new StateReporter({
     log,
     level: 'warn',
-    problemLine: 'VIP binding',
-    recovery: 'VIP binding: in order again',
-    count: () => {},
+    problemLine: 'VIP binding is limited',
+    recovery: 'VIP binding is no longer limited',
   })
   const warnings = openWarnings(options)
   const isExcluded = (address: IpAddress): boolean => excludeCIDRs.some((cidr) => cidrContains(cidr, address))

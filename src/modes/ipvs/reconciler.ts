@@ -112,7 +112,7 @@ export class Reconciler {
     // Bindings come first: they show which unknown virtual servers are ours.
     const bindings = vips.adopt({ ...state, isMarkedVip: options.isMarkedVip })
     const drift = new Map([...bindings, ...ledger.adopt(state.table, options)])
-    this.#tell(state.table, drift)
+    this.#reportDrift(state.table, drift)
     // A holder may be the only proof that a route is ours, and holders are not known at the first reading: read again.
     const isFirst = !this.#isAdopted
     this.#isAdopted = true
@@ -143,11 +143,11 @@ export class Reconciler {
   }
 
   /** Differences at the first reading are no drift: they arose while no agent ran. Later ones were made by another program. */
-  #tell(table: IpvsDump, drift: Drift): void {
+  #reportDrift(table: IpvsDump, drift: Drift): void {
     const { family, ledger, log, metrics } = this.#options
     const ipFamily = logFamily(family)
     if (!this.#isAdopted) {
-      log.info('Kernel read', {
+      log.info('Kernel state is read', {
         ipFamily,
         adopted: ledger.acknowledgedCount,
         bytes: table.virtualServers.byteLength,
@@ -155,7 +155,8 @@ export class Reconciler {
       return
     }
     for (const [kind, count] of drift) metrics.drift(kind).inc(count)
-    if (drift.size > 0) log.info('Kernel differs, repairing', { ipFamily, drift: Object.fromEntries(drift) })
+    if (drift.size > 0)
+      log.info('Kernel state differs and is repaired', { ipFamily, drift: Object.fromEntries(drift) })
   }
 }
 

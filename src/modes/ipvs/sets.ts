@@ -56,7 +56,7 @@ export class IpvsSets {
     const dumped = await this.#ask('read', async () => await dumpSets(this.#options.ipset, table))
     if (dumped instanceof KernelError) return false
     const drift = table.adopt(dumped, options)
-    if (wasAdopted) this.#tell(drift)
+    if (wasAdopted) this.#reportDrift(drift)
     return true
   }
 
@@ -67,7 +67,7 @@ export class IpvsSets {
     const isSent =
       (await this.#applyAll(pass, () => table.planSets())) &&
       (await this.#applyAll(pass, () => table.planAdds()))
-    this.#reportTroubles()
+    this.#reportFailures()
     return isSent && !table.isStale
   }
 
@@ -80,7 +80,7 @@ export class IpvsSets {
   async discard(pass: Pass): Promise<boolean> {
     const { table } = this.#options
     const isSent = await this.#applyAll(pass, () => table.planDeletes())
-    this.#reportTroubles()
+    this.#reportFailures()
     if (!isSent || table.isStale) return false
     this.#reportRecoveries()
     table.endPass()
@@ -128,12 +128,12 @@ export class IpvsSets {
     return headers instanceof KernelError ? undefined : !table.isLike(headers)
   }
 
-  #tell(drift: Drift): void {
+  #reportDrift(drift: Drift): void {
     const { family, log, metrics } = this.#options
     for (const [kind, count] of drift) metrics.drift(kind).inc(count)
     if (drift.size === 0) return
     const ipFamily = logFamily(family)
-    log.info('Kernel differs, repairing', { ipFamily, drift: Object.fromEntries(drift) })
+    log.info('Kernel state differs and is repaired', { ipFamily, drift: Object.fromEntries(drift) })
   }
 
   /** False: a batch could not be sent. */
@@ -149,21 +149,21 @@ export class IpvsSets {
     return true
   }
 
-  #reportTroubles(): void {
+  #reportFailures(): void {
     const { family, metrics, problems, table } = this.#options
-    for (const set of table.troubles) {
-      if (set.trouble === undefined) continue
-      const { error } = set.trouble
+    for (const set of table.failedSets) {
+      if (set.failure === undefined) continue
+      const { error } = set.failure
       // The problem is reported after additions and again after deletions. Each attempt counts once.
       if (this.#retries.fail(set)) metrics.kernelError(error.operation, error.code)
       const fields = { ipFamily: logFamily(family), set: set.name, code: error.code }
-      problems.report(problemOf(set), { text: `${logFamily(family)} ${describeTrouble(set)}`, fields })
+      problems.report(problemOf(set), { text: `${logFamily(family)} ${describeFailure(set)}`, fields })
     }
   }
 
   #reportRecoveries(): void {
     for (const set of this.#retries.items()) {
-      if (set.trouble !== undefined) continue
+      if (set.failure !== undefined) continue
       this.#retries.settle(set)
       this.#options.problems.report(problemOf(set), undefined)
     }
@@ -179,15 +179,15 @@ function problemOf({ name }: SetState): string {
 }
 
 /** `set NAME: the problem: the kernel's message`. */
-function describeTrouble({ name, need, foreignType, capacity, trouble }: SetState): string {
-  const count = trouble?.entries ?? 0
+function describeFailure({ name, need, foreignType, capacity, failure }: SetState): string {
+  const count = failure?.entries ?? 0
   const of: Readonly<Record<SetState['need'], string>> = {
     create: 'it cannot be made, and its entries wait',
     replace: `another program's ${foreignType} has its name and cannot be removed, so its entries wait`,
     exchange: `it cannot be exchanged for one with room for more than ${capacity} entries, and the others wait`,
     nothing: `${count} of its entries are refused`,
   }
-  return `set ${name}: ${of[need]}: ${trouble?.error.message}`
+  return `set ${name}: ${of[need]}: ${failure?.error.message}`
 }
 
 /** The table's sets in the kernel. Throws KernelError. */

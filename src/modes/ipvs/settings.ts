@@ -58,9 +58,8 @@ export class IpvsSettings {
     this.#problems = new StateReporter({
       log,
       level: 'error',
-      problemLine: 'Kernel setting',
-      recovery: 'Kernel setting: as it should be now',
-      count: () => {},
+      problemLine: 'Kernel setting cannot be changed',
+      recovery: 'Kernel setting is correct now',
     })
   }
 
@@ -77,7 +76,7 @@ export class IpvsSettings {
     const { path, value, before, off } = setting
     const outcome = await ensureWhereNeeded(setting, { sysctl: kernel.sysctl, log })
     const release = before === undefined ? '' : ` before Linux ${before.join('.')}`
-    this.#tell(outcome, path, (error) => {
+    this.#report(outcome, path, (error) => {
       const leave = off === undefined ? '' : `, or use ${off}`
       const remedy =
         error.code === 'ENOENT' ? 'this kernel has no such setting' : `set it on the node${leave}`
@@ -96,11 +95,11 @@ export class IpvsSettings {
     }
     if (Math.max(...Object.values(wanted)) === 0) return 'right'
     const outcome = await ensureTimeouts(wanted, kernel.ipvs, log)
-    this.#tell(outcome, 'timeouts', () => `time-outs of IPVS should be ${describeTimeouts(wanted)}`)
+    this.#report(outcome, 'timeouts', () => `time-outs of IPVS should be ${describeTimeouts(wanted)}`)
     return outcome
   }
 
-  #tell(outcome: SettingOutcome, key: string, describe: (error: KernelError) => string): void {
+  #report(outcome: SettingOutcome, key: string, describe: (error: KernelError) => string): void {
     const isRefused = outcome instanceof KernelError
     const problem = isRefused
       ? { text: describe(outcome), fields: { setting: key, err: outcome } }

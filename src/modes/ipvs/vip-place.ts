@@ -68,11 +68,11 @@ async function isLocalAddress(routes: Routes, address: IpAddress, dummy: Link | 
 
 /** Advice for an operator whose node has no dummy device of ours. */
 export function dummyAdvice(problem: DummyProblem, binding: VipBinding): string {
-  const [trouble, remedy] =
+  const [cause, remedy] =
     problem === 'no-module'
       ? ['this kernel has no dummy devices', 'load the module dummy']
       : [`the device ${dummyDeviceName} is no dummy device, and not ours`, 'rename or remove it']
   return binding === 'addresses'
-    ? `${trouble}; --vip-binding=addresses needs one: ${remedy}, or use --vip-binding=routes`
-    : `${trouble}: VIPs are bound by routes on lo only, and there is no ${dummyDeviceName} of ours`
+    ? `${cause}; --vip-binding=addresses needs one: ${remedy}, or use --vip-binding=routes`
+    : `${cause}: VIPs are bound by routes on lo only, and there is no ${dummyDeviceName} of ours`
 }

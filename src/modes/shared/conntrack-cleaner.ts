@@ -85,6 +85,6 @@ export class ConntrackCleaner {
 
   #logDone(frontends: number, deleted: number): void {
     const fields = { ipFamily: logFamily(this.#options.family), frontends, deleted }
-    if (deleted > 0) this.#options.log.debug('deleted stale conntrack entries', fields)
+    if (deleted > 0) this.#options.log.debug('Stale conntrack entries are deleted', fields)
   }
 }

@@ -12,9 +12,8 @@ export function openWarnings({
   return new StateReporter({
     log,
     level: 'warn',
-    problemLine: 'not as asked',
-    recovery: 'as asked now',
+    problemLine: 'Service is not programmed as specified',
+    recovery: 'Service is programmed as specified now',
     events,
-    count: () => {},
   })
 }

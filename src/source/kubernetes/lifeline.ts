@@ -149,7 +149,7 @@ export class Lifeline implements ListedPart {
   #withhold(event: ObjectEvent): void {
     if (this.#withheld.size === 0) {
       const fields = { service: this.#name ?? '' }
-      this.#log.warn('API server: its own Service has no endpoints; the last ones stay', fields)
+      this.#log.warn('Service of the API server has no endpoints; the last ones stay in use', fields)
     }
     this.#withheld.set(objectOf(event), event)
   }
@@ -167,7 +167,7 @@ export class Lifeline implements ListedPart {
 
   #logRelease(): void {
     const fields = { service: this.#name ?? '' }
-    this.#log.info('API server: the endpoints of its own Service are followed again', fields)
+    this.#log.info('Service of the API server uses its current endpoints again', fields)
   }
 }
 

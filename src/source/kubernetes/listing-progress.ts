@@ -55,14 +55,12 @@ export class ListingProgress {
     const isComplete = parts.every((part) => part.isComplete)
     if (isComplete || this.#contactMs >= patienceMs) {
       if (!isComplete)
-        log.warn(
-          'API server: objects that cannot be used are given up: their earlier kernel objects are removed',
-        )
+        log.warn('Some API objects are still not applied; their earlier kernel objects are removed')
       this.#isSynced = true
       return deliver([{ type: 'synced' }])
     }
     if (!isFirst) return
-    log.warn('API server: some objects cannot be used; earlier kernel objects stay for 10 minutes')
+    log.warn('Some API objects are not applied; earlier kernel objects stay for 10 minutes')
     deliver([{ type: 'listed' }])
   }
 }

@@ -124,7 +124,7 @@ export class Reflector implements ListedPart {
     const wasStreamedList = this.#version === undefined && this.#streamsLists
     if (wasStreamedList && this.#refusesStreamedList(failure)) {
       this.#streamsLists = false
-      log.debug('API server: lists are not streamed here, they are read by pages', { err: failure })
+      log.debug('API server does not stream lists; they are read by pages', { err: failure })
       return 'none'
     }
     if (failure.code === 'connection') this.#streamsLists = true
@@ -150,7 +150,7 @@ export class Reflector implements ListedPart {
     this.#isSuspect ||= failure.code === 'garbage'
     this.#version = undefined
     const level = this.#retry.isFirstRelist ? 'info' : 'debug'
-    log[level]('API server: the watch cannot be resumed, all is listed again', {
+    log[level]('API server cannot resume the watch; all objects are listed again', {
       kind: resource.kind,
       err: failure,
     })

@@ -201,7 +201,7 @@ export class ManifestSource implements Source {
     this.#unread.delete(path)
     this.#options.problems.report(path, undefined)
     for (const ignored of reading.ignored) {
-      this.#options.log.debug(`object of a kind that is not read: ${ignored}`, { file: path })
+      this.#options.log.debug(`Object of another kind is ignored: ${ignored}`, { file: path })
     }
   }
 

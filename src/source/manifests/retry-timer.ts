@@ -17,8 +17,8 @@ export class RetryTimer {
   }
 
   /** To be called after each attempt. */
-  update(isInTrouble: boolean): void {
-    if (!isInTrouble) {
+  update(hasFailures: boolean): void {
+    if (!hasFailures) {
       this.cancel()
       this.#delayMs = firstDelayMs
     } else if (this.#cancel === undefined) {

@@ -42,7 +42,7 @@ function serviceDocument(service: Service): object {
 const ignoredAddresses: Readonly<Record<EndpointSlice['addressType'], string>> = {
   IPv4: '192.0.2.99',
   IPv6: 'fd00:192:2::99',
-  FQDN: 'nobody.example',
+  FQDN: 'absent.example',
 }
 
 function sliceDocument(slice: EndpointSlice): object {

@@ -8,11 +8,10 @@ import { ConfigError, ipsetErrno, KernelError } from '../../../src/errors.js'
 import type { EventReport } from '../../../src/event.js'
 import type { IpsetOp } from '../../../src/kernel/index.js'
 import { openModelKernel, type ModelKernel, type ModelKernelOptions } from '../../model/index.js'
-import { StateReporter } from '../../../src/log.js'
 import { openMetrics } from '../../../src/metrics/index.js'
 import { NodeTracker } from '../../../src/node/index.js'
 import { adviceOn, openMode } from '../../../src/agent/index.js'
-import type { Mode } from '../../../src/engine/index.js'
+import { type Mode, openProblems } from '../../../src/engine/index.js'
 import { ManualClock } from '../../support/manual-clock.js'
 import { MemoryHealthChecks, MemoryLog } from '../../support/pipeline-lab.js'
 
@@ -25,13 +24,7 @@ async function open(
 ): Promise<{ mode: Mode; log: MemoryLog; events: readonly EventReport[] }> {
   const log = new MemoryLog()
   const events: EventReport[] = []
-  const problems = new StateReporter({
-    log,
-    level: 'error',
-    problemLine: 'not programmed',
-    recovery: 'programmed again',
-    count: () => {},
-  })
+  const problems = openProblems({ log })
   const mode = await openMode({
     config: resolveConfig({ manifests: 'none', ...input }),
     kernel,
@@ -129,30 +122,30 @@ for (const mode of ['ipvs', 'iptables'] as const) {
       readonly disabled: string | undefined
       readonly hasTables?: boolean
       readonly families: readonly string[]
-      readonly told?: readonly ['info' | 'warn', string]
+      readonly logged?: readonly ['info' | 'warn', string]
     }[] = [
       { name: 'F-085 both where both work', disabled: '0', families: ['ipv4', 'ipv6'] },
       {
         name: 'F-085 only IPv4 where IPv6 is off',
         disabled: '1',
         families: ['ipv4'],
-        told: ['info', 'IPv6 Services are not programmed: IPv6 is off on this node'],
+        logged: ['info', 'IPv6 Services are not programmed: IPv6 is off on this node'],
       },
       {
         name: 'F-085 only IPv4 on a kernel without IPv6',
         disabled: undefined,
         families: ['ipv4'],
-        told: ['info', 'IPv6 Services are not programmed: IPv6 is off on this node'],
+        logged: ['info', 'IPv6 Services are not programmed: IPv6 is off on this node'],
       },
       {
         name: 'F-085 only IPv4 where IPv6 has no tables',
         disabled: '0',
         hasTables: false,
         families: ['ipv4'],
-        told: ['warn', 'IPv6 Services are not programmed'],
+        logged: ['warn', 'IPv6 Services are not programmed'],
       },
     ]
-    for (const { name, disabled, hasTables = true, families, told } of cases) {
+    for (const { name, disabled, hasTables = true, families, logged } of cases) {
       it(name, async () => {
         const kernel = openModelKernel()
         const path = 'net/ipv6/conf/all/disable_ipv6'
@@ -165,7 +158,7 @@ for (const mode of ['ipvs', 'iptables'] as const) {
         const lines = log.lines.filter(({ message }) => message.startsWith('IPv6 Services'))
         assert.deepEqual(
           lines.map(({ level, message }) => [level, message]),
-          told === undefined ? [] : [told],
+          logged === undefined ? [] : [logged],
         )
       })
     }

@@ -85,7 +85,7 @@ describe('an agent that opens its source', () => {
     assert.deepEqual(asked, [])
     assert.deepEqual(
       log.lines.map(({ message, fields }) => [message, fields]),
-      [['viaduct stops; the kernel stays as it is', { signal: 'SIGTERM' }]],
+      [['viaduct stops; the kernel keeps its state', { signal: 'SIGTERM' }]],
     )
     await assertUnwatched()
   })

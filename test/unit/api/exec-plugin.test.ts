@@ -57,14 +57,14 @@ describe('an exec plugin', () => {
   })
 
   it('gets its arguments and variables, those of the agent, and no input', async () => {
-    const script = `{ echo "$1 $OWN $FROM_AGENT"; cat; echo "$KUBERNETES_EXEC_INFO"; } > '${folder.file('told')}'`
+    const script = `{ echo "$1 $OWN $FROM_AGENT"; cat; echo "$KUBERNETES_EXEC_INFO"; } > '${folder.file('received')}'`
     const options = await open(
       credential({ token: 'abc' }),
       { args: ['one', 'two'], env: [{ name: 'OWN', value: 'own' }], interactiveMode: 'IfAvailable' },
       script,
     )
     await options.login(signal)
-    const [words, info = ''] = folder.lines('told')
+    const [words, info = ''] = folder.lines('received')
     assert.equal(words, 'one own yes')
     assert.deepEqual(JSON.parse(info), {
       kind: 'ExecCredential',
@@ -79,7 +79,7 @@ describe('an exec plugin', () => {
     folder.write('output', credential({ token: 'abc' }))
     folder.writeProgram(
       'plugin',
-      `echo "$KUBERNETES_EXEC_INFO" > '${folder.file('told')}'; cat '${folder.file('output')}'`,
+      `echo "$KUBERNETES_EXEC_INFO" > '${folder.file('received')}'; cat '${folder.file('output')}'`,
     )
     const extensions = [
       { name: 'other', extension: 1 },
@@ -90,7 +90,7 @@ describe('an exec plugin', () => {
       { exec: { apiVersion: v1, command: folder.file('plugin'), provideClusterInfo: true } },
     )
     await (await folder.open()).login(signal)
-    assert.deepEqual(JSON.parse(folder.lines('told').join('')).spec.cluster, {
+    assert.deepEqual(JSON.parse(folder.lines('received').join('')).spec.cluster, {
       server,
       'tls-server-name': 'api.example',
       'certificate-authority-data': Buffer.from(cert).toString('base64'),

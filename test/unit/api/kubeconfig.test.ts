@@ -211,10 +211,10 @@ describe('files that a kubeconfig names', () => {
     await options.login(signal)
     await options.login(signal)
     assert.equal(folder.log.length, 1)
-    assert.match(folder.log[0] ?? '', /^kubeconfig: .*: \/.*person\.crt has expired \(20.*Z\): /u)
+    assert.match(folder.log[0] ?? '', /^Client certificate has expired: .*: \/.*person\.crt \(20.*Z\): /u)
     folder.unixMs = Date.now()
     await options.login(signal)
-    assert.deepEqual(folder.log.slice(1), ['kubeconfig: over'])
+    assert.deepEqual(folder.log.slice(1), ['Client certificate is valid now'])
   })
 })
 

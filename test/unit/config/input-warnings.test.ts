@@ -8,7 +8,7 @@ describe('warnings about settings without effect', () => {
     {
       name: 'unknown and repeated fields of the file, in one sentence',
       config: { ignoredFields: ['a: is not a field', 'b: is written twice'] },
-      expected: ['the configuration file is not all in force: a: is not a field; b: is written twice'],
+      expected: ['parts of the configuration file have no effect: a: is not a field; b: is written twice'],
     },
     {
       name: 'no warning about feature gates of the last six releases',
@@ -31,31 +31,31 @@ describe('warnings about settings without effect', () => {
     {
       name: 'unknown feature gates',
       config: { featureGates: { Nope: true, AllAlpha: true, NeitherThis: false } },
-      expected: ['feature gates that are unknown, and have no effect: Nope, NeitherThis'],
+      expected: ['unknown feature gates have no effect: Nope, NeitherThis'],
     },
     {
       name: 'settings without effect that are not at their default',
       config: {
         withoutEffect: { 'logging.flushFrequency': '1s', configSyncPeriod: '15m0s', portRange: '1-2' },
       },
-      expected: ['settings without effect in this build: logging.flushFrequency, portRange'],
+      expected: ['settings have no effect in this build: logging.flushFrequency, portRange'],
     },
     {
       name: 'settings of the API client while manifests are the source',
       config: { client: { clientConnection: { kubeconfig: 'k', qps: 5 }, master: 'm' } },
       expected: [
-        'settings without effect while manifests are the source: clientConnection.kubeconfig, master',
+        'settings have no effect while manifests are the source: clientConnection.kubeconfig, master',
       ],
     },
     {
       name: 'flags without effect',
       config: { withoutEffect: { 'boot-id-file': 'b', 'machine-id-file': 'm' } },
-      expected: ['flags without effect in this build: --boot-id-file, --machine-id-file'],
+      expected: ['flags have no effect in this build: --boot-id-file, --machine-id-file'],
     },
     {
       name: 'flags that the file replaces',
       config: { discardedFlags: ['proxy-mode', 'profiling'] },
-      expected: ['flags without effect beside --config: --proxy-mode, --profiling'],
+      expected: ['flags have no effect beside --config: --proxy-mode, --profiling'],
     },
   ]
   for (const { name, config, expected } of cases) {

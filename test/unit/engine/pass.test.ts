@@ -4,13 +4,13 @@ import { describe, it } from 'node:test'
 import { Registry } from 'prom-client'
 import {
   KernelQuestions,
+  openProblems,
   type OperationKind,
   Pass,
   PassHistory,
   RetryQueue,
 } from '../../../src/engine/index.js'
 import { KernelError } from '../../../src/errors.js'
-import { StateReporter } from '../../../src/log.js'
 import { openMetrics } from '../../../src/metrics/index.js'
 import { ManualClock } from '../../support/manual-clock.js'
 import { MemoryLog } from '../../support/pipeline-lab.js'
@@ -115,13 +115,7 @@ describe('a pass', () => {
 
 function asking() {
   const { clock, log, metrics, registry } = opened()
-  const problems = new StateReporter({
-    log,
-    level: 'error',
-    problemLine: 'not programmed',
-    recovery: 'programmed again',
-    count: () => {},
-  })
+  const problems = openProblems({ log })
   const questions = new KernelQuestions({ family: 'ipv4', metrics, problems })
   return { clock, log, registry, questions }
 }
@@ -139,10 +133,10 @@ describe('a question to the kernel', () => {
       [
         [
           'error',
-          'not programmed: IPv4 lamps: ipvs: add a: EBUSY',
+          'Network programming failed: IPv4 lamps: ipvs: add a: EBUSY',
           { ipFamily: 'IPv4', table: 'x', code: 'EBUSY' },
         ],
-        ['info', 'programmed again', { ipFamily: 'IPv4', table: 'x', code: 'EBUSY' }],
+        ['info', 'Network programming recovered', { ipFamily: 'IPv4', table: 'x', code: 'EBUSY' }],
       ],
     )
   })

@@ -185,7 +185,7 @@ describe('the limit of requests', () => {
     await lab.untilSent(1)
     for (let i = 0; i < 1010; i++) sender.record(lost(`web-${i}`))
     assert.equal(lab.results.overflow, 10)
-    assert.deepEqual(lab.told, ['Events are not sent: 1000 are waiting: further ones are dropped'])
+    assert.deepEqual(lab.sendingLines, ['Events are not sent: 1000 are waiting: further ones are dropped'])
     sender.record(lost('web-1009'))
     assert.equal(lab.results.overflow, 11, 'a dropped Event starts no series')
   })
@@ -209,11 +209,11 @@ describe('an API server that does not accept an Event', () => {
       await lab.fire(delays.first)
       await lab.fire(delays.second)
       await lab.until(() => lab.clock.count(delays.third) === 1)
-      assert.deepEqual(lab.told, [`Events are not sent: ${logged}`])
+      assert.deepEqual(lab.sendingLines, [`Events are not sent: ${logged}`])
       lab.server.eventFault = undefined
       lab.clock.fire(delays.third)
       await lab.untilSent(1)
-      assert.deepEqual(lab.told.slice(1), ['Events are sent again'])
+      assert.deepEqual(lab.sendingLines.slice(1), ['Events are sent again'])
       assert.deepEqual(lab.stored, ['node-a x1'])
     })
   }
@@ -262,7 +262,7 @@ describe('an API server that does not accept an Event', () => {
       for (const name of ['a', 'b', 'c']) sender.record(lost(name))
       await lab.until(() => lab.results.failed === 3)
       assert.deepEqual(lab.requests, ['POST shop', 'POST shop', 'POST shop'])
-      assert.deepEqual(lab.told, [logged])
+      assert.deepEqual(lab.sendingLines, [logged])
     })
   }
 
@@ -279,9 +279,9 @@ describe('an API server that does not accept an Event', () => {
       await lab.until(() => lab.results.sent + lab.results.failed > sent + failed)
     }
     assert.deepEqual(lab.results, { sent: 1, failed: 2, overflow: 0 })
-    assert.deepEqual(lab.told, ['An Event was refused: status 422'])
+    assert.deepEqual(lab.sendingLines, ['An Event was refused: status 422'])
     await lab.fire(sweepMs)
-    assert.deepEqual(lab.told.slice(1), ['No such Event has been refused for 6 minutes'])
+    assert.deepEqual(lab.sendingLines.slice(1), ['No such Event has been refused for 6 minutes'])
   })
 
   it('that refuses an Event is not reported as recovered', async () => {
@@ -292,11 +292,14 @@ describe('an API server that does not accept an Event', () => {
     lab.server.eventFault = statusFault(422)
     lab.clock.fire(delays.first)
     await lab.until(() => lab.results.failed === 1)
-    assert.deepEqual(lab.told, ['Events are not sent: status 503', 'An Event was refused: status 422'])
+    assert.deepEqual(lab.sendingLines, [
+      'Events are not sent: status 503',
+      'An Event was refused: status 422',
+    ])
     lab.server.eventFault = undefined
     sender.record(lost('b'))
     await lab.untilSent(1)
-    assert.deepEqual(lab.told.slice(2), ['Events are sent again'])
+    assert.deepEqual(lab.sendingLines.slice(2), ['Events are sent again'])
   })
 
   it('that lost its reply stores the Event only once', async () => {

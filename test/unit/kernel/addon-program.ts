@@ -8,7 +8,7 @@ import { loadAddon } from '../../../src/kernel/loader.js'
 
 const addon = loadAddon({ addonPath: process.env['VIADUCT_ADDON'], moduleUrl: import.meta.url })
 
-function tell(message: string): void {
+function report(message: string): void {
   // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a port, not a window
   parentPort?.postMessage(message)
 }
@@ -82,12 +82,12 @@ switch (process.argv[2]) {
     const next = events.next()
     await socket.dumpLinks()
     await Promise.all([socket.close(), events.close(), next])
-    tell('closed')
+    report('closed')
     break
   }
   case 'wait and dump':
     startWork()
-    tell('in flight')
+    report('in flight')
     break
   case 'exit':
     startWork()

@@ -85,7 +85,7 @@ describe('F-106 the OOM score', () => {
 describe('resource pressure', () => {
   const quiet = Array.from({ length: 60 }, () => ({}))
   const stood = /^warn .*: the event loop was blocked for over a second: .*"delayMs":1001/u
-  const over = /^info Resource pressure ended/u
+  const over = /^info Agent is no longer under resource pressure/u
   const full = /^warn .*: the heap is nearly full: .*--max-old-space-size.*"usedMiB":973,"limitMiB":1024/u
   const cases: readonly {
     readonly name: string

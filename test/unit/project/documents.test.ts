@@ -73,6 +73,21 @@ describe('the documents', () => {
     assert.deepEqual(broken, [])
   })
 
+  it('name source files that exist, also by the end of a path or with *', () => {
+    const places = treeFiles(/./).map((path) => `/${path}`)
+    const exists = (name: string): boolean => {
+      const end = new RegExp(`/${name.replaceAll('.', String.raw`\.`).replaceAll('*', '[^/]+')}$`)
+      return places.some((place) => end.test(place))
+    }
+    const sourceFile = /`((?!dist\/|out\/)(?:[\w.*-]+\/)*[\w*-][\w.*-]*\.(?:ts|mjs|cts|cc|gyp|sh|scenario))`/g
+    const broken = documents.flatMap((path) =>
+      matches(path, sourceFile)
+        .filter((name) => !exists(name))
+        .map((name) => `${path}: ${name}`),
+    )
+    assert.deepEqual(broken, [])
+  })
+
   it('name npm scripts that exist', () => {
     const named = documents.flatMap((path) => matches(path, /npm run ([\w:]+)/g))
     assert.deepEqual(

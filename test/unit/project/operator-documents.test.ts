@@ -86,11 +86,23 @@ describe('docs/errors.md', () => {
   })
 })
 
-describe('the documents for operators', () => {
-  it('have every warning and every error of the log', () => {
-    const openings = found(program, /(?:\blog\.(?:warn|error)\(\s*|problemLine: )['`]([^'`$]+)/g).map(
-      (text) => text.trim(),
+describe('the lines of StateReporter', () => {
+  it('begin with a capital letter and have at least two words, without a colon', () => {
+    const openings = found(program, /(?:problemLine|recovery): ['`]([^'`]+)/g)
+    assert.ok(openings.length > 20)
+    assert.deepEqual(
+      openings.filter((opening) => !/^[A-Z]\w+ [^:]+$/.test(opening)),
+      [],
     )
+  })
+})
+
+describe('the documents for operators', () => {
+  it('have every warning, every error and every recovery of the log', () => {
+    const openings = found(
+      program,
+      /(?:\blog\.(?:warn|error)\(\s*|problemLine: |recovery: )['`]([^'`$]+)/g,
+    ).map((text) => text.trim())
     const all = documents.map(({ text }) => text).join('\n')
     assert.ok(openings.length > 10)
     assert.deepEqual(

@@ -1,7 +1,7 @@
 // The prose of the tree uses plain words (CONTRIBUTING.md, "Prose"): no phrase of the list below in comments, texts and documents.
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
-import { type Phrase, phrasesIn, prosePaths } from '../../support/prose.js'
+import { identifiersWith, type Phrase, phrasesIn, prosePaths } from '../../support/prose.js'
 import { treeFiles, treeText } from '../../support/tree.js'
 
 const phrases: readonly Phrase[] = [
@@ -30,7 +30,25 @@ const phrases: readonly Phrase[] = [
   { pattern: /^\s*Of\s[^,?]*$/u, say: 'a sentence with a subject and a verb' },
 ]
 
+const words = [
+  'tell',
+  'tells',
+  'telling',
+  'told',
+  'trouble',
+  'troubles',
+  'owed',
+  'wish',
+  'nobody',
+  'somebody',
+]
+
 it('the prose of the tree has no phrase of the list', () => {
   const found = treeFiles(prosePaths).flatMap((path) => phrasesIn(path, treeText(path), phrases))
+  assert.deepEqual(found, [])
+})
+
+it('the identifiers of the tree have no word of the list', () => {
+  const found = treeFiles(prosePaths).flatMap((path) => identifiersWith(path, treeText(path), words))
   assert.deepEqual(found, [])
 })

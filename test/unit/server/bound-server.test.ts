@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict'
 import { EventEmitter, once } from 'node:events'
 import { afterEach, describe, it } from 'node:test'
-import { StateReporter } from '../../../src/log.js'
 import {
   answering,
   BoundServer,
   httpLimits,
+  openListenProblems,
   type BoundServerOptions,
   type Page,
 } from '../../../src/server/index.js'
@@ -39,16 +39,6 @@ interface Bench {
   readonly port: () => number
 }
 
-function reporter(log: MemoryLog): StateReporter {
-  return new StateReporter({
-    log,
-    level: 'error',
-    problemLine: 'Server cannot listen',
-    recovery: 'Server listens now',
-    count: () => {},
-  })
-}
-
 function open(options: Partial<BoundServerOptions> = {}): Bench {
   const [clock, log] = [new ManualClock(), new MemoryLog()]
   const server = new BoundServer({
@@ -58,7 +48,7 @@ function open(options: Partial<BoundServerOptions> = {}): Bench {
     isHardFail: false,
     onHardFail: () => {},
     clock,
-    problems: reporter(log),
+    problems: openListenProblems(log),
     log,
     ...options,
   })
@@ -267,7 +257,7 @@ function openSlow(body: string): Bench {
     ['/slow', plainPage(body, once(news, 'silence'))],
     ['/quick', plainPage('quick')],
   ])
-  const reply = answering(pages, reporter(new MemoryLog()))
+  const reply = answering(pages, openListenProblems(new MemoryLog()))
   return open({
     reply: (request, response) => {
       request.socket.setTimeout(silenceMs)

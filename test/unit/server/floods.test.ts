@@ -5,9 +5,13 @@ import type { Socket } from 'node:net'
 import { afterEach, describe, it } from 'node:test'
 import { Registry } from 'prom-client'
 import { resolveConfig } from '../../../src/config/index.js'
-import { StateReporter } from '../../../src/log.js'
 import { openMetrics } from '../../../src/metrics/index.js'
-import { AgentServers, BoundServer, HealthCheckServers } from '../../../src/server/index.js'
+import {
+  AgentServers,
+  BoundServer,
+  HealthCheckServers,
+  openListenProblems,
+} from '../../../src/server/index.js'
 import { ask, connected, freePort, readUntil, settledSockets, until } from '../../support/http.js'
 import { ManualClock } from '../../support/manual-clock.js'
 import { ip, MemoryLog } from '../../support/pipeline-lab.js'
@@ -58,13 +62,7 @@ async function open(endsAtOnce: boolean): Promise<Bench> {
     onHardFail: () => {},
     clock,
     log,
-    problems: new StateReporter({
-      log,
-      level: 'error',
-      problemLine: 'Server cannot listen',
-      recovery: 'Server listens now',
-      count: () => {},
-    }),
+    problems: openListenProblems(log),
   })
   stops.push(async () => await server.stop())
   await server.start()

@@ -66,7 +66,7 @@ describe('ManifestSource: first listing', () => {
     await folder.start()
     assert.deepEqual(folder.batches, [['+Service default/a 10.96.0.1', 'listed']])
     assert.deepEqual(folder.log, [
-      'manifests: not in force as written: bad.yaml: document 1 (Service default/bad): ' +
+      'Manifest is not applied: bad.yaml: document 1 (Service default/bad): ' +
         'spec.clusterIP: must be an IP address, "" or None, not the text "10.96.0.300"',
     ])
     assert.equal(folder.errors, 1)
@@ -212,7 +212,7 @@ describe('ManifestSource: changes', () => {
 
   it('keeps the last valid objects of a file that becomes invalid, and reports the problem once, and its end', async () => {
     const bad = await folder.loggedAfter(() => write('a.yaml', 'apiVersion: [v1'))
-    assert.match(bad, /^manifests: not in force as written: a\.yaml, line 2, column 1: /u)
+    assert.match(bad, /^Manifest is not applied: a\.yaml, line 2, column 1: /u)
     write('a.yaml', 'apiVersion: [v1')
     assert.deepEqual(await folder.after(() => write('b.yaml', service('b', '10.96.0.22'))), [
       '+Service default/b 10.96.0.22',
@@ -220,7 +220,7 @@ describe('ManifestSource: changes', () => {
     assert.deepEqual(folder.log, [bad])
     assert.equal(folder.errors, 1)
     const well = await folder.loggedAfter(() => write('a.yaml', service('a', '10.96.0.1')))
-    assert.equal(well, 'manifests: in force again')
+    assert.equal(well, 'Manifest is applied now')
     assert.equal(folder.errors, 0)
   })
 
@@ -483,17 +483,17 @@ describe('ManifestSource: many files', () => {
   it('reads all files after a burst so long that the kernel may have dropped events', async () => {
     write('a.yaml', service('a', '10.96.0.1'))
     write('b.yaml', service('b', '10.96.0.2'))
-    const told = new Map<string, WatchListener>()
+    const listeners = new Map<string, WatchListener>()
     await folder.start({
       watch: (path, listener) => {
-        told.set(path, listener)
+        listeners.set(path, listener)
         return () => undefined
       },
     })
     folder.read.length = 0
     const batch = await folder.after(() => {
       write('b.yaml', service('b', '10.96.0.22'))
-      for (let i = 0; i < 4096; i++) told.get(folder.root)?.changed('a.yaml')
+      for (let i = 0; i < 4096; i++) listeners.get(folder.root)?.changed('a.yaml')
     })
     assert.deepEqual(batch, ['+Service default/b 10.96.0.22'])
     assert.deepEqual(folder.read.toSorted(), ['a.yaml', 'b.yaml'])
@@ -501,16 +501,16 @@ describe('ManifestSource: many files', () => {
 
   it('reads a whole folder if an event names no file', async () => {
     write('a.yaml', service('a', '10.96.0.1'))
-    const told = new Map<string, WatchListener>()
+    const listeners = new Map<string, WatchListener>()
     await folder.start({
       watch: (path, listener) => {
-        told.set(path, listener)
+        listeners.set(path, listener)
         return () => undefined
       },
     })
     const batch = await folder.after(() => {
       write('b.yaml', service('b', '10.96.0.2'))
-      told.get(folder.root)?.changed(undefined)
+      listeners.get(folder.root)?.changed(undefined)
     })
     assert.deepEqual(batch, ['+Service default/b 10.96.0.2'])
   })

@@ -1,7 +1,7 @@
 // The scanner behind test/unit/project/plain-words.test.ts.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { phrasesIn } from '../../support/prose.js'
+import { identifiersWith, phrasesIn } from '../../support/prose.js'
 
 const phrases = [
   { pattern: /\bred\s+fish\b/iu, say: '"salmon"' },
@@ -63,4 +63,18 @@ describe('the search for phrases', () => {
       'a.ts:2: "red fish": say "salmon"',
     ])
   })
+})
+
+describe('the search for words of identifiers', () => {
+  const cases: readonly { name: string; path?: string; content: string; found: readonly string[] }[] = [
+    { name: 'finds a word in camel case', content: 'const bigRedFish = 1', found: ['a.ts: bigRedFish'] },
+    { name: 'finds a word in capitals', content: 'RED_FISH()', found: ['a.ts: RED_FISH'] },
+    { name: 'finds a private field', content: 'this.#red', found: ['a.ts: red'] },
+    { name: 'names each identifier once', content: 'red = red', found: ['a.ts: red'] },
+    { name: 'ignores parts of a word', content: 'reddish + hundred', found: [] },
+    { name: 'ignores comments and texts', content: "f('red') // red", found: [] },
+    { name: 'ignores documents', path: 'a.md', content: 'red', found: [] },
+  ]
+  for (const { name, path = 'a.ts', content, found } of cases)
+    it(name, () => assert.deepEqual(identifiersWith(path, content, ['red']), found))
 })

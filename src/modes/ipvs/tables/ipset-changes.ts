@@ -25,7 +25,7 @@ export class SetChanges {
   plan(limit: number): SetBatch {
     const steps: SetStep[] = []
     for (const set of this.#sets) {
-      if (set.trouble !== undefined || set.isStale) continue
+      if (set.failure !== undefined || set.isStale) continue
       if (set.need === 'replace') steps.push(removal(set))
       if (set.need === 'create' || set.need === 'replace') steps.push(creation(set))
     }
@@ -59,7 +59,7 @@ export class SetChanges {
 
   #nextExchange(): SetExchange | undefined {
     for (const set of this.#sets) {
-      const isFree = set.trouble === undefined && !set.isStale
+      const isFree = set.failure === undefined && !set.isStale
       if (isFree && set.need === 'exchange') return new SetExchange(set, this.#family)
     }
     return undefined

@@ -26,7 +26,7 @@ const surprising: ReadonlySet<string> = new Set(['ENOENT', 'EINVAL', 'EEXIST', '
 export type SetNeed = 'nothing' | 'create' | 'replace' | 'exchange'
 
 /** The reason why the kernel does not hold the desired content of a set. */
-export interface SetTrouble {
+export interface SetFailure {
   /** The first error: the others are usually the same. */
   readonly error: KernelError
   /** Number of entries that the kernel refused; 0: the set itself could not be made. */
@@ -50,7 +50,7 @@ export class SetState {
    * faster than comparing entries. 52 bytes per entry.
    */
   reading: Buffer | undefined
-  trouble: SetTrouble | undefined
+  failure: SetFailure | undefined
   /** The kernel's answers show that another program changed the set: no operation is planned before it is read. */
   isStale = false
   /** The set was read for that reason; another such answer is a problem. Reset at the end of a pass that finds the set in order. */
@@ -166,7 +166,7 @@ export class SetState {
 
   /** Refused operations may be tried again. */
   wake(): void {
-    this.trouble = undefined
+    this.failure = undefined
     for (const member of this.waiting) this.members.markDirty(member)
     this.waiting.clear()
   }
@@ -224,14 +224,14 @@ export class SetState {
    * number of entries that the kernel refused.
    */
   noteFailure({ error, unknown }: OperationFailure, entries: number): void {
-    const isSurprise = (unknown || surprising.has(error.code)) && this.trouble === undefined
+    const isSurprise = (unknown || surprising.has(error.code)) && this.failure === undefined
     if (isSurprise && (this.isStale || !this.wasStale)) this.isStale = true
     else this.#blame(error, entries)
   }
 
   #blame(error: KernelError, entries: number): void {
-    const { trouble } = this
-    this.trouble = { error: trouble?.error ?? error, entries: (trouble?.entries ?? 0) + entries }
+    const { failure } = this
+    this.failure = { error: failure?.error ?? error, entries: (failure?.entries ?? 0) + entries }
   }
 }
 

@@ -98,8 +98,8 @@ export class IpsetTable extends AcknowledgedSets {
   }
 
   /** Sets without their desired content, as the kernel refuses it. */
-  get troubles(): readonly SetState[] {
-    return this.inOrder.filter(({ trouble }) => trouble !== undefined)
+  get failedSets(): readonly SetState[] {
+    return this.inOrder.filter(({ failure }) => failure !== undefined)
   }
 
   /** Refused operations of this set may be planned again. */
@@ -110,15 +110,15 @@ export class IpsetTable extends AcknowledgedSets {
 
   /** Ends a pass. The next change of a set by another program counts as the first one again, if the set is in order now. */
   endPass(): void {
-    for (const set of this.inOrder) if (set.trouble === undefined && !set.isStale) set.wasStale = false
+    for (const set of this.inOrder) if (set.failure === undefined && !set.isStale) set.wasStale = false
   }
 
   /** The sets with missing content; the same object while there are none. */
   get gaps(): UnfitSets {
-    const { troubles } = this
-    if (troubles.length === 0) return noGaps
-    const unusable = troubles.filter(({ isOurs }) => !isOurs)
-    const incomplete = troubles.filter(({ isOurs, waiting }) => !isOurs || waiting.size > 0)
+    const { failedSets } = this
+    if (failedSets.length === 0) return noGaps
+    const unusable = failedSets.filter(({ isOurs }) => !isOurs)
+    const incomplete = failedSets.filter(({ isOurs, waiting }) => !isOurs || waiting.size > 0)
     return {
       unusable: new Set(unusable.map(({ key }) => key)),
       incomplete: new Set(incomplete.map(({ key }) => key)),

@@ -31,7 +31,7 @@ function openNode(loadable: readonly IpFamily[], input: ConfigInput = {}) {
     if (loadable.includes(family)) loaded.add(family)
   }
   const log = new MemoryLog()
-  const reporter = new StateReporter({ log, level: 'error', problemLine: '', recovery: '', count: () => {} })
+  const reporter = new StateReporter({ log, level: 'error', problemLine: '', recovery: '' })
   const open = () =>
     openIptablesMode({
       formerChains,

@@ -201,13 +201,13 @@ describe('the table of sets', () => {
       assert.equal((await headerOf(ipset, 'KUBE-CLUSTER-IP'))?.elements, 2)
       assert.equal(await headerOf(ipset, 'viaduct-ipv4-swap'), undefined)
       assert.deepEqual(
-        table.troubles.map(({ name, trouble }) => `${name} ${trouble?.error.code}`),
+        table.failedSets.map(({ name, failure }) => `${name} ${failure?.error.code}`),
         ['KUBE-CLUSTER-IP EBUSY'],
       )
       assert.deepEqual([...table.gaps.unusable], [])
       assert.deepEqual([...table.gaps.incomplete], ['clusterIP'])
       ipset.batches.plan = {}
-      for (const set of table.troubles) table.retry(set)
+      for (const set of table.failedSets) table.retry(set)
       assert.deepEqual(await settled(table, ipset), [...exchange(2), 'add-entry'])
       assert.equal((await headerOf(ipset, 'KUBE-CLUSTER-IP'))?.elements, 3)
     })
@@ -228,9 +228,9 @@ describe('the table of sets', () => {
     assert.equal((await headerOf(ipset, 'KUBE-CLUSTER-IP'))?.elements, 3)
     assert.notEqual(await headerOf(ipset, 'viaduct-ipv4-swap'), undefined)
     ipset.batches.plan = {}
-    for (const set of table.troubles) table.retry(set)
+    for (const set of table.failedSets) table.retry(set)
     assert.deepEqual(await settled(table, ipset), ['destroy-set'])
-    assert.deepEqual(table.troubles, [])
+    assert.deepEqual(table.failedSets, [])
   })
 
   it('an exchange without a reply to its swap is settled by a dump', async () => {
@@ -241,7 +241,7 @@ describe('the table of sets', () => {
     ipset.batches.plan = { fault: ({ op }) => (op === 'swap-sets' ? 'unknown' : undefined) }
     await settled(table, ipset)
     assert.ok(table.isStale)
-    assert.deepEqual(table.troubles, [])
+    assert.deepEqual(table.failedSets, [])
     ipset.batches.plan = {}
     await adopt(table, ipset)
     await settled(table, ipset)

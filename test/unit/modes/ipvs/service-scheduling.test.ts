@@ -25,7 +25,7 @@ async function server(lab: PipelineLab): Promise<string> {
 }
 
 function warnings(lab: PipelineLab): readonly string[] {
-  return lab.log.find('warn', 'not as asked').map(({ message }) => message)
+  return lab.log.find('warn', 'Service is not programmed as specified').map(({ message }) => message)
 }
 
 describe('a Service with scheduler annotations', () => {
@@ -50,7 +50,7 @@ describe('a Service with scheduler annotations', () => {
     const lab = await started({ scheduler: 'nosuch', weights: 'node-a' })
     assert.match(await server(lab), /^tcp 10\.96\.0\.1:80 rr 0 0 .* masquerade 1$/)
     assert.deepEqual(warnings(lab), [
-      'not as asked: Service default/web: viaduct.dev/ipvs-scheduler this kernel has no scheduler "nosuch": load the module ip_vs_nosuch; this Service uses rr; viaduct.dev/ipvs-weights must be written NODE=WEIGHT,OTHER=WEIGHT, each node once, with weights from 1 to 65535, not "node-a"; every backend weighs 1',
+      'Service is not programmed as specified: Service default/web: viaduct.dev/ipvs-scheduler this kernel has no scheduler "nosuch": load the module ip_vs_nosuch; this Service uses rr; viaduct.dev/ipvs-weights must be written NODE=WEIGHT,OTHER=WEIGHT, each node once, with weights from 1 to 65535, not "node-a"; every backend weighs 1',
     ])
     lab.takeOps()
     await lab.deliver(set(slice('s', 'web', backends.slice(1))))
@@ -59,7 +59,7 @@ describe('a Service with scheduler annotations', () => {
       [],
     )
     await lab.deliver(web({}))
-    assert.equal(lab.log.find('info', 'as asked now').length, 1)
+    assert.equal(lab.log.find('info', 'Service is programmed as specified now').length, 1)
     assert.equal(warnings(lab).length, 1)
     await lab.stop()
   })
@@ -75,7 +75,7 @@ describe('a Service with scheduler annotations', () => {
     batches.plan = {}
     await lab.clock.advance(30_000)
     assert.match(await server(lab), / mh 16 0/)
-    assert.equal(lab.log.find('info', 'as asked now').length, 1)
+    assert.equal(lab.log.find('info', 'Service is programmed as specified now').length, 1)
     await lab.stop()
   })
 

@@ -66,12 +66,12 @@ describe('settings of ipvs mode', () => {
     assert.deepEqual(
       log.find('error', '').map(({ message }) => message),
       [
-        'Kernel setting: net/ipv4/conf/all/arp_ignore should be 1: set it on the node, or use --ipvs-strict-arp=false',
+        'Kernel setting cannot be changed: net/ipv4/conf/all/arp_ignore should be 1: set it on the node, or use --ipvs-strict-arp=false',
       ],
     )
     kernel.sysctl.fault = () => undefined
     await settings.ensure()
-    assert.equal(log.find('info', 'Kernel setting: as it should be now').length, 1)
+    assert.equal(log.find('info', 'Kernel setting is correct now').length, 1)
   })
 
   it('reports a kernel that cannot disable estimators', async () => {
@@ -124,7 +124,10 @@ describe('F-112 time-outs of IPVS', () => {
     await settings.ensure()
     await settings.ensure()
     assert.equal(
-      log.find('error', 'Kernel setting: time-outs of IPVS should be 60 s for TCP after a FIN').length,
+      log.find(
+        'error',
+        'Kernel setting cannot be changed: time-outs of IPVS should be 60 s for TCP after a FIN',
+      ).length,
       1,
     )
   })

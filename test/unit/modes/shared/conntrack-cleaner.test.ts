@@ -4,7 +4,8 @@ import { beforeEach, describe, it } from 'node:test'
 import { Registry } from 'prom-client'
 import type { IpAddress } from '../../../../src/address.js'
 import { openModelKernel, type ModelConntrack, type ModelFlow } from '../../../model/index.js'
-import { openLog, StateReporter } from '../../../../src/log.js'
+import { openProblems } from '../../../../src/engine/index.js'
+import { openLog } from '../../../../src/log.js'
 import { openMetrics } from '../../../../src/metrics/index.js'
 import { servicePortKey } from '../../../../src/model/index.js'
 import type { Route } from '../../../../src/routing/index.js'
@@ -50,13 +51,7 @@ class Bench {
       clock: new ManualClock(),
       metrics: openMetrics(this.registry).ipv4,
       log,
-      problems: new StateReporter({
-        log,
-        level: 'error',
-        problemLine: 'sync',
-        recovery: 'well',
-        count: () => {},
-      }),
+      problems: openProblems({ log }),
     })
   }
 
@@ -120,11 +115,13 @@ describe('the clean-up of flows', () => {
     bench.conntrack.fault = () => constants.errno.ENOBUFS
     await bench.cleaner.clean([[key, dns('10.244.1.6')]])
     await bench.cleaner.clean([])
-    assert.deepEqual(bench.lines, ['sync: IPv4: conntrack: dump conntrack entries: ENOBUFS'])
+    assert.deepEqual(bench.lines, [
+      'Network programming failed: IPv4: conntrack: dump conntrack entries: ENOBUFS',
+    ])
     bench.conntrack.fault = () => undefined
     await bench.cleaner.clean([[key, dns('10.244.1.5')]])
     assert.deepEqual(bench.conntrack.flows, [flow('10.244.1.5')])
-    assert.equal(bench.lines.at(-1), 'well')
+    assert.equal(bench.lines.at(-1), 'Network programming recovered')
     await bench.cleaner.clean([])
     assert.equal(bench.conntrack.calls.length, 4)
   })

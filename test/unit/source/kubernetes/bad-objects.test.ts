@@ -181,10 +181,10 @@ describe('an unusual object among others', () => {
         await lab.start()
         assert.ok(lab.events.includes('+Service default/zz 10.96.0.8'))
         assert.ok(lab.events.includes('+EndpointSlice default/web-1'))
-        const told = lab.log.filter((line) => line.startsWith('object: '))
-        if (problem === undefined) assert.deepEqual(told, [])
-        else assert.match(told.join('\n'), problem)
-        assert.equal(told.length, problem === undefined ? 0 : 1)
+        const logged = lab.log.filter((line) => line.startsWith('object: '))
+        if (problem === undefined) assert.deepEqual(logged, [])
+        else assert.match(logged.join('\n'), problem)
+        assert.equal(logged.length, problem === undefined ? 0 : 1)
         if (event !== undefined) assert.ok(lab.events.includes(event))
         assert.equal(lab.events.at(-1), problem === undefined ? 'synced' : 'listed')
         // The watch delivers the same object again. It is not logged twice.
@@ -192,8 +192,8 @@ describe('an unusual object among others', () => {
         lab.server.store.put('Node', apiNode('node-a', '10.9.0.0/24'))
         lab.server.store.put('Service', apiService('zzz', '10.96.0.7'))
         await lab.until(() => lab.events.includes('+Service default/zzz 10.96.0.7'))
-        assert.equal(lab.log.filter((line) => line.startsWith('object: ')).length, told.length)
-        for (const line of told) assert.ok(line.length < 1000)
+        assert.equal(lab.log.filter((line) => line.startsWith('object: ')).length, logged.length)
+        for (const line of logged) assert.ok(line.length < 1000)
       })
     }
   }

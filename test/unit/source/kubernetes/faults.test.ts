@@ -85,7 +85,7 @@ describe('a server that fails every watch', () => {
     },
   ]
   for (const { name, fault, problem, reason } of faults) {
-    it(`gets requests with growing delays, and is followed again: ${name}`, async () => {
+    it(`gets requests with growing delays, and is watched again: ${name}`, async () => {
       await lab.start()
       lab.events.length = 0
       await lab.untilFollowing()

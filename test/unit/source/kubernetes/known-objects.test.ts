@@ -23,9 +23,8 @@ beforeEach(() => {
   problems = new StateReporter({
     log: openLog({ format: 'json', verbosity: 0, destination, clock: { unixMs: () => 0 } }),
     level: 'error',
-    problemLine: 'not in force',
-    recovery: 'in force again',
-    count: () => undefined,
+    problemLine: 'API object is not applied',
+    recovery: 'API object is applied now',
   })
   known = new KnownObjects({ kind: 'Service', read: readService }, problems)
 })
@@ -84,11 +83,11 @@ describe('KnownObjects', () => {
       '+Service default/b 10.96.0.2',
     ])
     assert.deepEqual(log, [
-      'not in force: Service default/a: spec.clusterIP: must be an IP address, "" or None, not the text "nowhere"; ' +
+      'API object is not applied: Service default/a: spec.clusterIP: must be an IP address, "" or None, not the text "nowhere"; ' +
         'spec.clusterIPs[0]: must be an IP address, "" or None, not the text "nowhere"',
     ])
     assert.deepEqual(take(wire('a', '10.96.0.9', '4')), ['+Service default/a 10.96.0.9'])
-    assert.equal(log.at(-1), 'in force again')
+    assert.equal(log.at(-1), 'API object is applied now')
     assert.equal(problems.size, 0)
   })
 
@@ -104,13 +103,13 @@ describe('KnownObjects', () => {
   it('reports an object whose bytes are malformed by name and field', () => {
     const problem = { path: 'spec.ports[0].name', problem: 'is cut off' }
     assert.deepEqual(take({ document: { metadata: { name: 'a', namespace: 'shop' } }, problem }), [])
-    assert.deepEqual(log, ['not in force: Service shop/a: spec.ports[0].name: is cut off'])
+    assert.deepEqual(log, ['API object is not applied: Service shop/a: spec.ports[0].name: is cut off'])
   })
 
   it('deletes nothing for a list with an item without a readable name, which may be any object', () => {
     list(wire('a', '10.96.0.1', '1'))
     assert.deepEqual(list({ document: {}, problem: { path: 'metadata', problem: 'is cut off' } }), [])
-    assert.deepEqual(log, ['not in force: Service without a name: metadata: is cut off'])
+    assert.deepEqual(log, ['API object is not applied: Service without a name: metadata: is cut off'])
     assert.deepEqual(list(), ['-Service default/a'])
     assert.equal(problems.size, 0)
   })

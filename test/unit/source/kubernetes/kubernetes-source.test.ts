@@ -47,7 +47,7 @@ describe('KubernetesSource: first listing', () => {
         }
         assert.deepEqual(
           lab.log,
-          verbs.length === 1 ? [] : lab.log.filter((line) => line.includes('not streamed')),
+          verbs.length === 1 ? [] : lab.log.filter((line) => line.includes('does not stream lists')),
         )
       })
     }

@@ -82,7 +82,7 @@ describe('Lifeline', () => {
         passed.some((text) => text.startsWith('+kubernetes [')),
         lasting,
       )
-      assert.equal(bench.log.find('info', 'are followed again').length, 1)
+      assert.equal(bench.log.find('info', 'uses its current endpoints again').length, 1)
     })
   }
 
@@ -199,20 +199,20 @@ describe('Lifeline', () => {
     fc.assert(
       fc.property(fc.array(events, { maxLength: 30 }), fc.boolean(), (sequence, isListing) => {
         const bench = new Bench()
-        const [told, delivered] = [new Map<string, ObjectEvent>(), new Map<string, ObjectEvent>()]
+        const [sent, delivered] = [new Map<string, ObjectEvent>(), new Map<string, ObjectEvent>()]
         if (!isListing) {
-          apply(told, [set(api)])
+          apply(sent, [set(api)])
           apply(delivered, bench.lifeline.pass([set(api)]))
           bench.lifeline.endFirstListing()
         }
         let wasBacked = false
         for (const event of [...sequence, set(api), set(slice('end', 'kubernetes', ['192.0.2.9']))]) {
-          apply(told, [event])
+          apply(sent, [event])
           apply(delivered, bench.lifeline.pass([event]))
           wasBacked ||= isBacked(delivered)
           assert.equal(isBacked(delivered), wasBacked)
         }
-        assert.deepEqual(delivered, told)
+        assert.deepEqual(delivered, sent)
       }),
       { numRuns: 1000 },
     )

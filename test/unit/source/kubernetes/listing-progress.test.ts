@@ -68,13 +68,13 @@ describe('a first list with an object that cannot be read', () => {
 
   it('waits for ten minutes of contact with the server; outages do not count', () => {
     let nowMs = 0
-    const told: string[] = []
+    const delivered: string[] = []
     const log = new MemoryLog()
     const world = new ListingProgress({
       parts: [{ isListed: true, isComplete: false }],
       clock: { now: () => nowMs },
       log,
-      deliver: (events) => told.push(...events.map(({ type }) => type)),
+      deliver: (events) => delivered.push(...events.map(({ type }) => type)),
     })
     world.look()
     nowMs += 2 * tenMinutesMs
@@ -83,12 +83,12 @@ describe('a first list with an object that cannot be read', () => {
       nowMs += 60_000
       world.look()
     }
-    assert.deepEqual(told, ['listed'])
+    assert.deepEqual(delivered, ['listed'])
     nowMs += 60_000
     world.look()
-    assert.deepEqual(told, ['listed', 'synced'])
+    assert.deepEqual(delivered, ['listed', 'synced'])
     world.look()
-    assert.deepEqual(told, ['listed', 'synced'])
+    assert.deepEqual(delivered, ['listed', 'synced'])
   })
 
   it('has no effect if the object became invalid later, because its last valid state is known', async () => {

@@ -63,7 +63,7 @@ describe('a server after an outage', () => {
           await lab.server.listen(port)
           const tookMs = await timeOf(gone)
           assert.ok(tookMs <= 5000, `${tookMs} ms`)
-          const levels = lab.levels.filter((_, i) => lab.log[i]?.includes('all is listed again'))
+          const levels = lab.levels.filter((_, i) => lab.log[i]?.includes('all objects are listed again'))
           assert.deepEqual(levels, isCompacted ? ['info', 'info', 'info'] : [])
         })
       }
@@ -158,6 +158,6 @@ describe('a watch that is refused with 410', () => {
     await lab.fire(12_800)
     await lab.fire(delays.relist)
     await lab.untilEvent(gone)
-    assert.match(lab.log.join('\n'), /all is listed again \(.*410 Expired/u)
+    assert.match(lab.log.join('\n'), /all objects are listed again \(.*410 Expired/u)
   })
 })

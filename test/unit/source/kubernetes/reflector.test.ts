@@ -32,7 +32,6 @@ describe('Reflector', () => {
       level: 'error',
       problemLine: '',
       recovery: '',
-      count: () => undefined,
     })
     const resource = resourcesOf('node-a').find(({ kind }) => kind === 'Node')
     assert.ok(resource)

@@ -1,4 +1,4 @@
-// How both parts of the demo talk to the person who watches.
+// Output of both parts of the demo.
 
 export function say(text = ''): void {
   console.log(text)
