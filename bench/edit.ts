@@ -1,6 +1,6 @@
-// From the rename of a manifest to the kernel's acknowledgement, on this machine's own speed: prints one JSON line.
-// Links and routes are the kernel's, in the network namespace that the caller made; IPVS is the model, as a build machine's
-// kernel lacks it (in the kernel one virtual server costs 1-3 us). The last thing acknowledged is the VIP's route.
+// Measures the time from the rename of a manifest to the kernel's acknowledgement. Prints one JSON line. Links and routes are real, in the
+// network namespace of the caller. IPVS is the model, because the kernel of a build machine lacks it; in the kernel a virtual server costs
+// 1-3 us. The last acknowledged object is the VIP's route.
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -79,7 +79,7 @@ const { source } = await openSource(resolveConfig({ manifests: folder }), {
   },
 })
 
-/** Milliseconds until the new VIP is local; every edit brings another one. */
+/** Milliseconds until the new VIP is local. Every edit has a new VIP. */
 async function edit(index: number): Promise<number> {
   const spec = `{ clusterIP: ${vip(index)}, ports: [{ port: 80, protocol: TCP }] }`
   const draft = join(folder, '.draft')
@@ -98,7 +98,7 @@ await source.start((events) => synchronizer.deliver(events))
 const times: number[] = []
 for (let i = 0; i < edits; i++) {
   times.push(await edit(i))
-  // The old VIP's removal follows the new one's route.
+  // The old VIP is removed after the route of the new one is added.
   await new Promise((resolve) => setTimeout(resolve, 50))
 }
 await source.stop()

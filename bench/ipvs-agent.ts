@@ -1,7 +1,7 @@
-// The shipped agent in ipvs mode on a kernel with IP_VS: its first start after the boot, for which the kernel loads modules, and
-// another one; changes of one endpoint, and rest. Prints one JSON line.
+// The shipped agent in ipvs mode on a kernel with IP_VS: its first start after the boot, in which the kernel loads modules, and a second
+// start; changes of one endpoint; CPU time at rest. Prints one JSON line.
 //   node ipvs-agent.js SERVICES REALS
-// Times are those of the agent's own log, which has milliseconds: what watches it in an emulated guest would be slower.
+// Times are from the agent's log, in milliseconds, because an observer in an emulated guest would be slower.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
@@ -12,11 +12,11 @@ import { Manifests } from './iptables/manifests.js'
 
 const changes = 20
 const betweenChangesMs = 1000
-/** Time after a start, in which its remaining work and its garbage collection end. */
+/** Time after a start in which its remaining work and its garbage collection end. */
 const restMs = 10_000
 /**
- * The first reconcile behind a change, within 30 s, compares everything; and V8, which gave memory back at the end of the start,
- * collects the whole heap up to two times more, 100 s apart, and then not again. What follows is what an idle machine does.
+ * Time until the agent is idle. The first reconcile after a change, within 30 s, compares all objects. V8, which returned memory at the
+ * end of the start, collects the whole heap up to two times more, 100 s apart.
  */
 const settleMs = 240_000
 const idleMs = 60_000
@@ -28,7 +28,7 @@ const SyncDone = Type.Object({
   ts: Type.Number(),
 })
 
-/** Milliseconds since 1970 of the first pass of IPv4 that ended, at or behind the line `from` of the log. */
+/** Time of the end of the first IPv4 pass at or after line `from` of the log, in Unix milliseconds. */
 async function synced(agent: AgentRun, from: number): Promise<number> {
   const line = await agent.line((text) => Value.Check(SyncDone, JSON.parse(text)), from)
   return Value.Parse(SyncDone, JSON.parse(line)).ts
@@ -40,7 +40,7 @@ interface Start {
   readonly coldMs: number
 }
 
-/** In a namespace of its own. */
+/** Starts an agent in its own namespace. */
 async function start(manifests: Manifests): Promise<Start> {
   const place = await Namespace.create('bench')
   const startMs = Date.now()
@@ -64,7 +64,7 @@ async function run(manifests: Manifests): Promise<Record<string, number>> {
   for (let i = 0; i < changes; i++) {
     const from = agent.log.length
     manifests.change('replace')
-    // The file is in its place by now: what this program took to write it is not the agent's.
+    // The file is complete here, so the time does not include its write.
     const changedMs = Date.now()
     times.push((await synced(agent, from)) - changedMs)
     await sleep(betweenChangesMs)

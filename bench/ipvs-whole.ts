@@ -1,6 +1,6 @@
-// Everything of ipvs mode in one process, on a kernel with IP_VS: virtual servers, real servers, sets, routes and rules of
-// SERVICES services with REALS endpoints each, a tenth of them with a node port. Prints one JSON line. The benchmark bundles
-// and compiles it as the agent is, so that a new process has the same start:
+// All of ipvs mode in one process, on a kernel with IP_VS: virtual servers, real servers, sets, routes and rules of SERVICES Services with
+// REALS endpoints each, a tenth of them with a node port. Prints one JSON line. The benchmark bundles and compiles it like the agent, so
+// that its process starts in the same way:
 //
 //   node --expose-gc out/bench/ipvs-whole/agent.js SERVICES REALS
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -32,7 +32,7 @@ function world(services: number, reals: number): ObjectEvent[] {
   return [...events, { type: 'synced' }]
 }
 
-/** All that a reconcile reads, without a look at it. */
+/** Reads all that a reconcile reads, and drops it. */
 async function readAll(kernel: Kernel): Promise<void> {
   await kernel.ipvs.dump('ipv4')
   await kernel.routes.dumpLocalRoutes('ipv4')
@@ -40,7 +40,7 @@ async function readAll(kernel: Kernel): Promise<void> {
   for (const table of ['mangle', 'filter', 'nat'] as const) await kernel.xtables('ipv4', table).compare()
 }
 
-/** Gives service 7 another endpoint. */
+/** Replaces an endpoint of Service 7. */
 class Changer {
   readonly #pipeline: Pipeline
   readonly #addresses: string[]
@@ -57,7 +57,7 @@ class Changer {
   }
 }
 
-/** Changes at a steady rate. As in an agent, late changes go together. CPU seconds of all threads per change. */
+/** Makes changes at a steady rate. Late changes share a sync, as in an agent. Returns CPU seconds of all threads per change. */
 async function churn(pipeline: Pipeline, changer: Changer): Promise<number> {
   const before = process.cpuUsage()
   const start = performance.now()
@@ -117,7 +117,7 @@ async function run(services: number, reals: number): Promise<Record<string, numb
   }
 }
 
-// As the agent does.
+// Like the agent.
 prepareV8(systemClock)
 const [services, reals] = process.argv.slice(2).map(Number)
 void run(services ?? 0, reals ?? 0).then((figures) => process.stdout.write(`${JSON.stringify(figures)}\n`))

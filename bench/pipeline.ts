@@ -13,7 +13,7 @@ import { systemClock } from '../src/clock.js'
 
 export const node = new NodeTracker('node-a')
 
-/** Passes everything through and counts what is sent: operations, and tables that are written. */
+/** Passes all calls to the kernel, and counts operations and written tables. */
 export class CountedKernel {
   messages = 0
   readonly kernel: Kernel
@@ -93,7 +93,7 @@ export function median(figures: readonly number[]): number {
   return figures.toSorted((a, b) => a - b)[Math.floor(figures.length / 2)] ?? Number.NaN
 }
 
-/** The pipeline of IPv4, on a kernel that is made ready. */
+/** Prepares the kernel and opens the IPv4 pipeline. */
 export async function openPipeline(kernel: Kernel, vipBinding: VipBinding): Promise<Pipeline> {
   const log = openLog({ format: 'json', verbosity: 0, destination: process.stderr, clock: systemClock })
   const metrics = openMetrics(new Registry())

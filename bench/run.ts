@@ -1,4 +1,4 @@
-// Runs every contender in a network namespace of its own, on a kernel with IP_VS, and writes the figures as JSON:
+// Runs every program of the comparison in its own network namespace, on a kernel with IP_VS, and writes the figures as JSON:
 //   node run.js FLOOR_BINARY WHOLE_PROGRAM OUTPUT_FILE
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, writeFileSync } from 'node:fs'
@@ -71,7 +71,7 @@ function measureBinding(): Record<string, unknown> {
   }
 }
 
-/** Everything at once, with node ports; tables and types of sets are loaded before the tools' time begins. */
+/** All of ipvs mode, with node ports. Tables and set types are loaded before the time of the tools begins. */
 function measureWhole(): Record<string, unknown> {
   const reals = 10
   const address = '192.0.2.1'

@@ -1,5 +1,5 @@
-// The state that every contender programs: service i has the VIP 10.96.0.1 + i, TCP port 80, and M real servers
-// 10.128.0.1 + (i * M + j), port 8080. bench/floor/floor.c counts in the same way.
+// The state that all programs of a benchmark write: Service i has VIP 10.96.0.1 + i, TCP port 80, and M real servers
+// 10.128.0.1 + (i * M + j), port 8080. bench/floor/floor.c uses the same numbers.
 import type { EndpointSlice, Service } from '../src/source/index.js'
 import { service as testService, slice as testSlice } from '../test/support/objects.js'
 
@@ -10,7 +10,7 @@ const realPort = 8080
 /** The node port of service 0; each next service has the next port. */
 export const firstNodePort = 30_000
 
-/** The first so many services have a node port where some have. */
+/** Number of Services with a node port, in measurements with node ports. They are the first ones. */
 export function nodePortServices(services: number): number {
   return services / 10
 }
@@ -27,7 +27,7 @@ export function realServer(index: number): string {
   return ipv4(firstReal + index)
 }
 
-/** Service `index` as the API would show it. */
+/** Service `index` as an object of the API. */
 export function service(index: number): Service {
   return testService(`service-${index}`, vip(index))
 }
@@ -37,12 +37,12 @@ export function slice(index: number, addresses: readonly string[]): EndpointSlic
   return testSlice(`service-${index}-a`, `service-${index}`, addresses)
 }
 
-/** The real servers of service `index` when each has `reals`. */
+/** The real servers of Service `index`, if each Service has `reals`. */
 export function realServersOf(index: number, reals: number): string[] {
   return Array.from({ length: reals }, (_, j) => realServer(index * reals + j))
 }
 
-/** Input of `ipvsadm -R` for the same state; with node ports where the node has an address. */
+/** Input of `ipvsadm -R` for the same state; with node ports if `nodeAddress` is given. */
 export function ipvsadmRestore(services: number, reals: number, nodeAddress?: string): string {
   const lines: string[] = []
   const add = (server: string, i: number): void => {

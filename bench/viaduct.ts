@@ -1,8 +1,8 @@
-// One contender run of Viaduct, alone in its network namespace: prints one JSON line.
+// One run of Viaduct in its own network namespace. Prints one JSON line.
 //
 //   node viaduct.js ledger N M           desired virtual servers → ledger, encoder, addon → last acknowledgement; then read
 //                                        back, adopt in a fresh pipeline, reconcile without a change, change one endpoint
-//   node viaduct.js warm N M             the apply alone, in a process that has applied others before
+//   node viaduct.js warm N M             only the apply, in a process that has applied other services before
 //   node viaduct.js pipeline N M BINDING Kubernetes objects → whole pipeline with VIPs bound by routes or addresses
 import type { Kernel } from '../src/kernel/index.js'
 import { openKernel } from '../src/kernel/index.js'
@@ -39,7 +39,7 @@ function objectEvents(services: number, reals: number, first = 0): ObjectEvent[]
   return events
 }
 
-/** The ledger's way alone, without VIPs: what ipvsadm -R and the C loop do. */
+/** Applies virtual servers and real servers through the ledger, without VIPs, as ipvsadm -R and the C loop do. */
 async function applyByLedger(
   kernel: Kernel,
   events: readonly ObjectEvent[],
@@ -58,7 +58,7 @@ async function applyByLedger(
     () => false,
   )
   let claim = 0
-  // Collects the garbage of making the desired objects, which does not belong to the apply, at the emulated machine's speed.
+  // Collects the garbage of the creation of desired objects, which does not belong to the apply and is slow in an emulated machine.
   globalThis.gc?.()
   const start = process.hrtime.bigint()
   const apply = await seconds(async () => {
@@ -77,7 +77,7 @@ async function applyByLedger(
   return { apply, claim }
 }
 
-/** Median seconds and most messages of one endpoint changed, again and again, in service 7. */
+/** Median time and largest number of messages of repeated changes of one endpoint of Service 7. */
 async function changeEndpoint(
   pipeline: Pipeline,
   counted: CountedKernel,
@@ -130,7 +130,7 @@ async function runLedger(services: number, reals: number): Promise<Record<string
   }
 }
 
-/** The same apply in a process whose code is compiled already, by other services that stay in the table. */
+/** The same apply in a process that has compiled its code on other services, which stay in the table. */
 async function runWarm(services: number, reals: number): Promise<Record<string, number>> {
   const kernel = openKernel({ addonPath: undefined })
   const warmUps = 4
@@ -161,7 +161,7 @@ async function runPipeline(
   return { whole, messages: counted.messages }
 }
 
-// As the agent does.
+// Like the agent.
 prepareV8(systemClock)
 const [what, services, reals, binding] = process.argv.slice(2)
 const size = [Number(services), Number(reals)] as const

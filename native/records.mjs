@@ -10,7 +10,7 @@ import { parseArgs } from 'node:util'
 const native = dirname(fileURLToPath(import.meta.url))
 const root = join(native, '..')
 
-/** A sentence for the person at the terminal: printed without a stack. */
+/** An error for the user, printed without a stack. */
 class HeaderError extends Error {
   name = 'HeaderError'
 }
@@ -21,7 +21,7 @@ const typeSizes = { char: 1, uint8_t: 1, uint16_t: 2, uint32_t: 4, int32_t: 4, u
 /**
  * @typedef {object} Part an object of layout.ts
  * @property {string} name in TypeScript
- * @property {boolean} isRecord false: the numbers of an enum
+ * @property {boolean} isRecord false: the numbers of an enum, or constants
  * @property {readonly { readonly name: string, readonly value: number, readonly cpp: string }[]} members `cpp`: the value in C++
  */
 
@@ -83,14 +83,15 @@ function parseRecord(name, lines, sizes) {
 }
 
 /**
- * Throws HeaderError, with the line, for a record or an enum that is written in another way than this project's.
+ * Throws HeaderError, with the line, for a record, an enum or a constant that is not in this project's notation.
  * @param {string} path of the header, for errors
  * @param {string} text of the header
- * @returns {readonly Part[]} its enums, and its structs that are named *Record
+ * @returns {readonly Part[]} its constants, its enums, and its structs that are named *Record
  */
 function parseHeader(path, text) {
   /** @type {Part[]} */
   const parts = []
+  const constants = []
   const sizes = { ...typeSizes }
   /** @type {{ opening: RegExpExecArray, lines: { text: string, fail: (problem: string) => never }[] } | undefined} */
   let open
@@ -104,6 +105,12 @@ function parseHeader(path, text) {
       if (opening !== null) open = { opening, lines: [] }
       else if (/^struct \w+Record\b|^enum\b/.test(code))
         fail('a record or an enum of a given size opens with its own line')
+      else if (code.startsWith('inline constexpr')) {
+        const [, cpp, value] =
+          /^inline constexpr uint32_t (k[A-Z]\w*) = (0x[0-9a-f]+|\d+);$/.exec(code) ??
+          fail('a constant is "inline constexpr uint32_t kName = NUMBER;"')
+        constants.push({ name: camel(cpp.slice(1)), value: Number(value), cpp })
+      }
     } else if (code === '};') {
       const { opening, lines } = open
       const [head, , name, type] = opening
@@ -117,6 +124,7 @@ function parseHeader(path, text) {
       open = undefined
     } else if (code !== '') open.lines.push({ text: code.replace(/[;,]$/, ''), fail })
   }
+  if (constants.length > 0) parts.unshift({ name: 'constant', isRecord: false, members: constants })
   return parts
 }
 
@@ -189,7 +197,7 @@ ${rows.join('')}};
 `
 }
 
-/** Writes the file where its content differs, so that nothing is compiled again without need. */
+/** Writes the file only if its content differs, so that no file is compiled again without need. */
 function replaceContent(path, content) {
   if (isFile(path) && readFileSync(path, 'utf8') === content) return
   mkdirSync(dirname(path), { recursive: true })

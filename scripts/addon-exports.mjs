@@ -1,4 +1,4 @@
-// Builds the addon with cmake-js and with node-gyp, checks how both binaries are hardened, and compares what they export.
+// Builds the addon with cmake-js and with node-gyp, checks the hardening of both binaries, and compares their exports.
 import { existsSync, mkdirSync, rmSync, symlinkSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { checkHardening } from './addon-hardening.mjs'
@@ -18,7 +18,7 @@ async function buildByCmake() {
   return join(root, 'build/Release/viaduct.node')
 }
 
-/** node-gyp builds into ./build, which is cmake's: it gets a folder of links to build in. */
+/** node-gyp builds into ./build, which belongs to cmake-js. So it builds in a folder of links. */
 async function buildByGyp() {
   const folder = join(root, 'build-gyp')
   rmSync(folder, { recursive: true, force: true })
@@ -27,20 +27,20 @@ async function buildByGyp() {
     symlinkSync(join(root, name), join(folder, name))
   const nodeGyp = join(root, 'node_modules/node-gyp/bin/node-gyp.js')
   await must([process.execPath, nodeGyp, 'rebuild', '--jobs', 'max', '-C', folder, ...headerArguments()], {
-    // The one build by g++ whose warnings are errors: the addon itself has to build with compilers that warn of more. g++ 12 sees
-    // a wrong memcpy() in libstdc++ (GCC bug 105651).
+    // Only this build with g++ makes warnings errors, so that the addon builds with newer compilers, which warn more. g++ 12 reports a
+    // wrong memcpy() in libstdc++ (GCC bug 105651).
     env: { npm_config_nodedir: undefined, CXXFLAGS: '-Werror -Wno-error=restrict', ...compiler() },
   })
   return join(folder, 'build/Release/viaduct.node')
 }
 
-/** The compiler as CMake starts it: behind its launcher, if there is one. */
+/** The compiler command, with CMake's launcher if one is set. */
 function compiler() {
   const { CMAKE_CXX_COMPILER_LAUNCHER: launcher } = process.env
   return launcher === undefined ? {} : { CXX: `${launcher} g++` }
 }
 
-/** The headers that came with this Node; without them node-gyp downloads some. */
+/** node-gyp's argument for the headers of this Node. Without them node-gyp downloads headers. */
 function headerArguments() {
   const prefix = dirname(dirname(process.execPath))
   return existsSync(join(prefix, 'include/node/node_api.h')) ? [`--nodedir=${prefix}`] : []

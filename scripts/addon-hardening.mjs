@@ -1,4 +1,4 @@
-// Says which of the usual protections of native code a build of the addon lacks: node scripts/addon-hardening.mjs FILE
+// Checks the usual protections of native code in a build of the addon: node scripts/addon-hardening.mjs FILE
 import { isMain, read, runMain, StepError } from './steps.mjs'
 
 /** The pattern of each protection in the output of readelf. */
@@ -11,7 +11,7 @@ const protections = {
 }
 
 /**
- * Throws StepError that names what is missing.
+ * Throws StepError that names the missing protections.
  * @param {string} path
  */
 export async function checkHardening(path) {

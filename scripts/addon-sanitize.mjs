@@ -1,4 +1,4 @@
-// Builds the addon under AddressSanitizer and UBSan, and runs node:test files on it in a network namespace of their own.
+// Builds the addon with AddressSanitizer and UBSan, and runs node:test files on it in their own network namespace.
 // Usage: node scripts/addon-sanitize.mjs [COMPILED-TEST...]; default: the addon's own tests and the host's contract.
 import { join } from 'node:path'
 import { buildNative, compiler, nativeFolder } from './native-build.mjs'
@@ -18,7 +18,7 @@ function defaultTests() {
 async function main() {
   await buildNative(['viaduct'])
   const addon = join(nativeFolder, 'viaduct.node')
-  // The runtime has to come before everything else that the process loads.
+  // The process must load the runtime before all other libraries.
   const runtime = await read([compiler, '-print-file-name=libclang_rt.asan-x86_64.so'])
   const tests = process.argv.length > 2 ? process.argv.slice(2) : defaultTests()
   const { status, output } = await run([...inNewNamespace, process.execPath, '--test', ...tests], {
@@ -26,8 +26,8 @@ async function main() {
     env: {
       VIADUCT_ADDON: addon,
       LD_PRELOAD: runtime,
-      // Node leaves memory to the end of the process: addon-life.test.ts holds leaks against a bound instead, which a
-      // large quarantine of freed memory would break.
+      // No leak detection, because Node does not free all memory at its end. addon-life.test.ts limits the growth of memory instead. A
+      // large quarantine of freed memory would exceed its limit.
       ASAN_OPTIONS: 'detect_leaks=0:quarantine_size_mb=1',
       UBSAN_OPTIONS: 'print_stacktrace=1',
     },

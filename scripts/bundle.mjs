@@ -1,5 +1,5 @@
-// Makes the shipped artefact in dist/: agent.js, which launches bundle.js with bundle.bytecode; kubeconfig.js and proxy-agent.js,
-// which are loaded where a kubeconfig or a proxy is configured; package.json, which says that they are scripts; viaduct.node.
+// Makes the shipped files in dist/: agent.js, which launches bundle.js with bundle.bytecode; kubeconfig.js and proxy-agent.js, which are
+// loaded if a kubeconfig or a proxy is configured; package.json, which declares them as CommonJS; viaduct.node.
 import { copyFileSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { basename, join } from 'node:path'
@@ -12,16 +12,21 @@ const banner = `(function (require, __filename) { 'use strict'
 const viaductModuleUrl = require('node:url').pathToFileURL(__filename).href`
 const footer = '})'
 
-/** Makes dist/. Throws StepError when the addon has not been built. */
+/** Makes dist/. Throws StepError when the addon has not been built, or from another source. */
 export async function bundle() {
   await bundleProgram('src/agent.ts', join(root, 'dist'))
 }
 
 /**
- * Bundles a program, compiles it, and puts its launcher, agent.js, and the addon beside it.
+ * Bundles and compiles a program into a folder, with its launcher agent.js and the addon.
  * @param {string} entryPoint @param {string} folder
  */
 export async function bundleProgram(entryPoint, folder) {
+  const addon = ['build/Release/viaduct.node', 'build/viaduct.node']
+    .map((path) => join(root, path))
+    .find(existsSync)
+  if (addon === undefined) throw new StepError('no addon to ship: run `npm run build:native` first')
+  await checkAddon(addon)
   mkdirSync(folder, { recursive: true })
   await bundleTo(join(folder, 'agent.js'), { entryPoints: ['src/launch.cts'] })
   await bundleTo(join(folder, 'bundle.js'), {
@@ -42,15 +47,28 @@ export async function bundleProgram(entryPoint, folder) {
   })
   writeFileSync(join(folder, 'bundle.bytecode'), await bytecodeOf(readFileSync(join(folder, 'bundle.js'))))
   writeFileSync(join(folder, 'package.json'), '{ "type": "commonjs" }\n')
-  const addon = ['build/Release/viaduct.node', 'build/viaduct.node']
-    .map((path) => join(root, path))
-    .find(existsSync)
-  if (addon === undefined) throw new StepError('no addon to ship: run `npm run build:native` first')
   replaceFile(addon, join(folder, 'viaduct.node'))
 }
 
 /**
- * Stands in for modules that prom-client loads at once and the agent never calls. They would load HTTP, TLS and the cluster module of Node.
+ * Loads the addon as the agent does, which compares its records with the source. Throws StepError when they differ.
+ * @param {string} addon
+ */
+export async function checkAddon(addon) {
+  const loader = join(root, 'out', 'loader.cjs')
+  await bundleTo(loader, { entryPoints: ['src/kernel/loader.ts'] })
+  const { loadAddon } = createRequire(import.meta.url)(loader)
+  try {
+    loadAddon({ addonPath: addon, moduleUrl: import.meta.url })
+  } catch (error) {
+    throw new StepError(
+      `${addon} does not fit the source: run \`npm run build:native\` first (${error.message})`,
+    )
+  }
+}
+
+/**
+ * Replaces modules that prom-client loads at its start and the agent never calls. They would load Node's HTTP, TLS and cluster modules.
  * @type {import('esbuild').Plugin}
  */
 const withoutUnused = {
@@ -62,7 +80,7 @@ const withoutUnused = {
 }
 
 /**
- * Most starts have no kubeconfig and no proxy: what these take, with its libraries, is a script of its own (docs/adr/0016).
+ * The code for kubeconfigs and proxies, with its libraries, is in separate scripts, because most starts need neither (docs/adr/0016).
  * @type {import('esbuild').Plugin}
  */
 const withRareBeside = {
@@ -75,7 +93,7 @@ const withRareBeside = {
 }
 
 /**
- * The package `debug`: with the variable DEBUG, the proxy libraries would print URLs with their logins.
+ * Replaces the package `debug`. With the variable DEBUG, the proxy libraries would print URLs with credentials.
  * @type {import('esbuild').Plugin}
  */
 const withoutDebug = {
@@ -87,8 +105,8 @@ const withoutDebug = {
 }
 
 /**
- * Stands in for modules that the library's KubeConfig names and the agent never calls: the classes of the API, fetch, its agents for
- * proxies, and logins that src/api/login/kubeconfig-file.ts refuses.
+ * Replaces modules that the library's KubeConfig imports and the agent never calls: the classes of the API, fetch, its proxy agents, and
+ * logins that src/api/login/kubeconfig-file.ts refuses.
  * @type {import('esbuild').Plugin}
  */
 const withoutUnusedOfClientNode = {
@@ -128,7 +146,7 @@ async function bundleTo(outfile, options) {
 }
 
 /**
- * All functions of the source as V8's bytecode, which the same Node with the same flags takes.
+ * V8 bytecode of all functions of the source. Only the same Node with the same flags accepts it.
  * @param {Buffer} source
  */
 async function bytecodeOf(source) {
@@ -141,7 +159,7 @@ async function bytecodeOf(source) {
   return seal(source, script.createCachedData())
 }
 
-/** A copy under another name first: an agent that runs has the old file mapped, and dies when its bytes change. */
+/** Copies under another name and renames, because a running agent has the old file mapped and would crash if its bytes changed. */
 function replaceFile(source, target) {
   const fresh = `${target}.${process.pid}`
   try {

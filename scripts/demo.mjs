@@ -1,14 +1,14 @@
-// `npm run demo`: installs what is missing, builds, and shows the main job in two parts: on an API server in iptables mode, and on
-// manifests in ipvs mode. Each runs on this machine's kernel, or in a guest when that lacks what it needs.
+// `npm run demo`: installs missing packages, builds, and runs the agent in two parts: with an API server in iptables mode, and with
+// manifests in ipvs mode. Each part runs on this machine's kernel, or in a guest if the kernel lacks a feature.
 import { runGuest } from './guest.mjs'
 import { setUp, setUpGuest } from './setup.mjs'
 import { isMain, run, runMain, StepError } from './steps.mjs'
 import { inNewNamespace } from './suites/node-tests.mjs'
 
-/** Seconds for each part; far above what it needs. */
+/** Limit in seconds for each part, far above the usual time. */
 const limitSeconds = 300
 
-/** `probe`: succeeds in a new network namespace where the kernel has what the part needs. */
+/** The parts. `probe`: a command that succeeds in a new network namespace if the kernel has the needed features. */
 const parts = [
   {
     name: 'api',

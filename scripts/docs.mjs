@@ -1,5 +1,5 @@
-// Writes what documents say of the code from the code itself, as it was compiled last (npm run build:ts); `--check` writes nothing and
-// fails where a document would change. Columns that are not in the code are kept from the document.
+// Writes the generated tables of documents from the compiled code (npm run build:ts). `--check` writes nothing and fails if a document
+// would change. Descriptions in the tables are kept from the document.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'

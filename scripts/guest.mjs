@@ -1,4 +1,4 @@
-// Runs a command in a QEMU guest with a stock Debian kernel (IP_VS, dummy, ...) that sees this machine's files.
+// Runs a command in a QEMU guest with a stock Debian kernel (IP_VS, dummy, ...) and this machine's files.
 // Usage: node scripts/guest.mjs [--timeout SECONDS] [--work FOLDER] -- COMMAND [ARGUMENT...]
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { mkdtemp } from 'node:fs/promises'
@@ -11,16 +11,16 @@ import { isMain, root, run, runMain, StepError } from './steps.mjs'
 /**
  * @typedef {object} GuestOptions
  * @property {string} name for messages and the guest's host name
- * @property {string} script lines of sh, run as root in the working tree's folder (read-only there) with `lo` up;
- *   VIADUCT_WORK names a folder that is writable and shared with the host
+ * @property {string} script lines of sh, run as root in the folder of the working tree (read-only in the guest) with `lo` up;
+ *   VIADUCT_WORK names a writable folder that is shared with the host
  * @property {number} timeoutSeconds from start to power-off
  * @property {string} [work] the host's side of VIADUCT_WORK; default: a temporary folder
  * @property {string} [log] file that receives the console
- * @property {(text: string) => void} [onOutput] sees the console as it comes
+ * @property {(text: string) => void} [onOutput] receives the console's output at once
  */
 
 /**
- * Boots the guest, runs the script, powers off. Throws StepError when the guest did not report a status.
+ * Boots the guest, runs the script, powers off. Throws StepError if the guest reports no status.
  * @param {GuestOptions} options
  * @returns {Promise<{ readonly status: number, readonly output: string }>}
  */
@@ -63,7 +63,7 @@ function withoutCarriageReturns(sink) {
 function qemuCommand(kernel, work) {
   const memoryMib = Math.min(4096, Math.floor(totalmem() / 2 ** 21))
   const cpu = kernel.accelerator === 'kvm' ? 'host' : 'max'
-  // The guest ends with this process, however that ends.
+  // The guest ends with this process, even after a crash.
   const qemu = ['setpriv', '--pdeathsig', 'KILL', 'qemu-system-x86_64']
   const machine = [
     '-accel',
@@ -79,7 +79,7 @@ function qemuCommand(kernel, work) {
   ]
   const boot = ['-kernel', kernel.image, '-initrd', kernel.initramfs, '-no-reboot']
   const console = ['-display', 'none', '-monitor', 'none', '-serial', 'stdio']
-  // The TSC is a node's clock. Emulated processors fail the kernel's TSC test, and reading another clock leaves the guest.
+  // Real nodes use the TSC as their clock. Emulated processors fail the kernel's TSC test, and a read of another clock exits the guest.
   // Emulated processors do not speculate. Mitigations would cost a third of the guest's time.
   const commandLine = 'console=ttyS0 quiet panic=-1 tsc=reliable mitigations=off init_on_alloc=0'
   const folders = [
@@ -102,8 +102,8 @@ function share(path, tag, access) {
 }
 
 /**
- * Goes on after init.sh, on the host's files: the last set-up, the command, its status, power-off.
- * The working tree is mounted once more, because it may lie under /tmp, which is the guest's own.
+ * The script that runs after init.sh, on the host's files: the last set-up, the command, its status, power-off.
+ * It mounts the working tree again, because the tree may be under /tmp, which is the guest's own.
  * @param {string} name
  */
 function guestScript(name) {
@@ -148,7 +148,7 @@ async function main() {
       'usage: node scripts/guest.mjs [--timeout SECONDS] [--work FOLDER] -- COMMAND [ARGUMENT...]',
     )
   }
-  // One argument is a line of sh; several are a command and its words.
+  // One argument is a line of sh; several are a command with its arguments.
   const script =
     positionals.length === 1 ? `${positionals[0]}\n` : `exec ${positionals.map(quote).join(' ')}\n`
   const { status } = await runGuest({

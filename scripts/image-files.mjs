@@ -4,13 +4,13 @@ import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync
 import { dirname, join } from 'node:path'
 import { isMain, root, runMain, StepError } from './steps.mjs'
 
-/** Its code is in the addon, though no production dependency. */
+/** Development dependencies whose code is in the addon. */
 const inAddon = ['node_modules/node-addon-api', 'node_modules/node-api-headers']
 
-/** kubeadm's DaemonSet names this path: there it is enough to change the image. */
+/** A program at the path in kubeadm's DaemonSet, so that a change of the image suffices there. */
 const kubeProxy = "#!/usr/local/bin/node\nrequire('/opt/viaduct/agent.js')\n"
 
-/** Paths of the packages in node_modules whose code is shipped; an optional one may be absent. */
+/** Paths of the packages in node_modules whose code is shipped. Optional ones may be absent. */
 function shippedPackages() {
   const { packages } = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8'))
   const isShipped = (path) => packages[path].dev !== true || inAddon.includes(path)
@@ -20,7 +20,7 @@ function shippedPackages() {
 }
 
 /**
- * The licence of a package: the texts in its folder, or else the name in its package.json.
+ * The licence of a package: the texts in its folder, otherwise the name in its package.json.
  * @param {string} path
  */
 function licenceOf(path) {
@@ -34,7 +34,7 @@ function licenceOf(path) {
   return [`== ${name} ${version}: ${license}`, ...texts].join('\n\n')
 }
 
-/** The licence that came with this very Node. */
+/** The licence of the running Node. */
 function nodeLicence() {
   const path = join(dirname(dirname(process.execPath)), 'LICENSE')
   if (!existsSync(path)) throw new StepError(`no licence of Node at ${path}: an image may not ship without`)

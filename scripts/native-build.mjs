@@ -1,11 +1,11 @@
-// Builds native/test: the C++ core once under AddressSanitizer and UBSan, and on it the C++ tests, the fuzzers and an addon.
+// Builds native/test: the C++ core once with AddressSanitizer and UBSan, and with it the C++ tests, the fuzzers and an addon.
 import { join } from 'node:path'
 import { must, root } from './steps.mjs'
 
 /** The folder of the build: its programs, and compile_commands.json. */
 export const nativeFolder = join(root, 'out/native/sanitized')
 
-/** Fuzzing and clang-tidy need clang; its build of the sanitized code takes half as long as that of g++. */
+/** Fuzzing and clang-tidy need clang. It builds the sanitized code in half the time of g++. */
 export const compiler = 'clang++-14'
 
 /**

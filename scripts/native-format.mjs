@@ -1,4 +1,4 @@
-// Checks (or with --write, sets) the format of our C++ with clang-format 14.
+// Checks the format of our C++ with clang-format 14. With --write, formats.
 import { spawnSync } from 'node:child_process'
 import { readdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'

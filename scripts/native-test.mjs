@@ -1,5 +1,5 @@
-// Builds the C++ tests under AddressSanitizer and UBSan and runs them; with `--fuzz SECONDS` spends that time, of all cores
-// together, on the libFuzzer targets instead. The first failure ends the run.
+// Builds the C++ tests with AddressSanitizer and UBSan and runs them. With `--fuzz SECONDS` runs the libFuzzer targets instead, for that
+// time summed over all cores. The first failure ends the run.
 import { existsSync, mkdirSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
@@ -20,7 +20,7 @@ const fuzzers = [
   'route_message',
   'xtables_image',
 ]
-/** Each in a network namespace of its own. */
+/** Tests that run in their own network namespaces. */
 const kernelTests = ['route_kernel_test', 'xtables_kernel_test']
 
 async function test() {
@@ -35,7 +35,7 @@ async function test() {
 }
 
 /**
- * Runs one target; throws StepError with its output when it finds something.
+ * Runs one target. Throws StepError with its output if it finds an error.
  * @param {string} name
  * @param {number} seconds
  */
@@ -55,7 +55,7 @@ async function fuzzTarget(name, seconds) {
   if (status !== 0) throw new StepError(`${name}: ${output}`)
 }
 
-/** Each core has a target at a time. @param {number} seconds */
+/** Runs one target per core at a time. @param {number} seconds */
 async function fuzz(seconds) {
   await buildNative(fuzzers.map((name) => `${name}_fuzz`))
   const each = Math.max(1, Math.floor(seconds / fuzzers.length))
@@ -63,7 +63,7 @@ async function fuzz(seconds) {
   async function work() {
     for (let next = queue.shift(); next !== undefined; next = queue.shift()) await fuzzTarget(next, each)
   }
-  // A find leaves nothing to the other cores.
+  // After an error the other cores start no further target.
   await Promise.all(Array.from({ length: availableParallelism() }, work)).finally(() => queue.splice(0))
   console.log(`fuzzed ${fuzzers.length} targets for ${each} s each, no find`)
 }

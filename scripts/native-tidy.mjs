@@ -1,5 +1,5 @@
-// Runs clang-tidy 14 over our .cc files, with the compile commands of native/test. A file that it passed is checked again when
-// the file, a header, the command, .clang-tidy or clang-tidy has changed. Arguments: files to check instead of all but the tests.
+// Runs clang-tidy 14 on our .cc files, with the compile commands of native/test. A file that passed is checked again if the file, a
+// header, the command, .clang-tidy or clang-tidy has changed. Arguments: files to check. Default: all except the tests.
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
@@ -8,9 +8,9 @@ import { cacheFolder } from './guest/kernel.mjs'
 import { configureNative, nativeFolder } from './native-build.mjs'
 import { isMain, read, root, run, runMain, StepError } from './steps.mjs'
 
-/** Holds an empty file for every fingerprint of a file that passed. */
+/** Has an empty file for the fingerprint of every file that passed. */
 const passedFolder = join(cacheFolder(), 'tidy')
-/** Days after the last use of a fingerprint. */
+/** Days until an unused fingerprint is removed. */
 const passedDays = 30
 
 /** @typedef {{ readonly name: string, readonly command: string }} Source `name`: its path from the root */
@@ -33,8 +33,8 @@ function hashOf(path) {
 }
 
 /**
- * Stands for everything that decides the verdict on a file: the bytes of all files that the compiler reads, the command,
- * the checks and the program. The place of the working tree is left out, as another clone has the same verdict.
+ * A hash of all inputs of a check: the bytes of all files that the compiler reads, the command, the checks and the program. The path of
+ * the working tree is left out, so that other clones share the results.
  * @param {Source} source
  * @param {string} version of clang-tidy
  * @returns {Promise<string>}
@@ -56,7 +56,7 @@ function withoutOutput(command) {
 /**
  * @param {Source} source
  * @param {string} version of clang-tidy
- * @returns {Promise<boolean>} passed; prints what clang-tidy has to say otherwise
+ * @returns {Promise<boolean>} whether the file passed; otherwise prints the warnings
  */
 async function check(source, version) {
   const passed = join(passedFolder, await fingerprint(source, version))
@@ -71,7 +71,7 @@ async function check(source, version) {
   return true
 }
 
-/** Removes the fingerprints that nothing has had for a while. */
+/** Removes fingerprints that were not used for `passedDays`. */
 function forgetUnused() {
   const oldest = Date.now() - passedDays * 86_400_000
   for (const name of readdirSync(passedFolder)) {
@@ -84,7 +84,7 @@ async function main() {
   const version = await read(['clang-tidy-14', '--version'])
   const wanted = process.argv.slice(2)
   const all = await sources()
-  // Not the tests by default: GoogleTest's macros take most of the time, and the sanitizers watch the tests.
+  // Not the tests by default: GoogleTest's macros would take most of the time, and the sanitizers check the tests.
   const queue = all.filter(({ name }) =>
     wanted.length === 0 ? !name.startsWith('native/test/') : wanted.includes(name),
   )

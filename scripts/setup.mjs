@@ -1,4 +1,4 @@
-// Brings a fresh Debian machine to where the demo or the tests can run, and does only what is still missing.
+// Prepares a Debian machine for the demo or the tests. Does only missing steps.
 // Usage: node scripts/setup.mjs [demo|test]
 import { existsSync, readFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
@@ -19,7 +19,7 @@ const kernelTools = [
   'ipset',
   'conntrack',
 ]
-/** Certificates of the fake API server. */
+/** Tools that make certificates for the fake API server. */
 const certificateTools = ['openssl']
 const nativeChecks = [
   'clang-14',
@@ -50,7 +50,7 @@ const packages = {
 }
 
 /**
- * Every step of a set-up, in order.
+ * Runs all steps of a set-up, in order.
  * @param {keyof typeof packages} purpose
  */
 export async function setUp(purpose) {
@@ -69,12 +69,12 @@ export async function setUp(purpose) {
   )
 }
 
-/** The guest's kernel: fetched once per machine, so that a later boot starts at once. */
+/** Fetches the guest's kernel once per machine. */
 export async function setUpGuest() {
   await step("guest: a Debian kernel in the user's cache folder", prepareKernel)
 }
 
-/** The base images of the Dockerfile, made once per machine. */
+/** Makes the base images of the Dockerfile once per machine. */
 export async function setUpImage() {
   await step("image: Debian and Node as its bases, in the user's cache folder", prepareBases)
 }
@@ -128,7 +128,7 @@ async function aptInstall(names) {
     'Acquire::Retries=3',
     ...names,
   ]
-  // The lists may be missing or stale: they are fetched only when the first attempt shows it.
+  // The package lists may be missing or stale. They are fetched only after a failed attempt.
   if ((await run(install, { env })).status === 0) return
   await must(['apt-get', 'update', '-o', 'Acquire::Retries=3'], { env })
   await must(install, { env })
@@ -142,7 +142,7 @@ async function installNpmPackages() {
   )
 }
 
-/** Whether node_modules holds what the lockfile names; packages for other platforms are allowed to be absent. */
+/** Whether node_modules has the packages of the lockfile. Packages for other platforms may be absent. */
 function npmPackagesMatch() {
   const installedPath = join(root, 'node_modules/.package-lock.json')
   if (!existsSync(installedPath)) return false
@@ -158,7 +158,7 @@ function npmPackagesMatch() {
 /**
  * @param {string} name npm package
  * @param {string} [command] default: the package's name
- * @returns {string} the script behind one of its commands
+ * @returns {string} path of the command's script
  */
 export function npmBin(name, command = name) {
   const folder = join(root, 'node_modules', name)
@@ -166,7 +166,7 @@ export function npmBin(name, command = name) {
   return join(folder, typeof bin === 'string' ? bin : bin[command])
 }
 
-/** Environment whose PATH finds the commands of npm packages, and this very Node. */
+/** An environment whose PATH has the commands of npm packages and the running Node. */
 export function buildPath() {
   return {
     PATH: [join(root, 'node_modules/.bin'), join(process.execPath, '..'), process.env.PATH].join(delimiter),

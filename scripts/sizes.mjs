@@ -1,4 +1,4 @@
-// Prints how big each room is, and fails beyond the hard stops: 500 lines a file, 600 a test.
+// Prints the size of each room. Fails if a file has more than 500 lines, or a test more than 600.
 import { readdirSync, readFileSync } from 'node:fs'
 import { extname, join } from 'node:path'
 import { isMain, root, runMain, StepError } from './steps.mjs'

@@ -1,4 +1,4 @@
-// Runs commands and prints one line with the time of each step. Uses Node alone: nothing is installed yet.
+// Runs commands and prints one line with the time of each step. Uses only Node, because no package may be installed yet.
 import { spawn } from 'node:child_process'
 import { createWriteStream, mkdirSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 /** Root of the working tree. */
 export const root = resolve(dirname(fileURLToPath(import.meta.url)), '..')
 
-/** A sentence for the person at the terminal: printed without a stack. */
+/** An error for the user, printed without a stack. */
 export class StepError extends Error {
   name = 'StepError'
 }
@@ -18,16 +18,16 @@ export class StepError extends Error {
  * @property {Record<string, string | undefined>} [env] added to this process's environment
  * @property {string} [log] file that receives both outputs
  * @property {number} [timeoutSeconds] afterwards the process group is killed
- * @property {(text: string) => void} [onOutput] sees both outputs as they come
+ * @property {(text: string) => void} [onOutput] receives both outputs at once
  */
 /**
  * @typedef {object} RunResult
  * @property {number} status 124: out of time; 127: not found
- * @property {string} output both outputs, as they came
+ * @property {string} output both outputs, in order
  * @property {string} stdout
  */
 
-/** Process groups under way, so that none outlives this process. */
+/** Running process groups, to be killed at the end of this process. */
 const groups = new Set()
 
 /** @param {number} pid */
@@ -45,7 +45,7 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
 }
 
 /**
- * Runs a command to its end, without a terminal; never throws for a failing command.
+ * Runs a command to its end, without a terminal. Does not throw if the command fails.
  * @param {readonly string[]} command
  * @param {RunOptions} [options]
  * @returns {Promise<RunResult>}
@@ -61,7 +61,7 @@ export function run(command, options = {}) {
       cwd: options.cwd ?? root,
       env: { ...process.env, ...options.env },
       stdio: ['ignore', 'pipe', 'pipe'],
-      detached: true, // its own group: a time-out ends the grandchildren too
+      detached: true, // its own process group, so that a time-out also kills its children
     })
     if (child.pid !== undefined) groups.add(child.pid)
     const take = (text) => {
@@ -108,7 +108,7 @@ function openLog(path, command) {
 }
 
 /**
- * Runs a command whose failure ends the step.
+ * Runs a command. Throws StepError if it fails.
  * @param {readonly string[]} command
  * @param {RunOptions} [options]
  * @returns {Promise<string>} both its outputs
@@ -145,7 +145,7 @@ export function elapsed(startedMs) {
 }
 
 /**
- * Prints `title ...`, runs the work, and adds its time, or that it failed.
+ * Prints `title ...`, runs the work, and prints its time or its failure.
  * @template T
  * @param {string} title
  * @param {() => Promise<T>} work
@@ -165,7 +165,7 @@ export async function step(title, work) {
 }
 
 /**
- * Runs a script's main function: a StepError becomes its message and exit code 1.
+ * Runs a script's main function. For a StepError prints the message and sets exit code 1.
  * @param {() => Promise<void>} main
  */
 export async function runMain(main) {

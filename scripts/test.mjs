@@ -1,4 +1,4 @@
-// `npm test`: installs what is missing, builds, and proves the project, one line per suite.
+// `npm test`: installs missing packages, builds, and runs the suites. Prints one line per suite.
 // Usage: node scripts/test.mjs [SUITE...]
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -48,7 +48,7 @@ function logOf(suite) {
 }
 
 /**
- * Prints what follows the suite's name.
+ * Prints the result after the suite's name.
  * @param {import('./suites/index.mjs').Suite} suite
  * @param {import('./suites/index.mjs').SuiteResult} result
  * @param {string} time
@@ -66,7 +66,7 @@ async function attempt(suite, log) {
   try {
     return await suite.run(log)
   } catch (error) {
-    // One broken suite does not hide the others; its reason is printed.
+    // A suite that cannot run does not stop the others. Its error is printed.
     return {
       passed: false,
       summary: '',

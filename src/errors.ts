@@ -127,3 +127,32 @@ const transientCodes: ReadonlySet<ErrnoName> = new Set([
 export function isTransient(error: unknown): boolean {
   return error instanceof KernelError && transientCodes.has(error.code)
 }
+
+/** Whether the same call fails again without a correction. */
+export function isPermanent(error: KernelError): boolean {
+  return !isTransient(error)
+}
+
+/**
+ * Resolves with the answer of the kernel, or with the KernelError that `ask` threw and that `isExpected` accepts (default: each one).
+ * Nothing is reported. Rejects with any other error.
+ */
+export async function orRefusal<T>(
+  ask: () => Promise<T>,
+  isExpected?: (error: KernelError) => boolean,
+): Promise<T | KernelError> {
+  try {
+    return await ask()
+  } catch (error) {
+    return asRefusal(error, isExpected)
+  }
+}
+
+/** Returns the error if it is a KernelError that `isExpected` accepts (default: each one), and throws any other error. */
+export function asRefusal(
+  error: unknown,
+  isExpected: (refusal: KernelError) => boolean = () => true,
+): KernelError {
+  if (error instanceof KernelError && isExpected(error)) return error
+  throw error
+}

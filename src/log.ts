@@ -39,7 +39,7 @@ export interface LogOptions {
   readonly format: 'json' | 'text'
   /** The number of `-v`. */
   readonly verbosity: number
-  /** Gets whole lines, in order. The agent passes a synchronous destination, so that no line is lost at exit. */
+  /** Receives complete lines, in order. The agent passes a synchronous destination, so that no line is lost at exit. */
   readonly destination: DestinationStream
   readonly clock: Pick<Clock, 'unixMs'>
 }
@@ -167,7 +167,7 @@ export interface StateReporterOptions {
   readonly recovery: string
   /** Records the `event` of each reported problem. */
   readonly events?: EventRecorder
-  /** Gets the number of keys with a problem, at each change of that number. */
+  /** Receives the number of keys with a problem, at each change of that number. */
   readonly count?: (problems: number) => void
   /** Default: the clock of this machine. */
   readonly clock?: Pick<Clock, 'every'>

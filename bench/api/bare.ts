@@ -1,4 +1,4 @@
-// The least that a client of Node does with a watch: opens it over TLS and drops what comes. Started as bench/api/follow.ts.
+// A minimal watch client in Node: opens the watches over TLS and drops all received data. Started like bench/api/follow.ts.
 import { readFileSync } from 'node:fs'
 import { get } from 'node:https'
 import { createInterface } from 'node:readline'

@@ -1,17 +1,17 @@
-// The cluster of bench/state.ts as an API server has it, encoded as it sends it.
+// The cluster of bench/state.ts as objects of an API server, in its encoding.
 import type { Document, Kind } from '../../test/support/api-shapes.js'
 import { protobufWriter } from '../../test/support/api-writer.js'
 import { realServer, realServersOf, vip } from '../state.js'
 
 export interface Size {
   readonly services: number
-  /** Endpoints of each. */
+  /** Endpoints per Service. */
   readonly reals: number
 }
 
-/** Endpoints that come by a change; no service begins with one of them. */
+/** First number of the endpoints that changes add. No Service has one of them at the start. */
 const firstNewReal = 0x80000
-/** Bytes of one Service and of one EndpointSlice that a reader skips, above all managedFields. */
+/** Text in each Service and EndpointSlice that a reader skips, in place of managedFields and the like. */
 const skipped = { Service: 'x'.repeat(700), EndpointSlice: 'x'.repeat(700) }
 
 function metadata(kind: 'Service' | 'EndpointSlice', name: string, labels: Document): Document {
@@ -67,12 +67,12 @@ const node: Document = {
   status: { addresses: [{ type: 'InternalIP', address: '192.0.2.1' }] },
 }
 
-/** Versions of the objects begin with 1, in the order of the list. */
+/** The document with a resource version. Versions begin with 1, in the order of the list. */
 function withVersion(document: Document, version: number): Document {
   return { ...document, metadata: { ...Object(document['metadata']), resourceVersion: String(version) } }
 }
 
-/** The objects of a kind as the stream of a watch that begins with all of them, in pieces of a few hundred objects. */
+/** The stream of a watch that begins with all objects of a kind, in pieces of a few hundred objects. */
 export function streamedList({ services, reals }: Size, kind: Kind): readonly Buffer[] {
   const count = kind === 'Node' ? 1 : services
   const pieces: Buffer[] = []
@@ -108,6 +108,6 @@ export function changedSlice({ services, reals }: Size, change: number): Change 
 export interface Change {
   readonly vip: string
   readonly endpoint: string
-  /** Framed. */
+  /** The encoded event, with its frame. */
   readonly event: Buffer
 }

@@ -1,8 +1,8 @@
-// The agent as far as the model: follows an API server, and has a tracker of each family mark what changes. Bundled, and started as
-// the agent is.
+// The agent from the API source to the model: follows an API server, and a tracker of each family marks changes. It is bundled and
+// started like the agent.
 //   node agent.js URL CA_FILE [gaps]
-// With `gaps` it reports the longest stretch in which its event loop was not free for others, which costs as much as many events.
-// Says `listed` with its figures when all kinds are listed and modelled, and its figures again for every line that it gets.
+// With `gaps` it also measures the longest gap of its event loop, which itself costs as much CPU as many events.
+// Prints `listed` with its figures when all kinds are listed and modelled, and its figures again for every input line.
 import { readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { openLog, StateReporter } from '../../src/log.js'

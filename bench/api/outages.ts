@@ -1,4 +1,4 @@
-// An API server that is killed and comes back: the shipped agent's requests meanwhile, and the first change after it.
+// Outages of an API server: requests of the shipped agent during an outage, and the time until the first change after it.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { apiNode, apiService, apiSlice } from '../../test/support/api-documents.js'
@@ -12,7 +12,7 @@ const serverProgram = fileURLToPath(new URL('../../test/support/fake-api-program
 const [address, port] = ['10.96.0.1', 6443]
 const restMs = 3000
 
-/** A server whose state is that of the one before it, and one change. `round` counts the changes from 1. */
+/** Starts a server with the state of the previous one and one change. `round` counts the changes from 1. */
 async function startServer(place: Namespace, round: number): Promise<Program> {
   const server = place.start(process.execPath, serverProgram, String(port))
   const say = async (...command: readonly unknown[]): Promise<void> => {
@@ -32,7 +32,7 @@ function endpointOf(round: number): string {
   return `10.128.0.${round + 1}`
 }
 
-/** Requests of the agent so far, as it counts them: those that no server answers too. */
+/** Requests of the agent so far, from its metrics, including unanswered ones. */
 async function requests(place: Namespace): Promise<number> {
   const ask = "fetch('http://127.0.0.1:10249/metrics').then((answer) => answer.text()).then(console.log)"
   const text = await place.must(process.execPath, '-e', ask)
@@ -41,7 +41,7 @@ async function requests(place: Namespace): Promise<number> {
   return counts.reduce((sum, { groups }) => sum + Number(groups?.['count']), 0)
 }
 
-/** Several outages of so many seconds: the time from the server's return to the change in force, and requests per second while away. */
+/** `count` outages: times from the server's return to the first change in the kernel, and requests per second during an outage. */
 export async function outageFigures(connect: string, seconds: number, count: number): Promise<unknown> {
   return await withPlace(async (place) => {
     await serve(place, connect)

@@ -1,4 +1,4 @@
-// A kube-proxy as a process beside the same API server: what it is measured against. docs/benchmarks.md says how it is built.
+// A kube-proxy process with the same API server, for comparison. docs/benchmarks.md describes its build.
 import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -6,10 +6,10 @@ import type { Namespace } from '../../test/support/namespaces.js'
 import type { Program } from '../../test/support/processes.js'
 import type { ApiProcess } from './setting.js'
 
-/** USER_HZ of every Linux that we know: the unit of the times in /proc/PID/stat. */
+/** USER_HZ of all common Linux builds: the unit of the times in /proc/PID/stat. */
 const ticksPerSecond = 100
 const tools = ['iptables', 'iptables-save', 'iptables-restore']
-/** kube-proxy sets these for the whole machine. */
+/** Settings of the whole machine that kube-proxy must not change. */
 const untouched = [
   '--conntrack-max-per-core=0',
   '--conntrack-min=0',
@@ -19,7 +19,7 @@ const untouched = [
 
 /** One run of kube-proxy in iptables mode, with the legacy tools. */
 export class KubeProxyRun {
-  /** Just before the process was made: nanoseconds as process.hrtime.bigint(). */
+  /** Time just before the start of the process, in nanoseconds of process.hrtime.bigint(). */
   readonly startNs: bigint
   readonly #program: Program
   readonly #folder: string
@@ -35,10 +35,10 @@ export class KubeProxyRun {
     this.#program = place.start('env', `PATH=${this.#folder}`, binary, ...flags, ...untouched)
   }
 
-  /** Seconds of a core that it and the tools that it ran have used. */
+  /** CPU seconds of the process and of the ended tools that it ran. */
   cpuSeconds(): number {
     const stat = readFileSync(`/proc/${this.#program.pid}/stat`, 'utf8')
-    // The name in parentheses may hold anything; utime, stime, cutime and cstime are fields 14 to 17.
+    // The name in parentheses may contain any character. utime, stime, cutime and cstime are fields 14 to 17.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
     return fields.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks), 0) / ticksPerSecond
   }

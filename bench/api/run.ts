@@ -1,6 +1,7 @@
-// Measures one part of the API source on this machine, and prints the figures as one JSON line:
+// Measures one part of the API source on this machine. Prints the figures as one JSON line:
 //   node run.js PART CONNECT_BINARY FOLLOWER MINUTES|FLOOR_BINARY
-// FOLLOWER is bench/api/follow.ts, bundled; FLOOR_BINARY is for the part `guest`, MINUTES for `memory`. Everything that it writes is under TMPDIR.
+// FOLLOWER is the bundle of bench/api/follow.ts. The part `guest` takes FLOOR_BINARY, the part `memory` takes MINUTES. All files are under
+// TMPDIR.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
@@ -43,7 +44,7 @@ async function listFigures(): Promise<unknown> {
   return { ms, maxMs: Math.max(...listedMs), cpuMs: cpu, rssMiB: rss, gapMs, gapWallMs }
 }
 
-/** Microseconds of CPU per event, when the code is warm. */
+/** Microseconds of CPU per event, with compiled code. */
 async function eventFigures(): Promise<unknown> {
   const api = await ApiProcess.start(whole)
   const costs: Record<string, number> = {}
@@ -88,7 +89,7 @@ async function memoryFigures(): Promise<unknown> {
   return { minutes: Number(last), resident }
 }
 
-/** The shipped agent in iptables mode with an empty cluster, from its start until its rules are in force. */
+/** The shipped agent in iptables mode with an empty cluster: time from its start until its rules are in the kernel. */
 async function emptyFigures(): Promise<unknown> {
   const times: number[] = []
   for (let i = 0; i < starts; i++) {
@@ -104,7 +105,7 @@ async function emptyFigures(): Promise<unknown> {
   return { ms: median(times), maxMs: Math.max(...times) }
 }
 
-/** From the event on its way to the first connection that the new endpoint answers; 100 Services. */
+/** Times from sending an event to the first connection that the new endpoint answers, with 100 Services. */
 async function latencyFigures(mode: ProxyMode, tickUs: number): Promise<Record<string, number>> {
   return await withPlace(async (place) => {
     await serve(place, connect)
@@ -133,17 +134,17 @@ async function latencyFigures(mode: ProxyMode, tickUs: number): Promise<Record<s
   })
 }
 
-/** One change after another, each when the agent has rested: pages of a large table are still there after the short rest. */
+/** Milliseconds between two changes. After the short rest the agent still keeps the memory pages of large tables. */
 const rests = { short: 600, long: 5000 } as const
 const changesPerRest = 10
-/** Starts of each beside a kube-proxy. */
+/** Starts of Viaduct and of kube-proxy. */
 const peerRounds = 5
 
-/** The shipped agent in iptables mode at full size: its start, and one changed endpoint at a time, as a user's cluster has them. */
+/** The shipped agent in iptables mode at full size: its start, and changes of one endpoint. */
 async function changeFigures(reals: number): Promise<unknown> {
   return await withPlace(async (place) => {
     await serve(place, connect)
-    // As bench/iptables/stage.ts: of many endpoints one is waited for.
+    // As in bench/iptables/stage.ts: more attempts per tick if the new endpoint is one of many.
     const prober = new Prober(place, connect, { tickUs: reals === 1 ? 1000 : 5000, burst: reals })
     const api = await ApiProcess.start({ ...whole, reals }, place)
     const agent = startAgent(place, api)
@@ -173,7 +174,7 @@ async function changeFigures(reals: number): Promise<unknown> {
   })
 }
 
-/** The start of a kube-proxy and of ours in turns: until the last Service's first answer. */
+/** Starts of kube-proxy and of Viaduct in turns: time until the first answer of the last Service. */
 async function peerFigures(): Promise<unknown> {
   const { KUBE_PROXY: binary = '' } = process.env
   if (binary === '') throw new Error('KUBE_PROXY names no program: set it to the path of a kube-proxy')
@@ -204,7 +205,7 @@ async function startFigures(
     const run = start(place, api)
     const target = { address: vipOf(whole.services - 1), port: 80, expected: undefined }
     const answeredNs = await prober.answered(target)
-    // A tool that kube-proxy runs counts when it has ended.
+    // The CPU time of a tool that kube-proxy runs counts after the tool has ended.
     await sleep(1000)
     const cpuMs = run.cpuSeconds() * 1000
     await run.stop()
@@ -213,7 +214,7 @@ async function startFigures(
   })
 }
 
-/** The agent's own measurement of its changes so far: from the change of an object to the kernel's last acknowledgement. */
+/** The agent's metric of its changes so far: time from the change of an object to the kernel's last acknowledgement. */
 async function eventsToKernel(
   place: Namespace,
 ): Promise<{ readonly seconds: number; readonly count: number }> {
@@ -228,10 +229,10 @@ async function eventsToKernel(
   return { seconds, count }
 }
 
-/** In the guest, with what the calls of one change cost a C program there that waits for each acknowledgement. */
+/** Changes in the guest, and the cost of the same calls in a C program that waits for each acknowledgement. */
 async function guestFigures(): Promise<unknown> {
   const figures = await latencyFigures('ipvs', 2000)
-  // In a namespace of its own: its virtual servers are those of no agent.
+  // In its own namespace, so that no agent changes its virtual servers.
   const { seconds, messages } = await withPlace(async (place) => {
     const stdout = await place.must(last, 'add', '100', '10')
     return Value.Parse(Floor, JSON.parse(stdout))
@@ -244,7 +245,7 @@ function startAgent(place: Namespace, api: ApiProcess, mode: ProxyMode = 'iptabl
   return new AgentRun(place, ['--master', api.url], { mode, under, flags: ['-v', '2'] })
 }
 
-/** scripts/bench/api.mjs has a row for every figure that counts. */
+/** scripts/bench/api.mjs has a row for each of the main figures. */
 const parts: Readonly<Record<string, () => Promise<unknown>>> = {
   list: listFigures,
   events: eventFigures,

@@ -1,7 +1,7 @@
-// An API server that takes almost no processor time during a measurement: all its answers are encoded before.
+// An API server that uses almost no CPU time during a measurement, because all answers are encoded in advance.
 //   node server.js SERVICES REALS FOLDER
-// Puts its certificate at FOLDER/cert.pem, says `port N`, and takes lines: `churn COUNT PERSECOND` sends so many changes of
-// EndpointSlices, `change` one; each is answered by a line when it is done: `done`, or of one change `VIP ENDPOINT`.
+// Writes its certificate to FOLDER/cert.pem and prints `port N`. Input lines: `churn COUNT PERSECOND` sends changes of EndpointSlices and
+// then prints `done`; `change` sends one change and then prints `VIP ENDPOINT`.
 import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:https'
 import type { IncomingMessage, ServerResponse } from 'node:http'
@@ -22,7 +22,7 @@ const kinds: Readonly<Record<string, Kind>> = {
 }
 const lists = new Map(Object.values(kinds).map((kind) => [kind, streamedList(size, kind)]))
 const watches = new Map<ServerResponse, Kind>()
-/** Servers send one every minute or so. */
+/** API servers send a bookmark about every minute. */
 const bookmarkPeriodMs = 30_000
 let changes = 0
 
@@ -36,14 +36,14 @@ function serve(request: IncomingMessage, response: ServerResponse): void {
   if (!searchParams.has('resourceVersion')) void send(response, lists.get(kind) ?? [])
 }
 
-/** As a server does: what the other side has not read yet is waited for. */
+/** Sends the pieces. Waits until the client has read, like a real server. */
 async function send(response: ServerResponse, pieces: readonly Buffer[]): Promise<void> {
   for (const piece of pieces) {
     if (!response.write(piece)) await new Promise((resolve) => response.once('drain', resolve))
   }
 }
 
-/** To those who follow slices. */
+/** Sends an event to all watches of EndpointSlices. */
 function sendChange(event: Buffer): void {
   for (const [watch, kind] of watches) if (kind === 'EndpointSlice') watch.write(event)
 }
@@ -53,7 +53,7 @@ function sendBookmarks(): void {
   for (const [watch, kind] of watches) watch.write(protobufWriter.event('BOOKMARK', kind, { metadata }))
 }
 
-/** Evenly, however long a timer takes. */
+/** Sends changes at an even rate, even if timers are late. */
 async function churn(count: number, perSecond: number): Promise<void> {
   const prepared = Array.from({ length: count }, () => changedSlice(size, changes++).event)
   const start = performance.now()

@@ -1,4 +1,4 @@
-// The API server of the benchmark and those who follow it, as processes.
+// The processes of the API benchmark: the API server and its followers.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,7 +12,7 @@ import type { Size } from './cluster.js'
 const serverProgram = fileURLToPath(new URL('server.js', import.meta.url))
 const bareProgram = fileURLToPath(new URL('bare.js', import.meta.url))
 
-/** The API server, alone in its process. */
+/** The API server process. */
 export class ApiProcess {
   readonly #program: Program
   readonly #folder: string
@@ -24,7 +24,7 @@ export class ApiProcess {
     this.url = `https://127.0.0.1:${port}`
   }
 
-  /** `place`: its network namespace; undefined: the loopback of this one. */
+  /** `place`: its network namespace. undefined: that of this process. */
   static async start({ services, reals }: Size, place?: Namespace): Promise<ApiProcess> {
     const folder = mkdtempSync(join(tmpdir(), 'viaduct-api-'))
     const command = [process.execPath, serverProgram, String(services), String(reals), folder]
@@ -37,12 +37,12 @@ export class ApiProcess {
     return join(this.#folder, 'cert.pem')
   }
 
-  /** Resolves when all of them were sent. */
+  /** Sends changes. Resolves after the last one. */
   async churn(count: number, perSecond: number): Promise<void> {
     await this.#ask(`churn ${count} ${perSecond}`)
   }
 
-  /** One slice gets another first endpoint. */
+  /** Replaces the first endpoint of one slice. */
   async change(): Promise<{ readonly vip: string; readonly endpoint: string }> {
     const [vip = '', endpoint = ''] = (await this.#ask('change')).split(' ')
     return { vip, endpoint }
@@ -68,7 +68,7 @@ const Figures = Type.Object({
   gapMs: Type.Optional(Type.Number()),
   gapWallMs: Type.Optional(Type.Number()),
 })
-/** The lines that a follower writes; the bare client writes fewer. */
+/** The figures that a follower prints. The bare client prints fewer. */
 export type Figures = Static<typeof Figures>
 
 /** A program that follows the API server. */
@@ -76,13 +76,13 @@ export class Follower {
   readonly startNs = process.hrtime.bigint()
   readonly #program: Program
 
-  /** `program`: the bundled agent up to its model, or `bare`. */
+  /** `program`: the bundle of follow.ts, or `bare`. */
   constructor(api: ApiProcess, program: string, ...flags: readonly string[]) {
     const file = program === 'bare' ? bareProgram : program
     this.#program = new Program([process.execPath, file, api.url, api.certificate, ...flags])
   }
 
-  /** The figures that it wrote at `mark`: `listed`, or `rested`, a little later. */
+  /** The figures at a mark: `listed`, or `rested` some seconds later. */
   async at(mark: 'listed' | 'rested'): Promise<Figures> {
     return parse(await this.#program.line((line) => line.startsWith(`${mark} `)))
   }

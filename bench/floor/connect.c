@@ -1,11 +1,10 @@
-// The clients and the server of the iptables benchmark. Addresses are IPv4; every failure ends it with a sentence.
+// The clients and the server of the iptables benchmark. Addresses are IPv4. Every failure ends the program with a message.
 //
-//   connect serve PORT             answers every connection with the address that it was reached on
-//   connect probe TICK_US BURST    reads lines `ID ADDRESS PORT EXPECTED`; tries each of them BURST times a tick until a new
-//                                  connection is answered by EXPECTED (`any`: by whomever); then prints `ID NANOSECONDS`
-//                                  (CLOCK_MONOTONIC)
-//   connect rate ADDRESS PORT N    N connections one after the other, to a listener on port 8080 of its own, so that no process
-//                                  else has to be scheduled; prints {"perSecond": .., "p50Us": .., "p99Us": ..}
+//   connect serve PORT             answers every connection with its local address
+//   connect probe TICK_US BURST    reads lines `ID ADDRESS PORT EXPECTED`; connects BURST times per tick to each target until
+//                                  EXPECTED (`any`: any server) answers; then prints `ID NANOSECONDS` (CLOCK_MONOTONIC)
+//   connect rate ADDRESS PORT N    makes N connections one after the other, to its own listener on port 8080, so that no other
+//                                  process must be scheduled; prints {"perSecond": .., "p50Us": .., "p99Us": ..}
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -53,7 +52,7 @@ static int Listen(int port) {
   return fd;
 }
 
-/// A socket whose close sends a reset: it leaves no TIME_WAIT behind, of which a port could run out.
+/// A socket whose close sends a reset, so that no connection in TIME_WAIT occupies a port.
 static int Socket(void) {
   const struct linger reset = {.l_onoff = 1, .l_linger = 0};
   const struct timeval limit = {.tv_usec = kAnswerTimeoutUs};
@@ -80,7 +79,7 @@ static void Serve(int port) {
     const int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
     if (fd < 0) continue;
     const struct in_addr local = LocalAddress(fd);
-    // A client that has left already is none of ours to mind.
+    // Ignoring the result: the client may have closed the connection.
     (void)!send(fd, &local, sizeof local, MSG_NOSIGNAL);
     close(fd);
   }
@@ -118,7 +117,7 @@ static void ReadTarget(Target* target) {
 static void Probe(int tick_us, int burst) {
   static Target pending[kMostPending];
   int count = 0;
-  setvbuf(stdin, NULL, _IONBF, 0);  // poll() must see what is there
+  setvbuf(stdin, NULL, _IONBF, 0);  // poll() does not see input in a buffer of stdio
   for (;;) {
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
     while (count < kMostPending && poll(&input, 1, count == 0 ? -1 : 0) > 0) ReadTarget(&pending[count++]);

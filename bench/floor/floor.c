@@ -1,14 +1,14 @@
-// The floor that the benchmark holds Viaduct against: the same state by a plain C loop, without any of our code.
+// The lower bound for the benchmark of Viaduct: programs the same state with a plain C loop, without code of Viaduct.
 //
 //   floor add N M        N virtual servers with M real servers each: one message per send, one acknowledgement each
-//   floor add-batch N M  the same in 64 KiB sends without acknowledgements (the physical limit of the interface)
+//   floor add-batch N M  the same in 64 KiB sends without acknowledgements (the limit of the interface)
 //   floor read N         one GET_DEST dump per virtual server
 //   floor routes N       N local host routes: one message per send, one acknowledgement each
 //   floor routes-batch N the same in 64 KiB sends without acknowledgements
 //   floor addresses N    N addresses on the device kube-ipvs0, one message per send, one acknowledgement each
-//   floor sets N M       N entries of a hash:ip,port, N of a hash:ip and M of a bitmap:port: as many to a message as fit
+//   floor sets N M       N entries of a hash:ip,port, N of a hash:ip and M of a bitmap:port, as many per message as fit
 //
-// Prints one JSON line: {"seconds": s, "messages": n}. Exits with 1 and a sentence when the kernel refuses anything.
+// Prints one JSON line: {"seconds": s, "messages": n}. Exits with 1 and a message if the kernel refuses an operation.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/genetlink.h>
@@ -100,7 +100,7 @@ static void AwaitEnd(const char* what) {
   }
 }
 
-/// Sends what is built: at once with an acknowledgement, or, in a batch, when 64 KiB are full.
+/// Sends the built messages: at once with an acknowledgement, or in a batch of 64 KiB.
 static void Finish(struct nlmsghdr* header, int batch, const char* what) {
   if (!batch) header->nlmsg_flags |= NLM_F_ACK;
   used += header->nlmsg_len;
@@ -109,7 +109,7 @@ static void Finish(struct nlmsghdr* header, int batch, const char* what) {
   if (!batch) AwaitEnd(what);
 }
 
-/// A batch asks for no acknowledgement: whatever is queued after it is an error.
+/// A batch requests no acknowledgement, so any answer after it is an error.
 static void ExpectNoError(void) {
   char reply[4096];
   if (recv(socket_fd, reply, sizeof reply, MSG_DONTWAIT) > 0) Fail("batch", EIO);
@@ -276,7 +276,7 @@ static void CreateSet(const char* name, const char* type, uint8_t revision) {
   Finish(header, 0, "create set");
 }
 
-/// What an entry of each kind of set has.
+/// Parts of an entry, by kind of set.
 enum { kHasAddress = 1, kHasPort = 2, kHasProtocol = 4 };
 
 /// The buffer holds one message; each entry takes at most 48 bytes of it.

@@ -1,10 +1,10 @@
-// The floor of nf_tables: the elements that the addon sends, by a plain C loop, without any of our code.
+// The lower bound for nf_tables: sends the same elements as the addon with a plain C loop, without code of Viaduct.
 //
-//   nft_floor N M   one map of N frontends with M endpoints each, filled in one transaction; then 2,000 times one element
-//                   deleted and made again, a transaction each
+//   nft_floor N M   one map of N frontends with M endpoints each, filled in one transaction; then 2,000 transactions that
+//                   delete one element and add it again
 //
-// Prints one JSON line: {"seconds": s, "changeMicroseconds": median}. Exits with 1 and a sentence when the kernel refuses
-// anything. Needs a network namespace of its own.
+// Prints one JSON line: {"seconds": s, "changeMicroseconds": median}. Exits with 1 and a message if the kernel refuses an
+// operation. Needs its own network namespace.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/netfilter/nf_tables.h>

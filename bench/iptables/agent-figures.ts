@@ -1,4 +1,4 @@
-// Measures the shipped agent on a cluster of a given size, as clients see it.
+// Measures the shipped agent on a cluster of a given size, by the answers that clients get.
 import { readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -13,7 +13,7 @@ const longRestMs = 45_000
 const churnSeconds = 15
 const churnPeriodMs = 50
 
-/** 20 changes per second, without waiting for their effect. */
+/** Makes 20 changes per second without waiting for their effect. */
 async function churn(stage: Stage): Promise<Record<string, number>> {
   const lags: Promise<number>[] = []
   const cpuBefore = stage.agent.cpuSeconds()
@@ -28,7 +28,7 @@ async function churn(stage: Stage): Promise<Record<string, number>> {
   return { cores, medianLagMs: median(times), maxLagMs: Math.max(...times), changes: times.length }
 }
 
-/** Every cold start, and of the last one the changes. */
+/** Several cold starts, and changes after the last one. */
 export async function agentFigures(setting: Setting): Promise<Record<string, unknown>> {
   const coldMs: number[] = []
   const coldCpuSeconds: number[] = []
@@ -39,7 +39,7 @@ export async function agentFigures(setting: Setting): Promise<Record<string, unk
   for (let i = 1; i < coldStarts; i++)
     await onStage(setting, async (stage) => {
       start(stage)
-      // Ended at once it would be in the middle of what follows its first pass.
+      // Let the work that follows the first pass end before the stop.
       await sleep(shortRestMs)
     })
   return await onStage(setting, async (stage) => {
@@ -57,7 +57,7 @@ export async function agentFigures(setting: Setting): Promise<Record<string, unk
   })
 }
 
-/** Memory at rest, then a storm of changes, then memory again. */
+/** Memory at rest, then many changes, then memory again. */
 export async function churnFigures(setting: Setting): Promise<Record<string, unknown>> {
   return await onStage(setting, async (stage) => {
     await sleep(shortRestMs)
@@ -75,11 +75,11 @@ export async function churnFigures(setting: Setting): Promise<Record<string, unk
   })
 }
 
-/** Programs that the agent executes, itself left out: every thread and child is traced. */
+/** Number of programs that the agent executes. Every thread and child is traced. */
 export async function executedPrograms(setting: Setting): Promise<Record<string, number>> {
   const tracedChanges = 3
   const trace = join(tmpdir(), 'programs.trace')
-  // Calls that did not succeed count too.
+  // Failed calls count too.
   const executed = (): number => readFileSync(trace, 'utf8').match(/ execve(at)?\(/g)?.length ?? 0
   const under = ['strace', '-D', '-f', '-qq', '--seccomp-bpf', '-e', 'trace=execve,execveat', '-o', trace]
   const counts = await onStage(

@@ -1,20 +1,20 @@
-// The shipped agent as a process, seen from outside.
+// A process of the shipped agent.
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import type { Namespace } from '../../test/support/namespaces.js'
 import type { Program } from '../../test/support/processes.js'
 
 const bundle = fileURLToPath(new URL('../../../../dist/agent.js', import.meta.url))
-/** USER_HZ of every Linux that we know: the unit of the times in /proc/PID/stat. */
+/** USER_HZ of all common Linux builds: the unit of the times in /proc/PID/stat. */
 const ticksPerSecond = 100
 
 export interface AgentOptions {
   /** Default: iptables. */
   readonly mode?: 'iptables' | 'ipvs'
-  /** Flags of Node itself. */
+  /** Flags of Node. */
   readonly node?: readonly string[]
   readonly flags?: readonly string[]
-  /** Becomes the agent in the same process: `env NAME=value`, `strace -D ...`. */
+  /** A command prefix that becomes the agent in the same process: `env NAME=value`, `strace -D ...`. */
   readonly under?: readonly string[]
 }
 
@@ -25,11 +25,11 @@ export interface Memory {
 
 /** One run of `node dist/agent.js`. */
 export class AgentRun {
-  /** Just before the process was made: nanoseconds as process.hrtime.bigint(). */
+  /** Time just before the start of the process, in nanoseconds of process.hrtime.bigint(). */
   readonly startNs = process.hrtime.bigint()
   readonly #program: Program
 
-  /** `source`: the flags that say where objects come from. */
+  /** `source`: the flags for the source of objects. */
   constructor(
     place: Namespace,
     source: readonly string[],
@@ -44,7 +44,7 @@ export class AgentRun {
     return this.#program.lines
   }
 
-  /** The first line of its log at or after `from` that fits. */
+  /** The first matching line of its log at or after index `from`. */
   async line(fits: (line: string) => boolean, from = 0): Promise<string> {
     return await this.#program.line(fits, from)
   }
@@ -56,10 +56,10 @@ export class AgentRun {
     )
   }
 
-  /** Seconds of a core that it has used, of all its threads. */
+  /** CPU seconds of all its threads. */
   cpuSeconds(): number {
     const stat = readFileSync(`/proc/${this.#program.pid}/stat`, 'utf8')
-    // The name in parentheses may hold anything; utime and stime are fields 14 and 15.
+    // The name in parentheses may contain any character. utime and stime are fields 14 and 15.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
     return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond
   }
@@ -71,7 +71,7 @@ export class AgentRun {
     return { restMiB: mebibytes('VmRSS'), peakMiB: mebibytes('VmHWM') }
   }
 
-  /** Ends it as a user would; the kernel stays as it is. Throws what it wrote when it had ended otherwise. */
+  /** Stops it with a signal. Kernel objects stay. Throws with its output if it ended in another way. */
   async stop(): Promise<void> {
     this.#program.signal('SIGTERM')
     const { code, stdout, stderr } = await this.#program.ended

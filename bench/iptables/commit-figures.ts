@@ -1,4 +1,5 @@
-// Desired objects to the kernel, beside the tool that kube-proxy uses for the same: in turn, so that ratios hold on a busy machine.
+// Compares the time from desired objects to the kernel with that of the tool that kube-proxy uses. Both run in turns, so that ratios hold
+// on a busy machine.
 import { fileURLToPath } from 'node:url'
 import { Type, type Static } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
@@ -22,7 +23,7 @@ const Commit = Type.Object({
 })
 type Commit = Static<typeof Commit>
 
-/** One round in a process and a namespace of its own. */
+/** One round in its own process and namespace. */
 async function commitOnce({ services, reals }: Size): Promise<Commit> {
   const line = await withPlace(
     async (place) => await place.must(process.execPath, commit, String(services), String(reals)),

@@ -1,4 +1,4 @@
-// Desired objects to the kernel, alone in its process and network namespace: prints one JSON line.
+// Measures the time from desired objects to the kernel, in its own process and network namespace. Prints one JSON line.
 //
 //   node commit.js N M     first commit, one endpoint changed, the cheap look, the full comparison
 import { setImmediate as nextTurn } from 'node:timers/promises'
@@ -15,7 +15,7 @@ import { isLargeCluster } from './manifests.js'
 const changes = 21
 const checks = 200
 const compares = 5
-/** Then the agent gives others their turn. */
+/** Time after which the agent yields to the event loop. */
 const sliceMs = 8
 
 const [services = 0, reals = 0] = process.argv.slice(2).map(Number)
@@ -32,7 +32,7 @@ const settings: IptablesModeSettings = {
   withComments: !isLargeCluster({ services, reals }),
 }
 
-/** The steps of the agent between the events and the kernel, in order. */
+/** The agent's rooms between events and kernel, called in order. */
 class Rooms {
   readonly tracker = new Tracker('ipv4', () => {})
   readonly ledger = new IptablesLedger({ isBeside: false })
@@ -44,7 +44,7 @@ class Rooms {
     this.#kernel = kernel
   }
 
-  /** Routes of all that is dirty. */
+  /** Routes of all dirty service ports. */
   routes(): readonly Route[] {
     return [...this.tracker.take()].flatMap((key) => {
       const port = this.tracker.servicePort(key)
@@ -52,7 +52,7 @@ class Rooms {
     })
   }
 
-  /** Milliseconds of each phase; as the agent's pipeline does it, the tables receive operations while the next routes are compiled. */
+  /** Milliseconds of each phase. As in the agent's pipeline, tables receive operations while the next routes are compiled. */
   async commit(routes: readonly Route[]): Promise<Readonly<Record<string, number>>> {
     const watch = new Stopwatch()
     let staging: Promise<void> = Promise.resolve()
@@ -94,7 +94,7 @@ class Rooms {
   }
 }
 
-/** Another address in place of the first, again and again. */
+/** Replaces the first endpoint repeatedly. */
 async function changeEndpoint(rooms: Rooms): Promise<Record<string, number>> {
   const addresses = realServersOf(7, reals)
   const runs: Readonly<Record<string, number>>[] = []
@@ -106,7 +106,7 @@ async function changeEndpoint(rooms: Rooms): Promise<Record<string, number>> {
   return medians(runs)
 }
 
-/** One endpoint more, one less, again and again. */
+/** Adds and removes one endpoint repeatedly. */
 async function resizeService(rooms: Rooms): Promise<Record<string, number>> {
   const runs: Readonly<Record<string, number>>[] = []
   for (let i = 0; i < changes; i++) {

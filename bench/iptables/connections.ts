@@ -1,4 +1,4 @@
-// New connections per second, one after the other, as rules make them slower.
+// New connections per second, made one after the other, with different rules.
 import { Type, type Static } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import type { Namespace } from '../../test/support/namespaces.js'
@@ -25,7 +25,7 @@ interface Way {
   readonly port: number
 }
 
-/** Rules that stay when the agent has gone. */
+/** Programs the rules with an agent that then stops. The rules stay. */
 async function program(place: Namespace, size: Size): Promise<void> {
   const manifests = new Manifests(size)
   try {
@@ -37,7 +37,7 @@ async function program(place: Namespace, size: Size): Promise<void> {
   }
 }
 
-/** A node that tracks connections and translates addresses, for no Service: what conntrack and nat cost by themselves. */
+/** Rules for connection tracking and NAT without Services, to measure their own cost. */
 async function track(place: Namespace): Promise<void> {
   await place.must('iptables-legacy', '-t', 'nat', '-L', '-n')
   await place.must(...'iptables-legacy -A FORWARD -m conntrack --ctstate INVALID -j DROP'.split(' '))
@@ -48,7 +48,7 @@ async function rateOf({ place, address, port }: Way, connect: string): Promise<R
   return Value.Parse(Rate, JSON.parse(output))
 }
 
-/** Rounds go over all ways in turn, each beginning with another one: so that a busy moment of the machine favours none. */
+/** Measures all ways in turn in each round. Each round starts with another way, so that no way benefits from a quiet moment. */
 async function measure(ways: readonly Way[], connect: string): Promise<ReadonlyMap<string, readonly Rate[]>> {
   const found = new Map<string, Rate[]>(ways.map(({ name }) => [name, []]))
   for (let round = 0; round < rounds; round++) {
@@ -65,8 +65,8 @@ async function compareWays({ connect, size }: Setting, open: () => Promise<Names
     tracking: await open(),
     empty: await open(),
     viaduct: await open(),
-    // Pods have a place of their own, as they have without Services: connections that are over stay for a while, and are in the
-    // way of those that look for a free port.
+    // Connections to pods have their own place, as without Services: ended connections stay for some time and slow down the search for a
+    // free port.
     pods: await open(),
     kubeProxy: await open(),
   }
@@ -92,7 +92,7 @@ async function compareWays({ connect, size }: Setting, open: () => Promise<Names
     ],
     connect,
   )
-  /** Median over the rounds of one way's rate by another's. */
+  /** Median over the rounds of the ratio of two rates. */
   const share = (name: string, of: string): number => {
     const whole = found.get(of) ?? []
     return median((found.get(name) ?? []).map((rate, i) => rate.perSecond / (whole[i]?.perSecond ?? NaN)))
@@ -116,7 +116,7 @@ interface Figures {
   readonly kubeProxyPodByEmpty: number
 }
 
-/** Medians of every way, and what counts: the ways by each other, round by round. */
+/** Medians of every way, and the ratios between ways. */
 export async function connectionFigures(setting: Setting): Promise<Figures> {
   const places: Namespace[] = []
   try {

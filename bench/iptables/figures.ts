@@ -1,26 +1,26 @@
-/** The middle one; NaN of none. */
+/** The middle value; NaN for an empty list. */
 export function median(figures: readonly number[]): number {
   return figures.toSorted((a, b) => a - b)[Math.floor(figures.length / 2)] ?? Number.NaN
 }
 
-/** Median of each field; one that is missing counts as 0. */
+/** Median of each field. A missing field counts as 0. */
 export function medians(runs: readonly Readonly<Record<string, number>>[]): Record<string, number> {
   const fields = new Set(runs.flatMap((run) => Object.keys(run)))
   return Object.fromEntries([...fields].map((field) => [field, median(runs.map((run) => run[field] ?? 0))]))
 }
 
-/** Milliseconds between two moments of process.hrtime.bigint(). */
+/** Milliseconds between two values of process.hrtime.bigint(). */
 export function millisecondsBetween(startNs: bigint, endNs: bigint): number {
   return Number(endNs - startNs) / 1e6
 }
 
-/** Splits a stretch of time into named phases. */
+/** Measures the times of named phases. */
 export class Stopwatch {
   readonly #laps = new Map<string, number>()
   #last = performance.now()
   readonly #start = this.#last
 
-  /** The time since the last lap belongs to `phase`. */
+  /** Adds the time since the last lap to `phase`. */
   lap(phase: string): void {
     const now = performance.now()
     this.#laps.set(phase, (this.#laps.get(phase) ?? 0) + now - this.#last)

@@ -1,5 +1,5 @@
 // Floods one port with HTTP requests until it is killed: node flood-client.js PORT PATH CONNECTIONS PIPELINED WAY
-// WAY: `stay` reads the replies, and begins again when all have come; `leave` closes at once, and comes again a second later.
+// WAY: `stay` reads all replies and then repeats; `leave` closes at once and connects again a second later.
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 

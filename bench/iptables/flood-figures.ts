@@ -1,4 +1,4 @@
-// Measures how floods of HTTP requests affect the programming of rules, and the probes of a kubelet.
+// Measures the effect of floods of HTTP requests on the programming of rules and on a kubelet's probes.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import type { Namespace } from '../../test/support/namespaces.js'
@@ -8,7 +8,7 @@ import { changeMs, onStage, type Setting, type Stage } from './stage.js'
 const flooder = fileURLToPath(new URL('./flood-client.js', import.meta.url))
 const prober = fileURLToPath(new URL('./flood-probe.js', import.meta.url))
 const healthCheckPort = 30_999
-/** As flood-probe.ts says it. */
+/** The value that flood-probe.ts prints for a probe without an answer. */
 const probeLimitMs = 1000
 
 /** Arguments of flood-client.ts. */
@@ -26,7 +26,7 @@ const betweenChangesMs = 100
 const soonMs = 3000
 const afterMs = 60_000
 
-/** Every flood between two quiet phases, then memory, then the end of the agent in a flood. */
+/** Every flood between two quiet phases, then memory, then the stop of the agent during a flood. */
 export async function floodFigures(setting: Setting): Promise<Record<string, unknown>> {
   return await onStage(setting, async (stage) => {
     stage.manifests.write('health-check.json', healthCheckService)

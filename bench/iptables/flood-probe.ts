@@ -1,5 +1,5 @@
-// Asks /livez five times a second, each time on a connection of its own, as a kubelet does, and prints how many milliseconds the
-// answer took, 1000 where none came by then: node flood-probe.js PORT
+// Requests /livez five times a second over new connections, like a kubelet. Prints the milliseconds until each answer; 1000 means no
+// answer: node flood-probe.js PORT
 import { get } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 

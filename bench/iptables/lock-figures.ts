@@ -1,11 +1,11 @@
-// How long a change waits for the lock of the iptables tools, beside loops that take it all the time.
+// Measures the wait of a change for the lock of the iptables tools while loops take the lock all the time.
 import { fileURLToPath } from 'node:url'
 import { Type, type Static } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { withPlace } from './place.js'
 
 const lock = fileURLToPath(new URL('./lock.js', import.meta.url))
-/** A table of some milliseconds: what is measured is the wait. */
+/** A write of the table takes only some milliseconds, so that the wait dominates. */
 const services = 1000
 const changes = 300
 
@@ -23,7 +23,7 @@ async function beside(loops: number): Promise<Static<typeof Lock>> {
   return Value.Parse(Lock, JSON.parse(line))
 }
 
-/** Beside four and eight loops. */
+/** Figures with four and with eight loops. */
 export async function lockFigures(): Promise<Record<'four' | 'eight', Static<typeof Lock>>> {
   return { four: await beside(4), eight: await beside(8) }
 }

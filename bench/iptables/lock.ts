@@ -1,6 +1,6 @@
-// Changes of a table beside callers of the iptables tool, alone in its process and network namespace: prints one JSON line.
+// Changes a table while loops call the iptables tool, in its own process and network namespace. Prints one JSON line.
 //
-//   node lock.js SERVICES LOOPS CHANGES     LOOPS shells, each of which runs `iptables-legacy -w` again and again
+//   node lock.js SERVICES LOOPS CHANGES     LOOPS shells, each of which runs `iptables-legacy -w` repeatedly
 import { once } from 'node:events'
 import { spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
@@ -8,10 +8,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { openKernel, type XtOp, type XtRule } from '../../src/kernel/index.js'
 
 const [services = 0, loops = 0, changes = 0] = process.argv.slice(2).map(Number)
-/** Between two changes, so that ours are not what keeps the others waiting. */
+/** Time between two changes, so that the loops wait mainly for each other. */
 const restMs = 50
 
-/** Says how many microseconds each call took. */
+/** A shell loop that prints the microseconds of each call. */
 const loop = `while :; do
   start=$EPOCHREALTIME
   iptables-legacy -w -t nat -C OUTPUT -j ACCEPT 2> /dev/null

@@ -1,4 +1,4 @@
-// When the agent's event loop is not free for others. Nothing else is timed meanwhile: the watch itself costs.
+// Measures gaps of the agent's event loop. No other times are measured meanwhile, because the watch itself costs CPU time.
 import { readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -9,16 +9,16 @@ import { gapsWithin, longestGap, nowMs } from './loop-watch.js'
 import { changesMs, onStage, type Setting } from './stage.js'
 
 const changes = 10
-/** With full comparisons among the cheap looks. */
+/** A short period, so that full comparisons occur among the looks. */
 const syncPeriodSeconds = 3
 const restMs = 2000
 const idleMs = 10_000
-/** Gaps of a cold start that are listed one by one. */
+/** Shortest gap of a cold start that is listed. */
 const notableMs = 10
 const watch = new URL('./loop-watch.js', import.meta.url).href
 const Gaps = Type.Array(Type.Object({ endMs: Type.Number(), ms: Type.Number(), wallMs: Type.Number() }))
 
-/** The longest gap of each stretch, those of the start with their moments, and the agent's log lines of its passes. */
+/** The longest gap of each phase, the gaps of the start with their times, and the agent's log lines about passes. */
 export async function loopFigures(setting: Setting): Promise<Record<string, unknown>> {
   const output = join(tmpdir(), 'loop.json')
   const marks = await onStage(
@@ -44,7 +44,7 @@ export async function loopFigures(setting: Setting): Promise<Record<string, unkn
   rmSync(output)
   const { startMs, inForceMs, changeFrom, idleFrom, idleTo, log } = marks
   const startedMs = startOf(log)
-  // Before that it is the program that is loaded.
+  // Earlier gaps are from loading the program.
   const working = gaps.filter(({ endMs, wallMs }) => endMs - wallMs >= startedMs)
   const cold = gapsWithin(working, startMs, changeFrom)
   return {
@@ -60,7 +60,7 @@ export async function loopFigures(setting: Setting): Promise<Record<string, unkn
   }
 }
 
-/** When the agent said that it starts: milliseconds of CLOCK_MONOTONIC. */
+/** Time of the agent's log line about its start, in milliseconds of CLOCK_MONOTONIC. */
 function startOf(log: readonly string[]): number {
   const line = log.find((text) => text.includes('"viaduct starts"'))
   if (line === undefined) throw new Error('the agent did not say that it starts')

@@ -1,11 +1,11 @@
-// Loaded before the agent (node --import): when its event loop was not free for others. Writes JSON to LOOP_WATCH at the end.
+// Loaded before the agent (node --import). Records gaps of its event loop, and writes them as JSON to the file LOOP_WATCH at the end.
 import { openSync, readSync, writeFileSync } from 'node:fs'
 
-/** A stretch in which no timer ran. */
+/** An interval in which no timer ran. */
 export interface Gap {
-  /** Its end: milliseconds of CLOCK_MONOTONIC. */
+  /** Time of its end, in milliseconds of CLOCK_MONOTONIC. */
   readonly endMs: number
-  /** Without what the machine, busy with others, let the thread wait for a core. */
+  /** Duration without the time in which the thread waited for a core. */
   readonly ms: number
   readonly wallMs: number
 }
@@ -18,7 +18,7 @@ export function nowMs(): number {
   return Number(process.hrtime.bigint()) / 1e6
 }
 
-/** Begins to watch this process; the timer keeps nothing alive. */
+/** Starts to watch this process. The timer does not keep the process alive. */
 export function watchLoop(): readonly Gap[] {
   const gaps: Gap[] = []
   const waitedMs = openWaited()
@@ -36,20 +36,20 @@ export function watchLoop(): readonly Gap[] {
   return gaps
 }
 
-/** Reads how many milliseconds the main thread has been ready to run without a core. */
+/** Opens a reader of the milliseconds in which the main thread was ready to run and waited for a core. */
 function openWaited(): () => number {
-  // This file of a process has the times of its first thread: on a core, waiting, and how often.
+  // For a process this file has the times of its first thread: on a core, waiting, and the number of runs.
   const file = openSync('/proc/self/schedstat', 'r')
   const buffer = Buffer.alloc(128)
   return () => Number(buffer.toString('latin1', 0, readSync(file, buffer, 0, 128, 0)).split(' ')[1]) / 1e6
 }
 
-/** Those that ended in a stretch of time. */
+/** The gaps that ended in this interval. */
 export function gapsWithin(gaps: readonly Gap[], fromMs: number, toMs: number): readonly Gap[] {
   return gaps.filter(({ endMs }) => endMs >= fromMs && endMs < toMs)
 }
 
-/** Duration of the longest one; 0: none is long enough to report. */
+/** Duration of the longest gap; 0: there is none. */
 export function longestGap(gaps: readonly Gap[]): Omit<Gap, 'endMs'> {
   const [ms, wallMs] = [gaps.map((gap) => gap.ms), gaps.map((gap) => gap.wallMs)]
   return { ms: Math.max(0, ...ms), wallMs: Math.max(0, ...wallMs) }

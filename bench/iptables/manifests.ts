@@ -6,26 +6,26 @@ import { realServer, realServersOf, vip } from '../state.js'
 
 export interface Size {
   readonly services: number
-  /** Endpoints of each. */
+  /** Endpoints per Service. */
   readonly reals: number
 }
 
-/** A replaced endpoint leaves the tables as big as they are, an added one does not. */
+/** A replaced endpoint does not change the size of the tables; an added one does. */
 export type ChangeKind = 'replace' | 'add'
 
-/** Whether kube-proxy, and Viaduct, leave out the comments of endpoints: more than 1,000 of them. */
+/** Whether kube-proxy and Viaduct leave out the comments of endpoints: above 1,000 endpoints. */
 export function isLargeCluster({ services, reals }: Size): boolean {
   return services * reals > 1000
 }
 
-/** A file holds so many Services and their slices: with 10 endpoints each some 100 KiB. */
+/** Services and their slices per file: some 100 KiB with 10 endpoints each. */
 const servicesPerFile = 100
-/** The last services' slices, which change, have files of their own: what is timed is one object, as a watch brings it. */
+/** The slices of the last Services, which change, have their own files, so that a change is one object, as in a watch. */
 const changingServices = 100
-/** Endpoints that come by a change; no service begins with one of them. */
+/** First number of the endpoints that changes add. No Service has one of them at the start. */
 const firstNewReal = 0x80000
 
-/** A folder that an agent follows. Removed by `remove`. */
+/** A folder of manifests for an agent. `remove` removes it. */
 export class Manifests {
   readonly size: Size
   readonly folder: string
@@ -49,12 +49,12 @@ export class Manifests {
     }
   }
 
-  /** VIP of the service that is last in every walk. */
+  /** VIP of the last Service in the order of rules. */
   get lastVip(): string {
     return vip(this.size.services - 1)
   }
 
-  /** Gives one of the changing services a new first endpoint, by a rename into the folder: in place of its first, or one more. */
+  /** Replaces the first endpoint of one of the changing Services, or adds one, by a rename into the folder. */
   change(kind: ChangeKind): { readonly vip: string; readonly endpoint: string } {
     const { services, reals } = this.size
     const index = services - 1 - (this.#changes % changingServices)
@@ -66,7 +66,7 @@ export class Manifests {
     return { vip: vip(index), endpoint }
   }
 
-  /** Puts an object into the folder; written elsewhere first, so that the folder sees one event. */
+  /** Writes an object outside the folder and renames it into the folder, so that the folder has one event. */
   write(name: string, object: unknown): void {
     const draft = join(this.#parent, name)
     writeFileSync(draft, JSON.stringify(object))

@@ -1,5 +1,5 @@
-// Where everything is measured: a network namespace of its own, in which every VIP and every endpoint address is local, so
-// that one server answers for all of them and a VIP without rules refuses at once.
+// The place of a measurement: a network namespace in which every VIP and every endpoint address is local. One server answers for all
+// endpoints, and a VIP without rules refuses connections at once.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Namespace, setSysctls } from '../../test/support/namespaces.js'
 import type { Program } from '../../test/support/processes.js'
@@ -8,22 +8,22 @@ import type { Program } from '../../test/support/processes.js'
 const networks = ['10.96.0.0/12', '10.128.0.0/12']
 const clientAddress = '192.0.2.1'
 const realPort = 8080
-/** Far above what is waited for: who is not answered by then never is. */
+/** Limit for an answer, far above the expected times. */
 const answerLimitMs = 60_000
 
-/** A fresh one, in which connections can be made, and nothing serves them yet. */
+/** A new place without a server. */
 export async function openPlace(): Promise<Namespace> {
   const place = await Namespace.create('bench')
   await place.ip(
     `address add ${clientAddress}/32 dev lo`,
     ...networks.map((network) => `route add local ${network} dev lo src ${clientAddress}`),
   )
-  // Room for as many connections as a probe makes while old ones are remembered.
+  // Enough ports for the connections of a probe while conntrack remembers old ones.
   await setSysctls(place, 'net.ipv4.ip_local_port_range=1024 65535')
   return place
 }
 
-/** Runs `use` in a fresh place, which ends with it. */
+/** Runs `use` in a new place, which ends afterwards. */
 export async function withPlace<T>(use: (place: Namespace) => Promise<T>): Promise<T> {
   const place = await openPlace()
   try {
@@ -33,7 +33,7 @@ export async function withPlace<T>(use: (place: Namespace) => Promise<T>): Promi
   }
 }
 
-/** Starts the server that names to each client the address it reached. */
+/** Starts the server, which answers with the address that the client reached. */
 export async function serve(place: Namespace, connect: string): Promise<void> {
   const server = place.start(connect, 'serve', String(realPort))
   await server.line((line) => line === 'ready')
@@ -42,16 +42,16 @@ export async function serve(place: Namespace, connect: string): Promise<void> {
 export interface Target {
   readonly address: string
   readonly port: number
-  /** The endpoint that has to answer; undefined: any. */
+  /** The endpoint that must answer; undefined: any. */
   readonly expected: string | undefined
 }
 
-/** Connects again and again, until the right endpoint answers. */
+/** Connects repeatedly until the expected endpoint answers. */
 export class Prober {
   readonly #program: Program
   #asked = 0
 
-  /** `burst`: tries of each target per tick, where one of several endpoints is waited for. */
+  /** `burst`: attempts per target and tick, if the expected endpoint is one of several. */
   constructor(
     place: Namespace,
     connect: string,
@@ -60,7 +60,7 @@ export class Prober {
     this.#program = place.start(connect, 'probe', String(tickUs), String(burst))
   }
 
-  /** The moment of the first right answer: nanoseconds of CLOCK_MONOTONIC, as process.hrtime.bigint(). */
+  /** Time of the first expected answer, in nanoseconds of process.hrtime.bigint(). */
   async answered({ address, port, expected = 'any' }: Target): Promise<bigint> {
     const id = `${this.#asked++}`
     this.#program.write(`${id} ${address} ${port} ${expected}\n`)

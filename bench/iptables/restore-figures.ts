@@ -1,4 +1,4 @@
-// The tool that kube-proxy uses, on kube-proxy's layout of the same services.
+// Times of iptables-restore, which kube-proxy uses, with kube-proxy's rules for the same Services.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,7 +12,7 @@ import { oneChainText, servicesText, skeletonText } from './restore.js'
 const changes = 3
 const changedService = 7
 
-/** Milliseconds that iptables-restore takes for `text`, with the flags that kube-proxy gives it. */
+/** Milliseconds of iptables-restore for `text`, with kube-proxy's flags. */
 async function restore(place: Namespace, text: string): Promise<number> {
   const folder = mkdtempSync(join(tmpdir(), 'viaduct-bench-'))
   const file = join(folder, 'rules')
@@ -24,7 +24,7 @@ async function restore(place: Namespace, text: string): Promise<number> {
   return ms
 }
 
-/** Makes everything that kube-proxy would; returns milliseconds of its largest part, the services. */
+/** Programs all rules of kube-proxy. Returns the milliseconds of the largest part, the Services. */
 export async function restoreServices(place: Namespace, size: Size): Promise<number> {
   await restore(place, skeletonText())
   return await restore(place, servicesText(size))
@@ -35,7 +35,7 @@ export interface RestoreFigures {
   readonly oneChainMs: number
 }
 
-/** In a namespace of its own. */
+/** The figures, measured in their own namespace. */
 export async function restoreFigures(size: Size): Promise<RestoreFigures> {
   const text = oneChainText(changedService, realServer(changedService * size.reals), size)
   return await withPlace(async (place) => {

@@ -1,4 +1,4 @@
-// Input of iptables-restore for what kube-proxy 1.36 writes for the services of bench/state.ts (spec kube-proxy.md 4.4, 4.5).
+// Input of iptables-restore with the rules of kube-proxy 1.36 for the Services of bench/state.ts (spec kube-proxy.md 4.4, 4.5).
 import { endpointChain, ServiceChains } from '../../src/modes/iptables/compile/names.js'
 import { ip } from '../../test/support/routes.js'
 import { realServersOf, vip } from '../state.js'
@@ -7,7 +7,7 @@ import { isLargeCluster, type Size } from './manifests.js'
 const protocol = 'tcp'
 const realPort = 8080
 
-/** Jumps from the kernel's chains and everything that does not depend on services; kube-proxy makes the jumps one by one. */
+/** Jumps from built-in chains, and all rules that do not depend on Services. kube-proxy writes the jumps one by one. */
 export function skeletonText(): string {
   const fresh = '-m conntrack --ctstate NEW '
   const portals = comment('kubernetes service portals')
@@ -50,7 +50,7 @@ export function skeletonText(): string {
   })
 }
 
-/** Table nat with every service. */
+/** Table nat with every Service. */
 export function servicesText(size: Size): string {
   const chains = [':KUBE-SERVICES - [0:0]']
   const rules: string[] = []
@@ -75,7 +75,7 @@ export function servicesText(size: Size): string {
   return ['*nat', ...chains, ...rules, 'COMMIT', ''].join('\n')
 }
 
-/** Table nat with one chain of one endpoint of service `index`, rewritten. */
+/** Table nat with the rewritten chain of one endpoint of Service `index`. */
 export function oneChainText(index: number, address: string, size: Size): string {
   const chain = `:${endpointOf(index, address)} - [0:0]`
   return ['*nat', chain, ...endpointRules(index, address, size), 'COMMIT', ''].join('\n')
@@ -98,7 +98,7 @@ function endpointRules(index: number, address: string, size: Size): readonly str
   ]
 }
 
-/** One of so many that are left is taken at random; the last one always. */
+/** The match that takes one of `left` remaining endpoints at random. The last one needs no match. */
 function chance(left: number): string {
   return left === 1 ? '' : `-m statistic --mode random --probability ${(1 / left).toFixed(10)} `
 }
@@ -107,7 +107,7 @@ function comment(text: string): string {
   return `-m comment --comment "${text}" `
 }
 
-/** A comment, which kube-proxy leaves out in a large cluster. */
+/** The comment of an endpoint's rule. kube-proxy leaves it out in a large cluster. */
 function endpointComment(text: string, size: Size): string {
   return isLargeCluster(size) ? '' : comment(text)
 }

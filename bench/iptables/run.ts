@@ -1,6 +1,6 @@
-// Measures one part of iptables mode on this machine's own kernel, in network namespaces, and prints the figures as one JSON line:
+// Measures one part of iptables mode on this machine's kernel, in network namespaces. Prints the figures as one JSON line:
 //   node run.js PART CONNECT_BINARY SERVICES
-// Everything that it writes is under TMPDIR.
+// All files are under TMPDIR.
 import { existsSync, writeFileSync } from 'node:fs'
 import { getPriority } from 'node:os'
 import { fileURLToPath } from 'node:url'
@@ -20,7 +20,7 @@ async function both(measure: (setting: Setting) => Promise<unknown>): Promise<un
   return { one: await measure(one), ten: await measure(ten) }
 }
 
-/** scripts/bench/iptables.mjs has a row for every figure that counts. */
+/** scripts/bench/iptables-rows.mjs has a row for each of the main figures. */
 const parts: Readonly<Record<string, () => Promise<unknown>>> = {
   agent: async () => await both(agentFigures),
   churn: async () => await churnFigures(one),
@@ -32,7 +32,7 @@ const parts: Readonly<Record<string, () => Promise<unknown>>> = {
   connections: async () => await connectionFigures(one),
 }
 
-// The kernel shares the cores among sessions first: of `nice` before this one nothing would be left without this file.
+// The kernel shares the cores between sessions first. Without this file a `nice` value would have no effect between sessions.
 const sessionNiceness = '/proc/self/autogroup'
 if (getPriority() !== 0 && existsSync(sessionNiceness)) writeFileSync(sessionNiceness, String(getPriority()))
 

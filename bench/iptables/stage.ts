@@ -1,4 +1,4 @@
-// An agent at work among a server and a client: the ground of everything that is measured of a whole agent.
+// A running agent with a server and a client, for measurements of the whole agent.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Namespace } from '../../test/support/namespaces.js'
 import { realServersOf } from '../state.js'
@@ -7,10 +7,10 @@ import { millisecondsBetween } from './figures.js'
 import { Manifests, type ChangeKind, type Size } from './manifests.js'
 import { Prober, serve, withPlace } from './place.js'
 
-/** Between two changes: longer than a pass and the rest after it. */
+/** Time between two changes: longer than a pass and the rest after it. */
 const betweenChangesMs = 600
 
-/** A namespace with a server, a client and an agent whose rules are in force. */
+/** A namespace with a server, a client and an agent whose rules are in the kernel. */
 export interface Stage {
   readonly place: Namespace
   readonly manifests: Manifests
@@ -20,14 +20,14 @@ export interface Stage {
   readonly coldMs: number
 }
 
-/** The parts of a stage. */
+/** The options of a stage. */
 export interface Setting {
-  /** The program of bench/floor/connect.c. */
+  /** Path of the compiled bench/floor/connect.c. */
   readonly connect: string
   readonly size: Size
 }
 
-/** Runs `use` on a fresh stage. */
+/** Runs `use` on a new stage. */
 export async function onStage<T>(
   { connect, size }: Setting,
   use: (stage: Stage) => Promise<T>,
@@ -37,7 +37,7 @@ export async function onStage<T>(
   try {
     return await withPlace(async (place) => {
       await serve(place, connect)
-      // Of many endpoints one is waited for: more tries, and fewer of them, or the client is what is measured.
+      // One of many endpoints is expected: bursts of attempts, but fewer bursts, so that the client's own work does not dominate.
       const tickUs = size.reals === 1 ? 1000 : 5000
       const prober = new Prober(place, connect, { tickUs, burst: size.reals })
       const all = realServersOf(size.services - 1, size.reals)
@@ -61,7 +61,7 @@ export async function changeMs({ manifests, prober }: Stage, kind: ChangeKind): 
   return millisecondsBetween(startNs, await prober.answered({ address: vip, port: 80, expected: endpoint }))
 }
 
-/** So many changes, one after the other, each when the agent rests. */
+/** Times of `count` changes, one after the other. Each waits until the agent rests. */
 export async function changesMs(stage: Stage, kind: ChangeKind, count: number): Promise<readonly number[]> {
   const times: number[] = []
   for (let i = 0; i < count; i++) {

@@ -1,5 +1,5 @@
-// Elements to the kernel through the addon, alone in its process and network namespace: prints one JSON line, as
-// bench/floor/nft_floor.c does of the same elements.
+// Sends elements to the kernel through the addon, in its own process and network namespace. Prints one JSON line, like
+// bench/floor/nft_floor.c, which sends the same elements.
 //
 //   node elements.js N M     N frontends with M endpoints each, in one transaction; then one element changed, 2,000 times
 import { NfElements, openKernel, packFields, type NfSet, type NfTransaction } from '../../src/kernel/index.js'
@@ -20,7 +20,7 @@ function address(base: number, number: number): string {
   return [24, 16, 8, 0].map((shift) => (value >>> shift) & 255).join('.')
 }
 
-/** Key and data of an endpoint; a mode makes them once, when a route changes. */
+/** Key and data of an endpoint. A mode makes them once per change of a route. */
 function element(service: number, index: number): readonly [Uint8Array, Uint8Array] {
   return [
     packFields(map.key, [address(0x0a600001, service), 6, 80, index]),

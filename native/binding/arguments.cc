@@ -25,7 +25,7 @@ void CheckMemory(Napi::Env env, const Parameter& parameter, const Napi::TypedArr
   if (!memory.IsArrayBuffer()) ThrowType(env, parameter, "its buffer must not be shared");
   const auto buffer = memory.As<Napi::ArrayBuffer>();
   if (buffer.IsDetached()) ThrowType(env, parameter, "its buffer is detached");
-  // Absent before Node 20; Node-API has no call for it.
+  // The property is absent before Node 20. Node-API has no call that reads it.
   if (buffer.Get("resizable").ToBoolean().Value())
     ThrowType(env, parameter, "its buffer must not be resizable");
 }

@@ -10,7 +10,7 @@
 
 namespace viaduct::binding {
 
-/// The requirements of a parameter. Use the factories.
+/// The requirements of a parameter. The factories below make valid combinations.
 struct Parameter {
   enum class Kind { kRecords, kU32, kBool, kText };
 

@@ -14,7 +14,8 @@
 namespace viaduct::binding {
 
 /// One call on libuv's pool and the promise that it settles. Deletes itself (AsyncWorker).
-/// NB: `work` runs off the JavaScript thread and touches no Napi:: type; the rest runs on it.
+/// NB: `work` runs off the JavaScript thread and must not touch a Napi:: type. All other code runs on the
+/// JavaScript thread.
 template <typename T>
 class BatchWorker : public Napi::AsyncWorker {
  public:
@@ -24,7 +25,8 @@ class BatchWorker : public Napi::AsyncWorker {
     std::function<void(Napi::Env)> after;  ///< after the promise is settled or can no longer be settled
   };
 
-  /// References the receiver and every argument of the call, which keeps the memory for `work`.
+  /// References the receiver and every argument of the call until the end, so that `work` can read their
+  /// memory.
   static Napi::Value Start(const Napi::CallbackInfo& info, Call call) {
     std::unique_ptr<BatchWorker> worker(new BatchWorker(info, std::move(call)));
     const Napi::Value promise = worker->deferred_.Promise();

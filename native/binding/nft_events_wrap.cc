@@ -11,7 +11,7 @@ using nftables::NftEvents;
 
 namespace {
 
-// As in route_events_wrap.cc: a worker thread that is terminated ends only when this wait does.
+// As in route_events_wrap.cc: a terminated worker thread ends only when this wait ends.
 constexpr std::chrono::milliseconds kLongestWait{5000};
 
 Result<NftEvents> OpenEvents(const Napi::CallbackInfo& info) {

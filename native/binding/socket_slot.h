@@ -44,13 +44,14 @@ class SocketSlot {
     return promise;
   }
 
-  /// Lets `hurry` use the socket beside the call in flight, to shorten it. Does nothing if it is closed.
+  /// Lets `hurry` use the socket during the call in flight, to shorten that call. Does nothing if the socket
+  /// is closed.
   void Hurry(const std::function<void(Socket&)>& hurry) {
     if (socket_) hurry(*socket_);
   }
 
-  /// A promise that resolves when the socket is closed: at once, or after the call in flight, which `hurry`
-  /// shortens.
+  /// A promise that resolves when the socket is closed: at once, or after the call in flight. `hurry`
+  /// shortens that call.
   Napi::Value Close(Napi::Env env, const std::function<void(Socket&)>& hurry = {}) {
     is_closing_ = true;
     napi_deferred closed = nullptr;
@@ -71,7 +72,7 @@ class SocketSlot {
     is_flying_ = false;
     if (!is_closing_) return;
     socket_.reset();
-    // Fails while the environment is torn down, when no code waits for it.
+    // Resolving fails while the environment is torn down. No code waits for the promises then.
     for (napi_deferred closed : std::exchange(closers_, {}))
       (void)napi_resolve_deferred(env, closed, env.Undefined());
   }

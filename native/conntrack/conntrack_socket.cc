@@ -28,7 +28,7 @@ Result<NetlinkSocket> OpenSocket(SocketCalls& calls) {
   return NetlinkSocket::Open(options);
 }
 
-/// The errno of a kernel that supports CTA_FILTER but not these flags.
+/// Whether the kernel supports CTA_FILTER but not these flags.
 bool RefusesFilter(const Error& error) { return error.code == EINVAL || error.code == EOPNOTSUPP; }
 
 }  // namespace

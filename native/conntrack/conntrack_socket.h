@@ -30,8 +30,8 @@ class ConntrackSocket {
   /// Deletes every flow to one of the frontends that does not lead to one of its backends. Flows to node
   /// ports go to one of `node_port_addresses`. For few frontends the kernel filters one dump per frontend;
   /// for more, or without filters, one dump has all flows of the family. Memory is bounded: flows are deleted
-  /// during the dump. Flows that end meanwhile are not counted. An error of the dump, or the first of a
-  /// deletion, does not undo earlier deletions.
+  /// during the dump. Flows that end meanwhile are not counted. Returns the error of the dump, or the first
+  /// error of a deletion. An error does not undo earlier deletions.
   Result<Cleaning> DeleteStale(uint8_t family, std::span<const FrontendRecord> frontends,
                                std::span<const BackendRecord> backends,
                                std::span<const AddressRecord> node_port_addresses);

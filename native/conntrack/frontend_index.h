@@ -23,7 +23,7 @@ class FrontendIndex {
   bool IsStale(const Flow& flow) const;
 
  private:
-  /// An address with the rest of a key: protocol and port, set and port, or nothing.
+  /// `high` and `low` are an address. `rest` is protocol and port, backend set and port, or 0.
   struct Key {
     uint64_t high;
     uint64_t low;

@@ -6,8 +6,8 @@
 
 namespace viaduct::conntrack {
 
-/// A destination of clients. Its backends are the records with its set number. Without one every flow is
-/// stale.
+/// A destination of clients. Its backends are the BackendRecords with its set number. Without backends every
+/// flow to it is stale.
 struct FrontendRecord {
   uint8_t address[16];  ///< zero with is_node_port
   uint32_t backend_set;

@@ -25,8 +25,7 @@ Result<bool> EventSocket::Wait(std::chrono::milliseconds longest) {
     if (ready < 0) return Error{errno, "wait for events", {}};
     if (fds[1].revents == 0) return ready > 0;
     uint64_t count = 0;
-    // Ignoring the result: the descriptor does not block, and an empty one means that another Wait() was
-    // woken.
+    // Ignoring the result: the descriptor does not block. It is empty if another Wait() has read it.
     (void)!read(wake_.get(), &count, sizeof count);
     return false;
   }
@@ -34,7 +33,7 @@ Result<bool> EventSocket::Wait(std::chrono::milliseconds longest) {
 
 void EventSocket::Wake() const {
   const uint64_t one = 1;
-  // Ignoring the result: it fails only when the counter is full, and then the sleeper is awake already.
+  // Ignoring the result: it fails only if the counter is full, and then the waiter is already awake.
   (void)!write(wake_.get(), &one, sizeof one);
 }
 

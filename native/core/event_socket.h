@@ -15,8 +15,8 @@ class EventSocket {
   /// `options.groups` names the groups.
   static Result<EventSocket> Open(const NetlinkSocket::Options& options);
 
-  /// Blocks until there is something to receive (true), or Wake() was called or `longest` is over (false; a
-  /// negative one has no limit). One call at a time.
+  /// Blocks until there is something to receive (true), until Wake(), or for `longest` (false; negative: no
+  /// limit). One call at a time.
   Result<bool> Wait(std::chrono::milliseconds longest);
   /// Makes the running Wait(), or the next one, return. From any thread; NB: the object must outlive the
   /// call.

@@ -35,8 +35,8 @@ struct ErrorReport {
   /// The refused message without its nlmsghdr, if the kernel returns it; otherwise empty. A view into the
   /// message.
   std::span<const uint8_t> request = {};
-  /// Where the attribute that the kernel objects to starts, counted from the refused message's nlmsghdr; 0:
-  /// it names none.
+  /// Offset of the attribute that the kernel refuses, from the start of the refused message's nlmsghdr. 0:
+  /// the kernel names no attribute.
   uint32_t offset = 0;
 };
 

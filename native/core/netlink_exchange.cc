@@ -9,7 +9,7 @@ namespace viaduct {
 
 namespace {
 
-// Number of dumps of a table that changes during each of them.
+// Attempts to dump a table that changes during each attempt.
 constexpr int kMaxDumpAttempts = 8;
 
 // sock_setsockopt() takes at most half of INT_MAX and doubles it.
@@ -112,7 +112,7 @@ NetlinkSocket::Sent NetlinkSocket::SendWhole(std::span<const uint8_t> messages, 
     if (received.error == EAGAIN) return sent;
     if (received.error != 0) {
       sent.lost = received.error;
-      // As in CollectErrors(): what is queued behind these two is still good.
+      // As in CollectErrors(): the queue is still valid after these two errors.
       if (sent.lost == ENOBUFS || sent.lost == EMSGSIZE) continue;
       return sent;
     }
@@ -139,8 +139,8 @@ Status NetlinkSocket::Dump(std::span<const uint8_t> message, const OnMessage& on
     exchange.deadline = deadline;
     Status status = Converse(message, NLM_F_DUMP, exchange);
     if (!exchange.concluded) {
-      // For the kernel the dump still runs: it would answer the next one with EBUSY. Ignoring the result: the
-      // next Send() tries again.
+      // The kernel's dump still runs, and the kernel would refuse the next one with EBUSY. Ignoring the
+      // result: the next Send() tries again.
       (void)Connect();
     }
     if (!status.ok()) return status;

@@ -57,13 +57,14 @@ class NetlinkSocket {
     int lost = 0;   ///< errno that hid at least one answer (ENOBUFS, EMSGSIZE, EPROTO)
   };
   using OnAnswer = std::function<void(const Message& answer)>;
-  /// Sends sealed messages in one system call, never in parts, and hands over what the kernel answers:
-  /// errors, and what NLM_F_ECHO asked for. For a transaction, which takes effect as a whole. Grows the send
-  /// buffer when the messages need it. EMSGSIZE: it cannot grow that far (send_limit() says how far).
+  /// Sends sealed messages in one system call, never in parts, and calls `on_answer` with each answer: errors
+  /// and NLM_F_ECHO messages. For a transaction, which takes effect as a whole. Grows the send buffer if the
+  /// messages need it. EMSGSIZE: the buffer cannot grow to this size; send_limit() is then its largest.
   Sent SendWhole(std::span<const uint8_t> messages, const OnAnswer& on_answer);
-  /// Largest sendmsg that the send buffer takes at present. NB: not capped, as max_send_bytes() is.
+  /// Largest sendmsg that fits the current send buffer. max_send_bytes() has a fixed upper bound; this has
+  /// none.
   size_t send_limit() const { return send_limit_; }
-  /// Our address on the netlink bus: events name it as their writer. 0: unknown.
+  /// The socket's port id, by which events name their writer. 0: unknown.
   uint32_t PortId() const;
 
   /// One request with at most one reply, without NLM_F_DUMP. The implementation adds NLM_F_ACK and the

@@ -39,10 +39,10 @@ std::string RangeText(const char* what, const Range& range) {
   return std::string(what) + ' ' + std::to_string(range.lowest) + " to " + std::to_string(range.highest);
 }
 
-/// Whether the kernel may have applied it despite the error.
+/// Whether the kernel may have applied the request despite the error.
 bool HidesResult(int code) { return code == ENOBUFS || code == ETIMEDOUT || code == EPROTO; }
 
-/// Errors of packed entries without a line: the set or ip_set is absent. The error applies to each entry.
+/// Whether an error of packed entries that names no line applies to each entry: the set or ip_set is absent.
 bool IsOfAllEntries(const Failure& failure) {
   return !failure.unknown && (failure.code == ENOENT || failure.code == EINVAL);
 }

@@ -21,7 +21,7 @@ const SetType* FindSetType(std::string_view name);
 
 /// Whether entries are only ports: then the set is a bitmap, not a hash.
 constexpr bool IsBitmap(const SetType& type) { return !type.has_address; }
-/// A port without an address has no protocol.
+/// Whether entries have a protocol. A port without an address has none.
 constexpr bool HasProtocol(const SetType& type) { return type.has_address && type.has_port; }
 
 }  // namespace viaduct::ipset

@@ -24,7 +24,7 @@ inline constexpr size_t kMaxOperationBytes = 256;
 bool EncodeOperation(MessageBuilder& builder, const Envelope& envelope, const Batch& batch,
                      const OpRecord& op);
 
-/// CTRL_CMD_GETFAMILY for "IPVS"; `envelope.family_id` is not used.
+/// CTRL_CMD_GETFAMILY for "IPVS".
 bool EncodeFindFamily(MessageBuilder& builder);
 /// IPVS_CMD_GET_SERVICE of all services. NetlinkSocket::Dump() adds the dump flag.
 bool EncodeDumpServices(MessageBuilder& builder, uint16_t family_id);

@@ -127,7 +127,8 @@ Status IpvsSocket::FindFamily() {
   return Ok();
 }
 
-/// After "not found": the module with this id may have been unloaded.
+/// Looks the family up again and returns whether its id has changed. The module may have been unloaded and
+/// loaded again.
 Result<bool> IpvsSocket::FamilyMoved() {
   const uint16_t before = std::exchange(family_id_, uint16_t{0});
   Status status = FindFamily();

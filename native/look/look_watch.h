@@ -27,7 +27,7 @@ struct WatchedSets {
 
 /// Scope and period of a LookWatch.
 struct WatchOptions {
-  std::span<const uint8_t> families;  ///< like in KernelLook
+  std::span<const uint8_t> families;  ///< as in KernelLook
   std::chrono::milliseconds period;   ///< between two looks
   std::optional<WatchedSets> sets{};  ///< for ipvs mode; absent: only the tables nat and filter
   std::string lock_path = xtables::XtablesLock::DefaultPath();
@@ -47,8 +47,9 @@ class LookWatch {
   static Result<LookWatch> Open(const WatchOptions& options, SocketCalls& calls = SocketCalls::Kernel());
 
   /// Blocks until a look finds a change: in the state of KernelLook, the sets, the virtual servers of
-  /// `sample` with their real servers, or the lock. Returns without a change after Wake() or `longest`. The
-  /// comparison continues from call to call, for `sample` as long as it is the same. One call at a time.
+  /// `sample` with their real servers, or the lock. Returns without a change after Wake() or `longest`. Each
+  /// look is compared with the previous one, also across calls; the virtual servers only if `sample` is the
+  /// same. One call at a time.
   Result<Finding> Next(std::span<const ipvs::VirtualServerRecord> sample, std::chrono::milliseconds longest);
   /// Makes the running Next(), or the next one, return. From any thread; NB: the object must outlive the
   /// call.
@@ -85,7 +86,7 @@ class LookWatch {
   std::optional<Ipvs> ipvs_;
   Fd wake_;                               ///< eventfd
   std::chrono::nanoseconds due_{0};       ///< time of the next look
-  std::chrono::nanoseconds sets_due_{0};  ///< time time of the next look at sets
+  std::chrono::nanoseconds sets_due_{0};  ///< time of the next look at sets
   std::optional<Bytes> seen_;             ///< state of the last look
   std::optional<Bytes> seen_sets_;
   Bytes keys_;                         ///< keys of the last sample

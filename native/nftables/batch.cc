@@ -18,7 +18,7 @@ namespace viaduct::nftables {
 namespace {
 
 constexpr const char* kBuild = "build nf_tables transaction";
-// A nest of 65,535 bytes, the names of table and set, and headers.
+// Room for a nest of 65,535 bytes, the names of table and set, and headers.
 constexpr size_t kMaxMessageBytes = 96 << 10;
 
 struct MessageKind {
@@ -74,12 +74,12 @@ OperationHeader ReadHeader(StreamReader& stream) {
   return header;
 }
 
-/// Builds message after message in one buffer and moves each to the batch.
+/// Builds each message in one buffer and copies it to the batch.
 class BatchBuilder {
  public:
   BatchBuilder() : buffer_(kMaxMessageBytes), builder_(buffer_) {}
 
-  // linux/netfilter/nfnetlink.h NFNL_MSG_BATCH_BEGIN: nfnetlink_rcv_batch().
+  // linux/netfilter/nfnetlink.h NFNL_MSG_BATCH_BEGIN, _END: nfnetlink_rcv_batch().
   void Mark(uint16_t type, uint32_t generation) {
     auto* header = builder_.BeginMessage<nfgenmsg>(type, NLM_F_REQUEST, 0);
     header->version = NFNETLINK_V0;
@@ -93,8 +93,8 @@ class BatchBuilder {
     const OperationHeader header = ReadHeader(stream);
     if (!stream.ok()) return true;
     if (header.object == Object::kElements) return AddElements(operation, header, stream);
-    // nf_tables_gen_notify() sends the new generation when the first message wants an echo. A deletion would
-    // also bring back all that it deletes.
+    // nf_tables_gen_notify() sends the new generation if the first message requests an echo. The echo of a
+    // deletion would also contain every deleted object.
     const bool is_first = operation == 0 && header.verb != Verb::kDelete;
     Begin(header, header.wants_echo || is_first);
     PutObject(builder_, *kKinds[static_cast<size_t>(header.object)].policy, stream);
@@ -120,7 +120,7 @@ class BatchBuilder {
     size_t next = 0;
     do {
       const auto first = static_cast<uint32_t>(next);
-      // A message of its own for the element that is sent back with the generation.
+      // The kernel echoes the first message. It has only one element, to keep the echo small.
       const bool is_first = operation == 0 && first == 0 && block.count() > 0;
       Begin(header, is_first);
       next += PutElements(builder_, block, next, is_first ? 1 : block.count() - next);
@@ -163,7 +163,7 @@ Result<Batch> BuildBatch(std::span<const uint8_t> operations, const BatchOptions
       return Error{EINVAL, kBuild, "operation " + std::to_string(operation) + " is malformed"};
     if (!fits) return Error{EMSGSIZE, kBuild, "operation " + std::to_string(operation) + " is too large"};
   }
-  // Without the end the kernel checks every message, reports what is wrong and takes all back.
+  // Without the end message the kernel checks every message, reports errors and applies nothing.
   if (!options.is_dry_run) builder.Mark(NFNL_MSG_BATCH_END, 0);
   return builder.Finish();
 }

@@ -8,46 +8,47 @@
 
 namespace viaduct::nftables {
 
-/// What an operation does (src/kernel/nftables/encode.ts verbs).
+/// The effect of an operation (src/kernel/nftables/encode.ts verbs).
 enum class Verb : uint32_t {
-  kAdd,      ///< makes it unless it exists; a rule goes to the end, or behind its position
-  kCreate,   ///< makes it, EEXIST when it exists
-  kInsert,   ///< a rule, to the front, or before its position
-  kReplace,  ///< a rule, by handle
-  kDelete,   ///< a rule without a handle: all of its chain, or of its table; elements, none given: all
+  kAdd,      ///< creates the object unless it exists; appends a rule, or inserts it after its position
+  kCreate,   ///< creates the object; EEXIST if it exists
+  kInsert,   ///< inserts a rule at the start, or before its position
+  kReplace,  ///< replaces a rule, by handle
+  kDelete,   ///< without a handle: all rules of the chain or table; without elements: all elements of the set
 };
 
-/// What an operation is about (src/kernel/nftables/encode.ts objects).
+/// The kind of object of an operation (src/kernel/nftables/encode.ts objects).
 enum class Object : uint32_t { kTable, kChain, kRule, kSet, kNamedCounter, kElements };
 
-/// The operation that is at fault when the transaction as a whole is.
+/// In place of an operation's index: the transaction as a whole.
 inline constexpr uint32_t kNoOperation = 0xffffffff;
 inline constexpr uint32_t kNoElement = 0xffffffff;
 
 /// The messages of a transaction.
 struct Batch {
   struct Message {
-    size_t offset = 0;                    ///< in bytes
-    uint32_t operation = kNoOperation;    ///< of the stream
-    uint32_t first_element = kNoElement;  ///< of the operation's block, when it holds elements
-    bool wants_handle = false;            ///< of the rule that it makes
+    size_t offset = 0;                    ///< in Batch::bytes
+    uint32_t operation = kNoOperation;    ///< index in the stream
+    uint32_t first_element = kNoElement;  ///< index in the operation's block; kNoElement: not of elements
+    bool wants_handle = false;            ///< the caller requested the handle of the new rule
   };
 
   std::vector<uint8_t> bytes;
   std::vector<Message> messages;
 
-  /// Numbers the messages in order.
+  /// Gives the messages consecutive sequence numbers.
   void SetSequences(uint32_t first);
 };
 
 struct BatchOptions {
-  uint32_t generation = 0;  ///< not 0: the kernel refuses the batch (ERESTART) when its ruleset is another
-  bool is_dry_run = false;  ///< the kernel checks the operations and does nothing
+  uint32_t generation = 0;  ///< not 0: the kernel refuses the batch (ERESTART) if its generation differs
+  bool is_dry_run = false;  ///< the kernel checks the operations and applies none
 };
 
-/// The messages of a stream of operations: u32 verb, object, family (nfgenmsg), and 1 when the kernel shall
-/// send the handle of the rule; then the object, or the block of elements. EINVAL: the stream is malformed.
-/// EMSGSIZE, the text names the operation: one is larger than a message can be.
+/// The messages for a stream of operations. An operation is u32 verb, u32 object, u32 family (nfgenmsg), u32
+/// 1 if the kernel should send the rule's handle, then the object or the block of elements. EINVAL: the
+/// stream is malformed. EMSGSIZE: an operation does not fit a message. The text of either names the
+/// operation.
 Result<Batch> BuildBatch(std::span<const uint8_t> operations, const BatchOptions& options);
 
 }  // namespace viaduct::nftables

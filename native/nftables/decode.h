@@ -7,14 +7,14 @@
 
 namespace viaduct::nftables {
 
-/// Points into the message.
+/// The names of a chain and its table. They point into the message.
 struct ChainName {
   std::string_view table;
   std::string_view chain;
 };
 
-/// NFT_MSG_NEWCHAIN, the reply of a dump, after nlmsghdr. Nothing: malformed, breaks the policy, or without a
-/// name.
+/// Decodes NFT_MSG_NEWCHAIN, the reply of a dump, from the payload after nlmsghdr. Nothing: it is malformed,
+/// breaks the policy, or lacks a name.
 std::optional<ChainName> DecodeChainName(std::span<const uint8_t> payload);
 
 }  // namespace viaduct::nftables

@@ -40,7 +40,7 @@ void PutU64(MessageBuilder& builder, uint16_t type, uint64_t value) {
   builder.Bytes(type, {reinterpret_cast<const uint8_t*>(&number), sizeof number});
 }
 
-/// The verdict or the object to which the u32 at the start of `value` points.
+/// Adds the verdict or object whose index among the labels is the u32 at the start of `value`.
 void PutLabel(MessageBuilder& builder, const ElementBlock& block, std::span<const uint8_t> value) {
   const auto label = block.labels[TakeNumber<uint32_t>(value)];
   if (block.layout.data == ElementData::kObject)
@@ -80,7 +80,7 @@ bool AreLabelsThere(const ElementBlock& block) {
   return true;
 }
 
-/// The value of an NFTA_DATA nest; empty when it holds none.
+/// The value of an NFTA_DATA nest; empty if it has none.
 std::span<const uint8_t> ValueOf(std::span<const uint8_t> data) {
   AttributeTable<NFTA_DATA_VERDICT> attributes;
   return attributes.Parse(data, kDataPolicy) ? attributes.Bytes(NFTA_DATA_VALUE) : std::span<const uint8_t>{};

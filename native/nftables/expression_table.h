@@ -2,8 +2,8 @@
 
 #include "nftables/policy.h"
 
-// The expressions of rules: net/netfilter/nft_*.c, each with the rows of its policy there. An expression with
-// an attribute that has no row here is kept as raw bytes.
+// The expressions of rules: net/netfilter/nft_*.c. The rows of each follow its policy there. An expression
+// with an attribute that has no row here is kept as raw bytes.
 
 namespace viaduct::nftables {
 

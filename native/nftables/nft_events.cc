@@ -13,15 +13,15 @@ namespace viaduct::nftables {
 
 namespace {
 
-// 100,000 elements that another writer adds at once are 20 MB of messages. NB: a listener whose buffer
-// overflows makes the writer's commit ten times slower.
+// A transaction that adds 100,000 elements sends 20 MB of messages. NB: a listener whose buffer overflows
+// makes the writer's commit ten times slower.
 constexpr int kBufferBytes = 32 << 20;
-// So many datagrams at most per Next(), so that a flood does not grow one answer without bound.
+// Most datagrams per Next(), to bound one result during a flood.
 constexpr int kMaxDatagrams = 4096;
-// More than this many changed objects are as good as everything.
+// Most objects of one transaction. A larger transaction is reported as lost events.
 constexpr size_t kMaxChanges = 4096;
 
-// Linux 6.3; older headers lack them.
+// NFT_MSG_DESTROY* of Linux 6.3; older headers lack them.
 constexpr uint16_t kDestroyTable = 26;
 constexpr uint16_t kDestroyChain = 27;
 constexpr uint16_t kDestroyRule = 28;
@@ -31,7 +31,7 @@ constexpr uint16_t kDestroyObject = 31;
 
 struct ChangeType {
   ChangeKind kind;
-  uint16_t name_attribute;  ///< 0: it has none. The table's is 1 in all messages.
+  uint16_t name_attribute;  ///< 0: no name. The attribute of the table's name is 1 in all messages.
 };
 
 std::optional<ChangeType> TypeOfMessage(uint16_t message) {

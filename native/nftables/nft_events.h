@@ -15,21 +15,21 @@
 
 namespace viaduct::nftables {
 
-/// What a change was about (src/kernel/nftables/changes.ts changeKinds).
+/// The kind of a changed object (src/kernel/nftables/changes.ts changeKinds).
 enum class ChangeKind : uint32_t { kTable, kChain, kRules, kSet, kElements, kCounter };
 
-/// Subscription to changes of the IPv4 and IPv6 tables in the network namespace in which it was opened, other
-/// than one writer's. The kernel sends a message per object and element, and the generation with the writer's
-/// name last.
+/// Subscription to changes of the IPv4 and IPv6 tables in the network namespace in which it was opened,
+/// except those of one writer. The kernel sends one message for each object and element of a transaction, and
+/// last the generation with the writer's name.
 class NftEvents {
  public:
-  /// Leaves out what the socket with the port id `own_port` writes.
+  /// Leaves out the changes of the socket with port id `own_port`.
   static Result<NftEvents> Open(uint32_t own_port, SocketCalls& calls = SocketCalls::Kernel());
 
-  /// Blocks until another writer has changed something, events were lost, Wake() is called or `longest` is
-  /// over (nothing then; negative: no limit). One call at a time. The stream: u32 1 when events were lost, so
-  /// that everything may have changed; then of each transaction u32 generation, u32 thread id, text name of
-  /// the writer, u32 count, and as many times u32 kind, u32 family, text table, text name.
+  /// Blocks until another writer has changed something or events were lost, until Wake(), or for `longest`
+  /// (empty then; negative: no limit). One call at a time. The stream: u32 1 if events were lost, so that any
+  /// object may have changed; then for each transaction u32 generation, u32 thread id, text name of the
+  /// writer, u32 number of changes, and for each change u32 kind, u32 family, text table, text name.
   Result<std::vector<uint8_t>> Next(std::chrono::milliseconds longest = std::chrono::milliseconds(-1));
   /// Makes the running Next(), or the next one, return. From any thread; NB: the object must outlive the
   /// call.
@@ -40,7 +40,7 @@ class NftEvents {
   using Change = std::tuple<ChangeKind, uint8_t, std::string, std::string>;
 
   NftEvents(EventSocket socket, uint32_t own_port) : socket_(std::move(socket)), own_port_(own_port) {}
-  /// Appends what is queued; true: there was something of others.
+  /// Reads all queued events. True: there are complete transactions of other writers, or events were lost.
   Result<bool> Drain();
   void Read(const Message& message);
   void ReadGeneration(std::span<const uint8_t> attributes);
@@ -48,7 +48,7 @@ class NftEvents {
 
   EventSocket socket_;
   uint32_t own_port_;
-  std::set<Change> changes_;  ///< of a transaction whose generation has not come yet
+  std::set<Change> changes_;  ///< of the transaction whose generation has not been received yet
   bool has_lost_ = false;
   StreamWriter transactions_;
 };

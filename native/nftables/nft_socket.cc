@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char* kDeleteTable = "delete nf_tables table";
 
-// The longest name and three messages with their headers.
+// Three messages with their headers, and the longest name.
 constexpr size_t kDeleteTableBytes =
     3 * NLMSG_SPACE(sizeof(nfgenmsg)) + NLA_HDRLEN + NLA_ALIGN(NFT_NAME_MAXLEN);
 

@@ -20,7 +20,7 @@ class NftSocket {
   /// the request loads nf_tables if the module is available.
   Result<std::vector<uint8_t>> ListChains(uint8_t family);
 
-  /// Deletes a table with its content, of any program. ENOENT: the table is absent. EOPNOTSUPP: the kernel
+  /// Deletes a table of any program, with its content. ENOENT: the table is absent. EOPNOTSUPP: the kernel
   /// has no nf_tables. NB: the request loads nf_tables if the module is available.
   Status DeleteTable(uint8_t family, std::string_view table);
 

@@ -20,14 +20,14 @@ namespace {
 
 constexpr uint16_t TypeOf(uint16_t message) { return NFNL_SUBSYS_NFTABLES << 8 | message; }
 
-// Names of a table and of a chain or set, the longest there are.
+// A request with the longest names of a table and of a chain or set.
 using NameRequest = RequestBuffer<NLMSG_SPACE(sizeof(nfgenmsg)) + 2UL * (NLA_HDRLEN + NFT_NAME_MAXLEN)>;
 
 struct ListedKind {
   const char* operation;
   const Policy* policy;
   uint16_t get;
-  uint16_t table_attribute;  ///< 0: it has none
+  uint16_t table_attribute;  ///< 0: none; likewise chain_attribute
   uint16_t chain_attribute;
 };
 
@@ -47,14 +47,15 @@ std::span<const uint8_t> AttributesOf(std::span<const uint8_t> payload) {
 constexpr AttributePolicy kObjectTypeRows[] = {{NFTA_OBJ_TYPE, "TYPE", AttributeKind::kBe32}};
 constexpr Policy kObjectTypePolicy{"NFTA_OBJ", kObjectTypeRows};
 
-/// Objects of other types have other attributes.
+/// Whether an object is a named counter. Objects of other types have other attributes.
 bool IsNamedCounter(std::span<const uint8_t> attributes) {
   AttributeTable<NFTA_OBJ_TYPE> object;
   return object.Parse(attributes, kObjectTypePolicy) &&
          ntohl(object.Number<uint32_t>(NFTA_OBJ_TYPE)) == NFT_OBJECT_COUNTER;
 }
 
-/// Kernels leave attributes of a request aside that narrow a dump (chains), so that we compare as well.
+/// Whether the attribute `type` is `wanted`, or nothing is wanted. A kernel may ignore the table name in a
+/// dump request (of chains), so the caller also compares.
 bool IsOf(std::span<const uint8_t> attributes, uint16_t type, std::string_view wanted) {
   if (type == 0 || wanted.empty()) return true;
   AttributeReader reader(attributes);
@@ -72,7 +73,7 @@ void BeginRequest(MessageBuilder& builder, uint16_t message, uint8_t family) {
   header->version = NFNETLINK_V0;
 }
 
-/// Which element of a message an extended ACK points at: `offset` counts from the message's nlmsghdr.
+/// Index of the element to which an extended ACK points. `offset` counts from the message's nlmsghdr.
 uint32_t ElementAt(std::span<const uint8_t> message, uint32_t offset) {
   constexpr size_t kStart = NLMSG_HDRLEN + NLMSG_ALIGN(sizeof(nfgenmsg));
   if (message.size() < kStart) return kNoElement;
@@ -88,7 +89,7 @@ uint32_t ElementAt(std::span<const uint8_t> message, uint32_t offset) {
   return kNoElement;
 }
 
-/// Makes an outcome of what the kernel answers to a batch.
+/// Collects the kernel's answers to a batch in an outcome.
 class AnswerReader {
  public:
   AnswerReader(const Batch& batch, uint32_t first_sequence, TransactionOutcome& outcome)

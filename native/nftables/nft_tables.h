@@ -17,14 +17,14 @@ namespace viaduct::nftables {
 struct TransactionOutcome {
   enum class State : uint8_t {
     kApplied,
-    kRefused,  ///< nothing was changed; `failures` says why
-    kUnknown,  ///< the kernel's answer was lost: it may have been applied
+    kRefused,  ///< nothing was changed; `failures` has the reasons
+    kUnknown,  ///< the kernel's answer was lost; the transaction may have been applied
   };
   struct Failure {
     uint32_t operation = kNoOperation;
-    uint32_t element = kNoElement;  ///< of the operation's block, when the kernel names one
+    uint32_t element = kNoElement;  ///< index in the operation's block, if the kernel names an element
     int code = 0;                   ///< errno, positive
-    std::string text;               ///< the kernel's own words (extended ACK) or empty
+    std::string text;               ///< the kernel's message (extended ACK), or empty
   };
   struct Handle {
     uint32_t operation = 0;
@@ -32,42 +32,41 @@ struct TransactionOutcome {
   };
 
   State state = State::kApplied;
-  /// Of the ruleset after the transaction. 0: it changed nothing, or begins with a deletion, where the kernel
-  /// does not say.
+  /// The ruleset's generation after the transaction. 0: unknown, because the transaction changed nothing or
+  /// begins with a deletion of an object other than elements.
   uint32_t generation = 0;
   std::vector<Failure> failures;
-  std::vector<Handle> handles;  ///< of the rules of which the operation wanted an echo
+  std::vector<Handle> handles;  ///< of the rules whose operation requested the handle
 
-  /// u32 state, generation, count of failures; of each u32 operation, element, errno, text; u32 count of
-  /// handles; of each u32 operation, u64 handle.
+  /// A stream: u32 state, u32 generation, u32 number of failures, for each failure u32 operation, u32
+  /// element, u32 errno, text; u32 number of handles, for each handle u32 operation, u64 handle.
   std::vector<uint8_t> ToStream() const;
 };
 
-/// What List() reads (src/kernel/nftables/real-nftables.ts listed).
+/// The kind of objects that List() reads (src/kernel/nftables/real-nftables.ts listed).
 enum class Listed : uint32_t { kTables, kChains, kRules, kSets, kNamedCounters };
 
 /// Programs the nf_tables of the network namespace in which it was opened. Not thread-safe: one call at a
-/// time. Changes and dumps have a socket each, so that the port id of the changes stays the same for its
-/// life.
+/// time. Changes and dumps use separate sockets: a failed dump reopens its socket, which changes the port id.
 class NftTables {
  public:
   /// EPROTONOSUPPORT: a kernel without nfnetlink.
   static Result<NftTables> Open(SocketCalls& calls = SocketCalls::Kernel());
 
-  /// Sends one transaction (BuildBatch) in one system call. Error: it was not sent (EINVAL malformed,
-  /// EMSGSIZE too large for the send buffer).
+  /// Sends one transaction (BuildBatch) in one system call. Error: it was not sent. EINVAL: it is malformed.
+  /// EMSGSIZE: it is too large for the send buffer.
   Result<TransactionOutcome> Apply(std::span<const uint8_t> operations, const BatchOptions& options);
-  /// Grows by one with each transaction that changes something, of any program. EINVAL: a kernel without
-  /// nf_tables.
+  /// The ruleset's generation. Each transaction of any program that changes something increases it by one.
+  /// EINVAL: the kernel has no nf_tables.
   Result<uint32_t> Generation();
-  /// The objects, one after the other, each as ReadObject() writes it. `request` is a stream: u32 kind and
-  /// family, text table and (of rules only) chain, empty for those of all. EINTR: they changed during each
-  /// attempt.
+  /// The objects, each in the form of ReadObject(). `request` is a stream: u32 kind, u32 family, text table,
+  /// text chain (for rules only). An empty text selects all. EINTR: the objects changed during each attempt.
   Result<std::vector<uint8_t>> List(std::span<const uint8_t> request);
-  /// The elements of a set, as ElementReader::Finish() writes them. `request` is a stream: u32 family, text
-  /// table and set, layout (ReadLayout). ENOENT: no such set. EPROTO: they have another layout.
+  /// The elements of a set, in the form of ElementReader::Finish(). `request` is a stream: u32 family, text
+  /// table, text set, layout (ReadLayout). ENOENT: the set is absent. EPROTO: the elements have another
+  /// layout.
   Result<std::vector<uint8_t>> ListElements(std::span<const uint8_t> request);
-  /// By which events name us as their writer.
+  /// The port id by which events name this object as their writer.
   uint32_t PortId() const { return changes_.PortId(); }
 
  private:

@@ -17,14 +17,14 @@ constexpr uint32_t kWordsPerRegister = NFT_REG_SIZE / NFT_REG32_SIZE;
 void PutExpression(MessageBuilder& builder, uint16_t type, StreamReader& stream);
 bool ReadExpression(std::span<const uint8_t> bytes, StreamWriter& stream);
 
-/// The number under which nft_dump_register() of net/netfilter/nf_tables_api.c shows a register: 1 to 4 where
-/// it starts a 16-byte one.
+/// The number that nft_dump_register() of net/netfilter/nf_tables_api.c sends for a register: 1 to 4 for the
+/// first word of a 16-byte register.
 uint32_t RegisterNumber(uint32_t word) {
   if (word == kVerdictRegister) return NFT_REG_VERDICT;
   return word % kWordsPerRegister == 0 ? NFT_REG_1 + word / kWordsPerRegister : NFT_REG32_00 + word;
 }
 
-/// Nothing: no such register.
+/// The opposite of RegisterNumber(). Nothing: no such register.
 std::optional<uint32_t> RegisterWord(uint32_t number) {
   if (number == NFT_REG_VERDICT) return kVerdictRegister;
   if (number <= NFT_REG_4) return (number - NFT_REG_1) * kWordsPerRegister;
@@ -49,7 +49,7 @@ void PutNumber(MessageBuilder& builder, const AttributePolicy& row, StreamReader
   }
 }
 
-/// A nest of `count` LIST_ELEMs, each written by `put`.
+/// A nest of LIST_ELEMs. The stream has their number; `put` writes each.
 template <typename Put>
 void PutList(MessageBuilder& builder, uint16_t type, StreamReader& stream, Put put) {
   const uint32_t count = stream.U32();
@@ -96,7 +96,7 @@ void PutExpression(MessageBuilder& builder, uint16_t type, StreamReader& stream)
   });
 }
 
-/// The attribute of each row, as it lies in the message.
+/// The value of each row in the message.
 struct Rows {
   std::span<const uint8_t> values[kMaxRows];
   uint32_t present = 0;
@@ -184,7 +184,8 @@ bool ReadRows(const Rows& rows, const Policy& policy, StreamWriter& stream) {
   return true;
 }
 
-/// The attributes of an expression that has a policy, if they are all there is.
+/// Appends an expression if it has a policy and no other attributes. False: it does not; nothing was
+/// appended.
 bool ReadKnownExpression(std::string_view name, std::span<const uint8_t> data, StreamWriter& stream) {
   const auto known = KnownExpressions();
   const auto found = std::find_if(known.begin(), known.end(), [&](const ExpressionPolicy& expression) {

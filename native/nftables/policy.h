@@ -8,20 +8,20 @@
 
 #include "core/policy.h"
 
-// Attribute grammar of the nf_tables messages that we write and read: linux/netfilter/nf_tables.h. One table
-// serves both directions (object_codec.h). The order of the rows is the order of the fields that cross to
-// src/kernel/nftables/schema.ts, which has the same tables; the addon exports DescribeGrammar() so that a
-// difference is an error at start. Attributes without a row are skipped when an object is read.
+// Attribute grammar of the nf_tables messages that Viaduct uses: linux/netfilter/nf_tables.h. One table
+// describes both directions (object_codec.h). src/kernel/nftables/schema.ts has the same tables with the rows
+// in the same order. The addon exports DescribeGrammar(), so that a difference is an error at start.
+// Attributes of an object without a row are skipped.
 
 namespace viaduct::nftables {
 
-/// The kernel's limit on what belongs to a tool: NFT_USERDATA_MAXLEN.
+/// NFT_USERDATA_MAXLEN: longest data that a tool attaches to an object.
 inline constexpr uint16_t kMaxUserdata = 256;
 inline constexpr uint16_t kMaxName = NFT_NAME_MAXLEN - 1;
 inline constexpr uint16_t kMaxTypeName = 31;
 /// NFT_DATA_VALUE_MAXLEN: four registers.
 inline constexpr uint16_t kMaxValue = 64;
-/// Of a match or target of x_tables: the largest that an attribute holds.
+/// Largest data of an x_tables match or target: the payload of an attribute.
 inline constexpr uint16_t kMaxInfo = 65531;
 
 inline constexpr AttributePolicy kVerdictRows[] = {
@@ -150,13 +150,13 @@ inline constexpr AttributePolicy kElementsRows[] = {
 };
 inline constexpr Policy kElementsPolicy{"NFTA_SET_ELEM_LIST", kElementsRows};
 
-/// An expression by the name that the kernel registers it under.
+/// An expression. `name` is the name under which the kernel registers it.
 struct ExpressionPolicy {
   std::string_view name;
   const Policy* policy;
 };
 
-/// The expressions that have rows (expression_table.h). Its number outside is its place here, counted from 1.
+/// The expressions that have rows (expression_table.h). A stream names one by its index plus 1.
 std::span<const ExpressionPolicy> KnownExpressions();
 
 }  // namespace viaduct::nftables

@@ -9,11 +9,11 @@
 
 namespace viaduct::nftables {
 
-// The stream to and from src/kernel/nftables/stream.ts: values one after the other, little endian, each a
-// multiple of four bytes long. A u32 takes 4 bytes, a u64 takes 8; bytes and texts are a u32 length, the
-// bytes, and zeros up to the next multiple of four.
+// The stream to and from src/kernel/nftables/stream.ts: a sequence of values, little endian, each a multiple
+// of four bytes. A u32 has 4 bytes, a u64 has 8. Bytes and texts are a u32 length, the bytes, and zeros up to
+// the next multiple of four.
 
-/// Reads a stream. Latching: past the end every read returns zero or nothing, and ok() is false.
+/// Reads a stream. After a read beyond the end, ok() stays false and every read returns zero or nothing.
 class StreamReader {
  public:
   explicit StreamReader(std::span<const uint8_t> bytes) : rest_(bytes) {}
@@ -26,7 +26,7 @@ class StreamReader {
     const auto bytes = Bytes();
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }
-  /// The next `size` bytes, and what pads them.
+  /// The next `size` bytes. Also skips their padding.
   std::span<const uint8_t> Take(size_t size) {
     const size_t padded = size + (-size & 3);
     if (padded < size || padded > rest_.size()) {

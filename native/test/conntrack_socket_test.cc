@@ -51,7 +51,7 @@ bool HasFilter(const Bytes& sent) {
          attributes.Has(CTA_FILTER);
 }
 
-/// A connection table that answers dumps and counts deletions.
+/// A connection table that answers dumps and deletions.
 class ConntrackSocketTest : public testing::Test {
  protected:
   void SetUp() override {

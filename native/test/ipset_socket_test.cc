@@ -253,7 +253,6 @@ TEST_F(IpsetSocketTest, EntriesAfterARefusedOneAreSentAgain) {
 TEST_F(IpsetSocketTest, LaterMessagesOfASendAreRepeatedInOrder) {
   refused = {7000};
   EXPECT_EQ(Apply(Ports(30000)), "29999 applied, 6999 4114");
-  // In the order in which the last word on each port was spoken.
   const std::set<uint16_t> distinct(added.begin(), added.end());
   EXPECT_EQ(distinct.size(), 29999U);
   EXPECT_EQ(added.back(), 30000);

@@ -8,7 +8,7 @@
 namespace viaduct::ipvs {
 namespace {
 
-/// One service with `dests` real servers, as getsockopt() shows them, with the kernel's checks of the length.
+/// getsockopt() on one service with the real servers `dests`, with the kernel's checks of the length.
 class OptionTable {
  public:
   explicit OptionTable(ScriptedKernel& kernel) {

@@ -146,14 +146,15 @@ TEST(NftBatch, SplitsElementsBeforeANestIsFull) {
     EXPECT_EQ(batch.messages[i].first_element, expected_first);
     const auto message = MessageOf(batch, i);
     EXPECT_LT(message.size(), 65'536U);
-    // ELEM, KEY and VALUE headers and the value; 36 bytes of header, family and names.
+    // Each element has 16 bytes: headers of ELEM, KEY and VALUE, and the value. The rest of the message
+    // has 40.
     expected_first += static_cast<uint32_t>((message.size() - 40) / 16);
   }
   EXPECT_EQ(expected_first, kCount);
   EXPECT_EQ(batch.messages.size(), 6U);
 }
 
-TEST(NftBatch, NoElementsAtAllNameTheSet) {
+TEST(NftBatch, WithoutElementsTheMessageNamesOnlyTheSet) {
   Operations operations;
   operations.Elements(Verb::kDelete, 0);
   const Batch batch = Build(operations);

@@ -14,7 +14,7 @@ namespace viaduct::nftables {
 namespace {
 
 constexpr uint16_t TypeOf(uint16_t message) { return NFNL_SUBSYS_NFTABLES << 8 | message; }
-// MakeMessage() writes messages of this port.
+// The port id that MakeMessage() writes.
 constexpr uint32_t kWriter = 4711;
 
 const Bytes kElement = FromHex("02 00 00 05  06 00 01 00 74 00 00 00  06 00 02 00 73 00 00 00");
@@ -60,7 +60,7 @@ class NftEventsTest : public testing::Test {
   int fd = -1;
 };
 
-TEST_F(NftEventsTest, SaysOnceWhatATransactionChanged) {
+TEST_F(NftEventsTest, ReportsEachChangedObjectOnce) {
   for (int i = 0; i < 100; ++i) Push(NFT_MSG_NEWSETELEM, kElement);
   Push(NFT_MSG_DELSETELEM, kElement);
   Push(NFT_MSG_NEWGEN, kGeneration);
@@ -99,7 +99,7 @@ TEST_F(NftEventsTest, LeavesOutOtherFamiliesAndOwnTransactions) {
   EXPECT_TRUE(Next().empty());
 }
 
-TEST_F(NftEventsTest, LostEventsAreSaid) {
+TEST_F(NftEventsTest, ReportsLostEventsOnce) {
   Push(NFT_MSG_NEWSETELEM, kElement);
   kernel.queue(fd).push_back({{}, ENOBUFS});
   EXPECT_TRUE(HasBytes(Next(), "01 00 00 00"));
@@ -108,7 +108,7 @@ TEST_F(NftEventsTest, LostEventsAreSaid) {
   EXPECT_TRUE(HasBytes(Next(), kOneElement)) << "and are no longer";
 }
 
-TEST_F(NftEventsTest, TooManyObjectsAreAsGoodAsAll) {
+TEST_F(NftEventsTest, ReportsTooManyObjectsAsLostEvents) {
   for (int i = 0; i < 5000; ++i) {
     const std::string name = std::to_string(10'000 + i);
     Bytes chain = FromHex("02 00 00 05  06 00 01 00 74 00 00 00  0a 00 03 00");
@@ -129,7 +129,7 @@ TEST_F(NftEventsTest, IgnoresForgedAndShortMessages) {
   EXPECT_TRUE(Next().empty());
 }
 
-TEST_F(NftEventsTest, AnUnreadableGenerationLosesItsTransaction) {
+TEST_F(NftEventsTest, ReportsAMalformedGenerationAsLostEvents) {
   Push(NFT_MSG_NEWSETELEM, kElement);
   Push(NFT_MSG_NEWGEN, FromHex("00 00 00 05  06 00 01 00 00 00 00 00"));
   EXPECT_TRUE(HasBytes(Next(), "01 00 00 00"));

@@ -1,5 +1,5 @@
-// Expressions as nft 1.0.6 and iptables-nft 1.8.9 send them, their attributes in ascending order (captured
-// with `strace -e write`): what we read of them is what we write.
+// Expressions that nft 1.0.6 and iptables-nft 1.8.9 send, with attributes in ascending order (captured with
+// `strace -e write`). Each is read and written unchanged.
 #include <gtest/gtest.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
@@ -199,7 +199,7 @@ Bytes MakeRule(std::string_view name, const Bytes& data) {
   return {sealed.begin(), sealed.end()};
 }
 
-/// The stream of a rule's attributes; empty when they are refused.
+/// The stream of a rule's attributes; empty if they are refused.
 Bytes ReadRule(const Bytes& attributes) {
   StreamWriter stream;
   return ReadObject(attributes, kRulePolicy, stream) ? stream.Finish() : Bytes{};
@@ -217,7 +217,7 @@ Bytes WriteRule(const Bytes& rule) {
   return {sealed.begin(), sealed.end()};
 }
 
-/// A rule with nothing but expressions, of which this is the first and only one.
+/// The stream of a rule with one expression, which has these words.
 std::string Words(const std::vector<uint32_t>& words) {
   std::vector<uint32_t> all{1U << 3, 1};
   all.insert(all.end(), words.begin(), words.end());
@@ -227,7 +227,7 @@ std::string Words(const std::vector<uint32_t>& words) {
 
 std::string Text(const Bytes& bytes) { return {bytes.begin(), bytes.end()}; }
 
-TEST(NftExpression, ReadsWhatOthersWriteAndWritesTheSame) {
+TEST(NftExpression, ReadsAndWritesTheExpressionsOfOtherToolsUnchanged) {
   for (const Example& example : kExamples) {
     SCOPED_TRACE(std::string(example.name) + " of " + example.rule);
     const Bytes rule = ReadRule(MakeRule(example.name, FromHex(example.data)));
@@ -247,7 +247,7 @@ TEST(NftExpression, HasAnExampleOfEach) {
     EXPECT_TRUE(names.contains(expression.name)) << expression.name;
 }
 
-TEST(NftExpression, ARegisterIsThePlaceOfItsFirstWord) {
+TEST(NftExpression, ARegisterIsTheIndexOfItsFirstWord) {
   struct Case {
     const char* number;
     uint32_t word;
@@ -261,7 +261,7 @@ TEST(NftExpression, ARegisterIsThePlaceOfItsFirstWord) {
   }
 }
 
-TEST(NftExpression, KeepsWhatItDoesNotKnowAsBytes) {
+TEST(NftExpression, KeepsUnknownExpressionsAsBytes) {
   const char* log = "0b 00 02 00 68 65 6c 6c 6f 20 00 00";
   struct Case {
     const char* what;
@@ -282,7 +282,7 @@ TEST(NftExpression, KeepsWhatItDoesNotKnowAsBytes) {
   }
 }
 
-TEST(NftExpression, RefusesARuleThatIsNotWhole) {
+TEST(NftExpression, RefusesMalformedRules) {
   const Bytes nameless = FromHex("0c 00 04 80  08 00 01 80  04 00 02 80");
   EXPECT_TRUE(ReadRule(nameless).empty()) << "an expression without a name";
   EXPECT_TRUE(ReadRule(FromHex("0c 00 04 80  08 00 01 80  04 00")).empty()) << "cut short";

@@ -108,7 +108,7 @@ TEST_F(NftSocketTest, DeletesATableInATransactionOfItsOwn) {
 }
 
 TEST_F(NftSocketTest, TheFirstRefusalOfATransactionIsItsError) {
-  // Of which message each is: the first for the transaction as a whole, the second for the table.
+  // `offset` is the index of the refused message: 0 for the whole transaction, 1 for the table.
   for (const auto& [offset, code] : {std::pair{1u, ENOENT}, std::pair{0u, EOPNOTSUPP}}) {
     kernel.on_send = [&, offset = offset, code = code](int fd, const Bytes& sent) {
       kernel.queue(fd).push_back({MakeError(HeadersOf(sent)[0].nlmsg_seq + offset, code)});

@@ -15,7 +15,7 @@ namespace viaduct::nftables {
 /// Operations as src/kernel/nftables/encode.ts writes them.
 class Operations {
  public:
-  /// A table that has a name alone.
+  /// A table with only a name.
   Operations& Table(Verb verb, std::string_view name) {
     Begin(verb, Object::kTable);
     stream_.U32(1);
@@ -34,7 +34,7 @@ class Operations {
     return *this;
   }
 
-  /// `count` elements of set "t s" with keys of four bytes from 0 on, in network order.
+  /// `count` elements of set "t s" with keys of four bytes: 0, 1, 2, ... in network order.
   Operations& Elements(Verb verb, uint32_t count) {
     Begin(verb, Object::kElements);
     stream_.Text("t");

@@ -20,7 +20,7 @@ using State = TransactionOutcome::State;
 
 constexpr uint16_t TypeOf(uint16_t message) { return NFNL_SUBSYS_NFTABLES << 8 | message; }
 
-/// NLMSG_ERROR with the offset of the attribute that is at fault.
+/// NLMSG_ERROR with the offset of the refused attribute.
 Bytes MakeErrorAt(uint32_t sequence, int code, uint32_t offset) {
   nlmsgerr fixed{};
   fixed.error = -code;
@@ -40,7 +40,7 @@ class NftTablesTest : public testing::Test {
 
   void Open() { tables.emplace(std::move(NftTables::Open(kernel).value())); }
 
-  /// Answers each send with what `answer` makes of its first sequence.
+  /// Answers each send with the messages of `answer`, which gets the send's first sequence number.
   void Answer(std::function<std::vector<Bytes>(uint32_t sequence)> answer) {
     kernel.on_send = [this, answer = std::move(answer)](int fd, const Bytes& sent) {
       for (const Bytes& datagram : answer(HeadersOf(sent)[0].nlmsg_seq))
@@ -66,7 +66,7 @@ const Bytes kGeneration = FromHex(R"(
   09 00 03 00  6e 6f 64 65  00 00 00 00   # PROC_NAME "node"
 )");
 
-TEST_F(NftTablesTest, ReportsTheGenerationAndTheHandlesThatWereWanted) {
+TEST_F(NftTablesTest, ReportsTheGenerationAndTheRequestedHandles) {
   const Bytes rule = FromHex("02 00 00 06  06 00 01 00 74 00 00 00  0c 00 03 00 00 00 00 00 00 00 00 2a");
   Answer([&](uint32_t sequence) {
     return std::vector<Bytes>{
@@ -99,7 +99,7 @@ TEST_F(NftTablesTest, ReportsEveryRefusedOperation) {
   EXPECT_EQ(outcome.failures[1].text, "no such table");
 }
 
-TEST_F(NftTablesTest, AnErrorOfTheBeginningIsOfTheWholeTransaction) {
+TEST_F(NftTablesTest, AnErrorOfTheFirstMessageAppliesToTheWholeTransaction) {
   for (const int code : {ERESTART, EPERM, EOPNOTSUPP, ENOMEM}) {
     Answer([=](uint32_t sequence) { return std::vector<Bytes>{MakeError(sequence, code)}; });
     Operations operations;
@@ -111,7 +111,7 @@ TEST_F(NftTablesTest, AnErrorOfTheBeginningIsOfTheWholeTransaction) {
   }
 }
 
-TEST_F(NftTablesTest, FindsTheElementThatTheKernelPointsAt) {
+TEST_F(NftTablesTest, FindsTheElementThatTheKernelNames) {
   // nlmsghdr, nfgenmsg, TABLE, SET, ELEMENTS: the first element starts at 40, each has 16 bytes.
   struct Case {
     uint32_t message;
@@ -190,12 +190,12 @@ TEST_F(NftTablesTest, NeverSendsATransactionInParts) {
 
 TEST_F(NftTablesTest, GrowsTheSendBufferForATransactionThatNeedsIt) {
   Operations operations;
-  // 16 bytes each: 9.6 MB, of 8 MB at the start.
+  // 16 bytes each make 9.6 MB. The buffer has 8 MB at the start.
   EXPECT_EQ(Apply(operations.Elements(Verb::kAdd, 600'000)).state, State::kApplied);
   EXPECT_GT(kernel.sent().back().size(), 9'000'000U);
 }
 
-TEST_F(NftTablesTest, SaysSoWhenTheSendBufferCannotGrow) {
+TEST_F(NftTablesTest, ReportsASendBufferThatCannotGrow) {
   kernel.can_force_buffers = false;
   Open();
   Operations operations;
@@ -206,7 +206,7 @@ TEST_F(NftTablesTest, SaysSoWhenTheSendBufferCannotGrow) {
   EXPECT_TRUE(kernel.sent().empty());
 }
 
-TEST_F(NftTablesTest, AsksForTheGeneration) {
+TEST_F(NftTablesTest, ReadsTheGeneration) {
   Answer([](uint32_t sequence) {
     return std::vector<Bytes>{MakeMessage(TypeOf(NFT_MSG_NEWGEN), 0, sequence, kGeneration),
                               MakeError(sequence, 0)};
@@ -231,7 +231,7 @@ Bytes Chain(const char* table) {
   return FromHex("02 00 00 0a  06 00 01 00 " + std::string(table) + " 00 00 00  06 00 03 00 63 00 00 00");
 }
 
-TEST_F(NftTablesTest, ListsTheObjectsOfATableAndForgetsThoseOfAnInterruptedDump) {
+TEST_F(NftTablesTest, ListsTheObjectsOfATableAndDiscardsAnInterruptedDump) {
   bool is_first = true;
   Answer([&](uint32_t sequence) {
     const uint16_t flags = std::exchange(is_first, false) ? NLM_F_MULTI | NLM_F_DUMP_INTR : NLM_F_MULTI;

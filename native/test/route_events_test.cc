@@ -13,7 +13,7 @@ namespace {
 
 const Bytes kLink = FromHex("00 00 01 00 05 00 00 00 00 00 00 00 00 00 00 00 06 00 03 00 64 30 00 00");
 
-/// Kernel whose only socket is the one of the subscription.
+/// A subscription with the only socket of a scripted kernel.
 class RouteEventsTest : public testing::Test {
  protected:
   void SetUp() override {

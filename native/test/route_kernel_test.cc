@@ -1,5 +1,5 @@
-// Links, addresses, routes and events on the real kernel. Run under `unshare -n` as root: it refuses to
-// touch a namespace that holds more than a loopback device that is down.
+// Links, addresses, routes and events on the real kernel. Run under `unshare -n` as root: the tests refuse to
+// run in a namespace that has more than a loopback device that is down.
 #include <gtest/gtest.h>
 #include <linux/if_addr.h>
 #include <linux/rtnetlink.h>

@@ -39,7 +39,7 @@ class BatchBuilder {
     rule.target_chain = text;
     return rule;
   }
-  /// The short form of the tests: for the destination 10.0.0.`last`.
+  /// A jump to `chain` for the destination 10.0.0.`last`.
   BatchBuilder& To(uint8_t last, std::string_view chain) {
     Destination(JumpTo(chain), {10, 0, 0, last}, 32);
     return *this;

@@ -1,5 +1,5 @@
-// Tables of the real kernel, compared with the iptables tools. Run under `unshare -n` as root: it
-// refuses to touch a namespace that holds more than a loopback device that is down.
+// Tables of the real kernel, compared with the iptables tools. Run under `unshare -n` as root: the tests
+// refuse to run in a namespace that has more than a loopback device that is down.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <net/if.h>
@@ -72,7 +72,7 @@ class XtablesKernel : public testing::TestWithParam<uint8_t> {
     std::ifstream state("/proc/net/if_inet6");
     is_up = state.peek() != std::ifstream::traits_type::eof();
     if (count == 1 && !is_up && geteuid() == 0) {
-      // The tools must not wait for those of the machine.
+      // The tests and the tools use a lock of their own, apart from the machine's iptables tools.
       setenv("XTABLES_LOCKFILE", (testing::TempDir() + "xtables_kernel_test.lock").c_str(), 1);
       return;
     }
@@ -106,7 +106,7 @@ class XtablesKernel : public testing::TestWithParam<uint8_t> {
     if (is_ipv4()) return {10, 0, 0, last};
     return {0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last};
   }
-  /// The same as text.
+  /// The address as text.
   std::string Word(const std::string& last) const { return (is_ipv4() ? "10.0.0." : "fd00::") + last; }
   uint8_t host() const { return is_ipv4() ? 32 : 128; }
   RuleRecord& To(RuleRecord& rule, uint8_t last) const {
@@ -329,7 +329,7 @@ TEST_P(XtablesKernel, PacketsCountedStayCounted) {
 TEST_P(XtablesKernel, ChangesOfAnInterleavingProgramAreKept) {
   Interleaver calls;
   XtablesTable table = Open("nat", calls);
-  // The lock is ours, they do not take it.
+  // Apply() holds the lock of the tests. These commands use another one.
   const std::string without_lock =
       "XTABLES_LOCKFILE=" + testing::TempDir() + "other.lock " + Tool() + " -t nat ";
   calls.commands = {without_lock + "-A OUTPUT -p tcp -c 1 2 -j ACCEPT", without_lock + "-N THEIRS"};
@@ -382,7 +382,7 @@ TEST_P(XtablesKernel, RulesWithSetsWorkAfterTheSetIsCreatedAgain) {
   const std::string saved = "[0:0] -A KUBE-A -m set --match-set KUBE-TEST src,dst -j ACCEPT\n";
   EXPECT_EQ(Save("filter"), saved);
   ExpectRight(table);
-  // Another number for the same name.
+  // The new set of the name gets another index.
   Shell(Tool() + " -F KUBE-A && ipset create KUBE-OTHER hash:ip && ipset destroy KUBE-TEST");
   EXPECT_EQ(table.Compare().error().operation, "find set KUBE-TEST of chain KUBE-A");
   Shell("ipset create KUBE-THIRD hash:ip && " + create);

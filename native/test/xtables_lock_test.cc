@@ -72,7 +72,7 @@ class Rivals {
   std::vector<std::thread> threads_;
 };
 
-// Issue 18, C1. A poll every 1 to 20 ms did not get it 20 times within so many turns of the others.
+// Issue 18, C1. Polling every 1 to 20 ms did not get the lock 20 times within the same number of turns.
 TEST_F(XtablesLockTest, GetsTheLockBesideProgramsThatRetakeIt) {
   for (const int count : {2, 3}) {
     const Rivals rivals(path, count, 10'000);

@@ -17,7 +17,7 @@ using Bytes = std::vector<uint8_t>;
 /// fields. Every revision exists, unless `missing` names the extension.
 class ModelTable : public SocketCalls {
  public:
-  /// Without a rule, every policy ACCEPT.
+  /// A table without rules. Every policy is ACCEPT.
   ModelTable();
 
   /// Called before a replacement is checked, for changes of another program.

@@ -1,5 +1,5 @@
-// Chains to remove: removed ones and those of a former owner. A foreign chain may jump to one. Tables have
-// the notation of ModelTable::Text().
+// Removal of chains: those that the batch removes, and those of a former owner. A foreign chain may jump to
+// one. Tables have the notation of ModelTable::Text().
 #include <cerrno>
 
 #include "xtables_table_lab.h"
@@ -171,7 +171,7 @@ TEST_F(XtablesRemovalTest, PruningIsRepeatedAfterAFailure) {
   Apply({});
   EXPECT_EQ(kernel.Text(), kSmall);
   kernel.SetText(std::string(kSmall) + "KUBE-X: RETURN\n");
-  EXPECT_FALSE(Apply({}).is_written);  // nor kept when it is done
+  EXPECT_FALSE(Apply({}).is_written);  // a successful prune is not repeated
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ TEST_F(XtablesTableTest, SecondApplyWritesNothing) {
 TEST_F(XtablesTableTest, AnotherProcessFindsTheTableAsDesired) {
   Apply(Small());
   Open();
-  EXPECT_FALSE(Check());  // it has not looked yet
+  EXPECT_FALSE(Check());  // no Apply() so far
   EXPECT_FALSE(Apply(Small()).is_written);
   EXPECT_TRUE(Check());
 }

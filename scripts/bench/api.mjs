@@ -10,7 +10,7 @@ import { benchFolder, compileProgram } from './programs.mjs'
 import { formats, line } from './rows.mjs'
 
 const { ms, us, mebibytes, percent } = formats
-/** Over ten minutes of changes. */
+/** Seconds; `memory` alone makes changes for ten minutes. */
 const limitSeconds = 900
 
 const program = join(root, 'out/ts/bench/api/run.js')
@@ -34,7 +34,7 @@ const parts = {
 }
 
 /**
- * Everything is compiled and bundled already.
+ * NB: all programs must be compiled and bundled.
  * @param {readonly string[]} names of parts; none: all
  */
 export async function benchApi(names) {
@@ -61,7 +61,7 @@ export async function benchApi(names) {
   }
 }
 
-/** The part that needs a kube-proxy waits until it is asked for, or KUBE_PROXY names one. @param {string} name */
+/** Whether the part runs by default. The part that needs a kube-proxy runs only if KUBE_PROXY names one. @param {string} name */
 function isReady(name) {
   return name !== 'kube-proxy' || process.env.KUBE_PROXY !== undefined
 }

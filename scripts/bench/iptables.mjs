@@ -1,5 +1,5 @@
-// iptables mode on this machine's own kernel, in network namespaces: runs the parts one after the other, prints every figure beside
-// its target, writes out/bench/iptables.json.
+// The benchmark of iptables mode on this machine's kernel, in network namespaces: runs the parts one after the other, prints every figure
+// with its target, and writes out/bench/iptables.json.
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { cpus, loadavg, release } from 'node:os'
 import { join } from 'node:path'
@@ -22,7 +22,7 @@ const limitSeconds = 600
 export function parseIptables(args) {
   const { values, positionals } = read(args)
   const services = Number(values.services)
-  // As many as there are VIPs, and enough for those that change.
+  // At least enough Services for the changes, and at most the number of VIPs.
   if (!Number.isInteger(services) || services < 200 || services > 50_000)
     throw new StepError(`--services ${values.services} is not from 200 to 50000`)
   for (const name of positionals)
@@ -44,7 +44,7 @@ function read(args) {
 }
 
 /**
- * Everything is compiled and bundled already.
+ * NB: all programs must be compiled and bundled.
  * @param {Request} request
  */
 export async function benchIptables({ services, names }) {

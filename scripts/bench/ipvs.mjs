@@ -1,5 +1,5 @@
-// IPVS: boots the guest, runs every contender there, prints the table, writes out/bench/figures.json.
-// Ratios within one run count; absolute times are those of an emulated machine.
+// The benchmark of ipvs mode: boots the guest, runs all programs there, prints the table, and writes out/bench/figures.json.
+// Only ratios within one run are meaningful; absolute times are those of an emulated machine.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { bundleProgram } from '../bundle.mjs'
@@ -140,7 +140,7 @@ function table(figures) {
   ]
 }
 
-/** Everything is compiled and bundled already. */
+/** NB: all programs must be compiled and bundled. */
 export async function benchIpvs() {
   await setUpGuest()
   const floor = await compileProgram('floor')

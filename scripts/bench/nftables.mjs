@@ -1,9 +1,9 @@
-// nf_tables: elements through the addon against a plain C program that sends the same.
+// The benchmark of nf_tables: elements through the addon, compared with a plain C program that sends the same elements.
 import { must, step } from '../steps.mjs'
 import { compileProgram } from './programs.mjs'
 import { formats, line } from './rows.mjs'
 
-/** The middle round counts. Addon and floor take turns. */
+/** Rounds of addon and C program in turns. The result is the median. */
 const rounds = 5
 const sizes = [
   [10_000, 10],
@@ -45,7 +45,7 @@ export async function benchNftables() {
         what: 'first sync, addon against C',
         value: middle((run) => run.ours.seconds / run.floor.seconds),
         format: formats.times,
-        // Smaller ones measure the way to the worker thread and back.
+        // Smaller transactions mainly measure the way to the worker thread and back.
         ...(services * endpoints >= 100_000 ? { target: ['<=', targets.ratio] } : {}),
       },
       {

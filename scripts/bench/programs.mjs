@@ -1,4 +1,4 @@
-// The C programs of the benchmarks, and where results go.
+// The C programs of the benchmarks, and the folder for results.
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { must, root, step } from '../steps.mjs'

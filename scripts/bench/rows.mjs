@@ -1,4 +1,4 @@
-// How the figures of a benchmark are shown beside their targets.
+// Prints the figures of a benchmark with their targets.
 
 /**
  * @typedef {object} Row
@@ -29,7 +29,7 @@ export const formats = {
 
 /**
  * @param {Row} row
- * @param {boolean} hasTargets the targets are for this size
+ * @param {boolean} hasTargets whether the targets apply to this size
  */
 export function line({ what, value, format, target, note = '' }, hasTargets) {
   const figure = `  ${what.padEnd(64)} ${format(value).padStart(10)}`

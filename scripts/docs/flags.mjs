@@ -1,4 +1,4 @@
-// docs/flags.md: the tables of flags and fields from the table of settings; the last column of each is kept from the document.
+// docs/flags.md: the tables of flags and fields, from the table of settings. Their last columns are kept from the document.
 import { replacePart, rowsOf, tableOf } from './tables.mjs'
 
 export async function fillFlags(document) {
@@ -17,13 +17,13 @@ export async function fillFlags(document) {
   }, withFlags)
 }
 
-/** Flags that the parser of the command line adds. */
+/** Flags that only the parser of the command line has. */
 const ofTheParser = [
   ['`--version`', '', '', 'print the version and exit; `=raw` too. `=false` and `=v1.2.3`, which kube-proxy takes, have no effect'],
   ['`--help`, `-h`', '', '', 'print the flags and exit'],
 ]
 
-/** Rows with the last cell of the document's row of the same name. Throws for a row of the document without such a name. */
+/** Rows with the last cell of the document's row with the same name. Throws if the document has a row without a flag or field. */
 function kept(lines, rows) {
   const cells = new Map(rowsOf(lines).map((row) => [row[0], row.at(-1)]))
   const gone = [...cells.keys()].find((name) => !rows.some(([known]) => known === name))
@@ -47,7 +47,7 @@ function fieldRow({ field, flag, use, type, initial }) {
   return [`\`${field}\``, code(preset), facts.filter((fact) => fact !== undefined).join('; ')]
 }
 
-/** As code, durations without zeros at their end; blank if there is no text. */
+/** The text as code, with durations without trailing zero units; blank without a text. */
 function code(text) {
   return text === '' ? '' : `\`${text.replace(/(?<=[hm])0m0s$|(?<=m)0s$/u, '')}\``
 }

@@ -1,10 +1,10 @@
-// docs/metrics.md: names, types, labels, help and buckets from the registry; modes, remarks and the order from the document.
+// docs/metrics.md: names, types, labels and buckets of metrics come from the registry; meanings, modes and the order from the document.
 import { Registry } from 'prom-client'
 import { replacePart, rowsOf, tableOf } from './tables.mjs'
 
 const nothing = new Map()
 
-/** Every metric of /metrics, as prom-client keeps it, in the order in which they are registered. */
+/** The prom-client objects of all metrics of /metrics, in the order of their registration. */
 async function registered() {
   const { openKernelMetrics, openMetrics, openProcessMetrics } =
     await import('../../out/ts/src/metrics/index.js')

@@ -1,6 +1,6 @@
 // Tables of Markdown between two comments: `<!-- NAME: generated … -->` and `<!-- end of NAME -->`.
 
-/** The document with the generated part replaced by what `make` returns for the lines of the old one. */
+/** The document with a new generated part: the result of `make` for the lines of the old part. */
 export function replacePart(document, name, make) {
   const [start, end] = [
     document.match(new RegExp(`^<!-- ${name}: generated.*-->\n`, 'mu')),
@@ -28,6 +28,6 @@ export function tableOf(head, rows) {
 }
 
 function lineOf(cells) {
-  // An empty cell is one blank wide; two of them in a row share a bar.
+  // An empty cell is one blank wide, also next to another empty cell.
   return `| ${cells.join(' | ')} |`.replace(/\|(?: {2}\|)+/gu, (run) => run.replaceAll('  ', ' '))
 }

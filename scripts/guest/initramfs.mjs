@@ -23,7 +23,7 @@ export async function buildInitramfs({ folder, release, init, target }) {
     })
     const archive = join(folder, basename(tree))
     await must(['sh', '-c', 'find . | cpio --quiet -o -H newc > "$0"', archive], { cwd: tree })
-    renameSync(archive, target) // in one step: another run may be booting from it
+    renameSync(archive, target) // atomically, because another run may be booting from it
   } finally {
     rmSync(tree, { recursive: true, force: true })
   }

@@ -1,4 +1,4 @@
-// A stock Debian kernel for the guest: unpacked, never installed, kept in the user's cache folder.
+// A stock Debian kernel for the guest. It is unpacked into the user's cache folder, not installed.
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { mkdtemp } from 'node:fs/promises'
 import { homedir } from 'node:os'
@@ -14,7 +14,7 @@ import { buildInitramfs } from './initramfs.mjs'
  * @property {string} accelerator arguments of qemu: 'kvm' or 'tcg,thread=multi'
  */
 
-/** Counted up when the layout of the folder or the initramfs changes, so that old caches are left aside. */
+/** Version of the folder's layout and the initramfs. A new version ignores old caches. */
 const layout = 1
 const initScript = join(root, 'scripts/guest/init.sh')
 
@@ -24,7 +24,7 @@ export function cacheFolder() {
 }
 
 /**
- * The kernel of the cache; fetched from the machine's Debian archive when there is none.
+ * The kernel of the cache. Fetches it from the machine's Debian archive if there is none.
  * @returns {Promise<GuestKernel>}
  */
 export async function prepareKernel() {
@@ -51,7 +51,7 @@ function findKernel(cache) {
 }
 
 /**
- * Builds in a folder of its own and renames it: two runs at once cannot see half a kernel.
+ * Builds in its own folder and renames it, so that no other run finds an incomplete kernel.
  * @param {string} cache
  */
 async function fetchKernel(cache) {
@@ -85,7 +85,7 @@ async function downloadImage(folder) {
   rmSync(join(folder, archive))
 }
 
-/** The meta package names the current image; not its "cloud" flavour, which has no 9p. */
+/** The package of the current image, from the meta package. Not the "cloud" flavour, which lacks 9p. */
 async function imagePackage() {
   const { output } = await run(['apt-cache', 'depends', 'linux-image-amd64'])
   return /Depends: (linux-image-\S+-amd64)/.exec(output)?.[1]
@@ -102,7 +102,7 @@ async function refreshInitramfs(kernel) {
 }
 
 /**
- * KVM is 10 times faster, but in a nested machine the device may exist and hang: it has to prove itself, once.
+ * KVM is 10 times faster, but in a nested virtual machine the device may exist and hang. So a boot tests it once.
  * @param {GuestKernel} kernel
  */
 async function chooseAccelerator(kernel) {

@@ -1,5 +1,5 @@
-// The two images that the Dockerfile starts from, made without a registry of images: Debian from its archive, Node and npm from npm's.
-// They stay in the user's cache folder; making them takes one to two minutes.
+// Makes the two base images of the Dockerfile without an image registry: Debian from its archive, Node and npm from npm's registry. They
+// are kept in the user's cache folder. Making them takes one to two minutes.
 import { cpSync, mkdirSync, rmSync, symlinkSync } from 'node:fs'
 import { mkdtemp } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -9,7 +9,7 @@ import { buildah, keep, withStorage } from './storage.mjs'
 
 /** The line of Node that the Dockerfile names. */
 const node = { version: '24.21.0', npm: '11.19.1' }
-/** Counted up when what is in the images changes. */
+/** Version of the images' content. */
 const layout = 1
 const suite = 'bookworm'
 
@@ -18,7 +18,7 @@ const withoutDocuments = ['man', 'locale', 'doc'].map((folder) => `path-exclude=
 const dpkgOptions = [...withoutDocuments, 'path-include=/usr/share/doc/*/copyright']
 
 const inBuild = {
-  // The packages that the Dockerfile installs are present already, and earlier work is reused.
+  // The packages that the Dockerfile installs, so that it finds them present, and ccache.
   packages: ['g++', 'make', 'cmake', 'ninja-build', 'ccache', 'ca-certificates'],
   environment: {
     npm_config_cache: '/npm',
@@ -30,10 +30,10 @@ const inBuild = {
   },
 }
 
-/** Commands of an image build run in a chroot: containers inside of a sandbox may not be possible. */
+/** Commands of an image build run in a chroot, because a sandbox may not allow containers. */
 export const inChroot = { BUILDAH_ISOLATION: 'chroot' }
 
-/** @returns {Promise<{ readonly build: string, readonly runtime: string }>} their names; made when they are not there */
+/** Makes missing base images. @returns {Promise<{ readonly build: string, readonly runtime: string }>} the names of both */
 export async function prepareBases() {
   const [build, runtime] = ['build', 'runtime'].map(
     (purpose) => `localhost/viaduct-test-${purpose}:${layout}-${suite}-${node.version}`,
@@ -65,7 +65,7 @@ async function makeImage(name, { packages, environment = {}, fill }) {
   await keep(name)
 }
 
-/** @param {readonly string[]} packages beside Debian's smallest system */
+/** @param {readonly string[]} packages besides those of a minimal Debian */
 function debianArguments(packages) {
   return [
     '--variant=minbase',
@@ -74,7 +74,7 @@ function debianArguments(packages) {
   ]
 }
 
-/** Node and npm as its official image has them. @param {string} folder */
+/** Adds Node and npm at the paths of the official image. @param {string} folder */
 async function addNode(folder) {
   const fetched = await mkdtemp(join(tmpdir(), 'viaduct-node-'))
   try {

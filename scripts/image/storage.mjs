@@ -1,34 +1,34 @@
-// Where buildah keeps images and containers: below the user's cache folder, apart from what the machine's own buildah has.
+// The folders for buildah's images and containers: in the user's cache folder, separate from those of the machine's own buildah.
 import { mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { cacheFolder } from '../guest/kernel.mjs'
 import { must } from '../steps.mjs'
 
-// Plain folders: overlayfs cannot be mounted on overlayfs, which is what a cache inside of a container lies on.
+// Plain folders, because overlayfs cannot be mounted on overlayfs, and a cache inside a container is on overlayfs.
 const driver = 'vfs'
 const images = join(cacheFolder(), 'images-vfs')
-/** Images that later runs take; nothing is built in it. */
+/** Images for later runs. No image is built here. */
 const kept = join(images, 'kept')
 const keptState = join(images, 'kept-state')
-/** All that this process makes. */
+/** Images and containers of this process. */
 const own = join(images, `run-${process.pid}`)
 
 const storage = ['--storage-driver', driver, '--root', join(own, 'storage'), '--runroot', join(own, 'state')]
 
-/** Runs buildah on images and containers of this process; what is kept can be read. @param {readonly string[]} args */
+/** Runs buildah on images and containers of this process. Kept images are readable. @param {readonly string[]} args */
 export function buildah(...args) {
   return ['buildah', ...storage, '--storage-opt', `${driver}.imagestore=${kept}`, ...args]
 }
 
-/** Lets later runs have an image. @param {string} name of one that stands on none of the kept ones */
+/** Keeps an image for later runs. @param {string} name of an image that is not based on a kept one */
 export async function keep(name) {
-  // Without the option for what is kept: one process cannot have the same folder for reading alone and for writing.
+  // Without the option for kept images: one process cannot use the same folder read-only and for writing.
   const target = `containers-storage:[${driver}@${kept}+${keptState}]${name}`
   await must(['buildah', ...storage, 'push', name, target])
 }
 
 /**
- * Removes what the work has made when it ends, and what runs left that were killed.
+ * Runs the work, then removes its images and containers, and those of killed runs.
  * @template T
  * @param {() => Promise<T>} work that calls buildah
  * @returns {Promise<T>}

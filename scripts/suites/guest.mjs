@@ -1,4 +1,4 @@
-// The guest suite: one boot, every test that needs IP_VS or the dummy device, then the demo.
+// The guest suite: one boot for all tests that need IP_VS or the dummy device, then the demo.
 import { join } from 'node:path'
 import { runGuest } from '../guest.mjs'
 import { buildNative, nativeFolder } from '../native-build.mjs'
@@ -6,13 +6,13 @@ import { setUpGuest } from '../setup.mjs'
 import { step } from '../steps.mjs'
 import { compiledTests, inNewNamespace, judge } from './node-tests.mjs'
 
-/** Seconds for the whole boot. Only a hang should meet it, also on a machine that does other work. */
+/** Limit in seconds for the whole boot. Only a hang should reach it, even on a busy machine. */
 const limitSeconds = 2400
 
 /** The C++ test that needs IP_VS. */
 const nativeTest = 'ipvs_kernel_test'
 
-/** Everything that is built: a suite that runs beside this one may then build in the same folder. */
+/** Builds all programs in advance, because other suites that run at the same time use the same build folder. */
 export async function prepareGuestSuite() {
   await setUpGuest()
   await step('guest: its C++ test', () => buildNative([nativeTest]))
@@ -24,14 +24,14 @@ export async function prepareGuestSuite() {
  */
 export async function guestSuite(log) {
   const files = [
-    ...compiledTests('test/guest', isRefusals), // first: one of its cases needs a kernel that has not loaded IP_VS
+    ...compiledTests('test/guest', isRefusals), // first, because one case needs a kernel without IP_VS
     ...compiledTests('test/contract', (path) => path.includes('/kernel-guest')),
     ...compiledTests('test/guest', (path) => !isRefusals(path)),
   ]
   const namespace = inNewNamespace.map((word) => `'${word}'`).join(' ')
   const lines = [
     'failed=0',
-    // The files' own processes are enough: `node --test` would start a second Node for each, at the guest's speed.
+    // Without `node --test`, which would start a second Node per file, which is slow in the guest.
     ...files.map((file) => `echo "# ${file}"; ${namespace} node --test-reporter=spec ${file} || failed=1`),
     `echo '# ${nativeTest}'; ${namespace} '${join(nativeFolder, nativeTest)}' --gtest_brief=1 || failed=1`,
     `echo '# demo'; ${namespace} node out/ts/test/traffic/demo-manifests.js || failed=1`,

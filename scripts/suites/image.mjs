@@ -1,4 +1,4 @@
-// The image suite: builds the Dockerfile on its own bases, and tests the image as a container would run it.
+// The image suite: builds the Dockerfile on its own base images, and tests the image like a container.
 import { existsSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { cacheFolder } from '../guest/kernel.mjs'
@@ -7,7 +7,7 @@ import { buildah, withStorage } from '../image/storage.mjs'
 import { read, run } from '../steps.mjs'
 import { compiledTests, inNewNamespace, judge } from './node-tests.mjs'
 
-/** Seconds; far above what it needs. */
+/** Limit in seconds, far above the usual time. */
 const limitSeconds = 900
 
 /**
@@ -43,7 +43,7 @@ async function buildImage(bases, log) {
   const volumes = [
     `${compiled}:/ccache`,
     `${await npmCache()}:/npm`,
-    // The machine's, as its way to npm's registry may be one that it alone trusts.
+    // The certificates of the machine, which may need them to reach npm's registry.
     ...(existsSync(certificates) ? [`${certificates}:${certificates}:ro`] : []),
   ]
   const bound = volumes.flatMap((volume) => ['--volume', volume])
@@ -67,13 +67,13 @@ async function npmCache() {
 
 /**
  * @param {string} image
- * @returns {Promise<string>} the folder where all of the image is
+ * @returns {Promise<string>} the folder with all files of the image
  */
 async function mounted(image) {
   return read(buildah('mount', await read(buildah('from', image))))
 }
 
-/** Unpacked, its base included. @param {string} image */
+/** Unpacked size, with the base image. @param {string} image */
 async function size(image) {
   return `image ${await read(buildah('images', '--format', '{{.Size}}', image))}`
 }

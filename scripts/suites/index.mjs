@@ -1,4 +1,4 @@
-// Every suite of `npm test`, in the order of their lines: the quick ones that fail most often come first.
+// The suites of `npm test`, in order. Quick ones that often fail come first.
 import { npmBin, setUpImage } from '../setup.mjs'
 import { run } from '../steps.mjs'
 import { guestSuite, prepareGuestSuite } from './guest.mjs'
@@ -17,17 +17,17 @@ import {
  * @typedef {object} Suite
  * @property {string} name
  * @property {() => Promise<void>} [prepare] runs before the first suite
- * @property {boolean} [isBeside] starts before the others and runs beside them
+ * @property {boolean} [isBeside] starts before the others and runs at the same time
  * @property {(log: string) => Promise<SuiteResult>} run `log`: the file that receives all output
  */
 
-/** Seconds; far above what a suite needs, so that only a hang meets it. */
+/** Limit in seconds, far above the usual time. Only a hang reaches it. */
 const commandLimit = 900
 
-/** More than processors: most files wait for a limit of time, or for answers to packets that are dropped. */
+/** More than processors, because most files mainly wait for time-outs. */
 const kernelFilesAtOnce = 3
 
-/** A file whose content, options and prettier are those of a run that passed is not formatted again. */
+/** Prettier skips files that passed before with the same content, options and version. */
 const prettierCache = ['--cache', '--cache-strategy=content', '--cache-location=out/prettier-cache.json']
 
 /** @type {readonly Suite[]} */
@@ -62,7 +62,7 @@ export const suites = [
   { name: 'tidy', run: (log) => commands(log, [script('native-tidy')]) },
   { name: 'fuzz', run: (log) => commands(log, [script('native-test', '--fuzz', '40')]) },
   { name: 'image', prepare: setUpImage, run: imageSuite },
-  // The guest keeps one processor busy most of the time: the other suites use the rest of the machine.
+  // The guest mostly uses one processor. The other suites use the rest of the machine.
   { name: 'guest', prepare: prepareGuestSuite, isBeside: true, run: guestSuite },
 ]
 
@@ -80,7 +80,7 @@ function script(name, ...args) {
 }
 
 /**
- * Runs commands one after the other, the later ones also after a failure.
+ * Runs commands one after the other, even after a failure.
  * @param {string} log
  * @param {readonly (readonly string[])[]} list
  * @returns {Promise<SuiteResult>}
@@ -104,7 +104,7 @@ function isTraffic(path) {
   return path.startsWith('test/kernel/traffic-')
 }
 
-/** Tests that need no kernel: the rooms alone, and all of them together on the model. */
+/** Tests that need no kernel: of single rooms, and of all rooms on the model. */
 function unitTests() {
   const rooms = compiledTests('test/unit', (path) => !path.startsWith('test/unit/project/'))
   return [...rooms, ...compiledTests('test/scenario')]
@@ -120,7 +120,7 @@ async function projectSuite(log) {
 }
 
 /**
- * The tests that this machine's own kernel can run, each file in its own network namespace; then the same part of the demo.
+ * The tests that this machine's kernel can run, each file in its own network namespace, then the first part of the demo.
  * @param {string} log
  */
 async function kernelSuite(log) {

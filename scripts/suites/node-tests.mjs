@@ -77,8 +77,9 @@ export async function runInNamespaces(files, { log, timeoutSeconds, jobs }) {
 }
 
 /**
- * @param {{ readonly status: number, readonly output: string }} result of one or more runs with the spec reporter
- * @returns {SuiteResult}
+ * @param {{ readonly status: number, readonly output: string }} result of one or more runs with the spec reporter. A line `# FILE`
+ *   begins the run of a file without `node --test`.
+ * @returns {SuiteResult} not passed when a test failed or was skipped, or when a file has no test
  */
 export function judge({ status, output }) {
   const count = (word) =>
@@ -91,9 +92,26 @@ export function judge({ status, output }) {
     count('fail') + count('cancelled'),
     count('skipped') + count('todo'),
   ]
-  const summary = `${tests} tests${failed > 0 ? `, ${failed} failed` : ''}${skipped > 0 ? `, ${skipped} skipped` : ''}`
-  const passed = status === 0 && tests > 0 && failed === 0 && skipped === 0
-  return { passed, summary, details: passed ? '' : failures(output) }
+  const empty = filesWithoutTests(output)
+  const parts = [
+    `${tests} tests`,
+    ...(failed > 0 ? [`${failed} failed`] : []),
+    ...(skipped > 0 ? [`${skipped} skipped`] : []),
+    ...empty.map((file) => `no test in ${file}`),
+  ]
+  const passed = status === 0 && tests > 0 && failed === 0 && skipped === 0 && empty.length === 0
+  return { passed, summary: parts.join(', '), details: passed ? '' : failures(output) }
+}
+
+/**
+ * `node --test` reports a file without any test as one passing test with the name of the file.
+ * @param {string} output
+ */
+function filesWithoutTests(output) {
+  const named = [...output.matchAll(/^✔ (\S+\.test\.js) \([\d.]+ms\)$/gm)].map(([, file]) => file)
+  const sections = output.split(/^# (?=\S+\.test\.js$)/m).slice(1)
+  const silent = sections.filter((text) => !/^ℹ tests [1-9]/m.test(text))
+  return [...named, ...silent.map((text) => text.split('\n')[0])]
 }
 
 /** @param {string} output */

@@ -14,7 +14,7 @@ export function adviceOn(error: unknown): string {
   return lack === undefined ? error.message : `${lack} (${error.message})`
 }
 
-/** The feature that the kernel lacks for a mode, and the remedy; undefined: the error has another reason. */
+/** One sentence on the feature that the kernel lacks for a mode, and the remedy. undefined: the error has another reason. */
 export function lackOf(error: KernelError): string | undefined {
   if (isWithoutXtables(error))
     return 'this kernel has no legacy x_tables: load it with "modprobe ip_tables", or run a kernel that has it'

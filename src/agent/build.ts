@@ -21,7 +21,7 @@ import { leavingOthers } from './modes.js'
 export interface Agent {
   readonly mode: ProxyMode
   readonly synchronizer: Synchronizer
-  /** Takes the events of the source, and hands them to the synchronizer. */
+  /** Receives the events of the source and passes them to the synchronizer. */
   readonly nodeWatch: NodeWatch
   readonly servers: AgentServers
   /** Resolves when all objects have been in the kernel once. */
@@ -40,7 +40,7 @@ export interface BuildOptions extends Pick<Configuration, 'config' | 'flagTexts'
   readonly onCrash: (error: unknown) => void
 }
 
-/** Opens the mode and wires it; nothing runs yet. Throws KernelError or ConfigError where the mode cannot work on this kernel. */
+/** Opens the mode and connects it; nothing runs yet. Throws KernelError or ConfigError if the mode cannot work on this kernel. */
 export async function build(options: BuildOptions): Promise<Agent> {
   const { config, kernel, clock, log, metrics, registry, manager, events, onCrash } = options
   const milestones = new EventEmitter<{ inForce: [] }>()

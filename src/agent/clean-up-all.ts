@@ -1,10 +1,11 @@
 import type { Cidr } from '../address.js'
-import { KernelError } from '../errors.js'
+import { KernelError, orRefusal } from '../errors.js'
 import type { ModeKernel } from '../engine/index.js'
 import { describeNftLeftovers } from '../modes/shared/index.js'
+import { adviceOn } from './advice.js'
 import { formerChains, modeKinds } from './modes.js'
 
-/** --cleanup: removes the leftovers of every mode, also after a failure of another one. Throws KernelError without read access. */
+/** --cleanup: removes the leftovers of every mode, even after a failure of another mode. Never throws KernelError. */
 export async function cleanUpAll(
   kernel: ModeKernel,
   excludeCidrs: readonly Cidr[],
@@ -12,7 +13,11 @@ export async function cleanUpAll(
   const sentences: string[] = []
   const failures = new Set<string>()
   for (const { cleanUp } of modeKinds) {
-    const outcome = await cleanUp({ kernel, excludeCidrs, chains: formerChains })
+    const outcome = await orRefusal(() => cleanUp({ kernel, excludeCidrs, chains: formerChains }))
+    if (outcome instanceof KernelError) {
+      failures.add(adviceOn(outcome))
+      continue
+    }
     if (outcome.text !== '') sentences.push(outcome.text)
     for (const failure of outcome.failures) failures.add(failure)
   }
@@ -21,17 +26,12 @@ export async function cleanUpAll(
   return { text: [...sentences, ...failed, ...leftovers].join('; '), isComplete: failures.size === 0 }
 }
 
-/** Reported only: other programs have rules in those tables. */
+/** Leftovers in nf_tables. They are only reported, because other programs have rules in those tables. */
 async function findNftLeftovers(
   { nftChains }: ModeKernel,
   failures: Set<string>,
 ): Promise<readonly string[]> {
-  try {
-    const leftovers = await describeNftLeftovers(nftChains, formerChains)
-    return leftovers === undefined ? [] : [leftovers]
-  } catch (error) {
-    if (!(error instanceof KernelError)) throw error
-    failures.add(error.message)
-    return []
-  }
+  const leftovers = await orRefusal(() => describeNftLeftovers(nftChains, formerChains))
+  if (leftovers instanceof KernelError) failures.add(leftovers.message)
+  return typeof leftovers === 'string' ? [leftovers] : []
 }

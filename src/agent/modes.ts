@@ -1,13 +1,13 @@
 // The proxy modes that this agent knows. A new mode is a new folder in modes/ and one line here.
-import { KernelError } from '../errors.js'
-import type { ChainNames, CleanUpOptions, CleanUpOutcome, ModeKind } from '../engine/index.js'
+import { KernelError, orRefusal } from '../errors.js'
+import type { ChainNames, CleanUpOptions, ModeKind } from '../engine/index.js'
 import { type Log, StateReporter } from '../log.js'
 import type { ProxyMode } from '../config/index.js'
 import { ipvsKind } from '../modes/ipvs/index.js'
 import { iptablesKind } from '../modes/iptables/index.js'
 import { nftablesKind } from '../modes/nftables/index.js'
 
-/** In the order of the clean-up: rules refer to the sets of ipvs mode. */
+/** The order of the clean-up: rules before the sets of ipvs mode to which they refer. */
 export const modeKinds: readonly ModeKind[] = [iptablesKind, ipvsKind, nftablesKind]
 
 /** Chains that any mode may have left. */
@@ -19,8 +19,8 @@ export const formerChains: ChainNames = Object.fromEntries(
 )
 
 /**
- * Removes the leftovers of the other modes, also after a failure of one of them. Logs the removed objects, and each failure once.
- * Resolves with false while something is left; never throws KernelError.
+ * Removes the leftovers of the other modes, even after a failure of one of them. Logs the removed objects, and each failure once.
+ * Resolves with false while something is left. Never throws KernelError.
  */
 export function leavingOthers(
   name: ProxyMode,
@@ -44,17 +44,11 @@ function leaving(
     problemLine: `Leftovers of ${name} mode cannot all be removed`,
     recovery: `Leftovers of ${name} mode are removed now`,
   })
-  const tryIt = async (): Promise<CleanUpOutcome> => {
-    try {
-      return await cleanUp({ ...options, chains: formerChains })
-    } catch (error) {
-      if (!(error instanceof KernelError)) throw error
-      return { text: '', hasRemoved: false, failures: [error.message] }
-    }
-  }
   return async () => {
-    const { text, hasRemoved, failures } = await tryIt()
-    if (hasRemoved) log.info(`Leftovers of ${name} mode: ${text}`)
+    const outcome = await orRefusal(() => cleanUp({ ...options, chains: formerChains }))
+    const failures = outcome instanceof KernelError ? [outcome.message] : outcome.failures
+    if (!(outcome instanceof KernelError) && outcome.hasRemoved)
+      log.info(`Leftovers of ${name} mode: ${outcome.text}`)
     warnings.report(name, failures.length === 0 ? undefined : { text: failures.join('; ') })
     return failures.length === 0
   }

@@ -22,9 +22,9 @@ interface UnavailableMode {
 }
 
 /**
- * Makes the kernel ready for the configured mode. Where that mode is unavailable and `modeFallback` holds, the first
- * available fallback opens instead, with one warning and one Event. Throws ConfigError or KernelError where none is
- * available, and where a mode fails for any other reason.
+ * Prepares the kernel for the configured mode. If that mode is unavailable and `modeFallback` is set, opens the first available
+ * fallback, with one warning and one Event. Throws ConfigError or KernelError if no mode is available, or if a mode fails for
+ * another reason.
  */
 export async function openMode(options: Options): Promise<Mode> {
   const { mode: configured, modeFallback } = options.config
@@ -69,8 +69,8 @@ function reportFallback(
 }
 
 /**
- * Whether the kernel, or this build, lacks a feature that the mode needs. A missing right, a shortage and a setting that cannot be
- * written are no such reason: they affect the next mode too, or they pass.
+ * Whether the kernel, or this build, lacks a feature that the mode needs. False for a missing permission, a shortage, or a setting that
+ * cannot be written: they affect the next mode too, or they pass.
  */
 function isUnavailable(error: unknown): boolean {
   if (error instanceof KernelError) return lackOf(error) !== undefined

@@ -16,8 +16,8 @@ export interface ConfiguredSourceOptions {
 }
 
 /**
- * Opens the source, and does not start it. Throws ConfigError when the folder of manifests, the kubeconfig, a file in it, or the API
- * server's address cannot be used. Call it before anything on the node changes.
+ * Opens the source without starting it. Throws ConfigError if the folder of manifests, the kubeconfig, a file that it names, or the API
+ * server's address cannot be used. NB: call it before any change on the node.
  */
 export async function openConfiguredSource({
   config,

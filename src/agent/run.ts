@@ -25,7 +25,7 @@ import { build, type Agent } from './build.js'
 import { openConfiguredSource } from './open-source.js'
 import type { Clock } from '../clock.js'
 
-/** The time for pending Events at the end: after a signal, and after an error, which they may explain. */
+/** Longest waits for pending Events at the end: after a signal, and after an error, which an Event may explain. */
 const [farewellMs, lastWordsMs] = [200, 1000]
 
 export interface RunOptions extends Pick<Configuration, 'config' | 'flagTexts'> {
@@ -49,7 +49,7 @@ export async function run(options: RunOptions): Promise<number> {
   end.onFailureOf(watchConfigFile(configFile, { signal: following.signal, clock }))
   try {
     const signal = await live(options, end)
-    await Promise.race([uncaught, Promise.resolve()]) // throws an error that came during the end
+    await Promise.race([uncaught, Promise.resolve()]) // throws an error that occurred during the stop
     log.info('viaduct stops; the kernel keeps its state', { signal })
     return 0
   } finally {
@@ -64,7 +64,7 @@ async function live(options: RunOptions, end: FirstEnd): Promise<NodeJS.Signals>
   const metrics = openMetrics(registry)
   openProcessMetrics(registry, config, clock)
   const name = nodeName(config, hostname())
-  // First: nothing on the node changes before the inputs are valid.
+  // Before any change on the node: the inputs must be valid.
   const opened = await end.before(
     openConfiguredSource({ config, nodeName: name, clock, log, metrics, onCrash: end.fail }),
   )

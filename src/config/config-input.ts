@@ -4,7 +4,7 @@ import { valueAt, withValueAt } from './places.js'
 import type { AnySetting, Setting, Use } from './setting.js'
 import type { ConfigInput } from './settings.js'
 
-/** `input` with a field of a file, which is not null. Throws ConfigError with the field. */
+/** `input` with the value of a field, which is not null. Throws ConfigError with the field. */
 export function takeField(input: ConfigInput, setting: AnySetting, written: unknown): ConfigInput {
   const value = setting.type.read(setting.field, written)
   const isAbsent = setting.isZeroDefault === 'in files' && isZero(value, setting)

@@ -24,7 +24,7 @@ export function parseDuration(path: string, text: string): number {
   return requireDuration(path, text, example)
 }
 
-/** The same, and the word `infinity`, as in systemd: no limit. */
+/** As `parseDuration`. Also accepts `infinity` for no limit, as systemd does. */
 export function parseLimit(path: string, text: string): number {
   return text === unlimited ? Infinity : requireDuration(path, text, `${example}, or ${unlimited}`)
 }

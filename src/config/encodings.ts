@@ -10,7 +10,10 @@ const encodings: Readonly<Record<string, readonly ApiEncoding[]>> = {
   '*/*': ['protobuf', 'json'],
 }
 
-/** The encodings to request, the best first. As in client-go any other may replace `contentType`. Throws ConfigError. */
+/**
+ * The encodings to request, in order of preference: those of `acceptContentTypes`. If it is blank: that of `contentType`, and JSON after
+ * protobuf. Throws ConfigError.
+ */
 export function wantedEncodings({
   acceptContentTypes,
   contentType,

@@ -1,7 +1,7 @@
 // Feature gates of kube-proxy. Their defaults: spec section 2.6.
 import { knownFeatureGates } from './known-feature-gates.js'
 
-/** The gate that has an effect here, and the others as they were written. */
+/** The gate with an effect here, and the other gates as written. */
 export interface FeatureGates {
   /** False: nothing is served at a Service's external IPs (F-011). */
   readonly AllowServiceExternalIPs: boolean
@@ -10,7 +10,7 @@ export interface FeatureGates {
   readonly unknown: readonly string[]
 }
 
-/** Takes any value for a gate of the last six releases, even if a later release has locked the gate. */
+/** Accepts any value for a gate of the last six releases, even if a later release has locked the gate. */
 export function resolveFeatureGates({
   AllowServiceExternalIPs = true,
   ...withoutEffect

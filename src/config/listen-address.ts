@@ -10,7 +10,7 @@ export interface ListenAddress {
 }
 
 interface ListenDefaults {
-  /** The node's, as it was written: a blank address has its family. */
+  /** bindAddress as written. A blank address gets its family. */
   readonly bindAddress: string
   readonly hosts: { readonly ipv4: string; readonly ipv6: string }
   /** 0: no server. */

@@ -19,26 +19,26 @@ const interfaceLetters = /^[^\s/:]+$/u
 const longestInterface = 15
 const longestPrefix = longestInterface - 1
 
-/** The interface of all pods. Other modes than BridgeInterface do not use it, and do not validate it. */
+/** The interface of all pods. Modes other than BridgeInterface do not use or validate it. */
 export function bridgeInterface(text: string, field: string, mode: DetectLocalMode): string {
   if (mode !== 'BridgeInterface' || isInterfaceText(text, longestInterface)) return text
   const problem = `must be the name of the pods' bridge, 1 to ${longestInterface} bytes, in mode ${mode}, not "${text}"`
   throw new ConfigError(field, problem)
 }
 
-/** The prefix of the names of pods' interfaces. Other modes than InterfaceNamePrefix do not use it, and do not validate it. */
+/** The prefix of the names of pods' interfaces. Modes other than InterfaceNamePrefix do not use or validate it. */
 export function interfaceNamePrefix(text: string, field: string, mode: DetectLocalMode): string {
   if (mode !== 'InterfaceNamePrefix' || isInterfaceText(text, longestPrefix)) return text
   const problem = `must be how names of the pods' interfaces begin, 1 to ${longestPrefix} bytes, in mode ${mode}, not "${text}"`
   throw new ConfigError(field, problem)
 }
 
-/** The kernel counts bytes. */
+/** Whether the text can be an interface name of at most `longest` bytes. */
 function isInterfaceText(text: string, longest: number): boolean {
   return interfaceLetters.test(text) && Buffer.byteLength(text) <= longest
 }
 
-/** One network, or one of each family. Other modes than ClusterCIDR do not use it, and do not validate it. */
+/** One network, or one of each family. Modes other than ClusterCIDR do not use or validate it. */
 export function clusterCIDR(texts: readonly string[], field: string, mode: DetectLocalMode): readonly Cidr[] {
   if (mode !== 'ClusterCIDR') return texts.map(parseCidr).filter((network) => network !== undefined)
   const expected = 'must be a valid CIDR block (e.g. 10.100.0.0/16 or fde4:8dba:82e1::/48)'

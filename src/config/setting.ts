@@ -15,14 +15,14 @@ export interface Others {
 /** `config`: it is part of Config. `input`: only other settings read it. `none`: it has no effect in this build. */
 export type Use = 'config' | 'input' | 'none'
 
-/** Where 0 and blank text count as not written, as they do where Go fills in defaults. */
+/** The places in which 0 and blank text count as absent, as in Go's defaulting. */
 export type ZeroDefault = 'in files' | 'in flags' | 'everywhere'
 
 /** A setting whose flag and field give an `Input`, and that has a `Value` in Config. */
 export interface Setting<Key extends string, Input, Value, Used extends Use = 'config'> {
   /** Path in Config and ConfigInput; of a setting without effect: its name in their `withoutEffect`. */
   readonly key: Key
-  /** The same in steps. */
+  /** `key`, split at its dots. */
   readonly place: readonly string[]
   readonly use: Used
   readonly type: ValueType<Input>
@@ -111,7 +111,7 @@ export function inputOnly<Key extends string, Input, Value>(
   return { ...row, use: 'input' }
 }
 
-/** A setting of kube-proxy that is read, validated and written as there, and has no effect in this build. */
+/** A setting of kube-proxy that is read, validated and written as in kube-proxy, and has no effect in this build. */
 export function inert<Key extends string, Input, Value>(
   row: Setting<Key, Input, Value>,
 ): Setting<Key, Input, Value, 'none'> {

@@ -16,7 +16,7 @@ const path = {
   show: (value: string | undefined): string | undefined => value,
 }
 
-/** `wholeNumber` for a level of the log. */
+/** Validates a level of the log: a whole number that is not negative. */
 function verbosity(level: number, field: string): number {
   if (Number.isSafeInteger(level) && level >= 0) return level
   throw new ConfigError(field, `must be a whole number from 0, not ${level}`)
@@ -307,7 +307,7 @@ const servers = [
   ),
 ] as const
 
-/** Flags of cAdvisor that every kube-proxy has (seen in 1.31.0 and 1.36.0); no file has a field for them. */
+/** Flags of cAdvisor that every kube-proxy has (seen in 1.31.0 and 1.36.0). They have no field in files. */
 const leaked = [
   inert(
     flagSetting('boot-id-file', t.text, '/proc/sys/kernel/random/boot_id', {

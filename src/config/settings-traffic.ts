@@ -19,7 +19,7 @@ import * as t from './value-types.js'
 
 /** A mode that this build can run. */
 export type ProxyMode = 'iptables' | 'ipvs'
-/** A mode that may be configured: also one that only a fallback can serve. */
+/** A mode that may be configured. nftables mode needs a fallback. */
 export type ConfiguredMode = ProxyMode | 'nftables'
 
 const knownMode = oneOf<ConfiguredMode>('iptables', 'ipvs', 'nftables')
@@ -129,7 +129,7 @@ const ipvs = [
     resolve: (names, field, others) => requireSchedulerFlags(others.valueOf(scheduler), names, field),
     show: (flags) => (flags.length === 0 ? ['none'] : flags),
   }),
-  // 0: not at all; Infinity: until its connections end.
+  // Longest drain of a real server. 0: none; Infinity: until its connections end.
   viaductSetting('ipvs.gracefulPeriodMs', t.limit, Infinity, {
     field: 'ipvs.gracefulPeriod',
     flag: 'ipvs-graceful-period',

@@ -27,11 +27,11 @@ export type ServersConfig = Config['servers']
 export type ConfigInput = NestedInput<{ [S in Exclude<Row, Inert> as S['key']]: S['initial'] }> &
   FileReport & { readonly withoutEffect?: InertSettings }
 
-/** How a configuration file and flags came together. */
+/** Results of the combination of a configuration file and flags. */
 interface FileReport {
-  /** Fields of the file without effect: each, and why. */
+  /** Fields of the file without effect, each with its reason. */
   readonly ignoredFields?: readonly string[]
-  /** Names of flags that the file has replaced. */
+  /** Names of flags whose values the file replaced. */
   readonly discardedFlags?: readonly string[]
 }
 

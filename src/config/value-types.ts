@@ -19,13 +19,13 @@ export interface ValueType<T> {
   readonly zero?: T
   /** The text of a flag, as Go prints it; absent: String(). */
   format?(value: T): string
-  /** The value of a flag that was given twice; absent: the second one counts. */
+  /** The value of a repeated flag; absent: the last one counts. */
   add?(former: T, next: T): T
   /** Paths of unknown fields inside a value of a file; absent: the value has no fields. */
   unknownIn?(path: string, written: unknown): readonly string[]
 }
 
-/** The same kind for a setting that may have no value at all. */
+/** The same type for a setting that may have no value. */
 export function optional<T>(type: ValueType<T>): ValueType<T | undefined> {
   return type
 }
@@ -158,7 +158,7 @@ export const durationText: ValueType<string> = {
   zero: '0s',
 }
 
-/** The same; in a file also a number of nanoseconds (TimeOrMetaDuration of k8s.io/component-base). */
+/** As `durationText`. In a file also a number of nanoseconds (TimeOrMetaDuration of k8s.io/component-base). */
 export const durationOrNanoseconds: ValueType<string> = {
   ...durationText,
   read: (path, written) =>
@@ -196,7 +196,7 @@ export const textList: ValueType<readonly string[]> = {
   format: (value) => value.join(','),
 }
 
-/** The same; a flag that is given again adds to the list. */
+/** As `textList`. A repeated flag adds to the list. */
 export const growingList: ValueType<readonly string[]> = {
   ...textList,
   add: (former, next) => [...former, ...next],
@@ -288,12 +288,12 @@ export function isMapping(value: unknown): value is Readonly<Record<string, unkn
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** The error for a text that is not what `path` needs. */
+/** The error for a text that `path` does not accept. */
 export function refusal(path: string, expected: string, written: string): ConfigError {
   return new ConfigError(path, `must be ${expected}, not "${written}"`)
 }
 
-/** The same for a value of a file, which may be of a wrong type. */
+/** The same for a value of a file, which may have a wrong type. */
 export function fileRefusal(path: string, expected: string, written: unknown): ConfigError {
   return new ConfigError(path, `must be ${expected}, not ${describe(written)}`)
 }

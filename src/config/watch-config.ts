@@ -14,7 +14,7 @@ export interface ConfigWatchOptions {
 
 /**
  * Never resolves. Rejects with ConfigError when the file's content differs from `bytes`, with kube-proxy's sentence (F-105), and when
- * the system refuses to watch. A file that is absent, unreadable or empty counts as unchanged: its next content is on the way.
+ * the system refuses to watch. A file that is absent, unreadable or empty counts as unchanged, because a writer is about to fill it.
  */
 export async function watchConfigFile(
   file: { readonly path: string; readonly bytes: Uint8Array } | undefined,
@@ -29,7 +29,7 @@ export async function watchConfigFile(
   })
 }
 
-// A writer makes several calls; after this time it is likely done.
+// A writer makes several system calls. After this time it is probably done.
 const settleMs = 100
 // linux/namei.h MAXSYMLINKS.
 const mostLinks = 40
@@ -49,7 +49,7 @@ class ConfigWatch {
     this.#state = state
   }
 
-  /** Renews the watches, because a watched file may have been replaced, and then reads: one of the two sees each change. */
+  /** Renews the watches, because a watched file may have been replaced, and then reads. A change is seen by the read or by a watch. */
   look(): void {
     this.#isWaiting = false
     if (this.#state.signal.aborted) return

@@ -7,8 +7,8 @@ import type { ProxyMode } from './settings-traffic.js'
 import { settings, type Config } from './settings.js'
 
 /**
- * Both documents, with every field except those that the kernel decides; readConfig reads them as the same configuration. A text
- * has quotes only if readers of YAML would take it for another type without them.
+ * Both documents, with every field except those that the kernel decides. readConfig reads the same configuration from them. A text has
+ * quotes only if YAML would read it as another type without them.
  */
 export function formatConfig(config: Config): string {
   return documents

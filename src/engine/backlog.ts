@@ -36,7 +36,7 @@ export class Backlog {
     this.#triggerTimes = new TriggerTimes(options.family, this.#lastUpdatedMs)
   }
 
-  /** Events came that a run has to bring into the kernel. */
+  /** Events came that a run must bring to the kernel. */
   note(changes: readonly Change[]): void {
     const { clock, metrics } = this.#options
     this.#waitingSinceMs ??= clock.now()

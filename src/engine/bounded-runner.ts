@@ -7,13 +7,14 @@ export interface BoundedRunnerOptions {
   /** Pause between the completion of a run and the next requested one. */
   readonly minIntervalMs: number
   /**
-   * A requested run waits for so many times the duration of the last one, but no longer than `longestRestMs`: where runs are
-   * long and requests frequent, more of them share a run, and at most 1 / (1 + factor) of the time is spent on runs. Default 0.
+   * The next run waits for this multiple of the duration of the last one, but no longer than `longestRestMs`. If runs are long and
+   * requests frequent, more of them share a run, and runs take at most 1 / (1 + factor) of the time, unless that limit applies.
+   * Default 0.
    */
   readonly restFactor?: number
   /** A run starts at the latest this long after the last one ended. */
   readonly maxIntervalMs: number
-  /** A run threw; the next one is due after maxIntervalMs. */
+  /** A run threw. Without a request the next one is due after `maxIntervalMs`. */
   readonly onCrash: (error: unknown) => void
 }
 
@@ -21,24 +22,18 @@ export interface BoundedRunnerOptions {
 const longestRestMs = 1000
 
 /**
- * Runs one function at bounded frequency, as kube-proxy's runner does (spec 1.8). Its guarantees, each with its test in
+ * Runs one function at bounded frequency, as kube-proxy's runner does. Its guarantees, tested in
  * test/unit/engine/bounded-runner.test.ts:
  *
- * 1. One run at a time. Requests during a run share the next one ("gathers what comes during a run into the next one").
- * 2. An idle runner starts in the turn of the request, once for all requests of that turn ("runs at once when idle, and once for
- *    all requests of a turn").
- * 3. The minimum interval counts from the end of a run, and does not delay the first one ("counts the minimum interval from the end
- *    of a run, and does not delay the first").
- * 4. A requested run waits for `restFactor` times the last run, at most a second ("rests for a multiple of the last run, so that
- *    frequent requests share runs, but never for long").
- * 5. A run starts at the latest `maxIntervalMs` after the last one ended, without a request too ("runs without a request after the
- *    maximum interval").
- * 6. A run may ask for an earlier next one, but not for a later one ("runs again when a run asks for it, but never later than the
- *    maximum").
- * 7. A run that throws does not end the runner ("survives a run that throws").
- * 8. `stop` resolves after the run in progress, and no run starts afterwards ("waits for the run in progress when it is stopped, and
- *    starts none after").
- * 9. Nothing runs before `start` ("does not run before it was started, or when stopped in the same turn").
+ * 1. One run at a time. Requests during a run share the next one.
+ * 2. An idle runner starts in the turn of the request, once for all requests of that turn, unless guarantee 3 or 4 delays the run.
+ * 3. The minimum interval counts from the end of a run, and does not delay the first one.
+ * 4. The next run waits for `restFactor` times the last run, at most a second.
+ * 5. A run starts at the latest `maxIntervalMs` after the last one ended, without a request too.
+ * 6. A run may ask for an earlier next one, but not for a later one.
+ * 7. A run that throws does not end the runner.
+ * 8. `stop` resolves after the run in progress, and no run starts afterwards.
+ * 9. Nothing runs before `start`.
  */
 export class BoundedRunner {
   readonly #options: BoundedRunnerOptions

@@ -1,10 +1,10 @@
 import type { Tracker } from '../model/index.js'
 import type { ObjectEvent } from '../source/index.js'
 
-/** An event that changed something, or beside it that a Service (`namespace/name`) lost an EndpointSlice. */
+/** An event that changed the tracker, or the fact that a Service (`namespace/name`) lost an EndpointSlice. */
 export type Change = ObjectEvent | { readonly type: 'slice-gone'; readonly service: string }
 
-/** Takes events in. Returns what they changed, in order. */
+/** Applies the events to the tracker. Returns the changes, in order. */
 export function applyEvents(tracker: Tracker, events: readonly ObjectEvent[]): readonly Change[] {
   const changes: Change[] = []
   for (const event of events) {

@@ -1,7 +1,6 @@
 /** Differences in the kernel that another program made, by kind: `virtual-server-missing`, `set-entry-unexpected`. */
 export type Drift<Kind extends string = string> = ReadonlyMap<Kind, number>
 
-/** Counts drift. */
 export class DriftCounter<Kind extends string> {
   readonly counts = new Map<Kind, number>()
 

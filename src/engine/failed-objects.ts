@@ -21,8 +21,8 @@ export interface FailedObjectsOptions<T, K> {
 }
 
 /**
- * Objects of one kind that the kernel refuses. It reports each by Service name once per change, counts it, and retries it with
- * back-off.
+ * Objects of one kind that the kernel refuses. Each refusal is counted. Each object is reported with the names of its Services, and
+ * is due again with back-off.
  */
 export class FailedObjects<T extends { readonly isStale: boolean }, K> {
   readonly #options: FailedObjectsOptions<T, K>
@@ -46,7 +46,7 @@ export class FailedObjects<T extends { readonly isStale: boolean }, K> {
     return this.#retries.nextInMs()
   }
 
-  /** Takes in the kernel's answers; `settle` reports them. */
+  /** Takes in failures, and counts them; `settle` reports them. */
   note({ refusals, surprises }: Confirmation<T>): void {
     for (const { target, error } of refusals) this.#push(this.#refused, target, error)
     for (const { target, error } of surprises) this.#push(this.#surprising, target, error)

@@ -1,6 +1,6 @@
 // One way to ask the kernel. A refusal is a value: it is counted and reported, and the caller continues without the answer.
 import type { IpFamily } from '../address.js'
-import { KernelError } from '../errors.js'
+import { KernelError, orRefusal } from '../errors.js'
 import type { StateReporter } from '../log.js'
 import type { FamilyMetrics } from '../metrics/index.js'
 import type { Retry } from './retry-queue.js'
@@ -12,7 +12,7 @@ export interface Question {
   readonly key: string
   /** Begins the message, after the family: `table nat`. Default: the family alone. */
   readonly subject?: string
-  /** Fields of the message, beside the family and the error's code. */
+  /** Fields of the message, in addition to the family and the error's code. */
   readonly fields?: Readonly<Record<string, string>>
   /** Settled by an answer, failed by a refusal. */
   readonly retry?: Retry
@@ -57,15 +57,5 @@ export class KernelQuestions {
       text: `${ipFamily}${subject === undefined ? '' : ` ${subject}`}: ${error.message}`,
       fields: { ipFamily, ...fields, code: error.code },
     })
-  }
-}
-
-/** Resolves with the answer, or with the KernelError that `ask` threw, which is not reported. Rejects with any other error. */
-export async function orRefusal<T>(ask: () => Promise<T>): Promise<T | KernelError> {
-  try {
-    return await ask()
-  } catch (error) {
-    if (error instanceof KernelError) return error
-    throw error
   }
 }

@@ -1,13 +1,13 @@
-import { KernelError } from '../errors.js'
+import { asRefusal, KernelError, orRefusal } from '../errors.js'
 import type { LookWatch, VirtualServerKey } from '../kernel/index.js'
 import type { Log } from '../log.js'
 import type { ModeWatch } from './mode.js'
 
 /** A pipeline whose part of the kernel is watched. */
 export interface WatchedPipeline {
-  /** The watch begins again. It takes existing differences for the normal state. */
+  /** The watch begins again. Its first reading is its reference, differences included. */
   beginWatch(): void
-  /** The kernel's state differs from the last look. */
+  /** The kernel's state differs from the watch's last look. */
   noteLook(): void
   /** Another program released the lock of the tables. */
   noteUnlock(): void
@@ -20,7 +20,7 @@ export interface KernelWatchOptions {
   readonly open: () => LookWatch
   /** One per family. */
   readonly pipelines: readonly WatchedPipeline[]
-  /** Virtual servers to watch from now on; asked before each wait. Default: none. */
+  /** Returns the virtual servers to watch from now on. Called before each wait. Default: none. */
   readonly takeSample?: () => readonly VirtualServerKey[]
   readonly log: Log
 }
@@ -33,8 +33,7 @@ export function openKernelWatch(options: KernelWatchOptions): ModeWatch | undefi
   try {
     return new KernelWatch(options.open(), options)
   } catch (error) {
-    if (!(error instanceof KernelError)) throw error
-    reportUnwatched(options.log, error)
+    reportUnwatched(options.log, asRefusal(error))
     return undefined
   }
 }
@@ -52,22 +51,20 @@ class KernelWatch implements ModeWatch {
 
   async next(): Promise<boolean> {
     const { pipelines, log } = this.#options
-    try {
-      for (;;) {
-        const found = await this.#watch.next(this.#sample ?? [])
-        if (found === undefined) return false
-        for (const pipeline of pipelines) {
-          if (found.isOther) pipeline.noteLook()
-          if (found.isUnlocked) pipeline.noteUnlock()
-        }
-        const isSame = this.#takeSample()
-        if (found.isOther || found.isUnlocked || !isSame) return true
+    for (;;) {
+      const found = await orRefusal(() => this.#watch.next(this.#sample ?? []))
+      if (found === undefined) return false
+      if (found instanceof KernelError) {
+        for (const pipeline of pipelines) pipeline.endWatch()
+        reportUnwatched(log, found)
+        return false
       }
-    } catch (error) {
-      if (!(error instanceof KernelError)) throw error
-      for (const pipeline of pipelines) pipeline.endWatch()
-      reportUnwatched(log, error)
-      return false
+      for (const pipeline of pipelines) {
+        if (found.isOther) pipeline.noteLook()
+        if (found.isUnlocked) pipeline.noteUnlock()
+      }
+      const isSame = this.#takeSample()
+      if (found.isOther || found.isUnlocked || !isSame) return true
     }
   }
 
@@ -79,7 +76,7 @@ class KernelWatch implements ModeWatch {
   #takeSample(): boolean {
     const { pipelines, takeSample } = this.#options
     const keys = takeSample?.() ?? []
-    // The watch has one list for all families.
+    // One list serves all families, so the watch begins again for all.
     const isSame = keys.length === this.#sample?.length && keys.every((key, i) => key === this.#sample?.[i])
     if (!isSame) for (const pipeline of pipelines) pipeline.beginWatch()
     this.#sample = keys

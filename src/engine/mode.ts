@@ -23,7 +23,7 @@ export interface HealthCheckFailure {
 
 /** Listeners for health checks of Services, of one family (`server/`). */
 export interface HealthCheckListeners {
-  /** Opens and closes listeners until exactly these are open. Resolves with those that could not be opened. */
+  /** Opens and closes listeners until exactly `checks` (by `namespace/name`) are open. Resolves with those that could not be opened. */
   sync(
     checks: ReadonlyMap<string, HealthCheck>,
     addresses: 'all' | readonly IpAddress[],
@@ -42,7 +42,7 @@ export interface ModeOptions {
   readonly metrics: Readonly<Pick<Metrics, IpFamily>>
   /** Gets the objects that cannot be programmed now. */
   readonly problems: StateReporter
-  /** Gets the requests of Services that the mode does not provide. */
+  /** Receives the mode's Events, such as those about requests of Services that it does not meet. */
   readonly events: EventRecorder
   /** Opens the listeners of one family. `isHealthy`: whether the kernel is up to date in all families; called at any time. */
   readonly openHealthChecks: (family: IpFamily, isHealthy: () => boolean) => HealthCheckListeners
@@ -74,7 +74,7 @@ export interface CleanUpOutcome {
 export interface ModeKind {
   readonly name: ConfiguredMode
   /**
-   * Makes the kernel ready. Throws ConfigError where a setting cannot work on it, KernelError where it lacks what the mode needs.
+   * Makes the kernel ready. Throws ConfigError if a setting cannot work on it, KernelError if it lacks a feature that the mode needs.
    * Absent: this build cannot run the mode.
    */
   readonly open?: (options: OpenModeOptions) => Promise<Mode>
@@ -98,7 +98,7 @@ export interface Mode {
   readonly families: readonly IpFamily[]
   /** Opens the pipeline of one family; called once for each. `isHealthy`: whether all pipelines are up to date; call it only when all are open. */
   readonly openPipeline: (family: IpFamily, isHealthy: () => boolean) => Pipeline
-  /** Longest time between two runs of a family. */
+  /** Longest time between the end of a run of a family and the next one. */
   readonly syncPeriodMs: number
   /** Shortest time between the end of a run and the next one. */
   readonly minSyncPeriodMs: number

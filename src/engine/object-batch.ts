@@ -23,8 +23,8 @@ export interface ObjectKind<
   Ops extends OperationList<Op>,
 > {
   /**
-   * Appends the operations that lead from the acknowledged state to `target`; none when both say the same. Returns their cost, in the
-   * unit of the limit of `planBatch`.
+   * Appends the operations that lead from the acknowledged state to `target`; none if both are equal. Returns their cost, in the unit
+   * of the limit of `planBatch`.
    */
   plan(ops: Ops, object: T, target: State): number
   /** The state after an operation that the kernel accepted. */
@@ -98,7 +98,7 @@ export function planBatch<T extends TrackedObject<unknown, State>, State, Op, Op
   return { batch: { ops, parts }, rest: objects.slice(planned) }
 }
 
-/** Enters exactly the operations that the kernel accepted. */
+/** Advances the acknowledged state of each object by exactly the operations that the kernel accepted. Returns the failures. */
 export function confirmBatch<
   T extends TrackedObject<unknown, State>,
   State,

@@ -22,7 +22,7 @@ export interface TrackedObject<Id, State> {
   dropLeftover(): void
 }
 
-/** An object that is never a leftover: no reading finds it before it has a holder. */
+/** An object that is never a leftover: without a holder it is unwanted at once. */
 export abstract class KernelObject<Id, State> implements TrackedObject<Id, State> {
   readonly id: Id
   acknowledged: State
@@ -160,7 +160,7 @@ export class ObjectTable<Id, T extends TrackedObject<Id, unknown>> {
     return leftovers
   }
 
-  /** Up to `count` acknowledged objects, and the next ones at the next call: all in turn. */
+  /** Up to `count` acknowledged objects that are not stale, and the next ones at the next call: all in turn. */
   takeSample(count: number): readonly T[] {
     const sample: T[] = []
     // One step more than there are objects, for the wrap at the end: no object is taken twice.

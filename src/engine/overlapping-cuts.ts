@@ -1,11 +1,11 @@
-/** A prefix of some work that makes one batch, and the remaining work. */
+/** A planned batch for a prefix of some work. `rest`: the remaining work. */
 interface PlannedCut<T> {
   readonly rest: readonly T[]
 }
 
 export interface OverlapOptions<T, C extends PlannedCut<T>> {
   readonly plan: (items: readonly T[]) => C
-  /** NB: encodes before it first waits; its batches come back in order. */
+  /** NB: it must encode the cut before it first waits, and calls must be answered in order. */
   readonly apply: (cut: C) => Promise<unknown>
   readonly isStopping: () => boolean
 }

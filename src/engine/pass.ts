@@ -48,10 +48,10 @@ export interface PassOptions {
   readonly oldestEventMs: number | undefined
 }
 
-/** Failures that a record names. */
+/** Greatest number of failures in a record. */
 const namedFailures = 8
 
-/** Operations that a pass prints. */
+/** Greatest number of operations that a pass keeps as text. */
 const printedOperations = 1000
 
 /**
@@ -130,7 +130,7 @@ export class Pass {
     return Object.fromEntries(counts.map(([op, { applied }]) => [op, applied]))
   }
 
-  /** Ends the pass: metrics, a log line with these fields, and the record. `hasRefusals`: the kernel refuses an object that was due. */
+  /** Ends the pass: metrics, a log line with these fields, and the record. `hasRefusals`: the time of the last sync stays as it is. */
   end({
     hasRefusals,
     fields,
@@ -160,7 +160,7 @@ export class Pass {
   }
 }
 
-/** Passes that the history of a family keeps: a page, and at most some 200 KB. */
+/** Number of passes that the history of a family keeps: a page, and at most some 200 KB. */
 const keptPasses = 64
 
 /** The last passes of one family. */

@@ -21,8 +21,8 @@ export interface Pipeline {
   /** Lets the run in progress end at its next batch. */
   stopSoon(): void
   /**
-   * One pass: plan, apply, report. It does nothing before the objects were listed, and removes nothing that was in the kernel before
-   * all objects are known. Resolves with the milliseconds after which there is work without a new event; undefined: there is none.
+   * One pass: plan, apply, report. It does nothing before the objects were listed. Until all objects are known, it removes nothing
+   * that the kernel had at the start. Resolves with the milliseconds until there is work without a new event; undefined: there is none.
    */
   runOnce(): Promise<number | undefined>
   /** Everything was in the kernel once, after all objects were known. */

@@ -3,7 +3,7 @@ import type { Log } from '../log.js'
 import { Backoff } from '../backoff.js'
 import type { Clock } from '../clock.js'
 
-// Shorter than the delays of a running agent: nothing is programmed meanwhile.
+// The first delays are shorter than those of `RetryQueue`: nothing is programmed meanwhile.
 const delays = { shortestMs: 200, longestMs: 30_000 }
 
 /**

@@ -14,8 +14,8 @@ import type { Pipeline } from './pipeline.js'
 export interface SynchronizerOptions {
   readonly mode: Mode
   /**
-   * Removes the objects that the other modes left. Called once everything is in the kernel. False: something is left. Never throws
-   * KernelError.
+   * Removes the objects that the other modes left. Called when everything is in the kernel. False: something is left, and it is called
+   * again after a sync period. Never throws KernelError.
    */
   readonly leaveOthers: () => Promise<boolean>
   /** Called once, when everything is in the kernel for the first time. */
@@ -52,9 +52,9 @@ export class Synchronizer {
   readonly #families: readonly FamilyRun[]
   readonly #eventCounts: EventCounts
   #isInForce = false
-  /** Numbers of events that wait for a run. */
+  /** Numbers of events that wait for a run, of either family. */
   #pending = { services: 0, slices: 0 }
-  /** The time to remove the objects of other modes, once everything is in the kernel. */
+  /** Earliest time of the next removal of other modes' objects; Infinity: one is in progress, or nothing is left. */
   #leaveDueMs = -Infinity
   #leaving: Promise<void> = Promise.resolve()
   #watch: LinkWatch | undefined
@@ -69,7 +69,7 @@ export class Synchronizer {
     this.#families = options.mode.families.map((family) => this.#open(family))
   }
 
-  /** Delivers events that were seen together, with the change of the Node's facts. The runs that they need start in the same turn. */
+  /** Delivers events that were seen together, with the change of the Node's facts, and requests the runs that they need. */
   deliver(events: readonly ObjectEvent[], nodeChange: NodeChange = noNodeChange): void {
     let isWork = false
     for (const { pipeline, runner } of this.#families) {
@@ -86,7 +86,7 @@ export class Synchronizer {
     return this.#families.map(({ pipeline }) => pipeline.health)
   }
 
-  /** The last passes of all families, oldest first: some 60 of each. */
+  /** The last passes of all families, oldest first. */
   get passes(): readonly PassRecord[] {
     const records = this.#families.flatMap(({ pipeline }) => pipeline.passes)
     return records.toSorted((a, b) => a.startSeconds - b.startSeconds)

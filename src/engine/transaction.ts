@@ -1,13 +1,13 @@
 // Kernel objects that are written as one transaction: the kernel takes the whole transaction, or nothing.
-import { KernelError } from '../errors.js'
+import { KernelError, orRefusal } from '../errors.js'
 import { FailedObjects, type FailedObjectsOptions } from './failed-objects.js'
 
 export interface TransactionOptions<Outcome> {
   /** Sends everything that is pending. Throws KernelError when the kernel took nothing. */
   readonly send: () => Promise<Outcome>
   /**
-   * Finds the objects that the kernel refuses and takes them out of the transaction. False: no object caused the error, or none was
-   * found. May throw KernelError.
+   * Finds the objects that the kernel refuses and takes them out of the transaction. False: no object was found that causes the error.
+   * May throw KernelError.
    */
   readonly leaveOut: (error: KernelError) => Promise<boolean>
   /** Greatest number of searches. One search finds every refused object, unless there are thousands. */
@@ -21,12 +21,9 @@ export async function sendTransaction<Outcome>({
   mostSearches,
 }: TransactionOptions<Outcome>): Promise<Outcome> {
   for (let searches = 0; ; searches++) {
-    try {
-      return await send()
-    } catch (error) {
-      if (!(error instanceof KernelError)) throw error
-      if (searches === mostSearches || !(await leaveOut(error))) throw error
-    }
+    const outcome = await orRefusal(send)
+    if (!(outcome instanceof KernelError)) return outcome
+    if (searches === mostSearches || !(await leaveOut(outcome))) throw outcome
   }
 }
 
@@ -51,8 +48,9 @@ interface LeftOut<Key> {
  */
 export class LeftOutObjects<Key> {
   readonly #failed: FailedObjects<LeftOut<Key>, Key>
+  /** Objects that were left out, until the kernel has them or they are removed. */
   readonly #known = new Set<Key>()
-  /** Objects that were claimed again since they were left out. */
+  /** Those that were claimed or released since. */
   readonly #tried = new Set<Key>()
 
   constructor({ nameOf, servicesOf, ...options }: LeftOutOptions<Key>) {
@@ -88,7 +86,7 @@ export class LeftOutObjects<Key> {
     this.#failed.settle([target])
   }
 
-  /** The kernel has everything that is claimed. */
+  /** The kernel has everything that is claimed: objects that were claimed again have recovered. */
   settle(): void {
     for (const key of this.#tried) this.#known.delete(key)
     this.#failed.settle([...this.#tried].map((key): LeftOut<Key> => ({ key, isStale: false })))

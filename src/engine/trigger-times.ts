@@ -16,7 +16,7 @@ export class TriggerTimes {
   #waiting: Trigger[] = []
   #inWork: Trigger[] = []
 
-  /** `startMs`: start of the process. A change before it would measure the absence of the process, not the latency of a change. */
+  /** `startMs`: the time at which the pipeline opened. A change before it would measure the absence of the agent, not a latency. */
   constructor(family: IpFamily, startMs: number) {
     this.#addressType = family === 'ipv4' ? 'IPv4' : 'IPv6'
     this.#startMs = startMs
@@ -53,7 +53,7 @@ export class TriggerTimes {
     this.#inWork = []
   }
 
-  /** Forgets the changes of all slices of the Service, not only of the removed slice, as kube-proxy does. */
+  /** Forgets the waiting changes of all slices of the Service, not only of the removed slice, as kube-proxy does. */
   #forget(service: string): void {
     if (this.#waiting.length > 0)
       this.#waiting = this.#waiting.filter((trigger) => trigger.service !== service)

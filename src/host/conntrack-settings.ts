@@ -1,13 +1,13 @@
 // The kernel settings of connection tracking, written before the first sync (F-073).
 import { type IpAddress, parseIpAddress } from '../address.js'
 import type { ConntrackConfig } from '../config/index.js'
-import { BugError, ConfigError, isTransient, KernelError } from '../errors.js'
+import { BugError, ConfigError, isPermanent, isTransient, KernelError, orRefusal } from '../errors.js'
 import { type EventRecorder, nodeReference } from '../event.js'
 import type { Conntrack, Sysctl } from '../kernel/index.js'
 import type { Log } from '../log.js'
 import { ensureSetting, readOrNothing } from './kernel-settings.js'
 
-/** kube-proxy's limit for any number of CPUs. */
+/** kube-proxy's greatest limit, for any number of CPUs. */
 const mostConnections = 1_048_576
 const connectionsPerBucket = 4
 const folder = 'net/netfilter'
@@ -80,8 +80,8 @@ function desiredMax({ maxPerCore, min }: ConntrackConfig, cpus: number): number 
 }
 
 /**
- * All network namespaces share one hash size. kube-proxy writes it as the module parameter `hashsize`, which every namespace may
- * write. Viaduct writes it as a sysctl, which only the initial namespace may write.
+ * Only the initial network namespace may write the hash size, which all namespaces share. kube-proxy writes the module parameter
+ * `hashsize`, Viaduct the sysctl nf_conntrack_buckets.
  */
 async function setLimits(max: number, options: ConntrackOptions): Promise<void> {
   const off = '--conntrack-max-per-core=0'
@@ -135,15 +135,11 @@ function refusal(path: string, value: number, error: KernelError, off: string): 
   return new ConfigError('', `could not set conntrack parameters from kube-proxy configuration: ${problem}`)
 }
 
-/** Loads the conntrack modules, and so their settings: the kernel does it on the first request to the table, without modprobe. */
+/** Loads the conntrack modules, and so their settings: the kernel loads them on the first request to the table. */
 async function loadConntrack({ kernel }: ConntrackOptions): Promise<void> {
   if ((await readOrNothing(kernel.sysctl, `${folder}/nf_conntrack_max`)) !== undefined) return
-  try {
-    const frontend = { protocol: 'udp', address: documentationAddress(), port: 9, backends: [] } as const
-    await kernel.conntrack.deleteStale('ipv4', [frontend], [])
-  } catch (error) {
-    if (!(error instanceof KernelError) || isTransient(error)) throw error
-  }
+  const frontend = { protocol: 'udp', address: documentationAddress(), port: 9, backends: [] } as const
+  await orRefusal(() => kernel.conntrack.deleteStale('ipv4', [frontend], []), isPermanent)
 }
 
 /** An address of TEST-NET-2. No flow uses it, so the request deletes nothing. */

@@ -1,6 +1,6 @@
 // Finds legacy x_tables, and loads its modules on a node where iptables has not run yet.
 import type { IpFamily } from '../address.js'
-import { isTransient, KernelError } from '../errors.js'
+import { isPermanent, KernelError, orRefusal } from '../errors.js'
 import type { Kernel, Sysctl, XtTableName } from '../kernel/index.js'
 import type { Log } from '../log.js'
 import { inOrder } from './in-order.js'
@@ -16,8 +16,8 @@ export interface FindXtablesOptions {
 }
 
 /**
- * Returns the families whose tables exist. Throws KernelError without the IPv4 tables. A kernel without ip6_tables, or with IPv6 off,
- * gets no IPv6 Services (F-085).
+ * Returns the families whose tables exist, IPv4 first. Throws KernelError if the IPv4 tables do not exist, or the tables cannot be
+ * read. A node without ip6_tables, or with IPv6 off, gets no IPv6 Services (F-085).
  */
 export async function familiesWithXtables(options: FindXtablesOptions): Promise<readonly IpFamily[]> {
   const { log } = options
@@ -26,8 +26,11 @@ export async function familiesWithXtables(options: FindXtablesOptions): Promise<
     log.info('IPv6 Services are not programmed: IPv6 is off on this node', { ipFamily: 'IPv6' })
     return ['ipv4']
   }
-  const [, absence] = await inOrder([findTables(options, 'ipv4'), absenceOfTables(options, 'ipv6')])
-  if (absence === undefined) return ['ipv4', 'ipv6']
+  const [, absence] = await inOrder([
+    findTables(options, 'ipv4'),
+    orRefusal(() => findTables(options, 'ipv6'), isWithoutXtables),
+  ])
+  if (!(absence instanceof KernelError)) return ['ipv4', 'ipv6']
   log.warn('IPv6 Services are not programmed', { ipFamily: 'IPv6', err: absence })
   return ['ipv4']
 }
@@ -35,28 +38,12 @@ export async function familiesWithXtables(options: FindXtablesOptions): Promise<
 /** The setting exists exactly when the kernel has IPv6. A kernel booted with ipv6.disable=1 has neither it nor /proc/net/if_inet6. */
 async function hasIpv6({ kernel, log }: FindXtablesOptions): Promise<boolean> {
   const setting = 'net/ipv6/conf/all/disable_ipv6'
-  try {
-    const disabled = await kernel.sysctl.read(setting)
-    return disabled !== undefined && disabled !== '1'
-  } catch (error) {
-    if (!(error instanceof KernelError) || isTransient(error)) throw error
-    log.warn('IPv6 setting cannot be read: the agent assumes that IPv6 is on', { setting, err: error })
+  const disabled = await orRefusal(() => kernel.sysctl.read(setting), isPermanent)
+  if (disabled instanceof KernelError) {
+    log.warn('IPv6 setting cannot be read: the agent assumes that IPv6 is on', { setting, err: disabled })
     return true
   }
-}
-
-/** Resolves with the reason for absent tables; undefined: the tables exist. */
-async function absenceOfTables(
-  options: FindXtablesOptions,
-  family: IpFamily,
-): Promise<KernelError | undefined> {
-  try {
-    await findTables(options, family)
-    return undefined
-  } catch (error) {
-    if (error instanceof KernelError && isWithoutXtables(error)) return error
-    throw error
-  }
+  return disabled !== undefined && disabled !== '1'
 }
 
 /** Whether the error says that the table or its module does not exist. */
@@ -66,10 +53,8 @@ export function isWithoutXtables(error: KernelError): boolean {
 
 /** Checks the tables. If they are not loaded, tries once to load them. */
 async function findTables(options: FindXtablesOptions, family: IpFamily): Promise<void> {
-  try {
-    await checkTables(options, family)
-  } catch (error) {
-    if (!(error instanceof KernelError) || !isWithoutXtables(error)) throw error
+  const absence = await orRefusal(() => checkTables(options, family), isWithoutXtables)
+  if (absence instanceof KernelError) {
     await loadXtables(options.kernel, family)
     await checkTables(options, family)
   }
@@ -82,14 +67,13 @@ async function checkTables({ kernel, tables }: FindXtablesOptions, family: IpFam
 
 /** Ignores permanent errors: the check of the tables that follows reports them. */
 async function loadXtables({ nftChains }: Pick<XtablesKernel, 'nftChains'>, family: IpFamily): Promise<void> {
-  try {
-    await nftChains.loadXtables(family)
-  } catch (error) {
-    if (!(error instanceof KernelError) || isTransient(error)) throw error
-  }
+  await orRefusal(() => nftChains.loadXtables(family), isPermanent)
 }
 
-/** F-058: whether conntrack marks packets outside the TCP window as invalid. With be_liberal it does not, and no packet is dropped. */
+/**
+ * F-058: whether conntrack finds packets outside the TCP window invalid. With be_liberal it does not, and Viaduct drops no invalid
+ * packets. Throws KernelError.
+ */
 export async function findsInvalid(sysctl: Sysctl): Promise<boolean> {
   const liberal = await sysctl.read('net/netfilter/nf_conntrack_tcp_be_liberal')
   return liberal === undefined || liberal === '0'

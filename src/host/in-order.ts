@@ -1,6 +1,6 @@
 /**
- * Resolves with the results of concurrent requests; the kernel may load a module for each. If several fail, rejects with the error of
- * the first in the list, not of the first in time.
+ * Resolves with the results of concurrent requests. They run at the same time, as the kernel may load a module for each. Waits for
+ * all. If several fail, rejects with the error of the first in the list, not of the first in time.
  */
 export async function inOrder<T extends readonly unknown[] | []>(
   requests: T,

@@ -1,6 +1,6 @@
 // In: the configuration, the kernel. Out: the machine's kernel settings; facts about its kernel and its network interfaces.
 // Never: Services, proxy modes, the objects that a mode programs.
-// Owner of: nothing. Each call asks the kernel.
+// Owner of: nothing. Each call reads the machine again.
 // Read next: kernel-settings.ts, conntrack-settings.ts, find-xtables.ts, machine-addresses.ts.
 export { setConntrack } from './conntrack-settings.js'
 export { familiesWithXtables, findsInvalid, isWithoutXtables } from './find-xtables.js'

@@ -1,5 +1,5 @@
-// Kernel settings (sysctls). The agent writes those that differ and reports those that it cannot write.
-import { KernelError } from '../errors.js'
+// Kernel settings (sysctls). The agent writes those that differ. Callers report those that cannot be written.
+import { KernelError, orRefusal } from '../errors.js'
 import type { Sysctl } from '../kernel/index.js'
 import type { Log } from '../log.js'
 
@@ -16,33 +16,26 @@ export interface SettingKernel {
   readonly log: Log
 }
 
-/** The result for one setting: it had the value, it was written, or the kernel's error. */
+/** The result for one setting: `right` (nothing was written), `written`, or the kernel's error. */
 export type SettingOutcome = 'right' | 'written' | KernelError
 
-/** Writes the setting if its value differs. */
+/** Writes the setting if its value differs, or is below a minimum, and logs the change. Never throws KernelError. */
 export async function ensureSetting(
   { path, value, isLeast }: KernelSetting,
   { sysctl, log }: SettingKernel,
 ): Promise<SettingOutcome> {
-  try {
+  return await orRefusal(async () => {
     const present = await readOrNothing(sysctl, path)
     const isRight = isLeast === true ? Number(present) >= value : present === String(value)
     if (isRight) return 'right'
     await sysctl.write(path, String(value))
     log.info('Kernel setting changed', { setting: path, from: present, to: String(value) })
     return 'written'
-  } catch (error) {
-    if (error instanceof KernelError) return error
-    throw error
-  }
+  })
 }
 
 /** undefined: the setting does not exist or cannot be read. */
 export async function readOrNothing(sysctl: Sysctl, path: string): Promise<string | undefined> {
-  try {
-    return await sysctl.read(path)
-  } catch (error) {
-    if (error instanceof KernelError) return undefined
-    throw error
-  }
+  const present = await orRefusal(() => sysctl.read(path))
+  return present instanceof KernelError ? undefined : present
 }

@@ -111,20 +111,20 @@ export interface RawNftSocket {
   close(): Promise<void>
 }
 
-/** Streams (nftables/stream.ts) in and out. */
+/** Arguments and results are streams (nftables/stream.ts), except names and numbers. */
 export interface RawNftTables {
-  /** One transaction; its outcome (nftables/decode-outcome.ts). `generation` 0: any. */
+  /** Applies one transaction. Resolves with its outcome (nftables/decode-outcome.ts). `generation` 0: any. */
   apply(operations: Uint8Array, generation: number, isDryRun: boolean): Promise<Uint8Array>
   generation(): Promise<number>
   list(request: Uint8Array): Promise<Uint8Array>
   listElements(request: Uint8Array): Promise<Uint8Array>
-  /** By which events name this socket as their writer. At any time; 0 after close(). */
+  /** The port id by which events name this socket as their writer. May be called at any time. 0 after close(). */
   portId(): number
   close(): Promise<void>
 }
 
 export interface RawNftEvents {
-  /** nftables/changes.ts. As RawRouteEvents.next(): a wait ends from time to time without anything. */
+  /** A stream (nftables/changes.ts). As with RawRouteEvents.next(), a wait ends from time to time with an empty result. */
   next(): Promise<Uint8Array>
   /** Ends a wait. */
   close(): Promise<void>
@@ -162,9 +162,9 @@ export interface RawXtablesTable {
    * by its index.
    */
   stage(chains: Uint8Array, rules: Uint8Array, texts: Uint8Array): Promise<void>
-  /** As `stage`. */
+  /** Arguments as for `stage`. */
   load(chains: Uint8Array, rules: Uint8Array, texts: Uint8Array): Promise<void>
-  /** The first three as `stage`. `prune`: chain names or patterns, NUL-ended. */
+  /** The first three arguments as for `stage`. `prune`: chain names or patterns, NUL-ended. */
   apply(
     chains: Uint8Array,
     rules: Uint8Array,
@@ -193,10 +193,10 @@ export interface Addon {
   readonly IpsetSocket: new () => RawIpsetSocket
   readonly NftSocket: new () => RawNftSocket
   readonly NftTables: new () => RawNftTables
-  /** Without the changes of the socket with that port id. */
+  /** Leaves out the changes of the socket with port id `ownPort`. */
   readonly NftEvents: new (ownPort: number) => RawNftEvents
   readonly KernelLook: new (families: Uint8Array) => RawKernelLook
-  /** Watches the tables nat and filter; with a prefix, the kernel state of ipvs mode. Reading sets takes 1/`setsShare` of the time. */
+  /** Watches the tables nat and filter; with a prefix, the state of ipvs mode. Reading sets takes at most 1/`setsShare` of the time. */
   readonly LookWatch: new (
     families: Uint8Array,
     periodMs: number,

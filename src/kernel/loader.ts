@@ -4,9 +4,10 @@ import { constants } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { dlopen } from 'node:process'
 import { fileURLToPath } from 'node:url'
-import { ConfigError } from '../errors.js'
+import { BugError, ConfigError } from '../errors.js'
 import { addonFile, type Addon } from './addon.js'
 import { checkLayouts } from './layouts.js'
+import { grammar } from './nftables/schema.js'
 
 export interface LoaderOptions {
   /** VIADUCT_ADDON: the only candidate when set; relative to the working directory. */
@@ -24,7 +25,7 @@ export function addonCandidates({ addonPath, moduleUrl }: LoaderOptions): readon
   const root = packageFolder(start)
   const beside = join(start, addonFile)
   if (root === undefined) return [beside]
-  // cmake-js and node-gyp write to Release, plain cmake does not.
+  // cmake-js and node-gyp write to build/Release, plain cmake to build.
   return [beside, join(root, 'build', 'Release', addonFile), join(root, 'build', addonFile)]
 }
 
@@ -95,9 +96,14 @@ function isWhole(exports: Partial<Addon>): exports is Addon {
 
 function checkAddon(exports: Partial<Addon>): Addon {
   checkLayouts(exports.layout ?? {})
-  if (isWhole(exports)) return exports
-  throw new ConfigError(
-    '',
-    'the native addon is of another build: build it again with `npm run build:native`',
-  )
+  if (!isWhole(exports))
+    throw new ConfigError(
+      '',
+      'the native addon is of another build: build it again with `npm run build:native`',
+    )
+  if (exports.nftGrammar !== grammar)
+    throw new BugError(
+      "the addon's nf_tables attributes are not this build's: build both from the same source",
+    )
+  return exports
 }

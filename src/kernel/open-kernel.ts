@@ -39,7 +39,7 @@ export interface Kernel {
   xtables(family: IpFamily, table: XtTableName): Xtables
   /** The legacy tables that exist. Opening another table would create it. Throws KernelError. */
   activeTables(family: IpFamily): Promise<readonly XtTableName[]>
-  /** The look at these families. */
+  /** The look at these families. The same families get the same object. */
   look(families: readonly IpFamily[]): KernelLook
   /** sd_notify(3): sends `state` to `socket`. In the addon because Node has no Unix datagram sockets. Throws KernelError. */
   notifyServiceManager(socket: string, state: string): void
@@ -61,7 +61,7 @@ export interface KernelOptions {
 }
 
 /**
- * The real kernel. It opens nothing yet: the first call of each part loads the addon (ConfigError if there is none) and opens its
+ * The real kernel. This call opens nothing. The first call of a part loads the addon (ConfigError if it cannot) and opens the part's
  * socket in the network namespace of that moment.
  *
  * Each part, for both families, has one call in flight on libuv's thread pool. One thread waits for events, one looks at the kernel

@@ -54,7 +54,8 @@ export class CallCounts {
   }
 }
 
-interface Closable {
+/** A socket of the addon. */
+export interface Closable {
   close(): Promise<void>
 }
 
@@ -88,7 +89,7 @@ export class RequestQueue<Socket extends Closable> {
     }
   }
 
-  /** Uses the socket at once, beside the call in flight. Does nothing if the socket is not open. */
+  /** Calls `act` with the socket at once, even during a call. Does nothing if the socket is not open. */
   touch(act: (socket: Socket) => void): void {
     if (this.#socket !== undefined && !this.#isClosed) act(this.#socket)
   }

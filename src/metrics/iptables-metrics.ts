@@ -28,7 +28,7 @@ export interface IptablesMetrics {
   readonly partialSyncDurationSeconds: Observation
   /** Failed writes of a table. */
   readonly iptablesRestoreFailures: CountUp
-  /** The part of them in partial syncs of iptables mode. */
+  /** Failed writes of a table in partial syncs of iptables mode. */
   readonly iptablesPartialRestoreFailures: CountUp
   /** Time of waiting for the lock of the iptables tools; one observation per write. */
   readonly xtablesLockWaitSeconds: Observation

@@ -18,10 +18,10 @@ export interface KernelFacts {
   readonly clock: Pick<Clock, 'schedule'>
 }
 
-/** Limit for a scrape to wait for packet counts, as a table may be locked; then it has the counts of the last reading. */
+/** Longest wait of a scrape for packet counts, because a table may be locked. After it the scrape has the counts of the last reading. */
 const patienceMs = 1000
 
-/** Registers them, once. */
+/** Registers the metrics, once per registry. */
 export function openKernelMetrics(registry: Registry, facts: KernelFacts): void {
   registry.registerMetric(
     new Counter({
@@ -65,7 +65,7 @@ export function openKernelMetrics(registry: Registry, facts: KernelFacts): void 
   )
 }
 
-/** Shares one reading between concurrent scrapes; gives the last one if a reading takes too long. */
+/** Shares one reading between concurrent scrapes. Resolves with the last totals if a reading takes too long. */
 function lastTotals({ packets, clock }: KernelFacts): () => Promise<PacketTotals | undefined> {
   let last: PacketTotals | undefined
   let reading: Promise<void> | undefined

@@ -60,7 +60,7 @@ export interface FamilyMetrics extends IptablesMetrics {
 export interface Metrics {
   readonly ipv4: FamilyMetrics
   readonly ipv6: FamilyMetrics
-  /** The mode in force, and the one that the configuration asks for. */
+  /** The active mode and the configured mode. */
   proxyMode(mode: string, configured: string): void
   /** Service events, whether or not they changed anything. */
   readonly serviceChanges: CountUp

@@ -8,7 +8,7 @@ import { BugError } from '../errors.js'
 export interface BuildFacts {
   /** Such as `1.2.3`. */
   readonly version: string
-  /** Feature gates with an effect; they are past beta. */
+  /** Feature gates with an effect. Their stage is after beta. */
   readonly featureGates: { readonly AllowServiceExternalIPs: boolean }
 }
 
@@ -19,7 +19,7 @@ export function processStartMs(clock: Pick<Clock, 'unixMs'>): number {
 
 type ProcessClock = Pick<Clock, 'unixMs' | 'every'>
 
-/** Registers them, once. */
+/** Registers the metrics, once per registry. */
 export function openProcessMetrics(registry: Registry, facts: BuildFacts, clock: ProcessClock): void {
   registerBuild(registry, facts)
   registerProcess(registry, clock)
@@ -124,10 +124,10 @@ function registerMemory(registry: Registry): void {
   )
 }
 
-/** Time between two looks at the loop. Each wakes the process: 50 per second cost 0.15 % of a core, more than an idle agent otherwise. */
+/** Time between two samples of the loop. Each wakes the process: 50 per second cost 0.15 % of a core, more than all else in an idle agent. */
 const resolutionMs = 100
 
-/** All scrapers share this window: each sees every window if it scrapes once a minute or more often. */
+/** All scrapers share this window. A scraper that reads at least once a minute sees every window. */
 const windowMs = 60_000
 
 function registerLoopDelay(registry: Registry, clock: ProcessClock): void {
@@ -161,7 +161,7 @@ async function watchLoop(
   })
 }
 
-/** The period of the looks is the resolution. */
+/** The delay in a measured interval, which includes the time between two samples. */
 function delaySeconds(nanoseconds: number): number {
   return Math.max(0, nanoseconds / 1e9 - resolutionMs / 1000)
 }

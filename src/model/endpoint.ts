@@ -103,7 +103,7 @@ function isLike(a: IpAddress, b: IpAddress): boolean {
 
 /**
  * Merges lists into one in the order of `compareEndpoints`, without duplicates. A pod address may be reused while its former owner
- * still terminates in another slice. Of two endpoints with one address and port, the one that does not terminate wins (F-030).
+ * still terminates in another slice. If two endpoints have the same address and port, the one that does not terminate wins (F-030).
  */
 export function mergeEndpoints(lists: readonly (readonly Endpoint[])[]): readonly Endpoint[] {
   const [first = []] = lists
@@ -134,8 +134,8 @@ function withoutDuplicates(sorted: readonly Endpoint[]): readonly Endpoint[] {
 }
 
 /**
- * Returns `next` with the objects of `former` where they are equal; both lists are sorted and without duplicates. When one endpoint of
- * many changes, the others keep their memory, and the garbage is small.
+ * Returns `next` with the objects of `former` where they are equal. Both lists are sorted and without duplicates. When one endpoint of
+ * many changes, the others keep their objects, and there is little garbage.
  */
 export function shareEndpoints(next: readonly Endpoint[], former: readonly Endpoint[]): readonly Endpoint[] {
   let at = 0

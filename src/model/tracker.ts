@@ -14,7 +14,7 @@ import { equalServicePorts, readServicePorts, servicePortKey } from './service-p
 import type { ServicePort, ServicePortKey } from './service-port.js'
 import { type ChangedPorts, SliceCache } from './slice-cache.js'
 
-/** Receives an object's problems. An empty list: they are solved. undefined: the object is gone, or this family ignores it. */
+/** Receives an object's problems. An empty list: they are solved. undefined: the object was deleted, or this family ignores it. */
 export type ReportProblems = (object: string, problems: readonly string[] | undefined) => void
 
 /** Turns events into dirty service ports of one IP family. The cost of an event does not depend on the number of other objects. */

@@ -66,7 +66,7 @@ function detectionWarnings(
   )
 }
 
-/** On a node of one family, a server that listens on the other family gets no requests. */
+/** If only one family is programmed, a server that listens on an address of the other family gets no requests. */
 function serverWarnings({ servers, families }: WarnedConfig): string[] {
   const [family, second] = families
   if (family === undefined || second !== undefined) return []

@@ -10,7 +10,7 @@ export type LocalDetector =
 
 export type LocalDetectorConfig = Pick<Config, 'detectLocalMode' | 'detectLocal' | 'clusterCIDR'>
 
-/** undefined: no network of this family is known, so no rule can recognize the traffic. */
+/** The detector of one family. undefined: no network of the family is known, so no rule can recognize the traffic. */
 export function localDetectorOf(
   config: LocalDetectorConfig,
   family: IpFamily,

@@ -1,7 +1,7 @@
 import type { Config } from '../config/index.js'
 import { ConfigError } from '../errors.js'
 
-/** Name of this node: the override, else the machine's host name as Kubernetes writes it (F-107). */
+/** Name of this node: the override, or the host name in lower case (F-107). Throws ConfigError if the host name is empty. */
 export function nodeName(config: Pick<Config, 'hostnameOverride'>, hostname: string): string {
   if (config.hostnameOverride !== undefined) return config.hostnameOverride
   const name = hostname.trim().toLowerCase()

@@ -22,7 +22,7 @@ export interface NodePortFacts {
   readonly node: Pick<NodeFacts, 'addresses'>
 }
 
-// A network outside of 127.0.0.0/8 contains either all or nothing of that network, so its first address decides.
+// A network whose own address is outside of 127.0.0.0/8 contains all of 127.0.0.0/8 or none, so this address decides.
 const firstLoopback = parseIpAddress('127.0.0.0')
 
 /** Whether node ports are on the node's loopback addresses too, which needs route_localnet: IPv4 only (F-064). */
@@ -39,7 +39,7 @@ export function nodePortAddressesOf(facts: NodePortFacts, machine: readonly IpAd
   return found.filter((address) => !isLoopback(address))
 }
 
-/** The same as a list, for modes without a rule for all local addresses. */
+/** `nodePortAddressesOf` as a list: in place of `all`, the machine's addresses, loopback ones only if node ports are on them. */
 export function nodePortDestinations(
   facts: NodePortFacts,
   machine: readonly IpAddress[],

@@ -24,7 +24,7 @@ export interface NodeFacts {
 export interface NodeChange {
   /** Topology hints may choose other endpoints. */
   readonly routing: boolean
-  /** The preferred source of VIP routes may differ. */
+  /** The node's IPs differ, and with them the preferred source of VIP routes. */
   readonly vipBinding: boolean
   /** The rules of a mode may differ: they contain the node's IPs and, with detectLocalMode NodeCIDR, its pods' networks. */
   readonly modeSettings: boolean

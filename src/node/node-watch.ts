@@ -105,7 +105,7 @@ export class NodeWatch {
     return change
   }
 
-  /** Reports a change after the start. */
+  /** Logs a change of the node's IPs. With detectLocalMode NodeCIDR, other networks of pods end the agent after the start (F-084). */
   #compare(before: NodeFacts, after: NodeFacts): void {
     const { log, config } = this.#options
     const { name } = after
@@ -146,7 +146,10 @@ export class NodeWatch {
     return nodePortAddresses !== 'primary' || Object.keys(addresses).length > 0 || this.#hasWaitedForIPs
   }
 
-  /** Without the networks, every rule would be wrong. Without the IPs, node ports are on all addresses (Q-01). */
+  /**
+   * A wait for the pods' networks that is too long ends the agent: without them no rule can recognize pods. A wait for the IPs that is
+   * too long ends without them: node ports are on all addresses (Q-01).
+   */
   #wait(waitedMs: number): void {
     const { node, config, clock, log } = this.#options
     const needs = {

@@ -1,6 +1,6 @@
 // Notifications to a service manager: sd_notify(3), sd_watchdog_enabled(3).
 import type { Clock } from '../clock.js'
-import { KernelError } from '../errors.js'
+import { asRefusal } from '../errors.js'
 import type { Log } from '../log.js'
 
 export interface ServiceManagerOptions {
@@ -44,8 +44,8 @@ export class ServiceManager {
       notify(this.#socket, state)
       this.#isLost = false
     } catch (error) {
-      if (!(error instanceof KernelError)) throw error
-      if (!this.#isLost) log.warn(`Service manager notification failed: ${state}`, { err: error })
+      const refusal = asRefusal(error)
+      if (!this.#isLost) log.warn(`Service manager notification failed: ${state}`, { err: refusal })
       this.#isLost = true
     }
   }

@@ -22,7 +22,7 @@ export interface EndpointReasons {
 
 export interface FrontendReasons {
   readonly frontend: Frontend
-  /** The verdict on new connections; for a frontend with policy Local, on connections from outside. */
+  /** The verdict on new connections; for a frontend that is not the cluster IP, on those from outside. */
   readonly verdict: Verdict
   /** Why the frontend exists, which policy it has, and why the verdict is what it is. */
   readonly reasons: readonly Reason[]

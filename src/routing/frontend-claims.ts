@@ -11,7 +11,7 @@ export interface Claim<T> {
 /** A service port that does not have a frontend that it claims, or that did not have it when conflicts were last taken. */
 export interface ClaimConflict {
   readonly loser: ServicePortKey
-  /** The owner: the loser itself if it has the frontend now; undefined if it does not claim it any more. */
+  /** The owner. The loser itself: its conflict has ended. undefined: it does not claim the frontend any more. */
   readonly winner: ServicePortKey | undefined
 }
 
@@ -27,7 +27,7 @@ export class FrontendClaims<T> {
   #owner: Claim<T> | undefined
   /** The other claims, sorted by key; nearly always none. */
   #others: readonly Claim<T>[] = noClaims
-  /** Those of the last `takeConflicts`. */
+  /** The losers of the last `takeConflicts`. */
   #losers = noLosers
 
   /** `isShared`: the ports of one Service claim the frontend for the Service as a whole, and do not conflict. */
@@ -57,7 +57,7 @@ export class FrontendClaims<T> {
     this.#replaceAll(this.#claimsBut(route))
   }
 
-  /** The losers of now, and those of the last call. A loser is returned once more after its conflict ended. */
+  /** The present losers, and those of the last call. A loser is returned once more after its conflict ended. */
   takeConflicts(): readonly ClaimConflict[] {
     if (!this.isContested) return []
     const owner = this.#owner

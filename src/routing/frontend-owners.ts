@@ -14,8 +14,8 @@ export interface FrontendChange<W> {
 }
 
 /**
- * The owners of all frontends of one IP family. A service port claims its frontends with what it wants of each. It may want
- * several things of one frontend, and wins or loses all of them together.
+ * The owners of all frontends of one IP family. A service port claims its frontends, each with the objects that it desires for it.
+ * It may desire several objects for one frontend, and wins or loses all of them together.
  */
 export class FrontendOwners<W extends { readonly frontend: Frontend }> {
   /** By the names of the frontends. */
@@ -30,8 +30,8 @@ export class FrontendOwners<W extends { readonly frontend: Frontend }> {
   }
 
   /**
-   * Replaces all claims of a service port; an empty list releases them. Returns a change for each frontend that has another
-   * owner now, or whose owner is this service port.
+   * Replaces all claims of a service port; an empty list releases them. Returns a change for each frontend whose owner changed, and
+   * for each that the service port still owns.
    */
   claim(route: ServicePortKey, service: string, wanted: readonly W[]): readonly FrontendChange<W>[] {
     const nameOfEach = wanted.map(({ frontend }) => describeFrontend(frontend))

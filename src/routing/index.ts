@@ -1,7 +1,7 @@
-// In: one service port, its endpoints, this node. Out: its Route, with reasons when asked; the owner of each frontend that service ports claim.
+// In: one service port, its endpoints, this node. Out: its Route, on request with reasons; the owner of each frontend.
 // Never: proxy modes, kernel types, I/O.
-// Owner of: the claims on frontends, in a FrontendOwners or FrontendClaims that its user holds; all else are functions of their arguments.
-// Read next: route.ts, frontend-owners.ts, then modes/ipvs/compile.ts.
+// Owner of: the claims on frontends, in a FrontendOwners or FrontendClaims that its user holds. The rest are pure functions.
+// Read next: route.ts, frontend-owners.ts, then modes/ipvs/compile/compile.ts.
 export type { NodeView } from './endpoints.js'
 export { type ClaimConflict, FrontendClaims } from './frontend-claims.js'
 export { type FrontendChange, type FrontendConflict, FrontendOwners } from './frontend-owners.js'

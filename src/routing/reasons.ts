@@ -1,7 +1,7 @@
 // The rules by which routing decides, and what they say about endpoints and frontends.
 import type { Endpoint } from '../model/index.js'
 
-/** The number of a rule of kube-proxy, as in docs/traffic.md and docs/parity.md. */
+/** The number of a rule of kube-proxy's behaviour, as in docs/traffic.md and docs/parity.md. */
 export type RuleNumber = `F-${number}`
 
 /** One rule and what it means for one endpoint or frontend. */

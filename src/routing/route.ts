@@ -23,11 +23,14 @@ export interface Route extends ServicePort {
   readonly clusterBackends: readonly Backend[]
   /** For traffic under policy Local (F-033). Also empty if this port has no such traffic (F-016). */
   readonly localBackends: readonly Backend[]
-  /** False: no node has an endpoint; refuse. True with an empty list: only other nodes have one; drop (F-034). */
+  /**
+   * False: no node has an endpoint that may take traffic, and connections are refused. True with empty `localBackends`: only other
+   * nodes have one, and connections under policy Local are dropped (F-034).
+   */
   readonly hasEndpoints: boolean
   /** UDP only: the backends that keep their flows (`endpointsOfFlows`). Empty for other protocols. */
   readonly flowBackends: readonly Backend[]
-  /** Node of each backend. Empty unless the Service has weights. */
+  /** Node of each endpoint whose node is known, by address. Empty unless the Service has weights. */
   readonly backendNodes: ReadonlyMap<IpAddress, string>
 }
 
@@ -51,7 +54,7 @@ export function route(
   node: NodeView,
   notes?: RouteNotes,
 ): Route {
-  // F-015: pods and the node itself reach an external address under any policy by all endpoints of the cluster.
+  // F-015: pods and the node itself reach external frontends through the endpoints of the whole cluster, under any policy.
   const usesCluster = !port.isInternalLocal || port.isExternallyAccessible
   const usesLocal = port.isInternalLocal || (port.isExternalLocal && port.isExternallyAccessible)
   const clusterBackends = usesCluster

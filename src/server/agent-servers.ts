@@ -21,7 +21,7 @@ export interface AgentServersOptions {
   readonly log: AdjustableLog
 }
 
-/** A start with 10,000 Services takes less. During a longer start, operators and probes need the pages. */
+/** Longest wait for the first sync. A start with 10,000 Services takes less. In a longer start, operators and probes need the pages. */
 const longestWaitMs = 1000
 
 /** kube-proxy's Event reasons for a server that cannot listen. */

@@ -184,7 +184,7 @@ export class HealthCheckServers {
   }
 }
 
-/** The owner of each port. Of Services with the same port, the one that sorts first owns it (docs/adr/0007). */
+/** The owner of each port: the first in sorted order of the Services with this port (docs/adr/0007). */
 function ownersOf(desired: ReadonlyMap<string, HealthCheck>): ReadonlyMap<number, string> {
   const owners = new Map<number, string>()
   for (const [service, { port }] of desired) {

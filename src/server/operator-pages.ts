@@ -46,7 +46,7 @@ async function healthchecksReply({ method }: PageRequest, checks: HealthcheckMet
   return text('metrics reset\n')
 }
 
-/** Says only that this server replies. `/healthz` of the health server has the node's health. */
+/** Shows only that this server replies. `/healthz` of the health server has the node's health. */
 function pinged({ query }: PageRequest, checks: HealthcheckMetrics): Reply {
   checks.count('ping', 'healthz', true)
   return text(query.has('verbose') ? '[+]ping ok\nhealthz check passed\n' : 'ok')

@@ -7,7 +7,7 @@ import { ip, rejectsWith } from './law.js'
 
 export interface ConntrackSubject {
   readonly conntrack: Conntrack
-  /** Replaces all flows with these. */
+  /** Replaces the table's flows with these. */
   put(flows: readonly ModelFlow[]): Promise<void>
   /** Names of the present flows (test/support/conntrack-flows.ts), sorted. */
   list(): Promise<readonly string[]>
@@ -78,27 +78,27 @@ interface Law {
 const laws: readonly Law[] = [
   { name: 'nothing without a frontend', frontends: [], deleted: [] },
   {
-    name: 'what leads to none of the backends, or is not translated',
+    name: 'flows of a frontend that are not translated to one of its backends',
     frontends: [at(service, 53, first)],
     deleted: ['toSecond', 'toOtherPortOfFirst', 'untranslated'],
   },
   {
-    name: 'everything of a frontend without backends',
+    name: 'all flows of a frontend without backends',
     frontends: [at(service, 53, [])],
     deleted: ['toFirst', 'toSecond', 'toOtherPortOfFirst', 'untranslated'],
   },
   {
-    name: 'at a node port of an address that serves them, and nothing that passes to another host',
+    name: 'flows to a node port of the node’s addresses, and none to another host',
     frontends: [at(undefined, 30053, first)],
     deleted: ['nodePortToSecond'],
   },
   {
-    name: 'by the frontend with the address rather than by the node port',
+    name: 'flows by the frontend with an address, before the node port',
     frontends: [at(undefined, 30053, []), at(node, 30053, first)],
     deleted: ['nodePortToSecond'],
   },
   {
-    name: 'by the first of two equal frontends',
+    name: 'flows by the first of two equal frontends',
     frontends: [at(service, 53, first), at(service, 53, [])],
     deleted: ['toSecond', 'toOtherPortOfFirst', 'untranslated'],
   },
@@ -113,7 +113,7 @@ const laws: readonly Law[] = [
     deleted: ['sctp'],
   },
   {
-    name: 'of several frontends, each by its own backends',
+    name: 'flows of several frontends, each by its own backends',
     frontends: [
       at(service, 53, first),
       at('10.96.0.11', 53, [{ address: ip('10.244.1.6'), port: 5353 }]),
@@ -122,14 +122,14 @@ const laws: readonly Law[] = [
     deleted: ['toSecond', 'toOtherPortOfFirst', 'untranslated', 'nodePortToFirst', 'nodePortToSecond'],
   },
   {
-    name: 'in IPv6 as in IPv4',
+    name: 'IPv6 flows',
     family: 'ipv6',
     frontends: [at('fd00:96::10', 53, sixFirst), at(undefined, 30053, sixFirst)],
     deleted: ['sixUntranslated', 'sixNodePort'],
   },
 ]
 
-/** Frontends without flows: more than the limit for one dump each. */
+/** `count` frontends without flows. A large count exceeds the limit for one dump per frontend. */
 function withoutFlows(count: number, family: 'ipv4' | 'ipv6'): readonly ConntrackFrontend[] {
   const prefix = family === 'ipv4' ? '10.97.0.' : 'fd00:97::'
   return Array.from({ length: count }, (_, index) => at(`${prefix}${index + 1}`, 53, []))
@@ -175,7 +175,7 @@ export function conntrackContract(
       }
     }
 
-    it('takes calls for both families at once', async () => {
+    it('flows of both families in calls at the same time', async () => {
       const outcomes = await Promise.all([
         table.conntrack.deleteStale('ipv4', [at(service, 53, [])], []),
         table.conntrack.deleteStale('ipv6', [at('fd00:96::10', 53, [])], []),

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 
-/** Devices that modules add to every new namespace. */
+/** Devices that kernel modules add to every new namespace. */
 const fallbackDevice = /^(tunl0|gre0|gretap0|erspan0|sit0|ip6tnl0|ip6gre0|ip_vti0|ip6_vti0)$/
 
-/** Fails unless the network namespace of this process holds nothing but `lo`, which is up. */
+/** Throws unless `lo`, which must be up, is the only device in the network namespace of this process. */
 export function requireFreshNamespace(): void {
   const devices = readFileSync('/proc/self/net/dev', 'utf8').match(/^\s*[^\s:]+(?=:)/gm) ?? []
   const others = devices.map((name) => name.trim()).filter((name) => !fallbackDevice.test(name))

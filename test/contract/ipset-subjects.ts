@@ -21,7 +21,7 @@ export function openRealIpset(): IpsetSubject {
     ipset: kernel.ipset,
     refer: async (name) => {
       if (name === undefined && !isReferred) return
-      await kernel.nftChains.loadXtables('ipv4') // the guest's kernel has not loaded ip_tables
+      await kernel.nftChains.loadXtables('ipv4') // in the guest ip_tables may not be loaded
       const set = name === undefined ? [] : [{ name, directions: ['dst'] } as const]
       const rules = set.map((match) => ({ set: match, target: { kind: 'return' } as const }))
       await kernel.xtables('ipv4', 'filter').apply([{ op: 'set-hook', chain: 'INPUT', rules }])

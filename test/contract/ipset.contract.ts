@@ -147,7 +147,7 @@ function setLaws(law: Law): void {
     ['no addresses', { ...plain, type: 'bitmap:port' }],
     ['the other family', { ...plain, family: 'ipv6' }],
   ] as const satisfies readonly (readonly [string, IpsetSettings])[]) {
-    law(`EEXIST: the name with ${what}, whichever was first`, async ({ ipset }) => {
+    law(`EEXIST: a set with the same name and ${what}, in either order`, async ({ ipset }) => {
       for (const [first, second] of [
         [plain, set],
         [set, plain],
@@ -252,7 +252,7 @@ function refusalLaws(law: Law): void {
     ['ENOENT', 'swap with an absent set', swap(plain.name, absent.name)],
     ['ENOENT', 'swap an absent set', swap(absent.name, plain.name)],
     ['ENOENT', 'rename an absent set', rename(absent.name, 'OTHER')],
-    ['EEXIST', 'rename to a set that is there', rename(plain.name, rich.name)],
+    ['EEXIST', 'rename to an existing set', rename(plain.name, rich.name)],
     ['ENOENT', 'add to an absent set', add(absent, web)],
     ['ENOENT', 'delete from an absent set', remove(absent, web)],
     ['IPSET_ERR_SKBINFO', 'a mark', add(plain, { ...web, mark: { value: 1, mask: 1 } })],

@@ -53,7 +53,7 @@ interface Entry {
   readonly reals: readonly RealServer[]
 }
 
-/** The table as objects, virtual servers sorted by their text: the kernel's order is that of its hash. */
+/** The table as objects. Virtual servers are sorted by text, because the kernel's order is that of its hash. */
 async function table(ipvs: Ipvs, family: IpFamily): Promise<readonly Entry[]> {
   const entries = entriesOf(await ipvs.dump(family))
   return entries.toSorted((a, b) => (describeVirtualServer(a.key) < describeVirtualServer(b.key) ? -1 : 1))
@@ -82,7 +82,7 @@ async function clear(ipvs: Ipvs): Promise<void> {
   }
 }
 
-/** Runs each law on an empty table of one Ipvs in a namespace of its own. */
+/** Runs each law on an empty table of one Ipvs in its own namespace. */
 export function ipvsContract(subject: string, open: () => Ipvs): void {
   describe(`${subject}: Ipvs`, () => {
     let ipvs: Ipvs
@@ -243,7 +243,7 @@ function realServerLaws(law: Law): void {
     assert.deepEqual((await table(ipvs, 'ipv4'))[0]?.reals, [drained, other])
   })
 
-  law('remove takes one real server, and it can be added again', async (ipvs) => {
+  law('remove removes one real server, which can then be added again', async (ipvs) => {
     const other = real('10.244.1.6')
     const ops: readonly IpvsOp[] = [addServer(web), addReal(web, backend), addReal(web, other)]
     await applyAll(ipvs, [...ops, { op: 'remove-real-server', server: web.key, real: backend.key }])
@@ -469,7 +469,7 @@ function wholeTableLaws(law: Law): void {
     assert.equal((await ipvs.info()).ipv4VirtualServers, 1)
   })
 
-  law('a time-out of 0 keeps the value, another one replaces it', async (ipvs) => {
+  law('a time-out of 0 keeps the value; any other replaces it', async (ipvs) => {
     const original = await ipvs.timeouts()
     const next = { tcpSeconds: 901, tcpFinSeconds: 0, udpSeconds: 302 }
     await ipvs.setTimeouts(next)

@@ -1,4 +1,4 @@
-// The whole contract on a kernel with IP_VS and the dummy device (scripts/guest.mjs), in its own namespace.
+// All contracts on a kernel with IP_VS and the dummy device (scripts/guest.mjs), in its own namespace.
 import { openRealKernel } from './real-kernel.js'
 import { requireFreshNamespace } from './fresh-namespace.js'
 import { openRealIpset } from './ipset-subjects.js'

@@ -1,4 +1,4 @@
-// The contract on the kernel of this machine, without IP_VS and the dummy device. Run it in its own namespace:
+// The contracts on the kernel of this machine, except those for IP_VS and the dummy device. Run it in its own namespace:
 // unshare -n sh -c 'ip link set lo up && node --test out/ts/test/contract/kernel-host.test.js'
 import type { Nftables } from '../../src/kernel/index.js'
 import { flushFlows, insertFlows, listFlows, nameFlow } from '../support/conntrack-flows.js'

@@ -6,7 +6,7 @@ import { openModelKernel } from '../model/index.js'
 import type { KernelLookSubject } from './kernel-look.contract.js'
 import { openRealKernel } from './real-kernel.js'
 
-/** Its seconds are 10 ms long. */
+/** The look of a model kernel. A second of its watches takes 10 ms. */
 export function openModelLook(): KernelLookSubject {
   const kernel = openModelKernel()
   const { schedule } = kernel.time
@@ -14,10 +14,10 @@ export function openModelLook(): KernelLookSubject {
   return { ...kernel, useLock: () => void kernel.xtNamespace.unlocks++ }
 }
 
-/** A wait without a finding is 20 looks long, so that it includes looks at the sets. */
+/** A wait without a finding lasts 20 looks, so that some of them include the sets. */
 const testPace = { periodMs: 20, longestWaitMs: 400, setsShare: 1 }
 
-/** With its own lock file: programs of the whole machine use the default one. */
+/** The look of the kernel, with its own lock file. Other programs of the machine use the default one. */
 export function openRealLook(): KernelLookSubject {
   const folder = mkdtempSync(join(tmpdir(), 'viaduct-look-'))
   const file = join(folder, 'lock')
@@ -25,7 +25,7 @@ export function openRealLook(): KernelLookSubject {
   const kernel = openRealKernel({ lookPace: testPace })
   return {
     ...kernel,
-    // The system calls of iptables, in a process that has other descriptors of the file.
+    // The system calls of iptables, through another descriptor of the file.
     useLock: () => closeSync(openSync(file, constants.O_RDONLY | constants.O_CREAT, 0o600)),
     close: async () => {
       await kernel.close()

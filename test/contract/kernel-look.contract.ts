@@ -41,7 +41,7 @@ const nothing: LookFinding = { isOther: false, isUnlocked: false }
 const different: LookFinding = { isOther: true, isUnlocked: false }
 const unlocked: LookFinding = { isOther: false, isUnlocked: true }
 
-/** The next change that the watch finds, after any time: slow reads of sets make its looks at sets rarer. */
+/** The next finding of the watch. It may take many calls: slow reads of sets make looks at the sets rare. */
 async function findingOf(
   watch: LookWatch,
   sample: readonly VirtualServerKey[] = [],
@@ -156,7 +156,7 @@ export function kernelLookContract(
       assert.equal(await watch.next([]), undefined)
     })
 
-    it('answers overlapping calls', async () => {
+    it('overlapping calls get a result', async () => {
       const look = kernel.look(families)
       const [one, other] = await Promise.all([look.take(), look.take()])
       assert.deepEqual(one, other)

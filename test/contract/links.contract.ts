@@ -92,7 +92,7 @@ export function linksContract(subject: string, open: () => LinksSubject, hasDumm
 }
 
 function dummyLaws(links: () => Links): void {
-  it('adds a dummy device, down; sets it up; removes it', async () => {
+  it('adds a dummy device that is down, sets it up, and removes it', async () => {
     const name = 'viaduct-dummy0'
     const added = await links().addDummy(name)
     assert.deepEqual(await links().find(name), { name, index: added.index, kind: 'dummy', isUp: false })

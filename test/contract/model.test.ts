@@ -37,7 +37,7 @@ function modelConntrack(): ConntrackSubject {
 
 conntrackContract('model', modelConntrack, nameFlow)
 
-/** Its legacy tables exist after they are loaded. */
+/** The nf_tables of a model kernel. Its legacy tables exist after `loadXtables`. */
 function modelNftChains(): NftChainsSubject {
   const kernel = openModelKernel()
   const { nftChains } = kernel

@@ -9,7 +9,7 @@ export interface NftChainsSubject {
   readonly nftChains: NftChains
   /** A legacy table of the same namespace. */
   xtables(family: IpFamily, table: XtTableName): Xtables
-  /** Like a kube-proxy that uses iptables-nft. */
+  /** Adds nf_tables chains, like a kube-proxy that uses iptables-nft. */
   addChains(family: IpFamily, chains: readonly NftChain[]): Promise<void>
 }
 
@@ -19,7 +19,7 @@ const kubeChains: readonly NftChain[] = [
   { table: 'filter', chain: 'KUBE-FORWARD' },
 ]
 
-/** By table and name. */
+/** The chains of a family as text, sorted by table and name. */
 async function sorted(nftChains: NftChains, family: IpFamily): Promise<readonly string[]> {
   return (await nftChains.list(family)).map(({ table, chain }) => `${table} ${chain}`).toSorted()
 }
@@ -68,7 +68,7 @@ export function nftChainsContract(subject: string, open: () => NftChainsSubject)
       it(`loads the legacy tables of ${family}, and changes no nf_tables chain`, async () => {
         const chains = await sorted(namespace.nftChains, family)
         await namespace.nftChains.loadXtables(family)
-        // An absent table is ENOPROTOOPT. This one is present, but never written by this object: check() is false.
+        // check() throws ENOPROTOOPT for an absent table. This table exists, and this object has not written it: false.
         assert.equal(await namespace.xtables(family, 'nat').check(), false)
         assert.deepEqual(await sorted(namespace.nftChains, family), chains)
       })

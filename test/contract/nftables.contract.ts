@@ -1,4 +1,4 @@
-// Laws of Nftables, for the model and the kernel alike.
+// Laws of Nftables, run on the model and on the kernel.
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, it } from 'node:test'
 import {
@@ -21,7 +21,7 @@ export interface NftablesSubject {
   readonly nftables: Nftables
   /** Another program in the same network namespace. */
   readonly other: Nftables
-  /** One more, which the caller closes. */
+  /** Opens a third program. The caller closes it. */
   readonly openThird: () => Nftables
 }
 
@@ -138,7 +138,7 @@ export function nftablesContract(subject: string, open: () => NftablesSubject): 
       assert.throws(() => nftables.watch(), { code: 'EBADF' })
     })
 
-    it('lists what a transaction made, of its family alone', async () => {
+    it('lists the objects of a transaction, and none of the other family', async () => {
       const read = await nftables.chains(table)
       assert.deepEqual(
         read.map(({ chain: name, hook }) => [name, hook]),
@@ -182,7 +182,7 @@ export function nftablesContract(subject: string, open: () => NftablesSubject): 
       assert.equal((await nftables.elements(addresses)).length, 0)
     })
 
-    it('checks without a change in a dry run', async () => {
+    it('a dry run checks operations and changes nothing', async () => {
       const generation = await nftables.generation()
       const good = await nftables.apply([{ op: 'delete-table', table }], { isDryRun: true })
       assert.deepEqual(failuresOf(good), [])
@@ -233,7 +233,7 @@ export function nftablesContract(subject: string, open: () => NftablesSubject): 
       assert.equal((await nftables.elements(addresses)).length, many.length)
     })
 
-    it('maps keys to data; an element with other data exists', async () => {
+    it('maps keys to data, and refuses an existing key with other data', async () => {
       const two = marks(['10.96.0.1', 443, 3], ['10.96.0.10', 53, 2])
       await apply([{ op: 'add-elements', elements: two }])
       await apply([{ op: 'add-elements', elements: marks(['10.96.0.1', 443, 3]) }])
@@ -254,7 +254,7 @@ export function nftablesContract(subject: string, open: () => NftablesSubject): 
       assert.ok(hexOf(read).some((element) => element.endsWith(' 04000000')))
     })
 
-    it('refuses more elements than a set may have', async () => {
+    it('refuses elements beyond the size of a set', async () => {
       const small: NfSet = { ...addresses, set: 'small', size: 2 }
       const elements = new NfElements(small)
       for (const address of ['10.0.0.1', '10.0.0.2', '10.0.0.3']) elements.add(ip(address))
@@ -332,7 +332,7 @@ export function nftablesContract(subject: string, open: () => NftablesSubject): 
       assert.ok(time.expirationMs(0) > 3_500_000 && time.expirationMs(0) <= 3_600_000)
     })
 
-    it('shows sets as they were made', async () => {
+    it('lists sets as they were created', async () => {
       const made: readonly NfSet[] = [
         { ...table, set: 'plain', key: ['inet_service'], comment: 'ports' },
         { ...table, set: 'sized', key: frontend, size: 100, flags: ['timeout', 'dynamic'], timeoutMs: 5000 },
@@ -356,7 +356,7 @@ export function nftablesContract(subject: string, open: () => NftablesSubject): 
       }
     })
 
-    it('puts rules where they belong', async () => {
+    it('adds rules at their positions', async () => {
       const { handles } = await apply([
         { op: 'add-rule', rule: rule([accept], 'b'), wantsHandle: true },
         { op: 'add-rule', rule: rule([accept], 'd') },
@@ -379,7 +379,7 @@ export function nftablesContract(subject: string, open: () => NftablesSubject): 
       assert.deepEqual(await commentsOf(), [])
     })
 
-    it('lets no rule use what is not there, and nothing go that a rule uses', async () => {
+    it('refuses a rule that uses an absent object, and the deletion of an object in use', async () => {
       assert.deepEqual(
         await refusals(
           { op: 'add-rule', rule: rule([load, lookup('absent')]) },
@@ -402,7 +402,7 @@ export function nftablesContract(subject: string, open: () => NftablesSubject): 
       ])
     })
 
-    it('shows a rule as the kernel made it, for every spelling', async () => {
+    it('a listed rule is the same as the written rule, and different rules differ', async () => {
       const written: NfRule = rule(
         [
           { kind: 'payload', to: 0, base: 'network', offset: 16, length: 4 },
@@ -423,9 +423,9 @@ export function nftablesContract(subject: string, open: () => NftablesSubject): 
       assert.ok(!isSameRule({ ...written, expressions: written.expressions.slice(1) }, found))
     })
 
-    it('keeps a persistent table when its owner is gone', async () => {
+    it('keeps a persistent table after its owner closed', async () => {
       const kept: NfOp = { op: 'add-table', table: { ...table, table: 'kept', flags: ['owner', 'persist'] } }
-      // How a mode asks for a flag: kernels before 6.9 say EOPNOTSUPP.
+      // A mode probes for the flag with a dry run. Kernels before 6.9 answer EOPNOTSUPP.
       assert.deepEqual(failuresOf(await nftables.apply([kept], { isDryRun: true })), [])
       const owner = openThird()
       assert.deepEqual(failuresOf(await owner.apply([kept])), [])
@@ -435,7 +435,7 @@ export function nftablesContract(subject: string, open: () => NftablesSubject): 
       await apply([{ op: 'delete-table', table: { ...table, table: 'kept' } }])
     })
 
-    it('leaves the table of another owner alone', async () => {
+    it('refuses to change the table of another owner', async () => {
       const owned = { ...table, table: 'owned', flags: ['owner'] } as const
       assert.deepEqual(failuresOf(await other.apply([{ op: 'add-table', table: owned }])), [])
       const [, found] = await nftables.tables('ipv4')
@@ -445,7 +445,7 @@ export function nftablesContract(subject: string, open: () => NftablesSubject): 
       assert.deepEqual(failuresOf(await other.apply([{ op: 'delete-table', table: owned }])), [])
     })
 
-    it('reports what others change, and not what it does itself', async () => {
+    it('a watch reports changes of others, and not its own', async () => {
       const watch = nftables.watch()
       await apply([{ op: 'add-elements', elements: ips('10.0.0.1') }])
       await other.apply([

@@ -86,7 +86,7 @@ function routeLaws(law: Law): void {
     ['ipv4', '10.96.0.1', '127.0.0.1'],
     ['ipv6', 'fd00:10:96::1', '::1'],
   ] as const) {
-    law(`${family}: a dump has added routes, and not removed ones`, async (routes) => {
+    law(`${family}: a dump has added routes, but no removed ones`, async (routes) => {
       await applyAll(routes, [add(route(address))])
       assert.deepEqual(await madeRoutes(routes, family), [route(address)])
       await applyAll(routes, [remove(route(address))])
@@ -111,7 +111,7 @@ function routeLaws(law: Law): void {
       await refusedWith(routes, add(route(address)), 'EEXIST')
     })
 
-    law(`${family}: replace adds, and then replaces`, async (routes) => {
+    law(`${family}: replace adds an absent route and replaces an existing one`, async (routes) => {
       const sourced = route(address, { preferredSource: ip(source) })
       await applyAll(routes, [{ op: 'replace-route', route: route(address) }])
       assert.deepEqual(await madeRoutes(routes, family), [route(address)])
@@ -135,7 +135,7 @@ function routeLaws(law: Law): void {
     })
   }
 
-  law('the dump of a family has the kernel’s routes too, and none of the other family', async (routes) => {
+  law('the dump of a family includes the kernel’s routes, and none of the other family', async (routes) => {
     await applyAll(routes, [add(route('10.96.0.1')), add(route('fd00:10:96::1'))])
     const texts = async (family: IpFamily): Promise<readonly string[]> =>
       (await localRoutes(routes, family)).map(({ address, protocol }) => `${address} ${protocol}`)

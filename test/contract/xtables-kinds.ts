@@ -7,7 +7,7 @@ export interface RuleKind {
   readonly family: IpFamily
   readonly table: XtTableName
   readonly rule: XtRule
-  /** After the chain's name. */
+  /** The text of iptables-save after the chain's name. */
   readonly text: string
 }
 
@@ -151,7 +151,7 @@ const targetsOf: Readonly<Record<IpFamily, typeof targets>> = {
   ],
 }
 
-/** Every kind, in one table of one family. Rules that jump go to VIADUCT-TARGET. */
+/** A rule of every kind for one table and family. Jumps lead to VIADUCT-TARGET. */
 export function ruleKinds(family: IpFamily, table: XtTableName): readonly RuleKind[] {
   const accepted = table === 'filter' ? [...matches, ...matchesOf[family]] : []
   const targeted = [...targets, ...targetsOf[family]].filter(([, only]) => only === table)

@@ -1,4 +1,4 @@
-// The x_tables of the model and of the kernel, each with another program that changes them.
+// The x_tables of the model and of the kernel, each with another program that changes tables.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -62,7 +62,7 @@ const families = ['ipv4', 'ipv6'] as const
 const tables = ['nat', 'filter', 'mangle', 'raw'] as const
 const programOf = { ipv4: 'iptables-legacy', ipv6: 'ip6tables-legacy' } as const
 
-/** iptables of one family and table. A shell reads the arguments, with the quotes of iptables-save. */
+/** Runs iptables for one family and table. A shell parses the arguments, with the quotes of iptables-save. */
 export function iptables(family: IpFamily, table: XtTableName, words: string): Promise<string> {
   return mustRun(['sh', '-c', `${programOf[family]} -w 10 -t ${table} ${words}`])
 }
@@ -72,7 +72,7 @@ export function save(family: IpFamily, table: XtTableName, ...flags: readonly st
   return mustRun([`${programOf[family]}-save`, '-t', table, ...flags])
 }
 
-/** In the namespace of this process, with its own lock file. */
+/** The kernel's tables in the namespace of this process, with their own lock file. */
 export async function openRealSubject(): Promise<XtSubject> {
   const folder = mkdtempSync(join(tmpdir(), 'viaduct-xtables-'))
   process.env['XTABLES_LOCKFILE'] = join(folder, 'lock')

@@ -133,7 +133,7 @@ function chainLaws(law: Law): void {
 
   law('an empty table is as desired when nothing is desired', async ({ family, xtables }) => {
     const outcome = await xtables.apply([])
-    // Four policies, and the entry that ends the table.
+    // Four policies, and the entry at the end of the table.
     const bytes = family === 'ipv4' ? 4 * 152 + 176 : 4 * 208 + 232
     assert.deepEqual([outcome.isWritten, outcome.entries, outcome.bytes], [false, 5, bytes])
     assert.deepEqual(await xtables.chains(), [])

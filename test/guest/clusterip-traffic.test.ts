@@ -1,4 +1,4 @@
-// The main job on a real kernel: examples/shop from YAML to answered requests. Runs in the guest: it needs IP_VS.
+// The manifests of examples/shop on a real kernel: requests to ClusterIPs are answered. Runs in the guest: it needs IP_VS.
 import assert from 'node:assert/strict'
 import { cp, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -37,7 +37,7 @@ let folder: string
 let agent: AgentProcess
 let trace: Trace
 
-/** The shop's table and what else is expected in it, sorted. */
+/** The shop's virtual servers, the foreign one, and `more`, sorted. */
 function tableWith(...more: readonly string[]): readonly string[] {
   return [...shopTable, foreignServer, ...more].toSorted((a, b) => (a < b ? -1 : 1))
 }
@@ -50,7 +50,7 @@ async function expectTable(expected: readonly string[]): Promise<void> {
   assert.deepEqual(table, expected)
 }
 
-/** Every port of the shop is answered by exactly the backends that it has. */
+/** Expects answers of exactly its backends from every port of the shop. */
 async function expectShopTraffic(): Promise<void> {
   for (const { name, target, backends } of shopPorts) {
     assert.deepEqual(await lab.client.backends(target, 2 * backends.length), backends, name)
@@ -70,7 +70,7 @@ async function startAgent(traceName: string): Promise<void> {
   await agent.synced()
 }
 
-/** Replaces a manifest as an editor does: a new file over the old one. */
+/** Replaces a manifest like an editor: renames a new file over the old one. */
 async function edit(name: string, change: (text: string) => string): Promise<void> {
   const path = join(folder, 'shop', name)
   const text = await readFile(path, 'utf8')
@@ -103,23 +103,23 @@ describe('ClusterIP traffic through the agent', { timeout: 600_000 }, () => {
     assert.deepEqual(await localAddresses(lab.node), [...shopAddresses, '203.0.113.6'].toSorted())
     assert.ok((await interfaceNames(lab.node)).includes('kube-ipvs0'))
     const { NEW_SERVICE, DEL_SERVICE, NEW_DEST, RTM_NEWROUTE } = await trace.takeWrites()
-    // One more is added and removed to see whether the kernel has the scheduler.
+    // One virtual server is added and removed as a test whether the kernel has the scheduler.
     assert.deepEqual([NEW_SERVICE, DEL_SERVICE, NEW_DEST, RTM_NEWROUTE], [12, 1, 22, shopAddresses.length])
   })
 
-  it('lets a client reach every backend that may answer, and no other', expectShopTraffic)
+  it('a client reaches every usable backend and no other', expectShopTraffic)
 
-  it('keeps a client with its backend under session affinity', async () => {
+  it('a client stays with its backend under session affinity', async () => {
     const [backend, ...others] = await lab.client.backends(sessionsPort.target, 6)
     assert.deepEqual(others, [])
     assert.ok(sessionsPort.backends.includes(backend ?? ''))
   })
 
-  it('refuses a port that no service has on a virtual IP', async () => {
+  it('refuses a port of a VIP that no Service has', async () => {
     assert.deepEqual(await lab.client.probe(tcp('10.96.0.20', 81)), { kind: 'refused' })
   })
 
-  it('adds just the endpoint that became ready', async () => {
+  it('adds only the endpoint that became ready', async () => {
     await edit('web.yaml', (text) =>
       text.replace('{ ready: false, serving: false', '{ ready: true, serving: true'),
     )
@@ -134,14 +134,14 @@ describe('ClusterIP traffic through the agent', { timeout: 600_000 }, () => {
     assert.deepEqual(web, ['10.244.1.11 8080', '10.244.1.12 8080', '10.244.1.13 8080'])
   })
 
-  it('removes just the endpoint that is no longer ready', async () => {
+  it('removes only the endpoint that is no longer ready', async () => {
     const original = await readFile(join(treeRoot, 'examples/shop/web.yaml'), 'utf8')
     await edit('web.yaml', () => original)
     await expectTable(tableWith())
     await expectWrites({ DEL_DEST: 2 })
   })
 
-  it('adds a service with a new file', async () => {
+  it('adds the Service of a new file', async () => {
     await writeFile(join(folder, 'reviews.yaml'), reviews)
     await rename(join(folder, 'reviews.yaml'), join(folder, 'shop/reviews.yaml'))
     await expectTable(tableWith(...reviewsTable))
@@ -152,10 +152,10 @@ describe('ClusterIP traffic through the agent', { timeout: 600_000 }, () => {
     ])
   })
 
-  it('removes a service with its file', async () => {
+  it('removes the Service of a removed file', async () => {
     await rm(join(folder, 'shop/reviews.yaml'))
     await expectTable(tableWith())
-    // The address goes after its last virtual server: the table alone does not show that it has gone.
+    // The address is removed after its last virtual server, so the table does not show its removal.
     await eventually(
       () => localAddresses(lab.node),
       (addresses) => !addresses.includes('10.96.0.60'),
@@ -163,11 +163,11 @@ describe('ClusterIP traffic through the agent', { timeout: 600_000 }, () => {
     await expectWrites({ DEL_SERVICE: 1, RTM_DELROUTE: 1 })
   })
 
-  it('executes no other program, from start to end', async () => {
+  it('executes no other program', async () => {
     assert.deepEqual(await trace.executed(), [process.execPath])
   })
 
-  it('stops on SIGTERM and leaves the traffic as it is', async (context) => {
+  it('stops on SIGTERM without effect on traffic', async (context) => {
     const { code, tookMs } = await agent.terminate()
     assert.equal(code, 0)
     context.diagnostic(`ended ${Math.round(tookMs)} ms after SIGTERM`)
@@ -176,7 +176,7 @@ describe('ClusterIP traffic through the agent', { timeout: 600_000 }, () => {
     await expectShopTraffic()
   })
 
-  it('writes nothing when it starts again', async () => {
+  it('writes nothing at a second start', async () => {
     await startAgent('second.trace')
     await expectWrites({})
     await expectTable(tableWith())
@@ -184,7 +184,7 @@ describe('ClusterIP traffic through the agent', { timeout: 600_000 }, () => {
     await expectWrites({})
   })
 
-  it('cleans up everything of ours and nothing else', async () => {
+  it('--cleanup removes all own objects and no others', async () => {
     const { code, stderr } = await lab.node.run(...agentCommand('--cleanup'))
     assert.equal(code, 0, stderr)
     assert.deepEqual(await virtualServers(lab.node), [foreignServer])

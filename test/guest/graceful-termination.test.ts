@@ -1,4 +1,4 @@
-// The connections of a client whose backend leaves its Service, in ipvs mode. Runs in the guest: it needs IP_VS.
+// Connections to a backend that leaves its Service, in ipvs mode. Runs in the guest: it needs IP_VS.
 import assert from 'node:assert/strict'
 import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -19,7 +19,7 @@ interface Case {
   readonly affinity?: boolean
 }
 
-/** A Service each, with two pods of its own on port 8080. */
+/** Services, each with its own two pods on port 8080. */
 const services = {
   tcp: { name: 'tcp', protocol: 'TCP', address: '10.96.0.1' },
   tcp6: { name: 'tcp6', protocol: 'TCP', address: 'fd00:10:96::1' },
@@ -40,8 +40,8 @@ const cases: readonly Case[] = Object.values(services)
 const answerMs = 60_000
 const silenceMs = 3000
 /**
- * A backend is dead after three requests without an answer since the agent's first quiet look. TCP repeats a request 26, 51, 102
- * and 204 s after the first: the later that look on a busy machine, the longer it takes.
+ * The agent takes a backend for dead after three unanswered requests since its first look without an answer. TCP repeats a request
+ * 26, 51, 102 and 204 s after the first. If a busy machine delays that look, the next repetition counts, which is later.
  */
 const deathMs = 400_000
 
@@ -51,9 +51,9 @@ let node: Namespace
 let pods: Namespace
 let clients: Prober
 let agent: AgentProcess
-/** It takes a while: under way while the others are tried. */
+/** The longest case. It runs at the same time as the others. */
 let dying: ReturnType<typeof askDying>
-/** The pods that are left of Services whose other pod had a connection that has ended. */
+/** The remaining pods of Services whose other pod had a connection that has ended. */
 const left = new Map<Case, string>()
 
 function isIpv6({ address }: Case): boolean {
@@ -71,7 +71,7 @@ function targetOf({ protocol, address }: Case): ProbeTarget {
   return { protocol, address, port: 80 }
 }
 
-/** Writes the Service with these of its pods, ready and not, as an editor does: a new file over the old one. */
+/** Writes the Service with these ready and unready pods, like an editor: renames a new file over the old one. */
 async function publish(
   of: Case,
   addresses: readonly string[],
@@ -105,7 +105,7 @@ async function publish(
       })),
     },
   ]
-  // One draft for each: some cases run beside others.
+  // One draft per Service, because some cases run at the same time.
   const draft = join(folder, `edited-${name}`)
   await writeFile(draft, JSON.stringify({ apiVersion: 'v1', kind: 'List', items }))
   await rename(draft, join(folder, `manifests/${name}.json`))
@@ -117,7 +117,7 @@ async function startAgent(): Promise<AgentProcess> {
   return started
 }
 
-/** Weights of the Service's real servers by address, as ipvsadm shows them. */
+/** Weights of the Service's real servers by address, from ipvsadm. */
 async function weights(of: Case): Promise<Readonly<Record<string, string>>> {
   const place = `-${of.protocol === 'UDP' ? 'u' : 't'} ${isIpv6(of) ? `[${of.address}]` : of.address}:80 `
   const sctp = `--sctp-service ${of.address}:80 `
@@ -142,7 +142,7 @@ async function expectWeights(
   await eventually(read, (found) => found === text, limitMs)
 }
 
-/** The pod's address. */
+/** The address of the pod that answered. */
 function answerer(outcome: ProbeOutcome): string {
   assert.equal(outcome.kind, 'answer', JSON.stringify(outcome))
   return outcome.kind === 'answer' ? (outcome.by.split(' ')[0] ?? '') : ''
@@ -157,8 +157,8 @@ async function ask(session: string, of: Case): Promise<string> {
 }
 
 /**
- * A pod with two open connections dies and leaves its Service. One client asks in vain until the real server goes. Resolves with
- * the outcome of the other client's first request after that.
+ * A pod with two open connections dies and leaves its Service. One client sends a request without an answer until the real server is
+ * removed. Resolves with the outcome of the other client's first request after that.
  */
 async function askDying(of: Case): Promise<{ readonly outcome: ProbeOutcome; readonly afterMs: number }> {
   const [chosen, other] = await openSession('in vain', of)
@@ -222,7 +222,7 @@ describe('graceful termination', { timeout: 1_200_000 }, () => {
   })
 
   for (const of of [services.tcp, services.tcp6, services.sctp]) {
-    it(`${of.name}: a connection outlives its endpoint in the Service`, async () => {
+    it(`${of.name}: a connection continues after its endpoint left the Service`, async () => {
       const [chosen, other] = await openSession(of.name, of)
       await publish(of, [other])
       await expectWeights(of, { [chosen]: '0', [other]: '1' })
@@ -234,7 +234,7 @@ describe('graceful termination', { timeout: 1_200_000 }, () => {
   }
 
   for (const of of [services.udp, services.udp6]) {
-    it(`${of.name}: a client that keeps its socket is answered by another pod at once`, async () => {
+    it(`${of.name}: another pod answers a client with the same socket at once`, async () => {
       const [chosen, other] = await openSession(of.name, of)
       await publish(of, [other])
       await expectWeights(of, { [other]: '1' })
@@ -247,10 +247,10 @@ describe('graceful termination', { timeout: 1_200_000 }, () => {
   }
 
   for (const of of [services.unready, services.unreadyUdp, services.unreadyUdp6]) {
-    it(`${of.name}: a client stays with a pod that is not ready while no other serves`, async () => {
+    it(`${of.name}: a client stays with an unready pod while no pod serves`, async () => {
       const [chosen, other] = await openSession(of.name, of)
       await publish(of, [], [chosen, other])
-      // The other one has no client, and so nothing to wait for.
+      // The other pod has no client, so its real server is removed at once.
       await expectWeights(of, { [chosen]: '0' })
       for (let i = 0; i < 3; i++) assert.equal(await ask(of.name, of), chosen)
       assert.equal((await clients.probe(targetOf(of), answerMs)).kind, 'refused')
@@ -263,7 +263,7 @@ describe('graceful termination', { timeout: 1_200_000 }, () => {
     })
   }
 
-  it('session affinity: the next connection goes to a living pod, the open one stays', async () => {
+  it('session affinity: the next connection goes to a remaining pod, the open one stays', async () => {
     const of = services.sticky
     const [chosen, other] = await openSession('sticky', of)
     for (let i = 0; i < 3; i++) assert.equal(await askNew(of), chosen)
@@ -276,7 +276,7 @@ describe('graceful termination', { timeout: 1_200_000 }, () => {
     assert.equal(await askNew(of), other, 'and stays there')
   })
 
-  it('session affinity by UDP: the client is answered by another pod at once', async () => {
+  it('session affinity by UDP: another pod answers the client at once', async () => {
     const of = services.stickyUdp
     const [, other] = await openSession('sticky-udp', of)
     await publish(of, [other])
@@ -287,7 +287,7 @@ describe('graceful termination', { timeout: 1_200_000 }, () => {
     assert.equal(await askNew(of), other)
   })
 
-  it('a client that uses its port again while its old backend drains gets a living one', async () => {
+  it('a client that reuses its port while its old backend drains reaches another backend', async () => {
     const of = services.reuse
     const target = { ...targetOf(of), sourcePort: 5000 }
     const first = answerer(await clients.ask('reuse', target, answerMs))
@@ -298,7 +298,7 @@ describe('graceful termination', { timeout: 1_200_000 }, () => {
     for (let i = 0; i < 2; i++) assert.equal(answerer(await clients.probe(target, answerMs)), other)
   })
 
-  it('the open connection to a dead pod is reset, where the kernel alone would let it wait', async (context) => {
+  it('an open connection to a dead pod is reset', async (context) => {
     const { outcome, afterMs } = await dying
     assert.deepEqual(outcome, { kind: 'error', code: 'ECONNRESET' })
     context.diagnostic(`the real server went after ${Math.round(afterMs / 1000)} s`)
@@ -307,7 +307,7 @@ describe('graceful termination', { timeout: 1_200_000 }, () => {
     await expectWeights(services.dead, { [answerers[0] ?? '']: '1' })
   })
 
-  it('a killed agent: the endpoint that is back has its weight, the one that is not drains on', async () => {
+  it('after a kill: a real server drains on, and gets its weight back with its endpoint', async () => {
     const of = services.back
     const [chosen, other] = await openSession('back', of)
     await publish(of, [other])
@@ -324,7 +324,7 @@ describe('graceful termination', { timeout: 1_200_000 }, () => {
     assert.equal(await askNew(of), chosen)
   })
 
-  it('real servers go when their last connection has', async () => {
+  it('real servers are removed after their last connection', async () => {
     assert.equal(left.size, 3)
     // The kernel remembers an SCTP association for a minute after its end.
     for (const [of, other] of left) await expectWeights(of, { [other]: '1' }, 120_000)

@@ -1,4 +1,4 @@
-// The ipvs section of the configuration, and what Services choose, as the kernel and ipvsadm show them.
+// Effects of the ipvs section of the configuration and of Service annotations, in the kernel and in ipvsadm.
 import assert from 'node:assert/strict'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -84,15 +84,15 @@ describe('the ipvs section of the configuration', { timeout: 300_000 }, () => {
     return (await node.must('cat', ...paths)).trim().split('\n')
   }
 
-  it('settings of the kernel', async () => {
+  it('sets kernel settings', async () => {
     assert.deepEqual(await settings(), Object.values(expectedSettings))
   })
 
-  it("the time-outs that are asked for, and the kernel's for the others", async () => {
+  it("sets configured time-outs, and keeps the kernel's others", async () => {
     assert.match(await timeouts(), /\(tcp tcpfin udp\): 960 120 40$/m)
   })
 
-  it('schedulers, flags and weights, by configuration and by Service', async () => {
+  it('sets schedulers, flags and weights of the configuration and of Services', async () => {
     const servers = await node.must('ipvsadm', '--save', '--numeric')
     assert.match(servers, /^-A -t 10\.96\.0\.1:80 -s sh -b sh-port$/m)
     assert.match(servers, /^-A -t 10\.96\.0\.2:80 -s mh -b mh-port$/m)
@@ -101,7 +101,7 @@ describe('the ipvs section of the configuration', { timeout: 300_000 }, () => {
     assert.match(servers, /^-A -t 10\.96\.0\.3:80 -s sh -b sh-port$/m, 'what cannot be had is by default')
   })
 
-  it('a foreign change is corrected within a sync period', async () => {
+  it('corrects a foreign change within a sync period', async () => {
     const { lineCount } = agent
     await node.must('ipvsadm', '--set', '100', '100', '100')
     await node.must('sh', '-c', 'echo 0 > /proc/sys/net/ipv4/vs/conntrack')

@@ -1,4 +1,4 @@
-// Foreign changes to the sets of ipvs mode, on a kernel that has IP_VS: a foreign set has one of the names; ip_set is unloaded.
+// Foreign changes to the sets of ipvs mode: a foreign set has one of the names; ip_set is unloaded. Runs in the guest: it needs IP_VS.
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, afterEach, before, describe, it } from 'node:test'
@@ -32,7 +32,7 @@ describe('the sets of ipvs mode and others', { timeout: 300_000 }, () => {
     return agent
   }
 
-  /** Waits until the command prints it. */
+  /** Waits until the command prints the text. */
   const prints = async (program: Program, text: string, ...command: readonly string[]): Promise<void> => {
     const read = async (): Promise<string> => (await node.run(...command)).stdout
     await afterSyncs(program, read, (printed) => printed.includes(text))
@@ -43,7 +43,7 @@ describe('the sets of ipvs mode and others', { timeout: 300_000 }, () => {
     await prints(program, `--match-set ${clusterIPs} dst,dst`, 'iptables-legacy-save')
   }
 
-  it('a foreign set of another type keeps its entries; all else works, and its name is used when it is free', async () => {
+  it('a foreign set of another type keeps its entries; all else works, and its name is used once no rule refers to it', async () => {
     await node.must('ipset', 'create', clusterIPs, 'hash:ip')
     await node.must('ipset', 'add', clusterIPs, '192.0.2.1')
     await node.must('iptables-legacy', '-A', ...foreignRule)
@@ -64,7 +64,7 @@ describe('the sets of ipvs mode and others', { timeout: 300_000 }, () => {
     assert.match(await node.must('iptables-legacy-save'), /--match-set KUBE-IPVS-IPS dst .*REJECT/)
   })
 
-  it('ip_set is unloaded and loaded again: sets, entries and rules are back', async () => {
+  it('restores sets, entries and rules after ip_set was unloaded and loaded again', async () => {
     const program = await start()
     await isWhole(program)
     program.signal('SIGSTOP')

@@ -11,13 +11,13 @@ import { agentCommand } from '../traffic/agent-process.js'
 const xTables = /^ip6?_tables /m
 const modprobeSetting = '/proc/sys/kernel/modprobe'
 const shop = join(treeRoot, 'examples/shop')
-/** The arguments of an agent in ipvs mode that falls back to no other. */
+/** Arguments for ipvs mode without a fallback. */
 const ipvsAlone = ['--manifests', shop, '--mode-fallback=false']
 const withoutNetAdmin = ['setpriv', '--bounding-set=-net_admin', '--inh-caps=-net_admin']
 
 let node: Namespace
 
-/** Exit code, and one sentence on standard error that names the problem: no stack, no second line. */
+/** Expects the exit code and exactly one line on standard error, which matches `words`. */
 async function expectRefusal(
   expected: { code: number; words: RegExp },
   command: readonly string[],
@@ -29,7 +29,7 @@ async function expectRefusal(
   assert.match(sentences[0] ?? '', expected.words)
 }
 
-/** Meanwhile the kernel loads no module whose name is like one of `patterns`, as `case` of sh has them. */
+/** During `work` the kernel loads no module whose name matches `patterns`, which have the syntax of `case` in sh. */
 async function withoutModules(patterns: string, work: () => Promise<void>): Promise<void> {
   const modprobe = (await readFile(modprobeSetting, 'utf8')).trim()
   const folder = await mkdtemp(join(tmpdir(), 'viaduct-modprobe-'))
@@ -60,7 +60,7 @@ describe('what the agent refuses', { timeout: 300_000 }, () => {
     )
   })
 
-  it('nothing where a fallback runs: without IP_VS it is iptables mode, with a warning', () =>
+  it('nothing with a fallback: without IP_VS it runs in iptables mode and logs a warning', () =>
     withoutModules('*IPVS*|*ip_vs*|*nfnetlink-subsys-6*|*ip_set*', async () => {
       assert.doesNotMatch(
         await readFile('/proc/modules', 'utf8'),
@@ -72,7 +72,7 @@ describe('what the agent refuses', { timeout: 300_000 }, () => {
         /"level":"warn".*Proxy mode falls back: iptables .*modprobe ip_vs/.test(line),
       )
       await agent.line((line) => /"mode":"iptables".*viaduct starts/.test(line))
-      // No program has used iptables on this node. The agent runs no modprobe: the kernel loads the modules on its requests.
+      // No program has used iptables on this node. The agent does not run modprobe: the kernel loads the modules on request.
       await agent.line((line) => /"complete":true.*"Sync done"/.test(line))
       assert.match(await readFile('/proc/modules', 'utf8'), xTables)
       agent.signal('SIGTERM')

@@ -1,4 +1,4 @@
-// After --init-only ipvs mode needs CAP_NET_ADMIN alone (F-103).
+// After --init-only, ipvs mode needs only CAP_NET_ADMIN (F-103).
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
@@ -8,11 +8,11 @@ import { treeRoot } from '../support/tree.js'
 import { agentCommand, AgentProcess } from '../traffic/agent-process.js'
 
 const manifests = join(treeRoot, 'examples/shop')
-// The limit of tracked connections is for the initial network namespace to set.
+// Only the initial network namespace can set the limit of tracked connections.
 const flags = ['--conntrack-max-per-core=0', '--ipvs-strict-arp', '--ipvs-tcp-timeout=16m']
 
 describe('an agent that may not write settings', { timeout: 300_000 }, () => {
-  it('serves with what --init-only has set', async () => {
+  it('serves with the settings of --init-only', async () => {
     const node = await Namespace.create('node-a')
     try {
       await node.must(...agentCommand('--manifests', manifests, ...flags, '--init-only'))

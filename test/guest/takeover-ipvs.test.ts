@@ -1,5 +1,5 @@
-// No connection fails when the agent takes a node over from kube-proxy in ipvs mode, restarts, or is killed. Runs in the guest: it
-// needs IP_VS.
+// No connection fails when the agent takes over from kube-proxy in ipvs mode, restarts, or is killed. Runs in the guest: it needs
+// IP_VS.
 import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { after, before, describe, it, type TestContext } from 'node:test'
@@ -14,18 +14,18 @@ import { lookAt, type NodeState, TakeoverLab, theirServers } from '../traffic/ta
 import { clusterCidrs, leftoverPath, webWithOneEndpoint } from '../traffic/takeover-services.js'
 
 const flags = [`--cluster-cidr=${families.map((family) => clusterCidrs[family]).join(',')}`]
-/** Of each path, after what a run is about. */
+/** Attempts of each path to wait for after a run. */
 const triedAfter = 5
-/** Of an endpoint that is gone, with its client; it has a place in no manifest. */
+/** The real server of a removed endpoint that still has a client. No manifest has it. */
 const leftover = `-a -t ${leftoverPath.address}:${leftoverPath.port} -r ${leftoverPath.by[0] ?? ''}:8080 -m -w 0`
 
 describe('takeover in ipvs mode', { timeout: 300_000 }, () => {
   let lab: TakeoverLab
   let agent: AgentProcess
   let untouched: readonly string[]
-  /** The result of a first start with the same objects on a node without any rules. */
+  /** The state after a first start with the same objects on a node without rules. */
   let fresh: NodeState
-  /** The server that answered the client with session affinity. */
+  /** The servers that answered the client with session affinity. */
   const kept = new Set<string>()
 
   before(async () => {
@@ -53,7 +53,7 @@ describe('takeover in ipvs mode', { timeout: 300_000 }, () => {
     return ours
   }
 
-  /** Prints what was tried and what failed while `run` lasts and for a while after; nothing may have failed. */
+  /** Counts attempts during `run` and for some time after it, prints the counts, and expects no failure. */
   async function underLoad(context: TestContext, title: string, run: () => Promise<void>): Promise<void> {
     await lab.take()
     await run()
@@ -79,7 +79,7 @@ describe('takeover in ipvs mode', { timeout: 300_000 }, () => {
     assert.equal(kept.size, 1, 'session affinity holds')
   }
 
-  /** Objects without use have gone, or go now. */
+  /** Waits until unused objects are removed, and expects this state. */
   async function expectState(expected: NodeState): Promise<void> {
     const count = expected.servers.length + theirServers
     await eventually(
@@ -93,7 +93,7 @@ describe('takeover in ipvs mode', { timeout: 300_000 }, () => {
     await underLoad(context, 'kube-proxy alone', async () => {})
   })
 
-  it('takeover: no connection fails, and the node is as after a first start', async (context) => {
+  it('takeover: no connection fails, and the state is that of a first start', async (context) => {
     const trace = lab.file('trace')
     await underLoad(context, 'takeover', async () => {
       agent = await start(lab.node, ...tracedWrites(trace))
@@ -101,7 +101,7 @@ describe('takeover in ipvs mode', { timeout: 300_000 }, () => {
     const servers = [...fresh.servers, leftover].toSorted()
     await expectState({ ...fresh, servers })
     const order = orderOfWrites(await readFile(trace, 'utf8'))
-    // Back first, then what decides on connections, then the ways to the VIPs: the new one, then the old one is dropped.
+    // First the weights of real servers, then the rules, then the new routes of the VIPs, and last the removal of their addresses.
     const expected = ['SET_DEST', 'SET_REPLACE', 'RTM_NEWROUTE', 'RTM_DELADDR']
     for (const family of families)
       assert.deepEqual(
@@ -120,7 +120,7 @@ describe('takeover in ipvs mode', { timeout: 300_000 }, () => {
     })
   })
 
-  it('kill -9 in the middle of a change: no connection fails, and the next start puts all right', async (context) => {
+  it('kill -9 during a change: no connection fails, and the next start completes the change', async (context) => {
     await lab.endLeftover()
     const web = lab.manifestOf('web')
     await underLoad(context, 'kill -9', async () => {

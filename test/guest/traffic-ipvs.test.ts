@@ -1,10 +1,10 @@
-// The traffic table through the shipped agent in ipvs mode. Runs in the guest: it needs IP_VS.
+// The traffic table on the shipped agent in ipvs mode. Runs in the guest: it needs IP_VS.
 import { type ChosenCases, chosenGroups } from '../traffic/chosen-groups.js'
 import { trafficTable } from '../traffic/table/index.js'
 import { inIpvs } from '../traffic/table-in-ipvs.js'
 import { AgentSubject, runTable } from '../traffic/table-runner.js'
 
-/** Cases by the names of their groups. VIADUCT_WHOLE_TABLE=1 runs them all: docs/ipvs.md has the command and the result. */
+/** Cases to run, by group. VIADUCT_WHOLE_TABLE=1 runs all cases: docs/ipvs.md has the command and the result. */
 const chosen: ChosenCases = {
   'local traffic known by ClusterCIDR': [
     'policy Cluster: all clients to every frontend',
@@ -44,7 +44,7 @@ const chosen: ChosenCases = {
   'node ports on networks of both families': ['only the addresses in the networks serve'],
 }
 
-/** Those that show each thing that is done with a connection: servers of SCTP are dear here. */
+/** A selection of SCTP cases, because SCTP servers are slow in the guest. */
 const chosenOfSctp: ChosenCases = {
   'local traffic known by ClusterCIDR': [
     'policy Cluster: all clients to every frontend',
@@ -54,7 +54,7 @@ const chosenOfSctp: ChosenCases = {
   ],
 }
 
-// Everything takes an order of magnitude longer here; silence is still silence.
+// The guest is about ten times slower. The time that counts as silence is longer too.
 const patience = { silenceMs: 3000, answerMs: 60_000, retryMs: 10_000, changeMs: 60_000 }
 
 const datagramsAndStreams =
@@ -66,7 +66,7 @@ const bySctp = chosenGroups(chosenOfSctp, ['SCTP']).map((group) => ({
   name: `${group.name}, by SCTP`,
 }))
 
-// One table: the network of namespaces takes longer to build than most groups to run.
+// One table for all, because building the network of namespaces takes longer than most groups.
 runTable('the traffic table in ipvs mode', inIpvs([...datagramsAndStreams, ...bySctp]), {
   subject: new AgentSubject('ipvs'),
   protocols: ['TCP', 'UDP', 'SCTP'],

@@ -1,5 +1,5 @@
-// SCTP through the shipped agent in iptables mode: the cases of the traffic table that show each thing that is done with a
-// connection. Runs in the guest: sockets of SCTP exist only there, and every start of a program is dear there.
+// A selection of the traffic table with SCTP, on the shipped agent in iptables mode. Runs in the guest: SCTP sockets exist only there.
+// Each start of a program is slow there.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { connect, Namespace } from '../support/namespaces.js'
@@ -9,7 +9,7 @@ import { AgentSubject, runTable } from '../traffic/table-runner.js'
 
 const protocols = ['SCTP'] as const
 
-/** Cases by the names of their groups: two starts of the agent. */
+/** Cases to run, by group. They need two starts of the agent. */
 const chosen: ChosenCases = {
   'local traffic known by ClusterCIDR': [
     'policy Cluster: all clients to every frontend',
@@ -28,7 +28,7 @@ const chosen: ChosenCases = {
 runTable('the traffic table in iptables mode, by SCTP', chosenGroups(chosen, protocols), {
   subject: new AgentSubject('iptables'),
   protocols,
-  // Everything takes an order of magnitude longer here; silence is still silence.
+  // The guest is about ten times slower. The time that counts as silence is longer too.
   patience: { silenceMs: 3000, answerMs: 60_000, retryMs: 10_000, changeMs: 60_000 },
 })
 
@@ -52,7 +52,7 @@ describe('a client of the traffic table', () => {
   })
 })
 
-/** Addresses that the namespace offers as paths of its association with the server's port. */
+/** The namespace's addresses in its association with the server's port. */
 async function localAddresses(namespace: Namespace, serverPort: number): Promise<readonly string[]> {
   const table = await namespace.must('cat', '/proc/net/sctp/assocs')
   const [, list] = new RegExp(` ${serverPort} +(.*?) *<->`).exec(table) ?? []

@@ -1,5 +1,5 @@
-// The shipped agent on an API server, in iptables mode on this machine's kernel: Services arrive, change, stay while the server is
-// away, and go on when it is back. By --master, and by a kubeconfig with a client certificate over TLS.
+// The shipped agent with an API server, in iptables mode on this machine's kernel: it serves Services, follows changes, and keeps its
+// rules during an outage of the server. With --master, and with a kubeconfig that has a client certificate.
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
@@ -65,7 +65,7 @@ for (const access of accesses)
       await server.line((text) => text === line, from)
     }
 
-    /** With resource versions after `former` changes. */
+    /** Starts a server. Its resource versions continue after `former` changes. */
     async function startServer(endpoints: readonly string[], former = 0): Promise<void> {
       server = node.start(process.execPath, serverFile, String(port), ...access.server)
       await send('put', 'Node', apiNode('node-a'))
@@ -98,7 +98,7 @@ for (const access of accesses)
       await haveEndpoints('10.1.0.1:8080', '10.1.0.2:8080')
     })
 
-    it('keeps the kernel state while the server is away, and then finds the changes', async () => {
+    it('keeps the kernel state during an outage of the server, and then applies the changes', async () => {
       const from = agent.lines.length
       server.signal('SIGKILL')
       await server.ended
@@ -109,7 +109,7 @@ for (const access of accesses)
       await agent.line((line) => line.includes('API server is watched now'), from)
     })
 
-    it('removes a deleted Service, and stops in order', async () => {
+    it('removes a deleted Service, and stops', async () => {
       await send('remove', 'Service', 'default/web')
       await haveEndpoints()
       agent.signal('SIGTERM')

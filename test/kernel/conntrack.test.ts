@@ -1,4 +1,4 @@
-// Flows in the kernel's connection table: made by packets, in zones, and a hundred thousand.
+// The clean-up of flows in the kernel's connection table: flows of real packets, flows in zones, and 100,000 flows.
 import assert from 'node:assert/strict'
 import { createSocket, type Socket } from 'node:dgram'
 import { once } from 'node:events'
@@ -41,7 +41,7 @@ const families = [
 ] as const
 type Family = (typeof families)[number]
 
-/** A client of the service, and endpoints that answer with their own address. */
+/** A client of a service on loopback, and endpoints that answer with their own address. */
 class ServiceOnLoopback {
   readonly #family: Family
   readonly #sockets: Socket[] = []
@@ -62,7 +62,7 @@ class ServiceOnLoopback {
         'lo',
         ...(address.includes(':') ? ['nodad'] : []),
       ])
-    // The kernel tracks flows only if a rule needs it.
+    // The kernel tracks flows only if a rule needs connection tracking.
     await mustRun([iptables, '-A', 'OUTPUT', '-m', 'conntrack', '--ctstate', 'INVALID', '-j', 'DROP'])
     for (const endpoint of endpoints) {
       const server = await this.#bind(endpoint, 5353)
@@ -70,7 +70,7 @@ class ServiceOnLoopback {
     }
   }
 
-  /** One flow per socket. */
+  /** A socket, which makes one flow. */
   client(): Promise<Socket> {
     return this.#bind(this.#family.client, 0)
   }
@@ -84,14 +84,14 @@ class ServiceOnLoopback {
     await mustRun([iptables, '-t', 'nat', '-A', 'OUTPUT', ...match, ...target])
   }
 
-  /** The endpoint that answers. */
+  /** Sends a request. Returns the endpoint that answers. */
   async ask(client: Socket): Promise<string> {
     client.send('?', 53, this.#family.vip)
     const [answer]: unknown[] = await once(client, 'message')
     return String(answer)
   }
 
-  /** Sends without waiting for an answer. */
+  /** Sends a request without waiting for an answer. */
   async call(client: Socket): Promise<void> {
     await new Promise((sent) => client.send('?', 53, this.#family.vip, sent))
   }
@@ -144,7 +144,7 @@ for (const family of families) {
       assert.equal(await service.ask(client), first)
     })
 
-    it('a client that sent before the first endpoint existed is served', async () => {
+    it('a client that sent before the first endpoint existed reaches an endpoint', async () => {
       await mustRun([family.iptables, '-t', 'nat', '-F', 'OUTPUT'])
       const client = await service.client()
       await service.call(client)
@@ -166,7 +166,7 @@ function flow(number: number): ModelFlow {
     sourcePort: 1024 + (number % 60_000),
     destination: ip(`10.96.${service >> 8}.${service & 255}`),
     destinationPort: 53,
-    // Each service has three endpoints; its flows take turns.
+    // The flows of a service use its three endpoints in turn.
     replySource: ip(`10.244.${Math.floor(number / services) % 3}.${service & 255}`),
     replySourcePort: 5353,
   }
@@ -206,7 +206,7 @@ describe(`${many} flows`, { timeout: 120_000 }, () => {
     { name: 'of one service, by the kernel’s filter', cleaned: 1 },
   ]
   for (const { name, cleaned } of sizes) {
-    it(`exactly the stale ones are deleted ${name}, while the event loop runs`, async (context) => {
+    it(`deletes exactly the stale ones ${name}, while the event loop runs`, async (context) => {
       const flows = Array.from({ length: many }, (_, number) => flow(number))
       const isStale = (number: number): boolean =>
         number % services < cleaned && Math.floor(number / services) % 3 === 2

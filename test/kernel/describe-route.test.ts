@@ -1,4 +1,4 @@
-// The description of a route has the lines that the real tools print from the kernel.
+// The description of a route has the same lines as the output of the tools.
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { resolveConfig } from '../../src/config/index.js'

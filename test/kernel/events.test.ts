@@ -13,7 +13,7 @@ const agentFile = join(treeRoot, 'dist/agent.js')
 const serverFile = join(treeRoot, 'out/ts/test/support/fake-api-program.js')
 const port = 8001
 
-/** The fields that differ between Events. */
+/** The fields of an Event that the tests compare. */
 function gist(event: Document): Document {
   const { type, reason, action, regarding, note, series } = event
   return { type, reason, action, regarding, note, ...(series === undefined ? {} : { series }) }
@@ -118,7 +118,7 @@ describe('the agent sends an Event', { timeout: 60_000 }, () => {
     assert.ok(!stdout.includes('Events are not sent'), stdout)
   })
 
-  it('when it runs in another mode than the configured one, which its pages show too', async () => {
+  it('when it runs in another mode than the configured one, which its pages also show', async () => {
     const from = server.lines.length
     const other = startAgent('--proxy-mode', 'nftables')
     const note =
@@ -142,7 +142,7 @@ describe('the agent sends an Event', { timeout: 60_000 }, () => {
   it('when it cannot set limits of connection tracking because /sys is read-only', async () => {
     const from = server.lines.length
     const remount = 'mount -o remount,bind,ro /sys && exec "$@"'
-    // This network namespace may not set the limit in any case.
+    // A network namespace that is not the initial one can never set the limit.
     const command = agentCommand('--conntrack-min', '1000001')
     const limited = node.start('unshare', '--mount', 'sh', '-c', remount, 'sh', ...command)
     assert.deepEqual(gist(await eventOf('readOnlySysFS', from)), {

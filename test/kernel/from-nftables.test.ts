@@ -50,7 +50,7 @@ table ip kube-proxy {
 }
 `
 
-/** Each is done ten times a second. */
+/** Paths of the load. Each has ten attempts per second. */
 function paths(from: string, count: number): readonly LoadPath[] {
   const to = (name: string, kind: LoadPath['kind'], address: string, port: number): LoadPath => ({
     name: `${from}, ${name}`,

@@ -1,5 +1,5 @@
-// The shipped agent as in a pod: over TLS with the token of a service account, on its way to the API server through a Service that it
-// programs itself. Its mounts are its own, so that the fixed path of the service account exists for it alone.
+// The shipped agent as in a pod: it uses TLS and the token of a service account, and reaches the API server through a Service that it
+// programs itself. It has its own mount namespace, so that the fixed path of the service account exists only there.
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -15,7 +15,7 @@ import { treeRoot } from '../support/tree.js'
 const agentFile = join(treeRoot, 'dist/agent.js')
 const serverFile = join(treeRoot, 'out/ts/test/support/fake-api-program.js')
 const serviceAccount = '/var/run/secrets/kubernetes.io/serviceaccount'
-/** Ports of the server and of the Service in front. */
+/** Ports of the server and of its Service. */
 const [serverPort, servicePort] = [9443, 8443]
 const way = ['OUTPUT', '-p', 'tcp', '-d', '127.0.0.1', '--dport', String(servicePort)]
 const firstWay = [...way, '-j', 'DNAT', '--to-destination', `127.0.0.1:${serverPort}`]
@@ -41,7 +41,7 @@ describe('the agent in a pod', { timeout: 120_000 }, () => {
     writeFileSync(join(folder, 'ca.crt'), certificate.cert)
     writeFileSync(join(folder, 'token'), token)
     node = await Namespace.create('node')
-    // A connection back to its own sender is masqueraded, which is not possible with 127.0.0.1.
+    // A connection to its own sender is masqueraded, which does not work with 127.0.0.1.
     await node.ip('address add 192.0.2.1/32 dev lo')
   })
 
@@ -63,7 +63,7 @@ describe('the agent in a pod', { timeout: 120_000 }, () => {
     await send('put', 'EndpointSlice', { ...slice, ports })
   }
 
-  /** A server with resource versions after `former` changes. */
+  /** Starts a server. Its resource versions continue after `former` changes. */
   async function startServer(services: Readonly<Record<string, string>>, former = 0): Promise<void> {
     const options = join(folder, 'server.json')
     writeFileSync(options, JSON.stringify({ certificate, authorization: `Bearer ${token}` }))
@@ -112,7 +112,7 @@ describe('the agent in a pod', { timeout: 120_000 }, () => {
     await haveEndpoints('10.1.0.2:8080', '10.1.0.3:8080', apiBackend)
   })
 
-  it('keeps this path when the server leaves its Service and stops, and then finds the changes', async () => {
+  it('keeps this path when the server leaves its Service and stops, and then applies the changes', async () => {
     const from = agent.lines.length
     await setApiEndpoints()
     await agent.line(
@@ -143,7 +143,7 @@ describe('the agent in a pod', { timeout: 120_000 }, () => {
     await haveEndpoints('10.1.0.5:8080', apiBackend)
   })
 
-  it('stops in order', async () => {
+  it('stops on SIGTERM', async () => {
     agent.signal('SIGTERM')
     assert.equal((await agent.ended).code, 0)
     assert.deepEqual(await endpoints(), ['10.1.0.5:8080', apiBackend])

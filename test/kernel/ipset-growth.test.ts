@@ -1,4 +1,4 @@
-// Sets with more entries than kube-proxy's limit, through the table of sets, on the kernel: created, grown in use, read back.
+// Sets on the kernel with more entries than kube-proxy's limit. A set grows while a rule uses it.
 import assert from 'node:assert/strict'
 import { createSocket, type Socket } from 'node:dgram'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -61,7 +61,7 @@ async function settle(table: IpsetTable, { ipset }: Kernel): Promise<readonly st
   return done
 }
 
-/** Sends to entries of the set until `isDone`. A packet that the rule drops fails the call. */
+/** Sends packets to entries of the set until `isDone`. Throws if the rule drops a packet. */
 class Prober {
   sent = 0
   readonly errors: string[] = []
@@ -86,7 +86,7 @@ class Prober {
       const error = await this.send((this.sent * 7919) % entries)
       if (error !== undefined) this.errors.push(error)
       this.sent++
-      // The results of the applying thread arrive through the event loop.
+      // The results of the thread that applies batches arrive through the event loop.
       if (this.sent % 16 === 0) await new Promise(setImmediate)
     }
   }

@@ -1,4 +1,4 @@
-// Sets as the ipset tool prints them, and sets of the tool as Viaduct reads them.
+// The ipset tool prints the sets of Viaduct, and Viaduct reads sets of the tool.
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { describeIpsetEntry, IpsetEntryCursor } from '../../src/kernel/index.js'
@@ -89,7 +89,7 @@ const examples: readonly Example[] = [
   },
 ]
 
-/** The hash seed and bucket sizes are random in each set, and with them the order of entries. */
+/** `ipset save` of a set, sorted and without the hash seed and bucket size, which are random. */
 async function save(name: string): Promise<readonly string[]> {
   const stdout = await mustRun(['ipset', 'save', name])
   const lines = stdout.split('\n').filter((line) => line !== '')
@@ -130,7 +130,7 @@ describe('ipset', () => {
     })
   }
 
-  it('exceptions and other protocols are listed, and can be repaired', async () => {
+  it('entries with `nomatch` and with other protocols are listed and can be repaired', async () => {
     const set = { ...plain, name: 'FOREIGN', type: 'hash:ip,port,net' } as const
     const entry = { ...web, secondAddress: ip('10.0.0.0'), prefixLength: 8 }
     await applyAll(kernel.ipset, [{ op: 'create-set', set }])

@@ -1,5 +1,5 @@
-// The shipped agent in iptables mode on this machine's kernel: foreign chains stay, removed ones are restored, and nothing is written
-// or left without need.
+// The shipped agent in iptables mode on this machine's kernel: foreign chains stay, removed rules are restored, nothing is written
+// without need, and nothing is left behind.
 import assert from 'node:assert/strict'
 import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -41,7 +41,7 @@ function manifest(addresses: readonly string[]): string {
   return `${JSON.stringify(service)}\n---\n${JSON.stringify(slice)}\n`
 }
 
-/** A node between a client and its pods, with its own rules. */
+/** A node between a client and its pods. It has foreign rules. */
 class Lab {
   readonly folder = mkdtempSync(join(tmpdir(), 'viaduct-life-'))
   readonly node: Namespace
@@ -72,7 +72,7 @@ class Lab {
       { namespace: node, interfaceName: 'pods', addresses: ['10.1.0.254/24'] },
     )
     await client.ip('route add default via 192.0.2.1')
-    // As on every node: packets without translation have a route, so that they reach the refusing rule.
+    // As on every node, untranslated packets have a route, so that they reach the rule that refuses them.
     await node.ip(`route add default via ${pods[0]}`)
     await podSpace.ip('route add default via 10.1.0.254')
     await setSysctls(node, 'net.ipv4.ip_forward=1')
@@ -142,7 +142,7 @@ class Agent {
     for (const family of ['IPv4', 'IPv6']) await this.line(0, '"Sync done"', `"${family}"`, '"complete":true')
   }
 
-  /** Stops it. Returns the number of table replacements and the executed programs. */
+  /** Stops the agent. Returns the number of table replacements and the executed programs. */
   async stop(): Promise<{ readonly replaced: number; readonly executed: readonly string[] }> {
     this.#program.signal('SIGTERM')
     assert.equal((await this.#program.ended).code, 0)
@@ -154,7 +154,7 @@ class Agent {
   }
 }
 
-/** One TCP connection that stays; `ask` sends a word and waits for it to come back. */
+/** One open TCP connection. `ask` sends a word and waits until it comes back. */
 class HeldConnection {
   static readonly #server =
     "require('net').createServer((s) => s.pipe(s)).listen(7, () => console.log('listening'))"
@@ -220,7 +220,7 @@ describe('iptables mode on the kernel', { timeout: 120_000 }, () => {
     await agent.synced()
     const saved = await lab.save()
     const foreign = untouched.filter((line) => line.startsWith('['))
-    // No packet of this test has passed the foreign rules yet.
+    // No packet of this test has passed through the foreign rules so far.
     assert.deepEqual(
       saved.filter((line) => foreign.includes(line)),
       foreign,
@@ -232,7 +232,7 @@ describe('iptables mode on the kernel', { timeout: 120_000 }, () => {
     assert.deepEqual([replaced, executed.length], [4, 1], 'each table once; the agent itself')
   })
 
-  it('writes nothing at a restart; old connections continue and new ones are served before, during and after', async () => {
+  it('a restart writes nothing; old connections continue, and new ones are served before, during and after it', async () => {
     await held.ask()
     const agent = lab.start('second')
     assert.deepEqual(await probes.backends(vip, 40), all)
@@ -267,8 +267,8 @@ describe('iptables mode on the kernel', { timeout: 120_000 }, () => {
     }
   })
 
-  // Before the fix only the full comparison found it, a sync period later: the table has the same number of bytes and entries.
-  it('restores a rule that another program replaced by one of the same size, without waiting for its period (issue 18, C8)', async () => {
+  // Before the fix only the full comparison found this, a sync period later, because the table has the same number of bytes and entries.
+  it('restores a rule that another program replaced by one of the same size before the next period (issue 18, C8)', async () => {
     const environment = [`XTABLES_LOCKFILE=${join(lab.folder, 'own lock')}`]
     const agent = lab.start('replaced', ['--iptables-sync-period', '1h'], environment)
     await agent.synced()
@@ -310,7 +310,7 @@ describe('iptables mode on the kernel', { timeout: 120_000 }, () => {
     await agent.stop()
   })
 
-  it('waits for the lock, logs a long wait, and loses no change', async () => {
+  it('waits for the lock, logs a long wait, and applies all changes', async () => {
     const file = join(lab.folder, 'lock')
     const holder = lab.node.start('flock', file, 'sh', '-c', 'echo held; exec cat')
     await holder.line((line) => line === 'held')
@@ -367,7 +367,7 @@ function withoutCounters(line: string): string {
   return line.replace(/^\[\d+:\d+\] /, '').replace(/ \[\d+:\d+\]$/, '')
 }
 
-/** Rules of kube-proxy: web, with one endpoint, and a Service that was deleted since. */
+/** Rules of kube-proxy for web, with one endpoint, and for a Service that was deleted later. */
 function kubeProxyTables(): string {
   const hash = 'LOLE4ISW44XBNF3G'
   const gone = 'XPGD46QRK7WJZT7O'

@@ -1,4 +1,4 @@
-// Issue 18, C2, on this machine's kernel: it refuses a rule of one Service, or a foreign chain jumps to one of ours.
+// Issue 18, C2, on this machine's kernel: the kernel refuses a rule of one Service, or a foreign chain jumps to a chain of Viaduct.
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { Registry } from 'prom-client'
@@ -34,7 +34,7 @@ const addresses = {
   ipv6: { service: (i: number) => `fd00:96::${i}`, pod: (i: number) => `fd00:1::${i}` },
 } as const
 
-/** The tables of one family in an engine. */
+/** The tables of one family, with their engine. */
 class Lab {
   readonly log = new MemoryLog()
   readonly family: IpFamily
@@ -72,7 +72,7 @@ class Lab {
     this.ledger.setSkeleton(compileSkeleton(this.#settings))
   }
 
-  /** Service number `i` with session affinity. `spoil`: the kernel refuses its list, because a folder has the name. */
+  /** Adds Service `i` with session affinity. `spoil`: the kernel refuses its `recent` list, because a folder has that name. */
   claim(i: number, { spoil = false } = {}): ServicePortKey {
     const { service: serviceAddress, pod } = addresses[this.family]
     const service = `default/service-${i}`
@@ -128,7 +128,7 @@ for (const family of ['ipv4', 'ipv6'] as const) {
       await subject.close()
     })
 
-    it('only the Service with a refused rule is left out, and it is served once the kernel accepts the rule', async () => {
+    it('only the Service with a refused rule is left out, until the kernel accepts the rule', async () => {
       const lab = new Lab(client, family)
       for (let i = 1; i <= 20; i++) lab.claim(i, { spoil: i === 7 })
       assert.notEqual(await lab.write(), undefined)
@@ -155,7 +155,7 @@ for (const family of ['ipv4', 'ipv6'] as const) {
       assert.equal(lab.log.find('info', 'Network programming recovered').length, 1)
     })
 
-    it('a chain that a foreign chain jumps to delays nothing, and is removed with the jump', async () => {
+    it('a chain to which a foreign chain jumps delays no write, and is removed after the jump', async () => {
       const lab = new Lab(client, family)
       const key = lab.claim(1)
       assert.notEqual(await lab.write(), undefined)
@@ -184,7 +184,7 @@ for (const family of ['ipv4', 'ipv6'] as const) {
     })
 
     // Before the fix the chain kept its rules, was not reported, and stayed after the jump was removed.
-    it('a chain of an earlier run that a foreign chain jumps to is emptied, and removed with the jump', async () => {
+    it('a chain of an earlier run to which a foreign chain jumps is emptied, and removed after the jump', async () => {
       const former = new Lab(client, family)
       former.claim(1)
       assert.notEqual(await former.write(), undefined)

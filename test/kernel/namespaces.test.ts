@@ -1,4 +1,4 @@
-// The lab itself: namespaces reach each other, probes report their results, and nothing stays behind.
+// The test support for namespaces: namespaces reach each other, probes report their results, and nothing is left behind.
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
@@ -43,17 +43,25 @@ describe('the network lab', { timeout: 60_000 }, () => {
     ['tcp', '198.51.100.1', 80, { kind: 'error', code: 'ENETUNREACH' }],
   ] as const
   for (const [protocol, address, port, result] of cases) {
-    it(`a probe of ${protocol} ${address} port ${port} says ${JSON.stringify(result)}`, async () => {
+    it(`a probe of ${protocol} ${address} port ${port} returns ${JSON.stringify(result)}`, async () => {
       assert.deepEqual(await client.probe({ protocol, address, port }), result)
     })
   }
 
-  it('a probe without an answer reports it', async () => {
+  it('a probe without an answer returns a time-out', async () => {
     await left.must('ip', 'neigh', 'add', '192.0.2.8', 'lladdr', '02:00:00:00:00:01', 'dev', 'eth0')
-    // No host has the address of the neighbour entry: the datagram is lost on the wire.
+    // No host has the link-layer address of the neighbour entry, so the datagram is lost.
     assert.deepEqual(await client.probe({ protocol: 'udp', address: '192.0.2.8', port: 9 }, 200), {
       kind: 'timeout',
     })
+  })
+
+  // A test whose time was over started a program beside the `after` of its suite. The program, and so the test file, ran on.
+  it('a namespace starts no program once it closes', async () => {
+    const namespace = await Namespace.create('closing')
+    const closing = namespace.close()
+    assert.throws(() => namespace.start('true'), /^Error: the namespace closing is closed: true$/u)
+    await closing
   })
 
   it('a namespace ends with the process that holds it, even if the process is killed', async () => {

@@ -1,4 +1,4 @@
-// The nft tool lists transactions that we sent. It also takes their printed form, with the same result.
+// The nft tool lists the objects of our transactions. It also accepts the printed form of a transaction, with the same result.
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -67,10 +67,10 @@ const verdict = (code: 'goto' | 'jump' | 'accept' | 'drop' | 'return', chain?: s
 })
 const address = (text: string): Uint8Array => packFields(['ipv4_addr'], [text])
 
-/** nft 1.0.6 lists these, and refuses them in a file. */
+/** Rules that nft 1.0.6 lists, but refuses in a file. */
 const listedOnly = /^(ip daddr .* map @service-ips 0x|update @affinity)/
 
-/** Chain, the rule as nft lists it, its expressions. */
+/** Chain, text of the rule in nft's listing, expressions of the rule. */
 const rules: readonly (readonly [typeof output, string, readonly NfExpression[]])[] = [
   [
     output,
@@ -285,7 +285,7 @@ describe('nft', () => {
     rmSync(folder, { recursive: true })
   })
 
-  it('lists what we made as it was meant', async () => {
+  it('lists our rules and sets with their meaning', async () => {
     const outcome = await nftables.apply([...objects, ...ruleOps.values()])
     assert.deepEqual(outcome.failures, [])
     const lines = (await list()).split('\n').map((line) => line.trim())
@@ -293,7 +293,7 @@ describe('nft', () => {
     for (const line of setLines) assert.ok(lines.includes(line), `${line}\n${lines.join('\n')}`)
   })
 
-  it('makes the same of what we print, for itself and for us', async () => {
+  it('reads the printed form of a transaction with the same result', async () => {
     const accepted = [...ruleOps].flatMap(([line, op]) => (listedOnly.test(line) ? [] : [op]))
     const remake: NfTransaction = [{ op: 'delete-table', table }, ...objects, ...accepted]
     assert.deepEqual((await nftables.apply(remake)).failures, [])
@@ -314,7 +314,7 @@ describe('nft', () => {
     }
   })
 
-  it('makes elements that we read', async () => {
+  it('writes elements that we can read', async () => {
     const elements = await nftables.elements(endpoints)
     assert.equal(elements.length, 1)
     assert.deepEqual(
@@ -323,12 +323,12 @@ describe('nft', () => {
     )
   })
 
-  it('has rules of x_tables that iptables-nft reads', async () => {
+  it('iptables-nft reads our rules with x_tables matches', async () => {
     const filterTable = { family: 'ipv4', table: 'filter' } as const
     const input = { ...filterTable, chain: 'INPUT' }
     const comment = new Uint8Array(256)
     comment.set(new TextEncoder().encode('web'))
-    // struct xt_tcp: source ports, destination ports in host order, and nothing of flags and options.
+    // struct xt_tcp: source ports, destination ports in host order, no flags and options.
     const tcp = Uint8Array.of(0, 0, 255, 255, 80, 0, 80, 0, 0, 0, 0, 0, 0, 0, 0, 0)
     const rule = {
       ...input,
@@ -355,7 +355,7 @@ describe('nft', () => {
     assert.ok(saved.includes(`-A INPUT -p tcp -m comment --comment web -m tcp --dport 80 ${reject}`), saved)
   })
 
-  it('is named as the writer of what it changes', async () => {
+  it('is named as the writer of its changes', async () => {
     const watch = nftables.watch()
     await mustRun(['nft', 'flush', 'ruleset'])
     const [change] = (await watch.next()) ?? []

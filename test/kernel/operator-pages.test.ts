@@ -1,4 +1,4 @@
-// The shipped agent, in iptables mode in a namespace of its own, with its HTTP pages for operators.
+// The HTTP pages for operators of the shipped agent, in iptables mode in its own namespace.
 import assert from 'node:assert/strict'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -9,7 +9,7 @@ import { askInNamespace, serverListens } from '../support/page-question.js'
 import type { Program } from '../support/processes.js'
 import { treeRoot, treeText } from '../support/tree.js'
 
-/** A Service whose one endpoint is an address of the node. */
+/** A Service with one endpoint, an address of the node. */
 const manifests = `
 apiVersion: v1
 kind: Service
@@ -27,9 +27,9 @@ ports: [{ port: 8080, protocol: TCP }]
 endpoints: [{ addresses: [192.0.2.1], conditions: { ready: true } }]
 `
 
-/** Answers every connection with its own name and ends it. */
+/** A server that answers every connection with `web` and closes it. */
 const endpoint = `require('node:net').createServer((socket) => socket.end('web')).listen(8080, '192.0.2.1', () => console.log('listening'))`
-/** The answer of a port at an address of 127.0.0.0/8. */
+/** A client that prints the answer of a port of 127.0.0.1. */
 const dial = `require('node:net').connect(process.argv[1], '127.0.0.1').on('data', (data) => process.stdout.write(data))`
 describe('the pages for operators', { timeout: 60_000 }, () => {
   let folder: string
@@ -124,7 +124,7 @@ describe('the pages for operators', { timeout: 60_000 }, () => {
     }
   })
 
-  it('answer on every other path of kube-proxy', async () => {
+  it('exist for every other path of kube-proxy', async () => {
     assert.deepEqual(await ask('/proxyMode'), [200, 'iptables'])
     assert.deepEqual(await ask('/healthz'), [200, 'ok'])
     assert.match(

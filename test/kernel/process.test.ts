@@ -11,7 +11,7 @@ import { treeRoot } from '../support/tree.js'
 
 const agentFile = join(treeRoot, 'dist/agent.js')
 
-/** Prints the datagrams to a socket of this path, one per line. */
+/** A program that receives datagrams on a Unix socket and prints one per line. */
 const receiver =
   '$| = 1; socket(S, AF_UNIX, SOCK_DGRAM, 0); bind(S, sockaddr_un($ARGV[0])) or die $!; print "bound\\n"; while (defined recv(S, $_, 4096, 0)) { print "$_\\n" }'
 
@@ -43,7 +43,7 @@ describe('the process', { timeout: 60_000 }, () => {
   }
 
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
-    it(`${signal} ends it in order`, async () => {
+    it(`${signal} ends it with a clean stop`, async () => {
       const agent = await started()
       agent.signal(signal)
       const { code, stdout } = await agent.ended
@@ -107,7 +107,7 @@ describe('the process', { timeout: 60_000 }, () => {
     assert.match(readFileSync(written, 'utf8'), /^kind: KubeProxyConfiguration$/mu)
   })
 
-  it('starts with the file of an old ConfigMap, and logs its settings without effect once', async () => {
+  it('accepts the file of an old ConfigMap, and logs its settings without effect once', async () => {
     const file = join(folder, 'old.yaml')
     const fields = [
       'mode: iptables',
@@ -136,7 +136,7 @@ describe('the process', { timeout: 60_000 }, () => {
     assert.deepEqual([writing.code, writing.stderr], [0, `viaduct: ${sentence}\nviaduct: ${gates}\n`])
   })
 
-  it('notifies the service manager: READY once everything is in force, WATCHDOG, and STOPPING', async () => {
+  it('notifies the service manager: READY after the first sync, WATCHDOG, and STOPPING', async () => {
     const socket = join(folder, 'notify')
     const manager = node.start('perl', '-MSocket', '-e', receiver, socket)
     await manager.line((line) => line === 'bound')
@@ -150,7 +150,7 @@ describe('the process', { timeout: 60_000 }, () => {
     await manager.ended
   })
 
-  it('ends in order on an uncaught error, and logs it', async () => {
+  it('stops on an uncaught error, and logs the error', async () => {
     const socket = join(folder, 'notify-crash')
     const manager = node.start('perl', '-MSocket', '-e', receiver, socket)
     await manager.line((line) => line === 'bound')
@@ -170,7 +170,7 @@ describe('the process', { timeout: 60_000 }, () => {
   })
 
   it('has the configured OOM score (F-106)', async () => {
-    // Without the right to lower the score, a process may raise it.
+    // A process may raise its score without privileges.
     const score = ['--oom-score-adj', '321']
     const agent = node.start(process.execPath, agentFile, ...own(), ...score)
     await agent.line((line) => line.includes('viaduct starts'))
@@ -179,7 +179,7 @@ describe('the process', { timeout: 60_000 }, () => {
     assert.equal((await agent.ended).code, 0)
   })
 
-  it('logs once that the service manager does not answer, and goes on', async () => {
+  it('logs once that the service manager does not answer, and continues', async () => {
     const agent = await started(`NOTIFY_SOCKET=${join(folder, 'absent')}`, 'WATCHDOG_USEC=20000')
     await agent.line((line) => line.includes('Service manager notification failed'))
     agent.signal('SIGTERM')

@@ -10,7 +10,7 @@ import { treeRoot } from '../support/tree.js'
 
 const agentFile = join(treeRoot, 'dist/agent.js')
 
-/** Loaded before the agent: Node itself raises the soft limit to the hard one when it starts. */
+/** A script to load before the agent. It lowers the limit, because Node raises the soft limit to the hard limit at its start. */
 const limiter =
   "require('node:child_process').execFileSync('prlimit', ['--pid', String(process.pid), `--nofile=${process.env.SOFT_LIMIT}:`])"
 
@@ -45,7 +45,7 @@ describe('an agent with too few open files', { timeout: 60_000 }, () => {
     return { agent, isShort: line.includes('lacks') }
   }
 
-  /** The largest limit with which a socket of the kernel cannot be opened. */
+  /** An agent with the largest limit at which a kernel socket cannot be opened. */
   async function startedShort(): Promise<Program> {
     const { agent: whole } = await started(1024)
     const descriptors = readdirSync(`/proc/${whole.pid}/fd`).length

@@ -1,4 +1,4 @@
-// How the shipped agent starts, on this machine's kernel in iptables mode: its waits, its families and its rights.
+// Starts of the shipped agent in iptables mode on this machine's kernel: what it waits for, its IP families and its rights.
 import assert from 'node:assert/strict'
 import {
   chmodSync,
@@ -40,7 +40,7 @@ let node: Namespace
 
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'viaduct-start-'))
-  // For users that are not root.
+  // Users other than root read it.
   chmodSync(folder, 0o755)
   node = await Namespace.create('node')
 })
@@ -176,45 +176,50 @@ clusters: [{ name: here, cluster: ${cluster} }]
 `
   const cases: readonly { name: string; flags: () => readonly string[]; code: number; words: RegExp }[] = [
     {
-      name: 'no folder of manifests',
+      name: 'an absent folder of manifests',
       flags: () => ['--manifests', join(folder, 'absent')],
       code: 1,
       words: /absent: does not exist: create the manifests folder first$/u,
     },
     {
-      name: 'a file for a folder of manifests',
+      name: 'a file in place of the folder of manifests',
       flags: () => ['--manifests', join(folder, 'kubeconfig')],
       code: 1,
       words: /kubeconfig: is not a folder$/u,
     },
     {
-      name: 'no kubeconfig',
+      name: 'an absent kubeconfig',
       flags: () => ['--kubeconfig', join(folder, 'absent')],
       code: 1,
       words: /absent: cannot be read: /u,
     },
     {
-      name: 'a kubeconfig whose certificate is absent',
+      name: 'a kubeconfig with an absent certificate',
       flags: () => ['--kubeconfig', join(folder, 'kubeconfig')],
       code: 1,
       words: /clusters\[0\]\.cluster\.certificate-authority: .*absent\.crt: cannot be read: /u,
     },
-    { name: 'no URL for --master', flags: () => ['--master', 'x://y'], code: 1, words: /--master: must be/u },
-    { name: 'no source at all', flags: () => [], code: 1, words: /no source of Services/u },
     {
-      name: 'no file for --config',
+      name: 'an invalid URL for --master',
+      flags: () => ['--master', 'x://y'],
+      code: 1,
+      words: /--master: must be/u,
+    },
+    { name: 'no source of Services', flags: () => [], code: 1, words: /no source of Services/u },
+    {
+      name: 'an absent file for --config',
       flags: () => ['--config', join(folder, 'absent')],
       code: 2,
       words: /absent: cannot be read: /u,
     },
     {
-      name: 'no address for a server',
+      name: 'an invalid address for a server',
       flags: () => ['--manifests', folder, '--healthz-bind-address', 'nowhere'],
       code: 2,
       words: /--healthz-bind-address: must be IP:port, not "nowhere"/u,
     },
     {
-      name: 'a mode that this build has not, and no fallback',
+      name: 'a mode that this build lacks, without a fallback',
       flags: () => ['--manifests', folder, '--proxy-mode=nftables', '--mode-fallback=false'],
       code: 2,
       words: /--proxy-mode: nftables is not in this build/u,
@@ -271,7 +276,7 @@ describe('F-103 after --init-only', { timeout: 60_000 }, () => {
     })
   }
 
-  it('without --init-only it logs what is missing, and serves what it can', async () => {
+  it('without --init-only it logs the settings that it cannot write, and serves', async () => {
     const world = await manifestWorld()
     await world.put('Service', web)
     await world.put('EndpointSlice', webSlice)

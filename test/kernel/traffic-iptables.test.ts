@@ -1,4 +1,4 @@
-// The traffic table on the shipped agent in iptables mode: real connections through this machine's kernel.
+// The traffic table on the shipped agent in iptables mode, with real connections through this machine's kernel.
 import { AgentSubject, runTable } from '../traffic/table-runner.js'
 import { trafficTable } from '../traffic/table/index.js'
 

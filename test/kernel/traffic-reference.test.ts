@@ -1,11 +1,11 @@
-// The traffic table on kube-proxy's layout, written by iptables-restore. If it fails here, the table itself is wrong.
+// The traffic table on kube-proxy's rules, written by iptables-restore. If it fails here, the table is wrong.
 import { KubeProxyRules } from '../traffic/reference/subject.js'
 import { runTable } from '../traffic/table-runner.js'
 import { trafficTable, type TrafficGroup } from '../traffic/table/index.js'
 
 const protocols = ['TCP', 'UDP'] as const
 
-/** Without the parts of an agent: health checks, and precedence between two Services with the same frontend. */
+/** The group without cases that need an agent: health checks, and two Services with the same frontend. */
 function withoutAgent(group: TrafficGroup): TrafficGroup {
   const rows = group.cases.map((row) => ({
     ...row,

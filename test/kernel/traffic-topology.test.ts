@@ -1,4 +1,4 @@
-// The lab of the traffic table without an agent: which hosts reach each other, and how probes report refusal, silence and answers.
+// The network of the traffic table without an agent: hosts reach each other, and probes distinguish refusal, silence and answers.
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { setSysctls } from '../support/namespaces.js'
@@ -18,7 +18,7 @@ const limitMs = 5000
 const sources: readonly Place[] = ['a1', 'a2', 'b1', 'node', 'neighbour', 'outside']
 const port = 8080
 
-describe('the lab of the traffic table', { timeout: 60_000 }, () => {
+describe('the network of the traffic table', { timeout: 60_000 }, () => {
   let lab: Topology
   before(async () => (lab = await Topology.build(['TCP', 'UDP'])))
   after(() => lab.close())

@@ -1,4 +1,4 @@
-// Ownership of routes in the local table, on this machine's kernel, with routes and sets of the tools (issue 18, A1).
+// Ownership of routes in the local table, on this machine's kernel, with routes and sets that tools made (issue 18, A1).
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'

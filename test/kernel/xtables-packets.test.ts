@@ -21,7 +21,7 @@ import { mustRun, Program } from '../support/processes.js'
 
 requireFreshNamespace()
 
-/** Addresses of `lo`, and one that is routed there without being local. */
+/** Addresses of `lo`, and a virtual address with a route to `lo` that is not local. */
 const addresses = {
   ipv4: { client: '192.0.2.1', servers: ['192.0.2.2', '192.0.2.3'], virtual: '10.96.0.10', bits: 32 },
   ipv6: { client: 'fd00:2::1', servers: ['fd00:2::2', 'fd00:2::3'], virtual: 'fd00:96::a', bits: 128 },
@@ -30,7 +30,7 @@ const addresses = {
 const sourcePort = 4000
 const destinationPort = 5000
 
-/** Does nothing; the next rule follows. */
+/** A target without effect. The packet continues with the next rule. */
 const nothing = { kind: 'mark', value: 0, mask: 0 } as const
 const set = (chain: string, ...rules: readonly XtRule[]): XtOp => ({ op: 'set-chain', chain, rules })
 const dnat = (server: string, rule: Omit<XtRule, 'target'> = {}): XtRule => ({
@@ -46,7 +46,7 @@ const jump = (chain: string): XtRule => ({ target: { kind: 'jump', chain } })
 
 type Case = readonly [what: string, rule: Omit<XtRule, 'target'>, matches: boolean]
 
-/** Applied to a datagram from client:4000 to the first server:5000, sent through lo. */
+/** Matches, with the expected result for a datagram from client:4000 to the first server:5000 through lo. */
 function matchCases(family: IpFamily): readonly Case[] {
   const { client, servers, bits } = addresses[family]
   const source = { address: ip(client), prefixLength: bits }
@@ -60,9 +60,9 @@ function matchCases(family: IpFamily): readonly Case[] {
     ['another destination', { destination: { address: ip(servers[1]), prefixLength: bits } }, false],
     ['its interface', { outInterface: { name: 'lo' } }, true],
     ['a prefix of its interface', { outInterface: { name: 'l+' } }, true],
-    ['a longer name', { outInterface: { name: 'lo0' } }, false],
-    ['not its interface', { outInterface: { name: 'lo', isInverted: true } }, false],
-    ['coming in, on its way out', { inInterface: { name: 'lo' } }, false],
+    ['a longer interface name', { outInterface: { name: 'lo0' } }, false],
+    ['any other interface', { outInterface: { name: 'lo', isInverted: true } }, false],
+    ['an input interface, in OUTPUT', { inInterface: { name: 'lo' } }, false],
     ['its protocol', { protocol: 'udp' }, true],
     ['another protocol', { protocol: 'tcp' }, false],
     ['its ports', { protocol: 'udp', sourcePorts: [4000, 4000], destinationPorts: [4999, 5001] }, true],
@@ -178,7 +178,7 @@ for (const family of ['ipv4', 'ipv6'] as const) {
       await namespace.close()
     })
 
-    it('match as the rules say', async () => {
+    it('are counted by exactly the matching rules', async () => {
       await mustRun(['ipset', 'add', '-exist', setName[family], `${servers[0]},udp:${destinationPort}`])
       const cases = matchCases(family)
       const rules = cases.map(([, rule]): XtRule => ({ ...rule, target: nothing }))
@@ -193,7 +193,7 @@ for (const family of ['ipv4', 'ipv6'] as const) {
       assert.deepEqual(seen, expected)
     })
 
-    it('to their own source are matched', async () => {
+    it('with equal source and destination are matched', async () => {
       const rules = [true, undefined].map((isSourceDestination): XtRule => ({
         protocol: 'udp',
         ...(isSourceDestination === undefined ? {} : { isSourceDestination }),
@@ -257,14 +257,14 @@ for (const family of ['ipv4', 'ipv6'] as const) {
         },
       ])
       const reached = new Set<string>()
-      // One in 2^100 runs does not see both.
+      // One in 2^100 runs does not reach both.
       for (let i = 0; i < 100 && reached.size < 2; i++) reached.add(await backendOf(virtual, 80, client))
       assert.deepEqual([...reached].toSorted(), servers)
       const [masqueraded = 0] = await counts(family, 'nat', 'POSTROUTING')
       assert.ok(masqueraded > 0)
     })
 
-    it('stay with their backend while the list has their source', async () => {
+    it('stay with their backend while the `recent` list has their source', async () => {
       const [first, second] = servers
       const chains = [`KUBE-SEP-A${bits}`, `KUBE-SEP-B${bits}`] as const
       await nat.apply([
@@ -293,7 +293,7 @@ for (const family of ['ipv4', 'ipv6'] as const) {
       await assert.rejects(backendOf(address, 8080, client), { code: 'ECONNREFUSED' })
     })
 
-    it('stay counted by foreign rules and by unchanged rules of ours', async () => {
+    it('keep their counts in foreign rules and in unchanged rules of ours', async () => {
       const other = family === 'ipv4' ? '-s 192.0.2.1' : '-s fd00:2::1'
       await iptables(family, 'filter', '-N OTHER')
       await iptables(family, 'filter', `-A OTHER -p udp -j RETURN`)
@@ -317,7 +317,7 @@ for (const family of ['ipv4', 'ipv6'] as const) {
   })
 
   describe(`an absent set, ${family}`, () => {
-    it('ENOENT names it; after its creation an empty apply is enough', async () => {
+    it('apply throws ENOENT with its name; after its creation an apply without operations suffices', async () => {
       const namespace = await openRealSubject()
       const us = namespace.open()
       const xtables = us.xtables(family, 'filter')
@@ -369,7 +369,7 @@ describe('the lock of the tools', () => {
   it('is waited for', async () => {
     const xtables = us.xtables('ipv6', 'nat')
     const applied = xtables.apply([set('KUBE-A')], { lockTimeoutMs: 60_000 })
-    // A call to another table, which needs no lock, is answered meanwhile.
+    // Meanwhile a call to another table returns, because it needs no lock.
     assert.deepEqual(await us.xtables('ipv4', 'nat').chains(), [])
     await holder.kill()
     assert.equal((await applied).isWritten, true)

@@ -1,4 +1,4 @@
-// Tables that Viaduct wrote, as the iptables tools print them: kube-proxy's chains for two Services among foreign rules.
+// The iptables tools print tables that Viaduct wrote: kube-proxy's chains for two Services among foreign rules.
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import type { IpFamily } from '../../src/address.js'
@@ -108,7 +108,7 @@ const filterOps: readonly XtOp[] = [
   { op: 'set-chain', chain: 'KUBE-SERVICES', rules: [{ protocol: 'sctp', target: { kind: 'reject' } }] },
 ]
 
-/** The tables of one family, with chains in the order of iptables. */
+/** The expected output of iptables-save for table nat, with chains in the order of iptables. */
 function natText({ virtual, backends, bits }: Addresses, pods: string, mask: string): string {
   const [first, second] = backends.map((address) =>
     address.includes(':') ? `[${address}]:8080` : `${address}:8080`,
@@ -165,7 +165,7 @@ const filterText = (reject: string): string => `*filter
 COMMIT
 `
 
-/** Without the lines with program and time. */
+/** iptables-save without the comment lines, which have program and time. */
 async function saved(family: IpFamily, table: 'nat' | 'filter'): Promise<string> {
   const lines = (await save(family, table, '-c')).split('\n')
   return `${lines.filter((line) => !line.startsWith('#')).join('\n')}\n`
@@ -216,7 +216,7 @@ for (const family of ['ipv4', 'ipv6'] as const) {
       await client.close()
     })
 
-    it('the tools restore what they saved of our tables; meaningless bytes are repaired', async () => {
+    it('the tools restore their output for our tables; the next apply repairs bytes without meaning', async () => {
       const client = namespace.open()
       const xtables = client.xtables(family, 'nat')
       await xtables.apply(natOps(addresses[family]))

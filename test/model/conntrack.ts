@@ -16,7 +16,7 @@ export interface ModelFlow {
   readonly replySourcePort: number
 }
 
-/** Conntrack in memory. Tests add flows and read the remaining ones. */
+/** Conntrack in memory. Tests add flows and read the remaining flows. */
 export class ModelConntrack implements Conntrack {
   flows: readonly ModelFlow[] = []
   /** The requests, in order. */

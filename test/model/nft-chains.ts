@@ -3,7 +3,7 @@ import type { IpFamily } from '../../src/address.js'
 import { KernelError } from '../../src/errors.js'
 import type { NftChain, NftChains } from '../../src/kernel/nftables/nft-chains.js'
 
-/** NftChains in memory. Tests set the chains. A table exists while it has a chain. */
+/** NftChains in memory. Tests set the chains. A table exists as long as it has a chain. */
 export class ModelNftChains implements NftChains {
   readonly chains: Record<IpFamily, readonly NftChain[]> = { ipv4: [], ipv6: [] }
   /** The effect of a request for the modules of the legacy tables. */

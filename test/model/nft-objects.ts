@@ -18,9 +18,9 @@ export interface ModelElement {
   readonly keyEnd: Uint8Array
   readonly isIntervalEnd: boolean
   readonly timeoutMs: number
-  /** The part of the data that is compared: bytes, verdict or name. */
+  /** The data to compare: bytes, verdict or name. */
   readonly content: string
-  /** Chain that a verdict leads to. */
+  /** The chain of the verdict. */
   readonly chain: string | undefined
   addTo(elements: NfElements): void
 }
@@ -45,7 +45,7 @@ export interface ModelNfTable {
   nextHandle: number
 }
 
-/** Takes an object apart or puts it back; run in reverse order when a transaction is refused. */
+/** Reverts one change. A refused transaction calls them in reverse order. */
 type Undo = () => void
 
 /** The state that several ModelNftables of one network namespace share. */
@@ -55,7 +55,7 @@ export class ModelNftNamespace {
     ipv6: new Map(),
   }
   generation = 1
-  /** Receive each transaction that changed something, with the port of its writer. */
+  /** Called with the objects of each transaction that changed something, and the port id of its writer. */
   readonly listeners = new Set<(objects: readonly NftChangedObject[], port: number) => void>()
   #nextPort = 100
   #nextTableHandle = 1
@@ -64,7 +64,7 @@ export class ModelNftNamespace {
     return this.#nextPort++
   }
 
-  /** Deletes the tables of this owner; persistent ones lose their owner instead. */
+  /** Deletes the tables of this owner. Persistent tables only lose their owner. */
   release(port: number): void {
     for (const tables of Object.values(this.tables)) {
       for (const [name, table] of tables) {
@@ -92,7 +92,7 @@ export class ModelNftNamespace {
   }
 }
 
-/** One transaction at work: what it changed, and how that is taken back. */
+/** The changes of one transaction so far, and the functions that revert them. */
 export class ModelNftChanges {
   readonly #undo: Undo[] = []
   readonly #objects = new Map<string, NftChangedObject>()
@@ -121,7 +121,7 @@ export function setEntry<K, V>(map: Map<K, V>, key: K, value: V | undefined): Un
   }
 }
 
-/** As the kernel shows them. */
+/** The expressions in the form of a dump. */
 export function shown(expressions: readonly NfExpression[]): readonly NfExpression[] {
   const stream = new StreamWriter()
   for (const expression of expressions) expressionCodec.write(stream, expression)
@@ -163,7 +163,7 @@ function modelElement(elements: NfElements, index: number): ModelElement {
   }
 }
 
-/** Key of an element among those of its set: an interval's end is an element of its own. */
+/** Key of an element in its set. The end of an interval is a separate element. */
 export function elementKey({ key, keyEnd, isIntervalEnd }: ModelElement): string {
   return `${Buffer.from(key).toString('hex')} ${Buffer.from(keyEnd).toString('hex')} ${isIntervalEnd}`
 }

@@ -1,4 +1,4 @@
-// The work of the kernel on one transaction of nf_tables: each operation in order, with the errno of a refusal.
+// Applies the operations of one nf_tables transaction to the model, with the kernel's errnos.
 import { constants } from 'node:os'
 import { isSameSet, setAttributes } from '../../src/kernel/nftables/attributes.js'
 import type { NftChangedObject } from '../../src/kernel/nftables/changes.js'
@@ -32,7 +32,7 @@ import {
 
 const { EBUSY, EEXIST, ENFILE, ENOENT, EOPNOTSUPP, EPERM } = constants.errno
 
-/** errno, and the element that it is about. */
+/** The errno, and the index of the refused element. */
 export interface ModelRefusal {
   readonly errno: number
   readonly element?: number
@@ -52,7 +52,7 @@ export class ModelNftTransaction {
     this.#changes = changes
   }
 
-  /** undefined: done. */
+  /** Applies one operation. undefined: success. */
   apply(op: NfOp, index: number): Refusal {
     switch (op.op) {
       case 'add-table':
@@ -262,13 +262,13 @@ export class ModelNftTransaction {
   }
 }
 
-/** Handle of the rule that the operation is about, or beside which it puts its own. */
+/** Handle in the operation: of the rule to replace or delete, or of the rule next to which it adds a rule. */
 function placeOf(op: Extract<NfOp, { op: `${string}-rule` }>): number | undefined {
   if (op.op === 'add-rule') return op.after
   return op.op === 'insert-rule' ? op.before : op.handle
 }
 
-/** errno when the rule names something that its table lacks. */
+/** The errno for a rule that uses an absent object or a base chain. undefined: it uses none. */
 function missingIn(table: ModelNfTable, rule: NfRule): number | undefined {
   for (const target of targetsOf(rule)) {
     const chain = table.chains.get(target)

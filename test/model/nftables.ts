@@ -26,17 +26,17 @@ import { type ModelNfTable, ModelNftChanges, ModelNftNamespace } from './nft-obj
 import { ModelNftTransaction } from './nft-transaction.js'
 
 export interface NftFaultPlan {
-  /** Asked before each operation; errno of the refusal. */
+  /** Called before each operation. A number is the errno of its refusal. */
   readonly fault?: (op: NfOp) => number | undefined
-  /** Asked before each transaction. A number is the errno of its refusal as a whole; `lost`: the answer is, and nothing was applied. */
+  /** Called before each transaction. A number is the errno of its refusal as a whole. `lost`: not applied, and the answer is lost. */
   readonly transactionFault?: (transaction: NfTransaction) => number | 'lost' | undefined
 }
 
 /** Nftables in memory: one socket's view of a namespace. */
 export class ModelNftables implements Nftables {
-  /** Faults from now on; replace it at any time. */
+  /** The current faults. Tests may replace them at any time. */
   plan: NftFaultPlan = {}
-  /** Transactions so far, refused ones included; dry runs are not. */
+  /** All transactions so far, including refused ones, without dry runs. */
   readonly transactions: NfTransaction[] = []
   readonly namespace: ModelNftNamespace
   readonly #port: number
@@ -182,7 +182,7 @@ function refusedAsWhole(transaction: NfTransaction, fault: number | 'lost'): NfO
   return fault === 'lost' ? { ...outcome, state: 'unknown' } : outcome
 }
 
-/** Every operation, also behind a refused one, as in the kernel. */
+/** Applies every operation, also after a refused one, as the kernel does. */
 function applyOps(
   transaction: NfTransaction,
   work: ModelNftTransaction,

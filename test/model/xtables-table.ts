@@ -11,7 +11,7 @@ const { EBUSY, EEXIST, ENOENT, ENOTEMPTY } = constants.errno
 /** Chains with their rules, in the kernel's order. */
 export type XtChains = ReadonlyMap<string, readonly XtRule[]>
 
-/** The chain that a rule jumps to. */
+/** The chain to which a rule jumps. */
 export function chainOf(rule: XtRule): string | undefined {
   return rule.target.kind === 'jump' || rule.target.kind === 'goto' ? rule.target.chain : undefined
 }

@@ -52,7 +52,7 @@ function refusedRecent({ recent }: XtRule): number | undefined {
   return recent?.list === '.' || recent?.list === '..' ? EINVAL : undefined
 }
 
-/** A client of one table. Several clients of one table stand for several programs, or for one before and after a restart. */
+/** A client of one table. Several clients of a table are several programs, or one program before and after a restart. */
 export class ModelXtables implements Xtables {
   /** The kernel's table. */
   readonly kernel: ModelXtTable
@@ -61,7 +61,7 @@ export class ModelXtables implements Xtables {
   readonly #desired = new Map<string, readonly XtRule[]>()
   readonly #removed = new Set<string>()
   readonly #hooks = new Map<string, DesiredHook>()
-  /** Patterns to prune, of this apply and of failed ones before it, and chains that are kept. */
+  /** Patterns to prune of this apply and of earlier failed ones, and kept chains. */
   readonly #prune = new Set<string>()
   /** The table's info after the last apply. */
   #left: string | undefined
@@ -270,7 +270,7 @@ export class ModelXtables implements Xtables {
     return this.#removed.has(chain) || [...this.#prune].some((pattern) => matches(pattern, chain, isEmpty))
   }
 
-  /** Of these chains, those that a foreign chain jumps to, each with that foreign chain. */
+  /** The chains to which a foreign chain jumps, each with that foreign chain. */
   #findReferenced(stale: ReadonlySet<string>): Map<string, string> {
     const kept = new Map<string, string>()
     for (const [by, rules] of this.kernel.chains) {

@@ -21,7 +21,7 @@ let lab: KubernetesLab
 let registry: Registry
 let opened: OpenedSource
 let sender: EventSender
-/** Requests whose answer has begun, or will never. */
+/** Number of requests whose answer has begun or will never come. */
 let answered = 0
 
 beforeEach(async () => {
@@ -65,7 +65,7 @@ afterEach(async () => {
   await lab.close()
 })
 
-/** The metrics `rest_client_*` as Prometheus reads them, without the host, with only the buckets of 0.25 and 15 seconds. */
+/** Samples of the metrics `rest_client_*`, without the host, with only the buckets of 0.25 and 15 seconds. */
 async function samples(): Promise<readonly string[]> {
   const { host } = lab.server.url
   return (await registry.metrics())
@@ -82,7 +82,7 @@ describe('requests to the API server', () => {
     lab.server.setFault('Service', statusFault(503))
     lab.server.setFault('Node', { type: 'silence' })
     void opened.source.start(() => undefined)
-    // That of the EndpointSlices is answered, and stays open.
+    // The request for EndpointSlices is answered and stays open.
     await lab.until(() => lab.server.requests.length === 3 && answered === 2)
     sender.record(starting)
     await lab.until(() => answered === 3)

@@ -1,4 +1,4 @@
-// The description of a route by the pipeline of each mode, before and after its first run.
+// Each mode describes a route before and after the first run of its pipeline.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { endpoint, port, service, set, slice, synced } from '../support/objects.js'
@@ -28,7 +28,7 @@ const world = [
 ]
 
 describe('the description of a route', () => {
-  it('of ipvs mode has the marks that the route has, and changes nothing', async () => {
+  it('of ipvs mode has the marks of the route, and changes nothing', async () => {
     const lab = new PipelineLab()
     const described = { ...route, externalIPs: [ip('192.0.2.1')] }
     const lines = () => lab.pipelines.get('ipv4')?.describe(described) ?? assert.fail()
@@ -44,7 +44,7 @@ describe('the description of a route', () => {
     await lab.stop()
   })
 
-  it('of iptables mode has the rules that the tables have, and changes nothing', async () => {
+  it('of iptables mode has the rules of the tables, and changes nothing', async () => {
     const lab = new IptablesLab()
     const described = { ...route, externalIPs: [ip('192.0.2.1')] }
     const lines = () => lab.pipelines.get('ipv4')?.describe(described) ?? assert.fail()

@@ -19,7 +19,7 @@ interface Traffic {
   outPackets: number
 }
 
-/** A Service with two endpoints, and what the kernel counts for both. */
+/** A lab with a Service with two endpoints, and the kernel's counters for each of them. */
 async function startedLab(
   options: ConstructorParameters<typeof PipelineLab>[0] = {},
   rest: Parameters<typeof service>[2] = {},
@@ -32,8 +32,8 @@ async function startedLab(
   return { lab, traffic }
 }
 
-describe('a real server whose endpoint goes', () => {
-  it('gets no new connections, and goes when the last one has ended', async () => {
+describe('a real server whose endpoint is removed', () => {
+  it('gets no new connections, and is removed after the last one has ended', async () => {
     const { lab, traffic } = await startedLab()
     await lab.deliver(one)
     assert.deepEqual(lab.takeOps(), [`set-real-server ${real}`])
@@ -63,7 +63,7 @@ describe('a real server whose endpoint goes', () => {
     await lab.stop()
   })
 
-  it('goes with its virtual server', async () => {
+  it('is removed with its virtual server', async () => {
     const { lab } = await startedLab()
     await lab.deliver(one)
     lab.takeOps()
@@ -74,7 +74,7 @@ describe('a real server whose endpoint goes', () => {
     await lab.stop()
   })
 
-  it('is no drift when another program removes it while it drains', async () => {
+  it('is not added again after another program removed it while it drained', async () => {
     const { lab } = await startedLab()
     await lab.deliver(one)
     const key = { family: 'ipv4', protocol: 'tcp', address: ip('10.96.0.1'), port: 80 } as const
@@ -105,7 +105,7 @@ describe('a real server whose endpoint goes', () => {
     })
   }
 
-  it('by UDP, when it still serves: keeps its flows at weight 0 until it serves no more (F-071)', async () => {
+  it('keeps its UDP flows at weight 0 as long as its endpoint serves (F-071)', async () => {
     const { lab, traffic } = await startedLab({}, { ports: [port(80, { protocol: 'UDP' })] })
     const ports = [{ name: '', protocol: 'UDP' as const, port: 8080 }]
     const deliver = async (...states: readonly Parameters<typeof endpoint>[1][]): Promise<void> => {
@@ -126,7 +126,7 @@ describe('a real server whose endpoint goes', () => {
     await lab.stop()
   })
 
-  it('by UDP, when it is not ready and no other serves: keeps its flows until another serves, or it is gone', async () => {
+  it('keeps its UDP flows while its endpoint is unready and no other serves', async () => {
     const { lab, traffic } = await startedLab({}, { ports: [port(80, { protocol: 'UDP' })] })
     const ports = [{ name: '', protocol: 'UDP' as const, port: 8080 }]
     const unready = { ready: false, serving: false }
@@ -149,7 +149,7 @@ describe('a real server whose endpoint goes', () => {
     await lab.stop()
   })
 
-  it('keeps its connections under any scheduler while no other takes new ones', async () => {
+  it('keeps its connections under any scheduler while no other real server takes new ones', async () => {
     for (const scheduler of ['sh', 'dh'] as const) {
       const { lab } = await startedLab({ scheduler })
       const unready = { ready: false, serving: false }
@@ -183,7 +183,7 @@ describe('a real server whose endpoint goes', () => {
     ['0', 'remove-real-server'],
   ] as const
   for (const [value, op] of affinity) {
-    it(`under session affinity, where the kernel's ${settle} is ${value}: ${op}`, async () => {
+    it(`under session affinity, with ${settle} = ${value}: ${op}`, async () => {
       const kernel = openModelKernel({ sysctls: { [settle]: value } })
       kernel.sysctl.fault = () => EACCES
       const { lab } = await startedLab({ kernel }, { sessionAffinity: 'ClientIP' })
@@ -194,8 +194,8 @@ describe('a real server whose endpoint goes', () => {
   }
 })
 
-describe('how long a real server may drain', () => {
-  it('as long as its connections last, if nothing else is said', async () => {
+describe('a real server drains', () => {
+  it('by default until its connections end', async () => {
     const { lab, traffic } = await startedLab()
     await lab.deliver(one)
     lab.takeOps()
@@ -211,7 +211,7 @@ describe('how long a real server may drain', () => {
     await lab.stop()
   })
 
-  it('at most the graceful period', async () => {
+  it('at most for the graceful period', async () => {
     const { lab } = await startedLab({ config: { ipvs: { gracefulPeriodMs: 120_000 } } })
     await lab.deliver(one)
     lab.takeOps()
@@ -232,7 +232,7 @@ describe('how long a real server may drain', () => {
     await lab.stop()
   })
 
-  it('no longer than half a minute when its clients ask in vain and its endpoint is gone', async () => {
+  it('at most half a minute after its clients stopped getting answers, if its endpoint is removed', async () => {
     const { lab, traffic } = await startedLab()
     await lab.deliver(one)
     await lab.clock.advance(60_000)
@@ -251,7 +251,7 @@ describe('how long a real server may drain', () => {
     ['terminates', { ready: false, serving: false, terminating: true }],
   ] as const
   for (const [name, state] of there) {
-    it(`on while its endpoint ${name}, though its clients ask in vain, and until it is gone`, async () => {
+    it(`without a limit while its endpoint ${name}, even if its clients get no answers`, async () => {
       const { lab, traffic } = await startedLab()
       await lab.deliver(set(slice('web-1', 'web', ['10.1.0.1', endpoint('10.1.0.2', state)])))
       assert.deepEqual(lab.takeOps(), [`set-real-server ${real}`])
@@ -259,7 +259,7 @@ describe('how long a real server may drain', () => {
       traffic.inPackets += 100
       await lab.clock.advance(600_000)
       assert.deepEqual(lab.takeOps(), [])
-      // Another slice has it still.
+      // Another slice still has the endpoint.
       await lab.deliver(one, set(slice('web-2', 'web', [endpoint('10.1.0.2', state)])))
       await lab.clock.advance(600_000)
       assert.deepEqual(lab.takeOps(), [])
@@ -270,7 +270,7 @@ describe('how long a real server may drain', () => {
     })
   }
 
-  it('on while it answers, or while no client asks', async () => {
+  it('without a limit while it answers, or while no client sends', async () => {
     const { lab, traffic } = await startedLab()
     await lab.deliver(one)
     lab.takeOps()
@@ -298,8 +298,8 @@ function countReads(kernel: ModelKernel): { count: number } {
   return reads
 }
 
-describe('the end of many at once', () => {
-  it('waits where the kernel still keeps those that went before: every new real server would pay for them', async () => {
+describe('the removal of many real servers at once', () => {
+  it('is spread over time, because removed real servers slow down additions in the kernel', async () => {
     const { lab, traffic } = await startedLab()
     traffic.activeConnections = 0
     const many = Array.from({ length: 500 }, (_, i) => `10.2.${i >> 8}.${i & 255}`)
@@ -318,8 +318,8 @@ describe('the end of many at once', () => {
   })
 })
 
-describe('looks at connections', () => {
-  it('happen only while something drains, and less often the longer it takes', async () => {
+describe('reads of connection counters', () => {
+  it('happen only while a real server drains, and become rarer', async () => {
     const { lab } = await startedLab()
     const reads = countReads(lab.kernel)
     await lab.clock.advance(100_000)
@@ -334,7 +334,7 @@ describe('looks at connections', () => {
     await lab.stop()
   })
 
-  it('that the kernel refuses are reported once and tried again', async () => {
+  it('that fail are reported once and repeated', async () => {
     const { lab, traffic } = await startedLab()
     traffic.activeConnections = 0
     lab.kernel.ipvs.batches.plan = { callFault: (call) => (call === 'read' ? ENOMEM : undefined) }
@@ -350,7 +350,7 @@ describe('looks at connections', () => {
     await lab.stop()
   })
 
-  it('are no syncs', async () => {
+  it('do not count as syncs', async () => {
     const { lab } = await startedLab()
     await lab.deliver(one)
     const count = async (): Promise<string | undefined> =>
@@ -365,7 +365,7 @@ describe('looks at connections', () => {
 })
 
 describe('a restart', () => {
-  it('gives a drained real server whose endpoint is back its weight before anything else happens', async () => {
+  it('first restores the weight of a drained real server whose endpoint is back', async () => {
     const { lab } = await startedLab()
     await lab.deliver(one)
     await lab.stop()
@@ -377,7 +377,7 @@ describe('a restart', () => {
     await next.stop()
   })
 
-  it('lets one drain on whose endpoint is not back, and no connection is cut before all is known', async () => {
+  it('continues to drain a real server without an endpoint, and cuts no connection before all objects are known', async () => {
     const { lab, traffic } = await startedLab()
     await lab.deliver(one)
     await lab.stop()

@@ -59,14 +59,14 @@ const cases: readonly {
     repair: ['set-real-server tcp 10.96.0.1:80 10.1.0.1:8080'],
   },
   {
-    name: 'a stranger joins',
+    name: 'a foreign real server is added',
     kind: 'real-server-unexpected',
     by: [{ op: 'add-real-server', server: key, real: { key: stranger, settings: plain } }],
-    // It keeps the connections that it may have.
+    // It is drained first, because it may have connections.
     repair: ['set-real-server tcp 10.96.0.1:80 10.9.9.9:1', 'remove-real-server tcp 10.96.0.1:80 10.9.9.9:1'],
   },
   {
-    name: 'a virtual server appears on our VIP',
+    name: 'a virtual server is added on a VIP',
     kind: 'virtual-server-unexpected',
     by: [{ op: 'add-virtual-server', server: { key: { ...key, port: 443 }, settings } }],
     repair: ['remove-virtual-server tcp 10.96.0.1:443'],
@@ -75,7 +75,7 @@ const cases: readonly {
 
 describe('foreign changes', () => {
   for (const { name, kind, by, repair } of cases) {
-    it(`${name}: found within a period, counted, repaired by exactly what it needs`, async () => {
+    it(`${name}: found within a period, counted, repaired with the necessary operations only`, async () => {
       const lab = await startedLab()
       const before = await snapshot(lab.kernel)
       await lab.kernel.ipvs.apply(by)
@@ -103,7 +103,7 @@ describe('foreign changes', () => {
     await lab.stop()
   })
 
-  it('the dummy device is deleted: it is back at once, with its addresses', async () => {
+  it('the dummy device is deleted: it is restored at once, with its addresses', async () => {
     for (const vipBinding of ['routes', 'addresses'] as const) {
       const lab = await startedLab({ vipBinding })
       const before = await snapshot(lab.kernel)
@@ -115,7 +115,7 @@ describe('foreign changes', () => {
     }
   })
 
-  it('lo goes down and up: its routes are back at once', async () => {
+  it('lo goes down and up: its routes are restored at once', async () => {
     const lab = await startedLab()
     const before = await snapshot(lab.kernel)
     await lab.kernel.routes.apply([{ op: 'remove-route', route }])
@@ -127,7 +127,7 @@ describe('foreign changes', () => {
     await lab.stop()
   })
 
-  it('what is foreign stays: other virtual servers, marks, excluded networks, other routes', async () => {
+  it('foreign objects stay: other virtual servers, marks, excluded networks, other routes', async () => {
     const kernel = openModelKernel()
     const foreign: readonly IpvsOp[] = [
       { op: 'add-virtual-server', server: { key: { ...key, address: ip('192.0.2.1') }, settings } },
@@ -138,7 +138,7 @@ describe('foreign changes', () => {
     await kernel.routes.apply([
       { op: 'add-route', route: { address: ip('192.0.2.1'), interfaceIndex: 1, protocol: 3 } },
     ])
-    // An excluded network keeps its virtual servers even where the address carries our binding.
+    // Virtual servers in an excluded network stay even if a route of Viaduct binds the address.
     await kernel.routes.apply([{ op: 'add-route', route: { ...route, address: ip('10.50.0.1') } }])
     const lab = await startedLab({ kernel, excludeCidrs: ['10.50.0.0/16'] })
     await lab.clock.advance(30_000)
@@ -149,7 +149,7 @@ describe('foreign changes', () => {
 })
 
 describe('VIPs', () => {
-  it('that another program made local count as bound, and are never unbound', async () => {
+  it('that another program made local count as bound and are never unbound', async () => {
     const kernel = openModelKernel()
     const index = (await kernel.links.addDummy('eth9')).index
     await kernel.routes.apply([
@@ -162,7 +162,7 @@ describe('VIPs', () => {
     await lab.stop()
   })
 
-  it('get a route of ours when the foreign address goes', async () => {
+  it('get a route when the foreign address is removed', async () => {
     const lab = await startedLab()
     const index = (await lab.kernel.links.addDummy('eth9')).index
     const address = { address: ip('10.96.0.2'), prefixLength: 24, interfaceIndex: index }
@@ -193,7 +193,7 @@ describe('VIPs', () => {
     await lab.stop()
   })
 
-  it('change their kind without a moment unbound', async () => {
+  it('change the kind of binding without an unbound moment', async () => {
     const kernel = openModelKernel()
     for (const [from, to, ops] of [
       ['routes', 'addresses', ['add-address 10.96.0.1', 'remove-route 10.96.0.1']],
@@ -223,7 +223,7 @@ describe('two Services with one frontend', () => {
     ['b', 'a'],
   ] as const
   for (const [one, other] of orders) {
-    it(`the one that sorts first has it, when ${one} comes first`, async () => {
+    it(`the one that sorts first has the frontend, even if ${one} is created first`, async () => {
       const lab = new PipelineLab()
       for (const name of [one, other]) {
         await lab.deliver(
@@ -257,7 +257,7 @@ describe('two Services with one frontend', () => {
   }
 })
 
-it('a Service that loses its frontend is forgotten silently when it is removed', async () => {
+it('the removal of a Service that lost its frontend logs nothing', async () => {
   const lab = new PipelineLab()
   await lab.deliver(set(service('a', '10.96.0.1')), set(service('b', '10.96.0.1')), synced)
   await lab.deliver(remove('Service', 'b'))
@@ -267,7 +267,7 @@ it('a Service that loses its frontend is forgotten silently when it is removed',
 })
 
 describe('a restart', () => {
-  it('removes real servers that a Service lost between two looks', async () => {
+  it('removes a Service that was deleted while no agent ran', async () => {
     const kernel: ModelKernel = openModelKernel()
     await (await startedLab({ kernel })).stop()
     const lab = new PipelineLab({ kernel })
@@ -279,7 +279,7 @@ describe('a restart', () => {
     await lab.stop()
   })
 
-  it('does not work after it was stopped', async () => {
+  it('writes nothing after a stop', async () => {
     const lab = await startedLab()
     await lab.stop()
     await lab.deliver(set(service('shop', '10.96.0.2')))

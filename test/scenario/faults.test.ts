@@ -28,8 +28,8 @@ function isAbout(op: IpvsOp | RouteOp, address: string): boolean {
   return JSON.stringify(op).includes(`"${address}"`)
 }
 
-describe('what the kernel refuses', () => {
-  it('a virtual server: its Service is named once, the others work, it is tried again with back-off', async () => {
+describe('a refusal of the kernel', () => {
+  it('of a virtual server is logged once, does not affect other Services, and is retried with back-off', async () => {
     const lab = new PipelineLab()
     lab.kernel.ipvs.batches.plan = {
       fault: (op) => (op.op === 'add-virtual-server' && isAbout(op, '10.96.0.1') ? ENOMEM : undefined),
@@ -61,7 +61,7 @@ describe('what the kernel refuses', () => {
     await lab.stop()
   })
 
-  it('a real server: the rest of its Service works', async () => {
+  it('of a real server does not affect the rest of its Service', async () => {
     const lab = new PipelineLab()
     lab.kernel.ipvs.batches.plan = { fault: refuseSecondReal }
     await lab.deliver(...web, synced)
@@ -77,7 +77,7 @@ describe('what the kernel refuses', () => {
     await lab.stop()
   })
 
-  it('a VIP: its virtual server is there, the Service is named, the binding is tried again', async () => {
+  it('of a VIP is logged with its Service and retried; the virtual server stays', async () => {
     const lab = new PipelineLab()
     lab.kernel.routes.batches.plan = { fault: (op) => (op.op === 'add-route' ? EACCES : undefined) }
     await lab.deliver(...web, synced)
@@ -88,7 +88,7 @@ describe('what the kernel refuses', () => {
     await lab.stop()
   })
 
-  it('a Service that goes while it is refused is forgotten', async () => {
+  it('is not retried after its Service is removed', async () => {
     const lab = new PipelineLab()
     lab.kernel.ipvs.batches.plan = { fault: (op) => (op.op === 'add-virtual-server' ? ENOMEM : undefined) }
     await lab.deliver(...web, synced)
@@ -101,7 +101,7 @@ describe('what the kernel refuses', () => {
   })
 
   for (const fault of [EINVAL, 'lost'] as const) {
-    it(`a removal (${fault}): the VIP stays bound, and marks what is left for the next run`, async () => {
+    it(`of a removal (${fault}) keeps the VIP bound, by which the next run finds the leftovers`, async () => {
       const lab = new PipelineLab()
       await lab.deliver(...web, synced)
       const before = await snapshot(lab.kernel)
@@ -119,7 +119,7 @@ describe('what the kernel refuses', () => {
     })
   }
 
-  it('a whole batch: nothing is assumed, and the next read decides', async () => {
+  it('of a whole batch leads to a read of the kernel', async () => {
     const lab = new PipelineLab()
     let left = 1
     lab.kernel.ipvs.batches.plan = {
@@ -132,13 +132,13 @@ describe('what the kernel refuses', () => {
   })
 
   for (const after of [0, 1, 3]) {
-    it(`ENOBUFS from operation ${after} of a batch on: what is unknown is read back, nothing is assumed`, async () => {
+    it(`with lost answers from operation ${after} of a batch leads to a read before the next write`, async () => {
       const lab = new PipelineLab()
       await lab.deliver(...web, ...shop, set(slice('shop-1', 'shop', ['10.1.0.9'])), synced)
       lab.takeOps()
       let sent = 0
       let reads = 0
-      // Some operations succeeded and others failed.
+      // Some operations are applied and others are not.
       lab.kernel.ipvs.batches.plan = {
         fault: () => {
           if (sent++ < after || reads > 0) return undefined
@@ -146,7 +146,7 @@ describe('what the kernel refuses', () => {
         },
         callFault: (call) => {
           if (call !== 'apply') reads++
-          // Until the kernel was asked, every write would be a guess.
+          // No write may follow before the kernel was read.
           else if (sent > after) assert.ok(reads > 0)
           return undefined
         },
@@ -167,7 +167,7 @@ describe('what the kernel refuses', () => {
     })
   }
 
-  it('a whole batch after a refusal: the Service is not reported as recovered before it works', async () => {
+  it('of a whole batch after a refusal: the Service is not reported as recovered before it works', async () => {
     const lab = new PipelineLab()
     lab.kernel.ipvs.batches.plan = { fault: (op) => (op.op === 'add-virtual-server' ? EINVAL : undefined) }
     await lab.deliver(...web, synced)
@@ -186,7 +186,7 @@ describe('what the kernel refuses', () => {
     await lab.stop()
   })
 
-  it('every batch of routes, while virtual servers work: reported once', async () => {
+  it('of every batch of routes, while virtual servers work, is reported once', async () => {
     const lab = new PipelineLab()
     await lab.deliver(synced)
     lab.kernel.routes.batches.plan = { callFault: (call) => (call === 'apply' ? ENOBUFS : undefined) }
@@ -201,7 +201,7 @@ describe('what the kernel refuses', () => {
     await lab.stop()
   })
 
-  it('to be read: nothing is applied before it was read once', async () => {
+  it('of the first read prevents all writes', async () => {
     const lab = new PipelineLab()
     lab.kernel.ipvs.batches.plan = { callFault: (call) => (call === 'dump' ? ENOMEM : undefined) }
     await lab.deliver(...web, ...shop, synced)
@@ -215,7 +215,7 @@ describe('what the kernel refuses', () => {
 })
 
 describe('the health of the data plane', () => {
-  it('is bad once something has waited for two periods, the first sync too, until it is in force', async () => {
+  it('is bad after a change, or the first sync, has waited for two periods, until it is in the kernel', async () => {
     const lab = new PipelineLab()
     const health = (): readonly boolean[] => lab.synchronizer.health.map(({ isHealthy }) => isHealthy)
     const refuse = (): void => {
@@ -237,10 +237,10 @@ describe('the health of the data plane', () => {
   })
 })
 
-describe('metrics of a sync that failed', () => {
+describe('metrics of a failed sync', () => {
   const calls = ['dump', 'apply'] as const
   for (const call of calls) {
-    it(`(${call}) say so, and count the time until it succeeds`, async () => {
+    it(`(${call}) have no time stamp, and then the time until the sync succeeds`, async () => {
       const lab = new PipelineLab()
       lab.kernel.ipvs.batches.plan = { callFault: (called) => (called === call ? ENOBUFS : undefined) }
       await lab.deliver(...web, synced)
@@ -262,9 +262,9 @@ describe('metrics of a sync that failed', () => {
   }
 })
 
-describe('answers that contradict the ledger, or are lost', () => {
+describe('answers that contradict the acknowledged state, or are lost', () => {
   for (const fault of ['unknown', 'lost'] as const) {
-    it(`${fault} in the middle of a batch: a reconcile finds out at once`, async () => {
+    it(`${fault} in the middle of a batch: a reconcile follows at once`, async () => {
       const lab = new PipelineLab()
       let left = 3
       lab.kernel.ipvs.batches.plan = { fault: () => (left-- > 0 ? undefined : left > -3 ? fault : undefined) }
@@ -276,7 +276,7 @@ describe('answers that contradict the ledger, or are lost', () => {
     })
   }
 
-  it('a removal of what is gone already succeeds', async () => {
+  it('the removal of an absent object succeeds', async () => {
     const lab = new PipelineLab()
     await lab.deliver(...web, synced)
     const key = { family: 'ipv4', protocol: 'tcp', address: ip('10.96.0.1'), port: 80 } as const
@@ -295,7 +295,7 @@ describe('answers that contradict the ledger, or are lost', () => {
     await lab.stop()
   })
 
-  it('EEXIST by a foreign hand: the virtual server is taken over and set right', async () => {
+  it('EEXIST: the foreign virtual server is taken over and corrected', async () => {
     const lab = new PipelineLab()
     await lab.deliver(...web, synced)
     const key = { family: 'ipv4', protocol: 'tcp', address: ip('10.96.0.2'), port: 80 } as const
@@ -307,7 +307,7 @@ describe('answers that contradict the ledger, or are lost', () => {
     await lab.stop()
   })
 
-  it('a wrong or lost answer that repeats is reported once, counted, and over when it ends', async () => {
+  it('a repeated wrong or lost answer is reported once and counted, and its end is reported', async () => {
     for (const fault of ['lost', EEXIST] as const) {
       for (const part of ['ipvs', 'routes'] as const) {
         const lab = new PipelineLab()
@@ -336,7 +336,7 @@ describe('answers that contradict the ledger, or are lost', () => {
     }
   })
 
-  it('a wrong answer that repeats does not make the agent spin', async () => {
+  it('repeated wrong answers are retried with back-off', async () => {
     const lab = new PipelineLab()
     await lab.deliver(...web, synced)
     lab.takeOps()
@@ -350,7 +350,7 @@ describe('answers that contradict the ledger, or are lost', () => {
 })
 
 describe("another program's lock", () => {
-  it('keeps what iptables mode left, and no change waits for it; a stop does', async () => {
+  it('delays the removal of leftovers of iptables mode and a stop, but no change', async () => {
     const lab = new PipelineLab()
     const { kernel } = lab
     kernel.xtNamespace.table('ipv4', 'nat').addChain('KUBE-SVC-A')

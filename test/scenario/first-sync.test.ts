@@ -5,14 +5,14 @@ import type { ObjectEvent } from '../../src/source/index.js'
 import { service, set, slice, synced } from '../support/objects.js'
 import { PipelineLab } from '../support/pipeline-lab.js'
 
-/** More than one slice of decisions, or one batch to the kernel. */
+/** Services for more than one slice of routing and more than one batch. */
 const count = 2500
 
 function withEndpoint(name: string, clusterIP: string, address: string): ObjectEvent[] {
   return [set(service(name, clusterIP)), set(slice(`${name}-a`, name, [address]))]
 }
 
-/** Syncs these objects, whose order is not that of their names. Resolves with the operations to IPVS, as text. */
+/** Syncs these objects. Resolves with the operations on IPVS, as text. */
 async function firstSync(objects: readonly ObjectEvent[]): Promise<readonly string[]> {
   const lab = new PipelineLab()
   const operations: string[] = []
@@ -32,7 +32,7 @@ describe('the first sync of a large cluster into an empty kernel', () => {
     withEndpoint(`m${i}`, `10.97.${i >> 8}.${i & 255}`, `10.128.${i >> 8}.${i & 255}`),
   ).flat()
 
-  it('programs who wins a conflict, and never who loses it', async () => {
+  it('programs only the winner of a conflict', async () => {
     const loser = withEndpoint('zzz', '10.96.0.10', '10.129.0.1')
     const winner = withEndpoint('aaa', '10.96.0.10', '10.129.0.2')
     const operations = await firstSync([...loser, ...many, ...winner])
@@ -43,12 +43,12 @@ describe('the first sync of a large cluster into an empty kernel', () => {
     )
   })
 
-  it('begins with the API server', async () => {
+  it('begins with the Service of the API server', async () => {
     const operations = await firstSync([...many, ...withEndpoint('kubernetes', '10.96.0.1', '192.0.2.7')])
     assert.ok(operations.slice(0, 2).some((op) => op.includes('192.0.2.7')))
   })
 
-  it('leaves nothing out', async () => {
+  it('programs every Service', async () => {
     const operations = await firstSync(many)
     assert.equal(operations.length, 2 * count)
   })

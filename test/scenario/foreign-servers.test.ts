@@ -1,4 +1,4 @@
-// Virtual servers of others that look like ours, and the differences.
+// Foreign virtual servers that resemble those of Viaduct are left alone.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { openModelKernel } from '../model/index.js'
@@ -13,8 +13,8 @@ const web = [
 const settings = { scheduler: 'wrr', flags: 0, timeoutSeconds: 0, netmaskLength: 32 }
 const theirs = { family: 'ipv4', protocol: 'tcp', address: ip('192.0.2.77'), port: 30080 } as const
 
-describe('a virtual server of others on the port of a node port, at an address that is not of the node', () => {
-  it('stays, while those at addresses that the node has or had go with their Service', async () => {
+describe('a foreign virtual server on the port of a node port, at a foreign address', () => {
+  it('stays, while those at current and former addresses of the node are removed with their Service', async () => {
     const kernel = openModelKernel()
     const { index: interfaceIndex } = await kernel.links.addDummy('eth0')
     const own = ['192.0.2.7', '192.0.2.8'].map((text) => ({

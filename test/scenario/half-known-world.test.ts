@@ -9,7 +9,7 @@ const web = [set(service('web', '10.96.0.1')), set(slice('web-1', 'web', ['10.1.
 const moreWeb = set(slice('web-2', 'web', ['10.1.0.3']))
 const shop = [set(service('shop', '10.96.0.2')), set(slice('shop-1', 'shop', ['10.2.0.1']))]
 
-/** A kernel as a former run left it, and a new run on it. */
+/** A new run on the kernel of a former run. */
 async function restarted(): Promise<PipelineLab> {
   const former = new PipelineLab()
   await former.deliver(...web, moreWeb, ...shop, synced)
@@ -20,7 +20,7 @@ async function restarted(): Promise<PipelineLab> {
 }
 
 describe('a restart while some objects cannot be read', () => {
-  it('removes nothing that may belong to what is unknown', async () => {
+  it('removes nothing that may belong to unknown objects', async () => {
     const lab = await restarted()
     const before = await snapshot(lab.kernel)
     await lab.deliver(...web, listed)
@@ -29,7 +29,7 @@ describe('a restart while some objects cannot be read', () => {
     await lab.stop()
   })
 
-  it('follows every change of what is known', async () => {
+  it('applies every change of known objects', async () => {
     const lab = await restarted()
     await lab.deliver(...web, listed)
     await lab.deliver(set(slice('web-1', 'web', ['10.1.0.1', '10.1.0.9'])))
@@ -45,14 +45,14 @@ describe('a restart while some objects cannot be read', () => {
     await lab.stop()
   })
 
-  it('adds what is new', async () => {
+  it('adds new objects', async () => {
     const lab = await restarted()
     await lab.deliver(...web, set(service('new', '10.96.0.7')), listed)
     assert.deepEqual(lab.takeOps(), ['add-virtual-server tcp 10.96.0.7:80', 'add-route 10.96.0.7'])
     await lab.stop()
   })
 
-  it('repairs foreign removals of objects that are kept', async () => {
+  it('repairs foreign removals of kept objects', async () => {
     const lab = await restarted()
     await lab.deliver(...web, listed)
     const before = await snapshot(lab.kernel)
@@ -63,7 +63,7 @@ describe('a restart while some objects cannot be read', () => {
     await lab.stop()
   })
 
-  it('writes nothing when the rest turns out to be the same, and removes what is gone when all is known', async () => {
+  it('writes nothing if the unknown objects are unchanged, and removes unwanted objects when all are known', async () => {
     const lab = await restarted()
     await lab.deliver(...web, listed)
     await lab.deliver(moreWeb)
@@ -75,7 +75,7 @@ describe('a restart while some objects cannot be read', () => {
     await lab.stop()
   })
 
-  it('drops what is gone when all is known while the kernel is read', async () => {
+  it('removes unwanted objects if all objects become known during the read of the kernel', async () => {
     const lab = await restarted()
     const { ipvs } = lab.kernel
     const dump = ipvs.dump.bind(ipvs)
@@ -93,7 +93,7 @@ describe('a restart while some objects cannot be read', () => {
     await lab.stop()
   })
 
-  it('leaves alone what becomes known during the first apply', async () => {
+  it('keeps objects that become known during the first apply', async () => {
     const lab = await restarted()
     const { ipvs } = lab.kernel
     const apply = ipvs.apply.bind(ipvs)
@@ -108,7 +108,7 @@ describe('a restart while some objects cannot be read', () => {
     await lab.stop()
   })
 
-  it('leaves alone what becomes known while claims are made', async () => {
+  it('keeps objects that become known during the first decisions', async () => {
     const former = new PipelineLab()
     const many = Array.from({ length: 1000 }, (_, i) => set(service(`m${i}`, `10.97.${i >> 8}.${i & 255}`)))
     await former.deliver(...many, ...shop, synced)

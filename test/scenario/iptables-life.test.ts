@@ -1,4 +1,4 @@
-// iptables mode over time: order of writes, drift, faults and restarts.
+// The life of iptables mode: order of writes, drift, faults and restarts.
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
@@ -27,7 +27,7 @@ function dnatTo(address: string): string {
   return `--to-destination ${address}:8080`
 }
 
-describe('the order of two tables that cannot be replaced at once', () => {
+describe('the order of writes to the tables nat and filter', () => {
   const rows: readonly {
     readonly name: string
     readonly before: readonly ObjectEvent[]
@@ -35,31 +35,31 @@ describe('the order of two tables that cannot be replaced at once', () => {
     readonly written: readonly string[]
   }[] = [
     {
-      name: 'other endpoints: nat alone',
+      name: 'other endpoints: nat only',
       before: web,
       change: [set(slice('web-1', 'web', ['10.1.0.9']))],
       written: ['nat'],
     },
     {
-      name: 'the last endpoint goes: refused before it is not served',
+      name: 'the last endpoint is removed: the rule that refuses comes before the removal of the rules that serve',
       before: web,
       change: [noEndpoints],
       written: ['filter', 'nat'],
     },
     {
-      name: 'the first endpoint comes: served before it is not refused',
+      name: 'the first endpoint is added: the rules that serve come before the removal of the rule that refuses',
       before: [...web, noEndpoints],
       change: web.slice(1),
       written: ['nat', 'filter'],
     },
     {
-      name: 'one of each: refused, served, not refused',
+      name: 'both at once: filter, nat, filter',
       before: [...web, noEndpoints, ...shop],
       change: [...web.slice(1), set(slice('shop-1', 'shop', []))],
       written: ['filter', 'nat', 'filter'],
     },
     {
-      name: 'nothing that a rule depends on: none',
+      name: 'a change without effect on rules: no write',
       before: web,
       change: [set(service('web', '10.96.0.1', { labels: { 'topology.kubernetes.io/zone': 'b' } }))],
       written: [],
@@ -74,7 +74,7 @@ describe('the order of two tables that cannot be replaced at once', () => {
     })
   }
 
-  it('holds when a table fails in between: nothing is lost, and nothing is unrefused that is not served', async () => {
+  it('holds if the first table fails: the second waits, and no change is lost', async () => {
     const lab = await started(...web, noEndpoints)
     const nat = lab.kernel.xtables('ipv4', 'nat')
     nat.plan = { callFault: (call) => (call === 'apply' ? constants.errno.ENOMEM : undefined) }
@@ -89,7 +89,7 @@ describe('the order of two tables that cannot be replaced at once', () => {
 })
 
 describe('Services that share an address', () => {
-  it('have 20 lines in the log, and lines of level debug for the others (issue 18, C11)', async () => {
+  it('have 20 warnings in the log, and debug lines for the others (issue 18, C11)', async () => {
     const lab = new IptablesLab()
     const services = Array.from({ length: 100 }, (_, i) => set(service(`web-${i}`, '10.96.0.1')))
     await lab.deliver(...services, synced)
@@ -103,8 +103,8 @@ describe('Services that share an address', () => {
   })
 })
 
-describe('a kernel that refuses', () => {
-  it('is reported once, tried again with back-off, and reported when it works', async () => {
+describe('a refusal of the kernel', () => {
+  it('is reported once, retried with back-off, and its end is reported', async () => {
     const lab = new IptablesLab()
     const allXtables = (['nat', 'filter'] as const).map((table) => lab.kernel.xtables('ipv4', table))
     for (const xtables of allXtables)
@@ -124,7 +124,7 @@ describe('a kernel that refuses', () => {
     await lab.stop()
   })
 
-  it('is quoted as it is: its words on a table too large are not followed by ours (issue 18, C11)', async () => {
+  it('is logged with the kernel’s text only, for a table that is too large (issue 18, C11)', async () => {
     const lab = new IptablesLab()
     const words = 'the kernel has no memory for a table of this size'
     lab.kernel.xtables('ipv4', 'nat').apply = async () => {
@@ -144,7 +144,7 @@ describe('a kernel that refuses', () => {
     await lab.stop()
   })
 
-  it('makes the data plane unhealthy once a change has waited for two periods, until it is in force', async () => {
+  it('makes the data plane unhealthy after a change has waited for two periods, until it is in the kernel', async () => {
     const lab = await started(...web)
     const nat = lab.kernel.xtables('ipv4', 'nat')
     nat.plan = { callFault: () => constants.errno.EAGAIN }
@@ -166,7 +166,7 @@ describe('a kernel that refuses', () => {
     await lab.stop()
   })
 
-  it('refuses one table: the other is programmed', async () => {
+  it('of one table does not affect the other', async () => {
     const lab = new IptablesLab()
     lab.kernel.xtables('ipv4', 'filter').plan = { callFault: () => constants.errno.ENOENT }
     await lab.deliver(...web, synced)
@@ -174,7 +174,7 @@ describe('a kernel that refuses', () => {
     await lab.stop()
   })
 
-  it('cannot be read: it is read again later, without a storm', async () => {
+  it('of a read is retried with back-off', async () => {
     const lab = await started(...web)
     const filter = lab.kernel.xtables('ipv4', 'filter')
     filter.plan = { callFault: () => constants.errno.ENOMEM }
@@ -187,7 +187,7 @@ describe('a kernel that refuses', () => {
   })
 })
 
-/** Reverses the rules of a Service: the table keeps its size. */
+/** Reverses the rules of a Service. The table keeps its size. */
 function reverseRules({ kernel }: IptablesLab): void {
   const nat = kernel.xtNamespace.table('ipv4', 'nat')
   const chain = [...nat.chains.keys()].find((name) => name.startsWith('KUBE-SVC-')) ?? ''
@@ -196,8 +196,8 @@ function reverseRules({ kernel }: IptablesLab): void {
   nat.append(chain, ...rules.toReversed())
 }
 
-describe('foreign changes of the tables', () => {
-  it('flushes them: they are back within a second, with the names of what was gone', async () => {
+describe('another program', () => {
+  it('flushes tables: they are restored within a second, and the log names the differences', async () => {
     const lab = await started(...web)
     const before = ruleLines(lab.kernel.xtNamespace)
     lab.kernel.xtNamespace.table('ipv4', 'nat').flush()
@@ -213,7 +213,7 @@ describe('foreign changes of the tables', () => {
 
   for (const { how, unlocks, foundMs } of [
     { how: 'with the lock of the tables: found within a second (issue 18, C8)', unlocks: 1, foundMs: 1000 },
-    { how: 'without it: found within a sync period', unlocks: 0, foundMs: 30_000 },
+    { how: 'without the lock: found within a sync period', unlocks: 0, foundMs: 30_000 },
   ])
     it(`replaces a rule by one of the same size ${how}`, async () => {
       const lab = await started(...web)
@@ -227,7 +227,7 @@ describe('foreign changes of the tables', () => {
       await lab.stop()
     })
 
-  it('takes the lock and changes nothing of ours: one comparison, and nothing is written or logged', async () => {
+  it('takes the lock without a change of our rules: one comparison, no write and no log line', async () => {
     const lab = await started(...web)
     await lab.clock.advance(10_000)
     const { writes } = lab
@@ -246,7 +246,7 @@ describe('foreign changes of the tables', () => {
     await lab.stop()
   })
 
-  it('does nothing: tables at rest are asked for nothing but rare comparisons, and drift is found all the same', async () => {
+  it('changes nothing: comparisons become rare, and a later flush is still repaired within a second', async () => {
     const lab = await started(...web)
     await lab.clock.advance(10_000)
     const calls: string[] = []
@@ -271,7 +271,7 @@ describe('foreign changes of the tables', () => {
     await lab.stop()
   })
 
-  it('adds rules of its own: they stay, are not called drift, and nothing is written for them', async () => {
+  it('adds its own rules: they stay, are not drift, and cause no write', async () => {
     const lab = await started(...web)
     const filter = lab.kernel.xtNamespace.table('ipv4', 'filter')
     filter.append('INPUT', {
@@ -286,7 +286,7 @@ describe('foreign changes of the tables', () => {
     await lab.stop()
   })
 
-  it('restores an old table, with a chain of a Service that is no more: it goes again', async () => {
+  it('restores an old table with a chain of a deleted Service: the chain is removed again', async () => {
     const lab = await started(...web)
     const before = ruleLines(lab.kernel.xtNamespace)
     const nat = lab.kernel.xtNamespace.table('ipv4', 'nat')
@@ -299,7 +299,7 @@ describe('foreign changes of the tables', () => {
 })
 
 describe('a start', () => {
-  it('on what a former run left writes nothing', async () => {
+  it('on the tables of a former run writes nothing', async () => {
     const former = await started(...web, ...shop)
     await former.stop()
     const { xtNamespace } = former.kernel
@@ -312,7 +312,7 @@ describe('a start', () => {
     await lab.stop()
   })
 
-  it('removes what a former run had for Services that went meanwhile', async () => {
+  it('removes rules of a former run for deleted Services', async () => {
     const former = await started(...web, ...shop)
     await former.stop()
     const lab = new IptablesLab({ xtNamespace: former.kernel.xtNamespace })
@@ -322,7 +322,7 @@ describe('a start', () => {
     await Promise.all([lab.stop(), fresh.stop()])
   })
 
-  it("takes over from kube-proxy's tables in one write each, and leaves what is not kube-proxy's", async () => {
+  it("takes over kube-proxy's tables in one write each, and keeps foreign chains", async () => {
     const kernel = openModelKernel()
     layKubeProxyTables(kernel)
     const lab = new IptablesLab({ kernel })
@@ -337,7 +337,7 @@ describe('a start', () => {
     await lab.stop()
   })
 
-  it('while some objects are unknown keeps the rules that serve them, and puts the rules of known objects before those', async () => {
+  it('while some objects are unknown keeps former rules, and puts the rules of known objects before them', async () => {
     const former = await started(...web, ...shop)
     await former.stop()
     const { xtNamespace } = former.kernel
@@ -368,7 +368,7 @@ describe('a start', () => {
   })
 })
 
-/** The output of iptables-save on a node on which kube-proxy ran, in this mode or another. */
+/** Adds the chains and rules of a kube-proxy that ran in iptables mode or in ipvs mode, and foreign ones. */
 function layKubeProxyTables(kernel: ReturnType<typeof openModelKernel>): void {
   const nat = kernel.xtNamespace.table('ipv4', 'nat')
   const chains =
@@ -388,7 +388,7 @@ function layKubeProxyTables(kernel: ReturnType<typeof openModelKernel>): void {
 describe('two Services that want one frontend', () => {
   const rival = [set(service('awaits', '10.96.0.1')), set(slice('awaits-1', 'awaits', ['10.3.0.1']))]
 
-  it('the one that sorts first has it; the other is named, and takes over', async () => {
+  it('the one that sorts first has the frontend; the other is logged, and gets it when the first is removed', async () => {
     const lab = await started(...web, ...rival)
     assert.match(
       linesWith(lab.kernel.xtNamespace, 'KUBE-SERVICES -d 10.96.0.1').join(),
@@ -418,7 +418,7 @@ describe('two Services that want one frontend', () => {
     await lab.stop()
   })
 
-  it('two ports of one Service are rivals too', async () => {
+  it('two ports of one Service conflict too', async () => {
     const ports = [port(80, { name: 'a', nodePort: 30080 }), port(443, { name: 'b', nodePort: 30080 })]
     const lab = await started(set(service('web', '10.96.0.1', { type: 'NodePort', ports })))
     const warning = 'tcp node port 30080 already belongs to default/web:a/TCP'
@@ -426,7 +426,7 @@ describe('two Services that want one frontend', () => {
     await lab.stop()
   })
 
-  it('a loser is not served where the winner is refused', async () => {
+  it('the loser is not served if the winner has no endpoints', async () => {
     const lab = await started(...web, ...rival, set(slice('awaits-1', 'awaits', [])))
     assert.equal(linesWith(lab.kernel.xtNamespace, 'nat KUBE-SERVICES -d 10.96.0.1').length, 0)
     assert.match(
@@ -451,7 +451,7 @@ describe('two Services that want one frontend', () => {
   })
 })
 
-describe('what follows a sync', () => {
+describe('after a sync', () => {
   const local = service('lb', '10.96.0.5', {
     type: 'LoadBalancer',
     loadBalancerIngress: [{ ip: '192.0.2.5', ipMode: 'VIP' }],
@@ -460,7 +460,7 @@ describe('what follows a sync', () => {
   })
   const elsewhere = set(slice('lb-1', 'lb', [endpoint('10.1.0.1', { nodeName: 'there' })]))
 
-  it('health checks are served; one that cannot be opened is named and tried again', async () => {
+  it('health checks are served; one that cannot be opened is logged and retried', async () => {
     const lab = new IptablesLab()
     const event = {
       type: 'Warning',
@@ -495,8 +495,8 @@ function big(count: number): ObjectEvent {
   )
 }
 
-describe('what the rules depend on', () => {
-  it('node port addresses: those of the machine that are named, as they come and go', async () => {
+describe('rules depend on', () => {
+  it("node port addresses: the machine's addresses in the configured networks, as they change", async () => {
     const kernel = openModelKernel()
     const { index: interfaceIndex } = await kernel.links.addDummy('eth0')
     const address = { address: ip('192.0.2.7'), prefixLength: 24, interfaceIndex }
@@ -513,7 +513,7 @@ describe('what the rules depend on', () => {
     await lab.stop()
   })
 
-  it('loopback addresses are let out where they take node ports, which the Node may say', async () => {
+  it('node ports on loopback addresses: they set route_localnet', async () => {
     const home = set(node('here', { ips: ['192.0.2.7'] }))
     const cases = [
       [{}, [], '1'],
@@ -530,7 +530,7 @@ describe('what the rules depend on', () => {
     }
   })
 
-  it("the node's address: source ranges admit the node by it", async () => {
+  it("the node's address: source ranges that contain it admit the node", async () => {
     const balancer = service('lb', '10.96.0.5', {
       type: 'LoadBalancer',
       loadBalancerIngress: [{ ip: '192.0.2.5', ipMode: 'VIP' }],
@@ -544,7 +544,7 @@ describe('what the rules depend on', () => {
     await lab.stop()
   })
 
-  it('the size of the cluster: comments go above 1,000 endpoints, and come back below 800', async () => {
+  it('the size of the cluster: comments are dropped above 1,000 endpoints, and added again below 800', async () => {
     const lab = await started(...web, set(service('big', '10.96.0.9')), big(998))
     const comments = (): number => linesWith(lab.kernel.xtNamespace, 'default/web cluster IP').length
     const seen: number[] = [comments()]

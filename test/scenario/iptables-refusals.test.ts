@@ -1,4 +1,4 @@
-// Issue 18, C2: what one Service cannot have in iptables mode stops that Service, and no other.
+// Issue 18, C2: a rule that the kernel refuses stops only its Service, in iptables mode.
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
@@ -10,7 +10,7 @@ import { ip } from '../support/pipeline-lab.js'
 
 const { EINVAL, ENOMEM, EPROTONOSUPPORT } = constants.errno
 
-/** Lines that begin alike are summarized beyond so many in 10 s. */
+/** Lines with the same beginning in 10 s. Further ones are summarized. */
 const mostLines = 20
 
 const web = [set(service('web', '10.96.0.1')), set(slice('web-1', 'web', ['10.1.0.1']))]
@@ -46,9 +46,9 @@ describe('a Service with a rule that the kernel refuses', () => {
     readonly errno: number
     readonly bad: readonly ObjectEvent[]
     readonly named: RegExp
-    /** In the tables once the kernel takes it. */
+    /** Text that the tables contain after the kernel accepts the rule. */
     readonly word: string
-    /** How many service ports are refused. */
+    /** Number of refused service ports. Default: 1. */
     readonly ports?: number
   }[] = [
     {
@@ -87,7 +87,7 @@ describe('a Service with a rule that the kernel refuses', () => {
       word: '-d 10.96.0.3/32 -p sctp',
     },
     {
-      name: 'ports of SCTP that fill a bucket of their own',
+      name: 'ports of SCTP that fill a bucket',
       refuses: isSctp,
       errno: EPROTONOSUPPORT,
       bad: [
@@ -104,7 +104,7 @@ describe('a Service with a rule that the kernel refuses', () => {
   ]
   for (const { name, refuses, errno, bad, named, word, ports = 1 } of rows) {
     const lines = Math.min(ports, mostLines)
-    it(`${name}: the others are in force, the health is good, and it is tried again`, async () => {
+    it(`${name}: other Services are programmed, the health is good, and the refused rule is retried`, async () => {
       const lab = openLab(refuses, errno)
       await lab.deliver(...web, ...bad, synced)
       assert.ok(serves(lab, '10.1.0.1'))
@@ -131,7 +131,7 @@ describe('a Service with a rule that the kernel refuses', () => {
       await lab.stop()
     })
 
-    it(`${name}: it leaves nothing behind when it goes: the tables are as before`, async () => {
+    it(`${name}: its removal leaves nothing behind`, async () => {
       const lab = openLab(refuses, errno)
       await lab.deliver(...web, synced)
       const before = ruleLines(lab.kernel.xtNamespace)
@@ -146,7 +146,7 @@ describe('a Service with a rule that the kernel refuses', () => {
     })
   }
 
-  it('is tried again with back-off, and at once when it changes', async () => {
+  it('is retried with back-off, and at once when it changes', async () => {
     const lab = openLab(({ recent }) => recent !== undefined, EINVAL)
     await lab.deliver(
       ...web,
@@ -165,7 +165,7 @@ describe('a Service with a rule that the kernel refuses', () => {
     await lab.stop()
   })
 
-  it('waits for a table that cannot be written, which is tried with back-off', async () => {
+  it('waits for a table that cannot be written, which is retried with back-off', async () => {
     const lab = openLab(({ recent }) => recent !== undefined, EINVAL)
     const affinity = service('bad', '10.96.0.3', { sessionAffinity: 'ClientIP' })
     await lab.deliver(...web, set(affinity), set(slice('bad-1', 'bad', ['10.3.0.1'])), synced)
@@ -182,7 +182,7 @@ describe('a Service with a rule that the kernel refuses', () => {
     await lab.stop()
   })
 
-  it('among a thousand of its kind: they are found together', async () => {
+  it('among a thousand similar ones: all are found together', async () => {
     const lab = openLab(({ recent }) => recent !== undefined, EINVAL)
     const events = Array.from({ length: 1000 }, (_, i): readonly ObjectEvent[] => {
       const name = `bad-${i}`
@@ -200,7 +200,7 @@ describe('a Service with a rule that the kernel refuses', () => {
     await lab.stop()
   })
 
-  it('rules of the mode itself that are refused are a fault of the table', async () => {
+  it('a refused rule of the mode itself is an error of the table', async () => {
     const lab = openLab(({ target }) => target.kind === 'masquerade', EINVAL)
     await lab.deliver(...web, synced)
     assert.ok(!serves(lab, '10.1.0.1'))
@@ -209,7 +209,7 @@ describe('a Service with a rule that the kernel refuses', () => {
   })
 })
 
-/** The state that a run leaves after it served `web`: the chain of the Service, to which another program's chain MINE jumps. */
+/** The tables of a run that served `web`. The chain MINE of another program jumps to the chain of the Service. */
 async function leaveService() {
   const former = new IptablesLab()
   await former.deliver(...web, synced)
@@ -222,8 +222,8 @@ async function leaveService() {
   return { xtNamespace, nat, chain }
 }
 
-describe('a chain of another program that jumps to a chain of ours', () => {
-  it('keeps it, empty, when its Service goes; everything else is in force, and it goes with the jump', async () => {
+describe('a foreign chain that jumps to a chain of ours', () => {
+  it('keeps our chain, empty, after its Service is removed; our chain is removed after the jump', async () => {
     const lab = new IptablesLab()
     await lab.deliver(...web, synced)
     const nat = lab.kernel.xtNamespace.table('ipv4', 'nat')
@@ -251,8 +251,8 @@ describe('a chain of another program that jumps to a chain of ours', () => {
     await lab.stop()
   })
 
-  // The chain kept its rules, was not reported, and stayed when the jump went.
-  it('keeps it, empty, after a restart too, and it goes with the jump', async () => {
+  // The chain kept its rules, was not reported, and stayed after the jump was removed.
+  it('keeps our chain, empty, after a restart; our chain is removed after the jump', async () => {
     const { xtNamespace, nat, chain } = await leaveService()
     const start = async (): Promise<IptablesLab> => {
       const lab = new IptablesLab({ xtNamespace })
@@ -282,7 +282,7 @@ describe('a chain of another program that jumps to a chain of ours', () => {
     await lab.stop()
   })
 
-  it('keeps it, empty and reported, when the first write after a restart fails', async () => {
+  it('keeps our chain, empty and reported, if the first write after a restart fails', async () => {
     const { xtNamespace, nat, chain } = await leaveService()
     const lab = new IptablesLab({ xtNamespace })
     const xtables = lab.kernel.xtables('ipv4', 'nat')

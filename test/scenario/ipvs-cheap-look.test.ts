@@ -33,7 +33,7 @@ function drained(server: VirtualServerKey, address: string): IpvsOp {
   return { op: 'set-real-server', server, real: { key, settings: { ...plain, weight: 0 } } }
 }
 
-/** Dumps of the IPVS table from now on. */
+/** Counts dumps of the IPVS table from now on. */
 function countDumps({ kernel }: PipelineLab): () => number {
   let dumps = 0
   kernel.ipvs.batches.plan = {
@@ -48,25 +48,25 @@ function countDumps({ kernel }: PipelineLab): () => number {
 describe('within a second', () => {
   const cases: readonly { readonly name: string; readonly by: readonly IpvsOp[]; readonly drift: object }[] =
     [
-      { name: 'an IPv4 table that is flushed', by: [removal(web)], drift: { 'virtual-server-missing': 1 } },
-      { name: 'an IPv6 table that is flushed', by: [removal(web6)], drift: { 'virtual-server-missing': 1 } },
+      { name: 'a flush of the IPv4 table', by: [removal(web)], drift: { 'virtual-server-missing': 1 } },
+      { name: 'a flush of the IPv6 table', by: [removal(web6)], drift: { 'virtual-server-missing': 1 } },
       {
-        name: 'a weight',
+        name: 'a change of a weight',
         by: [drained(web, '10.1.0.1')],
         drift: { 'real-server-changed': 1 },
       },
       {
-        name: 'a weight of IPv6',
+        name: 'a change of an IPv6 weight',
         by: [drained(web6, 'fd01::1')],
         drift: { 'real-server-changed': 1 },
       },
       {
-        name: 'a scheduler',
+        name: 'a change of a scheduler',
         by: [{ op: 'set-virtual-server', server: { key: web, settings: { ...settings, scheduler: 'lc' } } }],
         drift: { 'virtual-server-changed': 1 },
       },
       {
-        name: 'a virtual server on our VIP',
+        name: 'a foreign virtual server on a VIP',
         by: [{ op: 'add-virtual-server', server: { key: { ...web, port: 443 }, settings } }],
         drift: { 'virtual-server-unexpected': 1 },
       },
@@ -93,7 +93,7 @@ describe('within a second', () => {
   }
 })
 
-it('a foreign virtual server asks for one reconcile, and is then expected', async () => {
+it('a foreign virtual server causes one reconcile, and is then expected', async () => {
   const lab = await startedLab()
   await lab.kernel.ipvs.apply([
     { op: 'add-virtual-server', server: { key: { ...web, address: ip('192.0.2.1') }, settings } },
@@ -114,7 +114,7 @@ it('own changes are expected', async () => {
   await lab.stop()
 })
 
-it('what others remove in the second in which we add as many is noticed', async () => {
+it('a foreign removal is noticed even if an own addition keeps the number of virtual servers', async () => {
   const lab = new PipelineLab()
   const many = Array.from({ length: 200 }, (_, i) => set(service(`s${i}`, `10.96.1.${i + 1}`)))
   await lab.deliver(...many, synced)
@@ -126,7 +126,7 @@ it('what others remove in the second in which we add as many is noticed', async 
   await lab.stop()
 })
 
-it('a virtual server that is left to others because it is excluded asks for no reconcile', async () => {
+it('a virtual server in an excluded network causes no reconcile', async () => {
   const lab = new PipelineLab({ excludeCidrs: ['10.96.0.0/24'] })
   const ports = [port(80), port(443, { name: 'tls' })]
   await lab.deliver(set(service('web', '10.96.0.1', { ports })), synced)
@@ -144,9 +144,9 @@ it('a virtual server that is left to others because it is excluded asks for no r
 describe('a large table', () => {
   const count = 38
   const cases = [
-    { name: 'a server that is watched', index: 0, withinMs: 1000 },
-    { name: 'one whose turn comes', index: 20, withinMs: 13_000 },
-    { name: 'one whose turn comes last', index: count - 1, withinMs: 23_000 },
+    { name: 'a virtual server in the current sample', index: 0, withinMs: 1000 },
+    { name: 'a virtual server in a later sample', index: 20, withinMs: 13_000 },
+    { name: 'a virtual server in the last sample', index: count - 1, withinMs: 23_000 },
   ]
   for (const { name, index, withinMs } of cases) {
     it(`${name}, and differs already`, async () => {
@@ -166,7 +166,7 @@ describe('a large table', () => {
   }
 })
 
-describe('a small family is watched while the turn of a large one comes', () => {
+describe('a small family is watched while samples of a large family change', () => {
   for (const atMs of [9600, 9900, 10_100, 10_400, 10_600, 11_100]) {
     it(`a change after ${atMs} ms`, async () => {
       const lab = new PipelineLab()
@@ -183,7 +183,7 @@ describe('a small family is watched while the turn of a large one comes', () => 
   }
 })
 
-it('a machine at rest is asked for nothing while it is watched', async () => {
+it('a watch without findings causes no other calls', async () => {
   const lab = await startedLab()
   await lab.clock.advance(4000)
   const { ipvs, ipset } = lab.kernel
@@ -199,7 +199,7 @@ it('a machine at rest is asked for nothing while it is watched', async () => {
   await lab.stop()
 })
 
-it('a Service that came to an empty family is looked at too', async () => {
+it('the first Service of an empty family is watched', async () => {
   const lab = new PipelineLab()
   await lab.deliver(synced)
   await lab.clock.advance(1500)
@@ -212,7 +212,7 @@ it('a Service that came to an empty family is looked at too', async () => {
   await lab.stop()
 })
 
-it('a family is watched though the other one cannot be programmed', async () => {
+it('a family is watched even if the other one cannot be programmed', async () => {
   const lab = new PipelineLab()
   lab.kernel.xtables('ipv6', 'nat').plan = { callFault: () => constants.errno.ENOMEM }
   await lab.deliver(set(service('web', '10.96.0.1')), set(slice('web-4', 'web', ['10.1.0.1'])), synced)
@@ -238,7 +238,7 @@ it('a finding of the watch is kept while the kernel does not answer', async () =
   await lab.stop()
 })
 
-describe('without a watch the kernel is looked at each second, and one line says so:', () => {
+describe('without a watch the agent looks at the kernel each second and logs one line:', () => {
   const error = new KernelError({
     errno: constants.errno.EMFILE,
     subsystem: 'xtables',
@@ -246,13 +246,13 @@ describe('without a watch the kernel is looked at each second, and one line says
   })
   const cases: readonly { readonly name: string; readonly watch: () => LookWatch }[] = [
     {
-      name: 'it cannot be opened',
+      name: 'the watch cannot be opened',
       watch: () => {
         throw error
       },
     },
     {
-      name: 'it breaks',
+      name: 'the watch fails',
       watch: () => ({ next: () => Promise.reject(error), close: () => Promise.resolve() }),
     },
   ]
@@ -272,7 +272,7 @@ describe('without a watch the kernel is looked at each second, and one line says
   }
 })
 
-it('rules that another program replaces by as many of the same size are noticed within a second of its unlock (issue 18, C8)', async () => {
+it('rules that another program replaces by rules of the same size are noticed within a second of its unlock (issue 18, C8)', async () => {
   const lab = await startedLab()
   await lab.clock.advance(4000)
   const { xtNamespace } = lab.kernel
@@ -295,7 +295,7 @@ it('rules that another program replaces by as many of the same size are noticed 
   await lab.stop()
 })
 
-it('a set that is flushed is noticed within a second', async () => {
+it('a flush of a set is noticed within a second', async () => {
   const lab = await startedLab()
   const { ipset } = lab.kernel
   const before = ipset.describe('KUBE-')

@@ -1,4 +1,4 @@
-// Firewall marks of Services with externalTrafficPolicy Local: whose they are, and what happens when others have them.
+// Firewall marks of Services with externalTrafficPolicy Local: their owners, and conflicts with other programs.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import {
@@ -12,7 +12,7 @@ import { cleanUp } from '../../src/modes/ipvs/index.js'
 import { remove, service, set, slice, synced } from '../support/objects.js'
 import { ip, PipelineLab } from '../support/pipeline-lab.js'
 
-/** A load balancer whose clients from outside are to meet endpoints of this node alone. */
+/** A Service of type LoadBalancer with policy Local. */
 function local(name: string, clusterIP: string, balancerIP = '198.51.100.1', endpoint = '10.1.0.1') {
   return [balanced(name, clusterIP, balancerIP, 'Local'), set(slice(`${name}-1`, name, [endpoint]))]
 }
@@ -27,7 +27,7 @@ function balanced(
   return set(service(name, clusterIP, { type: 'LoadBalancer', externalTrafficPolicy, loadBalancerIngress }))
 }
 
-/** Every mark with a virtual server of IPv4, with how many real servers it has. */
+/** Marks of IPv4 virtual servers, with the numbers of their real servers. */
 async function marksIn({ ipvs }: ModelKernel): Promise<ReadonlyMap<number, number>> {
   const servers = new VirtualServerCursor((await ipvs.dump('ipv4')).virtualServers)
   const rows = Array.from({ length: servers.length }, (_, index) => index)
@@ -36,7 +36,7 @@ async function marksIn({ ipvs }: ModelKernel): Promise<ReadonlyMap<number, numbe
   return new Map(rows.toSorted(([a], [b]) => a - b))
 }
 
-/** The marks that frontends lead to. */
+/** The marks that frontends have in the sets. */
 async function leadsIn({ ipset }: ModelKernel): Promise<readonly number[]> {
   const cursor = new IpsetEntryCursor(await ipset.entries('KUBE-EXTERNAL-LOCAL-MARK'), 'hash:ip,port')
   return Array.from({ length: cursor.length }, (_, index) => cursor.entry(index).mark?.value ?? 0)
@@ -45,7 +45,7 @@ async function leadsIn({ ipset }: ModelKernel): Promise<readonly number[]> {
 const masqueradeMark = 0x4000
 const shop = local('shop', '10.96.0.1')
 
-/** The mark that this Service chooses by itself. */
+/** The mark that this Service chooses without a conflict. */
 async function preferredMark(): Promise<number> {
   const lab = new PipelineLab()
   await lab.deliver(...shop, synced)
@@ -69,15 +69,15 @@ function theirs(mark: number): IpvsOp {
   }
 }
 
-/** Operations on virtual servers of these marks. */
+/** Operations on virtual servers with these marks. */
 function opsOn(lab: PipelineLab, ...marks: readonly number[]): readonly string[] {
   return lab.takeOps().filter((op) => marks.some((mark) => new RegExp(` mark ${mark}(?: |$)`, 'u').test(op)))
 }
 
-describe('a foreign virtual server by a mark that a Service would choose', () => {
+describe('a foreign virtual server with the mark that a Service would choose', () => {
   for (const bit of [0, masqueradeMark]) {
     const which = bit === 0 ? 'the mark' : 'the mark with the masquerade bit'
-    it(`there at start, with ${which}: another mark is chosen, and the other server stays as it is`, async () => {
+    it(`that exists at the start, with ${which}: the Service gets another mark, and the foreign server stays unchanged`, async () => {
       const taken = await preferredMark()
       const kernel = openModelKernel()
       await kernel.ipvs.apply([theirs(taken + bit)])
@@ -99,7 +99,7 @@ describe('a foreign virtual server by a mark that a Service would choose', () =>
     })
   }
 
-  it('made since the kernel was read: it gets none of our real servers, and another mark is chosen at once', async () => {
+  it('that is added after the read of the kernel: it gets no real servers, and the Service gets another mark at once', async () => {
     const taken = await preferredMark()
     const lab = new PipelineLab()
     await lab.deliver(synced)
@@ -120,7 +120,7 @@ describe('a foreign virtual server by a mark that a Service would choose', () =>
   })
 })
 
-it('a frontend leads to a mark when its virtual servers have their real servers, not before', async () => {
+it('a frontend gets its mark after the virtual servers of the mark have their real servers', async () => {
   const mark = await preferredMark()
   const lab = new PipelineLab()
   lab.takeOps()
@@ -143,7 +143,7 @@ it('a frontend leads to a mark when its virtual servers have their real servers,
 })
 
 describe('marks over a restart', () => {
-  it('a service port keeps its own, and nothing is written', async () => {
+  it('a service port keeps its mark, and nothing is written', async () => {
     const former = new PipelineLab()
     await former.deliver(...shop, synced)
     await former.stop()
@@ -154,7 +154,7 @@ describe('marks over a restart', () => {
     await lab.stop()
   })
 
-  it('with another mask the old ones go, and the new ones lie in it', async () => {
+  it('with another mask the old marks are removed, and the new ones are within it', async () => {
     const former = new PipelineLab()
     await former.deliver(...shop, synced)
     await former.stop()
@@ -174,7 +174,7 @@ describe('marks over a restart', () => {
     ['the loser', [...loser, ...winner]],
   ] as const
   for (const [first, objects] of orders) {
-    it(`a service port that lost its frontends keeps its own, in either order: ${first}`, async () => {
+    it(`a service port that lost its frontends keeps its mark, with ${first} first`, async () => {
       const former = new PipelineLab()
       await former.deliver(...winner, ...loser, synced)
       await former.stop()
@@ -191,7 +191,7 @@ describe('a mask with fewer marks than Services', () => {
   const config = { ipvs: { markMask: 0x1 } } as const
   const others = local('tea', '10.96.0.2', '198.51.100.2')
 
-  it('the others are served as by kube-proxy, which is said once; a mark that becomes free is theirs', async () => {
+  it('the others are served as by kube-proxy, which is logged once; they get marks that become free', async () => {
     const lab = new PipelineLab({ config })
     await lab.deliver(...shop, ...others, ...local('pie', '10.96.0.3', '198.51.100.3'), synced)
     assert.deepEqual([...(await marksIn(lab.kernel)).keys()], [0x1, 0x4001])
@@ -210,7 +210,7 @@ describe('a mask with fewer marks than Services', () => {
     await lab.stop()
   })
 
-  it('a mark that goes to another Service has its endpoints only when no frontend of the former one leads to it', async () => {
+  it('a mark gets the endpoints of its next Service only after no frontend of the former one has it', async () => {
     const tea = local('tea', '10.96.0.2', '198.51.100.2', '10.2.0.1')
     const lab = new PipelineLab({ config })
     await lab.deliver(...shop, ...tea, synced)
@@ -230,7 +230,7 @@ describe('a mask with fewer marks than Services', () => {
   })
 })
 
-/** Each frontend that leads to a mark with each real server there, as `ADDRESS -> REAL`. */
+/** Each frontend with a mark, with each real server of the mark, as `ADDRESS -> REAL`. */
 async function leadsAndBackends({ ipset, ipvs }: ModelKernel): Promise<readonly string[]> {
   const dump = await ipvs.dump('ipv4')
   const servers = new VirtualServerCursor(dump.virtualServers)

@@ -1,4 +1,4 @@
-// A set that cannot be as it should be stops nothing but its own entries.
+// A set that the kernel refuses, or that is foreign, affects only its own entries.
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
@@ -20,7 +20,7 @@ const balanced = {
 const shop = [set(service('shop', '10.96.0.1', balanced)), set(slice('shop-1', 'shop', ['10.1.0.1']))]
 const late = [set(service('late', '10.96.0.2')), set(slice('late-1', 'late', ['10.1.0.2']))]
 
-/** With a detector every set has its rules. */
+/** With a detector every set has rules. */
 const config = { detectLocalMode: 'ClusterCIDR', clusterCIDR: ['10.1.0.0/16'] } as const
 
 const foreign = {
@@ -58,7 +58,7 @@ function isRejecting(kernel: ModelKernel, key: SetKey): boolean {
   )
 }
 
-/** Only the objects that need the set are missing, and health checks report that the agent works. */
+/** Expects that all objects except those of the broken set are in the kernel, and that health checks are served. */
 async function assertGoesOn(lab: PipelineLab, broken: SetKey): Promise<void> {
   const { kernel } = lab
   const servers = await snapshot(kernel)
@@ -79,7 +79,7 @@ async function assertGoesOn(lab: PipelineLab, broken: SetKey): Promise<void> {
   assert.equal(lab.healthChecks.checks.size, 1)
 }
 
-/** While the ports of VIPs without a Service are not known, no port is refused. */
+/** Whether rules should match the set. Only rules that refuse unknown ports of VIPs match `vips`. */
 function isWanted({ kernel }: PipelineLab, key: SetKey): boolean {
   if (key === 'vips') return isRejecting(kernel, 'vips')
   return key !== 'marks'
@@ -94,8 +94,8 @@ async function assertWhole(lab: PipelineLab): Promise<void> {
   assert.equal(lab.log.find('info', 'Network programming recovered').length, 1)
 }
 
-describe('a set that the kernel refuses stops only its own entries', () => {
-  it('a foreign set of another type is not written to, and is replaced when its rule lets go', async () => {
+describe('a set that the kernel refuses affects only its own entries', () => {
+  it('a foreign set of another type is not changed, and is replaced when no rule refers to it', async () => {
     const kernel = openModelKernel()
     const { ipset } = kernel
     await ipset.apply([
@@ -132,7 +132,7 @@ describe('a set that the kernel refuses stops only its own entries', () => {
   })
 
   for (const key of ['clusterIP', 'loadBalancer', 'marked', 'nodePortIPs'] as const) {
-    it(`${setName(key, 'ipv4')} cannot be made, and is tried again`, async () => {
+    it(`${setName(key, 'ipv4')} cannot be created, and is retried`, async () => {
       const kernel = openModelKernel()
       const { batches } = kernel.ipset
       batches.plan = {
@@ -155,7 +155,7 @@ describe('a set that the kernel refuses stops only its own entries', () => {
     })
   }
 
-  it('one entry is refused: the others are there', async () => {
+  it('one entry is refused: the others are added', async () => {
     const kernel = openModelKernel()
     const { batches } = kernel.ipset
     batches.plan = { fault: (op) => (isRefused(op) ? ipsetErrno.IPSET_ERR_HASH_FULL : undefined) }
@@ -179,7 +179,7 @@ describe('a set that the kernel refuses stops only its own entries', () => {
     await lab.stop()
   })
 
-  it('ip_set was unloaded and loaded again: the sets are made again, regardless of the answers for entries', async () => {
+  it('ip_set was unloaded and loaded again: the sets are created again, regardless of the answers for entries', async () => {
     const lab = new PipelineLab({ config })
     const { ipset } = lab.kernel
     await lab.deliver(...shop, synced)
@@ -202,7 +202,7 @@ describe('a set that the kernel refuses stops only its own entries', () => {
     await lab.stop()
   })
 
-  it('rules that could not be compared, as their sets were missing, are written when these are there', async () => {
+  it('rules that could not be compared because their sets were missing are written when the sets exist', async () => {
     const lab = new PipelineLab({ config })
     const { ipset } = lab.kernel
     await lab.deliver(...shop, synced)
@@ -222,7 +222,7 @@ describe('a set that the kernel refuses stops only its own entries', () => {
   })
 })
 
-it('KUBE-LOOP-BACK, which kube-proxy has, goes when no rule refers to it, and no other that is not ours', async () => {
+it("kube-proxy's KUBE-LOOP-BACK is removed when no rule refers to it, and no foreign set is", async () => {
   const kernel = openModelKernel()
   const former = { ...foreign, name: 'KUBE-LOOP-BACK', type: 'hash:ip,port,ip' } as const
   const other = { ...foreign, name: 'OTHER' }
@@ -234,7 +234,7 @@ it('KUBE-LOOP-BACK, which kube-proxy has, goes when no rule refers to it, and no
   await lab.stop()
 })
 
-it('a route whose set entry was lost while no agent ran is ours while a Service needs it (issue 18, A1)', async () => {
+it('a route whose set entry was lost while no agent ran counts as ours if a Service needs it (issue 18, A1)', async () => {
   const former = new PipelineLab()
   const { kernel } = former
   await former.deliver(...late, synced)
@@ -249,7 +249,7 @@ it('a route whose set entry was lost while no agent ran is ours while a Service 
   await lab.stop()
 })
 
-it('KUBE-IPVS-IPS keeps a VIP until the kernel has unbound it: its entry proves that the route is ours (issue 18, A1)', async () => {
+it('KUBE-IPVS-IPS keeps a VIP until it is unbound, because the entry shows that the route is ours (issue 18, A1)', async () => {
   const lab = new PipelineLab()
   const { kernel, clock } = lab
   await lab.deliver(...late, synced)

@@ -1,5 +1,4 @@
-// Every intermediate state of a switch, by the packets: a client that has a living server has one after each single operation
-// (issue 18, C7).
+// Packets in every intermediate state of a change: a served client stays served after each single operation (issue 18, C7).
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { XtRule } from '../../src/kernel/index.js'
@@ -27,7 +26,7 @@ const frontends = {
   'node port': { destination: nodeAddress, port: 30_080 },
 } as const
 
-/** One Service with every kind of frontend, and its endpoints: those of this node, and of another one. */
+/** One Service with every kind of frontend, and its endpoints on this node and on another node. */
 interface World {
   readonly of?: Partial<Service>
   readonly here: readonly string[]
@@ -55,10 +54,10 @@ function eventsOf(world: World): readonly ObjectEvent[] {
   return [serviceOf(world), set(slice('web-1', 'web', endpoints))]
 }
 
-/** Watches every client of every frontend: who is served stays served. */
+/** Checks after each operation that every served client of every frontend stays served. */
 class Watch {
   readonly kernel: ModelKernel
-  /** The failures of a client that was served, each with the operation before it. */
+  /** Clients that lost their service, each with the operation that caused it. */
   readonly losses: string[] = []
   /** Clients that were not served when a table of rules was written. */
   readonly keptWaiting = new Set<string>()
@@ -81,7 +80,7 @@ class Watch {
     return watch
   }
 
-  /** From now on these endpoints are alive, and no others. */
+  /** Sets the endpoints that answer from now on. */
   begin(world: World): void {
     this.#world = world
     this.#served = new Set()
@@ -89,7 +88,7 @@ class Watch {
     this.keptWaiting.clear()
   }
 
-  /** A new process: it has its own interfaces to the tables. */
+  /** A new process, with its own interfaces to the tables. */
   lab(options: LabOptions['config'] = config): PipelineLab {
     const opened = openModelKernel({ xtNamespace: this.kernel.xtNamespace })
     const kernel = { ...this.kernel, xtables: opened.xtables.bind(opened) }
@@ -114,7 +113,7 @@ class Watch {
     }
   }
 
-  /** By an endpoint that lives; the answer of one on another node finds its way to the outside only through this node. */
+  /** Whether an endpoint that answers gets the packet. An answer from another node reaches the outside only through this node. */
   #isGood(client: ClientName, fate: Fate): boolean {
     if (typeof fate === 'string') return false
     const { here, there } = this.#world
@@ -132,7 +131,7 @@ const local = { externalTrafficPolicy: 'Local', healthCheckNodePort: 32_000 } as
 const guarded = { loadBalancerSourceRanges: ['192.168.50.0/24', '10.1.0.0/16'] } as const
 const guardedOtherwise = { loadBalancerSourceRanges: ['192.168.0.0/16', '10.0.0.0/8'] } as const
 
-/** At the end every client is served. */
+/** Changes after which every client is served. */
 const changes: Readonly<Record<string, readonly [before: World, after: World]>> = {
   'other endpoints': [both, { here: ['10.1.0.2'], there: ['10.1.5.2'] }],
   'one endpoint less': [{ here: ['10.1.0.1', '10.1.0.2'], there: ['10.1.5.1'] }, both],
@@ -171,7 +170,7 @@ const changes: Readonly<Record<string, readonly [before: World, after: World]>> 
   ],
 }
 
-describe('a change: who is served stays served after each operation', () => {
+describe('a change: served clients stay served after each operation', () => {
   for (const [name, [before, after]] of Object.entries(changes)) {
     it(`${name}, while the agent runs`, async () => {
       const watch = await Watch.open()
@@ -199,7 +198,7 @@ describe('a change: who is served stays served after each operation', () => {
   }
 })
 
-describe('a start on an empty node: who is served once stays served', () => {
+describe('a start on an empty node: served clients stay served', () => {
   for (const of of [{}, local, guarded, { ...local, ...guarded }]) {
     it(JSON.stringify(of), async () => {
       const watch = await Watch.open()
@@ -214,7 +213,7 @@ describe('a start on an empty node: who is served once stays served', () => {
   }
 })
 
-it('a Service whose endpoints cannot be read yet keeps its servers, and refuses no client', async () => {
+it('a Service whose endpoints are not known yet keeps its real servers, and refuses no client', async () => {
   const watch = await Watch.open()
   const former = watch.lab()
   await former.deliver(...eventsOf(both), synced)
@@ -231,7 +230,7 @@ it('a Service whose endpoints cannot be read yet keeps its servers, and refuses 
 
 const otherMode = { ...config, mode: 'iptables' } as const
 
-describe('a switch of the mode: who is served stays served', () => {
+describe('a switch of the mode: served clients stay served', () => {
   for (const of of [{}, local, guarded, { ...local, ...guarded }]) {
     it(`iptables to ipvs, ${JSON.stringify(of)}`, async () => {
       const watch = await Watch.open()
@@ -277,7 +276,7 @@ describe('a takeover from kube-proxy in ipvs mode', () => {
       await lab.stop()
     })
 
-    it(`with stale endpoints serves all before it writes rules, ${JSON.stringify(of)}`, async () => {
+    it(`with stale endpoints serves all clients before it writes rules, ${JSON.stringify(of)}`, async () => {
       const watch = await Watch.open()
       await becomeKubeProxy(watch, { ...stale, of })
       const world = { of, ...both }
@@ -318,7 +317,7 @@ it('a Service that had no endpoints when the agent stopped is not refused while 
   await lab.stop()
 })
 
-/** The rules of kube-proxy's ipvs mode (spec 3.5) that decide on the packets of these tests. */
+/** Programs kube-proxy's ipvs mode (spec 3.5), with those rules that matter for the packets of these tests. */
 async function becomeKubeProxy({ kernel }: Watch, world: World): Promise<void> {
   const former = new PipelineLab({ kernel, config, vipBinding: 'addresses' })
   await former.deliver(...eventsOf(world), synced)

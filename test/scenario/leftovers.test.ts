@@ -1,4 +1,4 @@
-// Objects that another mode left: this mode removes them once it is in force, and --cleanup removes them.
+// Leftovers of another mode: the new mode removes them after its first sync, and --cleanup removes them.
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
@@ -27,8 +27,14 @@ async function started(...events: readonly ObjectEvent[]): Promise<IptablesLab> 
 
 const refuse = (): number => constants.errno.EAGAIN
 
+function refusal(code: 'EIO' | 'EPERM'): () => Promise<never> {
+  return async () => {
+    throw new KernelError({ errno: constants.errno[code], subsystem: 'route', operation: 'list' })
+  }
+}
+
 describe('a switch of the mode', () => {
-  it('to iptables: IPVS loses what is ours when the rules stand', async () => {
+  it('to iptables: our virtual servers are removed after the rules are written', async () => {
     const former = new PipelineLab()
     await former.deliver(...web, synced)
     await former.stop()
@@ -64,7 +70,7 @@ describe('a switch of the mode', () => {
     })
   }
 
-  it('to iptables after a kill: routes of an earlier build, which had number 66, go by their set entries', async () => {
+  it('to iptables after a kill: routes of an earlier build, with protocol 66, are removed by their set entries', async () => {
     const former = new PipelineLab()
     await former.deliver(...web, synced)
     await former.stop()
@@ -79,7 +85,7 @@ describe('a switch of the mode', () => {
     assert.deepEqual(addresses, ['127.0.0.1'])
   })
 
-  it('to ipvs: the tables lose what is ours when the virtual servers stand', async () => {
+  it('to ipvs: our rules of iptables mode are removed after the virtual servers are added', async () => {
     const former = await started(...web)
     await former.stop()
     const { xtNamespace } = former.kernel
@@ -101,7 +107,7 @@ describe('a switch of the mode', () => {
     ['iptables', 'ipvs'],
     ['ipvs', 'iptables'],
   ] as const) {
-    it(`to ${mode}: what cannot be removed is reported, and tried again until it is removed`, async () => {
+    it(`to ${mode}: leftovers that cannot be removed are reported and retried`, async () => {
       const former = other === 'ipvs' ? new PipelineLab() : await started(...web)
       await former.deliver(...web, synced)
       await former.stop()
@@ -130,7 +136,7 @@ describe('a switch of the mode', () => {
   }
 
   for (const mode of ['iptables', 'ipvs'] as const) {
-    it(`to ${mode} from nftables mode of kube-proxy: its tables go, and no other of nf_tables`, async () => {
+    it(`to ${mode} from kube-proxy's nftables mode: its tables are removed, and no other tables of nf_tables`, async () => {
       const kernel = openModelKernel()
       const other = { table: 'nat', chain: 'KUBE-SERVICES' }
       for (const family of ['ipv4', 'ipv6'] as const)
@@ -153,7 +159,27 @@ describe('a switch of the mode', () => {
     })
   }
 
-  it('to ipvs makes its own chains and no others', async () => {
+  // Such a removal was not logged.
+  const manglings = [
+    ['alone', () => {}, '; removed 0 virtual servers, 0 VIP routes', 0],
+    ['before sets that cannot be read', (kernel: ModelKernel) => (kernel.ipset.sets = refusal('EIO')), '', 1],
+  ] as const
+  for (const [when, spoil, rest, warnings] of manglings) {
+    it(`to iptables: chains of ipvs mode in mangle ${when} are removed, and logged`, async () => {
+      const kernel = openModelKernel()
+      kernel.xtNamespace.table('ipv4', 'mangle').addChain('KUBE-IPVS-IN')
+      spoil(kernel)
+      const lab = new IptablesLab({ kernel })
+      await lab.deliver(...web, synced)
+      assert.deepEqual(linesWith(kernel.xtNamespace, 'KUBE-IPVS-IN'), [])
+      const lines = lab.log.find('info', 'Leftovers of ipvs mode').map(({ message }) => message)
+      assert.deepEqual(lines, [`Leftovers of ipvs mode: removed 1 chains from IPv4 mangle${rest}`])
+      assert.equal(lab.log.find('warn', 'Leftovers of ipvs mode cannot all be removed').length, warnings)
+      await lab.stop()
+    })
+  }
+
+  it('to ipvs creates only its own chains', async () => {
     const lab = new PipelineLab()
     await lab.deliver(...web, synced)
     assert.deepEqual(await lab.kernel.activeTables('ipv4'), ['mangle', 'filter', 'nat'])
@@ -162,7 +188,7 @@ describe('a switch of the mode', () => {
   })
 })
 
-/** Chains of kube-proxy before 1.24, and of its userspace mode, with their jumps, and a foreign chain. */
+/** Adds chains of kube-proxy before 1.24 and of its userspace mode, with their jumps, and a foreign chain. */
 function leaveOldReleases(namespace: ModelXtNamespace): void {
   const [nat, filter] = [namespace.table('ipv4', 'nat'), namespace.table('ipv4', 'filter')]
   const portals = [
@@ -180,7 +206,7 @@ function leaveOldReleases(namespace: ModelXtNamespace): void {
   filter.append('INPUT', jumpTo('KUBE-NODEPORT-NON-LOCAL'))
 }
 
-/** Lines about those chains. */
+/** Rules of those chains, and jumps to them. */
 function linesOfOldReleases(namespace: ModelXtNamespace): readonly string[] {
   return ruleLines(namespace).filter((line) => /KUBE-(?:XLB|PORTALS|NODEPORT-[CHN]|MARK-DROP)/u.test(line))
 }
@@ -202,7 +228,7 @@ const takers: Readonly<Record<string, (kernel: ModelKernel) => Promise<void>>> =
 
 describe('chains of old releases of kube-proxy (issue 18, B7)', () => {
   for (const [name, take] of Object.entries(takers)) {
-    it(`go with ${name}, and no others`, async () => {
+    it(`are removed by ${name}, and no other chains`, async () => {
       const kernel = openModelKernel()
       leaveOldReleases(kernel.xtNamespace)
       await take(kernel)
@@ -212,7 +238,7 @@ describe('chains of old releases of kube-proxy (issue 18, B7)', () => {
       ])
     })
 
-    it(`except KUBE-MARK-DROP with the rule of kubelet, with ${name}`, async () => {
+    it(`except KUBE-MARK-DROP with kubelet's rule, by ${name}`, async () => {
       const kernel = openModelKernel()
       const nat = kernel.xtNamespace.table('ipv4', 'nat')
       nat.addChain('KUBE-MARK-DROP')
@@ -223,7 +249,7 @@ describe('chains of old releases of kube-proxy (issue 18, B7)', () => {
     })
   }
 
-  it('except an empty KUBE-MARK-DROP that another program jumps to: kubelet may fill it', async () => {
+  it('except an empty KUBE-MARK-DROP to which another program jumps: kubelet may fill it', async () => {
     const kernel = openModelKernel()
     const nat = kernel.xtNamespace.table('ipv4', 'nat')
     for (const chain of ['KUBE-MARK-DROP', 'MINE']) nat.addChain(chain)
@@ -240,7 +266,7 @@ describe('chains of old releases of kube-proxy (issue 18, B7)', () => {
   })
 })
 
-/** MINE of another program jumps to the first chain whose name begins so. */
+/** Adds a jump from the foreign chain MINE to the first chain with this prefix. */
 function jumpFromMine(kernel: ModelXtTable, prefix: string): string {
   const chain = [...kernel.chains.keys()].find((name) => name.startsWith(prefix)) ?? ''
   kernel.addChain('MINE')
@@ -248,14 +274,14 @@ function jumpFromMine(kernel: ModelXtTable, prefix: string): string {
   return chain
 }
 
-// It kept its rules, and nothing reported it.
-describe('a chain that another mode left, and that another program jumps to (issue 18, C2)', () => {
+// The chain kept its rules and was not reported.
+describe('a leftover chain of another mode to which a foreign chain jumps (issue 18, C2)', () => {
   const rows = [
     ['ipvs', 'iptables', 'nat', 'KUBE-SVC-'],
     ['iptables', 'ipvs', 'mangle', 'KUBE-IPVS-IN'],
   ] as const
   for (const [mode, other, table, prefix] of rows) {
-    it(`to ${mode}: stays, empty, is reported, and goes with the jump`, async () => {
+    it(`to ${mode}: stays, empty, is reported, and is removed after the jump`, async () => {
       const former = other === 'ipvs' ? new PipelineLab() : new IptablesLab()
       await former.deliver(...web, synced)
       await former.stop()
@@ -283,7 +309,7 @@ describe('a chain that another mode left, and that another program jumps to (iss
     })
   }
 
-  it('with --cleanup: stays, empty, and is named; the next one removes it when the jump is gone', async () => {
+  it('with --cleanup: stays, empty, and is named; a --cleanup after the jump is gone removes it', async () => {
     const lab = await started(...web)
     await lab.stop()
     const { xtNamespace } = lab.kernel
@@ -300,12 +326,12 @@ describe('a chain that another mode left, and that another program jumps to (iss
   })
 })
 
-describe('a set that was made to try the kernel, and that a kill left (issue 18, C4)', () => {
+describe('a set that a killed agent created to test the kernel (issue 18, C4)', () => {
   const settings = { type: 'hash:net', family: 'ipv4', maxElements: 64, hashSize: 64 } as const
   const names = ['viaduct-probe-7', 'viaduct-probe-mine', 'my-viaduct-probe-7']
 
   for (const taker of ['--cleanup', 'iptables mode'] as const) {
-    it(`goes with ${taker}, and no other`, async () => {
+    it(`is removed by ${taker}, and no other set`, async () => {
       const kernel = openModelKernel()
       const sets = names.map((name) => ({ ...settings, name, hasMarks: false, hasComments: false }))
       await kernel.ipset.apply(sets.map((made) => ({ op: 'create-set', set: made })))
@@ -317,7 +343,7 @@ describe('a set that was made to try the kernel, and that a kill left (issue 18,
 })
 
 describe('--cleanup', () => {
-  it('leaves the tables as they were before, in every mode', async () => {
+  it('restores the former tables, in every mode', async () => {
     const kernel = openModelKernel()
     kernel.xtNamespace.table('ipv4', 'filter').append('INPUT', { target: { kind: 'accept' } })
     const before = ruleLines(kernel.xtNamespace)
@@ -337,14 +363,14 @@ describe('--cleanup', () => {
     assert.equal(kernel.xtNamespace.table('ipv4', 'nat').writes, writes)
   })
 
-  it("leaves kubelet's chain, with its rule and its jumps", async () => {
+  it("keeps kubelet's chain, with its rule and its jumps", async () => {
     const lab = await started(...web)
     await lab.stop()
     await cleanUpAll(openModelKernel({ xtNamespace: lab.kernel.xtNamespace }), [])
     assert.equal(linesWith(lab.kernel.xtNamespace, '-j KUBE-FIREWALL').length, 2)
   })
 
-  it('goes on with the other tables when one fails, and says so', async () => {
+  it('continues with the other tables if one fails, and reports the failure', async () => {
     const lab = await started(...web)
     await lab.stop()
     const kernel = openModelKernel({ xtNamespace: lab.kernel.xtNamespace })
@@ -354,7 +380,35 @@ describe('--cleanup', () => {
     assert.match(text, /chains from IPv4 filter.*; failed: .*EAGAIN/u)
   })
 
-  it('goes on with the other family, and with iptables-nft, when a table of nftables mode fails', async () => {
+  // The first mode that threw ended the clean-up.
+  const unreadable = [
+    [
+      'the list of tables',
+      (kernel: ModelKernel) => (kernel.activeTables = refusal('EIO')),
+      /; removed 1 virtual servers, .*; removed the table kube-proxy .* IPv6; failed: route: list: EIO$/u,
+    ],
+    [
+      'the list of devices',
+      (kernel: ModelKernel) => (kernel.links.find = refusal('EPERM')),
+      /; removed the table kube-proxy .* IPv6; failed: CAP_NET_ADMIN is missing: .*\(route: list: EPERM\)$/u,
+    ],
+  ] as const
+  for (const [what, spoil, expected] of unreadable) {
+    it(`continues with the other modes if ${what} cannot be read, and reports it`, async () => {
+      const former = new PipelineLab()
+      await former.deliver(...web, synced)
+      await former.stop()
+      const { kernel } = former
+      kernel.nftChains.chains.ipv6 = [{ table: 'kube-proxy', chain: 'services' }]
+      spoil(kernel)
+      const { text, isComplete } = await cleanUpAll(kernel, [])
+      assert.match(text, expected)
+      assert.equal(isComplete, false)
+      assert.deepEqual(kernel.nftChains.chains.ipv6, [])
+    })
+  }
+
+  it('continues with the other family, and with iptables-nft, if a table of nftables mode fails', async () => {
     const kernel = openModelKernel()
     const { chains } = kernel.nftChains
     chains.ipv4 = [{ table: 'nat', chain: 'KUBE-SERVICES' }]

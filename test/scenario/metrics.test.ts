@@ -22,7 +22,7 @@ const elsewhere = [
   set(slice('far-1', 'far', [endpoint('10.2.0.1', { nodeName: 'there' })])),
 ]
 
-/** Sample lines whose names begin so. */
+/** Sample lines that begin with this text. */
 async function samples(lab: PipelineLab, start: string): Promise<readonly string[]> {
   const lines = (await lab.registry.metrics()).split('\n')
   return lines.filter((line) => line.startsWith(start))
@@ -33,7 +33,7 @@ async function assertSamples(lab: PipelineLab, expected: readonly string[]): Pro
   for (const line of expected) assert.ok(lines.has(line), line)
 }
 
-/** The values for each policy. */
+/** The expected samples for each policy. */
 function noneHere(count: number): readonly string[] {
   const name = 'kubeproxy_sync_proxy_rules_no_local_endpoints_total'
   return ['internal', 'external'].map(
@@ -41,7 +41,7 @@ function noneHere(count: number): readonly string[] {
   )
 }
 
-/** Every write of a table of IPv4 fails, until it is called. */
+/** Makes every write of an IPv4 table fail. Call the result to end this. */
 function refuseTables(lab: PipelineLab): () => void {
   const allXtables = (['nat', 'filter'] as const).map((table) => lab.kernel.xtables('ipv4', table))
   for (const xtables of allXtables)
@@ -53,7 +53,7 @@ function refuseTables(lab: PipelineLab): () => void {
 
 for (const mode of ['ipvs', 'iptables'] as const satisfies readonly ProxyMode[]) {
   describe(`metrics of ${mode} mode`, () => {
-    it('count syncs, and show when one was requested and when one succeeded last', async () => {
+    it('count syncs, and have the times of the last request and the last success', async () => {
       const lab = new PipelineLab({ config: { mode } })
       await lab.deliver(...web, synced)
       const startSeconds = lab.clock.unixMs() / 1000
@@ -68,7 +68,7 @@ for (const mode of ['ipvs', 'iptables'] as const satisfies readonly ProxyMode[])
       await lab.stop()
     })
 
-    it('count changes, those that wait as well: both families together (Q-15)', async () => {
+    it('count changes and pending changes of both families together (Q-15)', async () => {
       const lab = new PipelineLab({ config: { mode } })
       await lab.deliver(...web, synced)
       lab.synchronizer.deliver([...elsewhere, change])
@@ -86,7 +86,7 @@ for (const mode of ['ipvs', 'iptables'] as const satisfies readonly ProxyMode[])
       await lab.stop()
     })
 
-    it('count Services whose endpoints are all elsewhere, by policy, however many ports they have', async () => {
+    it('count Services without local endpoints, by policy, once for all ports', async () => {
       const lab = new PipelineLab({ config: { mode } })
       const counts = async (): Promise<readonly string[]> =>
         await samples(lab, 'kubeproxy_sync_proxy_rules_no_local_endpoints_total{ip_family="IPv4"')
@@ -108,7 +108,7 @@ for (const mode of ['ipvs', 'iptables'] as const satisfies readonly ProxyMode[])
       await lab.stop()
     })
 
-    it('count writes of tables that failed, and are tried again before the sync period is over (Q-07)', async () => {
+    it('count failed writes of tables, which are retried before the end of the sync period (Q-07)', async () => {
       const lab = new PipelineLab({ config: { mode } })
       const repair = refuseTables(lab)
       await lab.deliver(...elsewhere, synced)
@@ -129,7 +129,7 @@ describe('metrics of iptables mode alone', () => {
   const partial = 'kubeproxy_sync_partial_proxy_rules_duration_seconds'
   const partialFailures = 'kubeproxy_sync_proxy_rules_iptables_partial_restore_failures_total'
 
-  it('separate full syncs from partial ones, also where they fail', async () => {
+  it('distinguish full and partial syncs, also for failures', async () => {
     const lab = new PipelineLab({ config: { mode: 'iptables' } })
     await lab.deliver(...web, synced)
     const fullCount = await samples(lab, `${full}_count${family}`)
@@ -146,7 +146,7 @@ describe('metrics of iptables mode alone', () => {
     await lab.stop()
   })
 
-  it('count rules in the kernel, and those that the last sync gave it', async () => {
+  it('count rules in the kernel, and rules of the last sync', async () => {
     const lab = new PipelineLab({ config: { mode: 'iptables' } })
     await lab.deliver(...web, synced)
     const rules = async (name: string): Promise<number> => {

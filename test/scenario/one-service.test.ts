@@ -13,7 +13,7 @@ async function labWithWeb(...endpoints: readonly string[]): Promise<PipelineLab>
 }
 
 describe('one Service', () => {
-  it('becomes a virtual server with real servers, then its VIP is bound', async () => {
+  it('gets a virtual server with real servers, then its VIP is bound', async () => {
     const lab = new PipelineLab()
     await lab.deliver(set(web), set(slice('web-1', 'web', ['10.1.0.1', '10.1.0.2'])))
     await lab.clock.advance(31_000)
@@ -61,7 +61,7 @@ describe('one Service', () => {
     await lab.stop()
   })
 
-  it('is removed, then unbound, when it goes', async () => {
+  it('has its virtual server removed, then its VIP unbound, after its deletion', async () => {
     const lab = await labWithWeb('10.1.0.1')
     const order: string[] = []
     lab.kernel.ipvs.batches.plan = { fault: (op) => void order.push(op.op) }
@@ -74,7 +74,7 @@ describe('one Service', () => {
     await lab.stop()
   })
 
-  it('shares its VIP among its ports until the last one goes', async () => {
+  it('keeps its VIP until its last port is removed', async () => {
     const lab = await labWithWeb('10.1.0.1')
     await lab.deliver(set({ ...web, ports: [port(80), port(53, { name: 'dns', protocol: 'UDP' })] }))
     assert.deepEqual(lab.takeOps(), ['add-virtual-server udp 10.96.0.1:53'])
@@ -83,7 +83,7 @@ describe('one Service', () => {
     await lab.stop()
   })
 
-  it('sets session affinity in place', async () => {
+  it('changes session affinity without a new virtual server', async () => {
     const lab = await labWithWeb('10.1.0.1')
     await lab.deliver(set({ ...web, sessionAffinity: 'ClientIP' }))
     assert.deepEqual(lab.takeOps(), ['set-virtual-server tcp 10.96.0.1:80'])
@@ -110,7 +110,7 @@ describe('one Service', () => {
     await lab.stop()
   })
 
-  it('follows the zone of the node', async () => {
+  it('follows changes of the zone of the node', async () => {
     const lab = new PipelineLab()
     const hinted = [endpoint('10.1.0.1', { zoneHints: ['a'] }), endpoint('10.1.0.2', { zoneHints: ['b'] })]
     await lab.deliver(set(node('here', { zone: 'a' })), set(web), set(slice('web-1', 'web', hinted)), synced)
@@ -123,7 +123,7 @@ describe('one Service', () => {
     await lab.stop()
   })
 
-  it('reports a cluster IP that is none, once, and lives on when it is right', async () => {
+  it('reports an invalid cluster IP once, and is programmed after its correction', async () => {
     const lab = await labWithWeb('10.1.0.1')
     await lab.deliver(set(service('bad', 'banana')))
     await lab.deliver(set(service('bad', 'banana', { labels: { 'topology.kubernetes.io/zone': '' } })))
@@ -138,7 +138,7 @@ describe('one Service', () => {
   })
 })
 
-describe('an object that is wrong', () => {
+describe('an invalid object', () => {
   const otherProxy = { labels: { 'service.kubernetes.io/service-proxy-name': 'x' } }
   const headless = { labels: { 'service.kubernetes.io/headless': '' } }
   const cases = [

@@ -27,7 +27,7 @@ class Cluster extends KubernetesLab {
     this.server.store.put('EndpointSlice', apiSlice('kubernetes', 'kubernetes', endpoints))
   }
 
-  /** Brings into the kernel what has come, and returns the real servers of the frontend. */
+  /** Syncs pending events, and returns the real servers of the frontend. */
   async backends(): Promise<string> {
     await this.#pipeline.deliver(...this.#events.splice(0))
     const frontend = `tcp 127.0.0.1:${this.server.port} `
@@ -49,8 +49,8 @@ afterEach(async () => {
   await pipeline.stop()
 })
 
-describe('the Service that carries us to the API server', () => {
-  it('keeps its last backends when a watch says that there are none, until it names some', async () => {
+describe('the Service through which the agent reaches the API server', () => {
+  it('keeps its last backends after a watch removed them, until the watch adds some', async () => {
     await cluster.listen(['192.0.2.1'])
     await cluster.open()
     assert.equal(await cluster.backends(), one)
@@ -64,7 +64,7 @@ describe('the Service that carries us to the API server', () => {
     assert.match(await cluster.backends(), /192\.0\.2\.2:8080 masquerade 1/u)
   })
 
-  it('keeps them when a list after an outage says so, and when the Service is not in it', async () => {
+  it('keeps them if a list after an outage has no backends, or lacks the Service', async () => {
     await cluster.listen(['192.0.2.1'])
     await cluster.open()
     await cluster.untilFollowing()
@@ -82,7 +82,7 @@ describe('the Service that carries us to the API server', () => {
     assert.equal(await cluster.backends(), one)
   })
 
-  it('keeps those that an earlier run left in the kernel, when the first list names none', async () => {
+  it('keeps the backends of an earlier run in the kernel if the first list has none', async () => {
     await cluster.listen(['192.0.2.1'])
     await cluster.open()
     assert.equal(await cluster.backends(), one)

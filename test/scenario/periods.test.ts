@@ -1,4 +1,4 @@
-// The periods of the configuration, in each mode: how soon a change follows another one, and what is late.
+// The periods of the configuration in each mode: the time between two syncs, and the time until a pending change is late.
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
@@ -9,7 +9,7 @@ const web = [set(service('web', '10.96.0.1')), set(slice('web-1', 'web', ['10.1.
 const change = set(slice('web-1', 'web', ['10.1.0.9']))
 const callFault = (): number => constants.errno.EAGAIN
 
-/** Unix seconds; of IPv4. */
+/** Time of the last sync of IPv4, in Unix seconds. */
 async function lastSync(lab: PipelineLab): Promise<number> {
   const name = 'kubeproxy_sync_proxy_rules_last_timestamp_seconds{ip_family="IPv4"}'
   const lines = (await lab.registry.metrics()).split('\n')
@@ -18,7 +18,7 @@ async function lastSync(lab: PipelineLab): Promise<number> {
 
 for (const mode of ['ipvs', 'iptables'] as const) {
   describe(`the periods of ${mode} mode`, () => {
-    it('minSyncPeriod lies between the end of a sync and the next, but delays no first one', async () => {
+    it('minSyncPeriod separates the end of a sync from the next one, and does not delay the first', async () => {
       const lab = new PipelineLab({ config: { mode, [mode]: { minSyncPeriodMs: 5000 } } })
       await lab.deliver(...web, synced)
       const first = lab.clock.unixMs() / 1000
@@ -32,7 +32,7 @@ for (const mode of ['ipvs', 'iptables'] as const) {
       await lab.stop()
     })
 
-    it('after two of syncPeriod a change that is not in force is late', async () => {
+    it('a change that is pending for two periods of syncPeriod is late', async () => {
       const lab = new PipelineLab({ config: { mode, [mode]: { syncPeriodMs: 5000 } } })
       await lab.deliver(...web, synced)
       lab.kernel.ipvs.batches.plan = { callFault }

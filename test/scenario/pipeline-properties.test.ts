@@ -19,10 +19,10 @@ const { ENOMEM, ENOBUFS, EEXIST, ESRCH, ENOENT, EINVAL } = constants.errno
 
 const binding = fc.constantFrom<VipBinding>('routes', 'addresses')
 
-/** In this time real servers without connections have drained. */
+/** Time in which real servers without connections drain. */
 const drainMs = 5000
 
-/** The kernel of an agent that saw this history batch by batch, and was stopped then. */
+/** The kernel after an agent received this history batch by batch and stopped. */
 async function live(
   history: readonly (readonly ObjectEvent[])[],
   vipBinding: VipBinding,
@@ -46,7 +46,7 @@ async function fresh(objects: readonly ObjectEvent[], vipBinding: VipBinding, ke
 }
 
 describe('properties of the pipeline', () => {
-  it('incremental equals full: step by step leads where a fresh start with the final objects leads', async () => {
+  it('incremental equals full: a history has the same result as a fresh start with its final objects', async () => {
     await fc.assert(
       fc.asyncProperty(anyHistory, binding, async (history, vipBinding) => {
         const stepwise = await live(history, vipBinding)
@@ -57,7 +57,7 @@ describe('properties of the pipeline', () => {
     )
   })
 
-  it('the order in which final objects come does not matter', async () => {
+  it('the order of final objects does not matter', async () => {
     const shuffled = anyHistory.chain((history) => {
       const objects = [...finalObjects(history)]
       return fc.tuple(fc.constant(objects), fc.shuffledSubarray(objects, { minLength: objects.length }))
@@ -90,7 +90,7 @@ describe('properties of the pipeline', () => {
     )
   })
 
-  it('a restart with other objects, or another binding, leads where a fresh start leads', async () => {
+  it('a restart with other objects, or another binding, has the same result as a fresh start', async () => {
     await fc.assert(
       fc.asyncProperty(
         anyHistory,
@@ -107,7 +107,7 @@ describe('properties of the pipeline', () => {
     )
   })
 
-  it('after any refusals and lost answers for a while, the end is the same', async () => {
+  it('refusals and lost answers for some time do not change the result', async () => {
     const fault = fc.constantFrom<Fault>(
       undefined,
       undefined,
@@ -139,7 +139,7 @@ describe('properties of the pipeline', () => {
     )
   })
 
-  it('with connections that come and go, drained real servers go, and no connection of a TCP client is cut', async () => {
+  it('with changing connections, drained real servers are removed, and no TCP connection is cut', async () => {
     const counts = fc.infiniteStream(fc.constantFrom(0, 0, 1))
     await fc.assert(
       fc.asyncProperty(anyHistory, counts, binding, async (history, connections, vipBinding) => {
@@ -162,7 +162,7 @@ describe('properties of the pipeline', () => {
     )
   })
 
-  it('any prefix of what was sent, then a restart, equals the whole', async () => {
+  it('a stop after any number of operations, then a restart, has the same result', async () => {
     await fc.assert(
       fc.asyncProperty(anyHistory, fc.nat(40), binding, async (history, sent, vipBinding) => {
         const kernel = openModelKernel()
@@ -171,7 +171,7 @@ describe('properties of the pipeline', () => {
         injectFaults(kernel, [])
         const restarted = new PipelineLab({ kernel, vipBinding })
         await restarted.deliver(...finalObjects(history), synced)
-        // A virtual server on a VIP that was bound only now is known as ours at the next reconcile.
+        // A virtual server on a VIP that the restart has bound counts as ours at the next reconcile.
         await restarted.clock.advance(31_000)
         await restarted.stop()
         const full = await fresh(finalObjects(history), vipBinding)
@@ -182,17 +182,17 @@ describe('properties of the pipeline', () => {
   })
 })
 
-/** A virtual server that is added and removed to see whether the kernel has a scheduler changes nothing. */
+/** Whether the operation has a lasting effect. A virtual server that is added and removed to test a scheduler has none. */
 function isLasting(op: string): boolean {
   return !op.endsWith(' tcp 198.51.100.0:20000')
 }
 
-/** Faults for the next operations, in turn and over again; empty: none. */
+/** Injects these faults into operations, repeatedly in this order. Empty: none. */
 function injectFaults(kernel: ModelKernel, plan: readonly Fault[]): void {
   let next = 0
   const fault = ({ op }: { readonly op: string }): Fault => {
     const chosen = plan[next++ % plan.length]
-    // A kernel that says "not found" of something that is there does not exist, and the ledger believes it.
+    // Not injected: "not found" for an existing object. No kernel answers that, and the agent relies on it.
     const isLie = op.startsWith('remove') && (chosen === ESRCH || chosen === ENOENT)
     return isLie ? undefined : chosen
   }
@@ -204,7 +204,7 @@ function textOf(server: VirtualServerKey, { address, port }: RealServerKey): str
   return `${describeVirtualServer(server)} ${address} ${port}`
 }
 
-/** Each TCP real server has the connections that the stream says when it is added, until all are closed. */
+/** Gives each added TCP real server the next number of connections, until all are closed. */
 function holdConnections(kernel: ModelKernel, counts: Iterator<number>) {
   const open = new Map<string, number>()
   const cut: string[] = []
@@ -221,7 +221,7 @@ function holdConnections(kernel: ModelKernel, counts: Iterator<number>) {
   return { cut, closeAll: () => open.clear() }
 }
 
-/** After `count` operations nothing reaches the kernel any more, as if the process had died. */
+/** Loses all operations after the first `count`, as if the process had died. */
 function dieAfter(kernel: ModelKernel, count: number): void {
   let sent = 0
   const fault = (): Fault => (sent++ < count ? undefined : 'lost')

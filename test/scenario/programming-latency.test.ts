@@ -4,7 +4,7 @@ import { readLabels } from '../../src/source/index.js'
 import { remove, service, set, slice, synced } from '../support/objects.js'
 import { PipelineLab } from '../support/pipeline-lab.js'
 
-/** Observations of one family, and their sum in seconds. */
+/** Number of observations of one family, and their sum in seconds. */
 async function latencies(lab: PipelineLab, family: 'IPv4' | 'IPv6'): Promise<readonly [number, number]> {
   const text = await lab.registry.metrics()
   const value = (suffix: string): number => {
@@ -16,7 +16,7 @@ async function latencies(lab: PipelineLab, family: 'IPv4' | 'IPv6'): Promise<rea
 }
 
 for (const mode of ['ipvs', 'iptables'] as const) {
-  describe(`how long a change of endpoints took, in ${mode} mode`, () => {
+  describe(`the time of a change of endpoints, in ${mode} mode`, () => {
     it('is observed for slices whose endpoints changed, not for others of the batch', async () => {
       const lab = new PipelineLab({ config: { mode } })
       const startMs = lab.clock.unixMs()
@@ -36,7 +36,7 @@ for (const mode of ['ipvs', 'iptables'] as const) {
       await lab.stop()
     })
 
-    it('is not observed for a Service that lost a slice with the same run', async () => {
+    it('is not observed for a Service that lost a slice in the same run', async () => {
       const lab = new PipelineLab({ config: { mode } })
       const startMs = lab.clock.unixMs()
       const at = (seconds: number) => ({ lastChangeMs: startMs + seconds * 1000 })

@@ -8,7 +8,7 @@ import { PipelineLab } from '../support/pipeline-lab.js'
 const names = Array.from({ length: 5000 }, (_, i) => `s${i}`)
 const services = names.map((name, i) => set(service(name, `10.97.${i >> 8}.${i & 255}`)))
 
-/** Accepts everything at once, and notes the size of each batch. */
+/** An apply() that accepts every batch at once and records its size. */
 function accept(sizes: number[], then: () => void) {
   return async (ops: { readonly length: number }): Promise<BatchOutcome> => {
     sizes.push(ops.length)
@@ -17,7 +17,7 @@ function accept(sizes: number[], then: () => void) {
   }
 }
 
-/** A lab whose kernel accepts everything; the agent is stopped during the batch that `stopAfter` numbers. */
+/** A lab whose kernel accepts every batch. It can stop the agent during a batch. */
 function quickLab(vipBinding: VipBinding) {
   const lab = new PipelineLab({ vipBinding })
   const sent = { ipvs: new Array<number>(), routes: new Array<number>(), stopAfter: Infinity }
@@ -36,15 +36,15 @@ const removals = [4096, 904]
 
 describe('a stop during the sync of thousands of Services', () => {
   const cases = [
-    // Bound as soon as their servers are there.
+    // VIPs are bound as soon as their virtual servers exist.
     ['routes', upserts, removals],
     ['addresses', tenCuts, tenCuts],
   ] as const
   for (const [vipBinding, binds, unbinds] of cases) {
-    it(`waits for one short batch: a sync sends many (${vipBinding})`, async () => {
+    it(`waits for one short batch of many (${vipBinding})`, async () => {
       const { lab, sent } = quickLab(vipBinding)
       await lab.deliver(...services, synced)
-      // Two cuts are in flight: their binds take turns.
+      // Two parts of the sync are in flight, so their route batches alternate.
       assert.deepEqual(sent.routes.splice(0).toSorted(descending), binds)
       assert.deepEqual(sent.ipvs.splice(0), upserts)
       await lab.deliver(...names.map((name) => remove('Service', name)))
@@ -55,7 +55,7 @@ describe('a stop during the sync of thousands of Services', () => {
   }
 
   for (const stopAfter of [1, 2, 5]) {
-    it(`that comes during batch ${stopAfter} lets no other batch follow`, async () => {
+    it(`during batch ${stopAfter} is followed by no other batch`, async () => {
       const { lab, sent } = quickLab('addresses')
       sent.stopAfter = stopAfter
       await lab.deliver(...services, synced)

@@ -1,4 +1,4 @@
-// UDP flows over the life of a Service, from its objects to the kernel's table of connections.
+// UDP flows in the kernel's connection table during the life of a Service.
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
@@ -17,7 +17,7 @@ const unready = { ready: false, serving: false }
 const withoutPort = set(service('dns', '10.96.0.10', { ports: [port(54, { protocol: 'UDP' })] }))
 const world = [dns(), endpoints('10.1.0.1', '10.1.0.2')]
 
-/** A client's flow to the Service, answered by this endpoint. */
+/** A client's flow to the Service. This endpoint answers it. */
 function flow(answering: string, rest: Partial<ModelFlow> = {}): ModelFlow {
   return {
     protocol: 'udp',
@@ -36,7 +36,7 @@ const untranslated = flow('10.96.0.10', { replySourcePort: 53 })
 const nodeAddress = ip('192.0.2.1')
 const foreignHost = ip('198.51.100.7')
 const toNodePort = flow('10.1.0.1', { destination: nodeAddress, destinationPort: 30053 })
-/** The node forwards it: the host at the other end uses the number of the node port. */
+/** A forwarded flow to another host on the port number of the node port. */
 const toForeignHost = flow(foreignHost, {
   destination: foreignHost,
   destinationPort: 30053,
@@ -44,7 +44,7 @@ const toForeignHost = flow(foreignHost, {
 })
 const foreignFlow = flow('10.1.0.1', { destination: ip('10.96.0.11') })
 
-/** A node whose table holds these flows before the agent starts. */
+/** A kernel that has these flows before the agent starts. */
 async function kernelWith(...flows: readonly ModelFlow[]): Promise<ModelKernel> {
   const kernel = openModelKernel()
   kernel.conntrack.flows = flows
@@ -71,27 +71,27 @@ describe('UDP flows', () => {
       left: [toSecond],
     },
     {
-      name: 'of an endpoint that serves no longer end',
+      name: 'of an endpoint that no longer serves end',
       change: [endpoints('10.1.0.2', endpoint('10.1.0.1', { ready: false, serving: false }))],
       left: [toSecond],
     },
     {
-      name: 'of an endpoint that serves to the end go on',
+      name: 'of a terminating endpoint that serves continue',
       change: [endpoints('10.1.0.2', endpoint('10.1.0.1', { ready: false, terminating: true }))],
       left: [toFirst, toSecond, toNodePort],
     },
     {
-      name: 'of endpoints that are not ready go on while no other serves',
+      name: 'of unready endpoints continue while no other serves',
       change: [endpoints(endpoint('10.1.0.1', unready), endpoint('10.1.0.2', unready))],
       left: [toFirst, toSecond, toNodePort],
     },
     {
-      name: 'of an endpoint that left end, also while those that stay do not serve',
+      name: 'of an endpoint that left end, even if the remaining ones do not serve',
       change: [endpoints(endpoint('10.1.0.2', unready))],
       left: [toSecond],
     },
     {
-      name: 'of an endpoint that is not ready end with its port of the Service',
+      name: 'of an unready endpoint end with its port of the Service',
       change: [endpoints(endpoint('10.1.0.1', unready), endpoint('10.1.0.2', unready)), withoutPort],
       left: [],
     },
@@ -99,7 +99,7 @@ describe('UDP flows', () => {
     { name: 'end with the Service', change: [remove('Service', 'dns')], left: [] },
     { name: 'of a frontend end with it', change: [dns()], left: [toFirst, toSecond] },
     {
-      name: 'go on when an endpoint joins',
+      name: 'continue when an endpoint is added',
       change: [endpoints('10.1.0.1', '10.1.0.2', '10.1.0.3')],
       left: [toFirst, toSecond, toNodePort],
     },
@@ -115,14 +115,14 @@ describe('UDP flows', () => {
     })
   }
 
-  it('that were there before the agent are looked at once', async () => {
+  it('from before the start are checked at the start', async () => {
     const lab = await labWith(toFirst, flow('10.9.9.9'), untranslated)
     await lab.deliver(...world, synced)
     assert.deepEqual(lab.kernel.conntrack.flows, [toFirst])
     await lab.stop()
   })
 
-  it('of an endpoint that serves again go on, and those of the others end', async () => {
+  it('of an endpoint that serves again continue, and those of others end', async () => {
     const lab = await labWith(toFirst, toSecond)
     await lab.deliver(dns(), endpoints(endpoint('10.1.0.1', unready), endpoint('10.1.0.2', unready)), synced)
     assert.deepEqual(lab.kernel.conntrack.flows, [toFirst, toSecond])
@@ -146,7 +146,7 @@ describe('UDP flows', () => {
     const { mode, networks, ended } = row
     const localhostNodePorts = 'localhostNodePorts' in row ? row.localhostNodePorts : true
     const name = `${mode} mode, networks [${networks.join(', ')}], localhostNodePorts ${localhostNodePorts}`
-    it(`to node ports end at the addresses that serve them: ${name}`, async () => {
+    it(`to node ports end only at addresses that serve node ports: ${name}`, async () => {
       const kernel = await kernelWith(
         ...[nodeAddress, loopback, foreignHost].map((destination) =>
           flow('10.9.9.9', { destination, destinationPort: 30053 }),
@@ -165,7 +165,7 @@ describe('UDP flows', () => {
     })
   }
 
-  it('to node ports are looked at again when the addresses of the machine could not be read', async () => {
+  it('to node ports are checked again after a failed read of the addresses of the machine', async () => {
     const lab = await labWith()
     await lab.deliver(withNodePort, endpoints('10.1.0.1'), synced)
     lab.kernel.conntrack.flows = [toNodePort]
@@ -180,7 +180,7 @@ describe('UDP flows', () => {
     await lab.stop()
   })
 
-  it('of endpoints that are not read yet go on', async () => {
+  it('of endpoints that are not known yet continue', async () => {
     const lab = await labWith(toFirst, toSecond)
     await lab.deliver(dns(), listed)
     await lab.deliver(endpoints('10.1.0.1'))
@@ -190,7 +190,7 @@ describe('UDP flows', () => {
     await lab.stop()
   })
 
-  it('that met no endpoint end when there is one', async () => {
+  it('without an endpoint end when there is one', async () => {
     const lab = await labWith()
     await lab.deliver(dns(), synced)
     lab.kernel.conntrack.flows = [untranslated]
@@ -199,7 +199,7 @@ describe('UDP flows', () => {
     await lab.stop()
   })
 
-  it('are ended only when the kernel has taken the new rules', async () => {
+  it('are deleted only after the kernel has the new rules', async () => {
     const lab = await labWith()
     await lab.deliver(...world, synced)
     lab.kernel.conntrack.flows = [toFirst]

@@ -1,8 +1,8 @@
-// Objects of the Kubernetes API as the server holds them: examples, and any object that its types allow.
+// Objects of the Kubernetes API in the server's form: examples, and random objects that the types allow.
 import * as fc from 'fast-check'
 import type { Document } from './api-shapes.js'
 
-/** A name, or `namespace/name`. */
+/** Metadata for a name or `namespace/name`. */
 function metadataOf(name: string): Document {
   const [namespace = 'default', plain = name] = name.includes('/') ? name.split('/') : ['default', name]
   return { namespace, name: plain, uid: `uid of ${name}`, managedFields: [{ manager: 'kubectl' }] }
@@ -29,7 +29,7 @@ export function apiNode(name: string, podCIDR = '10.244.0.0/24'): Document {
   return { metadata: { name }, spec: { podCIDR, podCIDRs: [podCIDR] } }
 }
 
-/** Mostly valid documents, sometimes invalid ones: both encodings must have the same result. */
+/** Mostly valid values, sometimes invalid ones. Both encodings must give the same result. */
 function mostly<T, U>(right: fc.Arbitrary<T>, wrong: fc.Arbitrary<U>): fc.Arbitrary<T | U> {
   return fc.oneof({ arbitrary: right, weight: 9 }, { arbitrary: wrong, weight: 1 })
 }
@@ -118,7 +118,7 @@ const ingress = fc.record({
   ipMode: maybe(mostly(fc.constantFrom('VIP', 'Proxy'), anyText)),
 })
 
-/** Any object that the Go types can hold, by kind; fields that are absent are undefined. */
+/** Any object that the Go types allow, by kind. Absent fields are undefined. */
 export const anyObject: Readonly<Record<'Service' | 'EndpointSlice' | 'Node', fc.Arbitrary<Document>>> = {
   Service: fc.record({
     metadata,

@@ -1,9 +1,9 @@
-// The Go types of the Kubernetes API as tables, far enough to write them as the API server does: in protobuf, where every field
-// that is no pointer is written, and in JSON, where `omitempty` leaves zeros out. Written apart from the reader's tables in src/.
+// The Go types of the Kubernetes API as tables, with the facts that the API server's encodings depend on. In protobuf every field that
+// is not a pointer is written. In JSON `omitempty` leaves zeros out. Independent of the reader's tables in src/.
 
 /**
- * string, int32, int64, bool: no pointer; with `?` a pointer; with `!` no pointer, and no `omitempty` in JSON. struct: no pointer.
- * list!: null in JSON when it is empty.
+ * string, int32, int64, bool: not a pointer; with `?` a pointer; with `!` not a pointer, and without `omitempty` in JSON. struct: not a
+ * pointer. list!: null in JSON if it is empty.
  */
 export type Type =
   | `${'string' | 'int32' | 'int64' | 'bool'}${'' | '?' | '!'}`
@@ -47,7 +47,7 @@ const metadata: Shape = {
 
 const named: Shape = { name: [1, 'string!'] }
 
-/** By kind. */
+/** The types by kind. */
 export const shapes = {
   Service: {
     metadata: [1, 'struct', metadata],

@@ -1,4 +1,4 @@
-// Writes objects, lists and events of the Kubernetes API, in protobuf and in JSON. For tests only: src/ reads.
+// Writes objects, lists and events of the Kubernetes API, in protobuf and in JSON. src/ only reads them.
 import {
   apiVersions,
   documentOf,
@@ -9,12 +9,12 @@ import {
   type Type,
 } from './api-shapes.js'
 
-/** One encoding, as the server's side has it. */
+/** The server's side of one encoding. */
 export interface ApiWriter {
   readonly type: string
   readonly watchType: string
   list(kind: keyof typeof shapes, items: readonly Document[], metadata: ListMetadata): Buffer
-  /** With its frame. */
+  /** An event of a watch, with its frame. */
   event(type: string, kind: keyof typeof shapes, object: Document): Buffer
   status(status: Document): Buffer
 }
@@ -53,12 +53,12 @@ export const protobufWriter: ApiWriter = {
   status: (status) => objectEnvelope('Status', status),
 }
 
-/** An object as JSON.parse() gives it when the API server wrote it. */
+/** The result of JSON.parse() for an object that the API server wrote. */
 export function typedJson(kind: keyof typeof shapes, object: Document): Document {
   return { kind, apiVersion: apiVersions[kind], ...jsonOf(shapes[kind], object) }
 }
 
-/** An object with the envelope that begins each body. */
+/** An object in the envelope of a body. */
 export function objectEnvelope(kind: keyof typeof shapes, object: Document): Buffer {
   return envelope(kind, apiVersions[kind], protobufOf(shapes[kind], object))
 }
@@ -70,12 +70,12 @@ export function envelope(kind: string, apiVersion: string, raw: Buffer): Buffer 
   return Buffer.concat([Buffer.from('k8s\0'), ...unknown])
 }
 
-/** `raw`: the object in its envelope. */
+/** An event of a watch in protobuf. `raw`: the object in its envelope. */
 export function watchEvent(type: string, raw: Buffer): Buffer {
   return Buffer.concat([field(1, Buffer.from(type)), field(2, field(1, raw))])
 }
 
-/** Four bytes of length before it. */
+/** The bytes after their length in four bytes. */
 export function frame(bytes: Buffer): Buffer {
   const length = Buffer.alloc(4)
   length.writeUInt32BE(bytes.length)

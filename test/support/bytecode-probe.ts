@@ -1,4 +1,4 @@
-/** A script to be loaded before the launcher (`--require`): says whether V8 refused the bytecode. */
+/** A script to load before the launcher (`--require`). It prints whether V8 refused the bytecode. */
 export const bytecodeProbe = `const vm = require('node:vm')
 vm.Script = class extends vm.Script {
   constructor(...args) {

@@ -3,13 +3,13 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-/** A certificate for 127.0.0.1, ::1 and viaduct.test, or of a client, that signs itself; `cert` is its own CA. */
+/** A self-signed certificate for 127.0.0.1, ::1 and viaduct.test, or of a client. `cert` is its own CA. */
 export interface Certificate {
   readonly cert: string
   readonly key: string
 }
 
-/** Makes one with openssl, valid for a day. */
+/** Makes a certificate with openssl, valid for a day. */
 export function makeCertificate(commonName = 'viaduct-test'): Certificate {
   const folder = mkdtempSync(join(tmpdir(), 'viaduct-tls-'))
   try {

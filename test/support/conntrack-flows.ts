@@ -1,4 +1,4 @@
-// Entries of the kernel's table of connections, put in and listed by conntrack-tools in this process's network namespace.
+// Inserts and lists entries of the kernel's connection table with conntrack-tools, in this process's network namespace.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,7 +12,7 @@ const states = {
   sctp: '--state ESTABLISHED --orig-vtag 1 --reply-vtag 2',
 } as const
 
-/** `more`: further options, such as a zone. */
+/** The tool's arguments that insert the flow. `more`: further options, such as a zone. */
 function insertion(flow: ModelFlow, more: string): string {
   const { protocol, source, sourcePort, destination, destinationPort, replySource, replySourcePort } = flow
   const original = `-s ${source} -d ${destination} --sport ${sourcePort} --dport ${destinationPort}`
@@ -20,7 +20,7 @@ function insertion(flow: ModelFlow, more: string): string {
   return `-I -p ${protocol} ${original} ${reply} -t 600 ${states[protocol]} ${more}\n`
 }
 
-/** All by one process: 100,000 take a second. No two may have the same replies. */
+/** Inserts all flows with one process: 100,000 take a second. NB: no two may have the same reply tuple. */
 export async function insertFlows(flows: readonly ModelFlow[], more = ''): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'viaduct-flows-'))
   try {
@@ -32,7 +32,7 @@ export async function insertFlows(flows: readonly ModelFlow[], more = ''): Promi
   }
 }
 
-/** `udp 10.0.0.9:1000 -> 10.96.0.10:53 -> 10.244.1.5:53`: what the client sent, and who answers. */
+/** `udp 10.0.0.9:1000 -> 10.96.0.10:53 -> 10.244.1.5:53`: client, original destination, source of the replies. */
 export function nameFlow(flow: ModelFlow): string {
   const { protocol, source, sourcePort, destination, destinationPort, replySource, replySourcePort } = flow
   const original = `${source} ${sourcePort} -> ${destination} ${destinationPort}`

@@ -1,4 +1,4 @@
-// Program: listens on every `tcp|udp ADDRESS PORT` of its arguments and answers each request with `ADDRESS PORT` of its own.
+// Program: listens on every `tcp|udp ADDRESS PORT` of its arguments and answers each request with its own `ADDRESS PORT`.
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
@@ -7,7 +7,7 @@ async function listen(protocol: string, address: string, port: number): Promise<
   const answer = `${address} ${port}`
   if (protocol === 'tcp') {
     const server = createServer((socket) => {
-      // A client that went away is no failure of the server.
+      // A client that closes its connection is not an error of the server.
       socket.on('error', () => socket.destroy())
       socket.end(answer)
     })

@@ -1,4 +1,4 @@
-// An EventSender on a fake API server, with time that passes only when a test says so.
+// An EventSender on a fake API server, with a clock that tests move.
 import { nodeReference, serviceReference, type EventReport } from '../../src/event.js'
 import { EventSender, type EventSenderOptions } from '../../src/events/index.js'
 import { openLog } from '../../src/log.js'
@@ -42,7 +42,7 @@ export class EventLab {
     await this.server.listen()
   }
 
-  /** A sender of node-a without a limit of requests, on the server unless `options` say otherwise. */
+  /** Opens a sender of node-a without a request limit. `options` replace the defaults, such as the server. */
   open(options: Partial<EventSenderOptions> = {}): EventSender {
     const destination = { write: (line: string) => this.#note(line) }
     const sender = new EventSender({
@@ -64,14 +64,14 @@ export class EventLab {
     return sender
   }
 
-  /** `POST shop`, `PATCH shop/web.18…`: each request so far, without the moment in names. */
+  /** `POST shop`, `PATCH shop/web.18…`: each request so far, without the timestamp in names. */
   get requests(): readonly string[] {
     return this.server.events.requests.map(
       ({ method, target }) => `${method} ${target.replace(/\.[0-9a-f]+$/, '')}`,
     )
   }
 
-  /** Names of the objects that Events are stored of, with their counts. */
+  /** Names of the objects about which Events are stored, with the counts of the Events. */
   get stored(): readonly string[] {
     return [...this.server.events.stored.values()].map((event) => {
       const { count = 1 } = documentOf(event['series'])
@@ -83,12 +83,12 @@ export class EventLab {
     return [...this.server.events.stored.values()][index] ?? {}
   }
 
-  /** Lines of the log about the sending itself. */
+  /** Log lines of the sender about Events that it could not send. */
   get sendingLines(): readonly string[] {
     return this.log.filter((line) => /^(Events are|An Event was|No such Event) /u.test(line))
   }
 
-  /** Waits for requests, answers, timers and log lines until the claim holds. */
+  /** Waits for requests, answers, timers and log lines until the condition holds. */
   async until(isThere: () => boolean): Promise<void> {
     while (!isThere()) {
       await new Promise<void>((resolve) => {
@@ -101,7 +101,7 @@ export class EventLab {
     await this.until(() => this.results.sent === count)
   }
 
-  /** Waits until a timer of this delay is armed, and lets its time come. */
+  /** Waits until a timer with this delay is set, and fires it. */
   async fire(delayMs: number): Promise<void> {
     await this.until(() => this.clock.count(delayMs) > 0)
     this.clock.fire(delayMs)

@@ -1,8 +1,7 @@
-// The fake API server as a program of its own, for a network namespace: node fake-api-program.js PORT [OPTIONS], with a file of JSON
-// that says certificate, and authorization or clientAuthorities.
-// Takes a JSON array per line: ["put", KIND, OBJECT], ["remove", KIND, "NAMESPACE/NAME"], ["compact"], ["listen"], ["authorize", HEADER],
-// ["drop"] (all connections), and repeats each when it is done. Each Event that it receives, and each change of one, is a line:
-// ["event", EVENT].
+// Program: the fake API server, for a network namespace: node fake-api-program.js PORT [OPTIONS]. OPTIONS is a JSON file with
+// certificate, and authorization or clientAuthorities.
+// Reads a JSON array per line: ["put", KIND, OBJECT], ["remove", KIND, "NAMESPACE/NAME"], ["compact"], ["listen"], ["authorize", HEADER],
+// ["drop"] (all connections). Prints each array when it is done, and ["event", EVENT] for each Event that it receives or that changes.
 import { readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { Type } from '@sinclair/typebox'

@@ -19,11 +19,11 @@ const kinds: Readonly<Record<string, Kind>> = {
 
 const unauthorized = { code: 401, reason: 'Unauthorized', message: 'Unauthorized' }
 
-/** The behaviour of the server for the next requests for a kind. */
+/** A wrong answer of the server to requests for a kind. */
 export type Fault =
-  /** The connection is closed before an answer. */
+  /** The server closes the connection without an answer. */
   | { readonly type: 'hang-up' }
-  /** The request is never answered. */
+  /** The server never answers the request. */
   | { readonly type: 'silence' }
   | { readonly type: 'status'; readonly status: Document; readonly retryAfter?: string }
   /** Status 200 and this body. */
@@ -34,24 +34,24 @@ export type Fault =
       readonly body: Buffer
       readonly truncated?: boolean
     }
-  /** Watches only: status 200, and then these bytes and the end. */
+  /** Watches only: status 200, then these bytes, then the end of the stream. */
   | { readonly type: 'stream'; readonly bytes: Buffer }
   /** Watches only: status 200, then one ERROR event. */
   | { readonly type: 'error-event'; readonly status: Document }
 
 export interface FakeApiOptions {
   readonly certificate?: Certificate
-  /** Where it listens; absent: 127.0.0.1. */
+  /** The address to listen on. Default: 127.0.0.1. */
   readonly address?: '::1' | '127.0.0.2'
   /** Certificates of clients must be signed by one of these. */
   readonly clientAuthorities?: readonly string[]
-  /** Wanted in each request's Authorization header. */
+  /** The Authorization header that each request must have. */
   readonly authorization?: string
   readonly writer?: ApiWriter
   readonly gzip?: boolean
-  /** `old`: refused by status 422; `late`: by an event after status 200. */
+  /** Streamed lists. `old`: refused with status 422. `late`: refused with an event after status 200. */
   readonly streamedLists?: 'old' | 'late' | 'yes'
-  /** Changes of the store do not come through watches that are open. */
+  /** Open watches do not send changes of the store. */
   readonly hidesChanges?: boolean
 }
 
@@ -66,13 +66,13 @@ export class FakeApiServer {
   readonly events = new FakeEvents()
   /** The answer to the next writes of Events; undefined: they succeed. */
   eventFault: Fault | undefined
-  /** `Service list`, `Service list from 500`, `Service watch from 7`, `Service stream`, in the order of their coming. */
+  /** `Service list`, `Service list from 500`, `Service watch from 7`, `Service stream`, in order of arrival. */
   readonly requests: string[] = []
   /** The query of each request. */
   readonly queries: URLSearchParams[] = []
   /** The headers of each request. */
   readonly headers: IncomingHttpHeaders[] = []
-  /** Names in the certificates of clients, of all requests. */
+  /** The name in the client certificate of each request. */
   readonly clients: string[] = []
   options: FakeApiOptions
   /** Called after each request and each end of a watch. */
@@ -101,14 +101,14 @@ export class FakeApiServer {
     })
   }
 
-  /** `port` 0: any that is free. */
+  /** `port` 0: any free port. */
   async listen(port = 0): Promise<void> {
     await new Promise<void>((resolve) =>
       this.#server.listen(port, this.options.address ?? '127.0.0.1', resolve),
     )
   }
 
-  /** Closes every connection as well. */
+  /** Stops listening and closes every connection. */
   async close(): Promise<void> {
     this.dropConnections()
     await new Promise<void>((resolve) => this.#server.close(() => resolve()))
@@ -130,13 +130,13 @@ export class FakeApiServer {
     return this.#watches.size
   }
 
-  /** For the connections to come. */
+  /** Uses this certificate for new connections. */
   useCertificate(certificate: Certificate): void {
     if (this.#server instanceof TlsServer)
       this.#server.setSecureContext(tlsOptions(this.options, certificate))
   }
 
-  /** From now on; undefined ends it. `only` limits it to lists or to watches (streamed lists are watches). */
+  /** Sets the fault for later requests; undefined ends it. `only` limits it to lists or to watches (streamed lists are watches). */
   setFault(kind: Kind, fault: Fault | undefined, only: 'list' | 'watch' | 'all' = 'all'): void {
     for (const verb of only === 'all' ? ['list', 'watch'] : [only]) {
       if (fault === undefined) this.#faults.delete(`${kind} ${verb}`)
@@ -148,12 +148,12 @@ export class FakeApiServer {
     for (const socket of this.#sockets) socket.destroy()
   }
 
-  /** Ends the watches of a kind as a server does whose timeoutSeconds are over. */
+  /** Ends the watches of a kind, like a server at the end of timeoutSeconds. */
   endWatches(kind: Kind): void {
     for (const watch of this.#watches) if (watch.kind === kind) watch.response.end()
   }
 
-  /** Bytes as they are into the watches of a kind; `cut`: and then the connection breaks. */
+  /** Sends these bytes to the watches of a kind. `cut`: then breaks the connections. */
   sendBytes(kind: Kind, bytes: Buffer, cut = false): void {
     for (const { kind: watched, response } of this.#watches) {
       if (watched !== kind) continue
@@ -167,7 +167,7 @@ export class FakeApiServer {
     this.sendBytes(kind, this.#writer.event('BOOKMARK', kind, { metadata: this.#bookmark }))
   }
 
-  /** Sends an event that is no change of the store. */
+  /** Sends an event without a change of the store. */
   sendEvent(type: string, kind: Kind | 'Status', object: Document, to: Kind): void {
     this.sendBytes(to, this.#writer.event(type, kind, object))
   }
@@ -287,7 +287,7 @@ export class FakeApiServer {
     return watch
   }
 
-  /** As the server does: what stops to match, or begins to, comes as DELETED or ADDED. */
+  /** As the real server: an object that no longer matches is DELETED, an object that begins to match is ADDED. */
   #send({ kind, selects, response }: Watch, change: StoredChange): void {
     if (change.kind !== kind) return
     const before = change.before !== undefined && selects(change.before)
@@ -340,7 +340,7 @@ export class FakeApiServer {
   }
 }
 
-/** As an API server does, which asks for a certificate and lets the request of an unknown one come. */
+/** As the real server: requests a client certificate, and accepts connections with an unknown one. */
 function tlsOptions({ clientAuthorities }: FakeApiOptions, certificate: Certificate): ServerOptions {
   if (clientAuthorities === undefined) return certificate
   return { ...certificate, ca: [...clientAuthorities], requestCert: true, rejectUnauthorized: false }

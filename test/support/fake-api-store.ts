@@ -5,11 +5,11 @@ export interface StoredChange {
   readonly version: number
   readonly kind: Kind
   readonly before: Document | undefined
-  /** undefined: the object has gone. */
+  /** undefined: the object was deleted. */
   readonly after: Document | undefined
 }
 
-/** Whether a watch or a list with these parameters sees this object. */
+/** Whether a watch or a list includes this object. */
 export type Selector = (object: Document) => boolean
 
 export class FakeApiStore {
@@ -50,20 +50,20 @@ export class FakeApiStore {
     return [...this.#objects[kind].values()].filter(selects)
   }
 
-  /** Forgets the history: who asks for older versions has to list. */
+  /** Forgets the history. A client with an older version must list again. */
   compact(): void {
     this.#version += 1
     this.#oldest = this.#version
     this.#history = []
   }
 
-  /** Changes after `version`; undefined: it is compacted. */
+  /** The changes after `version`; undefined: some of them were compacted. */
   changesSince(version: number): readonly StoredChange[] | undefined {
     if (version < this.#oldest) return undefined
     return this.#history.filter((change) => change.version > version)
   }
 
-  /** Returns what ends it. */
+  /** Calls `listener` for each change. Returns a function that ends this. */
   listen(listener: (change: StoredChange) => void): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
@@ -80,7 +80,7 @@ function keyOf(object: Document): string {
   return `${typeof namespace === 'string' ? namespace : ''}/${String(name)}`
 }
 
-/** The selectors that a query may carry here: `!label`, `field=value` and `field!=value`. */
+/** The selectors of a query. Supported: `!label`, `field=value` and `field!=value`. */
 export function selectorOf(query: URLSearchParams): Selector {
   const label = query.get('labelSelector')
   const field = /^([^!=]+)(!?=)(.*)$/u.exec(query.get('fieldSelector') ?? '')

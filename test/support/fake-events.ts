@@ -1,5 +1,5 @@
-// Events (events.k8s.io/v1) of a fake API server: created and patched under the rules by which a real one refuses them
-// (pkg/apis/core/validation/events.go), as far as the agent could break them.
+// Events (events.k8s.io/v1) of a fake API server. It refuses Events by the rules of a real server
+// (pkg/apis/core/validation/events.go) that the agent could break.
 import { documentOf, type Document } from './api-shapes.js'
 
 export interface EventRequest {
@@ -22,9 +22,9 @@ const microTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/
 export class FakeEvents {
   /** All events in the order of arrival, accepted or not. */
   readonly requests: EventRequest[] = []
-  /** By `namespace/name`, in the order of their creation. */
+  /** The stored Events by `namespace/name`, in the order of their creation. */
   readonly stored = new Map<string, Document>()
-  /** Called with each Event that is created or changed. */
+  /** Called with each created or changed Event. */
   onStored: (event: Document) => void = () => undefined
 
   static isPath(path: string): boolean {
@@ -67,7 +67,7 @@ function refused(code: number, reason: string, message: string): EventReply {
   return { code, body: { kind: 'Status', apiVersion: 'v1', code, reason, message } }
 }
 
-/** undefined: a real server would take it. */
+/** The reason for which a real server would refuse the Event; undefined: it would accept it. */
 function problemOf(event: Document): string | undefined {
   const [metadata, regarding] = [documentOf(event['metadata']), documentOf(event['regarding'])]
   const text = (field: string): string => {

@@ -1,4 +1,4 @@
-// Clients and ports of loopback. The kernel chooses the ports.
+// HTTP clients, connections and free ports on loopback.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { request, type IncomingHttpHeaders } from 'node:http'
@@ -88,9 +88,9 @@ export async function freePort(): Promise<number> {
 }
 
 /**
- * Resolves when this process has read and handled all that its open connections over loopback had sent before. The kernel delivers
- * at once, and each turn of the event loop reads every socket that has something: an echo cannot come back before the rest is
- * read. The second round trip leaves whole turns for what follows from reading.
+ * Resolves when this process has read and handled all data that was sent before over its loopback connections. The kernel delivers at
+ * once, and each turn of the event loop reads every readable socket, so an echo does not return before the other sockets are read. The
+ * second round trip leaves whole turns for the work that follows from reading.
  */
 export async function settledSockets(): Promise<void> {
   const { port, server } = await occupy()
@@ -104,7 +104,7 @@ export async function settledSockets(): Promise<void> {
   await close(server)
 }
 
-/** Only broken runs reach this limit: they fail with the name of the test instead of hanging. */
+/** Only broken runs reach this limit. They fail with the name of the test instead of hanging. */
 const hangMs = 60_000
 
 /** Lets the event loop turn until the condition holds. */

@@ -1,8 +1,8 @@
-// The rule of the house about imports, and the reader that finds them.
+// The rule for imports between rooms, and a reader of imports.
 
 /** The flow: a room may import the rooms before it, never one after it. */
 const flow = ['source', 'model', 'routing', 'engine', 'modes']
-/** Beside the flow: the rooms of the flow may import these; what these may import themselves. */
+/** Rooms beside the flow, each with the rooms that it may import. Rooms of the flow may import them. */
 const beside: Readonly<Record<string, readonly string[]>> = {
   kernel: [],
   config: [],
@@ -15,20 +15,20 @@ const beside: Readonly<Record<string, readonly string[]>> = {
   metrics: [],
   process: [],
 }
-/** Kubernetes objects end at engine/, which hands them to the model; kernel types begin there. */
+/** Rooms that must not import kernel types. Kubernetes objects end at engine/, and kernel types begin there. */
 const withoutKernel = ['source', 'model', 'routing']
 const rootFiles = ['address.ts', 'backoff.ts', 'clock.ts', 'errors.ts', 'event.ts', 'log.ts']
-/** Rooms that stand for themselves: every room may import the first, the wiring of the agent every room. */
+/** Every room may import metrics. agent may import every room. */
 const [everywhere, wiring] = ['metrics', 'agent']
 const roomsOfManyInterfaces = ['modes']
-/** The folder of work that all modes do in the same way. */
+/** The folder of code that all modes share. */
 const sharedByModes = 'src/modes/shared'
 
 export interface Import {
   readonly from: string
-  /** Path from the root of the tree, `.ts`; or the specifier itself when it is a package. */
+  /** Path from the root of the tree, with `.ts`; for a package, the specifier. */
   readonly to: string
-  /** Imports types alone, which do not exist when the program runs. */
+  /** Imports only types, which do not exist at run time. */
   readonly isType: boolean
 }
 
@@ -55,7 +55,7 @@ export function roomOf(path: string): string | undefined {
   return roomsOfManyInterfaces.includes(room) && rest.length > 0 ? `src/${room}/${inner}` : `src/${room}`
 }
 
-/** One sentence for an import that the house forbids; undefined: it may stay. */
+/** One sentence about an import that the rule forbids; undefined: the import is allowed. */
 export function objection({ from, to }: Pick<Import, 'from' | 'to'>): string | undefined {
   if (!from.startsWith('src/') || !to.includes('/')) return undefined
   if (to.startsWith('test/') || to.startsWith('bench/'))
@@ -107,7 +107,7 @@ function mayImport(from: string, to: string): boolean {
   return position >= 0 && other >= 0 && other < position
 }
 
-/** A circle of files that need each other to run, first file again at the end; undefined: there is none. */
+/** A cycle of imports between files, with the first file again at the end; undefined: there is none. */
 export function findCycle(imports: readonly Import[]): readonly string[] | undefined {
   const targets = new Map<string, string[]>()
   for (const { from, to, isType } of imports) {

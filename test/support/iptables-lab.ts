@@ -1,4 +1,4 @@
-// The lab of pipeline-lab.ts in iptables mode: what the tables hold, and which were written in which order.
+// The lab of pipeline-lab.ts in iptables mode, with the content of the tables and the order of their writes.
 import { constants } from 'node:os'
 import type { IpFamily } from '../../src/address.js'
 import type { ConfigInput } from '../../src/config/index.js'
@@ -15,7 +15,7 @@ import { PipelineLab } from './pipeline-lab.js'
 type Table = 'nat' | 'filter'
 
 export interface IptablesLabOptions {
-  /** Tables that another program, or a former run, left behind. */
+  /** Tables with objects of another program or of a former run. */
   readonly xtNamespace?: ModelXtNamespace
   readonly kernel?: ModelKernel
   readonly config?: ConfigInput
@@ -55,7 +55,7 @@ const everyTable = (['ipv4', 'ipv6'] as const).flatMap((family) =>
   (['filter', 'nat'] as const).map((table): readonly [IpFamily, Table] => [family, table]),
 )
 
-/** Every rule of every table, chains in the order of their names: equal states are equal lists. */
+/** Every rule of every table, with chains sorted by name. Equal states have equal lists. */
 export function ruleLines(namespace: ModelXtNamespace): readonly string[] {
   return everyTable.flatMap(([family, table]) => {
     const kernel = namespace.table(family, table)
@@ -77,7 +77,7 @@ export function jumpTo(chain: string, rest: Partial<XtRule> = {}): XtRule {
   return { ...rest, target: { kind: 'jump', chain } }
 }
 
-/** From now on removals of another mode's leftovers fail, as if another program held the lock. Call the result to end this. */
+/** Makes removals of another mode's leftovers fail, as if another program held the lock. Call the result to end this. */
 export function refusePruning(xtables: ModelXtables): () => void {
   const apply = xtables.apply.bind(xtables)
   xtables.apply = async (ops, options) => {

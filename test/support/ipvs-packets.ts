@@ -1,5 +1,5 @@
-// The way of the first packet of a connection to a Service, judged from the model kernel's rules, sets, virtual servers and local
-// addresses, after each of the operations that change them. IPv4 and TCP.
+// Follows the first packet of a connection to a Service through the model kernel's rules, sets, virtual servers and local addresses,
+// after each operation that changes them. IPv4 and TCP only.
 import { cidrContains, type IpAddress } from '../../src/address.js'
 import { describeIpvsOp, describeRouteOp } from '../../src/kernel/describe.js'
 import { describeIpsetEntry, describeIpsetOp } from '../../src/kernel/ipset/describe.js'
@@ -24,19 +24,19 @@ export interface Packet {
   readonly port: number
 }
 
-/** `refused`: also where IPVS has no real server. `unbound`: the node forwards it, as the address is not local. */
+/** `refused`: by a rule, or because IPVS has no real server. `unbound`: the node forwards the packet, as the address is not local. */
 export type Fate = 'refused' | 'dropped' | 'unbound' | Served
 
 export interface Served {
   readonly by: IpAddress
-  /** It leaves with the node's address, so that the answer comes back through the node. */
+  /** The packet leaves with the node's address, so the answer returns through the node. */
   readonly isMasqueraded: boolean
 }
 
 interface Flow {
   readonly mark: number
   readonly isMasqueraded: boolean
-  /** Where DNAT sends it. */
+  /** The destination after DNAT. */
   readonly translated?: { readonly address: IpAddress; readonly port: number }
 }
 
@@ -59,10 +59,10 @@ export class IpvsPackets {
   readonly #sets = new Map<string, Map<string, IpsetEntry>>()
   /** Real servers with their weights, by virtual server. */
   readonly #servers = new Map<string, Map<IpAddress, number>>()
-  /** By how many routes and addresses each is local. */
+  /** The routes and interface addresses that make each address local. */
   readonly #bound = new Map<IpAddress, Set<string>>()
 
-  /** `onChange` is called after each operation, with its words. */
+  /** Calls `onChange` after each operation, with its description. */
   constructor(
     kernel: ModelKernel,
     nodeAddresses: readonly IpAddress[],
@@ -92,7 +92,7 @@ export class IpvsPackets {
     }
   }
 
-  /** All that can happen to it. */
+  /** All possible fates of the packet. */
   fates(packet: Packet): readonly Fate[] {
     const start: Flow = { mark: 0, isMasqueraded: false }
     const isLocal = packet.inInterface === undefined
@@ -150,7 +150,7 @@ export class IpvsPackets {
     for (const [index, rule] of rules.entries()) {
       if (index < first || !this.#matches(packet, rule, flow)) continue
       const { target } = rule
-      // A rule with a probability leads both ways.
+      // A rule with a probability may match or not.
       const isCertain = (rule.probability ?? 1) === 1
       if (target.kind === 'jump' || target.kind === 'goto') {
         for (const ending of this.#chain(packet, { table, chain: target.chain }, flow)) {
@@ -274,7 +274,7 @@ function accepted(flow: Flow): Ending {
   return { flow, verdict: 'accept' }
 }
 
-/** The verdict of a target that ends the chain. */
+/** The result of a target that ends the chain. */
 function endingOf({ target }: XtRule, flow: Flow): Ending {
   switch (target.kind) {
     case 'dnat':

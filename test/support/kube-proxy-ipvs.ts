@@ -1,7 +1,7 @@
-// The kernel's state as a running kube-proxy in ipvs mode leaves it (spec/kube-proxy.md 3), for ordinary tools to load.
+// The kernel state of a kube-proxy in ipvs mode (spec/kube-proxy.md 3), in the formats of the standard tools.
 import type { Namespace } from './namespaces.js'
 
-/** One service port in one family, as kube-proxy has it. */
+/** One service port of kube-proxy in one family. */
 export interface KubeProxyPort {
   readonly protocol: 'tcp' | 'udp'
   readonly port: number
@@ -21,7 +21,7 @@ export interface KubeProxyEndpoint {
   readonly address: string
   readonly port: number
   readonly isOnNode: boolean
-  /** 0: it drains. */
+  /** 0: the real server drains. */
   readonly weight: 0 | 1
 }
 
@@ -59,7 +59,7 @@ const setTypes = {
 type SetName = keyof typeof setTypes
 const setNames = Object.keys(setTypes).filter((name): name is SetName => name in setTypes)
 
-/** The comments of rules on a set; only for the sets that the tests use. */
+/** The comments of rules that match a set; only for the sets that the tests use. */
 const comments: Readonly<Partial<Record<SetName, string>>> = {
   'KUBE-LOOP-BACK': 'Kubernetes endpoints dst ip:port, source ip for solving hairpin purpose',
   'KUBE-CLUSTER-IP': 'Kubernetes service cluster ip + port for masquerade purpose',
@@ -96,7 +96,7 @@ export class KubeProxyState {
     for (const vip of this.vips) this.#enter('KUBE-IPVS-IPS', vip)
   }
 
-  /** Loads the whole state, as kube-proxy's first sync would. The device exists; foreign objects stay. */
+  /** Loads the whole state, like kube-proxy's first sync. NB: the device must exist. Foreign objects stay. */
   async load(node: Namespace): Promise<void> {
     const v6 = this.#node.family === 'IPv6'
     const prefix = v6 ? 128 : 32
@@ -128,7 +128,7 @@ export class KubeProxyState {
     return this.#servers
   }
 
-  /** Chains in the order of spec 3.5; each jump is put before all others, one after the other. */
+  /** Chains in the order of spec 3.5. Each jump is inserted before all others. */
   get tables(): readonly string[] {
     const nat = ['SERVICES', 'POSTROUTING', 'NODE-PORT', 'LOAD-BALANCER', 'MARK-MASQ']
     const filter = [
@@ -191,14 +191,14 @@ export class KubeProxyState {
       this.#serve(of, { vip, port: nodePort, localOnly: of.isLocal ?? false, isNodes: true })
   }
 
-  /** Source ranges; `isNodeIn`: the node's own address is in one of them. */
+  /** Adds the entries for source ranges. */
   #guard({ protocol, port, sourceRanges = [] }: KubeProxyPort, vip: string): void {
     if (sourceRanges.length === 0) return
     this.#enter('KUBE-LOAD-BALANCER-FW', `${vip},${protocol}:${port}`)
     for (const range of sourceRanges)
       this.#enter('KUBE-LOAD-BALANCER-SOURCE-CIDR', `${vip},${protocol}:${port},${range}`)
     const { address } = this.#node
-    // Ranges of the tests end at a whole group of the address.
+    // The ranges of the tests end at a group boundary of the address.
     const isNodeIn = sourceRanges.some((range) => address.startsWith(range.replace(/(?:\.0|:)\/\d+$/u, '')))
     if (isNodeIn) this.#enter('KUBE-LOAD-BALANCER-SOURCE-IP', `${vip},${protocol}:${port},${vip}`)
     else
@@ -287,7 +287,7 @@ export class KubeProxyState {
     ]
   }
 
-  /** A rule on a set, which kube-proxy makes only where the set has entries; `place`: its chain, and what comes first. */
+  /** A rule that matches a set. kube-proxy writes it only if the set has entries. `place`: its chain and first matches. */
   #onSet(place: string, set: SetName, directions: string, rest: string): readonly string[] {
     if (!this.#entries.has(set)) return []
     const comment = `-m comment --comment "${comments[set] ?? ''}"`
@@ -299,7 +299,7 @@ export class KubeProxyState {
     this.#entries.set(set, entries.add(entry))
   }
 
-  /** Name in the family. */
+  /** The set's name in this family. */
   #set(name: SetName): string {
     return this.#node.family === 'IPv4' ? name : name.replace('KUBE-', 'KUBE-6-').slice(0, 31)
   }
@@ -313,7 +313,7 @@ function bracketed(address: string): string {
   return address.includes(':') ? `[${address}]` : address
 }
 
-/** Runs a command that reads these lines, and must succeed. */
+/** Runs a command with these lines as its input. The command must succeed. */
 export async function feed(
   node: Namespace,
   texts: readonly string[],

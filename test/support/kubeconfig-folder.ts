@@ -1,4 +1,4 @@
-// A folder with a kubeconfig and what it names, and clocks that pass only when a test says so.
+// A folder with a kubeconfig and the files that it names, and clocks that tests move.
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -20,13 +20,13 @@ export class KubeconfigFolder {
     return join(this.root, name)
   }
 
-  /** Returns its path. */
+  /** Writes a file. Returns its path. */
   write(name: string, text: string): string {
     writeFileSync(this.file(name), text)
     return this.file(name)
   }
 
-  /** A program of sh. Returns its path. */
+  /** Writes a shell script. Returns its path. */
   writeProgram(name: string, script: string): string {
     const path = this.write(name, `#!/bin/sh\n${script}\n`)
     chmodSync(path, 0o755)
@@ -39,7 +39,7 @@ export class KubeconfigFolder {
     return readFileSync(this.file(name), 'utf8').trimEnd().split('\n')
   }
 
-  /** A kubeconfig of one cluster and one user. */
+  /** Writes a kubeconfig whose current context has this cluster and this user. */
   describe(cluster: object, user: object = {}, more: object = {}): void {
     const document = {
       apiVersion: 'v1',

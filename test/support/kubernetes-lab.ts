@@ -1,4 +1,4 @@
-// A KubernetesSource on a fake API server, with time that passes only when a test says so.
+// A KubernetesSource on a fake API server, with a clock that tests move.
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Clock } from '../../src/clock.js'
 import { openLog, StateReporter } from '../../src/log.js'
@@ -15,7 +15,7 @@ interface ArmedTimer {
   readonly run: () => void
 }
 
-/** Timers that run when they are fired by hand; those without a delay run in the next turn, as they need no time to pass. */
+/** Timers run only when a test fires them. Timers without a delay run in the next turn of the event loop. */
 export class HandClock implements Clock {
   #nowMs = 0
   readonly #armed = new Set<ArmedTimer>()
@@ -52,7 +52,7 @@ export class HandClock implements Clock {
     return () => this.#armed.delete(timer)
   }
 
-  /** Time passes, and no timer runs. */
+  /** Lets time pass without running timers. */
   pass(ms: number): void {
     this.#nowMs += ms
   }
@@ -65,12 +65,12 @@ export class HandClock implements Clock {
     return this.#armed.size
   }
 
-  /** When the next timer is due; undefined: none is armed. */
+  /** Time of the next timer; undefined: no timer is set. */
   get nextMs(): number | undefined {
     return this.#next?.dueMs
   }
 
-  /** Lets time pass until the next timer is due, and runs that one. */
+  /** Lets time pass until the next timer is due, and runs it. */
   fireNext(): void {
     const next = this.#next
     if (next === undefined) throw new Error('no timer is armed')
@@ -83,7 +83,7 @@ export class HandClock implements Clock {
     return [...this.#armed].toSorted((a, b) => a.dueMs - b.dueMs)[0]
   }
 
-  /** Runs every timer of this delay, at the time when the last of them is due. */
+  /** Runs every timer with this delay, at the time when the last of them is due. */
   fire(delayMs: number): void {
     const due = [...this.#armed].filter((timer) => timer.delayMs === delayMs)
     if (due.length === 0) throw new Error(`no timer of ${delayMs} ms is armed`)
@@ -95,7 +95,7 @@ export class HandClock implements Clock {
   }
 }
 
-/** The delays that a source waits for, with a randomness of 0. */
+/** The delays of a source whose random number is 0. */
 export const delays = {
   turn: 1000,
   relist: 400,
@@ -118,11 +118,11 @@ export class KubernetesLab {
   readonly levels: string[] = []
   /** The error that ended the source. */
   readonly crashes: unknown[] = []
-  /** Takes the events after they were noted. */
+  /** Receives the events after they were recorded. */
   deliver: (events: readonly ObjectEvent[]) => void = () => undefined
   /** The requests that the source reported. */
   readonly requests: RequestReport[] = []
-  /** From 0 to below 1; of the source. */
+  /** The source's random number, from 0 to below 1. */
   random: () => number = () => 0
   #wake: () => void = () => undefined
   #source: KubernetesSource | undefined
@@ -136,7 +136,7 @@ export class KubernetesLab {
     this.server.store.put('EndpointSlice', apiSlice('web-1', 'web', ['10.0.0.1']))
   }
 
-  /** Starts the source without waiting for it. `client` replaces options that reach the server without credentials. */
+  /** Starts the source without waiting for it. `client` replaces options for a client without credentials. */
   open(client: Partial<ClientOptions> = {}): Promise<void> {
     const destination = { write: (line: string) => this.#note(line) }
     const log = openLog({ format: 'json', verbosity: 2, destination, clock: { unixMs: () => 0 } })
@@ -174,7 +174,7 @@ export class KubernetesLab {
     await this.open()
   }
 
-  /** Waits for events, log lines, requests and timers until the claim holds. */
+  /** Waits for events, log lines, requests and timers until the condition holds. */
   async until(isThere: () => boolean): Promise<void> {
     while (!isThere()) {
       await new Promise<void>((resolve) => {
@@ -183,24 +183,24 @@ export class KubernetesLab {
     }
   }
 
-  /** Waits for an event that reads so, and returns all that came since the last call, in order. */
+  /** Waits for an event with this text. Returns all events since the last call, in order. */
   async untilEvent(event: string): Promise<readonly string[]> {
     await this.until(() => this.events.includes(event))
     return this.events.splice(0)
   }
 
-  /** Waits until so many timers of this delay are armed, and lets their time come. */
+  /** Waits until `count` timers with this delay are set, and fires them. */
   async fire(delayMs: number, count = 1): Promise<void> {
     await this.until(() => this.clock.count(delayMs) >= count)
     this.clock.fire(delayMs)
   }
 
-  /** Waits until both sides see a watch of each kind open. */
+  /** Waits until a watch of each kind is open at the server and at the source. */
   async untilFollowing(): Promise<void> {
     await this.until(() => this.server.openWatches === 3 && this.clock.count(delays.idle) === 3)
   }
 
-  /** Waits until each link follows its watch, or waits for its next attempt: then nothing happens before time passes. */
+  /** Waits until each link follows its watch or waits for its next attempt. Then nothing happens until time passes. */
   async untilResting(): Promise<void> {
     await this.until(() => {
       const { clock } = this
@@ -211,7 +211,7 @@ export class KubernetesLab {
     })
   }
 
-  /** Lets time pass step by step, with all that follows from it, up to this time. */
+  /** Lets time pass up to this time, timer by timer, and waits for the effects of each. */
   async passUntil(endMs: number): Promise<void> {
     await this.untilResting()
     while ((this.clock.nextMs ?? endMs) < endMs) {
@@ -230,7 +230,7 @@ export class KubernetesLab {
     }
   }
 
-  /** Does what breaks all links, and waits until each of them has noticed. */
+  /** Breaks all links with `how`, and waits until each has noticed. */
   async breakLinks(how: () => Promise<void> | void): Promise<void> {
     await how()
     await this.until(() => this.clock.count(delays.idle) === 0)

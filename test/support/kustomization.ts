@@ -1,5 +1,5 @@
-// As much of kustomize as deploy/kubernetes uses: resources, components, strategic merge patches, images and generated ConfigMaps. Names
-// keep no hash, and what a file names and is not there throws.
+// The part of kustomize that deploy/kubernetes uses: resources, components, strategic merge patches, images and generated ConfigMaps.
+// Names get no hash. A reference to a missing file or object throws.
 import { readFileSync } from 'node:fs'
 import { join, normalize } from 'node:path'
 import { loadAll } from 'js-yaml'
@@ -24,7 +24,7 @@ interface Image {
   readonly newTag: string
 }
 
-/** Any object; the fields are those of a kustomization. */
+/** The fields of a kustomization. */
 interface Kustomization extends KubernetesObject {
   readonly namespace?: string
   readonly resources?: readonly string[]
@@ -38,7 +38,7 @@ export interface Build {
   readonly objects: readonly KubernetesObject[]
   /** Generated ConfigMaps: name to key to value. */
   readonly configMaps: ReadonlyMap<string, Readonly<Record<string, string>>>
-  /** Paths from the tree's root of all files that were read. */
+  /** Paths of all read files, from the tree's root. */
   readonly files: readonly string[]
 }
 
@@ -103,7 +103,7 @@ function generate(build: Build, folder: string, { name, behavior, files = [], en
   }
 }
 
-/** The objects with new names for the images of their containers, regardless of their tags. */
+/** The objects with replaced images of their containers. */
 function withImages(objects: Build['objects'], images: readonly Image[]): Build['objects'] {
   const renamed: Build['objects'] = JSON.parse(JSON.stringify(objects), (key, value: unknown) => {
     if (key !== 'image' || typeof value !== 'string') return value
@@ -113,7 +113,7 @@ function withImages(objects: Build['objects'], images: readonly Image[]): Build[
   return renamed
 }
 
-/** A strategic merge: lists of named things by their names, other lists as a whole. */
+/** A strategic merge patch: lists of named objects are merged by name, other lists are replaced. */
 function merged<T>(former: T, change: unknown): T {
   const result: T = JSON.parse(JSON.stringify(mergedValue(former, change)))
   return result

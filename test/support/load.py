@@ -14,7 +14,7 @@ import threading
 import time
 
 PAUSE_S = 0.1
-# For silence only: an answer counts whenever it comes, and a guest may be slow.
+# Time without an answer after which an attempt fails. Long, because a guest may be slow.
 SILENCE_S = {"connection": 30, "exchange": 30, "query": 10}
 # linux/tcp.h struct tcp_info: tcpi_total_retrans.
 RETRANSMITTED_AT = 100

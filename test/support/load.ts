@@ -1,13 +1,13 @@
-// Load from one network namespace: everything is counted, and what fails is named.
+// Load from one network namespace. Counts all attempts and names the failed ones.
 import { join } from 'node:path'
 import type { Namespace } from './namespaces.js'
 import type { Program } from './processes.js'
 import { treeRoot } from './tree.js'
 
-/** Something that is done again and again, beside the others, against servers of probes.py. */
+/** One kind of traffic, repeated at intervals, to servers of probes.py. All paths run at the same time. */
 export interface LoadPath {
   readonly name: string
-  /** A new TCP connection each time; requests over one that stays; one datagram of a new socket. */
+  /** `connection`: a new TCP connection each time. `exchange`: requests over one connection. `query`: a datagram from a new socket. */
   readonly kind: 'connection' | 'exchange' | 'query'
   readonly address: string
   readonly port: number
@@ -20,39 +20,39 @@ export interface LoadPath {
 export interface LoadCount {
   readonly tried: number
   readonly failed: number
-  /** Connections that took a segment sent again: something on their way was lost. */
+  /** Connections with a retransmitted segment: a packet was lost. */
   readonly retransmitted: number
   readonly slowestMs: number
-  /** Addresses of those who answered. */
+  /** Addresses of the servers that answered. */
   readonly by: readonly string[]
-  /** Why, one for each that failed. */
+  /** The reason of each failure. */
   readonly failures: readonly string[]
 }
 
-/** By the names of the paths. */
+/** Counts by name of the path. */
 export type LoadCounts = Readonly<Record<string, LoadCount>>
 
-/** Runs test/support/load.py in a namespace, and ends with it. */
+/** Runs test/support/load.py in a namespace. It ends with the namespace. */
 export class Load {
   readonly #program: Program
   #taken = 0
 
-  /** Begins at once. */
+  /** Starts the program at once. */
   constructor(namespace: Namespace) {
     this.#program = namespace.start('python3', join(treeRoot, 'test/support/load.py'))
   }
 
-  /** Begins with these, beside what is under way. */
+  /** Starts these paths too. */
   add(paths: readonly LoadPath[]): void {
     this.#program.write(`${JSON.stringify(paths)}\n`)
   }
 
-  /** The requests that ended since the last call. */
+  /** Counts of the attempts that ended since the last call. */
   async take(): Promise<LoadCounts> {
     return await this.#ask('take')
   }
 
-  /** Ends an `exchange` by a reset; returns what `take` does. */
+  /** Resets the connection of an `exchange`. Returns the result of `take`. */
   async close(name: string): Promise<LoadCounts> {
     return await this.#ask(`close ${name}`)
   }

@@ -16,7 +16,7 @@ export function describeEvent(event: ObjectEvent): string {
   return `+${object.kind} ${object.namespace}/${object.name}${detail}`
 }
 
-/** A source over a temporary folder, with what it delivered and logged. */
+/** A source on a temporary folder, with its events and log lines. */
 export class ManifestFolder {
   readonly base = mkdtempSync(join(tmpdir(), 'viaduct-source-'))
   readonly root = join(this.base, 'manifests')
@@ -26,9 +26,9 @@ export class ManifestFolder {
   errors = 0
   /** The error that ended the source. */
   readonly crashes: unknown[] = []
-  /** Takes the events after they were noted. */
+  /** Receives the events after they were recorded. */
   deliver: (events: readonly ObjectEvent[]) => void = () => undefined
-  /** Watches that are open now. */
+  /** Number of open watches. */
   watches = 0
   #source: ReturnType<typeof openSource> | undefined
   #wake: () => void = () => undefined
@@ -78,7 +78,7 @@ export class ManifestFolder {
     })
   }
 
-  /** Waits for deliveries and log lines until the claim holds. */
+  /** Waits for deliveries and log lines until the condition holds. */
   async until(isThere: () => boolean): Promise<void> {
     while (!isThere()) {
       await new Promise<void>((resolve) => {
@@ -87,7 +87,7 @@ export class ManifestFolder {
     }
   }
 
-  /** The next batch after those that were there when `act` began. */
+  /** The first batch of events after the call of `act`. */
   async after(act: () => void): Promise<readonly string[]> {
     const before = this.batches.length
     act()
@@ -95,7 +95,7 @@ export class ManifestFolder {
     return this.batches[before] ?? []
   }
 
-  /** The next line of the log after `act`. */
+  /** The first log line after the call of `act`. */
   async loggedAfter(act: () => void): Promise<string> {
     const before = this.log.length
     act()
@@ -104,7 +104,7 @@ export class ManifestFolder {
   }
 
   async stop(): Promise<void> {
-    // One that could not be opened has nothing to stop.
+    // A source that could not be opened needs no stop.
     const opened = await this.#source?.catch(() => undefined)
     await opened?.source.stop()
   }

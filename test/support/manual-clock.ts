@@ -6,7 +6,7 @@ interface Timer {
   readonly wake: () => void
 }
 
-/** Time that passes only when a test says so. */
+/** A clock that tests move. */
 export class ManualClock implements Clock {
   #nowMs = 0
   readonly #timers = new Set<Timer>()
@@ -43,7 +43,7 @@ export class ManualClock implements Clock {
     return this.#timers.size
   }
 
-  /** Lets `ms` pass; timers fire in order, each with all that follows from it. */
+  /** Lets `ms` pass. Timers fire in order; the effects of each end before the next fires. */
   async advance(ms: number): Promise<void> {
     const end = this.#nowMs + ms
     for (;;) {
@@ -59,7 +59,7 @@ export class ManualClock implements Clock {
   }
 }
 
-/** Everything that can run without time passing has run: promises only, as the model kernel does no I/O. */
+/** Resolves when all pending promises have run. That is all work at this time, because the model kernel does no I/O. */
 export async function settle(): Promise<void> {
   await setImmediate()
 }

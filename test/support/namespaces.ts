@@ -1,5 +1,5 @@
-// Network namespaces for tests. A namespace is held by a process that dies with this one, so nothing stays:
-// no names under /run/netns, no interfaces, however the test ends. The machine's own namespace is never changed.
+// Network namespaces for tests. A process that dies with this one holds each namespace. So no name under /run/netns and no interface
+// remains, even after a crash. The machine's own namespace is never changed.
 import { mustRun, Program, runToEnd, type Finished } from './processes.js'
 
 /** One network namespace, with `lo` up. */
@@ -7,6 +7,7 @@ export class Namespace {
   readonly name: string
   readonly #holder: Program
   readonly #programs: Program[] = []
+  #isClosed = false
 
   private constructor(name: string, holder: Program) {
     this.name = name
@@ -14,7 +15,7 @@ export class Namespace {
   }
 
   static async create(name: string): Promise<Namespace> {
-    // cat ends when our end of its standard input closes, which is a second reason for it not to outlive us.
+    // cat also ends when this process closes its standard input.
     const script = 'ip link set lo up && echo ready && exec cat'
     const holder = new Program(['unshare', '--net', 'sh', '-c', script])
     await holder.line((line) => line === 'ready')
@@ -25,35 +26,40 @@ export class Namespace {
     return this.#holder.pid
   }
 
-  /** Runs a command in here to its end; any exit code is a result. */
+  /** Runs a command in the namespace to its end. Any exit code is a result. */
   run(...command: readonly string[]): Promise<Finished> {
     return runToEnd(this.#entered(command))
   }
 
-  /** Runs a command in here that must succeed, and returns what it printed. */
+  /** Runs a command in the namespace that must succeed. Returns its output. */
   must(...command: readonly string[]): Promise<string> {
     return mustRun(this.#entered(command))
   }
 
-  /** Runs commands of ip in here, all in one process: `address add 192.0.2.1/24 dev eth0`. The first failure throws. */
+  /** Runs commands of ip in the namespace, in one process: `address add 192.0.2.1/24 dev eth0`. Throws at the first failure. */
   async ip(...lines: readonly string[]): Promise<void> {
     await this.must('sh', '-c', 'printf "%s\\n" "$@" | ip -batch -', 'sh', ...lines)
   }
 
-  /** Starts a program in here that ends with the namespace at the latest. */
+  /** Starts a program in the namespace. It ends with the namespace at the latest. */
   start(...command: readonly string[]): Program {
     const program = new Program(this.#entered(command))
     this.#programs.push(program)
     return program
   }
 
-  /** Ends everything that was started in here, then the namespace. Idempotent. */
+  /**
+   * Ends all programs of the namespace, then the namespace. Idempotent. From then on no program starts in it: a test that timed out runs
+   * on beside the `after` of its suite.
+   */
   async close(): Promise<void> {
+    this.#isClosed = true
     await Promise.all(this.#programs.map((program) => program.kill()))
     await this.#holder.kill()
   }
 
   #entered(command: readonly string[]): readonly string[] {
+    if (this.#isClosed) throw new Error(`the namespace ${this.name} is closed: ${command.join(' ')}`)
     return ['nsenter', `--net=/proc/${this.pid}/ns/net`, ...command]
   }
 }
@@ -75,12 +81,12 @@ export async function connect(left: LinkEnd, right: LinkEnd): Promise<void> {
   }
 }
 
-/** Line of ip that adds an address which is usable at once: IPv6 without duplicate detection. */
+/** A command of ip that adds an address. IPv6 addresses skip duplicate detection, so that they are usable at once. */
 function addressLine(address: string, interfaceName: string): string {
   return `address add ${address} dev ${interfaceName}${address.includes(':') ? ' nodad' : ''}`
 }
 
-/** Writes settings under /proc/sys as this namespace sees it: `net.ipv4.ip_forward=1`. */
+/** Writes settings under /proc/sys of this namespace: `net.ipv4.ip_forward=1`. */
 export async function setSysctls(namespace: Namespace, ...settings: readonly string[]): Promise<void> {
   const script = 'for setting; do echo "${setting#*=}" > "/proc/sys/${setting%%=*}"; done'
   const paths = settings.map((setting) => setting.replace(/^[^=]*/, (name) => name.replaceAll('.', '/')))

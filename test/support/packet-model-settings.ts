@@ -1,4 +1,4 @@
-// Settings of iptables mode for tests: kube-proxy's defaults, and what a case says about them.
+// Settings of iptables mode for tests: kube-proxy's defaults, with the changes of a case.
 import type { IpFamily } from '../../src/address.js'
 import type { IptablesModeSettings } from '../../src/modes/iptables/index.js'
 

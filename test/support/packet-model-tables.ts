@@ -1,4 +1,4 @@
-// Whole tables from routes, without a kernel: to walk, to list and to weigh.
+// Compiles routes into whole tables without a kernel. The tables can be walked, listed and weighed.
 import type { IpFamily } from '../../src/address.js'
 import type { XtHook, XtRule, XtTarget } from '../../src/kernel/index.js'
 import {
@@ -21,7 +21,7 @@ const treeName = ({ table, chain }: DispatchChain) => `${table} ${chain}`
 
 const emptyTable = (): OpenTable => ({ chains: new Map(), hooks: new Map() })
 
-/** The tables that these routes make, of which no two want the same frontend. */
+/** The tables for these routes. NB: no two routes may have the same frontend. */
 export function tablesOf(routes: readonly Route[], settings: IptablesModeSettings): ModelTables {
   const tables: Record<IptablesTable, OpenTable> = { nat: emptyTable(), filter: emptyTable() }
   const skeleton = compileSkeleton(settings)
@@ -42,7 +42,7 @@ export function tablesOf(routes: readonly Route[], settings: IptablesModeSetting
   return tables
 }
 
-/** Chains in bytewise order, a rule a line, much as iptables-save writes them. */
+/** Chains in bytewise order, one rule per line, similar to iptables-save. */
 export function listing(chains: ReadonlyMap<string, readonly XtRule[]>): string {
   return [...chains]
     .toSorted(([a], [b]) => (a < b ? -1 : 1))
@@ -103,14 +103,14 @@ function stateNames(bits: number): string {
   return names.flatMap(([bit, name]) => ((bits & bit) === 0 ? [] : [name])).join(',')
 }
 
-/** The cost of chains in the kernel's table: each has its head and its closing return beside its rules. */
+/** The size of chains in the kernel's table. Each chain has a head and a closing entry besides its rules. */
 export interface Weight {
   readonly chains: number
   readonly entries: number
   readonly bytes: number
 }
 
-/** Bytes of an entry of the table, with x_tables' headers (linux/netfilter/x_tables.h and the xt_*.h of each match). */
+/** Bytes of an entry's header (linux/netfilter/x_tables.h; the xt_*.h of each match have the rest). */
 const entryBytes: Readonly<Record<IpFamily, number>> = { ipv4: 112, ipv6: 168 }
 const standardTarget = 40
 const errorTarget = 64

@@ -1,5 +1,5 @@
-// Walks compiled tables as the kernel walks them for one packet, and follows every throw of the dice: all that can happen,
-// with its probability. Above the kernel, in microseconds; test/traffic/ holds it against real packets.
+// Walks compiled tables like the kernel for one packet. Follows both results of each random match, and returns every outcome with its
+// probability. It takes microseconds and needs no kernel; test/traffic/ compares it with real packets.
 import { cidrContains, familyOf, parseCidr, type IpAddress } from '../../src/address.js'
 import { BugError } from '../../src/errors.js'
 import {
@@ -22,7 +22,7 @@ export type ModelTables = Readonly<Record<IptablesTable, ModelTable>>
 export type RecentLists = ReadonlyMap<string, ReadonlyMap<IpAddress, number>>
 
 export interface ModelNode {
-  /** Local addresses beside the loopback ones. */
+  /** Local addresses, without those of loopback. */
   readonly addresses: readonly IpAddress[]
   /** The policy of FORWARD in table filter. Default: accept. */
   readonly forwardPolicy?: 'accept' | 'drop'
@@ -30,45 +30,45 @@ export interface ModelNode {
 }
 
 export interface ModelPacket {
-  /** Interface by which it came; undefined: a process on the node sends it. */
+  /** The interface that received the packet; undefined: a process on the node sends it. */
   readonly inInterface: string | undefined
   readonly source: IpAddress
   readonly destination: IpAddress
   readonly protocol: Protocol
   readonly sourcePort?: number
   readonly destinationPort: number
-  /** Its conntrack state. Default: new. Only new packets pass nat. */
+  /** Conntrack state. Default: new. Only new packets pass nat. */
   readonly state?: 'new' | 'established' | 'related' | 'invalid'
-  /** Conntrack knows that the destination of its connection was rewritten. */
+  /** The destination of its connection was translated. */
   readonly isTranslated?: boolean
   readonly mark?: number
 }
 
-/** One thing that can happen to the packet. */
+/** One possible outcome for the packet. */
 export interface Outcome {
   readonly verdict: 'accept' | 'reject' | 'drop'
-  /** Where it goes, after DNAT. */
+  /** Destination after DNAT. */
   readonly address: IpAddress
   readonly port: number
   readonly isTranslated: boolean
-  /** Leaves with this node's address. */
+  /** The packet leaves with this node's address. */
   readonly isMasqueraded: boolean
   readonly mark: number
-  /** Lists of the `recent` match that its source was entered into. */
+  /** Lists of the `recent` match to which its source was added. */
   readonly remembered: readonly string[]
   readonly probability: number
-  /** The most rules looked at on the way here. */
+  /** Largest number of rules that were compared with the packet. */
   readonly rules: number
 }
 
 type Flow = Omit<Outcome, 'verdict'>
 interface Ending {
   readonly flow: Flow
-  /** `return`: the chain has come to its end. */
+  /** `return`: the packet reached the end of the chain. */
   readonly verdict: Outcome['verdict'] | 'return'
 }
 
-/** Everything that can happen; the probabilities add up to 1. Throws BugError for a rule that the model does not know. */
+/** All possible outcomes. Their probabilities add up to 1. Throws BugError for a rule that the model does not support. */
 export function walk(tables: ModelTables, node: ModelNode, packet: ModelPacket): readonly Outcome[] {
   return merge(new Walker(tables, node, packet).walk())
 }
@@ -129,7 +129,7 @@ class Walker {
     return this.#hook('filter', hook, endings)
   }
 
-  /** Goes on with what was accepted up to here. */
+  /** Continues with the packets that were accepted so far. */
   #hook(table: IptablesTable, hook: XtHook, endings: readonly Ending[]): readonly Ending[] {
     const policy =
       hook === 'FORWARD' && table === 'filter' ? (this.#node.forwardPolicy ?? 'accept') : 'accept'
@@ -275,7 +275,7 @@ function isBetween(ports: readonly [number, number] | undefined, port: number): 
   return ports === undefined || (ports[0] <= port && port <= ports[1])
 }
 
-/** Equal ends by different ways are one outcome. */
+/** Merges equal outcomes and adds their probabilities. */
 function merge(outcomes: readonly Outcome[]): readonly Outcome[] {
   const merged = new Map<string, Outcome>()
   for (const outcome of outcomes) {

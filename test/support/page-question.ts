@@ -1,4 +1,4 @@
-// Asks an agent for a page from inside its network namespace.
+// Requests a page of an agent from inside its network namespace.
 import assert from 'node:assert/strict'
 import type { Namespace } from './namespaces.js'
 import type { Program } from './processes.js'
@@ -13,7 +13,7 @@ export async function serverListens(agent: Program, name: 'healthz' | 'metrics')
   await agent.line((line) => line.includes(`"${name} server listens"`))
 }
 
-/** Status and body of the page; fails where no server listens. */
+/** Status and body of the page. Throws if no server listens. */
 export async function askInNamespace(
   node: Namespace,
   url: string,

@@ -1,4 +1,4 @@
-// The whole agent between source and kernel, on the model kernel and a clock that tests move.
+// The agent's rooms between source and kernel, on the model kernel and a clock that tests move.
 import { Registry } from 'prom-client'
 import type { IpFamily } from '../../src/address.js'
 import {
@@ -44,7 +44,7 @@ export interface LogLine {
   readonly fields: LogFields
 }
 
-/** A log that remembers. */
+/** A log in memory. */
 export class MemoryLog implements AdjustableLog {
   readonly lines: LogLine[] = []
   verbosity = 0
@@ -81,7 +81,7 @@ export class MemoryLog implements AdjustableLog {
   }
 }
 
-/** Health checks without servers: the last counts that they received. */
+/** Health checks without servers. They record the last checks that they received. */
 export class MemoryHealthChecks implements HealthCheckListeners {
   checks: Parameters<HealthCheckListeners['sync']>[0] = new Map()
   addresses: Parameters<HealthCheckListeners['sync']>[1] = []
@@ -107,7 +107,7 @@ export class PipelineLab {
   readonly crashes: unknown[] = []
   /** Reports about objects, apart from the log. */
   readonly events: EventReport[] = []
-  /** The state of the data plane for health checks of Services; called at any time. */
+  /** The state of the data plane for health checks of Services. May be called at any time. */
   readonly isHealthy = { ipv4: () => true, ipv6: () => true }
 
   constructor(options: LabOptions = {}) {
@@ -163,14 +163,14 @@ export class PipelineLab {
     this.synchronizer.start()
   }
 
-  /** Delivers events, and waits until everything that follows at once is done. */
+  /** Delivers events and waits for their effects at this time. */
   async deliver(...events: readonly ObjectEvent[]): Promise<void> {
     const changes = events.map((event) => this.node.apply(event))
     this.synchronizer.deliver(events, changes.reduce(mergeNodeChanges, noNodeChange))
     await settle()
   }
 
-  /** Operations since the last call, in order, as words. */
+  /** Operations since the last call, in order, as text. */
   takeOps(): readonly string[] {
     const { ipvs, routes } = this.kernel
     return [...ipvs.batches.take(), ...routes.batches.take()].map(describeOp)
@@ -195,7 +195,7 @@ function describeOp(op: LabOp): string {
   return `${op.op} ${server} ${real.address}:${real.port}`
 }
 
-/** All that the kernel holds, as sorted lines: equal states are equal texts. */
+/** All objects of the kernel as sorted lines. Equal states have equal lines. */
 export async function snapshot(kernel: ModelKernel): Promise<readonly string[]> {
   const lines: string[] = []
   const links = new Map((await kernel.links.list()).map(({ index, name }) => [index, name]))

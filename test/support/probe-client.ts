@@ -1,5 +1,5 @@
-// Program: for each line `tcp|udp ADDRESS PORT LIMIT_MS` makes one new connection (or one datagram from a new socket) and
-// prints the result: `answer TEXT`, `refused`, `timeout` or `error CODE`. One after the other.
+// Program: for each input line `tcp|udp ADDRESS PORT LIMIT_MS` opens one connection (or sends one datagram from a new socket) and
+// prints the result: `answer TEXT`, `refused`, `timeout` or `error CODE`. Makes one probe at a time.
 import { createSocket } from 'node:dgram'
 import { connect } from 'node:net'
 import { createInterface } from 'node:readline'
@@ -36,7 +36,7 @@ function probeUdp(host: string, port: number, limitMs: number): Promise<string> 
     }
     socket.on('message', (text) => finish(`answer ${text.toString()}`))
     socket.on('error', (error) => finish(errorLine(error)))
-    // Connected, so that an ICMP refusal reaches this socket.
+    // A connected socket receives ICMP refusals.
     socket.connect(port, host, () => socket.send('who'))
   })
 }

@@ -18,12 +18,12 @@ KINDS = {
     "UDP": (socket.SOCK_DGRAM, socket.IPPROTO_UDP),
     "SCTP": (socket.SOCK_STREAM, socket.IPPROTO_SCTP),
 }
-# linux/in.h IP_RECVERR, linux/in6.h IPV6_RECVERR: without it SCTP keeps an ICMP refusal to itself.
+# linux/in.h IP_RECVERR, linux/in6.h IPV6_RECVERR: without it SCTP does not report an ICMP refusal.
 RECEIVE_ERRORS = {socket.AF_INET: (socket.IPPROTO_IP, 11), socket.AF_INET6: (socket.IPPROTO_IPV6, 25)}
 TCP_SYN_ACK, TCP_RST = 0x12, 0x04
 
-# Below the kernel's own choice (ip_local_port_range). Conntrack remembers a datagram's ports for minutes: a port that chance
-# picks a second time would meet the decision of the first.
+# Ports below ip_local_port_range. Conntrack remembers a datagram's ports for minutes: a second use of a random port could get the
+# translation of the first.
 OWN_PORTS = itertools.cycle(range(10240, 32768))
 
 sessions = {}
@@ -77,7 +77,7 @@ async def serve(request):
         listener = new_socket(protocol, address)
         listener.bind((address, port))
         if protocol == "UDP":
-            # socket.h SO_RCVBUFFORCE: what many clients send at one moment is not lost for want of room.
+            # socket.h SO_RCVBUFFORCE: room for datagrams that many clients send at the same time.
             listener.setsockopt(socket.SOL_SOCKET, 33, 1 << 22)
             asyncio.get_running_loop().add_reader(listener.fileno(), answer_datagrams, listener)
         else:
@@ -94,7 +94,7 @@ def answer_datagrams(listener):
         except BlockingIOError:
             return
         except OSError as error:
-            # The reply cannot leave: the client sees silence, and the test's output has the reason.
+            # The reply cannot be sent. The client sees silence, and the test's output has the reason.
             print(f"no reply from {listener.getsockname()}: {error}", file=sys.stderr)
 
 
@@ -148,7 +148,7 @@ async def connect(request):
             level, option = RECEIVE_ERRORS[sock.family]
             sock.setsockopt(level, option, 1)
         elif protocol == "TCP":
-            # Closed with a reset: no connection lingers in the clients or in the node's table.
+            # Close with a reset, so that no connection remains in the clients or in the node's table.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         sock.bind(source_of(request))
         code = sock.connect_ex((address, request["port"]))
@@ -179,7 +179,7 @@ async def ask(sock):
     try:
         sock.send(b"who\n")
     except PermissionError:
-        # A rule of this very machine dropped it; if that rule also refused it, the refusal is on its way to the socket.
+        # A rule of this namespace dropped the packet. If the rule also refused it, the socket still receives the refusal.
         pass
     text = await receive(sock)
     if not text:
@@ -187,7 +187,7 @@ async def ask(sock):
     try:
         return {"kind": "answer", **json.loads(text)}
     except ValueError:
-        # The answer comes from a program that is not one of these servers.
+        # The answer comes from another program.
         return {"kind": "answer", "by": f"a stranger: {text[:60]!r}", "sees": "", "seesPort": 0}
 
 
@@ -264,7 +264,7 @@ async def run(request):
         else:
             result = {"kind": "error", "code": errno.errorcode.get(error.errno, str(error))}
     except Exception:
-        # A fault of this program: it ends, so that the caller sees the reason.
+        # A bug in this program: it ends, so that the caller sees the reason.
         traceback.print_exc()
         os._exit(70)
     print(json.dumps({"id": request["id"], **result}), flush=True)

@@ -1,4 +1,4 @@
-// Probes and servers of one network namespace: one long-lived process that does many of them side by side.
+// Probes and servers of one network namespace. One long-lived process runs many of them at the same time.
 import { join } from 'node:path'
 import type { Namespace } from './namespaces.js'
 import type { Program } from './processes.js'
@@ -10,15 +10,15 @@ export interface ProbeTarget {
   readonly port: number
 }
 
-/** The address that the client's socket is bound to; absent: the kernel chooses. */
+/** The address to which the client's socket is bound. Absent: the kernel chooses. */
 export interface ProbeSource {
   readonly sourceAddress?: string
   readonly sourcePort?: number
 }
 
 /**
- * `answer`: the server (its own `ADDRESS PORT`) and the client that it saw. `dropped`: silence until the limit, or a
- * packet that was not let out. `error`: anything else, such as no route.
+ * `answer`: the server (its own `ADDRESS PORT`) and the client address that it saw. `dropped`: no answer within the limit, or the
+ * packet could not leave. `error`: any other result, such as a missing route.
  */
 export type ProbeOutcome =
   | { readonly kind: 'answer'; readonly by: string; readonly sees: string; readonly seesPort: number }
@@ -27,7 +27,7 @@ export type ProbeOutcome =
 
 type Reply = Readonly<Record<string, unknown>>
 
-/** Runs test/support/probes.py in a namespace, and ends with it. */
+/** Runs test/support/probes.py in a namespace. It ends with the namespace. */
 export class Prober {
   readonly #program: Program
   readonly #waiting = new Map<
@@ -35,7 +35,7 @@ export class Prober {
     { readonly resolve: (reply: Reply) => void; readonly reject: (reason: unknown) => void }
   >()
   #requests = 0
-  /** Why there are no more answers; undefined: there are. */
+  /** The reason why the program ended; undefined: it runs. */
   #end: Error | undefined
 
   constructor(namespace: Namespace) {
@@ -46,28 +46,28 @@ export class Prober {
     })
   }
 
-  /** Listens on every target; resolves when all do. */
+  /** Listens on every target. Resolves when all listen. */
   async serve(targets: readonly ProbeTarget[]): Promise<void> {
     const list = targets.map(({ protocol, address, port }) => [protocol, address, port])
     await this.#send({ op: 'serve', targets: list }, 10_000)
   }
 
-  /** One new connection or datagram flow with one request. An answer comes as soon as it can: the limit is for silence. */
+  /** One request over a new connection, or one datagram from a new socket. `limitMs`: longest wait for an answer. */
   async probe(target: ProbeTarget & ProbeSource, limitMs: number): Promise<ProbeOutcome> {
     return outcomeOf(await this.#send({ op: 'probe', ...target }, limitMs))
   }
 
-  /** One more request over the socket of that name, which the first request opens. */
+  /** One request over the socket with this name. The first request opens it. */
   async ask(session: string, target: ProbeTarget & ProbeSource, limitMs: number): Promise<ProbeOutcome> {
     return outcomeOf(await this.#send({ op: 'ask', session, ...target }, limitMs))
   }
 
-  /** Closes the socket of that name. */
+  /** Closes the socket with this name. */
   async close(session: string): Promise<void> {
     await this.#send({ op: 'close', session }, 10_000)
   }
 
-  /** Sends a text over a new TCP connection and returns all that comes until the server closes; throws without an answer. */
+  /** Sends a text over a new TCP connection. Returns all data until the server closes it. Throws without an answer. */
   async exchange(address: string, port: number, text: string): Promise<string> {
     const reply = await this.#send({ op: 'exchange', protocol: 'TCP', address, port, text }, 5000)
     const answer = reply['text']
@@ -75,7 +75,7 @@ export class Prober {
     throw new Error(`no answer from ${address} port ${port}: ${JSON.stringify(reply)}`)
   }
 
-  /** Sends a TCP segment that belongs to no connection: `refused` when it arrived, `dropped` when not. */
+  /** Sends a TCP segment that belongs to no connection. `refused`: it arrived. `dropped`: it did not. */
   async stray(address: string, port: number, limitMs: number): Promise<ProbeOutcome> {
     return outcomeOf(await this.#send({ op: 'stray', address, port }, limitMs))
   }
@@ -88,7 +88,7 @@ export class Prober {
     return reply
   }
 
-  /** Ends, by an error, with the program. */
+  /** Passes answers to their callers. Rejects when the program ends. */
   async #dispatch(): Promise<never> {
     for (let index = 0; ; index++) {
       const reply: Reply = JSON.parse(await this.#program.line(() => true, index))

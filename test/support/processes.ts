@@ -1,15 +1,15 @@
-// Child processes of a test: none outlives the test's own process, however that ends.
+// Child processes of a test. None outlives the test's process, even after a crash.
 import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process'
 import { createInterface } from 'node:readline'
 
 export interface Finished {
-  /** Exit code; undefined when a signal ended it. */
+  /** Exit code; undefined: a signal ended the program. */
   readonly code: number | undefined
   readonly stdout: string
   readonly stderr: string
 }
 
-/** A program under way, with its outputs kept. */
+/** A running program and its output. */
 export class Program {
   readonly #child: ChildProcessWithoutNullStreams
   readonly #lines: string[] = []
@@ -25,7 +25,7 @@ export class Program {
       this.#wake()
     })
     this.#child.stderr.setEncoding('utf8').on('data', (text: string) => (this.#stderr += text))
-    // A program that is gone answers no request: that shows in `ended`, not as an error of its pipe.
+    // `ended` reports a program that has ended. An error of its pipe is ignored.
     this.#child.stdin.on('error', () => this.#wake())
     this.ended = new Promise((resolve, reject) => {
       this.#child.on('error', reject)
@@ -36,7 +36,7 @@ export class Program {
     })
   }
 
-  /** The process id of the program itself: setpriv and nsenter replace themselves by the program. */
+  /** The program's process id. setpriv and nsenter replace themselves with the program, so it is the child's. */
   get pid(): number {
     const { pid } = this.#child
     if (pid === undefined) throw new Error('the program did not start')
@@ -47,7 +47,7 @@ export class Program {
     return this.#lines
   }
 
-  /** The first line at or after `from` that fits; throws with the program's outputs when it ended without one. */
+  /** The first matching line at or after index `from`. Throws with the program's output if it ends without one. */
   async line(fits: (line: string) => boolean, from = 0): Promise<string> {
     for (let index = from; ; index++) {
       while (index >= this.#lines.length) await this.#change()
@@ -64,7 +64,7 @@ export class Program {
     this.#child.kill(signal)
   }
 
-  /** Kills it and waits until it is gone. Idempotent. */
+  /** Kills the program and waits for its end. Idempotent. */
   async kill(): Promise<void> {
     this.#child.kill('SIGKILL')
     await this.ended
@@ -89,12 +89,12 @@ export class Program {
   }
 }
 
-/** Runs a command to its end; any exit code is a result. */
+/** Runs a command to its end. Any exit code is a result. */
 export async function runToEnd(command: readonly string[]): Promise<Finished> {
   return new Program(command).ended
 }
 
-/** Runs a command that must succeed, and returns what it printed. */
+/** Runs a command that must succeed. Returns its output. */
 export async function mustRun(command: readonly string[]): Promise<string> {
   const { code, stdout, stderr } = await runToEnd(command)
   if (code === 0) return stdout

@@ -1,10 +1,10 @@
-// The texts of the program, and the quotations of them in documents.
+// Finds quotations in documents, and checks that the program can print them.
 import { treeFiles, treeText } from './tree.js'
 
 /** The agent's sources, without the models of tests. */
 const sources = /^(?:src\/(?!kernel\/model\/).*\.c?ts|native\/(?!test\/).*\.(?:cc|h))$/
 
-/** All sources without comments; texts that are written in pieces are put together. */
+/** All sources without comments, with concatenated string literals joined. */
 export function programText(): string {
   return treeFiles(sources)
     .map((path) => withoutComments(treeText(path)))
@@ -19,27 +19,27 @@ export function withoutComments(text: string): string {
 
 const fence = /^```[^]*?^```$/gm
 
-/** The document without its blocks of code. */
+/** The document without its code blocks. */
 export function proseOf(markdown: string): string {
   return markdown.replaceAll(fence, '')
 }
 
-/** The lines of its blocks of code. */
+/** The lines of the document's code blocks. */
 export function blockLines(markdown: string): readonly string[] {
   return [...markdown.matchAll(fence)].flatMap(([block]) => block.split('\n').slice(1, -1))
 }
 
-/** The texts between backticks in its prose. */
+/** The texts between backticks in the document's prose. */
 export function quotes(markdown: string): readonly string[] {
   return [...proseOf(markdown).matchAll(/`([^`]+)`/g)].map(([, quote = '']) => quote.replaceAll('\n', ' '))
 }
 
-/** Stands for what varies: no small letters at all, a flag, a path, a field, a module, a text in quotes. */
+/** A word that stands for a variable part: without lower-case letters, a flag, a path, a field, a module, a quoted text. */
 const gap = /^[^a-z]*$|^--|[/"_]|\w\.\w/
 
 /**
- * Whether the program can say this. A sentence is put together at run time: between what varies, three or more words in a row stand in
- * the sources, and fewer are all that stands between two gaps, or all of a text there, or of a text's part between what it fills in.
+ * Whether the program can print this sentence. The program inserts values at run time, so the words between two gaps are searched in
+ * the sources. One or two words count only if they are all words between two gaps, or a whole text there or its part between two values.
  */
 export function isSaid(sentence: string, program: string): boolean {
   const words = sentence
@@ -69,7 +69,7 @@ function isGap(word: string | undefined): boolean {
   return word === undefined || gap.test(word)
 }
 
-/** The parts of a sentence are joined by colons and the like, which stand elsewhere. */
+/** Removes the punctuation that joins the parts of a sentence. */
 function trimmed(text: string): string {
   return text.replaceAll(/^[\s:;,.()]+|[\s:;,.()?]+$/g, '')
 }

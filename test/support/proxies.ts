@@ -1,11 +1,11 @@
-// Proxies on this machine, by HTTP and by SOCKS 5 (RFC 1928), that note where they were asked to connect.
+// HTTP and SOCKS 5 (RFC 1928) proxies on this machine. They record the requested destinations.
 import { createServer as createHttpServer } from 'node:http'
 import { connect, createServer, isIPv6, type AddressInfo, type Server, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 
 export interface Proxy {
   readonly url: string
-  /** HOST:PORT, in the order of their coming. */
+  /** Requested destinations, HOST:PORT, in order of arrival. */
   readonly asked: readonly string[]
   close(): void
 }
@@ -54,7 +54,7 @@ function socksProxy(asked: string[]): Server {
   })
 }
 
-/** Version, command, reserved, type, address, two bytes of port; a name is taken for this machine. */
+/** Connects to the requested destination: version, command, reserved, type, address, two bytes of port. A name means this machine. */
 function joinAsAsked(socket: Socket, request: Buffer, asked: string[]): void {
   const bytes = request.subarray(4, -2)
   const port = request.readUInt16BE(request.length - 2)

@@ -1,4 +1,4 @@
-// An example of a new mode: it decides like any other mode, and records its routes instead of programming them.
+// An example of a new mode: it gets routes like any other mode, and records them instead of programming the kernel.
 import { Registry } from 'prom-client'
 import type { IpFamily } from '../../src/address.js'
 import { resolveConfig } from '../../src/config/index.js'
@@ -26,7 +26,7 @@ import { MemoryLog } from './pipeline-lab.js'
 
 export const syncPeriodMs = 30_000
 
-/** The dependencies of the stub. It needs no kernel. */
+/** The dependencies of the mode. It needs no kernel. */
 export function openSurroundings() {
   const log = new MemoryLog()
   return {
@@ -47,7 +47,7 @@ const recording: OperationKind<{ readonly op: string; readonly text: string }> =
   isMetered: false,
 }
 
-/** A route as text: what the stub has instead of kernel objects. */
+/** A route as text, in place of a kernel object. */
 class RecordedRoute extends KernelObject<string, string | undefined> {
   desired: string | undefined
 

@@ -1,28 +1,28 @@
-// Routes as routing/ decides them: a plain ClusterIP port, and what a case says about it.
+// Routes for tests of the rooms after routing/: a plain ClusterIP port, with the changes of a case.
 import { type Cidr, type IpAddress, parseCidr, parseIpAddress } from '../../src/address.js'
 import { servicePortKey } from '../../src/model/index.js'
 import type { Backend, Route } from '../../src/routing/index.js'
 
-/** `1.2.3.4` as an address; throws for anything else. */
+/** `1.2.3.4` as an address. Throws for other texts. */
 export function ip(text: string): IpAddress {
   const address = parseIpAddress(text)
   if (address === undefined) throw new TypeError(`"${text}" is not an IP address`)
   return address
 }
 
-/** `10.0.0.0/8` as a network; throws for anything else. */
+/** `10.0.0.0/8` as a network. Throws for other texts. */
 export function cidr(text: string): Cidr {
   const network = parseCidr(text)
   if (network === undefined) throw new TypeError(`"${text}" is not a network`)
   return network
 }
 
-/** Addresses behind a Service port, all on `port`. */
+/** Backends with these addresses, all with port `port`. */
 export function backends(port: number, ...addresses: readonly string[]): readonly Backend[] {
   return addresses.map((address) => ({ address: ip(address), port }))
 }
 
-/** default/web, 10.96.0.1:80/TCP without endpoints, reachable from inside only; `rest` says otherwise. */
+/** default/web, 10.96.0.1:80/TCP, without endpoints and external frontends. `rest` replaces fields. */
 export function plainRoute(rest: Partial<Route> = {}): Route {
   const { portName = '', protocol = 'TCP', service = 'default/web' } = rest
   return {

@@ -1,8 +1,8 @@
 import type { Program } from './processes.js'
 
 /**
- * Reads at once, and again after each sync that the agent logs (at -v 2 and above), until a value fits. Throws with the agent's
- * outputs where it ends before that.
+ * Reads at once, and again after each sync that the agent logs (at -v 2 and above), until a value fits. Throws with the agent's output
+ * if the agent ends before that.
  */
 export async function afterSyncs<T>(
   agent: Program,

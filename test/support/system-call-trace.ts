@@ -1,4 +1,4 @@
-// The system calls of a program, as strace sees them: its netlink requests and the programs that it executes.
+// The netlink requests of a program and the programs that it executes, read from the output of strace.
 import { readFile } from 'node:fs/promises'
 
 /** Commands of generic netlink family IPVS (linux/ip_vs.h IPVS_CMD_*). */
@@ -7,19 +7,19 @@ const ipvsCommands = (
   'NEW_DAEMON DEL_DAEMON GET_DAEMON SET_CONFIG GET_CONFIG SET_INFO GET_INFO ZERO FLUSH'
 ).split(' ')
 
-/** `NEW_DEST`, `RTM_NEWROUTE`, ...: how many of each were sent. */
+/** Number of sent requests by name: `NEW_DEST`, `RTM_NEWROUTE`, ... */
 export type RequestCounts = Readonly<Record<string, number>>
 
 /**
- * The prefix that traces a command into `file`. The traced program keeps the process number and the signals (-D), and system
- * calls that are not looked at run at full speed.
+ * A command prefix that traces into `file`. The traced program keeps the process id and the signals (-D). Other system calls run at
+ * full speed.
  */
 export function traced(file: string): readonly string[] {
   const what = ['-e', 'trace=execve,sendmsg,sendto', '-e', 'signal=none', '-v', '-s', '256']
   return ['strace', '-D', '-f', '--seccomp-bpf', '-o', file, ...what]
 }
 
-/** A trace that grows while it is read: each `take` returns what is new since the last. */
+/** A trace of a running program. Each `take` reads the part since the last one. */
 export class Trace {
   readonly #file: string
   #read = 0
@@ -28,7 +28,7 @@ export class Trace {
     this.#file = file
   }
 
-  /** Requests that change the kernel, sent since the last call; reads are left out. */
+  /** Requests since the last call that change the kernel, without reads. */
   async takeWrites(): Promise<RequestCounts> {
     const text = await readFile(this.#file, 'utf8')
     const complete = text.slice(this.#read, text.lastIndexOf('\n') + 1)
@@ -40,17 +40,17 @@ export class Trace {
     return counts
   }
 
-  /** Programs that were executed, the traced one first. */
+  /** Executed programs, the traced one first. */
   async executed(): Promise<readonly string[]> {
     const text = await readFile(this.#file, 'utf8')
     return [...text.matchAll(/execve\("([^"]*)"/g)].map((match) => match[1] ?? '')
   }
 }
 
-/** Names of all requests in lines of strace, in order; those of the generic netlink controller are left out. */
+/** Names of all requests in lines of strace, in order, without requests to the generic netlink controller. */
 export function requestNames(text: string): readonly string[] {
   const names: string[] = []
-  // The type as strace knows it, then the rest of the header, then the first byte of what it could not decode.
+  // The type as strace names it, the rest of the header, and the first byte of an undecoded payload.
   for (const match of text.matchAll(/nlmsg_type=(\w+)[^}]*\}(?:, "\\x([0-9a-f]{2}))?/g)) {
     const [, type = '', first] = match
     if (type.startsWith('RTM_')) names.push(type)
@@ -60,19 +60,19 @@ export function requestNames(text: string): readonly string[] {
   return names
 }
 
-/** As `traced`, with the system calls by which x_tables are written. */
+/** As `traced`, with the system calls that write x_tables. */
 export function tracedWrites(file: string): readonly string[] {
   const what = ['-e', 'trace=sendmsg,sendto,setsockopt', '-e', 'signal=none', '-v', '-s', '32']
   return ['strace', '-D', '-f', '--seccomp-bpf', '-o', file, ...what]
 }
 
-/** Kinds of writes in the order in which each came first, of virtual servers, rules, routes and addresses. */
+/** Kinds of writes to virtual servers, rules, routes and addresses, ordered by the first write of each kind. */
 export function orderOfWrites(text: string): Readonly<Record<'IPv4' | 'IPv6', readonly string[]>> {
   const order = { IPv4: new Set<string>(), IPv6: new Set<string>() }
   for (const line of text.split('\n')) {
     const rules = /IP(6?)T_SO_(SET_REPLACE)/u.exec(line)
     const binding = /nlmsg_type=(RTM_(?:NEW|DEL)(?:ROUTE|ADDR)),.*?_family=AF_INET(6?)/u.exec(line)
-    // The command, its version, and then the family as the first attribute of a virtual server.
+    // The command, its version, and the family, which is the first attribute of a virtual server.
     const server = /nlmsg_type=IPVS,[^}]*\}, "\\x0([1-7])(?:\\x..){3}(?:\\x..){8}\\x(0[2a])/u.exec(line)
     if (rules !== null) order[rules[1] === '6' ? 'IPv6' : 'IPv4'].add(rules[2] ?? '')
     if (binding !== null) order[binding[2] === '6' ? 'IPv6' : 'IPv4'].add(binding[1] ?? '')

@@ -1,4 +1,4 @@
-// The network namespaces of the traffic table: made, joined, served and removed.
+// The network namespaces of the traffic table, with their links and servers.
 import { servicePort } from '../traffic/table/slot.js'
 import {
   addresses,
@@ -31,7 +31,7 @@ const remotePods = [
 ] as const
 const places: readonly Place[] = ['node', 'a0', 'a1', 'a2', 'b0', 'b1', 'neighbour', 'outside']
 
-/** node-a, node-b and outside on the fabric; the fabric's end has .1. */
+/** The network of node-a, node-b and outside on the fabric. The fabric's ends have .1. */
 const underlay = {
   node: { fabric: pair('192.168.60.1', 'fd00:192:168:60::1'), own: addresses.node, link: 'to-a' },
   otherNode: {
@@ -43,7 +43,7 @@ const underlay = {
 }
 const linkPrefix: Readonly<Record<Family, number>> = { IPv4: 24, IPv6: 64 }
 const hostPrefix: Readonly<Record<Family, number>> = { IPv4: 32, IPv6: 128 }
-/** Routing table of what comes from node-b: everything by way of node-a. */
+/** Routing table for packets from node-b: all go through node-a. */
 const detourTable = 100
 
 function pair(ipv4: string, ipv6: string): Pair {
@@ -58,7 +58,7 @@ function ipOption(family: Family): '-4' | '-6' {
   return family === 'IPv4' ? '-4' : '-6'
 }
 
-/** Lines of ip for each family. */
+/** Runs commands of ip for each family. */
 async function routes(namespace: Namespace, lines: (family: Family) => readonly string[]): Promise<void> {
   for (const family of families) {
     const text = lines(family).join('\n')
@@ -71,14 +71,14 @@ export class Topology {
   readonly #namespaces = new Map<string, Namespace>()
   readonly #probers = new Map<Place, Prober>()
 
-  /** Everything joined, every server listening, nothing programmed. Needs root. */
+  /** Makes all namespaces and links, and starts all servers. Programs no Service. Needs root. */
   static async build(protocols: readonly Protocol[]): Promise<Topology> {
     const topology = new Topology()
     try {
       const names = [...places, 'other-node', 'fabric']
       await Promise.all(names.map(async (name) => topology.#add(name, await Namespace.create(name))))
       await Promise.all(names.map((name) => prepare(topology.namespace(name))))
-      // They take their time to start, in the guest above all.
+      // They start while the links are made, because a start is slow in the guest.
       for (const place of places) topology.#probers.set(place, new Prober(topology.namespace(place)))
       await Promise.all([
         topology.#joinFabric().then(() => topology.#joinElsewhere()),
@@ -95,7 +95,7 @@ export class Topology {
     }
   }
 
-  /** node-a: where the agent runs. */
+  /** node-a, on which the agent runs. */
   get node(): Namespace {
     return this.namespace('node')
   }
@@ -148,7 +148,7 @@ export class Topology {
     ])
   }
 
-  /** They are the client outside, which never sends by these addresses. */
+  /** Hosts elsewhere are the namespace outside, which never sends from these addresses. */
   async #joinElsewhere(): Promise<void> {
     const lines = Object.values(elsewhere).flatMap((machine) =>
       both(machine, hostPrefix).map(
@@ -193,7 +193,7 @@ export class Topology {
     await Promise.all(joins)
   }
 
-  /** By way of the fabric, which is joined by now. */
+  /** Adds routes to remote pods through the fabric. NB: the fabric must be joined. */
   async #leadRemotePods(): Promise<void> {
     await routes(this.namespace('other-node'), (family) => [
       `route add default via ${underlay.otherNode.fabric[family]} table ${detourTable}`,
@@ -218,7 +218,7 @@ export class Topology {
     ])
   }
 
-  /** A machine on the same wire as node-a, which sends even the loopback network there. */
+  /** A machine on the same link as node-a. It sends packets to the loopback network there. */
   async #joinNeighbour(): Promise<void> {
     const neighbour = this.namespace('neighbour')
     await connect(
@@ -263,8 +263,8 @@ function targets(
 }
 
 /**
- * Every namespace forwards (pods have nothing to forward), answers every refusal, has its addresses at once, and sends no
- * redirects: node-a passes on what came in by the same link.
+ * Every namespace forwards, sends every ICMP refusal, can use its addresses at once, and sends no redirects, because node-a forwards
+ * packets to the link from which they came.
  */
 async function prepare(namespace: Namespace): Promise<void> {
   await setSysctls(
@@ -276,7 +276,7 @@ async function prepare(namespace: Namespace): Promise<void> {
     'net.ipv4.conf.all.send_redirects=0',
     'net.ipv4.conf.default.send_redirects=0',
     'net.ipv6.conf.default.accept_dad=0',
-    // No type of message is limited; types of ICMPv6 that exist are none of 255.
+    // No ICMP message is rate-limited. For ICMPv6 the only limited type is 255, which does not exist.
     'net.ipv4.icmp_ratemask=0',
     'net.ipv6.icmp.ratemask=255',
   )

@@ -1,4 +1,4 @@
-// Servers that answer with their own name, and a client that reports which server answered.
+// Servers that answer with their own address and port, and a client that reports which server answered.
 import { setImmediate as turn } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import type { Namespace } from './namespaces.js'
@@ -10,7 +10,7 @@ export interface Target {
   readonly port: number
 }
 
-/** `answer`: `from` names the server (`ADDRESS PORT`). The other kinds: no answer. */
+/** `answer`: `from` names the server (`ADDRESS PORT`). The other kinds have no answer. */
 export type ProbeResult =
   | { readonly kind: 'answer'; readonly from: string }
   | { readonly kind: 'refused' | 'timeout' }
@@ -20,7 +20,7 @@ function program(name: string): string {
   return fileURLToPath(new URL(`${name}.js`, import.meta.url))
 }
 
-/** Listens on every target, whose address must exist in the namespace; resolves when all do. */
+/** Listens on every target. NB: the addresses must exist in the namespace. Resolves when all listen. */
 export async function serve(namespace: Namespace, targets: readonly Target[]): Promise<Program> {
   const words = targets.map((target) => `${target.protocol} ${target.address} ${target.port}`)
   const server = namespace.start(process.execPath, program('echo-server'), ...words)
@@ -38,7 +38,7 @@ export class ProbeClient {
     this.#program = namespace.start(process.execPath, program('probe-client'))
   }
 
-  /** One new connection, or one datagram from a new port. The limit is for silence only; an answer comes as soon as it can. */
+  /** One new connection, or one datagram from a new port. `limitMs`: longest wait for an answer. */
   probe(target: Target, limitMs = 5000): Promise<ProbeResult> {
     const result = this.#last.then(() => this.#ask(target, limitMs))
     this.#last = result.catch(() => undefined)
@@ -55,7 +55,7 @@ export class ProbeClient {
     return { kind: 'error', code: rest }
   }
 
-  /** The servers that answer in `rounds` connections, sorted; throws on the first connection without an answer. */
+  /** The servers that answer in `rounds` connections, sorted. Throws at the first connection without an answer. */
   async backends(target: Target, rounds: number): Promise<readonly string[]> {
     const names = new Set<string>()
     for (let round = 0; round < rounds; round++) {
@@ -69,7 +69,7 @@ export class ProbeClient {
 }
 
 /**
- * Waits until `read` gives a value that fits. Throws with the last value after the limit, which is for broken runs only.
+ * Waits until `read` returns a value that fits. Throws with the last value after the limit, which only broken runs reach.
  */
 export async function eventually<T>(
   read: () => Promise<T>,

@@ -1,4 +1,4 @@
-// The working tree's own files, for tests about the project. Read from disk: a copy without its history proves itself too.
+// The files of the working tree, for tests of the project. They are read from disk, so that a copy without git history works too.
 import { readdirSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -6,10 +6,10 @@ import { fileURLToPath } from 'node:url'
 /** out/ts/test/support/ is four levels down. */
 export const treeRoot = resolve(fileURLToPath(import.meta.url), '../../../../..')
 
-/** Files that tools generate; .gitignore names the same. */
+/** Folders of generated files, as in .gitignore. */
 const made = /^(?:node_modules|out|dist|build(?:-.*)?|\.git)$/
 
-/** Paths from the root of the tree's files that fit, sorted. */
+/** Paths of the tree's files that match, from the root, sorted. */
 export function treeFiles(fits: RegExp): readonly string[] {
   const tops = readdirSync(treeRoot, { withFileTypes: true }).filter((entry) => !made.test(entry.name))
   const paths = tops.flatMap((entry) => (entry.isDirectory() ? below(entry.name) : [entry.name]))

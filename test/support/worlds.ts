@@ -1,4 +1,4 @@
-// Small random worlds: few names and few addresses, so that everything meets everything.
+// Random sets of objects with few names and few addresses, so that objects often conflict.
 import * as fc from 'fast-check'
 import type { EndpointSlice, ObjectEvent, Service } from '../../src/source/index.js'
 import { endpoint, port, remove, service, set, slice } from './objects.js'
@@ -15,7 +15,7 @@ const ports = fc.constantFrom(
   [port(80, { nodePort: 30080 })],
 )
 
-/** How a Service is reached from outside; most are not. */
+/** External frontends of a Service. Most Services have none. */
 const exposure = fc.constantFrom<Partial<Service>>(
   {},
   {},
@@ -43,7 +43,7 @@ const anyService: fc.Arbitrary<Service> = fc
     scheduling: fc.constantFrom(
       {},
       {},
-      // Another scheduler is tried before it is used, which is a write.
+      // Always rr: another scheduler is tried before its first use, which is a write.
       { scheduler: 'rr', weights: 'here=3' },
       { schedulerFlags: 'sh-port' },
       { weights: 'here' },
@@ -85,7 +85,7 @@ const anySlice: fc.Arbitrary<EndpointSlice> = fc
     return slice(name, serviceName, isIpv6 ? moved : endpoints, { addressType, ports: slicePorts })
   })
 
-/** One change of the objects. */
+/** One change of an object. */
 export const anyEvent: fc.Arbitrary<ObjectEvent> = fc.oneof(
   { arbitrary: anyService.map(set), weight: 4 },
   { arbitrary: anySlice.map(set), weight: 5 },
@@ -96,10 +96,10 @@ export const anyEvent: fc.Arbitrary<ObjectEvent> = fc.oneof(
   },
 )
 
-/** Batches of events, as a source sees them. */
+/** Batches of events from a source. */
 export const anyHistory = fc.array(fc.array(anyEvent, { maxLength: 5 }), { maxLength: 8 })
 
-/** The events of the objects that are there at the end of a history. */
+/** Events with the objects that exist at the end of a history. */
 export function finalObjects(history: readonly (readonly ObjectEvent[])[]): readonly ObjectEvent[] {
   const objects = new Map<string, ObjectEvent>()
   for (const event of history.flat()) {

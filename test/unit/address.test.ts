@@ -19,14 +19,14 @@ function address(text: string): IpAddress {
   return parsed
 }
 
-/** All 128 bits as digits. */
+/** All bits of the address as digits. */
 function bits(text: IpAddress): string {
   const bytes = new Uint8Array(16)
   writeAddress(text, bytes, 0)
   return [...bytes].map((byte) => byte.toString(2).padStart(8, '0')).join('')
 }
 
-/** Texts that look like addresses, right and wrong. */
+/** Texts that resemble addresses, valid and invalid. */
 const nearlyAddress = fc.oneof(
   fc.ipV4(),
   fc.ipV6(),
@@ -91,10 +91,10 @@ describe('parseIpAddress', () => {
     '::1/128',
     'None',
   ]) {
-    it(`"${text}" is no address`, () => assert.equal(parseIpAddress(text), undefined))
+    it(`"${text}" is not an address`, () => assert.equal(parseIpAddress(text), undefined))
   }
 
-  it('accepts what node:net accepts', () => {
+  it('accepts the texts that node:net accepts', () => {
     fc.assert(
       fc.property(nearlyAddress, (text) => {
         if (isIPv4(text) || isIPv6(text)) assert.notEqual(parseIpAddress(text), undefined)
@@ -103,7 +103,7 @@ describe('parseIpAddress', () => {
     )
   })
 
-  it('makes text that node:net accepts and that is its own canonical text', () => {
+  it('returns a text that node:net accepts, and that parses to itself', () => {
     fc.assert(
       fc.property(nearlyAddress, (text) => {
         const parsed = parseIpAddress(text)
@@ -127,7 +127,7 @@ describe('parseIpAddress', () => {
 })
 
 describe('the 16-byte form', () => {
-  it('reads what was written, wherever it lies', () => {
+  it('reads a written address at any offset', () => {
     const bytes16 = fc.uint8Array({ minLength: 16, maxLength: 16 })
     fc.assert(
       fc.property(bytes16, fc.nat(8), (bytes, offset) => {
@@ -141,7 +141,7 @@ describe('the 16-byte form', () => {
     )
   })
 
-  it('puts IPv4 into the first four bytes and leaves the rest', () => {
+  it('writes IPv4 into the first four bytes and keeps the others', () => {
     const target = new Uint8Array(6).fill(0xaa)
     assert.equal(writeAddress(address('10.96.0.255'), target, 1), 'ipv4')
     assert.deepEqual([...target], [0xaa, 10, 96, 0, 255, 0xaa])
@@ -175,7 +175,7 @@ describe('parseCidr', () => {
     })
   }
 
-  it('contains exactly the addresses whose first bits are its own', () => {
+  it('contains exactly the addresses with the same first bits', () => {
     const pair = fc.oneof(
       fc.tuple(fc.ipV4(), fc.ipV4(), fc.nat(32)),
       fc.tuple(fc.ipV6(), fc.ipV6(), fc.nat(128)),

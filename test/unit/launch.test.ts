@@ -1,4 +1,4 @@
-// dist/agent.js: the launcher of the bundle, in a folder of the test and as the build made it.
+// dist/agent.js, the launcher of the bundle: in a test folder and from the build.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -39,14 +39,14 @@ describe('the launcher runs the bundle beside it', () => {
     { name: 'and not the bytecode of another source of the same length', bytecode: sealed(another) },
     { name: 'with bytecode that V8 refuses', bytecode: sealed(source, Buffer.alloc(500, 1)) },
     {
-      name: 'with bytecode whose end was never written',
+      name: 'with incomplete bytecode',
       bytecode: damaged(sealed(source), (bytes) => bytes.fill(0, bytes.length / 2)),
     },
     {
-      name: 'with bytecode that has another bit',
+      name: 'with a changed bit in its bytecode',
       bytecode: damaged(sealed(source), (bytes) => bytes.writeUInt8(bytes.readUInt8(100) ^ 1, 100)),
     },
-    { name: 'with a file that is cut off', bytecode: sealed(source).subarray(0, 3) },
+    { name: 'with a truncated file', bytecode: sealed(source).subarray(0, 3) },
   ]
   for (const { name, bytecode } of cases) {
     test(name, () => {
@@ -62,7 +62,7 @@ describe('the launcher runs the bundle beside it', () => {
   }
 })
 
-test('V8 takes the bytecode that the build made', () => {
+test('V8 accepts the bytecode of the build', () => {
   const bundle = readFileSync(join(dist, 'bundle.js'))
   const cachedData = unseal(bundle, readFileSync(join(dist, 'bundle.bytecode')))
   assert.ok(cachedData !== undefined)
@@ -70,7 +70,7 @@ test('V8 takes the bytecode that the build made', () => {
   assert.equal(script.cachedDataRejected, false)
 })
 
-test('V8 takes the bytecode that the build made under limits of the heap', () => {
+test('V8 accepts the bytecode of the build with limits of the heap', () => {
   const probe = join(folder, 'probe.cjs')
   writeFileSync(probe, bytecodeProbe)
   const limits = ['--max-old-space-size=512', '--max-semi-space-size=8']
@@ -84,14 +84,14 @@ const rare = [
   { name: 'a proxy', file: 'proxy-agent.js', mark: 'SocksClient' },
 ]
 for (const { name, file, mark } of rare)
-  test(`the libraries for ${name} are in ${file} alone`, () => {
+  test(`the libraries for ${name} are only in ${file}`, () => {
     const scripts = ['bundle.js', ...rare.map((script) => script.file)]
     const holders = scripts.filter((script) => readFileSync(join(dist, script), 'latin1').includes(mark))
     assert.deepEqual(holders, [file])
   })
 
 for (const scheme of ['http', 'socks5'])
-  test(`the ${scheme} proxy of a kubeconfig works from dist, and DEBUG shows no login`, () => {
+  test(`the ${scheme} proxy of a kubeconfig works from dist, and DEBUG shows no credentials`, () => {
     const kubeconfig = join(folder, 'config')
     const cluster = { server: 'http://192.0.2.1', 'proxy-url': `${scheme}://me:secret@127.0.0.1:1` }
     const named = { cluster: 'c', user: 'u' }

@@ -48,7 +48,7 @@ describe('openLog', () => {
     ])
   })
 
-  it('escapes in text what could end a line, or change how a terminal shows it', () => {
+  it('escapes characters in text that end a line or control a terminal', () => {
     const cases = [
       ['a\n2026-01-01T00:00:00.000Z INFO  forged', 'a\\n2026-01-01T00:00:00.000Z INFO  forged'],
       ['\r\u001b[2K\u0000', '\\r\\u001b[2K\\u0000'],

@@ -1,5 +1,5 @@
-// ipset messages: sets, entries, ranges, and the requests that errors bring back. What is read as an entry
-// can be written as one.
+// ipset messages: sets, entries, ranges, and the requests that errors return. An entry that was read can be
+// written again.
 #include <netinet/in.h>
 
 #include <cstdlib>

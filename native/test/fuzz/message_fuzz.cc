@@ -1,4 +1,4 @@
-// The walkers of messages and attributes: they end, and never leave the datagram.
+// MessageReader and AttributeReader come to an end and never read outside the datagram.
 #include <cstdlib>
 
 #include "core/attribute_reader.h"

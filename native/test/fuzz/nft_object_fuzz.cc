@@ -1,5 +1,5 @@
-// nf_tables objects: what is read of any attributes can be written, and reads again as the same; elements of
-// any layout; and operations of any bytes, as a broken caller would hand them over.
+// nf_tables objects of any attributes: an object that was read can be written and read again unchanged.
+// Elements of any layout. Operations of any bytes, as from a broken caller.
 #include <cstdlib>
 #include <vector>
 

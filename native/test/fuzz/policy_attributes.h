@@ -8,7 +8,7 @@
 
 namespace viaduct {
 
-/// Appends an attribute; its length field says the truth.
+/// Appends an attribute with a correct length field.
 inline void AppendAttribute(std::vector<uint8_t>& message, uint16_t type, const std::vector<uint8_t>& value) {
   const nlattr header{static_cast<uint16_t>(NLA_HDRLEN + value.size()), type};
   const auto* bytes = reinterpret_cast<const uint8_t*>(&header);
@@ -30,8 +30,8 @@ inline size_t ChooseSize(FuzzedDataProvider& input, const AttributePolicy& row) 
 constexpr size_t kMaxListBytes = 4096;
 constexpr uint16_t kListElement = 1;  // NFTA_LIST_ELEM
 
-/// Attributes after the grammar of `policy`, each row present or not, so that the input gets past the checks
-/// of size and into the decoders' own. Random bytes alone rarely do.
+/// Attributes that follow `policy`, each row present or not. They pass the checks of size and reach the
+/// decoders; random bytes alone rarely do.
 inline std::vector<uint8_t> MakeAttributes(FuzzedDataProvider& input, const Policy& policy) {
   std::vector<uint8_t> message;
   for (const AttributePolicy& row : policy.rows) {
@@ -55,7 +55,7 @@ inline std::vector<uint8_t> MakeAttributes(FuzzedDataProvider& input, const Poli
   return message;
 }
 
-/// Family header of random bytes, then either random bytes or attributes after the grammar.
+/// A family header of random bytes, then either random bytes or attributes that follow `policy`.
 inline std::vector<uint8_t> MakePayload(FuzzedDataProvider& input, size_t header_size, const Policy& policy) {
   const bool is_after_grammar = input.ConsumeBool();
   std::vector<uint8_t> payload = input.ConsumeBytes<uint8_t>(header_size);

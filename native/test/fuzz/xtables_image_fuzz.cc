@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kHeader = (1 + 1 + 2 * NF_INET_NUMHOOKS + 1) * sizeof(uint32_t);
 
-/// What we would want of any table.
+/// Desired content for any table.
 const WantedTable& Wanted(const Shape& shape) {
   static WantedTable tables[2];
   WantedTable& wanted = tables[shape.family == AF_INET6 ? 1 : 0];

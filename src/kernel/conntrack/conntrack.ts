@@ -18,7 +18,7 @@ export interface ConntrackOutcome {
   readonly deleted: number
 }
 
-/** NB: has no operation that flushes the whole table. */
+/** The connection table. NB: it has no operation that flushes the whole table. */
 export interface Conntrack {
   /**
    * Deletes every flow whose original destination is one of the frontends and that is not translated to one of its backends. A flow

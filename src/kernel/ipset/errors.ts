@@ -6,7 +6,7 @@ import type { IpsetOp } from './ipset.js'
 
 const { EBUSY, EEXIST, ENOENT, ERANGE } = constants.errno
 
-/** Codes of linux/netfilter/ipset/ip_set.h that have an errno. */
+/** Codes of linux/netfilter/ipset/ip_set.h for which an errno exists. */
 const code = { busy: 4100, secondName: 4101, exists: 4103, referenced: 4108 } as const
 
 interface Meaning {

@@ -90,8 +90,8 @@ export interface IpvsOps {
 export type IpvsOp = { readonly [K in keyof IpvsOps]: { readonly op: K } & IpvsOps[K] }[keyof IpvsOps]
 
 /**
- * One family's whole table as packed records (records.ts): `realServers` of one virtual server lie together, at
- * `first_real`, sorted by address bytes, then port. Read it with the cursors of cursors.ts, without an object per record.
+ * One family's whole table as packed records (records.ts). The real servers of one virtual server are consecutive from `first_real`,
+ * sorted by address bytes, then port. Read it with the cursors of cursors.ts, without an object per record.
  */
 export interface IpvsDump {
   readonly virtualServers: Uint8Array

@@ -7,7 +7,7 @@ import { recordBuffer } from '../records.js'
 
 const { size } = layout
 
-/** Lists up to this length, which is nearly all, share one scratch buffer and are sorted in it. */
+/** Lists up to this length, which are nearly all, are sorted in one shared buffer. */
 const fewServers = 64
 
 /** Records with the same settings, so that short lists do not write the settings again. */

@@ -4,7 +4,7 @@ import type { VirtualServerKey } from '../ipvs/ipvs.js'
 export interface KernelLook {
   /**
    * Opaque bytes. Equal bytes: no entry was added to or removed from the tables nat, mangle and filter of its families, and no IPv4
-   * virtual server (the kernel counts no others). A call during another call gets the same result, which may be that much older.
+   * virtual server (the kernel counts no others). A call during another call gets the result of that call.
    * Throws KernelError only if no socket can be opened.
    * NB: reads all three tables of each family, which creates absent ones.
    */
@@ -21,9 +21,9 @@ export interface KernelLook {
 export interface LookPace {
   /** Milliseconds between two looks. */
   readonly periodMs: number
-  /** A call of `next` without a finding ends after so many milliseconds: its caller may choose another sample. */
+  /** A call of `next` without a finding ends after this time in milliseconds, so that its caller can choose another sample. */
   readonly longestWaitMs: number
-  /** Reading the sets takes at most one part in so many of the time: the kernel counts their entries one by one. */
+  /** Reading the sets takes at most 1/`setsShare` of the time, because the kernel counts their entries one by one. */
   readonly setsShare: number
 }
 
@@ -45,9 +45,9 @@ export interface LookFinding {
 export interface LookWatch {
   /**
    * Resolves when a look finds a change, without a change after some seconds, and with undefined after `close()`. Large sets, which take
-   * time to count, are read every few seconds. The comparison continues from call to call; for the virtual servers of `sample`, as long
-   * as they are the same in the same order. This process's own use of the lock does not count. A lock file that cannot be watched
-   * reports no change.
+   * time to count, are read every few seconds. Each look is compared with the previous one, also across calls; the virtual servers only
+   * if `sample` has the same ones in the same order. This process's own use of the lock does not count. A lock file that cannot be
+   * watched reports no change.
    */
   next(sample: readonly VirtualServerKey[]): Promise<LookFinding | undefined>
   close(): Promise<void>

@@ -33,7 +33,7 @@ const concatenationFlag = 0x80
 
 /** NFT_DATA_VERDICT. */
 const verdictType = 0xffffff00
-/** The length of verdicts, as the kernel shows it. */
+/** NFTA_SET_DATA_LEN of verdicts in a dump. */
 const verdictLength = 16
 /** NFT_OBJECT_COUNTER. */
 export const counterType = 1
@@ -175,7 +175,7 @@ function expressionBytes({ expressions }: Pick<NfRule, 'expressions'>): Uint8Arr
   return stream.finish()
 }
 
-/** `id` distinguishes the sets of a transaction; not in a dump. */
+/** The attributes of a set. `id`: NFTA_SET_ID, unique in its transaction; absent in a dump. */
 export function setAttributes(set: NfSet, id?: number): SetAttributes {
   const { key, data, flags = [], timeoutMs, gcIntervalMs } = set
   const isConcatenatedInterval = flags.includes('interval') && key.length > 1
@@ -233,7 +233,7 @@ export function isSameSet(wanted: NfSet, found: SetAttributes): boolean {
   return Buffer.from(setBytes(setAttributes(wanted))).equals(setBytes(kept))
 }
 
-/** An empty description and the packets that an element counts make no difference. */
+/** The attributes as bytes to compare, without an empty description and without counts of packets. */
 function setBytes({ description, expression, ...rest }: SetAttributes): Uint8Array {
   const { size, fields } = description ?? {}
   const stream = new StreamWriter()

@@ -5,12 +5,12 @@ import { StreamReader } from './stream.js'
 /** In the order of ChangeKind in native/nftables/nft_events.h. */
 const changeKinds = ['table', 'chain', 'rules', 'set', 'elements', 'counter'] as const
 
-/** One object that another writer made, changed or deleted. */
+/** One object that another writer created, changed or deleted. */
 export interface NftChangedObject {
   readonly kind: (typeof changeKinds)[number]
   readonly family: IpFamily
   readonly table: string
-  /** Of the chain (also for rules), set or counter; empty for tables. */
+  /** The name of the chain, set or counter; for rules, of their chain; empty for a table. */
   readonly name: string
 }
 
@@ -24,10 +24,10 @@ export type NftChange =
       readonly program: string
       readonly objects: readonly NftChangedObject[]
     }
-  /** Events were lost: everything may have changed. */
+  /** Events were lost: any object may have changed. */
   | { readonly kind: 'overrun' }
 
-/** NftEvents::Next() of native/nftables. */
+/** Decodes the stream of NftEvents::Next() in native/nftables/nft_events.h. */
 export function decodeChanges(bytes: Uint8Array): readonly NftChange[] {
   const stream = new StreamReader(bytes)
   const changes: NftChange[] = stream.u32() === 0 ? [] : [{ kind: 'overrun' }]

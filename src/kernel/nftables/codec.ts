@@ -1,5 +1,5 @@
-// How values of TypeScript and of a stream correspond. A record has the fields of a policy of native/nftables/policy.h, in
-// the same order; `signature` is what the addon's nftGrammar says of them.
+// Converts values of TypeScript to values of a stream, and back. A record has the fields of a policy of native/nftables/policy.h, in
+// the same order. `signature` is the text for them in the addon's nftGrammar.
 import { malformed, type StreamReader, type StreamWriter } from './stream.js'
 
 export interface Codec<T> {
@@ -12,7 +12,7 @@ export interface Codec<T> {
 /** A field that may be absent. */
 export interface OptionalCodec<T> extends Codec<T> {
   readonly isOptional: true
-  /** Written and read as absent: what the kernel assumes when the attribute is missing, and shows in a dump. */
+  /** The kernel's default, which it also sends in a dump. It is written and read as absent. */
   readonly absent?: T
 }
 
@@ -29,7 +29,7 @@ export interface RecordCodec<T> extends Codec<T> {
   readonly fieldSignatures: string
 }
 
-/** Four-byte words of the sixteen registers; 'verdict' is the register of verdicts. */
+/** A register: the index of its first four-byte word, 0 to 15, or the verdict register. */
 export type NfRegister = number | 'verdict'
 
 export const u32: Codec<number> = {
@@ -70,7 +70,7 @@ export const register: Codec<NfRegister> = {
   },
 }
 
-/** A number with names. One without a name stays a number. */
+/** A number as its name. A number without a name stays a number. */
 export function names<N extends string>(byName: Readonly<Record<N, number>>): Codec<N | number> {
   const byNumber = new Map<number, N>()
   for (const name of keysOf(byName)) byNumber.set(byName[name] >>> 0, name)
@@ -109,7 +109,7 @@ export function list<T>(item: Codec<T>): Codec<readonly T[]> {
   }
 }
 
-/** A word whose bit i says that field i is present, then the fields that are. At most 32. */
+/** A u32 whose bit i means that field i is present, then the present fields. At most 32 fields. */
 export function record<F extends Fields>(fields: F): RecordCodec<RecordOf<F>> {
   const entries = Object.entries(fields)
   const fieldSignatures = entries.map(([, codec]) => codec.signature).join(' ')
@@ -145,7 +145,7 @@ export function record<F extends Fields>(fields: F): RecordCodec<RecordOf<F>> {
   }
 }
 
-/** undefined: there is none. */
+/** `absent` of the codec; undefined: it has none. */
 function absentValue(codec: Codec<unknown> | OptionalCodec<unknown>): unknown {
   return 'absent' in codec ? codec.absent : undefined
 }

@@ -5,10 +5,10 @@ import { StreamReader } from './stream.js'
 
 /** TransactionOutcome::State of native/nftables/nft_tables.h. */
 const states = ['applied', 'refused', 'unknown'] as const
-/** kNoOperation, kNoElement. */
+/** kNoOperation and kNoElement of native/nftables/batch.h. */
 const none = 0xffffffff
 
-/** TransactionOutcome::ToStream() of native/nftables. */
+/** Decodes the stream of TransactionOutcome::ToStream() in native/nftables/nft_tables.h. */
 export function decodeOutcome(bytes: Uint8Array, transaction: NfTransaction): NfOutcome {
   const stream = new StreamReader(bytes)
   const state = states[stream.u32()] ?? 'unknown'

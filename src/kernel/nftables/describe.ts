@@ -18,7 +18,7 @@ export function describeSet(key: NfSetKey): string {
   return `${describeTable(key)} ${key.set}`
 }
 
-/** The operation and the object that it is about: `add rule ip kube-proxy services`. */
+/** The operation and its object, for errors: `add rule` and `ip kube-proxy services`. */
 export function describeNfOp(op: NfOp): { readonly operation: string; readonly object: string } {
   const operation = op.op.replace('-', ' ')
   if ('table' in op) return { operation, object: describeTable(op.table) }

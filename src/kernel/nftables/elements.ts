@@ -4,11 +4,11 @@ import { fieldsLength } from './fields.js'
 import type { NfSet } from './nftables.js'
 import { StreamReader, StreamWriter } from './stream.js'
 
-/** How the elements of a set lie in bytes (ElementLayout in native/nftables/elements.h). */
+/** The layout of a set's elements in bytes (ElementLayout in native/nftables/elements.h). */
 export interface ElementLayout {
   readonly keyBytes: number
   readonly dataBytes: number
-  /** ElementPart: 1 end of the key, 2 flags, 4 timeout, 8 expiration. */
+  /** Bits of ElementPart: 1 end of the key, 2 flags, 4 time-out, 8 expiration. */
   readonly parts: number
   /** ElementData: 0 none, 1 a value, 2 a verdict, 3 a named object. */
   readonly data: number
@@ -20,7 +20,7 @@ const timeoutPart = 4
 const expirationPart = 8
 const labelBytes = 4
 
-/** The layout follows from the set alone. */
+/** The layout of the elements of a set. */
 export function elementLayout({ key, data, flags = [] }: NfSet): ElementLayout {
   const isInterval = flags.includes('interval')
   const parts =
@@ -34,18 +34,18 @@ export function elementLayout({ key, data, flags = [] }: NfSet): ElementLayout {
   return { keyBytes, dataBytes: fieldsLength(data), parts, data: 1 }
 }
 
-/** The parts of an element beside its key. */
+/** The parts of an element besides its key. */
 export interface NfElementExtras {
   /** The value of an element of a map with values. */
   readonly data?: Uint8Array
   readonly verdict?: NfVerdict
   /** Name of the counter. */
   readonly counter?: string
-  /** Last key of an interval of concatenations; default: the key alone. */
+  /** Last key of an interval of concatenations. Default: the key. */
   readonly keyEnd?: Uint8Array
   /** Set of intervals with one field: the key ends the interval before it (exclusive) and has no data. */
   readonly isIntervalEnd?: boolean
-  /** Default: that of the set. */
+  /** Default: the time-out of the set. */
   readonly timeoutMs?: number
   /** The remaining time. Default: the whole time-out. */
   readonly expirationMs?: number
@@ -53,7 +53,7 @@ export interface NfElementExtras {
 
 const intervalEnd = 1
 
-/** Elements of one set, packed: no object per element. Grows by add(); a reading fills it at once. */
+/** Elements of one set, packed, without an object per element. */
 export class NfElements {
   readonly set: NfSet
   readonly layout: ElementLayout
@@ -89,12 +89,12 @@ export class NfElements {
     return this.#bytes.subarray(0, this.#used)
   }
 
-  /** Verdicts as objects of a stream, or names. */
+  /** The verdicts, as objects of a stream, or the names of counters. Elements refer to them by index. */
   get labels(): readonly Uint8Array[] {
     return this.#labels
   }
 
-  /** Throws BugError when the key or the data is not as long as the set's. */
+  /** Throws BugError if the key or the data does not fit the set. */
   add(key: Uint8Array, extras: NfElementExtras = {}): this {
     const { keyBytes, dataBytes, parts, data } = this.layout
     const { isIntervalEnd = false } = extras
@@ -132,7 +132,7 @@ export class NfElements {
     return this.#slice(index, 0, this.layout.keyBytes)
   }
 
-  /** The key itself where the set has no intervals of concatenations. */
+  /** The last key of the interval. In a set without intervals of concatenations: the key. */
   keyEnd(index: number): Uint8Array {
     const { keyBytes, parts } = this.layout
     return this.#slice(index, parts & keyEndPart ? keyBytes : 0, keyBytes)
@@ -161,7 +161,7 @@ export class NfElements {
     return (flags & intervalEnd) !== 0
   }
 
-  /** 0: the set's own. */
+  /** 0: the time-out of the set. */
   timeoutMs(index: number): number {
     return this.#readTime(index, 0)
   }
@@ -224,7 +224,7 @@ export class NfElements {
       throw new BugError(`a ${what} of ${bytes.length} bytes in ${this.set.set}, where it has ${length}`)
   }
 
-  /** Room for one more element, zeroed; returns where it starts. */
+  /** Adds a zeroed element. Returns its byte offset. */
   #reserve(): number {
     const at = this.#used
     this.#used += this.stride

@@ -1,4 +1,4 @@
-// Transactions as streams of native/nftables/batch.h.
+// Encodes transactions as streams for native/nftables/batch.h.
 import type { IpFamily } from '../../address.js'
 import { addressFamily } from '../records.js'
 import { chainAttributes, counterType, ruleAttributes, setAttributes, tableAttributes } from './attributes.js'
@@ -16,7 +16,7 @@ const objects = { table: 0, chain: 1, rule: 2, set: 3, counter: 4, elements: 5 }
 type Verb = keyof typeof verbs
 type ObjectKind = keyof typeof objects
 
-/** NB: a view of memory that nothing else writes to. */
+/** The stream of a transaction. NB: a view. No other code writes to its memory. */
 export function encodeTransaction(transaction: NfTransaction): Uint8Array<ArrayBuffer> {
   const elements = transaction.reduce((sum, op) => sum + ('elements' in op ? op.elements.bytes.length : 0), 0)
   const stream = new StreamWriter(elements + 256 * transaction.length + 64)
@@ -50,7 +50,7 @@ class OpEncoder {
         return chainRecord.write(this.#stream, { table: op.chain.table, name: op.chain.chain })
       case 'add-set':
         this.#begin('add', 'set', op.set.family)
-        // NFTA_SET_ID is required, and no two of a transaction may be equal.
+        // NFTA_SET_ID is required and must be unique in the transaction.
         return setRecord.write(this.#stream, setAttributes(op.set, this.#index + 1))
       case 'delete-set':
         this.#begin('delete', 'set', op.set.family)
@@ -113,7 +113,7 @@ class OpEncoder {
     }
   }
 
-  /** Without elements: the set alone. */
+  /** Writes an operation on elements. Without elements it names only the set. */
   #elements(verb: Verb, set: NfSet, elements?: NfElements): void {
     this.#begin(verb, 'elements', set.family)
     this.#stream.text(set.table)
@@ -126,7 +126,7 @@ class OpEncoder {
   }
 }
 
-/** ReadLayout() in native/nftables/elements.h. */
+/** Writes the stream of ReadLayout() in native/nftables/elements.h. */
 export function writeLayout(stream: StreamWriter, layout: ElementLayout): void {
   stream.u32(layout.keyBytes)
   stream.u32(layout.dataBytes)

@@ -1,6 +1,6 @@
-// The expressions of nf_tables rules, by the names of the kernel (net/netfilter/nft_*.c). Fields in the order of the rows
-// of native/nftables/expression_table.h. A register is the place of its first word among the sixteen four-byte words: an
-// IPv4 address takes one, an IPv6 address four, and each field of a concatenation starts a word.
+// The expressions of nf_tables rules, with the kernel's names (net/netfilter/nft_*.c). The fields have the order of the rows of
+// native/nftables/expression_table.h. A register is the index of its first word among the sixteen four-byte words. An IPv4 address takes
+// one word, an IPv6 address four. Each field of a concatenation starts a new word.
 import {
   type Codec,
   bytes,
@@ -31,7 +31,7 @@ const dataRecord = record({ value: optional(bytes), verdict: optional(verdictRec
 
 /** The fate of a packet. `chain` belongs to jump and goto. */
 export type NfVerdict = RecordOf<{ code: typeof verdicts; chain: ReturnType<typeof optional<string>> }>
-/** A value as it lies in registers, or a verdict. */
+/** A value with the bytes of its registers, or a verdict. */
 export type NfData = { readonly value: Uint8Array } | { readonly verdict: NfVerdict }
 
 /** A value or a verdict. */
@@ -44,14 +44,14 @@ export const data: Codec<NfData> = {
   },
 }
 
-/** A value alone. */
+/** A value, not a verdict. */
 const value: Codec<Uint8Array> = {
   signature: dataRecord.signature,
   write: (stream, content) => dataRecord.write(stream, { value: content }),
   read: (stream) => dataRecord.read(stream).value ?? new Uint8Array(0),
 }
 
-/** An NfExpression inside another; its type cannot name that of the whole. */
+/** An NfExpression inside another. Its type cannot be NfExpression, which would refer to itself. */
 const stateful: Codec<{ readonly kind: string }> = {
   signature: 'expression',
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- NfExpression is the only type with a kind here
@@ -112,7 +112,7 @@ const shapes = {
     result: names({ oif: 1, oifname: 2, type: 3 } as const),
     flags: u32,
   }),
-  /** Without `to`: the packet goes on only when the set has the key (`flags` 1: has it not). */
+  /** Without `to`: the rule matches only if the set has the key; with `flags` 1, only if it has not. */
   lookup: record({ set: text, from: register, to: optional(register), flags }),
   /** A number below `modulus` plus `offset`, in host order. */
   numgen: record({
@@ -164,7 +164,7 @@ const shapes = {
     length: u32,
     size: u32,
   }),
-  /** By memcmp: numbers compare by size in network order only. */
+  /** Compares with memcmp: only numbers in network order compare by value. */
   cmp: record({ from: register, op: comparisons, value }),
   range: record({ from: register, op: names({ '==': 0, '!=': 1 } as const), min: value, max: value }),
   dynset: record({
@@ -193,7 +193,7 @@ type Shapes = typeof shapes
 type Kind = keyof Shapes
 type ContentOf<C> = C extends RecordCodec<infer T> ? T : never
 
-/** One expression of a rule; `other` is one that has no record here. */
+/** One expression of a rule. `other` is an expression without a record here. */
 export type NfExpression =
   | { [K in Kind]: { readonly kind: K } & ContentOf<Shapes[K]> }[Kind]
   | { readonly kind: 'other'; readonly name: string; readonly data: Uint8Array }
@@ -227,17 +227,17 @@ function readExpression(stream: StreamReader): NfExpression {
   return canonical({ kind, ...(content as object) } as NfExpression)
 }
 
-/** One expression; what is read is canonical. */
+/** One expression. `read` returns the canonical form. */
 export const expression: Codec<NfExpression> = {
   signature: 'expression',
   write: writeExpression,
   read: readExpression,
 }
 
-// NF_NAT_RANGE_MAP_IPS and NF_NAT_RANGE_PROTO_SPECIFIED: the kernel sets them by itself where registers are named.
+// NF_NAT_RANGE_MAP_IPS and NF_NAT_RANGE_PROTO_SPECIFIED: the kernel sets them if the expression has the registers.
 const impliedNatFlags = 1 | 2
 
-/** The one form in which the kernel shows several spellings: nft_nat_init() and nft_masq_init() fill in missing registers. */
+/** The canonical form of an expression: without the registers that nft_nat_init() and nft_masq_init() add, and without implied flags. */
 function canonical(given: NfExpression): NfExpression {
   if (given.kind === 'nat') {
     const { addressMax, portMax, flags: natFlags = 0, ...rest } = given
@@ -256,7 +256,7 @@ function canonical(given: NfExpression): NfExpression {
   return given
 }
 
-/** The same without what changes by traffic. */
+/** The canonical form without counts of packets. */
 export function comparable(given: NfExpression): NfExpression {
   return given.kind === 'counter' ? { kind: 'counter' } : canonical(given)
 }

@@ -1,9 +1,9 @@
-// The fields of keys and data of sets: the type and the length of each, and the description that the nft tool needs.
+// The fields of keys and data of sets: their types, lengths, and the userdata from which the nft tool prints them.
 import { parseIpAddress, writeAddress } from '../../address.js'
 import { BugError } from '../../errors.js'
 
 interface FieldType {
-  /** Number of the type in nft (enum datatypes), six bits; a concatenation packs those of its fields. */
+  /** Number of the type in nft (enum datatypes), six bits. A concatenation packs the numbers of its fields. */
   readonly id: number
   readonly length: number
   /** NFTNL_UDATA_SET_KEYBYTEORDER: 1 host, 2 network order. */
@@ -31,7 +31,7 @@ function source(kind: number, numbers: readonly number[]): Uint8Array {
 const payload = 7
 const meta = 9
 const numgen = 0x17
-// PROTO_DESC_ of nft and the place of a header's field in its template.
+// PROTO_DESC_* of nft. The second number of a payload source is the index of the field in the header's template.
 const ip = 12
 const ip6 = 13
 const transport = 11
@@ -52,13 +52,13 @@ const fieldTypes = {
   'th dport': { id: 13, length: 2, byteOrder: 2, source: source(payload, [transport, 2]) },
   'meta l4proto': { id: 12, length: 1, byteOrder: 2, source: source(meta, [16]) },
   'meta mark': { id: 19, length: 4, byteOrder: 1, source: source(meta, [3]) },
-  /** An index; the modulus is nft's to show and means nothing. */
+  /** An index. nft prints the modulus, which has no other effect. */
   'numgen random mod 2': { id: 4, length: 4, byteOrder: 1, source: source(numgen, [1, 2, 0]) },
 } as const satisfies Readonly<Record<string, FieldType>>
 
 /**
- * A data type of nft, or the expression whose type it is. A field that nft knows only by its expression (an index of numgen)
- * needs expressions in all fields of the key: nft 1.0.6 aborts when it lists a concatenation with a bare `integer`.
+ * A data type of nft, or an expression, whose type applies. If one field of a key has no data type in nft (an index of numgen), all
+ * its fields must be expressions: nft 1.0.6 aborts when it lists a concatenation with a bare `integer`.
  */
 export type NfField = keyof typeof fieldTypes
 
@@ -107,7 +107,7 @@ export function byteOrderOf(fields: readonly NfField[]): number {
 
 const concatenation = 13
 
-/** The expression of a typeof clause with its kind; undefined: the fields are no expressions. */
+/** The userdata for the expressions of a typeof clause. undefined: the fields are not expressions. */
 export function typeofUserdata(fields: readonly NfField[]): readonly number[] | undefined {
   const sources = fields.map((field) => typeOf(field).source)
   const [only] = sources
@@ -121,8 +121,8 @@ export function typeofUserdata(fields: readonly NfField[]): readonly number[] | 
 export type NfFieldValue = string | number
 
 /**
- * Writes a key or data: addresses in network order, numbers in the order of their type. Throws BugError when a value is none
- * of its field.
+ * Writes a key or data: addresses in network order, numbers in the byte order of their type. Throws BugError if a value does not fit
+ * its field.
  */
 export function packFields(fields: readonly NfField[], values: readonly NfFieldValue[]): Uint8Array {
   if (values.length !== fields.length)

@@ -1,5 +1,5 @@
-// The nf_tables of the kernel: transactions, which are values of typed operations, and reading. nft(8) says what the objects
-// are; a transaction takes effect as a whole or not at all.
+// The nf_tables of the kernel: transactions of typed operations, and reads. nft(8) describes the objects. A transaction takes effect as
+// a whole or not at all.
 import type { IpFamily } from '../../address.js'
 import type { KernelError } from '../../errors.js'
 import type { NftChange } from './changes.js'
@@ -14,7 +14,7 @@ export interface NfTableKey {
   readonly table: string
 }
 
-/** owner: the table belongs to this socket, and goes with it unless it is persistent. Not all kernels have persist (6.9). */
+/** owner: only this socket can change the table, and the kernel deletes it with the socket, unless it has `persist` (Linux 6.9). */
 export type NfTableFlag = 'dormant' | 'owner' | 'persist'
 
 export interface NfTable extends NfTableKey {
@@ -28,12 +28,12 @@ export interface NfChainKey extends NfTableKey {
 
 export type NfHookName = 'prerouting' | 'input' | 'forward' | 'output' | 'postrouting'
 
-/** Where a base chain sees packets. */
+/** The hook of a base chain, and its place among the chains of the hook. */
 export interface NfHook {
   readonly type: 'filter' | 'nat' | 'route'
   readonly hook: NfHookName
   readonly priority: number
-  /** The verdict on packets that no rule decided. Default accept. */
+  /** The verdict for packets without a verdict of a rule. Default: accept. */
   readonly policy?: 'accept' | 'drop'
 }
 
@@ -47,7 +47,7 @@ export interface NfRule extends NfChainKey {
   readonly expressions: readonly NfExpression[]
   /** At most 253 bytes. */
   readonly comment?: string
-  /** For matches and targets of x_tables that insist on a protocol; the kernel never shows it. */
+  /** For matches and targets of x_tables that require a protocol. Absent in a dump. */
   readonly compat?: { readonly protocol: number; readonly isInverted?: boolean }
 }
 
@@ -58,16 +58,16 @@ export interface NfSetKey extends NfTableKey {
 /** interval: keys are ranges. timeout: elements expire. dynamic: rules add elements. constant: elements never change. */
 export type NfSetFlag = 'constant' | 'interval' | 'timeout' | 'dynamic'
 
-/** A set, or a map when it has data. */
+/** A set; with `data`, a map. */
 export interface NfSet extends NfSetKey {
   /** More than one: a concatenation. */
   readonly key: readonly NfField[]
   /** The elements map to a value, a verdict, or a named counter. */
   readonly data?: readonly NfField[] | 'verdict' | 'counter'
   readonly flags?: readonly NfSetFlag[]
-  /** The most elements. Default: no limit; a dynamic set needs one (65535 in nft). */
+  /** Limit of elements. Default: no limit. A dynamic set needs a limit (65535 in nft). */
   readonly size?: number
-  /** The time-out of elements that name none. */
+  /** The time-out of elements without their own. */
   readonly timeoutMs?: number
   readonly gcIntervalMs?: number
   /** Each element counts its packets. */
@@ -79,36 +79,36 @@ export interface NfCounterKey extends NfTableKey {
   readonly counter: string
 }
 
-/** Handles are the kernel's numbers for an object, unique in its table. */
+/** Operations by name. A handle is the kernel's number of an object, unique in its table. */
 interface NfOps {
-  /** No error when it exists. The flags of an existing table are changed. */
+  /** No error if the table exists; its flags are then changed. */
   'add-table': { readonly table: NfTable }
-  /** EEXIST when it exists. */
+  /** EEXIST if the table exists. */
   'create-table': { readonly table: NfTable }
-  /** With all that is in it. ENOENT when absent. */
+  /** Deletes the table with its content. ENOENT when absent. */
   'delete-table': { readonly table: NfTableKey }
   /** Deletes the rules of all chains. */
   'flush-table': { readonly table: NfTableKey }
   'add-chain': { readonly chain: NfChain }
-  /** With its rules. EBUSY while a rule or an element jumps to it. */
+  /** Deletes the chain with its rules. EBUSY while a rule or an element jumps to it. */
   'delete-chain': { readonly chain: NfChainKey }
   'flush-chain': { readonly chain: NfChainKey }
-  /** At the end, or behind the rule with the handle. */
+  /** Adds the rule at the end of the chain, or after the rule with this handle. */
   'add-rule': { readonly rule: NfRule; readonly after?: number; readonly wantsHandle?: boolean }
-  /** At the front, or before the rule with the handle. */
+  /** Adds the rule at the start of the chain, or before the rule with this handle. */
   'insert-rule': { readonly rule: NfRule; readonly before?: number; readonly wantsHandle?: boolean }
-  /** In the same place. */
+  /** The new rule takes the place of the rule with this handle. */
   'replace-rule': { readonly rule: NfRule; readonly handle: number }
   'delete-rule': { readonly rule: NfChainKey; readonly handle: number }
   'add-set': { readonly set: NfSet }
   /** EBUSY while a rule uses it. */
   'delete-set': { readonly set: NfSetKey }
   'flush-set': { readonly set: NfSet }
-  /** No error when an element exists with the same data; EEXIST with other data. */
+  /** No error if an element exists with the same data; EEXIST if it has other data. */
   'add-elements': { readonly elements: NfElements }
-  /** EEXIST when one exists. */
+  /** EEXIST if an element exists. */
   'create-elements': { readonly elements: NfElements }
-  /** ENOENT when one is absent. Data is ignored. */
+  /** ENOENT if an element is absent. Ignores data. */
   'delete-elements': { readonly elements: NfElements }
   'add-counter': { readonly counter: NfCounterKey }
   /** EBUSY while a rule uses it. */
@@ -121,16 +121,16 @@ export type NfOp = { readonly [K in keyof NfOps]: { readonly op: K } & NfOps[K] 
 export type NfTransaction = readonly NfOp[]
 
 export interface NfApplyOptions {
-  /** ERESTART unless the ruleset is at this generation, unchanged since it was read. Not 0. */
+  /** The expected generation of the ruleset, not 0: the kernel refuses the transaction with ERESTART if it differs. */
   readonly generation?: number
-  /** The kernel checks the operations, reports what is wrong and changes nothing. Not: what shows at a commit (loops). */
+  /** The kernel checks the operations and changes nothing. It does not find errors of the commit, such as loops. */
   readonly isDryRun?: boolean
 }
 
 export interface NfFailure {
-  /** Index of the operation in the transaction; absent: the transaction as a whole was refused. */
+  /** Index of the operation in the transaction. Absent: the kernel refused the transaction as a whole. */
   readonly operation?: number
-  /** Index of the element in the operation, when the kernel names one. */
+  /** Index of the element in the operation, if the kernel names an element. */
   readonly element?: number
   readonly error: KernelError
 }
@@ -139,19 +139,19 @@ export interface NfOutcome {
   /** unknown: the kernel's answer was lost; the transaction may have been applied. */
   readonly state: 'applied' | 'refused' | 'unknown'
   /**
-   * Of the ruleset after this transaction. Absent: it changed nothing, or begins with the deletion of something other than
-   * elements; the kernel does not say then.
+   * The ruleset's generation after this transaction. Absent: unknown, because the transaction changed nothing, or begins with a
+   * deletion of an object other than elements.
    */
   readonly generation?: number
-  /** Every refused operation; of one with many elements the first refused one of each message of about 1,000. */
+  /** Every refused operation. For an operation with many elements: the first refused element of each message of about 1,000. */
   readonly failures: readonly NfFailure[]
-  /** Handles of the rules of operations that want one, by index of the operation. */
+  /** Handles of the new rules of operations with `wantsHandle`, by index of the operation. */
   readonly handles: ReadonlyMap<number, number>
 }
 
 export interface NfTableState extends NfTable {
   readonly handle: number
-  /** Port id of the socket that owns it. */
+  /** Port id of the socket that owns the table. */
   readonly owner?: number
 }
 
@@ -159,7 +159,7 @@ export interface NfChainState extends NfChain {
   readonly handle: number
 }
 
-/** Counters of the expressions included. */
+/** A rule in a dump. Its counters hold the counted packets. */
 export interface NfRuleState extends NfChainKey {
   readonly handle: number
   readonly expressions: readonly NfExpression[]
@@ -175,24 +175,24 @@ export interface NfCounterState extends NfCounterKey {
   readonly bytes: number
 }
 
-/** Absent: of all tables of the family. */
+/** `table` absent: all tables of the family. */
 export type NfScope = { readonly family: IpFamily; readonly table?: string }
 
 /** All calls throw KernelError: EINVAL or EPROTONOSUPPORT on a kernel without nf_tables, EBADF after close(). */
 export interface Nftables {
-  /** Throws EMSGSIZE when the transaction is larger than the kernel's send buffer can be. */
+  /** Throws EMSGSIZE if the transaction is larger than the largest send buffer of the kernel. */
   apply(transaction: NfTransaction, options?: NfApplyOptions): Promise<NfOutcome>
-  /** Number of the ruleset's state: each transaction that changes something, of any program, adds one. */
+  /** The generation of the ruleset. Each transaction of any program that changes something increases it by one. */
   generation(): Promise<number>
   tables(family: IpFamily): Promise<readonly NfTableState[]>
   chains(scope: NfScope): Promise<readonly NfChainState[]>
-  /** In order. NB: of a whole table the kernel's time grows with the square of its size; of a chain it does not. */
+  /** In order. NB: for a whole table the kernel's time grows with the square of its size; for one chain it does not. */
   rules(scope: NfScope & { readonly chain?: string }): Promise<readonly NfRuleState[]>
   sets(scope: NfScope): Promise<readonly NfSetState[]>
   counters(scope: NfScope): Promise<readonly NfCounterState[]>
-  /** In no order. ENOENT: no such set. EPROTO: its elements are of other types. */
+  /** In no particular order. ENOENT: the set is absent. EPROTO: its elements have another layout. */
   elements(set: NfSet): Promise<NfElements>
-  /** Changes that others make from now on; what apply() of this object does is left out. */
+  /** Watches changes of other writers from now on. Changes by `apply` of this object are left out. */
   watch(): NftWatch
   close(): Promise<void>
 }

@@ -1,5 +1,5 @@
-// Rules in nft's syntax: follows what each register holds from expression to expression. What nft cannot express is written in
-// brackets.
+// Prints rules in nft's syntax. Follows the content of each register from expression to expression. Prints in brackets what nft's
+// syntax cannot express.
 import type { IpFamily } from '../../address.js'
 import type { NfRegister } from './codec.js'
 import type { NfExpression, NfExpressionOf, NfVerdict } from './expressions.js'
@@ -18,7 +18,7 @@ interface Held {
   readonly isMapped?: boolean
 }
 
-/** Finds a set of the rule's table; undefined: not known here. */
+/** Finds a set of the rule's table. undefined: the set is unknown. */
 export type FindSet = (name: string) => NfSet | undefined
 
 /** The expressions of a rule, without its comment. */
@@ -43,7 +43,7 @@ const loads = {
 
 const bases: Readonly<Record<string, string>> = { link: 'll', network: 'nh', transport: 'th' }
 
-/** By key: its type, as far as its values have a form of their own. */
+/** Types of meta keys whose values are not printed as plain numbers. */
 const metaFields: Readonly<Record<string, NfField>> = {
   mark: 'mark',
   l4proto: 'inet_proto',
@@ -62,7 +62,7 @@ const ctFields: Readonly<Record<string, NfField>> = {
   'ip6 daddr': 'ipv6_addr',
 }
 
-/** Bits of ct state and ct status, by name (enum ip_conntrack_info, ip_conntrack_status). */
+/** Bits of ct state and ct status by name (enum ip_conntrack_info, ip_conntrack_status). */
 const ctBits: Readonly<Record<string, readonly (readonly [string, number])[]>> = {
   'ct state': [
     ['invalid', 1],
@@ -93,7 +93,7 @@ class RulePrinter {
     this.#findSet = findSet
   }
 
-  /** undefined: it only loads a register. */
+  /** undefined: the expression only loads a register. */
   print(expression: NfExpression): string | undefined {
     switch (expression.kind) {
       case 'payload':
@@ -132,7 +132,7 @@ class RulePrinter {
     if (typeof to === 'number') this.#held.set(to, { words: 1, ...held })
   }
 
-  /** The parts that were loaded from the register on, up to a gap; at most `parts`. */
+  /** The values in consecutive registers from `from`, up to a gap; at most `parts`. */
   #read(from: NfRegister | undefined, parts = Infinity): readonly Held[] {
     const held: Held[] = []
     let word = typeof from === 'number' ? from : -1
@@ -144,7 +144,7 @@ class RulePrinter {
     return held
   }
 
-  /** As text; an immediate as a value of the field. */
+  /** The register's value as text. An immediate is printed as a value of the field. */
   #text(from: NfRegister | undefined, field?: NfField): string {
     const [held] = this.#read(from, 1)
     if (held === undefined) return `[register ${from ?? '?'}]`
@@ -166,7 +166,7 @@ class RulePrinter {
     return this.#load(to, { text, words: Math.ceil(length / 4), ...(field === undefined ? {} : { field }) })
   }
 
-  /** Loads a key, or sets it. */
+  /** An expression that loads a key into a register, or sets the key. */
   #keyed(
     { to, from }: { readonly to?: NfRegister; readonly from?: NfRegister },
     text: string,
@@ -292,7 +292,7 @@ class RulePrinter {
   }
 }
 
-/** `ct state & bits` as nft lists a test of flags: `ct state new,related`. */
+/** A test of bits, `ct state & 0x06000000` (host order), as nft prints it: `ct state established,related`. undefined: not such a test. */
 function printBits(text: string): string | undefined {
   const [name = '', bits = ''] = text.split(' & ')
   // Host order.
@@ -331,7 +331,7 @@ const timeUnits: ReadonlyMap<number, string> = new Map([
   [604_800, 'week'],
 ])
 
-/** By code of the reject: icmp, icmpv6, icmpx (NFT_REJECT_ICMPX_). */
+/** Names of the codes of a reject: icmp, icmpv6, icmpx (NFT_REJECT_ICMPX_*). */
 const rejectCodes: Readonly<Record<string, Readonly<Record<number, string>>>> = {
   icmp: {
     0: 'net-unreachable',

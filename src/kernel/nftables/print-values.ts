@@ -1,8 +1,8 @@
-// Values of keys, data and comparisons in nft's syntax.
+// Prints values of keys, data and comparisons in nft's syntax.
 import { readAddress } from '../../address.js'
 import { fieldLength, type NfField, typeName } from './fields.js'
 
-/** `"text"`; nft has no way to write a quote inside. */
+/** `"text"`. nft cannot express a quote inside, so it becomes an apostrophe. */
 export function quote(text: string): string {
   return `"${text.replaceAll('"', "'")}"`
 }
@@ -44,7 +44,7 @@ export function printField(field: NfField, bytes: Uint8Array): string {
     case 'ifname': {
       const name = new TextDecoder().decode(bytes)
       const end = name.indexOf('\0')
-      // Without the final NUL: every interface whose name begins so.
+      // A name without its final NUL matches every interface whose name begins with it.
       return quote(end < 0 ? `${name}*` : name.slice(0, end))
     }
     default:
@@ -52,7 +52,7 @@ export function printField(field: NfField, bytes: Uint8Array): string {
   }
 }
 
-/** Values of a concatenation, ` . ` between them. */
+/** The values of a concatenation, separated by ` . `. */
 export function printFields(fields: readonly NfField[], bytes: Uint8Array): string {
   let offset = 0
   const values = fields.map((field) => {
@@ -63,7 +63,7 @@ export function printFields(fields: readonly NfField[], bytes: Uint8Array): stri
   return values.join(' . ')
 }
 
-/** Bytes of no known type, as nft reads a number of any length. */
+/** Bytes of an unknown type, as a hexadecimal number. */
 export function printBytes(bytes: Uint8Array): string {
   return `0x${Buffer.from(bytes).toString('hex')}`
 }

@@ -1,4 +1,4 @@
-// Transactions in the syntax of `nft -f`: one command per line.
+// Prints transactions in the syntax of `nft -f`, one command per line.
 import { describeChain, describeSet, describeTable } from './describe.js'
 import type { NfElements } from './elements.js'
 import { isTypeof, type NfField } from './fields.js'
@@ -7,8 +7,8 @@ import { type FindSet, printExpressions, printVerdict } from './print-rule.js'
 import { printFields, printTime, quote } from './print-values.js'
 
 /**
- * The commands that do the same as the transaction. `sets`: those that it uses and does not make; a rule that uses an unknown
- * set may print too much of a key.
+ * The commands with the same effect as the transaction. `sets`: existing sets that the transaction uses. A rule that uses an unknown
+ * set may be printed with too many fields in a key.
  */
 export function printTransaction(transaction: NfTransaction, sets: readonly NfSet[] = []): string {
   const known = new Map<string, NfSet>()
@@ -57,7 +57,7 @@ function printOp(op: NfOp, findSet: FindSet): string {
   }
 }
 
-/** ` { a ; b ; }`, or nothing. */
+/** ` { a ; b ; }`, or empty text without parts. */
 function block(parts: readonly (string | undefined)[]): string {
   const present = parts.filter((part) => part !== undefined)
   return present.length === 0 ? '' : ` { ${present.map((part) => `${part} ; `).join('')}}`
@@ -117,7 +117,7 @@ function printElementsOp({ op, elements }: Extract<NfOp, { elements: NfElements 
   return `${op.split('-')[0] ?? ''} element ${describeSet(elements.set)} { ${printElements(elements, isDeleted).join(', ')} }`
 }
 
-/** Each element; without its data where a deletion names it. */
+/** Each element as text. With `isDeleted` without data, as in a deletion. */
 export function printElements(elements: NfElements, isDeleted = false): readonly string[] {
   const { set } = elements
   const printed: string[] = []
@@ -130,7 +130,7 @@ export function printElements(elements: NfElements, isDeleted = false): readonly
   return printed
 }
 
-/** An interval of one field ends before the key of the element behind it. */
+/** A key or an interval. An interval of one field ends before the key of the next element. */
 function printKey(elements: NfElements, index: number): string {
   const { set } = elements
   const key = printFields(set.key, elements.key(index))
@@ -149,7 +149,7 @@ function printRanges(fields: readonly NfField[], from: Uint8Array, to: Uint8Arra
     .join(' . ')
 }
 
-/** The key before, in network order. */
+/** The previous key, in network order. */
 function decremented(key: Uint8Array): Uint8Array {
   const before = key.slice()
   for (let index = before.length - 1; index >= 0; index--) {

@@ -1,14 +1,14 @@
 import type { IpFamily } from '../../address.js'
-import { KernelError } from '../../errors.js'
+import { KernelError, orRefusal } from '../../errors.js'
 import type { Addon, RawNftSocket } from '../addon.js'
 import type { NftChain, NftChains } from './nft-chains.js'
 import { addressFamily } from '../records.js'
 import { type CallCounts, RequestQueue } from '../request-queue.js'
 
-/** Without nfnetlink; without nf_tables (the errno of nfnetlink_rcv_msg()). */
+/** Errors of a kernel without nfnetlink (EPROTONOSUPPORT) or without nf_tables (EINVAL of nfnetlink_rcv_msg()). */
 const absences: ReadonlySet<string> = new Set(['EPROTONOSUPPORT', 'EINVAL'])
 
-/** The same for a transaction, and for an absent table. */
+/** The same errors for a transaction, and the error for an absent table. */
 const absencesOfTable: ReadonlySet<string> = new Set(['EPROTONOSUPPORT', 'EOPNOTSUPP', 'ENOENT'])
 
 /** The nf_tables of the running kernel. */
@@ -20,33 +20,27 @@ export class RealNftChains implements NftChains {
   }
 
   async list(family: IpFamily): Promise<readonly NftChain[]> {
-    try {
-      const names = await this.#queue.run((socket) => socket.listChains(addressFamily[family]), { family })
-      return decodeChains(names)
-    } catch (error) {
-      if (error instanceof KernelError && absences.has(error.code)) return []
-      throw error
-    }
+    const names = await orRefusal(
+      () => this.#queue.run((socket) => socket.listChains(addressFamily[family]), { family }),
+      ({ code }) => absences.has(code),
+    )
+    return names instanceof KernelError ? [] : decodeChains(names)
   }
 
   async discardTable(family: IpFamily, table: string): Promise<boolean> {
     const subject = { family, object: table }
-    try {
-      await this.#queue.run((socket) => socket.deleteTable(addressFamily[family], table), subject)
-      return true
-    } catch (error) {
-      if (error instanceof KernelError && absencesOfTable.has(error.code)) return false
-      throw error
-    }
+    const absence = await orRefusal(
+      () => this.#queue.run((socket) => socket.deleteTable(addressFamily[family], table), subject),
+      ({ code }) => absencesOfTable.has(code),
+    )
+    return !(absence instanceof KernelError)
   }
 
   async loadXtables(family: IpFamily): Promise<void> {
-    try {
-      await this.#queue.run((socket) => socket.loadXtables(addressFamily[family]), { family })
-    } catch (error) {
-      if (!(error instanceof KernelError) || !(absences.has(error.code) || error.code === 'ENOENT'))
-        throw error
-    }
+    await orRefusal(
+      () => this.#queue.run((socket) => socket.loadXtables(addressFamily[family]), { family }),
+      ({ code }) => absences.has(code) || code === 'ENOENT',
+    )
   }
 
   close(): Promise<void> {
@@ -54,7 +48,7 @@ export class RealNftChains implements NftChains {
   }
 }
 
-/** Table and chain in turn, both NUL-ended. */
+/** Decodes names: table and chain alternately, NUL-ended. */
 function decodeChains(names: Uint8Array): readonly NftChain[] {
   const texts = new TextDecoder().decode(names).split('\0')
   const chains: NftChain[] = []

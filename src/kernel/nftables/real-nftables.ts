@@ -1,11 +1,10 @@
 import type { IpFamily } from '../../address.js'
-import { BugError } from '../../errors.js'
-import type { Addon, RawNftEvents, RawNftTables } from '../addon.js'
+import type { Addon, RawNftTables } from '../addon.js'
 import { addressFamily } from '../records.js'
-import { type CallCounts, closedError, RequestQueue, toKernelError } from '../request-queue.js'
-import { wakeAtExit } from '../wake-at-exit.js'
+import { type CallCounts, RequestQueue } from '../request-queue.js'
+import { EventWatch, Watches } from '../watches.js'
 import { readChain, readRule, readTable } from './attributes.js'
-import { decodeChanges, type NftChange } from './changes.js'
+import { decodeChanges } from './changes.js'
 import type { Codec } from './codec.js'
 import { decodeOutcome } from './decode-outcome.js'
 import { describeSet } from './describe.js'
@@ -25,7 +24,7 @@ import type {
   Nftables,
   NftWatch,
 } from './nftables.js'
-import { chainRecord, counterRecord, grammar, ruleRecord, setRecord, tableRecord } from './schema.js'
+import { chainRecord, counterRecord, ruleRecord, setRecord, tableRecord } from './schema.js'
 import { StreamReader, StreamWriter } from './stream.js'
 
 /** Listed in native/nftables/nft_tables.h. */
@@ -41,10 +40,8 @@ interface ListRequest {
 export class RealNftables implements Nftables {
   readonly #addon: () => Addon
   readonly #queue: RequestQueue<RawNftTables>
-  /** Those that are open. */
-  readonly #watches = new Set<RealNftWatch>()
+  readonly #watches = new Watches('nftables')
   #socket: RawNftTables | undefined
-  #isClosed = false
 
   constructor(addon: () => Addon, calls: CallCounts) {
     this.#addon = addon
@@ -114,33 +111,19 @@ export class RealNftables implements Nftables {
   }
 
   watch(): NftWatch {
-    if (this.#isClosed) throw closedError('nftables')
-    const watch = new RealNftWatch(this.#addon, this.#portId(), () => this.#watches.delete(watch))
-    this.#watches.add(watch)
-    return watch
+    return new EventWatch(
+      this.#watches.open(() => new (this.#addon().NftEvents)(this.#open().portId())),
+      decodeChanges,
+    )
   }
 
   async close(): Promise<void> {
-    this.#isClosed = true
-    await Promise.all([...this.#watches].map((watch) => watch.close()))
+    await this.#watches.close()
     await this.#queue.close()
   }
 
   #open(): RawNftTables {
-    const addon = this.#addon()
-    if (addon.nftGrammar !== grammar)
-      throw new BugError(
-        "the addon's nf_tables attributes are not this build's: build both from the same source",
-      )
-    return (this.#socket ??= new addon.NftTables())
-  }
-
-  #portId(): number {
-    try {
-      return this.#open().portId()
-    } catch (error) {
-      throw toKernelError(error, 'nftables')
-    }
+    return (this.#socket ??= new (this.#addon().NftTables)())
   }
 
   async #list<T>(
@@ -158,52 +141,5 @@ export class RealNftables implements Nftables {
     const objects: T[] = []
     while (!stream.isAtEnd) objects.push(codec.read(stream))
     return objects
-  }
-}
-
-class RealNftWatch implements NftWatch {
-  readonly #queue: RequestQueue<RawNftEvents>
-  readonly #events: RawNftEvents
-  readonly #forget: () => void
-  readonly #endWake: () => void
-  #isClosed = false
-
-  constructor(addon: () => Addon, ownPort: number, forget: () => void) {
-    this.#forget = forget
-    // At once, not with the first next(): events between the two are kept by the kernel.
-    const events = openEvents(addon, ownPort)
-    this.#events = events
-    this.#endWake = wakeAtExit(events)
-    this.#queue = new RequestQueue(() => events, 'nftables')
-  }
-
-  async next(): Promise<readonly NftChange[] | undefined> {
-    while (!this.#isClosed) {
-      // An empty answer is a pause of the wait.
-      const bytes = await this.#queue
-        .run((events) => events.next())
-        .catch((error: unknown) => {
-          if (this.#isClosed) return new Uint8Array(0)
-          throw error
-        })
-      if (bytes.length > 0 && !this.#isClosed) return decodeChanges(bytes)
-    }
-    return undefined
-  }
-
-  async close(): Promise<void> {
-    this.#isClosed = true
-    await this.#events.close() // ends the wait in flight; any number of times
-    this.#endWake()
-    this.#forget()
-  }
-}
-
-/** Throws KernelError. */
-function openEvents(addon: () => Addon, ownPort: number): RawNftEvents {
-  try {
-    return new (addon().NftEvents)(ownPort)
-  } catch (error) {
-    throw toKernelError(error, 'nftables')
   }
 }

@@ -1,4 +1,4 @@
-// The attributes of tables, chains, rules, sets and counters. Fields in the order of the rows of native/nftables/policy.h.
+// The attributes of tables, chains, rules, sets and counters. The fields have the order of the rows of native/nftables/policy.h.
 import { bytes, list, optional, record, s32, text, u32, u64 } from './codec.js'
 import { expression, expressionGrammar } from './expressions.js'
 
@@ -22,7 +22,7 @@ export const chainRecord = record({
   userdata: optional(bytes),
 })
 
-/** NFTA_RULE: `position` is a handle: of the rule before in a dump. */
+/** NFTA_RULE: `position` is a handle; in a dump, that of the previous rule. */
 export const ruleRecord = record({
   table: text,
   chain: optional(text),

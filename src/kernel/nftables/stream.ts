@@ -1,5 +1,4 @@
-// The bytes that cross to native/nftables (stream.h): values one after the other, little endian, each a multiple of four
-// bytes long.
+// Streams to and from native/nftables (stream.h): a sequence of values, little endian, each a multiple of four bytes.
 
 import { constants } from 'node:os'
 import { KernelError } from '../../errors.js'
@@ -50,12 +49,12 @@ export class StreamWriter {
     this.#view.setUint32(offset, value, true)
   }
 
-  /** A view of what was written; valid until the next write. */
+  /** A view of the written bytes; valid until the next write. */
   finish(): Uint8Array<ArrayBuffer> {
     return this.#bytes.subarray(0, this.#used)
   }
 
-  /** Makes room for `size` bytes and what pads them; returns where they start. */
+  /** Makes room for `size` bytes and their padding. Returns their offset. */
   #reserve(size: number): number {
     const offset = this.#used
     this.#used += (size + 3) & ~3
@@ -69,7 +68,7 @@ export class StreamWriter {
   }
 }
 
-/** EPROTO: the kernel sent something else than an object of its kind has. */
+/** KernelError EPROTO: the kernel's answer has an unexpected form. */
 export function malformed(problem: string): KernelError {
   const { EPROTO: errno } = constants.errno
   return new KernelError({
@@ -80,7 +79,7 @@ export function malformed(problem: string): KernelError {
   })
 }
 
-/** Reads a stream. Past the end every read throws KernelError EPROTO. */
+/** Reads a stream. A read beyond the end throws KernelError EPROTO. */
 export class StreamReader {
   readonly #bytes: Uint8Array
   readonly #view: DataView

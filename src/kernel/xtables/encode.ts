@@ -5,6 +5,7 @@ import { protocolNumber } from '../ipvs/encode.js'
 import { hostPrefixLength, recordBuffer, type RecordBuffer } from '../records.js'
 import {
   chainLayout,
+  constant,
   invertBit as invert,
   matchBit as match,
   opNumber,
@@ -21,7 +22,7 @@ const tableOfTarget: Readonly<Partial<Record<XtTarget['kind'], XtTableName>>> = 
   'map-mark': 'mangle',
 }
 
-const noText = 0xffffffff
+const { noText } = constant
 /** IPSET_DIM_MAX of linux/netfilter/ipset/ip_set.h. */
 const maxSetDimensions = 6
 /** The statistic match has probabilities in units of 2^-31. */
@@ -260,7 +261,7 @@ class XtBatchWriter {
     if (only !== undefined && only !== this.#place.table)
       this.#failRule(`${target.kind} is possible only in table ${only}`)
     bytes[at + layout.target] = targetNumber[target.kind]
-    let chain = noText
+    let chain: number = noText
     switch (target.kind) {
       case 'jump':
       case 'goto':

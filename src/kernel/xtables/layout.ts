@@ -1,6 +1,10 @@
 // Written by `node native/records.mjs` from native/xtables/record.h, which documents the fields. Do not edit.
 import type { RecordLayout } from '../records.js'
 
+export const constant = {
+  noText: 4294967295,
+} as const
+
 export const opNumber = {
   'set-chain': 1,
   'remove-chain': 2,

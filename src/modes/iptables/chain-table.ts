@@ -10,7 +10,7 @@ import type { ServicePortKey } from '../../model/index.js'
 export class OwnChain extends KernelObject<string, number | undefined> {
   /** The route that claims the chain; undefined: it belongs to the skeleton or a dispatch tree, or to none. */
   owner: ServicePortKey | undefined
-  /** Digest of its rules; undefined until it is needed. */
+  /** Digest of its rules; undefined: none was made for these rules. */
   digest: string | undefined
   /** Number of desired rules; undefined: the chain is to be removed. */
   size: number | undefined
@@ -53,8 +53,8 @@ export class ChainTable {
   }
 
   /**
-   * Sets the rules of a route's chain. Rules that the chain already has are not handed over again. The first rules get no digest: a
-   * start claims every chain once and needs none.
+   * Sets the rules of a route's chain. Unchanged rules are not handed over again, except at the second claim: the first rules get no
+   * digest, as a start claims every chain once and needs none.
    */
   claim(chain: string, owner: ServicePortKey, rules: readonly XtRule[]): OwnChain {
     const known = this.claimed(chain)
@@ -83,7 +83,6 @@ export class ChainTable {
     if (known?.size === undefined || known.digest !== digest) this.set(chain, rules).digest = digest
   }
 
-  /** Sets the rules of a chain. */
   set(chain: string, rules: readonly XtRule[]): OwnChain {
     const own = this.#chains.get(chain) ?? this.#chains.add(new OwnChain(chain))
     own.pending = rules

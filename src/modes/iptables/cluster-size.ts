@@ -1,10 +1,10 @@
 /** A cluster with more endpoints than this is large, as in kube-proxy. */
 const largeAbove = 1000
 
-/** The lower threshold: a cluster whose size goes up and down around `largeAbove` must not have all of its rules written each time. */
+/** A large cluster is small again at this size. If the size varies around `largeAbove`, the rules are not all written each time. */
 const smallBelow = 800
 
-/** Decides by the number of all endpoints whether rules carry comments. */
+/** Decides by the number of all endpoints whether the cluster is large: rules of Services then carry no comments. */
 export class ClusterSize {
   #isLarge = false
 

@@ -7,8 +7,8 @@ import type { DesiredRoute, IptablesTable } from './compile/desired.js'
 const tables: readonly IptablesTable[] = ['nat', 'filter']
 
 /**
- * For each table its name, the chains of the route, and their rules. The rules of frontends appear in the chain that dispatches
- * them; if that chain has more than 16 frontends, the kernel has such a rule in one of its buckets instead.
+ * For each table its name, the chains of the route, and their rules. The rules of frontends appear in the dispatch chain. If that
+ * chain has more than 16 frontends, the kernel may have such a rule in one of the chain's buckets instead.
  */
 export function describeDesired(desired: DesiredRoute, family: IpFamily): readonly string[] {
   return boundedLines(linesOf(desired, family))

@@ -1,5 +1,5 @@
 import type { ChainNames, ModeKind } from '../../engine/index.js'
-import { cleanUpXtables, describeCleanedTables } from '../shared/index.js'
+import { cleanUpXtables } from '../shared/index.js'
 import { ownedChains } from './compile/names.js'
 import { openIptablesMode } from './mode.js'
 
@@ -30,12 +30,5 @@ export const iptablesKind: ModeKind = {
     mangle: ['KUBE-PROXY-CANARY'],
   },
   lackOf: () => undefined,
-  cleanUp: async ({ kernel, chains }) => {
-    const cleaned = await cleanUpXtables(kernel, chains)
-    return {
-      text: describeCleanedTables(cleaned),
-      hasRemoved: cleaned.some(({ removed }) => removed.length > 0),
-      failures: cleaned.flatMap(({ failures }) => failures),
-    }
-  },
+  cleanUp: ({ kernel, chains }) => cleanUpXtables(kernel, chains),
 }

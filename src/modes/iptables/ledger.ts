@@ -47,9 +47,9 @@ const nothing: DesiredRoute = { chains: [], frontends: [] }
 
 /**
  * All of our state in the tables nat and filter of one family: the owner of each frontend and chain, and the operations that the
- * tables do not have yet. Work is proportional to the changes. A frontend that filter need not refuse any more stays refused until
- * `dropRefusals`. nat rewrites a served packet before filter sees it, so an unneeded refusal does no harm, while a missing one
- * makes a client wait for a time-out.
+ * tables do not have yet. Work is proportional to the changes. A rule of filter for a frontend counts as a refusal, and stays until
+ * `dropRefusals` when it is not needed any more: nat rewrites a served packet before filter sees it, so an unneeded refusal does no
+ * harm, while a missing one makes a client wait for a time-out.
  */
 export class IptablesLedger {
   /** A frontend has one owner for all of its dispatch chains: a Service that is refused in one table must not be served in another. */
@@ -62,8 +62,9 @@ export class IptablesLedger {
   readonly #holdings = new Holdings<ServicePortKey, TableChain>()
   /** Chains of routes to which a chain of the former owner may still lead. They are empty, and are removed together with it. */
   readonly #emptied = new Map<string, TableChain>()
-  /** Names of frontends that filter refuses, now or with the next operations. */
+  /** Names of frontends that filter refuses by operations that `take` has returned. */
   readonly #sentRefusals = new Set<string>()
+  /** Names of frontends that filter refuses with the next `take`. */
   readonly #newRefusals = new Set<string>()
   /** Frontends that filter still refuses without need, by their names. */
   readonly #spentRefusals = new Map<string, DesiredFrontend>()
@@ -123,7 +124,7 @@ export class IptablesLedger {
       if (owner !== undefined) owners.set(owner, error)
     }
     for (const route of owners.keys()) this.claim(route, '', undefined)
-    // Also drops refusals of removed routes. Nothing served them, so there is no gap to bridge until nat serves.
+    // A refused rule was never in force, so its refusal need not stay until nat serves, even if the route was removed before.
     const spent = frontends.filter(({ wanted }) => this.#dropRefusal(nameOf(wanted)))
     return owners.size + spent.length > 0 ? owners : undefined
   }
@@ -138,7 +139,7 @@ export class IptablesLedger {
     return this.#chains[table].take()
   }
 
-  /** Operations since the last call, which the caller hands over. */
+  /** All operations since the last call, which the caller hands to the table. */
   take(table: IptablesTable): readonly XtOp[] {
     const chains = this.#chains[table]
     for (const dispatch of this.#dispatches.values()) {
@@ -169,7 +170,7 @@ export class IptablesLedger {
     for (const name of this.#spentRefusals.keys()) this.#dropRefusal(name)
   }
 
-  /** All objects are known: our base chains replace those of the former owner. Walks all chains, once. */
+  /** All objects are known: our base chains replace those of the former owner. Walks all frontends, once. */
   standAlone(): void {
     if (!this.#isBeside) return
     this.#isBeside = false

@@ -5,8 +5,8 @@ import { UnlockTimes } from '../shared/index.js'
 const checkPeriodMs = 1000
 
 /**
- * Longest time between two cheap looks while the tables are watched: the look returns memory of the last write to the kernel
- * (PagePool in native/xtables keeps it for this time).
+ * Longest time between two cheap looks while the tables are watched. A look returns memory of earlier writes to the kernel, which
+ * PagePool of native/xtables keeps for half a minute.
  */
 const longestCheckPeriodMs = 30_000
 
@@ -14,18 +14,21 @@ const longestCheckPeriodMs = 30_000
 const longestRest = 10
 
 /**
- * The times and kinds of looks at one family's tables. A cheap look notices added and removed rules. It comes once a second; if the
- * tables are watched, it comes once a sync period but at least once in 30 s, when the watch saw a difference, and two seconds after
- * a write or after the watch began, since the watch may not have looked at the tables since. A full comparison notices every
- * difference. It comes after another program released the lock of the tables and a sync period after a write; each time that it
- * finds nothing, the next one comes twice as late, up to ten sync periods.
+ * The times of the looks at one family's tables.
+ *
+ * A cheap look finds added and removed rules. Without a watch it comes every second. With a watch it comes when the watch saw a
+ * difference; two seconds after a write or after the watch began, since the watch may not have looked in between; and after a sync
+ * period or `longestCheckPeriodMs`, the shorter of the two.
+ *
+ * A full comparison finds every difference. It comes when another program released the lock of the tables (`UnlockTimes`), and a sync
+ * period after a write. After each comparison without a difference the next one comes twice as late, up to `longestRest`.
  */
 export class LookTimes {
   readonly #clock: Pick<Clock, 'now'>
   readonly #syncPeriodMs: number
   #isWatched = false
   #checkDueMs = 0
-  /** The time of the cheap look that follows a change of a watched table. */
+  /** The time of the cheap look two seconds after a write or the start of the watch. */
   #recheckDueMs = Infinity
   #compareDueMs: number
   #comparePeriodMs: number
@@ -39,7 +42,7 @@ export class LookTimes {
     this.#unlocks = new UnlockTimes(clock)
   }
 
-  /** The look that is due now, which then counts as done. A full comparison is a cheap look too, and `endComparison` follows it. */
+  /** The look that is due now, which then counts as done. `full` replaces a cheap look; call `endComparison` after it. */
   take(): 'none' | 'cheap' | 'full' {
     const nowMs = this.#clock.now()
     if (nowMs < this.#dueMs) return 'none'
@@ -52,7 +55,7 @@ export class LookTimes {
     return 'full'
   }
 
-  /** The full comparison is over. Its duration bounds the frequency of the next ones. */
+  /** The full comparison is over. Its duration bounds the frequency of those that unlocks request. */
   endComparison(): void {
     this.#unlocks.end()
   }
@@ -62,7 +65,7 @@ export class LookTimes {
     return Math.max(0, this.#dueMs - this.#clock.now())
   }
 
-  /** This program or another one changed the tables. */
+  /** The agent wrote the tables. */
   noteChange(): void {
     this.#comparePeriodMs = this.#syncPeriodMs
     this.#compareDueMs = Math.min(this.#compareDueMs, this.#clock.now() + this.#syncPeriodMs)
@@ -85,7 +88,7 @@ export class LookTimes {
     this.#unlocks.note()
   }
 
-  /** The tables are not watched any more. */
+  /** The watch has ended. A look is due at once. */
   endWatch(): void {
     this.#isWatched = false
     this.note()
@@ -99,7 +102,7 @@ export class LookTimes {
     return Math.min(this.#checkDueMs, this.#recheckDueMs, this.#compareDueMs, this.#unlocks.dueMs)
   }
 
-  /** Leaves enough time for the watch to look once. */
+  /** The watch looks every second: it certainly has looked by then. */
   #recheckSoon(): void {
     this.#recheckDueMs = this.#clock.now() + 2 * checkPeriodMs
   }

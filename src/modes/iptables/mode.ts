@@ -6,10 +6,13 @@ import { openWarnings, warnOfNft } from '../shared/index.js'
 import { IptablesPipeline } from './pipeline.js'
 import { type Mode, type ModeOptions, type OpenModeOptions, openKernelWatch } from '../../engine/index.js'
 
-/** At 10,000 services a write takes some 50 ms of a core. A rest of twice that time leaves two thirds of the core to other work. */
+/** At 10,000 Services a write takes some 50 ms of a core. A rest of twice that time leaves two thirds of the core to other work. */
 const restFactor = 2
 
-/** Makes the kernel ready. Throws KernelError if it has no legacy x_tables, or if the process may not use them. */
+/**
+ * Makes the kernel ready. Throws the error of `conntrack`, and KernelError if the kernel has no legacy x_tables or if the process may
+ * not use them.
+ */
 export async function openIptablesMode(options: OpenModeOptions): Promise<Mode> {
   const { kernel, log, conntrack } = options
   const [, families] = await inOrder([
@@ -18,14 +21,14 @@ export async function openIptablesMode(options: OpenModeOptions): Promise<Mode> 
   ])
   await warnOfNft(kernel.nftChains, options.formerChains, log)
   const { config, node } = options
-  // The Node is not known here, but its own IPs are never loopback addresses.
+  // With --init-only no pipeline will do it. The Node is not known here, but `primary` never includes loopback addresses.
   const mayServeLocalhost = config.initOnly && config.nodePortAddresses !== 'primary'
   if (mayServeLocalhost && servesLocalhostNodePorts({ family: 'ipv4', config, node: node.facts }))
     await serveLocalhost(options)
   return iptablesMode(options, { families, dropsInvalid: await findsInvalid(kernel.sysctl) })
 }
 
-/** The mode on a kernel that is ready, with known facts. */
+/** The mode on a kernel that is ready. `dropsInvalid`: the result of `findsInvalid`. */
 export function iptablesMode(
   options: ModeOptions,
   { families, dropsInvalid }: { readonly families: readonly IpFamily[]; readonly dropsInvalid: boolean },

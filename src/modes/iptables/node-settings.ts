@@ -9,7 +9,7 @@ import {
 } from '../../node/index.js'
 import type { TrafficConfig } from '../shared/index.js'
 
-/** Facts that no object states, and that the program observes. */
+/** Facts that are not in the configuration: about the Node, this machine and the size of the cluster. */
 export interface SeenFacts {
   readonly node: NodeFacts
   /** The machine's own addresses of this family. */

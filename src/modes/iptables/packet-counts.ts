@@ -1,7 +1,6 @@
 // Packets that matched rules of iptables mode. kube-proxy has the kernel count them in nfacct objects; Viaduct reads the counters
 // of the rules.
-import { KernelError } from '../../errors.js'
-import { orRefusal } from '../../engine/index.js'
+import { KernelError, orRefusal } from '../../errors.js'
 import type { Xtables } from '../../kernel/index.js'
 import type { PacketTotals } from '../../metrics/index.js'
 import type { CountedRule, CountedRules } from './compile/skeleton.js'

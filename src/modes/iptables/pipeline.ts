@@ -55,9 +55,9 @@ import { machineAddresses } from '../../host/index.js'
 export interface IptablesPipelineOptions {
   readonly family: IpFamily
   readonly config: TrafficConfig
-  /** nf_conntrack_tcp_be_liberal was 0 at start. */
+  /** Packets that conntrack finds invalid are dropped: nf_conntrack_tcp_be_liberal was 0 or absent at the start. */
   readonly dropsInvalid: boolean
-  /** Time between two full comparisons. */
+  /** Time from a write to the next full comparison; without a difference they become less frequent (`LookTimes`). */
   readonly syncPeriodMs: number
   readonly tables: IptablesXtables
   readonly conntrack: Conntrack
@@ -72,7 +72,7 @@ export interface IptablesPipelineOptions {
   readonly problems: StateReporter
   /** Gets the requests of Services that the mode does not provide, of both families. */
   readonly warnings: StateReporter
-  /** Makes the kernel let packets from loopback addresses out. It reports its own problems. */
+  /** Makes the kernel route packets from loopback addresses to endpoints (route_localnet). It reports its own problems. */
   readonly serveLocalhost: () => Promise<void>
   readonly listeners: HealthCheckListeners
   readonly formerChains: ChainNames
@@ -83,7 +83,7 @@ interface State {
   readonly tables: IptablesTables
 }
 
-/** The kind of the last look at the tables; `different`: another program changed one. */
+/** The look at the tables of a pass; `different`: it found that another program changed one; `none`: no look was due. */
 type Look = 'none' | 'cheap' | 'full' | 'different'
 
 /** Time until a kernel that could not be read is asked again. */
@@ -117,7 +117,7 @@ export class IptablesPipeline implements Pipeline {
   readonly #history = new PassHistory()
   readonly #packets: PacketCounts
   readonly #lookTimes: LookTimes
-  /** The time to retry listeners and flows that failed. */
+  /** The time to repeat `#settle`, which retries listeners and flows that failed. */
   #settleDueMs = 0
 
   constructor(options: IptablesPipelineOptions) {
@@ -169,17 +169,17 @@ export class IptablesPipeline implements Pipeline {
     this.#isStopping = true
   }
 
-  /** The tables are watched from now on; the caller asks for a run. */
+  /** The tables are watched from now on; the caller requests a run. */
   beginWatch(): void {
     this.#lookTimes.beginWatch()
   }
 
-  /** The watch saw a difference in a table; the caller asks for a run. */
+  /** The watch saw a difference in a table; the caller requests a run. */
   noteLook(): void {
     this.#lookTimes.note()
   }
 
-  /** The watch saw that another program released the lock of the tables; the caller asks for a run. */
+  /** The watch saw that another program released the lock of the tables; the caller requests a run. */
   noteUnlock(): void {
     this.#lookTimes.noteUnlock()
   }
@@ -217,7 +217,8 @@ export class IptablesPipeline implements Pipeline {
   }
 
   async runOnce(): Promise<number | undefined> {
-    // Read in the same turn in which `#claimDirty` takes the events: later events belong to the next run.
+    // Read before `#claimDirty` takes the events. A `synced` that arrives later counts in the next run: objects that came before it
+    // may not be claimed in this one.
     const known = this.#known
     if (known === 'nothing') return undefined
     const { clock, metrics } = this.#options
@@ -228,7 +229,7 @@ export class IptablesPipeline implements Pipeline {
       return retryMs
     }
     const { ledger, tables } = state
-    // Before any operation goes to the tables: a rule that is missing now was removed by another program.
+    // Before any operation of this pass goes to the tables: a rule that is missing now was removed by another program.
     const look = await this.#look(tables)
     if (look === 'different') this.#cleaner.recheck()
     this.#size.update(this.#tracker.endpointCount)
@@ -366,7 +367,7 @@ export class IptablesPipeline implements Pipeline {
     return isDifferent ? 'different' : look
   }
 
-  /** The work that follows once everything is in the kernel. A new owner of a frontend is reported as working only now. */
+  /** The work that follows a complete write, and recurs every sync period. A new owner of a frontend is reported only now. */
   async #settle(ledger: IptablesLedger): Promise<void> {
     const { family, clock, metrics, syncPeriodMs, warnings } = this.#options
     this.#settleDueMs = clock.now() + syncPeriodMs

@@ -12,7 +12,6 @@ export const chainOperations: Readonly<Record<IptablesTable, OperationKind<XtOp>
 export class StagedOps {
   readonly counts = new Map<XtOp['op'], number>()
   length = 0
-  /** Number of rules. */
   rules = 0
 
   add(ops: readonly XtOp[]): void {

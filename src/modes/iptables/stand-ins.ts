@@ -2,7 +2,8 @@ import { BugError } from '../../errors.js'
 import type { DispatchChain } from './compile/desired.js'
 import { dispatchChains } from './compile/names.js'
 
-// Short, as names of bucket chains begin with them. They match a pattern that a later start prunes, if this run ends early.
+// The names are short, as names of bucket chains begin with them. They match a pattern of `ownedChains`, so a later start removes
+// the chains if this run ends early.
 const names = new Map<DispatchChain, string>([
   [dispatchChains.services, 'KUBE-FW-_S'],
   [dispatchChains.nodePorts, 'KUBE-FW-_N'],
@@ -12,7 +13,7 @@ const names = new Map<DispatchChain, string>([
   [dispatchChains.healthChecks, 'KUBE-FW-_N'],
 ])
 
-/** Name of the chain that stands beside a dispatch chain of a former owner until all objects are known. */
+/** Name of our chain that stands beside a former owner's dispatch chain until all objects are known. */
 export function standInFor(dispatch: DispatchChain): string {
   const name = names.get(dispatch)
   if (name === undefined) throw new BugError(`${dispatch.table} ${dispatch.chain} is no dispatch chain`)

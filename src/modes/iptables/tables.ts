@@ -33,7 +33,7 @@ export interface IptablesTablesOptions {
   readonly problems: StateReporter
   /** `namespace/name:port`; undefined: the service port does not exist (any more). */
   readonly portNameOf: (route: ServicePortKey) => string | undefined
-  /** Chains that any mode may have left. A write removes those that are not desired. */
+  /** Chains that any mode may have left. Once all objects are known, a write removes those that are not desired. */
   readonly formerChains: ChainNames
 }
 
@@ -47,7 +47,7 @@ interface Write {
   readonly report: WriteReport
 }
 
-/** Encoding this number of operations takes some milliseconds. */
+/** Operations that are encoded before other work gets its turn: some milliseconds. */
 const opsPerTurn = 256
 
 /** Searches for refused rules in one write. One search finds them all, unless there are thousands. */
@@ -59,7 +59,7 @@ const notOfRules: ReadonlySet<string> = new Set(['EAGAIN', 'EBADF', 'ENOMEM', 'E
 /** Brings the tables of one family to the state of the ledger, and checks that they keep it. */
 export class IptablesTables {
   readonly #options: IptablesTablesOptions
-  /** Tables to write or look at although the ledger has no operation for them. */
+  /** Tables that need a write even if the ledger has no operation for them. */
   readonly #behind = new Set<IptablesTable>(['nat', 'filter'])
   /** Tables in which chains of a former owner may stand. */
   readonly #unpruned = new Set<IptablesTable>(['nat', 'filter'])
@@ -67,10 +67,10 @@ export class IptablesTables {
   readonly #questions: KernelQuestions
   /** Operations that were handed to a table since its last write. */
   readonly #staged = { nat: new StagedOps(), filter: new StagedOps() }
-  /** Chains to which rules of other programs jump, as reported: keys of problems. */
+  /** Keys of the problems that are reported for chains that stay, since rules of other programs jump to them. */
   readonly #kept: Record<IptablesTable, readonly string[]> = { nat: [], filter: [] }
   readonly #leftOut: LeftOutObjects<ServicePortKey>
-  /** Table nat was written. */
+  /** Table nat was written at least once. */
   #isTranslating = false
 
   constructor(options: IptablesTablesOptions) {
@@ -110,7 +110,7 @@ export class IptablesTables {
     return [...this.#behind].some((table) => !this.#retries.has(table) || due.includes(table))
   }
 
-  /** The state of a table differs from the desired one. */
+  /** A table may differ from the desired state, and needs a write. */
   get isBehind(): boolean {
     return this.#behind.size > 0
   }
@@ -123,7 +123,10 @@ export class IptablesTables {
     }
   }
 
-  /** Hands a part of the next write to the tables. A look before that write would take the part for drift. */
+  /**
+   * Hands a part of the next write to the tables. They need a write from then on, and no look comes before it: a look would take the
+   * part for drift.
+   */
   async stage(pass: Pass): Promise<void> {
     const { tables, ledger } = this.#options
     for (const table of ['filter', 'nat'] as const) {
@@ -141,7 +144,8 @@ export class IptablesTables {
    * refusals, then nat, then filter without the refusals that nat made unneeded. A Service that loses its last endpoint is refused
    * before nat stops serving it. A Service that gets its first endpoint is served before its refusal is removed. The first write
    * begins with nat: ipvs mode may still serve, and our filter would drop its packets where a Service has source ranges. A service
-   * port with a rule that the kernel refuses is left out of both tables; the others are written.
+   * port with a rule that the kernel refuses is left out of both tables; the others are written. `mayPrune`: all objects are known,
+   * so chains of a former owner may go. Resolves with undefined if a table could not be written.
    */
   async write(pass: Pass, { mayPrune }: { readonly mayPrune: boolean }): Promise<WriteReport | undefined> {
     const { ledger } = this.#options
@@ -163,8 +167,8 @@ export class IptablesTables {
   }
 
   /**
-   * The cheap look. It compares a table that may differ from our last write, and the next write repairs it. True: a table lacks
-   * something.
+   * The cheap look. It compares only tables that have certainly changed since our last write; the next write repairs them. True:
+   * chains of ours are missing or changed.
    */
   async check(): Promise<boolean> {
     return await this.#look(async (xtables) =>
@@ -172,7 +176,7 @@ export class IptablesTables {
     )
   }
 
-  /** The full look. */
+  /** Compares all rules; the next write repairs the tables. True: chains of ours are missing or changed. */
   async compare(): Promise<boolean> {
     return await this.#look(async (xtables) => {
       const drift = await xtables.compare()
@@ -180,7 +184,7 @@ export class IptablesTables {
     })
   }
 
-  /** Looks at each table that has all operations; `find` resolves with undefined for an unchanged table. */
+  /** Looks at each table that needs no write. `find` resolves with undefined for an unchanged table. */
   async #look(find: (xtables: Xtables) => Promise<XtDrift | undefined>): Promise<boolean> {
     let isDifferent = false
     for (const table of ['filter', 'nat'] as const) {

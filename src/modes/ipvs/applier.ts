@@ -51,7 +51,7 @@ interface Sending<Op extends { readonly op: string }> {
 /** These Services come first: without the API server and the cluster's DNS nothing else works. */
 const firstRoutes = ['default/kubernetes:', 'kube-system/kube-dns:']
 
-/** Brings virtual servers and the bindings of their VIPs from the ledger to the kernel, and enters its answers. */
+/** Brings virtual servers and the bindings of their VIPs from the ledger to the kernel, and enters the answers in the ledger. */
 export class IpvsApplier {
   readonly #options: IpvsApplierOptions
   readonly #questions: KernelQuestions

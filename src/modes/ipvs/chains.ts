@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { IpFamily } from '../../address.js'
-import { KernelError } from '../../errors.js'
+import { KernelError, orRefusal } from '../../errors.js'
 import type { XtDrift, XtOp, Xtables } from '../../kernel/index.js'
 import { tableOperations, type TableWrite } from './operations.js'
 import type { Log, StateReporter } from '../../log.js'
@@ -13,7 +13,7 @@ import {
   ipvsTables,
   type UnfitSets,
 } from './compile/chains.js'
-import { KernelQuestions, type ModeKernel, type Pass, logFamily, orRefusal } from '../../engine/index.js'
+import { KernelQuestions, type ModeKernel, type Pass, logFamily } from '../../engine/index.js'
 
 export interface IpvsChainsOptions {
   readonly family: IpFamily
@@ -23,15 +23,15 @@ export interface IpvsChainsOptions {
   readonly problems: StateReporter
 }
 
-/** Keeps the fixed chains of one family in the kernel. After the first write it looks at them, and writes them only if they differ. */
+/** Keeps the fixed chains of one family in the kernel. After the first write it writes a table only if its rules change or differ. */
 export class IpvsChains {
   readonly #options: IpvsChainsOptions
   readonly #questions: KernelQuestions
   #settings: IpvsChainSettings | undefined
   #gaps: UnfitSets | undefined
-  /** Operations that are not written yet. */
+  /** Operations that are not written yet. The addon keeps those that were written. */
   readonly #pending = new Map<IpvsTable, readonly XtOp[]>()
-  /** Tables to write or to look at. */
+  /** Tables to write. The write of a table that is already as desired changes nothing. */
   readonly #due = new Set<IpvsTable>(ipvsTables)
   /** Rules of iptables mode exist, and serve until virtual servers do; undefined: not read yet. */
   #isBeside: boolean | undefined
@@ -48,7 +48,7 @@ export class IpvsChains {
     this.#compile()
   }
 
-  /** Sets the sets that rules must not use. An unchanged value has no effect. */
+  /** Names the sets that rules must not use. An unchanged value has no effect. */
   leaveOut(gaps: UnfitSets): void {
     if (gaps === this.#gaps || isDeepStrictEqual(gaps, this.#gaps)) return
     this.#gaps = gaps
@@ -70,7 +70,7 @@ export class IpvsChains {
 
   /**
    * Writes the tables that are due. While rules of iptables mode translate connections, it writes nothing unless `isComplete`: all
-   * virtual servers exist. False: a table could not be written.
+   * virtual servers exist. False: a table could not be written, or table nat could not be read.
    */
   async write(pass: Pass, { isComplete }: { readonly isComplete: boolean }): Promise<boolean> {
     if (!this.isWriteDue) return true
@@ -92,7 +92,7 @@ export class IpvsChains {
     })
   }
 
-  /** The cheap look. It compares tables that may differ from our last write. True: one is to be written. */
+  /** The cheap look. It compares only tables that have certainly changed since our last write. True: one is to be written. */
   async check(): Promise<boolean> {
     return await this.#look(async (xtables) =>
       (await xtables.check()) ? undefined : await xtables.compare(),
@@ -171,7 +171,7 @@ export async function loadForChains(
 ): Promise<void> {
   const chains = compileChains({ ...someSettings, family })
   await orRefusal(async () => {
-    // The match on sets would load ipset, even if another mode will run.
+    // These throw on a kernel without IP_VS or ipset. The match on sets would load ipset, even if another mode will run.
     await Promise.all([ipvs.info(), ipset.sets()])
     for (const table of ipvsTables) await xtables(family, table).load(opsOf(chains, table))
   })

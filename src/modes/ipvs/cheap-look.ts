@@ -1,13 +1,12 @@
 // A cheap look at the kernel between two reconciles: the kernel sends no notification of most changes.
 import type { IpFamily } from '../../address.js'
-import { KernelError } from '../../errors.js'
+import { KernelError, orRefusal } from '../../errors.js'
 import type { Ipvs, KernelLook, VirtualServerKey } from '../../kernel/index.js'
 import type { Entry } from './tables/entry.js'
 import type { IpvsLedger } from './tables/ledger.js'
 import { isAsAcknowledged } from './tables/server-kind.js'
 import type { Clock } from '../../clock.js'
 import type { IpvsPolicies } from './policies.js'
-import { orRefusal } from '../../engine/index.js'
 import { UnlockTimes } from '../shared/index.js'
 
 export interface CheapLookOptions {
@@ -21,30 +20,36 @@ export interface CheapLookOptions {
 
 const periodMs = 1000
 
-/** Virtual servers of a family in one turn: 2 system calls each for IPv4, 3 for IPv6, regardless of their real servers. */
+/** Virtual servers of a family that one look compares: 2 system calls each for IPv4, 3 for IPv6, regardless of their real servers. */
 const sampleSize = 16
 
 /**
- * Looks when the watch saw a difference, a second after a change of ours, and, without a watch, once a second. It first compares
- * the numbers of table entries and of virtual servers (IPv4): bytes equal to the last good ones show at once that nothing was added
- * or removed. Then it compares rules, sets by their numbers of entries, and a few virtual servers byte for byte, in turn. So it
- * notices within seconds when tables, sets or IPv4 servers were flushed or grew, and any change in a small table at rest. The next
- * reconcile finds a change inside a large table. Rules are compared byte for byte after another program released the lock of the
- * tables.
+ * Looks at one family when the watch saw a difference, within a second after the agent changed the kernel, and every second without
+ * a watch. Looks then repeat every second until one has compared everything that is due and found no difference. Compared are:
+ *
+ * - the numbers of entries of the x_tables tables and of IPv4 virtual servers, all at once (`KernelLook.take`). If the bytes equal
+ *   those of the last look without a difference, nothing was added or removed. Otherwise the rules are checked, and the IPv4 virtual
+ *   servers are counted;
+ * - sets by their numbers of entries, if the watch saw a difference or there is no watch;
+ * - up to `sampleSize` virtual servers byte for byte, others at each turn.
+ *
+ * So a flush or an addition in tables, sets or IPv4 virtual servers is found within seconds, and so is any change of virtual servers
+ * that are in the sample; the next reconcile finds the others. All rules are compared byte for byte after another program released
+ * the lock of the tables.
  */
 export class CheapLook {
   readonly #options: CheapLookOptions
   #dueMs: number
-  /** The last look that found no difference. */
+  /** The bytes of the last `KernelLook.take` without a difference; undefined: the next look must compare. */
   #seen: Buffer | undefined
   #isWatched = false
-  /** The virtual servers that are watched. */
+  /** The virtual servers that the watch, or without a watch the last look, compares. */
   #sample: readonly Entry[] = []
   /** The next look compares sets. */
   #areSetsDue = false
-  /** Virtual servers that each look compares until the given time. */
+  /** Virtual servers that the next look compares, and every later one until the given time. */
   readonly #serversDue = new Map<Entry, number>()
-  /** The times of comparisons of all rules. */
+  /** The times of the comparisons of all rules after an unlock. */
   readonly #unlocks: UnlockTimes
 
   constructor(options: CheapLookOptions) {
@@ -53,12 +58,12 @@ export class CheapLook {
     this.#dueMs = nextDueMs(options.clock)
   }
 
-  /** Milliseconds until the next look; Infinity: it waits for the watch. */
+  /** Milliseconds until the next look; Infinity: only the watch or a change of the agent causes one. */
   nextInMs(): number {
     return Math.max(0, Math.min(this.#dueMs, this.#unlocks.dueMs) - this.#options.clock.now())
   }
 
-  /** The virtual servers to watch; `isTurn`: choose others than before if there are more than a few. */
+  /** The virtual servers to watch; `isTurn`: choose the next ones, if there are more than `sampleSize`. */
   takeSample(isTurn: boolean): readonly VirtualServerKey[] {
     const { ledger } = this.#options
     if (isTurn || this.#sample.length < sampleSize) this.#sample = ledger.takeSample(sampleSize)
@@ -66,8 +71,9 @@ export class CheapLook {
   }
 
   /**
-   * The watch begins again with the sample, and takes existing differences for the normal state. So looks compare the sample until
-   * the watch has certainly looked at it. The first time they also compare sets.
+   * The watch begins again with the sample. Its first reading is its reference, differences included. So each look compares the
+   * sample until the watch has certainly read it once, two periods later. When looks were not watched before, the next one also
+   * compares sets.
    */
   beginWatch(): void {
     const { clock } = this.#options
@@ -89,13 +95,16 @@ export class CheapLook {
     this.#unlocks.note()
   }
 
-  /** The watch has ended. */
+  /** The watch has ended: looks come every second again. */
   endWatch(): void {
     this.#isWatched = false
     this.#dueMs = Math.min(this.#dueMs, nextDueMs(this.#options.clock))
   }
 
-  /** Looks if it is time to. True: the kernel differs from the acknowledged state. Rules that differ are due to be written. */
+  /**
+   * Looks if a look is due. True: virtual servers or sets differ from the acknowledged state. Rules that differ do not count: their
+   * table is due to be written.
+   */
   async findsDrift(): Promise<boolean> {
     const { clock, ledger, policies } = this.#options
     if (this.nextInMs() > 0) return false
@@ -119,7 +128,7 @@ export class CheapLook {
     const isRefused = found.some((answer) => answer === undefined || answer instanceof KernelError)
     this.#areSetsDue ||= isRefused && areSetsDue
     for (const [entry, dueMs] of servers) if (isRefused || dueMs > startMs) this.#expect(entry, dueMs)
-    // The looks go on until everything was compared without a difference.
+    // Looks repeat until one has compared everything that is due and found no difference.
     const isOver = this.#isWatched && this.#seen !== undefined && this.#serversDue.size === 0 && !isRefused
     if (!isOver) this.#dueMs = Math.min(this.#dueMs, nextDueMs(clock))
     return found.includes(true)
@@ -145,7 +154,7 @@ export class CheapLook {
     const { family, ipvs, clock, ledger, policies } = this.#options
     const isComparisonDue = this.#unlocks.dueMs <= clock.now()
     const look = await orRefusal(async () => await this.#options.look.take())
-    // Without the look, each part of the kernel is read by itself.
+    // If the bytes cannot be read, each part of the kernel is read by itself.
     const taken = look instanceof KernelError ? undefined : look
     if (!isComparisonDue && taken !== undefined && this.#seen?.equals(taken) === true) return false
     this.#seen = undefined
@@ -156,7 +165,7 @@ export class CheapLook {
     return false
   }
 
-  /** Whether rules differ from our last write. */
+  /** Compares all rules. True: a table is due to be written. */
   async #compareRules(): Promise<boolean> {
     this.#unlocks.begin()
     const areDue = await this.#options.policies.findsOtherRules('full')

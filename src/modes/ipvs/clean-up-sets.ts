@@ -1,10 +1,8 @@
-// Clean-up of the sets of ipvs mode, and of its chains in table mangle, which no other mode uses.
+// Clean-up of the sets of ipvs mode.
 import type { IpFamily } from '../../address.js'
-import { KernelError } from '../../errors.js'
+import { KernelError, orRefusal } from '../../errors.js'
 import type { Ipset } from '../../kernel/index.js'
 import { IpsetTable } from './tables/ipset-table.js'
-import { mangleChains } from './compile/chains.js'
-import { type XtablesAccess, describeKept } from '../shared/index.js'
 import { dumpSets, ownedSetNames } from './sets.js'
 import { isLeftProbe } from './set-types.js'
 
@@ -13,6 +11,12 @@ const families = ['ipv4', 'ipv6'] as const
 /** Error codes of a kernel without sets: nfnetlink does not know the subsystem. */
 const withoutSets: ReadonlySet<string> = new Set(['EINVAL', 'EOPNOTSUPP', 'EPROTONOSUPPORT', 'ENOENT'])
 
+/** Resolves with undefined if the kernel has no sets. */
+async function unlessWithoutSets<T>(ask: () => Promise<T>): Promise<T | undefined> {
+  const answer = await orRefusal(ask, ({ code }) => withoutSets.has(code))
+  return answer instanceof KernelError ? undefined : answer
+}
+
 /**
  * The sets of a family, which prove the ownership of objects that no binding marks. Empty if the kernel has no sets. Throws
  * KernelError.
@@ -20,27 +24,9 @@ const withoutSets: ReadonlySet<string> = new Set(['EINVAL', 'EOPNOTSUPP', 'EPROT
 export async function readOwnSets(ipset: Ipset, family: IpFamily): Promise<IpsetTable> {
   // The mark has no effect here, as nothing is written.
   const table = new IpsetTable(family, 0)
-  try {
-    table.adopt(await dumpSets(ipset, table), { keepLeftovers: true })
-  } catch (error) {
-    if (!(error instanceof KernelError) || !withoutSets.has(error.code)) throw error
-  }
+  const dumped = await unlessWithoutSets(() => dumpSets(ipset, table))
+  if (dumped !== undefined) table.adopt(dumped, { keepLeftovers: true })
   return table
-}
-
-/**
- * Removes the chains of ipvs mode from mangle, which iptables mode does not use. Afterwards the sets that their rules matched can
- * be removed. Resolves with a sentence on each empty chain that stays. Throws KernelError.
- */
-export async function cleanUpMangle(kernel: XtablesAccess): Promise<readonly string[]> {
-  const left: string[] = []
-  for (const family of families) {
-    if (!(await kernel.activeTables(family)).includes('mangle')) continue
-    const xtables = kernel.xtables(family, 'mangle')
-    const { kept } = await xtables.apply([], { prune: mangleChains })
-    left.push(...kept.map((chain) => describeKept(xtables, chain)))
-  }
-  return left
 }
 
 /**
@@ -51,14 +37,8 @@ export async function cleanUpSets(
   ipset: Ipset,
 ): Promise<{ readonly removed: number; readonly failures: readonly KernelError[] }> {
   const names = new Set(families.flatMap((family) => [...ownedSetNames(family)]))
-  let present: readonly string[]
-  try {
-    const headers = await ipset.sets()
-    present = headers.filter((set) => names.has(set.name) || isLeftProbe(set)).map(({ name }) => name)
-  } catch (error) {
-    if (error instanceof KernelError && withoutSets.has(error.code)) return { removed: 0, failures: [] }
-    throw error
-  }
+  const headers = (await unlessWithoutSets(() => ipset.sets())) ?? []
+  const present = headers.filter((set) => names.has(set.name) || isLeftProbe(set)).map(({ name }) => name)
   if (present.length === 0) return { removed: 0, failures: [] }
   const { failures } = await ipset.apply(present.map((name) => ({ op: 'destroy-set', name }) as const))
   return { removed: present.length - failures.length, failures: failures.map(({ error }) => error) }

@@ -1,6 +1,6 @@
 // --cleanup: removes only objects that are provably ours (docs/adr/0005).
 import { type Cidr, type IpAddress, type IpFamily, cidrContains } from '../../address.js'
-import { KernelError, isNotFound } from '../../errors.js'
+import { KernelError, isNotFound, orRefusal } from '../../errors.js'
 import type { BatchOutcome, Ipset, IpvsOp, RouteOp, VirtualServerKey } from '../../kernel/index.js'
 import { PackedDump } from './tables/packed.js'
 import { PackedRoutes, hostAddresses } from './tables/packed-bindings.js'
@@ -23,8 +23,9 @@ export interface CleanUpReport {
 }
 
 /**
- * Removes virtual servers whose address carries our binding, then the bindings, which prove the ownership. After a failure the
- * bindings stay, so that an interrupted clean-up can be repeated. Throws KernelError when the kernel could not be read.
+ * Removes the virtual servers that a binding of their address or a set proves to be ours, unless `excludeCidrs` contain them; then the
+ * bindings, the dummy device and the sets. After a failure the remaining bindings and the sets stay, so that the clean-up can be
+ * repeated. Throws KernelError when the kernel could not be read.
  */
 export async function cleanUp(
   kernel: IpvsKernel & { readonly ipset: Ipset },
@@ -47,7 +48,7 @@ export async function cleanUp(
       if ('mark' in server) return isMarkedOurs(server)
       return (bound.has(server.address) || isMarkedOurs(server)) && !isExcluded(server.address)
     }
-    // Without a binding no virtual server is ours, and a kernel that is not asked for IP_VS need not load it.
+    // Without a binding and a set no virtual server is ours. A request to IP_VS would make the kernel load it.
     const serverOps = bound.size === 0 && sets.isEmpty ? [] : await ourServers(kernel, family, isOurs)
     if (serverOps === undefined) removed.hasIpvs = false
     else if (serverOps.length > 0)
@@ -91,13 +92,9 @@ async function ourServers(
   family: IpFamily,
   isOurs: (server: VirtualServerKey) => boolean,
 ): Promise<readonly IpvsOp[] | undefined> {
-  let dump: PackedDump
-  try {
-    dump = new PackedDump(await ipvs.dump(family))
-  } catch (error) {
-    if (error instanceof KernelError && isWithoutIpvs(error)) return undefined
-    throw error
-  }
+  const servers = await orRefusal(() => ipvs.dump(family), isWithoutIpvs)
+  if (servers instanceof KernelError) return undefined
+  const dump = new PackedDump(servers)
   const ops: IpvsOp[] = []
   for (let index = 0; index < dump.length; index++) {
     const server = dump.key(index)

@@ -1,8 +1,8 @@
-import { orRefusal } from '../../engine/index.js'
+import { orRefusal } from '../../errors.js'
 import { type Sysctl, VirtualServerFlag, type VirtualServerSettings } from '../../kernel/index.js'
 import type { DrainPolicy } from './tables/entry.js'
 
-/** With 1, a client that session affinity binds to a real server of weight 0 gets another one for its next connection. */
+/** With 1, a client whose session affinity names a real server of weight 0 gets a new one for its next connection. */
 const expireSetting = 'net/ipv4/vs/expire_quiescent_template'
 
 /** Decides which unwanted real servers may keep their connections; the others are removed at once. */
@@ -23,9 +23,10 @@ export class DrainChoice {
   }
 
   /**
-   * A UDP client that keeps sending would never leave (the five minutes without DNS of kubernetes issue 71514): the ledger keeps
-   * its real server only if no other endpoint serves. A client with session affinity would not leave either if the kernel keeps it
-   * there (71809). If no real server takes new clients, the scheduler's choice for them does not matter.
+   * A client with session affinity would never leave a draining server unless the kernel lets it go (kubernetes issue 71809).
+   * With a scheduler that chooses draining servers for new clients too, none drains, unless no other real server is left. For UDP
+   * the entry keeps only `flowBackends`: a client that keeps sending would never leave a server that is gone (the five minutes
+   * without DNS of issue 71514).
    */
   readonly drains: DrainPolicy = ({ protocol, settings, realServers }) => {
     if (this.#gracefulPeriodMs === 0 || protocol === undefined) return false

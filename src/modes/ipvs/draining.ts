@@ -1,4 +1,5 @@
-// Graceful termination: decides when to remove an unwanted real server, which only keeps its connections.
+// Graceful termination: decides when to remove an unwanted real server. Until then it has weight 0 and keeps its connections
+// (docs/graceful-termination.md).
 import type { IpFamily } from '../../address.js'
 import { KernelError } from '../../errors.js'
 import {
@@ -28,60 +29,63 @@ export interface DrainingOptions {
   readonly log: Log
   readonly problems: StateReporter
   readonly ledger: Pick<IpvsLedger, 'draining' | 'finishDraining'>
-  /** A real server is removed after this time at the latest, even if clients are still connected; Infinity: no limit. */
+  /** Time after the first look at a real server that ends its draining, even if clients are still connected; Infinity: no limit. */
   readonly gracefulPeriodMs: number
   /** Whether the service port does not have this endpoint any more, ready or not, or does not exist itself. */
   readonly isGone: (route: ServicePortKey | undefined, endpoint: RealServerKey) => boolean
 }
 
 /**
- * The first look comes soon, but not at once: an endpoint that is back within a second gets its real server back, which costs the
- * kernel less than a new one. Then the waits grow: most real servers have no connection at all, and the others keep theirs for
- * long.
+ * Delays before the looks at a virtual server. The first look does not come at once: an endpoint that is back within a second keeps
+ * its real server, which costs the kernel less than a new one. Then the delay doubles up to `maxDelayMs`: a real server that still
+ * has connections usually keeps them for long.
  */
 const firstDelayMs = 1000
 const maxDelayMs = 10_000
 
-/** Looks take at most 1 / 50 of the time, regardless of the number of virtual servers. */
+/** The next look waits for this multiple of the duration of the last one, so looks take at most 2 % of the time. */
 const restFactor = 50
 
 /**
- * Time after which a silent backend is dead: its endpoint is gone, and it has sent nothing for this long since its clients began to
- * send. It is also the interval of the next checks. Each of its connections would wait for the kernel's time-out (900 s for TCP); a
- * removal lets the client try another endpoint at once. An endpoint that is only not ready may answer again, and keeps its
- * connections as in kube-proxy.
+ * A backend is dead if its endpoint is gone, and if for `silentMs` it has answered none of at least `packetsInVain` packets of its
+ * clients. Without a removal, each of its connections would last until the kernel's time-out (900 s for TCP). After the removal the
+ * client can reach another endpoint at once. An endpoint that exists but is not ready may answer again, and keeps its connections as
+ * in kube-proxy.
  */
 const silentMs = 30_000
 const packetsInVain = 3
 
 /**
- * The kernel keeps removed real servers for up to this time in one list, and every added real server walks the list (some 50 ns an
- * entry: spec/kernel.md 2.3). So only a limited number is removed at once; the others follow when the kernel has forgotten those.
+ * The kernel keeps a removed real server for up to `trashMs` in one list, and walks the list for every added real server, some 50 ns
+ * an entry (ip_vs_trash_get_dest() of ip_vs_ctl.c). So after `trashRoom` removals within that time, further real servers without
+ * connections wait, each for at most `trashMs`.
  */
 const trashMs = 180_000
 const trashRoom = 200
 
 /** State of a real server from look to look. */
 interface Watched {
+  /** Time of the first look. */
   readonly sinceMs: number
-  /** Time of the first look without a connection. The real server gets no new connections. */
+  /** Time of the first look without a connection, if every later look found none either; undefined: the last look found some. */
   emptyMs: number | undefined
-  /** Number of packets that the backend has sent. */
+  /** Packets from the backend, as of the last look. */
   outPackets: number
   /**
-   * Packets of the clients when they and the backend were silent after its last packet, acknowledgements included; undefined: it is
-   * too early.
+   * Packets from the clients at the first look that found no new packet from the backend. They include the clients'
+   * acknowledgements of its last packet. undefined: there was no such look since that packet.
    */
   inPackets: number | undefined
-  /** Time of the first look that saw more client packets than that, without an answer. */
+  /** Time of the first look that found more than `inPackets`, and still no answer; undefined: there was no such look. */
   unansweredMs: number | undefined
 }
 
 interface Schedule {
   dueMs: number
   delayMs: number
-  /** Number of real servers that drained at the last look. */
+  /** Number of draining real servers when it was last counted. If it grows, the next look comes soon. */
   count: number
+  /** By the identity of the real server (`realServerId`). */
   readonly reals: Map<string, Watched>
 }
 
@@ -96,16 +100,16 @@ interface Seen {
 type End = 'no connections' | 'no answers' | 'grace period over'
 
 /**
- * Checks the real servers that drain, by the kernel's counters of their virtual servers, and removes those that are finished. It
- * works only while a real server drains.
+ * Ends the draining of real servers by the kernel's counters of their virtual servers. The ledger then removes them. It reads the
+ * kernel only while a real server drains.
  */
 export class Draining {
   readonly #options: DrainingOptions
   readonly #questions: KernelQuestions
   readonly #schedules = new Map<Entry, Schedule>()
-  /** No real server is due before this time, so that frequent runs do not walk all of them. */
+  /** No look comes before this time, so that frequent runs do not walk all draining virtual servers. */
   #nextMs = -Infinity
-  /** Times of the removals that the kernel may still keep in its list. */
+  /** Times at which draining ended for real servers that the kernel may still keep in its list. */
   #trash: number[] = []
 
   constructor(options: DrainingOptions) {
@@ -119,7 +123,10 @@ export class Draining {
     return ledger.draining.size === 0 ? undefined : Math.max(0, this.#nextMs - clock.now())
   }
 
-  /** Looks at the virtual servers that are due. False: the kernel differs from the acknowledged state. */
+  /**
+   * Looks at the virtual servers that are due. False: the kernel differs from the acknowledged state. A refusal of the kernel is
+   * reported, and the next look tries again.
+   */
   async look(): Promise<boolean> {
     const { clock, ledger } = this.#options
     const startMs = clock.now()
@@ -138,7 +145,6 @@ export class Draining {
     return answers.every(Boolean)
   }
 
-  /** Returns a KernelError for a failure: the next look tries again. */
   async #read(entries: readonly Entry[]): Promise<IpvsDump | KernelError> {
     const keys = entries.map(({ key }) => key)
     return await this.#questions.ask(
@@ -198,12 +204,12 @@ export class Draining {
     schedule.delayMs = Math.min(schedule.delayMs * 2, maxDelayMs)
     if (ended.size > 0) ledger.finishDraining(entry, ended)
     schedule.count = entry.draining.size
-    // Real servers that only wait for room in the kernel's list need no look.
+    // Real servers that only wait for the kernel to forget others need no look before that.
     schedule.dueMs = nowMs + (waiting === schedule.count ? trashMs : schedule.delayMs)
     return isAsExpected
   }
 
-  /** Whether a real server that has been empty since this time may be removed. */
+  /** Whether a real server that has had no connections since `emptyMs` may be removed (see `trashMs`). */
   #hasRoom(emptyMs: number, nowMs: number): boolean {
     if (nowMs - emptyMs >= trashMs) return true
     return this.#trash.length < trashRoom
@@ -270,7 +276,7 @@ function isSilent({ inPackets, unansweredMs }: Watched, now: Seen, nowMs: number
   return nowMs - unansweredMs >= silentMs && now.inPackets - inPackets >= packetsInVain
 }
 
-/** Counters by the virtual server's text and the real server's identity. */
+/** The counters in a dump, by `describeVirtualServer` and then by `realServerId`. */
 function readCounters(dump: IpvsDump): ReadonlyMap<string, ReadonlyMap<string, Seen>> {
   const servers = new VirtualServerCursor(dump.virtualServers)
   const reals = new RealServerCursor(dump.realServers)

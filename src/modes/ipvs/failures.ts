@@ -14,7 +14,7 @@ export interface FailuresOptions {
   readonly problems: StateReporter
 }
 
-/** Objects that the kernel refuses, by kind. */
+/** Virtual servers and VIPs that the kernel refuses. */
 export class Failures {
   readonly servers: FailedObjects<Entry, Entry>
   /** Keyed by address: the table may forget a VIP and make it again. */

@@ -1,10 +1,10 @@
-import type { KernelError } from '../../errors.js'
+import { KernelError, orRefusal } from '../../errors.js'
 import type { ModeKind } from '../../engine/index.js'
 import { cleanUp, describeCleanUp, isWithoutIpvs } from './clean-up.js'
-import { cleanUpMangle } from './clean-up-sets.js'
 import { mangleChains } from './compile/chains.js'
 import { openIpvsMode } from './mode.js'
 import { isWithoutIpset } from './set-types.js'
+import { cleanUpXtables } from '../shared/index.js'
 
 /** ipvs mode. */
 export const ipvsKind: ModeKind = {
@@ -17,13 +17,20 @@ export const ipvsKind: ModeKind = {
   },
   lackOf,
   cleanUp: async ({ kernel, excludeCidrs }) => {
-    const kept = await cleanUpMangle(kernel)
-    const report = await cleanUp(kernel, excludeCidrs)
-    const hasRemoved = report.virtualServers + report.routes + report.sets > 0 || report.device
+    // iptables mode makes no chain in mangle. The sets that the rules match can be removed after the rules.
+    const mangle = await cleanUpXtables(kernel, { mangle: mangleChains })
+    // The removed chains are reported also when the rest cannot be read.
+    const report = await orRefusal(
+      () => cleanUp(kernel, excludeCidrs),
+      () => mangle.hasRemoved,
+    )
+    if (report instanceof KernelError) return { ...mangle, failures: [...mangle.failures, report.message] }
+    const text = describeCleanUp({ ...report, failures: [] })
     return {
-      text: describeCleanUp({ ...report, failures: [] }),
-      hasRemoved,
-      failures: [...kept, ...report.failures.map(({ message }) => message)],
+      text: mangle.hasRemoved ? `${mangle.text}; ${text}` : text,
+      hasRemoved:
+        mangle.hasRemoved || report.virtualServers + report.routes + report.sets > 0 || report.device,
+      failures: [...mangle.failures, ...report.failures.map(({ message }) => message)],
     }
   },
 }

@@ -12,7 +12,7 @@ export interface IpvsMarksOptions {
   readonly family: IpFamily
   /** Bits that marks may use. */
   readonly markMask: number
-  /** One bit outside of the mask. It makes a second mark of each mark. */
+  /** One bit outside of the mask. Each mark is used with and without it. */
   readonly masqueradeMark: number
   /** The sets of the family, which remember marks over a restart. */
   readonly table: IpsetTable
@@ -104,7 +104,7 @@ export class IpvsMarks {
     return marks.find((mark) => mark !== undefined && !this.#isForeign(mark))
   }
 
-  /** Reports one problem for all waiting service ports. `route`: the last one of them. */
+  /** Reports one problem for all waiting service ports. `route`: the one that changed. */
   #report(route: Route | undefined): void {
     const { family, markMask, warnings } = this.#options
     const key = `${family} marks`

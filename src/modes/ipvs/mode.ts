@@ -12,7 +12,7 @@ import type { Mode, ModeOptions, OpenModeOptions, Pipeline } from '../../engine/
 import { prepareKernel } from './prepare-kernel.js'
 import { ServiceScheduling } from './service-scheduling.js'
 
-/** Makes the kernel ready. Throws ConfigError if a setting cannot work on it, KernelError if it has no IP_VS. */
+/** Makes the kernel ready. Throws the errors of `prepareKernel`, and KernelError if the kernel has no legacy x_tables. */
 export async function openIpvsMode(options: OpenModeOptions): Promise<Mode> {
   const { config, kernel, log, conntrack } = options
   const settings = new IpvsSettings({ config: config.ipvs, kernel, log })
@@ -23,7 +23,7 @@ export async function openIpvsMode(options: OpenModeOptions): Promise<Mode> {
       kernel,
       tables: ipvsTables,
       log,
-      // Only the first write waits for the modules.
+      // Not awaited: only the first write needs the modules.
       onFound: (family) => void loadForChains(kernel, family),
     }),
   ])
@@ -31,7 +31,7 @@ export async function openIpvsMode(options: OpenModeOptions): Promise<Mode> {
   return ipvsMode(options, settings, families)
 }
 
-/** The mode on a kernel that is ready. It keeps the kernel's `settings`; `families`: those whose x_tables the kernel has. */
+/** The mode on a kernel that is ready. Each reconcile restores `settings`. `families`: those whose x_tables the kernel has. */
 export function ipvsMode(
   options: ModeOptions,
   settings: IpvsSettings,
@@ -96,8 +96,8 @@ function asPipeline(pipeline: IpvsPipeline): Pipeline {
       if (vipBinding) pipeline.requestReconcile()
       return vipBinding
     },
-    // Another program removed our device, took lo down, or removed an address that our VIPs need. The repair does not wait for the
-    // next period.
+    // Another program removed the dummy device, changed lo, or changed an address that matters here. The repair does not wait for
+    // the next period.
     applyLinks: (events) => {
       const isConcerned = events.some((event) => concerns(event, pipeline))
       if (isConcerned) pipeline.requestReconcile()
@@ -121,7 +121,7 @@ function asPipeline(pipeline: IpvsPipeline): Pipeline {
 
 function concerns(event: LinkEvent, pipeline: IpvsPipeline): boolean {
   if (event.kind === 'overrun') return true
-  // The kernel removes all routes from lo when it goes down, and notifies only of the link.
+  // When lo goes down, the kernel removes all routes of lo, and notifies only of the link.
   if (event.kind === 'link')
     return event.name === 'lo' || (event.change === 'remove' && event.name === dummyDeviceName)
   return pipeline.concerns(event)

@@ -46,7 +46,7 @@ export interface IpvsPipelineOptions {
   readonly keepSettings: () => Promise<void>
   readonly vipBinding: VipBinding
   readonly config: OpenTrackerOptions['config'] & IpvsPoliciesOptions['config']
-  /** Time between two reconciles. */
+  /** Longest time between two reconciles. */
   readonly syncPeriodMs: number
   /** Whether virtual servers of this address must not be removed (excludeCIDRs). */
   readonly isExcluded: (address: IpAddress) => boolean
@@ -132,7 +132,7 @@ export class IpvsPipeline {
     })
   }
 
-  /** Takes events in; the caller asks for a run. True: a run is needed. */
+  /** Takes events in; the caller requests a run. True: a run is needed. */
   apply(events: readonly ObjectEvent[]): boolean {
     const changes = applyEvents(this.#tracker, events)
     for (const event of events) {
@@ -174,17 +174,17 @@ export class IpvsPipeline {
     return this.#cheapLook.takeSample(isTurn)
   }
 
-  /** The watch begins again with these virtual servers; the caller asks for a run. */
+  /** The watch begins again with these virtual servers; the caller requests a run. */
   beginWatch(): void {
     this.#cheapLook.beginWatch()
   }
 
-  /** The watch saw a difference in the kernel; the caller asks for a run. */
+  /** The watch saw a difference in the kernel; the caller requests a run. */
   noteLook(): void {
     this.#cheapLook.note()
   }
 
-  /** The watch saw that another program released the lock of the tables; the caller asks for a run. */
+  /** The watch saw that another program released the lock of the tables; the caller requests a run. */
   noteUnlock(): void {
     this.#cheapLook.noteUnlock()
   }
@@ -209,12 +209,13 @@ export class IpvsPipeline {
   }
 
   /**
-   * One pass. It does nothing before the objects were listed, and keeps former objects of the kernel until all objects are known.
-   * Resolves with the milliseconds after which there is work without a new event.
+   * One pass. It does nothing before the objects were listed. Until all objects are known it removes nothing that the kernel had at
+   * the start. Resolves with the milliseconds until there is work without a new event; undefined: the objects were not listed.
    */
   async runOnce(): Promise<number | undefined> {
     await this.#lookAtKernel()
-    // Read in the same turn in which `#claimDirty` takes the events: later events belong to the next run.
+    // Read before `#claimDirty` takes the events. A `synced` that arrives later counts in the next run: objects that came before it
+    // may not be claimed in this one.
     const known = this.#known
     if (known === 'nothing') return undefined
     if (this.#isIdle(known)) return this.#nextInMs()
@@ -260,7 +261,6 @@ export class IpvsPipeline {
     return this.#history.records
   }
 
-  /** The reason of the pass that begins. */
   get #reason(): PassReason {
     if (!this.#isInForce) return 'start'
     if (this.#reconciler.isDue) return 'reconcile'
@@ -275,7 +275,7 @@ export class IpvsPipeline {
     this.#history.add(pass.end({ hasRefusals: failed > 0, fields }))
   }
 
-  /** Whether the service port has this endpoint, in any condition. */
+  /** Whether the service port has this endpoint, ready or not. */
   #hasEndpoint(key: ServicePortKey | undefined, { address, port }: RealServerKey): boolean {
     const servicePort = key === undefined ? undefined : this.#tracker.servicePort(key)
     if (servicePort === undefined) return false
@@ -316,7 +316,7 @@ export class IpvsPipeline {
     if (await scheduling.recheck()) this.#tracker.markAll()
   }
 
-  /** False: nothing can be compiled, as the kernel was never read. */
+  /** Takes in the node's settings, and reads sets and chains if a reconcile is due. False: they were never read: compile nothing. */
   async #preparePolicies(isReconcileDue: boolean, known: 'listed' | 'synced'): Promise<boolean> {
     const renewed = await this.#policies.renew()
     if (renewed === 'changed') this.#tracker.markAll()
@@ -369,9 +369,9 @@ export class IpvsPipeline {
   }
 
   /**
-   * First it changes the real servers of existing virtual servers, without waiting for anything else: endpoints may have changed,
-   * or been left draining, while no agent ran. Then come sets and rules, then the other virtual servers and the bindings of VIPs.
-   * Unwanted objects are removed last.
+   * First it changes the virtual servers that `IpvsPolicies.isServable` allows, without waiting for anything else: endpoints may have
+   * changed, or been left draining, while no agent ran. Then come sets and rules, then the other virtual servers and the bindings of
+   * VIPs. Unwanted objects are removed last.
    */
   async #applyDirty(pass: Pass, known: 'listed' | 'synced'): Promise<void> {
     const entries = this.#ledger.takeDirty()
@@ -390,7 +390,7 @@ export class IpvsPipeline {
     this.#applier.settle(work)
   }
 
-  /** Leaves out entries whose VIP is still bound without need: their set entries prove that the binding is ours, and stay as long as it. */
+  /** Leaves out entries whose VIP is still bound without need: their set entries prove that the binding is ours, and outlive it. */
   #unbound(entries: readonly Entry[]): readonly Entry[] {
     return entries.filter((entry) => {
       const isLeftBound = 'address' in entry.key && this.#vips.isLeftBound(entry.key.address)

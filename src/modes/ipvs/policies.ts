@@ -53,11 +53,11 @@ export interface IpvsPoliciesOptions {
 /** Settings of the node that routes depend on. */
 type NodeSettings = Omit<IpvsModeSettings, keyof SchedulingSettings>
 
-/** The kernel itself gives an interface these addresses, and no other machine reaches the node by them. */
+/** Loopback and link-local addresses: the kernel itself gives them to interfaces, and no router forwards packets to them. */
 const notTheNodes = /^(?:127\.|::1$|fe[89ab])/u
 
 /**
- * The parts of ipvs mode beside virtual servers: sets, fixed chains and marks, which give traffic policies the meaning that they
+ * The parts of ipvs mode except virtual servers: sets, fixed chains and marks, which give traffic policies the meaning that they
  * have in iptables mode; flows that outlive their endpoints; health checks of Services.
  */
 export class IpvsPolicies {
@@ -117,8 +117,8 @@ export class IpvsPolicies {
   }
 
   /**
-   * Takes in the facts about the node. `changed`: all routes are to be compiled again. `failed`: the machine's addresses could not
-   * be read, and nothing can be compiled.
+   * Takes in the facts about the node. `changed`: all routes are to be compiled again. `failed`: the machine's addresses were never
+   * read, and nothing can be compiled. If a later reading fails, the former addresses stay in force.
    */
   async renew(): Promise<'same' | 'changed' | 'failed'> {
     if (!(await this.#readAddresses())) return 'failed'
@@ -141,7 +141,7 @@ export class IpvsPolicies {
     return 'changed'
   }
 
-  /** Compares sets and chains of the kernel with the desired ones. False: they could not be read. */
+  /** Compares sets and chains of the kernel with the desired ones. False: the sets could not be read. */
   async read(options: { readonly keepLeftovers: boolean }): Promise<boolean> {
     await this.#chains.compare()
     return await this.#sets.read(options)
@@ -222,9 +222,9 @@ export class IpvsPolicies {
   }
 
   /**
-   * Writes sets, their entries and chains. Runs before virtual servers are made, or changed without `isServable`. A Service that
-   * loses its last endpoint is refused before IPVS stops serving it; one that got its first endpoint is not refused while chains
-   * are written. False: something is missing.
+   * Writes sets, their entries and chains. Runs before virtual servers are made, and before those are changed that are not
+   * `isServable`. A Service that loses its last endpoint is refused before IPVS stops serving it. The refusal of a Service that got
+   * its first endpoint ends before the chains are written. False: something is missing.
    */
   async admit(entries: readonly Entry[], pass: Pass): Promise<boolean> {
     this.#want(entries)
@@ -234,8 +234,9 @@ export class IpvsPolicies {
   }
 
   /**
-   * Runs after IPVS has everything: if the process dies before, a set entry still proves that a remaining virtual server is ours.
-   * `isComplete`: all objects are in force.
+   * Removes unwanted set entries, after IPVS has everything: if the process dies before, a set entry still proves that a remaining
+   * virtual server is ours. `isComplete`: all objects are in force; only then flows and health checks follow. False: something is
+   * not written.
    */
   async settle(
     entries: readonly Entry[],
@@ -269,7 +270,7 @@ export class IpvsPolicies {
     return this.#sets.nextInMs()
   }
 
-  /** Whether rules differ from our last write; those are due to be written then. The cheap look finds added and removed rules. */
+  /** Whether a table differs from our last write; it is due to be written then. `cheap` misses some changes (`Xtables.check`). */
   async findsOtherRules(look: 'cheap' | 'full'): Promise<boolean> {
     const areDue = look === 'full' ? await this.#chains.compare() : await this.#chains.check()
     if (areDue) this.#cleaner.recheck()
@@ -277,8 +278,8 @@ export class IpvsPolicies {
   }
 
   /**
-   * Whether sets differ from our last write, or have another number of entries than the kernel acknowledged; undefined: the kernel
-   * did not answer.
+   * Whether sets, or their numbers of entries, differ from the acknowledged ones; false before the first reading; undefined: the
+   * kernel did not answer.
    */
   async findsOtherSets(): Promise<boolean | undefined> {
     return this.#table.isAdopted && (await this.#sets.findsDrift())

@@ -1,4 +1,4 @@
-// Checks and sets the kernel before the first sync (kube-proxy's behaviour: spec 3.1).
+// Checks the kernel before the first sync, and writes the settings that the mode needs.
 import type { VipBinding } from '../../config/index.js'
 import { ConfigError } from '../../errors.js'
 import type { Ipset, Ipvs, Links, Routes } from '../../kernel/index.js'
@@ -26,8 +26,8 @@ export interface PrepareOptions {
 }
 
 /**
- * Throws the error of `conntrack`, ConfigError if an operator's setting cannot work on this kernel, KernelError if the kernel has
- * no IPVS.
+ * Throws the error of `conntrack`, ConfigError if an operator's setting cannot work on this kernel, and KernelError if the kernel
+ * lacks IP_VS, ipset or a type of set.
  */
 export async function prepareKernel(options: PrepareOptions): Promise<void> {
   const { kernel, scheduler, vipBinding, settings, conntrack } = options

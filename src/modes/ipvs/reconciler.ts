@@ -41,7 +41,7 @@ const maxDelayMs = 30_000
 
 /**
  * Reads the kernel and compares it with the ledger: at start (adoption), every sync period, on request, and after a surprise, which
- * is an answer that contradicts the ledger or was lost. This is the only work that grows with the number of objects.
+ * is an answer that contradicts the ledger or was lost. This is the only periodic work that grows with the number of objects.
  */
 export class Reconciler {
   readonly #options: ReconcilerOptions
@@ -76,7 +76,7 @@ export class Reconciler {
     this.#nextMs = Math.min(this.#nextMs, this.#options.clock.now())
   }
 
-  /** Requests a reconcile, the first time at once. Repeated surprises wait longer each time. */
+  /** Requests a reconcile, the first time at once. After repeated surprises it waits longer each time. At most once a pass. */
   requestAfterSurprise(): void {
     if (this.#isSurprised) return
     this.#isSurprised = true
@@ -113,7 +113,7 @@ export class Reconciler {
     const bindings = vips.adopt({ ...state, isMarkedVip: options.isMarkedVip })
     const drift = new Map([...bindings, ...ledger.adopt(state.table, options)])
     this.#reportDrift(state.table, drift)
-    // A route whose only proof is a holder is ours from the second reading on: its holder was not known at the first.
+    // A holder may be the only proof that a route is ours, and holders are not known at the first reading: read again.
     const isFirst = !this.#isAdopted
     this.#isAdopted = true
     const isAllOurs = ledger.acknowledgedCount === ledger.expectedCount && !options.keepLeftovers
@@ -142,7 +142,7 @@ export class Reconciler {
     }
   }
 
-  /** At start a difference arose while no agent ran; later another program made it. */
+  /** Differences at the first reading are no drift: they arose while no agent ran. Later ones were made by another program. */
   #reportDrift(table: IpvsDump, drift: Drift): void {
     const { family, ledger, log, metrics } = this.#options
     const ipFamily = logFamily(family)

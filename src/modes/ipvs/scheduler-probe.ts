@@ -1,4 +1,4 @@
-// Probes for schedulers. A virtual server that is to use a scheduler makes the kernel load the scheduler's module.
+// Probes for schedulers: adds a virtual server, for which the kernel loads the scheduler's module, and removes it.
 import { type IpAddress, type IpFamily, parseIpAddress } from '../../address.js'
 import { BugError, isExists, isNotFound, type KernelError } from '../../errors.js'
 import {
@@ -9,7 +9,7 @@ import {
   VirtualServerCursor,
 } from '../../kernel/index.js'
 
-/** Documentation addresses (TEST-NET-2 as in kube-proxy's probe, RFC 3849): no Service can have them. */
+/** Addresses for documentation (TEST-NET-2 of RFC 5737, as in kube-proxy's probe, and RFC 3849): no Service uses them. */
 const probeAddresses: Readonly<Record<IpFamily, string>> = { ipv4: '198.51.100.0', ipv6: '2001:db8::' }
 
 /** The schedulers of existing virtual servers. They need no probe, which is a write. Throws KernelError. */
@@ -37,7 +37,7 @@ export async function removeProbe(ipvs: Ipvs, family: IpFamily): Promise<void> {
   if (error !== undefined && !isNotFound(error)) throw error
 }
 
-/** Resolves with the kernel's refusal of the probe. Throws KernelError when the probe may still exist. */
+/** Resolves with the kernel's refusal of the probe; undefined: it was accepted. Throws KernelError when it may still exist. */
 async function tryScheduler(
   ipvs: Ipvs,
   family: IpFamily,

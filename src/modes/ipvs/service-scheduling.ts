@@ -1,7 +1,7 @@
 // The scheduling requests of Services of one family: whether the kernel has the scheduler, and which requests are not met.
 import type { IpFamily } from '../../address.js'
 import { isSchedulerName, type Scheduling } from '../../config/index.js'
-import { orRefusal } from '../../engine/index.js'
+import { orRefusal } from '../../errors.js'
 import type { Ipvs } from '../../kernel/index.js'
 import type { StateReporter } from '../../log.js'
 import type { ServicePortKey } from '../../model/index.js'
@@ -20,13 +20,13 @@ export interface ServiceSchedulingOptions {
 }
 
 /**
- * The requested schedulers that the kernel has. A kernel that does not answer is asked again next time. Until then the existing
- * virtual servers show which schedulers it has.
+ * Knows which of the requested schedulers the kernel has. The schedulers of existing virtual servers need no probe. While the kernel
+ * does not answer a probe, the scheduler counts as available, and `settle` probes again.
  */
 export class ServiceScheduling {
   readonly settings: SchedulingSettings
   readonly #options: ServiceSchedulingOptions
-  /** Schedulers that the kernel has; undefined: not read yet. */
+  /** Schedulers that the kernel is known to have; undefined: those of existing virtual servers were not read yet. */
   #present: Set<string> | undefined
   readonly #missing = new Set<string>()
   /** Service ports with an unmet request, and their Services. */
@@ -45,7 +45,7 @@ export class ServiceScheduling {
     return asksForScheduling(route) || this.#unmet.has(route.key)
   }
 
-  /** Runs before the route is compiled: probes for its scheduler, and reports its unmet requests. */
+  /** Runs before the route is compiled: probes for its scheduler if it is not known, and reports the unmet requests. */
   async settle(route: Route): Promise<void> {
     const { scheduler = '' } = route.scheduling
     if (isSchedulerName(scheduler)) await this.#learn(scheduler)

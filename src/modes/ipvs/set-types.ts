@@ -1,4 +1,4 @@
-// Probes for the types of sets that ipvs mode needs. A set that is made makes the kernel load the type's module.
+// Probes for the types of sets that ipvs mode needs: makes a set, for which the kernel loads the type's module, and destroys it.
 import type { KernelError } from '../../errors.js'
 import type { Ipset, IpsetHeader, IpsetOp, IpsetSettings, IpsetType } from '../../kernel/index.js'
 
@@ -9,7 +9,7 @@ const probeSize = { family: 'ipv4', maxElements: 64, hashSize: 64, hasComments: 
 const probePrefix = 'viaduct-probe-'
 const probeName = /^viaduct-probe-\d+$/u
 
-/** Whether the set is a probe that a killed process left: it is empty, and no rule refers to it. */
+/** Whether the set is a probe that a killed process left: by its name, without entries, and without a rule that refers to it. */
 export function isLeftProbe({ name, elements, references }: IpsetHeader): boolean {
   return probeName.test(name) && elements === 0 && references === 0
 }

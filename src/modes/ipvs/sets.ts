@@ -71,7 +71,7 @@ export class IpvsSets {
     return isSent && !table.isStale
   }
 
-  /** Deletes unwanted entries that keep clients from servers. False: a batch could not be sent. */
+  /** Deletes unwanted entries that refuse or drop packets, or keep their source. False: a batch could not be sent. */
   async permit(pass: Pass): Promise<boolean> {
     return await this.#applyAll(pass, () => this.#options.table.planDeletes(restrictingSets))
   }
@@ -87,7 +87,7 @@ export class IpvsSets {
     return true
   }
 
-  /** The sets that are missing or lack entries, as the kernel refuses them. */
+  /** The sets that are missing or lack entries because the kernel refused operations. */
   get gaps(): UnfitSets {
     return this.#options.table.gaps
   }
@@ -102,7 +102,10 @@ export class IpvsSets {
     return this.#retries.nextInMs()
   }
 
-  /** Destroys kube-proxy's sets that this mode does not use; no rule refers to them any more. */
+  /**
+   * Destroys kube-proxy's sets that this mode does not use, and a set that a killed process left, unless a rule refers to them. Does
+   * nothing after the first success.
+   */
   async destroyFormer(): Promise<void> {
     if (!this.#ownsFormer) return
     const { family, ipset } = this.#options
@@ -118,7 +121,7 @@ export class IpvsSets {
     if (isDone === true) this.#ownsFormer = false
   }
 
-  /** Whether the kernel's sets, or their numbers of entries, differ from our last write; undefined: the kernel did not answer. */
+  /** Whether the kernel's sets, or their numbers of entries, differ from the acknowledged ones; undefined: it did not answer. */
   async findsDrift(): Promise<boolean | undefined> {
     const { ipset, table } = this.#options
     const headers = await this.#ask('read', async () => await ipset.sets())
@@ -200,7 +203,7 @@ export async function dumpSets(ipset: Ipset, table: IpsetTable): Promise<Readonl
   return dumped
 }
 
-/** Names of kube-proxy's sets that the mode does not use, and of sets that a process may leave if it dies during a change. */
+/** Names of kube-proxy's sets that the mode does not use, and of the set that a process leaves if it dies during an exchange. */
 function formerNames(family: IpFamily): readonly string[] {
   return [...formerSets.map((name) => familySetName(name, family)), standInName(family)]
 }

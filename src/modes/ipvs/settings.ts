@@ -1,8 +1,7 @@
-// The kernel settings that ipvs mode needs (kube-proxy's behaviour: spec 3.1), at start and after another program changed them.
+// The kernel settings that ipvs mode needs. They are written at the start, and again after another program changed them.
 import type { IpvsConfig } from '../../config/index.js'
-import { KernelError } from '../../errors.js'
+import { KernelError, orRefusal } from '../../errors.js'
 import type { Ipvs, IpvsTimeouts, Sysctl } from '../../kernel/index.js'
-import { orRefusal } from '../../engine/index.js'
 import { type Log, StateReporter } from '../../log.js'
 import {
   ensureSetting,
@@ -64,7 +63,7 @@ export class IpvsSettings {
     })
   }
 
-  /** Writes the settings that differ. Resolves with their number; never throws KernelError. */
+  /** Writes the settings that differ. Resolves with the number of written ones, all time-outs as one; never throws KernelError. */
   async ensure(): Promise<number> {
     const outcomes: SettingOutcome[] = []
     for (const setting of this.#settings) outcomes.push(await this.#ensure(setting))
@@ -86,7 +85,7 @@ export class IpvsSettings {
     return outcome
   }
 
-  /** F-112: one call sets all three; 0 keeps the kernel's value. */
+  /** F-112: one request sets all three time-outs; 0 keeps the kernel's value. */
   async #ensureTimeouts(): Promise<SettingOutcome> {
     const { config, kernel, log } = this.#options
     const wanted = {

@@ -1,7 +1,7 @@
 // The devices and the source address for the VIPs of a family: lo, the dummy device, and the node's own address.
 import { type IpAddress, familyOf } from '../../address.js'
 import type { VipBinding } from '../../config/index.js'
-import { KernelError, isExists } from '../../errors.js'
+import { KernelError, isExists, orRefusal } from '../../errors.js'
 import type { Link, Links, Routes } from '../../kernel/index.js'
 import type { VipPlace } from './tables/vip.js'
 import { includesAddress } from './tables/packed-bindings.js'
@@ -10,20 +10,17 @@ import { dummyDeviceName } from '../../host/index.js'
 /** The reason why there is no dummy device of ours: the kernel has none at all, or a device of another kind has its name. */
 export type DummyProblem = 'no-module' | 'name-taken'
 
-/** Finds the dummy device, or creates it. */
+/** Finds the dummy device, or creates it. Throws KernelError. */
 export async function ensureDummyDevice(links: Links): Promise<Link | DummyProblem> {
   const present = await links.find(dummyDeviceName)
   if (present !== undefined) return isOurs(present) ? present : 'name-taken'
-  try {
-    return await links.addDummy(dummyDeviceName)
-  } catch (error) {
-    if (!(error instanceof KernelError)) throw error
-    if (error.code === 'EOPNOTSUPP') return 'no-module'
-    // The pipeline of the other family created it meanwhile.
-    const other = isExists(error) ? await findDummyDevice(links) : undefined
-    if (other === undefined) throw error
-    return other
-  }
+  const made = await orRefusal(() => links.addDummy(dummyDeviceName))
+  if (!(made instanceof KernelError)) return made
+  if (made.code === 'EOPNOTSUPP') return 'no-module'
+  // The pipeline of the other family created it meanwhile.
+  const other = isExists(made) ? await findDummyDevice(links) : undefined
+  if (other === undefined) throw made
+  return other
 }
 
 /** undefined: there is no device of this name, or it is no dummy device, and so not ours. */
@@ -60,7 +57,7 @@ export async function findVipPlace(
   }
 }
 
-/** The index of lo: the first of every namespace. */
+/** The index of lo; 1, its usual index, if lo is not found. */
 export async function findLoopback(links: Links): Promise<number> {
   return (await links.find('lo'))?.index ?? 1
 }

@@ -16,7 +16,7 @@ export interface IpvsWatchOptions {
   readonly log: Log
 }
 
-/** Watches sizes of tables, sets, and a few virtual servers in turn. undefined: as `openKernelWatch`. */
+/** Watches the sizes of tables and sets, the lock of the tables, and a few virtual servers in turn. undefined: as `openKernelWatch`. */
 export function openIpvsWatch({ look, pipelines, clock, log }: IpvsWatchOptions): ModeWatch | undefined {
   let turnEndMs = -Infinity
   return openKernelWatch({

@@ -1,11 +1,11 @@
 // Clean-up of kube-proxy's nftables mode, which has one table in each family (F-101, F-102).
 import type { IpFamily } from '../../address.js'
-import { KernelError } from '../../errors.js'
+import { KernelError, orRefusal } from '../../errors.js'
 import type { NftChains } from '../../kernel/index.js'
 import { logFamily } from '../../engine/index.js'
 
 const families = ['ipv4', 'ipv6'] as const
-/** The table's name in kube-proxy, in the families `ip` and `ip6`. */
+/** The name of kube-proxy's table, in the nf_tables families `ip` and `ip6`. */
 const table = 'kube-proxy'
 
 export interface NftCleanUp {
@@ -19,12 +19,9 @@ export async function cleanUpNft(nftChains: NftChains): Promise<NftCleanUp> {
   const removed: IpFamily[] = []
   const failures: KernelError[] = []
   for (const family of families) {
-    try {
-      if (await nftChains.discardTable(family, table)) removed.push(family)
-    } catch (error) {
-      if (!(error instanceof KernelError)) throw error
-      failures.push(error)
-    }
+    const isRemoved = await orRefusal(() => nftChains.discardTable(family, table))
+    if (isRemoved instanceof KernelError) failures.push(isRemoved)
+    else if (isRemoved) removed.push(family)
   }
   return { removed, failures }
 }

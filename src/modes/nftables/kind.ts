@@ -1,7 +1,7 @@
 import type { ModeKind } from '../../engine/index.js'
 import { cleanUpNft, describeCleanedNft } from './clean-up.js'
 
-/** nftables mode: the clean-up removes the tables of kube-proxy's; this build cannot run the mode. */
+/** nftables mode. The clean-up removes kube-proxy's tables. This build cannot run the mode. */
 export const nftablesKind: ModeKind = {
   name: 'nftables',
   chains: {},

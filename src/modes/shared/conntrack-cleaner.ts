@@ -12,7 +12,7 @@ import { UdpFrontends, type UdpRoute } from './udp-frontends.js'
 export interface ConntrackCleanerOptions {
   readonly family: IpFamily
   readonly conntrack: Conntrack
-  /** The addresses of this machine that serve node ports. Called while flows to node ports are checked. May reject with KernelError. */
+  /** The addresses of this machine that serve node ports. Called only to check flows to node ports. May reject with KernelError. */
   readonly nodePortAddresses: () => Promise<readonly IpAddress[]>
   readonly clock: Clock
   readonly metrics: FamilyMetrics
@@ -47,9 +47,9 @@ export class ConntrackCleaner {
   }
 
   /**
-   * Call it only after the kernel has taken all of these changes: a flow that is deleted while the old rules are in force comes
-   * back. Undefined: the route was removed. The next call, even one without changes, retries the frontends that could not be
-   * cleaned. Rejects only with errors other than KernelError.
+   * Deletes the stale flows of all frontends that these changes concern. Undefined: the route was removed. Call it only after the
+   * kernel has taken all of these changes: a flow that is deleted while the old rules are in force comes back. A KernelError is
+   * reported; the next call, even one without changes, tries these frontends again. Rejects with any other error.
    */
   async clean(changes: Iterable<readonly [ServicePortKey, UdpRoute | undefined]>): Promise<void> {
     for (const [key, route] of changes) this.#remember(this.#frontends.set(key, route))

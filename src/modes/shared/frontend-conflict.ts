@@ -4,7 +4,7 @@ import type { Problem, StateReporter } from '../../log.js'
 import { logFamily } from '../../engine/index.js'
 import type { ClaimConflict } from '../../routing/index.js'
 
-/** `frontend`: its name, such as `tcp 10.96.0.1:80`. */
+/** A conflict of one family. `frontend`: its name, such as `tcp 10.96.0.1:80`. */
 export type ConflictReport = ClaimConflict & { readonly family: IpFamily; readonly frontend: string }
 
 /** Reports that a service port does not get a frontend that it claims, or that the conflict ended (docs/adr/0007). */

@@ -6,13 +6,7 @@ export { ConntrackCleaner } from './conntrack-cleaner.js'
 export { reportConflict } from './frontend-conflict.js'
 export { LocalPolicyGaps } from './local-policy-gaps.js'
 export { ServiceHealthChecks } from './service-health-checks.js'
-export {
-  type XtablesAccess,
-  cleanUpXtables,
-  describeCleanedTables,
-  describeNftLeftovers,
-  warnOfNft,
-} from './xtables-clean-up.js'
+export { cleanUpXtables, describeNftLeftovers, warnOfNft } from './xtables-clean-up.js'
 export type { TrafficConfig } from './traffic-config.js'
 export { describeKept } from './kept-chain.js'
 export { UnlockTimes } from './unlock-times.js'

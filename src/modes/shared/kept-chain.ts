@@ -1,7 +1,7 @@
 import { logFamily } from '../../engine/index.js'
 import type { XtKeptChain, Xtables } from '../../kernel/index.js'
 
-/** `IPv4 table nat: chain KUBE-SVC-A stays, empty, as chain MINE jumps to it`. */
+/** Describes a chain that could not be removed: `IPv4 table nat: chain KUBE-SVC-A stays, empty, as chain MINE jumps to it`. */
 export function describeKept(
   { family, table }: Pick<Xtables, 'family' | 'table'>,
   { chain, by }: XtKeptChain,

@@ -3,7 +3,10 @@ import type { Route } from '../../routing/index.js'
 
 type Policy = 'internal' | 'external'
 
-/** Services of traffic policy Local that have a port whose endpoints are all on other nodes (kube-proxy's no_local_endpoints metric). */
+/**
+ * Services of traffic policy Local that have a port with endpoints, but with none on this node (kube-proxy's metric
+ * sync_proxy_rules_no_local_endpoints_total).
+ */
 export class LocalPolicyGaps {
   readonly #gaps: Readonly<Record<Policy, Gaps>> = { internal: new Gaps(), external: new Gaps() }
 
@@ -14,7 +17,7 @@ export class LocalPolicyGaps {
     this.#gaps.external.set(key, isGap && route.isExternalLocal ? route.service : undefined)
   }
 
-  /** Counts each Service once, regardless of the number of its ports. */
+  /** Number of such Services. */
   count(policy: Policy): number {
     return this.#gaps[policy].services
   }

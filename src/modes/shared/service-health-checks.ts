@@ -21,6 +21,7 @@ export class ServiceHealthChecks {
     this.#warnings = warnings
   }
 
+  /** Opens and closes listeners until exactly `checks`, by Service, are open at `addresses`. Reports failures and recoveries. */
   async sync(checks: Checks, addresses: 'all' | readonly IpAddress[]): Promise<void> {
     const failures = await this.#listeners.sync(checks, addresses)
     const failed = new Set<string>()

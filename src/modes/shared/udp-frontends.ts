@@ -12,14 +12,14 @@ interface Wanted {
   readonly flowBackends: UdpRoute['flowBackends']
 }
 
-/** The frontends of one family. */
+/** The frontends of UDP service ports of one family. */
 export class UdpFrontends {
   readonly #owners = new FrontendOwners<Wanted>()
 
   /** Replaces the route of this key; undefined removes it. Returns the frontends that may have flows to the wrong endpoints now. */
   set(key: ServicePortKey, next: UdpRoute | undefined): readonly Frontend[] {
     const changes = this.#owners.claim(key, next?.service ?? '', wantedOf(next))
-    // The mode reports conflicts.
+    // Dropped: the mode reports conflicts.
     this.#owners.takeConflicts()
     const stale: Frontend[] = []
     for (const { before, after } of changes) {
@@ -48,8 +48,8 @@ function wantedOf(route: UdpRoute | undefined): readonly Wanted[] {
 }
 
 /**
- * Whether a flow of the frontend may lead to a wrong endpoint. Undefined: no route claims the frontend. A new frontend, or one that
- * got its first endpoint, may have flows without address translation, which never reach an endpoint.
+ * Whether the change may leave a flow of the frontend that leads to a wrong endpoint. Undefined: no route claims the frontend. A new
+ * frontend, or one that got its first endpoint, may have flows without address translation, which never reach an endpoint.
  */
 function leavesFlows(before: Wanted | undefined, after: Wanted | undefined): boolean {
   if (before === undefined || after === undefined) return true

@@ -7,8 +7,8 @@ import type { Clock } from '../../clock.js'
 const restFactor = 50
 
 /**
- * The times at which one family's tables are compared because another program released their lock. No other sign shows that a
- * program replaced rules by others of the same size. The first unlock after a quiet time requests a comparison at once.
+ * The times at which one family's tables are compared because another program released their lock. Nothing else shows that a program
+ * replaced rules by others of the same size. The first unlock after a quiet time requests a comparison at once.
  */
 export class UnlockTimes {
   readonly #clock: Pick<Clock, 'now'>

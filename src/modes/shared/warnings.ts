@@ -1,7 +1,7 @@
 import type { EventRecorder } from '../../event.js'
 import { type Log, StateReporter } from '../../log.js'
 
-/** Reports requests of Services that a mode does not provide, of both families: log lines and Events. */
+/** Opens the reporter of requests of Services that a mode does not meet, for both families. It writes log lines and Events. */
 export function openWarnings({
   log,
   events,

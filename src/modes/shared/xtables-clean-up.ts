@@ -1,69 +1,65 @@
 // Clean-up of iptables mode, ours or kube-proxy's: for --cleanup, and after another mode has taken over.
 import type { IpFamily } from '../../address.js'
-import { KernelError } from '../../errors.js'
+import { KernelError, orRefusal } from '../../errors.js'
 import type { NftChains, XtTableName, Xtables } from '../../kernel/index.js'
 import type { Log } from '../../log.js'
-import { type ChainNames, logFamily } from '../../engine/index.js'
+import { type ChainNames, type CleanUpOutcome, logFamily } from '../../engine/index.js'
 import { describeKept } from './kept-chain.js'
 
-export interface XtablesAccess {
+interface XtablesAccess {
   xtables(family: IpFamily, table: XtTableName): Xtables
   activeTables(family: IpFamily): Promise<readonly XtTableName[]>
-}
-
-/** The result of the clean-up of one table. */
-export interface CleanedTable {
-  readonly family: IpFamily
-  readonly table: XtTableName
-  /** Chains that were removed. */
-  readonly removed: readonly string[]
-  /** One sentence on each chain that is left, with the reason; empty: none is left. */
-  readonly failures: readonly string[]
 }
 
 const families = ['ipv4', 'ipv6'] as const
 
 /**
- * Removes the chains of iptables mode and of kube-proxy's ipvs mode, and the jumps to them, from every table that exists. It
- * creates no table.
+ * Removes these chains, and the jumps to them from the kernel's chains, from every table that exists except raw, even after a failure
+ * of another table. It creates no table. Text: `removed 12 chains from IPv4 nat, 4 chains from IPv4 filter`.
  */
-export async function cleanUpXtables(
-  kernel: XtablesAccess,
-  chains: ChainNames,
-): Promise<readonly CleanedTable[]> {
-  const cleaned: CleanedTable[] = []
+export async function cleanUpXtables(kernel: XtablesAccess, chains: ChainNames): Promise<CleanUpOutcome> {
+  const removed: string[] = []
+  const failures: string[] = []
   for (const family of families) {
-    for (const table of await kernel.activeTables(family))
-      if (table !== 'raw') cleaned.push(await cleanTable(kernel.xtables(family, table), chains))
+    const tables = await orRefusal(() => kernel.activeTables(family))
+    if (tables instanceof KernelError) {
+      failures.push(tables.message)
+      continue
+    }
+    for (const table of tables) {
+      const cleaned = await cleanTable(kernel.xtables(family, table), chains[table] ?? [])
+      if (cleaned.count > 0) removed.push(`${cleaned.count} chains from ${logFamily(family)} ${table}`)
+      failures.push(...cleaned.failures)
+    }
   }
-  return cleaned
+  const hasRemoved = removed.length > 0
+  return { text: `removed ${hasRemoved ? removed.join(', ') : 'no chains'}`, hasRemoved, failures }
 }
 
-async function cleanTable(xtables: Xtables, chains: ChainNames): Promise<CleanedTable> {
-  const { family, table } = xtables
-  try {
+/** The number of removed chains, and one sentence on each chain that is left or on the table's failure. */
+interface CleanedTable {
+  readonly count: number
+  readonly failures: readonly string[]
+}
+
+async function cleanTable(xtables: Xtables, prune: readonly string[]): Promise<CleanedTable> {
+  if (prune.length === 0) return { count: 0, failures: [] }
+  const cleaned = await orRefusal(async () => {
     const before = await xtables.chains()
-    const { kept } = await xtables.apply([], { prune: chains[table] ?? [] })
+    const { kept } = await xtables.apply([], { prune })
     const after = new Set((await xtables.chains()).map(({ chain }) => chain))
-    const removed = before.map(({ chain }) => chain).filter((chain) => !after.has(chain))
-    return { family, table, removed, failures: kept.map((chain) => describeKept(xtables, chain)) }
-  } catch (error) {
-    if (!(error instanceof KernelError)) throw error
-    return { family, table, removed: [], failures: [error.message] }
-  }
-}
-
-/** `removed 12 chains from IPv4 nat, 4 chains from IPv4 filter`. */
-export function describeCleanedTables(cleaned: readonly CleanedTable[]): string {
-  const removed = cleaned
-    .filter(({ removed: chains }) => chains.length > 0)
-    .map(({ family, table, removed: chains }) => `${chains.length} chains from ${logFamily(family)} ${table}`)
-  return `removed ${removed.length === 0 ? 'no chains' : removed.join(', ')}`
+    return {
+      count: before.filter(({ chain }) => !after.has(chain)).length,
+      failures: kept.map((chain) => describeKept(xtables, chain)),
+    }
+  })
+  return cleaned instanceof KernelError ? { count: 0, failures: [cleaned.message] } : cleaned
 }
 
 /**
- * One sentence on the chains that a kube-proxy has in the tables of iptables-nft, which differ from the legacy ones; undefined:
- * none. Viaduct does not remove them: other programs have rules there, and only iptables-nft can distinguish them.
+ * One sentence on the chains of kube-proxy in the tables of iptables-nft, which exist in addition to the legacy ones; undefined:
+ * there are none. Viaduct does not remove them: other programs have rules there, and only iptables-nft can tell them apart. Throws
+ * KernelError.
  */
 export async function describeNftLeftovers(
   nftChains: NftChains,
@@ -85,15 +81,12 @@ export async function describeNftLeftovers(
   )
 }
 
-/** Logs that sentence once, at the start of a mode: the rules of iptables-nft stay in force beside ours in every mode. */
+/** Logs the sentence of `describeNftLeftovers`, at the start of a mode: such rules stay in force together with ours, in every mode. */
 export async function warnOfNft(nftChains: NftChains, chains: ChainNames, log: Log): Promise<void> {
-  try {
-    const leftovers = await describeNftLeftovers(nftChains, chains)
-    if (leftovers !== undefined) log.warn(leftovers)
-  } catch (error) {
-    if (!(error instanceof KernelError)) throw error
-    log.warn('Chains of nf_tables could not be listed', { err: error })
-  }
+  const leftovers = await orRefusal(() => describeNftLeftovers(nftChains, chains))
+  if (leftovers instanceof KernelError)
+    log.warn('Chains of nf_tables could not be listed', { err: leftovers })
+  else if (leftovers !== undefined) log.warn(leftovers)
 }
 
 function isOneOf(chain: string, patterns: readonly string[]): boolean {

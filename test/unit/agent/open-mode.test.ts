@@ -1,4 +1,4 @@
-// Which mode runs, what is reported where it is a fallback, and what an agent that has none says.
+// The choice of the mode, the report of a fallback, and the errors if no mode is available.
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
@@ -52,7 +52,7 @@ describe('chains of a kube-proxy in the tables of iptables-nft (issue 18, A7)', 
       assert.equal(kernel.nftChains.chains.ipv4.length, 1)
     })
 
-    it(`that cannot be listed are no reason for ${mode} mode not to start`, async () => {
+    it(`that cannot be listed do not prevent the start of ${mode} mode`, async () => {
       const kernel = openModelKernel()
       await kernel.nftChains.close()
       const { log } = await open(kernel, { mode })
@@ -61,7 +61,7 @@ describe('chains of a kube-proxy in the tables of iptables-nft (issue 18, A7)', 
   }
 })
 
-it('ipvs mode removes a set that a killed start made to try the kernel, and needs none of them to know it (issue 18, C4)', async () => {
+it('ipvs mode removes the test sets of a killed start by their names (issue 18, C4)', async () => {
   const kernel = openModelKernel()
   const left = { family: 'ipv4', maxElements: 64, hashSize: 64, hasMarks: false, hasComments: false } as const
   const names = ['viaduct-probe-1', 'viaduct-probe-99']
@@ -78,7 +78,7 @@ function isBitmap(op: IpsetOp): boolean {
   return op.op === 'create-set' && op.set.type === 'bitmap:port'
 }
 
-/** A kernel that lacks things. */
+/** A kernel without these features. */
 function kernelWithout(...lacks: readonly Lack[]): ModelKernel {
   const options: ModelKernelOptions = { hasDummyModule: !lacks.includes('dummy') }
   const kernel = openModelKernel(options)
@@ -97,7 +97,7 @@ function kernelWithout(...lacks: readonly Lack[]): ModelKernel {
   return kernel
 }
 
-it('leaves no set behind from looking for their types', async () => {
+it('leaves no set behind after the test for set types', async () => {
   const kernel = kernelWithout()
   await open(kernel, { mode: 'ipvs' })
   assert.deepEqual(await kernel.ipset.sets(), [])
@@ -106,7 +106,7 @@ it('leaves no set behind from looking for their types', async () => {
 })
 
 for (const mode of ['ipvs', 'iptables'] as const) {
-  it(`settings of connection tracking that fail are no reason for another mode than ${mode}`, async () => {
+  it(`failing settings of connection tracking do not change the mode from ${mode}`, async () => {
     const kernel = kernelWithout()
     const failure = new ConfigError('', 'no such setting')
     await assert.rejects(open(kernel, { mode }, Promise.reject(failure)), failure)
@@ -126,19 +126,19 @@ for (const mode of ['ipvs', 'iptables'] as const) {
     }[] = [
       { name: 'F-085 both where both work', disabled: '0', families: ['ipv4', 'ipv6'] },
       {
-        name: 'F-085 one where IPv6 is off',
+        name: 'F-085 only IPv4 where IPv6 is off',
         disabled: '1',
         families: ['ipv4'],
         logged: ['info', 'IPv6 Services are not programmed: IPv6 is off on this node'],
       },
       {
-        name: 'F-085 one where there is no IPv6',
+        name: 'F-085 only IPv4 on a kernel without IPv6',
         disabled: undefined,
         families: ['ipv4'],
         logged: ['info', 'IPv6 Services are not programmed: IPv6 is off on this node'],
       },
       {
-        name: 'F-085 one where IPv6 has no tables',
+        name: 'F-085 only IPv4 where IPv6 has no tables',
         disabled: '0',
         hasTables: false,
         families: ['ipv4'],
@@ -315,7 +315,7 @@ describe('the mode that runs', () => {
       words: /^this kernel has no legacy x_tables/,
     },
     {
-      name: 'a process that may not: nothing to fall back to',
+      name: 'a process without permission, without a fallback',
       kernel: () => {
         const kernel = kernelWithout()
         kernel.ipvs.batches.plan = { callFault: () => EPERM }
@@ -325,7 +325,7 @@ describe('the mode that runs', () => {
       words: /^CAP_NET_ADMIN is missing/,
     },
     {
-      name: 'a kernel short of memory: that passes',
+      name: 'a kernel without memory, without a fallback',
       kernel: () => {
         const kernel = kernelWithout()
         kernel.ipvs.batches.plan = { callFault: () => ENOMEM }

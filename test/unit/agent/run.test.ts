@@ -27,7 +27,7 @@ before(() => {
 })
 after(() => rmSync(folder, { recursive: true }))
 
-/** A kernel that notes which of its parts the agent asks for. */
+/** A kernel that records which of its parts the agent uses. */
 function openNoted(): { readonly kernel: Kernel; readonly asked: readonly string[] } {
   const asked: string[] = []
   const kernel: Kernel = {
@@ -50,7 +50,7 @@ function start(input: ConfigInput) {
   const bytes = Buffer.from('{}')
   writeFileSync(path, bytes)
   const ended = run({
-    // As it is: no test changes what this process is worth to the system.
+    // 0 keeps the OOM score of this process.
     config: resolveConfig({ ...input, oomScoreAdj: 0 }),
     flagTexts: {},
     configFile: { path, bytes },
@@ -69,7 +69,7 @@ function start(input: ConfigInput) {
 }
 
 async function assertUnwatched(): Promise<void> {
-  // A handle is gone at the end of a turn of the loop.
+  // A handle is closed at the end of a turn of the event loop.
   await settle()
   await settle()
   assert.ok(!process.getActiveResourcesInfo().includes('FSEventWrap'), 'the file is watched no more')
@@ -90,7 +90,7 @@ describe('an agent that opens its source', () => {
     await assertUnwatched()
   })
 
-  it('leaves nothing behind where that fails', async () => {
+  it('leaves nothing behind if that fails', async () => {
     const { ended, asked } = start({ client: { clientConnection: { kubeconfig: join(folder, 'missing') } } })
     await assert.rejects(ended, { name: 'ConfigError' })
     assert.deepEqual(asked, [])

@@ -58,7 +58,7 @@ describe('inClusterOptions', () => {
     assert.equal(options.server.href, 'https://[fd00::1]/')
   })
 
-  it('reads the token again after a minute, and not before', async () => {
+  it('reads the token again after a minute', async () => {
     const files = { [`${folder}/token`]: 'old', [`${folder}/ca.crt`]: 'CA' }
     const time = { now: 0 }
     const options = open(files, time)
@@ -69,7 +69,7 @@ describe('inClusterOptions', () => {
     assert.equal(await tokenOf(options), 'Bearer new')
   })
 
-  it('reads it at once when the server knows the old one no more, and a CA that was replaced always', async () => {
+  it('reads the token at once after the server refused the old one, and a replaced CA always', async () => {
     const files = { [`${folder}/token`]: 'old', [`${folder}/ca.crt`]: 'CA' }
     const options = open(files)
     const { refused } = await options.login(signal)
@@ -107,7 +107,7 @@ describe('inClusterOptions', () => {
       problem: /ca\.crt: cannot be read/u,
     },
     {
-      name: 'with a host that is none',
+      name: 'with an invalid host',
       files: {},
       host: 'a b',
       problem: /^KUBERNETES_SERVICE_HOST: is not valid in a URL/u,

@@ -9,7 +9,7 @@ function failure(message: string, fields: object): Error {
 describe('explainConnection', () => {
   const cases = [
     {
-      name: 'a server whose certificate another CA has signed',
+      name: 'a server with a certificate of another CA',
       error: failure('unable to verify the first certificate', { code: 'UNABLE_TO_VERIFY_LEAF_SIGNATURE' }),
       text: "the server's certificate is not trusted: unable to verify the first certificate (UNABLE_TO_VERIFY_LEAF_SIGNATURE); trusted: ca.crt",
     },
@@ -19,12 +19,12 @@ describe('explainConnection', () => {
       text: "the server's certificate is not trusted: certificate has expired (CERT_HAS_EXPIRED); trusted: ca.crt",
     },
     {
-      name: 'a server of another name',
+      name: 'a server with another name',
       error: failure("Host: b. is not cert's CN: a", { code: 'ERR_TLS_CERT_ALTNAME_INVALID' }),
       text: "the server's certificate does not name the server: Host: b. is not cert's CN: a",
     },
     {
-      name: 'a client certificate that the server refuses while it shakes hands',
+      name: 'a client certificate that the server refuses in the handshake',
       error: failure('40:error:0A:SSL routines:…', {
         code: 'ERR_SSL_SSLV3_ALERT_BAD_CERTIFICATE',
         reason: 'sslv3 alert bad certificate',
@@ -42,11 +42,11 @@ describe('explainConnection', () => {
       text: 'ECONNREFUSED',
     },
     {
-      name: 'anything else',
+      name: 'any other error',
       error: failure('socket hang up', { code: 'ECONNRESET' }),
       text: 'socket hang up',
     },
-    { name: 'what is no error', error: 'why', text: 'why' },
+    { name: 'a value that is not an Error', error: 'why', text: 'why' },
   ]
   for (const { name, error, text } of cases) {
     it(name, () => assert.equal(explainConnection(error, 'ca.crt'), text))

@@ -1,4 +1,4 @@
-// Issue 18, B4: the proxy that the environment names, by the rules that client-go follows.
+// Issue 18, B4: the proxy of the environment, by the rules of client-go.
 import assert from 'node:assert/strict'
 import dns from 'node:dns'
 import { afterEach, describe, it, mock } from 'node:test'
@@ -76,14 +76,14 @@ describe('the proxy of the environment', () => {
     })
 
   for (const { server: to = server, noProxy, isExempt } of exemptions)
-    it(`is ${isExempt ? 'not ' : ''}taken to ${to} with NO_PROXY=${noProxy}`, () => {
+    it(`is ${isExempt ? 'not ' : ''}used to ${to} with NO_PROXY=${noProxy}`, () => {
       const expected = isExempt ? undefined : 'http://proxy:3128/'
       for (const name of ['NO_PROXY', 'no_proxy'])
         assert.equal(environmentProxy(new URL(to), { HTTPS_PROXY, [name]: noProxy })?.href, expected)
     })
 
   for (const written of ['socks4://proxy', 'socks5://', 'http://', 'ftp://proxy', 'http://me:50%off@proxy'])
-    it(`is refused by its name: ${written}`, () => {
+    it(`is refused with the name of its variable: ${written}`, () => {
       assert.throws(() => environmentProxy(new URL(server), { https_proxy: written }), isRefusal)
     })
 })
@@ -93,7 +93,7 @@ describe('a source whose environment names a proxy', () => {
 
   for (const scheme of ['http', 'socks5'] as const)
     it(
-      `reaches the API server through it, which looks its name up: ${scheme}`,
+      `reaches the API server through the proxy, which resolves the server's name: ${scheme}`,
       { timeout: 20_000 },
       async () => {
         const api = new FakeApiServer()

@@ -1,4 +1,4 @@
-// Credentials from a program: each test writes one.
+// Credentials from an exec plugin. Each test writes its plugin.
 import assert from 'node:assert/strict'
 import { chmodSync, existsSync } from 'node:fs'
 import { afterEach, beforeEach, describe, it } from 'node:test'
@@ -24,7 +24,7 @@ function credential(status: object, apiVersion = v1): string {
   return JSON.stringify({ kind: 'ExecCredential', apiVersion, status })
 }
 
-/** A plugin in the folder that prints `output`, and notes that it ran. */
+/** Opens a kubeconfig with a plugin that prints `output` and records its run. */
 async function open(output: string, exec: object = {}, script = ''): Promise<ClientOptions> {
   folder.write('output', output)
   folder.writeProgram(
@@ -41,14 +41,14 @@ function tokenOf({ headers }: Login): string | undefined {
 
 describe('an exec plugin', () => {
   for (const apiVersion of [v1, 'client.authentication.k8s.io/v1beta1']) {
-    it(`brings a token (${apiVersion}), beside the kubeconfig where its path says so`, async () => {
+    it(`returns a token (${apiVersion}); a relative path is relative to the kubeconfig`, async () => {
       const options = await open(credential({ token: 'abc' }, apiVersion), { apiVersion })
       assert.deepEqual(folder.lines('runs'), [])
       assert.equal(tokenOf(await options.login(signal)), 'Bearer abc')
     })
   }
 
-  it('brings a client certificate', async () => {
+  it('returns a client certificate', async () => {
     const { cert, key } = makeCertificate('person')
     const status = { clientCertificateData: cert, clientKeyData: key }
     const { headers, tls } = await (await open(credential(status))).login(signal)
@@ -73,7 +73,7 @@ describe('an exec plugin', () => {
     })
   })
 
-  it('gets the cluster when its configuration asks for that', async () => {
+  it('gets the cluster if its configuration requests it', async () => {
     const { cert } = makeCertificate()
     folder.write('ca.crt', cert)
     folder.write('output', credential({ token: 'abc' }))
@@ -98,7 +98,7 @@ describe('an exec plugin', () => {
     })
   })
 
-  it('runs once for requests that come together, and again when its credential expires', async () => {
+  it('runs once for concurrent requests, and again when its credential expires', async () => {
     const expirationTimestamp = new Date(folder.unixMs + 1000).toISOString()
     const options = await open(credential({ token: 'abc', expirationTimestamp }))
     await Promise.all([options.login(signal), options.login(signal)])
@@ -111,7 +111,7 @@ describe('an exec plugin', () => {
     assert.equal(folder.lines('runs').length, 2)
   })
 
-  it('runs no more when its credential never expires, until the server refuses that', async () => {
+  it('does not run again if its credential has no expiry, until the server refuses it', async () => {
     const options = await open(credential({ token: 'abc' }))
     const first = await options.login(signal)
     folder.unixMs += 1e12
@@ -126,14 +126,14 @@ describe('an exec plugin', () => {
     assert.equal(folder.lines('runs').length, 2)
   })
 
-  it('leaves the event loop to others while it runs', async () => {
+  it('does not block the event loop while it runs', async () => {
     const options = await open(
       credential({ token: 'abc' }),
       {},
       `while [ ! -e '${folder.file('go')}' ]; do :; done`,
     )
     const login = options.login(signal)
-    // Only a loop that turns can let the plugin go.
+    // The plugin ends only if the event loop runs.
     setImmediate(() => folder.write('go', ''))
     assert.equal(tokenOf(await login), 'Bearer abc')
   })
@@ -174,17 +174,17 @@ describe('an exec plugin that fails', () => {
       problem: /plugin: was ended by SIGTERM, without an error message$/u,
     },
     {
-      name: 'as it is not there',
+      name: 'because it does not exist',
       exec: { command: 'no-such-plugin', installHint: 'see the manual' },
       problem: /exec: no-such-plugin: is absent: install it, or correct the path \(see the manual\)$/u,
     },
     {
-      name: 'as it says too much',
+      name: 'with too much output',
       script: 'while :; do echo nonsense; done',
       problem: /plugin: failed: stdout maxBuffer length exceeded$/u,
     },
     {
-      name: 'with no JSON',
+      name: 'with output that is not JSON',
       output: 'secret',
       problem: /plugin: its standard output must be an ExecCredential in JSON$/u,
     },
@@ -194,22 +194,22 @@ describe('an exec plugin that fails', () => {
       problem: /plugin: its kind must be ExecCredential, not undefined$/u,
     },
     {
-      name: 'with another version than asked for',
+      name: 'with another version than requested',
       output: credential({ token: 'a' }, 'client.authentication.k8s.io/v1beta1'),
       problem: /plugin: its apiVersion must be .*\/v1, not ".*v1beta1"$/u,
     },
     {
-      name: 'with nothing',
+      name: 'with an empty status',
       output: credential({}),
       problem: /has neither a token nor a client certificate$/u,
     },
     {
-      name: 'with half a certificate',
+      name: 'with a certificate without its key',
       output: credential({ clientKeyData: 'a' }),
       problem: /its status must have both clientCertificateData and clientKeyData, or neither$/u,
     },
     {
-      name: 'with a certificate that is none',
+      name: 'with an invalid certificate',
       output: credential({ clientKeyData: 'a', clientCertificateData: 'b' }),
       problem: /plugin: its client certificate: must hold certificates as PEM$/u,
     },
@@ -219,13 +219,13 @@ describe('an exec plugin that fails', () => {
       problem: /status\.token must be text$/u,
     },
     {
-      name: 'with an unknown time',
+      name: 'with an invalid time',
       output: credential({ token: 'a', expirationTimestamp: 'soon' }),
       problem: /status\.expirationTimestamp must be a time, not "soon"$/u,
     },
   ]
   for (const { name, output = '', exec, script, problem } of cases) {
-    it(`${name}: the request fails, and the next one tries again`, async () => {
+    it(`${name}: the request fails, and the next request runs it again`, async () => {
       const options = await open(output, exec, script)
       for (const _ of [1, 2]) {
         await assert.rejects(options.login(signal), (error) => {

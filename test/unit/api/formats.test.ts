@@ -100,7 +100,7 @@ describe('the formats', () => {
     }
   })
 
-  it('take no object but a list for one: everything would be gone', () => {
+  it('refuse an object in place of a list, which would delete all objects', () => {
     const type = '"kind":"ServiceList","apiVersion":"v1"'
     const rows = [
       [`{${type},"metadata":{"resourceVersion":"7"},"rows":[]}`, 'the list has no items'],
@@ -119,8 +119,8 @@ describe('the formats', () => {
     }
   })
 
-  // Written by hand after k8s.io/apimachinery's generated.proto: code 503; details with retryAfterSeconds 9 and uid "ab".
-  it('read of a Status in protobuf how long to wait', () => {
+  // Written by hand from k8s.io/apimachinery's generated.proto: code 503; details with retryAfterSeconds 9 and uid "ab".
+  it('read the delay of a Status in protobuf', () => {
     const status = '30f703 2a06 2809 32026162'
     const unknown = `6b387300 120b ${status}`
     const body = Buffer.from(unknown.replaceAll(' ', ''), 'hex')
@@ -189,7 +189,7 @@ describe('the formats', () => {
       assert.deepEqual(format.readEvent(bytes, resource('Service')), { type: 'ERROR', status: expected })
     })
 
-    it(`refuse what is not ${name}, in one kind of error`, () => {
+    it(`refuse bytes that are not ${name}, with one kind of error`, () => {
       fc.assert(
         fc.property(fc.uint8Array({ maxLength: 64 }), (bytes) => {
           const body = Buffer.from(bytes)
@@ -222,7 +222,7 @@ describe('protobuf', () => {
     assert.equal(serviceProblem(numberField(100, -1), fixed64, named, fixed32, text(103, 'x')), 'none')
   })
 
-  it('keeps of labels and annotations what is read', () => {
+  it('keeps only the labels and annotations that are read', () => {
     const labels = { 'kubernetes.io/service-name': 'web', app: 'web', 'service.kubernetes.io/headless': '' }
     const document: Fields = {}
     tryMessage(
@@ -295,7 +295,7 @@ describe('protobuf', () => {
     )
   })
 
-  it('keeps what was read before what is malformed: it has the name', () => {
+  it('keeps the fields before a malformed part, such as the name', () => {
     const document: Fields = {}
     tryMessage(serviceMessage, Buffer.concat([named, Buffer.from([0xff])]), document)
     assert.deepEqual(document, { metadata: { name: 'web', namespace: 'shop' } })
@@ -314,13 +314,13 @@ describe('protobuf', () => {
     }
   })
 
-  it('loses one item of a list, not the list, to an item that is malformed', () => {
+  it('a malformed item does not affect the other items of a list', () => {
     const body = protobufWriter.list('Service', [apiService('a', '10.96.0.1')], {
       resourceVersion: '5',
       continue: '',
     })
     const bad = field(2, Buffer.from([0xff]))
-    // The envelope's raw is its second to last field: an item is added by a rewrite.
+    // An item is added by a rewrite of the envelope's field `raw`.
     const { items } = protobufFormat.readList(rewrap(body, bad), resource('Service'))
     assert.deepEqual(
       [...items].map(({ problem }) => problem),
@@ -360,7 +360,7 @@ describe('protobuf', () => {
   })
 })
 
-/** A list's body with one more field in it. */
+/** The body of a list with one more field. */
 function rewrap(body: Buffer, more: Buffer): Buffer {
   const envelope: { typeMeta?: Buffer; raw?: Buffer } = {}
   const parts = [undefined, { name: 'typeMeta', read: 'bytes' }, { name: 'raw', read: 'bytes' }] as const

@@ -36,7 +36,7 @@ function readAll(splitter: Splitter, chunks: readonly Buffer[]): string[] {
   return read
 }
 
-/** `bytes` in pieces of these sizes, over and over. */
+/** `bytes` in pieces of these sizes, repeated. */
 function cut(bytes: Buffer, sizes: readonly number[]): Buffer[] {
   const chunks: Buffer[] = []
   for (let at = 0, turn = 0; at < bytes.length; turn++) {
@@ -51,7 +51,7 @@ for (const { name, open, write, frames } of kinds) {
   describe(name, () => {
     const sizes = fc.array(fc.integer({ min: 1, max: 60 }), { minLength: 1 })
 
-    it('gives the same frames however the stream is cut', () => {
+    it('returns the same frames for any pieces of the stream', () => {
       fc.assert(
         fc.property(frames, sizes, (written, cuts) => {
           const bytes = Buffer.concat(written.map(write))
@@ -63,7 +63,7 @@ for (const { name, open, write, frames } of kinds) {
       )
     })
 
-    it('refuses the same frame, behind the same good ones, however the stream is cut', () => {
+    it('refuses the same frame, after the same good ones, for any pieces of the stream', () => {
       const bytes = Buffer.concat([3, 2, 9, 1].map((size) => write(Buffer.alloc(size, 0x61))))
       const expected = readAll(open(8), [bytes])
       assert.equal(expected.length, 3)
@@ -71,7 +71,7 @@ for (const { name, open, write, frames } of kinds) {
       fc.assert(fc.property(sizes, (cuts) => assert.deepEqual(readAll(open(8), cut(bytes, cuts)), expected)))
     })
 
-    it('says that the stream ended within a frame', () => {
+    it('reports a stream that ends within a frame', () => {
       const bytes = write(Buffer.from('abc'))
       assert.deepEqual(readAll(open(), [bytes.subarray(0, 3)]), ['the stream ends within an event'])
     })

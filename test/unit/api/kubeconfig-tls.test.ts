@@ -1,4 +1,4 @@
-// A source whose kubeconfig names a fake API server over TLS: a problem is logged once, and repaired without a restart.
+// A source with a kubeconfig and a fake API server over TLS: problems are logged once, and their repair needs no restart.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
@@ -32,7 +32,7 @@ function useClientCertificate({ cert, key }: { readonly cert: string; readonly k
   folder.write('person.key', key)
 }
 
-/** Starts a source on a kubeconfig that names the server. Returns what resolves when all was listed. */
+/** Starts a source with a kubeconfig for the server. Returns a promise that resolves when all objects are listed. */
 async function open(
   options: FakeApiOptions,
   { cluster = {}, user = {}, master = '' }: { cluster?: object; user?: object; master?: string } = {},
@@ -43,7 +43,7 @@ async function open(
   return { listed: lab.open(await folder.open(master)) }
 }
 
-/** Waits until the source reaches the server, after the obstacle was removed. */
+/** Waits until the source reaches the server after a repair. */
 async function repaired(listed: Promise<void>): Promise<void> {
   await lab.passUntilFollowing()
   await listed
@@ -68,7 +68,7 @@ describe('a kubeconfig over TLS', () => {
     assert.deepEqual([...new Set(lab.server.clients.slice(before))], ['second'])
   })
 
-  it('goes on when a client certificate that the server does not know was replaced', async () => {
+  it('continues after an unknown client certificate was replaced', async () => {
     useClientCertificate(first)
     const { listed } = await open({ clientAuthorities: [second.cert] }, { user: person })
     await lab.untilLogged(/^link: Service: GET \/api\/v1\/services: 401 Unauthorized: Unauthorized$/u)
@@ -76,7 +76,7 @@ describe('a kubeconfig over TLS', () => {
     await repaired(listed)
   })
 
-  it('goes on when a wrong CA was replaced, and names its file', async () => {
+  it('continues after a wrong CA was replaced, and names its file', async () => {
     folder.write('ca.crt', first.cert)
     const { listed } = await open({})
     await lab.untilLogged(
@@ -86,7 +86,7 @@ describe('a kubeconfig over TLS', () => {
     await repaired(listed)
   })
 
-  it('goes on when a CA that was cut off is whole again', async () => {
+  it('continues after an incomplete CA was replaced', async () => {
     const { listed } = await open({})
     await listed
     await lab.untilFollowing()
@@ -98,21 +98,21 @@ describe('a kubeconfig over TLS', () => {
     await lab.passUntilFollowing()
   })
 
-  it('says which name the certificate has, where it is not that of the server', async () => {
+  it('reports the name in the certificate if the server has another name', async () => {
     await open({}, { cluster: { 'tls-server-name': 'api.example' } })
     await lab.untilLogged(
       /^link: Service: .*: the server's certificate does not name the server: .*api\.example/u,
     )
   })
 
-  it('skips the check of the certificate with insecure-skip-tls-verify', async () => {
+  it('does not check the certificate with insecure-skip-tls-verify', async () => {
     const cluster = { 'certificate-authority': '', 'insecure-skip-tls-verify': true }
     await (
       await open({}, { cluster })
     ).listed
   })
 
-  it('keeps its login where --master names another server', async () => {
+  it('keeps its credentials if --master names another server', async () => {
     const elsewhere = { server: 'https://192.0.2.1:6443' }
     lab = new KubernetesLab({ certificate, authorization: 'Bearer abc' })
     await lab.server.listen()
@@ -120,7 +120,7 @@ describe('a kubeconfig over TLS', () => {
     await lab.open(await folder.open(lab.server.url.href))
   })
 
-  it('asks for JSON alone where that is wanted', async () => {
+  it('requests only JSON if configured', async () => {
     lab = new KubernetesLab({ certificate })
     await lab.server.listen()
     folder.describe({ server: lab.server.url.origin, 'certificate-authority': 'ca.crt' })
@@ -159,7 +159,7 @@ describe('an exec plugin over TLS', () => {
 
 describe('a kubeconfig with a proxy', () => {
   for (const scheme of ['http', 'socks5'] as const) {
-    it(`reaches the server through it (${scheme}), with the client certificate`, async () => {
+    it(`reaches the server through the proxy (${scheme}), with the client certificate`, async () => {
       const proxy = await startProxy(scheme)
       useClientCertificate(first)
       const cluster = { 'proxy-url': proxy.url, 'tls-server-name': 'viaduct.test' }
@@ -197,7 +197,7 @@ describe('a kubeconfig with a proxy', () => {
     }
   }
 
-  it('holds the certificate of a proxy against the CA of the cluster, and the name of the proxy', async () => {
+  it('checks the certificate of a proxy with the CA of the cluster and the name of the proxy', async () => {
     const asked: (string | undefined)[] = []
     const proxy = createSecureServer(certificate).on('connect', ({ url }, near) => {
       asked.push(url)
@@ -221,7 +221,7 @@ describe('a kubeconfig with a proxy', () => {
     proxy.close()
   })
 
-  it('logs in at the proxy, and says what that answers', async () => {
+  it('authenticates at the proxy, and reports its answer', async () => {
     const logins: (string | undefined)[] = []
     const proxy = createServer().on('connect', ({ headers }, socket) => {
       logins.push(headers['proxy-authorization'])
@@ -238,7 +238,7 @@ describe('a kubeconfig with a proxy', () => {
     proxy.close()
   })
 
-  it('logs in at a proxy of SOCKS', async () => {
+  it('authenticates at a SOCKS proxy', async () => {
     const proxy = await startProxy('socks5')
     const { listed } = await open({}, { cluster: { 'proxy-url': proxy.url.replace('//', '//me:50%25off@') } })
     await listed
@@ -273,7 +273,7 @@ describe('a kubeconfig with a proxy', () => {
     { answers: [[5]], problem: `${connects}Socket closed` },
     { answers: [], problem: `${connects}Socket closed` },
   ])
-    it(`says what a proxy of SOCKS answers: ${problem} (${JSON.stringify(answers)})`, async () => {
+    it(`reports the answer of a SOCKS proxy: ${problem} (${JSON.stringify(answers)})`, async () => {
       const proxy = createPlainServer((socket) => {
         const left = answers.map((answer) => Buffer.from(answer))
         socket.on('error', () => undefined)
@@ -293,12 +293,12 @@ describe('a kubeconfig with a proxy', () => {
     })
 
   for (const scheme of ['http', 'socks5'] as const) {
-    it(`says so when there is no proxy (${scheme})`, async () => {
+    it(`reports an absent proxy (${scheme})`, async () => {
       await open({}, { cluster: { 'proxy-url': `${scheme}://127.0.0.1:1` } })
       await lab.untilLogged(/^link: Service: .*: connect ECONNREFUSED 127\.0\.0\.1:1$/u)
     })
 
-    it(`holds the server to its certificate all the same (${scheme})`, async () => {
+    it(`checks the certificate of the server too (${scheme})`, async () => {
       const proxy = await startProxy(scheme)
       folder.write('ca.crt', first.cert)
       const { listed } = await open({}, { cluster: { 'proxy-url': proxy.url } })
@@ -308,7 +308,7 @@ describe('a kubeconfig with a proxy', () => {
       proxy.close()
     })
 
-    it(`holds the server to the address in its URL (${scheme})`, async () => {
+    it(`checks the address of the server's URL (${scheme})`, async () => {
       const proxy = await startProxy(scheme)
       await open({ address: '127.0.0.2' }, { cluster: { 'proxy-url': proxy.url } })
       await lab.untilLogged(

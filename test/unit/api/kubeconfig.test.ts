@@ -1,4 +1,4 @@
-// Requests follow the kubeconfig, and a kubeconfig that cannot be used gives an error.
+// Requests with the settings of a kubeconfig, and errors of invalid kubeconfigs.
 import assert from 'node:assert/strict'
 import { rmSync } from 'node:fs'
 import { afterEach, beforeEach, describe, it } from 'node:test'
@@ -41,19 +41,19 @@ describe('a kubeconfig', () => {
     readonly headers?: Login['headers']
     readonly tls?: Login['tls']
   }[] = [
-    { name: 'without a login' },
+    { name: 'without credentials' },
     {
-      name: 'with a CA in a file beside it',
+      name: 'with a CA in a file next to it',
       cluster: { 'certificate-authority': 'ca.crt' },
       tls: { ca: authority.cert },
     },
     {
-      name: 'with a CA in itself',
+      name: 'with an inline CA',
       cluster: { 'certificate-authority-data': base64(authority.cert) },
       tls: { ca: authority.cert },
     },
     {
-      name: 'with another name of the server, and no look at who it is',
+      name: 'with another name of the server, and without a check of the certificate',
       cluster: { 'tls-server-name': 'api.example', 'insecure-skip-tls-verify': true },
       tls: { servername: 'api.example', rejectUnauthorized: false },
     },
@@ -63,7 +63,7 @@ describe('a kubeconfig', () => {
       tls: { cert: person.cert, key: person.key },
     },
     {
-      name: 'with a client certificate in itself',
+      name: 'with an inline client certificate',
       user: { 'client-certificate-data': base64(person.cert), 'client-key-data': base64(person.key) },
       tls: { cert: person.cert, key: person.key },
     },
@@ -74,7 +74,7 @@ describe('a kubeconfig', () => {
       headers: { authorization: `Basic ${base64('me:secret')}` },
     },
     {
-      name: 'that asks in the name of another',
+      name: 'that impersonates another user',
       user: { token: 'abc', as: 'other' },
       headers: { authorization: 'Bearer abc', 'impersonate-user': 'other' },
     },
@@ -93,7 +93,7 @@ describe('a kubeconfig', () => {
     })
   }
 
-  it('of which the context names no user', async () => {
+  it('whose context has no user', async () => {
     folder.describe({ server }, {}, { contexts: [{ name: 'ours', context: { cluster: 'mine' } }] })
     assert.deepEqual((await login()).headers, {})
   })
@@ -112,13 +112,13 @@ describe('a kubeconfig', () => {
     assert.deepEqual([headers['authorization'], tls.ca], ['Bearer abc', authority.cert])
   })
 
-  it('without a server beside --master', async () => {
+  it('without a server, together with --master', async () => {
     folder.describe({})
     assert.equal((await folder.open('192.0.2.9:8080')).server.href, 'http://192.0.2.9:8080/')
   })
 
   for (const proxy of ['http://proxy:3128', 'https://proxy', 'socks5://proxy']) {
-    it(`with the proxy ${proxy}, whose connections go through it`, async () => {
+    it(`with the proxy ${proxy}, through which connections go`, async () => {
       folder.describe({ server: 'https://api.example', 'proxy-url': proxy })
       assert.ok((await login()).agent !== undefined)
     })
@@ -126,7 +126,7 @@ describe('a kubeconfig', () => {
 })
 
 describe('a token file', () => {
-  it('is read once a minute, without its newline, and is stronger than a token', async () => {
+  it('is read once a minute, without its newline, and wins over a token', async () => {
     folder.write('token', 'old\n')
     folder.describe({ server }, { tokenFile: 'token', token: 'fixed' })
     const options = await folder.open()
@@ -139,7 +139,7 @@ describe('a token file', () => {
     assert.equal(await authorization(), 'Bearer new')
   })
 
-  it('is read at once when the server refused what it held', async () => {
+  it('is read at once after the server refused its token', async () => {
     folder.write('token', 'old')
     folder.describe({ server }, { tokenFile: 'token' })
     const options = await folder.open()
@@ -149,7 +149,7 @@ describe('a token file', () => {
     assert.equal((await options.login(signal)).headers['authorization'], 'Bearer new')
   })
 
-  it('fails the request while it is away', async () => {
+  it('fails the request while it is absent', async () => {
     folder.write('token', 'old')
     folder.describe({ server }, { tokenFile: 'token' })
     const options = await folder.open()
@@ -163,7 +163,7 @@ describe('files that a kubeconfig names', () => {
   const cluster = { server, 'certificate-authority': 'ca.crt' }
   const user = { 'client-certificate': 'person.crt', 'client-key': 'person.key' }
 
-  it('are read again for each request, the kubeconfig is not', async () => {
+  it('are read again for each request, unlike the kubeconfig', async () => {
     folder.describe(cluster, user)
     const options = await folder.open()
     const [otherAuthority, otherPerson] = [makeCertificate(), makeCertificate()]
@@ -202,7 +202,7 @@ describe('files that a kubeconfig names', () => {
     })
   }
 
-  it('are logged when the client certificate has expired, and when a different one came', async () => {
+  it('cause a log line when the client certificate has expired, and when it was replaced', async () => {
     folder.describe(cluster, user)
     const options = await folder.open()
     await options.login(signal)
@@ -236,28 +236,32 @@ describe('a kubeconfig is refused', () => {
       problem: /current-context: is missing: must be the name of one of its contexts$/u,
     },
     {
-      name: 'with a current context that is not there',
+      name: 'with an absent current context',
       more: { 'current-context': 'theirs' },
       problem: /current-context: names "theirs", which is not in contexts$/u,
     },
     {
-      name: 'with two contexts of one name',
+      name: 'with two contexts with the same name',
       more: { contexts: [1, 2].map(() => ({ name: 'ours', context: { cluster: 'mine' } })) },
       problem: /contexts: has "ours" twice$/u,
     },
     {
-      name: 'with a context that is no mapping',
+      name: 'with a context that is not a mapping',
       more: { contexts: ['ours'] },
       problem: /contexts\[0\]: must be a mapping of fields$/u,
     },
-    { name: 'with clusters that are no list', more: { clusters: {} }, problem: /clusters: must be a list$/u },
     {
-      name: 'with a cluster that is not there',
+      name: 'with clusters that are not a list',
+      more: { clusters: {} },
+      problem: /clusters: must be a list$/u,
+    },
+    {
+      name: 'with an absent cluster',
       more: { clusters: [] },
       problem: /contexts\[1\]\.context\.cluster: names "mine", which is not in clusters$/u,
     },
     {
-      name: 'with a user that is not there',
+      name: 'with an absent user',
       more: { users: null },
       problem: /contexts\[1\]\.context\.user: names "me", which is not in users$/u,
     },
@@ -267,33 +271,33 @@ describe('a kubeconfig is refused', () => {
       problem: /clusters\[0\]\.cluster\.server: is missing/u,
     },
     {
-      name: 'with a server that is no URL',
+      name: 'with a server that is not a URL',
       cluster: { server: 'ftp://a' },
       problem: /clusters\[0\]\.cluster\.server: must be the URL of an API server, not "ftp:\/\/a"$/u,
     },
-    { name: 'beside a --master that is no URL', master: 'ftp://a', problem: /^--master: must be the URL/u },
+    { name: 'with a --master that is not a URL', master: 'ftp://a', problem: /^--master: must be the URL/u },
     {
       name: 'with a CA that is not base64',
       cluster: { 'certificate-authority-data': 'abc!' },
       problem: /certificate-authority-data: must be base64$/u,
     },
     {
-      name: 'with a CA that is no certificate',
+      name: 'with a CA that is not a certificate',
       cluster: { 'certificate-authority-data': base64('nonsense') },
       problem: /certificate-authority-data: must hold certificates as PEM$/u,
     },
     {
-      name: 'with a CA that is not there',
+      name: 'with an absent CA file',
       cluster: { 'certificate-authority': 'gone.crt' },
       problem: /clusters\[0\]\.cluster\.certificate-authority: \/.*gone\.crt: cannot be read: ENOENT/u,
     },
     {
-      name: 'with a CA twice',
+      name: 'with two CAs',
       cluster: { 'certificate-authority': 'ca.crt', 'certificate-authority-data': 'abcd' },
       problem: /certificate-authority-data: must not be set beside certificate-authority$/u,
     },
     {
-      name: 'with a CA that is not looked at',
+      name: 'with a CA and insecure-skip-tls-verify',
       cluster: { 'certificate-authority': 'ca.crt', 'insecure-skip-tls-verify': true },
       problem: /insecure-skip-tls-verify: must not be true beside a certificate-authority$/u,
     },
@@ -308,12 +312,12 @@ describe('a kubeconfig is refused', () => {
       problem: /proxy-url: must be the URL of a proxy that begins with one of http:\/\//u,
     },
     ...['http', 'socks5'].map((scheme) => ({
-      name: `with a % that is no escape in the password of a proxy (${scheme})`,
+      name: `with an invalid % escape in the password of a proxy (${scheme})`,
       cluster: { 'proxy-url': `${scheme}://me:50%off@proxy` },
       problem: /proxy-url: its password must be percent-encoded: a % is %25$/u,
     })),
     {
-      name: 'with a % that is no escape in the user of a proxy',
+      name: 'with an invalid % escape in the user of a proxy',
       cluster: { 'proxy-url': 'http://%ff@proxy' },
       problem: /proxy-url: its username must be percent-encoded: a % is %25$/u,
     },
@@ -323,7 +327,7 @@ describe('a kubeconfig is refused', () => {
       problem: /client-key: is missing: a certificate needs a key, and a key a certificate$/u,
     },
     {
-      name: 'with a certificate and the key of another person',
+      name: 'with a certificate and the key of another certificate',
       user: { 'client-certificate': 'person.crt', 'client-key-data': base64(authority.key) },
       problem: /person\.crt: does not match its key, .*key values mismatch/u,
     },
@@ -333,7 +337,7 @@ describe('a kubeconfig is refused', () => {
       problem: /users\[0\]\.user\.token: must be text/u,
     },
     {
-      name: 'with a token that ends in a new line',
+      name: 'with a token that ends with a newline',
       user: { token: 'abc\n' },
       problem: /users\[0\]\.user\.token: must be printable ASCII without spaces/u,
     },
@@ -343,23 +347,27 @@ describe('a kubeconfig is refused', () => {
       problem: /empty: is empty: must hold a token$/u,
     },
     {
-      name: 'with a token file that is not there',
+      name: 'with an absent token file',
       user: { tokenFile: 'gone' },
       problem: /gone: cannot be read: ENOENT/u,
     },
     {
-      name: 'with two ways to log in',
+      name: 'with two kinds of credentials',
       user: { token: 'a', username: 'b' },
       problem: /username: must not be set beside a token/u,
     },
     {
-      name: 'with a way to log in that is no more',
+      name: 'with a removed kind of credentials',
       user: { 'auth-provider': { name: 'gcp' } },
       problem: /auth-provider: is not supported: use exec/u,
     },
-    { name: 'with groups of another', user: { 'as-groups': ['g'] }, problem: /as-groups: is not supported/u },
     {
-      name: 'with a plugin beside a token',
+      name: 'with groups to impersonate',
+      user: { 'as-groups': ['g'] },
+      problem: /as-groups: is not supported/u,
+    },
+    {
+      name: 'with a plugin and a token',
       user: { exec, token: 'a' },
       problem: /exec: must not be set beside a token/u,
     },
@@ -398,14 +406,14 @@ describe('a kubeconfig is refused', () => {
 
   const texts = [
     { name: 'that is empty', text: '', problem: /config: is empty$/u },
-    { name: 'that is no YAML', text: 'a: [', problem: /config: line \d+: /u },
-    { name: 'that is no mapping', text: 'nonsense', problem: /config: must be a mapping of fields$/u },
+    { name: 'that is not YAML', text: 'a: [', problem: /config: line \d+: /u },
+    { name: 'that is not a mapping', text: 'nonsense', problem: /config: must be a mapping of fields$/u },
     {
-      name: 'with a field that is there twice',
+      name: 'with a repeated field',
       text: 'kind: a\nkind: b',
       problem: /config: kind: is written twice/u,
     },
-    { name: 'of two documents', text: 'a: 1\n---\nb: 2', problem: /config: must be one document$/u },
+    { name: 'with two documents', text: 'a: 1\n---\nb: 2', problem: /config: must be one document$/u },
   ]
   for (const { name, text, problem } of texts) {
     it(name, async () => {
@@ -417,7 +425,7 @@ describe('a kubeconfig is refused', () => {
     })
   }
 
-  it('that is not there', async () => {
+  it('that is absent', async () => {
     await assert.rejects(folder.open(), /config: cannot be read: ENOENT/u)
   })
 })

@@ -20,7 +20,7 @@ describe('a proxy that accepts the connection and does not answer', () => {
   afterEach(() => mock.timers.reset())
 
   for (const { scheme, closedAfterMs } of rows)
-    it(`is named after 9 s, without its login, and holds no connection: ${scheme}`, async () => {
+    it(`is reported after 9 s, without its credentials, and no connection stays open: ${scheme}`, async () => {
       const proxy = createServer()
       await once(proxy.listen(0, '127.0.0.1'), 'listening')
       const address = proxy.address()

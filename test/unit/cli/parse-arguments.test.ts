@@ -10,7 +10,7 @@ const noFile = (path: string): never => {
   throw new ConfigError(path, 'cannot be read: it does not exist (ENOENT)')
 }
 
-/** Without the texts of flags, which flag-texts.test.ts reads. */
+/** The result without the texts of flags, which flag-texts.test.ts tests. */
 function configuration(
   argv: readonly string[],
   readFile: (path: string) => Uint8Array,
@@ -334,7 +334,7 @@ describe('parseArguments with --config', () => {
     readonly input: ConfigInput
   }[] = [
     {
-      name: 'discards the flags that the file has fields for, and names each of them once',
+      name: 'discards flags that have fields in the file, and names each once',
       file: `${head}mode: ipvs`,
       argv: ['--manifests=m', '--proxy-mode=iptables', '--healthz-port=0', '--proxy-mode=', '--kubeconfig=k'],
       input: { mode: 'ipvs', discardedFlags: ['proxy-mode', 'healthz-port', 'kubeconfig'] },
@@ -370,19 +370,19 @@ describe('parseArguments with --config', () => {
       input: { ipvs: { gracefulPeriodMs: 0, runEstimation: false } },
     },
     {
-      name: 'takes flags that have no effect and no field',
+      name: 'accepts flags without an effect and without a field',
       file: head,
       argv: ['--manifests=m', '--machine-id-file=a', '--machine-id-file=b'],
       input: { withoutEffect: { 'machine-id-file': 'b' } },
     },
     {
-      name: 'takes feature gates that are unknown',
+      name: 'accepts unknown feature gates',
       file: `${head}featureGates: {Nope: true}`,
       argv: ['--manifests=m'],
       input: { featureGates: { Nope: true } },
     },
     {
-      name: 'goes on without fields that are unknown or written twice',
+      name: 'continues without unknown and repeated fields',
       file: `${head}modes: ipvs\nmode: iptables\nmode: ipvs`,
       argv: ['--manifests=m', '--strict-config=false'],
       input: {
@@ -390,7 +390,7 @@ describe('parseArguments with --config', () => {
         ignoredFields: ['mode: is written twice (line 5)', 'modes: is not a field of KubeProxyConfiguration'],
       },
     },
-    { name: 'needs no other flag', file: `${head}${viaduct}manifests: m`, argv: [], input: {} },
+    { name: 'needs no other flags', file: `${head}${viaduct}manifests: m`, argv: [], input: {} },
   ]
   for (const { name, file, argv, input } of good) {
     it(name, () => {
@@ -446,7 +446,7 @@ describe('docs/flags.md', () => {
   })
 })
 
-/** Paths of what is no mapping, or an empty one. */
+/** Paths of values that are not mappings, and of empty mappings. */
 function leavesOf(path: string, value: unknown): readonly string[] {
   const isLeaf = typeof value !== 'object' || Array.isArray(value) || Object.keys(Object(value)).length === 0
   if (isLeaf) return [path]

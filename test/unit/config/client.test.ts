@@ -26,7 +26,7 @@ describe('wantedEncodings', () => {
   }
 
   for (const field of ['contentType', 'acceptContentTypes'] as const) {
-    it(`refuse what is no encoding of ours in ${field}`, () => {
+    it(`refuse an unsupported encoding in ${field}`, () => {
       assert.throws(
         () => wanted({ [field]: `${json}, application/yaml` }),
         (error) =>

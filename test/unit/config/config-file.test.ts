@@ -8,7 +8,7 @@ const viaductHead = 'apiVersion: viaduct.dev/v1alpha1\nkind: ViaductConfiguratio
 const read = (text: string): ConfigInput => readConfig('f.yaml', Buffer.from(text))
 const resolve = (text: string) => resolveConfig({ manifests: 'm', ...read(text) })
 
-// In the manner of the ConfigMap kube-proxy that kubeadm makes: every field, most of them null or zero.
+// Like kubeadm's ConfigMap kube-proxy: every field, most of them null or zero.
 const ofKubeadm = `
 apiVersion: kubeproxy.config.k8s.io/v1alpha1
 bindAddress: 0.0.0.0
@@ -80,7 +80,7 @@ winkernel:
 `
 
 describe('readConfig', () => {
-  it('takes a file of every field, whose zeros are defaults', () => {
+  it('accepts a file with every field, in which zeros mean defaults', () => {
     const client = { clientConnection: { kubeconfig: '/var/lib/kube-proxy/kubeconfig.conf' } }
     assert.deepEqual(
       resolve(ofKubeadm),
@@ -260,7 +260,7 @@ describe('readConfig', () => {
     it(`reads ${JSON.stringify(text)} without ${ignoredFields.join(', ')}`, () =>
       assert.deepEqual(resolve(`${head}${text}`), resolveConfig({ manifests: 'm', ...input, ignoredFields })))
 
-    it(`refuses ${JSON.stringify(text)} where it is strict`, () =>
+    it(`refuses ${JSON.stringify(text)} in strict mode`, () =>
       assert.throws(() => readConfig('f.yaml', Buffer.from(`${head}${text}`), { isStrict: true }), {
         name: 'ConfigError',
         path: 'f.yaml',

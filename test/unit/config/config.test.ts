@@ -29,7 +29,7 @@ describe('parseDuration', () => {
   for (const [text, ms] of good) it(`reads ${text}`, () => assert.equal(parseDuration('x', text), ms))
 
   for (const text of ['', '5', '1d', '10 minutes', 's', '1s ', '1s2', '1e3s', '.s', '--1s']) {
-    it(`refuses "${text}" and says what is right`, () => {
+    it(`refuses "${text}" with a valid example`, () => {
       assert.throws(
         () => parseDuration('ipvs.syncPeriod', text),
         new ConfigError('ipvs.syncPeriod', `must be a duration such as 30s, 1m30s or 500ms, not "${text}"`),
@@ -37,7 +37,7 @@ describe('parseDuration', () => {
     })
   }
 
-  it('adds its parts up', () => {
+  it('adds its parts', () => {
     const part = fc.nat(10_000)
     fc.assert(
       fc.property(part, part, part, (h, s, ms) => {
@@ -407,7 +407,7 @@ describe('formatDuration', () => {
   ]
   for (const [ms, text] of cases) it(`writes ${text}`, () => assert.equal(formatDuration(ms), text))
 
-  it('survives a round trip', () => {
+  it('is the inverse of parseDuration', () => {
     const hundredHoursNs = 360_000_000_000_000
     fc.assert(
       fc.property(fc.integer({ min: -hundredHoursNs, max: hundredHoursNs }), (ns) => {

@@ -29,7 +29,7 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
 describe('readConfigFile', () => {
-  it('gives the bytes', () => {
+  it('returns the bytes', () => {
     writeFileSync(file, 'abc')
     assert.deepEqual(readConfigFile(file), Buffer.from('abc'))
   })
@@ -73,17 +73,17 @@ describe('writeConfigFile', () => {
 })
 
 /**
- * A watch of `file`, with the looks that it schedules held until `settle()`. libuv reads the events of all watchers of a process
- * from one inotify queue, in order: what the test's own marker shows comes after all that happened before.
+ * A watch of `file`. Its scheduled looks run only in `settle()`. libuv reads the events of all watchers of a process from one inotify
+ * queue, in order, so the event of the test's marker comes after all earlier events.
  */
 class Watching {
   readonly #watcher = watch(folder)
   readonly #stop = new AbortController()
   #looks: (() => void)[] = []
   #markers = 0
-  /** Looks that the watch has asked for since it began. */
+  /** Number of looks that the watch has scheduled. */
   scheduled = 0
-  /** The message of the error that ended the watch; undefined: it goes on. */
+  /** The message of the error that ended the watch; undefined: it continues. */
   end: string | undefined
 
   constructor(bytes: Uint8Array) {
@@ -99,7 +99,7 @@ class Watching {
     )
   }
 
-  /** Lets the watch see everything that has happened so far, and make every look that it asks for. */
+  /** Lets the watch see all events so far, and runs all its looks. */
   async settle(): Promise<void> {
     const marker = `marker-${++this.#markers}`
     const seen = this.#seen(marker)

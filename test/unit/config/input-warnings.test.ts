@@ -17,7 +17,7 @@ describe('warnings about settings without effect', () => {
           AllAlpha: true,
           AllBeta: false,
           AllowServiceExternalIPs: false,
-          // Of 1.31; of all six, locked in the last; of the last ones, locked; of 1.36; of client-go; of the API server.
+          // A gate of 1.31; of all six releases, locked in the last; of the last ones, locked; of 1.36; of client-go; of the API server.
           AppArmor: true,
           MultiCIDRServiceAllocator: false,
           PreferSameTrafficDistribution: false,

@@ -30,11 +30,11 @@ describe('the table of settings', () => {
 
   const inFiles = settings.filter(({ document, initial }) => document !== undefined && initial !== undefined)
   for (const { type, field, initial } of inFiles) {
-    it(`reads the default of ${field} as it writes it`, () =>
+    it(`reads the written default of ${field}`, () =>
       assert.deepEqual(type.read(field, type.write(initial)), initial))
   }
 
-  it('lets a later flag win, and adds those that may be repeated', () => {
+  it('lets a later flag win, and joins those that may be repeated', () => {
     const mode = settings.find(({ field }) => field === 'mode')
     const excluded = settings.find(({ field }) => field === 'ipvs.excludeCIDRs')
     assert.ok(mode && excluded)

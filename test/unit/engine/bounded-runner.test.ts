@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { BoundedRunner, RetryQueue, type BoundedRunnerOptions } from '../../../src/engine/index.js'
 import { ManualClock, settle } from '../../support/manual-clock.js'
 
-/** A runner whose runs the test ends. */
+/** A bounded runner. The test ends its runs. */
 class Bench {
   readonly clock = new ManualClock()
   readonly starts: number[] = []

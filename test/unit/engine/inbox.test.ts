@@ -30,7 +30,7 @@ it('delivers events in order and in turns: earlier, concurrent and later ones', 
   assert.deepEqual(taken, [a, b, c, d])
 })
 
-it('delivers listed and synced after all objects that came before the opening, with the time since the first of them', async () => {
+it('delivers listed and synced after all objects from before the opening, with the time since the first of them', async () => {
   const clock = new ManualClock()
   const taken: (readonly [readonly ObjectEvent[], number])[] = []
   const inbox = new Inbox(clock)

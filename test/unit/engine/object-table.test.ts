@@ -82,7 +82,7 @@ function confirmed(batch: LampBatch, ...failures: ReturnType<typeof failure>[]) 
 }
 
 describe('a batch of kernel objects', () => {
-  it('leads to the target, and a second plan is empty', () => {
+  it('reaches the desired state, and a second plan is empty', () => {
     const objects = lamps(2, 0, 3)
     confirmed(planned(objects).batch)
     assert.deepEqual(
@@ -92,13 +92,13 @@ describe('a batch of kernel objects', () => {
     assert.deepEqual(planned(objects).batch.ops, [])
   })
 
-  it('is closed at its limit; the rest is for the next one', () => {
+  it('ends at its limit, and the next batch has the rest', () => {
     const { batch, rest } = planned(lamps(2, 2, 2, 2), 3)
     assert.equal(batch.ops.length, 4)
     assert.equal(rest.length, 2)
   })
 
-  it('leaves out what is stale', () => {
+  it('leaves out stale objects', () => {
     const objects = lamps(1, 1)
     for (const lamp of objects.slice(1)) lamp.isStale = true
     assert.deepEqual(
@@ -109,7 +109,7 @@ describe('a batch of kernel objects', () => {
 
   const answers = [
     {
-      name: 'a refusal: the rest of the object is entered',
+      name: 'a refusal: the other operations of the object are acknowledged',
       failures: [failure(1, 'EBUSY')],
       acknowledged: [2, 1],
     },
@@ -140,7 +140,7 @@ describe('a batch of kernel objects', () => {
     })
   }
 
-  it('that could not be sent makes its objects stale, and enters nothing', () => {
+  it('that could not be sent makes its objects stale, and acknowledges nothing', () => {
     const objects = lamps(1, 0)
     disownBatch(planned(objects).batch)
     assert.deepEqual(
@@ -163,7 +163,7 @@ function opened(...desired: readonly number[]): {
 }
 
 describe('a table of kernel objects', () => {
-  it('counts what is acknowledged, and forgets what is unused but not what is stale', () => {
+  it('counts acknowledged objects, and forgets unused objects unless they are stale', () => {
     const { table, objects } = opened(1, 0, 0)
     for (const [index, lamp] of objects.entries()) {
       lamp.acknowledged = lamp.desired
@@ -178,7 +178,7 @@ describe('a table of kernel objects', () => {
     )
   })
 
-  it('does not forget the successor of an object that it forgot', () => {
+  it('does not forget an object that replaced a forgotten one', () => {
     const { table, objects } = opened(0)
     for (const lamp of objects) table.settle(lamp)
     const successor = table.add(new Lamp('lamp 0'))
@@ -207,7 +207,7 @@ describe('a table of kernel objects', () => {
     assert.deepEqual(table.dropLeftovers(), [])
   })
 
-  it('reports what a reading did not find', () => {
+  it('reports objects that a reading did not find', () => {
     const { table, objects } = opened(1, 1)
     table.beginReading({ keepLeftovers: false })
     for (const lamp of objects.slice(1)) table.see(lamp)
@@ -217,7 +217,7 @@ describe('a table of kernel objects', () => {
     )
   })
 
-  it('gives samples in turn, and none twice in one', () => {
+  it('returns samples in turn, without duplicates', () => {
     const { table, objects } = opened(1, 1, 1)
     for (const lamp of objects) lamp.acknowledged = 1
     const turns = [table.takeSample(2), table.takeSample(2), table.takeSample(5)]

@@ -47,7 +47,7 @@ async function value(registry: Registry, name: string, labels = ''): Promise<str
 }
 
 describe('a pass', () => {
-  it('ends as a record: operations by kind, what failed, how long it took', async () => {
+  it('ends with a record: operations by kind, failures, duration', async () => {
     const { clock, pass } = opened()
     pass.reason = 'retry'
     pass.count(kind, ops, {
@@ -69,7 +69,7 @@ describe('a pass', () => {
     })
   })
 
-  it('that failed is incomplete, and names no more than a few failures', () => {
+  it('that failed is incomplete, and names only a few failures', () => {
     const { pass } = opened()
     for (let index = 0; index < 20; index++) pass.fail(refusal(`${index}`))
     const { isComplete, failures } = pass.end({ hasRefusals: false, fields: {} })
@@ -101,7 +101,7 @@ describe('a pass', () => {
     assert.deepEqual(traced.text, ['lamps add a', 'lamps add b', 'lamps add c'])
   })
 
-  it('goes into a history of the last 64', () => {
+  it('is kept in the history of the last 64', () => {
     const history = new PassHistory()
     for (let index = 0; index < 100; index++) {
       const { pass } = opened()

@@ -6,8 +6,8 @@ import { settle } from '../../support/manual-clock.js'
 import { remove, service, set, slice } from '../../support/objects.js'
 import { openSurroundings, RecordingPipeline, syncPeriodMs } from '../../support/recording-mode.js'
 
-describe('a mode of 70 lines that only records', () => {
-  it('gets what every mode gets from the engine: events, runs, health, its end', async () => {
+describe('a mode that only records routes', () => {
+  it('gets events, runs, health and a stop from the engine', async () => {
     const surroundings = openSurroundings()
     const records: string[] = []
     const pipelines: RecordingPipeline[] = []

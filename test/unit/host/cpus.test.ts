@@ -25,7 +25,7 @@ describe('countCpus', () => {
     })
   }
 
-  it('counts those that we may use where there is no such file', async () => {
+  it('counts the usable CPUs if there is no such file', async () => {
     assert.equal(await countCpus(join(folder, 'none')), availableParallelism())
   })
 })

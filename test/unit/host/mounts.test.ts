@@ -1,4 +1,4 @@
-// How a container runtime mounted sysfs, as /proc/self/mounts says it.
+// Detection of a read-only sysfs mount in /proc/self/mounts.
 import assert from 'node:assert/strict'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -28,7 +28,7 @@ describe('isSysfsReadOnly', () => {
     })
   }
 
-  it('a file that cannot be read says nothing', async () => {
+  it('is false if the file cannot be read', async () => {
     assert.equal(await isSysfsReadOnly(join(folder, 'absent')), false)
   })
 })

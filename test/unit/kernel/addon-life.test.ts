@@ -1,4 +1,4 @@
-// The life of the addon and its sockets: loaded twice, in a worker, torn down while work is in flight.
+// The life of the addon and its sockets: loaded twice, in a worker, and in an environment that ends during calls.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
@@ -27,7 +27,7 @@ function methods(constructor: { readonly prototype: object }): readonly string[]
     .toSorted()
 }
 
-/** Runs addon-program.js in a process of its own. */
+/** Runs addon-program.js in a separate process. */
 async function runProgram(
   part: string,
   { flags = [], limitMs = 0 }: { readonly flags?: readonly string[]; readonly limitMs?: number } = {},
@@ -49,7 +49,7 @@ function callWith(socket: RawRouteSocket, method: keyof RawRouteSocket, args: re
   return Reflect.apply(Reflect.get(socket, method), socket, args)
 }
 
-/** Runs addon-program.js in a worker thread until it says that its work is in flight. */
+/** Runs addon-program.js in a worker thread until it reports that its calls are in flight. */
 async function startWorker(part: string): Promise<Worker> {
   const worker = new Worker(program, { argv: [part] })
   const [message] = await once(worker, 'message')
@@ -58,7 +58,7 @@ async function startWorker(part: string): Promise<Worker> {
 }
 
 describe('the addon', () => {
-  it('exports what addon.ts declares', () => {
+  it('exports the names that addon.ts declares', () => {
     const addon = load()
     assert.deepEqual(Object.keys(addon).toSorted(), [
       'ConntrackSocket',
@@ -150,17 +150,17 @@ describe('the addon', () => {
     assert.deepEqual(await runProgram('exit'), { code: 7, output: '' })
   })
 
-  it('does not hold up the exit of a process that watches the kernel', async () => {
-    // The watch waits for 10 s by itself.
+  it('does not delay the exit of a process that watches the kernel', async () => {
+    // Without an interruption the wait of the watch lasts 10 s.
     const { code } = await runProgram('exit watched', { limitMs: 7000 })
     assert.equal(code, 7)
   })
 
-  it('gives back memory and descriptors of sockets that were not closed', async () => {
+  it('releases memory and descriptors of sockets that were not closed', async () => {
     const { code, output } = await runProgram('leak', { flags: ['--expose-gc'] })
     assert.equal(code, 0, output)
     const [descriptors = Number.NaN, megabytes = Number.NaN] = output.split(' ').map(Number)
-    // 300 sockets and 300 dumps of 64 KiB and more would be 300 descriptors and 20 MB.
+    // A leak of 300 sockets and 300 dumps of 64 KiB and more would be 300 descriptors and 20 MB.
     assert.ok(descriptors <= 2, `${descriptors} descriptors more than before`)
     assert.ok(megabytes < 10, `${megabytes} MB more than before`)
   })
@@ -176,9 +176,9 @@ describe('a socket of the addon', () => {
     await socket.close()
   })
 
-  it('rejects when the answer cannot be made into a value', async () => {
+  it('rejects when the answer cannot be converted to a value', async () => {
     const socket = new (load().RouteSocket)()
-    // The answer is a plain object: only through its prototype can a script make that fail.
+    // The answer is a plain object. A script can make its creation fail only through the prototype.
     // oxlint-disable-next-line eslint/no-extend-native
     Object.defineProperty(Object.prototype, 'applied', {
       configurable: true,
@@ -195,7 +195,7 @@ describe('a socket of the addon', () => {
     await socket.close()
   })
 
-  it('close waits for the flight, any number of times, and ends the socket', async () => {
+  it('close waits for the call in flight, also when repeated, and closes the socket', async () => {
     const socket = new (load().RouteSocket)()
     const order: string[] = []
     const dump = socket.dumpLinks().then(() => order.push('dump'))
@@ -294,7 +294,7 @@ describe('arguments of the addon', () => {
     })
   }
 
-  it('indices of an IPVS batch are held against the tables', async () => {
+  it('indices of an IPVS batch outside its tables are refused', async () => {
     const socket = new (load().IpvsSocket)()
     const servers = new Uint8Array(virtualServerLayout.size)
     const reals = new Uint8Array(realServerLayout.size)
@@ -320,7 +320,7 @@ describe('arguments of the addon', () => {
 })
 
 describe('RequestQueue', () => {
-  it('puts calls in order, opens once, and goes on after a failure', async () => {
+  it('runs calls in order, opens once, and continues after a failure', async () => {
     const log: string[] = []
     const queue = new RequestQueue(() => {
       log.push('open')

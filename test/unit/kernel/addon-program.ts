@@ -1,4 +1,4 @@
-// addon-life.test.ts runs this program in a worker thread or in a separate process; the first argument says which part.
+// addon-life.test.ts runs this program in a worker thread or in a separate process. The first argument is the part to run.
 import assert from 'node:assert/strict'
 import { readdirSync } from 'node:fs'
 import { setImmediate as nextTurn } from 'node:timers/promises'
@@ -13,7 +13,7 @@ function report(message: string): void {
   parentPort?.postMessage(message)
 }
 
-/** Neither is waited for: the environment ends first. */
+/** Starts calls without waiting for them. The environment ends first. */
 function startWork(): void {
   void new addon.RouteEvents().next()
   void new addon.NftEvents(0).next()
@@ -26,7 +26,7 @@ async function useAndForget(): Promise<void> {
     const [links, table, cleaning] = await Promise.all([
       new addon.RouteSocket().dumpLinks(),
       new addon.IpvsSocket().dump(2, true).catch(() => undefined),
-      // Without a frontend it touches no flow.
+      // Without frontends it deletes no flow.
       new addon.ConntrackSocket().deleteStale(2, new Uint8Array(0), new Uint8Array(0), new Uint8Array(0)),
       new addon.NftSocket().close(),
       new addon.NftTables().generation().catch(() => undefined),
@@ -40,7 +40,7 @@ async function useAndForget(): Promise<void> {
   }
 }
 
-/** Finalizers run in turns of their own after a collection. */
+/** Collects garbage. Finalizers run in later turns of the event loop. */
 async function collect(): Promise<void> {
   assert.ok(globalThis.gc !== undefined, 'needs --expose-gc')
   for (let i = 0; i < 5; i++) {
@@ -58,8 +58,8 @@ function median(figures: readonly number[]): number {
 }
 
 /**
- * Prints the median of what five runs add, after two which fill the pools of the engine and of the allocator: a leak adds to each
- * of them, what the allocator keeps for later does not.
+ * Prints the median growth over five runs, after two runs that fill the pools of engine and allocator. A leak grows in each run; memory
+ * that the allocator keeps does not.
  */
 async function measureLeak(): Promise<void> {
   const [descriptors, megabytes]: [number[], number[]] = [[], []]
@@ -97,7 +97,7 @@ switch (process.argv[2]) {
     const kernel = openKernel({ addonPath: process.env['VIADUCT_ADDON'] })
     void kernel.links.watch().next()
     void kernel.look(['ipv4']).watch('KUBE-').next([])
-    // The calls start behind those before them.
+    // Lets the previous calls start first.
     await nextTurn()
     process.exit(7)
     break

@@ -1,5 +1,5 @@
-// The addon's tables refuse bad input before they ask the kernel anything. NB: no case may reach the kernel, whose tables
-// would be those of the machine.
+// The addon's tables refuse invalid input before any call into the kernel. NB: no case may reach the kernel, because its tables would be
+// those of the machine.
 import assert from 'node:assert/strict'
 import { readdirSync } from 'node:fs'
 import { describe, it } from 'node:test'
@@ -92,13 +92,13 @@ describe('a table of the addon', () => {
     ['on a hook', {}, ['OUTPUT'], '"OUTPUT" is a built-in chain of the kernel'],
   ]
   for (const [what, op, texts, text] of wrongOps) {
-    it(`an operation ${what} rejects with words`, () =>
+    it(`an operation ${what} rejects with a message`, () =>
       withTable((table) =>
         assert.rejects(table.apply(chain(op), none, encodeTexts(texts), none, 0), { errno: 22, text }),
       ))
   }
 
-  it('takes one call at a time, and none after close', async () => {
+  it('accepts one call at a time, and none after close', async () => {
     const table = new addon.XtablesTable(inet, 'nat')
     const refused = table.apply(chain({ op: 9 }), none, encodeTexts(['A']), none, 0)
     assert.throws(() => table.check(), { errno: 16 })
@@ -113,7 +113,7 @@ describe('a table of the addon', () => {
     await routes.close()
   })
 
-  it('holds one descriptor until it is closed', async () => {
+  it('has one descriptor until it is closed', async () => {
     const before = readdirSync('/proc/self/fd').length
     const tables = Array.from({ length: 50 }, () => new addon.XtablesTable(inet, 'nat'))
     assert.equal(readdirSync('/proc/self/fd').length, before + 50)

@@ -107,7 +107,7 @@ describe('encodeIpsetOps', () => {
     )
   })
 
-  it('shares the record of a set among its neighbours, and names the others', () => {
+  it('shares the record of a set between consecutive operations, and names the other sets', () => {
     const other = { ...plain, name: 'B' }
     const ops: readonly IpsetOp[] = [
       { op: 'create-set', set: plain },
@@ -212,7 +212,7 @@ describe('settleIpsetFailure', () => {
     })
   }
 
-  it('keeps the kernel’s own words', () => {
+  it('keeps the kernel’s message', () => {
     const failure = settleIpsetFailure(op, { index: 0, errno: 4352, unknown: false, text: 'its words' })
     assert.equal(failure.text, 'its words')
   })

@@ -1,10 +1,10 @@
-// native/*/record.h describes the packed records. The addon and this build must have the same ones.
+// The addon and this build must have the same packed records (native/*/record.h).
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { checkLayouts, layouts, type Layouts } from '../../../src/kernel/layouts.js'
 import { loadAddon } from '../../../src/kernel/loader.js'
 
-/** The layouts as the addon exports them: objects instead of modules. */
+/** The layouts in the form of the addon's export: objects instead of modules. */
 const whole: Layouts = Object.fromEntries(
   Object.entries(layouts).map(([room, parts]) => [room, { ...parts }]),
 )

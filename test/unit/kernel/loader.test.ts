@@ -7,7 +7,7 @@ import { pathToFileURL } from 'node:url'
 import { openKernel } from '../../../src/kernel/index.js'
 import { addonCandidates, loadAddon } from '../../../src/kernel/loader.js'
 
-/** A folder with these files, for as long as `use` runs. */
+/** Runs `use` with a folder that has these files. */
 function withFiles(files: Readonly<Record<string, string>>, use: (folder: string) => void): void {
   const folder = mkdtempSync(join(tmpdir(), 'viaduct-loader-'))
   try {
@@ -25,7 +25,7 @@ const ourPackage = { 'package.json': '{ "name": "viaduct" }' }
 const moduleIn = (folder: string): string => pathToFileURL(join(folder, 'out/ts/agent.js')).href
 
 describe('addonCandidates', () => {
-  it('looks beside the code, then in the build folder of our package', () => {
+  it('looks in the folder of the code, then in the build folder of our package', () => {
     withFiles(ourPackage, (folder) => {
       const expected = ['out/ts/viaduct.node', 'build/Release/viaduct.node', 'build/viaduct.node']
       assert.deepEqual(
@@ -39,7 +39,7 @@ describe('addonCandidates', () => {
     ['the package of another project', { 'package.json': '{ "name": "other" }' }],
     ['a package.json that is none', { 'package.json': 'null' }],
   ] as const) {
-    it(`looks only beside the code in ${what}`, () => {
+    it(`looks only in the folder of the code in ${what}`, () => {
       withFiles(files, (folder) => {
         assert.deepEqual(addonCandidates({ moduleUrl: moduleIn(folder) }), [
           join(folder, 'out/ts/viaduct.node'),
@@ -47,12 +47,12 @@ describe('addonCandidates', () => {
       })
     })
   }
-  it('takes the named file and no other', () => {
+  it('uses only the named file', () => {
     assert.deepEqual(addonCandidates({ addonPath: '/a/b.node', moduleUrl: 'file:///opt/agent.js' }), [
       '/a/b.node',
     ])
   })
-  it('takes a named file relative to the working directory', () => {
+  it('resolves a named file from the working directory', () => {
     // dlopen() looks for a name without a slash in the folders of the system.
     assert.deepEqual(addonCandidates({ addonPath: 'b.node', moduleUrl: 'file:///opt/agent.js' }), [
       join(process.cwd(), 'b.node'),
@@ -60,7 +60,7 @@ describe('addonCandidates', () => {
   })
 })
 
-/** The message of the ConfigError that loading throws, by lines. */
+/** Lines of the message of the ConfigError from loading. */
 function refusal(moduleUrl: string): readonly string[] {
   let lines: readonly string[] = []
   assert.throws(
@@ -78,7 +78,7 @@ function refusal(moduleUrl: string): readonly string[] {
 }
 
 describe('loadAddon', () => {
-  it('lists each path when there is no addon, and says what to do', () => {
+  it('lists each path if there is no addon, with advice', () => {
     withFiles(ourPackage, (folder) => {
       const moduleUrl = moduleIn(folder)
       assert.deepEqual(
@@ -88,7 +88,7 @@ describe('loadAddon', () => {
     })
   })
 
-  it('fails with the error of the first file that is there', () => {
+  it('fails with the error of the first existing file', () => {
     withFiles(
       { ...ourPackage, 'build/Release/viaduct.node': 'no library', 'build/viaduct.node': 'nor this' },
       (folder) => {
@@ -100,7 +100,7 @@ describe('loadAddon', () => {
     )
   })
 
-  it('is not asked for before the first call', async () => {
+  it('runs only at the first call into the kernel', async () => {
     const kernel = openKernel({ addonPath: '/nowhere/viaduct.node' })
     await assert.rejects(kernel.ipvs.info(), { name: 'ConfigError' })
     await assert.rejects(kernel.routes.dumpLocalRoutes('ipv4'), { name: 'ConfigError' })

@@ -33,7 +33,7 @@ function hex(bytes: Uint8Array | undefined): string {
 }
 
 describe('userdata of sets', () => {
-  // NFTA_SET_USERDATA as nft 1.0.6 sends it; behind it nft has entry 6, which says that the data is no interval.
+  // NFTA_SET_USERDATA of nft 1.0.6, without its entry 6, which means that the data is not an interval.
   const cases: readonly (readonly [string, NfSet, string])[] = [
     [
       'an index of endpoints',
@@ -64,7 +64,7 @@ describe('userdata of sets', () => {
     ],
   ]
   for (const [what, set, expected] of cases)
-    it(`is that of nft: ${what}`, () => assert.equal(hex(setAttributes(set).userdata), expected))
+    it(`equals that of nft: ${what}`, () => assert.equal(hex(setAttributes(set).userdata), expected))
 
   it('packs the types of a concatenation', () => {
     const { keyType, keyLength } = setAttributes({
@@ -109,11 +109,11 @@ describe('NfElements', () => {
       /needs a verdict/,
     )
   })
-  it('reads past the end as an error', () => {
+  it('throws for an index beyond the end', () => {
     const elements = new NfElements(addresses).add(new Uint8Array(4))
     assert.throws(() => elements.key(1), RangeError)
   })
-  it('keeps equal verdicts once', () => {
+  it('stores equal verdicts once', () => {
     const elements = new NfElements({ ...addresses, data: 'verdict' })
     for (let index = 0; index < 100; index++)
       elements.add(new Uint8Array(4), { verdict: { code: 'goto', chain: `c${index % 2}` } })
@@ -265,7 +265,7 @@ describe('streams', () => {
     )
     assert.deepEqual([...outcome.handles], [[0, 9]])
   })
-  it('of events hold what was lost before what changed', () => {
+  it('of events have lost events before changes', () => {
     const writer = new StreamWriter()
     for (const word of [1, 5, 42]) writer.u32(word)
     writer.text('nft')

@@ -16,7 +16,7 @@ const anyKey = fc
 const anySettings = fc
   .tuple(fc.constantFrom(settings, tunnel), fc.nat(70_000))
   .map(([rest, weight]) => ({ ...rest, weight }))
-/** Of one family, as virtual servers have them, each once, in no order. */
+/** Real servers of one family, without duplicates, in any order. */
 const anyServers = fc
   .tuple(
     fc.boolean(),
@@ -31,7 +31,7 @@ function idOf({ key }: RealServer): string {
   return `${key.address} ${key.port}`
 }
 
-/** Texts that sort as a dump does. */
+/** A text whose order is that of a dump. */
 function sortKey({ key }: RealServer): string {
   const bytes = Buffer.alloc(18)
   writeAddress(key.address, bytes, 0)
@@ -49,7 +49,7 @@ function byId(list: Iterable<RealServer>): ReadonlyMap<string, RealServer['setti
 }
 
 describe('RealServerList', () => {
-  it('holds the servers it was made from, in any order', () => {
+  it('contains its servers, given in any order', () => {
     fc.assert(
       fc.property(anyServers, (servers) => {
         const list = RealServerList.of(servers)
@@ -65,7 +65,7 @@ describe('RealServerList', () => {
     )
   })
 
-  it('is the same with one setting for all as with each its own, one family after the other', () => {
+  it('is equal with shared settings and with separate settings, for each family', () => {
     fc.assert(
       fc.property(anyServers, fc.constantFrom(settings, tunnel), (servers, all) => {
         const keys = servers.map(({ key }) => key)
@@ -101,7 +101,7 @@ describe('RealServerList', () => {
     )
   })
 
-  it('is what a table holds exactly where its records are', () => {
+  it('is found in a table exactly at its records', () => {
     fc.assert(
       fc.property(anyServers, anyServers, (before, servers) => {
         const [first, list] = [RealServerList.of(before), RealServerList.of(servers)]
@@ -111,13 +111,13 @@ describe('RealServerList', () => {
         assert.ok(list.isAt(table, first.length))
         assert.ok(RealServerList.fromDump(table, first.length, list.length).equals(list))
         assert.ok(first.isAt(table, 0))
-        // One record further the table is too short.
+        // The table is too short for the list one record later.
         assert.equal(list.isAt(table, first.length + 1), list.length === 0)
       }),
     )
   })
 
-  it('compares by address and port, and whole', () => {
+  it('compares servers by address and port, and with their settings', () => {
     const list = listOf('10.0.0.2', 256, 1)
     assert.equal(list.compareKeys(0, listOf('10.0.0.2', 256, 7), 0), 0)
     assert.ok(list.compareKeys(0, listOf('10.0.0.10', 1, 1), 0) < 0)
@@ -126,7 +126,7 @@ describe('RealServerList', () => {
     assert.ok(!list.isSame(0, listOf('10.0.0.2', 256, 7), 0))
   })
 
-  it('names an index that it does not have', () => {
+  it('throws an error that names an absent index', () => {
     assert.throws(() => noRealServers.at(0), /no real server 0 of 0/u)
   })
 })

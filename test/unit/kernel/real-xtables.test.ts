@@ -1,4 +1,4 @@
-// The errors of RealXtables, on an addon that answers as a kernel would.
+// The errors of RealXtables, with a fake addon.
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
@@ -18,7 +18,7 @@ interface Refusal {
 
 const refuse = (errno: number, text = ''): Refusal => ({ errno, operation: 'change the table', text })
 
-/** A table of the addon that answers as a kernel would; undefined: the call succeeds. */
+/** A table with a fake addon. `refuses` returns the refusal of a call; undefined: the call succeeds. */
 function tableThat(refuses: (call: 'apply' | 'check') => Refusal | undefined): RealXtables {
   const addon = loadAddon({ addonPath: process.env['VIADUCT_ADDON'], moduleUrl: import.meta.url })
   const answer = async <T>(call: 'apply' | 'check', value: T): Promise<T> => {
@@ -76,7 +76,7 @@ describe('a kernel without x_tables', () => {
     })
   }
 
-  it('ENOENT of a table that is there says what is missing, and nothing of modes', async () => {
+  it('ENOENT of an existing table names the missing object and no modes', async () => {
     const xtables = tableThat((call) => (call === 'apply' ? refuse(ENOENT, 'chain A jumps to B') : undefined))
     await assert.rejects(xtables.apply([]), {
       message: 'xtables: change the table ipv6 filter: ENOENT (chain A jumps to B)',
@@ -93,7 +93,7 @@ describe('a kernel without x_tables', () => {
     )
   })
 
-  it('any other error is passed on as it is', async () => {
+  it('any other error stays unchanged', async () => {
     const xtables = tableThat(() => refuse(EPERM, 'CAP_NET_ADMIN is needed'))
     await assert.rejects(xtables.check(), { code: 'EPERM', extack: 'CAP_NET_ADMIN is needed' })
   })

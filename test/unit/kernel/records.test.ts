@@ -36,7 +36,7 @@ function ip(text: string): IpAddress {
   return address
 }
 
-/** assert.deepEqual distinguishes objects without a prototype from ours. */
+/** A record of plain objects: assert.deepEqual distinguishes objects without a prototype. */
 const plainRecord = <T>(fields: { [K in keyof T]: fc.Arbitrary<T[K]> }): fc.Arbitrary<T> =>
   fc.record(fields, { noNullPrototype: true })
 
@@ -95,20 +95,20 @@ const anyOp: fc.Arbitrary<IpvsOp> = fc
       : { op, server: server.key }
   })
 
-/** A batch that grows as a diff's does: the number of operations is not known before. */
+/** A batch that grows, because the number of operations is not known before. */
 function grownBatch(ops: readonly IpvsOp[]): IpvsBatch {
   const batch = new IpvsBatch()
   for (const op of ops) batch.push(op)
   return batch
 }
 
-/** With what is left out filled in. */
+/** The operation with its default fields. */
 function whole(op: IpvsOp): IpvsOp {
   return op.op === 'set-virtual-server' ? { ...op, flagsMask: op.flagsMask ?? 0xffffffff } : op
 }
 
 describe('IpvsBatch', () => {
-  it('keeps every field of every operation, however it grows', () => {
+  it('keeps every field of every operation while it grows', () => {
     fc.assert(
       fc.property(fc.array(anyOp, { maxLength: 40 }), fc.boolean(), (ops, isKnown) => {
         const built = isKnown ? IpvsBatch.of(ops) : grownBatch(ops)
@@ -141,7 +141,7 @@ describe('IpvsBatch', () => {
     )
   })
 
-  it('is the same with a virtual server added whole as with its operations one by one', () => {
+  it('is equal with a virtual server added as a whole and with its operations one by one', () => {
     fc.assert(
       fc.property(
         anyServer,
@@ -169,7 +169,7 @@ describe('IpvsBatch', () => {
     )
   })
 
-  it('shares the record of a virtual server among its neighbours, but never one with other settings', () => {
+  it('shares the record of a virtual server between consecutive operations with the same settings', () => {
     const key = { family: 'ipv4', protocol: 'tcp', address: ip('10.96.0.1'), port: 80 } as const
     const settings = { scheduler: 'rr', flags: 0, timeoutSeconds: 0, netmaskLength: 32 }
     const real = { address: ip('10.244.0.1'), port: 8080 }
@@ -189,7 +189,7 @@ describe('IpvsBatch', () => {
     )
   })
 
-  it('refuses a scheduler that the kernel could not keep', () => {
+  it('refuses a scheduler with a name that is too long for the kernel', () => {
     const key = { family: 'ipv4', mark: 1 } as const
     const settings = { scheduler: 'sixteen-letters!', flags: 0, timeoutSeconds: 0, netmaskLength: 32 }
     assert.throws(() => IpvsBatch.of([{ op: 'add-virtual-server', server: { key, settings } }]), BugError)

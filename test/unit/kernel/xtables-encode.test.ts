@@ -28,7 +28,7 @@ class ChainCursor extends RecordTable {
     super(bytes, chainLayout)
   }
 
-  /** Number of its name's text, its first rule, how many it has, what is to be done. */
+  /** Index of its name, its first rule, its number of rules, its operation. */
   record(index: number): readonly number[] {
     const { name, firstRule, ruleCount, op } = chainLayout
     return [...[name, firstRule, ruleCount].map((field) => this.u32(index, field)), this.u8(index, op)]
@@ -154,7 +154,7 @@ class RuleCursor extends RecordTable {
   }
 }
 
-/** assert.deepEqual distinguishes objects without a prototype from ours. */
+/** A record of plain objects: assert.deepEqual distinguishes objects without a prototype. */
 const plainRecord = <T>(fields: { [K in keyof T]: fc.Arbitrary<T[K]> }): fc.Arbitrary<T> =>
   fc.record(fields, { noNullPrototype: true })
 
@@ -249,7 +249,7 @@ describe('encodeXtBatch', () => {
     })
   }
 
-  it('names what is to be done with which rules', () => {
+  it('writes each operation with its rules', () => {
     const rule: XtRule = { target: { kind: 'jump', chain: 'B' } }
     const ops: readonly XtOp[] = [
       set('A', rule, rule),
@@ -398,7 +398,7 @@ describe('encodeXtBatch', () => {
 })
 
 describe('describeXtRule', () => {
-  it('leaves out a network that everything is in', () => {
+  it('leaves out a network that contains every address', () => {
     const source = { address: ip('0.0.0.0'), prefixLength: 0 }
     assert.equal(describeXtRule({ source, target: accept }, 'ipv4'), '-j ACCEPT')
   })

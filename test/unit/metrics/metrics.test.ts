@@ -83,7 +83,7 @@ describe('openMetrics', () => {
     ])
   })
 
-  it('has the mode in force and the configured one', async () => {
+  it('has the active mode and the configured one', async () => {
     const registry = new Registry()
     openMetrics(registry).proxyMode('iptables', 'ipvs')
     assert.deepEqual(await samples(registry, 'viaduct_proxy_mode'), [
@@ -139,7 +139,7 @@ describe('openMetrics', () => {
     assert.deepEqual(await samples(two, 'viaduct_manifest_errors'), ['viaduct_manifest_errors 0'])
   })
 
-  it('has the buckets of kube-proxy for the time that a change takes through the cluster', async () => {
+  it("has kube-proxy's buckets for the time of a change through the cluster", async () => {
     const registry = new Registry()
     openMetrics(registry).ipv4.networkProgrammingSeconds.observe(0.3)
     const name = 'kubeproxy_network_programming_duration_seconds'
@@ -155,7 +155,7 @@ describe('openMetrics', () => {
   })
 })
 
-/** By name and labels. */
+/** Values of all samples, by name and labels. */
 async function values(registry: Registry): Promise<ReadonlyMap<string, number>> {
   const lines = (await registry.metrics()).split('\n').filter((line) => /^\w/u.test(line))
   return new Map(
@@ -178,7 +178,7 @@ function assertMinute(periodMs: number): () => void {
   return () => undefined
 }
 
-/** Holds up the event loop for longer than it takes between two looks at it, so often that two looks are that far apart. */
+/** Blocks the event loop repeatedly for longer than the time between two samples. */
 async function heldUp(): Promise<void> {
   for (let times = 0; times < 3; times++) {
     for (const end = performance.now() + 200; performance.now() < end;);
@@ -213,7 +213,7 @@ describe('openProcessMetrics', () => {
     assert.ok(((await values(registry)).get(cpu) ?? 0) >= (before.get(cpu) ?? Infinity))
   })
 
-  it('shows every scraper how late the event loop was in the last whole minute, from the first scrape on', async () => {
+  it('has the delay of the event loop in the last whole minute for every scraper, after the first scrape', async () => {
     const registry = new Registry()
     const turns: (() => void)[] = []
     const every: Clock['every'] = (periodMs, wake) => {
@@ -246,7 +246,7 @@ function registryOf(packets: () => Promise<PacketTotals | undefined>, clock = ne
 describe('openKernelMetrics', () => {
   const total = 'kubeproxy_iptables_'
 
-  it('reads the kernel once per scrape, and at no other time', async () => {
+  it('reads the kernel only in a scrape, once', async () => {
     let asked = 0
     const registry = registryOf(async () => ({ invalidDropped: ++asked, localhostAccepted: 10 * asked }))
     assert.equal(asked, 0)
@@ -273,7 +273,7 @@ describe('openKernelMetrics', () => {
     assert.deepEqual(scrapes, [expected, expected])
   })
 
-  it('does not wait for a kernel that does not answer: it has the last counts', async () => {
+  it('has the last counts if the kernel does not answer', async () => {
     const clock = new ManualClock()
     let answer: Promise<PacketTotals> = Promise.resolve({ invalidDropped: 1, localhostAccepted: 2 })
     const registry = registryOf(async () => await answer, clock)

@@ -1,4 +1,4 @@
-// No mode accepts packets before the host's firewall that kube-proxy's rules would not accept.
+// No mode accepts packets before the host's firewall that kube-proxy's rules do not accept.
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { IpFamily } from '../../../src/address.js'

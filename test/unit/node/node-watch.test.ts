@@ -182,7 +182,7 @@ describe('the first sync waits', () => {
     assert.match(lab.end ?? '', /^PodCIDRs changed/u)
   })
 
-  it('and events go on with all that they change in the facts of the Node', async () => {
+  it('and batches of events have their changes of the facts of the Node', async () => {
     const lab = new Lab({})
     const zone = { 'topology.kubernetes.io/zone': 'a' }
     await lab.see(node({ labels: zone }), node({ labels: zone, addresses: [internal] }))
@@ -232,14 +232,14 @@ describe('a Node that changes', () => {
       logged: ['PodCIDRs changed for the node'],
     },
     {
-      name: 'F-084 pod networks that are gone end the agent too',
+      name: 'F-084 removed pod networks end the agent too',
       config: nodeCIDR,
       events: [node({ addresses: [internal] })],
       end: `PodCIDRs changed for the node "${name}": a restart takes them over`,
       logged: ['PodCIDRs changed for the node'],
     },
     {
-      name: 'F-084 other pod networks do not end the agent where no setting depends on them',
+      name: 'F-084 other pod networks do not end the agent if no setting depends on them',
       config: {},
       events: [node({ podCIDRs: ['10.244.2.0/24'], addresses: [internal] })],
       logged: [],
@@ -316,14 +316,14 @@ describe('the families that a node programs', () => {
       outcome: 'ready',
     },
     {
-      name: 'F-086 fit where one of two cluster CIDRs fits',
+      name: 'F-086 fit if one of two cluster CIDRs fits',
       config: { clusterCIDR: ['fd00:10::/56', '10.244.0.0/16'] },
       families: ['ipv4'],
       node: { addresses: [internal] },
       outcome: 'ready',
     },
     {
-      name: 'F-086 fit any cluster CIDR where interfaces detect local traffic',
+      name: 'F-086 fit any cluster CIDR if interfaces detect local traffic',
       config: { clusterCIDR: ['fd00:10::/56'], ...nodeCIDR },
       families: ['ipv4'],
       node: { addresses: [internal], podCIDRs },

@@ -43,12 +43,12 @@ describe('nodeAddresses', () => {
       expected: { ipv4: '192.0.2.1', ipv6: '2001:db8::1' },
     },
     {
-      name: 'takes ExternalIP for a family that has no InternalIP',
+      name: 'uses ExternalIP for a family without InternalIP',
       addresses: ['InternalIP 192.0.2.1', 'ExternalIP 2001:db8::2'],
       expected: { ipv4: '192.0.2.1', ipv6: '2001:db8::2' },
     },
     {
-      name: 'skips entries that are no IP addresses',
+      name: 'skips entries that are not IP addresses',
       addresses: ['Hostname node-a', 'InternalIP x'],
       expected: {},
     },
@@ -80,7 +80,7 @@ describe('NodeTracker', () => {
     })
   })
 
-  it('takes the bind address as the IP of its family, also without a Node (F-082)', () => {
+  it('uses the bind address as the IP of its family, also without a Node (F-082)', () => {
     const tracker = new NodeTracker('node-a', ip('198.51.100.9'))
     assert.deepEqual(tracker.facts.addresses, { ipv4: '198.51.100.9' })
     const addresses = ['192.0.2.1', 'fd00::1'].map((address) => ({ type: 'InternalIP', address }))

@@ -18,7 +18,7 @@ function noLook(): void {
   assert.fail('watchStrain scheduled no look')
 }
 
-/** Looks with these delays and these used fractions of the heap. */
+/** Log lines after looks with these delays and used fractions of the heap. */
 function linesOf(
   looks: readonly { readonly delayMs?: number; readonly share?: number }[],
 ): readonly string[] {

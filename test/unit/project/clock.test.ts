@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { treeFiles, treeText } from '../../support/tree.js'
 
 const readsTime = /\bDate\.now\b|\bnew Date\(\)|\bperformance\.|\bhrtime\b|\bnode:timers\b/u
-// NB: not a method of that name, such as a socket has.
+// NB: does not match a method with that name, such as a socket's.
 const setsTimer = /(?<![.#\w])set(?:Timeout|Interval|Immediate)\((?!.*\{$)/mu
 
 function findsTime(text: string): boolean {
@@ -26,7 +26,7 @@ describe('src/clock.ts', () => {
   ])
     it(`is needed for: ${line}`, () => assert.ok(findsTime(line)))
 
-  it('is not needed to format a time, and a method of the same name is no timer', () => {
+  it('is not needed to format a time or to call a method with the name of a timer', () => {
     assert.ok(!findsTime('new Date(unixMs).toISOString()\n  setInterval(periodMs: number): this {\n'))
   })
 })

@@ -64,7 +64,7 @@ describe('the import rule', () => {
     )
   })
 
-  it('finds a circle', () => {
+  it('finds a cycle', () => {
     const edges = ['ab', 'bc', 'cb'].map((pair) => ({
       from: pair.charAt(0),
       to: pair.charAt(1),
@@ -90,7 +90,7 @@ describe('the tree', () => {
     assert.deepEqual(broken, [])
   })
 
-  it('has no circle', () => assert.equal(findCycle(imports), undefined))
+  it('has no cycle', () => assert.equal(findCycle(imports), undefined))
 
   it('has an index.ts for every room, with the five lines of its head', () => {
     const rooms = new Set(sources.map(roomOf).filter((room) => room !== undefined))

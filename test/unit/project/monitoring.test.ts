@@ -111,7 +111,7 @@ describe('the monitoring queries', () => {
       assert.ok(text.includes(name), name)
   })
 
-  it('have unique names, and each alert says what to do', () => {
+  it('have unique names, and each alert has advice', () => {
     const ids = valuesOf(dashboard, 'title')
     assert.equal(new Set(ids).size, ids.length)
     const alerts = valuesOf(rules, 'alert')

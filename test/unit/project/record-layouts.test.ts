@@ -20,6 +20,8 @@ function run(...args: readonly string[]): { readonly status: number | null; read
 
 const example = `namespace viaduct::shop {
 
+inline constexpr uint32_t kNoCup = 0xffffffff;  ///< none
+
 /// Not a record.
 struct Batch {
   std::span<const uint8_t> texts;
@@ -58,6 +60,7 @@ describe('native/records.mjs', () => {
     assert.equal(run(script).stderr, '')
     const layout = readFileSync(join(root, 'src/kernel/shop/layout.ts'), 'utf8').split('\n\n').slice(1)
     assert.deepEqual(layout, [
+      'export const constant = {\n  noCup: 4294967295,\n} as const',
       "export const opNumber = {\n  'add-tea': 1,\n  'drop-tea': 2,\n} as const",
       'export const invertBit = {\n  in: 1,\n  outPort: 16,\n} as const',
       'export const teaCupLayout = {\n  size: 24,\n  address: 0,\n  firstSip: 16,\n  port: 20,\n  op: 22,\n} as const satisfies RecordLayout\n',
@@ -74,6 +77,7 @@ describe('native/records.mjs', () => {
     assert.deepEqual(
       rows.map((row) => row.trim()),
       [
+        '{"shop", "constant", "noCup", static_cast<size_t>(shop::kNoCup)},',
         '{"shop", "opNumber", "add-tea", static_cast<size_t>(shop::Op::kAddTea)},',
         '{"shop", "opNumber", "drop-tea", static_cast<size_t>(shop::Op::kDropTea)},',
         '{"shop", "invertBit", "in", static_cast<size_t>(shop::kInvertIn)},',
@@ -98,36 +102,42 @@ describe('native/records.mjs', () => {
 
   const refused = [
     [
+      'a constant of another type',
+      'constexpr uint32_t kNoCup',
+      'constexpr int kNoCup',
+      /record\.h:3: a constant is "inline constexpr uint32_t kName = NUMBER;"/,
+    ],
+    [
       'a misaligned field',
       'uint8_t reserved[1]',
       'uint32_t late',
-      /record\.h:24: late is at byte 23: add reserved bytes/,
+      /record\.h:26: late is at byte 23: add reserved bytes/,
     ],
     [
       'an end without padding',
       '  uint8_t reserved[1];\n',
       '',
-      /record\.h:23: TeaCupRecord ends at byte 23: add 1 reserved/,
+      /record\.h:25: TeaCupRecord ends at byte 23: add 1 reserved/,
     ],
-    ['an unknown type', 'uint16_t port', 'size_t port', /record\.h:22: a field is of char, /],
-    ['an initializer', 'uint16_t port', 'uint16_t port = 0', /record\.h:22: a field is "TYPE NAME"/],
+    ['an unknown type', 'uint16_t port', 'size_t port', /record\.h:24: a field is of char, /],
+    ['an initializer', 'uint16_t port', 'uint16_t port = 0', /record\.h:24: a field is "TYPE NAME"/],
     [
       'an enumerator without a number',
       'kDropTea = 2',
       'kDropTea',
-      /record\.h:10: an enumerator is "kName = NUMBER"/,
+      /record\.h:12: an enumerator is "kName = NUMBER"/,
     ],
     [
       'an enum on one line',
       'enum Invert : uint16_t {',
       'enum Other { kA };',
-      /record\.h:13: a record or an enum/,
+      /record\.h:15: a record or an enum/,
     ],
     [
       'a record without fields',
       /cup; of any size\.\n/,
       'cup\nstruct NoRecord {\n};\n',
-      /record\.h:20: a record or an enum has/,
+      /record\.h:22: a record or an enum has/,
     ],
   ] as const
   for (const [what, from, to, message] of refused) {

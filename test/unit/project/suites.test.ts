@@ -1,7 +1,9 @@
 // The suites of `npm test` name their tests by folder and path. A moved test must cause an error (issue 19).
 import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { describe, it } from 'node:test'
+import { after, before, describe, it } from 'node:test'
 import { pathToFileURL } from 'node:url'
 import { runToEnd } from '../../support/processes.js'
 import { treeRoot } from '../../support/tree.js'
@@ -35,4 +37,52 @@ describe("the selection of a suite's test files", () => {
     assert.equal(code, 1)
     assert.match(stderr, /no such file or directory.*test\/moved/u)
   })
+})
+
+/** Prints the verdict on the output of a command. */
+const judging = `
+import { run } from '${scripts}steps.mjs'
+import { judge } from '${scripts}suites/node-tests.mjs'
+console.log(JSON.stringify(judge(await run(process.argv.slice(1), { timeoutSeconds: 60 }))))`
+
+// A file without tests counted as one passing test.
+describe('the verdict on test files', () => {
+  let folder: string
+
+  before(() => {
+    folder = mkdtempSync(join(tmpdir(), 'viaduct-suites-'))
+    writeFileSync(join(folder, 'full.test.js'), "require('node:test').it('passes', () => {})\n")
+    writeFileSync(join(folder, 'empty.test.js'), '')
+  })
+  after(() => rmSync(folder, { recursive: true }))
+
+  async function verdict(script: string): Promise<unknown> {
+    const command = ['env', '--unset=NODE_TEST_CONTEXT', '--chdir', folder, 'sh', '-c', script]
+    const { stdout } = await runToEnd([
+      process.execPath,
+      '--input-type=module',
+      '--eval',
+      judging,
+      ...command,
+    ])
+    const { passed, summary } = Object(JSON.parse(stdout))
+    return { passed, summary }
+  }
+
+  const runners: Readonly<Record<string, (names: readonly string[]) => string>> = {
+    'node --test': (names) => `node --test --test-reporter=spec ${names.join(' ')}`,
+    'node, as in the guest': (names) =>
+      names.map((name) => `echo '# ${name}'; node --test-reporter=spec ${name}`).join('; '),
+  }
+  for (const [runner, script] of Object.entries(runners)) {
+    it(`of ${runner} is good when each file has a test`, async () => {
+      assert.deepEqual(await verdict(script(['full.test.js'])), { passed: true, summary: '1 tests' })
+    })
+
+    it(`of ${runner} is bad when a file has none, and names the file`, async () => {
+      const { passed, summary } = Object(await verdict(script(['empty.test.js', 'full.test.js'])))
+      assert.equal(passed, false)
+      assert.match(summary, /, no test in (?:\S+\/)?empty\.test\.js$/u)
+    })
+  }
 })

@@ -40,7 +40,7 @@ function explain(endpoints: readonly SliceEndpoint[], rest: Partial<Service> = {
   return explainRoute(found, tracked, view)
 }
 
-/** `+`: chosen. */
+/** A choice as text. `+`: the endpoint is chosen. */
 function line(choice: EndpointChoice | undefined): string {
   return choice === undefined ? '' : `${choice.isChosen ? '+' : '-'} ${choice.rule} ${choice.text}`
 }
@@ -49,7 +49,7 @@ interface EndpointCase {
   readonly name: string
   readonly list: 'cluster' | 'local' | 'flows'
   readonly service?: Partial<Service>
-  /** The endpoints 10.1.0.1, 10.1.0.2 and so on, each with what is said about it. */
+  /** The endpoints 10.1.0.1, 10.1.0.2 and so on, each with its expected reason. */
   readonly endpoints: readonly (readonly [Parameters<typeof endpoint>[1], string])[]
 }
 
@@ -91,7 +91,7 @@ const endpointCases: readonly EndpointCase[] = [
     ],
   },
   {
-    name: 'F-036 hints that not all endpoints have',
+    name: 'F-036 hints on some endpoints only',
     list: 'cluster',
     endpoints: [
       [{ zoneHints: ['b'] }, '+ F-032 ready'],
@@ -99,13 +99,13 @@ const endpointCases: readonly EndpointCase[] = [
     ],
   },
   {
-    name: 'F-015 a cluster IP with policy Local alone',
+    name: 'F-015 only a cluster IP, with policy Local',
     list: 'cluster',
     service: internal,
     endpoints: [[here, noCluster]],
   },
   {
-    name: 'F-015 a node port beside a cluster IP with policy Local',
+    name: 'F-015 a node port and a cluster IP with policy Local',
     list: 'cluster',
     service: { ...internal, ...nodePort },
     endpoints: [[there, '+ F-032 ready']],

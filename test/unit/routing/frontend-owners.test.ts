@@ -44,7 +44,7 @@ function nameOf(key: string | undefined): string {
   return ports.find((port) => keyOf(port) === key) ?? '-'
 }
 
-/** `loser < winner` of each conflict; `-`: the loser claims the frontend no more. */
+/** Each conflict as `loser < winner`. `-`: the loser no longer claims the frontend. */
 function conflicts(owners: FrontendOwners<Wanted>): readonly string[] {
   return owners
     .takeConflicts()
@@ -67,14 +67,14 @@ const cases: readonly {
     conflicts: [],
   },
   {
-    name: 'keeps the owner when a port claims it whose key sorts later',
+    name: 'keeps the owner when a port with a later key claims it',
     before: [['a/http', [shared]]],
     step: ['b/http', [shared]],
     changes: [],
     conflicts: ['tcp 192.0.2.1:80: b/http < a/http'],
   },
   {
-    name: 'passes to a port whose key sorts first',
+    name: 'passes to a port with an earlier key',
     before: [['b/http', [shared]]],
     step: ['a/http', [shared]],
     changes: ['tcp 192.0.2.1:80: b/http > a/http'],
@@ -101,7 +101,7 @@ const cases: readonly {
     conflicts: ['tcp 192.0.2.1:80: b/http < -'],
   },
   {
-    name: 'releases what a port does not claim any more',
+    name: 'releases frontends that a port no longer claims',
     before: [['a/http', [shared, nodePort]]],
     step: ['a/http', [nodePort]],
     changes: ['tcp node port 30080: a/http > a/http', 'tcp 192.0.2.1:80: a/http > -'],
@@ -129,14 +129,14 @@ const cases: readonly {
     conflicts: ['health check tcp node port 30080: b/http < a/http'],
   },
   {
-    name: 'distinguishes a node port from a health check port of the same number',
+    name: 'distinguishes a node port and a health check port with the same number',
     before: [['a/http', [nodePort]]],
     step: ['b/http', [healthCheck]],
     changes: ['health check tcp node port 30080: - > b/http'],
     conflicts: [],
   },
   {
-    name: 'gives all that a port wants of a frontend to it at once',
+    name: 'passes all claims of a port on a frontend at once',
     step: ['a/http', [shared, shared]],
     changes: ['tcp 192.0.2.1:80: - > a/http+a/http'],
     conflicts: [],
@@ -155,7 +155,7 @@ describe('the owner of a frontend', () => {
     })
   }
 
-  it('is the claim whose key sorts first, after any history', () => {
+  it('is the claim with the first key, after any history', () => {
     const steps = fc.array(
       fc.record({ port: fc.constantFrom(...ports), wanted: fc.subarray(frontends), take: fc.boolean() }),
       { maxLength: 30 },

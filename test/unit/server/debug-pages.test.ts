@@ -60,7 +60,7 @@ async function recording({ port, clock }: Bench, path: string): Promise<{ reply:
   return { reply }
 }
 
-/** The default verbosity. */
+/** The lines at the default verbosity. */
 function withoutDebug(log: MemoryLog): readonly LogLine[] {
   return log.lines.filter(({ level }) => level !== 'debug')
 }

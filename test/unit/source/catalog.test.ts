@@ -33,13 +33,13 @@ function replay(world: Map<string, string>, events: readonly ObjectEvent[]): voi
 }
 
 describe('Catalog', () => {
-  it('says nothing when a file says the same again', () => {
+  it('delivers nothing for an unchanged file', () => {
     const catalog = new Catalog()
     catalog.apply(new Map([['a', file(node('x', '1'))]]))
     assert.deepEqual(catalog.apply(new Map([['a', file(node('x', '1'))]])).events, [])
   })
 
-  it('lets the lexically first file win, and the other take over when it goes', () => {
+  it('uses the object of the lexically first file, and that of the other after its removal', () => {
     const catalog = new Catalog()
     catalog.apply(new Map([['b', file(node('x', '2'))]]))
     const both = catalog.apply(new Map([['a', file(node('x', '1'))]]))
@@ -50,7 +50,7 @@ describe('Catalog', () => {
     assert.deepEqual([...one.conflicts], [['Node /x', undefined]])
   })
 
-  it('sees an object that moves to another file as no change', () => {
+  it('delivers nothing for an object that moves to another file', () => {
     const catalog = new Catalog()
     catalog.apply(new Map([['a', file(node('x', '1'))]]))
     const moved = new Map([
@@ -60,7 +60,7 @@ describe('Catalog', () => {
     assert.deepEqual(catalog.apply(moved).events, [])
   })
 
-  it('step by step gives the objects that one full pass gives', () => {
+  it('incremental changes give the same objects as one full pass', () => {
     const objects = fc.uniqueArray(
       fc.record({ name: fc.constantFrom('x', 'y', 'z'), podCIDR: fc.constantFrom('1', '2') }),
       { selector: ({ name }) => name },

@@ -1,4 +1,4 @@
-// Issue 18, C9: a root that is absent keeps everything; an empty one removes after a grace period.
+// Issue 18, C9: an absent root folder keeps all objects; an empty one removes them after a grace period.
 import assert from 'node:assert/strict'
 import { mkdirSync, renameSync, rmSync, unlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,7 +9,7 @@ import { systemClock, type Clock } from '../../../src/clock.js'
 import { ManifestFolder } from '../../support/manifest-folder.js'
 
 let folder: ManifestFolder
-/** Runs what waits for the grace period. */
+/** Ends the grace period of the source. */
 let endGrace: () => void
 let passedMs: number
 
@@ -32,7 +32,7 @@ function write(name: string, text: string): void {
   writeFileSync(folder.path(name), text)
 }
 
-/** Time passes. */
+/** Ends the grace period. Returns the delivered events. */
 async function endGracePeriod(): Promise<readonly string[]> {
   return await folder.after(() => {
     passedMs += gracePeriodMs
@@ -81,7 +81,7 @@ const absences: { name: string; leave: () => void; comeBack: () => void }[] = [
 
 describe('a manifests folder that is absent', () => {
   for (const { name, leave, comeBack } of absences) {
-    it(`keeps its objects, says so, and only differences count when it is back: ${name}`, async () => {
+    it(`keeps its objects, logs this, and delivers only differences when it is back: ${name}`, async () => {
       await folder.start({}, clock)
       folder.batches.length = 0
       const line = await folder.loggedAfter(leave)
@@ -100,7 +100,7 @@ describe('a manifests folder that is absent', () => {
     })
   }
 
-  it('is there again in parts: files that are still missing in a large folder are not gone', async () => {
+  it('keeps the objects of missing files while a large folder returns file by file', async () => {
     for (let i = 0; i < 1000; i++) write(`s${i}.yaml`, service(`s${i}`, '10.96.1.1'))
     await folder.start({}, clock)
     await folder.loggedAfter(() => renameSync(folder.root, away()))
@@ -114,7 +114,7 @@ describe('a manifests folder that is absent', () => {
 
 describe('a manifests folder that cannot be read', () => {
   for (const call of ['state', 'list'] as const)
-    it(`keeps its objects, and says so: ${call}`, async () => {
+    it(`keeps its objects, and logs this: ${call}`, async () => {
       let isFailing = false
       const guard = (path: string): void => {
         if (isFailing && path === folder.root)
@@ -152,7 +152,7 @@ describe('a manifests folder that is empty', () => {
       },
     },
     {
-      name: 'another folder is in its place, as after an unmount',
+      name: 'another folder took its place, as after an unmount',
       act: () => {
         renameSync(folder.root, away())
         mkdirSync(folder.root)
@@ -170,7 +170,7 @@ describe('a manifests folder that is empty', () => {
       await folder.until(() => folder.errors === 0)
     })
 
-    it(`keeps those that are there again within 10 s: ${name}`, async () => {
+    it(`keeps objects that are back within 10 s: ${name}`, async () => {
       await folder.start({}, clock)
       folder.batches.length = 0
       await folder.loggedAfter(act)
@@ -193,7 +193,7 @@ describe('a manifests folder that is empty', () => {
     },
   ]
   for (const { name, next, expected } of starts)
-    it(`at the start does not mean that there are no objects, before 10 s have passed: ${name}`, async () => {
+    it(`at the start delays synced for 10 s: ${name}`, async () => {
       rmSync(folder.root, { recursive: true })
       mkdirSync(folder.root)
       await folder.start({}, clock)
@@ -203,7 +203,7 @@ describe('a manifests folder that is empty', () => {
       await folder.until(() => folder.errors === 0)
     })
 
-  it('is looked at again without an event, as a mount makes none', async () => {
+  it('is read again without an event, because a mount causes none', async () => {
     let isMounted = true
     await folder.start({ list: (path) => (isMounted ? nodeFileSystem.list(path) : []) }, clock)
     folder.batches.length = 0

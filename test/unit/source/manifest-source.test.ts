@@ -32,7 +32,7 @@ beforeEach(() => {
 afterEach(() => folder.close())
 
 describe('ManifestSource: first listing', () => {
-  it('is synced when the last file that could not be read is well, or gone', async () => {
+  it('is synced when the last unreadable file is readable or deleted', async () => {
     write('bad.yaml', service('bad', '10.96.0.300'))
     write('worse.yaml', '')
     await folder.start()
@@ -43,7 +43,7 @@ describe('ManifestSource: first listing', () => {
     assert.deepEqual(await folder.after(() => unlinkSync(folder.path('worse.yaml'))), ['synced'])
   })
 
-  it('delivers everything, sub-folders too, then synced', async () => {
+  it('delivers all objects, also of sub-folders, then synced', async () => {
     write('a.yaml', service('a', '10.96.0.1'))
     write('b.json', '{"apiVersion":"v1","kind":"Node","metadata":{"name":"n"}}')
     write('.hidden.yaml', service('hidden', '10.96.0.9'))
@@ -60,7 +60,7 @@ describe('ManifestSource: first listing', () => {
     assert.deepEqual(rest, [])
   })
 
-  it('reports a bad file by file, document and field; the others are in force', async () => {
+  it('reports an invalid file by file, document and field, and delivers the others', async () => {
     write('a.yaml', service('a', '10.96.0.1'))
     write('bad.yaml', service('bad', '10.96.0.300'))
     await folder.start()
@@ -98,7 +98,7 @@ describe('ManifestSource: first listing', () => {
     })
   }
 
-  it('starts while inotify is exhausted, names the sysctl, and is synced once the folder can be watched', async () => {
+  it('starts while inotify is exhausted, names the sysctl, and is synced when the folder can be watched', async () => {
     write('a.yaml', service('a', '10.96.0.1'))
     let isExhausted = true
     await folder.start({
@@ -131,7 +131,7 @@ describe('ManifestSource: changes', () => {
       read: ['a.yaml'],
     },
     {
-      name: 'a file renamed over, as editors do',
+      name: 'a file replaced by a rename, as by editors',
       act: () => {
         write('a.yaml.tmp~', service('a', '10.96.0.12'))
         renameSync(folder.path('a.yaml.tmp~'), folder.path('a.yaml'))
@@ -188,20 +188,20 @@ describe('ManifestSource: changes', () => {
     },
   ]
   for (const { name, act, batch, read } of changes) {
-    it(`delivers only what changed: ${name}`, async () => {
+    it(`delivers only the changes: ${name}`, async () => {
       assert.deepEqual(await folder.after(act), batch)
       assert.deepEqual(folder.read.toSorted(), read)
     })
   }
 
-  it('delivers nothing for a file that says the same again', async () => {
+  it('delivers nothing for a file that is written without a change', async () => {
     write('a.yaml', `# another comment\n${service('a', '10.96.0.1')}`)
     assert.deepEqual(await folder.after(() => write('b.yaml', service('b', '10.96.0.22'))), [
       '+Service default/b 10.96.0.22',
     ])
   })
 
-  it('never sees the empty file of an editor that truncates and then writes', async () => {
+  it('ignores the empty file of an editor that truncates and then writes', async () => {
     const batch = await folder.after(() => {
       write('a.yaml', '')
       appendFileSync(folder.path('a.yaml'), service('a', '10.96.0.13'))
@@ -210,7 +210,7 @@ describe('ManifestSource: changes', () => {
     assert.deepEqual(folder.log, [])
   })
 
-  it('keeps the last good objects of a file that turns bad, reports it once, and says when it is well', async () => {
+  it('keeps the last valid objects of a file that becomes invalid, and reports the problem once, and its end', async () => {
     const bad = await folder.loggedAfter(() => write('a.yaml', 'apiVersion: [v1'))
     assert.match(bad, /^Manifest is not applied: a\.yaml, line 2, column 1: /u)
     write('a.yaml', 'apiVersion: [v1')
@@ -224,14 +224,14 @@ describe('ManifestSource: changes', () => {
     assert.equal(folder.errors, 0)
   })
 
-  it('deletes the objects of a bad file that is deleted, and forgets its problem', async () => {
+  it('deletes the objects of a deleted invalid file, and forgets its problem', async () => {
     await folder.loggedAfter(() => write('a.yaml', ''))
     assert.deepEqual(await folder.after(() => unlinkSync(folder.path('a.yaml'))), ['-Service default/a'])
     assert.equal(folder.errors, 0)
     assert.equal(folder.log.length, 1)
   })
 
-  it('reports an object in two files; the lexically first wins, the other takes over', async () => {
+  it('reports an object in two files; the lexically first file wins, and the other after its removal', async () => {
     const conflict = await folder.loggedAfter(() => write('b2.yaml', service('a', '10.96.0.9')))
     assert.match(conflict, /Service default\/a is in several files: a\.yaml is in force, b2\.yaml is not/u)
     const taken = await folder.after(() => unlinkSync(folder.path('a.yaml')))
@@ -239,7 +239,7 @@ describe('ManifestSource: changes', () => {
     assert.equal(folder.errors, 0)
   })
 
-  it('refuses what is no regular file without waiting for it', async () => {
+  it('refuses a file that is not regular without a wait', async () => {
     mkdirSync(folder.path('d.yaml'))
     write('d.yaml/e.yaml', service('e', '10.96.0.5'))
     await folder.until(() => folder.batches.length === 2)
@@ -248,7 +248,7 @@ describe('ManifestSource: changes', () => {
     assert.deepEqual(folder.batches.at(-1), ['+Service default/e 10.96.0.5'])
   })
 
-  it('reads again when the file changed while it was read', async () => {
+  it('reads a file again if it changed during the read', async () => {
     await folder.stop()
     const other = new ManifestFolder()
     try {
@@ -281,7 +281,7 @@ describe('ManifestSource: changes', () => {
   })
 })
 
-describe('ManifestSource: a taker of events that throws', () => {
+describe('ManifestSource: a receiver of events that throws', () => {
   it('is reported to the opener of the source, which can still be stopped', async () => {
     await folder.start()
     const bug = new Error('a bug')
@@ -302,7 +302,7 @@ describe('ManifestSource: folders that come and go', () => {
     await folder.start()
   })
 
-  it('deletes the objects of a deleted sub-folder, and follows one of the same name', async () => {
+  it('deletes the objects of a deleted sub-folder, and follows a new one with the same name', async () => {
     await folder.after(() => write('other.yaml', service('other', '10.96.0.9')))
     const remove = () => rmSync(folder.path('sub'), { recursive: true })
     assert.deepEqual(await folder.after(remove), ['-Service default/a'])
@@ -316,7 +316,7 @@ describe('ManifestSource: folders that come and go', () => {
     ])
   })
 
-  it('replaces everything when another folder is renamed into its place', async () => {
+  it('replaces all objects when another folder is renamed into its place', async () => {
     const next = join(folder.base, 'next')
     mkdirSync(next)
     writeFileSync(join(next, 'b.yaml'), service('b', '10.96.0.2'))
@@ -371,7 +371,7 @@ describe('ManifestSource: symbolic links', () => {
     assert.deepEqual(folder.log, [])
   })
 
-  it('follows a linked file that is written where it lies', async () => {
+  it('follows a linked file that is written in its own folder', async () => {
     const target = join(folder.base, 'target.yaml')
     writeFileSync(target, service('a', '10.96.0.1'))
     symlinkSync(target, folder.path('a.yaml'))
@@ -396,7 +396,7 @@ describe('ManifestSource: symbolic links', () => {
     },
   ]
   for (const { name, leave, comeBack } of away) {
-    it(`follows a link whose target went and came back: ${name}`, async () => {
+    it(`follows a link whose target was removed and restored: ${name}`, async () => {
       mkdirSync(join(folder.base, 'out/deep'), { recursive: true })
       writeFileSync(join(folder.base, 'out/deep/a.yaml'), service('a', '10.96.0.1'))
       symlinkSync('../out/deep/a.yaml', folder.path('a.yaml'))
@@ -409,7 +409,7 @@ describe('ManifestSource: symbolic links', () => {
     })
   }
 
-  it('follows links that led to nothing at the start, one through another, until they are deleted', async () => {
+  it('follows links without a target at the start, also links to links, until they are deleted', async () => {
     symlinkSync('b.yaml', folder.path('a.yaml'))
     symlinkSync('../out/c.yaml', folder.path('b.yaml'))
     symlinkSync('../out', folder.path('sub'))
@@ -427,7 +427,7 @@ describe('ManifestSource: symbolic links', () => {
     assert.deepEqual(await folder.after(() => unlinkSync(folder.path('sub'))), ['-Service default/c'])
   })
 
-  it('leaves no watch behind for a link that leads to nothing', async () => {
+  it('leaves no watch behind for a link without a target', async () => {
     await folder.start()
     const before = folder.watches
     symlinkSync('../out/c.yaml', folder.path('z.yaml'))
@@ -461,10 +461,10 @@ describe('ManifestSource: symbolic links', () => {
 })
 
 describe('ManifestSource: many files', () => {
-  it('reads one file for one change among 2,000, and looks at all after a burst that may have lost events', async () => {
+  it('reads one file for one change among 2,000, and all files after a burst that may have lost events', async () => {
     for (let i = 0; i < 2000; i++) write(`${i}.yaml`, service(`s${i}`, `10.97.${i >> 8}.${i & 255}`))
     await folder.start()
-    // In turns, so that nothing else waits for long; the last one brings the word that everything is known.
+    // Events are delivered in batches, so that other work does not wait long. The last batch has synced.
     assert.deepEqual(
       folder.batches.map((batch) => batch.length),
       [1000, 1000, 1],
@@ -480,7 +480,7 @@ describe('ManifestSource: many files', () => {
     assert.equal(new Set(folder.batches.slice(delivered).flat()).size, 2000)
   })
 
-  it('looks at everything after a burst so long that the kernel may have dropped events', async () => {
+  it('reads all files after a burst so long that the kernel may have dropped events', async () => {
     write('a.yaml', service('a', '10.96.0.1'))
     write('b.yaml', service('b', '10.96.0.2'))
     const listeners = new Map<string, WatchListener>()
@@ -499,7 +499,7 @@ describe('ManifestSource: many files', () => {
     assert.deepEqual(folder.read.toSorted(), ['a.yaml', 'b.yaml'])
   })
 
-  it('looks at a whole folder when the system does not say what changed', async () => {
+  it('reads a whole folder if an event names no file', async () => {
     write('a.yaml', service('a', '10.96.0.1'))
     const listeners = new Map<string, WatchListener>()
     await folder.start({
@@ -515,7 +515,7 @@ describe('ManifestSource: many files', () => {
     assert.deepEqual(batch, ['+Service default/b 10.96.0.2'])
   })
 
-  it('tries a folder again that could not be watched', async () => {
+  it('retries a folder that could not be watched', async () => {
     write('other.yaml', service('other', '10.96.0.9'))
     await folder.start({
       watch: (path, listener) => {
@@ -540,7 +540,7 @@ describe('ManifestSource: many files', () => {
 })
 
 describe('ManifestSource: a large folder', () => {
-  it('ends its first look at a large folder when it is stopped', async () => {
+  it('ends its first read of a large folder on stop', async () => {
     const files = 2000
     for (let i = 0; i < files; i++) writeFileSync(folder.path(`s${i}.yaml`), '')
     let looks = 0

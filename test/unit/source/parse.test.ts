@@ -54,7 +54,7 @@ describe('parseManifest: Service', () => {
     })
   })
 
-  it('takes over every field that is read', () => {
+  it('reads every supported field', () => {
     const [service] = objectsOf(`
 apiVersion: v1
 kind: Service
@@ -195,7 +195,7 @@ status:
     })
   }
 
-  it('refuses a name that is no DNS label: rules carry it, and have no room for more', () => {
+  it('refuses a name that is not a DNS label, because rules contain it and have no room for more', () => {
     for (const name of ['a'.repeat(64), 'web.shop']) {
       assert.deepEqual(problemsOf(serviceYaml('ports: [{port: 80}]').replace('name: web', `name: ${name}`)), [
         `a.yaml: document 1 (Service default/${name}): metadata.name: must be up to 63 of a-z, 0-9 and "-", not the text "${name}"`,
@@ -241,7 +241,7 @@ describe('parseManifest: EndpointSlice', () => {
     { text: 'yesterday', ms: undefined },
   ]
   for (const { text, ms } of times) {
-    it(`knows since when it is so: ${text}`, () => {
+    it(`reads the trigger time: ${text}`, () => {
       const annotation = `endpoints.kubernetes.io/last-change-trigger-time: "${text}"`
       const [slice] = objectsOf(
         `apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: a, annotations: {${annotation}}}\naddressType: IPv4\n`,
@@ -251,7 +251,7 @@ describe('parseManifest: EndpointSlice', () => {
     })
   }
 
-  it('takes over the first address (F-027), node, conditions and hints', () => {
+  it('reads the first address (F-027), node, conditions and hints', () => {
     const [slice] = objectsOf(
       sliceYaml(`
 addressType: IPv6
@@ -300,7 +300,7 @@ endpoints:
 })
 
 describe('parseManifest: Node', () => {
-  it('takes over what is read', () => {
+  it('reads the supported fields', () => {
     const [node] = objectsOf(`
 apiVersion: v1
 kind: Node
@@ -326,7 +326,7 @@ describe('parseManifest: files', () => {
 
   const files = [
     {
-      name: 'several documents, empty ones too',
+      name: 'several documents, also empty ones',
       text: `---\n# none\n---\n${web}---\n${web.replace('web', 'api')}---\n`,
     },
     { name: 'JSON', file: 'a.json', text: `[${webJson}]`.slice(1, -1), count: 1 },
@@ -343,7 +343,7 @@ describe('parseManifest: files', () => {
       text: serviceYaml('ports:\n- &p {name: a, port: 80}\n- {<<: *p, name: b, protocol: UDP}'),
       count: 1,
     },
-    { name: 'nothing but comments', text: '# all off\n', count: 0 },
+    { name: 'only comments', text: '# all off\n', count: 0 },
     {
       name: 'the same name in two namespaces',
       text: `${web}---\n${web.replace('name: web', 'name: web, namespace: b')}`,
@@ -353,7 +353,7 @@ describe('parseManifest: files', () => {
     it(`reads ${name}`, () => assert.equal(objectsOf(text, file).length, count))
   }
 
-  it('ignores other kinds and says which', () => {
+  it('ignores other kinds and names them', () => {
     const text = `apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n---\n${web}`
     const reading = parseManifest('a.yaml', bytes(text))
     assert.ok('objects' in reading)
@@ -410,7 +410,7 @@ describe('parseManifest: files', () => {
         'a.yaml: document 1 (Service default/web): metadata.labels.on: must be text (quote it), not null',
     },
     {
-      name: 'a label that is no text',
+      name: 'a label that is not text',
       text: web.replace('name: web', 'name: web, labels: {app.example/on: true}'),
       problem:
         'a.yaml: document 1 (Service default/web): metadata.labels["app.example/on"]: must be text (quote it), not true',
@@ -426,7 +426,7 @@ describe('parseManifest: files', () => {
       problem: 'a.yaml: document 1, item 2: must be a Kubernetes object (a mapping)',
     },
     {
-      name: 'an object twice',
+      name: 'a repeated object',
       text: `${web}---\n${web}`,
       problem: 'a.yaml: document 2 (Service default/web): is in document 1 too: an object may be there once',
     },
@@ -435,25 +435,29 @@ describe('parseManifest: files', () => {
       text: 'a: [1\nb: 2',
       problem: 'a.yaml, line 2, column 1: missed comma between flow collection entries',
     },
-    { name: 'a key twice', text: 'a: 1\na: 2', problem: 'a.yaml, line 2, column 1: duplicated mapping key' },
+    {
+      name: 'a repeated key',
+      text: 'a: 1\na: 2',
+      problem: 'a.yaml, line 2, column 1: duplicated mapping key',
+    },
   ]
   for (const { name, text, problem } of wrong) {
     it(`refuses ${name}`, () => assert.deepEqual(problemsOf(text), [problem]))
   }
 
-  it('says the line of a JSON error', () => {
+  it('names the line of a JSON error', () => {
     assert.deepEqual(problemsOf('{"a": 1,\n"b": }}', 'a.json'), [
       'a.json, line 2, column 7: end of the stream or a document separator is expected',
     ])
   })
 
-  it('refuses what is not UTF-8', () => {
+  it('refuses bytes that are not UTF-8', () => {
     const reading = parseManifest('a.yaml', Uint8Array.of(0x61, 0xff))
     assert.ok('problems' in reading)
     assert.equal(reading.problems[0]?.message, 'a.yaml: must be UTF-8 text')
   })
 
-  it('names every wrong field of every document', () => {
+  it('names every invalid field of every document', () => {
     const bad = serviceYaml('ports: [{port: 0}]\ntype: x')
     assert.equal(problemsOf(`${bad}---\n${bad.replace('web', 'b')}`).length, 4)
   })

@@ -9,7 +9,7 @@ describe('Settler', () => {
   let settledAt: number[] = []
   let settler: Settler
 
-  /** Lets time pass to `to`, running the timer on its way. */
+  /** Lets time pass to `to` and runs the timer when it is due. */
   function passTo(to: number): void {
     while (due !== undefined && due.at <= to) {
       const { at, run } = due

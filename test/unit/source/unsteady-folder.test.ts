@@ -25,7 +25,7 @@ afterEach(() => folder.close())
 describe('ManifestSource: a file system that fails for a moment', () => {
   const inner = nodeFileSystem
   for (const call of ['read', 'state', 'list'] as const) {
-    it(`is synced in the end, without another event: ${call}`, async () => {
+    it(`is synced later, without another event: ${call}`, async () => {
       mkdirSync(folder.path('sub'))
       write('a.yaml', service('a', '10.96.0.1'))
       write('sub/b.yaml', service('b', '10.96.0.2'))
@@ -46,7 +46,7 @@ describe('ManifestSource: a file system that fails for a moment', () => {
     })
   }
 
-  it('tries the file again when it looks at another one', async () => {
+  it('retries the file when it reads another one', async () => {
     write('a.yaml', service('a', '10.96.0.1'))
     let isFailing = true
     const clock: Clock = {
@@ -59,7 +59,7 @@ describe('ManifestSource: a file system that fails for a moment', () => {
           if (isFailing) throw new ConfigError(path, 'cannot be read: input/output error')
           return inner.read(path)
         },
-        // The look that the start leaves behind may come before the event of b.yaml: the look for that event ends the problem.
+        // The pending retry of the start may run before the event of b.yaml. The look for that event ends the problem.
         state: (path) => {
           if (path === folder.path('b.yaml')) isFailing = false
           return inner.state(path)
@@ -79,7 +79,7 @@ describe('ManifestSource: a file system that fails for a moment', () => {
 
 describe('ManifestSource: files that move while they are listed', () => {
   const moves = [
-    { name: 'after the look, before it is read', call: 'read', when: 'z/a.yaml' },
+    { name: 'after the listing, before the read', call: 'read', when: 'z/a.yaml' },
     { name: 'to a folder that was listed, from one that was not', call: 'list', when: 'z' },
   ] as const
   for (const { name, call, when } of moves) {
@@ -89,7 +89,7 @@ describe('ManifestSource: files that move while they are listed', () => {
       write('z/a.yaml', service('a', '10.96.0.1'))
       let hasMoved = false
       await folder.start({
-        // The order of a listing is the file system's own.
+        // The order of a listing depends on the file system.
         list: (path) => {
           if (call === 'list') move(path)
           return nodeFileSystem.list(path)?.toSorted((a, b) => (a.name < b.name ? -1 : 1))
@@ -112,13 +112,13 @@ describe('ManifestSource: files that move while they are listed', () => {
 })
 
 describe('ManifestSource: long work', () => {
-  it('lets others have their turn between files that take long', async () => {
+  it('yields to the event loop between slow files', async () => {
     for (const name of ['a', 'b', 'c']) write(`${name}.yaml`, service(name, '10.96.0.1'))
     let nowMs = 0
     const turns: number[] = []
     const clock: Clock = {
       ...systemClock,
-      // Each look at the clock finds that a second has passed.
+      // Each read of the clock advances it by a second.
       now: () => (nowMs += 1000),
       schedule: (delayMs, run) => {
         if (delayMs === 0) turns.push(folder.read.length)
@@ -126,11 +126,11 @@ describe('ManifestSource: long work', () => {
       },
     }
     await folder.start({}, clock)
-    // And twice for what events say when all are read.
+    // And twice for events after all files are read.
     assert.deepEqual(turns, [0, 1, 2, 3, 3])
   })
 
-  it('refuses a file that takes too long, and says what to do', async () => {
+  it('refuses a file that takes too long, with advice', async () => {
     write('a.yaml', '#'.repeat(1024 * 1024 + 1))
     write('b.yaml', `${service('b', '10.96.0.1')}#`.padEnd(1024 * 1024, '#'))
     await folder.start()

@@ -35,7 +35,7 @@ describe('faults of the model', () => {
     })
   }
 
-  it('a call that cannot be made throws, and changes nothing', async () => {
+  it('a failed call throws and changes nothing', async () => {
     const { ipvs, routes } = openModelKernel()
     ipvs.batches.plan = { callFault: (call) => (call === 'apply' ? ENOMEM : undefined) }
     await assert.rejects(ipvs.apply([add]), { code: 'ENOMEM', operation: 'apply' })
@@ -49,7 +49,7 @@ describe('faults of the model', () => {
     await assert.rejects(links.addDummy('kube-ipvs0'), { code: 'EOPNOTSUPP' })
   })
 
-  it('a sysctl may refuse', async () => {
+  it('a write of a sysctl may be refused', async () => {
     const { sysctl } = openModelKernel({ sysctls: { 'net/ipv4/ip_forward': '0' } })
     sysctl.fault = () => EPERM
     await assert.rejects(sysctl.write('net/ipv4/ip_forward', '1'), {

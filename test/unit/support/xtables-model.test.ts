@@ -17,7 +17,7 @@ const ops: readonly XtOp[] = [
 ]
 
 describe('the model of x_tables', () => {
-  it('shows the table as iptables-save does, and as rules', async () => {
+  it('returns the table as text of iptables-save and as rules', async () => {
     const kernel = openModelKernel()
     const xtables = kernel.xtables('ipv6', 'nat')
     xtables.kernel.append('OUTPUT', { protocol: 'udp', target: { kind: 'accept' } })
@@ -40,7 +40,7 @@ COMMIT
     assert.equal(xtables.kernel.writes, 2)
   })
 
-  it('is one per family and table; a namespace outlives the kernel that was opened on it', async () => {
+  it('has one object per family and table; a namespace outlives the kernel that was opened on it', async () => {
     const xtNamespace = new ModelXtNamespace()
     const first = openModelKernel({ xtNamespace })
     assert.equal(first.xtables('ipv4', 'nat'), first.xtables('ipv4', 'nat'))
@@ -53,7 +53,7 @@ COMMIT
     assert.equal((await second.apply(ops)).isWritten, false)
   })
 
-  it('an apply that fails has changed what is wanted', async () => {
+  it('a failed apply changes the desired content', async () => {
     const xtables = openModelKernel().xtables('ipv4', 'nat')
     xtables.plan = { callFault: (call) => (call === 'apply' ? EAGAIN : undefined) }
     await assert.rejects(xtables.apply(ops), { code: 'EAGAIN', subsystem: 'xtables', family: 'ipv4' })
@@ -73,7 +73,7 @@ COMMIT
     assert.deepEqual([xtables.ops, xtables.applies], [[], 0])
   })
 
-  it('refuses what the kernel could not hold, and takes nothing of that batch', async () => {
+  it('refuses a batch that the kernel cannot represent, as a whole', async () => {
     const xtables = openModelKernel().xtables('ipv4', 'nat')
     const bad: XtOp = { op: 'set-chain', chain: 'KUBE-B', rules: [{ target: { kind: 'reject' } }] }
     await assert.rejects(xtables.apply([...ops, bad]), { name: 'BugError' })

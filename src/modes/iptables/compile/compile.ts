@@ -27,9 +27,9 @@ interface Plan {
   readonly chains: ServiceChains
   /** Load-balancer VIPs that are no external IPs. */
   readonly loadBalancerIPs: readonly IpAddress[]
-  /** Chain for traffic to the cluster IP. undefined: there is no endpoint. */
+  /** Chain for traffic to the cluster IP. undefined: no endpoint may serve it. */
   readonly internal: string | undefined
-  /** Chain for outside traffic that no short circuit takes. undefined: there is no endpoint. */
+  /** Chain for outside traffic that no short circuit takes. undefined: no endpoint may serve it. */
   readonly external: string | undefined
   /** There is a chain for outside traffic; with local policy it may serve pods and the node alone. */
   readonly usesExternal: boolean
@@ -61,7 +61,7 @@ function planOf(route: Route, settings: IptablesModeSettings): Plan {
   const cluster = route.clusterBackends.length > 0 ? chains.cluster : undefined
   const local = route.localBackends.length > 0 ? chains.local : undefined
   const external = route.isExternalLocal ? local : cluster
-  // kube-proxy has two rules for such an address, and the first one, of the external IP, decides.
+  // For an address that is an external IP too, kube-proxy has two rules, and the first one, for the external IP, decides.
   const loadBalancerIPs = route.loadBalancerIPs.filter((address) => !route.externalIPs.includes(address))
   const isAccessible = route.nodePort !== 0 || route.externalIPs.length > 0 || loadBalancerIPs.length > 0
   const usesExternal = isAccessible && (external ?? cluster) !== undefined
@@ -81,7 +81,7 @@ function planOf(route: Route, settings: IptablesModeSettings): Plan {
   }
 }
 
-/** EXT: outside traffic gets this node's address, unless it must stay with this node's endpoints (F-049, F-051). */
+/** EXT: outside traffic gets this node's address as its source, unless only this node's endpoints serve it (F-049, F-051). */
 function addExternalChain(plan: Plan, chains: DesiredChain[]): void {
   const { route, external } = plan
   if (!plan.usesExternal) return
@@ -90,7 +90,7 @@ function addExternalChain(plan: Plan, chains: DesiredChain[]): void {
   chains.push({ table: 'nat', chain: plan.chains.external, rules: [...rules, ...last] })
 }
 
-/** Pods and the node itself reach the endpoints of the whole cluster; the node's answers come back to the node. */
+/** Pods and the node itself reach the endpoints of the whole cluster. The node's traffic is masqueraded, so that answers come back. */
 function shortCircuitRules(plan: Plan): readonly XtRule[] {
   const { route, settings, name, chains } = plan
   if (route.clusterBackends.length === 0) return []
@@ -120,7 +120,7 @@ function markRule(plan: Plan, what: string, match: Partial<XtRule> = {}): XtRule
   return commented(plan, `masquerade ${what} for ${plan.name} external destinations`, { ...match, target })
 }
 
-/** FW: accepts the allowed sources. KUBE-PROXY-FIREWALL drops the packets that it accepts nowhere (F-056). */
+/** FW: leads packets of the allowed sources to EXT. KUBE-PROXY-FIREWALL drops all others (F-056). */
 function addFirewallChain(plan: Plan, chains: DesiredChain[]): void {
   const { route, settings, name } = plan
   if (!plan.usesFirewall) return
@@ -163,7 +163,7 @@ function addBackendsChain(
   chains.push({ table: 'nat', chain, rules })
 }
 
-/** F-047, F-048. Traffic that came by way of EXT has another destination. */
+/** F-047, F-048. The rule matches the cluster IP alone: traffic from EXT has another destination. */
 function addMasqueradeRule(plan: Plan, rules: XtRule[]): void {
   const { masqueradeAll, localDetector } = plan.settings
   if (!masqueradeAll && localDetector === undefined) return
@@ -223,7 +223,7 @@ function addLoadBalancerIP(plan: Plan, address: IpAddress, frontends: DesiredFro
   frontends.push(addressFrontend(plan, dispatchChains.firewall, address, drop))
 }
 
-/** The action for an address for outside traffic, and for its packets that no chain accepted. */
+/** The frontends of an address for outside traffic: the action, and the refusal of packets that no endpoint may serve. */
 function addOutside(
   plan: Plan,
   { address, action }: { readonly address: IpAddress; readonly action: Action },

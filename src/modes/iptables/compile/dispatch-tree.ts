@@ -13,7 +13,7 @@ import {
 } from './dispatch-key.js'
 import { bucketChain } from './names.js'
 
-/** The differences since the last look. */
+/** The differences since the last `take`. */
 export interface DispatchChange {
   readonly set: readonly DesiredChain[]
   /** Bucket chains that were removed. */
@@ -25,7 +25,7 @@ const flatLimit = 16
 /** Children of this many frontends stay in the chain that splits: 4 digits x 4 frontends are its 16 rules again. */
 const inlineLimit = 4
 
-/** The content of a chain: the rules of a frontend, or the rule that leads to a bucket. Compared by identity. */
+/** The content of a chain. Each element, the rules of a frontend or the rule to a bucket, is compared by identity. */
 type Content = (readonly XtRule[])[]
 
 interface Leaf {
@@ -33,7 +33,7 @@ interface Leaf {
   readonly rules: readonly XtRule[]
 }
 
-/** Keys that are equal up to a place, and differ there. It has at least two children. */
+/** Frontends whose keys are equal up to a place, and differ there. A branch has at least two children. */
 interface Branch {
   /** The key of a present or former frontend below: only the digits before `place` count. */
   readonly key: DispatchKey
@@ -59,8 +59,8 @@ type Tree = Leaf | Branch
 
 /**
  * A dispatch chain and its frontends. Its chains depend only on the present frontends, not on the order of their arrival: a bucket
- * is a prefix of address, protocol and port in which frontends differ for the first time. So a change touches only the buckets on
- * its own path.
+ * is a prefix of address, protocol and port, and the frontends in it differ in the next digit. So a change touches only the buckets
+ * on its own path.
  */
 export class DispatchTree {
   readonly #dispatch: DispatchChain
@@ -77,7 +77,7 @@ export class DispatchTree {
     this.#tail = tail
   }
 
-  /** Frontends that have rules. */
+  /** Number of frontends. */
   get size(): number {
     return countOf(this.#addressed) + countOf(this.#ports)
   }
@@ -160,7 +160,7 @@ export class DispatchTree {
   #baseContent(): Content {
     const content: Content = []
     const isFlat = this.size <= flatLimit
-    // Addresses before node ports, which may be any address.
+    // Addresses come before node ports, whose rules match any address.
     for (const root of [this.#addressed, this.#ports]) {
       if (isFlat) this.#collect(root, content)
       else this.#split(topsOf(root), 'jump', content)
@@ -168,7 +168,7 @@ export class DispatchTree {
     return content
   }
 
-  /** The rules to the big trees come first: a packet that goes on to another chain passes none of the small ones. */
+  /** The rules that lead to big trees come first: a packet that matches one of them passes no rule of the small trees. */
   #split(trees: readonly (Tree | undefined)[], way: 'jump' | 'goto', content: Content): void {
     for (const tree of trees) if (isBig(tree)) content.push(this.#publish(tree)[way])
     for (const tree of trees) if (!isBig(tree)) this.#collect(tree, content)

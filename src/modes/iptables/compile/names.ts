@@ -37,8 +37,8 @@ export const dispatchChains = {
 const maxNameLength = 28
 
 /**
- * Names of the bucket chains of a dispatch chain. kube-proxy removes chains with these prefixes from nat if it does not know the
- * rest of the name: a node can go back to kube-proxy, and no chain of ours refers to its chains.
+ * Prefixes of the names of bucket chains, by table and dispatch chain. kube-proxy removes unknown chains with these prefixes from
+ * nat. So if a node goes back to kube-proxy, no bucket of ours keeps a jump to a chain that kube-proxy wants to remove.
  */
 const bucketPrefixes: Readonly<Record<IptablesTable, Readonly<Record<string, string>>>> = {
   nat: { [chainNames.services]: 'KUBE-SVC-', [chainNames.nodePorts]: 'KUBE-EXT-' },
@@ -51,7 +51,7 @@ const bucketPrefixes: Readonly<Record<IptablesTable, Readonly<Record<string, str
 }
 
 /**
- * Chains that the mode, or kube-proxy before it, may have made; `*` stands for any rest. KUBE-FIREWALL is not in the list, as
+ * Chains that the mode, or kube-proxy before it, may have made; `*` matches any rest. KUBE-FIREWALL is not in the list, as
  * kubelet has it too.
  */
 export const ownedChains: Readonly<Record<IptablesTable, readonly string[]>> = {
@@ -82,7 +82,7 @@ export const ownedChains: Readonly<Record<IptablesTable, readonly string[]>> = {
 }
 
 const base32Digits = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'
-/** Base32 digits in pairs, by ten bits: every start makes 10,000 hashes. */
+/** Base32 digits in pairs, by ten bits. They make the hashes faster: a start makes one or more for each service port. */
 const digitPairs = Array.from(
   { length: 1024 },
   (_, bits) => base32Digits.charAt(bits >>> 5) + base32Digits.charAt(bits & 31),
@@ -118,7 +118,7 @@ export function servicePortName(route: Pick<Route, 'service' | 'portName'>): str
 /** Chains that one service port may have; most service ports have only the first one. */
 export class ServiceChains {
   readonly #digits: string
-  /** Leads to an endpoint of the cluster. */
+  /** Leads to the endpoints of the cluster. */
   readonly cluster: string
 
   constructor(name: string, protocol: Protocol) {
@@ -126,17 +126,17 @@ export class ServiceChains {
     this.cluster = `KUBE-SVC-${this.#digits}`
   }
 
-  /** Leads to an endpoint of this node. */
+  /** Leads to the endpoints of this node. */
   get local(): string {
     return `KUBE-SVL-${this.#digits}`
   }
 
-  /** Takes traffic from outside the cluster to any address of the Service. */
+  /** For traffic to the external frontends of the service port. */
   get external(): string {
     return `KUBE-EXT-${this.#digits}`
   }
 
-  /** Accepts the sources that may use the load balancer. */
+  /** Leads packets of sources that may use the load balancer to `external`. */
   get firewall(): string {
     return `KUBE-FW-${this.#digits}`
   }

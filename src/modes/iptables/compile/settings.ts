@@ -15,10 +15,10 @@ export interface IptablesModeSettings {
   readonly nodePortAddresses: 'all' | readonly IpAddress[]
   /** Node ports answer on 127.0.0.0/8 too; only ever true for IPv4 (F-064). */
   readonly localhostNodePorts: boolean
-  /** Packets that conntrack does not know are dropped instead of forwarded (F-058). */
+  /** Packets that conntrack finds invalid are dropped instead of forwarded (F-058). */
   readonly dropsInvalid: boolean
   /** The node's primary address of this family, which loadBalancerSourceRanges may allow (F-056). */
   readonly nodeIP: IpAddress | undefined
-  /** False above kube-proxy's large-cluster threshold: comments are most of a big table. */
+  /** False in a large cluster (`ClusterSize`): comments are most of a big table. */
   readonly withComments: boolean
 }

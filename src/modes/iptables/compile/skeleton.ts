@@ -1,4 +1,4 @@
-// The rules that exist for any set of Services: entry points, tails, and the path of masqueraded and forwarded packets.
+// The rules that exist for any set of Services: jumps from the kernel's chains, masquerading, forwarding, and tails of dispatch chains.
 import { cidrContains, type Cidr, type IpFamily, parseCidr } from '../../../address.js'
 import { BugError } from '../../../errors.js'
 import { hostPrefixLength, type XtHook, type XtNetwork, type XtRule, XtState } from '../../../kernel/index.js'
@@ -71,7 +71,8 @@ function forwardRules(settings: IptablesModeSettings): readonly XtRule[] {
       state: { bits: XtState.related | XtState.established },
       target: { kind: 'accept' },
     },
-    // kube-proxy marks these packets before they are forwarded; ours get their mark afterwards. Only new connections come here.
+    // kube-proxy marks these packets before they are forwarded; Viaduct marks them afterwards, in nat POSTROUTING. Packets of known
+    // connections match the rule before.
     { ...hairpin, comment: 'kubernetes forwarding rules', target: { kind: 'accept' } },
   ]
 }
@@ -137,7 +138,7 @@ export interface CountedRule {
 
 /** Rules whose packets a metric counts; absent: the rule does not exist. */
 export interface CountedRules {
-  /** Drops packets that connection tracking does not know. */
+  /** Drops packets that conntrack finds invalid. */
   readonly invalidDropped?: CountedRule
   /** Matches new connections from a loopback address to a node port. */
   readonly localhostAccepted?: CountedRule
@@ -170,7 +171,7 @@ function localhostRule({ masqueradeMark: mark }: IptablesModeSettings): XtRule {
   }
 }
 
-/** A packet that no address of a Service matches may match a node port of this node. */
+/** The rules behind all frontends of a dispatch chain. In nat, a packet that matches no address of a Service may match a node port. */
 function tail(dispatch: DispatchChain, settings: IptablesModeSettings): readonly XtRule[] {
   if (dispatch === dispatchChains.refusedServices && settings.localhostNodePorts)
     return [localhostRule(settings)]

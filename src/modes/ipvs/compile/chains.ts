@@ -1,4 +1,4 @@
-// The fixed chains of the mode (spec 3.5). They are the same for any set of Services; sets hold the differences.
+// The fixed chains of the mode (docs/ipvs.md). They are the same for any set of Services; sets hold the differences.
 import { type Cidr, type IpFamily, parseCidr } from '../../../address.js'
 import { BugError } from '../../../errors.js'
 import { type XtHook, type XtRule, XtState, type XtTableName } from '../../../kernel/index.js'
@@ -33,12 +33,12 @@ const chains = {
   proxyFirewall: 'KUBE-PROXY-FIREWALL',
   sourceRanges: 'KUBE-SOURCE-RANGES-FIREWALL',
   filter: 'KUBE-IPVS-FILTER',
-  /** Viaduct's own chain: rules for connections before IPVS gets them. */
+  /** This and the next chain are Viaduct's own: rules for connections before IPVS gets them. */
   input: 'KUBE-IPVS-IN',
   output: 'KUBE-IPVS-OUT',
 } as const
 
-/** Chains of mangle, where kube-proxy has none. */
+/** Our chains in table mangle, where kube-proxy's ipvs mode has none. */
 export const mangleChains: readonly string[] = [chains.input, chains.output, chains.sourceRanges]
 
 const loopback: Readonly<Record<IpFamily, Cidr>> = {
@@ -141,7 +141,7 @@ class Rules {
       this.on('loadBalancer', 'dst,dst', to(chains.loadBalancer)),
       this.#clusterIPs(),
       this.on('externalIP', 'dst,dst', markMasquerade),
-      // The node reaches other nodes' endpoints under policy Local, and they answer to it (F-051).
+      // Under policy Local the node itself reaches endpoints of other nodes too, which must answer to it (F-051).
       this.on('externalIPLocal', 'dst,dst', markMasquerade, isFromNode),
       // Before node ports, so that a port of a VIP is not taken for a node port of the same number (Q-08).
       ...addresses.map((set) => ({ set: this.#setOf(set, 'dst,dst'), target: accept })),
@@ -247,8 +247,8 @@ class Rules {
   }
 
   /**
-   * Pods get the mark of their frontend, and outside traffic does not leave this node under policy Local (F-054). Without a
-   * detector, pods look like outside clients: all clients use the frontend's own virtual server (F-052).
+   * Packets of pods get the mark of their frontend. Those of outside clients are dropped if only other nodes have endpoints for
+   * them (F-054). Without a detector, pods look like outside clients: all clients use the frontend's own virtual server (F-052).
    */
   input(): readonly XtRule[] {
     const { localDetector } = this.#settings
@@ -263,8 +263,8 @@ class Rules {
   }
 
   /**
-   * The node's own packets get the mark before nat marks them for masquerading (mangle -150, nat -100) and before IPVS takes them
-   * (-98). filter sees them after IPVS.
+   * The node's own packets get the mark before nat marks them for masquerading (priorities: mangle -150, nat -100) and before IPVS
+   * takes them (-98). Source ranges are checked here too, since filter (0) sees the packets after IPVS.
    */
   output(): readonly XtRule[] {
     return [this.on('dropped', 'dst,dst', drop, isNew), this.guarded(), this.#marking({})]

@@ -84,7 +84,7 @@ export function compileRoute(
     bindAddress: isBound,
     entries,
   }))
-  // Without an outside frontend of this family, nothing would lead to the virtual servers by mark, and no set entry would record the mark.
+  // Without an outside frontend of this family, nothing would lead to virtual servers by mark, and no entry would record the mark.
   if (mark === undefined || frontends.length === 1) return servers
   // IPVS compares the whole mark, and packets of the node also carry the masquerade mark.
   const marked = [mark, mark + settings.masqueradeMark].map((whole) => ({
@@ -129,7 +129,7 @@ function externalIPSet({ isExternalLocal }: Route): SetKey {
   return isExternalLocal ? 'externalIPLocal' : 'externalIP'
 }
 
-/** Also for an address that is an external IP too, which keeps the source ranges (F-056). */
+/** The frontend of a load-balancer IP. If it is an external IP too, the source ranges still hold (F-056). */
 function loadBalancerFrontend(
   route: Route,
   settings: IpvsModeSettings,
@@ -197,7 +197,7 @@ function sourceEntries(
   const entries: DesiredSetEntry[] = [{ set: 'loadBalancerGuarded', entry: own }]
   for (const { address, prefixLength } of sourceRanges)
     entries.push({ set: 'loadBalancerSources', entry: { ...own, secondAddress: address, prefixLength } })
-  // Packets of the node itself to a VIP that is an address have the VIP as their source.
+  // Packets of the node itself to a VIP have the VIP as their source if an interface has the VIP.
   if (nodeIP !== undefined && sourceRanges.some((range) => cidrContains(range, nodeIP)))
     entries.push({ set: 'loadBalancerOwnSource', entry: { ...own, secondAddress: own.address } })
   return entries
@@ -211,7 +211,7 @@ function entryOf({ protocol }: Route, address: IpAddress, port: number): HostEnt
   return { address, protocol: frontendProtocols[protocol], port }
 }
 
-/** The frontend of an address that is bound, unless it is the node's own. It takes over `entries`. */
+/** A frontend whose address is bound, unless it is the node's own. Adds the VIP to `entries`, which the frontend keeps. */
 function bound(
   { address, port, backends, entries }: Omit<Frontend, 'isBound'> & { readonly entries: DesiredSetEntry[] },
   { nodeAddresses }: IpvsModeSettings,

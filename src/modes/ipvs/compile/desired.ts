@@ -1,4 +1,4 @@
-// The desired objects of one route: virtual servers, routes to their VIPs, and set entries.
+// The desired objects of one route: virtual servers, and whether their addresses are bound, with their set entries.
 import type {
   Protocol,
   RealServerList,
@@ -15,7 +15,7 @@ export interface DesiredVirtualServer {
   readonly protocol: Protocol | undefined
   readonly settings: VirtualServerSettings
   readonly realServers: RealServerList
-  /** UDP backends that keep their flows after they stop being real servers. They serve, unless no backend serves. */
+  /** UDP: the backends that keep their flows even if they are not real servers (`Route.flowBackends`). Empty for other protocols. */
   readonly flowBackends: readonly Backend[]
   /** Whether its address must be local to this node and is not one of the node's own; false for one that is found by mark. */
   readonly bindAddress: boolean

@@ -11,9 +11,10 @@ export interface SchedulingSettings extends Scheduling {
 /** Weights of backends by the name of their node; a node that is absent weighs 1. */
 export type Weights = ReadonlyMap<string, number>
 
-/** A request of a Service that is not met: the request, the reason, and the value that is used instead. */
+/** A request of a Service that is not met. */
 export interface UnmetRequest {
   readonly request: keyof Route['scheduling']
+  /** The reason, and the value that is used instead. */
   readonly problem: string
 }
 
@@ -21,7 +22,7 @@ export interface UnmetRequest {
 const largestWeight = 65_535
 const equalWeights: Weights = new Map()
 const nothingUnmet: readonly UnmetRequest[] = []
-/** Schedulers that skip backends of weight 0 and look at nothing else (ip_vs_rr.c, ip_vs_lc.c, ip_vs_dh.c of net/netfilter/ipvs). */
+/** Schedulers that only ask whether a weight is 0 (ip_vs_rr.c, ip_vs_lc.c, ip_vs_dh.c of net/netfilter/ipvs). */
 const weightless: ReadonlySet<string> = new Set(['rr', 'lc', 'dh'])
 
 /** Whether the Service has any scheduling request. */
@@ -79,14 +80,14 @@ function chooseScheduler({ scheduling: request }: Route, settings: SchedulingSet
   return refusal('schedulerFlags', 'problem' in plain ? settings : plain, read.problem)
 }
 
-/** The value that is used instead of a request. */
+/** The choice that replaces a request, with the reason. */
 function refusal(request: keyof Scheduling, scheduling: Scheduling, problem: string): Choice {
   const { scheduler: used, schedulerFlags: flags } = scheduling
   const instead = flags.length === 0 ? used : `${used} with ${flags.join(', ')}`
   return { scheduling, unmet: { request, problem: `${problem}; this Service uses ${instead}` } }
 }
 
-/** Returns the weights, or the error in the text. */
+/** Returns the weights, or a message about the first error in the text. */
 function readWeights(text: string): Weights | string {
   const weights = new Map<string, number>()
   for (const entry of text.split(',')) {

@@ -39,13 +39,13 @@ export function virtualServerSettings(route: Route, settings: SchedulingSettings
   }
 }
 
-/** A client whose server only keeps its connections gets another server: sh-fallback. */
+/** With sh-fallback, a client whose server has weight 0 gets another one. */
 const byClientAddress = { scheduler: 'sh', flags: VirtualServerFlag.scheduler1, timeoutSeconds: 0 } as const
 
 /**
- * The settings of virtual servers that are found by mark. The kernel sends persistent connections of such a virtual server to the
- * client's destination port, not to the real server's (ip_vs_sched_persist() of ip_vs_core.c). So the hash of its address keeps a
- * client at its server instead.
+ * The settings of virtual servers that are found by mark. With persistence the kernel would send connections to the client's
+ * destination port, not to the real server's (ip_vs_sched_persist() of ip_vs_core.c). So session affinity is by the hash of the
+ * client's address instead, without a time limit.
  */
 export function markedServerSettings(route: Route, settings: SchedulingSettings): VirtualServerSettings {
   const own = virtualServerSettings(route, settings)

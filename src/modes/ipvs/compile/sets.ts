@@ -1,4 +1,4 @@
-// The ipsets of the mode: kube-proxy's names and types (spec 3.3), and sets for policies that kube-proxy cannot keep.
+// The ipsets of the mode: those of kube-proxy, by name and type, and sets for policies that kube-proxy cannot keep (docs/ipvs.md).
 import { type IpAddress, type IpFamily, parseIpAddress } from '../../../address.js'
 import { BugError } from '../../../errors.js'
 import type { IpsetEntry, IpsetType } from '../../../kernel/index.js'
@@ -9,7 +9,7 @@ interface SetSpec {
   readonly type: IpsetType
   /** Entries map packets to a mark. */
   readonly hasMarks?: true
-  /** The comment of rules on the set, equal to kube-proxy's. */
+  /** The comment of rules on the set; for a set of kube-proxy, the same as in kube-proxy. */
   readonly comment: string
 }
 
@@ -103,13 +103,13 @@ export const setSpecs = {
     type: 'hash:ip,port',
     comment: 'Kubernetes service ip + port without endpoints',
   },
-  /** Drops packets of all clients, the node included: internalTrafficPolicy Local. */
+  /** New connections to its entries are dropped, those of the node included: internalTrafficPolicy Local. */
   dropped: {
     name: 'KUBE-NO-LOCAL-ENDPOINTS',
     type: 'hash:ip,port',
     comment: 'Kubernetes service ip + port with internalTrafficPolicy=local, all endpoints elsewhere',
   },
-  /** Drops packets of outside clients: externalTrafficPolicy Local. */
+  /** New connections of outside clients to its entries are dropped: externalTrafficPolicy Local. */
   droppedOutside: {
     name: 'KUBE-EXTERNAL-NO-LOCAL',
     type: 'hash:ip,port',
@@ -171,7 +171,7 @@ export function setSpec(key: SetKey): SetSpec {
   return setSpecs[key]
 }
 
-/** A mark as an address of the set of marks: the same 32 bits. */
+/** The address that stands for a mark in the set of marks: its 32 bits, in IPv6 the lowest ones. */
 export function markAddress(mark: number, family: IpFamily): IpAddress {
   const [high, low] = [Math.floor(mark / 2 ** 16), mark % 2 ** 16]
   const bytes = [high, low].flatMap((half) => [half >> 8, half & 0xff])

@@ -17,7 +17,7 @@ export interface ServerState {
 
 /**
  * Operations that lead from `acknowledged` to `wanted` (undefined: no such virtual server). Real servers are added before others
- * are changed, perhaps to weight 0, or removed, so that clients always have one (spec/kernel.md 2.3).
+ * are changed, perhaps to weight 0, or removed, so that clients always have one.
  */
 export function diff(
   server: VirtualServerKey,
@@ -37,7 +37,7 @@ export function diff(
   return [{ op: 'set-virtual-server', server: { key: server, settings: wanted.settings } }, ...ops]
 }
 
-/** Walks both lists together: they have the same order, so objects of only one list show. */
+/** Walks both lists together. They have the same order, so a key that is in only one of them shows. */
 function diffRealServers(
   server: VirtualServerKey,
   from: RealServerList,

@@ -28,11 +28,10 @@ const kindOfRepair: Readonly<Record<IpvsOp['op'], IpvsDriftKind | undefined>> = 
   'zero-virtual-server': undefined,
 }
 
-/** Counts drift of ipvs mode. */
 export class IpvsDriftCounter extends DriftCounter<IpvsDriftKind> {
   /**
-   * Counts the differences that these operations repair, by which one virtual server returns to its acknowledged state. Real
-   * servers of a missing virtual server do not count.
+   * Counts the differences that these operations repair. They lead one virtual server back to its acknowledged state. Real servers
+   * of a missing virtual server do not count.
    */
   addRepair(ops: readonly IpvsOp[]): void {
     const first = ops[0]

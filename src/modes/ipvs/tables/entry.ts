@@ -28,14 +28,14 @@ export function serverIdOf(key: VirtualServerKey): ServerId {
 }
 
 /**
- * Whether unwanted real servers of this virtual server keep their connections, with weight 0, until these end (for UDP, those that
- * keep their flows). The others are removed at once.
+ * Whether unwanted real servers of this virtual server drain: they get weight 0 and keep their connections. For UDP, only those in
+ * `flowBackends` drain. All others are removed at once.
  */
 export type DrainPolicy = (
   server: Pick<DesiredVirtualServer, 'protocol' | 'settings' | 'realServers'>,
 ) => boolean
 
-/** The remaining properties of a virtual server that no route of this run has claimed. */
+/** The properties of a virtual server that the kernel's state does not show, until a route of this run claims it. */
 const nothingElse = { protocol: undefined, flowBackends: [], bindAddress: true, entries: [] } as const
 
 const nothingDrains: ReadonlyMap<string, RealServer> = new Map()
@@ -50,17 +50,17 @@ export class Entry implements TrackedObject<ServerId, ServerState | undefined> {
   isStale = false
   /** The kernel answered that another program has a virtual server of this mark. Reset by the next reconcile. */
   isForeign = false
-  /** Whether it is a holder of its VIP. */
+  /** Whether `VipTable` has it as a holder of its VIP. */
   holdsAddress = false
   isCounted = false
   seenIn = 0
   readonly #drains: DrainPolicy
   /** State in the kernel at the start that no route has claimed; kept until all objects are known. */
   #leftover: ServerState | undefined
-  /** Acknowledged real servers that are unwanted, by identity, with weight 0. */
+  /** Acknowledged real servers that drain, by identity, already with the weight 0 that they get. */
   #draining = nothingDrains
   #wanted: DesiredVirtualServer | undefined
-  /** The last desired value, which applies until the removal. */
+  /** `bindAddress` of the last owner, which applies until the removal. */
   #bindsAddress = true
   readonly #claims = new FrontendClaims<DesiredVirtualServer>({ isShared: false })
   /** `namespace/name` of the last owner; empty: no Service of this run. */
@@ -73,7 +73,7 @@ export class Entry implements TrackedObject<ServerId, ServerState | undefined> {
     this.#drains = drains
   }
 
-  /** As a dump identifies it; made when first asked for. */
+  /** Identity in a dump; made at the first use. */
   get packedId(): PackedId {
     return (this.#packedId ??= packedIdOf(this.key))
   }
@@ -142,7 +142,7 @@ export class Entry implements TrackedObject<ServerId, ServerState | undefined> {
     this.#settle(this.#claims.owner === undefined ? undefined : this.#leftover)
   }
 
-  /** Also wants the kernel's state, until a claim covers it or `dropLeftover`. */
+  /** The kernel's state stays desired until `dropLeftover`; a claim replaces the part that it covers. */
   keepLeftover(state: ServerState): void {
     this.#settle(state)
   }
@@ -156,7 +156,7 @@ export class Entry implements TrackedObject<ServerId, ServerState | undefined> {
     this.#settle(this.#leftover)
   }
 
-  /** These real servers have no connection left, or reached their time limit: they are unwanted now. */
+  /** The draining of these real servers is over: they are unwanted now. */
   finishDraining(ids: ReadonlySet<string>): void {
     this.#draining = new Map([...this.#draining].filter(([id]) => !ids.has(id)))
     this.#want()
@@ -174,7 +174,7 @@ export class Entry implements TrackedObject<ServerId, ServerState | undefined> {
     this.#want()
   }
 
-  /** Adds the real servers of a leftover that are not claimed. */
+  /** Keeps the real servers of a leftover that are not claimed, and adds them to `claimed`. */
   #keep(leftover: ServerState | undefined, claimed: Set<string>): void {
     const kept = [...(leftover?.realServers ?? [])].filter(({ key }) => !claimed.has(realServerId(key)))
     this.#leftover =
@@ -182,7 +182,7 @@ export class Entry implements TrackedObject<ServerId, ServerState | undefined> {
     for (const { key } of kept) claimed.add(realServerId(key))
   }
 
-  /** Adds the real servers that the kernel has and no route claims. */
+  /** Lets the real servers drain that the kernel has and no route claims. */
   #drain(desired: DesiredVirtualServer, claimed: ReadonlySet<string>): void {
     const unwanted = [...(this.acknowledged?.realServers ?? [])].filter(
       ({ key }) => !claimed.has(realServerId(key)) && mayKeepConnections(desired, key),

@@ -11,9 +11,9 @@ export const absent: CarriedMark = -1
 export class Member implements TrackedObject<EntryId, CarriedMark> {
   readonly set: SetState
   readonly id: EntryId
-  /** The entry as its holders want it; without holders, as the kernel has it. */
+  /** The entry as its holders desire it; without holders, as the kernel has it. */
   entry: IpsetEntry
-  /** Number of claims: several virtual servers may want one entry. */
+  /** Number of claims: several virtual servers may desire one entry. */
   holders = 0
   /** The entry's mark in the kernel; `absent`: the kernel does not have the entry. */
   acknowledged: CarriedMark = absent
@@ -54,7 +54,7 @@ export function markOf({ mark }: IpsetEntry): CarriedMark {
   return mark?.value ?? 0
 }
 
-/** Entries as a kind of kernel objects. A failure is noted on the set of its entry. */
+/** Entries as a kind of kernel objects. The set of the entry records each failure. */
 export const entryKind: ObjectKind<Member, CarriedMark, IpsetOp, IpsetOp[]> = {
   plan: (ops, { entry, set }, target) => {
     const op = target === absent ? 'delete-entry' : 'add-entry'

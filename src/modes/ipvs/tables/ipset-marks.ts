@@ -1,9 +1,9 @@
 import type { ServicePortKey } from '../../../model/index.js'
 
 /**
- * Firewall marks of service ports with policy Local (docs/adr/0011). Every mark lies in the mask and has the mask's highest
- * bit, so that no mark is a small number, as administrators choose them; the mask's other bits, from the lowest on, count
- * the marks. A mask of n bits gives 2^(n-1) marks.
+ * The firewall marks of service ports (docs/adr/0011). Every mark lies in the mask and has the mask's highest bit, so that no mark is
+ * a small number, as administrators choose them. The mask's other bits, from the lowest on, count the marks. A mask of n bits gives
+ * 2^(n-1) marks.
  */
 export class MarkTable {
   readonly #mask: number
@@ -30,8 +30,8 @@ export class MarkTable {
 
   /**
    * The mark of a service port until it is released. `former`: gets the preferred mark, by the service port's name, and returns the
-   * service port's mark in the kernel, which is kept so that a restart changes nothing. `isReserved`: whether another program has
-   * the mark. undefined: all are taken.
+   * service port's mark in the kernel, which is kept so that a restart changes nothing. `isReserved`: whether the kernel has a
+   * virtual server of this mark that belongs to another program or to no known service port. undefined: all are taken.
    */
   take(
     key: ServicePortKey,

@@ -51,9 +51,9 @@ export class SetState {
    */
   reading: Buffer | undefined
   failure: SetFailure | undefined
-  /** Another program changed the set: no operation is planned before it is read. */
+  /** The kernel's answers show that another program changed the set: no operation is planned before it is read. */
   isStale = false
-  /** The set was read for that reason; another change is a problem. Reset at the end of a pass that finds the set in order. */
+  /** The set was read for that reason; another such answer is a problem. Reset at the end of a pass that finds the set in order. */
   wasStale = false
   readonly #family: IpFamily
   readonly #hasMarks: boolean
@@ -79,14 +79,14 @@ export class SetState {
     return isRoomy && this.isOurs ? 'nothing' : 'exchange'
   }
 
-  /** Whether its entries have our type, perhaps without our marks. */
+  /** Whether the set has our type and family; it may lack our marks. */
   get isOfOurType(): boolean {
     const present = this.#present
     if (present?.type !== this.type) return false
     return this.type === 'bitmap:port' || present.family === this.#family
   }
 
-  /** Whether the kernel has the set, for the same content as ours. */
+  /** Whether the kernel's set can hold our content: it has our type, family and marks. */
   get isOurs(): boolean {
     return this.isOfOurType && this.#present?.hasMarks === this.#hasMarks
   }
@@ -192,7 +192,7 @@ export class SetState {
     this.settle(member)
   }
 
-  /** An operation on the entry was answered. */
+  /** A batch with an operation on the entry was answered. */
   noteAnswer(member: Member): void {
     this.reading = undefined
     this.settle(member)

@@ -19,32 +19,32 @@ import { type CarriedMark, carriedMarkAt, type EntryId, entryIdAt } from './ipse
 import type { SetState } from './ipset-set.js'
 import { bufferOver } from './packed.js'
 
-/** A holder of entries: a virtual server of the ledger. */
+/** A holder of entries: a virtual server of the ledger, or the mode itself. */
 export type SetHolder = object | string
 
 /** Operations for the kernel: on sets, or on entries. */
 export type IpsetBatch = SetBatch | ObjectBatch<Member, CarriedMark, IpsetOp[]>
 
-/** A set in a dump. Without entries, it has a type that is not ours. */
+/** A set in a dump. */
 export interface DumpedSet {
   readonly header: IpsetHeader
-  /** Packed, as Ipset.entries() gives them. */
+  /** Packed, as Ipset.entries() gives them; empty also if the set is not of our type, whose entries are not read. */
   readonly entries: Uint8Array
 }
 
 const noGaps: UnfitSets = { unusable: new Set(), incomplete: new Set() }
 
-/** Some milliseconds of the kernel's time, after which other work gets its turn. */
+/** Greatest number of operations in a batch, which takes the kernel some milliseconds. Other work gets its turn afterwards. */
 const maxBatchOps = 4096
 
-/** Work is proportional to the changes, except in `adopt` and for a set that is made again. */
+/** The sets of one family. Work is proportional to the changes, except in `adopt` and for a set that is made again. */
 export class IpsetTable extends AcknowledgedSets {
   readonly #markMask: number
   readonly #holdings = new Holdings<SetHolder, Member>()
   readonly #changes: SetChanges
   #isAdopted = false
 
-  /** `markMask`: mask of the marks of entries. Entries with a mark outside of the mask are written again. */
+  /** `markMask`: the mask with which marks of entries are written. An entry whose mark has another mask is written again. */
   constructor(family: IpFamily, markMask: number) {
     super(family)
     this.#markMask = markMask
@@ -92,7 +92,7 @@ export class IpsetTable extends AcknowledgedSets {
     for (const { object } of batch.parts) object.set.noteAnswer(object)
   }
 
-  /** A set differs from our last write: read the sets. */
+  /** The kernel's answers show that a set differs from the acknowledged state: read the sets. */
   get isStale(): boolean {
     return this.inOrder.some((set) => set.isStale)
   }
@@ -108,7 +108,7 @@ export class IpsetTable extends AcknowledgedSets {
     this.#changes.giveUp(set)
   }
 
-  /** Ends a pass: if another program changes a set without a problem, it is a surprise again. */
+  /** Ends a pass. The next change of a set by another program counts as the first one again, if the set is in order now. */
   endPass(): void {
     for (const set of this.inOrder) if (set.failure === undefined && !set.isStale) set.wasStale = false
   }
@@ -145,7 +145,7 @@ export class IpsetTable extends AcknowledgedSets {
     for (const { members } of this.inOrder) members.dropLeftovers()
   }
 
-  /** Whether all of the kernel's sets can be unchanged since our last write. */
+  /** Whether the headers are those of the acknowledged sets. A set may still have other entries in the same number. */
   isLike(headers: readonly IpsetHeader[]): boolean {
     const byName = new Map(headers.map((header) => [header.name, header]))
     return this.inOrder.every((set) => set.isLike(byName.get(set.name)))

@@ -30,13 +30,13 @@ import type { VipTable } from './vip-table.js'
 export type LedgerBatch = ObjectBatch<Entry, ServerState | undefined, IpvsBatch>
 export type LedgerCut = Cut<LedgerBatch, Entry>
 
-/** A batch with more operations is closed: some 3 ms of the kernel, in which the next one is made. */
+/** A batch of at least this many operations is closed. The kernel works on it for some 3 ms, while the next one is made. */
 const maxBatchOps = 1024
 
-/** First capacity of a batch: virtual servers with many real servers fill it with few objects. */
+/** Greatest capacity, in operations, that a batch starts with. It grows: few virtual servers may have many real servers. */
 const firstBatchRoom = 128
 
-/** Limit of removals, each of which includes the real servers. */
+/** Greatest number of removals in a batch. Each removes the real servers too. */
 const maxRemovals = 4096
 
 export interface AdoptOptions {
@@ -65,7 +65,7 @@ export class IpvsLedger {
   /** Virtual servers with real servers that drain. */
   readonly #draining = new Set<Entry>()
   #foreignMarks: ReadonlySet<number> = new Set()
-  /** Foreign virtual servers of the last dump, firewall marks included. */
+  /** Number of foreign virtual servers in the last dump, firewall marks included, and of those given up since. */
   #foreignCount = 0
 
   constructor(vips: VipTable, isExcluded: (address: IpAddress) => boolean, drains: DrainPolicy) {
@@ -141,7 +141,7 @@ export class IpvsLedger {
     })
   }
 
-  /** Removals of virtual servers that no route wants. An entry that is unwanted and absent is forgotten. */
+  /** Removals of unwanted virtual servers. Gives up excluded ones instead, and forgets entries that are unwanted and absent. */
   planRemovals(entries: readonly Entry[]): LedgerCut {
     const cut = planBatch(serverKind, entries, {
       ops: new IpvsBatch(),
@@ -164,15 +164,15 @@ export class IpvsLedger {
   }
 
   /**
-   * Enters the kernel's virtual servers that are ours, and makes those dirty that differ. A virtual server that no route claims is
-   * ours only if its address carries our binding, or a set of ours names it. With `keepLeftovers`, which counts at the first call,
-   * it stays until `dropLeftovers`. `foreignMarks` then has the marks of foreign virtual servers.
+   * Enters the kernel's virtual servers that are ours, and makes those dirty that differ. A virtual server that the ledger does not
+   * know is ours only if its address is not excluded, and carries our binding or is named by a set of ours. With `keepLeftovers`,
+   * which counts at the first call, it stays until `dropLeftovers`. Sets `foreignMarks`.
    */
   adopt(ipvs: IpvsDump, { keepLeftovers, isMarkedOurs }: AdoptOptions): Drift {
     const dump = new PackedDump(ipvs)
     this.#table.beginReading({ keepLeftovers })
     const drift = new IpvsDriftCounter()
-    // Made for each reading: claims, which are more frequent, do not need the packed identities.
+    // This map is made for each reading: claims are more frequent and do not need packed identities.
     const entries = new Map<PackedId, Entry>()
     if (dump.length > 0) for (const entry of this.#table.values()) entries.set(entry.packedId, entry)
     const foreignMarks = new Set<number>()
@@ -253,7 +253,7 @@ export class IpvsLedger {
   }
 
   #isOurs(key: Entry['key'], isMarkedOurs: AdoptOptions['isMarkedOurs']): boolean {
-    // Later the set has the marks that this process chose, and the ledger knows the virtual servers that it made.
+    // After the first reading the set has marks that this process chose, and the ledger knows the virtual servers that it made.
     if ('mark' in key) return this.#table.isFirstReading && isMarkedOurs(key)
     if (this.#isExcluded(key.address)) return false
     return this.#vips.carriesOurBinding(key.address) || isMarkedOurs(key)

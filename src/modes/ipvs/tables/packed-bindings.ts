@@ -10,7 +10,7 @@ import {
 } from '../../../kernel/index.js'
 import { type PackedAddress, bufferOver, packedAddressAt } from './packed.js'
 
-/** The properties of one of our routes on lo beside its address. */
+/** The properties of one of our routes on lo, without its address. */
 export interface RouteState {
   readonly protocol: number
   /** undefined: the kernel chooses the source. */
@@ -51,8 +51,8 @@ export class PackedRoutes {
   }
 
   /**
-   * Whether the route has the properties of ours: our protocol, the device `loopbackIndex`, and the usual shape. Another program
-   * may still have made it.
+   * Whether the route has the properties of ours: our present or former protocol, the device `loopbackIndex`, and the usual shape.
+   * Another program may still have made it.
    */
   isLikeOurs(index: number, loopbackIndex: number): boolean {
     const protocol = this.#cursor.protocol(index)
@@ -76,7 +76,7 @@ export class PackedRoutes {
   }
 }
 
-/** fe80::/10: the kernel itself gives an interface these addresses. */
+/** fe80::/10. The kernel itself gives interfaces such addresses. */
 const linkLocal = /^fe[89ab]/u
 
 /** The addresses of a dump that may be VIPs: single ones, not link-local. */

@@ -16,7 +16,7 @@ export type PackedAddress = (number | string) & { readonly brand: 'PackedAddress
 /** Identity of a virtual server in a Map; it is never shown. */
 export type PackedId = (number | string) & { readonly brand: 'PackedId' }
 
-/** Linux protocol numbers have 8 bits, ports 16: an IPv4 identity has 56 bits unless the protocol is shortened. */
+/** Protocols in 2 bits. With 8-bit protocol numbers an IPv4 identity would have 56 bits, too many for an exact double. */
 const shortProtocol = { tcp: 0, udp: 1, sctp: 2 } as const
 
 const scratch = Buffer.alloc(16)

@@ -10,7 +10,7 @@ import { PackedDump } from './packed.js'
 export const serverKind: ObjectKind<Entry, ServerState | undefined, IpvsOp, IpvsBatch> = {
   plan: (ops, { key, acknowledged }, target) => {
     const before = ops.length
-    // Equals the result of diff(), without an object for each operation: most of a first sync.
+    // The same operations as from diff(), without an object for each: they are most of a first sync.
     if (acknowledged === undefined && target !== undefined)
       ops.addVirtualServer(key, target.settings, target.realServers)
     else for (const op of diff(key, acknowledged, target)) ops.push(op)
@@ -24,7 +24,7 @@ export const serverKind: ObjectKind<Entry, ServerState | undefined, IpvsOp, Ipvs
   isSame: (a, b) => a === b || (a !== undefined && b !== undefined && equalStates(a, b)),
 }
 
-/** The meaning of a failure for the kernel's state (spec/kernel.md 2.1, errors). `state` is the one before the operation. */
+/** The meaning of a failure for the kernel's state (ip_vs_genl_set_cmd() of ip_vs_ctl.c). `state` is the one before the operation. */
 function meaningOf(op: IpvsOp, failure: OperationFailure, state: ServerState | undefined): Meaning {
   const { error } = failure
   if (failure.unknown) return 'stale'
@@ -39,7 +39,7 @@ function meaningOf(op: IpvsOp, failure: OperationFailure, state: ServerState | u
       return error.code === 'ESRCH' ? 'stale' : 'refused'
     case 'add-real-server':
     case 'set-real-server':
-      // The virtual server is missing, and its own failure was reported: all later operations fail.
+      // The virtual server is missing since its own addition failed, which was reported: all later operations fail.
       if (error.code === 'ESRCH' && state === undefined) return 'consequence'
       return isExists(error) || isNotFound(error) ? 'stale' : 'refused'
     case 'set-virtual-server':
@@ -58,7 +58,7 @@ export function isProven({ key, acknowledged, isStale, isForeign }: Entry): bool
   return !('mark' in key) || acknowledged !== undefined || (isStale && !isForeign)
 }
 
-/** Whether these virtual servers have their acknowledged states in a dump, which may hold others too. */
+/** Whether these virtual servers have their acknowledged states in a dump. The dump may have other virtual servers too. */
 export function isAsAcknowledged(entries: readonly Entry[], ipvs: IpvsDump): boolean {
   const dump = new PackedDump(ipvs)
   const indices = new Map(Array.from({ length: dump.length }, (_, index) => [dump.id(index), index]))

@@ -1,4 +1,4 @@
-// The VIPs that are local, their routes or addresses, and those that acknowledged virtual servers need (docs/adr/0004).
+// The VIPs of one family: their bindings in the kernel, and the virtual servers that need them (docs/adr/0004).
 import type { IpAddress } from '../../../address.js'
 import type { VipBinding } from '../../../config/index.js'
 import { viaductRouteProtocol, type BatchOutcome, type RouteOp } from '../../../kernel/index.js'
@@ -39,10 +39,9 @@ export interface VipReading {
 export type VipBatch = ObjectBatch<Vip, Bindings, RouteOp[]>
 export type VipCut = Cut<VipBatch, Vip>
 
-/** Limit of a batch: 4,096 routes, or 512 addresses. A stop waits for a batch, which must take well under a second. */
+/** Greatest cost of a batch, in routes (`addressCost`). A stop waits for a batch, which must take well under a second. */
 const maxBatchCost = 4096
 
-/** VIPs of one family: their bindings, and the virtual servers that need them. */
 export class VipTable {
   readonly #binding: VipBinding
   readonly #table = new ObjectTable<IpAddress, Vip>()
@@ -77,7 +76,7 @@ export class VipTable {
     return (this.#table.get(address)?.holders.length ?? 0) > 0
   }
 
-  /** Whether the kernel has a binding of this address that only Viaduct can have made. */
+  /** Whether the kernel has a binding of this address that is ours: a route, or an address of the dummy device. */
   carriesOurBinding(address: IpAddress): boolean {
     return this.#table.get(address)?.isAcknowledged ?? false
   }
@@ -127,9 +126,9 @@ export class VipTable {
   }
 
   /**
-   * Enters every binding of Viaduct that the kernel has, and makes dirty the VIPs that need work.
-   * A route on lo of our protocol and shape is ours when we added it, when `isMarkedVip` says so, or when the address is needed and
-   * the protocol is the current one; any other route is foreign (docs/adr/0005).
+   * Enters every binding that is ours, and makes dirty the VIPs that need work. Every host address of the dummy device is ours. A
+   * route on lo of our protocol and shape is ours if this process added or adopted it, if `isMarkedVip` says so, or if the address
+   * is needed and the protocol is the current one. Any other route is foreign (docs/adr/0005).
    */
   adopt({ place, routes, addresses, isMarkedVip }: VipReading): Drift {
     const drift = new IpvsDriftCounter()
@@ -144,7 +143,7 @@ export class VipTable {
       const before = vip.acknowledged
       vip.acknowledged = this.#bindings(routeOf.get(vip), onDummy.has(vip))
       if (!vip.isStale) countDrift(vip, before, drift)
-      // The pass that finds no work reports the recovery.
+      // Dirty even without work for it: the pass then reports the recovery.
       else this.#table.markDirty(vip)
       vip.isStale = false
       if (this.#isDue(vip)) this.#table.markDirty(vip)
@@ -153,7 +152,7 @@ export class VipTable {
     return drift.counts
   }
 
-  /** The routes of Viaduct in a dump. The others are `#foreign` from then on. */
+  /** Our routes in a dump. The others are `#foreign` from then on, except the kernel's own routes to addresses of the dummy device. */
   #readRoutes(routes: Uint8Array, isMarkedVip: VipReading['isMarkedVip']): ReadonlyMap<Vip, RouteState> {
     const found = new Map<Vip, RouteState>()
     const foreign = new Set<PackedAddress>()

@@ -15,7 +15,7 @@ import type { RouteState } from './packed-bindings.js'
 /** Devices and source of the bindings of one family. Changes only at a reconcile. */
 export interface VipPlace {
   readonly loopbackIndex: number
-  /** undefined: the kernel has no dummy device. */
+  /** undefined: there is no dummy device of ours. */
   readonly dummyIndex: number | undefined
   /** Source that the node itself uses towards VIPs; undefined: the kernel chooses. */
   readonly preferredSource: IpAddress | undefined
@@ -49,7 +49,7 @@ export class Vip extends KernelObject<IpAddress, Bindings> {
     return this.id
   }
 
-  /** As a dump identifies it; made when first asked for. */
+  /** Identity in a dump; made at the first use. */
   get packedAddress(): PackedAddress {
     return (this.#packedAddress ??= packedAddressOf(this.id))
   }
@@ -63,7 +63,7 @@ export class Vip extends KernelObject<IpAddress, Bindings> {
   }
 }
 
-/** Cost of an address, in routes: the kernel takes 200 us or more for one. */
+/** Cost of the change of an address, in changes of routes: it takes the kernel 200 us or more. */
 const addressCost = 8
 
 /** VIPs as a kind of kernel objects, bound in this place. */
@@ -135,7 +135,10 @@ function advance({ route, isOnDummy }: Bindings, op: RouteOp): Bindings {
   }
 }
 
-/** EEXIST: another program made the address local, and only a dump shows which route or address. ENODEV: the dummy device was removed. */
+/**
+ * A removal that finds no route, address or device is done. EEXIST of an addition: another program made the address local, and only a
+ * dump shows which route or address. ENODEV of an addition: the dummy device was removed.
+ */
 function meaningOf(_vip: Vip, op: RouteOp, { error, unknown }: OperationFailure): Meaning {
   if (unknown) return 'stale'
   const isRemoval = op.op === 'remove-route' || op.op === 'remove-address'

@@ -43,11 +43,11 @@ describe('the description of a route in iptables mode', () => {
     ])
   })
 
-  it('has nothing where the route wants nothing', () => {
+  it('is empty for a route without rules', () => {
     assert.deepEqual(describeDesired({ chains: [], frontends: [] }, 'ipv4'), [])
   })
 
-  it('ends after 1000 lines, and says so', () => {
+  it('ends after 1000 lines, with a note', () => {
     const addresses = Array.from({ length: 2000 }, (_, i) => `10.1.${i >> 8}.${i & 255}`)
     const route = plainRoute({ clusterBackends: backends(80, ...addresses) })
     const lines = describeDesired(compileRoute(route, settings), 'ipv4')

@@ -1,4 +1,4 @@
-// The description of a route, compared with what ipvsadm and ipset print on a real kernel (docs/ipvs-example.md).
+// The description of a route, compared with the output of ipvsadm and ipset on a real kernel (docs/ipvs-example.md).
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { resolveConfig } from '../../../../src/config/index.js'
@@ -22,7 +22,7 @@ function described(rest: Partial<Route>, mark?: number, scheduler?: string): rea
   return describeServers(compileRoute(plainRoute(rest), settingsOf(scheduler), mark))
 }
 
-/** The lines of docs/ipvs-example.md that begin so. */
+/** The lines of docs/ipvs-example.md with these beginnings. */
 function printed(...beginnings: readonly string[]): readonly string[] {
   const lines = treeText('docs/ipvs-example.md').split('\n')
   return lines.filter((line) => beginnings.some((beginning) => line.startsWith(beginning))).toSorted()
@@ -60,12 +60,12 @@ const example = [
 ].flat()
 
 describe('the description of a route in ipvs mode', () => {
-  it('has the virtual and real servers that ipvsadm prints', () => {
+  it('has the virtual servers and real servers that ipvsadm prints', () => {
     const servers = example.filter((line) => !line.startsWith('add '))
     assert.deepEqual(servers.toSorted(), printed('-A -t', '-A -u', '-A -f', '-a -'))
   })
 
-  it('has the entries that ipset prints, except those that no route wants', () => {
+  it('has the entries that ipset prints, except those without a route', () => {
     const entries = example.filter((line) => line.startsWith('add '))
     const ofTheMode = 'add KUBE-NODE-PORT-IP '
     const expected = printed('add KUBE-').filter((line) => !line.startsWith(ofTheMode))
@@ -119,14 +119,14 @@ describe('the description of a route in ipvs mode', () => {
     assert.ok(lines.includes('-A -f 4103 -6 -s rr'), lines.join('\n'))
   })
 
-  it('says each entry once where several addresses serve the node port', () => {
+  it('has each entry once if several addresses serve the node port', () => {
     const route = plainRoute({ nodePort: 30080, isExternallyAccessible: true })
     const nodePortAddresses = [nodeIP, ip('192.168.50.2')]
     const lines = describeServers(compileRoute(route, { ...settingsOf(), nodePortAddresses }, undefined))
     assert.equal(lines.filter((line) => line === 'add KUBE-NODE-PORT-TCP 30080').length, 1)
   })
 
-  it('ends after 1000 lines, and says so', () => {
+  it('ends after 1000 lines, with a note', () => {
     const addresses = Array.from({ length: 2000 }, (_, i) => `10.1.${i >> 8}.${i & 255}`)
     const lines = described({ clusterBackends: backends(80, ...addresses) })
     assert.equal(lines.length, 1001)

@@ -82,7 +82,7 @@ async function openedSmall(ipset: Ipset): Promise<IpsetTable> {
   return table
 }
 
-/** Whether the operation is about the temporary set. */
+/** Whether the operation is on the temporary set. */
 const isBeside = (op: IpsetOp): boolean => 'set' in op && op.set.name === 'viaduct-ipv4-swap'
 
 /** The operations of one exchange with this number of entries. */

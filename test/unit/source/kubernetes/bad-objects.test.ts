@@ -27,7 +27,7 @@ interface Case {
   readonly name: string
   readonly kind: Kind
   readonly object: Document
-  /** The problem that is logged, once; undefined: the object is taken. */
+  /** The problem that is logged once; undefined: the object is accepted. */
   readonly problem?: RegExp
   readonly event?: string
 }
@@ -61,13 +61,13 @@ const cases: readonly Case[] = [
   },
   { name: 'no port', kind: 'Service', object: serviceWith({ ports: [] }), event: service },
   {
-    name: 'a port that two have',
+    name: 'a repeated port number',
     kind: 'Service',
     object: serviceWith({ ports: [...portsOf(1), { name: 'again', protocol: 'TCP', port: 1 }] }),
     problem: /spec\.ports\[1\]\.port: must be unique/u,
   },
   {
-    name: 'a port name that two have',
+    name: 'a repeated port name',
     kind: 'Service',
     object: serviceWith({ ports: [...portsOf(1), { name: 'p0', protocol: 'TCP', port: 2 }] }),
     problem: /spec\.ports\[1\]\.name: must be unique/u,
@@ -91,7 +91,7 @@ const cases: readonly Case[] = [
     problem: /spec\.ports\[0\]\.protocol: must be TCP, UDP or SCTP, not the text "QUIC"/u,
   },
   {
-    name: 'a protocol that is not said',
+    name: 'an empty protocol',
     kind: 'Service',
     object: serviceWith({ ports: [{ name: 'a', port: 80, protocol: '' }] }),
     event: service,
@@ -109,13 +109,13 @@ const cases: readonly Case[] = [
     problem: /spec\.externalTrafficPolicy: must be Cluster or Local/u,
   },
   {
-    name: 'an affinity without end',
+    name: 'a negative affinity time-out',
     kind: 'Service',
     object: serviceWith({ sessionAffinityConfig: { clientIP: { timeoutSeconds: -1 } } }),
     problem: /timeoutSeconds: must be a whole number from 1 to 86400/u,
   },
   {
-    name: 'a name without measure',
+    name: 'a name of 10,000 characters',
     kind: 'Service',
     object: serviceWith({}, { name: 'n'.repeat(10_000) }),
     problem: /metadata\.name: must be up to 63/u,
@@ -158,7 +158,7 @@ const cases: readonly Case[] = [
     problem: /endpoints\[0\]\.addresses: must hold an address|endpoints\[0\]\.addresses: is missing/u,
   },
   {
-    name: 'a time that is none',
+    name: 'an invalid time',
     kind: 'EndpointSlice',
     object: {
       ...sliceWith({}),
@@ -171,10 +171,10 @@ const cases: readonly Case[] = [
   },
 ]
 
-describe('an odd object among others', () => {
+describe('an unusual object among others', () => {
   for (const { name: encoding, writer } of encodings) {
     for (const { name, kind, object, problem, event } of cases) {
-      it(`is taken or named, and stops no other object: ${kind} with ${name}, ${encoding}`, async () => {
+      it(`is accepted or reported, and does not affect other objects: ${kind} with ${name}, ${encoding}`, async () => {
         lab = new KubernetesLab({ writer })
         lab.server.store.put(kind, object)
         lab.server.store.put('Service', apiService('zz', '10.96.0.8'))
@@ -187,7 +187,7 @@ describe('an odd object among others', () => {
         assert.equal(logged.length, problem === undefined ? 0 : 1)
         if (event !== undefined) assert.ok(lab.events.includes(event))
         assert.equal(lab.events.at(-1), problem === undefined ? 'synced' : 'listed')
-        // The same object comes again, now by the watch: it is not logged twice.
+        // The watch delivers the same object again. It is not logged twice.
         lab.server.store.put(kind, object)
         lab.server.store.put('Node', apiNode('node-a', '10.9.0.0/24'))
         lab.server.store.put('Service', apiService('zzz', '10.96.0.7'))
@@ -263,9 +263,9 @@ function protobufEvent(more: Buffer): Buffer {
   return frame(watchEvent('MODIFIED', envelope('Service', 'v1', Buffer.concat([plain, more]))))
 }
 
-describe('an object in a watch that no server should send', () => {
+describe('an invalid object in a watch', () => {
   for (const { name, writer, bytes, problem } of raw) {
-    it(`is named once, and keeps its last good state: ${name}`, async () => {
+    it(`is reported once, and keeps its last valid state: ${name}`, async () => {
       lab = new KubernetesLab({ writer })
       lab.server.store.put('Service', apiService('odd', '10.96.0.9'))
       await lab.start()

@@ -20,7 +20,7 @@ afterEach(async () => {
   mock.timers.reset()
 })
 
-describe('a system clock that is set', () => {
+describe('a change of the system clock', () => {
   for (const { name, unixMs } of jumps) {
     it(`ends no watch, and changes no delay: ${name}`, async () => {
       await lab.start()

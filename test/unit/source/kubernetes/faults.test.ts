@@ -14,7 +14,7 @@ afterEach(async () => await lab.close())
 
 const event = protobufWriter.event('ADDED', 'Service', apiService('cut', '10.96.9.9'))
 
-/** The delays of attempts that fail one after the other, with a randomness of 0. */
+/** The delays after consecutive failures, with random number 0. */
 const growing = {
   away: [1000, 1000, 1000, 1000, 1000, 1000],
   busy: [800, 1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000],
@@ -41,7 +41,7 @@ describe('requests', () => {
       for (const request of lab.requests)
         assert.deepEqual(request, { host, method: 'GET', code: '200', seconds: 0 })
       lab.server.setFault('Service', fault)
-      // A watch that ends at once is not asked for again at once.
+      // A watch that ends at once is requested again only after a delay.
       lab.clock.pass(6000)
       lab.server.endWatches('Service')
       await lab.until(() => lab.requests.some((request) => request.code === code))
@@ -85,7 +85,7 @@ describe('a server that fails every watch', () => {
     },
   ]
   for (const { name, fault, problem, reason } of faults) {
-    it(`is asked with patience, and watched again: ${name}`, async () => {
+    it(`gets requests with growing delays, and is watched again: ${name}`, async () => {
       await lab.start()
       lab.events.length = 0
       await lab.untilFollowing()
@@ -118,7 +118,7 @@ describe('a server that fails every watch', () => {
     })
   }
 
-  it('is listed ever more seldom when each watch is refused by 410', async () => {
+  it('gets lists with growing delays if it refuses each watch with 410', async () => {
     lab.server.options = { streamedLists: 'old' }
     await lab.start()
     await lab.untilFollowing()
@@ -133,8 +133,8 @@ describe('a server that fails every watch', () => {
   })
 })
 
-describe('a server that goes away', () => {
-  it('leaves everything as it is, and delivers what happened meanwhile when it is back', async () => {
+describe('an outage of the server', () => {
+  it('changes no object; the changes during the outage are delivered after it', async () => {
     lab.server.store.put('Service', apiService('gone', '10.96.0.2'))
     lab.server.store.put('Service', apiService('changed', '10.96.0.3'))
     await lab.start()
@@ -160,7 +160,7 @@ describe('a server that goes away', () => {
     ])
   })
 
-  it('is noticed when it only falls silent, and when it does not answer', async () => {
+  it('is noticed if a watch is silent, and if a request gets no answer', async () => {
     await lab.start()
     await lab.untilFollowing()
     lab.events.length = 0
@@ -178,7 +178,7 @@ describe('a server that goes away', () => {
     ])
   })
 
-  it('is not missed while it speaks', async () => {
+  it('is not assumed while a watch delivers data', async () => {
     await lab.start()
     await lab.untilFollowing()
     lab.clock.pass(80_000)
@@ -191,10 +191,10 @@ describe('a server that goes away', () => {
   })
 })
 
-describe('a list that fails', () => {
+describe('a failed list', () => {
   const pages: { name: string; fault: Fault; problem: RegExp }[] = [
     {
-      name: 'a body that breaks off',
+      name: 'a truncated body',
       fault: {
         type: 'body',
         contentType: 'application/json',
@@ -204,12 +204,12 @@ describe('a list that fails', () => {
       problem: /aborted$/u,
     },
     {
-      name: 'no JSON',
+      name: 'a body that is not JSON',
       fault: { type: 'body', contentType: 'application/json', body: Buffer.from('{"metadata":') },
       problem: /the list is not JSON$/u,
     },
     {
-      name: 'no list',
+      name: 'an object that is not a list',
       fault: { type: 'body', contentType: 'application/json', body: Buffer.from('{}') },
       problem: /the list is without a kind, not v1 ServiceList$/u,
     },
@@ -232,7 +232,7 @@ describe('a list that fails', () => {
       problem: /a list without a resourceVersion$/u,
     },
     {
-      name: 'a page that leads to itself',
+      name: 'a page that continues with itself',
       fault: {
         type: 'body',
         contentType: jsonWriter.type,
@@ -241,13 +241,13 @@ describe('a list that fails', () => {
       problem: /a page that leads to itself$/u,
     },
     {
-      name: 'no protobuf',
+      name: 'a body that is not protobuf',
       fault: { type: 'body', contentType: protobufWriter.type, body: Buffer.from('k8s\0\xff') },
       problem: /the list: is cut off$/u,
     },
   ]
   for (const { name, fault, problem } of pages) {
-    it(`deletes nothing, and is tried again: ${name}`, async () => {
+    it(`deletes nothing, and is retried: ${name}`, async () => {
       lab.server.options = { streamedLists: 'old' }
       await lab.start()
       await lab.untilFollowing()
@@ -266,7 +266,7 @@ describe('a list that fails', () => {
     })
   }
 
-  it('begins again when its pages are compacted meanwhile', async () => {
+  it('starts again if the server compacts between its pages', async () => {
     lab.server.options = { streamedLists: 'old' }
     for (let i = 0; i < 600; i++) lab.server.store.put('Service', apiService(`s${i}`, '10.96.1.1'))
     await lab.server.listen()
@@ -288,7 +288,7 @@ describe('a list that fails', () => {
     assert.equal(lab.events.filter((one) => one.startsWith('+Service')).length, 601)
   })
 
-  it('that ends before its end is read by pages', async () => {
+  it('is repeated by pages if it was a streamed list without its end', async () => {
     await lab.server.listen()
     lab.server.setFault('Service', { type: 'stream', bytes: event }, 'watch')
     const listed = lab.open()
@@ -302,27 +302,27 @@ describe('a list that fails', () => {
   })
 })
 
-describe('a server that asks for patience', () => {
+describe('a server that requests a delay', () => {
   const waits: { name: string; fault: Fault; delayMs: number }[] = [
     { name: 'by a header', fault: { type: 'status', status: { code: 429 }, retryAfter: '7' }, delayMs: 7000 },
     {
-      name: 'by its words',
+      name: 'by a Status',
       fault: { type: 'status', status: { code: 503, details: { retryAfterSeconds: 9 } } },
       delayMs: 9000,
     },
     {
-      name: 'without measure',
+      name: 'of an excessive length',
       fault: { type: 'status', status: { code: 429 }, retryAfter: '99999999' },
       delayMs: 60_000,
     },
     {
-      name: 'by a date, which it never does',
+      name: 'by a date, which API servers do not send',
       fault: { type: 'status', status: { code: 429 }, retryAfter: 'soon' },
       delayMs: delays.first,
     },
   ]
   for (const { name, fault, delayMs } of waits) {
-    it(`is not asked before its delay is over: ${name}`, async () => {
+    it(`gets no request before the end of the delay: ${name}`, async () => {
       await lab.server.listen()
       lab.server.setFault('Service', fault)
       const listed = lab.open()
@@ -335,7 +335,7 @@ describe('a server that asks for patience', () => {
 })
 
 describe('a refused streamed list', () => {
-  it('is not asked for again on the same connection, but on a new one', async () => {
+  it('is not requested again before the link is reconnected', async () => {
     lab.server.options = { streamedLists: 'late' }
     await lab.start()
     await lab.untilFollowing()
@@ -355,8 +355,8 @@ describe('a refused streamed list', () => {
   })
 })
 
-describe('a streamed list that never comes', () => {
-  it('gives way to pages', async () => {
+describe('a streamed list without an answer', () => {
+  it('is replaced by pages', async () => {
     await lab.server.listen()
     lab.server.setFault('Service', { type: 'silence' }, 'watch')
     const listed = lab.open()

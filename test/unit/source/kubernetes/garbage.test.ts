@@ -25,7 +25,7 @@ const nameless = envelope('Service', 'v1', Buffer.from([0x0a, 0x7f]))
 
 const garbage = [
   {
-    name: 'an event that is cut off',
+    name: 'a truncated event',
     bytes: added.subarray(0, 20),
     problem: /the stream ends within an event$/u,
   },
@@ -35,12 +35,12 @@ const garbage = [
     problem: /an event: holds a field of wire type 4/u,
   },
   {
-    name: 'a length without measure',
+    name: 'an excessive length',
     bytes: Buffer.alloc(4, 0xff),
     problem: /an event of 4294967295 bytes/u,
   },
   {
-    name: 'an event of no known type',
+    name: 'an event of an unknown type',
     bytes: frame(watchEvent('RENAMED', objectEnvelope('Service', apiService('x', '10.96.9.9')))),
     problem: /unknown type "RENAMED"$/u,
   },
@@ -62,7 +62,7 @@ function listsOfServices(): number {
 
 describe('garbage in a watch', () => {
   for (const { name, bytes, problem } of garbage) {
-    it(`is answered by a list, whose differences count: ${name}`, async () => {
+    it(`causes a list, whose differences are delivered: ${name}`, async () => {
       lab.server.store.put('Service', apiService('gone', '10.96.0.2'))
       await lab.start()
       await lab.untilFollowing()
@@ -82,7 +82,7 @@ describe('garbage in a watch', () => {
       assert.equal(listsOfServices(), 2)
     })
 
-    it(`that comes each time makes the lists ever rarer, and is logged once: ${name}`, async () => {
+    it(`in every watch causes lists with growing delays, and is logged once: ${name}`, async () => {
       lab.server.options = { streamedLists: 'old' }
       await lab.start()
       await lab.untilFollowing()
@@ -91,7 +91,7 @@ describe('garbage in a watch', () => {
       lab.server.endWatches('Service')
       for (const delayMs of [400, 800, 1600, 3200, 6400, 12_800, 25_600, 30_000]) await lab.fire(delayMs)
       await lab.until(() => lab.clock.count(30_000) > 0)
-      // The first watch that is garbage resumes; each of the eight others comes behind a list.
+      // The first watch is resumed without a list. Each of the eight others follows a list.
       assert.equal(listsOfServices(), 1 + 1 + 8)
       assert.equal(lab.log.filter((line) => line.startsWith('link')).length, 1)
       lab.server.setFault('Service', undefined)
@@ -102,7 +102,7 @@ describe('garbage in a watch', () => {
     })
   }
 
-  it('after a while that went well lets it list ever more seldom, too', async () => {
+  it('after a time without errors causes lists with growing delays too', async () => {
     await lab.start()
     for (const delayMs of [400, 800, 1600, 3200]) {
       await lab.untilFollowing()
@@ -115,7 +115,7 @@ describe('garbage in a watch', () => {
     await lab.until(() => listsOfServices() === 5)
   })
 
-  it('in JSON is answered by a list, too', async () => {
+  it('in JSON causes a list too', async () => {
     lab.server.options = { writer: jsonWriter }
     await lab.start()
     await lab.untilFollowing()
@@ -125,7 +125,7 @@ describe('garbage in a watch', () => {
     await lab.untilLogged(/link: Service: .*an event is not JSON/u)
   })
 
-  it('leaves what came before it in force', async () => {
+  it('does not affect earlier events', async () => {
     await lab.start()
     lab.events.length = 0
     lab.server.sendBytes('Service', Buffer.concat([added, Buffer.alloc(4, 0xff)]))
@@ -137,8 +137,8 @@ describe('garbage in a watch', () => {
   })
 })
 
-describe('an object in a watch that has a name, and is malformed behind it', () => {
-  it('is named, and the watch goes on', async () => {
+describe('an object in a watch that is malformed after its name', () => {
+  it('is reported, and the watch continues', async () => {
     await lab.start()
     await lab.untilFollowing()
     lab.events.length = 0

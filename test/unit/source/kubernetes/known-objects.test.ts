@@ -58,7 +58,7 @@ describe('KnownObjects', () => {
     ])
   })
 
-  it('deletes nothing for a list that never ends', () => {
+  it('deletes nothing for an incomplete list', () => {
     list(wire('a', '10.96.0.1', '1'))
     known.beginListing()
     known.beginListing()
@@ -77,7 +77,7 @@ describe('KnownObjects', () => {
     assert.deepEqual(take(wire('a', '10.96.0.1', '10')), ['+Service default/a 10.96.0.1'])
   })
 
-  it('keeps the last good state of an object that is wrong now, and names object and field', () => {
+  it('keeps the last valid state of an object that became invalid, and reports object and field', () => {
     list(wire('a', '10.96.0.1', '1'))
     assert.deepEqual(list(wire('a', 'nowhere', '2'), wire('b', '10.96.0.2', '3')), [
       '+Service default/b 10.96.0.2',
@@ -91,7 +91,7 @@ describe('KnownObjects', () => {
     assert.equal(problems.size, 0)
   })
 
-  it('forgets a deleted wrong object silently', () => {
+  it('forgets a deleted invalid object silently', () => {
     list(wire('a', 'nowhere', '1'))
     known.remove(wire('a', 'nowhere', '2'))
     list(wire('a', 'nowhere', '3'))
@@ -106,7 +106,7 @@ describe('KnownObjects', () => {
     assert.deepEqual(log, ['API object is not applied: Service shop/a: spec.ports[0].name: is cut off'])
   })
 
-  it('deletes nothing for a list with an item whose name cannot be read: it may be any object', () => {
+  it('deletes nothing for a list with an item without a readable name, which may be any object', () => {
     list(wire('a', '10.96.0.1', '1'))
     assert.deepEqual(list({ document: {}, problem: { path: 'metadata', problem: 'is cut off' } }), [])
     assert.deepEqual(log, ['API object is not applied: Service without a name: metadata: is cut off'])
@@ -114,7 +114,7 @@ describe('KnownObjects', () => {
     assert.equal(problems.size, 0)
   })
 
-  it('survives every shape of garbage', () => {
+  it('throws no error for any values', () => {
     for (const document of [undefined, null, 5, 'x', [], {}, { metadata: null }, { metadata: { name: 5 } }]) {
       assert.equal(known.take({ document, problem: undefined }), undefined)
       assert.equal(known.remove({ document, problem: undefined }), undefined)

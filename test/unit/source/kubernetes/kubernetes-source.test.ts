@@ -15,12 +15,12 @@ const world = ['+EndpointSlice default/web-1', '+Node /node-a', '+Service defaul
 const ways: { name: string; options: FakeApiOptions; verbs: string[] }[] = [
   { name: 'streamed lists', options: {}, verbs: ['stream'] },
   {
-    name: 'pages, where streamed lists are unknown',
+    name: 'pages, if the server does not know streamed lists',
     options: { streamedLists: 'old' },
     verbs: ['stream', 'list', 'watch from 5'],
   },
   {
-    name: 'pages, where they are refused after status 200',
+    name: 'pages, if the server refuses streamed lists after status 200',
     options: { streamedLists: 'late' },
     verbs: ['stream', 'list', 'watch from 5'],
   },
@@ -33,7 +33,7 @@ const encodings = [
 describe('KubernetesSource: first listing', () => {
   for (const { name, options, verbs } of ways) {
     for (const { name: encoding, writer } of encodings) {
-      it(`delivers everything, then synced: ${name}, ${encoding}`, async () => {
+      it(`delivers all objects, then synced: ${name}, ${encoding}`, async () => {
         lab = new KubernetesLab({ ...options, writer })
         await lab.start()
         assert.equal(lab.events.pop(), 'synced')
@@ -53,7 +53,7 @@ describe('KubernetesSource: first listing', () => {
     }
   }
 
-  it("asks with kube-proxy's selectors, bookmarks, and an end of its own", async () => {
+  it("requests watches with kube-proxy's selectors, bookmarks, and a time limit", async () => {
     lab = new KubernetesLab()
     await lab.start()
     const asked = lab.server.queries.map((query) => Object.fromEntries(query))
@@ -91,7 +91,7 @@ describe('KubernetesSource: first listing', () => {
     assert.ok(lab.server.queries.some((query) => query.get('limit') === '500'))
   })
 
-  it('waits for every kind before it says synced, once', async () => {
+  it('delivers synced once, after all kinds are listed', async () => {
     lab = new KubernetesLab()
     await lab.server.listen()
     lab.server.setFault('Node', { type: 'status', status: { code: 500 } })
@@ -113,7 +113,7 @@ describe('KubernetesSource: first listing', () => {
     assert.equal(lab.events.filter((event) => event === 'synced').length, 1)
   })
 
-  it('delivers the others when one object is wrong, and names it', async () => {
+  it('reports an invalid object and delivers the others', async () => {
     lab = new KubernetesLab()
     lab.server.store.put('Service', apiService('bad', '10.96.0.300'))
     await lab.start()
@@ -149,7 +149,7 @@ describe('KubernetesSource: changes', () => {
     })
   }
 
-  it('takes an object that stops to match for one that has gone', async () => {
+  it('delivers a deletion for an object that no longer matches the selectors', async () => {
     lab = new KubernetesLab()
     await lab.start()
     lab.events.length = 0
@@ -159,7 +159,7 @@ describe('KubernetesSource: changes', () => {
     assert.deepEqual(await lab.untilEvent('-Service default/web'), ['-Service default/web'])
   })
 
-  it('resumes where the last event, or bookmark, was', async () => {
+  it('resumes from the last event or bookmark', async () => {
     lab = new KubernetesLab()
     await lab.start()
     lab.server.store.put('Service', apiService('api', '10.96.0.2'))
@@ -175,7 +175,7 @@ describe('KubernetesSource: changes', () => {
     assert.equal(lab.clock.count(delays.first), 0, 'a watch that ended in good order is opened again at once')
   })
 
-  it('keeps the state of an object that becomes wrong', async () => {
+  it('keeps the state of an object that becomes invalid', async () => {
     lab = new KubernetesLab()
     await lab.start()
     lab.events.length = 0
@@ -194,7 +194,7 @@ describe('KubernetesSource: changes', () => {
 })
 
 describe('KubernetesSource: stop', () => {
-  it('ends open watches, and delivers nothing more', async () => {
+  it('ends open watches, and delivers no further events', async () => {
     lab = new KubernetesLab()
     await lab.start()
     lab.events.length = 0
@@ -237,7 +237,7 @@ describe('KubernetesSource: stop', () => {
     })
   }
 
-  it('lets nothing start after it', async () => {
+  it('prevents a later start', async () => {
     lab = new KubernetesLab()
     await lab.server.listen()
     const listed = lab.open()
@@ -248,7 +248,7 @@ describe('KubernetesSource: stop', () => {
 })
 
 describe('KubernetesSource: TLS and tokens', () => {
-  it('trusts the CA it was given, and sends the token of the moment', async () => {
+  it('trusts the given CA, and sends the current token', async () => {
     const certificate = makeCertificate()
     lab = new KubernetesLab({ certificate, authorization: 'Bearer new' })
     await lab.server.listen()
@@ -268,7 +268,7 @@ describe('KubernetesSource: TLS and tokens', () => {
     assert.equal(lab.events.at(-1), 'synced')
   })
 
-  it('goes on when a wrong certificate is repaired', async () => {
+  it('continues after a wrong certificate is replaced', async () => {
     const [wrong, right] = [makeCertificate(), makeCertificate()]
     lab = new KubernetesLab({ certificate: wrong })
     await lab.server.listen()
@@ -285,11 +285,11 @@ describe('KubernetesSource: TLS and tokens', () => {
   })
 
   const unusable = [
-    { name: 'a token that fits into no header', login: { headers: { authorization: 'a\nb' }, tls: {} } },
-    { name: 'a key that is none', login: { headers: {}, tls: { key: 'nonsense' } } },
+    { name: 'a token that is invalid in a header', login: { headers: { authorization: 'a\nb' }, tls: {} } },
+    { name: 'an invalid key', login: { headers: {}, tls: { key: 'nonsense' } } },
   ]
   for (const { name, login } of unusable) {
-    it(`goes on after ${name}`, async () => {
+    it(`continues after ${name}`, async () => {
       const certificate = makeCertificate()
       lab = new KubernetesLab({ certificate })
       await lab.server.listen()
@@ -306,7 +306,7 @@ describe('KubernetesSource: TLS and tokens', () => {
     })
   }
 
-  it('goes on when the credentials can be had again', async () => {
+  it('continues when the credentials are available again', async () => {
     lab = new KubernetesLab()
     await lab.server.listen()
     let failure: Error | undefined = new Error('token cannot be read')

@@ -21,12 +21,12 @@ class Bench {
     this.peer = peer
   }
 
-  /** The delivered events, as text: endpoints by their addresses, a Service by its cluster IP. */
+  /** Passes events. Returns the delivered ones as text: endpoints by their addresses, a Service by its cluster IP. */
   pass(...events: readonly ObjectEvent[]): readonly string[] {
     return this.lifeline.pass(events).map(describe1)
   }
 
-  /** The first listing, slices before Services. */
+  /** Delivers the first list, slices before Services. */
   list(): void {
     this.pass(set(backed), set(slice('web', 'web', ['10.1.0.1'])), set(api), set(web))
     this.lifeline.endFirstListing()
@@ -41,11 +41,11 @@ function describe1(event: ObjectEvent): string {
 const none = [
   { name: 'a slice without endpoints', event: set({ ...backed, endpoints: [] }) },
   {
-    name: 'endpoints of which none is ready',
+    name: 'endpoints, none of them ready',
     event: set({ ...backed, endpoints: [endpoint('192.0.2.1', { ready: false, serving: false })] }),
   },
   {
-    name: 'endpoints that are not ready, and do not terminate',
+    name: 'endpoints that are unready and not terminating',
     event: set({ ...backed, endpoints: [endpoint('192.0.2.1', { ready: false })] }),
   },
   { name: 'a slice without the port', event: set({ ...backed, ports: [] }) },
@@ -53,16 +53,16 @@ const none = [
     name: 'a slice with another port',
     event: set({ ...backed, ports: [{ name: 'x', protocol: 'TCP', port: 1 }] }),
   },
-  { name: 'a slice that is of another Service now', event: set({ ...backed, serviceName: 'web' }) },
-  { name: 'a slice that has gone', event: remove('EndpointSlice', 'kubernetes') },
-  { name: 'a Service that has gone', event: remove('Service', 'kubernetes') },
+  { name: 'a slice that moved to another Service', event: set({ ...backed, serviceName: 'web' }) },
+  { name: 'a deleted slice', event: remove('EndpointSlice', 'kubernetes') },
+  { name: 'a deleted Service', event: remove('Service', 'kubernetes') },
   { name: 'a Service with another address', event: set({ ...api, clusterIPs: ['10.96.0.9'] }) },
   { name: 'a Service with another port', event: set({ ...api, ports: [port(444)] }) },
 ] as const satisfies readonly { name: string; event: ObjectEvent }[]
 
 describe('Lifeline', () => {
   for (const { name, event } of none) {
-    it(`withholds what leaves our way to the API server without backends: ${name}`, () => {
+    it(`withholds a change after which the lifeline has no backends: ${name}`, () => {
       const bench = new Bench()
       bench.list()
       assert.deepEqual(bench.pass(event, remove('Service', 'web')), ['-Service default/web'])
@@ -70,7 +70,7 @@ describe('Lifeline', () => {
       assert.equal(bench.log.find('warn', 'the last ones stay').length, 1)
     })
 
-    it(`delivers it when the API names backends again: ${name}`, () => {
+    it(`delivers the change when the lifeline has backends again: ${name}`, () => {
       const bench = new Bench()
       bench.list()
       bench.pass(event)
@@ -86,7 +86,7 @@ describe('Lifeline', () => {
     })
   }
 
-  it('delivers what is new before what has gone', () => {
+  it('delivers additions before deletions', () => {
     const bench = new Bench()
     bench.list()
     bench.pass(remove('EndpointSlice', 'kubernetes'))
@@ -96,7 +96,7 @@ describe('Lifeline', () => {
     ])
   })
 
-  it('follows the Service as it is when another way leads to the server', () => {
+  it('delivers all changes if connections to the server do not use the Service', () => {
     const bench = new Bench()
     bench.list()
     assert.deepEqual(bench.pass(set({ ...backed, endpoints: [] })), [])
@@ -106,7 +106,7 @@ describe('Lifeline', () => {
     assert.deepEqual(bench.pass(set({ ...backed, endpoints: [] })), ['+kubernetes []'])
   })
 
-  it('lets other endpoints take the place of the last ones at once', () => {
+  it('delivers a replacement of the last endpoints at once', () => {
     const bench = new Bench()
     bench.list()
     const moved = set({ ...backed, endpoints: [endpoint('192.0.2.2')] })
@@ -118,7 +118,7 @@ describe('Lifeline', () => {
     assert.deepEqual(bench.pass(leaving), ['+kubernetes [192.0.2.2]'], 'traffic goes to it still')
   })
 
-  it('gives the frontend to another Service as soon as the API does', () => {
+  it('delivers a move of the frontend to another Service at once', () => {
     const bench = new Bench()
     bench.list()
     assert.deepEqual(bench.pass(remove('Service', 'kubernetes')), [])
@@ -126,7 +126,7 @@ describe('Lifeline', () => {
     assert.deepEqual(bench.pass(heir), ['+Service a/heir 10.96.0.1', '-Service default/kubernetes'])
   })
 
-  it('keeps to the first of two Services with the frontend', () => {
+  it('uses the first of two Services with the frontend', () => {
     const bench = new Bench()
     bench.list()
     const second = set(service('a/second', '10.96.0.3', { externalIPs: ['10.96.0.1'], ports: [port(443)] }))
@@ -145,14 +145,14 @@ describe('Lifeline', () => {
     { name: 'an address with leading zeros', rest: { clusterIPs: ['010.096.0.07'] }, address: '10.96.0.7' },
   ] as const
   for (const { name, rest, address } of frontends) {
-    it(`knows the Service by ${name}`, () => {
+    it(`recognizes the Service by ${name}`, () => {
       const bench = new Bench({ address, port: 443 })
       bench.pass(set({ ...api, ...rest }), set(backed))
       assert.deepEqual(bench.pass(remove('EndpointSlice', 'kubernetes')), [])
     })
   }
 
-  it('takes endpoints of the IP family of its connections', () => {
+  it('counts only endpoints of the IP family of its connections', () => {
     const bench = new Bench({ address: 'fd00::1', port: 443 })
     const six = slice('six', 'kubernetes', ['fd00:1::1'])
     bench.pass(set({ ...api, clusterIPs: ['10.96.0.1', 'FD00:0::1'] }), set(backed), set(six))
@@ -160,7 +160,7 @@ describe('Lifeline', () => {
     assert.deepEqual(bench.pass(remove('EndpointSlice', 'six')), [])
   })
 
-  it('withholds nothing where no Service carries us', () => {
+  it('withholds nothing without a lifeline', () => {
     for (const peer of [
       'none' as const,
       { address: '192.0.2.1', port: 6443 },
@@ -173,7 +173,7 @@ describe('Lifeline', () => {
     }
   })
 
-  it('is incomplete while our Service is listed without backends, which only the kernel may have', () => {
+  it('is incomplete while its Service is listed without backends, because the kernel may have some', () => {
     const bench = new Bench()
     assert.ok(bench.lifeline.isComplete)
     assert.deepEqual(bench.pass(set(api)), ['+Service default/kubernetes 10.96.0.1'])
@@ -184,7 +184,7 @@ describe('Lifeline', () => {
     assert.ok(bench.lifeline.isComplete)
   })
 
-  it('in any order of events never lets the last backends go, and ends where the API is', () => {
+  it('never removes the last backends for any order of events, and reaches the state of the API', () => {
     const events: fc.Arbitrary<ObjectEvent> = fc.oneof(
       fc.constantFrom(set(api), set(web), remove('Service', 'kubernetes'), remove('Service', 'web')),
       fc

@@ -42,7 +42,7 @@ describe('a first list with an object that cannot be read', () => {
     },
   ] as const
   for (const { name, put, gone, kind } of objects) {
-    it(`is no reason to delete what it may stand for: ${name}`, async () => {
+    it(`deletes no object that it may be: ${name}`, async () => {
       put()
       await lab.start()
       assert.equal(lab.events.at(-1), 'listed')
@@ -58,7 +58,7 @@ describe('a first list with an object that cannot be read', () => {
     })
   }
 
-  it('says synced as soon as it can be read', async () => {
+  it('delivers synced as soon as the object can be read', async () => {
     lab.server.store.put('Service', bad)
     await lab.start()
     lab.server.store.put('Service', apiService('bad', '10.96.0.3'))
@@ -66,7 +66,7 @@ describe('a first list with an object that cannot be read', () => {
     assert.deepEqual(lab.events.slice(-3), ['listed', '+Service default/bad 10.96.0.3', 'synced'])
   })
 
-  it('waits for ten minutes in which the server is heard: those in which it is away do not count', () => {
+  it('waits for ten minutes of contact with the server; outages do not count', () => {
     let nowMs = 0
     const delivered: string[] = []
     const log = new MemoryLog()
@@ -91,7 +91,7 @@ describe('a first list with an object that cannot be read', () => {
     assert.deepEqual(delivered, ['listed', 'synced'])
   })
 
-  it('hears nothing when the object became wrong later: its last good state is known', async () => {
+  it('has no effect if the object became invalid later, because its last valid state is known', async () => {
     await lab.start()
     lab.server.store.put('Service', apiService('web', '10.96.0.300'))
     await lab.untilLogged(/object: Service default\/web/u)
@@ -99,7 +99,7 @@ describe('a first list with an object that cannot be read', () => {
   })
 })
 
-describe('a taker of events that throws', () => {
+describe('a receiver of events that throws', () => {
   it('ends a start with its error', async () => {
     const bug = new Error('a bug')
     lab.deliver = () => {
@@ -111,7 +111,7 @@ describe('a taker of events that throws', () => {
     assert.equal(lab.clock.armed, 0)
   })
 
-  it('is reported to the opener of the source when it throws later', async () => {
+  it('is reported to the opener of the source if it throws later', async () => {
     const bug = new Error('a bug')
     await lab.start()
     lab.deliver = () => {

@@ -1,4 +1,4 @@
-// Issue 18, C6: how long after an outage the first change comes, and how often the server is asked meanwhile.
+// Issue 18, C6: the time from the end of an outage to the first change, and the number of requests during an outage.
 import assert from 'node:assert/strict'
 import dns from 'node:dns'
 import { afterEach, beforeEach, describe, it, mock } from 'node:test'
@@ -16,7 +16,7 @@ afterEach(async () => {
   await lab.close()
 })
 
-/** Numerical Recipes' generator: the same draws in each run. */
+/** The random generator of Numerical Recipes: the same numbers in each run. */
 function seeded(seed: number): () => number {
   let state = seed
   return () => (state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0) / 2 ** 32
@@ -26,7 +26,7 @@ const kinds = ['Service', 'EndpointSlice', 'Node'] as const
 const gone = '-Service default/web'
 const unavailable: Fault = { type: 'status', status: { code: 503, message: 'no leader' } }
 
-/** A source that has followed its watches for a while. */
+/** Starts a source and lets it follow its watches for some time. */
 async function follow(seed: number): Promise<void> {
   lab.random = seeded(seed)
   await lab.start()
@@ -36,7 +36,7 @@ async function follow(seed: number): Promise<void> {
   lab.requests.length = 0
 }
 
-/** Lets time pass until the event comes. Returns how long that took, in milliseconds. */
+/** Lets time pass until the event. Returns the time in milliseconds. */
 async function timeOf(event: string): Promise<number> {
   const beganMs = lab.clock.now()
   await lab.passUntilFollowing()
@@ -44,7 +44,7 @@ async function timeOf(event: string): Promise<number> {
   return lab.clock.now() - beganMs
 }
 
-describe('a server that is away', () => {
+describe('a server after an outage', () => {
   for (const seconds of [5, 20, 120, 600])
     for (const isCompacted of [false, true])
       for (const seed of [1, 2, 3]) {
@@ -68,7 +68,7 @@ describe('a server that is away', () => {
         })
       }
 
-  it('is found by the next link that tries, which wakes the other links', async () => {
+  it('is found by the next attempt of a link, which wakes the other links', async () => {
     await follow(1)
     lab.random = () => 0
     const { port } = lab.server
@@ -83,10 +83,10 @@ describe('a server that is away', () => {
     assert.equal(lab.requests.length, 3)
   })
 
-  it('is looked for as often where the host does not answer at all', async () => {
+  it('gets as many attempts if its host does not answer', async () => {
     lab.random = seeded(1)
     await lab.server.listen()
-    // The connection stays under way, as to a host that is switched off.
+    // The connection stays pending, as to a host that is switched off.
     const lookup = mock.method(dns, 'lookup', () => undefined).mock
     const start = lab.open({ server: new URL(`http://api.example:${lab.server.port}`) })
     while (lab.requests.length < 30) {
@@ -103,8 +103,8 @@ describe('a server that is away', () => {
   })
 })
 
-describe('a server that is overloaded', () => {
-  it('is asked ever more seldom by all, and by all again when one has an answer', async () => {
+describe('an overloaded server', () => {
+  it('gets requests of all links with growing delays, and of all links again after one answer', async () => {
     await follow(1)
     await lab.breakLinks(() => {
       for (const kind of kinds) {
@@ -129,7 +129,7 @@ describe('a server that is overloaded', () => {
     await lab.until(() => lab.clock.count(delays.first) === 1)
   })
 
-  it('wakes no link that it asked to wait', async () => {
+  it('is not requested early by a link that it asked to wait', async () => {
     await follow(1)
     lab.random = () => 0
     lab.server.setFault('Node', { ...unavailable, retryAfter: '40' })
@@ -143,8 +143,8 @@ describe('a server that is overloaded', () => {
   })
 })
 
-describe('a watch that is refused by 410', () => {
-  it('is followed by a list at once, regardless of earlier failures, and the log says so', async () => {
+describe('a watch that is refused with 410', () => {
+  it('is followed by a list at once, regardless of earlier failures, and by a log line', async () => {
     await follow(1)
     lab.random = () => 0
     lab.server.setFault('Service', unavailable)

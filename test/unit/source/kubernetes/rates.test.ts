@@ -28,12 +28,12 @@ interface Rate {
   readonly name: string
   readonly fault: Fault
   readonly only?: 'watch'
-  /** Lists, streamed ones too, and watches of each kind within ten seconds. */
+  /** Lists, including streamed ones, and watches of each kind within ten seconds. */
   readonly atStart: readonly [lists: number, watches: number]
   readonly later: readonly [lists: number, watches: number]
 }
 
-/** Nothing is asked more often, as the randomness is 0: docs/api-source.md has these numbers. */
+/** The highest rates, because the random number is 0. docs/api-source.md has these numbers. */
 const rates: readonly Rate[] = [
   { name: 'hangs up', fault: { type: 'hang-up' }, atStart: [4, 0], later: [0, 4] },
   { name: 'answers 500', fault: status(500), atStart: [4, 0], later: [0, 4] },
@@ -49,7 +49,7 @@ const rates: readonly Rate[] = [
 
 describe('ten seconds of a server that', () => {
   for (const { name, fault, only, atStart, later } of rates) {
-    it(`${name} cost it few requests when we start`, async () => {
+    it(`${name} cause few requests at the start`, async () => {
       await lab.server.listen()
       for (const kind of kinds) lab.server.setFault(kind, fault, only)
       lab.open().catch(assert.fail)
@@ -57,7 +57,7 @@ describe('ten seconds of a server that', () => {
       for (const kind of kinds) assert.deepEqual(asked(kind, 0), atStart)
     })
 
-    it(`${name} cost it few requests when we follow it`, async () => {
+    it(`${name} cause few requests while its watches are followed`, async () => {
       lab.server.options = { streamedLists: 'old' }
       await lab.start()
       await lab.untilFollowing()
@@ -75,7 +75,7 @@ describe('ten seconds of a server that', () => {
   }
 })
 
-/** From the first request on. */
+/** Lets ten seconds pass from the first request on. */
 async function tenSeconds(): Promise<void> {
   await lab.passUntil(lab.clock.now() + 10_000)
 }
@@ -87,7 +87,7 @@ function asked(kind: string, from: number): readonly [lists: number, watches: nu
 }
 
 describe('a server name that DNS does not know', () => {
-  it('is looked up again, and found when it is there', async () => {
+  it('is looked up again, and used when DNS knows it', async () => {
     await lab.server.listen()
     let isKnown = false
     mock.method(dns, 'lookup', (host: string, _options: unknown, done: (...found: unknown[]) => void) => {
@@ -104,7 +104,7 @@ describe('a server name that DNS does not know', () => {
 })
 
 describe('a slow server', () => {
-  it('is waited for as long as something comes', async () => {
+  it('gets no time-out while it sends data', async () => {
     await lab.start()
     await lab.untilFollowing()
     lab.events.length = 0
@@ -121,8 +121,8 @@ describe('a slow server', () => {
   })
 })
 
-describe('a list that is zipped', () => {
-  it('is asked for again when it does not unzip, and deletes nothing', async () => {
+describe('a compressed list', () => {
+  it('is requested again if it cannot be decompressed, and deletes nothing', async () => {
     const whole = jsonWriter.list('Service', [], { resourceVersion: '9', continue: '' })
     const body = gzipSync(whole).fill(0, 12, 30)
     lab.server.options = { streamedLists: 'old' }

@@ -17,7 +17,7 @@ describe('Reflector', () => {
   beforeEach(async () => await server.listen())
   afterEach(async () => await server.close())
 
-  it('rejects with what its listener throws: that is no failure of the server', async () => {
+  it('rejects with the error of its listener, which is not an error of the server', async () => {
     server.store.put('Node', apiNode('node-a'))
     const { signal } = new AbortController()
     const clock = new HandClock(() => undefined)
@@ -62,7 +62,7 @@ describe('Backoff', () => {
     { random: 0.5, expected: [1200, 2400, 4800, 9600, 19_200, 30_000, 30_000, 30_000] },
   ]
   for (const { random, expected } of rows) {
-    it(`grows from 0.8 s to 30 s, and begins again, at a randomness of ${random}`, () => {
+    it(`grows from 0.8 s to 30 s, and starts again, with random number ${random}`, () => {
       const backoff = new Backoff({ random: () => random, shortestMs: 800, longestMs: 30_000 })
       assert.deepEqual(
         expected.map(() => backoff.next()),

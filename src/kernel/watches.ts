@@ -1,0 +1,100 @@
+// Sockets of the addon on which a call waits for the kernel.
+import type { KernelErrorFields } from '../errors.js'
+import { type Closable, closedError, RequestQueue, toKernelError } from './request-queue.js'
+import { wakeAtExit } from './wake-at-exit.js'
+
+type Subsystem = KernelErrorFields['subsystem']
+
+/** The open watches of an interface of `kernel/`, which end with it. */
+export class Watches {
+  readonly #subsystem: Subsystem
+  readonly #open = new Set<{ close(): Promise<void> }>()
+  #isClosed = false
+
+  constructor(subsystem: Subsystem) {
+    this.#subsystem = subsystem
+  }
+
+  /** Opens the socket at once: the kernel queues events from now on. Throws KernelError; EBADF after close(). */
+  open<Raw extends Closable>(openRaw: () => Raw): WaitingSocket<Raw> {
+    if (this.#isClosed) throw closedError(this.#subsystem)
+    try {
+      const forget = (): void => void this.#open.delete(socket)
+      const socket = new WaitingSocket(openRaw(), this.#subsystem, forget)
+      this.#open.add(socket)
+      return socket
+    } catch (error) {
+      throw toKernelError(error, this.#subsystem)
+    }
+  }
+
+  /** Ends every watch. Idempotent. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    await Promise.all([...this.#open].map((socket) => socket.close()))
+  }
+}
+
+/** One call at a time waits, and ends when the socket closes. The calls are not counted. */
+export class WaitingSocket<Raw extends Closable> {
+  readonly #raw: Raw
+  readonly #queue: RequestQueue<Raw>
+  readonly #forget: () => void
+  readonly #endWake: () => void
+  #isClosed = false
+
+  constructor(raw: Raw, subsystem: Subsystem, forget: () => void) {
+    this.#raw = raw
+    this.#queue = new RequestQueue(() => raw, subsystem)
+    this.#forget = forget
+    this.#endWake = wakeAtExit(raw)
+  }
+
+  /** Resolves with the answer; with undefined after close(). Throws KernelError. */
+  async wait<T>(request: (raw: Raw) => Promise<T>): Promise<T | undefined> {
+    if (this.#isClosed) return undefined
+    try {
+      const answer = await this.#queue.run(request)
+      return this.#isClosed ? undefined : answer
+    } catch (error) {
+      if (this.#isClosed) return undefined
+      throw error
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    await this.#raw.close() // ends the wait in flight; idempotent
+    this.#endWake()
+    this.#forget()
+  }
+}
+
+interface RawEvents extends Closable {
+  next(): Promise<Uint8Array>
+}
+
+/** Waits for the events of a socket, in batches. */
+export class EventWatch<Event> {
+  readonly #socket: WaitingSocket<RawEvents>
+  readonly #decode: (bytes: Uint8Array) => readonly Event[]
+
+  constructor(socket: WaitingSocket<RawEvents>, decode: (bytes: Uint8Array) => readonly Event[]) {
+    this.#socket = socket
+    this.#decode = decode
+  }
+
+  /** Resolves with the next events; with undefined after close(). Throws KernelError. */
+  async next(): Promise<readonly Event[] | undefined> {
+    for (;;) {
+      const bytes = await this.#socket.wait((events) => events.next())
+      if (bytes === undefined) return undefined
+      // An empty result only interrupts the wait.
+      if (bytes.length > 0) return this.#decode(bytes)
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#socket.close()
+  }
+}
