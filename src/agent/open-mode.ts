@@ -1,5 +1,5 @@
 // Opens the configured proxy mode, or the first of its fallbacks that this kernel can run.
-import type { ConfiguredMode } from '../config/index.js'
+import type { ProxyMode } from '../config/index.js'
 import { ConfigError, KernelError } from '../errors.js'
 import { nodeReference } from '../event.js'
 import type { Mode, OpenModeOptions } from '../engine/index.js'
@@ -7,7 +7,7 @@ import { adviceOn, lackOf } from './advice.js'
 import { formerChains, modeKinds } from './modes.js'
 
 /** The modes to try for each configured mode, in order. */
-const candidates: Readonly<Record<ConfiguredMode, readonly ConfiguredMode[]>> = {
+const candidates: Readonly<Record<ProxyMode, readonly ProxyMode[]>> = {
   ipvs: ['ipvs', 'iptables'],
   iptables: ['iptables'],
   nftables: ['nftables', 'iptables'],
@@ -17,7 +17,7 @@ type Options = Omit<OpenModeOptions, 'formerChains'>
 
 /** A mode that this kernel, or this build, cannot run. */
 interface UnavailableMode {
-  readonly name: ConfiguredMode
+  readonly name: ProxyMode
   readonly error: unknown
 }
 
@@ -45,7 +45,7 @@ export async function openMode(options: Options): Promise<Mode> {
   throw new ConfigError('', `no mode can run here: ${reasons.join('; ')}`)
 }
 
-async function open(name: ConfiguredMode, options: Options): Promise<Mode> {
+async function open(name: ProxyMode, options: Options): Promise<Mode> {
   const kind = modeKinds.find((candidate) => candidate.name === name)
   if (kind?.open === undefined) throw new ConfigError('proxy-mode', `this build has no ${name} mode`)
   return await kind.open({ ...options, formerChains })
