@@ -73,11 +73,8 @@ export interface CleanUpOutcome {
 /** A proxy mode before it is open. The agent chooses a mode by it, and removes the objects that a mode left. */
 export interface ModeKind {
   readonly name: ProxyMode
-  /**
-   * Makes the kernel ready. Throws ConfigError where a setting cannot work on it, KernelError where it lacks what the mode needs.
-   * Absent: this build cannot run the mode.
-   */
-  readonly open?: (options: OpenModeOptions) => Promise<Mode>
+  /** Makes the kernel ready. Throws ConfigError where a setting cannot work on it, KernelError where it lacks what the mode needs. */
+  readonly open: (options: OpenModeOptions) => Promise<Mode>
   /** Chains that the mode makes, ours or kube-proxy's of any release. */
   readonly chains: ChainNames
   /** The missing feature of the kernel that an error of `open` shows, and the remedy; undefined: the error shows no missing feature. */

@@ -77,7 +77,8 @@ export class NftPipeline implements Pipeline, WatchedTable {
   readonly #tables: NftTables
   readonly #lookTimes: NftLookTimes
   readonly #history = new PassHistory()
-  readonly #firstSync = Promise.withResolvers<void>()
+  readonly firstSync: Promise<void>
+  #endFirstSync = (): void => {}
   #settings: NftModeSettings | undefined
   #hasTakenOver = false
   #isInForce = false
@@ -87,6 +88,9 @@ export class NftPipeline implements Pipeline, WatchedTable {
 
   constructor(options: NftPipelineOptions) {
     this.#options = options
+    this.firstSync = new Promise((resolve) => {
+      this.#endFirstSync = resolve
+    })
     this.#questions = new KernelQuestions(options)
     this.#intake = new Intake(options)
     this.#addresses = new NodeAddresses({ ...options, config: withoutLocalhost(options.config) })
@@ -120,10 +124,6 @@ export class NftPipeline implements Pipeline, WatchedTable {
 
   applyLinks(events: readonly LinkEvent[]): boolean {
     return this.#addresses.applyLinks(events)
-  }
-
-  get firstSync(): Promise<void> {
-    return this.#firstSync.promise
   }
 
   noteChanges(changes: readonly NftChange[]): boolean {
@@ -205,7 +205,7 @@ export class NftPipeline implements Pipeline, WatchedTable {
     duration.observe(record.durationMs / 1000)
     if (isWritten) await this.#settle()
     this.#isInForce ||= isWritten && this.#hasTakenOver
-    if (this.#hasTakenOver) this.#firstSync.resolve()
+    if (this.#hasTakenOver) this.#endFirstSync()
   }
 
   /** The reason of the pass in progress. Called before the service ports to retry become dirty. */

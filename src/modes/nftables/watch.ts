@@ -26,12 +26,16 @@ export interface NftModeWatchOptions {
  */
 export class NftModeWatch implements ModeWatch {
   readonly #options: NftModeWatchOptions
-  readonly #closed = Promise.withResolvers<void>()
+  readonly #closed: Promise<void>
+  #endWait = (): void => {}
   #watch: NftWatch | undefined
   #isClosed = false
 
   constructor(options: NftModeWatchOptions) {
     this.#options = options
+    this.#closed = new Promise((resolve) => {
+      this.#endWait = resolve
+    })
   }
 
   async next(): Promise<boolean> {
@@ -56,13 +60,13 @@ export class NftModeWatch implements ModeWatch {
 
   async close(): Promise<void> {
     this.#isClosed = true
-    this.#closed.resolve()
+    this.#endWait()
     await this.#watch?.close()
   }
 
   async #open(): Promise<boolean> {
     const { nftables, tables } = this.#options
-    await Promise.race([this.#closed.promise, Promise.all(tables.map(({ firstSync }) => firstSync))])
+    await Promise.race([this.#closed, Promise.all(tables.map(({ firstSync }) => firstSync))])
     if (this.#isClosed) return false
     this.#watch = nftables.watch()
     for (const table of tables) table.noteWatch()
