@@ -1,15 +1,16 @@
-// The settings on which the rules of nftables mode depend, from the configuration and the facts about this node.
+// The settings on which the table depends, from the configuration and the facts about this node.
 import type { IpAddress, IpFamily } from '../../address.js'
-import type { Config } from '../../config/index.js'
-import { type NodeFacts, localDetectorOf, nodePortAddressesOf } from '../../node/index.js'
+import { localDetectorOf, type NodeFacts, nodePortAddressesOf } from '../../node/index.js'
 import type { TrafficConfig } from '../shared/index.js'
 import type { NftModeSettings } from './compile/settings.js'
 
-/** The part of the configuration that decides in nftables mode how packets reach Services. */
-export type NftConfig = TrafficConfig & Pick<Config, 'nftables'>
+/** The part of the configuration that the table depends on. */
+export interface NftConfig extends TrafficConfig {
+  readonly nftables: { readonly masqueradeBit: number; readonly masqueradeAll: boolean }
+}
 
-/** F-064: node ports are never on loopback addresses in this mode. */
-export function withoutLocalhost<C extends TrafficConfig>(config: C): C {
+/** nftables mode never serves node ports on loopback addresses (F-064). */
+export function withoutLocalhost(config: NftConfig): NftConfig {
   return { ...config, iptables: { ...config.iptables, localhostNodePorts: false } }
 }
 

@@ -61,7 +61,12 @@ function setsOf({ family, nodePortAddresses }: NftModeSettings, use: StructureUs
 function frontendSetsOf(sets: FrontendSets, { affinitySeconds }: FrontendUse): readonly NfSet[] {
   const { counts, endpoints, shortCircuitCounts, masqueraded, rejected, dropped, sessionAffinity } = sets
   return [
-    ...[counts, endpoints, shortCircuitCounts, masqueraded, rejected, dropped],
+    counts,
+    endpoints,
+    shortCircuitCounts,
+    masqueraded,
+    rejected,
+    dropped,
     ...(affinitySeconds.size === 0 ? [] : [sessionAffinity]),
     ...sorted(affinitySeconds).map(sets.affinityOf),
   ]
