@@ -116,7 +116,10 @@ function sampleOf(set: NfSet): NfElements {
 /** Names what the first refused operation needs: `set session-affinity (dynamic, timeout)`, `expression numgen`. */
 function featureOf(
   transaction: NfTransaction,
-  { first, refused }: { readonly first: number | undefined; readonly refused: ReadonlySet<number | undefined> },
+  {
+    first,
+    refused,
+  }: { readonly first: number | undefined; readonly refused: ReadonlySet<number | undefined> },
 ): string {
   const op = first === undefined ? undefined : transaction[first]
   if (op?.op === 'add-set') return describeSet(op.set)
