@@ -46,7 +46,8 @@ export function exampleSettings(family: IpFamily): NftModeSettings {
   const world = exampleFamilies[family]
   return makeNftSettings(family, {
     localDetector: { kind: 'cidr', cidr: cidr(podNetwork[world]) },
-    nodePortAddresses: [ip(addresses.node[world])],
+    // One family has the addresses by name, the other all of them.
+    nodePortAddresses: family === 'ipv4' ? [ip(addresses.node[world])] : 'all',
     nodeIP: parseIpAddress(addresses.node[world]),
     nodeName,
   })
