@@ -137,6 +137,8 @@ describe('nftables mode', () => {
 describe('another program', () => {
   const { services } = schemaOf('ipv4')
   const key = (vip: string): Uint8Array => packFields(services.counts.key, [vip, 6, 80])
+  const count = (vip: string, number: number): NfElements =>
+    new NfElements(services.counts).add(key(vip), { data: Uint8Array.from([0, number]) })
   const changes: readonly { readonly name: string; readonly ops: readonly NfOp[] }[] = [
     { name: 'deletes the table', ops: [{ op: 'delete-table', table: ours }] },
     { name: 'deletes the rules of the table', ops: [{ op: 'flush-table', table: ours }] },
@@ -144,7 +146,7 @@ describe('another program', () => {
     { name: 'empties a set', ops: [{ op: 'flush-set', set: services.endpoints }] },
     {
       name: 'deletes an element',
-      ops: [{ op: 'delete-elements', elements: new NfElements(services.counts).add(key('10.96.0.1')) }],
+      ops: [{ op: 'delete-elements', elements: count('10.96.0.1', 2) }],
     },
     {
       name: 'adds an element',
@@ -153,11 +155,8 @@ describe('another program', () => {
     {
       name: 'changes the data of an element',
       ops: [
-        { op: 'delete-elements', elements: new NfElements(services.counts).add(key('10.96.0.1')) },
-        {
-          op: 'add-elements',
-          elements: new NfElements(services.counts).add(key('10.96.0.1'), { data: Uint8Array.from([0, 1]) }),
-        },
+        { op: 'delete-elements', elements: count('10.96.0.1', 2) },
+        { op: 'add-elements', elements: count('10.96.0.1', 1) },
       ],
     },
     {
@@ -266,7 +265,8 @@ describe('a table that has another owner', () => {
     for (const line of before) assert.ok(find(lab, '').includes(line), line)
     await lab.deliver(synced)
     const fresh = await started(...web)
-    assert.deepEqual(nftLines(lab.namespace), nftLines(fresh.namespace))
+    const content = (of: NftLab): readonly string[] => find(of, '').filter((line) => !/^add table/u.test(line))
+    assert.deepEqual(content(lab), content(fresh))
     await Promise.all([lab.stop(), fresh.stop()])
   })
 

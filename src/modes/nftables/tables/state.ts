@@ -3,6 +3,7 @@ import type { IpFamily } from '../../../address.js'
 import type { NfSet, NfTableKey } from '../../../kernel/index.js'
 import { compileStructure } from '../compile/structure.js'
 import type { NftModeSettings } from '../compile/settings.js'
+import type { FrontendEntry } from './entries.js'
 import { NftLedger } from './ledger.js'
 import type { PackedBytes } from './packed.js'
 import { addressElements, StaticSet } from './static-sets.js'
@@ -60,7 +61,7 @@ export class TableState {
   }
 
   /** Compiles the structure for the settings, and for what the frontends have and want. Walks `frontends`. */
-  compile(frontends = this.ledger.frontends.values()): void {
+  compile(frontends: Iterable<FrontendEntry> = this.ledger.frontends.values()): void {
     const settings = this.#settings
     if (settings === undefined) return
     const { addressBytes } = this.ledger.packer

@@ -47,6 +47,7 @@ export class StructureState {
   #wanted: Structure | undefined
   #isTableKnown = false
   #isDormant = false
+  #isUnusable = false
   /** Sets of the table that the kernel has. */
   readonly #sets = new Set<string>()
   readonly #chains = new Map<string, KnownChain>()
@@ -60,18 +61,29 @@ export class StructureState {
     return this.#wanted?.sets ?? []
   }
 
-  get #wantedChains(): readonly StructureChain[] {
+  get chains(): readonly StructureChain[] {
     return this.#wanted?.chains ?? []
   }
 
+  /** The table does nothing: another program set its flag dormant. */
+  get isDormant(): boolean {
+    return this.#isDormant
+  }
+
+  /** A set of the table has a name of ours and another type: the table is made again. */
+  get isUnusable(): boolean {
+    return this.#isUnusable
+  }
+
   /** The kernel has the set. */
-  hasSet({ set }: NfSet): boolean {
+  hasSet({ set }: { readonly set: string }): boolean {
     return this.#sets.has(set)
   }
 
   /** Base chains of ours have rules that we did not write: another program's rules, or ours of an older build, serve. */
   get isForeign(): boolean {
-    return this.#wantedChains.some(({ chain }) => {
+    if (this.#isUnusable) return true
+    return this.chains.some(({ chain }) => {
       const known = this.#chains.get(chain.chain)
       return chain.hook !== undefined && known !== undefined && known.rules === undefined
     })
@@ -86,6 +98,7 @@ export class StructureState {
     const { table, sets, chains } = this.#wanted
     const first: NfOp[] = []
     const last: NfOp[] = []
+    if (this.#isUnusable) first.push({ op: 'delete-table', table })
     if (!this.#isTableKnown || this.#isDormant) first.push({ op: 'add-table', table })
     for (const set of sets) if (!this.#sets.has(set.set)) first.push({ op: 'add-set', set })
     const changed = chains.filter((chain) => !this.#isAcknowledged(chain))
@@ -102,9 +115,10 @@ export class StructureState {
 
   /** The kernel took these operations of `plan`. */
   confirm(ops: readonly NfOp[]): void {
-    const chains = new Map(this.#wantedChains.map((chain) => [chain.chain.chain, chain]))
+    const chains = new Map(this.chains.map((chain) => [chain.chain.chain, chain]))
     for (const op of ops) {
-      if (op.op === 'add-table') {
+      if (op.op === 'delete-table') this.#isUnusable = false
+      else if (op.op === 'add-table') {
         this.#isTableKnown = true
         this.#isDormant = false
       } else if (op.op === 'add-set') this.#sets.add(op.set.set)
@@ -118,10 +132,15 @@ export class StructureState {
     }
   }
 
+  get hasUnknown(): boolean {
+    const { sets, chains } = this.unknown
+    return sets.length + chains.length > 0
+  }
+
   /** Objects that the structure does not have. */
   get unknown(): UnknownObjects {
     const sets = new Set(this.sets.map(({ set }) => set))
-    const chains = new Set(this.#wantedChains.map(({ chain }) => chain.chain))
+    const chains = new Set(this.chains.map(({ chain }) => chain.chain))
     return {
       sets: [...this.#sets].filter((set) => !sets.has(set)),
       chains: [...this.#chains.keys()].filter((chain) => !chains.has(chain)),
@@ -134,19 +153,21 @@ export class StructureState {
     sets: readonly NfSetState[],
     chains: readonly NfChainState[],
   ): Omit<StructureDrift, 'changedChains'> {
-    const names = new Set(sets.filter((set) => !isAnonymous(set)).map(({ set }) => set))
-    const found = new Map(chains.map((chain) => [chain.chain, chain]))
+    this.#isUnusable = sets.some(({ set, attributes }) => {
+      const wanted = this.sets.find((each) => each.set === set)
+      return wanted !== undefined && !isUsableSet(wanted, attributes)
+    })
+    this.#isTableKnown = table !== undefined && !this.#isUnusable
+    this.#isDormant = table?.flags?.includes('dormant') === true
+    const names = new Set(this.#isUnusable ? [] : sets.filter((set) => !isAnonymous(set)).map(({ set }) => set))
+    const found = new Map(this.#isUnusable ? [] : chains.map((chain) => [chain.chain, chain]))
     const missingSets = [...this.#sets].filter((set) => !names.has(set))
     const missingChains = [...this.#chains.keys()].filter((chain) => !found.has(chain))
-    this.#isTableKnown = table !== undefined
-    this.#isDormant = table?.flags?.includes('dormant') === true
     this.#sets.clear()
     for (const name of names) this.#sets.add(name)
     for (const name of missingChains) this.#chains.delete(name)
-    for (const [name, { hook }] of found) {
-      const known = this.#chains.get(name)
-      this.#chains.set(name, { hook, rules: known?.rules })
-    }
+    for (const [name, { hook }] of found)
+      this.#chains.set(name, { hook, rules: this.#chains.get(name)?.rules })
     return { missingSets, missingChains }
   }
 
@@ -154,9 +175,10 @@ export class StructureState {
   readRules(name: string, found: readonly NfRuleState[]): boolean {
     const known = this.#chains.get(name)
     if (known === undefined) return true
-    const wanted = this.#wantedChains.find(({ chain }) => chain.chain === name)
+    const wanted = this.chains.find(({ chain }) => chain.chain === name)
     const expected = known.rules ?? wanted?.rules ?? []
     const isSame =
+      isSameHook(wanted?.chain.hook, known.hook) &&
       found.length === expected.length &&
       found.every((rule, index) => {
         const other = expected[index]
@@ -168,16 +190,7 @@ export class StructureState {
 
   /** Whether a chain of this name is in the kernel and in the structure. */
   isReadable(name: string): boolean {
-    return this.#chains.has(name) && this.#wantedChains.some(({ chain }) => chain.chain === name)
-  }
-
-  /** Sets whose keys, data or flags prevent ours of the same name. */
-  unusable(sets: readonly NfSetState[]): readonly string[] {
-    const found = new Map(sets.map(({ set, attributes }) => [set, attributes]))
-    return this.sets.flatMap((set) => {
-      const attributes = found.get(set.set)
-      return attributes === undefined || isUsableSet(set, attributes) ? [] : [set.set]
-    })
+    return this.#chains.has(name) && this.chains.some(({ chain }) => chain.chain === name)
   }
 
   #isAcknowledged({ chain, rules }: StructureChain): boolean {

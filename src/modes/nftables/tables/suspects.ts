@@ -1,16 +1,24 @@
 // What the kernel may have otherwise than acknowledged.
 import type { NftChange, NfTableKey } from '../../../kernel/index.js'
 
-/** Parts of the table that another program may have changed since they were read. */
+/** Parts of the table, by name. */
+export interface SuspectParts {
+  /** Everything. */
+  readonly isAll: boolean
+  readonly sets: ReadonlySet<string>
+  /** Chains whose rules may differ. */
+  readonly chains: ReadonlySet<string>
+  /** Sets or chains may have come or gone. */
+  readonly hasObjects: boolean
+}
+
+/** Parts of the table that another program may have changed since they were read. At first, everything. */
 export class Suspects {
   readonly #table: NfTableKey
-  /** Everything. */
-  isAll = true
-  readonly sets = new Set<string>()
-  /** Chains whose rules may differ. */
-  readonly chains = new Set<string>()
-  /** Sets or chains may have come or gone. */
-  hasObjects = false
+  #isAll = true
+  #hasObjects = false
+  #sets = new Set<string>()
+  #chains = new Set<string>()
   /** The ruleset's generation up to which every change is known. 0: none is. */
   #generation = 0
   /** Generations that are known beyond it. */
@@ -21,7 +29,7 @@ export class Suspects {
   }
 
   get isNone(): boolean {
-    return !this.isAll && !this.hasObjects && this.sets.size === 0 && this.chains.size === 0
+    return !this.#isAll && !this.#hasObjects && this.#sets.size === 0 && this.#chains.size === 0
   }
 
   /** True: a change is about our table. */
@@ -37,9 +45,9 @@ export class Suspects {
         if (family !== this.#table.family || table !== this.#table.table) continue
         isOurs = true
         if (kind === 'table') this.suspectAll()
-        if (kind === 'chain' || kind === 'set') this.hasObjects = true
-        if (kind === 'chain' || kind === 'rules') this.chains.add(name)
-        if (kind === 'set' || kind === 'elements') this.sets.add(name)
+        if (kind === 'chain' || kind === 'set') this.#hasObjects = true
+        if (kind === 'chain' || kind === 'rules') this.#chains.add(name)
+        if (kind === 'set' || kind === 'elements') this.#sets.add(name)
       }
       this.noteGeneration(change.generation)
     }
@@ -47,7 +55,7 @@ export class Suspects {
   }
 
   suspectAll(): void {
-    this.isAll = true
+    this.#isAll = true
   }
 
   /** The changes that led to this generation are known. */
@@ -62,19 +70,25 @@ export class Suspects {
     return generation !== 0 && generation === this.#generation
   }
 
-  /** Everything was read at this generation. */
-  settleAll(generation: number): void {
-    this.settle()
-    this.isAll = false
+  /** Everything is read now. The reading shows every change up to this generation, or more. */
+  beginAll(generation: number): void {
     this.#generation = generation
     for (const later of this.#later) if (later <= generation) this.#later.delete(later)
     while (this.#later.delete(this.#generation + 1)) this.#generation++
   }
 
-  /** The named parts were read. */
-  settle(): void {
-    this.sets.clear()
-    this.chains.clear()
-    this.hasObjects = false
+  /** The suspect parts, which are read now: they are suspect no more, unless they change meanwhile. */
+  take(): SuspectParts {
+    const taken = {
+      isAll: this.#isAll,
+      sets: this.#sets,
+      chains: this.#chains,
+      hasObjects: this.#hasObjects,
+    }
+    this.#isAll = false
+    this.#hasObjects = false
+    this.#sets = new Set()
+    this.#chains = new Set()
+    return taken
   }
 }
