@@ -6,7 +6,7 @@ import { type NfOp, NfElements, packFields } from '../../src/kernel/index.js'
 import { schemaOf } from '../../src/modes/nftables/index.js'
 import type { ObjectEvent } from '../../src/source/index.js'
 import { openModelKernel } from '../model/index.js'
-import { NftLab, nftLines } from '../support/nft-lab.js'
+import { NftModeLab, nftLines } from '../support/nft-mode-lab.js'
 import { node, remove, service, set, slice, synced } from '../support/objects.js'
 import { ip } from '../support/pipeline-lab.js'
 
@@ -15,19 +15,19 @@ const web = [set(service('web', '10.96.0.1')), set(slice('web-1', 'web', ['10.1.
 const shop = [set(service('shop', '10.96.0.2')), set(slice('shop-1', 'shop', ['10.2.0.1']))]
 const ours = { family: 'ipv4', table: 'kube-proxy' } as const
 
-async function started(...events: readonly ObjectEvent[]): Promise<NftLab> {
-  const lab = new NftLab()
+async function started(...events: readonly ObjectEvent[]): Promise<NftModeLab> {
+  const lab = new NftModeLab()
   await lab.deliver(...events, synced)
   return lab
 }
 
 /** Lines of the IPv4 table with all of these texts. */
-function find(lab: NftLab, ...texts: readonly string[]): readonly string[] {
+function find(lab: NftModeLab, ...texts: readonly string[]): readonly string[] {
   const lines = nftLines(lab.namespace).filter((line) => line.includes(' ip kube-proxy'))
   return lines.filter((line) => texts.every((text) => line.includes(text)))
 }
 
-function endpointsOf(lab: NftLab, vip: string): readonly string[] {
+function endpointsOf(lab: NftModeLab, vip: string): readonly string[] {
   return find(lab, 'add element', ' service-endpoints ', vip)
     .map((line) => / : ([\d.]+) /u.exec(line)?.[1] ?? '')
     .toSorted()
@@ -52,7 +52,7 @@ describe('nftables mode', () => {
     await lab.deliver(...shop, set(slice('web-1', 'web', [])))
     await lab.deliver(...web, remove('EndpointSlice', 'shop-1'), ...shop)
     const fresh = await started(...web, ...shop)
-    const elements = (of: NftLab): readonly string[] => find(of, 'add element')
+    const elements = (of: NftModeLab): readonly string[] => find(of, 'add element')
     assert.deepEqual(elements(lab), elements(fresh))
     await Promise.all([lab.stop(), fresh.stop()])
   })
@@ -61,7 +61,7 @@ describe('nftables mode', () => {
     const former = await started(...web, ...shop)
     await former.stop()
     const before = nftLines(former.namespace)
-    const lab = new NftLab({ nftNamespace: former.namespace })
+    const lab = new NftModeLab({ nftNamespace: former.namespace })
     await lab.deliver(...web, ...shop, synced)
     await lab.clock.advance(65_000)
     assert.deepEqual(lab.writtenSince(0), [])
@@ -73,7 +73,7 @@ describe('nftables mode', () => {
   it('removes at a restart what went meanwhile', async () => {
     const former = await started(...web, ...shop)
     await former.stop()
-    const lab = new NftLab({ nftNamespace: former.namespace })
+    const lab = new NftModeLab({ nftNamespace: former.namespace })
     await lab.deliver(...web, synced)
     assert.deepEqual(find(lab, '10.96.0.2'), [])
     assert.deepEqual(endpointsOf(lab, '10.96.0.1'), ['10.1.0.1', '10.1.0.2'])
@@ -83,7 +83,7 @@ describe('nftables mode', () => {
   it('removes nothing while some objects are unknown', async () => {
     const former = await started(...web, ...shop)
     await former.stop()
-    const lab = new NftLab({ nftNamespace: former.namespace })
+    const lab = new NftModeLab({ nftNamespace: former.namespace })
     await lab.deliver(...web.slice(0, 1), set(slice('web-1', 'web', ['10.1.0.9'])), listed)
     assert.deepEqual(endpointsOf(lab, '10.96.0.1'), ['10.1.0.9'])
     assert.deepEqual(endpointsOf(lab, '10.96.0.2'), ['10.2.0.1'])
@@ -107,7 +107,7 @@ describe('nftables mode', () => {
     const kernel = openModelKernel()
     const { index: interfaceIndex } = await kernel.links.addDummy('eth0')
     const address = { address: ip('192.0.2.7'), prefixLength: 24, interfaceIndex }
-    const lab = new NftLab({ kernel, config: { nodePortAddresses: ['192.0.2.0/24'] } })
+    const lab = new NftModeLab({ kernel, config: { nodePortAddresses: ['192.0.2.0/24'] } })
     await lab.deliver(...web, synced)
     const inKernel = (): number => find(lab, 'add element', ' nodeport-ips ', '192.0.2.7').length
     assert.equal(inKernel(), 0)
@@ -121,7 +121,7 @@ describe('nftables mode', () => {
   })
 
   it("serves node ports on the Node's own address unless the configuration says more", async () => {
-    const lab = new NftLab()
+    const lab = new NftModeLab()
     const { index: interfaceIndex } = await lab.kernel.links.addDummy('eth0')
     for (const text of ['192.0.2.7', '198.51.100.7'])
       await lab.kernel.routes.apply([
@@ -142,7 +142,10 @@ describe('another program', () => {
   const changes: readonly { readonly name: string; readonly ops: readonly NfOp[] }[] = [
     { name: 'deletes the table', ops: [{ op: 'delete-table', table: ours }] },
     { name: 'deletes the rules of the table', ops: [{ op: 'flush-table', table: ours }] },
-    { name: 'deletes the rules of a chain', ops: [{ op: 'flush-chain', chain: { ...ours, chain: 'services' } }] },
+    {
+      name: 'deletes the rules of a chain',
+      ops: [{ op: 'flush-chain', chain: { ...ours, chain: 'services' } }],
+    },
     { name: 'empties a set', ops: [{ op: 'flush-set', set: services.endpoints }] },
     {
       name: 'deletes an element',
@@ -161,7 +164,12 @@ describe('another program', () => {
     },
     {
       name: 'adds a rule',
-      ops: [{ op: 'insert-rule', rule: { ...ours, chain: 'services', expressions: [{ kind: 'counter', bytes: 0, packets: 0 }] } }],
+      ops: [
+        {
+          op: 'insert-rule',
+          rule: { ...ours, chain: 'services', expressions: [{ kind: 'counter', bytes: 0, packets: 0 }] },
+        },
+      ],
     },
   ]
   for (const { name, ops } of changes) {
@@ -187,7 +195,7 @@ describe('another program', () => {
     kernel.nftables.watch = () => {
       throw refused
     }
-    const lab = new NftLab({ kernel })
+    const lab = new NftModeLab({ kernel })
     await lab.deliver(...web, synced)
     assert.equal(lab.log.find('warn', 'nf_tables cannot be watched').length, 1)
     const before = nftLines(lab.namespace)
@@ -220,7 +228,10 @@ describe('another program', () => {
     await lab.clock.advance(1000)
     const { writes } = lab
     for (let round = 0; round < 100; round++) {
-      await lab.asOther({ op: 'flush-set', set: services.masqueraded }, { op: 'flush-set', set: services.endpoints })
+      await lab.asOther(
+        { op: 'flush-set', set: services.masqueraded },
+        { op: 'flush-set', set: services.endpoints },
+      )
       await lab.clock.advance(50)
     }
     assert.ok(lab.writes - writes <= 12, String(lab.writes - writes))
@@ -241,7 +252,7 @@ describe('another program', () => {
 })
 
 /** Counts the listings of sets, elements, chains and rules from now on. */
-function countReads(lab: NftLab): () => number {
+function countReads(lab: NftModeLab): () => number {
   const { nftables } = lab.kernel
   let reads = 0
   for (const name of ['elements', 'sets', 'chains', 'rules'] as const) {
@@ -258,21 +269,22 @@ function countReads(lab: NftLab): () => number {
 
 describe('a table that has another owner', () => {
   it("is kube-proxy's, with another layout: it stays while objects are unknown, then one transaction replaces it", async () => {
-    const lab = new NftLab()
+    const lab = new NftModeLab()
     await lab.asOther(...kubeProxyTable)
     const before = find(lab, '')
     await lab.deliver(...web, listed)
     for (const line of before) assert.ok(find(lab, '').includes(line), line)
     await lab.deliver(synced)
     const fresh = await started(...web)
-    const content = (of: NftLab): readonly string[] => find(of, '').filter((line) => !/^add table/u.test(line))
+    const content = (of: NftModeLab): readonly string[] =>
+      find(of, '').filter((line) => !/^add table/u.test(line))
     assert.deepEqual(content(lab), content(fresh))
     await Promise.all([lab.stop(), fresh.stop()])
   })
 
   it('with the flag owner: it is told once, and stays as it is', async () => {
-    const lab = new NftLab()
-    const other = new NftLab({ nftNamespace: lab.namespace })
+    const lab = new NftModeLab()
+    const other = new NftModeLab({ nftNamespace: lab.namespace })
     await other.kernel.nftables.apply([{ op: 'add-table', table: { ...ours, flags: ['owner'] } }])
     await lab.deliver(...web, synced)
     await lab.clock.advance(120_000)
@@ -291,12 +303,10 @@ describe('a table that has another owner', () => {
 /** A part of kube-proxy's own table for nftables mode: the objects whose types differ from ours, and base chains that use them. */
 const kubeProxyTable: readonly NfOp[] = [
   { op: 'add-table', table: { ...ours, comment: 'rules for kube-proxy' } },
-  ...(['service-ips', 'no-endpoint-services', 'firewall-ips'] as const).map(
-    (name): NfOp => ({
-      op: 'add-set',
-      set: { ...ours, set: name, key: ['ipv4_addr', 'inet_proto', 'inet_service'], data: 'verdict' },
-    }),
-  ),
+  ...(['service-ips', 'no-endpoint-services', 'firewall-ips'] as const).map((name): NfOp => ({
+    op: 'add-set',
+    set: { ...ours, set: name, key: ['ipv4_addr', 'inet_proto', 'inet_service'], data: 'verdict' },
+  })),
   { op: 'add-set', set: { ...ours, set: 'cluster-ips', key: ['ipv4_addr'], comment: 'Active ClusterIPs' } },
   { op: 'add-chain', chain: { ...ours, chain: 'services' } },
   { op: 'add-chain', chain: { ...ours, chain: 'service-ULMVA6XW-default/web/tcp/' } },
@@ -316,7 +326,7 @@ const kubeProxyTable: readonly NfOp[] = [
 
 describe('a kernel that refuses', () => {
   it('is asked again; health says so meanwhile', async () => {
-    const lab = new NftLab()
+    const lab = new NftModeLab()
     lab.kernel.nftables.plan = { transactionFault: () => constants.errno.ENOMEM }
     await lab.deliver(...web, synced)
     await lab.clock.advance(65_000)

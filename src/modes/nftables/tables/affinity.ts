@@ -98,10 +98,10 @@ export class AffinityCleaner {
     for (let attempt = 1; ; attempt++) {
       const ops = await this.plan(targets)
       if (ops.length === 0) return
-      const { state, generation, failures } = await this.#nftables.apply(ops)
-      if (generation !== undefined) this.#state.suspects.noteGeneration(generation)
-      const [failure] = failures
-      if (state === 'applied' || failure === undefined) return
+      const outcome = await this.#nftables.apply(ops)
+      this.#state.suspects.noteApplied(outcome)
+      const [failure] = outcome.failures
+      if (outcome.state === 'applied' || failure === undefined) return
       // Elements expired since the search.
       if (!isNotFound(failure.error) || attempt === mostAttempts) throw failure.error
     }
@@ -127,4 +127,3 @@ export class AffinityCleaner {
     return stale
   }
 }
-

@@ -159,7 +159,9 @@ export class StructureState {
     })
     this.#isTableKnown = table !== undefined && !this.#isUnusable
     this.#isDormant = table?.flags?.includes('dormant') === true
-    const names = new Set(this.#isUnusable ? [] : sets.filter((set) => !isAnonymous(set)).map(({ set }) => set))
+    const names = new Set(
+      this.#isUnusable ? [] : sets.filter((set) => !isAnonymous(set)).map(({ set }) => set),
+    )
     const found = new Map(this.#isUnusable ? [] : chains.map((chain) => [chain.chain, chain]))
     const missingSets = [...this.#sets].filter((set) => !names.has(set))
     const missingChains = [...this.#chains.keys()].filter((chain) => !found.has(chain))

@@ -1,14 +1,25 @@
 // Reads the table of one family from the kernel into the acknowledged state.
 import { KernelError, isNotFound } from '../../../errors.js'
 import { DriftCounter } from '../../../engine/index.js'
-import { isUsableSet, type NfElements, type NfSet, type NfSetState, type Nftables } from '../../../kernel/index.js'
+import {
+  isUsableSet,
+  type NfElements,
+  type NfSet,
+  type NfSetState,
+  type Nftables,
+} from '../../../kernel/index.js'
 import { constants } from 'node:os'
 import { ElementReader } from './read-elements.js'
 import type { TableState } from './state.js'
 import type { SuspectParts } from './suspects.js'
 
 export type NftDriftKind =
-  'table-changed' | 'chain-missing' | 'chain-changed' | 'set-missing' | 'elements-changed' | 'element-unexpected'
+  | 'table-changed'
+  | 'chain-missing'
+  | 'chain-changed'
+  | 'set-missing'
+  | 'elements-changed'
+  | 'element-unexpected'
 
 /** What a reading found different from the acknowledged state. */
 export class Reading {

@@ -34,6 +34,8 @@ export interface NftTablesOptions {
   readonly metrics: FamilyMetrics
   /** Gets the objects that cannot be programmed now, of both families. */
   readonly problems: StateReporter
+  /** Gets the generation of each transaction of this table. The watch leaves these out, so the other family needs it. */
+  readonly onApplied?: (generation: number) => void
   /** `namespace/name:port`; undefined: the service port does not exist (any more). */
   readonly portNameOf: (route: ServicePortKey) => string | undefined
 }
@@ -81,7 +83,7 @@ export class NftTables {
   constructor(options: NftTablesOptions) {
     const { family, nftables, clock } = options
     this.#options = options
-    this.#state = new TableState(family)
+    this.#state = new TableState(family, options.onApplied)
     this.#reader = new TableReader(nftables, this.#state)
     this.#affinity = new AffinityCleaner(nftables, clock, this.#state)
     this.#writer = new TableWriter({ nftables, clock, state: this.#state, affinity: this.#affinity })
@@ -129,6 +131,11 @@ export class NftTables {
   /** Takes in changes of other programs. True: they concern our table, and a look (`suspect`) is due. */
   noteChanges(changes: readonly NftChange[]): boolean {
     return this.#state.suspects.note(changes)
+  }
+
+  /** The other family's table was written: the ruleset's generation, and nothing of this table changed. */
+  noteOtherFamily(generation: number): void {
+    this.#state.suspects.noteGeneration(generation)
   }
 
   /**

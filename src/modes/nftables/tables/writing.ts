@@ -150,7 +150,7 @@ export class Writing {
     const [failure] = outcome.failures
     if (outcome.state === 'applied') {
       pass.count(nftOperations, new SentOperations(ops), { applied: ops.length, failures: [] })
-      if (outcome.generation !== undefined) state.suspects.noteGeneration(outcome.generation)
+      state.suspects.noteApplied(outcome)
       return
     }
     if (outcome.state === 'refused') this.#refusal = refusalOf(transaction, outcome)

@@ -5,15 +5,15 @@ import { NfElements, type NfOp, printTransaction } from '../../src/kernel/index.
 import { type ModelKernel, ModelNftables, type ModelNftNamespace, openModelKernel } from '../model/index.js'
 import { PipelineLab } from './pipeline-lab.js'
 
-export interface NftLabOptions {
+export interface NftModeLabOptions {
   /** Tables that another program, or a former run, left. */
   readonly nftNamespace?: ModelNftNamespace
   readonly kernel?: ModelKernel
   readonly config?: ConfigInput
 }
 
-export class NftLab extends PipelineLab {
-  constructor({ nftNamespace, kernel, config = {} }: NftLabOptions = {}) {
+export class NftModeLab extends PipelineLab {
+  constructor({ nftNamespace, kernel, config = {} }: NftModeLabOptions = {}) {
     const opened = kernel ?? openModelKernel(nftNamespace === undefined ? {} : { nftNamespace })
     super({ kernel: opened, config: { ...config, mode: 'nftables' } })
   }
