@@ -26,7 +26,7 @@ export interface OperationMetrics {
 
 /** An operation and its result. */
 export interface EventLabels {
-  readonly kind: 'Service' | 'EndpointSlice' | 'Node'
+  readonly kind: 'Service' | 'EndpointSlice' | 'Node' | 'ServiceCIDR'
   readonly type: 'set' | 'delete'
 }
 
