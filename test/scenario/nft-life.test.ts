@@ -9,6 +9,7 @@ import { openModelKernel } from '../model/index.js'
 import { NftModeLab, nftLines } from '../support/nft-mode-lab.js'
 import { node, remove, service, set, slice, synced } from '../support/objects.js'
 import { ip } from '../support/pipeline-lab.js'
+import { cidr } from '../support/routes.js'
 
 const listed: ObjectEvent = { type: 'listed' }
 const web = [set(service('web', '10.96.0.1')), set(slice('web-1', 'web', ['10.1.0.1', '10.1.0.2']))]
@@ -117,6 +118,38 @@ describe('nftables mode', () => {
     await kernel.routes.apply([{ op: 'remove-address', address }])
     await lab.clock.advance(0)
     assert.equal(inKernel(), 0)
+    await lab.stop()
+  })
+
+  const cidrsListed: ObjectEvent = { type: 'service-cidrs-listed' }
+  const networks = (...texts: readonly string[]): ObjectEvent =>
+    set({ kind: 'ServiceCIDR', namespace: '', name: 'kubernetes', cidrs: texts.map(cidr) })
+  const ranges = (lab: NftModeLab): readonly string[] => find(lab, 'add element', ' service-cidrs ')
+
+  it('ServiceCIDRs take effect at once, those of its own family', async () => {
+    const lab = await started(...web, networks('10.96.0.0/16'))
+    assert.deepEqual(ranges(lab), [], 'not all are known')
+    await lab.deliver(cidrsListed)
+    assert.match(ranges(lab).join(), /10\.96\.0\.0/u)
+    const { writes } = lab
+    await lab.deliver(networks('10.96.0.0/12', 'fd00::/108'))
+    assert.match(ranges(lab).join(), /10\.96\.0\.0-10\.111\.255\.255|10\.96\.0\.0\/12/u)
+    assert.equal(nftLines(lab.namespace).filter((line) => line.includes('service-cidrs { fd00::')).length, 1)
+    assert.equal(lab.writes - writes, 2, 'one for each family')
+    await lab.deliver(remove('ServiceCIDR', 'kubernetes'))
+    assert.deepEqual(ranges(lab), [])
+    await lab.stop()
+  })
+
+  it('keeps the networks of a former run until all ServiceCIDRs are known', async () => {
+    const former = await started(...web, networks('10.96.0.0/16'), cidrsListed)
+    await former.stop()
+    const before = nftLines(former.namespace)
+    const lab = new NftModeLab({ nftNamespace: former.namespace })
+    await lab.deliver(...web, synced)
+    await lab.deliver(networks('10.96.0.0/16'), cidrsListed)
+    assert.deepEqual(lab.writtenSince(0), [])
+    assert.deepEqual(nftLines(lab.namespace), before)
     await lab.stop()
   })
 

@@ -104,7 +104,7 @@ export class NftTables {
     this.#state.settings = settings
   }
 
-  /** Networks of cluster IPs: connections to unknown addresses in them are dropped (F-055). Those of the other family are ignored. */
+  /** Networks of cluster IPs: connections to unknown addresses in them are dropped (F-055). Those of the other family are ignored. The kernel's networks stay until the first call. */
   setServiceCidrs(cidrs: readonly Cidr[]): void {
     const { ledger, serviceCidrs } = this.#state
     serviceCidrs.want(networkElements(ledger.schema.serviceCidrs, this.#options.family, cidrs))
