@@ -103,6 +103,9 @@ export class ModelNftables implements Nftables {
 
   async sets(scope: NfScope): Promise<readonly NfSetState[]> {
     this.#enter('dump nf_tables sets')
+    const { family, table } = scope
+    if (table !== undefined && !this.namespace.tables[family].has(table))
+      throw refusal('dump nf_tables sets', constants.errno.ENOENT, { family })
     return this.#tablesOf(scope).flatMap(({ sets }) =>
       [...sets.values()].map(({ set, handle }) => ({
         family: set.family,
