@@ -74,7 +74,9 @@ describe('the table of nftables mode in the kernel', () => {
     const settings = makeNftSettings(family)
     const desired = routes.map((route) => compileRoute(route, settings))
     const { sets } = compileStructure(settings, useOf(desired))
-    const found = await Promise.all(sets.map(async (set) => ({ set, elements: await nftables.elements(set) })))
+    const found = await Promise.all(
+      sets.map(async (set) => ({ set, elements: await nftables.elements(set) })),
+    )
     assert.deepEqual(inByteOrder(contentOf(found)), inByteOrder(wantedContent(desired, family)))
   }
 

@@ -23,11 +23,11 @@ import type {
   NftWatch,
 } from '../../src/kernel/nftables/nftables.js'
 import { type ModelNfTable, ModelNftChanges, ModelNftNamespace } from './nft-objects.js'
-import { ModelNftTransaction } from './nft-transaction.js'
+import { type ModelRefusal, ModelNftTransaction } from './nft-transaction.js'
 
 export interface NftFaultPlan {
-  /** Asked before each operation; errno of the refusal. */
-  readonly fault?: (op: NfOp) => number | undefined
+  /** Asked before each operation; errno of the refusal, which may be of one element. */
+  readonly fault?: (op: NfOp) => number | ModelRefusal | undefined
   /** Asked before each transaction. A number is the errno of its refusal as a whole; `lost`: the answer is, and nothing was applied. */
   readonly transactionFault?: (transaction: NfTransaction) => number | 'lost' | undefined
 }
@@ -194,7 +194,8 @@ function applyOps(
   const failures: NfFailure[] = []
   for (const [operation, op] of transaction.entries()) {
     const fault = plan.fault?.(op)
-    const found = fault === undefined ? work.apply(op, operation) : { errno: fault }
+    const refusal = typeof fault === 'number' ? { errno: fault } : fault
+    const found = refusal ?? work.apply(op, operation)
     if (found === undefined) continue
     const { errno, ...element } = found
     failures.push({ operation, ...element, error: nfError(transaction, operation, { errno }) })

@@ -2,13 +2,7 @@
 import { Registry } from 'prom-client'
 import type { IpFamily } from '../../src/address.js'
 import { Pass } from '../../src/engine/index.js'
-import {
-  NfElements,
-  type NfOp,
-  type NfSet,
-  type Nftables,
-  packFields,
-} from '../../src/kernel/index.js'
+import { NfElements, type NfOp, type NfSet, type Nftables, packFields } from '../../src/kernel/index.js'
 import { StateReporter } from '../../src/log.js'
 import { openMetrics } from '../../src/metrics/index.js'
 import type { ServicePortKey } from '../../src/model/index.js'
@@ -44,7 +38,10 @@ export class NftLab<N extends Nftables = ModelNftables> {
   readonly #problems: StateReporter
   #isComplete: boolean
 
-  constructor(nftables: N, { settings = makeNftSettings(), isComplete = true }: Omit<NftLabOptions, 'namespace'>) {
+  constructor(
+    nftables: N,
+    { settings = makeNftSettings(), isComplete = true }: Omit<NftLabOptions, 'namespace'>,
+  ) {
     const { family } = settings
     this.nftables = nftables
     this.settings = settings
@@ -122,7 +119,9 @@ export function openNftLab({ namespace, ...options }: NftLabOptions = {}): NftLa
 /** Sets by name with their elements as text, sorted. Maps of session affinity, which rules fill, are left out. */
 export type TableContent = Readonly<Record<string, readonly string[]>>
 
-export function contentOf(sets: readonly { readonly set: NfSet; readonly elements: NfElements }[]): TableContent {
+export function contentOf(
+  sets: readonly { readonly set: NfSet; readonly elements: NfElements }[],
+): TableContent {
   const content: Record<string, readonly string[]> = {}
   for (const { set, elements } of sets) {
     if (set.flags?.includes('dynamic') === true) continue
@@ -158,7 +157,10 @@ export function wantedContent(routes: readonly DesiredRoute[], family: IpFamily)
  */
 export function inByteOrder(content: TableContent): TableContent {
   return Object.fromEntries(
-    Object.entries(content).map(([set, lines]) => [set, set.endsWith('-endpoints') ? reordered(lines) : lines]),
+    Object.entries(content).map(([set, lines]) => [
+      set,
+      set.endsWith('-endpoints') ? reordered(lines) : lines,
+    ]),
   )
 }
 
@@ -173,11 +175,14 @@ function reordered(lines: readonly string[]): readonly string[] {
     list.data.push(data)
     list.indices.push(index % 2 ** 31)
   }
-  return [...lists].flatMap(([name, { data, indices }]) => {
-    const ascending = indices.toSorted((a, b) => a - b)
-    if (ascending.some((index, place) => index !== place)) throw new Error(`${name}: indices ${ascending.join()}`)
-    return data.toSorted().map((each) => `${name} ${each}`)
-  }).toSorted()
+  return [...lists]
+    .flatMap(([name, { data, indices }]) => {
+      const ascending = indices.toSorted((a, b) => a - b)
+      if (ascending.some((index, place) => index !== place))
+        throw new Error(`${name}: indices ${ascending.join()}`)
+      return data.toSorted().map((each) => `${name} ${each}`)
+    })
+    .toSorted()
 }
 
 /** Number of elements by operation: `{ 'add-elements': 2 }`. */
@@ -187,4 +192,3 @@ export function countElements(transactions: readonly (readonly NfOp[])[]): Reado
     counts[op.op] = (counts[op.op] ?? 0) + ('elements' in op ? op.elements.length : 1)
   return counts
 }
-

@@ -127,4 +127,3 @@ export class AffinityCleaner {
     return stale
   }
 }
-

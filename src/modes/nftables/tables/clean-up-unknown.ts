@@ -31,7 +31,9 @@ export async function removeUnknown(
   const errors: KernelError[] = []
   for (const step of steps) {
     for (let from = 0; from < step.length; from += opsPerTransaction)
-      errors.push(...(await remove(nftables, state, { ops: step.slice(from, from + opsPerTransaction), pass })))
+      errors.push(
+        ...(await remove(nftables, state, { ops: step.slice(from, from + opsPerTransaction), pass })),
+      )
   }
   return errors
 }
@@ -43,7 +45,7 @@ async function remove(
   { ops, pass }: { readonly ops: readonly NfOp[]; readonly pass: Pass },
 ): Promise<readonly KernelError[]> {
   const errors: KernelError[] = []
-  for (let left = ops; left.length > 0; ) {
+  for (let left = ops; left.length > 0;) {
     const { state, failures, generation } = await nftables.apply(left)
     if (generation !== undefined) suspects.noteGeneration(generation)
     if (state === 'applied') {

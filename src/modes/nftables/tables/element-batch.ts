@@ -102,7 +102,12 @@ export class ElementBatch {
   addAt(
     set: NfSet,
     owner: ElementOwner,
-    { key, index, data, from }: {
+    {
+      key,
+      index,
+      data,
+      from,
+    }: {
       readonly key: PackedBytes
       readonly index: number
       readonly data: PackedBytes

@@ -60,7 +60,11 @@ export class FrontendPlanner {
   }
 
   #planEndpoints(
-    { batch, entry, set }: { readonly batch: ElementBatch; readonly entry: FrontendEntry; readonly set: NfSet },
+    {
+      batch,
+      entry,
+      set,
+    }: { readonly batch: ElementBatch; readonly entry: FrontendEntry; readonly set: NfSet },
     [before, after]: readonly [PackedBytes, PackedBytes],
     offset: number,
   ): void {

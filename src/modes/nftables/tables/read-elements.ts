@@ -140,7 +140,8 @@ export class ElementReader {
       ids: members,
       strays,
       update: (state, id) => {
-        if (members.has(id)) return state.affinitySeconds === seconds ? state : { ...state, affinitySeconds: seconds }
+        if (members.has(id))
+          return state.affinitySeconds === seconds ? state : { ...state, affinitySeconds: seconds }
         return state.affinitySeconds === seconds ? { ...state, affinitySeconds: 0 } : state
       },
     }

@@ -47,7 +47,8 @@ export function readEndpoints(elements: NfElements): ReadEndpoints {
     isPlaced[place] = 1
     bytes.copy(data, place * dataBytes, at + keyBytes, at + keyBytes + dataBytes)
   }
-  const lengths = misplaced === 0 ? counts : counts.map((count, lane) => lengthOf(isPlaced, starts[lane] ?? 0, count))
+  const lengths =
+    misplaced === 0 ? counts : counts.map((count, lane) => lengthOf(isPlaced, starts[lane] ?? 0, count))
   const lists = new Map<FrontendId, EndpointLists>()
   const listOf = (lane: number): PackedBytes => {
     const start = starts[lane] ?? 0

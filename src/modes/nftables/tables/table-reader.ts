@@ -8,7 +8,12 @@ import type { TableState } from './state.js'
 import type { SuspectParts } from './suspects.js'
 
 export type NftDriftKind =
-  'table-changed' | 'chain-missing' | 'chain-changed' | 'set-missing' | 'elements-changed' | 'element-unexpected'
+  | 'table-changed'
+  | 'chain-missing'
+  | 'chain-changed'
+  | 'set-missing'
+  | 'elements-changed'
+  | 'element-unexpected'
 
 /** What a reading found different from the acknowledged state. */
 export class Reading {

@@ -23,7 +23,10 @@ export class UsedValues implements StructureUse {
     )
   }
 
-  note(state: FrontendState, { isNodePort, addressBytes }: { isNodePort: boolean; addressBytes: number }): void {
+  note(
+    state: FrontendState,
+    { isNodePort, addressBytes }: { isNodePort: boolean; addressBytes: number },
+  ): void {
     const { counts, shortCircuitCounts, affinitySeconds } = isNodePort ? this.nodePorts : this.services
     if (state.count > 0) counts.add(state.count)
     if (state.shortCircuitCount > 0) shortCircuitCounts.add(state.shortCircuitCount)
