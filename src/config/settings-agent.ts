@@ -75,12 +75,12 @@ const task = [
   viaductSetting('manifests', t.text, '', {
     flag: 'manifests',
     metavar: 'DIR',
-    help: 'folder with Services, EndpointSlices and Nodes as YAML or JSON, instead of an API server; Viaduct follows changes',
+    help: 'folder with Services, EndpointSlices, Nodes and ServiceCIDRs as YAML or JSON, instead of an API server; Viaduct follows changes',
     ...path,
   }),
 ] as const
 
-export const modeFallback = viaductSetting('modeFallback', t.boolean, true, {
+const modeFallback = viaductSetting('modeFallback', t.boolean, true, {
   flag: 'mode-fallback',
   help: 'run another mode if this kernel cannot run --proxy-mode; false: exit',
 })

@@ -3,6 +3,7 @@ import type { IpFamily } from '../address.js'
 import { isPermanent, KernelError, orRefusal } from '../errors.js'
 import type { Kernel, Sysctl, XtTableName } from '../kernel/index.js'
 import type { Log } from '../log.js'
+import { findFamilies } from './families.js'
 import { inOrder } from './in-order.js'
 
 type XtablesKernel = Pick<Kernel, 'xtables' | 'nftChains' | 'sysctl'>
@@ -20,30 +21,12 @@ export interface FindXtablesOptions {
  * read. A node without ip6_tables, or with IPv6 off, gets no IPv6 Services (F-085).
  */
 export async function familiesWithXtables(options: FindXtablesOptions): Promise<readonly IpFamily[]> {
-  const { log } = options
-  if (!(await hasIpv6(options))) {
-    await findTables(options, 'ipv4')
-    log.info('IPv6 Services are not programmed: IPv6 is off on this node', { ipFamily: 'IPv6' })
-    return ['ipv4']
-  }
-  const [, absence] = await inOrder([
-    findTables(options, 'ipv4'),
-    orRefusal(() => findTables(options, 'ipv6'), isWithoutXtables),
-  ])
-  if (!(absence instanceof KernelError)) return ['ipv4', 'ipv6']
-  log.warn('IPv6 Services are not programmed', { ipFamily: 'IPv6', err: absence })
-  return ['ipv4']
-}
-
-/** The setting exists exactly when the kernel has IPv6. A kernel booted with ipv6.disable=1 has neither it nor /proc/net/if_inet6. */
-async function hasIpv6({ kernel, log }: FindXtablesOptions): Promise<boolean> {
-  const setting = 'net/ipv6/conf/all/disable_ipv6'
-  const disabled = await orRefusal(() => kernel.sysctl.read(setting), isPermanent)
-  if (disabled instanceof KernelError) {
-    log.warn('IPv6 setting cannot be read: the agent assumes that IPv6 is on', { setting, err: disabled })
-    return true
-  }
-  return disabled !== undefined && disabled !== '1'
+  return await findFamilies({
+    sysctl: options.kernel.sysctl,
+    log: options.log,
+    find: async (family) => await findTables(options, family),
+    isLack: isWithoutXtables,
+  })
 }
 
 /** Whether the error says that the table or its module does not exist. */

@@ -3,6 +3,7 @@
 // Owner of: nothing. Each call reads the machine again.
 // Read next: kernel-settings.ts, conntrack-settings.ts, find-xtables.ts, machine-addresses.ts.
 export { setConntrack } from './conntrack-settings.js'
+export { findFamilies } from './families.js'
 export { familiesWithXtables, findsInvalid, isWithoutXtables } from './find-xtables.js'
 export { countCpus } from './cpus.js'
 export { inOrder } from './in-order.js'

@@ -5,7 +5,14 @@
 export type { NodeView } from './endpoints.js'
 export { type ClaimConflict, FrontendClaims } from './frontend-claims.js'
 export { type FrontendChange, type FrontendConflict, FrontendOwners } from './frontend-owners.js'
-export { addressOf, describeFrontend, type Frontend, frontendProtocols, frontendsOf } from './frontend.js'
+export {
+  addressOf,
+  describeFrontend,
+  type Frontend,
+  type FrontendProtocol,
+  frontendProtocols,
+  frontendsOf,
+} from './frontend.js'
 export {
   type EndpointChoice,
   type EndpointReasons,

@@ -23,13 +23,12 @@ export type {
   ModelIpset,
   ModelIpvs,
   ModelLinks,
-  ModelNftables,
   ModelNftChains,
   ModelRoutes,
   ModelSysctl,
 }
 export type { ModelXtables, ModelXtTable, XtChains }
-export { ModelNftNamespace, ModelXtNamespace }
+export { ModelNftables, ModelNftNamespace, ModelXtNamespace }
 
 export interface ModelKernelOptions {
   /** False: addDummy() fails with EOPNOTSUPP. Default true. */
@@ -87,8 +86,9 @@ export function openModelKernel(options: ModelKernelOptions = {}): ModelKernel {
   const links = new ModelLinks(network, options.hasDummyModule ?? true)
   const conntrack = new ModelConntrack()
   const ipset = new ModelIpset()
-  const nftChains = new ModelNftChains()
-  const nftables = new ModelNftables(options.nftNamespace)
+  const nftNamespace = options.nftNamespace ?? new ModelNftNamespace()
+  const nftChains = new ModelNftChains(nftNamespace)
+  const nftables = new ModelNftables(nftNamespace)
   const xtNamespace = options.xtNamespace ?? new ModelXtNamespace()
   const xtables = new Map<ModelXtTable, ModelXtables>()
   const looks = new Map<string, ModelKernelLook>()

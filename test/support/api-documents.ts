@@ -1,6 +1,6 @@
 // Objects of the Kubernetes API in the server's form: examples, and random objects that the types allow.
 import * as fc from 'fast-check'
-import type { Document } from './api-shapes.js'
+import type { Document, Kind } from './api-shapes.js'
 
 /** Metadata for a name or `namespace/name`. */
 function metadataOf(name: string): Document {
@@ -27,6 +27,10 @@ export function apiSlice(name: string, service: string, addresses: readonly stri
 
 export function apiNode(name: string, podCIDR = '10.244.0.0/24'): Document {
   return { metadata: { name }, spec: { podCIDR, podCIDRs: [podCIDR] } }
+}
+
+export function apiServiceCidr(name: string, cidrs: readonly string[]): Document {
+  return { metadata: { name }, spec: { cidrs } }
 }
 
 /** Mostly valid values, sometimes invalid ones. Both encodings must give the same result. */
@@ -119,7 +123,7 @@ const ingress = fc.record({
 })
 
 /** Any object that the Go types allow, by kind. Absent fields are undefined. */
-export const anyObject: Readonly<Record<'Service' | 'EndpointSlice' | 'Node', fc.Arbitrary<Document>>> = {
+export const anyObject: Readonly<Record<Kind, fc.Arbitrary<Document>>> = {
   Service: fc.record({
     metadata,
     spec,
@@ -160,5 +164,9 @@ export const anyObject: Readonly<Record<'Service' | 'EndpointSlice' | 'Node', fc
       }),
     ),
     status: maybe(fc.record({ addresses: some(fc.record({ type: anyText, address: anyText })) })),
+  }),
+  ServiceCIDR: fc.record({
+    metadata,
+    spec: maybe(fc.record({ cidrs: some(mostly(fc.constantFrom('10.96.0.0/16', 'fd00::/112'), anyText)) })),
   }),
 }

@@ -233,6 +233,12 @@ export function isSameSet(wanted: NfSet, found: SetAttributes): boolean {
   return Buffer.from(setBytes(setAttributes(wanted))).equals(setBytes(kept))
 }
 
+/** Whether a set of the kernel can hold the elements of `wanted`. Its comment, and the userdata that only nft reads, may differ. */
+export function isUsableSet(wanted: NfSet, found: SetAttributes): boolean {
+  const { userdata } = setAttributes(wanted)
+  return isSameSet(wanted, userdata === undefined ? found : { ...found, userdata })
+}
+
 /** The attributes as bytes to compare, without an empty description and without counts of packets. */
 function setBytes({ description, expression, ...rest }: SetAttributes): Uint8Array {
   const { size, fields } = description ?? {}

@@ -188,6 +188,7 @@ export interface Nftables {
   chains(scope: NfScope): Promise<readonly NfChainState[]>
   /** In order. NB: for a whole table the kernel's time grows with the square of its size; for one chain it does not. */
   rules(scope: NfScope & { readonly chain?: string }): Promise<readonly NfRuleState[]>
+  /** ENOENT: no such table. */
   sets(scope: NfScope): Promise<readonly NfSetState[]>
   counters(scope: NfScope): Promise<readonly NfCounterState[]>
   /** In no particular order. ENOENT: the set is absent. EPROTO: its elements have another layout. */

@@ -1,0 +1,35 @@
+// The desired objects of one route, in the terms of the mode's sets and maps (schema.ts).
+import type { Cidr, IpAddress } from '../../../address.js'
+import type { Backend, Frontend, FrontendProtocol } from '../../../routing/index.js'
+
+/** The treatment of new connections to one frontend. */
+export interface DesiredFrontend {
+  /** An address frontend or a node port. */
+  readonly frontend: Frontend
+  /** The address is a cluster IP, whose other ports are refused too (F-055). */
+  readonly isClusterIP: boolean
+  /** The verdict where `backends` is empty; undefined: connections are served. */
+  readonly refusal: 'reject' | 'drop' | undefined
+  /** Endpoints of connections that no short circuit takes. */
+  readonly backends: readonly Backend[]
+  /** External policy Local: the endpoints for pods and for the node itself (F-051). Empty: no short circuit. */
+  readonly shortCircuit: readonly Backend[]
+  /** Connections leave with this node's address (F-049). */
+  readonly isMasqueraded: boolean
+  /** 0: no session affinity. */
+  readonly affinitySeconds: number
+  /** Sources that may connect (F-056); undefined: all. */
+  readonly allowedSources: readonly Cidr[] | undefined
+}
+
+/** An endpoint on this node, which is masqueraded when it reaches itself through a Service (F-050). */
+export interface Hairpin {
+  readonly address: IpAddress
+  readonly protocol: FrontendProtocol
+  readonly port: number
+}
+
+export interface DesiredRoute {
+  readonly frontends: readonly DesiredFrontend[]
+  readonly hairpins: readonly Hairpin[]
+}
