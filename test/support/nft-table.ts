@@ -9,6 +9,7 @@ import {
   type DesiredRoute,
   elementsOf,
   type NftModeSettings,
+  schemaOf,
   type Structure,
   type StructureUse,
 } from '../../src/modes/nftables/index.js'
@@ -30,7 +31,7 @@ export function makeNftSettings(
   }
 }
 
-/** What the routes need of chains and sets. */
+/** The values in use by the routes. */
 export function useOf(routes: readonly DesiredRoute[]): StructureUse {
   const frontends = routes.flatMap((route) => route.frontends)
   const ofKind = (kind: string): readonly DesiredFrontend[] =>
@@ -68,9 +69,16 @@ export function elementOp({ set, key, data }: DesiredElement): NfOp {
   return { op: 'add-elements', elements: new NfElements(set).add(packFields(set.key, key), value) }
 }
 
-/** The whole table with the elements of the routes. */
+/** The whole table with the elements of the routes and of the node's addresses. */
 export function tableOps(settings: NftModeSettings, routes: readonly Route[]): NfTransaction {
   const desired = routes.map((route) => compileRoute(route, settings))
-  const elements = desired.flatMap((route) => [...elementsOf(route, settings.family)])
+  const { nodePortAddresses, family } = settings
+  const elements = [
+    ...(nodePortAddresses === 'all' ? [] : nodePortAddresses).map((address) => ({
+      set: schemaOf(family).nodePortIPs,
+      key: [address],
+    })),
+    ...desired.flatMap((route) => [...elementsOf(route, family)]),
+  ]
   return [...structureOps(compileStructure(settings, useOf(desired))), ...elements.map(elementOp)]
 }

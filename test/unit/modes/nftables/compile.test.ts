@@ -180,13 +180,15 @@ const cases: readonly {
   },
 ]
 
+function on(nodeName: string | undefined, ...addresses: readonly string[]): readonly Backend[] {
+  return backends(53, ...addresses).map((backend) => ({ ...backend, nodeName }))
+}
+
 describe('compileRoute() of nftables mode', () => {
   for (const { name, route, settings, frontends } of cases)
     it(name, () => assert.deepEqual(compiled(route, settings), frontends))
 
   it('has a hairpin for each endpoint on this node, once (F-050)', () => {
-    const on = (nodeName: string | undefined, ...addresses: readonly string[]): readonly Backend[] =>
-      backends(53, ...addresses).map((backend) => ({ ...backend, nodeName }))
     const route = plainRoute({
       protocol: 'UDP',
       clusterBackends: [

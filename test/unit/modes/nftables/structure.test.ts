@@ -30,6 +30,12 @@ function commands(settings: NftModeSettings, rest: Partial<StructureUse>): reado
   return printTransaction(ops).trimEnd().split('\n')
 }
 
+/** Number of commands for Services with 1 to `largest` endpoints. */
+function sizeFor(largest: number): number {
+  const counts = Array.from({ length: largest }, (_, index) => index + 1)
+  return commands(makeNftSettings(), { services: use({ counts }) }).length
+}
+
 /** The rules of some chains, without the words that all of them begin with. */
 function rulesOf(settings: NftModeSettings, rest: Partial<StructureUse>, chains: RegExp): readonly string[] {
   const prefix = /^add rule ip6? kube-proxy /
@@ -266,19 +272,15 @@ describe('the structure of nftables mode', () => {
     ])
   })
 
-  it('is the same for the same use, whatever its order', () => {
+  it('is the same for the same values in any order', () => {
     const one = compileStructure(makeNftSettings(), { ...nothing, services: use({ counts: [3, 1, 200] }) })
     const other = compileStructure(makeNftSettings(), { ...nothing, services: use({ counts: [200, 3, 1] }) })
     assert.deepEqual(one, other)
   })
 
   it('grows with what is in use only', () => {
-    const size = (count: number): number =>
-      commands(makeNftSettings(), {
-        services: use({ counts: Array.from({ length: count }, (_, i) => i + 1) }),
-      }).length
     // Per number: a chain, its two rules, the comparison; a bucket has a chain and a rule.
-    assert.equal(size(160) - size(32), 128 * 4 + 8 * 2)
+    assert.equal(sizeFor(160) - sizeFor(32), 128 * 4 + 8 * 2)
   })
 
   it('has no name of another type that kube-proxy uses, and none that it would delete', () => {
