@@ -158,9 +158,9 @@ export class NftTables {
       const generation = await this.#ask('read', async () => await this.#options.nftables.generation())
       if (generation instanceof KernelError) return false
       if (!suspects.isNone || !suspects.knows(generation)) suspects.suspectAll()
-      this.#dropUnneeded()
     }
     const reading = await this.#read()
+    if (kind === 'full' && reading !== undefined) this.#dropUnneeded()
     return reading?.isDifferent === true
   }
 
