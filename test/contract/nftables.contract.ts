@@ -151,6 +151,7 @@ export function nftablesContract(subject: string, open: () => NftablesSubject): 
       assert.deepEqual({ family: found?.family, table: found?.table }, table)
       assert.deepEqual(await nftables.tables('ipv6'), [])
       assert.deepEqual(await nftables.chains({ ...table, table: 'absent' }), [])
+      await rejectsWith(nftables.sets({ ...table, table: 'absent' }), 'ENOENT')
       const names = (await nftables.sets(table)).map(({ set }) => set)
       assert.deepEqual(names.toSorted(), ['cluster-ips', 'service-ips'])
     })
