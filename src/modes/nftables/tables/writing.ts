@@ -72,7 +72,7 @@ export class Writing {
     const { strays } = this.#options.state
     for (const [name, { set, keys }] of strays) {
       for (const key of keys) {
-        this.#plan.elements.remove(set, undefined, key)
+        this.#plan.elements.remove(set, undefined, { key })
         await this.#sendFull()
       }
       strays.delete(name)
