@@ -28,7 +28,7 @@ import { TableWriter } from './table-writer.js'
 
 export interface NftTablesOptions {
   readonly family: IpFamily
-  /** Only this object writes to the table with it: `watch()` of it leaves out these writes. */
+  /** Its `watch()` leaves out the writes of this object. */
   readonly nftables: Nftables
   readonly clock: Clock
   readonly log: Log
@@ -55,7 +55,7 @@ const mostSearches = 4
 /** Errors of elements that no element causes. */
 const notOfElements: ReadonlySet<string> = new Set(['EAGAIN', 'EBADF', 'EINTR', 'ENOBUFS', 'ENOMEM', 'EPERM'])
 
-/** What is tried again by itself: reading and writing the table, its session affinity, and the removal of unneeded objects. */
+/** Kinds of work, each with its own back-off: the removal of unneeded objects does not delay a write. */
 type Work = 'read' | 'write' | 'affinity' | 'clean-up'
 
 /**
