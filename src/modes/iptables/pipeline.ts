@@ -112,6 +112,8 @@ export class IptablesPipeline implements Pipeline {
   #settings: IptablesModeSettings | undefined
   #machine: readonly IpAddress[] | undefined
   #isInForce = false
+  /** A full sync failed: its retry is a full sync too. */
+  #isFullDue = false
   #isStopping = false
   readonly #backlog: Backlog
   readonly #history = new PassHistory()
@@ -243,8 +245,10 @@ export class IptablesPipeline implements Pipeline {
     const isTakenOver = known === 'synced' && this.#takeOver(state)
     if (this.#isStopping) return undefined
     if (routes > 0 || isRenewed || isTakenOver || tables.isWriteDue) {
-      const isFull = isTakenOver || isRenewed || look !== 'none'
+      this.#isFullDue ||= isTakenOver || isRenewed || look === 'full' || look === 'different'
+      const isFull = this.#isFullDue
       const written = await tables.write(pass, { mayPrune: known === 'synced' })
+      if (written !== undefined) this.#isFullDue = false
       this.#lookTimes.noteChange()
       reportSizes(metrics, ledger.sizes)
       const sizes = {
