@@ -89,6 +89,8 @@ export class IptablesPipeline implements Pipeline {
   #hasTakenOver = false
   #settings: IptablesModeSettings | undefined
   #isInForce = false
+  /** A full sync failed: its retry is a full sync too. */
+  #isFullDue = false
   #isStopping = false
   readonly #history = new PassHistory()
   readonly #packets: PacketCounts
@@ -205,8 +207,10 @@ export class IptablesPipeline implements Pipeline {
     const isTakenOver = known === 'synced' && this.#takeOver(state)
     if (this.#isStopping) return undefined
     if (routes > 0 || isRenewed || isTakenOver || tables.isWriteDue) {
-      const isFull = isTakenOver || isRenewed || look !== 'none'
+      this.#isFullDue ||= isTakenOver || isRenewed || isComparison(look)
+      const isFull = this.#isFullDue
       const written = await tables.write(pass, { mayPrune: known === 'synced' })
+      if (written !== undefined) this.#isFullDue = false
       this.#lookTimes.noteChange()
       reportSizes(metrics, ledger.sizes)
       const sizes = {
@@ -229,7 +233,7 @@ export class IptablesPipeline implements Pipeline {
   #reasonOf(look: Look, isRenewed: boolean): PassReason {
     if (!this.#isInForce) return 'start'
     if (this.#intake.tracker.hasDirty || isRenewed) return 'change'
-    return look === 'full' || look === 'different' ? 'reconcile' : 'retry'
+    return isComparison(look) ? 'reconcile' : 'retry'
   }
 
   /** Reads the kernel's state that a pass needs; undefined: it could not be read. */
@@ -326,6 +330,11 @@ export class IptablesPipeline implements Pipeline {
       machine: this.#addresses.last,
     })
   }
+}
+
+/** Whether our rules were compared. A cheap look compares a table only if the table has changed. */
+function isComparison(look: Look): boolean {
+  return look === 'full' || look === 'different'
 }
 
 /** The settings without those that only the skeleton depends on. */
