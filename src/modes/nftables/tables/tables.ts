@@ -251,18 +251,18 @@ export class NftTables {
       for (const table of [ledger.frontends, ...ledger.heldSets.map(({ entries }) => entries)])
         table.beginReading({ keepLeftovers: !this.#isComplete })
     const options = { keepsLeftovers: !this.#isRead && !this.#isComplete }
-    const isTold = this.#isRead && !this.#isWaiting && !suspects.isNone
+    const isReported = this.#isRead && !this.#isWaiting && !suspects.isNone
     const reading = await this.#ask('read', async () => await this.#reader.read(options))
     if (reading instanceof KernelError) {
       this.#isBehind = true
       return undefined
     }
-    if (isTold) this.#tell(reading)
+    if (isReported) this.#reportDrift(reading)
     this.#isRead = true
     return reading
   }
 
-  #tell(reading: Reading): void {
+  #reportDrift(reading: Reading): void {
     const { family, log, metrics } = this.#options
     // Another program may have added objects.
     this.#isUnclean ||= this.#isComplete && this.#state.structure.hasUnknown
@@ -304,7 +304,7 @@ export class NftTables {
     if (refusal.isDrift) {
       suspects.suspectAll()
       pass.note(error.message)
-      this.#tell(await this.#reader.read({ keepsLeftovers: false }))
+      this.#reportDrift(await this.#reader.read({ keepsLeftovers: false }))
       return true
     }
     const routes = new Map<ServicePortKey, KernelError>()
