@@ -31,20 +31,23 @@ export function makeNftSettings(
   }
 }
 
+function frontendUse(some: readonly DesiredFrontend[]): StructureUse['services'] {
+  return {
+    counts: positive(some.map(({ backends }) => backends.length)),
+    shortCircuitCounts: positive(some.map(({ shortCircuit }) => shortCircuit.length)),
+    affinitySeconds: positive(some.map(({ affinitySeconds }) => affinitySeconds)),
+  }
+}
+
 /** The values in use by the routes. */
 export function useOf(routes: readonly DesiredRoute[]): StructureUse {
   const frontends = routes.flatMap((route) => route.frontends)
   const ofKind = (kind: string): readonly DesiredFrontend[] =>
     frontends.filter(({ frontend }) => frontend.kind === kind)
-  const use = (some: readonly DesiredFrontend[]): StructureUse['services'] => ({
-    counts: positive(some.map(({ backends }) => backends.length)),
-    shortCircuitCounts: positive(some.map(({ shortCircuit }) => shortCircuit.length)),
-    affinitySeconds: positive(some.map(({ affinitySeconds }) => affinitySeconds)),
-  })
   const ranges = frontends.flatMap(({ allowedSources = [] }) => allowedSources)
   return {
-    services: use(ofKind('address')),
-    nodePorts: use(ofKind('node-port')),
+    services: frontendUse(ofKind('address')),
+    nodePorts: frontendUse(ofKind('node-port')),
     prefixLengths: new Set(ranges.map(({ prefixLength }) => prefixLength)),
   }
 }
