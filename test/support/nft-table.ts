@@ -52,6 +52,14 @@ export function useOf(routes: readonly DesiredRoute[]): StructureUse {
   }
 }
 
+function frontendUse(frontends: readonly DesiredFrontend[]): StructureUse['services'] {
+  return {
+    counts: positive(frontends.map(({ backends }) => backends.length)),
+    shortCircuitCounts: positive(frontends.map(({ shortCircuit }) => shortCircuit.length)),
+    affinitySeconds: positive(frontends.map(({ affinitySeconds }) => affinitySeconds)),
+  }
+}
+
 function positive(numbers: readonly number[]): ReadonlySet<number> {
   return new Set(numbers.filter((number) => number > 0))
 }
