@@ -46,7 +46,10 @@ export interface LogOptions {
 
 type Level = 'error' | 'warn' | 'info' | 'debug' | 'trace'
 
-/** 0 and 1 show info, 2 and 3 also debug, 4 and more everything: kube-proxy's V levels, folded (spec section 8.1). */
+/**
+ * 0 and 1 show info, 2 and 3 also debug, 4 and more everything: the V levels of Kubernetes, folded (kubernetes/community,
+ * contributors/devel/sig-instrumentation/logging.md).
+ */
 export function levelOfVerbosity(verbosity: number): 'info' | 'debug' | 'trace' {
   if (verbosity >= 4) return 'trace'
   return verbosity >= 2 ? 'debug' : 'info'

@@ -5,7 +5,7 @@ import { cacheFolder } from '../guest/kernel.mjs'
 import { inChroot, prepareBases } from '../image/bases.mjs'
 import { buildah, withStorage } from '../image/storage.mjs'
 import { read, run } from '../steps.mjs'
-import { compiledTests, inNewNamespace, judge } from './node-tests.mjs'
+import { compiledTests, inNewNamespace, judge, nodeTest } from './node-tests.mjs'
 
 /** Limit in seconds, far above the usual time. */
 const limitSeconds = 900
@@ -24,8 +24,12 @@ export async function imageSuite(log) {
       VIADUCT_IMAGE_BASE: await mounted(bases.runtime),
       VIADUCT_IMAGE_CONFIG: JSON.stringify(OCIv1.config),
     }
-    const tests = [process.execPath, '--test', '--test-reporter=spec', ...compiledTests('test/image')]
-    const result = await run([...inNewNamespace, ...tests], { log, env, timeoutSeconds: limitSeconds })
+    const tests = compiledTests('test/image')
+    const result = await run([...inNewNamespace, ...nodeTest, ...tests], {
+      log,
+      env,
+      timeoutSeconds: limitSeconds,
+    })
     const { summary, ...judged } = judge(result)
     return { ...judged, summary: [summary, await size(image), ...measured(result.output)].join(', ') }
   })

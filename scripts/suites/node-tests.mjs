@@ -2,6 +2,7 @@
 import { appendFileSync, mkdirSync, readdirSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { elapsed, root, run, StepError } from '../steps.mjs'
 
 /** @typedef {{ readonly passed: boolean, readonly summary: string, readonly details: string }} SuiteResult */
@@ -23,6 +24,15 @@ export function compiledTests(folder, wanted) {
   return sources.toSorted().map((path) => `out/ts/${path.slice(0, -'.ts'.length)}.js`)
 }
 
+const untestedFiles = fileURLToPath(new URL('untested-files.mjs', import.meta.url))
+const reporters = ['spec', untestedFiles].flatMap((reporter) => [
+  `--test-reporter=${reporter}`,
+  '--test-reporter-destination=stdout',
+])
+
+/** The command that runs the test files after it. `judge` reads its output. */
+export const nodeTest = [process.execPath, '--test', ...reporters]
+
 /**
  * @param {readonly string[]} files compiled tests
  * @param {{ log: string, timeoutSeconds: number, env?: Record<string, string>, before?: readonly string[] }} options
@@ -32,8 +42,7 @@ export function compiledTests(folder, wanted) {
 export async function runNodeTests(files, options) {
   // Node leaves a core for its runner, which sleeps.
   const jobs = `--test-concurrency=${availableParallelism()}`
-  const command = [process.execPath, '--test', jobs, '--test-reporter=spec', ...files]
-  const result = await run([...(options.before ?? []), ...command], options)
+  const result = await run([...(options.before ?? []), ...nodeTest, jobs, ...files], options)
   return judge(result)
 }
 
@@ -63,9 +72,8 @@ export async function runInNamespaces(files, { log, timeoutSeconds, jobs }) {
   const results = []
   const work = async () => {
     for (let file = left.shift(); file !== undefined; file = left.shift()) {
-      const command = [...inNewNamespace, process.execPath, '--test', '--test-reporter=spec', file]
       const started = performance.now()
-      const result = await run(command, { timeoutSeconds })
+      const result = await run([...inNewNamespace, ...nodeTest, file], { timeoutSeconds })
       appendFileSync(log, `$ ${file}\n${result.output}took ${elapsed(started)}\n`)
       results.push(result)
     }
@@ -77,8 +85,8 @@ export async function runInNamespaces(files, { log, timeoutSeconds, jobs }) {
 }
 
 /**
- * @param {{ readonly status: number, readonly output: string }} result of one or more runs with the spec reporter. A line `# FILE`
- *   begins the run of a file without `node --test`.
+ * @param {{ readonly status: number, readonly output: string }} result of one or more runs of `nodeTest`, or of files without
+ *   `node --test` and with the spec reporter. A line `# FILE` begins the run of such a file.
  * @returns {SuiteResult} not passed when a test failed or was skipped, or when a file has no test
  */
 export function judge({ status, output }) {
@@ -103,12 +111,9 @@ export function judge({ status, output }) {
   return { passed, summary: parts.join(', '), details: passed ? '' : failures(output) }
 }
 
-/**
- * `node --test` reports a file without any test as one passing test with the name of the file.
- * @param {string} output
- */
+/** @param {string} output */
 function filesWithoutTests(output) {
-  const named = [...output.matchAll(/^✔ (\S+\.test\.js) \([\d.]+ms\)$/gm)].map(([, file]) => file)
+  const named = [...output.matchAll(/^ℹ no test in (\S+)$/gm)].map(([, file]) => file)
   const sections = output.split(/^# (?=\S+\.test\.js$)/m).slice(1)
   const silent = sections.filter((text) => !/^ℹ tests [1-9]/m.test(text))
   return [...named, ...silent.map((text) => text.split('\n')[0])]

@@ -1,4 +1,4 @@
-// Feature gates of kube-proxy. Their defaults: spec section 2.6.
+// Feature gates of kube-proxy. Their defaults: those of kube-proxy 1.36 (kubernetes, pkg/features/kube_features.go).
 import { knownFeatureGates } from './known-feature-gates.js'
 
 /** The gate with an effect here, and the other gates as written. */

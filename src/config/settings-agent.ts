@@ -28,7 +28,8 @@ function hostname(text: string, field: string): string | undefined {
   throw new ConfigError(field, 'empty hostname-override is invalid')
 }
 
-// The version that kube-proxy's configuration is taken from is 1.36 (spec section 0).
+// The settings are those of kube-proxy 1.36. Only metrics that the previous minor version deprecated can be shown again: "Show hidden
+// metrics" in kubernetes.io/docs/concepts/cluster-administration/system-metrics.
 const previousMinor = '1.35'
 
 /** The sentence is kube-proxy's. */

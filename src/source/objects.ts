@@ -1,5 +1,4 @@
-// Kubernetes objects reduced to the fields that kube-proxy reads (kube-proxy's behaviour: spec section 0.2), defaults of
-// the API server filled in. They end at routing/.
+// Kubernetes objects reduced to the fields that kube-proxy reads, defaults of the API server filled in. They end at routing/.
 
 /** The labels that objects keep. Others are dropped. */
 export const readLabels = {

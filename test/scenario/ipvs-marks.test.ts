@@ -195,8 +195,13 @@ describe('a mask with fewer marks than Services', () => {
     const lab = new PipelineLab({ config })
     await lab.deliver(...shop, ...others, ...local('pie', '10.96.0.3', '198.51.100.3'), synced)
     assert.deepEqual([...(await marksIn(lab.kernel)).keys()], [0x1, 0x4001])
+    await lab.deliver(set(slice('shop-1', 'shop', ['10.1.0.2'])))
     const lines = lab.log.find('warn', 'all 1 marks of --ipvs-mark-mask 0x1 are taken')
-    assert.equal(lines.length, 1)
+    assert.deepEqual(
+      lines.map(({ fields }) => fields['service']),
+      ['default/tea'],
+      'the first without a mark, also after a change of shop, which has one',
+    )
     const servers = new VirtualServerCursor((await lab.kernel.ipvs.dump('ipv4')).virtualServers)
     const addresses = Array.from({ length: servers.length }, (_, index) => servers.address(index))
     for (const last of [1, 2, 3]) assert.ok(addresses.includes(ip(`198.51.100.${last}`)))

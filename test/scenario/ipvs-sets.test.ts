@@ -234,6 +234,25 @@ it("kube-proxy's KUBE-LOOP-BACK is removed when no rule refers to it, and no for
   await lab.stop()
 })
 
+// Such a set stayed until the next start.
+it('KUBE-LOOP-BACK is removed after a foreign rule that refers to it is removed', async () => {
+  const kernel = openModelKernel()
+  const { ipset } = kernel
+  const former = { ...foreign, name: 'KUBE-LOOP-BACK', type: 'hash:ip,port,ip' } as const
+  await ipset.apply([{ op: 'create-set', set: former }])
+  ipset.references.set(former.name, 1)
+  const isPresent = async (): Promise<boolean> =>
+    (await ipset.sets()).some(({ name }) => name === former.name)
+  const lab = new PipelineLab({ kernel, config })
+  await lab.deliver(...shop, synced)
+  assert.ok(await isPresent())
+  ipset.references.clear()
+  await lab.deliver(...late)
+  assert.equal(await isPresent(), false)
+  assert.deepEqual(lab.log.find('error', ''), [])
+  await lab.stop()
+})
+
 it('a route whose set entry was lost while no agent ran counts as ours if a Service needs it (issue 18, A1)', async () => {
   const former = new PipelineLab()
   const { kernel } = former

@@ -17,6 +17,10 @@ import { service, set, slice, synced } from '../support/objects.js'
 import { ip, PipelineLab, snapshot } from '../support/pipeline-lab.js'
 
 const web = [set(service('web', '10.96.0.1')), set(slice('web-1', 'web', ['10.1.0.1', '10.1.0.2']))]
+const web6 = [
+  set(service('web6', 'fd00::1', { ipFamilies: ['IPv6'] })),
+  set(slice('web6-1', 'web6', ['fd01::1'], { addressType: 'IPv6' })),
+]
 const shop = [set(service('shop', '10.96.0.2')), set(slice('shop-1', 'shop', ['10.2.0.1']))]
 
 async function started(...events: readonly ObjectEvent[]): Promise<IptablesLab> {
@@ -31,6 +35,13 @@ function refusal(code: 'EIO' | 'EPERM'): () => Promise<never> {
   return async () => {
     throw new KernelError({ errno: constants.errno[code], subsystem: 'route', operation: 'list' })
   }
+}
+
+/** The virtual servers of IPv6 cannot be read. */
+function refuseIpv6({ ipvs }: ModelKernel): void {
+  const dump = ipvs.dump.bind(ipvs)
+  const refused = refusal('EIO')
+  ipvs.dump = async (family) => await (family === 'ipv4' ? dump(family) : refused())
 }
 
 describe('a switch of the mode', () => {
@@ -405,6 +416,51 @@ describe('--cleanup', () => {
       assert.match(text, expected)
       assert.equal(isComplete, false)
       assert.deepEqual(kernel.nftChains.chains.ipv6, [])
+    })
+  }
+
+  // An error hid what was removed before it.
+  const lateErrors = [
+    [
+      'the virtual servers of IPv6',
+      /; removed 1 virtual servers, 1 VIP routes; failed: route: list: EIO$/u,
+      refuseIpv6,
+    ],
+    [
+      'IPv6, after a refusal for IPv4,',
+      /^removed no chains; removed 0 virtual servers, .*; failed: .*EAGAIN; failed: route: list: EIO$/u,
+      (kernel: ModelKernel) => {
+        kernel.ipvs.batches.plan = { fault: refuse }
+        refuseIpv6(kernel)
+      },
+    ],
+    [
+      'the device',
+      /; removed 2 virtual servers, 2 VIP routes; failed: route: list: EIO$/u,
+      ({ links }: ModelKernel) => (links.remove = refusal('EIO')),
+    ],
+    [
+      'the sets',
+      /; removed 2 virtual servers, 2 VIP routes, the device .*; failed: route: list: EIO$/u,
+      ({ ipset, links }: ModelKernel) => {
+        const remove = links.remove.bind(links)
+        links.remove = async (index) => {
+          ipset.sets = refusal('EIO')
+          await remove(index)
+        }
+      },
+    ],
+  ] as const
+  for (const [what, expected, spoil] of lateErrors) {
+    it(`reports what was done before ${what} failed`, async () => {
+      const former = new PipelineLab()
+      await former.deliver(...web, ...web6, synced)
+      await former.stop()
+      const { kernel } = former
+      spoil(kernel)
+      const { text, isComplete } = await cleanUpAll(kernel, [])
+      assert.match(text, expected)
+      assert.equal(isComplete, false)
     })
   }
 

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
+import { KernelError } from '../../src/errors.js'
 import type { ProxyMode } from '../../src/config/index.js'
 import type { ObjectEvent } from '../../src/source/index.js'
 import { linesWith } from '../support/iptables-lab.js'
@@ -49,6 +50,19 @@ function refuseTables(lab: PipelineLab): () => void {
   return () => {
     for (const xtables of allXtables) xtables.plan = {}
   }
+}
+
+/** A lab whose tables cannot be watched, so that a look comes every second. Changes wait for it. */
+function unwatched(): PipelineLab {
+  const lab = new PipelineLab({ config: { mode: 'iptables', iptables: { minSyncPeriodMs: 1000 } } })
+  lab.kernel.look(['ipv4', 'ipv6']).watchTables = () => {
+    throw new KernelError({
+      errno: constants.errno.EMFILE,
+      subsystem: 'xtables',
+      operation: 'open socket',
+    })
+  }
+  return lab
 }
 
 for (const mode of ['ipvs', 'iptables'] as const satisfies readonly ProxyMode[]) {
@@ -143,6 +157,33 @@ describe('metrics of iptables mode alone', () => {
     await lab.deliver(...web.slice(1))
     await assertSamples(lab, [`${partialFailures}${family} 1`])
     repair()
+    await lab.stop()
+  })
+
+  // Such a sync counted as a full one.
+  it('count a change that is written after a look at the size of the tables as a partial sync', async () => {
+    const lab = unwatched()
+    await lab.deliver(...web, synced)
+    await lab.clock.advance(5000)
+    const fullCount = await samples(lab, `${full}_count${family}`)
+    await lab.clock.advance(300)
+    await lab.deliver(change)
+    await lab.clock.advance(1000)
+    assert.deepEqual(await samples(lab, `${full}_count${family}`), fullCount)
+    await assertSamples(lab, [`${partial}_count${family} 1`])
+    await lab.stop()
+  })
+
+  it('count the retries of a full sync as full syncs', async () => {
+    const lab = unwatched()
+    const repair = refuseTables(lab)
+    await lab.deliver(...web, synced)
+    await lab.clock.advance(10_000)
+    repair()
+    await lab.clock.advance(10_000)
+    assert.equal(linesWith(lab.kernel.xtNamespace, '--to-destination 10.1.0.1:8080').length, 1)
+    for (const name of [`${partial}_count`, partialFailures])
+      assert.deepEqual(await samples(lab, `${name}{`), [])
     await lab.stop()
   })
 

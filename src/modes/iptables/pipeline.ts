@@ -112,6 +112,8 @@ export class IptablesPipeline implements Pipeline {
   #settings: IptablesModeSettings | undefined
   #machine: readonly IpAddress[] | undefined
   #isInForce = false
+  /** A full sync failed: its retry is a full sync too. */
+  #isFullDue = false
   #isStopping = false
   readonly #backlog: Backlog
   readonly #history = new PassHistory()
@@ -243,8 +245,10 @@ export class IptablesPipeline implements Pipeline {
     const isTakenOver = known === 'synced' && this.#takeOver(state)
     if (this.#isStopping) return undefined
     if (routes > 0 || isRenewed || isTakenOver || tables.isWriteDue) {
-      const isFull = isTakenOver || isRenewed || look !== 'none'
+      this.#isFullDue ||= isTakenOver || isRenewed || isComparison(look)
+      const isFull = this.#isFullDue
       const written = await tables.write(pass, { mayPrune: known === 'synced' })
+      if (written !== undefined) this.#isFullDue = false
       this.#lookTimes.noteChange()
       reportSizes(metrics, ledger.sizes)
       const sizes = {
@@ -267,7 +271,7 @@ export class IptablesPipeline implements Pipeline {
   #reasonOf(look: Look, isRenewed: boolean): PassReason {
     if (!this.#isInForce) return 'start'
     if (this.#tracker.hasDirty || isRenewed) return 'change'
-    return look === 'full' || look === 'different' ? 'reconcile' : 'retry'
+    return isComparison(look) ? 'reconcile' : 'retry'
   }
 
   /** Reads the kernel's state that a pass needs; undefined: it could not be read. */
@@ -391,6 +395,11 @@ export class IptablesPipeline implements Pipeline {
     const addresses = healthCheckAddressesOf({ family, config, node: node.facts }, this.#machine ?? [])
     await this.#healthChecks.sync(checks, addresses)
   }
+}
+
+/** Whether our rules were compared. A cheap look compares a table only if the table has changed. */
+function isComparison(look: Look): boolean {
+  return look === 'full' || look === 'different'
 }
 
 /** The settings without those that only the skeleton depends on. */

@@ -7,7 +7,7 @@ export interface IptablesReport {
   readonly metrics: FamilyMetrics
   /** Number of service ports that were compiled. */
   readonly routes: number
-  /** The pass looked at the tables, changed the skeleton, or took over. Otherwise it only wrote changes of service ports. */
+  /** The pass compared the tables, changed the skeleton or took over, or repeats such a pass. Otherwise it only wrote changes. */
   readonly isFull: boolean
   /** Sizes of the cluster and of our rules, by the names of kube-proxy's lines. */
   readonly sizes: Readonly<Record<string, number>>

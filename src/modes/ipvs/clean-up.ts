@@ -22,19 +22,53 @@ export interface CleanUpReport {
   readonly failures: readonly KernelError[]
 }
 
+/** A report in the making. */
+type Progress = { -readonly [K in keyof CleanUpReport]: CleanUpReport[K] } & {
+  readonly failures: KernelError[]
+}
+
 /**
  * Removes the virtual servers that a binding of their address or a set proves to be ours, unless `excludeCidrs` contain them; then the
  * bindings, the dummy device and the sets. After a failure the remaining bindings and the sets stay, so that the clean-up can be
- * repeated. Throws KernelError when the kernel could not be read.
+ * repeated. Throws KernelError when the kernel could not be read, if there is nothing else to report. Otherwise the report has that
+ * error among its failures.
  */
 export async function cleanUp(
   kernel: IpvsKernel & { readonly ipset: Ipset },
   excludeCidrs: readonly Cidr[],
 ): Promise<CleanUpReport> {
+  const progress: Progress = {
+    virtualServers: 0,
+    routes: 0,
+    addresses: 0,
+    device: false,
+    sets: 0,
+    hasIpvs: true,
+    failures: [],
+  }
+  const error = await orRefusal(
+    () => removeAll(kernel, excludeCidrs, progress),
+    () => hasRemoved(progress) || progress.failures.length > 0,
+  )
+  if (error instanceof KernelError) progress.failures.push(error)
+  return progress
+}
+
+/** Whether the clean-up removed anything. */
+export function hasRemoved({ virtualServers, routes, device, sets }: CleanUpReport): boolean {
+  return device || virtualServers + routes + sets > 0
+}
+
+/** Enters each removal in `progress`, so that it is known also after an error. Throws KernelError. */
+async function removeAll(
+  kernel: IpvsKernel & { readonly ipset: Ipset },
+  excludeCidrs: readonly Cidr[],
+  progress: Progress,
+): Promise<void> {
   const isExcluded = (address: IpAddress): boolean => excludeCidrs.some((cidr) => cidrContains(cidr, address))
   const dummy = await findDummyDevice(kernel.links)
-  const failures: KernelError[] = []
-  const removed = { virtualServers: 0, routes: 0, addresses: 0, hasIpvs: true }
+  const { failures } = progress
+  let addressCount = 0
   for (const family of ['ipv4', 'ipv6'] as const) {
     const addresses =
       dummy === undefined ? [] : hostAddresses(await kernel.routes.dumpAddresses(family, dummy.index))
@@ -50,23 +84,22 @@ export async function cleanUp(
     }
     // Without a binding and a set no virtual server is ours. A request to IP_VS would make the kernel load it.
     const serverOps = bound.size === 0 && sets.isEmpty ? [] : await ourServers(kernel, family, isOurs)
-    if (serverOps === undefined) removed.hasIpvs = false
+    if (serverOps === undefined) progress.hasIpvs = false
     else if (serverOps.length > 0)
-      removed.virtualServers += count(serverOps, await kernel.ipvs.apply(serverOps), failures)
+      progress.virtualServers += count(serverOps, await kernel.ipvs.apply(serverOps), failures)
     if (failures.length > 0) continue
-    removed.routes += count(routeOps, await kernel.routes.apply(routeOps), failures)
-    removed.addresses += addresses.length
+    progress.routes += count(routeOps, await kernel.routes.apply(routeOps), failures)
+    addressCount += addresses.length
   }
-  const removesDevice = dummy !== undefined && failures.length === 0
-  if (removesDevice) await kernel.links.remove(dummy.index)
-  const sets = failures.length === 0 ? await cleanUpSets(kernel.ipset) : { removed: 0, failures: [] }
-  return {
-    ...removed,
-    addresses: removesDevice ? removed.addresses : 0,
-    device: removesDevice,
-    sets: sets.removed,
-    failures: [...failures, ...sets.failures],
+  if (failures.length > 0) return
+  if (dummy !== undefined) {
+    await kernel.links.remove(dummy.index)
+    progress.device = true
+    progress.addresses = addressCount
   }
+  const sets = await cleanUpSets(kernel.ipset)
+  progress.sets = sets.removed
+  failures.push(...sets.failures)
 }
 
 /** Routes of our shape whose addresses our sets or kube-proxy's name as VIPs. */

@@ -1,6 +1,6 @@
 import { KernelError, orRefusal } from '../../errors.js'
 import type { ModeKind } from '../../engine/index.js'
-import { cleanUp, describeCleanUp, isWithoutIpvs } from './clean-up.js'
+import { cleanUp, describeCleanUp, hasRemoved, isWithoutIpvs } from './clean-up.js'
 import { mangleChains } from './compile/chains.js'
 import { openIpvsMode } from './mode.js'
 import { isWithoutIpset } from './set-types.js'
@@ -28,8 +28,7 @@ export const ipvsKind: ModeKind = {
     const text = describeCleanUp({ ...report, failures: [] })
     return {
       text: mangle.hasRemoved ? `${mangle.text}; ${text}` : text,
-      hasRemoved:
-        mangle.hasRemoved || report.virtualServers + report.routes + report.sets > 0 || report.device,
+      hasRemoved: mangle.hasRemoved || hasRemoved(report),
       failures: [...mangle.failures, ...report.failures.map(({ message }) => message)],
     }
   },

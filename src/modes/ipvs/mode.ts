@@ -11,6 +11,7 @@ import { openIpvsWatch } from './watch.js'
 import type { Mode, ModeOptions, OpenModeOptions, Pipeline } from '../../engine/index.js'
 import { prepareKernel } from './prepare-kernel.js'
 import { ServiceScheduling } from './service-scheduling.js'
+import { UnmetServices } from './unmet-services.js'
 
 /** Makes the kernel ready. Throws the errors of `prepareKernel`, and KernelError if the kernel has no legacy x_tables. */
 export async function openIpvsMode(options: OpenModeOptions): Promise<Mode> {
@@ -47,6 +48,7 @@ export function ipvsMode(
     recovery: 'VIP binding is no longer limited',
   })
   const warnings = openWarnings(options)
+  const unmet = new UnmetServices(warnings)
   const isExcluded = (address: IpAddress): boolean => excludeCIDRs.some((cidr) => cidrContains(cidr, address))
   const look = kernel.look(families)
   const pipelines: IpvsPipeline[] = []
@@ -58,7 +60,7 @@ export function ipvsMode(
         family,
         ipvs: kernel.ipvs,
         scheduling: config.ipvs,
-        warnings,
+        unmet,
       }),
       keepSettings: async () => {
         // Counted once, for IPv4: most of these settings have IPv4 in their names, and each exists once.

@@ -3,11 +3,11 @@ import type { IpFamily } from '../../address.js'
 import { isSchedulerName, type Scheduling } from '../../config/index.js'
 import { orRefusal } from '../../errors.js'
 import type { Ipvs } from '../../kernel/index.js'
-import type { StateReporter } from '../../log.js'
 import type { ServicePortKey } from '../../model/index.js'
 import { asksForScheduling, type SchedulingSettings, unmetRequests } from './compile/scheduling.js'
 import type { Route } from '../../routing/index.js'
 import { schedulingAnnotations } from '../../source/index.js'
+import type { UnmetServices } from './unmet-services.js'
 import { hasScheduler, removeProbe, schedulersInUse } from './scheduler-probe.js'
 
 export interface ServiceSchedulingOptions {
@@ -15,8 +15,8 @@ export interface ServiceSchedulingOptions {
   readonly ipvs: Ipvs
   /** The scheduling of Services without a request; the kernel has its scheduler. */
   readonly scheduling: Scheduling
-  /** Gets the requests of Services that the mode does not provide, of both families. */
-  readonly warnings: StateReporter
+  /** Gets the Services with unmet requests, of both families. */
+  readonly unmet: UnmetServices
 }
 
 /**
@@ -56,7 +56,7 @@ export class ServiceScheduling {
     const problems = requests.map(({ request, problem }) => `${schedulingAnnotations[request]} ${problem}`)
     const text = `Service ${service}: ${problems.join('; ')}`
     const problem = requests.length === 0 ? undefined : { text, fields: { service } }
-    this.#options.warnings.report(`scheduling of ${service}`, problem)
+    this.#options.unmet.report(service, this.#portOf(key), problem)
   }
 
   /** The service port was removed. */
@@ -64,7 +64,7 @@ export class ServiceScheduling {
     const service = this.#unmet.get(key)
     if (service === undefined) return
     this.#unmet.delete(key)
-    this.#options.warnings.forget(`scheduling of ${service}`)
+    this.#options.unmet.forget(service, this.#portOf(key))
   }
 
   /** Probes again for schedulers that were missing: their module may be loaded now. Resolves with whether one became available. */
@@ -79,6 +79,10 @@ export class ServiceScheduling {
     const before = this.#missing.size
     for (const scheduler of this.#missing) await this.#ask(scheduler)
     return this.#missing.size < before
+  }
+
+  #portOf(key: ServicePortKey): string {
+    return `${this.#options.family} ${key}`
   }
 
   async #learn(scheduler: string): Promise<void> {

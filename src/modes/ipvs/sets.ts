@@ -104,18 +104,16 @@ export class IpvsSets {
 
   /**
    * Destroys kube-proxy's sets that this mode does not use, and a set that a killed process left, unless a rule refers to them. Does
-   * nothing after the first success.
+   * nothing after a call that left none of them.
    */
   async destroyFormer(): Promise<void> {
     if (!this.#ownsFormer) return
     const { family, ipset } = this.#options
     const names = new Set(formerNames(family))
     const isDone = await this.#ask('clean', async () => {
-      const present = (await ipset.sets()).filter(
-        ({ name, references }) => names.has(name) && references === 0,
-      )
+      const present = (await ipset.sets()).filter(({ name }) => names.has(name))
       const outcome = await ipset.apply(present.map(({ name }) => ({ op: 'destroy-set', name }) as const))
-      // Another program may list a set at this moment: the next sync tries again.
+      // The kernel refuses (EBUSY) while a rule refers to a set or another program lists it: the next sync tries again.
       return outcome.failures.length === 0
     })
     if (isDone === true) this.#ownsFormer = false

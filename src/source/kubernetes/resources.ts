@@ -1,4 +1,4 @@
-// The kinds that are listed and watched, with their selectors (kube-proxy's: spec section 0.1).
+// The kinds that are listed and watched, with kube-proxy's selectors (kubernetes, cmd/kube-proxy/app/server.go).
 import type { ExpectedType } from '../../api/index.js'
 import type { KubernetesObject } from '../objects.js'
 import { readEndpointSlice } from '../readers/endpoint-slice.js'

@@ -39,13 +39,17 @@ describe("the selection of a suite's test files", () => {
   })
 })
 
-/** Prints the verdict on the output of a command. */
+/** Runs test files of a folder, and prints the verdict. */
 const judging = `
 import { run } from '${scripts}steps.mjs'
-import { judge } from '${scripts}suites/node-tests.mjs'
-console.log(JSON.stringify(judge(await run(process.argv.slice(1), { timeoutSeconds: 60 }))))`
+import { judge, nodeTest } from '${scripts}suites/node-tests.mjs'
+const [runner, folder, ...names] = process.argv.slice(1)
+const guest = names.map((name) => \`echo '# \${name}'; node --test-reporter=spec \${name}\`).join('; ')
+const command = runner === 'node --test' ? [...nodeTest, ...names] : ['sh', '-c', guest]
+const apart = ['env', '--unset=NODE_TEST_CONTEXT', '--chdir', folder]
+console.log(JSON.stringify(judge(await run([...apart, ...command], { timeoutSeconds: 60 }))))`
 
-// A file without tests counted as one passing test.
+// A file without tests counted as one passing test, and one with an empty describe was not found among others.
 describe('the verdict on test files', () => {
   let folder: string
 
@@ -53,36 +57,29 @@ describe('the verdict on test files', () => {
     folder = mkdtempSync(join(tmpdir(), 'viaduct-suites-'))
     writeFileSync(join(folder, 'full.test.js'), "require('node:test').it('passes', () => {})\n")
     writeFileSync(join(folder, 'empty.test.js'), '')
+    const suites = "const { describe } = require('node:test')\ndescribe('a', () => describe('b', () => {}))\n"
+    writeFileSync(join(folder, 'suites.test.js'), suites)
   })
   after(() => rmSync(folder, { recursive: true }))
 
-  async function verdict(script: string): Promise<unknown> {
-    const command = ['env', '--unset=NODE_TEST_CONTEXT', '--chdir', folder, 'sh', '-c', script]
-    const { stdout } = await runToEnd([
-      process.execPath,
-      '--input-type=module',
-      '--eval',
-      judging,
-      ...command,
-    ])
+  async function verdict(runner: string, ...names: readonly string[]): Promise<unknown> {
+    const evaluation = ['--input-type=module', '--eval', judging, runner, folder, ...names]
+    const { stdout } = await runToEnd([process.execPath, ...evaluation])
     const { passed, summary } = Object(JSON.parse(stdout))
     return { passed, summary }
   }
 
-  const runners: Readonly<Record<string, (names: readonly string[]) => string>> = {
-    'node --test': (names) => `node --test --test-reporter=spec ${names.join(' ')}`,
-    'node, as in the guest': (names) =>
-      names.map((name) => `echo '# ${name}'; node --test-reporter=spec ${name}`).join('; '),
-  }
-  for (const [runner, script] of Object.entries(runners)) {
+  for (const runner of ['node --test', 'node, as in the guest']) {
     it(`of ${runner} is good when each file has a test`, async () => {
-      assert.deepEqual(await verdict(script(['full.test.js'])), { passed: true, summary: '1 tests' })
+      assert.deepEqual(await verdict(runner, 'full.test.js'), { passed: true, summary: '1 tests' })
     })
 
-    it(`of ${runner} is bad when a file has none, and names the file`, async () => {
-      const { passed, summary } = Object(await verdict(script(['empty.test.js', 'full.test.js'])))
-      assert.equal(passed, false)
-      assert.match(summary, /, no test in (?:\S+\/)?empty\.test\.js$/u)
-    })
+    for (const file of ['empty.test.js', 'suites.test.js']) {
+      it(`of ${runner} is bad when a file has none, and names the file: ${file}`, async () => {
+        const { passed, summary } = Object(await verdict(runner, file, 'full.test.js'))
+        assert.equal(passed, false)
+        assert.match(summary, new RegExp(`, no test in (?:\\S+/)?${file}$`, 'u'))
+      })
+    }
   }
 })

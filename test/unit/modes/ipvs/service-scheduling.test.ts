@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { describe, it } from 'node:test'
 import type { SchedulingAnnotations } from '../../../../src/source/index.js'
-import { endpoint, remove, service, set, slice, synced } from '../../../support/objects.js'
+import { endpoint, port, remove, service, set, slice, synced } from '../../../support/objects.js'
 import { PipelineLab, snapshot } from '../../../support/pipeline-lab.js'
 
 const backends = [endpoint('10.1.0.1', { nodeName: 'node-a' }), endpoint('10.1.0.2', { nodeName: 'node-b' })]
@@ -78,6 +78,31 @@ describe('a Service with scheduler annotations', () => {
     assert.equal(lab.log.find('info', 'Service is programmed as specified now').length, 1)
     await lab.stop()
   })
+
+  const ports = [port(80, { name: 'a' }), port(443, { name: 'b' })]
+  const twoPorts = { ports, scheduling: { weights: 'node-a=2' } }
+  const bothFamilies = {
+    clusterIPs: ['10.96.0.1', 'fd00::1'],
+    ipFamilies: ['IPv4', 'IPv6'],
+    scheduling: { weights: 'node-a=2' },
+  } as const
+  // The warning was lost, and was written again at the next change of the others.
+  const losses = [
+    ['a port', twoPorts, { ...twoPorts, ports: ports.slice(1) }],
+    ['its last port in a family', bothFamilies, { scheduling: bothFamilies.scheduling }],
+  ] as const
+  for (const [what, before, after] of losses) {
+    it(`that loses ${what} keeps its warning until the request is met`, async () => {
+      const lab = new PipelineLab()
+      await lab.deliver(set(service('web', '10.96.0.1', before)), synced)
+      await lab.deliver(set(service('web', '10.96.0.1', after)))
+      await lab.deliver(set(slice('s', 'web', backends)))
+      assert.equal(warnings(lab).length, 1)
+      await lab.deliver(set(service('web', '10.96.0.1', { ...after, scheduling: {} })))
+      assert.equal(lab.log.find('info', 'Service is programmed as specified now').length, 1)
+      await lab.stop()
+    })
+  }
 
   it('gets no warning after its deletion', async () => {
     const lab = await started({ weights: 'node-a=2' })
