@@ -279,7 +279,7 @@ static void CreateSet(const char* name, const char* type, uint8_t revision) {
 /// Parts of an entry, by kind of set.
 enum { kHasAddress = 1, kHasPort = 2, kHasProtocol = 4 };
 
-/// The buffer holds one message; each entry takes at most 48 bytes of it.
+/// The buffer holds one message. An entry takes at most 48 bytes.
 static void AddEntries(const char* name, uint32_t count, int has) {
   for (uint32_t i = 0; i < count;) {
     struct nlmsghdr* header = BeginSet(IPSET_CMD_ADD, name);

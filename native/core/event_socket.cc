@@ -3,11 +3,25 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <iterator>
 
 namespace viaduct {
+
+namespace {
+
+constexpr auto kNoDeadline = std::chrono::nanoseconds::max();
+
+/// The time-out for poll(). Rounded up: a wait that ends too early would be repeated many times.
+int TimeoutUntil(std::chrono::nanoseconds deadline, std::chrono::nanoseconds now) {
+  if (deadline == kNoDeadline) return -1;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - now).count();
+  return static_cast<int>(std::max(left, decltype(left){0}));
+}
+
+}  // namespace
 
 Result<EventSocket> EventSocket::Open(const NetlinkSocket::Options& options) {
   auto socket = NetlinkSocket::Open(options);
@@ -17,11 +31,18 @@ Result<EventSocket> EventSocket::Open(const NetlinkSocket::Options& options) {
   return EventSocket(*options.calls, std::move(socket.value()), std::move(wake));
 }
 
-Result<bool> EventSocket::Wait(std::chrono::milliseconds longest) {
+std::chrono::nanoseconds EventSocket::DeadlineIn(std::chrono::milliseconds longest) const {
+  return longest.count() < 0 ? kNoDeadline : calls_->Now() + longest;
+}
+
+Result<bool> EventSocket::Wait(std::chrono::nanoseconds deadline) {
   for (;;) {
     pollfd fds[] = {{socket_.fd(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
-    const int ready = calls_->Poll(fds, std::size(fds), static_cast<int>(longest.count()));
-    if (ready < 0 && errno == EINTR) continue;
+    const int ready = calls_->Poll(fds, std::size(fds), TimeoutUntil(deadline, calls_->Now()));
+    if (ready < 0 && errno == EINTR) {
+      if (IsPast(deadline)) return false;
+      continue;
+    }
     if (ready < 0) return Error{errno, "wait for events", {}};
     if (fds[1].revents == 0) return ready > 0;
     uint64_t count = 0;

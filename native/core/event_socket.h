@@ -15,9 +15,12 @@ class EventSocket {
   /// `options.groups` names the groups.
   static Result<EventSocket> Open(const NetlinkSocket::Options& options);
 
-  /// Blocks until there is something to receive (true), until Wake(), or for `longest` (false; negative: no
-  /// limit). One call at a time.
-  Result<bool> Wait(std::chrono::milliseconds longest);
+  /// The end of a wait of `longest` from now on. Negative: no limit.
+  std::chrono::nanoseconds DeadlineIn(std::chrono::milliseconds longest) const;
+  bool IsPast(std::chrono::nanoseconds deadline) const { return calls_->Now() >= deadline; }
+  /// Blocks until there is something to receive (true), until Wake() or until the deadline (false). One call
+  /// at a time.
+  Result<bool> Wait(std::chrono::nanoseconds deadline);
   /// Makes the running Wait(), or the next one, return. From any thread; NB: the object must outlive the
   /// call.
   void Wake() const;

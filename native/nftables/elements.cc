@@ -49,33 +49,48 @@ void PutLabel(MessageBuilder& builder, const ElementBlock& block, std::span<cons
   builder.Nest(NFTA_SET_ELEM_DATA | NLA_F_NESTED, [&] { PutObject(builder, kDataPolicy, verdict); });
 }
 
-// nft_add_set_elem() and nft_del_setelem() of net/netfilter/nf_tables_api.c.
-void PutElement(MessageBuilder& builder, const ElementBlock& block, std::span<const uint8_t> rest) {
-  const ElementLayout& layout = block.layout;
-  const auto key = TakeBytes(rest, layout.key_bytes);
-  const auto key_end = TakeBytes(rest, layout.Has(kKeyEndPart) ? layout.key_bytes : 0);
-  const auto data = TakeBytes(rest, layout.data_bytes);
-  const uint32_t flags = layout.Has(kFlagsPart) ? TakeNumber<uint32_t>(rest) : 0;
-  if ((flags & NFT_SET_ELEM_CATCHALL) == 0) {
-    PutValue(builder, NFTA_SET_ELEM_KEY, key);
-    if (!key_end.empty()) PutValue(builder, NFTA_SET_ELEM_KEY_END, key_end);
-  }
-  if (layout.data == ElementData::kValue) PutValue(builder, NFTA_SET_ELEM_DATA, data);
-  if (layout.data > ElementData::kValue) PutLabel(builder, block, data);
-  if (flags != 0) builder.U32(NFTA_SET_ELEM_FLAGS, htonl(flags));
+/// Flags of the element that begins at `element`.
+uint32_t FlagsOf(const ElementLayout& layout, std::span<const uint8_t> element) {
+  if (!layout.Has(kFlagsPart)) return 0;
+  auto flags = element.subspan(layout.data_offset() + layout.data_bytes);
+  return TakeNumber<uint32_t>(flags);
+}
+
+void PutTimes(MessageBuilder& builder, const ElementLayout& layout, std::span<const uint8_t> times) {
   for (const auto& [part, type] : {std::pair{kTimeoutPart, NFTA_SET_ELEM_TIMEOUT},
                                    std::pair{kExpirationPart, NFTA_SET_ELEM_EXPIRATION}}) {
-    const uint64_t milliseconds = layout.Has(part) ? TakeNumber<uint64_t>(rest) : 0;
+    const uint64_t milliseconds = layout.Has(part) ? TakeNumber<uint64_t>(times) : 0;
     if (milliseconds != 0) PutU64(builder, type, milliseconds);
   }
 }
 
+// nft_add_set_elem() and nft_del_setelem() of net/netfilter/nf_tables_api.c. The kernel refuses the end of an
+// interval with more than a key and flags.
+void PutElement(MessageBuilder& builder, const ElementBlock& block, std::span<const uint8_t> rest) {
+  const ElementLayout& layout = block.layout;
+  const uint32_t flags = FlagsOf(layout, rest);
+  const bool has_key = (flags & NFT_SET_ELEM_CATCHALL) == 0;
+  const auto key = TakeBytes(rest, layout.key_bytes);
+  if (has_key) PutValue(builder, NFTA_SET_ELEM_KEY, key);
+  if ((flags & NFT_SET_ELEM_INTERVAL_END) != 0) return builder.U32(NFTA_SET_ELEM_FLAGS, htonl(flags));
+  const auto key_end = TakeBytes(rest, layout.Has(kKeyEndPart) ? layout.key_bytes : 0);
+  if (has_key && !key_end.empty()) PutValue(builder, NFTA_SET_ELEM_KEY_END, key_end);
+  const auto data = TakeBytes(rest, layout.data_bytes);
+  if (layout.data == ElementData::kValue) PutValue(builder, NFTA_SET_ELEM_DATA, data);
+  if (layout.data > ElementData::kValue) PutLabel(builder, block, data);
+  if (flags != 0) builder.U32(NFTA_SET_ELEM_FLAGS, htonl(flags));
+  PutTimes(builder, layout, rest.subspan(layout.Has(kFlagsPart) ? sizeof flags : 0));
+}
+
+/// Whether the block has the label of each element. The end of an interval has none.
 bool AreLabelsThere(const ElementBlock& block) {
   const ElementLayout& layout = block.layout;
   if (layout.data <= ElementData::kValue) return true;
-  for (size_t offset = layout.data_offset(); offset < block.bytes.size(); offset += layout.stride()) {
-    auto value = block.bytes.subspan(offset);
-    if (TakeNumber<uint32_t>(value) >= block.labels.size()) return false;
+  for (size_t offset = 0; offset < block.bytes.size(); offset += layout.stride()) {
+    const auto element = block.bytes.subspan(offset);
+    auto value = element.subspan(layout.data_offset());
+    const bool is_end = (FlagsOf(layout, element) & NFT_SET_ELEM_INTERVAL_END) != 0;
+    if (!is_end && TakeNumber<uint32_t>(value) >= block.labels.size()) return false;
   }
   return true;
 }
@@ -163,11 +178,9 @@ bool ElementReader::AddElement(std::span<const uint8_t> attributes) {
     if (!AddValue(end.empty() ? key : end, layout_.key_bytes)) return false;
   }
   const bool is_end = (flags & NFT_SET_ELEM_INTERVAL_END) != 0;
-  const auto data = element.Bytes(NFTA_SET_ELEM_DATA);
-  const auto object = element.Text(NFTA_SET_ELEM_OBJREF);
-  if (is_end && data.empty() && object.empty()) {
+  if (is_end) {
     bytes_.resize(bytes_.size() + layout_.data_bytes);
-  } else if (!AddData(data, object)) {
+  } else if (!AddData(element.Bytes(NFTA_SET_ELEM_DATA), element.Text(NFTA_SET_ELEM_OBJREF))) {
     return false;
   }
   if (layout_.Has(kFlagsPart)) AppendNumber(bytes_, flags);

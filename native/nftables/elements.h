@@ -29,7 +29,9 @@ enum ElementPart : uint32_t {
 };
 inline constexpr uint32_t kAllParts = kKeyEndPart | kFlagsPart | kTimeoutPart | kExpirationPart;
 
-/// The layout of an element: key, end of the key, data, flags, time-out, expiration, without padding.
+/// The layout of an element: key, end of the key, data, flags, time-out, expiration, without padding. In the
+/// end of an interval (NFT_SET_ELEM_INTERVAL_END), only the key and the flags count, and the data of a
+/// dumped end is zero.
 struct ElementLayout {
   uint32_t key_bytes = 0;
   uint32_t data_bytes = 0;  ///< 4 with labels

@@ -89,20 +89,25 @@ Result<NftEvents> NftEvents::Open(uint32_t own_port, SocketCalls& calls) {
 }
 
 Result<std::vector<uint8_t>> NftEvents::Next(std::chrono::milliseconds longest) {
-  for (;;) {
-    const auto readable = socket_.Wait(longest);
+  const auto deadline = socket_.DeadlineIn(longest);
+  do {
+    const auto readable = socket_.Wait(deadline);
     if (!readable.ok()) return readable.error();
     if (!readable.value()) return std::vector<uint8_t>{};
     const auto has_changes = Drain();
     if (!has_changes.ok()) return has_changes.error();
-    if (!has_changes.value()) continue;
-    StreamWriter stream;
-    stream.U32(has_lost_ ? 1 : 0);
-    stream.Join(transactions_);
-    transactions_.Truncate(0);
-    has_lost_ = false;
-    return stream.Finish();
-  }
+    if (has_changes.value()) return TakeChanges();
+  } while (!socket_.IsPast(deadline));
+  return std::vector<uint8_t>{};
+}
+
+std::vector<uint8_t> NftEvents::TakeChanges() {
+  StreamWriter stream;
+  stream.U32(has_lost_ ? 1 : 0);
+  stream.Join(transactions_);
+  transactions_.Truncate(0);
+  has_lost_ = false;
+  return stream.Finish();
 }
 
 Result<bool> NftEvents::Drain() {

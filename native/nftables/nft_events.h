@@ -42,6 +42,8 @@ class NftEvents {
   NftEvents(EventSocket socket, uint32_t own_port) : socket_(std::move(socket)), own_port_(own_port) {}
   /// Reads all queued events. True: there are complete transactions of other writers, or events were lost.
   Result<bool> Drain();
+  /// The stream of Next(). Clears the complete transactions.
+  std::vector<uint8_t> TakeChanges();
   void Read(const Message& message);
   void ReadGeneration(std::span<const uint8_t> attributes);
   void LoseTrack();

@@ -31,13 +31,15 @@ Result<RouteEvents> RouteEvents::Open(SocketCalls& calls) {
 }
 
 Result<std::vector<EventRecord>> RouteEvents::Next(std::chrono::milliseconds longest) {
-  for (;;) {
-    const auto readable = socket_.Wait(longest);
+  const auto deadline = socket_.DeadlineIn(longest);
+  do {
+    const auto readable = socket_.Wait(deadline);
     if (!readable.ok()) return readable.error();
     if (!readable.value()) return std::vector<EventRecord>{};
     auto events = Drain();
     if (!events.ok() || !events.value().empty()) return events;
-  }
+  } while (!socket_.IsPast(deadline));
+  return std::vector<EventRecord>{};
 }
 
 Result<std::vector<EventRecord>> RouteEvents::Drain() {

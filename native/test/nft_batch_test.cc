@@ -104,7 +104,7 @@ TEST(NftBatch, WritesElements) {
   stream.U32(0);
   stream.Bytes(FromHex(R"(
     0a 00 00 01  0a 00 00 02  1f 90  00 00 00 00  10 27 00 00 00 00 00 00  00 00 00 00 00 00 00 00
-    0a 00 00 03  0a 00 00 03  00 50  01 00 00 00  00 00 00 00 00 00 00 00  e8 03 00 00 00 00 00 00
+    0a 00 00 03  0a 00 00 03  00 50  00 00 00 00  00 00 00 00 00 00 00 00  e8 03 00 00 00 00 00 00
     00 00 00 00  00 00 00 00  00 35  02 00 00 00  00 00 00 00 00 00 00 00  00 00 00 00 00 00 00 00
   )"));
   const Batch batch = Build(operations);
@@ -124,16 +124,44 @@ TEST(NftBatch, WritesElements) {
     02 00 00 00
     06 00 01 00  74 00 00 00
     06 00 02 00  6d 00 00 00
-    58 00 03 80  3c 00 01 80
+    50 00 03 80  34 00 01 80
       0c 00 01 80  08 00 01 00  0a 00 00 03
       0c 00 0a 80  08 00 01 00  0a 00 00 03
       0c 00 02 80  06 00 01 00  00 50 00 00
-      08 00 03 00  00 00 00 01                         # FLAGS INTERVAL_END
       0c 00 05 00  00 00 00 00  00 00 03 e8            # EXPIRATION 1 s
     18 00 01 80                                        # ELEM, without a key
       0c 00 02 80  06 00 01 00  00 35 00 00
       08 00 03 00  00 00 00 02                         # FLAGS CATCHALL
   )"));
+}
+
+TEST(NftBatch, TheEndOfAnIntervalHasOnlyAKeyAndFlags) {
+  const std::string end = R"(
+    02 00 00 00                                        # nfgenmsg: AF_INET
+    06 00 01 00  74 00 00 00                           # TABLE "t"
+    06 00 02 00  6d 00 00 00                           # SET "m"
+    1c 00 03 80  18 00 01 80                           # ELEMENTS, ELEM
+      0c 00 01 80  08 00 01 00  0a 00 00 01            # KEY
+      08 00 03 00  00 00 00 01                         # FLAGS INTERVAL_END
+  )";
+  for (const auto data :
+       {ElementData::kNone, ElementData::kValue, ElementData::kVerdict, ElementData::kObject}) {
+    const bool has_data = data != ElementData::kNone;
+    Operations operations;
+    operations.Begin(Verb::kAdd, Object::kElements);
+    auto& stream = operations.stream();
+    stream.Text("t");
+    stream.Text("m");
+    operations.Layout({4, has_data ? 4U : 0U, kFlagsPart | kTimeoutPart | kExpirationPart, data});
+    stream.U32(0);  // no labels
+    Bytes element = FromHex("0a 00 00 01");
+    if (has_data) element.insert(element.end(), {0, 0, 0, 0});
+    const Bytes rest = FromHex("01 00 00 00  10 27 00 00 00 00 00 00  e8 03 00 00 00 00 00 00");
+    element.insert(element.end(), rest.begin(), rest.end());
+    stream.Bytes(element);
+    EXPECT_TRUE(HasBytes(MessageOf(Build(operations), 1).subspan(NLMSG_HDRLEN), end))
+        << "data " << static_cast<int>(data);
+  }
 }
 
 TEST(NftBatch, SplitsElementsBeforeANestIsFull) {

@@ -135,6 +135,20 @@ TEST_F(NftEventsTest, ReportsAMalformedGenerationAsLostEvents) {
   EXPECT_TRUE(HasBytes(Next(), "01 00 00 00"));
 }
 
+TEST_F(NftEventsTest, IgnoredMessagesDoNotProlongAWait) {
+  const auto start = kernel.elapsed();
+  kernel.on_poll = [&, messages = 10](int) mutable {
+    if (messages-- <= 0) return 0;
+    kernel.Pass(std::chrono::seconds(1));
+    Push(NFT_MSG_NEWTABLE, kInetTable);
+    return 0;
+  };
+  auto next = events->Next(std::chrono::seconds(5));
+  ASSERT_TRUE(next.ok());
+  EXPECT_TRUE(next.value().empty());
+  EXPECT_EQ(kernel.elapsed() - start, std::chrono::seconds(5));
+}
+
 TEST_F(NftEventsTest, WakeEndsAWait) {
   events->Wake();
   EXPECT_TRUE(Next().empty());

@@ -272,15 +272,55 @@ TEST_F(NftTablesTest, AMalformedObjectOrRequestIsAnError) {
   EXPECT_EQ(tables->ListElements(FromHex("02 00")).error().code, EINVAL);
 }
 
+TEST_F(NftTablesTest, ReadsTheEndOfAnIntervalWithoutData) {
+  // An old kernel keeps data that a program writes for an end.
+  const Bytes elements = FromHex(R"(
+    02 00 00 0a
+    06 00 01 00  74 00 00 00
+    06 00 02 00  6d 00 00 00
+    64 00 03 80
+      18 00 01 80
+        0c 00 01 80  08 00 01 00  0a 00 02 00                # KEY
+        08 00 03 00  00 00 00 01                             # FLAGS INTERVAL_END
+      28 00 01 80
+        0c 00 01 80  08 00 01 00  0a 00 01 00
+        10 00 02 80  0c 00 02 80  08 00 01 00  00 00 00 00   # DATA, VERDICT, CODE drop
+        08 00 03 00  00 00 00 01
+      20 00 01 80
+        0c 00 01 80  08 00 01 00  0a 00 00 00
+        10 00 02 80  0c 00 02 80  08 00 01 00  00 00 00 01   # CODE accept
+  )");
+  Answer([&](uint32_t sequence) {
+    return std::vector<Bytes>{MakeMessage(TypeOf(NFT_MSG_NEWSETELEM), NLM_F_MULTI, sequence, elements),
+                              MakeDone(sequence)};
+  });
+  StreamWriter request;
+  request.U32(AF_INET);
+  request.Text("t");
+  request.Text("m");
+  for (const uint32_t word : {4U, 4U, uint32_t{kFlagsPart}, 2U}) request.U32(word);
+  const auto read = tables->ListElements(request.Finish());
+  ASSERT_TRUE(read.ok());
+  EXPECT_TRUE(HasBytes(read.value(), R"(
+    01 00 00 00  0c 00 00 00                               # one label of 12 bytes
+    02 00 00 00                                            # VERDICT
+    01 00 00 00  01 00 00 00                               # CODE accept
+    24 00 00 00
+    0a 00 02 00  00 00 00 00  01 00 00 00                  # key, no data, flags
+    0a 00 01 00  00 00 00 00  01 00 00 00
+    0a 00 00 00  00 00 00 00  00 00 00 00                  # label 0
+  )"));
+}
+
 TEST_F(NftTablesTest, ReadsElementsAsTheLayoutSays) {
   const Bytes elements = FromHex(R"(
     02 00 00 0a
     06 00 01 00  74 00 00 00
     06 00 02 00  6d 00 00 00
-    54 00 03 80
-      24 00 01 80
+    50 00 03 80
+      20 00 01 80
         0c 00 01 80  08 00 01 00  0a 00 00 01
-        14 00 02 80  10 00 02 80  0c 00 01 00  ff ff ff fc
+        10 00 02 80  0c 00 02 80  08 00 01 00  ff ff ff fc
       2c 00 01 80
         0c 00 01 80  08 00 01 00  0a 00 00 02
         0c 00 02 80  08 00 01 00  00 00 00 02

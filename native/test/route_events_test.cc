@@ -76,6 +76,22 @@ TEST_F(RouteEventsTest, ReportsABrokenSocket) {
   EXPECT_EQ(result.error().code, EBADF);
 }
 
+TEST_F(RouteEventsTest, IgnoredMessagesDoNotProlongAWait) {
+  Bytes port = kLink;
+  port[0] = AF_BRIDGE;
+  const auto start = kernel.elapsed();
+  kernel.on_poll = [&, messages = 10](int) mutable {
+    if (messages-- <= 0) return 0;
+    kernel.Pass(std::chrono::seconds(1));
+    kernel.queue(fd).push_back({MakeMessage(RTM_DELLINK, 0, 0, port)});
+    return 0;
+  };
+  auto result = events->Next(std::chrono::seconds(5));
+  ASSERT_TRUE(result.ok());
+  EXPECT_TRUE(result.value().empty());
+  EXPECT_EQ(kernel.elapsed() - start, std::chrono::seconds(5));
+}
+
 TEST_F(RouteEventsTest, WakeBeforeNextIsRemembered) {
   // The scripted poll does not support eventfds: use the real one on an idle socket.
   auto real = RouteEvents::Open();

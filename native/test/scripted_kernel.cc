@@ -88,6 +88,7 @@ ssize_t ScriptedKernel::Receive(int fd, msghdr* message, int) {
 }
 
 int ScriptedKernel::Poll(pollfd* fds, nfds_t, int timeout_ms) {
+  if (const int code = on_poll(fds[0].fd); code != 0) return Fail(code);
   if (!queues_[fds[0].fd].empty()) {
     fds[0].revents = POLLIN;
     return 1;

@@ -26,8 +26,8 @@ struct Datagram {
   bool is_truncated = false;
 };
 
-/// A kernel with scripted replies. Only poll() advances the time: by its time-out if there is nothing to
-/// read.
+/// A kernel with scripted replies. Only poll() and Pass() advance the time: poll() by its time-out if there
+/// is nothing to read.
 class ScriptedKernel : public SocketCalls {
  public:
   /// Called for each sendmsg, synchronously as in the kernel; returns 0, or the errno of a refused send.
@@ -36,6 +36,8 @@ class ScriptedKernel : public SocketCalls {
   std::function<int(int name, void* value, socklen_t length)> on_option = [](int, void*, socklen_t) {
     return ENOPROTOOPT;
   };
+  /// Called at the start of each poll(); returns 0, or the errno of its failure.
+  std::function<int(int fd)> on_poll = [](int) { return 0; };
   bool can_force_buffers = true;
   int unforced_buffer = 212992;
   int socket_error = 0;

@@ -5,6 +5,7 @@ import {
   isSameRule,
   isSameSet,
   type NfExpression,
+  type NfElementExtras,
   NfElements,
   type NfField,
   type NfOp,
@@ -45,6 +46,14 @@ const setup: NfTransaction = [
   { op: 'add-chain', chain: base },
   { op: 'add-set', set: counts },
   { op: 'add-set', set: addresses },
+]
+
+/** A map, the data of its interval, how to read the data back, and the expected result. */
+type IntervalCase = readonly [
+  set: NfSet,
+  extras: NfElementExtras,
+  read: (elements: NfElements, index: number) => unknown,
+  expected: unknown,
 ]
 
 /** Elements of a map from frontends to marks. */
@@ -333,6 +342,62 @@ export function nftablesContract(subject: string, open: () => NftablesSubject): 
       const time = await nftables.elements(timed)
       assert.equal(time.timeoutMs(0), 3_600_000)
       assert.ok(time.expirationMs(0) > 3_500_000 && time.expirationMs(0) <= 3_600_000)
+    })
+
+    it('keeps intervals in maps: the end of an interval has no data', async () => {
+      const ranges: NfSet = { ...table, set: 'ranges', key: ['ipv4_addr'], flags: ['interval'] }
+      const mark = packFields(['mark'], [2])
+      const data = (elements: NfElements, index: number): unknown => hex(elements.data(index))
+      const cases: readonly IntervalCase[] = [
+        [{ ...ranges, data: ['mark'] }, { data: mark }, data, hex(mark)],
+        [
+          { ...ranges, data: ['mark'], flags: ['interval', 'timeout'] },
+          { data: mark, timeoutMs: 3_600_000 },
+          (elements, index) => [data(elements, index), elements.timeoutMs(index)],
+          [hex(mark), 3_600_000],
+        ],
+        [
+          { ...ranges, data: 'verdict' },
+          { verdict: { code: 'goto', chain: 'services' } },
+          (elements, index) => elements.verdict(index),
+          { code: 'goto', chain: 'services' },
+        ],
+        [
+          { ...ranges, data: 'counter' },
+          { counter: 'drops' },
+          (elements, index) => elements.counter(index),
+          'drops',
+        ],
+      ]
+      await apply([{ op: 'add-counter', counter: { ...table, counter: 'drops' } }])
+      for (const [set, extras, read, expected] of cases) {
+        // Like nft, which begins with the end of an interval before the first key.
+        const first = new NfElements(set).add(ip('0.0.0.0'), { isIntervalEnd: true })
+        const interval = new NfElements(set)
+          .add(ip('10.0.0.0'), extras)
+          .add(ip('10.0.1.0'), { isIntervalEnd: true })
+        await apply([
+          { op: 'add-set', set },
+          { op: 'add-elements', elements: first },
+          { op: 'add-elements', elements: interval },
+        ])
+        const found = await nftables.elements(set)
+        const shown = Array.from({ length: found.length }, (_, index) => [
+          hex(found.key(index)),
+          found.isIntervalEnd(index) ? 'end' : read(found, index),
+        ])
+        assert.deepEqual(
+          shown.toSorted(([a], [b]) => String(a).localeCompare(String(b))),
+          [
+            ['00000000', 'end'],
+            ['0a000000', expected],
+            ['0a000100', 'end'],
+          ],
+        )
+        await apply([{ op: 'delete-elements', elements: found }])
+        assert.equal((await nftables.elements(set)).length, 0)
+        await apply([{ op: 'delete-set', set }])
+      }
     })
 
     it('lists sets as they were created', async () => {

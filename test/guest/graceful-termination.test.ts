@@ -169,10 +169,10 @@ async function askDying(of: Case): Promise<{ readonly outcome: ProbeOutcome; rea
   await publish(of, [other])
   await expectWeights(of, { [chosen]: '0', [other]: '1' })
   const started = performance.now()
-  const inVain = clients.ask('in vain', targetOf(of), answerMs)
+  const unanswered = clients.ask('in vain', targetOf(of), answerMs)
   await expectWeights(of, { [other]: '1' }, deathMs)
   const afterMs = performance.now() - started
-  await inVain
+  await unanswered
   return { outcome: await clients.ask(patient, targetOf(of), answerMs), afterMs }
 }
 

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import {
   isSameRule,
+  type NfElementExtras,
   NfElements,
   type NfExpression,
   type NfOp,
@@ -44,6 +45,9 @@ const affinity: NfSet = {
   size: 65_535,
 }
 const ranges: NfSet = { ...table, set: 'ranges', key: ['ipv4_addr'], flags: ['interval'] }
+const zoneMarks: NfSet = { ...ranges, set: 'zone-marks', data: ['mark'] }
+const zones: NfSet = { ...ranges, set: 'zones', data: 'verdict' }
+const zoneDrops: NfSet = { ...ranges, set: 'zone-drops', data: 'counter' }
 const dispatch: NfSet = { ...table, set: 'dispatch', key: ['inet_service'], data: 'verdict' }
 const counted: NfSet = { ...table, set: 'counted', key: ['ipv4_addr'], isCounting: true }
 
@@ -206,6 +210,13 @@ const rules: readonly (readonly [typeof output, string, readonly NfExpression[]]
   [filter, 'reject with icmp admin-prohibited', [{ kind: 'reject', type: 'icmp', code: 13 }]],
 ]
 
+/** 10.0.0.0/24. */
+function interval(set: NfSet, extras: NfElementExtras = {}): NfElements {
+  return new NfElements(set)
+    .add(address('10.0.0.0'), extras)
+    .add(address('10.0.1.0'), { isIntervalEnd: true })
+}
+
 const objects: NfTransaction = [
   { op: 'add-table', table: { ...table, comment: 'rules for Services' } },
   { op: 'add-counter', counter: { ...table, counter: 'drops' } },
@@ -222,7 +233,7 @@ const objects: NfTransaction = [
       comment: 'local',
     },
   },
-  { op: 'add-set', set: dispatch },
+  ...[dispatch, zoneMarks, zones, zoneDrops].map((set): NfOp => ({ op: 'add-set', set })),
   {
     op: 'insert-rule',
     rule: { ...output, expressions: [{ kind: 'counter' }], comment: 'all packets' },
@@ -239,12 +250,10 @@ const objects: NfTransaction = [
       data: packFields(['ip daddr', 'th dport'], ['192.0.2.10', 6443]),
     }),
   },
-  {
-    op: 'add-elements',
-    elements: new NfElements(ranges)
-      .add(address('10.0.0.0'))
-      .add(address('10.0.1.0'), { isIntervalEnd: true }),
-  },
+  { op: 'add-elements', elements: interval(ranges) },
+  { op: 'add-elements', elements: interval(zoneMarks, { data: mark(2) }) },
+  { op: 'add-elements', elements: interval(zones, { verdict: { code: 'goto', chain: 'firewall' } }) },
+  { op: 'add-elements', elements: interval(zoneDrops, { counter: 'drops' }) },
   {
     op: 'add-elements',
     elements: new NfElements(dispatch).add(packFields(['inet_service'], [80]), {
@@ -263,6 +272,9 @@ const setLines: readonly string[] = [
   'typeof ip daddr . meta l4proto . th dport . numgen random mod 2 : ip daddr . th dport',
   'elements = { 10.96.0.1 . tcp . 443 . 1 : 192.0.2.10 . 6443 }',
   'elements = { 10.0.0.0/24 }',
+  'elements = { 10.0.0.0/24 : 0x00000002 }',
+  'elements = { 10.0.0.0/24 : goto firewall }',
+  'elements = { 10.0.0.0/24 : "drops" }',
   'elements = { 80 : goto firewall }',
   'comment "chains by frontend"',
   'counter packets 0 bytes 0 comment "all packets"',
@@ -321,6 +333,12 @@ describe('nft', () => {
       Buffer.from(elements.data(0)).toString('hex'),
       Buffer.from(packFields(['ip daddr', 'th dport'], ['192.0.2.10', 6443])).toString('hex'),
     )
+    const found = await nftables.elements(zones)
+    const first = Array.from({ length: found.length }, (_, index) => index).find(
+      (index) => !found.isIntervalEnd(index),
+    )
+    assert.ok(first !== undefined && found.length > 1)
+    assert.deepEqual(found.verdict(first), { code: 'goto', chain: 'firewall' })
   })
 
   it('iptables-nft reads our rules with x_tables matches', async () => {

@@ -92,17 +92,17 @@ describe('the process', { timeout: 60_000 }, () => {
   it('writes its configuration with --write-config-to, or logs why it cannot, and ends', async () => {
     const written = join(folder, 'written.yaml')
     const cases = [
-      { path: written, code: 0, said: /^$/u },
+      { path: written, code: 0, stderr: /^$/u },
       {
         path: join(folder, 'absent/written.yaml'),
         code: 1,
-        said: /^viaduct: .*absent.*cannot be written.*ENOENT.*\n$/u,
+        stderr: /^viaduct: .*absent.*cannot be written.*ENOENT.*\n$/u,
       },
     ]
-    for (const { path, code, said } of cases) {
+    for (const { path, code, stderr } of cases) {
       const ended = await node.start(process.execPath, agentFile, ...own(), '--write-config-to', path).ended
       assert.deepEqual([ended.code, ended.stdout], [code, ''])
-      assert.match(ended.stderr, said)
+      assert.match(ended.stderr, stderr)
     }
     assert.match(readFileSync(written, 'utf8'), /^kind: KubeProxyConfiguration$/mu)
   })

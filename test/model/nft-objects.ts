@@ -145,10 +145,10 @@ function modelElement(elements: NfElements, index: number): ModelElement {
   const { data } = elements.set
   const key = elements.key(index).slice()
   const keyEnd = elements.keyEnd(index).slice()
-  const isIntervalEnd = elements.isIntervalEnd(index)
+  if (elements.isIntervalEnd(index)) return endOfInterval(key)
   const timeoutMs = elements.timeoutMs(index)
   const times = { timeoutMs, expirationMs: timeoutMs }
-  const common = { key, keyEnd, isIntervalEnd, timeoutMs, chain: undefined }
+  const common = { key, keyEnd, isIntervalEnd: false, timeoutMs, chain: undefined }
   if (data === 'verdict') {
     const verdict = elements.verdict(index)
     return {
@@ -163,11 +163,23 @@ function modelElement(elements: NfElements, index: number): ModelElement {
     return { ...common, content: counter, addTo: (to) => to.add(key, { keyEnd, counter, ...times }) }
   }
   const value = data === undefined ? undefined : elements.data(index).slice()
-  const extras = { keyEnd, isIntervalEnd, ...times, ...(value === undefined ? {} : { data: value }) }
+  const extras = { keyEnd, ...times, ...(value === undefined ? {} : { data: value }) }
   return {
     ...common,
     content: value === undefined ? '' : Buffer.from(value).toString('hex'),
     addTo: (to) => to.add(key, extras),
+  }
+}
+
+function endOfInterval(key: Uint8Array): ModelElement {
+  return {
+    key,
+    keyEnd: key,
+    isIntervalEnd: true,
+    timeoutMs: 0,
+    content: '',
+    chain: undefined,
+    addTo: (to) => to.add(key, { isIntervalEnd: true }),
   }
 }
 

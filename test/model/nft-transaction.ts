@@ -219,8 +219,8 @@ export class ModelNftTransaction {
     for (const [index, element] of elementsOf(elements).entries()) {
       if (element.chain !== undefined && !table.chains.has(element.chain))
         return { errno: ENOENT, element: index }
-      if (kept.set.data === 'counter' && !table.counters.has(element.content))
-        return { errno: ENOENT, element: index }
+      const isOfCounter = kept.set.data === 'counter' && !element.isIntervalEnd
+      if (isOfCounter && !table.counters.has(element.content)) return { errno: ENOENT, element: index }
       const key = elementKey(element)
       const known = kept.elements.get(key)
       if (known !== undefined) {

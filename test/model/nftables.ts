@@ -70,9 +70,9 @@ export class ModelNftables implements Nftables {
     this.namespace.generation++
     for (const listener of this.namespace.listeners) listener(objects, this.#port)
     const [first] = transaction
-    const isSaid =
+    const isReported =
       first !== undefined && (!/^(delete|flush)-/.test(first.op) || first.op === 'delete-elements')
-    const generation = isSaid ? { generation: this.namespace.generation } : {}
+    const generation = isReported ? { generation: this.namespace.generation } : {}
     return { state: 'applied', ...generation, failures: [], handles: work.handles }
   }
 

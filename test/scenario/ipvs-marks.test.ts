@@ -196,9 +196,9 @@ describe('a mask with fewer marks than Services', () => {
     await lab.deliver(...shop, ...others, ...local('pie', '10.96.0.3', '198.51.100.3'), synced)
     assert.deepEqual([...(await marksIn(lab.kernel)).keys()], [0x1, 0x4001])
     await lab.deliver(set(slice('shop-1', 'shop', ['10.1.0.2'])))
-    const said = lab.log.find('warn', 'all 1 marks of --ipvs-mark-mask 0x1 are taken')
+    const lines = lab.log.find('warn', 'all 1 marks of --ipvs-mark-mask 0x1 are taken')
     assert.deepEqual(
-      said.map(({ fields }) => fields['service']),
+      lines.map(({ fields }) => fields['service']),
       ['default/tea'],
       'the first without a mark, also after a change of shop, which has one',
     )

@@ -60,7 +60,7 @@ class Watch {
   /** Clients that lost their service, each with the operation that caused it. */
   readonly losses: string[] = []
   /** Clients that were not served when a table of rules was written. */
-  readonly keptWaiting = new Set<string>()
+  readonly unservedAtWrites = new Set<string>()
   readonly #packets: IpvsPackets
   #world: World = { here: [], there: [] }
   #served = new Set<string>()
@@ -85,7 +85,7 @@ class Watch {
     this.#world = world
     this.#served = new Set()
     this.#look('the change')
-    this.keptWaiting.clear()
+    this.unservedAtWrites.clear()
   }
 
   /** A new process, with its own interfaces to the tables. */
@@ -108,7 +108,7 @@ class Watch {
         if (isServed) this.#served.add(who)
         else if (this.#served.delete(who))
           this.losses.push(`${who}: ${JSON.stringify(fates)} after ${operation}`)
-        if (!isServed && operation.startsWith('write table')) this.keptWaiting.add(who)
+        if (!isServed && operation.startsWith('write table')) this.unservedAtWrites.add(who)
       }
     }
   }
@@ -284,7 +284,7 @@ describe('a takeover from kube-proxy in ipvs mode', () => {
       assert.deepEqual(watch.served, [])
       const lab = watch.lab()
       await lab.deliver(...eventsOf(world), synced)
-      assert.deepEqual([...watch.keptWaiting], [])
+      assert.deepEqual([...watch.unservedAtWrites], [])
       assert.deepEqual(watch.losses, [])
       assert.deepEqual(watch.served, everyClient)
       await lab.stop()
@@ -297,7 +297,7 @@ describe('a takeover from kube-proxy in ipvs mode', () => {
     watch.begin(both)
     const lab = watch.lab()
     await lab.deliver(...eventsOf(both), synced)
-    assert.deepEqual([...watch.keptWaiting], [])
+    assert.deepEqual([...watch.unservedAtWrites], [])
     assert.deepEqual(watch.losses, [])
     await lab.stop()
   })
@@ -312,7 +312,7 @@ it('a Service that had no endpoints when the agent stopped is not refused while 
   watch.begin(both)
   const lab = watch.lab()
   await lab.deliver(...eventsOf(both), synced)
-  assert.deepEqual([...watch.keptWaiting], [])
+  assert.deepEqual([...watch.unservedAtWrites], [])
   assert.deepEqual(watch.losses, [])
   await lab.stop()
 })

@@ -193,8 +193,8 @@ function injectFaults(kernel: ModelKernel, plan: readonly Fault[]): void {
   const fault = ({ op }: { readonly op: string }): Fault => {
     const chosen = plan[next++ % plan.length]
     // Not injected: "not found" for an existing object. No kernel answers that, and the agent relies on it.
-    const isLie = op.startsWith('remove') && (chosen === ESRCH || chosen === ENOENT)
-    return isLie ? undefined : chosen
+    const isFalseAbsence = op.startsWith('remove') && (chosen === ESRCH || chosen === ENOENT)
+    return isFalseAbsence ? undefined : chosen
   }
   kernel.ipvs.batches.plan = plan.length === 0 ? {} : { fault }
   kernel.routes.batches.plan = plan.length === 0 ? {} : { fault }

@@ -1,9 +1,10 @@
-"""Program: makes connections without end, exchanges over open ones, and queries; counts them, and names those that fail.
+"""Program: repeats connections, exchanges over open connections, and queries. Counts them, and names the failures.
 
-The first line on standard input is a JSON list of what to do, each item side by side with the others, beside servers of
-probes.py: {"name", "kind": "connection" | "exchange" | "query", "address", "port", "by": who may answer, "sees": whom the
-server has to see, or null}. Then each line is a request: `take` prints counts since the last one as a line of JSON, `close
-NAME` ends an open connection by a reset. Threads, since the guest takes long for anything more.
+The first line on standard input is a JSON list of paths to the servers of probes.py: {"name", "kind": "connection" |
+"exchange" | "query", "address", "port", "by": names of the servers that may answer, "sees": the client address that the server
+must see, or null}. All paths run at the same time. Each later line is a request: `take` prints the counts since the last
+`take` as a line of JSON, `close NAME` ends an open connection by a reset. It uses threads, because other ways start too slowly
+in the guest.
 """
 import errno
 import json
@@ -26,7 +27,7 @@ def retransmitted(sock):
 
 
 class Path:
-    """One thing that is done again and again."""
+    """One repeated attempt, and its counts."""
 
     def __init__(self, what):
         self.what = what
@@ -71,7 +72,7 @@ class Path:
         return None
 
     def once(self):
-        """Why it failed, or None; and how many segments were sent again."""
+        """Makes one attempt. Returns the reason of its failure, or None, and the number of retransmitted segments."""
         if self.what["kind"] == "exchange":
             self.sock = self.sock or self.open()
             return self.ask(self.sock), 0

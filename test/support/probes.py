@@ -1,7 +1,7 @@
 """Program: servers that report their own name and the address of their client, and probes that report the result of a request.
 
-One JSON object a line on standard input is a request, one a line on standard output is its answer; both carry `id`. Requests
-run side by side. Python, because Node has no SCTP and no raw sockets, and takes long to start in the guest.
+Each line on standard input is a request, and each line on standard output is an answer: JSON objects with the same `id`.
+Requests run side by side. The program is in Python, because Node has no SCTP and no raw sockets, and starts slowly in the guest.
 """
 import asyncio
 import errno
@@ -127,7 +127,7 @@ def chosen_source(address):
 
 
 def source_of(request):
-    """Address and port that the client's socket is bound to.
+    """Returns the address and the port to which the client's socket is bound.
 
     SCTP is bound to one address. A socket that is bound to all of them offers each as a further path, and the server sends a
     HEARTBEAT to every path after a second or two. NAT translates the first path only, so the client answers the others by ABORT:
@@ -206,7 +206,7 @@ async def ask_session(request):
 
 
 async def close_session(request):
-    """TCP by a reset, as all clients here."""
+    """Closes the session's socket: a TCP connection by a reset, as in all clients here."""
     sessions.pop(request["session"]).close()
     return {"kind": "done"}
 
@@ -230,7 +230,7 @@ def checksum(data):
 
 
 async def stray(request):
-    """Sends a SYN-ACK that belongs to no connection; `refused`: it arrived, for its receiver sent a reset."""
+    """Sends a SYN-ACK that belongs to no connection. `refused`: it arrived, and the receiver sent a reset."""
     address, port = request["address"], request["port"]
     family = family_of(address)
     with socket.socket(family, socket.SOCK_DGRAM) as route:

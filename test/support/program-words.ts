@@ -41,7 +41,7 @@ const gap = /^[^a-z]*$|^--|[/"_]|\w\.\w/
  * Whether the program can print this sentence. The program inserts values at run time, so the words between two gaps are searched in
  * the sources. One or two words count only if they are all words between two gaps, or a whole text there or its part between two values.
  */
-export function isSaid(sentence: string, program: string): boolean {
+export function canPrint(sentence: string, program: string): boolean {
   const words = sentence
     .replaceAll('…', ' … ')
     .split(' ')
@@ -52,12 +52,12 @@ export function isSaid(sentence: string, program: string): boolean {
     const isEnough = to - from > 2 || (isGap(words[from - 1]) && isGap(words[to]))
     return program.includes(run) && (isEnough || wholeText(run).test(program))
   }
-  const isSaidFrom = (from: number): boolean => {
+  const canPrintFrom = (from: number): boolean => {
     if (from === words.length) return true
-    for (let to = words.length; to > from; to--) if (has(from, to) && isSaidFrom(to)) return true
+    for (let to = words.length; to > from; to--) if (has(from, to) && canPrintFrom(to)) return true
     return false
   }
-  return isSaidFrom(0)
+  return canPrintFrom(0)
 }
 
 function wholeText(run: string): RegExp {

@@ -16,38 +16,49 @@ export interface Phrase {
 
 const lineComments = String.raw`//.*(?:\n[ \t]*//.*)*`
 const blockComment = String.raw`/\*[^]*?\*/`
+const singleQuoted = String.raw`'(?:[^'\\\n]|\\.)*'`
+const doubleQuoted = String.raw`"(?:[^"\\\n]|\\.)*"`
 const texts = [
-  String.raw`(?<![0-9a-fA-F])'(?:[^'\\\n]|\\.)*'`, // not a digit separator of C++
-  String.raw`"(?:[^"\\\n]|\\.)*"`,
+  `(?<![0-9a-fA-F])${singleQuoted}`, // not a digit separator of C++
+  doubleQuoted,
   String.raw`${'`'}(?:[^${'`'}\\]|\\[^])*${'`'}`,
 ]
 const regularExpression = String.raw`(?<=[=(,:[!&|?{};\n]\s*)/(?![/*])(?:[^/\\\n[]|\\.|\[(?:[^\]\\\n]|\\.)*\])+/`
 const codeTokens = new RegExp([lineComments, blockComment, ...texts, regularExpression].join('|'), 'gu')
-const hashComments = /(?<=^|\s)#.*(?:\n[ \t]*#.*)*/gu
+const hashComment = String.raw`(?<=^|\s)#.*(?:\n[ \t]*#.*)*`
+const hashComments = new RegExp(hashComment, 'gu')
+const docstring = '"""[^]*?"""'
+const pythonTokens = new RegExp([docstring, hashComment, singleQuoted, doubleQuoted].join('|'), 'gu')
 /** A paragraph, a heading, a list item or a table row. */
 const paragraphs = /\S.*(?:\n(?!\s*(?:[|#>*-]|\d+\. )).*\S.*)*/gu
 const markdownBlocks = /^```[^]*?^```$/gmu
 const markdownQuotes = /`[^`]*`/gu
 
-const code = /\.(?:[cm]?[jt]s|cc|h)$/u
+const code = /\.(?:[cm]?[jt]s|cc?|h)$/u
+const python = /\.py$/u
 const markdown = /\.md$/u
 const configuration = /\.(?:ya?ml|service|env)$|(?:^|\/)(?:Dockerfile|CMakeLists\.txt)$/u
 
 /** Paths of files in which `proseOfFile` finds prose. */
 export const prosePaths = new RegExp(
-  [code, markdown, configuration].map(({ source }) => source).join('|'),
+  [code, python, markdown, configuration].map(({ source }) => source).join('|'),
   'u',
 )
 
 /** The prose of a file, by its path. A path outside `prosePaths` has none. */
 export function proseOfFile(path: string, content: string): readonly Prose[] {
   if (code.test(path)) return proseOfCode(content)
+  if (python.test(path)) return proseOfPython(content)
   if (markdown.test(path)) {
     const prose = content.replaceAll(markdownBlocks, blanked).replaceAll(markdownQuotes, masked)
     return found(prose, paragraphs)
   }
   if (!configuration.test(path)) return []
-  return found(content, hashComments).map(({ line, text }) => ({ line, text: text.replaceAll('#', ' ') }))
+  return found(content, hashComments).map(withoutHashes)
+}
+
+function withoutHashes({ line, text }: Prose): Prose {
+  return { line, text: text.replaceAll('#', ' ') }
 }
 
 /** Comments, and those string literals that have more than one word. */
@@ -56,9 +67,23 @@ function proseOfCode(content: string): readonly Prose[] {
     if (text.startsWith('//')) return [{ line, text: text.replaceAll(/(?<=^|\n)[ \t]*\/\//gu, blanked) }]
     if (text.startsWith('/*'))
       return [{ line, text: text.replaceAll(/^\/\*+|\*+\/$|(?<=\n)[ \t]*\*/gu, blanked) }]
-    const words = text.slice(1, -1).replaceAll(/\$\{[^}]*\}/gu, masked)
-    return !text.startsWith('/') && /\w\s+\w/u.test(words) ? [{ line, text: words }] : []
+    return text.startsWith('/') ? [] : proseOfText(line, text.replaceAll(/\$\{[^}]*\}/gu, masked))
   })
+}
+
+/** Comments, and those strings that have more than one word, docstrings among them. */
+function proseOfPython(content: string): readonly Prose[] {
+  return found(content, pythonTokens).flatMap((token) => {
+    if (token.text.startsWith('#')) return [withoutHashes(token)]
+    const text = token.text.replaceAll(/^"""|"""$/gu, blanked)
+    return proseOfText(token.line, text.replaceAll(/\{[^}]*\}/gu, masked))
+  })
+}
+
+/** The text of a string literal if it has more than one word. */
+function proseOfText(line: number, literal: string): readonly Prose[] {
+  const text = literal.slice(1, -1)
+  return /\w\s+\w/u.test(text) ? [{ line, text }] : []
 }
 
 function found(content: string, pattern: RegExp): readonly Prose[] {
@@ -81,10 +106,11 @@ function masked(text: string): string {
   return text.replaceAll(/[^\n]/gu, '$')
 }
 
-/** Identifiers of a code file that contain one of these words, as `path: name`; a path of other files has none. */
+/** Identifiers of a source file that contain one of these words, as `path: name`; a path of other files has none. */
 export function identifiersWith(path: string, content: string, words: readonly string[]): readonly string[] {
-  if (!code.test(path)) return []
-  const names = content.replaceAll(codeTokens, blanked).match(/[A-Za-z_$][\w$]*/gu) ?? []
+  const tokens = code.test(path) ? codeTokens : python.test(path) ? pythonTokens : undefined
+  if (tokens === undefined) return []
+  const names = content.replaceAll(tokens, blanked).match(/[A-Za-z_$][\w$]*/gu) ?? []
   const matching = names.filter((name) => wordsOf(name).some((word) => words.includes(word)))
   return [...new Set(matching)].map((name) => `${path}: ${name}`)
 }

@@ -16,7 +16,7 @@ const dist = fileURLToPath(new URL('../../../../dist/', import.meta.url))
 const folder = mkdtempSync(join(tmpdir(), 'viaduct-launch-'))
 after(() => rmSync(folder, { recursive: true }))
 
-const bundleThatSays = (word: string): string =>
+const bundlePrinting = (word: string): string =>
   `(function (require, filename) { console.log('${word}', require('node:path').basename(filename)) })`
 
 const bytecodeOf = (source: string): Buffer => new Script(source).createCachedData()
@@ -31,8 +31,8 @@ function damaged(file: Buffer, damage: (bytes: Buffer) => void): Buffer {
 }
 
 describe('the launcher runs the bundle beside it', () => {
-  const source = bundleThatSays('right')
-  const another = bundleThatSays('wrong')
+  const source = bundlePrinting('right')
+  const another = bundlePrinting('wrong')
   const cases: readonly { readonly name: string; readonly bytecode?: Buffer }[] = [
     { name: 'without bytecode' },
     { name: 'with its bytecode', bytecode: sealed(source) },

@@ -62,10 +62,10 @@ const longestType = 100
 /** Compares the kind, group and version of a body or an object with the expected ones. Throws FormatError. */
 export function assertType(
   what: string,
-  said: { readonly kind?: unknown; readonly apiVersion?: unknown },
+  actual: { readonly kind?: unknown; readonly apiVersion?: unknown },
   expected: { readonly kind: string; readonly apiVersion: string },
 ): void {
-  const [kind, apiVersion] = [textOf(said.kind), textOf(said.apiVersion)]
+  const [kind, apiVersion] = [textOf(actual.kind), textOf(actual.apiVersion)]
   if (kind === expected.kind && apiVersion === expected.apiVersion) return
   const found =
     kind === '' && apiVersion === '' ? 'without a kind' : `${apiVersion} ${kind}`.slice(0, longestType)

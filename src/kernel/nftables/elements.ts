@@ -43,7 +43,7 @@ export interface NfElementExtras {
   readonly counter?: string
   /** Last key of an interval of concatenations. Default: the key. */
   readonly keyEnd?: Uint8Array
-  /** Set of intervals with one field: the key ends the interval before it (exclusive) and has no data. */
+  /** Set of intervals with one field: the key ends the interval before it (exclusive). It has no data and no time-out. */
   readonly isIntervalEnd?: boolean
   /** Default: the time-out of the set. */
   readonly timeoutMs?: number
@@ -94,11 +94,11 @@ export class NfElements {
     return this.#labels
   }
 
-  /** Throws BugError if the key or the data does not fit the set. */
+  /** Throws BugError if the key, its end or the data does not fit the set. */
   add(key: Uint8Array, extras: NfElementExtras = {}): this {
     const { keyBytes, dataBytes, parts, data } = this.layout
-    const { isIntervalEnd = false } = extras
     this.#check('key', key, keyBytes)
+    if (extras.isIntervalEnd === true) return this.#addIntervalEnd(key)
     let at = this.#reserve()
     this.#bytes.set(key, at)
     at += keyBytes
@@ -108,18 +108,14 @@ export class NfElements {
       this.#bytes.set(keyEnd, at)
       at += keyBytes
     }
-    if (data === 1 && !isIntervalEnd) {
+    if (data === 1) {
       const value = extras.data ?? new Uint8Array(0)
       this.#check('data', value, dataBytes)
       this.#bytes.set(value, at)
     } else if (data > 1) {
       this.#view.setUint32(at, this.#placeOf(this.#labelOf(extras)), true)
     }
-    at += dataBytes
-    if (parts & flagsPart) {
-      this.#view.setUint32(at, isIntervalEnd ? intervalEnd : 0, true)
-      at += 4
-    }
+    at += dataBytes + (parts & flagsPart ? 4 : 0)
     if (parts & timeoutPart) {
       this.#writeTime(at, extras.timeoutMs ?? 0)
       this.#writeTime(at + 8, extras.expirationMs ?? 0)
@@ -138,18 +134,19 @@ export class NfElements {
     return this.#slice(index, parts & keyEndPart ? keyBytes : 0, keyBytes)
   }
 
+  /** The value of an element of a map with values. The end of an interval has zeros. */
   data(index: number): Uint8Array {
     return this.#slice(index, this.#dataOffset(), this.layout.dataBytes)
   }
 
-  /** The verdict of an element of a verdict map. */
+  /** The verdict of an element of a verdict map. Throws BugError for the end of an interval. */
   verdict(index: number): NfVerdict {
     const content = dataCodec.read(new StreamReader(this.#label(index)))
     if (!('verdict' in content)) throw new BugError(`element ${index} of ${this.set.set} has no verdict`)
     return content.verdict
   }
 
-  /** The counter of an element of a map of counters. */
+  /** The counter of an element of a map of counters. Throws BugError for the end of an interval. */
   counter(index: number): string {
     return new TextDecoder().decode(this.#label(index))
   }
@@ -169,6 +166,16 @@ export class NfElements {
   /** The remaining time; 0: the element does not expire. */
   expirationMs(index: number): number {
     return this.#readTime(index, 8)
+  }
+
+  #addIntervalEnd(key: Uint8Array): this {
+    const { keyBytes, dataBytes, parts } = this.layout
+    if (!(parts & flagsPart))
+      throw new BugError(`the end of an interval in ${this.set.set}, which has no intervals of one field`)
+    const at = this.#reserve()
+    this.#bytes.set(key, at)
+    this.#view.setUint32(at + keyBytes + dataBytes, intervalEnd, true)
+    return this
   }
 
   #dataOffset(): number {
@@ -197,6 +204,8 @@ export class NfElements {
   }
 
   #label(index: number): Uint8Array {
+    if (this.isIntervalEnd(index))
+      throw new BugError(`element ${index} of ${this.set.set} ends an interval and has no data`)
     const place = this.#view.getUint32(this.#at(index) + this.#dataOffset(), true)
     return this.#labels[place] ?? new Uint8Array(0)
   }

@@ -47,13 +47,13 @@ const maxDelayMs = 10_000
 const restFactor = 50
 
 /**
- * A backend is dead if its endpoint is gone, and if for `silentMs` it has answered none of at least `packetsInVain` packets of its
- * clients. Without a removal, each of its connections would last until the kernel's time-out (900 s for TCP). After the removal the
- * client can reach another endpoint at once. An endpoint that exists but is not ready may answer again, and keeps its connections as
- * in kube-proxy.
+ * A backend is dead if its endpoint is gone, and if for `silentMs` it has answered none of at least `minUnansweredPackets` packets
+ * of its clients. Without a removal, each of its connections would last until the kernel's time-out (900 s for TCP). After the removal
+ * the client can reach another endpoint at once. An endpoint that exists but is not ready may answer again, and keeps its connections
+ * as in kube-proxy.
  */
 const silentMs = 30_000
-const packetsInVain = 3
+const minUnansweredPackets = 3
 
 /**
  * The kernel keeps a removed real server for up to `trashMs` in one list, and walks the list for every added real server, some 50 ns
@@ -273,7 +273,7 @@ function watch({ reals }: Schedule, id: string, now: Seen, nowMs: number): Watch
 
 function isSilent({ inPackets, unansweredMs }: Watched, now: Seen, nowMs: number): boolean {
   if (inPackets === undefined || unansweredMs === undefined) return false
-  return nowMs - unansweredMs >= silentMs && now.inPackets - inPackets >= packetsInVain
+  return nowMs - unansweredMs >= silentMs && now.inPackets - inPackets >= minUnansweredPackets
 }
 
 /** The counters in a dump, by `describeVirtualServer` and then by `realServerId`. */

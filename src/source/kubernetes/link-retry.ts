@@ -85,12 +85,12 @@ export class LinkRetry {
       const cancelTimer = clock.schedule(delayMs, wake)
       // NB: only for a link without an answer. Two links whose watches end at once would wake each other for ever.
       const isWakeable = this.#isDown && retryAfterMs === 0
-      const cancelWaiting = isWakeable ? outage.onEnd(() => this.#wakeAnew(wake)) : () => false
+      const cancelWaiting = isWakeable ? outage.onEnd(() => this.#retryAtOnce(wake)) : () => false
       signal.addEventListener('abort', wake)
     })
   }
 
-  #wakeAnew(wake: () => void): void {
+  #retryAtOnce(wake: () => void): void {
     this.#busy.reset()
     wake()
   }

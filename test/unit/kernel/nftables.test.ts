@@ -109,6 +109,20 @@ describe('NfElements', () => {
       /needs a verdict/,
     )
   })
+  it('the end of an interval has no data', () => {
+    const ranges: NfSet = { ...addresses, flags: ['interval'] }
+    const end = { isIntervalEnd: true }
+    for (const data of ['verdict', 'counter'] as const) {
+      const elements = new NfElements({ ...ranges, data }).add(new Uint8Array(4), end)
+      assert.deepEqual([elements.labels.length, elements.isIntervalEnd(0)], [0, true])
+      const read = (): unknown => (data === 'verdict' ? elements.verdict(0) : elements.counter(0))
+      assert.throws(read, /element 0 of s ends an interval and has no data/)
+    }
+    assert.throws(
+      () => new NfElements(addresses).add(new Uint8Array(4), end),
+      /the end of an interval in s, which has no intervals of one field/,
+    )
+  })
   it('throws for an index beyond the end', () => {
     const elements = new NfElements(addresses).add(new Uint8Array(4))
     assert.throws(() => elements.key(1), RangeError)

@@ -19,19 +19,19 @@ describe('endInOrder', () => {
   for (const { name, stop } of failures) {
     it(`stops all parts one after the other when one ${name}`, async () => {
       const log = new MemoryLog()
-      const said: string[] = []
+      const steps: string[] = []
       const part = (word: string) => ({
         part: word,
         stop: async () => {
-          said.push(`${word} stops`)
+          steps.push(`${word} stops`)
           await settle()
-          said.push(`${word} has stopped`)
+          steps.push(`${word} has stopped`)
         },
       })
       const absent = { part: 'absent', stop: () => undefined }
       const parts = [part('source'), absent, part('synchronizer')]
       assert.equal(await endInOrder([{ part: 'servers', stop }, ...parts], log), false)
-      assert.deepEqual(said, [
+      assert.deepEqual(steps, [
         'source stops',
         'source has stopped',
         'synchronizer stops',

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { constants } from 'node:os'
 import { ipsetErrno } from '../../../src/errors.js'
-import { blockLines, isSaid, programText, quotes, withoutComments } from '../../support/program-words.js'
+import { blockLines, canPrint, programText, quotes, withoutComments } from '../../support/program-words.js'
 import { flags } from '../../../src/cli/index.js'
 import { treeFiles, treeText } from '../../support/tree.js'
 
@@ -150,7 +150,7 @@ for (const { path, text } of documents) {
     it('quote only texts of the program and known commands', () => {
       const sentences = quotes(text).filter((quote) => quote.includes(' ') && !isCommand(quote))
       assert.deepEqual(
-        sentences.filter((sentence) => !isSaid(sentence, program)),
+        sentences.filter((sentence) => !canPrint(sentence, program)),
         [],
       )
     })
@@ -159,7 +159,7 @@ for (const { path, text } of documents) {
       const written = /^(?:(?:ERROR|WARN|INFO|DEBUG) +|viaduct: )(.*?)(?= \w+=|$)/gm
       const sentences = found(blockLines(text).join('\n'), written)
       assert.deepEqual(
-        sentences.filter((sentence) => !isSaid(sentence.replaceAll(othersWords, '…'), program)),
+        sentences.filter((sentence) => !canPrint(sentence.replaceAll(othersWords, '…'), program)),
         [],
       )
     })

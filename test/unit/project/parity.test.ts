@@ -140,8 +140,8 @@ function foundInSources(files: RegExp, pattern: RegExp): readonly string[] {
   return [...new Set(found)]
 }
 
-function assertSame(said: readonly string[], code: readonly string[]): void {
-  assert.deepEqual([...new Set(said)].toSorted(), [...new Set(code)].toSorted())
+function assertSame(documented: readonly string[], code: readonly string[]): void {
+  assert.deepEqual([...new Set(documented)].toSorted(), [...new Set(code)].toSorted())
 }
 
 describe('docs/parity.md', () => {

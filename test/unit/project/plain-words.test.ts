@@ -40,7 +40,13 @@ const words = [
   'owed',
   'wish',
   'nobody',
+  'nobodys',
   'somebody',
+  'everybody',
+  'anew',
+  'door',
+  'doors',
+  'said',
 ]
 
 it('the prose of the tree has no phrase of the list', () => {

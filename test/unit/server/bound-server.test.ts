@@ -252,16 +252,16 @@ function plainPage(body: string, made?: Promise<unknown>): Page {
 
 /** A server with two pages: one takes longer than the limit for a silent connection, one replies at once. */
 function openSlow(body: string): Bench {
-  const news = new EventEmitter()
+  const events = new EventEmitter()
   const pages = new Map([
-    ['/slow', plainPage(body, once(news, 'silence'))],
+    ['/slow', plainPage(body, once(events, 'silence'))],
     ['/quick', plainPage('quick')],
   ])
   const reply = answering(pages, openListenProblems(new MemoryLog()))
   return open({
     reply: (request, response) => {
       request.socket.setTimeout(silenceMs)
-      request.socket.once('timeout', () => news.emit('silence'))
+      request.socket.once('timeout', () => events.emit('silence'))
       reply(request, response)
     },
   })

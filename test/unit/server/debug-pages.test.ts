@@ -67,24 +67,24 @@ function withoutDebug(log: MemoryLog): readonly LogLine[] {
 
 describe('/debug/flags/v', () => {
   const cases = [
-    { body: '4', status: 200, said: 'successfully set klog.logging.verbosity to 4\n', verbosity: 4 },
-    { body: '10\n', status: 200, said: 'successfully set klog.logging.verbosity to 10\n', verbosity: 10 },
-    { body: '', status: 400, said: /^failed set klog\.logging\.verbosity : /u },
-    { body: 'debug', status: 400, said: /^failed set klog\.logging\.verbosity debug: /u },
-    { body: '-1', status: 400, said: /^failed set klog\.logging\.verbosity -1: /u },
-    { body: '2147483648', status: 400, said: /^failed set klog\.logging\.verbosity 2147483648: /u },
-    { body: '1'.repeat(100_000), status: 400, said: 'error reading request body\n' },
-    { method: 'GET', status: 406, said: 'unsupported http method\n' },
-    { method: 'POST', body: '4', status: 406, said: 'unsupported http method\n' },
+    { body: '4', status: 200, expected: 'successfully set klog.logging.verbosity to 4\n', verbosity: 4 },
+    { body: '10\n', status: 200, expected: 'successfully set klog.logging.verbosity to 10\n', verbosity: 10 },
+    { body: '', status: 400, expected: /^failed set klog\.logging\.verbosity : /u },
+    { body: 'debug', status: 400, expected: /^failed set klog\.logging\.verbosity debug: /u },
+    { body: '-1', status: 400, expected: /^failed set klog\.logging\.verbosity -1: /u },
+    { body: '2147483648', status: 400, expected: /^failed set klog\.logging\.verbosity 2147483648: /u },
+    { body: '1'.repeat(100_000), status: 400, expected: 'error reading request body\n' },
+    { method: 'GET', status: 406, expected: 'unsupported http method\n' },
+    { method: 'POST', body: '4', status: 406, expected: 'unsupported http method\n' },
   ]
-  for (const { method = 'PUT', body, status, said, verbosity } of cases) {
+  for (const { method = 'PUT', body, status, expected, verbosity } of cases) {
     it(`replies ${status} to ${method} of ${JSON.stringify(body?.slice(0, 12))}`, async () => {
       const { port, log } = await open()
       const question = { path: '/debug/flags/v', method, ...(body === undefined ? {} : { body }) }
       const reply = await ask(port, question)
       assert.deepEqual([reply.status, reply.headers['content-type']], [status, 'text/plain'])
-      if (typeof said === 'string') assert.equal(reply.body, said)
-      else assert.match(reply.body, said)
+      if (typeof expected === 'string') assert.equal(reply.body, expected)
+      else assert.match(reply.body, expected)
       assert.equal(log.verbosity, verbosity ?? 0)
       assert.deepEqual(
         withoutDebug(log).map(({ message, fields }) => ({ message, v: fields['v'] })),

@@ -49,6 +49,25 @@ describe('the search for phrases', () => {
     { name: 'keeps list items apart', path: 'a.md', content: '- red\n- fish', lines: [] },
     { name: 'finds one in a comment of YAML', path: 'a.yaml', content: 'a: 1\n# A red\n# fish.', lines: [2] },
     { name: 'ignores values in YAML', path: 'a.yaml', content: 'a: red fish', lines: [] },
+    { name: 'finds one in C', path: 'a.c', content: 'f(1);\n// A red fish.', lines: [2] },
+    {
+      name: 'finds one in each kind of text and in a comment of Python',
+      path: 'a.py',
+      content: '"""Of a red\n\nA red\nfish.\n"""\nf(f\'red fish\', b"red fish")\n# A red\n# fish.',
+      lines: [3, 6, 6, 7],
+    },
+    {
+      name: 'finds one at the start of a docstring of Python',
+      path: 'a.py',
+      content: 'a = 1\n"""What it is."""',
+      lines: [2],
+    },
+    {
+      name: 'ignores identifiers and values in Python',
+      path: 'a.py',
+      content: 'red < fish\nf(f"red {a} fish", "What", "# red", "fish")',
+      lines: [],
+    },
     { name: 'ignores other files', path: 'a.json', content: '"red fish"', lines: [] },
   ]
   for (const { name, path = 'a.ts', content, lines } of cases) {
@@ -73,6 +92,7 @@ describe('the search for words of identifiers', () => {
     { name: 'names each identifier once', content: 'red = red', found: ['a.ts: red'] },
     { name: 'ignores parts of a word', content: 'reddish + hundred', found: [] },
     { name: 'ignores comments and texts', content: "f('red') // red", found: [] },
+    { name: 'finds a word in Python', path: 'a.py', content: 'a.red_fish # red', found: ['a.py: red_fish'] },
     { name: 'ignores documents', path: 'a.md', content: 'red', found: [] },
   ]
   for (const { name, path = 'a.ts', content, found } of cases)

@@ -232,7 +232,7 @@ class Rules {
   filter(): readonly XtRule[] {
     const known = ['loadBalancer', 'clusterIP', 'externalIP', 'externalIPLocal'] as const
     // A Service that is missing in a set must not be taken for an unused port.
-    const isAnyLacking = [...known, 'healthCheckNodePort' as const].some((set) =>
+    const isAnyIncomplete = [...known, 'healthCheckNodePort' as const].some((set) =>
       this.#unfit.incomplete.has(set),
     )
     return [
@@ -240,7 +240,7 @@ class Rules {
       this.on('refused', 'dst,dst', { kind: 'reject' }, isNew),
       ...known.map((set) => ({ set: this.#setOf(set, 'dst,dst'), target: backToCaller })),
       { set: this.#setOf('healthCheckNodePort', 'dst'), target: backToCaller },
-      ...(isAnyLacking
+      ...(isAnyIncomplete
         ? []
         : [{ ...isNew, set: this.#setOf('vips', 'dst'), target: { kind: 'reject' } } as const]),
     ]
@@ -252,11 +252,11 @@ class Rules {
    */
   input(): readonly XtRule[] {
     const { localDetector } = this.#settings
-    const forEverybody = this.on('dropped', 'dst,dst', drop, isNew)
-    if (localDetector === undefined) return [forEverybody]
+    const forAllSources = this.on('dropped', 'dst,dst', drop, isNew)
+    if (localDetector === undefined) return [forAllSources]
     const outside = { ...isNew, ...detected(localDetector, { isInverted: true }) }
     return [
-      forEverybody,
+      forAllSources,
       this.on('droppedOutside', 'dst,dst', drop, outside),
       this.#marking(detected(localDetector, { isInverted: false })),
     ]
