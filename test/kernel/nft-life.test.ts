@@ -235,14 +235,14 @@ describe('nftables mode on the kernel', { timeout: 120_000 }, () => {
     for (const change of changes) {
       const from = agent.seen
       await lab.node.must('nft', ...change)
-      await agent.line(from, '"Kernel differs, repairing"', '"IPv4"')
+      await agent.line(from, '"Kernel state differs and is repaired"', '"IPv4"')
       await agent.line(from, '"Sync done"', '"IPv4"', '"complete":true')
       assert.deepEqual(sorted(await lab.ruleset()), sorted(whole))
     }
     const from = agent.seen
     await lab.node.must('nft', 'flush', 'ruleset')
     for (const family of ['IPv4', 'IPv6']) {
-      await agent.line(from, '"Kernel differs, repairing"', `"${family}"`)
+      await agent.line(from, '"Kernel state differs and is repaired"', `"${family}"`)
       await agent.line(from, '"Sync done"', `"${family}"`, '"complete":true')
     }
     assert.deepEqual(await probes.backends(vip, 40), all)

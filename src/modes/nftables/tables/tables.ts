@@ -269,7 +269,7 @@ export class NftTables {
     if (!reading.isDifferent) return
     this.#isBehind = true
     for (const [kind, count] of reading.drift.counts) metrics.drift(kind).inc(count)
-    log.info('Kernel differs, repairing', {
+    log.info('Kernel state differs and is repaired', {
       ipFamily: logFamily(family),
       table: this.#state.table.table,
       missing: shortened(reading.missing),

@@ -173,7 +173,7 @@ describe('the table of nftables mode that another program changes', () => {
       assert.deepEqual((await other.apply(await change(lab))).failures, [])
       assert.equal(lab.tables.noteChanges((await watch.next()) ?? []), true)
       assert.equal(await lab.tables.look('suspect'), true)
-      assert.equal(lab.log.find('info', 'Kernel differs, repairing').length, 1)
+      assert.equal(lab.log.find('info', 'Kernel state differs and is repaired').length, 1)
       const counted = (await lab.registry.getMetricsAsJSON()).find(
         (metric) => metric.name === 'viaduct_drift_total',
       )
