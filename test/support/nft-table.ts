@@ -31,14 +31,6 @@ export function makeNftSettings(
   }
 }
 
-function frontendUse(some: readonly DesiredFrontend[]): StructureUse['services'] {
-  return {
-    counts: positive(some.map(({ backends }) => backends.length)),
-    shortCircuitCounts: positive(some.map(({ shortCircuit }) => shortCircuit.length)),
-    affinitySeconds: positive(some.map(({ affinitySeconds }) => affinitySeconds)),
-  }
-}
-
 /** The values in use by the routes. */
 export function useOf(routes: readonly DesiredRoute[]): StructureUse {
   const frontends = routes.flatMap((route) => route.frontends)
