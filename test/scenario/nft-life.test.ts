@@ -100,7 +100,7 @@ describe('nftables mode', () => {
     await lab.stop()
   })
 
-  it('describes a Service by its elements in the table', async () => {
+  it('records its first pass', async () => {
     const lab = await started(...web)
     const pipeline = lab.pipelines.get('ipv4')
     assert.ok(pipeline)
