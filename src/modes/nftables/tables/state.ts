@@ -82,7 +82,7 @@ export class TableState {
   }
 
   /** Compiles the structure for what is in use now, without what was in use before. Walks all frontends. */
-  compileAnew(): void {
+  recompile(): void {
     this.#use.clear()
     this.#compiledFor = undefined
     this.compile()

@@ -280,7 +280,7 @@ export class NftTables {
   /** Chains and sets for values that no frontend has any more go with the next write. */
   #dropUnneeded(): void {
     const { structure } = this.#state
-    this.#state.compileAnew()
+    this.#state.recompile()
     if (!this.#isComplete || !structure.hasUnknown) return
     this.#isUnclean = true
     this.#isBehind = true
