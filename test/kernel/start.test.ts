@@ -219,10 +219,10 @@ clusters: [{ name: here, cluster: ${cluster} }]
       words: /--healthz-bind-address: must be IP:port, not "nowhere"/u,
     },
     {
-      name: 'a mode that this build lacks, without a fallback',
-      flags: () => ['--manifests', folder, '--proxy-mode=nftables', '--mode-fallback=false'],
+      name: 'an unknown mode',
+      flags: () => ['--manifests', folder, '--proxy-mode=kernelspace'],
       code: 2,
-      words: /--proxy-mode: nftables is not in this build/u,
+      words: /--proxy-mode: must be iptables, ipvs or nftables/u,
     },
   ]
   for (const { name, flags, code, words } of cases) {
