@@ -1,4 +1,4 @@
-// Input of iptables-restore with the rules of kube-proxy 1.36 for the Services of bench/state.ts (spec kube-proxy.md 4.4, 4.5).
+// Input of iptables-restore with the rules of kube-proxy 1.36 for the Services of bench/state.ts.
 import { endpointChain, ServiceChains } from '../../src/modes/iptables/compile/names.js'
 import { ip } from '../../test/support/routes.js'
 import { realServersOf, vip } from '../state.js'

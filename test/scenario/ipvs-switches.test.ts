@@ -317,7 +317,7 @@ it('a Service that had no endpoints when the agent stopped is not refused while 
   await lab.stop()
 })
 
-/** Programs kube-proxy's ipvs mode (spec 3.5), with those rules that matter for the packets of these tests. */
+/** Programs kube-proxy's ipvs mode, with those rules that matter for the packets of these tests. */
 async function becomeKubeProxy({ kernel }: Watch, world: World): Promise<void> {
   const former = new PipelineLab({ kernel, config, vipBinding: 'addresses' })
   await former.deliver(...eventsOf(world), synced)

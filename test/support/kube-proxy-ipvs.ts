@@ -1,4 +1,4 @@
-// The kernel state of a kube-proxy in ipvs mode (spec/kube-proxy.md 3), in the formats of the standard tools.
+// The kernel state of a kube-proxy in ipvs mode 1.36, in the formats of the standard tools.
 import type { Namespace } from './namespaces.js'
 
 /** One service port of kube-proxy in one family. */
@@ -128,7 +128,7 @@ export class KubeProxyState {
     return this.#servers
   }
 
-  /** Chains in the order of spec 3.5. Each jump is inserted before all others. */
+  /** Chains in the order of kube-proxy 1.36. Each jump is inserted before all others. */
   get tables(): readonly string[] {
     const nat = ['SERVICES', 'POSTROUTING', 'NODE-PORT', 'LOAD-BALANCER', 'MARK-MASQ']
     const filter = [

@@ -1,4 +1,4 @@
-// kube-proxy's own iptables rules for the objects of a group, in the layout that it writes (spec 4.5), for iptables-restore:
+// kube-proxy's own iptables rules for the objects of a group, in the layout that it writes (1.36), for iptables-restore:
 // what the traffic table expects must hold of them, or the table is wrong.
 import { createHash } from 'node:crypto'
 import type { KubernetesObject, Service } from '../../../src/source/index.js'
@@ -46,7 +46,7 @@ const filterChains = [
 ]
 const isNew = '-m conntrack --ctstate NEW'
 
-/** The jumps from the kernel's chains, which are made once (spec 4.4). */
+/** The jumps from the kernel's chains, which are made once. */
 const natJumps = [
   jump('PREROUTING', 'KUBE-SERVICES', 'kubernetes service portals'),
   jump('OUTPUT', 'KUBE-SERVICES', 'kubernetes service portals'),
@@ -89,7 +89,7 @@ function tableText(name: string, chains: Iterable<string>, rules: readonly strin
   return [`*${name}`, ...[...chains].map((chain) => `:${chain} - [0:0]`), ...rules, 'COMMIT']
 }
 
-/** The end of a chain's name (spec 4.3): 16 letters of RFC 4648's base 32 for the first 80 bits of the SHA-256 of this text. */
+/** The end of a chain's name: 16 letters of RFC 4648's base 32 for the first 80 bits of the SHA-256 of this text. */
 function hashed(text: string): string {
   const bits = [...createHash('sha256').update(text).digest()]
     .map((byte) => byte.toString(2).padStart(8, '0'))

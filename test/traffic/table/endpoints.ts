@@ -176,7 +176,7 @@ function localCase({ name, rules, endpoints, by }: Selection): CaseAt {
 
 /**
  * No endpoint may answer: every frontend refuses every client (F-053). One exception is kube-proxy's: what the node
- * itself sends to external addresses passes no KUBE-EXTERNAL-SERVICES (spec 4.4) and goes out as it is, here to nowhere.
+ * itself sends to external addresses passes no KUBE-EXTERNAL-SERVICES and goes out as it is, here to nowhere.
  */
 function refusingCase(name: string, endpoints: readonly EndpointSpec[], policy = {}): CaseAt {
   return (slot) => ({

@@ -263,7 +263,7 @@ function healthService(slot: Slot): ReturnType<Slot['exposed']> {
   return slot.exposed({ externalTrafficPolicy: 'Local', healthCheckNodePort: healthPort(slot) })
 }
 
-/** The exact reply to any request, as kube-proxy writes it (spec 1.9). */
+/** The exact reply to any request, as kube-proxy writes it. */
 function healthReplies(slot: Slot, localEndpoints: number, own = addresses.node): readonly HttpCheck[] {
   const lines = [
     '{',

@@ -134,7 +134,7 @@ function mixedCase(internal: Policy, external: Policy, axes: MatrixAxes): CaseAt
   })
 }
 
-/** A detector that knows the networks of IPv4 alone leaves IPv6 without any (spec 2.5). */
+/** A detector that knows the networks of IPv4 alone leaves IPv6 without any. */
 export const oneFamilyCase: CaseAt = (slot) => ({
   name: 'a cluster network of IPv4 alone: IPv6 has no detector',
   rules: ['F-048', 'F-051'],
