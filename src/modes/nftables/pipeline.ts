@@ -26,6 +26,7 @@ import { AfterSync, claimDirty, NodeAddresses } from '../shared/index.js'
 import { compileRoute } from './compile/compile.js'
 import type { NftModeSettings } from './compile/settings.js'
 import { describeDesired } from './describe.js'
+import { EndpointLimit } from './endpoint-limit.js'
 import { NftLookTimes } from './look-times.js'
 import { type NftConfig, nftSettings, withoutLocalhost } from './node-settings.js'
 import { NftTables } from './tables/tables.js'
@@ -78,6 +79,7 @@ export class NftPipeline implements Pipeline, WatchedTable {
   readonly #afterSync: AfterSync
   readonly #tables: NftTables
   readonly #lookTimes: NftLookTimes
+  readonly #endpointLimit: EndpointLimit
   readonly #history = new PassHistory()
   readonly firstSync: Promise<void>
   #endFirstSync = (): void => {}
@@ -97,6 +99,7 @@ export class NftPipeline implements Pipeline, WatchedTable {
       this.#endFirstSync = resolve
     })
     this.#questions = new KernelQuestions(options)
+    this.#endpointLimit = new EndpointLimit(options.family, options.warnings)
     this.#intake = new Intake(options)
     this.#serviceCidrs = new ServiceCidrs(options.family)
     this.#addresses = new NodeAddresses({ ...options, config: withoutLocalhost(options.config) })
@@ -271,6 +274,7 @@ export class NftPipeline implements Pipeline, WatchedTable {
         const desired = decided && this.#settings && compileRoute(decided, this.#settings)
         this.#tables.claim(key, decided?.service ?? '', desired)
         this.#afterSync.note(key, decided)
+        this.#endpointLimit.note(key, decided)
       },
       isStopping: () => this.#isStopping,
     })
