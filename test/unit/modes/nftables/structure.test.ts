@@ -6,6 +6,7 @@ import {
   type NftModeSettings,
   type StructureUse,
 } from '../../../../src/modes/nftables/index.js'
+import { StructureState } from '../../../../src/modes/nftables/tables/structure-state.js'
 import { makeNftSettings, structureOps } from '../../../support/nft-table.js'
 import { cidr, ip } from '../../../support/routes.js'
 
@@ -303,5 +304,31 @@ describe('the structure of nftables mode', () => {
       (name) => name.startsWith('affinity-') || name.includes('/') || otherTypes.includes(name),
     )
     assert.deepEqual(foreign, [])
+  })
+})
+
+describe('the known structure of nftables mode', () => {
+  it('compares the rules of a new structure once, not with each write', () => {
+    const structure = compileStructure(makeNftSettings(), { ...nothing, services: use({ counts: [1, 2] }) })
+    const state = new StructureState()
+    state.wanted = structure
+    const { first, last } = state.plan({ isForeign: false })
+    state.confirm([...first, ...last])
+    let comparisons = 0
+    const chains = structure.chains.map(({ chain, rules }) => ({
+      chain,
+      rules: rules.map((rule) => ({
+        ...rule,
+        get expressions() {
+          comparisons++
+          return rule.expressions
+        },
+      })),
+    }))
+    state.wanted = { ...structure, chains }
+    assert.ok(comparisons > 0)
+    comparisons = 0
+    assert.deepEqual(state.plan({ isForeign: false }), { first: [], last: [] })
+    assert.equal(comparisons, 0)
   })
 })
